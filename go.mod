@@ -1,0 +1,3 @@
+module pillion.dev
+
+go 1.26

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What travels inside packets: the only C definition. The Go codec in this
+ * folder is its twin; the golden vectors in testdata/ bind the two.
+ *
+ * IPv6 carries a mark in a Destination Options header (RFC 8200) right after
+ * the fixed header, or after a Hop-by-Hop header where there is one. IPv4
+ * carries it in a shim between the IPv4 header and what followed it.
+ * Every integer is in network byte order.
+ */
+#ifndef PILLION_WIRE_H
+#define PILLION_WIRE_H
+
+/* Modules: what a mark carries. */
+#define WIRE_DELAY 1
+#define WIRE_LOSS 2
+
+/* IPv6 option types, RFC 4727 experimental, "skip if unknown". */
+#define WIRE_OPTION_DELAY 0x3e /* may change en route: an edge may fill received */
+#define WIRE_OPTION_LOSS 0x1e
+#define WIRE_OPTION_PADN 0x01
+
+#define WIRE_OPTION_DELAY_LENGTH 16
+#define WIRE_OPTION_LOSS_LENGTH 4
+
+/* Whole header sizes in bytes. */
+#define WIRE_NATIVE_DELAY 24
+#define WIRE_NATIVE_LOSS 8
+#define WIRE_NATIVE_BOTH 32
+#define WIRE_NATIVE_MAX WIRE_NATIVE_BOTH
+
+#define WIRE_SHIM_HEAD 4
+#define WIRE_SHIM_DELAY (WIRE_SHIM_HEAD + 16)
+#define WIRE_SHIM_LOSS (WIRE_SHIM_HEAD + 4)
+#define WIRE_SHIM_BOTH (WIRE_SHIM_HEAD + 20)
+#define WIRE_SHIM_MAX WIRE_SHIM_BOTH
+
+#define WIRE_PROTOCOL 253   /* RFC 3692 / RFC 4727: an IPv4 protocol for experiments */
+#define WIRE_UDP_PORT 50253 /* default destination port of the udp encoding */
+
+/*
+ * A sequence number is 31 bits. The top bit says that the packet left the
+ * source as one packet, so that its number belongs to it alone. Without it
+ * the number is the first of a burst that segmentation will repeat in each
+ * of the burst's packets.
+ */
+#define WIRE_SINGLE 0x80000000u
+#define WIRE_SEQUENCE_MASK 0x7fffffffu
+
+/*
+ * A flow's first number is a random multiple of WIRE_FLOW_STRIDE, so that a
+ * destination can tell a flow that began again from one that lost packets.
+ */
+#define WIRE_FLOW_STRIDE 0x10000u
+
+/* Seconds from the NTP epoch (1900) to the UNIX epoch (1970). */
+#define WIRE_NTP_UNIX 2208988800u
+
+/* NTP 64-bit timestamp (RFC 5905): seconds since 1900, fraction 2^-32 s, UTC. */
+struct wire_timestamp {
+	__be32 seconds;
+	__be32 fraction;
+};
+
+/* The data of a delay: received is zero until an edge fills it. */
+struct wire_delay {
+	struct wire_timestamp sent;
+	struct wire_timestamp received;
+};
+
+struct wire_option_delay {
+	__u8 type;
+	__u8 length;
+	struct wire_delay data;
+} __attribute__((packed));
+
+struct wire_option_loss {
+	__u8 type;
+	__u8 length;
+	__be32 sequence;
+} __attribute__((packed));
+
+/* The head of an IPv6 Destination Options header. */
+struct wire_options {
+	__u8 next_header;
+	__u8 length; /* in 8-byte units, without the first */
+} __attribute__((packed));
+
+struct wire_native_delay {
+	struct wire_options head;
+	struct wire_option_delay delay;
+	__u8 pad[4]; /* 01 02 00 00 */
+} __attribute__((packed));
+
+struct wire_native_loss {
+	struct wire_options head;
+	struct wire_option_loss loss;
+} __attribute__((packed));
+
+struct wire_native_both {
+	struct wire_options head;
+	struct wire_option_delay delay;
+	struct wire_option_loss loss;
+	__u8 pad[6]; /* 01 04 00 00 00 00 */
+} __attribute__((packed));
+
+/* IPv4: type is the sum of the modules, length counts the data after the head. */
+struct wire_shim {
+	__u8 type;
+	__u8 next_protocol;
+	__u8 length;
+	__u8 flags; /* zero; a reader ignores what it does not know */
+} __attribute__((packed));
+
+struct wire_shim_delay {
+	struct wire_shim head;
+	struct wire_delay delay;
+} __attribute__((packed));
+
+struct wire_shim_loss {
+	struct wire_shim head;
+	__be32 sequence;
+} __attribute__((packed));
+
+struct wire_shim_both {
+	struct wire_shim head;
+	struct wire_delay delay;
+	__be32 sequence;
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct wire_native_delay) == WIRE_NATIVE_DELAY, "delay option");
+_Static_assert(sizeof(struct wire_native_loss) == WIRE_NATIVE_LOSS, "loss option");
+_Static_assert(sizeof(struct wire_native_both) == WIRE_NATIVE_BOTH, "delay and loss options");
+_Static_assert(sizeof(struct wire_shim_delay) == WIRE_SHIM_DELAY, "delay shim");
+_Static_assert(sizeof(struct wire_shim_loss) == WIRE_SHIM_LOSS, "loss shim");
+_Static_assert(sizeof(struct wire_shim_both) == WIRE_SHIM_BOTH, "delay and loss shim");
+
+#endif
