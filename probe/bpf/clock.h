@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Time as the probes read and write it. */
+#ifndef PILLION_CLOCK_H
+#define PILLION_CLOCK_H
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "../../wire/wire.h"
+
+#define NS_PER_SECOND 1000000000ull
+
+/*
+ * TAI - UTC in nanoseconds. The kernel offers no UTC clock to BPF but a TAI
+ * one (6.1); the difference is 0 or 37 s depending on whether anything set
+ * it, so the agent reads it and writes it here.
+ */
+volatile __u64 tai_offset_ns;
+
+/* Nanoseconds since 1970, UTC. */
+static __always_inline __u64 clock_utc_ns(void)
+{
+	return bpf_ktime_get_tai_ns() - tai_offset_ns;
+}
+
+static __always_inline struct wire_timestamp clock_to_wire(__u64 utc_ns)
+{
+	__u64 seconds = utc_ns / NS_PER_SECOND;
+	__u64 rest = utc_ns - seconds * NS_PER_SECOND;
+	/* rest * 2^32 / 10^9, rounded up so that reading it back gives rest. */
+	__u64 fraction = ((rest << 32) + NS_PER_SECOND - 1) / NS_PER_SECOND;
+	struct wire_timestamp stamp = {
+		.seconds = bpf_htonl((__u32)(seconds + WIRE_NTP_UNIX)),
+		.fraction = bpf_htonl((__u32)fraction),
+	};
+	return stamp;
+}
+
+/*
+ * utc_ns minus the stamp. The seconds are subtracted modulo 2^32, so the
+ * era that is nearest to our clock is taken (RFC 5905 section 6).
+ */
+static __always_inline __s64 clock_since(__u64 utc_ns, struct wire_timestamp stamp)
+{
+	__u64 seconds = utc_ns / NS_PER_SECOND;
+	__u64 rest = utc_ns - seconds * NS_PER_SECOND;
+	__s32 apart = (__s32)((__u32)(seconds + WIRE_NTP_UNIX) - bpf_ntohl(stamp.seconds));
+	__u64 then = ((__u64)bpf_ntohl(stamp.fraction) * NS_PER_SECOND) >> 32;
+
+	return (__s64)apart * (__s64)NS_PER_SECOND + (__s64)rest - (__s64)then;
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* A flow: a five-tuple, or an aggregate in which some fields are wildcards. */
+#ifndef PILLION_FLOW_H
+#define PILLION_FLOW_H
+
+#include <linux/types.h>
+
+/* Fields that make two packets different flows. */
+#define FLOW_SRC 1
+#define FLOW_DST 2
+#define FLOW_PROTOCOL 4
+#define FLOW_SPORT 8
+#define FLOW_DPORT 16
+
+/*
+ * Addresses in network order, IPv4 in the first word and zero behind it.
+ * Ports are zero for protocols that have none. A field that is a wildcard
+ * is zero.
+ */
+struct flow_key {
+	__be32 src[4];
+	__be32 dst[4];
+	__be16 sport;
+	__be16 dport;
+	__u8 protocol;
+	__u8 family; /* 4 or 6 */
+	__u16 zero;
+};
+
+/* Set by the loader; the verifier removes the branches that are not taken. */
+const volatile __u32 flow_fields = FLOW_SRC | FLOW_DST | FLOW_PROTOCOL | FLOW_SPORT | FLOW_DPORT;
+
+static __always_inline void flow_aggregate(struct flow_key *key)
+{
+	if (!(flow_fields & FLOW_SRC))
+		key->src[0] = key->src[1] = key->src[2] = key->src[3] = 0;
+	if (!(flow_fields & FLOW_DST))
+		key->dst[0] = key->dst[1] = key->dst[2] = key->dst[3] = 0;
+	if (!(flow_fields & FLOW_PROTOCOL))
+		key->protocol = 0;
+	if (!(flow_fields & FLOW_SPORT))
+		key->sport = 0;
+	if (!(flow_fields & FLOW_DPORT))
+		key->dport = 0;
+}
+
+#endif

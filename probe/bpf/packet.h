@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Protocol headers, and how to find the way through them. */
+#ifndef PILLION_PACKET_H
+#define PILLION_PACKET_H
+
+#include <linux/bpf.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "flow.h"
+
+#define PROTOCOL_IPV4 bpf_htons(0x0800)
+#define PROTOCOL_IPV6 bpf_htons(0x86dd)
+#define PROTOCOL_VLAN bpf_htons(0x8100)
+#define PROTOCOL_QINQ bpf_htons(0x88a8)
+
+#define NEXT_HOP_BY_HOP 0
+#define NEXT_ROUTING 43
+#define NEXT_FRAGMENT 44
+#define NEXT_AUTHENTICATION 51
+#define NEXT_OPTIONS 60
+#define NEXT_MOBILITY 135
+#define NEXT_HIP 139
+#define NEXT_SHIM6 140
+
+#define IPV4_FRAGMENT bpf_htons(0x3fff) /* more fragments, or an offset */
+
+#define ETHERNET_LENGTH 14
+#define VLAN_LENGTH 4
+
+/* Length of the device's own header: 14 on Ethernet, 0 on tun and the like. */
+const volatile __u32 link_length = ETHERNET_LENGTH;
+
+#define AGAIN TC_ACT_UNSPEC /* let the next program on the hook decide; TCX_NEXT has the same value */
+
+static __always_inline int protocol_has_ports(__u8 protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE ||
+	       protocol == IPPROTO_SCTP || protocol == IPPROTO_DCCP;
+}
+
+/* Words of an address; the headers need not be aligned, the JIT does not mind. */
+static __always_inline void copy_address(__be32 *to, const void *from)
+{
+	__builtin_memcpy(to, from, 16);
+}
+
+static __always_inline __u16 fold_checksum(__u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (__u16)~sum;
+}
+
+/* Checksum of an IPv4 header without options (RFC 791). */
+static __always_inline void ipv4_checksum(struct iphdr *ip)
+{
+	const __u16 *words = (const __u16 *)ip;
+	__u32 sum = 0;
+
+	ip->check = 0;
+#pragma unroll
+	for (int i = 0; i < 10; i++)
+		sum += words[i];
+	ip->check = fold_checksum(sum);
+}
+
+/* Change of one 16-bit word under a checksum (RFC 1624, equation 3). */
+static __always_inline __u16 update_checksum(__u16 check, __u16 from, __u16 to)
+{
+	return fold_checksum((__u16)~check + (__u32)(__u16)~from + to);
+}
+
+#endif

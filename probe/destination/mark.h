@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Finds the mark in a packet, whichever hook the packet came by. */
+#ifndef PILLION_DESTINATION_MARK_H
+#define PILLION_DESTINATION_MARK_H
+
+#include "../../wire/wire.h"
+#include "../bpf/packet.h"
+
+#define HOP_BY_HOP_MAX 64
+
+enum encoding { ENCODING_NATIVE, ENCODING_SHIM, ENCODING_IPIP, ENCODING_UDP };
+
+enum verdict {
+	VERDICT_MARKED,
+	VERDICT_UNMARKED,
+	VERDICT_MALFORMED, /* begins like a mark, but is none */
+	VERDICT_INNER,	   /* inner addresses or length do not belong to the outer header */
+	VERDICT_PEER,	   /* a mark from a host that is not a peer */
+	VERDICTS,
+};
+
+const volatile __u16 udp_port = WIRE_UDP_PORT;
+
+/* Offsets count from the start of the IP packet. */
+struct mark {
+	struct flow_key key;
+	__be32 peer[4]; /* source address of the outermost header */
+	struct wire_timestamp sent;
+	__u32 sequence;	/* host order */
+	__u32 length;	/* of the restored packet */
+	__u16 at;	/* where the header or shim begins */
+	__u16 size;	/* of the header or shim */
+	__u8 hop_by_hop; /* length of the Hop-by-Hop header, or zero */
+	__u8 modules;
+	__u8 encoding;
+	__u8 next;
+};
+
+static __always_inline void read_delay(struct mark *m, const struct wire_delay *delay)
+{
+	m->sent = delay->sent;
+	m->modules |= WIRE_DELAY;
+}
+
+static __always_inline void read_loss(struct mark *m, __be32 sequence)
+{
+	m->sequence = bpf_ntohl(sequence);
+	m->modules |= WIRE_LOSS;
+}
+
+static __always_inline int is_loss_option(const struct wire_option_loss *o)
+{
+	return o->type == WIRE_OPTION_LOSS && o->length == WIRE_OPTION_LOSS_LENGTH;
+}
+
+static __always_inline int is_delay_option(const struct wire_option_delay *o)
+{
+	return o->type == WIRE_OPTION_DELAY && o->length == WIRE_OPTION_DELAY_LENGTH;
+}
+
+static __always_inline int is_pad(const __u8 *pad, __u8 length)
+{
+	return pad[0] == WIRE_OPTION_PADN && pad[1] == length;
+}
+
+/* A Destination Options header: one of exactly three layouts is ours. */
+static __always_inline int read_options(struct mark *m, void *at, void *end)
+{
+	struct wire_native_loss *loss = at;
+	struct wire_native_delay *delay = at;
+	struct wire_native_both *both = at;
+
+	if ((void *)(loss + 1) > end)
+		return VERDICT_UNMARKED;
+	if (loss->loss.type != WIRE_OPTION_LOSS && loss->loss.type != WIRE_OPTION_DELAY)
+		return VERDICT_UNMARKED;
+	m->next = loss->head.next_header;
+	m->size = (loss->head.length + 1) * 8;
+	if (m->size == sizeof(*loss)) {
+		if (!is_loss_option(&loss->loss))
+			return VERDICT_MALFORMED;
+		read_loss(m, loss->loss.sequence);
+		return VERDICT_MARKED;
+	}
+	if (m->size == sizeof(*delay)) {
+		if ((void *)(delay + 1) > end || !is_delay_option(&delay->delay) ||
+		    !is_pad(delay->pad, sizeof(delay->pad) - 2))
+			return VERDICT_MALFORMED;
+		read_delay(m, &delay->delay.data);
+		return VERDICT_MARKED;
+	}
+	if (m->size != sizeof(*both) || (void *)(both + 1) > end || !is_delay_option(&both->delay) ||
+	    !is_loss_option(&both->loss) || !is_pad(both->pad, sizeof(both->pad) - 2))
+		return VERDICT_MALFORMED;
+	read_delay(m, &both->delay.data);
+	read_loss(m, both->loss.sequence);
+	return VERDICT_MARKED;
+}
+
+static __always_inline int read_shim(struct mark *m, void *at, void *end)
+{
+	struct wire_shim_loss *loss = at;
+	struct wire_shim_delay *delay = at;
+	struct wire_shim_both *both = at;
+
+	if ((void *)(loss + 1) > end)
+		return VERDICT_MALFORMED;
+	m->next = loss->head.next_protocol;
+	m->size = loss->head.length + WIRE_SHIM_HEAD;
+	if (loss->head.type == WIRE_LOSS && m->size == sizeof(*loss)) {
+		read_loss(m, loss->sequence);
+		return VERDICT_MARKED;
+	}
+	if (loss->head.type == WIRE_DELAY && m->size == sizeof(*delay)) {
+		if ((void *)(delay + 1) > end)
+			return VERDICT_MALFORMED;
+		read_delay(m, &delay->delay);
+		return VERDICT_MARKED;
+	}
+	if (loss->head.type != (WIRE_DELAY | WIRE_LOSS) || m->size != sizeof(*both) ||
+	    (void *)(both + 1) > end)
+		return VERDICT_MALFORMED;
+	read_delay(m, &both->delay);
+	read_loss(m, both->sequence);
+	return VERDICT_MARKED;
+}
+
+/* Ports of what the mark stands before; none if the packet ends too soon. */
+static __always_inline void read_ports(struct mark *m, void *l4, void *end)
+{
+	__be16 *ports = l4;
+
+	if (!protocol_has_ports(m->key.protocol) || (void *)(ports + 2) > end)
+		return;
+	m->key.sport = ports[0];
+	m->key.dport = ports[1];
+}
+
+static __always_inline int read_ipv6(struct mark *m, void *l3, void *end)
+{
+	struct ipv6hdr *ip = l3;
+	__u32 at = sizeof(*ip);
+	__u8 next;
+	int verdict;
+
+	if ((void *)(ip + 1) > end)
+		return VERDICT_UNMARKED;
+	next = ip->nexthdr;
+	if (next == NEXT_HOP_BY_HOP) {
+		__u8 *header = l3 + at;
+
+		if ((void *)(header + 2) > end)
+			return VERDICT_UNMARKED;
+		m->hop_by_hop = (header[1] + 1) * 8;
+		if (header[1] >= HOP_BY_HOP_MAX / 8)
+			return VERDICT_UNMARKED;
+		next = header[0];
+		at += m->hop_by_hop & 0x7f;
+	}
+	if (next != NEXT_OPTIONS)
+		return VERDICT_UNMARKED;
+	m->at = at;
+	m->encoding = ENCODING_NATIVE;
+	verdict = read_options(m, l3 + at, end);
+	if (verdict != VERDICT_MARKED)
+		return verdict;
+	if (bpf_ntohs(ip->payload_len) < m->hop_by_hop + m->size)
+		return VERDICT_MALFORMED;
+	m->length = sizeof(*ip) + bpf_ntohs(ip->payload_len) - m->size;
+	m->key.family = 6;
+	m->key.protocol = m->next;
+	copy_address(m->key.src, &ip->saddr);
+	copy_address(m->key.dst, &ip->daddr);
+	copy_address(m->peer, &ip->saddr);
+	read_ports(m, l3 + at + (m->size & 0x3f), end);
+	return VERDICT_MARKED;
+}
+
+/* The header of the packet as it was, or will be, once restored. */
+static __always_inline void read_inner(struct mark *m, const struct iphdr *ip, __u8 protocol)
+{
+	m->key.family = 4;
+	m->key.protocol = protocol;
+	m->key.src[0] = ip->saddr;
+	m->key.dst[0] = ip->daddr;
+}
+
+/* ip: a header with protocol 253; at: its offset in the packet. */
+static __always_inline int read_bare(struct mark *m, struct iphdr *ip, __u32 at, void *end)
+{
+	int verdict;
+
+	if (ip->ihl != 5 || (ip->frag_off & IPV4_FRAGMENT))
+		return VERDICT_MALFORMED;
+	m->at = at + sizeof(*ip);
+	verdict = read_shim(m, ip + 1, end);
+	if (verdict != VERDICT_MARKED)
+		return verdict;
+	if (bpf_ntohs(ip->tot_len) < sizeof(*ip) + m->size)
+		return VERDICT_MALFORMED;
+	m->length = bpf_ntohs(ip->tot_len) - m->size;
+	read_inner(m, ip, m->next);
+	read_ports(m, (void *)(ip + 1) + (m->size & 0x3f), end);
+	return VERDICT_MARKED;
+}
+
+static __always_inline int read_ipip(struct mark *m, struct iphdr *outer, void *end)
+{
+	struct iphdr *inner = outer + 1;
+
+	if ((void *)(inner + 1) > end || inner->protocol != WIRE_PROTOCOL)
+		return VERDICT_UNMARKED;
+	if (outer->ihl != 5 || (outer->frag_off & IPV4_FRAGMENT) || inner->version != 4)
+		return VERDICT_MALFORMED;
+	if (inner->saddr != outer->saddr || inner->daddr != outer->daddr ||
+	    bpf_ntohs(inner->tot_len) + sizeof(*outer) != bpf_ntohs(outer->tot_len))
+		return VERDICT_INNER;
+	m->encoding = ENCODING_IPIP;
+	return read_bare(m, inner, sizeof(*outer), end);
+}
+
+static __always_inline int read_udp(struct mark *m, struct iphdr *outer, void *end)
+{
+	struct udphdr *udp = (void *)(outer + 1);
+	struct iphdr *inner;
+	int verdict;
+
+	if ((void *)(udp + 1) > end || udp->dest != bpf_htons(udp_port))
+		return VERDICT_UNMARKED;
+	if (outer->ihl != 5 || (outer->frag_off & IPV4_FRAGMENT))
+		return VERDICT_MALFORMED;
+	m->encoding = ENCODING_UDP;
+	m->at = sizeof(*outer) + sizeof(*udp);
+	verdict = read_shim(m, udp + 1, end);
+	if (verdict != VERDICT_MARKED)
+		return verdict;
+	inner = (void *)(udp + 1) + (m->size & 0x3f);
+	if (m->next != IPPROTO_IPIP || (void *)(inner + 1) > end || inner->version != 4 || inner->ihl < 5)
+		return VERDICT_MALFORMED;
+	m->length = bpf_ntohs(inner->tot_len);
+	if (inner->saddr != outer->saddr || inner->daddr != outer->daddr ||
+	    m->length + sizeof(*outer) + sizeof(*udp) + m->size != bpf_ntohs(outer->tot_len))
+		return VERDICT_INNER;
+	m->next = inner->protocol;
+	read_inner(m, inner, inner->protocol);
+	read_ports(m, (void *)inner + inner->ihl * 4, end);
+	return VERDICT_MARKED;
+}
+
+static __always_inline int read_ipv4(struct mark *m, void *l3, void *end)
+{
+	struct iphdr *ip = l3;
+
+	if ((void *)(ip + 1) > end)
+		return VERDICT_UNMARKED;
+	m->peer[0] = ip->saddr;
+	switch (ip->protocol) {
+	case IPPROTO_UDP:
+		return read_udp(m, ip, end);
+	case WIRE_PROTOCOL:
+		m->encoding = ENCODING_SHIM;
+		return read_bare(m, ip, 0, end);
+	case IPPROTO_IPIP:
+		return read_ipip(m, ip, end);
+	}
+	return VERDICT_UNMARKED;
+}
+
+#endif

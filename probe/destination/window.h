@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Which sequence numbers of a flow have come: loss (RFC 7680), duplication
+ * (RFC 5560) and reordering (RFC 4737).
+ *
+ * A single packet owns its number. The packets of a burst all carry the
+ * burst's first number; they fill the numbers from there upward, up to the
+ * next first number that was seen. What finds no free number is a duplicate.
+ *
+ * packets = unique + duplicated + late; lost = expected - unique.
+ */
+#ifndef PILLION_DESTINATION_WINDOW_H
+#define PILLION_DESTINATION_WINDOW_H
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "../../wire/wire.h"
+
+#define WINDOW 1024 /* numbers that can still be told apart; a packet further behind is late */
+#define WINDOW_WORDS (WINDOW / 64)
+#define WINDOW_HEAD 64	      /* this near its base a flow is taken to have just begun */
+#define WINDOW_JUMP (1 << 24) /* further ahead is another beginning, not loss */
+
+struct window {
+	__u32 begun;
+	__u32 next;   /* behind the highest number in use */
+	__u32 top;    /* highest first number seen: what RFC 4737 compares with */
+	__u32 before; /* next as it was before the flow began anew */
+	__u64 expected;
+	__u64 unique;
+	__u64 duplicated;
+	__u64 reordered;
+	__u64 late;
+	__u64 restarts;
+	__u64 seen[WINDOW_WORDS];   /* bit of each number, modulo WINDOW */
+	__u64 starts[WINDOW_WORDS]; /* numbers that were a first number */
+};
+
+#define WORD(number) (((number) / 64) & (WINDOW_WORDS - 1))
+#define BIT(number) (1ull << ((number) & 63))
+
+/* a - b as a distance on the ring of 31-bit numbers. */
+static __always_inline __s32 window_apart(__u32 a, __u32 b)
+{
+	return (__s32)((a - b) << 1) >> 1;
+}
+
+static __always_inline __u32 window_add(__u32 number, __u32 count)
+{
+	return (number + count) & WIRE_SEQUENCE_MASK;
+}
+
+/* Clears count numbers from first on; sets them in seen if fill is set. */
+static __noinline void window_range(struct window *w, __u32 first, __u32 count, int fill)
+{
+	__u32 left = count < WINDOW ? count : WINDOW;
+	__u32 at = first;
+
+	for (int i = 0; i <= WINDOW_WORDS; i++) {
+		__u32 room = 64 - (at & 63), take = left < room ? left : room;
+		__u64 mask;
+
+		if (!left)
+			return;
+		mask = (take == 64 ? ~0ull : (1ull << (take & 63)) - 1) << (at & 63);
+		if (fill)
+			w->seen[WORD(at)] |= mask;
+		else
+			w->seen[WORD(at)] &= ~mask;
+		w->starts[WORD(at)] &= ~mask;
+		at += take;
+		left -= take;
+	}
+}
+
+/* Numbers up to first + count are in use from now on. */
+static __always_inline void window_advance(struct window *w, __u32 first, __u32 count)
+{
+	__u32 gap = window_apart(first, w->next);
+
+	if (gap)
+		window_range(w, w->next, gap, 0);
+	window_range(w, first, count, 1);
+	w->starts[WORD(first)] |= BIT(first);
+	w->expected += gap + count;
+	w->unique += count;
+	w->next = window_add(first, count);
+	w->top = first;
+}
+
+/* A flow begins, or begins anew: what is missing since its base was lost. */
+static __always_inline void window_begin(struct window *w, __u32 first)
+{
+	__u32 head = first & (WIRE_FLOW_STRIDE - 1);
+
+	if (w->begun)
+		w->restarts++;
+	w->before = w->next;
+	if (!w->begun)
+		w->before = window_add(first, 1u << 30);
+	w->begun = 1;
+	w->next = head < WINDOW_HEAD ? first - head : first;
+	w->top = w->next;
+	window_range(w, 0, WINDOW, 0);
+}
+
+/* A packet far from where the flow is: did the flow begin anew? */
+static __always_inline int window_strange(const struct window *w, __u32 first, __s32 ahead)
+{
+	__u32 head = first & (WIRE_FLOW_STRIDE - 1);
+
+	if (ahead < 0)
+		return ahead < -(__s32)WIRE_FLOW_STRIDE;
+	return ahead > WINDOW_JUMP || (ahead > (__s32)WIRE_FLOW_STRIDE && head < WINDOW_HEAD);
+}
+
+/* A straggler of the time before the flow began anew. */
+static __always_inline int window_past(const struct window *w, __u32 first)
+{
+	__s32 behind = window_apart(w->before, first);
+
+	return w->begun && behind > 0 && behind <= WINDOW;
+}
+
+struct window_walk {
+	struct window *window;
+	__u32 at;
+	__u32 left; /* packets that still want a number */
+	__u32 limit;
+};
+
+/* One number upward: stop at the next first number. */
+static long window_step(__u32 index, struct window_walk *walk)
+{
+	struct window *w = walk->window;
+	__u32 at = walk->at;
+
+	if (!walk->left || index >= walk->limit)
+		return 1;
+	if (index && (w->starts[WORD(at)] & BIT(at)))
+		return 1;
+	if (!(w->seen[WORD(at)] & BIT(at))) {
+		w->seen[WORD(at)] |= BIT(at);
+		w->unique++;
+		walk->left--;
+	}
+	walk->at = at + 1;
+	return 0;
+}
+
+/* One number upward: what an earlier burst took in excess is given back. */
+static long window_give_back(__u32 index, struct window_walk *walk)
+{
+	struct window *w = walk->window;
+	__u32 at = walk->at;
+
+	if (index >= walk->limit || (w->starts[WORD(at)] & BIT(at)) ||
+	    !(w->seen[WORD(at)] & BIT(at)))
+		return 1;
+	w->seen[WORD(at)] &= ~BIT(at);
+	w->unique--;
+	w->duplicated++;
+	walk->at = at + 1;
+	return 0;
+}
+
+/*
+ * A number that is not ahead. Returns 1 if it is the first arrival of its
+ * first number.
+ */
+static __always_inline int window_behind(struct window *w, __u32 first, __u32 count, int single)
+{
+	__u32 behind = window_apart(w->next, first);
+	struct window_walk walk = { .window = w, .at = first, .left = count, .limit = behind };
+	int fresh, overtaken = window_apart(first, w->top) < 0;
+
+	if (behind > WINDOW) {
+		w->late += count;
+		return 0;
+	}
+	fresh = !(w->starts[WORD(first)] & BIT(first));
+	if (fresh) {
+		if (w->seen[WORD(first)] & BIT(first))
+			bpf_loop(WINDOW, window_give_back, &walk, 0);
+		w->starts[WORD(first)] |= BIT(first);
+		if (!overtaken)
+			w->top = first;
+	}
+	walk.at = first;
+	if (single)
+		walk.limit = 1;
+	bpf_loop(WINDOW, window_step, &walk, 0);
+	if (walk.left && !single && w->top == first) {
+		/* The newest burst: its end is not known yet. */
+		window_range(w, w->next, walk.left, 1);
+		w->expected += walk.left;
+		w->unique += walk.left;
+		w->next = window_add(w->next, walk.left);
+		walk.left = 0;
+	}
+	if (overtaken)
+		w->reordered += count - walk.left;
+	w->duplicated += walk.left;
+	return fresh;
+}
+
+/* count packets with this sequence field came. Returns 1 on a first arrival. */
+static __always_inline int window_arrive(struct window *w, __u32 sequence, __u32 count)
+{
+	__u32 first = sequence & WIRE_SEQUENCE_MASK;
+	int single = !!(sequence & WIRE_SINGLE);
+	__s32 ahead = window_apart(first, w->next);
+
+	if (!w->begun || window_strange(w, first, ahead)) {
+		if (window_past(w, first)) {
+			w->late += count;
+			return 0;
+		}
+		window_begin(w, first);
+		ahead = window_apart(first, w->next);
+	}
+	if (ahead < 0)
+		return window_behind(w, first, count, single);
+	if (single && ahead == 0) { /* as nearly always */
+		w->seen[WORD(first)] |= BIT(first);
+		w->starts[WORD(first)] |= BIT(first);
+		w->expected++;
+		w->unique++;
+		w->next = window_add(first, 1);
+		w->top = first;
+		if (count > 1)
+			w->duplicated += count - 1;
+		return 1;
+	}
+	window_advance(w, first, single ? 1 : count);
+	if (single && count > 1)
+		w->duplicated += count - 1;
+	return 1;
+}
+
+#endif

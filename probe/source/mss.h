@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * TCP makes room for marks: the MSS that either side announces in SYN and
+ * SYN-ACK is lowered to what fits the path with a mark (RFC 9293, 3.7.1).
+ */
+#ifndef PILLION_SOURCE_MSS_H
+#define PILLION_SOURCE_MSS_H
+
+#include "shim.h"
+
+#define TCP_OPTION_END 0
+#define TCP_OPTION_NOP 1
+#define TCP_OPTION_MSS 2
+#define TCP_OPTIONS_MAX 40
+#define TCP_CHECK_OFFSET 16
+
+static __always_inline __u32 mss_limit(const struct subject *s)
+{
+	__u32 headers = s->l4 - link_length + sizeof(struct tcphdr);
+	__u32 add = s->key.family == 6 ? NATIVE_LENGTH : SHIM_OUTER + SHIM_LENGTH;
+
+	return path_mtu > headers + add ? path_mtu - headers - add : 0;
+}
+
+/* Offset of the MSS value among the options, or 0. */
+static __always_inline __u32 mss_find(const __u8 *options, __u32 length)
+{
+	__u32 at = 0;
+
+	for (int i = 0; i < TCP_OPTIONS_MAX; i++) {
+		if (at + 4 > length || at + 4 > TCP_OPTIONS_MAX)
+			return 0;
+		if (options[at] == TCP_OPTION_MSS)
+			return options[at + 1] == 4 ? at + 2 : 0;
+		if (options[at] == TCP_OPTION_END)
+			return 0;
+		if (options[at] == TCP_OPTION_NOP) {
+			at++;
+			continue;
+		}
+		if (options[at + 1] < 2)
+			return 0;
+		at += options[at + 1];
+	}
+	return 0;
+}
+
+static __noinline int mss_clamp(struct __sk_buff *skb, struct subject *s, struct tally *tally)
+{
+	__u8 options[TCP_OPTIONS_MAX + 4] = {};
+	__u32 length, at, limit;
+	__be16 from, to;
+
+	if (!s || !tally || s->l4_length <= sizeof(struct tcphdr))
+		return 0;
+	length = s->l4_length - sizeof(struct tcphdr);
+	if (length == 0 || length > TCP_OPTIONS_MAX)
+		return 0;
+	if (bpf_skb_load_bytes(skb, s->l4 + sizeof(struct tcphdr), options, length))
+		return 0;
+	at = mss_find(options, length);
+	if (at < 2 || at > TCP_OPTIONS_MAX - 2)
+		return 0;
+	from = options[at] | options[at + 1] << 8;
+	limit = mss_limit(s);
+	if (!limit || bpf_ntohs(from) <= limit)
+		return 0;
+	to = bpf_htons(limit);
+	/* The value may lie on an odd offset, where its bytes swap places in the sum. */
+	if (at & 1) {
+		bpf_l4_csum_replace(skb, s->l4 + TCP_CHECK_OFFSET, __builtin_bswap16(from),
+				    __builtin_bswap16(to), 2);
+	} else {
+		bpf_l4_csum_replace(skb, s->l4 + TCP_CHECK_OFFSET, from, to, 2);
+	}
+	bpf_skb_store_bytes(skb, s->l4 + sizeof(struct tcphdr) + at, &to, sizeof(to), 0);
+	tally->mss_clamped++;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* The IPv4 encodings: a shim, alone (shim) or inside IPv4 (ipip) or UDP (udp). */
+#ifndef PILLION_SOURCE_SHIM_H
+#define PILLION_SOURCE_SHIM_H
+
+#include "native.h"
+
+#define ENCODING_NONE 0
+#define ENCODING_SHIM 1
+#define ENCODING_IPIP 2
+#define ENCODING_UDP 3
+
+const volatile __u32 ipv4_encoding = ENCODING_UDP;
+const volatile __u16 udp_port = WIRE_UDP_PORT;
+
+#define SHIM_LENGTH                                           \
+	(modules == WIRE_DELAY  ? WIRE_SHIM_DELAY :           \
+	 modules == WIRE_LOSS ? WIRE_SHIM_LOSS :              \
+				  WIRE_SHIM_BOTH)
+
+/* Bytes before the shim that were not in the packet. */
+#define SHIM_OUTER                                                                         \
+	(ipv4_encoding == ENCODING_UDP  ? sizeof(struct iphdr) + sizeof(struct udphdr) : \
+	 ipv4_encoding == ENCODING_IPIP ? sizeof(struct iphdr) :                         \
+					    0)
+
+#define SOURCE_PORT_BASE 0xc000 /* the dynamic ports of RFC 6335 */
+#define SOURCE_PORT_MASK 0x3fff
+
+static __always_inline void shim_write(void *at, __u8 next, __be32 number)
+{
+	struct wire_shim head = { .type = modules, .next_protocol = next,
+				  .length = SHIM_LENGTH - WIRE_SHIM_HEAD };
+
+	if (modules == WIRE_DELAY) {
+		struct wire_shim_delay shim = { head, { clock_to_wire(clock_utc_ns()), {} } };
+		__builtin_memcpy(at, &shim, sizeof(shim));
+	} else if (modules == WIRE_LOSS) {
+		struct wire_shim_loss shim = { head, number };
+		__builtin_memcpy(at, &shim, sizeof(shim));
+	} else {
+		struct wire_shim_both shim = { head, { clock_to_wire(clock_utc_ns()), {} }, number };
+		__builtin_memcpy(at, &shim, sizeof(shim));
+	}
+}
+
+/* The same for each packet of a flow, so that its packets keep one path. */
+static __always_inline __be16 shim_source_port(const struct flow_key *key)
+{
+	__u32 mix = key->src[0] ^ (key->dst[0] * 0x9e3779b1) ^
+		    (((__u32)key->sport << 16 | key->dport) * 0x85ebca6b) ^ key->protocol;
+
+	mix ^= mix >> 15;
+	mix *= 0xc2b2ae35;
+	mix ^= mix >> 13;
+	return bpf_htons(SOURCE_PORT_BASE | (mix & SOURCE_PORT_MASK));
+}
+
+static __always_inline void shim_length(struct iphdr *ip, __u32 add)
+{
+	__be16 length = bpf_htons(bpf_ntohs(ip->tot_len) + add);
+
+	ip->check = update_checksum(ip->check, ip->tot_len, length);
+	ip->tot_len = length;
+}
+
+static __always_inline void shim_protocol(struct iphdr *ip, __u8 protocol)
+{
+	__u16 from = bpf_htons(ip->protocol), to = bpf_htons(protocol);
+
+	ip->check = update_checksum(ip->check, from, to);
+	ip->protocol = protocol;
+}
+
+/* frame: the new bytes begin behind the link header; the old packet follows. */
+static __always_inline void shim_write_udp(void *frame, const struct subject *s, __be32 number)
+{
+	struct iphdr *outer = frame;
+	struct udphdr *udp = (void *)(outer + 1);
+	void *shim = udp + 1;
+	struct iphdr *inner = shim + SHIM_LENGTH;
+	__u32 length = bpf_ntohs(inner->tot_len) + SHIM_OUTER + SHIM_LENGTH;
+
+	__builtin_memcpy(outer, inner, sizeof(*outer));
+	outer->ihl = 5;
+	outer->protocol = IPPROTO_UDP;
+	outer->tot_len = bpf_htons(length);
+	ipv4_checksum(outer);
+	udp->source = shim_source_port(&s->key);
+	udp->dest = bpf_htons(udp_port);
+	udp->len = bpf_htons(length - sizeof(*outer));
+	udp->check = 0;
+	shim_write(shim, IPPROTO_IPIP, number);
+}
+
+static __always_inline void shim_write_ipip(void *frame, const struct subject *s, __be32 number)
+{
+	struct iphdr *outer = frame, *inner = outer + 1;
+
+	/* The old header lies where the shim ends; bring it before the shim. */
+	__builtin_memcpy(inner, frame + SHIM_OUTER + SHIM_LENGTH, sizeof(*inner));
+	shim_length(inner, SHIM_LENGTH);
+	shim_protocol(inner, WIRE_PROTOCOL);
+	__builtin_memcpy(outer, inner, sizeof(*outer));
+	outer->protocol = IPPROTO_IPIP;
+	outer->tot_len = bpf_htons(bpf_ntohs(inner->tot_len) + sizeof(*outer));
+	ipv4_checksum(outer);
+	shim_write(inner + 1, s->next, number);
+}
+
+static __always_inline void shim_write_bare(void *frame, const struct subject *s, __be32 number)
+{
+	struct iphdr *ip = frame;
+
+	shim_length(ip, SHIM_LENGTH);
+	shim_protocol(ip, WIRE_PROTOCOL);
+	shim_write(ip + 1, s->next, number);
+}
+
+static __always_inline int shim_make_room(struct __sk_buff *skb, const struct room *room)
+{
+	__u64 flags = room->flags;
+
+	if (ipv4_encoding == ENCODING_SHIM)
+		return bpf_skb_adjust_room(skb, SHIM_LENGTH, BPF_ADJ_ROOM_NET, flags);
+	if (ipv4_encoding == ENCODING_UDP)
+		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
+			 BPF_F_ADJ_ROOM_ENCAP_L2(SHIM_LENGTH);
+	return bpf_skb_adjust_room(skb, SHIM_OUTER + SHIM_LENGTH, BPF_ADJ_ROOM_MAC, flags);
+}
+
+/* The packet goes on as it came. */
+static __always_inline int shim_undo(struct __sk_buff *skb, const struct room *room)
+{
+	bpf_skb_adjust_room(skb, -(int)(SHIM_OUTER + SHIM_LENGTH),
+			    ipv4_encoding == ENCODING_SHIM ? BPF_ADJ_ROOM_NET : BPF_ADJ_ROOM_MAC,
+			    room->flags);
+	return OUTCOME_NO_ROOM;
+}
+
+static __always_inline int shim_insert(struct __sk_buff *skb, const struct subject *s,
+				       struct flow_numbers *numbers, __u64 now_ns, struct room *room)
+{
+	__be32 number = 0;
+	void *frame;
+
+	if (shim_make_room(skb, room))
+		return s->gso_size ? OUTCOME_GSO : OUTCOME_NO_ROOM;
+	frame = (void *)(long)skb->data + link_length;
+	if (frame + SHIM_OUTER + SHIM_LENGTH + sizeof(struct iphdr) > (void *)(long)skb->data_end)
+		return shim_undo(skb, room);
+	if (numbers)
+		number = number_take(numbers, room->packets, now_ns);
+	if (ipv4_encoding == ENCODING_UDP)
+		shim_write_udp(frame, s, number);
+	else if (ipv4_encoding == ENCODING_IPIP)
+		shim_write_ipip(frame, s, number);
+	else
+		shim_write_bare(frame, s, number);
+	return OUTCOME_MARKED;
+}
+
+#endif

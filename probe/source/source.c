@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * Marks packets that leave a device. An error on the way passes the packet on
+ * as it is and counts why.
+ */
+#include "mss.h"
+#include "outcome.h"
+#include "rule.h"
+#include "sample.h"
+
+/* Marks are written only before this time; CLOCK_MONOTONIC ns. The agent renews it. */
+volatile __u64 lease_until_ns;
+
+const volatile __u32 ipv6_native = 1;
+
+/* Key: 0. Value: what became of the packets of each CPU. Written here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tally);
+} tallies SEC(".maps");
+
+static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
+{
+	s->gso_size = skb->gso_size;
+	if (skb->protocol == PROTOCOL_IPV6)
+		return read_ipv6(skb, s);
+	if (skb->protocol == PROTOCOL_IPV4)
+		return read_ipv4(skb, s);
+	return OUTCOME_NOT_IP;
+}
+
+/* What must not be marked although it matches. */
+static __always_inline int refuse(const struct subject *s)
+{
+	if (s->multicast)
+		return OUTCOME_MULTICAST;
+	if (s->neighbour)
+		return OUTCOME_NEIGHBOUR;
+	if (s->fragment)
+		return OUTCOME_FRAGMENT;
+	if (s->blocked)
+		return s->blocked;
+	if (s->key.family == 6)
+		return ipv6_native ? 0 : OUTCOME_ENCODING;
+	if (ipv4_encoding == ENCODING_NONE)
+		return OUTCOME_ENCODING;
+	if (ipv4_encoding == ENCODING_UDP)
+		return s->key.protocol == IPPROTO_UDP && s->key.dport == bpf_htons(udp_port) ?
+			       OUTCOME_EXISTING_OPTION :
+			       0;
+	if (s->l4 != link_length + sizeof(struct iphdr))
+		return OUTCOME_IP_OPTIONS;
+	return s->gso_size ? OUTCOME_GSO : 0;
+}
+
+static __always_inline int insert(struct __sk_buff *skb, struct subject *s, struct tally *tally,
+				  __u64 now_ns)
+{
+	struct flow_numbers *numbers = 0;
+	struct room room = { .flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET };
+	int outcome;
+
+	room.add = s->key.family == 6 ? NATIVE_LENGTH : SHIM_OUTER + SHIM_LENGTH;
+	outcome = room_plan(s, &room);
+	if (outcome)
+		return outcome;
+	if (pull(skb, s->l4)) /* what the insertion moves and writes is in reach then */
+		return OUTCOME_MALFORMED;
+	if (modules & WIRE_LOSS) {
+		struct flow_key key = s->key;
+
+		flow_aggregate(&key);
+		numbers = number_flow(&key, tally);
+		if (!numbers)
+			return OUTCOME_FLOWS;
+	}
+	if (s->key.family == 6)
+		outcome = native_insert(skb, s, numbers, now_ns, &room);
+	else
+		outcome = shim_insert(skb, s, numbers, now_ns, &room);
+	if (outcome == OUTCOME_MARKED) {
+		s->segments = room.packets;
+		tally->bytes_added += (__u64)room.packets * room.add;
+	}
+	return outcome;
+}
+
+static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct tally *tally)
+{
+	__u64 now_ns;
+	int outcome = read_packet(skb, s);
+
+	if (outcome)
+		return outcome;
+	if (!rule_match(&s->key))
+		return OUTCOME_NO_MATCH;
+	now_ns = bpf_ktime_get_coarse_ns();
+	if (now_ns >= lease_until_ns)
+		return OUTCOME_NO_LEASE;
+	if (s->syn && !refuse(s))
+		mss_clamp(skb, s, tally);
+	if (!sample())
+		return OUTCOME_NOT_SAMPLED;
+	outcome = refuse(s);
+	if (outcome)
+		return outcome;
+	return insert(skb, s, tally, now_ns);
+}
+
+SEC("tc")
+int source_tc(struct __sk_buff *skb)
+{
+	struct subject s = { .segments = skb->gso_segs };
+	__u32 zero = 0, outcome;
+	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
+
+	if (!tally)
+		return AGAIN;
+	outcome = mark(skb, &s, tally);
+	if (outcome < OUTCOMES)
+		tally->packets[outcome] += s.segments ? s.segments : 1;
+	return AGAIN;
+}
+
+/* Packets with a SYN are few; everything else leaves after two comparisons. */
+static __always_inline int is_tcp(struct __sk_buff *skb)
+{
+	void *data = (void *)(long)skb->data + link_length;
+	void *end = (void *)(long)skb->data_end;
+
+	if (skb->protocol == PROTOCOL_IPV6) {
+		struct ipv6hdr *ip = data;
+
+		return (void *)(ip + 1) <= end && ip->nexthdr == IPPROTO_TCP;
+	}
+	if (skb->protocol == PROTOCOL_IPV4) {
+		struct iphdr *ip = data;
+
+		return (void *)(ip + 1) <= end && ip->protocol == IPPROTO_TCP;
+	}
+	return 0;
+}
+
+/* The rules are about packets that leave: look at this one from the other side. */
+static __always_inline void turn_round(struct flow_key *key)
+{
+	struct flow_key other = *key;
+
+	copy_address(key->src, other.dst);
+	copy_address(key->dst, other.src);
+	key->sport = other.dport;
+	key->dport = other.sport;
+}
+
+/* Ingress: the peer's SYN says how large our marked segments may become. */
+SEC("tc")
+int source_mss(struct __sk_buff *skb)
+{
+	struct subject s = {};
+	__u32 zero = 0;
+	struct tally *tally;
+
+	if (!is_tcp(skb) || read_packet(skb, &s) || !s.syn)
+		return AGAIN;
+	turn_round(&s.key);
+	tally = bpf_map_lookup_elem(&tallies, &zero);
+	if (tally && rule_match(&s.key) && !refuse(&s) &&
+	    bpf_ktime_get_coarse_ns() < lease_until_ns)
+		mss_clamp(skb, &s, tally);
+	return AGAIN;
+}
+
+char _license[] SEC("license") = "GPL";
