@@ -64,6 +64,9 @@ func extractNative(packet []byte) (original []byte, m Mark, err error) {
 	if err != nil {
 		return nil, Mark{}, err
 	}
+	if next == nextHopByHop { // RFC 8200: only right after the fixed header; nobody may move it there
+		return nil, Mark{}, fmt.Errorf("Hop-by-Hop header after the mark: %w", ErrMalformed)
+	}
 	original = make([]byte, 0, len(packet)-n)
 	original = append(original, packet[:at]...)
 	original = append(original, packet[at+n:]...)

@@ -174,6 +174,7 @@ func TestExtractRefuses(t *testing.T) {
 		{"IPv4 udp to another port", header{}.with(17, udp(nil)), wire.ErrNotMark},
 		{"native, option type", edit(native, 42, 0x3f), wire.ErrNotMark},
 		{"native, option length", edit(native, 43, 15), wire.ErrMalformed},
+		{"native, hop-by-hop after the mark", edit(native, 40, 0), wire.ErrMalformed}, // found by FuzzExtract
 		{"native, payload length", edit(native, 5, 1), wire.ErrLength},
 		{"shim, type", edit(shim, 20, 4), wire.ErrNotMark},
 		{"shim, data length", edit(shim, 22, 4), wire.ErrMalformed},
