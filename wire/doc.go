@@ -64,23 +64,26 @@
 // duplicated while F+1 was lost. So a packet that left as one packet has the
 // single bit: its number belongs to it alone, a second arrival is a duplicate,
 // and a number that never arrives is lost. Without the bit, a million single
-// packets with independent loss and duplication of 1 % each would hide about
-// a hundred losses and as many duplicates; with it both counts are exact. For
-// a burst the ambiguity stays, within that burst and the numbers up to the
-// next first number.
+// packets with independent loss and duplication of 1 % each hide about a
+// hundred losses and as many duplicates; with it both counts are exact up to
+// the last arrival. For bursts the ambiguity stays: losses and duplicates
+// between one first number and the next cancel each other.
 //
 // # Flow stride
 //
-// A flow's first number is a random multiple of [FlowStride]. A source that
-// forgot a flow and began it again thus almost always jumps by far more than
-// a loss would explain, and the destination starts a new count instead of
-// reporting tens of thousands of losses. A gap of more than half a stride is
-// better read as a new beginning than as loss.
+// A flow's first number is a random multiple of [FlowStride], modulo 2^31. A
+// source that forgot a flow and began it again thus almost always jumps far,
+// to a multiple of the stride, and the destination can start a new count
+// instead of reporting tens of thousands of losses.
 //
 // # What a reader accepts
 //
 // Parsing is strict: exactly the layouts above count as a mark, padding
 // included. Errors say which of three things happened: [ErrNotMark] for what
 // is somebody else's, [ErrMalformed] for what claims to be a mark and is not
-// well-formed, [ErrShort] for bytes that end too early.
+// well-formed, [ErrShort] for bytes that end too early. A Hop-by-Hop header
+// after a mark is malformed too: taking the mark out would give it effect.
+//
+// pillion.lua shows marks in Wireshark and tshark; package vectors loads the
+// golden vectors for the tests of other packages.
 package wire
