@@ -11,9 +11,10 @@ const (
 
 // Insert returns a copy of an IP packet, without link-layer header, with m
 // written into it. Native takes IPv6, the other encodings take IPv4; port is
-// the UDP destination port of UDP and ignored by the others. The packet must
-// be whole: its length field is len(packet), its IPv4 header checksum right.
-// The transport checksum is not touched; its pseudo-header does not change.
+// the UDP destination port of UDP, by which Insert also knows such a mark. The
+// packet must be whole: its length field is len(packet), its IPv4 header
+// checksum right. The transport checksum is not touched; its pseudo-header
+// does not change.
 //
 // Insert refuses, with one of the package's errors, what it cannot mark: a
 // packet that has a mark already, an IPv4 fragment, IPv4 header options
