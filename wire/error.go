@@ -1,0 +1,31 @@
+package wire
+
+import "errors"
+
+// What parsing and Extract return, wrapped with the offending value.
+var (
+	ErrNotMark   = errors.New("not a mark")     // somebody else's bytes
+	ErrMalformed = errors.New("malformed mark") // claims to be a mark, is not well-formed
+	ErrShort     = errors.New("too short")      // fewer bytes than the headers need
+)
+
+// What Insert and Extract return for a packet that is not sound in itself.
+var (
+	ErrVersion  = errors.New("not an IPv4 or IPv6 packet")
+	ErrLength   = errors.New("length field disagrees with packet")
+	ErrChecksum = errors.New("wrong IPv4 header checksum")
+)
+
+// What Insert returns for a packet or an argument that it refuses.
+var (
+	ErrModules            = errors.New("not a set of delay and loss")
+	ErrEncoding           = errors.New("encoding does not fit")
+	ErrPort               = errors.New("port is not usable")
+	ErrMarked             = errors.New("packet is already marked")
+	ErrTooLong            = errors.New("packet would exceed its length field")
+	ErrFragment           = errors.New("packet is a fragment")
+	ErrHeaderOptions      = errors.New("IPv4 header has options")
+	ErrDestinationOptions = errors.New("packet has a Destination Options header")
+	ErrRouting            = errors.New("packet has a Routing header")
+	ErrAuthentication     = errors.New("packet has an Authentication header")
+)

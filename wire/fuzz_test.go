@@ -1,0 +1,131 @@
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"pillion.dev/wire"
+)
+
+// parseErrors are all that a parser may return.
+var parseErrors = []error{wire.ErrNotMark, wire.ErrMalformed, wire.ErrShort}
+
+// packetErrors are what Extract may return besides.
+var packetErrors = append([]error{wire.ErrVersion, wire.ErrLength, wire.ErrChecksum}, parseErrors...)
+
+// checkError fails if err is not one of those named.
+func checkError(t *testing.T, err error, allowed []error) {
+	t.Helper()
+	for _, a := range allowed {
+		if errors.Is(err, a) {
+			return
+		}
+	}
+	t.Fatalf("unnamed error: %v", err)
+}
+
+func FuzzParseOptions(f *testing.F) {
+	for _, v := range load(f) {
+		if v.Encoding == wire.Native {
+			f.Add(wire.AppendOptions(nil, 17, v.Mark))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, next, n, err := wire.ParseOptions(b)
+		if err != nil {
+			checkError(t, err, parseErrors)
+			return
+		}
+		if again := wire.AppendOptions(nil, next, m); !bytes.Equal(again, b[:n]) {
+			t.Fatalf("%x parsed as %+v, which is %x", b[:n], m, again)
+		}
+	})
+}
+
+func FuzzParseShim(f *testing.F) {
+	for _, v := range load(f) {
+		if v.Encoding != wire.Native {
+			f.Add(wire.AppendShim(nil, 17, v.Mark))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, next, n, err := wire.ParseShim(b)
+		if err != nil {
+			checkError(t, err, parseErrors)
+			return
+		}
+		again := wire.AppendShim(nil, next, m)
+		again[3] = b[3] // flags
+		if !bytes.Equal(again, b[:n]) {
+			t.Fatalf("%x parsed as %+v, which is %x", b[:n], m, again)
+		}
+	})
+}
+
+func FuzzExtract(f *testing.F) {
+	for _, v := range load(f) {
+		f.Add(v.Marked, v.Port)
+		f.Add(v.Original, v.Port)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, port uint16) {
+		b = sound(b)
+		original, m, e, err := wire.Extract(b, port)
+		if err != nil {
+			checkError(t, err, packetErrors)
+			return
+		}
+		if len(b)-len(original) != e.Overhead(m.Modules) {
+			t.Fatalf("%d bytes became %d, %v of %v", len(b), len(original), e, m.Modules)
+		}
+		again, err := wire.Insert(original, e, m, port)
+		if e == wire.Native && err == nil && !bytes.Equal(again, b) {
+			t.Fatalf("extracted from\n%x, inserted to\n%x", b, again)
+		}
+	})
+}
+
+func FuzzRoundTrip(f *testing.F) {
+	for _, v := range load(f) {
+		m := v.Mark
+		f.Add(v.Original, uint8(v.Encoding), uint8(m.Modules), uint64(m.Sent), uint64(m.Received), m.Sequence, m.Single, v.Port)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, e, set uint8, sent, received uint64, sequence uint32, single bool, port uint16) {
+		b = sound(b)
+		m := wire.Mark{Modules: wire.Module(set)}
+		if m.Modules&wire.Delay != 0 {
+			m.Sent, m.Received = wire.Timestamp(sent), wire.Timestamp(received)
+		}
+		if m.Modules&wire.Loss != 0 {
+			m.Sequence, m.Single = sequence&wire.SequenceMask, single
+		}
+		marked, err := wire.Insert(b, wire.Encoding(e), m, port)
+		if err != nil {
+			return
+		}
+		original, got, encoding, err := wire.Extract(marked, port)
+		if err != nil {
+			t.Fatalf("%x became\n%x: %v", b, marked, err)
+		}
+		if !bytes.Equal(original, b) || got != m || encoding != wire.Encoding(e) {
+			t.Fatalf("%x came back as\n%x, %+v as %+v, %d as %v", b, original, m, got, e, encoding)
+		}
+	})
+}
+
+// sound returns a packet whose outer lengths and checksum are right, as the
+// fuzzer will hardly ever find them by itself.
+func sound(b []byte) []byte {
+	if len(b) == 0 || len(b) > 65535 {
+		return b
+	}
+	b = bytes.Clone(b)
+	switch {
+	case b[0]>>4 == 4 && len(b) >= 20:
+		b[2], b[3] = byte(len(b)>>8), byte(len(b))
+		return edit(b, 2)
+	case b[0]>>4 == 6 && len(b) >= 40:
+		b[4], b[5] = byte((len(b)-40)>>8), byte(len(b)-40)
+	}
+	return b
+}

@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// IPv6 next header values (RFC 8200, section 4).
+const (
+	nextHopByHop           = 0
+	nextRouting            = 43
+	nextFragment           = 44
+	nextAuthentication     = 51
+	nextDestinationOptions = 60
+)
+
+// ipv6Size is the size of the fixed IPv6 header.
+const ipv6Size = 40
+
+// refusals are the headers that a marked packet cannot have had: the mark
+// would have to go before, between or after them depending on their meaning.
+var refusals = map[uint8]error{
+	nextRouting:            ErrRouting,
+	nextFragment:           ErrFragment,
+	nextAuthentication:     ErrAuthentication,
+	nextDestinationOptions: ErrDestinationOptions,
+}
+
+// insertNative writes m into an IPv6 packet.
+func insertNative(packet []byte, m Mark) ([]byte, error) {
+	at, field, err := optionsPlace(packet)
+	if err != nil {
+		return nil, err
+	}
+	next := packet[field]
+	if refusal := refusals[next]; refusal != nil {
+		return nil, fmt.Errorf("next header %d: %w", next, refusal)
+	}
+	size := optionsSize(m.Modules)
+	payload := len(packet) - ipv6Size + size
+	if payload > math.MaxUint16 {
+		return nil, fmt.Errorf("payload of %d bytes: %w", payload, ErrTooLong)
+	}
+	marked := make([]byte, 0, len(packet)+size)
+	marked = append(marked, packet[:at]...)
+	marked = AppendOptions(marked, next, m)
+	marked = append(marked, packet[at:]...)
+	marked[field] = nextDestinationOptions
+	binary.BigEndian.PutUint16(marked[4:], uint16(payload))
+	return marked, nil
+}
+
+// extractNative takes the mark out of an IPv6 packet.
+func extractNative(packet []byte) (original []byte, m Mark, err error) {
+	at, field, err := optionsPlace(packet)
+	if err != nil {
+		return nil, Mark{}, err
+	}
+	if packet[field] != nextDestinationOptions {
+		return nil, Mark{}, fmt.Errorf("next header %d: %w", packet[field], ErrNotMark)
+	}
+	m, next, n, err := ParseOptions(packet[at:])
+	if err != nil {
+		return nil, Mark{}, err
+	}
+	if next == nextHopByHop { // RFC 8200: only right after the fixed header; nobody may move it there
+		return nil, Mark{}, fmt.Errorf("Hop-by-Hop header after the mark: %w", ErrMalformed)
+	}
+	original = make([]byte, 0, len(packet)-n)
+	original = append(original, packet[:at]...)
+	original = append(original, packet[at+n:]...)
+	original[field] = next
+	binary.BigEndian.PutUint16(original[4:], uint16(len(original)-ipv6Size))
+	return original, m, nil
+}
+
+// optionsPlace returns the offset at which a mark belongs in an IPv6 packet
+// and the offset of the next header field that leads to it.
+func optionsPlace(packet []byte) (at, field int, err error) {
+	if len(packet) < ipv6Size {
+		return 0, 0, fmt.Errorf("%d bytes of IPv6 header: %w", len(packet), ErrShort)
+	}
+	if payload := int(binary.BigEndian.Uint16(packet[4:])); payload != len(packet)-ipv6Size {
+		return 0, 0, fmt.Errorf("IPv6 payload length %d of %d bytes: %w", payload, len(packet)-ipv6Size, ErrLength)
+	}
+	if packet[6] != nextHopByHop {
+		return ipv6Size, 6, nil
+	}
+	if len(packet) < ipv6Size+8 {
+		return 0, 0, fmt.Errorf("%d bytes of Hop-by-Hop header: %w", len(packet)-ipv6Size, ErrShort)
+	}
+	at = ipv6Size + 8*(int(packet[ipv6Size+1])+1)
+	if len(packet) < at {
+		return 0, 0, fmt.Errorf("%d bytes of Hop-by-Hop header: %w", len(packet)-ipv6Size, ErrShort)
+	}
+	return at, ipv6Size, nil
+}

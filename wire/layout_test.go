@@ -1,0 +1,128 @@
+package wire_test
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pillion.dev/wire"
+)
+
+// layout is what a C compiler must make of wire.h. The offsets are those of
+// the layouts in the package comment.
+var layout = []struct {
+	name  string
+	value uint64
+}{
+	{"WIRE_DELAY", uint64(wire.Delay)},
+	{"WIRE_LOSS", uint64(wire.Loss)},
+	{"WIRE_OPTION_DELAY", wire.OptionDelay},
+	{"WIRE_OPTION_LOSS", wire.OptionLoss},
+	{"WIRE_OPTION_PADN", 1},
+	{"WIRE_OPTION_DELAY_LENGTH", 16},
+	{"WIRE_OPTION_LOSS_LENGTH", 4},
+	{"WIRE_NATIVE_DELAY", uint64(wire.Native.Overhead(wire.Delay))},
+	{"WIRE_NATIVE_LOSS", uint64(wire.Native.Overhead(wire.Loss))},
+	{"WIRE_NATIVE_BOTH", uint64(wire.Native.Overhead(wire.Delay | wire.Loss))},
+	{"WIRE_NATIVE_MAX", uint64(wire.Native.Overhead(wire.Delay | wire.Loss))},
+	{"WIRE_SHIM_HEAD", 4},
+	{"WIRE_SHIM_DELAY", uint64(wire.Shim.Overhead(wire.Delay))},
+	{"WIRE_SHIM_LOSS", uint64(wire.Shim.Overhead(wire.Loss))},
+	{"WIRE_SHIM_BOTH", uint64(wire.Shim.Overhead(wire.Delay | wire.Loss))},
+	{"WIRE_SHIM_MAX", uint64(wire.Shim.Overhead(wire.Delay | wire.Loss))},
+	{"WIRE_PROTOCOL", wire.Protocol},
+	{"WIRE_UDP_PORT", wire.Port},
+	{"WIRE_SINGLE", wire.SingleBit},
+	{"WIRE_SEQUENCE_MASK", wire.SequenceMask},
+	{"WIRE_FLOW_STRIDE", wire.FlowStride},
+	{"WIRE_NTP_UNIX", wire.NTPUnix},
+	{"sizeof.wire_timestamp", 8},
+	{"sizeof.wire_delay", 16},
+	{"sizeof.wire_option_delay", 18},
+	{"sizeof.wire_option_loss", 6},
+	{"sizeof.wire_options", 2},
+	{"wire_native_delay.delay", 2},
+	{"wire_native_delay.delay.data.sent", 4},
+	{"wire_native_delay.delay.data.received", 12},
+	{"wire_native_delay.pad", 20},
+	{"wire_native_loss.loss", 2},
+	{"wire_native_loss.loss.sequence", 4},
+	{"wire_native_both.delay", 2},
+	{"wire_native_both.loss", 20},
+	{"wire_native_both.loss.sequence", 22},
+	{"wire_native_both.pad", 26},
+	{"wire_shim.next_protocol", 1},
+	{"wire_shim.length", 2},
+	{"wire_shim.flags", 3},
+	{"wire_shim_delay.delay", 4},
+	{"wire_shim_loss.sequence", 4},
+	{"wire_shim_both.delay", 4},
+	{"wire_shim_both.sequence", 20},
+}
+
+// TestLayout compiles wire.h and compares constants, sizes and offsets, and
+// what its structs find in the golden vectors.
+func TestLayout(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		missing(t, err)
+	}
+	program := filepath.Join(t.TempDir(), "layout")
+	build := exec.Command(cc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-address-of-packed-member",
+		"-o", program, "testdata/layout/layout.c")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("compile wire.h: %v\n%s", err, out)
+	}
+	var input strings.Builder
+	want := make([]string, 0, len(layout))
+	for _, l := range layout {
+		want = append(want, fmt.Sprint(l.name, " ", l.value))
+	}
+	for _, v := range load(t) {
+		kind, header, next, pad := cut(t, v.Marked, v.Encoding)
+		fmt.Fprintf(&input, "%s %x\n", kind, header)
+		number := v.Mark.Sequence
+		if v.Mark.Single {
+			number |= 1 << 31
+		}
+		want = append(want, fmt.Sprintf("%d %d %016x %016x %08x %x.", v.Mark.Modules, next,
+			uint64(v.Mark.Sent), uint64(v.Mark.Received), number, pad[v.Mark.Modules]))
+	}
+	run := exec.Command(program)
+	run.Stdin = strings.NewReader(input.String())
+	out, err := run.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(got) != len(want) {
+		t.Fatalf("%d lines, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("C says %q, Go says %q", got[i], want[i])
+		}
+	}
+}
+
+// cut returns the header or shim of a vector's packet, what is known of it
+// without the codec, and the padding that each set of modules has.
+func cut(t *testing.T, packet []byte, e wire.Encoding) (kind string, header []byte, next uint8, pad map[wire.Module][]byte) {
+	t.Helper()
+	if e == wire.Native {
+		at := 40
+		if packet[6] == 0 {
+			at += 8 + 8*int(packet[41])
+		}
+		header = packet[at : at+8+8*int(packet[at+1])]
+		return "options", header, header[0], map[wire.Module][]byte{
+			wire.Delay:             {1, 2, 0, 0},
+			wire.Delay | wire.Loss: {1, 4, 0, 0, 0, 0},
+		}
+	}
+	at := map[wire.Encoding]int{wire.Shim: 20, wire.IPIP: 40, wire.UDP: 28}[e]
+	header = packet[at : at+4+int(packet[at+2])]
+	return "shim", header, header[1], nil
+}

@@ -1,0 +1,98 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"pillion.dev/wire"
+)
+
+func TestParseModule(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		want       wire.Module
+		ok         bool
+	}{
+		{"delay", "delay", wire.Delay, true},
+		{"loss", "loss", wire.Loss, true},
+		{"both", "delay,loss", wire.Delay | wire.Loss, true},
+		{"both, other order", "loss,delay", wire.Delay | wire.Loss, true},
+		{"empty", "", 0, false},
+		{"none", "none", 0, false},
+		{"twice", "loss,loss", 0, false},
+		{"trailing comma", "loss,", 0, false},
+		{"space", "delay, loss", 0, false},
+		{"capital", "Delay", 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := wire.ParseModule(test.text)
+			if got != test.want || (err == nil) != test.ok {
+				t.Errorf("ParseModule(%q) = %v, %v", test.text, got, err)
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, set := range modules {
+		if got, err := wire.ParseModule(set.String()); got != set || err != nil {
+			t.Errorf("module %v came back as %v, %v", set, got, err)
+		}
+	}
+	for e := wire.Native; e <= wire.UDP; e++ {
+		if got, err := wire.ParseEncoding(e.String()); got != e || err != nil {
+			t.Errorf("encoding %v came back as %v, %v", e, got, err)
+		}
+	}
+	if e, err := wire.ParseEncoding("gre"); err == nil {
+		t.Errorf("ParseEncoding(gre) = %v", e)
+	}
+	for _, test := range []struct{ got, want string }{
+		{wire.Module(0).String(), "none"},
+		{wire.Module(7).String(), "Module(0x7)"},
+		{wire.Encoding(9).String(), "Encoding(9)"},
+		{wire.Timestamp(0xeea94a97_00000001).String(), "eea94a97.00000001"},
+	} {
+		if test.got != test.want {
+			t.Errorf("got %s, want %s", test.got, test.want)
+		}
+	}
+}
+
+func TestTextRefuses(t *testing.T) {
+	if b, err := json.Marshal(wire.Module(0)); err == nil {
+		t.Errorf("no module marshals to %s", b)
+	}
+	if b, err := json.Marshal(wire.Encoding(9)); err == nil {
+		t.Errorf("encoding 9 marshals to %s", b)
+	}
+	m, e := wire.Delay, wire.UDP
+	if err := json.Unmarshal([]byte(`"rate"`), &m); err == nil {
+		t.Errorf("module rate unmarshals to %v", m)
+	}
+	if err := json.Unmarshal([]byte(`"gre"`), &e); err == nil {
+		t.Errorf("encoding gre unmarshals to %v", e)
+	}
+}
+
+func TestOverhead(t *testing.T) {
+	for _, test := range []struct {
+		encoding          wire.Encoding
+		delay, loss, both int
+	}{
+		{wire.Native, 24, 8, 32},
+		{wire.Shim, 20, 8, 24},
+		{wire.IPIP, 40, 28, 44},
+		{wire.UDP, 48, 36, 52},
+		{9, 0, 0, 0},
+	} {
+		for i, want := range []int{test.delay, test.loss, test.both} {
+			if got := test.encoding.Overhead(modules[i]); got != want {
+				t.Errorf("%v of %v adds %d, want %d", test.encoding, modules[i], got, want)
+			}
+		}
+		if got := test.encoding.Overhead(0); got != 0 {
+			t.Errorf("%v of nothing adds %d", test.encoding, got)
+		}
+	}
+}

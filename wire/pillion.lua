@@ -1,0 +1,241 @@
+-- SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+--
+-- Wireshark dissector of Pillion's marks: the IPv6 Destination Options header
+-- of the native encoding, the IPv4 shim of shim, ipip and udp, and what
+-- follows a shim. The layouts are those of wire.h.
+--
+--   tshark -X lua_script:pillion.lua -r capture.pcap -Y pillion
+--   tshark -X lua_script:pillion.lua -o pillion.port:4000 ...
+--
+-- It shows what a packet says, once per mark; a header that claims to be a
+-- mark and is not well-formed gets the expert item pillion.malformed. Unlike
+-- Pillion itself it does not compare a tunnel's addresses with the packet's
+-- inside, but to tell ipip from a shim that travels in somebody's tunnel.
+
+local PROTOCOL = 253
+local IPIP = 4
+local NTP_UNIX = 2208988800
+local OPTION_DELAY, OPTION_LOSS, OPTION_PADN = 0x3e, 0x1e, 0x01
+local ERA = 2 ^ 32
+
+local pillion = Proto("pillion", "Pillion Mark")
+local pillion_udp = Proto("pillion_udp", "Pillion Mark in UDP")
+local pillion_native = Proto("pillion_native", "Pillion Mark in IPv6")
+
+local fields = {
+    encoding = ProtoField.string("pillion.encoding", "Encoding"),
+    modules = ProtoField.string("pillion.modules", "Modules"),
+    next = ProtoField.uint8("pillion.next", "Next protocol"),
+    sent = ProtoField.absolute_time("pillion.sent", "Sent", base.UTC),
+    received = ProtoField.absolute_time("pillion.received", "Received", base.UTC),
+    sequence = ProtoField.uint32("pillion.sequence", "Sequence", base.DEC, nil, 0x7fffffff),
+    single = ProtoField.bool("pillion.single", "Single", 32, nil, 0x80000000),
+}
+pillion.fields = fields
+local malformed = ProtoExpert.new("pillion.malformed", "Malformed mark", expert.group.MALFORMED, expert.severity.ERROR)
+pillion.experts = { malformed }
+pillion.prefs.port = Pref.uint("UDP port", 50253, "Destination port of the udp encoding")
+
+local dstopts = Field.new("ipv6.dstopts.nxt")
+local ip_proto = Field.new("ip.proto")
+local ip_src = Field.new("ip.src")
+local ip_dst = Field.new("ip.dst")
+
+local modules_names = { "delay", "loss", "delay,loss" }
+
+-- near returns an NTP timestamp as a time in the era nearest to the capture.
+local function near(range, pinfo)
+    local from = math.floor(pinfo.abs_ts) + NTP_UNIX
+    local away = (range(0, 4):uint() - from) % ERA
+    if away >= ERA / 2 then
+        away = away - ERA
+    end
+    local seconds = from + away - NTP_UNIX
+    local nanoseconds = math.floor(range(4, 4):uint() * 1e9 / ERA + 0.5)
+    if nanoseconds == 1e9 then
+        seconds, nanoseconds = seconds + 1, 0
+    end
+    return NSTime.new(math.floor(seconds), nanoseconds)
+end
+
+local function add_delay(tree, range, pinfo)
+    tree:add(fields.sent, range(0, 8), near(range(0, 8), pinfo))
+    if range(8, 4):uint() ~= 0 or range(12, 4):uint() ~= 0 then -- zero: not filled in
+        tree:add(fields.received, range(8, 8), near(range(8, 8), pinfo))
+    end
+end
+
+local function add_loss(tree, range)
+    tree:add(fields.single, range)
+    tree:add(fields.sequence, range)
+end
+
+-- add_mark adds the tree of a mark and returns it.
+local function add_mark(tree, range, encoding, modules, next_range)
+    local mark = tree:add(pillion, range)
+    mark:add(fields.encoding, encoding):set_generated()
+    mark:add(fields.modules, modules_names[modules]):set_generated()
+    mark:add(fields.next, next_range)
+    mark:append_text(", " .. modules_names[modules] .. ", " .. encoding)
+    return mark
+end
+
+local function add_malformed(tree, range, encoding, why)
+    local mark = tree:add(pillion, range)
+    mark:add(fields.encoding, encoding):set_generated()
+    mark:append_text(", malformed: " .. why)
+    mark:add_proto_expert_info(malformed, why)
+end
+
+-- dissect_shim returns the size of a shim and the protocol that follows; nil
+-- for a malformed one; zero for what is none.
+local function dissect_shim(tvb, pinfo, tree, encoding)
+    if tvb:len() < 1 then
+        return 0
+    end
+    local kind = tvb(0, 1):uint()
+    if not modules_names[kind] then
+        return 0
+    end
+    if tvb:len() < 4 then
+        return add_malformed(tree, tvb(), encoding, "head cut short")
+    end
+    local length = tvb(2, 1):uint()
+    local want = ({ 16, 4, 20 })[kind]
+    if length ~= want then
+        return add_malformed(tree, tvb(), encoding, length .. " bytes of data, not " .. want)
+    end
+    if tvb:len() < 4 + want then
+        return add_malformed(tree, tvb(), encoding, "data cut short")
+    end
+    local protocol = tvb(1, 1):uint()
+    if encoding == "udp" and protocol ~= IPIP then
+        return add_malformed(tree, tvb(), encoding, "next protocol " .. protocol .. ", not 4")
+    end
+    local mark = add_mark(tree, tvb(0, 4 + want), encoding, kind, tvb(1, 1))
+    if kind ~= 2 then
+        add_delay(mark, tvb(4, 16), pinfo)
+    end
+    if kind ~= 1 then
+        add_loss(mark, tvb(want, 4))
+    end
+    return 4 + want, protocol
+end
+
+local function dissect_next(size, protocol, tvb, pinfo, tree)
+    if tvb:len() > size then
+        -- What follows may be cut short. Its dissector has then shown so in the
+        -- tree, and pcall keeps it from looking like an error of this script.
+        pcall(function()
+            DissectorTable.get("ip.proto"):try(protocol, tvb(size):tvb(), pinfo, tree)
+        end)
+    end
+end
+
+-- shim_encoding tells ipip from shim by the two innermost IPv4 headers.
+local function shim_encoding()
+    local protocols, sources, destinations = { ip_proto() }, { ip_src() }, { ip_dst() }
+    local n = #protocols
+    if n > 1 and n == #sources and n == #destinations
+        and protocols[n - 1].value == IPIP
+        and sources[n - 1].value == sources[n].value
+        and destinations[n - 1].value == destinations[n].value then
+        return "ipip"
+    end
+    return "shim"
+end
+
+local function dissect_all(tvb, pinfo, tree, encoding)
+    local size, protocol = dissect_shim(tvb, pinfo, tree, encoding)
+    if size == 0 then
+        return 0
+    end
+    if size then
+        dissect_next(size, protocol, tvb, pinfo, tree)
+    end
+    return tvb:len()
+end
+
+function pillion.dissector(tvb, pinfo, tree)
+    return dissect_all(tvb, pinfo, tree, shim_encoding())
+end
+
+function pillion_udp.dissector(tvb, pinfo, tree)
+    if pinfo.dst_port ~= pillion.prefs.port then
+        return 0
+    end
+    return dissect_all(tvb, pinfo, tree, "udp")
+end
+
+-- dissect_options reads the Destination Options header at the start of range.
+local function dissect_options(range, pinfo, tree)
+    local whole = range:len()
+    if whole < 3 then
+        return
+    end
+    local first = range(2, 1):uint()
+    if first ~= OPTION_DELAY and first ~= OPTION_LOSS then
+        return
+    end
+    local size = 8 * (range(1, 1):uint() + 1)
+    if whole < size then
+        return add_malformed(tree, range, "native", "header cut short")
+    end
+    local header = range(0, size)
+    local function is(at, kind, length)
+        return header(at, 1):uint() == kind and header(at + 1, 1):uint() == length
+    end
+    local function padded(at)
+        if not is(at, OPTION_PADN, size - at - 2) then
+            return false
+        end
+        for i = at + 2, size - 1 do
+            if header(i, 1):uint() ~= 0 then
+                return false
+            end
+        end
+        return true
+    end
+    local modules
+    if header(0, 1):uint() == 0 then
+        return add_malformed(tree, header, "native", "Hop-by-Hop header after the mark")
+    elseif size == 24 and is(2, OPTION_DELAY, 16) and padded(20) then
+        modules = 1
+    elseif size == 8 and is(2, OPTION_LOSS, 4) then
+        modules = 2
+    elseif size == 32 and is(2, OPTION_DELAY, 16) and is(20, OPTION_LOSS, 4) and padded(26) then
+        modules = 3
+    else
+        return add_malformed(tree, header, "native", "options are not those of a mark")
+    end
+    local mark = add_mark(tree, header, "native", modules, header(0, 1))
+    if modules ~= 2 then
+        add_delay(mark, header(4, 16), pinfo)
+    end
+    if modules ~= 1 then
+        add_loss(mark, header(modules == 2 and 4 or 22, 4))
+    end
+end
+
+-- The stock IPv6 dissector has no table of options, so this runs after it.
+function pillion_native.dissector(tvb, pinfo, tree)
+    for _, info in ipairs({ dstopts() }) do
+        local at = info.offset
+        dissect_options(tvb(at), pinfo, tree)
+    end
+end
+
+local port
+local function listen()
+    local udp = DissectorTable.get("udp.port")
+    if port then
+        udp:remove(port, pillion_udp)
+    end
+    port = pillion.prefs.port
+    udp:add(port, pillion_udp)
+end
+
+listen()
+pillion.prefs_changed = listen
+DissectorTable.get("ip.proto"):add(PROTOCOL, pillion)
+register_postdissector(pillion_native)

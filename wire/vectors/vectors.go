@@ -1,0 +1,95 @@
+// Package vectors loads the golden vectors that bind every reader and writer
+// of marks: the Go codec, the BPF programs, the C header and the dissector.
+// It serves tests only and holds no truth of its own; the file is
+// wire/testdata/vectors.json, written by wire's tests with -update.
+package vectors
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"pillion.dev/wire"
+	"pillion.dev/wire/testdata"
+)
+
+// A Vector is one packet before and after it was marked. Both are IP packets
+// without link-layer header. The UDP source port of a marked packet in the udp
+// encoding is one possible hash: compare everything but that.
+type Vector struct {
+	Name     string
+	Encoding wire.Encoding
+	Port     uint16 // UDP destination port of the udp encoding
+	Mark     wire.Mark
+	Original []byte
+	Marked   []byte
+}
+
+// row is a vector in the file: numbers that not every reader can hold exactly
+// and all packets are hexadecimal strings.
+type row struct {
+	Name     string        `json:"name"`
+	Encoding wire.Encoding `json:"encoding"`
+	Port     uint16        `json:"port"`
+	Modules  wire.Module   `json:"modules"`
+	Sent     string        `json:"sent"`
+	Received string        `json:"received"`
+	Sequence uint32        `json:"sequence"`
+	Single   bool          `json:"single"`
+	Original string        `json:"original"`
+	Marked   string        `json:"marked"`
+}
+
+// Load returns the golden vectors in the order of the file.
+func Load() ([]Vector, error) {
+	var all []Vector
+	if err := json.Unmarshal(testdata.Vectors, &all); err != nil {
+		return nil, fmt.Errorf("load vectors: %w", err)
+	}
+	return all, nil
+}
+
+// MarshalJSON returns the vector as it stands in the file.
+func (v Vector) MarshalJSON() ([]byte, error) {
+	return json.Marshal(row{
+		Name: v.Name, Encoding: v.Encoding, Port: v.Port,
+		Modules: v.Mark.Modules,
+		Sent:    fmt.Sprintf("%016x", uint64(v.Mark.Sent)), Received: fmt.Sprintf("%016x", uint64(v.Mark.Received)),
+		Sequence: v.Mark.Sequence, Single: v.Mark.Single,
+		Original: hex.EncodeToString(v.Original), Marked: hex.EncodeToString(v.Marked),
+	})
+}
+
+// UnmarshalJSON reads a vector as it stands in the file.
+func (v *Vector) UnmarshalJSON(b []byte) error {
+	var r row
+	if err := json.Unmarshal(b, &r); err != nil {
+		return err
+	}
+	sent, err := strconv.ParseUint(r.Sent, 16, 64)
+	if err != nil {
+		return fmt.Errorf("read vector %q: sent: %w", r.Name, err)
+	}
+	received, err := strconv.ParseUint(r.Received, 16, 64)
+	if err != nil {
+		return fmt.Errorf("read vector %q: received: %w", r.Name, err)
+	}
+	original, err := hex.DecodeString(r.Original)
+	if err != nil {
+		return fmt.Errorf("read vector %q: original: %w", r.Name, err)
+	}
+	marked, err := hex.DecodeString(r.Marked)
+	if err != nil {
+		return fmt.Errorf("read vector %q: marked: %w", r.Name, err)
+	}
+	*v = Vector{
+		Name: r.Name, Encoding: r.Encoding, Port: r.Port,
+		Mark: wire.Mark{
+			Modules: r.Modules, Sent: wire.Timestamp(sent), Received: wire.Timestamp(received),
+			Sequence: r.Sequence, Single: r.Single,
+		},
+		Original: original, Marked: marked,
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"strconv"
+	"testing"
+
+	"pillion.dev/wire"
+	"pillion.dev/wire/vectors"
+)
+
+var update = flag.Bool("update", false, "write testdata/vectors.json anew")
+
+const vectorsFile = "testdata/vectors.json"
+
+// load returns the golden vectors.
+func load(t testing.TB) []vectors.Vector {
+	t.Helper()
+	all, err := vectors.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestVectors(t *testing.T) {
+	for _, v := range load(t) {
+		t.Run(v.Name, func(t *testing.T) {
+			marked, err := wire.Insert(v.Original, v.Encoding, v.Mark, v.Port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(marked, v.Marked) {
+				t.Errorf("Insert gave\n%x, want\n%x", marked, v.Marked)
+			}
+			if got, want := len(v.Marked)-len(v.Original), v.Encoding.Overhead(v.Mark.Modules); got != want {
+				t.Errorf("%d bytes more, Overhead says %d", got, want)
+			}
+			original, mark, encoding, err := wire.Extract(v.Marked, v.Port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(original, v.Original) || mark != v.Mark || encoding != v.Encoding {
+				t.Errorf("Extract gave %v %+v\n%x, want %v %+v\n%x", encoding, mark, original, v.Encoding, v.Mark, v.Original)
+			}
+		})
+	}
+}
+
+// TestVectorsFile checks that the file is the one that the list below gives.
+func TestVectorsFile(t *testing.T) {
+	all := makeVectors(t)
+	names := map[string]bool{}
+	want := bytes.NewBufferString("[\n")
+	for i, v := range all {
+		if names[v.Name] {
+			t.Errorf("two vectors are named %q", v.Name)
+		}
+		names[v.Name] = true
+		line, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			want.WriteString(",\n")
+		}
+		want.Write(line)
+	}
+	want.WriteString("\n]\n")
+	if *update {
+		if err := os.WriteFile(vectorsFile, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(vectorsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("%s is not what the tests make; if that is right, run go test -update", vectorsFile)
+	}
+}
+
+// A sample is an unmarked packet that can travel in some encodings.
+type sample struct {
+	name      string
+	packet    []byte
+	encodings []wire.Encoding
+}
+
+var (
+	native = []wire.Encoding{wire.Native}
+	ipv4   = []wire.Encoding{wire.Shim, wire.IPIP, wire.UDP}
+	inUDP  = []wire.Encoding{wire.UDP}
+)
+
+// samples are the packets that are marked in every encoding that takes them
+// and with every set of modules.
+func samples() []sample {
+	text := []byte("the seat behind the rider")
+	h4, h6 := header{}, header{v6: true}
+	hop := header{v6: true, extra: []byte{0, 0, 5, 2, 0, 0, 1, 0}} // router alert (RFC 2711)
+	hop16 := header{v6: true, extra: append([]byte{0, 1, 1, 12}, make([]byte, 12)...)}
+	options := header{extra: []byte{0x94, 4, 0, 0, 1, 1, 1, 0}} // router alert (RFC 2113), no-ops
+	return []sample{
+		{"ipv6 tcp", h6.with(6, tcp(text)), native},
+		{"ipv6 udp", h6.with(17, udp(text)), native},
+		{"ipv6 icmpv6", h6.with(58, echo(128, text)), native},
+		{"ipv6 unknown", h6.with(200, text), native},
+		{"ipv6 hop-by-hop udp", hop.with(17, udp(text)), native},
+		{"ipv6 hop-by-hop of 16 bytes tcp", hop16.with(6, tcp(text)), native},
+		{"ipv6 no next header", h6.with(59, nil), native},
+		{"ipv4 tcp", h4.with(6, tcp(text)), ipv4},
+		{"ipv4 udp", h4.with(17, udp(text)), ipv4},
+		{"ipv4 icmp", h4.with(1, echo(8, text)), ipv4},
+		{"ipv4 unknown", h4.with(200, text), ipv4},
+		{"ipv4 no payload", h4.with(200, nil), ipv4},
+		{"ipv4 options tcp", options.with(6, tcp(text)), inUDP},
+	}
+}
+
+// modules are all sets that a mark can have.
+var modules = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
+
+// markOf returns a mark with these modules and no bytes alike.
+func markOf(set wire.Module) wire.Mark {
+	m := wire.Mark{Modules: set}
+	if set&wire.Delay != 0 {
+		m.Sent, m.Received = 0xeea94a97_12345678, 0xeea94a97_23456789
+	}
+	if set&wire.Loss != 0 {
+		m.Sequence, m.Single = 0x5b3c0102, true
+	}
+	return m
+}
+
+// makeVectors makes the golden vectors.
+func makeVectors(t *testing.T) []vectors.Vector {
+	t.Helper()
+	var all []vectors.Vector
+	add := func(name string, packet []byte, e wire.Encoding, m wire.Mark, port uint16) {
+		marked, err := wire.Insert(packet, e, m, port)
+		if err != nil {
+			t.Fatalf("make vector %q: %v", name, err)
+		}
+		all = append(all, vectors.Vector{Name: name, Encoding: e, Port: port, Mark: m, Original: packet, Marked: marked})
+	}
+	for _, s := range samples() {
+		for _, e := range s.encodings {
+			for _, set := range modules {
+				add(e.String()+" "+set.String()+" "+s.name, s.packet, e, markOf(set), wire.Port)
+			}
+		}
+	}
+	tails := []int{1, 3, 7, 101, 1399}
+	for _, e := range append(native, ipv4...) {
+		h := header{v6: e == wire.Native}
+		plain := h.with(17, udp([]byte("odd")))
+		for _, n := range tails {
+			packet := h.with(17, udp(bytes.Repeat([]byte{0xa5}, n)))
+			add(e.String()+" payload of "+strconv.Itoa(n), packet, e, markOf(wire.Delay|wire.Loss), wire.Port)
+		}
+		for _, edge := range edges {
+			add(e.String()+" "+edge.name, plain, e, edge.mark, wire.Port)
+		}
+	}
+	low := header{bare: true}.with(17, udp([]byte("bare")))
+	for _, e := range ipv4 {
+		add(e.String()+" ttl 1, no DF, no tos, no id", low, e, markOf(wire.Delay), wire.Port)
+	}
+	add("udp to port 4000", low, wire.UDP, markOf(wire.Delay|wire.Loss), 4000)
+	return all
+}
+
+// edges are marks whose numbers are at an edge.
+var edges = []struct {
+	name string
+	mark wire.Mark
+}{
+	{"not received", wire.Mark{Modules: wire.Delay, Sent: 0xeea94a97_00000000}},
+	{"last of era 0, first of era 1", wire.Mark{Modules: wire.Delay, Sent: 0xffffffff_ffffffff, Received: 1}},
+	{"start of era 1", wire.Mark{Modules: wire.Delay, Sent: 0, Received: 1 << 32}},
+	{"burst", wire.Mark{Modules: wire.Loss, Sequence: 0x5b3c0102}},
+	{"burst with delay", wire.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeea94a97_80000000, Sequence: 0x00010000}},
+	{"last single number", wire.Mark{Modules: wire.Loss, Sequence: 0x7fffffff, Single: true}},
+	{"last burst number", wire.Mark{Modules: wire.Loss, Sequence: 0x7fffffff}},
+	{"number zero, burst", wire.Mark{Modules: wire.Loss}},
+	{"number zero, single", wire.Mark{Modules: wire.Loss, Single: true}},
+}
