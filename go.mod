@@ -7,4 +7,8 @@ require (
 	github.com/vishvananda/netns v0.0.5
 )
 
-require golang.org/x/sys v0.49.0 // indirect
+require (
+	github.com/alecthomas/kong v1.17.0 // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
