@@ -15,6 +15,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"pillion.dev/internal/netns"
 )
@@ -51,31 +52,19 @@ func Up(ctx context.Context, spec *Spec, options Options) (*Lab, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, ErrNotRoot)
 	}
+	if err := spec.validate(); err != nil {
+		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, &specError{0, err.Error()})
+	}
 	agent := options.Agent
 	if agent == "" {
 		agent = "/proc/self/exe"
 	}
 	s := stateOf(spec.Name)
-	release, err := s.lock(ctx, true)
+	release, err := s.prepare(ctx, spec)
 	if err != nil {
 		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, err)
 	}
-	defer func() { release() }()
-	if s.has("spec.json") {
-		if err := s.takeDown(); err != nil {
-			return nil, fmt.Errorf("take lab %s up: %w", spec.Name, err)
-		}
-		release()
-		if release, err = s.lock(ctx, true); err != nil {
-			return nil, fmt.Errorf("take lab %s up: %w", spec.Name, err)
-		}
-	}
-	for host := range spec.Hosts {
-		if name := namespace(spec.Name, host); netns.Exists(name) {
-			err := fmt.Errorf("take lab %s up: namespace %s: %w", spec.Name, name, ErrForeign)
-			return nil, errors.Join(err, os.RemoveAll(string(s)))
-		}
-	}
+	defer release()
 	b := &builder{spec: spec, state: s, agent: agent}
 	if err := b.build(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("take lab %s up: %w", spec.Name, err), s.takeDown())
@@ -83,11 +72,40 @@ func Up(ctx context.Context, spec *Spec, options Options) (*Lab, error) {
 	return &Lab{*spec, s}, nil
 }
 
+// prepare locks an empty state folder for a lab. What was there of an older one is
+// taken down.
+func (s state) prepare(ctx context.Context, spec *Spec) (release func(), err error) {
+	for {
+		release, err := s.lock(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		if !s.has("spec.json") {
+			for host := range spec.Hosts {
+				if name := namespace(spec.Name, host); netns.Exists(name) {
+					defer release()
+					err := fmt.Errorf("create namespace %s: %w", name, ErrForeign)
+					return nil, errors.Join(err, os.RemoveAll(string(s)))
+				}
+			}
+			return release, nil
+		}
+		err = s.takeDown() // removes the folder, and the lock with it
+		release()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
 // Down removes a lab: processes in it, emulators, links, namespaces, state. It
 // also removes what a crash left of one.
 func Down(ctx context.Context, name string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("take lab %s down: %w", name, ErrNotRoot)
+	}
+	if !labName.MatchString(name) {
+		return fmt.Errorf("take lab %q down: %w", name, ErrNoLab)
 	}
 	s := stateOf(name)
 	release, err := s.lock(ctx, false)
@@ -104,25 +122,33 @@ func Down(ctx context.Context, name string) error {
 	return nil
 }
 
+// Find returns the name of the only lab that is up or was left half up.
+func Find() (string, error) {
+	names, err := List()
+	switch {
+	case err != nil:
+		return "", err
+	case len(names) == 0:
+		return "", fmt.Errorf("find lab: none is up: %w", ErrNoLab)
+	case len(names) > 1:
+		return "", fmt.Errorf("find lab: %w: %s", ErrMany, strings.Join(names, ", "))
+	}
+	return names[0], nil
+}
+
 // Open finds a lab that is up. Without a name it finds the only one.
 func Open(name string) (*Lab, error) {
+	var err error
 	if name == "" {
-		names, err := List()
-		switch {
-		case err != nil:
+		if name, err = Find(); err != nil {
 			return nil, err
-		case len(names) == 0:
-			return nil, fmt.Errorf("find lab: none is up: %w", ErrNoLab)
-		case len(names) > 1:
-			return nil, fmt.Errorf("find lab: %w: %s", ErrMany, join(names))
 		}
-		name = names[0]
 	}
 	if !labName.MatchString(name) {
 		return nil, fmt.Errorf("find lab %q: %w", name, ErrNoLab)
 	}
 	l := &Lab{state: stateOf(name)}
-	err := l.state.load("spec.json", &l.Spec)
+	err = l.state.load("spec.json", &l.Spec)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = ErrNoLab
 	}

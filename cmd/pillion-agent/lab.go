@@ -50,11 +50,10 @@ type labDownCmd struct {
 func (c *labDownCmd) Run(ctx context.Context) error {
 	name := c.Name
 	if name == "" {
-		up, err := lab.Open("")
-		if err != nil {
+		var err error
+		if name, err = lab.Find(); err != nil {
 			return err
 		}
-		name = up.Spec.Name
 	}
 	if err := lab.Down(ctx, name); err != nil {
 		return err

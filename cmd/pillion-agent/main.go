@@ -40,7 +40,6 @@ func run(args []string) error {
 	parser, err := kong.New(&cli{},
 		kong.Name("pillion-agent"),
 		kong.Description("Measure a network with the traffic that is already on it."),
-		kong.UsageOnError(),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
 	if err != nil {

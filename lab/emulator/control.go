@@ -61,21 +61,34 @@ func (e *emulator) serve(connection net.Conn) {
 
 func (e *emulator) answer(asked request) error {
 	if asked.Change != nil {
-		found := false
-		for _, d := range e.directions {
-			if asked.From != "" && asked.From != d.from.Host {
-				continue
-			}
-			found = true
-			if err := d.change(*asked.Change); err != nil {
-				return fmt.Errorf("change link %s from %s: %w", e.config.Link, d.from.Host, err)
-			}
-		}
-		if !found {
-			return fmt.Errorf("change link %s: no end %q", e.config.Link, asked.From)
+		if err := e.change(asked.From, *asked.Change); err != nil {
+			return err
 		}
 	}
 	return e.writeTruth(false)
+}
+
+// change sets faults in the directions that it is for, in all of them or none.
+func (e *emulator) change(from string, c Change) error {
+	var chosen []*direction
+	for _, d := range e.directions {
+		if from != "" && from != d.from.Host {
+			continue
+		}
+		if err := d.change(c, true); err != nil {
+			return fmt.Errorf("change link %s from %s: %w", e.config.Link, d.from.Host, err)
+		}
+		chosen = append(chosen, d)
+	}
+	for _, d := range chosen {
+		if err := d.change(c, false); err != nil {
+			return err
+		}
+	}
+	if chosen == nil {
+		return fmt.Errorf("change link %s: no end %q", e.config.Link, from)
+	}
+	return nil
 }
 
 // Apply changes the faults of the running emulator behind socket, for what the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +18,7 @@ type direction struct {
 	from, to End
 	in, out  int
 	stop     int // becomes readable when the emulator ends
+	stopping *atomic.Bool
 	log      *packetLog
 	unread   func() uint64
 
@@ -28,6 +30,7 @@ type direction struct {
 	frameLimit int
 	frames     int // made so far, idle ones included
 	lastDue    int64
+	lead       int64 // how late the kernel wakes us, ns
 
 	mu       sync.Mutex
 	faults   Faults
@@ -44,7 +47,7 @@ func (d *direction) run() error {
 	d.mu.Lock()
 	d.realtime = granted
 	d.mu.Unlock()
-	for {
+	for !d.stopping.Load() {
 		delivered := d.deliverDue()
 		read, err := d.readOne()
 		if err != nil {
@@ -53,16 +56,35 @@ func (d *direction) run() error {
 		if delivered || read {
 			continue
 		}
-		timeout := int64(-1)
-		if !d.line.empty() {
-			mono, _ := now()
-			timeout = max(0, d.line.next()-mono)
-		}
-		stopped, err := wait(d.in, d.stop, timeout)
-		if stopped || err != nil {
+		if err := d.sleep(); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// maxLead bounds how long before its time a frame may keep the processor busy.
+const maxLead = 50_000
+
+// sleep waits until there is a frame to read or the earliest passage is nearly
+// due. Waking takes the kernel some time, mostly the same, so sleep asks for an
+// earlier time by as much as it learns; the rest of the time goes by in run.
+func (d *direction) sleep() error {
+	if d.line.empty() {
+		_, err := wait(d.in, d.stop, -1)
+		return err
+	}
+	mono, _ := now()
+	timeout := d.line.next() - d.lead - mono
+	if timeout <= 0 {
+		return nil
+	}
+	timedOut, err := wait(d.in, d.stop, timeout)
+	if timedOut {
+		woken, _ := now()
+		d.lead += (min(woken-mono-timeout, maxLead) - d.lead) / 16
+	}
+	return err
 }
 
 // readOne takes one frame from the tap, if there is one.

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,6 +55,7 @@ const truthPeriod = time.Second
 type emulator struct {
 	config     Config
 	directions [2]*direction
+	stopping   atomic.Bool
 	writing    sync.Mutex
 	final      bool // the last truth is written
 }
@@ -95,6 +97,7 @@ func Run(ctx context.Context, config Config, taps [2]int, ready func()) error {
 	if failed != nil {
 		running--
 	}
+	e.stopping.Store(true)
 	if _, err := unix.Write(stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
 		return fmt.Errorf("stop directions: %w", err)
 	}
@@ -113,7 +116,7 @@ func (e *emulator) newDirection(i int, taps [2]int, stop int) (*direction, error
 	size := e.config.MTU + etherHeader + 4
 	d := &direction{
 		from: e.config.Ends[i], to: e.config.Ends[1-i],
-		in: taps[i], out: taps[1-i], stop: stop,
+		in: taps[i], out: taps[1-i], stop: stop, stopping: &e.stopping,
 		dice: newDice(e.config.Seed, i), faults: e.config.Faults[i],
 		frameSize: size, frameLimit: maxLineBytes / size,
 		flows: newFlows(maxFlows),

@@ -41,14 +41,13 @@ func (d *direction) snapshot() Direction {
 	return truth
 }
 
-// change sets faults of the running direction.
-func (d *direction) change(c Change) error {
+// change sets faults of the running direction or, with dry, only checks them.
+func (d *direction) change(c Change, dry bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	faults, err := d.faults.Apply(c)
-	if err != nil {
-		return err
+	if err == nil && !dry {
+		d.faults = faults
 	}
-	d.faults = faults
-	return nil
+	return err
 }

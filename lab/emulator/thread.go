@@ -34,7 +34,7 @@ func takeThread() bool {
 }
 
 // wait blocks until tap has a frame, stop is readable, or timeout ns have passed;
-// a negative timeout never passes. It reports whether stop is readable.
+// a negative timeout never passes. It reports whether the time has passed.
 func wait(tap, stop int, timeout int64) (bool, error) {
 	var limit *unix.Timespec
 	if timeout >= 0 {
@@ -42,7 +42,7 @@ func wait(tap, stop int, timeout int64) (bool, error) {
 		limit = &spec
 	}
 	fds := []unix.PollFd{{Fd: int32(tap), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
-	_, err := unix.Ppoll(fds, limit, nil)
+	n, err := unix.Ppoll(fds, limit, nil)
 	if errors.Is(err, unix.EINTR) {
 		return false, nil
 	}
@@ -52,5 +52,5 @@ func wait(tap, stop int, timeout int64) (bool, error) {
 	if fds[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0 {
 		return false, errors.New("wait for frames: tap is gone")
 	}
-	return fds[1].Revents != 0, nil
+	return n == 0, nil
 }
