@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,8 +49,8 @@ func ReadSpec(path string) (*Spec, error) {
 func ParseSpec(text []byte) (*Spec, error) {
 	spec := new(Spec)
 	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
-	if err := decoder.Decode(spec); err != nil {
-		return nil, describe(err)
+	if err := decoder.Decode(spec); err != nil && !errors.Is(err, io.EOF) {
+		return nil, describe(text, err)
 	}
 	if err := spec.validate(); err != nil {
 		return nil, &specError{lineOf(text, pathOf(err)), err.Error()}
@@ -68,9 +69,12 @@ func ParseSpec(text []byte) (*Spec, error) {
 }
 
 // describe turns an error of the YAML package into one line.
-func describe(err error) error {
+func describe(text []byte, err error) error {
 	var located yaml.Error
 	if !errors.As(err, &located) {
+		if bad := badScalar(text); bad != nil {
+			return bad
+		}
 		return &specError{0, firstLine(err.Error())}
 	}
 	line := 0

@@ -72,6 +72,9 @@ func (h *histogram) clone() *histogram {
 // not exceed (nearest rank), to half a bucket. It is 0 if there are no values.
 func (h *histogram) quantile(q float64) int64 {
 	rank := max(1, uint64(math.Ceil(q*float64(h.count))))
+	if rank >= h.count {
+		return h.max
+	}
 	var seen uint64
 	for o, counts := range h.octave {
 		if counts == nil {
