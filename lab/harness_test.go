@@ -155,7 +155,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 func agent(t testing.TB, args ...string) (output, complaint string, code int) {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	command := exec.CommandContext(t.Context(), agentPath, args...)
+	command := exec.Command(agentPath, args...)
 	command.Stdout, command.Stderr = &stdout, &stderr
 	err := command.Run()
 	if command.ProcessState == nil {

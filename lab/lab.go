@@ -27,6 +27,8 @@ var (
 	ErrNoHost  = errors.New("no such host")
 	ErrNoLink  = errors.New("no such emulated link")
 	ErrMany    = errors.New("more than one lab is up")
+	// ErrBroken is returned if the emulator of a link has ended.
+	ErrBroken = errors.New("its emulator has ended")
 	// ErrForeign is returned if a namespace has the name of one that a lab wants
 	// but no lab made it.
 	ErrForeign = errors.New("exists and belongs to no lab")

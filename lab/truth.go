@@ -32,6 +32,9 @@ func (l *Lab) Change(ctx context.Context, link, from string, change emulator.Cha
 	if from != "" && from != found.Ends[0] && from != found.Ends[1] {
 		return fmt.Errorf("change link %s from %s: no end of it: %w", link, from, ErrNoHost)
 	}
+	if _, alive := l.state.emulator(l.Spec.Name, link); !alive {
+		return fmt.Errorf("change link %s: %w", link, ErrBroken)
+	}
 	return emulator.Apply(ctx, l.state.path(link+".socket"), from, change)
 }
 

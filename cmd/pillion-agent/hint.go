@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/lab"
+	"pillion.dev/lab/emulator"
 )
 
 // errUsage marks a command line that is not understood.
@@ -30,6 +31,8 @@ var hints = []struct {
 	{lab.ErrNoHost, "pillion-agent lab status shows the hosts"},
 	{lab.ErrNoLink, "pillion-agent lab status shows the links; only emulated ones have a truth"},
 	{lab.ErrForeign, "rename the lab in its file, or remove the namespace with ip netns delete"},
+	{lab.ErrBroken, "take the lab down and up again; what it said is in /run/pillion/lab/LAB/LINK.log"},
+	{emulator.ErrRefused, "pillion-agent lab truth --json shows the faults in force"},
 	{lab.ErrBusy, "wait for the other pillion-agent lab command to end"},
 	{lab.ErrNoTun, "emulated links need tun/tap: a kernel with CONFIG_TUN, and /dev/net/tun"},
 	{exec.ErrNotFound, "install the program, or give its path"},

@@ -20,6 +20,15 @@ type answer struct {
 	Error string `json:"error,omitempty"`
 }
 
+// ErrRefused marks changes that a running emulator did not accept.
+var ErrRefused = errors.New("change refused")
+
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func (r refusal) Is(target error) bool { return target == ErrRefused }
+
 const controlTimeout = 10 * time.Second
 
 // control takes requests on a unix socket.
@@ -119,7 +128,7 @@ func ask(ctx context.Context, socket string, asked request) error {
 		return fmt.Errorf("ask emulator: %w", err)
 	}
 	if reply.Error != "" {
-		return errors.New(reply.Error)
+		return refusal(reply.Error)
 	}
 	return nil
 }
