@@ -207,7 +207,7 @@ func (b *builder) build(ctx context.Context) error {
 		if err := create(); err != nil {
 			return err
 		}
-		if err := configureLink(b.spec.Name, i+1, l); err != nil {
+		if err := configureLink(b.spec.Name, i+1, l, b.spec.Neighbours == "static"); err != nil {
 			return err
 		}
 	}

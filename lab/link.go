@@ -84,24 +84,46 @@ func createTap(lab, host, name string) (*os.File, error) {
 
 // configureLink brings both ends of a link up with addresses and, so that the
 // same lab always has the same frames, fixed hardware addresses.
-func configureLink(lab string, number int, l *Link) error {
+func configureLink(lab string, number int, l *Link, static bool) error {
 	for end, host := range l.Ends {
-		name := l.Interfaces[end]
+		name, peer := l.Interfaces[end], l.Ends[1-end]
 		err := netns.Do(namespace(lab, host), func() error {
 			link, err := netlink.LinkByName(name)
 			if err != nil {
 				return fmt.Errorf("find interface %s: %w", name, err)
 			}
-			// 02: locally administered; 50:4c: PL.
-			hardware := net.HardwareAddr{2, 0x50, 0x4c, byte(number >> 8), byte(number), byte(end + 1)}
-			if err := netlink.LinkSetHardwareAddr(link, hardware); err != nil {
+			if err := netlink.LinkSetHardwareAddr(link, hardware(number, end+1)); err != nil {
 				return fmt.Errorf("set hardware address of %s: %w", name, err)
 			}
 			addresses := append([]netip.Prefix{linkLocal(number, end+1)}, l.Addresses[host]...)
-			return configureInterface(name, l.MTU, addresses)
+			if err := configureInterface(name, l.MTU, addresses); err != nil || !static {
+				return err
+			}
+			known := append([]netip.Prefix{linkLocal(number, 2-end)}, l.Addresses[peer]...)
+			return addNeighbours(link, hardware(number, 2-end), known)
 		})
 		if err != nil {
 			return fmt.Errorf("configure link %s at %s: %w", l.Name, host, err)
+		}
+	}
+	return nil
+}
+
+// hardware is the Ethernet address of one end, 1 or 2, of the n-th link. 02 says
+// that it is administered locally, 50:4c is PL.
+func hardware(n, end int) net.HardwareAddr {
+	return net.HardwareAddr{2, 0x50, 0x4c, byte(n >> 8), byte(n), byte(end)}
+}
+
+// addNeighbours tells the kernel for good who is at the other end of a link.
+func addNeighbours(link netlink.Link, at net.HardwareAddr, addresses []netip.Prefix) error {
+	for _, address := range addresses {
+		err := netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT,
+			IP: address.Addr().AsSlice(), HardwareAddr: at,
+		})
+		if err != nil {
+			return fmt.Errorf("add neighbour %s: %w", address.Addr(), err)
 		}
 	}
 	return nil

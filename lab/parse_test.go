@@ -111,6 +111,7 @@ func TestParseMistakes(t *testing.T) {
 		"address twice":      {start + "    addresses: {a: [10.0.0.1/8], b: [10.0.0.1/8]}\n", "address 10.0.0.1 of b: already taken by a"},
 		"mtu":                {start + "    mtu: 100\n", "line 5: mtu 100"},
 		"routes":             {start + "routes: some\n", `line 5: routes "some"`},
+		"neighbours":         {start + "neighbours: some\n", `line 5: neighbours "some"`},
 		"from nobody":        {start + "    emulate:\n      from: {c: {}}\n", `line 6: emulate from "c"`},
 		"hosts is a list":    {"name: x\nhosts: [a, b]\n", "line 2"},
 	}

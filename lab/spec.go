@@ -18,6 +18,10 @@ type Spec struct {
 	// Routes is auto (the default), which gives every host static routes over the
 	// shortest path to every address, or none.
 	Routes string `yaml:"routes"`
+	// Neighbours is static (the default), which gives the ends of each link
+	// permanent entries for each other, or learned: by ARP and neighbour discovery.
+	// While a host learns, its first packets wait and can leave in another order.
+	Neighbours string `yaml:"neighbours"`
 }
 
 // Host is one namespace.
@@ -84,6 +88,9 @@ func (l *Link) faults() ([2]emulator.Faults, error) {
 func (s *Spec) complete() {
 	if s.Routes == "" {
 		s.Routes = "auto"
+	}
+	if s.Neighbours == "" {
+		s.Neighbours = "static"
 	}
 	for i := range s.Links {
 		l := &s.Links[i]

@@ -46,6 +46,9 @@ func (s *Spec) validate() error {
 	if !slices.Contains([]string{"", "auto", "none"}, s.Routes) {
 		return faultf("$.routes", "routes %q: neither auto nor none", s.Routes)
 	}
+	if !slices.Contains([]string{"", "static", "learned"}, s.Neighbours) {
+		return faultf("$.neighbours", "neighbours %q: neither static nor learned", s.Neighbours)
+	}
 	if len(s.Links) > maxLinks {
 		return faultf("$.links", "lab %s: has %d links, more than %d", s.Name, len(s.Links), maxLinks)
 	}
