@@ -171,7 +171,9 @@ func List() ([]string, error) {
 	}
 	var names []string
 	for _, entry := range entries {
-		names = append(names, entry.Name())
+		if entry.IsDir() && labName.MatchString(entry.Name()) {
+			names = append(names, entry.Name())
+		}
 	}
 	return names, nil
 }

@@ -55,17 +55,34 @@ func ParseSpec(text []byte) (*Spec, error) {
 	if err := spec.validate(); err != nil {
 		return nil, &specError{lineOf(text, pathOf(err)), err.Error()}
 	}
-	for _, l := range spec.Links {
+	if err := spec.placeTruths(); err != nil {
+		return nil, &specError{lineOf(text, pathOf(err)), err.Error()}
+	}
+	return spec, nil
+}
+
+// placeTruths makes the truth files absolute, because emulators run elsewhere, and
+// checks that they can be written.
+func (s *Spec) placeTruths() error {
+	taken := map[string]bool{}
+	for i, l := range s.Links {
 		if l.Emulate == nil || l.Emulate.Truth == "" {
 			continue
 		}
+		where := fmt.Sprintf("$.links[%d].emulate.truth", i)
 		absolute, err := filepath.Abs(l.Emulate.Truth)
 		if err != nil {
-			return nil, fmt.Errorf("find truth file: %w", err)
+			return faultf(where, "truth %q: %v", l.Emulate.Truth, err)
 		}
-		l.Emulate.Truth = absolute
+		if info, err := os.Stat(filepath.Dir(absolute)); err != nil || !info.IsDir() {
+			return faultf(where, "truth %q: no such folder", l.Emulate.Truth)
+		}
+		if taken[absolute] {
+			return faultf(where, "truth %q: already taken by another link", l.Emulate.Truth)
+		}
+		taken[absolute], l.Emulate.Truth = true, absolute
 	}
-	return spec, nil
+	return nil
 }
 
 // describe turns an error of the YAML package into one line.

@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,19 @@ func TestParseWholeSpec(t *testing.T) {
 	}
 }
 
+// The README shows a file that works.
+func TestReadmeExample(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "```yaml\n")
+	example, _, found := strings.Cut(rest, "```")
+	if _, err := ParseSpec([]byte(example)); err != nil || !found {
+		t.Errorf("example in README.md: %v", err)
+	}
+}
+
 func TestParseMistakes(t *testing.T) {
 	const start = "name: x\nhosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n"
 	tests := map[string]struct{ text, want string }{
@@ -112,8 +126,11 @@ func TestParseMistakes(t *testing.T) {
 		"mtu":                {start + "    mtu: 100\n", "line 5: mtu 100"},
 		"routes":             {start + "routes: some\n", `line 5: routes "some"`},
 		"neighbours":         {start + "neighbours: some\n", `line 5: neighbours "some"`},
-		"from nobody":        {start + "    emulate:\n      from: {c: {}}\n", `line 6: emulate from "c"`},
-		"hosts is a list":    {"name: x\nhosts: [a, b]\n", "line 2"},
+		"truth nowhere":      {start + "    emulate: {truth: /nonexistent/x}\n", `line 5: truth "/nonexistent/x": no such folder`},
+		"truth twice": {start + "    emulate: {truth: /tmp/x}\n  - {name: c, interfaces: [c, c], ends: [a, b], emulate: {truth: /tmp/x}}\n",
+			`line 6: truth "/tmp/x": already taken`},
+		"from nobody":     {start + "    emulate:\n      from: {c: {}}\n", `line 6: emulate from "c"`},
+		"hosts is a list": {"name: x\nhosts: [a, b]\n", "line 2"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -80,7 +80,7 @@ type Tally struct {
 type Control struct {
 	Offered   uint64 `json:"offered"`
 	Delivered uint64 `json:"delivered"`
-	Lost      uint64 `json:"lost"`
+	Lost      uint64 `json:"lost"` // the far interface was down, as it is while the lab is being built
 	InFlight  uint64 `json:"in_flight"`
 }
 
