@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/lab"
+	"pillion.dev/lab/emulator"
+)
+
+// errUsage marks a command line that is not understood.
+var errUsage = errors.New("not understood")
+
+// hints says what a user can do about the causes that a user can remove. The
+// first that matches counts.
+var hints = []struct {
+	cause error
+	hint  string
+}{
+	{errUsage, "pillion-agent --help shows the commands, and COMMAND --help what one of them takes"},
+	{lab.ErrNotRoot, "labs need root: run this with sudo"},
+	{lab.ErrSpec, "correct the file; docs of the keys are in lab/README.md"},
+	{lab.ErrNoLab, "pillion-agent lab list shows the labs that are up, and lab up FILE makes one"},
+	{lab.ErrMany, "name one: --lab NAME, or lab down NAME"},
+	{lab.ErrNoHost, "pillion-agent lab status shows the hosts"},
+	{lab.ErrNoLink, "pillion-agent lab status shows the links; only emulated ones have a truth"},
+	{lab.ErrForeign, "rename the lab in its file, or remove the namespace with ip netns delete"},
+	{lab.ErrBroken, "take the lab down and up again; what it said is in /run/pillion/lab/LAB/LINK.log"},
+	{emulator.ErrRefused, "pillion-agent lab truth --json shows the faults in force"},
+	{lab.ErrBusy, "wait for the other pillion-agent lab command to end"},
+	{lab.ErrNoTun, "emulated links need tun/tap: a kernel with CONFIG_TUN, and /dev/net/tun"},
+	{exec.ErrNotFound, "install the program, or give its path"},
+	{fs.ErrNotExist, "check the path"},
+	{fs.ErrPermission, "run this with sudo, or check who may read the file"},
+	{unix.EISDIR, "give a file, not a folder"},
+}
+
+// Exit codes: what a user can correct, and everything else.
+const (
+	exitFailure = 1
+	exitUser    = 2
+)
+
+// complain writes an error in one line, with a second line that helps if there is
+// one, and returns the exit code.
+func complain(w io.Writer, err error) int {
+	fmt.Fprintf(w, "pillion-agent: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	for _, h := range hints {
+		if errors.Is(err, h.cause) {
+			fmt.Fprintf(w, "hint: %s\n", h.hint)
+			return exitUser
+		}
+	}
+	return exitFailure
+}

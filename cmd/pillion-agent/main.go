@@ -1,0 +1,53 @@
+// Command pillion-agent is Pillion on one host: it measures, and it builds labs to
+// measure in.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/version"
+)
+
+// cli is the command line: one field and one file for each command.
+type cli struct {
+	Lab     labCmd     `cmd:"" help:"Build testbeds of network namespaces and emulated links."`
+	Version versionCmd `cmd:"" help:"Print the build of this program."`
+}
+
+type versionCmd struct{}
+
+// Run prints the build.
+func (versionCmd) Run() error {
+	_, err := fmt.Println("pillion-agent", version.String())
+	return err
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		os.Exit(complain(os.Stderr, err))
+	}
+}
+
+func run(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	parser, err := kong.New(&cli{},
+		kong.Name("pillion-agent"),
+		kong.Description("Measure a network with the traffic that is already on it."),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return fmt.Errorf("read command line: %w: %w", errUsage, err)
+	}
+	return command.Run()
+}

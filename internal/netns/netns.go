@@ -1,0 +1,96 @@
+// Package netns makes, enters and deletes named network namespaces.
+//
+// Namespaces are named as iproute2 names them (a bind mount in /run/netns), so
+// `ip netns exec` and Pillion see the same ones. The package configures nothing
+// inside them: that belongs to the lab and to the tests that use it.
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/vishvananda/netns"
+)
+
+const folder = "/run/netns"
+
+// Path is the file that keeps the namespace alive.
+func Path(name string) string { return filepath.Join(folder, name) }
+
+// Exists reports whether a namespace of that name exists.
+func Exists(name string) bool {
+	_, err := os.Lstat(Path(name))
+	return err == nil
+}
+
+// Do runs f inside the named namespace and returns its error.
+//
+// f runs on an OS thread of its own. The thread goes back to its own namespace
+// afterwards; if that fails, or if f does not return normally, the thread is
+// ended and never used again. Goroutines that f starts are not in the namespace;
+// sockets that f opens stay in it.
+func Do(name string, f func() error) error {
+	target, err := netns.GetFromPath(Path(name))
+	if err != nil {
+		return fmt.Errorf("open namespace %s: %w", name, err)
+	}
+	defer target.Close()
+	return onThread(func() error {
+		if err := netns.Set(target); err != nil {
+			return fmt.Errorf("enter namespace %s: %w", name, err)
+		}
+		return f()
+	})
+}
+
+// Create makes an empty namespace; the caller's own stays what it was.
+func Create(name string) error {
+	return onThread(func() error {
+		made, err := netns.NewNamed(name)
+		if err != nil {
+			return fmt.Errorf("create namespace %s: %w", name, err)
+		}
+		return made.Close()
+	})
+}
+
+// Delete removes the name. The kernel removes the namespace with its interfaces
+// as soon as no process and no open file uses it. A name that does not exist is
+// no error.
+func Delete(name string) error {
+	err := netns.DeleteNamed(name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	// A file without a mount on it is what a crash in the middle of Create leaves.
+	if removeErr := os.Remove(Path(name)); removeErr == nil {
+		return nil
+	}
+	return fmt.Errorf("delete namespace %s: %w", name, err)
+}
+
+// onThread runs f on a locked thread and puts the thread's namespace back.
+func onThread(f func() error) error {
+	result := errors.New("function left its thread without returning")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		home, err := netns.Get()
+		if err != nil {
+			result = fmt.Errorf("open own namespace: %w", err)
+			return
+		}
+		defer home.Close()
+		result = f()
+		if netns.Set(home) == nil {
+			runtime.UnlockOSThread()
+		}
+	}()
+	<-done
+	return result
+}

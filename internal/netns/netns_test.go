@@ -1,0 +1,80 @@
+package netns
+
+import (
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+)
+
+func TestDoEntersAndComesBack(t *testing.T) {
+	name := New(t)
+	before, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inside string
+	err = Do(name, func() error {
+		var err error
+		inside, err = os.Readlink("/proc/thread-self/ns/net")
+		if err != nil {
+			return err
+		}
+		interfaces, err := net.Interfaces()
+		if err == nil && (len(interfaces) != 1 || interfaces[0].Flags&net.FlagUp == 0) {
+			t.Errorf("got interfaces %v, want lo alone, up", interfaces)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inside == before {
+		t.Errorf("function ran in %s, the namespace of the caller", inside)
+	}
+	checkThreads(t, before)
+}
+
+func TestDoReturnsTheFunctionsError(t *testing.T) {
+	name := New(t)
+	want := errors.New("cause")
+	if err := Do(name, func() error { return want }); !errors.Is(err, want) {
+		t.Errorf("got %v, want %v", err, want)
+	}
+}
+
+func TestDoSurvivesGoexit(t *testing.T) {
+	name := New(t)
+	if err := Do(name, func() error { runtime.Goexit(); return nil }); err == nil {
+		t.Error("no error although the function never returned")
+	}
+}
+
+func TestDoNamesAMissingNamespace(t *testing.T) {
+	if err := Do("pt-none", func() error { return nil }); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want not exist", err)
+	}
+}
+
+func TestDeleteForgivesAbsence(t *testing.T) {
+	NeedRoot(t)
+	if err := Delete("pt-none"); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkThreads fails if any thread of this process is outside its namespace.
+func checkThreads(t *testing.T, want string) {
+	t.Helper()
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		got, err := os.Readlink("/proc/self/task/" + thread.Name() + "/ns/net")
+		if err == nil && got != want {
+			t.Errorf("thread %s is in %s, want %s", thread.Name(), got, want)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package version
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+func TestDescribe(t *testing.T) {
+	tests := map[string]struct {
+		settings []debug.BuildSetting
+		want     string
+	}{
+		"without version control": {nil, "(devel), go1.26.0"},
+		"clean tree": {
+			[]debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.time", Value: "2026-11-21T00:00:00Z"}},
+			"(devel), commit 0123456789ab of 2026-11-21T00:00:00Z, go1.26.0",
+		},
+		"changed tree": {
+			[]debug.BuildSetting{{Key: "vcs.revision", Value: "0123"}, {Key: "vcs.modified", Value: "true"}},
+			"(devel), commit 0123+local of , go1.26.0",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := describe(&debug.BuildInfo{GoVersion: "go1.26.0", Settings: test.settings})
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"pillion.dev/internal/netns"
+)
+
+// takeDown removes everything a lab may have made, in the order in which nothing
+// is lost sight of: the state goes last, so that a crash here can be repeated.
+// The caller holds the lock.
+func (s state) takeDown() error {
+	var spec Spec
+	if err := s.load("spec.json", &spec); err != nil {
+		if errors.Is(err, fs.ErrNotExist) { // nothing was made yet
+			return os.RemoveAll(string(s))
+		}
+		return err
+	}
+	failed := errors.Join(s.endInhabitants(&spec), s.endEmulators(&spec))
+	for host := range spec.Hosts {
+		failed = errors.Join(failed, netns.Delete(namespace(spec.Name, host)))
+	}
+	if failed != nil {
+		return failed
+	}
+	if err := os.RemoveAll(string(s)); err != nil {
+		return fmt.Errorf("remove lab state: %w", err)
+	}
+	return nil
+}
+
+// endInhabitants ends the processes that run inside the lab. Without that their
+// namespaces would live on without a name.
+func (s state) endInhabitants(spec *Spec) error {
+	ours := map[string]bool{}
+	for host := range spec.Hosts {
+		// It fails where a crash came before the namespace was made: nobody is in it.
+		_ = netns.Do(namespace(spec.Name, host), func() error {
+			where, err := os.Readlink("/proc/thread-self/ns/net")
+			ours[where] = err == nil
+			return err
+		})
+	}
+	var failed error
+	for _, p := range inhabitants(ours) {
+		failed = errors.Join(failed, p.end())
+	}
+	return failed
+}
+
+// endEmulators ends the emulators that are recorded and still the same process.
+func (s state) endEmulators(spec *Spec) error {
+	var failed error
+	for _, l := range spec.Links {
+		if p, ok := s.emulator(spec.Name, l.Name); ok {
+			failed = errors.Join(failed, p.end())
+		}
+	}
+	return failed
+}
+
+// emulator finds the living emulator of a link.
+func (s state) emulator(lab, link string) (process, bool) {
+	var p process
+	if err := s.load(link+".pid", &p); err != nil {
+		return p, false
+	}
+	return p, p.alive() && p.isEmulator(lab, link)
+}

@@ -1,0 +1,129 @@
+package emulator
+
+import "encoding/binary"
+
+// What a marked packet looks like on the wire. A test compares these numbers
+// with wire/wire.h, which this room must not import.
+const (
+	optionDelay  = 0x3e
+	optionLoss   = 0x1e
+	markProtocol = 253
+	markUDPPort  = 50253
+)
+
+const (
+	etherHeader = 14
+	etherIPv4   = 0x0800
+	etherIPv6   = 0x86dd
+
+	protocolHopByHop    = 0
+	protocolIPIP        = 4
+	protocolTCP         = 6
+	protocolUDP         = 17
+	protocolICMPv6      = 58
+	protocolDestination = 60
+	protocolSCTP        = 132
+	protocolUDPLite     = 136
+)
+
+// key identifies a flow: the fields of the outermost IP packet as it is on the
+// wire, and whether it carries a mark.
+type key struct {
+	source, destination         [16]byte
+	ipv6                        bool
+	marked                      bool
+	protocol                    uint8
+	sourcePort, destinationPort uint16
+}
+
+// classify reads a frame's flow. It returns false for control frames, which keep
+// the lab working and meet no fault but delay: everything that is not an
+// untagged IP packet (ARP above all), IPv6 neighbour discovery and multicast
+// listener reports.
+func classify(frame []byte) (key, bool) {
+	if len(frame) < etherHeader {
+		return key{}, false
+	}
+	packet := frame[etherHeader:]
+	switch binary.BigEndian.Uint16(frame[12:]) {
+	case etherIPv4:
+		return classifyIPv4(packet)
+	case etherIPv6:
+		return classifyIPv6(packet)
+	}
+	return key{}, false
+}
+
+func classifyIPv4(packet []byte) (key, bool) {
+	if len(packet) < 20 {
+		return key{}, false
+	}
+	k := key{protocol: packet[9]}
+	copy(k.source[:], packet[12:16])
+	copy(k.destination[:], packet[16:20])
+	header := int(packet[0]&0xf) * 4
+	if header < 20 || header > len(packet) {
+		return k, true
+	}
+	payload := packet[header:]
+	fragment := binary.BigEndian.Uint16(packet[6:])&0x3fff != 0
+	if !fragment {
+		k.ports(payload)
+	}
+	switch {
+	case k.protocol == markProtocol:
+		k.marked = true
+	case k.protocol == protocolIPIP:
+		k.marked = len(payload) >= 20 && payload[9] == markProtocol
+	}
+	return k, true
+}
+
+func classifyIPv6(packet []byte) (key, bool) {
+	if len(packet) < 40 {
+		return key{}, false
+	}
+	k := key{ipv6: true, protocol: packet[6]}
+	copy(k.source[:], packet[8:24])
+	copy(k.destination[:], packet[24:40])
+	payload := packet[40:]
+	for k.protocol == protocolHopByHop || k.protocol == protocolDestination {
+		if len(payload) < 8 || len(payload) < int(payload[1])*8+8 {
+			return k, true
+		}
+		option := payload[2]
+		if k.protocol == protocolDestination && (option == optionDelay || option == optionLoss) {
+			k.marked = true
+		}
+		k.protocol, payload = payload[0], payload[int(payload[1])*8+8:]
+	}
+	if k.protocol == protocolICMPv6 && len(payload) > 0 && isNeighbourhood(payload[0]) {
+		return key{}, false
+	}
+	k.ports(payload)
+	return k, true
+}
+
+// ports reads the ports where the protocol has them, and the mark of the UDP
+// encoding.
+func (k *key) ports(payload []byte) {
+	switch k.protocol {
+	case protocolTCP, protocolUDP, protocolSCTP, protocolUDPLite:
+	default:
+		return
+	}
+	if len(payload) < 4 {
+		return
+	}
+	k.sourcePort = binary.BigEndian.Uint16(payload)
+	k.destinationPort = binary.BigEndian.Uint16(payload[2:])
+	if k.protocol == protocolUDP && k.destinationPort == markUDPPort {
+		k.marked = true
+	}
+}
+
+// isNeighbourhood reports ICMPv6 types of multicast listener discovery (RFC 2710,
+// RFC 3810) and neighbour discovery (RFC 4861).
+func isNeighbourhood(icmpType byte) bool {
+	return (icmpType >= 130 && icmpType <= 137) || icmpType == 143
+}

@@ -1,0 +1,224 @@
+package emulator
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLineBytes bounds the memory of frames under way in one direction.
+const maxLineBytes = 256 << 20
+
+// direction carries frames from one tap to the other. One thread owns it; mu
+// guards what the truth reads and what a change sets.
+type direction struct {
+	from, to End
+	in, out  int
+	stop     int // becomes readable when the emulator ends
+	stopping *atomic.Bool
+	log      *packetLog
+	unread   func() uint64
+
+	dice       dice
+	bottleneck bottleneck
+	line       line
+	idle       []*frame
+	frameSize  int
+	frameLimit int
+	frames     int // made so far, idle ones included
+	lastDue    int64
+	lead       int64 // how late the kernel wakes us, ns
+
+	mu       sync.Mutex
+	faults   Faults
+	index    uint64
+	flows    *flows
+	control  counts
+	lateness histogram
+	realtime bool
+}
+
+// run forwards until stop is readable or a tap fails.
+func (d *direction) run() error {
+	granted := takeThread()
+	d.mu.Lock()
+	d.realtime = granted
+	d.mu.Unlock()
+	for !d.stopping.Load() {
+		delivered := d.deliverDue()
+		read, err := d.readOne()
+		if err != nil {
+			return err
+		}
+		if delivered || read {
+			continue
+		}
+		if err := d.sleep(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxLead bounds how long before its time a frame may keep the processor busy.
+const maxLead = 50_000
+
+// sleep waits until there is a frame to read or the earliest passage is nearly
+// due. Waking takes the kernel some time, mostly the same, so sleep asks for an
+// earlier time by as much as it learns; the rest of the time goes by in run.
+func (d *direction) sleep() error {
+	if d.line.empty() {
+		_, err := wait(d.in, d.stop, -1)
+		return err
+	}
+	mono, _ := now()
+	timeout := d.line.next() - d.lead - mono
+	if timeout <= 0 {
+		return nil
+	}
+	timedOut, err := wait(d.in, d.stop, timeout)
+	if timedOut {
+		woken, _ := now()
+		d.lead += (min(woken-mono-timeout, maxLead) - d.lead) / 16
+	}
+	return err
+}
+
+// readOne takes one frame from the tap, if there is one.
+func (d *direction) readOne() (bool, error) {
+	f := d.takeFrame()
+	n, err := unix.Read(d.in, f.buffer)
+	if err != nil {
+		d.idle = append(d.idle, f)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+			return false, nil
+		}
+		return false, fmt.Errorf("read tap %s of %s: %w", d.from.Interface, d.from.Host, err)
+	}
+	f.size = n
+	f.read, f.readWall = now()
+	d.mu.Lock()
+	d.accept(f)
+	d.mu.Unlock()
+	d.release(f)
+	return true, nil
+}
+
+// accept decides what happens to a frame and puts it on the line.
+func (d *direction) accept(f *frame) {
+	k, data := classify(f.buffer[:f.size])
+	if !data {
+		d.control.offered++
+		d.control.inFlight++
+		d.line.push(f.read+int64(d.faults.Delay), f)
+		return
+	}
+	f.flow, f.marked = d.flows.find(k), k.marked
+	f.flowIndex = f.flow.offer()
+	f.index = d.index
+	d.index++
+	fate := d.dice.throw(&d.faults)
+	switch {
+	case fate.lost:
+		d.lose(f, lostRandom)
+		return
+	case d.frames-len(d.idle) > d.frameLimit:
+		d.lose(f, lostFull)
+		return
+	}
+	left, ok := d.bottleneck.admit(f.read, int64(f.size), &d.faults)
+	if !ok {
+		d.lose(f, lostRate)
+		return
+	}
+	due := left + int64(d.faults.Delay) + fate.jitter
+	switch {
+	case fate.heldBack:
+		due += int64(d.faults.ReorderGap)
+	case d.faults.KeepOrder:
+		due = max(due, d.lastDue)
+		d.lastDue = due
+	}
+	f.flow.inFlight++
+	d.line.push(due, f)
+	if fate.duplicated {
+		d.line.push(due, f)
+	}
+}
+
+func (d *direction) lose(f *frame, why reason) {
+	f.lost = true
+	f.flow.lost[why]++
+	d.log.write(f, 0, Lost(why))
+}
+
+// deliverDue writes the earliest frame if its time has come.
+func (d *direction) deliverDue() bool {
+	if d.line.empty() {
+		return false
+	}
+	mono, wall := now()
+	if d.line.next() > mono {
+		return false
+	}
+	p := d.line.pop()
+	f := p.frame
+	if !f.lost {
+		d.write(p, mono, wall)
+	}
+	d.release(f)
+	return true
+}
+
+// write hands one copy to the far tap and books it.
+func (d *direction) write(p passage, mono, wall int64) {
+	f := p.frame
+	_, err := unix.Write(d.out, f.buffer[:f.size])
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lateness.add(mono - p.due)
+	if f.flow == nil {
+		d.control.inFlight--
+		if err != nil {
+			d.control.lost[lostError]++
+			return
+		}
+		d.control.delivered++
+		return
+	}
+	switch {
+	case err != nil && !f.delivered:
+		f.flow.inFlight--
+		d.lose(f, lostError)
+	case err != nil:
+	case !f.delivered:
+		f.delivered = true
+		f.flow.deliver(f.flowIndex, mono-f.read)
+		d.log.write(f, wall, Delivered)
+	default:
+		f.flow.duplicated++
+		d.log.write(f, wall, Duplicate)
+	}
+}
+
+func (d *direction) takeFrame() *frame {
+	if last := len(d.idle) - 1; last >= 0 {
+		f := d.idle[last]
+		d.idle = d.idle[:last]
+		return f
+	}
+	d.frames++
+	return &frame{buffer: make([]byte, d.frameSize)}
+}
+
+// release gives a frame back for reading once no copy of it is on the line.
+func (d *direction) release(f *frame) {
+	if f.copies > 0 {
+		return
+	}
+	*f = frame{buffer: f.buffer}
+	d.idle = append(d.idle, f)
+}

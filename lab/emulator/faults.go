@@ -1,0 +1,113 @@
+package emulator
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// Faults is what one direction of a link does to packets. The zero value does
+// nothing. A packet meets them in this order:
+//
+//   - Loss: it is dropped with this probability.
+//   - Rate: it waits until the packets before it have left at this speed and
+//     then takes its own time; the Ethernet frame without checksum counts. A
+//     packet that finds Queue full is dropped. Rate is the only fault whose
+//     outcome depends on timing.
+//   - Delay and Jitter: it waits for Delay plus a time that is uniformly
+//     distributed from -Jitter to +Jitter, independent of every other packet,
+//     so jitter that is larger than the spacing of packets reorders them. With
+//     KeepOrder it never leaves before the packet in front of it, at the price
+//     of a distribution that is no longer uniform.
+//   - Reorder: with this probability it is held back for another ReorderGap, and
+//     packets sent within that time overtake it. It is then the late packet that
+//     RFC 4737 counts as reordered. If nothing follows within the gap it is only
+//     delayed. KeepOrder does not apply to it.
+//   - Duplicate: with this probability a second copy leaves right behind the
+//     first. The copy does not use up Rate.
+type Faults struct {
+	Delay      Duration `json:"delay"`
+	Jitter     Duration `json:"jitter"`
+	KeepOrder  bool     `json:"keep_order"`
+	Loss       Fraction `json:"loss"`
+	Duplicate  Fraction `json:"duplicate"`
+	Reorder    Fraction `json:"reorder"`
+	ReorderGap Duration `json:"reorder_gap"`
+	Rate       Rate     `json:"rate"`
+	Queue      Queue    `json:"queue"`
+}
+
+// DefaultFaults is a link that only forwards; its queue and its gap take effect
+// once there is a rate or reordering.
+func DefaultFaults() Faults {
+	return Faults{ReorderGap: Duration(time.Millisecond), Queue: Queue{Packets: 1000}}
+}
+
+// Change names the faults that are to be set; nil leaves one as it is.
+type Change struct {
+	Delay      *Duration `json:"delay,omitempty" yaml:"delay"`
+	Jitter     *Duration `json:"jitter,omitempty" yaml:"jitter"`
+	KeepOrder  *bool     `json:"keep_order,omitempty" yaml:"keep_order"`
+	Loss       *Fraction `json:"loss,omitempty" yaml:"loss"`
+	Duplicate  *Fraction `json:"duplicate,omitempty" yaml:"duplicate"`
+	Reorder    *Fraction `json:"reorder,omitempty" yaml:"reorder"`
+	ReorderGap *Duration `json:"reorder_gap,omitempty" yaml:"reorder_gap"`
+	Rate       *Rate     `json:"rate,omitempty" yaml:"rate"`
+	Queue      *Queue    `json:"queue,omitempty" yaml:"queue"`
+}
+
+// Calm is the change that ends every random fault and leaves delay and rate, so
+// that a test can end with packets whose fate is known.
+func Calm() Change {
+	var none Fraction
+	return Change{Loss: &none, Duplicate: &none, Reorder: &none}
+}
+
+// Apply returns the faults after the change.
+func (f Faults) Apply(c Change) (Faults, error) {
+	set(&f.Delay, c.Delay)
+	set(&f.Jitter, c.Jitter)
+	set(&f.KeepOrder, c.KeepOrder)
+	set(&f.Loss, c.Loss)
+	set(&f.Duplicate, c.Duplicate)
+	set(&f.Reorder, c.Reorder)
+	set(&f.ReorderGap, c.ReorderGap)
+	set(&f.Rate, c.Rate)
+	set(&f.Queue, c.Queue)
+	if f.Jitter > f.Delay {
+		return f, errors.New("check jitter: larger than delay, and no packet can leave before it came")
+	}
+	return f, nil
+}
+
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// fate is what chance decides about one packet.
+type fate struct {
+	lost       bool
+	heldBack   bool
+	duplicated bool
+	jitter     int64 // ns, from -Jitter to +Jitter
+}
+
+// dice throws fates. It draws four numbers for every packet whatever the faults
+// are, so the n-th data packet of a direction always meets the same numbers.
+type dice struct{ source *rand.Rand }
+
+func newDice(seed uint64, direction int) dice {
+	return dice{rand.New(rand.NewPCG(seed, uint64(direction)))}
+}
+
+func (d dice) throw(f *Faults) fate {
+	loss, duplicate, reorder := d.source.Float64(), d.source.Float64(), d.source.Float64()
+	return fate{
+		lost:       loss < float64(f.Loss),
+		duplicated: duplicate < float64(f.Duplicate),
+		heldBack:   reorder < float64(f.Reorder),
+		jitter:     int64((2*d.source.Float64() - 1) * float64(f.Jitter)),
+	}
+}

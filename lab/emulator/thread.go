@@ -1,0 +1,56 @@
+package emulator
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// start is the origin of the monotonic times in this process.
+var start = time.Now()
+
+// now reads the monotonic clock, ns since start, and CLOCK_REALTIME, ns.
+func now() (mono, wall int64) {
+	t := time.Now()
+	return int64(t.Sub(start)), t.UnixNano()
+}
+
+// takeThread gives the calling goroutine an OS thread of its own that wakes as
+// exactly as the kernel can: without timer slack and, where allowed, before
+// ordinary processes. It reports whether the latter was granted.
+func takeThread() bool {
+	runtime.LockOSThread()
+	// Failure costs exactness, which the truth reports as lateness.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	return unix.SchedSetAttr(0, &unix.SchedAttr{
+		Size:     unix.SizeofSchedAttr,
+		Policy:   unix.SCHED_FIFO,
+		Priority: 10,
+		Flags:    unix.SCHED_FLAG_RESET_ON_FORK,
+	}, 0) == nil
+}
+
+// wait blocks until tap has a frame, stop is readable, or timeout ns have passed;
+// a negative timeout never passes. It reports whether the time has passed.
+func wait(tap, stop int, timeout int64) (bool, error) {
+	var limit *unix.Timespec
+	if timeout >= 0 {
+		spec := unix.NsecToTimespec(timeout)
+		limit = &spec
+	}
+	fds := []unix.PollFd{{Fd: int32(tap), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
+	n, err := unix.Ppoll(fds, limit, nil)
+	if errors.Is(err, unix.EINTR) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("wait for frames: %w", err)
+	}
+	if fds[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) != 0 {
+		return false, errors.New("wait for frames: tap is gone")
+	}
+	return n == 0, nil
+}

@@ -1,0 +1,165 @@
+package lab_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/lab"
+	"pillion.dev/lab/emulator"
+)
+
+// agentPath is the pillion-agent that TestMain builds: whole-system tests run the
+// program that users run.
+var agentPath string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "pillion-lab-test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	agentPath = filepath.Join(folder, "pillion-agent")
+	build := exec.Command("go", "build", "-o", agentPath, "pillion.dev/cmd/pillion-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build pillion-agent: %v\n%s", err, said)
+		return 1
+	}
+	return m.Run()
+}
+
+// bed is a lab for one test.
+type bed struct {
+	*lab.Lab
+	t testing.TB
+}
+
+var beds atomic.Uint32
+
+// up builds the lab of a YAML text without a name line; the name is made up. The
+// lab is taken down when the test ends. Without root the test is skipped.
+func up(t testing.TB, text string) *bed {
+	t.Helper()
+	netns.NeedRoot(t)
+	name := fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1))
+	spec, err := lab.ParseSpec([]byte("name: " + name + "\n" + text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if names, err := lab.List(); err == nil && !slices.Contains(names, name) {
+			return // the test took it down itself
+		}
+		if err := lab.Down(context.Background(), name); err != nil {
+			t.Error(err)
+		}
+	})
+	built, err := lab.Up(t.Context(), spec, lab.Options{Agent: agentPath})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bed{built, t}
+}
+
+// do runs f in a host's network namespace.
+func (b *bed) do(host string, f func() error) {
+	b.t.Helper()
+	if err := b.Do(host, f); err != nil {
+		b.t.Fatalf("in host %s: %v", host, err)
+	}
+}
+
+// exec runs a command in a host to its end and returns its output.
+func (b *bed) exec(host string, command ...string) string {
+	b.t.Helper()
+	output, err := b.Exec(b.t.Context(), host, command...)
+	if err != nil {
+		b.t.Fatalf("%v\n%s", err, output)
+	}
+	return string(output)
+}
+
+// start runs a command in a host until the test ends, when it is interrupted and
+// waited for.
+func (b *bed) start(host string, command ...string) *exec.Cmd {
+	b.t.Helper()
+	prepared := exec.Command(command[0], command[1:]...)
+	prepared.Stdout, prepared.Stderr = b.t.Output(), b.t.Output()
+	if err := b.Start(host, prepared); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		_ = prepared.Process.Signal(os.Interrupt)
+		_ = prepared.Wait()
+	})
+	return prepared
+}
+
+// truth returns what a link did to the packets that a host sent, up to date.
+func (b *bed) truth(link, from string) emulator.Direction {
+	b.t.Helper()
+	truth, err := b.Truth(context.Background(), link)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, d := range truth.Directions {
+		if d.From == from {
+			return d
+		}
+	}
+	b.t.Fatalf("link %s has no direction from %s", link, from)
+	return emulator.Direction{}
+}
+
+// settled waits until nothing of what from sent is under way any more and at
+// least offered packets were read, and returns the truth.
+func (b *bed) settled(link, from string, offered uint64) emulator.Direction {
+	b.t.Helper()
+	var d emulator.Direction
+	eventually(b.t, "link "+link+" to settle", func() bool {
+		d = b.truth(link, from)
+		return d.Total.Offered >= offered && d.Total.InFlight == 0
+	})
+	return d
+}
+
+// eventually waits for a condition, at most 20 s.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	retry := time.NewTicker(10 * time.Millisecond)
+	defer retry.Stop()
+	for !condition() {
+		select {
+		case <-retry.C:
+		case <-deadline:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// agent runs pillion-agent on the machine itself and returns both outputs and the
+// exit code.
+func agent(t testing.TB, args ...string) (output, complaint string, code int) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	command := exec.Command(agentPath, args...)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
+	if command.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return stdout.String(), stderr.String(), command.ProcessState.ExitCode()
+}

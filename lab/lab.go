@@ -1,0 +1,227 @@
+// Package lab builds testbeds from a YAML file: hosts are network namespaces,
+// links are veth pairs or pairs of taps joined by a process that delays, drops,
+// duplicates and reorders packets and writes down the truth of it.
+//
+// It is the ground under Pillion's whole-system tests and demonstrations. It
+// knows nothing about measuring: a lab is finished when packets flow. It needs
+// root, and it touches nothing outside the namespaces it makes.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"pillion.dev/internal/netns"
+)
+
+// Errors that a user can make.
+var (
+	ErrNotRoot = errors.New("not root")
+	ErrNoLab   = errors.New("no such lab")
+	ErrNoHost  = errors.New("no such host")
+	ErrNoLink  = errors.New("no such emulated link")
+	ErrMany    = errors.New("more than one lab is up")
+	// ErrBroken is returned if the emulator of a link has ended.
+	ErrBroken = errors.New("its emulator has ended")
+	// ErrForeign is returned if a namespace has the name of one that a lab wants
+	// but no lab made it.
+	ErrForeign = errors.New("exists and belongs to no lab")
+)
+
+// Lab is a testbed that is up.
+type Lab struct {
+	Spec  Spec
+	state state
+}
+
+// Options change how Up works.
+type Options struct {
+	// Agent is the pillion-agent binary that emulates links; by default the
+	// running program.
+	Agent string
+}
+
+// Up builds the lab. A lab of the same name that is already up, or half up after
+// a crash, is taken down first. If Up fails or ctx ends, everything it made is
+// removed again.
+func Up(ctx context.Context, spec *Spec, options Options) (*Lab, error) {
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, ErrNotRoot)
+	}
+	if err := spec.validate(); err != nil {
+		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, &specError{0, err.Error()})
+	}
+	agent := options.Agent
+	if agent == "" {
+		agent = "/proc/self/exe"
+	}
+	s := stateOf(spec.Name)
+	release, err := s.prepare(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, err)
+	}
+	defer release()
+	b := &builder{spec: spec, state: s, agent: agent}
+	if err := b.build(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("take lab %s up: %w", spec.Name, err), s.takeDown())
+	}
+	return &Lab{*spec, s}, nil
+}
+
+// prepare locks an empty state folder for a lab. What was there of an older one is
+// taken down.
+func (s state) prepare(ctx context.Context, spec *Spec) (release func(), err error) {
+	for {
+		release, err := s.lock(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		if !s.has("spec.json") {
+			for host := range spec.Hosts {
+				if name := namespace(spec.Name, host); netns.Exists(name) {
+					defer release()
+					err := fmt.Errorf("create namespace %s: %w", name, ErrForeign)
+					return nil, errors.Join(err, os.RemoveAll(string(s)))
+				}
+			}
+			return release, nil
+		}
+		err = s.takeDown() // removes the folder, and the lock with it
+		release()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Down removes a lab: processes in it, emulators, links, namespaces, state. It
+// also removes what a crash left of one.
+func Down(ctx context.Context, name string) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("take lab %s down: %w", name, ErrNotRoot)
+	}
+	if !labName.MatchString(name) {
+		return fmt.Errorf("take lab %q down: %w", name, ErrNoLab)
+	}
+	s := stateOf(name)
+	release, err := s.lock(ctx, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNoLab
+	}
+	if err != nil {
+		return fmt.Errorf("take lab %s down: %w", name, err)
+	}
+	defer release()
+	if err := s.takeDown(); err != nil {
+		return fmt.Errorf("take lab %s down: %w", name, err)
+	}
+	return nil
+}
+
+// Find returns the name of the only lab that is up or was left half up.
+func Find() (string, error) {
+	names, err := List()
+	switch {
+	case err != nil:
+		return "", err
+	case len(names) == 0:
+		return "", fmt.Errorf("find lab: none is up: %w", ErrNoLab)
+	case len(names) > 1:
+		return "", fmt.Errorf("find lab: %w: %s", ErrMany, strings.Join(names, ", "))
+	}
+	return names[0], nil
+}
+
+// Open finds a lab that is up. Without a name it finds the only one.
+func Open(name string) (*Lab, error) {
+	var err error
+	if name == "" {
+		if name, err = Find(); err != nil {
+			return nil, err
+		}
+	}
+	if !labName.MatchString(name) {
+		return nil, fmt.Errorf("find lab %q: %w", name, ErrNoLab)
+	}
+	l := &Lab{state: stateOf(name)}
+	err = l.state.load("spec.json", &l.Spec)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNoLab
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find lab %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// List names the labs that are up or were left half up.
+func List() ([]string, error) {
+	entries, err := os.ReadDir(stateRoot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list labs: %w", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() && labName.MatchString(entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// builder makes a lab step by step.
+type builder struct {
+	spec  *Spec
+	state state
+	agent string
+}
+
+func (b *builder) build(ctx context.Context) error {
+	if err := b.state.save("spec.json", b.spec); err != nil {
+		return err
+	}
+	for _, host := range slices.Sorted(maps.Keys(b.spec.Hosts)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := createHost(b.spec.Name, host, b.spec.Hosts[host]); err != nil {
+			return err
+		}
+	}
+	for i := range b.spec.Links {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		l := &b.spec.Links[i]
+		create := func() error { return createVeth(b.spec.Name, l) }
+		if l.Emulate != nil {
+			create = func() error { return b.startEmulator(l) }
+		}
+		if err := create(); err != nil {
+			return err
+		}
+		if err := configureLink(b.spec.Name, i+1, l, b.spec.Neighbours == "static"); err != nil {
+			return err
+		}
+	}
+	if b.spec.Routes == "auto" {
+		for host, routes := range b.spec.routes() {
+			if err := netns.Do(namespace(b.spec.Name, host), func() error { return addRoutes(routes) }); err != nil {
+				return fmt.Errorf("route host %s: %w", host, err)
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return b.state.save("up", true)
+}

@@ -1,0 +1,120 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process identifies a process beyond its pid, which the kernel uses again.
+type process struct {
+	Pid   int    `json:"pid"`
+	Start uint64 `json:"start"` // field 22 of /proc/<pid>/stat, clock ticks after boot
+}
+
+// endGrace is how long a process may take to end by itself.
+const endGrace = 3 * time.Second
+
+// identify reads the start time of a living process.
+func identify(pid int) (process, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return process{}, fmt.Errorf("identify process %d: %w", pid, err)
+	}
+	// The name in parentheses may contain anything, so count from its end.
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	const startField = 22 - 3
+	if len(fields) <= startField {
+		return process{}, fmt.Errorf("identify process %d: short stat", pid)
+	}
+	start, err := strconv.ParseUint(string(fields[startField]), 10, 64)
+	if err != nil {
+		return process{}, fmt.Errorf("identify process %d: %w", pid, err)
+	}
+	if fields[0][0] == 'Z' {
+		return process{}, fmt.Errorf("identify process %d: %w", pid, os.ErrProcessDone)
+	}
+	return process{pid, start}, nil
+}
+
+// alive reports whether this very process still runs.
+func (p process) alive() bool {
+	found, err := identify(p.Pid)
+	return err == nil && found == p
+}
+
+// end asks the process to end and kills it if it does not. It never touches
+// another process that was given the same pid: the pidfd is opened first and then
+// verified. A process that has ended is no error.
+func (p process) end() error {
+	fd, err := unix.PidfdOpen(p.Pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open process %d: %w", p.Pid, err)
+	}
+	defer unix.Close(fd)
+	if !p.alive() {
+		return nil
+	}
+	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		if err := unix.PidfdSendSignal(fd, signal, nil, 0); errors.Is(err, unix.ESRCH) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("signal process %d: %w", p.Pid, err)
+		}
+		if ended(fd, endGrace) {
+			return nil
+		}
+	}
+	return fmt.Errorf("end process %d: still there after SIGKILL", p.Pid)
+}
+
+// ended waits until the process behind a pidfd has ended.
+func ended(fd int, limit time.Duration) bool {
+	deadline := time.Now().Add(limit)
+	for {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(max(0, time.Until(deadline).Milliseconds())))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
+	}
+}
+
+// inhabitants are the processes, this one excepted, whose namespace is one of the
+// given, by the link text of /proc/<pid>/ns/net.
+func inhabitants(namespaces map[string]bool) []process {
+	var found []process
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		p, err := identify(pid)
+		if err != nil {
+			continue
+		}
+		where, err := os.Readlink(filepath.Join("/proc", entry.Name(), "ns/net"))
+		if err == nil && namespaces[where] && p.alive() {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// isEmulator reports whether the process is the emulator of a link, by its
+// command line.
+func (p process) isEmulator(lab, link string) bool {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid), "cmdline"))
+	return err == nil && strings.Contains(string(text), strings.Join(emulateArgs(lab, link), "\x00"))
+}

@@ -1,0 +1,124 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+
+	"pillion.dev/lab/emulator"
+)
+
+// Spec is a testbed as its YAML file describes it.
+type Spec struct {
+	// Name is a lower case letter and up to 14 letters and digits.
+	Name string `yaml:"name"`
+	// Hosts are network namespaces, each pl-<lab>-<host>. A name is a lower case
+	// letter and up to 14 letters, digits and hyphens.
+	Hosts map[string]Host `yaml:"hosts"`
+	Links []Link          `yaml:"links"`
+	// Routes is auto (the default), which gives every host static routes over the
+	// shortest path to every address, or none.
+	Routes string `yaml:"routes"`
+	// Neighbours is static (the default), which gives the ends of each link
+	// permanent entries for each other, or learned: by ARP and neighbour discovery.
+	// While a host learns, its first packets wait and can leave in another order.
+	Neighbours string `yaml:"neighbours"`
+}
+
+// Host is one namespace.
+type Host struct {
+	// Forward makes the host a router. Automatic routes pass through routers only.
+	Forward bool `yaml:"forward"`
+}
+
+// Link connects two hosts: a veth pair or, with Emulate, two taps joined by an
+// emulator process.
+type Link struct {
+	// Name defaults to the ends joined by a hyphen.
+	Name string   `yaml:"name"`
+	Ends []string `yaml:"ends"`
+	// Interfaces are the names at the two ends; they default to the peer's name.
+	Interfaces []string `yaml:"interfaces"`
+	// Addresses are the addresses with prefix length at each end. They default,
+	// for the n-th link of the file from 1, to 10.77.n.1/24 and fd77:0:0:n::1/64
+	// at the first end and .2 and ::2 at the second.
+	Addresses map[string][]netip.Prefix `yaml:"addresses"`
+	// MTU is 1500 by default.
+	MTU     int      `yaml:"mtu"`
+	Emulate *Emulate `yaml:"emulate"`
+}
+
+// Emulate is what happens to packets on a link. The faults apply to both
+// directions; From sets some of them anew for what one host sends.
+type Emulate struct {
+	emulator.Change `yaml:",inline"`
+	// Seed makes chance repeatable: the n-th data packet of a direction meets the
+	// same fate whenever the seed and the faults are the same. Rate is the exception.
+	Seed uint64                     `yaml:"seed"`
+	From map[string]emulator.Change `yaml:"from"`
+	// Truth is where the truth goes, without extension: <truth>.json and, with
+	// Packets, <truth>.<host>.packets. It is relative to where up runs. The default
+	// is in the lab's state folder, which down removes.
+	Truth string `yaml:"truth"`
+	// Packets also logs every packet, 40 bytes each.
+	Packets bool `yaml:"packets"`
+}
+
+const (
+	defaultMTU = 1500
+	maxLinks   = 250 // default addresses number the links in one byte
+)
+
+// faults are what Ends[i] sends through, for both i.
+func (l *Link) faults() ([2]emulator.Faults, error) {
+	var both [2]emulator.Faults
+	for i, host := range l.Ends {
+		faults, err := emulator.DefaultFaults().Apply(l.Emulate.Change)
+		if override, ok := l.Emulate.From[host]; ok && err == nil {
+			faults, err = faults.Apply(override)
+		}
+		if err != nil {
+			return both, err
+		}
+		both[i] = faults
+	}
+	return both, nil
+}
+
+// complete fills in the defaults of a valid spec.
+func (s *Spec) complete() {
+	if s.Routes == "" {
+		s.Routes = "auto"
+	}
+	if s.Neighbours == "" {
+		s.Neighbours = "static"
+	}
+	for i := range s.Links {
+		l := &s.Links[i]
+		a, b := l.Ends[0], l.Ends[1]
+		if l.Name == "" {
+			l.Name = a + "-" + b
+		}
+		if len(l.Interfaces) == 0 {
+			l.Interfaces = []string{b, a}
+		}
+		if l.MTU == 0 {
+			l.MTU = defaultMTU
+		}
+		if l.Addresses == nil {
+			l.Addresses = map[string][]netip.Prefix{}
+		}
+		for end, host := range l.Ends {
+			if l.Addresses[host] == nil {
+				l.Addresses[host] = defaultAddresses(i+1, end+1)
+			}
+		}
+	}
+}
+
+// defaultAddresses are those of one end, 1 or 2, of the n-th link.
+func defaultAddresses(n, end int) []netip.Prefix {
+	return []netip.Prefix{
+		netip.MustParsePrefix(fmt.Sprintf("10.77.%d.%d/24", n, end)),
+		netip.MustParsePrefix(fmt.Sprintf("fd77:0:0:%x::%d/64", n, end)),
+	}
+}

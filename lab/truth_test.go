@@ -1,0 +1,123 @@
+package lab_test
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"pillion.dev/lab/emulator"
+)
+
+var (
+	firstIPv4  = netip.MustParseAddr("10.77.1.1")
+	secondIPv4 = netip.MustParseAddr("10.77.1.2")
+	secondIPv6 = netip.MustParseAddr("fd77:0:0:1::2")
+)
+
+// The receiver is the oracle: it counts sequence numbers in payloads and knows
+// nothing of the emulator.
+func TestTruthEqualsWhatAReceiverSaw(t *testing.T) {
+	tests := map[string]struct {
+		faults      string
+		destination netip.AddrPort
+		count       int
+	}{
+		"no faults":             {"delay: 1ms", netip.AddrPortFrom(secondIPv4, 9000), 2000},
+		"loss":                  {"loss: 5%", netip.AddrPortFrom(secondIPv4, 9000), 5000},
+		"duplicates":            {"delay: 1ms\n      duplicate: 5%", netip.AddrPortFrom(secondIPv6, 9000), 5000},
+		"held back":             {"delay: 1ms\n      reorder: 3%\n      reorder_gap: 2ms", netip.AddrPortFrom(secondIPv6, 9000), 5000},
+		"jitter reorders":       {"delay: 2ms\n      jitter: 2ms", netip.AddrPortFrom(secondIPv4, 9000), 5000},
+		"jitter in order":       {"delay: 2ms\n      jitter: 2ms\n      keep_order: true", netip.AddrPortFrom(secondIPv4, 9000), 5000},
+		"rate drops":            {"rate: 10mbit\n      queue: 20", netip.AddrPortFrom(secondIPv4, 9000), 2000},
+		"marked by port":        {"loss: 5%", netip.AddrPortFrom(secondIPv6, 50253), 5000},
+		"everything, in number": {"delay: 3ms\n      jitter: 500us\n      loss: 1%\n      duplicate: 0.5%\n      reorder: 0.5%", netip.AddrPortFrom(secondIPv6, 9000), 50000},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := up(t, "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n    emulate:\n      seed: 7\n      packets: true\n      "+test.faults+"\n")
+			s := b.open("a", "b", test.destination)
+			s.send(test.count, 40000)
+			truth := b.settled("a-b", "a", uint64(test.count))
+			s.receive(truth.Total.Delivered + truth.Total.Duplicated)
+			compare(t, truth, s, test.count)
+			checkPacketLog(t, b, truth, s)
+			t.Logf("%+v late %+v", truth.Total, truth.Late)
+		})
+	}
+}
+
+// compare holds the truth against the receiver's own counts.
+func compare(t *testing.T, truth emulator.Direction, s *stream, sent int) {
+	t.Helper()
+	if truth.Unread != 0 {
+		t.Errorf("emulator did not read %d frames: send slower", truth.Unread)
+	}
+	if len(truth.Flows) != 1 {
+		t.Fatalf("got %d flows, want 1: %+v", len(truth.Flows), truth.Flows)
+	}
+	f, got := truth.Flows[0], s.count()
+	if f.Tally != truth.Total {
+		t.Errorf("total %+v is not the only flow %+v", truth.Total, f.Tally)
+	}
+	want := seen{f.Delivered, f.Duplicated, f.Reordered}
+	if got != want {
+		t.Errorf("receiver saw %+v, truth says %+v", got, want)
+	}
+	if f.Offered != uint64(sent) || f.Offered != f.Delivered+f.Lost+f.InFlight {
+		t.Errorf("account is not closed: sent %d, %+v", sent, f.Tally)
+	}
+	if f.Lost != f.LostRandom+f.LostRate+f.LostFull+f.LostError {
+		t.Errorf("reasons do not add up to the loss: %+v", f.Tally)
+	}
+	if f.Delay.Count != f.Delivered {
+		t.Errorf("got %d delays of %d delivered packets", f.Delay.Count, f.Delivered)
+	}
+	to := s.in.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
+	if f.Destination != to.Addr().Unmap() || f.DestinationPort != to.Port() || f.SourcePort != s.localPort() || f.Protocol != 17 {
+		t.Errorf("flow %+v is not from port %d to %s", f, s.localPort(), to)
+	}
+	if marked := to.Port() == 50253; f.Marked != marked || (truth.Marked.Offered > 0) != marked {
+		t.Errorf("marked is %v with %d packets, want %v", f.Marked, truth.Marked.Offered, marked)
+	}
+}
+
+// checkPacketLog holds every record against the receiver, packet by packet. Clocks
+// can be compared because all run on one machine: a packet is sent, then read,
+// then written, then received.
+func checkPacketLog(t *testing.T, b *bed, truth emulator.Direction, s *stream) {
+	t.Helper()
+	path, err := b.PacketLog("a-b", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	counted := map[emulator.Fate]uint64{}
+	var arrived int
+	for p, err := range emulator.ReadPackets(file) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted[p.Fate]++
+		if p.Fate != emulator.Delivered && p.Fate != emulator.Duplicate {
+			continue
+		}
+		a := s.arrivals[arrived]
+		arrived++
+		if a.sequence != p.Index || a.sent > p.Read || p.Read > p.Written || p.Written > a.received {
+			t.Fatalf("record %+v does not explain arrival %+v", p, a)
+		}
+	}
+	want := map[emulator.Fate]uint64{
+		emulator.Delivered: truth.Total.Delivered, emulator.Duplicate: truth.Total.Duplicated,
+		emulator.LostRandom: truth.Total.LostRandom, emulator.LostRate: truth.Total.LostRate,
+	}
+	for fate, n := range want {
+		if counted[fate] != n {
+			t.Errorf("log has %d packets %s, truth says %d", counted[fate], fate, n)
+		}
+	}
+}
