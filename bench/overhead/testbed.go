@@ -114,16 +114,23 @@ func (s side) index() (int, error) {
 	return device.Index, nil
 }
 
-// ip runs lines of the ip command in a namespace, "" being the own one.
+// ip runs lines of the ip command in a namespace, "" being the own one. It
+// enters by itself: ip's own -n remounts folders too, which fails in a chroot.
 func ip(namespace string, lines ...string) error {
-	args := []string{"-batch", "-"}
-	if namespace != "" {
-		args = append([]string{"-n", namespace}, args...)
-	}
-	command := exec.Command("ip", args...)
+	command := exec.Command("ip", "-batch", "-")
 	command.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("ip %s: %w: %s", strings.Join(lines, "; "), err, strings.TrimSpace(string(output)))
+	var output strings.Builder
+	command.Stdout, command.Stderr = &output, &output
+	err := within(namespace, command.Run)
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(lines, "; "), err, strings.TrimSpace(output.String()))
 	}
 	return nil
+}
+
+func within(namespace string, f func() error) error {
+	if namespace == "" {
+		return f()
+	}
+	return netns.Do(namespace, f)
 }

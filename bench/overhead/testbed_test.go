@@ -106,6 +106,29 @@ func TestCheckBareSeesPrograms(t *testing.T) {
 	}
 }
 
+func TestCheckBareSeesFilters(t *testing.T) {
+	bed := newTestbed(t)
+	tc := func(command ...string) {
+		t.Helper()
+		err := netns.Do(bed.destination.namespace, func() error {
+			_, err := run("tc", command...)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	device := bed.destination.device
+	tc("qdisc", "add", "dev", device, "clsact")
+	if err := checkBare(bed); err != nil {
+		t.Errorf("with an empty clsact: %v", err)
+	}
+	tc("filter", "add", "dev", device, "egress", "bpf", "bytecode", "1,6 0 0 0")
+	if err := checkBare(bed); err == nil || !strings.Contains(err.Error(), "filter is attached at egress") {
+		t.Errorf("with a filter: %v", err)
+	}
+}
+
 func TestExperimentWithEmptyPrograms(t *testing.T) {
 	x := newExperiment(t, settings{Treatment: "empty", Pairs: 2, TCPSeconds: 1, UDPSeconds: 0.02, Quick: true})
 	outcomes, err := x.run(t.Context())

@@ -172,11 +172,8 @@ func checkBare(t *testbed) error {
 					return fmt.Errorf("program %d is attached (%v)", found.Programs[0].ID, kind)
 				}
 			}
-			return nil
+			return checkNoFilter(s)
 		})
-		if err == nil {
-			err = checkNoFilter(s)
-		}
 		if err != nil {
 			return fmt.Errorf("expect nothing on %s in %s: %w", s.device, s.namespace, err)
 		}
@@ -185,18 +182,15 @@ func checkBare(t *testbed) error {
 }
 
 // checkNoFilter looks for clsact filters, which older kernels have instead of
-// tcx, and for XDP, which cannot be queried by device.
+// tcx, and for XDP, which cannot be queried by device. Call it in the namespace.
 func checkNoFilter(s side) error {
-	for _, arguments := range []string{
-		"filter show dev " + s.device + " egress",
-		"filter show dev " + s.device + " ingress",
-	} {
-		output, err := run("tc", append([]string{"-n", s.namespace}, strings.Fields(arguments)...)...)
+	for _, hook := range []string{"egress", "ingress"} {
+		output, err := run("tc", "filter", "show", "dev", s.device, hook)
 		if err == nil && strings.TrimSpace(output) != "" {
-			return fmt.Errorf("tc %s: %s", arguments, strings.TrimSpace(output))
+			return fmt.Errorf("a filter is attached at %s: %s", hook, strings.TrimSpace(output))
 		}
 	}
-	output, err := run("ip", "-n", s.namespace, "link", "show", s.device)
+	output, err := run("ip", "link", "show", s.device)
 	if err == nil && strings.Contains(output, "prog/xdp") {
 		return errors.New("an XDP program is attached")
 	}
