@@ -1,0 +1,76 @@
+# Pillion's one door for people and for continuous integration. Go does the
+# work; this file only fixes the order and the flags.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+# A Go that .ci/install brought comes first: it is there only when no other was
+# new enough. The sbin folders hold ip and ethtool.
+export PATH := /usr/local/lib/pillion/go/bin:$(PATH):/usr/local/go/bin:/usr/sbin:/sbin
+export BPF2GO_CC ?= clang-16
+export BPF2GO_STRIP ?= llvm-strip-16
+
+# Go stamps the commit into the binary itself; it gives up where git refuses the
+# folder (another owner, no .git), and a build without a stamp is better than none.
+BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
+
+SECONDS ?= 15
+FUZZTIME ?= 60s
+TESTTIME ?= 15m
+BENCHFLAGS ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: install
+install: ## install what is missing (Debian packages, Go); needs root only then
+	@.ci/install
+
+.PHONY: build
+build: ## build the static bin/pillion-agent
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent
+
+.PHONY: generate
+generate: ## compile the BPF programs and write what is generated from them
+	go generate ./probe/...
+
+.PHONY: check-generated
+check-generated: ## fail when a generated file is not what its source gives
+	@.ci/check-generated probe
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, and shellcheck where there is one
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+		echo "gofmt: run 'gofmt -w' on:" $$unformatted >&2; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+	@if command -v shellcheck >/dev/null; then shellcheck .ci/*; fi
+
+.PHONY: test
+test: install check-generated lint ## install, compare generated files, lint, run every test
+	go test -count=1 -timeout=$(TESTTIME) ./...
+
+.PHONY: demo
+demo: install build ## measure a path of namespaces for SECONDS (15)
+	bin/pillion-agent lab demo --seconds $(SECONDS)
+
+.PHONY: bench
+bench: install build ## measure the overhead; BENCHFLAGS=--quick for a short run
+	go run ./bench/overhead --agent bin/pillion-agent $(BENCHFLAGS)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (60s)
+	@{ grep -rE --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' . || true; } | sort | \
+	while IFS=: read -r file target; do \
+		target=$${target#func }; echo "$$target ($$(dirname $$file))"; \
+		go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)" </dev/null; \
+	done
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin
+	rm -f bench/results/*.tmp

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"pillion.dev/internal/netns"
+)
+
+const (
+	readyTimeout = 20 * time.Second
+	stopTimeout  = 15 * time.Second
+)
+
+// process is a program that runs beside the measurement, in a namespace.
+type process struct {
+	name    string
+	command *exec.Cmd
+	ready   chan struct{} // closed at the first line that says so
+	ended   chan struct{} // closed when the process is gone; then the rest is set
+	exit    error
+	summary json.RawMessage
+	stderr  tail
+}
+
+// startProcess starts a program in the namespace and returns once it has
+// written a line that isReady accepts. It dies with us, and does not get the
+// Ctrl-C meant for us, so that we stop things in their order.
+func startProcess(ctx context.Context, namespace string, isReady func(line string) bool, name string, args ...string) (*process, error) {
+	p := &process{name: name, command: exec.Command(name, args...),
+		ready: make(chan struct{}), ended: make(chan struct{})}
+	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT}
+	p.command.Stderr = &p.stderr
+	stdout, err := p.command.StdoutPipe()
+	if err == nil {
+		err = netns.Do(namespace, p.command.Start)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go p.read(stdout, isReady)
+
+	limit := time.NewTimer(readyTimeout)
+	defer limit.Stop()
+	select {
+	case <-p.ready:
+		return p, nil
+	case <-p.ended:
+		return nil, fmt.Errorf("start %s: ended before it was ready: %w", p, p.failure())
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-limit.C:
+		err = fmt.Errorf("start %s: not ready within %s", p, readyTimeout)
+	}
+	_, stopErr := p.stop()
+	return nil, errors.Join(err, stopErr)
+}
+
+// String names the process by its command line.
+func (p *process) String() string { return strings.Join(p.command.Args, " ") }
+
+// read follows standard output to its end, then reaps the process.
+func (p *process) read(stdout io.Reader, isReady func(string) bool) {
+	var once sync.Once
+	lines := bufio.NewReader(stdout)
+	for {
+		line, err := lines.ReadString('\n')
+		if isReady(line) {
+			once.Do(func() { close(p.ready) })
+		}
+		if summary := jsonKey(line, "summary"); summary != nil {
+			p.summary = summary
+		}
+		if err != nil {
+			break
+		}
+	}
+	p.exit = p.command.Wait()
+	close(p.ended)
+}
+
+// stop interrupts the process and returns the summary it leaves, if any.
+func (p *process) stop() (json.RawMessage, error) {
+	select {
+	case <-p.ended:
+		return p.summary, fmt.Errorf("run %s: ended by itself: %w", p, p.failure())
+	default:
+	}
+	if err := p.command.Process.Signal(syscall.SIGINT); err != nil {
+		return nil, fmt.Errorf("stop %s: %w", p, err)
+	}
+	limit := time.NewTimer(stopTimeout)
+	defer limit.Stop()
+	select {
+	case <-p.ended:
+		return p.summary, nil
+	case <-limit.C:
+		_ = p.command.Process.Kill() // it may have ended just now
+		<-p.ended
+		return p.summary, fmt.Errorf("stop %s: still there %s after SIGINT, killed", p, stopTimeout)
+	}
+}
+
+// failure explains an unwanted end.
+func (p *process) failure() error {
+	exit := p.exit
+	if exit == nil {
+		exit = errors.New("exit status 0")
+	}
+	if said := strings.TrimSpace(p.stderr.String()); said != "" {
+		return fmt.Errorf("%w: %s", exit, said)
+	}
+	return exit
+}
+
+// jsonKey returns one member of a line that is a JSON object, or nil.
+func jsonKey(line, key string) json.RawMessage {
+	if !strings.Contains(line, `"`+key+`"`) {
+		return nil
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(line), &object) != nil {
+		return nil
+	}
+	return object[key]
+}
+
+// tail keeps the last kilobytes that were written to it.
+type tail struct {
+	mutex sync.Mutex
+	kept  bytes.Buffer
+}
+
+const tailSize = 2048
+
+// Write never fails.
+func (t *tail) Write(text []byte) (int, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.kept.Write(text)
+	if extra := t.kept.Len() - tailSize; extra > 0 {
+		t.kept.Next(extra)
+	}
+	return len(text), nil
+}
+
+func (t *tail) String() string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.kept.String()
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"pillion.dev/internal/netns"
+)
+
+const namePrefix = "pl-bench-"
+
+// side is one end of the veth pair, in a namespace of its own.
+type side struct {
+	namespace string
+	device    string
+	address6  netip.Addr
+	address4  netip.Addr
+	mac       string
+}
+
+// testbed is two namespaces and a veth pair between them. Traffic goes from
+// source to destination.
+type testbed struct {
+	source, destination side
+}
+
+// buildTestbed makes the testbed, after it has removed what crashed runs left.
+// Neighbours are static and duplicate address detection is off, so that only
+// the measured packets cross the pair.
+func buildTestbed() (*testbed, error) {
+	if err := removeStale(); err != nil {
+		return nil, err
+	}
+	pid := strconv.Itoa(os.Getpid())
+	t := &testbed{
+		source: side{namePrefix + pid + "-a", namePrefix + "a",
+			netip.MustParseAddr("fd70:6c62::1"), netip.MustParseAddr("10.253.77.1"), "02:70:6c:62:00:0a"},
+		destination: side{namePrefix + pid + "-b", namePrefix + "b",
+			netip.MustParseAddr("fd70:6c62::2"), netip.MustParseAddr("10.253.77.2"), "02:70:6c:62:00:0b"},
+	}
+	if err := t.build(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+func (t *testbed) build() error {
+	a, b := t.source, t.destination
+	for _, s := range []side{a, b} {
+		if err := netns.Create(s.namespace); err != nil {
+			return err
+		}
+	}
+	err := ip("", fmt.Sprintf("link add %s netns %s address %s type veth peer name %s netns %s address %s",
+		a.device, a.namespace, a.mac, b.device, b.namespace, b.mac))
+	if err != nil {
+		return err
+	}
+	for _, end := range []struct{ own, far side }{{a, b}, {b, a}} {
+		dev := " dev " + end.own.device
+		err := ip(end.own.namespace,
+			"link set lo up",
+			"link set"+dev+" addrgenmode none up",
+			"address add "+end.own.address6.String()+"/64"+dev+" nodad",
+			"address add "+end.own.address4.String()+"/30"+dev,
+			"neighbour replace "+end.far.address6.String()+" lladdr "+end.far.mac+dev+" nud permanent",
+			"neighbour replace "+end.far.address4.String()+" lladdr "+end.far.mac+dev+" nud permanent")
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close removes the namespaces, and with them the pair.
+func (t *testbed) Close() error {
+	return errors.Join(netns.Delete(t.source.namespace), netns.Delete(t.destination.namespace))
+}
+
+// removeStale deletes the namespaces of runs whose process is gone.
+func removeStale() error {
+	entries, err := os.ReadDir(netns.Path(""))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list namespaces: %w", err)
+	}
+	for _, entry := range entries {
+		rest, ours := strings.CutPrefix(entry.Name(), namePrefix)
+		pid, _, _ := strings.Cut(rest, "-")
+		if _, err := os.Stat("/proc/" + pid); !ours || err == nil && pid != "" {
+			continue
+		}
+		if err := netns.Delete(entry.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// index returns the interface index of the device; call it in its namespace.
+func (s side) index() (int, error) {
+	device, err := net.InterfaceByName(s.device)
+	if err != nil {
+		return 0, fmt.Errorf("find %s in %s: %w", s.device, s.namespace, err)
+	}
+	return device.Index, nil
+}
+
+// ip runs lines of the ip command in a namespace, "" being the own one. It
+// enters by itself: ip's own -n remounts folders too, which fails in a chroot.
+func ip(namespace string, lines ...string) error {
+	command := exec.Command("ip", "-batch", "-")
+	command.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	var output strings.Builder
+	command.Stdout, command.Stderr = &output, &output
+	err := within(namespace, command.Run)
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(lines, "; "), err, strings.TrimSpace(output.String()))
+	}
+	return nil
+}
+
+func within(namespace string, f func() error) error {
+	if namespace == "" {
+		return f()
+	}
+	return netns.Do(namespace, f)
+}

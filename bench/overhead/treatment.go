@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+
+	"pillion.dev/internal/netns"
+)
+
+// treatment is what one arm of a pair does to the testbed. Starting and
+// stopping it is never inside the measured time.
+type treatment interface {
+	start(ctx context.Context, t *testbed) (running, error)
+}
+
+// running is a treatment in effect.
+type running interface {
+	// stop takes the treatment away and returns what it says about itself.
+	stop() (account, error)
+}
+
+// account is what the agents counted while a treatment was in effect.
+type account struct {
+	Source      json.RawMessage `json:"source,omitempty"`
+	Destination json.RawMessage `json:"destination,omitempty"`
+}
+
+// native leaves the testbed as it is.
+type native struct{}
+
+func (native) start(context.Context, *testbed) (running, error) { return native{}, nil }
+func (native) stop() (account, error)                           { return account{}, nil }
+
+// empty attaches programs that do nothing where Pillion's would be: what any
+// BPF program there costs at the least. Needs tcx (Linux 6.6).
+type empty struct{}
+
+const (
+	emptyEgress  = "empty_egress"
+	emptyIngress = "empty_ingress"
+)
+
+func (empty) start(_ context.Context, t *testbed) (running, error) {
+	var attached closers
+	for _, hook := range []struct {
+		name string
+		at   side
+		kind ebpf.AttachType
+	}{
+		{emptyEgress, t.source, ebpf.AttachTCXEgress},
+		{emptyIngress, t.destination, ebpf.AttachTCXIngress},
+	} {
+		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name: hook.name, Type: ebpf.SchedCLS, License: "Apache-2.0",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}, // TCX_NEXT
+		})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("load %s: %w", hook.name, err), attached.close())
+		}
+		attached = append(attached, program.Close)
+		err = netns.Do(hook.at.namespace, func() error {
+			index, err := hook.at.index()
+			if err != nil {
+				return err
+			}
+			l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: program, Attach: hook.kind})
+			if err == nil {
+				attached = append(attached, l.Close)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("attach %s (tcx, Linux 6.6): %w", hook.name, err), attached.close())
+		}
+	}
+	return attached, nil
+}
+
+// closers are undone last first.
+type closers []func() error
+
+func (c closers) close() error {
+	var err error
+	for i := len(c) - 1; i >= 0; i-- {
+		err = errors.Join(err, c[i]())
+	}
+	return err
+}
+
+func (c closers) stop() (account, error) { return account{}, c.close() }
+
+// agents runs Pillion itself, as a user would: one process at each end.
+type agents struct {
+	binary  string
+	modules string
+	every   int
+}
+
+type runningAgents struct {
+	source, destination *process
+}
+
+// start starts the destination first and the source last, as a session does.
+func (a agents) start(ctx context.Context, t *testbed) (running, error) {
+	isReady := func(line string) bool { return jsonKey(line, "ready") != nil }
+	var r runningAgents
+	var err error
+	r.destination, err = startProcess(ctx, t.destination.namespace, isReady,
+		a.binary, "destination", "--dev", t.destination.device, "--json")
+	if err != nil {
+		return nil, err
+	}
+	r.source, err = startProcess(ctx, t.source.namespace, isReady,
+		a.binary, "source", "--dev", t.source.device, "--modules", a.modules,
+		"--every", strconv.Itoa(a.every), "--lease", "0", "--json")
+	if err != nil {
+		_, stopErr := r.destination.stop()
+		return nil, errors.Join(err, stopErr)
+	}
+	return r, nil
+}
+
+// stop refuses a treatment that did nothing: its ratio would be a fine one.
+func (r runningAgents) stop() (account, error) {
+	var a account
+	var sourceErr, destinationErr error
+	a.Source, sourceErr = r.source.stop()
+	a.Destination, destinationErr = r.destination.stop()
+	if err := errors.Join(sourceErr, destinationErr); err != nil {
+		return a, err
+	}
+	if a.marked() == 0 {
+		return a, fmt.Errorf("run %s: it marked no packet: summary %s", r.source, a.Source)
+	}
+	if number(a.Destination, "packets") == 0 {
+		return a, fmt.Errorf("run %s: it accepted no mark: summary %s", r.destination, a.Destination)
+	}
+	return a, nil
+}
+
+// marked returns how many packets, on the wire's count, the source marked.
+func (a account) marked() float64 { return number(a.Source, "marked") }
+
+func number(object json.RawMessage, key string) float64 {
+	var value float64
+	if text := jsonKey(string(object), key); text != nil && json.Unmarshal(text, &value) != nil {
+		return 0
+	}
+	return value
+}
+
+// checkBare fails when a program is attached to the pair: a native arm that
+// something slows down makes every ratio look good.
+func checkBare(t *testbed) error {
+	for _, s := range []side{t.source, t.destination} {
+		err := netns.Do(s.namespace, func() error {
+			index, err := s.index()
+			if err != nil {
+				return err
+			}
+			for _, kind := range []ebpf.AttachType{ebpf.AttachTCXEgress, ebpf.AttachTCXIngress} {
+				found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: kind})
+				if err == nil && len(found.Programs) > 0 {
+					return fmt.Errorf("program %d is attached (%v)", found.Programs[0].ID, kind)
+				}
+			}
+			return checkNoFilter(s)
+		})
+		if err != nil {
+			return fmt.Errorf("expect nothing on %s in %s: %w", s.device, s.namespace, err)
+		}
+	}
+	return nil
+}
+
+// checkNoFilter looks for clsact filters, which older kernels have instead of
+// tcx, and for XDP, which cannot be queried by device. Call it in the namespace.
+func checkNoFilter(s side) error {
+	for _, hook := range []string{"egress", "ingress"} {
+		output, err := run("tc", "filter", "show", "dev", s.device, hook)
+		if err == nil && strings.TrimSpace(output) != "" {
+			return fmt.Errorf("a filter is attached at %s: %s", hook, strings.TrimSpace(output))
+		}
+	}
+	output, err := run("ip", "link", "show", s.device)
+	if err == nil && strings.Contains(output, "prog/xdp") {
+		return errors.New("an XDP program is attached")
+	}
+	return err
+}

@@ -1,0 +1,277 @@
+package pillion
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "pillion.dev"
+
+// room says what one top-level folder may import of the others. Every room may
+// import internal; cmd may import all.
+type room struct {
+	imports string
+	// standardOnly keeps other people's packages out, tests excepted.
+	standardOnly bool
+}
+
+var rooms = map[string]room{
+	"wire":     {standardOnly: true},
+	"probe":    {imports: "wire measure"},
+	"measure":  {},
+	"omsp":     {imports: "measure"},
+	"send":     {imports: "wire measure"},
+	"trace":    {imports: "measure"},
+	"session":  {imports: "wire"},
+	"bus":      {imports: "measure"},
+	"archive":  {imports: "measure"},
+	"api":      {imports: "session"},
+	"agent":    {imports: "wire probe measure omsp send trace session bus"},
+	"server":   {imports: "wire measure omsp send trace session bus archive api"},
+	"ui":       {imports: "api"},
+	"lab":      {},
+	"bench":    {},
+	"python":   {},
+	"clib":     {},
+	"cmd":      {imports: "wire probe measure omsp send trace session bus archive api agent server ui lab"},
+	"docs":     {},
+	"internal": {},
+}
+
+var mains = []string{"cmd/pillion-agent", "cmd/pillion-server", "cmd/pillion"}
+
+// confined lists packages of others that only one place may import. A package
+// that ends in a slash stands for all below it.
+var confined = []struct{ imported, to string }{
+	{"github.com/nats-io/", "bus"},
+	{"github.com/duckdb/", "archive/duckdb"},
+	{"github.com/marcboeker/go-duckdb", "archive/duckdb"},
+	{"C", "archive/duckdb"}, // cgo
+}
+
+// unwatched folders hold what tools make or what tests read.
+var unwatched = []string{".git", ".ci", "bin", "testdata", "node_modules", "dist", "results"}
+
+var forbiddenNames = []string{"utils", "util", "common", "helpers", "helper", "manager", "base"}
+
+const (
+	depthLimit    = 3
+	functionLimit = 80
+)
+
+// lineLimits: the first pattern that fits a file's path counts.
+var lineLimits = []struct {
+	file  *regexp.Regexp
+	limit int
+}{
+	{regexp.MustCompile(`_test\.go$|\.(test|spec)\.tsx?$|(^|/)test_[^/]*\.py$`), 800},
+	{regexp.MustCompile(`\.(go|ts|tsx)$`), 600},
+	{regexp.MustCompile(`^probe/.*\.[ch]$`), 400},
+	{regexp.MustCompile(`\.py$`), 600},
+}
+
+// exceptions to a rule, each with its reason. One that is no longer needed is
+// a fault too, so the table stays true.
+var exceptions = []exception{
+	{"main", "bench/overhead", "an experiment for `make bench`, never shipped: the product is three binaries"},
+}
+
+type exception struct{ rule, path, reason string }
+
+// fault is one place where the tree breaks one rule.
+type fault struct{ rule, path, detail string }
+
+func (f fault) String() string { return fmt.Sprintf("%s: %s (%s)", f.path, f.detail, f.rule) }
+
+func TestLayout(t *testing.T) {
+	for _, f := range checkLayout(t, os.DirFS("."), exceptions) {
+		t.Error(f)
+	}
+}
+
+// checkLayout returns every fault of the tree that no exception covers.
+func checkLayout(t *testing.T, tree fs.FS, allowed []exception) []fault {
+	t.Helper()
+	c := checker{tree: tree, packages: map[string]bool{}}
+	if err := fs.WalkDir(tree, ".", c.visit); err != nil {
+		t.Fatalf("walk tree: %v", err)
+	}
+	for folder, documented := range c.packages {
+		if !documented {
+			c.report("comment", folder, "no package comment")
+		}
+	}
+	used := map[exception]bool{}
+	faults := slices.DeleteFunc(c.faults, func(f fault) bool {
+		for _, e := range allowed {
+			if e.rule == f.rule && e.path == f.path && e.reason != "" {
+				used[e] = true
+				return true
+			}
+		}
+		return false
+	})
+	for _, e := range allowed {
+		if !used[e] {
+			faults = append(faults, fault{"exception", e.path, "the exception to rule " + e.rule + " is not needed or has no reason"})
+		}
+	}
+	slices.SortFunc(faults, func(a, b fault) int { return strings.Compare(a.String(), b.String()) })
+	return faults
+}
+
+type checker struct {
+	tree   fs.FS
+	faults []fault
+	// packages: folder of Go files to whether one of them has the comment.
+	packages map[string]bool
+}
+
+func (c *checker) report(rule, path, format string, a ...any) {
+	c.faults = append(c.faults, fault{rule, path, fmt.Sprintf(format, a...)})
+}
+
+func (c *checker) visit(name string, entry fs.DirEntry, err error) error {
+	if err != nil || name == "." {
+		return err
+	}
+	if !entry.IsDir() {
+		return c.checkFile(name)
+	}
+	if slices.Contains(unwatched, path.Base(name)) {
+		return fs.SkipDir
+	}
+	c.checkName(name)
+	if _, known := rooms[name]; !known && !strings.Contains(name, "/") {
+		c.report("room", name, "not a room of the architecture")
+		return fs.SkipDir
+	}
+	if strings.Count(name, "/")+1 > depthLimit {
+		c.report("depth", name, "deeper than %d folders", depthLimit)
+	}
+	return nil
+}
+
+// checkName refuses names that say nothing about what is inside.
+func (c *checker) checkName(name string) {
+	stem, _, _ := strings.Cut(path.Base(name), ".")
+	words := strings.FieldsFunc(strings.ToLower(stem), func(r rune) bool { return r == '_' || r == '-' })
+	for _, word := range words {
+		if slices.Contains(forbiddenNames, word) {
+			c.report("name", name, "%q names no thing", word)
+		}
+	}
+}
+
+var generatedLine = regexp.MustCompile(`(?m)^\W*Code generated .*DO NOT EDIT`)
+
+func (c *checker) checkFile(name string) error {
+	c.checkName(name)
+	limit := lineLimit(name)
+	if limit == 0 {
+		return nil
+	}
+	text, err := fs.ReadFile(c.tree, name)
+	if err != nil {
+		return err
+	}
+	generated := generatedLine.Match(text[:min(len(text), 4096)])
+	if lines := strings.Count(string(text), "\n"); lines > limit && !generated {
+		c.report("lines", name, "%d lines, the limit is %d", lines, limit)
+	}
+	if path.Ext(name) == ".go" {
+		return c.checkGo(name, text, generated)
+	}
+	return nil
+}
+
+func lineLimit(name string) int {
+	for _, l := range lineLimits {
+		if l.file.MatchString(name) {
+			return l.limit
+		}
+	}
+	return 0
+}
+
+func (c *checker) checkGo(name string, text []byte, generated bool) error {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, text, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	folder := path.Dir(name)
+	c.packages[folder] = c.packages[folder] || file.Doc != nil
+	c.checkPackage(folder, file.Name.Name)
+	for _, spec := range file.Imports {
+		c.checkImport(name, strings.Trim(spec.Path.Value, "`\""))
+	}
+	if generated {
+		return nil
+	}
+	for _, declaration := range file.Decls {
+		function, ok := declaration.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		lines := files.Position(function.End()).Line - files.Position(function.Type.Pos()).Line + 1
+		if lines > functionLimit {
+			c.report("function", name+":"+function.Name.Name, "%d lines, the limit is %d", lines, functionLimit)
+		}
+	}
+	return nil
+}
+
+func (c *checker) checkPackage(folder, pkg string) {
+	if slices.Contains(forbiddenNames, strings.TrimSuffix(pkg, "_test")) {
+		c.report("name", folder, "package %q names no thing", pkg)
+	}
+	isMain := slices.Contains(mains, folder)
+	fault := fault{"main", folder, fmt.Sprintf("package main; only %s are", strings.Join(mains, ", "))}
+	if strings.TrimSuffix(pkg, "_test") == "main" && !isMain && !slices.Contains(c.faults, fault) {
+		c.faults = append(c.faults, fault)
+	}
+	if strings.HasPrefix(folder, "cmd/") && !isMain {
+		c.report("room", folder, "cmd holds three mains: %s", strings.Join(mains, ", "))
+	}
+}
+
+func (c *checker) checkImport(name, imported string) {
+	from, _, inRoom := strings.Cut(name, "/")
+	for _, rule := range confined {
+		fits := imported == rule.imported ||
+			strings.HasPrefix(imported, strings.TrimSuffix(rule.imported, "/")+"/")
+		if fits && !strings.HasPrefix(name, rule.to+"/") {
+			c.report("import", name, "imports %s; only %s may", imported, rule.to)
+		}
+	}
+	if imported == module {
+		c.report("import", name, "imports the root, which holds no code")
+		return
+	}
+	ours, isOurs := strings.CutPrefix(imported, module+"/")
+	if !isOurs {
+		host, _, _ := strings.Cut(imported, "/")
+		if rooms[from].standardOnly && strings.Contains(host, ".") && !strings.HasSuffix(name, "_test.go") {
+			c.report("import", name, "imports %s; %s has the standard library only", imported, from)
+		}
+		return
+	}
+	if !inRoom {
+		from = "the root"
+	}
+	to, _, _ := strings.Cut(ours, "/")
+	if to == from || to == "internal" || slices.Contains(strings.Fields(rooms[from].imports), to) {
+		return
+	}
+	c.report("import", name, "%s may not import %s", from, to)
+}
