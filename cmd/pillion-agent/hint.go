@@ -10,12 +10,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/agent"
 	"pillion.dev/lab"
 	"pillion.dev/lab/emulator"
+	"pillion.dev/probe/destination"
+	"pillion.dev/probe/hook"
+	"pillion.dev/probe/source"
 )
 
-// errUsage marks a command line that is not understood.
-var errUsage = errors.New("not understood")
+// errUsage marks a command line that is not understood, errValue one that is but
+// asks for what cannot be.
+var (
+	errUsage = errors.New("not understood")
+	errValue = errors.New("bad value")
+)
 
 // hints says what a user can do about the causes that a user can remove. The
 // first that matches counts.
@@ -24,6 +32,16 @@ var hints = []struct {
 	hint  string
 }{
 	{errUsage, "pillion-agent --help shows the commands, and COMMAND --help what one of them takes"},
+	{errValue, "COMMAND --help shows what the option takes"},
+	{hook.ErrNotRoot, "BPF programs need root: run this with sudo"},
+	{hook.ErrNoDevice, "ip link shows the devices of this network namespace"},
+	{hook.ErrLink, "use a device with Ethernet or bare IP packets, and for xdp one whose driver has it"},
+	{hook.ErrOldKernel, "uname -r shows the kernel; see the requirements in README.md"},
+	{hook.ErrOwned, "stop the other one first: pgrep -a pillion-agent shows it"},
+	{source.ErrRule, "a filter is 'src=P dst=P proto=tcp sport=N dport=N', each part at most once"},
+	{source.ErrSampling, "--every 10, --random 10 and --min-gap 100us are examples"},
+	{destination.ErrRecords, "--record-bytes 4194304 is the default"},
+	{agent.ErrNotRunning, "start one: pillion-agent source --dev DEV"},
 	{lab.ErrNotRoot, "labs need root: run this with sudo"},
 	{lab.ErrSpec, "correct the file; docs of the keys are in lab/README.md"},
 	{lab.ErrNoLab, "pillion-agent lab list shows the labs that are up, and lab up FILE makes one"},

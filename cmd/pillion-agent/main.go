@@ -16,8 +16,10 @@ import (
 
 // cli is the command line: one field and one file for each command.
 type cli struct {
-	Lab     labCmd     `cmd:"" help:"Build testbeds of network namespaces and emulated links."`
-	Version versionCmd `cmd:"" help:"Print the build of this program."`
+	Source      sourceCmd      `cmd:"" help:"Mark the packets that leave a device."`
+	Destination destinationCmd `cmd:"" help:"Read the marks of packets that come to a device, and take them out."`
+	Lab         labCmd         `cmd:"" help:"Build testbeds of network namespaces and emulated links."`
+	Version     versionCmd     `cmd:"" help:"Print the build of this program."`
 }
 
 type versionCmd struct{}

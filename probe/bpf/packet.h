@@ -46,10 +46,20 @@ static __always_inline int protocol_has_ports(__u8 protocol)
 	       protocol == IPPROTO_SCTP || protocol == IPPROTO_DCCP;
 }
 
-/* Words of an address; the headers need not be aligned, the JIT does not mind. */
+/*
+ * Copies length bytes, a multiple of four, word by word: the compiler would
+ * copy what may be unaligned byte by byte, and the JIT does not mind.
+ */
+static __always_inline void copy_words(void *to, const void *from, __u32 length)
+{
+#pragma unroll
+	for (__u32 i = 0; i < length / 4; i++)
+		((volatile __u32 *)to)[i] = ((const volatile __u32 *)from)[i];
+}
+
 static __always_inline void copy_address(__be32 *to, const void *from)
 {
-	__builtin_memcpy(to, from, 16);
+	copy_words(to, from, 16);
 }
 
 static __always_inline __u16 fold_checksum(__u32 sum)
@@ -76,6 +86,17 @@ static __always_inline void ipv4_checksum(struct iphdr *ip)
 static __always_inline __u16 update_checksum(__u16 check, __u16 from, __u16 to)
 {
 	return fold_checksum((__u16)~check + (__u32)(__u16)~from + to);
+}
+
+/* The header as it was before a mark: its checksum follows from the change. */
+static __always_inline void ipv4_restore(struct iphdr *ip, __u8 protocol, __u32 length)
+{
+	__be16 total = bpf_htons(length);
+
+	ip->check = update_checksum(ip->check, ip->tot_len, total);
+	ip->check = update_checksum(ip->check, bpf_htons(ip->protocol), bpf_htons(protocol));
+	ip->tot_len = total;
+	ip->protocol = protocol;
 }
 
 #endif

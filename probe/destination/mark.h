@@ -36,17 +36,23 @@ struct mark {
 	__u8 next;
 };
 
-static __always_inline void read_delay(struct mark *m, const struct wire_delay *delay)
+/* Packed fields would be read byte by byte; the JIT reads words at any offset. */
+static __always_inline void read_delay(struct mark *m, const void *delay)
 {
-	m->sent = delay->sent;
+	const __be32 *words = delay;
+
+	m->sent.seconds = words[0];
+	m->sent.fraction = words[1];
 	m->modules |= WIRE_DELAY;
 }
 
-static __always_inline void read_loss(struct mark *m, __be32 sequence)
+static __always_inline void read_loss(struct mark *m, const void *sequence)
 {
-	m->sequence = bpf_ntohl(sequence);
+	m->sequence = bpf_ntohl(*(const __be32 *)sequence);
 	m->modules |= WIRE_LOSS;
 }
+
+#define FIELD(pointer, member) ((void *)(pointer) + __builtin_offsetof(typeof(*(pointer)), member))
 
 static __always_inline int is_loss_option(const struct wire_option_loss *o)
 {
@@ -79,21 +85,21 @@ static __always_inline int read_options(struct mark *m, void *at, void *end)
 	if (m->size == sizeof(*loss)) {
 		if (!is_loss_option(&loss->loss))
 			return VERDICT_MALFORMED;
-		read_loss(m, loss->loss.sequence);
+		read_loss(m, FIELD(loss, loss.sequence));
 		return VERDICT_MARKED;
 	}
 	if (m->size == sizeof(*delay)) {
 		if ((void *)(delay + 1) > end || !is_delay_option(&delay->delay) ||
 		    !is_pad(delay->pad, sizeof(delay->pad) - 2))
 			return VERDICT_MALFORMED;
-		read_delay(m, &delay->delay.data);
+		read_delay(m, FIELD(delay, delay.data));
 		return VERDICT_MARKED;
 	}
 	if (m->size != sizeof(*both) || (void *)(both + 1) > end || !is_delay_option(&both->delay) ||
 	    !is_loss_option(&both->loss) || !is_pad(both->pad, sizeof(both->pad) - 2))
 		return VERDICT_MALFORMED;
-	read_delay(m, &both->delay.data);
-	read_loss(m, both->loss.sequence);
+	read_delay(m, FIELD(both, delay.data));
+	read_loss(m, FIELD(both, loss.sequence));
 	return VERDICT_MARKED;
 }
 
@@ -108,20 +114,20 @@ static __always_inline int read_shim(struct mark *m, void *at, void *end)
 	m->next = loss->head.next_protocol;
 	m->size = loss->head.length + WIRE_SHIM_HEAD;
 	if (loss->head.type == WIRE_LOSS && m->size == sizeof(*loss)) {
-		read_loss(m, loss->sequence);
+		read_loss(m, FIELD(loss, sequence));
 		return VERDICT_MARKED;
 	}
 	if (loss->head.type == WIRE_DELAY && m->size == sizeof(*delay)) {
 		if ((void *)(delay + 1) > end)
 			return VERDICT_MALFORMED;
-		read_delay(m, &delay->delay);
+		read_delay(m, FIELD(delay, delay));
 		return VERDICT_MARKED;
 	}
 	if (loss->head.type != (WIRE_DELAY | WIRE_LOSS) || m->size != sizeof(*both) ||
 	    (void *)(both + 1) > end)
 		return VERDICT_MALFORMED;
-	read_delay(m, &both->delay);
-	read_loss(m, both->sequence);
+	read_delay(m, FIELD(both, delay));
+	read_loss(m, FIELD(both, sequence));
 	return VERDICT_MARKED;
 }
 
@@ -164,7 +170,7 @@ static __always_inline int read_ipv6(struct mark *m, void *l3, void *end)
 	verdict = read_options(m, l3 + at, end);
 	if (verdict != VERDICT_MARKED)
 		return verdict;
-	if (bpf_ntohs(ip->payload_len) < m->hop_by_hop + m->size)
+	if (m->next == NEXT_HOP_BY_HOP || bpf_ntohs(ip->payload_len) < m->hop_by_hop + m->size)
 		return VERDICT_MALFORMED;
 	m->length = sizeof(*ip) + bpf_ntohs(ip->payload_len) - m->size;
 	m->key.family = 6;

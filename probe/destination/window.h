@@ -52,27 +52,39 @@ static __always_inline __u32 window_add(__u32 number, __u32 count)
 	return (number + count) & WIRE_SEQUENCE_MASK;
 }
 
-/* Clears count numbers from first on; sets them in seen if fill is set. */
-static __noinline void window_range(struct window *w, __u32 first, __u32 count, int fill)
+/* The lowest count bits. */
+static __always_inline __u64 low_bits(__s32 count)
 {
-	__u32 left = count < WINDOW ? count : WINDOW;
-	__u32 at = first;
+	if (count <= 0)
+		return 0;
+	return count >= 64 ? ~0ull : (1ull << (count & 63)) - 1;
+}
 
-	for (int i = 0; i <= WINDOW_WORDS; i++) {
-		__u32 room = 64 - (at & 63), take = left < room ? left : room;
+/*
+ * Clears count numbers from first on; sets them in seen if fill is set. Each
+ * round depends on nothing but its index, for the verifier's sake.
+ */
+__noinline int window_range(struct window *w, __u32 first, __u32 count, int fill)
+{
+	__s32 length = count < WINDOW ? count : WINDOW;
+
+	if (!w)
+		return 0;
+	for (__s32 i = 0; i <= WINDOW_WORDS; i++) {
+		__s32 begin = i * 64 - (__s32)(first & 63); /* of the word, counted from first */
+		__u32 word = (first / 64 + i) & (WINDOW_WORDS - 1);
 		__u64 mask;
 
-		if (!left)
-			return;
-		mask = (take == 64 ? ~0ull : (1ull << (take & 63)) - 1) << (at & 63);
+		if (begin >= length)
+			break;
+		mask = low_bits(length - begin) & ~low_bits(-begin);
 		if (fill)
-			w->seen[WORD(at)] |= mask;
+			w->seen[word] |= mask;
 		else
-			w->seen[WORD(at)] &= ~mask;
-		w->starts[WORD(at)] &= ~mask;
-		at += take;
-		left -= take;
+			w->seen[word] &= ~mask;
+		w->starts[word] &= ~mask;
 	}
+	return 0;
 }
 
 /* Numbers up to first + count are in use from now on. */
@@ -126,7 +138,7 @@ static __always_inline int window_past(const struct window *w, __u32 first)
 
 struct window_walk {
 	struct window *window;
-	__u32 at;
+	__u32 first;
 	__u32 left; /* packets that still want a number */
 	__u32 limit;
 };
@@ -135,7 +147,7 @@ struct window_walk {
 static long window_step(__u32 index, struct window_walk *walk)
 {
 	struct window *w = walk->window;
-	__u32 at = walk->at;
+	__u32 at = walk->first + index;
 
 	if (!walk->left || index >= walk->limit)
 		return 1;
@@ -146,7 +158,6 @@ static long window_step(__u32 index, struct window_walk *walk)
 		w->unique++;
 		walk->left--;
 	}
-	walk->at = at + 1;
 	return 0;
 }
 
@@ -154,7 +165,7 @@ static long window_step(__u32 index, struct window_walk *walk)
 static long window_give_back(__u32 index, struct window_walk *walk)
 {
 	struct window *w = walk->window;
-	__u32 at = walk->at;
+	__u32 at = walk->first + index;
 
 	if (index >= walk->limit || (w->starts[WORD(at)] & BIT(at)) ||
 	    !(w->seen[WORD(at)] & BIT(at)))
@@ -162,7 +173,6 @@ static long window_give_back(__u32 index, struct window_walk *walk)
 	w->seen[WORD(at)] &= ~BIT(at);
 	w->unique--;
 	w->duplicated++;
-	walk->at = at + 1;
 	return 0;
 }
 
@@ -173,7 +183,7 @@ static long window_give_back(__u32 index, struct window_walk *walk)
 static __always_inline int window_behind(struct window *w, __u32 first, __u32 count, int single)
 {
 	__u32 behind = window_apart(w->next, first);
-	struct window_walk walk = { .window = w, .at = first, .left = count, .limit = behind };
+	struct window_walk walk = { .window = w, .first = first, .left = count, .limit = behind };
 	int fresh, overtaken = window_apart(first, w->top) < 0;
 
 	if (behind > WINDOW) {
@@ -188,7 +198,6 @@ static __always_inline int window_behind(struct window *w, __u32 first, __u32 co
 		if (!overtaken)
 			w->top = first;
 	}
-	walk.at = first;
 	if (single)
 		walk.limit = 1;
 	bpf_loop(WINDOW, window_step, &walk, 0);
@@ -206,13 +215,19 @@ static __always_inline int window_behind(struct window *w, __u32 first, __u32 co
 	return fresh;
 }
 
-/* count packets with this sequence field came. Returns 1 on a first arrival. */
-static __always_inline int window_arrive(struct window *w, __u32 sequence, __u32 count)
+/*
+ * count packets with this sequence field came. Returns 1 on a first arrival.
+ * A global function: the verifier proves it once, apart from its callers.
+ */
+__noinline int window_arrive(struct window *w, __u32 sequence, __u32 count)
 {
 	__u32 first = sequence & WIRE_SEQUENCE_MASK;
 	int single = !!(sequence & WIRE_SINGLE);
-	__s32 ahead = window_apart(first, w->next);
+	__s32 ahead;
 
+	if (!w)
+		return 0;
+	ahead = window_apart(first, w->next);
 	if (!w->begun || window_strange(w, first, ahead)) {
 		if (window_past(w, first)) {
 			w->late += count;

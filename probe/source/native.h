@@ -26,23 +26,23 @@ static __always_inline void native_write(void *at, __u8 next, __be32 number)
 	struct wire_options head = { .next_header = next, .length = NATIVE_LENGTH / 8 - 1 };
 
 	if (modules == WIRE_DELAY) {
-		struct wire_native_delay mark = {
+		struct wire_native_delay mark __attribute__((aligned(8))) = {
 			.head = head,
 			.delay = OPTION_DELAY(clock_to_wire(clock_utc_ns())),
 			.pad = { WIRE_OPTION_PADN, 2 },
 		};
-		__builtin_memcpy(at, &mark, sizeof(mark));
+		copy_words(at, &mark, sizeof(mark));
 	} else if (modules == WIRE_LOSS) {
-		struct wire_native_loss mark = { .head = head, .loss = OPTION_LOSS(number) };
-		__builtin_memcpy(at, &mark, sizeof(mark));
+		struct wire_native_loss mark __attribute__((aligned(8))) = { .head = head, .loss = OPTION_LOSS(number) };
+		copy_words(at, &mark, sizeof(mark));
 	} else {
-		struct wire_native_both mark = {
+		struct wire_native_both mark __attribute__((aligned(8))) = {
 			.head = head,
 			.delay = OPTION_DELAY(clock_to_wire(clock_utc_ns())),
 			.loss = OPTION_LOSS(number),
 			.pad = { WIRE_OPTION_PADN, 4 },
 		};
-		__builtin_memcpy(at, &mark, sizeof(mark));
+		copy_words(at, &mark, sizeof(mark));
 	}
 }
 
@@ -69,7 +69,7 @@ static __always_inline int native_undo(struct __sk_buff *skb, const struct room 
 }
 
 static __always_inline int native_insert(struct __sk_buff *skb, const struct subject *s,
-					 struct flow_numbers *numbers, __u64 now_ns, struct room *room)
+					 struct numbering *numbers, __u64 now_ns, struct room *room)
 {
 	__u32 at = link_length + sizeof(struct ipv6hdr) + (s->hop_by_hop & 0x7f);
 	struct ipv6hdr *ip;

@@ -11,7 +11,7 @@
 #include "../bpf/flow.h"
 #include "outcome.h"
 
-struct flow_numbers {
+struct numbering {
 	__u32 next;   /* modulo 2^31 */
 	__u32 zero;
 	__u64 used_ns; /* CLOCK_MONOTONIC_COARSE; the agent removes idle flows by it */
@@ -22,12 +22,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, struct flow_key);
-	__type(value, struct flow_numbers);
+	__type(value, struct numbering);
 } flow_numbers SEC(".maps");
 
-static __noinline struct flow_numbers *number_start(const struct flow_key *key, struct tally *tally)
+static __noinline struct numbering *number_start(const struct flow_key *key, struct tally *tally)
 {
-	struct flow_numbers fresh = {
+	struct numbering fresh = {
 		.next = (bpf_get_prandom_u32() * WIRE_FLOW_STRIDE) & WIRE_SEQUENCE_MASK,
 	};
 
@@ -38,15 +38,15 @@ static __noinline struct flow_numbers *number_start(const struct flow_key *key, 
 	return bpf_map_lookup_elem(&flow_numbers, key);
 }
 
-static __always_inline struct flow_numbers *number_flow(const struct flow_key *key, struct tally *tally)
+static __always_inline struct numbering *number_flow(const struct flow_key *key, struct tally *tally)
 {
-	struct flow_numbers *numbers = bpf_map_lookup_elem(&flow_numbers, key);
+	struct numbering *numbers = bpf_map_lookup_elem(&flow_numbers, key);
 
 	return numbers ? numbers : number_start(key, tally);
 }
 
 /* The first of count numbers, as it goes on the wire. */
-static __always_inline __be32 number_take(struct flow_numbers *numbers, __u32 count, __u64 now_ns)
+static __always_inline __be32 number_take(struct numbering *numbers, __u32 count, __u64 now_ns)
 {
 	__u32 first = __sync_fetch_and_add(&numbers->next, count) & WIRE_SEQUENCE_MASK;
 

@@ -33,14 +33,14 @@ static __always_inline void shim_write(void *at, __u8 next, __be32 number)
 				  .length = SHIM_LENGTH - WIRE_SHIM_HEAD };
 
 	if (modules == WIRE_DELAY) {
-		struct wire_shim_delay shim = { head, { clock_to_wire(clock_utc_ns()), {} } };
-		__builtin_memcpy(at, &shim, sizeof(shim));
+		struct wire_shim_delay shim __attribute__((aligned(8))) = { head, { clock_to_wire(clock_utc_ns()), {} } };
+		copy_words(at, &shim, sizeof(shim));
 	} else if (modules == WIRE_LOSS) {
-		struct wire_shim_loss shim = { head, number };
-		__builtin_memcpy(at, &shim, sizeof(shim));
+		struct wire_shim_loss shim __attribute__((aligned(8))) = { head, number };
+		copy_words(at, &shim, sizeof(shim));
 	} else {
-		struct wire_shim_both shim = { head, { clock_to_wire(clock_utc_ns()), {} }, number };
-		__builtin_memcpy(at, &shim, sizeof(shim));
+		struct wire_shim_both shim __attribute__((aligned(8))) = { head, { clock_to_wire(clock_utc_ns()), {} }, number };
+		copy_words(at, &shim, sizeof(shim));
 	}
 }
 
@@ -139,7 +139,7 @@ static __always_inline int shim_undo(struct __sk_buff *skb, const struct room *r
 }
 
 static __always_inline int shim_insert(struct __sk_buff *skb, const struct subject *s,
-				       struct flow_numbers *numbers, __u64 now_ns, struct room *room)
+				       struct numbering *numbers, __u64 now_ns, struct room *room)
 {
 	__be32 number = 0;
 	void *frame;

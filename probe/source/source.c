@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+//go:build ignore
+
 /*
  * Marks packets that leave a device. An error on the way passes the packet on
  * as it is and counts why.
@@ -58,7 +60,7 @@ static __always_inline int refuse(const struct subject *s)
 static __always_inline int insert(struct __sk_buff *skb, struct subject *s, struct tally *tally,
 				  __u64 now_ns)
 {
-	struct flow_numbers *numbers = 0;
+	struct numbering *numbers = 0;
 	struct room room = { .flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET };
 	int outcome;
 
@@ -171,5 +173,8 @@ int source_mss(struct __sk_buff *skb)
 		mss_clamp(skb, &s, tally);
 	return AGAIN;
 }
+
+/* Keeps the type for the loader. */
+const enum outcome *outcome_type __attribute__((unused));
 
 char _license[] SEC("license") = "GPL";

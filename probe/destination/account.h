@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* What every accepted mark is entered into: totals, its flow, a record. */
+#ifndef PILLION_DESTINATION_ACCOUNT_H
+#define PILLION_DESTINATION_ACCOUNT_H
+
+#include "../bpf/clock.h"
+#include "flow.h"
+#include "record.h"
+
+/* Per CPU; packets on the wire. seen = accepted + unmarked + rejected. */
+struct tally {
+	__u64 verdicts[VERDICTS];
+	__u64 bytes;	   /* of accepted packets, restored */
+	__u64 restored;	   /* accepted, and the mark taken out */
+	__u64 amended;	   /* accepted, and the mark left in on purpose */
+	__u64 unrestored;  /* accepted, but the kernel refused to take the mark out */
+	__u64 flows_full;  /* accepted, but no flow could be entered */
+	__u64 contended;   /* accepted, but the flow stayed busy on another CPU */
+	__u64 records;
+	__u64 records_dropped;
+};
+
+/* Key: 0. Value: what became of the packets of each CPU. Written here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tally);
+} tallies SEC(".maps");
+
+struct peer {
+	__u32 prefix; /* bits: 8 of the family, then of the address */
+	__u8 family;
+	__u8 address[16];
+} __attribute__((packed));
+
+const volatile __u32 any_peer;
+
+/* Key: prefix of the hosts whose marks count. Value: nothing. Written by the agent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, struct peer);
+	__type(value, __u8);
+} peers SEC(".maps");
+
+static __always_inline int is_peer(const struct mark *m)
+{
+	struct peer peer = { .prefix = 8 + 128, .family = m->key.family };
+
+	if (any_peer)
+		return 1;
+	__builtin_memcpy(peer.address, m->peer, sizeof(peer.address));
+	return !!bpf_map_lookup_elem(&peers, &peer);
+}
+
+static __always_inline __u64 sent_raw(const struct mark *m)
+{
+	return (__u64)m->sent.seconds << 32 | m->sent.fraction;
+}
+
+/*
+ * The packets of a burst carry one timestamp; only the first that comes says
+ * how long the way took. The same holds for a duplicate.
+ */
+static __always_inline void account_flow(struct flow *flow, const struct mark *m, __u64 now_ns,
+					 __s64 delay, __u32 packets)
+{
+	int fresh = 1;
+
+	if (!flow->packets)
+		flow->first_ns = now_ns;
+	flow->last_ns = now_ns;
+	flow->packets += packets;
+	flow->bytes += m->length;
+	if (m->modules & WIRE_LOSS)
+		fresh = window_arrive(&flow->window, m->sequence, packets);
+	else if (m->modules & WIRE_DELAY)
+		fresh = sent_raw(m) != flow->sent_last;
+	if ((m->modules & WIRE_DELAY) && fresh) {
+		flow->sent_last = sent_raw(m);
+		flow_delay(flow, delay);
+	}
+}
+
+static __always_inline void account(const struct mark *m, struct tally *tally, __u64 now_ns,
+				    __u32 packets)
+{
+	__s64 delay = m->modules & WIRE_DELAY ? clock_since(now_ns, m->sent) : 0;
+	struct flow_key key = m->key;
+	struct flow *flow;
+
+	flow_aggregate(&key);
+	tally->bytes += m->length;
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow)
+		flow = flow_start(&key);
+	if (!flow) {
+		tally->flows_full += packets;
+	} else if (!flow_lock(flow)) {
+		tally->contended += packets;
+	} else {
+		account_flow(flow, m, now_ns, delay, packets);
+		flow_unlock(flow);
+	}
+	if (!records_wanted)
+		return;
+	if (record_write(m, now_ns, delay, packets))
+		tally->records_dropped++;
+	else
+		tally->records++;
+}
+
+/* Reads the mark, decides whether it counts, and enters it. Returns a verdict. */
+static __always_inline int account_packet(struct mark *m, struct tally *tally, int verdict,
+					  __u64 now_ns, __u32 packets)
+{
+	if (verdict == VERDICT_MARKED && !is_peer(m))
+		verdict = VERDICT_PEER;
+	if (verdict < VERDICTS)
+		tally->verdicts[verdict] += packets;
+	if (verdict == VERDICT_MARKED)
+		account(m, tally, now_ns, packets);
+	return verdict;
+}
+
+#endif

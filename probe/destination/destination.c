@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+//go:build ignore
+
+/*
+ * Reads the marks of packets that arrive, and takes them out. An error on the
+ * way passes the packet on as it is and counts why.
+ */
+#include "restore_tc.h"
+#include "restore_xdp.h"
+
+const volatile __u32 amend_marks;
+
+/* Enough of the packet to read any mark and the ports behind it. */
+#define READ_LENGTH 96
+
+/* Packets that this buffer was on the wire. */
+static __always_inline __u32 wire_packets(struct __sk_buff *skb)
+{
+	__u32 segments = skb->gso_segs;
+
+	return segments ? segments : 1;
+}
+
+static __always_inline int read_skb(struct __sk_buff *skb, struct mark *m)
+{
+	void *l3 = (void *)(long)skb->data + link_length;
+	void *end = (void *)(long)skb->data_end;
+
+	if (skb->protocol == PROTOCOL_IPV6)
+		return read_ipv6(m, l3, end);
+	if (skb->protocol == PROTOCOL_IPV4)
+		return read_ipv4(m, l3, end);
+	return VERDICT_UNMARKED;
+}
+
+/* Is what a mark would lie in out of direct reach? Rare: headers are pulled in. */
+static __always_inline int out_of_reach(struct __sk_buff *skb)
+{
+	__u32 direct = skb->data_end - skb->data;
+
+	return direct < skb->len && direct < link_length + READ_LENGTH;
+}
+
+SEC("tc")
+int destination_tc(struct __sk_buff *skb)
+{
+	struct mark m = {};
+	__u32 zero = 0;
+	__u64 now_ns;
+	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
+	int verdict;
+
+	if (!tally)
+		return AGAIN;
+	if (out_of_reach(skb))
+		bpf_skb_pull_data(skb, link_length + READ_LENGTH < skb->len ?
+					       link_length + READ_LENGTH :
+					       skb->len);
+	verdict = read_skb(skb, &m);
+	if (verdict == VERDICT_UNMARKED) {
+		tally->verdicts[VERDICT_UNMARKED] += wire_packets(skb);
+		return AGAIN;
+	}
+	now_ns = clock_utc_ns();
+	if (account_packet(&m, tally, verdict, now_ns, wire_packets(skb)) != VERDICT_MARKED)
+		return AGAIN;
+	if (amend_marks) {
+		amend(skb, &m, now_ns);
+		tally->amended++;
+	} else if (restore(skb, &m)) {
+		tally->unrestored++;
+	} else {
+		tally->restored++;
+	}
+	return AGAIN;
+}
+
+/* Where IP begins in a frame, and which IP it is; 0 if none. */
+static __always_inline __u32 frame_l3(void *data, void *end, __be16 *protocol)
+{
+	__u32 at = link_length;
+	__be16 *type = data + ETHERNET_LENGTH - 2;
+
+	if (!link_length) /* native XDP has no device without a link header */
+		return 0;
+	for (int tags = 0; tags < 3; tags++) {
+		if ((void *)(type + 1) > end)
+			return 0;
+		*protocol = *type;
+		if (*type != PROTOCOL_VLAN && *type != PROTOCOL_QINQ)
+			return at;
+		at += VLAN_LENGTH;
+		type += VLAN_LENGTH / 2;
+	}
+	return 0;
+}
+
+SEC("xdp")
+int destination_xdp(struct xdp_md *ctx)
+{
+	struct mark m = {};
+	__u32 zero = 0, l3;
+	__be16 protocol = 0;
+	__u64 now_ns;
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
+	int verdict = VERDICT_UNMARKED;
+
+	if (!tally)
+		return XDP_PASS;
+	l3 = frame_l3(data, end, &protocol);
+	if (protocol == PROTOCOL_IPV6 && l3)
+		verdict = read_ipv6(&m, data + l3, end);
+	else if (protocol == PROTOCOL_IPV4 && l3)
+		verdict = read_ipv4(&m, data + l3, end);
+	if (verdict == VERDICT_UNMARKED) {
+		tally->verdicts[VERDICT_UNMARKED]++;
+		return XDP_PASS;
+	}
+	now_ns = clock_utc_ns();
+	if (account_packet(&m, tally, verdict, now_ns, 1) != VERDICT_MARKED)
+		return XDP_PASS;
+	if (amend_marks) {
+		amend_frame(ctx, &m, l3, now_ns);
+		tally->amended++;
+	} else if (restore_frame(ctx, &m, l3)) {
+		tally->unrestored++;
+	} else {
+		tally->restored++;
+	}
+	return XDP_PASS;
+}
+
+/* Keep the types for the loader. */
+const enum verdict *verdict_type __attribute__((unused));
+const struct record *record_type __attribute__((unused));
+
+char _license[] SEC("license") = "GPL";

@@ -1,0 +1,213 @@
+// Package destination reads the marks in packets that arrive at a device, keeps
+// per flow what they say (one-way delay, its variation, loss, duplication,
+// reordering) in the kernel, and takes the marks out, so that nobody behind it
+// sees that there were any.
+//
+// A BPF program at TC ingress, or native XDP, does the work; this package loads
+// it and turns its maps into rows. The program stays on the device when the
+// process is killed, so that marked packets go on being restored; the next Open
+// takes its place.
+package destination
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+
+	"pillion.dev/internal/clock"
+	"pillion.dev/probe/flow"
+	"pillion.dev/probe/hook"
+	"pillion.dev/wire"
+)
+
+// Defaults.
+const (
+	DefaultFlows       = 16384
+	DefaultIdle        = 2 * time.Minute // longer than a source keeps a flow
+	DefaultRecordBytes = 4 << 20
+)
+
+// ErrRecords marks a ring buffer size that cannot be.
+var ErrRecords = errors.New("bad record buffer size")
+
+// Settings say what to read. They hold for the life of a Destination.
+type Settings struct {
+	// XDP reads frames before there are socket buffers; the device's driver
+	// must know native XDP. Otherwise TC ingress is used.
+	XDP bool
+	// Peers are the hosts whose marks count; none means all.
+	Peers []netip.Prefix
+	// Port is the destination port of the udp encoding; 0 means wire.Port.
+	Port uint16
+	// Flow are the fields that tell flows apart; they must be those of the
+	// source. 0 means flow.All.
+	Flow flow.Fields
+	// Flows is the size of the flow table; 0 means DefaultFlows.
+	Flows int
+	// Idle is how long a flow stays in the table without a packet; 0 means
+	// DefaultIdle.
+	Idle time.Duration
+	// Records asks for one record a packet.
+	Records bool
+	// RecordBytes is the size of their ring buffer, a power of two; 0 means
+	// DefaultRecordBytes.
+	RecordBytes int
+	// Amend leaves marks in and writes the time of arrival into them.
+	Amend bool
+	// Clsact uses the older hook although the kernel has tcx.
+	Clsact bool
+}
+
+// Destination is a program that reads marks on one device.
+type Destination struct {
+	settings   Settings
+	device     hook.Device
+	objects    destinationObjects
+	attachment *hook.Attachment
+	records    *ringbuf.Reader
+	epoch      uint32
+	flows      map[flow.Raw]*state
+	total      Totals
+	expired    uint64
+	evicted    uint64
+}
+
+// Open attaches to the device; marks are read from then on.
+func Open(device hook.Device, settings Settings) (*Destination, error) {
+	settings.Flows = orDefault(settings.Flows, DefaultFlows)
+	settings.Idle = orDefault(settings.Idle, DefaultIdle)
+	settings.RecordBytes = orDefault(settings.RecordBytes, DefaultRecordBytes)
+	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}}
+	spec, err := specification(device, settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.LoadAndAssign(&d.objects, nil); err != nil {
+		if errors.Is(err, ebpf.ErrNotSupported) {
+			err = fmt.Errorf("%w: 6.1 or newer is needed: %w", hook.ErrOldKernel, err)
+		}
+		return nil, fmt.Errorf("load destination: %w", err)
+	}
+	if err := d.start(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Destination) start() error {
+	if err := d.FollowClock(); err != nil {
+		return err
+	}
+	for _, prefix := range d.settings.Peers {
+		if err := d.objects.Peers.Put(rawPeer(prefix), uint8(1)); err != nil {
+			return fmt.Errorf("add peer %v: %w", prefix, err)
+		}
+	}
+	if d.settings.Records {
+		reader, err := ringbuf.NewReader(d.objects.Records)
+		if err != nil {
+			return fmt.Errorf("open records: %w", err)
+		}
+		d.records = reader
+	}
+	program, options := d.objects.DestinationTc, hook.Options{
+		Point: hook.Ingress, Order: hook.First, Stay: true, Clsact: d.settings.Clsact,
+	}
+	if d.settings.XDP {
+		program, options.Point = d.objects.DestinationXdp, hook.XDP
+	}
+	var err error
+	d.attachment, err = hook.Attach(program, d.device, options)
+	return err
+}
+
+func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec, error) {
+	spec, err := loadDestination()
+	if err != nil {
+		return nil, fmt.Errorf("open destination: %w", err)
+	}
+	size := settings.RecordBytes
+	if size < 4096 || size&(size-1) != 0 || size > 1<<30 {
+		return nil, fmt.Errorf("open destination: %w: %d bytes is not a power of two from 4096 to 2^30", ErrRecords, size)
+	}
+	spec.Maps[destinationMapFlows].MaxEntries = uint32(settings.Flows)
+	spec.Maps[destinationMapRecords].MaxEntries = 4096
+	if settings.Records {
+		spec.Maps[destinationMapRecords].MaxEntries = uint32(size)
+	}
+	for name, value := range map[string]any{
+		destinationVarLinkLength:    uint32(device.LinkLength),
+		destinationVarFlowFields:    uint32(orDefault(settings.Flow, flow.All)),
+		destinationVarUdpPort:       orDefault(settings.Port, wire.Port),
+		destinationVarAnyPeer:       truth(len(settings.Peers) == 0),
+		destinationVarRecordsWanted: truth(settings.Records),
+		destinationVarAmendMarks:    truth(settings.Amend),
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("open destination: set %s: %w", name, err)
+		}
+	}
+	return spec, nil
+}
+
+func rawPeer(prefix netip.Prefix) destinationPeer {
+	peer := destinationPeer{Prefix: uint32(8 + prefix.Bits()), Family: 6}
+	if prefix.Addr().Is4() {
+		peer.Family = 4
+	}
+	copy(peer.Address[:], prefix.Addr().AsSlice())
+	return peer
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+func truth(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// FollowClock brings the distance between TAI and UTC up to date.
+func (d *Destination) FollowClock() error {
+	state, err := clock.Read()
+	if err != nil {
+		return err
+	}
+	if err := d.objects.TaiOffsetNs.Set(uint64(state.TAIOffset)); err != nil {
+		return fmt.Errorf("set TAI offset: %w", err)
+	}
+	return nil
+}
+
+// Present reports whether the program is still on the device.
+func (d *Destination) Present() (bool, error) { return d.attachment.Present() }
+
+// Detach takes the program off the device. What it counted can still be read.
+func (d *Destination) Detach() error {
+	if d.attachment == nil {
+		return nil
+	}
+	err := d.attachment.Close()
+	d.attachment = nil
+	return err
+}
+
+// Close detaches and frees everything.
+func (d *Destination) Close() error {
+	err := d.Detach()
+	if d.records != nil {
+		err = errors.Join(err, d.records.Close())
+	}
+	return errors.Join(err, d.objects.Close())
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Takes the mark out of a frame that has no socket buffer yet. */
+#ifndef PILLION_DESTINATION_RESTORE_XDP_H
+#define PILLION_DESTINATION_RESTORE_XDP_H
+
+#include "restore_tc.h"
+
+/* Ethernet with two tags, an IP header, a Hop-by-Hop header. */
+#define FRAME_HEAD_MAX (ETHERNET_LENGTH + 2 * VLAN_LENGTH + 40 + HOP_BY_HOP_MAX)
+
+struct frame_head {
+	__u8 bytes[128];
+};
+
+_Static_assert(FRAME_HEAD_MAX <= sizeof(struct frame_head), "frame head");
+
+/* What stays in front, as it will be. Returns its length, or 0. */
+static __always_inline __u32 frame_restored(struct xdp_md *ctx, const struct mark *m, __u32 l3,
+					    struct frame_head *head, __u32 *cut)
+{
+	__u32 keep = l3, inner = 0;
+
+	*cut = m->size;
+	switch (m->encoding) {
+	case ENCODING_NATIVE:
+		keep += sizeof(struct ipv6hdr) + m->hop_by_hop;
+		break;
+	case ENCODING_SHIM:
+		keep += sizeof(struct iphdr);
+		break;
+	case ENCODING_IPIP:
+		keep += sizeof(struct iphdr);
+		inner = sizeof(struct iphdr);
+		*cut += sizeof(struct iphdr);
+		break;
+	case ENCODING_UDP:
+		*cut += sizeof(struct iphdr) + sizeof(struct udphdr);
+		break;
+	}
+	if (keep == 0 || keep > FRAME_HEAD_MAX || bpf_xdp_load_bytes(ctx, 0, head, keep))
+		return 0;
+	l3 &= 0x1f;
+	if (inner && bpf_xdp_load_bytes(ctx, l3 + inner, head->bytes + l3, sizeof(struct iphdr)))
+		return 0;
+	return keep;
+}
+
+static __always_inline void frame_edit(const struct mark *m, __u32 l3, struct frame_head *head)
+{
+	l3 &= 0x1f;
+	if (m->encoding == ENCODING_NATIVE) {
+		struct ipv6hdr *ip = (void *)head->bytes + l3;
+
+		ip->payload_len = bpf_htons(m->length - sizeof(*ip));
+		if (m->hop_by_hop)
+			head->bytes[l3 + sizeof(*ip)] = m->next;
+		else
+			ip->nexthdr = m->next;
+	} else if (m->encoding != ENCODING_UDP) {
+		ipv4_restore((void *)head->bytes + l3, m->next, m->length);
+	}
+}
+
+static __always_inline int restore_frame(struct xdp_md *ctx, const struct mark *m, __u32 l3)
+{
+	struct frame_head head;
+	__u32 cut, keep = frame_restored(ctx, m, l3, &head, &cut);
+
+	if (keep == 0 || keep > FRAME_HEAD_MAX)
+		return -1;
+	frame_edit(m, l3, &head);
+	if (bpf_xdp_adjust_head(ctx, cut))
+		return -1;
+	return bpf_xdp_store_bytes(ctx, 0, &head, keep);
+}
+
+static __always_inline void amend_frame(struct xdp_md *ctx, const struct mark *m, __u32 l3, __u64 now_ns)
+{
+	struct wire_timestamp now = clock_to_wire(now_ns);
+
+	if (m->modules & WIRE_DELAY)
+		bpf_xdp_store_bytes(ctx,
+				    l3 + delay_offset(m) +
+					    __builtin_offsetof(struct wire_delay, received),
+				    &now, sizeof(now));
+}
+
+#endif

@@ -1,0 +1,93 @@
+package destination
+
+import (
+	"fmt"
+
+	"pillion.dev/probe/flow"
+)
+
+// Granularity is how flows are put together into rows (seed 2, section III-C).
+type Granularity string
+
+// Rows by flow as the program keeps them, by pair of hosts, or by pair of hosts
+// with the port that was sent to.
+const (
+	ByFlow     Granularity = "flow"
+	ByHost     Granularity = "host"
+	ByHostPort Granularity = "host-port"
+)
+
+// ParseGranularity reads what String gives.
+func ParseGranularity(text string) (Granularity, error) {
+	switch g := Granularity(text); g {
+	case ByFlow, ByHost, ByHostPort:
+		return g, nil
+	}
+	return "", fmt.Errorf("read granularity %q: there are flow, host and host-port", text)
+}
+
+func (g Granularity) key(k flow.Key) flow.Key {
+	switch g {
+	case ByHost:
+		return flow.Key{Src: k.Src, Dst: k.Dst}
+	case ByHostPort:
+		k.Sport = 0
+	}
+	return k
+}
+
+// Counts are packets as they were on the wire. Packets = Expected - Lost +
+// Duplicated + Late where the loss module is on.
+type Counts struct {
+	Packets uint64 `json:"packets"`
+	// Bytes are those of restored IP packets; a merged buffer counts its
+	// headers once.
+	Bytes uint64 `json:"bytes"`
+	// Expected packets are those whose numbers are accounted for so far.
+	Expected uint64 `json:"expected"`
+	// Lost packets (RFC 7680) are expected ones that did not come within 1,024
+	// numbers.
+	Lost uint64 `json:"lost"`
+	// Duplicated packets (RFC 5560) came once more.
+	Duplicated uint64 `json:"duplicated"`
+	// Reordered packets (RFC 4737) came after one that was sent later.
+	Reordered uint64 `json:"reordered"`
+	// Late packets came so late that they count as lost.
+	Late uint64 `json:"late"`
+	// Restarts of a flow's numbers: its source forgot the flow or began anew.
+	Restarts uint64 `json:"restarts"`
+}
+
+func (c *Counts) add(other Counts) {
+	c.Packets += other.Packets
+	c.Bytes += other.Bytes
+	c.Expected += other.Expected
+	c.Lost += other.Lost
+	c.Duplicated += other.Duplicated
+	c.Reordered += other.Reordered
+	c.Late += other.Late
+	c.Restarts += other.Restarts
+}
+
+// Row is what one flow, or one group of them, did in an interval.
+type Row struct {
+	Key flow.Key
+	Counts
+	// Delay is one-way (RFC 7679); Variation is its change from the packet that
+	// came before in the flow (RFC 3393).
+	Delay     Summary
+	Variation Summary
+}
+
+// Totals are counts and distributions over a longer time.
+type Totals struct {
+	Counts
+	Delay     Summary
+	Variation Summary
+	delay     distribution
+	variation distribution
+}
+
+func newTotals() Totals {
+	return Totals{delay: newDistribution(fine), variation: newDistribution(coarse)}
+}

@@ -1,0 +1,291 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Point is a place on a device's packet path.
+type Point int
+
+const (
+	// Egress is where packets leave, after the stack and before the queue.
+	Egress Point = iota
+	// Ingress is where packets enter, as socket buffers.
+	Ingress
+	// XDP is where frames enter, before there is a socket buffer.
+	XDP
+)
+
+// Order is the place among the programs of other people on the same point.
+type Order int
+
+const (
+	// First sees the packet before everyone else.
+	First Order = iota
+	// Last sees the packet after everyone else.
+	Last
+)
+
+// Options say how to attach.
+type Options struct {
+	Point Point
+	Order Order
+	// Stay keeps the program on the device when the process ends, until Close
+	// or the device's end. Without it the kernel takes the program off.
+	Stay bool
+	// Clsact uses the older hook although the kernel has tcx.
+	Clsact bool
+}
+
+// Attachment is one program on one device.
+type Attachment struct {
+	device  Device
+	options Options
+	program *ebpf.Program
+	link    link.Link          // tcx, ends with the process
+	filter  *netlink.BpfFilter // clsact
+	detach  func() error       // tcx and XDP that stay
+	id      ebpf.ProgramID
+}
+
+// Attach puts the program on the device. A program of the same name that an
+// earlier process left there is taken off afterwards, so that no packet passes
+// without one.
+func Attach(program *ebpf.Program, device Device, options Options) (*Attachment, error) {
+	info, err := program.Info()
+	if err != nil {
+		return nil, fmt.Errorf("inspect program: %w", err)
+	}
+	id, _ := info.ID()
+	a := &Attachment{device: device, options: options, program: program, id: id}
+	switch {
+	case options.Point == XDP:
+		err = a.attachXDP(info.Name)
+	case options.Clsact:
+		err = a.attachClsact(info.Name)
+	default:
+		err = a.attachTCX(info.Name)
+		if errors.Is(err, ebpf.ErrNotSupported) {
+			err = a.attachClsact(info.Name)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attach %s to device %q: %w", info.Name, device.Name, err)
+	}
+	return a, nil
+}
+
+func (a *Attachment) attachType() ebpf.AttachType {
+	if a.options.Point == Egress {
+		return ebpf.AttachTCXEgress
+	}
+	return ebpf.AttachTCXIngress
+}
+
+func (a *Attachment) anchor() link.Anchor {
+	if a.options.Order == Last {
+		return link.Tail()
+	}
+	return link.Head()
+}
+
+func (a *Attachment) attachTCX(name string) error {
+	left, err := leftovers(a.device, a.attachType(), name)
+	if err != nil {
+		return err
+	}
+	if a.options.Stay {
+		err = a.attachToStay()
+	} else {
+		a.link, err = link.AttachTCX(link.TCXOptions{
+			Interface: a.device.Index, Program: a.program,
+			Attach: a.attachType(), Anchor: a.anchor(),
+		})
+	}
+	if err != nil {
+		return err
+	}
+	for _, program := range left {
+		err = errors.Join(err, detachTCX(a.device, a.attachType(), program), program.Close())
+	}
+	return err
+}
+
+func (a *Attachment) attachToStay() error {
+	err := link.RawAttachProgram(link.RawAttachProgramOptions{
+		Target: a.device.Index, Program: a.program,
+		Attach: a.attachType(), Anchor: a.anchor(),
+	})
+	a.detach = func() error { return detachTCX(a.device, a.attachType(), a.program) }
+	return err
+}
+
+func detachTCX(device Device, attach ebpf.AttachType, program *ebpf.Program) error {
+	return link.RawDetachProgram(link.RawDetachProgramOptions{
+		Target: device.Index, Program: program, Attach: attach,
+	})
+}
+
+// leftovers are programs of this name that no link holds: those of a process
+// that ended without taking them off.
+func leftovers(device Device, attach ebpf.AttachType, name string) ([]*ebpf.Program, error) {
+	result, err := link.QueryPrograms(link.QueryOptions{Target: device.Index, Attach: attach})
+	if err != nil {
+		return nil, err
+	}
+	var left []*ebpf.Program
+	for _, p := range result.Programs {
+		if linkID, ok := p.LinkID(); ok && linkID != 0 {
+			continue
+		}
+		program, err := ebpf.NewProgramFromID(p.ID)
+		if err != nil {
+			continue // gone in the meantime
+		}
+		if info, err := program.Info(); err == nil && info.Name == name {
+			left = append(left, program)
+			continue
+		}
+		program.Close()
+	}
+	return left, nil
+}
+
+// clsactPriority is ours among the filters of a device; other programs keep
+// theirs.
+const clsactPriority = 50253
+
+func (a *Attachment) attachClsact(name string) error {
+	qdisc := &netlink.GenericQdisc{
+		QdiscAttrs: netlink.QdiscAttrs{
+			LinkIndex: a.device.Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+		},
+		QdiscType: "clsact",
+	}
+	if err := netlink.QdiscAdd(qdisc); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add clsact: %w", err)
+	}
+	parent, priority := uint32(netlink.HANDLE_MIN_INGRESS), uint16(clsactPriority)
+	if a.options.Point == Egress {
+		parent = netlink.HANDLE_MIN_EGRESS
+	}
+	if a.options.Order == First {
+		priority = 1
+	}
+	filter := &netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{
+			LinkIndex: a.device.Index, Parent: parent, Handle: clsactPriority,
+			Protocol: unix.ETH_P_ALL, Priority: priority,
+		},
+		Fd: a.program.FD(), Name: name, DirectAction: true,
+	}
+	if err := netlink.FilterReplace(filter); err != nil {
+		return fmt.Errorf("add filter: %w", err)
+	}
+	a.filter = filter
+	return nil
+}
+
+// attachXDP takes the place only if it is free, or if a process of ours left it.
+func (a *Attachment) attachXDP(name string) error {
+	l, err := netlink.LinkByIndex(a.device.Index)
+	if err != nil {
+		return err
+	}
+	flags := unix.XDP_FLAGS_DRV_MODE
+	if xdp := l.Attrs().Xdp; xdp == nil || !xdp.Attached || !hasName(xdp.ProgId, name) {
+		flags |= unix.XDP_FLAGS_UPDATE_IF_NOEXIST
+	}
+	err = netlink.LinkSetXdpFdWithFlags(l, a.program.FD(), flags)
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("native XDP: %w: an XDP program is there already", ErrOwned)
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("native XDP: %w: its driver has none", ErrLink)
+	}
+	if err != nil {
+		return fmt.Errorf("native XDP: %w", err)
+	}
+	a.detach = func() error {
+		return netlink.LinkSetXdpFdWithFlags(l, -1, unix.XDP_FLAGS_DRV_MODE)
+	}
+	return nil
+}
+
+func hasName(id uint32, name string) bool {
+	program, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	if err != nil {
+		return false
+	}
+	defer program.Close()
+	info, err := program.Info()
+	return err == nil && info.Name == name
+}
+
+// Present reports whether the program is still on the device: someone else may
+// have taken it off.
+func (a *Attachment) Present() (bool, error) {
+	if a.options.Point == XDP {
+		l, err := netlink.LinkByIndex(a.device.Index)
+		if err != nil {
+			return false, err
+		}
+		return l.Attrs().Xdp != nil && l.Attrs().Xdp.ProgId == uint32(a.id), nil
+	}
+	if a.filter != nil {
+		return a.filterPresent()
+	}
+	result, err := link.QueryPrograms(link.QueryOptions{Target: a.device.Index, Attach: a.attachType()})
+	if err != nil {
+		return false, err
+	}
+	for _, p := range result.Programs {
+		if p.ID == a.id {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (a *Attachment) filterPresent() (bool, error) {
+	l, err := netlink.LinkByIndex(a.device.Index)
+	if err != nil {
+		return false, err
+	}
+	filters, err := netlink.FilterList(l, a.filter.Parent)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range filters {
+		if bpf, ok := f.(*netlink.BpfFilter); ok && bpf.Id == int(a.id) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Close takes the program off the device. A device that is gone took it along.
+func (a *Attachment) Close() error {
+	var err error
+	switch {
+	case a.link != nil:
+		err = a.link.Close()
+	case a.filter != nil:
+		err = netlink.FilterDel(a.filter)
+	case a.detach != nil:
+		err = a.detach()
+	}
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("detach from device %q: %w", a.device.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+// Package source marks the packets that leave a device, so that a destination
+// elsewhere can say how long they were on the way and which of them are missing.
+//
+// A BPF program at TC egress does the work; this package loads it, tells it what
+// to mark and reads what it counted. It sends nothing and measures nothing
+// itself. What goes into a packet is described in package wire.
+package source
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"pillion.dev/internal/clock"
+	"pillion.dev/probe/flow"
+	"pillion.dev/probe/hook"
+	"pillion.dev/wire"
+)
+
+// Defaults.
+const (
+	DefaultFlows = 65536
+	DefaultIdle  = time.Minute
+)
+
+// Settings say what to mark. They hold for the life of a Source.
+type Settings struct {
+	Modules wire.Module
+	// IPv6 says whether IPv6 is marked; its only encoding is native.
+	IPv6 bool
+	// IPv4 is shim, ipip or udp; Native means that IPv4 is left alone.
+	IPv4 wire.Encoding
+	// Port is the destination port of the udp encoding; 0 means wire.Port.
+	Port uint16
+	// Rules choose packets; one that fits is enough. None: every packet.
+	Rules []Rule
+	// Flow are the fields that tell flows apart; 0 means flow.All.
+	Flow flow.Fields
+	// Flows is the size of the flow table; 0 means DefaultFlows. The entry that
+	// was used longest ago makes room for a new one.
+	Flows int
+	// Idle is how long a flow stays in the table without a packet; 0 means
+	// DefaultIdle.
+	Idle time.Duration
+	// Sampling is what it begins with.
+	Sampling Sampling
+	// Clsact uses the older hook although the kernel has tcx.
+	Clsact bool
+}
+
+// Source is a program that marks packets on one device.
+type Source struct {
+	device  hook.Device
+	objects sourceObjects
+	egress  *hook.Attachment
+	ingress *hook.Attachment
+	idle    time.Duration
+	expired uint64
+	present uint64
+}
+
+// Open attaches to the device. Nothing is marked before the first Renew.
+func Open(device hook.Device, settings Settings) (*Source, error) {
+	if settings.Flows == 0 {
+		settings.Flows = DefaultFlows
+	}
+	if settings.Idle == 0 {
+		settings.Idle = DefaultIdle
+	}
+	s := &Source{device: device, idle: settings.Idle}
+	spec, err := specification(device, settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.LoadAndAssign(&s.objects, nil); err != nil {
+		return nil, explain(err)
+	}
+	if err := s.start(settings); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Source) start(settings Settings) error {
+	if err := s.Follow(s.device.MTU); err != nil {
+		return err
+	}
+	if err := s.Sample(settings.Sampling); err != nil {
+		return err
+	}
+	var err error
+	s.egress, err = hook.Attach(s.objects.SourceTc, s.device,
+		hook.Options{Point: hook.Egress, Order: hook.Last, Clsact: settings.Clsact})
+	if err != nil {
+		return err
+	}
+	s.ingress, err = hook.Attach(s.objects.SourceMss, s.device,
+		hook.Options{Point: hook.Ingress, Order: hook.Last, Clsact: settings.Clsact})
+	return err
+}
+
+func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec, error) {
+	if settings.Modules == 0 || settings.Modules > wire.Delay|wire.Loss {
+		return nil, fmt.Errorf("open source: no modules: %d", settings.Modules)
+	}
+	if len(settings.Rules) > rulesMax {
+		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", ErrRule, len(settings.Rules), rulesMax)
+	}
+	spec, err := loadSource()
+	if err != nil {
+		return nil, fmt.Errorf("open source: %w", err)
+	}
+	spec.Maps[sourceMapFlowNumbers].MaxEntries = uint32(settings.Flows)
+	if settings.Modules&wire.Loss == 0 {
+		spec.Maps[sourceMapFlowNumbers].MaxEntries = 1
+	}
+	var rules [rulesMax]sourceRule
+	for i, rule := range settings.Rules {
+		rules[i] = rule.raw()
+	}
+	for name, value := range map[string]any{
+		sourceVarModules:      uint32(settings.Modules),
+		sourceVarLinkLength:   uint32(device.LinkLength),
+		sourceVarFlowFields:   uint32(orDefault(settings.Flow, flow.All)),
+		sourceVarIpv6Native:   truth(settings.IPv6),
+		sourceVarIpv4Encoding: uint32(settings.IPv4),
+		sourceVarUdpPort:      orDefault(settings.Port, wire.Port),
+		sourceVarRuleCount:    uint32(len(settings.Rules)),
+		sourceVarRules:        rules,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("open source: set %s: %w", name, err)
+		}
+	}
+	return spec, nil
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+func truth(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// explain names the feature where the kernel only says no.
+func explain(err error) error {
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return fmt.Errorf("load source: %w: 6.1 or newer is needed: %w", hook.ErrOldKernel, err)
+	}
+	return fmt.Errorf("load source: %w", err)
+}
+
+// Forever is a lease without an end.
+const Forever = time.Duration(-1)
+
+// Renew lets the program mark packets for so long from now on, or Forever. It also
+// brings the distance between TAI and UTC up to date.
+func (s *Source) Renew(lease time.Duration) error {
+	state, err := clock.Read()
+	if err != nil {
+		return fmt.Errorf("renew lease: %w", err)
+	}
+	if err := s.objects.TaiOffsetNs.Set(uint64(state.TAIOffset)); err != nil {
+		return fmt.Errorf("renew lease: %w", err)
+	}
+	until := ^uint64(0)
+	if lease != Forever {
+		now, err := clock.Monotonic()
+		if err != nil {
+			return fmt.Errorf("renew lease: %w", err)
+		}
+		until = now + uint64(lease)
+	}
+	if err := s.objects.LeaseUntilNs.Set(until); err != nil {
+		return fmt.Errorf("renew lease: %w", err)
+	}
+	return nil
+}
+
+// Follow tells the program the largest IP packet the path takes, bytes.
+func (s *Source) Follow(mtu int) error {
+	if err := s.objects.PathMtu.Set(uint32(mtu)); err != nil {
+		return fmt.Errorf("set MTU %d: %w", mtu, err)
+	}
+	return nil
+}
+
+// Present reports whether the programs are still on the device.
+func (s *Source) Present() (bool, error) { return s.egress.Present() }
+
+// Detach takes the programs off the device. What they counted can still be read.
+func (s *Source) Detach() error {
+	var err error
+	for _, a := range []*hook.Attachment{s.egress, s.ingress} {
+		if a != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}
+	s.egress, s.ingress = nil, nil
+	return err
+}
+
+// Close detaches and frees everything.
+func (s *Source) Close() error {
+	return errors.Join(s.Detach(), s.objects.Close())
+}

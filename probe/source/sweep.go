@@ -1,0 +1,51 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"pillion.dev/internal/clock"
+	"pillion.dev/probe/flow"
+)
+
+// sweepBatch is how many flows one system call reads.
+const sweepBatch = 4096
+
+// Sweep removes flows that have been idle for longer than Settings.Idle and counts
+// the others. Call it now and then; packets need not wait for it.
+func (s *Source) Sweep() error {
+	now, err := clock.Monotonic()
+	if err != nil {
+		return fmt.Errorf("sweep flows: %w", err)
+	}
+	keys := make([]flow.Raw, sweepBatch)
+	values := make([]sourceNumbering, sweepBatch)
+	var cursor ebpf.MapBatchCursor
+	var idle []flow.Raw
+	var present uint64
+	for {
+		n, err := s.objects.FlowNumbers.BatchLookup(&cursor, keys, values, nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("sweep flows: %w", err)
+		}
+		for i := range n {
+			if used := values[i].UsedNs; used != 0 && used < now && now-used > uint64(s.idle) {
+				idle = append(idle, keys[i])
+				continue
+			}
+			present++
+		}
+		if err != nil {
+			break
+		}
+	}
+	for _, key := range idle {
+		if s.objects.FlowNumbers.Delete(key) == nil {
+			s.expired++
+		}
+	}
+	s.present = present
+	return nil
+}

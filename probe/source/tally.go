@@ -1,0 +1,58 @@
+package source
+
+import "fmt"
+
+// outcomeNames are the names of enum outcome, in its order.
+var outcomeNames = [...]string{
+	"marked", "not_ip", "malformed", "no_match", "no_lease", "not_sampled", "multicast",
+	"neighbour", "fragment", "existing_option", "extension", "ip_options", "encoding", "vlan",
+	"mtu", "gso", "no_room", "flows",
+}
+
+// Tally is what became of the packets that left the device, counted as they are
+// on the wire: Seen = Marked + the sum of Skipped.
+type Tally struct {
+	Seen uint64 `json:"seen"`
+	// Matched are the packets that a rule wants, marked or not.
+	Matched uint64 `json:"matched"`
+	Marked  uint64 `json:"marked"`
+	// Skipped says by reason how many were left alone. Every reason is present.
+	Skipped map[string]uint64 `json:"skipped"`
+	// BytesAdded is what the marks weigh.
+	BytesAdded uint64 `json:"bytes_added"`
+	// Flows entered and left the flow table: Evicted ones because it was full,
+	// Expired ones because they were idle.
+	FlowsStarted uint64 `json:"flows_started"`
+	FlowsExpired uint64 `json:"flows_expired"`
+	FlowsEvicted uint64 `json:"flows_evicted"`
+	Flows        uint64 `json:"flows"`
+	// MSSClamped counts the SYN and SYN-ACK whose MSS was lowered.
+	MSSClamped uint64 `json:"mss_clamped"`
+}
+
+// Tally adds up what the CPUs counted.
+func (s *Source) Tally() (Tally, error) {
+	var cpus []sourceTally
+	if err := s.objects.Tallies.Lookup(uint32(0), &cpus); err != nil {
+		return Tally{}, fmt.Errorf("read tallies: %w", err)
+	}
+	t := Tally{Skipped: map[string]uint64{}, FlowsExpired: s.expired, Flows: s.present}
+	for _, cpu := range cpus {
+		for i, n := range cpu.Packets {
+			t.Seen += n
+			if sourceOutcome(i) == sourceOutcomeOUTCOME_MARKED {
+				t.Marked += n
+			} else {
+				t.Skipped[outcomeNames[i]] += n
+			}
+		}
+		t.BytesAdded += cpu.BytesAdded
+		t.FlowsStarted += cpu.FlowsStarted
+		t.MSSClamped += cpu.MssClamped
+	}
+	t.Matched = t.Seen - t.Skipped["not_ip"] - t.Skipped["malformed"] - t.Skipped["no_match"]
+	if gone := t.FlowsExpired + t.Flows; t.FlowsStarted > gone {
+		t.FlowsEvicted = t.FlowsStarted - gone
+	}
+	return t, nil
+}
