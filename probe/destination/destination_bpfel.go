@@ -23,22 +23,26 @@ type destinationExtremes struct {
 }
 
 type destinationFlow struct {
-	_                 structs.HostLayout
-	Busy              uint32
-	Zero              uint32
-	Packets           uint64
-	Bytes             uint64
-	FirstNs           uint64
-	LastNs            uint64
-	Delays            uint64
-	DelaySum          int64
-	DelayLast         int64
-	SentLast          uint64
-	Variations        uint64
-	VariationSum      int64
-	Extremes          [2]destinationExtremes
-	Window            destinationWindow
-	DelayFine         [892]uint32
+	_            structs.HostLayout
+	Busy         uint32
+	Zero         uint32
+	Packets      uint64
+	Bytes        uint64
+	FirstNs      uint64
+	LastNs       uint64
+	Delays       uint64
+	DelaySum     int64
+	DelayLast    int64
+	SentLast     uint64
+	Variations   uint64
+	VariationSum int64
+	Extremes     [2]destinationExtremes
+	Window       destinationWindow
+	DelayFine    [892]struct {
+		_       structs.HostLayout
+		Count   uint32
+		Offsets uint32
+	}
 	DelayNegative     [233]uint32
 	VariationPositive [233]uint32
 	VariationNegative [233]uint32

@@ -8,12 +8,14 @@ const (
 	coarseFirst, coarseLast, coarseSub = 8, 36, 3
 	fineTotal                          = 892
 	coarseTotal                        = 233
+	offsetUnit                         = 256 // parts of a bucket's width
 )
 
 // Summary describes the values of an interval in nanoseconds. Count, Min, Mean
-// and Max are exact; a quantile is the middle of a bucket of at most 3.2 % of its
-// value (12.5 % for variation and below zero). It does not prove what the network
-// did: the clocks' error is in every value.
+// and Max are exact. A quantile lies in its bucket, which is at most 3.2 % of its
+// value wide (12.5 % for variation and below zero); within a bucket of delays it
+// is placed by the mean of the values there, which the program keeps. It does not
+// prove what the network did: the clocks' error is in every value.
 type Summary struct {
 	Count uint64 `json:"count"`
 	Min   int64  `json:"min"`
@@ -31,6 +33,7 @@ type distribution struct {
 	min, max int64
 	positive []uint32
 	negative []uint32
+	offsets  []uint32 // sums of where in their buckets the positive values lie; nil: not kept
 	edges    layout // of the positive side; the negative is always coarse
 }
 
@@ -74,11 +77,28 @@ func (d *distribution) quantile(q float64) int64 {
 		}
 	}
 	for i, n := range d.positive {
-		if below += uint64(n); below >= rank {
-			return d.within(d.edges.middle(i))
+		if below+uint64(n) >= rank {
+			return d.within(d.place(i, (float64(rank-below)-0.5)/float64(n)))
 		}
+		below += uint64(n)
 	}
 	return d.max
+}
+
+// place is the value below which a share of a bucket's values lie, if they are
+// spread evenly around their mean as far as the bucket and the extremes allow.
+func (d *distribution) place(bucket int, share float64) int64 {
+	low, high := d.edges.bounds(bucket)
+	width := high - low
+	low, high = max(low, float64(d.min)), min(high, float64(d.max)+1)
+	mean := (low + high) / 2
+	if d.offsets != nil {
+		from, _ := d.edges.bounds(bucket)
+		part := (float64(d.offsets[bucket])/float64(d.positive[bucket]) + 0.5) / offsetUnit
+		mean = max(low, min(high, from+part*width))
+	}
+	half := min(mean-low, high-mean)
+	return int64(mean + (2*share-1)*half)
 }
 
 func (d *distribution) within(value int64) int64 {
@@ -112,12 +132,17 @@ func (d *distribution) add(other *distribution) {
 	for i, n := range other.negative {
 		d.negative[i] += n
 	}
+	for i, n := range other.offsets {
+		d.offsets[i] += n
+	}
 }
 
 func newDistribution(edges layout) distribution {
-	size := coarseTotal
+	d := distribution{edges: edges, negative: make([]uint32, coarseTotal)}
 	if edges == fine {
-		size = fineTotal
+		d.positive, d.offsets = make([]uint32, fineTotal), make([]uint32, fineTotal)
+	} else {
+		d.positive = make([]uint32, coarseTotal)
 	}
-	return distribution{edges: edges, positive: make([]uint32, size), negative: make([]uint32, coarseTotal)}
+	return d
 }

@@ -33,7 +33,10 @@ struct flow {
 	__s64 variation_sum;
 	struct extremes extremes[2]; /* by the parity of the epoch */
 	struct window window;
-	__u32 delay_fine[FINE_TOTAL];
+	struct {
+		__u32 count;
+		__u32 offsets; /* sum, in 1/256 of the bucket's width */
+	} delay_fine[FINE_TOTAL];
 	__u32 delay_negative[COARSE_TOTAL];
 	__u32 variation_positive[COARSE_TOTAL];
 	__u32 variation_negative[COARSE_TOTAL];
@@ -142,10 +145,12 @@ static __always_inline void flow_delay(struct flow *flow, __s64 delay)
 		if (bucket < COARSE_TOTAL)
 			flow->delay_negative[bucket]++;
 	} else {
-		__u32 bucket = fine_bucket(delay);
+		__u32 offset, bucket = fine_bucket(delay, &offset);
 
-		if (bucket < FINE_TOTAL)
-			flow->delay_fine[bucket]++;
+		if (bucket < FINE_TOTAL) {
+			flow->delay_fine[bucket].count++;
+			flow->delay_fine[bucket].offsets += offset;
+		}
 	}
 }
 

@@ -24,6 +24,13 @@
 #define FINE_BUCKETS (FINE_LINEAR + FINE_OCTAVES * (1 << FINE_SUB))
 #define FINE_TOTAL (FINE_BUCKETS + 64 - FINE_LAST)
 
+/*
+ * Where in its bucket a value lies, in 1/256 of the bucket's width. The sum over
+ * a bucket gives its centroid: a delay that hardly varies would otherwise be
+ * known no better than the bucket is wide.
+ */
+#define FINE_OFFSET 8
+
 #define COARSE_FIRST 8
 #define COARSE_LAST 36
 #define COARSE_SUB 3
@@ -50,17 +57,22 @@ static __always_inline __u32 highest_bit(__u64 value)
 	return bit + (value >> 1);
 }
 
-static __always_inline __u32 fine_bucket(__u64 value)
+static __always_inline __u32 fine_bucket(__u64 value, __u32 *offset)
 {
-	__u32 octave;
+	__u32 octave, width; /* both as powers of two */
 
-	if (value < (1ull << FINE_FIRST))
+	if (value < (1ull << FINE_FIRST)) {
+		*offset = (value << (FINE_OFFSET - FINE_FIRST + FINE_SUB)) & ((1 << FINE_OFFSET) - 1);
 		return value >> (FINE_FIRST - FINE_SUB);
+	}
 	octave = highest_bit(value);
+	width = octave >= FINE_LAST ? octave : octave - FINE_SUB;
+	*offset = ((width < FINE_OFFSET ? value << (FINE_OFFSET - width) : value >> (width - FINE_OFFSET))) &
+		  ((1 << FINE_OFFSET) - 1);
 	if (octave >= FINE_LAST)
 		return FINE_BUCKETS + octave - FINE_LAST;
 	return FINE_LINEAR + ((octave - FINE_FIRST) << FINE_SUB) +
-	       ((value >> (octave - FINE_SUB)) & ((1 << FINE_SUB) - 1));
+	       ((value >> width) & ((1 << FINE_SUB) - 1));
 }
 
 static __always_inline __u32 coarse_bucket(__u64 value)

@@ -29,7 +29,10 @@ func (s *state) advance(now *destinationFlow, tag uint64) change {
 
 	c.delay.count = now.Delays - before.Delays
 	c.delay.sum = now.DelaySum - before.DelaySum
-	subtract(c.delay.positive, now.DelayFine[:], before.DelayFine[:])
+	for i := range c.delay.positive {
+		c.delay.positive[i] = now.DelayFine[i].Count - before.DelayFine[i].Count
+		c.delay.offsets[i] = now.DelayFine[i].Offsets - before.DelayFine[i].Offsets
+	}
 	subtract(c.delay.negative, now.DelayNegative[:], before.DelayNegative[:])
 	c.variation.count = now.Variations - before.Variations
 	c.variation.sum = now.VariationSum - before.VariationSum
