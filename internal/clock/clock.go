@@ -34,11 +34,12 @@ func Read() (State, error) {
 	}, nil
 }
 
-// Monotonic is CLOCK_MONOTONIC in nanoseconds, which BPF programs compare with.
-func Monotonic() (uint64, error) {
+// Tick is the time between two of the kernel's ticks (jiffies): what the coarse
+// clocks resolve.
+func Tick() (time.Duration, error) {
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		return 0, fmt.Errorf("read monotonic clock: %w", err)
+	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &t); err != nil {
+		return 0, fmt.Errorf("read clock resolution: %w", err)
 	}
-	return uint64(t.Nano()), nil
+	return time.Duration(t.Nano()), nil
 }

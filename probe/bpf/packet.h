@@ -40,6 +40,31 @@ const volatile __u32 link_length = ETHERNET_LENGTH;
 
 #define AGAIN TC_ACT_UNSPEC /* let the next program on the hook decide; TCX_NEXT has the same value */
 
+/*
+ * First byte of the packet, and the one behind the last that can be read
+ * directly. Written in assembly because the compiler takes the 32-bit fields
+ * for numbers and moves them where the verifier no longer knows a pointer.
+ */
+static __always_inline void *packet_start(struct __sk_buff *skb)
+{
+	void *start;
+
+	asm volatile("%0 = *(u32 *)(%1 + %2)"
+		     : "=r"(start)
+		     : "r"(skb), "i"(__builtin_offsetof(struct __sk_buff, data)));
+	return start;
+}
+
+static __always_inline void *packet_end(struct __sk_buff *skb)
+{
+	void *end;
+
+	asm volatile("%0 = *(u32 *)(%1 + %2)"
+		     : "=r"(end)
+		     : "r"(skb), "i"(__builtin_offsetof(struct __sk_buff, data_end)));
+	return end;
+}
+
 static __always_inline int protocol_has_ports(__u8 protocol)
 {
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE ||

@@ -75,7 +75,8 @@ static __always_inline void account_flow(struct flow *flow, const struct mark *m
 	flow->packets += packets;
 	flow->bytes += m->length;
 	if (m->modules & WIRE_LOSS)
-		fresh = window_arrive(&flow->window, m->sequence, packets);
+		fresh = window_next(&flow->window, m->sequence, packets) ||
+			window_arrive(&flow->window, m->sequence, packets);
 	else if (m->modules & WIRE_DELAY)
 		fresh = sent_raw(m) != flow->sent_last;
 	if ((m->modules & WIRE_DELAY) && fresh) {

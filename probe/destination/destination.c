@@ -23,8 +23,8 @@ static __always_inline __u32 wire_packets(struct __sk_buff *skb)
 
 static __always_inline int read_skb(struct __sk_buff *skb, struct mark *m)
 {
-	void *l3 = (void *)(long)skb->data + link_length;
-	void *end = (void *)(long)skb->data_end;
+	void *l3 = packet_start(skb) + link_length;
+	void *end = packet_end(skb);
 
 	if (skb->protocol == PROTOCOL_IPV6)
 		return read_ipv6(m, l3, end);

@@ -36,8 +36,8 @@ static __always_inline int restore_native(struct __sk_buff *skb, const struct ma
 		return -1;
 	if (bpf_skb_adjust_room(skb, -(__s32)m->size, BPF_ADJ_ROOM_NET, RESTORE_FLAGS))
 		return -1;
-	ip = (void *)(long)skb->data + link_length;
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+	ip = packet_start(skb) + link_length;
+	if ((void *)(ip + 1) > packet_end(skb))
 		return -1;
 	words = (void *)ip + 6; /* next header and hop limit */
 	before = *words;
@@ -58,8 +58,8 @@ static __always_inline int restore_bare(struct __sk_buff *skb, const struct mark
 
 	if (bpf_skb_adjust_room(skb, -(__s32)m->size, BPF_ADJ_ROOM_NET, RESTORE_FLAGS))
 		return -1;
-	ip = (void *)(long)skb->data + link_length;
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end)
+	ip = packet_start(skb) + link_length;
+	if ((void *)(ip + 1) > packet_end(skb))
 		return -1;
 	ipv4_restore(ip, m->next, m->length);
 	return 0;

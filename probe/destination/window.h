@@ -215,6 +215,22 @@ static __always_inline int window_behind(struct window *w, __u32 first, __u32 co
 	return fresh;
 }
 
+/* Nearly always the next single packet comes next. Returns 1 if so. */
+static __always_inline int window_next(struct window *w, __u32 sequence, __u32 count)
+{
+	__u32 first = w->next;
+
+	if (sequence != (first | WIRE_SINGLE) || !w->begun || count != 1)
+		return 0;
+	w->seen[WORD(first)] |= BIT(first);
+	w->starts[WORD(first)] |= BIT(first);
+	w->expected++;
+	w->unique++;
+	w->next = window_add(first, 1);
+	w->top = first;
+	return 1;
+}
+
 /*
  * count packets with this sequence field came. Returns 1 on a first arrival.
  * A global function: the verifier proves it once, apart from its callers.
@@ -238,17 +254,6 @@ __noinline int window_arrive(struct window *w, __u32 sequence, __u32 count)
 	}
 	if (ahead < 0)
 		return window_behind(w, first, count, single);
-	if (single && ahead == 0) { /* as nearly always */
-		w->seen[WORD(first)] |= BIT(first);
-		w->starts[WORD(first)] |= BIT(first);
-		w->expected++;
-		w->unique++;
-		w->next = window_add(first, 1);
-		w->top = first;
-		if (count > 1)
-			w->duplicated += count - 1;
-		return 1;
-	}
 	window_advance(w, first, single ? 1 : count);
 	if (single && count > 1)
 		w->duplicated += count - 1;

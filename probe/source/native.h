@@ -69,7 +69,7 @@ static __always_inline int native_undo(struct __sk_buff *skb, const struct room 
 }
 
 static __always_inline int native_insert(struct __sk_buff *skb, const struct subject *s,
-					 struct numbering *numbers, __u64 now_ns, struct room *room)
+					 struct numbering *numbers, struct room *room)
 {
 	__u32 at = link_length + sizeof(struct ipv6hdr) + (s->hop_by_hop & 0x7f);
 	struct ipv6hdr *ip;
@@ -80,16 +80,16 @@ static __always_inline int native_insert(struct __sk_buff *skb, const struct sub
 		return s->gso_size ? OUTCOME_GSO : OUTCOME_NO_ROOM;
 	if (s->hop_by_hop && native_step_over(skb, s))
 		return native_undo(skb, room);
-	ip = (void *)(long)skb->data + link_length;
-	mark = (void *)(long)skb->data + at;
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end ||
-	    mark + NATIVE_LENGTH > (void *)(long)skb->data_end)
+	ip = packet_start(skb) + link_length;
+	mark = packet_start(skb) + at;
+	if ((void *)(ip + 1) > packet_end(skb) ||
+	    mark + NATIVE_LENGTH > packet_end(skb))
 		return native_undo(skb, room);
 	if (!s->hop_by_hop)
 		ip->nexthdr = NEXT_OPTIONS;
 	ip->payload_len = bpf_htons(bpf_ntohs(ip->payload_len) + NATIVE_LENGTH);
 	if (numbers)
-		number = number_take(numbers, room->packets, now_ns);
+		number = number_take(numbers, room->packets);
 	native_write(mark, s->next, number);
 	return OUTCOME_MARKED;
 }

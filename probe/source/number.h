@@ -14,7 +14,7 @@
 struct numbering {
 	__u32 next;   /* modulo 2^31 */
 	__u32 zero;
-	__u64 used_ns; /* CLOCK_MONOTONIC_COARSE; the agent removes idle flows by it */
+	__u64 used; /* kernel ticks; the agent removes idle flows by it */
 };
 
 /* Key: flow. Value: its numbers. Written here; the agent only removes. */
@@ -46,11 +46,11 @@ static __always_inline struct numbering *number_flow(const struct flow_key *key,
 }
 
 /* The first of count numbers, as it goes on the wire. */
-static __always_inline __be32 number_take(struct numbering *numbers, __u32 count, __u64 now_ns)
+static __always_inline __be32 number_take(struct numbering *numbers, __u32 count)
 {
 	__u32 first = __sync_fetch_and_add(&numbers->next, count) & WIRE_SEQUENCE_MASK;
 
-	numbers->used_ns = now_ns;
+	numbers->used = bpf_jiffies64();
 	if (count == 1)
 		first |= WIRE_SINGLE;
 	return bpf_htonl(first);

@@ -139,18 +139,18 @@ static __always_inline int shim_undo(struct __sk_buff *skb, const struct room *r
 }
 
 static __always_inline int shim_insert(struct __sk_buff *skb, const struct subject *s,
-				       struct numbering *numbers, __u64 now_ns, struct room *room)
+				       struct numbering *numbers, struct room *room)
 {
 	__be32 number = 0;
 	void *frame;
 
 	if (shim_make_room(skb, room))
 		return s->gso_size ? OUTCOME_GSO : OUTCOME_NO_ROOM;
-	frame = (void *)(long)skb->data + link_length;
-	if (frame + SHIM_OUTER + SHIM_LENGTH + sizeof(struct iphdr) > (void *)(long)skb->data_end)
+	frame = packet_start(skb) + link_length;
+	if (frame + SHIM_OUTER + SHIM_LENGTH + sizeof(struct iphdr) > packet_end(skb))
 		return shim_undo(skb, room);
 	if (numbers)
-		number = number_take(numbers, room->packets, now_ns);
+		number = number_take(numbers, room->packets);
 	if (ipv4_encoding == ENCODING_UDP)
 		shim_write_udp(frame, s, number);
 	else if (ipv4_encoding == ENCODING_IPIP)

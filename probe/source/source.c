@@ -10,8 +10,14 @@
 #include "rule.h"
 #include "sample.h"
 
-/* Marks are written only before this time; CLOCK_MONOTONIC ns. The agent renews it. */
-volatile __u64 lease_until_ns;
+/*
+ * Marks are written only before this time, in ticks of the kernel: the only
+ * clock that costs a packet nothing (the verifier turns bpf_jiffies64 into a
+ * load). All ones: for ever.
+ */
+volatile __u64 lease_until;
+volatile __u64 lease_ticks; /* what source_renew adds; written by the agent */
+volatile __u64 ticks_now;   /* when source_renew ran */
 
 const volatile __u32 ipv6_native = 1;
 
@@ -57,8 +63,7 @@ static __always_inline int refuse(const struct subject *s)
 	return s->gso_size ? OUTCOME_GSO : 0;
 }
 
-static __always_inline int insert(struct __sk_buff *skb, struct subject *s, struct tally *tally,
-				  __u64 now_ns)
+static __always_inline int insert(struct __sk_buff *skb, struct subject *s, struct tally *tally)
 {
 	struct numbering *numbers = 0;
 	struct room room = { .flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET };
@@ -79,9 +84,9 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, stru
 			return OUTCOME_FLOWS;
 	}
 	if (s->key.family == 6)
-		outcome = native_insert(skb, s, numbers, now_ns, &room);
+		outcome = native_insert(skb, s, numbers, &room);
 	else
-		outcome = shim_insert(skb, s, numbers, now_ns, &room);
+		outcome = shim_insert(skb, s, numbers, &room);
 	if (outcome == OUTCOME_MARKED) {
 		s->segments = room.packets;
 		tally->bytes_added += (__u64)room.packets * room.add;
@@ -91,15 +96,13 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, stru
 
 static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct tally *tally)
 {
-	__u64 now_ns;
 	int outcome = read_packet(skb, s);
 
 	if (outcome)
 		return outcome;
 	if (!rule_match(&s->key))
 		return OUTCOME_NO_MATCH;
-	now_ns = bpf_ktime_get_coarse_ns();
-	if (now_ns >= lease_until_ns)
+	if (bpf_jiffies64() >= lease_until)
 		return OUTCOME_NO_LEASE;
 	if (s->syn && !refuse(s))
 		mss_clamp(skb, s, tally);
@@ -108,7 +111,7 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 	outcome = refuse(s);
 	if (outcome)
 		return outcome;
-	return insert(skb, s, tally, now_ns);
+	return insert(skb, s, tally);
 }
 
 SEC("tc")
@@ -129,8 +132,8 @@ int source_tc(struct __sk_buff *skb)
 /* Packets with a SYN are few; everything else leaves after two comparisons. */
 static __always_inline int is_tcp(struct __sk_buff *skb)
 {
-	void *data = (void *)(long)skb->data + link_length;
-	void *end = (void *)(long)skb->data_end;
+	void *data = packet_start(skb) + link_length;
+	void *end = packet_end(skb);
 
 	if (skb->protocol == PROTOCOL_IPV6) {
 		struct ipv6hdr *ip = data;
@@ -169,9 +172,20 @@ int source_mss(struct __sk_buff *skb)
 	turn_round(&s.key);
 	tally = bpf_map_lookup_elem(&tallies, &zero);
 	if (tally && rule_match(&s.key) && !refuse(&s) &&
-	    bpf_ktime_get_coarse_ns() < lease_until_ns)
+	    bpf_jiffies64() < lease_until)
 		mss_clamp(skb, &s, tally);
 	return AGAIN;
+}
+
+/* Run by the agent: only the kernel knows what tick it is. */
+SEC("syscall")
+int source_renew(void *ctx)
+{
+	__u64 ticks = lease_ticks;
+
+	ticks_now = bpf_jiffies64();
+	lease_until = ticks == ~0ull ? ticks : ticks_now + ticks;
+	return 0;
 }
 
 /* Keeps the type for the loader. */

@@ -164,27 +164,36 @@ func explain(err error) error {
 const Forever = time.Duration(-1)
 
 // Renew lets the program mark packets for so long from now on, or Forever. It also
-// brings the distance between TAI and UTC up to date.
+// brings the distance between TAI and UTC up to date. A lease is a whole number of
+// the kernel's ticks, rounded up.
 func (s *Source) Renew(lease time.Duration) error {
-	state, err := clock.Read()
-	if err != nil {
-		return fmt.Errorf("renew lease: %w", err)
-	}
-	if err := s.objects.TaiOffsetNs.Set(uint64(state.TAIOffset)); err != nil {
-		return fmt.Errorf("renew lease: %w", err)
-	}
-	until := ^uint64(0)
-	if lease != Forever {
-		now, err := clock.Monotonic()
-		if err != nil {
-			return fmt.Errorf("renew lease: %w", err)
-		}
-		until = now + uint64(lease)
-	}
-	if err := s.objects.LeaseUntilNs.Set(until); err != nil {
+	if err := s.renew(lease); err != nil {
 		return fmt.Errorf("renew lease: %w", err)
 	}
 	return nil
+}
+
+func (s *Source) renew(lease time.Duration) error {
+	state, err := clock.Read()
+	if err != nil {
+		return err
+	}
+	if err := s.objects.TaiOffsetNs.Set(uint64(state.TAIOffset)); err != nil {
+		return err
+	}
+	ticks := ^uint64(0)
+	if lease != Forever {
+		tick, err := clock.Tick()
+		if err != nil {
+			return err
+		}
+		ticks = uint64((lease + tick - 1) / tick)
+	}
+	if err := s.objects.LeaseTicks.Set(ticks); err != nil {
+		return err
+	}
+	_, err = s.objects.SourceRenew.Run(&ebpf.RunOptions{})
+	return err
 }
 
 // Follow tells the program the largest IP packet the path takes, bytes.

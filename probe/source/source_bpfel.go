@@ -25,10 +25,10 @@ type sourceFlowKey struct {
 }
 
 type sourceNumbering struct {
-	_      structs.HostLayout
-	Next   uint32
-	Zero   uint32
-	UsedNs uint64
+	_    structs.HostLayout
+	Next uint32
+	Zero uint32
+	Used uint64
 }
 
 type sourceOutcome uint32
@@ -90,11 +90,13 @@ const (
 	sourceMapSampleCounts = "sample_counts"
 	sourceMapTallies      = "tallies"
 	sourceProgSourceMss   = "source_mss"
+	sourceProgSourceRenew = "source_renew"
 	sourceProgSourceTc    = "source_tc"
 	sourceVarFlowFields   = "flow_fields"
 	sourceVarIpv4Encoding = "ipv4_encoding"
 	sourceVarIpv6Native   = "ipv6_native"
-	sourceVarLeaseUntilNs = "lease_until_ns"
+	sourceVarLeaseTicks   = "lease_ticks"
+	sourceVarLeaseUntil   = "lease_until"
 	sourceVarLinkLength   = "link_length"
 	sourceVarModules      = "modules"
 	sourceVarOutcomeType  = "outcome_type"
@@ -106,6 +108,7 @@ const (
 	sourceVarSampleNextNs = "sample_next_ns"
 	sourceVarSampleRandom = "sample_random"
 	sourceVarTaiOffsetNs  = "tai_offset_ns"
+	sourceVarTicksNow     = "ticks_now"
 	sourceVarUdpPort      = "udp_port"
 )
 
@@ -151,8 +154,9 @@ type sourceSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceProgramSpecs struct {
-	SourceMss *ebpf.ProgramSpec `ebpf:"source_mss"`
-	SourceTc  *ebpf.ProgramSpec `ebpf:"source_tc"`
+	SourceMss   *ebpf.ProgramSpec `ebpf:"source_mss"`
+	SourceRenew *ebpf.ProgramSpec `ebpf:"source_renew"`
+	SourceTc    *ebpf.ProgramSpec `ebpf:"source_tc"`
 }
 
 // sourceMapSpecs contains maps before they are loaded into the kernel.
@@ -171,7 +175,8 @@ type sourceVariableSpecs struct {
 	FlowFields   *ebpf.VariableSpec `ebpf:"flow_fields"`
 	Ipv4Encoding *ebpf.VariableSpec `ebpf:"ipv4_encoding"`
 	Ipv6Native   *ebpf.VariableSpec `ebpf:"ipv6_native"`
-	LeaseUntilNs *ebpf.VariableSpec `ebpf:"lease_until_ns"`
+	LeaseTicks   *ebpf.VariableSpec `ebpf:"lease_ticks"`
+	LeaseUntil   *ebpf.VariableSpec `ebpf:"lease_until"`
 	LinkLength   *ebpf.VariableSpec `ebpf:"link_length"`
 	Modules      *ebpf.VariableSpec `ebpf:"modules"`
 	OutcomeType  *ebpf.VariableSpec `ebpf:"outcome_type"`
@@ -183,6 +188,7 @@ type sourceVariableSpecs struct {
 	SampleNextNs *ebpf.VariableSpec `ebpf:"sample_next_ns"`
 	SampleRandom *ebpf.VariableSpec `ebpf:"sample_random"`
 	TaiOffsetNs  *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
+	TicksNow     *ebpf.VariableSpec `ebpf:"ticks_now"`
 	UdpPort      *ebpf.VariableSpec `ebpf:"udp_port"`
 }
 
@@ -226,7 +232,8 @@ type sourceVariables struct {
 	FlowFields   *ebpf.Variable `ebpf:"flow_fields"`
 	Ipv4Encoding *ebpf.Variable `ebpf:"ipv4_encoding"`
 	Ipv6Native   *ebpf.Variable `ebpf:"ipv6_native"`
-	LeaseUntilNs *ebpf.Variable `ebpf:"lease_until_ns"`
+	LeaseTicks   *ebpf.Variable `ebpf:"lease_ticks"`
+	LeaseUntil   *ebpf.Variable `ebpf:"lease_until"`
 	LinkLength   *ebpf.Variable `ebpf:"link_length"`
 	Modules      *ebpf.Variable `ebpf:"modules"`
 	OutcomeType  *ebpf.Variable `ebpf:"outcome_type"`
@@ -238,6 +245,7 @@ type sourceVariables struct {
 	SampleNextNs *ebpf.Variable `ebpf:"sample_next_ns"`
 	SampleRandom *ebpf.Variable `ebpf:"sample_random"`
 	TaiOffsetNs  *ebpf.Variable `ebpf:"tai_offset_ns"`
+	TicksNow     *ebpf.Variable `ebpf:"ticks_now"`
 	UdpPort      *ebpf.Variable `ebpf:"udp_port"`
 }
 
@@ -245,13 +253,15 @@ type sourceVariables struct {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourcePrograms struct {
-	SourceMss *ebpf.Program `ebpf:"source_mss"`
-	SourceTc  *ebpf.Program `ebpf:"source_tc"`
+	SourceMss   *ebpf.Program `ebpf:"source_mss"`
+	SourceRenew *ebpf.Program `ebpf:"source_renew"`
+	SourceTc    *ebpf.Program `ebpf:"source_tc"`
 }
 
 func (p *sourcePrograms) Close() error {
 	return _SourceClose(
 		p.SourceMss,
+		p.SourceRenew,
 		p.SourceTc,
 	)
 }

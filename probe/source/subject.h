@@ -32,34 +32,52 @@ struct subject {
 /* At least length bytes that can be read directly, if the packet has them. */
 static __always_inline int pull(struct __sk_buff *skb, __u32 length)
 {
-	if ((void *)(long)skb->data + length <= (void *)(long)skb->data_end)
+	if (packet_start(skb) + length <= packet_end(skb))
 		return 0;
 	return bpf_skb_pull_data(skb, length);
 }
 
-/* Ports and TCP flags. A later fragment has none. */
-static __always_inline int read_transport(struct __sk_buff *skb, struct subject *s)
+/* The first bytes of any transport header with ports, and those of TCP. */
+struct transport {
+	__be16 sport, dport;
+	__be32 sequence, acknowledged;
+	__u8 offset; /* in the upper half, in words */
+	__u8 flags;
+};
+
+#define TCP_SYN 0x02
+#define TCP_READ 14 /* of struct transport */
+#define PORTS_READ 4
+
+/*
+ * Ports and TCP flags. A later fragment has none. plain: the header lies at
+ * this constant offset, as it nearly always does, and is read without a call.
+ */
+static __always_inline void take_transport(struct subject *s, const struct transport *t)
 {
+	s->key.sport = t->sport;
+	s->key.dport = t->dport;
+	s->l4_length = sizeof(struct udphdr);
+	if (s->key.protocol == IPPROTO_TCP) {
+		s->l4_length = (t->offset >> 4) * 4;
+		s->syn = !!(t->flags & TCP_SYN);
+	}
+}
+
+static __always_inline int read_transport(struct __sk_buff *skb, struct subject *s, __u32 plain)
+{
+	struct transport copy = {}, *t = packet_start(skb) + plain;
+
 	if (s->fragment || !protocol_has_ports(s->key.protocol))
 		return 0;
-	if (s->key.protocol == IPPROTO_TCP) {
-		struct tcphdr tcp;
-
-		if (bpf_skb_load_bytes(skb, s->l4, &tcp, sizeof(tcp)))
-			return OUTCOME_MALFORMED;
-		s->key.sport = tcp.source;
-		s->key.dport = tcp.dest;
-		s->l4_length = tcp.doff * 4;
-		s->syn = tcp.syn;
-	} else {
-		__be16 ports[2];
-
-		if (bpf_skb_load_bytes(skb, s->l4, ports, sizeof(ports)))
-			return OUTCOME_MALFORMED;
-		s->key.sport = ports[0];
-		s->key.dport = ports[1];
-		s->l4_length = sizeof(struct udphdr);
+	if (s->l4 == plain && (void *)(t + 1) <= packet_end(skb)) {
+		take_transport(s, t);
+		return 0;
 	}
+	if (bpf_skb_load_bytes(skb, s->l4, &copy,
+			       s->key.protocol == IPPROTO_TCP ? TCP_READ : PORTS_READ))
+		return OUTCOME_MALFORMED;
+	take_transport(s, &copy);
 	return 0;
 }
 
@@ -111,8 +129,8 @@ static __always_inline int read_ipv6(struct __sk_buff *skb, struct subject *s)
 
 	if (pull(skb, link_length + sizeof(*ip)))
 		return OUTCOME_MALFORMED;
-	ip = (void *)(long)skb->data + link_length;
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end || ip->version != 6)
+	ip = packet_start(skb) + link_length;
+	if ((void *)(ip + 1) > packet_end(skb) || ip->version != 6)
 		return OUTCOME_MALFORMED;
 	s->key.family = 6;
 	copy_address(s->key.src, &ip->saddr);
@@ -130,7 +148,7 @@ static __always_inline int read_ipv6(struct __sk_buff *skb, struct subject *s)
 			return outcome;
 	}
 	read_next(skb, s);
-	return read_transport(skb, s);
+	return read_transport(skb, s, link_length + sizeof(*ip));
 }
 
 static __always_inline int read_ipv4(struct __sk_buff *skb, struct subject *s)
@@ -139,8 +157,8 @@ static __always_inline int read_ipv4(struct __sk_buff *skb, struct subject *s)
 
 	if (pull(skb, link_length + sizeof(*ip)))
 		return OUTCOME_MALFORMED;
-	ip = (void *)(long)skb->data + link_length;
-	if ((void *)(ip + 1) > (void *)(long)skb->data_end || ip->version != 4 || ip->ihl < 5)
+	ip = packet_start(skb) + link_length;
+	if ((void *)(ip + 1) > packet_end(skb) || ip->version != 4 || ip->ihl < 5)
 		return OUTCOME_MALFORMED;
 	s->key.family = 4;
 	s->key.src[0] = ip->saddr;
@@ -152,7 +170,7 @@ static __always_inline int read_ipv4(struct __sk_buff *skb, struct subject *s)
 	s->l4 = link_length + ip->ihl * 4;
 	if (s->next == WIRE_PROTOCOL)
 		s->blocked = OUTCOME_EXISTING_OPTION;
-	return read_transport(skb, s);
+	return read_transport(skb, s, link_length + sizeof(*ip));
 }
 
 #endif

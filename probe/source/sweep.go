@@ -16,10 +16,15 @@ const sweepBatch = 4096
 // Sweep removes flows that have been idle for longer than Settings.Idle and counts
 // the others. Call it now and then; packets need not wait for it.
 func (s *Source) Sweep() error {
-	now, err := clock.Monotonic()
+	tick, err := clock.Tick()
 	if err != nil {
 		return fmt.Errorf("sweep flows: %w", err)
 	}
+	var now uint64 // as of the last Renew
+	if err := s.objects.TicksNow.Get(&now); err != nil {
+		return fmt.Errorf("sweep flows: %w", err)
+	}
+	idleTicks := uint64(s.idle / tick)
 	keys := make([]flow.Raw, sweepBatch)
 	values := make([]sourceNumbering, sweepBatch)
 	var cursor ebpf.MapBatchCursor
@@ -31,7 +36,7 @@ func (s *Source) Sweep() error {
 			return fmt.Errorf("sweep flows: %w", err)
 		}
 		for i := range n {
-			if used := values[i].UsedNs; used != 0 && used < now && now-used > uint64(s.idle) {
+			if used := values[i].Used; used != 0 && used < now && now-used > idleTicks {
 				idle = append(idle, keys[i])
 				continue
 			}
