@@ -34,7 +34,7 @@ type distribution struct {
 	positive []uint32
 	negative []uint32
 	offsets  []uint32 // sums of where in their buckets the positive values lie; nil: not kept
-	edges    layout // of the positive side; the negative is always coarse
+	edges    layout   // of the positive side; the negative is always coarse
 }
 
 type layout struct{ first, last, sub int }

@@ -45,7 +45,7 @@ static __always_inline __u32 mss_find(const __u8 *options, __u32 length)
 	return 0;
 }
 
-static __noinline int mss_clamp(struct __sk_buff *skb, struct subject *s, struct tally *tally)
+__noinline int mss_clamp(struct __sk_buff *skb, struct subject *s, struct tally *tally)
 {
 	__u8 options[TCP_OPTIONS_MAX + 4] = {};
 	__u32 length, at, limit;

@@ -19,7 +19,7 @@ enum outcome {
 	OUTCOME_EXTENSION,	 /* a routing, authentication or similar header */
 	OUTCOME_IP_OPTIONS,	 /* IPv4 options, which shim and ipip cannot step over */
 	OUTCOME_ENCODING,	 /* no encoding for this family was asked for */
-	OUTCOME_VLAN,		 /* more than one tag inside the frame */
+	OUTCOME_VLAN,		 /* a tag inside the frame; tags beside it do not matter */
 	OUTCOME_MTU,
 	OUTCOME_GSO,		 /* a buffer that cannot be segmented once marked */
 	OUTCOME_NO_ROOM,	 /* the kernel refused to make room */

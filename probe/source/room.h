@@ -6,9 +6,7 @@
 #ifndef PILLION_SOURCE_ROOM_H
 #define PILLION_SOURCE_ROOM_H
 
-#include "subject.h"
-
-volatile __u32 path_mtu; /* largest IP packet for this device, bytes; the agent follows the device */
+#include "path.h"
 
 #define LENGTH_MAX 0xffff /* what an IP length field can say */
 
@@ -23,7 +21,7 @@ struct room {
  * clamped); otherwise the kernel lowers it by what was added and the buffer
  * becomes more packets. UDP segments are datagrams: their size is not ours.
  */
-static __always_inline int room_segmented(const struct subject *s, struct room *room)
+static __always_inline int room_segmented(const struct subject *s, struct room *room, __u32 limit)
 {
 	__u32 headers = s->l4 - link_length + s->l4_length;
 	__u32 payload = s->length - headers;
@@ -31,7 +29,7 @@ static __always_inline int room_segmented(const struct subject *s, struct room *
 
 	if (s->length < headers || size <= room->add)
 		return OUTCOME_GSO;
-	if (headers + size + room->add <= path_mtu) {
+	if (headers + size + room->add <= limit) {
 		room->flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
 	} else {
 		if (s->key.protocol != IPPROTO_TCP)
@@ -44,12 +42,14 @@ static __always_inline int room_segmented(const struct subject *s, struct room *
 
 static __always_inline int room_plan(const struct subject *s, struct room *room)
 {
+	__u32 limit = path_limit(&s->key);
+
 	room->packets = 1;
 	if (s->length + room->add > LENGTH_MAX)
 		return OUTCOME_MTU;
 	if (s->gso_size)
-		return room_segmented(s, room);
-	if (s->length + room->add > path_mtu)
+		return room_segmented(s, room, limit);
+	if (s->length + room->add > limit)
 		return OUTCOME_MTU;
 	return 0;
 }

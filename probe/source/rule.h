@@ -42,7 +42,7 @@ static __always_inline int rule_fits(const volatile struct rule *rule, const str
 	       rule_address(key->dst, rule->dst, rule->dst_mask);
 }
 
-static __noinline int rule_any(const struct flow_key *key)
+__noinline int rule_any(const struct flow_key *key)
 {
 	if (!key)
 		return 0;

@@ -36,6 +36,8 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
 		return read_ipv6(skb, s);
 	if (skb->protocol == PROTOCOL_IPV4)
 		return read_ipv4(skb, s);
+	if (skb->protocol == PROTOCOL_VLAN || skb->protocol == PROTOCOL_QINQ)
+		return OUTCOME_VLAN;
 	return OUTCOME_NOT_IP;
 }
 
@@ -129,8 +131,8 @@ int source_tc(struct __sk_buff *skb)
 	return AGAIN;
 }
 
-/* Packets with a SYN are few; everything else leaves after two comparisons. */
-static __always_inline int is_tcp(struct __sk_buff *skb)
+/* What comes in and matters is rare; everything else leaves after two comparisons. */
+static __always_inline __u8 incoming_protocol(struct __sk_buff *skb)
 {
 	void *data = packet_start(skb) + link_length;
 	void *end = packet_end(skb);
@@ -138,12 +140,12 @@ static __always_inline int is_tcp(struct __sk_buff *skb)
 	if (skb->protocol == PROTOCOL_IPV6) {
 		struct ipv6hdr *ip = data;
 
-		return (void *)(ip + 1) <= end && ip->nexthdr == IPPROTO_TCP;
+		return (void *)(ip + 1) <= end ? ip->nexthdr : 0;
 	}
 	if (skb->protocol == PROTOCOL_IPV4) {
 		struct iphdr *ip = data;
 
-		return (void *)(ip + 1) <= end && ip->protocol == IPPROTO_TCP;
+		return (void *)(ip + 1) <= end ? ip->protocol : 0;
 	}
 	return 0;
 }
@@ -160,20 +162,35 @@ static __always_inline void turn_round(struct flow_key *key)
 }
 
 /* Ingress: the peer's SYN says how large our marked segments may become. */
-SEC("tc")
-int source_mss(struct __sk_buff *skb)
+static __always_inline void hear_syn(struct __sk_buff *skb)
 {
 	struct subject s = {};
 	__u32 zero = 0;
 	struct tally *tally;
 
-	if (!is_tcp(skb) || read_packet(skb, &s) || !s.syn)
-		return AGAIN;
+	if (read_packet(skb, &s) || !s.syn)
+		return;
 	turn_round(&s.key);
 	tally = bpf_map_lookup_elem(&tallies, &zero);
-	if (tally && rule_match(&s.key) && !refuse(&s) &&
-	    bpf_jiffies64() < lease_until)
+	if (tally && rule_match(&s.key) && !refuse(&s) && bpf_jiffies64() < lease_until)
 		mss_clamp(skb, &s, tally);
+}
+
+/* What comes back to the source: SYN, and errors about packets that are too big. */
+SEC("tc")
+int source_return(struct __sk_buff *skb)
+{
+	switch (incoming_protocol(skb)) {
+	case IPPROTO_TCP:
+		hear_syn(skb);
+		break;
+	case IPPROTO_ICMPV6:
+		path_hear(skb, link_length + sizeof(struct ipv6hdr), 6);
+		break;
+	case IPPROTO_ICMP:
+		path_hear(skb, link_length + sizeof(struct iphdr), 4);
+		break;
+	}
 	return AGAIN;
 }
 

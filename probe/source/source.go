@@ -96,7 +96,7 @@ func (s *Source) start(settings Settings) error {
 	if err != nil {
 		return err
 	}
-	s.ingress, err = hook.Attach(s.objects.SourceMss, s.device,
+	s.ingress, err = hook.Attach(s.objects.SourceReturn, s.device,
 		hook.Options{Point: hook.Ingress, Order: hook.Last, Clsact: settings.Clsact})
 	return err
 }

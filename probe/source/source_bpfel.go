@@ -55,6 +55,19 @@ const (
 	sourceOutcomeOUTCOMES                sourceOutcome = 18
 )
 
+type sourcePath struct {
+	_      structs.HostLayout
+	Dst    [4]uint32
+	Family uint32
+}
+
+type sourcePathLimit struct {
+	_    structs.HostLayout
+	Mtu  uint32
+	Zero uint32
+	Told uint64
+}
+
 type sourceRule struct {
 	_        structs.HostLayout
 	Src      [4]uint32
@@ -86,30 +99,32 @@ type sourceTally struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	sourceMapFlowNumbers  = "flow_numbers"
-	sourceMapSampleCounts = "sample_counts"
-	sourceMapTallies      = "tallies"
-	sourceProgSourceMss   = "source_mss"
-	sourceProgSourceRenew = "source_renew"
-	sourceProgSourceTc    = "source_tc"
-	sourceVarFlowFields   = "flow_fields"
-	sourceVarIpv4Encoding = "ipv4_encoding"
-	sourceVarIpv6Native   = "ipv6_native"
-	sourceVarLeaseTicks   = "lease_ticks"
-	sourceVarLeaseUntil   = "lease_until"
-	sourceVarLinkLength   = "link_length"
-	sourceVarModules      = "modules"
-	sourceVarOutcomeType  = "outcome_type"
-	sourceVarPathMtu      = "path_mtu"
-	sourceVarRuleCount    = "rule_count"
-	sourceVarRules        = "rules"
-	sourceVarSampleEvery  = "sample_every"
-	sourceVarSampleGapNs  = "sample_gap_ns"
-	sourceVarSampleNextNs = "sample_next_ns"
-	sourceVarSampleRandom = "sample_random"
-	sourceVarTaiOffsetNs  = "tai_offset_ns"
-	sourceVarTicksNow     = "ticks_now"
-	sourceVarUdpPort      = "udp_port"
+	sourceMapFlowNumbers   = "flow_numbers"
+	sourceMapPaths         = "paths"
+	sourceMapSampleCounts  = "sample_counts"
+	sourceMapTallies       = "tallies"
+	sourceProgSourceRenew  = "source_renew"
+	sourceProgSourceReturn = "source_return"
+	sourceProgSourceTc     = "source_tc"
+	sourceVarFlowFields    = "flow_fields"
+	sourceVarIpv4Encoding  = "ipv4_encoding"
+	sourceVarIpv6Native    = "ipv6_native"
+	sourceVarLeaseTicks    = "lease_ticks"
+	sourceVarLeaseUntil    = "lease_until"
+	sourceVarLinkLength    = "link_length"
+	sourceVarModules       = "modules"
+	sourceVarOutcomeType   = "outcome_type"
+	sourceVarPathMtu       = "path_mtu"
+	sourceVarPathsKnown    = "paths_known"
+	sourceVarRuleCount     = "rule_count"
+	sourceVarRules         = "rules"
+	sourceVarSampleEvery   = "sample_every"
+	sourceVarSampleGapNs   = "sample_gap_ns"
+	sourceVarSampleNextNs  = "sample_next_ns"
+	sourceVarSampleRandom  = "sample_random"
+	sourceVarTaiOffsetNs   = "tai_offset_ns"
+	sourceVarTicksNow      = "ticks_now"
+	sourceVarUdpPort       = "udp_port"
 )
 
 // loadSource returns the embedded CollectionSpec for source.
@@ -154,9 +169,9 @@ type sourceSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceProgramSpecs struct {
-	SourceMss   *ebpf.ProgramSpec `ebpf:"source_mss"`
-	SourceRenew *ebpf.ProgramSpec `ebpf:"source_renew"`
-	SourceTc    *ebpf.ProgramSpec `ebpf:"source_tc"`
+	SourceRenew  *ebpf.ProgramSpec `ebpf:"source_renew"`
+	SourceReturn *ebpf.ProgramSpec `ebpf:"source_return"`
+	SourceTc     *ebpf.ProgramSpec `ebpf:"source_tc"`
 }
 
 // sourceMapSpecs contains maps before they are loaded into the kernel.
@@ -164,6 +179,7 @@ type sourceProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceMapSpecs struct {
 	FlowNumbers  *ebpf.MapSpec `ebpf:"flow_numbers"`
+	Paths        *ebpf.MapSpec `ebpf:"paths"`
 	SampleCounts *ebpf.MapSpec `ebpf:"sample_counts"`
 	Tallies      *ebpf.MapSpec `ebpf:"tallies"`
 }
@@ -181,6 +197,7 @@ type sourceVariableSpecs struct {
 	Modules      *ebpf.VariableSpec `ebpf:"modules"`
 	OutcomeType  *ebpf.VariableSpec `ebpf:"outcome_type"`
 	PathMtu      *ebpf.VariableSpec `ebpf:"path_mtu"`
+	PathsKnown   *ebpf.VariableSpec `ebpf:"paths_known"`
 	RuleCount    *ebpf.VariableSpec `ebpf:"rule_count"`
 	Rules        *ebpf.VariableSpec `ebpf:"rules"`
 	SampleEvery  *ebpf.VariableSpec `ebpf:"sample_every"`
@@ -213,6 +230,7 @@ func (o *sourceObjects) Close() error {
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceMaps struct {
 	FlowNumbers  *ebpf.Map `ebpf:"flow_numbers"`
+	Paths        *ebpf.Map `ebpf:"paths"`
 	SampleCounts *ebpf.Map `ebpf:"sample_counts"`
 	Tallies      *ebpf.Map `ebpf:"tallies"`
 }
@@ -220,6 +238,7 @@ type sourceMaps struct {
 func (m *sourceMaps) Close() error {
 	return _SourceClose(
 		m.FlowNumbers,
+		m.Paths,
 		m.SampleCounts,
 		m.Tallies,
 	)
@@ -238,6 +257,7 @@ type sourceVariables struct {
 	Modules      *ebpf.Variable `ebpf:"modules"`
 	OutcomeType  *ebpf.Variable `ebpf:"outcome_type"`
 	PathMtu      *ebpf.Variable `ebpf:"path_mtu"`
+	PathsKnown   *ebpf.Variable `ebpf:"paths_known"`
 	RuleCount    *ebpf.Variable `ebpf:"rule_count"`
 	Rules        *ebpf.Variable `ebpf:"rules"`
 	SampleEvery  *ebpf.Variable `ebpf:"sample_every"`
@@ -253,15 +273,15 @@ type sourceVariables struct {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourcePrograms struct {
-	SourceMss   *ebpf.Program `ebpf:"source_mss"`
-	SourceRenew *ebpf.Program `ebpf:"source_renew"`
-	SourceTc    *ebpf.Program `ebpf:"source_tc"`
+	SourceRenew  *ebpf.Program `ebpf:"source_renew"`
+	SourceReturn *ebpf.Program `ebpf:"source_return"`
+	SourceTc     *ebpf.Program `ebpf:"source_tc"`
 }
 
 func (p *sourcePrograms) Close() error {
 	return _SourceClose(
-		p.SourceMss,
 		p.SourceRenew,
+		p.SourceReturn,
 		p.SourceTc,
 	)
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -52,5 +53,30 @@ func (s *Source) Sweep() error {
 		}
 	}
 	s.present = present
+	return s.forgetPaths(now, uint64(pathTime/tick))
+}
+
+// pathTime is how long a router's word about the size of packets counts
+// (RFC 8201, section 4).
+const pathTime = 10 * time.Minute
+
+func (s *Source) forgetPaths(now, ticks uint64) error {
+	var key sourcePath
+	var limit sourcePathLimit
+	var old []sourcePath
+	entries := s.objects.Paths.Iterate()
+	for entries.Next(&key, &limit) {
+		if limit.Told < now && now-limit.Told > ticks {
+			old = append(old, key)
+		}
+	}
+	for _, key := range old {
+		if err := s.objects.Paths.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("forget path: %w", err)
+		}
+	}
+	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return fmt.Errorf("forget paths: %w", err)
+	}
 	return nil
 }

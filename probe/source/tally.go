@@ -50,7 +50,10 @@ func (s *Source) Tally() (Tally, error) {
 		t.FlowsStarted += cpu.FlowsStarted
 		t.MSSClamped += cpu.MssClamped
 	}
-	t.Matched = t.Seen - t.Skipped["not_ip"] - t.Skipped["malformed"] - t.Skipped["no_match"]
+	t.Matched = t.Seen
+	for _, before := range []string{"not_ip", "vlan", "malformed", "no_match"} {
+		t.Matched -= t.Skipped[before]
+	}
 	if gone := t.FlowsExpired + t.Flows; t.FlowsStarted > gone {
 		t.FlowsEvicted = t.FlowsStarted - gone
 	}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * How large a packet the path takes, where a router behind the device takes
+ * less than the device. The router says so in an ICMP error about one of our
+ * marked packets (RFC 1191, RFC 8201). The stack does not understand the error
+ * when the mark hides the packet it sent, and would be told nothing new when
+ * the packet fitted before it was marked: so the program learns by itself, and
+ * leaves alone what would not fit.
+ */
+#ifndef PILLION_SOURCE_PATH_H
+#define PILLION_SOURCE_PATH_H
+
+#include "subject.h"
+
+volatile __u32 path_mtu; /* largest IP packet for this device, bytes; the agent follows the device */
+volatile __u32 paths_known; /* not zero: look paths up */
+
+struct path {
+	__be32 dst[4];
+	__u32 family;
+};
+
+struct path_limit {
+	__u32 mtu;  /* bytes */
+	__u32 zero;
+	__u64 told; /* kernel ticks; the agent forgets old limits */
+};
+
+/* Key: destination. Value: largest IP packet on the way there. Written here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct path);
+	__type(value, struct path_limit);
+} paths SEC(".maps");
+
+#define ICMP_UNREACHABLE 3
+#define ICMP_TOO_BIG 4
+#define ICMPV6_TOO_BIG 2
+
+/* What an ICMP error says: its own header, then the packet it is about. */
+struct icmp_error {
+	__u8 type, code;
+	__u16 check;
+	__be16 zero;
+	__be16 mtu; /* IPv6 has 32 bits here: the upper half is zero */
+};
+
+__noinline int path_learn(const struct path *path, __u32 mtu)
+{
+	struct path_limit limit = { .mtu = mtu, .told = bpf_jiffies64() };
+
+	if (!path || mtu >= path_mtu)
+		return 0;
+	bpf_map_update_elem(&paths, path, &limit, BPF_ANY);
+	paths_known = 1;
+	return 0;
+}
+
+/* at: the ICMP header; quoted: offset of the destination in the quoted header. */
+static __always_inline void path_hear(struct __sk_buff *skb, __u32 at, int family)
+{
+	struct path path = { .family = family };
+	struct icmp_error error;
+	__u32 to = at + sizeof(error);
+
+	if (bpf_skb_load_bytes(skb, at, &error, sizeof(error)))
+		return;
+	if (family == 6) {
+		if (error.type != ICMPV6_TOO_BIG || error.zero)
+			return;
+		to += __builtin_offsetof(struct ipv6hdr, daddr);
+		if (bpf_skb_load_bytes(skb, to, path.dst, 16))
+			return;
+	} else {
+		if (error.type != ICMP_UNREACHABLE || error.code != ICMP_TOO_BIG)
+			return;
+		to += __builtin_offsetof(struct iphdr, daddr);
+		if (bpf_skb_load_bytes(skb, to, path.dst, 4))
+			return;
+	}
+	path_learn(&path, bpf_ntohs(error.mtu));
+}
+
+__noinline __u32 path_look_up(const struct flow_key *key)
+{
+	struct path path = {};
+	struct path_limit *limit;
+
+	if (!key)
+		return 0;
+	copy_address(path.dst, key->dst);
+	path.family = key->family;
+	limit = bpf_map_lookup_elem(&paths, &path);
+	return limit && limit->mtu < path_mtu ? limit->mtu : path_mtu;
+}
+
+/* Largest IP packet for this destination. */
+static __always_inline __u32 path_limit(const struct flow_key *key)
+{
+	return paths_known ? path_look_up(key) : path_mtu;
+}
+
+#endif
