@@ -77,7 +77,7 @@ static __always_inline void account_flow(struct flow *flow, const struct mark *m
 	if (m->modules & WIRE_LOSS)
 		fresh = window_arrive(&flow->window, m->sequence, packets);
 	else if (m->modules & WIRE_DELAY)
-		fresh = sent_raw(m) != flow->sent_last;
+		fresh = !flow->delays || sent_raw(m) != flow->sent_last;
 	if ((m->modules & WIRE_DELAY) && fresh) {
 		flow->sent_last = sent_raw(m);
 		flow_delay(flow, delay);

@@ -142,7 +142,8 @@ static __always_inline void read_ports(struct mark *m, void *l4, void *end)
 	m->key.dport = ports[1];
 }
 
-static __always_inline int read_ipv6(struct mark *m, void *l3, void *end)
+/* length: of what the device took for the IP packet, padding included */
+static __always_inline int read_ipv6(struct mark *m, void *l3, void *end, __u32 length)
 {
 	struct ipv6hdr *ip = l3;
 	__u32 at = sizeof(*ip);
@@ -170,7 +171,9 @@ static __always_inline int read_ipv6(struct mark *m, void *l3, void *end)
 	verdict = read_options(m, l3 + at, end);
 	if (verdict != VERDICT_MARKED)
 		return verdict;
-	if (m->next == NEXT_HOP_BY_HOP || bpf_ntohs(ip->payload_len) < m->hop_by_hop + m->size)
+	if (ip->version != 6 || m->next == NEXT_HOP_BY_HOP ||
+	    bpf_ntohs(ip->payload_len) < m->hop_by_hop + m->size ||
+	    bpf_ntohs(ip->payload_len) + sizeof(*ip) > length)
 		return VERDICT_MALFORMED;
 	m->length = sizeof(*ip) + bpf_ntohs(ip->payload_len) - m->size;
 	m->key.family = 6;
@@ -231,9 +234,10 @@ static __always_inline int read_udp(struct mark *m, struct iphdr *outer, void *e
 	struct iphdr *inner;
 	int verdict;
 
-	if ((void *)(udp + 1) > end || udp->dest != bpf_htons(udp_port))
+	if ((void *)(udp + 1) > end || udp->dest != bpf_htons(udp_port) || udp->check)
 		return VERDICT_UNMARKED;
-	if (outer->ihl != 5 || (outer->frag_off & IPV4_FRAGMENT))
+	if (outer->ihl != 5 || (outer->frag_off & IPV4_FRAGMENT) ||
+	    bpf_ntohs(udp->len) + sizeof(*outer) != bpf_ntohs(outer->tot_len))
 		return VERDICT_MALFORMED;
 	m->encoding = ENCODING_UDP;
 	m->at = sizeof(*outer) + sizeof(*udp);
@@ -244,6 +248,8 @@ static __always_inline int read_udp(struct mark *m, struct iphdr *outer, void *e
 	if (m->next != IPPROTO_IPIP || (void *)(inner + 1) > end || inner->version != 4 || inner->ihl < 5)
 		return VERDICT_MALFORMED;
 	m->length = bpf_ntohs(inner->tot_len);
+	if (m->length < inner->ihl * 4)
+		return VERDICT_MALFORMED;
 	if (inner->saddr != outer->saddr || inner->daddr != outer->daddr ||
 	    m->length + sizeof(*outer) + sizeof(*udp) + m->size != bpf_ntohs(outer->tot_len))
 		return VERDICT_INNER;
@@ -253,23 +259,29 @@ static __always_inline int read_udp(struct mark *m, struct iphdr *outer, void *e
 	return VERDICT_MARKED;
 }
 
-static __always_inline int read_ipv4(struct mark *m, void *l3, void *end)
+static __always_inline int read_ipv4(struct mark *m, void *l3, void *end, __u32 length)
 {
 	struct iphdr *ip = l3;
+	int verdict = VERDICT_UNMARKED;
 
 	if ((void *)(ip + 1) > end)
 		return VERDICT_UNMARKED;
 	m->peer[0] = ip->saddr;
 	switch (ip->protocol) {
 	case IPPROTO_UDP:
-		return read_udp(m, ip, end);
+		verdict = read_udp(m, ip, end);
+		break;
 	case WIRE_PROTOCOL:
 		m->encoding = ENCODING_SHIM;
-		return read_bare(m, ip, 0, end);
+		verdict = read_bare(m, ip, 0, end);
+		break;
 	case IPPROTO_IPIP:
-		return read_ipip(m, ip, end);
+		verdict = read_ipip(m, ip, end);
+		break;
 	}
-	return VERDICT_UNMARKED;
+	if (verdict == VERDICT_MARKED && (ip->version != 4 || bpf_ntohs(ip->tot_len) > length))
+		return VERDICT_MALFORMED;
+	return verdict;
 }
 
 #endif

@@ -83,6 +83,7 @@ static __always_inline void shim_write_udp(void *frame, const struct subject *s,
 
 	__builtin_memcpy(outer, inner, sizeof(*outer));
 	outer->ihl = 5;
+	outer->frag_off &= IPV4_DONT_FRAGMENT;
 	outer->protocol = IPPROTO_UDP;
 	outer->tot_len = bpf_htons(length);
 	ipv4_checksum(outer);
@@ -102,6 +103,7 @@ static __always_inline void shim_write_ipip(void *frame, const struct subject *s
 	shim_length(inner, SHIM_LENGTH);
 	shim_protocol(inner, WIRE_PROTOCOL);
 	__builtin_memcpy(outer, inner, sizeof(*outer));
+	outer->frag_off &= IPV4_DONT_FRAGMENT;
 	outer->protocol = IPPROTO_IPIP;
 	outer->tot_len = bpf_htons(bpf_ntohs(inner->tot_len) + sizeof(*outer));
 	ipv4_checksum(outer);

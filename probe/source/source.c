@@ -25,12 +25,19 @@ struct {
 
 static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
 {
+	int outcome = OUTCOME_NOT_IP;
+
 	s->gso_size = skb->gso_size;
 	if (skb->protocol == PROTOCOL_IPV6)
-		return read_ipv6(skb, s);
-	if (skb->protocol == PROTOCOL_IPV4)
-		return read_ipv4(skb, s);
-	return OUTCOME_NOT_IP;
+		outcome = read_ipv6(skb, s);
+	else if (skb->protocol == PROTOCOL_IPV4)
+		outcome = read_ipv4(skb, s);
+	if (outcome)
+		return outcome;
+	/* A destination would not take such a mark out. */
+	if (link_length + s->length > skb->len || (link_length + s->length < s->l4 && !s->gso_size))
+		return OUTCOME_MALFORMED;
+	return 0;
 }
 
 /* What must not be marked although it matches. */
