@@ -64,9 +64,16 @@ static __always_inline int is_delay_option(const struct wire_option_delay *o)
 	return o->type == WIRE_OPTION_DELAY && o->length == WIRE_OPTION_DELAY_LENGTH;
 }
 
-static __always_inline int is_pad(const __u8 *pad, __u8 length)
+/* PadN and its zeros; one comparison costs less than one a byte. */
+static __always_inline int is_delay_pad(const void *pad)
 {
-	return pad[0] == WIRE_OPTION_PADN && pad[1] == length;
+	return *(const __be32 *)pad == bpf_htonl(WIRE_OPTION_PADN << 24 | 2 << 16);
+}
+
+static __always_inline int is_both_pad(const void *pad)
+{
+	return *(const __be32 *)pad == bpf_htonl(WIRE_OPTION_PADN << 24 | 4 << 16) &&
+	       *(const __be16 *)(pad + 4) == 0;
 }
 
 /* A Destination Options header: one of exactly three layouts is ours. */
@@ -90,13 +97,13 @@ static __always_inline int read_options(struct mark *m, void *at, void *end)
 	}
 	if (m->size == sizeof(*delay)) {
 		if ((void *)(delay + 1) > end || !is_delay_option(&delay->delay) ||
-		    !is_pad(delay->pad, sizeof(delay->pad) - 2))
+		    !is_delay_pad(FIELD(delay, pad)))
 			return VERDICT_MALFORMED;
 		read_delay(m, FIELD(delay, delay.data));
 		return VERDICT_MARKED;
 	}
 	if (m->size != sizeof(*both) || (void *)(both + 1) > end || !is_delay_option(&both->delay) ||
-	    !is_loss_option(&both->loss) || !is_pad(both->pad, sizeof(both->pad) - 2))
+	    !is_loss_option(&both->loss) || !is_both_pad(FIELD(both, pad)))
 		return VERDICT_MALFORMED;
 	read_delay(m, FIELD(both, delay.data));
 	read_loss(m, FIELD(both, loss.sequence));
