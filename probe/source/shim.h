@@ -97,9 +97,14 @@ static __always_inline void shim_write_udp(void *frame, const struct subject *s,
 static __always_inline void shim_write_ipip(void *frame, const struct subject *s, __be32 number)
 {
 	struct iphdr *outer = frame, *inner = outer + 1;
+	struct iphdr header;
 
-	/* The old header lies where the shim ends; bring it before the shim. */
-	__builtin_memcpy(inner, frame + SHIM_OUTER + SHIM_LENGTH, sizeof(*inner));
+	/*
+	 * The old header lies where the shim ends; bring it before the shim. A
+	 * short shim leaves the two overlapping: not in one copy.
+	 */
+	copy_words(&header, frame + SHIM_OUTER + SHIM_LENGTH, sizeof(header));
+	copy_words(inner, &header, sizeof(header));
 	shim_length(inner, SHIM_LENGTH);
 	shim_protocol(inner, WIRE_PROTOCOL);
 	__builtin_memcpy(outer, inner, sizeof(*outer));

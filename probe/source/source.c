@@ -37,6 +37,8 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
 	/* A destination would not take such a mark out. */
 	if (link_length + s->length > skb->len || (link_length + s->length < s->l4 && !s->gso_size))
 		return OUTCOME_MALFORMED;
+	if (!s->gso_size) /* padding travels along */
+		s->length = skb->len - link_length;
 	return 0;
 }
 
