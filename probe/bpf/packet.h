@@ -30,6 +30,7 @@
 #define NEXT_HIP 139
 #define NEXT_SHIM6 140
 
+#define IPV4_DONT_FRAGMENT bpf_htons(0x4000)
 #define IPV4_FRAGMENT bpf_htons(0x3fff) /* more fragments, or an offset */
 
 #define ETHERNET_LENGTH 14

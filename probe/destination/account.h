@@ -78,7 +78,7 @@ static __always_inline void account_flow(struct flow *flow, const struct mark *m
 		fresh = window_next(&flow->window, m->sequence, packets) ||
 			window_arrive(&flow->window, m->sequence, packets);
 	else if (m->modules & WIRE_DELAY)
-		fresh = sent_raw(m) != flow->sent_last;
+		fresh = !flow->delays || sent_raw(m) != flow->sent_last;
 	if ((m->modules & WIRE_DELAY) && fresh) {
 		flow->sent_last = sent_raw(m);
 		flow_delay(flow, delay);

@@ -27,9 +27,9 @@ static __always_inline int read_skb(struct __sk_buff *skb, struct mark *m)
 	void *end = packet_end(skb);
 
 	if (skb->protocol == PROTOCOL_IPV6)
-		return read_ipv6(m, l3, end);
+		return read_ipv6(m, l3, end, skb->len - link_length);
 	if (skb->protocol == PROTOCOL_IPV4)
-		return read_ipv4(m, l3, end);
+		return read_ipv4(m, l3, end, skb->len - link_length);
 	return VERDICT_UNMARKED;
 }
 
@@ -104,15 +104,17 @@ int destination_xdp(struct xdp_md *ctx)
 	__u64 now_ns;
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
+	__u64 length = end - data;
 	int verdict = VERDICT_UNMARKED;
 
+	asm volatile("" : "+r"(length)); /* pointers are subtracted in 64 bits or not at all */
 	if (!tally)
 		return XDP_PASS;
 	l3 = frame_l3(data, end, &protocol);
 	if (protocol == PROTOCOL_IPV6 && l3)
-		verdict = read_ipv6(&m, data + l3, end);
+		verdict = read_ipv6(&m, data + l3, end, length - l3);
 	else if (protocol == PROTOCOL_IPV4 && l3)
-		verdict = read_ipv4(&m, data + l3, end);
+		verdict = read_ipv4(&m, data + l3, end, length - l3);
 	if (verdict == VERDICT_UNMARKED) {
 		tally->verdicts[VERDICT_UNMARKED]++;
 		return XDP_PASS;

@@ -99,6 +99,22 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 }
 
 func (d *Destination) start() error {
+	if err := d.prepare(); err != nil {
+		return err
+	}
+	program, options := d.objects.DestinationTc, hook.Options{
+		Point: hook.Ingress, Order: hook.First, Stay: true, Clsact: d.settings.Clsact,
+	}
+	if d.settings.XDP {
+		program, options.Point = d.objects.DestinationXdp, hook.XDP
+	}
+	var err error
+	d.attachment, err = hook.Attach(program, d.device, options)
+	return err
+}
+
+// prepare is all that comes before the first packet.
+func (d *Destination) prepare() error {
 	if err := d.FollowClock(); err != nil {
 		return err
 	}
@@ -114,15 +130,7 @@ func (d *Destination) start() error {
 		}
 		d.records = reader
 	}
-	program, options := d.objects.DestinationTc, hook.Options{
-		Point: hook.Ingress, Order: hook.First, Stay: true, Clsact: d.settings.Clsact,
-	}
-	if d.settings.XDP {
-		program, options.Point = d.objects.DestinationXdp, hook.XDP
-	}
-	var err error
-	d.attachment, err = hook.Attach(program, d.device, options)
-	return err
+	return nil
 }
 
 func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec, error) {

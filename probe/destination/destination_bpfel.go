@@ -110,6 +110,7 @@ type destinationWindow struct {
 	Next       uint32
 	Top        uint32
 	Before     uint32
+	Began      uint64
 	Expected   uint64
 	Unique     uint64
 	Duplicated uint64

@@ -64,9 +64,16 @@ static __always_inline int is_delay_option(const struct wire_option_delay *o)
 	return o->type == WIRE_OPTION_DELAY && o->length == WIRE_OPTION_DELAY_LENGTH;
 }
 
-static __always_inline int is_pad(const __u8 *pad, __u8 length)
+/* PadN and its zeros; one comparison costs less than one a byte. */
+static __always_inline int is_delay_pad(const void *pad)
 {
-	return pad[0] == WIRE_OPTION_PADN && pad[1] == length;
+	return *(const __be32 *)pad == bpf_htonl(WIRE_OPTION_PADN << 24 | 2 << 16);
+}
+
+static __always_inline int is_both_pad(const void *pad)
+{
+	return *(const __be32 *)pad == bpf_htonl(WIRE_OPTION_PADN << 24 | 4 << 16) &&
+	       *(const __be16 *)(pad + 4) == 0;
 }
 
 /* A Destination Options header: one of exactly three layouts is ours. */
@@ -90,13 +97,13 @@ static __always_inline int read_options(struct mark *m, void *at, void *end)
 	}
 	if (m->size == sizeof(*delay)) {
 		if ((void *)(delay + 1) > end || !is_delay_option(&delay->delay) ||
-		    !is_pad(delay->pad, sizeof(delay->pad) - 2))
+		    !is_delay_pad(FIELD(delay, pad)))
 			return VERDICT_MALFORMED;
 		read_delay(m, FIELD(delay, delay.data));
 		return VERDICT_MARKED;
 	}
 	if (m->size != sizeof(*both) || (void *)(both + 1) > end || !is_delay_option(&both->delay) ||
-	    !is_loss_option(&both->loss) || !is_pad(both->pad, sizeof(both->pad) - 2))
+	    !is_loss_option(&both->loss) || !is_both_pad(FIELD(both, pad)))
 		return VERDICT_MALFORMED;
 	read_delay(m, FIELD(both, delay.data));
 	read_loss(m, FIELD(both, loss.sequence));
@@ -142,7 +149,8 @@ static __always_inline void read_ports(struct mark *m, void *l4, void *end)
 	m->key.dport = ports[1];
 }
 
-static __always_inline int read_ipv6(struct mark *m, void *l3, void *end)
+/* length: of what the device took for the IP packet, padding included */
+static __always_inline int read_ipv6(struct mark *m, void *l3, void *end, __u32 length)
 {
 	struct ipv6hdr *ip = l3;
 	__u32 at = sizeof(*ip);
@@ -170,7 +178,9 @@ static __always_inline int read_ipv6(struct mark *m, void *l3, void *end)
 	verdict = read_options(m, l3 + at, end);
 	if (verdict != VERDICT_MARKED)
 		return verdict;
-	if (m->next == NEXT_HOP_BY_HOP || bpf_ntohs(ip->payload_len) < m->hop_by_hop + m->size)
+	if (ip->version != 6 || m->next == NEXT_HOP_BY_HOP ||
+	    bpf_ntohs(ip->payload_len) < m->hop_by_hop + m->size ||
+	    bpf_ntohs(ip->payload_len) + sizeof(*ip) > length)
 		return VERDICT_MALFORMED;
 	m->length = sizeof(*ip) + bpf_ntohs(ip->payload_len) - m->size;
 	m->key.family = 6;
@@ -231,9 +241,10 @@ static __always_inline int read_udp(struct mark *m, struct iphdr *outer, void *e
 	struct iphdr *inner;
 	int verdict;
 
-	if ((void *)(udp + 1) > end || udp->dest != bpf_htons(udp_port))
+	if ((void *)(udp + 1) > end || udp->dest != bpf_htons(udp_port) || udp->check)
 		return VERDICT_UNMARKED;
-	if (outer->ihl != 5 || (outer->frag_off & IPV4_FRAGMENT))
+	if (outer->ihl != 5 || (outer->frag_off & IPV4_FRAGMENT) ||
+	    bpf_ntohs(udp->len) + sizeof(*outer) != bpf_ntohs(outer->tot_len))
 		return VERDICT_MALFORMED;
 	m->encoding = ENCODING_UDP;
 	m->at = sizeof(*outer) + sizeof(*udp);
@@ -244,6 +255,8 @@ static __always_inline int read_udp(struct mark *m, struct iphdr *outer, void *e
 	if (m->next != IPPROTO_IPIP || (void *)(inner + 1) > end || inner->version != 4 || inner->ihl < 5)
 		return VERDICT_MALFORMED;
 	m->length = bpf_ntohs(inner->tot_len);
+	if (m->length < inner->ihl * 4)
+		return VERDICT_MALFORMED;
 	if (inner->saddr != outer->saddr || inner->daddr != outer->daddr ||
 	    m->length + sizeof(*outer) + sizeof(*udp) + m->size != bpf_ntohs(outer->tot_len))
 		return VERDICT_INNER;
@@ -253,23 +266,29 @@ static __always_inline int read_udp(struct mark *m, struct iphdr *outer, void *e
 	return VERDICT_MARKED;
 }
 
-static __always_inline int read_ipv4(struct mark *m, void *l3, void *end)
+static __always_inline int read_ipv4(struct mark *m, void *l3, void *end, __u32 length)
 {
 	struct iphdr *ip = l3;
+	int verdict = VERDICT_UNMARKED;
 
 	if ((void *)(ip + 1) > end)
 		return VERDICT_UNMARKED;
 	m->peer[0] = ip->saddr;
 	switch (ip->protocol) {
 	case IPPROTO_UDP:
-		return read_udp(m, ip, end);
+		verdict = read_udp(m, ip, end);
+		break;
 	case WIRE_PROTOCOL:
 		m->encoding = ENCODING_SHIM;
-		return read_bare(m, ip, 0, end);
+		verdict = read_bare(m, ip, 0, end);
+		break;
 	case IPPROTO_IPIP:
-		return read_ipip(m, ip, end);
+		verdict = read_ipip(m, ip, end);
+		break;
 	}
-	return VERDICT_UNMARKED;
+	if (verdict == VERDICT_MARKED && (ip->version != 4 || bpf_ntohs(ip->tot_len) > length))
+		return VERDICT_MALFORMED;
+	return verdict;
 }
 
 #endif

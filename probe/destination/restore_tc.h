@@ -12,8 +12,8 @@
  */
 #define RESTORE_FLAGS (BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET)
 
-/* The Hop-by-Hop header lies before the mark: bring it behind, where it stays. */
-static __always_inline int restore_step_over(struct __sk_buff *skb, const struct mark *m)
+/* The kernel takes what follows the fixed header: the Hop-by-Hop header is put back. */
+static __always_inline int restore_stepped(struct __sk_buff *skb, const struct mark *m)
 {
 	__u32 at = link_length + sizeof(struct ipv6hdr), length = m->hop_by_hop;
 	__u8 header[HOP_BY_HOP_MAX] = {};
@@ -22,8 +22,11 @@ static __always_inline int restore_step_over(struct __sk_buff *skb, const struct
 		return -1;
 	if (bpf_skb_load_bytes(skb, at, header, length))
 		return -1;
+	/* First what may be refused: the packet is still whole then. */
+	if (bpf_skb_adjust_room(skb, -(__s32)m->size, BPF_ADJ_ROOM_NET, RESTORE_FLAGS))
+		return -1;
 	header[0] = m->next;
-	return bpf_skb_store_bytes(skb, at + m->size, header, length, BPF_F_RECOMPUTE_CSUM);
+	return bpf_skb_store_bytes(skb, at, header, length, BPF_F_RECOMPUTE_CSUM);
 }
 
 static __always_inline int restore_native(struct __sk_buff *skb, const struct mark *m)
@@ -32,10 +35,12 @@ static __always_inline int restore_native(struct __sk_buff *skb, const struct ma
 	struct ipv6hdr *ip;
 	__u32 sum;
 
-	if (m->hop_by_hop && restore_step_over(skb, m))
+	if (m->hop_by_hop) {
+		if (restore_stepped(skb, m))
+			return -1;
+	} else if (bpf_skb_adjust_room(skb, -(__s32)m->size, BPF_ADJ_ROOM_NET, RESTORE_FLAGS)) {
 		return -1;
-	if (bpf_skb_adjust_room(skb, -(__s32)m->size, BPF_ADJ_ROOM_NET, RESTORE_FLAGS))
-		return -1;
+	}
 	ip = packet_start(skb) + link_length;
 	if ((void *)(ip + 1) > packet_end(skb))
 		return -1;
@@ -74,10 +79,10 @@ static __always_inline int restore_ipip(struct __sk_buff *skb, const struct mark
 	if (bpf_skb_load_bytes(skb, at, &inner, sizeof(inner)))
 		return -1;
 	ipv4_restore(&inner, m->next, m->length);
-	if (bpf_skb_store_bytes(skb, at + m->size, &inner, sizeof(inner), BPF_F_RECOMPUTE_CSUM))
+	if (bpf_skb_adjust_room(skb, -(__s32)(sizeof(inner) + m->size), BPF_ADJ_ROOM_MAC,
+				RESTORE_FLAGS))
 		return -1;
-	return bpf_skb_adjust_room(skb, -(__s32)(sizeof(inner) + m->size), BPF_ADJ_ROOM_MAC,
-				   RESTORE_FLAGS);
+	return bpf_skb_store_bytes(skb, link_length, &inner, sizeof(inner), BPF_F_RECOMPUTE_CSUM);
 }
 
 static __always_inline int restore_udp(struct __sk_buff *skb, const struct mark *m)

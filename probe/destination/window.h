@@ -28,6 +28,7 @@ struct window {
 	__u32 next;   /* behind the highest number in use */
 	__u32 top;    /* highest first number seen: what RFC 4737 compares with */
 	__u32 before; /* next as it was before the flow began anew */
+	__u64 began;  /* expected as it was when the flow began */
 	__u64 expected;
 	__u64 unique;
 	__u64 duplicated;
@@ -115,6 +116,7 @@ static __always_inline void window_begin(struct window *w, __u32 first)
 	w->begun = 1;
 	w->next = head < WINDOW_HEAD ? first - head : first;
 	w->top = w->next;
+	w->began = w->expected;
 	window_range(w, 0, WINDOW, 0);
 }
 
@@ -186,7 +188,8 @@ static __always_inline int window_behind(struct window *w, __u32 first, __u32 co
 	struct window_walk walk = { .window = w, .first = first, .left = count, .limit = behind };
 	int fresh, overtaken = window_apart(first, w->top) < 0;
 
-	if (behind > WINDOW) {
+	/* Nobody expects what was sent before the flow began here. */
+	if (behind > WINDOW || behind > w->expected - w->began) {
 		w->late += count;
 		return 0;
 	}

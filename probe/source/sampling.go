@@ -35,6 +35,7 @@ func (s *Source) Sample(sampling Sampling) error {
 		s.objects.SampleEvery.Set(sampling.Every),
 		s.objects.SampleRandom.Set(threshold),
 		s.objects.SampleGapNs.Set(uint64(sampling.MinGap)),
+		s.objects.SampleNextNs.Set(uint64(0)), // the end of the old gap says nothing any more
 	)
 	if err != nil {
 		return fmt.Errorf("set sampling: %w", err)

@@ -83,6 +83,7 @@ static __always_inline void shim_write_udp(void *frame, const struct subject *s,
 
 	__builtin_memcpy(outer, inner, sizeof(*outer));
 	outer->ihl = 5;
+	outer->frag_off &= IPV4_DONT_FRAGMENT;
 	outer->protocol = IPPROTO_UDP;
 	outer->tot_len = bpf_htons(length);
 	ipv4_checksum(outer);
@@ -96,12 +97,18 @@ static __always_inline void shim_write_udp(void *frame, const struct subject *s,
 static __always_inline void shim_write_ipip(void *frame, const struct subject *s, __be32 number)
 {
 	struct iphdr *outer = frame, *inner = outer + 1;
+	struct iphdr header;
 
-	/* The old header lies where the shim ends; bring it before the shim. */
-	__builtin_memcpy(inner, frame + SHIM_OUTER + SHIM_LENGTH, sizeof(*inner));
+	/*
+	 * The old header lies where the shim ends; bring it before the shim. A
+	 * short shim leaves the two overlapping: not in one copy.
+	 */
+	copy_words(&header, frame + SHIM_OUTER + SHIM_LENGTH, sizeof(header));
+	copy_words(inner, &header, sizeof(header));
 	shim_length(inner, SHIM_LENGTH);
 	shim_protocol(inner, WIRE_PROTOCOL);
 	__builtin_memcpy(outer, inner, sizeof(*outer));
+	outer->frag_off &= IPV4_DONT_FRAGMENT;
 	outer->protocol = IPPROTO_IPIP;
 	outer->tot_len = bpf_htons(bpf_ntohs(inner->tot_len) + sizeof(*outer));
 	ipv4_checksum(outer);

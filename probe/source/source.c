@@ -31,14 +31,23 @@ struct {
 
 static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
 {
+	int outcome = OUTCOME_NOT_IP;
+
 	s->gso_size = skb->gso_size;
 	if (skb->protocol == PROTOCOL_IPV6)
-		return read_ipv6(skb, s);
-	if (skb->protocol == PROTOCOL_IPV4)
-		return read_ipv4(skb, s);
-	if (skb->protocol == PROTOCOL_VLAN || skb->protocol == PROTOCOL_QINQ)
-		return OUTCOME_VLAN;
-	return OUTCOME_NOT_IP;
+		outcome = read_ipv6(skb, s);
+	else if (skb->protocol == PROTOCOL_IPV4)
+		outcome = read_ipv4(skb, s);
+	else if (skb->protocol == PROTOCOL_VLAN || skb->protocol == PROTOCOL_QINQ)
+		outcome = OUTCOME_VLAN;
+	if (outcome)
+		return outcome;
+	/* A destination would not take such a mark out. */
+	if (link_length + s->length > skb->len || (link_length + s->length < s->l4 && !s->gso_size))
+		return OUTCOME_MALFORMED;
+	if (!s->gso_size) /* padding travels along */
+		s->length = skb->len - link_length;
+	return 0;
 }
 
 /* What must not be marked although it matches. */

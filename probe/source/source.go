@@ -84,10 +84,7 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 }
 
 func (s *Source) start(settings Settings) error {
-	if err := s.Follow(s.device.MTU); err != nil {
-		return err
-	}
-	if err := s.Sample(settings.Sampling); err != nil {
+	if err := s.prepare(settings); err != nil {
 		return err
 	}
 	var err error
@@ -99,6 +96,14 @@ func (s *Source) start(settings Settings) error {
 	s.ingress, err = hook.Attach(s.objects.SourceReturn, s.device,
 		hook.Options{Point: hook.Ingress, Order: hook.Last, Clsact: settings.Clsact})
 	return err
+}
+
+// prepare is all that comes before the first packet.
+func (s *Source) prepare(settings Settings) error {
+	if err := s.Follow(s.device.MTU); err != nil {
+		return err
+	}
+	return s.Sample(settings.Sampling)
 }
 
 func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec, error) {

@@ -15,7 +15,7 @@
 /* Offsets count from the start of the frame. */
 struct subject {
 	struct flow_key key;
-	__u32 length;	  /* of the IP packet */
+	__u32 length;	  /* of the IP packet, and of what follows it in the frame */
 	__u32 l4;	  /* where the transport header begins */
 	__u32 l4_length;  /* of a TCP or UDP header, otherwise zero */
 	__u32 hop_by_hop; /* length of the Hop-by-Hop header, or zero */

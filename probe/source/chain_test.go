@@ -1,0 +1,213 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"pillion.dev/wire"
+	"pillion.dev/wire/vectors"
+)
+
+var (
+	encodings = []wire.Encoding{wire.Shim, wire.IPIP, wire.UDP}
+	sets      = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
+)
+
+// each runs a test for every way to mark IPv4; IPv6 is always native.
+func each(t *testing.T, test func(*testing.T, wire.Encoding, wire.Module)) {
+	for _, encoding := range encodings {
+		for _, modules := range sets {
+			t.Run(fmt.Sprint(encoding, " ", modules), func(t *testing.T) { test(t, encoding, modules) })
+		}
+	}
+}
+
+// TestGoldenOriginalsAreMarked compares each mark with the codec, byte for byte.
+func TestGoldenOriginalsAreMarked(t *testing.T) {
+	all4and6, err := vectors.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(t, func(t *testing.T, encoding wire.Encoding, modules wire.Module) {
+		s := open(t, all(encoding, modules))
+		next := map[string]uint32{}
+		for _, v := range all4and6 {
+			if v.Encoding != wire.Native && v.Encoding != encoding || v.Port != wire.Port {
+				continue
+			}
+			if len(v.Original)+v.Encoding.Overhead(modules) > 1500 {
+				continue
+			}
+			before := time.Now()
+			out := run(t, s.objects.SourceTc, v.Original)
+			after := time.Now()
+			m := checkMarked(t, out, v.Original, v.Encoding)
+			if m.Modules != modules {
+				t.Errorf("%s: modules %v", v.Name, m.Modules)
+			}
+			if at := m.Sent.Near(before); modules&wire.Delay != 0 &&
+				(at.Before(before.Add(-time.Microsecond)) || at.After(after.Add(time.Microsecond))) {
+				t.Errorf("%s: sent %v, not from %v to %v", v.Name, at, before, after)
+			}
+			if modules&wire.Loss == 0 {
+				continue
+			}
+			name := fmt.Sprint(rawKeyOf(v.Original))
+			want, known := next[name]
+			if !known && m.Sequence%wire.FlowStride != 0 || known && m.Sequence != want || !m.Single {
+				t.Errorf("%s: number %d, single %v, want %d (%v)", v.Name, m.Sequence, m.Single, want, known)
+			}
+			next[name] = (m.Sequence + 1) & wire.SequenceMask
+		}
+	})
+}
+
+// rawKeyOf tells golden flows apart, Hop-by-Hop headers or not.
+func rawKeyOf(packet []byte) any {
+	if packet[0]>>4 == 6 && packet[6] == 0 {
+		at := 48 + 8*int(packet[41])
+		packet = append(append([]byte(nil), packet[:40]...), packet[at:]...)
+		packet[6] = 17
+		if at != 48 {
+			packet[6] = 6
+		}
+	}
+	return keyOf(packet)
+}
+
+// checkMarked says that a marked packet is what the codec writes, but for the
+// source port of the udp encoding, and returns its mark.
+func checkMarked(t *testing.T, marked, original []byte, encoding wire.Encoding) wire.Mark {
+	t.Helper()
+	got, m, was, err := wire.Extract(marked, wire.Port)
+	if err != nil || was != encoding {
+		t.Fatalf("%x became %x: %v, %v", original, marked, was, err)
+	}
+	if !bytes.Equal(got, original) {
+		t.Fatalf("got  %x\nwant %x", got, original)
+	}
+	want, err := wire.Insert(original, encoding, m, wire.Port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if encoding == wire.UDP {
+		copy(want[20:22], marked[20:22])
+	}
+	if !bytes.Equal(marked, want) {
+		t.Fatalf("got  %x\nwant %x", marked, want)
+	}
+	return m
+}
+
+// destination loads the other end's program.
+func destination(t *testing.T) (*ebpf.Program, *ebpf.Map) {
+	t.Helper()
+	spec, err := ebpf.LoadCollectionSpec("../destination/destination_bpfel.o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]uint32{"any_peer": 1, "link_length": 14} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	collection, err := ebpf.NewCollection(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(collection.Close)
+	return collection.Programs["destination_tc"], collection.Maps["tallies"]
+}
+
+// verdicts adds up what the destination's CPUs counted: marked, unmarked and the
+// three rejections, which are the first five numbers of its tally.
+func verdicts(t *testing.T, tallies *ebpf.Map) (sum [5]uint64) {
+	t.Helper()
+	var cpus [][13]uint64
+	if err := tallies.Lookup(uint32(0), &cpus); err != nil {
+		t.Fatal(err)
+	}
+	for _, cpu := range cpus {
+		for i := range sum {
+			sum[i] += cpu[i]
+		}
+	}
+	return sum
+}
+
+// TestTransparency sends packets of every kind through both ends: each must leave
+// the second as it came to the first, and each must be accounted for once.
+func TestTransparency(t *testing.T) {
+	const each1 = 1500 // packets for each of the nine ways
+	outcomes := map[string]uint64{}
+	var refused, compared int
+	each(t, func(t *testing.T, encoding wire.Encoding, modules wire.Module) {
+		s := open(t, all(encoding, modules))
+		to, tallies := destination(t)
+		v := variety{rand.New(rand.NewPCG(uint64(encoding), uint64(modules)))}
+		for sent := 0; sent < each1; {
+			packet := v.packet()
+			marked, err := tryRun(t, s.objects.SourceTc, packet)
+			if err != nil {
+				refused++ // by the kernel, before the program
+				continue
+			}
+			sent++
+			if got := run(t, to, marked); !bytes.Equal(got, packet) {
+				t.Fatalf("packet  %x\nmarked  %x\nbecame  %x", packet, marked, got)
+			}
+			if len(marked) > 1500 && !bytes.Equal(marked, packet) {
+				t.Fatalf("a marked packet of %d bytes", len(marked))
+			}
+			if !bytes.Equal(marked, packet) && compare(t, packet, marked, encoding) {
+				compared++
+			}
+		}
+		tally := s.mustTally(t)
+		sum := tally.Marked
+		for name, n := range tally.Skipped {
+			sum += n
+			outcomes[name] += n
+		}
+		outcomes["marked"] += tally.Marked
+		if tally.Seen != each1 || sum != each1 {
+			t.Errorf("of %d packets %d were seen, %d accounted for", each1, tally.Seen, sum)
+		}
+		if got := verdicts(t, tallies); got[0] != tally.Marked || got[0]+got[1]+got[2]+got[3]+got[4] != each1 {
+			t.Errorf("%d of %d marked, the other end has %v", tally.Marked, each1, got)
+		}
+	})
+	t.Logf("%d packets, %d compared with the codec, %d refused by the kernel before; outcomes %v",
+		9*each1, compared, refused, outcomes)
+	for _, name := range []string{"marked", "malformed", "multicast", "neighbour", "fragment",
+		"existing_option", "extension", "ip_options", "mtu"} {
+		if !t.Failed() && outcomes[name] == 0 {
+			t.Errorf("no packet ended as %s: %v", name, maps.Keys(outcomes))
+		}
+	}
+}
+
+// compare checks a mark against the codec where the codec takes the packet: it is
+// stricter about checksums and about padding.
+func compare(t *testing.T, packet, marked []byte, encoding wire.Encoding) bool {
+	t.Helper()
+	if packet[0]>>4 == 6 {
+		encoding = wire.Native
+	}
+	_, err := wire.Insert(packet, encoding, wire.Mark{Modules: wire.Loss}, wire.Port)
+	if errors.Is(err, wire.ErrChecksum) || errors.Is(err, wire.ErrLength) {
+		return false
+	}
+	if err != nil {
+		t.Fatalf("%x became %x: %v", packet, marked, err)
+	}
+	checkMarked(t, marked, packet, encoding)
+	return true
+}

@@ -1,0 +1,123 @@
+package source
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/probe/hook"
+	"pillion.dev/wire"
+)
+
+// all is what most tests mark: everything, in each packet.
+func all(encoding wire.Encoding, modules wire.Module) Settings {
+	return Settings{Modules: modules, IPv6: true, IPv4: encoding}
+}
+
+// open loads the programs and attaches them to nothing: frames reach them by
+// BPF_PROG_TEST_RUN. The lease has no end.
+func open(t *testing.T, settings Settings) *Source {
+	t.Helper()
+	netns.NeedRoot(t)
+	settings.Flows = orDefault(settings.Flows, 1024)
+	device := hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
+	s := &Source{device: device, idle: orDefault(settings.Idle, DefaultIdle)}
+	spec, err := specification(device, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spec.LoadAndAssign(&s.objects, nil); err != nil {
+		t.Fatalf("load source: %+v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.prepare(settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Renew(Forever); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// frame puts a packet on Ethernet.
+func frame(packet []byte) []byte {
+	b := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}
+	if len(packet) > 0 && packet[0]>>4 == 6 {
+		b[12], b[13] = 0x86, 0xdd
+	}
+	return append(b, packet...)
+}
+
+// tryRun sends a packet through a program. The kernel refuses some frames that
+// are too short for what their ethertype says.
+func tryRun(t *testing.T, program *ebpf.Program, packet []byte) ([]byte, error) {
+	t.Helper()
+	in := frame(packet)
+	options := ebpf.RunOptions{Data: in, DataOut: make([]byte, len(in)+256)}
+	code, err := program.Run(&options)
+	if err != nil {
+		return nil, err
+	}
+	if code != 0xffffffff { // TC_ACT_UNSPEC
+		t.Fatalf("run %x: program returned %d", in, int32(code))
+	}
+	if !bytes.Equal(options.DataOut[:14], in[:14]) {
+		t.Fatalf("link header %x became %x", in[:14], options.DataOut[:14])
+	}
+	return options.DataOut[14:], nil
+}
+
+func run(t *testing.T, program *ebpf.Program, packet []byte) []byte {
+	t.Helper()
+	out, err := tryRun(t, program, packet)
+	if err != nil {
+		t.Fatalf("run %x: %v", packet, err)
+	}
+	return out
+}
+
+// mark sends a packet through the egress program and reads its mark.
+func (s *Source) mark(t *testing.T, packet []byte) wire.Mark {
+	t.Helper()
+	out := run(t, s.objects.SourceTc, packet)
+	_, m, _, err := wire.Extract(out, wire.Port)
+	if err != nil {
+		t.Fatalf("%x: %v", out, err)
+	}
+	return m
+}
+
+// outcome sends a packet through the egress program and says what became of it.
+func (s *Source) outcome(t *testing.T, packet []byte) string {
+	t.Helper()
+	before := s.mustTally(t)
+	out := run(t, s.objects.SourceTc, packet)
+	after := s.mustTally(t)
+	if after.Seen-before.Seen != 1 {
+		t.Fatalf("one packet was counted %d times", after.Seen-before.Seen)
+	}
+	if marked := after.Marked - before.Marked; (marked == 1) == bytes.Equal(out, packet) {
+		t.Fatalf("%d marked, %x became %x", marked, packet, out)
+	}
+	for name, n := range after.Skipped {
+		if n != before.Skipped[name] {
+			return name
+		}
+	}
+	return "marked"
+}
+
+func (s *Source) mustTally(t *testing.T) Tally {
+	t.Helper()
+	tally, err := s.Tally()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tally
+}
