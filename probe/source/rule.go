@@ -75,7 +75,7 @@ func (r *Rule) set(name, value string) error {
 
 // ParsePrefix reads a prefix or a single address, IPv4 or IPv6.
 func ParsePrefix(text string) (netip.Prefix, error) {
-	if prefix, err := netip.ParsePrefix(text); err == nil {
+	if prefix, err := netip.ParsePrefix(text); err == nil && !prefix.Addr().Is4In6() {
 		return prefix.Masked(), nil
 	}
 	addr, err := netip.ParseAddr(text)

@@ -16,15 +16,17 @@ func all(encoding wire.Encoding, modules wire.Module) Settings {
 	return Settings{Modules: modules, IPv6: true, IPv4: encoding}
 }
 
+// hookDevice is no device of this machine.
+var hookDevice = hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
+
 // open loads the programs and attaches them to nothing: frames reach them by
 // BPF_PROG_TEST_RUN. The lease has no end.
 func open(t *testing.T, settings Settings) *Source {
 	t.Helper()
 	netns.NeedRoot(t)
 	settings.Flows = orDefault(settings.Flows, 1024)
-	device := hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
-	s := &Source{device: device, idle: orDefault(settings.Idle, DefaultIdle)}
-	spec, err := specification(device, settings)
+	s := &Source{device: hookDevice, idle: orDefault(settings.Idle, DefaultIdle)}
+	spec, err := specification(hookDevice, settings)
 	if err != nil {
 		t.Fatal(err)
 	}

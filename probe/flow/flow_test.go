@@ -1,0 +1,95 @@
+package flow
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+)
+
+func TestParseFields(t *testing.T) {
+	rows := []struct {
+		text string
+		want Fields
+		ok   bool
+	}{
+		{"src", Src, true},
+		{"src,dst", Src | Dst, true},
+		{"dport, sport", Sport | Dport, true},
+		{"src,dst,proto,sport,dport", All, true},
+		{"src,src", Src, true},
+		{"", 0, false},
+		{"src,", 0, false},
+		{"protocol", 0, false},
+		{"SRC", 0, false},
+	}
+	for _, row := range rows {
+		t.Run(row.text, func(t *testing.T) {
+			got, err := ParseFields(row.text)
+			if got != row.want || (err == nil) != row.ok {
+				t.Errorf("got %v, %v; want %v", got, err, row.want)
+			}
+		})
+	}
+	for fields := Fields(1); fields <= All; fields++ {
+		if again, err := ParseFields(fields.String()); again != fields || err != nil {
+			t.Errorf("%v is read as %v, %v", fields, again, err)
+		}
+	}
+}
+
+func TestParseProtocol(t *testing.T) {
+	for number := range 256 {
+		if again, err := ParseProtocol(ProtocolName(uint8(number))); int(again) != number || err != nil {
+			t.Errorf("%d is read as %d, %v", number, again, err)
+		}
+		if again, err := ParseProtocol(fmt.Sprint(number)); int(again) != number || err != nil {
+			t.Errorf("%d is read as %d, %v", number, again, err)
+		}
+	}
+	for _, text := range []string{"", "256", "-1", "+6", "06", "6 ", "6.0", "TCP", "tcp udp", "0x6"} {
+		if number, err := ParseProtocol(text); err == nil {
+			t.Errorf("%q is read as %d", text, number)
+		}
+	}
+}
+
+func FuzzParseProtocol(f *testing.F) {
+	f.Add("tcp")
+	f.Add("200")
+	f.Fuzz(func(t *testing.T, text string) {
+		number, err := ParseProtocol(text)
+		if err == nil && text != ProtocolName(number) && text != fmt.Sprint(number) {
+			t.Errorf("%q is read as %d", text, number)
+		}
+	})
+}
+
+func TestRawKey(t *testing.T) {
+	rows := []struct {
+		name string
+		raw  Raw
+		want Key
+	}{
+		{"IPv4", Raw{Src: [16]byte{192, 0, 2, 1}, Dst: [16]byte{198, 51, 100, 2}, Sport: [2]byte{0x12, 0x34},
+			Dport: [2]byte{0, 80}, Protocol: 6, Family: 4},
+			Key{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("198.51.100.2"), Protocol: 6, Sport: 0x1234, Dport: 80}},
+		{"IPv6", Raw{Src: [16]byte{0x20, 1, 0xd, 0xb8, 15: 1}, Dst: [16]byte{0x20, 1, 0xd, 0xb8, 15: 2}, Protocol: 58, Family: 6},
+			Key{Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"), Protocol: 58}},
+		{"wildcards", Raw{Dst: [16]byte{198, 51, 100, 2}, Family: 4}, Key{Dst: netip.MustParseAddr("198.51.100.2")}},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if got := row.raw.Key(); got != row.want {
+				t.Errorf("got %+v, want %+v", got, row.want)
+			}
+			bytes := append(append(append([]byte(nil), row.raw.Src[:]...), row.raw.Dst[:]...), row.raw.Sport[:]...)
+			bytes = append(append(bytes, row.raw.Dport[:]...), row.raw.Protocol, row.raw.Family, 0, 0)
+			if len(bytes) != RawSize {
+				t.Fatalf("%d bytes, want %d", len(bytes), RawSize)
+			}
+			if got := ParseRaw(bytes); got != row.raw {
+				t.Errorf("got %+v, want %+v", got, row.raw)
+			}
+		})
+	}
+}
