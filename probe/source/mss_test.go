@@ -65,7 +65,7 @@ func checkClamped(t *testing.T, s *Source, packet, want []byte, clamped bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comes := run(t, s.objects.SourceMss, packet)
+	comes := run(t, s.objects.SourceReturn, packet)
 	after := s.mustTally(t)
 	for name, got := range map[string][]byte{"leaves": leaves, "comes": comes} {
 		if sum := tcpChecksum(got); sum != 0 {
@@ -130,16 +130,16 @@ func TestMSSIsLeftAlone(t *testing.T) {
 				t.Errorf("leaving: clamped %v", got)
 			}
 			before := s.mustTally(t).MSSClamped
-			if got := bytes.Equal(run(t, s.objects.SourceMss, packet), packet); got == row.comes {
+			if got := bytes.Equal(run(t, s.objects.SourceReturn, packet), packet); got == row.comes {
 				t.Errorf("coming: left alone %v", got)
 			}
 			if got := s.mustTally(t).MSSClamped-before == 1; got != row.comes {
 				t.Errorf("coming: clamped %v", got)
 			}
-			if err := s.objects.LeaseUntilNs.Set(uint64(0)); err != nil {
+			if err := s.objects.LeaseUntil.Set(uint64(0)); err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(run(t, s.objects.SourceMss, packet), packet) {
+			if !bytes.Equal(run(t, s.objects.SourceReturn, packet), packet) {
 				t.Error("clamped without a lease")
 			}
 		})

@@ -24,7 +24,7 @@ func TestLease(t *testing.T) {
 	s := open(t, all(wire.UDP, wire.Loss))
 	rows := []struct {
 		name  string
-		until uint64 // CLOCK_MONOTONIC, ns
+		until uint64 // kernel ticks
 		want  string
 	}{
 		{"never renewed", 0, "no_lease"},
@@ -34,7 +34,7 @@ func TestLease(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			if err := s.objects.LeaseUntilNs.Set(row.until); err != nil {
+			if err := s.objects.LeaseUntil.Set(row.until); err != nil {
 				t.Fatal(err)
 			}
 			if got := s.outcome(t, plain4); got != row.want {
