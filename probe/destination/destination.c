@@ -34,11 +34,29 @@ static __always_inline int read_skb(struct __sk_buff *skb, struct mark *m)
 }
 
 /* Is what a mark would lie in out of direct reach? Rare: headers are pulled in. */
-static __always_inline int out_of_reach(struct __sk_buff *skb)
+static __always_inline int out_of_reach(struct __sk_buff *skb, __u32 length)
 {
 	__u32 direct = skb->data_end - skb->data;
 
-	return direct < skb->len && direct < link_length + READ_LENGTH;
+	return direct < skb->len && direct < link_length + length;
+}
+
+static __always_inline void reach(struct __sk_buff *skb, __u32 length)
+{
+	__u32 wanted = link_length + length;
+
+	bpf_skb_pull_data(skb, wanted < skb->len ? wanted : skb->len);
+}
+
+/* A Hop-by-Hop header moves the mark further back. */
+static __always_inline int is_far(struct __sk_buff *skb)
+{
+	__u8 next;
+
+	return skb->protocol == PROTOCOL_IPV6 &&
+	       !bpf_skb_load_bytes(skb, link_length + __builtin_offsetof(struct ipv6hdr, nexthdr),
+				   &next, sizeof(next)) &&
+	       next == NEXT_HOP_BY_HOP;
 }
 
 SEC("tc")
@@ -52,10 +70,10 @@ int destination_tc(struct __sk_buff *skb)
 
 	if (!tally)
 		return AGAIN;
-	if (out_of_reach(skb))
-		bpf_skb_pull_data(skb, link_length + READ_LENGTH < skb->len ?
-					       link_length + READ_LENGTH :
-					       skb->len);
+	if (out_of_reach(skb, READ_LENGTH))
+		reach(skb, READ_LENGTH);
+	if (out_of_reach(skb, READ_LENGTH + HOP_BY_HOP_MAX) && is_far(skb))
+		reach(skb, READ_LENGTH + HOP_BY_HOP_MAX);
 	verdict = read_skb(skb, &m);
 	if (verdict == VERDICT_UNMARKED) {
 		tally->verdicts[VERDICT_UNMARKED] += wire_packets(skb);

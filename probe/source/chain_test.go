@@ -106,8 +106,8 @@ func checkMarked(t *testing.T, marked, original []byte, encoding wire.Encoding) 
 	return m
 }
 
-// destination loads the other end's program.
-func destination(t *testing.T) (*ebpf.Program, *ebpf.Map) {
+// otherEnd loads the destination's program.
+func otherEnd(t *testing.T) (*ebpf.Program, *ebpf.Map) {
 	t.Helper()
 	spec, err := ebpf.LoadCollectionSpec("../destination/destination_bpfel.o")
 	if err != nil {
@@ -150,7 +150,7 @@ func TestTransparency(t *testing.T) {
 	var refused, compared int
 	each(t, func(t *testing.T, encoding wire.Encoding, modules wire.Module) {
 		s := open(t, all(encoding, modules))
-		to, tallies := destination(t)
+		to, tallies := otherEnd(t)
 		v := variety{rand.New(rand.NewPCG(uint64(encoding), uint64(modules)))}
 		for sent := 0; sent < each1; {
 			packet := v.packet()
