@@ -27,7 +27,8 @@ type stream struct {
 	arrivals []arrival
 }
 
-// open prepares a flow; packets go from a port that is free to the given one.
+// open prepares a flow; packets go from a port that is free to the given
+// one, or to a free one if that is 0.
 func (b *bed) open(from, to string, destination netip.AddrPort) *stream {
 	b.t.Helper()
 	s := &stream{t: b.t}
@@ -46,7 +47,7 @@ func (b *bed) open(from, to string, destination netip.AddrPort) *stream {
 		b.t.Fatalf("set receive buffer: %v", err)
 	}
 	b.do(from, func() (err error) {
-		s.out, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(destination))
+		s.out, err = net.DialUDP("udp", nil, s.in.LocalAddr().(*net.UDPAddr))
 		return err
 	})
 	b.t.Cleanup(func() { s.out.Close() })

@@ -1,0 +1,112 @@
+package lab_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"pillion.dev/lab/emulator"
+)
+
+// faulty is a link that does everything at once to what a sends.
+const faulty = `hosts: {a: {}, b: {}}
+links:
+  - ends: [a, b]
+    emulate:
+      seed: 11
+      delay: 5ms
+      from:
+        a: {jitter: 100us, loss: 1%, duplicate: 0.5%, reorder: 1%, reorder_gap: 2ms}
+`
+
+// The emulator is the oracle: what the probes count must be what it did to the
+// marked packets, to the last one.
+func TestProbesCountTheTruth(t *testing.T) {
+	tests := map[string]struct {
+		to     netip.Addr
+		bursts int
+	}{
+		"ipv6 native": {secondIPv6, 10},
+		"ipv4 udp":    {secondIPv4, 10},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := up(t, faulty)
+			count := 51200
+			if testing.Short() {
+				count = 2560
+			}
+			d := b.probe("b", "destination", "a")
+			s := b.probe("a", "source", "b")
+			sent := b.spray(test.to, test.bursts, count)
+			truth := b.settleCalm(sent)
+			marked, read := both(s, d)
+			compareWithTruth(t, truth, marked, read)
+			t.Logf("bar: %d packets marked; lost %d, duplicated %d, reordered %d, truth %d, %d, %d; "+
+				"delay p50 %d ns, truth %d ns, error %d ns; late p99 %d ns",
+				marked.Marked, read.Lost, read.Duplicated, read.Reordered,
+				truth.Marked.Lost, truth.Marked.Duplicated, truth.Marked.Reordered,
+				read.Delay.P50, truth.Marked.Delay.P50, read.Delay.P50-truth.Marked.Delay.P50, truth.Late.P99)
+		})
+	}
+}
+
+// spray sends count packets in each of so many flows, several flows at a time.
+func (b *bed) spray(to netip.Addr, flows, count int) uint64 {
+	b.t.Helper()
+	streams := make([]*stream, flows)
+	for i := range streams {
+		streams[i] = b.open("a", "b", netip.AddrPortFrom(to, uint16(9000+i)))
+	}
+	const turn, rate = 512, 60000
+	for n := 0; n < count; n += turn {
+		for _, s := range streams {
+			s.send(turn, rate)
+		}
+	}
+	// The last packets of each flow must come: only a later one shows a loss.
+	offered := uint64(flows * count)
+	b.settled("a-b", "a", offered)
+	calm := emulator.Calm()
+	change := emulator.Change{Loss: calm.Loss, Duplicate: calm.Duplicate, Reorder: calm.Reorder}
+	if err := b.Change(b.t.Context(), "a-b", "a", change); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, s := range streams {
+		s.send(1, rate)
+	}
+	return offered + uint64(flows)
+}
+
+func (b *bed) settleCalm(sent uint64) emulator.Direction {
+	b.t.Helper()
+	truth := b.settled("a-b", "a", sent)
+	if truth.Unread != 0 {
+		b.t.Fatalf("emulator did not read %d frames: send slower", truth.Unread)
+	}
+	return truth
+}
+
+func compareWithTruth(t *testing.T, truth emulator.Direction, marked sourceSummary, read destinationSummary) {
+	t.Helper()
+	counts := map[string]struct{ got, want uint64 }{
+		"marked":     {marked.Marked, truth.Marked.Offered},
+		"expected":   {read.Expected, truth.Marked.Offered},
+		"packets":    {read.Packets, truth.Marked.Delivered + truth.Marked.Duplicated},
+		"lost":       {read.Lost, truth.Marked.Lost},
+		"duplicated": {read.Duplicated, truth.Marked.Duplicated},
+		"reordered":  {read.Reordered, truth.Marked.Reordered},
+		"late":       {read.Late, 0},
+		"restarts":   {read.Restarts, 0},
+		"rejected":   {read.Rejected, 0},
+		"unrestored": {read.Unrestored, 0},
+		"contended":  {read.Contended, 0},
+	}
+	for name, c := range counts {
+		if c.got != c.want {
+			t.Errorf("%s: got %d, truth says %d", name, c.got, c.want)
+		}
+	}
+	if truth.Marked.Offered == 0 {
+		t.Error("nothing was marked")
+	}
+}

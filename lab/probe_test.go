@@ -1,0 +1,188 @@
+package lab_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// sourceSummary and destinationSummary are what the probes print at their end.
+type sourceSummary struct {
+	Seen       uint64            `json:"seen"`
+	Marked     uint64            `json:"marked"`
+	Skipped    map[string]uint64 `json:"skipped"`
+	MSSClamped uint64            `json:"mss_clamped"`
+}
+
+type probeDelay struct {
+	Count uint64 `json:"count"`
+	Min   int64  `json:"min"`
+	P50   int64  `json:"p50"`
+}
+
+type probeCounts struct {
+	Packets    uint64     `json:"packets"`
+	Expected   uint64     `json:"expected"`
+	Lost       uint64     `json:"lost"`
+	Duplicated uint64     `json:"duplicated"`
+	Reordered  uint64     `json:"reordered"`
+	Late       uint64     `json:"late"`
+	Restarts   uint64     `json:"restarts"`
+	Delay      probeDelay `json:"delay_ns"`
+}
+
+type destinationSummary struct {
+	probeCounts
+	Seen           uint64 `json:"seen"`
+	Unmarked       uint64 `json:"unmarked"`
+	Rejected       uint64 `json:"rejected"`
+	Unrestored     uint64 `json:"unrestored"`
+	FlowsFull      uint64 `json:"flows_full"`
+	Contended      uint64 `json:"contended"`
+	Records        uint64 `json:"records"`
+	RecordsDropped uint64 `json:"records_dropped"`
+}
+
+// flowRow is one line of a destination.
+type flowRow struct {
+	Src      string `json:"src"`
+	Dst      string `json:"dst"`
+	Protocol string `json:"proto"`
+	Sport    uint16 `json:"sport"`
+	Dport    uint16 `json:"dport"`
+	probeCounts
+}
+
+// runningProbe is a pillion-agent source or destination in a host.
+type runningProbe struct {
+	t       testing.TB
+	command *exec.Cmd
+	ended   chan struct{} // closed when all output was read
+
+	mutex   sync.Mutex
+	ready   bool
+	rows    []flowRow
+	summary json.RawMessage
+}
+
+// probe starts a source or destination with --json and waits until it is
+// attached. It ends with the test at the latest.
+func (b *bed) probe(host, role, device string, args ...string) *runningProbe {
+	b.t.Helper()
+	p := &runningProbe{t: b.t, ended: make(chan struct{})}
+	p.command = exec.Command(agentPath, append([]string{role, "--dev", device, "--json"}, args...)...)
+	p.command.Stderr = b.t.Output()
+	output, err := p.command.StdoutPipe()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.Start(host, p.command); err != nil {
+		b.t.Fatal(err)
+	}
+	go p.read(output)
+	b.t.Cleanup(func() { p.end(unix.SIGKILL) })
+	eventually(b.t, role+" on "+device+" of "+host, func() bool {
+		p.mutex.Lock()
+		defer p.mutex.Unlock()
+		return p.ready || p.gone()
+	})
+	if p.gone() {
+		b.t.Fatalf("%s on %s of %s ended at once", role, device, host)
+	}
+	return p
+}
+
+func (p *runningProbe) read(output io.Reader) {
+	defer close(p.ended)
+	lines := bufio.NewScanner(output)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var line struct {
+			Ready   json.RawMessage `json:"ready"`
+			Summary json.RawMessage `json:"summary"`
+			flowRow
+		}
+		err := json.Unmarshal(lines.Bytes(), &line)
+		p.mutex.Lock()
+		switch {
+		case err != nil:
+			p.t.Errorf("line %q: %v", lines.Text(), err)
+		case line.Ready != nil:
+			p.ready = true
+		case line.Summary != nil:
+			p.summary = line.Summary
+		default:
+			p.rows = append(p.rows, line.flowRow)
+		}
+		p.mutex.Unlock()
+	}
+}
+
+func (p *runningProbe) gone() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// end sends a signal and waits; it returns the exit code, -1 for a killed one.
+func (p *runningProbe) end(signal unix.Signal) int {
+	if p.command.ProcessState == nil {
+		_ = p.command.Process.Signal(signal)
+		<-p.ended
+		_ = p.command.Wait()
+	}
+	return p.command.ProcessState.ExitCode()
+}
+
+// finish interrupts the probe and reads its summary into s.
+func (p *runningProbe) finish(s any) {
+	p.t.Helper()
+	if code := p.end(unix.SIGINT); code != 0 {
+		p.t.Errorf("%v: exit code %d", p.command.Args[1:], code)
+	}
+	if err := json.Unmarshal(p.summary, s); err != nil {
+		p.t.Fatalf("%v: summary %q: %v", p.command.Args[1:], p.summary, err)
+	}
+}
+
+// seen adds up the rows so far.
+func (p *runningProbe) seen() probeCounts {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	var sum probeCounts
+	for _, r := range p.rows {
+		sum.Packets += r.Packets
+		sum.Expected += r.Expected
+		sum.Lost += r.Lost
+		sum.Duplicated += r.Duplicated
+		sum.Reordered += r.Reordered
+		sum.Late += r.Late
+	}
+	return sum
+}
+
+// both ends the source, then the destination, and returns what they counted.
+func both(s, d *runningProbe) (marked sourceSummary, read destinationSummary) {
+	s.t.Helper()
+	s.finish(&marked)
+	d.finish(&read)
+	return marked, read
+}
+
+// indexOf finds a device in the namespace of the calling thread.
+func indexOf(device string) (int, error) {
+	found, err := netlink.LinkByName(device)
+	if err != nil {
+		return 0, err
+	}
+	return found.Attrs().Index, nil
+}

@@ -1,0 +1,169 @@
+package lab_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+	"pillion.dev/internal/netns"
+)
+
+const pair = "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n"
+
+// slowPair keeps a transfer going long enough to do something in its middle.
+const slowPair = pair + "    emulate: {rate: 400mbit, delay: 1ms}\n"
+
+// both families go to b.
+var toB = map[string]netip.Addr{"ipv6": secondIPv6, "ipv4": secondIPv4}
+
+// attached names the tcx programs on a device of a host.
+func (b *bed) attached(host, device string, at ebpf.AttachType) []string {
+	b.t.Helper()
+	var names []string
+	b.do(host, func() error {
+		index, err := indexOf(device)
+		if err != nil {
+			return err
+		}
+		found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: at})
+		if err != nil {
+			return err
+		}
+		for _, p := range found.Programs {
+			program, err := ebpf.NewProgramFromID(p.ID)
+			if err != nil {
+				return err
+			}
+			info, err := program.Info()
+			program.Close()
+			if err != nil {
+				return err
+			}
+			names = append(names, info.Name)
+		}
+		return nil
+	})
+	return names
+}
+
+func (b *bed) expectAttached(host, device string, at ebpf.AttachType, want string) {
+	b.t.Helper()
+	if got := strings.Join(b.attached(host, device, at), " "); got != want {
+		b.t.Errorf("%s of %s has programs %q at %v, want %q", device, host, got, at, want)
+	}
+}
+
+func TestKilledSourceStopsMarking(t *testing.T) {
+	for name, address := range toB {
+		t.Run(name, func(t *testing.T) {
+			b := up(t, slowPair)
+			d := b.probe("b", "destination", "a", "--interval", "50ms")
+			s := b.probe("a", "source", "b")
+			x := b.carry("a", "b", address, 60<<20)
+			x.midway()
+			s.end(unix.SIGKILL)
+			b.expectAttached("a", "b", ebpf.AttachTCXEgress, "")
+			b.expectAttached("a", "b", ebpf.AttachTCXIngress, "")
+			x.finish()
+			var read destinationSummary
+			d.finish(&read)
+			if read.Packets == 0 || read.Unmarked == 0 || read.Unrestored != 0 {
+				t.Errorf("want marked packets, then unmarked ones: %+v", read)
+			}
+			b.expectAttached("b", "a", ebpf.AttachTCXIngress, "")
+		})
+	}
+}
+
+func TestKilledDestinationGoesOnRestoring(t *testing.T) {
+	for name, address := range toB {
+		t.Run(name, func(t *testing.T) {
+			b := up(t, slowPair)
+			d := b.probe("b", "destination", "a")
+			s := b.probe("a", "source", "b")
+			x := b.carry("a", "b", address, 60<<20)
+			x.midway()
+			d.end(unix.SIGKILL)
+			b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc")
+			x.midway()
+			d = b.probe("b", "destination", "a")
+			b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc")
+			x.finish()
+			marked, read := both(s, d)
+			if read.Packets == 0 || read.Lost != 0 || read.Unrestored != 0 || marked.Marked <= read.Packets {
+				t.Errorf("successor: marked %+v, read %+v", marked, read)
+			}
+			b.expectAttached("b", "a", ebpf.AttachTCXIngress, "")
+		})
+	}
+}
+
+// Who is stopped is not dead: the program stays, and its lease must end by itself.
+func TestStoppedSourceLosesItsLease(t *testing.T) {
+	b := up(t, pair)
+	d := b.probe("b", "destination", "a", "--interval", "50ms")
+	s := b.probe("a", "source", "b", "--lease", "1s")
+	flow := b.open("a", "b", netip.AddrPortFrom(secondIPv6, 9000))
+	marking := func() bool {
+		before := d.seen().Packets
+		flow.send(64, 1000)
+		idle := 0
+		eventually(t, "rows to come or not to come", func() bool { idle++; return d.seen().Packets > before || idle > 20 })
+		return d.seen().Packets > before
+	}
+	if !marking() {
+		t.Fatal("nothing is marked")
+	}
+	_ = s.command.Process.Signal(unix.SIGSTOP)
+	eventually(t, "marking to end with the lease", func() bool { return !marking() })
+	_ = s.command.Process.Signal(unix.SIGCONT)
+	eventually(t, "marking to go on", marking)
+	marked, read := both(s, d)
+	if marked.Skipped["no_lease"] == 0 || read.Packets != marked.Marked || read.Lost != 0 {
+		t.Errorf("source %+v, destination %+v", marked, read)
+	}
+}
+
+func TestOneProbeOfARoleOnADevice(t *testing.T) {
+	b := up(t, pair)
+	b.probe("b", "destination", "a")
+	b.probe("b", "source", "a")
+	for _, role := range []string{"source", "destination"} {
+		complaint, code := b.complain("b", role, "--dev", "a")
+		checkComplaint(t, complaint, code, fmt.Sprintf(`become %s of device "a": another agent has it`, role))
+	}
+	b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc source_mss")
+	b.expectAttached("b", "a", ebpf.AttachTCXEgress, "source_tc")
+}
+
+// Natively marked packets reach hosts that never heard of Pillion.
+func TestNoDestination(t *testing.T) {
+	b := up(t, pair)
+	s := b.probe("a", "source", "b", "--encoding", "native")
+	for _, address := range toB {
+		b.carry("a", "b", address, 20<<20).finish()
+		b.datagrams("a", "b", address, 200, 1000)
+	}
+	var marked sourceSummary
+	s.finish(&marked)
+	if marked.Marked < 1000 {
+		t.Errorf("want most of the IPv6 packets marked: %+v", marked)
+	}
+}
+
+// complain runs pillion-agent in a host and returns what it said on stderr.
+func (b *bed) complain(host string, args ...string) (complaint string, code int) {
+	b.t.Helper()
+	err := netns.Do(b.Namespace(host), func() error {
+		_, complaint, code = agent(b.t, args...)
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return complaint, code
+}

@@ -1,0 +1,130 @@
+package lab_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// transfer is a TCP connection that carries pseudo-random bytes, hashed at both
+// ends: no offload, mark or loss may change them.
+type transfer struct {
+	t       testing.TB
+	size    int64
+	carried atomic.Int64
+	result  chan error
+}
+
+// carry begins to move size bytes from one host to an address of another.
+func (b *bed) carry(from, to string, address netip.Addr, size int64) *transfer {
+	b.t.Helper()
+	x := &transfer{t: b.t, size: size, result: make(chan error, 2)}
+	var listener net.Listener
+	b.do(to, func() (err error) {
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
+		return err
+	})
+	sums := make(chan [sha256.Size]byte, 2)
+	b.t.Cleanup(func() { listener.Close() })
+	go func() { x.result <- x.receive(listener, sums) }()
+	var out net.Conn
+	b.do(from, func() (err error) {
+		ctx, stop := context.WithTimeout(b.t.Context(), 5*time.Second)
+		defer stop()
+		out, err = new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
+		return err
+	})
+	b.t.Cleanup(func() { out.Close() })
+	go func() { x.result <- x.send(out, sums) }()
+	return x
+}
+
+func (x *transfer) send(out net.Conn, sums chan<- [sha256.Size]byte) error {
+	defer out.Close()
+	_ = out.SetDeadline(time.Now().Add(30 * time.Second))
+	hash := sha256.New()
+	content := io.LimitReader(rand.NewChaCha8([32]byte{1}), x.size)
+	buffer := make([]byte, 1<<18)
+	for {
+		n, err := content.Read(buffer)
+		hash.Write(buffer[:n])
+		if _, err := out.Write(buffer[:n]); err != nil {
+			return fmt.Errorf("send: %w", err)
+		}
+		x.carried.Add(int64(n))
+		if err == io.EOF {
+			sums <- [sha256.Size]byte(hash.Sum(nil))
+			return nil
+		}
+	}
+}
+
+func (x *transfer) receive(listener net.Listener, sums <-chan [sha256.Size]byte) error {
+	in, err := listener.Accept()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	_ = in.SetDeadline(time.Now().Add(30 * time.Second))
+	hash := sha256.New()
+	n, err := io.Copy(hash, in)
+	if err != nil || n != x.size {
+		return fmt.Errorf("received %d of %d bytes: %w", n, x.size, err)
+	}
+	if sent := <-sums; !bytes.Equal(hash.Sum(nil), sent[:]) {
+		return fmt.Errorf("received %d other bytes than were sent", n)
+	}
+	return nil
+}
+
+// midway waits until some of the transfer is done, and checks that not all is.
+func (x *transfer) midway() {
+	x.t.Helper()
+	before := x.carried.Load()
+	eventually(x.t, "the transfer to go on", func() bool { return x.carried.Load() > before+1<<20 || x.carried.Load() == x.size })
+	if x.carried.Load() == x.size {
+		x.t.Fatal("transfer ended before its middle: make it larger")
+	}
+}
+
+// finish waits for the end of both sides.
+func (x *transfer) finish() {
+	x.t.Helper()
+	for range 2 {
+		if err := <-x.result; err != nil {
+			x.t.Fatal(err)
+		}
+	}
+}
+
+// datagrams sends UDP packets of a size and expects every byte of each.
+func (b *bed) datagrams(from, to string, address netip.Addr, count, size int) {
+	b.t.Helper()
+	s := b.open(from, to, netip.AddrPortFrom(address, 0))
+	defer s.in.Close()
+	defer s.out.Close()
+	content := rand.NewChaCha8([32]byte{2})
+	sent, got := make([]byte, size), make([]byte, 1<<16)
+	for n := range count {
+		content.Read(sent)
+		if _, err := s.out.Write(sent); err != nil {
+			b.t.Fatalf("send packet %d: %v", n, err)
+		}
+		_ = s.in.SetReadDeadline(time.Now().Add(2 * time.Second))
+		m, err := s.in.Read(got)
+		if err != nil {
+			b.t.Fatalf("receive packet %d of %d bytes: %v", n, size, err)
+		}
+		if !bytes.Equal(got[:m], sent) {
+			b.t.Fatalf("packet %d: received %d other bytes than the %d that were sent", n, m, size)
+		}
+	}
+}
