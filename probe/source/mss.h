@@ -22,32 +22,38 @@ static __always_inline __u32 mss_limit(const struct subject *s)
 	return path_mtu > headers + add ? path_mtu - headers - add : 0;
 }
 
-/* Offset of the MSS value among the options, or 0. */
-static __always_inline __u32 mss_find(const __u8 *options, __u32 length)
-{
-	__u32 at = 0;
+struct mss_walk {
+	__u8 options[TCP_OPTIONS_MAX + 4];
+	__u32 length;
+	__u32 at;
+	__u32 found; /* offset of the MSS value among the options, or 0 */
+};
 
-	for (int i = 0; i < TCP_OPTIONS_MAX; i++) {
-		if (at + 4 > length || at + 4 > TCP_OPTIONS_MAX)
-			return 0;
-		if (options[at] == TCP_OPTION_MSS)
-			return options[at + 1] == 4 ? at + 2 : 0;
-		if (options[at] == TCP_OPTION_END)
-			return 0;
-		if (options[at] == TCP_OPTION_NOP) {
-			at++;
-			continue;
-		}
-		if (options[at + 1] < 2)
-			return 0;
-		at += options[at + 1];
-	}
+/* One option; a callback, which the verifier need not follow 40 times. */
+static long mss_step(__u32 index, struct mss_walk *walk)
+{
+	__u32 at = walk->at;
+	__u8 kind, length;
+
+	if (at > TCP_OPTIONS_MAX - 4 || at + 4 > walk->length)
+		return 1;
+	kind = walk->options[at];
+	length = walk->options[at + 1];
+	if (kind == TCP_OPTION_MSS && length == 4)
+		walk->found = at + 2;
+	if (kind == TCP_OPTION_MSS || kind == TCP_OPTION_END)
+		return 1;
+	if (kind == TCP_OPTION_NOP)
+		length = 1;
+	else if (length < 2)
+		return 1;
+	walk->at = at + length;
 	return 0;
 }
 
 __noinline int mss_clamp(struct __sk_buff *skb, struct subject *s, struct tally *tally)
 {
-	__u8 options[TCP_OPTIONS_MAX + 4] = {};
+	struct mss_walk walk = {};
 	__u32 length, at, limit;
 	__be16 from, to;
 
@@ -56,12 +62,14 @@ __noinline int mss_clamp(struct __sk_buff *skb, struct subject *s, struct tally 
 	length = s->l4_length - sizeof(struct tcphdr);
 	if (length == 0 || length > TCP_OPTIONS_MAX)
 		return 0;
-	if (bpf_skb_load_bytes(skb, s->l4 + sizeof(struct tcphdr), options, length))
+	if (bpf_skb_load_bytes(skb, s->l4 + sizeof(struct tcphdr), walk.options, length))
 		return 0;
-	at = mss_find(options, length);
+	walk.length = length;
+	bpf_loop(TCP_OPTIONS_MAX, mss_step, &walk, 0);
+	at = walk.found;
 	if (at < 2 || at > TCP_OPTIONS_MAX - 2)
 		return 0;
-	from = options[at] | options[at + 1] << 8;
+	from = walk.options[at] | walk.options[at + 1] << 8;
 	limit = mss_limit(s);
 	if (!limit || bpf_ntohs(from) <= limit)
 		return 0;
