@@ -15,7 +15,7 @@ import (
 const pair = "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n"
 
 // slowPair keeps a transfer going long enough to do something in its middle.
-const slowPair = pair + "    emulate: {rate: 400mbit, delay: 1ms}\n"
+const slowPair = pair + "    emulate: {rate: 200mbit, queue: 100000, delay: 1ms}\n"
 
 // both families go to b.
 var toB = map[string]netip.Addr{"ipv6": secondIPv6, "ipv4": secondIPv4}
@@ -63,7 +63,7 @@ func TestKilledSourceStopsMarking(t *testing.T) {
 			b := up(t, slowPair)
 			d := b.probe("b", "destination", "a", "--interval", "50ms")
 			s := b.probe("a", "source", "b")
-			x := b.carry("a", "b", address, 60<<20)
+			x := b.carry("a", "b", address, 40<<20)
 			x.midway()
 			s.end(unix.SIGKILL)
 			b.expectAttached("a", "b", ebpf.AttachTCXEgress, "")
@@ -85,7 +85,7 @@ func TestKilledDestinationGoesOnRestoring(t *testing.T) {
 			b := up(t, slowPair)
 			d := b.probe("b", "destination", "a")
 			s := b.probe("a", "source", "b")
-			x := b.carry("a", "b", address, 60<<20)
+			x := b.carry("a", "b", address, 40<<20)
 			x.midway()
 			d.end(unix.SIGKILL)
 			b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc")
@@ -94,7 +94,9 @@ func TestKilledDestinationGoesOnRestoring(t *testing.T) {
 			b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc")
 			x.finish()
 			marked, read := both(s, d)
-			if read.Packets == 0 || read.Lost != 0 || read.Unrestored != 0 || marked.Marked <= read.Packets {
+			// Of the burst in whose middle it came, the successor misses what its
+			// predecessor read: at most the 45 segments of a 64 kB buffer.
+			if read.Packets == 0 || read.Lost > 45 || read.Unrestored != 0 || marked.Marked <= read.Packets {
 				t.Errorf("successor: marked %+v, read %+v", marked, read)
 			}
 			b.expectAttached("b", "a", ebpf.AttachTCXIngress, "")

@@ -25,6 +25,7 @@ type destinationCmd struct {
 	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records, a power of two (${default})."`
 	Amend       bool          `help:"Leave marks in and write the time of arrival into them."`
 	JSON        bool          `name:"json" help:"Print JSON, one object a line."`
+	Clsact      bool          `hidden:"" help:"Use the older hook although the kernel has tcx."`
 }
 
 // Run reads marks.
@@ -33,7 +34,7 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 		Device: c.Dev, Interval: c.Interval, RecordFile: c.Records, JSON: c.JSON,
 		Settings: destination.Settings{
 			XDP: c.Hook == "xdp", Port: c.Port, Flows: c.Flows, Idle: c.Idle,
-			RecordBytes: c.RecordBytes, Amend: c.Amend,
+			RecordBytes: c.RecordBytes, Amend: c.Amend, Clsact: c.Clsact,
 		},
 	}
 	var err error

@@ -42,6 +42,7 @@ type sourceRunCmd struct {
 	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking this long after this program stopped working; 0 for never (${default})."`
 	Interval time.Duration `default:"1s" help:"Time between two lines of the live view (${default})."`
 	JSON     bool          `name:"json" help:"Print JSON, one object a line."`
+	Clsact   bool          `hidden:"" help:"Use the older hook although the kernel has tcx."`
 	samplingFlags
 }
 
@@ -80,6 +81,7 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 func (c *sourceRunCmd) settings() (source.Settings, error) {
 	settings := source.Settings{
 		IPv6: true, IPv4: wire.UDP, Port: c.Port, Flows: c.Flows, Idle: c.Idle, Sampling: c.sampling(),
+		Clsact: c.Clsact,
 	}
 	var err error
 	if settings.Modules, err = wire.ParseModule(c.Modules); err != nil {

@@ -1,0 +1,108 @@
+package lab_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+const chain = `hosts: {a: {}, r1: {forward: true}, r2: {forward: true}, b: {}}
+links:
+  - ends: [a, r1]
+  - ends: [r1, r2]
+  - ends: [r2, b]
+`
+
+// offload sets features of a device, as "tso off gso on".
+func (b *bed) offload(host, device, features string) {
+	b.t.Helper()
+	if features != "" {
+		b.exec(host, append([]string{"ethtool", "-K", device}, strings.Fields(features)...)...)
+	}
+}
+
+// tryTraffic moves TCP and UDP past a source and a destination: nobody may notice
+// them, and they must agree.
+func (b *bed) tryTraffic(s, d *runningProbe, to netip.Addr, size int64) {
+	b.t.Helper()
+	b.carry("a", "b", to, size).finish()
+	b.datagrams("a", "b", to, 100, 1000)
+	marked, read := both(s, d)
+	if marked.Marked < 100 || read.Packets != marked.Marked || read.Expected != marked.Marked {
+		b.t.Errorf("marked %d, read %d of %d", marked.Marked, read.Packets, read.Expected)
+	}
+	if read.Lost+read.Duplicated+read.Reordered+read.Rejected+read.Unrestored != 0 {
+		b.t.Errorf("a link without faults: %+v", read)
+	}
+	b.t.Logf("marked %d, skipped mtu %d, gso %d; unmarked %d", marked.Marked,
+		marked.Skipped["mtu"], marked.Skipped["gso"], read.Unmarked)
+}
+
+func TestOffloads(t *testing.T) {
+	tests := map[string]struct{ source, destination string }{
+		"as it comes":         {"", ""},
+		"tso off":             {"tso off", ""},
+		"gso off":             {"tso off gso off", ""},
+		"gro on":              {"", "gro on"},
+		"gro on, tso off":     {"tso off", "gro on"},
+		"tx checksums off":    {"tx off", ""},
+		"everything off":      {"tso off gso off tx off rx off", "gro off tx off rx off"},
+		"udp tunnels unknown": {"tx-udp_tnl-segmentation off", ""},
+	}
+	for name, test := range tests {
+		for family, to := range toB {
+			t.Run(name+", "+family, func(t *testing.T) {
+				b := up(t, pair)
+				b.offload("a", "b", test.source)
+				b.offload("b", "a", test.destination)
+				d := b.probe("b", "destination", "a")
+				b.tryTraffic(b.probe("a", "source", "b"), d, to, 8<<20)
+			})
+		}
+	}
+}
+
+// Routers measure what they forward, and pass buffers on that were marked and
+// restored before they were segmented.
+func TestForwarding(t *testing.T) {
+	tests := map[string]string{"as it comes": "", "tso off": "tso off", "gso off": "tso off gso off", "tx off": "tx off"}
+	addresses := map[string]string{"ipv6": "fd77:0:0:3::2", "ipv4": "10.77.3.2"}
+	for name, features := range tests {
+		for family, address := range addresses {
+			t.Run(name+", "+family, func(t *testing.T) {
+				b := up(t, chain)
+				b.offload("r1", "r2", features)
+				b.offload("r2", "b", features)
+				d := b.probe("r2", "destination", "r1")
+				b.tryTraffic(b.probe("r1", "source", "r2"), d, netip.MustParseAddr(address), 8<<20)
+			})
+		}
+	}
+}
+
+func TestEncodingsAndHooks(t *testing.T) {
+	tests := map[string]struct {
+		to                  netip.Addr
+		source, destination string
+		offload             string
+	}{
+		"shim":         {secondIPv4, "--encoding shim", "", ""},
+		"ipip":         {secondIPv4, "--encoding ipip", "", ""},
+		"shim, no gso": {secondIPv4, "--encoding shim", "", "tso off gso off"},
+		"ipip, no gso": {secondIPv4, "--encoding ipip", "", "tso off gso off"},
+		"clsact, ipv6": {secondIPv6, "--clsact", "--clsact", ""},
+		"clsact, ipv4": {secondIPv4, "--clsact", "--clsact", ""},
+		"xdp, ipv6":    {secondIPv6, "", "--hook xdp", ""},
+		"xdp, ipv4":    {secondIPv4, "", "--hook xdp", ""},
+		"xdp, shim":    {secondIPv4, "--encoding shim", "--hook xdp", "tso off gso off"},
+		"xdp, ipip":    {secondIPv4, "--encoding ipip", "--hook xdp", "tso off gso off"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := up(t, pair)
+			b.offload("a", "b", test.offload)
+			d := b.probe("b", "destination", "a", strings.Fields(test.destination)...)
+			b.tryTraffic(b.probe("a", "source", "b", strings.Fields(test.source)...), d, test.to, 4<<20)
+		})
+	}
+}
