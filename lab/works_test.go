@@ -31,7 +31,9 @@ func (b *bed) tryTraffic(s, d *runningProbe, to netip.Addr, size int64) {
 	if marked.Marked < 100 || read.Packets != marked.Marked || read.Expected != marked.Marked {
 		b.t.Errorf("marked %d, read %d of %d", marked.Marked, read.Packets, read.Expected)
 	}
-	if read.Lost+read.Duplicated+read.Reordered+read.Rejected+read.Unrestored != 0 {
+	// Not reordered: a veth pair queues on the CPU that sends, and the packets of
+	// one flow that leave from two CPUs do overtake each other.
+	if read.Lost+read.Duplicated+read.Rejected+read.Unrestored != 0 {
 		b.t.Errorf("a link without faults: %+v", read)
 	}
 	b.t.Logf("marked %d, skipped mtu %d, gso %d; unmarked %d", marked.Marked,
