@@ -90,14 +90,14 @@ func TestEncodingsAndHooks(t *testing.T) {
 	}{
 		"shim":         {secondIPv4, "--encoding shim", "", ""},
 		"ipip":         {secondIPv4, "--encoding ipip", "", ""},
-		"shim, no gso": {secondIPv4, "--encoding shim", "", "tso off gso off"},
-		"ipip, no gso": {secondIPv4, "--encoding ipip", "", "tso off gso off"},
 		"clsact, ipv6": {secondIPv6, "--clsact", "--clsact", ""},
 		"clsact, ipv4": {secondIPv4, "--clsact", "--clsact", ""},
 		"xdp, ipv6":    {secondIPv6, "", "--hook xdp", ""},
 		"xdp, ipv4":    {secondIPv4, "", "--hook xdp", ""},
-		"xdp, shim":    {secondIPv4, "--encoding shim", "--hook xdp", "tso off gso off"},
-		"xdp, ipip":    {secondIPv4, "--encoding ipip", "--hook xdp", "tso off gso off"},
+		"amend":        {secondIPv6, "", "--amend", ""},
+		"by host":      {secondIPv4, "", "--by host", ""},
+		"xdp, shim":    {secondIPv4, "--encoding shim", "--hook xdp", ""},
+		"xdp, ipip":    {secondIPv4, "--encoding ipip", "--hook xdp", ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

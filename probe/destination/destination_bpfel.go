@@ -111,6 +111,8 @@ type destinationWindow struct {
 	Top        uint32
 	Before     uint32
 	Began      uint64
+	Joined     uint32
+	Zero       uint32
 	Expected   uint64
 	Unique     uint64
 	Duplicated uint64

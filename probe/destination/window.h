@@ -29,6 +29,8 @@ struct window {
 	__u32 top;    /* highest first number seen: what RFC 4737 compares with */
 	__u32 before; /* next as it was before the flow began anew */
 	__u64 began;  /* expected as it was when the flow began */
+	__u32 joined; /* the first burst is one whose beginning may have gone by */
+	__u32 zero;
 	__u64 expected;
 	__u64 unique;
 	__u64 duplicated;
@@ -104,7 +106,7 @@ static __always_inline void window_advance(struct window *w, __u32 first, __u32 
 }
 
 /* A flow begins, or begins anew: what is missing since its base was lost. */
-static __always_inline void window_begin(struct window *w, __u32 first)
+static __always_inline void window_begin(struct window *w, __u32 first, int single)
 {
 	__u32 head = first & (WIRE_FLOW_STRIDE - 1);
 
@@ -117,7 +119,19 @@ static __always_inline void window_begin(struct window *w, __u32 first)
 	w->next = head < WINDOW_HEAD ? first - head : first;
 	w->top = w->next;
 	w->began = w->expected;
+	w->joined = head >= WINDOW_HEAD && !single;
 	window_range(w, 0, WINDOW, 0);
+}
+
+/*
+ * The burst in whose middle we joined the flow is over: how much of it went by
+ * before, nobody knows, so the account begins behind it.
+ */
+static __always_inline void window_settle(struct window *w, __u32 first)
+{
+	w->joined = 0;
+	w->began = w->expected;
+	w->next = w->top = first;
 }
 
 /* A packet far from where the flow is: did the flow begin anew? */
@@ -252,11 +266,13 @@ __noinline int window_arrive(struct window *w, __u32 sequence, __u32 count)
 			w->late += count;
 			return 0;
 		}
-		window_begin(w, first);
+		window_begin(w, first, single);
 		ahead = window_apart(first, w->next);
 	}
 	if (ahead < 0)
 		return window_behind(w, first, count, single);
+	if (w->joined)
+		window_settle(w, first);
 	window_advance(w, first, single ? 1 : count);
 	if (single && count > 1)
 		w->duplicated += count - 1;

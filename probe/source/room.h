@@ -29,6 +29,13 @@ static __always_inline int room_segmented(const struct subject *s, struct room *
 
 	if (s->length < headers || size <= room->add)
 		return OUTCOME_GSO;
+	/*
+	 * Where such a buffer arrives whole, as on veth, taking the mark out does
+	 * not take the kernel's note of a UDP tunnel out: it would be dropped when
+	 * the socket segments it. TCP is not segmented there.
+	 */
+	if (s->key.family == 4 && s->key.protocol != IPPROTO_TCP)
+		return OUTCOME_GSO;
 	if (headers + size + room->add <= limit) {
 		room->flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
 	} else {

@@ -1,0 +1,164 @@
+package lab_test
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+func TestChangeSamplingWhileTrafficFlows(t *testing.T) {
+	b := up(t, pair)
+	d := b.probe("b", "destination", "a")
+	s := b.probe("a", "source", "b")
+	flow := b.open("a", "b", netip.AddrPortFrom(secondIPv6, 9000))
+	for _, every := range []string{"10", "1", "3"} {
+		flow.send(320, 100000)
+		b.exec("a", agentPath, "source", "change", "--dev", "b", "--every", every)
+	}
+	flow.send(320, 100000)
+	flow.receive(4 * 320)
+	marked, read := both(s, d)
+	if marked.Marked < 700 || marked.Skipped["not_sampled"] < 400 {
+		t.Errorf("sampling did not change: %+v", marked)
+	}
+	if read.Packets != marked.Marked || read.Expected != marked.Marked || read.Lost != 0 {
+		t.Errorf("numbers were lost: marked %d, read %+v", marked.Marked, read)
+	}
+}
+
+// Every record is a line or counted as dropped.
+func TestRecords(t *testing.T) {
+	tests := map[string]string{"room for all": "4194304", "one page": "4096"}
+	for name, bytes := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := up(t, pair)
+			file := filepath.Join(t.TempDir(), "records.csv")
+			d := b.probe("b", "destination", "a", "--records", file, "--record-bytes", bytes)
+			s := b.probe("a", "source", "b")
+			b.open("a", "b", netip.AddrPortFrom(secondIPv6, 9000)).send(3200, 1000000)
+			marked, read := both(s, d)
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := uint64(strings.Count(string(text), "\n") - 1)
+			if read.Packets != marked.Marked || read.Records+read.RecordsDropped != read.Packets || lines != read.Records {
+				t.Errorf("%d lines, %d marked, %+v", lines, marked.Marked, read)
+			}
+			if bytes == "4194304" && read.RecordsDropped != 0 {
+				t.Errorf("%d records were dropped", read.RecordsDropped)
+			}
+		})
+	}
+}
+
+func TestProbeComplaints(t *testing.T) {
+	b := up(t, pair)
+	tests := map[string]struct{ args, want string }{
+		"no device":       {"source --dev nodev", `find device "nodev": no such device`},
+		"bad filter":      {"source --dev b --filter color=red", "color"},
+		"bad prefix":      {"source --dev b --to 10.0.0.300", "10.0.0.300"},
+		"bad modules":     {"source --dev b --modules speed", "speed"},
+		"bad encoding":    {"source --dev b --encoding gre", "gre"},
+		"bad interval":    {"source --dev b --interval 0s", "interval"},
+		"bad lease":       {"source --dev b --lease soon", "soon"},
+		"bad flows":       {"source --dev b --flows 0", "flow table size"},
+		"bad gap":         {"source --dev b --min-gap -1s", "gap"},
+		"change of none":  {"source change --dev b --every 2", "none is running"},
+		"bad from":        {"destination --dev b --from x", "prefix"},
+		"bad granularity": {"destination --dev b --by port", "port"},
+		"bad ring":        {"destination --dev b --records /dev/null --record-bytes 5000", "5000"},
+		"bad hook":        {"destination --dev b --hook ebpf", "hook"},
+		"no xdp":          {"destination --dev lo --hook xdp", "native XDP"},
+		"no folder":       {"destination --dev b --records /nonexistent/x", "record file"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			complaint, code := b.complain("a", strings.Fields(test.args)...)
+			checkComplaint(t, complaint, code, test.want)
+		})
+	}
+}
+
+// A program of somebody else sees every packet, and is still there afterwards.
+func TestBesideOtherPrograms(t *testing.T) {
+	b := up(t, pair)
+	var attachments []link.Link
+	attach := func(host, device string, at ebpf.AttachType) {
+		b.do(host, func() error {
+			index, err := indexOf(device)
+			if err != nil {
+				return err
+			}
+			program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+				Name: "other", Type: ebpf.SchedCLS, License: "GPL",
+				Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
+			})
+			if err != nil {
+				return err
+			}
+			defer program.Close()
+			l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: program, Attach: at})
+			if err == nil {
+				attachments = append(attachments, l)
+			}
+			return err
+		})
+	}
+	attach("a", "b", ebpf.AttachTCXEgress)
+	attach("b", "a", ebpf.AttachTCXIngress)
+	d := b.probe("b", "destination", "a")
+	s := b.probe("a", "source", "b")
+	b.expectAttached("a", "b", ebpf.AttachTCXEgress, "other source_tc")
+	b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc other")
+	b.tryTraffic(s, d, secondIPv6, 1<<20)
+	b.expectAttached("a", "b", ebpf.AttachTCXEgress, "other")
+	b.expectAttached("b", "a", ebpf.AttachTCXIngress, "other")
+	for _, l := range attachments {
+		l.Close()
+	}
+}
+
+// Datagrams of one UDP_SEGMENT call are as many packets. On IPv4 they are left
+// alone: the receiver would lose a buffer that is marked, passed on whole and restored.
+func TestUDPSegments(t *testing.T) {
+	for family, to := range toB {
+		t.Run(family, func(t *testing.T) {
+			b := up(t, pair)
+			d := b.probe("b", "destination", "a")
+			s := b.probe("a", "source", "b")
+			flow := b.open("a", "b", netip.AddrPortFrom(to, 9000))
+			raw, err := flow.out.SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := raw.Control(func(fd uintptr) {
+				err = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, 500)
+			}); e != nil || err != nil {
+				t.Fatal(e, err)
+			}
+			const calls = 50
+			for range calls {
+				if _, err := flow.out.Write(make([]byte, 10*500)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			flow.receive(calls * 10)
+			marked, read := both(s, d)
+			done := marked.Marked
+			if family == "ipv4" {
+				done = marked.Skipped["gso"]
+			}
+			if done < calls*10 || read.Packets != marked.Marked || read.Expected != marked.Marked || read.Lost != 0 {
+				t.Errorf("marked %+v, read %+v", marked, read)
+			}
+		})
+	}
+}
