@@ -271,7 +271,7 @@ __noinline int window_arrive(struct window *w, __u32 sequence, __u32 count)
 	}
 	if (ahead < 0)
 		return window_behind(w, first, count, single);
-	if (w->joined)
+	if (w->joined && w->expected != w->began)
 		window_settle(w, first);
 	window_advance(w, first, single ? 1 : count);
 	if (single && count > 1)
