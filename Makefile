@@ -19,7 +19,7 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 
 SECONDS ?= 15
 FUZZTIME ?= 60s
-TESTTIME ?= 15m
+TESTTIME ?= 20m
 BENCHFLAGS ?=
 
 .PHONY: help
@@ -52,7 +52,7 @@ lint: ## gofmt, go vet, staticcheck, and shellcheck where there is one
 
 .PHONY: test
 test: install check-generated lint ## install, compare generated files, lint, run every test
-	go test -count=1 -timeout=$(TESTTIME) ./...
+	go test -count=1 -p=1 -timeout=$(TESTTIME) ./...
 
 .PHONY: demo
 demo: install build ## measure a path of namespaces for SECONDS (15)

@@ -130,7 +130,7 @@ func (b *bed) settled(link, from string, offered uint64) emulator.Direction {
 	var d emulator.Direction
 	eventually(b.t, "link "+link+" to settle", func() bool {
 		d = b.truth(link, from)
-		return d.Total.Offered >= offered && d.Total.InFlight == 0
+		return d.Total.Offered+d.Unread >= offered && d.Total.InFlight == 0
 	})
 	return d
 }
