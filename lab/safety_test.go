@@ -136,7 +136,7 @@ func TestOneProbeOfARoleOnADevice(t *testing.T) {
 		complaint, code := b.complain("b", role, "--dev", "a")
 		checkComplaint(t, complaint, code, fmt.Sprintf(`become %s of device "a": another agent has it`, role))
 	}
-	b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc source_mss")
+	b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc source_return")
 	b.expectAttached("b", "a", ebpf.AttachTCXEgress, "source_tc")
 }
 
