@@ -14,6 +14,9 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
+// errInterrupted ends a demonstration that was told to end.
+var errInterrupted = errors.New("interrupted; everything is removed again")
+
 // flows are the real flows: an iperf3 server and client each.
 var flows = []struct {
 	name string
@@ -52,6 +55,9 @@ func (d *demo) traffic(ctx context.Context) error {
 	calm := time.AfterFunc(max(d.options.Time-calmTime, calmTime), func() { d.change(ctx, "", emulator.Calm()) })
 	defer calm.Stop()
 	clients.Wait()
+	if ctx.Err() != nil {
+		return fmt.Errorf("demonstrate: %w", errInterrupted)
+	}
 	return errors.Join(failures...)
 }
 
