@@ -10,6 +10,7 @@
 package destination
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -78,9 +79,9 @@ type Destination struct {
 
 // Open attaches to the device; marks are read from then on.
 func Open(device hook.Device, settings Settings) (*Destination, error) {
-	settings.Flows = orDefault(settings.Flows, DefaultFlows)
-	settings.Idle = orDefault(settings.Idle, DefaultIdle)
-	settings.RecordBytes = orDefault(settings.RecordBytes, DefaultRecordBytes)
+	settings.Flows = cmp.Or(settings.Flows, DefaultFlows)
+	settings.Idle = cmp.Or(settings.Idle, DefaultIdle)
+	settings.RecordBytes = cmp.Or(settings.RecordBytes, DefaultRecordBytes)
 	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}}
 	spec, err := specification(device, settings)
 	if err != nil {
@@ -149,8 +150,8 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	}
 	for name, value := range map[string]any{
 		destinationVarLinkLength:    uint32(device.LinkLength),
-		destinationVarFlowFields:    uint32(orDefault(settings.Flow, flow.All)),
-		destinationVarUdpPort:       orDefault(settings.Port, wire.Port),
+		destinationVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
+		destinationVarUdpPort:       cmp.Or(settings.Port, wire.Port),
 		destinationVarAnyPeer:       truth(len(settings.Peers) == 0),
 		destinationVarRecordsWanted: truth(settings.Records),
 		destinationVarAmendMarks:    truth(settings.Amend),
@@ -169,14 +170,6 @@ func rawPeer(prefix netip.Prefix) destinationPeer {
 	}
 	copy(peer.Address[:], prefix.Addr().AsSlice())
 	return peer
-}
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }
 
 func truth(b bool) uint32 {

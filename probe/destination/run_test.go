@@ -2,6 +2,7 @@ package destination
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"testing"
 
@@ -18,9 +19,9 @@ import (
 func open(t *testing.T, settings Settings) *Destination {
 	t.Helper()
 	netns.NeedRoot(t)
-	settings.Flows = orDefault(settings.Flows, 256)
-	settings.Idle = orDefault(settings.Idle, DefaultIdle)
-	settings.RecordBytes = orDefault(settings.RecordBytes, DefaultRecordBytes)
+	settings.Flows = cmp.Or(settings.Flows, 256)
+	settings.Idle = cmp.Or(settings.Idle, DefaultIdle)
+	settings.RecordBytes = cmp.Or(settings.RecordBytes, DefaultRecordBytes)
 	device := hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
 	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}}
 	spec, err := specification(device, settings)

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -24,8 +25,8 @@ var hookDevice = hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
 func open(t *testing.T, settings Settings) *Source {
 	t.Helper()
 	netns.NeedRoot(t)
-	settings.Flows = orDefault(settings.Flows, 1024)
-	s := &Source{device: hookDevice, idle: orDefault(settings.Idle, DefaultIdle)}
+	settings.Flows = cmp.Or(settings.Flows, 1024)
+	s := &Source{device: hookDevice, idle: cmp.Or(settings.Idle, DefaultIdle)}
 	spec, err := specification(hookDevice, settings)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -128,10 +129,10 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	for name, value := range map[string]any{
 		sourceVarModules:      uint32(settings.Modules),
 		sourceVarLinkLength:   uint32(device.LinkLength),
-		sourceVarFlowFields:   uint32(orDefault(settings.Flow, flow.All)),
+		sourceVarFlowFields:   uint32(cmp.Or(settings.Flow, flow.All)),
 		sourceVarIpv6Native:   truth(settings.IPv6),
 		sourceVarIpv4Encoding: uint32(settings.IPv4),
-		sourceVarUdpPort:      orDefault(settings.Port, wire.Port),
+		sourceVarUdpPort:      cmp.Or(settings.Port, wire.Port),
 		sourceVarRuleCount:    uint32(len(settings.Rules)),
 		sourceVarRules:        rules,
 	} {
@@ -140,14 +141,6 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		}
 	}
 	return spec, nil
-}
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }
 
 func truth(b bool) uint32 {
