@@ -22,6 +22,7 @@
 #define PROTOCOL_QINQ bpf_htons(0x88a8)
 
 #define NEXT_HOP_BY_HOP 0
+#define HOP_BY_HOP_MAX 64 /* the longest that is moved out of the way of a mark, bytes */
 #define NEXT_ROUTING 43
 #define NEXT_FRAGMENT 44
 #define NEXT_AUTHENTICATION 51

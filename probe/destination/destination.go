@@ -87,10 +87,7 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.LoadAndAssign(&d.objects, nil); err != nil {
-		if errors.Is(err, ebpf.ErrNotSupported) {
-			err = fmt.Errorf("%w: 6.1 or newer is needed: %w", hook.ErrOldKernel, err)
-		}
+	if err := hook.Load(spec, &d.objects); err != nil {
 		return nil, fmt.Errorf("load destination: %w", err)
 	}
 	if err := d.start(); err != nil {
@@ -148,17 +145,16 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	if settings.Records {
 		spec.Maps[destinationMapRecords].MaxEntries = uint32(size)
 	}
-	for name, value := range map[string]any{
+	err = hook.SetConstants(spec, map[string]any{
 		destinationVarLinkLength:    uint32(device.LinkLength),
 		destinationVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
 		destinationVarUdpPort:       cmp.Or(settings.Port, wire.Port),
-		destinationVarAnyPeer:       truth(len(settings.Peers) == 0),
-		destinationVarRecordsWanted: truth(settings.Records),
-		destinationVarAmendMarks:    truth(settings.Amend),
-	} {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return nil, fmt.Errorf("open destination: set %s: %w", name, err)
-		}
+		destinationVarAnyPeer:       len(settings.Peers) == 0,
+		destinationVarRecordsWanted: settings.Records,
+		destinationVarAmendMarks:    settings.Amend,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open destination: %w", err)
 	}
 	return spec, nil
 }
@@ -170,13 +166,6 @@ func rawPeer(prefix netip.Prefix) destinationPeer {
 	}
 	copy(peer.Address[:], prefix.Addr().AsSlice())
 	return peer
-}
-
-func truth(b bool) uint32 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // FollowClock brings the distance between TAI and UTC up to date.

@@ -6,8 +6,6 @@
 #include "../../wire/wire.h"
 #include "../bpf/packet.h"
 
-#define HOP_BY_HOP_MAX 64
-
 enum encoding { ENCODING_NATIVE, ENCODING_SHIM, ENCODING_IPIP, ENCODING_UDP };
 
 enum verdict {

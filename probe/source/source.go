@@ -75,8 +75,8 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.LoadAndAssign(&s.objects, nil); err != nil {
-		return nil, explain(err)
+	if err := hook.Load(spec, &s.objects); err != nil {
+		return nil, fmt.Errorf("load source: %w", err)
 	}
 	if err := s.start(settings); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -126,36 +126,20 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	for i, rule := range settings.Rules {
 		rules[i] = rule.raw()
 	}
-	for name, value := range map[string]any{
+	err = hook.SetConstants(spec, map[string]any{
 		sourceVarModules:      uint32(settings.Modules),
 		sourceVarLinkLength:   uint32(device.LinkLength),
 		sourceVarFlowFields:   uint32(cmp.Or(settings.Flow, flow.All)),
-		sourceVarIpv6Native:   truth(settings.IPv6),
+		sourceVarIpv6Native:   settings.IPv6,
 		sourceVarIpv4Encoding: uint32(settings.IPv4),
 		sourceVarUdpPort:      cmp.Or(settings.Port, wire.Port),
 		sourceVarRuleCount:    uint32(len(settings.Rules)),
 		sourceVarRules:        rules,
-	} {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return nil, fmt.Errorf("open source: set %s: %w", name, err)
-		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open source: %w", err)
 	}
 	return spec, nil
-}
-
-func truth(b bool) uint32 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// explain names the feature where the kernel only says no.
-func explain(err error) error {
-	if errors.Is(err, ebpf.ErrNotSupported) {
-		return fmt.Errorf("load source: %w: 6.1 or newer is needed: %w", hook.ErrOldKernel, err)
-	}
-	return fmt.Errorf("load source: %w", err)
 }
 
 // Forever is a lease without an end.

@@ -6,9 +6,6 @@
 #include "../bpf/packet.h"
 #include "outcome.h"
 
-/* Longest Hop-by-Hop header that is moved out of the way of a mark. */
-#define HOP_BY_HOP_MAX 64
-
 #define NEIGHBOUR_FIRST 133 /* ICMPv6 router solicitation ... */
 #define NEIGHBOUR_LAST 137  /* ... redirect (RFC 4861) */
 

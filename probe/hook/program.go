@@ -1,0 +1,35 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+)
+
+// SetConstants sets constants of a program by name, before it is loaded. A bool
+// becomes the 0 or 1 that the programs read.
+func SetConstants(spec *ebpf.CollectionSpec, constants map[string]any) error {
+	for name, value := range constants {
+		if b, ok := value.(bool); ok {
+			value = uint32(0)
+			if b {
+				value = uint32(1)
+			}
+		}
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Load loads the programs and maps into the fields of objects. It names the
+// version that is needed where the kernel only says no.
+func Load(spec *ebpf.CollectionSpec, objects any) error {
+	err := spec.LoadAndAssign(objects, nil)
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return fmt.Errorf("%w: 6.1 or newer is needed: %w", ErrOldKernel, err)
+	}
+	return err
+}
