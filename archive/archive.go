@@ -1,0 +1,144 @@
+// Package archive says what every archive does: it keeps the rows of streams, each
+// batch once, and answers questions about them. The SQL of a database stays in the
+// folder below that is named after it.
+//
+// In the flow it stands between the bus and the API. It does not know who may ask.
+package archive
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/measure"
+)
+
+// Errors that callers tell apart.
+var (
+	// ErrQuery is a fault of the question, not of the archive.
+	ErrQuery = errors.New("bad query")
+	// ErrSchema is a batch whose columns do not fit those of its stream.
+	ErrSchema = errors.New("columns do not fit the stream")
+	// ErrFull is an archive that cannot write; nothing of the batch is stored.
+	ErrFull = errors.New("archive cannot write")
+	// ErrUnknown is a stream that the archive does not have.
+	ErrUnknown = errors.New("no such stream")
+)
+
+// Columns that the archive puts before those of a stream.
+const (
+	// AgentColumn is the name of the agent that delivered the row.
+	AgentColumn = "agent"
+)
+
+// Batch is a decoded batch of one agent.
+type Batch struct {
+	Agent string
+	measure.Key
+	// Oldest is as in measure.Envelope.
+	Oldest uint64
+	Schema *measure.Schema
+	// Record stays the caller's; Store does not keep it.
+	Record arrow.RecordBatch
+}
+
+// Archive keeps streams. All methods may be called at once.
+type Archive interface {
+	// Store commits batches together. When it returns nil every batch is on
+	// disk, or was before: stored[i] says which, true for new ones. Batches that
+	// cannot ever be stored come back in rejected, by index, while the others are
+	// stored. An error means that none of the batches is stored.
+	Store(ctx context.Context, batches []Batch) (stored []bool, rejected map[int]error, err error)
+	// Streams lists what there is.
+	Streams(ctx context.Context) ([]Stream, error)
+	// Query runs one reading SQL statement and hands on its rows in record
+	// batches, which are released after each call.
+	Query(ctx context.Context, sql string, arguments []any, limits Limits, rows func(arrow.RecordBatch) error) error
+	// Series computes time series of one stream, thinned to at most Points each.
+	Series(ctx context.Context, question Series) ([]Line, error)
+	// Export hands on the rows of a stream in a range of time, oldest first.
+	Export(ctx context.Context, question Export, rows func(arrow.RecordBatch) error) error
+	// SetRetention takes effect at the next Retain.
+	SetRetention(stream string, retention Retention)
+	// Retain removes what the retention of each stream no longer allows, and says
+	// how many rows that were, by stream.
+	Retain(ctx context.Context, now time.Time) (map[string]int64, error)
+	// Delivered are the counts of all batches and rows ever stored for an agent,
+	// by stream.
+	Delivered(ctx context.Context, agent string) (map[string]Delivered, error)
+	// Size of what is on disk, bytes.
+	Size() (int64, error)
+	Close() error
+}
+
+// Stream is what the archive knows of one stream.
+type Stream struct {
+	Schema *measure.Schema
+	Rows   int64
+	// First and Last are the extremes of the time column; zero without rows.
+	First, Last time.Time
+	Retention   Retention
+}
+
+// Delivered counts what was stored of one stream of one agent.
+type Delivered struct {
+	Batches, Rows int64
+	// Missing batches were dropped by the sender's spool: they will not come.
+	Missing int64
+}
+
+// Retention bounds a stream; zero means no bound.
+type Retention struct {
+	Age  time.Duration
+	Rows int64
+	// Bytes of the stream on disk, estimated.
+	Bytes int64
+}
+
+// Limits bound a question.
+type Limits struct {
+	Rows int64
+	Time time.Duration
+}
+
+// Series asks for lines of one stream.
+type Series struct {
+	Stream string
+	// Columns to aggregate, each with a function: avg, min, max, sum, count,
+	// first, last, p50, p90, p99; empty chooses what suits the column.
+	Columns []Aggregate
+	// Where are columns that must equal a value.
+	Where map[string]string
+	// By are columns whose values tell lines apart.
+	By []string
+	// From (inclusive), To (exclusive); the zero To is now.
+	From, To time.Time
+	// Points is the most of each line; steps are To-From divided by it, rounded
+	// up to a whole number of milliseconds.
+	Points int
+	// Lines is the most lines, those with most rows first; 0 means 100.
+	Lines int
+}
+
+// Aggregate is a column and what is made of it in each step. Weight, if set, is
+// a column of counts by which an average is weighted.
+type Aggregate struct{ Column, Function, Weight string }
+
+// Line is one series: its labels, and for each step that has rows the step's
+// start and one value per Aggregate (NaN for none).
+type Line struct {
+	Labels map[string]string
+	Times  []time.Time
+	Values [][]float64
+}
+
+// Export asks for the rows of a stream. Where and the range are as in Series.
+type Export struct {
+	Stream   string
+	Columns  []string
+	Where    map[string]string
+	From, To time.Time
+	Limit    int64
+}

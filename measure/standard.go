@@ -1,0 +1,153 @@
+package measure
+
+// Streams that Pillion itself makes. The agent column, who delivered a row, is put
+// before them by the archive.
+var (
+	// Flows is what the in-line probes read: a row for each group of flows of a
+	// session and interval (RFC 7679, 7680, 5560, 4737, 3393).
+	Flows = Schema{Name: "flows", Doc: "one-way delay, loss, duplication and reordering of real traffic, by session, flow and interval", Fields: []Field{
+		TimeField,
+		{"session", String, "", "session that asked for the row"},
+		{"source", String, "", "agent that marked the packets; empty where it is not known"},
+		{"device", String, "", "interface on which the marks were read"},
+		{"src", String, "", "source address; null where several are put together"},
+		{"dst", String, "", "destination address; null where several are put together"},
+		{"proto", String, "", "IP protocol by name or number; null where several are put together"},
+		{"sport", Uint32, "", "source port; null where several are put together"},
+		{"dport", Uint32, "", "destination port; null where several are put together"},
+		{"interval_ns", Int64, "ns", "length of the window that ends at time"},
+		{"packets", Uint64, "packets", "marked packets that came"},
+		{"bytes", Uint64, "bytes", "IP bytes of these, without marks"},
+		{"expected", Uint64, "packets", "packets whose numbers are accounted for"},
+		{"lost", Uint64, "packets", "expected packets that did not come (RFC 7680)"},
+		{"duplicated", Uint64, "packets", "packets that came once more (RFC 5560)"},
+		{"reordered", Uint64, "packets", "packets that came after one sent later (RFC 4737)"},
+		{"late", Uint64, "packets", "packets that came so late that they count as lost"},
+		{"delay_count", Uint64, "packets", "packets with a delay"},
+		{"delay_min_ns", Int64, "ns", "least one-way delay (RFC 7679); negative where the clocks disagree"},
+		{"delay_mean_ns", Int64, "ns", "mean one-way delay"},
+		{"delay_p50_ns", Int64, "ns", "median one-way delay"},
+		{"delay_p90_ns", Int64, "ns", "90th percentile of one-way delay"},
+		{"delay_p99_ns", Int64, "ns", "99th percentile of one-way delay"},
+		{"delay_max_ns", Int64, "ns", "largest one-way delay"},
+		{"ipdv_count", Uint64, "packets", "packets with a delay variation"},
+		{"ipdv_min_ns", Int64, "ns", "least change of delay from the packet before (RFC 3393)"},
+		{"ipdv_mean_ns", Int64, "ns", "mean change of delay"},
+		{"ipdv_p50_ns", Int64, "ns", "median change of delay"},
+		{"ipdv_p90_ns", Int64, "ns", "90th percentile of change of delay"},
+		{"ipdv_p99_ns", Int64, "ns", "99th percentile of change of delay"},
+		{"ipdv_max_ns", Int64, "ns", "largest change of delay"},
+		{"delay_bounds_ns", Int64List, "ns", "lower bounds of the buckets of delays that hold something, ascending"},
+		{"delay_counts", Uint64List, "packets", "packets in each of these buckets"},
+		{"clock_error_ns", Int64, "ns", "bound of the error of the destination's clock"},
+		{"source_clock_error_ns", Int64, "ns", "bound of the error of the source's clock; null where it is not known"},
+	}}
+	// Packets are records of single marked packets.
+	Packets = Schema{Name: "packets", Doc: "marked packets, one by one", Fields: []Field{
+		TimeField,
+		{"session", String, "", "session that asked for the row"},
+		{"source", String, "", "agent that marked the packet; empty where it is not known"},
+		{"device", String, "", "interface on which the mark was read"},
+		{"src", String, "", "source address"},
+		{"dst", String, "", "destination address"},
+		{"proto", String, "", "IP protocol by name or number"},
+		{"sport", Uint32, "", "source port"},
+		{"dport", Uint32, "", "destination port"},
+		{"sequence", Uint32, "", "number of the packet in its flow, or the first of its burst"},
+		{"packets", Uint32, "packets", "packets that the device merged into this one"},
+		{"bytes", Uint32, "bytes", "IP bytes without the mark"},
+		{"delay_ns", Int64, "ns", "one-way delay; null without the delay module"},
+		{"encoding", String, "", "how the mark was carried"},
+	}}
+	// Hops are the answers of a traced path, a row for each hop.
+	Hops = Schema{Name: "hops", Doc: "paths between hosts, hop by hop", Fields: []Field{
+		TimeField,
+		{"session", String, "", "session that asked for the path; empty on demand"},
+		{"peer", String, "", "agent at the far end"},
+		{"src", String, "", "address of this end"},
+		{"dst", String, "", "address of the far end"},
+		{"protocol", String, "", "udp or icmp"},
+		{"ttl", Uint32, "", "hops from this end"},
+		{"address", String, "", "who answered; null where nobody did"},
+		{"rtt_ns", Int64, "ns", "least round-trip time of the answers"},
+		{"sent", Uint32, "packets", "probes sent"},
+		{"answers", Uint32, "packets", "answers that came"},
+		{"reached", Bool, "", "the far end answered on this path"},
+	}}
+	// Clock is the state of a host's clock.
+	Clock = Schema{Name: "clock", Doc: "state of the host's clock", Fields: []Field{
+		TimeField,
+		{"synchronised", Bool, "", "something disciplines the clock"},
+		{"offset_ns", Int64, "ns", "offset that was last seen by what disciplines it"},
+		{"max_error_ns", Int64, "ns", "bound of the clock's error"},
+		{"estimated_error_ns", Int64, "ns", "estimate of the clock's error"},
+		{"frequency_ppm", Float64, "ppm", "correction of the clock's frequency"},
+		{"tai_offset_s", Int32, "s", "TAI minus UTC; 0 where the kernel was not told"},
+		{"by", String, "", "what disciplines it: chrony, ptp4l, or kernel where that is not known"},
+		{"reference", String, "", "what the daemon follows"},
+		{"step_ns", Int64, "ns", "jump of the clock against the steady one since the row before"},
+	}}
+	// Host is how busy a host is.
+	Host = Schema{Name: "host", Doc: "load of the host, since the row before where it is a rate", Fields: []Field{
+		TimeField,
+		{"cpu_percent", Float64, "%", "busy share of all processors"},
+		{"cpus", Uint32, "", "processors"},
+		{"load1", Float64, "", "mean run queue over a minute"},
+		{"memory_total_bytes", Uint64, "bytes", "memory"},
+		{"memory_used_bytes", Uint64, "bytes", "memory in use, caches not counted"},
+		{"swap_used_bytes", Uint64, "bytes", "swap in use"},
+	}}
+	// Interfaces are counters of a host's interfaces.
+	Interfaces = Schema{Name: "interfaces", Doc: "counters of the host's interfaces since the host started", Fields: []Field{
+		TimeField,
+		{"device", String, "", "interface"},
+		{"sent_bytes", Uint64, "bytes", "sent"},
+		{"received_bytes", Uint64, "bytes", "received"},
+		{"sent_packets", Uint64, "packets", "sent"},
+		{"received_packets", Uint64, "packets", "received"},
+		{"sent_dropped", Uint64, "packets", "dropped on the way out"},
+		{"received_dropped", Uint64, "packets", "dropped on the way in"},
+		{"sent_errors", Uint64, "packets", "not sent for an error"},
+		{"received_errors", Uint64, "packets", "received with an error"},
+	}}
+	// Agent is what the agent itself costs, and what it lost.
+	Agent = Schema{Name: "agent", Doc: "cost and losses of the agent itself", Fields: []Field{
+		TimeField,
+		{"cpu_percent", Float64, "%", "processor time of the agent, of one processor"},
+		{"memory_bytes", Uint64, "bytes", "resident memory of the agent"},
+		{"goroutines", Uint32, "", "goroutines of the agent"},
+		{"spool_batches", Uint64, "batches", "waiting in the spool"},
+		{"spool_bytes", Uint64, "bytes", "waiting in the spool"},
+		{"dropped_batches", Uint64, "batches", "dropped by the full spool since the agent started"},
+		{"dropped_rows", Uint64, "rows", "rows of these"},
+		{"rejected_batches", Uint64, "batches", "refused for good by the server since the agent started"},
+		{"sent_batches", Uint64, "batches", "acknowledged since the agent started"},
+		{"sent_rows", Uint64, "rows", "rows of these"},
+		{"probe_ns", Uint64, "ns", "processor time of the BPF programs since they were loaded; null where the kernel does not count it"},
+		{"probe_runs", Uint64, "", "runs of the BPF programs; null where the kernel does not count them"},
+	}}
+	// Events are what operators want to know.
+	Events = Schema{Name: "events", Doc: "what happened", Fields: []Field{
+		TimeField,
+		{"kind", String, "", "such as agent-lost, path-changed, start-missed"},
+		{"level", String, "", "info, warning or error"},
+		{"about", String, "", "agent that it is about"},
+		{"session", String, "", "session that it is about"},
+		{"message", String, "", "what happened, in words"},
+	}}
+	// Audit is who changed what.
+	Audit = Schema{Name: "audit", Doc: "changes through the API", Fields: []Field{
+		TimeField,
+		{"token", String, "", "name of the token"},
+		{"role", String, "", "its role"},
+		{"remote", String, "", "address it came from"},
+		{"method", String, "", "what was asked"},
+		{"request", String, "", "what was asked for, as JSON, without secrets"},
+		{"outcome", String, "", "ok, or the error"},
+	}}
+)
+
+// Standard are all of them.
+func Standard() []*Schema {
+	return []*Schema{&Flows, &Packets, &Hops, &Clock, &Host, &Interfaces, &Agent, &Events, &Audit}
+}

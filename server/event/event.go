@@ -1,0 +1,40 @@
+// Package event is what the server tells operators that happened, and who changed
+// what. It stores nothing: a sink turns events into rows of the streams events and
+// audit.
+package event
+
+import "time"
+
+// Levels.
+const (
+	Info    = "info"
+	Warning = "warning"
+	Error   = "error"
+)
+
+// Event is something that operators want to know. Kinds are listed in the API.
+type Event struct {
+	Time    time.Time
+	Kind    string
+	Level   string
+	Agent   string
+	Session string
+	Message string
+}
+
+// Change is something that somebody did, or tried to do, through the API.
+type Change struct {
+	Time    time.Time
+	Token   string
+	Role    string
+	Remote  string
+	Method  string
+	Request string // JSON without secrets
+	Outcome string // ok, or the error
+}
+
+// Sink takes events; it must not block.
+type Sink interface {
+	Event(Event)
+	Change(Change)
+}

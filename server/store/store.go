@@ -1,0 +1,68 @@
+// Package store keeps small documents of the server as JSON files that only their
+// owner may read: written whole, beside, synced and renamed, so that a crash leaves
+// the old or the new one.
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Save replaces the file; it returns when the new content is on disk.
+func Save(path string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save %s: %w", path, err)
+	}
+	if err := replace(path, append(text, '\n')); err != nil {
+		return fmt.Errorf("save %s: %w", path, err)
+	}
+	return nil
+}
+
+func replace(path string, text []byte) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(file.Name())
+		}
+	}()
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// Load reads the file into value; found is false where there is none.
+func Load(path string, value any) (found bool, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, value)
+	}
+	if err != nil {
+		return false, fmt.Errorf("load %s: %w", path, err)
+	}
+	return true, nil
+}
