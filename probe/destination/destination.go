@@ -40,7 +40,8 @@ type Settings struct {
 	// XDP reads frames before there are socket buffers; the device's driver
 	// must know native XDP. Otherwise TC ingress is used.
 	XDP bool
-	// Peers are the hosts whose marks count; none means all.
+	// Peers are the hosts whose marks count; none means all, and Accept cannot
+	// change that.
 	Peers []netip.Prefix
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
@@ -71,6 +72,7 @@ type Destination struct {
 	attachment *hook.Attachment
 	records    *ringbuf.Reader
 	epoch      uint32
+	peers      map[netip.Prefix]bool
 	flows      map[flow.Raw]*state
 	total      Totals
 	expired    uint64
@@ -116,10 +118,8 @@ func (d *Destination) prepare() error {
 	if err := d.FollowClock(); err != nil {
 		return err
 	}
-	for _, prefix := range d.settings.Peers {
-		if err := d.objects.Peers.Put(rawPeer(prefix), uint8(1)); err != nil {
-			return fmt.Errorf("add peer %v: %w", prefix, err)
-		}
+	if err := d.Accept(d.settings.Peers); err != nil {
+		return err
 	}
 	if d.settings.Records {
 		reader, err := ringbuf.NewReader(d.objects.Records)
@@ -157,6 +157,27 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open destination: %w", err)
 	}
 	return spec, nil
+}
+
+// Accept replaces the peers while traffic flows.
+func (d *Destination) Accept(peers []netip.Prefix) error {
+	wanted := map[netip.Prefix]bool{}
+	for _, prefix := range peers {
+		wanted[prefix.Masked()] = true
+		if err := d.objects.Peers.Put(rawPeer(prefix.Masked()), uint8(1)); err != nil {
+			return fmt.Errorf("add peer %v: %w", prefix, err)
+		}
+	}
+	for prefix := range d.peers {
+		if wanted[prefix] {
+			continue
+		}
+		if err := d.objects.Peers.Delete(rawPeer(prefix)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("remove peer %v: %w", prefix, err)
+		}
+	}
+	d.peers = wanted
+	return nil
 }
 
 func rawPeer(prefix netip.Prefix) destinationPeer {
