@@ -43,6 +43,8 @@ type Settings struct {
 	// Peers are the hosts whose marks count; none means all, and Accept cannot
 	// change that.
 	Peers []netip.Prefix
+	// Chosen begins without a peer, so without a mark, until Accept.
+	Chosen bool
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
 	// Flow are the fields that tell flows apart; they must be those of the
@@ -149,7 +151,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		destinationVarLinkLength:    uint32(device.LinkLength),
 		destinationVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
 		destinationVarUdpPort:       cmp.Or(settings.Port, wire.Port),
-		destinationVarAnyPeer:       len(settings.Peers) == 0,
+		destinationVarAnyPeer:       !settings.Chosen && len(settings.Peers) == 0,
 		destinationVarRecordsWanted: settings.Records,
 		destinationVarAmendMarks:    settings.Amend,
 	})
@@ -212,6 +214,20 @@ func (d *Destination) Detach() error {
 	err := d.attachment.Close()
 	d.attachment = nil
 	return err
+}
+
+// Clear takes programs off the device that a process left there.
+func Clear(device hook.Device) error {
+	return hook.Clear(device, hook.Ingress, destinationProgram)
+}
+
+// destinationProgram is the name of the program at TC ingress.
+const destinationProgram = "destination_tc"
+
+// Leave frees everything but lets the program go on restoring packets.
+func (d *Destination) Leave() error {
+	d.attachment = nil
+	return d.Close()
 }
 
 // Close detaches and frees everything.
