@@ -26,6 +26,10 @@ const (
 	DefaultIdle  = time.Minute
 )
 
+// ProbeMark is the firewall mark (SO_MARK) of packets that are left alone: those
+// that Pillion sends itself to find a path, of which many are to end on the way.
+const ProbeMark = 0x50696c6c
+
 // Settings say what to mark. They hold for the life of a Source.
 type Settings struct {
 	Modules wire.Module
@@ -137,6 +141,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		sourceVarIpv6Native:   settings.IPv6,
 		sourceVarIpv4Encoding: uint32(settings.IPv4),
 		sourceVarUdpPort:      cmp.Or(settings.Port, wire.Port),
+		sourceVarProbeMark:    uint32(ProbeMark),
 		sourceVarEveryPacket:  !settings.Chosen && len(settings.Rules) == 0,
 	})
 	if err != nil {

@@ -52,7 +52,8 @@ const (
 	sourceOutcomeOUTCOME_GSO             sourceOutcome = 15
 	sourceOutcomeOUTCOME_NO_ROOM         sourceOutcome = 16
 	sourceOutcomeOUTCOME_FLOWS           sourceOutcome = 17
-	sourceOutcomeOUTCOMES                sourceOutcome = 18
+	sourceOutcomeOUTCOME_PROBE           sourceOutcome = 18
+	sourceOutcomeOUTCOMES                sourceOutcome = 19
 )
 
 type sourcePath struct {
@@ -95,7 +96,7 @@ type sourceSampleCount struct {
 
 type sourceTally struct {
 	_            structs.HostLayout
-	Packets      [18]uint64
+	Packets      [19]uint64
 	BytesAdded   uint64
 	FlowsStarted uint64
 	MssClamped   uint64
@@ -124,6 +125,7 @@ const (
 	sourceVarOutcomeType   = "outcome_type"
 	sourceVarPathMtu       = "path_mtu"
 	sourceVarPathsKnown    = "paths_known"
+	sourceVarProbeMark     = "probe_mark"
 	sourceVarRuleChoice    = "rule_choice"
 	sourceVarRules         = "rules"
 	sourceVarSampleEvery   = "sample_every"
@@ -208,6 +210,7 @@ type sourceVariableSpecs struct {
 	OutcomeType  *ebpf.VariableSpec `ebpf:"outcome_type"`
 	PathMtu      *ebpf.VariableSpec `ebpf:"path_mtu"`
 	PathsKnown   *ebpf.VariableSpec `ebpf:"paths_known"`
+	ProbeMark    *ebpf.VariableSpec `ebpf:"probe_mark"`
 	RuleChoice   *ebpf.VariableSpec `ebpf:"rule_choice"`
 	Rules        *ebpf.VariableSpec `ebpf:"rules"`
 	SampleEvery  *ebpf.VariableSpec `ebpf:"sample_every"`
@@ -271,6 +274,7 @@ type sourceVariables struct {
 	OutcomeType  *ebpf.Variable `ebpf:"outcome_type"`
 	PathMtu      *ebpf.Variable `ebpf:"path_mtu"`
 	PathsKnown   *ebpf.Variable `ebpf:"paths_known"`
+	ProbeMark    *ebpf.Variable `ebpf:"probe_mark"`
 	RuleChoice   *ebpf.Variable `ebpf:"rule_choice"`
 	Rules        *ebpf.Variable `ebpf:"rules"`
 	SampleEvery  *ebpf.Variable `ebpf:"sample_every"`
