@@ -1,13 +1,10 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/measure"
 )
@@ -19,26 +16,23 @@ const cutAfter = time.Second
 type streams struct {
 	log    *slog.Logger
 	points map[string]*measure.Point
-	ends   []*measure.Stream
+	ends   []*measure.Subscription
 }
 
 // openStreams gives every standard point a stream that cuts batches for the spool.
-func openStreams(put func(*measure.Schema, arrow.RecordBatch) error, log *slog.Logger) (*streams, error) {
+func openStreams(put measure.BatchSink, log *slog.Logger) (*streams, error) {
 	s := &streams{log: log, points: map[string]*measure.Point{}}
 	for _, schema := range measure.Standard() {
-		stream, err := measure.NewStream(schema, measure.StreamOptions{Interval: cutAfter}, put)
-		if err != nil {
-			return nil, fmt.Errorf("open stream %q: %w", schema.Name, err)
-		}
 		point, err := measure.NewPoint(schema)
 		if err != nil {
 			return nil, fmt.Errorf("open point %q: %w", schema.Name, err)
 		}
-		if _, err := point.Subscribe(measure.Pipeline{}, stream.Append); err != nil {
-			return nil, fmt.Errorf("open point %q: %w", schema.Name, err)
+		end, err := point.SubscribeStream(measure.Pipeline{}, measure.StreamOptions{Interval: cutAfter}, put)
+		if err != nil {
+			return nil, fmt.Errorf("open stream %q: %w", schema.Name, err)
 		}
 		s.points[schema.Name] = point
-		s.ends = append(s.ends, stream)
+		s.ends = append(s.ends, end)
 	}
 	return s, nil
 }
@@ -57,11 +51,11 @@ func (s *streams) injectAll(schema *measure.Schema, samples []measure.Sample) er
 	return nil
 }
 
-// flush cuts what is left.
-func (s *streams) close(context.Context) error {
+// close cuts what is left.
+func (s *streams) close() error {
 	var err error
-	for _, stream := range s.ends {
-		err = errors.Join(err, stream.Close())
+	for _, end := range s.ends {
+		err = errors.Join(err, end.Cancel())
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pillion.dev/measure"
+	"pillion.dev/probe/source"
 	"pillion.dev/session"
 	"pillion.dev/trace"
 )
@@ -95,14 +96,14 @@ func (t *tracer) once(ctx context.Context, task session.TraceTask) session.Trace
 	if err != nil {
 		return session.TraceResult{Address: task.Address, Protocol: task.Protocol, Error: err.Error()}
 	}
-	path, err := trace.Trace(ctx, trace.Options{Destination: destination, Protocol: task.Protocol})
+	path, err := trace.Trace(ctx, trace.Options{Destination: destination, Protocol: task.Protocol, Mark: source.ProbeMark})
 	if err != nil {
 		if ctx.Err() == nil {
 			t.log.Warn("trace path", "to", task.Address, "error", err)
 		}
 		return session.TraceResult{Time: time.Now(), Address: task.Address, Protocol: task.Protocol, Error: err.Error()}
 	}
-	for _, sample := range trace.Samples(path, task.Session, task.Peer) {
+	for _, sample := range trace.Samples(&path, task.Session, task.Peer) {
 		t.inject(&measure.Hops, sample)
 	}
 	return resultOf(path)
