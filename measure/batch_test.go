@@ -258,6 +258,7 @@ type place struct {
 	length   int // the number of rows, in the payload
 	bodySize int // the body's length, in the payload
 	body     int
+	slots    int // of the record batch's table, in the payload
 }
 
 func placeOf(t *testing.T, payload []byte) place {
@@ -276,6 +277,7 @@ func placeOf(t *testing.T, payload []byte) place {
 	p.length = p.metadata + batch.place(batchLength)
 	p.bodySize = p.metadata + f.root().place(messageBodyLength)
 	p.body = p.metadata + size
+	p.slots = p.metadata + batch.slots
 	return p
 }
 
@@ -331,6 +333,8 @@ func TestDecodeRefusesLies(t *testing.T) {
 		"negative metadata":  {func(b []byte, p place) []byte { b[7] = 0xff; return b }, "metadata of"},
 		"no end":             {func(b []byte, p place) []byte { return b[:len(b)-8] }, "after the record batch"},
 		"more after the end": {func(b []byte, p place) []byte { return append(b, 0) }, "after the record batch"},
+		"odd table":          {func(b []byte, p place) []byte { b[p.slots]++; return b }, "bytes of slots"},
+		"long table":         {func(b []byte, p place) []byte { b[p.slots+1] = 0xf0; return b }, "bytes of slots"},
 		"nothing":            {func(b []byte, p place) []byte { return nil }, "continuation"},
 	} {
 		t.Run(name, func(t *testing.T) {
