@@ -240,6 +240,8 @@ type quantiles struct {
 	at       []float64
 	sketch   *ddsketch.DDSketch
 	min, max float64
+	// Infinities have no bucket, and the least values would be merged for them.
+	below, above float64
 }
 
 func newQuantiles(at []float64) *quantiles {
@@ -255,23 +257,44 @@ func newQuantiles(at []float64) *quantiles {
 func (q *quantiles) add(v Value) {
 	x, _ := v.Number()
 	q.min, q.max = min(q.min, x), max(q.max, x)
-	limit := q.sketch.IndexMapping.MaxIndexableValue()
-	_ = q.sketch.Add(min(max(x, -limit), limit)) // fails only beyond the limit
+	if err := q.sketch.Add(x); err != nil && x < 0 { // beyond the sketch's last bucket
+		q.below++
+	} else if err != nil {
+		q.above++
+	}
 }
 
 func (q *quantiles) emit(row Sample) (Sample, bool) {
 	for _, at := range q.at {
-		x, err := q.sketch.GetValueAtQuantile(at)
-		if err != nil { // empty
-			row = append(row, Value{})
-			continue
-		}
-		row = append(row, Float64Value(min(max(x, q.min), q.max)))
+		row = append(row, q.value(at))
 	}
 	return row, false
 }
 
+func (q *quantiles) value(at float64) Value {
+	inside := q.sketch.GetCount()
+	n := q.below + inside + q.above
+	if n == 0 {
+		return Value{}
+	}
+	rank := at*(n-1) - q.below
+	switch {
+	case rank < 0:
+		return Float64Value(q.min)
+	case rank >= inside:
+		return Float64Value(q.max)
+	case q.below+q.above > 0:
+		at = min(rank/max(inside-1, 1), 1)
+	}
+	x, err := q.sketch.GetValueAtQuantile(at)
+	if err != nil { // it is not empty, and at is from 0 to 1
+		return Value{}
+	}
+	return Float64Value(min(max(x, q.min), q.max))
+}
+
 func (q *quantiles) reset() {
+	q.below, q.above = 0, 0
 	q.sketch.Clear()
 	q.min, q.max = math.Inf(1), math.Inf(-1)
 }

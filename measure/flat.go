@@ -63,7 +63,11 @@ func (f *flat) table(start int) flatTable {
 		f.fail("%w", errOutside)
 		slots = 0
 	}
-	return flatTable{f, start, int(slots), int(f.uint16(int(slots)))}
+	size := int(f.uint16(int(slots)))
+	if f.err == nil && (size < 4 || size%2 != 0 || size > len(f.bytes)-int(slots)) {
+		f.fail("metadata has a table of %d bytes of slots", size)
+	}
+	return flatTable{f, start, int(slots), size}
 }
 
 // place is the position of a field, or 0: no field can be at 0, where the root's

@@ -104,10 +104,11 @@ func (w *windows) move(now int64) error {
 	if into < 0 {
 		into += every
 	}
-	if w.start = now - into; w.start > now {
+	w.start, w.end = now-into, now-into+every
+	switch { // at the ends of time these do not fit
+	case w.start > now:
 		w.start = math.MinInt64
-	}
-	if w.end = w.start + every; w.end < w.start {
+	case w.end < w.start:
 		w.end = math.MaxInt64
 	}
 	w.ticks = 0
