@@ -39,6 +39,7 @@ type Archive interface {
 	Series(ctx context.Context, question archive.Series) ([]archive.Line, error)
 	Export(ctx context.Context, question archive.Export, rows func(arrow.RecordBatch) error) error
 	SetRetention(stream string, retention archive.Retention)
+	Size() (int64, error)
 }
 
 // data is DataService.
@@ -47,8 +48,10 @@ type data struct {
 	live    Live
 	log     *slog.Logger
 	now     func() time.Time
-	// questions and exports bound how many are answered at once.
-	questions, exports slots
+	// stopping ends tails.
+	stopping <-chan struct{}
+	// How many are answered at once.
+	questions, exports, tails slots
 }
 
 // ListStreams gives every stream with its columns.

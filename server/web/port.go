@@ -2,7 +2,6 @@ package web
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -155,14 +154,13 @@ func (c *countedConn) Close() error {
 	return err
 }
 
-func newHTTPServer(ctx context.Context, config *tls.Config, handler http.Handler) *http.Server {
+func newHTTPServer(config *tls.Config, handler http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC on loopback
 	return &http.Server{
 		Handler: handler, TLSConfig: config, Protocols: protocols,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 100, WriteByteTimeout: writeTimeout,

@@ -16,6 +16,8 @@ import (
 // tailBuffer is how many batches a reader may be behind.
 const tailBuffer = 256
 
+var errStopping = connect.NewError(connect.CodeUnavailable, errors.New("the server is stopping"))
+
 // tail is one reader of live rows.
 type tail struct {
 	request *pillionv1.TailRequest
@@ -32,6 +34,11 @@ func (d *data) Tail(ctx context.Context, request *pillionv1.TailRequest, to *con
 			return err
 		}
 	}
+	release, err := d.tails.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	subscription := d.live.Subscribe(request.GetStreams(), tailBuffer)
 	defer subscription.Close()
 	t := &tail{request: request, sent: map[string][]measure.Field{}, missed: subscription.Missed, send: to.Send}
@@ -42,10 +49,12 @@ func (d *data) Tail(ctx context.Context, request *pillionv1.TailRequest, to *con
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ctx.Err()
+		case <-d.stopping:
+			return errStopping
 		case batch, open := <-subscription.Batches():
 			if !open {
-				return connect.NewError(connect.CodeUnavailable, errors.New("the server is stopping"))
+				return errStopping
 			}
 			err := t.write(batch)
 			batch.Record.Release()
