@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -14,6 +13,8 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/session"
 )
+
+const connected = "connected"
 
 // agents is AgentService.
 type agents struct{ control Control }
@@ -65,17 +66,24 @@ func (a *agents) DeleteAgent(_ context.Context, request *pillionv1.DeleteAgentRe
 
 // CheckAgent lets an agent check its host.
 func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRequest) (*pillionv1.CheckAgentResponse, error) {
-	doctor := &session.Doctor{}
-	for _, agent := range a.control.Agents() {
-		asked := slices.Contains(request.GetPeers(), agent.Name) || len(request.GetPeers()) == 0 && agent.State == "connected"
-		if asked && agent.Name != request.GetName() {
-			doctor.Peers = append(doctor.Peers, session.Peer{Agent: agent.Name, Addresses: addresses(agent.Report.Interfaces)})
+	names := request.GetPeers()
+	if len(names) == 0 {
+		for _, agent := range a.control.Agents() {
+			if agent.State == connected {
+				names = append(names, agent.Name)
+			}
 		}
 	}
-	for _, name := range request.GetPeers() {
-		if _, err := a.control.Agent(name); err != nil {
+	doctor := &session.Doctor{}
+	for _, name := range names {
+		if name == request.GetName() {
+			continue
+		}
+		peer, err := a.control.Peer(name)
+		if err != nil {
 			return nil, err
 		}
+		doctor.Peers = append(doctor.Peers, peer)
 	}
 	reply, err := a.control.Ask(ctx, request.GetName(), session.Request{Doctor: doctor})
 	if err != nil {
@@ -88,26 +96,19 @@ func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRe
 }
 
 func agentMessage(a Agent) *pillionv1.Agent {
-	r := a.Report
 	return &pillionv1.Agent{
 		Name: a.Name, Labels: a.Labels, State: a.State,
-		Enrolled: api.TimeMessage(a.Enrolled), Seen: api.TimeMessage(a.Seen), Started: api.TimeMessage(r.Started),
-		Version: validText(r.Version), Kernel: validText(r.Kernel), Interfaces: api.InterfaceMessages(r.Interfaces),
-		Clock: api.ClockMessage(r.Clock), Spool: api.SpoolMessage(r.Spool), Tasks: api.TaskMessages(a.Name, r.Tasks),
+		Enrolled: api.TimeMessage(a.Enrolled), Seen: api.TimeMessage(a.Seen), Started: api.TimeMessage(a.Started),
+		Version: validText(a.Version), Kernel: validText(a.Kernel), Interfaces: api.InterfaceMessages(a.Interfaces),
+		Clock: api.ClockMessage(a.Clock), Spool: api.SpoolMessage(a.Spool), Tasks: taskMessages(a.Tasks),
 		CertificateExpires: api.TimeMessage(a.CertificateExpires),
 	}
 }
 
-// addresses are those by which others can reach a host.
-func addresses(interfaces []session.Interface) []string {
-	var reachable []string
-	for _, i := range interfaces {
-		for _, text := range i.Addresses {
-			prefix, err := netip.ParsePrefix(text)
-			if err == nil && i.Up && prefix.Addr().IsGlobalUnicast() {
-				reachable = append(reachable, prefix.Addr().String())
-			}
-		}
+func taskMessages(tasks []Task) []*pillionv1.Task {
+	var messages []*pillionv1.Task
+	for _, task := range tasks {
+		messages = append(messages, api.TaskMessages(task.Agent, []session.TaskState{task.TaskState})...)
 	}
-	return reachable
+	return messages
 }

@@ -37,7 +37,7 @@ func (a *attempts) blocked(from netip.Addr) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	_, failures := a.find(from)
-	return failures >= attemptBurst
+	return failures > attemptBurst-1
 }
 
 // failed counts a failure.

@@ -53,9 +53,9 @@ func cellsOf(a arrow.Array) cells {
 	case *array.LargeString:
 		return text(a, a.Value)
 	case *array.Binary:
-		return binary(a, a.Value)
+		return blob(a, a.Value)
 	case *array.LargeBinary:
-		return binary(a, a.Value)
+		return blob(a, a.Value)
 	case *array.Timestamp:
 		unit := int64(a.DataType().(*arrow.TimestampType).Unit.Multiplier())
 		return moment(a, func(i int) int64 { return int64(a.Value(i)) * unit })
@@ -93,7 +93,7 @@ func text(a arrow.Array, at func(int) string) cells {
 	}, func(to []byte, i int) []byte { return append(to, at(i)...) }}
 }
 
-func binary(a arrow.Array, at func(int) []byte) cells {
+func blob(a arrow.Array, at func(int) []byte) cells {
 	return cells{a, func(i int) *pillionv1.Value {
 		return &pillionv1.Value{Kind: &pillionv1.Value_Binary{Binary: append([]byte{}, at(i)...)}}
 	}, func(to []byte, i int) []byte { return base64.StdEncoding.AppendEncode(to, at(i)) }}

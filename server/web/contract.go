@@ -13,6 +13,8 @@ import (
 type Control interface {
 	Agents() []Agent
 	Agent(name string) (Agent, error)
+	// Peer is an agent with the addresses by which others reach it.
+	Peer(name string) (session.Peer, error)
 	SetLabels(name string, labels map[string]string) error
 	Revoke(name string) error
 	Delete(name string) error
@@ -20,9 +22,9 @@ type Control interface {
 	Plan(spec session.Spec) Plan
 	Create(ctx context.Context, spec session.Spec, by string) (Session, []string, error)
 	Change(ctx context.Context, spec session.Spec, by string) (Session, []string, error)
-	Pause(ctx context.Context, name, by string) (Session, error)
-	Resume(ctx context.Context, name, by string) (Session, error)
-	Stop(ctx context.Context, name, by string) (Session, error)
+	Pause(name string) (Session, error)
+	Resume(name string) (Session, error)
+	Stop(name string) (Session, error)
 	DeleteSession(name string) error
 	Sessions() []Session
 	Session(name string) (Session, error)
@@ -72,9 +74,19 @@ type Agent struct {
 	Labels             map[string]string
 	State              string
 	Enrolled, Seen     time.Time
+	Started            time.Time
+	Version, Kernel    string
+	Interfaces         []session.Interface
+	Clock              session.Clock
+	Spool              session.Spool
+	Tasks              []Task
 	CertificateExpires time.Time
-	// Report is what it last said about itself; zero before it said anything.
-	Report session.State
+}
+
+// Task is what became of one part of a session on one agent.
+type Task struct {
+	session.TaskState
+	Agent string
 }
 
 // Session is a specification and what became of it.
@@ -84,7 +96,7 @@ type Session struct {
 	Created, NextStart, Started, Ends time.Time
 	CreatedBy                         string
 	Pairs                             []session.Pair
-	Tasks                             map[string][]session.TaskState
+	Tasks                             []Task
 	Revision                          uint64
 }
 

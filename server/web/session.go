@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -100,8 +99,8 @@ func (s *sessions) GetSession(_ context.Context, request *pillionv1.GetSessionRe
 }
 
 // PauseSession stops the marking.
-func (s *sessions) PauseSession(ctx context.Context, request *pillionv1.PauseSessionRequest) (*pillionv1.PauseSessionResponse, error) {
-	paused, err := s.control.Pause(ctx, request.GetName(), callerOf(ctx).token)
+func (s *sessions) PauseSession(_ context.Context, request *pillionv1.PauseSessionRequest) (*pillionv1.PauseSessionResponse, error) {
+	paused, err := s.control.Pause(request.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +108,8 @@ func (s *sessions) PauseSession(ctx context.Context, request *pillionv1.PauseSes
 }
 
 // ResumeSession ends a pause.
-func (s *sessions) ResumeSession(ctx context.Context, request *pillionv1.ResumeSessionRequest) (*pillionv1.ResumeSessionResponse, error) {
-	resumed, err := s.control.Resume(ctx, request.GetName(), callerOf(ctx).token)
+func (s *sessions) ResumeSession(_ context.Context, request *pillionv1.ResumeSessionRequest) (*pillionv1.ResumeSessionResponse, error) {
+	resumed, err := s.control.Resume(request.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +117,8 @@ func (s *sessions) ResumeSession(ctx context.Context, request *pillionv1.ResumeS
 }
 
 // StopSession ends a session for good.
-func (s *sessions) StopSession(ctx context.Context, request *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error) {
-	stopped, err := s.control.Stop(ctx, request.GetName(), callerOf(ctx).token)
+func (s *sessions) StopSession(_ context.Context, request *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error) {
+	stopped, err := s.control.Stop(request.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -153,15 +152,11 @@ func (s *sessions) ListRuns(_ context.Context, request *pillionv1.ListRunsReques
 }
 
 func sessionMessage(s Session) *pillionv1.Session {
-	message := &pillionv1.Session{
+	return &pillionv1.Session{
 		Spec: api.SpecMessage(s.Spec), State: s.State, Reason: s.Reason, Created: api.TimeMessage(s.Created),
 		CreatedBy: s.CreatedBy, NextStart: api.TimeMessage(s.NextStart), Started: api.TimeMessage(s.Started),
-		Ends: api.TimeMessage(s.Ends), Pairs: pairMessages(s.Pairs), Revision: s.Revision,
+		Ends: api.TimeMessage(s.Ends), Pairs: pairMessages(s.Pairs), Revision: s.Revision, Tasks: taskMessages(s.Tasks),
 	}
-	for _, agent := range slices.Sorted(maps.Keys(s.Tasks)) {
-		message.Tasks = append(message.Tasks, api.TaskMessages(agent, s.Tasks[agent])...)
-	}
-	return message
 }
 
 func pairMessages(pairs []session.Pair) []*pillionv1.Pair {

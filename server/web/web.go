@@ -169,8 +169,8 @@ func (s *Server) figures(o Options) func() []Figure {
 		var dropped, waiting int64
 		for _, agent := range o.Control.Agents() {
 			states[agent.State]++
-			dropped += agent.Report.Spool.DroppedRows
-			waiting += agent.Report.Spool.Bytes
+			dropped += agent.Spool.DroppedRows
+			waiting += agent.Spool.Bytes
 		}
 		for state, n := range states {
 			all = append(all, Figure{"pillion_agents", "Agents by state.", "state", state, float64(n)})
