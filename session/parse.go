@@ -22,19 +22,33 @@ func ParseSpec(text []byte) (Spec, error) {
 	if len(text) > specMax {
 		return Spec{}, fmt.Errorf("read session: %w: %d bytes, at most %d", ErrSpec, len(text), specMax)
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
 	var spec Spec
-	if err := decoder.Decode(&spec); err != nil {
-		if errors.Is(err, io.EOF) {
-			return Spec{}, fmt.Errorf("read session: %w: it is empty", ErrSpec)
+	if err := decode(text, &spec); err != nil {
+		return Spec{}, fmt.Errorf("read session: %w: %w", ErrSpec, err)
+	}
+	return spec, nil
+}
+
+// decode reads the one document. The parser panics over some broken ones, such as
+// a tag with nothing behind it where a list belongs.
+func decode(text []byte, spec *Spec) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = errors.New("it is no YAML that makes sense")
 		}
-		return Spec{}, fmt.Errorf("read session: %w: %s", ErrSpec, explain(err))
+	}()
+	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
+	switch err := decoder.Decode(spec); {
+	case errors.Is(err, io.EOF):
+		return errors.New("it is empty")
+	case err != nil:
+		return errors.New(explain(err))
 	}
 	var more any
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		return Spec{}, fmt.Errorf("read session: %w: there is more than one document", ErrSpec)
+		return errors.New("there is more than one document")
 	}
-	return spec, nil
+	return nil
 }
 
 // explain is the parser's error in one line, with the line in the text.

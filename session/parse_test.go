@@ -89,6 +89,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"broken", "name: [a\n", "line 1"},
 		{"two documents", "name: a\n---\nname: b\n", "more than one document"},
 		{"negative count", "sampling: {every: -1}\n", "line 1"},
+		{"tag without a list", "sources: !x\ny: #\n", ""},
 		{"too long", "#" + strings.Repeat("x", specMax), "at most"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
