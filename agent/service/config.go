@@ -10,12 +10,12 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"pillion.dev/bus"
+	"pillion.dev/agent/identity"
 )
 
 // Defaults.
 const (
-	DefaultFolder       = "/var/lib/pillion"
+	DefaultFolder       = identity.DefaultFolder
 	DefaultHostInterval = 10 * time.Second
 )
 
@@ -55,16 +55,6 @@ func ReadConfig(path string) (Config, error) {
 
 // complete fills in the defaults and says what is wrong.
 func (c Config) complete() (Config, error) {
-	if c.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return c, fmt.Errorf("find host name: %w", err)
-		}
-		c.Name, _, _ = strings.Cut(strings.ToLower(host), ".")
-	}
-	if !bus.ValidAgent(c.Name) {
-		return c, fmt.Errorf("%w: name %q: use lowercase letters, digits and inner hyphens, at most 63", ErrConfig, c.Name)
-	}
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HostInterval = cmp.Or(c.HostInterval, DefaultHostInterval)
 	if c.HostInterval < time.Second {

@@ -82,5 +82,11 @@ func (s *service) reportOnce() {
 	}
 	if err != nil {
 		s.log.Warn("report state", "error", err)
+		return
 	}
+	s.joined.Do(func() {
+		if s.ready != nil {
+			s.ready()
+		}
+	})
 }
