@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/topology"
 	"pillion.dev/session"
@@ -41,18 +42,18 @@ type Topology interface {
 	Add(source, destination, session string, result session.TraceResult) error
 }
 
-// Authority knows tokens and certificates.
+// Authority is what of authority.Authority this package asks for.
 type Authority interface {
-	Check(secret string) (Token, error)
-	Create(name, role string, expires time.Time) (Token, string, error)
-	List() []Token
+	Check(secret string) (authority.Token, error)
+	Create(name, role string, expires time.Time) (authority.Token, string, error)
+	List() []authority.Token
 	Revoke(name string) error
 	// Enrol signs the key of a host that has a join token.
 	Enrol(token, name string, request []byte) (certificate, authority []byte, err error)
-	// VerifyAgent names the agent that has the connection's certificate.
-	VerifyAgent(state tls.ConnectionState) (string, error)
-	// SignAgent signs a new key of a host that has joined.
-	SignAgent(name string, request []byte) (certificate []byte, err error)
+	// Authorize names the agent that has the connection's certificate.
+	Authorize(state tls.ConnectionState) (agent string, err error)
+	// Renew signs a new key of an agent that Authorize has named.
+	Renew(name string, request []byte) (certificate []byte, err error)
 }
 
 // Live hands on rows as they are stored.
@@ -68,13 +69,6 @@ type Subscription interface {
 	// Missed counts rows that did not fit into the buffer.
 	Missed() uint64
 	Close()
-}
-
-// Token without its secret.
-type Token struct {
-	Name, Role             string
-	Created, Expires, Used time.Time
-	Revoked                bool
 }
 
 // Part of the server, and whether it works.

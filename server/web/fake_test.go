@@ -28,6 +28,7 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
+	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
 	"pillion.dev/server/topology"
@@ -172,30 +173,28 @@ func (fakeTopology) Add(_, _, _ string, result session.TraceResult) error {
 // fakeAuthority has a token for each role, whose secret is the role's name.
 type fakeAuthority struct{}
 
-func (fakeAuthority) Check(secret string) (Token, error) {
+func (fakeAuthority) Check(secret string) (authority.Token, error) {
 	if slices.Contains([]string{"viewer", "operator", "admin", "join"}, secret) {
-		return Token{Name: "the-" + secret, Role: secret}, nil
+		return authority.Token{Name: "the-" + secret, Role: secret}, nil
 	}
-	return Token{}, errWrong
+	return authority.Token{}, authority.ErrUnknown
 }
 
-var errWrong = errors.New("no such token")
-
-func (fakeAuthority) Create(name, role string, expires time.Time) (Token, string, error) {
-	return Token{Name: name, Role: role, Created: epoch, Expires: expires}, "s3cret", nil
+func (fakeAuthority) Create(name, role string, expires time.Time) (authority.Token, string, error) {
+	return authority.Token{Name: name, Role: role, Created: epoch, Expires: expires}, "s3cret", nil
 }
-func (fakeAuthority) List() []Token            { return []Token{{Name: "z"}, {Name: "y"}} }
+func (fakeAuthority) List() []authority.Token  { return []authority.Token{{Name: "z"}, {Name: "y"}} }
 func (fakeAuthority) Revoke(name string) error { return nil }
 func (fakeAuthority) Enrol(token, name string, request []byte) ([]byte, []byte, error) {
 	if token != "join" {
-		return nil, nil, errWrong
+		return nil, nil, authority.ErrUnknown
 	}
 	return []byte("certificate of " + name), []byte("authority"), nil
 }
-func (fakeAuthority) VerifyAgent(state tls.ConnectionState) (string, error) {
+func (fakeAuthority) Authorize(state tls.ConnectionState) (string, error) {
 	return state.PeerCertificates[0].Subject.CommonName, nil
 }
-func (fakeAuthority) SignAgent(name string, _ []byte) ([]byte, error) {
+func (fakeAuthority) Renew(name string, _ []byte) ([]byte, error) {
 	return []byte("certificate of " + name), nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	"pillion.dev/bus"
+	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/topology"
 )
@@ -21,6 +22,15 @@ var codes = []struct {
 	err  error
 	code connect.Code
 }{
+	{authority.ErrUnknown, connect.CodeUnauthenticated},
+	{authority.ErrExpired, connect.CodeUnauthenticated},
+	{authority.ErrRevoked, connect.CodeUnauthenticated},
+	{authority.ErrRole, connect.CodePermissionDenied},
+	{authority.ErrCertificate, connect.CodePermissionDenied},
+	{authority.ErrInvalid, connect.CodeInvalidArgument},
+	{authority.ErrExists, connect.CodeAlreadyExists},
+	{authority.ErrNotFound, connect.CodeNotFound},
+	{authority.ErrLast, connect.CodeFailedPrecondition},
 	{control.ErrNotFound, connect.CodeNotFound},
 	{control.ErrExists, connect.CodeAlreadyExists},
 	{control.ErrConflict, connect.CodeFailedPrecondition},
