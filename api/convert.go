@@ -135,12 +135,14 @@ func HopMessages(all []session.TraceHop) []*pillionv1.Hop {
 	return messages
 }
 
-// TimeMessage leaves the zero time unset.
+// TimeMessage leaves the zero time unset, and any time that JSON cannot have: a
+// host with a wild clock must not spoil an answer.
 func TimeMessage(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
+	message := timestamppb.New(t)
+	if t.IsZero() || !message.IsValid() {
 		return nil
 	}
-	return timestamppb.New(t)
+	return message
 }
 
 // TimeOf is zero for an unset time.

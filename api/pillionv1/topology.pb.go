@@ -105,7 +105,9 @@ type Edge struct {
 	// Least difference of round-trip times seen, ns; it may be negative.
 	RttNs int64 `protobuf:"varint,3,opt,name=rtt_ns,json=rttNs,proto3" json:"rtt_ns,omitempty"`
 	// When it was last seen.
-	Seen          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=seen,proto3" json:"seen,omitempty"`
+	Seen *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=seen,proto3" json:"seen,omitempty"`
+	// Both ends answered; without it rtt_ns means nothing.
+	Measured      bool `protobuf:"varint,5,opt,name=measured,proto3" json:"measured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -166,6 +168,13 @@ func (x *Edge) GetSeen() *timestamppb.Timestamp {
 		return x.Seen
 	}
 	return nil
+}
+
+func (x *Edge) GetMeasured() bool {
+	if x != nil {
+		return x.Measured
+	}
+	return false
 }
 
 // Path from one agent to another.
@@ -603,12 +612,13 @@ const file_topology_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x1c\n" +
-	"\taddresses\x18\x04 \x03(\tR\taddresses\"q\n" +
+	"\taddresses\x18\x04 \x03(\tR\taddresses\"\x8d\x01\n" +
 	"\x04Edge\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x15\n" +
 	"\x06rtt_ns\x18\x03 \x01(\x03R\x05rttNs\x12.\n" +
-	"\x04seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\"\xb1\x02\n" +
+	"\x04seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12\x1a\n" +
+	"\bmeasured\x18\x05 \x01(\bR\bmeasured\"\xb1\x02\n" +
 	"\x04Path\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
 	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x18\n" +

@@ -108,7 +108,7 @@ func TestEveryProtocol(t *testing.T) {
 				stream.Receive()
 				err = stream.Err()
 			}
-			if connect.CodeOf(err) != connect.CodeUnauthenticated || !strings.Contains(err.Error(), "no such token") {
+			if connect.CodeOf(err) != connect.CodeUnauthenticated || !strings.Contains(err.Error(), "unknown token") {
 				t.Errorf("wrong token: got %v", err)
 			}
 		})

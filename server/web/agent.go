@@ -2,19 +2,14 @@ package web
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
-	"connectrpc.com/connect"
-
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/server/control"
 	"pillion.dev/session"
 )
-
-const connected = "connected"
 
 // agents is AgentService.
 type agents struct{ control Control }
@@ -69,7 +64,7 @@ func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRe
 	names := request.GetPeers()
 	if len(names) == 0 {
 		for _, agent := range a.control.Agents() {
-			if agent.State == connected {
+			if agent.State == control.Connected {
 				names = append(names, agent.Name)
 			}
 		}
@@ -87,15 +82,12 @@ func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRe
 	}
 	reply, err := a.control.Ask(ctx, request.GetName(), session.Request{Doctor: doctor})
 	if err != nil {
-		return nil, err
-	}
-	if reply.Error != "" {
-		return nil, connect.NewError(connect.CodeUnknown, errors.New(validText(fmt.Sprintf("check %s: %s", request.GetName(), reply.Error))))
+		return nil, answered(err)
 	}
 	return &pillionv1.CheckAgentResponse{Checks: api.CheckMessages(reply.Doctor)}, nil
 }
 
-func agentMessage(a Agent) *pillionv1.Agent {
+func agentMessage(a control.Agent) *pillionv1.Agent {
 	return &pillionv1.Agent{
 		Name: a.Name, Labels: a.Labels, State: a.State,
 		Enrolled: api.TimeMessage(a.Enrolled), Seen: api.TimeMessage(a.Seen), Started: api.TimeMessage(a.Started),
@@ -105,7 +97,7 @@ func agentMessage(a Agent) *pillionv1.Agent {
 	}
 }
 
-func taskMessages(tasks []Task) []*pillionv1.Task {
+func taskMessages(tasks []control.Task) []*pillionv1.Task {
 	var messages []*pillionv1.Task
 	for _, task := range tasks {
 		messages = append(messages, api.TaskMessages(task.Agent, []session.TaskState{task.TaskState})...)

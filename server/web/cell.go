@@ -20,6 +20,9 @@ type cells struct {
 	text  func(to []byte, i int) []byte
 }
 
+// IsNull knows the column that has nothing but nulls, too.
+func (c cells) IsNull(i int) bool { return c.Array.DataType().ID() == arrow.NULL || c.Array.IsNull(i) }
+
 // cellsOf knows every type of package measure, and the most usual ones besides
 // that a query can make. Others become Arrow's text.
 func cellsOf(a arrow.Array) cells {

@@ -6,51 +6,54 @@ import (
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/server/authority"
+	"pillion.dev/server/control"
+	"pillion.dev/server/topology"
 	"pillion.dev/session"
 )
 
-// Control knows agents and sessions.
+// Control is what of control.Control this package asks for.
 type Control interface {
-	Agents() []Agent
-	Agent(name string) (Agent, error)
+	Agents() []control.Agent
+	Agent(name string) (control.Agent, error)
 	// Peer is an agent with the addresses by which others reach it.
 	Peer(name string) (session.Peer, error)
 	SetLabels(name string, labels map[string]string) error
 	Revoke(name string) error
 	Delete(name string) error
 
-	Plan(spec session.Spec) Plan
-	Create(ctx context.Context, spec session.Spec, by string) (Session, []string, error)
-	Change(ctx context.Context, spec session.Spec, by string) (Session, []string, error)
-	Pause(name string) (Session, error)
-	Resume(name string) (Session, error)
-	Stop(name string) (Session, error)
+	Plan(spec session.Spec) control.Plan
+	Create(ctx context.Context, spec session.Spec, by string) (control.Session, []string, error)
+	Change(ctx context.Context, spec session.Spec, by string) (control.Session, []string, error)
+	Pause(name string) (control.Session, error)
+	Resume(name string) (control.Session, error)
+	Stop(name string) (control.Session, error)
 	DeleteSession(name string) error
-	Sessions() []Session
-	Session(name string) (Session, error)
-	Runs(from, to time.Time, session string) []Run
+	Sessions() []control.Session
+	Session(name string) (control.Session, error)
+	Runs(from, to time.Time, session string) []control.Run
 
 	Ask(ctx context.Context, agent string, request session.Request) (session.Reply, error)
 }
 
-// Topology knows paths.
+// Topology is what of topology.Topology this package asks for.
 type Topology interface {
-	Graph(session string) Graph
-	Trace(ctx context.Context, source, destination, address, protocol string) ([]Path, error)
+	Graph(session string) topology.Graph
+	Add(source, destination, session string, result session.TraceResult) error
 }
 
-// Authority knows tokens and certificates.
+// Authority is what of authority.Authority this package asks for.
 type Authority interface {
-	Check(secret string) (Token, error)
-	Create(name, role string, expires time.Time) (Token, string, error)
-	List() []Token
+	Check(secret string) (authority.Token, error)
+	Create(name, role string, expires time.Time) (authority.Token, string, error)
+	List() []authority.Token
 	Revoke(name string) error
 	// Enrol signs the key of a host that has a join token.
 	Enrol(token, name string, request []byte) (certificate, authority []byte, err error)
-	// VerifyAgent names the agent that has the connection's certificate.
-	VerifyAgent(state tls.ConnectionState) (string, error)
-	// SignAgent signs a new key of a host that has joined.
-	SignAgent(name string, request []byte) (certificate []byte, err error)
+	// Authorize names the agent that has the connection's certificate.
+	Authorize(state tls.ConnectionState) (agent string, err error)
+	// Renew signs a new key of an agent that Authorize has named.
+	Renew(name string, request []byte) (certificate []byte, err error)
 }
 
 // Live hands on rows as they are stored.
@@ -66,90 +69,6 @@ type Subscription interface {
 	// Missed counts rows that did not fit into the buffer.
 	Missed() uint64
 	Close()
-}
-
-// Agent is one host.
-type Agent struct {
-	Name               string
-	Labels             map[string]string
-	State              string
-	Enrolled, Seen     time.Time
-	Started            time.Time
-	Version, Kernel    string
-	Interfaces         []session.Interface
-	Clock              session.Clock
-	Spool              session.Spool
-	Tasks              []Task
-	CertificateExpires time.Time
-}
-
-// Task is what became of one part of a session on one agent.
-type Task struct {
-	session.TaskState
-	Agent string
-}
-
-// Session is a specification and what became of it.
-type Session struct {
-	Spec                              session.Spec
-	State, Reason                     string
-	Created, NextStart, Started, Ends time.Time
-	CreatedBy                         string
-	Pairs                             []session.Pair
-	Tasks                             []Task
-	Revision                          uint64
-}
-
-// Plan is what a specification would do.
-type Plan struct {
-	Spec            session.Spec
-	Problems        []session.Problem
-	Warnings, Costs []string
-	Pairs           []session.Pair
-	Steps           []session.Step
-	Starts          []time.Time
-}
-
-// Run is one planned or past run.
-type Run struct {
-	Session, State, Reason string
-	Start, End             time.Time
-}
-
-// Token without its secret.
-type Token struct {
-	Name, Role             string
-	Created, Expires, Used time.Time
-	Revoked                bool
-}
-
-// Graph is what all traced paths make together.
-type Graph struct {
-	Nodes []Node
-	Edges []Edge
-	Paths []Path
-}
-
-// Node is a host, a router, or a hop that did not answer.
-type Node struct {
-	ID, Kind, Agent string
-	Addresses       []string
-}
-
-// Edge leads from one node to the next.
-type Edge struct {
-	From, To string
-	RTT      time.Duration
-	Seen     time.Time
-}
-
-// Path from one agent to another.
-type Path struct {
-	Source, Destination, Address, Protocol string
-	Nodes                                  []string
-	Reached                                bool
-	Time, Changed                          time.Time
-	Hops                                   []session.TraceHop
 }
 
 // Part of the server, and whether it works.

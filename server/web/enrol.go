@@ -38,7 +38,7 @@ func (e *enrolment) Renew(ctx context.Context, request *pillionv1.RenewRequest) 
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := e.authority.SignAgent(agent, request.GetCertificateRequest())
+	certificate, err := e.authority.Renew(agent, request.GetCertificateRequest())
 	if err != nil {
 		return nil, fmt.Errorf("renew certificate of %s: %w", agent, err)
 	}
@@ -59,9 +59,9 @@ func (e *enrolment) agentOf(ctx context.Context) (string, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return "", connect.NewError(connect.CodeUnauthenticated, errors.New("no certificate; connect by TLS with the agent's certificate"))
 	}
-	agent, err := e.authority.VerifyAgent(*state)
+	agent, err := e.authority.Authorize(*state)
 	if err != nil {
-		return "", connect.NewError(connect.CodePermissionDenied, err)
+		return "", err
 	}
 	return agent, nil
 }

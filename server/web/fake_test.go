@@ -26,8 +26,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"pillion.dev/archive"
+	"pillion.dev/bus"
 	"pillion.dev/measure"
+	"pillion.dev/server/authority"
+	"pillion.dev/server/control"
 	"pillion.dev/server/event"
+	"pillion.dev/server/topology"
 	"pillion.dev/session"
 )
 
@@ -36,36 +40,34 @@ var epoch = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 // fakeControl knows one agent and keeps sessions in a map.
 type fakeControl struct {
 	mutex    sync.Mutex
-	sessions map[string]Session
+	sessions map[string]control.Session
 	asked    []session.Request
 }
 
-var errNone = errors.New("there is none")
-
-func (c *fakeControl) Agents() []Agent {
-	return []Agent{
+func (c *fakeControl) Agents() []control.Agent {
+	return []control.Agent{
 		{Name: "b", State: "away"},
 		{
 			Name: "a", Labels: map[string]string{"site": "north"}, State: "connected", Enrolled: epoch, Seen: epoch,
 			Interfaces: []session.Interface{{Name: "eth0", MTU: 1500, Up: true, Addresses: []string{"192.0.2.1/24"}}},
 			Spool:      session.Spool{DroppedRows: 7},
-			Tasks:      []Task{{TaskState: session.TaskState{Session: "s", Role: "source", Running: true}, Agent: "a"}},
+			Tasks:      []control.Task{{TaskState: session.TaskState{Session: "s", Role: "source", Running: true}, Agent: "a"}},
 		},
 	}
 }
 
-func (c *fakeControl) Agent(name string) (Agent, error) {
+func (c *fakeControl) Agent(name string) (control.Agent, error) {
 	for _, a := range c.Agents() {
 		if a.Name == name {
 			return a, nil
 		}
 	}
-	return Agent{}, fmt.Errorf("find agent %q: %w", name, errNone)
+	return control.Agent{}, fmt.Errorf("find agent %q: %w", name, control.ErrNotFound)
 }
 
 func (c *fakeControl) Peer(name string) (session.Peer, error) {
 	a, err := c.Agent(name)
-	return session.Peer{Agent: a.Name}, err
+	return session.Peer{Agent: a.Name, Addresses: []string{"192.0.2.2", "192.0.2.3", "2001:db8::2"}}, err
 }
 
 func (c *fakeControl) SetLabels(string, map[string]string) error { return nil }
@@ -78,104 +80,121 @@ func (c *fakeControl) Revoke(name string) error {
 }
 func (c *fakeControl) Delete(string) error { return nil }
 
-func (c *fakeControl) Plan(spec session.Spec) Plan {
-	return Plan{Spec: spec.Complete(), Problems: spec.Validate(), Costs: []string{"16 bytes"}, Starts: []time.Time{epoch}}
+func (c *fakeControl) Plan(spec session.Spec) control.Plan {
+	return control.Plan{Spec: spec.Complete(), Problems: spec.Validate(), Costs: []string{"16 bytes"}, Starts: []time.Time{epoch}}
 }
 
-func (c *fakeControl) Create(_ context.Context, spec session.Spec, by string) (Session, []string, error) {
+func (c *fakeControl) Create(_ context.Context, spec session.Spec, by string) (control.Session, []string, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if found := spec.Validate(); len(found) > 0 {
-		return Session{}, nil, problems(errors.New("invalid specification"), problemMessages(found))
+		return control.Session{}, nil, fmt.Errorf("create session: %w", &control.InvalidError{Problems: found})
 	}
-	one := Session{Spec: spec.Complete(), State: "running", Created: epoch, CreatedBy: by}
+	one := control.Session{Spec: spec.Complete(), State: "running", Created: epoch, CreatedBy: by}
 	c.sessions[spec.Name] = one
 	return one, []string{"mind the gap"}, nil
 }
 
-func (c *fakeControl) Change(ctx context.Context, spec session.Spec, by string) (Session, []string, error) {
+func (c *fakeControl) Change(ctx context.Context, spec session.Spec, by string) (control.Session, []string, error) {
 	return c.Create(ctx, spec, by)
 }
 
-func (c *fakeControl) set(name, state string) (Session, error) {
+func (c *fakeControl) set(name, state string) (control.Session, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	one, found := c.sessions[name]
 	if !found {
-		return one, fmt.Errorf("find session %q: %w", name, errNone)
+		return one, fmt.Errorf("find session %q: %w", name, control.ErrNotFound)
 	}
 	one.State = cmp.Or(state, one.State)
 	c.sessions[name] = one
 	return one, nil
 }
 
-func (c *fakeControl) Pause(name string) (Session, error) {
+func (c *fakeControl) Pause(name string) (control.Session, error) {
 	return c.set(name, "paused")
 }
-func (c *fakeControl) Resume(name string) (Session, error) {
+func (c *fakeControl) Resume(name string) (control.Session, error) {
 	return c.set(name, "running")
 }
-func (c *fakeControl) Stop(name string) (Session, error) {
+func (c *fakeControl) Stop(name string) (control.Session, error) {
 	return c.set(name, "ended")
 }
-func (c *fakeControl) DeleteSession(name string) error      { _, err := c.set(name, ""); return err }
-func (c *fakeControl) Session(name string) (Session, error) { return c.set(name, "") }
-func (c *fakeControl) Sessions() []Session {
+func (c *fakeControl) DeleteSession(name string) error              { _, err := c.set(name, ""); return err }
+func (c *fakeControl) Session(name string) (control.Session, error) { return c.set(name, "") }
+func (c *fakeControl) Sessions() []control.Session {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	var all []Session
+	var all []control.Session
 	for _, one := range c.sessions {
 		all = append(all, one)
 	}
 	return all
 }
-func (c *fakeControl) Runs(from, to time.Time, session string) []Run {
-	return []Run{{Session: cmp.Or(session, "s"), Start: from, End: to, State: "planned"}}
+func (c *fakeControl) Runs(from, to time.Time, session string) []control.Run {
+	return []control.Run{{Session: cmp.Or(session, "s"), Start: from, End: to, State: "planned"}}
 }
 
 func (c *fakeControl) Ask(_ context.Context, agent string, request session.Request) (session.Reply, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.asked = append(c.asked, request)
+	if agent == "b" {
+		return session.Reply{}, fmt.Errorf("ask agent %q: %w", agent, bus.ErrAway)
+	}
+	if agent != "a" {
+		return session.Reply{}, errors.New("it answered: no rights")
+	}
+	if request.Trace != nil {
+		return session.Reply{Trace: &session.TraceResult{
+			Time: epoch, Address: request.Trace.Address, Protocol: request.Trace.Protocol, Reached: true,
+			Hops: []session.TraceHop{{TTL: 1, Sent: 3}},
+		}}, nil
+	}
 	return session.Reply{Doctor: []session.Check{{Name: "kernel", Level: "ok", Found: agent}}}, nil
 }
 
 type fakeTopology struct{}
 
-func (fakeTopology) Graph(string) Graph {
-	return Graph{Nodes: []Node{{ID: "n", Kind: "unknown"}}, Edges: []Edge{{From: "n", To: "m", RTT: -1}}}
+func (fakeTopology) Graph(string) topology.Graph {
+	return topology.Graph{
+		Nodes: []topology.Node{{ID: "n", Kind: topology.Unknown}},
+		Edges: []topology.Edge{{From: "n", To: "m", RTT: -1, Measured: true}},
+		Paths: []topology.Path{{Source: "a", Destination: "b", Address: "192.0.2.2", Protocol: "udp", Nodes: []string{"n", "m"}}},
+	}
 }
-func (fakeTopology) Trace(_ context.Context, source, destination, _, protocol string) ([]Path, error) {
-	return []Path{{Source: source, Destination: destination, Protocol: protocol, Hops: []session.TraceHop{{TTL: 1}}}}, nil
+func (fakeTopology) Add(_, _, _ string, result session.TraceResult) error {
+	if result.Address == "" {
+		return topology.ErrTrace
+	}
+	return nil
 }
 
 // fakeAuthority has a token for each role, whose secret is the role's name.
 type fakeAuthority struct{}
 
-func (fakeAuthority) Check(secret string) (Token, error) {
+func (fakeAuthority) Check(secret string) (authority.Token, error) {
 	if slices.Contains([]string{"viewer", "operator", "admin", "join"}, secret) {
-		return Token{Name: "the-" + secret, Role: secret}, nil
+		return authority.Token{Name: "the-" + secret, Role: secret}, nil
 	}
-	return Token{}, errWrong
+	return authority.Token{}, authority.ErrUnknown
 }
 
-var errWrong = errors.New("no such token")
-
-func (fakeAuthority) Create(name, role string, expires time.Time) (Token, string, error) {
-	return Token{Name: name, Role: role, Created: epoch, Expires: expires}, "s3cret", nil
+func (fakeAuthority) Create(name, role string, expires time.Time) (authority.Token, string, error) {
+	return authority.Token{Name: name, Role: role, Created: epoch, Expires: expires}, "s3cret", nil
 }
-func (fakeAuthority) List() []Token            { return []Token{{Name: "z"}, {Name: "y"}} }
+func (fakeAuthority) List() []authority.Token  { return []authority.Token{{Name: "z"}, {Name: "y"}} }
 func (fakeAuthority) Revoke(name string) error { return nil }
 func (fakeAuthority) Enrol(token, name string, request []byte) ([]byte, []byte, error) {
 	if token != "join" {
-		return nil, nil, errWrong
+		return nil, nil, authority.ErrUnknown
 	}
 	return []byte("certificate of " + name), []byte("authority"), nil
 }
-func (fakeAuthority) VerifyAgent(state tls.ConnectionState) (string, error) {
+func (fakeAuthority) Authorize(state tls.ConnectionState) (string, error) {
 	return state.PeerCertificates[0].Subject.CommonName, nil
 }
-func (fakeAuthority) SignAgent(name string, _ []byte) ([]byte, error) {
+func (fakeAuthority) Renew(name string, _ []byte) ([]byte, error) {
 	return []byte("certificate of " + name), nil
 }
 
@@ -353,7 +372,7 @@ func (b *syncBuffer) String() string {
 func newSite(t testing.TB, change ...func(*Options)) *site {
 	t.Helper()
 	s := &site{
-		control: &fakeControl{sessions: map[string]Session{}}, live: &fakeLive{readers: map[*fakeReader]bool{}},
+		control: &fakeControl{sessions: map[string]control.Session{}}, live: &fakeLive{readers: map[*fakeReader]bool{}},
 		archive: newFakeArchive(t), sink: &fakeSink{}, log: &syncBuffer{}, roots: x509.NewCertPool(),
 	}
 	s.signer = newCertificate(t, "server")

@@ -12,6 +12,9 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	"pillion.dev/bus"
+	"pillion.dev/server/authority"
+	"pillion.dev/server/control"
+	"pillion.dev/server/topology"
 )
 
 // codes of the errors of other rooms. Their words are for users.
@@ -19,6 +22,22 @@ var codes = []struct {
 	err  error
 	code connect.Code
 }{
+	{authority.ErrUnknown, connect.CodeUnauthenticated},
+	{authority.ErrExpired, connect.CodeUnauthenticated},
+	{authority.ErrRevoked, connect.CodeUnauthenticated},
+	{authority.ErrRole, connect.CodePermissionDenied},
+	{authority.ErrCertificate, connect.CodePermissionDenied},
+	{authority.ErrInvalid, connect.CodeInvalidArgument},
+	{authority.ErrExists, connect.CodeAlreadyExists},
+	{authority.ErrNotFound, connect.CodeNotFound},
+	{authority.ErrLast, connect.CodeFailedPrecondition},
+	{control.ErrNotFound, connect.CodeNotFound},
+	{control.ErrExists, connect.CodeAlreadyExists},
+	{control.ErrConflict, connect.CodeFailedPrecondition},
+	{control.ErrState, connect.CodeFailedPrecondition},
+	{control.ErrRevoked, connect.CodePermissionDenied},
+	{control.ErrSuperseded, connect.CodePermissionDenied},
+	{topology.ErrTrace, connect.CodeUnknown},
 	{archive.ErrQuery, connect.CodeInvalidArgument},
 	{archive.ErrUnknown, connect.CodeNotFound},
 	{archive.ErrFull, connect.CodeResourceExhausted},
@@ -34,14 +53,35 @@ func (s *Server) fault(procedure string, err error) *connect.Error {
 	if errors.As(err, &already) {
 		return already
 	}
-	for _, known := range codes {
-		if errors.Is(err, known.err) {
-			return connect.NewError(known.code, err)
-		}
+	var faulty *control.InvalidError
+	if errors.As(err, &faulty) {
+		return problems(err, problemMessages(faulty.Problems))
+	}
+	if code, known := codeOf(err); known {
+		return connect.NewError(code, err)
 	}
 	id := rand.Text()[:8]
 	s.log.Error("internal error", "id", id, "procedure", procedure, "error", err)
 	return connect.NewError(connect.CodeInternal, fmt.Errorf("internal error; the server's log has it under the id %s", id))
+}
+
+func codeOf(err error) (connect.Code, bool) {
+	for _, known := range codes {
+		if errors.Is(err, known.err) {
+			return known.code, true
+		}
+	}
+	return 0, false
+}
+
+// answered is an error of asking an agent. What the agent says is for the caller to
+// read: it is about the agent's host, not about the server.
+func answered(err error) error {
+	var faulty *control.InvalidError
+	if _, known := codeOf(err); known || err == nil || errors.As(err, &faulty) {
+		return err
+	}
+	return connect.NewError(connect.CodeUnknown, errors.New(validText(err.Error())))
 }
 
 // invalid is the caller's mistake in one field.

@@ -195,18 +195,13 @@ func TestExportForCurl(t *testing.T) {
 
 // TestExportThatBreaksOff: the reader sees that the file is not whole.
 func TestExportThatBreaksOff(t *testing.T) {
-	s := newSite(t)
-	s.archive.records["numbers"] = s.archive.records["numbers"][:1]
+	s := newSite(t, func(o *Options) { o.Archive = &brokenExport{o.Archive} })
 	client, url := s.client(t, "tls1")
 	request, err := http.NewRequest("GET", url+"/export?stream=numbers&format=csv", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer viewer")
-	broken := &brokenExport{Archive: s.archive}
-	server := newSite(t, func(o *Options) { o.Archive = broken })
-	request.URL.Host = server.addr
-	client, _ = server.client(t, "tls1")
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)

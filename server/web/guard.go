@@ -119,7 +119,7 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 		return who, err
 	}
 	token, err := s.authority.Check(strings.TrimSpace(secret))
-	if err != nil {
+	if err != nil { // whatever it is: nobody may wait for an answer by trying
 		s.attempts.failed(who.remote)
 		return who, connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("check token: %w", err))
 	}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -201,19 +202,13 @@ func TestSilentConnections(t *testing.T) {
 
 func TestCloseEndsWhatWaits(t *testing.T) {
 	before := runtime.NumGoroutine()
+	var silent net.Conn
 	t.Run("site", func(t *testing.T) {
 		s := newSite(t)
-		conn, err := net.Dial("tcp", s.addr)
-		if err != nil {
+		var err error
+		if silent, err = net.Dial("tcp", s.addr); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-			if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the silent connection is still open: %v", err)
-			}
-			conn.Close()
-		})
 		handshake, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: s.roots, NextProtos: []string{"h2"}})
 		if err != nil {
 			t.Fatal(err)
@@ -223,6 +218,11 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 			t.Errorf("negotiated %q", got)
 		}
 	})
+	defer silent.Close()
+	silent.SetReadDeadline(time.Now().Add(headerTimeout / 2))
+	if _, err := silent.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the silent connection is still open: %v", err)
+	}
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before+2 })
 }
 

@@ -16,6 +16,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/server/authority"
 )
 
 const (
@@ -140,7 +141,7 @@ func (s *serverService) CreateToken(_ context.Context, request *pillionv1.Create
 	if err != nil {
 		return nil, invalid("expires", "read expires: %w", err)
 	}
-	if _, known := parseRole(request.GetRole()); !known && request.GetRole() != "join" {
+	if _, known := parseRole(request.GetRole()); !known && request.GetRole() != authority.RoleJoin {
 		return nil, invalid("role", "read role %q: use viewer, operator, admin or join", request.GetRole())
 	}
 	token, secret, err := s.authority.Create(request.GetName(), request.GetRole(), expires)
@@ -165,7 +166,7 @@ func (s *serverService) RevokeToken(_ context.Context, request *pillionv1.Revoke
 	return &pillionv1.RevokeTokenResponse{}, s.authority.Revoke(request.GetName())
 }
 
-func tokenMessage(t Token) *pillionv1.Token {
+func tokenMessage(t authority.Token) *pillionv1.Token {
 	return &pillionv1.Token{
 		Name: t.Name, Role: t.Role, Created: api.TimeMessage(t.Created), Expires: api.TimeMessage(t.Expires),
 		Used: api.TimeMessage(t.Used), Revoked: t.Revoked,

@@ -2,11 +2,11 @@ package web
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/server/control"
 	"pillion.dev/session"
 )
 
@@ -79,10 +79,8 @@ func (s *sessions) ChangeSession(ctx context.Context, request *pillionv1.ChangeS
 
 // ListSessions gives all sessions, newest first.
 func (s *sessions) ListSessions(context.Context, *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error) {
-	all := slices.Clone(s.control.Sessions())
-	slices.SortStableFunc(all, func(a, b Session) int { return b.Created.Compare(a.Created) })
 	response := &pillionv1.ListSessionsResponse{}
-	for _, one := range all {
+	for _, one := range s.control.Sessions() {
 		response.Sessions = append(response.Sessions, sessionMessage(one))
 	}
 	return response, nil
@@ -151,7 +149,7 @@ func (s *sessions) ListRuns(_ context.Context, request *pillionv1.ListRunsReques
 	return &pillionv1.ListRunsResponse{Runs: runMessages(s.control.Runs(from, to, request.GetSession()))}, nil
 }
 
-func sessionMessage(s Session) *pillionv1.Session {
+func sessionMessage(s control.Session) *pillionv1.Session {
 	return &pillionv1.Session{
 		Spec: api.SpecMessage(s.Spec), State: s.State, Reason: s.Reason, Created: api.TimeMessage(s.Created),
 		CreatedBy: s.CreatedBy, NextStart: api.TimeMessage(s.NextStart), Started: api.TimeMessage(s.Started),
@@ -175,7 +173,7 @@ func problemMessages(all []session.Problem) []*pillionv1.Problem {
 	return messages
 }
 
-func runMessages(runs []Run) []*pillionv1.Run {
+func runMessages(runs []control.Run) []*pillionv1.Run {
 	var messages []*pillionv1.Run
 	for _, r := range runs {
 		messages = append(messages, &pillionv1.Run{

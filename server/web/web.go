@@ -22,6 +22,7 @@ import (
 	"connectrpc.com/connect"
 
 	"pillion.dev/api/pillionv1/pillionv1connect"
+	"pillion.dev/server/control"
 	"pillion.dev/server/event"
 )
 
@@ -140,7 +141,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics) http.Handler
 	service(pillionv1connect.NewAgentServiceHandler(&agents{o.Control}, options))
 	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
-	service(pillionv1connect.NewTopologyServiceHandler(&paths{o.Topology}, options))
+	service(pillionv1connect.NewTopologyServiceHandler(&paths{o.Topology, o.Control}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s}, options))
 	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Bus}, options))
 	mux.Handle("GET /export", s.admitPlain(viewer, rows.serveExport))
@@ -165,7 +166,7 @@ func (s *Server) figures(o Options) func() []Figure {
 		all := append(o.Figures(), Figure{
 			Name: "pillion_http_refused_connections_total", Help: "Connections beyond the limit.", Value: float64(s.refused.Load()),
 		})
-		states := map[string]int{"connected": 0, "away": 0, "revoked": 0}
+		states := map[string]int{control.Connected: 0, control.Away: 0, control.Revoked: 0}
 		var dropped, waiting int64
 		for _, agent := range o.Control.Agents() {
 			states[agent.State]++
