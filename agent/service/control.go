@@ -34,8 +34,8 @@ func (s *service) serve(ctx context.Context, text []byte) ([]byte, error) {
 	return json.Marshal(reply)
 }
 
-// apply makes the host do what is assigned. An assignment that is older than the
-// one in force comes late and changes nothing.
+// apply makes the host do what is assigned. The server sends again whatever it
+// finds is not in force.
 func (s *service) apply(assignment session.Assignment) []session.TaskState {
 	s.applying.Lock()
 	defer s.applying.Unlock()

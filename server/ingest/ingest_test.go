@@ -125,7 +125,7 @@ func TestEveryBatchIsAnsweredOnce(t *testing.T) {
 		t.Errorf("stats: %+v", st)
 	}
 	var live int64
-	for b := range w.C {
+	for b := range w.Batches() {
 		live += b.Record.NumRows()
 		b.Record.Release()
 	}
@@ -200,14 +200,14 @@ func TestSlowWatcherLosesAndIsTold(t *testing.T) {
 	}
 	i.Close()
 	var rows int64
-	for b := range slow.C {
+	for b := range slow.Batches() {
 		rows += b.Record.NumRows()
 		b.Record.Release()
 	}
 	if rows+int64(slow.Missed()) != 20 || slow.Missed() != 15 || i.Stats().LiveMissed != 3 {
 		t.Errorf("%d rows came, %d missed", rows, slow.Missed())
 	}
-	if _, open := <-other.C; open {
+	if _, open := <-other.Batches(); open {
 		t.Error("the watcher of another stream got a batch")
 	}
 	slow.Close()

@@ -5,10 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"pillion.dev/archive"
-	"pillion.dev/measure"
 )
 
 // Live hands stored batches to watchers. It never waits for one.
@@ -19,19 +16,9 @@ type Live struct {
 	ended    bool
 }
 
-// Batch is a stored batch. Its Record belongs to whoever received it, who releases
-// it.
-type Batch struct {
-	Agent  string
-	Schema *measure.Schema
-	Record arrow.RecordBatch
-}
-
-// Watcher receives batches at C until Close, or until the server stops, when C is
-// closed.
+// Watcher receives stored batches until Close.
 type Watcher struct {
-	C       <-chan Batch
-	c       chan Batch
+	c       chan archive.Batch
 	streams []string
 	live    *Live
 	rows    atomic.Uint64
@@ -42,8 +29,7 @@ func newLive() *Live { return &Live{watchers: map[*Watcher]bool{}} }
 // Watch begins with the next batch of one of the streams, or of any if none is
 // named. A watcher for which more than buffer batches wait loses the newest.
 func (l *Live) Watch(streams []string, buffer int) *Watcher {
-	w := &Watcher{c: make(chan Batch, max(buffer, 1)), streams: streams, live: l}
-	w.C = w.c
+	w := &Watcher{c: make(chan archive.Batch, max(buffer, 1)), streams: streams, live: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
@@ -53,6 +39,10 @@ func (l *Live) Watch(streams []string, buffer int) *Watcher {
 	l.watchers[w] = true
 	return w
 }
+
+// Batches is closed when the server stops. Each record belongs to whoever received
+// it, who releases it.
+func (w *Watcher) Batches() <-chan archive.Batch { return w.c }
 
 // Missed is how many rows this watcher has lost.
 func (w *Watcher) Missed() uint64 { return w.rows.Load() }
@@ -79,7 +69,7 @@ func (l *Live) publish(batch archive.Batch) {
 		}
 		batch.Record.Retain()
 		select {
-		case w.c <- Batch{Agent: batch.Agent, Schema: batch.Schema, Record: batch.Record}:
+		case w.c <- batch:
 		default:
 			batch.Record.Release()
 			w.rows.Add(uint64(batch.Record.NumRows()))
