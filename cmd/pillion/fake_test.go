@@ -28,7 +28,8 @@ type fake struct {
 	mutex   sync.Mutex
 	asked   []string // requests that change something, as text
 	tails   int
-	sent    bool // the canned rows of a tail
+	sent    bool // the canned rows of a tail, after which the session has ended
+	keep    bool // the session goes on
 	state   string
 	started chan struct{} // an export has begun and will not end
 }
@@ -293,7 +294,7 @@ func (f *fake) Tail(ctx context.Context, r *pillionv1.TailRequest, s *connect.Se
 		return err
 	}
 	f.mutex.Lock()
-	f.sent = true
+	f.sent = !f.keep
 	f.mutex.Unlock()
 	<-ctx.Done()
 	return nil

@@ -141,3 +141,37 @@ func FuzzFlowRow(f *testing.F) {
 		}
 	})
 }
+
+func TestLinesThatEnd(t *testing.T) {
+	w := newWatching(t)
+	row := func(source string, second int64) flowRow {
+		return flowRow{"source": textValue(source), "time": timeValue(time.Unix(second, 0)), "interval_ns": intValue(1e9),
+			"delay_p50_ns": intValue(7_000), "delay_count": intValue(1)}
+	}
+	for _, step := range []struct {
+		name         string
+		second       int64
+		shown, lines int
+	}{
+		{"both", 1, 2, 2},
+		{"one is late", 4, 2, 2},
+		{"one has ended", 5, 1, 2},
+		{"one is forgotten", 1 + historyMax + 1, 1, 1},
+	} {
+		if step.second == 1 {
+			if err := w.lines.take(row("gone", 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.lines.take(row("here", step.second)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.lines.forget(); err != nil {
+			t.Fatal(err)
+		}
+		frame := strings.Join(w.frame(160, 24), "\n")
+		if got := strings.Count(frame, "7.00 µs"); got != step.shown || len(w.lines.all) != step.lines {
+			t.Errorf("%s: %d delays shown, want %d; %d lines, want %d\n%s", step.name, got, step.shown, len(w.lines.all), step.lines, frame)
+		}
+	}
+}
