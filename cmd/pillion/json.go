@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -24,22 +25,22 @@ type pair struct {
 
 // MarshalJSON writes the pairs in their order.
 func (o object) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
+	var out bytes.Buffer
+	out.WriteByte('{')
 	for i, p := range o {
 		if i > 0 {
-			out = append(out, ',')
+			out.WriteByte(',')
 		}
-		key, err := json.Marshal(p.key)
-		if err != nil {
+		if err := writeJSONLine(&out, p.key); err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(p.value)
-		if err != nil {
+		out.WriteByte(':')
+		if err := writeJSONLine(&out, p.value); err != nil {
 			return nil, err
 		}
-		out = append(append(append(out, key...), ':'), value...)
 	}
-	return append(out, '}'), nil
+	out.WriteByte('}')
+	return out.Bytes(), nil
 }
 
 // writeJSON writes one document over several lines.

@@ -17,8 +17,8 @@ import (
 
 // specFlags change a specification; what is not given stays as it is.
 type specFlags struct {
-	From     []string          `placeholder:"AGENT,..." complete:"agent" help:"Sources: agents by name, by label (key=value, or key), or * for all."`
-	To       []string          `placeholder:"AGENT,..." complete:"agent" help:"Destinations, likewise."`
+	From     []string          `placeholder:"AGENT" complete:"agent" help:"Sources: agents by name, by label (key=value, or key), or * for all."`
+	To       []string          `placeholder:"AGENT" complete:"agent" help:"Destinations, likewise."`
 	Both     *bool             `negatable:"" help:"Measure each pair in both directions."`
 	Modules  []string          `placeholder:"LIST" help:"delay, loss; default both."`
 	Encoding *string           `placeholder:"NAME" help:"Marks in IPv4: udp (default), shim, ipip; native leaves IPv4 alone."`

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -109,7 +110,7 @@ func (w *watching) run(ctx context.Context) error {
 		var err error
 		select {
 		case <-ctx.Done():
-			return w.lines.flush(1<<63 - 1)
+			return w.finish()
 		case n := <-reached:
 			err = w.hear(n)
 		case <-tick.C:
@@ -161,14 +162,22 @@ func (w *watching) tick() error {
 		return err
 	}
 	if w.screen == nil && time.Since(w.last) > 2*w.interval()+time.Second {
-		if err := w.lines.flush(1<<63 - 1); err != nil {
+		if err := w.lines.flush(math.MaxInt64); err != nil {
 			return err
 		}
 	}
 	if !w.ended.IsZero() && time.Since(w.ended) > time.Second {
-		return errors.Join(w.lines.flush(1<<63-1), errEnough)
+		return errors.Join(w.finish(), errEnough)
 	}
-	return nil
+	return w.lines.forget()
+}
+
+// finish prints what has not ended yet; a terminal shows it already.
+func (w *watching) finish() error {
+	if w.screen != nil {
+		return nil
+	}
+	return w.lines.flush(math.MaxInt64)
 }
 
 func (w *watching) sayWhy() error {

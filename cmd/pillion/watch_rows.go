@@ -175,6 +175,7 @@ type line struct {
 type lines struct {
 	byFlow bool
 	all    map[string]*line
+	newest int64 // end of the latest window of all
 	// closed takes each window when it is over.
 	closed func(*line, *window) error
 }
@@ -186,6 +187,7 @@ func (l *lines) take(r flowRow) error {
 		return nil
 	}
 	interval, _ := r.int("interval_ns")
+	l.newest = max(l.newest, end)
 	to := &line{source: first(r.text("source"), "?"), destination: r.text("agent")}
 	if l.byFlow {
 		to.flow = r.flow()
@@ -229,13 +231,35 @@ func (l *lines) close(to *line, next, interval int64) error {
 	return l.closed(to, w)
 }
 
-// flush closes the windows that ended before a time.
+// flush closes the windows that ended before a time, and drops their lines: only a
+// terminal needs the history, and there nothing is flushed.
 func (l *lines) flush(before int64) error {
 	for _, to := range l.sorted() {
 		if to.now != nil && to.now.end < before {
 			if err := l.close(to, 0, 0); err != nil {
 				return err
 			}
+		}
+	}
+	maps.DeleteFunc(l.all, func(_ string, to *line) bool { return to.now == nil })
+	return nil
+}
+
+// stale reports whether a line's window is so many intervals behind the latest.
+func (l *lines) stale(w *window, intervals int64) bool {
+	return w != nil && w.interval > 0 && (l.newest-w.end)/w.interval > intervals
+}
+
+// forget closes and drops lines of which nothing came for as long as a sparkline
+// shows: flows come and go.
+func (l *lines) forget() error {
+	for key, to := range l.all {
+		if !l.stale(to.now, historyMax) {
+			continue
+		}
+		delete(l.all, key)
+		if err := l.close(to, 0, 0); err != nil {
+			return err
 		}
 	}
 	return nil

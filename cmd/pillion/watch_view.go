@@ -106,7 +106,7 @@ func (w *watching) body(width int) []string {
 	all := w.lines.sorted()
 	for _, to := range all {
 		shown := to.now
-		if shown == nil {
+		if shown == nil || w.lines.stale(shown, 3) {
 			shown = newWindow(0, 0)
 		}
 		rate, loss, p50, p90, p99, clock, ipdv := shown.cells()
