@@ -159,6 +159,9 @@ func TestSaveFails(t *testing.T) {
 		}
 		b.pass(10 * time.Second)
 		b.state("web", Running)
+		if err := b.control.Health(); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("health: %v", err)
+		}
 		if !b.marks("h1", "web", "h2") {
 			t.Error("the marking stopped")
 		}
@@ -167,6 +170,9 @@ func TestSaveFails(t *testing.T) {
 		}
 		if _, _, err := b.control.Create(context.Background(), spec, ""); err != nil {
 			t.Error(err)
+		}
+		if err := b.control.Health(); err != nil {
+			t.Errorf("health: %v", err)
 		}
 	})
 }
