@@ -56,7 +56,7 @@ func (a *agents) RevokeAgent(_ context.Context, request *pillionv1.RevokeAgentRe
 
 // DeleteAgent forgets a revoked agent.
 func (a *agents) DeleteAgent(_ context.Context, request *pillionv1.DeleteAgentRequest) (*pillionv1.DeleteAgentResponse, error) {
-	return &pillionv1.DeleteAgentResponse{}, a.control.Delete(request.GetName())
+	return &pillionv1.DeleteAgentResponse{}, a.control.DeleteAgent(request.GetName())
 }
 
 // CheckAgent lets an agent check its host.

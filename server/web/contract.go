@@ -20,7 +20,7 @@ type Control interface {
 	Peer(name string) (session.Peer, error)
 	SetLabels(name string, labels map[string]string) error
 	Revoke(name string) error
-	Delete(name string) error
+	DeleteAgent(name string) error
 
 	Plan(spec session.Spec) control.Plan
 	Create(ctx context.Context, spec session.Spec, by string) (control.Session, []string, error)
