@@ -69,8 +69,12 @@ func (c *Control) held() map[string][]session.Pair {
 
 func union(a, b []session.Pair) []session.Pair {
 	all := slices.Clone(a)
+	known := map[session.Pair]bool{}
+	for _, pair := range a {
+		known[pair] = true
+	}
 	for _, pair := range b {
-		if !slices.Contains(a, pair) {
+		if !known[pair] {
 			all = append(all, pair)
 		}
 	}
@@ -149,7 +153,9 @@ func (c *Control) tell(ctx context.Context, q question) {
 		c.Log.Warn("agent does not take its tasks", "agent", q.agent, "revision", q.apply.Revision, "error", err)
 	case err == nil && a.sent.Revision == q.apply.Revision:
 		c.confirm(a, reply.Tasks, now)
-		c.pulseSoon = c.pulseSoon || len(a.sent.Sources) > 0
+		if len(a.sent.Sources) > 0 {
+			signal(c.pulseSoon)
+		}
 	}
 	c.hurry()
 }

@@ -85,6 +85,7 @@ type Options struct {
 const (
 	defaultGrace = 2 * time.Second
 	roundEvery   = time.Second
+	healthyFor   = 30 * time.Second
 	// awayAfter is the silence after which an agent counts as away, aliveFor that
 	// after which its sources' leases are no longer renewed.
 	awayAfter = 5 * time.Second
@@ -112,8 +113,11 @@ type Control struct {
 	changed documents
 	saving  sync.Mutex
 	wake    chan struct{}
-	// pulseSoon is set when a source waits for its first lease.
-	pulseSoon bool
+	// pulseSoon asks for a pulse now, for a source that waits for its first lease.
+	pulseSoon chan struct{}
+	// rounded is when the last round was, unsaved why not all is on disk.
+	rounded time.Time
+	unsaved error
 	// adoptUntil is when assignments may change first after a restart.
 	adoptUntil time.Time
 }
@@ -128,8 +132,10 @@ func New(o Options) (*Control, error) {
 	}
 	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	c := &Control{
-		Options: o, agents: map[string]*agent{}, sessions: map[string]*record{}, wake: make(chan struct{}, 1),
+		Options: o, agents: map[string]*agent{}, sessions: map[string]*record{},
+		wake: make(chan struct{}, 1), pulseSoon: make(chan struct{}, 1),
 	}
+	c.rounded = o.Now()
 	if err := c.load(); err != nil {
 		return nil, err
 	}
@@ -139,36 +145,46 @@ func New(o Options) (*Control, error) {
 // Run carries sessions out until the context ends; what agents do then goes on
 // without it until leases run out. No more than one Run at a time.
 func (c *Control) Run(ctx context.Context) error {
-	var asks sync.WaitGroup
-	defer asks.Wait()
+	var others sync.WaitGroup
+	defer others.Wait()
+	// Leases do not wait for a slow disk.
+	others.Go(func() { c.pulses(ctx) })
 	ticker := time.NewTicker(roundEvery)
 	defer ticker.Stop()
 	for {
-		if c.round(ctx, &asks) {
-			c.pulse()
-		}
+		c.round(ctx, &others)
 		select {
 		case <-ctx.Done():
 			c.save()
 			return nil
 		case <-ticker.C:
-			c.pulse()
 		case <-c.wake:
 		}
 	}
 }
 
+// Health says what is wrong with the control of sessions, or nil.
+func (c *Control) Health() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if silent := c.Now().Sub(c.rounded); silent > healthyFor {
+		return fmt.Errorf("control sessions: nothing was done for %v", silent.Round(time.Second))
+	}
+	return c.unsaved
+}
+
 // hurry asks for a round now.
-func (c *Control) hurry() {
+func (c *Control) hurry() { signal(c.wake) }
+
+func signal(to chan struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }
 
-// round works out what everybody should do and tells those who do not. It reports
-// whether a source waits for its first lease.
-func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) (waits bool) {
+// round works out what everybody should do and tells those who do not.
+func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) {
 	c.mu.Lock()
 	now := c.Now()
 	c.watch(now)
@@ -177,14 +193,13 @@ func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) (waits bool) 
 	c.assign(now)
 	c.settle(now)
 	questions := c.questions(now)
-	waits, c.pulseSoon = c.pulseSoon, false
+	c.rounded = now
 	c.mu.Unlock()
 	// What agents were told must be known after a restart, so it is written first.
 	c.save()
 	for _, q := range questions {
 		asks.Go(func() { c.tell(ctx, q) })
 	}
-	return waits
 }
 
 // event tells operators; the caller holds the lock, a sink does not block.

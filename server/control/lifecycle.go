@@ -106,6 +106,7 @@ func (c *Control) Create(ctx context.Context, spec session.Spec, by string) (Ses
 	c.sessions[spec.Name] = r
 	if startsNow(plan.Spec, now) {
 		c.beginNow(r, now)
+		r.pairs = plan.Pairs
 	}
 	c.settleOne(r, now)
 	view := c.view(r)
@@ -143,7 +144,7 @@ func (c *Control) beginNow(r *record, now time.Time) {
 	if !r.Spec.Start.IsZero() {
 		from = r.Spec.Start
 	}
-	c.begin(r, Run{Session: r.Spec.Name, Start: now, End: session.End(r.Spec, from), State: Running}, now)
+	c.begin(r, Run{Session: r.Spec.Name, Start: now, End: session.End(r.Spec, from), State: Running, Due: from}, now)
 }
 
 // Change replaces the specification of a session that has not ended. A run goes on
@@ -173,7 +174,7 @@ func (c *Control) Change(ctx context.Context, spec session.Spec, by string) (Ses
 		r.reschedule()
 		if r.Run != nil {
 			run := *r.Run
-			run.End = session.End(r.Spec, run.Start)
+			run.End = session.End(r.Spec, run.Due)
 			r.Run = &run
 		} else if starts {
 			c.beginNow(r, now)

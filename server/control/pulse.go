@@ -1,11 +1,28 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
 	"pillion.dev/session"
 )
+
+const pulseEvery = time.Second
+
+func (c *Control) pulses(ctx context.Context) {
+	ticker := time.NewTicker(pulseEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-c.pulseSoon:
+		}
+		c.pulse()
+	}
+}
 
 // pulse renews the leases of sources whose destinations are alive, and tells the
 // clocks of the other ends. A source none of whose destinations is alive is told

@@ -112,6 +112,9 @@ func (c *Control) write() error {
 			c.mu.Unlock()
 		}
 	}
+	c.mu.Lock()
+	c.unsaved = failed
+	c.mu.Unlock()
 	return failed
 }
 

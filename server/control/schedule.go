@@ -47,13 +47,14 @@ func (c *Control) due(r *record, now time.Time) {
 		why = "the session is paused"
 	}
 	for _, w := range missed {
-		c.remember(Run{Session: name, Start: w.Start, End: w.End, State: Missed, Reason: why})
+		c.remember(Run{Session: name, Start: w.Start, End: w.End, State: Missed, Reason: why, Due: w.Start})
 	}
 	if n := len(missed); n > 0 {
 		c.event("start-missed", event.Warning, "", name, "%d starts of %s were missed, the last at %s: %s",
 			n, name, missed[n-1].Start.UTC().Format(time.RFC3339), why)
 	}
 	if late == nil {
+		r.Reason = "its start was missed: " + why
 		return
 	}
 	start, reason := late.Start, ""
@@ -62,7 +63,7 @@ func (c *Control) due(r *record, now time.Time) {
 		c.event("start-missed", event.Warning, "", name, "the start of %s at %s was missed; %s",
 			name, late.Start.UTC().Format(time.RFC3339), reason)
 	}
-	c.begin(r, Run{Session: name, Start: start, End: late.End, State: Running, Reason: reason}, now)
+	c.begin(r, Run{Session: name, Start: start, End: late.End, State: Running, Reason: reason, Due: late.Start}, now)
 }
 
 // begin begins a run, unless it cannot be beside those that go on.

@@ -50,6 +50,8 @@ type Run struct {
 	End     time.Time `json:"end,omitzero"` // zero: when it is stopped
 	State   string    `json:"state"`
 	Reason  string    `json:"reason,omitempty"`
+	// Due is when it should have started; the end is reckoned from there.
+	Due time.Time `json:"due,omitzero"`
 }
 
 // saved is what is kept of a session on disk.
@@ -194,7 +196,7 @@ func (c *Control) Runs(from, to time.Time, name string) []Run {
 			first = r.Handled.Add(1)
 		}
 		for _, w := range session.Upcoming(r.Spec, first, to, upcomingMax) {
-			add(Run{Session: r.Spec.Name, Start: w.Start, End: w.End, State: Planned})
+			add(Run{Session: r.Spec.Name, Start: w.Start, End: w.End, State: Planned, Due: w.Start})
 		}
 	}
 	slices.SortStableFunc(runs, func(a, b Run) int { return a.Start.Compare(b.Start) })

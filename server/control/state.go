@@ -128,7 +128,7 @@ func (c *Control) heard(a *agent, state session.State, now time.Time) {
 	a.state, a.heardAt = state, now
 	urgent := false
 	if !a.connected {
-		a.connected, urgent = true, true
+		a.connected, urgent, a.retryAt = true, true, time.Time{}
 		c.event("agent-connected", event.Info, a.Name, "", "%s is connected", a.Name)
 	}
 	restarted := state.Instance != before.Instance
