@@ -221,6 +221,21 @@ func TestTooManyWrongTokens(t *testing.T) {
 	}
 }
 
+// TestStrangersDoNotFillTheAudit: what they are refused is recorded up to a rate.
+func TestStrangersDoNotFillTheAudit(t *testing.T) {
+	s := newSite(t)
+	for range attemptBurst + 20 {
+		s.post(t, "http1", "/pillion.v1.AgentService/RevokeAgent", "", `{"name":"a"}`)
+	}
+	if n := len(s.sink.changes); n != attemptBurst || s.unrecorded.Load() != 20 {
+		t.Errorf("%d recorded, %d counted", n, s.unrecorded.Load())
+	}
+	s.post(t, "http1", "/pillion.v1.EnrolService/Enrol", "", `{"token":"join","name":"h"}`)
+	if c := s.sink.last(t); c.Outcome != "ok" || !strings.HasSuffix(c.Method, "Enrol") {
+		t.Errorf("what was done is not recorded: %+v", c)
+	}
+}
+
 func TestMalformed(t *testing.T) {
 	s := newSite(t)
 	create := "/pillion.v1.SessionService/CreateSession"

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// attemptBurst failed tokens are forgiven, then one each attemptEvery.
+	// attemptBurst failures are forgiven, then one each attemptEvery.
 	attemptBurst = 10
 	attemptEvery = 6 * time.Second
 	// attemptSources bounds the memory; beyond it, unknown addresses share one
@@ -15,7 +15,7 @@ const (
 	attemptSources = 10_000
 )
 
-// attempts counts failed tokens by the address that they came from, an IPv6
+// attempts counts failures by the address that they came from, an IPv6
 // network of 64 bits counting as one. Each account is a leaking bucket.
 type attempts struct {
 	mutex    sync.Mutex

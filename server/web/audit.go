@@ -79,8 +79,16 @@ func (s *Server) survive(_ context.Context, spec connect.Spec, _ http.Header, fa
 	return s.fault(spec.Procedure, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
 }
 
-// audit records a change, or the attempt.
+// audit records a change, or the attempt. Of those whom no token names, what was
+// refused is recorded up to a rate, lest they fill the archive; the rest is counted.
 func (s *Server) audit(who caller, procedure string, request any, fault *connect.Error) {
+	if who.token == "" && fault != nil {
+		if s.strangers.blocked(who.remote) {
+			s.unrecorded.Add(1)
+			return
+		}
+		s.strangers.failed(who.remote)
+	}
 	change := event.Change{
 		Time: s.now(), Token: who.token, Role: who.role.String(), Remote: who.remote.String(),
 		Method: procedure, Outcome: "ok",

@@ -55,6 +55,8 @@ func cellsOf(a arrow.Array) cells {
 		return text(a, a.Value)
 	case *array.LargeString:
 		return text(a, a.Value)
+	case *array.StringView:
+		return text(a, a.Value)
 	case *array.Binary:
 		return blob(a, a.Value)
 	case *array.LargeBinary:

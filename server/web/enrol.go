@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/api/pillionv1/pillionv1connect"
 )
 
 // enrolment is EnrolService. Those who call it have no bearer token.
@@ -24,7 +25,7 @@ func (e *enrolment) Enrol(ctx context.Context, request *pillionv1.EnrolRequest) 
 	}
 	certificate, authority, err := e.authority.Enrol(request.GetToken(), request.GetName(), request.GetCertificateRequest())
 	if err != nil {
-		if e.fault("", err).Code() == connect.CodeUnauthenticated {
+		if code, _ := codeOf(err); code == connect.CodeUnauthenticated {
 			e.attempts.failed(from)
 		}
 		return nil, err
@@ -48,7 +49,11 @@ func (e *enrolment) Renew(ctx context.Context, request *pillionv1.RenewRequest) 
 // Standing says whether the server would have this host. A refusal is an answer.
 func (e *enrolment) Standing(ctx context.Context, _ *pillionv1.StandingRequest) (*pillionv1.StandingResponse, error) {
 	if _, err := e.agentOf(ctx); err != nil {
-		return &pillionv1.StandingResponse{Reason: e.fault("", err).Message()}, nil
+		fault := e.fault(pillionv1connect.EnrolServiceStandingProcedure, err)
+		if fault.Code() == connect.CodeInternal {
+			return nil, fault
+		}
+		return &pillionv1.StandingResponse{Reason: fault.Message()}, nil
 	}
 	return &pillionv1.StandingResponse{Welcome: true}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/api/pillionv1"
@@ -60,11 +61,21 @@ func (d *data) export(ctx context.Context, question archive.Export, file *rowFil
 		return err
 	}
 	defer release()
-	if err := d.archive.Export(ctx, question, file.write); err != nil {
+	stream, err := d.find(ctx, question.Stream)
+	if err != nil {
+		return err
+	}
+	whole := withAgent(stream.Schema).Arrow()
+	err = d.archive.Export(ctx, question, func(record arrow.RecordBatch) error {
+		described := describe(record, whole)
+		defer described.Release()
+		return file.write(described)
+	})
+	if err != nil {
 		return fmt.Errorf("export %s: %w", question.Stream, err)
 	}
 	if file.writer == nil { // no rows: the file has its columns all the same
-		schema, err := d.emptySchema(ctx, question)
+		schema, err := chosenColumns(whole, question)
 		if err != nil {
 			return err
 		}
@@ -78,24 +89,47 @@ func (d *data) export(ctx context.Context, question archive.Export, file *rowFil
 	return nil
 }
 
-func (d *data) emptySchema(ctx context.Context, question archive.Export) (*arrow.Schema, error) {
-	stream, err := d.find(ctx, question.Stream)
-	if err != nil {
-		return nil, err
-	}
-	schema := withAgent(stream.Schema)
+func chosenColumns(whole *arrow.Schema, question archive.Export) (*arrow.Schema, error) {
 	if len(question.Columns) == 0 {
-		return schema.Arrow(), nil
+		return whole, nil
 	}
 	var fields []arrow.Field
 	for _, name := range question.Columns {
-		i := schema.Index(name)
-		if i < 0 {
+		i := whole.FieldIndices(name)
+		if len(i) == 0 {
 			return nil, invalid("columns", "read columns: stream %s has no column %q", question.Stream, name)
 		}
-		fields = append(fields, schema.Arrow().Field(i))
+		fields = append(fields, whole.Field(i[0]))
 	}
-	return arrow.NewSchema(fields, nil), nil
+	metadata := whole.Metadata()
+	return arrow.NewSchema(fields, &metadata), nil
+}
+
+// describe gives the columns of a record batch the units and words of the stream,
+// and UTC to its times, which a database may not have kept. No value is copied.
+func describe(record arrow.RecordBatch, whole *arrow.Schema) arrow.RecordBatch {
+	fields := record.Schema().Fields()
+	columns := make([]arrow.Array, len(fields))
+	for j := range fields {
+		columns[j] = record.Column(j)
+		i := whole.FieldIndices(fields[j].Name)
+		if len(i) == 0 {
+			continue
+		}
+		known := whole.Field(i[0])
+		fields[j].Metadata = known.Metadata
+		own, isTime := fields[j].Type.(*arrow.TimestampType)
+		if utc, ok := known.Type.(*arrow.TimestampType); isTime && ok && own.Unit == utc.Unit && own.TimeZone != utc.TimeZone {
+			from := record.Column(j).Data()
+			retyped := array.NewData(utc, from.Len(), from.Buffers(), from.Children(), from.NullN(), from.Offset())
+			defer retyped.Release()
+			columns[j] = array.NewTimestampData(retyped)
+			defer columns[j].Release()
+			fields[j].Type = utc
+		}
+	}
+	metadata := whole.Metadata()
+	return array.NewRecordBatch(arrow.NewSchema(fields, &metadata), columns, record.NumRows())
 }
 
 // withAgent puts the archive's column before those of the stream, where it is not
@@ -118,9 +152,6 @@ func (d *data) serveExport(w http.ResponseWriter, r *http.Request) error {
 	}
 	question, err := exportOf(request)
 	if err != nil {
-		return err
-	}
-	if _, err := d.find(r.Context(), question.Stream); err != nil {
 		return err
 	}
 	format, begun := formats[request.GetFormat()], false

@@ -78,7 +78,7 @@ func (c *fakeControl) Revoke(name string) error {
 	_, err := c.Agent(name)
 	return err
 }
-func (c *fakeControl) Delete(string) error { return nil }
+func (c *fakeControl) DeleteAgent(string) error { return nil }
 
 func (c *fakeControl) Plan(spec session.Spec) control.Plan {
 	return control.Plan{Spec: spec.Complete(), Problems: spec.Validate(), Costs: []string{"16 bytes"}, Starts: []time.Time{epoch}}

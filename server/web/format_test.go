@@ -248,3 +248,26 @@ func TestParquetIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestDescribe: what a database forgot about the columns comes back.
+func TestDescribe(t *testing.T) {
+	local := arrow.NewSchema([]arrow.Field{
+		{Name: "word", Type: arrow.BinaryTypes.String}, {Name: "time", Type: &arrow.TimestampType{Unit: arrow.Nanosecond}, Nullable: true},
+		{Name: "count", Type: arrow.PrimitiveTypes.Uint64}, {Name: "other", Type: arrow.PrimitiveTypes.Int64},
+	}, nil)
+	record, _, err := array.RecordFromJSON(memory.DefaultAllocator, local, strings.NewReader(
+		`[{"word":"a","time":"2026-03-01T12:00:00","count":1,"other":2},{"word":"b","time":"2026-03-01T12:00:01","count":3,"other":4}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer record.Release()
+	got := describe(record, withAgent(&numbers).Arrow())
+	defer got.Release()
+	unit, _ := got.Schema().Field(2).Metadata.GetValue("unit")
+	if got.Schema().Field(1).Type.String() != "timestamp[ns, tz=UTC]" || unit != "packets" || got.NumRows() != 2 {
+		t.Errorf("got %v", got.Schema())
+	}
+	if text := string(cellsOf(got.Column(1)).text(nil, 1)); text != "2026-03-01T12:00:01Z" {
+		t.Errorf("got %s", text)
+	}
+}

@@ -78,7 +78,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 		}
 		if err != nil {
 			fault := s.fault(r.URL.Path, err)
-			if audited(r.URL.Path) && fault.Code() != connect.CodeResourceExhausted {
+			if audited(r.URL.Path) {
 				s.audit(who, r.URL.Path, nil, fault)
 			}
 			s.errors.Write(w, r, fault)

@@ -71,7 +71,10 @@ type Server struct {
 	events    event.Sink
 	parts     func(context.Context) []Part
 	attempts  *attempts
-	errors    *connect.ErrorWriter
+	// strangers are refused callers without a token, as far as they are recorded.
+	strangers  *attempts
+	unrecorded atomic.Uint64
+	errors     *connect.ErrorWriter
 
 	tls         *tls.Config
 	connections int
@@ -88,7 +91,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: o.Archive, events: o.Events,
-		parts: o.Health, attempts: newAttempts(o.Now), connections: o.Connections,
+		parts: o.Health, attempts: newAttempts(o.Now), strangers: newAttempts(o.Now), connections: o.Connections,
 	}
 	s.tls = o.TLS.Clone()
 	s.tls.ClientAuth = tls.RequestClientCert
@@ -163,9 +166,9 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics) http.Handler
 // figures are those of others and those of this package.
 func (s *Server) figures(o Options) func() []Figure {
 	return func() []Figure {
-		all := append(o.Figures(), Figure{
-			Name: "pillion_http_refused_connections_total", Help: "Connections beyond the limit.", Value: float64(s.refused.Load()),
-		})
+		all := append(o.Figures(),
+			Figure{Name: "pillion_http_refused_connections_total", Help: "Connections beyond the limit.", Value: float64(s.refused.Load())},
+			Figure{Name: "pillion_audit_unrecorded_total", Help: "Refused calls of strangers that are not in the audit stream, because there were too many.", Value: float64(s.unrecorded.Load())})
 		states := map[string]int{control.Connected: 0, control.Away: 0, control.Revoked: 0}
 		var dropped, waiting int64
 		for _, agent := range o.Control.Agents() {
