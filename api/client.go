@@ -120,6 +120,11 @@ func ParseServer(text string) (*url.URL, error) {
 	if parsed.Hostname() == "" || strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "" {
 		return bad("use HOST, HOST:PORT or https://HOST:PORT")
 	}
+	if host := parsed.Hostname(); strings.Contains(host, ":") {
+		if _, err := netip.ParseAddr(host); err != nil {
+			return bad("an IPv6 address with a port is written [ADDRESS]:PORT")
+		}
+	}
 	switch {
 	case scheme == "" && Loopback(parsed.Hostname()):
 		scheme = "http"

@@ -39,6 +39,7 @@ func TestParseServer(t *testing.T) {
 		{"path", "noc.example/api", ""},
 		{"empty", "", ""},
 		{"port only", ":8470", ""},
+		{"two colons", "X::", ""},
 		{"password", "https://a:secret@noc.example", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

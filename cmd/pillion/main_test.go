@@ -152,6 +152,8 @@ func TestGolden(t *testing.T) {
 			if complaint != "" && !(strings.HasPrefix(test.name, "session-watch") && code == 0) {
 				got += "--- stderr\n" + complaint
 			}
+			f.mutex.Lock()
+			defer f.mutex.Unlock()
 			for _, asked := range f.asked {
 				got += "--- asked\n" + asked + "\n"
 			}

@@ -54,8 +54,9 @@ func TestWatchOnTerminal(t *testing.T) {
 	p := newProgram(t, server)
 	p.environment = append(p.environment, "TERM=xterm")
 	master, slave := openTerminal(t, 120, 20)
-	f.tails = 1 // the connection holds
-	f.keep = true
+	f.mutex.Lock()
+	f.tails, f.keep = 1, true // neither connection nor session ends
+	f.mutex.Unlock()
 	command := p.command("session", "watch", "web")
 	command.Stdin, command.Stdout, command.Stderr = slave, slave, slave
 	if err := command.Start(); err != nil {
