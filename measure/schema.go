@@ -175,3 +175,6 @@ func metaValue(m arrow.Metadata, key string) string {
 	value, _ := m.GetValue(key)
 	return value
 }
+
+// ArrowType is the type in Arrow that a Type stands for.
+func ArrowType(t Type) arrow.DataType { return arrowTypes[t] }
