@@ -35,12 +35,12 @@ build: ## build the static bin/pillion-agent
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent
 
 .PHONY: generate
-generate: ## compile the BPF programs and write what is generated from them
-	go generate ./probe/...
+generate: ## write all generated files: of the BPF programs and of the API
+	go generate ./probe/... ./api
 
 .PHONY: check-generated
 check-generated: ## fail when a generated file is not what its source gives
-	@.ci/check-generated probe
+	@.ci/check-generated probe api
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, and shellcheck where there is one

@@ -9,8 +9,21 @@
 //	pillion.control.a  a request to the agent, with a reply
 //	pillion.pulse.a    what a server tells the agent about once a second
 //
+//	pillion.hello.c    asks the embedded server whether connection c is welcome
+//	pillion.welcome.c  the answer, with the reason of a refusal
+//
 // An agent may publish on its own data and state subjects and hear its own control
-// and pulse subjects, nothing else.
+// and pulse subjects, nothing else. Who sent a batch is read from its subject, which
+// the certificate of the connection gives the right to, and never from the message.
+//
+// A batch is a request: its payload is the Arrow stream, its envelope a header
+// (header.go). The sender keeps it until the reply says that it is stored, so
+// whatever is lost on the way, in a queue that was full for one, is sent again.
+//
+// A NATS cluster of others has to give the same rights: it maps the certificate's
+// common name to a user with those subjects, _INBOX.a.> to hear replies, and the
+// right to answer once (allow_responses). It does not keep a second host from using
+// one name, and does not say why it refuses; the server's Standing does.
 package bus
 
 import (
@@ -27,10 +40,31 @@ var (
 	ErrAway = errors.New("agent is not connected")
 	// ErrRejected is a batch that will never be stored; the reason follows.
 	ErrRejected = errors.New("batch rejected")
+	// ErrBusy is a server, or an agent, with as much to do as it takes: try again
+	// later.
+	ErrBusy = errors.New("busy")
+	// ErrOffline is a link that is down now.
+	ErrOffline = errors.New("not connected")
 )
 
-// MaxPayload is the largest message, bytes.
+// MaxPayload is the largest message, bytes, its header not counted.
 const MaxPayload = 8 << 20
+
+// headerRoom is what a message's header may take, bytes.
+const headerRoom = 4 << 10
+
+const (
+	serverQueue  = "pillion-server"
+	serverInbox  = "_INBOX._server" // no agent's name has an underscore
+	helloPrefix  = "pillion.hello."
+	answerPrefix = "pillion.welcome."
+)
+
+func dataSubject(agent, stream string) string { return "pillion.data." + agent + "." + stream }
+func stateSubject(agent string) string        { return "pillion.state." + agent }
+func controlSubject(agent string) string      { return "pillion.control." + agent }
+func pulseSubject(agent string) string        { return "pillion.pulse." + agent }
+func inboxPrefix(agent string) string         { return "_INBOX." + agent }
 
 var agentName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 

@@ -25,21 +25,31 @@ const (
 // Agent is one host.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name that it enrolled with: lowercase letters, digits and inner hyphens, at most 63.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Labels of the agent's own configuration and those that operators gave it; the latter win.
 	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// connected, away, revoked.
-	State    string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// When it joined.
 	Enrolled *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=enrolled,proto3" json:"enrolled,omitempty"`
 	// When it was last heard.
-	Seen               *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=seen,proto3" json:"seen,omitempty"`
-	Started            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started,proto3" json:"started,omitempty"`
-	Version            string                 `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
-	Kernel             string                 `protobuf:"bytes,8,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	Interfaces         []*Interface           `protobuf:"bytes,9,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
-	Clock              *Clock                 `protobuf:"bytes,10,opt,name=clock,proto3" json:"clock,omitempty"`
-	Spool              *Spool                 `protobuf:"bytes,11,opt,name=spool,proto3" json:"spool,omitempty"`
-	Tasks              []*Task                `protobuf:"bytes,12,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Seen *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=seen,proto3" json:"seen,omitempty"`
+	// When its process started; unset where it was not heard since the server started.
+	Started *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started,proto3" json:"started,omitempty"`
+	// Version of the agent.
+	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	// Release of the host's kernel.
+	Kernel string `protobuf:"bytes,8,opt,name=kernel,proto3" json:"kernel,omitempty"`
+	// Interfaces of the host.
+	Interfaces []*Interface `protobuf:"bytes,9,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
+	// State of the host's clock.
+	Clock *Clock `protobuf:"bytes,10,opt,name=clock,proto3" json:"clock,omitempty"`
+	// What it holds back and what it had to drop.
+	Spool *Spool `protobuf:"bytes,11,opt,name=spool,proto3" json:"spool,omitempty"`
+	// What it does now.
+	Tasks []*Task `protobuf:"bytes,12,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// When its certificate ends; an agent renews it before.
 	CertificateExpires *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=certificate_expires,json=certificateExpires,proto3" json:"certificate_expires,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -169,10 +179,12 @@ func (x *Agent) GetCertificateExpires() *timestamppb.Timestamp {
 // Interface of a host.
 type Interface struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name in the host, such as eth0.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Largest IP packet, bytes.
 	Mtu uint32 `protobuf:"varint,2,opt,name=mtu,proto3" json:"mtu,omitempty"`
-	Up  bool   `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`
+	// It carries packets.
+	Up bool `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`
 	// Addresses with prefix lengths.
 	Addresses     []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -239,8 +251,9 @@ func (x *Interface) GetAddresses() []string {
 
 // Clock is the state of a host's clock, as the kernel and its daemon have it.
 type Clock struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Synchronised bool                   `protobuf:"varint,1,opt,name=synchronised,proto3" json:"synchronised,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Something disciplines the clock.
+	Synchronised bool `protobuf:"varint,1,opt,name=synchronised,proto3" json:"synchronised,omitempty"`
 	// Bound of the clock's error, ns.
 	MaxErrorNs int64 `protobuf:"varint,2,opt,name=max_error_ns,json=maxErrorNs,proto3" json:"max_error_ns,omitempty"`
 	// Offset that the daemon last saw, ns.
@@ -311,16 +324,23 @@ func (x *Clock) GetBy() string {
 
 // Spool is what an agent holds until the archive has it.
 type Spool struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Batches         int64                  `protobuf:"varint,1,opt,name=batches,proto3" json:"batches,omitempty"`
-	Bytes           int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	LimitBytes      int64                  `protobuf:"varint,3,opt,name=limit_bytes,json=limitBytes,proto3" json:"limit_bytes,omitempty"`
-	DroppedBatches  int64                  `protobuf:"varint,4,opt,name=dropped_batches,json=droppedBatches,proto3" json:"dropped_batches,omitempty"`
-	DroppedRows     int64                  `protobuf:"varint,5,opt,name=dropped_rows,json=droppedRows,proto3" json:"dropped_rows,omitempty"`
-	RejectedBatches int64                  `protobuf:"varint,6,opt,name=rejected_batches,json=rejectedBatches,proto3" json:"rejected_batches,omitempty"`
-	SentRows        int64                  `protobuf:"varint,7,opt,name=sent_rows,json=sentRows,proto3" json:"sent_rows,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Batches that wait for the archive.
+	Batches int64 `protobuf:"varint,1,opt,name=batches,proto3" json:"batches,omitempty"`
+	// Bytes of these.
+	Bytes int64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Most bytes that it may hold.
+	LimitBytes int64 `protobuf:"varint,3,opt,name=limit_bytes,json=limitBytes,proto3" json:"limit_bytes,omitempty"`
+	// Batches that a full spool dropped since the agent started.
+	DroppedBatches int64 `protobuf:"varint,4,opt,name=dropped_batches,json=droppedBatches,proto3" json:"dropped_batches,omitempty"`
+	// Rows of these.
+	DroppedRows int64 `protobuf:"varint,5,opt,name=dropped_rows,json=droppedRows,proto3" json:"dropped_rows,omitempty"`
+	// Batches that the server refused for good since the agent started.
+	RejectedBatches int64 `protobuf:"varint,6,opt,name=rejected_batches,json=rejectedBatches,proto3" json:"rejected_batches,omitempty"`
+	// Rows that the archive acknowledged since the agent started.
+	SentRows      int64 `protobuf:"varint,7,opt,name=sent_rows,json=sentRows,proto3" json:"sent_rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Spool) Reset() {
@@ -404,12 +424,15 @@ func (x *Spool) GetSentRows() int64 {
 
 // Task is one part of a session on one agent.
 type Task struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the session.
+	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	// source, destination or trace.
-	Role    string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	Device  string `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
-	Running bool   `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// Interface that it works on.
+	Device string `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
+	// It does what it shall.
+	Running bool `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
 	// Why it does not run.
 	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	// Counters since it began, packets where nothing else is said.
@@ -545,8 +568,9 @@ func (x *ListAgentsRequest) GetLabel() string {
 }
 
 type ListAgentsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agents        []*Agent               `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agents, by name.
+	Agents        []*Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -589,8 +613,9 @@ func (x *ListAgentsResponse) GetAgents() []*Agent {
 }
 
 type GetAgentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the agent.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -633,8 +658,9 @@ func (x *GetAgentRequest) GetName() string {
 }
 
 type GetAgentResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         *Agent                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent         *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -677,9 +703,11 @@ func (x *GetAgentResponse) GetAgent() *Agent {
 }
 
 type SetLabelsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Labels        map[string]string      `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the agent.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// All labels that it shall have from operators.
+	Labels        map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -729,8 +757,9 @@ func (x *SetLabelsRequest) GetLabels() map[string]string {
 }
 
 type SetLabelsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         *Agent                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent with its new labels.
+	Agent         *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -773,8 +802,9 @@ func (x *SetLabelsResponse) GetAgent() *Agent {
 }
 
 type RevokeAgentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the agent.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -853,8 +883,9 @@ func (*RevokeAgentResponse) Descriptor() ([]byte, []int) {
 }
 
 type DeleteAgentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the agent.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -934,7 +965,8 @@ func (*DeleteAgentResponse) Descriptor() ([]byte, []int) {
 
 type CheckAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the agent.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Agents that it should be able to reach; none: all connected ones.
 	Peers         []string `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -986,8 +1018,9 @@ func (x *CheckAgentRequest) GetPeers() []string {
 }
 
 type CheckAgentResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Checks        []*Check               `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was looked at, in order.
+	Checks        []*Check `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1032,9 +1065,11 @@ func (x *CheckAgentResponse) GetChecks() []*Check {
 // Check is one thing that was looked at on a host.
 type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What was looked at.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// ok, warning or error.
 	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	// What was found.
 	Found string `protobuf:"bytes,3,opt,name=found,proto3" json:"found,omitempty"`
 	// What to do; empty where nothing is wrong.
 	Advice        string `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"`

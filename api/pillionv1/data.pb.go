@@ -25,14 +25,21 @@ const (
 
 // Stream is a table of rows.
 type Stream struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Doc           string                 `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`
-	Columns       []*Column              `protobuf:"bytes,3,rep,name=columns,proto3" json:"columns,omitempty"`
-	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
-	First         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
-	Last          *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
-	Retention     *Retention             `protobuf:"bytes,7,opt,name=retention,proto3" json:"retention,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, such as flows.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What its rows are.
+	Doc string `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`
+	// Columns, in order.
+	Columns []*Column `protobuf:"bytes,3,rep,name=columns,proto3" json:"columns,omitempty"`
+	// Rows in the archive.
+	Rows int64 `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Time of the oldest row; unset without rows.
+	First *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
+	// Time of the newest row; unset without rows.
+	Last *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
+	// What is kept of it.
+	Retention     *Retention `protobuf:"bytes,7,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,10 +126,13 @@ func (x *Stream) GetRetention() *Retention {
 // Column of a stream.
 type Column struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the column.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// bool, int32, uint32, int64, uint64, float64, string, binary, time, int64[], uint64[].
-	Type          string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Unit          string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// Unit of the values; empty where there is none.
+	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
+	// What the values are.
 	Doc           string `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -189,8 +199,10 @@ func (x *Column) GetDoc() string {
 // Retention bounds what is kept of a stream; zero: no bound.
 type Retention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Age   *durationpb.Duration   `protobuf:"bytes,1,opt,name=age,proto3" json:"age,omitempty"`
-	Rows  int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Rows older than this go.
+	Age *durationpb.Duration `protobuf:"bytes,1,opt,name=age,proto3" json:"age,omitempty"`
+	// Rows beyond so many go, oldest first.
+	Rows int64 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Estimated bytes on disk.
 	Bytes         int64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -380,26 +392,32 @@ type isValue_Kind interface {
 }
 
 type Value_Bool struct {
+	// Value of type bool.
 	Bool bool `protobuf:"varint,1,opt,name=bool,proto3,oneof"`
 }
 
 type Value_Int struct {
+	// Value of type int32 or int64.
 	Int int64 `protobuf:"varint,2,opt,name=int,proto3,oneof"`
 }
 
 type Value_Uint struct {
+	// Value of type uint32 or uint64.
 	Uint uint64 `protobuf:"varint,3,opt,name=uint,proto3,oneof"`
 }
 
 type Value_Float struct {
+	// Value of type float64.
 	Float float64 `protobuf:"fixed64,4,opt,name=float,proto3,oneof"`
 }
 
 type Value_Text struct {
+	// Value of type string.
 	Text string `protobuf:"bytes,5,opt,name=text,proto3,oneof"`
 }
 
 type Value_Binary struct {
+	// Value of type binary.
 	Binary []byte `protobuf:"bytes,6,opt,name=binary,proto3,oneof"`
 }
 
@@ -409,6 +427,7 @@ type Value_Time struct {
 }
 
 type Value_List struct {
+	// Value of type int64[] or uint64[].
 	List *List `protobuf:"bytes,8,opt,name=list,proto3,oneof"`
 }
 
@@ -430,8 +449,9 @@ func (*Value_List) isValue_Kind() {}
 
 // List of numbers.
 type List struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Values        []int64                `protobuf:"zigzag64,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The numbers, in order.
+	Values        []int64 `protobuf:"zigzag64,1,rep,packed,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -475,8 +495,9 @@ func (x *List) GetValues() []int64 {
 
 // Row has one value for each column.
 type Row struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Values        []*Value               `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Values in the order of the columns.
+	Values        []*Value `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -555,8 +576,9 @@ func (*ListStreamsRequest) Descriptor() ([]byte, []int) {
 }
 
 type ListStreamsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Streams       []*Stream              `protobuf:"bytes,1,rep,name=streams,proto3" json:"streams,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Streams, by name.
+	Streams       []*Stream `protobuf:"bytes,1,rep,name=streams,proto3" json:"streams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -662,11 +684,13 @@ func (x *TailRequest) GetColumns() []string {
 }
 
 type TailResponse struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Stream string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stream that the rows are of.
+	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Set in the first message of a stream, and whenever they change.
 	Columns []*Column `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`
-	Rows    []*Row    `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Rows, in the order in which they were stored.
+	Rows []*Row `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
 	// Rows that this reader has lost so far, because it was too slow.
 	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -732,8 +756,9 @@ func (x *TailResponse) GetMissed() uint64 {
 }
 
 type Aggregate struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Column string                 `protobuf:"bytes,1,opt,name=column,proto3" json:"column,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Column to aggregate.
+	Column string `protobuf:"bytes,1,opt,name=column,proto3" json:"column,omitempty"`
 	// avg, min, max, sum, count, first, last, p50, p90, p99.
 	Function string `protobuf:"bytes,2,opt,name=function,proto3" json:"function,omitempty"`
 	// Column of counts by which avg weights.
@@ -794,10 +819,13 @@ func (x *Aggregate) GetWeight() string {
 }
 
 type SeriesRequest struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Stream     string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	Aggregates []*Aggregate           `protobuf:"bytes,2,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
-	Where      map[string]string      `protobuf:"bytes,3,rep,name=where,proto3" json:"where,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stream to read.
+	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	// What is made of which columns; at least one.
+	Aggregates []*Aggregate `protobuf:"bytes,2,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
+	// Columns that must equal a value.
+	Where map[string]string `protobuf:"bytes,3,rep,name=where,proto3" json:"where,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Columns whose values tell lines apart.
 	By []string `protobuf:"bytes,4,rep,name=by,proto3" json:"by,omitempty"`
 	// Default: one hour ago.
@@ -900,7 +928,8 @@ func (x *SeriesRequest) GetLines() uint32 {
 
 type SeriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Lines []*Line                `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	// Lines, those with most rows first.
+	Lines []*Line `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
 	// Length of a step.
 	Step          *durationpb.Duration `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -953,10 +982,12 @@ func (x *SeriesResponse) GetStep() *durationpb.Duration {
 
 // Line of a series; values[i] belongs to aggregates[i].
 type Line struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Labels map[string]string      `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Values of the columns that tell lines apart.
+	Labels map[string]string `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Starts of steps, ms since 1970, UTC.
-	TimesMs       []int64   `protobuf:"varint,2,rep,packed,name=times_ms,json=timesMs,proto3" json:"times_ms,omitempty"`
+	TimesMs []int64 `protobuf:"varint,2,rep,packed,name=times_ms,json=timesMs,proto3" json:"times_ms,omitempty"`
+	// One list of points for each aggregate.
 	Values        []*Points `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1015,8 +1046,9 @@ func (x *Line) GetValues() []*Points {
 
 // Points of one aggregate; NaN: none.
 type Points struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Values        []float64              `protobuf:"fixed64,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A value for each of the line's times.
+	Values        []float64 `protobuf:"fixed64,1,rep,packed,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1060,7 +1092,8 @@ func (x *Points) GetValues() []float64 {
 
 type QueryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Sql   string                 `protobuf:"bytes,1,opt,name=sql,proto3" json:"sql,omitempty"`
+	// The statement.
+	Sql string `protobuf:"bytes,1,opt,name=sql,proto3" json:"sql,omitempty"`
 	// At most so many rows; default 10,000, at most 1,000,000.
 	Limit         int64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1115,7 +1148,8 @@ type QueryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the first message only.
 	Columns []*Column `protobuf:"bytes,1,rep,name=columns,proto3" json:"columns,omitempty"`
-	Rows    []*Row    `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Rows of the answer.
+	Rows []*Row `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
 	// There would have been more rows than the limit.
 	Truncated     bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1174,12 +1208,17 @@ func (x *QueryResponse) GetTruncated() bool {
 }
 
 type ExportRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Stream  string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	Columns []string               `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`
-	Where   map[string]string      `protobuf:"bytes,3,rep,name=where,proto3" json:"where,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	From    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
-	To      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stream to read.
+	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	// Columns to export; none: all.
+	Columns []string `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`
+	// Columns that must equal a value.
+	Where map[string]string `protobuf:"bytes,3,rep,name=where,proto3" json:"where,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// First time, inclusive; default: the oldest.
+	From *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// Last time, exclusive; default: now.
+	To *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// arrow (IPC stream), csv or parquet.
 	Format string `protobuf:"bytes,6,opt,name=format,proto3" json:"format,omitempty"`
 	// At most so many rows; 0: all.
@@ -1322,9 +1361,11 @@ func (x *ExportResponse) GetRows() int64 {
 }
 
 type SetRetentionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stream        string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	Retention     *Retention             `protobuf:"bytes,2,opt,name=retention,proto3" json:"retention,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the stream.
+	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	// New bounds; unset: none.
+	Retention     *Retention `protobuf:"bytes,2,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1374,8 +1415,9 @@ func (x *SetRetentionRequest) GetRetention() *Retention {
 }
 
 type SetRetentionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stream        *Stream                `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The stream with its new bounds.
+	Stream        *Stream `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -61,7 +61,8 @@ func (*HealthRequest) Descriptor() ([]byte, []int) {
 type HealthResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ok or failing.
-	Status        string  `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// The parts that were looked at.
 	Parts         []*Part `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -115,8 +116,10 @@ func (x *HealthResponse) GetParts() []*Part {
 type Part struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// archive, bus, disk, scheduler.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Ok            bool   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The part works.
+	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
+	// What is wrong, or a figure that says how it is.
 	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -210,10 +213,14 @@ func (*BuildInfoRequest) Descriptor() ([]byte, []int) {
 }
 
 type BuildInfoResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	Revision      string                 `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	Go            string                 `protobuf:"bytes,3,opt,name=go,proto3" json:"go,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Version of the server.
+	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Commit that it was built from; empty where that is not known.
+	Revision string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Release of Go that built it.
+	Go string `protobuf:"bytes,3,opt,name=go,proto3" json:"go,omitempty"`
+	// When the server started.
 	Started       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started,proto3" json:"started,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -315,7 +322,8 @@ func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
 
 type WhoAmIResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the token.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// viewer, operator, admin.
 	Role          string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -369,14 +377,18 @@ func (x *WhoAmIResponse) GetRole() string {
 // Event is something that operators want to know.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// When it happened.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
 	// agent-connected, agent-lost, agent-enrolled, agent-revoked, session-started, session-ended, start-missed,
 	// task-failed, path-changed, spool-dropped, clock-unsynchronised, loss, batch-rejected, ...
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// info, warning, error.
-	Level         string `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
-	Agent         string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
-	Session       string `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
+	Level string `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
+	// Agent that it is about; empty for none.
+	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Session that it is about; empty for none.
+	Session string `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
+	// What happened, in words.
 	Message       string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -458,8 +470,10 @@ type ListEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Default: one day ago.
 	From *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	To   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	Kind string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Default: now.
+	To *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// Only of this kind.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Default 200, at most 10,000.
 	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -525,8 +539,9 @@ func (x *ListEventsRequest) GetLimit() uint32 {
 }
 
 type ListEventsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Events        []*Event               `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Events, newest first.
+	Events        []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -571,13 +586,18 @@ func (x *ListEventsResponse) GetEvents() []*Event {
 // Token without its secret.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Name of the token.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// viewer, operator, admin, or join for hosts.
-	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	Created       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
-	Expires       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
-	Used          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=used,proto3" json:"used,omitempty"`
-	Revoked       bool                   `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// When it was made.
+	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
+	// When it ends; unset: never.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
+	// When it was last used; unset: never.
+	Used *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=used,proto3" json:"used,omitempty"`
+	// It was ended by hand.
+	Revoked       bool `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,8 +676,10 @@ func (x *Token) GetRevoked() bool {
 
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Role  string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// Name of the token, unique.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// viewer, operator, admin, or join for hosts.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// Default: none.
 	Expires       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires,proto3" json:"expires,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -716,9 +738,11 @@ func (x *CreateTokenRequest) GetExpires() *timestamppb.Timestamp {
 }
 
 type CreateTokenResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	Secret        string                 `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token.
+	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// What a client sends as bearer token; shown only here.
+	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -804,8 +828,9 @@ func (*ListTokensRequest) Descriptor() ([]byte, []int) {
 }
 
 type ListTokensResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tokens        []*Token               `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tokens, by name.
+	Tokens        []*Token `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -848,8 +873,9 @@ func (x *ListTokensResponse) GetTokens() []*Token {
 }
 
 type RevokeTokenRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the token.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -992,9 +1018,10 @@ func (x *EnrolRequest) GetCertificateRequest() []byte {
 
 type EnrolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Certificate of the agent and of the authority, DER.
+	// Certificate of the agent, DER.
 	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	Authority   []byte `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
+	// Certificate of the authority, DER.
+	Authority []byte `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
 	// URL of the bus; an empty host means the one that the agent used for the server.
 	Bus           string `protobuf:"bytes,3,opt,name=bus,proto3" json:"bus,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1053,8 +1080,9 @@ func (x *EnrolResponse) GetBus() string {
 }
 
 type RenewRequest struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	CertificateRequest []byte                 `protobuf:"bytes,1,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// PKCS #10 request, DER. The server takes the key from it and nothing else.
+	CertificateRequest []byte `protobuf:"bytes,1,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -1097,9 +1125,11 @@ func (x *RenewRequest) GetCertificateRequest() []byte {
 }
 
 type RenewResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Certificate   []byte                 `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	Bus           string                 `protobuf:"bytes,2,opt,name=bus,proto3" json:"bus,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// New certificate of the agent, DER.
+	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// URL of the bus; an empty host means the one that the agent used for the server.
+	Bus           string `protobuf:"bytes,2,opt,name=bus,proto3" json:"bus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1185,9 +1215,11 @@ func (*StandingRequest) Descriptor() ([]byte, []int) {
 }
 
 type StandingResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Welcome       bool                   `protobuf:"varint,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server would have this host.
+	Welcome bool `protobuf:"varint,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
+	// Why it would not.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -29,7 +29,8 @@ type SessionSpec struct {
 	// Lowercase letters, digits and inner hyphens, at most 63.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Agents by name, by label (key=value, or key), or * for all.
-	Sources      []string `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
+	Sources []string `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
+	// As sources. Every source is paired with every destination but itself.
 	Destinations []string `protobuf:"bytes,3,rep,name=destinations,proto3" json:"destinations,omitempty"`
 	// Measure each pair in both directions.
 	Both bool `protobuf:"varint,4,opt,name=both,proto3" json:"both,omitempty"`
@@ -40,7 +41,8 @@ type SessionSpec struct {
 	// ipv4, ipv6 or any (default).
 	Family string `protobuf:"bytes,7,opt,name=family,proto3" json:"family,omitempty"`
 	// Five-tuple filters, as 'src=P dst=P proto=tcp sport=N dport=N'; one that fits is enough.
-	Filters  []string  `protobuf:"bytes,8,rep,name=filters,proto3" json:"filters,omitempty"`
+	Filters []string `protobuf:"bytes,8,rep,name=filters,proto3" json:"filters,omitempty"`
+	// Sampling of all sources that sampling_for does not name.
 	Sampling *Sampling `protobuf:"bytes,9,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	// Sampling of single sources, by agent.
 	SamplingFor map[string]*Sampling `protobuf:"bytes,10,rep,name=sampling_for,json=samplingFor,proto3" json:"sampling_for,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -314,19 +316,26 @@ func (x *Sampling) GetMinGap() *durationpb.Duration {
 // Session is a specification and what became of it.
 type Session struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Spec  *SessionSpec           `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// What was asked for, with all defaults filled in.
+	Spec *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	// scheduled, starting, running, degraded (some task does not run), paused, stopping, ended.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// Why it is in that state, where there is a reason.
-	Reason    string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	Created   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
-	CreatedBy string                 `protobuf:"bytes,5,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it was created.
+	Created *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
+	// Name of the token that created it.
+	CreatedBy string `protobuf:"bytes,5,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	// Next start of a schedule; unset for none.
 	NextStart *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=next_start,json=nextStart,proto3" json:"next_start,omitempty"`
 	// Start of the current or last run.
 	Started *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started,proto3" json:"started,omitempty"`
-	Ends    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ends,proto3" json:"ends,omitempty"`
-	Pairs   []*Pair                `protobuf:"bytes,9,rep,name=pairs,proto3" json:"pairs,omitempty"`
-	Tasks   []*Task                `protobuf:"bytes,10,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// When the run will end; unset where nobody knows.
+	Ends *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ends,proto3" json:"ends,omitempty"`
+	// Who is measured.
+	Pairs []*Pair `protobuf:"bytes,9,rep,name=pairs,proto3" json:"pairs,omitempty"`
+	// What the agents do for it.
+	Tasks []*Task `protobuf:"bytes,10,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// Grows with each change.
 	Revision      uint64 `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -442,9 +451,11 @@ func (x *Session) GetRevision() uint64 {
 
 // Pair is one source and one destination of a session.
 type Pair struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	Destination   string                 `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent that marks.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Agent that reads the marks.
+	Destination   string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -497,7 +508,8 @@ func (x *Pair) GetDestination() string {
 type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Such as "filters[1]".
-	Field         string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// What is wrong with it.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -550,9 +562,11 @@ func (x *Problem) GetMessage() string {
 // Step is one step of a plan.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Agent string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Agent that does it.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// start-destination, start-source, and their counterparts.
-	Action        string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// What is done, in words.
 	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -611,12 +625,16 @@ func (x *Step) GetDescription() string {
 
 // Run is one planned or past run of a session.
 type Run struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Start   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
-	End     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end,proto3" json:"end,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the session.
+	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// Start, planned or past.
+	Start *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
+	// End, planned or past; unset where nobody knows.
+	End *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end,proto3" json:"end,omitempty"`
 	// planned, running, done, missed, failed.
-	State         string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// Why it is in that state, where there is a reason.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -688,8 +706,9 @@ func (x *Run) GetReason() string {
 }
 
 type PlanSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Spec          *SessionSpec           `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What to check.
+	Spec          *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,11 +753,15 @@ func (x *PlanSessionRequest) GetSpec() *SessionSpec {
 type PlanSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// With all defaults filled in.
-	Spec     *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	Problems []*Problem   `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
-	Warnings []string     `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	Pairs    []*Pair      `protobuf:"bytes,4,rep,name=pairs,proto3" json:"pairs,omitempty"`
-	Steps    []*Step      `protobuf:"bytes,5,rep,name=steps,proto3" json:"steps,omitempty"`
+	Spec *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// What is wrong with it; none: it can be created.
+	Problems []*Problem `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
+	// What is worth knowing before.
+	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// Who would be measured.
+	Pairs []*Pair `protobuf:"bytes,4,rep,name=pairs,proto3" json:"pairs,omitempty"`
+	// What would be done, in order.
+	Steps []*Step `protobuf:"bytes,5,rep,name=steps,proto3" json:"steps,omitempty"`
 	// Next starts, at most ten.
 	Starts []*timestamppb.Timestamp `protobuf:"bytes,6,rep,name=starts,proto3" json:"starts,omitempty"`
 	// What it will cost, in words: bytes per packet, CPU, rows a second.
@@ -827,8 +850,9 @@ func (x *PlanSessionResponse) GetCosts() []string {
 }
 
 type CreateSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Spec          *SessionSpec           `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What to measure.
+	Spec          *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -871,9 +895,11 @@ func (x *CreateSessionRequest) GetSpec() *SessionSpec {
 }
 
 type CreateSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Warnings      []string               `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	Session *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// What is worth knowing.
+	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -959,8 +985,9 @@ func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
 }
 
 type ListSessionsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sessions      []*Session             `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sessions, newest first.
+	Sessions      []*Session `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1003,8 +1030,9 @@ func (x *ListSessionsResponse) GetSessions() []*Session {
 }
 
 type GetSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the session.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1047,9 +1075,11 @@ func (x *GetSessionRequest) GetName() string {
 }
 
 type GetSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Runs          []*Run                 `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	Session *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// Its runs, past and planned.
+	Runs          []*Run `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1099,8 +1129,9 @@ func (x *GetSessionResponse) GetRuns() []*Run {
 }
 
 type ChangeSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Spec          *SessionSpec           `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The new specification, whole; its name says which session.
+	Spec          *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1143,9 +1174,11 @@ func (x *ChangeSessionRequest) GetSpec() *SessionSpec {
 }
 
 type ChangeSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Warnings      []string               `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session after the change.
+	Session *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// What is worth knowing.
+	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1195,8 +1228,9 @@ func (x *ChangeSessionResponse) GetWarnings() []string {
 }
 
 type PauseSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the session.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1239,8 +1273,9 @@ func (x *PauseSessionRequest) GetName() string {
 }
 
 type PauseSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session after the change.
+	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1283,8 +1318,9 @@ func (x *PauseSessionResponse) GetSession() *Session {
 }
 
 type ResumeSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the session.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1327,8 +1363,9 @@ func (x *ResumeSessionRequest) GetName() string {
 }
 
 type ResumeSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session after the change.
+	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1371,8 +1408,9 @@ func (x *ResumeSessionResponse) GetSession() *Session {
 }
 
 type StopSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the session.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1415,8 +1453,9 @@ func (x *StopSessionRequest) GetName() string {
 }
 
 type StopSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session after the change.
+	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1459,8 +1498,9 @@ func (x *StopSessionResponse) GetSession() *Session {
 }
 
 type DeleteSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the session.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1602,8 +1642,9 @@ func (x *ListRunsRequest) GetSession() string {
 }
 
 type ListRunsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Runs          []*Run                 `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Runs, by start.
+	Runs          []*Run `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

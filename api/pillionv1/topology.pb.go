@@ -30,7 +30,8 @@ type Node struct {
 	// agent, router, unknown.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Agent's name.
-	Agent         string   `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Addresses that answered as this node.
 	Addresses     []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -97,11 +98,16 @@ func (x *Node) GetAddresses() []string {
 // Edge of the graph, in the direction of the traced packets.
 type Edge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	To    string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// Id of the node before.
+	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Id of the node behind.
+	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// Least difference of round-trip times seen, ns; it may be negative.
-	RttNs         int64                  `protobuf:"varint,3,opt,name=rtt_ns,json=rttNs,proto3" json:"rtt_ns,omitempty"`
-	Seen          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=seen,proto3" json:"seen,omitempty"`
+	RttNs int64 `protobuf:"varint,3,opt,name=rtt_ns,json=rttNs,proto3" json:"rtt_ns,omitempty"`
+	// When it was last seen.
+	Seen *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=seen,proto3" json:"seen,omitempty"`
+	// Both ends answered; without it rtt_ns means nothing.
+	Measured      bool `protobuf:"varint,5,opt,name=measured,proto3" json:"measured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -164,21 +170,34 @@ func (x *Edge) GetSeen() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Edge) GetMeasured() bool {
+	if x != nil {
+		return x.Measured
+	}
+	return false
+}
+
 // Path from one agent to another.
 type Path struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Source      string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	Destination string                 `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
-	Address     string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent that traced.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Agent at the far end.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	// Address that was traced.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	// udp or icmp.
 	Protocol string `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Ids of nodes, from the source to the last hop.
-	Nodes   []string               `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Reached bool                   `protobuf:"varint,6,opt,name=reached,proto3" json:"reached,omitempty"`
-	Time    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=time,proto3" json:"time,omitempty"`
+	Nodes []string `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The far end answered.
+	Reached bool `protobuf:"varint,6,opt,name=reached,proto3" json:"reached,omitempty"`
+	// When it was last traced.
+	Time *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=time,proto3" json:"time,omitempty"`
 	// When it last changed.
-	Changed       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed,proto3" json:"changed,omitempty"`
-	Hops          []*Hop                 `protobuf:"bytes,9,rep,name=hops,proto3" json:"hops,omitempty"`
+	Changed *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed,proto3" json:"changed,omitempty"`
+	// Hops, by ttl.
+	Hops          []*Hop `protobuf:"bytes,9,rep,name=hops,proto3" json:"hops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,12 +298,15 @@ func (x *Path) GetHops() []*Hop {
 // Hop of a path.
 type Hop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Ttl   uint32                 `protobuf:"varint,1,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Hops from the source.
+	Ttl uint32 `protobuf:"varint,1,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// Empty: nobody answered.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// Least round-trip time of the answers, ns.
-	RttNs         int64  `protobuf:"varint,3,opt,name=rtt_ns,json=rttNs,proto3" json:"rtt_ns,omitempty"`
-	Sent          uint32 `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
+	RttNs int64 `protobuf:"varint,3,opt,name=rtt_ns,json=rttNs,proto3" json:"rtt_ns,omitempty"`
+	// Probes that were sent.
+	Sent uint32 `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
+	// Answers that came.
 	Answers       uint32 `protobuf:"varint,5,opt,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -401,10 +423,13 @@ func (x *GetTopologyRequest) GetSession() string {
 }
 
 type GetTopologyResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Edges         []*Edge                `protobuf:"bytes,2,rep,name=edges,proto3" json:"edges,omitempty"`
-	Paths         []*Path                `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes of the graph.
+	Nodes []*Node `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Edges of the graph.
+	Edges []*Edge `protobuf:"bytes,2,rep,name=edges,proto3" json:"edges,omitempty"`
+	// Paths that the graph was made of.
+	Paths         []*Path `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,9 +486,11 @@ func (x *GetTopologyResponse) GetPaths() []*Path {
 }
 
 type TraceRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Source      string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
-	Destination string                 `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent that traces.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Agent at the far end.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
 	// Address of the destination; default: one of each family.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	// udp (default) or icmp.
@@ -531,8 +558,9 @@ func (x *TraceRequest) GetProtocol() string {
 }
 
 type TraceResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Paths         []*Path                `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The traced paths, one for each address.
+	Paths         []*Path `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -584,12 +612,13 @@ const file_topology_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x1c\n" +
-	"\taddresses\x18\x04 \x03(\tR\taddresses\"q\n" +
+	"\taddresses\x18\x04 \x03(\tR\taddresses\"\x8d\x01\n" +
 	"\x04Edge\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x15\n" +
 	"\x06rtt_ns\x18\x03 \x01(\x03R\x05rttNs\x12.\n" +
-	"\x04seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\"\xb1\x02\n" +
+	"\x04seen\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12\x1a\n" +
+	"\bmeasured\x18\x05 \x01(\bR\bmeasured\"\xb1\x02\n" +
 	"\x04Path\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
 	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x18\n" +

@@ -1,0 +1,144 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Messages of pillion.v1.EnrolService in the JSON of the Connect protocol; see
+// api/proto/server.proto.
+type (
+	enrolRequest struct {
+		Token              string `json:"token"`
+		Name               string `json:"name"`
+		CertificateRequest []byte `json:"certificateRequest"`
+	}
+	enrolResponse struct {
+		Certificate []byte `json:"certificate"`
+		Authority   []byte `json:"authority"`
+		Bus         string `json:"bus"`
+	}
+	renewRequest struct {
+		CertificateRequest []byte `json:"certificateRequest"`
+	}
+	renewResponse struct {
+		Certificate []byte `json:"certificate"`
+		Bus         string `json:"bus"`
+	}
+	standingResponse struct {
+		Welcome bool   `json:"welcome"`
+		Reason  string `json:"reason"`
+	}
+	// fault is the body of an answer that is not 200.
+	fault struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+)
+
+const (
+	callTime    = 30 * time.Second
+	answerLimit = 1 << 20
+	servicePath = "/pillion.v1.EnrolService/"
+)
+
+// call asks the server one thing, on a connection of its own.
+func call(ctx context.Context, config *tls.Config, server, method string, question, answer any) error {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+server+servicePath+method, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Connect-Protocol-Version", "1")
+	client := http.Client{
+		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return unreachable(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	if err != nil {
+		return unreachable(err)
+	}
+	err = parseAnswer(response.StatusCode, text, answer)
+	if errors.Is(err, ErrToken) && method != "Enrol" {
+		return fmt.Errorf("%w: it does not see our certificate", ErrRefused) // something between us ends TLS
+	}
+	return err
+}
+
+// unreachable finds the words for a call without an answer.
+func unreachable(err error) error {
+	var notTLS tls.RecordHeaderError
+	var lookup *net.DNSError
+	switch {
+	case errors.As(err, &notTLS), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return ErrPlain
+	case errors.Is(err, ErrImpostor):
+		return ErrImpostor
+	case errors.As(err, &lookup):
+		return fmt.Errorf("%w: %w", ErrUnreachable, lookup)
+	}
+	var request *url.Error // has the URL, which the caller names
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+// parseAnswer reads what the server said.
+func parseAnswer(status int, text []byte, answer any) error {
+	if status == http.StatusOK {
+		if err := json.Unmarshal(text, answer); err != nil {
+			return fmt.Errorf("read the server's answer: %w", err)
+		}
+		return nil
+	}
+	var f fault
+	if err := json.Unmarshal(text, &f); err != nil || f.Code == "" {
+		return fmt.Errorf("the server answers HTTP status %d; is it a Pillion server?", status)
+	}
+	switch f.Code {
+	case "unauthenticated":
+		return fmt.Errorf("%w: %s", ErrToken, oneLine(f.Message))
+	case "already_exists":
+		return ErrTaken
+	case "permission_denied":
+		return fmt.Errorf("%w: %s", ErrRefused, oneLine(f.Message))
+	}
+	return fmt.Errorf("the server says: %s (%s)", oneLine(f.Message), oneLine(f.Code))
+}
+
+// oneLine makes the server's words fit for a terminal.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	if runes := []rune(text); len(runes) > 500 {
+		text = string(runes[:500]) + "..."
+	}
+	return text
+}

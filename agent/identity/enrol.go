@@ -1,0 +1,188 @@
+package identity
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"pillion.dev/bus"
+)
+
+// Options of Enrol.
+type Options struct {
+	// Server is host or host:port of the server's HTTP port; default port 8470.
+	Server string
+	// Token is the join token.
+	Token string
+	// Name that the agent wants; default the host's name up to the first dot.
+	Name string
+	// Folder that keeps the identity; default DefaultFolder.
+	Folder string
+	// Again enrols a host that has an identity already, which is replaced.
+	Again bool
+}
+
+// DefaultPort is the server's HTTP port.
+const DefaultPort = "8470"
+
+// Enrol gets this host its identity. Where it has one of that server and name
+// already, that is returned and fresh is false, whatever the token; only one that
+// has expired is replaced.
+func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err error) {
+	if options.Folder == "" {
+		options.Folder = DefaultFolder
+	}
+	server, err := serverAddress(options.Server)
+	if err != nil {
+		return nil, false, fmt.Errorf("enrol this host: %w", err)
+	}
+	existing, err := Open(options.Folder)
+	if err != nil && !errors.Is(err, ErrNotEnrolled) && !options.Again {
+		return nil, false, err
+	}
+	if existing != nil && !options.Again {
+		d := existing.document()
+		if d.Server != server || options.Name != "" && d.Name != options.Name {
+			return nil, false, fmt.Errorf("enrol this host: %w: at %s as %q; remove %s to enrol it anew",
+				ErrEnrolled, d.Server, d.Name, existing.path)
+		}
+		if time.Now().Before(existing.Expires()) {
+			return existing, false, nil
+		}
+		options.Name = d.Name
+	}
+	if options.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, false, fmt.Errorf("enrol this host: %w; use --name", err)
+		}
+		options.Name, _, _ = strings.Cut(strings.ToLower(host), ".")
+	}
+	if !bus.ValidAgent(options.Name) {
+		return nil, false, fmt.Errorf("enrol this host: %.70q cannot be an agent's name; "+
+			"use --name with lowercase letters, digits and inner hyphens, at most 63", options.Name)
+	}
+	if i, err = enrol(ctx, server, options); err != nil {
+		return nil, false, fmt.Errorf("enrol this host as %q at %s: %w", options.Name, server, err)
+	}
+	return i, true, nil
+}
+
+func enrol(ctx context.Context, server string, options Options) (*Identity, error) {
+	fingerprint, err := parseToken(options.Token)
+	if err != nil {
+		return nil, err
+	}
+	key, request, err := newRequest(options.Name)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, // VerifyConnection does it, by the token
+		VerifyConnection:   func(state tls.ConnectionState) error { return verifyByFingerprint(state, fingerprint) },
+	}
+	var answer enrolResponse
+	err = call(ctx, config, server, "Enrol", enrolRequest{options.Token, options.Name, request}, &answer)
+	if err != nil {
+		return nil, err
+	}
+	if sha256.Sum256(answer.Authority) != fingerprint {
+		return nil, fmt.Errorf("%w: its authority has another fingerprint", ErrImpostor)
+	}
+	address, err := busURL(answer.Bus, server)
+	if err != nil {
+		return nil, err
+	}
+	d := document{
+		Name: options.Name, Server: server, Bus: address, Key: key,
+		Authority: encodePEM("CERTIFICATE", answer.Authority), Certificate: encodePEM("CERTIFICATE", answer.Certificate),
+	}
+	i := &Identity{path: filepath.Join(options.Folder, fileName)}
+	if err := i.use(d); err != nil {
+		return nil, fmt.Errorf("the server's answer: %w", err)
+	}
+	return i, save(i.path, d)
+}
+
+// parseToken returns the fingerprint of the authority that a join token is of.
+func parseToken(token string) (fingerprint [sha256.Size]byte, err error) {
+	if token == "" {
+		return fingerprint, errors.New("a join token is needed; the server prints one at its first start")
+	}
+	if strings.HasPrefix(token, "pt_") {
+		return fingerprint, fmt.Errorf("%w: it is a user's token; want a join token, which begins with pj_", ErrToken)
+	}
+	rest, ok := strings.CutPrefix(token, "pj_")
+	text, secret, ok2 := strings.Cut(rest, "_")
+	sum, err := hex.DecodeString(text)
+	if !ok || !ok2 || secret == "" || err != nil || len(sum) != len(fingerprint) || len(token) > 256 {
+		return fingerprint, fmt.Errorf("%w: it is not pj_FINGERPRINT_SECRET; was it copied whole?", ErrToken)
+	}
+	return [sha256.Size]byte(sum), nil
+}
+
+// verifyByFingerprint finds the authority in the chain and checks the server by it.
+func verifyByFingerprint(state tls.ConnectionState, fingerprint [sha256.Size]byte) error {
+	var root *x509.Certificate
+	for _, c := range state.PeerCertificates {
+		if sha256.Sum256(c.Raw) == fingerprint {
+			root = c
+		}
+	}
+	if root == nil || !root.IsCA {
+		return fmt.Errorf("%w: its authority has another fingerprint", ErrImpostor)
+	}
+	return verifyServer(state, root)
+}
+
+// serverAddress is host:port of what a user wrote.
+func serverAddress(text string) (string, error) {
+	bad := func(why string) (string, error) {
+		return "", fmt.Errorf("server %.100q: %s; want host or host:port", text, why)
+	}
+	if strings.HasPrefix(text, "http://") {
+		return bad("agents need TLS")
+	}
+	rest := strings.TrimSuffix(strings.TrimPrefix(text, "https://"), "/")
+	host, port := strings.TrimSuffix(strings.TrimPrefix(rest, "["), "]"), DefaultPort
+	if net.ParseIP(host) == nil && strings.Contains(rest, ":") {
+		var err error
+		if host, port, err = net.SplitHostPort(rest); err != nil {
+			return bad("not an address")
+		}
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return bad("the port is not 1 to 65535")
+	}
+	if host == "" || strings.ContainsAny(host, "/?#@[] \\\t\r\n") {
+		return bad("not a host")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// busURL completes the server's word: an empty host is the server's own.
+func busURL(text, server string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "tls" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+		return "", fmt.Errorf("the server names the bus %.100q; want tls://host:port", text)
+	}
+	host := u.Hostname()
+	if host == "" {
+		if host, _, err = net.SplitHostPort(server); err != nil {
+			return "", err
+		}
+	}
+	return "tls://" + net.JoinHostPort(host, u.Port()), nil
+}

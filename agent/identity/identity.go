@@ -1,0 +1,333 @@
+// Package identity is who an agent is: the key and certificate that its server gave
+// it for a join token, where they are kept, and how they are renewed.
+//
+// It speaks to the server's HTTP port, by TLS with the one authority that the join
+// token names by its fingerprint; it does not connect to the bus, for which it only
+// provides the TLS configuration.
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"pillion.dev/bus"
+)
+
+// Errors that callers tell apart.
+var (
+	// ErrNotEnrolled is a host without an identity.
+	ErrNotEnrolled = errors.New("this host is not enrolled; run the agent with --server and --token once")
+	// ErrToken is a join token that the server does not take.
+	ErrToken = errors.New("the server does not take the join token")
+	// ErrTaken is a name that another agent has.
+	ErrTaken = errors.New("an agent of that name exists; revoke and delete it first, or use another --name")
+	// ErrUnreachable is a server that nobody answers for.
+	ErrUnreachable = errors.New("cannot reach the server")
+	// ErrImpostor is a server that is not the one which made the join token, or not
+	// the one that this host enrolled at.
+	ErrImpostor = errors.New("this is not the server of the join token; an impostor, or a server that was set up anew")
+	// ErrPlain is a server that speaks HTTP without TLS.
+	ErrPlain = errors.New("the server speaks plain HTTP at that port; agents need its TLS port")
+	// ErrRefused is a host that the server will not have, with its reason.
+	ErrRefused = errors.New("the server refuses this host")
+	// ErrEnrolled is a host that is enrolled already, elsewhere or by another name.
+	ErrEnrolled = errors.New("this host is enrolled already")
+)
+
+// DefaultFolder is where an agent keeps its identity.
+const DefaultFolder = "/var/lib/pillion"
+
+const fileName = "identity.json"
+
+// Identity is safe for use by many goroutines.
+type Identity struct {
+	path string
+
+	renewing sync.Mutex
+	mu       sync.Mutex
+	kept     document
+	own      tls.Certificate
+	root     *x509.Certificate
+}
+
+// document is the file. It is one, so that a crash leaves all old or all new.
+type document struct {
+	Name        string `json:"name"`
+	Server      string `json:"server"` // host:port
+	Bus         string `json:"bus"`    // URL
+	Authority   string `json:"authority"`
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
+}
+
+// Open reads the identity in the folder; ErrNotEnrolled where there is none.
+func Open(folder string) (*Identity, error) {
+	i := &Identity{path: filepath.Join(folder, fileName)}
+	text, err := os.ReadFile(i.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNotEnrolled
+	}
+	if err == nil {
+		err = i.load(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open identity %s: %w", i.path, err)
+	}
+	return i, nil
+}
+
+func (i *Identity) load(text []byte) error {
+	var d document
+	if err := json.Unmarshal(text, &d); err != nil {
+		return err
+	}
+	return i.use(d)
+}
+
+// use checks a document and takes it.
+func (i *Identity) use(d document) error {
+	own, err := tls.X509KeyPair([]byte(d.Certificate), []byte(d.Key))
+	if err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	block, _ := pem.Decode([]byte(d.Authority))
+	if block == nil {
+		return errors.New("authority: not PEM")
+	}
+	root, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("authority: %w", err)
+	}
+	if err := own.Leaf.CheckSignatureFrom(root); err != nil {
+		return fmt.Errorf("certificate is not of the authority: %w", err)
+	}
+	if !bus.ValidAgent(d.Name) || own.Leaf.Subject.CommonName != d.Name {
+		return fmt.Errorf("certificate is for %.70q, not for %.70q", own.Leaf.Subject.CommonName, d.Name)
+	}
+	if _, err := serverAddress(d.Server); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.kept, i.own, i.root = d, own, root
+	return nil
+}
+
+func (i *Identity) document() document {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.kept
+}
+
+func (i *Identity) leaf() *x509.Certificate {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.own.Leaf
+}
+
+// Name of the agent.
+func (i *Identity) Name() string { return i.document().Name }
+
+// Server is host:port of the server's HTTP port.
+func (i *Identity) Server() string { return i.document().Server }
+
+// Bus is the URL of the bus.
+func (i *Identity) Bus() string { return i.document().Bus }
+
+// Expires is when the certificate does.
+func (i *Identity) Expires() time.Time { return i.leaf().NotAfter }
+
+// Due reports whether two thirds of the certificate's life are over.
+func (i *Identity) Due(now time.Time) bool {
+	leaf := i.leaf()
+	return now.After(leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 3 * 2))
+}
+
+// TLS is for the bus. It shows the certificate of the moment, and takes a server
+// with a certificate of the own authority, by whatever name it is reached; a bus on
+// another host than the server may instead have one that this host trusts for its
+// name.
+func (i *Identity) TLS() *tls.Config {
+	return i.config(func(state tls.ConnectionState, root *x509.Certificate) error {
+		err := verifyServer(state, root)
+		d := i.document()
+		own, _ := serverAddress(d.Server)
+		if err == nil || hostOf(d.Bus) == hostOf("tls://"+own) || state.ServerName == "" {
+			return err
+		}
+		intermediates := x509.NewCertPool()
+		for _, c := range state.PeerCertificates[1:] {
+			intermediates.AddCert(c)
+		}
+		_, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: state.ServerName, Intermediates: intermediates})
+		return err
+	})
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+func (i *Identity) config(verify func(tls.ConnectionState, *x509.Certificate) error) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			own := i.own
+			return &own, nil
+		},
+		InsecureSkipVerify: true, // VerifyConnection does it, without the host's name
+		VerifyConnection: func(state tls.ConnectionState) error {
+			i.mu.Lock()
+			root := i.root
+			i.mu.Unlock()
+			return verify(state, root)
+		},
+	}
+}
+
+// verifyServer checks that the root made the certificate, for a server. Names do not
+// matter: the root makes server certificates for one server only.
+func verifyServer(state tls.ConnectionState, root *x509.Certificate) error {
+	roots := x509.NewCertPool()
+	roots.AddCert(root)
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	var invalid x509.CertificateInvalidError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("certificate of the server: %w; check the clocks", err)
+	}
+	return fmt.Errorf("%w: %w", ErrImpostor, err)
+}
+
+// Renew gets a certificate for a new key and keeps it. New connections show it;
+// those that are there stay.
+func (i *Identity) Renew(ctx context.Context) error {
+	i.renewing.Lock()
+	defer i.renewing.Unlock()
+	d := i.document()
+	if err := i.renew(ctx, &d); err != nil {
+		return fmt.Errorf("renew certificate of agent %q at %s: %w", d.Name, d.Server, err)
+	}
+	return nil
+}
+
+func (i *Identity) renew(ctx context.Context, d *document) error {
+	key, request, err := newRequest(d.Name)
+	if err != nil {
+		return err
+	}
+	var answer renewResponse
+	if err := call(ctx, i.config(verifyServer), d.Server, "Renew", renewRequest{request}, &answer); err != nil {
+		return err
+	}
+	d.Key, d.Certificate = key, encodePEM("CERTIFICATE", answer.Certificate)
+	if answer.Bus != "" {
+		if d.Bus, err = busURL(answer.Bus, d.Server); err != nil {
+			return err
+		}
+	}
+	next := &Identity{path: i.path}
+	if err := next.use(*d); err != nil {
+		return fmt.Errorf("the server's answer: %w", err)
+	}
+	if err := save(i.path, *d); err != nil {
+		return err
+	}
+	return i.use(*d)
+}
+
+// Standing asks the server whether it would have this agent: nil, ErrRefused with
+// its reason, or why it could not be asked. After a refusal by the bus it tells the
+// cause.
+func (i *Identity) Standing(ctx context.Context) error {
+	d := i.document()
+	var answer standingResponse
+	err := call(ctx, i.config(verifyServer), d.Server, "Standing", struct{}{}, &answer)
+	if err == nil && !answer.Welcome {
+		err = fmt.Errorf("%w: %s", ErrRefused, oneLine(answer.Reason))
+	}
+	if err != nil {
+		return fmt.Errorf("ask %s for the standing of agent %q: %w", d.Server, d.Name, err)
+	}
+	return nil
+}
+
+// newRequest makes a key, PEM, and the request for its certificate, DER.
+func newRequest(name string) (key string, request []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return "", nil, err
+	}
+	request, err = x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, private)
+	return encodePEM("PRIVATE KEY", der), request, err
+}
+
+func encodePEM(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// save replaces the file, which only its owner may read.
+func save(path string, d document) (err error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(d); err != nil {
+		return err
+	}
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(folder, fileName+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(file.Name())
+		}
+	}()
+	_, err = file.Write(text.Bytes())
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	opened, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
+}

@@ -1,0 +1,196 @@
+package bus
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// EmbeddedOptions of a server inside this process.
+type EmbeddedOptions struct {
+	// Listen is host:port; port 0 takes a free one, an empty host all addresses.
+	Listen string
+	// TLS has the server's certificate. Which certificate a client shows is for
+	// Authorize to judge, not for TLS.
+	TLS *tls.Config
+	// Authorize names the agent of a connection. An error refuses it; where the
+	// name is there as well the agent is told the reason, and where it is empty
+	// (nobody we know) it is not. It is called for each connection, more than once,
+	// from any goroutine.
+	Authorize func(tls.ConnectionState) (agent string, err error)
+	// Connections is how many there may be at a time; default 4096.
+	Connections int
+	Log         *slog.Logger
+}
+
+// Embedded is a NATS server inside this process that only agents reach, each on its
+// own subjects, and one connection per agent.
+type Embedded struct {
+	options EmbeddedOptions
+	log     *slog.Logger
+	server  *server.Server
+	secret  string // of connections from inside the process
+	client  *nats.Conn
+	ready   chan struct{}
+	stop    sync.Once
+
+	mu      sync.Mutex
+	members map[string]member  // by agent
+	turned  map[uint64]refusal // connections that only wait to hear why, by number
+	told    map[string]time.Time
+}
+
+// Limits of the embedded server. A host that vanished is noticed after pingEvery
+// times pingsOut; until then its name is taken.
+const (
+	startTime     = 10 * time.Second
+	handshakeTime = 5 * time.Second
+	pingEvery     = 5 * time.Second
+	pingsOut      = 2
+	subscriptions = 64
+	connections   = 4096
+	outboundLimit = 256 << 20
+	writeTime     = 10 * time.Second
+	answerExpires = 10 * time.Minute // for an agent to answer a control request
+)
+
+// StartEmbedded starts a server; it returns when agents can connect.
+func StartEmbedded(options EmbeddedOptions) (*Embedded, error) {
+	e := &Embedded{
+		options: options, log: options.Log, secret: rand.Text() + rand.Text(), ready: make(chan struct{}),
+		members: map[string]member{}, turned: map[uint64]refusal{}, told: map[string]time.Time{},
+	}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	if options.TLS == nil || options.Authorize == nil {
+		return nil, errors.New("start bus: TLS and Authorize are needed")
+	}
+	settings, err := e.settings()
+	if err != nil {
+		return nil, fmt.Errorf("start bus on %q: %w", options.Listen, err)
+	}
+	if e.server, err = server.NewServer(settings); err != nil {
+		return nil, fmt.Errorf("start bus on %q: %w", options.Listen, err)
+	}
+	log := &serverLog{log: e.log, now: time.Now}
+	e.server.SetLogger(log, false, false)
+	e.server.Start()
+	if err := e.open(log); err != nil {
+		e.Shutdown()
+		return nil, fmt.Errorf("start bus on %q: %w", options.Listen, err)
+	}
+	return e, nil
+}
+
+func (e *Embedded) settings() (*server.Options, error) {
+	host, text, err := net.SplitHostPort(e.options.Listen)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("port %q is not a number up to 65535", text)
+	}
+	settings := &server.Options{
+		ServerName: "pillion", Host: host, Port: int(port),
+		NoSigs: true, NoLog: true, NoSystemAccount: true,
+		TLSConfig: e.options.TLS.Clone(), TLSTimeout: handshakeTime.Seconds(), AuthTimeout: handshakeTime.Seconds(),
+		PingInterval: pingEvery, MaxPingsOut: pingsOut, DisableShortFirstPing: true,
+		MaxPayload: MaxPayload + headerRoom, MaxPending: outboundLimit, WriteDeadline: writeTime,
+		MaxConn: e.options.Connections, MaxSubs: subscriptions,
+		CustomClientAuthentication: e,
+	}
+	if port == 0 {
+		settings.Port = server.RANDOM_PORT
+	}
+	if host == "" {
+		settings.Host = anyHost()
+	}
+	if settings.MaxConn == 0 {
+		settings.MaxConn = connections
+	}
+	settings.TLSConfig.ClientAuth = tls.RequireAnyClientCert
+	settings.TLSConfig.MinVersion = tls.VersionTLS13
+	settings.TLSConfig.SessionTicketsDisabled = true // each connection proves itself
+	settings.Cluster.NoAdvertise = true
+	return settings, nil
+}
+
+// anyHost is every address, of both families where the host has both.
+func anyHost() string {
+	listener, err := net.Listen("tcp6", "[::]:0")
+	if err != nil {
+		return "0.0.0.0"
+	}
+	listener.Close()
+	return "::"
+}
+
+// open waits for the listener and connects the own client, which answers hellos.
+func (e *Embedded) open(log *serverLog) (err error) {
+	for end := time.Now().Add(startTime); !e.server.ReadyForConnections(20 * time.Millisecond); {
+		if reason := log.failure(); reason != "" {
+			return errors.New(oneLine(reason))
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("not ready after %s", startTime)
+		}
+	}
+	e.client, err = nats.Connect("", nats.InProcessServer(e.server), nats.Token(e.secret), nats.NoReconnect())
+	if err == nil {
+		_, err = e.client.Subscribe(helloPrefix+"*", e.greet)
+	}
+	if err == nil {
+		err = e.client.FlushTimeout(startTime)
+	}
+	if err != nil {
+		return fmt.Errorf("connect inside the process: %w", err)
+	}
+	close(e.ready)
+	return nil
+}
+
+// Addr is where the server listens; it has the port that was taken for port 0.
+func (e *Embedded) Addr() net.Addr { return e.server.Addr() }
+
+// Disconnect ends the agent's connection, if it has one. It may connect again when
+// Authorize lets it.
+func (e *Embedded) Disconnect(agent string) {
+	e.mu.Lock()
+	m, found := e.members[agent]
+	delete(e.members, agent)
+	e.mu.Unlock()
+	if found {
+		_ = e.server.DisconnectClientByID(m.connection) // an error: it has gone by itself
+	}
+}
+
+// Shutdown ends every connection and waits until the server has ended.
+func (e *Embedded) Shutdown() {
+	e.stop.Do(func() {
+		if e.client != nil {
+			e.client.Close()
+		}
+		e.server.Shutdown()
+		e.server.WaitForShutdown()
+	})
+}
+
+// connect opens a connection for the server's side of this process.
+func (e *Embedded) connect(ctx context.Context, options ...nats.Option) (*nats.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return nats.Connect("", append(options, nats.InProcessServer(e.server), nats.Token(e.secret), nats.NoReconnect())...)
+}

@@ -1,0 +1,156 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"pillion.dev/measure"
+)
+
+// Headers of messages.
+const (
+	// batchHeader is the envelope of a batch: layout number, epoch, sequence, rows,
+	// oldest, checksum; the epoch as 16 hexadecimal digits, the checksum as 8.
+	batchHeader = "Pillion-Batch"
+	// statusHeader is what became of a request, reasonHeader why.
+	statusHeader = "Pillion-Status"
+	reasonHeader = "Pillion-Reason"
+	// timeoutHeader is how long the sender of a request waits, milliseconds.
+	timeoutHeader = "Pillion-Timeout"
+)
+
+// Statuses of a reply.
+const (
+	statusOK       = "ok"
+	statusRejected = "rejected" // never to be sent again
+	statusRetry    = "retry"
+	statusBusy     = "busy"
+	statusError    = "error" // of a control request
+	statusRefused  = "refused"
+)
+
+const (
+	batchLayout = "1"
+	reasonLimit = 512
+	requestTime = 30 * time.Second // where the caller sets no deadline
+	longestTime = time.Hour
+)
+
+func formatBatch(e *measure.Envelope) string {
+	return fmt.Sprintf("%s %016x %d %d %d %08x", batchLayout, e.Epoch, e.Sequence, e.Rows, e.Oldest, e.Checksum)
+}
+
+// parseBatch reads the header back. It takes only what formatBatch writes, so that
+// one batch has one spelling; every fault is ErrRejected.
+func parseBatch(stream, text string) (measure.Envelope, error) {
+	bad := func(cause string) (measure.Envelope, error) {
+		return measure.Envelope{}, fmt.Errorf("%w: header %.100q: %s", ErrRejected, text, cause)
+	}
+	if !measure.ValidName(stream) {
+		return measure.Envelope{}, fmt.Errorf("%w: %.100q is not a stream's name", ErrRejected, stream)
+	}
+	fields := strings.Split(text, " ")
+	if len(fields) != 6 {
+		return bad("want 6 fields")
+	}
+	if fields[0] != batchLayout {
+		return bad("unknown layout; is the server older than the agent?")
+	}
+	epoch, err := strconv.ParseUint(fields[1], 16, 64)
+	sequence, err2 := strconv.ParseUint(fields[2], 10, 64)
+	rows, err3 := strconv.ParseUint(fields[3], 10, 31)
+	oldest, err4 := strconv.ParseUint(fields[4], 10, 64)
+	checksum, err5 := strconv.ParseUint(fields[5], 16, 32)
+	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
+		return bad("not a number in its place")
+	}
+	e := measure.Envelope{
+		Key:  measure.Key{Stream: stream, Epoch: epoch, Sequence: sequence},
+		Rows: int(rows), Oldest: oldest, Checksum: uint32(checksum),
+	}
+	if formatBatch(&e) != text {
+		return bad("not in its one spelling")
+	}
+	if oldest > sequence {
+		return bad("oldest is above sequence")
+	}
+	return e, nil
+}
+
+// only returns the one value of a header, and whether there is exactly one.
+func only(header nats.Header, key string) (string, bool) {
+	values := header[key]
+	if len(values) != 1 {
+		return "", false
+	}
+	return values[0], true
+}
+
+// reply makes an answer. What does not fit into a header line is left out of the
+// reason.
+func reply(status string, reason error) *nats.Msg {
+	message := &nats.Msg{Header: nats.Header{statusHeader: {status}}}
+	if reason != nil {
+		message.Header[reasonHeader] = []string{oneLine(reason.Error())}
+	}
+	return message
+}
+
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.TrimSpace(text)
+	if len(text) > reasonLimit {
+		text = strings.ToValidUTF8(text[:reasonLimit], "") + "..."
+	}
+	return text
+}
+
+// outcome is the error that a reply stands for; nil only for an explicit ok.
+func outcome(header nats.Header) error {
+	status, ok := only(header, statusHeader)
+	if !ok {
+		return errors.New("the reply has no status")
+	}
+	reason, ok := only(header, reasonHeader)
+	if !ok {
+		reason = "no reason given"
+	}
+	switch status {
+	case statusOK:
+		return nil
+	case statusRejected:
+		return fmt.Errorf("%w: %s", ErrRejected, strings.TrimPrefix(reason, ErrRejected.Error()+": "))
+	case statusBusy:
+		return fmt.Errorf("%w: %s", ErrBusy, strings.TrimPrefix(reason, ErrBusy.Error()+": "))
+	case statusRefused:
+		return fmt.Errorf("%w: %s", ErrRefused, strings.TrimPrefix(reason, ErrRefused.Error()+": "))
+	case statusRetry, statusError:
+		return errors.New(reason)
+	}
+	return fmt.Errorf("the reply has the unknown status %.20q", status)
+}
+
+// waitTime is how long the sender of a request waits.
+func waitTime(header nats.Header) time.Duration {
+	text, _ := only(header, timeoutHeader)
+	ms, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || ms == 0 {
+		return requestTime
+	}
+	return time.Duration(min(ms, uint64(longestTime/time.Millisecond))) * time.Millisecond
+}
+
+func formatWait(wait time.Duration) string {
+	return strconv.FormatInt(int64(math.Ceil(float64(wait)/float64(time.Millisecond))), 10)
+}

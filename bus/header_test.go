@@ -1,0 +1,118 @@
+package bus
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"pillion.dev/measure"
+)
+
+func TestParseBatch(t *testing.T) {
+	for _, row := range []struct{ name, text, want string }{
+		{"good", "1 00000000000000ff 5 3 1 0000abcd", ""},
+		{"layout", "2 00000000000000ff 5 3 1 0000abcd", "layout"},
+		{"fields missing", "1 00000000000000ff 5 3 1", "6 fields"},
+		{"space at the end", "1 00000000000000ff 5 3 1 0000abcd ", "6 fields"},
+		{"epoch in capitals", "1 00000000000000FF 5 3 1 0000abcd", "spelling"},
+		{"epoch short", "1 ff 5 3 1 0000abcd", "spelling"},
+		{"leading zero", "1 00000000000000ff 05 3 1 0000abcd", "spelling"},
+		{"sign", "1 00000000000000ff +5 3 1 0000abcd", "number"},
+		{"negative rows", "1 00000000000000ff 5 -3 1 0000abcd", "number"},
+		{"rows over 31 bits", "1 00000000000000ff 5 2147483648 1 0000abcd", "number"},
+		{"oldest above sequence", "1 00000000000000ff 5 3 6 0000abcd", "oldest"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			e, err := parseBatch("flows", row.text)
+			if row.want == "" {
+				want := measure.Envelope{Key: measure.Key{Stream: "flows", Epoch: 255, Sequence: 5}, Rows: 3, Oldest: 1, Checksum: 0xabcd}
+				if err != nil || e.Key != want.Key || e.Rows != want.Rows || e.Oldest != want.Oldest || e.Checksum != want.Checksum {
+					t.Errorf("got %+v, %v", e, err)
+				}
+				return
+			}
+			if !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("got %v, want %q", err, row.want)
+			}
+		})
+	}
+}
+
+func FuzzParseBatch(f *testing.F) {
+	f.Add("flows", "1 00000000000000ff 5 3 1 0000abcd")
+	f.Add("a.b", "1 0 0 0 0 0")
+	f.Fuzz(func(t *testing.T, stream, text string) {
+		e, err := parseBatch(stream, text)
+		if err != nil {
+			if !errors.Is(err, ErrRejected) {
+				t.Errorf("not a rejection: %v", err)
+			}
+			return
+		}
+		if formatBatch(&e) != text || e.Stream != stream || e.Oldest > e.Sequence || e.Rows < 0 {
+			t.Errorf("%q became %+v", text, e)
+		}
+	})
+}
+
+func TestOutcome(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		header nats.Header
+		ok     bool
+		is     error
+	}{
+		{"ok", nats.Header{statusHeader: {"ok"}}, true, nil},
+		{"nothing", nil, false, nil},
+		{"two statuses", nats.Header{statusHeader: {"ok", "ok"}}, false, nil},
+		{"unknown", nats.Header{statusHeader: {"OK"}}, false, nil},
+		{"rejected", reply(statusRejected, ErrRejected).Header, false, ErrRejected},
+		{"busy", reply(statusBusy, nil).Header, false, ErrBusy},
+		{"refused", reply(statusRefused, errors.New("x")).Header, false, ErrRefused},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			err := outcome(row.header)
+			if (err == nil) != row.ok || row.is != nil && !errors.Is(err, row.is) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A reason survives the wire whatever it holds.
+func FuzzReply(f *testing.F) {
+	f.Add("disk is full")
+	f.Add("two\r\nlines: and \x00 \xff more " + strings.Repeat("é", reasonLimit))
+	f.Fuzz(func(t *testing.T, reason string) {
+		status, ok := only(reply(statusRetry, errors.New(reason)).Header, statusHeader)
+		text, _ := only(reply(statusRetry, errors.New(reason)).Header, reasonHeader)
+		if !ok || status != statusRetry || strings.ContainsAny(text, "\r\n\x00") || len(text) > reasonLimit+3 {
+			t.Errorf("%q became %q", reason, text)
+		}
+	})
+}
+
+func TestWaitTime(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"": requestTime, "x": requestTime, "-1": requestTime, "0": requestTime,
+		"1500": 1500 * time.Millisecond, "9223372036854775807": longestTime,
+	} {
+		if got := waitTime(nats.Header{timeoutHeader: {text}}); got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+	if got := formatWait(1500 * time.Microsecond); got != "2" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestBackOff(t *testing.T) {
+	for attempt := range 200 {
+		if got := backOff(attempt); got <= 0 || got > longestWait {
+			t.Errorf("attempt %d: %s", attempt, got)
+		}
+	}
+}

@@ -1,0 +1,332 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"pillion.dev/server/event"
+	"pillion.dev/session"
+)
+
+// Connection states of agents.
+const (
+	Connected = "connected"
+	Away      = "away"
+	Revoked   = "revoked"
+)
+
+// Agent is one host that has joined.
+type Agent struct {
+	Name string
+	// Labels of its own configuration and of operators; the latter win.
+	Labels             map[string]string
+	State              string // connected, away, revoked
+	Enrolled           time.Time
+	Seen               time.Time // zero: not since the server started
+	Started            time.Time
+	Version, Kernel    string
+	Interfaces         []session.Interface
+	Clock              session.Clock
+	Spool              session.Spool
+	Tasks              []Task
+	CertificateExpires time.Time
+}
+
+// Task is what became of one part of a session on one agent.
+type Task struct {
+	session.TaskState
+	Agent string
+}
+
+// enrolment is what is kept of an agent on disk.
+type enrolment struct {
+	Name     string            `json:"name"`
+	Serial   string            `json:"serial"`
+	Previous string            `json:"previous,omitempty"` // good until Serial was used
+	Expires  time.Time         `json:"expires"`
+	Enrolled time.Time         `json:"enrolled"`
+	Revoked  bool              `json:"revoked,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	// What it last reported; sessions are planned with it before it is heard.
+	OwnLabels  map[string]string   `json:"own_labels,omitempty"`
+	Interfaces []session.Interface `json:"interfaces,omitempty"`
+	Version    string              `json:"version,omitempty"`
+	Kernel     string              `json:"kernel,omitempty"`
+}
+
+func (e enrolment) clone() enrolment {
+	e.Labels = maps.Clone(e.Labels)
+	return e // the rest is replaced, never changed
+}
+
+const agentsMax = 10_000
+
+// Claim gives a name to the host whose certificate has that serial number. A name
+// that is taken stays so until its agent is revoked and deleted.
+func (c *Control) Claim(name, serial string, expires time.Time) error {
+	if !session.ValidName(name) || name == "server" {
+		return fmt.Errorf("claim agent's name: %w", invalid("name",
+			"%.70q cannot be an agent's name: use lowercase letters, digits and inner hyphens, at most 63, but not server", name))
+	}
+	c.mu.Lock()
+	if c.agents[name] != nil {
+		c.mu.Unlock()
+		return fmt.Errorf("claim agent's name %q: %w", name, ErrExists)
+	}
+	if len(c.agents) >= agentsMax {
+		c.mu.Unlock()
+		return fmt.Errorf("claim agent's name %q: %w: there are %d agents already", name, ErrState, agentsMax)
+	}
+	c.agents[name] = newAgent(enrolment{Name: name, Serial: serial, Expires: expires, Enrolled: c.Now()})
+	c.changed.agents = true
+	c.mu.Unlock()
+	if err := c.commit(func() { delete(c.agents, name) }); err != nil {
+		return fmt.Errorf("claim agent's name %q: %w", name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.event("agent-enrolled", event.Info, name, "", "%s has joined", name)
+	return nil
+}
+
+// Standing says why a host with that certificate is not wanted, or nil. Between a
+// renewal and the first use of the new certificate the old one is still good.
+func (c *Control) Standing(name, serial string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.agents[name]
+	switch {
+	case a == nil:
+		return fmt.Errorf("admit agent %q: %w", name, ErrNotFound)
+	case a.Revoked:
+		return fmt.Errorf("admit agent %q: %w", name, ErrRevoked)
+	case serial == a.Serial:
+		if a.Previous != "" {
+			a.Previous = ""
+			c.changed.agents = true
+		}
+		return nil
+	case a.Previous != "" && serial == a.Previous:
+		return nil
+	}
+	return fmt.Errorf("admit agent %q: %w", name, ErrSuperseded)
+}
+
+// Renewed notes the new certificate of an agent.
+func (c *Control) Renewed(name, serial string, expires time.Time) error {
+	return c.alter("renew certificate", name, func(a *agent) error {
+		if a.Revoked {
+			return ErrRevoked
+		}
+		a.Previous, a.Serial, a.Expires = a.Serial, serial, expires
+		return nil
+	})
+}
+
+// alter changes what is kept of an agent.
+func (c *Control) alter(what, name string, change func(*agent) error) error {
+	c.mu.Lock()
+	a := c.agents[name]
+	err := ErrNotFound
+	var before enrolment
+	if a != nil {
+		before = a.enrolment.clone()
+		err = change(a)
+		c.changed.agents = true
+	}
+	c.mu.Unlock()
+	if err == nil {
+		err = c.commit(func() { a.enrolment = before })
+	}
+	if err != nil {
+		return fmt.Errorf("%s of agent %q: %w", what, name, err)
+	}
+	return nil
+}
+
+// Agents are all agents, by name.
+func (c *Control) Agents() []Agent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	agents := make([]Agent, 0, len(c.agents))
+	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
+		agents = append(agents, c.agents[name].view())
+	}
+	return agents
+}
+
+// Agent is one agent.
+func (c *Control) Agent(name string) (Agent, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.agents[name]; a != nil {
+		return a.view(), nil
+	}
+	return Agent{}, fmt.Errorf("find agent %q: %w", name, ErrNotFound)
+}
+
+const labelsMax = 64
+
+// SetLabels replaces the labels that operators gave an agent. Sessions follow.
+func (c *Control) SetLabels(name string, labels map[string]string) error {
+	if len(labels) > labelsMax {
+		return fmt.Errorf("label agent %q: %w", name, invalid("labels", "%d labels, at most %d", len(labels), labelsMax))
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if !session.ValidLabel(key, labels[key]) {
+			return fmt.Errorf("label agent %q: %w", name, invalid("labels["+key+"]",
+				"%q: use letters, digits and ._/- inside, at most 63 for key and value", key+"="+labels[key]))
+		}
+	}
+	return c.alter("set labels", name, func(a *agent) error {
+		a.Labels = maps.Clone(labels)
+		return nil
+	})
+}
+
+// Revoke ends an agent's right to connect, and its connection.
+func (c *Control) Revoke(name string) error {
+	err := c.alter("end the right to connect", name, func(a *agent) error {
+		a.Revoked = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.Bus.Disconnect(name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.event("agent-revoked", event.Warning, name, "", "%s may not connect any more", name)
+	return nil
+}
+
+// DeleteAgent forgets a revoked agent, once none of its packets can carry marks.
+func (c *Control) DeleteAgent(name string) error {
+	c.mu.Lock()
+	a := c.agents[name]
+	var err error
+	switch {
+	case a == nil:
+		err = ErrNotFound
+	case !a.Revoked:
+		err = fmt.Errorf("%w: revoke it first", ErrState)
+	case len(a.marking) > 0:
+		err = fmt.Errorf("%w: it may still mark packets until its lease ends at %s", ErrState, a.leaseEnd().Format(time.TimeOnly))
+	default:
+		delete(c.agents, name)
+		c.changed.agents, c.changed.assignments = true, true
+	}
+	c.mu.Unlock()
+	if err == nil {
+		err = c.commit(func() { c.agents[name] = a })
+	}
+	if err != nil {
+		return fmt.Errorf("delete agent %q: %w", name, err)
+	}
+	return nil
+}
+
+// Peer is an agent with the addresses by which it can be told from all others.
+func (c *Control) Peer(name string) (session.Peer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.agents[name] == nil {
+		return session.Peer{}, fmt.Errorf("find agent %q: %w", name, ErrNotFound)
+	}
+	addresses, _ := session.Distinct(c.hosts(true))
+	peer := session.Peer{Agent: name}
+	for _, addr := range addresses[name] {
+		peer.Addresses = append(peer.Addresses, addr.String())
+	}
+	return peer, nil
+}
+
+// Ask asks an agent for a trace or a check of its host. What it shall do beside,
+// only sessions say.
+func (c *Control) Ask(ctx context.Context, name string, request session.Request) (session.Reply, error) {
+	if request.Apply != nil || (request.Trace == nil) == (request.Doctor == nil) {
+		return session.Reply{}, fmt.Errorf("ask agent %q: %w", name, invalid("request", "ask for either a trace or a check"))
+	}
+	c.mu.Lock()
+	a := c.agents[name]
+	err := ErrNotFound
+	if a != nil {
+		err = nil
+		if a.Revoked {
+			err = ErrRevoked
+		}
+	}
+	c.mu.Unlock()
+	var reply session.Reply
+	if err == nil {
+		reply, err = c.ask(ctx, name, request)
+	}
+	if err != nil {
+		return session.Reply{}, fmt.Errorf("ask agent %q: %w", name, err)
+	}
+	return reply, nil
+}
+
+const replyMax = 4 << 20 // bytes of a reply
+
+func (c *Control) ask(ctx context.Context, name string, request session.Request) (session.Reply, error) {
+	text, err := json.Marshal(request)
+	if err != nil {
+		return session.Reply{}, err
+	}
+	answer, err := c.Bus.Ask(ctx, name, text)
+	if err != nil {
+		return session.Reply{}, err
+	}
+	return readReply(answer)
+}
+
+func readReply(text []byte) (session.Reply, error) {
+	if len(text) > replyMax {
+		return session.Reply{}, fmt.Errorf("read reply: %d bytes, at most %d", len(text), replyMax)
+	}
+	var reply session.Reply
+	if err := json.Unmarshal(text, &reply); err != nil {
+		return session.Reply{}, fmt.Errorf("read reply: %w", err)
+	}
+	if err := checkTasks(reply.Tasks); err != nil {
+		return session.Reply{}, fmt.Errorf("read reply: %w", err)
+	}
+	if reply.Error != "" {
+		return reply, fmt.Errorf("it answered: %s", clip(reply.Error))
+	}
+	return reply, nil
+}
+
+// hosts are the agents as a planner sees them, by name.
+func (c *Control) hosts(withRevoked bool) []session.Host {
+	var hosts []session.Host
+	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
+		if a := c.agents[name]; withRevoked || !a.Revoked {
+			hosts = append(hosts, session.Host{
+				Name: name, Labels: a.labels(), Connected: a.connected, Addresses: global(a.Interfaces),
+			})
+		}
+	}
+	return hosts
+}
+
+// global are the addresses by which other hosts can reach these interfaces.
+func global(interfaces []session.Interface) []string {
+	var addresses []string
+	for _, i := range interfaces {
+		for _, text := range i.Addresses {
+			text, _, _ = strings.Cut(text, "/")
+			if addr, err := netip.ParseAddr(text); err == nil && addr.IsGlobalUnicast() && addr.Zone() == "" && !addr.Is4In6() {
+				addresses = append(addresses, addr.String())
+			}
+		}
+	}
+	return addresses
+}

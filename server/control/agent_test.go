@@ -1,0 +1,244 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pillion.dev/session"
+)
+
+func TestClaim(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		for _, row := range []struct {
+			name, agent string
+			is          error
+		}{
+			{"taken", "h1", ErrExists},
+			{"reserved", "server", ErrInvalid},
+			{"empty", "", ErrInvalid},
+			{"path", "../h1", ErrInvalid},
+			{"subject", "h1.flows", ErrInvalid},
+			{"upper case", "H1", ErrInvalid},
+			{"good", "h2", nil},
+		} {
+			if err := b.control.Claim(row.agent, "9", time.Now()); !errors.Is(err, row.is) {
+				t.Errorf("%s: got %v, want %v", row.name, err, row.is)
+			}
+		}
+		if err := b.control.DeleteAgent("h1"); !errors.Is(err, ErrState) {
+			t.Errorf("delete who is not revoked: %v", err)
+		}
+		if err := b.control.Revoke("h1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.control.Claim("h1", "2", time.Now()); !errors.Is(err, ErrExists) {
+			t.Errorf("claim the name of who is revoked: %v", err)
+		}
+		if err := b.control.DeleteAgent("h1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.control.Claim("h1", "2", time.Now()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStanding(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		expect := func(what, name, serial string, is error) {
+			t.Helper()
+			if err := b.control.Standing(name, serial); !errors.Is(err, is) {
+				t.Errorf("%s: got %v, want %v", what, err, is)
+			}
+		}
+		expect("who joined", "h1", "1", nil)
+		expect("a stranger", "h2", "1", ErrNotFound)
+		expect("another certificate", "h1", "0", ErrSuperseded)
+		if err := b.control.Renewed("h1", "2", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		expect("before the new one is used", "h1", "1", nil)
+		expect("the new one", "h1", "2", nil)
+		expect("the old one afterwards", "h1", "1", ErrSuperseded)
+		b.stop()
+		b.boot()
+		expect("after a restart", "h1", "2", nil)
+		expect("the old one after a restart", "h1", "1", ErrSuperseded)
+		if err := b.control.Revoke("h1"); err != nil {
+			t.Fatal(err)
+		}
+		expect("revoked", "h1", "2", ErrRevoked)
+		if err := b.control.Renewed("h1", "3", time.Now()); !errors.Is(err, ErrRevoked) {
+			t.Errorf("renew who is revoked: %v", err)
+		}
+		if a, err := b.control.Agent("h1"); err != nil || a.State != Revoked {
+			t.Errorf("%s, %v", a.State, err)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !b.hosts["h1"].revoked {
+			t.Error("it is still connected")
+		}
+	})
+}
+
+func TestAgentView(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		if err := b.control.SetLabels("h1", map[string]string{"site": "z", "rack": "4"}); err != nil {
+			t.Fatal(err)
+		}
+		a, err := b.control.Agent("h1")
+		if err != nil || a.Labels["site"] != "z" || a.Labels["rack"] != "4" || a.State != Connected || a.Version != "1" || a.Clock.MaxErrorNs != 100 {
+			t.Errorf("got %+v, %v", a, err)
+		}
+		for _, labels := range []map[string]string{{"a b": ""}, {"": "x"}, {"a": "x=y"}, {strings.Repeat("k", 64): ""}} {
+			if err := b.control.SetLabels("h1", labels); !errors.Is(err, ErrInvalid) {
+				t.Errorf("labels %v: %v", labels, err)
+			}
+		}
+		if err := b.control.SetLabels("h9", nil); !errors.Is(err, ErrNotFound) {
+			t.Error(err)
+		}
+		p, err := b.control.Peer("h1")
+		if err != nil || len(p.Addresses) != 1 || p.Addresses[0] != "10.0.0.1" {
+			t.Errorf("peer %+v, %v", p, err)
+		}
+		if all := b.control.Agents(); len(all) != 1 || all[0].Name != "h1" {
+			t.Errorf("agents %+v", all)
+		}
+	})
+}
+
+func TestAsk(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		reply, err := b.control.Ask(context.Background(), "h1", session.Request{Doctor: &session.Doctor{}})
+		if err != nil || len(reply.Doctor) != 1 {
+			t.Errorf("got %+v, %v", reply, err)
+		}
+		for _, row := range []struct {
+			name, agent string
+			request     session.Request
+			is          error
+		}{
+			{"nothing", "h1", session.Request{}, ErrInvalid},
+			{"tasks", "h1", session.Request{Apply: &session.Assignment{}}, ErrInvalid},
+			{"a stranger", "h9", session.Request{Doctor: &session.Doctor{}}, ErrNotFound},
+		} {
+			if _, err := b.control.Ask(context.Background(), row.agent, row.request); !errors.Is(err, row.is) {
+				t.Errorf("%s: got %v, want %v", row.name, err, row.is)
+			}
+		}
+		b.on("h1", func(h *host) { h.connected = false })
+		if _, err := b.control.Ask(context.Background(), "h1", session.Request{Trace: &session.TraceTask{}}); !errors.Is(err, errAway) {
+			t.Errorf("ask who is away: %v", err)
+		}
+	})
+}
+
+func TestEventsOncePerChange(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		expect := func(what, kind string, n int) {
+			t.Helper()
+			b.pass(2 * time.Second)
+			if got := b.told(kind); got != n {
+				t.Errorf("%s: %d events of kind %s, want %d", what, got, kind, n)
+			}
+		}
+		expect("at first", "agent-connected", 1)
+		b.on("h1", func(h *host) { h.clock.Synchronised = false })
+		expect("the clock is lost", "clock-unsynchronised", 1)
+		expect("it stays so", "clock-unsynchronised", 1)
+		b.on("h1", func(h *host) { h.clock.Synchronised = true })
+		b.pass(time.Second)
+		b.on("h1", func(h *host) { h.clock.Synchronised = false })
+		expect("once more", "clock-unsynchronised", 2)
+		b.on("h1", func(h *host) { h.spool.DroppedBatches = 3 })
+		expect("three batches", "spool-dropped", 1)
+		b.on("h1", func(h *host) { h.spool.DroppedBatches = 9 })
+		expect("six more at once", "spool-dropped", 1)
+		b.pass(time.Minute)
+		expect("six more", "spool-dropped", 2)
+		b.on("h1", func(h *host) { h.connected = false })
+		b.pass(10 * time.Second)
+		expect("silence", "agent-lost", 1)
+		b.on("h1", func(h *host) { h.connected = true })
+		expect("back", "agent-connected", 2)
+	})
+}
+
+func TestTwoAgentsWithOneName(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		for i := range 40 {
+			b.on("h1", func(h *host) { h.instance = fmt.Sprint("h1-", i%2) })
+			b.pass(250 * time.Millisecond)
+		}
+		if got := b.told("agent-duplicated"); got != 1 {
+			t.Errorf("%d events", got)
+		}
+	})
+}
+
+func TestHostileStates(t *testing.T) {
+	good := session.State{Agent: "h1", Instance: "x", Interfaces: []session.Interface{{Name: "lo", Addresses: []string{"127.0.0.1/8"}}}}
+	for _, row := range []struct {
+		name   string
+		change func(*session.State)
+		says   string
+	}{
+		{"good", func(*session.State) {}, ""},
+		{"another's", func(s *session.State) { s.Agent = "h2" }, `it is of agent "h2", and came from "h1"`},
+		{"no instance", func(s *session.State) { s.Instance = "" }, "instance"},
+		{"long text", func(s *session.State) { s.Kernel = strings.Repeat("x", textMax+1) }, "longer"},
+		{"last revision", func(s *session.State) { s.Revision = 1<<64 - 1 }, "revision"},
+		{"bad label", func(s *session.State) { s.Labels = map[string]string{"a\nb": ""} }, "label"},
+		{"bad address", func(s *session.State) { s.Interfaces[0].Addresses = []string{"ten"} }, "address"},
+		{"many addresses", func(s *session.State) { s.Interfaces[0].Addresses = make([]string, addressesMax+1) }, "addresses"},
+		{"many interfaces", func(s *session.State) { s.Interfaces = make([]session.Interface, interfacesMax+1) }, "interfaces"},
+		{"many tasks", func(s *session.State) { s.Tasks = make([]session.TaskState, tasksMax+1) }, "tasks"},
+		{"long name in a task", func(s *session.State) { s.Tasks = []session.TaskState{{Session: strings.Repeat("x", 1000)}} }, "task"},
+		{"too long", func(s *session.State) { s.Version = strings.Repeat("x", stateMax) }, "bytes"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			state := good
+			state.Interfaces = []session.Interface{good.Interfaces[0]}
+			row.change(&state)
+			text, err := json.Marshal(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = readState("h1", text)
+			if row.says == "" && err != nil || row.says != "" && (!errors.Is(err, errState) || !strings.Contains(err.Error(), row.says)) {
+				t.Errorf("got %v, want %q", err, row.says)
+			}
+		})
+	}
+}
+
+func FuzzState(f *testing.F) {
+	f.Add([]byte(`{"agent":"h1","instance":"x","revision":3,"labels":{"a":"b"},"interfaces":[{"name":"e","addresses":["10.0.0.1/8"]}],"tasks":[{"session":"s","role":"source","running":true,"error":"e"}]}`))
+	f.Add([]byte(`{"agent":"h1","instance":"x","time":"0000-01-01T00:00:00Z","tasks":null}`))
+	f.Add([]byte(`[`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		state, err := readState("h1", text)
+		if err == nil {
+			global(state.Interfaces)
+		}
+		for _, task := range state.Tasks {
+			if err == nil && len(task.Error) > textMax+3 {
+				t.Errorf("an error of %d bytes", len(task.Error))
+			}
+		}
+		_, _ = readReply(text)
+	})
+}

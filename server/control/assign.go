@@ -1,0 +1,278 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"pillion.dev/session"
+)
+
+// assign works out what each agent shall do: everything of all sessions, in one
+// assignment. It changes nothing for who is told that already.
+func (c *Control) assign(now time.Time) {
+	if now.Before(c.adoptUntil) {
+		return
+	}
+	planned := c.hosts(false)
+	addresses, _ := session.Distinct(c.hosts(true))
+	held := c.held()
+	tasks := map[string][]session.Assignment{}
+	for _, r := range c.inOrder() {
+		r.pairs, r.refused = nil, map[string]string{}
+		if r.active() {
+			r.pairs, _, _ = session.Resolve(r.Spec, planned)
+		}
+		read := union(r.pairs, held[r.Spec.Name])
+		for agent, a := range session.Assign(r.Spec, addresses, read, c.open(r)) {
+			tasks[agent] = append(tasks[agent], c.beside(r, agent, tasks[agent], a))
+		}
+	}
+	for name, a := range c.agents {
+		next := session.Union(tasks[name]...)
+		text := content(next)
+		stale := a.state.Revision > a.sent.Revision && !a.asking // of a server that lost its memory
+		if a.sent.Revision == 0 && a.state.Revision == 0 && len(tasks[name]) == 0 || text == a.text && !stale {
+			continue
+		}
+		a.told(next, text, now)
+		c.changed.assignments = true
+	}
+}
+
+// inOrder are the sessions by the start of their runs: where two cannot be beside
+// each other, the older one stays.
+func (c *Control) inOrder() []*record {
+	return slices.SortedFunc(maps.Values(c.sessions), func(a, b *record) int {
+		if a.Run != nil && b.Run != nil {
+			if n := a.Run.Start.Compare(b.Run.Start); n != 0 {
+				return n
+			}
+		}
+		return strings.Compare(a.Spec.Name, b.Spec.Name)
+	})
+}
+
+// held are the pairs, by session, for which packets may still come marked.
+func (c *Control) held() map[string][]session.Pair {
+	held := map[string][]session.Pair{}
+	for name, a := range c.agents {
+		for l := range a.marking {
+			held[l.session] = append(held[l.session], session.Pair{Source: name, Destination: l.destination})
+		}
+	}
+	return held
+}
+
+func union(a, b []session.Pair) []session.Pair {
+	all := slices.Clone(a)
+	known := map[session.Pair]bool{}
+	for _, pair := range a {
+		known[pair] = true
+	}
+	for _, pair := range b {
+		if !known[pair] {
+			all = append(all, pair)
+		}
+	}
+	return all
+}
+
+// open are the pairs of a session whose source may be told to mark: the
+// destination has confirmed that it reads, or did when the source was told.
+func (c *Control) open(r *record) []session.Pair {
+	var open []session.Pair
+	for _, pair := range r.pairs {
+		source, destination := c.agents[pair.Source], c.agents[pair.Destination]
+		if source.marksFor(link{r.Spec.Name, pair.Destination}) || destination.ready(r.Spec.Name, pair.Source) {
+			open = append(open, pair)
+		}
+	}
+	return open
+}
+
+// ready reports whether the agent has confirmed that it reads marks of a source.
+func (a *agent) ready(session, source string) bool {
+	return a.connected && a.confirmed && a.reads(session, source) && a.runs(session, roleDestination)
+}
+
+// beside takes the source of a session out of its tasks if it cannot be beside
+// those of older ones, which happens when agents join while sessions run.
+func (c *Control) beside(r *record, agent string, older []session.Assignment, tasks session.Assignment) session.Assignment {
+	others := session.Union(older...).Sources
+	for _, task := range tasks.Sources {
+		if err := session.Fits(others, task); err != nil {
+			r.refused[agent] = err.Error()
+			tasks.Sources, tasks.Traces = nil, nil
+			break
+		}
+	}
+	return tasks
+}
+
+// question is what one agent is told.
+type question struct {
+	agent string
+	apply session.Assignment
+}
+
+// questions are those to be told now, each agent at most once at a time.
+func (c *Control) questions(now time.Time) []question {
+	var questions []question
+	for name, a := range c.agents {
+		if a.sent.Revision == 0 || a.confirmed || a.asking || !a.connected || a.Revoked || now.Before(a.retryAt) {
+			continue
+		}
+		a.asking = true
+		questions = append(questions, question{name, a.sent})
+	}
+	return questions
+}
+
+// tell tells an agent what it shall do and takes the answer.
+func (c *Control) tell(ctx context.Context, q question) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	reply, err := c.ask(ctx, q.agent, session.Request{Apply: &q.apply})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Now()
+	a := c.agents[q.agent]
+	if a == nil {
+		return
+	}
+	a.asking = false
+	switch {
+	case err != nil && a.sent.Revision == q.apply.Revision:
+		a.fault = clip(err.Error())
+		a.wait = min(max(2*a.wait, retryMin), retryMax)
+		a.retryAt = now.Add(a.wait)
+		c.Log.Warn("agent does not take its tasks", "agent", q.agent, "revision", q.apply.Revision, "error", err)
+	case err == nil && a.sent.Revision == q.apply.Revision:
+		c.confirm(a, reply.Tasks, now)
+		if len(a.sent.Sources) > 0 {
+			signal(c.pulseSoon)
+		}
+	}
+	c.hurry()
+}
+
+// settle finds the state of each session.
+func (c *Control) settle(now time.Time) {
+	for _, r := range c.sessions {
+		c.settleOne(r, now)
+	}
+}
+
+func (c *Control) settleOne(r *record, now time.Time) {
+	winding := c.winding(r.Spec.Name)
+	if r.Phase == Stopping && !winding {
+		c.phase(r, Ended, r.Reason)
+	}
+	r.reason = r.Reason
+	switch {
+	case r.Phase != "":
+		r.state = r.Phase
+	case r.Run == nil && winding:
+		r.state = Stopping
+	case r.Run == nil:
+		r.state = Scheduled
+	default:
+		c.settleRunning(r, now)
+	}
+}
+
+// winding reports whether some agent still has, or may have, a part in a session.
+func (c *Control) winding(name string) bool {
+	for _, a := range c.agents {
+		for l := range a.marking {
+			if l.session == name {
+				return true
+			}
+		}
+		for _, task := range a.sent.Destinations {
+			if task.Session == name && !a.Revoked {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reasonsMax is how many reasons are named.
+const reasonsMax = 3
+
+func (c *Control) settleRunning(r *record, now time.Time) {
+	faults, waits := c.faults(r, now)
+	r.state, r.reason = Running, r.Run.Reason
+	fresh := now.Sub(r.changed) < startTime
+	switch {
+	case len(faults) == 0 && len(waits) == 0:
+		return
+	case len(faults) == 0 && fresh:
+		r.state, r.reason = Starting, ""
+		return
+	}
+	r.state = Degraded
+	all := append(faults, waits...)
+	if len(all) > reasonsMax {
+		all = append(all[:reasonsMax], fmt.Sprintf("and %d more", len(all)-reasonsMax))
+	}
+	r.reason = strings.Join(all, "; ")
+}
+
+// faults are what is wrong with a running session, and what it waits for.
+func (c *Control) faults(r *record, now time.Time) (faults, waits []string) {
+	if len(r.pairs) == 0 {
+		return nil, []string{"no two agents match"}
+	}
+	name := r.Spec.Name
+	agents := map[string]bool{}
+	for _, pair := range r.pairs {
+		agents[pair.Source], agents[pair.Destination] = true, true
+		source, destination := c.agents[pair.Source], c.agents[pair.Destination]
+		if source == nil || destination == nil || !source.connected || !destination.connected || r.refused[pair.Source] != "" {
+			continue // said once for the agent
+		}
+		switch {
+		case !destination.runs(name, roleDestination) || !destination.reads(name, pair.Source):
+			waits = append(waits, fmt.Sprintf("%s waits: the destination on %s does not run", pair.Source, pair.Destination))
+		case !source.marksFor(link{name, pair.Destination}) || !source.runs(name, roleSource):
+			waits = append(waits, fmt.Sprintf("the source on %s does not run", pair.Source))
+		}
+	}
+	for _, agent := range slices.Sorted(maps.Keys(agents)) {
+		faults = append(faults, c.agentFaults(r, agent, now)...)
+	}
+	slices.Sort(waits)
+	return faults, slices.Compact(waits)
+}
+
+func (c *Control) agentFaults(r *record, name string, now time.Time) (faults []string) {
+	a := c.agents[name]
+	switch {
+	case a == nil:
+		return []string{name + " has left"}
+	case !a.connected && now.Sub(r.changed) >= aliveFor:
+		faults = append(faults, name+" is away")
+	case len(global(a.Interfaces)) == 0:
+		faults = append(faults, name+" has no address that can be measured")
+	case !a.duplicated.IsZero() && now.Sub(a.duplicated) < quiet:
+		faults = append(faults, "two processes use the name "+name)
+	}
+	if r.refused[name] != "" {
+		faults = append(faults, name+": "+r.refused[name])
+	}
+	if a.fault != "" {
+		faults = append(faults, fmt.Sprintf("%s does not take its tasks: %s", name, a.fault))
+	}
+	for _, t := range a.status {
+		if t.Session == r.Spec.Name && t.Error != "" {
+			faults = append(faults, fmt.Sprintf("%s on %s: %s", t.Role, name, t.Error))
+		}
+	}
+	return faults
+}

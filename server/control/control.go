@@ -1,0 +1,210 @@
+// Package control knows which agents there are and what they shall do. It runs the
+// sessions: works out which agents take part, tells destinations before sources
+// and withdraws in the other order, keeps the leases of sources alive while their
+// destinations are, starts and ends runs by their schedules, and says when
+// something went wrong.
+//
+// Everything is declared, not commanded: in each round what every agent should do
+// is worked out anew from the sessions and from what agents report, and an agent
+// is told when that differs from what it was told last. So a restart of either
+// side needs nothing of its own.
+//
+// It sees no rows and serves no requests; bus carries what it says, api asks it.
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"pillion.dev/server/event"
+	"pillion.dev/session"
+)
+
+// Errors that callers tell apart.
+var (
+	ErrNotFound = errors.New("there is none")
+	ErrExists   = errors.New("it exists already")
+	// ErrInvalid is wrapped by an *InvalidError, which has the problems.
+	ErrInvalid = errors.New("invalid")
+	// ErrConflict is two sessions that cannot run at the same time.
+	ErrConflict = session.ErrConflict
+	// ErrState is what cannot be done in the state that something is in.
+	ErrState = errors.New("not in this state")
+	// ErrRevoked and ErrSuperseded are certificates that are no longer good.
+	ErrRevoked    = errors.New("agent is revoked")
+	ErrSuperseded = errors.New("certificate is superseded by a newer one")
+)
+
+// InvalidError is a specification, or another argument, with problems.
+type InvalidError struct{ Problems []session.Problem }
+
+// Error has all problems in one line.
+func (e *InvalidError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Unwrap makes it an ErrInvalid.
+func (e *InvalidError) Unwrap() error { return ErrInvalid }
+
+func invalid(field, format string, a ...any) error {
+	return &InvalidError{[]session.Problem{{Field: field, Message: fmt.Sprintf(format, a...)}}}
+}
+
+// Bus is how agents are reached. Ask waits for the answer; the others do not wait.
+type Bus interface {
+	Ask(ctx context.Context, agent string, request []byte) ([]byte, error)
+	Pulse(agent string, pulse []byte) error
+	Disconnect(agent string)
+}
+
+// Options of a Control.
+type Options struct {
+	// Dir is the folder of its documents; it exists.
+	Dir    string
+	Bus    Bus
+	Events event.Sink
+	Log    *slog.Logger
+	// Now is the time; default time.Now.
+	Now func() time.Time
+	// Grace is how long a destination reads on after a source has stopped, for
+	// packets on the way; default 2 s.
+	Grace time.Duration
+}
+
+// Times in which things must happen.
+const (
+	defaultGrace = 2 * time.Second
+	roundEvery   = time.Second
+	healthyFor   = 30 * time.Second
+	// awayAfter is the silence after which an agent counts as away, aliveFor that
+	// after which its sources' leases are no longer renewed.
+	awayAfter = 5 * time.Second
+	aliveFor  = 3 * time.Second
+	// startTime is how long a session may take to start before it is degraded.
+	startTime = 10 * time.Second
+	askTime   = 10 * time.Second
+	retryMin  = time.Second
+	retryMax  = 30 * time.Second
+	// adoptTime is how long, after a start, agents may take to be heard before
+	// what they were told is changed.
+	adoptTime = 3 * time.Second
+	// quiet is the least time between two events of one kind that can go on.
+	quiet = time.Minute
+)
+
+// Control is safe for concurrent use.
+type Control struct {
+	Options
+	mu       sync.Mutex
+	agents   map[string]*agent
+	sessions map[string]*record
+	runs     []Run // that are over, oldest first
+	// changed documents are written at the end of a round.
+	changed documents
+	saving  sync.Mutex
+	wake    chan struct{}
+	// pulseSoon asks for a pulse now, for a source that waits for its first lease.
+	pulseSoon chan struct{}
+	// rounded is when the last round was, unsaved why not all is on disk.
+	rounded time.Time
+	unsaved error
+	// adoptUntil is when assignments may change first after a restart.
+	adoptUntil time.Time
+}
+
+// New reads the documents in Dir.
+func New(o Options) (*Control, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
+	c := &Control{
+		Options: o, agents: map[string]*agent{}, sessions: map[string]*record{},
+		wake: make(chan struct{}, 1), pulseSoon: make(chan struct{}, 1),
+	}
+	c.rounded = o.Now()
+	if err := c.load(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Run carries sessions out until the context ends; what agents do then goes on
+// without it until leases run out. No more than one Run at a time.
+func (c *Control) Run(ctx context.Context) error {
+	var others sync.WaitGroup
+	defer others.Wait()
+	// Leases do not wait for a slow disk.
+	others.Go(func() { c.pulses(ctx) })
+	ticker := time.NewTicker(roundEvery)
+	defer ticker.Stop()
+	for {
+		c.round(ctx, &others)
+		select {
+		case <-ctx.Done():
+			c.save()
+			return nil
+		case <-ticker.C:
+		case <-c.wake:
+		}
+	}
+}
+
+// Health says what is wrong with the control of sessions, or nil.
+func (c *Control) Health() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if silent := c.Now().Sub(c.rounded); silent > healthyFor {
+		return fmt.Errorf("control sessions: nothing was done for %v", silent.Round(time.Second))
+	}
+	return c.unsaved
+}
+
+// hurry asks for a round now.
+func (c *Control) hurry() { signal(c.wake) }
+
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// round works out what everybody should do and tells those who do not.
+func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) {
+	c.mu.Lock()
+	now := c.Now()
+	c.watch(now)
+	c.schedule(now)
+	c.release(now)
+	c.assign(now)
+	c.settle(now)
+	questions := c.questions(now)
+	c.rounded = now
+	c.mu.Unlock()
+	// What agents were told must be known after a restart, so it is written first.
+	c.save()
+	for _, q := range questions {
+		asks.Go(func() { c.tell(ctx, q) })
+	}
+}
+
+// event tells operators; the caller holds the lock, a sink does not block.
+func (c *Control) event(kind, level, agent, session, format string, a ...any) {
+	c.Events.Event(event.Event{
+		Time: c.Now(), Kind: kind, Level: level, Agent: agent, Session: session, Message: fmt.Sprintf(format, a...),
+	})
+}

@@ -1,0 +1,90 @@
+package control
+
+import (
+	"time"
+
+	"pillion.dev/server/event"
+	"pillion.dev/session"
+)
+
+// watch notices agents that fell silent.
+func (c *Control) watch(now time.Time) {
+	for _, a := range c.agents {
+		if a.connected && (a.Revoked || now.Sub(a.heardAt) >= awayAfter) {
+			a.connected = false
+			c.event("agent-lost", event.Warning, a.Name, "", "%s was last heard at %s", a.Name, a.heardAt.UTC().Format(time.RFC3339))
+		}
+	}
+}
+
+// observe tells what went wrong between two states, once for each change.
+func (c *Control) observe(a *agent, before session.State, first, restarted bool) {
+	now, was := a.state.Clock, before.Clock
+	if !now.Synchronised && (first || was.Synchronised) {
+		c.event("clock-unsynchronised", event.Warning, a.Name, "",
+			"nothing disciplines the clock of %s: its delays can be wrong by any amount", a.Name)
+	}
+	dropped := a.state.Spool.DroppedBatches
+	if first || restarted && dropped < a.grown {
+		a.grown = dropped // a new count
+		if first {
+			return
+		}
+	}
+	if dropped > a.grown && a.quietly("spool-dropped", a.heardAt) {
+		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %d batches: %d batches with %d rows since it started",
+			a.Name, dropped-a.grown, dropped, a.state.Spool.DroppedRows)
+		a.grown = dropped
+	}
+}
+
+// status takes what an agent says of its tasks. A task that begins to fail is an
+// event.
+func (c *Control) status(a *agent, tasks []session.TaskState) {
+	type task struct{ session, role, device string }
+	failed := map[task]bool{}
+	for _, t := range a.status {
+		if t.Error != "" {
+			failed[task{t.Session, t.Role, t.Device}] = true
+		}
+	}
+	a.status = tasks
+	for _, t := range tasks {
+		if t.Error != "" && !failed[task{t.Session, t.Role, t.Device}] && c.sessions[t.Session] != nil {
+			c.event("task-failed", event.Error, a.Name, t.Session, "%s does not run on %s: %s", t.Role, a.Name, t.Error)
+		}
+	}
+}
+
+// confirm notes that the agent does what it was told: links that are no longer in
+// it have stopped now.
+func (c *Control) confirm(a *agent, tasks []session.TaskState, now time.Time) {
+	a.confirmed, a.fault, a.wait = true, "", 0
+	c.status(a, tasks)
+	for l, m := range a.marking {
+		if m.until.IsZero() && !a.marksFor(l) {
+			m.until = now.Add(c.Grace)
+			a.marking[l] = m
+		}
+	}
+}
+
+// release forgets links whose last marked packets have come: a while after the
+// source has confirmed that it stopped, or, where it cannot, after its lease has
+// run out.
+func (c *Control) release(now time.Time) {
+	for _, a := range c.agents {
+		for l, m := range a.marking {
+			if a.marksFor(l) && !a.Revoked {
+				continue
+			}
+			end := m.renewed.Add(m.lease + c.Grace)
+			if !m.until.IsZero() && m.until.Before(end) {
+				end = m.until
+			}
+			if !now.Before(end) {
+				delete(a.marking, l)
+			}
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"pillion.dev/session"
+)
+
+const pulseEvery = time.Second
+
+func (c *Control) pulses(ctx context.Context) {
+	ticker := time.NewTicker(pulseEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-c.pulseSoon:
+		}
+		c.pulse()
+	}
+}
+
+// pulse renews the leases of sources whose destinations are alive, and tells the
+// clocks of the other ends. A source none of whose destinations is alive is told
+// so, with an Alive that does not name its session.
+func (c *Control) pulse() {
+	c.mu.Lock()
+	now := c.Now()
+	pulses := map[string]session.Pulse{}
+	for name, a := range c.agents {
+		if a.connected && !a.Revoked && len(a.sent.Sources)+len(a.sent.Destinations) > 0 {
+			pulses[name] = c.pulseOf(a, now)
+		}
+	}
+	c.mu.Unlock()
+	for name, p := range pulses {
+		text, err := json.Marshal(p)
+		if err == nil {
+			err = c.Bus.Pulse(name, text)
+		}
+		if err != nil {
+			c.Log.Warn("pulse is not sent; leases run out", "agent", name, "error", err)
+		}
+	}
+}
+
+func (c *Control) pulseOf(a *agent, now time.Time) session.Pulse {
+	p := session.Pulse{Revision: a.sent.Revision, Alive: map[string][]string{}, ClockErrorNs: map[string]int64{}}
+	for _, task := range a.sent.Sources {
+		r := c.sessions[task.Session]
+		for _, peer := range task.Peers {
+			c.addClock(p, peer.Agent)
+			if r != nil && r.active() && c.agents[peer.Agent].alive(task.Session, a.Name, now) {
+				p.Alive[task.Session] = append(p.Alive[task.Session], peer.Agent)
+				l := link{task.Session, peer.Agent}
+				m := a.marking[l]
+				m.renewed = now
+				a.marking[l] = m
+			}
+		}
+	}
+	for _, task := range a.sent.Destinations {
+		for _, peer := range task.Peers {
+			c.addClock(p, peer.Agent)
+		}
+	}
+	return p
+}
+
+func (c *Control) addClock(p session.Pulse, peer string) {
+	if a := c.agents[peer]; a != nil && a.connected {
+		p.ClockErrorNs[peer] = a.state.Clock.MaxErrorNs
+	}
+}
+
+// alive reports whether the agent, which may be nil, reads marks of a source now.
+func (a *agent) alive(session, source string, now time.Time) bool {
+	return a != nil && !a.Revoked && a.connected && now.Sub(a.heardAt) < aliveFor &&
+		a.reads(session, source) && a.runs(session, roleDestination)
+}

@@ -1,0 +1,377 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"pillion.dev/session"
+)
+
+func TestDestinationFirstSourceFirst(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		if s := b.create(web()); s.State != Starting {
+			t.Errorf("it begins as %s", s.State)
+		}
+		s := b.state("web", Running)
+		if len(s.Pairs) != 1 || len(s.Tasks) != 2 || s.Started.IsZero() || !s.Ends.IsZero() {
+			t.Errorf("got %+v", s)
+		}
+		if got := b.takeJournal(); got != "h2 web<h1\nh1 web>h2" {
+			t.Errorf("started as\n%s", got)
+		}
+		b.until("h1 marks", func() bool { return b.marks("h1", "web", "h2") })
+		b.pass(time.Minute)
+		if got := b.takeJournal(); got != "" {
+			t.Errorf("told again:\n%s", got)
+		}
+		s, err := b.control.Stop("web")
+		if err != nil || s.State != Stopping {
+			t.Errorf("stop: %v, %s", err, s.State)
+		}
+		began := time.Now()
+		s = b.state("web", Ended)
+		if got := b.takeJournal(); got != "h1\nh2" {
+			t.Errorf("stopped as\n%s", got)
+		}
+		if took := time.Since(began); took < defaultGrace {
+			t.Errorf("the destination read on for %v only", took)
+		}
+		if s.Reason != "it was stopped" || b.told("session-started") != 1 || b.told("session-ended") != 1 {
+			t.Errorf("reason %q, events %v", s.Reason, b.events)
+		}
+		if err := b.control.DeleteSession("web"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStartWaitsForDestination(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2", "h3")
+		b.on("h2", func(h *host) { h.broken = "kernel too old" })
+		spec := web()
+		spec.Destinations = []string{"h2", "h3"}
+		b.create(spec)
+		s := b.state("web", Degraded)
+		if !strings.Contains(s.Reason, "destination on h2: kernel too old") {
+			t.Errorf("reason %q", s.Reason)
+		}
+		b.until("h1 marks to h3", func() bool { return b.marks("h1", "web", "h3") })
+		b.on("h1", func(h *host) {
+			if got := describe(h.applied); got != " web>h3" {
+				t.Errorf("h1 is told%s while h2 does not read", got)
+			}
+		})
+		if b.marks("h1", "web", "h2") || b.told("task-failed") != 1 {
+			t.Errorf("h1 marks to a broken destination, or %d events", b.told("task-failed"))
+		}
+		b.on("h2", func(h *host) { h.broken = "" })
+		b.state("web", Running)
+		b.until("h1 marks to h2", func() bool { return b.marks("h1", "web", "h2") })
+	})
+}
+
+func TestLeaseIsWithdrawn(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2", "h3")
+		spec := web()
+		spec.Destinations = []string{"h2", "h3"}
+		b.create(spec)
+		b.state("web", Running)
+		b.takeJournal()
+		b.on("h2", func(h *host) { h.connected = false })
+		b.until("h2 is not alive", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.hosts["h1"].pulse.Alive["web"]) == 1
+		})
+		s := b.state("web", Degraded)
+		if s.Reason != "h2 is away" {
+			t.Errorf("reason %q", s.Reason)
+		}
+		b.pass(20 * time.Second)
+		if b.marks("h1", "web", "h2") || !b.marks("h1", "web", "h3") {
+			t.Error("h1 marks for h2, or not for h3")
+		}
+		if b.told("agent-lost") != 1 {
+			t.Errorf("%d events of a lost agent", b.told("agent-lost"))
+		}
+		b.on("h2", func(h *host) { h.connected = true })
+		b.state("web", Running)
+		b.until("h1 marks to h2 again", func() bool { return b.marks("h1", "web", "h2") })
+		if got := b.takeJournal(); got != "" {
+			t.Errorf("told again, without need:\n%s", got)
+		}
+		b.on("h3", func(h *host) { h.broken = "its program is gone" })
+		b.until("nobody but h2 is alive", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			alive := b.hosts["h1"].pulse.Alive["web"]
+			return len(alive) == 1 && alive[0] == "h2"
+		})
+	})
+}
+
+func TestAgentRestarts(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.create(web())
+		b.state("web", Running)
+		b.takeJournal()
+		for _, name := range []string{"h2", "h1"} {
+			b.on(name, func(h *host) {
+				h.instance, h.applied, h.leased = name+"-2", session.Assignment{}, map[link]time.Time{}
+				// The program of a destination stays, and so does what it reads.
+				if name == "h2" {
+					b.hosts["h1"].leased = map[link]time.Time{}
+				}
+			})
+			b.until(name+" is told again", func() bool { return strings.HasPrefix(b.takeJournal(), name+" web") })
+			b.state("web", Running)
+		}
+		if b.told("agent-duplicated") != 0 {
+			t.Error("a restart counts as a second agent")
+		}
+	})
+}
+
+func TestServerRestarts(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.create(web())
+		b.state("web", Running)
+		b.until("h1 marks", func() bool { return b.marks("h1", "web", "h2") })
+		b.takeJournal()
+		b.stop()
+		b.pass(3 * time.Second)
+		b.boot()
+		for range 200 {
+			b.pass(100 * time.Millisecond)
+			if !b.marks("h1", "web", "h2") {
+				t.Fatal("the marking was interrupted")
+			}
+		}
+		b.state("web", Running)
+		if got := b.takeJournal(); got != "" {
+			t.Errorf("told again:\n%s", got)
+		}
+		if _, err := b.control.Stop("web"); err != nil {
+			t.Error(err)
+		}
+		b.state("web", Ended)
+		if got := b.takeJournal(); got != "h1\nh2" {
+			t.Errorf("stopped as\n%s", got)
+		}
+	})
+}
+
+// A server whose folder was lost must end what agents still do.
+func TestForgottenTasksEnd(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		b.on("h1", func(h *host) {
+			h.applied = session.Assignment{Revision: 1 << 50, Traces: []session.TraceTask{{Session: "old", Address: "10.0.0.9", Protocol: "udp"}}}
+		})
+		b.until("h1 is told to end them", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.hosts["h1"].applied.Traces) == 0
+		})
+	})
+}
+
+func TestStopWhileSourceIsAway(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.create(web())
+		b.state("web", Running)
+		b.until("h1 marks", func() bool { return b.marks("h1", "web", "h2") })
+		b.on("h1", func(h *host) { h.connected = false })
+		b.takeJournal()
+		if _, err := b.control.Stop("web"); err != nil {
+			t.Fatal(err)
+		}
+		b.until("h2 stops", func() bool { return b.takeJournal() == "h2" })
+		if b.marks("h1", "web", "h2") {
+			t.Error("h2 stopped before the lease of h1 ran out")
+		}
+		b.state("web", Ended)
+		b.on("h1", func(h *host) { h.connected = true })
+		b.until("h1 is told when it is back", func() bool { return b.takeJournal() == "h1" })
+	})
+}
+
+func TestJoinAndLeave(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		spec := session.Spec{Name: "mesh", Sources: []string{"site=a"}, Destinations: []string{"site=a"}, Trace: -1}
+		b.create(spec)
+		b.state("mesh", Running)
+		b.takeJournal()
+		b.join("h3")
+		b.until("six pairs run", func() bool {
+			s, _ := b.control.Session("mesh")
+			return s.State == Running && len(s.Pairs) == 6
+		})
+		if err := b.control.SetLabels("h3", map[string]string{"site": "b"}); err != nil {
+			t.Fatal(err)
+		}
+		b.until("two pairs run, and h3 does nothing", func() bool {
+			s, _ := b.control.Session("mesh")
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			h3 := b.hosts["h3"].applied
+			return s.State == Running && len(s.Pairs) == 2 && len(h3.Sources)+len(h3.Destinations) == 0
+		})
+		if err := b.control.Revoke("h2"); err != nil {
+			t.Fatal(err)
+		}
+		s := b.state("mesh", Degraded)
+		if s.Reason != "no two agents match" || b.told("agent-revoked") != 1 {
+			t.Errorf("reason %q", s.Reason)
+		}
+		if err := b.control.DeleteAgent("h2"); !errors.Is(err, ErrState) {
+			t.Errorf("delete while marks can come: %v", err)
+		}
+		b.until("h2 can be deleted", func() bool { return b.control.DeleteAgent("h2") == nil })
+	})
+}
+
+func TestChangeWhileRunning(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2", "h3")
+		b.create(web())
+		b.state("web", Running)
+		b.takeJournal()
+		spec := web()
+		spec.Sampling.Every = 10
+		s, _, err := b.control.Change(context.Background(), spec, "test")
+		if err != nil || s.Revision != 2 {
+			t.Fatalf("revision %d, %v", s.Revision, err)
+		}
+		b.until("h1 samples, and nobody else is told", func() bool { return b.takeJournal() == "h1 web>h2/10" })
+		b.pass(5 * time.Second)
+		spec.Destinations = []string{"h3"}
+		if _, _, err := b.control.Change(context.Background(), spec, "test"); err != nil {
+			t.Fatal(err)
+		}
+		b.until("h2 has nothing to do", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.hosts["h2"].applied.Destinations) == 0
+		})
+		b.state("web", Running)
+		got := b.takeJournal()
+		reads, marks := strings.Index(got, "h3 web<h1\n"), strings.Index(got, "h1 web>h3/10\n")
+		if reads < 0 || marks < reads || !strings.HasSuffix(got, "\nh2") {
+			t.Errorf("changed as\n%s", got)
+		}
+	})
+}
+
+func TestPauseAndResume(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.create(web())
+		b.state("web", Running)
+		b.takeJournal()
+		if s, err := b.control.Pause("web"); err != nil || s.State != Paused {
+			t.Fatalf("%s, %v", s.State, err)
+		}
+		b.until("both stopped", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return strings.Join(b.journal, "\n") == "h1\nh2"
+		})
+		b.pass(time.Minute)
+		if s, err := b.control.Resume("web"); err != nil || s.State != Starting {
+			t.Fatalf("%s, %v", s.State, err)
+		}
+		b.state("web", Running)
+		if got := b.takeJournal(); got != "h1\nh2\nh2 web<h1\nh1 web>h2" {
+			t.Errorf("resumed as\n%s", got)
+		}
+		if _, err := b.control.Resume("web"); !errors.Is(err, ErrState) {
+			t.Errorf("resume what runs: %v", err)
+		}
+	})
+}
+
+func TestAgentRefuses(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.on("h2", func(h *host) { h.refuses = "no room" })
+		b.create(web())
+		s := b.state("web", Degraded)
+		if !strings.Contains(s.Reason, "h2 does not take its tasks: it answered: no room") {
+			t.Errorf("reason %q", s.Reason)
+		}
+		b.pass(2 * time.Minute)
+		b.mu.Lock()
+		if n := b.hosts["h2"].asked; n < 4 || n > 12 {
+			t.Errorf("asked %d times in two minutes", n)
+		}
+		b.mu.Unlock()
+		b.on("h2", func(h *host) { h.refuses = "" })
+		b.state("web", Running)
+	})
+}
+
+// Whatever happens in whatever order, marks never come where nobody reads them:
+// the testbed watches that.
+func TestPromiseHoldsInDisorder(t *testing.T) {
+	for seed := range uint64(4) {
+		bed(t, func(b *testbed) {
+			random := rand.New(rand.NewPCG(seed, 7))
+			names := []string{"h1", "h2", "h3", "h4"}
+			b.join(names...)
+			spec := session.Spec{Name: "mesh", Sources: []string{"site=a"}, Destinations: []string{"site=a"}, Lease: session.Duration(3 * time.Second), Trace: -1}
+			b.create(spec)
+			for range 100 {
+				name := names[random.IntN(len(names))]
+				switch random.IntN(8) {
+				case 0:
+					b.on(name, func(h *host) { h.connected = !h.connected })
+				case 1:
+					site := map[string]string{"site": []string{"a", "b"}[random.IntN(2)]}
+					if err := b.control.SetLabels(name, site); err != nil {
+						t.Fatal(err)
+					}
+				case 2:
+					_, _ = b.control.Pause("mesh")
+				case 3, 4:
+					_, _ = b.control.Resume("mesh")
+				case 5:
+					spec.Sampling.Every = random.Uint32N(5)
+					if _, _, err := b.control.Change(context.Background(), spec, "test"); err != nil {
+						t.Fatal(err)
+					}
+				case 6:
+					b.on(name, func(h *host) { h.refuses = []string{"", "", "busy"}[random.IntN(3)] })
+				case 7:
+					if random.IntN(4) == 0 {
+						b.stop()
+						b.boot()
+					}
+				}
+				b.pass(time.Duration(random.IntN(4000)) * time.Millisecond)
+			}
+			for _, name := range names {
+				b.on(name, func(h *host) { h.connected, h.refuses = true, "" })
+				if err := b.control.SetLabels(name, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, _ = b.control.Resume("mesh")
+			b.until("all twelve pairs run", func() bool {
+				s, _ := b.control.Session("mesh")
+				return s.State == Running && len(s.Pairs) == 12
+			})
+		})
+	}
+}

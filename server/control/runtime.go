@@ -1,0 +1,190 @@
+package control
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+
+	"pillion.dev/session"
+)
+
+// link is one destination that a source marks for, in one session.
+type link struct{ session, destination string }
+
+// mark is a link that a source may be marking packets for.
+type mark struct {
+	lease time.Duration
+	// renewed is when its lease was last renewed, or could have been.
+	renewed time.Time
+	// until is set when the source has stopped, to when the last marked packets
+	// must have come.
+	until time.Time
+}
+
+// agent is what the server knows of one.
+type agent struct {
+	enrolment
+	state     session.State
+	heardAt   time.Time // by the server's clock
+	connected bool
+	// former is the instance before the present one.
+	former     string
+	duplicated time.Time
+
+	// sent is what the agent shall do, text is that without the revision.
+	sent session.Assignment
+	text string
+	// confirmed: the agent has said that it does what is in sent.
+	confirmed  bool
+	mismatches int
+	// status are its tasks as it last reported them.
+	status []session.TaskState
+	// asking, retryAt, wait and fault are about telling it.
+	asking  bool
+	retryAt time.Time
+	wait    time.Duration
+	fault   string
+	// marking is every link that it may be marking for, also one that it was told
+	// to end and has not confirmed. Destinations read marks of all of them.
+	marking map[link]mark
+
+	spoken map[string]time.Time // last event of a kind that can go on
+	grown  int64                // batches dropped when that was last looked at
+}
+
+func newAgent(e enrolment) *agent {
+	return &agent{enrolment: e, marking: map[link]mark{}, spoken: map[string]time.Time{}}
+}
+
+func (a *agent) labels() map[string]string {
+	labels := maps.Clone(a.OwnLabels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, a.Labels)
+	return labels
+}
+
+// view is the agent as others see it. What it shares is replaced, never changed.
+func (a *agent) view() Agent {
+	v := Agent{
+		Name: a.Name, Labels: a.labels(), State: Away, Enrolled: a.Enrolled, Seen: a.heardAt,
+		Started: a.state.Started, Version: a.Version, Kernel: a.Kernel, Interfaces: a.Interfaces,
+		Clock: a.state.Clock, Spool: a.state.Spool, CertificateExpires: a.Expires,
+	}
+	switch {
+	case a.Revoked:
+		v.State = Revoked
+	case a.connected:
+		v.State = Connected
+	}
+	for _, t := range a.status {
+		v.Tasks = append(v.Tasks, Task{TaskState: t, Agent: a.Name})
+	}
+	return v
+}
+
+// quietly reports whether an event of that kind may be told now, at most one a
+// minute.
+func (a *agent) quietly(kind string, now time.Time) bool {
+	if last, ok := a.spoken[kind]; ok && now.Sub(last) < quiet {
+		return false
+	}
+	a.spoken[kind] = now
+	return true
+}
+
+// adopt takes what the agent was told before the server was restarted.
+func (a *agent) adopt(sent session.Assignment, now time.Time) {
+	a.sent, a.text = sent, content(sent)
+	a.note(now)
+}
+
+// told sets what the agent shall do, under a revision that is greater than any it
+// has seen, also after the server lost its memory.
+func (a *agent) told(next session.Assignment, text string, now time.Time) {
+	next.Revision = max(a.sent.Revision+1, a.state.Revision+1, uint64(now.UnixMilli()))
+	a.sent, a.text = next, text
+	a.confirmed, a.retryAt, a.wait, a.mismatches = false, time.Time{}, 0, 0
+	a.note(now)
+}
+
+// note remembers the links of what it was told.
+func (a *agent) note(now time.Time) {
+	for _, task := range a.sent.Sources {
+		for _, peer := range task.Peers {
+			l := link{task.Session, peer.Agent}
+			a.marking[l] = mark{lease: max(time.Duration(task.Lease), a.marking[l].lease), renewed: now}
+		}
+	}
+}
+
+// marksFor reports whether it is told to mark for the link.
+func (a *agent) marksFor(l link) bool {
+	for _, task := range a.sent.Sources {
+		if task.Session == l.session && hasPeer(task.Peers, l.destination) {
+			return true
+		}
+	}
+	return false
+}
+
+// reads reports whether it is told to read marks of that source.
+func (a *agent) reads(session, source string) bool {
+	for _, task := range a.sent.Destinations {
+		if task.Session == session && hasPeer(task.Peers, source) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasPeer(peers []session.Peer, agent string) bool {
+	for _, p := range peers {
+		if p.Agent == agent {
+			return true
+		}
+	}
+	return false
+}
+
+// Roles of tasks.
+const (
+	roleSource      = "source"
+	roleDestination = "destination"
+)
+
+// runs reports whether its task of that role runs, wherever it should.
+func (a *agent) runs(session, role string) bool {
+	found := false
+	for _, t := range a.status {
+		if t.Session == session && t.Role == role {
+			if !t.Running {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}
+
+// leaseEnd is when it marks nothing any more if it hears nothing.
+func (a *agent) leaseEnd() time.Time {
+	var last time.Time
+	for _, m := range a.marking {
+		if end := m.renewed.Add(m.lease); end.After(last) {
+			last = end
+		}
+	}
+	return last
+}
+
+// content is an assignment as text, without its revision.
+func content(a session.Assignment) string {
+	a.Revision = 0
+	text, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // it has neither cycles nor numbers that JSON cannot say
+	}
+	return string(text)
+}

@@ -1,0 +1,154 @@
+package control
+
+import (
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"pillion.dev/server/store"
+	"pillion.dev/session"
+)
+
+// documents says which files differ from what is in memory.
+type documents struct{ agents, sessions, assignments bool }
+
+type agentsFile struct {
+	Agents []enrolment `json:"agents"`
+}
+
+type sessionsFile struct {
+	Sessions []saved `json:"sessions"`
+	Runs     []Run   `json:"runs"`
+}
+
+type assignmentsFile struct {
+	Assignments map[string]session.Assignment `json:"assignments"`
+}
+
+func (c *Control) path(name string) string { return filepath.Join(c.Dir, name+".json") }
+
+func (c *Control) load() error {
+	var agents agentsFile
+	var sessions sessionsFile
+	var assignments assignmentsFile
+	for name, into := range map[string]any{"agents": &agents, "sessions": &sessions, "assignments": &assignments} {
+		if _, err := store.Load(c.path(name), into); err != nil {
+			return err
+		}
+	}
+	now := c.Now()
+	for _, e := range agents.Agents {
+		c.agents[e.Name] = newAgent(e)
+	}
+	for _, s := range sessions.Sessions {
+		c.sessions[s.Spec.Name] = &record{saved: s, changed: now}
+	}
+	c.runs = sessions.Runs
+	for name, sent := range assignments.Assignments {
+		if a := c.agents[name]; a != nil {
+			a.adopt(sent, now)
+			if len(sent.Sources)+len(sent.Destinations) > 0 {
+				c.adoptUntil = now.Add(adoptTime)
+			}
+		}
+	}
+	return nil
+}
+
+// take gives what must be written, and counts it as written. The caller holds the
+// lock.
+func (c *Control) take() map[string]any {
+	files := map[string]any{}
+	if c.changed.agents {
+		var f agentsFile
+		for _, name := range slices.Sorted(maps.Keys(c.agents)) {
+			f.Agents = append(f.Agents, c.agents[name].enrolment.clone())
+		}
+		files["agents"] = f
+	}
+	if c.changed.sessions {
+		f := sessionsFile{Runs: slices.Clone(c.runs)}
+		for _, name := range slices.Sorted(maps.Keys(c.sessions)) {
+			f.Sessions = append(f.Sessions, c.sessions[name].saved.clone())
+		}
+		files["sessions"] = f
+	}
+	if c.changed.assignments {
+		f := assignmentsFile{Assignments: map[string]session.Assignment{}}
+		for name, a := range c.agents {
+			if a.sent.Revision != 0 {
+				f.Assignments[name] = a.sent
+			}
+		}
+		files["assignments"] = f
+	}
+	c.changed = documents{}
+	return files
+}
+
+// save writes what changed in a round. What could not be written is tried again in
+// the next; a server that cannot write goes on measuring.
+func (c *Control) save() {
+	if err := c.write(); err != nil {
+		c.Log.Error("state of the server is not saved", "error", err)
+	}
+}
+
+// write writes what differs from the files; when it returns without an error, all
+// that was changed before is on disk.
+func (c *Control) write() error {
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	c.mu.Lock()
+	files := c.take()
+	c.mu.Unlock()
+	var failed error
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := store.Save(c.path(name), files[name]); err != nil {
+			failed = errors.Join(failed, err)
+			c.mu.Lock()
+			c.mark(name)
+			c.mu.Unlock()
+		}
+	}
+	c.mu.Lock()
+	c.unsaved = failed
+	c.mu.Unlock()
+	return failed
+}
+
+func (c *Control) mark(name string) {
+	switch name {
+	case "agents":
+		c.changed.agents = true
+	case "sessions":
+		c.changed.sessions = true
+	case "assignments":
+		c.changed.assignments = true
+	}
+}
+
+// commit writes what the caller just changed under the lock; undo takes it back if
+// that fails.
+func (c *Control) commit(undo func()) error {
+	if err := c.write(); err != nil {
+		c.mu.Lock()
+		undo()
+		c.mu.Unlock()
+		return err
+	}
+	c.hurry()
+	return nil
+}
+
+const runsMax = 1000 // runs that are remembered
+
+// remember puts a run that is over into the history.
+func (c *Control) remember(run Run) {
+	c.runs = append(c.runs, run)
+	if over := len(c.runs) - runsMax; over > 0 {
+		c.runs = slices.Delete(c.runs, 0, over)
+	}
+	c.changed.sessions = true
+}

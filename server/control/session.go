@@ -1,0 +1,204 @@
+package control
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"pillion.dev/session"
+)
+
+// States of a session.
+const (
+	Scheduled = "scheduled"
+	Starting  = "starting"
+	Running   = "running"
+	Degraded  = "degraded" // some part of it does not run
+	Paused    = "paused"
+	Stopping  = "stopping"
+	Ended     = "ended"
+)
+
+// States of a run; one that goes on is Running.
+const (
+	Planned = "planned"
+	Done    = "done"
+	Missed  = "missed"
+	Failed  = "failed"
+)
+
+// Session is a specification and what became of it.
+type Session struct {
+	Spec      session.Spec // complete
+	State     string
+	Reason    string // of the state, where there is one
+	Created   time.Time
+	CreatedBy string
+	NextStart time.Time // zero: none
+	Started   time.Time // of the current or last run
+	Ends      time.Time // zero: when it is stopped
+	Pairs     []session.Pair
+	Tasks     []Task
+	Revision  uint64
+}
+
+// Run is one planned or past run of a session.
+type Run struct {
+	Session string    `json:"session"`
+	Start   time.Time `json:"start"`
+	End     time.Time `json:"end,omitzero"` // zero: when it is stopped
+	State   string    `json:"state"`
+	Reason  string    `json:"reason,omitempty"`
+	// Due is when it should have started; the end is reckoned from there.
+	Due time.Time `json:"due,omitzero"`
+}
+
+// saved is what is kept of a session on disk.
+type saved struct {
+	Spec     session.Spec `json:"spec"`
+	Created  time.Time    `json:"created"`
+	By       string       `json:"created_by"`
+	Revision uint64       `json:"revision"`
+	// Phase is Paused, Stopping or Ended, else empty; Reason says why.
+	Phase  string `json:"phase,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Run is the one that goes on, Last the start and end of the last one.
+	Run  *Run `json:"run,omitempty"`
+	Last *Run `json:"last,omitempty"`
+	// Handled is the time up to which starts were begun or found missed.
+	Handled time.Time `json:"handled"`
+}
+
+func (s saved) clone() saved {
+	if s.Run != nil {
+		run := *s.Run
+		s.Run = &run
+	}
+	return s // specifications are replaced, never changed
+}
+
+// record is what the server knows of a session.
+type record struct {
+	saved
+	// next is the next start, zero where there is none; known says whether it was
+	// looked for.
+	next  time.Time
+	known bool
+	// changed is when it last began to become what it shall be.
+	changed time.Time
+	pairs   []session.Pair
+	// refused says, by agent, why its source cannot be beside others.
+	refused map[string]string
+	state   string
+	reason  string
+}
+
+// active reports whether packets shall be marked for it.
+func (r *record) active() bool { return r.Run != nil && r.Phase == "" }
+
+// reschedule looks for the next start anew.
+func (r *record) reschedule() { r.known = false }
+
+// nextStart is the next start after those that were handled.
+func (r *record) nextStart() time.Time {
+	if !r.known {
+		r.next, _, _ = session.Next(r.Spec, r.Handled)
+		r.known = true
+	}
+	return r.next
+}
+
+func (c *Control) view(r *record) Session {
+	v := Session{
+		Spec: r.Spec, State: r.state, Reason: r.reason, Created: r.Created, CreatedBy: r.By,
+		Pairs: slices.Clone(r.pairs), Revision: r.Revision,
+	}
+	if r.Phase == "" || r.Phase == Paused {
+		v.NextStart = r.nextStart()
+	}
+	if run := r.Run; run != nil {
+		v.Started, v.Ends = run.Start, run.End
+	} else if run := r.Last; run != nil {
+		v.Started, v.Ends = run.Start, run.End
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
+		for _, t := range c.agents[name].status {
+			if t.Session == r.Spec.Name {
+				v.Tasks = append(v.Tasks, Task{TaskState: t, Agent: name})
+			}
+		}
+	}
+	return v
+}
+
+// Sessions are all sessions, newest first.
+func (c *Control) Sessions() []Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sessions := make([]Session, 0, len(c.sessions))
+	for _, r := range c.sessions {
+		sessions = append(sessions, c.view(r))
+	}
+	slices.SortFunc(sessions, func(a, b Session) int {
+		if n := b.Created.Compare(a.Created); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Spec.Name, b.Spec.Name)
+	})
+	return sessions
+}
+
+// Session is one session.
+func (c *Control) Session(name string) (Session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.sessions[name]; r != nil {
+		return c.view(r), nil
+	}
+	return Session{}, notFound("find", name)
+}
+
+// upcomingMax bounds the planned runs of one session that Runs gives.
+const upcomingMax = 1000
+
+// Runs are the runs, past, present and planned, that touch a range of time, by
+// start; of one session, or of all where the name is empty. Zero times mean now
+// and one week later.
+func (c *Control) Runs(from, to time.Time, name string) []Run {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Now()
+	if from.IsZero() {
+		from = now
+	}
+	if to.IsZero() {
+		to = from.AddDate(0, 0, 7)
+	}
+	var runs []Run
+	add := func(run Run) {
+		if run.Start.Before(to) && (run.End.IsZero() || !run.End.Before(from)) && (name == "" || run.Session == name) {
+			runs = append(runs, run)
+		}
+	}
+	for _, run := range c.runs {
+		add(run)
+	}
+	for _, r := range c.sessions {
+		if r.Run != nil {
+			add(*r.Run)
+		}
+		if r.Phase != "" && r.Phase != Paused || name != "" && r.Spec.Name != name {
+			continue
+		}
+		first := from
+		if r.Handled.After(first) {
+			first = r.Handled.Add(1)
+		}
+		for _, w := range session.Upcoming(r.Spec, first, to, upcomingMax) {
+			add(Run{Session: r.Spec.Name, Start: w.Start, End: w.End, State: Planned, Due: w.Start})
+		}
+	}
+	slices.SortStableFunc(runs, func(a, b Run) int { return a.Start.Compare(b.Start) })
+	return runs
+}

@@ -1,0 +1,196 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"pillion.dev/server/event"
+	"pillion.dev/session"
+)
+
+// Bounds of what an agent may report.
+const (
+	stateMax      = 1 << 20 // bytes
+	interfacesMax = 1024
+	addressesMax  = 256 // of an interface
+	tasksMax      = 4096
+	countersMax   = 128
+	textMax       = 512 // bytes of a text
+)
+
+var errState = errors.New("refused state")
+
+// HandleState takes what an agent reports. What is not a proper state of that
+// agent is refused, logged now and then, and changes nothing.
+func (c *Control) HandleState(name string, text []byte) {
+	state, err := readState(name, text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Now()
+	a := c.agents[name]
+	if a == nil || a.Revoked {
+		return
+	}
+	if err != nil {
+		if a.quietly("refused", now) {
+			c.Log.Warn("state of an agent is refused", "agent", name, "error", err)
+		}
+		return
+	}
+	c.heard(a, state, now)
+}
+
+// readState reads and checks what an agent reports: it is from outside.
+func readState(name string, text []byte) (session.State, error) {
+	var s session.State
+	if len(text) > stateMax {
+		return s, fmt.Errorf("%w: %d bytes, at most %d", errState, len(text), stateMax)
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("%w: %w", errState, err)
+	}
+	switch {
+	case s.Agent != name:
+		return s, fmt.Errorf("%w: it is of agent %.70q, and came from %q", errState, s.Agent, name)
+	case s.Instance == "" || len(s.Instance) > textMax:
+		return s, fmt.Errorf("%w: instance %.70q", errState, s.Instance)
+	case len(s.Version) > textMax || len(s.Kernel) > textMax || len(s.Clock.By) > textMax:
+		return s, fmt.Errorf("%w: a text is longer than %d bytes", errState, textMax)
+	case s.Revision > math.MaxInt64:
+		return s, fmt.Errorf("%w: revision %d", errState, s.Revision)
+	case len(s.Labels) > labelsMax || len(s.Interfaces) > interfacesMax:
+		return s, fmt.Errorf("%w: %d labels, %d interfaces", errState, len(s.Labels), len(s.Interfaces))
+	}
+	for key, value := range s.Labels {
+		if !session.ValidLabel(key, value) {
+			return s, fmt.Errorf("%w: label %.70q", errState, key+"="+value)
+		}
+	}
+	for _, i := range s.Interfaces {
+		if len(i.Name) > textMax || len(i.Addresses) > addressesMax {
+			return s, fmt.Errorf("%w: interface %.70q with %d addresses", errState, i.Name, len(i.Addresses))
+		}
+		for _, prefix := range i.Addresses {
+			if _, err := netip.ParsePrefix(prefix); err != nil {
+				return s, fmt.Errorf("%w: address %.70q of interface %q", errState, prefix, i.Name)
+			}
+		}
+	}
+	if err := checkTasks(s.Tasks); err != nil {
+		return s, fmt.Errorf("%w: %w", errState, err)
+	}
+	return s, nil
+}
+
+// checkTasks bounds what an agent says of its tasks, and shortens what is long but
+// harmless.
+func checkTasks(tasks []session.TaskState) error {
+	if len(tasks) > tasksMax {
+		return fmt.Errorf("%d tasks, at most %d", len(tasks), tasksMax)
+	}
+	for i := range tasks {
+		t := &tasks[i]
+		if len(t.Counters) > countersMax || len(t.Session) > textMax || len(t.Role) > textMax || len(t.Device) > textMax {
+			return fmt.Errorf("task of session %.70q has %d counters, or a long name", t.Session, len(t.Counters))
+		}
+		for name := range t.Counters {
+			if len(name) > textMax {
+				return fmt.Errorf("task of session %.70q has a counter %.70q", t.Session, name)
+			}
+		}
+		t.Error = clip(t.Error)
+	}
+	return nil
+}
+
+func clip(text string) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= textMax {
+		return text
+	}
+	end := textMax
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "..."
+}
+
+// heard takes a proper state.
+func (c *Control) heard(a *agent, state session.State, now time.Time) {
+	first, before := a.heardAt.IsZero(), a.state
+	a.state, a.heardAt = state, now
+	urgent := false
+	if !a.connected {
+		a.connected, urgent, a.retryAt = true, true, time.Time{}
+		c.event("agent-connected", event.Info, a.Name, "", "%s is connected", a.Name)
+	}
+	restarted := state.Instance != before.Instance
+	if restarted && !first {
+		c.instance(a, before.Instance, now)
+	}
+	if !reflect.DeepEqual(a.Interfaces, state.Interfaces) || !reflect.DeepEqual(a.OwnLabels, state.Labels) ||
+		a.Version != state.Version || a.Kernel != state.Kernel {
+		a.Interfaces, a.OwnLabels, a.Version, a.Kernel = state.Interfaces, state.Labels, state.Version, state.Kernel
+		c.changed.agents, urgent = true, true
+	}
+	if c.compare(a, restarted && !first, now) || urgent {
+		c.hurry()
+	}
+	c.observe(a, before, first, restarted)
+}
+
+// instance notes that another process reports under the name. One that was there
+// before the last is a sign of two.
+func (c *Control) instance(a *agent, last string, now time.Time) {
+	if a.state.Instance == a.former {
+		a.duplicated = now
+		if a.quietly("duplicated", now) {
+			c.event("agent-duplicated", event.Error, a.Name, "",
+				"two processes use the name %s and its certificate: stop one, and let that host join under another name", a.Name)
+		}
+	}
+	a.former = last
+}
+
+// compare sets what the agent applied beside what it was told, and reports whether
+// something follows from that.
+func (c *Control) compare(a *agent, restarted bool, now time.Time) bool {
+	if a.sent.Revision != 0 && a.state.Revision == a.sent.Revision {
+		news := !a.confirmed || !sameRunning(a.status, a.state.Tasks)
+		a.mismatches = 0
+		c.confirm(a, a.state.Tasks, now)
+		return news
+	}
+	// A state may have been on the way while the agent applied what is new, so one
+	// alone says nothing, unless the agent is a new process.
+	if a.confirmed {
+		a.mismatches++
+		if !restarted && a.mismatches < 2 {
+			return false
+		}
+		a.confirmed, a.mismatches, a.retryAt = false, 0, time.Time{}
+	}
+	news := restarted || !sameRunning(a.status, a.state.Tasks)
+	c.status(a, a.state.Tasks)
+	return news || a.sent.Revision == 0 && a.state.Revision != 0
+}
+
+func sameRunning(a, b []session.TaskState) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, y := a[i], b[i]
+		if x.Session != y.Session || x.Role != y.Role || x.Running != y.Running || x.Error != y.Error {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,129 @@
+package topology
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"pillion.dev/session"
+)
+
+// route is who answered at each TTL from 1; an address that is not valid is a silent
+// hop.
+type route struct {
+	hops    []netip.Addr
+	reached bool
+}
+
+// routeOf takes addresses that were checked before.
+func routeOf(hops []session.TraceHop, reached bool) route {
+	r := route{hops: make([]netip.Addr, len(hops)), reached: reached}
+	for i, h := range hops {
+		if h.Address != "" {
+			r.hops[i] = netip.MustParseAddr(h.Address).Unmap().WithZone("")
+		}
+	}
+	return r
+}
+
+// certain is the part of a route that says something: silent hops at the end of one
+// that did not reach its destination are as many as the tracer had patience for.
+func (r route) certain() []netip.Addr {
+	hops := r.hops
+	for !r.reached && len(hops) > 0 && !hops[len(hops)-1].IsValid() {
+		hops = hops[:len(hops)-1]
+	}
+	return hops
+}
+
+// agrees reports whether both may be the same: the hops that answered in both are the
+// same, and so are the lengths as far as they are known. A silent hop agrees with all.
+func (r route) agrees(other route, same func(a, b netip.Addr) bool) bool {
+	a, b := r.certain(), other.certain()
+	if r.reached && len(b) > len(a) || other.reached && len(a) > len(b) {
+		return false
+	}
+	for i := range min(len(a), len(b)) {
+		if a[i].IsValid() && b[i].IsValid() && !same(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// with is the route together with what a later one, which agrees, says besides.
+func (r route) with(later route) route {
+	a, b := r.certain(), later.certain()
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	joined := route{hops: append([]netip.Addr(nil), a...), reached: r.reached || later.reached}
+	for i := range b {
+		if !joined.hops[i].IsValid() {
+			joined.hops[i] = b[i]
+		}
+	}
+	return joined
+}
+
+// history is the route that a path is known to have, and another that the last trace
+// showed instead. A single odd trace, such as one taken while routes change, is no
+// change: the next one has to agree with it. Where two routes take turns, none of
+// them is ever confirmed.
+type history struct {
+	route
+	changed   time.Time // when a trace first showed the route
+	candidate route
+	since     time.Time // when a trace first showed the candidate; zero: none
+}
+
+// next is the history with one more trace, and whether that confirmed a change.
+func (h history) next(r route, at time.Time, same func(a, b netip.Addr) bool) (history, bool) {
+	if h.changed.IsZero() {
+		return history{route: r, changed: at}, false
+	}
+	asKnown := r.agrees(h.route, same)
+	if h.since.IsZero() {
+		if asKnown {
+			h.route = h.with(r)
+		} else {
+			h.candidate, h.since = r, at
+		}
+		return h, false
+	}
+	asCandidate := r.agrees(h.candidate, same)
+	switch {
+	case asKnown && asCandidate: // it says too little
+		return h, false
+	case asKnown:
+		return history{route: h.with(r), changed: h.changed}, false
+	case asCandidate:
+		return history{route: h.candidate.with(r), changed: h.since}, true
+	}
+	h.candidate, h.since = r, at
+	return h, false
+}
+
+// same reports whether two addresses are one node.
+func (t *Topology) same(a, b netip.Addr) bool {
+	return a == b || t.agents[a] != "" && t.agents[a] == t.agents[b]
+}
+
+// describe is the route in words.
+func (t *Topology) describe(r route) string {
+	var words []string
+	for _, address := range r.certain() {
+		switch agent := t.agents[address]; {
+		case !address.IsValid():
+			words = append(words, "?")
+		case agent != "":
+			words = append(words, agent)
+		default:
+			words = append(words, address.String())
+		}
+	}
+	if !r.reached {
+		words = append(words, "not reached")
+	}
+	return strings.Join(words, " > ")
+}

@@ -1,0 +1,105 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pillion.dev/server/event"
+)
+
+func TestPathChanges(t *testing.T) {
+	tests := map[string]struct {
+		traces []string
+		want   []string // events: was, is
+	}{
+		"nothing changes":               {[]string{"r1 r2 b", "r1 r2 b", "r1 r2 b"}, nil},
+		"change":                        {[]string{"r1 r2 b", "r1 r3 b", "r1 r3 b"}, []string{"was r1 > r2 > b, is r1 > r3 > b"}},
+		"change is told once":           {[]string{"r1 r2 b", "r1 r3 b", "r1 r3 b", "r1 r3 b"}, []string{"was r1 > r2 > b, is r1 > r3 > b"}},
+		"there and back":                {[]string{"r1 b", "r2 b", "r2 b", "r1 b", "r1 b"}, []string{"was r1 > b, is r2 > b", "was r2 > b, is r1 > b"}},
+		"odd trace":                     {[]string{"r1 r2 b", "r1 r3 b", "r1 r2 b", "r1 r3 b", "r1 r2 b"}, nil},
+		"two odd traces that differ":    {[]string{"r1 r2 b", "r1 r3 b", "r1 r4 b", "r1 r2 b"}, nil},
+		"longer":                        {[]string{"r1 b", "r1 r2 b", "r1 r2 b"}, []string{"was r1 > b, is r1 > r2 > b"}},
+		"longer by a silent hop":        {[]string{"r1 b", "r1 * b", "r1 * b"}, []string{"was r1 > b, is r1 > ? > b"}},
+		"hop falls silent":              {[]string{"r1 r2 b", "r1 * b", "r1 * b", "r1 r2 b"}, nil},
+		"silent hop speaks":             {[]string{"r1 * b", "r1 r2 b", "r1 r2 b"}, nil},
+		"silence between hides nothing": {[]string{"r1 r2 b", "r1 * b", "r1 r3 b", "r1 r3 b"}, []string{"was r1 > r2 > b, is r1 > r3 > b"}},
+		"silence confirms nothing":      {[]string{"r1 r2 b", "r1 r3 b", "r1 * b", "r1 r2 b", "r1 r3 b"}, nil},
+		"silence does not deny":         {[]string{"r1 r2 b", "r1 r3 b", "r1 * b", "r1 r3 b"}, []string{"was r1 > r2 > b, is r1 > r3 > b"}},
+		"alias of the end":              {[]string{"r1 b", "r1 b'", "r1 b'"}, nil},
+		"end goes down":                 {[]string{"r1 r2 b", "r1 r2 * * !", "r1 * * !", "* * !", "r1 r2 b"}, nil},
+		"down behind another router":    {[]string{"r1 r2 b", "r1 r3 * * !", "r1 r3 * * !"}, []string{"was r1 > r2 > b, is r1 > r3 > not reached"}},
+		"down and longer":               {[]string{"r1 b", "r1 * r2 * !", "r1 * r2 * !"}, []string{"was r1 > b, is r1 > ? > r2 > not reached"}},
+		"up for the first time":         {[]string{"r1 * * * !", "r1 r2 b", "r1 r2 b"}, nil},
+		"nothing known, then a path":    {[]string{"* * !", "r1 b", "r2 b", "r2 b"}, []string{"was r1 > b, is r2 > b"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			topology, events := newTopology(t)
+			for i, words := range test.traces {
+				add(t, topology, "a", "b", result(time.Duration(i)*time.Minute, "b", words))
+			}
+			var got []string
+			for _, e := range *events {
+				if e.Kind != "path-changed" || e.Level != event.Info || e.Agent != "a" || e.Session != "s" || !e.Time.Equal(start) {
+					t.Errorf("got event %+v", e)
+				}
+				message, ok := strings.CutPrefix(e.Message, "path from a to b (10.0.2.1, udp) changed: ")
+				if !ok {
+					t.Errorf("got message %q", e.Message)
+				}
+				for _, router := range []string{"r1", "r2", "r3", "r4"} {
+					message = strings.ReplaceAll(message, addresses[router], router)
+				}
+				got = append(got, message)
+			}
+			if strings.Join(got, "; ") != strings.Join(test.want, "; ") {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestChangedIsWhenItWasFirstSeen(t *testing.T) {
+	topology, _ := newTopology(t)
+	for i, words := range []string{"r1 b", "r1 b", "r2 b", "r2 b", "r2 b"} {
+		add(t, topology, "a", "b", result(time.Duration(i)*time.Minute, "b", words))
+	}
+	if got := topology.Graph("").Paths[0].Changed; !got.Equal(start.Add(2 * time.Minute)) {
+		t.Errorf("got %s, want %s", got, start.Add(2*time.Minute))
+	}
+}
+
+// The rows of one trace may come in parts, and a part is not a shorter path.
+func TestPartsOfATrace(t *testing.T) {
+	topology, events := newTopology(t)
+	for i, words := range []string{"r1 r2 b", "r1 r3 b", "r1 r3 b"} {
+		whole := result(time.Duration(i)*time.Minute, "b", words)
+		for _, cut := range [][2]int{{0, 2}, {2, 3}, {0, 3}} { // and all once more
+			part := whole
+			part.Hops = whole.Hops[cut[0]:cut[1]]
+			add(t, topology, "a", "b", part)
+		}
+	}
+	if len(*events) != 1 {
+		t.Errorf("got events %+v, want one", *events)
+	}
+	graph := topology.Graph("")
+	checkWhole(t, graph)
+	if got := len(graph.Paths[0].Hops); got != 3 {
+		t.Errorf("got %d hops, want 3", got)
+	}
+}
+
+func TestTimesOutOfOrder(t *testing.T) {
+	topology, _ := newTopology(t)
+	add(t, topology, "a", "b", result(time.Hour, "b", "r1 b"))
+	add(t, topology, "a", "b", result(time.Hour-time.Minute, "b", "r2 b"))
+	if got := topology.Graph("").Paths[0].Hops[0].Address; got != addresses["r1"] {
+		t.Errorf("a delayed trace took the place of a later one: first hop %s", got)
+	}
+	add(t, topology, "a", "b", result(0, "b", "r3 b"))
+	if got := topology.Graph("").Paths[0].Hops[0].Address; got != addresses["r3"] {
+		t.Errorf("a trace after the clock was set back is ignored: first hop %s", got)
+	}
+}

@@ -1,0 +1,271 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"pillion.dev/session"
+)
+
+// Kinds of nodes.
+const (
+	Agent   = "agent"
+	Router  = "router"
+	Unknown = "unknown"
+)
+
+// Graph is all paths put together. Everything in it is in a fixed order.
+type Graph struct {
+	Nodes []Node
+	Edges []Edge
+	Paths []Path
+}
+
+// Node is a host, a router, or a hop that did not answer.
+type Node struct {
+	ID   string
+	Kind string
+	// Agent is its name, for the kind Agent.
+	Agent string
+	// Addresses of an agent are all of them; a router has one, an unknown hop none.
+	Addresses []string
+}
+
+// Edge joins two nodes in the direction of the traced packets.
+type Edge struct {
+	From, To string
+	// RTT is the difference of the least round-trip times to both ends, and of several
+	// paths the least. It holds the way back as well, so it may be negative. Measured
+	// says that both ends answered; without it RTT means nothing.
+	RTT      time.Duration
+	Measured bool
+	Seen     time.Time
+}
+
+// Path from one agent to another, as it was traced last.
+type Path struct {
+	Source      string
+	Destination string
+	Address     string
+	Protocol    string
+	// Nodes are the ids from the source to the last hop: one more than Hops.
+	Nodes   []string
+	Reached bool
+	Time    time.Time
+	// Changed is when the present route was first seen.
+	Changed time.Time
+	// Hops has one for each TTL from 1. It must not be changed.
+	Hops []session.TraceHop
+}
+
+// Graph makes the graph of the paths that a session traced in the last day; the empty
+// name means all paths, and all agents besides.
+func (t *Topology) Graph(name string) Graph {
+	paths, agents := t.snapshot(name)
+	b := builder{
+		owners: agents, addresses: addressesOf(agents), agents: map[string]int{}, at: map[netip.Addr]int{},
+		unknowns: map[gap]int{}, edges: map[[2]int]*Edge{},
+	}
+	if name == "" {
+		for _, agent := range agents {
+			b.agent(agent)
+		}
+	}
+	for i := range paths {
+		b.add(&paths[i])
+	}
+	return b.graph()
+}
+
+// snapshot copies the paths, so that traces need not wait for the graph. What they
+// point to is never changed, only replaced.
+func (t *Topology) snapshot(name string) ([]path, map[netip.Addr]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire()
+	var paths []path
+	now := t.now()
+	for element := t.order.Front(); element != nil; element = element.Next() {
+		if p := element.Value.(*path); p.in(name, now) {
+			paths = append(paths, *p)
+		}
+	}
+	return paths, t.agents
+}
+
+// addressesOf each agent, in order.
+func addressesOf(agents map[netip.Addr]string) map[string][]string {
+	sorted := make([]netip.Addr, 0, len(agents))
+	for address := range agents {
+		sorted = append(sorted, address)
+	}
+	slices.SortFunc(sorted, netip.Addr.Compare)
+	addresses := map[string][]string{}
+	for _, address := range sorted {
+		agent := agents[address]
+		addresses[agent] = append(addresses[agent], address.String())
+	}
+	return addresses
+}
+
+// builder knows nodes by their place in a list, which is quicker than by id: a full
+// mesh of a few hundred agents has a hundred thousand paths.
+type builder struct {
+	owners    map[netip.Addr]string
+	addresses map[string][]string
+	nodes     []Node
+	agents    map[string]int
+	at        map[netip.Addr]int
+	unknowns  map[gap]int
+	edges     map[[2]int]*Edge
+	paths     []Path
+}
+
+// gap is the place of a silent hop: the step-th of so many between two nodes, or
+// behind one on the way to a destination that was not reached.
+type gap struct {
+	previous, next int
+	to             string
+	step, steps    int
+}
+
+func (b *builder) node(n Node) int {
+	b.nodes = append(b.nodes, n)
+	return len(b.nodes) - 1
+}
+
+func (b *builder) agent(name string) int {
+	i, ok := b.agents[name]
+	if !ok {
+		i = b.node(Node{ID: Agent + ":" + name, Kind: Agent, Agent: name, Addresses: b.addresses[name]})
+		b.agents[name] = i
+	}
+	return i
+}
+
+func (b *builder) host(address netip.Addr) int {
+	i, ok := b.at[address]
+	if ok {
+		return i
+	}
+	if agent := b.owners[address]; agent != "" {
+		i = b.agent(agent)
+	} else {
+		i = b.node(Node{ID: Router + ":" + address.String(), Kind: Router, Addresses: []string{address.String()}})
+	}
+	b.at[address] = i
+	return i
+}
+
+func (b *builder) unknown(g gap) int {
+	i, ok := b.unknowns[g]
+	if !ok {
+		next := "to:" + g.to
+		if g.to == "" {
+			next = b.nodes[g.next].ID
+		}
+		id := fmt.Sprintf("%s:%s|%d/%d|%s", Unknown, b.nodes[g.previous].ID, g.step, g.steps, next)
+		i = b.node(Node{ID: id, Kind: Unknown})
+		b.unknowns[g] = i
+	}
+	return i
+}
+
+func (b *builder) add(p *path) {
+	places := b.hops(p)
+	ids := make([]string, len(places))
+	for i, place := range places {
+		ids[i] = b.nodes[place].ID
+		if i > 0 {
+			b.edge(p, i-1, places[i-1], place)
+		}
+	}
+	if p.destination != "" {
+		b.agent(p.destination) // it may not have been reached
+	}
+	b.paths = append(b.paths, Path{
+		Source: p.source, Destination: p.destination, Address: p.address, Protocol: p.protocol,
+		Nodes: ids, Reached: p.result.Reached, Time: p.result.Time, Changed: p.known.changed, Hops: p.hops,
+	})
+}
+
+// hops are the nodes of the source and all hops.
+func (b *builder) hops(p *path) []int {
+	const silent = -1
+	places := make([]int, 1, len(p.hops)+1)
+	places[0] = b.agent(p.source)
+	for i, address := range p.route.hops {
+		switch {
+		case !address.IsValid():
+			places = append(places, silent)
+		case p.result.Reached && i == len(p.hops)-1 && p.destination != "":
+			places = append(places, b.agent(p.destination)) // whatever address it answers from
+		default:
+			places = append(places, b.host(address))
+		}
+	}
+	for begin := 1; begin < len(places); begin++ {
+		end := begin
+		for end < len(places) && places[end] == silent {
+			end++
+		}
+		g := gap{previous: places[begin-1], steps: end - begin}
+		if end < len(places) {
+			g.next = places[end]
+		} else {
+			g.to = or(p.destination, p.address)
+		}
+		for ; begin < end; begin++ {
+			g.step++
+			places[begin] = b.unknown(g)
+		}
+	}
+	return places
+}
+
+// edge joins the node before hop i of a path to that of the hop.
+func (b *builder) edge(p *path, i, from, to int) {
+	if from == to {
+		return
+	}
+	edge := b.edges[[2]int{from, to}]
+	if edge == nil {
+		edge = &Edge{From: b.nodes[from].ID, To: b.nodes[to].ID}
+		b.edges[[2]int{from, to}] = edge
+	}
+	if p.result.Time.After(edge.Seen) {
+		edge.Seen = p.result.Time
+	}
+	if p.least[i] == 0 || i > 0 && p.least[i-1] == 0 {
+		return
+	}
+	rtt := time.Duration(p.least[i])
+	if i > 0 {
+		rtt -= time.Duration(p.least[i-1])
+	}
+	if !edge.Measured || rtt < edge.RTT {
+		edge.RTT, edge.Measured = rtt, true
+	}
+}
+
+func (b *builder) graph() Graph {
+	g := Graph{Nodes: b.nodes, Edges: make([]Edge, 0, len(b.edges)), Paths: b.paths}
+	for _, edge := range b.edges {
+		g.Edges = append(g.Edges, *edge)
+	}
+	slices.SortFunc(g.Nodes, func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(g.Edges, func(a, b Edge) int {
+		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+	})
+	slices.SortFunc(g.Paths, func(a, b Path) int {
+		return cmp.Or(
+			strings.Compare(a.Source, b.Source), strings.Compare(a.Destination, b.Destination),
+			strings.Compare(a.Address, b.Address), strings.Compare(a.Protocol, b.Protocol),
+		)
+	})
+	return g
+}

@@ -1,0 +1,281 @@
+// Package topology puts traced paths together into one graph: agents, the routers
+// between them, and hops that did not answer.
+//
+// All addresses of an agent are one node. A router is a node for each of its
+// addresses: which of them belong together cannot be told from traces, and nobody is
+// asked. A hop that did not answer is a node between its neighbours, the same in every
+// path that has as many silent hops between the same two.
+//
+// It holds the last trace of each path in memory and nothing on disk. After a restart
+// the paths come back with the next traces, or at once if the server hands the last
+// rows of each path to AddRows. In the flow it stands between the live rows of the
+// stream hops and the API.
+package topology
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+
+	"pillion.dev/server/event"
+	"pillion.dev/session"
+)
+
+const (
+	// keep is how long a path stays that is not traced any more.
+	keep = 24 * time.Hour
+	// pathsMost bounds the memory; the path that was not traced for longest goes first.
+	// 150 agents in a full mesh, with two protocols, have fewer.
+	pathsMost = 50_000
+	hopsMost  = 255
+	// textMost bounds names and addresses, which agents send.
+	textMost = 256
+	// sessionsMost bounds the sessions of one path.
+	sessionsMost = 64
+	// late is how much older than the last one a trace may be to count as one that was
+	// delayed. An older one comes from a clock that was set back.
+	late = 10 * time.Minute
+)
+
+// ErrTrace marks a trace that cannot be.
+var ErrTrace = errors.New("bad trace")
+
+// Topology is the graph. All methods may be called at once.
+type Topology struct {
+	events event.Sink
+	now    func() time.Time
+	most   int
+
+	mu     sync.Mutex
+	agents map[netip.Addr]string
+	paths  map[key]*list.Element // of *path
+	order  *list.List            // front: traced last
+}
+
+// key is what makes two traces traces of one path.
+type key struct{ source, destination, address, protocol string }
+
+// path is the last trace of a path and what is known from those before.
+type path struct {
+	key
+	result session.TraceResult
+	hops   []session.TraceHop // one for each TTL from 1
+	route  route
+	// least are the least round-trip times since the hop has its address; 0: none.
+	least []int64
+	// before is what was known without the last trace, of which more rows may come.
+	before, known history
+	told          time.Time // of the last trace that was an event
+	seen          time.Time
+	sessions      map[string]time.Time
+}
+
+// New makes an empty graph; changes of paths go to events.
+func New(events event.Sink) *Topology {
+	return &Topology{
+		events: events, now: time.Now, most: pathsMost,
+		agents: map[netip.Addr]string{}, paths: map[key]*list.Element{}, order: list.New(),
+	}
+}
+
+// SetAgents says which agent has an address, for all agents, in place of what was
+// said before.
+func (t *Topology) SetAgents(agents map[netip.Addr]string) {
+	unmapped := make(map[netip.Addr]string, len(agents))
+	for address, agent := range agents {
+		unmapped[address.Unmap().WithZone("")] = agent
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.agents = unmapped
+}
+
+// Add takes one traced path. Hops of the same trace, by its time, may come in several
+// parts. A result with an error and no hops changes nothing.
+func (t *Topology) Add(source, destination, name string, result session.TraceResult) error {
+	k := key{source, destination, result.Address, result.Protocol}
+	err := check(k, name, &result)
+	if err != nil {
+		return fmt.Errorf("add path from %.64q to %.64q: %w", source, destination, err)
+	}
+	hops := inOrder(result.Hops)
+	if len(hops) == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	happened, told := t.add(k, name, result, hops)
+	t.mu.Unlock()
+	if told {
+		t.events.Event(happened)
+	}
+	return nil
+}
+
+func (t *Topology) add(k key, name string, result session.TraceResult, hops []session.TraceHop) (event.Event, bool) {
+	now := t.now()
+	p := t.find(k)
+	p.see(name, now)
+	age := p.result.Time.Sub(result.Time)
+	switch {
+	case age > 0 && age < late:
+		return event.Event{}, false
+	case age == 0:
+		result.Reached = result.Reached || p.result.Reached
+		hops = join(p.hops, hops)
+	default:
+		p.before = p.known
+	}
+	r := routeOf(hops, result.Reached)
+	p.least = leastOf(p, hops, r)
+	p.result, p.hops, p.route = result, hops, r
+	next, change := p.before.next(r, result.Time, t.same)
+	p.known = next
+	if !change || p.told.Equal(result.Time) {
+		return event.Event{}, false
+	}
+	p.told = result.Time
+	return event.Event{
+		Time: now, Kind: "path-changed", Level: event.Info, Agent: k.source, Session: name,
+		Message: fmt.Sprintf("path from %s to %s (%s, %s) changed: was %s, is %s",
+			k.source, or(k.destination, k.address), k.address, k.protocol,
+			t.describe(p.before.route), t.describe(next.route)),
+	}, true
+}
+
+// find returns the path, new if need be, as the one that was traced last.
+func (t *Topology) find(k key) *path {
+	t.expire()
+	if element := t.paths[k]; element != nil {
+		t.order.MoveToFront(element)
+		return element.Value.(*path)
+	}
+	for len(t.paths) >= t.most {
+		t.drop(t.order.Back())
+	}
+	p := &path{key: k, sessions: map[string]time.Time{}}
+	t.paths[k] = t.order.PushFront(p)
+	return p
+}
+
+// expire forgets what was not traced for long.
+func (t *Topology) expire() {
+	oldest := t.now().Add(-keep)
+	for back := t.order.Back(); back != nil && back.Value.(*path).seen.Before(oldest); back = t.order.Back() {
+		t.drop(back)
+	}
+}
+
+func (t *Topology) drop(element *list.Element) {
+	delete(t.paths, element.Value.(*path).key)
+	t.order.Remove(element)
+}
+
+// in reports whether the path is traced for the session; all are for the empty one.
+func (p *path) in(name string, now time.Time) bool {
+	maps.DeleteFunc(p.sessions, func(_ string, seen time.Time) bool { return now.Sub(seen) > keep })
+	if name == "" {
+		return true
+	}
+	_, ok := p.sessions[name]
+	return ok
+}
+
+// see notes that a session traced the path; of too many the oldest is forgotten.
+func (p *path) see(name string, now time.Time) {
+	p.seen, p.sessions[name] = now, now
+	if len(p.sessions) <= sessionsMost {
+		return
+	}
+	oldest := name
+	for other, seen := range p.sessions {
+		if seen.Before(p.sessions[oldest]) {
+			oldest = other
+		}
+	}
+	delete(p.sessions, oldest)
+}
+
+// check looks at everything that is kept: agents are many, and one may be wrong.
+func check(k key, name string, result *session.TraceResult) error {
+	for what, text := range map[string]string{"source": k.source, "address": k.address, "protocol": k.protocol} {
+		if text == "" {
+			return fmt.Errorf("%w: no %s", ErrTrace, what)
+		}
+	}
+	for _, text := range []string{k.source, k.destination, k.address, k.protocol, name, result.Source} {
+		if len(text) > textMost {
+			return fmt.Errorf("%w: %.64q... is longer than %d", ErrTrace, text, textMost)
+		}
+	}
+	if result.Time.IsZero() {
+		return fmt.Errorf("%w: no time", ErrTrace)
+	}
+	for _, h := range result.Hops {
+		if h.TTL < 1 || h.TTL > hopsMost {
+			return fmt.Errorf("%w: ttl %d, want 1 to %d", ErrTrace, h.TTL, hopsMost)
+		}
+		if h.Address == "" {
+			continue
+		}
+		if _, err := netip.ParseAddr(h.Address); err != nil || len(h.Address) > textMost {
+			return fmt.Errorf("%w: hop %d has address %.64q", ErrTrace, h.TTL, h.Address)
+		}
+	}
+	return nil
+}
+
+// inOrder has a hop for each TTL from 1, silent where one is missing.
+func inOrder(unordered []session.TraceHop) []session.TraceHop {
+	last := 0
+	for _, h := range unordered {
+		last = max(last, h.TTL)
+	}
+	hops := make([]session.TraceHop, last)
+	for i := range hops {
+		hops[i].TTL = i + 1
+	}
+	for _, h := range unordered {
+		hops[h.TTL-1] = h
+	}
+	return hops
+}
+
+// join puts parts of one trace together.
+func join(a, b []session.TraceHop) []session.TraceHop {
+	hops := make([]session.TraceHop, max(len(a), len(b)))
+	for i := range hops {
+		hops[i].TTL = i + 1
+		if i < len(a) {
+			hops[i] = a[i]
+		}
+		if i < len(b) && (b[i].Sent > 0 || b[i].Address != "") {
+			hops[i] = b[i]
+		}
+	}
+	return hops
+}
+
+func leastOf(p *path, hops []session.TraceHop, r route) []int64 {
+	least := make([]int64, len(hops))
+	for i, h := range hops {
+		if h.Address == "" {
+			continue
+		}
+		least[i] = h.RTT
+		if i < len(p.least) && p.least[i] > 0 && i < len(p.route.hops) && p.route.hops[i] == r.hops[i] {
+			least[i] = min(h.RTT, p.least[i])
+		}
+	}
+	return least
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

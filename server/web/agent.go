@@ -1,0 +1,106 @@
+package web
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/server/control"
+	"pillion.dev/session"
+)
+
+// agents is AgentService.
+type agents struct{ control Control }
+
+// ListAgents gives all agents, by name.
+func (a *agents) ListAgents(_ context.Context, request *pillionv1.ListAgentsRequest) (*pillionv1.ListAgentsResponse, error) {
+	key, value, exact := strings.Cut(request.GetLabel(), "=")
+	response := &pillionv1.ListAgentsResponse{}
+	for _, agent := range a.control.Agents() {
+		if held, has := agent.Labels[key]; key != "" && (!has || exact && held != value) {
+			continue
+		}
+		response.Agents = append(response.Agents, agentMessage(agent))
+	}
+	slices.SortFunc(response.Agents, func(a, b *pillionv1.Agent) int { return strings.Compare(a.Name, b.Name) })
+	return response, nil
+}
+
+// GetAgent gives one agent.
+func (a *agents) GetAgent(_ context.Context, request *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error) {
+	agent, err := a.control.Agent(request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.GetAgentResponse{Agent: agentMessage(agent)}, nil
+}
+
+// SetLabels replaces the labels that operators gave an agent.
+func (a *agents) SetLabels(_ context.Context, request *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error) {
+	if err := a.control.SetLabels(request.GetName(), request.GetLabels()); err != nil {
+		return nil, err
+	}
+	agent, err := a.control.Agent(request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.SetLabelsResponse{Agent: agentMessage(agent)}, nil
+}
+
+// RevokeAgent ends an agent's right to connect.
+func (a *agents) RevokeAgent(_ context.Context, request *pillionv1.RevokeAgentRequest) (*pillionv1.RevokeAgentResponse, error) {
+	return &pillionv1.RevokeAgentResponse{}, a.control.Revoke(request.GetName())
+}
+
+// DeleteAgent forgets a revoked agent.
+func (a *agents) DeleteAgent(_ context.Context, request *pillionv1.DeleteAgentRequest) (*pillionv1.DeleteAgentResponse, error) {
+	return &pillionv1.DeleteAgentResponse{}, a.control.DeleteAgent(request.GetName())
+}
+
+// CheckAgent lets an agent check its host.
+func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRequest) (*pillionv1.CheckAgentResponse, error) {
+	names := request.GetPeers()
+	if len(names) == 0 {
+		for _, agent := range a.control.Agents() {
+			if agent.State == control.Connected {
+				names = append(names, agent.Name)
+			}
+		}
+	}
+	doctor := &session.Doctor{}
+	for _, name := range names {
+		if name == request.GetName() {
+			continue
+		}
+		peer, err := a.control.Peer(name)
+		if err != nil {
+			return nil, err
+		}
+		doctor.Peers = append(doctor.Peers, peer)
+	}
+	reply, err := a.control.Ask(ctx, request.GetName(), session.Request{Doctor: doctor})
+	if err != nil {
+		return nil, answered(err)
+	}
+	return &pillionv1.CheckAgentResponse{Checks: api.CheckMessages(reply.Doctor)}, nil
+}
+
+func agentMessage(a control.Agent) *pillionv1.Agent {
+	return &pillionv1.Agent{
+		Name: a.Name, Labels: a.Labels, State: a.State,
+		Enrolled: api.TimeMessage(a.Enrolled), Seen: api.TimeMessage(a.Seen), Started: api.TimeMessage(a.Started),
+		Version: validText(a.Version), Kernel: validText(a.Kernel), Interfaces: api.InterfaceMessages(a.Interfaces),
+		Clock: api.ClockMessage(a.Clock), Spool: api.SpoolMessage(a.Spool), Tasks: taskMessages(a.Tasks),
+		CertificateExpires: api.TimeMessage(a.CertificateExpires),
+	}
+}
+
+func taskMessages(tasks []control.Task) []*pillionv1.Task {
+	var messages []*pillionv1.Task
+	for _, task := range tasks {
+		messages = append(messages, api.TaskMessages(task.Agent, []session.TaskState{task.TaskState})...)
+	}
+	return messages
+}

@@ -1,0 +1,121 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"pillion.dev/server/event"
+)
+
+const (
+	// callTimeout bounds a call with one answer.
+	callTimeout = 2 * time.Minute
+	// auditBytes bounds what of a request goes into the audit stream.
+	auditBytes = 8 << 10
+)
+
+// secretFields never leave the server in words. A certificate request is no
+// secret, but no words either.
+var secretFields = map[protoreflect.Name]bool{"token": true, "secret": true, "certificate_request": true}
+
+// watch is in every call: it checks the role, makes errors readable and records
+// changes, refused ones too.
+type watch struct{ *Server }
+
+// WrapUnary watches a call with one answer.
+func (w watch) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (response connect.AnyResponse, err error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		procedure := request.Spec().Procedure
+		if err = permit(callerOf(ctx), roles[procedure]); err == nil {
+			response, err = next(ctx, request)
+		}
+		var fault *connect.Error
+		if err != nil {
+			fault = w.fault(procedure, err)
+		}
+		if audited(procedure) {
+			w.audit(callerOf(ctx), procedure, request.Any(), fault)
+		}
+		if fault != nil {
+			return nil, fault
+		}
+		return response, nil
+	}
+}
+
+// WrapStreamingHandler watches a call with many answers; none of them changes
+// anything.
+func (w watch) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		procedure := conn.Spec().Procedure
+		err := permit(callerOf(ctx), roles[procedure])
+		if err == nil {
+			err = next(ctx, conn)
+		}
+		if err != nil {
+			return w.fault(procedure, err)
+		}
+		return nil
+	}
+}
+
+// WrapStreamingClient is for clients.
+func (w watch) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// survive turns a panic of a handler into an error.
+func (s *Server) survive(_ context.Context, spec connect.Spec, _ http.Header, fault any) error {
+	return s.fault(spec.Procedure, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
+}
+
+// audit records a change, or the attempt. Of those whom no token names, what was
+// refused is recorded up to a rate, lest they fill the archive; the rest is counted.
+func (s *Server) audit(who caller, procedure string, request any, fault *connect.Error) {
+	if who.token == "" && fault != nil {
+		if s.strangers.blocked(who.remote) {
+			s.unrecorded.Add(1)
+			return
+		}
+		s.strangers.failed(who.remote)
+	}
+	change := event.Change{
+		Time: s.now(), Token: who.token, Role: who.role.String(), Remote: who.remote.String(),
+		Method: procedure, Outcome: "ok",
+	}
+	if fault != nil {
+		change.Outcome = validText(fault.Error())
+	}
+	if message, ok := request.(proto.Message); ok {
+		change.Request = auditText(message)
+	}
+	s.events.Change(change)
+}
+
+func auditText(message proto.Message) string {
+	copied := proto.Clone(message)
+	reflected := copied.ProtoReflect()
+	for i := range reflected.Descriptor().Fields().Len() {
+		if field := reflected.Descriptor().Fields().Get(i); secretFields[field.Name()] {
+			reflected.Clear(field)
+		}
+	}
+	text, err := protojson.Marshal(copied)
+	if err != nil {
+		return ""
+	}
+	if len(text) > auditBytes {
+		text = append(text[:auditBytes], "..."...)
+	}
+	return validText(string(text))
+}

@@ -1,0 +1,290 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/apache/arrow-go/v18/arrow"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+const (
+	queryTimeout = 2 * time.Minute
+
+	defaultQueryRows = 10_000
+	maxQueryRows     = 1_000_000
+	defaultPoints    = 300
+	maxPoints        = 10_000
+	defaultLines     = 100
+	maxLines         = 1000
+)
+
+// Archive is what of archive.Archive this package asks for.
+type Archive interface {
+	Streams(ctx context.Context) ([]archive.Stream, error)
+	Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error
+	Series(ctx context.Context, question archive.Series) ([]archive.Line, error)
+	Export(ctx context.Context, question archive.Export, rows func(arrow.RecordBatch) error) error
+	SetRetention(stream string, retention archive.Retention)
+	Size() (int64, error)
+}
+
+// data is DataService.
+type data struct {
+	archive Archive
+	live    Live
+	log     *slog.Logger
+	now     func() time.Time
+	// stopping ends tails.
+	stopping <-chan struct{}
+	// How many are answered at once.
+	questions, exports, tails slots
+}
+
+// ListStreams gives every stream with its columns.
+func (d *data) ListStreams(ctx context.Context, _ *pillionv1.ListStreamsRequest) (*pillionv1.ListStreamsResponse, error) {
+	streams, err := d.archive.Streams(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list streams: %w", err)
+	}
+	slices.SortFunc(streams, func(a, b archive.Stream) int { return strings.Compare(a.Schema.Name, b.Schema.Name) })
+	response := &pillionv1.ListStreamsResponse{}
+	for _, stream := range streams {
+		response.Streams = append(response.Streams, streamMessage(stream))
+	}
+	return response, nil
+}
+
+func (d *data) find(ctx context.Context, name string) (archive.Stream, error) {
+	streams, err := d.archive.Streams(ctx)
+	if err != nil {
+		return archive.Stream{}, fmt.Errorf("find stream %q: %w", name, err)
+	}
+	for _, stream := range streams {
+		if stream.Schema.Name == name {
+			return stream, nil
+		}
+	}
+	return archive.Stream{}, fmt.Errorf("find stream %q: %w", name, archive.ErrUnknown)
+}
+
+func streamMessage(s archive.Stream) *pillionv1.Stream {
+	message := &pillionv1.Stream{
+		Name: s.Schema.Name, Doc: s.Schema.Doc, Rows: s.Rows,
+		First: api.TimeMessage(s.First), Last: api.TimeMessage(s.Last),
+		Retention: &pillionv1.Retention{
+			Age: api.DurationMessage(s.Retention.Age), Rows: s.Retention.Rows, Bytes: s.Retention.Bytes,
+		},
+	}
+	message.Columns = fieldMessages(withAgent(s.Schema).Fields)
+	return message
+}
+
+func fieldMessages(fields []measure.Field) []*pillionv1.Column {
+	var columns []*pillionv1.Column
+	for _, f := range fields {
+		columns = append(columns, &pillionv1.Column{Name: f.Name, Type: f.Type.String(), Unit: f.Unit, Doc: f.Doc})
+	}
+	return columns
+}
+
+// Series gives lines of aggregates.
+func (d *data) Series(ctx context.Context, request *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error) {
+	question, err := d.seriesOf(request)
+	if err != nil {
+		return nil, err
+	}
+	release, err := d.questions.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	lines, err := d.archive.Series(ctx, question)
+	if err != nil {
+		return nil, fmt.Errorf("read series of %s: %w", question.Stream, err)
+	}
+	span := question.To.Sub(question.From)
+	step := (span/time.Duration(question.Points) + time.Millisecond - 1).Truncate(time.Millisecond)
+	response := &pillionv1.SeriesResponse{Step: durationpb.New(step)}
+	for _, line := range lines {
+		response.Lines = append(response.Lines, lineMessage(line, len(question.Columns)))
+	}
+	return response, nil
+}
+
+func (d *data) seriesOf(request *pillionv1.SeriesRequest) (archive.Series, error) {
+	question := archive.Series{
+		Stream: request.GetStream(), Where: request.GetWhere(), By: request.GetBy(),
+		Points: int(request.GetPoints()), Lines: int(request.GetLines()),
+	}
+	var err error
+	if question.From, question.To, err = rangeOf(request.GetFrom(), request.GetTo()); err != nil {
+		return question, err
+	}
+	if question.To.IsZero() {
+		question.To = d.now()
+	}
+	if question.From.IsZero() {
+		question.From = question.To.Add(-time.Hour)
+	}
+	if !question.From.Before(question.To) {
+		return question, invalid("from", "read range: %v is not before %v", question.From, question.To)
+	}
+	if question.Points == 0 {
+		question.Points = defaultPoints
+	}
+	if question.Lines == 0 {
+		question.Lines = defaultLines
+	}
+	if question.Points > maxPoints || question.Points < 0 {
+		return question, invalid("points", "read points %d: use at most %d", request.GetPoints(), maxPoints)
+	}
+	if question.Lines > maxLines || question.Lines < 0 {
+		return question, invalid("lines", "read lines %d: use at most %d", request.GetLines(), maxLines)
+	}
+	if len(request.GetAggregates()) == 0 {
+		return question, invalid("aggregates", "read aggregates: there must be one at least")
+	}
+	for _, a := range request.GetAggregates() {
+		question.Columns = append(question.Columns, archive.Aggregate{Column: a.GetColumn(), Function: a.GetFunction(), Weight: a.GetWeight()})
+	}
+	return question, checkNames(question.Stream, question.By, question.Where)
+}
+
+func lineMessage(line archive.Line, aggregates int) *pillionv1.Line {
+	message := &pillionv1.Line{Labels: map[string]string{}}
+	for name, value := range line.Labels {
+		message.Labels[name] = validText(value)
+	}
+	for range aggregates {
+		message.Values = append(message.Values, &pillionv1.Points{})
+	}
+	for i, at := range line.Times {
+		message.TimesMs = append(message.TimesMs, at.UnixMilli())
+		for j, points := range message.Values {
+			value := math.NaN()
+			if j < len(line.Values[i]) {
+				value = line.Values[i][j]
+			}
+			points.Values = append(points.Values, value)
+		}
+	}
+	return message
+}
+
+// errEnough ends a query whose answer is longer than its limit.
+var errEnough = errors.New("enough rows")
+
+// Query runs one reading statement.
+func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *connect.ServerStream[pillionv1.QueryResponse]) error {
+	limit := request.GetLimit()
+	if limit == 0 {
+		limit = defaultQueryRows
+	}
+	if limit < 0 || limit > maxQueryRows {
+		return invalid("limit", "read limit %d: use at most %d", limit, maxQueryRows)
+	}
+	if strings.TrimSpace(request.GetSql()) == "" {
+		return invalid("sql", "read sql: there is no statement")
+	}
+	release, err := d.questions.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	described, left := false, limit
+	// One row more than the limit tells whether there are more.
+	err = d.archive.Query(ctx, request.GetSql(), nil, archive.Limits{Rows: limit + 1, Time: queryTimeout}, func(record arrow.RecordBatch) error {
+		columns, descriptions := allCells(record)
+		if !described {
+			described = true
+			if err := to.Send(&pillionv1.QueryResponse{Columns: descriptions}); err != nil {
+				return err
+			}
+		}
+		rows := min(record.NumRows(), left)
+		left -= rows
+		err := packRows(columns, int(rows), nil, func(piece []*pillionv1.Row) error {
+			return to.Send(&pillionv1.QueryResponse{Rows: piece})
+		})
+		if err == nil && rows < record.NumRows() {
+			err = errEnough
+		}
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		return to.Send(&pillionv1.QueryResponse{Truncated: true})
+	}
+	if err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	return nil
+}
+
+// SetRetention bounds a stream.
+func (d *data) SetRetention(ctx context.Context, request *pillionv1.SetRetentionRequest) (*pillionv1.SetRetentionResponse, error) {
+	age, err := api.DurationOf(request.GetRetention().GetAge())
+	if err != nil || age < 0 {
+		return nil, invalid("retention.age", "read age %v: use a duration of 0 (no bound) or more", request.GetRetention().GetAge().AsDuration())
+	}
+	retention := archive.Retention{Age: age, Rows: request.GetRetention().GetRows(), Bytes: request.GetRetention().GetBytes()}
+	if retention.Rows < 0 || retention.Bytes < 0 {
+		return nil, invalid("retention", "read retention: %d rows, %d bytes: use 0 (no bound) or more", retention.Rows, retention.Bytes)
+	}
+	if _, err := d.find(ctx, request.GetStream()); err != nil {
+		return nil, err
+	}
+	d.archive.SetRetention(request.GetStream(), retention)
+	stream, err := d.find(ctx, request.GetStream())
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.SetRetentionResponse{Stream: streamMessage(stream)}, nil
+}
+
+// rangeOf reads a range of time; either end can be zero.
+func rangeOf(from, to *timestamppb.Timestamp) (time.Time, time.Time, error) {
+	start, err := api.TimeOf(from)
+	if err != nil {
+		return start, start, invalid("from", "read from: %w", err)
+	}
+	end, err := api.TimeOf(to)
+	if err != nil {
+		return start, end, invalid("to", "read to: %w", err)
+	}
+	return start, end, nil
+}
+
+// checkNames keeps everything that cannot be a name away from the archive, whose
+// languages quote names in ways of their own.
+func checkNames(stream string, columns []string, where map[string]string) error {
+	if !measure.ValidName(stream) {
+		return invalid("stream", "read stream %q: not a stream's name", stream)
+	}
+	for _, name := range columns {
+		if !measure.ValidName(name) {
+			return invalid("columns", "read column %q: not a column's name", name)
+		}
+	}
+	for name := range where {
+		if !measure.ValidName(name) {
+			return invalid("where", "read where %q: not a column's name", name)
+		}
+	}
+	return nil
+}

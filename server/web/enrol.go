@@ -1,0 +1,72 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/api/pillionv1/pillionv1connect"
+)
+
+// enrolment is EnrolService. Those who call it have no bearer token.
+type enrolment struct {
+	*Server
+	bus string
+}
+
+// Enrol gives a host its certificate, for a join token.
+func (e *enrolment) Enrol(ctx context.Context, request *pillionv1.EnrolRequest) (*pillionv1.EnrolResponse, error) {
+	from := callerOf(ctx).remote
+	if err := e.heard(from); err != nil {
+		return nil, err
+	}
+	certificate, authority, err := e.authority.Enrol(request.GetToken(), request.GetName(), request.GetCertificateRequest())
+	if err != nil {
+		if code, _ := codeOf(err); code == connect.CodeUnauthenticated {
+			e.attempts.failed(from)
+		}
+		return nil, err
+	}
+	return &pillionv1.EnrolResponse{Certificate: certificate, Authority: authority, Bus: e.bus}, nil
+}
+
+// Renew gives a joined host a new certificate.
+func (e *enrolment) Renew(ctx context.Context, request *pillionv1.RenewRequest) (*pillionv1.RenewResponse, error) {
+	agent, err := e.agentOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := e.authority.Renew(agent, request.GetCertificateRequest())
+	if err != nil {
+		return nil, fmt.Errorf("renew certificate of %s: %w", agent, err)
+	}
+	return &pillionv1.RenewResponse{Certificate: certificate, Bus: e.bus}, nil
+}
+
+// Standing says whether the server would have this host. A refusal is an answer.
+func (e *enrolment) Standing(ctx context.Context, _ *pillionv1.StandingRequest) (*pillionv1.StandingResponse, error) {
+	if _, err := e.agentOf(ctx); err != nil {
+		fault := e.fault(pillionv1connect.EnrolServiceStandingProcedure, err)
+		if fault.Code() == connect.CodeInternal {
+			return nil, fault
+		}
+		return &pillionv1.StandingResponse{Reason: fault.Message()}, nil
+	}
+	return &pillionv1.StandingResponse{Welcome: true}, nil
+}
+
+// agentOf names the agent by the certificate of its connection.
+func (e *enrolment) agentOf(ctx context.Context) (string, error) {
+	state := callerOf(ctx).tls
+	if state == nil || len(state.PeerCertificates) == 0 {
+		return "", connect.NewError(connect.CodeUnauthenticated, errors.New("no certificate; connect by TLS with the agent's certificate"))
+	}
+	agent, err := e.authority.Authorize(*state)
+	if err != nil {
+		return "", err
+	}
+	return agent, nil
+}

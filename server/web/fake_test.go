@@ -1,0 +1,512 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"pillion.dev/archive"
+	"pillion.dev/bus"
+	"pillion.dev/measure"
+	"pillion.dev/server/authority"
+	"pillion.dev/server/control"
+	"pillion.dev/server/event"
+	"pillion.dev/server/topology"
+	"pillion.dev/session"
+)
+
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
+
+// fakeControl knows one agent and keeps sessions in a map.
+type fakeControl struct {
+	mutex    sync.Mutex
+	sessions map[string]control.Session
+	asked    []session.Request
+}
+
+func (c *fakeControl) Agents() []control.Agent {
+	return []control.Agent{
+		{Name: "b", State: "away"},
+		{
+			Name: "a", Labels: map[string]string{"site": "north"}, State: "connected", Enrolled: epoch, Seen: epoch,
+			Interfaces: []session.Interface{{Name: "eth0", MTU: 1500, Up: true, Addresses: []string{"192.0.2.1/24"}}},
+			Spool:      session.Spool{DroppedRows: 7},
+			Tasks:      []control.Task{{TaskState: session.TaskState{Session: "s", Role: "source", Running: true}, Agent: "a"}},
+		},
+	}
+}
+
+func (c *fakeControl) Agent(name string) (control.Agent, error) {
+	for _, a := range c.Agents() {
+		if a.Name == name {
+			return a, nil
+		}
+	}
+	return control.Agent{}, fmt.Errorf("find agent %q: %w", name, control.ErrNotFound)
+}
+
+func (c *fakeControl) Peer(name string) (session.Peer, error) {
+	a, err := c.Agent(name)
+	return session.Peer{Agent: a.Name, Addresses: []string{"192.0.2.2", "192.0.2.3", "2001:db8::2"}}, err
+}
+
+func (c *fakeControl) SetLabels(string, map[string]string) error { return nil }
+func (c *fakeControl) Revoke(name string) error {
+	if name == "panic" {
+		panic("secret of the server")
+	}
+	_, err := c.Agent(name)
+	return err
+}
+func (c *fakeControl) DeleteAgent(string) error { return nil }
+
+func (c *fakeControl) Plan(spec session.Spec) control.Plan {
+	return control.Plan{Spec: spec.Complete(), Problems: spec.Validate(), Costs: []string{"16 bytes"}, Starts: []time.Time{epoch}}
+}
+
+func (c *fakeControl) Create(_ context.Context, spec session.Spec, by string) (control.Session, []string, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if found := spec.Validate(); len(found) > 0 {
+		return control.Session{}, nil, fmt.Errorf("create session: %w", &control.InvalidError{Problems: found})
+	}
+	one := control.Session{Spec: spec.Complete(), State: "running", Created: epoch, CreatedBy: by}
+	c.sessions[spec.Name] = one
+	return one, []string{"mind the gap"}, nil
+}
+
+func (c *fakeControl) Change(ctx context.Context, spec session.Spec, by string) (control.Session, []string, error) {
+	return c.Create(ctx, spec, by)
+}
+
+func (c *fakeControl) set(name, state string) (control.Session, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	one, found := c.sessions[name]
+	if !found {
+		return one, fmt.Errorf("find session %q: %w", name, control.ErrNotFound)
+	}
+	one.State = cmp.Or(state, one.State)
+	c.sessions[name] = one
+	return one, nil
+}
+
+func (c *fakeControl) Pause(name string) (control.Session, error) {
+	return c.set(name, "paused")
+}
+func (c *fakeControl) Resume(name string) (control.Session, error) {
+	return c.set(name, "running")
+}
+func (c *fakeControl) Stop(name string) (control.Session, error) {
+	return c.set(name, "ended")
+}
+func (c *fakeControl) DeleteSession(name string) error              { _, err := c.set(name, ""); return err }
+func (c *fakeControl) Session(name string) (control.Session, error) { return c.set(name, "") }
+func (c *fakeControl) Sessions() []control.Session {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	var all []control.Session
+	for _, one := range c.sessions {
+		all = append(all, one)
+	}
+	return all
+}
+func (c *fakeControl) Runs(from, to time.Time, session string) []control.Run {
+	return []control.Run{{Session: cmp.Or(session, "s"), Start: from, End: to, State: "planned"}}
+}
+
+func (c *fakeControl) Ask(_ context.Context, agent string, request session.Request) (session.Reply, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.asked = append(c.asked, request)
+	if agent == "b" {
+		return session.Reply{}, fmt.Errorf("ask agent %q: %w", agent, bus.ErrAway)
+	}
+	if agent != "a" {
+		return session.Reply{}, errors.New("it answered: no rights")
+	}
+	if request.Trace != nil {
+		return session.Reply{Trace: &session.TraceResult{
+			Time: epoch, Address: request.Trace.Address, Protocol: request.Trace.Protocol, Reached: true,
+			Hops: []session.TraceHop{{TTL: 1, Sent: 3}},
+		}}, nil
+	}
+	return session.Reply{Doctor: []session.Check{{Name: "kernel", Level: "ok", Found: agent}}}, nil
+}
+
+type fakeTopology struct{}
+
+func (fakeTopology) Graph(string) topology.Graph {
+	return topology.Graph{
+		Nodes: []topology.Node{{ID: "n", Kind: topology.Unknown}},
+		Edges: []topology.Edge{{From: "n", To: "m", RTT: -1, Measured: true}},
+		Paths: []topology.Path{{Source: "a", Destination: "b", Address: "192.0.2.2", Protocol: "udp", Nodes: []string{"n", "m"}}},
+	}
+}
+func (fakeTopology) Add(_, _, _ string, result session.TraceResult) error {
+	if result.Address == "" {
+		return topology.ErrTrace
+	}
+	return nil
+}
+
+// fakeAuthority has a token for each role, whose secret is the role's name.
+type fakeAuthority struct{}
+
+func (fakeAuthority) Check(secret string) (authority.Token, error) {
+	if slices.Contains([]string{"viewer", "operator", "admin", "join"}, secret) {
+		return authority.Token{Name: "the-" + secret, Role: secret}, nil
+	}
+	return authority.Token{}, authority.ErrUnknown
+}
+
+func (fakeAuthority) Create(name, role string, expires time.Time) (authority.Token, string, error) {
+	return authority.Token{Name: name, Role: role, Created: epoch, Expires: expires}, "s3cret", nil
+}
+func (fakeAuthority) List() []authority.Token  { return []authority.Token{{Name: "z"}, {Name: "y"}} }
+func (fakeAuthority) Revoke(name string) error { return nil }
+func (fakeAuthority) Enrol(token, name string, request []byte) ([]byte, []byte, error) {
+	if token != "join" {
+		return nil, nil, authority.ErrUnknown
+	}
+	return []byte("certificate of " + name), []byte("authority"), nil
+}
+func (fakeAuthority) Authorize(state tls.ConnectionState) (string, error) {
+	return state.PeerCertificates[0].Subject.CommonName, nil
+}
+func (fakeAuthority) Renew(name string, _ []byte) ([]byte, error) {
+	return []byte("certificate of " + name), nil
+}
+
+// fakeArchive holds the rows of the streams in memory and answers every query with
+// the rows of the first.
+type fakeArchive struct {
+	mutex   sync.Mutex
+	streams []archive.Stream
+	records map[string][]arrow.RecordBatch
+	asked   []any
+	fault   error
+}
+
+func (a *fakeArchive) Streams(context.Context) ([]archive.Stream, error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return slices.Clone(a.streams), a.fault
+}
+
+func (a *fakeArchive) note(question any) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.asked = append(a.asked, question)
+}
+
+func (a *fakeArchive) Query(ctx context.Context, sql string, _ []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error {
+	a.note(sql)
+	if !strings.HasPrefix(sql, "SELECT") {
+		return fmt.Errorf("%w: only SELECT", archive.ErrQuery)
+	}
+	return a.Export(ctx, archive.Export{Stream: "numbers", Limit: limits.Rows}, rows)
+}
+
+func (a *fakeArchive) Series(_ context.Context, question archive.Series) ([]archive.Line, error) {
+	a.note(question)
+	return []archive.Line{{Labels: map[string]string{"source": "a"}, Times: []time.Time{epoch}, Values: [][]float64{{1.5}}}}, a.fault
+}
+
+func (a *fakeArchive) Export(_ context.Context, question archive.Export, rows func(arrow.RecordBatch) error) error {
+	a.note(question)
+	records, known := a.records[question.Stream]
+	if !known {
+		return archive.ErrUnknown
+	}
+	left := question.Limit
+	for _, record := range records {
+		n := record.NumRows()
+		if question.Limit > 0 {
+			n = min(n, left)
+			left -= n
+		}
+		part := record.NewSlice(0, n)
+		err := rows(part)
+		part.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return a.fault
+}
+
+func (a *fakeArchive) SetRetention(stream string, retention archive.Retention) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	for i := range a.streams {
+		if a.streams[i].Schema.Name == stream {
+			a.streams[i].Retention = retention
+		}
+	}
+}
+func (a *fakeArchive) Size() (int64, error) { return 12345, nil }
+
+// fakeLive gives each reader what publish sends.
+type fakeLive struct {
+	mutex   sync.Mutex
+	readers map[*fakeReader]bool
+}
+
+type fakeReader struct {
+	live    *fakeLive
+	streams []string
+	batches chan archive.Batch
+	missed  uint64
+}
+
+func (l *fakeLive) Subscribe(streams []string, buffer int) Subscription {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	r := &fakeReader{live: l, streams: streams, batches: make(chan archive.Batch, buffer)}
+	l.readers[r] = true
+	return r
+}
+
+func (l *fakeLive) publish(batch archive.Batch) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for r := range l.readers {
+		if len(r.streams) > 0 && !slices.Contains(r.streams, batch.Stream) {
+			continue
+		}
+		batch.Record.Retain()
+		select {
+		case r.batches <- batch:
+		default:
+			r.missed += uint64(batch.Record.NumRows())
+			batch.Record.Release()
+		}
+	}
+}
+
+func (r *fakeReader) Batches() <-chan archive.Batch { return r.batches }
+func (r *fakeReader) Missed() uint64 {
+	r.live.mutex.Lock()
+	defer r.live.mutex.Unlock()
+	return r.missed
+}
+func (r *fakeReader) Close() {
+	r.live.mutex.Lock()
+	defer r.live.mutex.Unlock()
+	delete(r.live.readers, r)
+}
+
+// fakeSink keeps changes.
+type fakeSink struct {
+	mutex   sync.Mutex
+	changes []event.Change
+}
+
+func (s *fakeSink) Event(event.Event) {}
+func (s *fakeSink) Change(c event.Change) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.changes = append(s.changes, c)
+}
+func (s *fakeSink) last(t *testing.T) event.Change {
+	t.Helper()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if len(s.changes) == 0 {
+		t.Fatal("no change was recorded")
+	}
+	return s.changes[len(s.changes)-1]
+}
+
+// site is a server on a real port with everything behind it faked.
+type site struct {
+	*Server
+	control *fakeControl
+	archive *fakeArchive
+	live    *fakeLive
+	sink    *fakeSink
+	log     *syncBuffer
+	addr    string
+	roots   *x509.CertPool
+	signer  tls.Certificate
+}
+
+type syncBuffer struct {
+	mutex sync.Mutex
+	text  strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.String()
+}
+
+func newSite(t testing.TB, change ...func(*Options)) *site {
+	t.Helper()
+	s := &site{
+		control: &fakeControl{sessions: map[string]control.Session{}}, live: &fakeLive{readers: map[*fakeReader]bool{}},
+		archive: newFakeArchive(t), sink: &fakeSink{}, log: &syncBuffer{}, roots: x509.NewCertPool(),
+	}
+	s.signer = newCertificate(t, "server")
+	s.roots.AddCert(s.signer.Leaf)
+	options := Options{
+		Control: s.control, Topology: fakeTopology{}, Authority: fakeAuthority{}, Archive: s.archive, Live: s.live,
+		Events: s.sink, TLS: &tls.Config{Certificates: []tls.Certificate{s.signer}}, Bus: "tls://:4222",
+		Log:    slog.New(slog.NewTextHandler(s.log, nil)),
+		Health: func(context.Context) []Part { return []Part{{Name: "archive", OK: s.archive.fault == nil}} },
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	server, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server = server
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = listener.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := errors.Join(server.Close(ctx), <-served); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// newCertificate signs itself, for 127.0.0.1.
+func newCertificate(t testing.TB, name string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// client speaks TLS and HTTP/2, or plain HTTP/1.1 or HTTP/2.
+func (s *site) client(t testing.TB, protocol string) (client *http.Client, url string) {
+	t.Helper()
+	protocols := new(http.Protocols)
+	transport := &http.Transport{Protocols: protocols, TLSClientConfig: &tls.Config{RootCAs: s.roots}}
+	url = "http://" + s.addr
+	switch protocol {
+	case "tls":
+		protocols.SetHTTP2(true)
+		url = "https://" + s.addr
+	case "tls1":
+		protocols.SetHTTP1(true)
+		url = "https://" + s.addr
+	case "h2c":
+		protocols.SetUnencryptedHTTP2(true)
+	case "http1":
+		protocols.SetHTTP1(true)
+	default:
+		t.Fatalf("unknown protocol %s", protocol)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}, url
+}
+
+// numbers is a stream with a column of each type.
+var numbers = measure.Schema{Name: "numbers", Doc: "one of each", Fields: []measure.Field{
+	measure.TimeField, {Name: "flag", Type: measure.Bool}, {Name: "small", Type: measure.Int32},
+	{Name: "count", Type: measure.Uint64, Unit: "packets"}, {Name: "delay_ns", Type: measure.Int64, Unit: "ns"},
+	{Name: "ratio", Type: measure.Float64}, {Name: "word", Type: measure.String}, {Name: "blob", Type: measure.Binary},
+	{Name: "bounds", Type: measure.Int64List}, {Name: "counts", Type: measure.Uint64List}, {Name: "port", Type: measure.Uint32},
+}}
+
+var words = []string{"plain", "with, comma", "with \"quotes\"", "two\nlines", "=1+1", "", "größe"}
+
+// numbersRecord has rows in which every seventh has nulls all along.
+func numbersRecord(rows int) arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, numbers.Arrow())
+	defer b.Release()
+	for i := range rows {
+		b.Field(0).(*array.TimestampBuilder).Append(arrow.Timestamp(epoch.Add(time.Duration(i)).UnixNano()))
+		if i%7 == 6 {
+			for j := 1; j < len(numbers.Fields); j++ {
+				b.Field(j).AppendNull()
+			}
+			continue
+		}
+		b.Field(1).(*array.BooleanBuilder).Append(i%2 == 0)
+		b.Field(2).(*array.Int32Builder).Append(int32(-i))
+		b.Field(3).(*array.Uint64Builder).Append(1<<63 + uint64(i))
+		b.Field(4).(*array.Int64Builder).Append(-int64(i) * 1000)
+		b.Field(5).(*array.Float64Builder).Append(float64(i) / 4)
+		b.Field(6).(*array.StringBuilder).Append(words[i%len(words)])
+		b.Field(7).(*array.BinaryBuilder).Append([]byte{0, 0xff, byte(i)})
+		bounds := b.Field(8).(*array.ListBuilder)
+		bounds.Append(true)
+		bounds.ValueBuilder().(*array.Int64Builder).AppendValues([]int64{-5, int64(i)}, nil)
+		counts := b.Field(9).(*array.ListBuilder)
+		counts.Append(true)
+		counts.ValueBuilder().(*array.Uint64Builder).AppendValues([]uint64{1, uint64(i)}, nil)
+		b.Field(10).(*array.Uint32Builder).Append(uint32(i))
+	}
+	return b.NewRecordBatch()
+}
+
+func newFakeArchive(t testing.TB) *fakeArchive {
+	t.Helper()
+	a := &fakeArchive{records: map[string][]arrow.RecordBatch{"empty": nil}}
+	for range 3 {
+		a.records["numbers"] = append(a.records["numbers"], numbersRecord(1500))
+	}
+	empty := numbers
+	empty.Name = "empty"
+	a.streams = []archive.Stream{{Schema: &numbers, Rows: 4500, First: epoch}, {Schema: &empty}}
+	t.Cleanup(func() {
+		for _, record := range a.records["numbers"] {
+			record.Release()
+		}
+	})
+	return a
+}

@@ -1,0 +1,136 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/archive"
+	"pillion.dev/bus"
+	"pillion.dev/server/authority"
+	"pillion.dev/server/control"
+	"pillion.dev/server/topology"
+)
+
+// codes of the errors of other rooms. Their words are for users.
+var codes = []struct {
+	err  error
+	code connect.Code
+}{
+	{authority.ErrUnknown, connect.CodeUnauthenticated},
+	{authority.ErrExpired, connect.CodeUnauthenticated},
+	{authority.ErrRevoked, connect.CodeUnauthenticated},
+	{authority.ErrRole, connect.CodePermissionDenied},
+	{authority.ErrCertificate, connect.CodePermissionDenied},
+	{authority.ErrInvalid, connect.CodeInvalidArgument},
+	{authority.ErrExists, connect.CodeAlreadyExists},
+	{authority.ErrNotFound, connect.CodeNotFound},
+	{authority.ErrLast, connect.CodeFailedPrecondition},
+	{control.ErrNotFound, connect.CodeNotFound},
+	{control.ErrExists, connect.CodeAlreadyExists},
+	{control.ErrConflict, connect.CodeFailedPrecondition},
+	{control.ErrState, connect.CodeFailedPrecondition},
+	{control.ErrRevoked, connect.CodePermissionDenied},
+	{control.ErrSuperseded, connect.CodePermissionDenied},
+	{topology.ErrTrace, connect.CodeUnknown},
+	{archive.ErrQuery, connect.CodeInvalidArgument},
+	{archive.ErrUnknown, connect.CodeNotFound},
+	{archive.ErrFull, connect.CodeResourceExhausted},
+	{bus.ErrAway, connect.CodeUnavailable},
+	{context.Canceled, connect.CodeCanceled},
+	{context.DeadlineExceeded, connect.CodeDeadlineExceeded},
+}
+
+// fault is an error as a caller sees it. What no room has words for is written
+// into the log under an id, and the caller gets the id.
+func (s *Server) fault(procedure string, err error) *connect.Error {
+	var already *connect.Error
+	if errors.As(err, &already) {
+		return already
+	}
+	var faulty *control.InvalidError
+	if errors.As(err, &faulty) {
+		return problems(err, problemMessages(faulty.Problems))
+	}
+	if code, known := codeOf(err); known {
+		return connect.NewError(code, err)
+	}
+	id := rand.Text()[:8]
+	s.log.Error("internal error", "id", id, "procedure", procedure, "error", err)
+	return connect.NewError(connect.CodeInternal, fmt.Errorf("internal error; the server's log has it under the id %s", id))
+}
+
+func codeOf(err error) (connect.Code, bool) {
+	for _, known := range codes {
+		if errors.Is(err, known.err) {
+			return known.code, true
+		}
+	}
+	return 0, false
+}
+
+// answered is an error of asking an agent. What the agent says is for the caller to
+// read: it is about the agent's host, not about the server.
+func answered(err error) error {
+	var faulty *control.InvalidError
+	if _, known := codeOf(err); known || err == nil || errors.As(err, &faulty) {
+		return err
+	}
+	return connect.NewError(connect.CodeUnknown, errors.New(validText(err.Error())))
+}
+
+// invalid is the caller's mistake in one field.
+func invalid(field, format string, a ...any) *connect.Error {
+	err := fmt.Errorf(format, a...)
+	return problems(err, []*pillionv1.Problem{{Field: field, Message: err.Error()}})
+}
+
+// problems is the caller's mistake in any number of fields.
+func problems(err error, all []*pillionv1.Problem) *connect.Error {
+	fault := connect.NewError(connect.CodeInvalidArgument, err)
+	for _, problem := range all {
+		if detail, err := connect.NewErrorDetail(problem); err == nil {
+			fault.AddDetail(detail)
+		}
+	}
+	return fault
+}
+
+// statuses of plain answers, for the codes that they can have.
+var statuses = map[connect.Code]int{
+	connect.CodeInvalidArgument: http.StatusBadRequest, connect.CodeUnauthenticated: http.StatusUnauthorized,
+	connect.CodePermissionDenied: http.StatusForbidden, connect.CodeNotFound: http.StatusNotFound,
+	connect.CodeResourceExhausted: http.StatusTooManyRequests, connect.CodeUnavailable: http.StatusServiceUnavailable,
+	connect.CodeDeadlineExceeded: http.StatusGatewayTimeout,
+}
+
+// refuse answers a plain request with an error in one line of text.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	fault := s.fault(r.URL.Path, err)
+	status, known := statuses[fault.Code()]
+	if !known {
+		status = http.StatusInternalServerError
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	http.Error(w, fault.Message(), status)
+}
+
+// slots bounds how many costly questions are answered at once.
+type slots chan struct{}
+
+func (s slots) take(ctx context.Context) (release func(), err error) {
+	select {
+	case s <- struct{}{}:
+		return func() { <-s }, nil
+	default:
+	}
+	return nil, connect.NewError(connect.CodeResourceExhausted,
+		fmt.Errorf("%d such questions are being answered already; ask again when one has ended", cap(s)))
+}

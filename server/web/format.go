@@ -1,0 +1,177 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+)
+
+// rowGroupRows bounds what the Parquet writer holds in memory.
+const rowGroupRows = 64 << 10
+
+// formats are the files that an export can be.
+var formats = map[string]struct {
+	contentType, extension string
+	open                   func(io.Writer, *arrow.Schema) (rowWriter, error)
+}{
+	"arrow":   {"application/vnd.apache.arrow.stream", "arrows", openArrow},
+	"csv":     {"text/csv; charset=utf-8; header=present", "csv", openCSV},
+	"parquet": {"application/vnd.apache.parquet", "parquet", openParquet},
+}
+
+// rowWriter writes record batches of one schema as a file. Close ends the file,
+// not what is below.
+type rowWriter interface {
+	Write(arrow.RecordBatch) error
+	Close() error
+}
+
+func openArrow(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
+	return ipc.NewWriter(to, ipc.WithSchema(schema)), nil
+}
+
+type parquetWriter struct{ *pqarrow.FileWriter }
+
+func openParquet(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
+	// The writer closes what is below it if that can be closed.
+	writer, err := pqarrow.NewFileWriter(schema, struct{ io.Writer }{to},
+		parquet.NewWriterProperties(
+			parquet.WithCompression(compress.Codecs.Snappy), parquet.WithMaxRowGroupLength(rowGroupRows)),
+		pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	return parquetWriter{writer}, err
+}
+
+// Write puts small batches together into row groups.
+func (w parquetWriter) Write(record arrow.RecordBatch) error { return w.WriteBuffered(record) }
+
+// csvWriter writes RFC 4180 with a header: times as RFC 3339 in UTC with
+// nanoseconds, lists as [1,2], binary as base64, null as nothing. Text is quoted
+// where it must be, and otherwise left as it is.
+type csvWriter struct {
+	to   io.Writer
+	line []byte
+	cell []byte
+}
+
+func openCSV(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
+	w := &csvWriter{to: to}
+	for j, field := range schema.Fields() {
+		w.line = appendCell(w.line, j, []byte(field.Name))
+	}
+	w.line = append(w.line, '\r', '\n')
+	return w, w.send()
+}
+
+func (w *csvWriter) Write(record arrow.RecordBatch) error {
+	columns, _ := allCells(record)
+	for i := range int(record.NumRows()) {
+		for j, column := range columns {
+			w.cell = w.cell[:0]
+			if !column.IsNull(i) {
+				w.cell = column.text(w.cell, i)
+			}
+			w.line = appendCell(w.line, j, w.cell)
+		}
+		w.line = append(w.line, '\r', '\n')
+		if len(w.line) >= chunkBytes {
+			if err := w.send(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.send()
+}
+
+func (w *csvWriter) send() error {
+	_, err := w.to.Write(w.line)
+	w.line = w.line[:0]
+	return err
+}
+
+func (w *csvWriter) Close() error { return nil }
+
+func appendCell(line []byte, column int, cell []byte) []byte {
+	if column > 0 {
+		line = append(line, ',')
+	}
+	if !bytes.ContainsAny(cell, ",\"\r\n") {
+		return append(line, cell...)
+	}
+	line = append(line, '"')
+	line = append(line, bytes.ReplaceAll(cell, []byte{'"'}, []byte{'"', '"'})...)
+	return append(line, '"')
+}
+
+// chunkBytes is the size of the pieces in which a file is sent.
+const chunkBytes = 64 << 10
+
+// chunks hands a file on in pieces, whatever the sizes of the writes.
+type chunks struct {
+	buffer []byte
+	send   func([]byte) error
+}
+
+func (c *chunks) Write(p []byte) (int, error) {
+	for left := p; len(left) > 0; {
+		n := min(len(left), chunkBytes-len(c.buffer))
+		c.buffer, left = append(c.buffer, left[:n]...), left[n:]
+		if len(c.buffer) == chunkBytes {
+			if err := c.flush(); err != nil {
+				return len(p) - len(left), err
+			}
+		}
+	}
+	return len(p), nil
+}
+
+func (c *chunks) flush() error {
+	if len(c.buffer) == 0 {
+		return nil
+	}
+	err := c.send(c.buffer)
+	c.buffer = c.buffer[:0]
+	return err
+}
+
+// rowFile is an export on its way: the format is opened by the first record batch,
+// since only that knows the types.
+type rowFile struct {
+	format string
+	chunks *chunks
+	writer rowWriter
+	schema *arrow.Schema
+	rows   int64
+}
+
+func (f *rowFile) open(schema *arrow.Schema) (err error) {
+	if f.writer != nil {
+		return nil
+	}
+	f.schema = schema
+	f.writer, err = formats[f.format].open(f.chunks, schema)
+	return err
+}
+
+func (f *rowFile) write(record arrow.RecordBatch) error {
+	if err := f.open(record.Schema()); err != nil {
+		return err
+	}
+	if !record.Schema().Equal(f.schema) {
+		return fmt.Errorf("write %s: columns changed from %v to %v", f.format, f.schema, record.Schema())
+	}
+	f.rows += record.NumRows()
+	return f.writer.Write(record)
+}
+
+func (f *rowFile) close() error {
+	if err := f.writer.Close(); err != nil {
+		return err
+	}
+	return f.chunks.flush()
+}

@@ -1,0 +1,168 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+const (
+	// bodyBytes bounds what a caller with a token sends, strangerBytes what
+	// anybody else does.
+	bodyBytes     = 4 << 20
+	strangerBytes = 64 << 10
+)
+
+// caller is who makes a request.
+type caller struct {
+	token  string // name
+	role   role
+	remote netip.Addr
+	tls    *tls.ConnectionState // nil without TLS
+}
+
+type callerKey struct{}
+
+func callerOf(ctx context.Context) caller {
+	who, _ := ctx.Value(callerKey{}).(caller)
+	return who
+}
+
+// guard is in front of everything: it survives panics and keeps plain HTTP on
+// this host.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			fault := recover()
+			if fault == http.ErrAbortHandler {
+				panic(fault)
+			}
+			if fault != nil {
+				s.refuse(w, r, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
+			}
+		}()
+		if r.TLS == nil && !remoteAddress(r).IsLoopback() {
+			w.Header().Set("Upgrade", "TLS/1.3")
+			w.Header().Set("Connection", "Upgrade, close")
+			http.Error(w, "plain HTTP is for callers on the server's own host; use https here", http.StatusUpgradeRequired)
+			return
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(newSteadyWriter(w), r)
+	})
+}
+
+// admit lets a procedure's request in: with a token where it needs one, and with
+// its whole body, which is short. Nobody can hold a call open by sending slowly.
+func (s *Server) admit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		needed, known := roles[r.URL.Path]
+		if !known {
+			http.Error(w, "no such procedure", http.StatusNotFound)
+			return
+		}
+		who, err := s.identify(r, needed)
+		if err == nil {
+			err = s.readBody(w, r, who.role)
+		}
+		if err != nil {
+			fault := s.fault(r.URL.Path, err)
+			if audited(r.URL.Path) {
+				s.audit(who, r.URL.Path, nil, fault)
+			}
+			s.errors.Write(w, r, fault)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+	})
+}
+
+// admitPlain is admit for requests that are no procedure's.
+func (s *Server) admitPlain(needed role, next func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := s.identify(r, needed)
+		if err == nil {
+			err = permit(who, needed)
+		}
+		if err == nil {
+			err = next(w, r)
+		}
+		if err != nil {
+			s.refuse(w, r, err)
+		}
+	})
+}
+
+// identify finds out who calls. Whether the caller may is for permit to say.
+func (s *Server) identify(r *http.Request, needed role) (caller, error) {
+	who := caller{remote: remoteAddress(r), tls: r.TLS}
+	if needed == anyone {
+		return who, nil
+	}
+	header := r.Header.Get("Authorization")
+	scheme, secret, _ := strings.Cut(header, " ")
+	if header == "" || !strings.EqualFold(scheme, "bearer") {
+		return who, connect.NewError(connect.CodeUnauthenticated, errors.New("no token; send the header 'Authorization: Bearer TOKEN'"))
+	}
+	if err := s.heard(who.remote); err != nil {
+		return who, err
+	}
+	token, err := s.authority.Check(strings.TrimSpace(secret))
+	if err != nil { // whatever it is: nobody may wait for an answer by trying
+		s.attempts.failed(who.remote)
+		return who, connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("check token: %w", err))
+	}
+	held, ok := parseRole(token.Role)
+	if !ok {
+		return who, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("check token %s: its role %q lets hosts join and no more", token.Name, token.Role))
+	}
+	who.token, who.role = token.Name, held
+	return who, nil
+}
+
+// heard refuses an address that has shown too many wrong tokens.
+func (s *Server) heard(from netip.Addr) error {
+	if s.attempts.blocked(from) {
+		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("too many wrong tokens from %v; wait a minute", from))
+	}
+	return nil
+}
+
+func permit(who caller, needed role) error {
+	if who.role >= needed {
+		return nil
+	}
+	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("token %s is a %v's; this needs the role %v", who.token, who.role, needed))
+}
+
+// readBody replaces the body by one that is all there.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, held role) error {
+	limit := int64(bodyBytes)
+	if held == anyone {
+		limit = strangerBytes
+	}
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	control.SetReadDeadline(time.Time{})
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the request has more than %d bytes", large.Limit))
+	}
+	if err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("read request: %w", err))
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}

@@ -1,0 +1,96 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metricsBuffer is how many batches the sums for Prometheus may be behind.
+const metricsBuffer = 1024
+
+// Figure is one number of another part of the server, for Prometheus.
+type Figure struct {
+	// Name in Prometheus, such as pillion_ingest_rows_total; a counter if it ends
+	// in _total.
+	Name, Help string
+	// Label and its value, where there are several figures of one name.
+	Label, LabelValue string
+	Value             float64
+}
+
+// metrics is what Prometheus reads.
+type metrics struct {
+	registry *prometheus.Registry
+	pairs    *pairs
+	missed   atomic.Uint64
+}
+
+func newMetrics(limit int, now func() time.Time, figures func() []Figure) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), pairs: newPairs(limit, now)}
+	m.registry.MustRegister(m.pairs, figureCollector(figures),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "pillion_metrics_missed_rows_total",
+			Help: "Rows of flows that these metrics lack, because summing them was too slow.",
+		}, func() float64 { return float64(m.missed.Load()) }))
+	return m
+}
+
+// follow sums live rows until the context ends.
+func (m *metrics) follow(ctx context.Context, live Live) {
+	subscription := live.Subscribe([]string{"flows"}, metricsBuffer)
+	defer subscription.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case batch, open := <-subscription.Batches():
+			if !open {
+				return
+			}
+			m.pairs.add(batch)
+			batch.Record.Release()
+			m.missed.Store(subscription.Missed())
+		}
+	}
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		// One wrong figure must not hide the others.
+		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
+	})
+}
+
+// figureCollector asks the other parts of the server at each scrape.
+type figureCollector func() []Figure
+
+// Describe gives nothing: which figures there are is only known when they are
+// asked for.
+func (figureCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect gives all figures.
+func (c figureCollector) Collect(to chan<- prometheus.Metric) {
+	for _, f := range c() {
+		kind := prometheus.GaugeValue
+		if len(f.Name) > 6 && f.Name[len(f.Name)-6:] == "_total" {
+			kind = prometheus.CounterValue
+		}
+		var names, values []string
+		if f.Label != "" {
+			names, values = []string{f.Label}, []string{labelText(f.LabelValue)}
+		}
+		description := prometheus.NewDesc(f.Name, f.Help, names, nil)
+		metric, err := prometheus.NewConstMetric(description, kind, f.Value, values...)
+		if err != nil {
+			metric = prometheus.NewInvalidMetric(description, err)
+		}
+		to <- metric
+	}
+}

@@ -1,0 +1,210 @@
+package web
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	// writeTimeout bounds one write, so that a reader who does not read cannot
+	// hold a query for ever.
+	writeTimeout = time.Minute
+	headerBytes  = 64 << 10
+)
+
+// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1).
+const tlsHandshake = 0x16
+
+// port hands connections on to an http.Server, those that begin a TLS handshake
+// as TLS. It is a net.Listener.
+type port struct {
+	net.Listener
+	tls   *tls.Config
+	slots chan struct{} // one element for each connection
+	ready chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+	// refused counts connections beyond the limit.
+	refused *atomic.Uint64
+	fault   chan error
+}
+
+func newPort(l net.Listener, config *tls.Config, limit int, refused *atomic.Uint64) *port {
+	p := &port{
+		Listener: l, tls: config, refused: refused,
+		slots: make(chan struct{}, limit), ready: make(chan net.Conn),
+		done: make(chan struct{}), fault: make(chan error, 1),
+	}
+	go p.run()
+	return p
+}
+
+// run accepts. A connection that says nothing must not keep others waiting, so
+// each is looked at on its own.
+func (p *port) run() {
+	for {
+		conn, err := p.Listener.Accept()
+		if err != nil {
+			var temporary interface{ Temporary() bool }
+			if errors.As(err, &temporary) && temporary.Temporary() { // out of files, for one
+				select {
+				case <-time.After(50 * time.Millisecond):
+					continue
+				case <-p.done:
+				}
+			}
+			p.fault <- err
+			return
+		}
+		select {
+		case p.slots <- struct{}{}:
+			go p.look(&countedConn{Conn: conn, slots: p.slots})
+		default:
+			p.refused.Add(1)
+			conn.Close()
+		}
+	}
+}
+
+func (p *port) look(conn net.Conn) {
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-p.done:
+			conn.SetReadDeadline(time.Now())
+		case <-stop:
+		}
+	}()
+	conn.SetReadDeadline(time.Now().Add(headerTimeout))
+	peeked := &peekedConn{Conn: conn, reader: bufio.NewReaderSize(conn, 1<<10)}
+	first, err := peeked.reader.Peek(1)
+	if err != nil || conn.SetReadDeadline(time.Time{}) != nil {
+		conn.Close()
+		return
+	}
+	var ready net.Conn = peeked
+	if first[0] == tlsHandshake {
+		ready = tls.Server(peeked, p.tls)
+	}
+	select {
+	case p.ready <- ready:
+	case <-p.done:
+		conn.Close()
+	}
+}
+
+// Accept gives a connection whose first byte is known.
+func (p *port) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.ready:
+		return conn, nil
+	case err := <-p.fault:
+		return nil, err
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends the port and what still waits in it.
+func (p *port) Close() error {
+	err := net.ErrClosed
+	p.once.Do(func() {
+		close(p.done)
+		err = p.Listener.Close()
+	})
+	return err
+}
+
+// peekedConn gives back what was peeked at.
+type peekedConn struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+func (c *peekedConn) Read(b []byte) (int, error) { return c.reader.Read(b) }
+
+// countedConn frees its slot when it is closed.
+type countedConn struct {
+	net.Conn
+	slots chan struct{}
+	once  sync.Once
+}
+
+// Write has a deadline of its own, whatever is above: a reader who does not read
+// loses the connection.
+func (c *countedConn) Write(b []byte) (int, error) {
+	c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return c.Conn.Write(b)
+}
+
+func (c *countedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { <-c.slots })
+	return err
+}
+
+func newHTTPServer(config *tls.Config, handler http.Handler) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true) // gRPC on loopback
+	return &http.Server{
+		Handler: handler, TLSConfig: config, Protocols: protocols,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 100, WriteByteTimeout: writeTimeout,
+			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
+		},
+	}
+}
+
+// remoteAddress of a request; invalid where it has none.
+func remoteAddress(r *http.Request) netip.Addr {
+	remote, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return remote.Addr().Unmap()
+}
+
+// steadyWriter bounds each write of a response, and not their sum: a tail lasts
+// as long as its reader wants. In HTTP/2 one stream can stall while its
+// connection does not.
+type steadyWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func newSteadyWriter(w http.ResponseWriter) *steadyWriter {
+	return &steadyWriter{w, http.NewResponseController(w)}
+}
+
+func (w *steadyWriter) Write(b []byte) (int, error) {
+	w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	defer w.control.SetWriteDeadline(time.Time{})
+	return w.ResponseWriter.Write(b)
+}
+
+// Flush is FlushError for those who know no errors.
+func (w *steadyWriter) Flush() { w.FlushError() }
+
+// FlushError sends what was written.
+func (w *steadyWriter) FlushError() error {
+	w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	defer w.control.SetWriteDeadline(time.Time{})
+	return w.control.Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w *steadyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

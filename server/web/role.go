@@ -1,0 +1,85 @@
+package web
+
+import (
+	"pillion.dev/api/pillionv1/pillionv1connect"
+)
+
+// role says how much a token allows; each allows what those before it do.
+type role int
+
+const (
+	anyone role = iota // no token is asked for
+	viewer
+	operator
+	admin
+)
+
+var roleNames = map[role]string{anyone: "anyone", viewer: "viewer", operator: "operator", admin: "admin"}
+
+func (r role) String() string { return roleNames[r] }
+
+// parseRole knows the roles of people. That of hosts, join, is none of them.
+func parseRole(name string) (role, bool) {
+	for r, known := range roleNames {
+		if r != anyone && known == name {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// roles is what each procedure asks for. One that is not here is not served.
+var roles = map[string]role{
+	pillionv1connect.AgentServiceListAgentsProcedure:  viewer,
+	pillionv1connect.AgentServiceGetAgentProcedure:    viewer,
+	pillionv1connect.AgentServiceSetLabelsProcedure:   operator,
+	pillionv1connect.AgentServiceRevokeAgentProcedure: admin,
+	pillionv1connect.AgentServiceDeleteAgentProcedure: admin,
+	pillionv1connect.AgentServiceCheckAgentProcedure:  operator,
+
+	pillionv1connect.SessionServicePlanSessionProcedure:   viewer,
+	pillionv1connect.SessionServiceCreateSessionProcedure: operator,
+	pillionv1connect.SessionServiceListSessionsProcedure:  viewer,
+	pillionv1connect.SessionServiceGetSessionProcedure:    viewer,
+	pillionv1connect.SessionServiceChangeSessionProcedure: operator,
+	pillionv1connect.SessionServicePauseSessionProcedure:  operator,
+	pillionv1connect.SessionServiceResumeSessionProcedure: operator,
+	pillionv1connect.SessionServiceStopSessionProcedure:   operator,
+	pillionv1connect.SessionServiceDeleteSessionProcedure: operator,
+	pillionv1connect.SessionServiceListRunsProcedure:      viewer,
+
+	pillionv1connect.DataServiceListStreamsProcedure:  viewer,
+	pillionv1connect.DataServiceTailProcedure:         viewer,
+	pillionv1connect.DataServiceSeriesProcedure:       viewer,
+	pillionv1connect.DataServiceQueryProcedure:        viewer,
+	pillionv1connect.DataServiceExportProcedure:       viewer,
+	pillionv1connect.DataServiceSetRetentionProcedure: admin,
+
+	pillionv1connect.TopologyServiceGetTopologyProcedure: viewer,
+	pillionv1connect.TopologyServiceTraceProcedure:       operator,
+
+	pillionv1connect.ServerServiceHealthProcedure:      anyone,
+	pillionv1connect.ServerServiceBuildInfoProcedure:   anyone,
+	pillionv1connect.ServerServiceWhoAmIProcedure:      viewer,
+	pillionv1connect.ServerServiceListEventsProcedure:  viewer,
+	pillionv1connect.ServerServiceCreateTokenProcedure: admin,
+	pillionv1connect.ServerServiceListTokensProcedure:  admin,
+	pillionv1connect.ServerServiceRevokeTokenProcedure: admin,
+
+	// A join token in the request, or the certificate in TLS, says who asks.
+	pillionv1connect.EnrolServiceEnrolProcedure:    anyone,
+	pillionv1connect.EnrolServiceRenewProcedure:    anyone,
+	pillionv1connect.EnrolServiceStandingProcedure: anyone,
+}
+
+// audited reports whether calls of a procedure go into the audit stream: those
+// that change something, or make a host do something. Reading is not audited.
+func audited(procedure string) bool {
+	switch procedure {
+	case pillionv1connect.EnrolServiceEnrolProcedure, pillionv1connect.EnrolServiceRenewProcedure:
+		return true
+	case pillionv1connect.ServerServiceListTokensProcedure:
+		return false
+	}
+	return roles[procedure] >= operator
+}

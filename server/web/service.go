@@ -1,0 +1,174 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+	"pillion.dev/server/authority"
+)
+
+const (
+	healthTimeout = 5 * time.Second
+	defaultEvents = 200
+	maxEvents     = 10_000
+)
+
+// serverService is ServerService.
+type serverService struct{ *Server }
+
+// Health says whether the parts of the server work.
+func (s *serverService) Health(ctx context.Context, _ *pillionv1.HealthRequest) (*pillionv1.HealthResponse, error) {
+	parts, ok := s.health(ctx)
+	response := &pillionv1.HealthResponse{Status: "ok"}
+	if !ok {
+		response.Status = "failing"
+	}
+	for _, part := range parts {
+		response.Parts = append(response.Parts, &pillionv1.Part{Name: part.Name, Ok: part.OK, Detail: validText(part.Detail)})
+	}
+	return response, nil
+}
+
+func (s *Server) health(ctx context.Context) ([]Part, bool) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	parts := s.parts(ctx)
+	return parts, !slices.ContainsFunc(parts, func(p Part) bool { return !p.OK })
+}
+
+// BuildInfo says what runs.
+func (s *serverService) BuildInfo(context.Context, *pillionv1.BuildInfoRequest) (*pillionv1.BuildInfoResponse, error) {
+	response := &pillionv1.BuildInfoResponse{Started: timestamppb.New(s.started)}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return response, nil
+	}
+	response.Version, response.Go = info.Main.Version, info.GoVersion
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			response.Revision = setting.Value
+		}
+	}
+	return response, nil
+}
+
+// WhoAmI names the token and its role.
+func (s *serverService) WhoAmI(ctx context.Context, _ *pillionv1.WhoAmIRequest) (*pillionv1.WhoAmIResponse, error) {
+	who := callerOf(ctx)
+	return &pillionv1.WhoAmIResponse{Name: who.token, Role: who.role.String()}, nil
+}
+
+// ListEvents gives what happened, newest first.
+func (s *serverService) ListEvents(ctx context.Context, request *pillionv1.ListEventsRequest) (*pillionv1.ListEventsResponse, error) {
+	question := archive.Export{Stream: measure.Events.Name}
+	var err error
+	if question.From, question.To, err = rangeOf(request.GetFrom(), request.GetTo()); err != nil {
+		return nil, err
+	}
+	if question.To.IsZero() {
+		question.To = s.now()
+	}
+	if question.From.IsZero() {
+		question.From = question.To.Add(-day)
+	}
+	limit := int(request.GetLimit())
+	if limit == 0 {
+		limit = defaultEvents
+	}
+	if limit > maxEvents {
+		return nil, invalid("limit", "read limit %d: use at most %d", limit, maxEvents)
+	}
+	if request.GetKind() != "" {
+		question.Where = map[string]string{"kind": request.GetKind()}
+	}
+	// The archive gives the oldest first; only the newest are kept on the way.
+	var newest []*pillionv1.Event
+	err = s.archive.Export(ctx, question, func(record arrow.RecordBatch) error {
+		newest = append(newest, eventMessages(record)...)
+		newest = slices.Clone(newest[max(0, len(newest)-limit):])
+		return nil
+	})
+	if err != nil && !errors.Is(err, archive.ErrUnknown) { // no event was ever stored
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	slices.Reverse(newest)
+	return &pillionv1.ListEventsResponse{Events: newest}, nil
+}
+
+// eventMessages finds the columns by name; the archive can have more of them, and
+// in another order.
+func eventMessages(record arrow.RecordBatch) []*pillionv1.Event {
+	columns := map[string]cells{}
+	for j, field := range record.Schema().Fields() {
+		columns[field.Name] = cellsOf(record.Column(j))
+	}
+	text := func(name string, i int) string {
+		column, has := columns[name]
+		if !has || column.IsNull(i) {
+			return ""
+		}
+		return validText(string(column.text(nil, i)))
+	}
+	var messages []*pillionv1.Event
+	for i := range int(record.NumRows()) {
+		message := &pillionv1.Event{
+			Kind: text("kind", i), Level: text("level", i), Agent: text("about", i),
+			Session: text("session", i), Message: text("message", i),
+		}
+		if column, has := columns["time"]; has && !column.IsNull(i) {
+			message.Time = timestamppb.New(time.Unix(0, column.value(i).GetTime()))
+		}
+		messages = append(messages, message)
+	}
+	return messages
+}
+
+// CreateToken makes a token.
+func (s *serverService) CreateToken(_ context.Context, request *pillionv1.CreateTokenRequest) (*pillionv1.CreateTokenResponse, error) {
+	expires, err := api.TimeOf(request.GetExpires())
+	if err != nil {
+		return nil, invalid("expires", "read expires: %w", err)
+	}
+	if _, known := parseRole(request.GetRole()); !known && request.GetRole() != authority.RoleJoin {
+		return nil, invalid("role", "read role %q: use viewer, operator, admin or join", request.GetRole())
+	}
+	token, secret, err := s.authority.Create(request.GetName(), request.GetRole(), expires)
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.CreateTokenResponse{Token: tokenMessage(token), Secret: secret}, nil
+}
+
+// ListTokens gives all tokens without their secrets.
+func (s *serverService) ListTokens(context.Context, *pillionv1.ListTokensRequest) (*pillionv1.ListTokensResponse, error) {
+	response := &pillionv1.ListTokensResponse{}
+	for _, token := range s.authority.List() {
+		response.Tokens = append(response.Tokens, tokenMessage(token))
+	}
+	slices.SortFunc(response.Tokens, func(a, b *pillionv1.Token) int { return strings.Compare(a.Name, b.Name) })
+	return response, nil
+}
+
+// RevokeToken ends a token.
+func (s *serverService) RevokeToken(_ context.Context, request *pillionv1.RevokeTokenRequest) (*pillionv1.RevokeTokenResponse, error) {
+	return &pillionv1.RevokeTokenResponse{}, s.authority.Revoke(request.GetName())
+}
+
+func tokenMessage(t authority.Token) *pillionv1.Token {
+	return &pillionv1.Token{
+		Name: t.Name, Role: t.Role, Created: api.TimeMessage(t.Created), Expires: api.TimeMessage(t.Expires),
+		Used: api.TimeMessage(t.Used), Revoked: t.Revoked,
+	}
+}

@@ -1,0 +1,184 @@
+package web
+
+import (
+	"context"
+	"time"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/server/control"
+	"pillion.dev/session"
+)
+
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
+
+// sessions is SessionService.
+type sessions struct {
+	control Control
+	now     func() time.Time
+}
+
+func specOf(message *pillionv1.SessionSpec) (session.Spec, error) {
+	spec, err := api.SpecOf(message)
+	if err != nil {
+		return spec, invalid("spec", "%w", err)
+	}
+	return spec, nil
+}
+
+// PlanSession says what a specification would do.
+func (s *sessions) PlanSession(_ context.Context, request *pillionv1.PlanSessionRequest) (*pillionv1.PlanSessionResponse, error) {
+	spec, err := specOf(request.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	plan := s.control.Plan(spec)
+	response := &pillionv1.PlanSessionResponse{
+		Spec: api.SpecMessage(plan.Spec), Problems: problemMessages(plan.Problems), Warnings: plan.Warnings,
+		Pairs: pairMessages(plan.Pairs), Costs: plan.Costs,
+	}
+	for _, step := range plan.Steps {
+		response.Steps = append(response.Steps, &pillionv1.Step{
+			Agent: step.Agent, Action: string(step.Action), Description: step.Description,
+		})
+	}
+	for _, start := range plan.Starts {
+		response.Starts = append(response.Starts, api.TimeMessage(start))
+	}
+	return response, nil
+}
+
+// CreateSession starts a session, or schedules it.
+func (s *sessions) CreateSession(ctx context.Context, request *pillionv1.CreateSessionRequest) (*pillionv1.CreateSessionResponse, error) {
+	spec, err := specOf(request.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	created, warnings, err := s.control.Create(ctx, spec, callerOf(ctx).token)
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.CreateSessionResponse{Session: sessionMessage(created), Warnings: warnings}, nil
+}
+
+// ChangeSession replaces the specification.
+func (s *sessions) ChangeSession(ctx context.Context, request *pillionv1.ChangeSessionRequest) (*pillionv1.ChangeSessionResponse, error) {
+	spec, err := specOf(request.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	changed, warnings, err := s.control.Change(ctx, spec, callerOf(ctx).token)
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.ChangeSessionResponse{Session: sessionMessage(changed), Warnings: warnings}, nil
+}
+
+// ListSessions gives all sessions, newest first.
+func (s *sessions) ListSessions(context.Context, *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error) {
+	response := &pillionv1.ListSessionsResponse{}
+	for _, one := range s.control.Sessions() {
+		response.Sessions = append(response.Sessions, sessionMessage(one))
+	}
+	return response, nil
+}
+
+// GetSession gives one session with its runs of the last and the next week.
+func (s *sessions) GetSession(_ context.Context, request *pillionv1.GetSessionRequest) (*pillionv1.GetSessionResponse, error) {
+	found, err := s.control.Session(request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	runs := s.control.Runs(s.now().Add(-week), s.now().Add(week), request.GetName())
+	return &pillionv1.GetSessionResponse{Session: sessionMessage(found), Runs: runMessages(runs)}, nil
+}
+
+// PauseSession stops the marking.
+func (s *sessions) PauseSession(_ context.Context, request *pillionv1.PauseSessionRequest) (*pillionv1.PauseSessionResponse, error) {
+	paused, err := s.control.Pause(request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.PauseSessionResponse{Session: sessionMessage(paused)}, nil
+}
+
+// ResumeSession ends a pause.
+func (s *sessions) ResumeSession(_ context.Context, request *pillionv1.ResumeSessionRequest) (*pillionv1.ResumeSessionResponse, error) {
+	resumed, err := s.control.Resume(request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.ResumeSessionResponse{Session: sessionMessage(resumed)}, nil
+}
+
+// StopSession ends a session for good.
+func (s *sessions) StopSession(_ context.Context, request *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error) {
+	stopped, err := s.control.Stop(request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &pillionv1.StopSessionResponse{Session: sessionMessage(stopped)}, nil
+}
+
+// DeleteSession forgets a session that has ended.
+func (s *sessions) DeleteSession(_ context.Context, request *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error) {
+	return &pillionv1.DeleteSessionResponse{}, s.control.DeleteSession(request.GetName())
+}
+
+// runsSpan bounds the range in which the runs of a cron line are counted out.
+const runsSpan = 366 * day
+
+// ListRuns gives planned and past runs.
+func (s *sessions) ListRuns(_ context.Context, request *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error) {
+	from, to, err := rangeOf(request.GetFrom(), request.GetTo())
+	if err != nil {
+		return nil, err
+	}
+	if from.IsZero() {
+		from = s.now()
+	}
+	if to.IsZero() {
+		to = from.Add(week)
+	}
+	if to.Before(from) || to.Sub(from) > runsSpan {
+		return nil, invalid("to", "read range: from %v to %v: use at most a year", from, to)
+	}
+	return &pillionv1.ListRunsResponse{Runs: runMessages(s.control.Runs(from, to, request.GetSession()))}, nil
+}
+
+func sessionMessage(s control.Session) *pillionv1.Session {
+	return &pillionv1.Session{
+		Spec: api.SpecMessage(s.Spec), State: s.State, Reason: s.Reason, Created: api.TimeMessage(s.Created),
+		CreatedBy: s.CreatedBy, NextStart: api.TimeMessage(s.NextStart), Started: api.TimeMessage(s.Started),
+		Ends: api.TimeMessage(s.Ends), Pairs: pairMessages(s.Pairs), Revision: s.Revision, Tasks: taskMessages(s.Tasks),
+	}
+}
+
+func pairMessages(pairs []session.Pair) []*pillionv1.Pair {
+	var messages []*pillionv1.Pair
+	for _, p := range pairs {
+		messages = append(messages, &pillionv1.Pair{Source: p.Source, Destination: p.Destination})
+	}
+	return messages
+}
+
+func problemMessages(all []session.Problem) []*pillionv1.Problem {
+	var messages []*pillionv1.Problem
+	for _, p := range all {
+		messages = append(messages, &pillionv1.Problem{Field: validText(p.Field), Message: validText(p.Message)})
+	}
+	return messages
+}
+
+func runMessages(runs []control.Run) []*pillionv1.Run {
+	var messages []*pillionv1.Run
+	for _, r := range runs {
+		messages = append(messages, &pillionv1.Run{
+			Session: r.Session, Start: api.TimeMessage(r.Start), End: api.TimeMessage(r.End), State: r.State, Reason: r.Reason,
+		})
+	}
+	return messages
+}

@@ -1,0 +1,219 @@
+// Package web is the server's one HTTP port: the services of package api by
+// Connect, gRPC, gRPC-web and JSON, exports for curl, metrics for Prometheus, and
+// health. It finds out who calls, checks what that token allows, records changes,
+// and turns the types of the other rooms into messages.
+//
+// It decides nothing about agents, sessions or rows: it asks the interfaces in
+// contract.go. In the flow it stands between the users and the rest of the server.
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"pillion.dev/api/pillionv1/pillionv1connect"
+	"pillion.dev/server/control"
+	"pillion.dev/server/event"
+)
+
+const (
+	defaultConnections  = 2048
+	defaultMetricsPairs = 1000
+	questionsAtOnce     = 8
+	exportsAtOnce       = 4
+	tailsAtOnce         = 256
+)
+
+// Options of a Server. Where no default is named, there must be a value.
+type Options struct {
+	Control   Control
+	Topology  Topology
+	Authority Authority
+	Archive   Archive
+	Live      Live
+	Events    event.Sink
+	// Health looks at the parts of the server; /healthz and Health ask it.
+	Health func(context.Context) []Part
+	// Figures of other parts for Prometheus, asked for at each scrape; default none.
+	Figures func() []Figure
+	// TLS of the port. A client certificate is asked for, and not needed.
+	TLS *tls.Config
+	// Bus is the URL of the bus that agents are told, such as tls://:4222.
+	Bus string
+	// MetricsOpen serves /metrics without a token.
+	MetricsOpen bool
+	// MetricsPairs bounds the pairs of agents in the metrics; default 1000.
+	MetricsPairs int
+	// Connections that may be open at once; default 2048.
+	Connections int
+	Log         *slog.Logger
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+// Server serves one port.
+type Server struct {
+	log       *slog.Logger
+	now       func() time.Time
+	started   time.Time
+	authority Authority
+	archive   Archive
+	events    event.Sink
+	parts     func(context.Context) []Part
+	attempts  *attempts
+	// strangers are refused callers without a token, as far as they are recorded.
+	strangers  *attempts
+	unrecorded atomic.Uint64
+	errors     *connect.ErrorWriter
+
+	tls         *tls.Config
+	connections int
+	refused     atomic.Uint64
+	http        *http.Server
+	cancel      context.CancelFunc
+	followers   sync.WaitGroup
+}
+
+// New makes a server that serves nothing yet; Close ends what it has begun.
+func New(o Options) (*Server, error) {
+	if err := o.complete(); err != nil {
+		return nil, fmt.Errorf("make web server: %w", err)
+	}
+	s := &Server{
+		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: o.Archive, events: o.Events,
+		parts: o.Health, attempts: newAttempts(o.Now), strangers: newAttempts(o.Now), connections: o.Connections,
+	}
+	s.tls = o.TLS.Clone()
+	s.tls.ClientAuth = tls.RequestClientCert
+	s.tls.NextProtos = []string{"h2", "http/1.1"}
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(context.Background())
+	m := newMetrics(o.MetricsPairs, o.Now, s.figures(o))
+	s.followers.Go(func() { m.follow(ctx, o.Live) })
+	s.http = newHTTPServer(s.tls, s.guard(s.routes(ctx, o, m)))
+	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
+	return s, nil
+}
+
+func (o *Options) complete() error {
+	for name, missing := range map[string]bool{
+		"Control": o.Control == nil, "Topology": o.Topology == nil, "Authority": o.Authority == nil,
+		"Archive": o.Archive == nil, "Live": o.Live == nil, "Events": o.Events == nil, "Health": o.Health == nil,
+		"TLS": o.TLS == nil, "Log": o.Log == nil,
+	} {
+		if missing {
+			return fmt.Errorf("option %s is missing", name)
+		}
+	}
+	if o.Figures == nil {
+		o.Figures = func() []Figure { return nil }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Connections <= 0 {
+		o.Connections = defaultConnections
+	}
+	if o.MetricsPairs <= 0 {
+		o.MetricsPairs = defaultMetricsPairs
+	}
+	return nil
+}
+
+func (s *Server) routes(ctx context.Context, o Options, m *metrics) http.Handler {
+	options := connect.WithHandlerOptions(
+		connect.WithInterceptors(watch{s}), connect.WithRecover(s.survive), connect.WithReadMaxBytes(bodyBytes),
+	)
+	s.errors = connect.NewErrorWriter(options)
+	rows := &data{
+		archive: o.Archive, live: o.Live, log: o.Log, now: o.Now, stopping: ctx.Done(),
+		questions: make(slots, questionsAtOnce), exports: make(slots, exportsAtOnce), tails: make(slots, tailsAtOnce),
+	}
+	mux := http.NewServeMux()
+	service := func(path string, handler http.Handler) { mux.Handle(path, s.admit(handler)) }
+	service(pillionv1connect.NewAgentServiceHandler(&agents{o.Control}, options))
+	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
+	service(pillionv1connect.NewDataServiceHandler(rows, options))
+	service(pillionv1connect.NewTopologyServiceHandler(&paths{o.Topology, o.Control}, options))
+	service(pillionv1connect.NewServerServiceHandler(&serverService{s}, options))
+	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Bus}, options))
+	mux.Handle("GET /export", s.admitPlain(viewer, rows.serveExport))
+	metricsRole := viewer
+	if o.MetricsOpen {
+		metricsRole = anyone
+	}
+	exposition := m.handler()
+	mux.Handle("GET /metrics", s.admitPlain(metricsRole, func(w http.ResponseWriter, r *http.Request) error {
+		exposition.ServeHTTP(w, r)
+		return nil
+	}))
+	mux.HandleFunc("GET /healthz", s.serveHealth)
+	mux.HandleFunc("GET /openapi.json", serveOpenAPI)
+	mux.HandleFunc("GET /{$}", serveWelcome)
+	return mux
+}
+
+// figures are those of others and those of this package.
+func (s *Server) figures(o Options) func() []Figure {
+	return func() []Figure {
+		all := append(o.Figures(),
+			Figure{Name: "pillion_http_refused_connections_total", Help: "Connections beyond the limit.", Value: float64(s.refused.Load())},
+			Figure{Name: "pillion_audit_unrecorded_total", Help: "Refused calls of strangers that are not in the audit stream, because there were too many.", Value: float64(s.unrecorded.Load())})
+		states := map[string]int{control.Connected: 0, control.Away: 0, control.Revoked: 0}
+		var dropped, waiting int64
+		for _, agent := range o.Control.Agents() {
+			states[agent.State]++
+			dropped += agent.Spool.DroppedRows
+			waiting += agent.Spool.Bytes
+		}
+		for state, n := range states {
+			all = append(all, Figure{"pillion_agents", "Agents by state.", "state", state, float64(n)})
+		}
+		all = append(all,
+			Figure{Name: "pillion_agent_spool_dropped_rows", Help: "Rows that the spools of all agents dropped since those agents started.", Value: float64(dropped)},
+			Figure{Name: "pillion_agent_spool_bytes", Help: "Bytes that wait in the spools of all agents.", Value: float64(waiting)})
+		states = map[string]int{}
+		for _, session := range o.Control.Sessions() {
+			states[session.State]++
+		}
+		for state, n := range states {
+			all = append(all, Figure{"pillion_sessions", "Sessions by state.", "state", state, float64(n)})
+		}
+		if size, err := o.Archive.Size(); err == nil {
+			all = append(all, Figure{Name: "pillion_archive_bytes", Help: "Size of the archive on disk.", Value: float64(size)})
+		}
+		return all
+	}
+}
+
+// Serve answers on the listener, which it closes, until Close: TLS, and plain HTTP
+// for callers on this host. It can be called for several listeners.
+func (s *Server) Serve(listener net.Listener) error {
+	err := s.http.Serve(newPort(listener, s.tls, s.connections, &s.refused))
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve http on %v: %w", listener.Addr(), err)
+}
+
+// Close ends tails, waits for other calls until the context ends, and then breaks
+// them off.
+func (s *Server) Close(ctx context.Context) error {
+	s.cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("close web server: %w", err), s.http.Close())
+	}
+	s.followers.Wait()
+	return err
+}

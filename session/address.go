@@ -1,0 +1,73 @@
+package session
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Addresses are those by which each host can be told from all others, by host.
+type Addresses map[string][]netip.Addr
+
+// Distinct finds them. An address that several hosts have, such as that of a
+// bridge for containers, says nothing about where a packet goes; it is left out
+// with a warning. What a host that is away had counts for nothing beside one that
+// is connected.
+func Distinct(hosts []Host) (Addresses, []string) {
+	owners := map[netip.Addr][]Host{}
+	for _, host := range hosts {
+		for _, text := range host.Addresses {
+			addr, err := netip.ParseAddr(text)
+			if err == nil && !slices.ContainsFunc(owners[addr], func(h Host) bool { return h.Name == host.Name }) {
+				owners[addr] = append(owners[addr], host)
+			}
+		}
+	}
+	addresses := Addresses{}
+	var warnings []string
+	for addr, all := range owners {
+		if slices.ContainsFunc(all, func(h Host) bool { return h.Connected }) {
+			all = slices.DeleteFunc(all, func(h Host) bool { return !h.Connected })
+		}
+		if len(all) == 1 {
+			addresses[all[0].Name] = append(addresses[all[0].Name], addr)
+			continue
+		}
+		names := make([]string, len(all))
+		for i, host := range all {
+			names[i] = host.Name
+		}
+		slices.Sort(names)
+		warnings = append(warnings, fmt.Sprintf("address %v is left out: %s have it", addr, strings.Join(names, " and ")))
+	}
+	for _, own := range addresses {
+		slices.SortFunc(own, netip.Addr.Compare)
+	}
+	slices.Sort(warnings)
+	return addresses, warnings
+}
+
+// peer is a host as the other end, with the addresses that the session marks.
+func (a Addresses) peer(spec Spec, host string) Peer {
+	peer := Peer{Agent: host}
+	for _, addr := range a[host] {
+		if spec.marks(addr.Is4()) {
+			peer.Addresses = append(peer.Addresses, addr.String())
+		}
+	}
+	return peer
+}
+
+// first are at most one address of each family.
+func (p Peer) first() []string {
+	var first []string
+	seen := map[bool]bool{}
+	for _, text := range p.Addresses {
+		if addr, err := netip.ParseAddr(text); err == nil && !seen[addr.Is4()] {
+			seen[addr.Is4()] = true
+			first = append(first, text)
+		}
+	}
+	return first
+}

@@ -1,0 +1,72 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"pillion.dev/wire"
+)
+
+// Families of addresses.
+const (
+	IPv4      = "ipv4"
+	IPv6      = "ipv6"
+	AnyFamily = "any"
+)
+
+// Granularities of rows.
+const (
+	ByFlow     = "flow"
+	ByHostPort = "host-port"
+	ByHost     = "host"
+)
+
+// Defaults.
+const (
+	DefaultInterval = Duration(time.Second)
+	DefaultLease    = Duration(10 * time.Second)
+	DefaultTrace    = Duration(time.Minute)
+)
+
+// Complete is the specification with the default of everything that is left out.
+// Modules come in their own order, whatever the user's.
+func (s Spec) Complete() Spec {
+	s.Modules = slices.Sorted(slices.Values(s.Modules))
+	if len(s.Modules) == 0 {
+		s.Modules = []string{wire.Delay.String(), wire.Loss.String()}
+	}
+	s.Encoding = cmp.Or(s.Encoding, wire.UDP.String())
+	s.Family = cmp.Or(s.Family, AnyFamily)
+	s.Granularity = cmp.Or(s.Granularity, ByFlow)
+	s.Interval = cmp.Or(s.Interval, DefaultInterval)
+	s.Lease = cmp.Or(s.Lease, DefaultLease)
+	s.Trace = cmp.Or(s.Trace, DefaultTrace)
+	if s.Cron != "" {
+		s.TimeZone = cmp.Or(s.TimeZone, "UTC")
+	}
+	return s
+}
+
+// samplingOf is the sampling of one source. One of one is all, which is zero.
+func (s Spec) samplingOf(agent string) Sampling {
+	sampling, ok := s.SamplingFor[agent]
+	if !ok {
+		sampling = s.Sampling
+	}
+	if sampling.Every == 1 {
+		sampling.Every = 0
+	}
+	if sampling.Random == 1 {
+		sampling.Random = 0
+	}
+	return sampling
+}
+
+// marks reports whether packets of that family are marked at all.
+func (s Spec) marks(is4 bool) bool {
+	if is4 {
+		return s.Family != IPv6 && s.Encoding != wire.Native.String()
+	}
+	return s.Family != IPv4
+}

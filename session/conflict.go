@@ -1,0 +1,78 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ErrConflict marks sessions that cannot run at the same time.
+var ErrConflict = errors.New("conflict")
+
+// Conflict says why a session cannot run beside those that do, or nil. Sources are
+// what can be in conflict: an interface has one program that marks, so sessions
+// that meet there must mark alike. Their peers and filters are put together, as
+// destinations always are.
+func Conflict(running []Plan, next Plan) error {
+	var faults []error
+	for _, agent := range slices.Sorted(maps.Keys(next.Assignments)) {
+		var others []SourceTask
+		for _, plan := range running {
+			if plan.Session != next.Session {
+				others = append(others, plan.Assignments[agent].Sources...)
+			}
+		}
+		for _, task := range next.Assignments[agent].Sources {
+			if err := Fits(others, task); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w", agent, err))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Fits says why an agent cannot mark for one more session beside others, or nil.
+// Where a device is not named, it may be any.
+func Fits(others []SourceTask, next SourceTask) error {
+	set := map[rule]bool{}
+	addRules(set, next)
+	own := len(set)
+	var met []string
+	for _, other := range others {
+		if other.Device != next.Device && other.Device != "" && next.Device != "" {
+			continue
+		}
+		if field, theirs, ours := differ(other, next); field != "" {
+			return fmt.Errorf("%w with session %s, which may mark on the same interface with %s %s, this one with %s; "+
+				"make them equal, or name a device for each", ErrConflict, other.Session, field, theirs, ours)
+		}
+		addRules(set, other)
+		met = append(met, other.Session)
+	}
+	if len(set) <= RulesMax {
+		return nil
+	}
+	if own > RulesMax {
+		return fmt.Errorf("%w: filters and addresses of destinations make %d rules, a source has at most %d", ErrConflict, own, RulesMax)
+	}
+	return fmt.Errorf("%w with session %s: together their filters and addresses of destinations make %d rules, a source has at most %d",
+		ErrConflict, strings.Join(met, " and "), len(set), RulesMax)
+}
+
+func differ(a, b SourceTask) (field, theirs, ours string) {
+	for _, f := range []struct{ name, a, b string }{
+		{"modules", strings.Join(a.Modules, ","), strings.Join(b.Modules, ",")},
+		{"encoding", a.Encoding, b.Encoding},
+		{"family", a.Family, b.Family},
+	} {
+		if f.a != f.b {
+			return f.name, f.a, f.b
+		}
+	}
+	if a.Sampling != b.Sampling {
+		return "sampling", a.Sampling.String(), b.Sampling.String()
+	}
+	return "", "", ""
+}

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Action is what a step does.
+type Action string
+
+// The actions, in the order in which a session starts and stops.
+const (
+	StartDestination Action = "start-destination"
+	StartSource      Action = "start-source"
+	StopSource       Action = "stop-source"
+	StopDestination  Action = "stop-destination"
+)
+
+// Step is one step of a plan.
+type Step struct {
+	Agent       string `json:"agent"`
+	Action      Action `json:"action"`
+	Description string `json:"description"`
+}
+
+// Plan is how a session is carried out.
+type Plan struct {
+	Session string
+	// Steps to start, in order: every destination before any source.
+	Steps []Step
+	// Assignments by agent, with this session's tasks only and no revision.
+	Assignments map[string]Assignment
+	// Warnings of what will not be measured.
+	Warnings []string
+}
+
+// NewPlan makes the plan of a valid specification for its pairs.
+func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
+	spec = spec.Complete()
+	addresses, warnings := Distinct(hosts)
+	plan := Plan{Session: spec.Name, Assignments: Assign(spec, addresses, pairs, pairs), Warnings: warnings}
+	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
+		for _, task := range plan.Assignments[agent].Destinations {
+			plan.Steps = append(plan.Steps, Step{agent, StartDestination,
+				"read marks from " + names(task.Peers) + " and hand the packets on without them" + on(task.Device)})
+		}
+	}
+	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
+		for _, task := range plan.Assignments[agent].Sources {
+			plan.Steps = append(plan.Steps, Step{agent, StartSource,
+				fmt.Sprintf("mark %s to %s%s, while they are alive", task.Sampling, names(task.Peers), on(task.Device))})
+		}
+	}
+	for _, pair := range pairs {
+		for _, end := range []string{pair.Source, pair.Destination} {
+			text := fmt.Sprintf("%s has no address that can be measured: its pairs wait", end)
+			if len(addresses.peer(spec, end).Addresses) == 0 && !slices.Contains(plan.Warnings, text) {
+				plan.Warnings = append(plan.Warnings, text)
+			}
+		}
+	}
+	return plan
+}
+
+// Stop are the steps that end the session: every source before any destination.
+func (p Plan) Stop() []Step {
+	var steps []Step
+	for _, step := range slices.Backward(p.Steps) {
+		switch step.Action {
+		case StartSource:
+			step.Action, step.Description = StopSource, "mark no more"
+		case StartDestination:
+			step.Action, step.Description = StopDestination, "read no more marks, once the last marked packets have come"
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+func names(peers []Peer) string {
+	list := make([]string, len(peers))
+	for i, peer := range peers {
+		list[i] = peer.Agent
+	}
+	if len(list) > 5 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:4], ", "), len(list)-4)
+	}
+	return strings.Join(list, ", ")
+}
+
+func on(device string) string {
+	if device == "" {
+		return ""
+	}
+	return " on " + device
+}
+
+// String says in words which packets are marked.
+func (s Sampling) String() string {
+	text := "all packets"
+	switch {
+	case s.Every > 1:
+		text = fmt.Sprintf("one of %d packets", s.Every)
+	case s.Random > 1:
+		text = fmt.Sprintf("one of %d packets at random", s.Random)
+	}
+	if s.MinGap > 0 {
+		text += fmt.Sprintf(", at most one in %v", s.MinGap)
+	}
+	return text
+}
+
+// Assign makes the tasks of a session, by agent: destinations read the marks of
+// some pairs, sources mark, and paths are traced, for others, which are the same
+// but for a session that starts or stops. An end without an address takes no part:
+// a source without peers would mark everything.
+func Assign(spec Spec, addresses Addresses, read, mark []Pair) map[string]Assignment {
+	spec = spec.Complete()
+	assignments := map[string]Assignment{}
+	for agent, peers := range ends(spec, addresses, read, func(p Pair) (string, string) { return p.Destination, p.Source }) {
+		a := assignments[agent]
+		a.Destinations = []DestinationTask{{
+			Session: spec.Name, Device: spec.Device[agent], Peers: peers, Filters: spec.Filters,
+			Interval: spec.Interval, Granularity: spec.Granularity, Records: spec.Records, Fields: spec.Fields,
+		}}
+		assignments[agent] = a
+	}
+	for agent, peers := range ends(spec, addresses, mark, func(p Pair) (string, string) { return p.Source, p.Destination }) {
+		a := assignments[agent]
+		a.Sources = []SourceTask{{
+			Session: spec.Name, Device: spec.Device[agent], Peers: peers, Modules: spec.Modules,
+			Encoding: spec.Encoding, Family: spec.Family, Filters: spec.Filters,
+			Sampling: spec.samplingOf(agent), Lease: spec.Lease,
+		}}
+		a.Traces = traces(spec, peers)
+		assignments[agent] = a
+	}
+	return assignments
+}
+
+// ends groups the pairs by the end that has the task. Both ends need an address.
+func ends(spec Spec, addresses Addresses, pairs []Pair, split func(Pair) (own, other string)) map[string][]Peer {
+	grouped := map[string][]Peer{}
+	known := map[string]Peer{}
+	lookup := func(host string) Peer {
+		peer, ok := known[host]
+		if !ok {
+			peer = addresses.peer(spec, host)
+			known[host] = peer
+		}
+		return peer
+	}
+	for _, pair := range pairs {
+		own, other := split(pair)
+		if peer := lookup(other); len(peer.Addresses) > 0 && len(lookup(own).Addresses) > 0 {
+			grouped[own] = append(grouped[own], peer)
+		}
+	}
+	for _, peers := range grouped {
+		slices.SortFunc(peers, func(a, b Peer) int { return strings.Compare(a.Agent, b.Agent) })
+	}
+	return grouped
+}
+
+func traces(spec Spec, peers []Peer) []TraceTask {
+	if spec.Trace < 0 {
+		return nil
+	}
+	var tasks []TraceTask
+	for _, peer := range peers {
+		for _, address := range peer.first() {
+			tasks = append(tasks, TraceTask{
+				Session: spec.Name, Peer: peer.Agent, Address: address, Protocol: "udp", Every: spec.Trace,
+			})
+		}
+	}
+	return tasks
+}
+
+// Union is one assignment with all tasks of several, in the order of sessions.
+func Union(assignments ...Assignment) Assignment {
+	var union Assignment
+	for _, a := range assignments {
+		union.Destinations = append(union.Destinations, a.Destinations...)
+		union.Sources = append(union.Sources, a.Sources...)
+		union.Traces = append(union.Traces, a.Traces...)
+	}
+	slices.SortStableFunc(union.Destinations, func(a, b DestinationTask) int { return strings.Compare(a.Session, b.Session) })
+	slices.SortStableFunc(union.Sources, func(a, b SourceTask) int { return strings.Compare(a.Session, b.Session) })
+	slices.SortStableFunc(union.Traces, func(a, b TraceTask) int { return strings.Compare(a.Session, b.Session) })
+	return union
+}

@@ -1,0 +1,166 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func planOf(t *testing.T, spec Spec, hosts []Host) Plan {
+	t.Helper()
+	if p := spec.Validate(); len(p) > 0 {
+		t.Fatalf("problems: %v", p)
+	}
+	pairs, _, problems := Resolve(spec, hosts)
+	if len(problems) > 0 {
+		t.Fatalf("problems: %v", problems)
+	}
+	return NewPlan(spec, pairs, hosts)
+}
+
+func TestPlanOrder(t *testing.T) {
+	spec := Spec{Name: "mesh", Sources: []string{"*"}, Destinations: []string{"*"}}
+	plan := planOf(t, spec, lab())
+	order := func(steps []Step) (text []string) {
+		for _, s := range steps {
+			text = append(text, string(s.Action)+" "+s.Agent)
+		}
+		return text
+	}
+	want := []string{"start-destination h1", "start-destination h2", "start-destination h3", "start-source h1", "start-source h2", "start-source h3"}
+	if got := order(plan.Steps); !slices.Equal(got, want) {
+		t.Errorf("start %q", got)
+	}
+	want = []string{"stop-source h3", "stop-source h2", "stop-source h1", "stop-destination h3", "stop-destination h2", "stop-destination h1"}
+	if got := order(plan.Stop()); !slices.Equal(got, want) {
+		t.Errorf("stop %q", got)
+	}
+}
+
+func TestPlanTasks(t *testing.T) {
+	spec := good()
+	spec.Both, spec.Filters = true, []string{"proto=tcp"}
+	spec.SamplingFor = map[string]Sampling{"h2": {Every: 10}}
+	spec.Device = map[string]string{"h1": "eth1"}
+	a := planOf(t, spec, lab()).Assignments
+	h2 := []Peer{{Agent: "h2", Addresses: []string{"10.0.0.2"}}}
+	want := Assignment{
+		Destinations: []DestinationTask{{Session: "web", Device: "eth1", Peers: h2, Filters: spec.Filters, Interval: DefaultInterval, Granularity: ByFlow}},
+		Sources: []SourceTask{{Session: "web", Device: "eth1", Peers: h2, Filters: spec.Filters,
+			Modules: []string{"delay", "loss"}, Encoding: "udp", Family: "any", Lease: DefaultLease}},
+		Traces: []TraceTask{{Session: "web", Peer: "h2", Address: "10.0.0.2", Protocol: "udp", Every: DefaultTrace}},
+	}
+	if !reflect.DeepEqual(a["h1"], want) {
+		t.Errorf("got %+v\nwant %+v", a["h1"], want)
+	}
+	if s := a["h2"].Sources[0]; s.Sampling.Every != 10 || len(s.Peers[0].Addresses) != 2 {
+		t.Errorf("h2 has %+v", s)
+	}
+	if len(a["h2"].Traces) != 2 {
+		t.Errorf("h2 does not trace one path of each family: %+v", a["h2"].Traces)
+	}
+}
+
+func TestPlanFamilies(t *testing.T) {
+	for _, row := range []struct{ name, family, encoding, addresses string }{
+		{"any", "any", "udp", "10.0.0.1 2001:db8::1"},
+		{"ipv4", "ipv4", "udp", "10.0.0.1"},
+		{"ipv6", "ipv6", "udp", "2001:db8::1"},
+		{"native", "any", "native", "2001:db8::1"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			hosts := lab()
+			hosts[1].Addresses = append(hosts[1].Addresses, "2001:db8::2")
+			spec := Spec{Name: "x", Sources: []string{"h2"}, Destinations: []string{"h1"}, Family: row.family, Encoding: row.encoding}
+			if got := strings.Join(planOf(t, spec, hosts).Assignments["h2"].Sources[0].Peers[0].Addresses, " "); got != row.addresses {
+				t.Errorf("marks to %q, want %q", got, row.addresses)
+			}
+		})
+	}
+}
+
+// A source without the address of a peer would mark everything.
+func TestPlanWithoutAddress(t *testing.T) {
+	hosts := lab()
+	hosts[1].Addresses = nil
+	plan := planOf(t, good(), hosts)
+	if len(plan.Assignments) != 0 || len(plan.Steps) != 0 {
+		t.Errorf("got tasks %+v", plan.Assignments)
+	}
+	if len(plan.Warnings) != 1 || !strings.Contains(plan.Warnings[0], "h2 has no address") {
+		t.Errorf("warnings %q", plan.Warnings)
+	}
+}
+
+func TestConflict(t *testing.T) {
+	many := make([]Host, 70)
+	for i := range many {
+		many[i] = Host{Name: fmt.Sprintf("h%d", i+1), Connected: true, Addresses: []string{fmt.Sprintf("10.0.0.%d", i+1)}}
+	}
+	named := func(name string, change func(*Spec)) Spec {
+		spec := good()
+		spec.Name = name
+		change(&spec)
+		return spec
+	}
+	equal := func(*Spec) {}
+	for _, row := range []struct {
+		name       string
+		first, new func(*Spec)
+		says       string
+	}{
+		{"alike", equal, equal, ""},
+		{"other peers and filters", equal, func(s *Spec) { s.Destinations, s.Filters = []string{"h3"}, []string{"proto=udp"} }, ""},
+		{"other interval and lease", equal, func(s *Spec) { s.Interval, s.Lease = 2e9, 2e9 }, ""},
+		{"other modules", equal, func(s *Spec) { s.Modules = []string{"loss"} }, "h1: conflict with session first, which may mark on the same interface with modules delay,loss, this one with loss"},
+		{"other order of modules", equal, func(s *Spec) { s.Modules = []string{"loss", "delay"} }, ""},
+		{"other encoding", equal, func(s *Spec) { s.Encoding = "shim" }, "encoding udp"},
+		{"other family", equal, func(s *Spec) { s.Family = "ipv4" }, "family any"},
+		{"other sampling", equal, func(s *Spec) { s.Sampling.Every = 3 }, "sampling all packets, this one with one of 3 packets"},
+		{"one of one is all", equal, func(s *Spec) { s.Sampling.Every = 1 }, ""},
+		{"one device is not known", func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} }, func(s *Spec) { s.Encoding = "shim" }, "encoding"},
+		{"other devices", func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} },
+			func(s *Spec) { s.Encoding, s.Device = "shim", map[string]string{"h1": "eth1"} }, ""},
+		{"destinations never", equal, func(s *Spec) { s.Sources, s.Encoding = []string{"h3"}, "shim" }, ""},
+		{"too many addresses", equal, func(s *Spec) { s.Destinations = []string{"*"} }, "make 69 rules"},
+		{"too many rules together", func(s *Spec) { s.Destinations, s.Filters = names32(2), []string{"proto=tcp"} },
+			func(s *Spec) { s.Destinations, s.Filters = names32(2), []string{"proto=udp", "proto=icmp"} }, "session first: together"},
+		{"the same rules count once", func(s *Spec) { s.Destinations, s.Filters = names32(2), []string{"proto=tcp"} },
+			func(s *Spec) { s.Destinations, s.Filters = names32(2), []string{"proto=udp", "proto=tcp"} }, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			running := []Plan{planOf(t, named("first", row.first), many)}
+			next := planOf(t, named("new", row.new), many)
+			err := Conflict(append(running, next), next)
+			if row.says == "" && err != nil || row.says != "" && (!errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), row.says)) {
+				t.Errorf("got %v, want %q", err, row.says)
+			}
+		})
+	}
+}
+
+// names32 are 32 hosts from that number on.
+func names32(first int) (hosts []string) {
+	for i := range 32 {
+		hosts = append(hosts, fmt.Sprintf("h%d", first+i))
+	}
+	return hosts
+}
+
+func TestCosts(t *testing.T) {
+	spec := good()
+	spec.Records = true
+	text := strings.Join(Costs(spec, []Pair{{"h1", "h2"}, {"h2", "h1"}}), "\n")
+	for _, want := range []string{"52 bytes in each marked IPv4 packet (delay,loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows a second", "one row in packets", "2 traced paths each 1m0s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("costs %q do not say %q", text, want)
+		}
+	}
+	spec.Granularity, spec.Family, spec.Trace = ByHost, IPv6, -1
+	if text = strings.Join(Costs(spec, nil), "\n"); strings.Contains(text, "IPv4") || strings.Contains(text, "traced") {
+		t.Errorf("costs %q", text)
+	}
+}
