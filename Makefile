@@ -31,8 +31,9 @@ install: ## install what is missing (Debian packages, Go); needs root only then
 	@.ci/install
 
 .PHONY: build
-build: ## build the static bin/pillion-agent
-	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent
+build: ## build bin/pillion-agent and bin/pillion, both static, and bin/pillion-server
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent ./cmd/pillion
+	go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-server
 
 .PHONY: generate
 generate: ## write all generated files: of the BPF programs and of the API

@@ -17,9 +17,8 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// agentPath is the pillion-agent that TestMain builds: whole-system tests run the
-// program that users run.
-var agentPath string
+// Programs that TestMain builds: whole-system tests run those that users run.
+var agentPath, serverPath, cliPath string
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
@@ -30,12 +29,18 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	agentPath = filepath.Join(folder, "pillion-agent")
-	build := exec.Command("go", "build", "-o", agentPath, "pillion.dev/cmd/pillion-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build pillion-agent: %v\n%s", err, said)
-		return 1
+	for _, program := range []struct {
+		path *string
+		name string
+		cgo  string
+	}{{&agentPath, "pillion-agent", "0"}, {&cliPath, "pillion", "0"}, {&serverPath, "pillion-server", "1"}} {
+		*program.path = filepath.Join(folder, program.name)
+		build := exec.Command("go", "build", "-o", *program.path, "pillion.dev/cmd/"+program.name)
+		build.Env = append(os.Environ(), "CGO_ENABLED="+program.cgo)
+		if said, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", program.name, err, said)
+			return 1
+		}
 	}
 	return m.Run()
 }

@@ -1,0 +1,165 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// serviceBed is a lab in which Pillion itself runs.
+type serviceBed struct {
+	*bed
+	server string // host
+}
+
+// service builds a lab of a YAML text that has a service.
+func service(t testing.TB, text string) *serviceBed {
+	t.Helper()
+	b := &serviceBed{bed: up(t, text)}
+	b.server = b.Spec.Service.Server
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		logs, _ := filepath.Glob(b.ServiceFolder("*.log"))
+		for _, path := range logs {
+			said, _ := os.ReadFile(path)
+			if len(said) > 4000 {
+				said = said[len(said)-4000:]
+			}
+			t.Logf("%s:\n%s", filepath.Base(path), said)
+		}
+	})
+	return b
+}
+
+// twoHosts are a and b with a link that is not good, and the server, which they
+// reach by another way.
+const twoHosts = `
+hosts: {a: {}, b: {}, r: {forward: true}, noc: {}}
+links:
+  - ends: [a, b]
+    emulate: {seed: 3, delay: 5ms, queue: 4000, from: {a: {loss: 1%, duplicate: 0.5%, reorder: 1%}}}
+  - {ends: [a, r]}
+  - {ends: [b, r]}
+  - {ends: [r, noc]}
+service: {server: noc, agents: [a, b]}
+`
+
+// pillion runs the command line on the server's host and returns what it wrote.
+func (b *serviceBed) pillion(arguments ...string) string {
+	b.t.Helper()
+	output, err := b.tryPillion(arguments...)
+	if err != nil {
+		b.t.Fatalf("pillion %s: %v\n%s", strings.Join(arguments, " "), err, output)
+	}
+	return output
+}
+
+func (b *serviceBed) tryPillion(arguments ...string) (string, error) {
+	token := filepath.Join(b.ServiceFolder("server"), "operator.token")
+	command := exec.CommandContext(b.t.Context(), cliPath, append([]string{"--token-file", token}, arguments...)...)
+	command.Env = append(os.Environ(), "HOME="+b.ServiceFolder("server"), "NO_COLOR=1")
+	var output strings.Builder
+	command.Stdout, command.Stderr = &output, &output
+	if err := b.Start(b.server, command); err != nil {
+		return "", err
+	}
+	err := command.Wait()
+	return output.String(), err
+}
+
+// number is the single figure that a query gives.
+func (b *serviceBed) number(sql string, values ...any) int64 {
+	b.t.Helper()
+	n, err := b.tryNumber(sql, values...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+func (b *serviceBed) tryNumber(sql string, values ...any) (int64, error) {
+	sql = fmt.Sprintf("SELECT coalesce((%s), 0)::BIGINT AS n", fmt.Sprintf(sql, values...))
+	output, err := b.tryPillion("query", "-o", "json", sql)
+	if err != nil {
+		return 0, fmt.Errorf("query %q: %w: %s", sql, err, output)
+	}
+	var rows []struct{ N int64 }
+	if err := json.Unmarshal([]byte(output), &rows); err != nil || len(rows) != 1 {
+		return 0, fmt.Errorf("query %q: %v: %s", sql, err, output)
+	}
+	return rows[0].N, nil
+}
+
+// reaches waits until a query's figure is as wanted.
+func (b *serviceBed) reaches(want int64, sql string, values ...any) {
+	b.t.Helper()
+	var got int64
+	b.t.Cleanup(func() {
+		if got < want {
+			b.t.Logf("%s was %d", fmt.Sprintf(sql, values...), got)
+		}
+	})
+	eventually(b.t, fmt.Sprintf("%s to be %d", fmt.Sprintf(sql, values...), want), func() bool {
+		n, err := b.tryNumber(sql, values...)
+		got = n
+		return err == nil && n >= want
+	})
+	if got != want {
+		b.t.Errorf("%s is %d, want %d", fmt.Sprintf(sql, values...), got, want)
+	}
+}
+
+// running starts a session and waits until it runs.
+func (b *serviceBed) running(name string, arguments ...string) {
+	b.t.Helper()
+	b.pillion(append([]string{"session", "create", "--name", name}, arguments...)...)
+	eventually(b.t, "session "+name+" to run", func() bool { return b.sessionState(name) == "running" })
+}
+
+// sessionState is what the server says of a session.
+func (b *serviceBed) sessionState(name string) string {
+	b.t.Helper()
+	var sessions []struct {
+		State string
+		Spec  struct{ Name string }
+	}
+	if err := json.Unmarshal([]byte(b.pillion("session", "list", "-o", "json")), &sessions); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, s := range sessions {
+		if s.Spec.Name == name {
+			return s.State
+		}
+	}
+	return "none"
+}
+
+// TestServiceCountsTheTruth: what the archive says of a session is what the link
+// did to every marked packet. So the destination read before the first mark was
+// made, and until the last one had come.
+func TestServiceCountsTheTruth(t *testing.T) {
+	b := service(t, twoHosts)
+	b.running("truth", "--from", "a", "--to", "b")
+	offered := b.spray(secondIPv4, 4, 5120, 20000)
+	truth := b.settled("a-b", "a", offered).Marked
+	if truth.Offered < offered {
+		t.Errorf("of %d packets %d were marked", offered, truth.Offered)
+	}
+	t.Log(b.pillion("session", "show", "truth"), b.pillion("query", "select time, src, dst, dport, packets, lost, duplicated, reordered,expected,late from flows order by time"), truth)
+	for column, want := range map[string]uint64{
+		"packets": truth.Delivered + truth.Duplicated, "lost": truth.Lost, "duplicated": truth.Duplicated,
+		"reordered": truth.Reordered, "expected": truth.Offered,
+	} {
+		b.reaches(int64(want), "SELECT sum(%s) FROM flows WHERE session = 'truth'", column)
+	}
+	delay := b.number("SELECT median(delay_p50_ns) FROM flows WHERE session = 'truth'")
+	if off := delay - truth.Delay.P50; off < -1e6 || off > 1e6 {
+		t.Errorf("median delay %d ns, the link says %d ns", delay, truth.Delay.P50)
+	}
+}
