@@ -19,6 +19,11 @@
 // A batch is a request: its payload is the Arrow stream, its envelope a header
 // (header.go). The sender keeps it until the reply says that it is stored, so
 // whatever is lost on the way, in a queue that was full for one, is sent again.
+//
+// A NATS cluster of others has to give the same rights: it maps the certificate's
+// common name to a user with those subjects, _INBOX.a.> to hear replies, and the
+// right to answer once (allow_responses). It does not keep a second host from using
+// one name, and does not say why it refuses; the server's Standing does.
 package bus
 
 import (

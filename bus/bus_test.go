@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -336,4 +337,39 @@ func rawClient(t *testing.T, p *pki, e *Embedded, name string, complaints chan<-
 	}
 	t.Cleanup(c.Close)
 	return c
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	p := newPKI(t)
+	before := runtime.NumGoroutine()
+	e := startEmbedded(t, p)
+	s := connectServer(t, ServerOptions{InProcess: e})
+	a := connectAgent(t, p, e, "a")
+	waiting := make(chan struct{})
+	err := errors.Join(
+		s.ServeData(func(d Delivery) { d.Answer(nil) }),
+		s.ServeStates(func(string, []byte) {}),
+		a.Pulse(func([]byte) {}),
+		a.Serve(func(ctx context.Context, _ []byte) ([]byte, error) {
+			close(waiting)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}),
+		a.Send(within(t), batch(1, "x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = s.Ask(within(t), "a", nil) }() // ends with the agent's handler
+	await(t, "handler runs", waiting)
+	away, _ := dialAgent(t, "tls://127.0.0.1:1", "b", p.agent("b"))
+	for range 2 { // closing twice is nothing
+		away.Close()
+		a.Close()
+		s.Close()
+		e.Shutdown()
+	}
+	if err := a.Pulse(nil); err == nil {
+		t.Error("a closed agent subscribes")
+	}
+	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -220,6 +220,11 @@ func (b *builder) build(ctx context.Context) error {
 			}
 		}
 	}
+	if b.spec.Service != nil {
+		if err := b.startService(ctx); err != nil {
+			return err
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

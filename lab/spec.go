@@ -22,6 +22,8 @@ type Spec struct {
 	// permanent entries for each other, or learned: by ARP and neighbour discovery.
 	// While a host learns, its first packets wait and can leave in another order.
 	Neighbours string `yaml:"neighbours"`
+	// Service runs Pillion itself in the lab.
+	Service *Service `yaml:"service"`
 }
 
 // Host is one namespace.

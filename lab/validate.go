@@ -58,8 +58,29 @@ func (s *Spec) validate() error {
 			return err
 		}
 	}
+	if err := s.validateService(); err != nil {
+		return err
+	}
 	s.complete()
 	return s.validateTogether()
+}
+
+func (s *Spec) validateService() error {
+	if s.Service == nil {
+		return nil
+	}
+	if _, ok := s.Hosts[s.Service.Server]; !ok {
+		return faultf("$.service", "service: its server %q is no host", s.Service.Server)
+	}
+	for _, host := range s.Service.Agents {
+		if _, ok := s.Hosts[host]; !ok {
+			return faultf("$.service", "service: its agent %q is no host", host)
+		}
+	}
+	if s.Service.Forward < 0 || s.Service.Forward > 65535 {
+		return faultf("$.service", "service: port %d to forward is not from 0 to 65535", s.Service.Forward)
+	}
+	return nil
 }
 
 // validateLink checks a link by itself, before defaults.

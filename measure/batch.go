@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
@@ -43,48 +44,60 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Checksum is CRC-32C.
 func Checksum(payload []byte) uint32 { return crc32.Checksum(payload, castagnoli) }
 
+// RowsMax is how many rows a batch may have.
+const RowsMax = 1_000_000
+
+// Buffers in which payloads are written before their length is known.
+var encoders = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // Encode makes an envelope of a record batch; Oldest is left to the spool.
 func Encode(key Key, record arrow.RecordBatch) (Envelope, error) {
-	var buffer bytes.Buffer
-	writer := ipc.NewWriter(&buffer, ipc.WithSchema(record.Schema()))
+	if record.NumRows() > RowsMax {
+		return Envelope{}, fmt.Errorf("encode batch of %q: %d rows, at most %d", key.Stream, record.NumRows(), RowsMax)
+	}
+	buffer := encoders.Get().(*bytes.Buffer)
+	defer encoders.Put(buffer)
+	buffer.Reset()
+	writer := ipc.NewWriter(buffer, ipc.WithSchema(record.Schema()))
 	if err := errors.Join(writer.Write(record), writer.Close()); err != nil {
 		return Envelope{}, fmt.Errorf("encode batch of %q: %w", key.Stream, err)
 	}
+	payload := bytes.Clone(buffer.Bytes())
 	return Envelope{
 		Key: key, Rows: int(record.NumRows()), Oldest: key.Sequence,
-		Checksum: Checksum(buffer.Bytes()), Payload: buffer.Bytes(),
+		Checksum: Checksum(payload), Payload: payload,
 	}, nil
 }
 
 // Decode reads the record batch; the caller releases it. Every fault is ErrBatch.
-func (e *Envelope) Decode() (schema *Schema, record arrow.RecordBatch, err error) {
-	defer func() {
-		if r := recover(); r != nil { // arrow panics on some malformed input
-			schema, record, err = nil, nil, fmt.Errorf("decode batch of %q: %w: %v", e.Stream, ErrBatch, r)
-		}
-	}()
-	if sum := Checksum(e.Payload); sum != e.Checksum {
-		return nil, nil, fmt.Errorf("decode batch of %q: %w: checksum %08x, want %08x", e.Stream, ErrBatch, sum, e.Checksum)
-	}
-	reader, err := ipc.NewReader(bytes.NewReader(e.Payload), ipc.WithAllocator(memory.DefaultAllocator))
+//
+// A payload may come from anybody, so Arrow's own reader, which trusts lengths
+// and offsets, never sees it. What is returned has been checked whole: its buffers
+// are as long as its rows need, offsets ascend inside the data, nulls are counted,
+// strings are UTF-8, the time is never null. It is a copy; the payload may be
+// used again.
+func (e *Envelope) Decode() (*Schema, arrow.RecordBatch, error) {
+	schema, record, err := e.decode(memory.DefaultAllocator)
 	if err != nil {
 		return nil, nil, fmt.Errorf("decode batch of %q: %w: %w", e.Stream, ErrBatch, err)
 	}
-	defer reader.Release()
-	schema, err = SchemaOf(reader.Schema())
-	if err != nil {
-		return nil, nil, fmt.Errorf("decode batch: %w: %w", ErrBatch, err)
-	}
-	if schema.Name != e.Stream {
-		return nil, nil, fmt.Errorf("decode batch of %q: %w: it holds %q", e.Stream, ErrBatch, schema.Name)
-	}
-	record, err = reader.Read()
-	if err != nil {
-		return nil, nil, fmt.Errorf("decode batch of %q: %w: %w", e.Stream, ErrBatch, err)
-	}
-	if int(record.NumRows()) != e.Rows {
-		return nil, nil, fmt.Errorf("decode batch of %q: %w: %d rows, want %d", e.Stream, ErrBatch, record.NumRows(), e.Rows)
-	}
-	record.Retain()
 	return schema, record, nil
+}
+
+func (e *Envelope) decode(memory memory.Allocator) (*Schema, arrow.RecordBatch, error) {
+	if sum := Checksum(e.Payload); sum != e.Checksum {
+		return nil, nil, fmt.Errorf("checksum %08x, want %08x", sum, e.Checksum)
+	}
+	p, err := parsePayload(e.Payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.schema.Name != e.Stream {
+		return nil, nil, fmt.Errorf("it holds %q", p.schema.Name)
+	}
+	if p.rows != e.Rows {
+		return nil, nil, fmt.Errorf("%d rows, want %d", p.rows, e.Rows)
+	}
+	record, err := p.load(memory)
+	return p.schema, record, err
 }

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
@@ -86,8 +88,13 @@ var namePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 // ValidName reports whether a stream or a column can have that name.
 func ValidName(name string) bool { return namePattern.MatchString(name) }
 
-// fieldsMax bounds what one batch can make the archive create.
-const fieldsMax = 256
+// What one batch can make the archive create, or a terminal show, is bounded.
+const (
+	fieldsMax = 256
+	// unitMax and docMax are bytes.
+	unitMax = 64
+	docMax  = 1024
+)
 
 // Validate says what is wrong with the schema.
 func (s *Schema) Validate() error {
@@ -100,6 +107,9 @@ func (s *Schema) Validate() error {
 	if len(s.Fields) > fieldsMax {
 		return fmt.Errorf("%w: stream %q: %d fields, at most %d", ErrSchema, s.Name, len(s.Fields), fieldsMax)
 	}
+	if err := checkText(s.Doc, docMax); err != nil {
+		return fmt.Errorf("%w: stream %q: description %w", ErrSchema, s.Name, err)
+	}
 	seen := map[string]bool{}
 	for _, f := range s.Fields {
 		if !ValidName(f.Name) {
@@ -111,6 +121,26 @@ func (s *Schema) Validate() error {
 		seen[f.Name] = true
 		if arrowTypes[f.Type] == nil {
 			return fmt.Errorf("%w: stream %q: field %q has no type", ErrSchema, s.Name, f.Name)
+		}
+		if err := errors.Join(checkText(f.Unit, unitMax), checkText(f.Doc, docMax)); err != nil {
+			return fmt.Errorf("%w: stream %q: unit or description of field %q %w", ErrSchema, s.Name, f.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkText refuses what could not be shown safely: units and descriptions come
+// from other hosts and end in terminals.
+func checkText(text string, limit int) error {
+	if len(text) > limit {
+		return fmt.Errorf("of %d bytes: at most %d", len(text), limit)
+	}
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("%q: not UTF-8", text)
+	}
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("%q: holds a control character", text)
 		}
 	}
 	return nil
@@ -175,3 +205,6 @@ func metaValue(m arrow.Metadata, key string) string {
 	value, _ := m.GetValue(key)
 	return value
 }
+
+// ArrowType is the type in Arrow that a Type stands for.
+func ArrowType(t Type) arrow.DataType { return arrowTypes[t] }

@@ -30,6 +30,9 @@ func Conflict(running []Plan, next Plan) error {
 			}
 		}
 	}
+	if more := len(faults) - 1; more > 0 {
+		return fmt.Errorf("%w; and so on %d more agents", faults[0], more)
+	}
 	return errors.Join(faults...)
 }
 

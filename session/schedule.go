@@ -125,6 +125,39 @@ func Upcoming(spec Spec, from, to time.Time, most int) []Window {
 	return windows
 }
 
+// ClockNotes say which starts of a cron line fall into the next two changes of the
+// clocks in its zone, where they are skipped or come twice.
+func ClockNotes(spec Spec, now time.Time) []string {
+	zone, err := loadZone(spec.TimeZone)
+	if err != nil || spec.Cron == "" {
+		return nil
+	}
+	wall, err := parseCron(spec.Cron, time.UTC)
+	if err != nil {
+		return nil
+	}
+	var notes []string
+	change := now.In(zone)
+	for range 2 {
+		if _, change = change.ZoneBounds(); change.IsZero() {
+			break
+		}
+		_, before := change.Add(-time.Second).Zone()
+		_, after := change.Zone()
+		// The wall clock, as if it were UTC, on either side of the change.
+		from, to := change.UTC().Add(time.Duration(before)*time.Second), change.UTC().Add(time.Duration(after)*time.Second)
+		what := "is skipped"
+		if to.Before(from) {
+			from, to, what = to, from, "comes twice"
+		}
+		if start := wall.Next(from.Add(-time.Second)); !start.IsZero() && start.Before(to) {
+			notes = append(notes, fmt.Sprintf("on %s clocks in %v change: the start at %s %s",
+				start.Format(time.DateOnly), zone, start.Format("15:04"), what))
+		}
+	}
+	return notes
+}
+
 // missedMax bounds what Missed gives; who was away longer learns of the last ones.
 const missedMax = 1000
 

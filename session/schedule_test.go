@@ -50,6 +50,26 @@ func TestUpcoming(t *testing.T) {
 	}
 }
 
+func TestClockNotes(t *testing.T) {
+	for _, row := range []struct{ name, cron, zone, want string }{
+		{"both changes", "30 2 * * *", "Europe/Berlin", "on 2026-03-29 clocks in Europe/Berlin change: the start at 02:30 is skipped; " +
+			"on 2026-10-25 clocks in Europe/Berlin change: the start at 02:30 comes twice"},
+		{"other hour", "30 4 * * *", "Europe/Berlin", ""},
+		{"first moment that is skipped", "0 2 * 3 *", "Europe/Berlin", "on 2026-03-29 clocks in Europe/Berlin change: the start at 02:00 is skipped"},
+		{"first moment that is not", "0 3 * 3 *", "Europe/Berlin", ""},
+		{"other day", "30 2 * * 1", "Europe/Berlin", ""},
+		{"no changes", "30 2 * * *", "Asia/Kolkata", ""},
+		{"no cron", "", "Europe/Berlin", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			notes := ClockNotes(Spec{Cron: row.cron, TimeZone: row.zone}, at(t, "2026-01-01T00:00:00Z"))
+			if got := strings.Join(notes, "; "); got != row.want {
+				t.Errorf("got %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
 func TestUpcomingIsBounded(t *testing.T) {
 	spec := Spec{Cron: "* * * * *", Duration: Duration(time.Second)}
 	if got := Upcoming(spec, cronReference, cronReference.AddDate(10, 0, 0), 7); len(got) != 7 {

@@ -60,7 +60,8 @@ type Spec struct {
 	// Duration of a run; zero means until it is stopped. Cron needs one.
 	Duration Duration `json:"duration,omitzero" yaml:"duration,omitempty"`
 	// Cron starts a run at each time that the five fields match (minute, hour, day
-	// of month, month, day of week), in TimeZone (IANA name; default UTC).
+	// of month, month, day of week), in TimeZone (IANA name; default UTC). Next
+	// says what happens where clocks are changed.
 	Cron     string `json:"cron,omitempty" yaml:"cron,omitempty"`
 	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty"`
 }

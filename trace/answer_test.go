@@ -56,6 +56,7 @@ func TestRead(t *testing.T) {
 		"quote as short as RFC 792":     {udp4, router4, icmpError(11, 0, p4[:28]), passedOn},
 		"extensions of RFC 4884":        {udp4, router4, extended, passedOn},
 		"marked by shim":                {udp4, router4, icmpError(11, 0, marked(p4, length4, 253, 3, 17, 20, 0, 1, 2, 3, 4)), passedOn},
+		"marked in UDP":                 {udp4, router4, icmpError(11, 0, marked(p4, length4, 17, 0xc4, 0x4d, 0xc4, 0x4d, 0, 40, 0, 0, 2, 17, 4, 0, 1, 2, 3, 4)), passedOn},
 		"marked by IPv6 option":         {udp6, router6, icmpError(3, 0, marked(p6, length6, 60, 17, 0, 0x1e, 4, 1, 2, 3, 4)), passedOn},
 		"port unreachable":              {udp4, distant4, icmpError(3, 3, p4), reachedEnd},
 		"port unreachable, IPv6":        {udp6, distant6, icmpError(1, 4, p6), reachedEnd},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -111,7 +112,24 @@ func checkChain(t *testing.T, path *Path, address func(int, int) netip.Addr, lin
 	}
 }
 
-// fork is a - r1 - {r2, r3} - r4 - b, where r1 chooses between r2 and r3 by flow.
+// Linux answers six probes of one host at once, then one a second. A trace must find
+// its way with that.
+func TestRationedAnswers(t *testing.T) {
+	n := newChain(t, 3)
+	for host := range n.hosts {
+		n.do(host, func() error {
+			return errors.Join(
+				os.WriteFile("/proc/sys/net/ipv4/icmp_ratelimit", []byte("1000"), 0o644),
+				os.WriteFile("/proc/sys/net/ipv6/icmp/ratelimit", []byte("1000"), 0o644))
+		})
+	}
+	for _, address := range []func(int, int) netip.Addr{four, six} {
+		path := n.trace(Options{Destination: address(4, 2)})
+		checkChain(t, &path, address, []int{1, 2, 3, 4})
+	}
+}
+
+// newFork is a - r1 - {r2, r3} - r4 - b, where r1 chooses between r2 and r3 by flow.
 func newFork(t *testing.T) *network {
 	n := newNetwork(t, [][2]string{{"a", "r1"}, {"r1", "r2"}, {"r1", "r3"}, {"r2", "r4"}, {"r3", "r4"}, {"r4", "b"}})
 	for _, link := range []string{"link2", "link3", "link4", "link5", "link6"} {

@@ -18,6 +18,7 @@ type labCmd struct {
 	Change  labChangeCmd  `cmd:"" help:"Change the faults of a running emulated link."`
 	Demo    labDemoCmd    `cmd:"" help:"Build a lab, measure real traffic in it, compare with the truth, and remove it."`
 	Emulate labEmulateCmd `cmd:"" hidden:"" help:"Join two taps; started by up."`
+	Forward labForwardCmd `cmd:"" hidden:"" help:"Lead from this machine to the server in a lab; started by up."`
 }
 
 // whichLab is embedded by commands that work on one lab.
@@ -121,3 +122,10 @@ type labEmulateCmd struct {
 func (c *labEmulateCmd) Run(ctx context.Context) error {
 	return lab.RunEmulator(ctx, c.Lab, c.Link)
 }
+
+type labForwardCmd struct {
+	Lab string `required:""`
+}
+
+// Run forwards connections until it is told to end.
+func (c *labForwardCmd) Run(ctx context.Context) error { return lab.RunForward(ctx, c.Lab) }

@@ -11,11 +11,13 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/agent/service"
 	"pillion.dev/internal/version"
 )
 
 // cli is the command line: one field and one file for each command.
 type cli struct {
+	Run         runCmd         `cmd:"" help:"Join a server and work for it."`
 	Source      sourceCmd      `cmd:"" help:"Mark the packets that leave a device."`
 	Destination destinationCmd `cmd:"" help:"Read the marks of packets that come to a device, and take them out."`
 	Lab         labCmd         `cmd:"" help:"Build testbeds of network namespaces and emulated links."`
@@ -43,6 +45,7 @@ func run(args []string) error {
 		kong.Name("pillion-agent"),
 		kong.Description("Measure a network with the traffic that is already on it."),
 		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Vars{"folder": service.DefaultFolder},
 	)
 	if err != nil {
 		return err

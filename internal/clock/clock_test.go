@@ -37,3 +37,38 @@ func TestTickIsOneOfTheKernelsChoices(t *testing.T) {
 		t.Errorf("Tick is %v, want what 100 to 2000 Hz give", tick)
 	}
 }
+
+func TestStepSince(t *testing.T) {
+	const us = time.Microsecond
+	for _, test := range []struct {
+		name           string
+		earlier, later Base
+		want           time.Duration
+	}{
+		{"none", Base{time.Hour, us}, Base{time.Hour, us}, 0},
+		{"within the uncertainty", Base{time.Hour, us}, Base{time.Hour + 2*us, us}, 0},
+		{"forward", Base{time.Hour, us}, Base{time.Hour + 10*time.Second, us}, 10 * time.Second},
+		{"backward", Base{time.Hour, us}, Base{time.Hour - time.Millisecond, us}, -time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.later.StepSince(test.earlier); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestBaseIsTheDistanceOfTheClocks(t *testing.T) {
+	base, err := ReadBase()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steady unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &steady); err != nil {
+		t.Fatal(err)
+	}
+	apart := time.Since(time.Unix(0, steady.Nano()+int64(base.Distance)))
+	if apart.Abs() > time.Minute { // only that neither sign nor clock is wrong
+		t.Errorf("the clock of day differs by %v from the steady one and %v", apart, base)
+	}
+}

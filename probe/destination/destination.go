@@ -40,8 +40,11 @@ type Settings struct {
 	// XDP reads frames before there are socket buffers; the device's driver
 	// must know native XDP. Otherwise TC ingress is used.
 	XDP bool
-	// Peers are the hosts whose marks count; none means all.
+	// Peers are the hosts whose marks count; none means all, and Accept cannot
+	// change that.
 	Peers []netip.Prefix
+	// Chosen begins without a peer, so without a mark, until Accept.
+	Chosen bool
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
 	// Flow are the fields that tell flows apart; they must be those of the
@@ -71,6 +74,7 @@ type Destination struct {
 	attachment *hook.Attachment
 	records    *ringbuf.Reader
 	epoch      uint32
+	peers      map[netip.Prefix]bool
 	flows      map[flow.Raw]*state
 	total      Totals
 	expired    uint64
@@ -116,10 +120,8 @@ func (d *Destination) prepare() error {
 	if err := d.FollowClock(); err != nil {
 		return err
 	}
-	for _, prefix := range d.settings.Peers {
-		if err := d.objects.Peers.Put(rawPeer(prefix), uint8(1)); err != nil {
-			return fmt.Errorf("add peer %v: %w", prefix, err)
-		}
+	if err := d.Accept(d.settings.Peers); err != nil {
+		return err
 	}
 	if d.settings.Records {
 		reader, err := ringbuf.NewReader(d.objects.Records)
@@ -149,7 +151,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		destinationVarLinkLength:    uint32(device.LinkLength),
 		destinationVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
 		destinationVarUdpPort:       cmp.Or(settings.Port, wire.Port),
-		destinationVarAnyPeer:       len(settings.Peers) == 0,
+		destinationVarAnyPeer:       !settings.Chosen && len(settings.Peers) == 0,
 		destinationVarRecordsWanted: settings.Records,
 		destinationVarAmendMarks:    settings.Amend,
 	})
@@ -157,6 +159,27 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open destination: %w", err)
 	}
 	return spec, nil
+}
+
+// Accept replaces the peers while traffic flows.
+func (d *Destination) Accept(peers []netip.Prefix) error {
+	wanted := map[netip.Prefix]bool{}
+	for _, prefix := range peers {
+		wanted[prefix.Masked()] = true
+		if err := d.objects.Peers.Put(rawPeer(prefix.Masked()), uint8(1)); err != nil {
+			return fmt.Errorf("add peer %v: %w", prefix, err)
+		}
+	}
+	for prefix := range d.peers {
+		if wanted[prefix] {
+			continue
+		}
+		if err := d.objects.Peers.Delete(rawPeer(prefix)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("remove peer %v: %w", prefix, err)
+		}
+	}
+	d.peers = wanted
+	return nil
 }
 
 func rawPeer(prefix netip.Prefix) destinationPeer {
@@ -191,6 +214,20 @@ func (d *Destination) Detach() error {
 	err := d.attachment.Close()
 	d.attachment = nil
 	return err
+}
+
+// Clear takes programs off the device that a process left there.
+func Clear(device hook.Device) error {
+	return hook.Clear(device, hook.Ingress, destinationProgram)
+}
+
+// destinationProgram is the name of the program at TC ingress.
+const destinationProgram = "destination_tc"
+
+// Leave frees everything but lets the program go on restoring packets.
+func (d *Destination) Leave() error {
+	d.attachment = nil
+	return d.Close()
 }
 
 // Close detaches and frees everything.

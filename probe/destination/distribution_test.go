@@ -240,3 +240,52 @@ func TestRowsAddUpToTotals(t *testing.T) {
 		t.Errorf("packets are not expected - lost + duplicated + late: %+v", sum)
 	}
 }
+
+// TestWindowsAddUp puts the same readings into two windows: both give what was
+// read, each in its granularity, and their histograms hold every delay.
+func TestWindowsAddUp(t *testing.T) {
+	d := open(t, Settings{Records: true})
+	var sum Counts
+	var delays uint64
+	low, high := int64(math.MaxInt64), int64(math.MinInt64)
+	windows := []*Window{NewWindow(ByHost), NewWindow(ByFlow)}
+	for range 4 {
+		delivered(t, d, randomDelays(100))
+		read, err := d.Read(ByFlow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range read {
+			sum.add(row.Counts)
+			delays += row.Delay.Count
+			low, high = min(low, row.Delay.Min), max(high, row.Delay.Max)
+		}
+		for _, w := range windows {
+			w.Add(read)
+		}
+	}
+	for _, w := range windows {
+		var got Counts
+		var count, inBuckets uint64
+		least, most := int64(math.MaxInt64), int64(math.MinInt64)
+		for _, row := range w.Take() {
+			got.add(row.Counts)
+			count += row.Delay.Count
+			least, most = min(least, row.Delay.Min), max(most, row.Delay.Max)
+			bounds, counts := row.Buckets()
+			if !slices.IsSorted(bounds) {
+				t.Errorf("bounds %v are not ascending", bounds)
+			}
+			for _, n := range counts {
+				inBuckets += n
+			}
+		}
+		if got != sum || count != delays || least != low || most != high || inBuckets != delays || delays == 0 {
+			t.Errorf("by %s: %+v, %d delays from %d to %d, %d in buckets; read %+v, %d from %d to %d",
+				w.by, got, count, least, most, inBuckets, sum, delays, low, high)
+		}
+		if again := w.Take(); len(again) != 0 {
+			t.Errorf("by %s: %d rows again", w.by, len(again))
+		}
+	}
+}

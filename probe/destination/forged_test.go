@@ -217,7 +217,10 @@ func TestOnlyPeersAreBelieved(t *testing.T) {
 			for _, p := range row.peers {
 				peers = append(peers, netip.MustParsePrefix(p))
 			}
-			d := open(t, Settings{Peers: peers})
+			d := open(t, Settings{Peers: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("::/0")}})
+			if err := d.Accept(peers); err != nil {
+				t.Fatal(err)
+			}
 			var believed, forged uint64
 			for _, hook := range hooks[:2] {
 				for _, v := range golden(t) {

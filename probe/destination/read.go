@@ -66,14 +66,12 @@ func (d *Destination) enter(groups map[flow.Key]*change, by Granularity, key flo
 		return
 	}
 	c := s.advance(f, tag)
-	d.addTotal(&c)
+	d.addTotal(c)
 	group := by.key(key.Key())
 	if g := groups[group]; g == nil {
-		groups[group] = &c
+		groups[group] = c
 	} else {
-		g.Counts.add(c.Counts)
-		g.delay.add(&c.delay)
-		g.variation.add(&c.variation)
+		g.add(c)
 	}
 }
 
@@ -90,7 +88,7 @@ func rows(groups map[flow.Key]*change) []Row {
 	result := make([]Row, 0, len(groups))
 	for key, c := range groups {
 		result = append(result, Row{
-			Key: key, Counts: c.Counts, Delay: c.delay.summary(), Variation: c.variation.summary(),
+			Key: key, Counts: c.Counts, Delay: c.delay.summary(), Variation: c.variation.summary(), values: c,
 		})
 	}
 	slices.SortFunc(result, func(a, b Row) int {

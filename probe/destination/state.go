@@ -14,9 +14,19 @@ type change struct {
 	delay, variation distribution
 }
 
+func newChange() *change {
+	return &change{delay: newDistribution(fine), variation: newDistribution(coarse)}
+}
+
+func (c *change) add(other *change) {
+	c.Counts.add(other.Counts)
+	c.delay.add(&other.delay)
+	c.variation.add(&other.variation)
+}
+
 // advance returns what is new in now. tag is the epoch that ended, plus one.
-func (s *state) advance(now *destinationFlow, tag uint64) change {
-	c := change{delay: newDistribution(fine), variation: newDistribution(coarse)}
+func (s *state) advance(now *destinationFlow, tag uint64) *change {
+	c := newChange()
 	before := &s.last
 	c.Packets = now.Packets - before.Packets
 	c.Bytes = now.Bytes - before.Bytes

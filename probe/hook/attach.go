@@ -157,6 +157,19 @@ func leftovers(device Device, attach ebpf.AttachType, name string) ([]*ebpf.Prog
 	return left, nil
 }
 
+// Clear takes programs of that name off the device that a process left there.
+func Clear(device Device, point Point, name string) error {
+	attach := (&Attachment{options: Options{Point: point}}).attachType()
+	left, err := leftovers(device, attach, name)
+	for _, program := range left {
+		err = errors.Join(err, detachTCX(device, attach, program), program.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("clear device %q: %w", device.Name, err)
+	}
+	return nil
+}
+
 // clsactPriority is ours among the filters of a device; other programs keep
 // theirs.
 const clsactPriority = 50253

@@ -24,6 +24,7 @@ enum outcome {
 	OUTCOME_GSO,		 /* a buffer that cannot be segmented once marked */
 	OUTCOME_NO_ROOM,	 /* the kernel refused to make room */
 	OUTCOME_FLOWS,		 /* no entry in the flow table could be had */
+	OUTCOME_PROBE,		 /* one of our own: it may end before the destination */
 	OUTCOMES,
 };
 

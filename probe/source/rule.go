@@ -14,9 +14,6 @@ import (
 // ErrRule marks a filter that is not understood.
 var ErrRule = errors.New("bad filter")
 
-// rulesMax is RULES_MAX of rule.h.
-const rulesMax = 64
-
 // Rule chooses packets by five-tuple. What is not set is a wildcard.
 type Rule struct {
 	Src, Dst    netip.Prefix
@@ -131,6 +128,13 @@ func (r Rule) within(prefix netip.Prefix) (Rule, bool) {
 		r.Dst = prefix
 	}
 	return r, true
+}
+
+// Fits reports whether the rule chooses packets of the flow.
+func (r Rule) Fits(k flow.Key) bool {
+	return (!r.Src.IsValid() || r.Src.Contains(k.Src)) && (!r.Dst.IsValid() || r.Dst.Contains(k.Dst)) &&
+		(!r.HasProtocol || r.Protocol == k.Protocol) &&
+		(r.Sport == 0 || r.Sport == k.Sport) && (r.Dport == 0 || r.Dport == k.Dport)
 }
 
 // raw is struct rule of rule.h.

@@ -17,18 +17,42 @@ struct rule {
 	__u8 zero;
 };
 
-/* None: every packet matches. One that fits is enough. */
-const volatile __u32 rule_count;
-const volatile struct rule rules[RULES_MAX];
+/*
+ * What user space asks for; it fills the table that is not in use, then turns to it,
+ * so that no packet sees half a change. RULE_TABLE: which table. RULE_TARGETS: the
+ * destination must be in targets too. The lower bits: how many rules; one that fits
+ * is enough, of none none fits.
+ */
+#define RULE_TABLE 0x80000000u
+#define RULE_TARGETS 0x40000000u
+#define RULE_COUNT 0xffffu
 
-static __always_inline int rule_address(const __be32 *is, const volatile __be32 *want,
-					const volatile __be32 *mask)
+const volatile __u32 every_packet; /* there are no rules at all */
+volatile __u32 rule_choice;
+struct rule rules[2 * RULES_MAX];
+
+struct rule_target {
+	__be32 address[4];
+	__u32 family;
+};
+
+/* Key: destination address. Value: nothing. Written by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rule_target);
+	__type(value, __u8);
+} targets SEC(".maps");
+
+static __always_inline int rule_address(const __be32 *is, const __be32 *want,
+					const __be32 *mask)
 {
 	return !(((is[0] ^ want[0]) & mask[0]) | ((is[1] ^ want[1]) & mask[1]) |
 		 ((is[2] ^ want[2]) & mask[2]) | ((is[3] ^ want[3]) & mask[3]));
 }
 
-static __always_inline int rule_fits(const volatile struct rule *rule, const struct flow_key *key)
+static __always_inline int rule_fits(const struct rule *rule, const struct flow_key *key)
 {
 	if (rule->family && rule->family != key->family)
 		return 0;
@@ -44,20 +68,35 @@ static __always_inline int rule_fits(const volatile struct rule *rule, const str
 
 __noinline int rule_any(const struct flow_key *key)
 {
+	__u32 choice = rule_choice, first;
+
 	if (!key)
 		return 0;
+	first = choice & RULE_TABLE ? RULES_MAX : 0;
 	for (__u32 i = 0; i < RULES_MAX; i++) {
-		if (i >= rule_count)
+		if (i >= (choice & RULE_COUNT))
 			return 0;
-		if (rule_fits(&rules[i], key))
+		if (rule_fits(&rules[first + i], key))
 			return 1;
 	}
 	return 0;
 }
 
+static __always_inline int rule_target(const struct flow_key *key)
+{
+	struct rule_target target = { .family = key->family };
+
+	copy_address(target.address, key->dst);
+	return !!bpf_map_lookup_elem(&targets, &target);
+}
+
 static __always_inline int rule_match(const struct flow_key *key)
 {
-	return rule_count == 0 || rule_any(key);
+	if (every_packet)
+		return 1;
+	if ((rule_choice & RULE_TARGETS) && !rule_target(key))
+		return 0;
+	return rule_any(key);
 }
 
 #endif

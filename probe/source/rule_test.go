@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"pillion.dev/probe/flow"
 	"pillion.dev/wire"
 )
 
@@ -161,12 +160,6 @@ func prefixes(texts []string) []netip.Prefix {
 }
 
 // fits is the plain meaning of a rule.
-func fits(r Rule, k flow.Key) bool {
-	return (!r.Src.IsValid() || r.Src.Contains(k.Src)) && (!r.Dst.IsValid() || r.Dst.Contains(k.Dst)) &&
-		(!r.HasProtocol || r.Protocol == k.Protocol) &&
-		(r.Sport == 0 || r.Sport == k.Sport) && (r.Dport == 0 || r.Dport == k.Dport)
-}
-
 // plain packets have a rule's five fields and nothing in the way of a mark.
 func (v variety) plain() []byte {
 	protocol := []uint8{6, 17, 132, 1, 200}[v.IntN(5)]
@@ -211,7 +204,7 @@ func (v variety) rule() Rule {
 // TestRulesAgainstTheirMeaning compares the program with a matcher of one line.
 func TestRulesAgainstTheirMeaning(t *testing.T) {
 	v := variety{rand.New(rand.NewPCG(9, 9))}
-	for _, n := range []int{0, 1, 2, 5, 63, rulesMax} {
+	for _, n := range []int{0, 1, 2, 5, 63, RulesMax} {
 		t.Run(fmt.Sprint(n, " rules"), func(t *testing.T) {
 			settings := all(wire.Shim, wire.Delay)
 			for range n {
@@ -222,7 +215,7 @@ func TestRulesAgainstTheirMeaning(t *testing.T) {
 			for range 400 {
 				packet := v.plain()
 				want := "no_match"
-				if n == 0 || slices.ContainsFunc(settings.Rules, func(r Rule) bool { return fits(r, keyOf(packet)) }) {
+				if n == 0 || slices.ContainsFunc(settings.Rules, func(r Rule) bool { return r.Fits(keyOf(packet)) }) {
 					want = "marked"
 					matched++
 				}
@@ -239,8 +232,47 @@ func TestRulesAgainstTheirMeaning(t *testing.T) {
 
 func TestTooManyRules(t *testing.T) {
 	settings := all(wire.UDP, wire.Delay)
-	settings.Rules = make([]Rule, rulesMax+1)
+	settings.Rules = make([]Rule, RulesMax+1)
 	if _, err := specification(hookDevice, settings); !errors.Is(err, ErrRule) {
+		t.Errorf("got %v, want %v", err, ErrRule)
+	}
+}
+
+// TestChooseAgain turns the rules and targets of one source over and over.
+func TestChooseAgain(t *testing.T) {
+	v := variety{rand.New(rand.NewPCG(3, 9))}
+	settings := all(wire.Shim, wire.Delay)
+	settings.Chosen = true
+	s := open(t, settings)
+	if got := s.outcome(t, v.plain()); got != "no_match" {
+		t.Errorf("before the first choice a packet ended as %s", got)
+	}
+	for round, n := range []int{3, 0, RulesMax, 1, 8, 2} {
+		var rules []Rule
+		for range n {
+			rules = append(rules, v.rule())
+		}
+		var targets []netip.Addr
+		if round%2 == 1 {
+			rules = append(rules[:min(n, RulesMax-1)], Rule{})
+			targets = []netip.Addr{keyOf(v.plain()).Dst, keyOf(v.plain()).Dst}
+		}
+		if err := s.Choose(rules, targets); err != nil {
+			t.Fatal(err)
+		}
+		for range 200 {
+			packet := v.plain()
+			key, want := keyOf(packet), "no_match"
+			if slices.ContainsFunc(rules, func(r Rule) bool { return r.Fits(key) }) &&
+				(len(targets) == 0 || slices.Contains(targets, key.Dst)) {
+				want = "marked"
+			}
+			if got := s.outcome(t, packet); got != want {
+				t.Fatalf("round %d: %+v ended as %s, want %s", round, key, got, want)
+			}
+		}
+	}
+	if err := s.Choose(make([]Rule, RulesMax+1), nil); !errors.Is(err, ErrRule) {
 		t.Errorf("got %v, want %v", err, ErrRule)
 	}
 }

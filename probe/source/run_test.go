@@ -3,6 +3,8 @@ package source
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -123,4 +125,33 @@ func (s *Source) mustTally(t *testing.T) Tally {
 		t.Fatal(err)
 	}
 	return tally
+}
+
+// TestOwnProbesAreLeftAlone: what ends on the way would count as lost.
+func TestOwnProbesAreLeftAlone(t *testing.T) {
+	s := open(t, all(wire.Shim, wire.Delay|wire.Loss))
+	const markOffset, contextSize = 8, 192 // in struct __sk_buff
+	packet := variety{rand.New(rand.NewPCG(1, 1))}.plain()
+	for _, row := range []struct {
+		name    string
+		mark    uint32
+		skipped uint64
+	}{{"ours", ProbeMark, 1}, {"another's", 7, 0}, {"none", 0, 0}} {
+		t.Run(row.name, func(t *testing.T) {
+			before := s.mustTally(t)
+			context := make([]byte, contextSize)
+			binary.NativeEndian.PutUint32(context[markOffset:], row.mark)
+			in := frame(packet)
+			options := ebpf.RunOptions{Data: in, DataOut: make([]byte, len(in)+256), Context: context}
+			if _, err := s.objects.SourceTc.Run(&options); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.mustTally(t).Skipped["probe"] - before.Skipped["probe"]; got != row.skipped {
+				t.Errorf("%d left alone, want %d", got, row.skipped)
+			}
+			if bytes.Equal(options.DataOut, in) != (row.skipped == 1) {
+				t.Errorf("%x became %x", in, options.DataOut)
+			}
+		})
+	}
 }

@@ -20,6 +20,7 @@ volatile __u64 lease_ticks; /* what source_renew adds; written by the agent */
 volatile __u64 ticks_now;   /* when source_renew ran */
 
 const volatile __u32 ipv6_native = 1;
+const volatile __u32 probe_mark; /* firewall mark (SO_MARK) of packets to leave alone */
 
 /* Key: 0. Value: what became of the packets of each CPU. Written here. */
 struct {
@@ -113,6 +114,8 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 		return outcome;
 	if (!rule_match(&s->key))
 		return OUTCOME_NO_MATCH;
+	if (skb->mark == probe_mark)
+		return OUTCOME_PROBE;
 	if (bpf_jiffies64() >= lease_until)
 		return OUTCOME_NO_LEASE;
 	if (s->syn && !refuse(s))

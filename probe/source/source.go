@@ -26,6 +26,10 @@ const (
 	DefaultIdle  = time.Minute
 )
 
+// ProbeMark is the firewall mark (SO_MARK) of packets that are left alone: those
+// that Pillion sends itself to find a path, of which many are to end on the way.
+const ProbeMark = 0x50696c6c
+
 // Settings say what to mark. They hold for the life of a Source.
 type Settings struct {
 	Modules wire.Module
@@ -35,8 +39,11 @@ type Settings struct {
 	IPv4 wire.Encoding
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
-	// Rules choose packets; one that fits is enough. None: every packet.
+	// Rules choose packets; one that fits is enough. None: every packet, and
+	// Choose cannot change it.
 	Rules []Rule
+	// Chosen begins without a rule, so without a packet, until Choose.
+	Chosen bool
 	// Flow are the fields that tell flows apart; 0 means flow.All.
 	Flow flow.Fields
 	// Flows is the size of the flow table; 0 means DefaultFlows. The entry that
@@ -60,6 +67,8 @@ type Source struct {
 	idle    time.Duration
 	expired uint64
 	present uint64
+	choice  uint32
+	targets map[sourceRuleTarget]bool
 }
 
 // Open attaches to the device. Nothing is marked before the first Renew.
@@ -104,6 +113,9 @@ func (s *Source) prepare(settings Settings) error {
 	if err := s.Follow(s.device.MTU); err != nil {
 		return err
 	}
+	if err := s.Choose(settings.Rules, nil); err != nil {
+		return err
+	}
 	return s.Sample(settings.Sampling)
 }
 
@@ -111,8 +123,8 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	if settings.Modules == 0 || settings.Modules > wire.Delay|wire.Loss {
 		return nil, fmt.Errorf("open source: no modules: %d", settings.Modules)
 	}
-	if len(settings.Rules) > rulesMax {
-		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", ErrRule, len(settings.Rules), rulesMax)
+	if len(settings.Rules) > RulesMax {
+		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", ErrRule, len(settings.Rules), RulesMax)
 	}
 	spec, err := loadSource()
 	if err != nil {
@@ -122,10 +134,6 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	if settings.Modules&wire.Loss == 0 {
 		spec.Maps[sourceMapFlowNumbers].MaxEntries = 1
 	}
-	var rules [rulesMax]sourceRule
-	for i, rule := range settings.Rules {
-		rules[i] = rule.raw()
-	}
 	err = hook.SetConstants(spec, map[string]any{
 		sourceVarModules:      uint32(settings.Modules),
 		sourceVarLinkLength:   uint32(device.LinkLength),
@@ -133,8 +141,8 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		sourceVarIpv6Native:   settings.IPv6,
 		sourceVarIpv4Encoding: uint32(settings.IPv4),
 		sourceVarUdpPort:      cmp.Or(settings.Port, wire.Port),
-		sourceVarRuleCount:    uint32(len(settings.Rules)),
-		sourceVarRules:        rules,
+		sourceVarProbeMark:    uint32(ProbeMark),
+		sourceVarEveryPacket:  !settings.Chosen && len(settings.Rules) == 0,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)

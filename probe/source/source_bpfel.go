@@ -52,7 +52,8 @@ const (
 	sourceOutcomeOUTCOME_GSO             sourceOutcome = 15
 	sourceOutcomeOUTCOME_NO_ROOM         sourceOutcome = 16
 	sourceOutcomeOUTCOME_FLOWS           sourceOutcome = 17
-	sourceOutcomeOUTCOMES                sourceOutcome = 18
+	sourceOutcomeOUTCOME_PROBE           sourceOutcome = 18
+	sourceOutcomeOUTCOMES                sourceOutcome = 19
 )
 
 type sourcePath struct {
@@ -82,6 +83,12 @@ type sourceRule struct {
 	Zero     uint8
 }
 
+type sourceRuleTarget struct {
+	_       structs.HostLayout
+	Address [4]uint32
+	Family  uint32
+}
+
 type sourceSampleCount struct {
 	_     structs.HostLayout
 	Since uint32
@@ -89,7 +96,7 @@ type sourceSampleCount struct {
 
 type sourceTally struct {
 	_            structs.HostLayout
-	Packets      [18]uint64
+	Packets      [19]uint64
 	BytesAdded   uint64
 	FlowsStarted uint64
 	MssClamped   uint64
@@ -103,9 +110,11 @@ const (
 	sourceMapPaths         = "paths"
 	sourceMapSampleCounts  = "sample_counts"
 	sourceMapTallies       = "tallies"
+	sourceMapTargets       = "targets"
 	sourceProgSourceRenew  = "source_renew"
 	sourceProgSourceReturn = "source_return"
 	sourceProgSourceTc     = "source_tc"
+	sourceVarEveryPacket   = "every_packet"
 	sourceVarFlowFields    = "flow_fields"
 	sourceVarIpv4Encoding  = "ipv4_encoding"
 	sourceVarIpv6Native    = "ipv6_native"
@@ -116,7 +125,8 @@ const (
 	sourceVarOutcomeType   = "outcome_type"
 	sourceVarPathMtu       = "path_mtu"
 	sourceVarPathsKnown    = "paths_known"
-	sourceVarRuleCount     = "rule_count"
+	sourceVarProbeMark     = "probe_mark"
+	sourceVarRuleChoice    = "rule_choice"
 	sourceVarRules         = "rules"
 	sourceVarSampleEvery   = "sample_every"
 	sourceVarSampleGapNs   = "sample_gap_ns"
@@ -182,12 +192,14 @@ type sourceMapSpecs struct {
 	Paths        *ebpf.MapSpec `ebpf:"paths"`
 	SampleCounts *ebpf.MapSpec `ebpf:"sample_counts"`
 	Tallies      *ebpf.MapSpec `ebpf:"tallies"`
+	Targets      *ebpf.MapSpec `ebpf:"targets"`
 }
 
 // sourceVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceVariableSpecs struct {
+	EveryPacket  *ebpf.VariableSpec `ebpf:"every_packet"`
 	FlowFields   *ebpf.VariableSpec `ebpf:"flow_fields"`
 	Ipv4Encoding *ebpf.VariableSpec `ebpf:"ipv4_encoding"`
 	Ipv6Native   *ebpf.VariableSpec `ebpf:"ipv6_native"`
@@ -198,7 +210,8 @@ type sourceVariableSpecs struct {
 	OutcomeType  *ebpf.VariableSpec `ebpf:"outcome_type"`
 	PathMtu      *ebpf.VariableSpec `ebpf:"path_mtu"`
 	PathsKnown   *ebpf.VariableSpec `ebpf:"paths_known"`
-	RuleCount    *ebpf.VariableSpec `ebpf:"rule_count"`
+	ProbeMark    *ebpf.VariableSpec `ebpf:"probe_mark"`
+	RuleChoice   *ebpf.VariableSpec `ebpf:"rule_choice"`
 	Rules        *ebpf.VariableSpec `ebpf:"rules"`
 	SampleEvery  *ebpf.VariableSpec `ebpf:"sample_every"`
 	SampleGapNs  *ebpf.VariableSpec `ebpf:"sample_gap_ns"`
@@ -233,6 +246,7 @@ type sourceMaps struct {
 	Paths        *ebpf.Map `ebpf:"paths"`
 	SampleCounts *ebpf.Map `ebpf:"sample_counts"`
 	Tallies      *ebpf.Map `ebpf:"tallies"`
+	Targets      *ebpf.Map `ebpf:"targets"`
 }
 
 func (m *sourceMaps) Close() error {
@@ -241,6 +255,7 @@ func (m *sourceMaps) Close() error {
 		m.Paths,
 		m.SampleCounts,
 		m.Tallies,
+		m.Targets,
 	)
 }
 
@@ -248,6 +263,7 @@ func (m *sourceMaps) Close() error {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceVariables struct {
+	EveryPacket  *ebpf.Variable `ebpf:"every_packet"`
 	FlowFields   *ebpf.Variable `ebpf:"flow_fields"`
 	Ipv4Encoding *ebpf.Variable `ebpf:"ipv4_encoding"`
 	Ipv6Native   *ebpf.Variable `ebpf:"ipv6_native"`
@@ -258,7 +274,8 @@ type sourceVariables struct {
 	OutcomeType  *ebpf.Variable `ebpf:"outcome_type"`
 	PathMtu      *ebpf.Variable `ebpf:"path_mtu"`
 	PathsKnown   *ebpf.Variable `ebpf:"paths_known"`
-	RuleCount    *ebpf.Variable `ebpf:"rule_count"`
+	ProbeMark    *ebpf.Variable `ebpf:"probe_mark"`
+	RuleChoice   *ebpf.Variable `ebpf:"rule_choice"`
 	Rules        *ebpf.Variable `ebpf:"rules"`
 	SampleEvery  *ebpf.Variable `ebpf:"sample_every"`
 	SampleGapNs  *ebpf.Variable `ebpf:"sample_gap_ns"`

@@ -68,7 +68,7 @@ func (c *Control) check(spec session.Spec, now time.Time) Plan {
 	hosts := c.hosts(false)
 	p.Pairs, p.Warnings, p.Problems = session.Resolve(p.Spec, hosts)
 	plan := session.NewPlan(p.Spec, p.Pairs, hosts)
-	p.Warnings = append(p.Warnings, plan.Warnings...)
+	p.Warnings = append(append(p.Warnings, plan.Warnings...), session.ClockNotes(p.Spec, now)...)
 	p.Steps = plan.Steps
 	p.Costs = session.Costs(p.Spec, p.Pairs)
 	for _, other := range c.sessions {

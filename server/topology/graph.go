@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -64,70 +65,124 @@ type Path struct {
 // Graph makes the graph of the paths that a session traced in the last day; the empty
 // name means all paths, and all agents besides.
 func (t *Topology) Graph(name string) Graph {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.expire()
-	b := builder{topology: t, nodes: map[string]*Node{}, edges: map[[2]string]*Edge{}, addresses: t.addresses()}
+	paths, agents := t.snapshot(name)
+	b := builder{
+		owners: agents, addresses: addressesOf(agents), agents: map[string]int{}, at: map[netip.Addr]int{},
+		unknowns: map[gap]int{}, edges: map[[2]int]*Edge{},
+	}
 	if name == "" {
-		for _, agent := range t.agents {
+		for _, agent := range agents {
 			b.agent(agent)
 		}
 	}
-	now := t.now()
-	for element := t.order.Front(); element != nil; element = element.Next() {
-		if p := element.Value.(*path); p.in(name, now) && len(p.hops) > 0 {
-			b.add(p)
-		}
+	for i := range paths {
+		b.add(&paths[i])
 	}
 	return b.graph()
 }
 
-// addresses of each agent, in order.
-func (t *Topology) addresses() map[string][]string {
-	sorted := make([]netip.Addr, 0, len(t.agents))
-	for address := range t.agents {
+// snapshot copies the paths, so that traces need not wait for the graph. What they
+// point to is never changed, only replaced.
+func (t *Topology) snapshot(name string) ([]path, map[netip.Addr]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire()
+	var paths []path
+	now := t.now()
+	for element := t.order.Front(); element != nil; element = element.Next() {
+		if p := element.Value.(*path); p.in(name, now) {
+			paths = append(paths, *p)
+		}
+	}
+	return paths, t.agents
+}
+
+// addressesOf each agent, in order.
+func addressesOf(agents map[netip.Addr]string) map[string][]string {
+	sorted := make([]netip.Addr, 0, len(agents))
+	for address := range agents {
 		sorted = append(sorted, address)
 	}
 	slices.SortFunc(sorted, netip.Addr.Compare)
 	addresses := map[string][]string{}
 	for _, address := range sorted {
-		agent := t.agents[address]
+		agent := agents[address]
 		addresses[agent] = append(addresses[agent], address.String())
 	}
 	return addresses
 }
 
+// builder knows nodes by their place in a list, which is quicker than by id: a full
+// mesh of a few hundred agents has a hundred thousand paths.
 type builder struct {
-	topology  *Topology
+	owners    map[netip.Addr]string
 	addresses map[string][]string
-	nodes     map[string]*Node
-	edges     map[[2]string]*Edge
+	nodes     []Node
+	agents    map[string]int
+	at        map[netip.Addr]int
+	unknowns  map[gap]int
+	edges     map[[2]int]*Edge
 	paths     []Path
 }
 
-func (b *builder) agent(name string) string {
-	id := Agent + ":" + name
-	if b.nodes[id] == nil {
-		b.nodes[id] = &Node{ID: id, Kind: Agent, Agent: name, Addresses: b.addresses[name]}
-	}
-	return id
+// gap is the place of a silent hop: the step-th of so many between two nodes, or
+// behind one on the way to a destination that was not reached.
+type gap struct {
+	previous, next int
+	to             string
+	step, steps    int
 }
 
-func (b *builder) at(address netip.Addr) string {
-	if agent := b.topology.agents[address]; agent != "" {
-		return b.agent(agent)
+func (b *builder) node(n Node) int {
+	b.nodes = append(b.nodes, n)
+	return len(b.nodes) - 1
+}
+
+func (b *builder) agent(name string) int {
+	i, ok := b.agents[name]
+	if !ok {
+		i = b.node(Node{ID: Agent + ":" + name, Kind: Agent, Agent: name, Addresses: b.addresses[name]})
+		b.agents[name] = i
 	}
-	id := Router + ":" + address.String()
-	if b.nodes[id] == nil {
-		b.nodes[id] = &Node{ID: id, Kind: Router, Addresses: []string{address.String()}}
+	return i
+}
+
+func (b *builder) host(address netip.Addr) int {
+	i, ok := b.at[address]
+	if ok {
+		return i
 	}
-	return id
+	if agent := b.owners[address]; agent != "" {
+		i = b.agent(agent)
+	} else {
+		i = b.node(Node{ID: Router + ":" + address.String(), Kind: Router, Addresses: []string{address.String()}})
+	}
+	b.at[address] = i
+	return i
+}
+
+func (b *builder) unknown(g gap) int {
+	i, ok := b.unknowns[g]
+	if !ok {
+		next := "to:" + g.to
+		if g.to == "" {
+			next = b.nodes[g.next].ID
+		}
+		id := fmt.Sprintf("%s:%s|%d/%d|%s", Unknown, b.nodes[g.previous].ID, g.step, g.steps, next)
+		i = b.node(Node{ID: id, Kind: Unknown})
+		b.unknowns[g] = i
+	}
+	return i
 }
 
 func (b *builder) add(p *path) {
-	ids := b.hops(p)
-	for i := range p.hops {
-		b.edge(p, i, ids[i], ids[i+1])
+	places := b.hops(p)
+	ids := make([]string, len(places))
+	for i, place := range places {
+		ids[i] = b.nodes[place].ID
+		if i > 0 {
+			b.edge(p, i-1, places[i-1], place)
+		}
 	}
 	if p.destination != "" {
 		b.agent(p.destination) // it may not have been reached
@@ -138,58 +193,49 @@ func (b *builder) add(p *path) {
 	})
 }
 
-// hops makes nodes of the source and all hops, and returns their ids.
-func (b *builder) hops(p *path) []string {
-	ids := make([]string, 1, len(p.hops)+1)
-	ids[0] = b.agent(p.source)
+// hops are the nodes of the source and all hops.
+func (b *builder) hops(p *path) []int {
+	const silent = -1
+	places := make([]int, 1, len(p.hops)+1)
+	places[0] = b.agent(p.source)
 	for i, address := range p.route.hops {
 		switch {
 		case !address.IsValid():
-			ids = append(ids, "")
+			places = append(places, silent)
 		case p.result.Reached && i == len(p.hops)-1 && p.destination != "":
-			ids = append(ids, b.agent(p.destination)) // whatever address it answers from
+			places = append(places, b.agent(p.destination)) // whatever address it answers from
 		default:
-			ids = append(ids, b.at(address))
+			places = append(places, b.host(address))
 		}
 	}
-	for i := 1; i < len(ids); i++ {
-		if ids[i] != "" {
-			continue
-		}
-		end := i
-		for end < len(ids) && ids[end] == "" {
+	for begin := 1; begin < len(places); begin++ {
+		end := begin
+		for end < len(places) && places[end] == silent {
 			end++
 		}
-		next := "to:" + or(p.destination, p.address)
-		if end < len(ids) {
-			next = ids[end]
+		g := gap{previous: places[begin-1], steps: end - begin}
+		if end < len(places) {
+			g.next = places[end]
+		} else {
+			g.to = or(p.destination, p.address)
 		}
-		b.unknown(ids, i, end, next)
-	}
-	return ids
-}
-
-// unknown names the silent hops from begin to before end by their place between
-// neighbours that are known.
-func (b *builder) unknown(ids []string, begin, end int, next string) {
-	previous := ids[begin-1]
-	for i := begin; i < end; i++ {
-		ids[i] = fmt.Sprintf("%s:%s|%d/%d|%s", Unknown, previous, i-begin+1, end-begin, next)
-		if b.nodes[ids[i]] == nil {
-			b.nodes[ids[i]] = &Node{ID: ids[i], Kind: Unknown}
+		for ; begin < end; begin++ {
+			g.step++
+			places[begin] = b.unknown(g)
 		}
 	}
+	return places
 }
 
 // edge joins the node before hop i of a path to that of the hop.
-func (b *builder) edge(p *path, i int, from, to string) {
+func (b *builder) edge(p *path, i, from, to int) {
 	if from == to {
 		return
 	}
-	edge := b.edges[[2]string{from, to}]
+	edge := b.edges[[2]int{from, to}]
 	if edge == nil {
-		edge = &Edge{From: from, To: to}
-		b.edges[[2]string{from, to}] = edge
+		edge = &Edge{From: b.nodes[from].ID, To: b.nodes[to].ID}
+		b.edges[[2]int{from, to}] = edge
 	}
 	if p.result.Time.After(edge.Seen) {
 		edge.Seen = p.result.Time
@@ -207,29 +253,19 @@ func (b *builder) edge(p *path, i int, from, to string) {
 }
 
 func (b *builder) graph() Graph {
-	g := Graph{Nodes: make([]Node, 0, len(b.nodes)), Edges: make([]Edge, 0, len(b.edges)), Paths: b.paths}
-	for _, node := range b.nodes {
-		g.Nodes = append(g.Nodes, *node)
-	}
+	g := Graph{Nodes: b.nodes, Edges: make([]Edge, 0, len(b.edges)), Paths: b.paths}
 	for _, edge := range b.edges {
 		g.Edges = append(g.Edges, *edge)
 	}
 	slices.SortFunc(g.Nodes, func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(g.Edges, func(a, b Edge) int {
-		if c := strings.Compare(a.From, b.From); c != 0 {
-			return c
-		}
-		return strings.Compare(a.To, b.To)
+		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
 	})
 	slices.SortFunc(g.Paths, func(a, b Path) int {
-		for _, pair := range [][2]string{
-			{a.Source, b.Source}, {a.Destination, b.Destination}, {a.Address, b.Address}, {a.Protocol, b.Protocol},
-		} {
-			if c := strings.Compare(pair[0], pair[1]); c != 0 {
-				return c
-			}
-		}
-		return 0
+		return cmp.Or(
+			strings.Compare(a.Source, b.Source), strings.Compare(a.Destination, b.Destination),
+			strings.Compare(a.Address, b.Address), strings.Compare(a.Protocol, b.Protocol),
+		)
 	})
 	return g
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -306,9 +307,36 @@ func TestBadTraces(t *testing.T) {
 	}
 }
 
+// For the race detector.
+func TestAllAtOnce(t *testing.T) {
+	topology := New(discard{})
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			for i := range 50 {
+				words := []string{"r1 b", "r2 * b", "r2 r3 b", "* !"}[(i+worker)%4]
+				if err := topology.Add("a", "b", fmt.Sprint(worker), result(time.Duration(i)*time.Second, "b", words)); err != nil {
+					t.Error(err)
+				}
+				topology.SetAgents(map[netip.Addr]string{netip.MustParseAddr(addresses["b"]): "b"})
+				if graph := topology.Graph(""); len(graph.Paths) != 1 {
+					t.Errorf("got %d paths, want 1", len(graph.Paths))
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// discard is a sink for several goroutines.
+type discard struct{}
+
+func (discard) Event(event.Event)   {}
+func (discard) Change(event.Change) {}
+
 // mesh is a full mesh of agents, with paths of seven hops.
 func mesh(agents int) *Topology {
-	topology := New(&record{})
+	topology := New(discard{})
 	names := map[netip.Addr]string{}
 	for i := range agents {
 		names[netip.AddrFrom4([4]byte{10, 1, byte(i), 1})] = fmt.Sprintf("agent%d", i)

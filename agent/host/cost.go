@@ -1,0 +1,81 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/agent/spool"
+	"pillion.dev/measure"
+)
+
+// ProbeCost is what the agent's BPF programs cost since they were loaded. The
+// kernel counts it where kernel.bpf_stats_enabled is 1.
+type ProbeCost struct {
+	Time time.Duration
+	Runs uint64
+}
+
+// Cost is one reading of what the agent costs and lost.
+type Cost struct {
+	Time time.Time
+	// BusyPercent of one processor since the reading before; negative without one.
+	BusyPercent float64
+	Memory      uint64 // resident bytes
+	Goroutines  int
+	Spool       spool.Stats
+	Probe       *ProbeCost // nil where the kernel does not count
+	used        time.Duration
+}
+
+// ReadAgent reads the cost of this process, since the previous reading where it
+// is a rate. Probe may be nil.
+func ReadAgent(previous *Cost, held spool.Stats, probe *ProbeCost) (*Cost, error) {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		return nil, fmt.Errorf("read processor time of the agent: %w", err)
+	}
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return nil, fmt.Errorf("read memory of the agent: %w", err)
+	}
+	var size, resident uint64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		return nil, fmt.Errorf("read memory of the agent: %q: %w", text, err)
+	}
+	c := &Cost{
+		Time: time.Now(), BusyPercent: -1, Memory: resident * uint64(os.Getpagesize()),
+		Goroutines: runtime.NumGoroutine(), Spool: held, Probe: probe,
+		used: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
+	}
+	if previous != nil {
+		// Both readings carry Go's steady clock, which a step does not disturb.
+		if passed := c.Time.Sub(previous.Time); passed > 0 {
+			c.BusyPercent = 100 * float64(max(c.used-previous.used, 0)) / float64(passed)
+		}
+	}
+	return c, nil
+}
+
+// Samples is the reading as one sample of measure.Agent.
+func (c *Cost) Samples() []measure.Sample {
+	var probeTime, probeRuns measure.Value
+	if c.Probe != nil {
+		probeTime, probeRuns = measure.Uint64Value(uint64(c.Probe.Time)), measure.Uint64Value(c.Probe.Runs)
+	}
+	count := func(n int64) measure.Value { return measure.Uint64Value(uint64(max(n, 0))) }
+	return []measure.Sample{{
+		measure.TimeValue(c.Time),
+		percent(c.BusyPercent),
+		measure.Uint64Value(c.Memory),
+		measure.Uint32Value(uint32(c.Goroutines)),
+		count(c.Spool.Batches), count(c.Spool.Bytes),
+		count(c.Spool.DroppedBatches), count(c.Spool.DroppedRows),
+		count(c.Spool.Rejected),
+		count(c.Spool.SentBatches), count(c.Spool.SentRows),
+		probeTime, probeRuns,
+	}}
+}

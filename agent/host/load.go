@@ -1,0 +1,100 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/load"
+	"github.com/shirou/gopsutil/v4/mem"
+	"github.com/shirou/gopsutil/v4/net"
+
+	"pillion.dev/measure"
+)
+
+// Load is one reading of how busy the host is.
+type Load struct {
+	Time time.Time
+	// BusyPercent of all processors since the reading before; negative without one.
+	BusyPercent         float64
+	CPUs                int
+	Load1               float64
+	MemoryTotal, Memory uint64 // bytes
+	Swap                uint64 // bytes in use
+	busy, all           float64
+}
+
+// ReadHost reads the host's load, since the previous reading where it is a rate.
+func ReadHost(previous *Load) (*Load, error) {
+	times, err := cpu.Times(false)
+	average, averageErr := load.Avg()
+	memory, memoryErr := mem.VirtualMemory()
+	if err := errors.Join(err, averageErr, memoryErr); err != nil {
+		return nil, fmt.Errorf("read load of the host: %w", err)
+	}
+	if len(times) == 0 {
+		return nil, errors.New("read load of the host: the kernel tells no processor times")
+	}
+	// Guest time is in user and nice already.
+	t := times[0]
+	idle := t.Idle + t.Iowait
+	l := &Load{
+		Time: time.Now(), BusyPercent: -1, CPUs: runtime.NumCPU(), Load1: average.Load1,
+		MemoryTotal: memory.Total, Memory: memory.Total - min(memory.Available, memory.Total),
+		Swap: memory.SwapTotal - min(memory.SwapFree, memory.SwapTotal),
+		busy: t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal,
+	}
+	if n, err := cpu.Counts(true); err == nil && n > 0 {
+		l.CPUs = n // of the host; the process may have fewer
+	}
+	l.all = l.busy + idle
+	if previous != nil && l.all > previous.all {
+		share := (l.busy - previous.busy) / (l.all - previous.all)
+		l.BusyPercent = 100 * min(max(share, 0), 1)
+	}
+	return l, nil
+}
+
+// Samples is the reading as one sample of measure.Host.
+func (l *Load) Samples() []measure.Sample {
+	return []measure.Sample{{
+		measure.TimeValue(l.Time),
+		percent(l.BusyPercent),
+		measure.Uint32Value(uint32(l.CPUs)),
+		measure.Float64Value(l.Load1),
+		measure.Uint64Value(l.MemoryTotal),
+		measure.Uint64Value(l.Memory),
+		measure.Uint64Value(l.Swap),
+	}}
+}
+
+// percent is null where there was nothing to compare with.
+func percent(v float64) measure.Value {
+	if v < 0 {
+		return measure.Value{}
+	}
+	return measure.Float64Value(v)
+}
+
+// ReadInterfaces reads the counters of every interface, a sample of
+// measure.Interfaces for each.
+func ReadInterfaces() ([]measure.Sample, error) {
+	counters, err := net.IOCounters(true)
+	if err != nil {
+		return nil, fmt.Errorf("read counters of interfaces: %w", err)
+	}
+	now := measure.TimeValue(time.Now())
+	samples := make([]measure.Sample, 0, len(counters))
+	for _, c := range counters {
+		samples = append(samples, measure.Sample{
+			now, measure.StringValue(c.Name),
+			measure.Uint64Value(c.BytesSent), measure.Uint64Value(c.BytesRecv),
+			measure.Uint64Value(c.PacketsSent), measure.Uint64Value(c.PacketsRecv),
+			measure.Uint64Value(c.Dropout), measure.Uint64Value(c.Dropin),
+			measure.Uint64Value(c.Errout), measure.Uint64Value(c.Errin),
+		})
+	}
+	return samples, nil
+}

@@ -1,0 +1,73 @@
+package host
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/session"
+)
+
+// Describe gives the parts of the agent's state that are about its host: kernel
+// release, interfaces with their global addresses. The rest is left empty.
+func Describe() (session.State, error) {
+	kernel, err := Kernel()
+	if err != nil {
+		return session.State{}, err
+	}
+	interfaces, err := Addresses()
+	return session.State{Kernel: kernel, Interfaces: interfaces}, err
+}
+
+// Kernel is the release of the running kernel.
+func Kernel() (string, error) {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "", fmt.Errorf("read kernel release: %w", err)
+	}
+	return unix.ByteSliceToString(name.Release[:]), nil
+}
+
+// Name is the host's name.
+func Name() (string, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("read name of the host: %w", err)
+	}
+	return name, nil
+}
+
+// Addresses are the host's interfaces but loopback, each with its addresses that
+// hosts elsewhere can use: loopback and link-local ones are left out.
+func Addresses() ([]session.Interface, error) {
+	found, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	var interfaces []session.Interface
+	for _, i := range found {
+		if i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		addresses, err := i.Addrs()
+		if err != nil {
+			continue // it went away
+		}
+		interfaces = append(interfaces, session.Interface{
+			Name: i.Name, MTU: i.MTU, Up: i.Flags&net.FlagUp != 0, Addresses: global(addresses),
+		})
+	}
+	return interfaces, nil
+}
+
+func global(addresses []net.Addr) []string {
+	var prefixes []string
+	for _, a := range addresses {
+		if prefix, ok := a.(*net.IPNet); ok && prefix.IP.IsGlobalUnicast() {
+			prefixes = append(prefixes, prefix.String())
+		}
+	}
+	return prefixes
+}

@@ -1,0 +1,238 @@
+// Package module runs the in-line probes that sessions ask of one host: a source
+// or a destination for each interface, shared by the sessions that need it.
+//
+// It takes assignments and pulses, and gives rows of the streams flows and packets
+// to a sink. It does not know where either comes from or goes to.
+package module
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"pillion.dev/measure"
+	"pillion.dev/session"
+)
+
+// Roles of a task.
+const (
+	roleSource      = "source"
+	roleDestination = "destination"
+)
+
+// Sink takes a sample of a standard stream. The sample is used again afterwards.
+type Sink func(schema *measure.Schema, sample measure.Sample)
+
+// Options of a Runner.
+type Options struct {
+	Sink Sink
+	Log  *slog.Logger
+}
+
+// Runner runs what it was assigned last.
+type Runner struct {
+	options Options
+
+	mu           sync.Mutex
+	assignment   session.Assignment
+	sources      map[string]*sourceModule      // by device
+	destinations map[string]*destinationModule // by device
+	faults       []session.TaskState           // tasks that could not be placed
+	pulse        session.Pulse
+	applied      bool
+}
+
+// New runs nothing yet.
+func New(options Options) *Runner {
+	return &Runner{
+		options: options,
+		sources: map[string]*sourceModule{}, destinations: map[string]*destinationModule{},
+	}
+}
+
+// followEvery is how often routes, interfaces and programs are looked at again.
+const followEvery = 2 * time.Second
+
+// Run follows changes of the host until the context ends.
+func (r *Runner) Run(ctx context.Context) {
+	ticks := time.NewTicker(followEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			r.mu.Lock()
+			r.reconcile()
+			r.mu.Unlock()
+		}
+	}
+}
+
+// Apply makes the host do exactly what is assigned, and says how each task is. What
+// is unchanged goes on without a break.
+func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.assignment = assignment
+	r.reconcile()
+	if !r.applied {
+		r.applied = true
+		r.clearLeftovers()
+	}
+	return r.states()
+}
+
+// Revision of the assignment that was applied last.
+func (r *Runner) Revision() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.assignment.Revision
+}
+
+// Pulse renews the leases of sources for the peers that are alive, and tells
+// destinations how good their peers' clocks are.
+func (r *Runner) Pulse(pulse session.Pulse) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pulse = pulse
+	for _, s := range r.sources {
+		s.renew(pulse)
+	}
+	for _, d := range r.destinations {
+		d.setClocks(pulse.ClockErrorNs)
+	}
+}
+
+// States says how each task is.
+func (r *Runner) States() []session.TaskState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.states()
+}
+
+func (r *Runner) states() []session.TaskState {
+	states := slices.Clone(r.faults)
+	for _, device := range slices.Sorted(maps.Keys(r.sources)) {
+		states = append(states, r.sources[device].states()...)
+	}
+	for _, device := range slices.Sorted(maps.Keys(r.destinations)) {
+		states = append(states, r.destinations[device].states()...)
+	}
+	return states
+}
+
+// Close stops the sources and the reading. Destination programs stay on their
+// devices, so that marked packets on their way are still restored; a Runner that
+// is given an assignment without them takes them off.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var err error
+	for _, s := range r.sources {
+		err = errors.Join(err, s.close())
+	}
+	for _, d := range r.destinations {
+		err = errors.Join(err, d.leave())
+	}
+	clear(r.sources)
+	clear(r.destinations)
+	return err
+}
+
+// reconcile moves from what runs to what is assigned: sources that must go, then
+// destinations, then the other sources.
+func (r *Runner) reconcile() {
+	r.faults = nil
+	devices, faults := place(r.assignment)
+	r.faults = append(r.faults, faults...)
+	for _, device := range slices.Collect(maps.Keys(r.sources)) {
+		if len(devices[device].sources) == 0 {
+			r.report(roleSource, device, r.sources[device].close())
+			delete(r.sources, device)
+		}
+	}
+	for _, device := range slices.Sorted(maps.Keys(devices)) {
+		if tasks := devices[device].destinations; len(tasks) != 0 {
+			r.runDestination(device, tasks)
+		}
+	}
+	for _, device := range slices.Collect(maps.Keys(r.destinations)) {
+		if len(devices[device].destinations) == 0 {
+			r.report(roleDestination, device, r.destinations[device].close())
+			delete(r.destinations, device)
+		}
+	}
+	for _, device := range slices.Sorted(maps.Keys(devices)) {
+		if tasks := devices[device].sources; len(tasks) != 0 {
+			r.runSource(device, tasks)
+		}
+	}
+	slices.SortFunc(r.faults, func(a, b session.TaskState) int {
+		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Role, b.Role))
+	})
+}
+
+func (r *Runner) runSource(device string, tasks []sourceTask) {
+	s := r.sources[device]
+	if s != nil && !s.fits(tasks) {
+		r.report(roleSource, device, s.close())
+		delete(r.sources, device)
+		s = nil
+	}
+	var err error
+	if s == nil {
+		if s, err = openSource(device, tasks); err == nil {
+			r.sources[device] = s
+		}
+	}
+	if err == nil {
+		err = s.follow(tasks, r.pulse)
+	}
+	if err != nil {
+		r.options.Log.Warn("run source", "device", device, "error", err)
+		for _, task := range tasks {
+			r.fail(roleSource, task.Session, device, err)
+		}
+		if s != nil {
+			r.report(roleSource, device, s.close())
+			delete(r.sources, device)
+		}
+	}
+}
+
+func (r *Runner) runDestination(device string, tasks []destinationTask) {
+	d := r.destinations[device]
+	var err error
+	if d == nil {
+		if d, err = openDestination(device, tasks, r.options.Sink, r.options.Log); err == nil {
+			d.setClocks(r.pulse.ClockErrorNs)
+			r.destinations[device] = d
+		}
+	} else if err = d.follow(tasks); err != nil {
+		r.report(roleDestination, device, d.close())
+		delete(r.destinations, device)
+	}
+	if err != nil {
+		r.options.Log.Warn("run destination", "device", device, "error", err)
+		for _, task := range tasks {
+			r.fail(roleDestination, task.Session, device, err)
+		}
+	}
+}
+
+func (r *Runner) fail(role, name, device string, err error) {
+	r.faults = append(r.faults, session.TaskState{Session: name, Role: role, Device: device, Error: fmt.Sprint(err)})
+}
+
+func (r *Runner) report(role, device string, err error) {
+	if err != nil {
+		r.options.Log.Warn("end probe", "role", role, "device", device, "error", err)
+	}
+}

@@ -1,0 +1,198 @@
+// Package service is the agent of a host that has joined a server: it keeps the
+// host's identity, runs what the server assigns, samples the host itself, and sends
+// everything through the spool.
+//
+// It owns no probe and no protocol: it joins the rooms that do. It goes on without
+// the server, for ever, within the bounds of the spool; only sources stop, by
+// their leases.
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"pillion.dev/agent/host"
+	"pillion.dev/agent/identity"
+	"pillion.dev/agent/module"
+	"pillion.dev/agent/spool"
+	"pillion.dev/bus"
+	"pillion.dev/internal/version"
+	"pillion.dev/session"
+)
+
+type service struct {
+	config   Config
+	log      *slog.Logger
+	ctx      context.Context
+	started  time.Time
+	instance string
+
+	identity *identity.Identity
+	spool    *spool.Spool
+	streams  *streams
+	runner   *module.Runner
+	tracer   *tracer
+	sampler  *host.Sampler
+	bus      *bus.Agent
+
+	applying sync.Mutex
+	linked   chan struct{} // told when the link comes up
+	joined   sync.Once
+	ready    func()
+}
+
+// Run joins the server, if need be, and works until the context ends. It calls
+// ready, if there is one, when the server has the agent for the first time.
+func Run(ctx context.Context, config Config, log *slog.Logger, ready func()) error {
+	config, err := config.complete()
+	if err != nil {
+		return err
+	}
+	s := &service{
+		config: config, log: log, started: time.Now(), instance: rand.Text(),
+		linked: make(chan struct{}, 1), ready: ready,
+	}
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.ctx = own
+	if err := s.open(ctx); err != nil {
+		return errors.Join(err, s.close())
+	}
+	s.run(own)
+	return s.close()
+}
+
+func (s *service) open(ctx context.Context) (err error) {
+	if s.identity, err = join(ctx, s.config, s.log); err != nil {
+		return err
+	}
+	s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"), spool.Options{LimitBytes: s.config.SpoolBytes, Log: s.log})
+	if err != nil {
+		return err
+	}
+	if s.streams, err = openStreams(s.spool.Put, s.log); err != nil {
+		return err
+	}
+	s.runner = module.New(module.Options{Sink: s.streams.inject, Log: s.log})
+	s.tracer = newTracer(s.streams.inject, s.log)
+	s.sampler = &host.Sampler{
+		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spool.Stats, Log: s.log,
+	}
+	s.bus, err = bus.ConnectAgent(s.ctx, bus.AgentOptions{
+		URL: s.identity.Bus(), TLS: s.identity.TLS(), Name: s.identity.Name(), Log: s.log, Changed: s.changed,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.bus.Serve(s.serve), s.bus.Pulse(s.pulse))
+}
+
+// run works until the context ends.
+func (s *service) run(ctx context.Context) {
+	var parts sync.WaitGroup
+	for _, part := range []func(context.Context){
+		s.report, s.runner.Run, s.keepIdentity,
+		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
+		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.bus.Send)) },
+	} {
+		parts.Go(func() { part(ctx) })
+	}
+	parts.Wait()
+}
+
+func (s *service) logged(what string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.log.Error(what, "error", err)
+	}
+}
+
+// changed hears of the link to the server.
+func (s *service) changed(connected bool, reason error) {
+	if !connected {
+		s.log.Warn("not connected", "server", s.identity.Server(), "reason", reason)
+		if errors.Is(reason, bus.ErrRefused) {
+			go s.explain()
+		}
+		return
+	}
+	s.log.Info("connected", "server", s.identity.Server(), "agent", s.identity.Name())
+	select {
+	case s.linked <- struct{}{}:
+	default:
+	}
+}
+
+// explain asks the server why it refuses us, since the bus does not say much.
+func (s *service) explain() {
+	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+	defer cancel()
+	if err := s.identity.Standing(ctx); err != nil && s.ctx.Err() == nil {
+		s.log.Error("the server refuses this agent", "reason", err)
+	}
+}
+
+// state is what the server is told about this host.
+func (s *service) state() session.State {
+	state, err := host.Describe()
+	if err != nil {
+		s.log.Warn("describe host", "error", err)
+	}
+	state.Agent, state.Instance = s.identity.Name(), s.instance
+	state.Time, state.Started = time.Now(), s.started
+	state.Version, state.Labels = version.String(), s.config.Labels
+	state.Clock, state.Spool = s.sampler.Clock(), s.spool.Stats().Spool
+	state.Revision = s.runner.Revision()
+	state.Tasks = append(s.runner.States(), s.tracer.states()...)
+	return state
+}
+
+// closeTime bounds the sending of what is left when the agent ends.
+const closeTime = 3 * time.Second
+
+// close ends everything in the order in which nothing is lost: what the probes have
+// read goes into the spool, and what the server does not take in time stays there.
+func (s *service) close() error {
+	var err error
+	if s.tracer != nil {
+		s.tracer.close()
+	}
+	if s.runner != nil {
+		err = errors.Join(err, s.runner.Close())
+	}
+	if s.streams != nil {
+		err = errors.Join(err, s.streams.close())
+	}
+	if s.spool != nil && s.bus != nil && s.bus.Connected() {
+		s.drain()
+	}
+	if s.bus != nil {
+		s.bus.Close()
+	}
+	if s.spool != nil {
+		err = errors.Join(err, s.spool.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("end agent: %w", err)
+	}
+	return nil
+}
+
+// drain sends what is left, for a while.
+func (s *service) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	running, stop := context.WithCancel(ctx)
+	var sending sync.WaitGroup
+	sending.Go(func() { s.logged("deliver batches", s.spool.Run(running, s.bus.Send)) })
+	if err := s.spool.Drain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		s.log.Warn("deliver the last batches", "error", err)
+	}
+	stop()
+	sending.Wait()
+}

@@ -1,0 +1,61 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"pillion.dev/measure"
+)
+
+// cutAfter is how long a row may wait for others to fill its batch.
+const cutAfter = time.Second
+
+// streams are the points of this host and where their samples go.
+type streams struct {
+	log    *slog.Logger
+	points map[string]*measure.Point
+	ends   []*measure.Subscription
+}
+
+// openStreams gives every standard point a stream that cuts batches for the spool.
+func openStreams(put measure.BatchSink, log *slog.Logger) (*streams, error) {
+	s := &streams{log: log, points: map[string]*measure.Point{}}
+	for _, schema := range measure.Standard() {
+		point, err := measure.NewPoint(schema)
+		if err != nil {
+			return nil, fmt.Errorf("open point %q: %w", schema.Name, err)
+		}
+		end, err := point.SubscribeStream(measure.Pipeline{}, measure.StreamOptions{Interval: cutAfter}, put)
+		if err != nil {
+			return nil, fmt.Errorf("open stream %q: %w", schema.Name, err)
+		}
+		s.points[schema.Name] = point
+		s.ends = append(s.ends, end)
+	}
+	return s, nil
+}
+
+// inject puts a sample in at the point of its schema.
+func (s *streams) inject(schema *measure.Schema, sample measure.Sample) {
+	if err := s.points[schema.Name].Inject(sample); err != nil {
+		s.log.Warn("inject sample", "point", schema.Name, "error", err)
+	}
+}
+
+func (s *streams) injectAll(schema *measure.Schema, samples []measure.Sample) error {
+	for _, sample := range samples {
+		s.inject(schema, sample)
+	}
+	return nil
+}
+
+// close cuts what is left.
+func (s *streams) close() error {
+	var err error
+	for _, end := range s.ends {
+		err = errors.Join(err, end.Cancel())
+	}
+	return err
+}

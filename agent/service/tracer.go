@@ -1,0 +1,152 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"pillion.dev/measure"
+	"pillion.dev/probe/source"
+	"pillion.dev/session"
+	"pillion.dev/trace"
+)
+
+// tracer traces the paths that sessions ask for, each at its own time.
+type tracer struct {
+	inject func(*measure.Schema, measure.Sample)
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	running map[session.TraceTask]context.CancelFunc
+	done    map[session.TraceTask]*traced
+	tasks   sync.WaitGroup
+	// turns bounds the traces at a time.
+	turns chan struct{}
+}
+
+type traced struct {
+	runs, failed uint64
+	err          string
+}
+
+// Routers answer one host with a few ICMP errors a second: traces take turns.
+const tracesAtATime = 1
+
+func newTracer(inject func(*measure.Schema, measure.Sample), log *slog.Logger) *tracer {
+	return &tracer{
+		inject: inject, log: log, running: map[session.TraceTask]context.CancelFunc{},
+		done: map[session.TraceTask]*traced{}, turns: make(chan struct{}, tracesAtATime),
+	}
+}
+
+// apply begins what is new and ends what is no longer wanted.
+func (t *tracer) apply(ctx context.Context, tasks []session.TraceTask) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for task, cancel := range t.running {
+		if !slices.Contains(tasks, task) {
+			cancel()
+			delete(t.running, task)
+			delete(t.done, task)
+		}
+	}
+	for _, task := range tasks {
+		if t.running[task] != nil {
+			continue
+		}
+		own, cancel := context.WithCancel(ctx)
+		t.running[task], t.done[task] = cancel, &traced{}
+		t.tasks.Go(func() { t.repeat(own, task) })
+	}
+}
+
+func (t *tracer) repeat(ctx context.Context, task session.TraceTask) {
+	ticks := time.NewTicker(max(time.Duration(task.Every), time.Second))
+	defer ticks.Stop()
+	for {
+		result := t.once(ctx, task)
+		t.mu.Lock()
+		if done := t.done[task]; done != nil {
+			done.runs++
+			if done.err = result.Error; result.Error != "" {
+				done.failed++
+			}
+		}
+		t.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// once traces a path and injects its hops.
+func (t *tracer) once(ctx context.Context, task session.TraceTask) session.TraceResult {
+	select {
+	case t.turns <- struct{}{}:
+		defer func() { <-t.turns }()
+	case <-ctx.Done():
+		return session.TraceResult{Address: task.Address, Protocol: task.Protocol, Error: ctx.Err().Error()}
+	}
+	destination, err := netip.ParseAddr(task.Address)
+	if err != nil {
+		return session.TraceResult{Address: task.Address, Protocol: task.Protocol, Error: err.Error()}
+	}
+	path, err := trace.Trace(ctx, trace.Options{Destination: destination, Protocol: task.Protocol, Mark: source.ProbeMark})
+	if err != nil {
+		if ctx.Err() == nil {
+			t.log.Warn("trace path", "to", task.Address, "error", err)
+		}
+		return session.TraceResult{Time: time.Now(), Address: task.Address, Protocol: task.Protocol, Error: err.Error()}
+	}
+	for _, sample := range trace.Samples(&path, task.Session, task.Peer) {
+		t.inject(&measure.Hops, sample)
+	}
+	return resultOf(path)
+}
+
+func resultOf(path trace.Path) session.TraceResult {
+	result := session.TraceResult{
+		Time: path.Time, Source: path.Source.String(), Address: path.Destination.String(),
+		Protocol: path.Protocol, Reached: path.Reached,
+	}
+	for _, hop := range path.Hops {
+		h := session.TraceHop{TTL: hop.TTL, RTT: int64(hop.RTT), Sent: hop.Sent, Answers: hop.Answers}
+		if hop.Address.IsValid() {
+			h.Address = hop.Address.String()
+		}
+		result.Hops = append(result.Hops, h)
+	}
+	return result
+}
+
+// states says how each path's tracing is.
+func (t *tracer) states() []session.TaskState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var states []session.TaskState
+	for task, done := range t.done {
+		states = append(states, session.TaskState{
+			Session: task.Session, Role: "trace", Device: task.Address, Running: done.err == "", Error: done.err,
+			Counters: map[string]uint64{"traces": done.runs, "failed": done.failed},
+		})
+	}
+	slices.SortFunc(states, func(a, b session.TaskState) int {
+		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Device, b.Device))
+	})
+	return states
+}
+
+func (t *tracer) close() {
+	t.mu.Lock()
+	for _, cancel := range t.running {
+		cancel()
+	}
+	t.mu.Unlock()
+	t.tasks.Wait()
+}

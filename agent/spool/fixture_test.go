@@ -1,0 +1,153 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"pillion.dev/measure"
+)
+
+func schemaOf(name string) *measure.Schema {
+	return &measure.Schema{Name: name, Fields: []measure.Field{
+		measure.TimeField, {Name: "value", Type: measure.Uint64}, {Name: "padding", Type: measure.Binary},
+	}}
+}
+
+// record has the values first, first+1, ... and so many bytes besides in each row.
+func record(schema *measure.Schema, first uint64, rows, padding int) arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
+	defer b.Release()
+	for i := range rows {
+		b.Field(0).(*array.TimestampBuilder).Append(arrow.Timestamp(i))
+		b.Field(1).(*array.Uint64Builder).Append(first + uint64(i))
+		b.Field(2).(*array.BinaryBuilder).Append(make([]byte, padding))
+	}
+	return b.NewRecordBatch()
+}
+
+func openAt(t testing.TB, dir string, options Options) *Spool {
+	t.Helper()
+	s, err := Open(dir, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func put(t testing.TB, s *Spool, stream string, first uint64, padding int) {
+	t.Helper()
+	schema := schemaOf(stream)
+	r := record(schema, first, 1, padding)
+	defer r.Release()
+	if err := s.Put(schema, r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// server stores what comes, each key once.
+type server struct {
+	mu     sync.Mutex
+	seen   map[measure.Key]bool
+	floor  map[string]uint64 // highest Oldest by stream and epoch
+	values map[uint64]int    // times each value was stored
+	order  []measure.Key     // as they came first
+	faults []string
+	// fail may refuse a batch, before or after it was stored.
+	fail func(e measure.Envelope) (before, after error)
+}
+
+func newServer() *server {
+	return &server{seen: map[measure.Key]bool{}, floor: map[string]uint64{}, values: map[uint64]int{}}
+}
+
+var errAway = errors.New("server is away")
+
+func (v *server) send(ctx context.Context, e measure.Envelope) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var before, after error
+	if v.fail != nil {
+		before, after = v.fail(e)
+	}
+	if before != nil {
+		return before
+	}
+	v.store(e)
+	return after
+}
+
+func (v *server) store(e measure.Envelope) {
+	if e.Oldest > e.Sequence {
+		v.faults = append(v.faults, fmt.Sprintf("%v: oldest %d", e.Key, e.Oldest))
+	}
+	if v.seen[e.Key] {
+		return
+	}
+	line := fmt.Sprint(e.Stream, e.Epoch)
+	if e.Sequence < v.floor[line] {
+		v.faults = append(v.faults, fmt.Sprintf("%v: came new although %d was said to be the oldest", e.Key, v.floor[line]))
+	}
+	v.floor[line] = max(v.floor[line], e.Oldest)
+	_, r, err := e.Decode()
+	if err != nil {
+		v.faults = append(v.faults, err.Error())
+		return
+	}
+	defer r.Release()
+	v.seen[e.Key] = true
+	v.order = append(v.order, e.Key)
+	for _, n := range r.Column(1).(*array.Uint64).Uint64Values() {
+		v.values[n]++
+	}
+}
+
+// check fails on what must never be: damage, an untrue Oldest, a value twice.
+func (v *server) check(t *testing.T) {
+	t.Helper()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, fault := range v.faults {
+		t.Error(fault)
+	}
+	for n, times := range v.values {
+		if times != 1 {
+			t.Errorf("value %d is stored %d times", n, times)
+		}
+	}
+}
+
+// run delivers in the background until the test's end, or until stop is called.
+func run(t testing.TB, s *Spool, send Send) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, send) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func drain(t testing.TB, s *Spool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,254 @@
+package spool
+
+import (
+	"context"
+	"slices"
+
+	"pillion.dev/measure"
+)
+
+type state uint8
+
+const (
+	waiting state = iota
+	flying        // being sent
+	done
+)
+
+// entry is one batch that is held.
+type entry struct {
+	line     *line
+	segment  *segment
+	sequence uint64
+	offset   int64  // of the record in the segment's file
+	payload  []byte // of a batch that is only in memory
+	size     int64  // of the record
+	rows     uint32
+	checksum uint32
+	state    state
+	// evicted says that its place is gone: it ends with the attempt under way.
+	evicted bool
+	cancel  context.CancelFunc // of that attempt
+}
+
+// line is the batches of one stream and epoch.
+type line struct {
+	stream string
+	epoch  uint64
+	next   uint64 // sequence of the next batch
+	// held are ascending; the first is never done.
+	held []*entry
+}
+
+type lineKey struct {
+	stream string
+	epoch  uint64
+}
+
+// oldest is the lowest sequence that is held, or the next one.
+func (l *line) oldest() uint64 {
+	if len(l.held) > 0 {
+		return l.held[0].sequence
+	}
+	return l.next
+}
+
+func (s *Spool) line(stream string, epoch uint64) *line {
+	key := lineKey{stream, epoch}
+	l := s.lines[key]
+	if l == nil {
+		l = &line{stream: stream, epoch: epoch}
+		s.lines[key] = l
+	}
+	return l
+}
+
+// hold enters a batch that has its place in a segment.
+func (s *Spool) hold(e *entry, g *segment) {
+	e.segment = g
+	g.entries = append(g.entries, e)
+	g.held++
+	e.line.held = append(e.line.held, e)
+	s.batches++
+	s.bytes += e.size
+}
+
+// take gives the next batch to send, in order of writing, unless the window is
+// full. What it returns besides is where the payload is.
+func (s *Spool) take(parent context.Context) *flight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flying >= s.options.Window {
+		return nil
+	}
+	for _, g := range s.segments {
+		for ; g.taken < len(g.entries); g.taken++ {
+			e := g.entries[g.taken]
+			if e.state != waiting {
+				continue
+			}
+			if s.flying > 0 && s.flyingBytes+e.size > windowBytes {
+				return nil
+			}
+			g.taken++
+			e.state = flying
+			s.flying++
+			s.flyingBytes += e.size
+			f := &flight{entry: e, segment: g, offset: e.offset, payload: e.payload}
+			f.ctx, e.cancel = context.WithCancel(parent)
+			return f
+		}
+	}
+	return nil
+}
+
+// giveBack returns a batch whose sending was broken off by the end of Run.
+func (s *Spool) giveBack(e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.evicted {
+		s.end(e, dropped)
+		return
+	}
+	s.land(e)
+	e.state = waiting
+	e.segment.taken = 0
+}
+
+// land takes a batch out of the window.
+func (s *Spool) land(e *entry) {
+	if e.state != flying {
+		return
+	}
+	e.cancel()
+	e.cancel = nil
+	s.flying--
+	s.flyingBytes -= e.size
+	s.stir()
+}
+
+type outcome uint8
+
+const (
+	sent outcome = iota
+	dropped
+	rejected
+	spoilt // could not be read back
+)
+
+// settle ends a batch, with the account of how it ended.
+func (s *Spool) settle(e *entry, o outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end(e, o)
+}
+
+// end is settle for who has the lock.
+func (s *Spool) end(e *entry, o outcome) {
+	if e.state == done {
+		return
+	}
+	s.land(e)
+	e.state = done
+	s.count(e, o)
+	s.batches--
+	s.bytes -= e.size
+	if e.payload != nil {
+		s.memoryBytes -= e.size
+		e.payload = nil
+	}
+	s.forget(e.line)
+	g := e.segment
+	g.held--
+	s.dirty = true
+	if g.held == 0 && (g != s.active) {
+		s.remove(g)
+	}
+	s.full = s.full && s.diskBytes > s.options.LimitBytes/2
+	if s.batches == 0 {
+		close(s.drained)
+		s.drained = make(chan struct{})
+	}
+}
+
+func (s *Spool) count(e *entry, o outcome) {
+	switch o {
+	case sent:
+		s.counts.sentBatches++
+		s.counts.sentRows += int64(e.rows)
+	case rejected:
+		s.counts.rejected++
+	case spoilt:
+		s.counts.damaged.places++
+		s.counts.damaged.bytes += e.size
+		s.lose(e.line.stream, int64(e.rows))
+	case dropped:
+		s.lose(e.line.stream, int64(e.rows))
+	}
+}
+
+// lose counts a batch that nobody will get.
+func (s *Spool) lose(stream string, rows int64) {
+	loss := s.lost[stream]
+	loss.Batches++
+	loss.Rows += rows
+	s.lost[stream] = loss
+}
+
+// forget lets go of what is done at the head of a line.
+func (s *Spool) forget(l *line) {
+	n := 0
+	for n < len(l.held) && l.held[n].state == done {
+		l.held[n] = nil
+		n++
+	}
+	l.held = l.held[n:]
+	if len(l.held) == 0 {
+		l.held = nil
+		if l.epoch != s.epoch {
+			delete(s.lines, lineKey{l.stream, l.epoch})
+		}
+	}
+}
+
+// evict drops all that a segment holds, and the segment.
+func (s *Spool) evict(g *segment) {
+	if g == s.active {
+		s.seal()
+	}
+	for _, e := range slices.Clone(g.entries) {
+		s.drop(e)
+	}
+	// Batches in flight keep the segment in memory, not on the disk.
+	s.remove(g)
+}
+
+// drop ends a batch. One in flight is held until its attempt has ended: it may
+// be acknowledged yet, and Oldest must not pass it before that is known.
+func (s *Spool) drop(e *entry) {
+	switch e.state {
+	case waiting:
+		s.end(e, dropped)
+	case flying:
+		e.evicted = true
+		e.cancel()
+	}
+}
+
+// envelope is the batch as it is sent, with what is held at this moment.
+func (s *Spool) envelope(e *entry, payload []byte) measure.Envelope {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return measure.Envelope{
+		Key:  measure.Key{Stream: e.line.stream, Epoch: e.line.epoch, Sequence: e.sequence},
+		Rows: int(e.rows), Oldest: e.line.oldest(), Checksum: e.checksum, Payload: payload,
+	}
+}
+
+// stir tells Run that there may be something to do.
+func (s *Spool) stir() {
+	select {
+	case s.stirred <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,198 @@
+package spool
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"pillion.dev/measure"
+)
+
+const positionFile = "position"
+
+// place is how far a segment was acknowledged.
+type place struct {
+	// Before this offset everything was.
+	Before int64 `json:"before"`
+	// Also the records at these offsets.
+	Also []int64 `json:"also,omitempty"`
+}
+
+func (p place) covers(offset int64) bool {
+	_, also := slices.BinarySearch(p.Also, offset)
+	return offset < p.Before || also
+}
+
+// alsoMax bounds the note; what it leaves out is sent once more.
+const alsoMax = 1 << 16
+
+// recover reads what an earlier process left.
+func (s *Spool) recover() error {
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	places := s.loadPosition()
+	for _, file := range files {
+		number, epoch, ok := parseSegmentName(file.Name())
+		if !ok || !file.Type().IsRegular() {
+			continue
+		}
+		s.number = max(s.number, number)
+		g := &segment{number: number, epoch: epoch, name: file.Name()}
+		s.segments = append(s.segments, g)
+	}
+	slices.SortStableFunc(s.segments, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
+	for _, g := range slices.Clone(s.segments) {
+		if err := s.load(g, places[g.name]); err != nil {
+			return err
+		}
+	}
+	for _, l := range s.lines {
+		slices.SortStableFunc(l.held, func(a, b *entry) int { return cmp.Compare(a.sequence, b.sequence) })
+	}
+	for s.diskBytes > s.options.LimitBytes && s.makeRoom() {
+	}
+	if s.counts.damaged.places > 0 {
+		s.log.Warn("skip what is damaged in the spool", "places", s.counts.damaged.places, "bytes", s.counts.damaged.bytes)
+	}
+	return nil
+}
+
+// load enters what a segment's file holds.
+func (s *Spool) load(g *segment, acknowledged place) error {
+	info, err := os.Stat(s.path(g.name))
+	if err != nil {
+		return err
+	}
+	g.size = info.Size()
+	s.diskBytes += g.size
+	if g.size > segmentMax+payloadMax+1<<10 {
+		s.counts.damaged.places++
+		s.counts.damaged.bytes += g.size
+		s.remove(g)
+		return nil
+	}
+	data, err := os.ReadFile(s.path(g.name))
+	if err != nil {
+		// A bad sector must not keep the agent from its work.
+		s.log.Warn("read segment of the spool", "error", err)
+		s.counts.damaged.places++
+		s.counts.damaged.bytes += g.size
+		data = nil
+	}
+	lost := scan(data, g.epoch, func(offset int64, e measure.Envelope) {
+		if acknowledged.covers(offset) {
+			// It stays in the account of the segment, so that the next note has it.
+			g.entries = append(g.entries, &entry{offset: offset, state: done})
+			return
+		}
+		s.restore(g, offset, &e)
+	})
+	s.counts.damaged.places += lost.places
+	s.counts.damaged.bytes += lost.bytes
+	if g.held == 0 && err == nil {
+		s.remove(g)
+	}
+	return nil
+}
+
+func (s *Spool) restore(g *segment, offset int64, envelope *measure.Envelope) {
+	l := s.line(envelope.Stream, envelope.Epoch)
+	// In what this package wrote sequences ascend; only then the search is free.
+	if envelope.Sequence < l.next &&
+		slices.ContainsFunc(l.held, func(e *entry) bool { return e.sequence == envelope.Sequence }) {
+		return
+	}
+	l.next = max(l.next, envelope.Sequence+1)
+	s.hold(&entry{
+		line: l, sequence: envelope.Sequence, offset: offset, size: recordSize(envelope),
+		rows: uint32(envelope.Rows), checksum: envelope.Checksum,
+	}, g)
+}
+
+// positionNow is what is acknowledged in segments that hold something still.
+func (s *Spool) positionNow() map[string]place {
+	places := map[string]place{}
+	for _, g := range s.segments {
+		if g.name == "" || g.held == len(g.entries) {
+			continue
+		}
+		p, before := place{}, true
+		for _, e := range g.entries {
+			switch {
+			case e.state != done:
+				before = false
+			case before:
+				p.Before = e.offset + 1
+			case len(p.Also) < alsoMax:
+				p.Also = append(p.Also, e.offset)
+			}
+		}
+		if p.Before > 0 || len(p.Also) > 0 {
+			places[g.name] = p
+		}
+	}
+	return places
+}
+
+// savePosition notes what was acknowledged. It is a saving of work, not of data:
+// a note that is lost costs batches sent twice.
+func (s *Spool) savePosition() {
+	s.mu.Lock()
+	if !s.dirty {
+		s.mu.Unlock()
+		return
+	}
+	s.dirty = false
+	places := s.positionNow()
+	s.mu.Unlock()
+	text, err := json.Marshal(places)
+	if err != nil {
+		s.log.Warn("note position of the spool", "error", err)
+		return
+	}
+	note := fmt.Appendf(nil, "%08x\n%s\n", measure.Checksum(text), text)
+	temporary := s.path(positionFile + ".new")
+	err = os.WriteFile(temporary, note, 0o600)
+	if err == nil {
+		err = os.Rename(temporary, s.path(positionFile))
+	}
+	if err != nil {
+		_ = os.Remove(temporary)
+		s.log.Debug("note position of the spool", "error", err)
+	}
+}
+
+// loadPosition reads the note; one that is missing or damaged is as none.
+func (s *Spool) loadPosition() map[string]place {
+	note, err := os.ReadFile(filepath.Join(s.dir, positionFile))
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			s.log.Warn("read position of the spool", "error", err)
+		}
+		return nil
+	}
+	return parsePosition(string(note))
+}
+
+func parsePosition(note string) map[string]place {
+	sum, text, _ := strings.Cut(note, "\n")
+	text = strings.TrimSuffix(text, "\n")
+	if sum != fmt.Sprintf("%08x", measure.Checksum([]byte(text))) {
+		return nil
+	}
+	var places map[string]place
+	if json.Unmarshal([]byte(text), &places) != nil {
+		return nil
+	}
+	for _, p := range places {
+		slices.Sort(p.Also)
+	}
+	return places
+}

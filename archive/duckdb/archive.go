@@ -1,0 +1,274 @@
+// Package duckdb keeps an archive in one DuckDB file: a table for each stream, its
+// own tables in the schema pillion. All SQL is in this package.
+//
+// One connection writes, in transactions that end on disk; every question has a
+// connection of its own that only reads. Rows lie in the order in which they came,
+// not sorted within a commit: that is the order of time to within seconds already,
+// so the zone maps of row groups prune ranges of time, and sorting would cost a
+// third of the rate for nothing.
+//
+// The limit of memory is the whole database's. A question that needs more spills
+// to the folder beside the file, or fails; it does not take memory from elsewhere.
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	duckdb "github.com/duckdb/duckdb-go-bindings"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+// Options of an archive; the zero value is fit for a small server.
+type Options struct {
+	// Memory that the database may use, bytes; 0 means 1 GiB.
+	Memory int64
+	// Threads; 0 means one for each processor.
+	Threads int
+	// LogBytes is how long the write-ahead log gets before it is worked into the
+	// file; 0 means 64 MiB. The commit that goes over it waits for that.
+	LogBytes int64
+}
+
+// Archive implements archive.Archive.
+type Archive struct {
+	path    string
+	options Options
+
+	// state is held for reading by whoever uses db, for writing to open or close it.
+	state  sync.RWMutex
+	db     duckdb.Database
+	live   context.Context // ends when db is to be closed
+	cancel context.CancelFunc
+	broken atomic.Bool // db must be opened again
+	closed bool
+
+	// writing is held by whoever uses writer.
+	writing  sync.Mutex
+	writer   *connection
+	revision uint64
+	logged   int // rows of the delivery log
+
+	// cache guards what follows; writers hold writing as well.
+	cache      sync.Mutex
+	schemas    map[string]*measure.Schema
+	deliveries map[sender]*delivery
+	retention  map[string]archive.Retention
+	unsaved    bool // retention is not on disk yet
+}
+
+var _ archive.Archive = (*Archive)(nil)
+
+var errClosed = errors.New("archive is closed")
+
+// Open opens the archive in the file at path, or makes it.
+func Open(path string, options Options) (*Archive, error) {
+	if options.Memory == 0 {
+		options.Memory = 1 << 30
+	}
+	if options.LogBytes == 0 {
+		options.LogBytes = 64 << 20
+	}
+	a := &Archive{path: path, options: options}
+	if err := a.open(); err != nil {
+		return nil, fmt.Errorf("open archive %s: %w", path, err)
+	}
+	return a, nil
+}
+
+func (a *Archive) settings() map[string]string {
+	settings := map[string]string{
+		"memory_limit":                 strconv.FormatInt(a.options.Memory, 10) + "B",
+		"temp_directory":               a.path + ".tmp",
+		"checkpoint_threshold":         strconv.FormatInt(a.options.LogBytes, 10) + "B",
+		"autoinstall_known_extensions": "false",
+		"autoload_known_extensions":    "false",
+	}
+	if a.options.Threads > 0 {
+		settings["threads"] = strconv.Itoa(a.options.Threads)
+	}
+	return settings
+}
+
+// open needs state held for writing, or nobody else there yet.
+func (a *Archive) open() error {
+	var config duckdb.Config
+	if duckdb.CreateConfig(&config) == duckdb.StateError {
+		return errors.New("make configuration: DuckDB refuses")
+	}
+	defer duckdb.DestroyConfig(&config)
+	for name, value := range a.settings() {
+		if duckdb.SetConfig(config, name, value) == duckdb.StateError {
+			return fmt.Errorf("set %s to %s: DuckDB refuses", name, value)
+		}
+	}
+	var message string
+	if duckdb.OpenExt(a.path, &a.db, config, &message) == duckdb.StateError {
+		return &sqlError{duckdb.ErrorTypeErrorIO, message}
+	}
+	a.live, a.cancel = context.WithCancel(context.Background())
+	if err := a.prepare(a.live); err != nil {
+		a.shut()
+		return err
+	}
+	return nil
+}
+
+// prepare locks the database's settings, then reads what is kept in memory.
+func (a *Archive) prepare(ctx context.Context) (err error) {
+	if a.writer, err = connect(a.db); err != nil {
+		return err
+	}
+	for _, setting := range []string{"SET TimeZone = 'UTC'", "SET enable_external_access = false", "SET lock_configuration = true"} {
+		// A build without time zones has UTC anyway.
+		if err := a.writer.exec(ctx, setting); err != nil && setting != "SET TimeZone = 'UTC'" {
+			return fmt.Errorf("%s: %w", setting, err)
+		}
+	}
+	if err := a.writer.script(internals); err != nil {
+		return err
+	}
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	if a.schemas, err = a.writer.loadSchemas(ctx); err != nil {
+		return err
+	}
+	if a.deliveries, a.revision, a.logged, err = a.writer.loadDeliveries(ctx); err != nil {
+		return err
+	}
+	if a.unsaved {
+		return nil // what is in memory is newer
+	}
+	a.retention, err = a.writer.loadRetention(ctx)
+	return err
+}
+
+// script runs several statements of our own.
+func (c *connection) script(sql string) error {
+	var result duckdb.Result
+	defer duckdb.DestroyResult(&result)
+	if duckdb.Query(c.raw, sql, &result) == duckdb.StateError {
+		return resultError(&result)
+	}
+	return nil
+}
+
+// shut closes the database; state is held as for open.
+func (a *Archive) shut() {
+	a.cancel()
+	if a.writer != nil {
+		a.writer.close()
+		a.writer = nil
+	}
+	duckdb.Close(&a.db)
+}
+
+// enter lets the caller use the database until it calls done. A broken one is
+// opened again first.
+func (a *Archive) enter(ctx context.Context) (done func(), err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		a.state.RLock()
+		if a.closed {
+			a.state.RUnlock()
+			return nil, errClosed
+		}
+		if !a.broken.Load() {
+			return a.state.RUnlock, nil
+		}
+		a.state.RUnlock()
+		if err := a.heal(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// heal opens a database again that DuckDB has given up, as it does when the disk
+// is full in the middle of a commit.
+func (a *Archive) heal() error {
+	a.state.Lock()
+	defer a.state.Unlock()
+	if !a.broken.Load() || a.closed {
+		return nil
+	}
+	if a.db.Ptr != nil {
+		a.shut()
+	}
+	if err := a.open(); err != nil {
+		if noSpace(err) {
+			return fmt.Errorf("open archive %s again: %w: %w", a.path, archive.ErrFull, err)
+		}
+		return fmt.Errorf("open archive %s again: %w", a.path, err)
+	}
+	a.broken.Store(false)
+	return nil
+}
+
+// judge takes note of errors after which the database has to be opened again, and
+// turns a full disk into archive.ErrFull. The caller has entered.
+func (a *Archive) judge(err error) error {
+	full := noSpace(err)
+	if full || fatal(err) {
+		a.broken.Store(true)
+		a.cancel()
+	}
+	if full {
+		return fmt.Errorf("%w: %w", archive.ErrFull, err)
+	}
+	return err
+}
+
+// Size is that of the file and its write-ahead log.
+func (a *Archive) Size() (int64, error) {
+	var size int64
+	for _, path := range []string{a.path, a.path + ".wal"} {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read size of archive: %w", err)
+		}
+		size += info.Size()
+	}
+	return size, nil
+}
+
+// Close ends all questions and works the log into the file.
+func (a *Archive) Close() error {
+	if done, err := a.enter(context.Background()); err == nil {
+		a.writing.Lock()
+		err = a.saveRetention(context.Background())
+		a.writing.Unlock()
+		done()
+		if err != nil {
+			return errors.Join(err, a.end())
+		}
+	}
+	return a.end()
+}
+
+func (a *Archive) end() error {
+	a.state.RLock()
+	a.cancel()
+	a.state.RUnlock()
+	a.state.Lock()
+	defer a.state.Unlock()
+	if !a.closed {
+		a.closed = true
+		if a.db.Ptr != nil {
+			a.shut()
+		}
+	}
+	return nil
+}

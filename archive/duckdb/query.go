@@ -1,0 +1,226 @@
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	duckdb "github.com/duckdb/duckdb-go-bindings"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+var (
+	// readingWords begin the statements that a question may be. DuckDB turns some
+	// others, pragmas for one, into a SELECT, so the type alone does not tell.
+	readingWords = []string{"SELECT", "WITH", "FROM", "VALUES", "EXPLAIN", "DESCRIBE", "SHOW", "SUMMARIZE", "TABLE"}
+	readingTypes = []duckdb.StatementType{duckdb.StatementTypeSelect, duckdb.StatementTypeExplain}
+	ornament     = regexp.MustCompile(`^(\s+|\(|--[^\n]*(\n|$)|(?s:/\*.*?\*/))+`)
+	firstWord    = regexp.MustCompile(`^[A-Za-z]+`)
+)
+
+// errEnough ends a question that has handed on all the rows it may.
+var errEnough = errors.New("enough rows")
+
+// reader runs work on a connection of its own in a transaction that cannot write.
+// It ends with the context, with the time limit, or when the database closes.
+func (a *Archive) reader(ctx context.Context, limit time.Duration, work func(context.Context, *connection) error) error {
+	done, err := a.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	caller := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.live, cancel)()
+	c, err := connect(a.db)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := c.exec(ctx, "BEGIN TRANSACTION READ ONLY"); err != nil {
+		return a.explain(caller, ctx, limit, err)
+	}
+	if err := work(ctx, c); err != nil && !errors.Is(err, errEnough) {
+		return a.explain(caller, ctx, limit, err)
+	}
+	return nil
+}
+
+// explain says whose fault an error of a question is.
+func (a *Archive) explain(caller, inner context.Context, limit time.Duration, err error) error {
+	var said *sqlError
+	switch {
+	case caller.Err() != nil:
+		return caller.Err()
+	case errors.Is(inner.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%w: it takes longer than %v", archive.ErrQuery, limit)
+	case inner.Err() != nil:
+		return errClosed
+	case errors.As(err, &said):
+		if noSpace(err) || fatal(err) {
+			return a.judge(err)
+		}
+		return fmt.Errorf("%w: %w", archive.ErrQuery, err)
+	}
+	return err
+}
+
+// Query implements archive.Archive. It ends without an error at limits.Rows: who
+// wants to know whether there were more asks for one more. TIMESTAMP_NS columns
+// come as Arrow timestamps without a zone, and mean UTC.
+func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error {
+	word := strings.ToUpper(firstWord.FindString(ornament.ReplaceAllString(sql, "")))
+	if !slices.Contains(readingWords, word) {
+		return fmt.Errorf("%w: a question begins with one of %s, not %q", archive.ErrQuery, strings.Join(readingWords, ", "), word)
+	}
+	if strings.ContainsRune(sql, 0) {
+		return fmt.Errorf("%w: it holds a zero byte", archive.ErrQuery)
+	}
+	return a.reader(ctx, limits.Time, func(ctx context.Context, c *connection) error {
+		statement, err := c.prepareReading(sql)
+		defer duckdb.DestroyPrepare(&statement)
+		if err != nil {
+			return err
+		}
+		return c.run(ctx, statement, arguments, limited(limits.Rows, rows))
+	})
+}
+
+// prepareReading prepares the one statement of a question; the caller destroys it.
+func (c *connection) prepareReading(sql string) (statement duckdb.PreparedStatement, err error) {
+	var all duckdb.ExtractedStatements
+	defer duckdb.DestroyExtracted(&all)
+	count := duckdb.ExtractStatements(c.raw, sql, &all)
+	if message := duckdb.ExtractStatementsError(all); message != "" {
+		return statement, &sqlError{duckdb.ErrorTypeParser, message}
+	}
+	if count != 1 {
+		return statement, &sqlError{duckdb.ErrorTypeParser, fmt.Sprintf("%d statements, want one", count)}
+	}
+	if duckdb.PrepareExtractedStatement(c.raw, all, 0, &statement) == duckdb.StateError {
+		return statement, prepareError(statement)
+	}
+	if !slices.Contains(readingTypes, duckdb.PreparedStatementType(statement)) {
+		return statement, &sqlError{duckdb.ErrorTypePermission, "the statement does more than read"}
+	}
+	return statement, nil
+}
+
+// limited hands on at most most rows; 0 means all.
+func limited(most int64, rows func(arrow.RecordBatch) error) func(arrow.RecordBatch) error {
+	if most <= 0 {
+		return rows
+	}
+	return func(r arrow.RecordBatch) error {
+		if r.NumRows() < most {
+			most -= r.NumRows()
+			return rows(r)
+		}
+		head := r.NewSlice(0, most)
+		defer head.Release()
+		if err := rows(head); err != nil {
+			return err
+		}
+		return errEnough
+	}
+}
+
+// known is the schema of a stream.
+func (a *Archive) known(stream string) (*measure.Schema, error) {
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	if s := a.schemas[stream]; s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w: %q", archive.ErrUnknown, stream)
+}
+
+// columnType is the type of a column of a stream's table.
+func columnType(s *measure.Schema, column string) (measure.Type, error) {
+	if column == archive.AgentColumn {
+		return measure.String, nil
+	}
+	if i := s.Index(column); i >= 0 {
+		return s.Fields[i].Type, nil
+	}
+	return 0, fmt.Errorf("%w: stream %q has no column %q", archive.ErrQuery, s.Name, column)
+}
+
+// condition is the WHERE of a range of time and of equalities. A zero end is open.
+func condition(s *measure.Schema, where map[string]string, from, to time.Time) (sql string, arguments []any, err error) {
+	terms := []string{"true"}
+	if !from.IsZero() {
+		terms, arguments = append(terms, "time >= ?"), append(arguments, from)
+	}
+	if !to.IsZero() {
+		terms, arguments = append(terms, "time < ?"), append(arguments, to)
+	}
+	columns := make([]string, 0, len(where))
+	for column := range where {
+		columns = append(columns, column)
+	}
+	slices.Sort(columns)
+	for _, column := range columns {
+		t, err := columnType(s, column)
+		if err != nil {
+			return "", nil, err
+		}
+		terms = append(terms, fmt.Sprintf("%s = CAST(?::VARCHAR AS %s)", quoted(column), sqlTypes[t]))
+		arguments = append(arguments, where[column])
+	}
+	return strings.Join(terms, " AND "), arguments, nil
+}
+
+// Streams implements archive.Archive.
+func (a *Archive) Streams(ctx context.Context) ([]archive.Stream, error) {
+	a.cache.Lock()
+	var names []string
+	for name := range a.schemas {
+		names = append(names, name)
+	}
+	a.cache.Unlock()
+	slices.Sort(names)
+	streams := []archive.Stream{}
+	err := a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
+		for _, name := range names {
+			s, err := a.known(name)
+			if err != nil {
+				return err
+			}
+			out := archive.Stream{Schema: s}
+			if out.Rows, err = c.number(ctx, "SELECT count(*) FROM "+tableOf(name)); err != nil {
+				return err
+			}
+			if out.Rows > 0 {
+				first, err := c.number(ctx, "SELECT epoch_ns(min(time)) FROM "+tableOf(name))
+				if err != nil {
+					return err
+				}
+				last, err := c.number(ctx, "SELECT epoch_ns(max(time)) FROM "+tableOf(name))
+				if err != nil {
+					return err
+				}
+				out.First, out.Last = time.Unix(0, first).UTC(), time.Unix(0, last).UTC()
+			}
+			a.cache.Lock()
+			out.Retention = a.retention[name]
+			a.cache.Unlock()
+			streams = append(streams, out)
+		}
+		return nil
+	})
+	return streams, err
+}

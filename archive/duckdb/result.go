@@ -1,0 +1,108 @@
+package duckdb
+
+/*
+#include <stdint.h>
+#include <stdlib.h>
+
+// Only the functions that duckdb-go-bindings hides behind a build tag: a plain
+// `go build` shall do. They are in the library that it links.
+struct ArrowSchema {
+	const char *format, *name, *metadata;
+	int64_t flags, n_children;
+	struct ArrowSchema **children, *dictionary;
+	void (*release)(struct ArrowSchema *);
+	void *private_data;
+};
+struct ArrowArray {
+	int64_t length, null_count, offset, n_buffers, n_children;
+	const void **buffers;
+	struct ArrowArray **children, *dictionary;
+	void (*release)(struct ArrowArray *);
+	void *private_data;
+};
+extern void *duckdb_to_arrow_schema(void *options, void **types, const char **names, uint64_t count, struct ArrowSchema *out);
+extern void *duckdb_data_chunk_to_arrow(void *options, void *chunk, struct ArrowArray *out);
+*/
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/cdata"
+	duckdb "github.com/duckdb/duckdb-go-bindings"
+)
+
+// schema turns the chunks of one result into record batches.
+type schema struct {
+	options duckdb.ArrowOptions
+	arrow   *arrow.Schema
+}
+
+func (s *schema) free() { duckdb.DestroyArrowOptions(&s.options) }
+
+func resultSchema(result *duckdb.Result) (*schema, error) {
+	count := int(duckdb.ColumnCount(result))
+	types := (*[1 << 16]unsafe.Pointer)(C.calloc(C.size_t(count+1), C.size_t(unsafe.Sizeof(uintptr(0)))))
+	names := (*[1 << 16]*C.char)(C.calloc(C.size_t(count+1), C.size_t(unsafe.Sizeof(uintptr(0)))))
+	out := (*C.struct_ArrowSchema)(C.calloc(1, C.sizeof_struct_ArrowSchema))
+	defer func() {
+		for i := range count {
+			logical := duckdb.LogicalType{Ptr: types[i]}
+			duckdb.DestroyLogicalType(&logical)
+			C.free(unsafe.Pointer(names[i]))
+		}
+		C.free(unsafe.Pointer(types))
+		C.free(unsafe.Pointer(names))
+		C.free(unsafe.Pointer(out))
+	}()
+	for i := range count {
+		types[i] = duckdb.ColumnLogicalType(result, duckdb.IdxT(i)).Ptr
+		names[i] = C.CString(duckdb.ColumnName(result, duckdb.IdxT(i)))
+	}
+	s := &schema{options: duckdb.ResultGetArrowOptions(result)}
+	failed := C.duckdb_to_arrow_schema(s.options.Ptr, (*unsafe.Pointer)(unsafe.Pointer(types)), (**C.char)(unsafe.Pointer(names)), C.uint64_t(count), out)
+	if err := errorOf(failed); err != nil {
+		s.free()
+		return nil, err
+	}
+	var err error
+	if s.arrow, err = cdata.ImportCArrowSchema((*cdata.CArrowSchema)(unsafe.Pointer(out))); err != nil {
+		s.free()
+		return nil, fmt.Errorf("read columns of result: %w", err)
+	}
+	return s, nil
+}
+
+// hand gives one chunk to rows, as a record batch that is released afterwards.
+func (s *schema) hand(chunk duckdb.DataChunk, rows func(arrow.RecordBatch) error) error {
+	out := (*C.struct_ArrowArray)(C.calloc(1, C.sizeof_struct_ArrowArray))
+	defer C.free(unsafe.Pointer(out))
+	if err := errorOf(C.duckdb_data_chunk_to_arrow(s.options.Ptr, chunk.Ptr, out)); err != nil {
+		return err
+	}
+	record, err := cdata.ImportCRecordBatchWithSchema((*cdata.CArrowArray)(unsafe.Pointer(out)), s.arrow)
+	if err != nil {
+		return fmt.Errorf("read rows of result: %w", err)
+	}
+	defer record.Release()
+	return rows(record)
+}
+
+// textAt is a text of a result that may be kept: the record's own memory is
+// DuckDB's, and goes with it.
+func textAt(r arrow.RecordBatch, column, row int) string {
+	return strings.Clone(r.Column(column).(*array.String).Value(row))
+}
+
+func errorOf(raw unsafe.Pointer) error {
+	data := duckdb.ErrorData{Ptr: raw}
+	defer duckdb.DestroyErrorData(&data)
+	if raw == nil || !duckdb.ErrorDataHasError(data) {
+		return nil
+	}
+	return &sqlError{duckdb.ErrorDataErrorType(data), duckdb.ErrorDataMessage(data)}
+}

@@ -1,0 +1,385 @@
+package duckdb
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	duckdb "github.com/duckdb/duckdb-go-bindings"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+// commit is what one call of Store is about to write.
+type commit struct {
+	batches  []archive.Batch
+	stored   []bool
+	rejected map[int]error
+	schemas  map[string]*measure.Schema // changed ones only
+	states   map[sender]*delivery       // changed ones only
+	streams  map[string][]int           // new batches by stream
+}
+
+// Store implements archive.Archive. A rejected batch is not noted as delivered:
+// once its sender gives it up it counts as missing.
+func (a *Archive) Store(ctx context.Context, batches []archive.Batch) ([]bool, map[int]error, error) {
+	done, err := a.enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	c := a.plan(batches)
+	if len(c.states) == 0 {
+		return c.stored, c.rejected, nil
+	}
+	err = a.write(ctx, c)
+	if err == nil {
+		a.accept(c)
+		return c.stored, c.rejected, nil
+	}
+	if !ofData(err) {
+		return nil, nil, fmt.Errorf("store %d batches: %w", len(batches), a.judge(err))
+	}
+	if len(batches) == 1 {
+		return []bool{false}, map[int]error{0: err}, nil
+	}
+	return a.storeEach(ctx, batches)
+}
+
+// storeEach finds the batch that DuckDB does not take. What was stored before an
+// error stays so; sent again, it is a duplicate.
+func (a *Archive) storeEach(ctx context.Context, batches []archive.Batch) ([]bool, map[int]error, error) {
+	stored, rejected := make([]bool, len(batches)), map[int]error{}
+	for i := range batches {
+		c := a.plan(batches[i : i+1])
+		var err error
+		if len(c.states) > 0 {
+			err = a.write(ctx, c)
+		}
+		switch {
+		case err == nil:
+			a.accept(c)
+			stored[i] = c.stored[0]
+			if reason := c.rejected[0]; reason != nil {
+				rejected[i] = reason
+			}
+		case ofData(err):
+			rejected[i] = err
+		default:
+			return nil, nil, fmt.Errorf("store batch of %q: %w", batches[i].Stream, a.judge(err))
+		}
+	}
+	return stored, rejected, nil
+}
+
+// ofData reports whether an error is the fault of rows, so that trying again is
+// in vain.
+func ofData(err error) bool {
+	var said *sqlError
+	return errors.As(err, &said) && slices.Contains([]duckdb.ErrorType{
+		duckdb.ErrorTypeConversion, duckdb.ErrorTypeOutOfRange, duckdb.ErrorTypeConstraint, duckdb.ErrorTypeMismatchType,
+	}, said.kind)
+}
+
+// plan sorts out duplicates and batches that cannot be stored.
+func (a *Archive) plan(batches []archive.Batch) *commit {
+	c := &commit{
+		batches: batches, stored: make([]bool, len(batches)), rejected: map[int]error{},
+		schemas: map[string]*measure.Schema{}, states: map[sender]*delivery{}, streams: map[string][]int{},
+	}
+	for i := range batches {
+		b := &batches[i]
+		key := sender{b.Agent, b.Stream, b.Epoch}
+		state := c.states[key]
+		if state == nil {
+			state = a.deliveries[key]
+		}
+		if state != nil && state.has(b.Sequence) {
+			continue
+		}
+		if err := a.admit(c, b, key); err != nil {
+			c.rejected[i] = err
+			continue
+		}
+		c.stored[i] = true
+		c.streams[b.Stream] = append(c.streams[b.Stream], i)
+	}
+	return c
+}
+
+func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
+	if err := inspect(b); err != nil {
+		return err
+	}
+	have := c.schemas[b.Stream]
+	if have == nil {
+		have = a.schemas[b.Stream]
+	}
+	want := b.Schema
+	if have != nil {
+		if want, err = merge(have, b.Schema); err != nil {
+			return err
+		}
+	}
+	state := c.states[key]
+	if state == nil {
+		if state = a.deliveries[key]; state == nil {
+			state = &delivery{}
+		}
+		state = state.clone()
+	}
+	if err := state.add(b.Sequence, b.Oldest, b.Record.NumRows()); err != nil {
+		return fmt.Errorf("store batch %d of %q: %w", b.Sequence, b.Stream, err)
+	}
+	c.states[key] = state
+	if have == nil || !slices.Equal(have.Fields, want.Fields) {
+		c.schemas[b.Stream] = want
+	}
+	return nil
+}
+
+// inspect looks for whatever DuckDB would not take, or would take wrongly.
+func inspect(b *archive.Batch) (err error) {
+	defer func() {
+		if r := recover(); r != nil { // arrow panics on some malformed arrays
+			err = fmt.Errorf("inspect batch of %q: %w: %v", b.Stream, measure.ErrBatch, r)
+		}
+	}()
+	if b.Schema == nil || b.Record == nil || b.Schema.Name != b.Stream {
+		return fmt.Errorf("inspect batch of %q: %w: its schema is another's", b.Stream, measure.ErrBatch)
+	}
+	if err := check(b.Schema); err != nil {
+		return err
+	}
+	if !b.Record.Schema().Equal(b.Schema.Arrow()) && !sameTypes(b.Record.Schema(), b.Schema) {
+		return fmt.Errorf("inspect batch of %q: %w: its columns are not those of its schema", b.Stream, measure.ErrBatch)
+	}
+	for i, f := range b.Schema.Fields {
+		column := b.Record.Column(i)
+		if i == 0 && column.NullN() > 0 {
+			return fmt.Errorf("inspect batch of %q: %w: a time is null", b.Stream, measure.ErrBatch)
+		}
+		if err := inspectColumn(f.Type, column); err != nil {
+			return fmt.Errorf("inspect batch of %q: %w: column %q: %w", b.Stream, measure.ErrBatch, f.Name, err)
+		}
+	}
+	return nil
+}
+
+func sameTypes(got *arrow.Schema, want *measure.Schema) bool {
+	if got.NumFields() != len(want.Fields) {
+		return false
+	}
+	for i, f := range got.Fields() {
+		if f.Name != want.Fields[i].Name || !arrow.TypeEqual(f.Type, measure.ArrowType(want.Fields[i].Type)) {
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	errOffsets = errors.New("offsets run outside")
+	errText    = errors.New("text is not UTF-8")
+	errTime    = errors.New("time is infinite")
+)
+
+func inspectColumn(t measure.Type, column arrow.Array) error {
+	n := column.Len()
+	if n == 0 {
+		return nil
+	}
+	if column.NullN() > 0 {
+		_ = column.NullBitmapBytes()[(column.Data().Offset()+n-1)/8] // panics when it is too short
+	}
+	switch c := column.(type) {
+	case *array.String:
+		return inspectText(c.ValueOffsets(), textOf(c), n, true)
+	case *array.Binary:
+		return inspectText(c.ValueOffsets(), textOf(c), n, false)
+	case *array.Timestamp:
+		for i, v := range c.Values() {
+			if (v == math.MaxInt64 || v <= -math.MaxInt64) && c.IsValid(i) {
+				return errTime
+			}
+		}
+	case *array.List:
+		last := int64(0)
+		for i := range n {
+			start, end := c.ValueOffsets(i)
+			if start < last || end < start || end > int64(c.ListValues().Len()) {
+				return errOffsets
+			}
+			last = end
+		}
+		return inspectColumn(measure.Int64, c.ListValues())
+	case *array.Boolean:
+		if n > 0 {
+			_ = c.Value(n - 1)
+		}
+	default:
+		_ = column.Data().Buffers()[1].Bytes()[:(column.Data().Offset()+n)*typeWidth(t)]
+	}
+	return nil
+}
+
+// inspectText checks the whole text at once: it is UTF-8 throughout, and no
+// string starts inside a character.
+func inspectText(offsets []int32, text []byte, n int, isText bool) error {
+	if n == 0 {
+		return nil
+	}
+	if len(offsets) <= n || offsets[0] < 0 || int(offsets[n]) > len(text) || !slices.IsSorted(offsets[:n+1]) {
+		return errOffsets
+	}
+	if !isText {
+		return nil
+	}
+	if !utf8.Valid(text[offsets[0]:offsets[n]]) {
+		return errText
+	}
+	for _, o := range offsets[:n] {
+		if o < offsets[n] && !utf8.RuneStart(text[o]) {
+			return errText
+		}
+	}
+	return nil
+}
+
+// write brings a commit to disk: first the shape of tables, which harms nothing
+// if what follows fails, then rows and delivery states in one transaction.
+func (a *Archive) write(ctx context.Context, c *commit) error {
+	for name, want := range c.schemas {
+		if err := a.writer.widen(ctx, a.schemas[name], want); err != nil {
+			return err
+		}
+		a.cache.Lock()
+		a.schemas[name] = want
+		a.cache.Unlock()
+	}
+	return a.writer.inTransaction(ctx, func() error {
+		for _, stream := range slices.Sorted(maps.Keys(c.streams)) {
+			if err := a.append(stream, c); err != nil {
+				return err
+			}
+		}
+		if a.logged > 10_000+4*len(a.deliveries) {
+			if err := a.compact(ctx); err != nil {
+				return err
+			}
+		}
+		return a.writer.saveDeliveries(a.revision+1, c.states)
+	})
+}
+
+// compact writes the delivery log anew, without what is out of date.
+func (a *Archive) compact(ctx context.Context) error {
+	if err := a.writer.exec(ctx, "DELETE FROM pillion.delivery"); err != nil {
+		return err
+	}
+	a.logged = 0
+	return a.writer.saveDeliveries(a.revision, a.deliveries)
+}
+
+// accept notes in memory what is on disk.
+func (a *Archive) accept(c *commit) {
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	a.revision++
+	if a.logged == 0 {
+		a.logged = len(a.deliveries)
+	}
+	a.logged += len(c.states)
+	maps.Copy(a.deliveries, c.states)
+}
+
+func (a *Archive) append(stream string, c *commit) error {
+	table := a.schemas[stream]
+	types := tableTypes(table)
+	parts := make([]part, 0, len(c.streams[stream]))
+	var made []arrow.Array
+	defer func() {
+		for _, m := range made {
+			m.Release()
+		}
+	}()
+	for _, i := range c.streams[stream] {
+		b := &c.batches[i]
+		p := part{rows: int(b.Record.NumRows()), columns: make([]arrow.Array, len(types))}
+		agent := repeated(b.Agent, p.rows)
+		made = append(made, agent)
+		p.columns[0] = agent
+		for k, f := range table.Fields {
+			j := b.Schema.Index(f.Name)
+			if j < 0 {
+				continue
+			}
+			column := b.Record.Column(j)
+			if from := b.Schema.Fields[j].Type; from != f.Type {
+				column = widened(column, f.Type)
+				made = append(made, column)
+			}
+			p.columns[k+1] = column
+		}
+		parts = append(parts, p)
+	}
+	return a.writer.appendParts("main", stream, types, parts)
+}
+
+// repeated is a column of one text: its strings share the bytes where they can.
+func repeated(text string, rows int) arrow.Array {
+	offsets := make([]int32, rows+1)
+	for i := range offsets {
+		offsets[i] = int32(i * len(text))
+	}
+	return array.NewStringData(array.NewData(arrow.BinaryTypes.String, rows, []*memory.Buffer{
+		nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets)), memory.NewBufferBytes(bytes.Repeat([]byte(text), rows)),
+	}, nil, 0, 0))
+}
+
+// widened is a column in a type that holds all its values.
+func widened(column arrow.Array, to measure.Type) arrow.Array {
+	b := array.NewBuilder(memory.DefaultAllocator, measure.ArrowType(to))
+	defer b.Release()
+	for i := range column.Len() {
+		var v int64
+		switch c := column.(type) {
+		case *array.Int32:
+			v = int64(c.Value(i))
+		case *array.Uint32:
+			v = int64(c.Value(i))
+		}
+		switch b := b.(type) {
+		case *array.Int64Builder:
+			b.Append(v)
+		case *array.Uint64Builder:
+			b.Append(uint64(v))
+		case *array.Float64Builder:
+			b.Append(float64(v))
+		}
+	}
+	values := b.NewArray()
+	if column.NullN() == 0 {
+		return values
+	}
+	defer values.Release()
+	nulls := make([]byte, (column.Len()+7)/8)
+	for i := range column.Len() {
+		if column.IsValid(i) {
+			nulls[i/8] |= 1 << (i % 8)
+		}
+	}
+	buffers := []*memory.Buffer{memory.NewBufferBytes(nulls), values.Data().Buffers()[1]}
+	return array.MakeFromData(array.NewData(values.DataType(), column.Len(), buffers, nil, column.NullN(), 0))
+}

@@ -1,0 +1,189 @@
+package duckdb
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	duckdb "github.com/duckdb/duckdb-go-bindings"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+// Time is TIMESTAMP_NS: the other timestamps of DuckDB would lose nanoseconds.
+var sqlTypes = map[measure.Type]string{
+	measure.Bool: "BOOLEAN", measure.Int32: "INTEGER", measure.Uint32: "UINTEGER", measure.Int64: "BIGINT",
+	measure.Uint64: "UBIGINT", measure.Float64: "DOUBLE", measure.String: "VARCHAR", measure.Binary: "BLOB",
+	measure.Time: "TIMESTAMP_NS", measure.Int64List: "BIGINT[]", measure.Uint64List: "UBIGINT[]",
+}
+
+var plainTypes = map[measure.Type]duckdb.Type{
+	measure.Bool: duckdb.TypeBoolean, measure.Int32: duckdb.TypeInteger, measure.Uint32: duckdb.TypeUInteger,
+	measure.Int64: duckdb.TypeBigInt, measure.Uint64: duckdb.TypeUBigInt, measure.Float64: duckdb.TypeDouble,
+	measure.String: duckdb.TypeVarchar, measure.Binary: duckdb.TypeBlob, measure.Time: duckdb.TypeTimestampNS,
+}
+
+// logicalType must be destroyed.
+func logicalType(t measure.Type) duckdb.LogicalType {
+	element := duckdb.TypeBigInt
+	switch t {
+	case measure.Uint64List:
+		element = duckdb.TypeUBigInt
+	case measure.Int64List:
+	default:
+		return duckdb.CreateLogicalType(plainTypes[t])
+	}
+	child := duckdb.CreateLogicalType(element)
+	defer duckdb.DestroyLogicalType(&child)
+	return duckdb.CreateListType(child)
+}
+
+func typeWidth(t measure.Type) int {
+	if t == measure.Int32 || t == measure.Uint32 {
+		return 4
+	}
+	return 8
+}
+
+// wider lists, for each type, those that hold all its values.
+var wider = map[measure.Type][]measure.Type{
+	measure.Int32:  {measure.Int64, measure.Float64},
+	measure.Uint32: {measure.Uint64, measure.Int64, measure.Float64},
+}
+
+// joined is the type that holds the values of both, if there is one.
+func joined(a, b measure.Type) (measure.Type, bool) {
+	switch {
+	case a == b, slices.Contains(wider[b], a):
+		return a, true
+	case slices.Contains(wider[a], b):
+		return b, true
+	case a == measure.Int32 && b == measure.Uint32, a == measure.Uint32 && b == measure.Int32:
+		return measure.Int64, true
+	}
+	return 0, false
+}
+
+// merge is the schema that takes the rows of both; new fields go to the end.
+func merge(have, got *measure.Schema) (*measure.Schema, error) {
+	out := &measure.Schema{Name: have.Name, Doc: have.Doc, Fields: slices.Clone(have.Fields)}
+	for _, f := range got.Fields {
+		i := out.Index(f.Name)
+		if i < 0 {
+			out.Fields = append(out.Fields, f)
+			continue
+		}
+		t, ok := joined(out.Fields[i].Type, f.Type)
+		if !ok {
+			return nil, fmt.Errorf("%w: column %q of %q is %v, the batch has %v", archive.ErrSchema, f.Name, have.Name, out.Fields[i].Type, f.Type)
+		}
+		out.Fields[i].Type = t
+	}
+	return out, check(out)
+}
+
+// check is what the archive asks of a schema beyond measure.
+func check(s *measure.Schema) error {
+	if err := s.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", archive.ErrSchema, err)
+	}
+	if s.Index(archive.AgentColumn) >= 0 {
+		return fmt.Errorf("%w: column %q of %q: the name is the archive's own", archive.ErrSchema, archive.AgentColumn, s.Name)
+	}
+	return nil
+}
+
+// quoted is a name in SQL.
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// tableOf is the table of a stream.
+func tableOf(stream string) string { return "main." + quoted(stream) }
+
+// tableTypes are the types of a stream's table: the agent's column comes first.
+func tableTypes(s *measure.Schema) []measure.Type {
+	types := []measure.Type{measure.String}
+	for _, f := range s.Fields {
+		types = append(types, f.Type)
+	}
+	return types
+}
+
+// internals are the archive's own tables, in a schema apart. Of delivery, which is
+// only ever appended to, the row with the highest revision counts.
+const internals = `
+CREATE SCHEMA IF NOT EXISTS pillion;
+CREATE TABLE IF NOT EXISTS pillion.streams (stream VARCHAR, schema VARCHAR);
+CREATE TABLE IF NOT EXISTS pillion.retention (stream VARCHAR, age_ns BIGINT, rows BIGINT, bytes BIGINT);
+CREATE TABLE IF NOT EXISTS pillion.delivery (revision UBIGINT, agent VARCHAR, stream VARCHAR, epoch UBIGINT,
+	next UBIGINT, extras UBIGINT[], batches BIGINT, rows BIGINT, missing BIGINT);`
+
+// inTransaction runs work, then commits; whatever fails undoes all of it.
+func (c *connection) inTransaction(ctx context.Context, work func() error) error {
+	if err := c.exec(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	err := work()
+	if err == nil {
+		if err = c.exec(ctx, "COMMIT"); err == nil {
+			return nil
+		}
+	}
+	_ = c.exec(context.Background(), "ROLLBACK") // fails where the commit has already undone it
+	return err
+}
+
+// widen makes the table of a stream, or gives it the columns that it lacks. have
+// is nil for a new stream.
+func (c *connection) widen(ctx context.Context, have, want *measure.Schema) error {
+	text, err := json.Marshal(want)
+	if err != nil {
+		return fmt.Errorf("encode schema of %q: %w", want.Name, err)
+	}
+	var changes []string
+	if have == nil {
+		columns := []string{quoted(archive.AgentColumn) + " VARCHAR"}
+		for _, f := range want.Fields {
+			columns = append(columns, quoted(f.Name)+" "+sqlTypes[f.Type])
+		}
+		changes = append(changes, fmt.Sprintf("CREATE TABLE %s (%s)", tableOf(want.Name), strings.Join(columns, ", ")))
+	} else {
+		for i, f := range want.Fields {
+			if i >= len(have.Fields) {
+				changes = append(changes, fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", tableOf(want.Name), quoted(f.Name), sqlTypes[f.Type]))
+			} else if f.Type != have.Fields[i].Type {
+				changes = append(changes, fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s TYPE %s", tableOf(want.Name), quoted(f.Name), sqlTypes[f.Type]))
+			}
+		}
+	}
+	return c.inTransaction(ctx, func() error {
+		for _, change := range changes {
+			if err := c.exec(ctx, change); err != nil {
+				return fmt.Errorf("shape table of %q: %w", want.Name, err)
+			}
+		}
+		if err := c.exec(ctx, "DELETE FROM pillion.streams WHERE stream = ?", want.Name); err != nil {
+			return err
+		}
+		return c.exec(ctx, "INSERT INTO pillion.streams VALUES (?, ?)", want.Name, string(text))
+	})
+}
+
+// loadSchemas reads the catalog.
+func (c *connection) loadSchemas(ctx context.Context) (map[string]*measure.Schema, error) {
+	schemas := map[string]*measure.Schema{}
+	err := c.query(ctx, "SELECT schema FROM pillion.streams", nil, func(r arrow.RecordBatch) error {
+		for i := range int(r.NumRows()) {
+			s := &measure.Schema{}
+			if err := json.Unmarshal([]byte(textAt(r, 0, i)), s); err != nil {
+				return fmt.Errorf("read catalog: %w", err)
+			}
+			schemas[s.Name] = s
+		}
+		return nil
+	})
+	return schemas, err
+}

@@ -1,0 +1,136 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/netns"
+)
+
+// forwardArgs are the arguments with which a forwarder runs; they identify it too.
+func forwardArgs(lab string) []string { return []string{"lab", "forward", "--lab", lab} }
+
+// startForward starts the process that leads from this machine's loopback to the
+// server in the lab. As an emulator, it waits until its pid is recorded.
+func (b *builder) startForward(ctx context.Context) error {
+	log, err := os.Create(b.state.path("forward.log"))
+	if err != nil {
+		return fmt.Errorf("create log: %w", err)
+	}
+	defer log.Close()
+	command := exec.Command(b.agent, forwardArgs(b.spec.Name)...)
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	command.Dir = "/"
+	input, err := command.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("start forwarder: %w", err)
+	}
+	defer input.Close()
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start forwarder: %w", err)
+	}
+	go command.Wait()
+	p, err := identify(command.Process.Pid)
+	if err == nil {
+		err = b.state.save("forward.pid", p)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(input, "go")
+	}
+	if err != nil {
+		return fmt.Errorf("start forwarder: %w", err)
+	}
+	return b.isReady(ctx, "forward")
+}
+
+// endForward ends the forwarder if it is still the same process.
+func (s state) endForward(lab string) error {
+	var p process
+	if err := s.load("forward.pid", &p); err != nil {
+		return nil // there is none
+	}
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid), "cmdline"))
+	if err != nil || !p.alive() || !strings.Contains(string(text), strings.Join(forwardArgs(lab), "\x00")) {
+		return nil // it has ended
+	}
+	return p.end()
+}
+
+// RunForward is the body of a forwarder that up started. It returns when ctx is
+// done.
+func RunForward(ctx context.Context, name string) error {
+	word, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil || strings.TrimSpace(word) != "go" {
+		return errors.New("start forwarder: nobody said go on standard input; lab up starts it")
+	}
+	l := &Lab{state: stateOf(name)}
+	if err := l.state.load("spec.json", &l.Spec); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", l.Spec.Service.Forward))
+	if err != nil {
+		return fmt.Errorf("forward to lab %s: %w", name, err)
+	}
+	fmt.Print(readyLine)
+	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	defer stop()
+	namespace := l.Namespace(l.Spec.Service.Server)
+	var connections sync.WaitGroup
+	defer connections.Wait()
+	for {
+		client, err := listener.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("forward to lab %s: %w", name, err)
+		}
+		connections.Go(func() {
+			if err := forward(ctx, client, namespace); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		})
+	}
+}
+
+// forward joins a connection to the server inside the namespace.
+func forward(ctx context.Context, client net.Conn, namespace string) error {
+	defer client.Close()
+	var server net.Conn
+	err := netns.Do(namespace, func() (err error) {
+		server, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", servicePort))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reach server in %s: %w", namespace, err)
+	}
+	defer server.Close()
+	stop := context.AfterFunc(ctx, func() { server.Close(); client.Close() })
+	defer stop()
+	var back sync.WaitGroup
+	back.Go(func() { pipe(client, server) })
+	pipe(server, client)
+	back.Wait()
+	return nil
+}
+
+// pipe copies until one side ends, and tells the other that no more will come.
+func pipe(to, from net.Conn) {
+	_, _ = io.Copy(to, from) // the ends see for themselves what broke
+	if half, ok := to.(*net.TCPConn); ok {
+		_ = half.CloseWrite()
+	}
+}

@@ -1,0 +1,184 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Service runs Pillion itself in the lab: a server on one host, agents on others.
+type Service struct {
+	// Server is the host that the server runs on.
+	Server string `yaml:"server"`
+	// Agents are the hosts that join it.
+	Agents []string `yaml:"agents"`
+	// Forward is a port on this machine's loopback that leads to the server's; 0,
+	// the default, means none.
+	Forward int `yaml:"forward"`
+	// Options are more arguments of the server's command line.
+	Options []string `yaml:"options"`
+}
+
+// Ports of the server in a lab.
+const (
+	servicePort = 8470
+	busPort     = 8471
+)
+
+// joinGrace is how long a server or an agent may take to be ready.
+const joinGrace = 30 * time.Second
+
+// startService starts the server, then the agents, and returns once all agents
+// have joined. Their folders and logs are in the state folder.
+func (b *builder) startService(ctx context.Context) error {
+	s := b.spec.Service
+	server := program(b.agent, "pillion-server")
+	arguments := append([]string{
+		"run", "--data", b.state.path("server"), "--http", fmt.Sprintf(":%d", servicePort), "--nats-listen", fmt.Sprintf(":%d", busPort),
+	}, s.Options...)
+	if err := b.startInHost(ctx, s.Server, "server", server, arguments...); err != nil {
+		return err
+	}
+	address, err := b.spec.addressOf(s.Server)
+	if err != nil {
+		return err
+	}
+	for _, host := range s.Agents {
+		err := b.startInHost(ctx, host, "agent-"+host, b.agent, "run",
+			"--server", net.JoinHostPort(address, strconv.Itoa(servicePort)), "--name", host,
+			"--token-file", filepath.Join(b.state.path("server"), "join.token"), "--data", b.state.path("agent-"+host))
+		if err != nil {
+			return err
+		}
+	}
+	for _, host := range s.Agents {
+		if err := b.isReady(ctx, "agent-"+host); err != nil {
+			return err
+		}
+	}
+	if s.Forward != 0 {
+		return b.startForward(ctx)
+	}
+	return nil
+}
+
+// program is the sibling of the agent's binary.
+func program(agent, name string) string {
+	if resolved, err := filepath.EvalSymlinks(agent); err == nil {
+		agent = resolved
+	}
+	return filepath.Join(filepath.Dir(agent), name)
+}
+
+// addressOf is the first address of a host, IPv4 before IPv6.
+func (s *Spec) addressOf(host string) (string, error) {
+	found := ""
+	for _, l := range s.Links {
+		for _, prefix := range l.Addresses[host] {
+			if prefix.Addr().Is4() {
+				return prefix.Addr().String(), nil
+			}
+			if found == "" {
+				found = prefix.Addr().String()
+			}
+		}
+	}
+	if found == "" {
+		return "", fmt.Errorf("find address of host %s: it has none", host)
+	}
+	return found, nil
+}
+
+// startInHost starts a program of the service in a host, its output in a log. The
+// server's readiness is waited for; agents start side by side.
+func (b *builder) startInHost(ctx context.Context, host, name, path string, arguments ...string) error {
+	log, err := os.Create(b.state.path(name + ".log"))
+	if err != nil {
+		return fmt.Errorf("create log: %w", err)
+	}
+	defer log.Close()
+	command := exec.Command(path, arguments...)
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &unix.SysProcAttr{Setsid: true} // Ctrl-C is for us
+	command.Dir = "/"
+	built := &Lab{*b.spec, b.state}
+	if err := built.Start(host, command); err != nil {
+		return fmt.Errorf("start %s on %s: %w", name, host, err)
+	}
+	go command.Wait() // leave no zombie, whenever it ends
+	p, err := identify(command.Process.Pid)
+	if err == nil {
+		err = b.state.save(name+".pid", p)
+	}
+	if err != nil {
+		return fmt.Errorf("start %s on %s: %w", name, host, b.said(name, err))
+	}
+	if name == "server" {
+		return b.isReady(ctx, name)
+	}
+	return nil
+}
+
+// readyLine is what the server and an agent write once they work.
+const readyLine = "ready\n"
+
+var errNotReady = errors.New("not ready")
+
+// isReady waits until the log says so.
+func (b *builder) isReady(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, joinGrace)
+	defer cancel()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	var p process
+	if err := b.state.load(name+".pid", &p); err != nil {
+		return err
+	}
+	for {
+		text, err := os.ReadFile(b.state.path(name + ".log"))
+		if err != nil {
+			return fmt.Errorf("wait for %s: %w", name, err)
+		}
+		if slices.Contains(strings.SplitAfter(string(text), "\n"), readyLine) {
+			return nil
+		}
+		if !p.alive() {
+			return fmt.Errorf("wait for %s: %w", name, b.said(name, errors.New("it ended")))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", name, b.said(name, errNotReady))
+		case <-retry.C:
+		}
+	}
+}
+
+// said adds the last line of a log to an error.
+func (b *builder) said(name string, err error) error {
+	text, _ := os.ReadFile(b.state.path(name + ".log"))
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return fmt.Errorf("%w: %s", err, lines[len(lines)-1])
+}
+
+// ServiceAddress is where the server of the lab is, for the lab's hosts.
+func (l *Lab) ServiceAddress() (string, error) {
+	if l.Spec.Service == nil {
+		return "", fmt.Errorf("find service of lab %s: it has none", l.Spec.Name)
+	}
+	address, err := l.Spec.addressOf(l.Spec.Service.Server)
+	return net.JoinHostPort(address, strconv.Itoa(servicePort)), err
+}
+
+// ServiceFolder is the data folder of the server ("server") or of an agent
+// ("agent-" and its host); its log is beside it.
+func (l *Lab) ServiceFolder(name string) string { return l.state.path(name) }

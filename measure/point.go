@@ -1,0 +1,248 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Point is where samples of one schema are injected. Whatever is measured is one.
+type Point struct {
+	schema *Schema
+
+	mu      sync.Mutex // of changes
+	unnamed int
+	// Injecting reads the subscriptions without a lock: a change makes a new list.
+	subscriptions atomic.Pointer[[]*Subscription]
+}
+
+// NewPoint makes a point, which nothing comes of before it is subscribed to.
+func NewPoint(schema *Schema) (*Point, error) {
+	if err := schema.Validate(); err != nil {
+		return nil, fmt.Errorf("make point: %w", err)
+	}
+	return &Point{schema: schema}, nil
+}
+
+// Schema is what samples consist of.
+func (p *Point) Schema() *Schema { return p.schema }
+
+// Subscribed reports whether anybody would get a sample, for those to whom making
+// one costs something.
+func (p *Point) Subscribed() bool {
+	list := p.subscriptions.Load()
+	return list != nil && len(*list) > 0
+}
+
+// Inject gives a sample to every pipeline. Without any it returns at once, and
+// does not look at the sample. ErrSample says that it does not fit, and nobody
+// got it; any other error is that of a sink.
+func (p *Point) Inject(sample Sample) error {
+	list := p.subscriptions.Load()
+	if list == nil || len(*list) == 0 {
+		return nil
+	}
+	if err := p.schema.Check(sample); err != nil {
+		return fmt.Errorf("inject at point %q: %w", p.schema.Name, err)
+	}
+	var errs []error
+	for _, s := range *list {
+		if err := s.take(sample); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// RowSink takes the rows of one pipeline, one at a time, each good until it
+// returns. It must not use the subscription.
+type RowSink func(schema *Schema, row Sample) error
+
+// SubscriptionCounts are what became of the samples of one pipeline.
+type SubscriptionCounts struct {
+	// Samples came; Rows left, for Failed of which the sink returned an error.
+	Samples, Rows, Failed uint64
+	// Overflowed samples were dropped, because there were too many groups.
+	Overflowed uint64
+	// Late samples were put into the window after theirs.
+	Late uint64
+	// Saturated values are the nearest that their column can hold.
+	Saturated uint64
+}
+
+// Subscription is one subscriber's pipeline at a point.
+type Subscription struct {
+	point  *Point
+	schema *Schema
+	sink   RowSink
+	stream *Stream // that the subscription owns, or nil
+
+	mu      sync.Mutex // of what is below
+	windows *windows   // nil where samples pass
+	counts  SubscriptionCounts
+	ended   bool
+
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// Subscribe hands the rows of a pipeline to a sink until Cancel.
+func (p *Point) Subscribe(pipeline Pipeline, sink RowSink) (*Subscription, error) {
+	return p.subscribe(pipeline, func(s *Subscription) error {
+		s.sink = sink
+		return nil
+	})
+}
+
+// SubscribeStream gathers the rows of a pipeline into batches. The stream belongs
+// to the subscription, and Cancel closes it.
+func (p *Point) SubscribeStream(pipeline Pipeline, options StreamOptions, sink BatchSink) (*Subscription, error) {
+	return p.subscribe(pipeline, func(s *Subscription) error {
+		stream, err := NewStream(s.schema, options, sink)
+		s.stream = stream
+		// Rows have the types of the schema already: samples were checked, and
+		// windows make no others.
+		s.sink = func(_ *Schema, row Sample) error { return stream.appendChecked(row) }
+		return err
+	})
+}
+
+func (p *Point) subscribe(pipeline Pipeline, attach func(*Subscription) error) (*Subscription, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pipeline.Name == "" {
+		pipeline.Name = p.schema.Name
+		if len(pipeline.Filters) > 0 {
+			pipeline.Name = fmt.Sprintf("%s_%d", p.schema.Name, p.unnamed+1)
+		}
+	}
+	plan, err := pipeline.plan(p.schema)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	s := &Subscription{point: p, schema: plan.schema, stop: make(chan struct{})}
+	if err := attach(s); err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	if len(plan.Filters) > 0 {
+		s.windows = newWindows(plan, s.hand)
+	}
+	if plan.Every > 0 {
+		s.stopped.Go(s.run)
+	}
+	if pipeline.Name == fmt.Sprintf("%s_%d", p.schema.Name, p.unnamed+1) {
+		p.unnamed++
+	}
+	p.change(func(list []*Subscription) []*Subscription { return append(list, s) })
+	return s, nil
+}
+
+func (p *Point) change(edit func([]*Subscription) []*Subscription) {
+	var list []*Subscription
+	if old := p.subscriptions.Load(); old != nil {
+		list = slices.Clone(*old)
+	}
+	list = edit(list)
+	p.subscriptions.Store(&list)
+}
+
+// Schema is what the rows consist of.
+func (s *Subscription) Schema() *Schema { return s.schema }
+
+func (s *Subscription) take(sample Sample) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil
+	}
+	s.counts.Samples++
+	if s.windows == nil {
+		return s.hand(sample)
+	}
+	return s.windows.add(sample)
+}
+
+// hand gives one row to the sink.
+func (s *Subscription) hand(row Sample) error {
+	s.counts.Rows++
+	if err := s.sink(s.schema, row); err != nil {
+		s.counts.Failed++
+		return fmt.Errorf("hand over row of %q: %w", s.schema.Name, err)
+	}
+	return nil
+}
+
+// run ends windows by the wall clock. An error of the sink is counted by hand.
+func (s *Subscription) run() {
+	ticker := time.NewTicker(s.windows.period())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-ticker.C:
+			s.mu.Lock()
+			_ = s.windows.tick()
+			s.mu.Unlock()
+		}
+	}
+}
+
+// Flush makes rows of the windows that are open, and batches of the rows.
+func (s *Subscription) Flush() error {
+	s.mu.Lock()
+	err := s.flush()
+	s.mu.Unlock()
+	if s.stream != nil {
+		err = errors.Join(err, s.stream.Flush())
+	}
+	return err
+}
+
+func (s *Subscription) flush() error {
+	if s.windows == nil || s.ended {
+		return nil
+	}
+	return s.windows.flush()
+}
+
+// Cancel ends the subscription after a last Flush. When it returns, the sink will
+// not be called again.
+func (s *Subscription) Cancel() error {
+	s.point.mu.Lock()
+	s.point.change(func(list []*Subscription) []*Subscription {
+		return slices.DeleteFunc(list, func(other *Subscription) bool { return other == s })
+	})
+	s.point.mu.Unlock()
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return nil
+	}
+	err := s.flush()
+	s.ended = true
+	close(s.stop)
+	s.mu.Unlock()
+	s.stopped.Wait()
+	if s.stream != nil {
+		err = errors.Join(err, s.stream.Close())
+	}
+	return err
+}
+
+// Counts are those since Subscribe.
+func (s *Subscription) Counts() SubscriptionCounts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := s.counts
+	if s.windows != nil {
+		counts.Overflowed, counts.Late, counts.Saturated = s.windows.overflowed, s.windows.late, s.windows.saturated
+	}
+	return counts
+}
+
+// Stream is where the rows go, or nil where Subscribe was given a sink.
+func (s *Subscription) Stream() *Stream { return s.stream }

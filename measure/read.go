@@ -1,0 +1,75 @@
+package measure
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+)
+
+// Read puts one row of a record batch into a sample that has a value for each
+// column. Texts, bytes and lists are those of the record: they are good until it
+// is released. A column of a type that is none of ours is an error.
+func Read(record arrow.RecordBatch, row int, into Sample) error {
+	if row < 0 || int64(row) >= record.NumRows() {
+		return fmt.Errorf("read row %d: the batch has %d", row, record.NumRows())
+	}
+	if int64(len(into)) != record.NumCols() {
+		return fmt.Errorf("read row %d: room for %d values, the batch has %d columns", row, len(into), record.NumCols())
+	}
+	for i, column := range record.Columns() {
+		value, ok := valueAt(column, row)
+		if !ok {
+			return fmt.Errorf("read row %d: column %q is %v", row, record.ColumnName(i), column.DataType())
+		}
+		into[i] = value
+	}
+	return nil
+}
+
+func valueAt(column arrow.Array, row int) (Value, bool) {
+	null := column.IsNull(row)
+	value, ok := Value{}, true
+	switch c := column.(type) {
+	case *array.Boolean:
+		value = BoolValue(!null && c.Value(row))
+	case *array.Int32:
+		value = Int32Value(c.Value(row))
+	case *array.Uint32:
+		value = Uint32Value(c.Value(row))
+	case *array.Int64:
+		value = Int64Value(c.Value(row))
+	case *array.Uint64:
+		value = Uint64Value(c.Value(row))
+	case *array.Float64:
+		value = Float64Value(c.Value(row))
+	case *array.String:
+		value = StringValue(c.Value(row))
+	case *array.Binary:
+		value = BinaryValue(c.Value(row))
+	case *array.Timestamp:
+		value = Value{kind: Time, number: uint64(c.Value(row))}
+		ok = c.DataType().(*arrow.TimestampType).Unit == arrow.Nanosecond
+	case *array.List:
+		value, ok = listAt(c, row)
+	default:
+		ok = false
+	}
+	if null {
+		value = Value{}
+	}
+	return value, ok
+}
+
+func listAt(column *array.List, row int) (Value, bool) {
+	start, end := column.ValueOffsets(row)
+	switch values := column.ListValues().(type) {
+	case *array.Int64:
+		// One bit pattern, two types: the list is read through the sample's.
+		bytes := arrow.Int64Traits.CastToBytes(values.Int64Values()[start:end])
+		return Value{kind: Int64List, list: arrow.Uint64Traits.CastFromBytes(bytes)}, values.NullN() == 0
+	case *array.Uint64:
+		return Value{kind: Uint64List, list: values.Uint64Values()[start:end]}, values.NullN() == 0
+	}
+	return Value{}, false
+}

@@ -1,0 +1,99 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/cilium/ebpf"
+)
+
+// RulesMax is how many rules there can be at once: RULES_MAX of rule.h.
+const RulesMax = 64
+
+// Bits of rule_choice in rule.h.
+const (
+	choiceTable   = 1 << 31
+	choiceTargets = 1 << 30
+)
+
+// Choose replaces the rules while traffic flows; no packet sees half of a change,
+// and sequence numbers go on. Where there are targets a packet must go to one of
+// these addresses besides.
+func (s *Source) Choose(rules []Rule, targets []netip.Addr) error {
+	if len(rules) > RulesMax {
+		return fmt.Errorf("choose packets: %w: %d rules, at most %d", ErrRule, len(rules), RulesMax)
+	}
+	if err := s.choose(rules, targets); err != nil {
+		return fmt.Errorf("choose packets: %w", err)
+	}
+	return nil
+}
+
+func (s *Source) choose(rules []Rule, targets []netip.Addr) error {
+	var both [2 * RulesMax]sourceRule
+	if err := s.objects.Rules.Get(&both); err != nil {
+		return err
+	}
+	choice, first := uint32(len(rules)), 0
+	if s.choice&choiceTable == 0 {
+		choice, first = choice|choiceTable, RulesMax
+	}
+	for i, rule := range rules {
+		both[first+i] = rule.raw()
+	}
+	if err := s.objects.Rules.Set(both); err != nil {
+		return err
+	}
+	wanted := map[sourceRuleTarget]bool{}
+	for _, address := range targets {
+		wanted[rawTarget(address)] = true
+		choice |= choiceTargets
+	}
+	if err := s.addTargets(wanted); err != nil {
+		return err
+	}
+	if err := s.objects.RuleChoice.Set(choice); err != nil {
+		return err
+	}
+	s.choice = choice
+	return s.removeTargets(wanted)
+}
+
+func (s *Source) addTargets(wanted map[sourceRuleTarget]bool) error {
+	if s.targets == nil {
+		s.targets = map[sourceRuleTarget]bool{}
+	}
+	for target := range wanted {
+		if s.targets[target] {
+			continue
+		}
+		if err := s.objects.Targets.Put(target, uint8(0)); err != nil {
+			return fmt.Errorf("add target: %w", err)
+		}
+		s.targets[target] = true
+	}
+	return nil
+}
+
+func (s *Source) removeTargets(wanted map[sourceRuleTarget]bool) error {
+	for target := range s.targets {
+		if wanted[target] {
+			continue
+		}
+		if err := s.objects.Targets.Delete(target); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("remove target: %w", err)
+		}
+		delete(s.targets, target)
+	}
+	return nil
+}
+
+func rawTarget(address netip.Addr) sourceRuleTarget {
+	words, _ := rawPrefix(netip.PrefixFrom(address, address.BitLen()))
+	target := sourceRuleTarget{Address: words, Family: 6}
+	if address.Is4() {
+		target.Family = 4
+	}
+	return target
+}

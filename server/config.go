@@ -1,0 +1,107 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+// Defaults.
+const (
+	DefaultFolder = "/var/lib/pillion-server"
+	DefaultHTTP   = ":8470"
+	DefaultBus    = ":8471"
+)
+
+// Config is what a server is told, in a YAML file or on the command line.
+type Config struct {
+	// Folder holds everything that the server keeps; default DefaultFolder.
+	Folder string `yaml:"data"`
+	// HTTP is the address of the API; default DefaultHTTP.
+	HTTP string `yaml:"http"`
+	// NATSListen is the address of the embedded bus; default DefaultBus.
+	NATSListen string `yaml:"nats_listen"`
+	// NATS is the URL of a bus of others; then none is embedded.
+	NATS string `yaml:"nats"`
+	// Hosts are more names and addresses by which agents and users reach the server.
+	Hosts []string `yaml:"hosts"`
+	// Retention bounds streams, by name; "*" is for all that are not named.
+	Retention map[string]Retention `yaml:"retention"`
+	// MemoryBytes bounds the archive's memory; default 1 GiB.
+	MemoryBytes int64 `yaml:"memory_bytes"`
+	// MetricsOpen serves /metrics to everybody.
+	MetricsOpen bool `yaml:"metrics_open"`
+	// AgentCertificates is how long certificates of agents last; default one year.
+	AgentCertificates time.Duration `yaml:"agent_certificates"`
+}
+
+// Retention is how long rows are kept; zero: no bound.
+type Retention struct {
+	Age   time.Duration `yaml:"age"`
+	Rows  int64         `yaml:"rows"`
+	Bytes int64         `yaml:"bytes"`
+}
+
+// ErrConfig marks a configuration that cannot be.
+var ErrConfig = errors.New("bad configuration")
+
+// ReadConfig reads a YAML file; unknown keys are errors with their line.
+func ReadConfig(path string) (Config, error) {
+	var c Config
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return c, fmt.Errorf("read configuration: %w", err)
+	}
+	if err := yaml.UnmarshalWithOptions(text, &c, yaml.Strict()); err != nil {
+		return c, fmt.Errorf("read %s: %w: %s", path, ErrConfig, strings.TrimSpace(yaml.FormatError(err, false, false)))
+	}
+	_, err = c.Complete()
+	return c, err
+}
+
+// defaultRetention keeps an archive from growing for ever where nobody said
+// anything: a month of everything, two days of single packets.
+var defaultRetention = map[string]Retention{
+	"*":                  {Age: 31 * 24 * time.Hour},
+	measure.Packets.Name: {Age: 2 * 24 * time.Hour},
+	measure.Audit.Name:   {Age: 365 * 24 * time.Hour},
+}
+
+// Complete fills in the defaults and says what is wrong.
+func (c Config) Complete() (Config, error) {
+	c.Folder = cmp.Or(c.Folder, DefaultFolder)
+	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
+	c.NATSListen = cmp.Or(c.NATSListen, DefaultBus)
+	for stream, r := range c.Retention {
+		if stream != "*" && !measure.ValidName(stream) {
+			return c, fmt.Errorf("%w: retention: %q is not a stream's name", ErrConfig, stream)
+		}
+		if r.Age < 0 || r.Rows < 0 || r.Bytes < 0 {
+			return c, fmt.Errorf("%w: retention of %q is negative", ErrConfig, stream)
+		}
+	}
+	if c.MemoryBytes < 0 || c.AgentCertificates < 0 {
+		return c, fmt.Errorf("%w: memory_bytes and agent_certificates cannot be negative", ErrConfig)
+	}
+	return c, nil
+}
+
+// retention of a stream of which nothing was said through the API.
+func (c Config) retention(stream string) archive.Retention {
+	for _, from := range []map[string]Retention{c.Retention, defaultRetention} {
+		for _, name := range []string{stream, "*"} {
+			if r, ok := from[name]; ok {
+				return archive.Retention{Age: r.Age, Rows: r.Rows, Bytes: r.Bytes}
+			}
+		}
+	}
+	return archive.Retention{}
+}

@@ -1,0 +1,323 @@
+// Package ingest takes batches from the bus to the archive: it decodes them, commits
+// many at a time, answers each sender once its batch is on disk, and hands what is
+// new to those who watch live.
+//
+// It keeps nothing by itself: a batch that it has not answered for is still in its
+// sender's spool.
+package ingest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/archive"
+	"pillion.dev/bus"
+	"pillion.dev/measure"
+)
+
+// Options of an Ingest. What is left zero has its default.
+type Options struct {
+	Archive archive.Archive
+	Log     *slog.Logger
+	// QueueBytes is how much may wait; Accept blocks beyond it. Default 128 MiB.
+	QueueBytes int64
+	// CommitBytes is how much goes into one commit at most; default 48 MiB.
+	CommitBytes int64
+	// Linger is how long a commit waits for more to come; default 100 ms.
+	Linger time.Duration
+}
+
+// Ingest is the way into the archive.
+type Ingest struct {
+	options Options
+	live    *Live
+	groups  chan []item
+	ended   sync.WaitGroup
+
+	mu      sync.Mutex
+	changed *sync.Cond // of what is below
+	queue   []item
+	bytes   int64
+	closed  bool
+	stats   Stats
+}
+
+// item is one batch on its way. Of Pillion's own the record is there already.
+type item struct {
+	delivery bus.Delivery
+	batch    archive.Batch
+	err      error
+}
+
+func (i *item) size() int64 { return int64(len(i.delivery.Payload)) }
+
+// Stats count since the start.
+type Stats struct {
+	Batches, Rows uint64 // stored, new ones
+	Duplicates    uint64 // batches that were there already
+	Rejected      uint64 // batches that can never be stored
+	Failed        uint64 // batches that the archive could not take then
+	Commits       uint64
+	// CommitSeconds is the time that commits took in all, the longest of them, and
+	// how many took up to each of CommitBounds.
+	CommitSeconds, CommitLongest float64
+	CommitCounts                 [len(commitBounds) + 1]uint64
+	QueueBytes                   int64 // waiting now
+	QueueBatches                 int
+	LiveMissed                   uint64 // batches that slow watchers did not get
+}
+
+var commitBounds = [...]float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10}
+
+// CommitBounds are the upper bounds, in seconds, of the buckets of
+// Stats.CommitCounts but the last.
+func CommitBounds() []float64 { return commitBounds[:] }
+
+// Defaults.
+const (
+	queueBytes  = 128 << 20
+	commitBytes = 48 << 20
+	linger      = 100 * time.Millisecond
+)
+
+// New starts.
+func New(options Options) *Ingest {
+	if options.QueueBytes == 0 {
+		options.QueueBytes = queueBytes
+	}
+	if options.CommitBytes == 0 {
+		options.CommitBytes = commitBytes
+	}
+	if options.Linger == 0 {
+		options.Linger = linger
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	i := &Ingest{options: options, live: newLive(), groups: make(chan []item, 1)}
+	i.changed = sync.NewCond(&i.mu)
+	i.ended.Go(i.gather)
+	i.ended.Go(i.commitAll)
+	return i
+}
+
+// Live is where stored batches can be watched.
+func (i *Ingest) Live() *Live { return i.live }
+
+var errClosing = errors.New("server is stopping")
+
+// Accept takes a batch; it blocks while too much waits. The delivery is answered
+// later.
+func (i *Ingest) Accept(delivery bus.Delivery) {
+	if !i.enqueue(item{delivery: delivery}) {
+		delivery.Answer(errClosing)
+	}
+}
+
+func (i *Ingest) enqueue(it item) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for !i.closed && i.bytes > 0 && i.bytes+it.size() > i.options.QueueBytes {
+		i.changed.Wait()
+	}
+	if i.closed {
+		return false
+	}
+	i.queue = append(i.queue, it)
+	i.bytes += it.size()
+	i.changed.Broadcast()
+	return true
+}
+
+// gather makes groups of what has come and decodes them while the group before is
+// being committed.
+func (i *Ingest) gather() {
+	defer close(i.groups)
+	for {
+		group := i.next()
+		if group == nil {
+			return
+		}
+		decode(group)
+		i.groups <- group
+	}
+}
+
+// next waits for the first batch, lets others come for a while, and takes them.
+func (i *Ingest) next() []item {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for len(i.queue) == 0 {
+		if i.closed {
+			return nil
+		}
+		i.changed.Wait()
+	}
+	wake := time.AfterFunc(i.options.Linger, i.changed.Broadcast)
+	defer wake.Stop()
+	for begun := time.Now(); time.Since(begun) < i.options.Linger && i.bytes < i.options.CommitBytes && !i.closed; {
+		i.changed.Wait()
+	}
+	var n int
+	var size int64
+	for n = 0; n < len(i.queue) && (n == 0 || size+i.queue[n].size() <= i.options.CommitBytes); n++ {
+		size += i.queue[n].size()
+	}
+	group := i.queue[:n:n]
+	i.queue = i.queue[n:]
+	if len(i.queue) == 0 {
+		i.queue = nil
+	}
+	return group
+}
+
+// decode works on a group with all processors.
+func decode(group []item) {
+	var workers sync.WaitGroup
+	next := make(chan *item, len(group))
+	for n := range group {
+		next <- &group[n]
+	}
+	close(next)
+	for range min(runtime.GOMAXPROCS(0), len(group)) {
+		workers.Go(func() {
+			for it := range next {
+				it.decode()
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func (i *item) decode() {
+	if i.batch.Record != nil {
+		return
+	}
+	d := &i.delivery
+	schema, record, err := d.Envelope.Decode()
+	i.batch = archive.Batch{Agent: d.Agent, Key: d.Key, Oldest: d.Oldest, Schema: schema, Record: record}
+	i.err = err
+}
+
+func (i *Ingest) commitAll() {
+	for group := range i.groups {
+		i.commit(group)
+	}
+	i.live.close()
+}
+
+// commit stores a group and answers for each batch of it.
+func (i *Ingest) commit(group []item) {
+	batches := make([]archive.Batch, 0, len(group))
+	places := make([]int, 0, len(group))
+	for n := range group {
+		if group[n].err == nil {
+			batches, places = append(batches, group[n].batch), append(places, n)
+		}
+	}
+	begun := time.Now()
+	var stored []bool
+	var rejected map[int]error
+	var err error
+	if len(batches) != 0 {
+		stored, rejected, err = i.options.Archive.Store(context.Background(), batches)
+	}
+	took := time.Since(begun).Seconds()
+	if err != nil {
+		i.options.Log.Error("store batches", "batches", len(batches), "error", err)
+	}
+	for n, place := range places {
+		switch {
+		case err != nil:
+			group[place].err = err
+		case rejected[n] != nil:
+			group[place].err = errors.Join(bus.ErrRejected, rejected[n])
+		}
+	}
+	i.settle(group, places, stored, took)
+}
+
+// settle counts, answers, and shows what is new.
+func (i *Ingest) settle(group []item, places []int, stored []bool, took float64) {
+	fresh := map[int]bool{}
+	for n, place := range places {
+		fresh[place] = group[place].err == nil && n < len(stored) && stored[n]
+	}
+	i.mu.Lock()
+	s := &i.stats
+	s.Commits++
+	s.CommitSeconds += took
+	s.CommitLongest = max(s.CommitLongest, took)
+	bucket := 0
+	for bucket < len(commitBounds) && took > commitBounds[bucket] {
+		bucket++
+	}
+	s.CommitCounts[bucket]++
+	for n := range group {
+		i.bytes -= group[n].size()
+		switch it := &group[n]; {
+		case fresh[n]:
+			s.Batches++
+			s.Rows += uint64(it.batch.Record.NumRows())
+		case it.err == nil:
+			s.Duplicates++
+		case errors.Is(it.err, bus.ErrRejected) || errors.Is(it.err, measure.ErrBatch):
+			s.Rejected++
+		default:
+			s.Failed++
+		}
+	}
+	i.changed.Broadcast()
+	i.mu.Unlock()
+	for n := range group {
+		it := &group[n]
+		if it.err != nil && it.delivery.Agent != "" {
+			i.options.Log.Warn("batch not stored", "agent", it.delivery.Agent, "stream", it.delivery.Stream, "error", it.err)
+		}
+		if it.delivery.Answer != nil {
+			it.delivery.Answer(it.err)
+		}
+		if fresh[n] {
+			i.live.publish(it.batch)
+		}
+		if it.batch.Record != nil {
+			it.batch.Record.Release()
+		}
+	}
+}
+
+// Stats are the counts so far.
+func (i *Ingest) Stats() Stats {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	s := i.stats
+	s.QueueBytes, s.QueueBatches = i.bytes, len(i.queue)
+	s.LiveMissed = i.live.missed()
+	return s
+}
+
+// store takes a batch of Pillion's own.
+func (i *Ingest) store(key measure.Key, schema *measure.Schema, record arrow.RecordBatch) error {
+	record.Retain()
+	it := item{batch: archive.Batch{Agent: OwnAgent, Key: key, Schema: schema, Record: record, Oldest: key.Sequence}}
+	if !i.enqueue(it) {
+		record.Release()
+		return errClosing
+	}
+	return nil
+}
+
+// Close commits what has come and ends.
+func (i *Ingest) Close() {
+	i.mu.Lock()
+	i.closed = true
+	i.changed.Broadcast()
+	i.mu.Unlock()
+	i.ended.Wait()
+}

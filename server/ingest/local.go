@@ -1,0 +1,131 @@
+package ingest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/measure"
+	"pillion.dev/server/event"
+)
+
+// OwnAgent is the agent name of rows that the server makes itself. No agent can
+// have it.
+const OwnAgent = "server"
+
+// Local is an event.Sink that stores: events and changes become rows of the streams
+// events and audit.
+type Local struct {
+	ingest  *Ingest
+	log     *slog.Logger
+	epoch   uint64
+	rows    chan row
+	dropped atomic.Uint64
+	ended   sync.WaitGroup
+	close   sync.Once
+
+	mu   sync.Mutex
+	next map[string]uint64 // sequence by stream
+}
+
+type row struct {
+	schema *measure.Schema
+	sample measure.Sample
+}
+
+const localRows = 4096
+
+// NewLocal starts.
+func NewLocal(ingest *Ingest, log *slog.Logger) (*Local, error) {
+	var epoch [8]byte
+	if _, err := rand.Read(epoch[:]); err != nil {
+		return nil, fmt.Errorf("draw epoch: %w", err)
+	}
+	l := &Local{
+		ingest: ingest, log: log, epoch: binary.NativeEndian.Uint64(epoch[:]),
+		rows: make(chan row, localRows), next: map[string]uint64{},
+	}
+	streams := map[string]*measure.Stream{}
+	for _, schema := range []*measure.Schema{&measure.Events, &measure.Audit} {
+		stream, err := measure.NewStream(schema, measure.StreamOptions{Interval: linger}, l.put)
+		if err != nil {
+			return nil, fmt.Errorf("open stream %q: %w", schema.Name, err)
+		}
+		streams[schema.Name] = stream
+	}
+	l.ended.Go(func() { l.run(streams) })
+	return l, nil
+}
+
+// put numbers a batch.
+func (l *Local) put(schema *measure.Schema, record arrow.RecordBatch) error {
+	l.mu.Lock()
+	key := measure.Key{Stream: schema.Name, Epoch: l.epoch, Sequence: l.next[schema.Name]}
+	l.next[schema.Name]++
+	l.mu.Unlock()
+	return l.ingest.store(key, schema, record)
+}
+
+func (l *Local) run(streams map[string]*measure.Stream) {
+	for r := range l.rows {
+		if err := streams[r.schema.Name].Append(r.sample); err != nil {
+			l.log.Warn("store own row", "stream", r.schema.Name, "error", err)
+		}
+	}
+	for _, stream := range streams {
+		if err := stream.Close(); err != nil && !errors.Is(err, errClosing) {
+			l.log.Warn("store own rows", "error", err)
+		}
+	}
+}
+
+func (l *Local) add(schema *measure.Schema, sample measure.Sample) {
+	select {
+	case l.rows <- row{schema, sample}:
+	default:
+		l.dropped.Add(1)
+	}
+}
+
+// Dropped rows came faster than they could be stored.
+func (l *Local) Dropped() uint64 { return l.dropped.Load() }
+
+// Event stores and logs an event.
+func (l *Local) Event(e event.Event) {
+	level := map[string]slog.Level{event.Warning: slog.LevelWarn, event.Error: slog.LevelError}[e.Level]
+	l.log.Log(context.Background(), level, e.Message, "kind", e.Kind, "agent", e.Agent, "session", e.Session)
+	l.add(&measure.Events, measure.Sample{
+		measure.TimeValue(at(e.Time)), measure.StringValue(e.Kind), measure.StringValue(e.Level),
+		measure.StringValue(e.Agent), measure.StringValue(e.Session), measure.StringValue(e.Message),
+	})
+}
+
+// Change stores who changed what.
+func (l *Local) Change(c event.Change) {
+	l.add(&measure.Audit, measure.Sample{
+		measure.TimeValue(at(c.Time)), measure.StringValue(c.Token), measure.StringValue(c.Role),
+		measure.StringValue(c.Remote), measure.StringValue(c.Method), measure.StringValue(c.Request),
+		measure.StringValue(c.Outcome),
+	})
+}
+
+func at(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Now()
+	}
+	return t
+}
+
+// Close stores what is left. Nothing may be added afterwards.
+func (l *Local) Close() {
+	l.close.Do(func() { close(l.rows) })
+	l.ended.Wait()
+}

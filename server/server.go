@@ -1,0 +1,283 @@
+// Package server is the one place to which all agents report and which all users
+// ask: it joins the bus, the archive, the registry of agents and sessions, the
+// graph of paths, and the HTTP port.
+//
+// It needs no privilege, and measures nothing itself. What it is told about agents
+// and sessions it keeps in small documents, rows in the archive.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/archive"
+	"pillion.dev/bus"
+	"pillion.dev/measure"
+	"pillion.dev/server/authority"
+	"pillion.dev/server/control"
+	"pillion.dev/server/ingest"
+	"pillion.dev/server/topology"
+	"pillion.dev/server/web"
+)
+
+// OpenArchive opens the archive in a folder.
+type OpenArchive func(folder string, config Config) (archive.Archive, error)
+
+// Welcome is what a server has to say once it works.
+type Welcome struct {
+	// First start: there are tokens, in files of the folder.
+	First        bool
+	HTTP, Bus    string // addresses that it listens on
+	Fingerprint  string // of its certificate authority
+	OperatorFile string
+	JoinFile     string
+}
+
+type server struct {
+	config Config
+	log    *slog.Logger
+	lock   *os.File
+
+	authority *authority.Authority
+	archive   archive.Archive
+	ingest    *ingest.Ingest
+	local     *ingest.Local
+	embedded  *bus.Embedded
+	bus       *bus.Server
+	control   *control.Control
+	topology  *topology.Topology
+	web       *web.Server
+	listener  net.Listener
+	first     bool
+}
+
+// Run serves until the context ends. It calls ready once everything works.
+func Run(ctx context.Context, config Config, open OpenArchive, log *slog.Logger, ready func(Welcome)) error {
+	config, err := config.Complete()
+	if err != nil {
+		return err
+	}
+	s := &server{config: config, log: log}
+	if err := s.open(ctx, open); err != nil {
+		return errors.Join(fmt.Errorf("start server: %w", err), s.close())
+	}
+	ready(s.welcome())
+	failed := s.serve(ctx)
+	if failed != nil {
+		log.Error("server ends", "error", failed)
+	}
+	return errors.Join(failed, s.close())
+}
+
+// open starts the parts, each on those before it.
+func (s *server) open(ctx context.Context, open OpenArchive) error {
+	if err := s.takeFolder(); err != nil {
+		return err
+	}
+	for _, step := range []func() error{
+		func() (err error) {
+			s.authority, s.first, err = authority.Open(s.config.Folder,
+				authority.Options{Hosts: s.config.Hosts, AgentValidity: s.config.AgentCertificates})
+			return err
+		},
+		func() (err error) {
+			s.archive, err = open(s.config.Folder, s.config)
+			return err
+		},
+		s.openIngest,
+		func() error { return s.openBus(ctx) },
+		s.openControl,
+		s.openWeb,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeFolder makes the folder, which is for this user alone, and keeps other
+// servers out of it.
+func (s *server) takeFolder() error {
+	if err := os.MkdirAll(s.config.Folder, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(s.config.Folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("lock folder: %w", err)
+	}
+	s.lock = lock
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("lock folder %s: another server uses it: %w", s.config.Folder, err)
+	}
+	return nil
+}
+
+func (s *server) openIngest() (err error) {
+	s.ingest = ingest.New(ingest.Options{Archive: s.archive, Log: s.log})
+	if s.local, err = ingest.NewLocal(s.ingest, s.log); err != nil {
+		return err
+	}
+	s.topology = topology.New(s.local)
+	return s.keepWhatIsSaid()
+}
+
+// keepWhatIsSaid sets the retention of streams for which the API set none.
+func (s *server) keepWhatIsSaid() error {
+	streams, err := s.archive.Streams(context.Background())
+	if err != nil {
+		return err
+	}
+	set := map[string]bool{}
+	for _, stream := range streams {
+		set[stream.Schema.Name] = stream.Retention != archive.Retention{}
+	}
+	for _, schema := range measure.Standard() {
+		if !set[schema.Name] {
+			s.archive.SetRetention(schema.Name, s.config.retention(schema.Name))
+		}
+	}
+	return nil
+}
+
+func (s *server) openBus(ctx context.Context) (err error) {
+	options := bus.ServerOptions{URL: s.config.NATS, TLS: s.authority.ClientTLS(), Log: s.log}
+	if s.config.NATS == "" {
+		s.embedded, err = bus.StartEmbedded(bus.EmbeddedOptions{
+			Listen: s.config.NATSListen, TLS: s.authority.BusTLS(), Authorize: s.authority.Authorize, Log: s.log,
+		})
+		if err != nil {
+			return err
+		}
+		options.InProcess = s.embedded
+	}
+	s.bus, err = bus.ConnectServer(ctx, options)
+	return err
+}
+
+func (s *server) openControl() (err error) {
+	s.control, err = control.New(control.Options{
+		Dir: s.config.Folder, Bus: links{s.bus, s.embedded}, Events: s.local, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.authority.Use(s.control)
+	if err := s.bus.ServeStates(s.control.HandleState); err != nil {
+		return err
+	}
+	return s.bus.ServeData(s.ingest.Accept)
+}
+
+func (s *server) openWeb() (err error) {
+	s.web, err = web.New(web.Options{
+		Control: s.control, Topology: s.topology, Authority: s.authority, Archive: s.archive,
+		Live: watching{s.ingest.Live()}, Events: s.local, Health: s.health, Figures: s.figures,
+		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.listener, err = net.Listen("tcp", s.config.HTTP)
+	if err != nil {
+		return fmt.Errorf("listen for the API: %w", err)
+	}
+	return nil
+}
+
+// busURL is what agents are told; without a host they use the one by which they
+// reached this server.
+func (s *server) busURL() string {
+	if s.config.NATS != "" {
+		return s.config.NATS
+	}
+	host, port, _ := net.SplitHostPort(s.embedded.Addr().String())
+	if address, err := netip.ParseAddr(host); err != nil || address.IsUnspecified() {
+		host = ""
+	}
+	return "tls://" + net.JoinHostPort(host, port)
+}
+
+func (s *server) welcome() Welcome {
+	w := Welcome{
+		First: s.first, HTTP: s.listener.Addr().String(), Bus: s.config.NATS, Fingerprint: s.authority.Fingerprint(),
+		OperatorFile: filepath.Join(s.config.Folder, "operator.token"), JoinFile: filepath.Join(s.config.Folder, "join.token"),
+	}
+	if s.embedded != nil {
+		w.Bus = s.embedded.Addr().String()
+	}
+	return w
+}
+
+// serve works until the context ends or a part that all depends on fails.
+func (s *server) serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		if err := s.web.Serve(s.listener); err != nil {
+			cancel(err)
+		}
+	})
+	parts.Go(func() {
+		if err := s.control.Run(ctx); err != nil {
+			cancel(err)
+		}
+	})
+	parts.Go(func() { s.followPaths(ctx) })
+	parts.Go(func() { s.retain(ctx) })
+	<-ctx.Done()
+	shut, stop := context.WithTimeout(context.Background(), shutTime)
+	defer stop()
+	if err := s.web.Close(shut); err != nil {
+		s.log.Warn("close the API", "error", err)
+	}
+	parts.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+const shutTime = 3 * time.Second
+
+// close ends the parts, last first. What agents have sent and was not answered for
+// they send again.
+func (s *server) close() error {
+	var err error
+	if s.bus != nil {
+		s.bus.Close()
+	}
+	if s.embedded != nil {
+		s.embedded.Shutdown()
+	}
+	if s.local != nil {
+		s.local.Close()
+	}
+	if s.ingest != nil {
+		s.ingest.Close()
+	}
+	if s.archive != nil {
+		err = errors.Join(err, s.archive.Close())
+	}
+	if s.authority != nil {
+		err = errors.Join(err, s.authority.Flush())
+	}
+	if s.listener != nil {
+		s.listener.Close()
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}
