@@ -68,6 +68,7 @@ func (d *data) ListStreams(ctx context.Context, _ *pillionv1.ListStreamsRequest)
 	return response, nil
 }
 
+// find knows Pillion's own streams even before their first row.
 func (d *data) find(ctx context.Context, name string) (archive.Stream, error) {
 	streams, err := d.archive.Streams(ctx)
 	if err != nil {
@@ -78,7 +79,19 @@ func (d *data) find(ctx context.Context, name string) (archive.Stream, error) {
 			return stream, nil
 		}
 	}
+	if schema := standard(name); schema != nil {
+		return archive.Stream{Schema: schema}, nil
+	}
 	return archive.Stream{}, fmt.Errorf("find stream %q: %w", name, archive.ErrUnknown)
+}
+
+func standard(name string) *measure.Schema {
+	for _, schema := range measure.Standard() {
+		if schema.Name == name {
+			return schema
+		}
+	}
+	return nil
 }
 
 func streamMessage(s archive.Stream) *pillionv1.Stream {
@@ -246,14 +259,12 @@ func (d *data) SetRetention(ctx context.Context, request *pillionv1.SetRetention
 	if retention.Rows < 0 || retention.Bytes < 0 {
 		return nil, invalid("retention", "read retention: %d rows, %d bytes: use 0 (no bound) or more", retention.Rows, retention.Bytes)
 	}
-	if _, err := d.find(ctx, request.GetStream()); err != nil {
-		return nil, err
-	}
-	d.archive.SetRetention(request.GetStream(), retention)
 	stream, err := d.find(ctx, request.GetStream())
 	if err != nil {
 		return nil, err
 	}
+	d.archive.SetRetention(request.GetStream(), retention)
+	stream.Retention = retention
 	return &pillionv1.SetRetentionResponse{Stream: streamMessage(stream)}, nil
 }
 

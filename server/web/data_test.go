@@ -357,3 +357,36 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%d pairs, want %d", n, limit+1)
 	}
 }
+
+// TestMetricsSurviveBrokenBatches: a list that points beyond its values ends
+// nothing.
+func TestMetricsSurviveBrokenBatches(t *testing.T) {
+	s := newSite(t)
+	values := array.NewInt64Builder(memory.DefaultAllocator)
+	values.Append(1)
+	inner := values.NewArray()
+	counts := array.NewUint64Builder(memory.DefaultAllocator)
+	counts.Append(1)
+	innerCounts := counts.NewArray()
+	offsets := memory.NewBufferBytes(arrow.Int32Traits.CastToBytes([]int32{0, 1 << 20}))
+	list := func(kind arrow.DataType, inner arrow.Array) arrow.Array {
+		return array.NewListData(array.NewData(arrow.ListOf(kind), 1, []*memory.Buffer{nil, offsets}, []arrow.ArrayData{inner.Data()}, 0, 0))
+	}
+	schema := measure.Schema{Name: "flows", Fields: []measure.Field{
+		{Name: "delay_bounds_ns", Type: measure.Int64List}, {Name: "delay_counts", Type: measure.Uint64List},
+	}}
+	record := array.NewRecordBatch(arrow.NewSchema([]arrow.Field{
+		{Name: "delay_bounds_ns", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)},
+		{Name: "delay_counts", Type: arrow.ListOf(arrow.PrimitiveTypes.Uint64)},
+	}, nil), []arrow.Array{list(arrow.PrimitiveTypes.Int64, inner), list(arrow.PrimitiveTypes.Uint64, innerCounts)}, 1)
+	eventually(t, "metrics follow", func() bool {
+		s.live.mutex.Lock()
+		defer s.live.mutex.Unlock()
+		return len(s.live.readers) == 1
+	})
+	publish(s, "d", &schema, record)
+	eventually(t, "the row is counted as missed", func() bool {
+		_, text := s.get(t, "http1", "/metrics", "viewer")
+		return strings.Contains(text, "pillion_metrics_missed_rows_total 1")
+	})
+}

@@ -71,7 +71,7 @@ func (d *data) export(ctx context.Context, question archive.Export, file *rowFil
 		defer described.Release()
 		return file.write(described)
 	})
-	if err != nil {
+	if err != nil && (!errors.Is(err, archive.ErrUnknown) || standard(question.Stream) == nil) {
 		return fmt.Errorf("export %s: %w", question.Stream, err)
 	}
 	if file.writer == nil { // no rows: the file has its columns all the same

@@ -155,6 +155,7 @@ func TestExportOfNothing(t *testing.T) {
 	}{
 		{"csv has its header", "/export?stream=empty&format=csv", 200, "agent,time,flag,"},
 		{"chosen columns", "/export?stream=empty&columns=word,time", 200, "word,time\r\n"},
+		{"own stream before its first row", "/export?stream=packets", 200, "agent,time,session,"},
 		{"unknown column", "/export?stream=empty&columns=nothing", 400, "nothing"},
 		{"unknown stream", "/export?stream=nothing", 404, "no such stream"},
 		{"unknown format", "/export?stream=empty&format=xls", 400, "use arrow, csv or parquet"},

@@ -2,13 +2,17 @@ package web
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"pillion.dev/archive"
 )
 
 // metricsBuffer is how many batches the sums for Prometheus may be behind.
@@ -28,7 +32,8 @@ type Figure struct {
 type metrics struct {
 	registry *prometheus.Registry
 	pairs    *pairs
-	missed   atomic.Uint64
+	// missed rows are not in the sums; those of broken batches are among them.
+	missed, broken atomic.Uint64
 }
 
 func newMetrics(limit int, now func() time.Time, figures func() []Figure) *metrics {
@@ -37,13 +42,21 @@ func newMetrics(limit int, now func() time.Time, figures func() []Figure) *metri
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "pillion_metrics_missed_rows_total",
-			Help: "Rows of flows that these metrics lack, because summing them was too slow.",
+			Help: "Rows of flows that these metrics lack, because summing them was too slow or they were broken.",
 		}, func() float64 { return float64(m.missed.Load()) }))
 	return m
 }
 
+// sum survives a batch whose lists are not what they say: no agent may end the
+// server.
+func (m *metrics) sum(batch archive.Batch) (fault any) {
+	defer func() { fault = recover() }()
+	m.pairs.add(batch)
+	return nil
+}
+
 // follow sums live rows until the context ends.
-func (m *metrics) follow(ctx context.Context, live Live) {
+func (m *metrics) follow(ctx context.Context, live Live, log *slog.Logger) {
 	subscription := live.Subscribe([]string{"flows"}, metricsBuffer)
 	defer subscription.Close()
 	for {
@@ -54,9 +67,12 @@ func (m *metrics) follow(ctx context.Context, live Live) {
 			if !open {
 				return
 			}
-			m.pairs.add(batch)
+			if fault := m.sum(batch); fault != nil {
+				log.Error("sum rows for metrics", "agent", batch.Agent, "panic", fault)
+				m.broken.Add(uint64(batch.Record.NumRows()))
+			}
 			batch.Record.Release()
-			m.missed.Store(subscription.Missed())
+			m.missed.Store(subscription.Missed() + m.broken.Load())
 		}
 	}
 }
@@ -79,7 +95,7 @@ func (figureCollector) Describe(chan<- *prometheus.Desc) {}
 func (c figureCollector) Collect(to chan<- prometheus.Metric) {
 	for _, f := range c() {
 		kind := prometheus.GaugeValue
-		if len(f.Name) > 6 && f.Name[len(f.Name)-6:] == "_total" {
+		if strings.HasSuffix(f.Name, "_total") {
 			kind = prometheus.CounterValue
 		}
 		var names, values []string

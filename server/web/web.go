@@ -99,7 +99,7 @@ func New(o Options) (*Server, error) {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
 	m := newMetrics(o.MetricsPairs, o.Now, s.figures(o))
-	s.followers.Go(func() { m.follow(ctx, o.Live) })
+	s.followers.Go(func() { m.follow(ctx, o.Live, o.Log) })
 	s.http = newHTTPServer(s.tls, s.guard(s.routes(ctx, o, m)))
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
 	return s, nil
