@@ -181,7 +181,7 @@ func TestTwoAgentsWithOneName(t *testing.T) {
 		b.join("h1")
 		for i := range 40 {
 			b.on("h1", func(h *host) { h.instance = fmt.Sprint("h1-", i%2) })
-			b.pass(250 * time.Millisecond)
+			b.pass(500 * time.Millisecond)
 		}
 		if got := b.told("agent-duplicated"); got != 1 {
 			t.Errorf("%d events", got)

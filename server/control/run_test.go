@@ -125,11 +125,8 @@ func TestAgentRestarts(t *testing.T) {
 		b.takeJournal()
 		for _, name := range []string{"h2", "h1"} {
 			b.on(name, func(h *host) {
-				h.instance, h.applied, h.leased = name+"-2", session.Assignment{}, map[link]time.Time{}
-				// The program of a destination stays, and so does what it reads.
-				if name == "h2" {
-					b.hosts["h1"].leased = map[link]time.Time{}
-				}
+				h.instance, h.leased = name+"-2", map[link]time.Time{}
+				h.applied, h.pinned = session.Assignment{}, h.applied
 			})
 			b.until(name+" is told again", func() bool { return strings.HasPrefix(b.takeJournal(), name+" web") })
 			b.state("web", Running)
