@@ -89,26 +89,26 @@ func (b *serviceBed) tryNumber(sql string, values ...any) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("query %q: %w: %s", sql, err, output)
 	}
-	var rows []struct{ N int64 }
-	if err := json.Unmarshal([]byte(output), &rows); err != nil || len(rows) != 1 {
-		return 0, fmt.Errorf("query %q: %v: %s", sql, err, output)
+	var row struct{ N int64 }
+	if err := json.Unmarshal([]byte(output), &row); err != nil {
+		return 0, fmt.Errorf("query %q: %w: %s", sql, err, output)
 	}
-	return rows[0].N, nil
+	return row.N, nil
 }
 
 // reaches waits until a query's figure is as wanted.
 func (b *serviceBed) reaches(want int64, sql string, values ...any) {
 	b.t.Helper()
 	var got int64
+	var err error
 	b.t.Cleanup(func() {
-		if got < want {
-			b.t.Logf("%s was %d", fmt.Sprintf(sql, values...), got)
+		if err != nil || got < want {
+			b.t.Logf("%s was %d: %v", fmt.Sprintf(sql, values...), got, err)
 		}
 	})
 	eventually(b.t, fmt.Sprintf("%s to be %d", fmt.Sprintf(sql, values...), want), func() bool {
-		n, err := b.tryNumber(sql, values...)
-		got = n
-		return err == nil && n >= want
+		got, err = b.tryNumber(sql, values...)
+		return err == nil && got >= want
 	})
 	if got != want {
 		b.t.Errorf("%s is %d, want %d", fmt.Sprintf(sql, values...), got, want)
@@ -151,7 +151,6 @@ func TestServiceCountsTheTruth(t *testing.T) {
 	if truth.Offered < offered {
 		t.Errorf("of %d packets %d were marked", offered, truth.Offered)
 	}
-	t.Log(b.pillion("session", "show", "truth"), b.pillion("query", "select time, src, dst, dport, packets, lost, duplicated, reordered,expected,late from flows order by time"), truth)
 	for column, want := range map[string]uint64{
 		"packets": truth.Delivered + truth.Duplicated, "lost": truth.Lost, "duplicated": truth.Duplicated,
 		"reordered": truth.Reordered, "expected": truth.Offered,
