@@ -1,0 +1,78 @@
+package lab_test
+
+import "testing"
+
+// TestServerDies: without a server sources mark no longer than their lease, and
+// nothing else changes for the application. When it is back, so are the marks, and
+// what was measured without it is in the archive once.
+func TestServerDies(t *testing.T) {
+	b := service(t, twoHosts)
+	app := b.steady(secondIPv4, 2)
+	b.running("s", "--from", "a", "--to", "b", "--lease", "2s", "--trace=-1s", "--interval", "100ms")
+	app.marks()
+	server := b.program("server")
+	for range 2 {
+		server.kill()
+		app.fallsSilent()
+		app.unmarked()
+		server.start()
+		app.marks() // nobody asked for it
+	}
+	b.becomes("s", "running")
+	b.stopped("s")
+	app.unmarked()
+	b.reaches(came(app.end()), "SELECT sum(packets) FROM flows")
+}
+
+// TestDestinationDies: a source does not mark for a destination that nobody reads.
+// Packets that are marked nevertheless are restored by the program that stays.
+func TestDestinationDies(t *testing.T) {
+	b := service(t, perfect)
+	app := b.steady(secondIPv4, 2)
+	b.running("s", "--from", "a", "--to", "b", "--lease", "2s", "--trace=-1s", "--interval", "100ms")
+	app.marks()
+	destination := b.program("agent-b")
+	destination.kill()
+	app.fallsSilent()
+	silent := app.unmarked()
+	b.becomes("s", "degraded")
+	b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'agent-lost' AND about = 'b'")
+	known := b.number("SELECT sum(packets) FROM flows")
+	if known == 0 || known > int64(silent) {
+		t.Errorf("%d packets were marked, the archive has %d", silent, known)
+	}
+	destination.start()
+	app.marks()
+	b.becomes("s", "running")
+	b.stopped("s")
+	app.unmarked()
+	truth := app.end()
+	// What a killed process had read and not written is lost; all the rest is there.
+	b.atLeast(came(truth)-int64(silent), "SELECT sum(packets) FROM flows")
+	resumed := b.number("SELECT sum(packets) FROM flows") - known
+	if want := came(truth) - int64(silent); resumed != want {
+		t.Errorf("%d packets were marked after the destination was back, the archive has %d more", want, resumed)
+	}
+}
+
+// TestSourceDies: a source that is killed marks no longer than its lease, and marks
+// again when it is back.
+func TestSourceDies(t *testing.T) {
+	b := service(t, perfect)
+	app := b.steady(secondIPv4, 2)
+	b.running("s", "--from", "a", "--to", "b", "--lease", "2s", "--trace=-1s", "--interval", "100ms")
+	app.marks()
+	source := b.program("agent-a")
+	source.kill()
+	app.fallsSilent()
+	app.unmarked()
+	b.becomes("s", "degraded")
+	source.start()
+	app.marks()
+	b.becomes("s", "running")
+	b.stopped("s")
+	app.unmarked()
+	truth := app.end()
+	b.reaches(came(truth), "SELECT sum(packets) FROM flows")
+	b.reaches(0, "SELECT sum(lost) FROM flows")
+}

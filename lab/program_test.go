@@ -1,0 +1,115 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// program is one that the lab's service runs: "server", or "agent-" and a host.
+type program struct {
+	b         *serviceBed
+	name      string
+	host      string
+	arguments []string
+	pid       int
+	starts    int
+}
+
+// program finds one that runs.
+func (b *serviceBed) program(name string) *program {
+	b.t.Helper()
+	text, err := os.ReadFile(b.ServiceFolder(name + ".pid"))
+	var running struct{ Pid int }
+	if err == nil {
+		err = json.Unmarshal(text, &running)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", running.Pid))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	host := b.server
+	if agent, ok := strings.CutPrefix(name, "agent-"); ok {
+		host = agent
+	}
+	return &program{b: b, name: name, host: host, pid: running.Pid,
+		arguments: strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")}
+}
+
+// kill ends it as a crash would.
+func (p *program) kill() {
+	p.b.t.Helper()
+	if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
+		p.b.t.Fatalf("kill %s: %v", p.name, err)
+	}
+	eventually(p.b.t, p.name+" to be gone", func() bool {
+		return syscall.Kill(p.pid, 0) == syscall.ESRCH
+	})
+}
+
+// start starts it again with the same command line and waits until it works.
+func (p *program) start() {
+	t := p.b.t
+	t.Helper()
+	p.starts++
+	path := p.b.ServiceFolder(fmt.Sprintf("%s-again%d.log", p.name, p.starts))
+	log, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	command := exec.Command(p.arguments[0], p.arguments[1:]...)
+	command.Stdout, command.Stderr, command.Dir = log, log, "/"
+	if err := p.b.Start(p.host, command); err != nil {
+		t.Fatal(err)
+	}
+	p.pid = command.Process.Pid
+	ended := make(chan struct{})
+	go func() {
+		_ = command.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		<-ended
+	})
+	patience := time.Now().Add(time.Minute)
+	for !p.ready(path) {
+		select {
+		case <-ended:
+			t.Fatalf("%s ended when it was started again", p.name)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(patience) {
+			t.Fatalf("%s was started again and is not ready", p.name)
+		}
+	}
+}
+
+func (p *program) ready(path string) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && strings.Contains("\n"+string(text), "\nready\n")
+}
+
+// join starts an agent on one more host, as its operator would.
+func (b *serviceBed) join(host string) *program {
+	b.t.Helper()
+	address, err := b.ServiceAddress()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p := &program{b: b, name: "agent-" + host, host: host, arguments: []string{
+		agentPath, "run", "--server", address, "--name", host,
+		"--token-file", filepath.Join(b.ServiceFolder("server"), "join.token"), "--data", b.ServiceFolder("agent-" + host),
+	}}
+	p.start()
+	return p
+}
