@@ -106,7 +106,7 @@ func (r *Runner) Pulse(pulse session.Pulse) {
 		s.renew(pulse)
 	}
 	for _, d := range r.destinations {
-		d.setClocks(pulse.ClockErrorNs)
+		d.setClocks(pulse)
 	}
 }
 
@@ -212,7 +212,7 @@ func (r *Runner) runDestination(device string, tasks []destinationTask) {
 	var err error
 	if d == nil {
 		if d, err = openDestination(device, tasks, r.options.Sink, r.options.Log); err == nil {
-			d.setClocks(r.pulse.ClockErrorNs)
+			d.setClocks(r.pulse)
 			r.destinations[device] = d
 		}
 	} else if err = d.follow(tasks); err != nil {
