@@ -88,7 +88,7 @@ Let a host join (as root, there):
 
 Ask (here):
   pillion --server localhost:%s --token-file %s agents
-  pillion --server localhost:%s --token-file %s session create --name first --sources '*' --destinations '*'
+  pillion --server localhost:%s --token-file %s session create --name first --from '*' --to '*'
 
 `, time.Now().Format(time.RFC1123), w.OperatorFile, w.JoinFile, w.Fingerprint, host, port, port, w.OperatorFile, port, w.OperatorFile)
 	}
