@@ -1,0 +1,80 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+// runStates are the states of a session's runs, by start.
+func (b *serviceBed) runStates(session string) []string {
+	b.t.Helper()
+	var runs []struct{ State string }
+	if err := json.Unmarshal([]byte(b.pillion("schedule", "--session", session, "-o", "json")), &runs); err != nil {
+		b.t.Fatal(err)
+	}
+	states := make([]string, len(runs))
+	for i, run := range runs {
+		states[i] = run.State
+	}
+	return states
+}
+
+// TestSessionSchedule: a session begins and ends at its times, and marks in between
+// only. What should have begun while the server was down is said to be missed, or
+// begins late where its time is not over; schedules survive.
+func TestSessionSchedule(t *testing.T) {
+	b := service(t, twoHosts)
+	app := b.steady(secondIPv4, 1)
+	at := func(after time.Duration) (time.Time, string) {
+		start := time.Now().Add(after)
+		return start, start.Format(time.RFC3339Nano)
+	}
+	// Another has the same times and no server will be there for it.
+	start, text := at(4 * time.Second)
+	b.pillion("session", "create", "--name", "soon", "--from", "a", "--to", "b", "--trace=-1s", "--start", text, "--duration", "4s")
+	b.pillion("session", "create", "--name", "nightly", "--from", "a", "--to", "b",
+		"--cron", "0 3 * * *", "--tz", "Europe/Berlin", "--duration", "1h")
+	state, marked := b.sessionState("soon"), app.unmarked()
+	if time.Now().Before(start) && (state != "scheduled" || marked != 0) {
+		t.Errorf("session is %s before its start, %d packets are marked", state, marked)
+	}
+	app.marks()
+	if time.Now().Before(start) {
+		t.Error("packets were marked before the start")
+	}
+	b.becomes("soon", "ended")
+	app.unmarked()
+	truth := app.end()
+	b.reaches(came(truth), "SELECT sum(packets) FROM flows WHERE session = 'soon'")
+	if states := b.runStates("soon"); len(states) != 1 || states[0] != "done" {
+		t.Errorf("runs of the session that ended are %v", states)
+	}
+	nightly := b.runStates("nightly")
+	if len(nightly) != 7 || nightly[0] != "planned" && nightly[0] != "running" {
+		t.Errorf("runs of a week of nights are %v", nightly)
+	}
+
+	start, text = at(4 * time.Second)
+	b.pillion("session", "create", "--name", "gone", "--from", "a", "--to", "b", "--start", text, "--duration", "1s")
+	b.pillion("session", "create", "--name", "late", "--from", "a", "--to", "b", "--trace=-1s", "--start", text, "--duration", "1h")
+	server := b.program("server")
+	server.kill()
+	if !time.Now().Before(start) {
+		t.Fatal("this machine is too slow: the server was still there at the start")
+	}
+	eventually(t, "the time of the start to pass", func() bool { return time.Since(start) > 1500*time.Millisecond })
+	server.start()
+	b.becomes("gone", "ended")
+	b.becomes("late", "running")
+	b.reaches(1, "SELECT count(*) FROM events WHERE kind = 'start-missed' AND session = 'gone'")
+	if states := b.runStates("gone"); len(states) != 1 || states[0] != "missed" {
+		t.Errorf("runs of the session that was missed are %v", states)
+	}
+	if said := b.pillion("session", "show", "gone"); !containsAll(said, "missed", "the server was away") {
+		t.Errorf("session that was missed shows as %s", said)
+	}
+	if states := b.runStates("nightly"); len(states) != len(nightly) {
+		t.Errorf("runs after the restart are %v, before it %v", states, nightly)
+	}
+}
