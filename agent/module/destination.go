@@ -74,11 +74,18 @@ func openDestination(name string, tasks []destinationTask, sink Sink, log *slog.
 // open puts a program on the device, in the place of the one that may be there.
 func (d *destinationModule) open(tasks []destinationTask) error {
 	records := slices.ContainsFunc(tasks, func(t destinationTask) bool { return t.Records })
-	probe, err := destination.Open(d.device, destination.Settings{Peers: prefixes(tasks), Records: records, Chosen: true})
+	settings := destination.Settings{Peers: prefixes(tasks), Records: records, Chosen: true}
+	before := d.probe
+	var probe *destination.Destination
+	var err error
+	if before == nil {
+		probe, err = destination.Open(d.device, settings)
+	} else {
+		probe, err = before.Succeed(settings)
+	}
 	if err != nil {
 		return err
 	}
-	before := d.probe
 	d.probe, d.records = probe, records
 	if records {
 		d.ended.Add(1)
@@ -87,7 +94,6 @@ func (d *destinationModule) open(tasks []destinationTask) error {
 	if before == nil {
 		return nil
 	}
-	d.take(before)
 	return before.Close()
 }
 

@@ -84,14 +84,30 @@ type Destination struct {
 // Open attaches to the device; marks are read from then on.
 func Open(device hook.Device, settings Settings) (*Destination, error) {
 	settings.Flows = cmp.Or(settings.Flows, DefaultFlows)
-	settings.Idle = cmp.Or(settings.Idle, DefaultIdle)
-	settings.RecordBytes = cmp.Or(settings.RecordBytes, DefaultRecordBytes)
 	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}}
-	spec, err := specification(device, settings)
+	return d.open(nil)
+}
+
+// Succeed opens another program in the place of this one, with other settings. It
+// takes over the flows and all counts: no packet is missed or counted twice, and a
+// flow goes on. After that this one may only be closed, and read for records.
+func (d *Destination) Succeed(settings Settings) (*Destination, error) {
+	settings.Flows = d.settings.Flows // the table stays as it is
+	next := *d
+	next.settings, next.objects, next.attachment, next.records = settings, destinationObjects{}, nil, nil
+	return next.open(map[string]*ebpf.Map{
+		destinationMapFlows: d.objects.Flows, destinationMapTallies: d.objects.Tallies, destinationMapPeers: d.objects.Peers,
+	})
+}
+
+func (d *Destination) open(shared map[string]*ebpf.Map) (*Destination, error) {
+	d.settings.Idle = cmp.Or(d.settings.Idle, DefaultIdle)
+	d.settings.RecordBytes = cmp.Or(d.settings.RecordBytes, DefaultRecordBytes)
+	spec, err := specification(d.device, d.settings)
 	if err != nil {
 		return nil, err
 	}
-	if err := hook.Load(spec, &d.objects); err != nil {
+	if err := hook.Load(spec, &d.objects, shared); err != nil {
 		return nil, fmt.Errorf("load destination: %w", err)
 	}
 	if err := d.start(); err != nil {
@@ -117,6 +133,9 @@ func (d *Destination) start() error {
 
 // prepare is all that comes before the first packet.
 func (d *Destination) prepare() error {
+	if err := d.objects.Epoch.Set(d.epoch); err != nil {
+		return fmt.Errorf("begin interval: %w", err)
+	}
 	if err := d.FollowClock(); err != nil {
 		return err
 	}

@@ -25,9 +25,10 @@ func SetConstants(spec *ebpf.CollectionSpec, constants map[string]any) error {
 }
 
 // Load loads the programs and maps into the fields of objects. It names the
-// version that is needed where the kernel only says no.
-func Load(spec *ebpf.CollectionSpec, objects any) error {
-	err := spec.LoadAndAssign(objects, nil)
+// version that is needed where the kernel only says no. Maps in shared, by name,
+// take the place of new ones; they stay the caller's to close.
+func Load(spec *ebpf.CollectionSpec, objects any, shared map[string]*ebpf.Map) error {
+	err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared})
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return fmt.Errorf("%w: 6.1 or newer is needed: %w", ErrOldKernel, err)
 	}

@@ -84,7 +84,7 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := hook.Load(spec, &s.objects); err != nil {
+	if err := hook.Load(spec, &s.objects, nil); err != nil {
 		return nil, fmt.Errorf("load source: %w", err)
 	}
 	if err := s.start(settings); err != nil {

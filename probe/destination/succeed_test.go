@@ -1,0 +1,69 @@
+package destination
+
+import (
+	"testing"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/probe/hook"
+	"pillion.dev/wire"
+)
+
+// A program that takes another's place goes on with its flows and counts.
+func TestSucceed(t *testing.T) {
+	host := netns.New(t)
+	var first, second *Destination
+	inHost := func(f func() error) {
+		t.Helper()
+		if err := netns.Do(host, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inHost(func() error {
+		device, err := hook.Find("lo")
+		if err == nil {
+			first, err = Open(device, Settings{})
+		}
+		return err
+	})
+	arrive := func(d *Destination, numbers ...int) {
+		t.Helper()
+		for _, a := range singles(0x30000, numbers...) {
+			mark := wire.Mark{Modules: wire.Loss, Sequence: a.first, Single: a.single}
+			marked, err := wire.Insert(golden(t)[0].Original, wire.Native, mark, wire.Port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(t, d.objects.DestinationTc, frame(marked), 1)
+		}
+	}
+	arrive(first, span(0, 10)...)
+	before, err := first.Read(ByFlow)
+	if err != nil || len(before) != 1 || before[0].Packets != 10 {
+		t.Fatalf("rows of the first program: %+v, %v", before, err)
+	}
+	arrive(first, 10, 11)
+	inHost(func() (err error) {
+		second, err = first.Succeed(Settings{Records: true})
+		return err
+	})
+	arrive(first, 12) // it was on its way through
+	inHost(first.Close)
+	arrive(second, 14, 15, 13, 13, 17)
+	after, err := second.Read(ByFlow)
+	if err != nil || len(after) != 1 {
+		t.Fatalf("rows of the second program: %+v, %v", after, err)
+	}
+	want := Counts{Packets: 8, Expected: 8, Lost: 1, Duplicated: 1, Reordered: 1, Bytes: after[0].Bytes}
+	if after[0].Counts != want {
+		t.Errorf("the second program counted %+v, want %+v", after[0].Counts, want)
+	}
+	if tally := second.mustTally(t); tally.Packets != 18 || tally.Records != 5 {
+		t.Errorf("both counted %d packets, want 18, and %d records, want 5", tally.Packets, tally.Records)
+	}
+	inHost(func() error {
+		if present, err := second.Present(); err != nil || !present {
+			t.Errorf("second program is present: %v, %v", present, err)
+		}
+		return second.Close()
+	})
+}
