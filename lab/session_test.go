@@ -3,6 +3,7 @@ package lab_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
@@ -124,12 +125,56 @@ func TestSessionChanges(t *testing.T) {
 	b.pillion("session", "change", "s", "--no-records")
 	app.marks()
 
+	for _, flags := range [][]string{{"--encoding", "shim"}, {"--modules", "loss"}, {"--encoding", "udp", "--modules", "delay,loss"}} {
+		b.pillion(append([]string{"session", "change", "s"}, flags...)...)
+		app.marks()
+	}
+
 	b.stopped("s")
 	app.unmarked()
 	truth := app.end()
 	b.reaches(came(truth), "SELECT sum(packets) FROM flows")
 	b.reaches(0, "SELECT sum(lost) + sum(duplicated) FROM flows")
 	b.reaches(came(truth), "SELECT sum(expected) FROM flows")
+}
+
+// TestSessionInHaste: a user, or a program, that does not wait for anything harms
+// nobody. Whatever was marked in the end is read and restored.
+func TestSessionInHaste(t *testing.T) {
+	b := service(t, twoHosts)
+	app := b.steady(secondIPv4, 2)
+	flags := []string{"--from", "a", "--to", "b", "--trace=-1s", "--lease", "2s", "--interval", "100ms"}
+	create := append([]string{"session", "create", "--name", "s"}, flags...)
+	beside := append([]string{"session", "create", "--name", "beside", "--filter", "proto=tcp"}, flags...)
+	commands := [][]string{
+		create, beside,
+		{"session", "pause", "s"}, {"session", "resume", "s"}, {"session", "resume", "s"},
+		{"session", "change", "s", "--every", "2"}, {"session", "change", "s", "--every", "1"},
+		{"session", "change", "s", "--records"}, {"session", "change", "s", "--no-records"},
+		{"session", "change", "s", "--by", "host"}, {"session", "change", "s", "--interval", "200ms"},
+		{"session", "change", "s", "--encoding", "shim"}, {"session", "change", "s", "--encoding", "udp"},
+		{"session", "stop", "s"}, {"session", "stop", "beside"}, {"session", "delete", "s"}, {"session", "delete", "beside"},
+	}
+	chance := rand.New(rand.NewPCG(5, 7))
+	b.pillion(create...)
+	for range 120 {
+		app.passes(chance.Uint64N(60))
+		_, _ = b.tryPillion(commands[chance.IntN(len(commands))]...) // much of it is refused
+	}
+	for _, name := range []string{"s", "beside"} {
+		_, _ = b.tryPillion("session", "stop", name)
+		eventually(t, name+" to end", func() bool {
+			state := b.sessionState(name)
+			return state == "ended" || state == "none"
+		})
+	}
+	app.unmarked()
+	truth := app.end()
+	if truth.Marked.Offered == 0 {
+		t.Error("nothing was ever marked")
+	}
+	t.Logf("%d of %d packets were marked", truth.Marked.Offered, truth.Total.Offered)
+	b.reaches(came(truth), "SELECT sum(packets) FROM flows")
 }
 
 // TestSessionRecords: a session with records has a row for each marked packet.

@@ -40,6 +40,9 @@ func (t *destinationTask) wants(key flow.Key) bool {
 type deviceTasks struct {
 	sources      []sourceTask
 	destinations []destinationTask
+	// routed: destinations must run there, since a route to a peer leads through it,
+	// or its user said so. On other devices they do what they can.
+	routed bool
 }
 
 // place finds the device of each peer of each task. A task without any is a fault.
@@ -73,13 +76,41 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		for _, peers := range byDevice {
 			maps.Copy(everyPeer, peers)
 		}
-		for device := range byDevice { // a packet may come by another way than ours to its sender
+		routed := slices.Collect(maps.Keys(byDevice))
+		for _, device := range append(routed, entrances(task.Device, routed)...) {
 			tasks := devices[device]
+			tasks.routed = tasks.routed || slices.Contains(routed, device)
 			tasks.destinations = append(tasks.destinations, destinationTask{task, rules, everyPeer})
 			devices[device] = tasks
 		}
 	}
 	return devices, faults
+}
+
+// entrances are the other devices by which packets may come in where none is named.
+// A packet may come by another way than ours to its sender, and one whose mark is
+// not taken out may never reach its application.
+func entrances(named string, routed []string) []string {
+	interfaces, err := net.Interfaces()
+	if named != "" || err != nil {
+		return nil
+	}
+	var others []string
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 || slices.Contains(routed, i.Name) {
+			continue
+		}
+		addresses, err := i.Addrs()
+		if err == nil && slices.ContainsFunc(addresses, isGlobal) {
+			others = append(others, i.Name)
+		}
+	}
+	return others
+}
+
+func isGlobal(address net.Addr) bool {
+	prefix, ok := address.(*net.IPNet)
+	return ok && prefix.IP.IsGlobalUnicast()
 }
 
 func parseRules(filters []string) ([]source.Rule, error) {

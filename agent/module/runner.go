@@ -182,7 +182,7 @@ func (r *Runner) reconcile() {
 	}
 	for _, device := range slices.Sorted(maps.Keys(devices)) {
 		if tasks := devices[device].destinations; len(tasks) != 0 {
-			r.runDestination(device, tasks)
+			r.runDestination(device, tasks, devices[device].routed)
 		}
 	}
 	for _, device := range slices.Collect(maps.Keys(r.destinations)) {
@@ -229,7 +229,9 @@ func (r *Runner) runSource(device string, tasks []sourceTask) {
 	}
 }
 
-func (r *Runner) runDestination(device string, tasks []destinationTask) {
+// runDestination runs what reads on a device. Where no route to a peer leads through
+// it, as for one that carries no program, a failure is no fault of the session.
+func (r *Runner) runDestination(device string, tasks []destinationTask, routed bool) {
 	d := r.destinations[device]
 	var err error
 	if d == nil {
@@ -240,6 +242,10 @@ func (r *Runner) runDestination(device string, tasks []destinationTask) {
 	} else if err = d.follow(tasks); err != nil {
 		r.report(roleDestination, device, d.close())
 		delete(r.destinations, device)
+	}
+	if err != nil && !routed {
+		r.options.Log.Debug("run destination", "device", device, "error", err)
+		return
 	}
 	if err != nil {
 		r.options.Log.Warn("run destination", "device", device, "error", err)
