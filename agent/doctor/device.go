@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
+	"pillion.dev/probe/hook"
 	"pillion.dev/session"
 )
 
@@ -128,19 +129,19 @@ func readDevice(l netlink.Link) device {
 	if xdp := attrs.Xdp; xdp != nil && xdp.Attached {
 		add("xdp", xdp.ProgId)
 	}
-	for _, hook := range []struct {
+	for _, at := range []struct {
 		place  string
 		attach ebpf.AttachType
 	}{{"tcx ingress", ebpf.AttachTCXIngress}, {"tcx egress", ebpf.AttachTCXEgress}} {
-		found, err := link.QueryPrograms(link.QueryOptions{Target: attrs.Index, Attach: hook.attach})
+		found, err := link.QueryPrograms(link.QueryOptions{Target: attrs.Index, Attach: at.attach})
 		if err != nil {
-			if !errors.Is(haveTCX(), ebpf.ErrNotSupported) {
-				d.unread = errors.Join(d.unread, fmt.Errorf("list %s: %w", hook.place, err))
+			if !errors.Is(hook.HaveTCX(), ebpf.ErrNotSupported) {
+				d.unread = errors.Join(d.unread, fmt.Errorf("list %s: %w", at.place, err))
 			}
 			continue
 		}
 		for _, p := range found.Programs {
-			add(hook.place, uint32(p.ID))
+			add(at.place, uint32(p.ID))
 		}
 	}
 	for _, filter := range clsactFilters(l) {
@@ -153,17 +154,17 @@ func readDevice(l netlink.Link) device {
 // still exists. A device without it is no error.
 func clsactFilters(l netlink.Link) []program {
 	var programs []program
-	for _, hook := range []struct {
+	for _, at := range []struct {
 		place  string
 		parent uint32
 	}{{"clsact ingress", netlink.HANDLE_MIN_INGRESS}, {"clsact egress", netlink.HANDLE_MIN_EGRESS}} {
-		filters, err := netlink.FilterList(l, hook.parent)
+		filters, err := netlink.FilterList(l, at.parent)
 		if err != nil {
 			continue
 		}
 		for _, f := range filters {
 			if bpf, isBPF := f.(*netlink.BpfFilter); isBPF {
-				programs = append(programs, program{place: hook.place, id: uint32(bpf.Id)})
+				programs = append(programs, program{place: at.place, id: uint32(bpf.Id)})
 			}
 		}
 	}

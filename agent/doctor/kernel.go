@@ -10,10 +10,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
-	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent/host"
+	"pillion.dev/probe/hook"
 	"pillion.dev/session"
 )
 
@@ -32,21 +31,7 @@ var wanted = []feature{
 	{"bpf_loop", "5.17", "", func() error { return features.HaveProgramHelper(ebpf.SchedCLS, asm.FnLoop) }},
 	{"XDP byte access", "5.18", "", func() error { return features.HaveProgramHelper(ebpf.XDP, asm.FnXdpLoadBytes) }},
 	{"bpf_ktime_get_tai_ns", "6.1", "", func() error { return features.HaveProgramHelper(ebpf.SchedCLS, asm.FnKtimeGetTaiNs) }},
-	{"tcx", "6.6", "clsact filters are used instead", haveTCX},
-}
-
-// haveTCX asks for the programs of a device; loopback is in every namespace. A
-// kernel without tcx does not know the attach type.
-func haveTCX() error {
-	const loopback = 1
-	_, err := link.QueryPrograms(link.QueryOptions{Target: loopback, Attach: ebpf.AttachTCXIngress})
-	if errors.Is(err, unix.EINVAL) {
-		return ebpf.ErrNotSupported
-	}
-	if errors.Is(err, unix.ENODEV) {
-		return nil
-	}
-	return err
+	{"tcx", "6.6", "clsact filters are used instead", hook.HaveTCX},
 }
 
 // checkKernel looks at the kernel and at what of it the programs need.

@@ -1,9 +1,12 @@
 package hook
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,6 +31,25 @@ func TestLacking(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			if got := Lacking(row.held); !slices.Equal(got, row.want) {
 				t.Errorf("got %v, want %v", got, row.want)
+			}
+		})
+	}
+}
+
+// A kernel before 6.6 calls tcx invalid; then clsact is to be used.
+func TestWithoutTCX(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"kernel does not know tcx", fmt.Errorf("query programs: %w", unix.EINVAL), true},
+		{"not permitted", fmt.Errorf("query programs: %w", unix.EPERM), false},
+		{"known", nil, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if got := errors.Is(withoutTCX(row.err), ebpf.ErrNotSupported); got != row.want {
+				t.Errorf("taken as not supported: %t, want %t", got, row.want)
 			}
 		})
 	}
