@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,7 +124,9 @@ func readDevice(l netlink.Link) device {
 		if errors.Is(err, fs.ErrNotExist) {
 			return // it went away
 		}
-		d.unread = errors.Join(d.unread, err)
+		if err != nil {
+			d.unread = err
+		}
 		d.programs = append(d.programs, p)
 	}
 	if xdp := attrs.Xdp; xdp != nil && xdp.Attached {
@@ -135,8 +138,9 @@ func readDevice(l netlink.Link) device {
 	}{{"tcx ingress", ebpf.AttachTCXIngress}, {"tcx egress", ebpf.AttachTCXEgress}} {
 		found, err := link.QueryPrograms(link.QueryOptions{Target: attrs.Index, Attach: at.attach})
 		if err != nil {
-			if !errors.Is(hook.HaveTCX(), ebpf.ErrNotSupported) {
-				d.unread = errors.Join(d.unread, fmt.Errorf("list %s: %w", at.place, err))
+			without := hook.HaveTCX()
+			if !errors.Is(without, ebpf.ErrNotSupported) {
+				d.unread = fmt.Errorf("list %s: %w", at.place, cmp.Or(without, err))
 			}
 			continue
 		}

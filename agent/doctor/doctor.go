@@ -9,7 +9,9 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"pillion.dev/agent/identity"
@@ -97,8 +99,12 @@ func ok(name, format string, values ...any) session.Check {
 
 // unknown is what could not be looked at.
 func unknown(name string, err error) session.Check {
-	return session.Check{
+	check := session.Check{
 		Name: name, Level: Warning, Found: fmt.Sprintf("unknown: %v", err),
-		Advice: "run it as root to know: sudo pillion-agent doctor",
+		Advice: "ask again, on that host: pillion-agent doctor",
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		check.Advice = "run it as root to know: sudo pillion-agent doctor"
+	}
+	return check
 }

@@ -81,9 +81,9 @@ func unreached(err error) bool {
 // openEcho opens a raw socket that hears the address alone, or the ping socket
 // that ordinary users may have.
 func openEcho(ctx context.Context, address netip.Addr, options bool) (net.PacketConn, net.Addr, error) {
-	network, ping, any := "ip4:1", "udp4", "0.0.0.0"
+	network, ping, local := "ip4:1", "udp4", "0.0.0.0"
 	if address.Is6() {
-		network, ping, any = "ip6:58", "udp6", "::"
+		network, ping, local = "ip6:58", "udp6", "::"
 	}
 	dialer := net.Dialer{}
 	if options {
@@ -102,7 +102,7 @@ func openEcho(ctx context.Context, address netip.Addr, options bool) (net.Packet
 	if options || !errors.Is(err, unix.EPERM) {
 		return nil, nil, fmt.Errorf("open raw socket: %w", err)
 	}
-	packets, err := icmp.ListenPacket(ping, any)
+	packets, err := icmp.ListenPacket(ping, local)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open ping socket: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 // checkInside runs the doctor in a namespace and returns its checks by name.
-func checkInside(t *testing.T, namespace string, options Options) map[string]session.Check {
+func checkInside(t *testing.T, namespace string, options Options, changes ...func(*exec.Cmd)) map[string]session.Check {
 	t.Helper()
 	text, err := json.Marshal(options)
 	if err != nil {
@@ -51,6 +52,9 @@ func checkInside(t *testing.T, namespace string, options Options) map[string]ses
 	command.Env = append(os.Environ(), insideVariable+"="+string(text))
 	var output, complaint strings.Builder
 	command.Stdout, command.Stderr = &output, &complaint
+	for _, change := range changes {
+		change(command)
+	}
 	if err := netns.Do(namespace, command.Start); err != nil {
 		t.Fatal(err)
 	}
@@ -146,6 +150,26 @@ func dropOptions() asm.Instructions {
 		asm.Mov.Imm(asm.R0, passed).WithSymbol("pass"),
 		asm.Return(),
 	}
+}
+
+// Who may not ask the kernel gets no answer that could be taken for one.
+func TestCheckWithoutRights(t *testing.T) {
+	near, _ := pair(t)
+	found := checkInside(t, near, Options{Folder: "/"}, func(command *exec.Cmd) {
+		const nobody = 65534
+		program, err := os.Open(os.Args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { program.Close() })
+		// The folder of the test's program is not for everybody.
+		command.Path, command.ExtraFiles = "/proc/self/fd/3", []*os.File{program}
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	})
+	checkIs(t, found["rights"], Error, "user 65534", "CAP_BPF", "CAP_NET_ADMIN")
+	checkIs(t, found["rights to trace"], Warning, "CAP_NET_RAW")
+	checkIs(t, found["kernel tcx"], Warning, "unknown", "as root")
+	checkIs(t, found["programs on w"], Warning, "unknown", "as root")
 }
 
 func TestCheckInANamespacePair(t *testing.T) {

@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -161,8 +162,12 @@ func leftovers(device Device, attach ebpf.AttachType, name string) ([]*ebpf.Prog
 func HaveTCX() error {
 	const loopback = 1 // in every namespace
 	_, err := link.QueryPrograms(link.QueryOptions{Target: loopback, Attach: ebpf.AttachTCXIngress})
-	if errors.Is(err, unix.ENODEV) {
+	if err == nil || errors.Is(err, unix.ENODEV) {
 		return nil
+	}
+	// Who may not ask is told that there is nothing to ask.
+	if held, e := Capabilities(); e == nil && slices.Contains(Lacking(held), "CAP_NET_ADMIN") {
+		return fmt.Errorf("query tcx: %w", unix.EPERM)
 	}
 	return withoutTCX(err)
 }
