@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"pillion.dev/measure"
+	"pillion.dev/probe/hook"
 	"pillion.dev/session"
 )
 
@@ -126,6 +127,27 @@ func (r *Runner) states() []session.TaskState {
 		states = append(states, r.destinations[device].states()...)
 	}
 	return states
+}
+
+// Cost is what the programs cost that run now, where the kernel counts it.
+func (r *Runner) Cost() (sum hook.Cost, counted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add := func(cost hook.Cost, ok bool, err error) {
+		if err != nil {
+			r.options.Log.Warn("read cost of probes", "error", err)
+		}
+		sum.Time += cost.Time
+		sum.Runs += cost.Runs
+		counted = counted || ok
+	}
+	for _, s := range r.sources {
+		add(s.probe.Cost())
+	}
+	for _, d := range r.destinations {
+		add(d.probe.Cost())
+	}
+	return sum, counted
 }
 
 // Close stops the sources and the reading. Destination programs stay on their
