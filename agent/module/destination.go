@@ -319,16 +319,18 @@ func (d *destinationModule) end() error {
 	return d.owner.Close()
 }
 
-// clearLeftovers takes destination programs off that an earlier process left on
-// devices where nothing is to be read any more.
+// clearLeftovers takes destination programs off that were left on devices where
+// nothing is to be read any more. Where something is, and cannot be at present, the
+// program still restores packets.
 func (r *Runner) clearLeftovers() {
+	wanted, _ := place(r.assignment)
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		r.options.Log.Warn("list interfaces", "error", err)
 		return
 	}
 	for _, i := range interfaces {
-		if r.destinations[i.Name] != nil {
+		if len(wanted[i.Name].destinations) != 0 {
 			continue
 		}
 		device, err := hook.Find(i.Name)

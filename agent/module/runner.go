@@ -46,7 +46,8 @@ type Runner struct {
 	destinations map[string]*destinationModule // by device
 	faults       []session.TaskState           // tasks that could not be placed
 	pulse        session.Pulse
-	applied      bool
+	// cleared: no device has a program that was left there and is not wanted.
+	cleared bool
 }
 
 // New runs nothing yet.
@@ -83,8 +84,8 @@ func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
 	defer r.mu.Unlock()
 	r.assignment = assignment
 	r.reconcile()
-	if !r.applied {
-		r.applied = true
+	if !r.cleared {
+		r.cleared = true
 		r.clearLeftovers()
 	}
 	return r.states()
@@ -240,8 +241,10 @@ func (r *Runner) runDestination(device string, tasks []destinationTask, routed b
 			r.destinations[device] = d
 		}
 	} else if err = d.follow(tasks); err != nil {
-		r.report(roleDestination, device, d.close())
+		// Sources mark on until they hear of it: the program goes on restoring.
+		r.report(roleDestination, device, d.leave())
 		delete(r.destinations, device)
+		r.cleared = false
 	}
 	if err != nil && !routed {
 		r.options.Log.Debug("run destination", "device", device, "error", err)
