@@ -36,15 +36,18 @@ type Peer struct {
 
 // SourceTask marks packets to the peers, for one session.
 type SourceTask struct {
-	Session  string   `json:"session"`
-	Device   string   `json:"device,omitempty"` // empty: by the route to the peers
-	Peers    []Peer   `json:"peers"`
-	Modules  []string `json:"modules"`
-	Encoding string   `json:"encoding"`
-	Family   string   `json:"family"`
-	Filters  []string `json:"filters,omitempty"`
-	Sampling Sampling `json:"sampling"`
-	Lease    Duration `json:"lease"`
+	Session string `json:"session"`
+	Device  string `json:"device,omitempty"` // empty: by the route to the peers
+	// Addresses of this end, by which destinations know it: only packets from them
+	// are marked, none that the host forwards for others. None means any.
+	Addresses []string `json:"addresses,omitempty"`
+	Peers     []Peer   `json:"peers"`
+	Modules   []string `json:"modules"`
+	Encoding  string   `json:"encoding"`
+	Family    string   `json:"family"`
+	Filters   []string `json:"filters,omitempty"`
+	Sampling  Sampling `json:"sampling"`
+	Lease     Duration `json:"lease"`
 }
 
 // DestinationTask reads marks from the peers, for one session.

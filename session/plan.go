@@ -130,8 +130,8 @@ func Assign(spec Spec, addresses Addresses, read, mark []Pair) map[string]Assign
 	for agent, peers := range ends(spec, addresses, mark, func(p Pair) (string, string) { return p.Source, p.Destination }) {
 		a := assignments[agent]
 		a.Sources = []SourceTask{{
-			Session: spec.Name, Device: spec.Device[agent], Peers: peers, Modules: spec.Modules,
-			Encoding: spec.Encoding, Family: spec.Family, Filters: spec.Filters,
+			Session: spec.Name, Device: spec.Device[agent], Addresses: addresses.peer(spec, agent).Addresses,
+			Peers: peers, Modules: spec.Modules, Encoding: spec.Encoding, Family: spec.Family, Filters: spec.Filters,
 			Sampling: spec.samplingOf(agent), Lease: spec.Lease,
 		}}
 		a.Traces = traces(spec, peers)

@@ -54,8 +54,9 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 	}
 	for _, task := range a.Sources {
 		rules, parsed := parseRules(task.Filters)
+		rules, foreign := from(rules, task.Addresses)
 		byDevice, err := locate(task.Device, task.Peers, task.Family)
-		if err = errors.Join(parsed, err); err != nil {
+		if err = errors.Join(parsed, foreign, err); err != nil {
 			fault(roleSource, task.Session, task.Device, err)
 			continue
 		}
@@ -111,6 +112,39 @@ func entrances(named string, routed []string) []string {
 func isGlobal(address net.Addr) bool {
 	prefix, ok := address.(*net.IPNet)
 	return ok && prefix.IP.IsGlobalUnicast()
+}
+
+var errForeign = errors.New("no filter fits packets of this host")
+
+// from narrows rules down to packets from these addresses, where there are any.
+// Destinations believe no others: a packet that this host forwards for another one
+// would never lose its mark.
+func from(rules []source.Rule, addresses []string) ([]source.Rule, error) {
+	if len(addresses) == 0 {
+		return rules, nil
+	}
+	if len(rules) == 0 {
+		rules = []source.Rule{{}}
+	}
+	var narrow []source.Rule
+	for _, rule := range rules {
+		for _, text := range addresses {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				return nil, fmt.Errorf("read own address: %w", err)
+			}
+			fits := !rule.Src.IsValid() || rule.Src.Contains(address)
+			if fits && (!rule.Dst.IsValid() || rule.Dst.Addr().Is4() == address.Is4()) {
+				own := rule
+				own.Src = netip.PrefixFrom(address, address.BitLen())
+				narrow = append(narrow, own)
+			}
+		}
+	}
+	if len(narrow) == 0 {
+		return nil, errForeign
+	}
+	return narrow, nil
 }
 
 func parseRules(filters []string) ([]source.Rule, error) {
