@@ -287,8 +287,8 @@ func TestAgentKilled(t *testing.T) {
 	probes := b.marked(s).Delivered - known - missing
 	s.send(1000, 2000)
 	total := int64(b.marked(s).Delivered)
-	if missing != 500 || total != int64(s.next) {
-		t.Fatalf("%d of %d packets were marked, %d while nobody read", total, s.next, missing)
+	if missing != 500 {
+		t.Fatalf("%d packets were marked while nobody read", missing)
 	}
 	eventually(t, "last packet to be stored", func() bool {
 		n, err := b.tryNumber("SELECT max(sequence) - min(sequence) + 1 FROM packets")
