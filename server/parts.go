@@ -15,6 +15,7 @@ import (
 	"pillion.dev/bus"
 	"pillion.dev/measure"
 	"pillion.dev/server/control"
+	"pillion.dev/server/event"
 	"pillion.dev/server/ingest"
 	"pillion.dev/server/web"
 )
@@ -30,6 +31,13 @@ func (l links) Disconnect(agent string) {
 	if l.embedded != nil {
 		l.embedded.Disconnect(agent)
 	}
+}
+
+// refused tells operators of an agent that may not connect: a second host with the
+// identity of another, a revoked one, one whose certificate has expired.
+func (s *server) refused(agent, remote string, reason error) {
+	s.local.Event(event.Event{Kind: "agent-refused", Level: event.Warning, Agent: agent,
+		Message: fmt.Sprintf("%s was refused from %s: %v", agent, remote, reason)})
 }
 
 // watching is how the API follows what is stored.

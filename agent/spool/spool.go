@@ -161,8 +161,6 @@ type Loss struct{ Batches, Rows int64 }
 type Stats struct {
 	session.Spool
 	SentBatches int64
-	// MemoryBytes are held in memory alone, because the disk refuses.
-	MemoryBytes int64
 	// Damaged are places in files that could not be read; DamagedBytes is their
 	// length.
 	Damaged, DamagedBytes int64
@@ -267,9 +265,9 @@ func (s *Spool) Stats() Stats {
 	stats := Stats{
 		Spool: session.Spool{
 			Batches: s.batches, Bytes: s.bytes, LimitBytes: s.options.LimitBytes,
-			Rejected: s.counts.rejected, SentRows: s.counts.sentRows,
+			Rejected: s.counts.rejected, SentRows: s.counts.sentRows, MemoryBytes: s.memoryBytes,
 		},
-		SentBatches: s.counts.sentBatches, MemoryBytes: s.memoryBytes, WriteErrors: s.counts.writeErrors,
+		SentBatches: s.counts.sentBatches, WriteErrors: s.counts.writeErrors,
 		Damaged: s.counts.damaged.places, DamagedBytes: s.counts.damaged.bytes, Lost: maps.Clone(s.lost),
 	}
 	for _, loss := range s.lost {
