@@ -364,7 +364,7 @@ func TestAgentDiskFull(t *testing.T) {
 	b.says("agent-b", "keep batches in memory")
 	b.reaches(int64(b.marked(s).Delivered+b.marked(s).Duplicated), "SELECT sum(packets) FROM packets")
 	eventually(t, "event of the full disk", func() bool {
-		n, err := b.tryNumber("SELECT count(*) FROM events WHERE kind = 'spool-in-memory' AND about = 'b'")
+		n, err := b.tryNumber("SELECT count(*) FROM events WHERE kind = 'spool-disk' AND about = 'b'")
 		return err == nil && n == 1
 	})
 	b.cut(true)
@@ -410,7 +410,9 @@ func TestServerDiskFull(t *testing.T) {
 		return err != nil && strings.Contains(said, "0 MiB free") && strings.Contains(said, "archive cannot write")
 	})
 	b.says("server", "archive cannot write")
-	b.pillion("agents", "label", "b", "site=x") // refused or not, it answers
+	if said, err := b.tryPillion("agents", "label", "b", "site=x"); err == nil || !strings.Contains(said, "disk of the server is full") {
+		t.Errorf("label with a full disk: %v\n%s", err, said)
+	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
@@ -419,6 +421,7 @@ func TestServerDiskFull(t *testing.T) {
 		_, err := b.tryPillion("health")
 		return err == nil
 	})
+	b.pillion("agents", "label", "b", "site=y")
 	for _, agent := range []string{"a", "b"} {
 		if a := b.balances(agent, 0); a.DroppedRows != 0 {
 			t.Errorf("%s dropped %d rows", agent, a.DroppedRows)

@@ -146,8 +146,8 @@ type Spool struct {
 	DroppedRows    int64 `json:"dropped_rows"`
 	Rejected       int64 `json:"rejected_batches"`
 	SentRows       int64 `json:"sent_rows"`
-	// MemoryBytes are held in memory alone, because the agent's disk refuses.
-	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	// DiskError is why batches wait in memory alone; empty where the disk takes them.
+	DiskError string `json:"disk_error,omitempty"`
 }
 
 // Pulse is what a server tells each agent that has tasks about once a second. A

@@ -137,7 +137,9 @@ type Spool struct {
 	full     bool
 	failing  bool // sending fails; told to the log once
 	tryDisk  time.Time
-	drained  chan struct{} // closed when nothing is held
+	// diskError is that of the last write; nil once one succeeded.
+	diskError error
+	drained   chan struct{} // closed when nothing is held
 
 	batches     int64
 	bytes       int64
@@ -161,6 +163,8 @@ type Loss struct{ Batches, Rows int64 }
 type Stats struct {
 	session.Spool
 	SentBatches int64
+	// MemoryBytes are held in memory alone, because the disk refuses.
+	MemoryBytes int64
 	// Damaged are places in files that could not be read; DamagedBytes is their
 	// length.
 	Damaged, DamagedBytes int64
@@ -265,10 +269,13 @@ func (s *Spool) Stats() Stats {
 	stats := Stats{
 		Spool: session.Spool{
 			Batches: s.batches, Bytes: s.bytes, LimitBytes: s.options.LimitBytes,
-			Rejected: s.counts.rejected, SentRows: s.counts.sentRows, MemoryBytes: s.memoryBytes,
+			Rejected: s.counts.rejected, SentRows: s.counts.sentRows,
 		},
-		SentBatches: s.counts.sentBatches, WriteErrors: s.counts.writeErrors,
+		SentBatches: s.counts.sentBatches, MemoryBytes: s.memoryBytes, WriteErrors: s.counts.writeErrors,
 		Damaged: s.counts.damaged.places, DamagedBytes: s.counts.damaged.bytes, Lost: maps.Clone(s.lost),
+	}
+	if s.diskError != nil {
+		stats.DiskError = s.diskError.Error()
 	}
 	for _, loss := range s.lost {
 		stats.DroppedBatches += loss.Batches

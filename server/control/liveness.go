@@ -24,9 +24,9 @@ func (c *Control) observe(a *agent, before session.State, first, restarted bool)
 		c.event("clock-unsynchronised", event.Warning, a.Name, "",
 			"nothing disciplines the clock of %s: its delays can be wrong by any amount", a.Name)
 	}
-	if a.state.Spool.MemoryBytes > 0 && (first || before.Spool.MemoryBytes == 0) && a.quietly("spool-in-memory", a.heardAt) {
-		c.event("spool-in-memory", event.Warning, a.Name, "",
-			"the disk of %s takes no batches: they wait in memory, and are lost if the agent ends", a.Name)
+	if why := a.state.Spool.DiskError; why != "" && (first || before.Spool.DiskError == "") && a.quietly("spool-disk", a.heardAt) {
+		c.event("spool-disk", event.Error, a.Name, "",
+			"the disk of %s takes no batches: they wait in memory, and are lost if the agent ends: %s", a.Name, why)
 	}
 	dropped := a.state.Spool.DroppedBatches
 	if first || restarted && dropped < a.grown {
