@@ -145,7 +145,7 @@ func (s *service) state() session.State {
 	}
 	state.Agent, state.Instance = s.identity.Name(), s.instance
 	state.Time, state.Started = time.Now(), s.started
-	state.Version, state.Labels = version.String(), s.config.Labels
+	state.Version, state.Labels = version.Short(), s.config.Labels
 	state.Clock, state.Spool = s.sampler.Clock(), s.spool.Stats().Spool
 	state.Revision = s.runner.Revision()
 	state.Tasks = append(s.runner.States(), s.tracer.states()...)
