@@ -179,6 +179,9 @@ func (e *Embedded) logRefusal(agent, remote string, reason error) {
 	e.mu.Unlock()
 	if !told {
 		e.log.Warn("refuse connection to the bus", "agent", agent, "remote", remote, "reason", text)
+		if agent != "" && e.options.Refused != nil {
+			e.options.Refused(agent, remote, reason)
+		}
 	}
 }
 

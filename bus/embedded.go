@@ -30,7 +30,10 @@ type EmbeddedOptions struct {
 	Authorize func(tls.ConnectionState) (agent string, err error)
 	// Connections is how many there may be at a time; default 4096.
 	Connections int
-	Log         *slog.Logger
+	// Refused, if there is one, is told that a connection of an agent that we know was
+	// refused, and why; not again within a minute. It must return soon.
+	Refused func(agent, remote string, reason error)
+	Log     *slog.Logger
 }
 
 // Embedded is a NATS server inside this process that only agents reach, each on its

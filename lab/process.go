@@ -53,7 +53,13 @@ func (p process) alive() bool {
 // end asks the process to end and kills it if it does not. It never touches
 // another process that was given the same pid: the pidfd is opened first and then
 // verified. A process that has ended is no error.
-func (p process) end() error {
+func (p process) end() error { return p.signal(unix.SIGTERM, unix.SIGKILL) }
+
+// kill gives the process no chance to do anything more.
+func (p process) kill() error { return p.signal(unix.SIGKILL) }
+
+// signal sends the signals, one after the other, until the process has ended.
+func (p process) signal(signals ...unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.Pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -65,7 +71,7 @@ func (p process) end() error {
 	if !p.alive() {
 		return nil
 	}
-	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+	for _, signal := range signals {
 		if err := unix.PidfdSendSignal(fd, signal, nil, 0); errors.Is(err, unix.ESRCH) {
 			return nil
 		} else if err != nil {

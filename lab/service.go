@@ -99,14 +99,27 @@ func (s *Spec) addressOf(host string) (string, error) {
 	return found, nil
 }
 
-// startInHost starts a program of the service in a host, its output in a log. The
-// server's readiness is waited for; agents start side by side.
+// started is how a program of the service was started.
+type started struct {
+	Host      string   `json:"host"`
+	Path      string   `json:"path"`
+	Arguments []string `json:"arguments"`
+	// From is where in its log what this process says begins.
+	From int64 `json:"from"`
+}
+
+// startInHost starts a program of the service in a host, its output at the end of a
+// log. The server's readiness is waited for; agents start side by side.
 func (b *builder) startInHost(ctx context.Context, host, name, path string, arguments ...string) error {
-	log, err := os.Create(b.state.path(name + ".log"))
+	log, err := os.OpenFile(b.state.path(name+".log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("create log: %w", err)
+		return fmt.Errorf("open log: %w", err)
 	}
 	defer log.Close()
+	how := started{Host: host, Path: path, Arguments: arguments}
+	if info, err := log.Stat(); err == nil {
+		how.From = info.Size()
+	}
 	command := exec.Command(path, arguments...)
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &unix.SysProcAttr{Setsid: true} // Ctrl-C is for us
@@ -118,13 +131,39 @@ func (b *builder) startInHost(ctx context.Context, host, name, path string, argu
 	go command.Wait() // leave no zombie, whenever it ends
 	p, err := identify(command.Process.Pid)
 	if err == nil {
-		err = b.state.save(name+".pid", p)
+		err = errors.Join(b.state.save(name+".pid", p), b.state.save(name+".command", how))
 	}
 	if err != nil {
 		return fmt.Errorf("start %s on %s: %w", name, host, b.said(name, err))
 	}
 	if name == "server" {
 		return b.isReady(ctx, name)
+	}
+	return nil
+}
+
+// StartService starts the server ("server") or an agent ("agent-" and its host)
+// again, after it has ended, with more arguments than before. It returns when the
+// server is ready; it does not wait for an agent.
+func (l *Lab) StartService(ctx context.Context, name string, more ...string) error {
+	var how started
+	if err := l.state.load(name+".command", &how); err != nil {
+		return fmt.Errorf("start %s again: %w", name, err)
+	}
+	b := &builder{spec: &l.Spec, state: l.state}
+	return b.startInHost(ctx, how.Host, name, how.Path, append(how.Arguments, more...)...)
+}
+
+// KillService ends the server or an agent as a crash does, and waits until it has
+// ended.
+func (l *Lab) KillService(name string) error {
+	var p process
+	err := l.state.load(name+".pid", &p)
+	if err == nil {
+		err = p.kill()
+	}
+	if err != nil {
+		return fmt.Errorf("kill %s: %w", name, err)
 	}
 	return nil
 }
@@ -141,7 +180,8 @@ func (b *builder) isReady(ctx context.Context, name string) error {
 	retry := time.NewTicker(20 * time.Millisecond)
 	defer retry.Stop()
 	var p process
-	if err := b.state.load(name+".pid", &p); err != nil {
+	var how started
+	if err := errors.Join(b.state.load(name+".pid", &p), b.state.load(name+".command", &how)); err != nil {
 		return err
 	}
 	for {
@@ -149,6 +189,7 @@ func (b *builder) isReady(ctx context.Context, name string) error {
 		if err != nil {
 			return fmt.Errorf("wait for %s: %w", name, err)
 		}
+		text = text[min(how.From, int64(len(text))):]
 		if slices.Contains(strings.SplitAfter(string(text), "\n"), readyLine) {
 			return nil
 		}

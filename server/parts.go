@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"pillion.dev/bus"
 	"pillion.dev/measure"
 	"pillion.dev/server/control"
+	"pillion.dev/server/event"
 	"pillion.dev/server/ingest"
 	"pillion.dev/server/web"
 )
@@ -29,6 +31,13 @@ func (l links) Disconnect(agent string) {
 	if l.embedded != nil {
 		l.embedded.Disconnect(agent)
 	}
+}
+
+// refused tells operators of an agent that may not connect: a second host with the
+// identity of another, a revoked one, one whose certificate has expired.
+func (s *server) refused(agent, remote string, reason error) {
+	s.local.Event(event.Event{Kind: "agent-refused", Level: event.Warning, Agent: agent,
+		Message: fmt.Sprintf("%s was refused from %s: %v", agent, remote, reason)})
 }
 
 // watching is how the API follows what is stored.
@@ -108,13 +117,15 @@ const diskLeast = 64 << 20
 
 // health looks at the parts.
 func (s *server) health(ctx context.Context) []web.Part {
-	archived := web.Part{Name: "archive", OK: true}
+	archived := web.Part{Name: "archive", OK: true, Detail: fmt.Sprintf("%d batches wait", s.ingest.Stats().QueueBatches)}
 	err := s.archive.Query(ctx, "SELECT 1 AS one", nil, archive.Limits{Rows: 1, Time: 2 * time.Second}, func(arrow.RecordBatch) error { return nil })
-	if err != nil {
-		archived.OK, archived.Detail = false, err.Error()
+	if err = cmp.Or(s.ingest.Failing(), err); err != nil {
+		archived.OK, archived.Detail = false, archived.Detail+"; "+err.Error()
 	}
-	stats := s.ingest.Stats()
-	archived.Detail += fmt.Sprintf("%d batches wait", stats.QueueBatches)
+	kept := web.Part{Name: "control", OK: true, Detail: fmt.Sprintf("%d sessions", len(s.control.Sessions()))}
+	if err := s.control.Health(); err != nil {
+		kept.OK, kept.Detail = false, err.Error()
+	}
 	link := web.Part{Name: "bus", OK: s.bus.Connected(), Detail: s.busURL()}
 	connected := 0
 	for _, agent := range s.control.Agents() {
@@ -130,7 +141,7 @@ func (s *server) health(ctx context.Context) []web.Part {
 		free := space.Bavail * uint64(space.Bsize)
 		disk.OK, disk.Detail = free > diskLeast, fmt.Sprintf("%d MiB free", free>>20)
 	}
-	return []web.Part{archived, link, disk, {Name: "agents", OK: true, Detail: fmt.Sprintf("%d connected", connected)}}
+	return []web.Part{archived, link, disk, kept, {Name: "agents", OK: true, Detail: fmt.Sprintf("%d connected", connected)}}
 }
 
 // figures of the parts for Prometheus.

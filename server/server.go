@@ -154,7 +154,8 @@ func (s *server) openBus(ctx context.Context) (err error) {
 	options := bus.ServerOptions{URL: s.config.NATS, TLS: s.authority.ClientTLS(), Log: s.log}
 	if s.config.NATS == "" {
 		s.embedded, err = bus.StartEmbedded(bus.EmbeddedOptions{
-			Listen: s.config.NATSListen, TLS: s.authority.BusTLS(), Authorize: s.authority.Authorize, Log: s.log,
+			Listen: s.config.NATSListen, TLS: s.authority.BusTLS(), Authorize: s.authority.Authorize,
+			Refused: s.refused, Log: s.log,
 		})
 		if err != nil {
 			return err

@@ -149,6 +149,8 @@ type Spool struct {
 	DroppedRows    int64 `json:"dropped_rows"`
 	Rejected       int64 `json:"rejected_batches"`
 	SentRows       int64 `json:"sent_rows"`
+	// DiskError is why batches wait in memory alone; empty where the disk takes them.
+	DiskError string `json:"disk_error,omitempty"`
 }
 
 // Pulse is what a server tells each agent that has tasks about once a second. A

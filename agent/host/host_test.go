@@ -179,3 +179,25 @@ func FuzzParsePTP(f *testing.F) {
 		}
 	})
 }
+
+// A step of the clock between two readings is in the sample of the second; the host's
+// own clock is left alone, so the first reading is moved instead.
+func TestStepOfTheClockIsReported(t *testing.T) {
+	for _, step := range []time.Duration{10 * time.Second, -10 * time.Second} {
+		first, err := ReadClock(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.base.Distance -= step
+		second, err := ReadClock(t.Context(), first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first.Step != 0 || (second.Step-step).Abs() > time.Second {
+			t.Errorf("step %v, want %v", second.Step, step)
+		}
+		if got := second.Samples()[0][measure.Clock.Index("step_ns")].Int64(); got != int64(second.Step) {
+			t.Errorf("the row says %d ns, want %v", got, second.Step)
+		}
+	}
+}

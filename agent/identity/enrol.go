@@ -61,6 +61,11 @@ func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err e
 			return existing, false, nil
 		}
 		options.Name = d.Name
+		defer func() {
+			if err != nil {
+				err = fmt.Errorf("certificate of agent %q expired on %s: %w", d.Name, existing.Expires().UTC().Format("2006-01-02 15:04 MST"), err)
+			}
+		}()
 	}
 	if options.Name == "" {
 		host, err := os.Hostname()

@@ -153,11 +153,14 @@ func (i *Identity) Bus() string { return i.document().Bus }
 // Expires is when the certificate does.
 func (i *Identity) Expires() time.Time { return i.leaf().NotAfter }
 
-// Due reports whether two thirds of the certificate's life are over.
-func (i *Identity) Due(now time.Time) bool {
+// DueAt is when two thirds of the certificate's life are over.
+func (i *Identity) DueAt() time.Time {
 	leaf := i.leaf()
-	return now.After(leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 3 * 2))
+	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 3 * 2)
 }
+
+// Due reports whether the certificate is to be renewed.
+func (i *Identity) Due(now time.Time) bool { return now.After(i.DueAt()) }
 
 // TLS is for the bus. It shows the certificate of the moment, and takes a server
 // with a certificate of the own authority, by whatever name it is reached; a bus on

@@ -26,10 +26,12 @@ type destinationModule struct {
 	owner  *net.UnixListener
 	sink   Sink
 	log    *slog.Logger
+	now    func() moment
 
 	mu      sync.Mutex
 	probe   *destination.Destination
 	records bool
+	copied  chan struct{} // closed when all records of probe are given out; nil without
 	readers []*reader
 	pulse   session.Pulse // what is known of the peers' clocks
 	err     error         // of the last reading
@@ -43,13 +45,12 @@ type destinationModule struct {
 type reader struct {
 	task   destinationTask
 	window *destination.Window
-	begun  time.Time
-	next   time.Time
+	turn   turn
 	// counters since the task began.
 	counters map[string]uint64
 }
 
-func openDestination(name string, tasks []destinationTask, sink Sink, log *slog.Logger) (*destinationModule, error) {
+func openDestination(name string, tasks []destinationTask, options Options, now func() moment) (*destinationModule, error) {
 	device, err := hook.Find(name)
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func openDestination(name string, tasks []destinationTask, sink Sink, log *slog.
 		return nil, err
 	}
 	d := &destinationModule{
-		device: device, owner: owner, sink: sink, log: log,
+		device: device, owner: owner, sink: options.Sink, log: options.Log, now: now,
 		ending: make(chan struct{}), tick: make(chan time.Duration, 1),
 	}
 	if err := d.open(tasks); err != nil {
@@ -86,13 +87,21 @@ func (d *destinationModule) open(tasks []destinationTask) error {
 	if err != nil {
 		return err
 	}
+	copied := d.copied
 	d.probe, d.records = probe, records
+	d.copied = nil
 	if records {
+		d.copied = make(chan struct{})
 		d.ended.Add(1)
-		go d.copyRecords(probe)
+		go d.copyRecords(probe, d.copied)
 	}
 	if before == nil {
 		return nil
+	}
+	if copied != nil { // it needs the lock to give out the last records
+		d.mu.Unlock()
+		<-copied
+		d.mu.Lock()
 	}
 	return before.Close()
 }
@@ -139,7 +148,7 @@ func (d *destinationModule) follow(tasks []destinationTask) error {
 
 // assign gives each task a reader; one that goes on keeps its window.
 func (d *destinationModule) assign(tasks []destinationTask) {
-	now := time.Now()
+	now := d.now()
 	var readers []*reader
 	tick := time.Duration(0)
 	for _, task := range tasks {
@@ -147,12 +156,15 @@ func (d *destinationModule) assign(tasks []destinationTask) {
 		if r == nil {
 			r = &reader{
 				window: destination.NewWindow(destination.Granularity(task.Granularity)),
-				begun:  now, next: boundary(now, task), counters: map[string]uint64{},
+				turn:   begin(now, time.Duration(task.Interval)), counters: map[string]uint64{},
 			}
 		}
 		r.task = task
 		readers = append(readers, r)
 		tick = divisor(tick, time.Duration(task.Interval))
+	}
+	if !slices.Equal(readers, d.readers) {
+		d.take(d.probe) // what came until now is for those who were there
 	}
 	for _, old := range d.readers {
 		if !slices.Contains(readers, old) {
@@ -187,17 +199,11 @@ func divisor(a, b time.Duration) time.Duration {
 	return a.Truncate(time.Millisecond)
 }
 
-// boundary is the next end of a window: a multiple of the interval, so that the
-// rows of all hosts end together.
-func boundary(now time.Time, task destinationTask) time.Time {
-	return now.Truncate(time.Duration(task.Interval)).Add(time.Duration(task.Interval))
-}
-
 func (d *destinationModule) run() {
 	defer d.ended.Done()
 	tick := <-d.tick
 	for {
-		wait := time.Until(time.Now().Truncate(tick).Add(tick))
+		wait := time.Until(boundary(time.Now(), tick))
 		select {
 		case <-d.ending:
 			return
@@ -206,18 +212,17 @@ func (d *destinationModule) run() {
 		case <-time.After(wait):
 		}
 		d.mu.Lock()
-		d.read(time.Now())
+		d.read(d.now())
 		d.mu.Unlock()
 	}
 }
 
-func (d *destinationModule) read(now time.Time) {
+func (d *destinationModule) read(now moment) {
 	d.take(d.probe)
 	for _, r := range d.readers {
-		stepped := r.next.Sub(now) > time.Duration(r.task.Interval) // the clock was set back
-		if stepped || !now.Before(r.next) {
+		if interval := time.Duration(r.task.Interval); r.turn.over(now, interval) {
 			d.emit(r, now)
-			r.begun, r.next = now, boundary(now, r.task)
+			r.turn = begin(now, interval)
 		}
 	}
 }
@@ -242,7 +247,7 @@ func (d *destinationModule) take(probe *destination.Destination) {
 }
 
 // emit ends a window.
-func (d *destinationModule) emit(r *reader, now time.Time) {
+func (d *destinationModule) emit(r *reader, now moment) {
 	state, err := clock.Read()
 	if err != nil {
 		d.log.Warn("read clock", "error", err)
@@ -311,7 +316,7 @@ func (d *destinationModule) end() error {
 	d.ended.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
+	now := d.now()
 	d.take(d.probe)
 	for _, r := range d.readers {
 		d.emit(r, now)

@@ -16,19 +16,19 @@ import (
 var keptAlways = []string{"time", "session", "source", "device", "src", "dst", "interval_ns"}
 
 // flowSample is a row as measure.Flows has it.
-func (d *destinationModule) flowSample(r *reader, row *destination.Row, now time.Time, state clock.State) measure.Sample {
+func (d *destinationModule) flowSample(r *reader, row *destination.Row, now moment, state clock.State) measure.Sample {
 	bounds, counts := row.Buckets()
 	agent := r.task.peers[row.Key.Src]
 	ours, theirs := d.clockErrors(agent, state)
 	sample := make(measure.Sample, 0, len(measure.Flows.Fields))
 	sample = append(sample,
-		measure.TimeValue(now),
+		measure.TimeValue(now.day),
 		measure.StringValue(r.task.Session),
 		measure.StringValue(agent),
 		measure.StringValue(d.device.Name))
 	sample = appendKey(sample, row.Key, r.task.Granularity)
 	sample = append(sample,
-		measure.Int64Value(int64(now.Sub(r.begun))),
+		measure.Int64Value(int64(r.turn.length(now))),
 		measure.Uint64Value(row.Packets), measure.Uint64Value(row.Bytes), measure.Uint64Value(row.Expected),
 		measure.Uint64Value(row.Lost), measure.Uint64Value(row.Duplicated), measure.Uint64Value(row.Reordered),
 		measure.Uint64Value(row.Late))
@@ -103,8 +103,9 @@ const (
 
 // copyRecords gives the records of a program to the sessions that want them, until
 // another program has taken its place or all ends.
-func (d *destinationModule) copyRecords(probe *destination.Destination) {
+func (d *destinationModule) copyRecords(probe *destination.Destination, copied chan<- struct{}) {
 	defer d.ended.Done()
+	defer close(copied)
 	records := make([]destination.Record, recordBulk)
 	for {
 		last := d.over(probe)
@@ -114,6 +115,9 @@ func (d *destinationModule) copyRecords(probe *destination.Destination) {
 			d.giveRecord(&records[i])
 		}
 		d.mu.Unlock()
+		if err != nil {
+			d.log.Warn("read records", "device", d.device.Name, "error", err)
+		}
 		if err != nil || last && n == 0 {
 			return
 		}

@@ -39,6 +39,7 @@ type Options struct {
 // Runner runs what it was assigned last.
 type Runner struct {
 	options Options
+	now     func() moment
 
 	mu           sync.Mutex
 	assignment   session.Assignment
@@ -53,7 +54,7 @@ type Runner struct {
 // New runs nothing yet.
 func New(options Options) *Runner {
 	return &Runner{
-		options: options,
+		options: options, now: present,
 		sources: map[string]*sourceModule{}, destinations: map[string]*destinationModule{},
 	}
 }
@@ -236,7 +237,7 @@ func (r *Runner) runDestination(device string, tasks []destinationTask, routed b
 	d := r.destinations[device]
 	var err error
 	if d == nil {
-		if d, err = openDestination(device, tasks, r.options.Sink, r.options.Log); err == nil {
+		if d, err = openDestination(device, tasks, r.options, r.now); err == nil {
 			d.setClocks(r.pulse)
 			r.destinations[device] = d
 		}

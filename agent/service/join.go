@@ -37,22 +37,36 @@ func join(ctx context.Context, config Config, log *slog.Logger) (*identity.Ident
 	}
 }
 
-const renewEvery = time.Hour
-
 // keepIdentity renews the certificate in time.
 func (s *service) keepIdentity(ctx context.Context) {
-	ticks := time.NewTicker(renewEvery)
-	defer ticks.Stop()
 	for {
 		if s.identity.Due(time.Now()) {
-			if err := s.identity.Renew(ctx); err != nil && ctx.Err() == nil {
+			err := s.identity.Renew(ctx)
+			switch {
+			case err == nil:
+				s.log.Info("certificate renewed", "certificate_expires", s.identity.Expires())
+			case ctx.Err() == nil:
 				s.log.Warn("renew certificate", "error", err)
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticks.C:
+		case <-time.After(renewIn(time.Now(), s.identity.DueAt(), s.identity.Expires())):
 		}
 	}
+}
+
+// The pause before the identity is looked at again: the clock may be stepped, so it
+// is never long.
+const renewMin, renewMax = time.Second, time.Hour
+
+// renewIn is until the certificate is due. One that could not be renewed then is
+// tried about ten times before it expires.
+func renewIn(now, due, expires time.Time) time.Duration {
+	wait := due.Sub(now)
+	if wait <= 0 {
+		wait = expires.Sub(due) / 10
+	}
+	return min(max(wait, renewMin), renewMax)
 }

@@ -166,6 +166,9 @@ func (s *Spool) savePosition() {
 	if err != nil {
 		_ = os.Remove(temporary)
 		s.log.Debug("note position of the spool", "error", err)
+		s.mu.Lock()
+		s.dirty = true // the disk may be full only for now
+		s.mu.Unlock()
 	}
 }
 

@@ -66,6 +66,10 @@ func (s *Spool) write(e *entry, payload []byte) error {
 		s.seal()
 		return fmt.Errorf("write batch of %q to the spool: %w", e.line.stream, err)
 	}
+	if s.diskError != nil {
+		s.diskError = nil
+		s.log.Info("batches are on the disk again")
+	}
 	e.offset = g.size
 	g.size += size
 	s.diskBytes += size
@@ -162,9 +166,10 @@ func (s *Spool) store(e *entry, payload []byte) {
 func (s *Spool) diskFailed(err error) {
 	s.tryDisk = time.Now().Add(diskPause)
 	s.counts.writeErrors++
-	if s.memory == nil {
+	if s.diskError == nil {
 		s.log.Warn("keep batches in memory", "error", err)
 	}
+	s.diskError = err
 }
 
 // keep holds a batch in memory and drops the oldest there when they are too many.
@@ -217,7 +222,6 @@ func (s *Spool) flushMemory() bool {
 		to.held++
 		if from.held == 0 {
 			s.remove(from)
-			s.log.Info("batches are on the disk again")
 		}
 		if to.size >= s.options.SegmentBytes {
 			s.seal()

@@ -137,7 +137,9 @@ type Spool struct {
 	full     bool
 	failing  bool // sending fails; told to the log once
 	tryDisk  time.Time
-	drained  chan struct{} // closed when nothing is held
+	// diskError is that of the last write; nil once one succeeded.
+	diskError error
+	drained   chan struct{} // closed when nothing is held
 
 	batches     int64
 	bytes       int64
@@ -271,6 +273,9 @@ func (s *Spool) Stats() Stats {
 		},
 		SentBatches: s.counts.sentBatches, MemoryBytes: s.memoryBytes, WriteErrors: s.counts.writeErrors,
 		Damaged: s.counts.damaged.places, DamagedBytes: s.counts.damaged.bytes, Lost: maps.Clone(s.lost),
+	}
+	if s.diskError != nil {
+		stats.DiskError = s.diskError.Error()
 	}
 	for _, loss := range s.lost {
 		stats.DroppedBatches += loss.Batches

@@ -358,7 +358,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 		put(t, s, "a", i, 2000)
 	}
 	full := s.Stats()
-	if full.MemoryBytes == 0 || full.MemoryBytes > 64<<10 || full.WriteErrors == 0 || full.Batches+full.DroppedBatches != 300 {
+	if full.MemoryBytes == 0 || full.MemoryBytes > 64<<10 || full.WriteErrors == 0 || full.DiskError == "" || full.Batches+full.DroppedBatches != 300 {
 		t.Errorf("got %+v", full)
 	}
 	run(t, s, v.send)
@@ -373,7 +373,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 	s.mu.Unlock()
 	put(t, s, "a", 300, 2000)
 	drain(t, s)
-	if got := s.Stats(); got.MemoryBytes != 0 || v.values[300] != 1 {
+	if got := s.Stats(); got.MemoryBytes != 0 || got.DiskError != "" || v.values[300] != 1 {
 		t.Errorf("the disk has room again: %+v", got)
 	}
 	if err := s.Close(); err != nil {

@@ -29,7 +29,8 @@ const (
 	authorityValidity = 10 * 365 * 24 * time.Hour
 	serverValidity    = 365 * 24 * time.Hour
 	renewBefore       = 30 * 24 * time.Hour
-	// backdate allows for clocks that are behind ours.
+	// backdate allows for clocks that are behind ours, by a tenth of what the
+	// certificate lasts at most.
 	backdate     = time.Hour
 	requestLimit = 16 << 10
 	// clientName is the server's own on a bus of others; the dot keeps it apart from
@@ -107,7 +108,7 @@ func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey, ow
 	if err != nil {
 		return nil, err
 	}
-	template.SerialNumber, template.NotBefore = serial, a.options.Now().Add(-backdate)
+	template.SerialNumber, template.NotBefore = serial, a.options.Now().Add(-min(backdate, template.NotAfter.Sub(a.options.Now())/10))
 	parent, key := a.certificate, a.key
 	if parent == nil {
 		parent, key = template, own

@@ -24,6 +24,10 @@ func (c *Control) observe(a *agent, before session.State, first, restarted bool)
 		c.event("clock-unsynchronised", event.Warning, a.Name, "",
 			"nothing disciplines the clock of %s: its delays can be wrong by any amount", a.Name)
 	}
+	if why := a.state.Spool.DiskError; why != "" && (first || before.Spool.DiskError == "") && a.quietly("spool-disk", a.heardAt) {
+		c.event("spool-disk", event.Error, a.Name, "",
+			"the disk of %s takes no batches: they wait in memory, and are lost if the agent ends: %s", a.Name, why)
+	}
 	dropped := a.state.Spool.DroppedBatches
 	if first || restarted && dropped < a.grown {
 		a.grown = dropped // a new count

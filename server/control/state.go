@@ -68,6 +68,7 @@ func readState(name string, text []byte) (session.State, error) {
 	case len(s.Labels) > labelsMax || len(s.Interfaces) > interfacesMax:
 		return s, fmt.Errorf("%w: %d labels, %d interfaces", errState, len(s.Labels), len(s.Interfaces))
 	}
+	s.Spool.DiskError = clip(s.Spool.DiskError)
 	for key, value := range s.Labels {
 		if !session.ValidLabel(key, value) {
 			return s, fmt.Errorf("%w: label %.70q", errState, key+"="+value)

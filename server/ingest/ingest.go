@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
@@ -39,12 +37,16 @@ type Ingest struct {
 	live    *Live
 	groups  chan []item
 	ended   sync.WaitGroup
+	// own are batches of Pillion's own that the archive could not take: nobody else
+	// has them. They go before the next group. Only commitAll uses it.
+	own []item
 
 	mu      sync.Mutex
 	changed *sync.Cond // of what is below
 	queue   []item
 	bytes   int64
 	closed  bool
+	failing error // of the last commit
 	stats   Stats
 }
 
@@ -57,12 +59,18 @@ type item struct {
 
 func (i *item) size() int64 { return int64(len(i.delivery.Payload)) }
 
+// refused reports whether the batch can never be stored.
+func (i *item) refused() bool {
+	return errors.Is(i.err, bus.ErrRejected) || errors.Is(i.err, measure.ErrBatch)
+}
+
 // Stats count since the start.
 type Stats struct {
 	Batches, Rows uint64 // stored, new ones
 	Duplicates    uint64 // batches that were there already
 	Rejected      uint64 // batches that can never be stored
 	Failed        uint64 // batches that the archive could not take then
+	OwnDropped    uint64 // rows of Pillion's own that will not be stored
 	Commits       uint64
 	// CommitSeconds is the time that commits took in all, the longest of them, and
 	// how many took up to each of CommitBounds.
@@ -209,11 +217,19 @@ func (i *Ingest) commitAll() {
 	for group := range i.groups {
 		i.commit(group)
 	}
+	if len(i.own) != 0 {
+		i.commit(nil)
+	}
+	for n := range i.own {
+		i.drop(&i.own[n])
+	}
 	i.live.close()
 }
 
 // commit stores a group and answers for each batch of it.
 func (i *Ingest) commit(group []item) {
+	group = append(i.own, group...)
+	i.own = nil
 	batches := make([]archive.Batch, 0, len(group))
 	places := make([]int, 0, len(group))
 	for n := range group {
@@ -229,8 +245,8 @@ func (i *Ingest) commit(group []item) {
 		stored, rejected, err = i.options.Archive.Store(context.Background(), batches)
 	}
 	took := time.Since(begun).Seconds()
-	if err != nil {
-		i.options.Log.Error("store batches", "batches", len(batches), "error", err)
+	if len(batches) != 0 {
+		i.tell(err)
 	}
 	for n, place := range places {
 		switch {
@@ -241,6 +257,28 @@ func (i *Ingest) commit(group []item) {
 		}
 	}
 	i.settle(group, places, stored, took)
+}
+
+// tell logs when the archive ceases to take batches, and when it does again: senders
+// try many times in between.
+func (i *Ingest) tell(err error) {
+	i.mu.Lock()
+	before := i.failing
+	i.failing = err
+	i.mu.Unlock()
+	switch {
+	case err != nil && before == nil:
+		i.options.Log.Error("store batches: agents keep them", "error", err)
+	case err == nil && before != nil:
+		i.options.Log.Info("batches are stored again")
+	}
+}
+
+// Failing is why the last commit stored nothing, or nil.
+func (i *Ingest) Failing() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.failing
 }
 
 // settle counts, answers, and shows what is new.
@@ -267,7 +305,7 @@ func (i *Ingest) settle(group []item, places []int, stored []bool, took float64)
 			s.Rows += uint64(it.batch.Record.NumRows())
 		case it.err == nil:
 			s.Duplicates++
-		case errors.Is(it.err, bus.ErrRejected) || errors.Is(it.err, measure.ErrBatch):
+		case it.refused():
 			s.Rejected++
 		default:
 			s.Failed++
@@ -277,11 +315,14 @@ func (i *Ingest) settle(group []item, places []int, stored []bool, took float64)
 	i.mu.Unlock()
 	for n := range group {
 		it := &group[n]
-		if it.err != nil && it.delivery.Agent != "" {
-			i.options.Log.Warn("batch not stored", "agent", it.delivery.Agent, "stream", it.delivery.Stream, "error", it.err)
+		if it.refused() {
+			i.options.Log.Warn("batch is refused for good", "agent", it.batch.Agent, "stream", it.batch.Stream, "error", it.err)
 		}
 		if it.delivery.Answer != nil {
 			it.delivery.Answer(it.err)
+		} else if it.err != nil {
+			i.keep(it)
+			continue
 		}
 		if fresh[n] {
 			i.live.publish(it.batch)
@@ -300,17 +341,6 @@ func (i *Ingest) Stats() Stats {
 	s.QueueBytes, s.QueueBatches = i.bytes, len(i.queue)
 	s.LiveMissed = i.live.missed()
 	return s
-}
-
-// store takes a batch of Pillion's own.
-func (i *Ingest) store(key measure.Key, schema *measure.Schema, record arrow.RecordBatch) error {
-	record.Retain()
-	it := item{batch: archive.Batch{Agent: OwnAgent, Key: key, Schema: schema, Record: record, Oldest: key.Sequence}}
-	if !i.enqueue(it) {
-		record.Release()
-		return errClosing
-	}
-	return nil
 }
 
 // Close commits what has come and ends.

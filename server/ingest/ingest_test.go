@@ -232,3 +232,41 @@ func TestEventsAndChangesAreStored(t *testing.T) {
 		t.Errorf("stored %v, dropped %d", s.rows, l.Dropped())
 	}
 }
+
+// TestOwnRowsOutliveAFullDisk: no spool has them, so they wait here.
+func TestOwnRowsOutliveAFullDisk(t *testing.T) {
+	for _, row := range []struct {
+		name            string
+		heals           bool
+		stored, dropped int64
+	}{{"it heals", true, 6, 0}, {"it stays", false, 0, 6}} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newShelf()
+			s.fail = archive.ErrFull
+			i := New(Options{Archive: s, Linger: time.Millisecond})
+			l, err := NewLocal(i, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				l.Event(event.Event{Kind: "agent-lost", Level: event.Warning})
+			}
+			a := &answers{got: map[string][]error{}}
+			for i.Failing() == nil || i.Stats().Failed < 2 {
+				i.Accept(a.of("a", envelope(t, 0, 1)))
+				a.all.Wait()
+			}
+			s.mu.Lock()
+			if row.heals {
+				s.fail = nil
+			}
+			s.mu.Unlock()
+			l.Event(event.Event{Kind: "agent-connected", Level: event.Info})
+			l.Close()
+			i.Close()
+			if s.rows["events"] != row.stored || int64(l.Dropped()) != row.dropped || (i.Failing() == nil) != row.heals {
+				t.Errorf("stored %d rows, dropped %d, %v", s.rows["events"], l.Dropped(), i.Failing())
+			}
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"pillion.dev/archive"
 	"pillion.dev/measure"
 	"pillion.dev/server/event"
 )
@@ -116,8 +117,40 @@ func (l *Local) add(schema *measure.Schema, sample measure.Sample) {
 	}
 }
 
-// Dropped rows came faster than they could be stored.
-func (l *Local) Dropped() uint64 { return l.dropped.Load() }
+// store takes a batch of Pillion's own.
+func (i *Ingest) store(key measure.Key, schema *measure.Schema, record arrow.RecordBatch) error {
+	record.Retain()
+	it := item{batch: archive.Batch{Agent: OwnAgent, Key: key, Schema: schema, Record: record, Oldest: key.Sequence}}
+	if !i.enqueue(it) {
+		i.drop(&it)
+		return errClosing
+	}
+	return nil
+}
+
+// ownMax bounds Pillion's own batches that wait for an archive that takes nothing.
+const ownMax = 4096
+
+// keep holds a batch of Pillion's own for the next commit.
+func (i *Ingest) keep(it *item) {
+	if it.refused() || len(i.own) >= ownMax {
+		i.drop(it)
+		return
+	}
+	it.err = nil
+	i.own = append(i.own, *it)
+}
+
+// drop counts a batch of Pillion's own that nobody will get.
+func (i *Ingest) drop(it *item) {
+	i.mu.Lock()
+	i.stats.OwnDropped += uint64(it.batch.Record.NumRows())
+	i.mu.Unlock()
+	it.batch.Record.Release()
+}
+
+// Dropped rows came faster than they could be stored, or could not be stored.
+func (l *Local) Dropped() uint64 { return l.dropped.Load() + l.ingest.Stats().OwnDropped }
 
 // Event stores and logs an event.
 func (l *Local) Event(e event.Event) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"syscall"
 
 	"connectrpc.com/connect"
 
@@ -59,6 +60,10 @@ func (s *Server) fault(procedure string, err error) *connect.Error {
 	}
 	if code, known := codeOf(err); known {
 		return connect.NewError(code, err)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		s.log.Error("disk is full", "procedure", procedure, "error", err)
+		return connect.NewError(connect.CodeResourceExhausted, errors.New("nothing was changed: the disk of the server is full"))
 	}
 	id := rand.Text()[:8]
 	s.log.Error("internal error", "id", id, "procedure", procedure, "error", err)

@@ -1,0 +1,430 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/lab/emulator"
+)
+
+// calmHosts are twoHosts with a link that only takes its time.
+const calmHosts = `
+hosts: {a: {}, b: {}, r: {forward: true}, noc: {}}
+links:
+  - {ends: [a, b], emulate: {seed: 3, delay: 5ms, queue: 4000}}
+  - {ends: [a, r]}
+  - {ends: [b, r]}
+  - {ends: [r, noc]}
+service: {server: noc, agents: [a, b]}
+`
+
+// recording runs a session whose source marks on for minutes without the server,
+// with a row for each packet, and gives a flow of its own.
+func (b *serviceBed) recording(more ...string) *stream {
+	b.t.Helper()
+	b.running("fault", append([]string{"--from", "a", "--to", "b", "--records", "--lease", "4m"}, more...)...)
+	return b.open("a", "b", netip.AddrPortFrom(secondIPv4, 9000))
+}
+
+// traffic sends on and on until stop is called.
+func (s *stream) traffic(rate int) (stop func()) {
+	ending, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		pace := time.NewTicker(time.Second / time.Duration(rate))
+		defer pace.Stop()
+		payload := make([]byte, 56)
+		for {
+			select {
+			case <-ending:
+				return
+			case <-pace.C:
+			}
+			if _, err := s.out.Write(payload); err != nil {
+				s.t.Errorf("send packet: %v", err)
+				return
+			}
+			s.next++
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		close(ending)
+		<-ended
+	})
+	s.t.Cleanup(stop)
+	return stop
+}
+
+// marked is what the link did to marked packets, once all have come that were sent.
+func (b *serviceBed) marked(s *stream) emulator.Tally {
+	b.t.Helper()
+	return b.settled("a-b", "a", s.next).Marked
+}
+
+// concluded makes the link calm, sends a last marked packet, which shows what was
+// lost before it, and returns the link's account of marked packets.
+func (b *serviceBed) concluded(s *stream) emulator.Tally {
+	b.t.Helper()
+	b.marked(s)
+	calm := emulator.Calm()
+	change := emulator.Change{Loss: calm.Loss, Duplicate: calm.Duplicate, Reorder: calm.Reorder}
+	if err := b.Change(b.t.Context(), "a-b", "a", change); err != nil {
+		b.t.Fatal(err)
+	}
+	before := b.truth("a-b", "a").Marked.Offered
+	eventually(b.t, "packets to be marked", func() bool {
+		s.send(1, 1000)
+		return b.truth("a-b", "a").Marked.Offered > before
+	})
+	return b.marked(s)
+}
+
+// agrees compares both streams of the session with the truth of the link.
+func (b *serviceBed) agrees(truth emulator.Tally) {
+	b.t.Helper()
+	b.reaches(int64(truth.Delivered+truth.Duplicated), "SELECT sum(packets) FROM packets")
+	for column, want := range map[string]uint64{
+		"packets": truth.Delivered + truth.Duplicated, "lost": truth.Lost, "duplicated": truth.Duplicated,
+		"expected": truth.Offered,
+	} {
+		b.reaches(int64(want), "SELECT sum(%s) FROM flows", column)
+	}
+}
+
+// account is what an agent says of its spool since it started.
+type account struct{ Batches, SentRows, DroppedRows int64 }
+
+func (b *serviceBed) account(agent string) (account, error) {
+	output, err := b.tryPillion("agents", "show", agent, "-o", "json")
+	if err != nil {
+		return account{}, fmt.Errorf("%w: %s", err, output)
+	}
+	var shown struct {
+		Spool struct {
+			Batches     json.Number `json:"batches"`
+			SentRows    json.Number `json:"sent_rows"`
+			DroppedRows json.Number `json:"dropped_rows"`
+		}
+	}
+	if err := json.Unmarshal([]byte(output), &shown); err != nil {
+		return account{}, fmt.Errorf("%w: %s", err, output)
+	}
+	batches, _ := shown.Spool.Batches.Int64()
+	sent, _ := shown.Spool.SentRows.Int64()
+	dropped, _ := shown.Spool.DroppedRows.Int64()
+	return account{batches, sent, dropped}, nil
+}
+
+// rowsOf are all rows of an agent in the archive.
+const rowsOf = `SELECT sum(n) FROM (SELECT count(*) AS n FROM flows WHERE agent = '%[1]s'
+UNION ALL SELECT count(*) FROM packets WHERE agent = '%[1]s' UNION ALL SELECT count(*) FROM clock WHERE agent = '%[1]s'
+UNION ALL SELECT count(*) FROM host WHERE agent = '%[1]s' UNION ALL SELECT count(*) FROM interfaces WHERE agent = '%[1]s'
+UNION ALL SELECT count(*) FROM agent WHERE agent = '%[1]s' UNION ALL SELECT count(*) FROM hops WHERE agent = '%[1]s')`
+
+// balances waits until the spool of an agent is empty, and the rows that it sent are
+// those that were stored since there were earlier.
+func (b *serviceBed) balances(agent string, earlier int64) account {
+	b.t.Helper()
+	var a account
+	var stored int64
+	b.t.Cleanup(func() {
+		if b.t.Failed() {
+			b.t.Logf("last account of %s: %+v, stored %d and %d before", agent, a, stored, earlier)
+		}
+	})
+	eventually(b.t, "account of "+agent+" to balance", func() bool {
+		var err error
+		if a, err = b.account(agent); err != nil || a.Batches != 0 {
+			return false
+		}
+		stored, err = b.tryNumber(rowsOf, agent)
+		return err == nil && stored-earlier == a.SentRows
+	})
+	return a
+}
+
+// cut takes the way between the server and all agents away, or gives it back. Packets
+// vanish, as behind a router that failed. The way between the agents stays.
+func (b *serviceBed) cut(yes bool) {
+	b.t.Helper()
+	b.do("r", func() error {
+		return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte(map[bool]string{true: "0", false: "1"}[yes]), 0)
+	})
+}
+
+func (b *serviceBed) kill(name string) {
+	b.t.Helper()
+	if err := b.KillService(name); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *serviceBed) start(name string, more ...string) {
+	b.t.Helper()
+	if err := b.StartService(b.t.Context(), name, more...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// says waits for words in a log.
+func (b *serviceBed) says(name, words string) {
+	b.t.Helper()
+	eventually(b.t, name+" to say "+words, func() bool {
+		return strings.Contains(b.log(name), words)
+	})
+}
+
+func (b *serviceBed) log(name string) string {
+	text, err := os.ReadFile(b.ServiceFolder(name + ".log"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// onSmallDisk moves the data of a program that has ended to a disk of its own.
+func (b *serviceBed) onSmallDisk(name string, bytes int) (folder string) {
+	b.t.Helper()
+	folder = b.ServiceFolder(name)
+	aside := folder + ".aside"
+	if err := os.Rename(folder, aside); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := unix.Mount("pillion-test", folder, "tmpfs", 0, fmt.Sprintf("size=%d,mode=700", bytes)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		b.kill(name)
+		if err := unix.Unmount(folder, unix.MNT_DETACH); err != nil {
+			b.t.Error(err)
+		}
+	})
+	if err := os.CopyFS(folder, os.DirFS(aside)); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.RemoveAll(aside); err != nil {
+		b.t.Fatal(err)
+	}
+	return folder
+}
+
+// fill leaves no room on a disk until the ballast is removed.
+func (b *serviceBed) fill(folder string) (ballast string) {
+	b.t.Helper()
+	ballast = filepath.Join(folder, "ballast")
+	file, err := os.Create(ballast)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer file.Close()
+	for block := make([]byte, 64<<10); len(block) > 0; {
+		if _, err := file.Write(block); err != nil {
+			block = block[:len(block)/2]
+		}
+	}
+	return ballast
+}
+
+// TestServerKilled: what was stored stays, what was not comes again, nothing twice.
+func TestServerKilled(t *testing.T) {
+	b := service(t, twoHosts)
+	s := b.recording()
+	stop := s.traffic(1000)
+	last := int64(0)
+	for range 10 {
+		eventually(t, "packets to be stored", func() bool {
+			n, err := b.tryNumber("SELECT count(*) FROM packets")
+			grew := err == nil && n > last
+			last = max(last, n)
+			return grew
+		})
+		b.kill("server")
+		b.start("server")
+	}
+	stop()
+	b.agrees(b.concluded(s))
+	for _, agent := range []string{"a", "b"} {
+		if a := b.balances(agent, 0); a.DroppedRows != 0 {
+			t.Errorf("%s dropped %d rows", agent, a.DroppedRows)
+		}
+	}
+}
+
+// TestAgentKilled: what it had read arrives once; what came while nobody read is
+// missing in one piece, and the packets' numbers show it.
+func TestAgentKilled(t *testing.T) {
+	b := service(t, calmHosts)
+	s := b.recording()
+	s.send(1000, 2000)
+	b.reaches(int64(b.marked(s).Delivered), "SELECT sum(packets) FROM packets")
+	b.cut(true)
+	s.send(3000, 2000)
+	known := b.marked(s).Delivered
+	b.resting("agent-b")
+	b.kill("agent-b")
+	s.send(500, 2000)
+	missing := b.marked(s).Delivered - known
+	b.cut(false)
+	b.start("agent-b")
+	b.reaches(int64(known), "SELECT sum(packets) FROM packets")
+	eventually(t, "packets to be read again", func() bool {
+		s.send(1, 1000)
+		n, err := b.tryNumber("SELECT count(*) FROM packets")
+		return err == nil && n > int64(known)
+	})
+	probes := b.marked(s).Delivered - known - missing
+	s.send(1000, 2000)
+	total := int64(b.marked(s).Delivered)
+	if missing != 500 {
+		t.Fatalf("%d packets were marked while nobody read", missing)
+	}
+	eventually(t, "last packet to be stored", func() bool {
+		n, err := b.tryNumber("SELECT max(sequence) - min(sequence) + 1 FROM packets")
+		return err == nil && n == total
+	})
+	stored := b.number("SELECT count(*) FROM packets")
+	if gap := total - stored; gap < int64(missing) || gap >= int64(missing+probes) {
+		t.Errorf("%d packets are missing, want %d and less than %d more", gap, missing, probes)
+	}
+	jumps := "SELECT count(*) FROM (SELECT sequence - lag(sequence) OVER (ORDER BY sequence) AS d FROM packets) WHERE d <> 1"
+	if n := b.number("%s", jumps); n != 1 {
+		t.Errorf("numbers of packets jump %d times, want once: a row is missing or there twice", n)
+	}
+	b.reaches(stored, "SELECT sum(packets) FROM flows")
+	b.says("server", "b was last heard")
+}
+
+// resting waits until nothing is written to an agent's spool any more.
+func (b *serviceBed) resting(name string) {
+	b.t.Helper()
+	began := time.Now()
+	eventually(b.t, name+" to rest", func() bool {
+		latest := began
+		files, _ := filepath.Glob(filepath.Join(b.ServiceFolder(name), "spool", "*.spool"))
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil && info.ModTime().After(latest) {
+				latest = info.ModTime()
+			}
+		}
+		return time.Since(latest) > 4*time.Second
+	})
+}
+
+// TestNetworkCut: an agent without its server measures on, and its spool holds all.
+func TestNetworkCut(t *testing.T) {
+	b := service(t, twoHosts)
+	s := b.recording()
+	s.send(1000, 1000)
+	b.cut(true)
+	s.send(30_000, 500) // a minute
+	b.says("agent-b", "not connected")
+	if marked := b.marked(s).Offered; marked < 30_000 {
+		t.Errorf("%d packets were marked without the server", marked)
+	}
+	b.cut(false)
+	b.agrees(b.concluded(s))
+	for _, agent := range []string{"a", "b"} {
+		if a := b.balances(agent, 0); a.DroppedRows != 0 {
+			t.Errorf("%s dropped %d rows", agent, a.DroppedRows)
+		}
+	}
+}
+
+// TestAgentDiskFull: batches wait in memory; what a full spool drops is counted.
+func TestAgentDiskFull(t *testing.T) {
+	b := service(t, twoHosts)
+	b.kill("agent-b")
+	folder := b.onSmallDisk("agent-b", 2<<20)
+	b.start("agent-b", "--interval", "1h", "--spool", "300000")
+	s := b.recording("--interval", "1h") // so that the rows are packets alone
+	earlier := int64(0)
+	eventually(t, "first rows to come", func() bool {
+		a, err := b.account("b")
+		if err != nil || a.Batches != 0 || a.SentRows == 0 {
+			return false
+		}
+		rows, err := b.tryNumber(rowsOf, "b")
+		earlier = rows - a.SentRows
+		return err == nil && earlier >= 0
+	})
+	ballast := b.fill(folder)
+	s.send(1000, 1000)
+	b.says("agent-b", "keep batches in memory")
+	b.reaches(int64(b.marked(s).Delivered+b.marked(s).Duplicated), "SELECT sum(packets) FROM packets")
+	eventually(t, "event of the full disk", func() bool {
+		n, err := b.tryNumber("SELECT count(*) FROM events WHERE kind = 'spool-disk' AND about = 'b'")
+		return err == nil && n == 1
+	})
+	b.cut(true)
+	s.send(1000, 1000)
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	b.says("agent-b", "batches are on the disk again")
+	s.send(6000, 2000)
+	b.says("agent-b", "spool is full")
+	b.resting("agent-b")
+	b.cut(false)
+	truth := b.concluded(s)
+	came := int64(truth.Delivered + truth.Duplicated)
+	eventually(t, "stored and dropped rows to be all", func() bool {
+		a, err := b.account("b")
+		stored, err2 := b.tryNumber("SELECT count(*) FROM packets")
+		return err == nil && err2 == nil && a.Batches == 0 && a.DroppedRows > 0 && a.DroppedRows+stored == came
+	})
+	b.balances("b", earlier)
+	if n := b.number("SELECT count(*) FROM events WHERE kind = 'spool-dropped' AND about = 'b'"); n == 0 {
+		t.Error("no event tells what was dropped")
+	}
+}
+
+// TestServerDiskFull: the server says so, agents keep what it cannot take, and it goes
+// on when there is room.
+func TestServerDiskFull(t *testing.T) {
+	b := service(t, twoHosts)
+	b.kill("server")
+	folder := b.onSmallDisk("server", 192<<20)
+	b.start("server")
+	s := b.recording()
+	s.send(1000, 1000)
+	b.reaches(int64(b.marked(s).Delivered+b.marked(s).Duplicated), "SELECT sum(packets) FROM packets")
+	if said, err := b.tryPillion("health"); err != nil {
+		t.Errorf("health before: %v\n%s", err, said)
+	}
+	ballast := b.fill(folder)
+	s.send(5000, 1000)
+	eventually(t, "health to tell", func() bool {
+		said, err := b.tryPillion("health")
+		return err != nil && strings.Contains(said, "0 MiB free") && strings.Contains(said, "archive cannot write")
+	})
+	b.says("server", "archive cannot write")
+	if said, err := b.tryPillion("agents", "label", "b", "site=x"); err == nil || !strings.Contains(said, "disk of the server is full") {
+		t.Errorf("label with a full disk: %v\n%s", err, said)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	b.agrees(b.concluded(s))
+	eventually(t, "health to be well", func() bool {
+		_, err := b.tryPillion("health")
+		return err == nil
+	})
+	b.pillion("agents", "label", "b", "site=y")
+	for _, agent := range []string{"a", "b"} {
+		if a := b.balances(agent, 0); a.DroppedRows != 0 {
+			t.Errorf("%s dropped %d rows", agent, a.DroppedRows)
+		}
+	}
+}

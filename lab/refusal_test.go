@@ -1,0 +1,177 @@
+package lab_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// threeHosts are two agents and a host that would like to be one.
+const threeHosts = `
+hosts: {a: {}, b: {}, c: {}, r: {forward: true}, noc: {}}
+links:
+  - {ends: [a, r]}
+  - {ends: [b, r]}
+  - {ends: [c, r]}
+  - {ends: [r, noc]}
+service:
+  server: noc
+  agents: [a, b]
+`
+
+// guest is an agent that a test starts by itself.
+type guest struct {
+	command *exec.Cmd
+	ended   chan struct{}
+	mu      sync.Mutex
+	output  bytes.Buffer
+}
+
+// Write takes what the agent says.
+func (g *guest) Write(text []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.output.Write(text)
+}
+
+func (g *guest) said() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.output.String()
+}
+
+// guest runs an agent until the test ends.
+func (b *serviceBed) guest(host, folder string, arguments ...string) *guest {
+	b.t.Helper()
+	g := &guest{ended: make(chan struct{})}
+	g.command = exec.Command(agentPath, append([]string{"run", "--data", folder}, arguments...)...)
+	g.command.Stdout, g.command.Stderr = g, g
+	if err := b.Start(host, g.command); err != nil {
+		b.t.Fatal(err)
+	}
+	go func() {
+		defer close(g.ended)
+		_ = g.command.Wait() // the exit code is looked at where it matters
+	}()
+	b.t.Cleanup(func() {
+		_ = g.command.Process.Signal(os.Interrupt)
+		<-g.ended
+		if b.t.Failed() {
+			b.t.Logf("guest on %s:\n%s", host, g.said())
+		}
+	})
+	return g
+}
+
+// fails waits until the guest has ended and checks what it complained of.
+func (b *serviceBed) fails(g *guest, words string) {
+	b.t.Helper()
+	eventually(b.t, "the agent to give up", func() bool {
+		select {
+		case <-g.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if code := g.command.ProcessState.ExitCode(); code == 0 || !strings.Contains(g.said(), words) {
+		b.t.Errorf("exit code %d, it says %q, want %q", code, g.said(), words)
+	}
+}
+
+func (b *serviceBed) events(kind, about string) int64 {
+	n, err := b.tryNumber("SELECT count(*) FROM events WHERE kind = '%s' AND about = '%s'", kind, about)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// expiry is when the certificate of an agent ends, by the server.
+func (b *serviceBed) expiry(agent string) (time.Time, bool) {
+	output, err := b.tryPillion("agents", "show", agent, "-o", "json")
+	var shown struct {
+		State   string
+		Expires time.Time `json:"certificate_expires"`
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(output), &shown)
+	}
+	return shown.Expires, err == nil && shown.State == "connected"
+}
+
+// TestStrangersAreRefused: whoever may not be an agent is told why, and no other
+// agent feels it.
+func TestStrangersAreRefused(t *testing.T) {
+	b := service(t, threeHosts)
+	address, err := b.ServiceAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := filepath.Join(b.ServiceFolder("server"), "join.token")
+	token, err := os.ReadFile(join)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	copied := t.TempDir()
+	identity, err := os.ReadFile(filepath.Join(b.ServiceFolder("agent-a"), "identity.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(copied, "identity.json"), identity, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := b.guest("c", copied)
+	eventually(t, "the second of the name to be told why", func() bool {
+		return strings.Contains(second.said(), `agent \"a\" is connected already`)
+	})
+	eventually(t, "the event", func() bool { return b.events("agent-refused", "a") > 0 })
+	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "a", "--token-file", join), "an agent of that name exists")
+	wrong := "pj_" + strings.Split(string(token), "_")[1] + "_" + strings.Repeat("A", 26)
+	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c", "--token", wrong), "does not take the join token")
+	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c",
+		"--token-file", filepath.Join(b.ServiceFolder("server"), "operator.token")), "does not take the join token")
+	if log := b.log("agent-a"); strings.Contains(log, "not connected") || b.events("agent-lost", "a") != 0 {
+		t.Errorf("the first of the name felt the second:\n%s", log)
+	}
+
+	b.pillion("agents", "revoke", "b")
+	b.says("agent-b", "is revoked")
+	if _, connected := b.expiry("b"); connected {
+		t.Error("a revoked agent is connected")
+	}
+	eventually(t, "the event", func() bool { return b.events("agent-revoked", "b") == 1 })
+	b.balances("a", 0)
+}
+
+// TestShortCertificates: an agent renews its certificate in time, unless it is away too
+// long.
+func TestShortCertificates(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "server.yaml")
+	if err := os.WriteFile(config, []byte("agent_certificates: 9s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := service(t, threeHosts+"  options: [--config, "+config+"]\n")
+	first, _ := b.expiry("a")
+	eventually(t, "a to live longer than its first certificates", func() bool {
+		now, connected := b.expiry("a")
+		return connected && now.After(first.Add(9*time.Second)) && time.Now().After(first.Add(time.Second))
+	})
+	if log := b.log("agent-a"); strings.Contains(log, "renew certificate") {
+		t.Errorf("a could not renew:\n%s", log)
+	}
+	b.kill("agent-b")
+	expires, _ := b.expiry("b")
+	eventually(t, "b's certificate to expire", func() bool { return time.Now().After(expires.Add(time.Second)) })
+	b.start("agent-b")
+	b.says("agent-b", "expired on")
+	b.says("agent-b", "revoke and delete it first")
+	b.balances("a", 0)
+}
