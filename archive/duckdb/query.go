@@ -70,7 +70,8 @@ func (a *Archive) explain(caller, inner context.Context, limit time.Duration, er
 	case inner.Err() != nil:
 		return errClosed
 	case errors.As(err, &said):
-		if noSpace(err) || fatal(err) {
+		// A question that spills more than it may is at fault, not the disk.
+		if fatal(err) || noSpace(err) && !strings.Contains(err.Error(), "max_temp_directory_size") {
 			return a.judge(err)
 		}
 		return fmt.Errorf("%w: %w", archive.ErrQuery, err)
@@ -90,6 +91,9 @@ func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits
 		return fmt.Errorf("%w: it holds a zero byte", archive.ErrQuery)
 	}
 	return a.reader(ctx, limits.Time, func(ctx context.Context, c *connection) error {
+		if err := c.inspectQuestion(ctx, sql); err != nil {
+			return err
+		}
 		statement, err := c.prepareReading(sql)
 		defer duckdb.DestroyPrepare(&statement)
 		if err != nil {

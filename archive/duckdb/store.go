@@ -126,6 +126,10 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 	if have == nil {
 		have = a.schemas[b.Stream]
 	}
+	known := have != nil
+	if have == nil {
+		have = standard(b.Stream)
+	}
 	want := b.Schema
 	if have != nil {
 		if want, err = merge(have, b.Schema); err != nil {
@@ -143,7 +147,7 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 		return fmt.Errorf("store batch %d of %q: %w", b.Sequence, b.Stream, err)
 	}
 	c.states[key] = state
-	if have == nil || !slices.Equal(have.Fields, want.Fields) {
+	if !known || !slices.Equal(have.Fields, want.Fields) {
 		c.schemas[b.Stream] = want
 	}
 	return nil
