@@ -51,6 +51,13 @@ type Archive struct {
 	broken atomic.Bool // db must be opened again
 	closed bool
 
+	// room ends, and is made anew, when storing needs the memory of questions.
+	room struct {
+		sync.Mutex
+		context.Context
+		end context.CancelFunc
+	}
+
 	// writing is held by whoever uses writer.
 	writing  sync.Mutex
 	writer   *connection

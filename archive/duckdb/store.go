@@ -43,7 +43,7 @@ func (a *Archive) Store(ctx context.Context, batches []archive.Batch) ([]bool, m
 	if len(c.states) == 0 {
 		return c.stored, c.rejected, nil
 	}
-	err = a.write(ctx, c)
+	err = a.writeFirst(ctx, c)
 	if err == nil {
 		a.accept(c)
 		return c.stored, c.rejected, nil
