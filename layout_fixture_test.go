@@ -47,7 +47,7 @@ var faultyTrees = []struct {
 	{"agent imports archive", map[string]string{"agent/a.go": goFile("agent", module+"/archive")}, "agent may not import archive"},
 	{"server imports probe", map[string]string{"server/a.go": goFile("server", module+"/probe/router")}, "server may not import probe"},
 	{"test breaks the law", map[string]string{"lab/a_test.go": goFile("lab", module+"/agent")}, "lab may not import agent"},
-	{"bench imports a room", map[string]string{"bench/a/a.go": goFile("a", module+"/wire")}, "bench may not import wire"},
+	{"docs import a room", map[string]string{"docs/a/a.go": goFile("a", module+"/wire")}, "docs may not import wire"},
 	{"root imports a room", map[string]string{"a.go": goFile("pillion", module+"/wire")}, "the root may not import wire"},
 	{"room imports the root", map[string]string{"wire/a.go": goFile("wire", module)}, "imports the root"},
 	{"NATS outside bus", map[string]string{"agent/a.go": goFile("agent", "github.com/nats-io/nats.go")}, "only bus may"},

@@ -48,7 +48,7 @@ var (
 )
 
 // MaxPayload is the largest message, bytes, its header not counted.
-const MaxPayload = 8 << 20
+const MaxPayload = 8<<20 - headerRoom
 
 // headerRoom is what a message's header may take, bytes.
 const headerRoom = 4 << 10

@@ -157,6 +157,9 @@ func TestServiceCountsTheTruth(t *testing.T) {
 	} {
 		b.reaches(int64(want), "SELECT sum(%s) FROM flows WHERE session = 'truth'", column)
 	}
+	if n := b.number("SELECT count(*) FROM flows WHERE clock_error_ns + source_clock_error_ns IS DISTINCT FROM 0"); n != 0 {
+		t.Errorf("%d rows claim that one clock is off against itself", n)
+	}
 	delay := b.number("SELECT median(delay_p50_ns) FROM flows WHERE session = 'truth'")
 	if off := delay - truth.Delay.P50; off < -1e6 || off > 1e6 {
 		t.Errorf("median delay %d ns, the link says %d ns", delay, truth.Delay.P50)

@@ -41,7 +41,7 @@ func Conflict(running []Plan, next Plan) error {
 func Fits(others []SourceTask, next SourceTask) error {
 	set := map[rule]bool{}
 	addRules(set, next)
-	own := len(set)
+	same := true // filters: then the addresses go into a table without such a limit
 	var met []string
 	for _, other := range others {
 		if other.Device != next.Device && other.Device != "" && next.Device != "" {
@@ -52,16 +52,14 @@ func Fits(others []SourceTask, next SourceTask) error {
 				"make them equal, or name a device for each", ErrConflict, other.Session, field, theirs, ours)
 		}
 		addRules(set, other)
+		same = same && slices.Equal(other.Filters, next.Filters)
 		met = append(met, other.Session)
 	}
-	if len(set) <= RulesMax {
+	if same || len(set) <= RulesMax {
 		return nil
 	}
-	if own > RulesMax {
-		return fmt.Errorf("%w: filters and addresses of destinations make %d rules, a source has at most %d", ErrConflict, own, RulesMax)
-	}
-	return fmt.Errorf("%w with session %s: together their filters and addresses of destinations make %d rules, a source has at most %d",
-		ErrConflict, strings.Join(met, " and "), len(set), RulesMax)
+	return fmt.Errorf("%w with session %s: their filters differ, and together with the addresses of destinations make %d rules; "+
+		"a source has at most %d unless all filters are the same", ErrConflict, strings.Join(met, " and "), len(set), RulesMax)
 }
 
 func differ(a, b SourceTask) (field, theirs, ours string) {

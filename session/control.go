@@ -106,11 +106,13 @@ type TaskState struct {
 type State struct {
 	Agent string `json:"agent"`
 	// Instance is drawn at random at each start of the agent's process.
-	Instance   string            `json:"instance"`
-	Time       time.Time         `json:"time"`
-	Started    time.Time         `json:"started"`
-	Version    string            `json:"version"`
-	Kernel     string            `json:"kernel"`
+	Instance string    `json:"instance"`
+	Time     time.Time `json:"time"`
+	Started  time.Time `json:"started"`
+	Version  string    `json:"version"`
+	Kernel   string    `json:"kernel"`
+	// Boot is the running kernel's boot ID: agents that share it share a clock.
+	Boot       string            `json:"boot,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"` // of its own configuration
 	Interfaces []Interface       `json:"interfaces,omitempty"`
 	Clock      Clock             `json:"clock"`
@@ -155,6 +157,9 @@ type Pulse struct {
 	Alive map[string][]string `json:"alive,omitempty"`
 	// ClockErrorNs bounds the clock of each peer, by agent.
 	ClockErrorNs map[string]int64 `json:"clock_error_ns,omitempty"`
+	// SameClock are the peers on the agent's own kernel: between them a delay has no
+	// error of clocks.
+	SameClock []string `json:"same_clock,omitempty"`
 }
 
 // Doctor asks an agent to check its host.

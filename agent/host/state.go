@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -11,14 +12,28 @@ import (
 )
 
 // Describe gives the parts of the agent's state that are about its host: kernel
-// release, interfaces with their global addresses. The rest is left empty.
+// release, boot ID, interfaces with their global addresses. The rest is left empty.
 func Describe() (session.State, error) {
 	kernel, err := Kernel()
 	if err != nil {
 		return session.State{}, err
 	}
+	boot, err := Boot()
+	if err != nil {
+		return session.State{}, err
+	}
 	interfaces, err := Addresses()
-	return session.State{Kernel: kernel, Interfaces: interfaces}, err
+	return session.State{Kernel: kernel, Boot: boot, Interfaces: interfaces}, err
+}
+
+// Boot is the running kernel's boot ID. Containers of one kernel share it, as they
+// share its clock.
+func Boot() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read boot ID: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // Kernel is the release of the running kernel.

@@ -31,8 +31,8 @@ type destinationModule struct {
 	probe   *destination.Destination
 	records bool
 	readers []*reader
-	clocks  map[string]int64
-	err     error // of the last reading
+	pulse   session.Pulse // what is known of the peers' clocks
+	err     error         // of the last reading
 
 	ending chan struct{}
 	ended  sync.WaitGroup
@@ -257,10 +257,10 @@ func (r *reader) count(c destination.Counts) {
 	r.counters["rows"]++
 }
 
-func (d *destinationModule) setClocks(errorNs map[string]int64) {
+func (d *destinationModule) setClocks(pulse session.Pulse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clocks = errorNs
+	d.pulse = pulse
 }
 
 func (d *destinationModule) states() []session.TaskState {

@@ -18,11 +18,8 @@ var keptAlways = []string{"time", "session", "source", "device", "src", "dst", "
 // flowSample is a row as measure.Flows has it.
 func (d *destinationModule) flowSample(r *reader, row *destination.Row, now time.Time, state clock.State) measure.Sample {
 	bounds, counts := row.Buckets()
-	source := measure.Value{}
 	agent := r.task.peers[row.Key.Src]
-	if errorNs, ok := d.clocks[agent]; ok {
-		source = measure.Int64Value(errorNs)
-	}
+	ours, theirs := d.clockErrors(agent, state)
 	sample := make(measure.Sample, 0, len(measure.Flows.Fields))
 	sample = append(sample,
 		measure.TimeValue(now),
@@ -39,8 +36,19 @@ func (d *destinationModule) flowSample(r *reader, row *destination.Row, now time
 	sample = appendSummary(sample, row.Variation)
 	sample = append(sample,
 		measure.Int64ListValue(bounds), measure.Uint64ListValue(counts),
-		measure.Int64Value(int64(state.MaxError)), source)
+		ours, theirs)
 	return keep(&measure.Flows, sample, r.task.Fields)
+}
+
+// clockErrors bound the two clocks of a delay. A clock has no error against itself.
+func (d *destinationModule) clockErrors(source string, state clock.State) (ours, theirs measure.Value) {
+	if slices.Contains(d.pulse.SameClock, source) {
+		return measure.Int64Value(0), measure.Int64Value(0)
+	}
+	if errorNs, ok := d.pulse.ClockErrorNs[source]; ok {
+		theirs = measure.Int64Value(errorNs)
+	}
+	return measure.Int64Value(int64(state.MaxError)), theirs
 }
 
 func appendKey(sample measure.Sample, key flow.Key, granularity string) measure.Sample {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"pillion.dev/measure"
+	"pillion.dev/probe/hook"
 	"pillion.dev/session"
 )
 
@@ -106,7 +107,7 @@ func (r *Runner) Pulse(pulse session.Pulse) {
 		s.renew(pulse)
 	}
 	for _, d := range r.destinations {
-		d.setClocks(pulse.ClockErrorNs)
+		d.setClocks(pulse)
 	}
 }
 
@@ -126,6 +127,27 @@ func (r *Runner) states() []session.TaskState {
 		states = append(states, r.destinations[device].states()...)
 	}
 	return states
+}
+
+// Cost is what the programs cost that run now, where the kernel counts it.
+func (r *Runner) Cost() (sum hook.Cost, counted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add := func(cost hook.Cost, ok bool, err error) {
+		if err != nil {
+			r.options.Log.Warn("read cost of probes", "error", err)
+		}
+		sum.Time += cost.Time
+		sum.Runs += cost.Runs
+		counted = counted || ok
+	}
+	for _, s := range r.sources {
+		add(s.probe.Cost())
+	}
+	for _, d := range r.destinations {
+		add(d.probe.Cost())
+	}
+	return sum, counted
 }
 
 // Close stops the sources and the reading. Destination programs stay on their
@@ -212,7 +234,7 @@ func (r *Runner) runDestination(device string, tasks []destinationTask) {
 	var err error
 	if d == nil {
 		if d, err = openDestination(device, tasks, r.options.Sink, r.options.Log); err == nil {
-			d.setClocks(r.pulse.ClockErrorNs)
+			d.setClocks(r.pulse)
 			r.destinations[device] = d
 		}
 	} else if err = d.follow(tasks); err != nil {

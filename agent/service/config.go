@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"pillion.dev/agent/identity"
+	"pillion.dev/measure"
 )
 
 // Defaults.
@@ -33,8 +34,40 @@ type Config struct {
 	SpoolBytes int64 `yaml:"spool_bytes"`
 	// HostInterval is how often load and clock are measured; default 10 s.
 	HostInterval time.Duration `yaml:"host_interval"`
+	// Streams are made of points beside the points' own, by filters.
+	Streams []Stream `yaml:"streams"`
 	// JoinToken is needed once.
 	JoinToken string `yaml:"-"`
+}
+
+// Stream is one that filters make of a point's samples, a row for each window.
+type Stream struct {
+	Name string `yaml:"name"`
+	// Point is flows, packets, hops, clock, host, interfaces or agent.
+	Point string `yaml:"point"`
+	// Filters such as avg(cpu_percent) or quantiles(delay_ns; 0.5, 0.99).
+	Filters []string `yaml:"filters"`
+	// Keys are columns: a window for each of their values.
+	Keys []string `yaml:"keys"`
+	// Every is the length of a window in time, Samples in samples; one of them.
+	Every   time.Duration `yaml:"every"`
+	Samples int           `yaml:"samples"`
+}
+
+// pipeline is the stream as package measure has it.
+func (s Stream) pipeline() (measure.Pipeline, error) {
+	p := measure.Pipeline{Name: s.Name, Keys: s.Keys, Every: s.Every, Samples: s.Samples}
+	if len(s.Filters) == 0 || s.Name == "" {
+		return p, fmt.Errorf("%w: stream %q of point %q: it needs a name and filters", ErrConfig, s.Name, s.Point)
+	}
+	for _, text := range s.Filters {
+		filter, err := measure.ParseFilter(text)
+		if err != nil {
+			return p, fmt.Errorf("%w: stream %q: %w", ErrConfig, s.Name, err)
+		}
+		p.Filters = append(p.Filters, filter)
+	}
+	return p, nil
 }
 
 // ErrConfig marks a configuration that cannot be.

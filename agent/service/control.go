@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"pillion.dev/agent/doctor"
 	"pillion.dev/session"
 )
 
@@ -25,6 +26,8 @@ func (s *service) serve(ctx context.Context, text []byte) ([]byte, error) {
 	case request.Trace != nil:
 		result := s.tracer.once(ctx, *request.Trace)
 		reply.Trace, reply.Error = &result, result.Error
+	case request.Doctor != nil:
+		reply.Doctor = doctor.Check(ctx, doctor.Options{Peers: request.Doctor.Peers, Folder: s.config.Folder})
 	default:
 		return nil, fmt.Errorf("read request: it asks for nothing that this agent knows")
 	}

@@ -76,13 +76,13 @@ func (s *service) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.streams, err = openStreams(s.spool.Put, s.log); err != nil {
+	if s.streams, err = openStreams(s.spool.Put, s.config.Streams, s.log); err != nil {
 		return err
 	}
 	s.runner = module.New(module.Options{Sink: s.streams.inject, Log: s.log})
 	s.tracer = newTracer(s.streams.inject, s.log)
 	s.sampler = &host.Sampler{
-		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spool.Stats, Log: s.log,
+		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spool.Stats, Probe: s.probeCost, Log: s.log,
 	}
 	s.bus, err = bus.ConnectAgent(s.ctx, bus.AgentOptions{
 		URL: s.identity.Bus(), TLS: s.identity.TLS(), Name: s.identity.Name(), Log: s.log, Changed: s.changed,
@@ -145,11 +145,20 @@ func (s *service) state() session.State {
 	}
 	state.Agent, state.Instance = s.identity.Name(), s.instance
 	state.Time, state.Started = time.Now(), s.started
-	state.Version, state.Labels = version.String(), s.config.Labels
+	state.Version, state.Labels = version.Short(), s.config.Labels
 	state.Clock, state.Spool = s.sampler.Clock(), s.spool.Stats().Spool
 	state.Revision = s.runner.Revision()
 	state.Tasks = append(s.runner.States(), s.tracer.states()...)
 	return state
+}
+
+// probeCost is nil where the kernel does not count it.
+func (s *service) probeCost() *host.ProbeCost {
+	cost, counted := s.runner.Cost()
+	if !counted {
+		return nil
+	}
+	return &host.ProbeCost{Time: cost.Time, Runs: cost.Runs}
 }
 
 // closeTime bounds the sending of what is left when the agent ends.

@@ -19,8 +19,9 @@ type streams struct {
 	ends   []*measure.Subscription
 }
 
-// openStreams gives every standard point a stream that cuts batches for the spool.
-func openStreams(put measure.BatchSink, log *slog.Logger) (*streams, error) {
+// openStreams gives every standard point a stream that cuts batches for the spool,
+// and more that are made of them.
+func openStreams(put measure.BatchSink, more []Stream, log *slog.Logger) (*streams, error) {
 	s := &streams{log: log, points: map[string]*measure.Point{}}
 	for _, schema := range measure.Standard() {
 		point, err := measure.NewPoint(schema)
@@ -34,7 +35,29 @@ func openStreams(put measure.BatchSink, log *slog.Logger) (*streams, error) {
 		s.points[schema.Name] = point
 		s.ends = append(s.ends, end)
 	}
+	for _, stream := range more {
+		if err := s.add(stream, put); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
 	return s, nil
+}
+
+func (s *streams) add(stream Stream, put measure.BatchSink) error {
+	pipeline, err := stream.pipeline()
+	if err != nil {
+		return err
+	}
+	point := s.points[stream.Point]
+	if point == nil || s.points[stream.Name] != nil {
+		return fmt.Errorf("%w: stream %q of point %q: there is no such point, or the name is a point's", ErrConfig, stream.Name, stream.Point)
+	}
+	end, err := point.SubscribeStream(pipeline, measure.StreamOptions{Interval: cutAfter}, put)
+	if err != nil {
+		return fmt.Errorf("%w: stream %q: %w", ErrConfig, stream.Name, err)
+	}
+	s.ends = append(s.ends, end)
+	return nil
 }
 
 // inject puts a sample in at the point of its schema.

@@ -147,7 +147,7 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 		return fmt.Errorf("store batch %d of %q: %w", b.Sequence, b.Stream, err)
 	}
 	c.states[key] = state
-	if !known || !slices.Equal(have.Fields, want.Fields) {
+	if !known || have.Doc != want.Doc || !slices.Equal(have.Fields, want.Fields) {
 		c.schemas[b.Stream] = want
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -49,39 +48,11 @@ func typeWidth(t measure.Type) int {
 	return 8
 }
 
-// wider lists, for each type, those that hold all its values.
-var wider = map[measure.Type][]measure.Type{
-	measure.Int32:  {measure.Int64, measure.Float64},
-	measure.Uint32: {measure.Uint64, measure.Int64, measure.Float64},
-}
-
-// joined is the type that holds the values of both, if there is one.
-func joined(a, b measure.Type) (measure.Type, bool) {
-	switch {
-	case a == b, slices.Contains(wider[b], a):
-		return a, true
-	case slices.Contains(wider[a], b):
-		return b, true
-	case a == measure.Int32 && b == measure.Uint32, a == measure.Uint32 && b == measure.Int32:
-		return measure.Int64, true
-	}
-	return 0, false
-}
-
 // merge is the schema that takes the rows of both; new fields go to the end.
 func merge(have, got *measure.Schema) (*measure.Schema, error) {
-	out := &measure.Schema{Name: have.Name, Doc: have.Doc, Fields: slices.Clone(have.Fields)}
-	for _, f := range got.Fields {
-		i := out.Index(f.Name)
-		if i < 0 {
-			out.Fields = append(out.Fields, f)
-			continue
-		}
-		t, ok := joined(out.Fields[i].Type, f.Type)
-		if !ok {
-			return nil, fmt.Errorf("%w: column %q of %q is %v, the batch has %v", archive.ErrSchema, f.Name, have.Name, out.Fields[i].Type, f.Type)
-		}
-		out.Fields[i].Type = t
+	out, _, err := measure.Widen(have, got)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", archive.ErrSchema, err)
 	}
 	return out, check(out)
 }

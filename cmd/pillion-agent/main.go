@@ -20,6 +20,7 @@ type cli struct {
 	Run         runCmd         `cmd:"" help:"Join a server and work for it."`
 	Source      sourceCmd      `cmd:"" help:"Mark the packets that leave a device."`
 	Destination destinationCmd `cmd:"" help:"Read the marks of packets that come to a device, and take them out."`
+	Doctor      doctorCmd      `cmd:"" help:"Check whether this host can measure, and say what to do."`
 	Lab         labCmd         `cmd:"" help:"Build testbeds of network namespaces and emulated links."`
 	Version     versionCmd     `cmd:"" help:"Print the build of this program."`
 }

@@ -134,8 +134,9 @@ type doctorCmd struct {
 
 // Help has the examples.
 func (doctorCmd) Help() string {
-	return `An agent looks at kernel, rights, offloads, clock, its way to the server and to its peers. The exit
-code is 1 when a check is an error.
+	return `An agent looks at kernel, rights, clock, disk and memory, at its devices with their offloads and the
+programs of others on them, and at its way to its peers; that it answers shows its way to the server. The
+exit code is 1 when a check is an error.
 
 Examples:
 

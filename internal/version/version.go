@@ -6,6 +6,7 @@
 package version
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -21,21 +22,44 @@ func String() string {
 	return describe(info)
 }
 
+// Short names the build in one word, for tables: the release, or else the commit.
+func Short() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return nameOf(info)
+}
+
+func nameOf(info *debug.BuildInfo) string {
+	release := info.Main.Version
+	if commit, _ := commitOf(info); commit != "" && (release == "" || strings.HasPrefix(release, "v0.0.0-")) {
+		return commit
+	}
+	return cmp.Or(release, "(devel)")
+}
+
 func describe(info *debug.BuildInfo) string {
+	parts := []string{cmp.Or(info.Main.Version, "(devel)")}
+	if commit, at := commitOf(info); commit != "" {
+		parts = append(parts, fmt.Sprintf("commit %s of %s", commit, at))
+	}
+	return strings.Join(append(parts, info.GoVersion), ", ")
+}
+
+// commitOf is the commit's short name, with a note of local changes, and its time.
+func commitOf(info *debug.BuildInfo) (commit, at string) {
 	setting := map[string]string{}
 	for _, s := range info.Settings {
 		setting[s.Key] = s.Value
 	}
-	parts := []string{info.Main.Version}
-	if parts[0] == "" {
-		parts[0] = "(devel)"
+	revision := setting["vcs.revision"]
+	if revision == "" {
+		return "", ""
 	}
-	if revision := setting["vcs.revision"]; revision != "" {
-		commit := revision[:min(12, len(revision))]
-		if setting["vcs.modified"] == "true" {
-			commit += "+local"
-		}
-		parts = append(parts, fmt.Sprintf("commit %s of %s", commit, setting["vcs.time"]))
+	commit = revision[:min(12, len(revision))]
+	if setting["vcs.modified"] == "true" {
+		commit += "+local"
 	}
-	return strings.Join(append(parts, info.GoVersion), ", ")
+	return commit, setting["vcs.time"]
 }

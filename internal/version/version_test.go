@@ -29,3 +29,24 @@ func TestDescribe(t *testing.T) {
 		})
 	}
 }
+
+func TestName(t *testing.T) {
+	commit := []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}}
+	for name, test := range map[string]struct {
+		release  string
+		settings []debug.BuildSetting
+		want     string
+	}{
+		"nothing known":   {"", nil, "(devel)"},
+		"a commit":        {"", commit, "0123456789ab+local"},
+		"a pseudoversion": {"v0.0.0-20261121053321-c5da4ed752b5+dirty", commit, "0123456789ab+local"},
+		"a release":       {"v1.2.3", commit, "v1.2.3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			info := &debug.BuildInfo{Main: debug.Module{Version: test.release}, Settings: test.settings}
+			if got := nameOf(info); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -206,6 +206,11 @@ func (d *Destination) FollowClock() error {
 // Present reports whether the program is still on the device.
 func (d *Destination) Present() (bool, error) { return d.attachment.Present() }
 
+// Cost is what the program cost since Open, where the kernel counts it.
+func (d *Destination) Cost() (cost hook.Cost, counted bool, err error) {
+	return hook.CostOf(d.objects.DestinationTc, d.objects.DestinationXdp)
+}
+
 // Detach takes the program off the device. What it counted can still be read.
 func (d *Destination) Detach() error {
 	if d.attachment == nil {

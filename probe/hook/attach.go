@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -137,7 +138,7 @@ func detachTCX(device Device, attach ebpf.AttachType, program *ebpf.Program) err
 func leftovers(device Device, attach ebpf.AttachType, name string) ([]*ebpf.Program, error) {
 	result, err := link.QueryPrograms(link.QueryOptions{Target: device.Index, Attach: attach})
 	if err != nil {
-		return nil, err
+		return nil, withoutTCX(err)
 	}
 	var left []*ebpf.Program
 	for _, p := range result.Programs {
@@ -155,6 +156,29 @@ func leftovers(device Device, attach ebpf.AttachType, name string) ([]*ebpf.Prog
 		program.Close()
 	}
 	return left, nil
+}
+
+// HaveTCX asks the kernel for tcx; without it the error is ebpf.ErrNotSupported.
+func HaveTCX() error {
+	const loopback = 1 // in every namespace
+	_, err := link.QueryPrograms(link.QueryOptions{Target: loopback, Attach: ebpf.AttachTCXIngress})
+	if err == nil || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	// Who may not ask is told that there is nothing to ask.
+	if held, e := Capabilities(); e == nil && slices.Contains(Lacking(held), "CAP_NET_ADMIN") {
+		return fmt.Errorf("query tcx: %w", unix.EPERM)
+	}
+	return withoutTCX(err)
+}
+
+// withoutTCX reads the error of a query: a kernel before tcx does not know the
+// attach type, and calls it invalid.
+func withoutTCX(err error) error {
+	if errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("%w: %w", ebpf.ErrNotSupported, err)
+	}
+	return err
 }
 
 // Clear takes programs of that name off the device that a process left there.

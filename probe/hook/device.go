@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // Errors that a user can remove.
@@ -67,10 +69,46 @@ func others() string {
 	return text
 }
 
-// NeedRoot says early and plainly what the kernel would say late and darkly.
+// NeedRoot says early and plainly what the kernel would say late and darkly. Who
+// is not root may have the capabilities instead.
 func NeedRoot() error {
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("load BPF programs: %w to user %d", ErrNotRoot, os.Geteuid())
+	held, err := Capabilities()
+	if err != nil {
+		return err
+	}
+	if lacking := Lacking(held); len(lacking) > 0 {
+		return fmt.Errorf("load BPF programs: %w to user %d without %s", ErrNotRoot, os.Geteuid(), strings.Join(lacking, ", "))
 	}
 	return nil
+}
+
+// Capabilities are the calling thread's effective ones, a bit for each.
+func Capabilities() (uint64, error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return 0, fmt.Errorf("read capabilities: %w", err)
+	}
+	return uint64(sets[1].Effective)<<32 | uint64(sets[0].Effective), nil
+}
+
+// Lacking names the capabilities that the probes need and held has not.
+// CAP_SYS_ADMIN stands for those that were once part of it.
+func Lacking(held uint64) []string {
+	has := func(capability int) bool { return held&(1<<capability) != 0 }
+	var names []string
+	for _, c := range []struct {
+		name       string
+		capability int
+		part       bool // of CAP_SYS_ADMIN before Linux 5.8
+	}{
+		{"CAP_BPF", unix.CAP_BPF, true},
+		{"CAP_NET_ADMIN", unix.CAP_NET_ADMIN, false},
+		{"CAP_PERFMON", unix.CAP_PERFMON, true},
+	} {
+		if !has(c.capability) && !(c.part && has(unix.CAP_SYS_ADMIN)) {
+			names = append(names, c.name)
+		}
+	}
+	return names
 }

@@ -197,6 +197,11 @@ func (s *Source) Follow(mtu int) error {
 // Present reports whether the programs are still on the device.
 func (s *Source) Present() (bool, error) { return s.egress.Present() }
 
+// Cost is what the programs cost since Open, where the kernel counts it.
+func (s *Source) Cost() (cost hook.Cost, counted bool, err error) {
+	return hook.CostOf(s.objects.SourceTc, s.objects.SourceReturn)
+}
+
 // Detach takes the programs off the device. What they counted can still be read.
 func (s *Source) Detach() error {
 	var err error

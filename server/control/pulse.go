@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"pillion.dev/session"
@@ -53,7 +54,7 @@ func (c *Control) pulseOf(a *agent, now time.Time) session.Pulse {
 	for _, task := range a.sent.Sources {
 		r := c.sessions[task.Session]
 		for _, peer := range task.Peers {
-			c.addClock(p, peer.Agent)
+			c.addClock(&p, a, peer.Agent)
 			if r != nil && r.active() && c.agents[peer.Agent].alive(task.Session, a.Name, now) {
 				p.Alive[task.Session] = append(p.Alive[task.Session], peer.Agent)
 				l := link{task.Session, peer.Agent}
@@ -65,15 +66,20 @@ func (c *Control) pulseOf(a *agent, now time.Time) session.Pulse {
 	}
 	for _, task := range a.sent.Destinations {
 		for _, peer := range task.Peers {
-			c.addClock(p, peer.Agent)
+			c.addClock(&p, a, peer.Agent)
 		}
 	}
 	return p
 }
 
-func (c *Control) addClock(p session.Pulse, peer string) {
-	if a := c.agents[peer]; a != nil && a.connected {
-		p.ClockErrorNs[peer] = a.state.Clock.MaxErrorNs
+func (c *Control) addClock(p *session.Pulse, a *agent, peer string) {
+	other := c.agents[peer]
+	if other == nil || !other.connected {
+		return
+	}
+	p.ClockErrorNs[peer] = other.state.Clock.MaxErrorNs
+	if a.state.Boot != "" && a.state.Boot == other.state.Boot && !slices.Contains(p.SameClock, peer) {
+		p.SameClock = append(p.SameClock, peer)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"pillion.dev/measure"
 	"pillion.dev/server/event"
@@ -70,8 +72,27 @@ func NewLocal(ingest *Ingest, log *slog.Logger) (*Local, error) {
 		}
 		streams[schema.Name] = stream
 	}
+	if err := l.declare(); err != nil {
+		return nil, err
+	}
 	l.ended.Go(func() { l.run(streams) })
 	return l, nil
+}
+
+// declare makes the archive know the standard streams before their first row, so
+// that a question about one is answered by no row and not by an error.
+func (l *Local) declare() error {
+	for _, schema := range measure.Standard() {
+		builder := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
+		record := builder.NewRecordBatch()
+		builder.Release()
+		err := l.put(schema, record)
+		record.Release()
+		if err != nil {
+			return fmt.Errorf("declare stream %q: %w", schema.Name, err)
+		}
+	}
+	return nil
 }
 
 // put numbers a batch.

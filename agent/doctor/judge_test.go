@@ -1,0 +1,155 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"pillion.dev/agent/host"
+	"pillion.dev/internal/clock"
+	"pillion.dev/session"
+)
+
+// checkIs fails on another level or a text that is not in what was found or
+// advised. What is wrong has an advice and what is right has none.
+func checkIs(t *testing.T, got session.Check, level string, words ...string) {
+	t.Helper()
+	if got.Level != level {
+		t.Errorf("%+v: level %s, want %s", got, got.Level, level)
+	}
+	for _, word := range words {
+		if !strings.Contains(got.Found+"\n"+got.Advice, word) {
+			t.Errorf("%+v: %q is not in it", got, word)
+		}
+	}
+	if got.Name == "" || got.Found == "" || (got.Advice == "") != (level == OK) {
+		t.Errorf("%+v: name, finding or advice is missing, or there is advice for nothing", got)
+	}
+}
+
+func TestJudgements(t *testing.T) {
+	odd := errors.New("odd")
+	needed, replaced := feature{name: "bpf_loop", since: "5.17"}, feature{name: "tcx", since: "6.6", instead: "clsact is used"}
+	synchronised := func(bound time.Duration) *host.Clock {
+		return &host.Clock{By: "chrony", Reference: "ntp1", State: clock.State{Synchronised: true, MaxError: bound}}
+	}
+	eth0 := func(d device) device {
+		d.name = "eth0"
+		return d
+	}
+	destination, stranger := program{"tcx ingress", "destination_tc", 4, "root"}, program{"xdp", "balancer", 9, "lb"}
+	for _, row := range []struct {
+		name  string
+		got   session.Check
+		level string
+		words []string
+	}{
+		{"feature is there", needed.judge(nil), OK, []string{"5.17"}},
+		{"needed feature is missing", needed.judge(ebpf.ErrNotSupported), Error, []string{"5.17", "kernel"}},
+		{"feature has a replacement", replaced.judge(ebpf.ErrNotSupported), OK, []string{"6.6", "clsact"}},
+		{"feature cannot be probed", needed.judge(odd), Warning, []string{"unknown", "odd"}},
+		{"JIT on", judgeJIT(true, nil), OK, []string{"on"}},
+		{"JIT off", judgeJIT(false, nil), Warning, []string{"sysctl -w net.core.bpf_jit_enable=1"}},
+		{"JIT unknown", judgeJIT(false, odd), Warning, []string{"unknown"}},
+		{"rights of root", judgeRights(rights{raw: true})[0], OK, []string{"root"}},
+		{"rights of a user", judgeRights(rights{user: 7, lacking: []string{"CAP_BPF"}})[0], Error, []string{"user 7", "CAP_BPF", "setcap"}},
+		{"no raw sockets", judgeRights(rights{user: 7})[1], Warning, []string{"CAP_NET_RAW"}},
+		{"clock is good", judgeClock(synchronised(time.Millisecond)), OK, []string{"chrony", "1ms", "ntp1"}},
+		{"clock is loose", judgeClock(synchronised(time.Second)), Warning, []string{"1s", "one-way delay"}},
+		{"clock runs free", judgeClock(&host.Clock{By: "kernel"}), Warning, []string{"not synchronised", "apt install chrony"}},
+		{"disk has room", judgeDisk("/x", 5<<30, nil), OK, []string{"5120 MiB", "/x"}},
+		{"disk is small", judgeDisk("/x", 500<<20, nil), Warning, []string{"500 MiB", "spool"}},
+		{"disk is full", judgeDisk("/x", 0, nil), Error, []string{"0 MiB"}},
+		{"disk cannot be read", judgeDisk("/x", 0, odd), Warning, []string{"unknown"}},
+		{"memory is enough", judgeMemory(1<<30, nil), OK, []string{"1024 MiB"}},
+		{"memory is short", judgeMemory(1<<20, nil), Warning, []string{"1 MiB"}},
+		{"memory cannot be read", judgeMemory(0, odd), Warning, []string{"unknown"}},
+		{"device", judgeDevice(eth0(device{mtu: 1500, offloads: offloads{"gro": offloadOn, "tso": offloadOff}}))[0], OK, []string{"MTU 1500 bytes", "GRO on, TSO off"}},
+		{"device too narrow for IPv6", judgeDevice(eth0(device{mtu: 1000}))[0], Warning, []string{"1000 bytes", "offloads unknown", "ip link set dev eth0 mtu"}},
+		{"device with LRO", judgeDevice(eth0(device{mtu: 1500, offloads: offloads{"lro": offloadOn}}))[0], Warning, []string{"ethtool -K eth0 lro off"}},
+		{"no programs", judgePrograms(eth0(device{})), OK, []string{"none"}},
+		{"own programs", judgePrograms(eth0(device{programs: []program{destination}})), OK, []string{"tcx ingress destination_tc (id 4", "of Pillion"}},
+		{"others' programs", judgePrograms(eth0(device{programs: []program{destination, stranger}})), Warning, []string{"xdp balancer", "loaded by lb", "bpftool net show dev eth0"}},
+		{"programs unread", judgePrograms(eth0(device{programs: []program{stranger}, unread: odd})), Warning, []string{"unknown: odd", "balancer"}},
+	} {
+		t.Run(row.name, func(t *testing.T) { checkIs(t, row.got, row.level, row.words...) })
+	}
+}
+
+func TestPathJudgements(t *testing.T) {
+	near := path{peer: "b", address: "fd00::b", device: "eth0", mtu: 1500, echo: time.Millisecond, six: true, marked: 2 * time.Millisecond}
+	with := func(change func(*path)) path {
+		p := near
+		change(&p)
+		return p
+	}
+	odd := errors.New("odd")
+	for _, row := range []struct {
+		name           string
+		path           path
+		level, options string
+		words          []string
+	}{
+		{"answers", near, OK, OK, []string{"by eth0", "echo in 1ms", "path MTU 1500 bytes", "options in 2ms"}},
+		{"IPv4", with(func(p *path) { p.six, p.marked = false, 0 }), OK, OK, []string{"echo in 1ms"}},
+		{"options are dropped", with(func(p *path) { p.marked, p.markedErr = 0, errNoAnswer }), Warning, Warning, []string{"destination options", "--family ipv4"}},
+		{"options are not permitted", with(func(p *path) { p.marked, p.markedErr = 0, odd }), OK, OK, []string{"destination options unknown"}},
+		{"is silent", with(func(p *path) { p.echoErr, p.markedErr = errNoAnswer, errNoAnswer }), Warning, OK, []string{"no answer to ICMP echo", "ping -c 3 fd00::b"}},
+		{"echo is not permitted", with(func(p *path) { p.echoErr, p.markedErr = odd, odd }), Warning, OK, []string{"echo unknown: odd"}},
+		{"no route to one of many", with(func(p *path) { p.route = odd }), Warning, OK, []string{"no route: odd", "ip route get fd00::b"}},
+		{"no route to the only one", with(func(p *path) { p.route, p.alone = odd, true }), Error, OK, []string{"no route"}},
+		{"is this host", with(func(p *path) { p.own = true }), Error, OK, []string{"this host"}},
+		{"MTU is unknown", with(func(p *path) { p.mtu = 0 }), OK, OK, []string{"path MTU unknown"}},
+		{"was not looked at", path{address: "x", fault: odd}, Warning, OK, []string{"unknown: odd"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			checkIs(t, judgePath(row.path), row.level, row.words...)
+			checkIs(t, judgeOptions([]*path{&row.path}), row.options, "destination options")
+		})
+	}
+}
+
+func TestPeersThatCannotBeAsked(t *testing.T) {
+	checks := checkPeers(t.Context(), []session.Peer{{Agent: "b"}, {Agent: "c", Addresses: []string{"nonsense"}}})
+	if len(checks) != 3 {
+		t.Fatalf("%d checks, want 3: %+v", len(checks), checks)
+	}
+	checkIs(t, checks[0], Error, "no address")
+	checkIs(t, checks[1], Warning, "unknown", `"nonsense"`)
+}
+
+func TestExamineOutlivesItsParts(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	checks := examine(t.Context(), 50*time.Millisecond, []part{
+		{"slow", func(context.Context) []session.Check { <-release; return nil }},
+		{"broken", func(context.Context) []session.Check { panic("no such thing") }},
+		{"good", func(context.Context) []session.Check { return []session.Check{ok("good", "%d", 7)} }},
+	})
+	if len(checks) != 3 {
+		t.Fatalf("%d checks, want 3: %+v", len(checks), checks)
+	}
+	checkIs(t, checks[0], Warning, "unknown: no answer in time")
+	checkIs(t, checks[1], Warning, "panic: no such thing")
+	// On a host that is busy the last may be late as well; it is never lost.
+	if checks[2].Name != "good" {
+		t.Errorf("last check is %+v", checks[2])
+	}
+}
+
+func TestCheckCoversTheHost(t *testing.T) {
+	names := map[string]bool{}
+	for _, check := range Check(t.Context(), Options{Folder: t.TempDir() + "/not/there/yet"}) {
+		names[check.Name] = true
+		checkIs(t, check, check.Level)
+	}
+	for _, name := range []string{"kernel", "kernel tcx", "BPF JIT", "rights", "rights to trace", "clock", "disk", "memory", "IPv6 destination options"} {
+		if !names[name] {
+			t.Errorf("no check %q among %v", name, names)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/session"
+)
+
+const (
+	// atATime bounds the addresses looked at together, each with three sockets.
+	atATime = 128
+	// addressesMost bounds what one request can ask for.
+	addressesMost = 4096
+)
+
+// path is what was found about the way to one address of a peer.
+type path struct {
+	peer, address string
+	// alone says that the peer has no other address.
+	alone bool
+	// fault says why nothing was looked at.
+	fault  error
+	device string
+	route  error
+	// own says that the address is this host's.
+	own bool
+	mtu int // bytes, as the kernel knows it; 0 unknown
+	// echo is the round trip of a plain ICMP echo, marked that of one with IPv6
+	// destination options. lost is an error for no answer.
+	echo, marked       time.Duration
+	echoErr, markedErr error
+	six                bool
+}
+
+// checkPeers looks at all addresses of the peers side by side.
+func checkPeers(ctx context.Context, peers []session.Peer) []session.Check {
+	var checks []session.Check
+	var paths []*path
+	for _, peer := range peers {
+		if len(peer.Addresses) == 0 {
+			checks = append(checks, session.Check{
+				Name: "peer " + peer.Agent, Level: Error, Found: "no address is known by which it alone can be reached",
+				Advice: "give its host an address that no other agent has",
+			})
+		}
+		for _, address := range peer.Addresses {
+			paths = append(paths, &path{peer: peer.Agent, address: address, alone: len(peer.Addresses) == 1})
+		}
+	}
+	if len(paths) > addressesMost {
+		checks = append(checks, unknown("peers", fmt.Errorf("%d addresses, at most %d are looked at", len(paths), addressesMost)))
+		paths = paths[:addressesMost]
+	}
+	walkAll(ctx, paths)
+	for _, p := range paths {
+		checks = append(checks, judgePath(*p))
+	}
+	return append(checks, judgeOptions(paths))
+}
+
+func walkAll(ctx context.Context, paths []*path) {
+	turns := make(chan struct{}, atATime)
+	var walks sync.WaitGroup
+	for _, p := range paths {
+		select {
+		case turns <- struct{}{}:
+		case <-ctx.Done():
+			p.fault = errors.New("no time was left for it")
+			continue
+		}
+		walks.Go(func() {
+			defer func() { <-turns }()
+			p.walk(ctx)
+		})
+	}
+	walks.Wait()
+}
+
+// walk fills in what can be found about the path.
+func (p *path) walk(ctx context.Context) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.fault = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	address, err := netip.ParseAddr(p.address)
+	if err != nil {
+		p.fault = fmt.Errorf("read address: %w", err)
+		return
+	}
+	address = address.Unmap()
+	p.six = address.Is6()
+	if p.device, p.own, p.route = findRoute(address); p.route != nil || p.own {
+		return
+	}
+	p.mtu = pathMTU(ctx, address)
+	var plain sync.WaitGroup
+	plain.Go(func() { p.echo, p.echoErr = echo(ctx, address, false) })
+	if p.six {
+		p.marked, p.markedErr = echo(ctx, address, true)
+	}
+	plain.Wait()
+}
+
+// findRoute asks the kernel's routes; nothing is sent.
+func findRoute(address netip.Addr) (device string, own bool, err error) {
+	if zone := address.Zone(); zone != "" {
+		return zone, false, nil
+	}
+	routes, err := netlink.RouteGet(net.IP(address.AsSlice()))
+	if err != nil {
+		return "", false, err
+	}
+	if len(routes) == 0 {
+		return "", false, unix.ENETUNREACH
+	}
+	if link, err := netlink.LinkByIndex(routes[0].LinkIndex); err == nil {
+		device = link.Attrs().Name
+	}
+	return device, routes[0].Type == unix.RTN_LOCAL, nil
+}
+
+// pathMTU is the largest packet that the kernel believes to fit the path, bytes,
+// or 0. Before larger packets were sent it is only the route's.
+func pathMTU(ctx context.Context, address netip.Addr) int {
+	const discard = 9 // nothing is sent
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(address, discard).String())
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UDPConn).SyscallConn()
+	if err != nil {
+		return 0
+	}
+	level, option := unix.IPPROTO_IP, unix.IP_MTU
+	if address.Is6() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	mtu := 0
+	_ = raw.Control(func(fd uintptr) {
+		if value, err := unix.GetsockoptInt(int(fd), level, option); err == nil {
+			mtu = value
+		}
+	})
+	return mtu
+}
+
+func judgePath(p path) session.Check {
+	check := session.Check{Name: strings.Join(strings.Fields("peer "+p.peer+" "+p.address), " "), Level: OK}
+	worse := func(level, advice string) {
+		if check.Advice == "" {
+			check.Level, check.Advice = level, advice
+		}
+	}
+	switch {
+	case p.fault != nil:
+		return unknown(check.Name, p.fault)
+	case p.route != nil:
+		check.Found = fmt.Sprintf("no route: %v", p.route)
+		worse(Warning, "ip route get "+p.address)
+		if p.alone {
+			check.Level = Error
+		}
+		return check
+	case p.own:
+		check.Found = "is an address of this host too"
+		worse(Error, "give each host its own addresses: ip addr show to "+p.address)
+		return check
+	}
+	found := []string{"by " + p.device}
+	switch {
+	case p.echoErr == nil:
+		found = append(found, fmt.Sprintf("echo in %v", p.echo.Round(time.Microsecond)))
+	case errors.Is(p.echoErr, errNoAnswer):
+		found = append(found, "no answer to ICMP echo")
+		worse(Warning, "is it up, and may ICMP pass? ping -c 3 "+p.address)
+	default:
+		found = append(found, fmt.Sprintf("echo unknown: %v", p.echoErr))
+		worse(Warning, "run it as root to know: sudo pillion-agent doctor")
+	}
+	if p.mtu > 0 {
+		found = append(found, fmt.Sprintf("path MTU %d bytes", p.mtu))
+	} else {
+		found = append(found, "path MTU unknown")
+	}
+	if p.six {
+		switch {
+		case p.markedErr == nil:
+			found = append(found, fmt.Sprintf("with destination options in %v", p.marked.Round(time.Microsecond)))
+		case p.dropped():
+			found = append(found, "no answer with destination options")
+			worse(Warning, "something on the path drops IPv6 destination options, in which marks are: allow them there, or measure over IPv4 (--family ipv4)")
+		case !errors.Is(p.markedErr, errNoAnswer):
+			found = append(found, "with destination options unknown")
+		}
+	}
+	check.Found = strings.Join(found, ", ")
+	return check
+}
+
+// dropped tells a path that drops destination options from one that answers to
+// nothing. One such echo does not prove it: packets get lost.
+func (p *path) dropped() bool {
+	return p.six && p.echoErr == nil && errors.Is(p.markedErr, errNoAnswer)
+}
+
+// judgeOptions sums up what the echoes say about marks in IPv6 packets.
+func judgeOptions(paths []*path) session.Check {
+	passed, dropped := 0, 0
+	for _, p := range paths {
+		switch {
+		case p.dropped():
+			dropped++
+		case p.six && p.marked > 0 && p.markedErr == nil:
+			passed++
+		}
+	}
+	const why = "marks in IPv6 packets are destination options, which firewalls and middleboxes may drop"
+	check := ok("IPv6 destination options", "%s; they came through to %d of %d addresses asked", why, passed, passed+dropped)
+	switch {
+	case dropped > 0:
+		check.Level, check.Advice = Warning, "see the peers: allow IPv6 destination options on the way there, or measure over IPv4 (--family ipv4)"
+	case passed == 0:
+		check.Found = why + "; no peer was asked that could tell"
+	}
+	return check
+}

@@ -1,0 +1,44 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDoctorSeesTheHosts: agents that measure say so, and that they reach each
+// other, through the server.
+func TestDoctorSeesTheHosts(t *testing.T) {
+	b := service(t, twoHosts)
+	b.running("checked", "--from", "a", "--to", "b")
+	var checks []struct{ Agent, Name, Level, Found, Advice string }
+	text := b.pillion("doctor", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &checks); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(agent, name, found string) {
+		t.Helper()
+		for _, c := range checks {
+			if c.Agent == agent && strings.HasPrefix(c.Name, name) && strings.Contains(c.Found, found) {
+				return
+			}
+		}
+		t.Errorf("no check %q of agent %s says %q in %s", name, agent, found, text)
+	}
+	for _, agent := range []string{"a", "b"} {
+		peer := map[string]string{"a": "b", "b": "a"}[agent]
+		expect(agent, "rights", "root")
+		expect(agent, "clock", "synchronised")
+		expect(agent, "device "+peer, "MTU")
+		expect(agent, "peer "+peer+" "+"10.77.1.", "path MTU")
+		expect(agent, "peer "+peer+" "+"fd77:0:0:1:", "destination options")
+	}
+	expect("a", "programs on b", "of Pillion")
+	expect("b", "programs on a", "of Pillion")
+	for _, c := range checks {
+		if !slices.Contains([]string{"ok", "warning"}, c.Level) {
+			t.Errorf("agent %s: %+v", c.Agent, c)
+		}
+	}
+}
