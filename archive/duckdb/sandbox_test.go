@@ -2,6 +2,7 @@ package duckdb
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,6 +82,23 @@ func TestNoAgentShapesOurStreams(t *testing.T) {
 		t.Errorf("got %v", rejected)
 	}
 	if stored, rejected := store(t, a, batch(t, "good", &measure.Clock, 0, 0, 5)); !stored[0] || len(rejected) != 0 {
+		t.Errorf("got %v, %v", stored, rejected)
+	}
+}
+
+// TestStreamsAreBounded: no agent can make tables without end, and those of
+// Pillion's own have room all the same.
+func TestStreamsAreBounded(t *testing.T) {
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	a.cache.Lock()
+	for i := range streamsMost {
+		a.schemas[fmt.Sprint("full", i)] = everything
+	}
+	a.cache.Unlock()
+	if _, rejected := store(t, a, batch(t, "a", everything, 0, 0, 1)); !errors.Is(rejected[0], archive.ErrSchema) {
+		t.Errorf("got %v", rejected)
+	}
+	if stored, rejected := store(t, a, batch(t, "a", &measure.Clock, 0, 0, 1)); !stored[0] {
 		t.Errorf("got %v, %v", stored, rejected)
 	}
 }

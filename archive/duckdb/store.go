@@ -118,6 +118,9 @@ func (a *Archive) plan(batches []archive.Batch) *commit {
 	return c
 }
 
+// streamsMost bounds the tables that agents can make.
+const streamsMost = 1000
+
 func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 	if err := inspect(b); err != nil {
 		return err
@@ -127,8 +130,11 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 		have = a.schemas[b.Stream]
 	}
 	known := have != nil
-	if have == nil {
+	if !known {
 		have = standard(b.Stream)
+	}
+	if have == nil && len(a.schemas)+len(c.schemas) >= streamsMost {
+		return fmt.Errorf("store batch of %q: %w: there are %d streams already", b.Stream, archive.ErrSchema, streamsMost)
 	}
 	want := b.Schema
 	if have != nil {
