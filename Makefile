@@ -21,6 +21,7 @@ SECONDS ?= 15
 FUZZTIME ?= 60s
 TESTTIME ?= 20m
 BENCHFLAGS ?=
+KEEP ?=
 
 .PHONY: help
 help: ## list the targets
@@ -56,8 +57,12 @@ test: install check-generated lint ## install, compare generated files, lint, ru
 	go test -count=1 -p=1 -timeout=$(TESTTIME) ./...
 
 .PHONY: demo
-demo: install build ## measure a path of namespaces for SECONDS (15)
-	bin/pillion-agent lab demo --seconds $(SECONDS)
+demo: install build ## run server and agents in a lab for SECONDS (15); KEEP=1 leaves it up
+	bin/pillion-agent lab demo --seconds $(SECONDS) $(if $(KEEP),--keep)
+
+.PHONY: first-delay
+first-delay: install build ## time the way from nothing to live delay in a lab, five times
+	go run ./bench/first-delay --bin bin
 
 .PHONY: bench
 bench: install build ## measure the overhead; BENCHFLAGS=--quick for a short run

@@ -20,7 +20,7 @@ func (s state) takeDown() error {
 		}
 		return err
 	}
-	failed := errors.Join(s.endForward(spec.Name), s.endInhabitants(&spec), s.endEmulators(&spec))
+	failed := errors.Join(s.endForward(spec.Name), s.forgetToken(&spec), s.endInhabitants(&spec), s.endEmulators(&spec))
 	for host := range spec.Hosts {
 		failed = errors.Join(failed, netns.Delete(namespace(spec.Name, host)))
 	}

@@ -53,7 +53,10 @@ func (b *builder) startForward(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start forwarder: %w", err)
 	}
-	return b.isReady(ctx, "forward")
+	if err := b.isReady(ctx, "forward"); err != nil {
+		return err
+	}
+	return b.state.pointToken(b.spec.Service.Forward)
 }
 
 // endForward ends the forwarder if it is still the same process.
@@ -68,6 +71,38 @@ func (s state) endForward(lab string) error {
 	}
 	return p.end()
 }
+
+// tokenRoot holds, for each port of this machine that leads into a lab, a link
+// <port>.token to the token of the server behind it: there pillion finds it.
+const tokenRoot = "/run/pillion/forward"
+
+// pointToken makes that link; what a crash left of an older one goes.
+func (s state) pointToken(port int) error {
+	if err := os.MkdirAll(tokenRoot, 0o755); err != nil {
+		return fmt.Errorf("point to token: %w", err)
+	}
+	_ = os.Remove(tokenLink(port)) // most often there is none
+	if err := os.Symlink(s.tokenFile(), tokenLink(port)); err != nil {
+		return fmt.Errorf("point to token: %w", err)
+	}
+	return nil
+}
+
+// forgetToken removes the link if it is this lab's.
+func (s state) forgetToken(spec *Spec) error {
+	if spec.Service == nil || spec.Service.Forward == 0 {
+		return nil
+	}
+	port := spec.Service.Forward
+	if to, err := os.Readlink(tokenLink(port)); err != nil || to != s.tokenFile() {
+		return nil // there is none, or it belongs to who has the port now
+	}
+	return os.Remove(tokenLink(port))
+}
+
+func tokenLink(port int) string { return filepath.Join(tokenRoot, fmt.Sprintf("%d.token", port)) }
+
+func (s state) tokenFile() string { return filepath.Join(s.path("server"), "operator.token") }
 
 // RunForward is the body of a forwarder that up started. It returns when ctx is
 // done.

@@ -225,6 +225,9 @@ func (b *builder) build(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := b.startRuns(); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -77,6 +77,17 @@ func TestParseWholeSpec(t *testing.T) {
 	}
 }
 
+// The example is the file that README.md of the project names.
+func TestExampleFile(t *testing.T) {
+	spec, err := ReadSpec("two-hosts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec.Service == nil || spec.Service.Forward != 8470 || len(spec.Hosts["a"].Run) == 0 {
+		t.Errorf("got %+v", spec)
+	}
+}
+
 // The README shows a file that works.
 func TestReadmeExample(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
@@ -131,6 +142,7 @@ func TestParseMistakes(t *testing.T) {
 			`line 6: truth "/tmp/x": already taken`},
 		"from nobody":     {start + "    emulate:\n      from: {c: {}}\n", `line 6: emulate from "c"`},
 		"hosts is a list": {"name: x\nhosts: [a, b]\n", "line 2"},
+		"empty command":   {"name: x\nhosts:\n  a: {run: [' ']}\n", "line 3: run of host a"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -179,6 +179,18 @@ func (l *Lab) ServiceAddress() (string, error) {
 	return net.JoinHostPort(address, strconv.Itoa(servicePort)), err
 }
 
+// ServiceURL is where the API of the lab's server is for programs on this machine;
+// "" without a forward.
+func (l *Lab) ServiceURL() string {
+	if l.Spec.Service == nil || l.Spec.Service.Forward == 0 {
+		return ""
+	}
+	return fmt.Sprintf("http://localhost:%d", l.Spec.Service.Forward)
+}
+
+// TokenFile is the file of the token of the server's operator.
+func (l *Lab) TokenFile() string { return l.state.tokenFile() }
+
 // ServiceFolder is the data folder of the server ("server") or of an agent
 // ("agent-" and its host); its log is beside it.
 func (l *Lab) ServiceFolder(name string) string { return l.state.path(name) }

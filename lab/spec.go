@@ -30,6 +30,9 @@ type Spec struct {
 type Host struct {
 	// Forward makes the host a router. Automatic routes pass through routers only.
 	Forward bool `yaml:"forward"`
+	// Run are command lines for the shell, started in the host once all else is
+	// up; down ends them. Their output goes to run-<host>.log in the state folder.
+	Run []string `yaml:"run"`
 }
 
 // Link connects two hosts: a veth pair or, with Emulate, two taps joined by an

@@ -22,6 +22,7 @@ import (
 //	<link>.socket     where it takes changes
 //	<link>.json       its truth, unless the file says otherwise
 //	<link>.log        what it said on standard error
+//	run-<host>.log    what the commands of a host said
 //
 // The folder itself is locked while a lab is being changed.
 const stateRoot = "/run/pillion/lab"

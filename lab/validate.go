@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 var (
@@ -41,6 +42,9 @@ func (s *Spec) validate() error {
 	for name := range s.Hosts {
 		if !hostName.MatchString(name) || slices.Contains(reservedNames, name) {
 			return faultf("$.hosts", "host name %q: not a lower case letter and up to 14 letters, digits and hyphens, or reserved", name)
+		}
+		if slices.ContainsFunc(s.Hosts[name].Run, func(line string) bool { return strings.TrimSpace(line) == "" }) {
+			return faultf("$.hosts."+name+".run", "run of host %s: a command is empty", name)
 		}
 	}
 	if !slices.Contains([]string{"", "auto", "none"}, s.Routes) {

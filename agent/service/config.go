@@ -83,6 +83,9 @@ func ReadConfig(path string) (Config, error) {
 	if err := yaml.UnmarshalWithOptions(text, &c, yaml.Strict()); err != nil {
 		return c, fmt.Errorf("read %s: %w: %s", path, ErrConfig, strings.TrimSpace(yaml.FormatError(err, false, false)))
 	}
+	if _, err := c.complete(); err != nil {
+		return c, fmt.Errorf("read %s: %w", path, err)
+	}
 	return c, nil
 }
 
@@ -92,6 +95,11 @@ func (c Config) complete() (Config, error) {
 	c.HostInterval = cmp.Or(c.HostInterval, DefaultHostInterval)
 	if c.HostInterval < time.Second {
 		return c, fmt.Errorf("%w: host interval %v is below 1 s", ErrConfig, c.HostInterval)
+	}
+	for _, stream := range c.Streams {
+		if _, err := stream.pipeline(); err != nil {
+			return c, err
+		}
 	}
 	if c.SpoolBytes < 0 {
 		return c, fmt.Errorf("%w: spool of %d bytes", ErrConfig, c.SpoolBytes)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent"
+	"pillion.dev/agent/service"
 	"pillion.dev/lab"
 	"pillion.dev/lab/emulator"
 	"pillion.dev/probe/destination"
@@ -32,6 +33,7 @@ var hints = []struct {
 	hint  string
 }{
 	{errUsage, "pillion-agent --help shows the commands, and COMMAND --help what one of them takes"},
+	{service.ErrConfig, "correct the file; docs/agent.md lists the keys"},
 	{errValue, "COMMAND --help shows what the option takes"},
 	{hook.ErrNotRoot, "BPF programs need root: run this with sudo"},
 	{hook.ErrNoDevice, "ip link shows the devices of this network namespace"},

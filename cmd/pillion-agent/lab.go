@@ -41,6 +41,9 @@ func (c *labUpCmd) Run(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("lab %s is up: %d hosts, %d links\n", up.Spec.Name, len(up.Spec.Hosts), len(up.Spec.Links))
+	if url := up.ServiceURL(); url != "" {
+		fmt.Printf("its server: %s, token in %s\n", url, up.TokenFile())
+	}
 	return nil
 }
 

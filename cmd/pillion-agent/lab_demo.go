@@ -10,10 +10,12 @@ import (
 )
 
 type labDemoCmd struct {
-	Seconds int `default:"15" help:"How long traffic flows (${default})."`
+	Seconds int    `default:"15" help:"How long traffic flows (${default})."`
+	Keep    bool   `help:"Leave the lab up at the end."`
+	Name    string `hidden:""`
 }
 
-// Run measures a lab with this very program.
+// Run measures a lab with this very program and those beside it.
 func (c *labDemoCmd) Run(ctx context.Context) error {
 	if c.Seconds < 3 || c.Seconds > 3600 {
 		return fmt.Errorf("read seconds: %w: %d is not from 3 to 3600", errValue, c.Seconds)
@@ -22,5 +24,5 @@ func (c *labDemoCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return demo.Run(ctx, demo.Options{Agent: agent, Time: time.Duration(c.Seconds) * time.Second}, os.Stdout)
+	return demo.Run(ctx, demo.Options{Agent: agent, Time: time.Duration(c.Seconds) * time.Second, Keep: c.Keep, Name: c.Name}, os.Stdout)
 }

@@ -18,6 +18,7 @@ import (
 // cli is the command line: one field and one file for each command.
 type cli struct {
 	Run         runCmd         `cmd:"" help:"Join a server and work for it."`
+	Check       checkCmd       `cmd:"" help:"Say what is wrong with a configuration file of run, and end."`
 	Source      sourceCmd      `cmd:"" help:"Mark the packets that leave a device."`
 	Destination destinationCmd `cmd:"" help:"Read the marks of packets that come to a device, and take them out."`
 	Doctor      doctorCmd      `cmd:"" help:"Check whether this host can measure, and say what to do."`
@@ -39,15 +40,19 @@ func main() {
 	}
 }
 
-func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	parser, err := kong.New(&cli{},
+func newParser(ctx context.Context) (*kong.Kong, error) {
+	return kong.New(&cli{},
 		kong.Name("pillion-agent"),
 		kong.Description("Measure a network with the traffic that is already on it."),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Vars{"folder": service.DefaultFolder},
 	)
+}
+
+func run(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	parser, err := newParser(ctx)
 	if err != nil {
 		return err
 	}

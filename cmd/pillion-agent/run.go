@@ -13,7 +13,7 @@ import (
 
 type runCmd struct {
 	Config    string            `help:"Read these settings from a YAML file; the command line wins." type:"existingfile" placeholder:"FILE"`
-	Server    string            `help:"Host of the server, or HOST:PORT." placeholder:"HOST"`
+	Server    string            `help:"Host of the server, or HOST:PORT." env:"PILLION_SERVER" placeholder:"HOST"`
 	Token     string            `help:"Join token; needed once. Others on this host can see it here: a file or $$PILLION_JOIN_TOKEN is better." env:"PILLION_JOIN_TOKEN" placeholder:"T"`
 	TokenFile string            `help:"File with the join token." placeholder:"FILE"`
 	Name      string            `help:"Name of this agent; default the host's." placeholder:"NAME"`
@@ -36,6 +36,19 @@ func (c *runCmd) Run(ctx context.Context) error {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	return service.Run(ctx, config, log, ready)
+}
+
+type checkCmd struct {
+	File string `arg:"" help:"The configuration, YAML."`
+}
+
+// Run reads the file.
+func (c *checkCmd) Run() error {
+	if _, err := service.ReadConfig(c.File); err != nil {
+		return err
+	}
+	fmt.Printf("%s: good\n", c.File)
+	return nil
 }
 
 // ready tells whoever waits on standard output, and systemd.

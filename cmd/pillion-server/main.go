@@ -55,15 +55,19 @@ func main() {
 	}
 }
 
-func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	parser, err := kong.New(&cli{},
+func newParser(ctx context.Context) (*kong.Kong, error) {
+	return kong.New(&cli{},
 		kong.Name("pillion-server"),
 		kong.Description("Run measurements on many hosts and keep what they find."),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus},
 	)
+}
+
+func run(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	parser, err := newParser(ctx)
 	if err != nil {
 		return err
 	}

@@ -140,12 +140,24 @@ func (a *app) token(server *url.URL, ours bool) (string, error) {
 	if !api.Loopback(server.Hostname()) {
 		return "", nil
 	}
+	return tokenHere(server.Port())
+}
+
+// labTokens holds the tokens of servers in labs, by the port of this machine that
+// leads to them; pillion-agent lab up makes it.
+const labTokens = "/run/pillion/forward"
+
+// tokenHere is what the server on this machine's port left for whoever may read it:
+// one in a lab first, since then no other can have the port.
+func tokenHere(port string) (string, error) {
 	folder := first(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
-	token, err := readToken(filepath.Join(folder, "operator.token"))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return "", nil
+	for _, path := range []string{filepath.Join(labTokens, port+".token"), filepath.Join(folder, "operator.token")} {
+		token, err := readToken(path)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return token, err
+		}
 	}
-	return token, err
+	return "", nil
 }
 
 func readToken(path string) (string, error) {

@@ -89,7 +89,7 @@ names it; pillion login shows the fingerprint and keeps it.
 
 The token comes from --token, PILLION_TOKEN, --token-file, PILLION_TOKEN_FILE or the configuration file. On
 the server's own machine, operator.token in its data folder (/var/lib/pillion-server, or PILLION_DATA) is
-used if it can be read. What the configuration file says of a server is never sent to another one.
+used if it can be read, or where the port leads into a lab that is up the token of the lab's server. What the configuration file says of a server is never sent to another one.
 
 ## Configuration file
 

@@ -114,6 +114,7 @@ type sessionCreateCmd struct {
 	File string `arg:"" optional:"" complete:"file" help:"The session as YAML; - is the standard input. Flags change what it says."`
 	Name string `placeholder:"NAME" help:"Name of the session; default that of the file, or session-TIME."`
 	specFlags
+	Watch bool `help:"Then watch it, as session watch does. The session goes on when the watch is interrupted."`
 }
 
 // Help has the examples.
@@ -121,6 +122,7 @@ func (sessionCreateCmd) Help() string {
 	return `Examples:
 
   pillion session create --name web-delay --from north1 --to south1 --both --filter 'proto=tcp dport=443'
+  pillion session create --from north1 --to south1 --watch
   pillion session create --from site=north --to '*' --every 10 --duration 1h --dry-run
   pillion session create office.yaml --cron '0 9 * * 1-5' --tz Europe/Berlin --duration 8h`
 }
@@ -154,7 +156,21 @@ func (c *sessionCreateCmd) Run(ctx context.Context, a *app) error {
 	if err := a.sessionDone(answer.Session); err != nil {
 		return err
 	}
+	if c.Watch {
+		return c.watch(ctx, a, spec.Name)
+	}
 	return a.done("watch it: pillion session watch %s", spec.Name)
+}
+
+func (c *sessionCreateCmd) watch(ctx context.Context, a *app, name string) error {
+	watch := sessionWatchCmd{sessionName: sessionName{name}, By: "pair"}
+	if err := watch.Run(ctx, a); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		a.note("session %s goes on; end it: pillion session stop %s", name, name)
+	}
+	return nil
 }
 
 // plan asks the server what a specification means; it prints that for a dry run,

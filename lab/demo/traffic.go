@@ -14,9 +14,6 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// errInterrupted ends a demonstration that was told to end.
-var errInterrupted = errors.New("interrupted; everything is removed again")
-
 // flows are the real flows: an iperf3 server and client each.
 var flows = []struct {
 	name string
@@ -55,9 +52,6 @@ func (d *demo) traffic(ctx context.Context) error {
 	calm := time.AfterFunc(max(d.options.Time-calmTime, calmTime), func() { d.change(ctx, "", emulator.Calm()) })
 	defer calm.Stop()
 	clients.Wait()
-	if ctx.Err() != nil {
-		return fmt.Errorf("demonstrate: %w", errInterrupted)
-	}
 	return errors.Join(failures...)
 }
 
@@ -83,15 +77,8 @@ func lastLine(text []byte) string {
 
 // listening waits until the server's socket is there.
 func (d *demo) listening(ctx context.Context, port int) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
+	return until(ctx, "iperf3 to listen", func() (bool, error) {
 		text, err := d.lab.Exec(ctx, "b", "ss", "-Hltn", fmt.Sprintf("sport = :%d", port))
-		if err != nil {
-			return fmt.Errorf("wait for iperf3: %w", err)
-		}
-		if len(strings.TrimSpace(string(text))) != 0 {
-			return nil
-		}
-	}
+		return len(strings.TrimSpace(string(text))) != 0, err
+	})
 }

@@ -1,0 +1,115 @@
+package lab_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/netns"
+)
+
+// freePort is a port of this machine's loopback that was free a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
+
+func demoCommand(t *testing.T, args ...string) (command *exec.Cmd, name string) {
+	t.Helper()
+	netns.NeedRoot(t)
+	name = fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1))
+	return exec.Command(agentPath, append([]string{"lab", "demo", "--name", name}, args...)...), name
+}
+
+// TestDemo: the demonstration counts what the link did, shows the session live, and
+// leaves nothing. Delays are not compared: the machine may be busy.
+func TestDemo(t *testing.T) {
+	command, name := demoCommand(t, "--seconds", "4")
+	text, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, wanted := range []string{
+		`a > b +[0-9.]+ pkt/s`, `(?m)^udp +fd77:0:0:2::2 +5203 `, `reached in 2 hops`, `API: http://localhost:84`,
+		`(?m)^one-way delay, median +[0-9.]+ ms +[0-9.]+ ms`,
+	} {
+		if !regexp.MustCompile(wanted).Match(text) {
+			t.Errorf("no %q", wanted)
+		}
+	}
+	if !strings.Contains(string(text), "too busy") {
+		for _, exact := range []string{"sent", "arrived", "lost", "duplicated"} {
+			if !regexp.MustCompile(`(?m)^` + exact + `[ ,].* exact$`).Match(text) {
+				t.Errorf("%s is not exact", exact)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", text)
+	}
+	expectGone(t, name)
+}
+
+// TestDemoInterrupted: Ctrl-C removes everything, and says so in one line.
+func TestDemoInterrupted(t *testing.T) {
+	command, name := demoCommand(t, "--seconds", "60")
+	command.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	output, complaint := &transcript{}, &transcript{}
+	command.Stdout, command.Stderr = output, complaint
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Kill(-command.Process.Pid, unix.SIGKILL) }) // most often it has ended
+	eventually(t, "live rows", func() bool { return strings.Contains(output.String(), "pkt/s") })
+	if err := unix.Kill(-command.Process.Pid, unix.SIGINT); err != nil { // as a terminal does
+		t.Fatal(err)
+	}
+	_ = command.Wait()
+	if said := complaint.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "everything is removed again") {
+		t.Errorf("said %q", said)
+	}
+	expectGone(t, name)
+}
+
+// TestDemoKept: with --keep the lab stays, and what is said of it works.
+func TestDemoKept(t *testing.T) {
+	command, name := demoCommand(t, "--seconds", "3", "--keep")
+	t.Cleanup(func() {
+		if _, complaint, code := agent(t, "lab", "down", name); code != 0 && !t.Failed() {
+			t.Error(complaint)
+		}
+		expectGone(t, name)
+	})
+	text, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	_, after, _ := strings.Cut(string(text), "The lab stays up")
+	for _, tail := range []string{"lab down " + name} {
+		if !strings.Contains(after, tail) {
+			t.Errorf("no %q in %s", tail, after)
+		}
+	}
+	curl := regexp.MustCompile(`(?m)^  (curl .*)$`).FindStringSubmatch(after)
+	tailing := regexp.MustCompile(`(?m)^  (.* tail )flows$`).FindStringSubmatch(after)
+	if curl == nil || tailing == nil {
+		t.Fatalf("no commands in %s", after)
+	}
+	for _, line := range []string{curl[1] + " -sf", strings.TrimSuffix(tailing[1], "tail ") + "session show demo"} {
+		if said, err := exec.Command("bash", "-c", line).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", line, err, said)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package lab_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/lab"
+)
+
+// documents are those whose commands are run here.
+var documents = []string{"README.md", "docs/server.md", "docs/agent.md", "docs/api.md"}
+
+var fence = regexp.MustCompile("(?ms)^```sh ?([a-z-]*)\n(.*?)^```$")
+
+// block is the text of a fenced block of commands. Its class, behind the word sh,
+// says where they are run.
+type block struct{ document, class, text string }
+
+func blocks(t *testing.T) []block {
+	t.Helper()
+	var found []block
+	for _, name := range documents {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range fence.FindAllStringSubmatch(string(text), -1) {
+			found = append(found, block{name, match[1], match[2]})
+		}
+	}
+	return found
+}
+
+// ofClass is the text of all blocks of a class in a document.
+func ofClass(t *testing.T, document, class string) string {
+	t.Helper()
+	var text string
+	for _, b := range blocks(t) {
+		if b.document == document && b.class == class {
+			text += b.text
+		}
+	}
+	if text == "" {
+		t.Fatalf("%s has no block %q", document, class)
+	}
+	return text
+}
+
+// Every block is of a class that a test here runs.
+func TestDocumentedCommandsAreRun(t *testing.T) {
+	run := map[string][]string{
+		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd", "hand-destination", "hand-source"},
+		"docs/server.md": {"ask"}, "docs/api.md": {"ask"},
+	}
+	for _, b := range blocks(t) {
+		if !slices.Contains(run[b.document], b.class) {
+			t.Errorf("%s: no test runs the block %q:\n%s", b.document, b.class, b.text)
+		}
+	}
+}
+
+func TestDocumentedTargets(t *testing.T) {
+	for line := range strings.Lines(ofClass(t, "README.md", "make")) {
+		words := strings.Fields(line)
+		command := exec.Command(words[0], append([]string{"-n", "-C", ".."}, words[1:]...)...)
+		if said, err := command.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", line, err, said)
+		}
+	}
+	for line := range strings.Lines(ofClass(t, "README.md", "systemd")) {
+		for _, word := range strings.Fields(line) {
+			if strings.HasPrefix(word, "dist/") {
+				if _, err := os.Stat(filepath.Join("..", word)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// desk is a folder like a built clone, and the environment of who sits before it.
+type desk struct {
+	t           *testing.T
+	folder      string
+	environment []string
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	netns.NeedRoot(t)
+	d := &desk{t: t, folder: t.TempDir()}
+	for _, folder := range []string{"bin", "lab"} {
+		if err := os.Mkdir(filepath.Join(d.folder, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, program := range []string{agentPath, serverPath, cliPath} {
+		if err := os.Symlink(program, filepath.Join(d.folder, "bin", filepath.Base(program))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "PILLION_") {
+			d.environment = append(d.environment, variable)
+		}
+	}
+	d.environment = append(d.environment, "HOME="+d.folder, "NO_COLOR=1", "XDG_CONFIG_HOME="+d.folder,
+		"PATH="+filepath.Join(d.folder, "bin")+":"+os.Getenv("PATH"))
+	return d
+}
+
+// shell is a shell with a text of commands.
+func (d *desk) shell(text string) *exec.Cmd {
+	command := exec.Command("bash", "-euo", "pipefail", "-c", text)
+	command.Dir, command.Env = d.folder, d.environment
+	return command
+}
+
+func (d *desk) run(text string) string {
+	d.t.Helper()
+	said, err := d.shell(text).CombinedOutput()
+	if err != nil {
+		d.t.Fatalf("%s\n%v\n%s", text, err, said)
+	}
+	return string(said)
+}
+
+// until starts commands in this test's or a host's network and waits for an output
+// that fits; when the test ends, the commands are interrupted. bash becomes the
+// last command, so that the signal is the command's.
+func (d *desk) until(start func(*exec.Cmd) error, text string, wanted *regexp.Regexp) *exec.Cmd {
+	d.t.Helper()
+	command := d.shell("exec " + strings.TrimSpace(text))
+	said := &transcript{}
+	command.Stdout, command.Stderr = said, said
+	if err := start(command); err != nil {
+		d.t.Fatal(err)
+	}
+	ended := sync.OnceFunc(func() {
+		_ = command.Process.Signal(unix.SIGINT)
+		if err := command.Wait(); err != nil {
+			d.t.Errorf("%s: %v\n%s", text, err, said)
+		}
+	})
+	d.t.Cleanup(ended)
+	d.t.Cleanup(func() {
+		if d.t.Failed() {
+			d.t.Logf("%s\n%s", text, said)
+		}
+	})
+	eventually(d.t, fmt.Sprintf("%q of %s", wanted, text), func() bool { return wanted.MatchString(said.String()) })
+	return command
+}
+
+// transcript is an output that is read while it is written.
+type transcript struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write adds to it.
+func (t *transcript) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(b)
+}
+
+func (t *transcript) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
+var (
+	_         io.Writer = (*transcript)(nil)
+	delayLine           = regexp.MustCompile(`(?m)^\S+  a > b .* p50 [0-9.]+ (µs|ms) `)
+	readyLine           = regexp.MustCompile(`(?m)^ready$`)
+	attached            = regexp.MustCompile(`"ready"`)
+)
+
+// TestTwoCommands: those of README.md lead to live delay, and the others that are
+// documented for that lab work in it. The lab has a name and a port of its own.
+func TestTwoCommands(t *testing.T) {
+	d := newDesk(t)
+	name, port := fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1)), freePort(t)
+	spec, err := os.ReadFile("two-hosts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("name: twohosts", "name: "+name, "forward: 8470", "forward: "+port).Replace(string(spec))
+	if err := os.WriteFile(filepath.Join(d.folder, "lab/two-hosts.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.environment = append(d.environment, "PILLION_SERVER=localhost:"+port)
+	here := strings.NewReplacer("twohosts", name, "8470", port)
+	t.Cleanup(func() {
+		if names, err := lab.List(); err == nil && slices.Contains(names, name) {
+			if err := lab.Down(context.Background(), name); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	commands := strings.Split(strings.TrimSpace(ofClass(t, "README.md", "two-hosts")), "\n")
+	if len(commands) != 2 {
+		t.Fatalf("README.md promises two commands, not %d", len(commands))
+	}
+	d.run(commands[0])
+	t.Run("watch", func(t *testing.T) {
+		watching := *d
+		watching.t = t
+		watching.until((*exec.Cmd).Start, commands[1], delayLine)
+	})
+	for _, document := range []string{"docs/server.md", "docs/api.md", "README.md"} {
+		for _, b := range blocks(t) {
+			if b.document == document && b.class == "ask" {
+				d.run(here.Replace(b.text))
+			}
+		}
+	}
+	expectGone(t, name)
+	if _, err := os.Lstat("/run/pillion/forward/" + port + ".token"); err == nil {
+		t.Error("the link to the token is still there")
+	}
+}
+
+// TestJoinAsDocumented: a server and two hosts as README.md says, in a lab that has
+// only the network.
+func TestJoinAsDocumented(t *testing.T) {
+	b := up(t, `
+hosts: {noc: {}, north: {}, south: {}}
+links: [{ends: [noc, north]}, {ends: [noc, south]}, {ends: [north, south]}]
+`)
+	d := newDesk(t)
+	data := filepath.Join(d.folder, "server")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.environment = append(d.environment, "PILLION_DATA="+data)
+	in := func(host string) func(*exec.Cmd) error {
+		return func(command *exec.Cmd) error {
+			command.Dir = data // join.token
+			return b.Start(host, command)
+		}
+	}
+	addresses := map[string]string{"noc": "", "north": "10.77.1.1", "south": "10.77.2.1"}
+	for _, host := range []string{"noc", "north", "south"} {
+		text := strings.TrimSpace(strings.NewReplacer("noc.example", addresses[host], "/var/lib/pillion-server", data).
+			Replace(ofClass(t, "README.md", host)))
+		if host != "noc" {
+			text += " --data " + filepath.Join(d.folder, host)
+		}
+		d.until(in(host), text, readyLine)
+	}
+	command := d.shell(ofClass(t, "README.md", "noc-ask"))
+	said := &transcript{}
+	command.Stdout, command.Stderr = said, said
+	if err := in("noc")(command); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err != nil || !strings.Contains(said.String(), "north > south") {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+// TestProbesAsDocumented: the two programs by hand.
+func TestProbesAsDocumented(t *testing.T) {
+	b := up(t, pair)
+	d := newDesk(t)
+	for _, step := range []struct{ host, peer, class, documented string }{
+		{"b", "a", "hand-destination", "2001:db8::1"}, {"a", "b", "hand-source", "2001:db8::2"},
+	} {
+		address := map[string]string{"a": "fd77:0:0:1::1", "b": "fd77:0:0:1::2"}[step.peer]
+		text := strings.NewReplacer("eth0", step.peer, step.documented, address).Replace(ofClass(t, "README.md", step.class))
+		d.until(func(command *exec.Cmd) error { return b.Start(step.host, command) }, strings.TrimSpace(text)+" --json", attached)
+	}
+}
