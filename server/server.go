@@ -18,8 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
@@ -102,23 +100,6 @@ func (s *server) open(ctx context.Context, open OpenArchive) error {
 		if err := step(); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// takeFolder makes the folder, which is for this user alone, and keeps other
-// servers out of it.
-func (s *server) takeFolder() error {
-	if err := os.MkdirAll(s.config.Folder, 0o700); err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(s.config.Folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("lock folder: %w", err)
-	}
-	s.lock = lock
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("lock folder %s: another server uses it: %w", s.config.Folder, err)
 	}
 	return nil
 }

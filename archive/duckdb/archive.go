@@ -51,6 +51,13 @@ type Archive struct {
 	broken atomic.Bool // db must be opened again
 	closed bool
 
+	// room ends, and is made anew, when storing needs the memory of questions.
+	room struct {
+		sync.Mutex
+		context.Context
+		end context.CancelFunc
+	}
+
 	// writing is held by whoever uses writer.
 	writing  sync.Mutex
 	writer   *connection
@@ -84,10 +91,14 @@ func Open(path string, options Options) (*Archive, error) {
 	return a, nil
 }
 
+// spillRatio bounds what questions may spill to disk, in multiples of the memory.
+const spillRatio = 8
+
 func (a *Archive) settings() map[string]string {
 	settings := map[string]string{
 		"memory_limit":                 strconv.FormatInt(a.options.Memory, 10) + "B",
 		"temp_directory":               a.path + ".tmp",
+		"max_temp_directory_size":      strconv.FormatInt(spillRatio*a.options.Memory, 10) + "B",
 		"checkpoint_threshold":         strconv.FormatInt(a.options.LogBytes, 10) + "B",
 		"autoinstall_known_extensions": "false",
 		"autoload_known_extensions":    "false",

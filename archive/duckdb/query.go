@@ -42,9 +42,10 @@ func (a *Archive) reader(ctx context.Context, limit time.Duration, work func(con
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(a.live, cancel)()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(a.live, func() { cancel(errClosed) })()
+	defer context.AfterFunc(a.roomy(), func() { cancel(errRoom) })()
 	c, err := connect(a.db)
 	if err != nil {
 		return err
@@ -67,10 +68,13 @@ func (a *Archive) explain(caller, inner context.Context, limit time.Duration, er
 		return caller.Err()
 	case errors.Is(inner.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%w: it takes longer than %v", archive.ErrQuery, limit)
+	case errors.Is(context.Cause(inner), errRoom):
+		return fmt.Errorf("%w: %w", archive.ErrQuery, errRoom)
 	case inner.Err() != nil:
 		return errClosed
 	case errors.As(err, &said):
-		if noSpace(err) || fatal(err) {
+		// A question that spills more than it may is at fault, not the disk.
+		if fatal(err) || noSpace(err) && !strings.Contains(err.Error(), "max_temp_directory_size") {
 			return a.judge(err)
 		}
 		return fmt.Errorf("%w: %w", archive.ErrQuery, err)
@@ -90,6 +94,9 @@ func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits
 		return fmt.Errorf("%w: it holds a zero byte", archive.ErrQuery)
 	}
 	return a.reader(ctx, limits.Time, func(ctx context.Context, c *connection) error {
+		if err := c.inspectQuestion(ctx, sql); err != nil {
+			return err
+		}
 		statement, err := c.prepareReading(sql)
 		defer duckdb.DestroyPrepare(&statement)
 		if err != nil {

@@ -43,7 +43,7 @@ func (a *Archive) Store(ctx context.Context, batches []archive.Batch) ([]bool, m
 	if len(c.states) == 0 {
 		return c.stored, c.rejected, nil
 	}
-	err = a.write(ctx, c)
+	err = a.writeFirst(ctx, c)
 	if err == nil {
 		a.accept(c)
 		return c.stored, c.rejected, nil
@@ -118,6 +118,9 @@ func (a *Archive) plan(batches []archive.Batch) *commit {
 	return c
 }
 
+// streamsMost bounds the tables that agents can make.
+const streamsMost = 1000
+
 func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 	if err := inspect(b); err != nil {
 		return err
@@ -125,6 +128,13 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 	have := c.schemas[b.Stream]
 	if have == nil {
 		have = a.schemas[b.Stream]
+	}
+	known := have != nil
+	if !known {
+		have = standard(b.Stream)
+	}
+	if have == nil && len(a.schemas)+len(c.schemas) >= streamsMost {
+		return fmt.Errorf("store batch of %q: %w: there are %d streams already", b.Stream, archive.ErrSchema, streamsMost)
 	}
 	want := b.Schema
 	if have != nil {
@@ -143,7 +153,7 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 		return fmt.Errorf("store batch %d of %q: %w", b.Sequence, b.Stream, err)
 	}
 	c.states[key] = state
-	if have == nil || have.Doc != want.Doc || !slices.Equal(have.Fields, want.Fields) {
+	if !known || have.Doc != want.Doc || !slices.Equal(have.Fields, want.Fields) {
 		c.schemas[b.Stream] = want
 	}
 	return nil

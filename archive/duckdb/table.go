@@ -57,6 +57,18 @@ func merge(have, got *measure.Schema) (*measure.Schema, error) {
 	return out, check(out)
 }
 
+// standard is the schema of a stream of Pillion's own, which its table has from the
+// first row on: else the first agent that sends one could give its columns types
+// that those of all others do not fit.
+func standard(stream string) *measure.Schema {
+	for _, s := range measure.Standard() {
+		if s.Name == stream {
+			return s
+		}
+	}
+	return nil
+}
+
 // check is what the archive asks of a schema beyond measure.
 func check(s *measure.Schema) error {
 	if err := s.Validate(); err != nil {

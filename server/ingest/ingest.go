@@ -9,6 +9,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -208,6 +209,11 @@ func (i *item) decode() {
 		return
 	}
 	d := &i.delivery
+	i.batch.Agent, i.batch.Key = d.Agent, d.Key
+	if d.Agent == OwnAgent || isOwn(d.Stream) {
+		i.err = fmt.Errorf("%w: only the server writes the stream %q, and as %q", bus.ErrRejected, d.Stream, OwnAgent)
+		return
+	}
 	schema, record, err := d.Envelope.Decode()
 	i.batch = archive.Batch{Agent: d.Agent, Key: d.Key, Oldest: d.Oldest, Schema: schema, Record: record}
 	i.err = err

@@ -58,11 +58,15 @@ func (s *shelf) Store(_ context.Context, batches []archive.Batch) ([]bool, map[i
 	return stored, rejected, nil
 }
 
-// envelope is a batch of events with that many rows.
+// incidents is a stream of agents with the columns of events, which only the server
+// writes.
+var incidents = measure.Schema{Name: "incidents", Fields: measure.Events.Fields}
+
+// envelope is a batch of incidents with that many rows.
 func envelope(t testing.TB, sequence uint64, rows int) measure.Envelope {
 	t.Helper()
 	var made measure.Envelope
-	stream, err := measure.NewStream(&measure.Events, measure.StreamOptions{}, func(schema *measure.Schema, record arrow.RecordBatch) (err error) {
+	stream, err := measure.NewStream(&incidents, measure.StreamOptions{}, func(schema *measure.Schema, record arrow.RecordBatch) (err error) {
 		made, err = measure.Encode(measure.Key{Stream: schema.Name, Epoch: 7, Sequence: sequence}, record)
 		return err
 	})
@@ -101,7 +105,7 @@ func (a *answers) of(agent string, e measure.Envelope) bus.Delivery {
 func TestEveryBatchIsAnsweredOnce(t *testing.T) {
 	s := newShelf()
 	i := New(Options{Archive: s, Linger: time.Millisecond})
-	w := i.Live().Watch([]string{"events"}, 100)
+	w := i.Live().Watch([]string{"incidents"}, 100)
 	a := &answers{got: map[string][]error{}}
 	good, damaged := envelope(t, 0, 3), envelope(t, 1, 2)
 	damaged.Payload = append([]byte(nil), damaged.Payload...)
@@ -268,5 +272,51 @@ func TestOwnRowsOutliveAFullDisk(t *testing.T) {
 				t.Errorf("stored %d rows, dropped %d, %v", s.rows["events"], l.Dropped(), i.Failing())
 			}
 		})
+	}
+}
+
+// TestAgentsCannotSpeakForTheServer: what happened and who changed what only the
+// server writes.
+func TestAgentsCannotSpeakForTheServer(t *testing.T) {
+	s := newShelf()
+	i := New(Options{Archive: s, Linger: time.Millisecond})
+	a := &answers{got: map[string][]error{}}
+	for name, row := range map[string]struct{ agent, stream string }{
+		"events": {"events", "events"}, "audit": {"audit", "audit"}, "server's name": {OwnAgent, "incidents"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := envelope(t, 0, 1)
+			e.Stream = row.stream
+			i.Accept(a.of(row.agent, e))
+			a.all.Wait()
+			if err := a.got[row.agent]; len(err) != 1 || !errors.Is(err[0], bus.ErrRejected) {
+				t.Errorf("answered %v", err)
+			}
+		})
+	}
+	i.Close()
+	if len(s.rows) != 0 {
+		t.Errorf("stored %v", s.rows)
+	}
+}
+
+// TestWatchersHoldBoundedBytes: a watcher that does not read holds few bytes,
+// whatever the number of batches that it may hold.
+func TestWatchersHoldBoundedBytes(t *testing.T) {
+	w := newLive().Watch(nil, 1000)
+	for range 100 {
+		if w.takes(watcherBytes / 4) {
+			w.c <- archive.Batch{}
+			w.sizes = append(w.sizes, watcherBytes/4)
+		}
+	}
+	if len(w.c) != 4 {
+		t.Fatalf("%d quarters wait", len(w.c))
+	}
+	for range 4 {
+		<-w.c
+	}
+	if !w.takes(2*watcherBytes) || len(w.sizes) != 0 {
+		t.Error("one large batch alone is refused")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"pillion.dev/archive"
 )
 
@@ -22,12 +24,28 @@ type Watcher struct {
 	streams []string
 	live    *Live
 	rows    atomic.Uint64
+	// sizes are those of the batches in c, oldest first, and maybe of some before.
+	sizes []int
+}
+
+// watcherBytes is how much may wait for one watcher, or one batch.
+const watcherBytes = 16 << 20
+
+// takes reports whether a batch of that size may wait too.
+func (w *Watcher) takes(size int) bool {
+	w.sizes = w.sizes[max(0, len(w.sizes)-len(w.c)):]
+	waiting := 0
+	for _, one := range w.sizes {
+		waiting += one
+	}
+	return len(w.sizes) == 0 || waiting+size <= watcherBytes
 }
 
 func newLive() *Live { return &Live{watchers: map[*Watcher]bool{}} }
 
 // Watch begins with the next batch of one of the streams, or of any if none is
-// named. A watcher for which more than buffer batches wait loses the newest.
+// named. A watcher for which more than buffer batches wait, or too many bytes, loses
+// the newest.
 func (l *Live) Watch(streams []string, buffer int) *Watcher {
 	w := &Watcher{c: make(chan archive.Batch, max(buffer, 1)), streams: streams, live: l}
 	l.mu.Lock()
@@ -61,21 +79,47 @@ func (w *Watcher) Close() {
 }
 
 func (l *Live) publish(batch archive.Batch) {
+	size := 0
+	for _, column := range batch.Record.Columns() {
+		size += sizeOf(column.Data())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := range l.watchers {
 		if len(w.streams) != 0 && !slices.Contains(w.streams, batch.Schema.Name) {
 			continue
 		}
+		if !w.takes(size) {
+			w.miss(batch)
+			continue
+		}
 		batch.Record.Retain()
 		select {
 		case w.c <- batch:
+			w.sizes = append(w.sizes, size)
 		default:
 			batch.Record.Release()
-			w.rows.Add(uint64(batch.Record.NumRows()))
-			l.lost.Add(1)
+			w.miss(batch)
 		}
 	}
+}
+
+func sizeOf(column arrow.ArrayData) int {
+	size := 0
+	for _, buffer := range column.Buffers() {
+		if buffer != nil {
+			size += buffer.Len()
+		}
+	}
+	for _, child := range column.Children() {
+		size += sizeOf(child)
+	}
+	return size
+}
+
+func (w *Watcher) miss(batch archive.Batch) {
+	w.rows.Add(uint64(batch.Record.NumRows()))
+	w.live.lost.Add(1)
 }
 
 func (l *Live) missed() uint64 { return l.lost.Load() }

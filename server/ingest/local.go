@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,14 @@ type row struct {
 	sample measure.Sample
 }
 
+// ownStreams are written by the server alone: what an agent says of other agents or
+// of users proves nothing.
+var ownStreams = []*measure.Schema{&measure.Events, &measure.Audit}
+
+func isOwn(stream string) bool {
+	return slices.ContainsFunc(ownStreams, func(s *measure.Schema) bool { return s.Name == stream })
+}
+
 const localRows = 4096
 
 // NewLocal starts.
@@ -57,7 +66,7 @@ func NewLocal(ingest *Ingest, log *slog.Logger) (*Local, error) {
 		rows: make(chan row, localRows), next: map[string]uint64{},
 	}
 	streams := map[string]*measure.Stream{}
-	for _, schema := range []*measure.Schema{&measure.Events, &measure.Audit} {
+	for _, schema := range ownStreams {
 		stream, err := measure.NewStream(schema, measure.StreamOptions{Interval: linger}, l.put)
 		if err != nil {
 			return nil, fmt.Errorf("open stream %q: %w", schema.Name, err)

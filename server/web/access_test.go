@@ -212,9 +212,16 @@ func TestTooManyWrongTokens(t *testing.T) {
 	if status != http.StatusTooManyRequests {
 		t.Errorf("got status %d, want %d", status, http.StatusTooManyRequests)
 	}
-	status, _ = s.post(t, "http1", "/pillion.v1.EnrolService/Enrol", "", `{"token":"join","name":"h"}`)
+	status, _ = s.post(t, "http1", "/pillion.v1.EnrolService/Enrol", "", `{"token":"guess","name":"h"}`)
 	if status != http.StatusTooManyRequests {
 		t.Errorf("enrol: got status %d, want %d", status, http.StatusTooManyRequests)
+	}
+	// Others of that address are not locked out.
+	if status, _ = s.post(t, "http1", "/pillion.v1.EnrolService/Enrol", "", `{"token":"join","name":"h"}`); status != http.StatusOK {
+		t.Errorf("good join token: got status %d", status)
+	}
+	if status, _ = s.post(t, "http1", "/pillion.v1.AgentService/ListAgents", "viewer", "{}"); status != http.StatusOK {
+		t.Errorf("good token: got status %d", status)
 	}
 	if status, _ = s.post(t, "http1", "/pillion.v1.ServerService/Health", "", `{}`); status != http.StatusOK {
 		t.Errorf("health: got status %d", status)

@@ -30,6 +30,10 @@ const (
 	maxPoints        = 10_000
 	defaultLines     = 100
 	maxLines         = 1000
+	maxAggregates    = 64
+	maxNames         = 512
+	// maxValues bounds an answer with series: each is held whole.
+	maxValues = 4_000_000
 )
 
 // Archive is what of archive.Archive this package asks for.
@@ -51,7 +55,7 @@ type data struct {
 	// stopping ends tails.
 	stopping <-chan struct{}
 	// How many are answered at once.
-	questions, exports, tails slots
+	questions, exports, tails *slots
 }
 
 // ListStreams gives every stream with its columns.
@@ -171,6 +175,10 @@ func (d *data) seriesOf(request *pillionv1.SeriesRequest) (archive.Series, error
 	if len(request.GetAggregates()) == 0 {
 		return question, invalid("aggregates", "read aggregates: there must be one at least")
 	}
+	if n := len(request.GetAggregates()); n > maxAggregates || n*question.Points*question.Lines > maxValues {
+		return question, invalid("aggregates", "read aggregates: %d of %d points of %d lines: use at most %d of them, and %d values in all",
+			n, question.Points, question.Lines, maxAggregates, maxValues)
+	}
 	for _, a := range request.GetAggregates() {
 		question.Columns = append(question.Columns, archive.Aggregate{Column: a.GetColumn(), Function: a.GetFunction(), Weight: a.GetWeight()})
 	}
@@ -284,6 +292,9 @@ func rangeOf(from, to *timestamppb.Timestamp) (time.Time, time.Time, error) {
 // checkNames keeps everything that cannot be a name away from the archive, whose
 // languages quote names in ways of their own.
 func checkNames(stream string, columns []string, where map[string]string) error {
+	if len(columns) > maxNames || len(where) > maxNames {
+		return invalid("columns", "read names: %d columns, %d conditions: use at most %d", len(columns), len(where), maxNames)
+	}
 	if !measure.ValidName(stream) {
 		return invalid("stream", "read stream %q: not a stream's name", stream)
 	}

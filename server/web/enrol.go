@@ -20,13 +20,12 @@ type enrolment struct {
 // Enrol gives a host its certificate, for a join token.
 func (e *enrolment) Enrol(ctx context.Context, request *pillionv1.EnrolRequest) (*pillionv1.EnrolResponse, error) {
 	from := callerOf(ctx).remote
-	if err := e.heard(from); err != nil {
-		return nil, err
-	}
 	certificate, authority, err := e.authority.Enrol(request.GetToken(), request.GetName(), request.GetCertificateRequest())
 	if err != nil {
 		if code, _ := codeOf(err); code == connect.CodeUnauthenticated {
-			e.attempts.failed(from)
+			if err := e.wrong(from); err != nil {
+				return nil, err
+			}
 		}
 		return nil, err
 	}

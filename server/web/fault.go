@@ -126,16 +126,3 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	http.Error(w, fault.Message(), status)
 }
-
-// slots bounds how many costly questions are answered at once.
-type slots chan struct{}
-
-func (s slots) take(ctx context.Context) (release func(), err error) {
-	select {
-	case s <- struct{}{}:
-		return func() { <-s }, nil
-	default:
-	}
-	return nil, connect.NewError(connect.CodeResourceExhausted,
-		fmt.Errorf("%d such questions are being answered already; ask again when one has ended", cap(s)))
-}

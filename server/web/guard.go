@@ -115,12 +115,11 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 	if header == "" || !strings.EqualFold(scheme, "bearer") {
 		return who, connect.NewError(connect.CodeUnauthenticated, errors.New("no token; send the header 'Authorization: Bearer TOKEN'"))
 	}
-	if err := s.heard(who.remote); err != nil {
-		return who, err
-	}
 	token, err := s.authority.Check(strings.TrimSpace(secret))
 	if err != nil { // whatever it is: nobody may wait for an answer by trying
-		s.attempts.failed(who.remote)
+		if err := s.wrong(who.remote); err != nil {
+			return who, err
+		}
 		return who, connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("check token: %w", err))
 	}
 	held, ok := parseRole(token.Role)
@@ -131,11 +130,14 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 	return who, nil
 }
 
-// heard refuses an address that has shown too many wrong tokens.
-func (s *Server) heard(from netip.Addr) error {
+// wrong counts a token that does not count. An address that has shown too many is
+// no longer told why. A good token passes all the same: else one caller could lock
+// out all others behind its address, and a secret is too long to be found by trying.
+func (s *Server) wrong(from netip.Addr) error {
 	if s.attempts.blocked(from) {
 		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("too many wrong tokens from %v; wait a minute", from))
 	}
+	s.attempts.failed(from)
 	return nil
 }
 

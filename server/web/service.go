@@ -26,7 +26,10 @@ const (
 )
 
 // serverService is ServerService.
-type serverService struct{ *Server }
+type serverService struct {
+	*Server
+	questions *slots
+}
 
 // Health says whether the parts of the server work.
 func (s *serverService) Health(ctx context.Context, _ *pillionv1.HealthRequest) (*pillionv1.HealthResponse, error) {
@@ -93,6 +96,11 @@ func (s *serverService) ListEvents(ctx context.Context, request *pillionv1.ListE
 	if request.GetKind() != "" {
 		question.Where = map[string]string{"kind": request.GetKind()}
 	}
+	release, err := s.questions.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	// The archive gives the oldest first; only the newest are kept on the way.
 	var newest []*pillionv1.Event
 	err = s.archive.Export(ctx, question, func(record arrow.RecordBatch) error {

@@ -137,7 +137,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics) http.Handler
 	s.errors = connect.NewErrorWriter(options)
 	rows := &data{
 		archive: o.Archive, live: o.Live, log: o.Log, now: o.Now, stopping: ctx.Done(),
-		questions: make(slots, questionsAtOnce), exports: make(slots, exportsAtOnce), tails: make(slots, tailsAtOnce),
+		questions: newSlots(questionsAtOnce), exports: newSlots(exportsAtOnce), tails: newSlots(tailsAtOnce),
 	}
 	mux := http.NewServeMux()
 	service := func(path string, handler http.Handler) { mux.Handle(path, s.admit(handler)) }
@@ -145,7 +145,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics) http.Handler
 	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
 	service(pillionv1connect.NewTopologyServiceHandler(&paths{o.Topology, o.Control}, options))
-	service(pillionv1connect.NewServerServiceHandler(&serverService{s}, options))
+	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))
 	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Bus}, options))
 	mux.Handle("GET /export", s.admitPlain(viewer, rows.serveExport))
 	metricsRole := viewer

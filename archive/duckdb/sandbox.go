@@ -1,0 +1,123 @@
+package duckdb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// What DuckDB itself cannot refuse: reading transactions, a locked configuration
+// and no access to files leave functions that switch logs on, that read and write
+// beside the archive's own file, or that make gigabytes of text of one row, which
+// the limit of memory does not count.
+var (
+	// tableFunctions are those that a question may read from.
+	tableFunctions = []string{
+		"range", "generate_series", "unnest", "json_each", "json_tree",
+		"duckdb_columns", "duckdb_tables", "duckdb_views", "duckdb_functions", "duckdb_types", "duckdb_keywords",
+	}
+	// boundless functions give texts as long as a number says, or write.
+	boundless = []string{
+		"repeat", "lpad", "rpad", "bar", "format", "printf", "bitstring", "write_log", "nextval", "currval",
+	}
+	// joining functions give texts as long as all their arguments; nested ones
+	// double them each time.
+	joining = []string{"||", "concat", "concat_ws", "replace", "regexp_replace", "array_to_string", "translate"}
+)
+
+const (
+	joiningMost   = 16
+	statementMost = 64 << 10 // bytes
+)
+
+var explaining = regexp.MustCompile(`(?i)^EXPLAIN(\s+ANALYZE)?\s`)
+
+// inspectQuestion refuses what a question may not do. It looks at the statement as
+// DuckDB has parsed it, so no spelling hides anything.
+func (c *connection) inspectQuestion(ctx context.Context, sql string) error {
+	if len(sql) > statementMost {
+		return &sqlError{message: fmt.Sprintf("the statement has %d bytes, at most %d", len(sql), statementMost)}
+	}
+	inner := explaining.ReplaceAllString(ornament.ReplaceAllString(sql, ""), "")
+	if inner == ornament.ReplaceAllString(sql, "") {
+		inner = sql
+	}
+	var text string
+	err := c.query(ctx, "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR", []any{inner}, func(r arrow.RecordBatch) error {
+		if r.NumRows() > 0 {
+			text = textAt(r, 0, 0)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var tree struct {
+		Error   bool   `json:"error"`
+		Kind    string `json:"error_type"`
+		Message string `json:"error_message"`
+		Nodes   []any  `json:"statements"`
+	}
+	if err := json.Unmarshal([]byte(text), &tree); err != nil {
+		return &sqlError{message: "the statement cannot be inspected: " + err.Error()}
+	}
+	if tree.Error {
+		return &sqlError{message: fmt.Sprintf("the statement is not one that only reads: %s: %s", tree.Kind, tree.Message)}
+	}
+	if len(tree.Nodes) != 1 {
+		return &sqlError{message: fmt.Sprintf("%d statements, want one", len(tree.Nodes))}
+	}
+	joins := 0
+	return inspectTree(tree.Nodes, &joins)
+}
+
+func inspectTree(node any, joins *int) error {
+	switch n := node.(type) {
+	case []any:
+		for _, child := range n {
+			if err := inspectTree(child, joins); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		if err := inspectFunction(n, joins); err != nil {
+			return &sqlError{message: err.Error()}
+		}
+		for _, child := range n {
+			if err := inspectTree(child, joins); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func inspectFunction(n map[string]any, joins *int) error {
+	if called, is := n["function"].(map[string]any); is && n["type"] == "TABLE_FUNCTION" {
+		name, _ := called["function_name"].(string)
+		if !slices.Contains(tableFunctions, strings.ToLower(name)) {
+			return fmt.Errorf("a question may not read from %s(); it may from streams and from %s()", name, strings.Join(tableFunctions, "(), "))
+		}
+	}
+	name, is := n["function_name"].(string)
+	if !is {
+		return nil
+	}
+	name = strings.ToLower(name)
+	if slices.Contains(boundless, name) {
+		return fmt.Errorf("a question may not call %s(): its result has no bound", name)
+	}
+	if slices.Contains(joining, name) {
+		children, _ := n["children"].([]any)
+		if *joins += max(len(children)-1, 1); *joins > joiningMost {
+			return errors.New("a question may not join so many texts")
+		}
+	}
+	return nil
+}

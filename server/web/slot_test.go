@@ -1,0 +1,38 @@
+package web
+
+import (
+	"context"
+	"testing"
+)
+
+func TestSlotsLeaveSomeToOthers(t *testing.T) {
+	s := newSlots(8)
+	of := func(token string) context.Context {
+		return context.WithValue(t.Context(), callerKey{}, caller{token: token})
+	}
+	var releases []func()
+	for range 100 {
+		if release, err := s.take(of("greedy")); err == nil {
+			releases = append(releases, release)
+		}
+	}
+	if len(releases) != 6 {
+		t.Errorf("one token took %d of 8", len(releases))
+	}
+	for n, want := range []bool{true, true, false} {
+		release, err := s.take(of("other"))
+		if (err == nil) != want {
+			t.Errorf("other's question %d: %v", n, err)
+		}
+		if err == nil {
+			releases = append(releases, release)
+		}
+	}
+	for _, release := range releases {
+		release()
+		release() // does no harm
+	}
+	if s.used != 0 || len(s.of) != 0 {
+		t.Errorf("%d used, of %v", s.used, s.of)
+	}
+}
