@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,8 +64,10 @@ func TestWatchOnTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	slave.Close()
+	hung := time.AfterFunc(30*time.Second, func() { _ = command.Process.Kill() })
+	defer hung.Stop()
 	var shown strings.Builder
-	if !readUntil(master, "500 µs", &shown) {
+	if !readUntil(master, "516 µs", &shown) {
 		t.Errorf("no delays on the terminal:\n%q", shown.String())
 	}
 	if !strings.HasPrefix(shown.String(), "\x1b[?1049h\x1b[?25l") {
@@ -79,7 +82,7 @@ func TestWatchOnTerminal(t *testing.T) {
 		t.Errorf("interrupted watch: %v", err)
 	}
 	restore := strings.Index(after.String(), "\x1b[?25h\x1b[?1049l")
-	if restore < 0 || !strings.Contains(after.String()[restore:], "500 µs") {
+	if restore < 0 || !strings.Contains(after.String()[restore:], "516 µs") {
 		t.Errorf("the terminal is not as before, or the last figures are not on it: %q", after.String())
 	}
 }

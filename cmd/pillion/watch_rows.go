@@ -132,7 +132,9 @@ func (w *window) addClock(r flowRow) {
 	w.clock = max(w.clock, here+there)
 }
 
-// quantile is the lower bound of the bucket at that rank, within the extremes.
+// quantile is the value at that rank, within the extremes: a bucket's values are
+// taken as spread evenly over its width, which is at most 1/32 of its lower bound
+// (1/8 below zero).
 func (w *window) quantile(q float64) int64 {
 	var total uint64
 	for _, n := range w.buckets {
@@ -140,9 +142,16 @@ func (w *window) quantile(q float64) int64 {
 	}
 	rank, below := uint64(math.Ceil(q*float64(total))), uint64(0)
 	for _, bound := range slices.Sorted(maps.Keys(w.buckets)) {
-		if below += w.buckets[bound]; below >= rank {
-			return max(w.min, min(w.max, bound))
+		n := w.buckets[bound]
+		if below+n >= rank {
+			width := float64(bound) / 32
+			if bound < 0 {
+				width = float64(-bound) / 8
+			}
+			share := (float64(rank-below) - 0.5) / float64(n)
+			return max(w.min, min(w.max, bound+int64(share*width)))
 		}
+		below += n
 	}
 	return w.max
 }

