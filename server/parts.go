@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -102,14 +103,38 @@ func (s *server) retain(ctx context.Context) {
 			return
 		case <-ticks.C:
 		}
-		removed, err := s.archive.Retain(ctx, time.Now())
-		if err != nil && ctx.Err() == nil {
+		err := s.bound(ctx)
+		removed, failed := s.archive.Retain(ctx, time.Now())
+		if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {
 			s.log.Error("remove old rows", "error", err)
 		}
 		for stream, rows := range removed {
 			s.log.Info("removed old rows", "stream", stream, "rows", rows)
 		}
 	}
+}
+
+// bound gives each stream the retention that the configuration names for it, or,
+// where none was set through the API either, the default; once for each.
+func (s *server) bound(ctx context.Context) error {
+	streams, err := s.archive.Streams(ctx)
+	if err != nil {
+		return err
+	}
+	unset := map[string]bool{}
+	for _, schema := range measure.Standard() {
+		unset[schema.Name] = true
+	}
+	for _, stream := range streams {
+		unset[stream.Schema.Name] = stream.Retention == archive.Retention{}
+	}
+	for stream, open := range unset {
+		if _, named := s.config.Retention[stream]; !s.kept[stream] && (named || open) {
+			s.archive.SetRetention(stream, s.config.retention(stream))
+		}
+		s.kept[stream] = true
+	}
+	return nil
 }
 
 // diskLeast is the free space below which the disk counts as full.

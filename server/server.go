@@ -20,7 +20,6 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/bus"
-	"pillion.dev/measure"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/ingest"
@@ -57,6 +56,7 @@ type server struct {
 	web       *web.Server
 	listener  net.Listener
 	first     bool
+	kept      map[string]bool // streams that were given their retention
 }
 
 // Run serves until the context ends. It calls ready once everything works.
@@ -110,25 +110,8 @@ func (s *server) openIngest() (err error) {
 		return err
 	}
 	s.topology = topology.New(s.local)
-	return s.keepWhatIsSaid()
-}
-
-// keepWhatIsSaid sets the retention of streams for which the API set none.
-func (s *server) keepWhatIsSaid() error {
-	streams, err := s.archive.Streams(context.Background())
-	if err != nil {
-		return err
-	}
-	set := map[string]bool{}
-	for _, stream := range streams {
-		set[stream.Schema.Name] = stream.Retention != archive.Retention{}
-	}
-	for _, schema := range measure.Standard() {
-		if !set[schema.Name] {
-			s.archive.SetRetention(schema.Name, s.config.retention(schema.Name))
-		}
-	}
-	return nil
+	s.kept = map[string]bool{}
+	return s.bound(context.Background())
 }
 
 func (s *server) openBus(ctx context.Context) (err error) {

@@ -30,7 +30,7 @@ func TestWindowMergesFlows(t *testing.T) {
 	to := w.lines.sorted()[0]
 	past, now := to.history, to.now
 	if len(past) != 1 || past[0] != 515_527 {
-		t.Errorf("history %v, want [500000]", past)
+		t.Errorf("history %v, want [515527]", past)
 	}
 	// The oracle: 200 values, 20 in the bucket of 400 µs, 80 of 500, 90 of 600, 10 of 800.
 	if now.packets != 200 || now.p50 != 515_527 || now.p90 != 616_562 || now.p99 != 818_750 || now.clock != 35_000 || !now.clockKnown {

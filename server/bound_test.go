@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+// keeper is an archive of which only the retention matters.
+type keeper struct {
+	archive.Archive
+	streams []archive.Stream
+	set     map[string]archive.Retention
+}
+
+func (k *keeper) Streams(context.Context) ([]archive.Stream, error) { return k.streams, nil }
+
+func (k *keeper) SetRetention(stream string, r archive.Retention) { k.set[stream] = r }
+
+// TestBound: what the configuration names counts, then what the API set, then the
+// default; and each stream is bound once, so that the API has the last word.
+func TestBound(t *testing.T) {
+	day := 24 * time.Hour
+	stream := func(name string, age time.Duration) archive.Stream {
+		return archive.Stream{Schema: &measure.Schema{Name: name}, Retention: archive.Retention{Age: age}}
+	}
+	k := &keeper{set: map[string]archive.Retention{}, streams: []archive.Stream{
+		stream("flows", 3*day), stream("hops", 5*day), stream("busy", 0), stream("kept", 9*day),
+	}}
+	s := &server{archive: k, kept: map[string]bool{}, config: Config{Retention: map[string]Retention{"flows": {Age: day}, "kept": {}}}}
+	if err := s.bound(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]time.Duration{
+		"flows": day, "busy": 31 * day, "packets": 2 * day, "audit": 365 * day, "kept": 0,
+	} {
+		if got, ok := k.set[name]; !ok || got.Age != want {
+			t.Errorf("%s is kept %v (set: %v), want %v", name, got.Age, ok, want)
+		}
+	}
+	if _, ok := k.set["hops"]; ok {
+		t.Error("what the API set for hops is gone")
+	}
+	clear(k.set)
+	k.streams = append(k.streams, stream("new", 0))
+	if err := s.bound(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(k.set) != 1 || k.set["new"].Age != 31*day {
+		t.Errorf("set again: %v", k.set)
+	}
+}
