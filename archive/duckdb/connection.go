@@ -130,13 +130,16 @@ func (c *connection) run(ctx context.Context, statement duckdb.PreparedStatement
 		return err
 	}
 	defer schema.free()
-	for {
+	for handed := false; ; handed = true {
 		chunk := duckdb.FetchChunk(result)
 		if chunk.Ptr == nil {
 			if duckdb.ResultError(&result) != "" {
 				return because(ctx, resultError(&result))
 			}
-			return ctx.Err()
+			if err := ctx.Err(); err != nil || handed {
+				return err
+			}
+			return schema.handNone(rows)
 		}
 		err := schema.hand(chunk, rows)
 		duckdb.DestroyDataChunk(&chunk)

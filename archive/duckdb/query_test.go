@@ -97,16 +97,18 @@ func TestQuery(t *testing.T) {
 		{"by text and number", "SELECT * FROM lines WHERE line = ? AND v < ?", []any{"b", int64(-1000)}, 0, 0},
 		{"by time", "SELECT * FROM lines WHERE time < ?", []any{epoch.Add(time.Second)}, 0, 1000},
 		{"by the time now", "SELECT * FROM lines WHERE time < now()::TIMESTAMP - INTERVAL 1 HOUR", nil, 0, 5000},
+		{"odd types without a row", "SELECT v, 1.5::DECIMAL(4,2), DATE '2020-01-01', INTERVAL 1 DAY, {'a': 1}, [1], uuid(), true, 'x'::BLOB FROM lines WHERE v < -1000", nil, 0, 0},
 		{"odd types", "SELECT sum(v), 1.5::DECIMAL(4,2), DATE '2020-01-01', INTERVAL 1 DAY, {'a': 1}, [1], uuid(), NULL FROM lines", nil, 0, 1},
 	}
 	for _, r := range rows {
-		var n int64
+		var n, columns int64
 		err := a.Query(t.Context(), r.sql, r.arguments, archive.Limits{Rows: r.limit}, func(b arrow.RecordBatch) error {
 			n += b.NumRows()
+			columns = b.NumCols()
 			return nil
 		})
-		if err != nil || n != r.want {
-			t.Errorf("%s: %d rows, want %d; %v", r.name, n, r.want, err)
+		if err != nil || n != r.want || columns == 0 {
+			t.Errorf("%s: %d rows, want %d, of %d columns; %v", r.name, n, r.want, columns, err)
 		}
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/cdata"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 )
 
@@ -88,6 +89,15 @@ func (s *schema) hand(chunk duckdb.DataChunk, rows func(arrow.RecordBatch) error
 	if err != nil {
 		return fmt.Errorf("read rows of result: %w", err)
 	}
+	defer record.Release()
+	return rows(record)
+}
+
+// handNone gives no rows to rows, so that the columns are known all the same.
+func (s *schema) handNone(rows func(arrow.RecordBatch) error) error {
+	builder := array.NewRecordBuilder(memory.DefaultAllocator, s.arrow)
+	defer builder.Release()
+	record := builder.NewRecordBatch()
 	defer record.Release()
 	return rows(record)
 }
