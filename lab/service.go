@@ -180,9 +180,14 @@ func (b *builder) isReady(ctx context.Context, name string) error {
 	retry := time.NewTicker(20 * time.Millisecond)
 	defer retry.Stop()
 	var p process
-	var how started
-	if err := errors.Join(b.state.load(name+".pid", &p), b.state.load(name+".command", &how)); err != nil {
+	if err := b.state.load(name+".pid", &p); err != nil {
 		return err
+	}
+	var how started // nothing for the forwarder, whose log is its own
+	if b.state.has(name + ".command") {
+		if err := b.state.load(name+".command", &how); err != nil {
+			return err
+		}
 	}
 	for {
 		text, err := os.ReadFile(b.state.path(name + ".log"))
