@@ -68,6 +68,12 @@ first-delay: install build ## time the way from nothing to live delay in a lab, 
 bench: install build ## measure the overhead; BENCHFLAGS=--quick for a short run
 	go run ./bench/overhead --agent bin/pillion-agent $(BENCHFLAGS)
 
+.PHONY: bench-service
+bench-service: install build ## measure ingest, 500 agents, and a question among 100 million rows (12 minutes)
+	go run ./bench/ingest
+	go run ./bench/ingest --steady --agents 500 --seconds 300
+	go run ./bench/query
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@{ grep -rE --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' . || true; } | sort | \
