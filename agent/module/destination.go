@@ -164,7 +164,7 @@ func (d *destinationModule) assign(tasks []destinationTask) {
 		tick = divisor(tick, time.Duration(task.Interval))
 	}
 	if !slices.Equal(readers, d.readers) {
-		d.take(d.probe) // what came until now is for those who were there
+		d.take() // what came until now is for those who were there
 	}
 	for _, old := range d.readers {
 		if !slices.Contains(readers, old) {
@@ -218,7 +218,7 @@ func (d *destinationModule) run() {
 }
 
 func (d *destinationModule) read(now moment) {
-	d.take(d.probe)
+	d.take()
 	for _, r := range d.readers {
 		if interval := time.Duration(r.task.Interval); r.turn.over(now, interval) {
 			d.emit(r, now)
@@ -228,8 +228,8 @@ func (d *destinationModule) read(now moment) {
 }
 
 // take puts what is new into the windows of those who asked for it.
-func (d *destinationModule) take(probe *destination.Destination) {
-	rows, err := probe.Read(destination.ByFlow)
+func (d *destinationModule) take() {
+	rows, err := d.probe.Read(destination.ByFlow)
 	d.err = err
 	if err != nil {
 		d.log.Warn("read flows", "device", d.device.Name, "error", err)
@@ -317,7 +317,7 @@ func (d *destinationModule) end() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
-	d.take(d.probe)
+	d.take()
 	for _, r := range d.readers {
 		d.emit(r, now)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"pillion.dev/agent/host"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
@@ -92,26 +93,20 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 // A packet may come by another way than ours to its sender, and one whose mark is
 // not taken out may never reach its application.
 func entrances(named string, routed []string) []string {
-	interfaces, err := net.Interfaces()
-	if named != "" || err != nil {
+	if named != "" {
+		return nil
+	}
+	interfaces, err := host.Addresses()
+	if err != nil {
 		return nil
 	}
 	var others []string
 	for _, i := range interfaces {
-		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 || slices.Contains(routed, i.Name) {
-			continue
-		}
-		addresses, err := i.Addrs()
-		if err == nil && slices.ContainsFunc(addresses, isGlobal) {
+		if i.Up && len(i.Addresses) != 0 && !slices.Contains(routed, i.Name) {
 			others = append(others, i.Name)
 		}
 	}
 	return others
-}
-
-func isGlobal(address net.Addr) bool {
-	prefix, ok := address.(*net.IPNet)
-	return ok && prefix.IP.IsGlobalUnicast()
 }
 
 var errForeign = errors.New("no filter fits packets of this host")

@@ -41,10 +41,8 @@ func openSource(name string, tasks []sourceTask) (*sourceModule, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, task := range tasks[1:] {
-		if !agree(task, tasks[0]) {
-			return nil, fmt.Errorf("%w: %q and %q do not", errDisagree, tasks[0].Session, task.Session)
-		}
+	if err := agreed(tasks); err != nil {
+		return nil, err
 	}
 	settings, err := sourceSettings(tasks[0].SourceTask)
 	if err != nil {
@@ -84,6 +82,16 @@ func agree(a, b sourceTask) bool {
 	return slices.Equal(a.Modules, b.Modules) && a.Encoding == b.Encoding && a.Sampling == b.Sampling
 }
 
+// agreed says which of the tasks cannot share a program.
+func agreed(tasks []sourceTask) error {
+	for _, task := range tasks[1:] {
+		if !agree(task, tasks[0]) {
+			return fmt.Errorf("%w: %q and %q do not", errDisagree, tasks[0].Session, task.Session)
+		}
+	}
+	return nil
+}
+
 // fits reports whether the program that runs can serve these tasks.
 func (s *sourceModule) fits(tasks []sourceTask) bool {
 	running := s.tasks[0]
@@ -98,10 +106,8 @@ func (s *sourceModule) fits(tasks []sourceTask) bool {
 
 // follow takes up changes of the tasks and of the device.
 func (s *sourceModule) follow(tasks []sourceTask, pulse session.Pulse) error {
-	for _, task := range tasks[1:] {
-		if !agree(task, tasks[0]) {
-			return fmt.Errorf("%w: %q and %q do not", errDisagree, tasks[0].Session, task.Session)
-		}
+	if err := agreed(tasks); err != nil {
+		return err
 	}
 	if err := s.followDevice(); err != nil {
 		return err

@@ -145,7 +145,7 @@ func (a *Authority) open() error {
 	}
 	a.pool = x509.NewCertPool()
 	a.pool.AddCert(a.certificate)
-	if err := writeFile(filepath.Join(a.folder, publicFile), encodePEM(a.certificate.Raw)); err != nil {
+	if err := store.Replace(filepath.Join(a.folder, publicFile), encodePEM(a.certificate.Raw)); err != nil {
 		return err
 	}
 	if _, err := a.serverIdentity(true); err != nil {
@@ -171,8 +171,8 @@ func (a *Authority) openTokens() (created bool, err error) {
 	}
 	// The secrets first: once tokens.json is there this does not happen again.
 	if err := errors.Join(
-		writeFile(filepath.Join(a.folder, operatorFile), []byte(operator+"\n")),
-		writeFile(filepath.Join(a.folder, joinFile), []byte(join+"\n"))); err != nil {
+		store.Replace(filepath.Join(a.folder, operatorFile), []byte(operator+"\n")),
+		store.Replace(filepath.Join(a.folder, joinFile), []byte(join+"\n"))); err != nil {
 		return false, err
 	}
 	return true, a.Tokens.save()

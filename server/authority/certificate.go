@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"pillion.dev/bus"
+	"pillion.dev/server/store"
 )
 
 const (
@@ -78,7 +79,7 @@ func (a *Authority) renewIdentity(name string, produce func() (*identity, error)
 		return nil, err
 	}
 	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), encodePEM(made.leaf.Raw)...)
-	return made, writeFile(filepath.Join(a.folder, keysFolder, name), text)
+	return made, store.Replace(filepath.Join(a.folder, keysFolder, name), text)
 }
 
 func (a *Authority) makeAuthority() (*identity, error) {

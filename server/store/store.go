@@ -18,13 +18,14 @@ func Save(path string, value any) error {
 	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
-	if err := replace(path, append(text, '\n')); err != nil {
+	if err := Replace(path, append(text, '\n')); err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
 	return nil
 }
 
-func replace(path string, text []byte) (err error) {
+// Replace gives the file, which only its owner may read, another content.
+func Replace(path string, text []byte) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
