@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -30,6 +31,13 @@ import (
 // OpenArchive opens the archive in a folder.
 type OpenArchive func(folder string, config Config) (archive.Archive, error)
 
+// Parts are what the server is put together from besides its own.
+type Parts struct {
+	Archive OpenArchive
+	// Page holds the files of the web page.
+	Page fs.FS
+}
+
 // Welcome is what a server has to say once it works.
 type Welcome struct {
 	// First start: there are tokens, in files of the folder.
@@ -42,6 +50,7 @@ type Welcome struct {
 
 type server struct {
 	config Config
+	parts  Parts
 	log    *slog.Logger
 	lock   *os.File
 
@@ -60,13 +69,13 @@ type server struct {
 }
 
 // Run serves until the context ends. It calls ready once everything works.
-func Run(ctx context.Context, config Config, open OpenArchive, log *slog.Logger, ready func(Welcome)) error {
+func Run(ctx context.Context, config Config, parts Parts, log *slog.Logger, ready func(Welcome)) error {
 	config, err := config.Complete()
 	if err != nil {
 		return err
 	}
-	s := &server{config: config, log: log}
-	if err := s.open(ctx, open); err != nil {
+	s := &server{config: config, parts: parts, log: log}
+	if err := s.open(ctx); err != nil {
 		return errors.Join(fmt.Errorf("start server: %w", err), s.close())
 	}
 	ready(s.welcome())
@@ -78,7 +87,7 @@ func Run(ctx context.Context, config Config, open OpenArchive, log *slog.Logger,
 }
 
 // open starts the parts, each on those before it.
-func (s *server) open(ctx context.Context, open OpenArchive) error {
+func (s *server) open(ctx context.Context) error {
 	if err := s.takeFolder(); err != nil {
 		return err
 	}
@@ -89,7 +98,7 @@ func (s *server) open(ctx context.Context, open OpenArchive) error {
 			return err
 		},
 		func() (err error) {
-			s.archive, err = open(s.config.Folder, s.config)
+			s.archive, err = s.parts.Archive(s.config.Folder, s.config)
 			return err
 		},
 		s.openIngest,
@@ -147,7 +156,7 @@ func (s *server) openControl() (err error) {
 func (s *server) openWeb() (err error) {
 	s.web, err = web.New(web.Options{
 		Control: s.control, Topology: s.topology, Authority: s.authority, Archive: s.archive,
-		Live: watching{s.ingest.Live()}, Events: s.local, Health: s.health, Figures: s.figures,
+		Live: watching{s.ingest.Live()}, Events: s.local, Health: s.health, Figures: s.figures, Page: s.parts.Page,
 		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Log: s.log,
 	})
 	if err != nil {

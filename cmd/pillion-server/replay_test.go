@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -30,7 +31,7 @@ func serving(t *testing.T, folder string) (w server.Welcome, stop func()) {
 	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
 	config := server.Config{Folder: folder, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"}
 	go func() {
-		ended <- server.Run(ctx, config, openArchive, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
+		ended <- server.Run(ctx, config, server.Parts{Archive: openArchive, Page: fstest.MapFS{"index.html": {}}}, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()

@@ -13,6 +13,7 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/archive/duckdb"
 	"pillion.dev/server"
+	"pillion.dev/ui"
 )
 
 type runCmd struct {
@@ -37,7 +38,7 @@ func (c *runCmd) Run(ctx context.Context) error {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	return server.Run(ctx, config, openArchive, log, func(w server.Welcome) {
+	return server.Run(ctx, config, server.Parts{Archive: openArchive, Page: ui.Files()}, log, func(w server.Welcome) {
 		welcome(os.Stdout, w)
 		notify("READY=1")
 	})

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -378,6 +379,7 @@ func newSite(t testing.TB, change ...func(*Options)) *site {
 	s.signer = newCertificate(t, "server")
 	s.roots.AddCert(s.signer.Leaf)
 	options := Options{
+		Page:    fstest.MapFS{"index.html": {Data: []byte("<title>Pillion</title>")}},
 		Control: s.control, Topology: fakeTopology{}, Authority: fakeAuthority{}, Archive: s.archive, Live: s.live,
 		Events: s.sink, TLS: &tls.Config{Certificates: []tls.Certificate{s.signer}}, Bus: "tls://:4222",
 		Log:    slog.New(slog.NewTextHandler(s.log, nil)),

@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -46,6 +47,8 @@ type Options struct {
 	Health func(context.Context) []Part
 	// Figures of other parts for Prometheus, asked for at each scrape; default none.
 	Figures func() []Figure
+	// Page holds the files of the web page; index.html is where it begins.
+	Page fs.FS
 	// TLS of the port. A client certificate is asked for, and not needed.
 	TLS *tls.Config
 	// Bus is the URL of the bus that agents are told, such as tls://:4222.
@@ -96,11 +99,15 @@ func New(o Options) (*Server, error) {
 	s.tls = o.TLS.Clone()
 	s.tls.ClientAuth = tls.RequestClientCert
 	s.tls.NextProtos = []string{"h2", "http/1.1"}
+	files, err := newPage(o.Page)
+	if err != nil {
+		return nil, fmt.Errorf("make web server: %w", err)
+	}
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
 	m := newMetrics(o.MetricsPairs, o.Now, s.figures(o))
 	s.followers.Go(func() { m.follow(ctx, o.Live, o.Log) })
-	s.http = newHTTPServer(s.tls, s.guard(s.routes(ctx, o, m)))
+	s.http = newHTTPServer(s.tls, s.guard(s.routes(ctx, o, m, files)))
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
 	return s, nil
 }
@@ -109,7 +116,7 @@ func (o *Options) complete() error {
 	for name, missing := range map[string]bool{
 		"Control": o.Control == nil, "Topology": o.Topology == nil, "Authority": o.Authority == nil,
 		"Archive": o.Archive == nil, "Live": o.Live == nil, "Events": o.Events == nil, "Health": o.Health == nil,
-		"TLS": o.TLS == nil, "Log": o.Log == nil,
+		"TLS": o.TLS == nil, "Log": o.Log == nil, "Page": o.Page == nil,
 	} {
 		if missing {
 			return fmt.Errorf("option %s is missing", name)
@@ -130,7 +137,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-func (s *Server) routes(ctx context.Context, o Options, m *metrics) http.Handler {
+func (s *Server) routes(ctx context.Context, o Options, m *metrics, files page) http.Handler {
 	options := connect.WithHandlerOptions(
 		connect.WithInterceptors(watch{s}), connect.WithRecover(s.survive), connect.WithReadMaxBytes(bodyBytes),
 	)
@@ -159,7 +166,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics) http.Handler
 	}))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /openapi.json", serveOpenAPI)
-	mux.HandleFunc("GET /{$}", serveWelcome)
+	mux.Handle("/", files)
 	return mux
 }
 

@@ -1,0 +1,57 @@
+// The connection to the server: one client for each service, with the token that
+// the user signed in with.
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import { AgentService } from "../gen/agent_pb.ts";
+import { DataService } from "../gen/data_pb.ts";
+import { FlowService } from "../gen/flow_pb.ts";
+import { ServerService } from "../gen/server_pb.ts";
+import { SessionService } from "../gen/session_pb.ts";
+import { TopologyService } from "../gen/topology_pb.ts";
+import { refused, token } from "./account.ts";
+import { heard, unheard } from "./link.ts";
+
+/** Adds the token, and notes whether the server answers at all. */
+const bearer: Interceptor = (next) => async (request) => {
+  const secret = token.peek();
+  if (secret) request.header.set("Authorization", `Bearer ${secret}`);
+  try {
+    const answer = await next(request);
+    heard();
+    return answer;
+  } catch (fault) {
+    note(fault);
+    throw fault;
+  }
+};
+
+/** Sorts a fault: nobody answered, the token does not count any more, or neither. */
+export function note(fault: unknown): void {
+  const error = ConnectError.from(fault);
+  if (error.code === Code.Canceled) return;
+  if (nobody(error)) unheard(error.rawMessage);
+  else heard();
+  if (error.code === Code.Unauthenticated) refused(error.rawMessage);
+}
+
+/** Reports whether an error means that no server answered, rather than what one said. */
+export function nobody(error: ConnectError): boolean {
+  return error.code === Code.Unavailable || (error.code === Code.Unknown && error.cause instanceof TypeError);
+}
+
+/** What to tell a user of a fault: one sentence, without the code. */
+export function sentence(fault: unknown): string {
+  const error = ConnectError.from(fault);
+  if (nobody(error)) return "The server does not answer.";
+  const text = error.rawMessage || String(fault);
+  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+}
+
+const transport = createConnectTransport({ baseUrl: location.origin, useBinaryFormat: true, interceptors: [bearer] });
+
+export const agentClient = createClient(AgentService, transport);
+export const dataClient = createClient(DataService, transport);
+export const flowClient = createClient(FlowService, transport);
+export const serverClient = createClient(ServerService, transport);
+export const sessionClient = createClient(SessionService, transport);
+export const topologyClient = createClient(TopologyService, transport);

@@ -1,0 +1,71 @@
+// Something that the server is asked for again and again while somebody looks at it.
+import { signal, type ReadonlySignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { sentence } from "./client.ts";
+
+export interface Resource<T> {
+  /** What came last; undefined before the first answer. */
+  readonly value: ReadonlySignal<T | undefined>;
+  /** Why the last question failed; undefined when it did not. */
+  readonly fault: ReadonlySignal<string | undefined>;
+  /** Asks now. */
+  refresh(): Promise<void>;
+  /** Keeps it fresh until the returned function is called. */
+  hold(): () => void;
+}
+
+/** Makes a resource that asks every so many ms while it is held and the page is seen. */
+export function resource<T>(every: number, ask: (signal: AbortSignal) => Promise<T>): Resource<T> {
+  const value = signal<T | undefined>(undefined);
+  const fault = signal<string | undefined>(undefined);
+  let holders = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let asking: Promise<void> | undefined;
+  let abort = new AbortController();
+
+  const once = async (): Promise<void> => {
+    const mine = abort.signal;
+    try {
+      const answer = await ask(mine);
+      if (mine.aborted) return;
+      value.value = answer;
+      fault.value = undefined;
+    } catch (error) {
+      if (!mine.aborted) fault.value = sentence(error);
+    }
+  };
+  const refresh = (): Promise<void> => (asking ??= once().finally(() => (asking = undefined)));
+  const turn = async (): Promise<void> => {
+    clearTimeout(timer);
+    if (!document.hidden) await refresh();
+    if (holders > 0) {
+      clearTimeout(timer);
+      timer = setTimeout(turn, every);
+    }
+  };
+  const seen = (): void => void (document.hidden || turn());
+  const hold = (): (() => void) => {
+    if (++holders === 1) {
+      abort = new AbortController();
+      asking = undefined;
+      document.addEventListener("visibilitychange", seen);
+      void turn();
+    }
+    let held = true;
+    return () => {
+      if (!held) return;
+      held = false;
+      if (--holders > 0) return;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", seen);
+      abort.abort();
+    };
+  };
+  return { value, fault, refresh, hold };
+}
+
+/** Keeps a resource fresh while a component is shown. */
+export function useResource<T>(r: Resource<T>): Resource<T> {
+  useEffect(() => r.hold(), [r]);
+  return r;
+}

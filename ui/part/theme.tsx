@@ -1,0 +1,43 @@
+// Light, dark, or as the system has it.
+import { computed, effect, signal } from "@preact/signals";
+import { Icon } from "./icon.tsx";
+
+const key = "pillion.theme";
+const order = ["system", "light", "dark"] as const;
+type Theme = (typeof order)[number];
+
+const stored = (): Theme => {
+  try {
+    return order.find((t) => t === localStorage.getItem(key)) ?? "system";
+  } catch {
+    return "system";
+  }
+};
+
+const chosen = signal<Theme>(stored());
+const query = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : undefined;
+const systemDark = signal(query?.matches ?? false);
+query?.addEventListener("change", (e) => (systemDark.value = e.matches));
+
+/** True while the page is dark. Canvases, which know no style sheet, are drawn again when it changes. */
+export const dark = computed(() => (chosen.value === "system" ? systemDark.value : chosen.value === "dark"));
+
+effect(() => {
+  document.documentElement.dataset.theme = dark.value ? "dark" : "light";
+  try {
+    localStorage.setItem(key, chosen.value);
+  } catch {
+    // lasts as long as the page
+  }
+});
+
+/** ThemeButton goes from one theme to the next. */
+export function ThemeButton() {
+  const next = order[(order.indexOf(chosen.value) + 1) % order.length] ?? "system";
+  const icon = chosen.value === "system" ? "system" : chosen.value === "light" ? "sun" : "moon";
+  return (
+    <button class="quiet icon-only" type="button" aria-label={`Theme: ${chosen.value}; change to ${next}`} title={`Theme: ${chosen.value}`} onClick={() => (chosen.value = next)}>
+      <Icon name={icon} />
+    </button>
+  );
+}

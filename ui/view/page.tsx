@@ -1,0 +1,105 @@
+// The frame of every view: where one can go, who one is, and whether the server answers.
+import { Component, type ComponentChildren, type ComponentType } from "preact";
+import { useEffect } from "preact/hooks";
+import { signOut, token, who } from "../data/account.ts";
+import { serverClient } from "../data/client.ts";
+import { silence } from "../data/link.ts";
+import { place, route } from "../data/route.ts";
+import { clock } from "../data/quantity.ts";
+import { Icon, type IconName } from "../part/icon.tsx";
+import { Notice } from "../part/notice.tsx";
+import { ThemeButton } from "../part/theme.tsx";
+import { AgentView } from "./agent.tsx";
+import { EventsView } from "./events.tsx";
+import { OverviewView } from "./overview.tsx";
+import { PairView } from "./pair.tsx";
+import { SessionsView } from "./sessions.tsx";
+import { SignInView } from "./sign-in.tsx";
+import { TopologyView } from "./topology.tsx";
+
+const views: Record<string, ComponentType> = {
+  "": OverviewView,
+  pair: PairView,
+  agent: AgentView,
+  topology: TopologyView,
+  sessions: SessionsView,
+  events: EventsView,
+};
+
+const doors: { to: string; place: string; also?: string[]; label: string; icon: IconName }[] = [
+  { to: "#/", place: "", also: ["pair", "agent"], label: "Overview", icon: "overview" },
+  { to: "#/topology", place: "topology", label: "Topology", icon: "topology" },
+  { to: "#/sessions", place: "sessions", label: "Sessions", icon: "sessions" },
+  { to: "#/events", place: "events", label: "Events", icon: "events" },
+];
+
+/** Page shows the view of the address, or asks for a token. */
+export function Page() {
+  useEffect(() => {
+    if (token.value) void identify();
+  }, [token.value]);
+  if (!token.value) return <SignInView />;
+  const View = views[place.value];
+  return (
+    <div class="page">
+      <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
+      <header class="top">
+        <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" />Pillion</a>
+        <nav class="doors" aria-label="Views">
+          {doors.map((d) => {
+            const here = d.place === place.value || d.also?.includes(place.value);
+            return <a key={d.to} href={d.to} aria-current={here ? "page" : undefined}><Icon name={d.icon} /><span>{d.label}</span></a>;
+          })}
+        </nav>
+        <div class="top-end">
+          <ThemeButton />
+          {who.value && <span class="who" title={`Token ${who.value.name}, role ${who.value.role}`}>{who.value.name}<small>{who.value.role}</small></span>}
+          <button class="quiet" type="button" onClick={() => signOut()}>Sign out</button>
+        </div>
+      </header>
+      <Silence />
+      <main id="main" tabIndex={-1}>
+        <Safe key={route.value.words.join("/")}>
+          {View ? <View /> : <Notice title="There is no such page" action={<a class="button" href="#/">To the overview</a>}>The address names nothing that this page can show.</Notice>}
+        </Safe>
+      </main>
+    </div>
+  );
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+async function identify(): Promise<void> {
+  try {
+    const me = await serverClient.whoAmI({});
+    who.value = { name: me.name, role: me.role as "viewer" };
+  } catch {
+    // an unknown token has signed out; a silent server shows the banner, and is asked again
+    if (token.peek()) setTimeout(() => void identify(), 2000);
+  }
+}
+
+function Silence() {
+  const s = silence.value;
+  if (!s) return null;
+  return <p class="banner" role="alert">The server has not answered since {clock(s.since)}. What is shown is from before; this page goes on trying.</p>;
+}
+
+/** Safe shows a fault of a view instead of an empty page. */
+class Safe extends Component<{ children: ComponentChildren }, { fault?: Error }> {
+  override state: { fault?: Error } = {};
+  static override getDerivedStateFromError(fault: Error) {
+    return { fault };
+  }
+  override render() {
+    if (!this.state.fault) return this.props.children;
+    return (
+      <Notice title="This view failed" level="error" action={<button type="button" onClick={() => location.reload()}>Load the page anew</button>}>
+        {this.state.fault.message}
+      </Notice>
+    );
+  }
+}

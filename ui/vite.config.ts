@@ -1,0 +1,27 @@
+import { defineConfig } from "vitest/config";
+
+// Without hashes in the names the files of two builds can be compared; the server
+// sends a tag with each, so that browsers never keep an old one.
+export default defineConfig({
+  build: {
+    target: "es2022",
+    modulePreload: false,
+    assetsInlineLimit: 0,
+    reportCompressedSize: true,
+    rollupOptions: {
+      output: {
+        entryFileNames: "[name].js",
+        chunkFileNames: "[name].js",
+        assetFileNames: "[name][extname]",
+      },
+    },
+  },
+  // `npm run dev` shows changes at once, with the API of a server on this machine.
+  server: {
+    proxy: { "^/(pillion\\.v1\\.|export|healthz|metrics|openapi\\.json)": process.env.PILLION_API ?? "http://localhost:8470" },
+  },
+  test: {
+    include: ["{data,chart,part,view}/**/*.test.{ts,tsx}"],
+    environment: "happy-dom",
+  },
+});
