@@ -1,0 +1,174 @@
+package omsp
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// bufferSize is what is asked of a connection at once, bytes.
+const bufferSize = 128 << 10
+
+// Reader reads one connection.
+type Reader struct {
+	in     *bufio.Reader
+	limits Limits
+	header Header
+	// schemas by index; those below 256 in the array, for speed.
+	near [256]*Schema
+	far  map[int]*Schema
+	// long holds a line or packet that does not fit into the buffer.
+	long    []byte
+	skipped uint64
+}
+
+// NewReader reads what a client sends.
+func NewReader(r io.Reader, limits Limits) *Reader {
+	return &Reader{in: bufio.NewReaderSize(r, bufferSize), limits: limits.complete(), far: map[int]*Schema{}}
+}
+
+// Header reads the header; it comes first and once. A connection that ends before
+// anything was sent gives io.EOF.
+func (r *Reader) Header() (*Header, error) {
+	size := 0
+	for {
+		text, err := r.readLine()
+		if errors.Is(err, io.EOF) && size+len(text) == 0 {
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrHeader, unexpected(err))
+		}
+		if size += len(text); size > r.limits.Header {
+			return nil, fmt.Errorf("%w: a header of more than %d bytes", ErrLimit, r.limits.Header)
+		}
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			break
+		}
+		if err := r.header.set(string(text), r.limits); err != nil {
+			return nil, err
+		}
+	}
+	if r.header.Protocol == 0 {
+		return nil, fmt.Errorf("%w: no line says which protocol it is", ErrHeader)
+	}
+	for i := range r.header.Schemas {
+		if err := r.define(&r.header.Schemas[i]); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrHeader, err)
+		}
+	}
+	if r.near[0] == nil {
+		r.near[0] = &Metadata
+	}
+	return &r.header, nil
+}
+
+// Skipped is how many bytes of binary content were no packet.
+func (r *Reader) Skipped() uint64 { return r.skipped }
+
+// Next reads the next tuple. io.EOF ends the stream where a tuple ended. After a
+// fault that is ErrTuple reading can go on. A tuple of the metadata that defines a
+// stream has taken effect when Next returns it; Defined says which.
+func (r *Reader) Next(t *Tuple) error {
+	var err error
+	if r.header.Content == Binary {
+		err = r.nextPacket(t)
+	} else {
+		err = r.nextLine(t)
+	}
+	if err != nil || t.Schema.Index != 0 {
+		return err
+	}
+	return r.redefine(t)
+}
+
+// Defined is the schema that a tuple defines; nil for all but such metadata.
+func (r *Reader) Defined(t *Tuple) *Schema {
+	if t.Schema.Index != 0 || !t.defines() {
+		return nil
+	}
+	s, err := ParseSchema(string(t.Values[2].Bytes()))
+	if err != nil {
+		return nil
+	}
+	return r.schema(s.Index)
+}
+
+// defines reports whether a tuple of the metadata defines a stream.
+func (t *Tuple) defines() bool {
+	return len(t.Values) == 3 && t.Schema.Fields[0].Name == "subject" &&
+		string(t.Values[0].Bytes()) == "." && string(t.Values[1].Bytes()) == schemaKey
+}
+
+func (r *Reader) redefine(t *Tuple) error {
+	if !t.defines() {
+		return nil
+	}
+	s, err := ParseSchema(string(t.Values[2].Bytes()))
+	if err == nil {
+		err = r.define(&s)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrTuple, err)
+	}
+	return nil
+}
+
+// define lets tuples of an index have a schema.
+func (r *Reader) define(s *Schema) error {
+	known := r.schema(s.Index)
+	switch {
+	case len(s.Fields) > r.limits.Fields:
+		return fmt.Errorf("define %s: %d fields: at most %d", s.Name, len(s.Fields), r.limits.Fields)
+	case known != nil && known.Same(*s):
+		return nil // what a client repeats stays what it was
+	case s.Index == 0 && !s.Same(Metadata):
+		return fmt.Errorf("define %s: the stream 0 is %s", s.Name, MetadataName)
+	case s.Index < len(r.near):
+		r.near[s.Index] = s
+		return nil
+	case known == nil && len(r.far) >= r.limits.Schemas:
+		return fmt.Errorf("define %s: at most %d streams", s.Name, r.limits.Schemas)
+	}
+	r.far[s.Index] = s
+	return nil
+}
+
+func (r *Reader) schema(index int) *Schema {
+	if uint(index) < uint(len(r.near)) {
+		return r.near[index]
+	}
+	return r.far[index]
+}
+
+// readLine is the next line without its end. Its memory is good until the next.
+func (r *Reader) readLine() ([]byte, error) {
+	text, err := r.in.ReadSlice('\n')
+	if err == nil {
+		return text[:len(text)-1], nil
+	}
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return text, err
+	}
+	r.long = append(r.long[:0], text...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		if len(r.long) > r.limits.Line {
+			return nil, fmt.Errorf("%w: a line of more than %d bytes", ErrLimit, r.limits.Line)
+		}
+		text, err = r.in.ReadSlice('\n')
+		r.long = append(r.long, text...)
+	}
+	if err != nil {
+		return r.long, err
+	}
+	return r.long[:len(r.long)-1], nil
+}
+
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
