@@ -1,0 +1,301 @@
+/*
+ * The client interface of OML, as libpillion offers it: an application declares
+ * measurement points, injects samples, and the library sends them to collectors.
+ *
+ * Programs that were written against liboml2 compile unchanged and link with
+ * -lpillion (or -loml2). What differs: omlc_inject never waits, may be called by
+ * any number of threads, and says when a sample could not be taken.
+ */
+#ifndef OML_OMLC_H_
+#define OML_OMLC_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <ocomm/o_log.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Types of values. OML_LONG_VALUE is that of old programs: it is sent as int32. */
+typedef enum OmlValueT {
+	OML_INPUT_VALUE = -2, /* of filters: the type that goes in */
+	OML_UNKNOWN_VALUE = -1,
+	OML_DOUBLE_VALUE = 0,
+	OML_LONG_VALUE,
+	OML_PADDING1_VALUE,
+	OML_STRING_VALUE,
+	OML_INT32_VALUE,
+	OML_UINT32_VALUE,
+	OML_INT64_VALUE,
+	OML_UINT64_VALUE,
+	OML_BLOB_VALUE,
+	OML_GUID_VALUE,
+	OML_BOOL_VALUE,
+	OML_VECTOR_DOUBLE_VALUE,
+	OML_VECTOR_INT32_VALUE,
+	OML_VECTOR_UINT32_VALUE,
+	OML_VECTOR_INT64_VALUE,
+	OML_VECTOR_UINT64_VALUE,
+	OML_VECTOR_BOOL_VALUE,
+	OML_LAST_VALUE
+} OmlValueT;
+
+typedef uint64_t oml_guid_t;
+
+#define OMLC_GUID_NULL ((oml_guid_t)0)
+#define OMLC_BOOL_FALSE 0
+#define OMLC_BOOL_TRUE 1
+
+typedef struct OmlString {
+	char *ptr;
+	size_t length; /* without the end */
+	size_t size;   /* of what the library allocated; 0: ptr is the program's */
+	int is_const;
+} OmlString;
+
+typedef struct OmlBlob {
+	void *ptr;
+	size_t length;
+	size_t size;
+} OmlBlob;
+
+typedef struct OmlVector {
+	void *ptr;
+	size_t length; /* bytes */
+	size_t size;
+	uint16_t nof_elts;
+	uint16_t elt_sz;
+} OmlVector;
+
+/* A value; its type is that of the field it is injected as. */
+typedef union OmlValueU {
+	long longValue;
+	double doubleValue;
+	OmlString stringValue;
+	int32_t int32Value;
+	uint32_t uint32Value;
+	int64_t int64Value;
+	uint64_t uint64Value;
+	OmlBlob blobValue;
+	oml_guid_t guidValue;
+	uint8_t boolValue;
+	OmlVector vectorValue;
+} OmlValueU;
+
+typedef struct OmlValue {
+	OmlValueT type;
+	OmlValueU value;
+} OmlValue;
+
+/* A field of a measurement point. An array of them ends with {NULL, (OmlValueT)0}. */
+typedef struct OmlMPDef {
+	const char *name;
+	OmlValueT param_types;
+} OmlMPDef;
+
+/* A measurement point. */
+typedef struct OmlMP OmlMP;
+
+/* Reads the options --oml-..., which it takes out of argv, the environment and the
+ * configuration. Returns 0; 1 when measurement is switched off (--oml-noop), and
+ * -1 when it cannot be: the program may go on, and what it injects goes nowhere.
+ * Prints and ends the program for --oml-help and --oml-list-filters. */
+int omlc_init(const char *application, int *argc, const char **argv, o_log_fn log);
+
+/* Declares a measurement point, before omlc_start or after. NULL when it cannot be.
+ * The definition is copied. */
+OmlMP *omlc_add_mp(const char *name, OmlMPDef *definition);
+
+/* Begins to send. Returns 0, or -1. */
+int omlc_start(void);
+
+/* Injects a sample: one value for each field. Never waits; safe from all threads.
+ * Values are copied before it returns. Returns 0, or -1 when the sample could not
+ * be taken; such samples are counted, and the count is sent. */
+int omlc_inject(OmlMP *mp, OmlValueU *values);
+
+/* Sends a note about a measurement point, one of its fields (field not NULL) or,
+ * without mp, the experiment. Returns 0 or -1. */
+int omlc_inject_metadata(OmlMP *mp, const char *key, const OmlValueU *value, OmlValueT type, const char *field);
+
+/* A random identifier, never OMLC_GUID_NULL. */
+oml_guid_t omlc_guid_generate(void);
+
+/* Sends what is left and ends. Takes a few seconds at most, also when nobody
+ * answers; returns 0, or -1 when something could not be delivered. */
+int omlc_close(void);
+
+/* The old name of omlc_inject. */
+void omlc_process(OmlMP *mp, OmlValueU *values);
+
+/* Samples that were injected into a point, and those that could not be taken. */
+uint64_t pillion_injected(const OmlMP *mp);
+uint64_t pillion_dropped(const OmlMP *mp);
+
+/* Memory of values: what the macros below allocate. */
+void *oml_malloc(size_t size);
+void oml_free(void *ptr);
+size_t oml_malloc_usable_size(void *ptr);
+/* Copies bytes into storage that grows; 0, or -1 without memory. */
+int pillion_keep(void **ptr, size_t *size, const void *from, size_t length, size_t room);
+
+#define omlc_zero(var) memset(&(var), 0, sizeof(OmlValueU))
+#define omlc_zero_array(var, n) memset((var), 0, (n) * sizeof(OmlValueU))
+
+#define omlc_is_integer_type(t) ((t) == OML_LONG_VALUE || ((t) >= OML_INT32_VALUE && (t) <= OML_UINT64_VALUE))
+#define omlc_is_numeric_type(t) (omlc_is_integer_type(t) || (t) == OML_DOUBLE_VALUE)
+#define omlc_is_string_type(t) ((t) == OML_STRING_VALUE)
+#define omlc_is_blob_type(t) ((t) == OML_BLOB_VALUE)
+#define omlc_is_guid_type(t) ((t) == OML_GUID_VALUE)
+#define omlc_is_bool_type(t) ((t) == OML_BOOL_VALUE)
+#define omlc_is_vector_type(t) ((t) >= OML_VECTOR_DOUBLE_VALUE && (t) <= OML_VECTOR_BOOL_VALUE)
+#define omlc_is_scalar_type(t) (!omlc_is_vector_type(t))
+#define omlc_is_integer(v) omlc_is_integer_type((v).type)
+#define omlc_is_numeric(v) omlc_is_numeric_type((v).type)
+#define omlc_is_string(v) omlc_is_string_type((v).type)
+#define omlc_is_blob(v) omlc_is_blob_type((v).type)
+#define omlc_is_guid(v) omlc_is_guid_type((v).type)
+#define omlc_is_bool(v) omlc_is_bool_type((v).type)
+#define omlc_is_vector(v) omlc_is_vector_type((v).type)
+
+#define omlc_get_int32(var) ((var).int32Value)
+#define omlc_get_uint32(var) ((var).uint32Value)
+#define omlc_get_int64(var) ((var).int64Value)
+#define omlc_get_uint64(var) ((var).uint64Value)
+#define omlc_get_double(var) ((var).doubleValue)
+#define omlc_get_long(var) ((var).longValue)
+#define omlc_get_guid(var) ((var).guidValue)
+#define omlc_get_bool(var) ((var).boolValue != OMLC_BOOL_FALSE)
+
+#define omlc_set_int32(var, val) ((var).int32Value = (int32_t)(val))
+#define omlc_set_uint32(var, val) ((var).uint32Value = (uint32_t)(val))
+#define omlc_set_int64(var, val) ((var).int64Value = (int64_t)(val))
+#define omlc_set_uint64(var, val) ((var).uint64Value = (uint64_t)(val))
+#define omlc_set_double(var, val) ((var).doubleValue = (double)(val))
+#define omlc_set_long(var, val) ((var).longValue = (long)(val))
+#define omlc_set_guid(var, val) ((var).guidValue = (oml_guid_t)(val))
+#define omlc_set_bool(var, val) ((var).boolValue = ((val) != OMLC_BOOL_FALSE))
+
+#define omlc_get_string_ptr(var) ((var).stringValue.ptr)
+#define omlc_get_string_length(var) ((var).stringValue.length)
+#define omlc_get_string_size(var) ((var).stringValue.size)
+#define omlc_get_string_is_const(var) ((var).stringValue.is_const)
+#define omlc_set_string_ptr(var, val) ((var).stringValue.ptr = (char *)(val))
+#define omlc_set_string_length(var, val) ((var).stringValue.length = (size_t)(val))
+#define omlc_set_string_size(var, val) ((var).stringValue.size = (size_t)(val))
+#define omlc_set_string_is_const(var, val) ((var).stringValue.is_const = (int)(val))
+#define omlc_get_blob_ptr(var) ((var).blobValue.ptr)
+#define omlc_get_blob_length(var) ((var).blobValue.length)
+#define omlc_get_blob_size(var) ((var).blobValue.size)
+#define omlc_set_blob_ptr(var, val) ((var).blobValue.ptr = (void *)(val))
+#define omlc_set_blob_length(var, val) ((var).blobValue.length = (size_t)(val))
+#define omlc_set_blob_size(var, val) ((var).blobValue.size = (size_t)(val))
+#define omlc_get_vector_ptr(var) ((var).vectorValue.ptr)
+#define omlc_get_vector_length(var) ((var).vectorValue.length)
+#define omlc_get_vector_size(var) ((var).vectorValue.size)
+#define omlc_get_vector_elt_size(var) ((var).vectorValue.elt_sz)
+#define omlc_get_vector_nof_elts(var) ((var).vectorValue.nof_elts)
+#define omlc_set_vector_ptr(var, val) ((var).vectorValue.ptr = (void *)(val))
+#define omlc_set_vector_length(var, val) ((var).vectorValue.length = (size_t)(val))
+#define omlc_set_vector_size(var, val) ((var).vectorValue.size = (size_t)(val))
+#define omlc_set_vector_elt_size(var, val) ((var).vectorValue.elt_sz = (uint16_t)(val))
+#define omlc_set_vector_nof_elts(var, val) ((var).vectorValue.nof_elts = (uint16_t)(val))
+
+/* Frees what the library allocated for a value. */
+static inline void pillion_free_string(OmlString *s)
+{
+	if (s->size > 0)
+		oml_free(s->ptr);
+	memset(s, 0, sizeof *s);
+}
+
+static inline void pillion_free_blob(OmlBlob *b)
+{
+	if (b->size > 0)
+		oml_free(b->ptr);
+	memset(b, 0, sizeof *b);
+}
+
+static inline void pillion_free_vector(OmlVector *v)
+{
+	if (v->size > 0)
+		oml_free(v->ptr);
+	memset(v, 0, sizeof *v);
+}
+
+/* Lets a value point at the program's own text. */
+static inline void pillion_set_string(OmlString *s, const char *text, int is_const)
+{
+	pillion_free_string(s);
+	s->ptr = (char *)text;
+	s->length = text ? strlen(text) : 0;
+	s->is_const = is_const;
+}
+
+/* Copies a text of that length into the value. */
+static inline void pillion_copy_string(OmlString *s, const char *text, size_t length)
+{
+	void *kept = s->size > 0 ? s->ptr : NULL;
+
+	if (pillion_keep(&kept, &s->size, text, length, length + 1) < 0)
+		length = 0;
+	s->ptr = (char *)kept;
+	if (s->ptr)
+		s->ptr[length] = '\0';
+	s->length = length;
+	s->is_const = 0;
+}
+
+static inline void pillion_copy_blob(OmlBlob *b, const void *bytes, size_t length)
+{
+	void *kept = b->size > 0 ? b->ptr : NULL;
+
+	b->length = pillion_keep(&kept, &b->size, bytes, length, length) < 0 ? 0 : length;
+	b->ptr = kept;
+}
+
+static inline void pillion_copy_vector(OmlVector *v, const void *elements, size_t count, size_t each)
+{
+	void *kept = v->size > 0 ? v->ptr : NULL;
+
+	if (count > UINT16_MAX || pillion_keep(&kept, &v->size, elements, count * each, count * each) < 0)
+		count = 0;
+	v->ptr = kept;
+	v->length = count * each;
+	v->nof_elts = (uint16_t)count;
+	v->elt_sz = (uint16_t)each;
+}
+
+#define omlc_free_string(var) pillion_free_string(&(var).stringValue)
+#define omlc_reset_string(var) pillion_free_string(&(var).stringValue)
+#define omlc_set_string(var, str) pillion_set_string(&(var).stringValue, (str), 0)
+#define omlc_set_const_string(var, str) pillion_set_string(&(var).stringValue, (str), 1)
+#define omlc_set_string_copy(var, str, len) pillion_copy_string(&(var).stringValue, (str), (len))
+#define omlc_copy_string(dst, src) omlc_set_string_copy(dst, omlc_get_string_ptr(src), omlc_get_string_length(src))
+#define omlc_free_blob(var) pillion_free_blob(&(var).blobValue)
+#define omlc_reset_blob(var) pillion_free_blob(&(var).blobValue)
+#define omlc_set_blob(var, val, len) pillion_copy_blob(&(var).blobValue, (val), (len))
+#define omlc_set_blob_copy(var, val, len) omlc_set_blob(var, val, len)
+#define omlc_copy_blob(dst, src) omlc_set_blob(dst, omlc_get_blob_ptr(src), omlc_get_blob_length(src))
+#define omlc_free_vector(var) pillion_free_vector(&(var).vectorValue)
+#define omlc_reset_vector(var) pillion_free_vector(&(var).vectorValue)
+#define pillion_set_vector(var, val, n, type) pillion_copy_vector(&(var).vectorValue, (val), (n), sizeof(type))
+#define omlc_set_vector_double(var, val, n) pillion_set_vector(var, val, n, double)
+#define omlc_set_vector_long(var, val, n) pillion_set_vector(var, val, n, long)
+#define omlc_set_vector_int32(var, val, n) pillion_set_vector(var, val, n, int32_t)
+#define omlc_set_vector_uint32(var, val, n) pillion_set_vector(var, val, n, uint32_t)
+#define omlc_set_vector_int64(var, val, n) pillion_set_vector(var, val, n, int64_t)
+#define omlc_set_vector_uint64(var, val, n) pillion_set_vector(var, val, n, uint64_t)
+#define omlc_set_vector_bool(var, val, n) pillion_set_vector(var, val, n, bool)
+#define omlc_copy_vector(dst, src) \
+	pillion_copy_vector(&(dst).vectorValue, omlc_get_vector_ptr(src), omlc_get_vector_nof_elts(src), omlc_get_vector_elt_size(src))
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,345 @@
+#include "encode.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+enum {
+	TAG_DOUBLE = 2, TAG_NAN, TAG_STRING, TAG_INT32, TAG_UINT32, TAG_INT64, TAG_UINT64,
+	TAG_BLOB, TAG_GUID, TAG_FALSE, TAG_TRUE, TAG_VECTOR, TAG_BOOL, TAG_IEEE
+};
+
+#define NUMBER_MAX 32 /* bytes of a number as text */
+
+static unsigned char *put(unsigned char *to, uint64_t n, int bytes)
+{
+	while (bytes-- > 0)
+		*to++ = (unsigned char)(n >> (8 * bytes));
+	return to;
+}
+
+static unsigned char *put_decimal(unsigned char *to, uint64_t n, int negative)
+{
+	unsigned char digits[20];
+	int i = 0;
+
+	do
+		digits[i++] = (unsigned char)('0' + n % 10);
+	while (n /= 10);
+	if (negative)
+		*to++ = '-';
+	while (i > 0)
+		*to++ = digits[--i];
+	return to;
+}
+
+static unsigned char *put_integer(unsigned char *to, int64_t n)
+{
+	return put_decimal(to, n < 0 ? -(uint64_t)n : (uint64_t)n, n < 0);
+}
+
+/* 17 digits read back as the same number. Whatever the locale has for a point. */
+static unsigned char *put_real(unsigned char *to, double x)
+{
+	char text[NUMBER_MAX];
+	int length;
+
+	if (isnan(x))
+		length = snprintf(text, sizeof text, "nan");
+	else if (x == floor(x) && fabs(x) < 1e15)
+		return put_integer(to, (int64_t)x);
+	else
+		length = snprintf(text, sizeof text, "%.17g", x);
+	for (int i = 0; i < length; i++)
+		*to++ = (unsigned char)(text[i] == ',' ? '.' : text[i]);
+	return to;
+}
+
+static uint64_t bits_of(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
+static double real_of(uint64_t bits)
+{
+	double x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+/* ---- text ---- */
+
+static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+static int text_blob(struct buffer *to, const unsigned char *from, size_t length)
+{
+	unsigned char *at = buffer_room(to, (length + 2) / 3 * 4);
+
+	if (!at)
+		return -1;
+	for (size_t i = 0; i < length; i += 3) {
+		size_t left = length - i;
+		uint32_t three = (uint32_t)from[i] << 16 | (left > 1 ? (uint32_t)from[i + 1] << 8 : 0) | (left > 2 ? from[i + 2] : 0);
+
+		*at++ = (unsigned char)base64[three >> 18];
+		*at++ = (unsigned char)base64[three >> 12 & 63];
+		*at++ = (unsigned char)(left > 1 ? base64[three >> 6 & 63] : '=');
+		*at++ = (unsigned char)(left > 2 ? base64[three & 63] : '=');
+	}
+	to->used = (size_t)(at - to->bytes);
+	return 0;
+}
+
+static int text_string(struct buffer *to, const unsigned char *from, size_t length)
+{
+	unsigned char *at = buffer_room(to, 2 * length);
+
+	if (!at)
+		return -1;
+	for (size_t i = 0; i < length; i++) {
+		switch (from[i]) {
+		case '\t': *at++ = '\\'; *at++ = 't'; break;
+		case '\n': *at++ = '\\'; *at++ = 'n'; break;
+		case '\r': *at++ = '\\'; *at++ = 'r'; break;
+		case '\\': *at++ = '\\'; *at++ = '\\'; break;
+		default: *at++ = from[i];
+		}
+	}
+	to->used = (size_t)(at - to->bytes);
+	return 0;
+}
+
+static unsigned char *text_scalar(unsigned char *to, OmlValueT type, uint64_t bits)
+{
+	switch (type) {
+	case OML_DOUBLE_VALUE:
+		return put_real(to, real_of(bits));
+	case OML_LONG_VALUE:
+	case OML_INT32_VALUE:
+	case OML_INT64_VALUE:
+		return put_integer(to, (int64_t)bits);
+	case OML_BOOL_VALUE:
+		*to++ = bits ? 'T' : 'F';
+		return to;
+	default:
+		return put_decimal(to, bits, 0);
+	}
+}
+
+static int text_vector(struct buffer *to, const struct value *v)
+{
+	unsigned char *at = buffer_room(to, NUMBER_MAX * (v->length + 1));
+
+	if (!at)
+		return -1;
+	at = put_decimal(at, v->length, 0);
+	for (size_t i = 0; i < v->length; i++) {
+		uint64_t bits;
+
+		memcpy(&bits, (const unsigned char *)v->bytes + 8 * i, 8);
+		*at++ = ' ';
+		at = text_scalar(at, type_element(v->type), bits);
+	}
+	to->used = (size_t)(at - to->bytes);
+	return 0;
+}
+
+static int text_value(struct buffer *to, const struct value *v)
+{
+	unsigned char *at;
+
+	if (v->type == OML_STRING_VALUE)
+		return text_string(to, v->bytes, v->length);
+	if (v->type == OML_BLOB_VALUE)
+		return text_blob(to, v->bytes, v->length);
+	if (omlc_is_vector_type(v->type))
+		return text_vector(to, v);
+	at = buffer_room(to, NUMBER_MAX);
+	if (!at)
+		return -1;
+	to->used = (size_t)(text_scalar(at, v->type, v->natural) - to->bytes);
+	return 0;
+}
+
+static int encode_text(struct buffer *to, int index, int64_t seq, int64_t time, const struct value *values, int count)
+{
+	unsigned char *at = buffer_room(to, 3 * NUMBER_MAX);
+	uint64_t ns = time < 0 ? -(uint64_t)time : (uint64_t)time;
+
+	if (!at)
+		return -1;
+	at = put_decimal(at, ns / 1000000000, time < 0);
+	*at++ = '.';
+	for (uint64_t digit = 100000000; digit > 0; digit /= 10)
+		*at++ = (unsigned char)('0' + ns / digit % 10);
+	*at++ = '\t';
+	at = put_integer(at, index);
+	*at++ = '\t';
+	at = put_integer(at, seq);
+	to->used = (size_t)(at - to->bytes);
+	for (int i = 0; i < count; i++)
+		if (buffer_add(to, "\t", 1) < 0 || text_value(to, &values[i]) < 0)
+			return -1;
+	return buffer_add(to, "\n", 1);
+}
+
+/* ---- binary ---- */
+
+static unsigned char *binary_real(unsigned char *to, double x, int ieee)
+{
+	int exponent = 0;
+	double fraction;
+
+	if (ieee) {
+		*to++ = TAG_IEEE;
+		return put(to, bits_of(x), 8);
+	}
+	fraction = frexp(x, &exponent);
+	if (!isfinite(x) || exponent > INT8_MAX) {
+		*to++ = TAG_NAN;
+		return put(to, 0, 5);
+	}
+	if (exponent < INT8_MIN)
+		fraction = exponent = 0;
+	*to++ = TAG_DOUBLE;
+	to = put(to, (uint32_t)(int32_t)(fraction * (1 << 30)), 4);
+	return put(to, (uint8_t)(int8_t)exponent, 1);
+}
+
+static unsigned char *binary_scalar(unsigned char *to, const struct value *v, int ieee)
+{
+	switch (v->type) {
+	case OML_DOUBLE_VALUE:
+		return binary_real(to, v->real, ieee);
+	case OML_BOOL_VALUE:
+		*to++ = v->natural ? TAG_TRUE : TAG_FALSE;
+		return to;
+	case OML_LONG_VALUE:
+	case OML_INT32_VALUE:
+		*to++ = TAG_INT32;
+		return put(to, v->natural, 4);
+	case OML_UINT32_VALUE:
+		*to++ = TAG_UINT32;
+		return put(to, v->natural, 4);
+	case OML_INT64_VALUE:
+		*to++ = TAG_INT64;
+		break;
+	case OML_GUID_VALUE:
+		*to++ = TAG_GUID;
+		break;
+	default:
+		*to++ = TAG_UINT64;
+	}
+	return put(to, v->natural, 8);
+}
+
+static int binary_vector(struct buffer *to, const struct value *v)
+{
+	static const unsigned char tags[OML_LAST_VALUE] = {
+		[OML_DOUBLE_VALUE] = TAG_IEEE, [OML_INT32_VALUE] = TAG_INT32, [OML_UINT32_VALUE] = TAG_UINT32,
+		[OML_INT64_VALUE] = TAG_INT64, [OML_UINT64_VALUE] = TAG_UINT64, [OML_BOOL_VALUE] = TAG_BOOL,
+	};
+	OmlValueT type = type_element(v->type);
+	unsigned char *at = v->length > UINT16_MAX ? NULL : buffer_room(to, 4 + 8 * v->length);
+
+	if (!at)
+		return -1;
+	*at++ = TAG_VECTOR;
+	*at++ = tags[type];
+	at = put(at, v->length, 2);
+	for (size_t i = 0; i < v->length; i++) {
+		uint64_t bits;
+
+		memcpy(&bits, (const unsigned char *)v->bytes + 8 * i, 8);
+		if (type == OML_BOOL_VALUE)
+			*at++ = bits ? TAG_TRUE : TAG_FALSE;
+		else
+			at = put(at, bits, type == OML_INT32_VALUE || type == OML_UINT32_VALUE ? 4 : 8);
+	}
+	to->used = (size_t)(at - to->bytes);
+	return 0;
+}
+
+static int binary_value(struct buffer *to, const struct value *v, int ieee)
+{
+	unsigned char *at;
+
+	if (omlc_is_vector_type(v->type))
+		return binary_vector(to, v);
+	at = buffer_room(to, 9 + (type_is_long(v->type) ? v->length : 0));
+	if (!at)
+		return -1;
+	if (v->type == OML_STRING_VALUE) {
+		size_t length = v->length > UINT8_MAX ? UINT8_MAX : v->length; /* the form has no room for more */
+
+		*at++ = TAG_STRING;
+		at = put(at, length, 1);
+		memcpy(at, length ? v->bytes : "", length);
+		at += length;
+	} else if (v->type == OML_BLOB_VALUE) {
+		*at++ = TAG_BLOB;
+		at = put(at, v->length, 4);
+		memcpy(at, v->length ? v->bytes : "", v->length);
+		at += v->length;
+	} else {
+		at = binary_scalar(at, v, ieee);
+	}
+	to->used = (size_t)(at - to->bytes);
+	return 0;
+}
+
+static int encode_binary(struct buffer *to, int ieee, int index, int64_t seq, int64_t time,
+			 const struct value *values, int count)
+{
+	size_t start = to->used, length;
+	unsigned char *at = buffer_room(to, NUMBER_MAX);
+
+	if (!at || index > UINT8_MAX || count > UINT8_MAX)
+		return -1;
+	at = put(at, 0xAAAA01, 3);
+	at = put(at, 0, 2);
+	at = put(at, (uint64_t)count, 1);
+	at = put(at, (uint64_t)index, 1);
+	*at++ = seq > INT32_MAX && ieee ? TAG_INT64 : TAG_INT32;
+	at = put(at, (uint64_t)seq, seq > INT32_MAX && ieee ? 8 : 4);
+	at = binary_real(at, (double)time / 1e9, ieee);
+	to->used = (size_t)(at - to->bytes);
+	for (int i = 0; i < count; i++) {
+		if (binary_value(to, &values[i], ieee) < 0) {
+			to->used = start;
+			return -1;
+		}
+	}
+	length = to->used - start - 5;
+	if (length <= UINT16_MAX) {
+		put(to->bytes + start + 3, length, 2);
+		return 0;
+	}
+	if (!buffer_room(to, 2)) {
+		to->used = start;
+		return -1;
+	}
+	memmove(to->bytes + start + 7, to->bytes + start + 5, length);
+	to->bytes[start + 2] = 2;
+	put(to->bytes + start + 3, length, 4);
+	to->used += 2;
+	return 0;
+}
+
+int encode_tuple(struct buffer *to, enum content content, int index, int64_t seq, int64_t time,
+		 const struct value *values, int count)
+{
+	size_t start = to->used;
+	int failed;
+
+	if (content != CONTENT_TEXT)
+		return encode_binary(to, content == CONTENT_IEEE, index, seq, time, values, count);
+	failed = encode_text(to, index, seq, time, values, count);
+	if (failed)
+		to->used = start;
+	return failed;
+}

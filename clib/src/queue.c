@@ -1,0 +1,106 @@
+#include "queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct chunk *queue_open(struct queue *q)
+{
+	struct chunk *c = q->newest;
+
+	if (c && c->tuples.used < CHUNK)
+		return c;
+	if (q->bytes >= q->limit)
+		return NULL;
+	c = q->spare;
+	q->spare = NULL;
+	if (!c)
+		c = calloc(1, sizeof *c);
+	if (!c || !buffer_room(&c->tuples, CHUNK + CHUNK / 4)) {
+		free(c);
+		return NULL;
+	}
+	if (q->newest)
+		q->newest->next = c;
+	else
+		q->oldest = c;
+	q->newest = c;
+	if (!q->sending)
+		q->sending = c;
+	return c;
+}
+
+void queue_added(struct queue *q, size_t before, int stream, int64_t seq)
+{
+	q->bytes += q->newest->tuples.used - before;
+	q->newest->last[stream] = seq;
+}
+
+size_t queue_next(struct queue *q, const unsigned char **bytes)
+{
+	while (q->sending && q->sending->sent == q->sending->tuples.used && q->sending->next)
+		q->sending = q->sending->next;
+	if (!q->sending)
+		return 0;
+	*bytes = q->sending->tuples.bytes + q->sending->sent;
+	return q->sending->tuples.used - q->sending->sent;
+}
+
+void queue_sent(struct queue *q, size_t bytes)
+{
+	q->sending->sent += bytes;
+}
+
+void queue_rewind(struct queue *q)
+{
+	for (struct chunk *c = q->oldest; c; c = c->next)
+		c->sent = 0;
+	q->sending = q->oldest;
+}
+
+static int all_stored(const struct chunk *c, const int64_t *stored)
+{
+	if (c->sent < c->tuples.used)
+		return 0;
+	for (int i = 0; stored && i < STREAMS; i++)
+		if (c->last[i] > stored[i])
+			return 0;
+	return 1;
+}
+
+static void chunk_free(struct chunk *c)
+{
+	if (c)
+		buffer_free(&c->tuples);
+	free(c);
+}
+
+void queue_release(struct queue *q, const int64_t *stored)
+{
+	while (q->oldest && all_stored(q->oldest, stored)) {
+		struct chunk *c = q->oldest;
+
+		q->oldest = c->next;
+		q->bytes -= c->tuples.used;
+		if (q->sending == c)
+			q->sending = c->next;
+		if (q->newest == c)
+			q->newest = NULL;
+		chunk_free(q->spare);
+		c->tuples.used = c->sent = 0;
+		c->next = NULL;
+		memset(c->last, 0, sizeof c->last);
+		q->spare = c;
+	}
+}
+
+void queue_free(struct queue *q)
+{
+	while (q->oldest) {
+		struct chunk *c = q->oldest;
+
+		q->oldest = c->next;
+		chunk_free(c);
+	}
+	chunk_free(q->spare);
+	memset(q, 0, sizeof *q);
+}
