@@ -34,7 +34,7 @@ const (
 	tagFalse  = 0x0B
 	tagTrue   = 0x0C
 	tagVector = 0x0D
-	// Only as elements of vectors.
+	// Elements of vectors; Pillion's own clients send whole doubles too.
 	tagBool = 0x0E
 	tagIEEE = 0x0F
 )
@@ -199,6 +199,8 @@ func (v *Value) unpack(c *cursor, want Type) error {
 	case tagNaN:
 		c.bytes(5)
 		x, kind = math.NaN(), numberDouble
+	case tagIEEE: // of our own clients: whole doubles
+		x, kind = math.Float64frombits(c.uint64()), numberDouble
 	case tagString, tagBlob, tagVector:
 		return v.unpackLong(c, tag)
 	default:
