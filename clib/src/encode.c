@@ -330,6 +330,16 @@ static int encode_binary(struct buffer *to, int ieee, int index, int64_t seq, in
 	return 0;
 }
 
+int encode_scalar(struct buffer *to, const struct value *v)
+{
+	unsigned char *at = buffer_room(to, NUMBER_MAX);
+
+	if (!at)
+		return -1;
+	to->used = (size_t)(text_scalar(at, v->type, v->natural) - to->bytes);
+	return 0;
+}
+
 int encode_tuple(struct buffer *to, enum content content, int index, int64_t seq, int64_t time,
 		 const struct value *values, int count)
 {

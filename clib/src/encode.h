@@ -16,4 +16,7 @@ enum content {
 int encode_tuple(struct buffer *to, enum content content, int index, int64_t seq, int64_t time,
 		 const struct value *values, int count);
 
+/* Appends a number or truth value as text. */
+int encode_scalar(struct buffer *to, const struct value *v);
+
 #endif

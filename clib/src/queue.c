@@ -57,6 +57,35 @@ void queue_rewind(struct queue *q)
 	q->sending = q->oldest;
 }
 
+/* Where the tuple that holds the byte at begins. */
+static size_t tuple_at(const struct chunk *c, size_t at, int text)
+{
+	size_t begin = 0, end = 0;
+	const unsigned char *b = c->tuples.bytes;
+
+	while (end < c->tuples.used) {
+		begin = end;
+		if (text) {
+			const unsigned char *line = memchr(b + begin, '\n', c->tuples.used - begin);
+
+			end = line ? (size_t)(line + 1 - b) : c->tuples.used;
+		} else if (b[begin + 2] == 1) {
+			end = begin + 5 + ((size_t)b[begin + 3] << 8 | b[begin + 4]);
+		} else {
+			end = begin + 7 + ((size_t)b[begin + 3] << 24 | (size_t)b[begin + 4] << 16 | (size_t)b[begin + 5] << 8 | b[begin + 6]);
+		}
+		if (end > at)
+			return begin;
+	}
+	return end;
+}
+
+void queue_resume(struct queue *q, int text)
+{
+	if (q->sending)
+		q->sending->sent = tuple_at(q->sending, q->sending->sent, text);
+}
+
 static int all_stored(const struct chunk *c, const int64_t *stored)
 {
 	if (c->sent < c->tuples.used)

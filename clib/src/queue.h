@@ -31,6 +31,9 @@ size_t queue_next(struct queue *q, const unsigned char **bytes);
 void queue_sent(struct queue *q, size_t bytes);
 /* All that is kept is to be sent again. */
 void queue_rewind(struct queue *q);
+/* Sending goes on after a cut: the tuple that was cut comes again, whole; what was
+ * sent whole counts as received. */
+void queue_resume(struct queue *q, int text);
 /* Lets go of chunks that were sent whole, and of which every tuple is stored:
  * stored holds the last seq of each stream; NULL: what was sent counts as stored. */
 void queue_release(struct queue *q, const int64_t *stored);

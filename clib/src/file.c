@@ -1,0 +1,67 @@
+/* Collectors that are files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "sink.h"
+
+#define LINGER 200000000 /* ns that tuples may wait for more, unless each is to be written at once */
+
+static int file_open(struct sink *s, int64_t now)
+{
+	s->fd = strcmp(s->path, "-") == 0 ? STDOUT_FILENO : open(s->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (s->fd < 0) {
+		sink_fail(s, now, strerror(errno));
+		return 0;
+	}
+	s->state = SINK_UP;
+	s->since = now;
+	return sink_header(s) == 0;
+}
+
+/* Writes bytes; those that were written, or -1. */
+static ssize_t file_write(struct sink *s, const unsigned char *bytes, size_t length)
+{
+	ssize_t n;
+
+	do
+		n = write(s->fd, bytes, length);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && s->failures++ == 0)
+		logerror("oml: write %s: %s; tries again\n", s->path, strerror(errno));
+	if (n >= 0)
+		s->failures = 0;
+	return n;
+}
+
+int file_turn(struct sink *s, int64_t now)
+{
+	const unsigned char *bytes;
+	size_t length;
+	int moved = 0;
+
+	if (s->state == SINK_ENDED || (s->state == SINK_DOWN && (now < s->again || !file_open(s, now))))
+		return 0;
+	while (s->header_done < s->header.used) {
+		ssize_t n = file_write(s, s->header.bytes + s->header_done, s->header.used - s->header_done);
+
+		if (n < 0)
+			return 0;
+		s->header_done += (size_t)n;
+	}
+	if (!s->flush && !atomic_load(&library.closing) && s->queue.bytes < CHUNK && now - s->since < LINGER)
+		return 0;
+	while ((length = queue_next(&s->queue, &bytes)) > 0) {
+		ssize_t n = file_write(s, bytes, length);
+
+		if (n < 0)
+			return moved;
+		queue_sent(&s->queue, (size_t)n);
+		moved = 1;
+	}
+	s->since = now;
+	queue_release(&s->queue, NULL);
+	if (atomic_load(&library.closing) == 2)
+		s->state = SINK_ENDED;
+	return moved;
+}

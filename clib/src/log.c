@@ -1,0 +1,66 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "option.h"
+
+static FILE *file; /* NULL: standard error */
+static int level = O_LOG_INFO;
+
+static const char *const words[] = {"ERROR", "WARN", "INFO", "DEBUG", "DEBUG2", "DEBUG3", "DEBUG4"};
+
+static void write_log(int l, const char *format, va_list values)
+{
+	FILE *to = file ? file : stderr;
+	char line[1024];
+	int word = l - O_LOG_ERROR;
+
+	vsnprintf(line, sizeof line, format, values);
+	if (file) {
+		time_t now = time(NULL);
+		struct tm t;
+		char text[32];
+
+		strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S ", localtime_r(&now, &t));
+		fputs(text, to);
+	}
+	fprintf(to, "%s\t%s", words[word < 0 ? 0 : word > 6 ? 6 : word], line);
+	fflush(to);
+}
+
+static o_log_fn custom;
+
+void o_log(int l, const char *format, ...)
+{
+	va_list values;
+
+	if (l > level)
+		return;
+	va_start(values, format);
+	if (custom) {
+		char line[1024];
+
+		vsnprintf(line, sizeof line, format, values);
+		custom(l, "%s", line);
+	} else {
+		write_log(l, format, values);
+	}
+	va_end(values);
+}
+
+int o_set_log_level(int l)
+{
+	int before = level;
+
+	level = l;
+	return before;
+}
+
+int log_to(const char *path, o_log_fn function)
+{
+	custom = function;
+	if (!path || (path[0] == '-' && path[1] == '\0'))
+		return 0;
+	file = fopen(path, "ae");
+	return file ? 0 : -1;
+}

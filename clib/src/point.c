@@ -1,0 +1,141 @@
+#include <stdlib.h>
+#include <time.h>
+
+#include "sink.h"
+#include "window.h"
+
+static int valid_name(const char *name)
+{
+	if (!name || !*name || (*name >= '0' && *name <= '9'))
+		return 0;
+	for (; *name; name++)
+		if (!(*name == '_' || (*name >= '0' && *name <= '9') || (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z')))
+			return 0;
+	return 1;
+}
+
+static int valid_fields(const char *name, const OmlMPDef *definition)
+{
+	int n = 0;
+
+	for (; definition[n].name; n++) {
+		if (!valid_name(definition[n].name) || !type_name(definition[n].param_types)) {
+			logerror("oml: point %s: field %d, '%s', has no valid name or type\n", name, n + 1, definition[n].name);
+			return -1;
+		}
+		for (int before = 0; before < n; before++) {
+			if (strcmp(definition[before].name, definition[n].name) == 0) {
+				logerror("oml: point %s: two fields are called %s\n", name, definition[n].name);
+				return -1;
+			}
+		}
+	}
+	if (n > FIELDS)
+		logerror("oml: point %s: %d fields, at most %d\n", name, n, FIELDS);
+	return n > FIELDS ? -1 : n;
+}
+
+/* Streams are named after the application and the point. */
+static char *stream_name(const char *point)
+{
+	const char *application = library.options.application;
+	size_t size = strlen(application) + strlen(point) + 2;
+	char *name = malloc(size);
+
+	if (!name)
+		return NULL;
+	memcpy(name, application, strlen(application));
+	name[strlen(application)] = '_';
+	memcpy(name + strlen(application) + 1, point, strlen(point) + 1);
+	return name;
+}
+
+static struct OmlMP *point_new(const char *name, const OmlMPDef *definition, int count)
+{
+	struct OmlMP *p = calloc(1, sizeof *p);
+
+	if (!p)
+		return NULL;
+	p->count = count;
+	p->types = calloc((size_t)count + 1, sizeof *p->types);
+	p->fields = calloc((size_t)count + 1, sizeof *p->fields);
+	p->name = stream_name(name);
+	if (!p->types || !p->fields || !p->name)
+		return NULL; /* a program without memory has other worries */
+	for (int i = 0; i < count; i++) {
+		p->types[i] = definition[i].param_types;
+		p->fields[i] = (struct field){strdup(definition[i].name), definition[i].param_types};
+		p->has_long |= type_is_long(p->types[i]);
+	}
+	return p;
+}
+
+OmlMP *omlc_add_mp(const char *name, OmlMPDef *definition)
+{
+	struct OmlMP *p;
+	int number, count;
+
+	if (!library.options.application || !definition || !valid_name(name)) {
+		logerror("oml: point '%s': %s\n", name ? name : "(null)",
+			 !library.options.application ? "omlc_init comes first" : "not a name of letters, digits and _");
+		return NULL;
+	}
+	count = valid_fields(name, definition);
+	p = count < 0 ? NULL : point_new(name, definition, count);
+	if (!p)
+		return NULL;
+	pthread_mutex_lock(&library.lock);
+	number = atomic_load(&library.point_count);
+	if (number == POINTS) {
+		pthread_mutex_unlock(&library.lock);
+		logerror("oml: point %s: more than %d points\n", name, POINTS);
+		return NULL;
+	}
+	p->number = (uint32_t)number;
+	library.points[number] = p;
+	atomic_store(&library.point_count, number + 1);
+	if (library.started)
+		point_connect(p);
+	pthread_mutex_unlock(&library.lock);
+	return p;
+}
+
+int omlc_inject(OmlMP *p, OmlValueU *values)
+{
+	struct record *record;
+	size_t length;
+	struct timespec t;
+
+	if (!p || (!values && p->count > 0))
+		return -1;
+	if (!atomic_load_explicit(&p->active, memory_order_acquire))
+		return library.options.noop ? 0 : -1;
+	clock_gettime(CLOCK_REALTIME, &t);
+	length = p->has_long ? values_size(p->types, p->count, values) : (size_t)p->count * 8;
+	record = ring_reserve(&library.ring, length);
+	if (!record) {
+		atomic_fetch_add_explicit(&p->dropped, 1, memory_order_relaxed);
+		return -1;
+	}
+	record->point = p->number;
+	record->time = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	values_pack((unsigned char *)(record + 1), p->types, p->count, values);
+	ring_put(record, length);
+	atomic_fetch_add_explicit(&p->injected, 1, memory_order_relaxed);
+	return 0;
+}
+
+void omlc_process(OmlMP *mp, OmlValueU *values)
+{
+	omlc_inject(mp, values);
+}
+
+uint64_t pillion_injected(const OmlMP *mp)
+{
+	return mp ? atomic_load(&mp->injected) : 0;
+}
+
+uint64_t pillion_dropped(const OmlMP *mp)
+{
+	return mp ? atomic_load(&mp->dropped) : 0;
+}
