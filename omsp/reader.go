@@ -172,3 +172,6 @@ func unexpected(err error) error {
 	}
 	return err
 }
+
+// Idle reports whether nothing more has come yet: reading would wait.
+func (r *Reader) Idle() bool { return r.in.Buffered() == 0 }
