@@ -136,6 +136,9 @@ func (r *Reader) define(s *Schema) error {
 	return nil
 }
 
+// SchemaOf is the schema that tuples of an index have now; nil for none.
+func (r *Reader) SchemaOf(index int) *Schema { return r.schema(index) }
+
 func (r *Reader) schema(index int) *Schema {
 	if uint(index) < uint(len(r.near)) {
 		return r.near[index]
