@@ -19,6 +19,7 @@ const (
 	DefaultFolder = "/var/lib/pillion-server"
 	DefaultHTTP   = ":8470"
 	DefaultBus    = ":8471"
+	DefaultOML    = "127.0.0.1:3003"
 )
 
 // Config is what a server is told, in a YAML file or on the command line.
@@ -37,6 +38,13 @@ type Config struct {
 	Retention map[string]Retention `yaml:"retention"`
 	// MemoryBytes bounds the archive's memory; default 1 GiB.
 	MemoryBytes int64 `yaml:"memory_bytes"`
+	// OML are addresses on which instrumented applications report, besides DefaultOML.
+	OML []string `yaml:"oml"`
+	// OMLToken is the file with the token that applications show; needed for all
+	// addresses but loopback.
+	OMLToken string `yaml:"oml_token_file"`
+	// OMLOff leaves out all of them.
+	OMLOff bool `yaml:"oml_off"`
 	// MetricsOpen serves /metrics to everybody.
 	MetricsOpen bool `yaml:"metrics_open"`
 	// AgentCertificates is how long certificates of agents last; default one year.

@@ -63,9 +63,11 @@ type server struct {
 	control   *control.Control
 	topology  *topology.Topology
 	web       *web.Server
-	listener  net.Listener
-	first     bool
-	kept      map[string]bool // streams that were given their retention
+	// applications is nil where they are switched off.
+	applications *applications
+	listener     net.Listener
+	first        bool
+	kept         map[string]bool // streams that were given their retention
 }
 
 // Run serves until the context ends. It calls ready once everything works.
@@ -104,6 +106,7 @@ func (s *server) open(ctx context.Context) error {
 		s.openIngest,
 		func() error { return s.openBus(ctx) },
 		s.openControl,
+		s.openApplications,
 		s.openWeb,
 	} {
 		if err := step(); err != nil {
@@ -208,6 +211,9 @@ func (s *server) serve(ctx context.Context) error {
 			cancel(err)
 		}
 	})
+	if s.applications != nil {
+		s.applications.serve(cancel)
+	}
 	parts.Go(func() { s.followPaths(ctx) })
 	parts.Go(func() { s.retain(ctx) })
 	<-ctx.Done()
@@ -234,6 +240,9 @@ func (s *server) close() error {
 	}
 	if s.embedded != nil {
 		s.embedded.Shutdown()
+	}
+	if s.applications != nil {
+		err = errors.Join(err, s.applications.close())
 	}
 	if s.local != nil {
 		s.local.Close()

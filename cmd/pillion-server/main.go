@@ -60,7 +60,7 @@ func newParser(ctx context.Context) (*kong.Kong, error) {
 		kong.Name("pillion-server"),
 		kong.Description("Run measurements on many hosts and keep what they find."),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus},
+		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML},
 	)
 }
 

@@ -22,6 +22,9 @@ type runCmd struct {
 	HTTP        string   `name:"http" help:"Address of the API; default ${http}." placeholder:"ADDR"`
 	NATSListen  string   `name:"nats-listen" help:"Address of the bus for agents; default ${bus}." placeholder:"ADDR"`
 	NATS        string   `name:"nats" help:"Use the NATS servers at this URL instead of one of our own." placeholder:"URL"`
+	OML         []string `name:"oml" help:"Another address for instrumented applications (OML), besides ${oml}; one that others reach needs --oml-token-file." placeholder:"ADDR"`
+	OMLToken    string   `name:"oml-token-file" help:"File with the token that applications of other hosts show." type:"existingfile" placeholder:"FILE"`
+	NoOML       bool     `name:"no-oml" help:"Take nothing from instrumented applications."`
 	Host        []string `help:"Another name or address by which this server is reached." placeholder:"NAME"`
 	MetricsOpen bool     `help:"Serve /metrics without a token."`
 	Debug       bool     `help:"Log more."`
@@ -59,6 +62,11 @@ func (c *runCmd) settings() (server.Config, error) {
 		if set.from != "" {
 			*set.to = set.from
 		}
+	}
+	config.OML = append(config.OML, c.OML...)
+	config.OMLOff = config.OMLOff || c.NoOML
+	if c.OMLToken != "" {
+		config.OMLToken = c.OMLToken
 	}
 	config.Hosts = append(config.Hosts, c.Host...)
 	config.MetricsOpen = config.MetricsOpen || c.MetricsOpen

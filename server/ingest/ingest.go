@@ -56,9 +56,12 @@ type item struct {
 	delivery bus.Delivery
 	batch    archive.Batch
 	err      error
+	// Of a batch that was put: its size in memory, and whom to tell what became of it.
+	bytes int64
+	done  func(error)
 }
 
-func (i *item) size() int64 { return int64(len(i.delivery.Payload)) }
+func (i *item) size() int64 { return int64(len(i.delivery.Payload)) + i.bytes }
 
 // refused reports whether the batch can never be stored.
 func (i *item) refused() bool {
@@ -326,6 +329,8 @@ func (i *Ingest) settle(group []item, places []int, stored []bool, took float64)
 		}
 		if it.delivery.Answer != nil {
 			it.delivery.Answer(it.err)
+		} else if it.done != nil && (it.err == nil || it.refused()) {
+			it.done(it.err)
 		} else if it.err != nil {
 			i.keep(it)
 			continue

@@ -137,16 +137,43 @@ func (i *Ingest) store(key measure.Key, schema *measure.Schema, record arrow.Rec
 	return nil
 }
 
+// Put takes a batch from within the server: what an application reported. It waits
+// while too much is under way. done is told once what became of it; while the
+// archive cannot write it is tried again.
+func (i *Ingest) Put(key measure.Key, schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
+	record.Retain()
+	it := item{
+		batch: archive.Batch{Agent: OwnAgent, Key: key, Schema: schema, Record: record, Oldest: key.Sequence},
+		bytes: recordBytes(record), done: done,
+	}
+	if !i.enqueue(it) {
+		record.Release()
+		done(errClosing)
+	}
+}
+
+// recordBytes is the memory of a batch's columns.
+func recordBytes(record arrow.RecordBatch) int64 {
+	size := int64(0)
+	for _, column := range record.Columns() {
+		size += int64(column.Data().SizeInBytes())
+	}
+	return size
+}
+
 // ownMax bounds Pillion's own batches that wait for an archive that takes nothing.
 const ownMax = 4096
 
 // keep holds a batch of Pillion's own for the next commit.
 func (i *Ingest) keep(it *item) {
-	if it.refused() || len(i.own) >= ownMax {
+	if it.done == nil && (it.refused() || len(i.own) >= ownMax) {
 		i.drop(it)
 		return
 	}
 	it.err = nil
+	i.mu.Lock()
+	i.bytes += it.size() // it waits again
+	i.mu.Unlock()
 	i.own = append(i.own, *it)
 }
 
@@ -156,6 +183,9 @@ func (i *Ingest) drop(it *item) {
 	i.stats.OwnDropped += uint64(it.batch.Record.NumRows())
 	i.mu.Unlock()
 	it.batch.Record.Release()
+	if it.done != nil {
+		it.done(errClosing)
+	}
 }
 
 // Dropped rows came faster than they could be stored, or could not be stored.
