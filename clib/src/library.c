@@ -115,6 +115,8 @@ int point_connect(struct OmlMP *p)
 			failed = window_default(p, &window, &fields, &count);
 		if (!failed && !stream_add(p, library.sinks, p->name, fields, count, window))
 			failed = -1;
+		if (fields != p->fields)
+			fields_free(fields, count);
 	}
 	if (!failed && p->streams)
 		atomic_store_explicit(&p->active, 1, memory_order_release);
