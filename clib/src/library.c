@@ -225,5 +225,6 @@ __attribute__((destructor)) static void library_end(void)
 		point_free(library.points[i]);
 	atomic_store(&library.point_count, 0);
 	ring_close(&library.ring);
+	config_free();
 	options_free(&library.options);
 }
