@@ -8,5 +8,6 @@
 int config_read(const char *path);
 /* Gives a point the streams that the file asks for. */
 int config_connect(struct OmlMP *point);
+void config_free(void);
 
 #endif

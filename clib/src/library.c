@@ -115,6 +115,8 @@ int point_connect(struct OmlMP *p)
 			failed = window_default(p, &window, &fields, &count);
 		if (!failed && !stream_add(p, library.sinks, p->name, fields, count, window))
 			failed = -1;
+		if (fields != p->fields)
+			fields_free(fields, count);
 	}
 	if (!failed && p->streams)
 		atomic_store_explicit(&p->active, 1, memory_order_release);
@@ -223,5 +225,6 @@ __attribute__((destructor)) static void library_end(void)
 		point_free(library.points[i]);
 	atomic_store(&library.point_count, 0);
 	ring_close(&library.ring);
+	config_free();
 	options_free(&library.options);
 }

@@ -1,0 +1,159 @@
+#include "window.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "filter.h"
+#include "sink.h"
+
+struct window {
+	struct filter *filters;
+	int count;
+	int samples;      /* that make a window, or 0 */
+	int64_t interval; /* ns that make one, or 0 */
+	int64_t taken;
+	int64_t newest;   /* time of the newest sample */
+	int64_t end;      /* steady ns; 0: not begun */
+};
+
+void fields_free(struct field *fields, int count)
+{
+	for (int i = 0; i < count; i++)
+		free(fields[i].name);
+	free(fields);
+}
+
+void window_free(struct window *w)
+{
+	for (int i = 0; i < w->count; i++)
+		filter_free(&w->filters[i]);
+	free(w->filters);
+	free(w);
+}
+
+static int find_field(const struct OmlMP *p, const char *name)
+{
+	for (int i = 0; i < p->count; i++)
+		if (strcmp(p->fields[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+/* Fields of one filter, behind those that there are. */
+static int add_fields(struct field *fields, int count, const struct filter *f, const char *name)
+{
+	const char *ends[OUTPUTS];
+	OmlValueT types[OUTPUTS];
+	int outputs = operation_outputs(f->operation, f->type, ends, types);
+
+	for (int i = 0; i < outputs; i++) {
+		struct buffer text = {0};
+
+		buffer_print(&text, "%s%s%s", name, ends[i][0] ? "_" : "", ends[i]);
+		fields[count++] = (struct field){(char *)text.bytes, types[i]};
+	}
+	return count;
+}
+
+int window_open(struct OmlMP *p, const struct filter_spec *specs, int count, int samples, double interval,
+		struct window **window, struct field **fields, int *field_count)
+{
+	struct window *w = calloc(1, sizeof *w);
+	struct field *made = calloc((size_t)count * OUTPUTS + 1, sizeof *made);
+	int n = 0;
+
+	if (!w || !made || !(w->filters = calloc((size_t)count + 1, sizeof *w->filters)))
+		abort(); /* without memory nothing is measured anyway */
+	w->samples = samples;
+	w->interval = samples > 0 ? 0 : (int64_t)(interval * 1e9);
+	for (int i = 0; i < count; i++) {
+		struct filter *f = &w->filters[w->count];
+
+		f->field = find_field(p, specs[i].field);
+		f->type = f->field < 0 ? OML_UNKNOWN_VALUE : p->types[f->field];
+		f->operation = f->field < 0 ? NULL : operation_find(specs[i].operation, f->type);
+		if (!f->operation) {
+			logerror("oml: point %s: %s %s\n", p->name, f->field < 0 ? "there is no field" : "no such filter, or not for the type of",
+				 specs[i].field);
+			fields_free(made, n);
+			window_free(w);
+			return -1;
+		}
+		w->count++;
+		n = add_fields(made, n, f, specs[i].rename ? specs[i].rename : specs[i].field);
+	}
+	*window = w;
+	*fields = made;
+	*field_count = n;
+	return 0;
+}
+
+int window_default(struct OmlMP *p, struct window **window, struct field **fields, int *count)
+{
+	struct filter_spec specs[FIELDS];
+
+	for (int i = 0; i < p->count; i++)
+		specs[i] = (struct filter_spec){.field = p->fields[i].name};
+	return window_open(p, specs, p->count, library.options.samples, library.options.interval, window, fields, count);
+}
+
+void filters_list(void)
+{
+	const char *name;
+
+	for (int i = 0; (name = operation_name(i)); i++) {
+		const char *ends[OUTPUTS];
+		OmlValueT types[OUTPUTS];
+		int count = operation_outputs(operation_find(name, OML_DOUBLE_VALUE), OML_INPUT_VALUE, ends, types);
+
+		printf("%-8s", name);
+		for (int n = 0; n < count; n++)
+			printf(" field%s%s:%s", ends[n][0] ? "_" : "", ends[n], types[n] == OML_INPUT_VALUE ? "as it is" : type_name(types[n]));
+		printf("\n");
+	}
+}
+
+static void send(struct stream *s)
+{
+	struct window *w = s->window;
+	struct value values[FIELDS];
+	int n = 0;
+
+	for (int i = 0; i < w->count; i++)
+		n += filter_take(&w->filters[i], &values[n]);
+	w->taken = w->end = 0;
+	stream_send(s, w->newest, values);
+}
+
+void window_add(struct stream *s, int64_t time, const struct value *values)
+{
+	struct window *w = s->window;
+
+	if (w->taken++ == 0 && w->interval > 0)
+		w->end = now_steady() + w->interval;
+	w->newest = time;
+	for (int i = 0; i < w->count; i++)
+		filter_add(&w->filters[i], &values[w->filters[i].field]);
+	if (w->samples > 0 && w->taken >= w->samples)
+		send(s);
+}
+
+static void each(int64_t now, int all)
+{
+	int count = atomic_load(&library.point_count);
+
+	for (int i = 0; i < count; i++)
+		for (struct stream *s = library.points[i]->streams; s; s = s->next)
+			if (s->window && s->window->taken > 0 && (all || (s->window->end > 0 && now >= s->window->end)))
+				send(s);
+}
+
+void windows_turn(int64_t now)
+{
+	each(now, 0);
+}
+
+void windows_flush(void)
+{
+	each(0, 1);
+}
