@@ -241,7 +241,7 @@ func TestEvents(t *testing.T) {
 	defer b.Release()
 	for i := range 5 {
 		b.Field(0).(*array.TimestampBuilder).Append(arrow.Timestamp(epoch.Add(time.Duration(i)).UnixNano()))
-		for j, text := range []string{"agent-lost", "warning", "a", "", "message"} {
+		for j, text := range []string{"agent-lost", "warning", "a", "", "message", "b"} {
 			b.Field(j + 1).(*array.StringBuilder).Append(text + string(rune('0'+i)))
 		}
 	}
@@ -252,7 +252,7 @@ func TestEvents(t *testing.T) {
 	if err != nil || len(response.Events) != 2 {
 		t.Fatalf("got %v, %v", response, err)
 	}
-	if e := response.Events[0]; e.Message != "message4" || e.Agent != "a4" || !e.Time.AsTime().Equal(epoch.Add(4)) {
+	if e := response.Events[0]; e.Message != "message4" || e.Agent != "a4" || e.Peer != "b4" || !e.Time.AsTime().Equal(epoch.Add(4)) {
 		t.Errorf("newest is %v", e)
 	}
 	if got := s.archive.asked[0].(archive.Export); got.Where["kind"] != "agent-lost" || got.From.IsZero() {
