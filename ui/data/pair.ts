@@ -177,6 +177,7 @@ export class PairFeed {
 
   #put(always = false): void {
     if (this.paused.peek() !== undefined && !always) return;
+    if (!this.out.heard.peek().answered && !this.back.heard.peek().answered) return; // not empty: not known
     const { from, to } = this.#range();
     const step = this.#step;
     if (this.#span.live && this.paused.peek() === undefined) {
