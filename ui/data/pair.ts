@@ -46,7 +46,10 @@ export class PairFeed {
         this.#sliding.newest(end);
         this.#good = Math.max(this.#good, end);
       },
-      serverTime: (ms: number) => this.#sliding.server(ms),
+      serverTime: (ms: number) => {
+        // The range that was asked for was that of a wrong clock.
+        if (this.#sliding.server(ms) && this.#span.live) this.#after(0, () => this.#ask());
+      },
     };
     this.out = new Direction(selection, { ...hooks, gap: () => this.#refill(this.out) });
     this.back = new Direction(reversed(selection), { ...hooks, gap: () => this.#refill(this.back) });

@@ -63,16 +63,21 @@ export class Sliding {
   #end = -Infinity;
   #to = -Infinity;
 
-  /** The server's time. */
-  server(ms: number, browser = Date.now()): void {
-    if (this.#known > 1) return;
+  /** The server's time. Reports whether what was shown before was of another time. */
+  server(ms: number, browser = Date.now()): boolean {
+    if (this.#known > 1) return false;
+    const other = Math.abs(ms - browser - this.#offset) > 5000;
     this.#offset = ms - browser;
     this.#known = 1;
+    if (other) this.reset();
+    return other;
   }
 
   /** A live window came that ends then. */
   newest(end: number, browser = Date.now()): void {
-    if (end <= this.#end) return;
+    // What was measured long ago, and is sent when a stream begins, is not now.
+    if (end <= this.#end || (this.#known === 1 && end < browser + this.#offset - 60e3)) return;
+    if (this.#known === 1) this.reset();
     this.#end = end;
     this.#offset = end - browser;
     this.#known = 2;
