@@ -19,6 +19,9 @@ export interface Drawn {
 
 const settle = 180; // ms that a zoom must rest before the server is asked
 const again = 3000; // ms until a failed question is asked once more
+const ahead = 60e3; // ms beyond now that are asked for: a late clock must not cut off the newest windows
+const long = 5000; // ms of a window that one may see only the end of
+const whole = 2500; // ms until the rows of a window that has ended are kept
 const later = [5000, 20000]; // ms after a gap: hosts deliver late what they held back
 
 /** PairFeed asks for both directions and puts together what is drawn. */
@@ -121,8 +124,7 @@ export class PairFeed {
     const turn = ++this.#turn;
     const span = this.#span;
     const { from, to } = this.#range();
-    // What has begun since, and a clock of this browser that is late, must not cut off the newest windows.
-    const until = span.live && this.paused.peek() === undefined ? to + 60e3 : to;
+    const until = span.live && this.paused.peek() === undefined ? to + ahead : to;
     const points = Math.ceil((pointsFor(span) * (until - from)) / (to - from));
     this.busy.value = true;
     let steps = await Promise.all([this.out.ask(from, until, points), this.back.ask(from, until, points)]);
@@ -148,24 +150,34 @@ export class PairFeed {
 
   /** Asks for what was missed of a direction since it was last whole. */
   #refill(direction: Direction): void {
-    const span = this.#span;
     const step = this.#step;
+    if (!this.#span.live || step === 0) return;
+    const good = this.#good - 3 * step;
+    this.#after(0, () => void this.#part(direction, good));
+    if (this.#good < this.#sliding.to(step) - 5 * step) for (const ms of later) this.#after(ms, () => void this.#part(direction, good));
+  }
+
+  /** Adds what a direction has from a time until now. */
+  async #part(direction: Direction, since: number): Promise<void> {
+    const step = this.#step;
+    const turn = this.#turn;
+    const span = this.#span;
     if (!span.live || step === 0) return;
-    const good = this.#good;
-    const fill = async (): Promise<void> => {
-      const to = this.#sliding.to(step) + 60e3;
-      const from = Math.floor(Math.max(good - 3 * step, to - 60e3 - span.length) / step) * step;
-      const turn = this.#turn;
-      const got = await direction.ask(from, to, Math.max(1, Math.round((to - from) / step)), true);
-      if (turn === this.#turn && got > 0 && got !== step) void this.#ask();
-    };
-    this.#after(0, () => void fill());
-    if (good < this.#sliding.to(step) - 5 * step) for (const ms of later) this.#after(ms, () => void fill());
+    const to = this.#sliding.to(step) + ahead;
+    const from = Math.floor(Math.max(since, to - ahead - span.length) / step) * step;
+    const got = await direction.ask(from, to, Math.max(1, Math.round((to - from) / step)), true);
+    if (turn === this.#turn && got > 0 && got !== step) void this.#ask();
   }
 
   #tick(): void {
     if (this.paused.peek() !== undefined || document.hidden) return;
-    if (this.#range().to !== this.drawn.peek()?.to) this.#put();
+    const { to } = this.#range();
+    if (to === this.drawn.peek()?.to) return;
+    this.#put();
+    // A live window holds what came since one looks; of long ones the server has kept more.
+    const step = this.#step;
+    if (step < long) return;
+    for (const direction of [this.out, this.back]) this.#after(whole, () => void this.#part(direction, to - 2 * step));
   }
 
   /** Draws once for all that comes within a moment: both directions often come together. */
