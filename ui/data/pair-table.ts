@@ -118,11 +118,11 @@ export class PairTable {
     const newest = this.newest === undefined ? -Infinity : this.newest / 1000;
     if (start <= newest - kept) return; // too old to be shown
     if (start > newest) {
+      for (const column of this.columns) if (column && column.start > newest - recent && column.start <= start - recent) this.add(column, -1);
       this.newest = start * 1000;
       this.arrived = now;
     }
     this.fill(second, start);
-    this.sum();
   }
 
   /** Milliseconds since the pair's last second ended, by the clock of the server. */
@@ -179,50 +179,58 @@ export class PairTable {
   }
 
   private fill(second: Second, start: number): void {
-    const { sources, destinations } = second;
-    let left = 0;
+    const { sources, destinations, packets, expected, lost, p50Ns, p99Ns, rate, clockErrorNs } = second;
     const at = new Int32Array(sources.length);
+    let left = 0;
     for (let i = 0; i < at.length; i++) {
       at[i] = this.number(sources[i] ?? -1, destinations[i] ?? -1, start);
       if (at[i] === -1) left++;
     }
     this.left = left;
-    let column = this.columns[start % kept];
-    if (column === undefined) this.columns[start % kept] = column = new Column(this.room);
-    column.clear(start);
+    const column = this.emptied(start);
+    const { last, p50, p99, rate: rates, clockError } = this;
     for (let i = 0; i < at.length; i++) {
       const pair = at[i] ?? -1;
       if (pair < 0) continue;
-      column.packets[pair] = second.packets[i] ?? 0;
-      column.expected[pair] = second.expected[i] ?? 0;
-      column.lost[pair] = second.lost[i] ?? 0;
-      const p50 = second.p50Ns[i] ?? NaN;
-      const p99 = second.p99Ns[i] ?? NaN;
-      column.p50[pair] = p50;
-      column.p99[pair] = p99;
-      if (start < (this.last[pair] ?? 0)) continue; // a late second changes the past only
-      this.last[pair] = start;
-      this.rate[pair] = second.rate[i] ?? NaN;
-      this.clockError[pair] = second.clockErrorNs[i] ?? NaN;
-      if (p50 === p50) this.p50[pair] = p50;
-      if (p99 === p99) this.p99[pair] = p99;
+      const median = p50Ns[i] ?? NaN;
+      const high = p99Ns[i] ?? NaN;
+      column.packets[pair] = packets[i] ?? 0;
+      column.expected[pair] = expected[i] ?? 0;
+      column.lost[pair] = lost[i] ?? 0;
+      column.p50[pair] = median;
+      column.p99[pair] = high;
+      if (start < (last[pair] ?? 0)) continue; // a late second changes the past only
+      last[pair] = start;
+      rates[pair] = rate[i] ?? NaN;
+      clockError[pair] = clockErrorNs[i] ?? NaN;
+      if (median === median) p50[pair] = median;
+      if (high === high) p99[pair] = high;
     }
+    if (this.counts(start)) this.add(column, 1);
   }
 
-  /** Adds up the last seconds of all pairs. */
-  private sum(): void {
-    this.packets.fill(0);
-    this.expected.fill(0);
-    this.lost.fill(0);
-    const { size, packets, expected, lost } = this;
+  /** The column of a second, empty; what it held no longer counts. */
+  private emptied(start: number): Column {
+    const at = start % kept;
+    const column = (this.columns[at] ??= new Column(this.room));
+    if (column.start === start && this.counts(start)) this.add(column, -1);
+    column.clear(start);
+    return column;
+  }
+
+  /** A second is one of the last, which are added up. */
+  private counts(start: number): boolean {
     const end = (this.newest ?? 0) / 1000;
-    for (const column of this.columns) {
-      if (column === undefined || column.start <= end - recent || column.start > end) continue;
-      for (let i = 0; i < size; i++) {
-        packets[i] = (packets[i] ?? 0) + (column.packets[i] ?? 0);
-        expected[i] = (expected[i] ?? 0) + (column.expected[i] ?? 0);
-        lost[i] = (lost[i] ?? 0) + (column.lost[i] ?? 0);
-      }
+    return start > end - recent && start <= end;
+  }
+
+  /** Adds a second to the sums, or takes it off again. */
+  private add(column: Column, sign: 1 | -1): void {
+    const { size, packets, expected, lost } = this;
+    for (let i = 0; i < size; i++) {
+      packets[i] = (packets[i] ?? 0) + sign * (column.packets[i] ?? 0);
+      expected[i] = (expected[i] ?? 0) + sign * (column.expected[i] ?? 0);
+      lost[i] = (lost[i] ?? 0) + sign * (column.lost[i] ?? 0);
     }
   }
 
