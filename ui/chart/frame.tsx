@@ -66,7 +66,7 @@ export function Frame(props: FrameProps) {
     };
     const made = new Stage(element, { height, group: p.group, painter, format: p.format, onCursor }, p.range, p.times);
     stage.current = made;
-    gestures.current = new Gestures(made.plot, element, () => now.current.range, (r) => now.current.onRange?.(r));
+    gestures.current = new Gestures(made.plot, () => now.current.range, (r) => now.current.onRange?.(r));
     const watch = new ResizeObserver(() => made.resize(element.clientWidth, now.current.height ?? 220));
     watch.observe(element);
     return () => {
@@ -92,7 +92,7 @@ export function Frame(props: FrameProps) {
         <Legend pointed={pointed} legend={props.legend} />
       </figcaption>
       <div class="chart-body">
-        <div class="chart-stage" ref={box} tabIndex={0} role="application" aria-roledescription="chart over time" aria-label={spoken(props)}
+        <div class="chart-stage" ref={box} tabIndex={0} role="application" aria-roledescription="chart over time" aria-label={useSpoken(props, box)}
           aria-describedby={keys} style={{ minHeight: `${height}px` }} onKeyDown={(e) => gestures.current?.key(e)} />
         {props.bare && <p class="chart-empty">{props.empty ?? "Nothing was measured in this time."}</p>}
         <Tip pointed={pointed} tip={props.tip} />
@@ -146,6 +146,18 @@ function Happened({ marks }: { marks: Mark[] }) {
       {marks.length > most && <li>and {marks.length - most} more</li>}
     </ul>
   );
+}
+
+/** The chart in words, anew at most every 5 s: a screen reader reads aloud what changes. */
+function useSpoken(props: FrameProps, box: { current: HTMLElement | null }): string {
+  const now = useRef(props);
+  now.current = props;
+  const first = useRef(spoken(props));
+  useEffect(() => {
+    const timer = setInterval(() => box.current?.setAttribute("aria-label", spoken(now.current)), 5000);
+    return () => clearInterval(timer);
+  }, []);
+  return first.current;
 }
 
 function spoken(props: FrameProps): string {
