@@ -20,7 +20,9 @@ export const pairsFault = signal<string | undefined>(undefined);
 export const pairsHeard = signal(false);
 
 const client = createClient(PackedService, transport);
+const restless = 2000; // ms after which views look again even if nothing came: figures grow old
 let telling = false;
+let told = 0;
 
 /** Tells the views, with the next frame. */
 function tell(): void {
@@ -28,6 +30,7 @@ function tell(): void {
   telling = true;
   requestAnimationFrame(() => {
     telling = false;
+    told = performance.now();
     pairsTold.value++;
   });
 }
@@ -38,7 +41,8 @@ export function watchPairs(session: string): () => void {
   pairsHeard.value = false;
   pairsFault.value = undefined;
   tell();
-  return follow<Packed>({
+  const timer = setInterval(() => performance.now() - told > restless * 0.9 && tell(), restless);
+  const stop = follow<Packed>({
     open: (abort) => client.watchPairs({ session, history: kept }, { signal: abort }) as unknown as AsyncIterable<Packed>,
     begin: () => pairTable.begin(),
     message: (m) => {
@@ -49,6 +53,10 @@ export function watchPairs(session: string): () => void {
     },
     broken: (why) => (pairsFault.value = why),
   });
+  return () => {
+    clearInterval(timer);
+    stop();
+  };
 }
 
 /** Follows the pairs while a component is shown. */
