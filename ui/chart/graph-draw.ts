@@ -49,6 +49,7 @@ export interface Answers {
 
 const textSize = 12;
 const margin = 48;
+const largest = 1.7; // of showing all: a few nodes need not fill the screen
 
 /** Makes an empty drawing in an element. */
 export async function draw(element: HTMLElement, answers: Answers): Promise<Drawing> {
@@ -147,8 +148,8 @@ export class Drawing {
     const { cy } = this;
     if (cy.nodes().empty() || cy.width() === 0) return;
     cy.fit(undefined, Math.min(margin, cy.width() / 8));
-    if (cy.zoom() > 1.3) {
-      cy.zoom(1.3);
+    if (cy.zoom() > largest) {
+      cy.zoom(largest);
       cy.center();
     }
     this.touched = false;

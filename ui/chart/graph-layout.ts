@@ -29,13 +29,10 @@ export function arrange(shape: Shape, aspect = 1.6): Map<string, Point> {
   const inner = shape.nodes.length - order.length;
   const longest = ways.reduce((most, w) => Math.max(most, w.nodes.length), 2);
   const rimSpace = order.length <= 40 ? 110 : 70;
-  const radius = Math.max(170, (order.length * rimSpace) / (2 * Math.PI * Math.sqrt(aspect)), apart * Math.sqrt(inner) * 0.8, (longest * 70) / (2 * aspect));
+  const radius = Math.max(170, (order.length * rimSpace) / (2 * Math.PI * Math.sqrt((aspect * aspect + 1) / 2)), apart * Math.sqrt(inner) * 0.8, (longest * 70) / (2 * aspect));
   const places = new Map<string, Point>();
-  order.forEach((id, i) => {
-    const angle = Math.PI + (2 * Math.PI * i) / order.length;
-    const alone = order.length === 1 ? 0 : 1;
-    places.set(id, { x: alone * radius * aspect * Math.cos(angle), y: alone * radius * Math.sin(angle) });
-  });
+  const rim = ellipse(order.length, radius * aspect, radius);
+  order.forEach((id, i) => places.set(id, rim[i] ?? { x: 0, y: 0 }));
   const space = new Space(places);
   for (const { id, point } of targets(ways, places)) {
     if (places.has(id)) continue;
@@ -44,6 +41,28 @@ export function arrange(shape: Shape, aspect = 1.6): Map<string, Point> {
     space.add(free);
   }
   return places;
+}
+
+/** So many points on an ellipse, as far from each other along it, from the left on. */
+function ellipse(points: number, width: number, height: number): Point[] {
+  if (points < 2) return Array.from({ length: points }, () => ({ x: 0, y: 0 }));
+  const pieces = 3600;
+  const at = (i: number): Point => {
+    const angle = Math.PI + (2 * Math.PI * i) / pieces;
+    return { x: width * Math.cos(angle), y: height * Math.sin(angle) };
+  };
+  const lengths = [0];
+  for (let i = 1, before = at(0); i <= pieces; i++) {
+    const here = at(i);
+    lengths.push((lengths[i - 1] ?? 0) + Math.hypot(here.x - before.x, here.y - before.y));
+    before = here;
+  }
+  const whole = lengths[pieces] ?? 0;
+  const found: Point[] = [];
+  for (let i = 0; found.length < points; i++) {
+    if ((lengths[i] ?? Infinity) >= (found.length * whole) / points - 1e-9) found.push(at(i));
+  }
+  return found;
 }
 
 /** Adds what has no place yet; everything else stays where it is. */

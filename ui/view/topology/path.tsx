@@ -9,7 +9,6 @@ import { millis } from "../../data/time.ts";
 import { familyOf, pairName, retrace } from "../../data/topology.ts";
 import type { Step } from "../../data/trace.ts";
 import type { Path } from "../../gen/topology_pb.ts";
-import { Badge } from "../../part/badge.tsx";
 import { Notice } from "../../part/notice.tsx";
 import { choosePair, choosePath, type Choice } from "./choice.ts";
 import { Hops, type Naming } from "./hops.tsx";
@@ -45,7 +44,7 @@ export function PathPanel({ choice, all, shown, naming, hosts }: PathProps) {
     <section class="panel path-panel" aria-labelledby="path-title">
       <header>
         <h2 id="path-title">{source} to {destination}</h2>
-        <a class="button quiet-link" href={href(["pair", source, destination])}>Delay and loss</a>
+        <a href={href(["pair", source, destination])}>Measured delay and loss</a>
         <button class="quiet" type="button" onClick={() => choosePair("", "")}>Clear</button>
       </header>
       <Measured source={source} destination={destination} />
@@ -89,7 +88,7 @@ function Facts({ path }: { path: Path }) {
   const changed = millis(path.changed);
   return (
     <dl class="facts">
-      <div><dt>State</dt><dd><Badge state={path.reached ? "ok" : "warning"} /> {path.reached ? "reached" : "not reached"}</dd></div>
+      <div><dt>State</dt><dd><span class={`badge ${path.reached ? "good" : "bad"}`}>{path.reached ? "reached" : "not reached"}</span></dd></div>
       <div><dt>Last traced</dt><dd title={traced ? moment(traced) : undefined}>{traced ? ago(traced) : "–"}</dd></div>
       <div><dt>Route since</dt><dd>{changed ? moment(changed) : "–"}</dd></div>
       <div><dt>Address</dt><dd><code>{path.address}</code> <span class="small faint">{path.protocol}</span></dd></div>
