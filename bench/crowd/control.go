@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"pillion.dev/measure"
 	"pillion.dev/session"
+	"pillion.dev/trace"
 )
 
 // serve answers a request of the server.
@@ -23,7 +26,7 @@ func (h *host) serve(_ context.Context, text []byte) ([]byte, error) {
 	case request.Trace != nil:
 		path := h.trace(*request.Trace, time.Now())
 		result := resultOf(path)
-		if err := h.putPath(path, *request.Trace); err != nil {
+		if err := h.sending.put(&measure.Hops, trace.Samples(&path, request.Trace.Session, request.Trace.Peer)...); err != nil {
 			return nil, err
 		}
 		reply.Trace = &result
@@ -34,6 +37,9 @@ func (h *host) serve(_ context.Context, text []byte) ([]byte, error) {
 	}
 	return json.Marshal(reply)
 }
+
+// tracedOfAll is to how many hosts each traces its paths where traffic comes from all.
+const tracedOfAll = 10
 
 // apply takes an assignment: from then on it is in force.
 func (h *host) apply(a session.Assignment) []session.TaskState {
@@ -49,7 +55,7 @@ func (h *host) apply(a session.Assignment) []session.TaskState {
 	sending := map[string]map[string]bool{}
 	for i := range a.Sources {
 		task := &a.Sources[i]
-		sending[task.Session] = heard(h.name, task.Peers, h.crowd.settings.sources)
+		sending[task.Session] = heard(h.name, task.Peers, cmp.Or(h.crowd.settings.sources, tracedOfAll))
 	}
 	for _, task := range a.Traces {
 		if !sending[task.Session][task.Peer] {

@@ -43,24 +43,24 @@ func (c *crowd) join(ctx context.Context, joining fleet.Joining) error {
 		c.hosts = append(c.hosts, h)
 		c.byName[h.name], c.byAddress[h.place.address] = h, h
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	trying, give := context.WithCancelCause(ctx)
+	defer give(nil)
 	turns := make(chan struct{}, joinAtATime)
 	var joiners sync.WaitGroup
 	for _, h := range c.hosts {
 		joiners.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			if ctx.Err() != nil {
+			if trying.Err() != nil {
 				return
 			}
 			if err := h.join(ctx, joining); err != nil {
-				cancel(err)
+				give(err)
 			}
 		})
 	}
 	joiners.Wait()
-	return context.Cause(ctx)
+	return context.Cause(trying)
 }
 
 func (h *host) join(ctx context.Context, joining fleet.Joining) (err error) {

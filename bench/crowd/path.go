@@ -40,11 +40,6 @@ func (h *host) trace(task session.TraceTask, now time.Time) trace.Path {
 	return path
 }
 
-// putPath sends a path as rows of hops.
-func (h *host) putPath(path trace.Path, task session.TraceTask) error {
-	return h.sending.put(&measure.Hops, trace.Samples(&path, task.Session, task.Peer)...)
-}
-
 // traceDue traces the paths whose time has come.
 func (h *host) traceDue(now time.Time) error {
 	var due []session.TraceTask
@@ -59,12 +54,12 @@ func (h *host) traceDue(now time.Time) error {
 		h.traced[task] = now.Add(every - every/10 + time.Duration(rand.IntN(int(every/5)+1)))
 	}
 	h.mu.Unlock()
+	var rows []measure.Sample
 	for _, task := range due {
-		if err := h.putPath(h.trace(task, now), task); err != nil {
-			return err
-		}
+		path := h.trace(task, now)
+		rows = append(rows, trace.Samples(&path, task.Session, task.Peer)...)
 	}
-	return nil
+	return h.sending.put(&measure.Hops, rows...)
 }
 
 func resultOf(path trace.Path) session.TraceResult {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,9 +26,15 @@ type sending struct {
 
 	mu      sync.Mutex
 	next    map[string]uint64
-	waiting []measure.Envelope
+	waiting []*held
 	counts  session.Spool
 	wake    chan struct{}
+}
+
+// held is a batch that is not acknowledged.
+type held struct {
+	measure.Envelope
+	flying bool
 }
 
 func newSending() (*sending, error) {
@@ -68,56 +75,83 @@ func (s *sending) queue(schema *measure.Schema, record arrow.RecordBatch) error 
 		s.counts.DroppedRows += int64(s.waiting[0].Rows)
 		s.waiting = s.waiting[1:]
 	}
-	s.waiting = append(s.waiting, e)
+	s.waiting = append(s.waiting, &held{Envelope: e})
+	s.stir()
+	return nil
+}
+
+func (s *sending) stir() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// take gives the batch that has waited longest and is not under way, with the oldest
+// of its stream that is still held.
+func (s *sending) take() *held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := map[string]uint64{}
+	for _, h := range s.waiting {
+		if _, known := oldest[h.Stream]; !known {
+			oldest[h.Stream] = h.Sequence
+		}
+		if !h.flying {
+			h.flying, h.Oldest = true, oldest[h.Stream]
+			return h
+		}
+	}
 	return nil
 }
 
-// first is the batch that has waited longest.
-func (s *sending) first() (measure.Envelope, bool) {
+// land forgets a batch, or lets it be sent again.
+func (s *sending) land(h *held, stored bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) == 0 {
-		return measure.Envelope{}, false
+	h.flying = false
+	if stored {
+		s.waiting = slices.DeleteFunc(s.waiting, func(other *held) bool { return other == h })
+		s.counts.SentRows += int64(h.Rows)
 	}
-	return s.waiting[0], true
 }
 
-// done forgets a batch, unless it was dropped meanwhile.
-func (s *sending) done(e measure.Envelope) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.waiting) > 0 && s.waiting[0].Key == e.Key {
-		s.waiting = s.waiting[1:]
-	}
-	s.counts.SentRows += int64(e.Rows)
-}
-
-const retryAfter = 500 * time.Millisecond
+const (
+	retryAfter = 500 * time.Millisecond
+	// sendAtATime is how many batches of a host are under way at once.
+	sendAtATime = 8
+)
 
 // run delivers until the context ends.
 func (s *sending) run(ctx context.Context, link *bus.Agent) {
+	turns := make(chan struct{}, sendAtATime)
+	var senders sync.WaitGroup
+	defer senders.Wait()
 	for ctx.Err() == nil {
-		e, ok := s.first()
-		if !ok {
+		h := s.take()
+		if h == nil {
 			select {
 			case <-ctx.Done():
 			case <-s.wake:
 			}
 			continue
 		}
-		err := link.Send(ctx, e)
-		if err == nil || errors.Is(err, bus.ErrRejected) {
-			s.done(e)
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryAfter):
-		}
+		turns <- struct{}{}
+		senders.Go(func() {
+			defer func() { <-turns }()
+			err := link.Send(ctx, h.Envelope)
+			stored := err == nil || errors.Is(err, bus.ErrRejected)
+			if !stored {
+				select {
+				case <-ctx.Done():
+				case <-time.After(retryAfter):
+				}
+			}
+			s.land(h, stored)
+			if !stored {
+				s.stir()
+			}
+		})
 	}
 }
 

@@ -23,7 +23,7 @@ type Joining struct {
 const joinTime = 30 * time.Second
 
 // Join enrols an agent, or finds the identity that it has, and waits until it is
-// connected.
+// connected. The agent ends with the context.
 func (j Joining) Join(ctx context.Context, name string) (*bus.Agent, error) {
 	i, _, err := identity.Enrol(ctx, identity.Options{
 		Server: j.Server, Token: j.Token, Name: name, Folder: filepath.Join(j.Folder, name),

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -23,7 +24,8 @@ type Server struct {
 }
 
 // StartServer starts the program with a folder of its own and waits until it is
-// ready. An empty address means any free port of this machine alone.
+// ready. An empty address means any free port of this machine alone. What it logs is
+// in a file beside the folder.
 func StartServer(program, folder, address string) (*Server, error) {
 	if address == "" {
 		var err error
@@ -35,7 +37,12 @@ func StartServer(program, folder, address string) (*Server, error) {
 	s.Command = exec.Command(program, "--data", folder, "--http", address, "--nats-listen", "127.0.0.1:0")
 	// Ctrl-C is ours: the server ends when we tell it to, after the agents.
 	s.Command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	s.Command.Stderr = os.Stderr
+	log, err := os.Create(folder + ".log")
+	if err != nil {
+		return nil, fmt.Errorf("start server: %w", err)
+	}
+	defer log.Close()
+	s.Command.Stderr = log
 	output, err := s.Command.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start server: %w", err)
@@ -50,7 +57,8 @@ func StartServer(program, folder, address string) (*Server, error) {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("start server: it ended: %w", s.Command.Wait())
+	text, _ := os.ReadFile(log.Name())
+	return nil, fmt.Errorf("start server: it ended: %w: %s", s.Command.Wait(), bytes.TrimSpace(text))
 }
 
 func freeAddress() (string, error) {
