@@ -1,11 +1,14 @@
 // Two hosts: live delay, loss and throughput of the traffic between them.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Range } from "../chart/plot.ts";
+import { picture } from "../chart/picture.ts";
 import { agents } from "../data/agents.ts";
 import { fileName, save, windowsCsv } from "../data/csv.ts";
 import { PairFeed, type Drawn } from "../data/pair.ts";
+import { moment } from "../data/quantity.ts";
 import { useResource } from "../data/resource.ts";
 import { sessions } from "../data/sessions.ts";
+import { lengthWords } from "../data/span.ts";
 import { Notice } from "../part/notice.tsx";
 import "../style/pair.css";
 import { Charts } from "./pair/charts.tsx";
@@ -67,9 +70,15 @@ function Between() {
       { source: from, destination: to, windows: inside(d, d.out) }, { source: to, destination: from, windows: inside(d, d.back) },
     ], d.step));
   };
+  const shot = async () => {
+    const d = feed.drawn.peek();
+    if (!d || !charts.current) return;
+    const words = [`${moment(d.from)} – ${moment(d.to)}`, `a value each ${lengthWords(d.step)}`, measured[0] && `session ${look.value.session || measured[0]}`];
+    save(fileName("charts", source, destination, d.from, d.to, "png"), await picture(charts.current, `${source} ⇄ ${destination}`, words.filter(Boolean).join(", ")));
+  };
   return (
     <div class="stack pair">
-      <Head measured={measured} sessions={mine} full={feed.drawn.value !== undefined} onTable={table} onPicture={() => undefined} />
+      <Head measured={measured} sessions={mine} full={feed.drawn.value !== undefined} onTable={table} onPicture={shot} />
       <Controls feed={feed} last={() => length.current} />
       <Sampled sampled={Math.max(out.sampled, back.sampled)} />
       <div ref={charts} class="stack"><Picture feed={feed} measured={[...measured, ...mine.map((s) => s.spec?.name ?? "")]} /></div>
@@ -87,7 +96,7 @@ function Sampled({ sampled }: { sampled: number }) {
 
 /** What changes each second. */
 function Picture({ feed, measured }: { feed: PairFeed; measured: string[] }) {
-  const { source, destination, span, show } = look.value;
+  const { source, destination, span, show, log } = look.value;
   const drawn = feed.drawn.value;
   const marks = useMarks([source, destination], measured, drawn);
   const [open, setOpen] = useState(false);
@@ -110,7 +119,7 @@ function Picture({ feed, measured }: { feed: PairFeed; measured: string[] }) {
     <>
       {fault && <p class="pair-fault" role="alert">The last question was not answered: {fault} What is shown is from before; it is asked again.</p>}
       <Strip drawn={drawn} live={live} source={source} destination={destination} />
-      <Charts drawn={drawn} source={source} destination={destination} show={show} marks={marks} onRange={onRange} missing={missing} />
+      <Charts drawn={drawn} source={source} destination={destination} show={show} log={log} marks={marks} onRange={onRange} missing={missing} />
       <FiguresTable drawn={drawn} names={[`${source} → ${destination}`, `${destination} → ${source}`]} open={open} onOpen={setOpen} />
     </>
   );

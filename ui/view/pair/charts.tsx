@@ -15,6 +15,7 @@ export interface ChartsProps {
   source: string;
   destination: string;
   show: "out" | "back";
+  log: boolean;
   marks: Mark[];
   onRange: (range: Range) => void;
   /** Why nothing was measured of a direction, where that is known. */
@@ -37,8 +38,8 @@ export function Charts(props: ChartsProps) {
   ];
   return (
     <div class="pair-charts">
-      <Delay {...shared} title={`Delay ${names[0]}`} columns={out} windows={drawn.out} colour="--out" empty={props.missing.out} />
-      <Delay {...shared} title={`Delay ${names[1]}`} columns={back} windows={drawn.back} colour="--back" empty={props.missing.back} />
+      <Delay {...shared} title={`Delay ${names[0]}`} columns={out} windows={drawn.out} colour="--out" log={props.log} empty={props.missing.out} />
+      <Delay {...shared} title={`Delay ${names[1]}`} columns={back} windows={drawn.back} colour="--back" log={props.log} empty={props.missing.back} />
       <section class="panel"><TimeChart {...shared} title="Loss" lines={both((c) => c.loss, true)} format={share} atLeast={0.01} height={170} /></section>
       <section class="panel"><TimeChart {...shared} title="Delay variation (IPDV, p90)" lines={both((c) => c.ipdv)} format={duration} height={170} /></section>
       <section class="panel"><TimeChart {...shared} title="Throughput" lines={both((c) => c.rate)} format={rate} height={200} /></section>
@@ -58,11 +59,12 @@ interface DelayProps {
   columns: Columns;
   windows: readonly Figures[];
   colour: string;
+  log: boolean;
   empty?: string;
 }
 
 /** Median, tails as areas, and the clocks' uncertainty around the median. */
-function Delay({ columns, windows, colour, empty, ...rest }: DelayProps) {
+function Delay({ columns, windows, colour, log, empty, ...rest }: DelayProps) {
   const clock = useMemo(() => clockWords(windows), [windows]);
   const lines: Line[] = [
     { label: "median", values: columns.p50, colour, width: 2 },
@@ -79,10 +81,10 @@ function Delay({ columns, windows, colour, empty, ...rest }: DelayProps) {
     lines.push({ label: "less clock", values: columns.low, colour: "--clock", hidden: true }, { label: "plus clock", values: columns.high, colour: "--clock", hidden: true });
     bands.unshift({ low: 5, high: 6, colour: "--clock", opacity: 0.25 });
   }
-  const below = windows.some((f) => f.delay.p50 < 0);
+  const below = windows.some((f) => f.delay.p50 < 0); // no logarithm, and zero is no end
   return (
     <section class="panel">
-      <TimeChart {...rest} lines={lines} bands={bands} format={duration} height={240} scale={below ? "fit" : "zero"} empty={empty} />
+      <TimeChart {...rest} lines={lines} bands={bands} format={duration} height={240} scale={below ? "fit" : log ? "log" : "zero"} empty={empty} />
       {clock && <p class={`pair-clock small ${clock.level}`}>{clock.text}</p>}
     </section>
   );

@@ -1,6 +1,7 @@
 // Which time is shown, and whether it moves.
 import type { PairFeed } from "../../data/pair.ts";
 import { clock } from "../../data/quantity.ts";
+import { refine } from "../../data/route.ts";
 import { lengthOf, lengthWords, usual } from "../../data/span.ts";
 import { Icon } from "../../part/icon.tsx";
 import { RangeChoice } from "../../part/range.tsx";
@@ -8,7 +9,7 @@ import { freeze, look, showSpan } from "./look.ts";
 
 /** Controls choose the time, stop it and let it go on. */
 export function Controls({ feed, last }: { feed: PairFeed; last: () => number | undefined }) {
-  const { span } = look.value;
+  const { span, log } = look.value;
   const paused = feed.paused.value;
   const drawn = feed.drawn.value;
   const goLive = () => showSpan({ live: true, length: last() ?? lengthOf(usual) ?? 0 });
@@ -19,6 +20,7 @@ export function Controls({ feed, last }: { feed: PairFeed; last: () => number | 
         : <button type="button" class="main" onClick={() => freeze(undefined)}><Icon name="play" />Resume</button>}
       <RangeChoice span={span} seen={drawn} onSpan={showSpan} />
       <span class="pair-pulse small" role="status"><Pulse feed={feed} /></span>
+      <button type="button" class="quiet pair-scale" aria-pressed={log} title="Delay on a logarithmic axis: rare long delays do not press the median flat" onClick={() => refine({ axis: log ? undefined : "log" })}>Log axis</button>
       <progress class={feed.busy.value ? "pair-busy" : "pair-busy idle"} aria-label="Asking the server" aria-hidden={!feed.busy.value} />
     </div>
   );

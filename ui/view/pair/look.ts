@@ -18,6 +18,8 @@ export interface Look {
   frozen?: number;
   /** Direction of heat map and flows. */
   show: "out" | "back";
+  /** The axis of delay is logarithmic, so that the tail does not press the median flat. */
+  log: boolean;
   by: Granularity;
   sort: Sort;
   find: string;
@@ -44,6 +46,7 @@ export const look = computed<Look>(() => {
     span: spanOf(query),
     frozen: query.get("paused") === "1" && to > 0 && !query.has("from") ? to : undefined,
     show: query.get("show") === "back" ? "back" : "out",
+    log: query.get("axis") === "log",
     by: granularities.find((g) => g === query.get("by")) ?? "flow",
     sort: { key: key || "packets", ascending: way === "up" },
     find: query.get("find") ?? "",
