@@ -108,7 +108,8 @@ function place(at: { time: number; left: number; top: number }, props: FrameProp
   const near = ((props.range.to - props.range.from) / Math.max(1, width)) * 6;
   return {
     time: at.time, left: at.left + (stage?.plot.over.offsetLeft ?? 0), top: at.top,
-    value: stage && at.top >= 0 ? stage.valueAt(at.top) : undefined,
+    // in the other charts of the group the cursor stands at no height
+    value: stage?.plot.over.matches(":hover") && at.top >= 0 ? stage.valueAt(at.top) : undefined,
     marks: marksAt(props.marks ?? [], at.time, near),
   };
 }
@@ -126,7 +127,7 @@ function Legend({ pointed, legend }: { pointed: { value: Place | undefined }; le
 function Tip({ pointed, tip }: { pointed: { value: Place | undefined }; tip: FrameProps["tip"] }) {
   const at = pointed.value;
   if (!at) return null;
-  const words = tip?.(at);
+  const words = at.value === undefined ? undefined : tip?.(at);
   if (!words && at.marks.length === 0) return null;
   return (
     <div class="chart-tip" aria-hidden="true" style={{ left: `${at.left}px`, top: `${Math.max(0, at.top)}px` }}>
