@@ -11,9 +11,6 @@ type CellsProps = Pick<HeatMapProps, "times" | "buckets" | "step"> & { dark: boo
 
 const rowHeight = 4; // pixels of the page
 
-/** The least share that has a colour of its own; the scale goes from it to all packets, by the logarithm. */
-export const leastShare = 1e-3;
-
 interface Grouped {
   sum: number;
   rows: Float64Array;
@@ -137,5 +134,5 @@ export class CellsPainter implements Painter {
   }
 }
 
-/** Place of a share on the scale of colours, 0 to 1. */
-export const shade = (share: number): number => Math.min(1, Math.max(0, 1 - Math.log(share) / Math.log(leastShare)));
+/** Place of a share on the scale of colours, 0 to 1: a few packets of thousands are still seen. */
+export const shade = (share: number): number => Math.min(1, share ** 0.4);

@@ -3,12 +3,15 @@ import { useRef } from "preact/hooks";
 import { count, duration, moment, share } from "../data/quantity.ts";
 import { dark } from "../part/theme.tsx";
 import { bucketAt, total, upperAt } from "./bucket.ts";
-import { CellsPainter, leastShare } from "./cells.ts";
+import { CellsPainter } from "./cells.ts";
+import { sequential } from "./colour.ts";
 import { ColourKey } from "./colour-key.tsx";
 import { within } from "./ends.ts";
 import { Frame, type Pointed } from "./frame.tsx";
 import type { HeatMapProps } from "./plot.ts";
 import { indexAt } from "./thin.ts";
+
+const label = "Share of packets";
 
 /** HeatMap draws a histogram for each time: colour is the share of the packets of that time. */
 export function HeatMap(props: HeatMapProps) {
@@ -21,7 +24,8 @@ export function HeatMap(props: HeatMapProps) {
   while (last >= start && !props.buckets[last]?.counts.length) last--;
   return (
     <Frame {...props} painter={painter.current} bare={last < start}
-      legend={() => <ColourKey scale="sequential" label="Share of the packets of a window" low={share(leastShare)} high="100 %" />}
+      legend={() => <ColourKey scale="sequential" label={label} low="0 %" high="100 %" />} when=""
+      names={() => [{ label: `${label}, 0 to 100 %`, scale: Array.from({ length: 40 }, (_, i) => sequential(i / 39, dark.value)) }]}
       tip={(at) => <Cell {...props} at={at} />}
       latest={() => mostAt(props, last)} />
   );
