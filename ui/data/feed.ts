@@ -45,8 +45,9 @@ export function merged(a: readonly Happening[], b: readonly Happening[]): Happen
 
 type Ask = (from: number, to: number | undefined, signal: AbortSignal) => Promise<Event[]>;
 
+// Events have times between two ms, messages take whole ones.
 const ask: Ask = async (from, to, signal) =>
-  (await serverClient.listEvents({ from: timestampFromMs(from), to: to === undefined ? undefined : timestampFromMs(to), limit: most }, { signal })).events;
+  (await serverClient.listEvents({ from: timestampFromMs(Math.floor(from)), to: to === undefined ? undefined : timestampFromMs(Math.ceil(to)), limit: most }, { signal })).events;
 
 /** Feed holds the events of a period until it is closed. */
 export class Feed {

@@ -34,7 +34,7 @@ export function see(time: number): void {
 
 /** Warnings and errors of the last day that nobody looked at. */
 export const unseen = resource(5000, async (signal) => {
-  const from = Math.max(seen.peek() + 1, Date.now() - day);
+  const from = Math.max(Math.floor(seen.peek()), Date.now() - day);
   const { events } = await serverClient.listEvents({ from: timestampFromMs(from), limit: most }, { signal });
   return events.filter((e) => levelOf(e.level) !== "info").map((e) => ({ time: millis(e.time) ?? 0, level: levelOf(e.level) }));
 });

@@ -29,6 +29,7 @@ export function EventsView() {
   const { shown, waiting, release } = useCalm(feed, list);
   const found = useMemo(() => matching(shown ?? [], c), [shown, c]);
   const fresh = useMemo(() => matching(waiting, c).length, [waiting, c]);
+  const news = fresh === 1 ? "1 new event" : `${fresh} new events`;
   useEffect(() => {
     const newest = feed.events.value?.[0]?.time;
     if (newest !== undefined && !document.hidden) see(newest);
@@ -45,8 +46,8 @@ export function EventsView() {
       </header>
       <Bar choice={c} all={shown ?? []} />
       {shown && <Timeline found={found} feed={feed} />}
-      <p class="hidden-text" role="status">{fresh > 0 ? `${fresh} new events` : ""}</p>
-      {fresh > 0 && <button type="button" class="main event-more" onClick={() => { release(); window.scrollTo({ top: 0 }); }}><Icon name="up" />{fresh === 1 ? "1 new event" : `${fresh} new events`}</button>}
+      <p class="hidden-text" role="status">{fresh > 0 ? news : ""}</p>
+      {fresh > 0 && <button type="button" class="main event-more" onClick={() => { release(); window.scrollTo({ top: 0 }); }}><Icon name="up" />{news}</button>}
       {feed.fault.value && shown && <p class="field-fault" role="alert">{feed.fault.value} The list goes on when it does.</p>}
       <div ref={list}><Found feed={feed} choice={c} found={shown && found} newSince={newSince} /></div>
       <ServerPanel />
