@@ -32,6 +32,11 @@ export function see(time: number): void {
   }
 }
 
+// Another tab of this browser may show the events.
+addEventListener("storage", (e) => {
+  if (e.key === key) see(Number(e.newValue) || 0);
+});
+
 /** Warnings and errors of the last day that nobody looked at. */
 export const unseen = resource(5000, async (signal) => {
   const from = Math.max(Math.floor(seen.peek()), Date.now() - day);

@@ -63,7 +63,7 @@ function Timeline({ found, feed }: { found: Happening[]; feed: Feed }) {
     return () => clearInterval(timer);
   }, []);
   const bins = useMemo(() => binsOf(found, feed.from, feed.to), [found, feed, minute]);
-  return found.length > 0 ? <Strip key={feed.from} bins={bins} onPart={choosePart} /> : null;
+  return found.length > 0 ? <Strip bins={bins} onPart={choosePart} /> : null;
 }
 
 function Found({ feed, choice: c, found, newSince }: { feed: Feed; choice: Choice; found: Happening[] | undefined; newSince: number }) {
