@@ -1,5 +1,5 @@
 // Two hosts: both directions on one time axis, kept or live, moving or paused.
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { returns } from "./link.ts";
 import { pointsFor, Sliding, type Span } from "./span.ts";
 import type { Figures } from "./window.ts";
@@ -27,6 +27,11 @@ const later = [5000, 20000]; // ms after a gap: hosts deliver late what they hel
 /** PairFeed asks for both directions and puts together what is drawn. */
 export class PairFeed {
   readonly drawn = signal<Drawn | undefined>(undefined);
+  /** The server has answered, and nothing was measured in what is drawn. */
+  readonly bare = computed(() => {
+    const d = this.drawn.value;
+    return d !== undefined && d.out.length + d.back.length === 0;
+  });
   /** A question is under way whose answer will change the picture. */
   readonly busy = signal(false);
   /** Since when nothing moves; undefined while it does. */
