@@ -32,6 +32,8 @@ export class PairFeed {
     const d = this.drawn.value;
     return d !== undefined && d.out.length + d.back.length === 0;
   });
+  /** There is something to see and to take away. */
+  readonly full = computed(() => this.drawn.value !== undefined && !this.bare.value);
   /** A question is under way whose answer will change the picture. */
   readonly busy = signal(false);
   /** Since when nothing moves; undefined while it does. */

@@ -1,5 +1,4 @@
 // Two hosts: live delay, loss and throughput of the traffic between them.
-import { useComputed } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Range } from "../chart/plot.ts";
 import { picture } from "../chart/picture.ts";
@@ -63,7 +62,7 @@ function Between() {
   const measured = [...new Set([...out.sessions, ...back.sessions])];
   const charts = useRef<HTMLDivElement>(null);
   const names: [string, string] = [source, destination];
-  const full = useComputed(() => feed.drawn.value !== undefined && !feed.bare.value).value;
+  const full = feed.full.value;
   const table = () => {
     const d = feed.drawn.peek();
     if (!d) return;
