@@ -65,7 +65,7 @@ export class PairFeed {
     this.back = new Direction(reversed(selection), { ...hooks, gap: () => this.#refill(this.back) });
     let first = true;
     this.#unsubscribe = returns.subscribe(() => {
-      if (!first) this.#ask();
+      if (!first) this.#returned();
       first = false;
     });
   }
@@ -155,13 +155,24 @@ export class PairFeed {
     }
   }
 
+  /** The server is back: all is asked anew, and once more when hosts have delivered what they held back. */
+  #returned(): void {
+    const good = this.#good;
+    void this.#ask();
+    this.#late(good - 3 * this.#step, [this.out, this.back]);
+  }
+
+  #late(since: number, directions: Direction[]): void {
+    for (const ms of later) this.#after(ms, () => directions.forEach((d) => void this.#part(d, since)));
+  }
+
   /** Asks for what was missed of a direction since it was last whole. */
   #refill(direction: Direction): void {
     const step = this.#step;
     if (!this.#span.live || step === 0) return;
     const good = this.#good - 3 * step;
     this.#after(0, () => void this.#part(direction, good));
-    if (this.#good < this.#sliding.to(step) - 5 * step) for (const ms of later) this.#after(ms, () => void this.#part(direction, good));
+    if (this.#good < this.#sliding.to(step) - 5 * step) this.#late(good, [direction]);
   }
 
   /** Adds what a direction has from a time until now. */
