@@ -13,7 +13,7 @@ export interface Drawn {
   step: number;
   out: readonly Figures[];
   back: readonly Figures[];
-  /** The server's or the hosts' time when it was put together. */
+  /** The server's time when it was put together. */
   now: number;
 }
 
@@ -218,7 +218,7 @@ export class PairFeed {
       this.back.windows.trim(from - 2 * step);
     }
     this.drawn.value = {
-      from, to, step, now: Math.max(to, this.#good),
+      from, to, step, now: this.#sliding.now(),
       out: this.out.windows.within(from, to), back: this.back.windows.within(from, to),
     };
   }

@@ -28,8 +28,8 @@ const group = "pair";
 export function Charts(props: ChartsProps) {
   const { drawn, source, destination, marks, onRange } = props;
   const times = useMemo(() => gridOf(drawn.from, drawn.to, drawn.step), [drawn]);
-  const out = useMemo(() => columnsOf(drawn.out, times, drawn.step), [drawn]);
-  const back = useMemo(() => columnsOf(drawn.back, times, drawn.step), [drawn]);
+  const out = useMemo(() => columnsOf(drawn.out, times, drawn.step, drawn.now), [drawn]);
+  const back = useMemo(() => columnsOf(drawn.back, times, drawn.step, drawn.now), [drawn]);
   const shared = { times, range: { from: drawn.from, to: drawn.to }, marks, onRange, group };
   const names: [string, string] = [`${source} → ${destination}`, `${destination} → ${source}`];
   const both = (of: (c: Columns) => Float64Array, steps = false): Line[] => [

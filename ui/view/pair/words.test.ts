@@ -75,6 +75,10 @@ describe("addresses", () => {
 describe("what the strip speaks of", () => {
   const drawn = { from: 0, to: 10_000, step: 1000, now: 10_000, out: [], back: [] };
   test("the last whole window while live", () => expect(subject([figures(8000), figures(9000), figures(10_000)], drawn, true)?.figures.start).toBe(9000));
+  test("not the one that grows", () => {
+    const long = { ...drawn, step: 10_000, from: 0, to: 40_000, now: 36_000 };
+    expect(subject([figures(20_000), figures(30_000)], long, true)).toMatchObject({ length: 10_000, figures: { start: 20_000 } });
+  });
   test("nothing that is old", () => expect(subject([figures(0)], { ...drawn, to: 60_000, now: 60_000, from: 0 }, true)).toBeUndefined());
   test("all of a fixed time", () => expect(subject([figures(1000), figures(2000)], drawn, false)).toMatchObject({ length: 10_000, figures: { packets: 40 } }));
 });
