@@ -6,6 +6,7 @@ import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
 import { clock, moment } from "../data/quantity.ts";
 import { dark } from "../part/theme.tsx";
 import "../style/chart.css";
+import { dayName } from "./axis.ts";
 import { Gestures } from "./gesture.ts";
 import { marksAt, marksIn, paintMarks } from "./mark.ts";
 import { expose, type Name } from "./picture.ts";
@@ -98,7 +99,7 @@ export function Frame(props: FrameProps) {
     <figure class="chart" ref={figure}>
       <figcaption class="chart-head">
         <span class="chart-title">{title}</span>
-        <Legend pointed={pointed} legend={props.legend} when={props.when ?? "latest"} />
+        <Legend pointed={pointed} legend={props.legend} when={props.when ?? "latest"} long={range.to - range.from > 20 * 3600e3} />
       </figcaption>
       <div class="chart-body">
         <div class="chart-stage" ref={box} tabIndex={0} role="application" aria-roledescription="chart over time" aria-label={useSpoken(props, box)}
@@ -126,11 +127,11 @@ function place(at: { time: number; left: number; top: number }, props: FrameProp
   };
 }
 
-function Legend({ pointed, legend, when }: { pointed: { value: Place | undefined }; legend: FrameProps["legend"]; when: string }) {
+function Legend({ pointed, legend, when, long }: { pointed: { value: Place | undefined }; legend: FrameProps["legend"]; when: string; long: boolean }) {
   const at = pointed.value;
   return (
     <span class="chart-legend">
-      <span class="chart-when">{at ? clock(at.time) : when}</span>
+      <span class={long ? "chart-when long" : "chart-when"}>{at ? (long ? `${dayName(at.time)} ${clock(at.time).slice(0, 5)}` : clock(at.time)) : when}</span>
       {legend(at)}
     </span>
   );

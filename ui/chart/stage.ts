@@ -17,6 +17,8 @@ export interface View {
   /** Heights, of the scale, at the lower and upper edge. */
   low: number;
   high: number;
+  /** Asks for another drawing in the next frame; without it all has to be done in this one. */
+  again?: () => void;
   x(time: number): number;
   y(value: number): number;
   /** Value of a CSS property that holds a colour. */
@@ -38,8 +40,6 @@ export interface StageProps {
   format: (value: number) => string;
   /** Time under the cursor and its place on the page's pixels, or nothing. */
   onCursor: (at: { time: number; left: number; top: number } | undefined) => void;
-  /** After each drawing. */
-  onDraw?: () => void;
 }
 
 type Box = Pick<View, "left" | "top" | "width" | "height">;
@@ -57,6 +57,7 @@ export class Stage {
   private ends: [number, number] = [0, 1];
   private colours = new Map<string, string>();
   private times: { at: number[]; labels: string[] } = { at: [], labels: [] }; // the ticks
+  private frame = 0;
   private width = 0; // for which the painter was asked last
   private format: (value: number) => string;
 
@@ -90,6 +91,7 @@ export class Stage {
   }
 
   destroy(): void {
+    cancelAnimationFrame(this.frame);
     this.plot.destroy();
   }
 
@@ -215,8 +217,14 @@ export class Stage {
   private paint(): void {
     const { ctx, bbox } = this.plot;
     if (bbox.width !== this.width) this.remeasure();
-    this.between(ctx, this.view());
-    this.props.onDraw?.();
+    this.between(ctx, { ...this.view(), again: () => this.again() });
+  }
+
+  private again(): void {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.plot.redraw(false, false);
+    });
   }
 
   private between(ctx: CanvasRenderingContext2D, view: View): void {
