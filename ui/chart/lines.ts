@@ -1,4 +1,5 @@
 // Paints lines and the areas between lines.
+import { Dense } from "./dense.ts";
 import { axisEnds, extremes, within } from "./ends.ts";
 import type { Band, Line, Range, TimeChartProps } from "./plot.ts";
 import { linear, logarithmic, type Scale } from "./scale.ts";
@@ -7,8 +8,13 @@ import { thin } from "./thin.ts";
 
 type LinesProps = Pick<TimeChartProps, "times" | "lines" | "bands" | "scale" | "atLeast">;
 
+/** From so many points on a chart's lines are painted by Dense; strokes of fewer look finer. */
+const denseFrom = 30000;
+
 /** LinesPainter paints what its chart was last given. */
 export class LinesPainter implements Painter {
+  private dense: Dense | undefined;
+
   constructor(private props: LinesProps) {}
 
   set(props: LinesProps): void {
@@ -19,15 +25,25 @@ export class LinesPainter implements Painter {
     return this.props.scale === "log" ? logarithmic : linear;
   }
 
-  ends(range: Range): [number, number] {
+  ends(range: Range, width: number): [number, number] {
     const { times, lines, bands = [], scale, atLeast } = this.props;
     const [start, end] = within(times, range);
+    const shown = this.shown();
     const found: [number, number] = [Infinity, -Infinity];
     const above = scale === "log" ? 0 : -Infinity;
-    const edges = new Set(bands.flatMap((b) => [b.low, b.high]));
-    lines.forEach((line, i) => {
-      if (!line.hidden || edges.has(i)) extremes(line.values, start, end, found, above);
-    });
+    width = Math.round(width);
+    if (width > 0 && shown.length * Math.min(end - start, 2 * width) > denseFrom) {
+      const columns = (this.dense ??= new Dense()).update(times, shown, range, start, end, width, above);
+      found[0] = columns.least;
+      found[1] = columns.most;
+    } else {
+      this.dense = undefined;
+      for (const line of shown) extremes(line.values, start, end, found, above);
+    }
+    for (const edge of new Set(bands.flatMap((b) => [b.low, b.high]))) {
+      const line = lines[edge];
+      if (line?.hidden) extremes(line.values, start, end, found, above);
+    }
     return axisEnds(found[0], found[1], scale, atLeast);
   }
 
@@ -35,7 +51,12 @@ export class LinesPainter implements Painter {
     const { times, lines, bands = [] } = this.props;
     const [start, end] = within(times, view.range);
     for (const band of bands) paintBand(ctx, view, times, lines, band, start, end);
-    for (const line of lines) if (!line.hidden) paintLine(ctx, view, times, line, start, end);
+    if (this.dense) this.dense.paint(ctx, view, this.shown(), this.scale);
+    else for (const line of this.shown()) paintLine(ctx, view, times, line, start, end);
+  }
+
+  private shown(): Line[] {
+    return this.props.lines.filter((line) => !line.hidden);
   }
 }
 

@@ -18,7 +18,7 @@ export interface SparklineProps {
 
 /** Sparkline shows the course of a figure within a line of text. */
 export function Sparkline({ values, colour = "--accent", width = 96, height = 22, min, max, label }: SparklineProps) {
-  const said = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" as const };
+  const said = label ? { role: "img" as const, "aria-label": label } : { "aria-hidden": "true" as const };
   return (
     <svg class="sparkline" width={width} height={height} viewBox={`0 0 ${width} ${height}`} {...said} style={{ stroke: `var(${colour})` }}>
       <path d={sparkPath(values, width, height, min, max)} fill="none" stroke-width="1.5" stroke-linejoin="round" stroke-linecap="round" />

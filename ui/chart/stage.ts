@@ -14,6 +14,9 @@ export interface View {
   /** Pixels of the device to one of the page. */
   ratio: number;
   range: Range;
+  /** Heights, of the scale, at the lower and upper edge. */
+  low: number;
+  high: number;
   x(time: number): number;
   y(value: number): number;
   /** Value of a CSS property that holds a colour. */
@@ -23,8 +26,8 @@ export interface View {
 /** Painter says how high the values' axis goes and paints between the axes. */
 export interface Painter {
   scale: Scale;
-  /** Least and largest value to show. */
-  ends(range: Range): [number, number];
+  /** Least and largest value to show in a range that is so many pixels of the device wide. */
+  ends(range: Range, width: number): [number, number];
   paint(ctx: CanvasRenderingContext2D, view: View): void;
 }
 
@@ -47,6 +50,7 @@ export class Stage {
   private range: Range;
   private ends: [number, number] = [0, 1];
   private colours = new Map<string, string>();
+  private width = 0; // for which the painter was asked last
   private format: (value: number) => string;
 
   constructor(readonly box: HTMLElement, private props: StageProps, range: Range, times: ArrayLike<number>) {
@@ -100,7 +104,7 @@ export class Stage {
     const perMs = width / (to - from);
     const perHeight = height / (high - low);
     return {
-      left, top, width, height, range: this.range, ratio: uPlot.pxRatio,
+      left, top, width, height, low, high, range: this.range, ratio: uPlot.pxRatio,
       x: (t) => left + (t - from) * perMs,
       y: (v) => top + (high - Math.max(low - 1e3 / perHeight, Math.min(high + 1e3 / perHeight, scale.height(v)))) * perHeight,
       colour: (name) => this.colour(name),
@@ -114,8 +118,10 @@ export class Stage {
   }
 
   private measure(): void {
-    const { scale } = this.props.painter;
-    const [low, high] = this.props.painter.ends(this.range);
+    const { painter } = this.props;
+    this.width = this.plot?.bbox.width ?? 0;
+    const [low, high] = painter.ends(this.range, this.width);
+    const { scale } = painter;
     this.ends = [scale.height(low), scale.height(high)];
     if (!(this.ends[1] > this.ends[0])) this.ends[1] = this.ends[0] + 1;
   }
@@ -130,7 +136,7 @@ export class Stage {
       height,
       ms: 1,
       legend: { show: false },
-      padding: [10, 14, 0, 0],
+      padding: [10, 22, 0, 0],
       cursor: {
         x: true, y: false,
         points: { show: false },
@@ -158,11 +164,12 @@ export class Stage {
   private ticks(): number[] {
     const { scale } = this.props.painter;
     const room = (this.plot?.bbox.height ?? 0) / uPlot.pxRatio || this.props.height - 52;
-    return scale.ticks(scale.value(this.ends[0]), scale.value(this.ends[1]), Math.max(2, Math.floor(room / 34)));
+    return scale.ticks(scale.value(this.ends[0]), scale.value(this.ends[1]), Math.max(2, Math.floor(room / 28)));
   }
 
   private paint(): void {
-    const { ctx } = this.plot;
+    const { ctx, bbox } = this.plot;
+    if (bbox.width !== this.width) this.remeasure();
     const view = this.view();
     ctx.save();
     ctx.beginPath();
@@ -171,6 +178,14 @@ export class Stage {
     this.props.painter.paint(ctx, view);
     ctx.restore();
     this.props.onDraw?.();
+  }
+
+  // Another width may show another least or largest value; then it is drawn once more.
+  private remeasure(): void {
+    const [low, high] = this.ends;
+    this.measure();
+    if (low === this.ends[0] && high === this.ends[1]) return;
+    queueMicrotask(() => this.plot.setScale("x", { min: this.range.from, max: this.range.to }));
   }
 
   private cursor(u: uPlot): void {

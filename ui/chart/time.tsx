@@ -1,5 +1,6 @@
 // A chart of lines over time.
 import { useRef } from "preact/hooks";
+import { Legend } from "./legend.tsx";
 import { Frame, type Pointed } from "./frame.tsx";
 import { LinesPainter } from "./lines.ts";
 import type { Line, TimeChartProps } from "./plot.ts";
@@ -16,11 +17,11 @@ export function TimeChart(props: TimeChartProps) {
   const last = latestIndex(lines, start, end);
   const legend = (pointed: Pointed | undefined) => {
     const i = pointed ? nearest(times, pointed.time) : last;
-    return lines.map((line) => <Entry key={line.label} line={line} value={format(line.values[i] ?? NaN)} />);
+    return <Legend lines={lines} at={i} format={format} />;
   };
   return (
     <Frame {...props} painter={painter.current} bare={last < 0} legend={legend}
-      latest={() => lines.map((line) => `${line.label} ${format(line.values[last] ?? NaN)}`).join(", ")} />
+      latest={() => spokenLines(lines).map((line) => `${line.label} ${format(line.values[last] ?? NaN)}`).join(", ")} />
   );
 }
 
@@ -32,13 +33,5 @@ function latestIndex(lines: Line[], start: number, end: number): number {
   return -1;
 }
 
-function Entry({ line, value }: { line: Line; value: string }) {
-  return (
-    <span class="chart-entry">
-      <svg width="18" height="10" aria-hidden="true" style={{ stroke: `var(${line.colour})` }}>
-        <path d={line.steps ? "M0 8H9V2H18" : "M0 5H18"} fill="none" stroke-width={line.width ?? 1.5} stroke-dasharray={line.dash?.join(" ")} opacity={line.hidden ? 0.4 : 1} />
-      </svg>
-      <span class="chart-name">{line.label}</span> <span class="chart-value">{value}</span>
-    </span>
-  );
-}
+/** Nobody listens to two hundred figures. */
+const spokenLines = (lines: Line[]): Line[] => lines.slice(0, 8);
