@@ -106,7 +106,7 @@ export class PairTable {
     Object.assign(this, new PairTable());
   }
 
-  /** Takes a second; one that was there is replaced. */
+  /** Takes a second, or part of one; pairs that were there are replaced. */
   take(second: Second, now = performance.now()): void {
     if (this.anew) this.clear();
     for (const name of second.agents) {
@@ -202,7 +202,7 @@ export class PairTable {
       if (at[i] === -1) left++;
     }
     this.left = left;
-    const column = this.emptied(start);
+    const column = this.column(start);
     const { last, p50, p99, rate: rates, clockError } = this;
     for (let i = 0; i < at.length; i++) {
       const pair = at[i] ?? -1;
@@ -224,12 +224,12 @@ export class PairTable {
     if (this.counts(start)) this.add(column, 1);
   }
 
-  /** The column of a second, empty; what it held no longer counts. */
-  private emptied(start: number): Column {
+  /** The column of a second, taken off the sums. What it holds stays: a second comes in parts, as its pairs do. */
+  private column(start: number): Column {
     const at = start % kept;
     const column = (this.columns[at] ??= new Column(this.room));
-    if (column.start === start && this.counts(start)) this.add(column, -1);
-    column.clear(start);
+    if (column.start !== start) column.clear(start);
+    else if (this.counts(start)) this.add(column, -1);
     return column;
   }
 

@@ -34,7 +34,7 @@ export const PackedSchema = packed();
 /** FlowService, whose WatchPairs gives packed seconds. */
 export const PackedService = {
   ...FlowService,
-  method: { ...FlowService.method, watchPairs: { ...FlowService.method.watchPairs, output: PackedSchema } },
+  methods: FlowService.methods.map((m) => (m === FlowService.method.watchPairs ? { ...m, output: PackedSchema } : m)),
 } as unknown as typeof FlowService;
 
 /** Lays typed arrays under the lists of a packed second. */
