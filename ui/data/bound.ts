@@ -2,6 +2,7 @@
 // what an edge loses, every path across it loses too: so the least loss of the pairs
 // whose packets cross it is a bound.
 import type { Path } from "../gen/topology_pb.ts";
+import { millis } from "./time.ts";
 import { pairName, type Way } from "./topology.ts";
 
 /** Packets of a pair in some length of time. */
@@ -21,7 +22,7 @@ export interface Bound {
   pair: string;
   lost: number;
   expected: number;
-  /** The pair has other traced paths that avoid the edge: its packets may have taken those. */
+  /** Not all of the pair's packets need have crossed: it has other traced paths too, or its route changed meanwhile. */
   perhaps: boolean;
 }
 
@@ -35,13 +36,17 @@ export function pathCounts(paths: Path[]): Map<string, number> {
   return counts;
 }
 
-/** The bound of a way; undefined where no measured pair crosses it. A pair all of whose paths cross it goes first. */
-export function boundOf(way: Way, losses: ReadonlyMap<string, PairLoss>, counts: ReadonlyMap<string, number>): Bound | undefined {
+/**
+ * The bound of a way; undefined where no measured pair crosses it. A pair that surely
+ * crossed it all the time goes first: since is when the packets began to be counted.
+ */
+export function boundOf(way: Way, losses: ReadonlyMap<string, PairLoss>, counts: ReadonlyMap<string, number>, since = Infinity): Bound | undefined {
   let best: Bound | undefined;
+  const fresh = new Set(way.paths.filter((p) => (millis(p.changed) ?? 0) > since).map((p) => pairName(p.source, p.destination)));
   for (const [pair, crossing] of pathCounts(way.paths)) {
     const seen = losses.get(pair);
     if (!seen || seen.expected < fewest) continue;
-    const bound = { share: seen.lost / seen.expected, pair, lost: seen.lost, expected: seen.expected, perhaps: crossing < (counts.get(pair) ?? crossing) };
+    const bound = { share: seen.lost / seen.expected, pair, lost: seen.lost, expected: seen.expected, perhaps: crossing < (counts.get(pair) ?? crossing) || fresh.has(pair) };
     if (!best || (best.perhaps && !bound.perhaps) || (best.perhaps === bound.perhaps && tighter(bound, best))) best = bound;
   }
   return best;

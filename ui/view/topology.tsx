@@ -62,7 +62,7 @@ function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice
   const { all, shown } = chosenPaths(choice, answer.paths, family);
   const live = minute.value;
   const picture = useMemo(
-    () => pictureOf(whole, { by: choice.by, losses: { pairs: live ?? new Map(), counts }, path: shown, ends: [choice.source, choice.destination].filter(Boolean).map((n) => `agent:${n}`) }),
+    () => pictureOf(whole, { by: choice.by, losses: { pairs: live ?? new Map(), counts, since: Date.now() - 60_000 }, path: shown, ends: [choice.source, choice.destination].filter(Boolean).map((n) => `agent:${n}`) }),
     [whole, choice.by, choice.by === "loss" ? live : undefined, shown, choice.source, choice.destination, counts],
   );
   const naming = useMemo(() => {
