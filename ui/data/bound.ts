@@ -36,17 +36,41 @@ export function pathCounts(paths: Path[]): Map<string, number> {
   return counts;
 }
 
+interface Crossing {
+  counts: Map<string, number>;
+  changed: Map<string, number>;
+}
+
+// Ways live as long as an answer of the server, figures come every other second.
+const crossings = new WeakMap<Way, Crossing>();
+
+function crossingOf(way: Way): Crossing {
+  let crossing = crossings.get(way);
+  if (!crossing) {
+    crossing = { counts: pathCounts(way.paths.filter((p) => p.destination)), changed: new Map() };
+    for (const p of way.paths) {
+      const pair = pairName(p.source, p.destination);
+      crossing.changed.set(pair, Math.max(crossing.changed.get(pair) ?? 0, millis(p.changed) ?? 0));
+    }
+    crossings.set(way, crossing);
+  }
+  return crossing;
+}
+
+/** Pairs whose path crosses a way, each once. */
+export const pairsOf = (way: Way): Iterable<string> => crossingOf(way).counts.keys();
+
 /**
  * The bound of a way; undefined where no measured pair crosses it. A pair that surely
  * crossed it all the time goes first: since is when the packets began to be counted.
  */
 export function boundOf(way: Way, losses: ReadonlyMap<string, PairLoss>, counts: ReadonlyMap<string, number>, since = Infinity): Bound | undefined {
   let best: Bound | undefined;
-  const fresh = new Set(way.paths.filter((p) => (millis(p.changed) ?? 0) > since).map((p) => pairName(p.source, p.destination)));
-  for (const [pair, crossing] of pathCounts(way.paths)) {
+  const { counts: here, changed } = crossingOf(way);
+  for (const [pair, crossing] of here) {
     const seen = losses.get(pair);
     if (!seen || seen.expected < fewest) continue;
-    const bound = { share: seen.lost / seen.expected, pair, lost: seen.lost, expected: seen.expected, perhaps: crossing < (counts.get(pair) ?? crossing) || fresh.has(pair) };
+    const bound = { share: seen.lost / seen.expected, pair, lost: seen.lost, expected: seen.expected, perhaps: crossing < (counts.get(pair) ?? crossing) || (changed.get(pair) ?? 0) > since };
     if (!best || (best.perhaps && !bound.perhaps) || (best.perhaps === bound.perhaps && tighter(bound, best))) best = bound;
   }
   return best;

@@ -46,10 +46,10 @@ export function figureOf(way: Way, by: "delay" | "loss", losses: Losses): Figure
 
 function lossFigure(bound: Bound | undefined): Figure {
   if (!bound) return { text: "not measured", long: "not measured: no pair with enough packets crosses it" };
-  const text = `at most ${share(bound.share)}`;
+  const text = `≤ ${share(bound.share)}`;
   const [a, b] = bound.pair.split(">");
   const perhaps = bound.perhaps ? ", if all its packets went this way" : "";
-  return { value: bound.share, text, long: `${text}: ${a} to ${b} lost ${bound.lost} of ${bound.expected} in the last minute${perhaps}` };
+  return { value: bound.share, text, long: `at most ${share(bound.share)}: ${a} to ${b} lost ${bound.lost} of ${bound.expected} in the last minute${perhaps}` };
 }
 
 /** The colour of a value; undefined: neutral. */
