@@ -1,7 +1,7 @@
 // A graph drawn by Cytoscape.js, which is loaded when the first graph is shown.
 import type { Core, EventObject, NodeSingular, StylesheetJson } from "cytoscape";
 import { readable, type Box, type Label } from "./graph-label.ts";
-import type { Point } from "./graph-layout.ts";
+import { apart, type Point } from "./graph-layout.ts";
 
 /** A node. */
 export interface Dot {
@@ -52,7 +52,7 @@ export interface Answers {
 }
 
 const textSize = 12;
-const margin = 48;
+const margin = 76; // names stand beside the outermost dots
 const largest = 1.7; // of showing all: a few nodes need not fill the screen
 
 /** Makes an empty drawing in an element. */
@@ -151,7 +151,7 @@ export class Drawing {
   fit(): void {
     const { cy } = this;
     if (cy.nodes().empty() || cy.width() === 0) return;
-    cy.fit(cy.nodes(), Math.min(margin, cy.width() / 8));
+    cy.fit(cy.nodes(), Math.min(margin, cy.width() / 7));
     if (cy.zoom() > largest) {
       cy.zoom(largest);
       cy.center();
@@ -177,7 +177,7 @@ export class Drawing {
       const zoom = this.cy.zoom();
       if (!force && this.scaled > 0 && Math.abs(Math.log(zoom / this.scaled)) < 0.06) return;
       this.scaled = zoom;
-      const size = Math.min(34, Math.max(10, 26 * zoom)) / zoom;
+      const size = Math.min(34, Math.max(26 * zoom, Math.min(10, apart * zoom * 0.75))) / zoom;
       this.cy.batch(() => {
         this.cy.nodes().forEach((n) => void n.data({ size: n.data("kind") === "agent" || n.data("kind") === "group" ? size * 1.1 : size * 0.85, font: textSize / zoom }));
         this.cy.edges().forEach((e) => void e.data({ thick: (e.data("wide") * Math.min(1, 0.35 + zoom * 0.65)) / zoom, font: textSize / zoom }));

@@ -53,10 +53,10 @@ export function pictureOf({ graph, groups }: Grouped, look: Look): Picture {
     if (before) lit.add(strokeId(to(before), to(node)));
   });
   if (look.path) for (const end of look.ends) lit.add(to(end));
-  return { dots: dotsOf(graph, groups), strokes, lit, ends: new Set(look.ends.map(to)) };
+  return { dots: dotsOf(graph, groups, look.ends), strokes, lit, ends: new Set(look.ends.map(to)) };
 }
 
-function dotsOf(graph: Graph, groups: Map<string, Group>): Dot[] {
+function dotsOf(graph: Graph, groups: Map<string, Group>, ends: string[]): Dot[] {
   const loads = new Map<string, number>();
   for (const { there, back } of graph.links) {
     for (const way of back ? [there, back] : [there]) loads.set(way.to, (loads.get(way.to) ?? 0) + way.paths.length);
@@ -64,11 +64,17 @@ function dotsOf(graph: Graph, groups: Map<string, Group>): Dot[] {
   const dots = new Map<string, Dot>();
   for (const node of graph.nodes) {
     const group = groups.get(node.id);
-    if (group) dots.set(group.id, { id: group.id, kind: "group", label: `${group.hosts.length} hosts`, title: `${group.hosts.length} hosts behind ${group.router.slice("router:".length)}; click to open`, weight: 2e5 });
+    if (group) dots.set(group.id, { id: group.id, kind: "group", label: groupName(group, ends), title: `${group.hosts.length} hosts behind ${group.router.slice("router:".length)}; click to open`, weight: 2e5 });
     else if (node.kind === "agent") dots.set(node.id, { id: node.id, kind: "agent", label: nodeName(node), title: nodeName(node), weight: 1e5 + (loads.get(node.id) ?? 0) });
     else dots.set(node.id, { id: node.id, kind: node.kind === "router" ? "router" : "unknown", label: nodeName(node), title: node.kind === "router" ? nodeName(node) : "did not answer", weight: loads.get(node.id) ?? 0 });
   }
   return [...dots.values()];
+}
+
+/** A group is called after the chosen host that is in it. */
+function groupName({ hosts }: Group, ends: string[]): string {
+  const chosen = ends.find((id) => hosts.includes(id));
+  return chosen ? `${chosen.slice("agent:".length)} and ${hosts.length - 1} more` : `${hosts.length} hosts`;
 }
 
 const strokeId = (a: string, b: string): string => (a < b ? `${a} ~ ${b}` : `${b} ~ ${a}`);
