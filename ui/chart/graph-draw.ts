@@ -151,11 +151,11 @@ export class Drawing {
   fit(): void {
     const { cy } = this;
     if (cy.nodes().empty() || cy.width() === 0) return;
-    cy.fit(cy.nodes(), Math.min(margin, cy.width() / 7));
-    if (cy.zoom() > largest) {
-      cy.zoom(largest);
-      cy.center();
-    }
+    // Names keep their size on the screen: so they do not count in what is to fit.
+    const box = cy.nodes().boundingBox({ includeLabels: false });
+    const room = (length: number): number => length - 2 * Math.min(margin, length / 7);
+    const zoom = Math.min(largest, room(cy.width()) / Math.max(1, box.w), room(cy.height()) / Math.max(1, box.h));
+    cy.viewport({ zoom, pan: { x: cy.width() / 2 - (zoom * (box.x1 + box.x2)) / 2, y: cy.height() / 2 - (zoom * (box.y1 + box.y2)) / 2 } });
     this.touched = false;
   }
 

@@ -36,7 +36,7 @@ export function Hops({ steps, naming, reached, edges, what }: HopsProps) {
                 <td class="number">{s.ttl}</td>
                 <td><Who step={s} naming={naming} /></td>
                 <td class="number">{duration(s.address ? s.rtt : undefined)}</td>
-                <td class="number">{s.answers} of {s.sent}</td>
+                <td class="number">{s.answers}<span class="faint">/{s.sent}</span></td>
                 <td class="number" title={edges[i]?.long}>{edges[i]?.value === undefined ? "–" : edges[i].text}</td>
               </tr>
             ))}
