@@ -78,7 +78,7 @@ func TestTail(t *testing.T) {
 	eventually(t, "readers leave", func() bool {
 		s.live.mutex.Lock()
 		defer s.live.mutex.Unlock()
-		return len(s.live.readers) == 1 // the metrics
+		return len(s.live.readers) == 2 // metrics and pairs
 	})
 }
 
@@ -333,7 +333,7 @@ func TestMetrics(t *testing.T) {
 	eventually(t, "metrics follow", func() bool {
 		s.live.mutex.Lock()
 		defer s.live.mutex.Unlock()
-		return len(s.live.readers) == 1
+		return len(s.live.readers) == 2
 	})
 	publish(s, "d", &measure.Flows, b.NewRecordBatch())
 	var text string
@@ -382,7 +382,7 @@ func TestMetricsSurviveBrokenBatches(t *testing.T) {
 	eventually(t, "metrics follow", func() bool {
 		s.live.mutex.Lock()
 		defer s.live.mutex.Unlock()
-		return len(s.live.readers) == 1
+		return len(s.live.readers) == 2
 	})
 	publish(s, "d", &schema, record)
 	eventually(t, "the row is counted as missed", func() bool {
