@@ -55,7 +55,7 @@ export async function resultOf(run: Run, signal: AbortSignal): Promise<Result> {
   const to = Math.max(from + 1, Math.min(millis(run.end) ?? now, now));
   // Rows of the last packets come a moment after the end.
   const answer = await flowClient.windows(
-    { selection: { session: run.session }, from: timestampFromMs(from), to: timestampFromMs(to + 1000), points: 1, histograms: true },
+    { selection: { session: run.session }, from: timestampFromMs(Math.floor(from)), to: timestampFromMs(Math.ceil(to) + 1000), points: 1, histograms: true },
     { signal },
   );
   return total(answer.windows);

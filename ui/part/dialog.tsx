@@ -27,8 +27,13 @@ export function Dialog({ title, children, action, danger, stay = "Cancel", onAct
   const id = useId();
   useEffect(() => {
     const dialog = box.current;
+    const before = document.activeElement;
     if (dialog && !dialog.open) dialog.showModal();
-    return () => dialog?.close();
+    return () => {
+      dialog?.close();
+      // the browser gives the focus back only while the dialog is in the page
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
   }, []);
   const act = async (): Promise<void> => {
     setBusy(true);

@@ -24,9 +24,14 @@ export interface ChipsProps {
 
 const shown = 60;
 
+/** Items that have all the words, those whose own name begins with the text first. */
 function matching(items: Item[], values: string[], text: string): Item[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  return items.filter((i) => !values.includes(i.value) && words.every((w) => `${i.value} ${i.label} ${i.note ?? ""}`.toLowerCase().includes(w)));
+  const whole = text.trim().toLowerCase();
+  const words = whole.split(/\s+/).filter(Boolean);
+  const rank = (i: Item): number => (i.value.toLowerCase() === whole ? 0 : i.value.toLowerCase().startsWith(whole) ? 1 : 2);
+  return items
+    .filter((i) => !values.includes(i.value) && words.every((w) => `${i.value} ${i.label} ${i.note ?? ""}`.toLowerCase().includes(w)))
+    .sort((a, b) => (whole ? rank(a) - rank(b) : 0));
 }
 
 /** Chips holds what was chosen; what is typed and fits nothing can be added too. */
@@ -75,7 +80,7 @@ export function Chips({ id, label, help, fault, values, items, placeholder, onCh
           onInput={(e) => { setText(e.currentTarget.value); setOpen(true); setActive(0); }} />
       </div>
       <div class="chip-drop">
-        <ul class="chip-list" id={`${id}-list`} role="listbox" aria-label={label} hidden={!open || list.length === 0}>
+        <ul class="chip-list" id={`${id}-list`} role="listbox" aria-label={`Choices for ${label}`} hidden={!open || list.length === 0}>
           {list.map((item, i) => (
             <li key={item.value} id={`${id}-option-${i}`} role="option" aria-selected={i === active} class={i === active ? "active" : ""}
               onMouseDown={(e) => { e.preventDefault(); add(item.value); }} onMouseMove={() => setActive(i)}>

@@ -172,15 +172,14 @@ function refused(error: unknown): string {
   return problems.length > 0 ? `The server refused it. ${problems.join(" ")}` : sentence(error);
 }
 
-/** Where to go next: to the one pair that now runs, else to the session. */
+/** Where to go next: to the one pair of hosts that now runs, else to the session. */
 function landing(s: Session, changed: boolean): string {
   const name = s.spec?.name ?? "";
   const runs = s.state === "starting" || s.state === "running" || s.state === "degraded";
-  const there = s.pairs[0];
-  const same = s.pairs.every((p) => there && [there.source, there.destination].includes(p.source) && [there.source, there.destination].includes(p.destination));
-  if (changed || !runs || !there || !same) return href(["sessions", name]);
-  const from = s.spec?.sources.includes(there.destination) ? { source: there.destination, destination: there.source } : there;
-  return href(["pair", from.source, from.destination], { session: name });
+  const hosts = new Set(s.pairs.flatMap((p) => [p.source, p.destination]));
+  const first = s.pairs.find((p) => s.spec?.sources.includes(p.source)) ?? s.pairs[0];
+  if (changed || !runs || !first || hosts.size > 2) return href(["sessions", name]);
+  return href(["pair", first.source, first.destination], { session: name });
 }
 
 /** The form of what a session is now. */

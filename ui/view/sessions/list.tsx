@@ -103,8 +103,13 @@ function SessionLine({ session: s }: { session: Session }) {
   );
 }
 
+function pairCount(s: Session): string {
+  if (s.pairs.length === 0) return s.state === "scheduled" ? "pairs are found at its start" : "no pairs now";
+  return s.pairs.length === 1 ? "1 pair" : `${s.pairs.length} pairs`;
+}
+
 function pairWords(s: Session) {
   const spec = s.spec;
   const side = (all: string[] | undefined): string => someOf((all ?? []).map((x) => (x === "*" ? "all" : x)));
-  return <>{side(spec?.sources)} <span aria-label={spec?.both ? "to and from" : "to"}>{spec?.both ? "↔" : "→"}</span> {side(spec?.destinations)}<span class="small soft block">{s.pairs.length === 1 ? "1 pair" : `${s.pairs.length} pairs`}</span></>;
+  return <>{side(spec?.sources)} <span aria-label={spec?.both ? "to and from" : "to"}>{spec?.both ? "↔" : "→"}</span> {side(spec?.destinations)}<span class="small soft block">{pairCount(s)}</span></>;
 }

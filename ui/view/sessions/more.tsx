@@ -95,7 +95,7 @@ function Devices({ form }: { form: Form }) {
         const fault = form.fault(id);
         return (
           <div key={i} role="group" aria-label={`Interface ${i + 1}`}>
-            <div class="row bottom">
+            <div class="row align-bottom">
               <AgentSelect id={id} form={form} label="Agent" value={d.agent} fault={fault} onChange={(agent) => set(i, { agent })} />
               <label>Interface<input type="text" list={`${id}-names`} spellcheck={false} autocapitalize="none" aria-describedby={fault && `${id}-fault`} aria-invalid={fault ? true : undefined} value={d.device} onInput={(e) => set(i, { device: e.currentTarget.value })} /></label>
               <datalist id={`${id}-names`}>{form.agents.find((a) => a.name === d.agent)?.interfaces.map((n) => <option key={n.name} value={n.name} />)}</datalist>
@@ -121,7 +121,7 @@ function SingleSources({ form }: { form: Form }) {
         const fault = form.fault(id);
         return (
           <div class="filter" key={i} role="group" aria-label={`Source ${i + 1}`}>
-            <div class="row bottom">
+            <div class="row align-bottom">
               <AgentSelect id={id} form={form} label="Source" value={s.agent} fault={fault} onChange={(agent) => set(i, agent, {})} />
               <label>Packets
                 <select value={s.sampling.mode} onChange={(e) => set(i, s.agent, { mode: e.currentTarget.value as SamplingMode })}>

@@ -52,7 +52,9 @@ export function SessionPage({ name }: { name: string }) {
   );
 }
 
-const sentenceOf = (s: Session): string => `${s.state.charAt(0).toUpperCase()}${s.state.slice(1)}: ${s.reason}`;
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+const sentenceOf = (s: Session): string => `${capital(s.state)}: ${s.reason}`;
 
 function Facts({ session }: { session: Session }) {
   if (!session.spec) return null;
@@ -61,7 +63,7 @@ function Facts({ session }: { session: Session }) {
   return (
     <section class="panel" aria-labelledby="facts-title">
       <header><h2 id="facts-title">What was asked for</h2></header>
-      <p class="soft">{whenWords(session.spec)}{when && <><br />{when.label}: {when.text}</>}</p>
+      <p>{capital(whenWords(session.spec))}.{when && <span class="soft block">{when.label}: {when.text}</span>}</p>
       <dl class="facts">
         {facts(session.spec).filter((f) => f.label !== "When").map((f) => <div key={f.label}><dt>{f.label}</dt><dd>{f.text}</dd></div>)}
         {created !== undefined && <div><dt>Created</dt><dd>{moment(created)} by {session.createdBy || "nobody known"}</dd></div>}

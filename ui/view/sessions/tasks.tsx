@@ -25,7 +25,7 @@ function TaskItem({ task }: { task: Task }) {
   const { accounts, others } = accountsOf(task);
   return (
     <li>
-      <div class="row"><a href={href(["agent", task.agent])}>{task.agent}</a> <span>{task.role}{task.device && <span class="soft"> on {task.device}</span>}</span> <Badge state={task.error ? "error" : task.running ? "running" : "starting"} /></div>
+      <div class="row"><a href={href(["agent", task.agent])}>{task.agent}</a> <span>{task.role}{task.device && <span class="soft"> {task.role === "trace" ? "to" : "on"} {task.device}</span>}</span> <Badge state={task.error ? "error" : task.running ? "running" : "starting"} /></div>
       {task.error && <p class="field-fault">{task.error}</p>}
       {accounts.map((a) => <AccountLine key={a.total.label} account={a} />)}
       {others.length > 0 && <p class="small soft">{others.map((o) => `${o.label} ${o.label.includes("bytes") ? bytes(o.n) : count(o.n)}`).join(", ")}</p>}

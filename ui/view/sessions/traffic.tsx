@@ -60,7 +60,7 @@ const modes = [
 /** Inputs of one sampling: the number and the gap. */
 export function SamplingInputs({ id, sampling, form, set }: { id: string; sampling: SamplingDraft; form: Form; set(patch: Partial<SamplingDraft>): void }) {
   return (
-    <div class="row top">
+    <div class="row align-top">
       {sampling.mode !== "all" && (
         <Field id={`${id}-n`} label="N" fault={form.fault(`${id}-n`)}>
           {(a) => <input {...a} class="short" type="text" inputMode="numeric" value={sampling.n} onInput={(e) => set({ n: e.currentTarget.value })} />}
