@@ -95,7 +95,7 @@ export function layout(runs: readonly Run[], days: number[], now: number): Week 
   const week: Week = { days, placed: [[], [], [], [], [], [], []], bars: [], lanes: 0 };
   const endOf = (b: Block): number => b.end ?? Math.max(finish, now);
   const touching = blocks(runs).filter((b) => b.start < finish && (endOf(b) > begin || b.start >= begin));
-  const lasting = touching.filter((b) => b.end === undefined || b.end - b.start >= long);
+  const lasting = touching.filter((b) => b.end === undefined || (b.runs === 1 && b.end - b.start >= long));
   bars(week, lasting, endOf);
   const short = touching.filter((b) => !lasting.includes(b));
   for (let day = 0; day < 7; day++) {

@@ -1,6 +1,7 @@
 // Sessions: the list, the calendar of runs, one session, and the form for new and changed ones.
 import "../style/form.css";
 import "../style/sessions.css";
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { operates, who } from "../data/account.ts";
 import { copyOf, newDraft } from "../data/draft.ts";
@@ -43,7 +44,7 @@ function AllSessions() {
 }
 
 /** MayChange shows its children to operators, and tells viewers why not to them. */
-function MayChange({ children }: { children: preact.ComponentChildren }) {
+function MayChange({ children }: { children: ComponentChildren }) {
   if (!who.value) return <Notice title="Asking the server what your token allows" />;
   if (operates.value) return <>{children}</>;
   return (
@@ -74,7 +75,7 @@ function ChangeSession({ name }: { name: string }) {
 }
 
 /** Loads a session once; the form then keeps what it began with. */
-function Loaded({ name, children }: { name: string; children(s: Session): preact.ComponentChildren }) {
+function Loaded({ name, children }: { name: string; children(s: Session): ComponentChildren }) {
   const { value, fault } = useResource(useMemo(() => sessionNamed(name), [name]));
   const [first, setFirst] = useState<Session>();
   const session = first ?? value.value?.session;

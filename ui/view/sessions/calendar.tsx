@@ -75,7 +75,7 @@ export function RunsView() {
 
 function lengthText(b: Block): string {
   if (b.end === undefined) return "until it is stopped";
-  return b.state === "missed" ? "" : `until ${dayText(b.end) === dayText(b.start) ? timeText(b.end) : moment(b.end).slice(0, 16)}`;
+  return b.state === "missed" || b.state === "failed" ? "" : `until ${dayText(b.end) === dayText(b.start) ? timeText(b.end) : moment(b.end).slice(0, 16)}`;
 }
 
 /** All that is known of a block, in a line. */
@@ -93,9 +93,10 @@ function WeekGrid({ week, now }: { week: ReturnType<typeof layout>; now: number 
         {week.bars.length > 0 && (
           <div class="week-bars" style={{ gridTemplateRows: `repeat(${week.lanes}, 24px)` }}>
             {week.bars.map((b) => (
-              <a key={`${b.block.session} ${b.block.start}`} class={`block ${b.block.state}`} href={href(["sessions", b.block.session])} title={story(b.block)} aria-label={story(b.block)}
+              <a key={`${b.block.session} ${b.block.start}`} class={`run-block ${b.block.state}`} href={href(["sessions", b.block.session])} title={story(b.block)}
                 style={{ gridColumn: `${b.from + 1} / ${b.to + 1}`, gridRow: String(b.lane + 1) }}>
-                {b.before && "‹ "}{b.block.session} <span class="small">{b.block.state}</span>{b.after && " ›"}
+                <span class="hidden-text">{story(b.block)}</span>
+                <span aria-hidden="true">{b.before && "‹ "}{b.block.session} <span class="small">{b.block.state}</span>{b.after && " ›"}</span>
               </a>
             ))}
           </div>
@@ -119,8 +120,9 @@ function DayBlock({ p }: { p: Placed }) {
   const box = { top: `${100 * p.top}%`, height: `calc(${100 * p.height}% - 1px)`, left: `${(100 * p.column) / p.columns}%`, width: `calc(${100 / p.columns}% - 2px)` };
   return (
     <div role="listitem" class="block-place" style={box}>
-      <a class={`block ${b.state}`} href={href(["sessions", b.session])} title={story(b)} aria-label={story(b)}>
-        <span class="block-time">{timeText(b.start)}</span> {b.runs > 1 && `${b.runs} × `}{b.session}{(b.state === "missed" || b.state === "failed") && <span class="small"> {b.state}</span>}
+      <a class={`run-block ${b.state} ${p.height > 0.08 ? "tall" : ""}`} href={href(["sessions", b.session])} title={story(b)}>
+        <span class="hidden-text">{story(b)}</span>
+        <span aria-hidden="true">{b.runs > 1 && `${b.runs} × `}{b.session}{(b.state === "missed" || b.state === "failed") && ` ${b.state}`} <span class="block-time">{timeText(b.start)}</span></span>
       </a>
     </div>
   );
@@ -139,7 +141,7 @@ function RunList({ all, days, now }: { all: Block[]; days: number[]; now: number
               <li key={`${b.session} ${b.start} ${b.state}`}>
                 <span class="run-time">{b.start < d.day ? "before" : timeText(b.start)}</span>
                 <span><a href={href(["sessions", b.session])}>{b.session}</a> <Badge state={b.state} />
-                  <span class="small soft block">{[b.runs > 1 && `${b.runs} runs`, lengthText(b), b.end !== undefined && b.runs === 1 && b.end > b.start && b.state !== "missed" && duration((b.end - b.start) * 1e6), b.reason].filter(Boolean).join(", ")}</span></span>
+                  <span class="small soft block">{[b.runs > 1 && `${b.runs} runs`, lengthText(b), b.end !== undefined && b.runs === 1 && b.end > b.start && lengthText(b) && duration((b.end - b.start) * 1e6), b.reason].filter(Boolean).join(", ")}</span></span>
               </li>
             ))}
           </ul>

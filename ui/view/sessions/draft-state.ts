@@ -28,7 +28,8 @@ export interface DraftState {
   forget(): void;
 }
 
-const calm = new Set(["f-sources", "f-destinations"]);
+/** Reports whether that is a question which nobody has begun to answer. */
+const empty = (d: Draft, id: string): boolean => (id === "f-sources" && d.sources.length === 0) || (id === "f-destinations" && d.destinations.length === 0);
 
 /** Holds a form under a name; begin is what it begins with. */
 export function useDraft(name: string, begin: Draft, taken: ReadonlySet<string>, create: boolean): DraftState {
@@ -64,7 +65,7 @@ export function useDraft(name: string, begin: Draft, taken: ReadonlySet<string>,
   };
   return {
     draft: named, spec, change, placed, plan, fresh: asked.fresh.value, planFault: asked.fault.value, typed, restored, reset,
-    fault: (id) => (calm.has(id) && !insisted && !touched.has(id) ? undefined : placed.at.get(id)),
+    fault: (id) => (!insisted && !touched.has(id) && empty(named, id) ? undefined : placed.at.get(id)),
     insist: () => insist(true),
     forget: () => keep(name, undefined),
   };

@@ -90,7 +90,7 @@ function PastRun({ run, pairs }: { run: Run; pairs: readonly Pair[] }) {
     <tr>
       <th scope="row" class="when">{moment(start)}</th>
       <td><Badge state={run.state} />{run.reason && <span class="small soft block">{run.reason}</span>}</td>
-      <td class="number">{run.state === "missed" ? "–" : duration((Math.min(end, Date.now()) - start) * 1e6)}</td>
+      <td class="number">{!began(run) ? "–" : duration((Math.min(end, Date.now()) - start) * 1e6)}</td>
       {!began(run) ? <td colSpan={4} class="soft">nothing was measured</td>
         : !result ? <td colSpan={4} class="soft">{fault ? `not known: ${fault}` : "adding up…"}</td>
         : result.packets === 0 && result.expected === 0 ? <td colSpan={4} class="soft">no marked packets came</td>

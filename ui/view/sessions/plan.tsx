@@ -1,9 +1,11 @@
 // What the server says that a specification would do.
+import type { ComponentChildren } from "preact";
 import type { Pair, PlanSessionResponse } from "../../gen/session_pb.ts";
 import { millis } from "../../data/time.ts";
 import { ownZone, zoned } from "../../data/zone.ts";
 
 const few = 12;
+const warned = 3;
 
 /** PlanPanel is the plan, live, while a specification is typed. */
 export function PlanPanel({ plan, fresh, fault, zone, problems }: { plan: PlanSessionResponse | undefined; fresh: boolean; fault: string | undefined; zone: string; problems: number }) {
@@ -22,7 +24,8 @@ function Plan({ plan, zone }: { plan: PlanSessionResponse; zone: string }) {
   return (
     <>
       {plan.warnings.length > 0 && (
-        <div class="warnings"><h3>Worth knowing before</h3><ul>{plan.warnings.map((w) => <li key={w}>{sentence(w)}</li>)}</ul></div>
+        <div class="warnings"><h3>Worth knowing before</h3><ul>{plan.warnings.slice(0, warned).map((w) => <li key={w}>{sentence(w)}</li>)}</ul>
+          {plan.warnings.length > warned && <Rest n={plan.warnings.length - warned}><ul>{plan.warnings.slice(warned).map((w) => <li key={w}>{sentence(w)}</li>)}</ul></Rest>}</div>
       )}
       {plan.pairs.length > 0 && <><h3>{plan.pairs.length === 1 ? "1 pair" : `${plan.pairs.length} pairs`}</h3><PairList pairs={plan.pairs} /></>}
       {plan.costs.length > 0 && <><h3>What it costs</h3><ul>{plan.costs.map((c) => <li key={c}>{sentence(c)}</li>)}</ul></>}
@@ -40,7 +43,7 @@ function Plan({ plan, zone }: { plan: PlanSessionResponse; zone: string }) {
   );
 }
 
-function Rest({ n, children }: { n: number; children: preact.ComponentChildren }) {
+function Rest({ n, children }: { n: number; children: ComponentChildren }) {
   return <details><summary>{n} more</summary>{children}</details>;
 }
 
@@ -62,7 +65,7 @@ function Starts({ starts, zone, repeated }: { starts: number[]; zone: string; re
     <>
       <h3>{repeated ? "Next starts" : "Start"}</h3>
       {starts.length === 1 && soon(starts[0] ?? 0) ? <p>At once.</p> : (
-        <div class="scroll-x"><table class="starts">
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of starts"><table class="starts">
           <thead><tr><th scope="col">{zone}</th>{zone !== own && <th scope="col">here ({own})</th>}</tr></thead>
           <tbody>{starts.map((ms) => <tr key={ms}><td>{zoned(ms, zone)}</td>{zone !== own && <td>{zoned(ms, own)}</td>}</tr>)}</tbody>
         </table></div>

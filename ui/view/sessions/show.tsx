@@ -87,7 +87,7 @@ function Pairs({ session }: { session: Session }) {
     <section class="panel" aria-labelledby="pairs-title">
       <header><h2 id="pairs-title">Pairs</h2><span class="faint">{session.pairs.length}</span>{watch?.fault.value && <span class="field-fault" role="alert">No current figures: {watch.fault.value}</span>}</header>
       {pairs.length === 0 ? <NoPairs session={session} /> : (
-        <div class="scroll-x" tabIndex={0} role="region" aria-label="Pairs">
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of pairs">
           <table>
             <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Marked</th><th scope="col" class="number">Measured flow</th></tr></thead>
             <tbody>
