@@ -1,7 +1,8 @@
 // Runs of sessions, past and planned, and what past ones measured.
+import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Window } from "../gen/flow_pb.ts";
-import type { Run } from "../gen/session_pb.ts";
+import { SessionSpecSchema, type Pair, type Run, type Session } from "../gen/session_pb.ts";
 import { flowClient, sessionClient } from "./client.ts";
 import { resource, type Resource } from "./resource.ts";
 import { millis } from "./time.ts";
@@ -14,6 +15,17 @@ export function runsIn(from: number, to: number): Resource<Run[]> {
 /** One session with its runs of the last and the next week. */
 export function sessionNamed(name: string) {
   return resource(2000, async (signal) => sessionClient.getSession({ name }, { signal }));
+}
+
+/**
+ * The pairs of a session. While nothing runs the server holds none: then those that
+ * its specification means now.
+ */
+export async function pairsOf(session: Session, signal: AbortSignal): Promise<Pair[]> {
+  if (session.pairs.length > 0 || !session.spec) return session.pairs;
+  // without its times, which may be over
+  const spec = create(SessionSpecSchema, { ...session.spec, start: undefined, duration: undefined, cron: "", timeZone: "" });
+  return (await sessionClient.planSession({ spec }, { signal })).pairs;
 }
 
 /** What a run measured, all its pairs added up. */

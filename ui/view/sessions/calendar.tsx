@@ -1,7 +1,8 @@
 // Runs of all sessions: a week as a calendar, or as a list.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { layout, weekOf, blocks, type Block, type Placed } from "../../data/calendar.ts";
-import { duration, moment } from "../../data/quantity.ts";
+import { spanText } from "../../data/span.ts";
+import { moment } from "../../data/quantity.ts";
 import { href, refine, route } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
 import { runsIn } from "../../data/runs.ts";
@@ -141,7 +142,7 @@ function RunList({ all, days, now }: { all: Block[]; days: number[]; now: number
               <li key={`${b.session} ${b.start} ${b.state}`}>
                 <span class="run-time">{b.start < d.day ? "before" : timeText(b.start)}</span>
                 <span><a href={href(["sessions", b.session])}>{b.session}</a> <Badge state={b.state} />
-                  <span class="small soft block">{[b.runs > 1 && `${b.runs} runs`, lengthText(b), b.end !== undefined && b.runs === 1 && b.end > b.start && lengthText(b) && duration((b.end - b.start) * 1e6), b.reason].filter(Boolean).join(", ")}</span></span>
+                  <span class="small soft block">{[b.runs > 1 && `${b.runs} runs`, lengthText(b), b.end !== undefined && b.runs === 1 && b.end > b.start && lengthText(b) && spanText(Math.round((b.end - b.start) / 1000) * 1e9), b.reason].filter(Boolean).join(", ")}</span></span>
               </li>
             ))}
           </ul>

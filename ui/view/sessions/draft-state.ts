@@ -49,7 +49,7 @@ export function useDraft(name: string, begin: Draft, taken: ReadonlySet<string>,
 
   const own: Fault[] = [...faults, ...nameFaults(named.name, taken, create)];
   const plan = asked.plan.value;
-  const placed = useMemo(() => place(own, plan?.problems ?? [], named), [text, plan, own.length]);
+  const placed = useMemo(() => place(own, plan?.problems ?? [], named), [text, plan, JSON.stringify(own)]);
   const typed = JSON.stringify(draft) !== JSON.stringify(start);
   const change = (patch: Partial<Draft>): void => {
     setTouched(new Set([...touched, ...Object.keys(patch).map((k) => `f-${k}`)]));

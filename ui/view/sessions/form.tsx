@@ -61,7 +61,7 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
           <SamplingSection form={form} />
           <RowsSection form={form} />
           <WhenSection form={form} />
-          <MoreSection form={form} open={more} onToggle={setMore} />
+          <MoreSection form={form} open={more} problems={placed.sections.get("more") ?? 0} onToggle={setMore} />
         </div>
         <aside class="stack form-side" aria-label="Plan">
           {changing?.spec && <Changes before={changing.spec} after={state.spec} running={changing.state === "running" || changing.state === "degraded"} />}

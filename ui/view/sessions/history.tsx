@@ -1,19 +1,21 @@
 // Runs of one session: those to come, and past ones with what they measured.
 import { useEffect, useState } from "preact/hooks";
 import { sentence } from "../../data/client.ts";
+import { spanText } from "../../data/span.ts";
 import { count, duration, moment } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { began, resultOf, type Result } from "../../data/runs.ts";
 import { millis } from "../../data/time.ts";
-import type { Pair, Run, Session } from "../../gen/session_pb.ts";
+import type { Pair, Run } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
 import { lossText } from "./loss.ts";
 
 const page = 10;
+const soon = 2000; // ms until the next question where nothing came yet
 const refresh = 10_000; // ms between questions about a run that goes on
 
 /** RunHistory lists planned runs, and past ones with their results. */
-export function RunHistory({ session, runs }: { session: Session; runs: readonly Run[] }) {
+export function RunHistory({ pairs, runs }: { pairs: readonly Pair[]; runs: readonly Run[] }) {
   const [shown, setShown] = useState(page);
   const planned = runs.filter((r) => r.state === "planned");
   const past = runs.filter((r) => r.state !== "planned").reverse();
@@ -25,7 +27,7 @@ export function RunHistory({ session, runs }: { session: Session; runs: readonly
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Past runs">
           <table>
             <thead><tr><th scope="col">Started</th><th scope="col">State</th><th scope="col" class="number">Length</th><th scope="col" class="number">Packets</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col">Charts</th></tr></thead>
-            <tbody>{past.slice(0, shown).map((r) => <PastRun key={`${millis(r.start)}${r.state}`} run={r} pairs={session.pairs} />)}</tbody>
+            <tbody>{past.slice(0, shown).map((r) => <PastRun key={`${millis(r.start)}${r.state}`} run={r} pairs={pairs} />)}</tbody>
           </table>
         </div>
       )}
@@ -37,7 +39,7 @@ export function RunHistory({ session, runs }: { session: Session; runs: readonly
 function Planned({ runs }: { runs: Run[] }) {
   const one = (r: Run) => {
     const [start = 0, end] = [millis(r.start), millis(r.end)];
-    return <li key={start}>{moment(start)} <span class="soft">{end === undefined ? "until stopped" : `for ${duration((end - start) * 1e6)}`}</span></li>;
+    return <li key={start}>{moment(start)} <span class="soft">{end === undefined ? "until stopped" : `for ${spanText((end - start) * 1e6)}`}</span></li>;
   };
   return (
     <div class="planned">
@@ -66,7 +68,7 @@ function useResult(run: Run): { result: Result | undefined; fault: string | unde
         const settled = run.state === "done" && Date.now() - (millis(run.end) ?? 0) > 60_000;
         if (settled) known.set(key, result);
         setState({ result, fault: undefined });
-        if (!settled) timer = setTimeout(() => void ask(), refresh);
+        if (!settled) timer = setTimeout(() => void ask(), result.packets === 0 ? soon : refresh);
       } catch (error) {
         if (abort.signal.aborted) return;
         setState((s) => ({ ...s, fault: sentence(error) }));
@@ -93,7 +95,7 @@ function PastRun({ run, pairs }: { run: Run; pairs: readonly Pair[] }) {
       <td class="number">{!began(run) ? "–" : duration((Math.min(end, Date.now()) - start) * 1e6)}</td>
       {!began(run) ? <td colSpan={4} class="soft">nothing was measured</td>
         : !result ? <td colSpan={4} class="soft">{fault ? `not known: ${fault}` : "adding up…"}</td>
-        : result.packets === 0 && result.expected === 0 ? <td colSpan={4} class="soft">no marked packets came</td>
+        : result.packets === 0 && result.expected === 0 ? <td colSpan={4} class="soft">{run.state === "running" ? "no marked packets yet" : "no marked packets came"}</td>
         : (
           <>
             <td class="number">{count(result.packets)}</td>

@@ -22,11 +22,11 @@ const families = [
 ] as const;
 
 /** Encoding, family, columns, interfaces, sampling of single sources, lease, tracing. */
-export function MoreSection({ form, open, onToggle }: { form: Form; open: boolean; onToggle(open: boolean): void }) {
+export function MoreSection({ form, open, problems, onToggle }: { form: Form; open: boolean; problems: number; onToggle(open: boolean): void }) {
   const { draft, change } = form;
   return (
     <details class="more" open={open} onToggle={(e) => onToggle(e.currentTarget.open)}>
-      <summary><span>More choices</span><small>marks in IPv4, addresses, columns, interfaces, single sources, lease, paths</small></summary>
+      <summary><span>More choices</span><small>marks in IPv4, addresses, columns, interfaces, single sources, lease, paths</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem in here" : `${problems} problems in here`}</span>}</summary>
       <Section title="How it is measured" id="more">
         <div class="two-sides plain">
           <Choices id="f-encoding" legend="Marks in IPv4 packets" value={draft.encoding} options={encodings} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />

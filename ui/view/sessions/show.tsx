@@ -1,14 +1,14 @@
 // One session: how it goes, what it measures, its pairs, tasks and runs.
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { createCommand } from "../../data/command.ts";
 import { facts, whenWords } from "../../data/phrase.ts";
 import { duration, moment, packetRate, rate } from "../../data/quantity.ts";
 import { go, href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
-import { sessionNamed } from "../../data/runs.ts";
+import { pairsOf, sessionNamed } from "../../data/runs.ts";
 import { pairKey, watchSession, type Figures } from "../../data/session-pairs.ts";
 import { millis } from "../../data/time.ts";
-import type { Session } from "../../gen/session_pb.ts";
+import type { Pair, Session } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
 import { Notice } from "../../part/notice.tsx";
 import { SessionActions } from "./actions.tsx";
@@ -22,6 +22,7 @@ import { Tasks } from "./tasks.tsx";
 export function SessionPage({ name }: { name: string }) {
   const { value, fault } = useResource(useMemo(() => sessionNamed(name), [name]));
   const session = value.value?.session;
+  const pairs = usePairs(session);
   if (!session?.spec) {
     if (!fault.value) return <Notice title={`Loading ${name}`} />;
     return <Notice title={`The session ${name} cannot be shown`} level="error" action={<a class="button" href={href(["sessions"])}>To all sessions</a>}>{fault.value}</Notice>;
@@ -39,8 +40,8 @@ export function SessionPage({ name }: { name: string }) {
       {session.reason && <p class={`note ${session.state === "degraded" ? "caution" : ""}`}>{sentenceOf(session)}</p>}
       <div class="show-columns">
         <div class="stack">
-          <Pairs session={session} />
-          <RunHistory session={session} runs={value.value?.runs ?? []} />
+          <Pairs session={session} pairs={pairs} />
+          <RunHistory pairs={pairs} runs={value.value?.runs ?? []} />
           <Tasks session={session} />
         </div>
         <aside class="stack" aria-label="Specification">
@@ -55,6 +56,19 @@ export function SessionPage({ name }: { name: string }) {
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const sentenceOf = (s: Session): string => `${capital(s.state)}: ${s.reason}`;
+
+/** The pairs that run, else those that would. */
+function usePairs(session: Session | undefined): readonly Pair[] {
+  const [meant, setMeant] = useState<readonly Pair[]>([]);
+  const key = session && session.pairs.length === 0 ? `${session.spec?.name} ${session.revision} ${session.state}` : undefined;
+  useEffect(() => {
+    if (!session || key === undefined) return;
+    const abort = new AbortController();
+    pairsOf(session, abort.signal).then(setMeant, () => {}); // then there are no links; the page says why elsewhere
+    return () => abort.abort();
+  }, [key]);
+  return session && session.pairs.length > 0 ? session.pairs : meant;
+}
 
 function Facts({ session }: { session: Session }) {
   if (!session.spec) return null;
@@ -76,16 +90,16 @@ function Facts({ session }: { session: Session }) {
 const stale = 10_000; // ms after which a figure is not current any more
 const many = 50;
 
-function Pairs({ session }: { session: Session }) {
+function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair[] }) {
   const name = session.spec?.name ?? "";
   const runs = ["running", "starting", "degraded"].includes(session.state);
   const watch = useMemo(() => (runs ? watchSession(name) : undefined), [name, runs]);
   useEffect(() => () => watch?.close(), [watch]);
   const figures = watch?.figures.value;
-  const pairs = session.pairs.slice(0, many);
+  const pairs = all.slice(0, many);
   return (
     <section class="panel" aria-labelledby="pairs-title">
-      <header><h2 id="pairs-title">Pairs</h2><span class="faint">{session.pairs.length}</span>{watch?.fault.value && <span class="field-fault" role="alert">No current figures: {watch.fault.value}</span>}</header>
+      <header><h2 id="pairs-title">Pairs</h2><span class="faint">{all.length}</span>{!runs && pairs.length > 0 && <span class="soft small">{session.state === "ended" ? "by its specification and the agents of now" : "if it started now"}</span>}{watch?.fault.value && <span class="field-fault" role="alert">No current figures: {watch.fault.value}</span>}</header>
       {pairs.length === 0 ? <NoPairs session={session} /> : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of pairs">
           <table>
@@ -99,7 +113,7 @@ function Pairs({ session }: { session: Session }) {
               ))}
             </tbody>
           </table>
-          {session.pairs.length > many && <p class="soft">{session.pairs.length - many} more pairs are in the <a href={href([], { session: name })}>matrix</a>.</p>}
+          {all.length > many && <p class="soft">{all.length - many} more pairs are in the <a href={href([], { session: name })}>matrix</a>.</p>}
         </div>
       )}
     </section>
@@ -107,7 +121,7 @@ function Pairs({ session }: { session: Session }) {
 }
 
 function NoPairs({ session }: { session: Session }) {
-  if (session.state === "scheduled") return <p class="soft">Who is measured is decided when it starts.</p>;
+  if (session.state === "scheduled") return <p class="soft">No two agents match now. Who is measured is decided when it starts.</p>;
   if (session.state === "ended") return <p class="soft">It has ended. Its figures are in the runs below.</p>;
   return <p class="soft">No two agents match now. Measurements begin when they join or get the label.</p>;
 }

@@ -32,7 +32,7 @@ export function WhoSection({ form, fixed }: { form: Form; fixed: boolean }) {
     <Section title="Who is measured" id="who">
       <Field id="f-name" label="Name" fault={form.fault("f-name")} help={fixed ? "A session keeps its name." : "Lowercase letters, digits and inner hyphens. It names the session's rows in the archive, too."}>
         {(a) => <input {...a} type="text" autocomplete="off" spellcheck={false} autocapitalize="none" maxLength={63} value={draft.name} readOnly={fixed} aria-required="true"
-          onInput={(e) => change({ name: e.currentTarget.value, named: e.currentTarget.value !== "" })} />}
+          onInput={(e) => change({ name: e.currentTarget.value, named: true })} onBlur={(e) => { if (!fixed && e.currentTarget.value.trim() === "") change({ name: "", named: false }); }} />}
       </Field>
       <div class="two-sides">
         <Chips id="f-sources" label="Sources" placeholder="agents or labels, * for all" values={draft.sources} items={items} fault={form.fault("f-sources")}
