@@ -47,4 +47,5 @@ it("gathers problems by place, those of the page before those of the server", ()
 
 it("leaves out what the form says anyway", () => {
   expect(tidy('read filter "dport=x \\"y\\"": port "x" is not a number from 1 to 65535')).toBe('Port "x" is not a number from 1 to 65535.');
+  expect(tidy("a: conflict with session x")).toBe("a: conflict with session x.");
 });

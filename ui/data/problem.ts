@@ -57,7 +57,8 @@ function whenPlace(stem: string, d: Draft): Place | undefined {
 /** What a problem says to people: one sentence, without what the form says anyway. */
 export function tidy(message: string): string {
   const text = message.replace(/^read filter "(?:[^"\\]|\\.)*": /, "");
-  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+  const begin = /^[a-z0-9-]+: /.test(text) ? text.charAt(0) : text.charAt(0).toUpperCase(); // names of agents stay as they are
+  return begin + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
 /** Problems at their places, and those that have none. */

@@ -24,11 +24,11 @@ function Plan({ plan, zone }: { plan: PlanSessionResponse; zone: string }) {
   return (
     <>
       {plan.warnings.length > 0 && (
-        <div class="warnings"><h3>Worth knowing before</h3><ul>{plan.warnings.slice(0, warned).map((w) => <li key={w}>{sentence(w)}</li>)}</ul>
-          {plan.warnings.length > warned && <Rest n={plan.warnings.length - warned}><ul>{plan.warnings.slice(warned).map((w) => <li key={w}>{sentence(w)}</li>)}</ul></Rest>}</div>
+        <div class="warnings"><h3>Worth knowing before</h3><ul>{plan.warnings.slice(0, warned).map((w) => <li key={w}>{w}</li>)}</ul>
+          {plan.warnings.length > warned && <Rest n={plan.warnings.length - warned}><ul>{plan.warnings.slice(warned).map((w) => <li key={w}>{w}</li>)}</ul></Rest>}</div>
       )}
       {plan.pairs.length > 0 && <><h3>{plan.pairs.length === 1 ? "1 pair" : `${plan.pairs.length} pairs`}</h3><PairList pairs={plan.pairs} /></>}
-      {plan.costs.length > 0 && <><h3>What it costs</h3><ul>{plan.costs.map((c) => <li key={c}>{sentence(c)}</li>)}</ul></>}
+      {plan.costs.length > 0 && <><h3>What it costs</h3><ul>{plan.costs.map((c) => <li key={c}>{c}</li>)}</ul></>}
       {starts.length > 0 && <Starts starts={starts} zone={zone} repeated={starts.length > 1} />}
       {plan.steps.length > 0 && (
         <>
@@ -73,5 +73,3 @@ function Starts({ starts, zone, repeated }: { starts: number[]; zone: string; re
     </>
   );
 }
-
-const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
