@@ -136,7 +136,7 @@ function perUpdate(events) {
   const window = Math.min(200, Number(flags.pace)) * 1000;
   return marks.map(({ ts }) => {
     const inside = mine.filter((e) => e.ts + e.dur > ts && e.ts < ts + window);
-    return { longest: Math.max(0, ...inside.filter((e) => script.has(e.name)).map((e) => (e.tdur ?? e.dur) / 1000)), script: covered(inside.filter((e) => script.has(e.name)), ts), cpu: ownTime(inside.filter((e) => script.has(e.name)), ts), task: covered(inside.filter((e) => e.name === "RunTask" || e.name === "ThreadControllerImpl::RunTask"), ts) };
+    return { longest: Math.max(0, ...inside.filter((e) => script.has(e.name)).map((e) => ownTime([e], ts))), script: covered(inside.filter((e) => script.has(e.name)), ts), cpu: ownTime(inside.filter((e) => script.has(e.name)), ts), task: covered(inside.filter((e) => e.name === "RunTask" || e.name === "ThreadControllerImpl::RunTask"), ts) };
   });
 }
 
