@@ -127,7 +127,7 @@ export class MatrixPainter {
       for (let column = seen.column; column <= seen.columnEnd; column++) g.fillRect(column * size - 1, seen.row * size, 1, (seen.rowEnd - seen.row) * size);
       for (let row = seen.row; row <= seen.rowEnd; row++) g.fillRect(seen.column * size, row * size - 1, (seen.columnEnd - seen.column) * size, 1);
     }
-    if (size >= 7) this.dots(g, cells, size, seen);
+    if (size >= 9) this.dots(g, cells, size, seen);
   }
 
   private dots(g: CanvasRenderingContext2D, cells: Cells, size: number, seen: Seen): void {
@@ -135,7 +135,7 @@ export class MatrixPainter {
     const index = dotted.indexOf(true);
     if (index < 0) return;
     g.fillStyle = inkOn(cells.palette[index]?.colour ?? "#ffffff");
-    g.globalAlpha = 0.45;
+    g.globalAlpha = 0.3;
     const at = Math.floor(size / 2) - 1;
     for (let row = seen.row; row < seen.rowEnd; row++) {
       for (let column = seen.column; column < seen.columnEnd; column++) {
