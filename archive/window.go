@@ -23,8 +23,12 @@ type Windows struct {
 	// From (inclusive), To (exclusive); both are needed. They are moved outwards to
 	// whole windows.
 	From, To time.Time
-	// Points is how many windows fit into the range at most.
+	// Points is how many windows fit into the range at most; with Step they are that
+	// long instead.
 	Points int
+	Step   time.Duration
+	// Before, if set, leaves out rows that ended then or later.
+	Before time.Time
 	// Histograms are wanted.
 	Histograms bool
 	// Sample is how many rows with histograms are read before they are thinned; 0

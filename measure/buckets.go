@@ -7,7 +7,7 @@ import (
 )
 
 // bucketsMax bounds Buckets: the layouts that Pillion itself makes have fewer.
-const bucketsMax = 4096
+const bucketsMax = 1536
 
 // Buckets is a histogram as the stream flows has it: the lower bounds of the buckets
 // that hold something, ascending, and how many values each holds. Histograms of
@@ -18,7 +18,7 @@ type Buckets struct {
 }
 
 // Add puts n values more into the bucket that begins at bound. Counts stop at the
-// largest number. Beyond 4,096 buckets a new one joins the one below it.
+// largest number. Beyond 1,536 buckets a new one joins the one below it.
 func (b *Buckets) Add(bound int64, n uint64) {
 	if n == 0 {
 		return

@@ -34,6 +34,7 @@ var middle = fmt.Sprintf("(epoch_ns(time) - greatest(0, least(coalesce(interval_
 type survey struct {
 	selection archive.Selection
 	from, to  time.Time
+	before    time.Time // rows ended then or later do not count; zero: all do
 	// rows and interval are those of the sessions that count.
 	rows     int64
 	interval time.Duration
@@ -68,7 +69,11 @@ func terms(s archive.Selection) (list []string, arguments []any) {
 func (s *survey) within() (list []string, arguments []any) {
 	list, arguments = terms(s.selection)
 	list = append(list, "time >= ?", "time < ?", middle+" >= ?", middle+" < ?")
-	return list, append(arguments, s.from, s.to.Add(s.slack), s.from.UnixNano(), s.to.UnixNano())
+	end := s.to.Add(s.slack)
+	if !s.before.IsZero() && s.before.Before(end) {
+		end = s.before
+	}
+	return list, append(arguments, s.from, end, s.from.UnixNano(), s.to.UnixNano())
 }
 
 // where is the condition of the rows that count.

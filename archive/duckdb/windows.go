@@ -1,6 +1,7 @@
 package duckdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,15 +18,18 @@ import (
 // no windows.
 func (a *Archive) Windows(ctx context.Context, question archive.Windows) (archive.WindowsAnswer, error) {
 	span := question.To.Sub(question.From)
+	if question.Step > 0 {
+		question.Points = int(span/question.Step) + 1
+	}
 	if span <= 0 || question.Points < 1 || question.Points > pointsMax {
 		return archive.WindowsAnswer{}, fmt.Errorf("%w: windows want a range of time and 1 to %d points", archive.ErrQuery, pointsMax)
 	}
 	least := (span + time.Duration(question.Points) - 1) / time.Duration(question.Points)
-	answer := archive.WindowsAnswer{Step: archive.StepOf(least), Sampled: 1}
+	answer := archive.WindowsAnswer{Step: cmp.Or(question.Step, archive.StepOf(least)), Sampled: 1}
 	if _, err := a.known(measure.Flows.Name); errors.Is(err, archive.ErrUnknown) {
 		return answer, nil
 	}
-	s := &survey{selection: question.Selection, from: question.From, to: question.To}
+	s := &survey{selection: question.Selection, from: question.From, to: question.To, before: question.Before}
 	w := &windowReader{}
 	err := a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
 		if err := s.look(ctx, c); err != nil {
@@ -35,7 +39,9 @@ func (a *Archive) Windows(ctx context.Context, question archive.Windows) (archiv
 		if s.rows == 0 {
 			return nil
 		}
-		answer.Step = max(answer.Step, archive.StepOf(s.interval))
+		if question.Step == 0 {
+			answer.Step = max(answer.Step, archive.StepOf(s.interval))
+		}
 		answer.Sampled = every(s.rows, question.Sample)
 		s.align(answer.Step)
 		w.step = answer.Step

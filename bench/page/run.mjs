@@ -47,7 +47,7 @@ try {
     for (const [name, load] of Object.entries(loads)) {
       const one = await measure(browser, server.address().port, load);
       runs[name].push(one);
-      console.log(`${name}: first ${one.first_ms.toFixed(0)} ms, script per frame ${one.script_ms.median.toFixed(2)} ms median, ${one.script_ms.p95.toFixed(2)} p95, ${one.script_ms.worst.toFixed(2)} worst (processor ${one.cpu_ms.median.toFixed(2)}, ${one.cpu_ms.p95.toFixed(2)}, ${one.cpu_ms.worst.toFixed(2)}); main thread ${one.task_ms.median.toFixed(2)} ms; heap ${one.heap_mib.toFixed(1)} MiB`);
+      console.log(`${name}: first ${one.first_ms.toFixed(0)} ms, script per frame ${one.script_ms.median.toFixed(2)} ms median, ${one.script_ms.p95.toFixed(2)} p95, ${one.script_ms.worst.toFixed(2)} worst (processor ${one.cpu_ms.median.toFixed(2)}, ${one.cpu_ms.p95.toFixed(2)}, ${one.cpu_ms.worst.toFixed(2)}); axis change ${one.axis_ms.median.toFixed(2)} (processor ${one.axis_cpu_ms.median.toFixed(2)}); main thread ${one.task_ms.median.toFixed(2)} ms; heap ${one.heap_mib.toFixed(1)} MiB`);
     }
   }
   for (const [name, list] of Object.entries(runs)) result.loads[name] = summary(list);
@@ -93,21 +93,26 @@ async function measure(browser, port, load) {
   const first = await page.evaluate(() => window.bench.first());
   // the first updates compile what the others run
   for (let i = 0; i < 5; i++) await page.evaluate(() => (window.bench.step(), window.bench.painted()));
-  const events = await traced(page, async () => {
-    await page.evaluate(async ({ updates, pace }) => {
-      for (let i = 0; i < updates; i++) {
-        await new Promise((r) => setTimeout(r, pace));
-        window.bench.step();
-        await window.bench.painted();
-      }
-    }, { updates: Number(flags.updates), pace: Number(flags.pace) });
-  });
+  const events = await traced(page, () => steps(page, Array(Number(flags.updates)).fill(0)));
+  // each peak is half as high again as the last: the axis changes, and all is painted anew
+  const jumps = await traced(page, () => steps(page, Array.from({ length: 6 }, (_, i) => 40e6 * 1.5 ** i)));
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("HeapProfiler.collectGarbage");
   const { usedSize, backingStorageSize = 0 } = await cdp.send("Runtime.getHeapUsage"); // the second is of typed arrays
   await page.close();
   const frames = perUpdate(events);
-  return { first_ms: first, script_ms: spread(frames.map((f) => f.script)), cpu_ms: spread(frames.map((f) => f.cpu)), task_ms: spread(frames.map((f) => f.task)), heap_mib: (usedSize + backingStorageSize) / 2 ** 20 };
+  const axis = perUpdate(jumps);
+  return { axis_ms: spread(axis.map((f) => f.script)), axis_cpu_ms: spread(axis.map((f) => f.cpu)), first_ms: first, script_ms: spread(frames.map((f) => f.script)), cpu_ms: spread(frames.map((f) => f.cpu)), task_ms: spread(frames.map((f) => f.task)), heap_mib: (usedSize + backingStorageSize) / 2 ** 20 };
+}
+
+function steps(page, peaks) {
+  return page.evaluate(async ({ peaks, pace }) => {
+    for (const peak of peaks) {
+      await new Promise((r) => setTimeout(r, pace));
+      window.bench.step(peak);
+      await window.bench.painted();
+    }
+  }, { peaks, pace: Number(flags.pace) });
 }
 
 async function traced(page, work) {
@@ -175,6 +180,7 @@ function summary(list) {
     script_ms: { median: middle((r) => r.script_ms.median), p95: middle((r) => r.script_ms.p95), worst: middle((r) => r.script_ms.worst) },
     script_ms_runs: list.map((r) => ({ median: round(r.script_ms.median), p95: round(r.script_ms.p95), worst: round(r.script_ms.worst) })),
     script_cpu_ms: { median: middle((r) => r.cpu_ms.median), p95: middle((r) => r.cpu_ms.p95), worst: middle((r) => r.cpu_ms.worst) },
+    axis_change: { script_ms: middle((r) => r.axis_ms.median), script_ms_worst: middle((r) => r.axis_ms.worst), script_cpu_ms: middle((r) => r.axis_cpu_ms.median) },
     main_thread_ms: { median: middle((r) => r.task_ms.median), p95: middle((r) => r.task_ms.p95) },
     heap_mib: middle((r) => r.heap_mib),
   };

@@ -52,11 +52,11 @@ function first(): Promise<number> {
   return painted().then(() => performance.now() - start);
 }
 
-/** One second goes by: each line has one new value, the oldest goes, the range slides. */
-function step(): void {
+/** One second goes by: each line has one new value, the oldest goes, the range slides. A peak makes the axis of values longer. */
+function step(peak = 0): void {
   const t = (times[times.length - 1] ?? 0) + 1000;
   times = slid(times, t);
-  values = values.map((v, k) => slid(v, value(k, t)));
+  values = values.map((v, k) => slid(v, k === 0 && peak > 0 ? peak : value(k, t)));
   performance.mark("bench-step");
   show();
 }

@@ -9,6 +9,7 @@ package alarm
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,7 +73,9 @@ func (l *Loss) find(k key) *pair {
 	if len(l.pairs) >= pairsMost || l.of[k.destination] >= agentMost {
 		return nil
 	}
-	p := &pair{}
+	// The texts lie in the batch, which does not stay.
+	k = key{strings.Clone(k.session), strings.Clone(k.source), strings.Clone(k.destination)}
+	p := &pair{key: k}
 	l.pairs[k] = p
 	l.of[k.destination]++
 	return p

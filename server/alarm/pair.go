@@ -13,6 +13,7 @@ type slot struct {
 
 // pair is the window of one pair, and the loss that it is in.
 type pair struct {
+	key
 	// slots is a ring, by number.
 	slots [slots]slot
 	// newest is the latest time of a row; span the length of the window: that of

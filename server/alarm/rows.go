@@ -47,7 +47,7 @@ func (l *Loss) Add(agent string, record arrow.RecordBatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	touched := map[key]*pair{}
+	touched := map[*pair]bool{}
 	for i := range int(record.NumRows()) {
 		r := row{lost: lost(i), expected: expected(i)}
 		if times.IsNull(i) || r.expected > packetsMost || r.lost > r.expected {
@@ -59,12 +59,12 @@ func (l *Loss) Add(agent string, record arrow.RecordBatch) {
 		}
 		k := key{session(i), source(i), agent}
 		if p := l.find(k); p != nil && p.add(r, l.limit.Over, now) {
-			touched[k] = p
+			touched[p] = true
 		}
 	}
 	// Afterwards, since the flows of one interval are several rows.
-	for k, p := range touched {
-		l.judge(k, p, now)
+	for p := range touched {
+		l.judge(p.key, p, now)
 	}
 }
 
@@ -75,7 +75,7 @@ func textOf(a arrow.Array) func(int) string {
 			return ""
 		}
 		text := texts.Value(i)
-		return strings.Clone(strings.ToValidUTF8(text[:min(len(text), textMost)], "?"))
+		return strings.ToValidUTF8(text[:min(len(text), textMost)], "?")
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 	// watchPause is the least time between two messages, but for those with a window
 	// that is new.
 	watchPause = 250 * time.Millisecond
+	// lackTimeout bounds the question for the beginning of the first windows.
+	lackTimeout = 5 * time.Second
 )
 
 // followPairs keeps the figures of all pairs until the context ends.
@@ -156,7 +158,7 @@ func (w *windowWatcher) run(ctx context.Context, subscription Subscription) erro
 			if !open {
 				return errStopping
 			}
-			w.add(batch)
+			w.add(ctx, batch)
 		case <-ticks.C:
 		}
 		if err := w.sendDue(); err != nil {
@@ -165,14 +167,27 @@ func (w *windowWatcher) run(ctx context.Context, subscription Subscription) erro
 	}
 }
 
-// add takes a batch, which it releases.
-func (w *windowWatcher) add(batch archive.Batch) {
+// add takes a batch, which it releases. What windows lack of the time before the
+// watch the archive has: it stored those rows before these came here.
+func (w *windowWatcher) add(ctx context.Context, batch archive.Batch) {
 	err := w.watch.Add(batch, time.Now())
 	batch.Record.Release()
 	if err != nil && !w.broken {
 		w.broken = true
 		w.log.Warn("watch windows", "agent", batch.Agent, "error", err)
 	}
+	question, lacks := w.watch.Lack()
+	if !lacks {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lackTimeout)
+	defer cancel()
+	answer, err := w.archive.Windows(ctx, question)
+	if err != nil {
+		w.log.Warn("watch windows: the first ones are not whole", "error", err)
+		return
+	}
+	w.watch.Fill(answer)
 }
 
 // sendDue sends what has changed, at once where a window is new.

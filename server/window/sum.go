@@ -78,6 +78,39 @@ func (w *weighing) add(to *archive.Distribution, from *figures, i int, packets u
 	return ok
 }
 
+// fill takes in what other rows add up to.
+func (s *sum) fill(w *archive.Window) {
+	for _, one := range [...]struct {
+		to   *uint64
+		more uint64
+	}{
+		{&s.Packets, w.Packets}, {&s.Bytes, w.Bytes}, {&s.Expected, w.Expected}, {&s.Lost, w.Lost},
+		{&s.Duplicated, w.Duplicated}, {&s.Reordered, w.Reordered}, {&s.Late, w.Late},
+	} {
+		*one.to = added(*one.to, one.more)
+	}
+	s.delay.fill(&s.Delay, &w.Delay)
+	s.ipdv.fill(&s.IPDV, &w.IPDV)
+	if !math.IsNaN(w.Delay.P50) {
+		s.own += 2 // not one row's own, at least
+	}
+	s.ClockError = larger(s.ClockError, w.ClockError)
+	s.Buckets.Merge(&w.Buckets)
+}
+
+func (w *weighing) fill(to, more *archive.Distribution) {
+	to.Count = added(to.Count, more.Count)
+	to.Min, to.Max = -larger(-to.Min, -more.Min), larger(to.Max, more.Max)
+	if weight := float64(more.Count); weight > 0 && !math.IsNaN(more.Mean) {
+		w.total += more.Mean * weight
+		w.weight += weight
+		to.Mean = w.total / w.weight
+	}
+	if math.IsNaN(to.P50) {
+		to.P50, to.P90, to.P99 = more.P50, more.P90, more.P99
+	}
+}
+
 // window is the sum so far. One row has better quantiles of its own.
 func (s *sum) window(histogram bool) archive.Window {
 	w := s.Window

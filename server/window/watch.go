@@ -10,7 +10,7 @@ import (
 
 const (
 	// windowsMost are kept to take more rows, each for windowTime after the last.
-	windowsMost = 256
+	windowsMost = 128
 	windowTime  = 30 * time.Second
 	// closedMost windows that are forgotten are remembered: rows for one come too
 	// late, since it would replace the whole one at the reader's.
@@ -38,9 +38,13 @@ type watched struct {
 	closed  map[int64]bool
 	order   []int64 // of closed
 	// arrived are packets and lengths of the latest rows, to tell who sees most.
-	arrived  []arrival
-	interval time.Duration
-	seen     time.Time
+	arrived []arrival
+	seen    time.Time
+	// cut is when the first row ended of those that were taken: older ones that
+	// belong to the same windows are in the archive, until filled.
+	cut    int64
+	begun  bool
+	filled bool
 }
 
 type arrival struct {
@@ -111,6 +115,9 @@ func (w *Watch) addRow(r *rows, i int, now time.Time) {
 	if w.asked == 0 && (w.current == one.name || len(w.sessions) == 1) {
 		w.setStep(one.step())
 	}
+	if !one.begun || !one.filled && end.UnixNano() < one.cut {
+		one.begun, one.cut = true, end.UnixNano()
+	}
 	start := floor(end.UnixNano()-int64(interval)/2, int64(w.step))
 	if one.closed[start] {
 		return
@@ -173,16 +180,14 @@ func (o *watched) step() time.Duration {
 	return latest[len(latest)/2]
 }
 
-// rate is packets by the second, of the last while.
-func (o *watched) rate(now time.Time) float64 {
-	packets := 0.0
+// rate is packets by the second, of the latest rows.
+func (o *watched) rate() float64 {
+	packets, seconds := 0.0, 0.0
 	for _, a := range o.arrived {
 		packets += a.packets
+		seconds += a.step.Seconds()
 	}
-	if len(o.arrived) == 0 {
-		return 0
-	}
-	return packets / max(now.Sub(o.arrived[0].at)+o.arrived[0].step, time.Second).Seconds()
+	return packets / max(seconds, 1)
 }
 
 // silent reports whether rows of a session are overdue.
@@ -199,11 +204,11 @@ func (w *Watch) elect(now time.Time) {
 		if one.silent(now) {
 			continue
 		}
-		if best == nil || one.rate(now) > best.rate(now) || one.rate(now) == best.rate(now) && one.name < best.name {
+		if best == nil || one.rate() > best.rate() || one.rate() == best.rate() && one.name < best.name {
 			best = one
 		}
 	}
-	if best == nil || best == current || current != nil && !current.silent(now) && best.rate(now) <= leadFactor*current.rate(now) {
+	if best == nil || best == current || current != nil && !current.silent(now) && best.rate() <= leadFactor*current.rate() {
 		return
 	}
 	w.current = best.name
@@ -224,7 +229,38 @@ func (w *Watch) setStep(step time.Duration) {
 	for _, one := range w.sessions {
 		clear(one.windows)
 		clear(one.closed)
-		one.order = nil
+		one.order, one.begun, one.filled = nil, false, false
+	}
+}
+
+// Lack asks the archive for what the windows lack of the time before the watch.
+func (w *Watch) Lack() (question archive.Windows, lacks bool) {
+	current := w.sessions[w.current]
+	if current == nil || current.filled || !current.begun {
+		return question, false
+	}
+	current.filled = true
+	first, last, any := int64(0), int64(0), false
+	for start := range current.windows {
+		if start < current.cut { // another cannot have rows before it
+			first, last, any = min(start, cmp.Or(first, start)), max(start, last), true
+		}
+	}
+	question = archive.Windows{
+		Selection: w.selection, Step: w.step, Histograms: true, Before: time.Unix(0, current.cut),
+		From: time.Unix(0, first), To: time.Unix(0, last).Add(w.step),
+	}
+	question.Session = current.name
+	return question, any && current.name != "" && first > 0
+}
+
+// Fill adds what the archive has answered.
+func (w *Watch) Fill(answer archive.WindowsAnswer) {
+	current := w.sessions[w.current]
+	for i := range answer.Windows {
+		if at := current.windows[answer.Windows[i].Start.UnixNano()]; at != nil && answer.Step == w.step {
+			at.fill(&answer.Windows[i])
+		}
 	}
 }
 

@@ -36,7 +36,9 @@ export function valueLabels(ticks: number[], format: (v: number) => string): str
   const plain = ticks.map((v) => short(format(v), v));
   if (new Set(plain).size === plain.length) return plain;
   const from = ticks[0] ?? 0;
-  return ticks.map((v, i) => (i === 0 ? short(format(v), v) : `+${short(format(v - from), v - from)}`));
+  const apart = ticks.map((v, i) => (i === 0 ? short(format(v), v) : `+${short(format(v - from), v - from)}`));
+  if (new Set(apart).size === apart.length) return apart;
+  return plain.map((label, i) => (label === plain[i - 1] ? "" : label)); // finer than the figures go
 }
 
 function short(text: string, value: number): string {

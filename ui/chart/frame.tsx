@@ -6,8 +6,10 @@ import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
 import { clock, moment } from "../data/quantity.ts";
 import { dark } from "../part/theme.tsx";
 import "../style/chart.css";
+import { dayName } from "./axis.ts";
 import { Gestures } from "./gesture.ts";
 import { marksAt, marksIn, paintMarks } from "./mark.ts";
+import { expose, type Name } from "./picture.ts";
 import type { Mark, TimeChartProps } from "./plot.ts";
 import { type Painter, Stage } from "./stage.ts";
 
@@ -26,6 +28,10 @@ export interface FrameProps extends Pick<TimeChartProps, "title" | "times" | "ma
   legend: (pointed: Pointed | undefined) => ComponentChildren;
   /** What the tip says beside marks, if anything. */
   tip?: (pointed: Pointed) => ComponentChildren;
+  /** The legend of a picture. */
+  names: () => Name[];
+  /** What stands for the time where there is no cursor; default "latest". */
+  when?: string;
   /** The latest values in words. */
   latest: () => string;
 }
@@ -35,6 +41,8 @@ interface Place extends Pointed {
   top: number;
   marks: Mark[];
 }
+
+const nothing = "Nothing was measured in this time.";
 
 /** Frame shows one chart. */
 export function Frame(props: FrameProps) {
@@ -46,6 +54,7 @@ export function Frame(props: FrameProps) {
   const now = useRef(props);
   now.current = props;
   const keys = useId();
+  const figure = useRef<HTMLElement>(null);
 
   useLayoutEffect(() => {
     const element = box.current;
@@ -67,6 +76,7 @@ export function Frame(props: FrameProps) {
     const made = new Stage(element, { height, group: p.group, painter, format: p.format, onCursor }, p.range, p.times);
     stage.current = made;
     gestures.current = new Gestures(made.plot, () => now.current.range, (r) => now.current.onRange?.(r));
+    if (figure.current) expose(figure.current, () => pictured(now.current, made));
     const watch = new ResizeObserver(() => made.resize(element.clientWidth, now.current.height ?? 220));
     watch.observe(element);
     return () => {
@@ -86,15 +96,15 @@ export function Frame(props: FrameProps) {
   useEffect(() => stage.current?.recolour(), [night]);
 
   return (
-    <figure class="chart" data-title={title}>
+    <figure class="chart" ref={figure}>
       <figcaption class="chart-head">
         <span class="chart-title">{title}</span>
-        <Legend pointed={pointed} legend={props.legend} />
+        <Legend pointed={pointed} legend={props.legend} when={props.when ?? "latest"} long={range.to - range.from > 20 * 3600e3} />
       </figcaption>
       <div class="chart-body">
         <div class="chart-stage" ref={box} tabIndex={0} role="application" aria-roledescription="chart over time" aria-label={useSpoken(props, box)}
           aria-describedby={keys} style={{ minHeight: `${height}px` }} onKeyDown={(e) => gestures.current?.key(e)} />
-        {props.bare && <p class="chart-empty">{props.empty ?? "Nothing was measured in this time."}</p>}
+        {props.bare && <p class="chart-empty">{props.empty ?? nothing}</p>}
         <Tip pointed={pointed} tip={props.tip} />
         <p class="chart-keys" id={keys}>Arrows: move. + and −: zoom. Home: to now. Double click: zoom out.</p>
       </div>
@@ -103,21 +113,25 @@ export function Frame(props: FrameProps) {
   );
 }
 
+const pictured = ({ title, height = 220, range, names, bare, empty }: FrameProps, stage: Stage) =>
+  ({ stage, title, height, range, names: names(), ...(bare ? { empty: empty ?? nothing } : {}) });
+
 function place(at: { time: number; left: number; top: number }, props: FrameProps, stage: Stage | undefined): Place {
   const width = stage?.plot.over.clientWidth ?? 1;
   const near = ((props.range.to - props.range.from) / Math.max(1, width)) * 6;
   return {
     time: at.time, left: at.left + (stage?.plot.over.offsetLeft ?? 0), top: at.top,
-    value: stage && at.top >= 0 ? stage.valueAt(at.top) : undefined,
+    // in the other charts of the group the cursor stands at no height
+    value: stage?.plot.over.matches(":hover") && at.top >= 0 ? stage.valueAt(at.top) : undefined,
     marks: marksAt(props.marks ?? [], at.time, near),
   };
 }
 
-function Legend({ pointed, legend }: { pointed: { value: Place | undefined }; legend: FrameProps["legend"] }) {
+function Legend({ pointed, legend, when, long }: { pointed: { value: Place | undefined }; legend: FrameProps["legend"]; when: string; long: boolean }) {
   const at = pointed.value;
   return (
     <span class="chart-legend">
-      <span class="chart-when">{at ? clock(at.time) : "latest"}</span>
+      <span class={long ? "chart-when long" : "chart-when"}>{at ? (long ? `${dayName(at.time)} ${clock(at.time).slice(0, 5)}` : clock(at.time)) : when}</span>
       {legend(at)}
     </span>
   );
@@ -126,7 +140,7 @@ function Legend({ pointed, legend }: { pointed: { value: Place | undefined }; le
 function Tip({ pointed, tip }: { pointed: { value: Place | undefined }; tip: FrameProps["tip"] }) {
   const at = pointed.value;
   if (!at) return null;
-  const words = tip?.(at);
+  const words = at.value === undefined ? undefined : tip?.(at);
   if (!words && at.marks.length === 0) return null;
   return (
     <div class="chart-tip" aria-hidden="true" style={{ left: `${at.left}px`, top: `${Math.max(0, at.top)}px` }}>
@@ -162,6 +176,6 @@ function useSpoken(props: FrameProps, box: { current: HTMLElement | null }): str
 
 function spoken(props: FrameProps): string {
   const { title, range, bare, empty } = props;
-  const words = bare ? empty ?? "nothing was measured in this time" : props.latest();
+  const words = bare ? empty ?? nothing : props.latest();
   return `${title}, ${moment(range.from)} to ${moment(range.to)}. ${words}`;
 }

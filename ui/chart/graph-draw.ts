@@ -1,13 +1,15 @@
 // A graph drawn by Cytoscape.js, which is loaded when the first graph is shown.
 import type { Core, EventObject, NodeSingular, StylesheetJson } from "cytoscape";
-import { readable, type Label } from "./graph-label.ts";
-import type { Point } from "./graph-layout.ts";
+import { readable, type Box, type Label } from "./graph-label.ts";
+import { apart, type Point } from "./graph-layout.ts";
 
 /** A node. */
 export interface Dot {
   id: string;
   kind: "agent" | "router" | "unknown" | "group";
   label: string;
+  /** More of it, shown under the pointer. */
+  title: string;
   /** Of two names that would overlap, that of the weightier dot is written. */
   weight: number;
 }
@@ -24,8 +26,10 @@ export interface Stroke {
   /** Pixels of the screen. */
   width: number;
   dashed: boolean;
-  /** Shown under the pointer, and while the stroke is lit. */
+  /** Shown while the stroke is lit. */
   label: string;
+  /** More of it, shown under the pointer. */
+  title: string;
 }
 
 /** What is drawn, and what of it stands out. */
@@ -48,7 +52,7 @@ export interface Answers {
 }
 
 const textSize = 12;
-const margin = 48;
+const margin = 76; // names stand beside the outermost dots
 const largest = 1.7; // of showing all: a few nodes need not fill the screen
 
 /** Makes an empty drawing in an element. */
@@ -111,20 +115,20 @@ export class Drawing {
       this.scaled = 0;
       return;
     }
-    if (old.data("label") !== dot.label) old.data("label", dot.label);
+    if (old.data("label") !== dot.label) old.data({ label: dot.label, title: dot.title });
     const here = old.position();
     if (!old.grabbed() && (here.x !== at.x || here.y !== at.y)) old.position({ ...at });
   }
 
   private join(stroke: Stroke): void {
     const old = this.cy.getElementById(stroke.id);
-    const data = { label: stroke.label, colour: stroke.colour, wide: stroke.width, both: stroke.both ? 1 : 0, dashed: stroke.dashed ? 1 : 0, source: stroke.from, target: stroke.to };
+    const data = { label: stroke.label, title: stroke.title, colour: stroke.colour, wide: stroke.width, both: stroke.both ? 1 : 0, dashed: stroke.dashed ? 1 : 0, source: stroke.from, target: stroke.to };
     if (old.nonempty() && (old.data("source") !== stroke.from || old.data("target") !== stroke.to)) old.remove();
     else if (old.nonempty()) {
       for (const [key, value] of Object.entries(data)) if (old.data(key) !== value) old.data(key, value);
       return;
     }
-    this.cy.add({ group: "edges", data: { id: stroke.id, ...data, thick: stroke.width, font: textSize } });
+    this.cy.add({ group: "edges", data: { id: stroke.id, ...data, written: "", thick: stroke.width, font: textSize } });
     this.scaled = 0;
   }
 
@@ -147,11 +151,11 @@ export class Drawing {
   fit(): void {
     const { cy } = this;
     if (cy.nodes().empty() || cy.width() === 0) return;
-    cy.fit(undefined, Math.min(margin, cy.width() / 8));
-    if (cy.zoom() > largest) {
-      cy.zoom(largest);
-      cy.center();
-    }
+    // Names keep their size on the screen: so they do not count in what is to fit.
+    const box = cy.nodes().boundingBox({ includeLabels: false });
+    const room = (length: number): number => length - 2 * Math.min(margin, length / 7);
+    const zoom = Math.min(largest, room(cy.width()) / Math.max(1, box.w), room(cy.height()) / Math.max(1, box.h));
+    cy.viewport({ zoom, pan: { x: cy.width() / 2 - (zoom * (box.x1 + box.x2)) / 2, y: cy.height() / 2 - (zoom * (box.y1 + box.y2)) / 2 } });
     this.touched = false;
   }
 
@@ -173,7 +177,7 @@ export class Drawing {
       const zoom = this.cy.zoom();
       if (!force && this.scaled > 0 && Math.abs(Math.log(zoom / this.scaled)) < 0.06) return;
       this.scaled = zoom;
-      const size = Math.min(34, Math.max(10, 26 * zoom)) / zoom;
+      const size = Math.min(34, Math.max(26 * zoom, Math.min(10, apart * zoom * 0.75))) / zoom;
       this.cy.batch(() => {
         this.cy.nodes().forEach((n) => void n.data({ size: n.data("kind") === "agent" || n.data("kind") === "group" ? size * 1.1 : size * 0.85, font: textSize / zoom }));
         this.cy.edges().forEach((e) => void e.data({ thick: (e.data("wide") * Math.min(1, 0.35 + zoom * 0.65)) / zoom, font: textSize / zoom }));
@@ -195,15 +199,31 @@ export class Drawing {
   private relabel(): void {
     const weights = new Map(this.picture.dots.map((d) => [d.id, d.weight]));
     const labels: Label[] = [];
-    this.cy.nodes().forEach((n) => {
-      const at = n.renderedPosition();
+    const dots: Box[] = [];
+    const whole = this.cy.nodes().boundingBox({ includeLabels: false });
+    const middle = { x: (whole.x1 + whole.x2) / 2, y: (whole.y1 + whole.y2) / 2 };
+    this.cy.batch(() => this.cy.nodes().forEach((n) => {
+      const side = sideOf(n, middle, whole);
+      for (const s of ["left", "right", "above"]) n.toggleClass(s, s === side);
+      const { x, y } = n.renderedPosition();
+      const half = n.renderedHeight() / 2;
       const width = this.width(String(n.data("label"))) + 6;
-      const below = at.y + n.renderedHeight() / 2 + 3;
+      const height = textSize + 4;
+      const left = side === "left" ? x - half - 4 - width : side === "right" ? x + half + 4 : x - width / 2;
+      const top = side === "above" ? y - half - 3 - height : side === "below" ? y + half + 3 : y - height / 2;
       const lit = this.picture.lit.has(n.id()) ? 1e6 : 0;
-      labels.push({ id: n.id(), left: at.x - width / 2, top: below, width, height: textSize + 4, weight: lit + (weights.get(n.id()) ?? 0) });
-    });
-    const written = readable(labels);
+      labels.push({ id: n.id(), left, top, width, height, weight: lit + (weights.get(n.id()) ?? 0) });
+      dots.push({ left: x - half + 1, top: y - half + 1, width: 2 * half - 2, height: 2 * half - 2 });
+    }));
+    const written = readable(labels, dots);
     this.cy.batch(() => {
+      this.cy.edges().forEach((e) => {
+        const [from, to] = [e.source().renderedPosition(), e.target().renderedPosition()];
+        const text = String(e.data("label"));
+        const room = Math.hypot(from.x - to.x, from.y - to.y) - 24;
+        const fits = Math.max(...text.split("\n").map((line) => this.width(line))) < room ? text : "";
+        if (e.data("written") !== fits) e.data("written", fits);
+      });
       this.cy.nodes().forEach((n: NodeSingular) => {
         const text = written.has(n.id()) ? n.data("label") : "";
         if (n.data("written") !== text) n.data("written", text);
@@ -216,6 +236,18 @@ export class Drawing {
     this.watch.disconnect();
     this.cy.destroy();
   }
+}
+
+/** Names of the outermost dots stand outside, where no edge is. */
+function sideOf(n: NodeSingular, middle: Point, whole: { w: number; h: number }): "left" | "right" | "above" | "below" {
+  const kind = n.data("kind");
+  if (kind !== "agent" && kind !== "group") return "below";
+  const at = n.position();
+  const x = (at.x - middle.x) / Math.max(1, whole.w / 2);
+  const y = (at.y - middle.y) / Math.max(1, whole.h / 2);
+  if (Math.hypot(x, y) < 0.7) return "below";
+  if (Math.abs(x) > 0.4) return x < 0 ? "left" : "right";
+  return y < 0 ? "above" : "below";
 }
 
 const fontOf = (element: HTMLElement): string => getComputedStyle(element).fontFamily || "sans-serif";
@@ -233,14 +265,17 @@ function styleOf(element: HTMLElement): StylesheetJson {
     { selector: "node[kind = 'agent']", style: { shape: "round-rectangle", "background-color": colour("--accent"), "border-color": colour("--accent"), "font-weight": 600 } },
     { selector: "node[kind = 'group']", style: { shape: "round-octagon", "background-color": colour("--accent-soft"), "border-color": colour("--accent"), "border-style": "double", "border-width": 5, "font-weight": 600 } },
     { selector: "node[kind = 'unknown']", style: { shape: "diamond", "border-style": "dashed", "border-color": colour("--ink-faint"), "background-color": colour("--sunk") } },
+    { selector: ".left", style: { "text-halign": "left", "text-valign": "center", "text-margin-x": -4, "text-margin-y": 0 } },
+    { selector: ".right", style: { "text-halign": "right", "text-valign": "center", "text-margin-x": 4, "text-margin-y": 0 } },
+    { selector: ".above", style: { "text-valign": "top", "text-margin-y": -3 } },
     { selector: "edge", style: { ...written, label: "", width: "data(thick)", "line-color": line, "target-arrow-color": line, "source-arrow-color": line, "target-arrow-shape": "triangle", "arrow-scale": 0.9, "curve-style": "straight", opacity: 0.9, "overlay-opacity": 0 } },
     { selector: "edge[both = 1]", style: { "source-arrow-shape": "triangle" } },
     { selector: "edge[dashed = 1]", style: { "line-style": "dashed" } },
     { selector: ".dim", style: { opacity: 0.16 } },
     { selector: "node.lit", style: { "border-color": colour("--focus"), "z-index": 20 } },
     { selector: "node.end", style: { "border-color": colour("--focus"), "border-width": 4 } },
-    { selector: "edge.lit", style: { label: "data(label)", opacity: 1, "underlay-color": colour("--focus"), "underlay-opacity": 0.22, "underlay-padding": 5, "z-index": 20, "text-wrap": "wrap" } },
-    { selector: "node.under", style: { label: "data(label)", opacity: 1, "z-index": 40, "border-color": colour("--focus") } },
-    { selector: "edge.under", style: { label: "data(label)", opacity: 1, "z-index": 40, "text-wrap": "wrap" } },
+    { selector: "edge.lit", style: { label: "data(written)", opacity: 1, "underlay-color": colour("--focus"), "underlay-opacity": 0.22, "underlay-padding": 5, "z-index": 20, "text-wrap": "wrap" } },
+    { selector: "node.under", style: { label: "data(title)", opacity: 1, "z-index": 40, "border-color": colour("--focus") } },
+    { selector: "edge.under", style: { label: "data(title)", opacity: 1, "z-index": 40, "text-wrap": "wrap", "text-background-opacity": 1 } },
   ];
 }

@@ -18,3 +18,7 @@ it("finds overlaps across cells, and never writes two over each other", () => {
   expect(written.length).toBeGreaterThan(50);
   for (const a of written) for (const b of written) if (a !== b) expect(Math.abs(a.left - b.left) >= 50 || Math.abs(a.top - b.top) >= 14).toBe(true);
 });
+
+it("covers no obstacle", () => {
+  expect(readable([label("a", 0, 0, 1), label("b", 0, 30)], [{ left: 40, top: 4, width: 10, height: 10 }])).toEqual(new Set(["b"]));
+});

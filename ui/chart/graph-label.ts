@@ -15,25 +15,37 @@ export interface Label {
 
 const cell = 64;
 
-/** The ids of the names that are written. */
-export function readable(labels: Label[]): Set<string> {
+/** A box on the screen. */
+export type Box = Pick<Label, "left" | "top" | "width" | "height">;
+
+/** The ids of the names that are written; none covers an obstacle. */
+export function readable(labels: Label[], obstacles: Box[] = []): Set<string> {
   const written = new Set<string>();
-  const cells = new Map<string, Label[]>();
-  for (const label of [...labels].sort((a, b) => b.weight - a.weight || (a.id < b.id ? -1 : 1))) {
-    const keys: string[] = [];
-    for (let x = Math.floor(label.left / cell); x <= Math.floor((label.left + label.width) / cell); x++) {
-      for (let y = Math.floor(label.top / cell); y <= Math.floor((label.top + label.height) / cell); y++) keys.push(`${x} ${y}`);
-    }
-    if (keys.some((k) => cells.get(k)?.some((other) => overlap(other, label)))) continue;
-    written.add(label.id);
+  const cells = new Map<string, Box[]>();
+  const put = (box: Box, keys: string[]): void => {
     for (const k of keys) {
       const here = cells.get(k);
-      if (here) here.push(label);
-      else cells.set(k, [label]);
+      if (here) here.push(box);
+      else cells.set(k, [box]);
     }
+  };
+  for (const box of obstacles) put(box, keysOf(box));
+  for (const label of [...labels].sort((a, b) => b.weight - a.weight || (a.id < b.id ? -1 : 1))) {
+    const keys = keysOf(label);
+    if (keys.some((k) => cells.get(k)?.some((other) => overlap(other, label)))) continue;
+    written.add(label.id);
+    put(label, keys);
   }
   return written;
 }
 
-const overlap = (a: Label, b: Label): boolean =>
+function keysOf(box: Box): string[] {
+  const keys: string[] = [];
+  for (let x = Math.floor(box.left / cell); x <= Math.floor((box.left + box.width) / cell); x++) {
+    for (let y = Math.floor(box.top / cell); y <= Math.floor((box.top + box.height) / cell); y++) keys.push(`${x} ${y}`);
+  }
+  return keys;
+}
+
+const overlap = (a: Box, b: Box): boolean =>
   a.left < b.left + b.width && b.left < a.left + a.width && a.top < b.top + b.height && b.top < a.top + a.height;

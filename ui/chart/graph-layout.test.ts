@@ -68,13 +68,6 @@ describe("arrange", () => {
     const places = arrange({ nodes: [{ id: "h1", rim: true }, { id: "h2", rim: true }, { id: "r", rim: false }], ways: [{ nodes: ["h1", "r"], to: "h2" }] });
     expect(places.get("r")?.x).toBeCloseTo(0, -1);
   });
-
-  it("takes 200 hosts in a mesh within a second", () => {
-    const shape = network(200, 1);
-    const begin = performance.now();
-    arrange(shape);
-    expect(performance.now() - begin).toBeLessThan(1000);
-  });
 });
 
 describe("extend", () => {

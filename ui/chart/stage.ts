@@ -17,6 +17,8 @@ export interface View {
   /** Heights, of the scale, at the lower and upper edge. */
   low: number;
   high: number;
+  /** Asks for another drawing in the next frame; without it all has to be done in this one. */
+  again?: () => void;
   x(time: number): number;
   y(value: number): number;
   /** Value of a CSS property that holds a colour. */
@@ -38,10 +40,14 @@ export interface StageProps {
   format: (value: number) => string;
   /** Time under the cursor and its place on the page's pixels, or nothing. */
   onCursor: (at: { time: number; left: number; top: number } | undefined) => void;
-  /** After each drawing. */
-  onDraw?: () => void;
 }
 
+type Box = Pick<View, "left" | "top" | "width" | "height">;
+
+// room of the axes and beside them at the top and the right, in pixels of the page
+const valuesWide = 70;
+const timesHigh = 42;
+const edges = [10, 22] as const;
 const font = '12px system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 
 /** Stage holds one uPlot for as long as its chart lives. */
@@ -50,6 +56,8 @@ export class Stage {
   private range: Range;
   private ends: [number, number] = [0, 1];
   private colours = new Map<string, string>();
+  private times: { at: number[]; labels: string[] } = { at: [], labels: [] }; // the ticks
+  private frame = 0;
   private width = 0; // for which the painter was asked last
   private format: (value: number) => string;
 
@@ -83,6 +91,7 @@ export class Stage {
   }
 
   destroy(): void {
+    cancelAnimationFrame(this.frame);
     this.plot.destroy();
   }
 
@@ -96,15 +105,54 @@ export class Stage {
     return colour;
   }
 
-  view(): View {
-    const { left, top, width, height } = this.plot.bbox;
+  /** picture draws the chart elsewhere, so many pixels to each of the page; places are in pixels of the page. */
+  picture(ctx: CanvasRenderingContext2D, left: number, top: number, width: number, height: number, ratio: number): void {
+    const box = { left: (left + valuesWide) * ratio, top: (top + edges[0]) * ratio, width: (width - valuesWide - edges[1]) * ratio, height: (height - timesHigh - edges[0]) * ratio };
+    this.measure(box.width);
+    const view = this.view(box, ratio);
+    ctx.save();
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    this.drawAxes(ctx, view);
+    this.between(ctx, view);
+    ctx.restore();
+    this.measure();
+  }
+
+  private drawAxes(ctx: CanvasRenderingContext2D, view: View): void {
+    const { ratio, left, top, width, height } = view;
+    ctx.font = font.replace("12px", `${12 * ratio}px`);
+    ctx.strokeStyle = this.colour("--grid");
+    ctx.lineWidth = ratio;
+    ctx.fillStyle = this.colour("--ink-faint");
+    ctx.beginPath();
+    const line = (x: number, y: number, x2: number, y2: number) => (ctx.moveTo(x, y), ctx.lineTo(x2, y2));
+    ctx.textAlign = "center";
+    ctx.textBaseline = "top";
+    this.times.at.forEach((t, i) => {
+      const x = view.x(t);
+      line(x, top, x, top + height + 4 * ratio);
+      (this.times.labels[i] ?? "").split("\n").forEach((words, row) => ctx.fillText(words, x, top + height + (9 + 17 * row) * ratio));
+    });
+    ctx.textAlign = "right";
+    ctx.textBaseline = "middle";
+    const values = this.ticks(height / ratio);
+    valueLabels(values, this.format).forEach((words, i) => {
+      const y = view.y(values[i] ?? 0);
+      line(left - 4 * ratio, y, left + width, y);
+      ctx.fillText(words, left - 9 * ratio, y);
+    });
+    ctx.stroke();
+  }
+
+  private view(box: Box = this.plot.bbox, ratio = uPlot.pxRatio): View {
+    const { left, top, width, height } = box;
     const { from, to } = this.range;
     const [low, high] = this.ends;
     const scale = this.props.painter.scale;
     const perMs = width / (to - from);
     const perHeight = height / (high - low);
     return {
-      left, top, width, height, low, high, range: this.range, ratio: uPlot.pxRatio,
+      left, top, width, height, low, high, range: this.range, ratio,
       x: (t) => left + (t - from) * perMs,
       y: (v) => top + (high - Math.max(low - 1e3 / perHeight, Math.min(high + 1e3 / perHeight, scale.height(v)))) * perHeight,
       colour: (name) => this.colour(name),
@@ -117,9 +165,9 @@ export class Stage {
     return this.props.painter.scale.value(high - (top / Math.max(1, this.plot.over.clientHeight)) * (high - low));
   }
 
-  private measure(): void {
+  private measure(width = this.plot?.bbox.width ?? 0): void {
     const { painter } = this.props;
-    this.width = this.plot?.bbox.width ?? 0;
+    this.width = width;
     const [low, high] = painter.ends(this.range, this.width);
     const { scale } = painter;
     this.ends = [scale.height(low), scale.height(high)];
@@ -136,7 +184,7 @@ export class Stage {
       height,
       ms: 1,
       legend: { show: false },
-      padding: [10, 22, 0, 0],
+      padding: [edges[0], edges[1], 0, 0],
       cursor: {
         x: true, y: false,
         points: { show: false },
@@ -150,9 +198,9 @@ export class Stage {
         y: { range: () => this.ends },
       },
       axes: [
-        { ...axis, incrs: timeSteps, space: (_u, _i, low, high) => (high - low < 60e3 * 5 ? 76 : 62), size: 42, values: (_u, ticks, _i, _space, step) => timeLabels(ticks, step) },
+        { ...axis, incrs: timeSteps, space: (_u, _i, low, high) => (high - low < 60e3 * 5 ? 76 : 62), size: timesHigh, values: (_u, ticks, _i, _space, step) => (this.times = { at: ticks, labels: timeLabels(ticks, step) }).labels },
         {
-          ...axis, scale: "y", size: 70,
+          ...axis, scale: "y", size: valuesWide,
           splits: () => this.ticks().map((v) => this.props.painter.scale.height(v)),
           values: () => valueLabels(this.ticks(), this.format),
         },
@@ -161,23 +209,31 @@ export class Stage {
     };
   }
 
-  private ticks(): number[] {
+  private ticks(room = (this.plot?.bbox.height ?? 0) / uPlot.pxRatio || this.props.height - edges[0] - timesHigh): number[] {
     const { scale } = this.props.painter;
-    const room = (this.plot?.bbox.height ?? 0) / uPlot.pxRatio || this.props.height - 52;
     return scale.ticks(scale.value(this.ends[0]), scale.value(this.ends[1]), Math.max(2, Math.floor(room / 28)));
   }
 
   private paint(): void {
     const { ctx, bbox } = this.plot;
     if (bbox.width !== this.width) this.remeasure();
-    const view = this.view();
+    this.between(ctx, { ...this.view(), again: () => this.again() });
+  }
+
+  private again(): void {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.plot.redraw(false, false);
+    });
+  }
+
+  private between(ctx: CanvasRenderingContext2D, view: View): void {
     ctx.save();
     ctx.beginPath();
     ctx.rect(view.left, view.top, view.width, view.height);
     ctx.clip();
     this.props.painter.paint(ctx, view);
     ctx.restore();
-    this.props.onDraw?.();
   }
 
   // Another width may show another least or largest value; then it is drawn once more.

@@ -21,7 +21,8 @@ export function TimeChart(props: TimeChartProps) {
   };
   return (
     <Frame {...props} painter={painter.current} bare={last < 0} legend={legend}
-      latest={() => spokenLines(lines).map((line) => `${line.label} ${format(line.values[last] ?? NaN)}`).join(", ")} />
+      names={() => named(lines).map((line) => ({ label: line.label, colour: line.colour, dash: line.dash, area: line.hidden }))}
+      latest={() => named(lines).map((line) => `${line.label} ${format(line.values[last] ?? NaN)}`).join(", ")} />
   );
 }
 
@@ -33,5 +34,5 @@ function latestIndex(lines: Line[], start: number, end: number): number {
   return -1;
 }
 
-/** Nobody listens to two hundred figures. */
-const spokenLines = (lines: Line[]): Line[] => lines.slice(0, 8);
+/** Nobody reads or listens to two hundred names. */
+const named = (lines: Line[]): Line[] => (lines.length > 12 ? lines.slice(0, 8) : lines);

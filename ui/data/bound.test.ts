@@ -26,6 +26,11 @@ describe("boundOf", () => {
   it("of equal losses names the pair with most packets", () => {
     expect(boundOf(way(ab, ac), losses({ "a>b": [0, 100], "a>c": [0, 1000] }), counts)?.pair).toBe("a>c");
   });
+  it("trusts a pair less whose route is new", () => {
+    const fresh = create(PathSchema, { source: "a", destination: "b", changed: { seconds: 100n } });
+    expect(boundOf(way(fresh), losses({ "a>b": [1, 1000] }), counts, 90_000)?.perhaps).toBe(true);
+    expect(boundOf(way(fresh), losses({ "a>b": [1, 1000] }), counts, 110_000)?.perhaps).toBe(false);
+  });
   it("trusts a pair less that has other paths", () => {
     const other = path("a", "c", "c2");
     const bound = boundOf(way(ab, ac), losses({ "a>b": [8, 1000], "a>c": [0, 1000] }), pathCounts([ab, ac, other]));

@@ -2,6 +2,7 @@
 // what an edge loses, every path across it loses too: so the least loss of the pairs
 // whose packets cross it is a bound.
 import type { Path } from "../gen/topology_pb.ts";
+import { millis } from "./time.ts";
 import { pairName, type Way } from "./topology.ts";
 
 /** Packets of a pair in some length of time. */
@@ -21,7 +22,7 @@ export interface Bound {
   pair: string;
   lost: number;
   expected: number;
-  /** The pair has other traced paths that avoid the edge: its packets may have taken those. */
+  /** Not all of the pair's packets need have crossed: it has other traced paths too, or its route changed meanwhile. */
   perhaps: boolean;
 }
 
@@ -35,13 +36,41 @@ export function pathCounts(paths: Path[]): Map<string, number> {
   return counts;
 }
 
-/** The bound of a way; undefined where no measured pair crosses it. A pair all of whose paths cross it goes first. */
-export function boundOf(way: Way, losses: ReadonlyMap<string, PairLoss>, counts: ReadonlyMap<string, number>): Bound | undefined {
+interface Crossing {
+  counts: Map<string, number>;
+  changed: Map<string, number>;
+}
+
+// Ways live as long as an answer of the server, figures come every other second.
+const crossings = new WeakMap<Way, Crossing>();
+
+function crossingOf(way: Way): Crossing {
+  let crossing = crossings.get(way);
+  if (!crossing) {
+    crossing = { counts: pathCounts(way.paths.filter((p) => p.destination)), changed: new Map() };
+    for (const p of way.paths) {
+      const pair = pairName(p.source, p.destination);
+      crossing.changed.set(pair, Math.max(crossing.changed.get(pair) ?? 0, millis(p.changed) ?? 0));
+    }
+    crossings.set(way, crossing);
+  }
+  return crossing;
+}
+
+/** Pairs whose path crosses a way, each once. */
+export const pairsOf = (way: Way): Iterable<string> => crossingOf(way).counts.keys();
+
+/**
+ * The bound of a way; undefined where no measured pair crosses it. A pair that surely
+ * crossed it all the time goes first: since is when the packets began to be counted.
+ */
+export function boundOf(way: Way, losses: ReadonlyMap<string, PairLoss>, counts: ReadonlyMap<string, number>, since = Infinity): Bound | undefined {
   let best: Bound | undefined;
-  for (const [pair, crossing] of pathCounts(way.paths)) {
+  const { counts: here, changed } = crossingOf(way);
+  for (const [pair, crossing] of here) {
     const seen = losses.get(pair);
     if (!seen || seen.expected < fewest) continue;
-    const bound = { share: seen.lost / seen.expected, pair, lost: seen.lost, expected: seen.expected, perhaps: crossing < (counts.get(pair) ?? crossing) };
+    const bound = { share: seen.lost / seen.expected, pair, lost: seen.lost, expected: seen.expected, perhaps: crossing < (counts.get(pair) ?? crossing) || (changed.get(pair) ?? 0) > since };
     if (!best || (best.perhaps && !bound.perhaps) || (best.perhaps === bound.perhaps && tighter(bound, best))) best = bound;
   }
   return best;

@@ -1,5 +1,5 @@
 // Windows as columns on an even grid of times, which lines are drawn from.
-import { lossIn, packetsIn, rateIn, type Figures } from "./window.ts";
+import { lossIn, measuredIn, packetsIn, rateIn, type Figures } from "./window.ts";
 
 /** Most times of a grid; the server sends no more windows. */
 const most = 5000;
@@ -28,7 +28,7 @@ export interface Columns {
   packets: Float64Array;
 }
 
-const pick: Record<keyof Columns, (f: Figures, step: number) => number> = {
+const pick: Record<keyof Columns, (f: Figures, length: number) => number> = {
   p50: (f) => f.delay.p50,
   p90: (f) => f.delay.p90,
   p99: (f) => f.delay.p99,
@@ -42,8 +42,8 @@ const pick: Record<keyof Columns, (f: Figures, step: number) => number> = {
   packets: packetsIn,
 };
 
-/** Columns of windows on a grid; NaN where there is none. */
-export function columnsOf(windows: readonly Figures[], times: readonly number[], step: number): Columns {
+/** Columns of windows on a grid, as they are at a time; NaN where there is none. */
+export function columnsOf(windows: readonly Figures[], times: readonly number[], step: number, now = Infinity): Columns {
   const first = times[0] ?? 0;
   const empty = (): Float64Array => new Float64Array(times.length).fill(NaN);
   const all: Columns = {
@@ -54,7 +54,8 @@ export function columnsOf(windows: readonly Figures[], times: readonly number[],
   for (const f of windows) {
     const at = Math.round((f.start - first) / step);
     if (at < 0 || at >= times.length) continue;
-    for (const name of names) all[name][at] = pick[name](f, step);
+    const length = measuredIn(f, step, now);
+    for (const name of names) all[name][at] = pick[name](f, length);
   }
   return all;
 }

@@ -47,5 +47,8 @@ test("windows as columns: a gap where there is none", () => {
   expect([...c.p50]).toEqual([NaN, 5.1e6, NaN, 5.1e6, NaN]);
   expect(c.loss[1]).toBeCloseTo(0.1);
   expect(c.rate[1]).toBe(16000);
+  const late = columnsOf([figures(0), figures(10_000), figures(20_000)], [0, 10_000, 20_000], 10_000, 24_000);
+  expect([...late.rate]).toEqual([1600, 1600, NaN]); // the last one has hardly begun
+  expect(columnsOf([figures(20_000)], [20_000], 10_000, 29_500).rate[0]).toBe(2000);
   expect(gridOf(0, 1e12, 1000)).toEqual([]);
 });

@@ -35,14 +35,21 @@ describe("PairTable", () => {
     expect(table.find("a", "a")).toBe(-1);
   });
 
-  it("replaces a second that is sent again", () => {
+  it("replaces pairs of a second that are sent again, and keeps the others", () => {
     const table = new PairTable();
-    table.take(second(0, [{ from: 0, to: 1, packets: 4 }, { from: 1, to: 0, packets: 4 }], ["a", "b"]));
+    table.take(second(0, [{ from: 0, to: 1, packets: 4 }, { from: 1, to: 0, packets: 4, p50: 2e6 }], ["a", "b"]));
     table.take(second(0, [{ from: 0, to: 1, packets: 7, p50: 3e6 }]));
     expect(table.packets[table.find("a", "b")]).toBe(7);
-    expect(table.packets[table.find("b", "a")]).toBe(0);
+    expect(table.packets[table.find("b", "a")]).toBe(4);
     expect(line(table, table.find("a", "b"), 1)).toEqual([3e6]);
-    expect(line(table, table.find("b", "a"), 1)).toEqual([NaN]);
+    expect(line(table, table.find("b", "a"), 1)).toEqual([2e6]);
+  });
+
+  it("passes over messages without pairs", () => {
+    const table = new PairTable();
+    table.take({ ...second(0, []), startMs: 0 });
+    expect(table.newest).toBeUndefined();
+    expect(table.age(0)).toBe(Infinity);
   });
 
   it("leaves gaps where nothing came", () => {

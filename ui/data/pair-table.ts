@@ -106,7 +106,7 @@ export class PairTable {
     Object.assign(this, new PairTable());
   }
 
-  /** Takes a second; one that was there is replaced. */
+  /** Takes a second, or more pairs of one; a pair that was there is replaced. A message without pairs only shows that the watch is alive. */
   take(second: Second, now = performance.now()): void {
     if (this.anew) this.clear();
     for (const name of second.agents) {
@@ -114,11 +114,12 @@ export class PairTable {
       this.agents.push(name);
     }
     this.widen();
+    if (second.sources.length === 0) return;
     const start = Math.floor(second.startMs / 1000);
     const newest = this.newest === undefined ? -Infinity : this.newest / 1000;
     if (start <= newest - kept) return; // too old to be shown
     if (start > newest) {
-      for (const column of this.columns) if (column && column.start > newest - recent && column.start <= start - recent) this.add(column, -1);
+      for (const column of this.columns) if (column && column.start > newest - recent && column.start <= start - recent) this.takeOff(column);
       this.newest = start * 1000;
       this.arrived = now;
     }
@@ -178,21 +179,6 @@ export class PairTable {
     }
   }
 
-  /** By pair: expected and lost packets of all seconds that are kept. */
-  minute(): { expected: Float64Array; lost: Float64Array } {
-    const expected = new Float64Array(this.size);
-    const lost = new Float64Array(this.size);
-    const end = (this.newest ?? 0) / 1000;
-    for (const column of this.columns) {
-      if (!column || column.start <= end - kept || column.start > end) continue;
-      for (let i = 0; i < this.size; i++) {
-        expected[i] = (expected[i] ?? 0) + (column.expected[i] ?? 0);
-        lost[i] = (lost[i] ?? 0) + (column.lost[i] ?? 0);
-      }
-    }
-    return { expected, lost };
-  }
-
   private fill(second: Second, start: number): void {
     const { sources, destinations, packets, expected, lost, p50Ns, p99Ns, rate, clockErrorNs } = second;
     const at = new Int32Array(sources.length);
@@ -202,13 +188,19 @@ export class PairTable {
       if (at[i] === -1) left++;
     }
     this.left = left;
-    const column = this.emptied(start);
+    const column = this.opened(start);
     const { last, p50, p99, rate: rates, clockError } = this;
+    const counts = this.counts(start);
     for (let i = 0; i < at.length; i++) {
       const pair = at[i] ?? -1;
       if (pair < 0) continue;
       const median = p50Ns[i] ?? NaN;
       const high = p99Ns[i] ?? NaN;
+      if (counts) {
+        this.packets[pair] = (this.packets[pair] ?? 0) + (packets[i] ?? 0) - (column.packets[pair] ?? 0);
+        this.expected[pair] = (this.expected[pair] ?? 0) + (expected[i] ?? 0) - (column.expected[pair] ?? 0);
+        this.lost[pair] = (this.lost[pair] ?? 0) + (lost[i] ?? 0) - (column.lost[pair] ?? 0);
+      }
       column.packets[pair] = packets[i] ?? 0;
       column.expected[pair] = expected[i] ?? 0;
       column.lost[pair] = lost[i] ?? 0;
@@ -221,15 +213,13 @@ export class PairTable {
       if (median === median) p50[pair] = median;
       if (high === high) p99[pair] = high;
     }
-    if (this.counts(start)) this.add(column, 1);
   }
 
-  /** The column of a second, empty; what it held no longer counts. */
-  private emptied(start: number): Column {
+  /** The column of a second; what it held of a minute ago is gone. */
+  private opened(start: number): Column {
     const at = start % kept;
     const column = (this.columns[at] ??= new Column(this.room));
-    if (column.start === start && this.counts(start)) this.add(column, -1);
-    column.clear(start);
+    if (column.start !== start) column.clear(start);
     return column;
   }
 
@@ -239,13 +229,13 @@ export class PairTable {
     return start > end - recent && start <= end;
   }
 
-  /** Adds a second to the sums, or takes it off again. */
-  private add(column: Column, sign: 1 | -1): void {
+  /** Takes a second off the sums. */
+  private takeOff(column: Column): void {
     const { size, packets, expected, lost } = this;
     for (let i = 0; i < size; i++) {
-      packets[i] = (packets[i] ?? 0) + sign * (column.packets[i] ?? 0);
-      expected[i] = (expected[i] ?? 0) + sign * (column.expected[i] ?? 0);
-      lost[i] = (lost[i] ?? 0) + sign * (column.lost[i] ?? 0);
+      packets[i] = (packets[i] ?? 0) - (column.packets[i] ?? 0);
+      expected[i] = (expected[i] ?? 0) - (column.expected[i] ?? 0);
+      lost[i] = (lost[i] ?? 0) - (column.lost[i] ?? 0);
     }
   }
 

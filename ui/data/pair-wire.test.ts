@@ -1,7 +1,8 @@
+import { createClient, createRouterTransport } from "@connectrpc/connect";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
-import { WatchPairsResponseSchema } from "../gen/flow_pb.ts";
-import { PackedSchema, unpack, type Packed } from "./pair-wire.ts";
+import { FlowService, WatchPairsResponseSchema } from "../gen/flow_pb.ts";
+import { PackedSchema, PackedService, unpack, type Packed } from "./pair-wire.ts";
 
 const read = (bytes: Uint8Array) => unpack(fromBinary(PackedSchema, bytes) as unknown as Packed);
 
@@ -24,4 +25,18 @@ it("reads a second without pairs", () => {
   expect(got.startMs).toBe(5000);
   expect(got.sources.length).toBe(0);
   expect(got.p50Ns.length).toBe(0);
+});
+
+it("is what a client gets", async () => {
+  const transport = createRouterTransport(({ service }) => {
+    service(FlowService, {
+      async *watchPairs() {
+        yield { startMs: 7000n, sources: [200], destinations: [1], rate: [0.5] };
+      },
+    });
+  });
+  for await (const m of createClient(PackedService, transport).watchPairs({})) {
+    const got = unpack(m as unknown as Packed);
+    expect([got.startMs, ...Array.from(got.sources), ...Array.from(got.rate)]).toEqual([7000, 200, 0.5]);
+  }
 });

@@ -31,10 +31,10 @@ function packed(): DescMessage {
 /** How a second is read. */
 export const PackedSchema = packed();
 
-/** FlowService, whose WatchPairs gives packed seconds. */
+/** FlowService with WatchPairs alone, which gives packed seconds. */
 export const PackedService = {
   ...FlowService,
-  method: { ...FlowService.method, watchPairs: { ...FlowService.method.watchPairs, output: PackedSchema } },
+  methods: [{ ...FlowService.method.watchPairs, output: PackedSchema }],
 } as unknown as typeof FlowService;
 
 /** Lays typed arrays under the lists of a packed second. */

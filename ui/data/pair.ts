@@ -1,5 +1,5 @@
 // Two hosts: both directions on one time axis, kept or live, moving or paused.
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { returns } from "./link.ts";
 import { pointsFor, Sliding, type Span } from "./span.ts";
 import type { Figures } from "./window.ts";
@@ -13,7 +13,7 @@ export interface Drawn {
   step: number;
   out: readonly Figures[];
   back: readonly Figures[];
-  /** The server's or the hosts' time when it was put together. */
+  /** The server's time when it was put together. */
   now: number;
 }
 
@@ -27,6 +27,13 @@ const later = [5000, 20000]; // ms after a gap: hosts deliver late what they hel
 /** PairFeed asks for both directions and puts together what is drawn. */
 export class PairFeed {
   readonly drawn = signal<Drawn | undefined>(undefined);
+  /** The server has answered, and nothing was measured in what is drawn. */
+  readonly bare = computed(() => {
+    const d = this.drawn.value;
+    return d !== undefined && d.out.length + d.back.length === 0;
+  });
+  /** There is something to see and to take away. */
+  readonly full = computed(() => this.drawn.value !== undefined && !this.bare.value);
   /** A question is under way whose answer will change the picture. */
   readonly busy = signal(false);
   /** Since when nothing moves; undefined while it does. */
@@ -58,7 +65,7 @@ export class PairFeed {
     this.back = new Direction(reversed(selection), { ...hooks, gap: () => this.#refill(this.back) });
     let first = true;
     this.#unsubscribe = returns.subscribe(() => {
-      if (!first) this.#ask();
+      if (!first) this.#returned();
       first = false;
     });
   }
@@ -148,13 +155,24 @@ export class PairFeed {
     }
   }
 
+  /** The server is back: all is asked anew, and once more when hosts have delivered what they held back. */
+  #returned(): void {
+    const good = this.#good;
+    void this.#ask();
+    this.#late(good - 3 * this.#step, [this.out, this.back]);
+  }
+
+  #late(since: number, directions: Direction[]): void {
+    for (const ms of later) this.#after(ms, () => directions.forEach((d) => void this.#part(d, since)));
+  }
+
   /** Asks for what was missed of a direction since it was last whole. */
   #refill(direction: Direction): void {
     const step = this.#step;
     if (!this.#span.live || step === 0) return;
     const good = this.#good - 3 * step;
     this.#after(0, () => void this.#part(direction, good));
-    if (this.#good < this.#sliding.to(step) - 5 * step) for (const ms of later) this.#after(ms, () => void this.#part(direction, good));
+    if (this.#good < this.#sliding.to(step) - 5 * step) this.#late(good, [direction]);
   }
 
   /** Adds what a direction has from a time until now. */
@@ -200,7 +218,7 @@ export class PairFeed {
       this.back.windows.trim(from - 2 * step);
     }
     this.drawn.value = {
-      from, to, step, now: Math.max(to, this.#good),
+      from, to, step, now: this.#sliding.now(),
       out: this.out.windows.within(from, to), back: this.back.windows.within(from, to),
     };
   }

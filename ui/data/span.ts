@@ -59,12 +59,14 @@ export function pointsFor(span: Span): number {
  */
 export class Sliding {
   #offset = 0; // of the browser's clock to that of the windows
+  #server = 0; // offset of the browser's clock to the server's
   #known = 0; // 0: nothing; 1: the server's time; 2: a window
   #end = -Infinity;
   #to = -Infinity;
 
   /** The server's time. Reports whether what was shown before was of another time. */
   server(ms: number, browser = Date.now()): boolean {
+    this.#server = ms - browser;
     if (this.#known > 1) return false;
     const other = Math.abs(ms - browser - this.#offset) > 5000;
     this.#offset = ms - browser;
@@ -91,6 +93,11 @@ export class Sliding {
     const passed = Math.floor((browser + this.#offset - grace) / size) * size;
     this.#to = Math.max(this.#to, passed, Math.ceil(this.#end / size) * size);
     return this.#to;
+  }
+
+  /** The time at the server. */
+  now(browser = Date.now()): number {
+    return browser + this.#server;
   }
 
   /** The length of windows changed: the edge may go back to a whole one. */

@@ -9,7 +9,7 @@ export const ofSession = signal("");
 
 // An answer with very many paths takes the browser a while to read: it is asked for less often.
 const many = 4000;
-const rest = 30_000;
+const rest = 60_000;
 let kept: { answer: GetTopologyResponse; session: string; at: number } | undefined;
 
 /** The topology of the session that was chosen. */
@@ -97,6 +97,3 @@ export function graphOf(answer: GetTopologyResponse, family: Family): Graph {
 
 /** What a node is called: a host's name, a router's address, or a question mark. */
 export const nodeName = (node: Node): string => node.agent || node.addresses[0] || "?";
-
-/** Pairs whose path crosses a way, each once. */
-export const pairsOf = (way: Way): string[] => [...new Set(way.paths.filter((p) => p.destination).map((p) => pairName(p.source, p.destination)))];

@@ -61,6 +61,19 @@ export function figuresOf(w: WindowMessage): Figures {
 /** Lost of expected packets, 0 to 1; NaN where none was expected. */
 export const lossIn = (f: Figures): number => (f.expected > 0 ? f.lost / f.expected : NaN);
 
+const late = 1500; // ms after which the rows of a window have come
+const least = 5000; // ms that a growing window must have lasted before a rate says something
+
+/**
+ * How long of a window has been measured at a time, ms: its step, less while it grows, and NaN when that
+ * is too short for a rate. Windows of a second are those of rows, which come whole.
+ */
+export function measuredIn(f: Figures, step: number, now: number): number {
+  const length = now - late - f.start;
+  if (step <= 1000 || !(length < step)) return step;
+  return length < least ? NaN : length;
+}
+
 /** Bits a second of a window of so many ms. */
 export const rateIn = (f: Figures, step: number): number => (f.bytes * 8000) / step;
 

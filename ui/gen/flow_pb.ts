@@ -704,7 +704,7 @@ export const FlowService: GenService<{
     output: typeof WindowsResponseSchema;
   },
   /**
-   * WatchWindows sends windows as they grow, until the caller leaves. Role: viewer.
+   * WatchWindows sends windows as they grow, until the caller leaves, each with all of its rows. Role: viewer.
    *
    * @generated from rpc pillion.v1.FlowService.WatchWindows
    */

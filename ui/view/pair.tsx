@@ -62,6 +62,7 @@ function Between() {
   const measured = [...new Set([...out.sessions, ...back.sessions])];
   const charts = useRef<HTMLDivElement>(null);
   const names: [string, string] = [source, destination];
+  const full = feed.full.value;
   const table = () => {
     const d = feed.drawn.peek();
     if (!d) return;
@@ -73,16 +74,16 @@ function Between() {
   const shot = async () => {
     const d = feed.drawn.peek();
     if (!d || !charts.current) return;
-    const words = [`${moment(d.from)} – ${moment(d.to)}`, `a value each ${lengthWords(d.step)}`, measured[0] && `session ${look.value.session || measured[0]}`];
+    const words = [`${moment(d.from)} – ${moment(d.to)}`, `a value every ${lengthWords(d.step)}`, measured[0] && `session ${look.value.session || measured[0]}`];
     save(fileName("charts", source, destination, d.from, d.to, "png"), await picture(charts.current, `${source} ⇄ ${destination}`, words.filter(Boolean).join(", ")));
   };
   return (
     <div class="stack pair">
-      <Head measured={measured} sessions={mine} full={feed.drawn.value !== undefined} onTable={table} onPicture={shot} />
+      <Head measured={measured} sessions={mine} full={full} onTable={table} onPicture={shot} />
       <Controls feed={feed} last={() => length.current} />
       <Sampled sampled={Math.max(out.sampled, back.sampled)} />
       <div ref={charts} class="stack"><Picture feed={feed} measured={[...measured, ...mine.map((s) => s.spec?.name ?? "")]} /></div>
-      <TopFlows drawn={() => feed.drawn.peek()} live={span.live && feed.paused.value === undefined} />
+      {full && <TopFlows drawn={() => feed.drawn.peek()} live={span.live && feed.paused.value === undefined} />}
     </div>
   );
 }

@@ -8,11 +8,12 @@ import { followMinute, minute, minuteFault } from "../data/minute.ts";
 import { useResource } from "../data/resource.ts";
 import { route } from "../data/route.ts";
 import { sessions } from "../data/sessions.ts";
-import { familyOf, graphOf, ofSession, retrace, topology } from "../data/topology.ts";
-import type { GetTopologyResponse } from "../gen/topology_pb.ts";
+import { familyOf, graphOf, ofSession, retrace, topology, type Graph as PathGraph } from "../data/topology.ts";
+import type { GetTopologyResponse, Path } from "../gen/topology_pb.ts";
 import { Notice } from "../part/notice.tsx";
 import "../style/topology.css";
 import { choiceOf, choosePair, chosenPaths, shownFamily, type Choice } from "./topology/choice.ts";
+import { figureOf, type Figure, type Losses } from "./topology/grade.ts";
 import { Legend } from "./topology/legend.tsx";
 import { PathPanel } from "./topology/path.tsx";
 import { Picker } from "./topology/picker.tsx";
@@ -61,9 +62,10 @@ function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice
   const counts = useMemo(() => pathCounts(graph.paths), [graph]);
   const { all, shown } = chosenPaths(choice, answer.paths, family);
   const live = minute.value;
+  const losses = useMemo(() => ({ pairs: live ?? new Map(), counts, since: Date.now() - 60_000 }), [live, counts]);
   const picture = useMemo(
-    () => pictureOf(whole, { by: choice.by, losses: { pairs: live ?? new Map(), counts }, path: shown, ends: [choice.source, choice.destination].filter(Boolean).map((n) => `agent:${n}`) }),
-    [whole, choice.by, choice.by === "loss" ? live : undefined, shown, choice.source, choice.destination, counts],
+    () => pictureOf(whole, { by: choice.by, losses, path: shown, ends: [choice.source, choice.destination].filter(Boolean).map((n) => `agent:${n}`) }),
+    [whole, choice.by, choice.by === "loss" ? losses : undefined, shown, choice.source, choice.destination],
   );
   const naming = useMemo(() => {
     const names = new Map(answer.nodes.flatMap((n) => (n.agent ? n.addresses.map((a) => [a, n.agent] as const) : [])));
@@ -88,12 +90,25 @@ function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice
           {open.size > 0 && <button class="quiet" type="button" onClick={() => setOpen(new Set())}>Close opened groups</button>}
           <Legend by={choice.by} groups={whole.groups.size > 0} />
         </section>
-        <PathPanel choice={choice} all={all} shown={shown} naming={naming} hosts={hosts.map((h) => h.name)} />
+        <PathPanel choice={choice} all={all} shown={shown} naming={naming} hosts={hosts.map((h) => h.name)} edges={shown ? edgesOf(graph, shown, choice.by, losses) : []} />
       </div>
       <Strip choice={choice} />
       <PathTable paths={graph.paths} shown={shown} />
     </>
   );
+}
+
+/** The figures of a path's edges. */
+function edgesOf(graph: PathGraph, path: Path, by: Choice["by"], losses: Losses): (Figure | undefined)[] {
+  const wanted = new Map(path.nodes.slice(1).map((to, i) => [`${path.nodes[i]} ${to}`, i]));
+  const figures: (Figure | undefined)[] = path.hops.map(() => undefined);
+  for (const { there, back } of graph.links) {
+    for (const way of back ? [there, back] : [there]) {
+      const place = wanted.get(`${way.from} ${way.to}`);
+      if (place !== undefined) figures[place] = figureOf(way, by, losses);
+    }
+  }
+  return figures;
 }
 
 /** The first click chooses a source, the second a destination, the third begins anew. */

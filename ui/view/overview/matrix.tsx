@@ -5,7 +5,7 @@ import type { Cells, Cursor } from "../../chart/matrix-paint.ts";
 import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import type { Measure } from "../../data/pair-table.ts";
-import { pairsFault, pairsHeard, pairsTold, pairTable } from "../../data/pairs.ts";
+import { pairsFault, pairsTold, pairTable } from "../../data/pairs.ts";
 import { count } from "../../data/quantity.ts";
 import { href, refine, route } from "../../data/route.ts";
 import { Notice } from "../../part/notice.tsx";
@@ -63,7 +63,7 @@ export function MatrixPanel({ agents, sessions, only }: MatrixPanelProps) {
 
 /** The picture, made anew when hosts or sessions change, and looked over whenever figures came. */
 function usePicture(agents: readonly Agent[], sessions: readonly Session[], only: string, measure: Measure, choice: Choice): Picture {
-  const before = useRef<{ picture: Picture; key: string; only: string } | undefined>(undefined);
+  const before = useRef<{ picture: Picture; only: string } | undefined>(undefined);
   const measured = useMemo(() => new Measured(sessions, only), [sessions, only]);
   const chosen = useMemo(() => choose(agents, measured, pairTable, choice),
     [agents, measured, choice.filter, choice.group, choice.all, pairTable.size, pairTable.agents]);

@@ -40,7 +40,7 @@ function SessionRow({ session }: { session: Session }) {
       <td data-name=""><a href={href(["sessions", name])}>{name}</a></td>
       <td data-name="State"><Badge state={session.state} /></td>
       <td data-name="Pairs" class="number">{count(session.pairs.length)}</td>
-      <td data-name="Since" title={started && moment(started)}>{started ? ago(started) : "–"}</td>
+      <td data-name="Since" title={started ? moment(started) : undefined}>{started ? ago(started) : "–"}</td>
       <td data-name="Until">{ends ? moment(ends) : "stopped by hand"}</td>
       <td data-name="Note" class="wrap">{session.reason || <span class="faint">–</span>}</td>
     </tr>

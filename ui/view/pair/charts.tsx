@@ -28,8 +28,8 @@ const group = "pair";
 export function Charts(props: ChartsProps) {
   const { drawn, source, destination, marks, onRange } = props;
   const times = useMemo(() => gridOf(drawn.from, drawn.to, drawn.step), [drawn]);
-  const out = useMemo(() => columnsOf(drawn.out, times, drawn.step), [drawn]);
-  const back = useMemo(() => columnsOf(drawn.back, times, drawn.step), [drawn]);
+  const out = useMemo(() => columnsOf(drawn.out, times, drawn.step, drawn.now), [drawn]);
+  const back = useMemo(() => columnsOf(drawn.back, times, drawn.step, drawn.now), [drawn]);
   const shared = { times, range: { from: drawn.from, to: drawn.to }, marks, onRange, group };
   const names: [string, string] = [`${source} → ${destination}`, `${destination} → ${source}`];
   const both = (of: (c: Columns) => Float64Array, steps = false): Line[] => [
@@ -84,8 +84,11 @@ function Delay({ columns, windows, colour, log, empty, ...rest }: DelayProps) {
   const below = windows.some((f) => f.delay.p50 < 0); // no logarithm, and zero is no end
   return (
     <section class="panel">
-      <TimeChart {...rest} lines={lines} bands={bands} format={duration} height={240} scale={below ? "fit" : log ? "log" : "zero"} empty={empty} />
-      {clock && <p class={`pair-clock small ${clock.level}`}>{clock.text}</p>}
+      <TimeChart {...rest} lines={lines} bands={bands} format={duration} height={240} scale={below ? "fit" : log ? "log" : "zero"} atLeast={windows.length > 0 ? undefined : 1e6} empty={empty} />
+      <div class="pair-under">
+        <p class={`pair-clock small ${clock?.level ?? ""}`}>{clock?.text}</p>
+        {!below && <button type="button" class="quiet pair-scale small" aria-pressed={log} title="Delay on a logarithmic axis: rare long delays do not press the median flat" onClick={() => refine({ axis: log ? undefined : "log" })}>Log axis</button>}
+      </div>
     </section>
   );
 }

@@ -1,7 +1,7 @@
 // The newest windows as a table, for who cannot see the charts and who wants to read exactly.
 import type { Drawn } from "../../data/pair.ts";
 import { clock, count, duration, moment, rate, share } from "../../data/quantity.ts";
-import { lossIn, rateIn, type Figures } from "../../data/window.ts";
+import { lossIn, measuredIn, rateIn, type Figures } from "../../data/window.ts";
 import { Table, type Column } from "../../part/table.tsx";
 
 const newest = 60;
@@ -36,7 +36,7 @@ function columnsFor(drawn: Drawn): Column<Row>[] {
     { key: "way", title: "Direction", cell: (r) => r.way },
     figure("Median", (f) => duration(f.delay.p50)), figure("p90", (f) => duration(f.delay.p90)), figure("p99", (f) => duration(f.delay.p99)),
     figure("Min", (f) => duration(f.delay.min)), figure("Max", (f) => duration(f.delay.max)), figure("Loss", (f) => share(lossIn(f))),
-    figure("IPDV p90", (f) => duration(f.ipdv.p90)), figure("Throughput", (f) => rate(rateIn(f, drawn.step))),
-    figure("Packets", (f) => count(f.packets)), figure("Clock ±", (f) => duration(f.clockError)),
+    figure("IPDV p90", (f) => duration(f.ipdv.p90)), figure("Throughput", (f) => rate(rateIn(f, measuredIn(f, drawn.step, drawn.now)))),
+    figure("Packets", (f) => count(f.packets)), figure("Clock ±", (f) => Number.isNaN(f.clockError) ? "unknown" : f.clockError === 0 ? "one clock" : duration(f.clockError)),
   ];
 }

@@ -3,7 +3,7 @@ import { useId, useMemo } from "preact/hooks";
 import type { Drawn } from "../../data/pair.ts";
 import { duration, packetRate, rate, share } from "../../data/quantity.ts";
 import { lengthWords } from "../../data/span.ts";
-import { lossIn, packetsIn, rateIn, sum, type Figures } from "../../data/window.ts";
+import { lossIn, measuredIn, packetsIn, rateIn, sum, type Figures } from "../../data/window.ts";
 
 const kinds: { name: string; help: string; of: (f: Figures, length: number) => string }[] = [
   { name: "Median delay", of: (f) => duration(f.delay.p50), help: "One-way delay that half of the packets stayed below (RFC 7679)." },
@@ -22,9 +22,10 @@ export function subject(windows: readonly Figures[], drawn: Drawn, live: boolean
     const figures = sum(inside);
     return figures && { figures, length: drawn.to - drawn.from };
   }
-  const figures = inside.findLast((f) => f.start + drawn.step <= drawn.now) ?? inside.at(-1);
+  const figures = inside.findLast((f) => measuredIn(f, drawn.step, drawn.now) === drawn.step) ?? inside.at(-1);
   // What is older is not current.
-  return figures && figures.start > drawn.now - Math.max(5 * drawn.step, 15e3) ? { figures, length: drawn.step } : undefined;
+  if (!figures || figures.start < drawn.to - Math.max(5 * drawn.step, 15e3)) return undefined;
+  return { figures, length: measuredIn(figures, drawn.step, drawn.now) };
 }
 
 export interface StripProps {

@@ -32,11 +32,13 @@ export interface Figure {
 export interface Losses {
   pairs: ReadonlyMap<string, PairLoss>;
   counts: ReadonlyMap<string, number>;
+  /** When the packets of pairs began to be counted, ms since 1970. */
+  since: number;
 }
 
 /** The figure of a way. */
 export function figureOf(way: Way, by: "delay" | "loss", losses: Losses): Figure {
-  if (by === "loss") return lossFigure(boundOf(way, losses.pairs, losses.counts));
+  if (by === "loss") return lossFigure(boundOf(way, losses.pairs, losses.counts, losses.since));
   if (way.rtt === undefined) return { text: "not measured", long: "not measured: one of its ends did not answer" };
   if (way.negative) return { value: 0, text: "0 ms", long: "0 ms; the far end answered sooner than the near one, which is busy or has a shorter way back" };
   return { value: way.rtt, text: duration(way.rtt), long: `${duration(way.rtt)} more round-trip time at its far end` };
@@ -44,10 +46,10 @@ export function figureOf(way: Way, by: "delay" | "loss", losses: Losses): Figure
 
 function lossFigure(bound: Bound | undefined): Figure {
   if (!bound) return { text: "not measured", long: "not measured: no pair with enough packets crosses it" };
-  const text = `at most ${share(bound.share)}`;
+  const text = `≤ ${share(bound.share)}`;
   const [a, b] = bound.pair.split(">");
-  const perhaps = bound.perhaps ? ", if its packets went this way: it has other paths too" : "";
-  return { value: bound.share, text, long: `${text}: ${a} to ${b} lost ${bound.lost} of ${bound.expected} in the last minute${perhaps}` };
+  const perhaps = bound.perhaps ? ", if all its packets went this way" : "";
+  return { value: bound.share, text, long: `at most ${share(bound.share)}: ${a} to ${b} lost ${bound.lost} of ${bound.expected} in the last minute${perhaps}` };
 }
 
 /** The colour of a value; undefined: neutral. */

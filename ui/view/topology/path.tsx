@@ -11,6 +11,7 @@ import type { Step } from "../../data/trace.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { Notice } from "../../part/notice.tsx";
 import { choosePair, choosePath, type Choice } from "./choice.ts";
+import type { Figure } from "./grade.ts";
 import { Hops, type Naming } from "./hops.tsx";
 import { Then } from "./then.tsx";
 
@@ -25,10 +26,12 @@ export interface PathProps {
   shown?: Path;
   naming: Naming;
   hosts: string[];
+  /** Of the edges of the shown path. */
+  edges: (Figure | undefined)[];
 }
 
 /** PathPanel tells of the chosen pair, or how to choose one. */
-export function PathPanel({ choice, all, shown, naming, hosts }: PathProps) {
+export function PathPanel({ choice, all, shown, naming, hosts, edges }: PathProps) {
   const { source, destination } = choice;
   if (!source || !destination) {
     const half = source || destination;
@@ -51,7 +54,7 @@ export function PathPanel({ choice, all, shown, naming, hosts }: PathProps) {
       {all.length > 1 && shown && <Which all={all} shown={shown} />}
       {shown ? <Facts path={shown} /> : <Missing known={hosts.includes(source) && hosts.includes(destination)} others={all} same={source === destination} />}
       {operates.value && source !== destination && <TraceNow key={pairName(source, destination)} choice={choice} path={shown} />}
-      {shown && <Hops steps={stepsOf(shown)} naming={naming} reached={shown.reached} />}
+      {shown && <Hops steps={stepsOf(shown)} naming={naming} reached={shown.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
       {shown && choice.at !== undefined && <Then key={`${shown.address} ${shown.protocol} ${choice.at}`} path={shown} steps={stepsOf(shown)} at={choice.at} naming={naming} />}
     </section>
   );

@@ -1,8 +1,9 @@
 // The picture of a graph of paths: what is put together, coloured and lit.
 import type { Dot, Picture, Stroke } from "../../chart/graph-draw.ts";
 import type { Shape } from "../../chart/graph-layout.ts";
+import { pairsOf } from "../../data/bound.ts";
 import { groupsOf, type Group } from "../../data/group.ts";
-import { nodeName, pairsOf, type Graph, type Way } from "../../data/topology.ts";
+import { nodeName, type Graph, type Way } from "../../data/topology.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { colourOf, figureOf, type Losses } from "./grade.ts";
 
@@ -52,10 +53,10 @@ export function pictureOf({ graph, groups }: Grouped, look: Look): Picture {
     if (before) lit.add(strokeId(to(before), to(node)));
   });
   if (look.path) for (const end of look.ends) lit.add(to(end));
-  return { dots: dotsOf(graph, groups), strokes, lit, ends: new Set(look.ends.map(to)) };
+  return { dots: dotsOf(graph, groups, look.ends), strokes, lit, ends: new Set(look.ends.map(to)) };
 }
 
-function dotsOf(graph: Graph, groups: Map<string, Group>): Dot[] {
+function dotsOf(graph: Graph, groups: Map<string, Group>, ends: string[]): Dot[] {
   const loads = new Map<string, number>();
   for (const { there, back } of graph.links) {
     for (const way of back ? [there, back] : [there]) loads.set(way.to, (loads.get(way.to) ?? 0) + way.paths.length);
@@ -63,11 +64,17 @@ function dotsOf(graph: Graph, groups: Map<string, Group>): Dot[] {
   const dots = new Map<string, Dot>();
   for (const node of graph.nodes) {
     const group = groups.get(node.id);
-    if (group) dots.set(group.id, { id: group.id, kind: "group", label: `${group.hosts.length} hosts behind ${group.router.slice("router:".length)}`, weight: 2e5 });
-    else if (node.kind === "agent") dots.set(node.id, { id: node.id, kind: "agent", label: nodeName(node), weight: 1e5 + (loads.get(node.id) ?? 0) });
-    else dots.set(node.id, { id: node.id, kind: node.kind === "router" ? "router" : "unknown", label: nodeName(node), weight: loads.get(node.id) ?? 0 });
+    if (group) dots.set(group.id, { id: group.id, kind: "group", label: groupName(group, ends), title: `${group.hosts.length} hosts behind ${group.router.slice("router:".length)}; click to open`, weight: 2e5 });
+    else if (node.kind === "agent") dots.set(node.id, { id: node.id, kind: "agent", label: nodeName(node), title: nodeName(node), weight: 1e5 + (loads.get(node.id) ?? 0) });
+    else dots.set(node.id, { id: node.id, kind: node.kind === "router" ? "router" : "unknown", label: nodeName(node), title: node.kind === "router" ? nodeName(node) : "did not answer", weight: loads.get(node.id) ?? 0 });
   }
   return [...dots.values()];
+}
+
+/** A group is called after the chosen host that is in it. */
+function groupName({ hosts }: Group, ends: string[]): string {
+  const chosen = ends.find((id) => hosts.includes(id));
+  return chosen ? `${chosen.slice("agent:".length)} and ${hosts.length - 1} more` : `${hosts.length} hosts`;
 }
 
 const strokeId = (a: string, b: string): string => (a < b ? `${a} ~ ${b}` : `${b} ~ ${a}`);
@@ -101,10 +108,11 @@ function strokeOf(id: string, { from, to, there, back }: Bundle, { by, losses }:
   const most = there.length + back.length > 2 ? "up to " : "";
   const value = Math.max(out.value ?? -1, home?.value ?? -1);
   const known = value >= 0 ? value : undefined;
-  const pairs = new Set([...there, ...back].flatMap(pairsOf)).size;
+  const pairs = new Set([...there, ...back].flatMap((w) => [...pairsOf(w)])).size;
   return {
     id, from, to, both: back.length > 0, colour: colourOf(known, by), dashed: known === undefined,
     width: 1.8 + Math.min(4, 1.3 * Math.log10(Math.max(1, pairs))),
     label: most + (home ? `there ${out.text}\nback ${home.text}` : out.text),
+    title: `${home ? `there: ${out.long}\nback: ${home.long}` : out.long}\n${pairs === 1 ? "one pair crosses" : `${pairs} pairs cross`} it`,
   };
 }
