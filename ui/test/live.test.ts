@@ -63,8 +63,7 @@ test("a session that is created in the form shows its live chart", async () => {
   expect(await lab.pillion("session", "list")).not.toContain("from-form");
   await begin.click();
   await until("the session to run", async () => /from-form\s+running/.test(await lab.pillion("session", "list")));
-  await page.getByRole("heading", { name: "from-form" }).waitFor();
-  await page.getByRole("link", { name: "a to b" }).first().click();
+  await expect.poll(() => page.url(), { message: "two hosts: straight to their charts" }).toContain("#/pair/a/b");
   await moves(page, "Delay a → b", 3);
   await expect.poll(async () => number(await figure(page, "a → b", /Median/)), { timeout: 10_000 }).toBeCloseTo(5, 0);
   clean();
