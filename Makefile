@@ -7,9 +7,9 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 
-# A Go that .ci/install brought comes first: it is there only when no other was
-# new enough. The sbin folders hold ip and ethtool.
-export PATH := /usr/local/lib/pillion/go/bin:$(PATH):/usr/local/go/bin:/usr/sbin:/sbin
+# A Go or Node that .ci/install brought comes first: it is there only when no other
+# was new enough. The sbin folders hold ip and ethtool.
+export PATH := /usr/local/lib/pillion/go/bin:/usr/local/lib/pillion/node/node_modules/.bin:$(PATH):/usr/local/go/bin:/usr/sbin:/sbin
 export BPF2GO_CC ?= clang-16
 export BPF2GO_STRIP ?= llvm-strip-16
 
@@ -28,33 +28,57 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: install
-install: ## install what is missing (Debian packages, Go); needs root only then
+install: ## install what building and running needs (Debian packages, Go); needs root only when something is missing
 	@.ci/install
+
+.PHONY: install-test
+install-test: ## install also what only the page and tests need (Node, Chromium, npm packages)
+	@.ci/install test
+	@.ci/packages
 
 .PHONY: build
 build: ## build bin/pillion-agent and bin/pillion, both static, and bin/pillion-server
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent ./cmd/pillion
 	go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-server
 
+.PHONY: page
+page: ## build the web page into ui/dist, which pillion-server carries
+	@.ci/install page
+	go generate ./ui
+
 .PHONY: generate
-generate: ## write all generated files: of the BPF programs and of the API
-	go generate ./probe/... ./api
+generate: ## write all generated files: of the BPF programs, of the API, and the web page
+	go generate ./probe/... ./api ./ui
 
 .PHONY: check-generated
 check-generated: ## fail when a generated file is not what its source gives
-	@.ci/check-generated probe api
+	@.ci/check-generated probe api ui
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, and shellcheck where there is one
-	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+lint: ## gofmt, go vet, staticcheck, tsc, and shellcheck where there is one
+	@unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); if [ -n "$$unformatted" ]; then \
 		echo "gofmt: run 'gofmt -w' on:" $$unformatted >&2; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
+	@.ci/packages
+	cd ui && npx tsc --noEmit
 	@if command -v shellcheck >/dev/null; then shellcheck .ci/*; fi
 
 .PHONY: test
-test: install check-generated lint ## install, compare generated files, lint, run every test
+test: install-test check-generated lint ## install, compare generated files, lint, run every test
 	go test -count=1 -p=1 -timeout=$(TESTTIME) ./...
+	cd ui && npx vitest run
+	@$(MAKE) test-page
+
+.PHONY: test-page
+test-page: build ## try the page in a browser against a real server, agents in a lab, and a crowd of simulated ones
+	go build -o bin/crowd ./bench/crowd
+	cd ui && npx vitest run --config test/vitest.config.ts
+
+.PHONY: screenshots
+screenshots: build ## run the tests of the page and write docs/images
+	go build -o bin/crowd ./bench/crowd
+	cd ui && UPDATE_SCREENSHOTS=1 npx vitest run --config test/vitest.config.ts
 
 .PHONY: demo
 demo: install build ## run server and agents in a lab for SECONDS (15); KEEP=1 leaves it up
@@ -73,6 +97,10 @@ bench-service: install build ## measure ingest, 500 agents, and a question among
 	go run ./bench/ingest
 	go run ./bench/ingest --steady --agents 500 --seconds 300
 	go run ./bench/query
+
+.PHONY: bench-page
+bench-page: install ## measure the page's charts in Chromium: 200 lines of 3,600 points, live (4 minutes)
+	node bench/page/run.mjs $(BENCHFLAGS)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)

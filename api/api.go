@@ -23,7 +23,7 @@ var OpenAPI []byte
 // Files describe all services, for those that walk them.
 func Files() []protoreflect.FileDescriptor {
 	return []protoreflect.FileDescriptor{
-		pillionv1.File_agent_proto, pillionv1.File_session_proto, pillionv1.File_data_proto,
+		pillionv1.File_agent_proto, pillionv1.File_session_proto, pillionv1.File_data_proto, pillionv1.File_flow_proto,
 		pillionv1.File_topology_proto, pillionv1.File_server_proto,
 	}
 }

@@ -52,6 +52,7 @@ type Client struct {
 	Agents   pillionv1connect.AgentServiceClient
 	Sessions pillionv1connect.SessionServiceClient
 	Data     pillionv1connect.DataServiceClient
+	Flows    pillionv1connect.FlowServiceClient
 	Topology pillionv1connect.TopologyServiceClient
 	Server   pillionv1connect.ServerServiceClient
 	// URL is where the server is.
@@ -86,6 +87,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 		Agents:    pillionv1connect.NewAgentServiceClient(caller, base, with),
 		Sessions:  pillionv1connect.NewSessionServiceClient(caller, base, with),
 		Data:      pillionv1connect.NewDataServiceClient(caller, base, with),
+		Flows:     pillionv1connect.NewFlowServiceClient(caller, base, with),
 		Topology:  pillionv1connect.NewTopologyServiceClient(caller, base, with),
 		Server:    pillionv1connect.NewServerServiceClient(caller, base, with),
 		URL:       base,

@@ -58,6 +58,10 @@ type Archive interface {
 	Query(ctx context.Context, sql string, arguments []any, limits Limits, rows func(arrow.RecordBatch) error) error
 	// Series computes time series of one stream, thinned to at most Points each.
 	Series(ctx context.Context, question Series) ([]Line, error)
+	// Windows adds up rows of the stream flows in windows of time.
+	Windows(ctx context.Context, question Windows) (WindowsAnswer, error)
+	// Flows adds up rows of the stream flows by flow.
+	Flows(ctx context.Context, question Flows) (FlowsAnswer, error)
 	// Export hands on the rows of a stream in a range of time, oldest first.
 	Export(ctx context.Context, question Export, rows func(arrow.RecordBatch) error) error
 	// SetRetention takes effect at the next Retain.

@@ -150,22 +150,48 @@ func (l *Lab) StartService(ctx context.Context, name string, more ...string) err
 	if err := l.state.load(name+".command", &how); err != nil {
 		return fmt.Errorf("start %s again: %w", name, err)
 	}
+	var p process
+	if err := l.state.load(name+".pid", &p); err == nil && p.alive() {
+		return fmt.Errorf("start %s again: it runs, as process %d", name, p.Pid)
+	}
 	b := &builder{spec: &l.Spec, state: l.state}
 	return b.startInHost(ctx, how.Host, name, how.Path, append(how.Arguments, more...)...)
 }
 
 // KillService ends the server or an agent as a crash does, and waits until it has
 // ended.
-func (l *Lab) KillService(name string) error {
+func (l *Lab) KillService(name string) error { return l.endService("kill", name, process.kill) }
+
+// EndService lets the server or an agent end in order, and waits until it has.
+func (l *Lab) EndService(name string) error { return l.endService("end", name, process.end) }
+
+func (l *Lab) endService(what, name string, end func(process) error) error {
 	var p process
 	err := l.state.load(name+".pid", &p)
 	if err == nil {
-		err = p.kill()
+		err = end(p)
 	}
 	if err != nil {
-		return fmt.Errorf("kill %s: %w", name, err)
+		return fmt.Errorf("%s %s: %w", what, name, err)
 	}
 	return nil
+}
+
+// ServicesOn are the programs of the service on a host, the server first.
+func (l *Lab) ServicesOn(host string) ([]string, error) {
+	var names []string
+	if s := l.Spec.Service; s != nil {
+		if s.Server == host {
+			names = append(names, "server")
+		}
+		if slices.Contains(s.Agents, host) {
+			names = append(names, "agent-"+host)
+		}
+	}
+	if names == nil {
+		return nil, fmt.Errorf("find service on %s of lab %s: neither the server nor an agent is there", host, l.Spec.Name)
+	}
+	return names, nil
 }
 
 // readyLine is what the server and an agent write once they work.

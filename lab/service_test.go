@@ -165,3 +165,43 @@ func TestServiceCountsTheTruth(t *testing.T) {
 		t.Errorf("median delay %d ns, the link says %d ns", delay, truth.Delay.P50)
 	}
 }
+
+// TestStopAndStart: the commands that end and start programs of the service.
+func TestStopAndStart(t *testing.T) {
+	b := service(t, twoHosts)
+	lab := func(want string, arguments ...string) {
+		t.Helper()
+		_, complaint, code := agent(t, append([]string{"lab"}, append(arguments, "--lab", b.Spec.Name)...)...)
+		if (code == 0) != (want == "") || !strings.Contains(complaint, want) {
+			t.Fatalf("lab %q: code %d: %s; want %q", arguments, code, complaint, want)
+		}
+	}
+	connected := func(want string) {
+		t.Helper()
+		eventually(t, "agents "+want, func() bool {
+			output, err := b.tryPillion("agents", "-o", "json")
+			var agents []struct{ State string }
+			if err != nil || json.Unmarshal([]byte(output), &agents) != nil {
+				return false
+			}
+			states := ""
+			for _, a := range agents {
+				states += " " + a.State
+			}
+			return strings.TrimSpace(states) == want
+		})
+	}
+	lab("it runs", "start", "noc")
+	lab("neither", "stop", "r")
+	lab("", "stop", "noc")
+	lab("", "stop", "noc") // it has ended already
+	if output, err := b.tryPillion("agents"); err == nil {
+		t.Errorf("a server that was stopped answers %s", output)
+	}
+	lab("", "start", "noc")
+	connected("connected connected")
+	lab("", "stop", "b", "--kill")
+	connected("connected away")
+	lab("", "start", "b")
+	connected("connected connected")
+}

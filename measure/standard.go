@@ -131,9 +131,10 @@ var (
 		TimeField,
 		{"kind", String, "", "such as agent-lost, path-changed, start-missed"},
 		{"level", String, "", "info, warning or error"},
-		{"about", String, "", "agent that it is about"},
+		{"about", String, "", "agent that it is about; of a pair, the source"},
 		{"session", String, "", "session that it is about"},
 		{"message", String, "", "what happened, in words"},
+		{"peer", String, "", "destination of the pair that it is about"},
 	}}
 	// Audit is who changed what.
 	Audit = Schema{Name: "audit", Doc: "changes through the API", Fields: []Field{

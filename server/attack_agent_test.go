@@ -48,7 +48,7 @@ func TestHostileAgent(t *testing.T) {
 	word := measure.StringValue("honest")
 	at := measure.TimeValue(time.Now())
 	for name, e := range map[string]measure.Envelope{
-		"events": batchOf(t, &measure.Events, 0, measure.Sample{at, word, word, word, word, word}),
+		"events": batchOf(t, &measure.Events, 0, measure.Sample{at, word, word, word, word, word, word}),
 		"audit":  batchOf(t, &measure.Audit, 0, measure.Sample{at, word, word, word, word, word, word}),
 		"agent column": batchOf(t, &measure.Schema{Name: "forged", Fields: []measure.Field{measure.TimeField, {Name: "agent", Type: measure.String}}}, 0,
 			measure.Sample{at, word}),

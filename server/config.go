@@ -12,6 +12,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/server/alarm"
 )
 
 // Defaults.
@@ -49,6 +50,38 @@ type Config struct {
 	MetricsOpen bool `yaml:"metrics_open"`
 	// AgentCertificates is how long certificates of agents last; default one year.
 	AgentCertificates time.Duration `yaml:"agent_certificates"`
+	// LossEvent says above which loss operators are told.
+	LossEvent LossEvent `yaml:"loss_event"`
+}
+
+// LossEvent is the loss of a pair above which there is an event.
+type LossEvent struct {
+	// Share of the expected packets; default 0.01; 0: no events.
+	Share *float64 `yaml:"share"`
+	// Over is the length of the window; default 10 s.
+	Over time.Duration `yaml:"over"`
+	// Packets that have to be expected in it; default 100.
+	Packets uint64 `yaml:"packets"`
+}
+
+func (e LossEvent) limit() alarm.Limit {
+	return alarm.Limit{Share: *e.Share, Over: e.Over, Packets: e.Packets}
+}
+
+// complete fills in the defaults.
+func (e LossEvent) complete() (LossEvent, error) {
+	if e.Share == nil {
+		usual := 0.01
+		e.Share = &usual
+	}
+	e.Over, e.Packets = cmp.Or(e.Over, 10*time.Second), cmp.Or(e.Packets, 100)
+	switch {
+	case !(*e.Share >= 0 && *e.Share < 1):
+		return e, fmt.Errorf("%w: loss_event: share %v, want 0 to below 1", ErrConfig, *e.Share)
+	case e.Over < time.Second || e.Over > time.Hour:
+		return e, fmt.Errorf("%w: loss_event: over %v, want 1s to 1h", ErrConfig, e.Over)
+	}
+	return e, nil
 }
 
 // Retention is how long rows are kept; zero: no bound.
@@ -99,7 +132,9 @@ func (c Config) Complete() (Config, error) {
 	if c.MemoryBytes < 0 || c.AgentCertificates < 0 {
 		return c, fmt.Errorf("%w: memory_bytes and agent_certificates cannot be negative", ErrConfig)
 	}
-	return c, nil
+	var err error
+	c.LossEvent, err = c.LossEvent.complete()
+	return c, err
 }
 
 // retention of a stream of which nothing was said through the API.

@@ -15,6 +15,7 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
+	"pillion.dev/server/alarm"
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
 	"pillion.dev/server/ingest"
@@ -49,6 +50,7 @@ func (w watching) Subscribe(streams []string, buffer int) web.Subscription {
 	return w.live.Watch(streams, buffer)
 }
 
+// pathBuffer bounds what waits for a follower.
 const pathBuffer = 1024 // batches
 
 // followPaths puts traced paths into the graph as they are stored.
@@ -71,6 +73,32 @@ func (s *server) followPaths(ctx context.Context) {
 			if err := s.topology.AddRows(batch.Agent, batch.Record); err != nil {
 				s.log.Warn("add paths", "agent", batch.Agent, "error", err)
 			}
+			batch.Record.Release()
+		}
+	}
+}
+
+// followLoss watches the loss of all pairs as rows are stored.
+func (s *server) followLoss(ctx context.Context) {
+	if *s.config.LossEvent.Share == 0 {
+		return
+	}
+	watcher := s.ingest.Live().Watch([]string{measure.Flows.Name}, pathBuffer)
+	defer watcher.Close()
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	loss := alarm.New(s.config.LossEvent.limit(), s.local)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			loss.Tick()
+		case batch, open := <-watcher.Batches():
+			if !open {
+				return
+			}
+			loss.Add(batch.Agent, batch.Record)
 			batch.Record.Release()
 		}
 	}

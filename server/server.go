@@ -215,6 +215,7 @@ func (s *server) serve(ctx context.Context) error {
 		s.applications.serve(cancel)
 	}
 	parts.Go(func() { s.followPaths(ctx) })
+	parts.Go(func() { s.followLoss(ctx) })
 	parts.Go(func() { s.retain(ctx) })
 	<-ctx.Done()
 	shut, stop := context.WithTimeout(context.Background(), shutTime)

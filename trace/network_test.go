@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	vishnetns "github.com/vishvananda/netns"
@@ -23,16 +24,19 @@ type network struct {
 }
 
 // settings of every host. Routers ration ICMP errors by default, in a test of many
-// traces more than is of use.
+// traces more than is of use; and the ration of the whole host, which a mask of no
+// types leaves aside, turns away an answer that comes on one processor while the
+// first one fills it on another.
 var settings = map[string]string{
 	"net/ipv4/ip_forward":                        "1",
 	"net/ipv4/icmp_ratelimit":                    "0",
-	"net/ipv4/icmp_msgs_per_sec":                 "100000",
+	"net/ipv4/icmp_ratemask":                     "0",
 	"net/ipv4/conf/all/rp_filter":                "0",
 	"net/ipv4/conf/default/rp_filter":            "0",
 	"net/ipv4/fib_multipath_hash_policy":         "1",
 	"net/ipv6/conf/all/forwarding":               "1",
 	"net/ipv6/icmp/ratelimit":                    "0",
+	"net/ipv6/icmp/ratemask":                     "255", // a type that is none
 	"net/ipv6/fib_multipath_hash_policy":         "1",
 	"net/ipv6/conf/all/accept_dad":               "0",
 	"net/ipv6/conf/default/accept_dad":           "0",
@@ -54,7 +58,32 @@ func newNetwork(t *testing.T, links [][2]string) *network {
 		}
 		n.addLink(i+1, ends)
 	}
+	for i, ends := range links {
+		for _, host := range ends {
+			n.awaitLink(host, i+1)
+		}
+	}
 	return n
+}
+
+// awaitLink waits until a host sends by a link: the kernel starts its queue a while
+// after both ends are up, and drops what is sent before.
+func (n *network) awaitLink(host string, number int) {
+	n.t.Helper()
+	n.do(host, func() error {
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			link, err := netlink.LinkByName(fmt.Sprintf("link%d", number))
+			if err != nil {
+				return err
+			}
+			if link.Attrs().OperState == netlink.OperUp {
+				return nil
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("link %d is %s", number, link.Attrs().OperState)
+			}
+		}
+	})
 }
 
 func (n *network) addHost(host string) {

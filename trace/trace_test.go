@@ -120,7 +120,9 @@ func TestRationedAnswers(t *testing.T) {
 		n.do(host, func() error {
 			return errors.Join(
 				os.WriteFile("/proc/sys/net/ipv4/icmp_ratelimit", []byte("1000"), 0o644),
-				os.WriteFile("/proc/sys/net/ipv6/icmp/ratelimit", []byte("1000"), 0o644))
+				os.WriteFile("/proc/sys/net/ipv4/icmp_ratemask", []byte("6168"), 0o644), // errors
+				os.WriteFile("/proc/sys/net/ipv6/icmp/ratelimit", []byte("1000"), 0o644),
+				os.WriteFile("/proc/sys/net/ipv6/icmp/ratemask", []byte("0-1,3-127"), 0o644))
 		})
 	}
 	for _, address := range []func(int, int) netip.Addr{four, six} {

@@ -8,9 +8,9 @@ import (
 	"io/fs"
 )
 
-//go:generate npm ci --silent
+//go:generate ../.ci/packages
 //go:generate npm run --silent generate
-//go:generate npm run --silent build
+//go:generate npm run --silent build -- --logLevel warn
 
 //go:embed all:dist
 var dist embed.FS

@@ -132,7 +132,8 @@ func (x *Selection) GetDport() uint32 {
 }
 
 // Window is what was measured in a length of time. Delays are ns in floating point,
-// which every language has; NaN: nothing was measured.
+// which every language has; NaN: nothing was measured. Where several rows have no histogram, because their session
+// does not keep it or none of them was read (sampled), quantiles are those of the row with most packets.
 type Window struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its start, ms since 1970, UTC. A row belongs to the window in which its middle lies.
@@ -155,7 +156,7 @@ type Window struct {
 	Delay *Distribution `protobuf:"bytes,9,opt,name=delay,proto3" json:"delay,omitempty"`
 	// Change of delay from one packet to the next (RFC 3393); its quantiles are those of the row with most packets.
 	Ipdv *Distribution `protobuf:"bytes,10,opt,name=ipdv,proto3" json:"ipdv,omitempty"`
-	// Bound of what both clocks together may be off, ns: the largest of the rows; NaN: unknown.
+	// Bound of what both clocks together may be off, ns: the largest of the rows that know it; NaN: unknown.
 	ClockErrorNs float64 `protobuf:"fixed64,11,opt,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
 	// Lower bounds of the buckets of delay that hold something, ns, ascending; only where they were asked for.
 	BoundsNs []float64 `protobuf:"fixed64,12,rep,packed,name=bounds_ns,json=boundsNs,proto3" json:"bounds_ns,omitempty"`
@@ -394,7 +395,8 @@ type WindowsRequest struct {
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	// Default: now.
 	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
-	// Most windows; default 300, at most 4,000.
+	// Windows that the range has room for at most; default 300, at most 4,000. There is one more where the range
+	// does not begin at a whole one: those at both ends are whole too.
 	Points uint32 `protobuf:"varint,4,opt,name=points,proto3" json:"points,omitempty"`
 	// With histograms.
 	Histograms    bool `protobuf:"varint,5,opt,name=histograms,proto3" json:"histograms,omitempty"`
@@ -471,12 +473,13 @@ type WindowsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Windows with rows, by time.
 	Windows []*Window `protobuf:"bytes,1,rep,name=windows,proto3" json:"windows,omitempty"`
-	// Length of a window, ms; never less than the interval of the rows. Starts are whole multiples of it.
+	// Length of a window, ms; never less than the interval of the rows, but for single ones that came out longer.
+	// Starts are whole multiples of it, counted from 1970.
 	StepMs int64 `protobuf:"varint,2,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
 	// The histograms, and the quantiles with them, are of one in so many rows, evenly spread, because there
 	// were too many; counts, bytes, means, least and largest are of all. 1: of all.
 	Sampled uint32 `protobuf:"varint,3,opt,name=sampled,proto3" json:"sampled,omitempty"`
-	// Sessions that have rows here, those with most packets first.
+	// Sessions that have rows here, whichever was asked for, those with most packets first; at most 200.
 	Sessions      []string `protobuf:"bytes,4,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -546,7 +549,7 @@ type WatchWindowsRequest struct {
 	Selection *Selection `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
 	// With histograms.
 	Histograms bool `protobuf:"varint,2,opt,name=histograms,proto3" json:"histograms,omitempty"`
-	// Length of a window, ms; default: the interval of the rows, at least 1000.
+	// Length of a window, ms, 100 to a day; default: the interval of the rows, at least 1000.
 	StepMs        int64 `protobuf:"varint,3,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -958,7 +961,8 @@ type ListFlowsRequest struct {
 	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
 	// flow (default); host-port: destination and its port; host: addresses.
 	Granularity string `protobuf:"bytes,4,opt,name=granularity,proto3" json:"granularity,omitempty"`
-	// packets (default), bytes, lost (share), p50, p90, p99, max, last; largest first.
+	// packets (default), bytes, lost (share), p50, p90, p99, max, last; largest first. For p50, p90 and p99 the 50,000
+	// flows with most packets are looked at.
 	Order string `protobuf:"bytes,5,opt,name=order,proto3" json:"order,omitempty"`
 	// Least first.
 	Ascending bool `protobuf:"varint,6,opt,name=ascending,proto3" json:"ascending,omitempty"`

@@ -380,16 +380,18 @@ type Event struct {
 	// When it happened.
 	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
 	// agent-connected, agent-lost, agent-enrolled, agent-revoked, session-started, session-ended, start-missed,
-	// task-failed, path-changed, spool-dropped, clock-unsynchronised, loss, batch-rejected, ...
+	// task-failed, path-changed, spool-dropped, clock-unsynchronised, loss, loss-ended, ...
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// info, warning, error.
 	Level string `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
-	// Agent that it is about; empty for none.
+	// Agent that it is about; empty for none. Of a pair, the source.
 	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Session that it is about; empty for none.
 	Session string `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
 	// What happened, in words.
-	Message       string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	// Destination of the pair that it is about; empty where it is about no pair.
+	Peer          string `protobuf:"bytes,7,opt,name=peer,proto3" json:"peer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,6 +464,13 @@ func (x *Event) GetSession() string {
 func (x *Event) GetMessage() string {
 	if x != nil {
 		return x.Message
+	}
+	return ""
+}
+
+func (x *Event) GetPeer() string {
+	if x != nil {
+		return x.Peer
 	}
 	return ""
 }
@@ -1291,14 +1300,15 @@ const file_server_proto_rawDesc = "" +
 	"\rWhoAmIRequest\"8\n" +
 	"\x0eWhoAmIResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\"\xab\x01\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\"\xbf\x01\n" +
 	"\x05Event\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05level\x18\x03 \x01(\tR\x05level\x12\x14\n" +
 	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x05 \x01(\tR\asession\x12\x18\n" +
-	"\amessage\x18\x06 \x01(\tR\amessage\"\x99\x01\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\x12\x12\n" +
+	"\x04peer\x18\a \x01(\tR\x04peer\"\x99\x01\n" +
 	"\x11ListEventsRequest\x12.\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x12\n" +

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,51 +13,25 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/bench/fleet"
 )
 
 // server is the program that is measured.
 type server struct {
-	command  *exec.Cmd
-	folder   string
-	address  string
+	*fleet.Server
 	largest  atomic.Int64 // resident bytes
 	watching context.CancelFunc
 }
 
 func startServer(ctx context.Context, program, folder string) (*server, error) {
-	address, err := freeAddress()
+	started, err := fleet.StartServer(program, folder, "")
 	if err != nil {
 		return nil, err
 	}
-	s := &server{folder: folder, address: address}
-	s.command = exec.Command(program, "--data", folder, "--http", address, "--nats-listen", "127.0.0.1:0")
-	s.command.Stderr = os.Stderr
-	output, err := s.command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.command.Start(); err != nil {
-		return nil, fmt.Errorf("start server: %w", err)
-	}
-	lines := bufio.NewScanner(output)
-	for lines.Scan() {
-		if lines.Text() == "ready" {
-			go func() { _, _ = io.Copy(io.Discard, output) }()
-			ctx, s.watching = context.WithCancel(ctx)
-			go s.watch(ctx)
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("start server: %w", s.command.Wait())
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	s := &server{Server: started}
+	ctx, s.watching = context.WithCancel(ctx)
+	go s.watch(ctx)
+	return s, nil
 }
 
 // watch keeps the largest memory that the server had.
@@ -74,7 +44,7 @@ func (s *server) watch(ctx context.Context) {
 			return
 		case <-ticks.C:
 		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.command.Process.Pid))
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.Command.Process.Pid))
 		if err != nil {
 			return
 		}
@@ -85,18 +55,13 @@ func (s *server) watch(ctx context.Context) {
 	}
 }
 
-func (s *server) secret(name string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(s.folder, name))
-	return strings.TrimSpace(string(text)), err
-}
-
 // account asks the archive what it has, and ends the server.
 func (s *server) account(ctx context.Context, r *result) error {
-	token, err := s.secret("operator.token")
+	token, err := s.Secret("operator.token")
 	if err != nil {
 		return err
 	}
-	client, err := api.NewClient(api.ClientOptions{Server: s.address, Token: token})
+	client, err := api.NewClient(api.ClientOptions{Server: s.Address, Token: token})
 	if err != nil {
 		return err
 	}
@@ -115,10 +80,10 @@ func (s *server) account(ctx context.Context, r *result) error {
 	}
 	r.ServerMiB = float64(s.largest.Load()) / (1 << 20)
 	s.stop()
-	if usage, ok := s.command.ProcessState.SysUsage().(*syscall.Rusage); ok {
+	if usage, ok := s.Command.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		r.ServerCPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 	}
-	info, err := os.Stat(filepath.Join(s.folder, "archive.duckdb"))
+	info, err := os.Stat(filepath.Join(s.Folder, "archive.duckdb"))
 	if err != nil {
 		return err
 	}
@@ -128,10 +93,6 @@ func (s *server) account(ctx context.Context, r *result) error {
 }
 
 func (s *server) stop() {
-	if s.command.ProcessState != nil {
-		return
-	}
 	s.watching()
-	_ = s.command.Process.Signal(syscall.SIGTERM)
-	_ = s.command.Wait() // a server that was told to end may say so
+	s.Stop()
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,7 +12,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
-	"pillion.dev/agent/identity"
+	"pillion.dev/bench/fleet"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
 )
@@ -40,40 +38,18 @@ type swarm struct {
 
 // join enrols the agents and waits until all are connected.
 func join(ctx context.Context, s *server, o settings, folder string) (*swarm, error) {
-	token, err := s.secret("join.token")
+	token, err := s.Secret("join.token")
 	if err != nil {
 		return nil, err
 	}
+	joining := fleet.Joining{Server: s.Address, Token: token, Folder: folder}
 	w := &swarm{}
 	for n := range o.agents {
-		name := fmt.Sprintf("agent-%03d", n)
-		i, _, err := identity.Enrol(ctx, identity.Options{
-			Server: s.address, Token: token, Name: name, Folder: filepath.Join(folder, name),
-		})
-		if err != nil {
-			return nil, err
-		}
-		linked := make(chan struct{})
-		var once sync.Once
-		a, err := bus.ConnectAgent(ctx, bus.AgentOptions{
-			URL: i.Bus(), TLS: i.TLS(), Name: name, Log: slog.New(slog.DiscardHandler),
-			Changed: func(connected bool, _ error) {
-				if connected {
-					once.Do(func() { close(linked) })
-				}
-			},
-		})
+		a, err := joining.Join(ctx, fmt.Sprintf("agent-%03d", n))
 		if err != nil {
 			return nil, err
 		}
 		w.agents = append(w.agents, a)
-		select {
-		case <-linked:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(30 * time.Second):
-			return nil, fmt.Errorf("connect %s: no answer in 30 s", name)
-		}
 	}
 	return w, nil
 }

@@ -16,6 +16,8 @@ type labCmd struct {
 	Status  labStatusCmd  `cmd:"" help:"Show the hosts, addresses and links of a lab."`
 	Truth   labTruthCmd   `cmd:"" help:"Print what emulated links did to packets."`
 	Change  labChangeCmd  `cmd:"" help:"Change the faults of a running emulated link."`
+	Stop    labStopCmd    `cmd:"" help:"End the server or agent on a host of a lab."`
+	Start   labStartCmd   `cmd:"" help:"Start the server or agent on a host of a lab again."`
 	Demo    labDemoCmd    `cmd:"" help:"Build a lab, measure real traffic in it, compare with the truth, and remove it."`
 	Emulate labEmulateCmd `cmd:"" hidden:"" help:"Join two taps; started by up."`
 	Forward labForwardCmd `cmd:"" hidden:"" help:"Lead from this machine to the server in a lab; started by up."`

@@ -42,6 +42,9 @@ func keys(of reflect.Type, before string) []string {
 			continue
 		}
 		found = append(found, before+name)
+		if field.Type.Kind() == reflect.Struct {
+			found = append(found, keys(field.Type, before+name+".")...)
+		}
 		if kind := field.Type.Kind(); (kind == reflect.Map || kind == reflect.Slice) && field.Type.Elem().Kind() == reflect.Struct {
 			found = append(found, keys(field.Type.Elem(), before+name+".")...)
 		}

@@ -122,9 +122,17 @@ func (c *eventsCmd) Run(ctx context.Context, a *app) error {
 	slices.Reverse(answer.Events)
 	t := newTable("time", "level", "kind", "agent", "session", "message")
 	for _, e := range answer.Events {
-		t.add(when(e.Time), text(e.Level), text(e.Kind), text(e.Agent), text(e.Session), text(e.Message))
+		t.add(when(e.Time), text(e.Level), text(e.Kind), text(hostsOf(e)), text(e.Session), text(e.Message))
 	}
 	return show(a, t, answer.Events)
+}
+
+// hostsOf names the agent that an event is about, or both of a pair.
+func hostsOf(e *pillionv1.Event) string {
+	if e.Peer == "" {
+		return e.Agent
+	}
+	return e.Agent + " > " + e.Peer
 }
 
 type doctorCmd struct {

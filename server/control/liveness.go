@@ -12,7 +12,7 @@ func (c *Control) watch(now time.Time) {
 	for _, a := range c.agents {
 		if a.connected && (a.Revoked || now.Sub(a.heardAt) >= awayAfter) {
 			a.connected = false
-			c.event("agent-lost", event.Warning, a.Name, "", "%s was last heard at %s", a.Name, a.heardAt.UTC().Format(time.RFC3339))
+			c.event("agent-lost", event.Warning, a.Name, "", "%s was last heard at %s and counts as away", a.Name, a.heardAt.UTC().Format(time.RFC3339))
 		}
 	}
 }
@@ -24,9 +24,21 @@ func (c *Control) observe(a *agent, before session.State, first, restarted bool)
 		c.event("clock-unsynchronised", event.Warning, a.Name, "",
 			"nothing disciplines the clock of %s: its delays can be wrong by any amount", a.Name)
 	}
+	if now.Synchronised && !was.Synchronised && !first {
+		c.event("clock-synchronised", event.Info, a.Name, "", "the clock of %s is disciplined again", a.Name)
+	}
 	if why := a.state.Spool.DiskError; why != "" && (first || before.Spool.DiskError == "") && a.quietly("spool-disk", a.heardAt) {
 		c.event("spool-disk", event.Error, a.Name, "",
 			"the disk of %s takes no batches: they wait in memory, and are lost if the agent ends: %s", a.Name, why)
+	}
+	rejected := a.state.Spool.Rejected
+	if first || restarted && rejected < a.rejected {
+		a.rejected = rejected // a new count
+	}
+	if rejected > a.rejected && a.quietly("batch-rejected", a.heardAt) {
+		c.event("batch-rejected", event.Error, a.Name, "", "the server refused %d batches of %s for good: %d since it started",
+			rejected-a.rejected, a.Name, rejected)
+		a.rejected = rejected
 	}
 	dropped := a.state.Spool.DroppedBatches
 	if first || restarted && dropped < a.grown {

@@ -49,7 +49,8 @@ type agent struct {
 	marking map[link]mark
 
 	spoken map[string]time.Time // last event of a kind that can go on
-	grown  int64                // batches dropped when that was last looked at
+	// grown and rejected are the batches dropped and refused when that was last told.
+	grown, rejected int64
 }
 
 func newAgent(e enrolment) *agent {

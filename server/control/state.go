@@ -125,12 +125,16 @@ func clip(text string) string {
 
 // heard takes a proper state.
 func (c *Control) heard(a *agent, state session.State, now time.Time) {
-	first, before := a.heardAt.IsZero(), a.state
+	first, before, last := a.heardAt.IsZero(), a.state, a.heardAt
 	a.state, a.heardAt = state, now
 	urgent := false
 	if !a.connected {
 		a.connected, urgent, a.retryAt = true, true, time.Time{}
-		c.event("agent-connected", event.Info, a.Name, "", "%s is connected", a.Name)
+		words := "is connected"
+		if !first {
+			words = fmt.Sprintf("is back after %v without a word", now.Sub(last).Round(time.Second))
+		}
+		c.event("agent-connected", event.Info, a.Name, "", "%s %s", a.Name, words)
 	}
 	restarted := state.Instance != before.Instance
 	if restarted && !first {

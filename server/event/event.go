@@ -14,10 +14,12 @@ const (
 
 // Event is something that operators want to know. Kinds are listed in the API.
 type Event struct {
-	Time    time.Time
-	Kind    string
-	Level   string
-	Agent   string
+	Time  time.Time
+	Kind  string
+	Level string
+	Agent string
+	// Peer is the destination, where the event is about a pair and Agent its source.
+	Peer    string
 	Session string
 	Message string
 }

@@ -75,7 +75,7 @@ func envelope(t testing.TB, sequence uint64, rows int) measure.Envelope {
 	}
 	for range rows {
 		text := measure.StringValue("x")
-		if err := stream.Append(measure.Sample{measure.TimeValue(time.Unix(1, 0)), text, text, text, text, text}); err != nil {
+		if err := stream.Append(measure.Sample{measure.TimeValue(time.Unix(1, 0)), text, text, text, text, text, text}); err != nil {
 			t.Fatal(err)
 		}
 	}

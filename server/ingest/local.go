@@ -194,10 +194,11 @@ func (l *Local) Dropped() uint64 { return l.dropped.Load() + l.ingest.Stats().Ow
 // Event stores and logs an event.
 func (l *Local) Event(e event.Event) {
 	level := map[string]slog.Level{event.Warning: slog.LevelWarn, event.Error: slog.LevelError}[e.Level]
-	l.log.Log(context.Background(), level, e.Message, "kind", e.Kind, "agent", e.Agent, "session", e.Session)
+	l.log.Log(context.Background(), level, e.Message, "kind", e.Kind, "agent", e.Agent, "peer", e.Peer, "session", e.Session)
 	l.add(&measure.Events, measure.Sample{
 		measure.TimeValue(at(e.Time)), measure.StringValue(e.Kind), measure.StringValue(e.Level),
 		measure.StringValue(e.Agent), measure.StringValue(e.Session), measure.StringValue(e.Message),
+		measure.StringValue(e.Peer),
 	})
 }
 

@@ -41,7 +41,7 @@ func TestPathChanges(t *testing.T) {
 			}
 			var got []string
 			for _, e := range *events {
-				if e.Kind != "path-changed" || e.Level != event.Info || e.Agent != "a" || e.Session != "s" || !e.Time.Equal(start) {
+				if e.Kind != "path-changed" || e.Level != event.Info || e.Agent != "a" || e.Peer != "b" || e.Session != "s" || !e.Time.Equal(start) {
 					t.Errorf("got event %+v", e)
 				}
 				message, ok := strings.CutPrefix(e.Message, "path from a to b (10.0.2.1, udp) changed: ")

@@ -139,7 +139,7 @@ func (t *Topology) add(k key, name string, result session.TraceResult, hops []se
 	}
 	p.told = result.Time
 	return event.Event{
-		Time: now, Kind: "path-changed", Level: event.Info, Agent: k.source, Session: name,
+		Time: now, Kind: "path-changed", Level: event.Info, Agent: k.source, Peer: k.destination, Session: name,
 		Message: fmt.Sprintf("path from %s to %s (%s, %s) changed: was %s, is %s",
 			k.source, or(k.destination, k.address), k.address, k.protocol,
 			t.describe(p.before.route), t.describe(next.route)),

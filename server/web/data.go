@@ -41,6 +41,8 @@ type Archive interface {
 	Streams(ctx context.Context) ([]archive.Stream, error)
 	Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error
 	Series(ctx context.Context, question archive.Series) ([]archive.Line, error)
+	Windows(ctx context.Context, question archive.Windows) (archive.WindowsAnswer, error)
+	Flows(ctx context.Context, question archive.Flows) (archive.FlowsAnswer, error)
 	Export(ctx context.Context, question archive.Export, rows func(arrow.RecordBatch) error) error
 	SetRetention(stream string, retention archive.Retention)
 	Size() (int64, error)

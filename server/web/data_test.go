@@ -78,7 +78,7 @@ func TestTail(t *testing.T) {
 	eventually(t, "readers leave", func() bool {
 		s.live.mutex.Lock()
 		defer s.live.mutex.Unlock()
-		return len(s.live.readers) == 1 // the metrics
+		return len(s.live.readers) == 2 // metrics and pairs
 	})
 }
 
@@ -241,7 +241,7 @@ func TestEvents(t *testing.T) {
 	defer b.Release()
 	for i := range 5 {
 		b.Field(0).(*array.TimestampBuilder).Append(arrow.Timestamp(epoch.Add(time.Duration(i)).UnixNano()))
-		for j, text := range []string{"agent-lost", "warning", "a", "", "message"} {
+		for j, text := range []string{"agent-lost", "warning", "a", "", "message", "b"} {
 			b.Field(j + 1).(*array.StringBuilder).Append(text + string(rune('0'+i)))
 		}
 	}
@@ -252,7 +252,7 @@ func TestEvents(t *testing.T) {
 	if err != nil || len(response.Events) != 2 {
 		t.Fatalf("got %v, %v", response, err)
 	}
-	if e := response.Events[0]; e.Message != "message4" || e.Agent != "a4" || !e.Time.AsTime().Equal(epoch.Add(4)) {
+	if e := response.Events[0]; e.Message != "message4" || e.Agent != "a4" || e.Peer != "b4" || !e.Time.AsTime().Equal(epoch.Add(4)) {
 		t.Errorf("newest is %v", e)
 	}
 	if got := s.archive.asked[0].(archive.Export); got.Where["kind"] != "agent-lost" || got.From.IsZero() {
@@ -333,7 +333,7 @@ func TestMetrics(t *testing.T) {
 	eventually(t, "metrics follow", func() bool {
 		s.live.mutex.Lock()
 		defer s.live.mutex.Unlock()
-		return len(s.live.readers) == 1
+		return len(s.live.readers) == 2
 	})
 	publish(s, "d", &measure.Flows, b.NewRecordBatch())
 	var text string
@@ -382,7 +382,7 @@ func TestMetricsSurviveBrokenBatches(t *testing.T) {
 	eventually(t, "metrics follow", func() bool {
 		s.live.mutex.Lock()
 		defer s.live.mutex.Unlock()
-		return len(s.live.readers) == 1
+		return len(s.live.readers) == 2
 	})
 	publish(s, "d", &schema, record)
 	eventually(t, "the row is counted as missed", func() bool {

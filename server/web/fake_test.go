@@ -234,6 +234,18 @@ func (a *fakeArchive) Series(_ context.Context, question archive.Series) ([]arch
 	return []archive.Line{{Labels: map[string]string{"source": "a"}, Times: []time.Time{epoch}, Values: [][]float64{{1.5}}}}, a.fault
 }
 
+func (a *fakeArchive) Windows(_ context.Context, question archive.Windows) (archive.WindowsAnswer, error) {
+	a.note(question)
+	window := archive.Window{Start: epoch, Packets: 7, Delay: archive.NoDistribution(), IPDV: archive.NoDistribution()}
+	return archive.WindowsAnswer{Windows: []archive.Window{window}, Step: 5 * time.Second, Sampled: 3, Sessions: []string{"s\xff"}}, a.fault
+}
+
+func (a *fakeArchive) Flows(_ context.Context, question archive.Flows) (archive.FlowsAnswer, error) {
+	a.note(question)
+	flow := archive.Flow{Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp\xff", Dport: 53, Last: epoch, Window: archive.Window{Start: epoch, Packets: 7}}
+	return archive.FlowsAnswer{Flows: []archive.Flow{flow}, Found: 1 << 40, Sampled: 1}, a.fault
+}
+
 func (a *fakeArchive) Export(_ context.Context, question archive.Export, rows func(arrow.RecordBatch) error) error {
 	a.note(question)
 	records, known := a.records[question.Stream]

@@ -16,6 +16,10 @@ import (
 // there is no room for another.
 const pairIdle = time.Hour
 
+// sweepEvery is the least time between two searches for such pairs: with many more
+// pairs than there is room for, every other row would begin one.
+const sweepEvery = 10 * time.Second
+
 // otherLabel stands for all pairs beyond the limit.
 const otherLabel = "other"
 
@@ -63,6 +67,7 @@ type pairs struct {
 	mutex    sync.Mutex
 	known    map[pairKey]*pair
 	overflow uint64 // rows
+	swept    time.Time
 
 	delay, overflowed *prometheus.Desc
 	counters          [len(pairColumns)]*prometheus.Desc
@@ -147,13 +152,9 @@ func (p *pairs) add(batch archive.Batch) {
 }
 
 func (p *pairs) find(key pairKey) *pair {
-	one := p.known[key]
-	if one == nil && len(p.known) >= p.limit {
-		for other, candidate := range p.known {
-			if p.now().Sub(candidate.seen) > pairIdle {
-				delete(p.known, other)
-			}
-		}
+	one, now := p.known[key], p.now()
+	if one == nil && len(p.known) >= p.limit && now.Sub(p.swept) >= sweepEvery {
+		p.sweep(now)
 	}
 	if one == nil && len(p.known) >= p.limit {
 		p.overflow++
@@ -164,8 +165,18 @@ func (p *pairs) find(key pairKey) *pair {
 		one = &pair{delays: make([]uint64, len(delayEdges))}
 		p.known[key] = one
 	}
-	one.seen = p.now()
+	one.seen = now
 	return one
+}
+
+// sweep forgets the pairs without rows.
+func (p *pairs) sweep(now time.Time) {
+	p.swept = now
+	for key, one := range p.known {
+		if now.Sub(one.seen) > pairIdle {
+			delete(p.known, key)
+		}
+	}
 }
 
 // labelText bounds what an agent can put into a label.

@@ -55,6 +55,11 @@ var roles = map[string]role{
 	pillionv1connect.DataServiceExportProcedure:       viewer,
 	pillionv1connect.DataServiceSetRetentionProcedure: admin,
 
+	pillionv1connect.FlowServiceWindowsProcedure:      viewer,
+	pillionv1connect.FlowServiceWatchWindowsProcedure: viewer,
+	pillionv1connect.FlowServiceWatchPairsProcedure:   viewer,
+	pillionv1connect.FlowServiceListFlowsProcedure:    viewer,
+
 	pillionv1connect.TopologyServiceGetTopologyProcedure: viewer,
 	pillionv1connect.TopologyServiceTraceProcedure:       operator,
 

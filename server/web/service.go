@@ -133,7 +133,7 @@ func eventMessages(record arrow.RecordBatch) []*pillionv1.Event {
 	for i := range int(record.NumRows()) {
 		message := &pillionv1.Event{
 			Kind: text("kind", i), Level: text("level", i), Agent: text("about", i),
-			Session: text("session", i), Message: text("message", i),
+			Session: text("session", i), Message: text("message", i), Peer: text("peer", i),
 		}
 		if column, has := columns["time"]; has && !column.IsNull(i) {
 			message.Time = timestamppb.New(time.Unix(0, column.value(i).GetTime()))

@@ -25,6 +25,7 @@ import (
 	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
+	"pillion.dev/server/window"
 )
 
 const (
@@ -107,7 +108,9 @@ func New(o Options) (*Server, error) {
 	ctx, s.cancel = context.WithCancel(context.Background())
 	m := newMetrics(o.MetricsPairs, o.Now, s.figures(o))
 	s.followers.Go(func() { m.follow(ctx, o.Live, o.Log) })
-	s.http = newHTTPServer(s.tls, s.guard(s.routes(ctx, o, m, files)))
+	seconds := window.NewPairs(watchedPairs, o.Now, o.Log)
+	s.followers.Go(func() { followPairs(ctx, seconds, o.Live) })
+	s.http = newHTTPServer(s.tls, s.guard(s.routes(ctx, o, m, seconds, files)))
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
 	return s, nil
 }
@@ -137,7 +140,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-func (s *Server) routes(ctx context.Context, o Options, m *metrics, files page) http.Handler {
+func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *window.Pairs, files page) http.Handler {
 	options := connect.WithHandlerOptions(
 		connect.WithInterceptors(watch{s}), connect.WithRecover(s.survive), connect.WithReadMaxBytes(bodyBytes),
 	)
@@ -151,6 +154,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, files page) 
 	service(pillionv1connect.NewAgentServiceHandler(&agents{o.Control}, options))
 	service(pillionv1connect.NewSessionServiceHandler(&sessions{o.Control, o.Now}, options))
 	service(pillionv1connect.NewDataServiceHandler(rows, options))
+	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds}, options))
 	service(pillionv1connect.NewTopologyServiceHandler(&paths{o.Topology, o.Control}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))
 	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Bus}, options))

@@ -7,7 +7,7 @@ export interface Range {
   to: number;
 }
 
-/** One line of a chart: a value for each of the chart's times; NaN: none there. */
+/** One line of a chart: a value for each of the chart's times; NaN: none there. Times and values are not changed once given: new ones are a new array. */
 export interface Line {
   label: string;
   values: ArrayLike<number>;

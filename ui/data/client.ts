@@ -47,7 +47,8 @@ export function sentence(fault: unknown): string {
   return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
-const transport = createConnectTransport({ baseUrl: location.origin, useBinaryFormat: true, interceptors: [bearer] });
+/** How all clients speak with the server. */
+export const transport = createConnectTransport({ baseUrl: location.origin, useBinaryFormat: true, interceptors: [bearer] });
 
 export const agentClient = createClient(AgentService, transport);
 export const dataClient = createClient(DataService, transport);

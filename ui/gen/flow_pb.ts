@@ -86,7 +86,8 @@ export const SelectionSchema: GenMessage<Selection> = /*@__PURE__*/
 
 /**
  * Window is what was measured in a length of time. Delays are ns in floating point,
- * which every language has; NaN: nothing was measured.
+ * which every language has; NaN: nothing was measured. Where several rows have no histogram, because their session
+ * does not keep it or none of them was read (sampled), quantiles are those of the row with most packets.
  *
  * @generated from message pillion.v1.Window
  */
@@ -162,7 +163,7 @@ export type Window = Message<"pillion.v1.Window"> & {
   ipdv?: Distribution | undefined;
 
   /**
-   * Bound of what both clocks together may be off, ns: the largest of the rows; NaN: unknown.
+   * Bound of what both clocks together may be off, ns: the largest of the rows that know it; NaN: unknown.
    *
    * @generated from field: double clock_error_ns = 11;
    */
@@ -279,7 +280,8 @@ export type WindowsRequest = Message<"pillion.v1.WindowsRequest"> & {
   to?: Timestamp | undefined;
 
   /**
-   * Most windows; default 300, at most 4,000.
+   * Windows that the range has room for at most; default 300, at most 4,000. There is one more where the range
+   * does not begin at a whole one: those at both ends are whole too.
    *
    * @generated from field: uint32 points = 4;
    */
@@ -312,7 +314,8 @@ export type WindowsResponse = Message<"pillion.v1.WindowsResponse"> & {
   windows: Window[];
 
   /**
-   * Length of a window, ms; never less than the interval of the rows. Starts are whole multiples of it.
+   * Length of a window, ms; never less than the interval of the rows, but for single ones that came out longer.
+   * Starts are whole multiples of it, counted from 1970.
    *
    * @generated from field: int64 step_ms = 2;
    */
@@ -327,7 +330,7 @@ export type WindowsResponse = Message<"pillion.v1.WindowsResponse"> & {
   sampled: number;
 
   /**
-   * Sessions that have rows here, those with most packets first.
+   * Sessions that have rows here, whichever was asked for, those with most packets first; at most 200.
    *
    * @generated from field: repeated string sessions = 4;
    */
@@ -360,7 +363,7 @@ export type WatchWindowsRequest = Message<"pillion.v1.WatchWindowsRequest"> & {
   histograms: boolean;
 
   /**
-   * Length of a window, ms; default: the interval of the rows, at least 1000.
+   * Length of a window, ms, 100 to a day; default: the interval of the rows, at least 1000.
    *
    * @generated from field: int64 step_ms = 3;
    */
@@ -614,7 +617,8 @@ export type ListFlowsRequest = Message<"pillion.v1.ListFlowsRequest"> & {
   granularity: string;
 
   /**
-   * packets (default), bytes, lost (share), p50, p90, p99, max, last; largest first.
+   * packets (default), bytes, lost (share), p50, p90, p99, max, last; largest first. For p50, p90 and p99 the 50,000
+   * flows with most packets are looked at.
    *
    * @generated from field: string order = 5;
    */
@@ -700,7 +704,7 @@ export const FlowService: GenService<{
     output: typeof WindowsResponseSchema;
   },
   /**
-   * WatchWindows sends windows as they grow, until the caller leaves. Role: viewer.
+   * WatchWindows sends windows as they grow, until the caller leaves, each with all of its rows. Role: viewer.
    *
    * @generated from rpc pillion.v1.FlowService.WatchWindows
    */

@@ -5,7 +5,7 @@ export type Tone = "good" | "idle" | "warning" | "bad" | "busy";
 
 const tones: Record<string, Tone> = {
   connected: "good", running: "good", done: "good", ok: "good",
-  away: "bad", failed: "bad", missed: "bad", error: "bad",
+  away: "bad", failed: "bad", missed: "bad", error: "bad", failing: "bad",
   degraded: "warning", warning: "warning", revoked: "idle",
   starting: "busy", stopping: "busy", scheduled: "busy", planned: "busy",
   paused: "idle", ended: "idle", info: "idle",

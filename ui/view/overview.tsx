@@ -1,6 +1,42 @@
+// The overview: all hosts and all running sessions at a glance.
+import "../style/overview.css";
+import { agents } from "../data/agents.ts";
+import { events } from "../data/events.ts";
+import { usePairs } from "../data/pairs.ts";
+import { route } from "../data/route.ts";
+import { sessions } from "../data/sessions.ts";
+import { useResource } from "../data/resource.ts";
 import { Notice } from "../part/notice.tsx";
+import { AgentsPanel } from "./overview/agents.tsx";
+import { AllAway, NoAgents } from "./overview/empty.tsx";
+import { MatrixPanel } from "./overview/matrix.tsx";
+import { SessionsPanel } from "./overview/sessions.tsx";
+import { Totals } from "./overview/totals.tsx";
 
-/** OverviewView is being built. */
+/** OverviewView shows totals, the matrix of pairs, running sessions and agents. */
 export function OverviewView() {
-  return <Notice title="Overview">This view is being built.</Notice>;
+  const hosts = useResource(agents);
+  const runs = useResource(sessions);
+  useResource(events);
+  const only = route.value.query.get("session") ?? "";
+  usePairs(only);
+  const known = hosts.value.value;
+  const planned = runs.value.value;
+  if (!known || !planned) {
+    const fault = hosts.fault.value ?? runs.fault.value;
+    return fault
+      ? <Notice title="The hosts are not known" level="error">{fault} This page goes on asking.</Notice>
+      : <Notice title="Asking the server">Hosts and sessions are on their way.</Notice>;
+  }
+  if (known.length === 0) return <NoAgents />;
+  return (
+    <div class="overview">
+      <h1 class="hidden-text">Overview</h1>
+      <Totals agents={known} sessions={planned} />
+      <AllAway agents={known} />
+      <MatrixPanel agents={known} sessions={planned} only={only} />
+      <SessionsPanel sessions={planned} />
+      <AgentsPanel agents={known} />
+    </div>
+  );
 }

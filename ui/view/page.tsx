@@ -1,7 +1,7 @@
 // The frame of every view: where one can go, who one is, and whether the server answers.
 import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
-import { signOut, token, who } from "../data/account.ts";
+import { may, signOut, token, who } from "../data/account.ts";
 import { serverClient } from "../data/client.ts";
 import { silence } from "../data/link.ts";
 import { place, route } from "../data/route.ts";
@@ -12,9 +12,12 @@ import { ThemeButton } from "../part/theme.tsx";
 import { AgentView } from "./agent.tsx";
 import { EventsView } from "./events.tsx";
 import { OverviewView } from "./overview.tsx";
+import { Failing } from "./page/failing.tsx";
+import { UnseenCount } from "./page/unseen.tsx";
 import { PairView } from "./pair.tsx";
 import { SessionsView } from "./sessions.tsx";
 import { SignInView } from "./sign-in.tsx";
+import { TokensView } from "./tokens.tsx";
 import { TopologyView } from "./topology.tsx";
 
 const views: Record<string, ComponentType> = {
@@ -24,6 +27,7 @@ const views: Record<string, ComponentType> = {
   topology: TopologyView,
   sessions: SessionsView,
   events: EventsView,
+  tokens: TokensView,
 };
 
 const doors: { to: string; place: string; also?: string[]; label: string; icon: IconName }[] = [
@@ -48,16 +52,17 @@ export function Page() {
         <nav class="doors" aria-label="Views">
           {doors.map((d) => {
             const here = d.place === place.value || d.also?.includes(place.value);
-            return <a key={d.to} href={d.to} aria-current={here ? "page" : undefined}><Icon name={d.icon} /><span>{d.label}</span></a>;
+            return <a key={d.to} href={d.to} aria-current={here ? "page" : undefined}><Icon name={d.icon} /><span>{d.label}</span>{d.place === "events" && <UnseenCount />}</a>;
           })}
         </nav>
         <div class="top-end">
           <ThemeButton />
-          {who.value && <span class="who" title={`Token ${who.value.name}, role ${who.value.role}`}>{who.value.name}<small>{who.value.role}</small></span>}
+          <Who />
           <button class="quiet" type="button" onClick={() => signOut()}>Sign out</button>
         </div>
       </header>
       <Silence />
+      <Failing />
       <main id="main" tabIndex={-1}>
         <Safe key={route.value.words.join("/")}>
           {View ? <View /> : <Notice title="There is no such page" action={<a class="button" href="#/">To the overview</a>}>The address names nothing that this page can show.</Notice>}
@@ -65,6 +70,16 @@ export function Page() {
       </main>
     </div>
   );
+}
+
+/** Who one is; for admins the way to the tokens. */
+function Who() {
+  const me = who.value;
+  if (!me) return null;
+  const words = <>{me.name}<small>{me.role}</small></>;
+  const title = `Token ${me.name}, role ${me.role}`;
+  if (!may("admin")) return <span class="who" title={title}>{words}</span>;
+  return <a class="who" href="#/tokens" title={`${title}; all tokens`} aria-current={place.value === "tokens" ? "page" : undefined}>{words}</a>;
 }
 
 function skip(event: Event): void {

@@ -1,6 +1,134 @@
+// Two hosts: live delay, loss and throughput of the traffic between them.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Range } from "../chart/plot.ts";
+import { picture } from "../chart/picture.ts";
+import { agents } from "../data/agents.ts";
+import { fileName, save, windowsCsv } from "../data/csv.ts";
+import { PairFeed, type Drawn } from "../data/pair.ts";
+import { moment } from "../data/quantity.ts";
+import { useResource } from "../data/resource.ts";
+import { sessions } from "../data/sessions.ts";
+import { lengthWords } from "../data/span.ts";
 import { Notice } from "../part/notice.tsx";
+import "../style/pair.css";
+import { Charts } from "./pair/charts.tsx";
+import { Controls } from "./pair/controls.tsx";
+import { FiguresTable } from "./pair/figures.tsx";
+import { TopFlows } from "./pair/flows.tsx";
+import { useMarks } from "./pair/happened.ts";
+import { Head } from "./pair/head.tsx";
+import { look, showSpan } from "./pair/look.ts";
+import { Strip } from "./pair/strip.tsx";
+import { measures, missingWords, Why } from "./pair/why.tsx";
 
-/** PairView is being built. */
+/** PairView shows both directions between two hosts. */
 export function PairView() {
-  return <Notice title="Pair">This view is being built.</Notice>;
+  const { source, destination } = look.value;
+  useEffect(() => {
+    document.title = `${source} → ${destination} · Pillion`;
+    return () => void (document.title = "Pillion");
+  }, [source, destination]);
+  if (!source || !destination || source === destination) {
+    return <Notice title="Which two hosts?" action={<a class="button" href="#/">To the overview</a>}>The address of a pair names two different hosts, as in #/pair/a/b. The overview leads to each pair.</Notice>;
+  }
+  return <Between />;
+}
+
+/** A feed for what is selected, shown as the address says. */
+function useFeed(): PairFeed {
+  const { selection, span, frozen } = look.value;
+  const feed = useMemo(() => new PairFeed(selection), [JSON.stringify(selection)]);
+  useEffect(() => () => feed.close(), [feed]);
+  const spanKey = JSON.stringify(span);
+  const before = useRef<{ feed: PairFeed; spanKey: string } | undefined>(undefined);
+  useEffect(() => {
+    const same = before.current?.feed === feed && before.current.spanKey === spanKey;
+    before.current = { feed, spanKey };
+    if (!same) feed.look(span, frozen);
+    else if (frozen === undefined) feed.resume();
+    else if (frozen === Math.round(feed.drawn.peek()?.to ?? 0)) feed.pause();
+    else feed.look(span, frozen); // a link to another moment
+  }, [feed, spanKey, frozen]);
+  return feed;
+}
+
+function Between() {
+  const feed = useFeed();
+  const { source, destination, span } = look.value;
+  const length = useRef<number | undefined>(undefined);
+  if (span.live) length.current = span.length;
+  const mine = (useResource(sessions).value.value ?? []).filter((s) => measures(s, source, destination) || measures(s, destination, source));
+  const out = feed.out.heard.value;
+  const back = feed.back.heard.value;
+  const measured = [...new Set([...out.sessions, ...back.sessions])];
+  const charts = useRef<HTMLDivElement>(null);
+  const names: [string, string] = [source, destination];
+  const full = feed.full.value;
+  const table = () => {
+    const d = feed.drawn.peek();
+    if (!d) return;
+    const [from, to] = names;
+    save(fileName("windows", from, to, d.from, d.to, "csv"), windowsCsv([
+      { source: from, destination: to, windows: inside(d, d.out) }, { source: to, destination: from, windows: inside(d, d.back) },
+    ], d.step));
+  };
+  const shot = async () => {
+    const d = feed.drawn.peek();
+    if (!d || !charts.current) return;
+    const words = [`${moment(d.from)} – ${moment(d.to)}`, `a value every ${lengthWords(d.step)}`, measured[0] && `session ${look.value.session || measured[0]}`];
+    save(fileName("charts", source, destination, d.from, d.to, "png"), await picture(charts.current, `${source} ⇄ ${destination}`, words.filter(Boolean).join(", ")));
+  };
+  return (
+    <div class="stack pair">
+      <Head measured={measured} sessions={mine} full={full} onTable={table} onPicture={shot} />
+      <Controls feed={feed} last={() => length.current} />
+      <Sampled sampled={Math.max(out.sampled, back.sampled)} />
+      <div ref={charts} class="stack"><Picture feed={feed} measured={[...measured, ...mine.map((s) => s.spec?.name ?? "")]} /></div>
+      {full && <TopFlows drawn={() => feed.drawn.peek()} live={span.live && feed.paused.value === undefined} />}
+    </div>
+  );
+}
+
+const inside = (d: Drawn, list: Drawn["out"]): Drawn["out"] => list.filter((f) => f.start + d.step > d.from && f.start < d.to);
+
+function Sampled({ sampled }: { sampled: number }) {
+  if (sampled <= 1) return null;
+  return <p class="soft small">The range holds very many rows: quantiles and heat map are of one in {sampled} rows, evenly spread. Counts, means, least and largest are of all.</p>;
+}
+
+/** What changes each second. */
+function Picture({ feed, measured }: { feed: PairFeed; measured: string[] }) {
+  const { source, destination, span, show, log } = look.value;
+  const drawn = feed.drawn.value;
+  const marks = useMarks([source, destination], measured, drawn);
+  const [open, setOpen] = useState(false);
+  const heard = [feed.out.heard.value, feed.back.heard.value];
+  const fault = heard.find((h) => h.fault)?.fault;
+  const all = sessions.value.value;
+  const bare = !drawn || drawn.out.length + drawn.back.length === 0;
+  if (!drawn || (bare && !fault && heard.some((h) => !h.answered))) {
+    if (fault) return <Why hosts={agents.value.value} sessions={all} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
+    return <div class="panel pair-wait"><Notice title="Asking the server">What was measured between {source} and {destination} is on its way.</Notice></div>;
+  }
+  if (bare) return <WhyLive feed={feed} fault={fault} />;
+  const live = span.live && feed.paused.value === undefined;
+  const missing = {
+    out: drawn.out.length === 0 ? missingWords(all, source, destination) : undefined,
+    back: drawn.back.length === 0 ? missingWords(all, destination, source) : undefined,
+  };
+  const onRange = (r: Range) => showSpan({ live: false, ...r });
+  return (
+    <>
+      {fault && <p class="pair-fault" role="alert">The last question was not answered: {fault} What is shown is from before; it is asked again.</p>}
+      <Strip drawn={drawn} live={live} source={source} destination={destination} />
+      <Charts drawn={drawn} source={source} destination={destination} show={show} log={log} marks={marks} onRange={onRange} missing={missing} />
+      <FiguresTable drawn={drawn} names={[`${source} → ${destination}`, `${destination} → ${source}`]} open={open} onOpen={setOpen} />
+    </>
+  );
+}
+
+function WhyLive({ feed, fault }: { feed: PairFeed; fault?: string }) {
+  const { source, destination } = look.value;
+  const hosts = useResource(agents).value.value;
+  return <Why hosts={hosts} sessions={sessions.value.value} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
 }

@@ -1,6 +1,135 @@
+// The paths between hosts as a graph, the path of one pair, and how paths changed.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Graph, type Places } from "../chart/graph.tsx";
+import { operates } from "../data/account.ts";
+import { agents } from "../data/agents.ts";
+import { pathCounts } from "../data/bound.ts";
+import { followMinute, minute, minuteFault } from "../data/minute.ts";
+import { useResource } from "../data/resource.ts";
+import { route } from "../data/route.ts";
+import { sessions } from "../data/sessions.ts";
+import { familyOf, graphOf, ofSession, retrace, topology, type Graph as PathGraph } from "../data/topology.ts";
+import type { GetTopologyResponse, Path } from "../gen/topology_pb.ts";
 import { Notice } from "../part/notice.tsx";
+import "../style/topology.css";
+import { choiceOf, choosePair, chosenPaths, shownFamily, type Choice } from "./topology/choice.ts";
+import { figureOf, type Figure, type Losses } from "./topology/grade.ts";
+import { Legend } from "./topology/legend.tsx";
+import { PathPanel } from "./topology/path.tsx";
+import { Picker } from "./topology/picker.tsx";
+import { grouped, pictureOf } from "./topology/picture.ts";
+import { Strip } from "./topology/strip.tsx";
+import { PathTable } from "./topology/table.tsx";
 
-/** TopologyView is being built. */
+// Places outlive the view: who comes back finds every node where it was.
+const kept = new Map<string, Places>();
+
+function placesOf(key: string): Places {
+  let places = kept.get(key);
+  if (!places) kept.set(key, (places = { at: new Map(), moved: false }));
+  return places;
+}
+
+/** TopologyView shows the paths between hosts. */
 export function TopologyView() {
-  return <Notice title="Topology">This view is being built.</Notice>;
+  useResource(topology);
+  useResource(agents);
+  const choice = choiceOf(route.value);
+  const answer = topology.value.value;
+  useEffect(() => {
+    if (ofSession.peek() !== choice.session) {
+      ofSession.value = choice.session;
+      void retrace().then(retrace); // the first may have been under way with the old one
+    }
+    return followMinute(choice.session);
+  }, [choice.session]);
+  const fault = topology.fault.value;
+  return (
+    <div class="stack topology">
+      <h1>Topology</h1>
+      {fault && <Notice title="The paths could not be read" level="error">{fault}</Notice>}
+      {answer ? <Paths answer={answer} choice={choice} /> : !fault && <p class="soft" role="status">Loading…</p>}
+    </div>
+  );
+}
+
+function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice }) {
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const hosts = agents.value.value ?? [];
+  const family = shownFamily(choice, answer.paths);
+  const graph = useMemo(() => graphOf(answer, family), [answer, family]);
+  const whole = useMemo(() => grouped(graph, open), [graph, open]);
+  const counts = useMemo(() => pathCounts(graph.paths), [graph]);
+  const { all, shown } = chosenPaths(choice, answer.paths, family);
+  const live = minute.value;
+  const losses = useMemo(() => ({ pairs: live ?? new Map(), counts, since: Date.now() - 60_000 }), [live, counts]);
+  const picture = useMemo(
+    () => pictureOf(whole, { by: choice.by, losses, path: shown, ends: [choice.source, choice.destination].filter(Boolean).map((n) => `agent:${n}`) }),
+    [whole, choice.by, choice.by === "loss" ? losses : undefined, shown, choice.source, choice.destination],
+  );
+  const naming = useMemo(() => {
+    const names = new Map(answer.nodes.flatMap((n) => (n.agent ? n.addresses.map((a) => [a, n.agent] as const) : [])));
+    return (address: string) => names.get(address);
+  }, [answer]);
+  const numbers = useMemo(() => ({ "4": answer.paths.filter((p) => familyOf(p) === "4").length, "6": answer.paths.filter((p) => familyOf(p) === "6").length }), [answer]);
+  const places = placesOf(`${choice.session} ${family} ${whole.groups.size > 0}`);
+
+  const pressed = (id: string): void => {
+    if (id.startsWith("group:")) setOpen(new Set([...open, id]));
+    else if (id.startsWith("agent:")) pick(choice, id.slice("agent:".length));
+  };
+  if (answer.paths.length === 0) return <Empty hosts={hosts.length} session={choice.session} />;
+  return (
+    <>
+      <Picker choice={choice} hosts={hosts} family={family} counts={numbers} />
+      <div class="topology-parts">
+        <section class="panel graph-panel" aria-label="Graph of paths">
+          {choice.by === "loss" && minuteFault.value && <p class="small bad-text" role="alert">No live figures of loss: {minuteFault.value}</p>}
+          <Graph title={`Graph of ${graph.paths.length} paths between ${hosts.length} hosts`} picture={picture} shape={whole.shape} places={places} dot={pressed}
+            nothing={() => (choice.source || choice.destination ? choosePair("", "") : undefined)} />
+          {open.size > 0 && <button class="quiet" type="button" onClick={() => setOpen(new Set())}>Close opened groups</button>}
+          <Legend by={choice.by} groups={whole.groups.size > 0} />
+        </section>
+        <PathPanel choice={choice} all={all} shown={shown} naming={naming} hosts={hosts.map((h) => h.name)} edges={shown ? edgesOf(graph, shown, choice.by, losses) : []} />
+      </div>
+      <Strip choice={choice} />
+      <PathTable paths={graph.paths} shown={shown} />
+    </>
+  );
+}
+
+/** The figures of a path's edges. */
+function edgesOf(graph: PathGraph, path: Path, by: Choice["by"], losses: Losses): (Figure | undefined)[] {
+  const wanted = new Map(path.nodes.slice(1).map((to, i) => [`${path.nodes[i]} ${to}`, i]));
+  const figures: (Figure | undefined)[] = path.hops.map(() => undefined);
+  for (const { there, back } of graph.links) {
+    for (const way of back ? [there, back] : [there]) {
+      const place = wanted.get(`${way.from} ${way.to}`);
+      if (place !== undefined) figures[place] = figureOf(way, by, losses);
+    }
+  }
+  return figures;
+}
+
+/** The first click chooses a source, the second a destination, the third begins anew. */
+function pick({ source, destination }: Choice, host: string): void {
+  if (source && !destination && source !== host) choosePair(source, host);
+  else if (!source && destination && destination !== host) choosePair(host, destination);
+  else choosePair(host, "");
+}
+
+function Empty({ hosts, session }: { hosts: number; session: string }) {
+  useResource(sessions);
+  const running = (sessions.value.value ?? []).filter((s) => ["running", "degraded", "starting"].includes(s.state));
+  const create = operates.value && <a class="button main" href="#/sessions/new">New session</a>;
+  if (hosts < 2) {
+    return <Notice title={hosts === 0 ? "No host has joined yet" : "Only one host has joined"}>Paths are traced between hosts that run <code>pillion-agent</code>. At least two have to join.</Notice>;
+  }
+  if (session) {
+    return <Notice title={`No path of session ${session} was traced in the last day`} action={<a class="button" href="#/topology">Show all paths</a>}>A session traces its paths once a minute while it runs, unless its tracing is off.</Notice>;
+  }
+  if (running.length === 0) {
+    return <Notice title="No path was traced in the last day" action={create}>Sessions trace the paths between their hosts, once a minute unless they say otherwise. No session runs now{operates.value ? "." : "; an operator can start one."}</Notice>;
+  }
+  return <Notice title="No path was traced yet" action={create}>{running.length === 1 ? "One session runs" : `${running.length} sessions run`}. The first traces come within a minute, unless tracing is off in {running.length === 1 ? "its" : "their"} settings.</Notice>;
 }

@@ -48,7 +48,7 @@ const (
 type FlowServiceClient interface {
 	// Windows adds up a range of time in windows of equal length. Role: viewer.
 	Windows(context.Context, *pillionv1.WindowsRequest) (*pillionv1.WindowsResponse, error)
-	// WatchWindows sends windows as they grow, until the caller leaves. Role: viewer.
+	// WatchWindows sends windows as they grow, until the caller leaves, each with all of its rows. Role: viewer.
 	WatchWindows(context.Context, *pillionv1.WatchWindowsRequest) (*connect.ServerStreamForClient[pillionv1.WatchWindowsResponse], error)
 	// WatchPairs sends the figures of every pair of hosts, each second, until the caller leaves. Role: viewer.
 	WatchPairs(context.Context, *pillionv1.WatchPairsRequest) (*connect.ServerStreamForClient[pillionv1.WatchPairsResponse], error)
@@ -136,7 +136,7 @@ func (c *flowServiceClient) ListFlows(ctx context.Context, req *pillionv1.ListFl
 type FlowServiceHandler interface {
 	// Windows adds up a range of time in windows of equal length. Role: viewer.
 	Windows(context.Context, *pillionv1.WindowsRequest) (*pillionv1.WindowsResponse, error)
-	// WatchWindows sends windows as they grow, until the caller leaves. Role: viewer.
+	// WatchWindows sends windows as they grow, until the caller leaves, each with all of its rows. Role: viewer.
 	WatchWindows(context.Context, *pillionv1.WatchWindowsRequest, *connect.ServerStream[pillionv1.WatchWindowsResponse]) error
 	// WatchPairs sends the figures of every pair of hosts, each second, until the caller leaves. Role: viewer.
 	WatchPairs(context.Context, *pillionv1.WatchPairsRequest, *connect.ServerStream[pillionv1.WatchPairsResponse]) error

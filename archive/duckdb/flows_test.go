@@ -1,0 +1,134 @@
+package duckdb
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pillion.dev/archive"
+)
+
+// flowOf changes the flow of a row.
+func flowOf(r flowRow, src, dst, proto string, sport, dport int) flowRow {
+	r["src"], r["dst"], r["proto"], r["sport"], r["dport"] = src, dst, proto, sport, dport
+	return r
+}
+
+func flowsOf(t testing.TB, a *Archive, change func(*archive.Flows)) archive.FlowsAnswer {
+	t.Helper()
+	question := archive.Flows{From: epoch, To: epoch.Add(time.Minute), Granularity: "flow", Order: "packets", Limit: 10}
+	change(&question)
+	answer, err := a.Flows(t.Context(), question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// someFlows: 1 has most packets, 2 the largest delay and loss, 3 is the last.
+func someFlows(t testing.TB) *Archive {
+	t.Helper()
+	lossy := flowOf(second(2, "s", "a", 20, 1<<22), "192.0.2.1", "192.0.2.2", "tcp", 2, 443)
+	lossy["lost"], lossy["delay_p50_ns"], lossy["delay_p99_ns"], lossy["delay_max_ns"] = 10, 555, 666, 1<<41
+	return flowArchive(t, "b",
+		flowOf(second(1, "s", "a", 50, 1<<20), "192.0.2.1", "192.0.2.2", "udp", 1, 443), flowOf(second(2, "s", "a", 60, 1<<21), "192.0.2.1", "192.0.2.2", "udp", 1, 443), lossy,
+		flowOf(second(9.5, "s", "a", 5, 1<<19), "2001:db8::1", "2001:db8::2", "udp", 3, 53),
+		flowOf(second(1, "t", "a", 20, 1<<19), "192.0.2.9", "192.0.2.2", "udp", 3, 53))
+}
+
+func TestFlows(t *testing.T) {
+	a := someFlows(t)
+	tests := []struct {
+		name   string
+		change func(*archive.Flows)
+		want   string
+		found  int64
+	}{
+		{"by packets", func(*archive.Flows) {}, "1>443 110, 2>443 20, 3>53 5", 3},
+		{"least first", func(q *archive.Flows) { q.Ascending = true }, "3>53 5, 2>443 20, 1>443 110", 3},
+		{"by bytes", func(q *archive.Flows) { q.Order = "bytes" }, "1>443 110, 2>443 20, 3>53 5", 3},
+		{"by loss", func(q *archive.Flows) { q.Order = "lost" }, "2>443 20, 3>53 5, 1>443 110", 3},
+		{"by median", func(q *archive.Flows) { q.Order = "p50" }, "1>443 110, 2>443 20, 3>53 5", 3},
+		{"by 99th percentile, least first", func(q *archive.Flows) { q.Order, q.Ascending = "p99", true }, "3>53 5, 2>443 20, 1>443 110", 3},
+		{"by largest", func(q *archive.Flows) { q.Order = "max" }, "2>443 20, 1>443 110, 3>53 5", 3},
+		{"by last", func(q *archive.Flows) { q.Order, q.Limit = "last", 1 }, "3>53 5", 3},
+		{"limit of an order by quantile", func(q *archive.Flows) { q.Order, q.Limit = "p90", 1 }, "1>443 110", 3},
+		{"ports together", func(q *archive.Flows) { q.Granularity = "host-port" }, "0>443 110, 0>443 20, 0>53 5", 3},
+		{"hosts", func(q *archive.Flows) { q.Granularity = "host" }, "0>0 130, 0>0 5", 2},
+		{"search for an address", func(q *archive.Flows) { q.Search = "2001:DB8::2]:53" }, "3>53 5", 1},
+		{"search for a flow", func(q *archive.Flows) { q.Search = "192.0.2.1:1 > 192.0.2.2:443 udp" }, "1>443 110", 1},
+		{"search for a protocol", func(q *archive.Flows) { q.Search = "TCP" }, "2>443 20", 1},
+		{"search for a wild card", func(q *archive.Flows) { q.Search = "%" }, "", 0},
+		{"other session", func(q *archive.Flows) { q.Session = "t" }, "3>53 20", 1},
+		{"a port", func(q *archive.Flows) { q.Dport = 53 }, "3>53 20", 1}, // of the session that sees most of that
+		{"nothing", func(q *archive.Flows) { q.Source = "nobody" }, "", 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			answer := flowsOf(t, a, test.change)
+			var list []string
+			for _, f := range answer.Flows {
+				list = append(list, fmt.Sprintf("%d>%d %d", f.Sport, f.Dport, f.Packets))
+			}
+			if got := strings.Join(list, ", "); got != test.want || answer.Found != test.found {
+				t.Errorf("got %s, %d in all; want %s, %d in all", got, answer.Found, test.want, test.found)
+			}
+		})
+	}
+}
+
+// TestFlow: all that a flow says, by hand.
+func TestFlow(t *testing.T) {
+	answer := flowsOf(t, someFlows(t), func(*archive.Flows) {})
+	one, two := answer.Flows[0], answer.Flows[1]
+	if one.Src != "192.0.2.1" || one.Dst != "192.0.2.2" || one.Proto != "udp" || !one.Start.Equal(epoch) || !one.Last.Equal(epoch.Add(2*time.Second)) ||
+		one.Lost != 2 || one.Delay.Count != 110 || !one.Buckets.Empty() {
+		t.Errorf("got %+v", one)
+	}
+	// Of 110 values that of rank 55 is the 5th of 60 in [2^21, 2^21 + 2^16).
+	if want := 1<<21 + 4.5/60*(1<<16); math.Abs(one.Delay.P50-want) > 1e-3 {
+		t.Errorf("median %v, want %v", one.Delay.P50, want)
+	}
+	if two.Delay.P50 != 555 || two.Delay.P99 != 666 {
+		t.Errorf("one row: got %+v", two.Delay)
+	}
+}
+
+// TestFlowsSampled: sums stay exact; a flow of which no row was read has quantiles all
+// the same.
+func TestFlowsSampled(t *testing.T) {
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	batch := longBatch(t, 0, 0, 4000)
+	store(t, a, batch)
+	batch.Record.Release()
+	whole := func(q *archive.Flows) { q.To, q.Limit = epoch.Add(4000*time.Second), 100 }
+	all, some := flowsOf(t, a, whole), flowsOf(t, a, func(q *archive.Flows) { whole(q); q.Sample = 400 })
+	hardly := flowsOf(t, a, func(q *archive.Flows) { whole(q); q.Sample = 1 })
+	if all.Sampled != 1 || some.Sampled != 10 || len(all.Flows) != 50 || len(some.Flows) != 50 || hardly.Sampled < 3999 {
+		t.Fatalf("one in %d, %d, %d of %d, %d flows", all.Sampled, some.Sampled, hardly.Sampled, len(all.Flows), len(some.Flows))
+	}
+	for i, f := range some.Flows {
+		want := all.Flows[i]
+		if f.Sport != want.Sport || f.Packets != want.Packets || math.Abs(f.Delay.P50/want.Delay.P50-1) > 0.2 || math.IsNaN(hardly.Flows[i].Delay.P50) {
+			t.Errorf("got %+v, want %+v", f, want)
+		}
+	}
+}
+
+func TestFlowsRefused(t *testing.T) {
+	a := someFlows(t)
+	for name, change := range map[string]func(*archive.Flows){
+		"range": func(q *archive.Flows) { q.To = q.From }, "granularity": func(q *archive.Flows) { q.Granularity = "x" }, "order": func(q *archive.Flows) { q.Order = "s1; DROP" },
+		"no limit": func(q *archive.Flows) { q.Limit = 0 }, "limit": func(q *archive.Flows) { q.Limit = 1 << 30 },
+	} {
+		question := archive.Flows{From: epoch, To: epoch.Add(time.Minute), Granularity: "flow", Order: "packets", Limit: 10}
+		change(&question)
+		if _, err := a.Flows(t.Context(), question); !errors.Is(err, archive.ErrQuery) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

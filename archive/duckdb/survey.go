@@ -1,0 +1,207 @@
+package duckdb
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+const (
+	// sampleDefault is how many rows with histograms are read before they are thinned.
+	sampleDefault = 200_000
+	sessionsMost  = 200
+	// unit is what intervals are rounded up to.
+	unit = 100 * time.Millisecond
+	// slack is how far beyond a range of time rows can end whose middle is in it, as
+	// long as their interval is not known.
+	slack = time.Minute
+)
+
+// middle is that of a row's interval, ns since 1970.
+var middle = fmt.Sprintf("(epoch_ns(time) - greatest(0, least(coalesce(interval_ns, 0), %d)) // 2)", int64(archive.IntervalMax))
+
+// survey is what has to be known of a selection before it is added up.
+type survey struct {
+	selection archive.Selection
+	from, to  time.Time
+	before    time.Time // rows ended then or later do not count; zero: all do
+	// rows and interval are those of the sessions that count.
+	rows     int64
+	interval time.Duration
+	slack    time.Duration
+	// sessions are all, those with most packets first.
+	sessions []string
+	pairs    int
+}
+
+// terms are the WHERE of a selection but for its session.
+func terms(s archive.Selection) (list []string, arguments []any) {
+	for _, equal := range []struct{ column, value string }{
+		{"source", s.Source}, {archive.AgentColumn, s.Destination}, {"src", s.Src}, {"dst", s.Dst}, {"proto", s.Proto},
+	} {
+		if equal.value != "" {
+			list, arguments = append(list, quoted(equal.column)+" = ?"), append(arguments, equal.value)
+		}
+	}
+	for _, equal := range []struct {
+		column string
+		value  uint32
+	}{{"sport", s.Sport}, {"dport", s.Dport}} {
+		if equal.value != 0 {
+			list, arguments = append(list, quoted(equal.column)+" = ?"), append(arguments, equal.value)
+		}
+	}
+	return list, arguments
+}
+
+// within are terms of rows whose middle is in the range. The first two are what the
+// zone maps of the table understand.
+func (s *survey) within() (list []string, arguments []any) {
+	list, arguments = terms(s.selection)
+	list = append(list, "time >= ?", "time < ?", middle+" >= ?", middle+" < ?")
+	end := s.to.Add(s.slack)
+	if !s.before.IsZero() && s.before.Before(end) {
+		end = s.before
+	}
+	return list, append(arguments, s.from, end, s.from.UnixNano(), s.to.UnixNano())
+}
+
+// where is the condition of the rows that count.
+func (s *survey) where() (sql string, arguments []any) {
+	list, arguments := s.within()
+	if s.selection.Session != "" {
+		return strings.Join(append(list, "session = ?"), " AND "), append(arguments, s.selection.Session)
+	}
+	if s.pairs < 2 {
+		first := ""
+		if len(s.sessions) > 0 {
+			first = s.sessions[0]
+		}
+		return strings.Join(append(list, "coalesce(session, '') = ?"), " AND "), append(arguments, first)
+	}
+	sql = strings.Join(list, " AND ")
+	return fmt.Sprintf(`%s AND (coalesce(source, ''), agent, coalesce(session, '')) IN (
+		SELECT (source, agent, first(session ORDER BY packets DESC, session)) FROM (
+			SELECT coalesce(source, '') AS source, agent, coalesce(session, '') AS session, coalesce(sum(packets), 0) AS packets
+			FROM %s WHERE %s GROUP BY ALL) GROUP BY source, agent)`, sql, tableOf(measure.Flows.Name), sql),
+		append(slices.Clone(arguments), arguments...)
+}
+
+// look fills in what the rows of a selection are like.
+func (s *survey) look(ctx context.Context, c *connection) error {
+	s.slack = slack
+	list, arguments := s.within()
+	sql := fmt.Sprintf(`SELECT coalesce(source, '') AS source, agent, coalesce(session, '') AS session,
+		((greatest(0, least(coalesce(interval_ns, 0), %d)) * 9 // 10 + %d) // %d)::BIGINT AS units,
+		count(*) AS n, coalesce(sum(packets), 0)::DOUBLE AS packets FROM %s WHERE %s GROUP BY ALL`,
+		int64(archive.IntervalMax), int64(unit-1), int64(unit), tableOf(measure.Flows.Name), strings.Join(list, " AND "))
+	found := sightings{}
+	if err := c.query(ctx, sql, arguments, found.read); err != nil {
+		return err
+	}
+	found.sum(s)
+	s.slack = max(slack, s.interval)
+	return nil
+}
+
+// pairOf is two hosts; sighted is what one session has of them.
+type pairOf struct{ source, destination string }
+
+type sighted struct {
+	packets float64
+	rows    int64
+	units   map[int64]int64 // rows by interval
+}
+
+type sightings map[pairOf]map[string]*sighted
+
+func (f sightings) read(r arrow.RecordBatch) error {
+	units, rows := r.Column(3).(*array.Int64), r.Column(4).(*array.Int64)
+	packets := r.Column(5).(*array.Float64)
+	for i := range int(r.NumRows()) {
+		pair := pairOf{textAt(r, 0, i), textAt(r, 1, i)}
+		if f[pair] == nil {
+			f[pair] = map[string]*sighted{}
+		}
+		session := textAt(r, 2, i)
+		one := f[pair][session]
+		if one == nil {
+			one = &sighted{units: map[int64]int64{}}
+			f[pair][session] = one
+		}
+		one.packets += packets.Value(i)
+		one.rows += rows.Value(i)
+		one.units[units.Value(i)] += rows.Value(i)
+	}
+	return nil
+}
+
+// sum picks the session of each pair and adds up what it has.
+func (f sightings) sum(s *survey) {
+	packets, units := map[string]float64{}, map[int64]int64{}
+	s.pairs = len(f)
+	for _, sessions := range f {
+		best := s.selection.Session
+		for name, one := range sessions {
+			packets[name] += one.packets
+			if s.selection.Session != "" {
+				continue
+			}
+			leader := sessions[best]
+			if leader == nil || one.packets > leader.packets || one.packets == leader.packets && name < best {
+				best = name
+			}
+		}
+		if chosen := sessions[best]; chosen != nil {
+			s.rows += chosen.rows
+			for u, n := range chosen.units {
+				units[u] += n
+			}
+		}
+	}
+	for name := range packets {
+		s.sessions = append(s.sessions, name)
+	}
+	slices.SortFunc(s.sessions, func(a, b string) int {
+		return cmp.Or(cmp.Compare(packets[b], packets[a]), cmp.Compare(a, b))
+	})
+	s.sessions = s.sessions[:min(len(s.sessions), sessionsMost)]
+	s.interval = longest(units)
+}
+
+// longest is the longest interval but for single rows that came out longer, as those
+// of a host that slept: these are less than a hundredth of the time.
+func longest(units map[int64]int64) time.Duration {
+	var all []int64
+	total := 0.0
+	for u, n := range units {
+		all = append(all, u)
+		total += float64(u) * float64(n)
+	}
+	slices.Sort(all)
+	over := 0.0
+	for _, u := range slices.Backward(all) {
+		if over += float64(u) * float64(units[u]); over > total/100 || u == all[0] {
+			return time.Duration(u) * unit
+		}
+	}
+	return 0
+}
+
+// every is one in how many rows is read for histograms.
+func every(rows, sample int64) int64 {
+	if sample <= 0 {
+		sample = sampleDefault
+	}
+	return max(1, int64(math.Ceil(float64(rows)/float64(sample))))
+}

@@ -1,0 +1,333 @@
+package duckdb
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+// flowRow is a row of flows by the names of its columns; what is missing is null.
+type flowRow map[string]any
+
+// flowBatch is a batch of rows of the stream flows.
+func flowBatch(t testing.TB, agent string, sequence uint64, rows ...flowRow) archive.Batch {
+	t.Helper()
+	b := array.NewRecordBuilder(memory.DefaultAllocator, measure.Flows.Arrow())
+	defer b.Release()
+	for _, row := range rows {
+		for j, field := range measure.Flows.Fields {
+			putField(b.Field(j), row[field.Name])
+		}
+	}
+	r := b.NewRecordBatch()
+	t.Cleanup(r.Release)
+	return archive.Batch{Agent: agent, Key: measure.Key{Stream: "flows", Sequence: sequence}, Oldest: 0, Schema: &measure.Flows, Record: r}
+}
+
+func putField(to array.Builder, value any) {
+	switch v := value.(type) {
+	case nil:
+		to.AppendNull()
+	case time.Time:
+		to.(*array.TimestampBuilder).Append(arrow.Timestamp(v.UnixNano()))
+	case string:
+		to.(*array.StringBuilder).Append(v)
+	case time.Duration:
+		to.(*array.Int64Builder).Append(int64(v))
+	case int64:
+		to.(*array.Int64Builder).Append(v)
+	case uint64:
+		to.(*array.Uint64Builder).Append(v)
+	case int:
+		switch to := to.(type) {
+		case *array.Int64Builder:
+			to.Append(int64(v))
+		case *array.Uint64Builder:
+			to.Append(uint64(v))
+		case *array.Uint32Builder:
+			to.Append(uint32(v))
+		}
+	case []int64:
+		list := to.(*array.ListBuilder)
+		list.Append(true)
+		list.ValueBuilder().(*array.Int64Builder).AppendValues(v, nil)
+	case []uint64:
+		list := to.(*array.ListBuilder)
+		list.Append(true)
+		list.ValueBuilder().(*array.Uint64Builder).AppendValues(v, nil)
+	}
+}
+
+func TestWindowsOfNothing(t *testing.T) {
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	question := archive.Windows{From: epoch, To: epoch.Add(15 * time.Minute), Points: 300}
+	answer, err := a.Windows(t.Context(), question)
+	if err != nil || len(answer.Windows) != 0 || answer.Step != 5*time.Second || answer.Sampled != 1 {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	store(t, a, flowBatch(t, "b", 0, flowRow{"time": epoch, "source": "a", "interval_ns": time.Second, "packets": 7, "delay_count": 7,
+		"delay_p50_ns": 5, "delay_bounds_ns": []int64{0}, "delay_counts": []uint64{7}}))
+	question.From = epoch.Add(-time.Minute)
+	answer, err = a.Windows(t.Context(), question)
+	if err != nil || len(answer.Windows) != 1 {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	for _, granularity := range []string{"flow", "host-port", "host"} {
+		for _, order := range []string{"packets", "bytes", "lost", "p50", "p90", "p99", "max", "last"} {
+			flows, err := a.Flows(t.Context(), archive.Flows{From: question.From, To: question.To, Granularity: granularity, Order: order, Limit: 10, Search: ">"})
+			if err != nil || len(flows.Flows) != 1 || flows.Found != 1 || flows.Flows[0].Packets != 7 {
+				t.Errorf("%s by %s: got %+v, %v", granularity, order, flows, err)
+			}
+		}
+	}
+}
+
+// second is a row of one second with one bucket; its own quantiles are far from what
+// that says.
+func second(end float64, session, source string, packets int, bound int64) flowRow {
+	return flowRow{
+		"time": epoch.Add(time.Duration(end * 1e9)), "session": session, "source": source, "interval_ns": time.Second, "packets": packets,
+		"bytes": 100 * packets, "expected": packets + 1, "lost": 1, "duplicated": 2, "reordered": 3, "late": 4,
+		"delay_count": packets, "delay_min_ns": 7, "delay_mean_ns": bound, "delay_p50_ns": 111, "delay_p90_ns": 222, "delay_p99_ns": 333, "delay_max_ns": 1 << 40,
+		"ipdv_count": packets, "ipdv_min_ns": -packets, "ipdv_mean_ns": 0, "ipdv_p50_ns": packets, "ipdv_p90_ns": packets, "ipdv_p99_ns": packets, "ipdv_max_ns": packets,
+		"delay_bounds_ns": []int64{bound}, "delay_counts": []uint64{uint64(packets)}, "clock_error_ns": packets, "source_clock_error_ns": 1,
+		"src": "192.0.2.1", "dst": "2001:db8::1", "proto": "udp", "sport": 7, "dport": 53,
+	}
+}
+
+func flowArchive(t testing.TB, agent string, rows ...flowRow) *Archive {
+	t.Helper()
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	if _, rejected := store(t, a, flowBatch(t, agent, 0, rows...)); len(rejected) > 0 {
+		t.Fatal(rejected)
+	}
+	return a
+}
+
+func windows(t testing.TB, a *Archive, question archive.Windows) archive.WindowsAnswer {
+	t.Helper()
+	answer, err := a.Windows(t.Context(), question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// starts are the windows as start:packets.
+func starts(answer archive.WindowsAnswer) string {
+	text := ""
+	for _, w := range answer.Windows {
+		text += fmt.Sprintf("%v:%d ", w.Start.Sub(epoch).Seconds(), w.Packets)
+	}
+	return strings.TrimSpace(text)
+}
+
+// TestWindow: all that a window says, by hand.
+func TestWindow(t *testing.T) {
+	a := flowArchive(t, "b", second(1, "s", "a", 10, 1024), second(2, "s", "a", 30, 4096), second(6, "s", "a", 5, 2048))
+	question := archive.Windows{From: epoch, To: epoch.Add(10 * time.Second), Points: 2, Histograms: true}
+	answer := windows(t, a, question)
+	if len(answer.Windows) != 2 || answer.Step != 5*time.Second || !slices.Equal(answer.Sessions, []string{"s"}) {
+		t.Fatalf("got %+v", answer)
+	}
+	want := archive.Window{
+		Start: epoch, Packets: 40, Bytes: 4000, Expected: 42, Lost: 2, Duplicated: 4, Reordered: 6, Late: 8, ClockError: 31,
+		// Of 40 values that of rank 20 is the 10th of 30 in [4096, 4224).
+		Delay:   archive.Distribution{Count: 40, Min: 7, Mean: (10*1024 + 30*4096) / 40.0, P50: 4096 + 9.5/30*128, P90: 4096 + 25.5/30*128, P99: 4096 + 29.5/30*128, Max: 1 << 40},
+		IPDV:    archive.Distribution{Count: 40, Min: -30, Mean: 0, P50: 30, P90: 30, P99: 30, Max: 30},
+		Buckets: measure.Buckets{Bounds: []int64{1024, 4096}, Counts: []uint64{10, 30}},
+	}
+	if got := answer.Windows[0]; fmt.Sprintf("%.6v", got) != fmt.Sprintf("%.6v", want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if d := answer.Windows[1].Delay; d.P50 != 111 || d.P99 != 333 {
+		t.Errorf("one row: got %+v", d)
+	}
+	question.Histograms = false
+	if got := windows(t, a, question).Windows[0]; !got.Buckets.Empty() || got.Delay.P90 != answer.Windows[0].Delay.P90 {
+		t.Errorf("without histograms: got %+v", got)
+	}
+}
+
+func TestWindowsOfTime(t *testing.T) {
+	long := func(end float64, seconds, packets int) flowRow {
+		r := second(end, "s", "a", packets, 1024)
+		r["interval_ns"] = time.Duration(seconds) * time.Second
+		return r
+	}
+	hundredth := func(end float64) flowRow {
+		r := second(end, "s", "a", 1, 1024)
+		r["interval_ns"] = 100 * time.Millisecond
+		return r
+	}
+	var day []flowRow
+	for i := range 200 {
+		day = append(day, second(float64(i)+1.001, "s", "a", 1, 1024))
+	}
+	tests := []struct {
+		name     string
+		rows     []flowRow
+		from, to float64
+		points   int
+		step     time.Duration
+		want     string
+	}{
+		{"a row ends after its window", []flowRow{second(1.4, "s", "a", 1, 1024), second(1.6, "s", "a", 2, 1024)}, 0, 3, 3, time.Second, "0:1 1:2"},
+		{"ends of the range", []flowRow{second(0.4, "s", "a", 1, 1024), second(0.5, "s", "a", 2, 1024), second(3.4, "s", "a", 4, 1024), second(3.5, "s", "a", 8, 1024)}, 0, 3, 3, time.Second, "0:2 2:4"},
+		{"whole windows at both ends", day[:10], 1.5, 8.5, 2, 5 * time.Second, "0:5 5:5"},
+		{"rows longer than asked for", []flowRow{long(30, 30, 1), long(60, 30, 2)}, 0, 60, 60, 30 * time.Second, "10:1 40:2"},
+		{"one row came out longer", append(slices.Clone(day), long(202, 2, 1)), 0, 300, 300, time.Second, ""},
+		{"several did", append(slices.Clone(day[:20]), long(22, 2, 1), long(24, 2, 1)), 0, 100, 100, 2 * time.Second, ""},
+		{"rows of a tenth", []flowRow{hundredth(0.1), hundredth(0.2), hundredth(0.3)}, 0, 1, 10, 100 * time.Millisecond, "0:1 0.1:1 0.2:1"},
+		{"fewer points than rows", []flowRow{hundredth(0.1), hundredth(0.2), hundredth(0.3)}, 0, 1, 5, 200 * time.Millisecond, "0:2 0.2:1"},
+		{"months", day, -86400 * 60, 86400 * 30, 10, 9 * 24 * time.Hour, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			a := flowArchive(t, "b", test.rows...)
+			answer := windows(t, a, archive.Windows{From: epoch.Add(time.Duration(test.from * 1e9)), To: epoch.Add(time.Duration(test.to * 1e9)), Points: test.points})
+			if got := starts(answer); answer.Step != test.step || test.want != "" && got != test.want {
+				t.Errorf("got %s, steps of %v; want %s of %v", got, answer.Step, test.want, test.step)
+			}
+			packets, sum := 0, uint64(0)
+			for _, w := range answer.Windows {
+				sum += w.Packets
+				if w.Start.UnixNano()%int64(answer.Step) != 0 {
+					t.Errorf("a window starts at %v", w.Start)
+				}
+			}
+			for _, r := range test.rows {
+				packets += r["packets"].(int)
+			}
+			if test.name != "ends of the range" && sum != uint64(packets) {
+				t.Errorf("%d packets, want %d", sum, packets)
+			}
+		})
+	}
+}
+
+// TestWindowsOfSessions: of each pair the session that saw most.
+func TestWindowsOfSessions(t *testing.T) {
+	a := flowArchive(t, "b",
+		second(1, "x", "a", 10, 1024), second(1, "y", "a", 30, 1024), second(2, "x", "a", 10, 1024), second(2, "y", "a", 30, 1024),
+		second(1, "x", "c", 500, 1024), second(1, "y", "c", 300, 1024), second(1, "", "", 7, 1024))
+	store(t, a, flowBatch(t, "d", 0, second(1, "z", "a", 1000, 1024)))
+	for name, test := range map[string]struct {
+		selection archive.Selection
+		want      string
+		sessions  []string
+	}{
+		"all pairs":               {archive.Selection{}, "0:1537 1:30", []string{"z", "x", "y", ""}},
+		"one pair":                {archive.Selection{Source: "a", Destination: "b"}, "0:30 1:30", []string{"y", "x"}},
+		"one session of it":       {archive.Selection{Source: "a", Destination: "b", Session: "x"}, "0:10 1:10", []string{"y", "x"}},
+		"a session that is not":   {archive.Selection{Source: "a", Session: "nothing"}, "", []string{"z", "y", "x"}},
+		"destination":             {archive.Selection{Destination: "b"}, "0:537 1:30", []string{"x", "y", ""}},
+		"addresses":               {archive.Selection{Source: "c", Src: "192.0.2.1", Dst: "2001:db8::1", Proto: "udp", Sport: 7, Dport: 53}, "0:500", []string{"x", "y"}},
+		"another address":         {archive.Selection{Src: "192.0.2.3"}, "", nil},
+		"another port":            {archive.Selection{Dport: 54}, "", nil},
+		"a text that is no agent": {archive.Selection{Source: "' OR 1=1 --"}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := windows(t, a, archive.Windows{Selection: test.selection, From: epoch, To: epoch.Add(10 * time.Second), Points: 10})
+			if got := starts(answer); got != test.want || !slices.Equal(answer.Sessions, test.sessions) {
+				t.Errorf("got %s of %q, want %s of %q", got, answer.Sessions, test.want, test.sessions)
+			}
+		})
+	}
+}
+
+// TestWindowsBefore: rows that ended later are left out, and the step is as asked.
+func TestWindowsBefore(t *testing.T) {
+	a := flowArchive(t, "b", second(1, "s", "a", 1, 1024), second(2, "s", "a", 2, 1024), second(3, "s", "a", 4, 1024))
+	answer := windows(t, a, archive.Windows{From: epoch.Add(-2 * time.Second), To: epoch.Add(4 * time.Second), Step: 7 * time.Second, Before: epoch.Add(3 * time.Second)})
+	if answer.Step != 7*time.Second || starts(answer) != "-6:1 1:2" {
+		t.Errorf("got %+v", answer)
+	}
+}
+
+// TestWindowsSampled: sums stay exact, quantiles near.
+func TestWindowsSampled(t *testing.T) {
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	batch := longBatch(t, 0, 0, 4000)
+	store(t, a, batch)
+	batch.Record.Release()
+	question := archive.Windows{From: epoch, To: epoch.Add(4000 * time.Second), Points: 4, Histograms: true}
+	all := windows(t, a, question)
+	question.Sample = 400
+	some := windows(t, a, question)
+	again := windows(t, a, question)
+	if all.Sampled != 1 || some.Sampled != 10 || len(some.Windows) != len(all.Windows) || fmt.Sprint(some) != fmt.Sprint(again) {
+		t.Fatalf("one in %d of %d windows, one in %d of %d", all.Sampled, len(all.Windows), some.Sampled, len(some.Windows))
+	}
+	for i, w := range some.Windows {
+		whole := all.Windows[i]
+		if w.Packets != whole.Packets || w.Lost != whole.Lost || w.Delay.Count != whole.Delay.Count || w.Delay.Max != whole.Delay.Max || w.Delay.Mean != whole.Delay.Mean {
+			t.Errorf("sums differ: %+v, %+v", w, whole)
+		}
+		if math.Abs(w.Delay.P50/whole.Delay.P50-1) > 0.05 || math.Abs(w.Delay.P99/whole.Delay.P99-1) > 0.05 {
+			t.Errorf("quantiles differ: %+v, %+v", w.Delay, whole.Delay)
+		}
+	}
+	question.Sample = 1 // hardly any row: those of the row with most packets stand in
+	for _, w := range windows(t, a, question).Windows {
+		if math.IsNaN(w.Delay.P50) {
+			t.Errorf("no quantiles: %+v", w)
+		}
+	}
+}
+
+// TestWindowsOfGarbage: what no agent of ours sends does no harm.
+func TestWindowsOfGarbage(t *testing.T) {
+	most := uint64(math.MaxUint64)
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	for i, row := range []flowRow{
+		{"time": epoch},
+		{"time": epoch, "interval_ns": int64(math.MinInt64), "packets": most, "bytes": most, "expected": most, "delay_count": most, "delay_mean_ns": int64(math.MaxInt64)},
+		{"time": epoch, "interval_ns": int64(math.MaxInt64), "packets": most, "bytes": most, "delay_count": most, "delay_mean_ns": int64(math.MinInt64)},
+		{"time": epoch, "packets": 1, "delay_count": 1, "delay_p50_ns": -5, "delay_min_ns": -9, "delay_max_ns": -1, "delay_bounds_ns": []int64{-8, 3, 4}, "delay_counts": []uint64{most}},
+		{"time": epoch, "packets": 1, "delay_count": 0, "delay_p50_ns": -5, "delay_bounds_ns": []int64{}, "delay_counts": []uint64{most, 1}},
+		{"time": epoch, "delay_bounds_ns": []int64{math.MinInt64, math.MaxInt64}, "delay_counts": []uint64{most, 0}, "clock_error_ns": int64(math.MinInt64), "source_clock_error_ns": int64(math.MinInt64)},
+		{"time": time.Unix(0, math.MinInt64), "interval_ns": time.Hour, "packets": 1}, {"time": time.Unix(0, math.MaxInt64), "packets": 1},
+		{"time": time.Unix(-1<<32, 0), "packets": 1}, {"time": time.Unix(1<<33, 0), "packets": 1},
+	} {
+		if _, rejected := store(t, a, flowBatch(t, "b", uint64(i), row)); rejected[0] != nil {
+			t.Logf("%v: %v", row, rejected[0])
+		}
+	}
+	if n := count(t, a, "SELECT count(*) FROM flows"); n < 8 {
+		t.Errorf("%d rows", n)
+	}
+	for _, points := range []int{1, 7, 4000} {
+		for _, span := range []time.Duration{time.Second, time.Hour, 50 * 365 * 24 * time.Hour} {
+			answer := windows(t, a, archive.Windows{From: epoch.Add(-span), To: epoch.Add(span), Points: points, Histograms: true})
+			for _, w := range answer.Windows {
+				if w.Delay.P50 < w.Delay.Min || w.Delay.P99 > w.Delay.Max || w.ClockError < 0 {
+					t.Errorf("got %+v", w)
+				}
+			}
+			if len(answer.Windows) == 0 && span > time.Second {
+				t.Error("no windows")
+			}
+		}
+	}
+	for _, question := range []archive.Windows{
+		{}, {From: epoch, To: epoch, Points: 1}, {From: epoch, To: epoch.Add(1), Points: 0}, {From: epoch, To: epoch.Add(time.Hour), Points: 1 << 40},
+		{From: epoch, To: epoch.Add(time.Hour), Step: 1},
+	} {
+		if _, err := a.Windows(t.Context(), question); !errors.Is(err, archive.ErrQuery) {
+			t.Errorf("%+v: %v", question, err)
+		}
+	}
+}

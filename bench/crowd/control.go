@@ -1,0 +1,90 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"pillion.dev/measure"
+	"pillion.dev/session"
+	"pillion.dev/trace"
+)
+
+// serve answers a request of the server.
+func (h *host) serve(_ context.Context, text []byte) ([]byte, error) {
+	var request session.Request
+	if err := json.Unmarshal(text, &request); err != nil {
+		return nil, fmt.Errorf("read request: %w", err)
+	}
+	var reply session.Reply
+	switch {
+	case request.Apply != nil:
+		reply.Tasks = h.apply(*request.Apply)
+	case request.Trace != nil:
+		path := h.trace(*request.Trace, time.Now())
+		result := resultOf(path)
+		if err := h.sending.put(&measure.Hops, trace.Samples(&path, request.Trace.Session, request.Trace.Peer)...); err != nil {
+			return nil, err
+		}
+		reply.Trace = &result
+	case request.Doctor != nil:
+		reply.Doctor = []session.Check{{Name: "simulation", Level: "ok", Found: "this host is simulated: nothing was looked at"}}
+	default:
+		return nil, fmt.Errorf("read request: it asks for nothing that this host knows")
+	}
+	return json.Marshal(reply)
+}
+
+// tracedOfAll is to how many hosts each traces its paths where traffic comes from all.
+const tracedOfAll = 10
+
+// apply takes an assignment: from then on it is in force.
+func (h *host) apply(a session.Assignment) []session.TaskState {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = a
+	h.heard = map[string]map[string]bool{}
+	for i := range a.Destinations {
+		task := &a.Destinations[i]
+		h.heard[task.Session] = heard(h.name, task.Peers, h.crowd.settings.sources)
+	}
+	traced := map[session.TraceTask]time.Time{}
+	sending := map[string]map[string]bool{}
+	for i := range a.Sources {
+		task := &a.Sources[i]
+		sending[task.Session] = heard(h.name, task.Peers, cmp.Or(h.crowd.settings.sources, tracedOfAll))
+	}
+	for _, task := range a.Traces {
+		if !sending[task.Session][task.Peer] {
+			continue // real agents trace all; the server knows the same of a few
+		}
+		at, ok := h.traced[task]
+		if !ok { // the first within seconds, the next ones spread out
+			at = time.Now().Add(time.Duration(rand.IntN(10_000)) * time.Millisecond)
+		}
+		traced[task] = at
+	}
+	h.traced = traced
+	return h.states()
+}
+
+// hear takes what the server says about once a second.
+func (h *host) hear(text []byte) {
+	var pulse session.Pulse
+	if json.Unmarshal(text, &pulse) != nil {
+		return // the lease runs out
+	}
+	alive := map[string]map[string]bool{}
+	for name, peers := range pulse.Alive {
+		alive[name] = map[string]bool{}
+		for _, peer := range peers {
+			alive[name][peer] = true
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pulse, h.pulsed, h.alive = pulse, time.Now(), alive
+}

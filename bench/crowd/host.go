@@ -1,0 +1,144 @@
+package main
+
+import (
+	crypto "crypto/rand"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"pillion.dev/bus"
+	"pillion.dev/measure"
+	"pillion.dev/session"
+)
+
+const device = "eth0"
+
+// host is one simulated agent.
+type host struct {
+	crowd    *crowd
+	name     string
+	instance string
+	started  time.Time
+	place    place
+	labels   map[string]string
+	kernel   string
+	version  string
+	clock    string
+	boot     string
+	maxError int64
+	bus      *bus.Agent
+	sending  *sending
+
+	// Of the goroutine that makes rows.
+	random  *rand.Rand
+	summary *summary
+	sample  measure.Sample
+
+	mu     sync.Mutex
+	told   session.Assignment
+	heard  map[string]map[string]bool // peers with traffic, by session
+	traced map[session.TraceTask]time.Time
+	traces uint64
+	pulse  session.Pulse
+	pulsed time.Time
+	alive  map[string]map[string]bool // of the pulse
+}
+
+// Kinds of hosts, so that a table of agents has something to tell.
+var (
+	kernels  = []string{"6.1.0-38-amd64", "6.1.0-38-amd64", "6.12.48+deb13-amd64", "6.8.0-79-generic"}
+	versions = []string{"v1.0.0", "v1.0.0", "v1.0.0", "v1.0.0", "v0.9.4"}
+	clocks   = []string{"chrony", "chrony", "chrony", "ptp4l", "kernel"}
+	bounds   = map[string]int64{"chrony": 350_000, "ptp4l": 900, "kernel": 4_000_000}
+	roles    = []string{"web", "store", "edge"}
+)
+
+func newHost(c *crowd, n int) (*host, error) {
+	h := &host{
+		crowd: c, name: fmt.Sprintf("%s-%03d", c.settings.prefix, n+1), instance: crypto.Text(), started: time.Now(),
+		place: c.world.place(n), kernel: kernels[n%len(kernels)], version: versions[n%len(versions)],
+		clock: clocks[n%len(clocks)], boot: crypto.Text(), random: rand.New(rand.NewPCG(c.settings.seed, uint64(n))),
+		heard: map[string]map[string]bool{}, traced: map[session.TraceTask]time.Time{},
+	}
+	h.labels = map[string]string{"site": fmt.Sprintf("site-%02d", h.place.router+1), "role": roles[n%len(roles)]}
+	h.maxError = bounds[h.clock] * int64(70+h.random.IntN(60)) / 100
+	if n%67 == 29 {
+		h.clock, h.maxError = "", 16_000_000_000 // nobody looks after it
+	}
+	var err error
+	h.summary, err = newSummary(h.random)
+	return h, err
+}
+
+func (h *host) synchronised() bool { return h.clock != "" }
+
+// clockOffset is the true error of the clock, which nobody knows: small beside its
+// bound.
+func (h *host) clockOffset(time.Time) time.Duration {
+	return time.Duration(min(h.maxError, 400_000) / 10)
+}
+
+// errorOf is the bound of another host's clock, as the server tells it.
+func (h *host) errorOf(source string) measure.Value {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e, ok := h.pulse.ClockErrorNs[source]; ok {
+		return measure.Int64Value(e)
+	}
+	return measure.Value{}
+}
+
+// marks reports whether the host marks packets to a destination now: it was told to,
+// the destination is alive, and its lease goes on.
+func (h *host) marks(name, destination string, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.alive[name][destination] {
+		return false
+	}
+	for i := range h.told.Sources {
+		if task := &h.told.Sources[i]; task.Session == name {
+			return now.Sub(h.pulsed) < time.Duration(task.Lease)
+		}
+	}
+	return false
+}
+
+// state is what the server is told once a second.
+func (h *host) state(now time.Time) session.State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return session.State{
+		Agent: h.name, Instance: h.instance, Time: now, Started: h.started, Version: h.version, Kernel: h.kernel,
+		Boot: h.boot, Labels: h.labels,
+		Interfaces: []session.Interface{
+			{Name: device, MTU: 1500, Up: true, Addresses: []string{h.place.address.String() + "/16"}},
+			{Name: "eth1", MTU: 9000},
+		},
+		Clock:    session.Clock{Synchronised: h.synchronised(), MaxErrorNs: h.maxError, OffsetNs: int64(h.clockOffset(now)), By: h.clock},
+		Spool:    h.sending.state(),
+		Revision: h.told.Revision, Tasks: h.states(),
+	}
+}
+
+// states of the tasks; the caller holds the lock.
+func (h *host) states() []session.TaskState {
+	var states []session.TaskState
+	marked := uint64(time.Since(h.started).Seconds() * 100)
+	for _, task := range h.told.Destinations {
+		states = append(states, session.TaskState{Session: task.Session, Role: "destination", Device: device, Running: true,
+			Counters: map[string]uint64{"read": marked}})
+	}
+	for _, task := range h.told.Sources {
+		states = append(states, session.TaskState{Session: task.Session, Role: "source", Device: device, Running: true,
+			Counters: map[string]uint64{"marked": marked}})
+	}
+	for _, task := range h.told.Traces {
+		if _, ok := h.traced[task]; ok {
+			states = append(states, session.TaskState{Session: task.Session, Role: "trace", Device: task.Address, Running: true,
+				Counters: map[string]uint64{"traces": h.traces}})
+		}
+	}
+	return states
+}

@@ -1,0 +1,132 @@
+// Command crowd simulates agents of a real pillion-server: as many as are wanted
+// join it, report themselves, take what sessions assign and send rows as agents do,
+// over the real bus. What they measure is made up: hosts at the edges of a mesh of
+// routers, delays by distance with jitter, busy links, loss, routes that change.
+//
+// Without --server it starts a server of its own in a temporary folder. A page, a
+// query or a person then has much to look at. What it does not prove: no packet
+// flows, so nothing is said of probes, and an agent here costs less than a real one.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"pillion.dev/bench/fleet"
+)
+
+type settings struct {
+	server    string
+	tokenFile string
+	userFile  string
+	program   string
+	http      string
+	agents    int
+	pairs     string
+	sources   int // of pairs; all of them where it is 0
+	interval  time.Duration
+	routers   int
+	session   string
+	prefix    string
+	seed      uint64
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.server, "server", "", "join this server, host:port; default: start one")
+	flag.StringVar(&s.tokenFile, "token-file", "", "file of the join token, for --server")
+	flag.StringVar(&s.userFile, "user-token-file", "", "file of an operator's token, to create the session at --server")
+	flag.StringVar(&s.program, "program", "bin/pillion-server", "the server's program, where one is started")
+	flag.StringVar(&s.http, "http", "", "address of the API of the server that is started; default any port")
+	flag.IntVar(&s.agents, "agents", 200, "simulated agents")
+	flag.StringVar(&s.pairs, "pairs", "10", "of how many sources each host gets traffic, or all")
+	flag.DurationVar(&s.interval, "interval", 0, "interval of the session's rows; default 1s, with --pairs all 5s")
+	flag.IntVar(&s.routers, "routers", 20, "routers between the hosts")
+	flag.StringVar(&s.session, "session", "crowd", "session to create among all of them; empty for none")
+	flag.StringVar(&s.prefix, "prefix", "host", "names are PREFIX-001 and so on")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the simulated network")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := s.complete()
+	if err == nil {
+		err = run(ctx, s)
+	}
+	if err != nil && ctx.Err() == nil {
+		stop()
+		log.Fatal(err)
+	}
+}
+
+// complete reads what flags cannot, and fills in defaults.
+func (s *settings) complete() error {
+	if s.pairs != "all" {
+		n, err := strconv.Atoi(s.pairs)
+		if err != nil || n < 1 {
+			return fmt.Errorf("pairs %q: want a number of sources, or all", s.pairs)
+		}
+		s.sources = n
+	}
+	if s.interval == 0 {
+		s.interval = time.Second
+		if s.sources == 0 {
+			s.interval = 5 * time.Second
+		}
+	}
+	if s.agents < 2 || s.agents > 2000 || s.routers < 2 || s.routers > 2000 {
+		return fmt.Errorf("%d agents, %d routers: want 2 to 2000 of each", s.agents, s.routers)
+	}
+	if s.server != "" && s.tokenFile == "" {
+		return fmt.Errorf("--server %s: want --token-file, too", s.server)
+	}
+	return nil
+}
+
+func run(ctx context.Context, s settings) error {
+	folder, err := os.MkdirTemp("", "pillion-crowd-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	if s.server == "" {
+		server, err := fleet.StartServer(s.program, filepath.Join(folder, "server"), s.http)
+		if err != nil {
+			return err
+		}
+		defer server.Stop()
+		s.server, s.tokenFile = server.Address, filepath.Join(server.Folder, "join.token")
+		if strings.HasPrefix(s.server, ":") {
+			s.server = "localhost" + s.server
+		}
+		s.userFile = filepath.Join(server.Folder, "operator.token")
+		fmt.Printf("server: http://%s, token in %s\n", s.server, s.userFile)
+	}
+	token, err := fleet.ReadSecret(s.tokenFile)
+	if err != nil {
+		return err
+	}
+	c := newCrowd(s)
+	defer c.close()
+	begun := time.Now()
+	joining := fleet.Joining{Server: s.server, Token: token, Folder: filepath.Join(folder, "agents")}
+	if err := c.join(ctx, joining); err != nil {
+		return err
+	}
+	if s.session != "" && s.userFile != "" {
+		if err := createSession(ctx, s); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("all %d agents are up after %v\n", s.agents, time.Since(begun).Round(10*time.Millisecond))
+	c.work(ctx)
+	return nil
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/bus"
+	"pillion.dev/measure"
+	"pillion.dev/session"
+)
+
+// waitingMax bounds the batches that wait while the server is away.
+const waitingMax = 300
+
+// sending brings the rows of a host to the server: in order, each batch again until
+// it is acknowledged, as a spool does, but in memory.
+type sending struct {
+	epoch   uint64
+	streams map[string]*measure.Stream
+
+	mu      sync.Mutex
+	next    map[string]uint64
+	waiting []*held
+	counts  session.Spool
+	wake    chan struct{}
+}
+
+// held is a batch that is not acknowledged.
+type held struct {
+	measure.Envelope
+	flying bool
+}
+
+func newSending() (*sending, error) {
+	s := &sending{
+		epoch: rand.Uint64(), streams: map[string]*measure.Stream{}, next: map[string]uint64{}, wake: make(chan struct{}, 1),
+	}
+	for _, schema := range []*measure.Schema{&measure.Flows, &measure.Hops, &measure.Clock, &measure.Host, &measure.Interfaces, &measure.Agent} {
+		stream, err := measure.NewStream(schema, measure.StreamOptions{Rows: measure.RowsMax, Bytes: measure.BatchBytesMax}, s.queue)
+		if err != nil {
+			return nil, err
+		}
+		s.streams[schema.Name] = stream
+	}
+	return s, nil
+}
+
+// put sends rows of one stream as one batch.
+func (s *sending) put(schema *measure.Schema, rows ...measure.Sample) error {
+	for _, row := range rows {
+		if err := s.streams[schema.Name].Append(row); err != nil {
+			return err
+		}
+	}
+	return s.streams[schema.Name].Flush()
+}
+
+// queue takes a batch of a stream.
+func (s *sending) queue(schema *measure.Schema, record arrow.RecordBatch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := measure.Encode(measure.Key{Stream: schema.Name, Epoch: s.epoch, Sequence: s.next[schema.Name]}, record)
+	if err != nil {
+		return err
+	}
+	s.next[schema.Name]++
+	if len(s.waiting) == waitingMax {
+		s.counts.DroppedBatches++
+		s.counts.DroppedRows += int64(s.waiting[0].Rows)
+		s.waiting = s.waiting[1:]
+	}
+	s.waiting = append(s.waiting, &held{Envelope: e})
+	s.stir()
+	return nil
+}
+
+func (s *sending) stir() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take gives the batch that has waited longest and is not under way, with the oldest
+// of its stream that is still held.
+func (s *sending) take() *held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := map[string]uint64{}
+	for _, h := range s.waiting {
+		if _, known := oldest[h.Stream]; !known {
+			oldest[h.Stream] = h.Sequence
+		}
+		if !h.flying {
+			h.flying, h.Oldest = true, oldest[h.Stream]
+			return h
+		}
+	}
+	return nil
+}
+
+// land forgets a batch, or lets it be sent again.
+func (s *sending) land(h *held, stored bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.flying = false
+	if stored {
+		s.waiting = slices.DeleteFunc(s.waiting, func(other *held) bool { return other == h })
+		s.counts.SentRows += int64(h.Rows)
+	}
+}
+
+const (
+	retryAfter = 500 * time.Millisecond
+	// sendAtATime is how many batches of a host are under way at once.
+	sendAtATime = 8
+)
+
+// run delivers until the context ends.
+func (s *sending) run(ctx context.Context, link *bus.Agent) {
+	turns := make(chan struct{}, sendAtATime)
+	var senders sync.WaitGroup
+	defer senders.Wait()
+	for ctx.Err() == nil {
+		h := s.take()
+		if h == nil {
+			select {
+			case <-ctx.Done():
+			case <-s.wake:
+			}
+			continue
+		}
+		turns <- struct{}{}
+		senders.Go(func() {
+			defer func() { <-turns }()
+			err := link.Send(ctx, h.Envelope)
+			stored := err == nil || errors.Is(err, bus.ErrRejected)
+			if !stored {
+				select {
+				case <-ctx.Done():
+				case <-time.After(retryAfter):
+				}
+			}
+			s.land(h, stored)
+			if !stored {
+				s.stir()
+			}
+		})
+	}
+}
+
+func (s *sending) state() session.Spool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.counts
+	state.LimitBytes = 1 << 30
+	state.Batches = int64(len(s.waiting))
+	for _, e := range s.waiting {
+		state.Bytes += int64(len(e.Payload))
+	}
+	return state
+}

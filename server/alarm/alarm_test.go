@@ -1,0 +1,296 @@
+package alarm
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"pillion.dev/measure"
+	"pillion.dev/server/event"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// told collects events.
+type told []event.Event
+
+func (t *told) Event(e event.Event) { *t = append(*t, e) }
+func (t *told) Change(event.Change) {}
+
+// bed is a watch with a clock of its own.
+type bed struct {
+	t    *testing.T
+	loss *Loss
+	told told
+	now  time.Time
+}
+
+func newBed(t *testing.T) *bed {
+	b := &bed{t: t, now: start}
+	b.loss = New(Limit{Share: 0.01, Over: 10 * time.Second, Packets: 100}, &b.told)
+	b.loss.now = func() time.Time { return b.now }
+	return b
+}
+
+// flow is a row of flows; what is nil is null.
+type flow struct {
+	time            any
+	session, source any
+	interval        any
+	expected, lost  any
+}
+
+func (b *bed) record(rows ...flow) arrow.RecordBatch {
+	b.t.Helper()
+	builder := array.NewRecordBuilder(memory.DefaultAllocator, measure.Flows.Arrow())
+	defer builder.Release()
+	for _, r := range rows {
+		given := map[string]any{
+			"time": r.time, "session": r.session, "source": r.source, "interval_ns": r.interval, "expected": r.expected, "lost": r.lost,
+		}
+		for i, field := range builder.Schema().Fields() {
+			switch value := given[field.Name].(type) {
+			case time.Time:
+				builder.Field(i).(*array.TimestampBuilder).Append(arrow.Timestamp(value.UnixNano()))
+			case string:
+				builder.Field(i).(*array.StringBuilder).Append(value)
+			case int64:
+				builder.Field(i).(*array.Int64Builder).Append(value)
+			case uint64:
+				builder.Field(i).(*array.Uint64Builder).Append(value)
+			default:
+				builder.Field(i).AppendNull()
+			}
+		}
+	}
+	record := builder.NewRecordBatch()
+	b.t.Cleanup(record.Release)
+	return record
+}
+
+// seconds lets time pass with a row of the pair a > b each second.
+func (b *bed) seconds(n int, expected, lost uint64) {
+	b.t.Helper()
+	for range n {
+		b.now = b.now.Add(time.Second)
+		b.loss.Add("b", b.record(flow{b.now, "s", "a", int64(time.Second), expected, lost}))
+		b.loss.Tick()
+	}
+}
+
+func (b *bed) silence(n int) {
+	for range n {
+		b.now = b.now.Add(time.Second)
+		b.loss.Tick()
+	}
+}
+
+// expect compares messages, each with its kind before it, and forgets them.
+func (b *bed) expect(want ...string) {
+	b.t.Helper()
+	var got []string
+	for _, e := range b.told {
+		got = append(got, e.Kind+": "+e.Message)
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		b.t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	b.told = nil
+}
+
+func TestLossBeginsAndEnds(t *testing.T) {
+	b := newBed(t)
+	b.seconds(60, 1000, 0)
+	b.expect()
+	b.seconds(1, 1000, 90)
+	b.seconds(1, 1000, 140)
+	if len(b.told) == 1 {
+		want := event.Event{Time: b.now, Kind: "loss", Level: event.Warning, Agent: "a", Peer: "b", Session: "s", Message: b.told[0].Message}
+		if b.told[0] != want {
+			t.Errorf("got %+v, want %+v", b.told[0], want)
+		}
+	}
+	b.expect("loss: a > b lost 2.3 % (230 of 10,000 packets) in 10 s, threshold 1 %")
+	b.seconds(20, 1000, 50)
+	b.expect() // once only
+	b.seconds(15, 1000, 7)
+	b.expect() // below the threshold, above half of it
+	b.seconds(32, 1000, 0)
+	b.expect()
+	b.seconds(10, 1000, 0)
+	b.expect("loss-ended: a > b: loss is over after 38 s, at worst 6.3 % in 10 s; now 0 %")
+	b.seconds(60, 1000, 0)
+	b.expect()
+}
+
+func TestLossFlaps(t *testing.T) {
+	b := newBed(t)
+	for range 10 {
+		b.seconds(10, 1000, 30)
+		b.seconds(25, 1000, 0)
+	}
+	b.expect("loss: a > b lost 3 % (30 of 1,000 packets) in 10 s, threshold 1 %")
+}
+
+func TestLossWithoutTraffic(t *testing.T) {
+	b := newBed(t)
+	b.seconds(20, 1000, 100)
+	b.expect("loss: a > b lost 10 % (100 of 1,000 packets) in 10 s, threshold 1 %")
+	b.seconds(30, 0, 0)
+	b.silence(29)
+	b.expect()
+	b.silence(1)
+	b.expect("loss-ended: a > b: loss is over after 49 s, at worst 10 % in 10 s; no packets were seen for 1 min, so what is lost now is not known")
+	b.silence(int(idleFor / time.Second))
+	if len(b.loss.pairs)+len(b.loss.of) != 0 {
+		t.Errorf("remembers %v, %v", b.loss.pairs, b.loss.of)
+	}
+}
+
+func TestFewPacketsSayNothing(t *testing.T) {
+	b := newBed(t)
+	b.seconds(60, 9, 9)
+	b.expect()
+}
+
+func TestLongIntervals(t *testing.T) {
+	b := newBed(t)
+	for i := range 5 {
+		b.now = b.now.Add(time.Second)
+		b.loss.Add("b", b.record(flow{b.now, "s", "a", int64(5 * time.Minute), uint64(1000), uint64(20 - 5*i)}))
+		b.silence(299)
+	}
+	b.expect("loss: a > b lost 2 % (20 of 1,000 packets) in 5 min, threshold 1 %",
+		"loss-ended: a > b: loss is over after 15 min, at worst 2 % in 5 min; now 0 %")
+}
+
+// Rows of one interval are several, of several flows; none alone is what counts.
+func TestFlowsOfAPair(t *testing.T) {
+	b := newBed(t)
+	r := b.record(flow{start, "s", "a", nil, uint64(100), uint64(50)}, flow{start, "s", "a", nil, uint64(9900), uint64(0)},
+		flow{start, "other", "a", nil, uint64(100), uint64(3)}, flow{start, "s", nil, nil, uint64(100), uint64(4)})
+	b.loss.Add("b", r)
+	if len(b.told) != 2 || b.told[0].Session == b.told[1].Session {
+		t.Fatalf("got %+v", b.told)
+	}
+	for _, e := range b.told {
+		if e.Session == "s" && (e.Agent != "b" || e.Peer != "" || !strings.HasPrefix(e.Message, "an unknown source > b lost 4 %")) {
+			t.Errorf("got %+v", e)
+		}
+	}
+}
+
+func TestRowsThatCannotBe(t *testing.T) {
+	far, past := time.Unix(0, math.MaxInt64), time.Unix(0, math.MinInt64)
+	tests := map[string]flow{
+		"no time":         {nil, "s", "a", nil, uint64(1000), uint64(900)},
+		"no counts":       {start, "s", "a", nil, nil, nil},
+		"more than sent":  {start, "s", "a", nil, uint64(1000), uint64(2000)},
+		"absurd counts":   {start, "s", "a", nil, uint64(math.MaxUint64), uint64(math.MaxUint64)},
+		"lost alone":      {start, "s", "a", nil, nil, uint64(900)},
+		"far ahead":       {far, "s", "a", int64(math.MaxInt64), uint64(1), uint64(1)},
+		"far behind":      {past, "s", "a", int64(math.MinInt64), uint64(1), uint64(1)},
+		"negative length": {start, "s", "a", int64(-5), uint64(1), uint64(0)},
+	}
+	for name, row := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.loss.Add("b", b.record(row))
+			b.seconds(5, 1000, 0)
+			b.loss.Add("b", b.record(row))
+			b.expect()
+			b.seconds(2, 1000, 100)
+			if len(b.told) != 1 || b.told[0].Time.After(b.now) {
+				t.Errorf("after it: %+v", b.told)
+			}
+		})
+	}
+	b := newBed(t)
+	builder := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "lost", Type: arrow.BinaryTypes.String}}, nil))
+	defer builder.Release()
+	builder.Field(0).(*array.StringBuilder).Append("many")
+	record := builder.NewRecordBatch()
+	defer record.Release()
+	b.loss.Add("b", record)
+	b.expect()
+}
+
+// What comes late is of its own time, and does not mix with what comes live.
+func TestRowsOfBefore(t *testing.T) {
+	b := newBed(t)
+	b.seconds(20, 1000, 0)
+	for i := range 100 {
+		b.loss.Add("b", b.record(flow{b.now.Add(time.Duration(i-3600) * time.Second), "s", "a", nil, uint64(1000), uint64(500)}))
+	}
+	b.expect()
+	b.silence(20)
+	b.loss.Add("b", b.record(flow{start.Add(-time.Hour), "s", "a", nil, uint64(1000), uint64(500)}))
+	if len(b.told) != 1 || !b.told[0].Time.Equal(start.Add(-time.Hour)) {
+		t.Errorf("got %+v", b.told)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	b := newBed(t)
+	for i := range agentMost + 500 {
+		b.loss.Add("b", b.record(flow{start, "s", fmt.Sprintf("%s%d", strings.Repeat("a", 40), i), nil, uint64(1000), uint64(500)}))
+	}
+	if len(b.loss.pairs) != agentMost {
+		t.Errorf("remembers %d pairs", len(b.loss.pairs))
+	}
+	b.loss.Add("c", b.record(flow{start, strings.Repeat("s", 9999), strings.Repeat("\xff", 9999), nil, uint64(1), uint64(0)}))
+	for k := range b.loss.pairs {
+		if len(k.source) > textMost || len(k.session) > textMost {
+			t.Errorf("remembers a name of %d bytes", len(k.source))
+		}
+	}
+	b.silence(59)
+	if len(b.told) != eventsMost {
+		t.Errorf("told %d events", len(b.told))
+	}
+	b.told = nil
+	b.silence(1)
+	if len(b.told) != eventsMost+1 { // and those that are over
+		t.Errorf("told %d events", len(b.told))
+	}
+	if last := b.told[len(b.told)-1]; last.Message != fmt.Sprintf("%d more pairs lost above 1 %% in the last 1 min", agentMost-eventsMost) {
+		t.Errorf("got %q", last.Message)
+	}
+}
+
+func TestOff(t *testing.T) {
+	b := newBed(t)
+	b.loss.limit.Share = 0
+	b.seconds(20, 1000, 1000)
+	b.expect()
+	if len(b.loss.pairs) != 0 {
+		t.Error("watches although it is off")
+	}
+}
+
+func TestWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1500 * time.Millisecond: "1.5 s", 10 * time.Second: "10 s", time.Minute: "1 min", 130 * time.Second: "2 min 10 s",
+		2 * time.Hour: "2 h", 185 * time.Minute: "3 h 5 min",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+	for share, want := range map[float64]string{0: "0 %", 1: "100 %", 0.00001: "<0.01 %", 0.0025: "0.25 %", 0.1: "10 %"} {
+		if got := percent(share); got != want {
+			t.Errorf("%v: got %q, want %q", share, got, want)
+		}
+	}
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := count(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}

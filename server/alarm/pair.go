@@ -1,0 +1,77 @@
+package alarm
+
+import "time"
+
+// slots are the parts of a window.
+const slots = 10
+
+// slot sums the rows whose windows end in one part of time.
+type slot struct {
+	number         int64 // parts since 1970
+	lost, expected uint64
+}
+
+// pair is the window of one pair, and the loss that it is in.
+type pair struct {
+	key
+	// slots is a ring, by number.
+	slots [slots]slot
+	// newest is the latest time of a row; span the length of the window: that of
+	// the limit, or of a row that is longer.
+	newest time.Time
+	span   time.Duration
+	// heard and traffic are when the last row came, and the last with packets.
+	heard, traffic time.Time
+
+	// since is when the loss began; zero: there is none. calm is since when it is
+	// below half of the limit; zero: it is not.
+	since, calm time.Time
+	worst       float64
+	shown       bool // operators were told
+}
+
+// add takes a row of loss that ends at a time, and says whether it did.
+func (p *pair) add(r row, over time.Duration, now time.Time) bool {
+	at := r.time
+	if at.After(now.Add(aheadMost)) {
+		at = now // that clock is wrong; what it says would hide all that comes later
+	}
+	// Rows of long ago come when an agent was away, and when a clock is set back. Beside
+	// those of now they would mix two times; alone they are what there is to see.
+	if at.Before(p.newest.Add(-over)) {
+		if now.Sub(p.heard) < over {
+			return false
+		}
+		p.slots, p.newest, p.calm = [slots]slot{}, at, time.Time{}
+		if !p.since.IsZero() {
+			p.since = at
+		}
+	}
+	p.span = max(over, r.interval)
+	if at.After(p.newest) {
+		p.newest = at
+	}
+	p.heard = now
+	if r.expected > 0 {
+		p.traffic = now
+	}
+	number := at.UnixNano() / int64(over/slots)
+	s := &p.slots[((number%slots)+slots)%slots]
+	if s.number != number {
+		*s = slot{number: number}
+	}
+	s.lost += r.lost
+	s.expected += r.expected
+	return true
+}
+
+// sums are those of the window that ends with the newest row.
+func (p *pair) sums(over time.Duration) (lost, expected uint64) {
+	last := p.newest.UnixNano() / int64(over/slots)
+	for _, s := range p.slots {
+		if s.number > last-slots && s.number <= last {
+			lost, expected = lost+s.lost, expected+s.expected
+		}
+	}
+	return lost, expected
+}

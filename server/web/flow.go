@@ -1,0 +1,221 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/archive"
+	"pillion.dev/server/window"
+)
+
+const (
+	flowTimeout    = time.Minute
+	defaultWindows = 300
+	maxWindows     = 4000
+	defaultFlows   = 100
+	maxFlows       = 1000
+	maxSelected    = 256 // bytes of a text of a selection
+)
+
+var (
+	granularities = []string{"flow", "host-port", "host"}
+	flowOrders    = []string{"packets", "bytes", "lost", "p50", "p90", "p99", "max", "last"}
+)
+
+// flows is FlowService.
+type flows struct {
+	*data
+	seconds *window.Pairs
+}
+
+// Windows adds up a range of time.
+func (f *flows) Windows(ctx context.Context, request *pillionv1.WindowsRequest) (*pillionv1.WindowsResponse, error) {
+	question := archive.Windows{Points: int(cmp.Or(request.GetPoints(), defaultWindows)), Histograms: request.GetHistograms()}
+	if question.Points > maxWindows {
+		return nil, invalid("points", "read points %d: use at most %d", request.GetPoints(), maxWindows)
+	}
+	var err error
+	if question.Selection, err = selectionOf(request.GetSelection()); err != nil {
+		return nil, err
+	}
+	if question.From, question.To, err = f.span(request.GetFrom(), request.GetTo()); err != nil {
+		return nil, err
+	}
+	release, err := f.questions.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
+	defer cancel()
+	answer, err := f.archive.Windows(ctx, question)
+	if err != nil {
+		return nil, fmt.Errorf("read windows: %w", err)
+	}
+	response := &pillionv1.WindowsResponse{StepMs: answer.Step.Milliseconds(), Sampled: small(answer.Sampled)}
+	for i := range answer.Windows {
+		response.Windows = append(response.Windows, windowMessage(&answer.Windows[i]))
+	}
+	for _, name := range answer.Sessions {
+		response.Sessions = append(response.Sessions, validText(name))
+	}
+	return response, nil
+}
+
+// ListFlows adds up a range of time by flow.
+func (f *flows) ListFlows(ctx context.Context, request *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {
+	question, err := f.flowsOf(request)
+	if err != nil {
+		return nil, err
+	}
+	release, err := f.questions.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
+	defer cancel()
+	answer, err := f.archive.Flows(ctx, question)
+	if err != nil {
+		return nil, fmt.Errorf("list flows: %w", err)
+	}
+	response := &pillionv1.ListFlowsResponse{Found: small(answer.Found), Sampled: small(answer.Sampled)}
+	for i := range answer.Flows {
+		flow := &answer.Flows[i]
+		response.Flows = append(response.Flows, &pillionv1.Flow{
+			Src: validText(flow.Src), Dst: validText(flow.Dst), Proto: validText(flow.Proto), Sport: flow.Sport, Dport: flow.Dport,
+			Total: windowMessage(&flow.Window), Last: timestamppb.New(flow.Last),
+		})
+	}
+	return response, nil
+}
+
+func (f *flows) flowsOf(request *pillionv1.ListFlowsRequest) (archive.Flows, error) {
+	question := archive.Flows{
+		Granularity: cmp.Or(request.GetGranularity(), granularities[0]), Order: cmp.Or(request.GetOrder(), flowOrders[0]),
+		Ascending: request.GetAscending(), Search: request.GetSearch(), Limit: int(cmp.Or(request.GetLimit(), defaultFlows)),
+	}
+	if !slices.Contains(granularities, question.Granularity) {
+		return question, invalid("granularity", "read granularity %q: there are %s", question.Granularity, strings.Join(granularities, ", "))
+	}
+	if !slices.Contains(flowOrders, question.Order) {
+		return question, invalid("order", "read order %q: there are %s", question.Order, strings.Join(flowOrders, ", "))
+	}
+	if question.Limit > maxFlows {
+		return question, invalid("limit", "read limit %d: use at most %d", request.GetLimit(), maxFlows)
+	}
+	if err := checkText("search", question.Search); err != nil {
+		return question, err
+	}
+	var err error
+	if question.Selection, err = selectionOf(request.GetSelection()); err != nil {
+		return question, err
+	}
+	question.From, question.To, err = f.span(request.GetFrom(), request.GetTo())
+	return question, err
+}
+
+// span is a range of time that the archive can have rows of; by default the last hour.
+func (f *flows) span(from, to *timestamppb.Timestamp) (time.Time, time.Time, error) {
+	start, end, err := rangeOf(from, to)
+	if err != nil {
+		return start, end, err
+	}
+	if to == nil {
+		end = f.now()
+	}
+	if from == nil {
+		start = end.Add(-time.Hour)
+	}
+	// The archive counts ns since 1970 in 64 bits.
+	least, most := time.Unix(0, 0), time.Unix(0, math.MaxInt64).Add(-10*365*day)
+	if start.Before(least) {
+		start = least
+	}
+	if end.After(most) {
+		end = most
+	}
+	if !start.Before(end) {
+		return start, end, invalid("from", "read range: %v is not before %v", start, end)
+	}
+	return start, end, nil
+}
+
+func selectionOf(m *pillionv1.Selection) (archive.Selection, error) {
+	s := archive.Selection{
+		Source: m.GetSource(), Destination: m.GetDestination(), Session: m.GetSession(), Src: m.GetSrc(), Dst: m.GetDst(),
+		Proto: m.GetProto(), Sport: m.GetSport(), Dport: m.GetDport(),
+	}
+	for _, text := range []struct{ field, value string }{
+		{"source", s.Source}, {"destination", s.Destination}, {"session", s.Session}, {"src", s.Src}, {"dst", s.Dst}, {"proto", s.Proto},
+	} {
+		if err := checkText("selection."+text.field, text.value); err != nil {
+			return s, err
+		}
+	}
+	for _, port := range []struct {
+		field string
+		value uint32
+	}{{"sport", s.Sport}, {"dport", s.Dport}} {
+		if port.value > math.MaxUint16 {
+			return s, invalid("selection."+port.field, "read %s %d: use 0 (any) to 65535", port.field, port.value)
+		}
+	}
+	return s, nil
+}
+
+// checkText refuses what no row can hold.
+func checkText(field, text string) error {
+	if len(text) > maxSelected {
+		return invalid(field, "read %s: %d bytes, use at most %d", field, len(text), maxSelected)
+	}
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return invalid(field, "read %s %q: not a text", field, text)
+	}
+	return nil
+}
+
+func windowMessage(w *archive.Window) *pillionv1.Window {
+	m := &pillionv1.Window{
+		StartMs: w.Start.UnixMilli(), Packets: w.Packets, Bytes: w.Bytes, Expected: w.Expected, Lost: w.Lost,
+		Duplicated: w.Duplicated, Reordered: w.Reordered, Late: w.Late,
+		Delay: distributionMessage(w.Delay), Ipdv: distributionMessage(w.IPDV), ClockErrorNs: w.ClockError,
+	}
+	for i, bound := range w.Buckets.Bounds {
+		m.BoundsNs = append(m.BoundsNs, float64(bound))
+		m.Counts = append(m.Counts, float64(w.Buckets.Counts[i]))
+	}
+	return m
+}
+
+func distributionMessage(d archive.Distribution) *pillionv1.Distribution {
+	return &pillionv1.Distribution{Count: d.Count, MinNs: d.Min, MeanNs: d.Mean, P50Ns: d.P50, P90Ns: d.P90, P99Ns: d.P99, MaxNs: d.Max}
+}
+
+// small is a number as 32 bits have it.
+func small(n int64) uint32 { return uint32(max(0, min(n, math.MaxUint32))) }
+
+const (
+	minStep = 100 * time.Millisecond
+	maxStep = day
+)
+
+// stepOf reads a length of windows; 0 leaves it to the rows.
+func stepOf(ms int64) (time.Duration, error) {
+	if ms == 0 {
+		return 0, nil
+	}
+	if ms < minStep.Milliseconds() || ms > maxStep.Milliseconds() {
+		return 0, invalid("step_ms", "read step %d ms: use 0 (that of the rows) or %d to %d", ms, minStep.Milliseconds(), maxStep.Milliseconds())
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}

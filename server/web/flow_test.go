@@ -1,0 +1,241 @@
+package web
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/api/pillionv1/pillionv1connect"
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+)
+
+func (s *site) flows(t testing.TB, token string) pillionv1connect.FlowServiceClient {
+	t.Helper()
+	client, url := s.client(t, "tls")
+	return pillionv1connect.NewFlowServiceClient(client, url, bearer(token))
+}
+
+// flowsRecord has a row of one second for each source; what is not named is null.
+func flowsRecord(end time.Time, packets uint64, sources ...string) arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, measure.Flows.Arrow())
+	defer b.Release()
+	for _, source := range sources {
+		for j, field := range measure.Flows.Fields {
+			switch field.Name {
+			case "time":
+				b.Field(j).(*array.TimestampBuilder).Append(arrow.Timestamp(end.UnixNano()))
+			case "source":
+				b.Field(j).(*array.StringBuilder).Append(source)
+			case "session":
+				b.Field(j).(*array.StringBuilder).Append("s")
+			case "interval_ns":
+				b.Field(j).(*array.Int64Builder).Append(int64(time.Second))
+			case "packets", "delay_count":
+				b.Field(j).(*array.Uint64Builder).Append(packets)
+			case "delay_p50_ns":
+				b.Field(j).(*array.Int64Builder).Append(5_000_000)
+			default:
+				b.Field(j).AppendNull()
+			}
+		}
+	}
+	return b.NewRecordBatch()
+}
+
+func TestWindows(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.Now = func() time.Time { return epoch } })
+	response, err := s.flows(t, "viewer").Windows(t.Context(), &pillionv1.WindowsRequest{
+		Selection: &pillionv1.Selection{Source: "a", Destination: "b", Session: "s", Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp", Sport: 1, Dport: 65535}, Histograms: true,
+	})
+	if err != nil || len(response.Windows) != 1 || response.StepMs != 5000 || response.Sampled != 3 || response.Sessions[0] != "s\uFFFD" {
+		t.Fatalf("got %v, %v", response, err)
+	}
+	if w := response.Windows[0]; w.StartMs != epoch.UnixMilli() || w.Packets != 7 || !math.IsNaN(w.Delay.P50Ns) || !math.IsNaN(w.Ipdv.MinNs) {
+		t.Errorf("got %v", w)
+	}
+	got := s.archive.asked[0].(archive.Windows)
+	want := archive.Windows{
+		Selection: archive.Selection{Source: "a", Destination: "b", Session: "s", Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp", Sport: 1, Dport: 65535},
+		From:      epoch.Add(-time.Hour), To: epoch, Points: 300, Histograms: true,
+	}
+	if got != want {
+		t.Errorf("asked %+v, want %+v", got, want)
+	}
+}
+
+func TestListFlows(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.Now = func() time.Time { return epoch } })
+	response, err := s.flows(t, "viewer").ListFlows(t.Context(), &pillionv1.ListFlowsRequest{})
+	if err != nil || len(response.Flows) != 1 || response.Found != math.MaxUint32 {
+		t.Fatalf("got %v, %v", response, err)
+	}
+	if f := response.Flows[0]; f.Src != "192.0.2.1" || f.Proto != "udp\uFFFD" || f.Dport != 53 || f.Total.Packets != 7 || !f.Last.AsTime().Equal(epoch) {
+		t.Errorf("got %v", f)
+	}
+	got := s.archive.asked[0].(archive.Flows)
+	if want := (archive.Flows{From: epoch.Add(-time.Hour), To: epoch, Granularity: "flow", Order: "packets", Limit: 100}); got != want {
+		t.Errorf("asked %+v, want %+v", got, want)
+	}
+}
+
+func TestFlowsRefuse(t *testing.T) {
+	s := newSite(t)
+	c := s.flows(t, "viewer")
+	long := strings.Repeat("x", 300)
+	past := &timestamppb.Timestamp{Seconds: -1 << 40}
+	windows := func(r *pillionv1.WindowsRequest) error { _, err := c.Windows(t.Context(), r); return err }
+	list := func(r *pillionv1.ListFlowsRequest) error { _, err := c.ListFlows(t.Context(), r); return err }
+	watch := func(r *pillionv1.WatchWindowsRequest) error {
+		stream, err := c.WatchWindows(t.Context(), r)
+		if err == nil && !stream.Receive() {
+			err = stream.Err()
+		}
+		return err
+	}
+	pairs := func(r *pillionv1.WatchPairsRequest) error {
+		stream, err := c.WatchPairs(t.Context(), r)
+		if err == nil && !stream.Receive() {
+			err = stream.Err()
+		}
+		return err
+	}
+	selection := func(source, destination string) *pillionv1.Selection {
+		return &pillionv1.Selection{Source: source, Destination: destination}
+	}
+	for name, err := range map[string]error{
+		"points":          windows(&pillionv1.WindowsRequest{Points: 4001}),
+		"range":           windows(&pillionv1.WindowsRequest{From: timestamppb.New(epoch), To: timestamppb.New(epoch)}),
+		"before 1970":     windows(&pillionv1.WindowsRequest{To: past}),
+		"long text":       windows(&pillionv1.WindowsRequest{Selection: selection(long, "")}),
+		"zero byte":       windows(&pillionv1.WindowsRequest{Selection: selection("", "a\x00")}),
+		"port":            windows(&pillionv1.WindowsRequest{Selection: &pillionv1.Selection{Sport: 65536}}),
+		"granularity":     list(&pillionv1.ListFlowsRequest{Granularity: "x"}),
+		"order":           list(&pillionv1.ListFlowsRequest{Order: "x"}),
+		"limit":           list(&pillionv1.ListFlowsRequest{Limit: 1001}),
+		"search":          list(&pillionv1.ListFlowsRequest{Search: long}),
+		"flows range":     list(&pillionv1.ListFlowsRequest{From: timestamppb.New(epoch.Add(1)), To: timestamppb.New(epoch)}),
+		"no source":       watch(&pillionv1.WatchWindowsRequest{Selection: selection("", "b")}),
+		"no destination":  watch(&pillionv1.WatchWindowsRequest{Selection: selection("a", "")}),
+		"no selection":    watch(&pillionv1.WatchWindowsRequest{}),
+		"step":            watch(&pillionv1.WatchWindowsRequest{Selection: selection("a", "b"), StepMs: 99}),
+		"negative step":   watch(&pillionv1.WatchWindowsRequest{Selection: selection("a", "b"), StepMs: math.MinInt64}),
+		"long step":       watch(&pillionv1.WatchWindowsRequest{Selection: selection("a", "b"), StepMs: math.MaxInt64}),
+		"history":         pairs(&pillionv1.WatchPairsRequest{History: 61}),
+		"session of text": pairs(&pillionv1.WatchPairsRequest{Session: long}),
+	} {
+		if connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.flows(t, "nobody").Windows(t.Context(), &pillionv1.WindowsRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
+		t.Errorf("without a token: %v", err)
+	}
+	if len(s.archive.asked) != 0 {
+		t.Errorf("asked %v", s.archive.asked)
+	}
+}
+
+// TestWatchWindows: windows come as rows do; the archive is asked once for what they
+// lack; a reader that leaves is forgotten.
+func TestWatchWindows(t *testing.T) {
+	s := newSite(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	stream, err := s.flows(t, "viewer").WatchWindows(ctx, &pillionv1.WatchWindowsRequest{
+		Selection: &pillionv1.Selection{Source: "a", Destination: "b"}, StepMs: 10_000,
+	})
+	if err != nil || !stream.Receive() || len(stream.Msg().Windows) != 0 || stream.Msg().StepMs != 10_000 {
+		t.Fatalf("begin: %v, %v", err, stream.Err())
+	}
+	end := epoch.Truncate(10 * time.Second).Add(15 * time.Second)
+	sum := uint64(0)
+	for i := range 3 {
+		publish(s, "b", &measure.Flows, flowsRecord(end.Add(time.Duration(i)*time.Second), 5, "a", "other"))
+		publish(s, "other", &measure.Flows, flowsRecord(end, 100, "a"))
+		sum += 5
+		for got := uint64(0); got != sum; {
+			if !stream.Receive() {
+				t.Fatal(stream.Err())
+			}
+			for _, w := range stream.Msg().Windows {
+				got = w.Packets
+				if w.StartMs != end.Add(-5*time.Second).UnixMilli() || got > sum {
+					t.Errorf("got %v", w)
+				}
+			}
+		}
+	}
+	s.archive.mutex.Lock()
+	asked := s.archive.asked
+	s.archive.mutex.Unlock()
+	if len(asked) != 1 || asked[0].(archive.Windows).Session != "s" || !asked[0].(archive.Windows).Before.Equal(end) {
+		t.Errorf("asked %v", asked)
+	}
+	cancel()
+	eventually(t, "the reader leaves", func() bool {
+		s.live.mutex.Lock()
+		defer s.live.mutex.Unlock()
+		return len(s.live.readers) == 2
+	})
+}
+
+// TestWatchPairs: a second comes when it is over, a second reader has the history,
+// and both end with the server.
+func TestWatchPairs(t *testing.T) {
+	s := newSite(t)
+	watch := func() *connect.ServerStreamForClient[pillionv1.WatchPairsResponse] {
+		stream, err := s.flows(t, "viewer").WatchPairs(t.Context(), &pillionv1.WatchPairsRequest{})
+		if err != nil || !stream.Receive() {
+			t.Fatalf("begin: %v, %v", err, stream.Err())
+		}
+		return stream
+	}
+	eventually(t, "pairs follow", func() bool {
+		s.live.mutex.Lock()
+		defer s.live.mutex.Unlock()
+		return len(s.live.readers) == 2
+	})
+	first := watch()
+	if len(first.Msg().Sources) != 0 {
+		t.Errorf("begins with %v", first.Msg())
+	}
+	end := time.Now()
+	publish(s, "b", &measure.Flows, flowsRecord(end, 5, "a", "c\xff", ""))
+	check := func(stream *connect.ServerStreamForClient[pillionv1.WatchPairsResponse]) {
+		m := stream.Msg()
+		if m.StartMs != end.Add(-time.Second/2).Truncate(time.Second).UnixMilli() || strings.Join(m.Agents, " ") != "a b c\uFFFD" || len(m.Sources) != 2 || m.Destinations[1] != 1 ||
+			m.Packets[0] != 5 || m.P50Ns[0] != 5_000_000 || !math.IsNaN(float64(m.ClockErrorNs[0])) {
+			t.Errorf("got %v", m)
+		}
+	}
+	if !first.Receive() {
+		t.Fatal(first.Err())
+	}
+	check(first)
+	second := watch()
+	check(second)
+	closed := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		closed <- s.Close(ctx)
+	}()
+	for _, stream := range []*connect.ServerStreamForClient[pillionv1.WatchPairsResponse]{first, second} {
+		if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeUnavailable {
+			t.Errorf("got %v", stream.Err())
+		}
+		stream.Close()
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,212 @@
+package web
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+	"pillion.dev/server/window"
+)
+
+const (
+	// watchedPairs bounds the pairs that can be watched, each with a session: some
+	// 3 KB each.
+	watchedPairs = 100_000
+	pairsBuffer  = 1024 // batches
+	watchBuffer  = 256  // batches
+	// watchAlive is after how long without news an empty message goes out.
+	watchAlive = 4 * time.Second
+	// watchPause is the least time between two messages, but for those with a window
+	// that is new.
+	watchPause = 250 * time.Millisecond
+	// lackTimeout bounds the question for the beginning of the first windows.
+	lackTimeout = 5 * time.Second
+)
+
+// followPairs keeps the figures of all pairs until the context ends.
+func followPairs(ctx context.Context, to *window.Pairs, live Live) {
+	subscription := live.Subscribe([]string{measure.Flows.Name}, pairsBuffer)
+	defer subscription.Close()
+	to.Run(ctx, subscription.Batches())
+}
+
+// WatchPairs sends the figures of all pairs, by the second.
+func (f *flows) WatchPairs(ctx context.Context, request *pillionv1.WatchPairsRequest, to *connect.ServerStream[pillionv1.WatchPairsResponse]) error {
+	if err := checkText("session", request.GetSession()); err != nil {
+		return err
+	}
+	history := request.GetHistory()
+	if history > window.History {
+		return invalid("history", "read history %d: use at most %d", history, window.History)
+	}
+	if history == 0 {
+		history = window.History
+	}
+	release, err := f.tails.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	reader := f.seconds.Reader(request.GetSession(), int(history))
+	alive := time.NewTimer(watchAlive)
+	defer alive.Stop()
+	for begun := false; ; begun = true {
+		seconds, more, err := reader.Next()
+		if err != nil {
+			return connect.NewError(connect.CodeUnavailable, err)
+		}
+		for i := range seconds {
+			if err := to.Send(pairsMessage(&seconds[i])); err != nil {
+				return err
+			}
+		}
+		if len(seconds) == 0 && !begun {
+			if err := to.Send(&pillionv1.WatchPairsResponse{}); err != nil {
+				return err
+			}
+		}
+		if len(seconds) > 0 {
+			alive.Reset(watchAlive)
+		}
+		if err := f.awaitPairs(ctx, more, alive, to); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitPairs waits for more, and sends empty messages meanwhile.
+func (f *flows) awaitPairs(ctx context.Context, more <-chan struct{}, alive *time.Timer, to *connect.ServerStream[pillionv1.WatchPairsResponse]) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.stopping:
+			return errStopping
+		case <-more:
+			return nil
+		case <-alive.C:
+			if err := to.Send(&pillionv1.WatchPairsResponse{}); err != nil {
+				return err
+			}
+			alive.Reset(watchAlive)
+		}
+	}
+}
+
+func pairsMessage(s *window.PairSecond) *pillionv1.WatchPairsResponse {
+	return &pillionv1.WatchPairsResponse{
+		StartMs: s.StartMs, Agents: s.Agents, Sources: s.Sources, Destinations: s.Destinations,
+		Packets: s.Packets, Expected: s.Expected, Lost: s.Lost,
+		P50Ns: s.P50, P99Ns: s.P99, Rate: s.Rate, ClockErrorNs: s.ClockErrors,
+	}
+}
+
+// WatchWindows sends the windows of one pair of hosts as they grow.
+func (f *flows) WatchWindows(ctx context.Context, request *pillionv1.WatchWindowsRequest, to *connect.ServerStream[pillionv1.WatchWindowsResponse]) error {
+	selection, err := selectionOf(request.GetSelection())
+	if err != nil {
+		return err
+	}
+	if selection.Source == "" {
+		return invalid("selection.source", "read selection: it needs a source")
+	}
+	if selection.Destination == "" {
+		return invalid("selection.destination", "read selection: it needs a destination")
+	}
+	step, err := stepOf(request.GetStepMs())
+	if err != nil {
+		return err
+	}
+	release, err := f.tails.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	subscription := f.live.Subscribe([]string{measure.Flows.Name}, watchBuffer)
+	defer subscription.Close()
+	w := &windowWatcher{flows: f, watch: window.NewWatch(selection, request.GetHistograms(), step), to: to}
+	return w.run(ctx, subscription)
+}
+
+// windowWatcher is one reader of windows.
+type windowWatcher struct {
+	*flows
+	watch  *window.Watch
+	to     *connect.ServerStream[pillionv1.WatchWindowsResponse]
+	sent   time.Time
+	broken bool
+}
+
+func (w *windowWatcher) run(ctx context.Context, subscription Subscription) error {
+	// An empty message first, so that the reader knows that it has begun.
+	if err := w.send(nil); err != nil {
+		return err
+	}
+	ticks := time.NewTicker(watchPause / 2)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.stopping:
+			return errStopping
+		case batch, open := <-subscription.Batches():
+			if !open {
+				return errStopping
+			}
+			w.add(ctx, batch)
+		case <-ticks.C:
+		}
+		if err := w.sendDue(); err != nil {
+			return err
+		}
+	}
+}
+
+// add takes a batch, which it releases. What windows lack of the time before the
+// watch the archive has: it stored those rows before these came here.
+func (w *windowWatcher) add(ctx context.Context, batch archive.Batch) {
+	err := w.watch.Add(batch, time.Now())
+	batch.Record.Release()
+	if err != nil && !w.broken {
+		w.broken = true
+		w.log.Warn("watch windows", "agent", batch.Agent, "error", err)
+	}
+	question, lacks := w.watch.Lack()
+	if !lacks {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lackTimeout)
+	defer cancel()
+	answer, err := w.archive.Windows(ctx, question)
+	if err != nil {
+		w.log.Warn("watch windows: the first ones are not whole", "error", err)
+		return
+	}
+	w.watch.Fill(answer)
+}
+
+// sendDue sends what has changed, at once where a window is new.
+func (w *windowWatcher) sendDue() error {
+	since := time.Since(w.sent)
+	if since < watchPause && !w.watch.Fresh() {
+		return nil
+	}
+	if changed := w.watch.Changed(); len(changed) > 0 || since >= watchAlive {
+		return w.send(changed)
+	}
+	return nil
+}
+
+func (w *windowWatcher) send(windows []archive.Window) error {
+	message := &pillionv1.WatchWindowsResponse{StepMs: w.watch.Step().Milliseconds()}
+	for i := range windows {
+		message.Windows = append(message.Windows, windowMessage(&windows[i]))
+	}
+	w.sent = time.Now()
+	return w.to.Send(message)
+}

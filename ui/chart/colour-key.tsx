@@ -1,0 +1,28 @@
+// What the colours of a scale mean.
+import { dark } from "../part/theme.tsx";
+import "../style/chart.css";
+import { lossColour, sequential } from "./colour.ts";
+
+export interface ColourKeyProps {
+  scale: "sequential" | "loss";
+  /** What is coloured. */
+  label: string;
+  /** Words at the ends of the scale; of loss they are known. */
+  low?: string;
+  high?: string;
+}
+
+/** ColourKey shows a scale of colours with words at its ends. */
+export function ColourKey({ scale, label, low, high }: ColourKeyProps) {
+  const night = dark.value;
+  const colours = Array.from({ length: 9 }, (_, i) => (scale === "loss" ? lossColour(1e-4 * 3000 ** (i / 8), night) : sequential(i / 8, night)));
+  return (
+    <span class="colour-key" role="img" aria-label={scale === "loss" ? `${label}: from none over 0.01 % to 30 % and more` : `${label}: from ${low} to ${high}`}>
+      <span>{label}</span>
+      {scale === "loss" && <><i class="colour-key-one" style={{ background: lossColour(0, night) }} /><span>none</span></>}
+      <span>{scale === "loss" ? "0.01 %" : low}</span>
+      <i class="colour-key-bar" style={{ background: `linear-gradient(to right, ${colours.join(", ")})` }} />
+      <span>{scale === "loss" ? "30 %" : high}</span>
+    </span>
+  );
+}

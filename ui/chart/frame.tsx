@@ -1,0 +1,181 @@
+// What every chart over time has around its drawing: title, legend, the element
+// that takes keys, the tip under the cursor, and the words for who does not see it.
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
+import { clock, moment } from "../data/quantity.ts";
+import { dark } from "../part/theme.tsx";
+import "../style/chart.css";
+import { dayName } from "./axis.ts";
+import { Gestures } from "./gesture.ts";
+import { marksAt, marksIn, paintMarks } from "./mark.ts";
+import { expose, type Name } from "./picture.ts";
+import type { Mark, TimeChartProps } from "./plot.ts";
+import { type Painter, Stage } from "./stage.ts";
+
+/** What is under the cursor. */
+export interface Pointed {
+  time: number;
+  /** Value of the axis at the cursor; undefined where the cursor is in another chart of the group. */
+  value?: number;
+}
+
+export interface FrameProps extends Pick<TimeChartProps, "title" | "times" | "marks" | "format" | "range" | "onRange" | "group" | "height" | "empty"> {
+  painter: Painter;
+  /** True where there is nothing to draw. */
+  bare: boolean;
+  /** Names of lines with the values at a time; undefined: the latest. */
+  legend: (pointed: Pointed | undefined) => ComponentChildren;
+  /** What the tip says beside marks, if anything. */
+  tip?: (pointed: Pointed) => ComponentChildren;
+  /** The legend of a picture. */
+  names: () => Name[];
+  /** What stands for the time where there is no cursor; default "latest". */
+  when?: string;
+  /** The latest values in words. */
+  latest: () => string;
+}
+
+interface Place extends Pointed {
+  left: number;
+  top: number;
+  marks: Mark[];
+}
+
+const nothing = "Nothing was measured in this time.";
+
+/** Frame shows one chart. */
+export function Frame(props: FrameProps) {
+  const { title, height = 220, range } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const stage = useRef<Stage | undefined>(undefined);
+  const gestures = useRef<Gestures | undefined>(undefined);
+  const pointed = useSignal<Place | undefined>(undefined);
+  const now = useRef(props);
+  now.current = props;
+  const keys = useId();
+  const figure = useRef<HTMLElement>(null);
+
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const p = now.current;
+    const onCursor = (at: { time: number; left: number; top: number } | undefined) => {
+      pointed.value = at && place(at, now.current, stage.current);
+    };
+    const painter: Painter = {
+      get scale() {
+        return now.current.painter.scale;
+      },
+      ends: (r, width) => now.current.painter.ends(r, width),
+      paint(ctx, view) {
+        now.current.painter.paint(ctx, view);
+        paintMarks(ctx, view, now.current.marks ?? []);
+      },
+    };
+    const made = new Stage(element, { height, group: p.group, painter, format: p.format, onCursor }, p.range, p.times);
+    stage.current = made;
+    gestures.current = new Gestures(made.plot, () => now.current.range, (r) => now.current.onRange?.(r));
+    if (figure.current) expose(figure.current, () => pictured(now.current, made));
+    const watch = new ResizeObserver(() => made.resize(element.clientWidth, now.current.height ?? 220));
+    watch.observe(element);
+    return () => {
+      watch.disconnect();
+      gestures.current?.end();
+      made.destroy();
+      stage.current = undefined;
+    };
+  }, [props.group]);
+
+  useLayoutEffect(() => {
+    stage.current?.update(props.times, props.range, props.bare ? () => "" : props.format);
+    gestures.current?.follow();
+  });
+  useLayoutEffect(() => stage.current?.resize(box.current?.clientWidth ?? 0, height), [height]);
+  const night = dark.value;
+  useEffect(() => stage.current?.recolour(), [night]);
+
+  return (
+    <figure class="chart" ref={figure}>
+      <figcaption class="chart-head">
+        <span class="chart-title">{title}</span>
+        <Legend pointed={pointed} legend={props.legend} when={props.when ?? "latest"} long={range.to - range.from > 20 * 3600e3} />
+      </figcaption>
+      <div class="chart-body">
+        <div class="chart-stage" ref={box} tabIndex={0} role="application" aria-roledescription="chart over time" aria-label={useSpoken(props, box)}
+          aria-describedby={keys} style={{ minHeight: `${height}px` }} onKeyDown={(e) => gestures.current?.key(e)} />
+        {props.bare && <p class="chart-empty">{props.empty ?? nothing}</p>}
+        <Tip pointed={pointed} tip={props.tip} />
+        <p class="chart-keys" id={keys}>Arrows: move. + and −: zoom. Home: to now. Double click: zoom out.</p>
+      </div>
+      <Happened marks={marksIn(props.marks ?? [], range)} />
+    </figure>
+  );
+}
+
+const pictured = ({ title, height = 220, range, names, bare, empty }: FrameProps, stage: Stage) =>
+  ({ stage, title, height, range, names: names(), ...(bare ? { empty: empty ?? nothing } : {}) });
+
+function place(at: { time: number; left: number; top: number }, props: FrameProps, stage: Stage | undefined): Place {
+  const width = stage?.plot.over.clientWidth ?? 1;
+  const near = ((props.range.to - props.range.from) / Math.max(1, width)) * 6;
+  return {
+    time: at.time, left: at.left + (stage?.plot.over.offsetLeft ?? 0), top: at.top,
+    // in the other charts of the group the cursor stands at no height
+    value: stage?.plot.over.matches(":hover") && at.top >= 0 ? stage.valueAt(at.top) : undefined,
+    marks: marksAt(props.marks ?? [], at.time, near),
+  };
+}
+
+function Legend({ pointed, legend, when, long }: { pointed: { value: Place | undefined }; legend: FrameProps["legend"]; when: string; long: boolean }) {
+  const at = pointed.value;
+  return (
+    <span class="chart-legend">
+      <span class={long ? "chart-when long" : "chart-when"}>{at ? (long ? `${dayName(at.time)} ${clock(at.time).slice(0, 5)}` : clock(at.time)) : when}</span>
+      {legend(at)}
+    </span>
+  );
+}
+
+function Tip({ pointed, tip }: { pointed: { value: Place | undefined }; tip: FrameProps["tip"] }) {
+  const at = pointed.value;
+  if (!at) return null;
+  const words = at.value === undefined ? undefined : tip?.(at);
+  if (!words && at.marks.length === 0) return null;
+  return (
+    <div class="chart-tip" aria-hidden="true" style={{ left: `${at.left}px`, top: `${Math.max(0, at.top)}px` }}>
+      {words}
+      {at.marks.slice(0, 5).map((m) => <p class={`chart-tip-mark ${m.level}`}><b>{m.level}</b> {clock(m.time)} {m.text}</p>)}
+      {at.marks.length > 5 && <p class="faint">and {at.marks.length - 5} more</p>}
+    </div>
+  );
+}
+
+function Happened({ marks }: { marks: Mark[] }) {
+  if (marks.length === 0) return null;
+  const most = 50;
+  return (
+    <ul class="hidden-text" aria-label="What happened in this time">
+      {marks.slice(-most).map((m, i) => <li key={i}>{m.level}, {moment(m.time)}: {m.text}</li>)}
+      {marks.length > most && <li>and {marks.length - most} more</li>}
+    </ul>
+  );
+}
+
+/** The chart in words, anew at most every 5 s: a screen reader reads aloud what changes. */
+function useSpoken(props: FrameProps, box: { current: HTMLElement | null }): string {
+  const now = useRef(props);
+  now.current = props;
+  const first = useRef(spoken(props));
+  useEffect(() => {
+    const timer = setInterval(() => box.current?.setAttribute("aria-label", spoken(now.current)), 5000);
+    return () => clearInterval(timer);
+  }, []);
+  return first.current;
+}
+
+function spoken(props: FrameProps): string {
+  const { title, range, bare, empty } = props;
+  const words = bare ? empty ?? nothing : props.latest();
+  return `${title}, ${moment(range.from)} to ${moment(range.to)}. ${words}`;
+}

@@ -1,0 +1,239 @@
+// Where the nodes of a graph of paths are drawn: ends of paths on an ellipse, those
+// that share routers beside each other; what lies between them inside, each as far from
+// the ends as it is in hops. The same graph gives the same places, always.
+
+/** A place, in pixels before zooming. */
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** What is laid out. */
+export interface Shape {
+  /** All nodes; the ends of paths are on the rim. */
+  nodes: { id: string; rim: boolean }[];
+  /** Node by node from one end to another. */
+  ways: { nodes: string[]; to?: string }[];
+}
+
+/** Least distance of two nodes. */
+export const apart = 64;
+
+const byName = new Intl.Collator("en", { numeric: true });
+const compare = (a: string, b: string): number => byName.compare(a, b) || (a < b ? -1 : a > b ? 1 : 0);
+
+/** Arranges a graph anew; aspect is width by height of what it is to fill. */
+export function arrange(shape: Shape, aspect = 1.6): Map<string, Point> {
+  const ways = distinct(shape);
+  const order = rimOrder(shape, ways);
+  const inner = shape.nodes.length - order.length;
+  const longest = ways.reduce((most, w) => Math.max(most, w.nodes.length), 2);
+  const rimSpace = order.length <= 40 ? 110 : 70;
+  const radius = Math.max(170, (order.length * rimSpace) / (2 * Math.PI * Math.sqrt((aspect * aspect + 1) / 2)), apart * Math.sqrt(inner) * 0.8, (longest * 70) / (2 * aspect));
+  const places = new Map<string, Point>();
+  const rim = ellipse(order.length, radius * aspect, radius);
+  order.forEach((id, i) => places.set(id, rim[i] ?? { x: 0, y: 0 }));
+  const space = new Space(places);
+  for (const { id, point } of targets(ways, places)) {
+    if (places.has(id)) continue;
+    const free = space.near(point);
+    places.set(id, free);
+    space.add(free);
+  }
+  return places;
+}
+
+/** So many points on an ellipse, as far from each other along it, from the left on. */
+function ellipse(points: number, width: number, height: number): Point[] {
+  if (points < 2) return Array.from({ length: points }, () => ({ x: 0, y: 0 }));
+  const pieces = 3600;
+  const at = (i: number): Point => {
+    const angle = Math.PI + (2 * Math.PI * i) / pieces;
+    return { x: width * Math.cos(angle), y: height * Math.sin(angle) };
+  };
+  const lengths = [0];
+  for (let i = 1, before = at(0); i <= pieces; i++) {
+    const here = at(i);
+    lengths.push((lengths[i - 1] ?? 0) + Math.hypot(here.x - before.x, here.y - before.y));
+    before = here;
+  }
+  const whole = lengths[pieces] ?? 0;
+  const found: Point[] = [];
+  for (let i = 0; found.length < points; i++) {
+    if ((lengths[i] ?? Infinity) >= (found.length * whole) / points - 1e-9) found.push(at(i));
+  }
+  return found;
+}
+
+/** Adds what has no place yet; everything else stays where it is. */
+export function extend(shape: Shape, kept: ReadonlyMap<string, Point>, aspect = 1.6): Map<string, Point> {
+  const places = new Map<string, Point>();
+  for (const { id } of shape.nodes) {
+    const place = kept.get(id);
+    if (place) places.set(id, place);
+  }
+  const fresh = shape.nodes.filter((n) => !places.has(n.id)).sort((a, b) => compare(a.id, b.id));
+  if (fresh.length === 0) return places;
+  if (places.size === 0) return arrange(shape, aspect);
+  const near = neighbours(distinct(shape));
+  // What left comes back to its place: nobody else may take it meanwhile.
+  const space = new Space(kept);
+  const extent = Math.max(apart, ...[...places.values()].map((p) => Math.hypot(p.x / aspect, p.y)));
+  for (const { id, rim } of [...fresh.filter((n) => !n.rim), ...fresh.filter((n) => n.rim)]) {
+    const around = [...(near.get(id) ?? [])].flatMap((n) => places.get(n) ?? []);
+    const middle = mean(around);
+    let want = middle ?? { x: 0, y: extent };
+    if (rim) {
+      const angle = Math.atan2(want.y, want.x / aspect);
+      want = { x: extent * aspect * Math.cos(angle), y: extent * Math.sin(angle) };
+    }
+    const free = space.near(want);
+    places.set(id, free);
+    space.add(free);
+  }
+  return places;
+}
+
+const mean = (points: Point[]): Point | undefined =>
+  points.length === 0 ? undefined : { x: points.reduce((s, p) => s + p.x, 0) / points.length, y: points.reduce((s, p) => s + p.y, 0) / points.length };
+
+interface Counted {
+  nodes: string[];
+  to?: string;
+}
+
+/** Ways in a fixed order, each once. */
+function distinct(shape: Shape): Counted[] {
+  const seen = new Map<string, Counted>();
+  for (const way of shape.ways) {
+    const key = JSON.stringify([way.nodes, way.to]);
+    if (!seen.has(key)) seen.set(key, way);
+  }
+  return [...seen].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, way]) => way);
+}
+
+function neighbours(ways: Counted[]): Map<string, Set<string>> {
+  const near = new Map<string, Set<string>>();
+  const join = (a: string, b: string): void => {
+    const set = near.get(a);
+    if (set) set.add(b);
+    else near.set(a, new Set([b]));
+  };
+  for (const { nodes } of ways) {
+    nodes.forEach((node, i) => {
+      const previous = nodes[i - 1];
+      if (previous === undefined || previous === node) return;
+      join(previous, node);
+      join(node, previous);
+    });
+  }
+  return near;
+}
+
+/**
+ * The order of the ends on the rim: that in which a walk through the tree of shortest
+ * ways from the busiest node meets them. So no edge of that tree crosses another.
+ */
+function rimOrder(shape: Shape, ways: Counted[]): string[] {
+  const rim = new Set(shape.nodes.filter((n) => n.rim).map((n) => n.id));
+  const near = neighbours(ways);
+  const load = new Map<string, number>();
+  for (const { nodes } of ways) for (const n of nodes) if (!rim.has(n)) load.set(n, (load.get(n) ?? 0) + 1);
+  const middle = [...load].sort(([a, x], [b, y]) => y - x || compare(a, b)).map(([id]) => id);
+  const order: string[] = [];
+  const met = new Set<string>();
+  const walk = (root: string): void => {
+    const children = new Map<string, string[]>();
+    const queue = [root];
+    met.add(root);
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      if (rim.has(next)) continue; // ways do not lead through hosts
+      const found = [...(near.get(next) ?? [])].filter((n) => !met.has(n)).sort(compare);
+      for (const n of found) met.add(n);
+      children.set(next, found);
+      queue.push(...found);
+    }
+    const stack = [root];
+    for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+      if (rim.has(next)) order.push(next);
+      stack.push(...(children.get(next) ?? []).reverse());
+    }
+  };
+  for (const id of middle) if (!met.has(id)) walk(id);
+  for (const id of [...rim].sort(compare)) if (!met.has(id)) order.push(id);
+  return order;
+}
+
+/** Where each inner node wants to be: the mean of its places on the arcs of its ways. The busiest first. */
+function targets(ways: Counted[], rim: ReadonlyMap<string, Point>): { id: string; point: Point }[] {
+  const sums = new Map<string, { x: number; y: number; count: number }>();
+  const lanes = new Map<string, number>();
+  for (const { nodes, to } of ways) {
+    const first = nodes[0] ?? "";
+    const last = nodes.at(-1) ?? "";
+    const arrives = rim.has(last) && nodes.length > 1;
+    const from = rim.get(first);
+    const end = rim.get(arrives ? last : to ?? "") ?? { x: 0, y: 0 };
+    if (!from) continue;
+    const lane = `${first} ${arrives ? last : to ?? ""}`;
+    const rank = lanes.get(lane) ?? 0;
+    lanes.set(lane, rank + 1);
+    const steps = arrives ? nodes.length - 1 : nodes.length;
+    const bulge = 0.07 + 0.14 * Math.min(rank, 5); // to the left: ways there and back keep clear of each other
+    nodes.forEach((id, i) => {
+      if (rim.has(id)) return;
+      const t = i / steps;
+      const rise = bulge * Math.sin(Math.PI * t);
+      const sum = sums.get(id) ?? { x: 0, y: 0, count: 0 };
+      sum.x += from.x + t * (end.x - from.x) + rise * (end.y - from.y);
+      sum.y += from.y + t * (end.y - from.y) - rise * (end.x - from.x);
+      sum.count++;
+      sums.set(id, sum);
+    });
+  }
+  return [...sums].sort(([a, x], [b, y]) => y.count - x.count || compare(a, b))
+    .map(([id, s]) => ({ id, point: { x: s.x / s.count, y: s.y / s.count } }));
+}
+
+/** Space knows what is taken, and finds what is free. */
+class Space {
+  private cells = new Map<string, Point[]>();
+
+  constructor(taken: ReadonlyMap<string, Point>) {
+    for (const p of taken.values()) this.add(p);
+  }
+
+  private key = (x: number, y: number): string => `${Math.floor(x / apart)} ${Math.floor(y / apart)}`;
+
+  add(p: Point): void {
+    const key = this.key(p.x, p.y);
+    const cell = this.cells.get(key);
+    if (cell) cell.push(p);
+    else this.cells.set(key, [p]);
+  }
+
+  private free(p: Point): boolean {
+    for (let dx = -1; dx <= 1; dx++) {
+      for (let dy = -1; dy <= 1; dy++) {
+        const cell = this.cells.get(this.key(p.x + dx * apart, p.y + dy * apart));
+        if (cell?.some((o) => Math.hypot(o.x - p.x, o.y - p.y) < apart)) return false;
+      }
+    }
+    return true;
+  }
+
+  /** The free place nearest to a point, found in rings around it. */
+  near(want: Point): Point {
+    const start = { x: Math.round(want.x), y: Math.round(want.y) };
+    if (this.free(start)) return start;
+    for (let ring = 1; ; ring++) {
+      const distance = (ring * apart) / 4;
+      const turns = Math.max(8, Math.ceil((2 * Math.PI * distance) / (apart / 4)));
+      for (let i = 0; i < turns; i++) {
+        const angle = -Math.PI / 2 + (2 * Math.PI * i) / turns;
+        const p = { x: Math.round(start.x + distance * Math.cos(angle)), y: Math.round(start.y + distance * Math.sin(angle)) };
+        if (this.free(p)) return p;
+      }
+    }
+  }
+}

@@ -1,0 +1,98 @@
+// A graph in the page, with its buttons and keys.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { dark } from "../part/theme.tsx";
+import { draw, type Answers, type Drawing, type Picture } from "./graph-draw.ts";
+import { arrange, extend, type Point, type Shape } from "./graph-layout.ts";
+
+/** Places of nodes, which outlive the drawing. */
+export interface Places {
+  at: Map<string, Point>;
+  /** The user has put something elsewhere: nothing is arranged anew but by the button. */
+  moved: boolean;
+}
+
+export interface GraphProps extends Answers {
+  title: string;
+  picture: Picture;
+  shape: Shape;
+  places: Places;
+}
+
+const step = 60; // pixels that an arrow key moves the graph by
+
+/** Graph draws a picture, and lets the user zoom, pan, drag and click. */
+export function Graph({ title, picture, shape, places, ...answers }: GraphProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const [drawing, setDrawing] = useState<Drawing>();
+  const [fault, setFault] = useState<string>();
+  const latest = useRef({ answers, places });
+  latest.current = { answers, places };
+
+  useEffect(() => {
+    let ended = false;
+    let made: Drawing | undefined;
+    if (!box.current) return;
+    draw(box.current, {
+      dot: (id) => latest.current.answers.dot?.(id),
+      stroke: (id) => latest.current.answers.stroke?.(id),
+      nothing: () => latest.current.answers.nothing?.(),
+      moved: (id, to) => {
+        latest.current.places.at.set(id, to);
+        latest.current.places.moved = true;
+      },
+    }).then((d) => {
+      made = d;
+      if (ended) d.end();
+      else setDrawing(d);
+    }).catch((e: unknown) => setFault(String(e)));
+    return () => {
+      ended = true;
+      made?.end();
+    };
+  }, []);
+  useEffect(() => drawing?.paint(), [drawing, dark.value]);
+  useEffect(() => drawing?.show(picture, placed(shape, places, aspectOf(box.current))), [drawing, picture, shape, places]);
+
+  const anew = (): void => {
+    places.at = arrange(shape, aspectOf(box.current));
+    places.moved = false;
+    drawing?.show(picture, places.at);
+    drawing?.fit();
+  };
+  const keys: Record<string, () => void> = {
+    "+": () => drawing?.zoom(1.25), "=": () => drawing?.zoom(1.25), "-": () => drawing?.zoom(0.8), "0": () => drawing?.fit(),
+    ArrowLeft: () => drawing?.pan(step, 0), ArrowRight: () => drawing?.pan(-step, 0), ArrowUp: () => drawing?.pan(0, step), ArrowDown: () => drawing?.pan(0, -step),
+    Escape: () => answers.nothing?.(),
+  };
+  const key = (event: KeyboardEvent): void => {
+    const act = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  };
+  return (
+    <div class="graph">
+      <span id="__________cytoscape_stylesheet" hidden>{/* Cytoscape takes this for its own style element, which the page's policy forbids */}</span>
+      <div ref={box} class="graph-canvas" tabIndex={0} role="application" aria-roledescription="graph" aria-label={`${title}. Arrow keys move it, plus and minus zoom, 0 shows all. The table of paths below says the same.`} onKeyDown={key} />
+      {fault && <p class="graph-fault" role="alert">The graph could not be loaded: {fault}</p>}
+      {!drawing && !fault && <p class="graph-fault soft">Loading the graph…</p>}
+      <div class="graph-buttons" role="group" aria-label="View of the graph">
+        <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => drawing?.zoom(1.25)}>+</button>
+        <button type="button" aria-label="Zoom out" title="Zoom out (-)" onClick={() => drawing?.zoom(0.8)}>−</button>
+        <button type="button" title="Show all (0)" onClick={() => drawing?.fit()}>Fit</button>
+        <button type="button" title="Put every node where the layout wants it" onClick={anew}>Arrange anew</button>
+      </div>
+    </div>
+  );
+}
+
+const aspectOf = (element: HTMLElement | null): number =>
+  element && element.clientHeight > 0 ? Math.min(2, Math.max(0.7, element.clientWidth / element.clientHeight)) : 1.6;
+
+/** Nodes keep their places; only where most are new is all arranged anew. */
+function placed(shape: Shape, places: Places, aspect: number): ReadonlyMap<string, Point> {
+  const fresh = shape.nodes.filter((n) => !places.at.has(n.id)).length;
+  const anew = !places.moved && fresh > shape.nodes.length / 2;
+  for (const [id, at] of anew ? arrange(shape, aspect) : extend(shape, places.at, aspect)) places.at.set(id, at);
+  return places.at;
+}

@@ -1,0 +1,71 @@
+// Axes of values: how a value becomes a height, and where the ticks are.
+
+/** Scale maps values to heights and back; heights grow evenly. */
+export interface Scale {
+  height(value: number): number;
+  value(height: number): number;
+  /** At most so many values between two, where ticks look right. */
+  ticks(low: number, high: number, most: number): number[];
+}
+
+/** Round steps: the least of 1, 2, 5 times a power of ten that is at least this. */
+export function roundUp(step: number): number {
+  const power = 10 ** Math.floor(Math.log10(step));
+  const lead = step / power;
+  return (lead <= 1.0000001 ? 1 : lead <= 2.0000001 ? 2 : lead <= 5.0000001 ? 5 : 10) * power;
+}
+
+/** Multiples of a round step between two values. */
+export function linearTicks(low: number, high: number, most: number): number[] {
+  if (!(high > low) || most < 1) return [low];
+  const step = roundUp((high - low) / most);
+  const ticks: number[] = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) ticks.push(cleaned(k * step));
+  return ticks;
+}
+
+// 3 * 0.1 is not 0.3: what the sum of binary fractions adds is cut off.
+const cleaned = (v: number): number => (v === 0 ? 0 : Number(v.toPrecision(12)));
+
+/** Powers of ten, with 2 and 5 times these where there is room; where even one decade is not seen, as on a linear axis. */
+export function logTicks(low: number, high: number, most: number): number[] {
+  const first = Math.floor(Math.log10(low));
+  const last = Math.ceil(Math.log10(high));
+  for (const leads of [[1, 2, 5], [1, 3], [1]]) {
+    const ticks: number[] = [];
+    for (let p = first; p <= last; p++) {
+      for (const lead of leads) {
+        const v = cleaned(lead * 10 ** p);
+        if (v >= low * 0.999999 && v <= high * 1.000001) ticks.push(v);
+      }
+    }
+    if (ticks.length < 3 && leads.length === 3) return linearTicks(low, high, most);
+    if (ticks.length <= most) return ticks;
+  }
+  const every = Math.max(1, Math.ceil((last - first + 1) / Math.max(1, most)));
+  const ticks: number[] = [];
+  for (let p = Math.ceil(Math.log10(low)); p <= Math.log10(high) + 1e-9; p += every) ticks.push(10 ** p);
+  return ticks;
+}
+
+export const linear: Scale = { height: (v) => v, value: (h) => h, ticks: linearTicks };
+
+export const logarithmic: Scale = {
+  height: (v) => (v > 0 ? Math.log10(v) : -Infinity),
+  value: (h) => 10 ** h,
+  ticks: logTicks,
+};
+
+/** Logarithmic away from zero on both sides, linear between -near and near. */
+export function bothSides(near: number): Scale {
+  const mirror = (f: (v: number) => number) => (v: number) => (v < 0 ? -f(-v) : f(v));
+  return {
+    height: mirror((v) => (v < near ? v / near : 1 + Math.log10(v / near))),
+    value: mirror((h) => (h < 1 ? h * near : near * 10 ** (h - 1))),
+    ticks(low, high, most) {
+      const up = high > near ? logTicks(Math.max(near, low), high, Math.ceil(most / 2)) : [];
+      const down = low < -near ? logTicks(Math.max(near, -high), -low, Math.ceil(most / 2)) : [];
+      return [...down.reverse().map((v) => -v), ...(low <= 0 && high >= 0 ? [0] : []), ...up];
+    },
+  };
+}

@@ -1,0 +1,38 @@
+// A chart of lines over time.
+import { useRef } from "preact/hooks";
+import { Legend } from "./legend.tsx";
+import { Frame, type Pointed } from "./frame.tsx";
+import { LinesPainter } from "./lines.ts";
+import type { Line, TimeChartProps } from "./plot.ts";
+import { within } from "./ends.ts";
+import { nearest } from "./thin.ts";
+
+/** TimeChart draws lines, the areas between them and marks of events over time. */
+export function TimeChart(props: TimeChartProps) {
+  const painter = useRef<LinesPainter | undefined>(undefined);
+  if (painter.current) painter.current.set(props);
+  else painter.current = new LinesPainter(props);
+  const { times, lines, format } = props;
+  const [start, end] = within(times, props.range);
+  const last = latestIndex(lines, start, end);
+  const legend = (pointed: Pointed | undefined) => {
+    const i = pointed ? nearest(times, pointed.time) : last;
+    return <Legend lines={lines} at={i} format={format} />;
+  };
+  return (
+    <Frame {...props} painter={painter.current} bare={last < 0} legend={legend}
+      names={() => named(lines).map((line) => ({ label: line.label, colour: line.colour, dash: line.dash, area: line.hidden }))}
+      latest={() => named(lines).map((line) => `${line.label} ${format(line.values[last] ?? NaN)}`).join(", ")} />
+  );
+}
+
+/** The last index at which a line has a value; -1: none. */
+function latestIndex(lines: Line[], start: number, end: number): number {
+  for (let i = end - 1; i >= start; i--) {
+    for (const line of lines) if (Number.isFinite(line.values[i])) return i;
+  }
+  return -1;
+}
+
+/** Nobody reads or listens to two hundred names. */
+const named = (lines: Line[]): Line[] => (lines.length > 12 ? lines.slice(0, 8) : lines);

@@ -1,0 +1,58 @@
+// The flows of one direction over a range of time.
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { Flow, ListFlowsResponse } from "../gen/flow_pb.ts";
+import { flowClient } from "./client.ts";
+import { resource, type Resource } from "./resource.ts";
+import type { Selection } from "./windows.ts";
+
+/** How rows are put together. */
+export const granularities = ["flow", "host-port", "host"] as const;
+export type Granularity = (typeof granularities)[number];
+
+/** What the server sorts by. */
+export const orders = ["packets", "bytes", "lost", "p50", "p90", "p99", "max", "last"] as const;
+
+export interface FlowQuestion {
+  selection: Selection;
+  granularity: Granularity;
+  /** One of orders, or "flow": by its text, which is sorted here. */
+  order: string;
+  ascending: boolean;
+  search: string;
+  /** How often to ask again, ms. */
+  every: number;
+  /** What is shown when the question is asked. */
+  range(): { from: number; to: number } | undefined;
+}
+
+const shown = 100;
+const whole = 1000;
+
+/** A resource of flows. Its first question waits a moment, while one still types or zooms. */
+export function flowsOf(q: FlowQuestion): Resource<ListFlowsResponse | undefined> {
+  const byText = q.order === "flow";
+  let first = true;
+  return resource(q.every, async (signal) => {
+    if (first) await new Promise((done) => setTimeout(done, 200));
+    first = false;
+    const range = q.range();
+    if (signal.aborted || !range) return undefined;
+    const answer = await flowClient.listFlows({
+      selection: q.selection, from: timestampFromMs(range.from), to: timestampFromMs(range.to), granularity: q.granularity,
+      order: byText ? "packets" : q.order, ascending: !byText && q.ascending, search: q.search, limit: byText ? whole : shown,
+    }, { signal });
+    if (byText) answer.flows.sort((a, b) => flowText(a).localeCompare(flowText(b), "en", { numeric: true }) * (q.ascending ? 1 : -1));
+    return answer;
+  });
+}
+
+const end = (address: string, port: number): string => {
+  if (!port) return address || "any";
+  return address.includes(":") ? `[${address}]:${port}` : `${address || "any"}:${port}`;
+};
+
+/** A flow in words, such as "tcp 10.0.0.1:40000 → 10.0.0.2:443". */
+export function flowText(f: Pick<Flow, "src" | "dst" | "proto" | "sport" | "dport">): string {
+  const from = f.src || f.sport ? `${end(f.src, f.sport)} ` : "";
+  return `${f.proto ? `${f.proto} ` : ""}${from}→ ${end(f.dst, f.dport)}`;
+}

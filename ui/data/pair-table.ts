@@ -1,0 +1,304 @@
+// Figures of every pair of hosts over the last minute, in typed arrays: with 200
+// hosts there are 39,800 pairs and as many figures again each second.
+
+/** What the table takes: one second of all pairs, as WatchPairsResponse has it. */
+export interface Second {
+  startMs: number;
+  agents: string[];
+  sources: ArrayLike<number>;
+  destinations: ArrayLike<number>;
+  packets: ArrayLike<number>;
+  expected: ArrayLike<number>;
+  lost: ArrayLike<number>;
+  p50Ns: ArrayLike<number>;
+  p99Ns: ArrayLike<number>;
+  rate: ArrayLike<number>;
+  clockErrorNs: ArrayLike<number>;
+}
+
+/** What a pair is coloured by, and what its small line shows. */
+export type Measure = "delay" | "p99" | "loss";
+
+/** Seconds that are kept of each pair. */
+export const kept = 60;
+/** Seconds over which loss and packet rate are added up, so that single packets do not make them jump. */
+export const recent = 10;
+/** Most hosts and pairs; what is beyond is counted, not kept. */
+export const limits = { agents: 1024, pairs: 65_536 };
+
+/** One second of all pairs, by their number. */
+class Column {
+  start = -1; // number of the second since 1970; -1: nothing here
+  packets: Uint32Array;
+  expected: Uint32Array;
+  lost: Uint32Array;
+  p50: Float32Array;
+  p99: Float32Array;
+
+  constructor(room: number) {
+    this.packets = new Uint32Array(room);
+    this.expected = new Uint32Array(room);
+    this.lost = new Uint32Array(room);
+    this.p50 = new Float32Array(room).fill(NaN);
+    this.p99 = new Float32Array(room).fill(NaN);
+  }
+  clear(start: number): void {
+    this.start = start;
+    this.packets.fill(0);
+    this.expected.fill(0);
+    this.lost.fill(0);
+    this.p50.fill(NaN);
+    this.p99.fill(NaN);
+  }
+  grown(room: number): Column {
+    const next = new Column(room);
+    next.start = this.start;
+    next.packets.set(this.packets);
+    next.expected.set(this.expected);
+    next.lost.set(this.lost);
+    next.p50.set(this.p50);
+    next.p99.set(this.p99);
+    return next;
+  }
+}
+
+/** PairTable keeps the last minute of all pairs, and what each had last. */
+export class PairTable {
+  /** Names of the hosts that had figures. */
+  agents: string[] = [];
+  /** Number of pairs. */
+  size = 0;
+  /** The newest second, ms since 1970; undefined before the first. */
+  newest: number | undefined;
+  /** Pairs of a second that had no room. */
+  left = 0;
+  /** By pair: host numbers. */
+  source = new Uint16Array(0);
+  destination = new Uint16Array(0);
+  /** By pair: number of the first and last second with figures. */
+  first = new Float64Array(0);
+  last = new Float64Array(0);
+  /** By pair: what the last second with such a figure had. */
+  p50 = new Float32Array(0);
+  p99 = new Float32Array(0);
+  rate = new Float32Array(0);
+  clockError = new Float32Array(0);
+  /** By pair: sums over the last seconds. */
+  packets = new Float64Array(0);
+  expected = new Float64Array(0);
+  lost = new Float64Array(0);
+
+  private room = 0;
+  private columns: Column[] = [];
+  private places = new Map<string, number>();
+  private width = 0; // of the square below
+  private square = new Int32Array(0); // source × width + destination: number of the pair + 1
+  private anew = false;
+  private arrived = 0;
+
+  /** A stream begins: all that is kept goes when its first second comes, because its hosts have other numbers. */
+  begin(): void {
+    this.anew = true;
+  }
+
+  /** Forgets everything. */
+  clear(): void {
+    Object.assign(this, new PairTable());
+  }
+
+  /** Takes a second, or more pairs of one; a pair that was there is replaced. A message without pairs only shows that the watch is alive. */
+  take(second: Second, now = performance.now()): void {
+    if (this.anew) this.clear();
+    for (const name of second.agents) {
+      this.places.set(name, this.agents.length);
+      this.agents.push(name);
+    }
+    this.widen();
+    if (second.sources.length === 0) return;
+    const start = Math.floor(second.startMs / 1000);
+    const newest = this.newest === undefined ? -Infinity : this.newest / 1000;
+    if (start <= newest - kept) return; // too old to be shown
+    if (start > newest) {
+      for (const column of this.columns) if (column && column.start > newest - recent && column.start <= start - recent) this.takeOff(column);
+      this.newest = start * 1000;
+      this.arrived = now;
+    }
+    this.fill(second, start);
+  }
+
+  /** Milliseconds since the pair's last second ended, by the clock of the server. */
+  age(pair: number, now = performance.now()): number {
+    if (this.newest === undefined) return Infinity;
+    return Math.max(0, this.newest + (now - this.arrived) - (this.last[pair] ?? -Infinity) * 1000);
+  }
+
+  /** Number of a pair; -1: it has no figures. */
+  find(source: string, destination: string): number {
+    const from = this.places.get(source);
+    const to = this.places.get(destination);
+    return from === undefined || to === undefined || from >= this.width || to >= this.width ? -1 : (this.square[from * this.width + to] ?? 0) - 1;
+  }
+
+  /** Number of the host in `between`; -1: no pair has it. */
+  place(agent: string): number {
+    const at = this.places.get(agent) ?? -1;
+    return at < this.width ? at : -1;
+  }
+
+  /** Number of the pair of two hosts by their numbers; -1: it has no figures. */
+  between(from: number, to: number): number {
+    return from < 0 || to < 0 ? -1 : (this.square[from * this.width + to] ?? 0) - 1;
+  }
+
+  /** Share of lost packets over the last seconds; NaN: none was expected. */
+  loss(pair: number): number {
+    return (this.lost[pair] ?? 0) / (this.expected[pair] || NaN);
+  }
+
+  /** Marked packets a second over the last seconds. */
+  packetRate(pair: number): number {
+    const seconds = (this.newest ?? 0) / 1000 - (this.first[pair] ?? 0) + 1;
+    return (this.packets[pair] ?? 0) / Math.max(1, Math.min(recent, seconds));
+  }
+
+  /** The figure that a pair is coloured by; NaN: none. */
+  figure(pair: number, measure: Measure): number {
+    if (measure === "loss") return this.loss(pair);
+    return (measure === "delay" ? this.p50 : this.p99)[pair] ?? NaN;
+  }
+
+  /** Writes the last minute of a pair, oldest first; NaN: nothing in that second. */
+  history(pair: number, measure: Measure, out: Float32Array): void {
+    const end = (this.newest ?? 0) / 1000;
+    for (let i = 0; i < out.length; i++) {
+      const start = end - out.length + 1 + i;
+      const column = this.columns[start % kept];
+      if (column === undefined || column.start !== start) out[i] = NaN;
+      else if (measure === "loss") out[i] = (column.lost[pair] ?? 0) / (column.expected[pair] || NaN);
+      else out[i] = (measure === "delay" ? column.p50 : column.p99)[pair] ?? NaN;
+    }
+  }
+
+  /** By pair: expected and lost packets of all seconds that are kept. */
+  minute(): { expected: Float64Array; lost: Float64Array } {
+    const expected = new Float64Array(this.size);
+    const lost = new Float64Array(this.size);
+    const end = (this.newest ?? 0) / 1000;
+    for (const column of this.columns) {
+      if (!column || column.start <= end - kept || column.start > end) continue;
+      for (let i = 0; i < this.size; i++) {
+        expected[i] = (expected[i] ?? 0) + (column.expected[i] ?? 0);
+        lost[i] = (lost[i] ?? 0) + (column.lost[i] ?? 0);
+      }
+    }
+    return { expected, lost };
+  }
+
+  private fill(second: Second, start: number): void {
+    const { sources, destinations, packets, expected, lost, p50Ns, p99Ns, rate, clockErrorNs } = second;
+    const at = new Int32Array(sources.length);
+    let left = 0;
+    for (let i = 0; i < at.length; i++) {
+      at[i] = this.number(sources[i] ?? -1, destinations[i] ?? -1, start);
+      if (at[i] === -1) left++;
+    }
+    this.left = left;
+    const column = this.opened(start);
+    const { last, p50, p99, rate: rates, clockError } = this;
+    const counts = this.counts(start);
+    for (let i = 0; i < at.length; i++) {
+      const pair = at[i] ?? -1;
+      if (pair < 0) continue;
+      const median = p50Ns[i] ?? NaN;
+      const high = p99Ns[i] ?? NaN;
+      if (counts) {
+        this.packets[pair] = (this.packets[pair] ?? 0) + (packets[i] ?? 0) - (column.packets[pair] ?? 0);
+        this.expected[pair] = (this.expected[pair] ?? 0) + (expected[i] ?? 0) - (column.expected[pair] ?? 0);
+        this.lost[pair] = (this.lost[pair] ?? 0) + (lost[i] ?? 0) - (column.lost[pair] ?? 0);
+      }
+      column.packets[pair] = packets[i] ?? 0;
+      column.expected[pair] = expected[i] ?? 0;
+      column.lost[pair] = lost[i] ?? 0;
+      column.p50[pair] = median;
+      column.p99[pair] = high;
+      if (start < (last[pair] ?? 0)) continue; // a late second changes the past only
+      last[pair] = start;
+      rates[pair] = rate[i] ?? NaN;
+      clockError[pair] = clockErrorNs[i] ?? NaN;
+      if (median === median) p50[pair] = median;
+      if (high === high) p99[pair] = high;
+    }
+  }
+
+  /** The column of a second; what it held of a minute ago is gone. */
+  private opened(start: number): Column {
+    const at = start % kept;
+    const column = (this.columns[at] ??= new Column(this.room));
+    if (column.start !== start) column.clear(start);
+    return column;
+  }
+
+  /** A second is one of the last, which are added up. */
+  private counts(start: number): boolean {
+    const end = (this.newest ?? 0) / 1000;
+    return start > end - recent && start <= end;
+  }
+
+  /** Takes a second off the sums. */
+  private takeOff(column: Column): void {
+    const { size, packets, expected, lost } = this;
+    for (let i = 0; i < size; i++) {
+      packets[i] = (packets[i] ?? 0) - (column.packets[i] ?? 0);
+      expected[i] = (expected[i] ?? 0) - (column.expected[i] ?? 0);
+      lost[i] = (lost[i] ?? 0) - (column.lost[i] ?? 0);
+    }
+  }
+
+  /** Number of a pair, a new one if need be; -1: there is no room. */
+  private number(from: number, to: number, start: number): number {
+    if (from < 0 || to < 0 || from >= this.width || to >= this.width) return -1;
+    const at = from * this.width + to;
+    const known = (this.square[at] ?? 0) - 1;
+    if (known >= 0) return known;
+    if (this.size >= limits.pairs) return -1;
+    const pair = this.size++;
+    if (pair >= this.room) this.grow();
+    this.square[at] = pair + 1;
+    this.source[pair] = from;
+    this.destination[pair] = to;
+    this.first[pair] = start;
+    this.last[pair] = start;
+    this.p50[pair] = this.p99[pair] = this.rate[pair] = this.clockError[pair] = NaN;
+    return pair;
+  }
+
+  private grow(): void {
+    const room = (this.room = Math.max(64, this.room * 2));
+    const single = (a: Float32Array) => { const b = new Float32Array(room); b.set(a); return b; };
+    const double = (a: Float64Array) => { const b = new Float64Array(room); b.set(a); return b; };
+    const short = (a: Uint16Array) => { const b = new Uint16Array(room); b.set(a); return b; };
+    this.source = short(this.source);
+    this.destination = short(this.destination);
+    this.first = double(this.first);
+    this.last = double(this.last);
+    this.p50 = single(this.p50);
+    this.p99 = single(this.p99);
+    this.rate = single(this.rate);
+    this.clockError = single(this.clockError);
+    this.packets = double(this.packets);
+    this.expected = double(this.expected);
+    this.lost = double(this.lost);
+    this.columns.forEach((column, i) => (this.columns[i] = column.grown(room)));
+  }
+
+  /** Makes the square large enough for all hosts. */
+  private widen(): void {
+    const want = Math.min(this.agents.length, limits.agents);
+    if (want <= this.width) return;
+    const width = Math.min(limits.agents, Math.max(16, 2 ** Math.ceil(Math.log2(want))));
+    const square = new Int32Array(width * width);
+    for (let row = 0; row < this.width; row++) square.set(this.square.subarray(row * this.width, (row + 1) * this.width), row * width);
+    this.width = width;
+    this.square = square;
+  }
+}

@@ -1,0 +1,240 @@
+// Two hosts: both directions on one time axis, kept or live, moving or paused.
+import { computed, signal } from "@preact/signals";
+import { returns } from "./link.ts";
+import { pointsFor, Sliding, type Span } from "./span.ts";
+import type { Figures } from "./window.ts";
+import { Direction, reversed, type Selection } from "./windows.ts";
+
+/** What is drawn: it changes as a whole, so that charts never show two times at once. */
+export interface Drawn {
+  from: number;
+  to: number;
+  /** Length of a window, ms. */
+  step: number;
+  out: readonly Figures[];
+  back: readonly Figures[];
+  /** The server's time when it was put together. */
+  now: number;
+}
+
+const settle = 180; // ms that a zoom must rest before the server is asked
+const again = 3000; // ms until a failed question is asked once more
+const ahead = 60e3; // ms beyond now that are asked for: a late clock must not cut off the newest windows
+const long = 5000; // ms of a window that one may see only the end of
+const whole = 2500; // ms until the rows of a window that has ended are kept
+const later = [5000, 20000]; // ms after a gap: hosts deliver late what they held back
+
+/** PairFeed asks for both directions and puts together what is drawn. */
+export class PairFeed {
+  readonly drawn = signal<Drawn | undefined>(undefined);
+  /** The server has answered, and nothing was measured in what is drawn. */
+  readonly bare = computed(() => {
+    const d = this.drawn.value;
+    return d !== undefined && d.out.length + d.back.length === 0;
+  });
+  /** There is something to see and to take away. */
+  readonly full = computed(() => this.drawn.value !== undefined && !this.bare.value);
+  /** A question is under way whose answer will change the picture. */
+  readonly busy = signal(false);
+  /** Since when nothing moves; undefined while it does. */
+  readonly paused = signal<number | undefined>(undefined);
+  readonly out: Direction;
+  readonly back: Direction;
+  #span: Span = { live: true, length: 300e3 };
+  #sliding = new Sliding();
+  #turn = 0;
+  #good = -Infinity; // all windows until then are here
+  #timers = new Set<ReturnType<typeof setTimeout>>();
+  #ticker?: ReturnType<typeof setInterval>;
+  #soon = false;
+  #unsubscribe: () => void;
+
+  constructor(selection: Selection) {
+    const hooks = {
+      changed: () => this.#draw(),
+      newest: (end: number) => {
+        this.#sliding.newest(end);
+        this.#good = Math.max(this.#good, end);
+      },
+      serverTime: (ms: number) => {
+        // The range that was asked for was that of a wrong clock.
+        if (this.#sliding.server(ms) && this.#span.live) this.#after(0, () => this.#ask());
+      },
+    };
+    this.out = new Direction(selection, { ...hooks, gap: () => this.#refill(this.out) });
+    this.back = new Direction(reversed(selection), { ...hooks, gap: () => this.#refill(this.back) });
+    let first = true;
+    this.#unsubscribe = returns.subscribe(() => {
+      if (!first) this.#returned();
+      first = false;
+    });
+  }
+
+  get #step(): number {
+    return Math.max(this.out.windows.step, this.back.windows.step);
+  }
+
+  /** Shows a span; frozen: paused, with its end there. */
+  look(span: Span, frozen?: number): void {
+    const rest = this.#span.live !== span.live || !span.live;
+    this.#span = span;
+    this.#cancel();
+    this.#sliding.reset();
+    this.#good = -Infinity;
+    this.paused.value = frozen;
+    clearInterval(this.#ticker);
+    if (span.live) this.#ticker = setInterval(() => this.#tick(), 250);
+    else this.#leave();
+    this.#put(true);
+    this.busy.value = true;
+    if (rest && this.drawn.peek()) this.#after(settle, () => this.#ask());
+    else this.#ask();
+  }
+
+  /** Stops the picture; windows are still collected. */
+  pause(): void {
+    this.paused.value ??= this.drawn.peek()?.to ?? Date.now();
+  }
+
+  /** Goes on with what was collected. */
+  resume(): void {
+    this.paused.value = undefined;
+    if (this.#span.live && this.#good < this.#range().to - this.#span.length) this.#ask();
+    else this.#put(true);
+  }
+
+  /** Asks for all of the range once more. */
+  retry(): void {
+    this.#ask();
+  }
+
+  close(): void {
+    this.#unsubscribe();
+    this.#cancel();
+    clearInterval(this.#ticker);
+    this.out.close();
+    this.back.close();
+  }
+
+  #range(): { from: number; to: number } {
+    if (!this.#span.live) return this.#span;
+    const to = this.paused.peek() ?? this.#sliding.to(this.#step);
+    return { from: to - this.#span.length, to };
+  }
+
+  #leave(): void {
+    this.out.unfollow();
+    this.back.unfollow();
+  }
+
+  async #ask(): Promise<void> {
+    const turn = ++this.#turn;
+    const span = this.#span;
+    const { from, to } = this.#range();
+    const until = span.live && this.paused.peek() === undefined ? to + ahead : to;
+    const points = Math.ceil((pointsFor(span) * (until - from)) / (to - from));
+    this.busy.value = true;
+    let steps = await Promise.all([this.out.ask(from, until, points), this.back.ask(from, until, points)]);
+    if (turn !== this.#turn) return;
+    const step = Math.max(...steps);
+    const finer = steps[0] < steps[1] ? this.out : this.back;
+    if (Math.min(...steps) > 0 && steps[0] !== steps[1]) {
+      // Sessions differ in their intervals: one axis, one length of windows.
+      const same = await finer.ask(from, until, Math.max(1, Math.floor((until - from) / step)));
+      if (turn !== this.#turn) return;
+      if (same > 0) steps = finer === this.out ? [same, steps[1]] : [steps[0], same];
+    }
+    this.busy.value = false;
+    const failed = this.out.heard.peek().fault ?? this.back.heard.peek().fault;
+    if (failed) this.#after(again, () => this.#ask());
+    else this.#good = Math.max(this.#good, to);
+    this.#put(true);
+    if (span.live && step > 0) {
+      this.out.follow(step);
+      this.back.follow(step);
+    }
+  }
+
+  /** The server is back: all is asked anew, and once more when hosts have delivered what they held back. */
+  #returned(): void {
+    const good = this.#good;
+    void this.#ask();
+    this.#late(good - 3 * this.#step, [this.out, this.back]);
+  }
+
+  #late(since: number, directions: Direction[]): void {
+    for (const ms of later) this.#after(ms, () => directions.forEach((d) => void this.#part(d, since)));
+  }
+
+  /** Asks for what was missed of a direction since it was last whole. */
+  #refill(direction: Direction): void {
+    const step = this.#step;
+    if (!this.#span.live || step === 0) return;
+    const good = this.#good - 3 * step;
+    this.#after(0, () => void this.#part(direction, good));
+    if (this.#good < this.#sliding.to(step) - 5 * step) this.#late(good, [direction]);
+  }
+
+  /** Adds what a direction has from a time until now. */
+  async #part(direction: Direction, since: number): Promise<void> {
+    const step = this.#step;
+    const turn = this.#turn;
+    const span = this.#span;
+    if (!span.live || step === 0) return;
+    const to = this.#sliding.to(step) + ahead;
+    const from = Math.floor(Math.max(since, to - ahead - span.length) / step) * step;
+    const got = await direction.ask(from, to, Math.max(1, Math.round((to - from) / step)), true);
+    if (turn === this.#turn && got > 0 && got !== step) void this.#ask();
+  }
+
+  #tick(): void {
+    if (this.paused.peek() !== undefined || document.hidden) return;
+    const { to } = this.#range();
+    if (to === this.drawn.peek()?.to) return;
+    this.#put();
+    // A live window holds what came since one looks; of long ones the server has kept more.
+    const step = this.#step;
+    if (step < long) return;
+    for (const direction of [this.out, this.back]) this.#after(whole, () => void this.#part(direction, to - 2 * step));
+  }
+
+  /** Draws once for all that comes within a moment: both directions often come together. */
+  #draw(): void {
+    if (this.#soon) return;
+    this.#soon = true;
+    this.#after(60, () => {
+      this.#soon = false;
+      this.#put();
+    });
+  }
+
+  #put(always = false): void {
+    if (this.paused.peek() !== undefined && !always) return;
+    if (!this.out.heard.peek().answered && !this.back.heard.peek().answered) return; // not empty: not known
+    const { from, to } = this.#range();
+    const step = this.#step;
+    if (this.#span.live && this.paused.peek() === undefined) {
+      this.out.windows.trim(from - 2 * step);
+      this.back.windows.trim(from - 2 * step);
+    }
+    this.drawn.value = {
+      from, to, step, now: this.#sliding.now(),
+      out: this.out.windows.within(from, to), back: this.back.windows.within(from, to),
+    };
+  }
+
+  #after(ms: number, act: () => void): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      act();
+    }, ms);
+    this.#timers.add(timer);
+  }
+
+  #cancel(): void {
+    for (const t of this.#timers) clearTimeout(t);
+    this.#timers.clear();
+    this.#soon = false;
+    this.#turn++;
+  }
+}

@@ -1,0 +1,107 @@
+// Which range of time is looked at: so long until now, or from a time to another.
+
+/** A choice of time. */
+export type Span = { live: true; length: number } | { live: false; from: number; to: number };
+
+const units: Record<string, number> = { s: 1e3, m: 60e3, h: 3600e3, d: 86400e3 };
+
+/** Lengths that are offered, as the address has them, and in words. */
+export const lengths: readonly { key: string; words: string }[] = [
+  { key: "1m", words: "1 min" }, { key: "5m", words: "5 min" }, { key: "15m", words: "15 min" }, { key: "1h", words: "1 h" },
+  { key: "6h", words: "6 h" }, { key: "24h", words: "24 h" }, { key: "7d", words: "7 d" }, { key: "30d", words: "30 d" },
+];
+
+/** The length when none is chosen. */
+export const usual = "5m";
+
+export const shortest = 1e3;
+export const longest = 400 * 86400e3;
+
+/** ms of a length such as "15m"; undefined for what is none. */
+export function lengthOf(key: string | null): number | undefined {
+  const parts = /^(\d{1,4})([smhd])$/.exec(key ?? "");
+  const ms = Number(parts?.[1]) * (units[parts?.[2] ?? ""] ?? NaN);
+  return ms >= 10e3 && ms <= longest ? ms : undefined;
+}
+
+/** The choice that an address holds. */
+export function spanOf(query: URLSearchParams): Span {
+  const from = Number(query.get("from") ?? NaN);
+  const to = Number(query.get("to") ?? NaN);
+  if (to - from >= shortest && to - from <= longest) return { live: false, from, to };
+  return { live: true, length: lengthOf(query.get("range")) ?? lengthOf(usual) ?? 300e3 };
+}
+
+/** What the address holds of a choice. */
+export function queryOf(span: Span): { range?: string; from?: number; to?: number } {
+  if (!span.live) return { range: undefined, from: Math.round(span.from), to: Math.round(span.to) };
+  const key = lengths.find((l) => lengthOf(l.key) === span.length)?.key ?? `${Math.round(span.length / 1000)}s`;
+  return { range: key === usual ? undefined : key, from: undefined, to: undefined };
+}
+
+/** A length in words, such as "1.5 h". */
+export function lengthWords(ms: number): string {
+  for (const [size, unit] of [[86400e3, "d"], [3600e3, "h"], [60e3, "min"]] as const)
+    if (ms >= 2 * size || ms % size === 0 && ms > 0) return `${Number((ms / size).toPrecision(3))} ${unit}`;
+  return `${Number((ms / 1e3).toPrecision(3))} s`;
+}
+
+/** Most windows to ask for: short ranges as they were measured, longer ones as a screen can show. */
+export function pointsFor(span: Span): number {
+  const length = span.live ? span.length : span.to - span.from;
+  if (length <= 900e3) return Math.max(10, Math.ceil(span.live ? length / 1e3 : Math.min(900, length / 100)));
+  return 480;
+}
+
+/**
+ * Sliding says what "now" is while windows come: the end of the newest, and between them the time that
+ * has passed since. The browser's clock only measures how long that is, because it may be wrong.
+ */
+export class Sliding {
+  #offset = 0; // of the browser's clock to that of the windows
+  #server = 0; // offset of the browser's clock to the server's
+  #known = 0; // 0: nothing; 1: the server's time; 2: a window
+  #end = -Infinity;
+  #to = -Infinity;
+
+  /** The server's time. Reports whether what was shown before was of another time. */
+  server(ms: number, browser = Date.now()): boolean {
+    this.#server = ms - browser;
+    if (this.#known > 1) return false;
+    const other = Math.abs(ms - browser - this.#offset) > 5000;
+    this.#offset = ms - browser;
+    this.#known = 1;
+    if (other) this.reset();
+    return other;
+  }
+
+  /** A live window came that ends then. */
+  newest(end: number, browser = Date.now()): void {
+    // What was measured long ago, and is sent when a stream begins, is not now.
+    if (end <= this.#end || (this.#known === 1 && end < browser + this.#offset - 60e3)) return;
+    if (this.#known === 1) this.reset();
+    this.#end = end;
+    this.#offset = end - browser;
+    this.#known = 2;
+  }
+
+  /** The right edge of what is shown: a whole step, never going back. */
+  to(step: number, browser = Date.now()): number {
+    const size = Math.max(step, 1000);
+    // A window may be a little late: the edge waits for it, so that it does not move twice.
+    const grace = this.#known > 1 ? 0.7 * Math.min(size, 1000) : 0;
+    const passed = Math.floor((browser + this.#offset - grace) / size) * size;
+    this.#to = Math.max(this.#to, passed, Math.ceil(this.#end / size) * size);
+    return this.#to;
+  }
+
+  /** The time at the server. */
+  now(browser = Date.now()): number {
+    return browser + this.#server;
+  }
+
+  /** The length of windows changed: the edge may go back to a whole one. */
+  reset(): void {
+    this.#to = -Infinity;
+  }
+}

@@ -1,0 +1,53 @@
+import { create } from "@bufbuild/protobuf";
+import { expect, it } from "vitest";
+import { EventSchema } from "../gen/server_pb.ts";
+import { GetTopologyResponseSchema, PathSchema } from "../gen/topology_pb.ts";
+import { changeOf } from "./changes.ts";
+import { groupsOf } from "./group.ts";
+import { graphOf } from "./topology.ts";
+
+const node = (id: string) => ({ id, kind: id.split(":")[0] ?? "", agent: id.startsWith("agent:") ? id.slice(6) : "", addresses: [] });
+const path = (address: string, ...nodes: string[]) => ({ source: nodes[0]?.slice(6) ?? "", destination: nodes.at(-1)?.slice(6) ?? "", address, protocol: "udp", nodes });
+const answer = create(GetTopologyResponseSchema, {
+  nodes: ["agent:a", "agent:b", "agent:c", "router:r1", "router:r2", "router:six"].map(node),
+  edges: [
+    { from: "agent:a", to: "router:r1", rttNs: 5000n, measured: true }, { from: "router:r1", to: "agent:b", rttNs: -7n, measured: true },
+    { from: "agent:a", to: "agent:c", rttNs: 1n, measured: true }, { from: "agent:c", to: "agent:a", rttNs: 2n, measured: false },
+  ],
+  paths: [
+    path("10.0.0.2", "agent:a", "router:r1", "agent:b"), path("10.0.0.3", "agent:a", "agent:c"), path("10.0.0.1", "agent:c", "agent:a"),
+    path("fd00::2", "agent:a", "router:six", "agent:b"),
+  ],
+});
+
+it("makes the graph of one family, with all hosts", () => {
+  const graph = graphOf(answer, "4");
+  expect(graph.nodes.map((n) => n.id)).toEqual(["agent:a", "agent:b", "agent:c", "router:r1"]);
+  expect(graph.paths).toHaveLength(3);
+  expect(graphOf(answer, "all").nodes.map((n) => n.id)).toContain("router:six");
+});
+
+it("makes one edge of two directions with both figures, and none below zero", () => {
+  const graph = graphOf(answer, "4");
+  const both = graph.links.find((l) => l.back);
+  expect(both?.there).toMatchObject({ from: "agent:a", to: "agent:c", rtt: 1 });
+  expect(both?.back).toMatchObject({ from: "agent:c", to: "agent:a", rtt: undefined, negative: false });
+  expect(graph.links.find((l) => l.there.to === "agent:b")?.there).toMatchObject({ rtt: 0, negative: true });
+  expect(graph.links).toHaveLength(3);
+});
+
+it("puts hosts behind one router together, but those in open groups", () => {
+  const paths = Array.from({ length: 9 }, (_, i) => create(PathSchema, path("10.0.0.2", `agent:h${i}`, i < 6 ? "router:r1" : "router:r2", "agent:b")));
+  const groups = groupsOf(paths, new Set());
+  expect([...groups.keys()]).toEqual(["agent:h0", "agent:h1", "agent:h2", "agent:h3", "agent:h4", "agent:h5"]);
+  expect(groups.get("agent:h0")).toMatchObject({ id: "group:router:r1", router: "router:r1" });
+  expect(groupsOf(paths, new Set(["group:router:r1"])).size).toBe(0);
+});
+
+it("reads changes from events", () => {
+  const change = (message: string) => changeOf(create(EventSchema, { time: { seconds: 5n }, message }));
+  expect(change("path from a to b (fd77::2, udp) changed: was r1 > ? > b, is r1 > r3 > not reached")).toMatchObject({
+    time: 5000, path: { source: "a", destination: "b", address: "fd77::2", protocol: "udp" }, was: "r1 > ? > b", is: "r1 > r3 > not reached",
+  });
+  expect(change("something else").path).toBeUndefined();
+});

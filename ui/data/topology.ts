@@ -1,0 +1,99 @@
+// The paths between hosts, and the graph that they make together.
+import { signal } from "@preact/signals";
+import type { GetTopologyResponse, Node, Path } from "../gen/topology_pb.ts";
+import { topologyClient } from "./client.ts";
+import { resource } from "./resource.ts";
+
+/** Only paths of this session are asked for; empty: all. */
+export const ofSession = signal("");
+
+// An answer with very many paths takes the browser a while to read: it is asked for less often.
+const many = 4000;
+const rest = 60_000;
+let kept: { answer: GetTopologyResponse; session: string; at: number } | undefined;
+
+/** The topology of the session that was chosen. */
+export const topology = resource(5000, async (abort) => {
+  const session = ofSession.peek();
+  if (kept && kept.session === session && kept.answer.paths.length > many && Date.now() - kept.at < rest) return kept.answer;
+  const answer = await topologyClient.getTopology({ session }, { signal: abort });
+  kept = { answer, session, at: Date.now() };
+  return answer;
+});
+
+/** Asks anew although the last answer may be young. */
+export function retrace(): Promise<void> {
+  kept = undefined;
+  return topology.refresh();
+}
+
+/** Families of addresses that paths are told apart by. */
+export type Family = "4" | "6" | "all";
+
+export const familyOf = (path: Path): Family => (path.address.includes(":") ? "6" : "4");
+
+/** A pair of hosts as it is written in addresses. */
+export const pairName = (source: string, destination: string): string => `${source}>${destination}`;
+
+/** One direction of an edge. */
+export interface Way {
+  from: string;
+  to: string;
+  /** Difference of the traced round-trip times, ns, never below 0; undefined: not both ends answered. */
+  rtt?: number;
+  /** The difference was below 0, because answers of the near end took longer. */
+  negative: boolean;
+  /** The paths that cross it. */
+  paths: Path[];
+}
+
+/** What is drawn between two nodes: a way, and the one back where there is one. */
+export interface Link {
+  id: string;
+  there: Way;
+  back?: Way;
+}
+
+/** The graph of some of the paths. */
+export interface Graph {
+  nodes: Node[];
+  links: Link[];
+  paths: Path[];
+}
+
+export const linkId = (from: string, to: string): string => (from < to ? `${from} ~ ${to}` : `${to} ~ ${from}`);
+
+/** Makes the graph of the paths of a family; hosts are in it whether they have paths or not. */
+export function graphOf(answer: GetTopologyResponse, family: Family): Graph {
+  const paths = answer.paths.filter((p) => family === "all" || familyOf(p) === family);
+  const figures = new Map(answer.edges.map((e) => [`${e.from} ${e.to}`, e]));
+  const ways = new Map<string, Way>();
+  const used = new Set<string>();
+  for (const path of paths) {
+    path.nodes.forEach((to, i) => {
+      used.add(to);
+      const from = path.nodes[i - 1];
+      if (from === undefined || from === to) return;
+      const key = `${from} ${to}`;
+      let way = ways.get(key);
+      if (!way) {
+        const edge = figures.get(key);
+        const rtt = edge?.measured ? Number(edge.rttNs) : undefined;
+        way = { from, to, rtt: rtt === undefined ? undefined : Math.max(0, rtt), negative: rtt !== undefined && rtt < 0, paths: [] };
+        ways.set(key, way);
+      }
+      way.paths.push(path);
+    });
+  }
+  const links = new Map<string, Link>();
+  for (const way of ways.values()) {
+    const id = linkId(way.from, way.to);
+    const link = links.get(id);
+    if (link) link.back = way;
+    else links.set(id, { id, there: way });
+  }
+  return { nodes: answer.nodes.filter((n) => n.kind === "agent" || used.has(n.id)), links: [...links.values()], paths };
+}
+
+/** What a node is called: a host's name, a router's address, or a question mark. */
+export const nodeName = (node: Node): string => node.agent || node.addresses[0] || "?";

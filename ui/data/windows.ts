@@ -1,0 +1,213 @@
+// The windows of one direction: what the server kept, and what comes live.
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { signal } from "@preact/signals";
+import { flowClient, sentence } from "./client.ts";
+import { follow } from "./follow.ts";
+import { figuresOf, type Figures } from "./window.ts";
+
+/** Which rows are added up; what is left out is not asked for. */
+export interface Selection {
+  source: string;
+  destination: string;
+  session?: string;
+  src?: string;
+  dst?: string;
+  proto?: string;
+  sport?: number;
+  dport?: number;
+}
+
+/** The same traffic the other way. */
+export function reversed(s: Selection): Selection {
+  return { ...s, source: s.destination, destination: s.source, src: s.dst, dst: s.src, sport: s.dport, dport: s.sport };
+}
+
+/** Most windows that are held of one direction, so that a page left open does not grow. */
+export const most = 6000;
+
+/** Windows by time. Those that come live are put into those that were kept. */
+export class WindowList {
+  #list: readonly Figures[] = [];
+  #step = 0;
+
+  get list(): readonly Figures[] {
+    return this.#list;
+  }
+
+  /** Length of a window, ms; 0 before the first. */
+  get step(): number {
+    return this.#step;
+  }
+
+  /**
+   * Takes what the server kept from a time on. Windows that came live stay where they know more: an
+   * answer may have been on its way while they grew. Older ones stay if only a part was asked for.
+   */
+  replace(history: readonly Figures[], step: number, from: number, part = false): void {
+    const before = step === this.#step ? this.#list.filter((f) => part || f.start > from - step) : [];
+    this.#step = step;
+    this.#list = before.length === 0 ? history.slice(-most) : merged(before, history, fuller).slice(-most);
+  }
+
+  /** Takes live windows; each takes the place of the one with its start. Gives whether they are of use. */
+  add(live: readonly Figures[], step: number): boolean {
+    if (live.length === 0) return true;
+    if (this.#step !== 0 && step !== this.#step) return false;
+    this.#step = step;
+    const sorted = [...live].sort((a, b) => a.start - b.start);
+    // After a restart the server may know only the end of a window that it had kept whole.
+    this.#list = merged(this.#list, sorted, fuller).slice(-most);
+    return true;
+  }
+
+  /** Forgets what ends before a time. */
+  trim(from: number): void {
+    const first = this.#list.findIndex((f) => f.start + this.#step >= from);
+    if (first > 0) this.#list = this.#list.slice(first);
+    else if (first < 0) this.#list = [];
+  }
+
+  /** Those that touch a range, and one more on either side so that lines reach its edges. */
+  within(from: number, to: number): readonly Figures[] {
+    return this.#list.filter((f) => f.start > from - 2 * this.#step && f.start < to + this.#step);
+  }
+
+  clear(): void {
+    this.#list = [];
+    this.#step = 0;
+  }
+}
+
+const weight = (f: Figures): number => f.packets + f.lost + f.duplicated;
+const fuller = (old: Figures, young: Figures): Figures => (weight(old) > weight(young) ? old : young);
+
+function merged(a: readonly Figures[], b: readonly Figures[], choose: (a: Figures, b: Figures) => Figures): Figures[] {
+  const all: Figures[] = [];
+  let i = 0;
+  let j = 0;
+  for (;;) {
+    const x = a[i];
+    const y = b[j];
+    if (x && (!y || x.start < y.start)) (all.push(x), i++);
+    else if (y && (!x || y.start < x.start)) (all.push(y), j++);
+    else if (x && y) (all.push(choose(x, y)), i++, j++);
+    else return all;
+  }
+}
+
+/** What was heard of a direction besides its windows. */
+export interface Hearing {
+  /** The question was answered at least once. */
+  answered: boolean;
+  /** Why the last question failed. */
+  fault?: string;
+  /** Why no live windows come. */
+  broken?: string;
+  /** One in so many rows was looked at for quantiles. */
+  sampled: number;
+  /** Sessions with rows here, those with most packets first. */
+  sessions: string[];
+}
+
+export interface DirectionHooks {
+  /** Something came. */
+  changed(): void;
+  /** Live windows came; the newest ends then. */
+  newest(end: number): void;
+  /** The server's time, ms since 1970, as it answered. */
+  serverTime(ms: number): void;
+  /** What was missed has to be asked for. */
+  gap(): void;
+}
+
+const quiet: Hearing = { answered: false, sampled: 1, sessions: [] };
+
+/** Direction asks for the windows of one direction and follows them. */
+export class Direction {
+  readonly windows = new WindowList();
+  readonly heard = signal<Hearing>(quiet);
+  #hooks: DirectionHooks;
+  #selection: Selection;
+  #asking = new AbortController();
+  #unfollow?: () => void;
+  #following = 0;
+
+  constructor(selection: Selection, hooks: DirectionHooks) {
+    this.#selection = selection;
+    this.#hooks = hooks;
+  }
+
+  /**
+   * Asks for a range in at most so many windows. Gives their length, 0 where nothing came of it. A part
+   * is added to what is there; if its windows have another length it is of no use.
+   */
+  async ask(from: number, to: number, points: number, part = false): Promise<number> {
+    if (!part) this.#asking.abort();
+    const mine = part ? this.#asking : (this.#asking = new AbortController());
+    try {
+      const answer = await flowClient.windows(
+        { selection: this.#selection, from: timestampFromMs(from), to: timestampFromMs(to), points, histograms: true },
+        { signal: mine.signal, onHeader: (h) => this.#time(h.get("date")) },
+      );
+      if (mine.signal.aborted) return 0;
+      const step = Number(answer.stepMs);
+      if (part && step !== this.windows.step) return step;
+      this.windows.replace(answer.windows.map(figuresOf), step, from, part);
+      this.heard.value = { ...this.heard.value, answered: true, fault: undefined, sampled: Math.max(1, answer.sampled), sessions: answer.sessions };
+      this.#hooks.changed();
+      return step;
+    } catch (fault) {
+      if (!mine.signal.aborted) this.heard.value = { ...this.heard.value, fault: sentence(fault) };
+      return 0;
+    }
+  }
+
+  #time(date: string | null): void {
+    const ms = date ? Date.parse(date) : NaN;
+    if (!Number.isNaN(ms)) this.#hooks.serverTime(ms);
+  }
+
+  /** Follows windows of a length until unfollow. */
+  follow(step: number): void {
+    if (this.#unfollow && this.#following === step) return;
+    this.unfollow();
+    this.#following = step;
+    let fresh = true;
+    let told = 0;
+    this.#unfollow = follow({
+      open: (signal) => flowClient.watchWindows({ selection: this.#selection, histograms: true, stepMs: BigInt(step) }, { signal }),
+      begin: () => (fresh = true),
+      message: (m) => {
+        if (this.heard.peek().broken) this.heard.value = { ...this.heard.peek(), broken: undefined };
+        // What came between the last answer and this connection is in no message.
+        if (fresh) this.#hooks.gap();
+        fresh = false;
+        const length = Number(m.stepMs);
+        const live = m.windows.map(figuresOf);
+        if (!this.windows.add(live, length)) {
+          // The interval of the rows has changed: once for each new length is enough.
+          if (told !== length) this.#hooks.gap();
+          told = length;
+          return;
+        }
+        const last = live.at(-1);
+        if (!last) return;
+        this.#hooks.newest(Math.max(...live.map((f) => f.start)) + length);
+        this.#hooks.changed();
+      },
+      broken: (why) => (this.heard.value = { ...this.heard.peek(), broken: why }),
+    });
+  }
+
+  unfollow(): void {
+    this.#unfollow?.();
+    this.#unfollow = undefined;
+    this.#following = 0;
+    if (this.heard.peek().broken) this.heard.value = { ...this.heard.peek(), broken: undefined };
+  }
+
+  close(): void {
+    this.unfollow();
+    this.#asking.abort();
+  }
+}

@@ -1,0 +1,17 @@
+// A server with a crowd of simulated agents.
+import { freePort, program, start } from "./command.ts";
+import { site, type Site } from "./lab.ts";
+
+export interface Crowd extends Site {
+  end(): Promise<void>;
+}
+
+/** Starts a server and lets so many agents join it. */
+export async function gather(agents: number, ...flags: string[]): Promise<Crowd> {
+  const port = await freePort();
+  const running = start(program("crowd"), "--program", program("pillion-server"), "--http", `localhost:${port}`, "--agents", String(agents), ...flags);
+  const [, url, file] = await running.says(/^server: (\S+), token in (\S+)$/m);
+  await running.says(/^all \d+ agents are up/m);
+  if (!url || !file) throw new Error(`crowd says ${running.said()}`);
+  return { ...site(url, file), end: () => running.end() };
+}

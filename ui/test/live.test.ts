@@ -1,0 +1,161 @@
+// A session from the form to its live charts, loss as it happens, a schedule, events,
+// and a server that goes away and comes back.
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { launch, open } from "./browser.ts";
+import { until } from "./command.ts";
+import { raise, twoHosts, type Lab } from "./lab.ts";
+
+let lab: Lab;
+let browser: Browser;
+beforeAll(async () => {
+  [lab, browser] = await Promise.all([raise(twoHosts, "noc", ["a", "b"]), launch()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await lab?.down();
+});
+
+/** The figure of a term in the column of a direction, as it is shown now. */
+async function figure(page: Page, direction: string, term: RegExp): Promise<string> {
+  const region = page.getByRole("region", { name: `Figures ${direction}` });
+  const texts = await region.locator("dt, dd").allInnerTexts();
+  const at = texts.findIndex((t) => term.test(t));
+  return at < 0 ? "" : (texts[at + 1] ?? "").trim();
+}
+
+const number = (text: string): number => parseFloat(text.replace(/[^\d.,-]/g, "").replace(",", "."));
+
+/** Waits until what a chart draws changes, so many times. */
+async function moves(page: Page, chart: string, times: number): Promise<void> {
+  const canvas = page.getByRole("figure", { name: chart }).locator("canvas").first();
+  await canvas.waitFor();
+  const picture = () => canvas.evaluate((c) => (c as HTMLCanvasElement).toDataURL());
+  let before = await picture();
+  for (let n = 0; n < times; n++) {
+    await until(`${chart} to move`, async () => (await picture()) !== before, 10_000);
+    before = await picture();
+  }
+}
+
+/** Adds an agent in a field that takes names one after the other. */
+async function choose(page: Page, field: string, agent: string): Promise<void> {
+  const box = page.getByRole("combobox", { name: field, exact: true });
+  await box.fill(agent);
+  await box.press("Enter");
+}
+
+test("a session that is created in the form shows its live chart", async () => {
+  const { page, clean, close } = await open(browser, lab, { role: "operator", path: "#/sessions" });
+  await page.getByRole("link", { name: "New session" }).first().click();
+  const name = page.getByRole("textbox", { name: "Name", exact: true });
+  const begin = page.getByRole("button", { name: "Start", exact: true });
+  await name.fill("Bad Name");
+  await page.getByText(/"Bad Name" cannot be a session's name|lowercase letters/i).first().waitFor();
+  await choose(page, "Sources", "a");
+  await choose(page, "Destinations", "b");
+  await expect.poll(() => begin.isDisabled(), { message: "a bad name cannot start" }).toBe(true);
+  await name.fill("from-form");
+  // The plan of the server is shown before anything runs.
+  const plan = page.getByRole("complementary", { name: "Plan" });
+  await expect.poll(() => plan.innerText(), { timeout: 10_000 }).toMatch(/bytes in each marked/);
+  expect(await plan.innerText()).toMatch(/read marks from/);
+  expect(await lab.pillion("session", "list")).not.toContain("from-form");
+  await begin.click();
+  await until("the session to run", async () => /from-form\s+running/.test(await lab.pillion("session", "list")));
+  await expect.poll(() => page.url(), { message: "two hosts: straight to their charts" }).toContain("#/pair/a/b");
+  await moves(page, "Delay a → b", 3);
+  await expect.poll(async () => number(await figure(page, "a → b", /Median/)), { timeout: 10_000 }).toBeCloseTo(5, 0);
+  clean();
+  await close();
+});
+
+/** A session that runs, whether or not the form has made one. */
+async function running(): Promise<void> {
+  if (!/\brunning\b/.test(await lab.pillion("session", "list"))) {
+    await lab.pillion("session", "create", "--name", "made", "--from", "a", "--to", "b", "--both");
+  }
+  await until("a session to run", async () => /\brunning\b/.test(await lab.pillion("session", "list")));
+}
+
+test("loss in the network shows within 3 s", async () => {
+  await running();
+  const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/pair/a/b" });
+  await until("calm", async () => /^0 ?%/.test(await figure(page, "a → b", /^Loss/)));
+  // Noted by the page itself: what it shows, and when.
+  await page.evaluate(() => {
+    const seen: [number, string][] = [];
+    Object.assign(globalThis, { seenLoss: seen });
+    const look = () => {
+      const region = document.querySelector('[aria-label="Figures a → b"]') ?? [...document.querySelectorAll("section")].find((s) => s.textContent?.includes("a → b") && s.querySelector("dt"));
+      const term = [...(region?.querySelectorAll("dt") ?? [])].find((t) => t.textContent?.startsWith("Loss"));
+      const text = term?.nextElementSibling?.textContent ?? "";
+      if (text !== seen.at(-1)?.[1]) seen.push([Date.now(), text]);
+      requestAnimationFrame(look);
+    };
+    look();
+  });
+  const times: number[] = [];
+  for (const round of [1, 2, 3]) {
+    await lab.change("a-b", "--from", "a", "--loss", "30%");
+    const changed = Date.now();
+    const shown = await until("loss to be shown", () => page.evaluate((since) => {
+      const seen = (globalThis as unknown as { seenLoss: [number, string][] }).seenLoss;
+      return seen.find(([at, text]) => at >= since && parseFloat(text) > 5)?.[0];
+    }, changed), 15_000);
+    times.push(shown - changed);
+    await lab.change("a-b", "--from", "a", "--loss", "0");
+    await until(`calm after round ${round}`, async () => /^0 ?%/.test(await figure(page, "a → b", /^Loss/)));
+  }
+  console.log(`loss was shown ${times.join(", ")} ms after the link changed`);
+  expect(Math.max(...times)).toBeLessThan(3000);
+  clean();
+  await close();
+});
+
+test("a session that is scheduled starts while one looks", async () => {
+  const start = new Date(Math.ceil(Date.now() / 1000) * 1000 + 8000);
+  await lab.pillion("session", "create", "--name", "later", "--from", "b", "--to", "a", "--start", start.toISOString(), "--duration", "20s");
+  const { page, clean, close } = await open(browser, lab, { role: "operator", path: "#/sessions" });
+  const of = (group: string) => page.getByRole("region", { name: group, exact: true }).getByRole("link", { name: "later", exact: true });
+  await of("Scheduled").waitFor({ timeout: 10_000 });
+  expect(Date.now(), "it was seen before it began").toBeLessThan(start.getTime());
+  await of("Running").waitFor({ timeout: 25_000 });
+  expect(Date.now()).toBeGreaterThanOrEqual(start.getTime() - 1000);
+  clean();
+  await close();
+});
+
+test("events come in as they happen", async () => {
+  await running();
+  const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/events" });
+  await expect.poll(() => page.getByText(/a has joined/).count(), { timeout: 10_000 }).toBeGreaterThan(0);
+  await lab.stop("b", "--kill");
+  await expect.poll(() => page.getByText(/b was last heard/).count(), { timeout: 20_000 }).toBeGreaterThan(0);
+  await lab.start("b");
+  await expect.poll(() => page.getByText(/b is connected/).count(), { timeout: 20_000 }).toBeGreaterThan(1);
+  expect(await page.getByRole("alert").allInnerTexts(), "the feed has no fault").toEqual([]);
+  clean();
+  await close();
+});
+
+test("the page goes on after the server came back", async () => {
+  await running();
+  const { page, forgive, clean, close } = await open(browser, lab, { role: "viewer", path: "#/pair/a/b" });
+  await moves(page, "Delay a → b", 2);
+  await page.evaluate(() => Object.assign(globalThis, { notReloaded: true }));
+  forgive(/ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|answer 50/);
+  await lab.stop("noc", "--kill");
+  const banner = page.getByRole("alert").filter({ hasText: /has not answered/ });
+  await banner.waitFor({ timeout: 15_000 });
+  await page.waitForTimeout(2000);
+  await lab.start("noc");
+  await banner.waitFor({ state: "detached", timeout: 30_000 });
+  await moves(page, "Delay a → b", 3);
+  expect(await page.evaluate(() => "notReloaded" in globalThis)).toBe(true);
+  // What the agents kept meanwhile is in the table of figures, too.
+  const rows = Number((await lab.pillion("query", "-o", "csv", "SELECT count(*) FROM flows WHERE agent = 'b' AND proto = 'icmp'")).match(/\d+/)?.[0]);
+  expect(rows).toBeGreaterThan(5);
+  clean();
+  await close();
+});

@@ -1,0 +1,87 @@
+// Every view in both themes and at four widths: nothing keeps people out, nothing
+// reaches beyond the window, nothing is asked of others; with pictures.
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { barriers, launch, open, overhang, screenshot } from "./browser.ts";
+import { until } from "./command.ts";
+import { raise, twoHosts, type Lab } from "./lab.ts";
+
+let lab: Lab;
+let empty: Lab;
+let browser: Browser;
+beforeAll(async () => {
+  [lab, empty, browser] = await Promise.all([
+    raise(twoHosts, "noc", ["a", "b"]), raise("hosts: {a: {}, noc: {}}\nlinks: [{ends: [a, noc]}]", "noc", []), launch(),
+  ]);
+  await lab.pillion("session", "create", "--name", "first", "--from", "a", "--to", "b", "--both");
+  await lab.pillion("session", "create", "--name", "mornings", "--from", "a", "--to", "*", "--cron", "0 9 * * 1-5", "--tz", "Europe/Berlin", "--duration", "8h");
+  await until("rows", async () => /[1-9]/.test((await lab.pillion("query", "-o", "csv", "SELECT count(*) FROM flows")).split("\n")[1] ?? ""));
+});
+afterAll(async () => {
+  await browser?.close();
+  await lab?.down();
+  await empty?.down();
+});
+
+const views: Record<string, string> = {
+  overview: "#/", pair: "#/pair/a/b", agent: "#/agent/a", topology: "#/topology?from=a&to=b", sessions: "#/sessions",
+  "session-new": "#/sessions/new", session: "#/sessions/first", runs: "#/sessions?show=runs", events: "#/events",
+};
+
+describe.each(Object.entries(views))("view %s", (name, path) => {
+  test.each(["light", "dark"] as const)("%s: nothing serious for axe, a picture", async (theme) => {
+    const { page, clean, close } = await open(browser, lab, { role: "operator", path, theme });
+    await page.locator("main h1").first().waitFor();
+    await page.waitForTimeout(2500); // figures of some seconds, for the picture
+    expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe(theme);
+    expect(await barriers(page)).toEqual([]);
+    await screenshot(page, name, theme);
+    clean();
+    await close();
+  });
+
+  test("no width makes the page scroll to the side", async () => {
+    const { page, clean, close } = await open(browser, lab, { role: "operator", path });
+    const wide: string[] = [];
+    for (const width of [360, 768, 1280, 2560]) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.waitForTimeout(300);
+      const over = await overhang(page);
+      if (over > 0) wide.push(`${width} px: ${over} px too wide`);
+    }
+    expect(wide).toEqual([]);
+    clean();
+    await close();
+  });
+
+  test("without hosts and rows it says what to do next", async () => {
+    const { page, clean, forgive, close } = await open(browser, empty, { role: "operator", path });
+    forgive(/answer (404|400)|status of 40/); // there is no such host, no such session
+    await page.locator("main h1, main h2").first().waitFor();
+    await page.waitForTimeout(1000);
+    expect((await page.locator("main").innerText()).length).toBeGreaterThan(40);
+    expect(await page.locator("main").innerText()).not.toMatch(/undefined|NaN|\[object|Infinity/);
+    expect(await barriers(page)).toEqual([]);
+    clean();
+    await close();
+  });
+});
+
+test("signing in looks right in both themes", async () => {
+  for (const theme of ["light", "dark"] as const) {
+    const { page, clean, close } = await open(browser, lab, { theme });
+    await page.getByLabel("Token", { exact: true }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await screenshot(page, "sign-in", theme);
+    clean();
+    await close();
+  }
+});
+
+test("an address that leads nowhere says so", async () => {
+  const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/nowhere" });
+  await page.getByText("There is no such page").waitFor();
+  expect(await barriers(page)).toEqual([]);
+  clean();
+  await close();
+});

@@ -1,0 +1,16 @@
+// Tests in a real browser against a real server with agents in a lab. They need root
+// and what `make test-page` builds; one file runs after the other.
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: ["*.test.ts"],
+    environment: "node",
+    pool: "forks",
+    fileParallelism: false,
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
+    teardownTimeout: 60_000,
+  },
+});

@@ -1,0 +1,60 @@
+// Whether a host is fit to measure: it looks at itself when asked.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Agent, Check } from "../../gen/agent_pb.ts";
+import { operates } from "../../data/account.ts";
+import { agentClient, sentence } from "../../data/client.ts";
+import { clock } from "../../data/quantity.ts";
+import { Badge } from "../../part/badge.tsx";
+
+const order = ["error", "warning", "ok"];
+
+/** ChecksPanel lets operators have a host checked. */
+export function ChecksPanel({ agent }: { agent: Agent }) {
+  const [found, setFound] = useState<{ checks: Check[]; at: number }>();
+  const [fault, setFault] = useState("");
+  const [busy, setBusy] = useState(false);
+  const abort = useRef<AbortController | undefined>(undefined);
+  useEffect(() => () => abort.current?.abort(), []);
+  if (!operates.value) return null;
+  const check = async () => {
+    const mine = (abort.current = new AbortController());
+    setBusy(true);
+    setFault("");
+    try {
+      const { checks } = await agentClient.checkAgent({ name: agent.name }, { signal: mine.signal });
+      if (!mine.signal.aborted) setFound({ checks: [...checks].sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level)), at: Date.now() });
+    } catch (e) {
+      if (!mine.signal.aborted) setFault(sentence(e));
+    }
+    setBusy(false);
+  };
+  const away = agent.state !== "connected";
+  return (
+    <section class="panel" aria-labelledby="checks-title" aria-busy={busy}>
+      <header class="spread">
+        <h2 id="checks-title">Checks</h2>
+        <button type="button" disabled={busy || away} onClick={() => void check()}>{busy ? "Checking…" : "Check this host"}</button>
+      </header>
+      {busy && <progress class="busy" aria-label="The host checks itself" />}
+      <p class="soft" aria-live="polite">{busy ? "The host looks at its kernel, rights, clock, room, devices and the way to other hosts. That takes up to 5 s."
+        : away ? "Only a connected host can check itself."
+        : found ? `${summary(found.checks)}, at ${clock(found.at)}.`
+        : "The host looks at its kernel, rights, clock, room, devices and the way to all connected hosts. It changes nothing."}</p>
+      {fault && <p class="fault" role="alert">{fault}</p>}
+      {found && !busy && (
+        <ul class="checks">
+          {found.checks.map((c, i) => (
+            <li key={i}><Badge state={c.level} /><div><strong>{c.name}</strong> <span>{c.found}</span>{c.advice && <p class="soft">{c.advice}</p>}</div></li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function summary(checks: Check[]): string {
+  const of = (level: string) => checks.filter((c) => c.level === level).length;
+  const [errors, warnings] = [of("error"), of("warning")];
+  if (errors + warnings === 0) return `All ${checks.length} checks are well`;
+  return `Of ${checks.length} checks, ${errors} found an error and ${warnings} a warning`;
+}

@@ -1,0 +1,59 @@
+// The labels of a host, which operators may change.
+import { useState } from "preact/hooks";
+import type { Agent } from "../../gen/agent_pb.ts";
+import { operates } from "../../data/account.ts";
+import { agents } from "../../data/agents.ts";
+import { agentClient, sentence } from "../../data/client.ts";
+import { Icon } from "../../part/icon.tsx";
+import { Labels } from "../overview/agents.tsx";
+
+/** LabelsPanel shows labels, and lets operators write them. */
+export function LabelsPanel({ agent }: { agent: Agent }) {
+  const [edit, setEdit] = useState(false);
+  return (
+    <section class="panel facts" aria-labelledby="labels-title">
+      <header class="row spread">
+        <h2 id="labels-title">Labels</h2>
+        {operates.value && !edit && <button type="button" class="quiet" onClick={() => setEdit(true)}><Icon name="edit" />Edit</button>}
+      </header>
+      {edit ? <Form agent={agent} done={() => setEdit(false)} /> : Object.keys(agent.labels).length > 0
+        ? <Labels labels={agent.labels} />
+        : <p class="soft">None. Sessions can choose hosts by label, such as site=office.</p>}
+    </section>
+  );
+}
+
+/** Reads labels from lines such as key=value. */
+export function parsed(text: string): Record<string, string> {
+  const lines = text.split(/[\n,]/).map((l) => l.trim()).filter(Boolean);
+  return Object.fromEntries(lines.map((l) => {
+    const cut = l.indexOf("=");
+    return cut < 0 ? [l, ""] : [l.slice(0, cut).trim(), l.slice(cut + 1).trim()];
+  }));
+}
+
+function Form({ agent, done }: { agent: Agent; done: () => void }) {
+  const [text, setText] = useState(Object.entries(agent.labels).map(([key, value]) => (value ? `${key}=${value}` : key)).join("\n"));
+  const [fault, setFault] = useState("");
+  const [busy, setBusy] = useState(false);
+  const save = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await agentClient.setLabels({ name: agent.name, labels: parsed(text) });
+      await agents.refresh();
+      done();
+    } catch (e) {
+      setFault(sentence(e));
+      setBusy(false);
+    }
+  };
+  return (
+    <form onSubmit={save} class="label-form">
+      <label for="labels-text" class="small soft">One in a line, key=value or key. Those of the agent's own configuration come back when they are left out here. Sessions follow at once.</label>
+      <textarea id="labels-text" rows={4} value={text} spellcheck={false} aria-describedby="labels-fault" onInput={(e) => { setText(e.currentTarget.value); setFault(""); }} />
+      <p id="labels-fault" class="field-fault" role="alert">{fault}</p>
+      <div class="row"><button class="main" type="submit" disabled={busy}>{busy ? "Saving…" : "Save"}</button><button type="button" onClick={done}>Cancel</button></div>
+    </form>
+  );
+}

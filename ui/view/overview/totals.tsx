@@ -1,0 +1,81 @@
+// The strip of totals.
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
+import type { Agent } from "../../gen/agent_pb.ts";
+import type { Session } from "../../gen/session_pb.ts";
+import { events } from "../../data/events.ts";
+import { pairsTold, pairTable } from "../../data/pairs.ts";
+import { count, duration, packetRate, share } from "../../data/quantity.ts";
+import { href } from "../../data/route.ts";
+import { millis } from "../../data/time.ts";
+import { Measured, measures } from "./hosts.ts";
+import { stateOf, worst } from "./state.ts";
+
+const hour = 3_600_000;
+
+/** Totals says in one line how all is. */
+export function Totals({ agents, sessions }: { agents: readonly Agent[]; sessions: readonly Session[] }) {
+  const connected = agents.filter((a) => a.state === "connected").length;
+  const away = agents.filter((a) => a.state === "away").length;
+  const running = useMemo(() => sessions.filter(measures), [sessions]);
+  const degraded = running.filter((s) => s.state === "degraded").length;
+  return (
+    <section class="totals" aria-label="Totals">
+      <Total name="Hosts connected" note={away > 0 ? `${away} away` : "none away"} tone={away > 0 ? "bad" : undefined}>{connected}</Total>
+      <Total name="Sessions running" note={degraded > 0 ? `${degraded} degraded` : ""} tone={degraded > 0 ? "warning" : undefined}>{running.length}</Total>
+      <LiveTotals running={running} />
+      <Alarms />
+    </section>
+  );
+}
+
+function LiveTotals({ running }: { running: readonly Session[] }) {
+  void pairsTold.value;
+  const now = performance.now();
+  const live = (pair: number) => stateOf(pairTable.age(pair, now), undefined) !== "none";
+  let [pairs, packets] = [0, 0];
+  for (let pair = 0; pair < pairTable.size; pair++) {
+    if (!live(pair)) continue;
+    pairs++;
+    packets += pairTable.packetRate(pair);
+  }
+  const wanted = useMemo(() => new Measured(running).size, [running]);
+  const loss = worst(pairTable, "loss", live, 1)[0];
+  const late = worst(pairTable, "p99", live, 1)[0];
+  return (
+    <>
+      <Total name="Pairs with traffic" note={wanted > 0 ? `of ${count(wanted)} in sessions` : ""}>{count(pairs)}</Total>
+      <Total name="Packets measured">{pairs > 0 ? packetRate(packets) : "–"}</Total>
+      <Total name="Most loss, 10 s" tone={loss && loss.value >= 0.01 ? "bad" : undefined} note={loss ? <PairLink pair={loss.pair} /> : pairs > 0 ? "no pair loses" : ""}>
+        {pairs > 0 ? share(loss?.value ?? 0) : "–"}
+      </Total>
+      <Total name="Highest p99 delay" note={late ? <PairLink pair={late.pair} /> : ""}>{duration(late?.value)}</Total>
+    </>
+  );
+}
+
+/** PairLink names a pair and leads to it. */
+export function PairLink({ pair }: { pair: number }) {
+  const source = pairTable.agents[pairTable.source[pair] ?? -1] ?? "";
+  const destination = pairTable.agents[pairTable.destination[pair] ?? -1] ?? "";
+  return <a href={href(["pair", source, destination])}>{source} → {destination}</a>;
+}
+
+function Alarms() {
+  const all = events.value.value;
+  const since = Date.now() - hour;
+  const late = all?.filter((e) => e.level !== "info" && (millis(e.time) ?? 0) >= since);
+  const errors = late?.filter((e) => e.level === "error").length ?? 0;
+  const note = late === undefined ? "" : <a href="#/events">{errors > 0 ? `${errors} of them errors` : "to the events"}</a>;
+  return <Total name="Warnings, last hour" tone={errors > 0 ? "bad" : late?.length ? "warning" : undefined} note={note}>{late === undefined ? "–" : late.length}</Total>;
+}
+
+function Total({ name, note, tone, children }: { name: string; note?: ComponentChildren; tone?: "bad" | "warning" | undefined; children: ComponentChildren }) {
+  return (
+    <div class={`total ${tone ?? ""}`}>
+      <span class="total-name">{name}</span>
+      <strong>{children}</strong>
+      <span class="total-note">{note || "\u00a0"}</span>
+    </div>
+  );
+}

@@ -1,0 +1,100 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { describe, expect, test } from "vitest";
+import { EventSchema } from "../../gen/server_pb.ts";
+import { SessionSchema } from "../../gen/session_pb.ts";
+import { TaskSchema } from "../../gen/agent_pb.ts";
+import { figures } from "../../data/window.fixture.ts";
+import { clockWords } from "./clock.ts";
+import { concerns, marksOf } from "./happened.ts";
+import { flowAddress, look, swapped } from "./look.ts";
+import { subject } from "./strip.tsx";
+import { measures, sourceWords } from "./why.tsx";
+import { route } from "../../data/route.ts";
+
+const event = (e: { agent?: string; session?: string; message?: string; level?: string; at?: number }) =>
+  create(EventSchema, { kind: "x", level: e.level ?? "info", agent: e.agent, session: e.session, message: e.message, time: timestampFromMs(e.at ?? 0) });
+
+describe("events of a pair", () => {
+  test.each([
+    ["of one of the hosts", { agent: "a" }, true],
+    ["of another host", { agent: "c" }, false],
+    ["of a session of the pair", { session: "s" }, true],
+    ["of another session", { agent: "a", session: "other" }, false],
+    ["of neither", {}, false],
+    ["a path of the pair", { agent: "a", session: "s", message: "path from a to b (10.0.0.2, udp) changed: was x, is y" }, true],
+    ["a path to another host", { agent: "a", session: "s", message: "path from a to c (10.0.0.3, udp) changed: was x, is y" }, false],
+    ["a path to an address", { agent: "a", session: "s", message: "path from a to 10.0.0.3 (10.0.0.3, udp) changed" }, true],
+  ])("%s", (_name, e, mine) => expect(concerns(event(e), ["a", "b"], ["s"])).toBe(mine));
+  test("become marks by time", () => {
+    const marks = marksOf([event({ agent: "a", at: 2000, level: "error", message: "m" }), event({ agent: "b", at: 1000 })], ["a", "b"], []);
+    expect(marks).toEqual([{ time: 1000, level: "info", text: "x" }, { time: 2000, level: "error", text: "m" }]);
+  });
+});
+
+describe("clocks in words", () => {
+  test.each([
+    ["one clock", [figures(0)], "One clock", "good", false],
+    ["small", [figures(0, { clockError: 1e5 })], "±100 µs, drawn", "soft", true],
+    ["larger than the delay", [figures(0, { clockError: 16e9 })], "±16.0 s, more than the delay: only changes of delay mean something", "warning", false],
+    ["unknown", [figures(0, { clockError: NaN })], "Nobody knows", "warning", false],
+    ["sometimes unknown", [figures(0, { clockError: 1e5 }), figures(1000, { clockError: NaN })], "For some of the time", "soft", true],
+  ])("%s", (_name, list, text, level, drawn) => {
+    const words = clockWords(list);
+    expect(words?.text).toContain(text);
+    expect(words).toMatchObject({ level, drawn });
+  });
+  test("negative delays are an offset", () => {
+    const f = figures(0, { clockError: 1e9 });
+    f.delay = { ...f.delay, min: -5 };
+    expect(clockWords([f])?.text).toContain("offset of the clocks, not errors");
+  });
+  test("nothing measured, nothing said", () => expect(clockWords([])).toBeUndefined());
+});
+
+describe("addresses", () => {
+  const at = (query: string) => (route.value = { words: ["pair", "a", "b"], query: new URLSearchParams(query) });
+  test("everything seen is in them", () => {
+    at("session=s&range=1h&src=1.2.3.4&dport=443&proto=tcp&show=back&by=host&sort=p99.up&find=x&axis=log");
+    expect(look.value).toMatchObject({
+      source: "a", destination: "b", selection: { session: "s", src: "1.2.3.4", dport: 443, proto: "tcp" }, narrowed: true,
+      span: { live: true, length: 3600e3 }, show: "back", by: "host", sort: { key: "p99", ascending: true }, find: "x", log: true, frozen: undefined,
+    });
+    at("range=1h&paused=1&to=5000");
+    expect(look.value.frozen).toBe(5000);
+    at("sport=99999&by=nonsense");
+    expect(look.value).toMatchObject({ selection: { sport: undefined }, by: "flow", narrowed: false });
+  });
+  test("the way back turns a flow round", () => {
+    at("src=1.1.1.1&dport=443");
+    expect(swapped()).toBe("#/pair/b/a?dst=1.1.1.1&sport=443");
+    at("show=back");
+    expect(flowAddress({ src: "2.2.2.2", dst: "1.1.1.1", sport: 443, dport: 5 })).toBe("#/pair/a/b?show=back&src=1.1.1.1&dst=2.2.2.2&sport=5&dport=443");
+  });
+});
+
+describe("what the strip speaks of", () => {
+  const drawn = { from: 0, to: 10_000, step: 1000, now: 10_000, out: [], back: [] };
+  test("the last whole window while live", () => expect(subject([figures(8000), figures(9000), figures(10_000)], drawn, true)?.figures.start).toBe(9000));
+  test("not the one that grows", () => {
+    const long = { ...drawn, step: 10_000, from: 0, to: 40_000, now: 36_000 };
+    expect(subject([figures(20_000), figures(30_000)], long, true)).toMatchObject({ length: 10_000, figures: { start: 20_000 } });
+  });
+  test("nothing that is old", () => expect(subject([figures(0)], { ...drawn, to: 60_000, now: 60_000, from: 0 }, true)).toBeUndefined());
+  test("all of a fixed time", () => expect(subject([figures(1000), figures(2000)], drawn, false)).toMatchObject({ length: 10_000, figures: { packets: 40 } }));
+});
+
+test("a source's counters in words", () => {
+  expect(sourceWords(create(TaskSchema, { agent: "a", device: "eth0", counters: { seen: 12345n, marked: 5n } }))).toBe("The source on a (eth0) has seen 12\u202f345, marked 5 packets.");
+});
+
+describe("which session measures a pair", () => {
+  const session = (spec: object, pairs: { source: string; destination: string }[] = []) => create(SessionSchema, { spec: { name: "s", ...spec }, pairs });
+  test.each([
+    ["by its pairs", session({ sources: ["*"], destinations: ["*"] }, [{ source: "a", destination: "c" }]), false],
+    ["paused, by name", session({ sources: ["a"], destinations: ["b"] }), true],
+    ["paused, the other way", session({ sources: ["b"], destinations: ["a"] }), false],
+    ["paused, both ways", session({ sources: ["b"], destinations: ["a"], both: true }), true],
+    ["paused, all", session({ sources: ["*"], destinations: ["b"] }), true],
+  ])("%s", (_name, s, yes) => expect(measures(s, "a", "b")).toBe(yes));
+});

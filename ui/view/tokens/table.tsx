@@ -1,0 +1,71 @@
+// The list of tokens.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Token } from "../../gen/server_pb.ts";
+import { who } from "../../data/account.ts";
+import { sentence } from "../../data/client.ts";
+import { ago, moment } from "../../data/quantity.ts";
+import { millis } from "../../data/time.ts";
+import { revokeToken, stateOf } from "../../data/tokens.ts";
+
+const order = { valid: 0, expired: 1, revoked: 2 };
+
+/** TokenTable lists tokens, those that count first, and revokes them. */
+export function TokenTable({ tokens }: { tokens: readonly Token[] }) {
+  const sorted = [...tokens].sort((a, b) => order[stateOf(a)] - order[stateOf(b)] || a.name.localeCompare(b.name));
+  return (
+    <div class="scroll-x" tabIndex={0} role="region" aria-label="Tokens">
+      <table>
+        <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Created</th><th scope="col">Ends</th><th scope="col">Last used</th><th scope="col"><span class="hidden-text">Actions</span></th></tr></thead>
+        <tbody>{sorted.map((t) => <Row key={t.name} token={t} />)}</tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ token }: { token: Token }) {
+  const state = stateOf(token);
+  const mine = token.name === who.value?.name;
+  return (
+    <tr class={state === "valid" ? undefined : "faint"}>
+      <th scope="row" class="token-name">{token.name}{mine && <span class="small soft"> (yours)</span>}</th>
+      <td>{token.role}</td>
+      <td><span class={`badge ${state === "valid" ? "good" : state === "expired" ? "warning" : "idle"}`}>{state}</span></td>
+      <td><Moment at={millis(token.created)} none="unknown" /></td>
+      <td><Moment at={millis(token.expires)} none="never" exact /></td>
+      <td><Moment at={millis(token.used)} none="never" /></td>
+      <td class="token-action">{state === "valid" && <Revoke name={token.name} mine={mine} />}</td>
+    </tr>
+  );
+}
+
+function Moment({ at, none, exact }: { at: number | undefined; none: string; exact?: boolean }) {
+  if (at === undefined) return <span class="soft">{none}</span>;
+  return <time dateTime={new Date(at).toISOString()} title={moment(at)}>{exact ? moment(at).slice(0, 16) : ago(at)}</time>;
+}
+
+/** Revoke asks once more before a token ends. */
+function Revoke({ name, mine }: { name: string; mine: boolean }) {
+  const [asking, setAsking] = useState(false);
+  const [fault, setFault] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const keep = useRef<HTMLButtonElement>(null);
+  useEffect(() => keep.current?.focus(), [asking]);
+  if (!asking) return <button type="button" class="quiet" aria-label={`Revoke ${name}`} onClick={() => setAsking(true)}>Revoke</button>;
+  const end = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      await revokeToken(name);
+    } catch (e) {
+      setFault(sentence(e));
+      setBusy(false);
+    }
+  };
+  return (
+    <div class="token-sure" role="group" aria-label={`Revoke ${name}?`}>
+      <span>{mine ? "You are signed in with it, and will be signed out." : "It ends at once, for good."}</span>
+      <button type="button" class="danger" disabled={busy} onClick={() => void end()}>Revoke {name}</button>
+      <button type="button" ref={keep} onClick={() => setAsking(false)}>Keep</button>
+      {fault && <span class="field-fault" role="alert">{fault}</span>}
+    </div>
+  );
+}

@@ -1,0 +1,131 @@
+// The path of the chosen pair.
+import { useEffect, useState } from "preact/hooks";
+import { operates } from "../../data/account.ts";
+import { sentence, topologyClient } from "../../data/client.ts";
+import { minute, minuteFault } from "../../data/minute.ts";
+import { ago, count, duration, lossOf, moment, share } from "../../data/quantity.ts";
+import { href } from "../../data/route.ts";
+import { millis } from "../../data/time.ts";
+import { familyOf, pairName, retrace } from "../../data/topology.ts";
+import type { Step } from "../../data/trace.ts";
+import type { Path } from "../../gen/topology_pb.ts";
+import { Notice } from "../../part/notice.tsx";
+import { choosePair, choosePath, type Choice } from "./choice.ts";
+import type { Figure } from "./grade.ts";
+import { Hops, type Naming } from "./hops.tsx";
+import { Then } from "./then.tsx";
+
+/** Hops of the API as steps. */
+export const stepsOf = (path: Path): Step[] =>
+  path.hops.map((h) => ({ ttl: h.ttl, address: h.address, rtt: h.address ? Number(h.rttNs) : undefined, sent: h.sent, answers: h.answers }));
+
+export interface PathProps {
+  choice: Choice;
+  /** All paths of the pair, and the one that is shown. */
+  all: Path[];
+  shown?: Path;
+  naming: Naming;
+  hosts: string[];
+  /** Of the edges of the shown path. */
+  edges: (Figure | undefined)[];
+}
+
+/** PathPanel tells of the chosen pair, or how to choose one. */
+export function PathPanel({ choice, all, shown, naming, hosts, edges }: PathProps) {
+  const { source, destination } = choice;
+  if (!source || !destination) {
+    const half = source || destination;
+    return (
+      <section class="panel" aria-label="Path">
+        <Notice title={half ? `From ${source || "?"} to ${destination || "?"}` : "No pair chosen"}>
+          {half ? "Choose the other host: click on it, or type its name above." : "Click on two hosts, type their names above, or choose a path in the table below. Its hops are then listed here."}
+        </Notice>
+      </section>
+    );
+  }
+  return (
+    <section class="panel path-panel" aria-labelledby="path-title">
+      <header>
+        <h2 id="path-title">{source} to {destination}</h2>
+        <a href={href(["pair", source, destination])}>Measured delay and loss</a>
+        <button class="quiet" type="button" onClick={() => choosePair("", "")}>Clear</button>
+      </header>
+      <Measured source={source} destination={destination} />
+      {all.length > 1 && shown && <Which all={all} shown={shown} />}
+      {shown ? <Facts path={shown} /> : <Missing known={hosts.includes(source) && hosts.includes(destination)} others={all} same={source === destination} />}
+      {operates.value && source !== destination && <TraceNow key={pairName(source, destination)} choice={choice} path={shown} />}
+      {shown && <Hops steps={stepsOf(shown)} naming={naming} reached={shown.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
+      {shown && choice.at !== undefined && <Then key={`${shown.address} ${shown.protocol} ${choice.at}`} path={shown} steps={stepsOf(shown)} at={choice.at} naming={naming} />}
+    </section>
+  );
+}
+
+function Measured({ source, destination }: { source: string; destination: string }) {
+  const figures = minute.value?.get(pairName(source, destination));
+  const none = minuteFault.value ? `No live figures: ${minuteFault.value}` : "No session measured this pair in the last minute.";
+  if (!figures || figures.expected === 0) return <p class="small soft">{none}</p>;
+  return (
+    <dl class="facts">
+      <div><dt>One-way delay, median</dt><dd>{duration(figures.median)}</dd></div>
+      <div><dt>Lost in the last minute</dt><dd>{share(lossOf(figures.lost, figures.expected))} <span class="small faint">{count(figures.lost)} of {count(figures.expected)}</span></dd></div>
+    </dl>
+  );
+}
+
+function Which({ all, shown }: { all: Path[]; shown: Path }) {
+  return (
+    <div class="field">
+      <label for="path-which">Traced to</label>
+      <select id="path-which" value={String(all.indexOf(shown))} onChange={(e) => {
+        const path = all[Number(e.currentTarget.value)];
+        if (path) choosePath(path);
+      }}>
+        {all.map((p, i) => <option key={`${p.address} ${p.protocol}`} value={String(i)}>{p.address}, {p.protocol}, IPv{familyOf(p)}{p.reached ? "" : ", not reached"}</option>)}
+      </select>
+    </div>
+  );
+}
+
+function Facts({ path }: { path: Path }) {
+  const traced = millis(path.time);
+  const changed = millis(path.changed);
+  return (
+    <dl class="facts">
+      <div><dt>State</dt><dd><span class={`badge ${path.reached ? "good" : "bad"}`}>{path.reached ? "reached" : "not reached"}</span></dd></div>
+      <div><dt>Last traced</dt><dd title={traced ? moment(traced) : undefined}>{traced ? ago(traced) : "–"}</dd></div>
+      <div><dt>Route since</dt><dd>{changed ? moment(changed) : "–"}</dd></div>
+      <div><dt>Address</dt><dd><code>{path.address}</code> <span class="small faint">{path.protocol}</span></dd></div>
+    </dl>
+  );
+}
+
+function Missing({ known, others, same }: { known: boolean; others: Path[]; same: boolean }) {
+  if (same) return <p class="soft">Both ends are the same host. Choose two hosts.</p>;
+  if (!known) return <p class="soft">One of these hosts has not joined, or its name is mistyped.</p>;
+  if (others.length > 0) return <p class="soft">This pair has no path of the family of addresses that is shown. Choose another under “Paths” above.</p>;
+  return <p class="soft">This path was not traced in the last day. {operates.value ? "Trace it now, or start a session between these hosts: sessions trace their paths each minute." : "Sessions trace their paths each minute; an operator can start one."}</p>;
+}
+
+function TraceNow({ choice, path }: { choice: Choice; path?: Path }) {
+  const [state, setState] = useState<{ busy?: boolean; text?: string; fault?: string }>({});
+  const [abort] = useState(() => new AbortController());
+  useEffect(() => () => abort.abort(), []);
+  const trace = async (): Promise<void> => {
+    setState({ busy: true });
+    try {
+      const answer = await topologyClient.trace({ source: choice.source, destination: choice.destination, address: path?.address, protocol: path?.protocol }, { signal: abort.signal });
+      const reached = answer.paths.filter((p) => p.reached).length;
+      setState({ text: `Traced ${answer.paths.length === 1 ? "one path" : `${answer.paths.length} paths`}; ${reached === answer.paths.length ? "the far end answered" : `the far end answered on ${reached}`}.` });
+      await retrace();
+    } catch (e) {
+      if (!abort.signal.aborted) setState({ fault: sentence(e) });
+    }
+  };
+  return (
+    <div class="row trace-now">
+      <button type="button" disabled={state.busy} onClick={() => void trace()}>{state.busy ? "Tracing…" : "Trace now"}</button>
+      <span class="small soft" role="status">{state.busy ? "Each hop is asked in turn; silent ones take a few seconds." : state.text}</span>
+      {state.fault && <span class="small bad-text" role="alert">{state.fault}</span>}
+    </div>
+  );
+}

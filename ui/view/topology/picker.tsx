@@ -1,0 +1,82 @@
+// Which pair, which colours, which paths.
+import type { Agent } from "../../gen/agent_pb.ts";
+import { useEffect, useState } from "preact/hooks";
+import { refine } from "../../data/route.ts";
+import { sessions } from "../../data/sessions.ts";
+import { useResource } from "../../data/resource.ts";
+import { Icon } from "../../part/icon.tsx";
+import { choosePair, type Choice } from "./choice.ts";
+import type { Family } from "../../data/topology.ts";
+
+interface HostProps {
+  label: string;
+  value: string;
+  names: string[];
+  onChoose: (name: string) => void;
+}
+
+/** A host by name; typing searches. */
+function Host({ label, value, names, onChoose }: HostProps) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  const known = text === "" || names.includes(text);
+  const id = `topology-${label.toLowerCase()}`;
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input id={id} list="topology-hosts" type="search" autocomplete="off" placeholder="any host" value={text} aria-invalid={!known} aria-describedby={known ? undefined : `${id}-why`}
+        onInput={(e) => {
+          const typed = e.currentTarget.value.trim();
+          setText(typed);
+          if (typed === "" || names.includes(typed)) onChoose(typed);
+        }} />
+      {!known && <p id={`${id}-why`} class="field-fault">No host has this name yet.</p>}
+    </div>
+  );
+}
+
+export interface PickerProps {
+  choice: Choice;
+  hosts: Agent[];
+  family: Family;
+  /** How many paths there are of each family. */
+  counts: Record<"4" | "6", number>;
+}
+
+/** Picker is the bar above the graph. */
+export function Picker({ choice, hosts, family, counts }: PickerProps) {
+  useResource(sessions);
+  const names = hosts.map((h) => h.name);
+  const known = (sessions.value.value ?? []).map((s) => s.spec?.name ?? "").filter(Boolean);
+  const { source, destination, session, by } = choice;
+  return (
+    <div class="topology-bar panel" role="search" aria-label="Choose what the graph shows">
+      <datalist id="topology-hosts">{names.map((n) => <option key={n} value={n} />)}</datalist>
+      <Host label="From" value={source} names={names} onChoose={(n) => choosePair(n, destination)} />
+      <button class="quiet icon-only" type="button" aria-label="Swap the hosts" title="Swap the hosts" disabled={!source && !destination} onClick={() => choosePair(destination, source)}><Icon name="swap" /></button>
+      <Host label="To" value={destination} names={names} onChoose={(n) => choosePair(source, n)} />
+      <div class="field">
+        <span id="topology-by">Colour by</span>
+        <div class="segments" role="group" aria-labelledby="topology-by">
+          <button type="button" aria-pressed={by === "delay"} onClick={() => refine({ by: undefined })}>Delay</button>
+          <button type="button" aria-pressed={by === "loss"} onClick={() => refine({ by: "loss" })}>Loss</button>
+        </div>
+      </div>
+      <div class="field">
+        <label for="topology-family">Paths</label>
+        <select id="topology-family" value={family} onChange={(e) => refine({ family: e.currentTarget.value, address: undefined, protocol: undefined, at: undefined })}>
+          <option value="4">IPv4 ({counts["4"]})</option>
+          <option value="6">IPv6 ({counts["6"]})</option>
+          <option value="all">Both ({counts["4"] + counts["6"]})</option>
+        </select>
+      </div>
+      <div class="field">
+        <label for="topology-session">Session</label>
+        <select id="topology-session" value={session} onChange={(e) => refine({ session: e.currentTarget.value || undefined })}>
+          <option value="">all</option>
+          {[...new Set(session ? [session, ...known] : known)].map((n) => <option key={n} value={n}>{n}</option>)}
+        </select>
+      </div>
+    </div>
+  );
+}
