@@ -11,10 +11,10 @@ import (
 )
 
 var pageFiles = fstest.MapFS{
-	"index.html":  {Data: []byte("<!doctype html><title>Pillion</title>")},
-	"index.js":    {Data: []byte("export const answer = 42;\n" + strings.Repeat("// filler\n", 500))},
-	"index.css":   {Data: []byte("body { margin: 0 }")},
-	"icon.svg":    {Data: []byte("<svg xmlns='http://www.w3.org/2000/svg'/>")},
+	"index.html": {Data: []byte("<!doctype html><title>Pillion</title>")},
+	"index.js":   {Data: []byte("export const answer = 42;\n" + strings.Repeat("// filler\n", 500))},
+	"index.css":  {Data: []byte("body { margin: 0 }")},
+	"icon.svg":   {Data: []byte("<svg xmlns='http://www.w3.org/2000/svg'/>")},
 }
 
 // ask asks a site for a file of the page, without help of the client's transport.
