@@ -9,8 +9,9 @@ import (
 	"pillion.dev/measure"
 )
 
-// cutAfter is how long a row may wait for others to fill its batch.
-const cutAfter = time.Second
+// cutAfter is how long a row may wait for others to fill its batch. Rows of one
+// interval come together; a second would race with the next interval.
+const cutAfter = 250 * time.Millisecond
 
 // streams are the points of this host and where their samples go.
 type streams struct {

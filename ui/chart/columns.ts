@@ -48,7 +48,7 @@ export class Columns {
     const wide = (range.to - range.from) / this.width;
     const same = Math.abs(wide - this.wide) <= wide * 1e-9;
     if (!same) this.wide = wide; // else the old, so that the grid stays to the last digit
-    const first = Math.round(range.from / this.wide);
+    const first = Math.ceil(range.from / this.wide - 1e-6); // not rounded: the newest value has to be within
     const known = this.known;
     const on = same && known && first >= this.first && first < this.first + this.width ? known : undefined;
     if (!on) this.dirty.fill(1);

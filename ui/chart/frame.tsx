@@ -88,7 +88,7 @@ export function Frame(props: FrameProps) {
   }, [props.group]);
 
   useLayoutEffect(() => {
-    stage.current?.update(props.times, props.range, props.format);
+    stage.current?.update(props.times, props.range, props.bare ? () => "" : props.format);
     gestures.current?.follow();
   });
   useLayoutEffect(() => stage.current?.resize(box.current?.clientWidth ?? 0, height), [height]);

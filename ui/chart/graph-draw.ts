@@ -66,6 +66,7 @@ export class Drawing {
   private picture: Picture = { dots: [], strokes: [], lit: new Set(), ends: new Set() };
   private scaled = 0;
   private touched = false;
+  private stale = true; // what is written is of an older picture
   private frame = 0;
   private readonly widths = new Map<string, number>();
   private readonly pen = document.createElement("canvas").getContext("2d");
@@ -105,6 +106,7 @@ export class Drawing {
     this.picture = picture;
     this.light(picture.lit, picture.ends);
     if (fewer && !this.touched) this.fit();
+    this.stale = true;
     this.rescale(fewer);
   }
 
@@ -175,7 +177,10 @@ export class Drawing {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
       const zoom = this.cy.zoom();
-      if (!force && this.scaled > 0 && Math.abs(Math.log(zoom / this.scaled)) < 0.06) return;
+      if (!force && this.scaled > 0 && Math.abs(Math.log(zoom / this.scaled)) < 0.06) {
+        if (this.stale) this.relabel();
+        return;
+      }
       this.scaled = zoom;
       const size = Math.min(34, Math.max(26 * zoom, Math.min(10, apart * zoom * 0.75))) / zoom;
       this.cy.batch(() => {
@@ -197,6 +202,7 @@ export class Drawing {
   }
 
   private relabel(): void {
+    this.stale = false;
     const weights = new Map(this.picture.dots.map((d) => [d.id, d.weight]));
     const labels: Label[] = [];
     const dots: Box[] = [];

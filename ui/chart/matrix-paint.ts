@@ -54,7 +54,7 @@ export function layoutOf(cells: Cells, width: number, most: number, coarse: bool
   const long = longest(cells.columns);
   const room = (width - left) / Math.max(1, cells.columns.length);
   const figures = cells.figure !== undefined;
-  const cellWidth = figures ? clamp(Math.floor(room), 52, 110) : clamp(Math.floor(room), coarse ? 16 : 6, 24);
+  const cellWidth = figures ? clamp(Math.floor(room), 52, 110) : clamp(Math.floor(room), coarse ? 16 : 5, 24);
   const upright = long + 8 > cellWidth;
   const top = upright ? Math.ceil(Math.min(long + 14, 110)) : 24;
   const cellHeight = figures ? 40 : cellWidth;
@@ -127,7 +127,7 @@ export class MatrixPainter {
       for (let column = seen.column; column <= seen.columnEnd; column++) g.fillRect(column * size - 1, seen.row * size, 1, (seen.rowEnd - seen.row) * size);
       for (let row = seen.row; row <= seen.rowEnd; row++) g.fillRect(seen.column * size, row * size - 1, (seen.columnEnd - seen.column) * size, 1);
     }
-    if (size >= 7) this.dots(g, cells, size, seen);
+    if (size >= 9) this.dots(g, cells, size, seen);
   }
 
   private dots(g: CanvasRenderingContext2D, cells: Cells, size: number, seen: Seen): void {
@@ -135,7 +135,7 @@ export class MatrixPainter {
     const index = dotted.indexOf(true);
     if (index < 0) return;
     g.fillStyle = inkOn(cells.palette[index]?.colour ?? "#ffffff");
-    g.globalAlpha = 0.45;
+    g.globalAlpha = 0.3;
     const at = Math.floor(size / 2) - 1;
     for (let row = seen.row; row < seen.rowEnd; row++) {
       for (let column = seen.column; column < seen.columnEnd; column++) {
@@ -246,7 +246,7 @@ function names(g: CanvasRenderingContext2D, cells: Cells, layout: Layout, scroll
   g.rect(0, top, left, layout.height - top);
   g.clip();
   g.textAlign = "right";
-  each(seen.row, seen.rowEnd, h, cursor?.row, (row, current) => write(cells.rows[row] ?? "", left - 10, current, left - 6, top + (row + 0.5) * h - scroll.y));
+  each(seen.row, seen.rowEnd, h, cursor?.row, (row, current) => write(cells.rows[row] ?? "", left - 10, current, left - 6, Math.max(top + lineHeight / 2, top + (row + 0.5) * h - scroll.y)));
   g.restore();
   // above
   g.save();
@@ -255,7 +255,7 @@ function names(g: CanvasRenderingContext2D, cells: Cells, layout: Layout, scroll
   g.clip();
   g.textAlign = upright ? "left" : "center";
   each(seen.column, seen.columnEnd, upright ? w : Infinity, cursor?.column, (column, current) => {
-    const x = left + (column + 0.5) * w - scroll.x;
+    const x = Math.max(left + lineHeight / 2, left + (column + 0.5) * w - scroll.x);
     if (!upright) return write(cells.columns[column] ?? "", w - 4, current, x, top / 2);
     g.save();
     g.translate(x, top - 6);

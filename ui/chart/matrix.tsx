@@ -98,11 +98,11 @@ export function Matrix({ label, cells, version, most, say, card, address }: Matr
   return (
     <div class="matrix" onPointerLeave={() => look?.by === "mouse" && setLook(undefined)}>
       <div class="matrix-scroll" ref={scroller} role="grid" tabIndex={0} aria-label={label} aria-rowcount={cells.rows.length + 1} aria-colcount={cells.columns.length + 1}
-        aria-activedescendant={id} style={layout && { height: layout.height + (whole && whole.width > layout.width ? 14 : 0) }}
+        aria-activedescendant={id} style={layout && { height: px(layout.height + (whole && whole.width > layout.width ? 14 : 0)) }}
         onScroll={() => { draw(); if (look?.by === "mouse") setLook(undefined); }} onPointerMove={move} onPointerDown={(e) => (touched.current = e.pointerType !== "mouse")}
         onClick={click} onKeyDown={keys} onBlur={() => look?.by === "keys" && setLook(undefined)}>
-        <div class="matrix-room" style={whole}>
-          <canvas ref={canvas} aria-hidden="true" style={layout && { width: layout.width, height: layout.height }} />
+        <div class="matrix-room" style={whole && { width: px(whole.width), height: px(whole.height) }}>
+          <canvas ref={canvas} aria-hidden="true" style={layout && { width: px(layout.width), height: px(layout.height) }} />
         </div>
         <div class="hidden-text" role="row" aria-rowindex={at.row + 2}>
           <span role="rowheader">{cells.rows[at.row]}</span>
@@ -133,11 +133,13 @@ function Card({ look, layout, scroller, address, close, children }: { look: Look
   const end = x > layout.width / 2;
   return (
     <div class="matrix-card" aria-hidden="true" style={{
-      left: end ? undefined : x + layout.cellWidth / 2 + 8, right: end ? layout.width - x + layout.cellWidth / 2 + 8 : undefined,
-      top: below ? y + layout.cellHeight : undefined, bottom: below ? undefined : `calc(100% - ${y}px)`,
+      left: end ? "auto" : px(x + layout.cellWidth / 2 + 8), right: end ? px(layout.width - x + layout.cellWidth / 2 + 8) : "auto",
+      top: below ? px(y + layout.cellHeight) : "auto", bottom: below ? "auto" : `calc(100% - ${y}px)`,
     }}>{children}</div>
   );
 }
+
+const px = (v: number): string => `${v}px`;
 
 const coarse = (): boolean => typeof matchMedia === "function" && matchMedia("(pointer: coarse)").matches;
 

@@ -179,6 +179,21 @@ export class PairTable {
     }
   }
 
+  /** By pair: expected and lost packets of all seconds that are kept. */
+  minute(): { expected: Float64Array; lost: Float64Array } {
+    const expected = new Float64Array(this.size);
+    const lost = new Float64Array(this.size);
+    const end = (this.newest ?? 0) / 1000;
+    for (const column of this.columns) {
+      if (!column || column.start <= end - kept || column.start > end) continue;
+      for (let i = 0; i < this.size; i++) {
+        expected[i] = (expected[i] ?? 0) + (column.expected[i] ?? 0);
+        lost[i] = (lost[i] ?? 0) + (column.lost[i] ?? 0);
+      }
+    }
+    return { expected, lost };
+  }
+
   private fill(second: Second, start: number): void {
     const { sources, destinations, packets, expected, lost, p50Ns, p99Ns, rate, clockErrorNs } = second;
     const at = new Int32Array(sources.length);

@@ -22,7 +22,7 @@ export function RangeChoice({ span, seen, onSpan }: RangeChoiceProps) {
     if (length) onSpan({ live: true, length });
   };
   return (
-    <div class="range">
+    <div class="range" onKeyDown={(e) => e.key === "Escape" && setOwn(false)}>
       <div class="range-lengths" role="group" aria-label="Length of time until now">
         {lengths.map((l) => (
           <button key={l.key} type="button" aria-pressed={l.key === current} onClick={() => choose(l.key)}>{l.words}</button>
@@ -33,7 +33,7 @@ export function RangeChoice({ span, seen, onSpan }: RangeChoiceProps) {
         {lengths.map((l) => <option key={l.key} value={l.key}>Last {l.words}</option>)}
         <option value="own">Own range</option>
       </select>
-      {own && <OwnRange seen={seen} onSpan={(s) => { onSpan(s); setOwn(false); }} onClose={() => setOwn(false)} />}
+      {own && <OwnRange seen={seen} onSpan={(s) => { onSpan(s); setOwn(false); }} />}
       {!span.live && <Fixed span={span} onSpan={onSpan} />}
     </div>
   );
@@ -58,7 +58,7 @@ function Fixed({ span, onSpan }: { span: Extract<Span, { live: false }>; onSpan:
 const sameDay = (a: number, b: number): boolean => moment(a).slice(0, 10) === moment(b).slice(0, 10);
 
 /** Two fields for a range of one's own. */
-function OwnRange({ seen, onSpan, onClose }: { seen?: { from: number; to: number }; onSpan: (span: Span) => void; onClose: () => void }) {
+function OwnRange({ seen, onSpan }: { seen?: { from: number; to: number }; onSpan: (span: Span) => void }) {
   const [from, setFrom] = useState(() => field(seen?.from ?? Date.now() - 3600e3));
   const [to, setTo] = useState(() => field(seen?.to ?? Date.now()));
   const start = new Date(from).getTime();
@@ -71,7 +71,7 @@ function OwnRange({ seen, onSpan, onClose }: { seen?: { from: number; to: number
     if (!fault) onSpan({ live: false, from: start, to: end });
   };
   return (
-    <form class="range-own" onSubmit={submit} onKeyDown={(e) => e.key === "Escape" && onClose()}>
+    <form class="range-own" onSubmit={submit}>
       <label>From <input type="datetime-local" step="1" value={from} onInput={(e) => setFrom(e.currentTarget.value)} /></label>
       <label>To <input type="datetime-local" step="1" value={to} onInput={(e) => setTo(e.currentTarget.value)} aria-invalid={Boolean(fault)} aria-describedby="range-fault" /></label>
       <button type="submit" disabled={Boolean(fault)}>Show</button>

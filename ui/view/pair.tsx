@@ -46,7 +46,8 @@ function useFeed(): PairFeed {
     before.current = { feed, spanKey };
     if (!same) feed.look(span, frozen);
     else if (frozen === undefined) feed.resume();
-    else feed.pause();
+    else if (frozen === Math.round(feed.drawn.peek()?.to ?? 0)) feed.pause();
+    else feed.look(span, frozen); // a link to another moment
   }, [feed, spanKey, frozen]);
   return feed;
 }
@@ -106,7 +107,7 @@ function Picture({ feed, measured }: { feed: PairFeed; measured: string[] }) {
   const all = sessions.value.value;
   const bare = !drawn || drawn.out.length + drawn.back.length === 0;
   if (!drawn || (bare && !fault && heard.some((h) => !h.answered))) {
-    if (fault) return <Why agents={agents.value.value} sessions={all} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
+    if (fault) return <Why hosts={agents.value.value} sessions={all} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
     return <div class="panel pair-wait"><Notice title="Asking the server">What was measured between {source} and {destination} is on its way.</Notice></div>;
   }
   if (bare) return <WhyLive feed={feed} fault={fault} />;
@@ -129,5 +130,5 @@ function Picture({ feed, measured }: { feed: PairFeed; measured: string[] }) {
 function WhyLive({ feed, fault }: { feed: PairFeed; fault?: string }) {
   const { source, destination } = look.value;
   const hosts = useResource(agents).value.value;
-  return <Why agents={hosts} sessions={sessions.value.value} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
+  return <Why hosts={hosts} sessions={sessions.value.value} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
 }

@@ -1,6 +1,86 @@
+// Sessions: the list, the calendar of runs, one session, and the form for new and changed ones.
+import "../style/form.css";
+import "../style/sessions.css";
+import type { ComponentChildren } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import { operates, who } from "../data/account.ts";
+import { copyOf, newDraft } from "../data/draft.ts";
+import { href, route } from "../data/route.ts";
+import { useResource } from "../data/resource.ts";
+import { sessionNamed } from "../data/runs.ts";
+import type { Session } from "../gen/session_pb.ts";
+import { Icon } from "../part/icon.tsx";
 import { Notice } from "../part/notice.tsx";
+import { RunsView } from "./sessions/calendar.tsx";
+import { changing, SessionForm } from "./sessions/form.tsx";
+import { SessionList } from "./sessions/list.tsx";
+import { SessionPage } from "./sessions/show.tsx";
 
-/** SessionsView is being built. */
+/** SessionsView shows what the address names: all sessions, one, or a form. */
 export function SessionsView() {
-  return <Notice title="Sessions">This view is being built.</Notice>;
+  const [, name, what] = route.value.words;
+  if (name === undefined) return <AllSessions />;
+  if (name === "new") return <MayChange><NewSession /></MayChange>;
+  if (what === "change") return <MayChange><ChangeSession name={name} /></MayChange>;
+  if (what !== undefined) return <Notice title="There is no such page" action={<a class="button" href={href(["sessions", name])}>To the session {name}</a>}>The address names nothing that this page can show.</Notice>;
+  return <SessionPage name={name} />;
+}
+
+function AllSessions() {
+  const runs = route.value.query.get("show") === "runs";
+  return (
+    <div class="stack">
+      <header class="row spread">
+        <h1>Sessions</h1>
+        {operates.value && <a class="button main" href={href(["sessions", "new"])}><Icon name="plus" />New session</a>}
+      </header>
+      <nav class="tabs" aria-label="Sessions as">
+        <a href={href(["sessions"])} aria-current={runs ? undefined : "page"}>List</a>
+        <a href={href(["sessions"], { show: "runs" })} aria-current={runs ? "page" : undefined}>Runs</a>
+      </nav>
+      {runs ? <RunsView /> : <SessionList />}
+    </div>
+  );
+}
+
+/** MayChange shows its children to operators, and tells viewers why not to them. */
+function MayChange({ children }: { children: ComponentChildren }) {
+  if (!who.value) return <Notice title="Asking the server what your token allows" />;
+  if (operates.value) return <>{children}</>;
+  return (
+    <Notice title="Your token may look only" level="warning" action={<a class="button" href={href(["sessions"])}>To all sessions</a>}>
+      The token {who.value.name} has the role {who.value.role}. To start and change sessions takes an operator's token; who runs the server can make one.
+    </Notice>
+  );
+}
+
+function NewSession() {
+  const query = route.value.query;
+  const copy = query.get("copy");
+  if (copy !== null) return <Loaded key={copy} name={copy}>{(s) => <SessionForm keep={`copy.${copy}`} title={`New session, copied from ${copy}`} begin={s.spec ? copyOf(s.spec) : newDraft()} />}</Loaded>;
+  const side = (key: string): string[] => query.getAll(key).flatMap((t) => t.split(",")).map((t) => t.trim()).filter(Boolean);
+  return <SessionForm key={query.toString()} keep={`new.${query.toString()}`} title="New session" begin={newDraft(side("from"), side("to"))} />;
+}
+
+function ChangeSession({ name }: { name: string }) {
+  return (
+    <Loaded key={name} name={name}>
+      {(s) => {
+        const begin = changing(s);
+        if (s.state === "ended" || s.state === "stopping" || !begin) return <Notice title={`${name} has ended`} action={<a class="button" href={href(["sessions", "new"], { copy: name })}>Copy it</a>}>What has ended cannot be changed; a copy can.</Notice>;
+        return <SessionForm keep={`change.${name}.${s.revision}`} title={`Change ${name}`} begin={begin} changing={s} />;
+      }}
+    </Loaded>
+  );
+}
+
+/** Loads a session once; the form then keeps what it began with. */
+function Loaded({ name, children }: { name: string; children(s: Session): ComponentChildren }) {
+  const { value, fault } = useResource(useMemo(() => sessionNamed(name), [name]));
+  const [first, setFirst] = useState<Session>();
+  const session = first ?? value.value?.session;
+  if (session && !first) setFirst(session);
+  if (session) return <>{children(session)}</>;
+  if (fault.value) return <Notice title={`The session ${name} cannot be read`} level="error" action={<a class="button" href={href(["sessions"])}>To all sessions</a>}>{fault.value}</Notice>;
+  return <Notice title={`Loading ${name}`} />;
 }

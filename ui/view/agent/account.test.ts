@@ -3,7 +3,7 @@ import { accountOf } from "./account.ts";
 
 it("closes where marked and skipped are what was seen", () => {
   expect(accountOf({ seen: 10n, matched: 8n, marked: 7n, skipped_not_ip: 1n, skipped_mtu: 2n, skipped_gso: 0n })).toEqual({
-    seen: 10, marked: 7, skipped: [{ reason: "no room below the MTU", packets: 2 }, { reason: "not IP", packets: 1 }], open: 0,
+    seen: 10, marked: 7, skipped: [{ reason: "too long for the MTU", packets: 2 }, { reason: "not IP", packets: 1 }], open: 0,
   });
 });
 

@@ -11,10 +11,10 @@ export interface Account {
 }
 
 const reasons: Record<string, string> = {
-  not_ip: "not IP", malformed: "malformed", no_match: "of no session", no_lease: "no lease: the far side was not heard", not_sampled: "not in the sample",
-  multicast: "multicast", neighbour: "neighbour discovery", fragment: "fragments", existing_option: "an option was there already", extension: "extension headers",
-  ip_options: "IP options", encoding: "their kind of packet carries no marks here", vlan: "VLAN tag", mtu: "no room below the MTU", gso: "segmented by the device",
-  no_room: "no room in the packet", flows: "flow table full", probe: "fault of the probe",
+  not_ip: "not IP", malformed: "malformed", no_match: "of no session", no_lease: "without a lease", not_sampled: "not in the sample",
+  multicast: "multicast", neighbour: "neighbour discovery", fragment: "fragments", existing_option: "an option was there already", extension: "with extension headers",
+  ip_options: "with IPv4 options", encoding: "of a family that carries no marks here", vlan: "with a VLAN tag", mtu: "too long for the MTU", gso: "large buffers that cannot be segmented once marked",
+  no_room: "the kernel made no room", flows: "no room in the flow table", probe: "probes of our own",
 };
 
 /** Adds up the counters of a source; undefined where they have no such account. */

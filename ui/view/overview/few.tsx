@@ -65,7 +65,8 @@ function Cell({ picture, palette, at, here, to, enter }: { picture: Picture; pal
   const other = picture.measure === "loss" ? duration(pairTable.p50[pair]) : `loss ${share(pairTable.loss(pair))}`;
   return (
     <td>
-      <a class={`cell ${state}`} href={to} {...place} aria-label={sayCell(picture, at)} style={{ background: colour, "--cell-ink": inkOn(colour) }}>
+      <a class={`cell ${state}`} href={to} {...place} style={{ background: colour, "--cell-ink": inkOn(colour) }}>
+        <span class="hidden-text">{picture.rows[row]} to {picture.columns[column]}: </span>
         <strong>{cellText(picture, row, column)}</strong>
         {measured && <Course pair={pair} measure={picture.measure} width={104} height={26} colour="--cell-ink" />}
         {measured && <small><span>{other}</span><span>{packetRate(pairTable.packetRate(pair))}</span></small>}

@@ -64,9 +64,10 @@ export function MatrixPanel({ agents, sessions, only }: MatrixPanelProps) {
 /** The picture, made anew when hosts or sessions change, and looked over whenever figures came. */
 function usePicture(agents: readonly Agent[], sessions: readonly Session[], only: string, measure: Measure, choice: Choice): Picture {
   const before = useRef<{ picture: Picture; only: string } | undefined>(undefined);
-  const measured = useMemo(() => new Measured(sessions, only), [sessions, only]);
+  // lists come anew every other second, mostly as they were: what is made of them stays
+  const measured = useMemo(() => new Measured(sessions, only), [sessionsKey(sessions), only]);
   const chosen = useMemo(() => choose(agents, measured, pairTable, choice),
-    [agents, measured, choice.filter, choice.group, choice.all, pairTable.size, pairTable.agents]);
+    [agentsKey(agents), measured, choice.filter, choice.group, choice.all, pairTable.size, pairTable.agents]);
   const picture = useMemo(() => {
     const next = new Picture(chosen, measured, measure);
     return before.current?.only === only ? next.inherit(before.current.picture) : next;
@@ -74,6 +75,10 @@ function usePicture(agents: readonly Agent[], sessions: readonly Session[], only
   before.current = { picture, only };
   return useMemo(() => picture.update(pairTable), [picture, pairsTold.value]);
 }
+
+const sessionsKey = (sessions: readonly Session[]): string => sessions.map((s) => `${s.spec?.name} ${s.state} ${s.revision} ${s.pairs.length}`).join("\n");
+
+const agentsKey = (agents: readonly Agent[]): string => agents.map((a) => `${a.name} ${a.state === "revoked"} ${Object.entries(a.labels).join(" ")}`).join("\n");
 
 function Body({ picture, palette, measure, only, filter }: { picture: Picture; palette: Cells["palette"]; measure: Measure; only: string; filter: string }) {
   const { rows, columns, chosen } = picture;

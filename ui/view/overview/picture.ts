@@ -143,7 +143,7 @@ function lossShade(share: number): number {
 
 /** Some values along the colours, for the legend. */
 export function legendOf(measure: Measure, span: Span | undefined): { value: number; place: number }[] {
-  if (measure === "loss") return [0, 0.0001, 0.001, 0.01, 0.1, 0.3].map((value) => ({ value, place: lossShade(value) / (shades - 1) }));
+  if (measure === "loss") return [0, 0.001, 0.01, 0.1, 0.3].map((value) => ({ value, place: lossShade(value) / (shades - 1) }));
   if (!span) return [];
   if (span.high === span.low) return [{ value: span.low, place: 0 }];
   return [0, 0.5, 1].map((place) => ({ value: valueAt(span, place), place }));

@@ -1,5 +1,6 @@
 // The strip of totals.
 import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
 import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import { events } from "../../data/events.ts";
@@ -7,7 +8,7 @@ import { pairsTold, pairTable } from "../../data/pairs.ts";
 import { count, duration, packetRate, share } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
-import { measures } from "./hosts.ts";
+import { Measured, measures } from "./hosts.ts";
 import { stateOf, worst } from "./state.ts";
 
 const hour = 3_600_000;
@@ -16,7 +17,7 @@ const hour = 3_600_000;
 export function Totals({ agents, sessions }: { agents: readonly Agent[]; sessions: readonly Session[] }) {
   const connected = agents.filter((a) => a.state === "connected").length;
   const away = agents.filter((a) => a.state === "away").length;
-  const running = sessions.filter(measures);
+  const running = useMemo(() => sessions.filter(measures), [sessions]);
   const degraded = running.filter((s) => s.state === "degraded").length;
   return (
     <section class="totals" aria-label="Totals">
@@ -38,7 +39,7 @@ function LiveTotals({ running }: { running: readonly Session[] }) {
     pairs++;
     packets += pairTable.packetRate(pair);
   }
-  const wanted = new Set(running.flatMap((s) => s.pairs.map((p) => `${p.source}\n${p.destination}`))).size;
+  const wanted = useMemo(() => new Measured(running).size, [running]);
   const loss = worst(pairTable, "loss", live, 1)[0];
   const late = worst(pairTable, "p99", live, 1)[0];
   return (

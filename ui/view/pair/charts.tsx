@@ -78,7 +78,7 @@ function Delay({ columns, windows, colour, log, empty, ...rest }: DelayProps) {
     { low: 1, high: 2, colour, opacity: 0.16 },
   ];
   if (clock?.drawn) {
-    lines.push({ label: "less clock", values: columns.low, colour: "--clock", hidden: true }, { label: "plus clock", values: columns.high, colour: "--clock", hidden: true });
+    lines.push({ label: "clock −", values: columns.low, colour: "--clock", hidden: true }, { label: "clock +", values: columns.high, colour: "--clock", hidden: true });
     bands.unshift({ low: 5, high: 6, colour: "--clock", opacity: 0.25 });
   }
   const below = windows.some((f) => f.delay.p50 < 0); // no logarithm, and zero is no end

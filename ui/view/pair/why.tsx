@@ -1,6 +1,7 @@
 // Why there is nothing to see of a pair, and what to do.
 import type { ComponentChildren } from "preact";
 import { operates } from "../../data/account.ts";
+import { agents } from "../../data/agents.ts";
 import { ago, count, moment } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { lengthOf } from "../../data/span.ts";
@@ -10,14 +11,27 @@ import type { Session } from "../../gen/session_pb.ts";
 import { Notice } from "../../part/notice.tsx";
 import { look, showSpan } from "./look.ts";
 
-/** Reports whether a session measures from one host to another. */
-export const measures = (s: Session, source: string, destination: string): boolean =>
-  s.pairs.some((p) => p.source === source && p.destination === destination);
+/** Reports whether a session measures from one host to another, or would if it ran. */
+export function measures(s: Session, source: string, destination: string): boolean {
+  if (s.pairs.length > 0) return s.pairs.some((p) => p.source === source && p.destination === destination);
+  // One that does not run has no pairs yet, or no longer.
+  const { sources = [], destinations = [], both = false } = s.spec ?? {};
+  const way = (from: string, to: string): boolean => sources.some((c) => chooses(c, from)) && destinations.some((c) => chooses(c, to));
+  return way(source, destination) || (both && way(destination, source));
+}
+
+/** Reports whether a session's choice of hosts, by name, label or * for all, takes a host in. */
+function chooses(choice: string, name: string): boolean {
+  if (choice === "*" || choice === name) return true;
+  const labels = agents.value.value?.find((a) => a.name === name)?.labels ?? {};
+  const [key = "", value] = choice.split("=", 2);
+  return key in labels && (value === undefined || labels[key] === value);
+}
 
 const active = (s: Session): boolean => !["ended", "paused", "scheduled"].includes(s.state);
 
 export interface WhyProps {
-  agents: readonly Agent[] | undefined;
+  hosts: readonly Agent[] | undefined;
   sessions: readonly Session[] | undefined;
   source: string;
   destination: string;
@@ -26,17 +40,17 @@ export interface WhyProps {
 }
 
 /** Why says in place of the charts why they are empty. */
-export function Why({ agents, sessions, source, destination, fault, onRetry }: WhyProps) {
+export function Why({ hosts, sessions, source, destination, fault, onRetry }: WhyProps) {
   if (fault) {
     return <Notice level="error" title="The server did not say what was measured" action={<button type="button" onClick={onRetry}>Ask again</button>}>{fault}</Notice>;
   }
-  const unknown = agents && [source, destination].filter((name) => !agents.some((a) => a.name === name));
+  const unknown = hosts && [source, destination].filter((name) => !hosts.some((a) => a.name === name));
   const chosen = look.value.session;
   const all = (sessions ?? []).filter((s) => measures(s, source, destination) || measures(s, destination, source));
   const mine = chosen ? all.filter((s) => s.spec?.name === chosen) : all;
   const running = mine.find(active);
-  if (!sessions || !agents) return <Notice title="Asking the server">What was measured between {source} and {destination} is on its way.</Notice>;
-  if (running) return <Quiet session={running} agents={agents} source={source} destination={destination} />;
+  if (!sessions || !hosts) return <Notice title="Asking the server">What was measured between {source} and {destination} is on its way.</Notice>;
+  if (running) return <Quiet session={running} hosts={hosts} source={source} destination={destination} />;
   if (mine[0]) return <Resting session={mine[0]} />;
   if (unknown?.length) {
     return (
@@ -69,14 +83,15 @@ function Resting({ session }: { session: Session }) {
   const ended = millis(session.ends);
   const name = session.spec?.name;
   let text: ComponentChildren = <>It measured this pair, and has ended{ended ? <> at {moment(ended)}</> : null}. There is nothing in this time.</>;
+  if (!next && session.state === "scheduled") text = "It measures this pair, and has not started yet.";
   if (session.state === "paused") text = "It does not mark packets until somebody resumes it.";
   else if (next) text = <>It measures this pair, and starts at {moment(next)}.</>;
   return <Notice title={`Session ${name} ${session.state === "ended" ? "has ended" : `is ${session.state}`}`} action={<>{page(session)}<Longer /></>}>{text}</Notice>;
 }
 
 /** A session runs, and yet nothing was measured. */
-function Quiet({ session, agents, source, destination }: { session: Session; agents: readonly Agent[]; source: string; destination: string }) {
-  const away = agents.filter((a) => [source, destination].includes(a.name) && a.state !== "connected");
+function Quiet({ session, hosts, source, destination }: { session: Session; hosts: readonly Agent[]; source: string; destination: string }) {
+  const away = hosts.filter((a) => [source, destination].includes(a.name) && a.state !== "connected");
   const name = session.spec?.name;
   const lost = away[0];
   if (lost) {

@@ -2,13 +2,14 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, test } from "vitest";
 import { EventSchema } from "../../gen/server_pb.ts";
+import { SessionSchema } from "../../gen/session_pb.ts";
 import { TaskSchema } from "../../gen/agent_pb.ts";
 import { figures } from "../../data/window.fixture.ts";
 import { clockWords } from "./clock.ts";
 import { concerns, marksOf } from "./happened.ts";
 import { flowAddress, look, swapped } from "./look.ts";
 import { subject } from "./strip.tsx";
-import { sourceWords } from "./why.tsx";
+import { measures, sourceWords } from "./why.tsx";
 import { route } from "../../data/route.ts";
 
 const event = (e: { agent?: string; session?: string; message?: string; level?: string; at?: number }) =>
@@ -85,4 +86,15 @@ describe("what the strip speaks of", () => {
 
 test("a source's counters in words", () => {
   expect(sourceWords(create(TaskSchema, { agent: "a", device: "eth0", counters: { seen: 12345n, marked: 5n } }))).toBe("The source on a (eth0) has seen 12\u202f345, marked 5 packets.");
+});
+
+describe("which session measures a pair", () => {
+  const session = (spec: object, pairs: { source: string; destination: string }[] = []) => create(SessionSchema, { spec: { name: "s", ...spec }, pairs });
+  test.each([
+    ["by its pairs", session({ sources: ["*"], destinations: ["*"] }, [{ source: "a", destination: "c" }]), false],
+    ["paused, by name", session({ sources: ["a"], destinations: ["b"] }), true],
+    ["paused, the other way", session({ sources: ["b"], destinations: ["a"] }), false],
+    ["paused, both ways", session({ sources: ["b"], destinations: ["a"], both: true }), true],
+    ["paused, all", session({ sources: ["*"], destinations: ["b"] }), true],
+  ])("%s", (_name, s, yes) => expect(measures(s, "a", "b")).toBe(yes));
 });

@@ -1,0 +1,88 @@
+// The command line that does what a form does.
+import type { Sampling, SessionSpec } from "../gen/session_pb.ts";
+import { spanText } from "./length.ts";
+import { millis, nanos } from "./time.ts";
+
+/** A word as a POSIX shell reads it back. */
+export function quoted(word: string): string {
+  return /^[A-Za-z0-9_.,:=/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+function flags(s: SessionSpec): string[][] {
+  const all: string[][] = [];
+  const flag = (name: string, value: string | number | undefined, usual?: string): void => {
+    if (value !== undefined && value !== "" && value !== 0 && value !== usual) all.push([`--${name}`, String(value)]);
+  };
+  const span = (name: string, ns: number | undefined, usual?: number): void => {
+    if (ns !== undefined && ns !== usual) ns < 0 ? all.push([`--${name}=${spanText(ns)}`]) : flag(name, spanText(ns));
+  };
+  flag("name", s.name);
+  flag("from", s.sources.join(","));
+  flag("to", s.destinations.join(","));
+  if (s.both) all.push(["--both"]);
+  if (s.modules.length === 1) flag("modules", s.modules[0]);
+  flag("encoding", s.encoding, "udp");
+  flag("family", s.family, "any");
+  for (const f of s.filters) flag("filter", f);
+  flag("every", s.sampling?.every);
+  flag("random", s.sampling?.random);
+  span("min-gap", nanos(s.sampling?.minGap));
+  span("interval", nanos(s.interval), 1e9);
+  flag("by", s.granularity, "flow");
+  if (s.records) all.push(["--records"]);
+  flag("fields", s.fields.join(","));
+  for (const [agent, device] of Object.entries(s.device).sort()) flag("device", `${agent}=${device}`);
+  span("lease", nanos(s.lease), 10e9);
+  span("trace", nanos(s.trace), 60e9);
+  const start = millis(s.start);
+  if (start !== undefined) flag("start", new Date(start).toISOString().replace(".000Z", "Z"));
+  span("duration", nanos(s.duration) || undefined);
+  flag("cron", s.cron);
+  if (s.cron) flag("tz", s.timeZone, "UTC");
+  return all;
+}
+
+/** The command that creates the session. What has no flag comes as YAML behind it. */
+export function createCommand(s: SessionSpec): string {
+  const words = flags(s).map((f) => f.map(quoted).join(" "));
+  const only = Object.keys(s.samplingFor).length > 0;
+  const lines = ["pillion session create" + (only ? " -" : ""), ...words].join(" ");
+  return only ? `${lines} <<'END'\n${yaml({ sampling_for: samplingFor(s) })}END` : lines;
+}
+
+/** The command that changes the session into this: whole, so that lists can become empty too. */
+export function changeCommand(s: SessionSpec): string {
+  const start = millis(s.start);
+  const span = (ns: number | undefined): string | undefined => (ns ? spanText(ns) : undefined);
+  const all = {
+    name: s.name, sources: s.sources, destinations: s.destinations, both: s.both || undefined, modules: s.modules, encoding: s.encoding,
+    family: s.family, filters: s.filters, sampling: sampling(s.sampling), sampling_for: samplingFor(s), interval: goSpan(nanos(s.interval)),
+    granularity: s.granularity, records: s.records || undefined, fields: s.fields, device: s.device, lease: goSpan(nanos(s.lease)),
+    trace: goSpan(nanos(s.trace)), start: start === undefined ? undefined : new Date(start).toISOString(),
+    duration: span(nanos(s.duration)) && goSpan(nanos(s.duration)), cron: s.cron, time_zone: s.cron ? s.timeZone : "",
+  };
+  return `pillion session change ${quoted(s.name)} - <<'END'\n${yaml(all)}END`;
+}
+
+/** Files know no days: hours are the largest unit there. */
+function goSpan(ns: number | undefined): string | undefined {
+  if (!ns) return undefined;
+  const hours = Math.floor(Math.abs(ns) / 3600e9);
+  const rest = Math.abs(ns) - hours * 3600e9;
+  return (ns < 0 ? "-" : "") + (hours > 0 ? `${hours}h` : "") + (rest > 0 ? spanText(rest) : "");
+}
+
+function sampling(s: Sampling | undefined): Record<string, unknown> | undefined {
+  return s && { every: s.every || undefined, random: s.random || undefined, min_gap: goSpan(nanos(s.minGap)) };
+}
+
+const samplingFor = (s: SessionSpec): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(s.samplingFor).sort().map(([agent, one]) => [agent, sampling(one)]));
+
+/** YAML with a line for each key; values are JSON, which YAML includes. */
+function yaml(all: Record<string, unknown>): string {
+  return Object.entries(all).map(([key, value]) => {
+    const text = JSON.stringify(value);
+    return text === undefined || text === '""' || text === "[]" || text === "{}" ? "" : `${key}: ${text}\n`;
+  }).join("");
+}

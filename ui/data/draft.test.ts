@@ -1,0 +1,66 @@
+import { create, equals, fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { SessionSpecSchema, type SessionSpec } from "../gen/session_pb.ts";
+import { copyOf, draftOf, newDraft, specOf, suggestName } from "./draft.ts";
+
+/** As the server gives them: with all defaults filled in. */
+const complete = (json: Record<string, JsonValue>): SessionSpec => fromJson(SessionSpecSchema, {
+  name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp", family: "any", interval: "1s",
+  granularity: "flow", lease: "10s", trace: "60s", ...json,
+});
+
+describe("the form of a specification means the same specification", () => {
+  it.each([
+    ["plain", {}],
+    ["both ways, one module", { both: true, modules: ["loss"] }],
+    ["filters", { filters: ["src=10.0.0.0/8 proto=tcp dport=443", "proto=udp"] }],
+    ["by count", { sampling: { every: 10, minGap: "0.0001s" } }],
+    ["at random", { sampling: { random: 7 } }],
+    ["a gap alone", { sampling: { minGap: "0.5s" } }],
+    ["single sources", { samplingFor: { a: { every: 3 }, b: {} } }],
+    ["rows", { interval: "0.1s", granularity: "host", records: true, fields: ["lost", "packets"] }],
+    ["marks", { encoding: "shim", family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
+    ["once", { start: "2027-01-02T03:04:05Z", duration: "5400s" }],
+    ["repeated", { cron: "30 9,21 * * 1-5", timeZone: "Europe/Berlin", duration: "28800s" }],
+    ["own cron line, not before", { cron: "*/7 3 1 * *", timeZone: "UTC", duration: "60s", start: "2027-01-02T03:04:00Z" }],
+  ] as [string, Record<string, JsonValue>][])("%s", (_, json) => {
+    const spec = complete(json);
+    const { spec: back, faults } = specOf(draftOf(spec));
+    expect(faults).toEqual([]);
+    expect(equals(SessionSpecSchema, back, spec)).toBe(true);
+  });
+});
+
+describe("what cannot be read is a fault at its field", () => {
+  const fault = (change: (d: ReturnType<typeof newDraft>) => void): string[] => {
+    const d = newDraft(["a"], ["b"]);
+    change(d);
+    return specOf(d).faults.map((f) => f.field);
+  };
+  it("nothing at first", () => expect(fault(() => {})).toEqual([]));
+  it("interval", () => expect(fault((d) => (d.interval = "soon"))).toEqual(["interval"]));
+  it("one in one", () => expect(fault((d) => (d.sampling = { mode: "every", n: "1", gap: "" }))).toEqual(["sampling.every"]));
+  it("no module", () => expect(fault((d) => (d.delay = d.loss = false))).toEqual(["modules"]));
+  it("empty filter", () => expect(fault((d) => d.filters.push({ proto: "", src: " ", sport: "", dst: "", dport: "" }))).toEqual(["filters[0]"]));
+  it("no start", () => expect(fault((d) => (d.when.kind = "once"))).toEqual(["start"]));
+  it("repeated without a length", () => expect(fault((d) => (d.when.kind = "repeat"))).toEqual(["duration"]));
+  it("agents twice", () => expect(fault((d) => d.device.push({ agent: "a", device: "x" }, { agent: "a", device: "y" }, { agent: "", device: "" }))).toEqual(["device[#1]", "device[#2]"]));
+});
+
+it("a copy has no name, and no start that is over", () => {
+  const spec = complete({ start: "2020-01-01T00:00:00Z", duration: "60s" });
+  expect(copyOf(spec)).toMatchObject({ name: "", named: false, when: { kind: "now", duration: "1m" } });
+  expect(copyOf(spec, 0).when.kind).toBe("once");
+});
+
+it("suggests names that are free", () => {
+  expect(suggestName(["a"], ["b"], new Set())).toBe("a-to-b");
+  expect(suggestName(["a"], ["b"], new Set(["a-to-b", "a-to-b-2"]))).toBe("a-to-b-3");
+  expect(suggestName(["site=North_1"], ["*"], new Set())).toBe("north-1-to-all");
+  expect(suggestName(["*"], ["*"], new Set())).toBe("all");
+  expect(suggestName([], [], new Set())).toBe("session");
+});
+
+it("an empty message has the form of a new session but for directions", () => {
+  expect({ ...draftOf(create(SessionSpecSchema)), named: false, both: true }).toEqual(newDraft());
+});

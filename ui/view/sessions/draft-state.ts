@@ -1,0 +1,79 @@
+// The state of the form: what is typed, what is wrong with it, and what the server says.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { keep, kept } from "../../data/keep.ts";
+import { specOf, suggestName, type Draft, type Fault } from "../../data/draft.ts";
+import { planner } from "../../data/plan.ts";
+import { place, type Placed } from "../../data/problem.ts";
+import type { PlanSessionResponse, SessionSpec } from "../../gen/session_pb.ts";
+
+export interface DraftState {
+  draft: Draft;
+  spec: SessionSpec;
+  change(patch: Partial<Draft>): void;
+  placed: Placed;
+  /** What is wrong at an element; what was not touched yet is not scolded. */
+  fault(id: string): string | undefined;
+  /** From now on all problems are shown. */
+  insist(): void;
+  plan: PlanSessionResponse | undefined;
+  fresh: boolean;
+  planFault: string | undefined;
+  /** Something differs from what the form began with. */
+  typed: boolean;
+  /** What was typed before a reload is back. */
+  restored: boolean;
+  /** Goes back to the beginning. */
+  reset(): void;
+  /** Forgets what was kept. */
+  forget(): void;
+}
+
+/** Reports whether that is a question which nobody has begun to answer. */
+const empty = (d: Draft, id: string): boolean => (id === "f-sources" && d.sources.length === 0) || (id === "f-destinations" && d.destinations.length === 0);
+
+/** Holds a form under a name; begin is what it begins with. */
+export function useDraft(name: string, begin: Draft, taken: ReadonlySet<string>, create: boolean): DraftState {
+  const [first] = useState(() => kept<Draft>(name));
+  const [draft, setDraft] = useState<Draft>(first ?? begin);
+  const [start] = useState(begin);
+  const [restored, setRestored] = useState(first !== undefined);
+  const [touched, setTouched] = useState<ReadonlySet<string>>(new Set());
+  const [insisted, insist] = useState(false);
+  const asked = useMemo(() => planner(), []);
+  useEffect(() => () => asked.close(), [asked]);
+
+  const named = draft.named || !create ? draft : { ...draft, name: suggestName(draft.sources, draft.destinations, taken) };
+  const text = JSON.stringify(named);
+  const { spec, faults } = useMemo(() => specOf(named), [text]);
+  useEffect(() => asked.ask(spec), [spec]);
+
+  const own: Fault[] = [...faults, ...nameFaults(named.name, taken, create)];
+  const plan = asked.plan.value;
+  const placed = useMemo(() => place(own, plan?.problems ?? [], named), [text, plan, JSON.stringify(own)]);
+  const typed = JSON.stringify(draft) !== JSON.stringify(start);
+  const change = (patch: Partial<Draft>): void => {
+    setTouched(new Set([...touched, ...Object.keys(patch).map((k) => `f-${k}`)]));
+    const next = { ...draft, ...patch };
+    setDraft(next);
+    keep(name, JSON.stringify(next) === JSON.stringify(start) ? undefined : next);
+  };
+  const reset = (): void => {
+    setDraft(start);
+    setTouched(new Set());
+    setRestored(false);
+    keep(name, undefined);
+  };
+  return {
+    draft: named, spec, change, placed, plan, fresh: asked.fresh.value, planFault: asked.fault.value, typed, restored, reset,
+    fault: (id) => (!insisted && !touched.has(id) && empty(named, id) ? undefined : placed.at.get(id)),
+    insist: () => insist(true),
+    forget: () => keep(name, undefined),
+  };
+}
+
+function nameFaults(name: string, taken: ReadonlySet<string>, create: boolean): Fault[] {
+  if (!create) return [];
+  if (taken.has(name)) return [{ field: "name", message: "There is a session of that name. Take another, or delete that one after it has ended." }];
+  if (name === "new") return [{ field: "name", message: "This page uses that name itself. Take another." }];
+  return [];
+}

@@ -1,0 +1,113 @@
+// Runs of one session: those to come, and past ones with what they measured.
+import { useEffect, useState } from "preact/hooks";
+import { sentence } from "../../data/client.ts";
+import { spanText } from "../../data/length.ts";
+import { count, duration, moment } from "../../data/quantity.ts";
+import { href } from "../../data/route.ts";
+import { began, resultOf, type Result } from "../../data/runs.ts";
+import { millis } from "../../data/time.ts";
+import type { Pair, Run } from "../../gen/session_pb.ts";
+import { Badge } from "../../part/badge.tsx";
+import { lossText } from "./loss.ts";
+
+const page = 10;
+const soon = 2000; // ms until the next question where nothing came yet
+const refresh = 10_000; // ms between questions about a run that goes on
+
+/** RunHistory lists planned runs, and past ones with their results. */
+export function RunHistory({ pairs, runs }: { pairs: readonly Pair[]; runs: readonly Run[] }) {
+  const [shown, setShown] = useState(page);
+  const planned = runs.filter((r) => r.state === "planned");
+  const past = runs.filter((r) => r.state !== "planned").reverse();
+  return (
+    <section class="panel" aria-labelledby="runs-title">
+      <header><h2 id="runs-title">Runs</h2><span class="faint">last and next 7 days</span><a class="small" href={href(["sessions"], { show: "runs" })}>Calendar</a></header>
+      {planned.length > 0 && <Planned runs={planned} />}
+      {past.length === 0 ? <p class="soft">{planned.length > 0 ? "None has begun yet." : "There are no runs in these days."}</p> : (
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Past runs">
+          <table>
+            <thead><tr><th scope="col">Started</th><th scope="col">State</th><th scope="col" class="number">Length</th><th scope="col" class="number">Packets</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col">Charts</th></tr></thead>
+            <tbody>{past.slice(0, shown).map((r) => <PastRun key={`${millis(r.start)}${r.state}`} run={r} pairs={pairs} />)}</tbody>
+          </table>
+        </div>
+      )}
+      {past.length > shown && <button type="button" onClick={() => setShown(shown + page)}>Show {Math.min(page, past.length - shown)} of {past.length - shown} more</button>}
+    </section>
+  );
+}
+
+function Planned({ runs }: { runs: Run[] }) {
+  const one = (r: Run) => {
+    const [start = 0, end] = [millis(r.start), millis(r.end)];
+    return <li key={start}>{moment(start)} <span class="soft">{end === undefined ? "until stopped" : `for ${spanText((end - start) * 1e6)}`}</span></li>;
+  };
+  return (
+    <div class="planned">
+      <h3>{runs.length === 1 ? "Planned" : `${runs.length} planned`}</h3>
+      <ul>{runs.slice(0, 3).map(one)}</ul>
+      {runs.length > 3 && <details><summary>{runs.length - 3} more</summary><ul>{runs.slice(3, 103).map(one)}</ul></details>}
+    </div>
+  );
+}
+
+/** Results of runs that are over; they change no more. */
+const known = new Map<string, Result>();
+
+function useResult(run: Run): { result: Result | undefined; fault: string | undefined } {
+  const key = `${run.session} ${millis(run.start)} ${millis(run.end)} ${run.state}`;
+  const [state, setState] = useState<{ result: Result | undefined; fault: string | undefined }>({ result: known.get(key), fault: undefined });
+  useEffect(() => {
+    if (!began(run) || known.has(key)) return;
+    const abort = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = async (): Promise<void> => {
+      try {
+        const result = await resultOf(run, abort.signal);
+        if (abort.signal.aborted) return;
+        // The agents' last rows come some seconds after the end.
+        const settled = run.state === "done" && Date.now() - (millis(run.end) ?? 0) > 60_000;
+        if (settled) known.set(key, result);
+        setState({ result, fault: undefined });
+        if (!settled) timer = setTimeout(() => void ask(), result.packets === 0 ? soon : refresh);
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        setState((s) => ({ ...s, fault: sentence(error) }));
+        timer = setTimeout(() => void ask(), refresh);
+      }
+    };
+    void ask();
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [key]);
+  return state;
+}
+
+function PastRun({ run, pairs }: { run: Run; pairs: readonly Pair[] }) {
+  const { result, fault } = useResult(run);
+  const [start = 0, end = Date.now()] = [millis(run.start), millis(run.end)];
+  const sources = pairs.slice(0, 4);
+  return (
+    <tr>
+      <th scope="row" class="when">{moment(start)}</th>
+      <td><Badge state={run.state} />{run.reason && <span class="small soft block">{run.reason}</span>}</td>
+      <td class="number">{!began(run) ? "–" : duration((Math.min(end, Date.now()) - start) * 1e6)}</td>
+      {!began(run) ? <td colSpan={4} class="soft">nothing was measured</td>
+        : !result ? <td colSpan={4} class="soft">{fault ? `not known: ${fault}` : "adding up…"}</td>
+        : result.packets === 0 && result.expected === 0 ? <td colSpan={4} class="soft">{run.state === "running" ? "no marked packets yet" : "no marked packets came"}</td>
+        : (
+          <>
+            <td class="number">{count(result.packets)}</td>
+            <td class="number">{lossText(result.lost, result.expected)}</td>
+            <td class="number">{duration(result.p50)}</td>
+            <td class="number">{duration(result.p99)}</td>
+          </>
+        )}
+      <td class="charts">
+        {began(run) && sources.map((p) => <a key={`${p.source} ${p.destination}`} href={href(["pair", p.source, p.destination], { session: run.session, from: Math.floor(start), to: Math.ceil(Math.min(end, Date.now())) })}>{p.source} → {p.destination}</a>)}
+        {began(run) && pairs.length > 4 && <span class="soft small">and {pairs.length - 4} more</span>}
+      </td>
+    </tr>
+  );
+}

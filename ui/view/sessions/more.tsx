@@ -1,0 +1,141 @@
+// The form's folded part: what hardly anybody has to choose.
+import { useEffect, useState } from "preact/hooks";
+import { dataClient } from "../../data/client.ts";
+import { allPackets, type SamplingDraft, type SamplingMode } from "../../data/draft.ts";
+import { Choices, Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
+import { Icon } from "../../part/icon.tsx";
+import { Chips, type Item } from "./chips.tsx";
+import { Section, type Form } from "./section.tsx";
+import { SamplingInputs } from "./traffic.tsx";
+
+const encodings = [
+  { value: "udp", label: "udp", help: "The packet travels inside UDP to port 50253 of the destination. Passes firewalls that let UDP through; may take another of several equal paths than unmarked packets." },
+  { value: "shim", label: "shim", help: "The mark sits behind the IPv4 header, and the packet goes as protocol 253. Fewest bytes; firewalls and address translation often drop it." },
+  { value: "ipip", label: "ipip", help: "As shim, behind a second IPv4 header (protocol 4). For networks that let such tunnels through." },
+  { value: "native", label: "native", help: "Leaves IPv4 alone: only IPv6 is measured, whose header has room for marks." },
+] as const;
+
+const families = [
+  { value: "any", label: "IPv4 and IPv6" },
+  { value: "ipv4", label: "IPv4 only" },
+  { value: "ipv6", label: "IPv6 only" },
+] as const;
+
+/** Encoding, family, columns, interfaces, sampling of single sources, lease, tracing. */
+export function MoreSection({ form, open, problems, onToggle }: { form: Form; open: boolean; problems: number; onToggle(open: boolean): void }) {
+  const { draft, change } = form;
+  return (
+    <details class="more" open={open} onToggle={(e) => onToggle(e.currentTarget.open)}>
+      <summary><span>More choices</span><small>marks in IPv4, addresses, columns, interfaces, single sources, lease, paths</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem in here" : `${problems} problems in here`}</span>}</summary>
+      <Section title="How it is measured" id="more">
+        <div class="two-sides plain">
+          <Choices id="f-encoding" legend="Marks in IPv4 packets" value={draft.encoding} options={encodings} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
+          <Choices id="f-family" legend="Addresses" value={draft.family} options={families} fault={form.fault("f-family")} help="IPv6 packets carry marks in an extension header that others skip." onChange={(family) => change({ family })} />
+        </div>
+        <Columns form={form} />
+        <Devices form={form} />
+        <SingleSources form={form} />
+        <div class="two-sides plain">
+          <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help="How long a source marks on when it hears nothing from the destination. From 2s to 5m: shorter stops sooner, longer survives short losses of contact.">
+            {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.lease} onInput={(e) => change({ lease: e.currentTarget.value })} />}
+          </Field>
+          <div class="field">
+            <label class="check" for="f-tracing"><input type="checkbox" {...ties("f-tracing", false, form.fault("f-tracing"))} checked={draft.tracing} onChange={(e) => change({ tracing: e.currentTarget.checked })} /> Trace the paths of the pairs</label>
+            <Fault id="f-tracing" text={form.fault("f-tracing")} />
+            {draft.tracing && (
+              <Field id="f-trace" label="How often" fault={form.fault("f-trace")} help="At most every 5s. A trace sends a few small packets to each router of the path; the topology is drawn from them.">
+                {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.trace} onInput={(e) => change({ trace: e.currentTarget.value })} />}
+              </Field>
+            )}
+          </div>
+        </div>
+      </Section>
+    </details>
+  );
+}
+
+/** Columns that every row has, whatever is chosen. */
+const always = new Set(["time", "agent", "session", "source", "src", "dst"]);
+
+function Columns({ form }: { form: Form }) {
+  const [items, setItems] = useState<Item[]>([]);
+  useEffect(() => {
+    const abort = new AbortController();
+    dataClient.listStreams({}, { signal: abort.signal }).then(
+      (answer) => setItems(answer.streams.find((s) => s.name === "flows")?.columns.filter((f) => !always.has(f.name)).map((f) => ({ value: f.name, label: f.name, note: f.doc })) ?? []),
+      () => {}, // names can be typed; the server checks them
+    );
+    return () => abort.abort();
+  }, []);
+  return (
+    <Chips id="f-fields" label="Columns kept" placeholder="all columns" values={form.draft.fields} items={items} fault={form.fault("f-fields")}
+      help="None chosen: all are kept. Fewer columns save space; charts of what is left out stay empty." onChange={(fields) => form.change({ fields })} />
+  );
+}
+
+function AgentSelect({ id, form, value, fault, label, onChange }: { id: string; form: Form; value: string; fault: string | undefined; label: string; onChange(agent: string): void }) {
+  return (
+    <label>{label}
+      <select {...ties(id, false, fault)} value={value} onChange={(e) => onChange(e.currentTarget.value)}>
+        <option value="">choose</option>
+        {value && !form.agents.some((a) => a.name === value) && <option value={value}>{value}</option>}
+        {form.agents.map((a) => <option key={a.name} value={a.name}>{a.name}</option>)}
+      </select>
+    </label>
+  );
+}
+
+function Devices({ form }: { form: Form }) {
+  const { draft, change } = form;
+  const set = (i: number, patch: Partial<(typeof draft.device)[number]>): void => change({ device: draft.device.map((d, j) => (j === i ? { ...d, ...patch } : d)) });
+  return (
+    <FieldGroup id="f-device" legend="Interfaces" fault={form.fault("f-device")} help="By default an agent takes the interface of its route to the other end. Name one where that is wrong, or where two sessions must not meet.">
+      {draft.device.map((d, i) => {
+        const id = `f-device-${i}`;
+        const fault = form.fault(id);
+        return (
+          <div key={i} role="group" aria-label={`Interface ${i + 1}`}>
+            <div class="row align-bottom">
+              <AgentSelect id={id} form={form} label="Agent" value={d.agent} fault={fault} onChange={(agent) => set(i, { agent })} />
+              <label>Interface<input type="text" list={`${id}-names`} spellcheck={false} autocapitalize="none" aria-describedby={fault && `${id}-fault`} aria-invalid={fault ? true : undefined} value={d.device} onInput={(e) => set(i, { device: e.currentTarget.value })} /></label>
+              <datalist id={`${id}-names`}>{form.agents.find((a) => a.name === d.agent)?.interfaces.map((n) => <option key={n.name} value={n.name} />)}</datalist>
+              <button type="button" class="quiet icon-only" aria-label={`Remove interface ${i + 1}`} onClick={() => change({ device: draft.device.filter((_, j) => j !== i) })}><Icon name="trash" /></button>
+            </div>
+            <Fault id={id} text={fault} />
+          </div>
+        );
+      })}
+      <div><button type="button" onClick={() => change({ device: [...draft.device, { agent: "", device: "" }] })}><Icon name="plus" /> Name an interface</button></div>
+    </FieldGroup>
+  );
+}
+
+function SingleSources({ form }: { form: Form }) {
+  const { draft, change } = form;
+  const set = (i: number, agent: string, sampling: Partial<SamplingDraft>): void =>
+    change({ samplingFor: draft.samplingFor.map((s, j) => (j === i ? { agent, sampling: { ...s.sampling, ...sampling } } : s)) });
+  return (
+    <FieldGroup id="f-sampling-for" legend="Sampling of single sources" fault={form.fault("f-sampling-for")} help="A busy host can mark fewer packets than the others.">
+      {draft.samplingFor.map((s, i) => {
+        const id = `f-sampling-for-${i}`;
+        const fault = form.fault(id);
+        return (
+          <div class="filter" key={i} role="group" aria-label={`Source ${i + 1}`}>
+            <div class="row align-bottom">
+              <AgentSelect id={id} form={form} label="Source" value={s.agent} fault={fault} onChange={(agent) => set(i, agent, {})} />
+              <label>Packets
+                <select value={s.sampling.mode} onChange={(e) => set(i, s.agent, { mode: e.currentTarget.value as SamplingMode })}>
+                  <option value="all">every packet</option><option value="every">one in N, by count</option><option value="random">one in N, at random</option>
+                </select>
+              </label>
+              <button type="button" class="quiet icon-only" aria-label={`Remove source ${i + 1}`} onClick={() => change({ samplingFor: draft.samplingFor.filter((_, j) => j !== i) })}><Icon name="trash" /></button>
+            </div>
+            <Fault id={id} text={fault} />
+            <SamplingInputs id={id} sampling={s.sampling} form={form} set={(patch) => set(i, s.agent, patch)} />
+          </div>
+        );
+      })}
+      <div><button type="button" onClick={() => change({ samplingFor: [...draft.samplingFor, { agent: "", sampling: { ...allPackets(), mode: "every" } }] })}><Icon name="plus" /> Choose for one source</button></div>
+    </FieldGroup>
+  );
+}

@@ -1,0 +1,142 @@
+// One session: how it goes, what it measures, its pairs, tasks and runs.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { createCommand } from "../../data/command.ts";
+import { facts, whenWords } from "../../data/phrase.ts";
+import { duration, moment, packetRate, rate } from "../../data/quantity.ts";
+import { go, href } from "../../data/route.ts";
+import { useResource } from "../../data/resource.ts";
+import { pairsOf, sessionNamed } from "../../data/runs.ts";
+import { pairKey, watchSession, type Figures } from "../../data/session-pairs.ts";
+import { millis } from "../../data/time.ts";
+import type { Pair, Session } from "../../gen/session_pb.ts";
+import { Badge } from "../../part/badge.tsx";
+import { Notice } from "../../part/notice.tsx";
+import { SessionActions } from "./actions.tsx";
+import { CommandPanel } from "./command.tsx";
+import { RunHistory } from "./history.tsx";
+import { lossText } from "./loss.ts";
+import { timing } from "./list.tsx";
+import { Tasks } from "./tasks.tsx";
+
+/** SessionPage shows one session. */
+export function SessionPage({ name }: { name: string }) {
+  const { value, fault } = useResource(useMemo(() => sessionNamed(name), [name]));
+  const session = value.value?.session;
+  const pairs = usePairs(session);
+  if (!session?.spec) {
+    if (!fault.value) return <Notice title={`Loading ${name}`} />;
+    return <Notice title={`The session ${name} cannot be shown`} level="error" action={<a class="button" href={href(["sessions"])}>To all sessions</a>}>{fault.value}</Notice>;
+  }
+  return (
+    <div class="stack">
+      <header class="row spread">
+        <div>
+          <p class="small"><a href={href(["sessions"])}>Sessions</a></p>
+          <div class="row"><h1>{name}</h1><Badge state={session.state} /></div>
+        </div>
+        <SessionActions session={session} words after={(act) => { if (act === "delete") go(["sessions"]); }} />
+      </header>
+      {fault.value && <p class="field-fault" role="alert">This page is not up to date: {fault.value}</p>}
+      {session.reason && <p class={`note ${session.state === "degraded" ? "caution" : ""}`}>{sentenceOf(session)}</p>}
+      <div class="show-columns">
+        <div class="stack">
+          <Pairs session={session} pairs={pairs} />
+          <RunHistory pairs={pairs} runs={value.value?.runs ?? []} />
+          <Tasks session={session} />
+        </div>
+        <aside class="stack" aria-label="Specification">
+          <Facts session={session} />
+          <CommandPanel text={createCommand(session.spec)} />
+        </aside>
+      </div>
+    </div>
+  );
+}
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+const sentenceOf = (s: Session): string => `${capital(s.state)}: ${s.reason}`;
+
+/** The pairs that run, else those that would. */
+function usePairs(session: Session | undefined): readonly Pair[] {
+  const [meant, setMeant] = useState<readonly Pair[]>([]);
+  const key = session && session.pairs.length === 0 ? `${session.spec?.name} ${session.revision} ${session.state}` : undefined;
+  useEffect(() => {
+    if (!session || key === undefined) return;
+    const abort = new AbortController();
+    pairsOf(session, abort.signal).then(setMeant, () => {}); // then there are no links; the page says why elsewhere
+    return () => abort.abort();
+  }, [key]);
+  return session && session.pairs.length > 0 ? session.pairs : meant;
+}
+
+function Facts({ session }: { session: Session }) {
+  if (!session.spec) return null;
+  const when = timing(session);
+  const created = millis(session.created);
+  return (
+    <section class="panel" aria-labelledby="facts-title">
+      <header><h2 id="facts-title">What was asked for</h2></header>
+      <p>{capital(whenWords(session.spec))}.{when && <span class="soft block">{when.label}: {when.text}</span>}</p>
+      <dl class="facts">
+        {facts(session.spec).filter((f) => f.label !== "When").map((f) => <div key={f.label}><dt>{f.label}</dt><dd>{f.text}</dd></div>)}
+        {created !== undefined && <div><dt>Created</dt><dd>{moment(created)} by {session.createdBy || "nobody known"}</dd></div>}
+        <div><dt>Revision</dt><dd>{session.revision.toString()}</dd></div>
+      </dl>
+    </section>
+  );
+}
+
+const stale = 10_000; // ms after which a figure is not current any more
+const many = 50;
+
+function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair[] }) {
+  const name = session.spec?.name ?? "";
+  const runs = ["running", "starting", "degraded"].includes(session.state);
+  const watch = useMemo(() => (runs ? watchSession(name) : undefined), [name, runs]);
+  useEffect(() => () => watch?.close(), [watch]);
+  const figures = watch?.figures.value;
+  const pairs = all.slice(0, many);
+  return (
+    <section class="panel" aria-labelledby="pairs-title">
+      <header><h2 id="pairs-title">Pairs</h2><span class="faint">{all.length}</span>{!runs && pairs.length > 0 && <span class="soft small">{session.state === "ended" ? "by its specification and the agents of now" : "if it started now"}</span>}{watch?.fault.value && <span class="field-fault" role="alert">No current figures: {watch.fault.value}</span>}</header>
+      {pairs.length === 0 ? <NoPairs session={session} /> : (
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of pairs">
+          <table>
+            <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Marked</th><th scope="col" class="number">Measured flow</th></tr></thead>
+            <tbody>
+              {pairs.map((p) => (
+                <tr key={pairKey(p.source, p.destination)}>
+                  <th scope="row"><a href={href(["pair", p.source, p.destination], { session: name })}>{p.source} <span aria-label="to">→</span> {p.destination}</a></th>
+                  <PairCells f={figures?.get(pairKey(p.source, p.destination))} runs={runs} />
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {all.length > many && <p class="soft">{all.length - many} more pairs are in the <a href={href([], { session: name })}>matrix</a>.</p>}
+        </div>
+      )}
+    </section>
+  );
+}
+
+function NoPairs({ session }: { session: Session }) {
+  if (session.state === "scheduled") return <p class="soft">No two agents match now. Who is measured is decided when it starts.</p>;
+  if (session.state === "ended") return <p class="soft">It has ended. Its figures are in the runs below.</p>;
+  return <p class="soft">No two agents match now. Measurements begin when they join or get the label.</p>;
+}
+
+function PairCells({ f, runs }: { f: Figures | undefined; runs: boolean }) {
+  if (!f || Date.now() - f.at > stale) {
+    return <td colSpan={5} class="soft">{!runs ? "not measured now" : f ? `no marked packets since ${moment(f.at).slice(11)}` : "no marked packets yet"}</td>;
+  }
+  return (
+    <>
+      <td class="number">{duration(f.p50)}</td>
+      <td class="number">{duration(f.p99)}</td>
+      <td class="number">{lossText(f.lost, f.expected)}</td>
+      <td class="number">{packetRate(f.packets)}</td>
+      <td class="number">{rate(f.rate)}</td>
+    </>
+  );
+}
