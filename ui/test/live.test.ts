@@ -133,11 +133,7 @@ test("events come in as they happen", async () => {
   await lab.stop("b", "--kill");
   await expect.poll(() => page.getByText(/b was last heard/).count(), { timeout: 20_000 }).toBeGreaterThan(0);
   await lab.start("b");
-  // Newest first, and like ones may be put together: the news stands before the loss.
-  await expect.poll(async () => {
-    const text = await page.locator("main").innerText();
-    return text.indexOf("b is connected") >= 0 && text.indexOf("b is connected") < text.indexOf("b was last heard");
-  }, { timeout: 20_000 }).toBe(true);
+  await page.getByText(/b is back after/).first().waitFor({ timeout: 20_000 });
   expect(await page.getByRole("alert").allInnerTexts(), "the feed has no fault").toEqual([]);
   clean();
   await close();
