@@ -45,7 +45,7 @@ test("the matrix shows all hosts, and a cell leads to its pair", async () => {
   const grid = page.getByRole("grid").first();
   await grid.waitFor({ timeout: 20_000 });
   await expect.poll(() => page.getByRole("region", { name: "Totals" }).innerText(), { timeout: 20_000 }).toMatch(/\b200\b/);
-  await expect.poll(async () => Number(/Pairs with traffic\s+([\d, ]+)/.exec(await page.getByRole("region", { name: "Totals" }).innerText())?.[1]?.replace(/\D/g, "")), { timeout: 20_000 }).toBeGreaterThan(1000);
+  await expect.poll(async () => Number(/Pairs with traffic\s+([\d,.\s]+)/.exec(await page.getByRole("region", { name: "Totals" }).innerText())?.[1]?.replace(/\D/g, "")), { timeout: 20_000 }).toBeGreaterThan(1000);
   expect(await overhang(page)).toBeLessThanOrEqual(0);
   const each = await cost(page, 6000);
   console.log(`matrix of ${agents} hosts: ${each.script.toFixed(1)} ms of script a second, longest task ${each.longest.toFixed(0)} ms`);

@@ -2,7 +2,7 @@
 // reaches beyond the window, nothing is asked of others; with pictures.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { barriers, launch, open, overhang, screenshot } from "./browser.ts";
+import { barriers, launch, open, overhang, screenshot, updates } from "./browser.ts";
 import { until } from "./command.ts";
 import { raise, twoHosts, type Lab } from "./lab.ts";
 
@@ -32,7 +32,7 @@ describe.each(Object.entries(views))("view %s", (name, path) => {
   test.each(["light", "dark"] as const)("%s: nothing serious for axe, a picture", async (theme) => {
     const { page, clean, close } = await open(browser, lab, { role: "operator", path, theme });
     await page.locator("main h1").first().waitFor();
-    await page.waitForTimeout(2500); // figures of some seconds, for the picture
+    await page.waitForTimeout(updates ? 6000 : 1000); // figures of some seconds, for the picture
     expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe(theme);
     expect(await barriers(page)).toEqual([]);
     await screenshot(page, name, theme);
