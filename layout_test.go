@@ -86,6 +86,7 @@ var exceptions = []exception{
 	{"main", "bench/first-delay", "an experiment for `make first-delay`, never shipped: the product is three binaries"},
 	{"main", "bench/ingest", "an experiment run by hand, never shipped: the product is three binaries"},
 	{"main", "bench/crowd", "a simulation run by hand and by the page's tests, never shipped: the product is three binaries"},
+	{"main", "ui/pack", "a step of the page's build, run by go generate, never shipped: the product is three binaries"},
 	{"main", "bench/query", "an experiment run by hand, never shipped: the product is three binaries"},
 }
 

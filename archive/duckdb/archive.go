@@ -68,8 +68,10 @@ type Archive struct {
 	cache      sync.Mutex
 	schemas    map[string]*measure.Schema
 	deliveries map[sender]*delivery
-	retention  map[string]archive.Retention
-	unsaved    bool // retention is not on disk yet
+	// doubt: the last transaction failed, and whether it is on disk is not known.
+	doubt     bool
+	retention map[string]archive.Retention
+	unsaved   bool // retention is not on disk yet
 }
 
 var _ archive.Archive = (*Archive)(nil)

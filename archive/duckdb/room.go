@@ -3,6 +3,7 @@ package duckdb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -38,7 +39,7 @@ func (a *Archive) makeRoom() {
 // writeFirst writes a commit; where questions have taken all memory they end, since
 // rows that cannot be stored pile up on all agents.
 func (a *Archive) writeFirst(ctx context.Context, c *commit) error {
-	err := a.write(ctx, c)
+	err := a.writeOnce(ctx, c)
 	for range roomTries {
 		if err == nil || !strings.Contains(err.Error(), "Out of Memory Error") {
 			return err
@@ -49,7 +50,47 @@ func (a *Archive) writeFirst(ctx context.Context, c *commit) error {
 			return err
 		case <-time.After(roomTime):
 		}
-		err = a.write(ctx, c)
+		err = a.writeOnce(ctx, c)
 	}
 	return err
+}
+
+// writeOnce writes, and does not trust an error: DuckDB can fail at tidying up after
+// a transaction that is on disk. Tried again, its rows would be there twice.
+func (a *Archive) writeOnce(ctx context.Context, c *commit) error {
+	err := a.write(ctx, c)
+	if err == nil || ofData(err) {
+		return err
+	}
+	if failed := a.recall(ctx); failed != nil {
+		a.doubt = true // until it can be looked at
+		return errors.Join(err, failed)
+	}
+	if a.holds(c) {
+		return nil
+	}
+	return err
+}
+
+// recall reads what is on disk of deliveries.
+func (a *Archive) recall(ctx context.Context) error {
+	states, revision, logged, err := a.writer.loadDeliveries(ctx)
+	if err != nil {
+		return fmt.Errorf("read what was delivered: %w", err)
+	}
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	a.deliveries, a.revision, a.logged, a.doubt = states, revision, logged, false
+	return nil
+}
+
+// holds reports whether all new batches of a commit are on disk.
+func (a *Archive) holds(c *commit) bool {
+	for i, fresh := range c.stored {
+		b := &c.batches[i]
+		if state := a.deliveries[sender{b.Agent, b.Stream, b.Epoch}]; fresh && (state == nil || !state.has(b.Sequence)) {
+			return false
+		}
+	}
+	return true
 }

@@ -39,6 +39,11 @@ func (a *Archive) Store(ctx context.Context, batches []archive.Batch) ([]bool, m
 	defer done()
 	a.writing.Lock()
 	defer a.writing.Unlock()
+	if a.doubt {
+		if err := a.recall(ctx); err != nil {
+			return nil, nil, fmt.Errorf("store %d batches: %w", len(batches), a.judge(err))
+		}
+	}
 	c := a.plan(batches)
 	if len(c.states) == 0 {
 		return c.stored, c.rejected, nil
@@ -65,7 +70,7 @@ func (a *Archive) storeEach(ctx context.Context, batches []archive.Batch) ([]boo
 		c := a.plan(batches[i : i+1])
 		var err error
 		if len(c.states) > 0 {
-			err = a.write(ctx, c)
+			err = a.writeOnce(ctx, c)
 		}
 		switch {
 		case err == nil:

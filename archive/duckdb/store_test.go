@@ -203,6 +203,31 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestDoubt: a transaction that is on disk although it was said to have failed is
+// found there, and its rows do not come twice.
+func TestDoubt(t *testing.T) {
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	one := []archive.Batch{batch(t, "x", &measure.Clock, 0, 0, 10)}
+	store(t, a, one[0])
+	forget := func() { a.deliveries = map[sender]*delivery{} }
+	forget()
+	c := a.plan(one)
+	if !c.stored[0] || a.holds(c) {
+		t.Fatalf("plan %+v of what memory does not know", c)
+	}
+	if err := a.recall(t.Context()); err != nil || !a.holds(c) {
+		t.Errorf("what is on disk was not found: %v", err)
+	}
+	forget()
+	a.doubt = true
+	if stored, rejected := store(t, a, one[0]); stored[0] || len(rejected) != 0 {
+		t.Errorf("stored again: %v, %v", stored, rejected)
+	}
+	if n := count(t, a, "SELECT count(*) FROM clock"); n != 10 {
+		t.Errorf("%d rows, want 10", n)
+	}
+}
+
 // TestDeliveryLog: the log of states is compacted, and says the same afterwards.
 func TestDeliveryLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")

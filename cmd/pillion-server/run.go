@@ -95,11 +95,13 @@ First start, %s. It has made:
 Let a host join (as root, there):
   pillion-agent run --server %s:%s --token "$(cat join.token)"
 
+Look, in a browser here: http://localhost:%s, with that token of an administrator
+
 Ask (here):
   pillion --server localhost:%s --token-file %s agents
   pillion --server localhost:%s --token-file %s session create --name first --from '*' --to '*'
 
-`, time.Now().Format(time.RFC1123), w.OperatorFile, w.JoinFile, w.Fingerprint, host, port, port, w.OperatorFile, port, w.OperatorFile)
+`, time.Now().Format(time.RFC1123), w.OperatorFile, w.JoinFile, w.Fingerprint, host, port, port, port, w.OperatorFile, port, w.OperatorFile)
 	}
 	fmt.Fprintln(out, "ready")
 }

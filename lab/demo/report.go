@@ -76,7 +76,7 @@ func (d *demo) sayWhere(when string) {
 		cli += fmt.Sprintf(" --server localhost:%d", port)
 	}
 	url, token := d.lab.ServiceURL(), d.lab.TokenFile()
-	fmt.Fprintf(d.out, "%s, from another terminal of this machine (API: %s, token: %s):\n"+
+	fmt.Fprintf(d.out, "%s, look in a browser of this machine, %s, or in another terminal (token: %s):\n"+
 		"  %s session watch %s --by flow\n"+
 		"  %s tail flows\n"+
 		"  curl -H \"Authorization: Bearer $(cat %s)\" %s/metrics\n\n", when, url, token, cli, sessionName, cli, token, url)

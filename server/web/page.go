@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 
 	"pillion.dev/api"
@@ -24,11 +25,21 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 
 const indexFile = "index.html"
 
-// asset is a file of the page, as it is sent.
+// asset is a file of the page, in the forms in which it is sent.
 type asset struct {
-	kind, tag   string
-	plain, gzip []byte
+	kind, tag string
+	plain     []byte
+	// packed are smaller forms, the smallest first.
+	packed []packed
 }
+
+type packed struct {
+	encoding string
+	content  []byte
+}
+
+// brotliEnd is that of files that the build has compressed.
+const brotliEnd = ".br"
 
 // page holds the files of the web page in memory, by path.
 type page map[string]asset
@@ -37,20 +48,11 @@ type page map[string]asset
 func newPage(files fs.FS) (page, error) {
 	p := page{}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || strings.HasSuffix(name, brotliEnd) {
 			return err
 		}
-		content, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(content)
-		var packed bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is good
-		w.Write(content)                                           // a buffer does not fail
-		w.Close()
-		p[name] = asset{kind: mime.TypeByExtension(path.Ext(name)), tag: `"` + hex.EncodeToString(sum[:12]) + `"`, plain: content, gzip: packed.Bytes()}
-		return nil
+		p[name], err = readAsset(files, name)
+		return err
 	})
 	if err == nil && p[indexFile].plain == nil {
 		err = errors.New("there is no " + indexFile)
@@ -61,13 +63,55 @@ func newPage(files fs.FS) (page, error) {
 	return p, nil
 }
 
+func readAsset(files fs.FS, name string) (asset, error) {
+	content, err := fs.ReadFile(files, name)
+	if err != nil {
+		return asset{}, err
+	}
+	sum := sha256.Sum256(content)
+	a := asset{kind: mime.TypeByExtension(path.Ext(name)), tag: hex.EncodeToString(sum[:12]), plain: content}
+	if small, err := fs.ReadFile(files, name+brotliEnd); err == nil {
+		a.packed = append(a.packed, packed{"br", small})
+	}
+	var small bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&small, gzip.BestCompression) // the level is good
+	w.Write(content)                                          // a buffer does not fail
+	w.Close()
+	a.packed = append(a.packed, packed{"gzip", small.Bytes()})
+	return a, nil
+}
+
+// form is the smallest that the reader accepts, with its tag.
+func (a *asset) form(accepted string) (encoding, tag string, content []byte) {
+	for _, p := range a.packed {
+		if accepts(accepted, p.encoding) {
+			return p.encoding, `"` + a.tag + "-" + p.encoding + `"`, p.content
+		}
+	}
+	return "", `"` + a.tag + `"`, a.plain
+}
+
+// accepts reports whether the header Accept-Encoding names an encoding, and not with
+// the weight 0 (RFC 9110, section 12.5.3).
+func accepts(header, encoding string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		name, weight, _ := strings.Cut(one, ";")
+		if strings.EqualFold(strings.TrimSpace(name), encoding) {
+			value, found := strings.CutPrefix(strings.TrimSpace(weight), "q=")
+			q, err := strconv.ParseFloat(value, 64)
+			return !found || err != nil || q > 0
+		}
+	}
+	return false
+}
+
 // ServeHTTP sends the file of the path, or says that it has not changed.
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if name == "" {
 		name = indexFile
 	}
-	f, known := p[name]
+	a, known := p[name]
 	if !known {
 		http.NotFound(w, r)
 		return
@@ -81,12 +125,11 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Security-Policy", pagePolicy)
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cache-Control", "no-cache") // ask each time; the tag answers cheaply
-	header.Set("Content-Type", f.kind)
+	header.Set("Content-Type", a.kind)
 	header.Set("Vary", "Accept-Encoding")
-	content, tag := f.plain, f.tag
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		header.Set("Content-Encoding", "gzip")
-		content, tag = f.gzip, strings.TrimSuffix(tag, `"`)+`-gzip"`
+	encoding, tag, content := a.form(r.Header.Get("Accept-Encoding"))
+	if encoding != "" {
+		header.Set("Content-Encoding", encoding)
 	}
 	header.Set("ETag", tag)
 	if strings.Contains(r.Header.Get("If-None-Match"), tag) {

@@ -67,7 +67,7 @@ func TestPageFiles(t *testing.T) {
 			if kind := plain.Header.Get("Content-Type"); !strings.Contains(kind, test.kind) {
 				t.Errorf("type %q, want %q", kind, test.kind)
 			}
-			packed, body := ask(t, s, "GET", test.path, map[string]string{"Accept-Encoding": "br, gzip"})
+			packed, body := ask(t, s, "GET", test.path, map[string]string{"Accept-Encoding": "br;q=0, gzip"})
 			reader, err := gzip.NewReader(bytes.NewReader(body))
 			if err != nil {
 				t.Fatalf("not gzip: %v", err)
@@ -176,5 +176,29 @@ func TestPageRefusals(t *testing.T) {
 func TestPageWithoutIndex(t *testing.T) {
 	if _, err := newPage(fstest.MapFS{"index.js": {}}); err == nil || !strings.Contains(err.Error(), "index.html") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPageBrotli: what the build has compressed is sent to those who accept it, and
+// is no file of its own.
+func TestPageBrotli(t *testing.T) {
+	s := newSite(t, func(o *Options) {
+		o.Page = fstest.MapFS{
+			"index.html":  {Data: []byte("<!doctype html>")},
+			"index.js":    {Data: []byte("plain")},
+			"index.js.br": {Data: []byte("small")},
+		}
+	})
+	for _, test := range []struct{ path, accept, encoding, want string }{
+		{"/index.js", "gzip, deflate, br", "br", "small"},
+		{"/index.js", "br;q=0.5", "br", "small"},
+		{"/index.js", "br;q=0", "", "plain"},
+		{"/index.js", "brotli", "", "plain"},
+		{"/index.js.br", "br", "", "404 page not found\n"},
+	} {
+		response, body := ask(t, s, "GET", test.path, map[string]string{"Accept-Encoding": test.accept})
+		if got := response.Header.Get("Content-Encoding"); got != test.encoding || string(body) != test.want {
+			t.Errorf("%s for %q: %q, %q; want %q, %q", test.path, test.accept, got, body, test.encoding, test.want)
+		}
 	}
 }

@@ -1,7 +1,7 @@
 // Scales of colour: ordered by lightness alone, readable in both themes.
 import { describe, expect, it } from "vitest";
 import { shade } from "./cells.ts";
-import { inkOn, lossColour, luminance, sequential } from "./colour.ts";
+import { channels, inkOn, lossColour, luminance, sequential } from "./colour.ts";
 
 const contrast = (a: string, b: string) => {
   const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p) as [number, number];
@@ -40,4 +40,12 @@ describe("shade", () => {
   for (const [share, want] of [[1, 1], [0.1, 0.398], [0.001, 0.063]] as const) {
     it(`${share}`, () => expect(shade(share)).toBeCloseTo(want, 3));
   }
+});
+
+describe("channels", () => {
+  it("reads long and short forms", () => {
+    expect(channels("#0f6b66")).toEqual([15, 107, 102]);
+    expect(channels("#fff")).toEqual([255, 255, 255]);
+    expect(channels("#1a2")).toEqual([17, 170, 34]);
+  });
 });

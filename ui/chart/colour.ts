@@ -49,7 +49,8 @@ export function luminance(colour: string): number {
 
 /** Red, green and blue, 0 to 255, of a colour such as "#0f6b66". */
 export function channels(colour: string): [number, number, number] {
-  const n = parseInt(colour.slice(1, 7), 16);
+  const digits = colour.length < 7 ? colour.slice(1, 4).replace(/./g, "$&$&") : colour.slice(1, 7); // builds write #fff
+  const n = parseInt(digits, 16);
   return [(n >> 16) & 255, (n >> 8) & 255, n & 255];
 }
 

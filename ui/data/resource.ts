@@ -14,8 +14,11 @@ export interface Resource<T> {
   hold(): () => void;
 }
 
-/** Makes a resource that asks every so many ms while it is held and the page is seen. */
-export function resource<T>(every: number, ask: (signal: AbortSignal) => Promise<T>): Resource<T> {
+/**
+ * Makes a resource that asks every so many ms while it is held and the page is seen;
+ * how many can depend on the last answer, so that large ones come seldom.
+ */
+export function resource<T>(every: number | ((last: T | undefined) => number), ask: (signal: AbortSignal) => Promise<T>): Resource<T> {
   const value = signal<T | undefined>(undefined);
   const fault = signal<string | undefined>(undefined);
   let holders = 0;
@@ -40,7 +43,7 @@ export function resource<T>(every: number, ask: (signal: AbortSignal) => Promise
     if (!document.hidden) await refresh();
     if (holders > 0) {
       clearTimeout(timer);
-      timer = setTimeout(turn, every);
+      timer = setTimeout(turn, typeof every === "number" ? every : every(value.peek()));
     }
   };
   const seen = (): void => void (document.hidden || turn());

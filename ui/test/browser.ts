@@ -99,7 +99,8 @@ export function overhang(page: Page): Promise<number> {
   return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 }
 
-const updates = process.env.UPDATE_SCREENSHOTS === "1";
+/** Pictures of the documents are wanted. */
+export const updates = process.env.UPDATE_SCREENSHOTS === "1";
 const screenshotLimit = 250_000; // bytes
 
 /** Takes a picture: for the documents when that was asked for, else beside the tests. */

@@ -2,7 +2,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { gather, type Crowd } from "./crowd.ts";
-import { barriers, launch, open, overhang } from "./browser.ts";
+import { barriers, launch, open, overhang, screenshot } from "./browser.ts";
 import { until } from "./command.ts";
 
 const agents = 200;
@@ -45,11 +45,12 @@ test("the matrix shows all hosts, and a cell leads to its pair", async () => {
   const grid = page.getByRole("grid").first();
   await grid.waitFor({ timeout: 20_000 });
   await expect.poll(() => page.getByRole("region", { name: "Totals" }).innerText(), { timeout: 20_000 }).toMatch(/\b200\b/);
-  await expect.poll(async () => Number(/Pairs with traffic\s+([\d, ]+)/.exec(await page.getByRole("region", { name: "Totals" }).innerText())?.[1]?.replace(/\D/g, "")), { timeout: 20_000 }).toBeGreaterThan(1000);
+  await expect.poll(async () => Number(/Pairs with traffic\s+([\d,.\s]+)/.exec(await page.getByRole("region", { name: "Totals" }).innerText())?.[1]?.replace(/\D/g, "")), { timeout: 20_000 }).toBeGreaterThan(1000);
   expect(await overhang(page)).toBeLessThanOrEqual(0);
   const each = await cost(page, 6000);
   console.log(`matrix of ${agents} hosts: ${each.script.toFixed(1)} ms of script a second, longest task ${each.longest.toFixed(0)} ms`);
   expect(each.script, "script of a second's update, ms").toBeLessThan(200);
+  await screenshot(page, "matrix", "light");
   const box = await grid.boundingBox();
   if (!box) throw new Error("the grid has no place");
   // Somewhere in the matrix there is traffic; a click there leads to a pair.

@@ -7,6 +7,9 @@ import { freePort, program, run } from "./command.ts";
 
 export type Role = "viewer" | "operator" | "admin";
 
+/** Names of the tokens of tests. */
+export const users: Record<Role, string> = { viewer: "wall-screen", operator: "noc-desk", admin: "chief" };
+
 /** A server that the page can be fetched from. */
 export interface Site {
   url: string;
@@ -39,7 +42,7 @@ export function site(url: string, tokenFile: string): Site {
     async token(role) {
       let secret = made.get(role);
       if (secret === undefined) {
-        const text = await pillion("token", "create", `${role}-of-tests`, "--role", role, "-o", "json");
+        const text = await pillion("token", "create", users[role], "--role", role, "-o", "json");
         secret = /pt_[a-z0-9]+/.exec(text)?.[0];
         if (secret === undefined) throw new Error(`token create: no secret in ${text}`);
         made.set(role, secret);
@@ -88,3 +91,26 @@ links:
   - {ends: [a, b], emulate: {seed: 7, delay: 5ms, jitter: 200us, keep_order: true}}
   - {ends: [noc, a]}
   - {ends: [noc, b]}`;
+
+const flow = (to: string, options: string): string =>
+  `"sleep 1; while :; do iperf3 -c ${to} -t 600 ${options} >/dev/null 2>&1; sleep 1; done"`;
+
+/** Three sites around three routers, with pings and flows between them. */
+export const threeSites = `
+hosts:
+  berlin: {run: ["iperf3 -s >/dev/null", "ping -q -i 0.02 10.77.2.1", "ping -q -i 0.05 10.77.3.1", ${flow("10.77.2.1", "-u -l 900 -b 1.5M")}]}
+  lisbon: {run: ["iperf3 -s >/dev/null", "ping -q -i 0.05 10.77.3.1", ${flow("10.77.3.1", "-b 2M -l 4K")}]}
+  oslo: {run: ["iperf3 -s >/dev/null", "ping -q -i 0.05 10.77.1.1", ${flow("10.77.1.1", "-u -l 600 -b 500k")}]}
+  r1: {forward: true}
+  r2: {forward: true}
+  r3: {forward: true}
+  noc: {}
+links:
+  - ends: [berlin, r1]
+  - {ends: [lisbon, r2], emulate: {seed: 7, delay: 9ms, jitter: 2ms, keep_order: true, loss: 0.3%}}
+  - {ends: [oslo, r3], emulate: {seed: 8, delay: 14ms, jitter: 600us, keep_order: true, loss: 0.02%}}
+  - ends: [r1, r2]
+  - ends: [r2, r3]
+  - ends: [r1, r3]
+  - ends: [noc, r1]
+`;

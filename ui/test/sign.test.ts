@@ -2,7 +2,7 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { controls, launch, open } from "./browser.ts";
-import { raise, twoHosts, type Lab } from "./lab.ts";
+import { raise, twoHosts, type Lab, users } from "./lab.ts";
 
 let lab: Lab;
 let browser: Browser;
@@ -37,7 +37,7 @@ test("a token signs in, lasts as long as asked, and signs out", async () => {
   await page.getByLabel("Stay signed in").check();
   await page.keyboard.press("Enter");
   await page.getByRole("navigation", { name: "Views" }).waitFor();
-  await page.getByText("operator-of-tests").waitFor();
+  await page.getByText(users.operator).waitFor();
   const later = await context.newPage();
   await later.goto(lab.url);
   await later.getByRole("navigation", { name: "Views" }).waitFor();

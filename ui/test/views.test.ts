@@ -2,20 +2,21 @@
 // reaches beyond the window, nothing is asked of others; with pictures.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { barriers, launch, open, overhang, screenshot } from "./browser.ts";
+import { barriers, launch, open, overhang, screenshot, updates } from "./browser.ts";
 import { until } from "./command.ts";
-import { raise, twoHosts, type Lab } from "./lab.ts";
+import { raise, threeSites, type Lab } from "./lab.ts";
 
 let lab: Lab;
 let empty: Lab;
 let browser: Browser;
 beforeAll(async () => {
   [lab, empty, browser] = await Promise.all([
-    raise(twoHosts, "noc", ["a", "b"]), raise("hosts: {a: {}, noc: {}}\nlinks: [{ends: [a, noc]}]", "noc", []), launch(),
+    raise(threeSites, "noc", ["berlin", "lisbon", "oslo"]), raise("hosts: {a: {}, noc: {}}\nlinks: [{ends: [a, noc]}]", "noc", []), launch(),
   ]);
-  await lab.pillion("session", "create", "--name", "first", "--from", "a", "--to", "b", "--both");
-  await lab.pillion("session", "create", "--name", "mornings", "--from", "a", "--to", "*", "--cron", "0 9 * * 1-5", "--tz", "Europe/Berlin", "--duration", "8h");
+  await lab.pillion("session", "create", "--name", "sites", "--from", "*", "--to", "*");
+  await lab.pillion("session", "create", "--name", "mornings", "--from", "berlin", "--to", "*", "--filter", "proto=tcp", "--cron", "0 9 * * 1-5", "--tz", "Europe/Berlin", "--duration", "8h");
   await until("rows", async () => /[1-9]/.test((await lab.pillion("query", "-o", "csv", "SELECT count(*) FROM flows")).split("\n")[1] ?? ""));
+  if (updates) await new Promise((done) => setTimeout(done, 75_000)); // charts of a minute, for the documents
 });
 afterAll(async () => {
   await browser?.close();
@@ -24,15 +25,15 @@ afterAll(async () => {
 });
 
 const views: Record<string, string> = {
-  overview: "#/", pair: "#/pair/a/b", agent: "#/agent/a", topology: "#/topology?from=a&to=b", sessions: "#/sessions",
-  "session-new": "#/sessions/new", session: "#/sessions/first", runs: "#/sessions?show=runs", events: "#/events",
+  overview: "#/", pair: "#/pair/berlin/lisbon?range=1m", agent: "#/agent/berlin", topology: "#/topology?pair=berlin%3Elisbon", sessions: "#/sessions",
+  "session-new": "#/sessions/new?from=berlin&to=oslo", session: "#/sessions/sites", runs: "#/sessions?show=runs", events: "#/events",
 };
 
 describe.each(Object.entries(views))("view %s", (name, path) => {
   test.each(["light", "dark"] as const)("%s: nothing serious for axe, a picture", async (theme) => {
     const { page, clean, close } = await open(browser, lab, { role: "operator", path, theme });
     await page.locator("main h1").first().waitFor();
-    await page.waitForTimeout(2500); // figures of some seconds, for the picture
+    await page.waitForTimeout(updates ? 6000 : 1000); // figures of some seconds, for the picture
     expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe(theme);
     expect(await barriers(page)).toEqual([]);
     await screenshot(page, name, theme);

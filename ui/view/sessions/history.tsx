@@ -104,7 +104,7 @@ function PastRun({ run, pairs }: { run: Run; pairs: readonly Pair[] }) {
             <td class="number">{duration(result.p99)}</td>
           </>
         )}
-      <td class="charts">
+      <td class="session-charts">
         {began(run) && sources.map((p) => <a key={`${p.source} ${p.destination}`} href={href(["pair", p.source, p.destination], { session: run.session, from: Math.floor(start), to: Math.ceil(Math.min(end, Date.now())) })}>{p.source} → {p.destination}</a>)}
         {began(run) && pairs.length > 4 && <span class="soft small">and {pairs.length - 4} more</span>}
       </td>

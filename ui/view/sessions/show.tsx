@@ -78,7 +78,7 @@ function Facts({ session }: { session: Session }) {
     <section class="panel" aria-labelledby="facts-title">
       <header><h2 id="facts-title">What was asked for</h2></header>
       <p>{capital(whenWords(session.spec))}.{when && <span class="soft block">{when.label}: {when.text}</span>}</p>
-      <dl class="facts">
+      <dl class="session-facts">
         {facts(session.spec).filter((f) => f.label !== "When").map((f) => <div key={f.label}><dt>{f.label}</dt><dd>{f.text}</dd></div>)}
         {created !== undefined && <div><dt>Created</dt><dd>{moment(created)} by {session.createdBy || "nobody known"}</dd></div>}
         <div><dt>Revision</dt><dd>{session.revision.toString()}</dd></div>

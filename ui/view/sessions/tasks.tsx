@@ -15,7 +15,7 @@ export function Tasks({ session }: { session: Session }) {
     <section class="panel" aria-labelledby="tasks-title">
       <header><h2 id="tasks-title">Tasks of the agents</h2><span class="faint">{session.tasks.length}</span></header>
       {tasks.length === 0 && <p class="soft">{session.state === "ended" || session.state === "scheduled" || session.state === "paused" ? session.state === "ended" ? "No agent works for it: it has ended." : `No agent works for it: it is ${session.state}.` : "No agent has reported a task yet. Agents report once a second while they are connected."}</p>}
-      <ul class="tasks">{tasks.map((t) => <TaskItem key={`${t.agent} ${t.role} ${t.device}`} task={t} />)}</ul>
+      <ul class="session-tasks">{tasks.map((t) => <TaskItem key={`${t.agent} ${t.role} ${t.device}`} task={t} />)}</ul>
       {session.tasks.length > many && <p class="soft">{session.tasks.length - many} more; each agent's own page has its tasks.</p>}
     </section>
   );

@@ -8,7 +8,7 @@ const Key = ({ children }: { children: ComponentChildren }) => <svg class="key" 
 export function Legend({ by, groups }: { by: "delay" | "loss"; groups: boolean }) {
   const grades = by === "loss" ? lossGrades : delayGrades;
   return (
-    <div class="legend small">
+    <div class="graph-legend small">
       <ul aria-label="Shapes">
         <li><Key><rect x="8" y="2" width="12" height="12" rx="3" class="key-agent" /></Key>host</li>
         <li><Key><circle cx="14" cy="8" r="6" class="key-router" /></Key>router</li>

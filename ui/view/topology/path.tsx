@@ -65,7 +65,7 @@ function Measured({ source, destination }: { source: string; destination: string
   const none = minuteFault.value ? `No live figures: ${minuteFault.value}` : "No session measured this pair in the last minute.";
   if (!figures || figures.expected === 0) return <p class="small soft">{none}</p>;
   return (
-    <dl class="facts">
+    <dl class="path-facts">
       <div><dt>One-way delay, median</dt><dd>{duration(figures.median)}</dd></div>
       <div><dt>Lost in the last minute</dt><dd>{share(lossOf(figures.lost, figures.expected))} <span class="small faint">{count(figures.lost)} of {count(figures.expected)}</span></dd></div>
     </dl>
@@ -90,7 +90,7 @@ function Facts({ path }: { path: Path }) {
   const traced = millis(path.time);
   const changed = millis(path.changed);
   return (
-    <dl class="facts">
+    <dl class="path-facts">
       <div><dt>State</dt><dd><span class={`badge ${path.reached ? "good" : "bad"}`}>{path.reached ? "reached" : "not reached"}</span></dd></div>
       <div><dt>Last traced</dt><dd title={traced ? moment(traced) : undefined}>{traced ? ago(traced) : "–"}</dd></div>
       <div><dt>Route since</dt><dd>{changed ? moment(changed) : "–"}</dd></div>
