@@ -102,6 +102,10 @@ bench-service: install build ## measure ingest, 500 agents, and a question among
 bench-page: install ## measure the page's charts in Chromium: 200 lines of 3,600 points, live (4 minutes)
 	node bench/page/run.mjs $(BENCHFLAGS)
 
+.PHONY: bench-oml
+bench-oml: install build ## measure what the server takes from instrumented applications, text and binary
+	go run ./bench/oml
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@{ grep -rE --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' . || true; } | sort | \

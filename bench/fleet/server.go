@@ -24,17 +24,18 @@ type Server struct {
 }
 
 // StartServer starts the program with a folder of its own and waits until it is
-// ready. An empty address means any free port of this machine alone. What it logs is
-// in a file beside the folder.
-func StartServer(program, folder, address string) (*Server, error) {
+// ready. An empty address means any free port of this machine alone; options are more
+// of its command line. What it logs is in a file beside the folder.
+func StartServer(program, folder, address string, options ...string) (*Server, error) {
 	if address == "" {
 		var err error
-		if address, err = freeAddress(); err != nil {
+		if address, err = FreeAddress(); err != nil {
 			return nil, fmt.Errorf("start server: %w", err)
 		}
 	}
 	s := &Server{Folder: folder, Address: address}
 	s.Command = exec.Command(program, "--data", folder, "--http", address, "--nats-listen", "127.0.0.1:0")
+	s.Command.Args = append(s.Command.Args, options...)
 	// Ctrl-C is ours: the server ends when we tell it to, after the agents.
 	s.Command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	log, err := os.Create(folder + ".log")
@@ -61,7 +62,8 @@ func StartServer(program, folder, address string) (*Server, error) {
 	return nil, fmt.Errorf("start server: it ended: %w: %s", s.Command.Wait(), bytes.TrimSpace(text))
 }
 
-func freeAddress() (string, error) {
+// FreeAddress is a port of this machine that nobody has taken.
+func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
