@@ -88,7 +88,8 @@ void queue_resume(struct queue *q, int text)
 
 static int all_stored(const struct chunk *c, const int64_t *stored)
 {
-	if (c->sent < c->tuples.used)
+	/* Of what is stored nothing needs to be sent again; but what has begun has to end. */
+	if (c->sent < c->tuples.used && (!stored || c->sent > 0))
 		return 0;
 	for (int i = 0; stored && i < STREAMS; i++)
 		if (c->last[i] > stored[i])
