@@ -41,7 +41,7 @@ var rooms = map[string]room{
 	"lab":      {},
 	"bench":    {imports: "wire probe measure omsp send trace session bus archive api agent server lab"},
 	"python":   {},
-	"clib":     {},
+	"clib":     {imports: "omsp"},
 	"cmd":      {imports: "wire probe measure omsp send trace session bus archive api agent server ui lab"},
 	"docs":     {},
 	"internal": {},
