@@ -23,6 +23,15 @@ const long = 30 * time.Second
 
 func afterLong(do func()) (stop func() bool) { return time.AfterFunc(long, do).Stop }
 
+// flags for the compiler; CLIB_CFLAGS='-O1 -g -fsanitize=thread' has the same tests
+// run under a sanitizer.
+var flags = func() []string {
+	if own := os.Getenv("CLIB_CFLAGS"); own != "" {
+		return strings.Fields(own)
+	}
+	return []string{"-O2", "-g"}
+}()
+
 // build is where the library and the programs are.
 var build string
 
@@ -39,9 +48,9 @@ func TestMain(m *testing.M) {
 		defer os.RemoveAll(folder)
 		build = folder
 		for _, command := range [][]string{
-			{"make", "BUILD=" + folder},
-			{"gcc", "-O2", "-g", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-pthread", "-o", folder + "/client",
-				"test/client.c", "-L" + folder, "-loml2", "-Wl,-rpath," + folder},
+			{"make", "BUILD=" + folder, "CFLAGS=" + strings.Join(flags, " ")},
+			append([]string{"gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-pthread", "-o", folder + "/client",
+				"test/client.c", "-L" + folder, "-loml2", "-Wl,-rpath," + folder}, flags...),
 		} {
 			if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 				fmt.Printf("%s: %v\n%s", strings.Join(command, " "), err, out)
