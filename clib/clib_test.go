@@ -447,3 +447,36 @@ func TestFlush(t *testing.T) {
 	}
 	p.close(0)
 }
+
+// Samples from before the collector was there come whole.
+func TestAbsent(t *testing.T) {
+	for _, f := range forms[2:] {
+		t.Run(f.name, func(t *testing.T) {
+			c := newCollector(t, true, 50)
+			c.kill()
+			p := startClient(t, append(f.options, "--oml-collect", c.address)...)
+			p.inject(1, 3000)
+			c.start()
+			c.until("all", func() bool { return len(c.stored) == 3000 })
+			p.close(0)
+			c.numbers(3000)
+		})
+	}
+}
+
+// What a collector says, the library takes with caution.
+func TestNoise(t *testing.T) {
+	c := newCollector(t, true, 1)
+	p := startClient(t, "--oml-collect", c.address)
+	p.inject(1, 1)
+	c.until("a tuple", func() bool { return len(c.stored) == 1 })
+	for _, noise := range []string{
+		"stored 256 1\nstored -1 1\nstored 1\nstored x y\nstored 99999999999 1\nstored 2 99999999999999999999999\n", "thin 0\nthin -1\nthin x\n\n\n",
+		"\x00\x00\n\xff\n", "go\ngo\npillion 2\npillion 1\n", strings.Repeat("x", 200000) + "\n", strings.Repeat("y", 100000),
+	} {
+		c.ask(noise)
+		p.inject(1, 10)
+	}
+	p.close(0)
+	c.numbers(61)
+}

@@ -17,6 +17,15 @@ static unsigned char *put(unsigned char *to, uint64_t n, int bytes)
 	return to;
 }
 
+static uint64_t get(const unsigned char *from, int bytes)
+{
+	uint64_t n = 0;
+
+	while (bytes-- > 0)
+		n = n << 8 | *from++;
+	return n;
+}
+
 static uint64_t bits_of(double x)
 {
 	uint64_t bits;
@@ -313,6 +322,59 @@ static int encode_binary(struct buffer *to, int ieee, int index, int64_t seq, in
 	put(to->bytes + start + 3, length, 4);
 	to->used += 2;
 	return 0;
+}
+
+/* Bytes of a value, by its tag. */
+static size_t binary_size(const unsigned char *v)
+{
+	switch (*v) {
+	case TAG_FALSE:
+	case TAG_TRUE:
+		return 1;
+	case TAG_INT32:
+	case TAG_UINT32:
+		return 5;
+	case TAG_DOUBLE:
+	case TAG_NAN:
+		return 6;
+	case TAG_STRING:
+		return 2 + (size_t)v[1];
+	case TAG_BLOB:
+		return 5 + get(v + 1, 4);
+	case TAG_VECTOR:
+		return 4 + get(v + 2, 2) * (v[1] == TAG_BOOL ? 1 : v[1] == TAG_INT32 || v[1] == TAG_UINT32 ? 4 : 8);
+	default:
+		return 9;
+	}
+}
+
+void encode_plain(struct buffer *b)
+{
+	unsigned char *to = b->bytes;
+	const unsigned char *from = b->bytes, *all = b->bytes + b->used;
+
+	while (from < all) {
+		int field = from[2] == 1 ? 2 : 4; /* bytes of the length */
+		const unsigned char *end = from + 3 + field + get(from + 3, field);
+		unsigned char *head = to;
+
+		memmove(to, from, 3 + (size_t)field + 2); /* with the number of values and the stream */
+		to += 3 + field + 2;
+		from += 3 + field + 2;
+		while (from < end) {
+			size_t size = binary_size(from);
+
+			if (*from == TAG_IEEE) {
+				to = binary_real(to, real_of(get(from + 1, 8)), 0);
+			} else {
+				memmove(to, from, size);
+				to += size;
+			}
+			from += size;
+		}
+		put(head + 3, (uint64_t)(to - head - 3 - field), field);
+	}
+	b->used = (size_t)(to - b->bytes);
 }
 
 int encode_scalar(struct buffer *to, const struct value *v)

@@ -158,7 +158,6 @@ int omlc_start(void)
 	}
 	pthread_once(&once, watch_forks);
 	library_lock();
-	library.begun = now_steady();
 	failed = connect_all();
 	if (!failed && sender_begin() < 0) {
 		logerror("oml: there is no thread that sends\n");

@@ -82,7 +82,6 @@ struct library {
 	_Atomic int closing;
 	_Atomic int stuck; /* the sending thread did not end in time: nothing it has may be freed */
 	int64_t start; /* s since 1970: times of tuples count from it */
-	int64_t begun; /* monotonic ns of omlc_start */
 	int64_t deadline; /* monotonic ns until which closing may last */
 	struct OmlMP *points[POINTS];
 	_Atomic int point_count;

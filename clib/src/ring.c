@@ -72,11 +72,6 @@ int ring_is_empty(struct ring *ring)
 	return atomic_load(&ring->head) == atomic_load(&ring->tail);
 }
 
-int ring_is_half_full(struct ring *ring)
-{
-	return atomic_load(&ring->head) - atomic_load(&ring->tail) > ring->capacity / 2;
-}
-
 struct record *ring_oldest(struct ring *ring)
 {
 	for (;;) {

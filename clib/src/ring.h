@@ -40,6 +40,5 @@ void ring_release(struct ring *ring, struct record *record);
 
 /* 1 where no thread has, or is about to put, a record. Only the sending thread. */
 int ring_is_empty(struct ring *ring);
-int ring_is_half_full(struct ring *ring);
 
 #endif

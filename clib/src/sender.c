@@ -13,7 +13,6 @@
 #define REST_MOST 10000000      /* grows up to this */
 #define REST_ASIDE 20000        /* while another thread takes the lock */
 #define REPORT_EVERY 1000000000 /* ns between notes of what was dropped */
-#define HOLD_MOST 300000000     /* ns that samples wait for what the collector says first */
 #define JOIN_MORE 500000000     /* ns beyond the deadline until the thread is given up */
 
 static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,18 +39,6 @@ static int room(void)
 		return 1;
 	for (struct sink *s = library.sinks; s; s = s->next)
 		if (sink_has_room(s))
-			return 1;
-	return 0;
-}
-
-/* At the beginning it is not known yet whether a server takes whole doubles; its
- * answer comes in a moment, or never. */
-static int hold(int64_t now)
-{
-	if (now - library.begun > HOLD_MOST || ring_is_half_full(&library.ring))
-		return 0;
-	for (struct sink *s = library.sinks; s; s = s->next)
-		if (!s->path && s->content == CONTENT_BINARY && s->answers == ANSWERS_UNKNOWN && s->failures == 0)
 			return 1;
 	return 0;
 }
@@ -141,10 +128,8 @@ static void rest(int64_t ns)
 /* One look at everything; 1 when there was something to do, -1 at the end. */
 static int turn(int64_t now, int64_t *told)
 {
-	int busy = 0;
+	int busy = drain() > 0;
 
-	if (!hold(now))
-		busy = drain() > 0;
 	windows_turn(now);
 	report_thinning();
 	if (now - *told > REPORT_EVERY) {

@@ -63,6 +63,7 @@ struct sink *sink_open(const char *uri, int content)
 		sink_close(s);
 		return NULL;
 	}
+	s->plain = is_file || is_flush;
 	s->content = content >= 0 ? (enum content)content : s->path ? CONTENT_TEXT : CONTENT_BINARY;
 	return s;
 }

@@ -25,6 +25,9 @@ struct sink {
 	char *uri, *host, *port, *path;
 	int flush; /* write each line at once */
 	enum content content;
+	/* Binary tuples are those that everybody reads; else they have whole doubles. That
+	 * is so until a server was asked and did not answer. */
+	int plain;
 	enum state state;
 	enum answers answers;
 	int fd;

@@ -49,7 +49,7 @@ int sink_take(struct sink *sink, int index, int64_t seq, int64_t time, const str
 	enum content content = sink->content;
 	size_t before;
 
-	if (content == CONTENT_BINARY && sink->answers == ANSWERS_GIVEN)
+	if (content == CONTENT_BINARY && !sink->plain)
 		content = CONTENT_IEEE;
 	before = chunk ? chunk->tuples.used : 0;
 	if (!chunk || encode_tuple(&chunk->tuples, content, index, seq, time - library.start * 1000000000, values, count) < 0) {

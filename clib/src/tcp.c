@@ -17,6 +17,7 @@
 #define CONNECT_MOST 3000000000 /* ns until an address counts as one that does not answer */
 #define FIND_MOST 10000000000 /* ns that a name may be looked up */
 #define GREETING_MOST 2000000000 /* ns within which a collector that answers has begun to */
+#define HOLD_MOST 300000000 /* ns that tuples wait for its first answer, the first time */
 #define ENDING_MOST 1000000000 /* ns that one that does not may take to close */
 #define CLOSING_PAUSE 200000000 /* ns between tries when the program ends */
 #define ANSWER_MOST 65536 /* bytes of answers without an end of line */
@@ -101,6 +102,7 @@ static void take_line(struct sink *s, const char *line)
 
 	if (strcmp(line, "pillion 1") == 0) {
 		s->answers = ANSWERS_GIVEN;
+		s->plain = 0;
 	} else if (strcmp(line, "go") == 0) {
 		s->pause = PAUSE_FIRST;
 		if (s->state == SINK_GREET)
@@ -162,8 +164,21 @@ static ssize_t give(struct sink *s, const unsigned char *bytes, size_t length)
 	return n;
 }
 
+/* 1 while it is not known whether the server takes whole doubles: its answer comes
+ * in a moment, or never. */
+static int is_held(struct sink *s, int64_t now)
+{
+	if (s->plain || s->content != CONTENT_BINARY || s->answers == ANSWERS_GIVEN)
+		return 0;
+	if (now - s->since < HOLD_MOST)
+		return 1;
+	queue_plain(&s->queue);
+	s->plain = 1;
+	return 0;
+}
+
 /* Sends what can be sent; 1 when something was, -1 when the connection has ended. */
-static int push(struct sink *s)
+static int push(struct sink *s, int64_t now)
 {
 	const unsigned char *bytes;
 	size_t length;
@@ -177,7 +192,7 @@ static int push(struct sink *s)
 		s->header_done += (size_t)n;
 		moved = 1;
 	}
-	if (s->state == SINK_GREET)
+	if (s->state == SINK_GREET || is_held(s, now))
 		return moved;
 	while ((length = queue_next(&s->queue, &bytes)) > 0) {
 		n = give(s, bytes, length);
@@ -229,7 +244,7 @@ static void ended(struct sink *s, int64_t now, enum heard heard)
 /* Moves bytes both ways; 1 when some went. */
 static int exchange(struct sink *s, int64_t now)
 {
-	int moved = s->state == SINK_ENDING ? 0 : push(s);
+	int moved = s->state == SINK_ENDING ? 0 : push(s, now);
 	enum heard heard = listen_to(s);
 
 	if (s->answers == ANSWERS_UNKNOWN && now - s->since > GREETING_MOST)

@@ -174,6 +174,31 @@ static void long_values(void)
 	CHECK(out.used == 7 + 2 + 5 + 6 + 5 + sizeof many); /* nothing of it is left */
 }
 
+/* What was encoded with whole doubles becomes, byte by byte, what would have been
+ * encoded without. */
+static void plain(void)
+{
+	struct value values[] = {
+		integer(OML_INT64_VALUE, -5), real(0.1), word("a"), natural(OML_UINT32_VALUE, 4000000000), natural(OML_BOOL_VALUE, 0),
+		natural(OML_GUID_VALUE, 1), bytes(OML_BLOB_VALUE, "\x0f\x0f\x0f", 3), bytes(OML_VECTOR_DOUBLE_VALUE, doubles, 2),
+		bytes(OML_VECTOR_BOOL_VALUE, truths, 3), bytes(OML_VECTOR_INT32_VALUE, truths, 3), real(NAN), integer(OML_INT32_VALUE, 1),
+		natural(OML_UINT64_VALUE, 7), natural(OML_BOOL_VALUE, 1), real(-1e6)};
+	char many[70000] = {0};
+	struct value large[] = {bytes(OML_BLOB_VALUE, many, sizeof many), real(2)};
+	struct buffer want = {0};
+
+	out.used = 0;
+	for (int i = 0; i < 3; i++) {
+		CHECK(encode_tuple(&out, CONTENT_IEEE, 2, i, 123456789, values, 15) == 0);
+		CHECK(encode_tuple(&want, CONTENT_BINARY, 2, i, 123456789, values, 15) == 0);
+		CHECK(encode_tuple(&out, CONTENT_IEEE, 1, i, 0, large, 2) == 0);
+		CHECK(encode_tuple(&want, CONTENT_BINARY, 1, i, 0, large, 2) == 0);
+	}
+	encode_plain(&out);
+	CHECK(out.used == want.used && memcmp(out.bytes, want.bytes, want.used) == 0);
+	buffer_free(&want);
+}
+
 static void times(void)
 {
 	static const struct {
@@ -265,6 +290,7 @@ int main(void)
 	RUN(text_values);
 	RUN(binary_values);
 	RUN(long_values);
+	RUN(plain);
 	RUN(times);
 	RUN(round_trip);
 	RUN(reading);
