@@ -137,16 +137,18 @@ func count(conn net.Conn) (n int64) {
 	}
 	io.WriteString(conn, "pillion 1\ngo\n")
 	var t omsp.Tuple
+	var last [2]int64 // of the notes and of the point
 	for {
 		err := r.Next(&t)
 		if err != nil && !errors.Is(err, omsp.ErrTuple) {
 			return n
 		}
-		if err == nil && t.Schema.Index == 1 {
-			n++
+		if err == nil && t.Schema.Index < len(last) {
+			last[t.Schema.Index] = t.Seq
+			n += int64(t.Schema.Index)
 		}
 		if n%10000 == 0 || r.Idle() {
-			fmt.Fprintf(conn, "stored %d %d\n", t.Schema.Index, t.Seq)
+			fmt.Fprintf(conn, "stored 0 %d\nstored 1 %d\n", last[0], last[1])
 		}
 	}
 }
