@@ -41,6 +41,10 @@ build: ## build bin/pillion-agent and bin/pillion, both static, and bin/pillion-
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent ./cmd/pillion
 	go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-server
 
+.PHONY: clib
+clib: ## build the C library into clib/build
+	@$(MAKE) -C clib
+
 .PHONY: page
 page: ## build the web page into ui/dist, which pillion-server carries
 	@.ci/install page
@@ -66,6 +70,7 @@ lint: ## gofmt, go vet, staticcheck, tsc, and shellcheck where there is one
 
 .PHONY: test
 test: install-test check-generated lint ## install, compare generated files, lint, run every test
+	@$(MAKE) -C clib test
 	go test -count=1 -p=1 -timeout=$(TESTTIME) ./...
 	cd ui && npx vitest run
 	@$(MAKE) test-page
@@ -117,4 +122,5 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin
+	@$(MAKE) -C clib clean
 	rm -f bench/results/*.tmp

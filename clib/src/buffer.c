@@ -7,7 +7,7 @@
 
 unsigned char *buffer_room(struct buffer *b, size_t more)
 {
-	if (b->size - b->used < more) {
+	if (!b->bytes || b->size - b->used < more) {
 		size_t size = b->size ? b->size : 256;
 		unsigned char *bytes;
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "number.h"
+#include "option.h"
 #include "sink.h"
 #include "window.h"
 #include "xml.h"
@@ -39,6 +41,11 @@ static char *read_file(const char *path)
 	return to;
 }
 
+static void complain(const struct xml_element *e, const char *what)
+{
+	logerror("oml: %s, line %d: %s\n", library.options.config, e->line, what);
+}
+
 static const char *value_or(const struct xml_element *e, const char *name, const char *old)
 {
 	const char *value = xml_value(e, name);
@@ -62,9 +69,15 @@ static int open_collect(struct xml_element *e)
 	struct sink **last = &library.sinks;
 
 	if (strcmp(e->name, "collect") != 0 || !url || content == -2) {
-		logerror("oml: %s, line %d: %s\n", library.options.config, e->line,
-			 strcmp(e->name, "collect") != 0 ? "only collect elements can be here" : !url ? "a collect element needs a url" : "the encoding is text or binary");
+		complain(e, strcmp(e->name, "collect") != 0 ? "only collect elements can be here" :
+			    !url ? "a collect element needs a url" : "the encoding is text or binary");
 		return -1;
+	}
+	for (const struct xml_element *s = e->child; s; s = s->next) {
+		if (strcmp(s->name, "stream") != 0 || !value_or(s, "mp", "name")) {
+			complain(s, "a collect element has stream elements with an mp");
+			return -1;
+		}
 	}
 	while (*last)
 		last = &(*last)->next;
@@ -97,6 +110,8 @@ int config_read(const char *path)
 		logerror("oml: %s: %s is missing, here and on the command line\n", path, library.options.id ? "domain" : "id");
 		return -1;
 	}
+	if (options_check(&library.options) < 0)
+		return -1;
 	for (struct xml_element *e = root->child; e; e = e->next)
 		count++;
 	places = calloc((size_t)count + 1, sizeof *places);
@@ -112,20 +127,16 @@ int config_read(const char *path)
 static int length_of(const struct xml_element *e, int *samples, double *interval)
 {
 	const char *n = xml_value(e, "samples"), *s = xml_value(e, "interval");
-	char *end = (char *)"";
+	double count = s ? 0 : 1;
 
-	*samples = 0;
 	*interval = 0;
-	if (n)
-		*samples = (int)strtol(n, &end, 10);
-	else if (s)
-		*interval = strtod(s, &end);
-	else
-		*samples = 1;
-	if (*end == '\0' && !(n && s) && (*samples > 0 || (*interval >= 0.001 && *interval < 1e9)))
-		return 0;
-	logerror("oml: %s, line %d: use samples=\"1\" and more, or interval=\"SECONDS\"\n", library.options.config, e->line);
-	return -1;
+	if ((n && s) || (n && number_read(n, &count) < 0) || (s && number_read(s, interval) < 0) ||
+	    !(s ? *interval >= 0.001 && *interval <= 1e9 : count >= 1 && count <= 1e9)) {
+		complain(e, "use samples=\"1\" and more, or interval=\"SECONDS\" (0.001 to 1e9)");
+		return -1;
+	}
+	*samples = (int)count;
+	return 0;
 }
 
 /* 1 where a name is taken at that collector. */
@@ -137,6 +148,42 @@ static int taken(const struct sink *sink, const char *name)
 	return 0;
 }
 
+/* Reads the filters that an element asks for: how many, or -1 with a message. */
+static int read_filters(const struct OmlMP *p, const struct xml_element *e, int samples, struct filter_spec *specs)
+{
+	int n = 0;
+
+	for (const struct xml_element *f = e->child; f; f = f->next, n++) {
+		if (n == FIELDS || strcmp(f->name, "filter") != 0 || !value_or(f, "field", "pname")) {
+			complain(f, n == FIELDS ? "these are too many filters" : "a stream has filter elements with a field");
+			return -1;
+		}
+		specs[n] = (struct filter_spec){value_or(f, "field", "pname"), xml_value(f, "operation"), value_or(f, "rename", "sname")};
+		if (samples == 1 && !specs[n].operation)
+			specs[n].operation = "first";
+	}
+	if (n == 0 && samples != 1)
+		for (; n < p->count; n++)
+			specs[n] = (struct filter_spec){.field = p->fields[n].name};
+	return n;
+}
+
+/* The name of an element's stream, which no other has at that collector. */
+static void name_stream(const struct OmlMP *p, const struct sink *sink, const char *own, struct buffer *name)
+{
+	size_t plain;
+
+	if (own)
+		buffer_print(name, "%s_%s", library.options.application, own);
+	else
+		buffer_print(name, "%s", p->name);
+	plain = name->used;
+	for (int again = 2; name->bytes && taken(sink, (const char *)name->bytes); again++) {
+		name->used = plain;
+		buffer_print(name, "_%d", again);
+	}
+}
+
 /* Gives a point the stream of one element. */
 static int connect_stream(struct OmlMP *p, struct sink *sink, const struct xml_element *e)
 {
@@ -145,54 +192,61 @@ static int connect_stream(struct OmlMP *p, struct sink *sink, const struct xml_e
 	struct field *fields = p->fields;
 	struct buffer name = {0};
 	const char *own = value_or(e, "name", "rename");
-	int count = p->count, n = 0, samples, failed;
+	int count = p->count, n, samples, failed = 0;
 	double interval;
 
 	if (length_of(e, &samples, &interval) < 0)
 		return -1;
-	for (const struct xml_element *f = e->child; f && n < FIELDS; f = f->next, n++) {
-		specs[n] = (struct filter_spec){value_or(f, "field", "pname"), xml_value(f, "operation"), value_or(f, "rename", "sname")};
-		if (strcmp(f->name, "filter") != 0 || !specs[n].field) {
-			logerror("oml: %s, line %d: a stream has filter elements with a field\n", library.options.config, f->line);
-			return -1;
-		}
-		if (samples == 1 && !specs[n].operation)
-			specs[n].operation = "first";
-	}
-	if (n == 0 && samples != 1)
-		for (; n < p->count; n++)
-			specs[n] = (struct filter_spec){.field = p->fields[n].name};
-	if (n > 0 && window_open(p, specs, n, samples, interval, &window, &fields, &count) < 0)
+	n = read_filters(p, e, samples, specs);
+	if (n < 0 || (n > 0 && window_open(p, specs, n, samples, interval, &window, &fields, &count) < 0)) {
+		complain(e, "this stream cannot be");
 		return -1;
-	if (own)
-		buffer_print(&name, "%s_%s", library.options.application, own);
-	else
-		buffer_print(&name, "%s", p->name);
-	for (size_t plain = name.used, again = 2; taken(sink, (const char *)name.bytes); again++) {
-		name.used = plain;
-		buffer_print(&name, "_%zu", again);
 	}
-	failed = stream_add(p, sink, (const char *)name.bytes, fields, count, window) ? 0 : -1;
+	name_stream(p, sink, own, &name);
+	if (!name.bytes || !valid_name((const char *)name.bytes)) {
+		complain(e, "a stream's name is of letters, digits and _");
+		failed = -1;
+	}
+	if (!failed)
+		failed = stream_add(p, sink, (const char *)name.bytes, fields, count, window) ? 0 : -1;
+	else if (window)
+		window_free(window);
 	if (fields != p->fields)
 		fields_free(fields, count);
 	buffer_free(&name);
 	return failed;
 }
 
+static int is_of(const struct xml_element *e, const struct OmlMP *p)
+{
+	return strcmp(value_or(e, "mp", "name"), p->name + strlen(library.options.application) + 1) == 0;
+}
+
 int config_connect(struct OmlMP *p)
 {
-	const char *plain = p->name + strlen(library.options.application) + 1;
 	int failed = 0;
+
+	for (int i = 0; i < place_count; i++)
+		for (const struct xml_element *e = places[i].collect->child; e; e = e->next)
+			if (is_of(e, p))
+				failed |= connect_stream(p, places[i].sink, e);
+	return failed;
+}
+
+void config_check(void)
+{
+	int count = atomic_load(&library.point_count);
 
 	for (int i = 0; i < place_count; i++) {
 		for (const struct xml_element *e = places[i].collect->child; e; e = e->next) {
-			const char *mp = value_or(e, "mp", "name");
+			int known = 0;
 
-			if (mp && strcmp(e->name, "stream") == 0 && strcmp(mp, plain) == 0)
-				failed |= connect_stream(p, places[i].sink, e);
+			for (int n = 0; n < count; n++)
+				known |= is_of(e, library.points[n]);
+			if (!known)
+				logwarn("oml: %s, line %d: there is no point %s (yet)\n", library.options.config, e->line, value_or(e, "mp", "name"));
 		}
 	}
-	return failed;
 }
 
 void config_free(void)

@@ -8,6 +8,8 @@
 int config_read(const char *path);
 /* Gives a point the streams that the file asks for. */
 int config_connect(struct OmlMP *point);
+/* Warns of streams of points that there are not. */
+void config_check(void);
 void config_free(void);
 
 #endif

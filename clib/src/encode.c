@@ -1,15 +1,14 @@
 #include "encode.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
+#include <stdatomic.h>
+
+#include "number.h"
 
 enum {
 	TAG_DOUBLE = 2, TAG_NAN, TAG_STRING, TAG_INT32, TAG_UINT32, TAG_INT64, TAG_UINT64,
 	TAG_BLOB, TAG_GUID, TAG_FALSE, TAG_TRUE, TAG_VECTOR, TAG_BOOL, TAG_IEEE
 };
-
-#define NUMBER_MAX 32 /* bytes of a number as text */
 
 static unsigned char *put(unsigned char *to, uint64_t n, int bytes)
 {
@@ -18,41 +17,13 @@ static unsigned char *put(unsigned char *to, uint64_t n, int bytes)
 	return to;
 }
 
-static unsigned char *put_decimal(unsigned char *to, uint64_t n, int negative)
+static uint64_t get(const unsigned char *from, int bytes)
 {
-	unsigned char digits[20];
-	int i = 0;
+	uint64_t n = 0;
 
-	do
-		digits[i++] = (unsigned char)('0' + n % 10);
-	while (n /= 10);
-	if (negative)
-		*to++ = '-';
-	while (i > 0)
-		*to++ = digits[--i];
-	return to;
-}
-
-static unsigned char *put_integer(unsigned char *to, int64_t n)
-{
-	return put_decimal(to, n < 0 ? -(uint64_t)n : (uint64_t)n, n < 0);
-}
-
-/* 17 digits read back as the same number. Whatever the locale has for a point. */
-static unsigned char *put_real(unsigned char *to, double x)
-{
-	char text[NUMBER_MAX];
-	int length;
-
-	if (isnan(x))
-		length = snprintf(text, sizeof text, "nan");
-	else if (x == floor(x) && fabs(x) < 1e15)
-		return put_integer(to, (int64_t)x);
-	else
-		length = snprintf(text, sizeof text, "%.17g", x);
-	for (int i = 0; i < length; i++)
-		*to++ = (unsigned char)(text[i] == ',' ? '.' : text[i]);
-	return to;
+	while (bytes-- > 0)
+		n = n << 8 | *from++;
+	return n;
 }
 
 static uint64_t bits_of(double x)
@@ -117,16 +88,16 @@ static unsigned char *text_scalar(unsigned char *to, OmlValueT type, uint64_t bi
 {
 	switch (type) {
 	case OML_DOUBLE_VALUE:
-		return put_real(to, real_of(bits));
+		return number_real(to, real_of(bits));
 	case OML_LONG_VALUE:
 	case OML_INT32_VALUE:
 	case OML_INT64_VALUE:
-		return put_integer(to, (int64_t)bits);
+		return number_integer(to, (int64_t)bits);
 	case OML_BOOL_VALUE:
 		*to++ = bits ? 'T' : 'F';
 		return to;
 	default:
-		return put_decimal(to, bits, 0);
+		return number_natural(to, bits);
 	}
 }
 
@@ -136,13 +107,18 @@ static int text_vector(struct buffer *to, const struct value *v)
 
 	if (!at)
 		return -1;
-	at = put_decimal(at, v->length, 0);
+	at = number_natural(at, v->length);
 	for (size_t i = 0; i < v->length; i++) {
 		uint64_t bits;
 
 		memcpy(&bits, (const unsigned char *)v->bytes + 8 * i, 8);
 		*at++ = ' ';
-		at = text_scalar(at, type_element(v->type), bits);
+		if (v->type == OML_VECTOR_BOOL_VALUE) { /* in vectors OML writes the words */
+			memcpy(at, bits ? "True" : "False", 5);
+			at += bits ? 4 : 5;
+		} else {
+			at = text_scalar(at, type_element(v->type), bits);
+		}
 	}
 	to->used = (size_t)(at - to->bytes);
 	return 0;
@@ -172,14 +148,16 @@ static int encode_text(struct buffer *to, int index, int64_t seq, int64_t time, 
 
 	if (!at)
 		return -1;
-	at = put_decimal(at, ns / 1000000000, time < 0);
+	if (time < 0)
+		*at++ = '-';
+	at = number_natural(at, ns / 1000000000);
 	*at++ = '.';
-	for (uint64_t digit = 100000000; digit > 0; digit /= 10)
+	for (uint64_t digit = 100000000; digit >= (ns % 1000 ? 1 : 1000); digit /= 10)
 		*at++ = (unsigned char)('0' + ns / digit % 10);
 	*at++ = '\t';
-	at = put_integer(at, index);
+	at = number_integer(at, index);
 	*at++ = '\t';
-	at = put_integer(at, seq);
+	at = number_integer(at, seq);
 	to->used = (size_t)(at - to->bytes);
 	for (int i = 0; i < count; i++)
 		if (buffer_add(to, "\t", 1) < 0 || text_value(to, &values[i]) < 0)
@@ -264,6 +242,22 @@ static int binary_vector(struct buffer *to, const struct value *v)
 	return 0;
 }
 
+/* How much of a string the form has room for; a letter is not cut in two. */
+static size_t binary_length(const struct value *v)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+	const unsigned char *bytes = v->bytes;
+	size_t length = UINT8_MAX;
+
+	if (v->length <= UINT8_MAX)
+		return v->length;
+	if (!atomic_flag_test_and_set(&told))
+		logwarn("oml: strings of more than %d bytes are cut in binary; --oml-text sends them whole\n", UINT8_MAX);
+	for (int back = 0; back < 3 && (bytes[length] & 0xC0) == 0x80; back++)
+		length--;
+	return (bytes[length] & 0xC0) == 0x80 ? UINT8_MAX : length;
+}
+
 static int binary_value(struct buffer *to, const struct value *v, int ieee)
 {
 	unsigned char *at;
@@ -274,7 +268,7 @@ static int binary_value(struct buffer *to, const struct value *v, int ieee)
 	if (!at)
 		return -1;
 	if (v->type == OML_STRING_VALUE) {
-		size_t length = v->length > UINT8_MAX ? UINT8_MAX : v->length; /* the form has no room for more */
+		size_t length = binary_length(v);
 
 		*at++ = TAG_STRING;
 		at = put(at, length, 1);
@@ -328,6 +322,59 @@ static int encode_binary(struct buffer *to, int ieee, int index, int64_t seq, in
 	put(to->bytes + start + 3, length, 4);
 	to->used += 2;
 	return 0;
+}
+
+/* Bytes of a value, by its tag. */
+static size_t binary_size(const unsigned char *v)
+{
+	switch (*v) {
+	case TAG_FALSE:
+	case TAG_TRUE:
+		return 1;
+	case TAG_INT32:
+	case TAG_UINT32:
+		return 5;
+	case TAG_DOUBLE:
+	case TAG_NAN:
+		return 6;
+	case TAG_STRING:
+		return 2 + (size_t)v[1];
+	case TAG_BLOB:
+		return 5 + get(v + 1, 4);
+	case TAG_VECTOR:
+		return 4 + get(v + 2, 2) * (v[1] == TAG_BOOL ? 1 : v[1] == TAG_INT32 || v[1] == TAG_UINT32 ? 4 : 8);
+	default:
+		return 9;
+	}
+}
+
+void encode_plain(struct buffer *b)
+{
+	unsigned char *to = b->bytes;
+	const unsigned char *from = b->bytes, *all = b->bytes + b->used;
+
+	while (from < all) {
+		int field = from[2] == 1 ? 2 : 4; /* bytes of the length */
+		const unsigned char *end = from + 3 + field + get(from + 3, field);
+		unsigned char *head = to;
+
+		memmove(to, from, 3 + (size_t)field + 2); /* with the number of values and the stream */
+		to += 3 + field + 2;
+		from += 3 + field + 2;
+		while (from < end) {
+			size_t size = binary_size(from);
+
+			if (*from == TAG_IEEE) {
+				to = binary_real(to, real_of(get(from + 1, 8)), 0);
+			} else {
+				memmove(to, from, size);
+				to += size;
+			}
+			from += size;
+		}
+		put(head + 3, (uint64_t)(to - head - 3 - field), field);
+	}
+	b->used = (size_t)(to - b->bytes);
 }
 
 int encode_scalar(struct buffer *to, const struct value *v)

@@ -16,6 +16,9 @@ enum content {
 int encode_tuple(struct buffer *to, enum content content, int index, int64_t seq, int64_t time,
 		 const struct value *values, int count);
 
+/* Turns binary tuples with whole doubles into those that everybody reads. */
+void encode_plain(struct buffer *tuples);
+
 /* Appends a number or truth value as text. */
 int encode_scalar(struct buffer *to, const struct value *v);
 

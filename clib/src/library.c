@@ -1,11 +1,9 @@
 #include "library.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "option.h"
@@ -48,6 +46,18 @@ oml_guid_t omlc_guid_generate(void)
 	return id;
 }
 
+void library_lock(void)
+{
+	atomic_fetch_add(&library.waiting, 1);
+	pthread_mutex_lock(&library.lock);
+	atomic_fetch_sub(&library.waiting, 1);
+}
+
+void library_unlock(void)
+{
+	pthread_mutex_unlock(&library.lock);
+}
+
 int omlc_init(const char *application, int *argc, const char **argv, o_log_fn log)
 {
 	unsigned char random[16];
@@ -68,6 +78,7 @@ int omlc_init(const char *application, int *argc, const char **argv, o_log_fn lo
 		logerror("oml: no memory for a ring of %zu bytes\n", library.options.ring);
 		return -1;
 	}
+	atomic_store(&library.stage, STAGE_READY);
 	return 0;
 }
 
@@ -78,26 +89,86 @@ static int collect_all(void)
 	return library.sinks ? 0 : -1;
 }
 
+/* Frees collectors and what is sent to them. Points stay: a thread may still inject. */
+static void forget(void)
+{
+	int count = atomic_load(&library.point_count);
+
+	for (int i = 0; i < count; i++) {
+		atomic_store(&library.points[i]->active, ACTIVE_NO);
+		streams_free(library.points[i]);
+	}
+	for (struct sink *s = library.sinks, *next; s; s = next) {
+		next = s->next;
+		sink_close(s);
+	}
+	library.sinks = NULL;
+}
+
+/* A new process has no thread that sends: it measures nothing, and lets go of the
+ * connections, which are its parent's. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&library.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&library.lock);
+}
+
+static void after_fork_in_child(void)
+{
+	pthread_mutex_init(&library.lock, NULL);
+	atomic_store(&library.waiting, 0);
+	if (atomic_load(&library.stage) != STAGE_RUNNING && atomic_load(&library.stage) != STAGE_CLOSING)
+		return;
+	forget();
+	atomic_store(&library.stage, STAGE_OVER);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* Collectors, and the streams of the points that there are; 0 or -1. */
+static int connect_all(void)
+{
+	int failed = library.options.config ? config_read(library.options.config) : collect_all();
+	int count = atomic_load(&library.point_count);
+
+	for (int i = 0; !failed && i < count; i++)
+		failed = point_connect(library.points[i]);
+	if (!failed && library.options.config)
+		config_check();
+	return failed;
+}
+
 int omlc_start(void)
 {
-	int count;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int stage = STAGE_READY, failed;
 
-	if (!library.options.application || library.started || library.options.noop)
-		return library.options.noop ? 0 : -1;
-	if (library.options.config ? config_read(library.options.config) : collect_all())
-		return -1;
-	pthread_mutex_lock(&library.lock);
-	count = atomic_load(&library.point_count);
-	for (int i = 0; i < count; i++)
-		point_connect(library.points[i]);
-	library.started = 1;
-	pthread_mutex_unlock(&library.lock);
-	if (pthread_create(&library.thread, NULL, sender_run, NULL) != 0) {
-		logerror("oml: no thread that sends\n");
-		library.started = 0;
+	if (library.options.noop)
+		return 0;
+	if (!atomic_compare_exchange_strong(&library.stage, &stage, STAGE_RUNNING)) {
+		logerror("oml: omlc_start: %s\n", stage == STAGE_NONE ? "there was no omlc_init, or it failed" : "it was called before");
 		return -1;
 	}
-	return 0;
+	pthread_once(&once, watch_forks);
+	library_lock();
+	failed = connect_all();
+	if (!failed && sender_begin() < 0) {
+		logerror("oml: there is no thread that sends\n");
+		failed = -1;
+	}
+	if (failed) {
+		forget();
+		atomic_store(&library.stage, STAGE_OVER);
+	}
+	library_unlock();
+	return failed ? -1 : 0;
 }
 
 int point_connect(struct OmlMP *p)
@@ -113,93 +184,20 @@ int point_connect(struct OmlMP *p)
 
 		if (library.options.samples > 1 || library.options.interval > 0)
 			failed = window_default(p, &window, &fields, &count);
-		if (!failed && !stream_add(p, library.sinks, p->name, fields, count, window))
-			failed = -1;
+		if (!failed)
+			failed = stream_add(p, library.sinks, p->name, fields, count, window) ? 0 : -1;
 		if (fields != p->fields)
 			fields_free(fields, count);
 	}
-	if (!failed && p->streams)
-		atomic_store_explicit(&p->active, 1, memory_order_release);
+	atomic_store_explicit(&p->active, failed ? ACTIVE_NO : p->streams ? ACTIVE_YES : ACTIVE_UNWANTED, memory_order_release);
 	return failed;
 }
 
-/* A value as text, for notes. */
-static void note_text(struct buffer *to, OmlValueT type, const OmlValueU *value)
+/* Says what could not be delivered; 0, or -1 when there is such. */
+static int settle(void)
 {
-	struct value v;
+	int failed = 0;
 
-	if (omlc_is_vector_type(type) || type == OML_BLOB_VALUE) /* notes are short */
-		return;
-	value_of(&v, type, value);
-	if (type == OML_STRING_VALUE)
-		buffer_add(to, v.bytes, v.length);
-	else
-		encode_scalar(to, &v);
-}
-
-int omlc_inject_metadata(OmlMP *mp, const char *key, const OmlValueU *value, OmlValueT type, const char *field)
-{
-	struct buffer subject = {0}, text = {0};
-	int told = -1;
-
-	if (!library.started || !key || !value || (field && !mp))
-		return -1;
-	buffer_print(&subject, ".%s%s%s", mp ? mp->name : "", field ? "." : "", field ? field : "");
-	note_text(&text, type, value);
-	if (subject.bytes && text.used > 0 && buffer_add(&text, "", 1) == 0) {
-		pthread_mutex_lock(&library.lock);
-		for (struct sink *s = library.sinks; s; s = s->next)
-			sink_note(s, (const char *)subject.bytes, key, (const char *)text.bytes);
-		pthread_mutex_unlock(&library.lock);
-		told = 0;
-	}
-	buffer_free(&subject);
-	buffer_free(&text);
-	return told;
-}
-
-static void point_free(struct OmlMP *p)
-{
-	for (struct stream *s = p->streams, *next; s; s = next) {
-		next = s->next;
-		for (int i = 0; i < s->count; i++)
-			free(s->fields[i].name);
-		free(s->fields);
-		free(s->name);
-		if (s->window)
-			window_free(s->window);
-		free(s);
-	}
-	for (int i = 0; i < p->count; i++)
-		free(p->fields[i].name);
-	free(p->fields);
-	free(p->types);
-	free(p->name);
-	free(p);
-}
-
-/* Frees everything, except points that a thread may still inject into: these stay,
- * switched off. */
-static void forget(void)
-{
-	for (struct sink *s = library.sinks, *next; s; s = next) {
-		next = s->next;
-		sink_close(s);
-	}
-	library.sinks = NULL;
-}
-
-int omlc_close(void)
-{
-	int failed = 0, count = atomic_load(&library.point_count);
-
-	if (!library.started)
-		return library.options.noop ? 0 : -1;
-	library.deadline = now_steady() + (int64_t)(library.options.patience * 1e9);
-	for (int i = 0; i < count; i++)
-		atomic_store(&library.points[i]->active, 0);
-	atomic_store(&library.closing, 1);
-	pthread_join(library.thread, NULL);
 	for (struct sink *s = library.sinks; s; s = s->next) {
 		if (s->queue.oldest || s->lost || !sink_done(s)) {
 			logerror("oml: collector %s: not all samples were delivered: %zu bytes left, %lld samples had no room\n", s->uri,
@@ -207,10 +205,35 @@ int omlc_close(void)
 			failed = -1;
 		}
 	}
-	if (ring_oldest(&library.ring))
+	if (!ring_is_empty(&library.ring)) {
+		logerror("oml: samples were left\n");
 		failed = -1;
+	}
+	return failed;
+}
+
+int omlc_close(void)
+{
+	int stage = STAGE_RUNNING, failed, count;
+
+	if (library.options.noop)
+		return 0;
+	if (!atomic_compare_exchange_strong(&library.stage, &stage, STAGE_CLOSING))
+		return -1;
+	count = atomic_load(&library.point_count);
+	for (int i = 0; i < count; i++)
+		atomic_store(&library.points[i]->active, ACTIVE_NO);
+	if (sender_end() < 0) {
+		logerror("oml: the thread that sends does not end; what it has is left\n");
+		atomic_store(&library.stuck, 1);
+		atomic_store(&library.stage, STAGE_OVER);
+		return -1;
+	}
+	failed = settle();
+	library_lock();
 	forget();
-	library.started = 0;
+	library_unlock();
+	atomic_store(&library.stage, STAGE_OVER);
 	return failed;
 }
 
@@ -219,7 +242,7 @@ __attribute__((destructor)) static void library_end(void)
 {
 	int count = atomic_load(&library.point_count);
 
-	if (library.started)
+	if (atomic_load(&library.stage) == STAGE_RUNNING || atomic_load(&library.stuck))
 		return; /* the program never called omlc_close: its thread goes with it */
 	for (int i = 0; i < count; i++)
 		point_free(library.points[i]);
@@ -227,4 +250,5 @@ __attribute__((destructor)) static void library_end(void)
 	ring_close(&library.ring);
 	config_free();
 	options_free(&library.options);
+	log_close();
 }

@@ -20,10 +20,17 @@
 struct window; /* filters and what they have of the present window: window.h */
 struct sink;   /* a collector: sink.h */
 
+/* What becomes of samples of a point. */
+enum active {
+	ACTIVE_NO,      /* they cannot be taken: not started, or ended */
+	ACTIVE_YES,
+	ACTIVE_UNWANTED /* the configuration has no stream of it */
+};
+
 /* A measurement point. What the threads that inject need comes first. */
 struct OmlMP {
 	uint32_t number;
-	_Atomic int active; /* somebody wants its samples */
+	_Atomic int active; /* enum active */
 	int count;
 	OmlValueT *types;
 	int has_long;
@@ -32,7 +39,6 @@ struct OmlMP {
 	char *name; /* with the application's name before it: that of its streams */
 	struct field *fields;
 	struct stream *streams;
-	uint64_t reported; /* drops that were told */
 };
 
 /* What one collector gets of one point. */
@@ -42,7 +48,11 @@ struct stream {
 	struct sink *sink;
 	char *name;
 	int index; /* in the collector's numbering */
-	int64_t seq, meta_seq;
+	int64_t seq;
+	uint64_t skipped; /* drops of the point that are left out of seq already */
+	uint64_t lost;    /* tuples for which the collector's queue had no room */
+	uint64_t told;    /* drops that the collector knows of */
+	int64_t thinned;  /* samples since one was sent, where the collector wants fewer */
 	struct field *fields;
 	int count;
 	struct window *window; /* NULL: samples pass */
@@ -59,13 +69,18 @@ struct options {
 	int noop;
 };
 
+enum stage { STAGE_NONE, STAGE_READY, STAGE_RUNNING, STAGE_CLOSING, STAGE_OVER };
+enum closing { CLOSING_NO, CLOSING_BEGUN, CLOSING_LAST /* nothing comes any more */ };
+
 struct library {
 	struct options options;
 	struct ring ring;
 	pthread_mutex_t lock;
+	_Atomic int waiting; /* threads that want the lock */
 	pthread_t thread;
-	int started;
+	_Atomic int stage;
 	_Atomic int closing;
+	_Atomic int stuck; /* the sending thread did not end in time: nothing it has may be freed */
 	int64_t start; /* s since 1970: times of tuples count from it */
 	int64_t deadline; /* monotonic ns until which closing may last */
 	struct OmlMP *points[POINTS];
@@ -80,19 +95,27 @@ extern struct library library;
 int64_t now_real(void);
 int64_t now_steady(void);
 
+/* Takes the lock before the sending thread takes it again. */
+void library_lock(void);
+void library_unlock(void);
+
+/* 1 for a letter or _, then letters, digits and _. */
+int valid_name(const char *name);
 /* Gives a point its streams, once the collectors are known. */
 int point_connect(struct OmlMP *point);
 /* Adds a stream with those fields (which it copies) to a point. */
 struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *name, const struct field *fields, int count,
 			  struct window *window);
+void point_free(struct OmlMP *point);
+/* Frees the streams of a point. */
+void streams_free(struct OmlMP *point);
 /* Sends a tuple of a stream; time as in records. */
 void stream_send(struct stream *stream, int64_t time, const struct value *values);
 /* Sends a note about a subject to a collector. */
 void sink_note(struct sink *sink, const char *subject, const char *key, const char *value);
 
-/* The sending thread. */
-void *sender_run(void *unused);
-/* Calls of the library's own log; as printf. */
-#define LOG_ONCE_MAX 10
+/* The sending thread: begin and bounded end, 0 or -1. */
+int sender_begin(void);
+int sender_end(void);
 
 #endif

@@ -1,11 +1,12 @@
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "option.h"
 
 static FILE *file; /* NULL: standard error */
-static int level = O_LOG_INFO;
+static _Atomic int level = O_LOG_INFO;
 
 static const char *const words[] = {"ERROR", "WARN", "INFO", "DEBUG", "DEBUG2", "DEBUG3", "DEBUG4"};
 
@@ -50,10 +51,7 @@ void o_log(int l, const char *format, ...)
 
 int o_set_log_level(int l)
 {
-	int before = level;
-
-	level = l;
-	return before;
+	return atomic_exchange(&level, l);
 }
 
 int log_to(const char *path, o_log_fn function)
@@ -63,4 +61,11 @@ int log_to(const char *path, o_log_fn function)
 		return 0;
 	file = fopen(path, "ae");
 	return file ? 0 : -1;
+}
+
+void log_close(void)
+{
+	if (file)
+		fclose(file);
+	file = NULL;
 }

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "number.h"
 #include "window.h"
 
 #define RING_DEFAULT (16u << 20)
 #define KEPT_DEFAULT (64u << 20)
 #define PATIENCE_DEFAULT 5.0 /* s */
+#define PREFIX "--oml-"
 
 static const char help[] =
 	"OML options:\n"
@@ -49,10 +51,9 @@ static void keep_file(char **to, const char *path)
 
 static int number(const char *name, const char *text, double least, double most, double *to)
 {
-	char *end;
-	double x = strtod(text, &end);
+	double x;
 
-	if (*text == '\0' || *end != '\0' || !(x >= least && x <= most)) {
+	if (number_read(text, &x) < 0 || !(x >= least && x <= most)) {
 		logerror("oml: %s %s: use a number from %g to %g\n", name, text, least, most);
 		return -1;
 	}
@@ -85,7 +86,7 @@ static int take(struct options *o, const char *name, const char *value, const ch
 		return number("--oml-interval", value, 0.001, 1e9, &o->interval);
 	else if (strcmp(name, "bufsize") == 0 && number("--oml-bufsize", value, 0, 1e12, &x) == 0)
 		o->kept = x < 1 << 20 ? 1 << 20 : (size_t)x; /* programs ask for what was enough for the old library */
-	else if (strcmp(name, "ring") == 0 && number("--oml-ring", value, 4096, 1e12, &x) == 0)
+	else if (strcmp(name, "ring") == 0 && number("--oml-ring", value, 4096, 1 << 30, &x) == 0)
 		o->ring = (size_t)x;
 	else if (strcmp(name, "close") == 0)
 		return number("--oml-close", value, 0, 3600, &o->patience);
@@ -105,6 +106,16 @@ static int takes_value(const char *name)
 	return 0;
 }
 
+/* Ends the program after something was printed, as for --help. */
+static void print_and_end(const char *name)
+{
+	if (strcmp(name, "help") == 0)
+		fputs(help, stdout);
+	else
+		filters_list();
+	exit(0);
+}
+
 /* A word without a value; 0, or -1 when there is none such. */
 static int take_word(struct options *o, const char *name)
 {
@@ -114,12 +125,8 @@ static int take_word(struct options *o, const char *name)
 		o->content = CONTENT_BINARY;
 	} else if (strcmp(name, "noop") == 0) {
 		o->noop = 1;
-	} else if (strcmp(name, "help") == 0) {
-		fputs(help, stdout);
-		exit(0);
-	} else if (strcmp(name, "list-filters") == 0) {
-		filters_list();
-		exit(0);
+	} else if (strcmp(name, "help") == 0 || strcmp(name, "list-filters") == 0) {
+		print_and_end(name);
 	} else {
 		logerror("oml: there is no option --oml-%s (see --oml-help)\n", name);
 		return -1;
@@ -127,43 +134,50 @@ static int take_word(struct options *o, const char *name)
 	return 0;
 }
 
-/* Takes the options out of argv. Both --oml-id NAME and --oml-id=NAME do. */
+/* Takes the option at argv[*i], and its value; 0, or -1 with a message. */
+static int take_one(struct options *o, int *i, int argc, const char **argv, const char **log_file)
+{
+	const char *word = argv[*i] + strlen(PREFIX), *equals = strchr(word, '=');
+	char name[32];
+
+	snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - word) : (int)strlen(word), word);
+	if (!takes_value(name)) {
+		if (!equals)
+			return take_word(o, name);
+		logerror("oml: --oml-%s: there is no such option, or it takes no value (see --oml-help)\n", name);
+		return -1;
+	}
+	if (equals)
+		return take(o, name, equals + 1, log_file);
+	if (*i + 1 >= argc || !argv[*i + 1]) {
+		logerror("oml: --oml-%s needs a value\n", name);
+		return -1;
+	}
+	return take(o, name, argv[++*i], log_file);
+}
+
+/* Takes the options out of argv, also behind one that is wrong. Both --oml-id NAME
+ * and --oml-id=NAME do. */
 static int take_all(struct options *o, int *argc, const char **argv, const char **log_file)
 {
-	int kept = 1;
+	int kept = 1, count = *argc, failed = 0;
 
-	for (int i = 1; i < *argc; i++) {
-		const char *word = argv[i], *equals;
-		char name[32];
-		size_t length;
-
-		if (strcmp(word, "--") == 0) { /* what follows is the program's */
-			while (i < *argc)
+	for (int i = 1; i < count && argv[i]; i++) {
+		if (strcmp(argv[i], "--") == 0) { /* what follows is the program's */
+			while (i < count)
 				argv[kept++] = argv[i++];
 			break;
 		}
-		if (strncmp(word, "--oml-", 6) != 0) {
-			argv[kept++] = word;
-			continue;
-		}
-		equals = strchr(word, '=');
-		length = equals ? (size_t)(equals - word) - 6 : strlen(word) - 6;
-		snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), word + 6);
-		if (!takes_value(name)) {
-			if (take_word(o, name) < 0)
-				return -1;
-			continue;
-		}
-		if (!equals && i + 1 == *argc) {
-			logerror("oml: --oml-%s needs a value\n", name);
-			return -1;
-		}
-		if (take(o, name, equals ? equals + 1 : argv[++i], log_file) < 0)
-			return -1;
+		if (strncmp(argv[i], PREFIX, strlen(PREFIX)) == 0)
+			failed |= take_one(o, &i, count, argv, log_file);
+		else
+			argv[kept++] = argv[i];
 	}
-	*argc = kept;
-	argv[kept] = NULL;
-	return 0;
+	if (kept < count) {
+		*argc = kept;
+		argv[kept] = NULL;
+	}
+	return failed;
 }
 
 static const char *environment(const char *name, const char *old)
@@ -181,13 +195,30 @@ static const char *last_word(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* Control characters cannot go into a line of the header. */
+static int is_line(const char *text)
+{
+	for (; text && *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7F)
+			return 0;
+	return 1;
+}
+
+int options_check(const struct options *o)
+{
+	if (is_line(o->id) && is_line(o->domain))
+		return 0;
+	logerror("oml: the %s holds a control character\n", is_line(o->id) ? "domain" : "id");
+	return -1;
+}
+
 int options_read(struct options *o, const char *application, int *argc, const char **argv, o_log_fn log)
 {
 	const char *log_file = NULL;
 
 	log_to(NULL, log);
-	if (!application || !*last_word(application)) {
-		logerror("oml: omlc_init needs the application's name\n");
+	if (!application || !valid_name(last_word(application))) {
+		logerror("oml: omlc_init: '%s' is no name of letters, digits and _ for an application\n", application ? application : "");
 		return -1;
 	}
 	*o = (struct options){.content = -1, .ring = RING_DEFAULT, .kept = KEPT_DEFAULT, .patience = PATIENCE_DEFAULT};
@@ -208,6 +239,8 @@ int options_read(struct options *o, const char *application, int *argc, const ch
 		logerror("oml: --oml-samples and --oml-interval exclude each other\n");
 		return -1;
 	}
+	if (options_check(o) < 0)
+		return -1;
 	if (o->config)
 		return 0; /* it names the rest */
 	if (!o->id || !o->domain || !o->collect) {

@@ -4,7 +4,7 @@
 #include "sink.h"
 #include "window.h"
 
-static int valid_name(const char *name)
+int valid_name(const char *name)
 {
 	if (!name || !*name || (*name >= '0' && *name <= '9'))
 		return 0;
@@ -70,6 +70,15 @@ static struct OmlMP *point_new(const char *name, const OmlMPDef *definition, int
 	return p;
 }
 
+void point_free(struct OmlMP *p)
+{
+	streams_free(p);
+	fields_free(p->fields, p->count);
+	free(p->types);
+	free(p->name);
+	free(p);
+}
+
 OmlMP *omlc_add_mp(const char *name, OmlMPDef *definition)
 {
 	struct OmlMP *p;
@@ -84,19 +93,20 @@ OmlMP *omlc_add_mp(const char *name, OmlMPDef *definition)
 	p = count < 0 ? NULL : point_new(name, definition, count);
 	if (!p)
 		return NULL;
-	pthread_mutex_lock(&library.lock);
+	library_lock();
 	number = atomic_load(&library.point_count);
 	if (number == POINTS) {
-		pthread_mutex_unlock(&library.lock);
+		library_unlock();
+		point_free(p);
 		logerror("oml: point %s: more than %d points\n", name, POINTS);
 		return NULL;
 	}
 	p->number = (uint32_t)number;
 	library.points[number] = p;
 	atomic_store(&library.point_count, number + 1);
-	if (library.started)
+	if (atomic_load(&library.stage) == STAGE_RUNNING)
 		point_connect(p);
-	pthread_mutex_unlock(&library.lock);
+	library_unlock();
 	return p;
 }
 
@@ -105,11 +115,13 @@ int omlc_inject(OmlMP *p, OmlValueU *values)
 	struct record *record;
 	size_t length;
 	struct timespec t;
+	int active;
 
 	if (!p || (!values && p->count > 0))
 		return -1;
-	if (!atomic_load_explicit(&p->active, memory_order_acquire))
-		return library.options.noop ? 0 : -1;
+	active = atomic_load_explicit(&p->active, memory_order_acquire);
+	if (active != ACTIVE_YES)
+		return active == ACTIVE_UNWANTED || library.options.noop ? 0 : -1;
 	clock_gettime(CLOCK_REALTIME, &t);
 	length = p->has_long ? values_size(p->types, p->count, values) : (size_t)p->count * 8;
 	record = ring_reserve(&library.ring, length);

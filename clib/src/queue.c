@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "encode.h"
+
 struct chunk *queue_open(struct queue *q)
 {
 	struct chunk *c = q->newest;
@@ -86,9 +88,20 @@ void queue_resume(struct queue *q, int text)
 		q->sending->sent = tuple_at(q->sending, q->sending->sent, text);
 }
 
+void queue_plain(struct queue *q)
+{
+	for (struct chunk *c = q->oldest; c; c = c->next) {
+		size_t before = c->tuples.used;
+
+		encode_plain(&c->tuples);
+		q->bytes -= before - c->tuples.used;
+	}
+}
+
 static int all_stored(const struct chunk *c, const int64_t *stored)
 {
-	if (c->sent < c->tuples.used)
+	/* Of what is stored nothing needs to be sent again; but what has begun has to end. */
+	if (c->sent < c->tuples.used && (!stored || c->sent > 0))
 		return 0;
 	for (int i = 0; stored && i < STREAMS; i++)
 		if (c->last[i] > stored[i])

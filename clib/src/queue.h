@@ -37,6 +37,8 @@ void queue_resume(struct queue *q, int text);
 /* Lets go of chunks that were sent whole, and of which every tuple is stored:
  * stored holds the last seq of each stream; NULL: what was sent counts as stored. */
 void queue_release(struct queue *q, const int64_t *stored);
+/* Nothing of it was sent; its binary tuples become those that everybody reads. */
+void queue_plain(struct queue *q);
 void queue_free(struct queue *q);
 
 #endif

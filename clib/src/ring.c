@@ -36,17 +36,21 @@ void ring_close(struct ring *ring)
 struct record *ring_reserve(struct ring *ring, size_t length)
 {
 	size_t need = whole(length);
-	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
 	if (length > ring->capacity / 2)
 		return NULL;
 	for (;;) {
+		/* The tail first: a head that is read later is never behind it. */
+		uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+		uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 		size_t at = head & (ring->capacity - 1);
 		size_t padding = ring->capacity - at < need ? ring->capacity - at : 0;
-		uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
 
-		if (head + padding + need - tail > ring->capacity)
+		if (head + padding + need - tail > ring->capacity) {
+			if (tail != atomic_load_explicit(&ring->tail, memory_order_acquire))
+				continue; /* there is room by now */
 			return NULL;
+		}
 		if (!atomic_compare_exchange_weak_explicit(&ring->head, &head, head + padding + need,
 							   memory_order_relaxed, memory_order_relaxed))
 			continue;
@@ -61,6 +65,11 @@ struct record *ring_reserve(struct ring *ring, size_t length)
 void ring_put(struct record *record, size_t length)
 {
 	atomic_store_explicit(&record->size, (uint32_t)whole(length), memory_order_release);
+}
+
+int ring_is_empty(struct ring *ring)
+{
+	return atomic_load(&ring->head) == atomic_load(&ring->tail);
 }
 
 struct record *ring_oldest(struct ring *ring)

@@ -38,4 +38,7 @@ void ring_put(struct record *record, size_t length);
 struct record *ring_oldest(struct ring *ring);
 void ring_release(struct ring *ring, struct record *record);
 
+/* 1 where no thread has, or is about to put, a record. Only the sending thread. */
+int ring_is_empty(struct ring *ring);
+
 #endif

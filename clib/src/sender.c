@@ -1,5 +1,7 @@
 /* The thread that sends: takes samples out of the ring, puts them into the queues
  * of the collectors, and moves those. */
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -9,7 +11,13 @@
 #define TURN_MOST 4096          /* samples between two looks at the collectors */
 #define REST_LEAST 200000       /* ns to sleep when there is nothing to do */
 #define REST_MOST 10000000      /* grows up to this */
+#define REST_ASIDE 20000        /* while another thread takes the lock */
 #define REPORT_EVERY 1000000000 /* ns between notes of what was dropped */
+#define JOIN_MORE 500000000     /* ns beyond the deadline until the thread is given up */
+
+static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t end_told;
+static int ended;
 
 static void sample(struct record *record)
 {
@@ -48,27 +56,48 @@ static int drain(void)
 	return n;
 }
 
-/* Tells each collector how many samples of a point were dropped; their numbers are
- * left out of its streams. */
+static void note_number(struct stream *s, const char *key, uint64_t n)
+{
+	char value[24];
+	struct buffer subject = {0};
+
+	snprintf(value, sizeof value, "%llu", (unsigned long long)n);
+	if (buffer_print(&subject, ".%s", s->point->name) == 0)
+		sink_note(s->sink, (const char *)subject.bytes, key, value);
+	buffer_free(&subject);
+}
+
+/* Tells each collector how many samples of a point it does not get; their numbers
+ * are left out of its streams. */
 static void report(void)
 {
 	int count = atomic_load(&library.point_count);
 
 	for (int i = 0; i < count; i++) {
-		struct OmlMP *p = library.points[i];
-		uint64_t dropped = atomic_load(&p->dropped);
-		char subject[512], value[24];
+		uint64_t dropped = atomic_load(&library.points[i]->dropped);
 
-		if (dropped == p->reported || !room())
-			continue;
-		snprintf(subject, sizeof subject, ".%s", p->name);
-		snprintf(value, sizeof value, "%llu", (unsigned long long)dropped);
-		for (struct stream *s = p->streams; s; s = s->next) {
+		for (struct stream *s = library.points[i]->streams; s; s = s->next) {
+			if (dropped + s->lost == s->told || !sink_has_room(s->sink))
+				continue;
 			if (!s->window)
-				s->seq += (int64_t)(dropped - p->reported);
-			sink_note(s->sink, subject, "dropped", value);
+				s->seq += (int64_t)(dropped - s->skipped);
+			s->skipped = dropped;
+			s->told = dropped + s->lost;
+			note_number(s, "dropped", s->told);
 		}
-		p->reported = dropped;
+	}
+}
+
+/* Says from where on a collector gets every n-th sample only, as it asked. */
+static void report_thinning(void)
+{
+	for (struct sink *s = library.sinks; s; s = s->next) {
+		if (s->thin == s->thin_told || !sink_has_room(s))
+			continue;
+		for (int i = 1; i < s->stream_count; i++)
+			if (!s->streams[i]->window)
+				note_number(s->streams[i], "thinned", (uint64_t)s->thin);
+		s->thin_told = s->thin;
 	}
 }
 
@@ -89,14 +118,6 @@ static int done(void)
 	return 1;
 }
 
-/* What is left when the program ends: windows that are not full, and counts. */
-static void finish(void)
-{
-	windows_flush();
-	report();
-	atomic_store(&library.closing, 2);
-}
-
 static void rest(int64_t ns)
 {
 	struct timespec t = {.tv_nsec = ns};
@@ -104,31 +125,91 @@ static void rest(int64_t ns)
 	nanosleep(&t, NULL);
 }
 
-void *sender_run(void *unused)
+/* One look at everything; 1 when there was something to do, -1 at the end. */
+static int turn(int64_t now, int64_t *told)
+{
+	int busy = drain() > 0;
+
+	windows_turn(now);
+	report_thinning();
+	if (now - *told > REPORT_EVERY) {
+		report();
+		*told = now;
+	}
+	/* What is left when the program ends: windows that are not full, and counts. */
+	if (atomic_load(&library.closing) == CLOSING_BEGUN && ring_is_empty(&library.ring) && room()) {
+		windows_flush();
+		report();
+		atomic_store(&library.closing, CLOSING_LAST);
+	}
+	busy |= move(now);
+	if (!atomic_load(&library.closing))
+		return busy;
+	return now > library.deadline || (atomic_load(&library.closing) == CLOSING_LAST && done()) ? -1 : busy;
+}
+
+static void *run(void *unused)
 {
 	int64_t pause = REST_LEAST, told = now_steady();
 
 	(void)unused;
 	for (;;) {
-		int busy, ended;
-		int64_t now = now_steady();
+		int busy;
 
 		pthread_mutex_lock(&library.lock);
-		busy = drain() > 0;
-		windows_turn(now);
-		if (now - told > REPORT_EVERY) {
-			report();
-			told = now;
-		}
-		if (atomic_load(&library.closing) == 1 && !busy && room())
-			finish();
-		busy |= move(now);
-		ended = atomic_load(&library.closing) && (now > library.deadline || (atomic_load(&library.closing) == 2 && done()));
+		busy = turn(now_steady(), &told);
 		pthread_mutex_unlock(&library.lock);
-		if (ended)
-			return NULL;
+		if (busy < 0)
+			break;
 		pause = busy ? REST_LEAST : pause * 2 > REST_MOST ? REST_MOST : pause * 2;
 		if (!busy)
 			rest(pause);
+		else if (atomic_load(&library.waiting))
+			rest(REST_ASIDE);
 	}
+	pthread_mutex_lock(&end_lock);
+	ended = 1;
+	pthread_cond_signal(&end_told);
+	pthread_mutex_unlock(&end_lock);
+	return NULL;
+}
+
+int sender_begin(void)
+{
+	pthread_condattr_t steady;
+	sigset_t all, before;
+	int failed;
+
+	pthread_condattr_init(&steady);
+	pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+	pthread_cond_init(&end_told, &steady);
+	pthread_condattr_destroy(&steady);
+	sigfillset(&all); /* signals are for the program's own threads */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	failed = pthread_create(&library.thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return failed ? -1 : 0;
+}
+
+int sender_end(void)
+{
+	int64_t until = now_steady() + (int64_t)(library.options.patience * 1e9);
+	struct timespec limit;
+	int over;
+
+	library.deadline = until;
+	atomic_store(&library.closing, CLOSING_BEGUN);
+	until += JOIN_MORE;
+	limit = (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+	pthread_mutex_lock(&end_lock);
+	while (!ended && pthread_cond_timedwait(&end_told, &end_lock, &limit) == 0)
+		;
+	over = ended;
+	pthread_mutex_unlock(&end_lock);
+	if (!over) {
+		pthread_detach(library.thread);
+		return -1;
+	}
+	pthread_join(library.thread, NULL);
+	return 0;
 }

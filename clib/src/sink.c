@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PAUSE_FIRST 100000000   /* ns until the second try */
 #define PAUSE_MOST 5000000000   /* ns between tries */
 
 static const struct field note_fields[] = {
@@ -51,6 +50,7 @@ struct sink *sink_open(const char *uri, int content)
 	if (!s)
 		return NULL;
 	s->fd = -1;
+	s->thin = s->thin_told = 1;
 	s->uri = strdup(uri);
 	s->queue.limit = library.options.kept;
 	s->pause = PAUSE_FIRST;
@@ -63,6 +63,7 @@ struct sink *sink_open(const char *uri, int content)
 		sink_close(s);
 		return NULL;
 	}
+	s->plain = is_file || is_flush;
 	s->content = content >= 0 ? (enum content)content : s->path ? CONTENT_TEXT : CONTENT_BINARY;
 	return s;
 }
@@ -95,7 +96,14 @@ void sink_fail(struct sink *s, int64_t now, const char *why)
 	if (s->fd >= 0)
 		close(s->fd);
 	s->fd = -1;
+	if (s->address)
+		address_drop(s->address);
+	s->address = NULL;
+	s->next_address = NULL;
 	s->answer.used = 0;
+	if (s->state >= SINK_GREET && now - s->since > PAUSE_MOST)
+		s->pause = PAUSE_FIRST;
+	s->since = now;
 	if (s->failures++ == 0)
 		logwarn("oml: collector %s: %s; %s\n", s->uri, why, "samples wait and are sent when it is there again");
 	s->state = SINK_DOWN;
@@ -122,6 +130,8 @@ void sink_close(struct sink *s)
 {
 	if (s->fd > STDERR_FILENO)
 		close(s->fd);
+	if (s->address)
+		address_drop(s->address);
 	queue_free(&s->queue);
 	buffer_free(&s->header);
 	buffer_free(&s->answer);

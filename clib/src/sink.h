@@ -2,10 +2,15 @@
 #ifndef PILLION_SINK_H
 #define PILLION_SINK_H
 
+#include "address.h"
 #include "library.h"
+
+#define PAUSE_FIRST 100000000 /* ns until the second try */
 
 enum state {
 	SINK_DOWN,  /* not connected; tries again at `again` */
+	SINK_FINDING, /* its name is looked up */
+	SINK_CONNECTING,
 	SINK_GREET, /* connected; waits for what the collector has of this session */
 	SINK_UP,
 	SINK_ENDING, /* all was sent; waits for the collector to take it */
@@ -20,9 +25,15 @@ struct sink {
 	char *uri, *host, *port, *path;
 	int flush; /* write each line at once */
 	enum content content;
+	/* Binary tuples are those that everybody reads; else they have whole doubles. That
+	 * is so until a server was asked and did not answer. */
+	int plain;
 	enum state state;
 	enum answers answers;
 	int fd;
+	int slow; /* no regular file: a write can make us wait */
+	struct address *address;
+	const struct addrinfo *next_address; /* to try */
 	int64_t again, pause, since; /* steady ns */
 	int failures;
 	int header_sent; /* streams that the header told */
@@ -34,9 +45,12 @@ struct sink {
 	size_t header_done;
 	int64_t notes; /* seq of the last note */
 	int64_t lost;  /* tuples that had no room */
-	int thin; /* the collector asks for every n-th sample */
+	int thin, thin_told; /* the collector asks for every n-th sample, 1 at first */
 };
 
+/* Puts a tuple into the queue; 0, or -1 where it has no room: then it is counted,
+ * and its number is missing. */
+int sink_take(struct sink *sink, int index, int64_t seq, int64_t time, const struct value *values, int count);
 /* Makes the collector that a URI names; NULL with a message in the log. */
 struct sink *sink_open(const char *uri, int content);
 /* Moves what can be moved without waiting; returns 1 when something was. */

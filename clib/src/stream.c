@@ -2,6 +2,7 @@
 
 #include "library.h"
 #include "sink.h"
+#include "window.h"
 
 struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *name, const struct field *fields, int count,
 			  struct window *window)
@@ -10,6 +11,8 @@ struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *na
 
 	if (!s || sink->stream_count >= STREAMS || count > FIELDS) {
 		free(s);
+		if (window)
+			window_free(window);
 		logerror("oml: stream %s: more than %d streams, or %d fields\n", name, STREAMS - 1, FIELDS);
 		return NULL;
 	}
@@ -40,41 +43,41 @@ struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *na
 	return s;
 }
 
-/* Puts a tuple into the collector's queue. What has no room is counted, and its
- * number is left out. */
-static void queue_tuple(struct sink *sink, int index, int64_t seq, int64_t time, const struct value *values, int count)
+int sink_take(struct sink *sink, int index, int64_t seq, int64_t time, const struct value *values, int count)
 {
 	struct chunk *chunk = queue_open(&sink->queue);
 	enum content content = sink->content;
 	size_t before;
 
-	if (content == CONTENT_BINARY && sink->answers == ANSWERS_GIVEN)
+	if (content == CONTENT_BINARY && !sink->plain)
 		content = CONTENT_IEEE;
-	if (!chunk) {
+	before = chunk ? chunk->tuples.used : 0;
+	if (!chunk || encode_tuple(&chunk->tuples, content, index, seq, time - library.start * 1000000000, values, count) < 0) {
 		sink->lost++;
-		return;
-	}
-	before = chunk->tuples.used;
-	if (encode_tuple(&chunk->tuples, content, index, seq, time - library.start * 1000000000, values, count) < 0) {
-		sink->lost++;
-		return;
+		return -1;
 	}
 	queue_added(&sink->queue, before, index, seq);
+	return 0;
 }
 
 void stream_send(struct stream *s, int64_t time, const struct value *values)
 {
-	queue_tuple(s->sink, s->index, ++s->seq, time, values, s->count);
+	if (!s->window && s->sink->thin > 1 && ++s->thinned < s->sink->thin)
+		return;
+	s->thinned = 0;
+	if (sink_take(s->sink, s->index, ++s->seq, time, values, s->count) < 0)
+		s->lost++;
 }
 
-static struct value text_value(const char *text)
+void streams_free(struct OmlMP *p)
 {
-	return (struct value){.type = OML_STRING_VALUE, .bytes = text, .length = strlen(text)};
-}
-
-void sink_note(struct sink *sink, const char *subject, const char *key, const char *value)
-{
-	struct value values[] = {text_value(subject), text_value(key), text_value(value)};
-
-	queue_tuple(sink, 0, ++sink->notes, now_real(), values, 3);
+	for (struct stream *s = p->streams, *next; s; s = next) {
+		next = s->next;
+		fields_free(s->fields, s->count);
+		free(s->name);
+		if (s->window)
+			window_free(s->window);
+		free(s);
+	}
+	p->streams = NULL;
 }

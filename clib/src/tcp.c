@@ -1,74 +1,97 @@
 /* Collectors that are servers. OMSP has no answers; where ours gives them, tuples
- * are kept until they are stored, and come once. */
+ * are kept until they are stored, and come once. Nothing here waits. */
 #include <errno.h>
-#include <fcntl.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "sink.h"
 
-#define CONNECT_MOST 3000000000 /* ns until a connection counts as failed */
+#define CONNECT_MOST 3000000000 /* ns until an address counts as one that does not answer */
+#define FIND_MOST 10000000000 /* ns that a name may be looked up */
 #define GREETING_MOST 2000000000 /* ns within which a collector that answers has begun to */
+#define HOLD_MOST 300000000 /* ns that tuples wait for its first answer, the first time */
 #define ENDING_MOST 1000000000 /* ns that one that does not may take to close */
+#define CLOSING_PAUSE 200000000 /* ns between tries when the program ends */
 #define ANSWER_MOST 65536 /* bytes of answers without an end of line */
 
-/* Connects to one address within a time; a socket, or -1 with errno. */
-static int connect_to(const struct addrinfo *a)
+/* What listening gives. */
+enum heard { HEARD_NOTHING_BAD, HEARD_END, HEARD_FAULT };
+
+static void find(struct sink *s, int64_t now)
 {
-	int fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol);
-	struct pollfd wait = {.fd = fd, .events = POLLOUT};
-	int64_t until = now_steady() + CONNECT_MOST;
-	int fault = 0;
-	socklen_t size = sizeof fault;
-
-	if (fd < 0)
-		return -1;
-	if (connect(fd, a->ai_addr, a->ai_addrlen) == 0)
-		return fd;
-	if (errno == EINPROGRESS) {
-		int64_t limit = atomic_load(&library.closing) && library.deadline < until ? library.deadline : until;
-		int left = (int)((limit - now_steady()) / 1000000);
-
-		if (poll(&wait, 1, left > 0 ? left : 0) == 1 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &fault, &size) == 0 && fault == 0)
-			return fd;
-		errno = fault ? fault : ETIMEDOUT;
-	}
-	fault = errno;
-	close(fd);
-	errno = fault;
-	return -1;
+	s->address = address_find(s->host, s->port);
+	s->since = now;
+	s->state = SINK_FINDING;
+	if (!s->address)
+		sink_fail(s, now, "no memory to look up its name");
 }
 
-static void tcp_connect(struct sink *s, int64_t now)
+/* Begins to connect to the next address; without one the collector is down. */
+static void connect_next(struct sink *s, int64_t now, const char *why)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-	int failed = getaddrinfo(s->host, s->port, &hints, &found);
+	while (s->next_address) {
+		const struct addrinfo *a = s->next_address;
 
-	for (struct addrinfo *a = found; a && s->fd < 0; a = a->ai_next)
-		s->fd = connect_to(a);
-	if (found)
-		freeaddrinfo(found);
-	if (s->fd < 0) {
-		sink_fail(s, now, failed ? gai_strerror(failed) : strerror(errno));
-		return;
+		s->next_address = a->ai_next;
+		if (s->fd >= 0)
+			close(s->fd);
+		s->fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol);
+		s->since = now;
+		s->state = SINK_CONNECTING;
+		if (s->fd >= 0 && (connect(s->fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS))
+			return;
+		why = strerror(errno);
 	}
+	sink_fail(s, now, why);
+}
+
+static void found(struct sink *s, int64_t now)
+{
+	const char *why = "";
+	int ready = address_ready(s->address, &s->next_address, &why);
+
+	if (ready > 0)
+		connect_next(s, now, "it has no address");
+	else if (ready < 0 || now - s->since > FIND_MOST)
+		sink_fail(s, now, ready < 0 ? why : "its name is not found in time");
+}
+
+static void connected(struct sink *s, int64_t now)
+{
 	if (s->failures > 0)
 		loginfo("oml: collector %s is there\n", s->uri);
 	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	s->failures = 0;
-	s->since = now_steady();
+	s->since = now;
+	s->thin = 1;
 	s->state = s->answers == ANSWERS_GIVEN ? SINK_GREET : SINK_UP;
 	if (s->answers == ANSWERS_NONE)
 		queue_resume(&s->queue, s->content == CONTENT_TEXT);
 	else
 		queue_rewind(&s->queue);
 	sink_header(s);
+}
+
+static void connecting(struct sink *s, int64_t now)
+{
+	struct pollfd wait = {.fd = s->fd, .events = POLLOUT};
+	socklen_t size = sizeof(int);
+	int fault = 0, ready = poll(&wait, 1, 0);
+
+	if (ready > 0 && (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &fault, &size) < 0 || fault))
+		connect_next(s, now, strerror(fault ? fault : errno));
+	else if (ready > 0)
+		connected(s, now);
+	else if (now - s->since > CONNECT_MOST)
+		connect_next(s, now, strerror(ETIMEDOUT));
 }
 
 /* Takes one line of the collector. */
@@ -79,14 +102,15 @@ static void take_line(struct sink *s, const char *line)
 
 	if (strcmp(line, "pillion 1") == 0) {
 		s->answers = ANSWERS_GIVEN;
+		s->plain = 0;
 	} else if (strcmp(line, "go") == 0) {
-		s->pause = 100000000;
+		s->pause = PAUSE_FIRST;
 		if (s->state == SINK_GREET)
 			s->state = SINK_UP;
-	} else if (sscanf(line, "stored %d %lld", &stream, &seq) == 2) {
+	} else if (sscanf(line, "stored %9d %18lld", &stream, &seq) == 2) {
 		if (stream >= 0 && stream < STREAMS && seq > s->stored[stream])
 			s->stored[stream] = seq;
-	} else if (sscanf(line, "thin %d", &n) == 1 && n >= 1) {
+	} else if (sscanf(line, "thin %9d", &n) == 1 && n >= 1) {
 		s->thin = n;
 	} else {
 		logdebug("oml: collector %s says: %s\n", s->uri, line);
@@ -108,26 +132,27 @@ static void take_answers(struct sink *s)
 	s->answer.used = left;
 }
 
-/* Reads answers; 0, or -1 when the connection has ended. */
-static int tcp_listen(struct sink *s)
+static enum heard listen_to(struct sink *s)
 {
 	for (;;) {
 		unsigned char *to = buffer_room(&s->answer, 4096);
 		ssize_t n = to ? recv(s->fd, to, 4096, MSG_DONTWAIT) : -1;
 
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return 0;
+			return HEARD_NOTHING_BAD;
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0 || s->answer.used > ANSWER_MOST)
-			return -1;
+		if (n == 0)
+			return HEARD_END;
+		if (n < 0 || s->answer.used > ANSWER_MOST)
+			return HEARD_FAULT;
 		s->answer.used += (size_t)n;
 		take_answers(s);
 	}
 }
 
 /* Sends; bytes that went, 0 when there is no room now, -1 when the connection has ended. */
-static ssize_t tcp_send(struct sink *s, const unsigned char *bytes, size_t length)
+static ssize_t give(struct sink *s, const unsigned char *bytes, size_t length)
 {
 	ssize_t n;
 
@@ -139,8 +164,21 @@ static ssize_t tcp_send(struct sink *s, const unsigned char *bytes, size_t lengt
 	return n;
 }
 
+/* 1 while it is not known whether the server takes whole doubles: its answer comes
+ * in a moment, or never. */
+static int is_held(struct sink *s, int64_t now)
+{
+	if (s->plain || s->content != CONTENT_BINARY || s->answers == ANSWERS_GIVEN)
+		return 0;
+	if (now - s->since < HOLD_MOST)
+		return 1;
+	queue_plain(&s->queue);
+	s->plain = 1;
+	return 0;
+}
+
 /* Sends what can be sent; 1 when something was, -1 when the connection has ended. */
-static int tcp_push(struct sink *s)
+static int push(struct sink *s, int64_t now)
 {
 	const unsigned char *bytes;
 	size_t length;
@@ -148,16 +186,16 @@ static int tcp_push(struct sink *s)
 	int moved = 0;
 
 	while (s->header_done < s->header.used) {
-		n = tcp_send(s, s->header.bytes + s->header_done, s->header.used - s->header_done);
+		n = give(s, s->header.bytes + s->header_done, s->header.used - s->header_done);
 		if (n <= 0)
 			return (int)n;
 		s->header_done += (size_t)n;
 		moved = 1;
 	}
-	if (s->state == SINK_GREET)
+	if (s->state == SINK_GREET || is_held(s, now))
 		return moved;
 	while ((length = queue_next(&s->queue, &bytes)) > 0) {
-		n = tcp_send(s, bytes, length);
+		n = give(s, bytes, length);
 		if (n <= 0)
 			return n < 0 ? -1 : moved;
 		queue_sent(&s->queue, (size_t)n);
@@ -166,8 +204,8 @@ static int tcp_push(struct sink *s)
 	return moved;
 }
 
-/* Ends when all was sent and, of a collector that answers, stored. */
-static void tcp_end(struct sink *s, int64_t now)
+/* Closes this side when all was sent and, of a collector that answers, stored. */
+static void wind_up(struct sink *s, int64_t now)
 {
 	const unsigned char *bytes;
 
@@ -176,40 +214,75 @@ static void tcp_end(struct sink *s, int64_t now)
 		shutdown(s->fd, SHUT_WR);
 		s->state = SINK_ENDING;
 		s->since = now;
-	} else if (s->state == SINK_ENDING && now - s->since > ENDING_MOST) {
+	} else if (s->state == SINK_ENDING && s->answers == ANSWERS_GIVEN && !s->queue.oldest) {
+		s->state = SINK_ENDED;
+	} else if (s->state == SINK_ENDING && s->answers != ANSWERS_GIVEN && now - s->since > ENDING_MOST) {
+		int left = 0;
+
+		/* What its side has taken over counts as delivered: nothing better can be known. */
+		if (ioctl(s->fd, SIOCOUTQ, &left) < 0 || left > 0)
+			return;
+		queue_release(&s->queue, NULL);
 		s->state = SINK_ENDED;
 	}
 }
 
-int tcp_turn(struct sink *s, int64_t now)
+/* The connection has ended: as it has to after all was sent, or too early. */
+static void ended(struct sink *s, int64_t now, enum heard heard)
 {
-	int moved = 0;
-
-	if (s->state == SINK_ENDED || (s->state == SINK_DOWN && now < s->again))
-		return 0;
-	if (s->state == SINK_DOWN) {
-		tcp_connect(s, now);
-		if (s->state == SINK_DOWN)
-			return 0;
-	}
-	if (s->state != SINK_ENDING)
-		moved = tcp_push(s);
-	if (moved < 0 || tcp_listen(s) < 0) {
-		if (s->state == SINK_ENDING)
+	if (s->state == SINK_ENDING && heard == HEARD_END) {
+		if (s->answers != ANSWERS_GIVEN)
+			queue_release(&s->queue, NULL);
+		if (!s->queue.oldest) {
 			s->state = SINK_ENDED;
-		else
-			sink_fail(s, now, "the connection has ended");
-		return 0;
+			return;
+		}
 	}
+	sink_fail(s, now, "the connection has ended");
+}
+
+/* Moves bytes both ways; 1 when some went. */
+static int exchange(struct sink *s, int64_t now)
+{
+	int moved = s->state == SINK_ENDING ? 0 : push(s, now);
+	enum heard heard = listen_to(s);
+
 	if (s->answers == ANSWERS_UNKNOWN && now - s->since > GREETING_MOST)
 		s->answers = ANSWERS_NONE;
+	if (s->answers == ANSWERS_GIVEN || (s->answers == ANSWERS_NONE && moved >= 0))
+		queue_release(&s->queue, s->answers == ANSWERS_GIVEN ? s->stored : NULL);
+	if (moved < 0 || heard != HEARD_NOTHING_BAD) {
+		ended(s, now, moved < 0 ? HEARD_FAULT : heard);
+		return 0;
+	}
 	if (s->state == SINK_GREET && now - s->since > GREETING_MOST) {
 		sink_fail(s, now, "it no longer answers");
 		return 0;
 	}
-	if (s->answers != ANSWERS_UNKNOWN)
-		queue_release(&s->queue, s->answers == ANSWERS_GIVEN ? s->stored : NULL);
-	if (atomic_load(&library.closing) == 2)
-		tcp_end(s, now);
+	if (atomic_load(&library.closing) == CLOSING_LAST)
+		wind_up(s, now);
 	return moved;
+}
+
+/* 1 when it is time to try again. */
+static int is_time(const struct sink *s, int64_t now)
+{
+	return now >= s->again || (atomic_load(&library.closing) && now >= s->since + CLOSING_PAUSE);
+}
+
+int tcp_turn(struct sink *s, int64_t now)
+{
+	if (s->state == SINK_ENDED)
+		return 0;
+	if (s->state == SINK_DOWN && atomic_load(&library.closing) == CLOSING_LAST && !s->queue.oldest) {
+		s->state = SINK_ENDED;
+		return 0;
+	}
+	if (s->state == SINK_DOWN && is_time(s, now))
+		find(s, now);
+	if (s->state == SINK_FINDING)
+		found(s, now);
+	if (s->state == SINK_CONNECTING)
+		connecting(s, now);
+	return s->state < SINK_GREET ? 0 : exchange(s, now);
 }

@@ -55,6 +55,22 @@ static int add_fields(struct field *fields, int count, const struct filter *f, c
 	return count;
 }
 
+/* 0, or -1 with a message: a collector refuses a schema with such names. */
+static int valid_outputs(const struct OmlMP *p, const struct field *fields, int count)
+{
+	for (int i = 0; i < count; i++) {
+		int again = !valid_name(fields[i].name);
+
+		for (int before = 0; before < i && !again; before++)
+			again = strcmp(fields[before].name, fields[i].name) == 0;
+		if (again) {
+			logerror("oml: point %s: filters give no name, or the same as another's: '%s'; use rename\n", p->name, fields[i].name ? fields[i].name : "");
+			return -1;
+		}
+	}
+	return 0;
+}
+
 int window_open(struct OmlMP *p, const struct filter_spec *specs, int count, int samples, double interval,
 		struct window **window, struct field **fields, int *field_count)
 {
@@ -81,6 +97,11 @@ int window_open(struct OmlMP *p, const struct filter_spec *specs, int count, int
 		}
 		w->count++;
 		n = add_fields(made, n, f, specs[i].rename ? specs[i].rename : specs[i].field);
+	}
+	if (valid_outputs(p, made, n) < 0) {
+		fields_free(made, n);
+		window_free(w);
+		return -1;
 	}
 	*window = w;
 	*fields = made;
@@ -113,7 +134,7 @@ void filters_list(void)
 	}
 }
 
-static void send(struct stream *s)
+static void end_window(struct stream *s)
 {
 	struct window *w = s->window;
 	struct value values[FIELDS];
@@ -135,7 +156,7 @@ void window_add(struct stream *s, int64_t time, const struct value *values)
 	for (int i = 0; i < w->count; i++)
 		filter_add(&w->filters[i], &values[w->filters[i].field]);
 	if (w->samples > 0 && w->taken >= w->samples)
-		send(s);
+		end_window(s);
 }
 
 static void each(int64_t now, int all)
@@ -145,7 +166,7 @@ static void each(int64_t now, int all)
 	for (int i = 0; i < count; i++)
 		for (struct stream *s = library.points[i]->streams; s; s = s->next)
 			if (s->window && s->window->taken > 0 && (all || (s->window->end > 0 && now >= s->window->end)))
-				send(s);
+				end_window(s);
 }
 
 void windows_turn(int64_t now)

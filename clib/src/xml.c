@@ -69,6 +69,11 @@ static char *put_utf8(char *to, unsigned long c)
 	return to;
 }
 
+static int is_digit(char c, int hex)
+{
+	return (c >= '0' && c <= '9') || (hex && (c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+}
+
 /* Replaces entities, in place: none is shorter than what it stands for. */
 static void replace_entities(struct parser *p, char *text)
 {
@@ -92,9 +97,10 @@ static void replace_entities(struct parser *p, char *text)
 			text += strlen(known[i].name);
 		} else if (text[1] == '#') {
 			char *end;
-			unsigned long c = text[2] == 'x' ? strtoul(text + 3, &end, 16) : strtoul(text + 2, &end, 10);
+			int hex = text[2] == 'x';
+			unsigned long c = strtoul(text + 2 + hex, &end, hex ? 16 : 10);
 
-			if (*end != ';' || c == 0 || c > 0x10FFFF) {
+			if (!is_digit(text[2 + hex], hex) || *end != ';' || c == 0 || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) {
 				p->fault = "a character's number is wrong";
 				return;
 			}

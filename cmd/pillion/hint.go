@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"pillion.dev/api"
+	"pillion.dev/omsp/scaffold"
 )
 
 var (
@@ -44,6 +45,7 @@ var hints = []struct {
 }{
 	{is(errUsage), "pillion --help shows the commands, and COMMAND --help what one of them takes", true},
 	{is(errConfig), "correct or remove the line; docs/cli.md lists the keys", true},
+	{is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows a description", true},
 	{is(api.ErrServer), "--server noc.example:8470 is an example", true},
 	{is(errValue), "COMMAND --help shows what the option takes", true},
 	{is(errRefused), "correct the fields above", true},

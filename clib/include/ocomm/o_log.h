@@ -6,6 +6,10 @@
 extern "C" {
 #endif
 
+#if defined PILLION_LIBRARY && defined __GNUC__
+#pragma GCC visibility push(default)
+#endif
+
 enum {
 	O_LOG_ERROR = -2,
 	O_LOG_WARN = -1,
@@ -35,6 +39,10 @@ int o_set_log_level(int level);
 #define logdebug(...) o_log(O_LOG_DEBUG, __VA_ARGS__)
 #define logdebug2(...) o_log(O_LOG_DEBUG2, __VA_ARGS__)
 #define logdebug3(...) o_log(O_LOG_DEBUG3, __VA_ARGS__)
+
+#if defined PILLION_LIBRARY && defined __GNUC__
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,11 @@
 extern "C" {
 #endif
 
+/* What the library shows of itself. */
+#if defined PILLION_LIBRARY && defined __GNUC__
+#pragma GCC visibility push(default)
+#endif
+
 /* Types of values. OML_LONG_VALUE is that of old programs: it is sent as int32. */
 typedef enum OmlValueT {
 	OML_INPUT_VALUE = -2, /* of filters: the type that goes in */
@@ -293,6 +298,10 @@ static inline void pillion_copy_vector(OmlVector *v, const void *elements, size_
 #define omlc_set_vector_bool(var, val, n) pillion_set_vector(var, val, n, bool)
 #define omlc_copy_vector(dst, src) \
 	pillion_copy_vector(&(dst).vectorValue, omlc_get_vector_ptr(src), omlc_get_vector_nof_elts(src), omlc_get_vector_elt_size(src))
+
+#if defined PILLION_LIBRARY && defined __GNUC__
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }
