@@ -41,7 +41,7 @@ func (a *Archive) makeRoom() {
 func (a *Archive) writeFirst(ctx context.Context, c *commit) error {
 	err := a.writeOnce(ctx, c)
 	for range roomTries {
-		if err == nil || !strings.Contains(err.Error(), "Out of Memory Error") {
+		if err == nil || !noMemory(err) {
 			return err
 		}
 		a.makeRoom()
@@ -53,6 +53,13 @@ func (a *Archive) writeFirst(ctx context.Context, c *commit) error {
 		err = a.writeOnce(ctx, c)
 	}
 	return err
+}
+
+// noMemory reports whether DuckDB lacked memory; what fills a row says so in words of
+// its own.
+func noMemory(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "Out of Memory Error") || strings.Contains(text, "failed to allocate data of size")
 }
 
 // writeOnce writes, and does not trust an error: DuckDB can fail at tidying up after

@@ -179,19 +179,25 @@ func (f sightings) sum(s *survey) {
 	s.interval = longest(units)
 }
 
-// longest is the longest interval but for single rows that came out longer, as those
-// of a host that slept: these are less than a hundredth of the time.
+// longest is the longest interval that matters. Single rows come out longer than
+// they should, as those of a busy host: up to twice the usual length these matter
+// from a fifth of the time on, others from a hundredth.
 func longest(units map[int64]int64) time.Duration {
 	var all []int64
-	total := 0.0
-	for u, n := range units {
+	total, usual := 0.0, int64(0)
+	taken := func(u int64) float64 { return float64(u) * float64(units[u]) }
+	for u := range units {
 		all = append(all, u)
-		total += float64(u) * float64(n)
+		total += taken(u)
+		if usual == 0 || taken(u) > taken(usual) || taken(u) == taken(usual) && u > usual {
+			usual = u
+		}
 	}
 	slices.Sort(all)
 	over := 0.0
 	for _, u := range slices.Backward(all) {
-		if over += float64(u) * float64(units[u]); over > total/100 || u == all[0] {
+		over += taken(u)
+		if u == usual || over > total/5 || u > 2*usual && over > total/100 {
 			return time.Duration(u) * unit
 		}
 	}

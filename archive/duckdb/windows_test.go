@@ -189,7 +189,7 @@ func TestWindowsOfTime(t *testing.T) {
 		{"whole windows at both ends", day[:10], 1.5, 8.5, 2, 5 * time.Second, "0:5 5:5"},
 		{"rows longer than asked for", []flowRow{long(30, 30, 1), long(60, 30, 2)}, 0, 60, 60, 30 * time.Second, "10:1 40:2"},
 		{"one row came out longer", append(slices.Clone(day), long(202, 2, 1)), 0, 300, 300, time.Second, ""},
-		{"several did", append(slices.Clone(day[:20]), long(22, 2, 1), long(24, 2, 1)), 0, 100, 100, 2 * time.Second, ""},
+		{"many did", append(slices.Clone(day[:20]), long(22, 2, 1), long(24, 2, 1), long(26, 2, 1)), 0, 100, 100, 2 * time.Second, ""},
 		{"rows of a tenth", []flowRow{hundredth(0.1), hundredth(0.2), hundredth(0.3)}, 0, 1, 10, 100 * time.Millisecond, "0:1 0.1:1 0.2:1"},
 		{"fewer points than rows", []flowRow{hundredth(0.1), hundredth(0.2), hundredth(0.3)}, 0, 1, 5, 200 * time.Millisecond, "0:2 0.2:1"},
 		{"months", day, -86400 * 60, 86400 * 30, 10, 9 * 24 * time.Hour, ""},
@@ -328,6 +328,27 @@ func TestWindowsOfGarbage(t *testing.T) {
 	} {
 		if _, err := a.Windows(t.Context(), question); !errors.Is(err, archive.ErrQuery) {
 			t.Errorf("%+v: %v", question, err)
+		}
+	}
+}
+
+// TestLongest: rows of a busy host do not widen the windows, another interval does.
+func TestLongest(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		units map[int64]int64 // tenths of a second to rows
+		want  time.Duration
+	}{
+		{"none", nil, 0},
+		{"one", map[int64]int64{9: 100}, 900 * time.Millisecond},
+		{"some a little longer", map[int64]int64{9: 30, 11: 3}, 900 * time.Millisecond},
+		{"many a little longer", map[int64]int64{9: 30, 11: 9}, 1100 * time.Millisecond},
+		{"a host slept once", map[int64]int64{9: 10_000, 600: 1}, 900 * time.Millisecond},
+		{"the interval was changed", map[int64]int64{9: 950, 90: 5}, 9 * time.Second},
+		{"shorter ones", map[int64]int64{1: 50, 9: 100}, 900 * time.Millisecond},
+	} {
+		if got := longest(test.units); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}
 }

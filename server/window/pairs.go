@@ -27,7 +27,7 @@ type keyName struct{ session, source, destination string }
 // key is a keyName by numbers.
 type key struct {
 	name                keyName
-	session, pair       uint32
+	session             uint32
 	source, destination uint32
 	seen                time.Time
 }
