@@ -75,6 +75,7 @@ func (all *Collector) serve(conn net.Conn, token string) {
 		ctx: all.ctx, o: all.o, conn: conn, now: time.Now(), settled: make(chan struct{}),
 		tables: map[int]*rows{}, past: map[string]int64{}, owners: map[string]int{}, under: make(chan struct{}, all.o.Outstanding),
 	}
+	c.flushed = c.now
 	c.Begun, c.Remote = c.now, conn.RemoteAddr().String()
 	conn.SetReadDeadline(time.Now().Add(c.o.Idle))
 	stop := context.AfterFunc(c.ctx, func() { conn.SetReadDeadline(time.Now()) })
@@ -285,9 +286,7 @@ func (c *connection) take(t *omsp.Tuple) error {
 		}
 	}
 	if c.Session != 0 && t.Seq <= r.last {
-		if c.Again++; r.under.Load() == 0 && r.count == 0 {
-			c.answer.stored(index, r.last)
-		}
+		c.Again++
 		return nil
 	}
 	c.number(r, t.Seq)
