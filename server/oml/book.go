@@ -135,6 +135,9 @@ func reduced(text string) string {
 	}, text)
 }
 
+// inText is a name that the book gives back as it was: JSON has no other text.
+func inText(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+
 // printable is a name that can be shown.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {

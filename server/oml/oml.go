@@ -181,6 +181,7 @@ func (k *Keeper) Store(schema *measure.Schema, record arrow.RecordBatch, done fu
 
 // Start implements collect.Keeper.
 func (k *Keeper) Start(domain string, start int64) (int64, error) {
+	domain = inText(domain)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	d, fresh, err := k.book.domain(domain)
@@ -200,6 +201,7 @@ func (k *Keeper) Table(domain string, s omsp.Schema) (collect.Table, error) {
 		return collect.Table{Name: omsp.MetadataName, Schema: &Metadata, Before: []string{domain}}, nil
 	}
 	s.Index = 0 // that is the client's own
+	domain = inText(domain)
 	k.mu.Lock()
 	t, known := k.book.find(domain, s)
 	made, err := k.make(domain, s, t, known)
