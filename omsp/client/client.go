@@ -65,6 +65,7 @@ type Client struct {
 	bytes   int
 	sent    int           // of the queue, on this connection
 	stored  map[int]int64 // by stream
+	moved   bool          // something was stored since the last attempt to connect
 	notes   int64         // number of the last note
 	dropped uint64
 }

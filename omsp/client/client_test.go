@@ -239,3 +239,23 @@ func TestSink(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// FuzzAnswers: whatever a collector says, the client holds no more than before.
+func FuzzAnswers(f *testing.F) {
+	f.Add("pillion 1\nstored 1 3\nstored 0 1\ngo\nstored 1 99\nthin 4\n")
+	f.Add("go\ngo\nstored -1 -1\nstored 1\nstored 1 99999999999999999999\nstored 2000000 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		c := &Client{changed: make(chan struct{}), stored: map[int]int64{}, points: make([]*Point, 2)}
+		for n := range int64(5) {
+			c.queue = append(c.queue, entry{int(n % 3), n + 1, []byte("x")})
+			c.bytes++
+		}
+		l := &link{client: c, greeted: make(chan struct{})}
+		for line := range strings.Lines(text) {
+			l.hear(strings.TrimSuffix(line, "\n"))
+		}
+		if c.bytes != len(c.queue) || len(c.stored) > 3 || c.sent < 0 {
+			t.Errorf("%d bytes, %d queued, %d streams", c.bytes, len(c.queue), len(c.stored))
+		}
+	})
+}

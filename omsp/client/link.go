@@ -5,9 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"pillion.dev/omsp"
@@ -28,9 +29,12 @@ func (c *Client) run() {
 		if err := c.connect(); err != nil && c.ctx.Err() == nil {
 			c.o.Log.Warn("report to collector of OML", "address", c.o.Address, "error", err)
 		}
-		if pause *= 2; time.Since(begun) > pauseMax {
+		c.mu.Lock()
+		if pause *= 2; c.moved || time.Since(begun) > pauseMax {
 			pause = c.o.Pause
 		}
+		c.moved = false
+		c.mu.Unlock()
 		pause = min(pause, pauseMax)
 		select {
 		case <-time.After(pause):
@@ -75,27 +79,34 @@ type link struct {
 	greeted chan struct{} // closed by go
 	ended   chan struct{} // closed when nothing more is heard
 	answers bool          // guarded by the client's lock
+	going   bool          // of listen alone
 }
 
 // listen reads what the collector says.
 func (l *link) listen() {
 	defer close(l.ended)
 	lines := bufio.NewScanner(io.LimitReader(l.conn, 1<<40))
-	for going := false; lines.Scan(); {
-		var index int
-		var seq int64
-		switch text := lines.Text(); {
-		case text == "pillion 1":
-			l.client.mu.Lock()
-			l.answers = true
-			l.client.mu.Unlock()
-		case text == "go" && !going:
-			going = true
-			close(l.greeted)
-		default:
-			if n, _ := fmt.Sscanf(text, "stored %d %d", &index, &seq); n == 2 {
-				l.client.keep(index, seq)
-			}
+	for lines.Scan() {
+		l.hear(lines.Text())
+	}
+}
+
+// hear takes one line. What is not known says nothing.
+func (l *link) hear(line string) {
+	words := strings.Fields(line)
+	switch {
+	case line == "pillion 1":
+		l.client.mu.Lock()
+		l.answers = true
+		l.client.mu.Unlock()
+	case line == "go" && !l.going:
+		l.going = true
+		close(l.greeted)
+	case len(words) == 3 && words[0] == "stored":
+		index, err := strconv.ParseUint(words[1], 10, 31)
+		seq, failed := strconv.ParseInt(words[2], 10, 64)
+		if err == nil && failed == nil {
+			l.client.keep(int(index), seq)
 		}
 	}
 }
@@ -104,7 +115,11 @@ func (l *link) listen() {
 func (c *Client) keep(index int, seq int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if index > len(c.points) {
+		return // the collector is mistaken
+	}
 	c.stored[index] = max(seq, c.stored[index])
+	c.moved = true
 	n := 0
 	for n < len(c.queue) && c.queue[n].seq <= c.stored[c.queue[n].index] {
 		n++
