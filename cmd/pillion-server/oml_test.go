@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"math"
@@ -38,6 +40,7 @@ type process struct {
 	t       *testing.T
 	folder  string
 	oml     string
+	options []string
 	command *exec.Cmd
 }
 
@@ -54,7 +57,7 @@ func freeAddress(t *testing.T) string {
 // begin starts it and waits until it serves.
 func (p *process) begin() {
 	p.t.Helper()
-	p.command = exec.Command(os.Args[0], "run", "--data", p.folder, "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--oml", p.oml)
+	p.command = exec.Command(os.Args[0], append([]string{"run", "--data", p.folder, "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--oml", p.oml}, p.options...)...)
 	p.command.Env = append(os.Environ(), "PILLION_TEST_MAIN=1")
 	var said strings.Builder
 	p.command.Stderr = &said
@@ -83,9 +86,9 @@ func (p *process) end(signal os.Signal) {
 	}
 }
 
-func serverProcess(t *testing.T) *process {
+func serverProcess(t *testing.T, options ...string) *process {
 	t.Helper()
-	p := &process{t: t, folder: filepath.Join(t.TempDir(), "server"), oml: freeAddress(t)}
+	p := &process{t: t, folder: filepath.Join(t.TempDir(), "server"), oml: freeAddress(t), options: options}
 	p.begin()
 	t.Cleanup(func() { p.command.Process.Kill(); p.command.Wait() })
 	return p
@@ -263,5 +266,58 @@ func TestServerKilled(t *testing.T) {
 	notes := ask(t, p.folder, "SELECT domain, oml_sender, subject, key, value FROM oml_metadata ORDER BY oml_seq")
 	if want := []string{"d|s|.|round|0", "d|s|.|round|1", "d|s|.|round|2", "d|s|.|round|3"}; !slices.Equal(notes, want) {
 		t.Errorf("notes %q, want %q", notes, want)
+	}
+}
+
+// TestOthersNeedTokenAndTLS: on an address that others reach.
+func TestOthersNeedTokenAndTLS(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(freeAddress(t))
+	p := serverProcess(t, "--oml", "0.0.0.0:"+port, "--oml-tls", "--oml-token-file", secret)
+	pem, err := os.ReadFile(filepath.Join(p.folder, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	for _, test := range []struct {
+		name, token string
+		config      *tls.Config
+		want        int
+	}{
+		{"all", "s3cret", &tls.Config{RootCAs: roots, ServerName: "localhost"}, 1},
+		{"wrong token", "other", &tls.Config{RootCAs: roots, ServerName: "localhost"}, 0},
+		{"no TLS", "s3cret", nil, 0},
+	} {
+		name := strings.ReplaceAll(test.name, " ", "_")
+		c, err := client.New(client.Options{Address: "127.0.0.1:" + port, Domain: name, Sender: "s", Token: test.token, TLS: test.config, Greeting: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		point, err := c.Point("t", omsp.Field{Name: "n", Type: omsp.Int32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := make([]omsp.Value, 1)
+		values[0].SetInt(omsp.Int32, 1)
+		if err := point.Inject(values); err != nil {
+			t.Fatal(err)
+		}
+		patience := 30 * time.Second
+		if test.want == 0 {
+			patience = 200 * time.Millisecond // it would never end
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		if err := c.Close(ctx); (err == nil) != (test.want == 1) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		cancel()
+	}
+	p.end(syscall.SIGTERM)
+	if got := ask(t, p.folder, "SELECT domain, table_name FROM oml_tables"); !slices.Equal(got, []string{"all|t"}) {
+		t.Errorf("tables %q", got)
 	}
 }

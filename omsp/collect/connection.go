@@ -99,7 +99,7 @@ func (all *Collector) serve(conn net.Conn, token string) {
 		}
 		return
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	if !errors.Is(err, io.EOF) {
 		c.Reason = err.Error()
 	}
 	c.Ended, c.Skipped, c.Refused = time.Now(), c.reader.Skipped(), c.refused.Load()
