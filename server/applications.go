@@ -111,11 +111,13 @@ func (a *applications) serve(fail context.CancelCauseFunc) {
 	}
 }
 
-// close ends connections and waits until what came is on disk.
-func (a *applications) close() error {
+// close ends connections and waits until what came is on disk, as long as that has a
+// point.
+func (a *applications) close(hurry func()) error {
 	for _, d := range a.doors {
 		d.Close()
 	}
 	a.collector.Close()
+	hurry()
 	return a.keeper.Close()
 }

@@ -247,7 +247,7 @@ func (s *server) close() error {
 		s.embedded.Shutdown()
 	}
 	if s.applications != nil {
-		err = errors.Join(err, s.applications.close())
+		err = errors.Join(err, s.applications.close(s.ingest.Hurry))
 	}
 	if s.local != nil {
 		s.local.Close()

@@ -224,18 +224,26 @@ func TestCloseDespiteFlood(t *testing.T) {
 }
 
 func TestCloseIsBounded(t *testing.T) {
-	s := begin(t, Options{Linger: time.Millisecond, Grace: 10 * time.Millisecond}, "")
-	never := make(chan struct{})
-	defer close(never)
-	s.shelf.undone["d"] = never
-	c := s.dial(t, header("d", 0, oneStream)+"0\t1\t1\t1\ta\n")
-	defer c.Close()
-	within(t, "the collector has the client", func() bool {
-		s.shelf.mu.Lock()
-		defer s.shelf.mu.Unlock()
-		return len(s.shelf.starts) == 1
-	})
-	s.Close()
+	for _, stuck := range []string{"taking", "writing"} {
+		t.Run(stuck, func(t *testing.T) {
+			s := begin(t, Options{Linger: time.Millisecond, Rows: 1, Outstanding: 1, Grace: 10 * time.Millisecond}, "")
+			never := make(chan struct{})
+			if stuck == "taking" {
+				s.shelf.slow["d"] = never
+			} else {
+				s.shelf.undone["d"] = never
+			}
+			s.dial(t, header("d", 0, oneStream)+strings.Repeat("0\t1\t1\t1\ta\n", 10))
+			within(t, "the collector has the client", func() bool {
+				s.shelf.mu.Lock()
+				defer s.shelf.mu.Unlock()
+				return len(s.shelf.starts) == 1
+			})
+			s.Close()
+			close(never)
+			s.serving.Wait()
+		})
+	}
 }
 
 func TestRefusedBatchIsCounted(t *testing.T) {

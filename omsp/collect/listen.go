@@ -116,7 +116,8 @@ func (c *Collector) leave(n *connection) {
 	}
 }
 
-// Close ends listening and waits until what has come is on disk.
+// Close ends listening and waits until what has come is on disk, but not for ever: a
+// Keeper may be stuck, and its owner the one who waits here.
 func (c *Collector) Close() {
 	c.cancel()
 	c.mu.Lock()
@@ -124,5 +125,16 @@ func (c *Collector) Close() {
 		listener.Close()
 	}
 	c.mu.Unlock()
-	c.serving.Wait()
+	ended := make(chan struct{})
+	go func() {
+		c.serving.Wait()
+		close(ended)
+	}()
+	late := time.NewTimer(c.o.Grace + drainTime)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+		c.o.Log.Error("connections of OML do not end: what they took last may not be on disk")
+	}
 }

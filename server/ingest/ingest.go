@@ -46,6 +46,7 @@ type Ingest struct {
 	changed *sync.Cond // of what is below
 	queue   []item
 	bytes   int64
+	hurried bool
 	closed  bool
 	failing error // of the last commit
 	stats   Stats
@@ -135,10 +136,11 @@ func (i *Ingest) Accept(delivery bus.Delivery) {
 func (i *Ingest) enqueue(it item) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for !i.closed && i.bytes > 0 && i.bytes+it.size() > i.options.QueueBytes {
+	full := func() bool { return i.bytes > 0 && i.bytes+it.size() > i.options.QueueBytes }
+	for !i.closed && !i.hurried && full() {
 		i.changed.Wait()
 	}
-	if i.closed {
+	if i.closed || i.hurried && full() {
 		return false
 	}
 	i.queue = append(i.queue, it)
@@ -366,6 +368,15 @@ func (i *Ingest) Stats() Stats {
 	s.QueueBytes, s.QueueBatches = i.bytes, len(i.queue)
 	s.LiveMissed = i.live.missed()
 	return s
+}
+
+// Hurry makes nobody wait any more: what finds no room is refused. A server that ends
+// while its archive takes nothing would wait for ever.
+func (i *Ingest) Hurry() {
+	i.mu.Lock()
+	i.hurried = true
+	i.changed.Broadcast()
+	i.mu.Unlock()
 }
 
 // Close commits what has come and ends.
