@@ -2,6 +2,8 @@
 
 import math
 import socket
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -169,6 +171,12 @@ class TestClient(unittest.TestCase):
         self.assertEqual(oml.close(0.05), 1)
         with self.assertRaises(RuntimeError):
             oml.inject("t", [1, "x"])
+
+    def test_program_without_close(self):
+        collector = self.collector()
+        program = "from pillion.oml import OMLBase\no = OMLBase('app', 'd', 's', 'tcp:127.0.0.1:%d')\no.addmp('t', 'n:int32')\no.start()\no.inject('t', [7])" % collector.port
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
+        collector.wait(lambda: [t[2] for t in collector.tuples] == ["7"])
 
     def test_addresses(self):
         for uri, want in (("h", ("h", 3003)), ("h:5", ("h", 5)), ("tcp:h", ("h", 3003)), ("tcp:h:5", ("h", 5)), ("tcp://h:5", ("h", 5)), ("[::1]:5", ("::1", 5))):

@@ -18,6 +18,7 @@ while there is room, and none is stored twice.
 """
 
 import argparse
+import atexit
 import base64
 import collections
 import logging
@@ -174,6 +175,7 @@ class OMLBase:
             self.starttime = int(time.time())
         self._thread = threading.Thread(target=self._run, name="pillion.oml", daemon=True)
         self._thread.start()
+        atexit.register(self.close, 2.0)  # for programs that end without
 
     def inject(self, mpname, values):
         """Report values now. It does not wait; False says that there was no room."""
@@ -216,6 +218,7 @@ class OMLBase:
         tuples are lost: those that the collector does not have."""
         if self._thread is None:
             return 0
+        atexit.unregister(self.close)
         until = time.monotonic() + timeout
         with self._changed:
             for point in self._points.values():
