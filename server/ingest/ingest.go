@@ -173,9 +173,14 @@ func (i *Ingest) next() []item {
 		}
 		i.changed.Wait()
 	}
-	wake := time.AfterFunc(i.options.Linger, i.changed.Broadcast)
+	begun := time.Now()
+	wake := time.AfterFunc(i.options.Linger, func() {
+		i.mu.Lock() // not between the look at the clock and the waiting below: nobody would wake it again
+		defer i.mu.Unlock()
+		i.changed.Broadcast()
+	})
 	defer wake.Stop()
-	for begun := time.Now(); time.Since(begun) < i.options.Linger && i.bytes < i.options.CommitBytes && !i.closed; {
+	for time.Since(begun) < i.options.Linger && i.bytes < i.options.CommitBytes && !i.closed {
 		i.changed.Wait()
 	}
 	var n int
