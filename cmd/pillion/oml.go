@@ -1,82 +1,147 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"slices"
+	"strings"
+	"time"
 
-	"pillion.dev/omsp/scaffold"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/omsp"
 )
 
 type omlCmd struct {
+	Domains  omlDomainsCmd  `cmd:"" help:"List the domains (experiments) of instrumented applications."`
+	Export   omlExportCmd   `cmd:"" help:"Write a domain to an SQLite file as OML's server lays it out."`
 	Scaffold omlScaffoldCmd `cmd:"" help:"Write the C header of an application that measures."`
 }
 
-type omlScaffoldCmd struct {
-	Description string `arg:"" complete:"file" help:"The description, in YAML."`
-	File        string `short:"f" placeholder:"FILE" complete:"file" help:"The header; default APP_oml.h here, - is the standard output."`
-	Force       bool   `help:"Write over a file that was not generated."`
+// errDomain is a domain that nobody reported to.
+var errDomain = errors.New("no such domain")
+
+// omlTable is one table of a domain.
+type omlTable struct {
+	domain, name, stream string
+	schema               omsp.Schema
+	start                int64 // of the domain, s since 1970
 }
+
+// omlTables asks for all tables, by domain and name.
+func omlTables(ctx context.Context, a *app) ([]omlTable, error) {
+	client, err := a.dial()
+	if err != nil {
+		return nil, err
+	}
+	stream, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Limit: 100_000,
+		Sql: "SELECT domain, table_name, stream, fields, max(start) FROM oml_tables GROUP BY ALL ORDER BY domain, min(time), table_name"})
+	if err != nil {
+		return nil, failed("ask for tables of OML", err)
+	}
+	defer stream.Close()
+	var tables []omlTable
+	for stream.Receive() {
+		for _, row := range stream.Msg().Rows {
+			v := row.Values
+			if len(v) != 5 {
+				return nil, fmt.Errorf("read tables of OML: %d values, not 5", len(v))
+			}
+			t := omlTable{domain: v[0].GetText(), name: v[1].GetText(), stream: v[2].GetText(), start: v[4].GetInt()}
+			if t.schema, err = omsp.ParseSchema(v[3].GetText()); err != nil {
+				return nil, fmt.Errorf("read table %s: %w", t.name, err)
+			}
+			if !omsp.ValidName(t.name) {
+				return nil, fmt.Errorf("read table %q: that is no name", t.name)
+			}
+			t.schema.Name = t.name
+			tables = append(tables, t)
+		}
+	}
+	return tables, failed("ask for tables of OML", stream.Err())
+}
+
+type omlDomainsCmd struct{}
 
 // Help has the examples.
-func (omlScaffoldCmd) Help() string {
-	return `The header declares the application's measurement points (oml_register_mps) and has one function for each
-of them, oml_inject_POINT, with arguments of the fields' types. No server is asked. A description:
-
-    app: sine
-    version: 1.0
-    doc: Measures a wave.
-    points:
-      - name: wave
-        doc: One place on the wave.
-        fields:
-          - {name: phase, type: double, doc: radians}
-          - {name: label, type: string}
-
-Types are int32, uint32, int64, uint64, double, string, blob, guid, bool, and vectors such as "[double]".
-
-Examples:
-
-  pillion oml scaffold sine.yaml
-  pillion oml scaffold sine.yaml -f include/sine_oml.h`
+func (omlDomainsCmd) Help() string {
+	return "With their tables, tuples in the archive, and when their time begins.\n\nExamples:\n\n  pillion oml domains\n  pillion oml domains -o json"
 }
 
-// Run writes the header.
-func (c *omlScaffoldCmd) Run(a *app) error {
-	text, err := os.ReadFile(c.Description)
-	if err != nil {
-		return fmt.Errorf("read description: %w", err)
-	}
-	described, err := scaffold.Parse(text)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", c.Description, err)
-	}
-	if c.File == "-" {
-		_, err := a.out.Write(described.Header())
-		return err
-	}
-	file := first(c.File, described.HeaderName())
-	if err := c.mayWrite(file); err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, described.Header(), 0o644); err != nil {
-		return fmt.Errorf("write header: %w", err)
-	}
-	return a.done("%s: %d points", file, len(described.Points))
+// omlDomain is what is shown of one.
+type omlDomain struct {
+	name        string
+	tables      []string
+	tuples      int64
+	start, last time.Time
 }
 
-// mayWrite refuses to overwrite what somebody wrote by hand.
-func (c *omlScaffoldCmd) mayWrite(file string) error {
-	old, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || c.Force:
-		return nil
-	case err != nil:
-		return fmt.Errorf("write header: %w", err)
-	case len(old) > 0 && !bytes.HasPrefix(old, []byte(scaffold.FirstLine)):
-		return fmt.Errorf("write %s: %w: it was not generated; --force overwrites it", file, errValue)
+// Run lists domains.
+func (c *omlDomainsCmd) Run(ctx context.Context, a *app) error {
+	tables, err := omlTables(ctx, a)
+	if err != nil {
+		return err
 	}
-	return nil
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Data.ListStreams(ctx, &pillionv1.ListStreamsRequest{})
+	if err != nil {
+		return failed("list streams", err)
+	}
+	streams := map[string]*pillionv1.Stream{}
+	for _, s := range answer.Streams {
+		streams[s.Name] = s
+	}
+	var domains []*omlDomain
+	for _, t := range tables {
+		if n := len(domains); n == 0 || domains[n-1].name != t.domain {
+			domains = append(domains, &omlDomain{name: t.domain, start: time.Unix(t.start, 0)})
+		}
+		d, s := domains[len(domains)-1], streams[t.stream]
+		d.tables = append(d.tables, t.name)
+		d.tuples += s.GetRows()
+		if s.GetLast() != nil && s.Last.AsTime().After(d.last) {
+			d.last = s.Last.AsTime()
+		}
+	}
+	return showDomains(a, domains)
+}
+
+func showDomains(a *app, domains []*omlDomain) error {
+	if a.format == "json" {
+		list := []any{}
+		for _, d := range domains {
+			var last any
+			if !d.last.IsZero() {
+				last = d.last.UTC().Format(time.RFC3339Nano)
+			}
+			list = append(list, object{{"domain", d.name}, {"tables", d.tables}, {"tuples", d.tuples}, {"start", d.start.UTC().Format(time.RFC3339)}, {"last", last}})
+		}
+		return writeJSON(a.out, list)
+	}
+	t := newTable("domain", ">tuples", "start", "last", "tables")
+	for _, d := range domains {
+		var last *timestamppb.Timestamp
+		if !d.last.IsZero() {
+			last = timestamppb.New(d.last)
+		}
+		t.add(text(d.name), number(d.tuples), when(timestamppb.New(d.start)), when(last), text(strings.Join(d.tables, " ")))
+	}
+	if a.format == "csv" {
+		return t.writeCSV(a.out)
+	}
+	return t.write(a.out, a.color)
+}
+
+// ofDomain are the tables of a domain.
+func ofDomain(tables []omlTable, domain string) ([]omlTable, error) {
+	tables = slices.DeleteFunc(tables, func(t omlTable) bool { return t.domain != domain })
+	if len(tables) == 0 {
+		return nil, fmt.Errorf("find domain: %w: %q", errDomain, domain)
+	}
+	return tables, nil
 }

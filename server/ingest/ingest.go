@@ -46,6 +46,7 @@ type Ingest struct {
 	changed *sync.Cond // of what is below
 	queue   []item
 	bytes   int64
+	hurried bool
 	closed  bool
 	failing error // of the last commit
 	stats   Stats
@@ -135,10 +136,11 @@ func (i *Ingest) Accept(delivery bus.Delivery) {
 func (i *Ingest) enqueue(it item) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for !i.closed && i.bytes > 0 && i.bytes+it.size() > i.options.QueueBytes {
+	full := func() bool { return i.bytes > 0 && i.bytes+it.size() > i.options.QueueBytes }
+	for !i.closed && !i.hurried && full() {
 		i.changed.Wait()
 	}
-	if i.closed {
+	if i.closed || i.hurried && full() {
 		return false
 	}
 	i.queue = append(i.queue, it)
@@ -171,9 +173,14 @@ func (i *Ingest) next() []item {
 		}
 		i.changed.Wait()
 	}
-	wake := time.AfterFunc(i.options.Linger, i.changed.Broadcast)
+	begun := time.Now()
+	wake := time.AfterFunc(i.options.Linger, func() {
+		i.mu.Lock() // not between the look at the clock and the waiting below: nobody would wake it again
+		defer i.mu.Unlock()
+		i.changed.Broadcast()
+	})
 	defer wake.Stop()
-	for begun := time.Now(); time.Since(begun) < i.options.Linger && i.bytes < i.options.CommitBytes && !i.closed; {
+	for time.Since(begun) < i.options.Linger && i.bytes < i.options.CommitBytes && !i.closed {
 		i.changed.Wait()
 	}
 	var n int
@@ -222,9 +229,23 @@ func (i *item) decode() {
 	i.err = err
 }
 
+// ownRetry is how long Pillion's own batches wait that the archive could not take.
+const ownRetry = time.Second
+
 func (i *Ingest) commitAll() {
-	for group := range i.groups {
-		i.commit(group)
+	for open := true; open; {
+		var again <-chan time.Time
+		if len(i.own) != 0 { // nobody else may send anything for long, or can: the queue may be full of it
+			again = time.After(ownRetry)
+		}
+		var group []item
+		select {
+		case group, open = <-i.groups:
+		case <-again:
+		}
+		if len(group) != 0 || again != nil && open {
+			i.commit(group)
+		}
 	}
 	if len(i.own) != 0 {
 		i.commit(nil)
@@ -352,6 +373,15 @@ func (i *Ingest) Stats() Stats {
 	s.QueueBytes, s.QueueBatches = i.bytes, len(i.queue)
 	s.LiveMissed = i.live.missed()
 	return s
+}
+
+// Hurry makes nobody wait any more: what finds no room is refused. A server that ends
+// while its archive takes nothing would wait for ever.
+func (i *Ingest) Hurry() {
+	i.mu.Lock()
+	i.hurried = true
+	i.changed.Broadcast()
+	i.mu.Unlock()
 }
 
 // Close commits what has come and ends.
