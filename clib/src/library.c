@@ -60,7 +60,6 @@ void library_unlock(void)
 
 int omlc_init(const char *application, int *argc, const char **argv, o_log_fn log)
 {
-	unsigned char random[16];
 	int off;
 
 	if (library.options.application) {
@@ -71,9 +70,6 @@ int omlc_init(const char *application, int *argc, const char **argv, o_log_fn lo
 	if (off)
 		return off;
 	library.start = now_real() / 1000000000;
-	draw(random, sizeof random);
-	for (size_t i = 0; i < sizeof random; i++)
-		snprintf(library.session + 2 * i, 3, "%02x", random[i]);
 	if (ring_open(&library.ring, library.options.ring) < 0) {
 		logerror("oml: no memory for a ring of %zu bytes\n", library.options.ring);
 		return -1;

@@ -86,7 +86,6 @@ struct library {
 	struct OmlMP *points[POINTS];
 	_Atomic int point_count;
 	struct sink *sinks;
-	char session[33];
 };
 
 extern struct library library;

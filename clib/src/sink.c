@@ -1,6 +1,7 @@
 #include "sink.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -54,6 +55,7 @@ struct sink *sink_open(const char *uri, int content)
 	s->uri = strdup(uri);
 	s->queue.limit = library.options.kept;
 	s->pause = PAUSE_FIRST;
+	snprintf(s->session, sizeof s->session, "%016llx%016llx", (unsigned long long)omlc_guid_generate(), (unsigned long long)omlc_guid_generate());
 	s->streams[s->stream_count++] = &notes;
 	s->flush = is_flush;
 	if (is_file || is_flush)
@@ -80,7 +82,7 @@ int sink_header(struct sink *s)
 	buffer_print(h, "protocol: %d\ndomain: %s\nstart-time: %lld\nsender-id: %s\napp-name: %s\n", vectors ? 5 : 4,
 		     library.options.domain, (long long)library.start, library.options.id, library.options.application);
 	if (!s->path)
-		buffer_print(h, "pillion-session: %s\n", library.session);
+		buffer_print(h, "pillion-session: %s\n", s->session);
 	for (int i = 0; i < s->stream_count; i++) {
 		buffer_print(h, "schema: %d %s", i, s->streams[i]->name);
 		for (int n = 0; n < s->streams[i]->count; n++)

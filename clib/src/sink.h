@@ -23,6 +23,7 @@ enum answers { ANSWERS_UNKNOWN, ANSWERS_GIVEN, ANSWERS_NONE };
 struct sink {
 	struct sink *next;
 	char *uri, *host, *port, *path;
+	char session[33]; /* names what this collector gets of this run of the program */
 	int flush; /* write each line at once */
 	enum content content;
 	/* Binary tuples are those that everybody reads; else they have whole doubles. That
