@@ -1,6 +1,5 @@
 #include "library.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
