@@ -222,9 +222,23 @@ func (i *item) decode() {
 	i.err = err
 }
 
+// ownRetry is how long Pillion's own batches wait that the archive could not take.
+const ownRetry = time.Second
+
 func (i *Ingest) commitAll() {
-	for group := range i.groups {
-		i.commit(group)
+	for open := true; open; {
+		var again <-chan time.Time
+		if len(i.own) != 0 { // nobody else may send anything for long, or can: the queue may be full of it
+			again = time.After(ownRetry)
+		}
+		var group []item
+		select {
+		case group, open = <-i.groups:
+		case <-again:
+		}
+		if len(group) != 0 || again != nil && open {
+			i.commit(group)
+		}
 	}
 	if len(i.own) != 0 {
 		i.commit(nil)
