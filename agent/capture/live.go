@@ -1,0 +1,159 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// Faults of devices that callers tell apart.
+var (
+	ErrDevice = errors.New("no such device")
+	ErrLink   = errors.New("its packets cannot be captured")
+	ErrRights = errors.New("capturing needs CAP_NET_RAW")
+)
+
+// linkOf is the form of a device's packets.
+func linkOf(device string) (layers.LinkType, error) {
+	text, err := os.ReadFile("/sys/class/net/" + device + "/type")
+	if err != nil {
+		return 0, fmt.Errorf("read type of device %q: %w", device, err)
+	}
+	kind, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("read type of device %q: %w", device, err)
+	}
+	switch kind {
+	case unix.ARPHRD_ETHER, unix.ARPHRD_LOOPBACK:
+		return layers.LinkTypeEthernet, nil
+	case unix.ARPHRD_IEEE80211_RADIOTAP:
+		return layers.LinkTypeIEEE80211Radio, nil
+	case unix.ARPHRD_NONE:
+		return layers.LinkTypeRaw, nil
+	}
+	return 0, fmt.Errorf("capture on device %q: %w: it is of type %d; Ethernet, loopback, tun and radiotap devices are known", device, ErrLink, kind)
+}
+
+// readDevice captures until the context ends or the device is gone.
+func (c *capture) readDevice(ctx context.Context, device string) (err error) {
+	found, err := net.InterfaceByName(device)
+	if err != nil {
+		return fmt.Errorf("capture on device %q: %w", device, ErrDevice)
+	}
+	link, err := linkOf(device)
+	if err != nil {
+		return err
+	}
+	handle, err := c.open(device, link)
+	if err != nil {
+		return err
+	}
+	defer c.watch(ctx, handle)()
+	if c.o.Ready != nil {
+		c.o.Ready()
+	}
+	for !c.enough() {
+		data, info, err := handle.ZeroCopyReadPacketData()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("capture on device %q: %w", device, err)
+		}
+		if info.InterfaceIndex != found.Index { // came before the socket was bound
+			c.skip(reasonDevice)
+			continue
+		}
+		p := Packet{Time: info.Timestamp, Link: link, Data: data, Length: info.Length}
+		if len(info.AncillaryData) > 0 {
+			if tag, ok := info.AncillaryData[0].(int); ok {
+				vlan := uint16(tag)
+				p.VLAN = &vlan
+			}
+		}
+		if err := c.take(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open begins to capture.
+func (c *capture) open(device string, link layers.LinkType) (*pcapgo.EthernetHandle, error) {
+	filter, err := compileFilter(c.o.Filter, link)
+	if err != nil {
+		return nil, err
+	}
+	handle, err := pcapgo.NewEthernetHandle(device)
+	if err != nil {
+		if unix.Geteuid() != 0 { // the library does not keep the cause
+			return nil, fmt.Errorf("capture on device %q: %w: %w", device, ErrRights, err)
+		}
+		return nil, fmt.Errorf("capture on device %q: %w", device, err)
+	}
+	err = handle.SetCaptureLength(c.o.Snap)
+	if filter != nil && err == nil {
+		var code []bpf.RawInstruction
+		if code, err = bpf.Assemble(filter.code); err == nil {
+			err = handle.SetBPF(code)
+		}
+	}
+	if err == nil && c.o.Promiscuous {
+		err = handle.SetPromiscuous(true)
+	}
+	if err != nil {
+		handle.Close()
+		return nil, fmt.Errorf("capture on device %q: %w", device, err)
+	}
+	return handle, nil
+}
+
+// watch asks for the kernel's counts now and then, and ends the capture when the
+// context ends; the function that it returns ends it and waits.
+func (c *capture) watch(ctx context.Context, handle *pcapgo.EthernetHandle) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer handle.Close() // wakes who reads
+		ticks := time.NewTicker(c.o.Every)
+		defer ticks.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-ticks.C:
+			}
+			c.drops(handle)
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// drops asks the kernel what it had for us; asking sets its counts to 0.
+func (c *capture) drops(handle *pcapgo.EthernetHandle) {
+	stats, err := handle.Stats()
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	c.kernel += uint64(stats.Packets)
+	c.tally.Dropped += uint64(stats.Drops)
+	tally := c.tally.clone()
+	c.mu.Unlock()
+	if c.o.Tallied != nil {
+		c.o.Tallied(tally)
+	}
+}
