@@ -52,8 +52,8 @@ func compileFilter(text string, link layers.LinkType) (*filter, error) {
 	return &filter{code}, err
 }
 
-// codeMax is the kernel's bound.
-const codeMax = 4096
+// codeMax is the kernel's bound, with room for what attach adds.
+const codeMax = 4096 - 8
 
 // shape is where a link layer has what filters look at.
 type shape struct {

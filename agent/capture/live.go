@@ -101,12 +101,8 @@ func (c *capture) open(device string, link layers.LinkType) (*pcapgo.EthernetHan
 		}
 		return nil, fmt.Errorf("capture on device %q: %w", device, err)
 	}
-	err = handle.SetCaptureLength(c.o.Snap)
-	if filter != nil && err == nil {
-		var code []bpf.RawInstruction
-		if code, err = bpf.Assemble(filter.code); err == nil {
-			err = handle.SetBPF(code)
-		}
+	if err = handle.SetCaptureLength(c.o.Snap); err == nil {
+		err = attach(handle, filter, device == loopback)
 	}
 	if err == nil && c.o.Promiscuous {
 		err = handle.SetPromiscuous(true)
@@ -116,6 +112,34 @@ func (c *capture) open(device string, link layers.LinkType) (*pcapgo.EthernetHan
 		return nil, fmt.Errorf("capture on device %q: %w", device, err)
 	}
 	return handle, nil
+}
+
+const (
+	loopback       = "lo"
+	packetOutgoing = 4 // PACKET_OUTGOING
+)
+
+// attach gives the filter to the kernel. Loopback shows every packet as it leaves and
+// as it comes; only the latter counts, as with tcpdump.
+func attach(handle *pcapgo.EthernetHandle, f *filter, once bool) error {
+	var code []bpf.Instruction
+	if once {
+		code = append(code, bpf.LoadExtension{Num: bpf.ExtType},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: packetOutgoing, SkipFalse: 1}, bpf.RetConstant{})
+	}
+	switch {
+	case f != nil:
+		code = append(code, f.code...)
+	case once:
+		code = append(code, bpf.RetConstant{Val: maxSnap})
+	default:
+		return nil
+	}
+	raw, err := bpf.Assemble(code)
+	if err != nil {
+		return err
+	}
+	return handle.SetBPF(raw)
 }
 
 // watch asks for the kernel's counts now and then, and ends the capture when the
