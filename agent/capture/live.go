@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
@@ -23,38 +21,33 @@ var (
 	ErrRights = errors.New("capturing needs CAP_NET_RAW")
 )
 
-// linkOf is the form of a device's packets.
-func linkOf(device string) (layers.LinkType, error) {
-	text, err := os.ReadFile("/sys/class/net/" + device + "/type")
+// links are the forms of devices' packets, by the kernel's type of device.
+var links = map[string]layers.LinkType{
+	"ether": layers.LinkTypeEthernet, "loopback": layers.LinkTypeEthernet, "none": layers.LinkTypeRaw,
+	"ieee802.11/radiotap": layers.LinkTypeIEEE80211Radio,
+}
+
+// findDevice is asked by netlink, since /sys may show another namespace.
+func findDevice(name string) (*netlink.LinkAttrs, layers.LinkType, error) {
+	device, err := netlink.LinkByName(name)
 	if err != nil {
-		return 0, fmt.Errorf("read type of device %q: %w", device, err)
+		return nil, 0, fmt.Errorf("capture on device %q: %w", name, ErrDevice)
 	}
-	kind, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0, fmt.Errorf("read type of device %q: %w", device, err)
+	link, known := links[device.Attrs().EncapType]
+	if !known {
+		return nil, 0, fmt.Errorf("capture on device %q: %w: it is of type %q; Ethernet, loopback, tun and radiotap devices are known",
+			name, ErrLink, device.Attrs().EncapType)
 	}
-	switch kind {
-	case unix.ARPHRD_ETHER, unix.ARPHRD_LOOPBACK:
-		return layers.LinkTypeEthernet, nil
-	case unix.ARPHRD_IEEE80211_RADIOTAP:
-		return layers.LinkTypeIEEE80211Radio, nil
-	case unix.ARPHRD_NONE:
-		return layers.LinkTypeRaw, nil
-	}
-	return 0, fmt.Errorf("capture on device %q: %w: it is of type %d; Ethernet, loopback, tun and radiotap devices are known", device, ErrLink, kind)
+	return device.Attrs(), link, nil
 }
 
 // readDevice captures until the context ends or the device is gone.
 func (c *capture) readDevice(ctx context.Context, device string) (err error) {
-	found, err := net.InterfaceByName(device)
-	if err != nil {
-		return fmt.Errorf("capture on device %q: %w", device, ErrDevice)
-	}
-	link, err := linkOf(device)
+	found, link, err := findDevice(device)
 	if err != nil {
 		return err
 	}
-	handle, err := c.open(device, link)
+	handle, err := c.open(found, link)
 	if err != nil {
 		return err
 	}
@@ -89,7 +82,8 @@ func (c *capture) readDevice(ctx context.Context, device string) (err error) {
 }
 
 // open begins to capture.
-func (c *capture) open(device string, link layers.LinkType) (*pcapgo.EthernetHandle, error) {
+func (c *capture) open(found *netlink.LinkAttrs, link layers.LinkType) (*pcapgo.EthernetHandle, error) {
+	device := found.Name
 	filter, err := compileFilter(c.o.Filter, link)
 	if err != nil {
 		return nil, err
@@ -102,7 +96,7 @@ func (c *capture) open(device string, link layers.LinkType) (*pcapgo.EthernetHan
 		return nil, fmt.Errorf("capture on device %q: %w", device, err)
 	}
 	if err = handle.SetCaptureLength(c.o.Snap); err == nil {
-		err = attach(handle, filter, device == loopback)
+		err = attach(handle, filter, found.Flags&net.FlagLoopback != 0)
 	}
 	if err == nil && c.o.Promiscuous {
 		err = handle.SetPromiscuous(true)
@@ -114,10 +108,7 @@ func (c *capture) open(device string, link layers.LinkType) (*pcapgo.EthernetHan
 	return handle, nil
 }
 
-const (
-	loopback       = "lo"
-	packetOutgoing = 4 // PACKET_OUTGOING
-)
+const packetOutgoing = 4 // PACKET_OUTGOING
 
 // attach gives the filter to the kernel. Loopback shows every packet as it leaves and
 // as it comes; only the latter counts, as with tcpdump.
@@ -152,12 +143,13 @@ func (c *capture) watch(ctx context.Context, handle *pcapgo.EthernetHandle) func
 		defer handle.Close() // wakes who reads
 		ticks := time.NewTicker(c.o.Every)
 		defer ticks.Stop()
-		for ctx.Err() == nil {
+		for ended := false; !ended; {
 			select {
 			case <-ctx.Done():
+				ended = true
 			case <-ticks.C:
 			}
-			c.drops(handle)
+			c.drops(handle) // also at the end
 		}
 	}()
 	return func() {
