@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,7 +103,7 @@ func parseAddress(uri string) (string, error) {
 	if err != nil {
 		host, port = strings.Trim(rest, "[]"), DefaultPort
 	}
-	if host == "" || port == "" || strings.ContainsAny(host, "/ ") || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil || host == "" || strings.ContainsAny(host, "/ ") || strings.Contains(host, ":") && net.ParseIP(host) == nil {
 		return "", fmt.Errorf("%w: %q", ErrURI, uri)
 	}
 	return net.JoinHostPort(host, port), nil
