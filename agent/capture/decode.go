@@ -191,11 +191,11 @@ func (d *decoder) version4(data []byte) error {
 
 // extensions are what stands between an IPv6 header and what it carries.
 type extensions struct {
-	protocol                layers.IPProtocol
-	id, offset              uint32
-	fragment, more, unknown bool
-	payload                 []byte
-	length                  int // of all that was skipped
+	protocol       layers.IPProtocol
+	id, offset     uint32
+	fragment, more bool
+	payload        []byte
+	length         int // of all that was skipped
 }
 
 // skip passes the extension headers that have the common form (RFC 8200, 4).
