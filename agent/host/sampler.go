@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,12 +25,19 @@ type Sampler struct {
 	// Probe tells what the BPF programs cost; nil, or a nil result: not counted.
 	Probe func() *ProbeCost
 	Log   *slog.Logger
+	// Points chooses them; nil: all but those of nmetrics. The clock is read anyway.
+	Points []*measure.Schema
 
 	clock atomic.Pointer[Clock]
 	load  *Load
 	cost  *Cost
 	// failed are points that did not read last time; each is told to the log once.
 	failed map[string]bool
+}
+
+// Points are those that are sampled where nothing else is chosen.
+func Points() []*measure.Schema {
+	return []*measure.Schema{&measure.Host, &measure.Interfaces, &measure.Clock, &measure.Agent}
 }
 
 // Run samples at once and then each interval, until the context ends; then it
@@ -60,6 +68,10 @@ func (s *Sampler) Clock() session.Clock {
 }
 
 func (s *Sampler) sample(ctx context.Context) {
+	points := s.Points
+	if points == nil {
+		points = Points()
+	}
 	for _, point := range []struct {
 		schema *measure.Schema
 		read   func(context.Context) ([]measure.Sample, error)
@@ -68,12 +80,19 @@ func (s *Sampler) sample(ctx context.Context) {
 		{&measure.Host, s.readHost},
 		{&measure.Interfaces, func(context.Context) ([]measure.Sample, error) { return ReadInterfaces() }},
 		{&measure.Agent, s.readAgent},
+		{&NmetricsCPU, func(context.Context) ([]measure.Sample, error) { return ReadNmetricsCPU() }},
+		{&NmetricsMemory, func(context.Context) ([]measure.Sample, error) { return ReadNmetricsMemory() }},
+		{&NmetricsNet, func(context.Context) ([]measure.Sample, error) { return ReadNmetricsNet() }},
 	} {
+		chosen := slices.Contains(points, point.schema)
+		if !chosen && point.schema != &measure.Clock {
+			continue
+		}
 		samples, err := point.read(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil && len(samples) > 0 {
+		if err == nil && chosen && len(samples) > 0 {
 			err = s.Sink(point.schema, samples)
 		}
 		s.tell(point.schema.Name, err)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
+	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
 	"pillion.dev/measure"
 )
@@ -34,6 +36,11 @@ type Config struct {
 	SpoolBytes int64 `yaml:"spool_bytes"`
 	// HostInterval is how often load and clock are measured; default 10 s.
 	HostInterval time.Duration `yaml:"host_interval"`
+	// Points of the host that are sampled: host, interfaces, clock, agent, nmetrics;
+	// default all but nmetrics.
+	Points []string `yaml:"points"`
+	// Capture are devices whose packets' headers are reported.
+	Capture []Capture `yaml:"capture"`
 	// Streams are made of points beside the points' own, by filters.
 	Streams []Stream `yaml:"streams"`
 	// JoinToken is needed once.
@@ -43,7 +50,8 @@ type Config struct {
 // Stream is one that filters make of a point's samples, a row for each window.
 type Stream struct {
 	Name string `yaml:"name"`
-	// Point is flows, packets, hops, clock, host, interfaces or agent.
+	// Point is flows, packets, hops, clock, host, interfaces or agent, or one of
+	// nmetrics_cpu and pcap_ip, say, where these are wanted.
 	Point string `yaml:"point"`
 	// Filters such as avg(cpu_percent) or quantiles(delay_ns; 0.5, 0.99).
 	Filters []string `yaml:"filters"`
@@ -96,6 +104,17 @@ func (c Config) complete() (Config, error) {
 	if c.HostInterval < time.Second {
 		return c, fmt.Errorf("%w: host interval %v is below 1 s", ErrConfig, c.HostInterval)
 	}
+	if _, err := c.hostPoints(); err != nil {
+		return c, err
+	}
+	for i, capture := range c.Capture {
+		if err := capture.check(); err != nil {
+			return c, err
+		}
+		if slices.ContainsFunc(c.Capture[:i], func(other Capture) bool { return other.Device == capture.Device }) {
+			return c, fmt.Errorf("%w: two captures on device %q: join their filters by or", ErrConfig, capture.Device)
+		}
+	}
 	for _, stream := range c.Streams {
 		if _, err := stream.pipeline(); err != nil {
 			return c, err
@@ -105,4 +124,24 @@ func (c Config) complete() (Config, error) {
 		return c, fmt.Errorf("%w: spool of %d bytes", ErrConfig, c.SpoolBytes)
 	}
 	return c, nil
+}
+
+// hostPoints are the schemas of those that are chosen.
+func (c Config) hostPoints() ([]*measure.Schema, error) {
+	if c.Points == nil {
+		return host.Points(), nil
+	}
+	schemas := []*measure.Schema{}
+	for _, name := range c.Points {
+		if name == "nmetrics" {
+			schemas = append(schemas, host.Nmetrics()...)
+			continue
+		}
+		i := slices.IndexFunc(host.Points(), func(s *measure.Schema) bool { return s.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: point %q: host, interfaces, clock, agent and nmetrics can be chosen", ErrConfig, name)
+		}
+		schemas = append(schemas, host.Points()[i])
+	}
+	return schemas, nil
 }

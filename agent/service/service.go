@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,13 +77,19 @@ func (s *service) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.streams, err = openStreams(s.spool.Put, s.config.Streams, s.log); err != nil {
+	points, err := s.config.hostPoints()
+	if err != nil {
+		return err
+	}
+	wanted := append(slices.Clone(points), capturePoints(s.config.Capture)...)
+	if s.streams, err = openStreams(s.spool.Put, wanted, s.config.Streams, s.log); err != nil {
 		return err
 	}
 	s.runner = module.New(module.Options{Sink: s.streams.inject, Log: s.log})
 	s.tracer = newTracer(s.streams.inject, s.log)
 	s.sampler = &host.Sampler{
 		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spool.Stats, Probe: s.probeCost, Log: s.log,
+		Points: points,
 	}
 	s.bus, err = bus.ConnectAgent(s.ctx, bus.AgentOptions{
 		URL: s.identity.Bus(), TLS: s.identity.TLS(), Name: s.identity.Name(), Log: s.log, Changed: s.changed,
@@ -97,7 +104,7 @@ func (s *service) open(ctx context.Context) (err error) {
 func (s *service) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context){
-		s.report, s.runner.Run, s.keepIdentity,
+		s.report, s.runner.Run, s.keepIdentity, s.capture,
 		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
 		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.bus.Send)) },
 	} {

@@ -20,11 +20,14 @@ type streams struct {
 	ends   []*measure.Subscription
 }
 
-// openStreams gives every standard point a stream that cuts batches for the spool,
-// and more that are made of them.
-func openStreams(put measure.BatchSink, more []Stream, log *slog.Logger) (*streams, error) {
+// openStreams gives every standard point, and those that are wanted beside them, a
+// stream that cuts batches for the spool, and more that are made of them.
+func openStreams(put measure.BatchSink, wanted []*measure.Schema, more []Stream, log *slog.Logger) (*streams, error) {
 	s := &streams{log: log, points: map[string]*measure.Point{}}
-	for _, schema := range measure.Standard() {
+	for _, schema := range append(measure.Standard(), wanted...) {
+		if s.points[schema.Name] != nil {
+			continue
+		}
 		point, err := measure.NewPoint(schema)
 		if err != nil {
 			return nil, fmt.Errorf("open point %q: %w", schema.Name, err)

@@ -24,7 +24,7 @@ func TestStreamsOfPoints(t *testing.T) {
 		rows[schema.Name] += record.NumRows()
 		return nil
 	}
-	s, err := openStreams(put, []Stream{
+	s, err := openStreams(put, nil, []Stream{
 		{Name: "busy", Point: "host", Filters: []string{"avg(cpu_percent)", "max(load1)"}, Samples: 5},
 		{Name: "spread", Point: "host", Filters: []string{"quantiles(cpu_percent; 0.5, 0.99)"}, Every: time.Minute},
 	}, slog.New(slog.DiscardHandler))
@@ -59,7 +59,7 @@ func TestStreamsThatCannotBe(t *testing.T) {
 			stream := good
 			change(&stream)
 			put := func(*measure.Schema, arrow.RecordBatch) error { return nil }
-			_, err := openStreams(put, []Stream{stream}, slog.New(slog.DiscardHandler))
+			_, err := openStreams(put, nil, []Stream{stream}, slog.New(slog.DiscardHandler))
 			if !errors.Is(err, ErrConfig) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v", err)
 			}

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent"
+	"pillion.dev/agent/capture"
+	"pillion.dev/agent/report"
 	"pillion.dev/agent/service"
 	"pillion.dev/lab"
 	"pillion.dev/lab/emulator"
@@ -55,6 +57,13 @@ var hints = []struct {
 	{emulator.ErrRefused, "pillion-agent lab truth --json shows the faults in force"},
 	{lab.ErrBusy, "wait for the other pillion-agent lab command to end"},
 	{lab.ErrNoTun, "emulated links need tun/tap: a kernel with CONFIG_TUN, and /dev/net/tun"},
+	{capture.ErrFilter, "docs/agent.md has the language: '[tcp|udp] [src|dst] host A, net P, port N', not, and, or, parentheses"},
+	{capture.ErrOptions, "pillion-agent capture --dev eth0 and --read FILE are examples"},
+	{capture.ErrDevice, "ip link shows the devices of this network namespace"},
+	{capture.ErrLink, "capture with tcpdump and read its file, if that has another link layer"},
+	{capture.ErrRights, "run this with sudo"},
+	{capture.ErrFile, "rows before the fault are good"},
+	{report.ErrURI, "--oml 127.0.0.1:3003, --oml file:rows.oml and --oml file:- are examples"},
 	{exec.ErrNotFound, "install the program, or give its path"},
 	{fs.ErrNotExist, "check the path"},
 	{fs.ErrPermission, "run this with sudo, or check who may read the file"},
@@ -71,6 +80,9 @@ const (
 // one, and returns the exit code.
 func complain(w io.Writer, err error) int {
 	fmt.Fprintf(w, "pillion-agent: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	if other := (exitError{}); errors.As(err, &other) {
+		return other.code
+	}
 	for _, h := range hints {
 		if errors.Is(err, h.cause) {
 			fmt.Fprintf(w, "hint: %s\n", h.hint)

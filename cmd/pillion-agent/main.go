@@ -21,6 +21,8 @@ type cli struct {
 	Check       checkCmd       `cmd:"" help:"Say what is wrong with a configuration file of run, and end."`
 	Source      sourceCmd      `cmd:"" help:"Mark the packets that leave a device."`
 	Destination destinationCmd `cmd:"" help:"Read the marks of packets that come to a device, and take them out."`
+	Capture     captureCmd     `cmd:"" help:"Report the headers of packets on a device or in a file."`
+	Iperf3      iperfCmd       `cmd:"" name:"run-iperf3" help:"Run iperf3 and report what it measures."`
 	Doctor      doctorCmd      `cmd:"" help:"Check whether this host can measure, and say what to do."`
 	Lab         labCmd         `cmd:"" help:"Build testbeds of network namespaces and emulated links."`
 	Version     versionCmd     `cmd:"" help:"Print the build of this program."`

@@ -1,0 +1,161 @@
+// Package report takes rows of points to where somebody who runs a tool by hand wants
+// them: to a collector of OMSP, into a file of OMSP, or onto a terminal.
+//
+// It knows no tool. An agent that has joined a server does not use it: its rows go
+// through the spool.
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"pillion.dev/measure"
+	"pillion.dev/omsp"
+	"pillion.dev/omsp/client"
+)
+
+// Options of a Report.
+type Options struct {
+	// URI of the collector: [tcp:[//]]HOST[:PORT], file:PATH or file:- for standard
+	// output.
+	URI string
+	// App is the application. Points whose names begin with it and _ keep the rest, so
+	// that a table of the collector has the point's name.
+	App            string
+	Domain, Sender string
+	// Points are all that there will be.
+	Points []*measure.Schema
+}
+
+// ErrURI marks a collector's address that is not understood.
+var ErrURI = errors.New("bad address of a collector")
+
+// Report takes rows and notes. It is not for several goroutines at a time.
+type Report interface {
+	// Put reports a row. It does not wait for a network.
+	Put(schema *measure.Schema, sample measure.Sample) error
+	// Note reports metadata.
+	Note(key, value string) error
+	// Room waits until there is room for more rows, or the context ends.
+	Room(ctx context.Context) error
+	// Close waits until the collector has everything or the context ends, and says
+	// what it does not have.
+	Close(ctx context.Context) error
+}
+
+// DefaultPort is OMSP's.
+const DefaultPort = "3003"
+
+// Open begins.
+func Open(o Options) (Report, error) {
+	if o.Sender == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("name this host: %w", err)
+		}
+		o.Sender = name
+	}
+	for _, scheme := range []string{"file:", "flush:"} {
+		if path, ok := strings.CutPrefix(o.URI, scheme); ok {
+			return openFile(o, path)
+		}
+	}
+	address, err := parseAddress(o.URI)
+	if err != nil {
+		return nil, err
+	}
+	// A domain may carry the token of collectors that want one.
+	domain, token := o.Domain, ""
+	if name, query, found := strings.Cut(o.Domain, "?token="); found {
+		domain = name
+		if token, err = url.QueryUnescape(query); err != nil {
+			return nil, fmt.Errorf("%w: token of domain %q", ErrURI, name)
+		}
+	}
+	c, err := client.New(client.Options{
+		Address: address, Domain: domain, Token: token, Sender: o.Sender, App: o.App, Buffer: bufferBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &remote{address: address, client: c, points: map[*measure.Schema]*client.Point{}}
+	for _, schema := range o.Points {
+		s := tableOf(0, schema)
+		if r.points[schema], err = c.Point(strings.TrimPrefix(s.Name, o.App+"_"), s.Fields...); err != nil {
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			return nil, errors.Join(err, c.Close(ended))
+		}
+	}
+	return r, nil
+}
+
+func parseAddress(uri string) (string, error) {
+	rest := strings.TrimPrefix(strings.TrimPrefix(uri, "tcp:"), "//")
+	host, port, err := net.SplitHostPort(rest)
+	if err != nil {
+		host, port = strings.Trim(rest, "[]"), DefaultPort
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil || host == "" || strings.ContainsAny(host, "/ ") || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+		return "", fmt.Errorf("%w: %q", ErrURI, uri)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+const (
+	// bufferBytes is what may wait for a collector.
+	bufferBytes = 32 << 20
+	// waitingMax is how many rows may wait where the tool itself can wait.
+	waitingMax = 50_000
+	pause      = time.Millisecond
+)
+
+// remote reports to a collector.
+type remote struct {
+	address string
+	client  *client.Client
+	points  map[*measure.Schema]*client.Point
+	values  []omsp.Value
+}
+
+func (r *remote) Put(schema *measure.Schema, sample measure.Sample) error {
+	at := fill(&r.values, schema, sample)
+	if err := r.points[schema].InjectAt(at, r.values); err != nil && !errors.Is(err, client.ErrDropped) {
+		return fmt.Errorf("report %s: %w", schema.Name, err) // what is dropped is counted
+	}
+	return nil
+}
+
+func (r *remote) Note(key, value string) error {
+	r.client.Note(key, value)
+	return nil
+}
+
+func (r *remote) Room(ctx context.Context) error {
+	for r.client.Waiting() > waitingMax {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+func (r *remote) Close(ctx context.Context) error {
+	err := r.client.Close(ctx)
+	if n := r.client.Dropped(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d rows were dropped: the collector was too slow", n))
+	}
+	if err != nil {
+		return fmt.Errorf("report to %s: %w", r.address, err)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"pillion.dev/agent/capture"
+	"pillion.dev/measure"
+)
+
+// Capture is a device whose packets' headers are reported.
+type Capture struct {
+	Device string `yaml:"device"`
+	// Filter in the language of package capture; empty: all packets.
+	Filter string `yaml:"filter"`
+	// Snap is how much of a packet is looked at, bytes; default 256.
+	Snap int `yaml:"snap"`
+	// Promiscuous devices hear what is for others.
+	Promiscuous bool `yaml:"promiscuous"`
+}
+
+func (c Capture) options() capture.Options {
+	return capture.Options{Device: c.Device, Filter: c.Filter, Snap: c.Snap, Promiscuous: c.Promiscuous}
+}
+
+func (c Capture) check() error {
+	if err := c.options().Check(); err != nil {
+		return fmt.Errorf("%w: capture on device %q: %w", ErrConfig, c.Device, err)
+	}
+	return nil
+}
+
+// captureAgain is how long a device that is gone, or down, is left alone.
+const captureAgain = 5 * time.Second
+
+// capture works on all devices until the context ends.
+func (s *service) capture(ctx context.Context) {
+	var devices sync.WaitGroup
+	for _, c := range s.config.Capture {
+		devices.Go(func() { s.captureOn(ctx, c) })
+	}
+	devices.Wait()
+}
+
+func (s *service) captureOn(ctx context.Context, c Capture) {
+	options := c.options()
+	options.Sink, options.Every = s.streams.inject, s.config.HostInterval
+	options.Tallied = func(t capture.Tally) {
+		s.streams.inject(&capture.Counts, t.Sample(time.Now(), c.Device))
+	}
+	said := ""
+	for ctx.Err() == nil {
+		_, err := capture.Run(ctx, options)
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			s.log.Warn("capture packets", "device", c.Device, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(captureAgain):
+		}
+	}
+}
+
+// capturePoints are those that captures need.
+func capturePoints(captures []Capture) []*measure.Schema {
+	if len(captures) == 0 {
+		return nil
+	}
+	return append(capture.Points(), &capture.Counts)
+}
