@@ -18,6 +18,9 @@ var columns = []measure.Field{
 	{Name: "oml_ts_server", Type: measure.Float64, Unit: "s", Doc: "server's time since the start of the domain"},
 }
 
+// Columns are the first ones of every table, before the fields.
+func Columns() []measure.Field { return append([]measure.Field(nil), columns...) }
+
 var columnTypes = map[omsp.Type]measure.Type{
 	omsp.Int32: measure.Int32, omsp.Uint32: measure.Uint32, omsp.Int64: measure.Int64, omsp.Uint64: measure.Uint64,
 	omsp.Double: measure.Float64, omsp.String: measure.String, omsp.Blob: measure.Binary, omsp.GUID: measure.Uint64,
@@ -30,7 +33,7 @@ var columnTypes = map[omsp.Type]measure.Type{
 
 // SchemaOf is the archive's schema of a stream, which is called name there.
 func SchemaOf(name, doc string, s omsp.Schema) (*measure.Schema, error) {
-	schema := &measure.Schema{Name: name, Doc: doc, Fields: append([]measure.Field(nil), columns...)}
+	schema := &measure.Schema{Name: name, Doc: doc, Fields: Columns()}
 	used := map[string]bool{}
 	for _, f := range columns {
 		used[f.Name] = true
