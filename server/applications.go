@@ -30,6 +30,7 @@ func (s *server) openApplications() (err error) {
 		return err
 	}
 	s.applications = a
+	s.ingest.Adopt(a.keeper.Adopt)
 	token, err := s.applicationToken()
 	if err != nil {
 		return err

@@ -104,9 +104,9 @@ func (s *server) open(ctx context.Context) error {
 			return err
 		},
 		s.openIngest,
+		s.openApplications,
 		func() error { return s.openBus(ctx) },
 		s.openControl,
-		s.openApplications,
 		s.openWeb,
 	} {
 		if err := step(); err != nil {
