@@ -34,6 +34,9 @@ type Config struct {
 	SpoolBytes int64 `yaml:"spool_bytes"`
 	// HostInterval is how often load and clock are measured; default 10 s.
 	HostInterval time.Duration `yaml:"host_interval"`
+	// OML is where applications of this host report, HOST:PORT on loopback, or "off";
+	// default DefaultOML.
+	OML string `yaml:"oml"`
 	// Streams are made of points beside the points' own, by filters.
 	Streams []Stream `yaml:"streams"`
 	// JoinToken is needed once.
@@ -93,6 +96,10 @@ func ReadConfig(path string) (Config, error) {
 func (c Config) complete() (Config, error) {
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HostInterval = cmp.Or(c.HostInterval, DefaultHostInterval)
+	c.OML = cmp.Or(c.OML, DefaultOML)
+	if err := checkOML(c.OML); err != nil {
+		return c, err
+	}
 	if c.HostInterval < time.Second {
 		return c, fmt.Errorf("%w: host interval %v is below 1 s", ErrConfig, c.HostInterval)
 	}

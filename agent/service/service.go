@@ -20,6 +20,7 @@ import (
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
 	"pillion.dev/agent/module"
+	"pillion.dev/agent/oml"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
 	"pillion.dev/internal/version"
@@ -40,6 +41,8 @@ type service struct {
 	tracer   *tracer
 	sampler  *host.Sampler
 	bus      *bus.Agent
+	// applications of this host that report.
+	applications *applications
 
 	applying sync.Mutex
 	linked   chan struct{} // told when the link comes up
@@ -72,8 +75,17 @@ func (s *service) open(ctx context.Context) (err error) {
 	if s.identity, err = join(ctx, s.config, s.log); err != nil {
 		return err
 	}
-	s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"), spool.Options{LimitBytes: s.config.SpoolBytes, Log: s.log})
+	keeper, err := oml.Open(s.config.Folder, s.log)
 	if err != nil {
+		return err
+	}
+	s.applications = &applications{keeper: keeper}
+	s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"),
+		spool.Options{LimitBytes: s.config.SpoolBytes, Found: keeper.Found, Log: s.log})
+	if err != nil {
+		return err
+	}
+	if err := s.openApplications(); err != nil {
 		return err
 	}
 	if s.streams, err = openStreams(s.spool.Put, s.config.Streams, s.log); err != nil {
@@ -168,6 +180,9 @@ const closeTime = 3 * time.Second
 // read goes into the spool, and what the server does not take in time stays there.
 func (s *service) close() error {
 	var err error
+	if s.applications != nil {
+		s.applications.close()
+	}
 	if s.tracer != nil {
 		s.tracer.close()
 	}
@@ -177,6 +192,9 @@ func (s *service) close() error {
 	if s.streams != nil {
 		err = errors.Join(err, s.streams.close())
 	}
+	if s.applications != nil {
+		err = errors.Join(err, s.applications.keeper.Close())
+	}
 	if s.spool != nil && s.bus != nil && s.bus.Connected() {
 		s.drain()
 	}
@@ -185,6 +203,9 @@ func (s *service) close() error {
 	}
 	if s.spool != nil {
 		err = errors.Join(err, s.spool.Close())
+	}
+	if s.applications != nil {
+		err = errors.Join(err, s.applications.keeper.Forget())
 	}
 	if err != nil {
 		return fmt.Errorf("end agent: %w", err)
