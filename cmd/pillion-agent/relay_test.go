@@ -142,8 +142,8 @@ func newHost(t *testing.T, n *noc, name string, options ...string) *host {
 	return h
 }
 
-// reporter is an application with a session: it keeps what is not stored and sends
-// it again after a reconnect.
+// reporter is an application with a session. After a reconnect it remembers nothing:
+// it goes on where the agent says that the session has come.
 type reporter struct {
 	address, sender string
 	start           int64
@@ -181,28 +181,31 @@ func (r *reporter) talk(ctx context.Context, conn net.Conn) {
 	fmt.Fprintf(conn, "protocol: 4\ndomain: Lab\nstart-time: %d\nsender-id: %s\napp-name: test\npillion-session: %032x\n"+
 		"schema: 1 load n:int64 text:string\ncontent: text\n\n", r.start, r.sender, 1<<40+r.start)
 	said := bufio.NewScanner(conn)
-	welcome, gone := make(chan bool), make(chan bool)
+	welcome, gone := make(chan int64, 1), make(chan bool)
 	go func() {
 		defer close(gone)
+		last := int64(0)
 		for said.Scan() {
 			var index, seq int64
 			if said.Text() == "go" {
-				close(welcome)
+				welcome <- last
 			} else if n, _ := fmt.Sscanf(said.Text(), "stored %d %d", &index, &seq); n == 2 && index == 1 {
+				last = seq
 				r.stored.Store(max(seq, r.stored.Load()))
 			} else if n, _ := fmt.Sscanf(said.Text(), "thin %d", &seq); n == 1 {
 				r.thin.Store(seq)
 			}
 		}
 	}()
+	var seq int64
 	select {
-	case <-welcome:
+	case seq = <-welcome:
 	case <-gone:
 		return
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	for seq := r.stored.Load() + 1; ; {
+	for seq++; ; {
 		for ; seq <= r.limit.Load(); seq++ {
 			if _, err := fmt.Fprintf(conn, "%d.5\t1\t%d\t%d\tword %d\n", seq, seq, seq, seq); err != nil {
 				conn.Close()
