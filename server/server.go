@@ -213,6 +213,11 @@ func (s *server) serve(ctx context.Context) error {
 	})
 	if s.applications != nil {
 		s.applications.serve(cancel)
+		parts.Go(func() {
+			ticks := time.NewTicker(time.Second)
+			defer ticks.Stop()
+			s.thin(ctx, ticks.C)
+		})
 	}
 	parts.Go(func() { s.followPaths(ctx) })
 	parts.Go(func() { s.followLoss(ctx) })

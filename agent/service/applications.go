@@ -1,12 +1,17 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"pillion.dev/agent/oml"
+	"pillion.dev/bus"
+	"pillion.dev/measure"
 	"pillion.dev/omsp/collect"
 )
 
@@ -22,6 +27,11 @@ type applications struct {
 	keeper    *oml.Keeper
 	collector *collect.Collector
 	listener  net.Listener
+	policy    collect.Thinning
+	// thin is what is asked of applications; busy when the server last said that it
+	// has too much to do, ns since 1970.
+	thin atomic.Int64
+	busy atomic.Int64
 }
 
 // checkOML refuses an address that other hosts reach: nobody is asked for a token.
@@ -56,6 +66,49 @@ func (s *service) openApplications() error {
 	go func() { s.logged("take what applications report", a.collector.Serve(listener)) }()
 	s.log.Info("applications can report", "oml", listener.Addr())
 	return nil
+}
+
+// send is how the spool delivers; it hears whether the server has too much to do.
+func (s *service) send(ctx context.Context, envelope measure.Envelope) error {
+	err := s.bus.Send(ctx, envelope)
+	if errors.Is(err, bus.ErrBusy) {
+		s.applications.busy.Store(time.Now().UnixNano())
+	}
+	return err
+}
+
+// busyFor is how long the server's word counts.
+const busyFor = 2 * time.Second
+
+// thin asks applications for fewer samples while much of the spool is full, or the
+// server is overloaded.
+func (s *service) thin(ctx context.Context) {
+	a := s.applications
+	if a.collector == nil {
+		return
+	}
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticks.C:
+			held := s.spool.Stats()
+			a.step(now, float64(held.Bytes)/float64(held.LimitBytes))
+		}
+	}
+}
+
+// step asks for what the policy says.
+func (a *applications) step(now time.Time, share float64) {
+	if now.Sub(time.Unix(0, a.busy.Load())) < busyFor {
+		share = 1
+	}
+	if a.policy.Step(now, share) {
+		a.thin.Store(int64(a.policy.N()))
+		a.collector.Thin(a.policy.N())
+	}
 }
 
 // close ends connections. While the disk refuses what came it waits only so long:

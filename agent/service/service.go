@@ -109,9 +109,9 @@ func (s *service) open(ctx context.Context) (err error) {
 func (s *service) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context){
-		s.report, s.runner.Run, s.keepIdentity,
+		s.report, s.runner.Run, s.keepIdentity, s.thin,
 		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
-		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.bus.Send)) },
+		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.send)) },
 	} {
 		parts.Go(func() { part(ctx) })
 	}
@@ -159,6 +159,7 @@ func (s *service) state() session.State {
 	state.Time, state.Started = time.Now(), s.started
 	state.Version, state.Labels = version.Short(), s.config.Labels
 	state.Clock, state.Spool = s.sampler.Clock(), s.spool.Stats().Spool
+	state.Thin = int(s.applications.thin.Load())
 	state.Revision = s.runner.Revision()
 	state.Tasks = append(s.runner.States(), s.tracer.states()...)
 	return state
@@ -219,7 +220,7 @@ func (s *service) drain() {
 	defer cancel()
 	running, stop := context.WithCancel(ctx)
 	var sending sync.WaitGroup
-	sending.Go(func() { s.logged("deliver batches", s.spool.Run(running, s.bus.Send)) })
+	sending.Go(func() { s.logged("deliver batches", s.spool.Run(running, s.send)) })
 	if err := s.spool.Drain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		s.log.Warn("deliver the last batches", "error", err)
 	}

@@ -83,6 +83,8 @@ type Options struct {
 	Outstanding int
 	// Idle ends a connection that sends no header for so long; default 30 s.
 	Idle time.Duration
+
+	audience *audience // the collector's
 }
 
 func (o Options) complete() Options {

@@ -64,6 +64,7 @@ func serve(ctx context.Context, conn net.Conn, o Options) {
 	c.flush()
 	c.pending.Wait() // what came is kept, also when the collector ends
 	if c.answer != nil {
+		c.o.audience.leave(c)
 		c.answer.close()
 	}
 	conn.Close()
@@ -147,6 +148,7 @@ func (c *connection) greet() error {
 		}
 	}
 	c.answer.line("go")
+	c.o.audience.join(c)
 	return nil
 }
 

@@ -26,6 +26,7 @@ type Collector struct {
 // New makes a collector that serves nobody yet; Close ends it.
 func New(o Options) *Collector {
 	o = o.complete()
+	o.audience = &audience{members: map[*connection]bool{}}
 	c := &Collector{o: o, slots: make(chan struct{}, o.Connections)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c

@@ -378,6 +378,13 @@ func (i *Ingest) Stats() Stats {
 	return s
 }
 
+// Share is how much of what may wait does.
+func (i *Ingest) Share() float64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return float64(i.bytes) / float64(i.options.QueueBytes)
+}
+
 // Close commits what has come and ends.
 func (i *Ingest) Close() {
 	i.mu.Lock()
