@@ -12,6 +12,7 @@ import (
 
 	"pillion.dev/agent/identity"
 	"pillion.dev/measure"
+	"pillion.dev/omsp/relay"
 )
 
 // Defaults.
@@ -62,6 +63,11 @@ func (s Stream) pipeline() (measure.Pipeline, error) {
 	p := measure.Pipeline{Name: s.Name, Keys: s.Keys, Every: s.Every, Samples: s.Samples}
 	if len(s.Filters) == 0 || s.Name == "" {
 		return p, fmt.Errorf("%w: stream %q of point %q: it needs a name and filters", ErrConfig, s.Name, s.Point)
+	}
+	for _, taken := range []string{"oml_", relay.Prefix} {
+		if strings.HasPrefix(s.Name, taken) {
+			return p, fmt.Errorf("%w: stream %q: names with %s are those of applications", ErrConfig, s.Name, taken)
+		}
 	}
 	for _, text := range s.Filters {
 		filter, err := measure.ParseFilter(text)

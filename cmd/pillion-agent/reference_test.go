@@ -155,6 +155,7 @@ func TestCheck(t *testing.T) {
 		"OML for all":   {"oml: 0.0.0.0:3003\n", "0.0.0.0:3003"},
 		"short":         {"host_interval: 1ms\n", "1ms"},
 		"no filter":     {"streams: [{name: x, point: host, every: 1m}]\n", "it needs a name and filters"},
+		"taken name":    {"streams: [{name: oml_x, point: host, every: 1m, filters: [avg(cpu_percent)]}]\n", "oml_x"},
 		"broken filter": {"streams: [{name: x, point: host, every: 1m, filters: [avg]}]\n", `stream "x"`},
 	}
 	for name, test := range tests {
