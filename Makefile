@@ -67,6 +67,7 @@ lint: ## gofmt, go vet, staticcheck, tsc, and shellcheck where there is one
 .PHONY: test
 test: install-test check-generated lint ## install, compare generated files, lint, run every test
 	go test -count=1 -p=1 -timeout=$(TESTTIME) ./...
+	cd python && python3 -m unittest test_oml
 	cd ui && npx vitest run
 	@$(MAKE) test-page
 

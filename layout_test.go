@@ -56,6 +56,7 @@ var confined = []struct{ imported, to string }{
 	{"github.com/duckdb/", "archive/duckdb"},
 	{"github.com/marcboeker/go-duckdb", "archive/duckdb"},
 	{"C", "archive/duckdb"}, // cgo
+	{"modernc.org/", "cmd/pillion"},
 }
 
 // unwatched folders hold what tools make or what tests read.

@@ -38,7 +38,7 @@ func (r *Reader) parseLine(t *Tuple, text []byte) error {
 	if t.Time, err = parseDouble(word); err != nil {
 		return fault("time", word)
 	}
-	word, rest, more := cut(rest)
+	word, rest, _ = cut(rest)
 	index, ok := parseInt(word, math.MaxInt32)
 	if !ok || index < 0 {
 		return fault("stream", word)
@@ -46,7 +46,7 @@ func (r *Reader) parseLine(t *Tuple, text []byte) error {
 	if t.Schema = r.schema(int(index)); t.Schema == nil {
 		return fmt.Errorf("%w: the stream %d has no schema", ErrTuple, index)
 	}
-	word, rest, more = cut(rest)
+	word, rest, more := cut(rest)
 	if t.Seq, ok = parseInt(word, math.MaxInt64); !ok {
 		return fault("seq", word)
 	}

@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
@@ -18,9 +18,15 @@ import (
 // applications are those that report by OML's protocol: on loopback everybody, else
 // those that show the token.
 type applications struct {
-	keeper     *oml.Keeper
-	collectors []*collect.Collector
-	listeners  []net.Listener
+	keeper    *oml.Keeper
+	collector *collect.Collector
+	doors     []door
+}
+
+// door is a listener, and what clients show there.
+type door struct {
+	net.Listener
+	token string
 }
 
 func (s *server) openApplications() (err error) {
@@ -31,6 +37,7 @@ func (s *server) openApplications() (err error) {
 	if a.keeper, err = oml.New(s.config.Folder, s.ingest, s.archive, s.log); err != nil {
 		return err
 	}
+	a.collector = collect.New(collect.Options{Keeper: a.keeper, Log: s.log})
 	s.applications = a
 	s.ingest.Adopt(a.keeper.Adopt)
 	token, err := s.applicationToken()
@@ -42,7 +49,10 @@ func (s *server) openApplications() (err error) {
 		if err != nil {
 			return fmt.Errorf("listen for OML: %w", err)
 		}
-		a.add(listener, s, token)
+		if s.config.OMLTLS {
+			listener = tls.NewListener(listener, s.authority.TLS())
+		}
+		a.add(listener, token)
 	}
 	listener, err := net.Listen("tcp", DefaultOML)
 	if err != nil {
@@ -50,17 +60,25 @@ func (s *server) openApplications() (err error) {
 		s.log.Info("no collector of OML on loopback", "error", err)
 		return nil
 	}
-	a.add(listener, s, token)
+	a.add(listener, token)
 	return nil
 }
 
-// add serves a listener; who is on the same host needs no token.
-func (a *applications) add(listener net.Listener, s *server, token string) {
+// add takes a listener; who is on the same host needs no token.
+func (a *applications) add(listener net.Listener, token string) {
 	if address, err := netip.ParseAddrPort(listener.Addr().String()); err == nil && address.Addr().IsLoopback() {
 		token = ""
 	}
-	a.listeners = append(a.listeners, listener)
-	a.collectors = append(a.collectors, collect.New(collect.Options{Keeper: a.keeper, Log: s.log, Token: token}))
+	a.doors = append(a.doors, door{listener, token})
+}
+
+// addresses are those that clients can use.
+func (a *applications) addresses() []string {
+	var all []string
+	for _, d := range a.doors {
+		all = append(all, d.Addr().String())
+	}
+	return all
 }
 
 // applicationToken is what the file holds; addresses that others reach need one.
@@ -98,9 +116,7 @@ func (s *server) thin(ctx context.Context, ticks <-chan time.Time) {
 				continue
 			}
 			s.tellThinning(before, policy.N())
-			for _, collector := range s.applications.collectors {
-				collector.Thin(policy.N())
-			}
+			s.applications.collector.Thin(policy.N())
 		}
 	}
 }
@@ -119,20 +135,22 @@ func (s *server) tellThinning(before, n int) {
 
 // serve takes connections until close.
 func (a *applications) serve(fail context.CancelCauseFunc) {
-	for i, collector := range a.collectors {
+	for _, d := range a.doors {
 		go func() {
-			if err := collector.Serve(a.listeners[i]); err != nil {
+			if err := a.collector.Serve(d.Listener, d.token); err != nil {
 				fail(err)
 			}
 		}()
 	}
 }
 
-// close ends connections and waits until what came is on disk.
-func (a *applications) close() error {
-	for i, collector := range a.collectors {
-		a.listeners[i].Close()
-		collector.Close()
+// close ends connections and waits until what came is on disk, as long as that has a
+// point.
+func (a *applications) close(hurry func()) error {
+	for _, d := range a.doors {
+		d.Close()
 	}
-	return errors.Join(a.keeper.Close())
+	a.collector.Close()
+	hurry()
+	return a.keeper.Close()
 }

@@ -219,6 +219,9 @@ var openers = []string{
 	"POST /pillion.v1.ServerService/Health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff\r\n%s",
 	"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 80<<10) + "%s",
 	"CONNECT {\"tls_required\":true}\r\n%s", "PUB pillion.state.honest 5\r\nhello\r\n%s", "SUB > 1\r\nPING\r\n%s", "INFO {}\r\n%s",
+	"protocol: 4\ndomain: ../x'\"; --\nstart-time: 1\nsender-id: '\nschema: 1 a_t n:int32\ncontent: binary\n\n\xaa\xaa\x01\xff%s",
+	"protocol: 4\ndomain: d\nschema: 1 select from:int32 drop:[double]\n\n0\t1\t1\t5\t1 nan\n%s\n",
+	"protocol: 5\npillion-session: ffffffffffffffff\nschema: 1 a_u n:string\n\n0\t1\t1\t%s\n",
 }
 
 // TestGarbageOnEveryPort: bytes that are no protocol, and connections that say
@@ -231,7 +234,7 @@ func TestGarbageOnEveryPort(t *testing.T) {
 	before := used(t)
 	var mute []net.Conn
 	for range 200 {
-		for _, port := range []string{s.welcome.HTTP, s.welcome.Bus} {
+		for _, port := range []string{s.welcome.HTTP, s.welcome.Bus, s.welcome.OML[0]} {
 			conn, err := net.Dial("tcp", port)
 			if err != nil {
 				t.Fatal(err)
@@ -255,6 +258,8 @@ func TestGarbageOnEveryPort(t *testing.T) {
 					knock(t, s.welcome.Bus, text, nil, true)
 				}
 				switch i % 10 {
+				case 3, 7:
+					knock(t, s.welcome.OML[0], text, nil, false)
 				case 0:
 					knock(t, s.welcome.HTTP, text, &tls.Config{RootCAs: s.roots, ServerName: "localhost", NextProtos: []string{"h2"}}, false)
 				case 5:

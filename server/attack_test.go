@@ -74,7 +74,7 @@ func start(t *testing.T, folder string) *target {
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	config := server.Config{Folder: folder, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", MemoryBytes: 256 << 20}
+	config := server.Config{Folder: folder, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", OML: []string{"127.0.0.1:0"}, MemoryBytes: 256 << 20}
 	go func() {
 		ended <- server.Run(ctx, config, server.Parts{Archive: openArchive, Page: fstest.MapFS{"index.html": {}}}, log, func(w server.Welcome) { ready <- w })
 	}()

@@ -13,6 +13,7 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/measure"
 	"pillion.dev/server/alarm"
+	"pillion.dev/server/oml"
 )
 
 // Defaults.
@@ -44,6 +45,8 @@ type Config struct {
 	// OMLToken is the file with the token that applications show; needed for all
 	// addresses but loopback.
 	OMLToken string `yaml:"oml_token_file"`
+	// OMLTLS makes applications use TLS on the addresses of OML.
+	OMLTLS bool `yaml:"oml_tls"`
 	// OMLOff leaves out all of them.
 	OMLOff bool `yaml:"oml_off"`
 	// MetricsOpen serves /metrics to everybody.
@@ -139,6 +142,9 @@ func (c Config) Complete() (Config, error) {
 
 // retention of a stream of which nothing was said through the API.
 func (c Config) retention(stream string) archive.Retention {
+	if _, named := c.Retention[stream]; stream == oml.Tables.Name && !named {
+		return archive.Retention{} // without it nobody knows whose the other rows are
+	}
 	for _, from := range []map[string]Retention{c.Retention, defaultRetention} {
 		for _, name := range []string{stream, "*"} {
 			if r, ok := from[name]; ok {

@@ -43,6 +43,7 @@ type Welcome struct {
 	// First start: there are tokens, in files of the folder.
 	First        bool
 	HTTP, Bus    string // addresses that it listens on
+	OML          []string
 	Fingerprint  string // of its certificate authority
 	OperatorFile string
 	JoinFile     string
@@ -193,6 +194,9 @@ func (s *server) welcome() Welcome {
 	if s.embedded != nil {
 		w.Bus = s.embedded.Addr().String()
 	}
+	if s.applications != nil {
+		w.OML = s.applications.addresses()
+	}
 	return w
 }
 
@@ -248,7 +252,7 @@ func (s *server) close() error {
 		s.embedded.Shutdown()
 	}
 	if s.applications != nil {
-		err = errors.Join(err, s.applications.close())
+		err = errors.Join(err, s.applications.close(s.ingest.Hurry))
 	}
 	if s.local != nil {
 		s.local.Close()

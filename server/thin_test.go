@@ -59,7 +59,7 @@ func TestThinningOfTheServer(t *testing.T) {
 	}
 	collector := collect.New(collect.Options{})
 	defer collector.Close()
-	s := &server{ingest: in, local: local, log: log, applications: &applications{collectors: []*collect.Collector{collector}}}
+	s := &server{ingest: in, local: local, log: log, applications: &applications{collector: collector}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ticks, ended := make(chan time.Time), make(chan bool)
 	go func() {

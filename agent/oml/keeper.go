@@ -34,7 +34,7 @@ type Spool interface {
 const (
 	domainsMax = 1000
 	tablesMax  = 1000
-	// noteEvery is how long a note waits for others.
+	// noteEvery is how long the end of a connection waits for others.
 	noteEvery = 100 * time.Millisecond
 )
 
@@ -48,7 +48,6 @@ type Keeper struct {
 	mu     sync.Mutex
 	starts map[string]int64 // by domain
 	tables map[string]collect.Table
-	notes  map[string]*measure.Stream // by domain
 }
 
 // Open reads how far sessions have come from the agent's folder. The keeper needs
@@ -59,7 +58,7 @@ func Open(folder string, log *slog.Logger) (*Keeper, error) {
 		return nil, err
 	}
 	return &Keeper{
-		log: log, marks: marks, starts: map[string]int64{}, tables: map[string]collect.Table{}, notes: map[string]*measure.Stream{},
+		log: log, marks: marks, starts: map[string]int64{}, tables: map[string]collect.Table{},
 	}, nil
 }
 
@@ -75,16 +74,10 @@ func (k *Keeper) Use(s Spool) (err error) {
 
 // Close puts what is left into the spool. Nothing may be kept afterwards.
 func (k *Keeper) Close() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var err error
-	for _, stream := range k.notes {
-		err = errors.Join(err, stream.Close())
+	if k.ends == nil {
+		return nil
 	}
-	if k.ends != nil {
-		err = errors.Join(err, k.ends.Close())
-	}
-	return err
+	return k.ends.Close()
 }
 
 // Forget closes the files; the spool is closed before.
@@ -175,41 +168,12 @@ func (k *Keeper) divide(schema *measure.Schema, record arrow.RecordBatch, done f
 	}
 }
 
-// Note implements collect.Keeper.
-func (k *Keeper) Note(n collect.Note) {
-	t, err := k.Table(n.Domain, omsp.Metadata)
-	if err != nil {
-		k.log.Warn("keep a note of OML", "error", err)
-		return
-	}
-	k.mu.Lock()
-	stream, start := k.notes[n.Domain], k.starts[n.Domain]
-	if stream == nil {
-		stream, err = measure.NewStream(t.Schema, measure.StreamOptions{Interval: noteEvery}, k.spool.Put)
-		if err == nil {
-			k.notes[n.Domain] = stream
-		}
-	}
-	k.mu.Unlock()
-	if err == nil {
-		begun := time.Unix(start, 0)
-		err = stream.Append(measure.Sample{
-			measure.TimeValue(n.Time), text(n.Sender), measure.Uint64Value(0), measure.Int64Value(0),
-			measure.Float64Value(n.Time.Sub(begun).Seconds()), measure.Float64Value(time.Since(begun).Seconds()),
-			text(n.Subject), text(n.Key), text(n.Value),
-		})
-	}
-	if err != nil {
-		k.log.Warn("keep a note of OML", "error", err)
-	}
-}
-
 // Ended implements collect.Keeper.
 func (k *Keeper) Ended(c collect.Connection) {
 	err := k.ends.Append(measure.Sample{
 		measure.TimeValue(c.Ended), measure.TimeValue(c.Begun), text(c.Domain), text(c.Sender), text(c.App), text(c.Remote),
 		measure.Uint64Value(c.Session), measure.Uint64Value(c.Tuples), measure.Uint64Value(c.Again), measure.Uint64Value(c.Gaps),
-		measure.Uint64Value(c.Faults), measure.Uint64Value(c.Skipped), text(c.Reason),
+		measure.Uint64Value(c.Faults), measure.Uint64Value(c.Skipped), measure.Uint64Value(c.Refused), text(c.Reason),
 	})
 	if err != nil {
 		k.log.Warn("keep the end of a connection of OML", "error", err)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -187,7 +186,7 @@ func FuzzMarks(f *testing.F) {
 	})
 }
 
-// TestKeeps: tables have names of their own, notes and ends go to the spool, and there are
+// TestKeeps: tables have names of their own, ends go to the spool, and there are
 // only so many domains.
 func TestKeeps(t *testing.T) {
 	a := begin(t, t.TempDir())
@@ -203,13 +202,12 @@ func TestKeeps(t *testing.T) {
 	if o, err := relay.OriginOf(load.Schema); err != nil || o.Domain != "lab" || o.Start != 1000 || o.Table.Name != "load" {
 		t.Errorf("origin %v, %v", o, err)
 	}
-	a.Note(collect.Note{Time: time.Unix(1001, 0), Domain: "lab", Sender: "s\xff", Subject: ".", Key: "k", Value: "v"})
 	a.Ended(collect.Connection{Domain: "lab", Tuples: 3})
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := a.spool.Stats().Batches; n != 2 {
-		t.Errorf("%d batches of a note and an end", n)
+	if n := a.spool.Stats().Batches; n != 1 {
+		t.Errorf("%d batches of an end", n)
 	}
 	for i := range domainsMax {
 		if _, err := a.Start(fmt.Sprint(i), 1); (err != nil) != (i >= domainsMax-1) {

@@ -63,7 +63,7 @@ func (s *service) openApplications() error {
 	}
 	a.listener = listener
 	a.collector = collect.New(collect.Options{Keeper: a.keeper, Log: s.log})
-	go func() { s.logged("take what applications report", a.collector.Serve(listener)) }()
+	go func() { s.logged("take what applications report", a.collector.Serve(listener, "")) }()
 	s.log.Info("applications can report", "oml", listener.Addr())
 	return nil
 }

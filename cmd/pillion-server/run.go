@@ -24,6 +24,7 @@ type runCmd struct {
 	NATS        string   `name:"nats" help:"Use the NATS servers at this URL instead of one of our own." placeholder:"URL"`
 	OML         []string `name:"oml" help:"Another address for instrumented applications (OML), besides ${oml}; one that others reach needs --oml-token-file." placeholder:"ADDR"`
 	OMLToken    string   `name:"oml-token-file" help:"File with the token that applications of other hosts show." type:"existingfile" placeholder:"FILE"`
+	OMLTLS      bool     `name:"oml-tls" help:"Applications use TLS on the addresses of --oml."`
 	NoOML       bool     `name:"no-oml" help:"Take nothing from instrumented applications."`
 	Host        []string `help:"Another name or address by which this server is reached." placeholder:"NAME"`
 	MetricsOpen bool     `help:"Serve /metrics without a token."`
@@ -64,6 +65,7 @@ func (c *runCmd) settings() (server.Config, error) {
 		}
 	}
 	config.OML = append(config.OML, c.OML...)
+	config.OMLTLS = config.OMLTLS || c.OMLTLS
 	config.OMLOff = config.OMLOff || c.NoOML
 	if c.OMLToken != "" {
 		config.OMLToken = c.OMLToken

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -256,6 +257,9 @@ func (f *fake) Query(_ context.Context, r *pillionv1.QueryRequest, s *connect.Se
 	if r.Sql == "SELEC" {
 		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("syntax error at \"SELEC\""))
 	}
+	if strings.Contains(r.Sql, "FROM oml_tables") {
+		return s.Send(omlRowsOf("busy", "t", "endless", "bad", "t", "broken"))
+	}
 	if err := s.Send(&pillionv1.QueryResponse{Columns: cannedColumns(), Rows: []*pillionv1.Row{cannedRow("north1", 412_345)}}); err != nil {
 		return err
 	}
@@ -263,7 +267,11 @@ func (f *fake) Query(_ context.Context, r *pillionv1.QueryRequest, s *connect.Se
 }
 
 func (f *fake) Export(ctx context.Context, r *pillionv1.ExportRequest, s *connect.ServerStream[pillionv1.ExportResponse]) error {
-	if err := s.Send(&pillionv1.ExportResponse{Data: []byte("time,agent\r\n"), Rows: 0}); err != nil {
+	head := []byte("time,agent\r\n")
+	if r.Format == "arrow" && r.Stream != "flows" {
+		head = nil
+	}
+	if err := s.Send(&pillionv1.ExportResponse{Data: head}); err != nil {
 		return err
 	}
 	switch r.Stream {

@@ -45,6 +45,7 @@ var hints = []struct {
 	{is(errUsage), "pillion --help shows the commands, and COMMAND --help what one of them takes", true},
 	{is(errConfig), "correct or remove the line; docs/cli.md lists the keys", true},
 	{is(api.ErrServer), "--server noc.example:8470 is an example", true},
+	{is(errDomain), "pillion oml domains shows the names", true},
 	{is(errValue), "COMMAND --help shows what the option takes", true},
 	{is(errRefused), "correct the fields above", true},
 	{isA[x509.UnknownAuthorityError], "pillion login SERVER shows the authority's fingerprint and keeps it; or give --ca or --ca-fingerprint", false},

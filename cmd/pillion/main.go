@@ -24,6 +24,7 @@ type cli struct {
 	Retention  retentionCmd  `cmd:"" help:"Bound what the archive keeps of a stream."`
 	Query      queryCmd      `cmd:"" help:"Ask the archive in SQL."`
 	Export     exportCmd     `cmd:"" help:"Write a stream's rows to a file."`
+	OML        omlCmd        `cmd:"" name:"oml" help:"What instrumented applications reported by OML's protocol."`
 	Tail       tailCmd       `cmd:"" help:"Show rows as they come."`
 	Events     eventsCmd     `cmd:"" help:"What happened."`
 	Doctor     doctorCmd     `cmd:"" help:"Let agents check their hosts."`

@@ -27,11 +27,13 @@ type Table struct {
 	// Schema of the stream of the archive, with the columns of every tuple before
 	// the fields.
 	Schema *measure.Schema
+	// Before are the texts of columns between these two, the same for all tuples.
+	Before []string
 }
 
 // Keeper keeps tuples. All methods may be called at once.
 type Keeper interface {
-	// Table finds or makes the table of a stream of a domain.
+	// Table finds or makes the table of a stream of a domain; omsp.Metadata is one.
 	Table(domain string, schema omsp.Schema) (Table, error)
 	// Start is when a domain's time begins, seconds since 1970: the start of its
 	// first client.
@@ -41,15 +43,8 @@ type Keeper interface {
 	// Store takes a batch; done is called once, with nil when it is on disk. It may
 	// wait while too much is under way.
 	Store(schema *measure.Schema, record arrow.RecordBatch, done func(error))
-	// Note keeps metadata, Ended what became of a connection.
-	Note(Note)
+	// Ended keeps what became of a connection.
 	Ended(Connection)
-}
-
-// Note is a tuple of the metadata that defines no stream.
-type Note struct {
-	Time                                time.Time
-	Domain, Sender, Subject, Key, Value string
 }
 
 // Connection is what became of one.
@@ -57,10 +52,10 @@ type Connection struct {
 	Begun, Ended                time.Time
 	Domain, Sender, App, Remote string
 	Session                     uint64
-	// Tuples that were taken, again those that were there already, Gaps numbers that
+	// Tuples that were taken, Again those that were there already, Gaps numbers that
 	// were left out, Faults tuples that could not be read, Skipped bytes of binary
-	// content that were no packet.
-	Tuples, Again, Gaps, Faults, Skipped uint64
+	// content that were no packet, Refused tuples that were taken and not kept.
+	Tuples, Again, Gaps, Faults, Skipped, Refused uint64
 	// Reason of its end; empty where the client ended it.
 	Reason string
 }
@@ -69,10 +64,8 @@ type Connection struct {
 type Options struct {
 	Keeper Keeper
 	Log    *slog.Logger
-	// Token that clients have to show; empty: none.
-	Token  string
 	Limits omsp.Limits
-	// Connections that may be open at once; default 256.
+	// Connections that may be open at once on one listener; default 256.
 	Connections int
 	// Rows of a batch; default 20,000.
 	Rows int
@@ -85,6 +78,9 @@ type Options struct {
 	Idle time.Duration
 
 	audience *audience // the collector's
+
+	// Grace is how long Close waits for what came to be on disk; default 15 s.
+	Grace time.Duration
 }
 
 func (o Options) complete() Options {
@@ -102,6 +98,9 @@ func (o Options) complete() Options {
 	}
 	if o.Idle <= 0 {
 		o.Idle = 30 * time.Second
+	}
+	if o.Grace <= 0 {
+		o.Grace = 15 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

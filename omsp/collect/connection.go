@@ -12,6 +12,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pillion.dev/omsp"
@@ -30,8 +31,14 @@ const (
 	defaultDomain = "default"
 	batchBytes    = 4 << 20
 	storedTimeout = 10 * time.Second
-	// noFaults is how many faulty tuples of a connection are logged.
+	// loggedFaults is how many faulty tuples of a connection are logged.
 	loggedFaults = 5
+	// loggedStrangers is how many connections without a good header are logged.
+	loggedStrangers = 20
+	// drainTime is how long a connection is read on when the collector ends, as long
+	// as something is there; drainIdle is when nothing is.
+	drainTime = time.Second
+	drainIdle = 50 * time.Millisecond
 )
 
 // connection is one client.
@@ -46,49 +53,83 @@ type connection struct {
 	// offset is the client's start on the domain's time base, s; start the domain's.
 	start  int64
 	offset float64
-	tables map[*omsp.Schema]*rows
+	// tables by the stream's index, and the number of the last tuple of each table
+	// that a stream had before it was defined anew.
+	tables map[int]*rows
+	past   map[string]int64
+	// owners say which stream of a client has a table.
+	owners map[string]int
 	// under bounds the batches that are not on disk yet.
 	under   chan struct{}
 	pending sync.WaitGroup
+	settled chan struct{} // closed when none is pending and none will be
+	refused atomic.Uint64
 	flushed time.Time
 	now     time.Time // not exact: looked at now and then
+	drained time.Time // when reading ends for good; zero: not soon
 }
 
 // serve reads one connection to its end.
-func serve(ctx context.Context, conn net.Conn, o Options) {
-	c := &connection{ctx: ctx, o: o, conn: conn, tables: map[*omsp.Schema]*rows{}, under: make(chan struct{}, o.Outstanding), now: time.Now()}
+func (all *Collector) serve(conn net.Conn, token string) {
+	c := &connection{
+		ctx: all.ctx, o: all.o, conn: conn, now: time.Now(), settled: make(chan struct{}),
+		tables: map[int]*rows{}, past: map[string]int64{}, owners: map[string]int{}, under: make(chan struct{}, all.o.Outstanding),
+	}
+	c.flushed = c.now
 	c.Begun, c.Remote = c.now, conn.RemoteAddr().String()
-	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now()) })
-	err := c.run()
+	conn.SetReadDeadline(time.Now().Add(c.o.Idle))
+	stop := context.AfterFunc(c.ctx, func() { conn.SetReadDeadline(time.Now()) })
+	err := c.run(all, token)
 	stop()
 	c.flush()
-	c.pending.Wait() // what came is kept, also when the collector ends
+	go func() {
+		c.pending.Wait()
+		close(c.settled)
+	}()
+	c.settle()
 	if c.answer != nil {
 		c.o.audience.leave(c)
 		c.answer.close()
+		all.leave(c)
 	}
 	conn.Close()
 	if c.header == nil {
-		if !errors.Is(err, io.EOF) {
-			o.Log.Warn("refuse client of OML", "remote", c.Remote, "error", err)
+		// Somebody who looks for open ports shall not fill the log.
+		if !errors.Is(err, io.EOF) && c.ctx.Err() == nil && all.strangers.Add(1) <= loggedStrangers {
+			c.o.Log.Warn("refuse client of OML", "remote", c.Remote, "error", err)
 		}
 		return
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	if !errors.Is(err, io.EOF) {
 		c.Reason = err.Error()
 	}
-	c.Ended, c.Skipped = time.Now(), c.reader.Skipped()
-	o.Keeper.Ended(c.Connection)
+	c.Ended, c.Skipped, c.Refused = time.Now(), c.reader.Skipped(), c.refused.Load()
+	c.o.Keeper.Ended(c.Connection)
 }
 
-func (c *connection) run() error {
-	c.conn.SetReadDeadline(time.Now().Add(c.o.Idle))
+// settle waits until what came is on disk, for ever as long as the collector works.
+func (c *connection) settle() {
+	select {
+	case <-c.settled:
+		return
+	case <-c.ctx.Done():
+	}
+	late := time.NewTimer(c.o.Grace)
+	defer late.Stop()
+	select {
+	case <-c.settled:
+	case <-late.C:
+		c.o.Log.Error("tuples of OML are not on disk, and the collector ends", "domain", c.Domain, "sender", c.Sender)
+	}
+}
+
+func (c *connection) run(all *Collector, token string) error {
 	c.reader = omsp.NewReader(waiting{c}, c.o.Limits)
 	header, err := c.reader.Header()
 	if err != nil {
 		return err
 	}
-	if err := c.admit(header); err != nil {
+	if err := admit(header, token); err != nil {
 		return err
 	}
 	if c.start, err = c.o.Keeper.Start(header.Domain, header.Start); err != nil {
@@ -97,54 +138,62 @@ func (c *connection) run() error {
 	c.offset = float64(header.Start - c.start)
 	c.header = header
 	c.Domain, c.Sender, c.App = header.Domain, header.Sender, header.App
-	if err := c.greet(); err != nil {
+	if err := c.greet(all); err != nil {
 		return err
 	}
 	return c.readAll()
 }
 
 // admit checks the token and names the domain.
-func (c *connection) admit(header *omsp.Header) error {
+func admit(header *omsp.Header, secret string) error {
 	token := header.Extra[tokenKey]
-	if name, secret, found := strings.Cut(header.Domain, tokenMark); found {
-		header.Domain, token = name, secret
+	if name, shown, found := strings.Cut(header.Domain, tokenMark); found {
+		header.Domain, token = name, shown
 	}
 	if header.Domain == "" {
 		header.Domain = defaultDomain
 	}
-	want, got := sha256.Sum256([]byte(c.o.Token)), sha256.Sum256([]byte(token))
-	if c.o.Token != "" && subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+	for _, text := range []*string{&header.Domain, &header.Sender, &header.App} {
+		*text = strings.ToValidUTF8(*text, "\uFFFD") // the archive keeps no other text
+	}
+	want, got := sha256.Sum256([]byte(secret)), sha256.Sum256([]byte(token))
+	if secret != "" && subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 		return errors.New("the token is wrong or missing: use the key pillion-token, or NAME?token=SECRET as domain")
 	}
 	return nil
 }
 
 // greet tells a client of ours what is on disk of its session.
-func (c *connection) greet() error {
+func (c *connection) greet(all *Collector) error {
 	text := c.header.Extra[sessionKey]
 	if text == "" {
 		return nil
 	}
 	id, err := hex.DecodeString(text)
 	if err != nil || len(id) < 8 {
-		return fmt.Errorf("read %s %q: use 32 hexadecimal digits", sessionKey, text)
+		return fmt.Errorf("read %s %.80q: use 32 hexadecimal digits", sessionKey, text)
 	}
 	if c.Session = binary.BigEndian.Uint64(id) &^ (1 << 63); c.Session == 0 {
 		c.Session = 1
 	}
 	c.answer = newAnswerer(c.conn)
 	c.answer.line("pillion 1")
+	if err := all.enter(c); err != nil {
+		return err
+	}
+	indexes := []int{0}
 	for i := range c.header.Schemas {
-		s := &c.header.Schemas[i]
-		if s.Index == 0 {
-			continue
+		if index := c.header.Schemas[i].Index; index != 0 {
+			indexes = append(indexes, index)
 		}
-		r, err := c.table(c.reader.SchemaOf(s.Index))
+	}
+	for _, index := range indexes {
+		r, err := c.table(c.reader.SchemaOf(index))
 		if err != nil {
 			return err
 		}
-		if r.kept > 0 {
-			c.answer.stored(s.Index, r.kept)
+		if r.last > 0 {
+			c.answer.stored(index, r.last)
 		}
 	}
 	c.answer.line("go")
@@ -152,26 +201,52 @@ func (c *connection) greet() error {
 	return nil
 }
 
-// table is that of a stream, which is made when its first tuple comes.
+// table is that of a stream, made when its first tuple comes or when tuples come by
+// another definition.
 func (c *connection) table(s *omsp.Schema) (*rows, error) {
-	if r := c.tables[s]; r != nil {
-		return r, nil
+	before := c.tables[s.Index]
+	if before != nil && before.of == s {
+		return before, nil
+	}
+	if before != nil {
+		c.store(s.Index, before)
+		before.builder.Release()
+		c.past[before.Schema.Name] = before.last
+		delete(c.tables, s.Index)
 	}
 	t, err := c.o.Keeper.Table(c.Domain, *s)
 	if err != nil {
 		return nil, err
 	}
-	last := int64(0)
+	r := rowsOf(t, s)
 	if c.Session != 0 {
-		ctx, cancel := context.WithTimeout(c.ctx, storedTimeout)
-		defer cancel()
-		if last, err = c.o.Keeper.Stored(ctx, c.Session, t); err != nil {
+		if err := c.resume(r, s.Index); err != nil {
 			return nil, err
 		}
 	}
-	r := rowsOf(t, s, last)
-	c.tables[s] = r
+	c.tables[s.Index] = r
 	return r, nil
+}
+
+// resume finds how far a stream of a session has come.
+func (c *connection) resume(r *rows, index int) (err error) {
+	name := r.Schema.Name
+	if _, known := c.owners[name]; !known {
+		c.owners[name] = index
+	}
+	r.session = c.Session
+	if c.owners[name] != index { // their numbers have nothing to do with each other
+		r.session = (c.Session ^ uint64(index)*0x9e3779b97f4a7c15) &^ (1 << 63)
+	}
+	last, known := c.past[name]
+	if known && c.owners[name] == index {
+		r.last = last
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, storedTimeout)
+	defer cancel()
+	r.last, err = c.o.Keeper.Stored(ctx, r.session, r.Table)
+	return err
 }
 
 func (c *connection) readAll() error {
@@ -204,20 +279,9 @@ func (c *connection) fault(err error) {
 
 // take puts a tuple into its table.
 func (c *connection) take(t *omsp.Tuple) error {
-	if t.Schema.Index == 0 {
-		if c.reader.Defined(t) == nil {
-			c.o.Keeper.Note(Note{
-				Time: time.Unix(0, int64(timestamp(c.header.Start, t.Time))), Domain: c.Domain, Sender: c.Sender,
-				Subject: string(t.Values[0].Bytes()), Key: string(t.Values[1].Bytes()), Value: string(t.Values[2].Bytes()),
-			})
-		}
-		if c.answer != nil {
-			c.answer.stored(0, t.Seq)
-		}
-		return nil
-	}
-	r := c.tables[t.Schema]
-	if r == nil {
+	index := t.Schema.Index
+	r := c.tables[index]
+	if r == nil || r.of != t.Schema {
 		var err error
 		if r, err = c.table(t.Schema); err != nil {
 			return err
@@ -227,31 +291,49 @@ func (c *connection) take(t *omsp.Tuple) error {
 		c.Again++
 		return nil
 	}
-	if gap := t.Seq - r.last - 1; gap > 0 && r.last > 0 {
-		c.Gaps += uint64(gap)
+	c.number(r, t.Seq)
+	if index == 0 && c.reader.Defined(t) != nil { // it has done its work
+		if c.answer != nil && r.under.Load() == 0 && r.count == 0 {
+			c.answer.stored(index, t.Seq)
+		}
+		return nil
 	}
 	r.add(t, stamp{
-		at: timestamp(c.header.Start, t.Time), sender: c.Sender, session: c.Session,
+		at: timestamp(c.header.Start, t.Time), sender: c.Sender,
 		clientTime: t.Time + c.offset, serverTime: float64(c.now.UnixNano()-c.start*1e9) / 1e9,
 	})
 	c.Tuples++
 	if r.count >= c.o.Rows || r.bytes >= batchBytes {
-		c.store(t.Schema.Index, r)
+		c.store(index, r)
 	}
 	return nil
 }
 
+// number counts what lies between a tuple and the one before. Clients of others
+// number metadata as they like.
+func (c *connection) number(r *rows, seq int64) {
+	if gap := seq - r.last - 1; gap > 0 && (c.Session != 0 || r.begun && r.of.Index != 0) {
+		c.Gaps += uint64(gap)
+	}
+	r.last, r.begun = seq, true
+}
+
 // store hands a batch on and waits while too many are under way.
 func (c *connection) store(index int, r *rows) {
+	count := r.count
 	record := r.cut()
 	if record == nil {
 		return
 	}
 	c.under <- struct{}{}
 	c.pending.Add(1)
+	r.under.Add(1)
 	last := r.last
 	c.o.Keeper.Store(r.Schema, record, func(err error) {
-		if err == nil && c.answer != nil {
+		r.under.Add(-1)
+		if err != nil {
+			c.refused.Add(uint64(count))
+		} else if c.answer != nil {
 			c.answer.stored(index, last)
 		}
 		<-c.under
@@ -262,8 +344,8 @@ func (c *connection) store(index int, r *rows) {
 
 func (c *connection) flush() {
 	c.flushed = c.now
-	for s, r := range c.tables {
-		c.store(s.Index, r)
+	for index, r := range c.tables {
+		c.store(index, r)
 	}
 }
 
@@ -281,13 +363,22 @@ func (w waiting) Read(to []byte) (int, error) {
 		if c.now = time.Now(); c.now.Sub(c.flushed) >= c.o.Linger {
 			c.flush()
 		}
-		c.conn.SetReadDeadline(c.now.Add(c.o.Linger))
+		patience := c.o.Linger
+		if c.ctx.Err() != nil {
+			if patience = drainIdle; c.drained.IsZero() {
+				c.drained = c.now.Add(drainTime)
+			}
+			if c.now.After(c.drained) {
+				return 0, context.Canceled
+			}
+		}
+		c.conn.SetReadDeadline(c.now.Add(patience))
 		n, err := c.conn.Read(to)
 		var timeout net.Error
 		if n > 0 || err == nil || !errors.As(err, &timeout) || !timeout.Timeout() {
 			return n, err
 		}
-		if c.ctx.Err() != nil {
+		if !c.drained.IsZero() {
 			return 0, err
 		}
 	}

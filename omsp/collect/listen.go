@@ -15,25 +15,30 @@ type Collector struct {
 	o       Options
 	ctx     context.Context
 	cancel  context.CancelFunc
-	slots   chan struct{}
 	serving sync.WaitGroup
 	refused atomic.Uint64
+	// strangers are connections without a good header.
+	strangers atomic.Uint64
 
 	mu        sync.Mutex
 	listeners []net.Listener
+	// sessions that are connected: the newest connection of each.
+	sessions map[uint64]*connection
 }
 
 // New makes a collector that serves nobody yet; Close ends it.
 func New(o Options) *Collector {
 	o = o.complete()
 	o.audience = &audience{members: map[*connection]bool{}}
-	c := &Collector{o: o, slots: make(chan struct{}, o.Connections)}
+	c := &Collector{o: o, sessions: map[uint64]*connection{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
-// Serve takes connections of a listener, which it closes, until Close.
-func (c *Collector) Serve(listener net.Listener) error {
+// Serve takes connections of a listener, which it closes, until Close. Clients have to
+// show the token; empty: none.
+func (c *Collector) Serve(listener net.Listener, token string) error {
+	slots := make(chan struct{}, c.o.Connections)
 	c.mu.Lock()
 	c.listeners = append(c.listeners, listener)
 	c.mu.Unlock()
@@ -56,17 +61,17 @@ func (c *Collector) Serve(listener net.Listener) error {
 		if err != nil {
 			return fmt.Errorf("serve OML on %v: %w", listener.Addr(), err)
 		}
-		c.begin(conn)
+		c.begin(conn, token, slots)
 	}
 }
 
 // begin serves a connection if there is room for one more.
-func (c *Collector) begin(conn net.Conn) {
+func (c *Collector) begin(conn net.Conn, token string, slots chan struct{}) {
 	select {
-	case c.slots <- struct{}{}:
+	case slots <- struct{}{}:
 		c.serving.Go(func() {
-			defer func() { <-c.slots }()
-			serve(c.ctx, conn, c.o)
+			defer func() { <-slots }()
+			c.serve(conn, token)
 		})
 	default:
 		if c.refused.Add(1) == 1 {
@@ -79,7 +84,41 @@ func (c *Collector) begin(conn net.Conn) {
 // Refused counts connections beyond the limit.
 func (c *Collector) Refused() uint64 { return c.refused.Load() }
 
-// Close ends listening and waits until what has come is on disk.
+// enter makes a connection that of its session. One of the same session that was
+// there before is of a client that has left it; it ends, and what it took is on disk
+// before the new one asks what is: else that would be stored twice.
+func (c *Collector) enter(n *connection) error {
+	c.mu.Lock()
+	before := c.sessions[n.Session]
+	c.sessions[n.Session] = n
+	c.mu.Unlock()
+	if before == nil {
+		return nil
+	}
+	before.conn.Close()
+	late := time.NewTimer(enterTimeout)
+	defer late.Stop()
+	select {
+	case <-before.settled:
+		return nil
+	case <-n.ctx.Done():
+	case <-late.C:
+	}
+	return errors.New("what the session sent before is not on disk yet")
+}
+
+const enterTimeout = 30 * time.Second
+
+func (c *Collector) leave(n *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sessions[n.Session] == n {
+		delete(c.sessions, n.Session)
+	}
+}
+
+// Close ends listening and waits until what has come is on disk, but not for ever: a
+// Keeper may be stuck, and its owner the one who waits here.
 func (c *Collector) Close() {
 	c.cancel()
 	c.mu.Lock()
@@ -87,5 +126,16 @@ func (c *Collector) Close() {
 		listener.Close()
 	}
 	c.mu.Unlock()
-	c.serving.Wait()
+	ended := make(chan struct{})
+	go func() {
+		c.serving.Wait()
+		close(ended)
+	}()
+	late := time.NewTimer(c.o.Grace + drainTime)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+		c.o.Log.Error("connections of OML do not end: what they took last may not be on disk")
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -16,30 +17,39 @@ import (
 // rows gathers tuples of one table.
 type rows struct {
 	Table
-	fields  []omsp.Field
+	of      *omsp.Schema
 	builder *array.RecordBuilder
 	count   int
 	bytes   int
-	// last is the number of the newest tuple, kept that of the newest one on disk.
-	last, kept int64
+	// session is what tells tuples of this stream from those of others.
+	session uint64
+	// last is the number of the newest tuple that was taken; begun: there is one.
+	last  int64
+	begun bool
+	// under is how many batches are not on disk yet.
+	under atomic.Int64
 
 	time                   *array.TimestampBuilder
 	sender                 *array.StringBuilder
-	session                *array.Uint64Builder
+	sessions               *array.Uint64Builder
 	seq                    *array.Int64Builder
 	clientTime, serverTime *array.Float64Builder
+	before                 []*array.StringBuilder
 	values                 []func(*omsp.Value)
 }
 
-// rowsOf is a table without tuples, which were numbered up to last.
-func rowsOf(t Table, s *omsp.Schema, last int64) *rows {
-	r := &rows{Table: t, fields: s.Fields, last: last, kept: last}
+// rowsOf is a table without tuples.
+func rowsOf(t Table, s *omsp.Schema) *rows {
+	r := &rows{Table: t, of: s}
 	r.builder = array.NewRecordBuilder(memory.DefaultAllocator, t.Schema.Arrow())
 	b := r.builder
-	r.time, r.sender, r.session = b.Field(0).(*array.TimestampBuilder), b.Field(1).(*array.StringBuilder), b.Field(2).(*array.Uint64Builder)
+	r.time, r.sender, r.sessions = b.Field(0).(*array.TimestampBuilder), b.Field(1).(*array.StringBuilder), b.Field(2).(*array.Uint64Builder)
 	r.seq, r.clientTime, r.serverTime = b.Field(3).(*array.Int64Builder), b.Field(4).(*array.Float64Builder), b.Field(5).(*array.Float64Builder)
+	for i := range t.Before {
+		r.before = append(r.before, b.Field(len(columns)+i).(*array.StringBuilder))
+	}
 	for i, f := range s.Fields {
-		r.values = append(r.values, r.appender(b.Field(len(columns)+i), f.Type))
+		r.values = append(r.values, r.appender(b.Field(len(columns)+len(t.Before)+i), f.Type))
 	}
 	return r
 }
@@ -128,7 +138,6 @@ func appendDoubles(to []byte, elements []uint64) []byte {
 type stamp struct {
 	at                     arrow.Timestamp
 	sender                 string
-	session                uint64
 	clientTime, serverTime float64
 }
 
@@ -136,16 +145,19 @@ type stamp struct {
 func (r *rows) add(t *omsp.Tuple, s stamp) {
 	r.time.Append(s.at)
 	r.sender.Append(s.sender)
-	r.session.Append(s.session)
+	r.sessions.Append(r.session)
 	r.seq.Append(t.Seq)
 	r.clientTime.Append(s.clientTime)
 	r.serverTime.Append(s.serverTime)
+	for i, text := range r.Before {
+		r.before[i].Append(text)
+		r.bytes += len(text)
+	}
 	for i := range t.Values {
 		r.values[i](&t.Values[i])
 	}
 	r.count++
 	r.bytes += 48 + len(s.sender) + 8*len(t.Values)
-	r.last = t.Seq
 }
 
 // cut is the batch of what was added, or nil.

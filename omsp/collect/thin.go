@@ -5,6 +5,10 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/omsp"
 )
 
 // Bounds of the policy by which clients are asked to send less, shares of what may
@@ -73,17 +77,42 @@ func (c *connection) ask(n int) { c.answer.line(fmt.Sprintf("thin %d", n)) }
 // and leaves a note of it in each one's domain. Clients of others are never asked.
 func (c *Collector) Thin(n int) {
 	a := c.o.audience
-	var notes []Note
+	var asked []Connection
 	a.mu.Lock()
 	a.thin = n
 	for member := range a.members {
 		member.ask(n)
-		notes = append(notes, Note{
-			Time: time.Now(), Domain: member.Domain, Sender: member.Sender, Subject: ".", Key: "thin", Value: strconv.Itoa(n),
-		})
+		asked = append(asked, Connection{Domain: member.Domain, Sender: member.Sender})
 	}
 	a.mu.Unlock()
-	for _, note := range notes {
-		c.o.Keeper.Note(note)
+	for _, one := range asked {
+		if err := c.note(one, "thin", strconv.Itoa(n)); err != nil {
+			c.o.Log.Warn("note what a client is asked for", "domain", one.Domain, "sender", one.Sender, "error", err)
+		}
 	}
+}
+
+// note leaves a tuple of the collector's own in the metadata of a domain.
+func (c *Collector) note(about Connection, key, value string) error {
+	start, err := c.o.Keeper.Start(about.Domain, time.Now().Unix())
+	if err != nil {
+		return err
+	}
+	t, err := c.o.Keeper.Table(about.Domain, omsp.Metadata)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	behind := float64(now.UnixNano()-start*1e9) / 1e9
+	r := rowsOf(t, &omsp.Metadata)
+	defer r.builder.Release()
+	tuple := omsp.Tuple{Schema: &omsp.Metadata, Values: make([]omsp.Value, 3)}
+	for i, text := range []string{".", key, value} {
+		tuple.Values[i].SetString(text)
+	}
+	r.add(&tuple, stamp{at: arrow.Timestamp(now.UnixNano()), sender: about.Sender, clientTime: behind, serverTime: behind})
+	record := r.cut()
+	defer record.Release()
+	c.o.Keeper.Store(r.Schema, record, func(error) {})
+	return nil
 }

@@ -49,6 +49,7 @@ var Connections = measure.Schema{Name: Prefix + "connections", Doc: "connections
 	{Name: "gaps", Type: measure.Uint64},
 	{Name: "faults", Type: measure.Uint64},
 	{Name: "skipped_bytes", Type: measure.Uint64},
+	{Name: "refused", Type: measure.Uint64},
 	{Name: "reason", Type: measure.String},
 }}
 

@@ -49,6 +49,7 @@ type Ingest struct {
 	adopt   func(archive.Batch) (archive.Batch, error)
 	queue   []item
 	bytes   int64
+	hurried bool
 	closed  bool
 	failing error // of the last commit
 	stats   Stats
@@ -141,10 +142,11 @@ func (i *Ingest) Accept(delivery bus.Delivery) {
 func (i *Ingest) enqueue(it item) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for !i.closed && i.bytes > 0 && i.bytes+it.size() > i.options.QueueBytes {
+	full := func() bool { return i.bytes > 0 && i.bytes+it.size() > i.options.QueueBytes }
+	for !i.closed && !i.hurried && full() {
 		i.changed.Wait()
 	}
-	if i.closed {
+	if i.closed || i.hurried && full() {
 		return false
 	}
 	i.queue = append(i.queue, it)
@@ -177,9 +179,14 @@ func (i *Ingest) next() []item {
 		}
 		i.changed.Wait()
 	}
-	wake := time.AfterFunc(i.options.Linger, i.changed.Broadcast)
+	begun := time.Now()
+	wake := time.AfterFunc(i.options.Linger, func() {
+		i.mu.Lock() // not between the look at the clock and the waiting below: nobody would wake it again
+		defer i.mu.Unlock()
+		i.changed.Broadcast()
+	})
 	defer wake.Stop()
-	for begun := time.Now(); time.Since(begun) < i.options.Linger && i.bytes < i.options.CommitBytes && !i.closed; {
+	for time.Since(begun) < i.options.Linger && i.bytes < i.options.CommitBytes && !i.closed {
 		i.changed.Wait()
 	}
 	var n int
@@ -246,9 +253,23 @@ func (i *Ingest) Adopt(adopt func(archive.Batch) (archive.Batch, error)) {
 	i.adopt = adopt
 }
 
+// ownRetry is how long Pillion's own batches wait that the archive could not take.
+const ownRetry = time.Second
+
 func (i *Ingest) commitAll() {
-	for group := range i.groups {
-		i.commit(group)
+	for open := true; open; {
+		var again <-chan time.Time
+		if len(i.own) != 0 { // nobody else may send anything for long, or can: the queue may be full of it
+			again = time.After(ownRetry)
+		}
+		var group []item
+		select {
+		case group, open = <-i.groups:
+		case <-again:
+		}
+		if len(group) != 0 || again != nil && open {
+			i.commit(group)
+		}
 	}
 	if len(i.own) != 0 {
 		i.commit(nil)
@@ -383,6 +404,15 @@ func (i *Ingest) Share() float64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return float64(i.bytes) / float64(i.options.QueueBytes)
+}
+
+// Hurry makes nobody wait any more: what finds no room is refused. A server that ends
+// while its archive takes nothing would wait for ever.
+func (i *Ingest) Hurry() {
+	i.mu.Lock()
+	i.hurried = true
+	i.changed.Broadcast()
+	i.mu.Unlock()
 }
 
 // Close commits what has come and ends.

@@ -19,6 +19,7 @@ const (
 	domainsMax = 1000
 	tablesMax  = 800 // of all domains; the archive has room for 1,000 streams
 	textMax    = 1024
+	nameMax    = 255 // bytes of names of tables and fields
 )
 
 // book says which table of which domain is which stream.
@@ -63,53 +64,62 @@ func (b *book) domain(name string) (d *domain, fresh bool, err error) {
 	return d, true, nil
 }
 
-// table finds the table with these fields, or begins one: with the stream's name, or
-// with _2, _3, ... behind it where that is taken.
-func (b *book) table(name string, s omsp.Schema) (entry, bool, error) {
+// find is the table with these fields, if there is one.
+func (b *book) find(name string, s omsp.Schema) (entry, bool) {
+	if d := b.Domains[name]; d != nil {
+		for _, t := range d.Tables {
+			if t.Schema == s.String() {
+				return t, true
+			}
+		}
+	}
+	return entry{}, false
+}
+
+// plan is a table that is not in the book yet: with the stream's name, or with _2,
+// _3, ... behind it where that is taken.
+func (b *book) plan(name string, s omsp.Schema) (entry, error) {
 	d, _, err := b.domain(name)
 	if err != nil {
-		return entry{}, false, err
+		return entry{}, err
 	}
-	s.Index = 0
-	schema := s.String()
-	taken := map[string]bool{}
-	for _, t := range d.Tables {
-		if t.Schema == schema {
-			return t, false, nil
-		}
-		taken[t.Name] = true
+	if len(s.Name) > nameMax {
+		return entry{}, fmt.Errorf("begin table %.80s...: its name has %d bytes: at most %d", s.Name, len(s.Name), nameMax)
 	}
 	count := 0
 	for _, one := range b.Domains {
 		count += len(one.Tables)
 	}
 	if count >= tablesMax {
-		return entry{}, false, fmt.Errorf("begin table %s: there are %d already", s.Name, count)
+		return entry{}, fmt.Errorf("begin table %s: there are %d already", s.Name, count)
+	}
+	taken := map[string]bool{}
+	for _, t := range d.Tables {
+		taken[t.Name] = true
 	}
 	table := s.Name
 	for n := 2; taken[table]; n++ {
 		table = fmt.Sprintf("%s_%d", s.Name, n)
 	}
-	t := entry{Name: table, Stream: b.stream(name, table), Schema: schema}
-	d.Tables = append(d.Tables, t)
-	return t, true, nil
+	return entry{Name: table, Stream: b.stream(name, table), Schema: s.String()}, nil
 }
 
 const streamBytes = 63
 
 // stream is a name for the archive that no other table has.
 func (b *book) stream(domain, table string) string {
-	used := map[string]bool{Metadata.Name: true, Connections.Name: true}
+	used := map[string]bool{Metadata.Name: true, Connections.Name: true, Tables.Name: true}
 	for _, d := range b.Domains {
 		for _, t := range d.Tables {
 			used[t.Stream] = true
 		}
 	}
-	name := "oml_" + reduced(domain) + "_" + reduced(table)
-	if len(name) > streamBytes || used[name] || !measure.ValidName(name) {
-		sum := sha256.Sum256([]byte(domain + "\x00" + table))
+	plain := "oml_" + reduced(domain) + "_" + reduced(table)
+	name := plain
+	for n := 0; len(name) > streamBytes || used[name] || !measure.ValidName(name); n++ {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", n, domain, table))
 		end := "_" + hex.EncodeToString(sum[:4])
-		name = name[:min(len(name), streamBytes-len(end))] + end
+		name = plain[:min(len(plain), streamBytes-len(end))] + end
 	}
 	return name
 }
@@ -124,6 +134,9 @@ func reduced(text string) string {
 		return '_'
 	}, text)
 }
+
+// inText is a name that the book gives back as it was: JSON has no other text.
+func inText(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // printable is a name that can be shown.
 func printable(name string) string {

@@ -9,14 +9,17 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
@@ -34,16 +37,24 @@ type Archive interface {
 	Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error
 }
 
-// Streams of what is not a tuple.
+// Streams besides those of tuples.
 var (
-	// Metadata are notes of applications.
-	Metadata = measure.Schema{Name: "oml_metadata", Doc: "notes of instrumented applications", Fields: []measure.Field{
+	// Metadata are notes of applications. Their columns are those of a table, and
+	// the domain.
+	Metadata = measure.Schema{Name: "oml_metadata", Doc: "notes of instrumented applications", Fields: append(collect.Columns(),
+		measure.Field{Name: "domain", Type: measure.String, Doc: "experiment"},
+		measure.Field{Name: "subject", Type: measure.String, Doc: "what it is about: ., .application_point or .application_point.field"},
+		measure.Field{Name: "key", Type: measure.String, Doc: "name of the note"},
+		measure.Field{Name: "value", Type: measure.String, Doc: "the note"},
+	)}
+	// Tables say where the tables of domains are.
+	Tables = measure.Schema{Name: "oml_tables", Doc: "tables of instrumented applications, and which streams they are", Fields: []measure.Field{
 		measure.TimeField,
 		{Name: "domain", Type: measure.String, Doc: "experiment"},
-		{Name: "sender", Type: measure.String, Doc: "sender-id of the client"},
-		{Name: "subject", Type: measure.String, Doc: "what it is about: ., .application_point or .application_point.field"},
-		{Name: "key", Type: measure.String, Doc: "name of the note"},
-		{Name: "value", Type: measure.String, Doc: "the note"},
+		{Name: "table_name", Type: measure.String, Doc: "name of the table as the application gave it, or with _2, _3, ... for other fields"},
+		{Name: "stream", Type: measure.String, Doc: "stream of the archive with its tuples"},
+		{Name: "fields", Type: measure.String, Doc: "schema: an index that means nothing, the name, field:type ..."},
+		{Name: "start", Type: measure.Int64, Unit: "s", Doc: "when the domain's time began, since 1970"},
 	}}
 	// Connections are those of applications, when they have ended.
 	Connections = measure.Schema{Name: "oml_connections", Doc: "connections of instrumented applications that have ended", Fields: []measure.Field{
@@ -59,6 +70,7 @@ var (
 		{Name: "gaps", Type: measure.Uint64, Unit: "tuples", Doc: "numbers that were left out: lost, or dropped by the client"},
 		{Name: "faults", Type: measure.Uint64, Unit: "tuples", Doc: "that could not be read"},
 		{Name: "skipped_bytes", Type: measure.Uint64, Unit: "bytes", Doc: "of binary content that were no packet"},
+		{Name: "refused", Type: measure.Uint64, Unit: "tuples", Doc: "that were taken and could not be stored"},
 		{Name: "reason", Type: measure.String, Doc: "why it ended; empty where the client ended it"},
 	}}
 )
@@ -70,13 +82,15 @@ type Keeper struct {
 	log     *slog.Logger
 	path    string
 	epoch   uint64
-	notes   *measure.Stream
+	tables  *measure.Stream
 	ends    *measure.Stream
 
 	mu   sync.Mutex
 	book book
-	next map[string]uint64 // sequence by stream
 	made map[string]collect.Table
+
+	numbering sync.Mutex
+	next      map[string]uint64 // sequence by stream
 }
 
 // New reads what is known of domains from the server's folder.
@@ -93,24 +107,62 @@ func New(folder string, ingest Ingest, archive Archive, log *slog.Logger) (*Keep
 	if err := k.book.load(k.path); err != nil {
 		return nil, err
 	}
-	for stream, schema := range map[**measure.Stream]*measure.Schema{&k.notes: &Metadata, &k.ends: &Connections} {
+	for stream, schema := range map[**measure.Stream]*measure.Schema{&k.tables: &Tables, &k.ends: &Connections} {
 		made, err := measure.NewStream(schema, measure.StreamOptions{Interval: 100 * time.Millisecond}, k.put)
 		if err != nil {
 			return nil, fmt.Errorf("open stream %q: %w", schema.Name, err)
 		}
 		*stream = made
 	}
-	return k, nil
+	k.declare()
+	return k, k.announceAll()
+}
+
+// declare makes the archive know the streams before their first row, so that a
+// question about one is answered by no row and not by an error.
+func (k *Keeper) declare() {
+	for _, schema := range []*measure.Schema{&Metadata, &Tables, &Connections} {
+		builder := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
+		record := builder.NewRecordBatch()
+		builder.Release()
+		k.Store(schema, record, func(error) {})
+		record.Release()
+	}
+}
+
+// announceAll tells the archive of tables that it does not know: the server may have
+// ended in between, and rows may have been removed.
+func (k *Keeper) announceAll() error {
+	known := map[string]bool{}
+	sql := "SELECT DISTINCT stream FROM " + Tables.Name
+	err := k.archive.Query(context.Background(), sql, nil, archive.Limits{Rows: 2 * tablesMax}, func(r arrow.RecordBatch) error {
+		for i := range int(r.NumRows()) {
+			known[strings.Clone(r.Column(0).ValueStr(i))] = true
+		}
+		return nil
+	})
+	if err != nil && !unknown(err) {
+		return fmt.Errorf("read tables of OML: %w", err)
+	}
+	for name, d := range k.book.Domains {
+		for _, t := range d.Tables {
+			if !known[t.Stream] {
+				k.announce(name, d.Start, t)
+			}
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) announce(domain string, start int64, t entry) {
+	k.append(k.tables, measure.Sample{
+		measure.TimeValue(time.Now()), text(domain), text(t.Name), text(t.Stream), text(t.Schema), measure.Int64Value(start),
+	})
 }
 
 // Close stores what is left. Nothing may be kept afterwards.
 func (k *Keeper) Close() error {
-	for _, stream := range []*measure.Stream{k.notes, k.ends} {
-		if err := stream.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(k.tables.Close(), k.ends.Close())
 }
 
 func (k *Keeper) put(schema *measure.Schema, record arrow.RecordBatch) error {
@@ -120,15 +172,16 @@ func (k *Keeper) put(schema *measure.Schema, record arrow.RecordBatch) error {
 
 // Store implements collect.Keeper.
 func (k *Keeper) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
-	k.mu.Lock()
+	k.numbering.Lock()
 	key := measure.Key{Stream: schema.Name, Epoch: k.epoch, Sequence: k.next[schema.Name]}
 	k.next[schema.Name]++
-	k.mu.Unlock()
+	k.numbering.Unlock()
 	k.ingest.Put(key, schema, record, done)
 }
 
 // Start implements collect.Keeper.
 func (k *Keeper) Start(domain string, start int64) (int64, error) {
+	domain = inText(domain)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	d, fresh, err := k.book.domain(domain)
@@ -144,27 +197,59 @@ func (k *Keeper) Start(domain string, start int64) (int64, error) {
 
 // Table implements collect.Keeper.
 func (k *Keeper) Table(domain string, s omsp.Schema) (collect.Table, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	entry, fresh, err := k.book.table(domain, s)
-	if err != nil {
-		return collect.Table{}, err
+	if s.Index == 0 {
+		return collect.Table{Name: omsp.MetadataName, Schema: &Metadata, Before: []string{domain}}, nil
 	}
-	if fresh {
-		if err := k.book.save(k.path); err != nil {
-			return collect.Table{}, err
+	s.Index = 0 // that is the client's own
+	domain = inText(domain)
+	k.mu.Lock()
+	t, known := k.book.find(domain, s)
+	made, err := k.make(domain, s, t, known)
+	start := int64(0)
+	if d := k.book.Domains[domain]; d != nil {
+		start = d.Start
+	}
+	if fresh, ok := k.book.find(domain, s); ok && !known && err == nil {
+		t = fresh
+	}
+	k.mu.Unlock()
+	if err == nil && !known {
+		k.announce(domain, start, t)
+	}
+	return made, err
+}
+
+// make gives a table its schema; one that is not in the book goes there when nothing
+// is wrong with it. The caller holds the lock.
+func (k *Keeper) make(domain string, s omsp.Schema, t entry, known bool) (made collect.Table, err error) {
+	if made, ok := k.made[t.Stream]; known && ok {
+		return made, nil
+	}
+	if !known {
+		if t, err = k.book.plan(domain, s); err != nil {
+			return made, err
 		}
 	}
-	if known, ok := k.made[entry.Stream]; ok {
-		return known, nil
+	for _, f := range s.Fields {
+		if len(f.Name) > nameMax {
+			return made, fmt.Errorf("begin table %s: the name of the field %.80s... has %d bytes: at most %d", s.Name, f.Name, len(f.Name), nameMax)
+		}
 	}
-	schema, err := collect.SchemaOf(entry.Stream, fmt.Sprintf("%s of the OML domain %s", entry.Name, printable(domain)), s)
+	schema, err := collect.SchemaOf(t.Stream, fmt.Sprintf("%s of the OML domain %s", t.Name, printable(domain)), s)
 	if err != nil {
-		return collect.Table{}, err
+		return made, err
 	}
-	t := collect.Table{Name: entry.Name, Schema: schema}
-	k.made[entry.Stream] = t
-	return t, nil
+	if !known {
+		d := k.book.Domains[domain]
+		d.Tables = append(d.Tables, t)
+		if err := k.book.save(k.path); err != nil {
+			d.Tables = d.Tables[:len(d.Tables)-1]
+			return made, err
+		}
+	}
+	made = collect.Table{Name: t.Name, Schema: schema}
+	k.made[t.Stream] = made
+	return made, nil
 }
 
 // Stored implements collect.Keeper.
@@ -184,19 +269,12 @@ func (k *Keeper) Stored(ctx context.Context, session uint64, t collect.Table) (i
 	return last, nil
 }
 
-// Note implements collect.Keeper.
-func (k *Keeper) Note(n collect.Note) {
-	k.append(k.notes, measure.Sample{
-		measure.TimeValue(n.Time), text(n.Domain), text(n.Sender), text(n.Subject), text(n.Key), text(n.Value),
-	})
-}
-
 // Ended implements collect.Keeper.
 func (k *Keeper) Ended(c collect.Connection) {
 	k.append(k.ends, measure.Sample{
 		measure.TimeValue(c.Ended), measure.TimeValue(c.Begun), text(c.Domain), text(c.Sender), text(c.App), text(c.Remote),
 		measure.Uint64Value(c.Session), measure.Uint64Value(c.Tuples), measure.Uint64Value(c.Again), measure.Uint64Value(c.Gaps),
-		measure.Uint64Value(c.Faults), measure.Uint64Value(c.Skipped), text(c.Reason),
+		measure.Uint64Value(c.Faults), measure.Uint64Value(c.Skipped), measure.Uint64Value(c.Refused), text(c.Reason),
 	})
 }
 

@@ -1,0 +1,261 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/measure"
+	"pillion.dev/omsp"
+	"pillion.dev/omsp/collect"
+)
+
+const patience = 30 * time.Second
+
+// shelf is a Keeper in memory, of one table at a time.
+type shelf struct {
+	mu   sync.Mutex
+	rows map[string][]string
+	last map[string]int64
+}
+
+var notes = measure.Schema{Name: "notes", Fields: append(collect.Columns(),
+	measure.Field{Name: "subject", Type: measure.String}, measure.Field{Name: "key", Type: measure.String}, measure.Field{Name: "value", Type: measure.String})}
+
+func (k *shelf) Table(_ string, s omsp.Schema) (collect.Table, error) {
+	if s.Index == 0 {
+		return collect.Table{Schema: &notes}, nil
+	}
+	schema, err := collect.SchemaOf(s.Name, "", s)
+	return collect.Table{Name: s.Name, Schema: schema}, err
+}
+func (k *shelf) Start(_ string, start int64) (int64, error) { return start, nil }
+func (k *shelf) Ended(collect.Connection)                   {}
+func (k *shelf) Stored(_ context.Context, _ uint64, t collect.Table) (int64, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last[t.Schema.Name], nil
+}
+func (k *shelf) Store(schema *measure.Schema, r arrow.RecordBatch, done func(error)) {
+	k.mu.Lock()
+	for i := range int(r.NumRows()) {
+		var words []string
+		for _, column := range append(r.Columns()[3:4:4], r.Columns()[6:]...) {
+			words = append(words, strings.Clone(column.ValueStr(i)))
+		}
+		k.rows[schema.Name] = append(k.rows[schema.Name], strings.Join(words, " "))
+		fmt.Sscan(words[0], new(int64))
+		var seq int64
+		fmt.Sscan(words[0], &seq)
+		k.last[schema.Name] = seq
+	}
+	k.mu.Unlock()
+	done(nil)
+}
+func (k *shelf) of(stream string) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]string(nil), k.rows[stream]...)
+}
+
+func newShelf() *shelf { return &shelf{rows: map[string][]string{}, last: map[string]int64{}} }
+
+// serve runs a collector on an address until the returned function.
+func serve(t *testing.T, k *shelf, address, token string) (string, func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := collect.New(collect.Options{Keeper: k, Linger: time.Millisecond})
+	go c.Serve(listener, token)
+	stop := sync.OnceFunc(func() { listener.Close(); c.Close() })
+	t.Cleanup(stop)
+	return listener.Addr().String(), stop
+}
+
+func begin(t *testing.T, o Options) (*Client, *Point) {
+	t.Helper()
+	o.Domain, o.Sender, o.App, o.Pause = "d", "s", "app", time.Millisecond
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Point("t", omsp.Field{Name: "n", Type: omsp.Int64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, p
+}
+
+func inject(p *Point, n int64) error {
+	values := make([]omsp.Value, 1)
+	values[0].SetInt(omsp.Int64, n)
+	return p.Inject(values)
+}
+
+func closed(t *testing.T, c *Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCollectorThatComesAndGoes: every tuple once, in order.
+func TestCollectorThatComesAndGoes(t *testing.T) {
+	k := newShelf()
+	address, stop := serve(t, k, "127.0.0.1:0", "secret")
+	c, p := begin(t, Options{Address: address, Token: "secret"})
+	const rounds, each = 4, 500
+	for round := range rounds {
+		for n := range each {
+			if err := inject(p, int64(round*each+n)); err != nil {
+				t.Fatal(err)
+			}
+			if n == each/2 {
+				stop()
+				_, stop = serve(t, k, address, "secret")
+			}
+		}
+	}
+	late, err := c.Point("late", omsp.Field{Name: "x", Type: omsp.Double})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]omsp.Value, 1)
+	values[0].SetDouble(0.1)
+	if err := late.Inject(values); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, c)
+	got := k.of("app_t")
+	for i, row := range got {
+		if want := fmt.Sprintf("%d %d", i+1, i); row != want {
+			t.Fatalf("row %d is %q, want %q", i, row, want)
+		}
+	}
+	if len(got) != rounds*each || len(k.of("app_late")) != 1 || c.Dropped() != 0 {
+		t.Errorf("%d rows of %d, %d of the late point, %d dropped", len(got), rounds*each, len(k.of("app_late")), c.Dropped())
+	}
+}
+
+func TestDropsAreReported(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // the port is taken, and nobody there
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	c, p := begin(t, Options{Address: address, Buffer: 200})
+	kept := 0
+	for n := range int64(100) {
+		switch err := inject(p, n); {
+		case err == nil:
+			kept++
+		case !errors.Is(err, ErrDropped):
+			t.Fatal(err)
+		}
+	}
+	if kept == 0 || kept == 100 || c.Dropped() != uint64(100-kept) {
+		t.Fatalf("%d kept, %d dropped", kept, c.Dropped())
+	}
+	k := newShelf()
+	serve(t, k, address, "")
+	closed(t, c)
+	if got := k.of("app_t"); len(got) != kept {
+		t.Errorf("%d rows, want %d", len(got), kept)
+	}
+	if got, want := k.of("notes"), fmt.Sprintf("1 .app_t dropped %d", 100-kept); len(got) != 1 || got[0] != want {
+		t.Errorf("notes %q, want %q", got, want)
+	}
+}
+
+// TestCollectorOfOthers: one that says nothing is served the old way.
+func TestCollectorOfOthers(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	heard := make(chan string, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		text, _ := io.ReadAll(conn)
+		heard <- string(text)
+	}()
+	c, p := begin(t, Options{Address: listener.Addr().String(), Greeting: time.Millisecond})
+	for n := range int64(3) {
+		inject(p, n)
+	}
+	closed(t, c)
+	if text := <-heard; strings.Count(text, "\t1\t") != 3 || !strings.HasPrefix(text, "protocol: 4\n") {
+		t.Errorf("it heard %q", text)
+	}
+}
+
+func TestCloseIsBounded(t *testing.T) {
+	c, p := begin(t, Options{Address: "127.0.0.1:1"})
+	inject(p, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := c.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func TestSink(t *testing.T) {
+	k := newShelf()
+	address, _ := serve(t, k, "127.0.0.1:0", "")
+	c, _ := begin(t, Options{Address: address})
+	schema := &measure.Schema{Name: "m", Fields: []measure.Field{measure.TimeField,
+		{Name: "a", Type: measure.Uint64}, {Name: "b", Type: measure.Float64}, {Name: "c", Type: measure.Int64List}, {Name: "d", Type: measure.String}}}
+	sink, err := c.Sink(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := measure.NewStream(schema, measure.StreamOptions{}, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := measure.Sample{measure.TimeValue(time.Now()), measure.Uint64Value(1 << 63), measure.Value{}, measure.Int64ListValue([]int64{-1, 2}), measure.StringValue("x\ty")}
+	if err := errors.Join(stream.Append(sample), stream.Close()); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, c)
+	if got := k.of("app_m"); len(got) != 1 || got[0] != "1 9223372036854775808 NaN [-1,2] x\ty" {
+		t.Errorf("%q", got)
+	}
+}
+
+// FuzzAnswers: whatever a collector says, the client holds no more than before.
+func FuzzAnswers(f *testing.F) {
+	f.Add("pillion 1\nstored 1 3\nstored 0 1\ngo\nstored 1 99\nthin 4\n")
+	f.Add("go\ngo\nstored -1 -1\nstored 1\nstored 1 99999999999999999999\nstored 2000000 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		c := &Client{changed: make(chan struct{}), stored: map[int]int64{}, points: make([]*Point, 2)}
+		for n := range int64(5) {
+			c.queue = append(c.queue, entry{int(n % 3), n + 1, []byte("x")})
+			c.bytes++
+		}
+		l := &link{client: c, greeted: make(chan struct{})}
+		for line := range strings.Lines(text) {
+			l.hear(strings.TrimSuffix(line, "\n"))
+		}
+		if c.bytes != len(c.queue) || len(c.stored) > 3 || c.sent < 0 {
+			t.Errorf("%d bytes, %d queued, %d streams", c.bytes, len(c.queue), len(c.stored))
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"pillion.dev/omsp"
+)
+
+const (
+	dialTimeout  = 5 * time.Second
+	writeTimeout = 30 * time.Second
+	pieceBytes   = 64 << 10 // of one write
+	pauseMax     = 5 * time.Second
+)
+
+// run connects again and again.
+func (c *Client) run() {
+	pause := c.o.Pause
+	for c.ctx.Err() == nil {
+		begun := time.Now()
+		if err := c.connect(); err != nil && c.ctx.Err() == nil {
+			c.o.Log.Warn("report to collector of OML", "address", c.o.Address, "error", err)
+		}
+		c.mu.Lock()
+		if pause *= 2; c.moved || time.Since(begun) > pauseMax {
+			pause = c.o.Pause
+		}
+		c.moved = false
+		c.mu.Unlock()
+		pause = min(pause, pauseMax)
+		select {
+		case <-time.After(pause):
+		case <-c.ctx.Done():
+		}
+	}
+}
+
+// connect serves one connection to its end.
+func (c *Client) connect() error {
+	ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.o.Address)
+	if err != nil {
+		return err
+	}
+	if c.o.TLS != nil {
+		shaken := tls.Client(conn, c.o.TLS)
+		if err := shaken.HandshakeContext(ctx); err != nil {
+			return errors.Join(err, conn.Close())
+		}
+		conn = shaken
+	}
+	l := &link{client: c, conn: conn, greeted: make(chan struct{}), ended: make(chan struct{})}
+	defer func() {
+		conn.Close()
+		<-l.ended
+	}()
+	stop := context.AfterFunc(c.ctx, func() { conn.Close() })
+	defer stop()
+	go l.listen()
+	if err := l.greet(); err != nil {
+		return err
+	}
+	return l.send()
+}
+
+// link is one connection.
+type link struct {
+	client  *Client
+	conn    net.Conn
+	greeted chan struct{} // closed by go
+	ended   chan struct{} // closed when nothing more is heard
+	answers bool          // guarded by the client's lock
+	going   bool          // of listen alone
+}
+
+// listen reads what the collector says.
+func (l *link) listen() {
+	defer close(l.ended)
+	lines := bufio.NewScanner(io.LimitReader(l.conn, 1<<40))
+	for lines.Scan() {
+		l.hear(lines.Text())
+	}
+}
+
+// hear takes one line. What is not known says nothing.
+func (l *link) hear(line string) {
+	words := strings.Fields(line)
+	switch {
+	case line == "pillion 1":
+		l.client.mu.Lock()
+		l.answers = true
+		l.client.mu.Unlock()
+	case line == "go" && !l.going:
+		l.going = true
+		close(l.greeted)
+	case len(words) == 3 && words[0] == "stored":
+		index, err := strconv.ParseUint(words[1], 10, 31)
+		seq, failed := strconv.ParseInt(words[2], 10, 64)
+		if err == nil && failed == nil {
+			l.client.keep(int(index), seq)
+		}
+	}
+}
+
+// keep lets go of what is on the collector's disk.
+func (c *Client) keep(index int, seq int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if index > len(c.points) {
+		return // the collector is mistaken
+	}
+	c.stored[index] = max(seq, c.stored[index])
+	c.moved = true
+	n := 0
+	for n < len(c.queue) && c.queue[n].seq <= c.stored[c.queue[n].index] {
+		n++
+	}
+	c.release(n)
+}
+
+// release forgets the oldest tuples. The caller holds the lock.
+func (c *Client) release(n int) {
+	for i := range n {
+		c.bytes -= len(c.queue[i].text)
+		c.queue[i].text = nil
+	}
+	c.queue = c.queue[n:]
+	c.sent = max(0, c.sent-n)
+	c.tell()
+}
+
+// greet says who we are and waits until the collector has said what it has, or shows
+// that it says nothing.
+func (l *link) greet() error {
+	c := l.client
+	c.mu.Lock()
+	h := omsp.Header{
+		Domain: c.o.Domain, Start: c.start.Unix(), Sender: c.o.Sender, App: c.o.App,
+		Extra: map[string]string{"pillion-session": c.session}, Schemas: []omsp.Schema{omsp.Metadata},
+	}
+	if c.o.Token != "" {
+		h.Extra["pillion-token"] = c.o.Token
+	}
+	for _, p := range c.points {
+		h.Schemas = append(h.Schemas, p.schema)
+	}
+	c.begun, c.sent = true, 0
+	c.mu.Unlock()
+	l.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := h.WriteTo(l.conn); err != nil {
+		return err
+	}
+	late := time.NewTimer(c.o.Greeting)
+	defer late.Stop()
+	select {
+	case <-l.greeted:
+	case <-late.C:
+	case <-l.ended:
+		return errors.New("the collector ended the connection: is the token right?")
+	}
+	return nil
+}
+
+// send writes what waits, as it comes.
+func (l *link) send() error {
+	c := l.client
+	var piece []byte
+	for {
+		c.mu.Lock()
+		for c.sent == len(c.queue) {
+			changed := c.changed
+			c.mu.Unlock()
+			select {
+			case <-changed:
+			case <-l.ended:
+				return errors.New("the collector ended the connection")
+			case <-c.ctx.Done():
+				return nil
+			}
+			c.mu.Lock()
+		}
+		piece = piece[:0]
+		for ; c.sent < len(c.queue) && len(piece) < pieceBytes; c.sent++ {
+			if e := &c.queue[c.sent]; e.seq > c.stored[e.index] {
+				piece = append(piece, e.text...)
+			}
+		}
+		c.mu.Unlock()
+		l.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if _, err := l.conn.Write(piece); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		if !l.answers {
+			c.release(c.sent)
+		}
+		c.mu.Unlock()
+	}
+}

@@ -1,0 +1,1 @@
+"""What Python programs use of Pillion: pillion.oml reports measurements."""

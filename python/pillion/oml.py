@@ -1,0 +1,397 @@
+"""Report measurements to a collector of OML's protocol: Pillion's or OML's own.
+
+The interface is that of oml4py, so that a program changes one import:
+
+    from pillion.oml import OMLBase
+
+    oml = OMLBase("app", "experiment", "host1", "tcp:collector:3003")
+    oml.addmp("sine", "angle:double value:double")
+    oml.start()
+    oml.inject("sine", [0.5, 0.479])
+    oml.close()
+
+inject never waits for the network: tuples go into a bounded queue that a thread of its
+own sends. What finds no room is dropped, counted in `dropped`, left out of the tuples'
+numbers, and reported in-band as metadata. A collector of Pillion says what is on its
+disk; until then tuples are kept, and sent again on the next connection: none is lost
+while there is room, and none is stored twice.
+"""
+
+import argparse
+import atexit
+import base64
+import collections
+import logging
+import os
+import random
+import re
+import secrets
+import socket
+import sys
+import threading
+import time
+
+__all__ = ["OMLBase"]
+
+DEFAULT_PORT = 3003
+PROTOCOL = 4
+
+_log = logging.getLogger("pillion.oml")
+_name = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_metadata = "0 _experiment_metadata subject:string key:string value:string"
+_header_break = re.compile(r"[\r\n]+")
+_escapes = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+_piece_bytes = 64 << 10
+_greeting = 2.0
+_connect_timeout = 5.0
+_write_timeout = 30.0
+_pause_max = 5.0
+
+
+def _integer(low, high):
+    def encode(value):
+        number = int(value)
+        if number != value or not low <= number <= high:
+            raise ValueError("%r is no integer from %d to %d" % (value, low, high))
+        return "%d" % number
+
+    return encode
+
+
+def _text(value):
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return str(value).translate(_escapes)
+
+
+def _blob(value):
+    return base64.b64encode(value.encode() if isinstance(value, str) else bytes(value)).decode()
+
+
+def _vector(element):
+    def encode(values):
+        values = list(values)
+        return " ".join(["%d" % len(values)] + [element(v) for v in values])
+
+    return encode
+
+
+_encoders = {
+    "int32": _integer(-(1 << 31), (1 << 31) - 1),
+    "uint32": _integer(0, (1 << 32) - 1),
+    "int64": _integer(-(1 << 63), (1 << 63) - 1),
+    "uint64": _integer(0, (1 << 64) - 1),
+    "guid": _integer(0, (1 << 64) - 1),
+    "double": lambda value: repr(float(value)),
+    "string": _text,
+    "blob": _blob,
+    "bool": lambda value: "True" if value else "False",
+}
+_encoders.update({"[%s]" % kind: _vector(_encoders[kind]) for kind in ("int32", "uint32", "int64", "uint64", "double", "bool")})
+_encoders.update({"integer": _encoders["int32"], "long": _encoders["int32"], "real": _encoders["double"], "float": _encoders["double"]})
+
+
+class _Point:
+    """A measurement point: one stream of tuples."""
+
+    def __init__(self, index, name, schema):
+        self.index, self.name, self.fields, self.encoders = index, name, [], []
+        self.seq = self.dropped = self.told = 0
+        for word in schema.split():
+            field, colon, kind = word.partition(":")
+            if not colon or not _name.match(field) or kind not in _encoders or field in self.fields:
+                raise ValueError("read schema of %s: %r is no new field:type" % (name, word))
+            self.fields.append(field)
+            self.encoders.append(_encoders[kind])
+        self.schema = "%d %s %s" % (index, name, " ".join(schema.split()))
+
+    def encode(self, values):
+        values = list(values)
+        if len(values) != len(self.encoders):
+            raise ValueError("inject into %s: %d values, not %d" % (self.name, len(values), len(self.encoders)))
+        try:
+            return "\t".join([encode(value) for encode, value in zip(self.encoders, values)])
+        except (TypeError, OverflowError) as error:
+            raise ValueError("inject into %s: %s" % (self.name, error)) from None
+
+
+class OMLBase:
+    """One run of a program that reports."""
+
+    def __init__(self, appname, domain=None, sender=None, uri=None, expid=None, token=None, buffer=8 << 20, argv=None):
+        """Domain, sender and uri come from --oml-domain, --oml-id and --oml-collect of
+        the command line, which are taken out of argv (sys.argv), or from OML_DOMAIN,
+        OML_NAME and OML_COLLECT, where they are not given. buffer bounds what waits,
+        in bytes."""
+        if not _name.match(appname):
+            raise ValueError("%r cannot name an application: use letters, digits and _" % appname)
+        options = self._options(sys.argv if argv is None else argv)
+        env = os.environ.get
+        self.appname = appname
+        self.domain = domain or expid or options.oml_domain or env("OML_DOMAIN") or env("OML_EXP_ID")
+        self.sender = sender or options.oml_id or env("OML_NAME")
+        if not self.domain or not self.sender:
+            raise ValueError("a domain (OML_DOMAIN) and a sender (OML_NAME) are needed")
+        self.omlserver, self.omlport = _address(uri or options.oml_collect or env("OML_COLLECT") or env("OML_SERVER") or "tcp:localhost")
+        self.starttime = 0
+        self.dropped = 0
+        self._token, self._buffer = token, buffer
+        self._session = secrets.token_hex(16)
+        self._changed = threading.Condition()
+        self._points = {}
+        self._queue = collections.deque()  # (index, seq, line), oldest first
+        self._bytes = self._sent = self._notes = 0
+        self._stored = {}
+        self._begun = self._ended = self._moved = False
+        self._thread = None
+        self._socket = None
+
+    @staticmethod
+    def _options(argv):
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        for name in ("--oml-id", "--oml-domain", "--oml-collect"):
+            parser.add_argument(name)
+        options, argv[1:] = parser.parse_known_args(argv[1:])
+        return options
+
+    def addmp(self, mpname, schema):
+        """Begin a measurement point, also after start. schema is "field:type ..."."""
+        if not _name.match(mpname):
+            raise ValueError("%r cannot name a measurement point" % mpname)
+        with self._changed:
+            if mpname in self._points:
+                raise ValueError("there is a measurement point %s already" % mpname)
+            point = _Point(len(self._points) + 1, self.appname + "_" + mpname, schema)
+            self._points[mpname] = point
+            if self._begun:
+                self._note(".", "schema", point.schema)
+
+    def start(self):
+        """Begin to report. It does not wait for the collector."""
+        with self._changed:
+            if self.starttime:
+                raise RuntimeError("start was called before")
+            self.starttime = int(time.time())
+        self._thread = threading.Thread(target=self._run, name="pillion.oml", daemon=True)
+        self._thread.start()
+        atexit.register(self.close, 2.0)  # for programs that end without
+
+    def inject(self, mpname, values):
+        """Report values now. It does not wait; False says that there was no room."""
+        point = self._points[mpname]
+        text = point.encode(values)
+        with self._changed:
+            if not self.starttime or self._ended:
+                raise RuntimeError("start was not called, or close was")
+            point.seq += 1  # what is dropped leaves a gap
+            line = ("%.6f\t%d\t%d\t%s\n" % (time.time() - self.starttime, point.index, point.seq, text)).encode("utf-8", "replace")
+            if self._bytes + len(line) > self._buffer:
+                point.dropped += 1
+                self.dropped += 1
+                return False
+            self._tell_drops(point)
+            self._add(point.index, point.seq, line)
+            return True
+
+    def inject_metadata(self, mpname, key, value, fname=None):
+        """Report what holds for all tuples: of the program (mpname None), of a
+        measurement point, or of one of its fields."""
+        subject = "."
+        if mpname:
+            point = self._points[mpname]
+            if fname and fname not in point.fields:
+                raise ValueError("%s has no field %s" % (mpname, fname))
+            subject += point.name + ("." + fname if fname else "")
+        with self._changed:
+            if not self.starttime or self._ended:
+                raise RuntimeError("start was not called, or close was")
+            self._note(subject, key, value)
+
+    @staticmethod
+    def generate_guid():
+        """A random number that names something, never 0."""
+        return random.SystemRandom().randrange(1, 1 << 64)
+
+    def close(self, timeout=10.0):
+        """Wait until nothing waits, timeout at most, and end. It returns how many
+        tuples are lost: those that the collector does not have."""
+        if self._thread is None:
+            return 0
+        atexit.unregister(self.close)
+        until = time.monotonic() + timeout
+        with self._changed:
+            for point in self._points.values():
+                self._tell_drops(point)
+            while self._queue and not self._ended and time.monotonic() < until:
+                self._changed.wait(until - time.monotonic())
+            lost = len(self._queue)
+            self._ended = True
+            self._changed.notify_all()
+            if self._socket:
+                _shut(self._socket, socket.SHUT_WR if not lost else socket.SHUT_RDWR)
+        self._thread.join(_connect_timeout + 1)
+        return lost
+
+    # What follows, to _run, is called with the lock held.
+
+    def _tell_drops(self, point):
+        if point.told != point.dropped:
+            point.told = point.dropped
+            self._note("." + point.name, "dropped", point.dropped)
+
+    def _note(self, subject, key, value):
+        self._notes += 1
+        at = time.time() - self.starttime
+        line = "%.6f\t0\t%d\t%s\t%s\t%s\n" % (at, self._notes, _text(subject), _text(key), _text(value))
+        self._add(0, self._notes, line.encode("utf-8", "replace"))
+
+    def _add(self, index, seq, line):
+        self._queue.append((index, seq, line))
+        self._bytes += len(line)
+        self._changed.notify_all()
+
+    def _release(self, sent_only):
+        """Forget the oldest tuples that were sent, or that are on the collector's disk."""
+        while self._queue:
+            index, seq, line = self._queue[0]
+            if not (self._sent > 0 if sent_only else seq <= self._stored.get(index, 0)):
+                break
+            self._queue.popleft()
+            self._bytes -= len(line)
+            self._sent = max(0, self._sent - 1)
+        self._changed.notify_all()
+
+    def _header(self):
+        lines = [
+            "protocol: %d" % PROTOCOL, "domain: %s" % self.domain, "start-time: %d" % self.starttime,
+            "sender-id: %s" % self.sender, "app-name: %s" % self.appname, "pillion-session: %s" % self._session,
+        ]
+        if self._token:
+            lines.append("pillion-token: %s" % self._token)
+        lines += ["schema: " + s for s in [_metadata] + [p.schema for p in self._points.values()]]
+        lines.append("content: text")
+        return "".join(_header_break.sub(" ", line) + "\n" for line in lines) + "\n"
+
+    # The thread that sends.
+
+    def _run(self):
+        pause = 0.1
+        while True:
+            begun = time.monotonic()
+            self._moved = False
+            try:
+                self._connect()
+            except OSError as error:
+                _log.warning("report to %s:%d: %s", self.omlserver, self.omlport, error)
+            if self._moved or time.monotonic() - begun > _pause_max:
+                pause = 0.1
+            with self._changed:
+                self._socket = None
+                if self._ended or self._changed.wait_for(lambda: self._ended, pause):
+                    return
+            pause = min(2 * pause, _pause_max)
+
+    def _connect(self):
+        connection = socket.create_connection((self.omlserver, self.omlport), _connect_timeout)
+        with connection:
+            connection.settimeout(_write_timeout)
+            link = _Link(self, connection)
+            with self._changed:
+                if self._ended:
+                    return
+                self._socket = connection
+                header = self._header()
+                self._begun, self._sent = True, 0
+            listener = threading.Thread(target=link.listen, name="pillion.oml answers", daemon=True)
+            listener.start()
+            try:
+                connection.sendall(header.encode("utf-8", "replace"))
+                with self._changed:
+                    self._changed.wait_for(lambda: link.going or link.ended or self._ended, _greeting)
+                link.send()
+            finally:
+                _shut(connection, socket.SHUT_RDWR)
+                listener.join()
+
+
+class _Link:
+    """One connection."""
+
+    def __init__(self, oml, connection):
+        self.oml, self.connection = oml, connection
+        self.answers = self.going = self.ended = False
+
+    def listen(self):
+        """Read what the collector says: those of others say nothing."""
+        rest = b""
+        while True:
+            try:
+                got = self.connection.recv(4096)
+            except socket.timeout:
+                continue
+            except OSError:
+                got = b""
+            with self.oml._changed:
+                if not got or len(rest) > 4096:
+                    self.ended = True
+                    self.oml._changed.notify_all()
+                    return
+                *lines, rest = (rest + got).split(b"\n")
+                for line in lines:
+                    self._hear(line.split())
+
+    def _hear(self, words):
+        if words == [b"pillion", b"1"]:
+            self.answers = True
+        elif words == [b"go"]:
+            self.going = True
+            self.oml._changed.notify_all()
+        elif len(words) == 3 and words[0] == b"stored" and words[1].isdigit() and words[2].isdigit():
+            index, seq = int(words[1]), int(words[2])
+            self.oml._moved = True
+            self.oml._stored[index] = max(seq, self.oml._stored.get(index, 0))
+            self.oml._release(False)
+
+    def send(self):
+        """Write what waits, as it comes."""
+        oml = self.oml
+        while True:
+            with oml._changed:
+                oml._changed.wait_for(lambda: oml._sent < len(oml._queue) or self.ended or oml._ended)
+                if self.ended and not oml._ended:
+                    raise ConnectionError("the collector ended the connection")
+                if oml._ended:
+                    return
+                piece = self._piece()
+            self.connection.sendall(piece)
+            with oml._changed:
+                if not self.answers:
+                    oml._release(True)
+
+    def _piece(self):
+        oml, lines, size = self.oml, [], 0
+        while oml._sent < len(oml._queue) and size < _piece_bytes:
+            index, seq, line = oml._queue[oml._sent]
+            oml._sent += 1
+            if seq > oml._stored.get(index, 0):
+                lines.append(line)
+                size += len(line)
+        return b"".join(lines)
+
+
+def _shut(connection, how):
+    try:
+        connection.shutdown(how)
+    except OSError:
+        pass
+
+
+def _address(uri):
+    """[tcp:[//]]host[:port], also [IPv6 address]:port."""
+    rest = uri[4:] if uri.startswith("tcp:") else uri
+    rest = rest[2:] if rest.startswith("//") else rest
+    match = re.match(r"(?:\[([^\]]+)\]|([^:]+))(?::([0-9]+))?\Z", rest)
+    if not match or int(match.group(3) or 1) > 65535:
+        raise ValueError("read %r: use tcp:host:port" % uri)
+    return match.group(1) or match.group(2), int(match.group(3) or DEFAULT_PORT)

@@ -1,0 +1,235 @@
+package oml
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+	"pillion.dev/omsp"
+	"pillion.dev/omsp/collect"
+)
+
+// sink takes batches and has nothing to read.
+type sink struct {
+	mu   sync.Mutex
+	rows map[string][]string
+	keys map[measure.Key]bool
+}
+
+func (s *sink) Put(key measure.Key, schema *measure.Schema, r arrow.RecordBatch, done func(error)) {
+	s.mu.Lock()
+	if s.keys[key] {
+		panic(fmt.Sprintf("the key %v is used twice", key))
+	}
+	s.keys[key] = true
+	for i := range int(r.NumRows()) {
+		var words []string
+		for _, column := range r.Columns() {
+			words = append(words, strings.Clone(column.ValueStr(i)))
+		}
+		s.rows[schema.Name] = append(s.rows[schema.Name], strings.Join(words[1:], "|"))
+	}
+	s.mu.Unlock()
+	done(nil)
+}
+
+func (s *sink) Query(context.Context, string, []any, archive.Limits, func(arrow.RecordBatch) error) error {
+	return fmt.Errorf("read: %w", archive.ErrUnknown)
+}
+
+func open(t *testing.T, folder string) (*Keeper, *sink) {
+	t.Helper()
+	s := &sink{rows: map[string][]string{}, keys: map[measure.Key]bool{}}
+	k, err := New(folder, s, s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, s
+}
+
+func schemaOf(t *testing.T, text string) omsp.Schema {
+	t.Helper()
+	s, err := omsp.ParseSchema(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestNames(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	domains := []string{"a", "a_b", "A", "../x", "..%2fx", `x"; DROP TABLE oml_tables; --`, "x'y", "ünïcode", "", " ", long, long + "2", "\x00", "日本", "a\ufffdb", "default"}
+	tables := []string{"1 t n:int32", "2 b_t n:int32", "3 T n:int32", "4 " + long + " n:int32", "5 t n:int64", "6 _ n:int32", "7 select n:int32"}
+	folder := t.TempDir()
+	k, _ := open(t, folder)
+	made := map[string]string{}
+	seen := map[string]bool{}
+	for _, domain := range domains {
+		if _, err := k.Start(domain, 7); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range tables {
+			got, err := k.Table(domain, schemaOf(t, text))
+			if err != nil {
+				t.Fatalf("%q, %.30q: %v", domain, text, err)
+			}
+			if name := got.Schema.Name; seen[name] || !measure.ValidName(name) || len(name) > streamBytes || !strings.HasPrefix(name, "oml_") {
+				t.Errorf("%q, %.30q: stream %q", domain, text, name)
+			}
+			seen[got.Schema.Name] = true
+			made[domain+"\x00"+text] = got.Name + " " + got.Schema.Name
+			if strings.HasPrefix(text, "5 ") && got.Name != "t_2" {
+				t.Errorf("%q: the other t is called %q", domain, got.Name)
+			}
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "oml.json" {
+		t.Errorf("files %v, %v", entries, err)
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := open(t, folder)
+	defer again.Close()
+	for _, domain := range domains {
+		if start, err := again.Start(domain, 9); err != nil || start != 7 {
+			t.Errorf("%q starts at %d, %v", domain, start, err)
+		}
+		for _, text := range tables {
+			got, err := again.Table(domain, schemaOf(t, "9"+text[1:])) // the index is the client's own
+			if want := made[domain+"\x00"+text]; err != nil || got.Name+" "+got.Schema.Name != want {
+				t.Errorf("%q, %.30q: %q %q after reading it again, want %q (%v)", domain, text, got.Name, got.Schema.Name, want, err)
+			}
+		}
+	}
+}
+
+// TestNameThatIsNoText: JSON would give another name back.
+func TestNameThatIsNoText(t *testing.T) {
+	k, _ := open(t, t.TempDir())
+	defer k.Close()
+	k.Start("a\xffb", 7)
+	k.Start("a\ufffdb", 8)
+	if len(k.book.Domains) != 1 || k.book.Domains["a\ufffdb"].Start != 7 {
+		t.Errorf("domains %v", k.book.Domains)
+	}
+}
+
+// TestNamesThatLookTaken: whoever chooses names cannot bring two tables together.
+func TestNamesThatLookTaken(t *testing.T) {
+	k, _ := open(t, t.TempDir())
+	defer k.Close()
+	first, err := k.Table("d", schemaOf(t, "1 t n:int32"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := k.Table("d", schemaOf(t, "1 T n:int32"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the table D, t would be called without the hash, and with it.
+	third, err := k.Table("d", schemaOf(t, "1 "+strings.TrimPrefix(second.Schema.Name, "oml_d_")+" n:int32"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b, c := first.Schema.Name, second.Schema.Name, third.Schema.Name; a == b || b == c || a == c {
+		t.Errorf("streams %s, %s, %s", a, b, c)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	long := strings.Repeat("x", 2000)
+	wide := "1 wide"
+	for n := range 255 {
+		wide += fmt.Sprintf(" f%d:int32", n)
+	}
+	folder := t.TempDir()
+	k, _ := open(t, folder)
+	defer k.Close()
+	for name, text := range map[string]string{"name": "1 " + long + " n:int32", "field": "1 t " + long + ":int32", "fields": wide} {
+		if _, err := k.Table("d", schemaOf(t, text)); err == nil || len(err.Error()) > 500 {
+			t.Errorf("%s: %.600v", name, err)
+		}
+	}
+	if _, err := k.Start(long, 1); err == nil {
+		t.Error("a domain with a name of 2000 bytes began")
+	}
+	for n := range tablesMax {
+		k.book.Domains["d"].Tables = append(k.book.Domains["d"].Tables, entry{Name: fmt.Sprint("t", n), Stream: fmt.Sprint("oml_d_t", n), Schema: "0 x n:int32"})
+	}
+	if _, err := k.Table("d", schemaOf(t, "1 more n:int32")); err == nil {
+		t.Error("one table more than there can be began")
+	}
+	for n := len(k.book.Domains); n < domainsMax; n++ {
+		k.book.Domains[fmt.Sprint("d", n)] = &domain{}
+	}
+	if _, err := k.Start("more", 1); err == nil {
+		t.Error("one domain more than there can be began")
+	}
+	if start, err := k.Start("d", 5); err != nil || start != 5 {
+		t.Errorf("a known domain: %d, %v", start, err)
+	}
+}
+
+// TestTimeBase: the first client's start counts for all of a domain.
+func TestTimeBase(t *testing.T) {
+	k, _ := open(t, t.TempDir())
+	defer k.Close()
+	for _, step := range []struct {
+		domain      string
+		start, want int64
+	}{{"d", 100, 100}, {"d", 90, 100}, {"e", 90, 90}, {"d", 110, 100}} {
+		if got, err := k.Start(step.domain, step.start); err != nil || got != step.want {
+			t.Errorf("%+v: %d, %v", step, got, err)
+		}
+	}
+}
+
+func TestTablesAreAnnounced(t *testing.T) {
+	folder := t.TempDir()
+	k, s := open(t, folder)
+	k.Start("My Domain", 77)
+	k.Table("My Domain", schemaOf(t, "4 App_T n:int32 Name:string"))
+	k.Table("My Domain", schemaOf(t, "4 App_T n:int32 Name:string"))
+	k.Ended(collect.Connection{Begun: time.Unix(1, 0), Ended: time.Unix(2, 0), Domain: "My Domain", Sender: "s", Tuples: 5, Gaps: 1, Refused: 2, Session: 3, Reason: "r"})
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := "My Domain|App_T|oml_my_domain_app_t|0 App_T n:int32 Name:string|77"
+	if got := s.rows[Tables.Name]; len(got) != 1 || got[0] != want {
+		t.Errorf("tables %q, want %q", got, want)
+	}
+	if got := s.rows[Connections.Name]; len(got) != 1 || !strings.HasSuffix(got[0], "|My Domain|s|||3|5|0|1|0|0|2|r") {
+		t.Errorf("connections %q", got)
+	}
+	// An archive that knows nothing of it is told again.
+	k, s = open(t, folder)
+	k.Close()
+	if got := s.rows[Tables.Name]; len(got) != 1 || got[0] != want {
+		t.Errorf("tables after the start %q", got)
+	}
+}
+
+func TestBookThatCannotBe(t *testing.T) {
+	folder := t.TempDir()
+	for _, text := range []string{"", "{", `{"domains": 5}`, "\x00"} {
+		if err := os.WriteFile(filepath.Join(folder, "oml.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := &sink{rows: map[string][]string{}, keys: map[measure.Key]bool{}}
+		if _, err := New(folder, s, s, slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("%q was read", text)
+		}
+	}
+}
