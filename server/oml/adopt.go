@@ -53,6 +53,7 @@ func (k *Keeper) target(from *measure.Schema) (to *measure.Schema, constants map
 	if origin.IsMetadata() {
 		return &Metadata, map[string]string{"domain": origin.Domain}, shift, nil
 	}
+	origin.Table.Index = 1 // 0 is that of metadata
 	t, err := k.Table(origin.Domain, origin.Table)
 	return t.Schema, nil, shift, err
 }
