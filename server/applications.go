@@ -8,8 +8,10 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"time"
 
 	"pillion.dev/omsp/collect"
+	"pillion.dev/server/event"
 	"pillion.dev/server/oml"
 )
 
@@ -37,6 +39,7 @@ func (s *server) openApplications() (err error) {
 	}
 	a.collector = collect.New(collect.Options{Keeper: a.keeper, Log: s.log})
 	s.applications = a
+	s.ingest.Adopt(a.keeper.Adopt)
 	token, err := s.applicationToken()
 	if err != nil {
 		return err
@@ -98,6 +101,36 @@ func (s *server) applicationToken() (string, error) {
 		return "", fmt.Errorf("read token for OML: %s is empty", s.config.OMLToken)
 	}
 	return token, nil
+}
+
+// thin asks applications for fewer samples while much waits for the archive.
+func (s *server) thin(ctx context.Context, ticks <-chan time.Time) {
+	var policy collect.Thinning
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticks:
+			before := policy.N()
+			if !policy.Step(now, s.ingest.Share()) {
+				continue
+			}
+			s.tellThinning(before, policy.N())
+			s.applications.collector.Thin(policy.N())
+		}
+	}
+}
+
+func (s *server) tellThinning(before, n int) {
+	s.log.Info("ask applications for fewer samples", "one_of", n)
+	switch {
+	case before == 1:
+		s.local.Event(event.Event{Kind: "thinning", Level: event.Warning,
+			Message: "much waits for the archive: applications that report to the server are asked for fewer samples"})
+	case n == 1:
+		s.local.Event(event.Event{Kind: "thinning-ended", Level: event.Info,
+			Message: "applications that report to the server are asked for all samples again"})
+	}
 }
 
 // serve takes connections until close.

@@ -105,9 +105,9 @@ func (s *server) open(ctx context.Context) error {
 			return err
 		},
 		s.openIngest,
+		s.openApplications,
 		func() error { return s.openBus(ctx) },
 		s.openControl,
-		s.openApplications,
 		s.openWeb,
 	} {
 		if err := step(); err != nil {
@@ -217,6 +217,11 @@ func (s *server) serve(ctx context.Context) error {
 	})
 	if s.applications != nil {
 		s.applications.serve(cancel)
+		parts.Go(func() {
+			ticks := time.NewTicker(time.Second)
+			defer ticks.Stop()
+			s.thin(ctx, ticks.C)
+		})
 	}
 	parts.Go(func() { s.followPaths(ctx) })
 	parts.Go(func() { s.followLoss(ctx) })

@@ -120,8 +120,10 @@ type State struct {
 	Interfaces []Interface       `json:"interfaces,omitempty"`
 	Clock      Clock             `json:"clock"`
 	Spool      Spool             `json:"spool"`
-	Revision   uint64            `json:"revision"`
-	Tasks      []TaskState       `json:"tasks,omitempty"`
+	// Thin is of how many samples applications are asked for one; 0 and 1: all.
+	Thin     int         `json:"thin,omitempty"`
+	Revision uint64      `json:"revision"`
+	Tasks    []TaskState `json:"tasks,omitempty"`
 }
 
 // Interface of an agent's host.

@@ -14,6 +14,7 @@ import (
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
 	"pillion.dev/measure"
+	"pillion.dev/omsp/relay"
 )
 
 // Defaults.
@@ -41,6 +42,9 @@ type Config struct {
 	Points []string `yaml:"points"`
 	// Capture are devices whose packets' headers are reported.
 	Capture []Capture `yaml:"capture"`
+	// OML is where applications of this host report, HOST:PORT on loopback, or "off";
+	// default DefaultOML.
+	OML string `yaml:"oml"`
 	// Streams are made of points beside the points' own, by filters.
 	Streams []Stream `yaml:"streams"`
 	// JoinToken is needed once.
@@ -67,6 +71,11 @@ func (s Stream) pipeline() (measure.Pipeline, error) {
 	p := measure.Pipeline{Name: s.Name, Keys: s.Keys, Every: s.Every, Samples: s.Samples}
 	if len(s.Filters) == 0 || s.Name == "" {
 		return p, fmt.Errorf("%w: stream %q of point %q: it needs a name and filters", ErrConfig, s.Name, s.Point)
+	}
+	for _, taken := range []string{"oml_", relay.Prefix} {
+		if strings.HasPrefix(s.Name, taken) {
+			return p, fmt.Errorf("%w: stream %q: names with %s are those of applications", ErrConfig, s.Name, taken)
+		}
 	}
 	for _, text := range s.Filters {
 		filter, err := measure.ParseFilter(text)
@@ -101,6 +110,10 @@ func ReadConfig(path string) (Config, error) {
 func (c Config) complete() (Config, error) {
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HostInterval = cmp.Or(c.HostInterval, DefaultHostInterval)
+	c.OML = cmp.Or(c.OML, DefaultOML)
+	if err := checkOML(c.OML); err != nil {
+		return c, err
+	}
 	if c.HostInterval < time.Second {
 		return c, fmt.Errorf("%w: host interval %v is below 1 s", ErrConfig, c.HostInterval)
 	}

@@ -21,6 +21,7 @@ import (
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
 	"pillion.dev/agent/module"
+	"pillion.dev/agent/oml"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
 	"pillion.dev/internal/version"
@@ -41,6 +42,8 @@ type service struct {
 	tracer   *tracer
 	sampler  *host.Sampler
 	bus      *bus.Agent
+	// applications of this host that report.
+	applications *applications
 
 	applying sync.Mutex
 	linked   chan struct{} // told when the link comes up
@@ -73,8 +76,17 @@ func (s *service) open(ctx context.Context) (err error) {
 	if s.identity, err = join(ctx, s.config, s.log); err != nil {
 		return err
 	}
-	s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"), spool.Options{LimitBytes: s.config.SpoolBytes, Log: s.log})
+	keeper, err := oml.Open(s.config.Folder, s.log)
 	if err != nil {
+		return err
+	}
+	s.applications = &applications{keeper: keeper}
+	s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"),
+		spool.Options{LimitBytes: s.config.SpoolBytes, Found: keeper.Found, Log: s.log})
+	if err != nil {
+		return err
+	}
+	if err := s.openApplications(); err != nil {
 		return err
 	}
 	points, err := s.config.hostPoints()
@@ -104,9 +116,9 @@ func (s *service) open(ctx context.Context) (err error) {
 func (s *service) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context){
-		s.report, s.runner.Run, s.keepIdentity, s.capture,
+		s.report, s.runner.Run, s.keepIdentity, s.capture, s.thin,
 		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
-		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.bus.Send)) },
+		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.send)) },
 	} {
 		parts.Go(func() { part(ctx) })
 	}
@@ -154,6 +166,7 @@ func (s *service) state() session.State {
 	state.Time, state.Started = time.Now(), s.started
 	state.Version, state.Labels = version.Short(), s.config.Labels
 	state.Clock, state.Spool = s.sampler.Clock(), s.spool.Stats().Spool
+	state.Thin = int(s.applications.thin.Load())
 	state.Revision = s.runner.Revision()
 	state.Tasks = append(s.runner.States(), s.tracer.states()...)
 	return state
@@ -175,6 +188,9 @@ const closeTime = 3 * time.Second
 // read goes into the spool, and what the server does not take in time stays there.
 func (s *service) close() error {
 	var err error
+	if s.applications != nil {
+		s.applications.close()
+	}
 	if s.tracer != nil {
 		s.tracer.close()
 	}
@@ -184,6 +200,9 @@ func (s *service) close() error {
 	if s.streams != nil {
 		err = errors.Join(err, s.streams.close())
 	}
+	if s.applications != nil {
+		err = errors.Join(err, s.applications.keeper.Close())
+	}
 	if s.spool != nil && s.bus != nil && s.bus.Connected() {
 		s.drain()
 	}
@@ -192,6 +211,9 @@ func (s *service) close() error {
 	}
 	if s.spool != nil {
 		err = errors.Join(err, s.spool.Close())
+	}
+	if s.applications != nil {
+		err = errors.Join(err, s.applications.keeper.Forget())
 	}
 	if err != nil {
 		return fmt.Errorf("end agent: %w", err)
@@ -205,7 +227,7 @@ func (s *service) drain() {
 	defer cancel()
 	running, stop := context.WithCancel(ctx)
 	var sending sync.WaitGroup
-	sending.Go(func() { s.logged("deliver batches", s.spool.Run(running, s.bus.Send)) })
+	sending.Go(func() { s.logged("deliver batches", s.spool.Run(running, s.send)) })
 	if err := s.spool.Drain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		s.log.Warn("deliver the last batches", "error", err)
 	}

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"pillion.dev/measure"
@@ -29,6 +30,21 @@ type entry struct {
 	// evicted says that its place is gone: it ends with the attempt under way.
 	evicted bool
 	cancel  context.CancelFunc // of that attempt
+	// kept is told once what became of it, if somebody wants to know; fate is how it
+	// ended, nil: it was sent.
+	kept func(measure.Key, error)
+	fate error
+}
+
+// errLost is what became of a batch that nobody will get.
+var errLost = errors.New("batch is lost")
+
+// tell says that a batch is safe, or why it is not.
+func (e *entry) tell(err error) {
+	if kept := e.kept; kept != nil {
+		e.kept = nil
+		kept(measure.Key{Stream: e.line.stream, Epoch: e.line.epoch, Sequence: e.sequence}, err)
+	}
 }
 
 // line is the batches of one stream and epoch.
@@ -150,6 +166,9 @@ func (s *Spool) end(e *entry, o outcome) {
 	}
 	s.land(e)
 	e.state = done
+	if o != sent {
+		e.fate = errLost
+	}
 	s.count(e, o)
 	s.batches--
 	s.bytes -= e.size
@@ -199,6 +218,7 @@ func (s *Spool) lose(stream string, rows int64) {
 func (s *Spool) forget(l *line) {
 	n := 0
 	for n < len(l.held) && l.held[n].state == done {
+		l.held[n].tell(l.held[n].fate)
 		l.held[n] = nil
 		n++
 	}

@@ -87,6 +87,9 @@ func (s *Spool) load(g *segment, acknowledged place) error {
 		data = nil
 	}
 	lost := scan(data, g.epoch, func(offset int64, e measure.Envelope) {
+		if s.options.Found != nil {
+			s.options.Found(e)
+		}
 		if acknowledged.covers(offset) {
 			// It stays in the account of the segment, so that the next note has it.
 			g.entries = append(g.entries, &entry{offset: offset, state: done})

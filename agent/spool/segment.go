@@ -157,6 +157,7 @@ func (s *Spool) store(e *entry, payload []byte) {
 		return
 	}
 	s.hold(e, s.active)
+	e.tell(nil)
 	if s.active.size >= s.options.SegmentBytes {
 		s.seal()
 	}
@@ -220,6 +221,7 @@ func (s *Spool) flushMemory() bool {
 		e.payload, e.segment = nil, to
 		to.entries = append(to.entries, e)
 		to.held++
+		e.tell(nil)
 		if from.held == 0 {
 			s.remove(from)
 		}

@@ -69,6 +69,9 @@ type Options struct {
 	Window int
 	// Timeout of one attempt to send; default 30 s.
 	Timeout time.Duration
+	// Found is told of each batch that Open reads whole, also of one that was
+	// delivered already. It must not use the spool; the payload is good until it returns.
+	Found func(measure.Envelope)
 	// Permanent tells an error that trying again will not mend; default
 	// bus.ErrRejected.
 	Permanent func(error) bool
@@ -215,6 +218,25 @@ func (s *Spool) Put(schema *measure.Schema, record arrow.RecordBatch) error {
 	return s.put(schema.Name, record)
 }
 
+// Hold is Put for who has to know when a record is safe. kept is called once, unless
+// Hold returns an error: with nil when the batch is on the disk, before its first
+// attempt to be sent; or, where the disk refuses, when it and what was put before it
+// is at the server. Else it says why the batch is lost. It is called with the spool's
+// lock: it must be quick and not use the spool.
+//
+// A record too large for one message is ErrTooLarge: Hold does not divide, and does
+// not count what it returned an error for.
+func (s *Spool) Hold(schema *measure.Schema, record arrow.RecordBatch, kept func(measure.Key, error)) error {
+	envelope, err := measure.Encode(measure.Key{Stream: schema.Name}, record)
+	if err != nil {
+		return err
+	}
+	if len(envelope.Payload) > payloadMax || recordSize(&envelope) > s.options.LimitBytes {
+		return fmt.Errorf("hold batch of %q: %d bytes: %w", schema.Name, len(envelope.Payload), ErrTooLarge)
+	}
+	return s.enter(envelope, kept)
+}
+
 func (s *Spool) put(stream string, record arrow.RecordBatch) error {
 	envelope, err := measure.Encode(measure.Key{Stream: stream}, record)
 	if err != nil {
@@ -240,14 +262,20 @@ func (s *Spool) add(envelope measure.Envelope) error {
 		return s.refuse(envelope.Stream, int64(envelope.Rows), fmt.Errorf("put batch of %q: %d bytes, the spool holds %d: %w",
 			envelope.Stream, size, s.options.LimitBytes, ErrTooLarge))
 	}
+	return s.enter(envelope, nil)
+}
+
+func (s *Spool) enter(envelope measure.Envelope, kept func(measure.Key, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		s.lose(envelope.Stream, int64(envelope.Rows))
+		if kept == nil {
+			s.lose(envelope.Stream, int64(envelope.Rows))
+		}
 		return fmt.Errorf("put batch of %q: %w", envelope.Stream, ErrClosed)
 	}
 	l := s.line(envelope.Stream, s.epoch)
-	e := &entry{line: l, sequence: l.next, size: size, rows: uint32(envelope.Rows), checksum: envelope.Checksum}
+	e := &entry{line: l, sequence: l.next, size: recordSize(&envelope), rows: uint32(envelope.Rows), checksum: envelope.Checksum, kept: kept}
 	l.next++
 	s.store(e, envelope.Payload)
 	s.stir()

@@ -47,7 +47,7 @@ func newParser(ctx context.Context) (*kong.Kong, error) {
 		kong.Name("pillion-agent"),
 		kong.Description("Measure a network with the traffic that is already on it."),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Vars{"folder": service.DefaultFolder},
+		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML},
 	)
 }
 

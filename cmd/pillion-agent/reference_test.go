@@ -151,8 +151,11 @@ func TestCheck(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"good":          {"server: noc\n", ""},
 		"unknown key":   {"servr: noc\n", "servr"},
+		"no OML":        {"oml: off\n", ""},
+		"OML for all":   {"oml: 0.0.0.0:3003\n", "0.0.0.0:3003"},
 		"short":         {"host_interval: 1ms\n", "1ms"},
 		"no filter":     {"streams: [{name: x, point: host, every: 1m}]\n", "it needs a name and filters"},
+		"taken name":    {"streams: [{name: oml_x, point: host, every: 1m, filters: [avg(cpu_percent)]}]\n", "oml_x"},
 		"broken filter": {"streams: [{name: x, point: host, every: 1m, filters: [avg]}]\n", `stream "x"`},
 	}
 	for name, test := range tests {

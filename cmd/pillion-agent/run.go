@@ -21,6 +21,7 @@ type runCmd struct {
 	Data      string            `help:"Folder of the identity and the spool; default ${folder}." placeholder:"DIR"`
 	Spool     int64             `help:"Bound of the spool, bytes; default 1 GiB." placeholder:"BYTES"`
 	Interval  time.Duration     `help:"How often load and clock are measured; default 10s." placeholder:"TIME"`
+	OML       string            `name:"oml" help:"Where applications of this host report by OML's protocol, or off; default ${oml}." placeholder:"ADDR"`
 	Debug     bool              `help:"Log more."`
 }
 
@@ -79,6 +80,9 @@ func (c *runCmd) settings() (service.Config, error) {
 	}
 	if c.Interval != 0 {
 		config.HostInterval = c.Interval
+	}
+	if c.OML != "" {
+		config.OML = c.OML
 	}
 	if len(c.Label) != 0 {
 		config.Labels = c.Label

@@ -76,6 +76,9 @@ type Options struct {
 	Outstanding int
 	// Idle ends a connection that sends no header for so long; default 30 s.
 	Idle time.Duration
+
+	audience *audience // the collector's
+
 	// Grace is how long Close waits for what came to be on disk; default 15 s.
 	Grace time.Duration
 }

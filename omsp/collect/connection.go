@@ -88,6 +88,7 @@ func (all *Collector) serve(conn net.Conn, token string) {
 	}()
 	c.settle()
 	if c.answer != nil {
+		c.o.audience.leave(c)
 		c.answer.close()
 		all.leave(c)
 	}
@@ -196,6 +197,7 @@ func (c *connection) greet(all *Collector) error {
 		}
 	}
 	c.answer.line("go")
+	c.o.audience.join(c)
 	return nil
 }
 

@@ -29,6 +29,7 @@ type Collector struct {
 // New makes a collector that serves nobody yet; Close ends it.
 func New(o Options) *Collector {
 	o = o.complete()
+	o.audience = &audience{members: map[*connection]bool{}}
 	c := &Collector{o: o, sessions: map[uint64]*connection{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c

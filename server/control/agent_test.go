@@ -174,6 +174,11 @@ func TestEventsOncePerChange(t *testing.T) {
 		b.on("h1", func(h *host) { h.spool.DiskError = "no space left on device" })
 		expect("its disk is full", "spool-disk", 1)
 		expect("it stays full", "spool-disk", 1)
+		for _, row := range []struct{ thin, begun, ended int }{{2, 1, 0}, {64, 1, 0}, {1, 1, 1}, {2, 1, 1}, {-5, 1, 1}} {
+			b.on("h1", func(h *host) { h.thin = row.thin })
+			expect("it asks for fewer samples", "thinning", row.begun)
+			expect("and for all again", "thinning-ended", row.ended)
+		}
 		b.on("h1", func(h *host) { h.connected = false })
 		b.pass(10 * time.Second)
 		expect("silence", "agent-lost", 1)

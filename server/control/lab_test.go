@@ -51,6 +51,7 @@ type host struct {
 	broken, refuses string
 	clock           session.Clock
 	spool           session.Spool
+	thin            int
 	asked           int
 	revoked         bool
 }
@@ -122,7 +123,7 @@ func (h *host) state(t *testing.T) []byte {
 	text, err := json.Marshal(session.State{
 		Agent: h.name, Instance: h.instance, Time: time.Now(), Version: "1", Labels: h.labels,
 		Interfaces: []session.Interface{{Name: "eth0", Up: true, Addresses: []string{h.address + "/24", "127.0.0.1/8", "fe80::1/64"}}},
-		Clock:      h.clock, Spool: h.spool, Revision: h.applied.Revision, Tasks: h.tasks(),
+		Clock:      h.clock, Spool: h.spool, Thin: h.thin, Revision: h.applied.Revision, Tasks: h.tasks(),
 	})
 	if err != nil {
 		t.Error(err)

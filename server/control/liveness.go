@@ -31,6 +31,14 @@ func (c *Control) observe(a *agent, before session.State, first, restarted bool)
 		c.event("spool-disk", event.Error, a.Name, "",
 			"the disk of %s takes no batches: they wait in memory, and are lost if the agent ends: %s", a.Name, why)
 	}
+	if thin := a.state.Thin > 1; thin && !a.thinning && a.quietly("thinning", a.heardAt) {
+		a.thinning = true
+		c.event("thinning", event.Warning, a.Name, "",
+			"much waits on %s: applications that report there are asked for fewer samples", a.Name)
+	} else if a.thinning && !thin {
+		a.thinning = false
+		c.event("thinning-ended", event.Info, a.Name, "", "applications that report on %s are asked for all samples again", a.Name)
+	}
 	rejected := a.state.Spool.Rejected
 	if first || restarted && rejected < a.rejected {
 		a.rejected = rejected // a new count

@@ -51,6 +51,8 @@ type agent struct {
 	spoken map[string]time.Time // last event of a kind that can go on
 	// grown and rejected are the batches dropped and refused when that was last told.
 	grown, rejected int64
+	// thinning was told, and not yet that it has ended.
+	thinning bool
 }
 
 func newAgent(e enrolment) *agent {

@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
+	"pillion.dev/omsp/relay"
 )
 
 // Options of an Ingest. What is left zero has its default.
@@ -44,6 +46,7 @@ type Ingest struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond // of what is below
+	adopt   func(archive.Batch) (archive.Batch, error)
 	queue   []item
 	bytes   int64
 	hurried bool
@@ -115,6 +118,9 @@ func New(options Options) *Ingest {
 	}
 	i := &Ingest{options: options, live: newLive(), groups: make(chan []item, 1)}
 	i.changed = sync.NewCond(&i.mu)
+	i.adopt = func(b archive.Batch) (archive.Batch, error) {
+		return b, fmt.Errorf("%w: this server takes nothing of applications", bus.ErrRejected)
+	}
 	i.ended.Go(i.gather)
 	i.ended.Go(i.commitAll)
 	return i
@@ -158,7 +164,7 @@ func (i *Ingest) gather() {
 		if group == nil {
 			return
 		}
-		decode(group)
+		i.decode(group)
 		i.groups <- group
 	}
 }
@@ -197,7 +203,10 @@ func (i *Ingest) next() []item {
 }
 
 // decode works on a group with all processors.
-func decode(group []item) {
+func (i *Ingest) decode(group []item) {
+	i.mu.Lock()
+	adopt := i.adopt
+	i.mu.Unlock()
 	var workers sync.WaitGroup
 	next := make(chan *item, len(group))
 	for n := range group {
@@ -207,26 +216,41 @@ func decode(group []item) {
 	for range min(runtime.GOMAXPROCS(0), len(group)) {
 		workers.Go(func() {
 			for it := range next {
-				it.decode()
+				it.decode(adopt)
 			}
 		})
 	}
 	workers.Wait()
 }
 
-func (i *item) decode() {
+func (i *item) decode(adopt func(archive.Batch) (archive.Batch, error)) {
 	if i.batch.Record != nil {
 		return
 	}
 	d := &i.delivery
 	i.batch.Agent, i.batch.Key = d.Agent, d.Key
-	if d.Agent == OwnAgent || isOwn(d.Stream) {
+	if d.Agent == OwnAgent || isOwn(d.Stream) || strings.HasPrefix(d.Stream, namedPrefix) {
 		i.err = fmt.Errorf("%w: only the server writes the stream %q, and as %q", bus.ErrRejected, d.Stream, OwnAgent)
 		return
 	}
 	schema, record, err := d.Envelope.Decode()
 	i.batch = archive.Batch{Agent: d.Agent, Key: d.Key, Oldest: d.Oldest, Schema: schema, Record: record}
 	i.err = err
+	if err == nil && strings.HasPrefix(d.Stream, relay.Prefix) {
+		i.batch, i.err = adopt(i.batch)
+	}
+}
+
+// namedPrefix begins the names of streams that the server gives to what
+// applications report: it alone knows which are taken.
+const namedPrefix = "oml_"
+
+// Adopt says who names the streams that agents relay, before the first batch comes;
+// else they are refused. A batch of another error than bus.ErrRejected is sent again.
+func (i *Ingest) Adopt(adopt func(archive.Batch) (archive.Batch, error)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.adopt = adopt
 }
 
 // ownRetry is how long Pillion's own batches wait that the archive could not take.
@@ -373,6 +397,13 @@ func (i *Ingest) Stats() Stats {
 	s.QueueBytes, s.QueueBatches = i.bytes, len(i.queue)
 	s.LiveMissed = i.live.missed()
 	return s
+}
+
+// Share is how much of what may wait does.
+func (i *Ingest) Share() float64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return float64(i.bytes) / float64(i.options.QueueBytes)
 }
 
 // Hurry makes nobody wait any more: what finds no room is refused. A server that ends

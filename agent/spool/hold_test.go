@@ -1,0 +1,128 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"pillion.dev/measure"
+)
+
+// holder puts batches and remembers what became of each, by sequence.
+type holder struct {
+	spool *Spool
+	told  []uint64
+	lost  []uint64
+}
+
+func (h *holder) hold(t *testing.T, value uint64, padding int) {
+	t.Helper()
+	r := record(schemaOf("a"), value, 1, padding)
+	defer r.Release()
+	err := h.spool.Hold(schemaOf("a"), r, func(key measure.Key, err error) {
+		if err != nil {
+			h.lost = append(h.lost, key.Sequence)
+		} else {
+			h.told = append(h.told, key.Sequence)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// move takes the folder away, which refuses the next segment as a full disk does, or
+// brings it back.
+func move(t *testing.T, s *Spool, from, to string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seal()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHoldTells: at once when the batch is on the disk; while the disk refuses, when
+// it is there after all, or the server has it and all before.
+func TestHoldTells(t *testing.T) {
+	dir, v := filepath.Join(t.TempDir(), "spool"), newServer()
+	away := dir + ".away"
+	found := map[uint64]bool{}
+	s := openAt(t, dir, Options{MemoryBytes: 4 << 10, Window: 1})
+	h := &holder{spool: s}
+	h.hold(t, 0, 10)
+	if !slices.Equal(h.told, []uint64{0}) {
+		t.Errorf("told %v of a batch on the disk", h.told)
+	}
+	move(t, s, dir, away)
+	for i := range uint64(3) {
+		h.hold(t, 1+i, 10)
+	}
+	if len(h.told) != 1 || len(h.lost) != 0 {
+		t.Errorf("told %v, lost %v while the disk refuses", h.told, h.lost)
+	}
+	move(t, s, away, dir)
+	s.mu.Lock()
+	s.flushMemory()
+	s.mu.Unlock()
+	if !slices.Equal(h.told, []uint64{0, 1, 2, 3}) {
+		t.Errorf("told %v when the disk has all", h.told)
+	}
+	move(t, s, dir, away)
+	h.hold(t, 4, 10)
+	h.hold(t, 5, 3000)
+	h.hold(t, 6, 3000) // drops those before from memory
+	move(t, s, away, dir)
+	run(t, s, v.send)
+	drain(t, s)
+	if !slices.Equal(h.told, []uint64{0, 1, 2, 3, 6}) || !slices.Equal(h.lost, []uint64{4, 5}) {
+		t.Errorf("told %v, lost %v", h.told, h.lost)
+	}
+	h.hold(t, 7, 10)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, dir, Options{Found: func(e measure.Envelope) { found[e.Sequence] = true }})
+	if !found[7] {
+		t.Errorf("found %v", found)
+	}
+}
+
+// TestHoldComesFirst: nobody gets a batch before it was told to be kept.
+func TestHoldComesFirst(t *testing.T) {
+	s := openAt(t, t.TempDir(), Options{})
+	kept := make(chan bool, 1)
+	v := newServer()
+	early := false
+	run(t, s, func(ctx context.Context, e measure.Envelope) error {
+		select {
+		case <-kept:
+		default:
+			early = true
+		}
+		return v.send(ctx, e)
+	})
+	for i := range uint64(200) {
+		r := record(schemaOf("a"), i, 1, 0)
+		if err := s.Hold(schemaOf("a"), r, func(measure.Key, error) { kept <- true }); err != nil {
+			t.Fatal(err)
+		}
+		r.Release()
+		drain(t, s)
+	}
+	if early {
+		t.Error("a batch was sent first")
+	}
+	large := record(schemaOf("a"), 0, 1, payloadMax)
+	defer large.Release()
+	if err := s.Hold(schemaOf("a"), large, func(measure.Key, error) { t.Error("told") }); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("too large: %v", err)
+	}
+	if lost := s.Stats().DroppedRows; lost != 0 {
+		t.Errorf("%d rows are counted as lost", lost)
+	}
+}

@@ -1,0 +1,118 @@
+package collect
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/omsp"
+)
+
+// Bounds of the policy by which clients are asked to send less, shares of what may
+// wait.
+const (
+	thinAbove = 0.5
+	thinBelow = 0.25
+	thinEvery = 10 * time.Second
+	thinMost  = 1024
+)
+
+// Thinning decides of how many samples one is asked for. Above half of what may wait
+// it is 2 at once, and twice as many every 10 s as long as it stays so; below a
+// quarter it is half as many every 10 s, until it is 1 again. In between nothing
+// changes. The zero value asks for all.
+type Thinning struct {
+	doubled int // how often
+	changed time.Time
+}
+
+// N is 1 where all samples are asked for.
+func (t *Thinning) N() int { return 1 << t.doubled }
+
+// Step takes the share that waits now and reports whether N has changed.
+func (t *Thinning) Step(now time.Time, share float64) bool {
+	step := 0
+	switch {
+	case share > thinAbove && t.N() < thinMost:
+		step = 1
+	case share < thinBelow && t.doubled > 0:
+		step = -1
+	}
+	if step == 0 || !t.changed.IsZero() && now.Sub(t.changed) < thinEvery {
+		return false
+	}
+	t.doubled, t.changed = t.doubled+step, now
+	return true
+}
+
+// audience are the connections of sessions, which can be asked to send less.
+type audience struct {
+	mu      sync.Mutex
+	thin    int // 0: nobody was asked yet
+	members map[*connection]bool
+}
+
+// join takes a connection in whose answerer works, and tells it what is asked for.
+func (a *audience) join(c *connection) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.members[c] = true
+	if a.thin > 1 {
+		c.ask(a.thin)
+	}
+}
+
+func (a *audience) leave(c *connection) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.members, c)
+}
+
+func (c *connection) ask(n int) { c.answer.line(fmt.Sprintf("thin %d", n)) }
+
+// Thin asks every session that is, or will be, connected for every n-th sample only,
+// and leaves a note of it in each one's domain. Clients of others are never asked.
+func (c *Collector) Thin(n int) {
+	a := c.o.audience
+	var asked []Connection
+	a.mu.Lock()
+	a.thin = n
+	for member := range a.members {
+		member.ask(n)
+		asked = append(asked, Connection{Domain: member.Domain, Sender: member.Sender})
+	}
+	a.mu.Unlock()
+	for _, one := range asked {
+		if err := c.note(one, "thin", strconv.Itoa(n)); err != nil {
+			c.o.Log.Warn("note what a client is asked for", "domain", one.Domain, "sender", one.Sender, "error", err)
+		}
+	}
+}
+
+// note leaves a tuple of the collector's own in the metadata of a domain.
+func (c *Collector) note(about Connection, key, value string) error {
+	start, err := c.o.Keeper.Start(about.Domain, time.Now().Unix())
+	if err != nil {
+		return err
+	}
+	t, err := c.o.Keeper.Table(about.Domain, omsp.Metadata)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	behind := float64(now.UnixNano()-start*1e9) / 1e9
+	r := rowsOf(t, &omsp.Metadata)
+	defer r.builder.Release()
+	tuple := omsp.Tuple{Schema: &omsp.Metadata, Values: make([]omsp.Value, 3)}
+	for i, text := range []string{".", key, value} {
+		tuple.Values[i].SetString(text)
+	}
+	r.add(&tuple, stamp{at: arrow.Timestamp(now.UnixNano()), sender: about.Sender, clientTime: behind, serverTime: behind})
+	record := r.cut()
+	defer record.Release()
+	c.o.Keeper.Store(r.Schema, record, func(error) {})
+	return nil
+}

@@ -1,0 +1,123 @@
+package collect_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/measure"
+	"pillion.dev/omsp"
+	"pillion.dev/omsp/collect"
+)
+
+// TestThinningPolicy: what is asked for, as the share that waits goes up and down.
+func TestThinningPolicy(t *testing.T) {
+	var policy collect.Thinning
+	begun := time.Unix(0, 0)
+	for i, row := range []struct {
+		at    int // s
+		share float64
+		want  int
+	}{
+		{0, 0, 1}, {1, 0.5, 1}, {2, 0.51, 2}, {3, 0.9, 2}, {11, 0.9, 2}, {12, 0.9, 4}, {22, 0.9, 8}, {40, 0.4, 8}, {41, 0.25, 8},
+		{42, 0.1, 4}, {43, 0.1, 4}, {52, 0.1, 2}, {62, 0.1, 1}, {72, 0.1, 1}, {73, 0.6, 2},
+	} {
+		before := policy.N()
+		changed := policy.Step(begun.Add(time.Duration(row.at)*time.Second), row.share)
+		if policy.N() != row.want || changed != (before != row.want) {
+			t.Errorf("row %d: %d, changed %v, want %d", i, policy.N(), changed, row.want)
+		}
+	}
+	for i := range 100 {
+		policy.Step(begun.Add(time.Duration(100+10*i)*time.Second), 1)
+	}
+	if policy.N() != 1024 {
+		t.Errorf("at most %d", policy.N())
+	}
+}
+
+// noter keeps notes alone, as text.
+type noter struct {
+	mu    sync.Mutex
+	notes []string
+}
+
+func (*noter) Table(_ string, s omsp.Schema) (collect.Table, error) {
+	schema, err := collect.SchemaOf("t", "", s)
+	return collect.Table{Name: s.Name, Schema: schema}, err
+}
+func (*noter) Start(_ string, start int64) (int64, error)                   { return start, nil }
+func (*noter) Stored(context.Context, uint64, collect.Table) (int64, error) { return 0, nil }
+func (*noter) Ended(collect.Connection)                                     {}
+func (n *noter) Store(_ *measure.Schema, r arrow.RecordBatch, done func(error)) {
+	n.mu.Lock()
+	n.notes = append(n.notes, fmt.Sprint(r.Column(1), r.Column(6), r.Column(7), r.Column(8)))
+	n.mu.Unlock()
+	done(nil)
+}
+
+// TestThin: sessions are told, those that come later too, and clients of others
+// never get a byte.
+func TestThin(t *testing.T) {
+	n := &noter{}
+	c := collect.New(collect.Options{Keeper: n})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Serve(listener, "") }()
+	t.Cleanup(func() {
+		c.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	dial := func(extra string) (net.Conn, *bufio.Reader) {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetDeadline(time.Now().Add(30 * time.Second))
+		fmt.Fprintf(conn, "protocol: 4\ndomain: lab\nstart-time: 1\nsender-id: me\napp-name: a\n%scontent: text\n\n", extra)
+		return conn, bufio.NewReader(conn)
+	}
+	says := func(from *bufio.Reader, want string) {
+		t.Helper()
+		if line, err := from.ReadString('\n'); line != want+"\n" {
+			t.Fatalf("the collector says %q, %v, want %q", line, err, want)
+		}
+	}
+	_, first := dial("pillion-session: 00000000000000010000000000000000\n")
+	says(first, "pillion 1")
+	says(first, "go")
+	other, silent := dial("")
+	// Whoever has said "go" may not be in the audience yet: what is asked for is told then.
+	c.Thin(4)
+	says(first, "thin 4")
+	_, later := dial("pillion-session: 00000000000000020000000000000000\n")
+	for _, want := range []string{"pillion 1", "go", "thin 4"} {
+		says(later, want)
+	}
+	c.Thin(1)
+	says(first, "thin 1")
+	says(later, "thin 1")
+	n.mu.Lock()
+	if len(n.notes) < 2 || n.notes[len(n.notes)-1] != `["me"] ["."] ["thin"] ["1"]` {
+		t.Errorf("notes: %q", n.notes)
+	}
+	n.mu.Unlock()
+	if err := other.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := silent.ReadString('\n'); text != "" || err == nil {
+		t.Errorf("a client of others is told %q", text)
+	}
+}

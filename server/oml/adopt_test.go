@@ -1,0 +1,190 @@
+package oml_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"pillion.dev/archive"
+	"pillion.dev/bus"
+	"pillion.dev/measure"
+	"pillion.dev/omsp"
+	"pillion.dev/omsp/relay"
+	"pillion.dev/server/oml"
+)
+
+// nothing takes all and has nothing.
+type nothing struct{}
+
+func (nothing) Put(_ measure.Key, _ *measure.Schema, _ arrow.RecordBatch, done func(error)) {
+	done(nil)
+}
+
+func (nothing) Query(context.Context, string, []any, archive.Limits, func(arrow.RecordBatch) error) error {
+	return archive.ErrUnknown
+}
+
+func keeper(t *testing.T, folder string) *oml.Keeper {
+	t.Helper()
+	k, err := oml.New(folder, nothing{}, nothing{}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+// batch is one of two rows, as an agent relays it: client times 1.5 and null.
+func batch(t *testing.T, schema *measure.Schema, epoch, sequence uint64) archive.Batch {
+	t.Helper()
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
+	defer b.Release()
+	for row := range 2 {
+		for i, f := range schema.Fields {
+			if clock, ok := b.Field(i).(*array.Float64Builder); ok && row == 0 {
+				clock.Append(1.5)
+			} else if text, ok := b.Field(i).(*array.StringBuilder); ok {
+				text.Append(f.Name)
+			} else if i == 0 {
+				b.Field(i).AppendEmptyValue()
+			} else {
+				b.Field(i).AppendNull()
+			}
+		}
+	}
+	return archive.Batch{
+		Agent: "north", Key: measure.Key{Stream: schema.Name, Epoch: epoch, Sequence: sequence}, Schema: schema, Record: b.NewRecordBatch(),
+	}
+}
+
+func stream(t *testing.T, domain string, start int64, text string) *measure.Schema {
+	t.Helper()
+	table, err := omsp.ParseSchema(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Index = 0
+	s, err := relay.Origin{Domain: domain, Start: start, Table: table}.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const notes = "0 _experiment_metadata subject:string key:string value:string"
+
+// values of one column, as text.
+func values(t *testing.T, b archive.Batch, column string) string {
+	t.Helper()
+	i := b.Schema.Index(column)
+	if i < 0 {
+		t.Fatalf("%s has no column %s", b.Schema.Name, column)
+	}
+	var all []string
+	for row := range int(b.Record.NumRows()) {
+		all = append(all, b.Record.Column(i).ValueStr(row))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestAdopt: tuples come to the table of their domain, on its time base, and a batch
+// that comes again has the same key.
+func TestAdopt(t *testing.T) {
+	k := keeper(t, t.TempDir())
+	if _, err := k.Start("Lab", 1000); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{}
+	for _, row := range []struct {
+		name, domain string
+		start        int64
+		text         string
+		want, clock  string
+	}{
+		{"later start", "Lab", 1010, "1 load n:int64", "oml_lab_load", "11.5 (null)"},
+		{"earlier start", "Lab", 990, "1 load n:int64", "oml_lab_load", "-8.5 (null)"},
+		{"other fields", "Lab", 1000, "1 load n:uint64", "oml_lab_load_2", "1.5 (null)"},
+		{"fresh domain", "x", 77, "4 load n:int64", "oml_x_load", "1.5 (null)"},
+	} {
+		b, err := k.Adopt(batch(t, stream(t, row.domain, row.start, row.text), 5, uint64(len(keys))))
+		if err != nil || b.Stream != row.want || b.Schema.Name != row.want || b.Agent != "north" {
+			t.Errorf("%s: %s of %s, %v", row.name, b.Stream, b.Agent, err)
+			continue
+		}
+		if got := values(t, b, "oml_ts_client"); got != row.clock || values(t, b, "oml_ts_server") != row.clock {
+			t.Errorf("%s: times %s, want %s", row.name, got, row.clock)
+		}
+		keys[fmt.Sprint(b.Key)] = true
+		again, err := k.Adopt(batch(t, stream(t, row.domain, row.start, row.text), 5, b.Sequence))
+		if err != nil || again.Key != b.Key {
+			t.Errorf("%s: sent again it is %v, %v, and was %v", row.name, again.Key, err, b.Key)
+		}
+	}
+	for _, domain := range []string{"Lab", "x"} {
+		b, err := k.Adopt(batch(t, stream(t, domain, 1000, notes), 5, 0))
+		if err != nil || b.Stream != oml.Metadata.Name || keys[fmt.Sprint(b.Key)] {
+			t.Fatalf("metadata of %s: %v, %v", domain, b.Key, err)
+		}
+		keys[fmt.Sprint(b.Key)] = true
+		if got := values(t, b, "domain") + " " + values(t, b, "key"); got != domain+" "+domain+" key key" {
+			t.Errorf("metadata is %s", got)
+		}
+	}
+	b, err := k.Adopt(batch(t, &relay.Connections, 5, 0))
+	if err != nil || b.Stream != oml.Connections.Name || values(t, b, "reason") != "reason reason" {
+		t.Errorf("connections: %v, %v", b.Key, err)
+	}
+}
+
+// TestAdoptRefuses: what is no relayed stream, or beyond the limits, is refused for
+// good; a disk that cannot be written may be better later.
+func TestAdoptRefuses(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "server")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k := keeper(t, folder)
+	forged := *stream(t, "lab", 5, "1 t n:int64")
+	forged.Doc = strings.Replace(forged.Doc, " t", " u", 1)
+	strange := relay.Connections
+	strange.Fields = append([]measure.Field(nil), strange.Fields...)
+	strange.Fields[2].Type = measure.Int64
+	for name, s := range map[string]*measure.Schema{
+		"forged": &forged, "connections of other types": &strange,
+		"no tuples": {Name: relay.Prefix + "x", Fields: []measure.Field{measure.TimeField}},
+	} {
+		before := batch(t, s, 1, 0)
+		if b, err := k.Adopt(before); !errors.Is(err, bus.ErrRejected) || b.Record != before.Record {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.Rename(folder, folder+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Adopt(batch(t, stream(t, "lab", 5, "1 t n:int64"), 1, 0)); err == nil || errors.Is(err, bus.ErrRejected) {
+		t.Errorf("a disk that cannot be written: %v", err)
+	}
+	if err := os.Rename(folder+".away", folder); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for i := range 900 {
+		if _, err := k.Adopt(batch(t, stream(t, "lab", 5, fmt.Sprintf("1 t%d n:int64", i)), 1, 0)); errors.Is(err, bus.ErrRejected) {
+			refused++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if refused < 100 {
+		t.Errorf("%d tables beyond the limit are refused", refused)
+	}
+}
