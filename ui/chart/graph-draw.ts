@@ -58,6 +58,7 @@ const largest = 1.7; // of showing all: a few nodes need not fill the screen
 /** Makes an empty drawing in an element. */
 export async function draw(element: HTMLElement, answers: Answers): Promise<Drawing> {
   const { default: cytoscape } = await import("cytoscape");
+  standIn();
   return new Drawing(cytoscape({ container: element, style: [], minZoom: 0.04, maxZoom: 4, autounselectify: true, boxSelectionEnabled: false }), element, answers);
 }
 
@@ -254,6 +255,16 @@ function sideOf(n: NodeSingular, middle: Point, whole: { w: number; h: number })
   if (Math.hypot(x, y) < 0.7) return "below";
   if (Math.abs(x) > 0.4) return x < 0 ? "left" : "right";
   return y < 0 ? "above" : "below";
+}
+
+/** Cytoscape takes this for its own style element, which the page's policy forbids. It has to be there before, and when the view is left while the program is still on its way. */
+function standIn(): void {
+  const id = "__________cytoscape_stylesheet";
+  if (document.getElementById(id)) return;
+  const span = document.createElement("span");
+  span.id = id;
+  span.hidden = true;
+  document.body.append(span);
 }
 
 const fontOf = (element: HTMLElement): string => getComputedStyle(element).fontFamily || "sans-serif";

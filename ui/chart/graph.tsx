@@ -72,7 +72,6 @@ export function Graph({ title, picture, shape, places, ...answers }: GraphProps)
   };
   return (
     <div class="graph">
-      <span id="__________cytoscape_stylesheet" hidden>{/* Cytoscape takes this for its own style element, which the page's policy forbids */}</span>
       <div ref={box} class="graph-canvas" tabIndex={0} role="application" aria-roledescription="graph" aria-label={`${title}. Arrow keys move it, plus and minus zoom, 0 shows all. The table of paths below says the same.`} onKeyDown={key} />
       {fault && <p class="graph-fault" role="alert">The graph could not be loaded: {fault}</p>}
       {!drawing && !fault && <p class="graph-fault soft">Loading the graph…</p>}
