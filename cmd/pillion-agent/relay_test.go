@@ -102,9 +102,9 @@ func (n *noc) number(t *testing.T, sql string) int64 {
 
 // host is an agent in a process of its own.
 type host struct {
-	name, folder, oml, server string
-	command                   *exec.Cmd
-	options                   []string
+	name, folder, oml string
+	command           *exec.Cmd
+	options           []string
 }
 
 func (h *host) begin(t *testing.T, n *noc) {
