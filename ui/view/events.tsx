@@ -1,5 +1,6 @@
 // What happened: a feed of events, newest first.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { save } from "../data/csv.ts";
 import { Feed, type Happening } from "../data/feed.ts";
 import { moment } from "../data/quantity.ts";
 import { see, seen } from "../data/seen.ts";
@@ -13,7 +14,7 @@ import { firstOf, foldDays } from "./events/fold.ts";
 import { EventList } from "./events/list.tsx";
 import { ServerPanel } from "./events/server.tsx";
 import { Strip } from "./events/strip.tsx";
-import { eventsCsv, keepFile } from "./events/table.ts";
+import { eventsCsv } from "./events/table.ts";
 
 const pageOf = 200; // rows that are drawn at once
 const scrolled = 120; // pixels, from which on somebody reads
@@ -42,7 +43,7 @@ export function EventsView() {
     <div class="stack events">
       <header class="row spread">
         <h1>Events</h1>
-        <button type="button" disabled={!found.length} onClick={() => keepFile(`events-${moment(Date.now()).replace(/[ :]/g, "-")}.csv`, eventsCsv(found))}><Icon name="download" />Export CSV</button>
+        <button type="button" disabled={!found.length} onClick={() => save(`events-${moment(Date.now()).replace(/[ :]/g, "-")}.csv`, eventsCsv(found))}><Icon name="download" />Export CSV</button>
       </header>
       <Bar choice={c} all={shown ?? []} />
       {shown && <Timeline found={found} feed={feed} />}
