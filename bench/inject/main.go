@@ -1,6 +1,7 @@
 // Command inject measures what reporting with libpillion costs a program: the time
 // of each omlc_inject at a rate, and what is lost, against a collector in this
-// process that counts tuples, and against one that stops reading.
+// process that counts tuples, and against one that stops reading. With --peer the same
+// program runs with OML's own library too.
 package main
 
 import (
@@ -18,8 +19,9 @@ import (
 	"pillion.dev/omsp"
 )
 
-// result is one run; the program fills all but the first two and Stored.
+// result is one run; the program fills all but the first three.
 type result struct {
+	Library      string  `json:"library"`
 	Name         string  `json:"name"`
 	Rate         float64 `json:"rate"`
 	Stored       int64   `json:"stored"`
@@ -35,66 +37,100 @@ type result struct {
 	Close        int     `json:"close"`
 }
 
+type settings struct {
+	clib, peer, out string
+	rate, seconds   float64
+	rounds          int
+}
+
 func main() {
-	clib := flag.String("clib", "clib", "folder of the library")
-	rate := flag.Float64("rate", 1e6, "samples a second")
-	seconds := flag.Float64("seconds", 10, "length of a run, s")
-	out := flag.String("out", "-", "file of the results, JSON")
+	var s settings
+	flag.StringVar(&s.clib, "clib", "clib", "folder of the library")
+	flag.StringVar(&s.peer, "peer", "", "folder with include/ and lib/ of liboml2, to run beside")
+	flag.Float64Var(&s.rate, "rate", 1e6, "samples a second")
+	flag.Float64Var(&s.seconds, "seconds", 10, "length of a run, s")
+	flag.IntVar(&s.rounds, "rounds", 5, "runs of each kind, in turns")
+	flag.StringVar(&s.out, "out", "bench/results/inject.json", "file of the results, JSON")
 	flag.Parse()
-	if err := run(*clib, *rate, *seconds, *out); err != nil {
+	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, "inject:", err)
 		os.Exit(1)
 	}
 }
 
-func run(clib string, rate, seconds float64, out string) error {
+// kind is a run of one library.
+type kind struct {
+	library, name, program string
+	deaf                   bool
+	options                []string
+}
+
+func run(s settings) error {
 	folder, err := os.MkdirTemp("", "inject")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	program := filepath.Join(folder, "pace")
-	for _, words := range [][]string{
-		{"make", "-s", "-C", clib, "BUILD=" + folder},
-		{"gcc", "-O2", "-std=c11", "-D_GNU_SOURCE", "-I" + filepath.Join(clib, "include"), "-o", program, "bench/inject/pace/pace.c",
-			filepath.Join(folder, "libpillion.a"), "-pthread", "-lm"},
-	} {
-		if text, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("build: %w: %s", err, text)
-		}
+	ours, theirs := filepath.Join(folder, "pace"), ""
+	if err := command("make", "-s", "-C", s.clib, "BUILD="+folder); err != nil {
+		return err
 	}
-	var results []result
-	for _, test := range []struct {
-		name    string
-		rate    float64
-		deaf    bool
-		options []string
-	}{
-		{"binary", rate, false, []string{"--oml-binary"}},
-		{"text", rate, false, []string{"--oml-text"}},
-		{"collector stopped", rate, true, []string{"--oml-binary", "--oml-close", "1"}},
-	} {
-		r := result{Name: test.name, Rate: test.rate}
-		if err := r.measure(program, seconds, test.deaf, test.options); err != nil {
-			return fmt.Errorf("run %s: %w", test.name, err)
+	if err := compile(ours, filepath.Join(s.clib, "include"), filepath.Join(folder, "libpillion.a"), "-pthread", "-lm"); err != nil {
+		return err
+	}
+	kinds := []kind{
+		{"libpillion", "binary", ours, false, []string{"--oml-binary"}},
+		{"libpillion", "text", ours, false, []string{"--oml-text"}},
+		{"libpillion", "collector stopped", ours, true, []string{"--oml-binary", "--oml-close", "1"}},
+	}
+	if s.peer != "" {
+		theirs = filepath.Join(folder, "peer")
+		lib := filepath.Join(s.peer, "lib")
+		if err := compile(theirs, filepath.Join(s.peer, "include"), "-DPEER", "-L"+lib, "-Wl,-rpath,"+lib, "-loml2", "-locomm"); err != nil {
+			return err
 		}
-		fmt.Fprintf(os.Stderr, "%-18s median %d ns (clock %d), p99.9 %d, worst %d, dropped %d, stored %d of %d, close %d in %.2f s\n",
-			r.Name, r.MedianNs, r.ClockNs, r.P999Ns, r.WorstNs, r.Dropped, r.Stored, r.Samples, r.Close, r.CloseSeconds)
-		results = append(results, r)
+		kinds = append(kinds, kind{"liboml2", "binary", theirs, false, []string{"--oml-binary"}}, kind{"liboml2", "text", theirs, false, []string{"--oml-text"}})
+	}
+	results, err := s.measureAll(kinds)
+	if err != nil {
+		return err
 	}
 	text, err := json.MarshalIndent(results, "", "  ")
 	if err != nil {
 		return err
 	}
-	if out == "-" {
-		_, err = os.Stdout.Write(append(text, '\n'))
-		return err
+	return os.WriteFile(s.out, append(text, '\n'), 0o644)
+}
+
+func (s settings) measureAll(kinds []kind) (results []result, err error) {
+	for range s.rounds {
+		for _, k := range kinds {
+			r := result{Library: k.library, Name: k.name, Rate: s.rate}
+			if err := r.measure(k, s.seconds); err != nil {
+				return nil, fmt.Errorf("run %s, %s: %w", k.library, k.name, err)
+			}
+			fmt.Fprintf(os.Stderr, "%-10s %-18s median %d ns (clock %d), p99.9 %d, worst %d, dropped %d, stored %d of %d, close %d in %.2f s\n",
+				r.Library, r.Name, r.MedianNs, r.ClockNs, r.P999Ns, r.WorstNs, r.Dropped, r.Stored, r.Samples, r.Close, r.CloseSeconds)
+			results = append(results, r)
+		}
 	}
-	return os.WriteFile(out, append(text, '\n'), 0o644)
+	return results, nil
+}
+
+// compile makes the program that injects, with one library or the other.
+func compile(program, include string, more ...string) error {
+	return command(append([]string{"gcc", "-O2", "-std=c11", "-D_GNU_SOURCE", "-I" + include, "-o", program, "bench/inject/pace/pace.c"}, more...)...)
+}
+
+func command(words ...string) error {
+	if text, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w: %s", err, text)
+	}
+	return nil
 }
 
 // measure runs the program against a collector.
-func (r *result) measure(program string, seconds float64, deaf bool, options []string) error {
+func (r *result) measure(k kind, seconds float64) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -108,7 +144,7 @@ func (r *result) measure(program string, seconds float64, deaf bool, options []s
 			return
 		}
 		defer conn.Close()
-		if deaf {
+		if k.deaf {
 			<-done
 			counted <- 0
 			return
@@ -116,8 +152,8 @@ func (r *result) measure(program string, seconds float64, deaf bool, options []s
 		counted <- count(conn)
 	}()
 	words := append([]string{strconv.FormatFloat(r.Rate, 'f', -1, 64), strconv.FormatFloat(seconds, 'f', -1, 64),
-		"--oml-id", "bench", "--oml-domain", "bench", "--oml-collect", l.Addr().String()}, options...)
-	cmd := exec.Command(program, words...)
+		"--oml-id", "bench", "--oml-domain", "bench", "--oml-collect", "tcp:" + l.Addr().String()}, k.options...)
+	cmd := exec.Command(k.program, words...)
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	close(done)
@@ -132,23 +168,31 @@ func (r *result) measure(program string, seconds float64, deaf bool, options []s
 // count answers as Pillion's server does, and counts the tuples of the point.
 func count(conn net.Conn) (n int64) {
 	r := omsp.NewReader(conn, omsp.Limits{})
-	if _, err := r.Header(); err != nil {
+	header, err := r.Header()
+	if err != nil {
 		return 0
 	}
-	io.WriteString(conn, "pillion 1\ngo\n")
+	_, answers := header.Extra["pillion-session"]
+	if answers {
+		io.WriteString(conn, "pillion 1\ngo\n")
+	}
 	var t omsp.Tuple
-	var last [2]int64 // of the notes and of the point
+	last := map[int]int64{}
 	for {
 		err := r.Next(&t)
 		if err != nil && !errors.Is(err, omsp.ErrTuple) {
 			return n
 		}
-		if err == nil && t.Schema.Index < len(last) {
+		if err == nil {
 			last[t.Schema.Index] = t.Seq
-			n += int64(t.Schema.Index)
+			if t.Schema.Name == "pace_load" {
+				n++
+			}
 		}
-		if n%10000 == 0 || r.Idle() {
-			fmt.Fprintf(conn, "stored 0 %d\nstored 1 %d\n", last[0], last[1])
+		if answers && (n%10000 == 0 || r.Idle()) {
+			for index, seq := range last {
+				fmt.Fprintf(conn, "stored %d %d\n", index, seq)
+			}
 		}
 	}
 }

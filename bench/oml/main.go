@@ -1,7 +1,8 @@
 // Command oml measures how many tuples of instrumented applications a pillion-server
 // takes into its archive: rows of int64, double, string(12) and uint32 over four
 // connections, as text and in binary, the same with a reader that asks all the time.
-// Clients and server share the processors.
+// Clients and server share the processors. With --peer OML's own server gets the same
+// bytes, in turns.
 package main
 
 import (
@@ -35,6 +36,7 @@ const (
 
 type settings struct {
 	server string
+	peer   string
 	rows   int64
 	rounds int
 	out    string
@@ -42,6 +44,7 @@ type settings struct {
 
 // figure is one run: rows a second from the first byte until the last row can be asked for.
 type figure struct {
+	Server     string  `json:"server"`
 	Content    string  `json:"content"`
 	Reader     bool    `json:"concurrent_reader"`
 	Rows       int64   `json:"rows"`
@@ -61,6 +64,7 @@ type result struct {
 func main() {
 	var s settings
 	flag.StringVar(&s.server, "server", "bin/pillion-server", "the program")
+	flag.StringVar(&s.peer, "peer", "", "oml2-server, to run beside")
 	flag.Int64Var(&s.rows, "rows", 12_000_000, "rows of a run")
 	flag.IntVar(&s.rounds, "rounds", 5, "runs of each kind, one after the other in turns")
 	flag.StringVar(&s.out, "out", "bench/results/oml.json", "where the figures go")
@@ -74,17 +78,14 @@ func run(ctx context.Context, s settings) error {
 	r := result{Processors: runtime.NumCPU(), Median: map[string]float64{}}
 	rates := map[string][]float64{}
 	for range s.rounds {
-		for _, kind := range []struct {
-			content omsp.Content
-			reader  bool
-		}{{omsp.Text, false}, {omsp.Binary, false}, {omsp.Text, true}, {omsp.Binary, true}} {
-			f, err := measure(ctx, s, kind.content, kind.reader)
+		for _, k := range s.kinds() {
+			f, err := k.measure(ctx, s, k.content, k.reader)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(os.Stderr, "%+v\n", f)
 			r.Runs = append(r.Runs, f)
-			name := f.Content
+			name := f.Server + " " + f.Content
 			if f.Reader {
 				name += " with a reader"
 			}
@@ -103,9 +104,23 @@ func run(ctx context.Context, s settings) error {
 	return os.WriteFile(s.out, append(text, '\n'), 0o644)
 }
 
+type kind struct {
+	content omsp.Content
+	reader  bool
+	measure func(context.Context, settings, omsp.Content, bool) (figure, error)
+}
+
+func (s settings) kinds() []kind {
+	all := []kind{{omsp.Text, false, measure}, {omsp.Binary, false, measure}, {omsp.Text, true, measure}, {omsp.Binary, true, measure}}
+	if s.peer != "" {
+		all = append(all, kind{omsp.Text, false, measurePeer}, kind{omsp.Binary, false, measurePeer})
+	}
+	return all
+}
+
 // measure starts a server with an empty archive and sends all rows.
 func measure(ctx context.Context, s settings, content omsp.Content, reader bool) (figure, error) {
-	f := figure{Content: content.String(), Reader: reader, Rows: s.rows / (connections * block) * connections * block}
+	f := s.figure("pillion-server", content, reader, 1)
 	folder, err := os.MkdirTemp("", "pillion-oml-")
 	if err != nil {
 		return f, err
@@ -157,6 +172,11 @@ func measure(ctx context.Context, s settings, content omsp.Content, reader bool)
 		err = fmt.Errorf("%d rows sent, %d stored, sum right: %v", f.Rows, f.Stored, f.SumRight)
 	}
 	return f, err
+}
+
+// figure is one of a run with a part of the rows that are asked for.
+func (s settings) figure(server string, content omsp.Content, reader bool, part int64) figure {
+	return figure{Server: server, Content: content.String(), Reader: reader, Rows: s.rows / part / (connections * block) * connections * block}
 }
 
 // encode makes the header and a block of rows.

@@ -1,0 +1,62 @@
+package lab_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// application reports 1,000 samples a second for 12 s to the agent of its host.
+const application = `
+import time
+from pillion.oml import OMLBase
+
+oml = OMLBase("app", "trial", "sensor", "tcp:localhost:3003")
+oml.addmp("sine", "number:uint32 value:double")
+oml.start()
+begun = time.time()
+for n in range(12000):
+    oml.inject("sine", [n, n / 7])
+    time.sleep(max(0, begun + n / 1000 - time.time()))
+oml.close()
+print(oml.dropped, "dropped")
+`
+
+// TestApplicationThroughCutAndDeath: what an application reports to the agent of its
+// host is stored once, though the network is cut, and the agent dies meanwhile.
+func TestApplicationThroughCutAndDeath(t *testing.T) {
+	b := service(t, calmHosts)
+	python, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan []byte, 1)
+	command := exec.Command("env", "PYTHONPATH="+python, "python3", "-c", application)
+	go func() {
+		output, _ := b.Exec(t.Context(), "b", command.Args...)
+		ended <- output
+	}()
+	const rows = "SELECT count(*) FROM oml_trial_app_sine"
+	eventually(t, "first samples to come", func() bool {
+		n, err := b.tryNumber(rows)
+		return err == nil && n > 1000
+	})
+	b.cut(true)
+	for range 2 {
+		time.Sleep(2 * time.Second) // samples come
+		b.kill("agent-b")
+		b.start("agent-b")
+	}
+	if output := string(<-ended); !strings.HasSuffix(output, "\n0 dropped\n") {
+		t.Errorf("the application says %q", output)
+	}
+	if n := b.number(rows); n > 11_000 {
+		t.Errorf("%d rows came though the network was cut", n)
+	}
+	b.cut(false)
+	b.reaches(12_000, rows)
+	b.reaches(12_000, "SELECT count(DISTINCT number) FROM oml_trial_app_sine WHERE oml_seq = number + 1 AND value = number::DOUBLE / 7 AND agent = 'b'")
+	b.reaches(0, "SELECT sum(gaps) FROM oml_connections")
+}
