@@ -1,0 +1,180 @@
+package router
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Stage is a part of a packet's way through the router.
+type Stage int
+
+// Stages. Transit is the sum of the first three, of each packet: t4 - t1. Hold is how
+// long GRO kept the first segment of a merged packet until the last came; it is part
+// of input queuing.
+const (
+	InputQueuing  Stage = iota // t2 - t1
+	Processing                 // t3 - t2
+	OutputQueuing              // t4 - t3
+	Transit                    // t4 - t1
+	Hold                       // last t1 - first t1
+	Stages        = 5
+)
+
+// Interface of the router's namespace.
+type Interface struct {
+	Index int    `json:"index"`
+	Name  string `json:"name"`
+}
+
+// Distribution is a histogram of times with exact moments.
+type Distribution struct {
+	Count uint64 `json:"count"`
+	SumNs uint64 `json:"sum_ns"`
+	MinNs uint64 `json:"min_ns"`
+	MaxNs uint64 `json:"max_ns"`
+	// Bins of 1 us each, 10,000 of them; Coarse is what lies beyond, from 10 ms on.
+	Bins   []uint64 `json:"-"`
+	Coarse []uint64 `json:"-"`
+}
+
+// Pair is what was forwarded from one interface to another.
+type Pair struct {
+	In, Out Interface
+	Stages  [Stages]Distribution
+	Packets uint64 // that the driver got
+	Bytes   uint64 // of them, from the IP header on
+	Merged  uint64 // segments that GRO merged into others of this pair
+}
+
+// Account explains each packet: Seen = Forwarded + Dropped + Local + Merged + InFlight
+// + Lost + Unexplained.
+type Account struct {
+	Seen        uint64            `json:"seen"` // at t1
+	Forwarded   uint64            `json:"forwarded"`
+	Dropped     uint64            `json:"dropped"`
+	DropReasons map[string]uint64 `json:"drop_reasons"` // the kernel's names, and where it freed
+	Local       uint64            `json:"local"`        // delivered to the router itself
+	Merged      uint64            `json:"merged"`       // by GRO, into another
+	InFlight    uint64            `json:"in_flight"`
+	// Lost by the tool: no room to remember them, or their memory came again without
+	// a word of what had become of them.
+	Lost        uint64            `json:"lost"`
+	LostReasons map[string]uint64 `json:"lost_reasons"`
+	Unexplained int64             `json:"unexplained"`
+	// Skipped are packets that were not asked for: filter, sampling, no IP. They are
+	// not in Seen.
+	Skipped map[string]uint64 `json:"skipped"`
+	// Own are packets that the router itself sent, ICMP errors among them: they have
+	// no t1, and are not in Seen.
+	Own uint64 `json:"own"`
+	// Segments are those that GSO made of forwarded packets at the output.
+	Segments uint64 `json:"segments"`
+}
+
+// Queue is how many packets wait at one side of an interface.
+type Queue struct {
+	Interface Interface `json:"interface"`
+	Input     bool      `json:"input"` // between t1 and t2; else between t3 and t4
+	// Packets that came, and left.
+	Arrivals   uint64 `json:"arrivals"`
+	Departures uint64 `json:"departures"`
+	// Depth now and the largest; the integral of the depth over time, for the mean.
+	Depth       uint64 `json:"depth"`
+	MaxDepth    uint64 `json:"max_depth"`
+	IntegralNs  uint64 `json:"integral_packet_ns"`
+	WaitedNs    uint64 `json:"waited_ns"` // sum of the waits of those that left
+	KernelDepth uint64 `json:"kernel_depth"`
+	// KernelMax is the largest backlog (input) or queue of the qdisc (output) that was
+	// read from the kernel when packets came.
+	KernelMax uint64 `json:"kernel_max_depth"`
+	// Sizes counts by depth that a packet found when it left, itself included: 0 to
+	// 1023, the last is all above.
+	Sizes []uint64 `json:"-"`
+}
+
+// Break is a coffee break: packets wait in an input queue, nothing waits in an output
+// queue, and no packet begins or ends its processing.
+type Break struct {
+	Start  time.Time `json:"start"` // CLOCK_REALTIME, of the same host
+	MonoNs uint64    `json:"mono_ns"`
+	LastNs uint64    `json:"length_ns"`
+	CPU    int       `json:"cpu"`
+	Depth  uint64    `json:"depth"`   // packets that wait at its end
+	Since  uint64    `json:"packets"` // that were processed since the last one
+	// What the processor did meanwhile, as far as tracepoints tell.
+	SoftirqNs uint64 `json:"softirq_ns"` // another softirq than that of the network
+	IRQNs     uint64 `json:"irq_ns"`
+	TaskNs    uint64 `json:"task_ns"`   // a process had the processor
+	Task      string `json:"task"`      // its name, the last one
+	Cause     string `json:"cause"`     // softirq, irq, scheduled, unknown
+	Truncated bool   `json:"truncated"` // there were more than could be reported
+}
+
+// Breaks adds up coffee breaks.
+type Breaks struct {
+	Count   uint64            `json:"count"`
+	TotalNs uint64            `json:"total_ns"`
+	LongNs  uint64            `json:"longest_ns"`
+	Unsent  uint64            `json:"unsent"` // single ones that found no room on the way
+	Causes  map[string]uint64 `json:"causes"`
+	Lengths Distribution      `json:"lengths"`
+	Between []uint64          `json:"-"` // packets between two: 0 to 4095, the last is all above
+}
+
+// Cost of one program.
+type Cost struct {
+	Program string        `json:"program"`
+	Runs    uint64        `json:"runs"`
+	Time    time.Duration `json:"time_ns"`
+}
+
+// Snapshot is everything since the start; differences of two are what came between.
+type Snapshot struct {
+	Time    time.Time `json:"time"`
+	Pairs   []Pair    `json:"pairs"`
+	Account Account   `json:"account"`
+	Queues  []Queue   `json:"queues"`
+	Breaks  Breaks    `json:"breaks"`
+	// Costs of the programs; nil where the kernel does not count (bpf_stats).
+	Costs []Cost `json:"costs"`
+}
+
+// Record is one forwarded packet.
+type Record struct {
+	T1, T2, T3, T4 uint64 // CLOCK_MONOTONIC, ns
+	In, Out        int    // indexes of interfaces
+	Source         netip.AddrPort
+	Destination    netip.AddrPort
+	Protocol       uint8
+	Length         uint32 // from the IP header on
+	Merged         uint16 // segments in it that GRO merged; 0: none
+	Segments       uint16 // that GSO made of it; 0: none
+	LastT1         uint64 // of the last merged segment
+}
+
+// Options of a profile. Zero values: all packets of the namespace that the process
+// (its thread) is in.
+type Options struct {
+	// Netns is an open file of the router's network namespace; 0: the caller's.
+	Netns int
+	// In and Out are names of interfaces; empty: all.
+	In, Out []string
+	// Match is the filter of five-tuples.
+	Match Match
+	// Sampling takes one of so many packets, at random; 0 and 1: each.
+	Sampling uint32
+	// Records asks for each packet, by Router.Records.
+	Records bool
+	// Break is the least length of a coffee break; default 100 us.
+	Break time.Duration
+	// Pairs of interfaces that histograms are kept of; default 16. What comes beyond
+	// is counted under the pair of 0 and 0.
+	Pairs int
+}
+
+// Match is a filter of five-tuples; zero values match all.
+type Match struct {
+	Source, Destination         netip.Prefix
+	Protocol                    uint8
+	SourcePort, DestinationPort uint16
+}
