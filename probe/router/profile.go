@@ -69,6 +69,9 @@ type Account struct {
 	Own uint64 `json:"own"`
 	// Segments are those that GSO made of forwarded packets at the output.
 	Segments uint64 `json:"segments"`
+	// Below are forwarded packets that never met IP: a bridge, a redirection. They have
+	// no stages, and are in no pair.
+	Below uint64 `json:"below"`
 }
 
 // Queue is how many packets wait at one side of an interface.
@@ -165,6 +168,11 @@ type Options struct {
 	Sampling uint32
 	// Records asks for each packet, by Router.Records.
 	Records bool
+	// RecordBytes is the size of their ring buffer, a power of two; default 4 MiB.
+	RecordBytes int
+	// Costs lets the kernel count what the programs cost. That costs something itself:
+	// it reads the clock twice for each program.
+	Costs bool
 	// Break is the least length of a coffee break; default 100 us.
 	Break time.Duration
 	// Pairs of interfaces that histograms are kept of; default 16. What comes beyond

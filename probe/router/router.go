@@ -10,3 +10,201 @@
 // In the flow it stands beside source and destination: package measure makes points of
 // what it reads. It does not know whose traffic it is, and changes none.
 package router
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"runtime"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/probe/hook"
+)
+
+// Defaults and limits of Options.
+const (
+	DefaultPairs       = 16
+	DefaultRecordBytes = 4 << 20
+	maxPairs           = 256
+	maxDevices         = 16
+	maxShards          = 16
+)
+
+// ErrOptions marks options that cannot be.
+var ErrOptions = errors.New("bad options")
+
+// Router is a profile that runs.
+type Router struct {
+	options    Options
+	namespace  netns.NsHandle
+	interfaces *netlink.Handle
+	collection *ebpf.Collection
+	links      []link.Link
+	records    *ringbuf.Reader
+	stats      io.Closer
+	reasons    map[uint32]string
+	shards     int
+	places     int
+	keys       *[tableSize]uint64
+}
+
+// Open profiles the router from now on.
+func Open(o Options) (*Router, error) {
+	o.Pairs = cmp.Or(o.Pairs, DefaultPairs)
+	o.Sampling = max(o.Sampling, 1)
+	o.RecordBytes = cmp.Or(o.RecordBytes, DefaultRecordBytes)
+	if err := check(o); err != nil {
+		return nil, fmt.Errorf("open router: %w", err)
+	}
+	r := &Router{options: o, namespace: netns.None(), keys: new([tableSize]uint64)}
+	if err := r.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open router: %w", err), r.Close())
+	}
+	return r, nil
+}
+
+func check(o Options) error {
+	if o.Pairs < 1 || o.Pairs > maxPairs {
+		return fmt.Errorf("%w: %d pairs of interfaces, not 1 to %d", ErrOptions, o.Pairs, maxPairs)
+	}
+	if size := o.RecordBytes; size < 4096 || size&(size-1) != 0 || size > 1<<30 {
+		return fmt.Errorf("%w: %d bytes of records is not a power of two from 4096 to 2^30", ErrOptions, size)
+	}
+	if max(len(o.In), len(o.Out)) > maxDevices {
+		return fmt.Errorf("%w: more than %d interfaces", ErrOptions, maxDevices)
+	}
+	if o.Match.Source.IsValid() && o.Match.Destination.IsValid() &&
+		o.Match.Source.Addr().Is4() != o.Match.Destination.Addr().Is4() {
+		return fmt.Errorf("%w: source %v and destination %v are of two families", ErrOptions, o.Match.Source, o.Match.Destination)
+	}
+	return nil
+}
+
+func (r *Router) open() error {
+	if err := r.enter(); err != nil {
+		return err
+	}
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return fmt.Errorf("read the kernel's types: %w", err)
+	}
+	r.reasons = dropReasons(kernel)
+	if err := r.load(kernel); err != nil {
+		return err
+	}
+	if r.options.Records {
+		if r.records, err = ringbuf.NewReader(r.collection.Maps[routerMapRecords]); err != nil {
+			return fmt.Errorf("open records: %w", err)
+		}
+	}
+	if r.options.Costs {
+		if r.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
+			return fmt.Errorf("count costs: %w", err)
+		}
+	}
+	return r.attach()
+}
+
+// enter opens the router's namespace for what is looked up in it later.
+func (r *Router) enter() (err error) {
+	if r.options.Netns != 0 {
+		fd, err := unix.FcntlInt(uintptr(r.options.Netns), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open namespace %d: %w", r.options.Netns, err)
+		}
+		r.namespace = netns.NsHandle(fd)
+	} else {
+		runtime.LockOSThread()
+		r.namespace, err = netns.Get()
+		runtime.UnlockOSThread()
+		if err != nil {
+			return fmt.Errorf("open own namespace: %w", err)
+		}
+	}
+	if r.interfaces, err = netlink.NewHandleAt(r.namespace, unix.NETLINK_ROUTE); err != nil {
+		return fmt.Errorf("enter namespace: %w", err)
+	}
+	return nil
+}
+
+func (r *Router) load(kernel *btf.Spec) error {
+	spec, err := loadRouter()
+	if err != nil {
+		return err
+	}
+	constants, err := r.constants()
+	if err != nil {
+		return err
+	}
+	if err := hook.SetConstants(spec, constants); err != nil {
+		return err
+	}
+	for name, program := range spec.Programs {
+		if optional[program.AttachTo] && !hasTracepoint(kernel, program.AttachTo) {
+			delete(spec.Programs, name)
+		}
+	}
+	spec.Maps[routerMapPairs].MaxEntries = uint32((r.places + 1) * r.shards)
+	if r.options.Records {
+		spec.Maps[routerMapRecords].MaxEntries = uint32(r.options.RecordBytes)
+	} else {
+		spec.Maps[routerMapRecords].MaxEntries = uint32(os.Getpagesize())
+	}
+	r.collection, err = ebpf.NewCollection(spec)
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return fmt.Errorf("load programs: %w: 6.4 or newer is needed: %w", hook.ErrOldKernel, err)
+	}
+	if err != nil {
+		return fmt.Errorf("load programs: %w", err)
+	}
+	return nil
+}
+
+// spread decides how many copies of each pair there are, so that processors do not
+// write to the same one.
+func (r *Router) spread() (shared bool, err error) {
+	processors, err := ebpf.PossibleCPU()
+	if err != nil {
+		return false, fmt.Errorf("count processors: %w", err)
+	}
+	r.places = powerOfTwo(r.options.Pairs)
+	r.shards = min(powerOfTwo(processors), maxShards)
+	return processors > r.shards, nil
+}
+
+// powerOfTwo is the least that n fits in.
+func powerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }
+
+// Close ends the profile. Nothing can be read of it afterwards.
+func (r *Router) Close() error {
+	err := r.detach()
+	if r.records != nil {
+		err = errors.Join(err, r.records.Close())
+	}
+	if r.stats != nil {
+		err = errors.Join(err, r.stats.Close())
+	}
+	if r.collection != nil {
+		r.collection.Close()
+	}
+	if r.interfaces != nil {
+		r.interfaces.Close()
+	}
+	if r.namespace.IsOpen() {
+		err = errors.Join(err, r.namespace.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("close router: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// optional tracepoints are those that not all kernels have.
+var optional = map[string]bool{
+	"napi_gro_frags_entry":         true,
+	"napi_gro_frags_exit":          true,
+	"netif_receive_skb_list_entry": true,
+}
+
+func hasTracepoint(kernel *btf.Spec, name string) bool {
+	_, err := kernel.AnyTypeByName("btf_trace_" + name)
+	return err == nil
+}
+
+// tracepoints in the order of attachment: ends before beginnings, so that no packet is
+// seen whose end is not.
+var tracepoints = []string{
+	routerProgRouterFree, routerProgRouterFreeAgain, routerProgRouterConsume, routerProgRouterStartXmit,
+	routerProgRouterGroExit, routerProgRouterFragsExit,
+	routerProgRouterGroEntry, routerProgRouterFragsEntry,
+	routerProgRouterReceive, routerProgRouterReceiveList, routerProgRouterNetifRx,
+}
+
+// The outermost places in netfilter that the kernel gives away; the very first and last
+// it keeps.
+const (
+	first = math.MinInt32 + 1
+	last  = math.MaxInt32 - 1
+)
+
+var filters = []struct {
+	program  string
+	hook     link.NetfilterInetHook
+	priority int32
+}{
+	{routerProgRouterPostRouting, link.NetfilterInetPostRouting, last},
+	{routerProgRouterLocalIn, link.NetfilterInetLocalIn, last},
+	{routerProgRouterPreRouting, link.NetfilterInetPreRouting, first},
+}
+
+func (r *Router) attach() error {
+	if err := r.inNamespace(r.attachFilters); err != nil {
+		return err
+	}
+	for _, name := range tracepoints {
+		program := r.collection.Programs[name]
+		if program == nil {
+			continue
+		}
+		l, err := link.AttachTracing(link.TracingOptions{Program: program})
+		if err != nil {
+			return fmt.Errorf("attach %s: %w", name, err)
+		}
+		r.links = append(r.links, l)
+	}
+	return nil
+}
+
+func (r *Router) attachFilters() error {
+	for _, f := range filters {
+		for _, family := range []link.NetfilterProtocolFamily{link.NetfilterProtoIPv4, link.NetfilterProtoIPv6} {
+			l, err := link.AttachNetfilter(link.NetfilterOptions{
+				Program: r.collection.Programs[f.program], ProtocolFamily: family, Hook: f.hook, Priority: f.priority,
+			})
+			if errors.Is(err, unix.EAFNOSUPPORT) && family == link.NetfilterProtoIPv6 {
+				continue // a kernel without IPv6
+			}
+			if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
+				return fmt.Errorf("attach %s: CONFIG_NETFILTER_BPF_LINK, since 6.4, is needed: %w", f.program, err)
+			}
+			if err != nil {
+				return fmt.Errorf("attach %s: %w", f.program, err)
+			}
+			r.links = append(r.links, l)
+		}
+	}
+	return nil
+}
+
+// inNamespace runs f on a thread in the router's namespace. A thread that cannot come
+// back ends.
+func (r *Router) inNamespace(f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		home, err := netns.Get()
+		if err != nil {
+			result <- fmt.Errorf("open own namespace: %w", err)
+			return
+		}
+		defer home.Close()
+		if err := netns.Set(r.namespace); err != nil {
+			result <- fmt.Errorf("enter namespace: %w", err)
+			return
+		}
+		result <- f()
+		if netns.Set(home) == nil {
+			runtime.UnlockOSThread()
+		}
+	}()
+	return <-result
+}
+
+// detach takes the programs off, beginnings first.
+func (r *Router) detach() error {
+	var err error
+	for i := len(r.links) - 1; i >= 0; i-- {
+		err = errors.Join(err, r.links[i].Close())
+	}
+	r.links = nil
+	return err
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* How a packet leaves the router, or ends inside it. */
+#ifndef PILLION_DEPARTURE_H
+#define PILLION_DEPARTURE_H
+
+#include "account.h"
+#include "content.h"
+#include "event.h"
+#include "stage.h"
+#include "table.h"
+
+/* A record by address, or by content if there are such. */
+static __always_inline struct packet *find(struct sk_buff *skb, __u64 *key)
+{
+	struct packet *p;
+
+	*key = key_of(skb);
+	p = table_find(*key);
+	return p ? p : content_find(skb, key);
+}
+
+static __always_inline void let_go(struct packet *p, __u64 key)
+{
+	if (p->flags & PACKET_CONTENT)
+		__sync_fetch_and_add(&contents, -1);
+	table_remove(p, key);
+}
+
+static __always_inline void account_stages(struct packet *p, __u64 t4)
+{
+	struct pair *pair = pair_of(p->in, p->out);
+
+	if (!pair)
+		return;
+	sum_up(&pair->packets, 1);
+	sum_up(&pair->bytes, p->length);
+	observe(&pair->stages[STAGE_INPUT], p->t2 - p->t1);
+	observe(&pair->stages[STAGE_PROCESSING], p->t3 - p->t2);
+	observe(&pair->stages[STAGE_OUTPUT], t4 - p->t3);
+	observe(&pair->stages[STAGE_TRANSIT], t4 - p->t1);
+	if (!p->merged)
+		return;
+	sum_up(&pair->merged, p->merged);
+	observe(&pair->stages[STAGE_HOLD], p->last_t1 - p->t1);
+}
+
+/* Takes a packet back that turns out not to be asked for. */
+static __always_inline void forget(struct packet *p, __u64 key, __u64 now)
+{
+	struct tally *tally = tally_here();
+
+	if (tally) {
+		tally->seen--;
+		tally->skipped[SKIP_FILTER]++;
+	}
+	packet_vanished(p, now);
+	table_remove(p, key);
+}
+
+/* The end of a packet that is not t4. Softirqs may be on. */
+static __always_inline void end(struct packet *p, __u64 key, __u64 where, __u32 reason, __u32 consumed)
+{
+	struct tally *tally = tally_here();
+
+	if (tally)
+		tally_add(&tally->dropped, 1);
+	account_drop(where, reason, consumed);
+	packet_vanished(p, bpf_ktime_get_ns());
+	let_go(p, key);
+}
+
+/* A clone of the packet that some socket listening on a device had no room for. */
+static __always_inline int is_tap(__u32 reason)
+{
+	return bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_PACKET_SOCK_ERROR) &&
+	       reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_PACKET_SOCK_ERROR);
+}
+
+#endif

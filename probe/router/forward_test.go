@@ -1,0 +1,55 @@
+package router
+
+import (
+	"testing"
+	"time"
+)
+
+// sendEach sends n payloads and waits for each to arrive.
+func sendEach(t *testing.T, r *rig, address string, n, length int) {
+	t.Helper()
+	server, client := r.listen(address), r.dial(address)
+	defer server.Close()
+	defer client.Close()
+	payload, buffer := make([]byte, length), make([]byte, 65536)
+	server.SetReadDeadline(time.Now().Add(patience))
+	for range n {
+		if _, err := client.Write(payload); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Read(buffer); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestForwardedPacketsAreCountedExactly(t *testing.T) {
+	for name, address := range map[string]string{"ipv4": "10.9.2.2:9", "ipv6": "[fd09:2::2]:9"} {
+		t.Run(name, func(t *testing.T) {
+			r := build(t)
+			sendEach(t, r, address, 1, 100) // neighbours are found
+			profile := r.profile(Options{Match: Match{Protocol: 17, DestinationPort: 9}})
+			const n, length = 500, 100
+			sendEach(t, r, address, n, length)
+			s := settled(t, profile)
+			closes(t, s.Account)
+			if s.Account.Seen != n || s.Account.Forwarded != n {
+				t.Errorf("seen %d, forwarded %d, want %d", s.Account.Seen, s.Account.Forwarded, n)
+			}
+			p := pair(t, s, "in0", "in1")
+			header := uint64(28)
+			if name == "ipv6" {
+				header = 48
+			}
+			if p.Packets != n || p.Bytes != n*(length+header) {
+				t.Errorf("%d packets of %d bytes, want %d of %d", p.Packets, p.Bytes, n, n*(length+header))
+			}
+			for stage, d := range p.Stages[:Hold] {
+				t.Logf("stage %d: %d, mean %.0f ns, median %.0f, %d to %d", stage, d.Count, d.Mean(), d.Quantile(0.5), d.MinNs, d.MaxNs)
+				if d.Count != n || d.MinNs == 0 || d.MaxNs < d.MinNs {
+					t.Errorf("stage %d: %d times from %d to %d ns", stage, d.Count, d.MinNs, d.MaxNs)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	vishnetns "github.com/vishvananda/netns"
+
+	"pillion.dev/internal/netns"
+)
+
+// patience is how long a test waits for what has to come.
+const patience = 10 * time.Second
+
+// rig is a router between a left and a right host, each in a namespace of its own.
+type rig struct {
+	t                   testing.TB
+	left, router, right string
+}
+
+// build makes the three, with addresses of both families, and lets the router forward.
+func build(t testing.TB) *rig {
+	t.Helper()
+	r := &rig{t: t, left: netns.New(t), router: netns.New(t), right: netns.New(t)}
+	r.join(r.left, "out", "in0", 1)
+	r.join(r.right, "out", "in1", 2)
+	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
+		r.run(r.router, "sysctl", "-qw", "net/"+name+"=1")
+	}
+	return r
+}
+
+// join connects a host to the router by a pair of veth; the number is that of the network.
+func (r *rig) join(host, name, side string, network int) {
+	r.t.Helper()
+	r.run(host, "ip", "link", "add", name, "type", "veth", "peer", "name", side, "netns", r.router)
+	for _, end := range []struct {
+		namespace, device string
+		address           int
+	}{{host, name, 2}, {r.router, side, 1}} {
+		r.run(end.namespace, "sysctl", "-qw", "net/ipv6/conf/"+end.device+"/accept_dad=0")
+		r.run(end.namespace, "ip", "addr", "add", fmt.Sprintf("10.9.%d.%d/24", network, end.address), "dev", end.device)
+		r.run(end.namespace, "ip", "-6", "addr", "add", fmt.Sprintf("fd09:%d::%d/64", network, end.address), "dev", end.device, "nodad")
+		r.run(end.namespace, "ip", "link", "set", end.device, "up")
+	}
+	r.run(host, "ip", "route", "add", "default", "via", fmt.Sprintf("10.9.%d.1", network))
+	r.run(host, "ip", "-6", "route", "add", "default", "via", fmt.Sprintf("fd09:%d::1", network))
+}
+
+// run runs a command in a namespace.
+func (r *rig) run(namespace string, command ...string) string {
+	r.t.Helper()
+	var output []byte
+	err := netns.Do(namespace, func() (err error) {
+		output, err = exec.Command(command[0], command[1:]...).CombinedOutput()
+		return err
+	})
+	if err != nil {
+		r.t.Fatalf("run %s: %v: %s", strings.Join(command, " "), err, output)
+	}
+	return string(output)
+}
+
+// profile opens the router's profile and closes it at the end of the test.
+func (r *rig) profile(o Options) *Router {
+	r.t.Helper()
+	handle, err := vishnetns.GetFromPath(netns.Path(r.router))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer handle.Close()
+	o.Netns = int(handle)
+	profile, err := Open(o)
+	if err != nil {
+		var verifier *ebpf.VerifierError
+		if errors.As(err, &verifier) {
+			r.t.Logf("%+v", verifier)
+		}
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if err := profile.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return profile
+}
+
+// listen opens a UDP socket on the right host.
+func (r *rig) listen(address string) *net.UDPConn {
+	r.t.Helper()
+	return r.socket(r.right, func() (*net.UDPConn, error) {
+		c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address)))
+		if err == nil {
+			err = c.SetReadBuffer(8 << 20)
+		}
+		return c, err
+	})
+}
+
+// dial opens a UDP socket on the left host.
+func (r *rig) dial(address string) *net.UDPConn {
+	r.t.Helper()
+	return r.socket(r.left, func() (*net.UDPConn, error) {
+		return net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address)))
+	})
+}
+
+func (r *rig) socket(namespace string, open func() (*net.UDPConn, error)) *net.UDPConn {
+	r.t.Helper()
+	var c *net.UDPConn
+	err := netns.Do(namespace, func() (err error) {
+		c, err = open()
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// settled is the account once nothing is in flight any more.
+func settled(t testing.TB, profile *Router) Snapshot {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := profile.Settle(ctx); err != nil {
+		t.Error(err)
+	}
+	s, err := profile.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("account %+v", s.Account)
+	return s
+}
+
+// closes fails the test if the account does not close, or if anything was lost.
+func closes(t testing.TB, a Account) {
+	t.Helper()
+	if sum := a.Forwarded + a.Dropped + a.Local + a.Merged + a.InFlight + a.Lost; a.Unexplained != 0 || sum != a.Seen {
+		t.Errorf("%d seen, %d explained, %d unexplained", a.Seen, sum, a.Unexplained)
+	}
+	if a.Lost != 0 || a.InFlight != 0 {
+		t.Errorf("lost %d (%v), %d in flight", a.Lost, a.LostReasons, a.InFlight)
+	}
+	var reasons uint64
+	for _, n := range a.DropReasons {
+		reasons += n
+	}
+	if reasons != a.Dropped {
+		t.Errorf("%d dropped, %d of them with a reason", a.Dropped, reasons)
+	}
+}
+
+// pair finds what was forwarded from one interface to the other.
+func pair(t testing.TB, s Snapshot, in, out string) Pair {
+	t.Helper()
+	for _, p := range s.Pairs {
+		if p.In.Name == in && p.Out.Name == out {
+			return p
+		}
+	}
+	t.Fatalf("no pair of %s and %s", in, out)
+	return Pair{}
+}

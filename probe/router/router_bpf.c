@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+//go:build ignore
+
+/*
+ * Sees each packet of a router at four hooks and where it ends, and changes none:
+ * whatever fails here, the packet goes its way.
+ */
+#include "account.h"
+#include "arrival.h"
+#include "clone.h"
+#include "content.h"
+#include "departure.h"
+#include "event.h"
+#include "gro.h"
+#include "kernel.h"
+#include "match.h"
+#include "record.h"
+#include "table.h"
+
+SEC("tp_btf/netif_rx_entry")
+int router_netif_rx(__u64 *ctx)
+{
+	arrive((struct sk_buff *)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/netif_receive_skb_entry")
+int router_receive(__u64 *ctx)
+{
+	arrive((struct sk_buff *)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/netif_receive_skb_list_entry")
+int router_receive_list(__u64 *ctx)
+{
+	arrive((struct sk_buff *)ctx[0]);
+	return 0;
+}
+
+static __always_inline void gro_enter(struct sk_buff *skb)
+{
+	struct gro *g = gro_here();
+	struct packet *p;
+	struct tuple t = {};
+	__u32 segments;
+
+	if (!g)
+		return;
+	g->entered = 0;
+	p = arrive(skb);
+	if (!p)
+		return;
+	segments = shared_info(skb)->gso_segs;
+	g->entered = key_of(skb);
+	g->t1 = p->t1;
+	g->wire = segments ? segments : 1;
+	g->credited = 0;
+	p->wire = g->wire;
+	if (read_front(&t, skb))
+		g->flow = mix(tuple_hash(&t), p->in);
+	else
+		g->flow = skb->hash;
+}
+
+static __always_inline void gro_leave(int verdict)
+{
+	struct gro *g = gro_here();
+	struct gro_flow *f;
+	struct packet *p;
+	struct tally *tally;
+	__u64 key;
+
+	if (!g || !g->entered)
+		return;
+	key = g->entered;
+	g->entered = 0;
+	if (verdict != GRO_HELD && verdict != GRO_MERGED && verdict != GRO_MERGED_FREE)
+		return;
+	p = table_find(key);
+	tally = tally_here();
+	if (!p || !tally)
+		return;
+	if (verdict == GRO_HELD) {
+		p->flags |= PACKET_HELD;
+		f = gro_flow(g, g->flow);
+		f->flow = g->flow;
+		f->held = key;
+		return;
+	}
+	gro_merged(g);
+	tally->merged++;
+	packet_vanished(p, p->t1);
+	table_remove(p, key);
+}
+
+SEC("tp_btf/napi_gro_receive_entry")
+int router_gro_entry(__u64 *ctx)
+{
+	gro_enter((struct sk_buff *)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/napi_gro_receive_exit")
+int router_gro_exit(__u64 *ctx)
+{
+	gro_leave((int)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/napi_gro_frags_entry")
+int router_frags_entry(__u64 *ctx)
+{
+	gro_enter((struct sk_buff *)ctx[0]);
+	return 0;
+}
+
+SEC("tp_btf/napi_gro_frags_exit")
+int router_frags_exit(__u64 *ctx)
+{
+	gro_leave((int)ctx[0]);
+	return 0;
+}
+
+static __always_inline int is_refused(struct sk_buff *skb)
+{
+	struct tuple t = {};
+
+	return !read_front(&t, skb) || !matches(&t);
+}
+
+/* t2 */
+SEC("netfilter")
+int router_pre_routing(struct bpf_nf_ctx *ctx)
+{
+	struct sk_buff *skb = ctx->skb;
+	__u64 now, key = key_of(skb);
+	struct packet *p = table_find(key);
+
+	if (!p)
+		p = clone_find(skb, key);
+	if (!p || p->t2)
+		return NF_ACCEPT;
+	now = bpf_ktime_get_ns();
+	if (match_wanted && p->flags & PACKET_UNDECIDED && is_refused(skb)) {
+		forget(p, key, now);
+		return NF_ACCEPT;
+	}
+	if (p->flags & PACKET_HELD)
+		gro_released(p, skb, key);
+	if (now < p->t1) /* clocks of two processors */
+		now = p->t1;
+	p->t2 = now;
+	packet_began(p, now);
+	return NF_ACCEPT;
+}
+
+SEC("netfilter")
+int router_local_in(struct bpf_nf_ctx *ctx)
+{
+	struct sk_buff *skb = ctx->skb;
+	__u64 key = key_of(skb);
+	struct packet *p = table_find(key);
+	struct tally *tally = tally_here();
+
+	if (!p || !tally)
+		return NF_ACCEPT;
+	tally->local++;
+	packet_vanished(p, bpf_ktime_get_ns());
+	table_remove(p, key);
+	return NF_ACCEPT;
+}
+
+static __always_inline void know_by_content(struct packet *p, __u64 key, __u64 content)
+{
+	struct tally *tally = tally_here();
+
+	p->flags |= PACKET_CONTENT;
+	__sync_fetch_and_add(&contents, 1);
+	if (table_move(p, key, content))
+		return;
+	__sync_fetch_and_add(&contents, -1);
+	if (tally)
+		tally->lost[LOST_FULL]++;
+}
+
+/* t3 */
+SEC("netfilter")
+int router_post_routing(struct bpf_nf_ctx *ctx)
+{
+	struct sk_buff *skb = ctx->skb;
+	struct net_device *out = ctx->state->out;
+	__u64 now, content, key = key_of(skb);
+	struct packet *p = table_find(key);
+	__u32 length = skb->len;
+	const struct skb_shared_info *info;
+
+	if (!p) {
+		struct tally *tally = tally_here();
+
+		if (tally && !ctx->state->in)
+			tally_add(&tally->own, 1);
+		return NF_ACCEPT;
+	}
+	now = bpf_ktime_get_ns();
+	if (now < p->t2)
+		now = p->t2;
+	p->out = out->ifindex;
+	if (!is_output(p->out)) {
+		forget(p, key, now);
+		return NF_ACCEPT;
+	}
+	p->t3 = now;
+	p->length = length;
+	packet_ended(p, now);
+	info = shared_info(skb);
+	if (info->gso_size)
+		p->segments = info->gso_segs;
+	else if (length <= out->mtu)
+		return NF_ACCEPT;
+	content = content_key(skb);
+	if (content)
+		know_by_content(p, key, content);
+	return NF_ACCEPT;
+}
+
+/* t4 */
+SEC("tp_btf/net_dev_start_xmit")
+int router_start_xmit(__u64 *ctx)
+{
+	struct sk_buff *skb = (struct sk_buff *)ctx[0];
+	struct net_device *dev = (struct net_device *)ctx[1];
+	struct tally *tally;
+	__u64 key, now;
+	struct packet *p = find(skb, &key);
+
+	if (!p)
+		return 0;
+	tally = tally_here();
+	if (!tally)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (!p->t3) {
+		/* A bridge or a redirection: it never met IP, and has no stages. */
+		if (!is_output(dev->ifindex)) {
+			forget(p, key, now);
+			return 0;
+		}
+		tally->forwarded++;
+		tally->below++;
+		packet_vanished(p, now);
+		let_go(p, key);
+		return 0;
+	}
+	if (now < p->t3)
+		now = p->t3;
+	if (p->segments && shared_info(skb)->gso_size)
+		p->segments = 0; /* left to the device */
+	tally->forwarded++;
+	tally->segments += p->segments;
+	account_stages(p, now);
+	packet_departed(p, now);
+	if (records_wanted)
+		record_packet(p, skb, now, tally);
+	let_go(p, key);
+	return 0;
+}
+
+static __always_inline void free_packet(__u64 *ctx)
+{
+	struct sk_buff *skb = (struct sk_buff *)ctx[0];
+	__u32 reason = ctx[2];
+	__u64 key = key_of(skb);
+	struct packet *p = table_find(key);
+
+	if (!p && !is_tap(reason))
+		p = content_find(skb, &key);
+	if (p)
+		end(p, key, ctx[1], reason, 0);
+}
+
+/*
+ * Twice the same: the kernel does not run a program that a softirq finds running on
+ * its processor, but then it runs the other.
+ */
+SEC("tp_btf/kfree_skb")
+int router_free(__u64 *ctx)
+{
+	free_packet(ctx);
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int router_free_again(__u64 *ctx)
+{
+	free_packet(ctx);
+	return 0;
+}
+
+/*
+ * Consumed without a way out: tc or a socket took it. Originals that GSO cut are known
+ * by content by now, and not found here.
+ */
+SEC("tp_btf/consume_skb")
+int router_consume(__u64 *ctx)
+{
+	__u64 key = key_of((void *)ctx[0]);
+	struct packet *p = table_find(key);
+
+	if (p)
+		end(p, key, ctx[1], 0, 1);
+	return 0;
+}
+
+/* Keep the types for the loader. */
+const struct record *record_type __attribute__((unused));
+const struct drop_key *drop_key_type __attribute__((unused));
+const struct pair *pair_type __attribute__((unused));
+
+char _license[] SEC("license") = "GPL";

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Histograms of the stages, for each pair of input and output. */
+#ifndef PILLION_STAGE_H
+#define PILLION_STAGE_H
+
+#include "kernel.h"
+#include "packet.h"
+
+/* As in profile.go. */
+#define STAGE_INPUT 0
+#define STAGE_PROCESSING 1
+#define STAGE_OUTPUT 2
+#define STAGE_TRANSIT 3
+#define STAGE_HOLD 4
+#define STAGES 5
+
+#define LINEAR_BINS 10000 /* of 1 us */
+#define LINEAR_END 10000000ull
+#define COARSE_FIRST 23 /* 2^23 ns is the power of two below the end of the linear ones */
+#define COARSE_LAST 36
+#define COARSE_STEPS 32
+#define COARSE_BINS ((COARSE_LAST - COARSE_FIRST) * COARSE_STEPS + 1) /* the last is all above */
+
+struct distribution {
+	__u64 sum;
+	__u64 low; /* complement of the least: 0 is none */
+	__u64 high;
+	__u64 bins[LINEAR_BINS];
+	__u64 coarse[COARSE_BINS];
+};
+
+struct pair {
+	__u64 packets;
+	__u64 bytes;
+	__u64 merged;
+	struct distribution stages[STAGES];
+};
+
+#define PAIRS_MAX 256
+#define PAIR_PROBES 16
+
+/* Set by the loader. */
+const volatile __u32 pair_places = 16; /* power of two */
+const volatile __u32 shards = 1;       /* copies of each pair, by processor */
+const volatile __u32 shared;           /* more processors than copies: sums are atomic */
+
+__u64 pair_keys[PAIRS_MAX]; /* input << 32 | output; 0: free */
+
+/* Key: place of the pair times shards plus shard; the first place is that of pairs which found none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pair);
+} pairs SEC(".maps");
+
+/* Place of the pair, from 1; 0: no room. */
+static __always_inline __u32 pair_place(__u32 in, __u32 out)
+{
+	__u64 key = (__u64)in << 32 | out;
+	__u32 first = (in * 31 + out) & (pair_places - 1);
+
+	for (__u32 i = 0; i < PAIR_PROBES; i++) {
+		__u32 place = (first + i) & (pair_places - 1) & (PAIRS_MAX - 1);
+		__u64 there = pair_keys[place];
+
+		if (!there)
+			there = __sync_val_compare_and_swap(&pair_keys[place], 0, key);
+		if (!there || there == key)
+			return place + 1;
+	}
+	return 0;
+}
+
+static __always_inline struct pair *pair_of(__u32 in, __u32 out)
+{
+	__u32 at = pair_place(in, out) * shards;
+
+	if (shards > 1)
+		at += bpf_get_smp_processor_id() & (shards - 1);
+	return bpf_map_lookup_elem(&pairs, &at);
+}
+
+static __always_inline void sum_up(__u64 *counter, __u64 n)
+{
+	if (shared)
+		__sync_fetch_and_add(counter, n);
+	else
+		*counter += n;
+}
+
+static __always_inline __u32 coarse_bin(__u64 ns)
+{
+	__u32 power = COARSE_FIRST;
+
+	if (ns >> COARSE_LAST)
+		return COARSE_BINS - 1;
+	if (ns >> (power + 8))
+		power += 8;
+	if (ns >> (power + 4))
+		power += 4;
+	if (ns >> (power + 2))
+		power += 2;
+	if (ns >> (power + 1))
+		power += 1;
+	return (power - COARSE_FIRST) * COARSE_STEPS + ((ns >> (power - 5)) & (COARSE_STEPS - 1));
+}
+
+static __always_inline void observe(struct distribution *d, __u64 ns)
+{
+	sum_up(&d->sum, ns);
+	if (~ns > d->low)
+		d->low = ~ns;
+	if (ns > d->high)
+		d->high = ns;
+	if (ns < LINEAR_END) {
+		/* A division by 1000, exact below 2^24. */
+		__u32 bin = (ns * 17179870) >> 34;
+
+		if (bin < LINEAR_BINS)
+			sum_up(&d->bins[bin], 1);
+	} else {
+		__u32 bin = coarse_bin(ns);
+
+		if (bin < COARSE_BINS)
+			sum_up(&d->coarse[bin], 1);
+	}
+}
+
+#endif
