@@ -35,6 +35,7 @@ func build(t testing.TB) *rig {
 	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
 		r.run(r.router, "sysctl", "-qw", "net/"+name+"=1")
 	}
+	r.warm()
 	return r
 }
 
@@ -135,6 +136,7 @@ func settled(t testing.TB, profile *Router) Snapshot {
 	defer cancel()
 	if err := profile.Settle(ctx); err != nil {
 		t.Error(err)
+		describe(t, profile)
 	}
 	s, err := profile.Snapshot()
 	if err != nil {
@@ -172,4 +174,44 @@ func pair(t testing.TB, s Snapshot, in, out string) Pair {
 	}
 	t.Fatalf("no pair of %s and %s", in, out)
 	return Pair{}
+}
+
+// describe logs the packets that are remembered.
+func describe(t testing.TB, profile *Router) {
+	t.Helper()
+	packets := new([tableSize]routerPacket)
+	if err := profile.collection.Variables[routerVarPackets].Get(packets); err != nil {
+		t.Error(err)
+	}
+	if _, err := profile.inFlight(); err != nil {
+		t.Error(err)
+	}
+	for i, key := range profile.keys {
+		if key != 0 {
+			t.Logf("%x: %+v", key, packets[i])
+		}
+	}
+}
+
+// warm lets all hosts find their neighbours.
+func (r *rig) warm() {
+	r.t.Helper()
+	for _, address := range []string{"10.9.2.2:8", "[fd09:2::2]:8"} {
+		server, client := r.listen(address), r.dial(address)
+		buffer := make([]byte, 1)
+		for limit := time.Now().Add(patience); ; {
+			if time.Now().After(limit) {
+				r.t.Fatal("the router does not forward")
+			}
+			if _, err := client.Write(buffer); err != nil {
+				continue
+			}
+			server.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+			if _, err := server.Read(buffer); err == nil {
+				break
+			}
+		}
+		server.Close()
+		client.Close()
+	}
 }

@@ -1,0 +1,222 @@
+package router
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/netns"
+)
+
+var families = map[string]string{"ipv4": "10.9.2.2:9", "ipv6": "[fd09:2::2]:9"}
+
+// The bar of the account: many packets, some dropped by a rule, nothing unexplained.
+func TestAccountOfManyPacketsCloses(t *testing.T) {
+	for name, address := range families {
+		t.Run("udp "+name, func(t *testing.T) {
+			r := build(t)
+			r.rule(100)
+			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+			n := packetCount(t)
+			r.flood(address, n, 22)
+			s := settled(t, profile)
+			closes(t, s.Account)
+			a := s.Account
+			if a.Seen != uint64(n) || a.Forwarded+a.Dropped != uint64(n) {
+				t.Errorf("%d sent, %d seen, %d forwarded, %d dropped", n, a.Seen, a.Forwarded, a.Dropped)
+			}
+			if share := float64(a.Dropped) / float64(n); share < 0.005 || share > 0.02 {
+				t.Errorf("%.4f dropped, want 0.01", share)
+			}
+		})
+	}
+}
+
+func TestAccountOfStreamsCloses(t *testing.T) {
+	offloads := map[string]string{
+		"as it is": "", "gro": "gro on", "cut at the output": "tso off",
+		"gro and cut": "gro on tso off", "short packets": "short",
+	}
+	for name, address := range families {
+		for offload, features := range offloads {
+			t.Run(name+" "+offload, func(t *testing.T) {
+				r := build(t)
+				r.offload(features)
+				r.rule(100)
+				profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_TCP}})
+				r.stream(address, 20_000_000)
+				s := settled(t, profile)
+				closes(t, s.Account)
+				t.Logf("pairs: %+v", summary(s))
+			})
+		}
+	}
+}
+
+func summary(s Snapshot) (lines []string) {
+	for _, p := range s.Pairs {
+		lines = append(lines, fmt.Sprintf("%s-%s packets %d bytes %d merged %d hold %d",
+			p.In.Name, p.Out.Name, p.Packets, p.Bytes, p.Merged, p.Stages[Hold].Count))
+	}
+	return lines
+}
+
+// offload sets features of the router's interfaces. GRO has something to merge only if
+// the hosts send what their own interfaces cut.
+func (r *rig) offload(features string) {
+	r.t.Helper()
+	if features == "" {
+		return
+	}
+	hosts := func(f ...string) {
+		r.run(r.left, append([]string{"ethtool", "-K", "out"}, f...)...)
+		r.run(r.right, append([]string{"ethtool", "-K", "out"}, f...)...)
+	}
+	if features == "short" {
+		hosts("tso", "off", "gso", "off")
+		return
+	}
+	if strings.Contains(features, "gro on") {
+		hosts("tso", "off")
+	}
+	for _, device := range []string{"in0", "in1"} {
+		r.run(r.router, append([]string{"ethtool", "-K", device}, strings.Fields(features)...)...)
+	}
+}
+
+func TestDropsHaveTheirReason(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		prepare    func(r *rig)
+	}{
+		{"blackhole", "", func(r *rig) { r.run(r.router, "ip", "route", "add", "blackhole", "10.9.2.2/32") }},
+		{"prohibit", "", func(r *rig) { r.run(r.router, "ip", "route", "add", "prohibit", "10.9.2.2/32") }},
+		{"ttl", "", func(r *rig) { r.run(r.left, "sysctl", "-qw", "net/ipv4/ip_default_ttl=1") }},
+		{"tc ingress", "TC_INGRESS", func(r *rig) {
+			r.run(r.router, "tc", "qdisc", "add", "dev", "in0", "ingress")
+			r.run(r.router, "tc", "filter", "add", "dev", "in0", "ingress", "protocol", "ip", "u32",
+				"match", "ip", "dst", "10.9.2.2/32", "action", "mirred", "egress", "redirect", "dev", "lo")
+		}},
+		{"no neighbour", "NEIGH_", func(r *rig) { r.run(r.right, "ip", "addr", "del", "10.9.2.2/24", "dev", "out") }},
+		{"queue", "QDISC_", func(r *rig) {
+			r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "1mbit", "burst", "1600", "limit", "2000")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := build(t)
+			c.prepare(r)
+			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+			r.flood("10.9.2.2:9", 500, 200)
+			s := settled(t, profile)
+			closes(t, s.Account)
+			a := s.Account
+			if a.Seen != 500 || a.Dropped == 0 || a.Dropped+a.Forwarded != 500 {
+				t.Errorf("seen %d, dropped %d, forwarded %d", a.Seen, a.Dropped, a.Forwarded)
+			}
+			for reason := range a.DropReasons {
+				if !strings.Contains(reason, c.want) {
+					t.Errorf("reason %q, want %q", reason, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestLocalDeliveryIsNotForwarding(t *testing.T) {
+	for name, address := range map[string]string{"ipv4": "10.9.1.1:9", "ipv6": "[fd09:1::1]:9"} {
+		t.Run(name, func(t *testing.T) {
+			r := build(t)
+			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+			r.flood(address, 100, 100)
+			s := settled(t, profile)
+			closes(t, s.Account)
+			if s.Account.Local != 100 || s.Account.Seen != 100 || s.Account.Own == 0 {
+				t.Errorf("local %d, seen %d, own %d; want 100, 100, some", s.Account.Local, s.Account.Seen, s.Account.Own)
+			}
+		})
+	}
+}
+
+// tap opens a packet socket in the router, as tcpdump and DHCP clients do, and never
+// reads it.
+func (r *rig) tap(protocol uint16) {
+	r.t.Helper()
+	err := netns.Do(r.router, func() error {
+		swapped := int(protocol<<8 | protocol>>8)
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, swapped)
+		if err == nil {
+			r.t.Cleanup(func() { unix.Close(fd) })
+		}
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestListenersDoNotHidePackets(t *testing.T) {
+	for name, protocol := range map[string]uint16{"all": unix.ETH_P_ALL, "ip": unix.ETH_P_IP} {
+		t.Run(name, func(t *testing.T) {
+			r := build(t)
+			r.tap(protocol)
+			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+			r.flood("10.9.2.2:9", 20_000, 100)
+			r.flood("[fd09:2::2]:9", 20_000, 100)
+			s := settled(t, profile)
+			closes(t, s.Account)
+			if s.Account.Forwarded != 40_000 {
+				t.Errorf("forwarded %d, want 40000", s.Account.Forwarded)
+			}
+		})
+	}
+}
+
+func TestMirrorIsNoSecondPacket(t *testing.T) {
+	r := build(t)
+	r.run(r.router, "tc", "qdisc", "add", "dev", "in0", "ingress")
+	r.run(r.router, "tc", "filter", "add", "dev", "in0", "ingress", "protocol", "ip", "u32",
+		"match", "u32", "0", "0", "action", "mirred", "egress", "mirror", "dev", "in1")
+	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+	r.flood("10.9.2.2:9", 1000, 100)
+	s := settled(t, profile)
+	closes(t, s.Account)
+	if s.Account.Forwarded != 1000 {
+		t.Errorf("forwarded %d, want 1000", s.Account.Forwarded)
+	}
+}
+
+func TestQueueAtTheOutputShowsThere(t *testing.T) {
+	for name, features := range map[string]string{"short packets": "short", "cut": "tso off"} {
+		t.Run(name, func(t *testing.T) {
+			r := build(t)
+			r.offload(features)
+			r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "100mbit", "burst", "16000", "limit", "300000")
+			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_TCP}})
+			r.stream("10.9.2.2:9", 5_000_000)
+			s := settled(t, profile)
+			closes(t, s.Account)
+			p := pair(t, s, "in0", "in1")
+			t.Logf("%v; output %.0f us, input %.0f us; segments %d", summary(s), p.Stages[OutputQueuing].Quantile(0.5)/1000,
+				p.Stages[InputQueuing].Quantile(0.5)/1000, s.Account.Segments)
+			if p.Stages[OutputQueuing].Quantile(0.5) < float64(time.Millisecond) {
+				t.Error("nothing waits at the output")
+			}
+		})
+	}
+}
+
+func TestFragmentsAreTheirPacket(t *testing.T) {
+	r := build(t)
+	r.run(r.router, "ip", "link", "set", "in1", "mtu", "600")
+	r.run(r.left, "sysctl", "-qw", "net/ipv4/ip_no_pmtu_disc=1")
+	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
+	r.flood("10.9.2.2:9", 300, 1400)
+	s := settled(t, profile)
+	closes(t, s.Account)
+	if s.Account.Forwarded != 300 {
+		t.Errorf("forwarded %d, want 300", s.Account.Forwarded)
+	}
+}
