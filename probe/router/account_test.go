@@ -96,11 +96,12 @@ func TestDropsHaveTheirReason(t *testing.T) {
 		{"prohibit", "", func(r *rig) { r.run(r.router, "ip", "route", "add", "prohibit", "10.9.2.2/32") }},
 		{"ttl", "", func(r *rig) { r.run(r.left, "sysctl", "-qw", "net/ipv4/ip_default_ttl=1") }},
 		{"tc ingress", "TC_INGRESS", func(r *rig) {
-			r.run(r.router, "tc", "qdisc", "add", "dev", "in0", "ingress")
-			r.run(r.router, "tc", "filter", "add", "dev", "in0", "ingress", "protocol", "ip", "u32",
-				"match", "ip", "dst", "10.9.2.2/32", "action", "mirred", "egress", "redirect", "dev", "lo")
+			r.classify("in0", 2) // TC_ACT_SHOT
 		}},
-		{"no neighbour", "NEIGH_", func(r *rig) { r.run(r.right, "ip", "addr", "del", "10.9.2.2/24", "dev", "out") }},
+		{"no neighbour", "NEIGH_", func(r *rig) {
+			r.run(r.right, "ip", "addr", "del", "10.9.2.2/24", "dev", "out")
+			r.run(r.router, "ip", "neigh", "flush", "dev", "in1")
+		}},
 		{"queue", "QDISC_", func(r *rig) {
 			r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "1mbit", "burst", "1600", "limit", "2000")
 		}},

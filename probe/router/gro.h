@@ -17,6 +17,9 @@
 
 #define GRO_FLOWS 256
 
+#define FREED_DROPPED 1
+#define FREED_CONSUMED 2
+
 struct gro_flow {
 	__u64 flow;
 	__u64 held; /* key of the buffer */
@@ -28,6 +31,10 @@ struct gro {
 	__u64 flow;
 	__u32 wire;     /* packets on the wire in it */
 	__u32 credited; /* already counted as merged */
+	/* How the buffer was freed, if it was before the exit. */
+	__u64 where;
+	__u32 reason;
+	__u32 freed;
 	struct gro_flow flows[GRO_FLOWS];
 };
 
@@ -44,6 +51,22 @@ static __always_inline struct gro *gro_here(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&gros, &zero);
+}
+
+/*
+ * A buffer may be freed before its own exit: merged, and sent on at once with what it
+ * was merged into; or dropped on its way. Which of the two the exit tells.
+ */
+static __always_inline int gro_defers(struct packet *p, __u64 key, __u64 where, __u32 reason, __u32 freed)
+{
+	struct gro *g = p->t2 ? 0 : gro_here();
+
+	if (!g || g->entered != key)
+		return 0;
+	g->where = where;
+	g->reason = reason;
+	g->freed = freed;
+	return 1;
 }
 
 static __always_inline struct gro_flow *gro_flow(struct gro *g, __u64 flow)

@@ -56,6 +56,7 @@ static __always_inline void gro_enter(struct sk_buff *skb)
 	g->t1 = p->t1;
 	g->wire = segments ? segments : 1;
 	g->credited = 0;
+	g->freed = 0;
 	p->wire = g->wire;
 	if (read_front(&t, skb))
 		g->flow = mix(tuple_hash(&t), p->in);
@@ -75,7 +76,7 @@ static __always_inline void gro_leave(int verdict)
 		return;
 	key = g->entered;
 	g->entered = 0;
-	if (verdict != GRO_HELD && verdict != GRO_MERGED && verdict != GRO_MERGED_FREE)
+	if (verdict != GRO_HELD && verdict != GRO_MERGED && verdict != GRO_MERGED_FREE && !g->freed)
 		return;
 	p = table_find(key);
 	tally = tally_here();
@@ -86,6 +87,10 @@ static __always_inline void gro_leave(int verdict)
 		f = gro_flow(g, g->flow);
 		f->flow = g->flow;
 		f->held = key;
+		return;
+	}
+	if (verdict != GRO_MERGED && verdict != GRO_MERGED_FREE) {
+		end(p, key, g->where, g->reason, g->freed == FREED_CONSUMED);
 		return;
 	}
 	gro_merged(g);
@@ -275,7 +280,7 @@ static __always_inline void free_packet(__u64 *ctx)
 
 	if (!p && !is_tap(reason))
 		p = content_find(skb, &key);
-	if (p)
+	if (p && !gro_defers(p, key, ctx[1], reason, FREED_DROPPED))
 		end(p, key, ctx[1], reason, 0);
 }
 
@@ -307,7 +312,7 @@ int router_consume(__u64 *ctx)
 	__u64 key = key_of((void *)ctx[0]);
 	struct packet *p = table_find(key);
 
-	if (p)
+	if (p && !gro_defers(p, key, ctx[1], 0, FREED_CONSUMED))
 		end(p, key, ctx[1], 0, 1);
 	return 0;
 }

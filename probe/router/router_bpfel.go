@@ -36,6 +36,9 @@ type routerGro struct {
 	Flow     uint64
 	Wire     uint32
 	Credited uint32
+	Where    uint64
+	Reason   uint32
+	Freed    uint32
 	Flows    [256]struct {
 		_    structs.HostLayout
 		Flow uint64

@@ -142,3 +142,36 @@ func (r *rig) rule(one int32) {
 		r.t.Fatal(err)
 	}
 }
+
+// classify lets tc pass that verdict on all IPv4 packets that enter by the device.
+func (r *rig) classify(device string, verdict int32) {
+	r.t.Helper()
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.SchedCLS, License: "GPL",
+		Instructions: asm.Instructions{
+			asm.LoadMem(asm.R1, asm.R1, 16, asm.Word), // protocol
+			asm.Mov.Imm(asm.R0, -1),
+			asm.JNE.Imm(asm.R1, 8, "pass"), // 0x0800 in network order
+			asm.Mov.Imm(asm.R0, verdict),
+			asm.Return().WithSymbol("pass"),
+		},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { program.Close() })
+	err = netns.Do(r.router, func() error {
+		i, err := net.InterfaceByName(device)
+		if err != nil {
+			return err
+		}
+		l, err := link.AttachTCX(link.TCXOptions{Interface: i.Index, Program: program, Attach: ebpf.AttachTCXIngress})
+		if err == nil {
+			r.t.Cleanup(func() { l.Close() })
+		}
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
