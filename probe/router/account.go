@@ -10,7 +10,7 @@ const tableSize = 1 << 16 // as in table.h
 
 // As in account.h.
 var (
-	lostNames    = []string{"full", "reused"}
+	lostNames    = []string{"full", "reused", "unseen"}
 	skippedNames = []string{"protocol", "loopback", "filter", "sampling"}
 )
 

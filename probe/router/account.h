@@ -8,6 +8,7 @@
 enum lost {
 	LOST_FULL,     /* no room in the table */
 	LOST_REUSED,   /* its memory came again without a word of its end */
+	LOST_UNSEEN,   /* consumed behind t3, and no driver was seen to get it */
 	LOST_REASONS,
 };
 

@@ -19,11 +19,13 @@ func TestAccountOfManyPacketsCloses(t *testing.T) {
 		t.Run("udp "+name, func(t *testing.T) {
 			r := build(t)
 			r.rule(100)
-			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
 			n := packetCount(t)
-			r.flood(address, n, 22)
-			s := settled(t, profile)
-			closes(t, s.Account)
+			s := whole(t, func() Snapshot {
+				profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+				defer profile.detach()
+				r.flood(address, n, 22)
+				return settled(t, profile)
+			})
 			a := s.Account
 			if a.Seen != uint64(n) || a.Forwarded+a.Dropped != uint64(n) {
 				t.Errorf("%d sent, %d seen, %d forwarded, %d dropped", n, a.Seen, a.Forwarded, a.Dropped)
@@ -46,10 +48,12 @@ func TestAccountOfStreamsCloses(t *testing.T) {
 				r := build(t)
 				r.offload(features)
 				r.rule(100)
-				profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_TCP}})
-				r.stream(address, 20_000_000)
-				s := settled(t, profile)
-				closes(t, s.Account)
+				s := whole(t, func() Snapshot {
+					profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_TCP}})
+					defer profile.detach()
+					r.stream(address, 20_000_000)
+					return settled(t, profile)
+				})
 				t.Logf("pairs: %+v", summary(s))
 			})
 		}
@@ -163,11 +167,13 @@ func TestListenersDoNotHidePackets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := build(t)
 			r.tap(protocol)
-			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
-			r.flood("10.9.2.2:9", 20_000, 100)
-			r.flood("[fd09:2::2]:9", 20_000, 100)
-			s := settled(t, profile)
-			closes(t, s.Account)
+			s := whole(t, func() Snapshot {
+				profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+				defer profile.detach()
+				r.flood("10.9.2.2:9", 20_000, 100)
+				r.flood("[fd09:2::2]:9", 20_000, 100)
+				return settled(t, profile)
+			})
 			if s.Account.Forwarded != 40_000 {
 				t.Errorf("forwarded %d, want 40000", s.Account.Forwarded)
 			}
@@ -195,10 +201,12 @@ func TestQueueAtTheOutputShowsThere(t *testing.T) {
 			r := build(t)
 			r.offload(features)
 			r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "100mbit", "burst", "16000", "limit", "300000")
-			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_TCP}})
-			r.stream("10.9.2.2:9", 5_000_000)
-			s := settled(t, profile)
-			closes(t, s.Account)
+			s := whole(t, func() Snapshot {
+				profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_TCP}})
+				defer profile.detach()
+				r.stream("10.9.2.2:9", 5_000_000)
+				return settled(t, profile)
+			})
 			p := pair(t, s, "in0", "in1")
 			t.Logf("%v; output %.0f us, input %.0f us; segments %d", summary(s), p.Stages[OutputQueuing].Quantile(0.5)/1000,
 				p.Stages[InputQueuing].Quantile(0.5)/1000, s.Account.Segments)

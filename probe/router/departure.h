@@ -69,6 +69,20 @@ static __always_inline void end(struct packet *p, __u64 key, __u64 where, __u32 
 	let_go(p, key);
 }
 
+/*
+ * Consumed behind t3. Drivers consume what they have sent: t4 was missed. That happens
+ * where a kernel does not run tracing programs on top of some processes.
+ */
+static __always_inline void miss(struct packet *p, __u64 key)
+{
+	struct tally *tally = tally_here();
+
+	if (tally)
+		tally_add(&tally->lost[LOST_UNSEEN], 1);
+	packet_vanished(p, bpf_ktime_get_ns());
+	let_go(p, key);
+}
+
 /* A clone of the packet that some socket listening on a device had no room for. */
 static __always_inline int is_tap(__u32 reason)
 {

@@ -312,7 +312,11 @@ int router_consume(__u64 *ctx)
 	__u64 key = key_of((void *)ctx[0]);
 	struct packet *p = table_find(key);
 
-	if (p && !gro_defers(p, key, ctx[1], 0, FREED_CONSUMED))
+	if (!p)
+		return 0;
+	if (p->t3)
+		miss(p, key);
+	else if (!gro_defers(p, key, ctx[1], 0, FREED_CONSUMED))
 		end(p, key, ctx[1], 0, 1);
 	return 0;
 }
