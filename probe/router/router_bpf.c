@@ -239,7 +239,7 @@ int router_start_xmit(__u64 *ctx)
 	__u64 key, now;
 	struct packet *p = find(skb, &key);
 
-	if (!p)
+	if (!p || is_upper(dev))
 		return 0;
 	tally = tally_here();
 	if (!tally)
