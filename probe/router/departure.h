@@ -83,6 +83,17 @@ static __always_inline void miss(struct packet *p, __u64 key)
 	let_go(p, key);
 }
 
+/* A fragment that the router put together with others for itself. */
+static __always_inline void gather(struct packet *p, __u64 key)
+{
+	struct tally *tally = tally_here();
+
+	if (tally)
+		tally_add(&tally->local, 1);
+	packet_vanished(p, bpf_ktime_get_ns());
+	let_go(p, key);
+}
+
 /* A clone of the packet that some socket listening on a device had no room for. */
 static __always_inline int is_tap(__u32 reason)
 {
