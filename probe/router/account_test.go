@@ -216,7 +216,7 @@ func TestQueueAtTheOutputShowsThere(t *testing.T) {
 			s := whole(t, func() Snapshot {
 				profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_TCP}})
 				defer profile.detach()
-				r.stream("10.9.2.2:9", 5_000_000)
+				r.stream("10.9.2.2:9", 1_000_000)
 				return settled(t, profile)
 			})
 			p := pair(t, s, "in0", "in1")
