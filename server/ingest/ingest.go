@@ -153,7 +153,7 @@ func (i *Ingest) enqueue(it item) bool {
 		return false
 	}
 	if it.batch.Agent == OwnAgent {
-		i.number(&it.batch)
+		i.number(&it)
 	}
 	i.queue = append(i.queue, it)
 	i.bytes += it.size()
@@ -164,11 +164,19 @@ func (i *Ingest) enqueue(it item) bool {
 // number gives a batch of Pillion's own its place. Only in the queue's own order may
 // it say that whatever is below has come: the archive would take what comes later for
 // something that it has.
-func (i *Ingest) number(b *archive.Batch) {
+func (i *Ingest) number(it *item) {
+	b, all := &it.batch, uint64(1)
+	if it.done != nil {
+		all = lanes
+	}
 	n := i.numbers[b.Stream]
 	i.numbers[b.Stream] = n + 1
-	b.Epoch, b.Sequence, b.Oldest = i.epoch, n, n
+	b.Epoch, b.Sequence, b.Oldest = i.epoch+n%all, n/all, n/all
 }
+
+// lanes are how many senders batches of applications come from in turns: what comes
+// from one the archive writes in one go, and it writes several at once.
+const lanes = 4
 
 // gather makes groups of what has come and decodes them while the group before is
 // being committed.
