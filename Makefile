@@ -109,8 +109,9 @@ bench-page: install ## measure the page's charts in Chromium: 200 lines of 3,600
 	node bench/page/run.mjs $(BENCHFLAGS)
 
 .PHONY: bench-oml
-bench-oml: install build ## measure what the server takes from instrumented applications, text and binary
-	go run ./bench/oml
+bench-oml: install build ## measure what the server takes from applications, and what reporting costs them; PEER=PREFIX runs an installed OML beside
+	go run ./bench/oml $(if $(PEER),--peer $(PEER)/bin/oml2-server)
+	go run ./bench/inject $(if $(PEER),--peer $(PEER))
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)

@@ -49,14 +49,14 @@ var rooms = map[string]room{
 
 var mains = []string{"cmd/pillion-agent", "cmd/pillion-server", "cmd/pillion"}
 
-// confined lists packages of others that only one place may import. A package
+// confined lists packages of others that only some places may import. A package
 // that ends in a slash stands for all below it.
 var confined = []struct{ imported, to string }{
 	{"github.com/nats-io/", "bus"},
 	{"github.com/duckdb/", "archive/duckdb"},
 	{"github.com/marcboeker/go-duckdb", "archive/duckdb"},
-	{"C", "archive/duckdb"}, // cgo
-	{"modernc.org/", "cmd/pillion"},
+	{"C", "archive/duckdb"},                   // cgo
+	{"modernc.org/", "cmd/pillion bench/oml"}, // SQLite: what users of OML export, what OML's server writes
 }
 
 // unwatched folders hold what tools make or what tests read.
@@ -258,7 +258,8 @@ func (c *checker) checkImport(name, imported string) {
 	for _, rule := range confined {
 		fits := imported == rule.imported ||
 			strings.HasPrefix(imported, strings.TrimSuffix(rule.imported, "/")+"/")
-		if fits && !strings.HasPrefix(name, rule.to+"/") {
+		may := func(place string) bool { return strings.HasPrefix(name, place+"/") }
+		if fits && !slices.ContainsFunc(strings.Fields(rule.to), may) {
 			c.report("import", name, "imports %s; only %s may", imported, rule.to)
 		}
 	}

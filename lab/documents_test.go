@@ -61,7 +61,8 @@ func ofClass(t *testing.T, document, class string) string {
 // Every block is of a class that a test here runs.
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	run := map[string][]string{
-		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd", "hand-destination", "hand-source"},
+		"README.md": {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd", "hand-destination", "hand-source",
+			"application-build", "application", "application-ask"},
 		"docs/server.md": {"ask"}, "docs/api.md": {"ask"},
 	}
 	for _, b := range blocks(t) {
@@ -272,6 +273,38 @@ links: [{ends: [noc, north]}, {ends: [noc, south]}, {ends: [north, south]}]
 	if err := command.Wait(); err != nil || !strings.Contains(said.String(), "north > south") {
 		t.Errorf("%v\n%s", err, said)
 	}
+	d.reports(in("north"), in("noc"))
+}
+
+// reports builds the application of README.md, runs it on one host, and asks on
+// another for what it has reported.
+func (d *desk) reports(there, asked func(*exec.Cmd) error) {
+	d.t.Helper()
+	if said, err := exec.Command("cp", "-r", "../clib", d.folder).CombinedOutput(); err != nil {
+		d.t.Fatalf("%v: %s", err, said)
+	}
+	d.run(ofClass(d.t, "README.md", "application-build"))
+	command := d.shell("cd " + d.folder + "; " + ofClass(d.t, "README.md", "application"))
+	if err := there(command); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := command.Wait(); err != nil {
+		d.t.Fatal(err)
+	}
+	said := ""
+	d.t.Cleanup(func() { d.t.Log(said) })
+	eventually(d.t, "what the application reports to be exported", func() bool {
+		command := d.shell("rm -f trial.sq3; " + ofClass(d.t, "README.md", "application-ask"))
+		written := &transcript{}
+		command.Stdout, command.Stderr = written, written
+		if err := asked(command); err != nil {
+			d.t.Fatal(err)
+		}
+		err := command.Wait()
+		said = written.String()
+		return err == nil && strings.Contains(said, "trial") && strings.Contains(said, "330 tuples")
+	})
+
 }
 
 // TestProbesAsDocumented: the two programs by hand.

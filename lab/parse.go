@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
 	"github.com/goccy/go-yaml/parser"
+	"pillion.dev/internal/document"
 )
 
 // ErrSpec marks errors that are mistakes in a lab file.
@@ -48,8 +49,7 @@ func ReadSpec(path string) (*Spec, error) {
 // repeated keys are errors. Errors are one line with the line number in it.
 func ParseSpec(text []byte) (*Spec, error) {
 	spec := new(Spec)
-	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
-	if err := decoder.Decode(spec); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := document.Decode(text, spec); err != nil && !errors.Is(err, io.EOF) {
 		return nil, describe(text, err)
 	}
 	if err := spec.validate(); err != nil {

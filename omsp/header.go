@@ -108,10 +108,11 @@ func (h *Header) setSchema(value string, limits Limits) error {
 	return nil
 }
 
-// startTime reads seconds since 1970; some clients send a fraction.
+// startTime reads seconds since 1970, to the year 2106: nanoseconds of them and a
+// tuple's own time shall fit 64 bits. Some clients send a fraction.
 func startTime(value string) (int64, error) {
 	seconds, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(seconds >= 0 && seconds < 1<<40) {
+	if err != nil || !(seconds >= 0 && seconds < 1<<32) {
 		return 0, fmt.Errorf("%w: start-time %q is not in seconds since 1970", ErrHeader, value)
 	}
 	return int64(seconds), nil

@@ -115,6 +115,7 @@ func TestHeader(t *testing.T) {
 		{"content", "protocol: 4\ncontent: xml\n\n", "!text and binary"},
 		{"stream 0", "protocol: 4\nschema: 0 mine a:int32\n\n", "!_experiment_metadata"},
 		{"start", "protocol: 4\nstart-time: -3\n\n", "!seconds"},
+		{"far start", "protocol: 4\nstart-time: 5000000000\n\n", "!seconds"},
 	} {
 		h, err := NewReader(strings.NewReader(c.text), Limits{}).Header()
 		if wrong, fails := strings.CutPrefix(c.want, "!"); fails {

@@ -153,6 +153,23 @@ class TestClient(unittest.TestCase):
         self.assertEqual(int(last[1]), len([t for t in collector.tuples if t[0] == "1"]) + oml.dropped)
         self.assertEqual(note[2:], [".app_t", "dropped", str(oml.dropped)])
 
+    def test_thin(self):
+        collector = self.collector()
+        oml = client(collector.port)
+        oml.start()
+        asked = {5: b"thin 3", 6: b"thin 0", 15: b"thin 1"}
+        link = module._Link(oml, None)
+        for n in range(20):
+            with oml._changed:
+                link._hear(asked.get(n, b"").split())
+            self.assertTrue(oml.inject("t", [n, "x"]))
+            with oml._changed:  # the greeting asks for all: it is over when the first is stored
+                self.assertTrue(oml._changed.wait_for(lambda: n > 0 or oml._stored, PATIENCE))
+        self.assertEqual(oml.close(PATIENCE), 0)
+        kept = [0, 1, 2, 3, 4, 5, 8, 11, 14, 15, 16, 17, 18, 19]
+        self.assertEqual([t[1:3] for t in collector.tuples if t[0] == "1"], [[str(i + 1), str(n)] for i, n in enumerate(kept)])
+        self.assertEqual([t[2:] for t in collector.tuples if t[0] == "0"], [[".app_t", "thinned", "3"], [".app_t", "thinned", "1"]])
+
     def test_collector_of_others(self):
         before, module._greeting = module._greeting, 0.01
         self.addCleanup(setattr, module, "_greeting", before)

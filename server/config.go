@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"pillion.dev/archive"
+	"pillion.dev/internal/document"
 	"pillion.dev/measure"
 	"pillion.dev/server/alarm"
 	"pillion.dev/server/oml"
@@ -104,7 +106,7 @@ func ReadConfig(path string) (Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("read configuration: %w", err)
 	}
-	if err := yaml.UnmarshalWithOptions(text, &c, yaml.Strict()); err != nil {
+	if _, err := document.Decode(text, &c); err != nil && !errors.Is(err, io.EOF) {
 		return c, fmt.Errorf("read %s: %w: %s", path, ErrConfig, strings.TrimSpace(yaml.FormatError(err, false, false)))
 	}
 	_, err = c.Complete()

@@ -1,13 +1,14 @@
 package session
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"pillion.dev/internal/document"
 )
 
 // ErrSpec marks text that is no specification.
@@ -23,32 +24,15 @@ func ParseSpec(text []byte) (Spec, error) {
 		return Spec{}, fmt.Errorf("read session: %w: %d bytes, at most %d", ErrSpec, len(text), specMax)
 	}
 	var spec Spec
-	if err := decode(text, &spec); err != nil {
-		return Spec{}, fmt.Errorf("read session: %w: %w", ErrSpec, err)
+	switch more, err := document.Decode(text, &spec); {
+	case errors.Is(err, io.EOF):
+		return Spec{}, fmt.Errorf("read session: %w: it is empty", ErrSpec)
+	case err != nil:
+		return Spec{}, fmt.Errorf("read session: %w: %s", ErrSpec, explain(err))
+	case more:
+		return Spec{}, fmt.Errorf("read session: %w: there is more than one document", ErrSpec)
 	}
 	return spec, nil
-}
-
-// decode reads the one document. The parser panics over some broken ones, such as
-// a tag with nothing behind it where a list belongs.
-func decode(text []byte, spec *Spec) (err error) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			err = errors.New("it is no YAML that makes sense")
-		}
-	}()
-	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
-	switch err := decoder.Decode(spec); {
-	case errors.Is(err, io.EOF):
-		return errors.New("it is empty")
-	case err != nil:
-		return errors.New(explain(err))
-	}
-	var more any
-	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		return errors.New("there is more than one document")
-	}
-	return nil
 }
 
 // explain is the parser's error in one line, with the line in the text.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
+	"pillion.dev/internal/document"
 	"pillion.dev/measure"
 	"pillion.dev/omsp/relay"
 )
@@ -97,7 +99,7 @@ func ReadConfig(path string) (Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("read configuration: %w", err)
 	}
-	if err := yaml.UnmarshalWithOptions(text, &c, yaml.Strict()); err != nil {
+	if _, err := document.Decode(text, &c); err != nil && !errors.Is(err, io.EOF) {
 		return c, fmt.Errorf("read %s: %w: %s", path, ErrConfig, strings.TrimSpace(yaml.FormatError(err, false, false)))
 	}
 	if _, err := c.complete(); err != nil {

@@ -33,6 +33,7 @@ type result struct {
 	P99Ns        int64   `json:"p99_ns"`
 	P999Ns       int64   `json:"p999_ns"`
 	WorstNs      int64   `json:"worst_ns"`
+	IdleNs       int64   `json:"worst_idle_ns"` // of as many pairs of readings of the clock with nothing between
 	CloseSeconds float64 `json:"close_seconds"`
 	Close        int     `json:"close"`
 }
@@ -89,7 +90,8 @@ func run(s settings) error {
 		if err := compile(theirs, filepath.Join(s.peer, "include"), "-DPEER", "-L"+lib, "-Wl,-rpath,"+lib, "-loml2", "-locomm"); err != nil {
 			return err
 		}
-		kinds = append(kinds, kind{"liboml2", "binary", theirs, false, []string{"--oml-binary"}}, kind{"liboml2", "text", theirs, false, []string{"--oml-text"}})
+		kinds = append(kinds, kind{"liboml2", "binary", theirs, false, []string{"--oml-binary", "--oml-log-file", "/dev/null"}},
+			kind{"liboml2", "text", theirs, false, []string{"--oml-text", "--oml-log-file", "/dev/null"}})
 	}
 	results, err := s.measureAll(kinds)
 	if err != nil {
@@ -109,8 +111,8 @@ func (s settings) measureAll(kinds []kind) (results []result, err error) {
 			if err := r.measure(k, s.seconds); err != nil {
 				return nil, fmt.Errorf("run %s, %s: %w", k.library, k.name, err)
 			}
-			fmt.Fprintf(os.Stderr, "%-10s %-18s median %d ns (clock %d), p99.9 %d, worst %d, dropped %d, stored %d of %d, close %d in %.2f s\n",
-				r.Library, r.Name, r.MedianNs, r.ClockNs, r.P999Ns, r.WorstNs, r.Dropped, r.Stored, r.Samples, r.Close, r.CloseSeconds)
+			fmt.Fprintf(os.Stderr, "%-10s %-18s median %d ns (clock %d), p99.9 %d, worst %d (of nothing %d), dropped %d, stored %d of %d, close %d in %.2f s\n",
+				r.Library, r.Name, r.MedianNs, r.ClockNs, r.P999Ns, r.WorstNs, r.IdleNs, r.Dropped, r.Stored, r.Samples, r.Close, r.CloseSeconds)
 			results = append(results, r)
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"pillion.dev/api"
+	"pillion.dev/internal/document"
 )
 
 // config is the configuration file. All that it says of a server holds for
@@ -67,7 +67,7 @@ func readConfig(path string, named bool) (config, error) {
 // parseConfig never repeats the text in an error: it may hold a token.
 func parseConfig(text []byte) (config, error) {
 	var c config
-	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c)
+	_, err := document.Decode(text, &c)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return c, errors.New(explainYAML(err))
 	}

@@ -68,6 +68,7 @@ type Client struct {
 	moved   bool          // something was stored since the last attempt to connect
 	notes   int64         // number of the last note
 	dropped uint64
+	thin    uint64 // the collector asks for one of so many samples of each point
 }
 
 // entry is an encoded tuple.
@@ -89,7 +90,7 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{
 		o: o, start: time.Now().Truncate(time.Second), session: hex.EncodeToString(id[:]),
-		changed: make(chan struct{}), stored: map[int]int64{},
+		changed: make(chan struct{}), stored: map[int]int64{}, thin: 1,
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.Go(c.run)
@@ -103,6 +104,8 @@ type Point struct {
 	seq     int64
 	dropped uint64
 	told    uint64 // of the dropped, in-band
+	thinned uint64 // one of so many is sent, as was said in-band
+	left    uint64 // out, since the last one that was sent
 }
 
 // Point begins a stream. Collectors know it as APP_NAME.
@@ -117,7 +120,7 @@ func (c *Client) Point(name string, fields ...omsp.Field) (*Point, error) {
 	if _, err := omsp.ParseSchema(s.String()); err != nil {
 		return nil, fmt.Errorf("begin point %s: %w: %w", name, ErrValue, err)
 	}
-	p := &Point{client: c, schema: s}
+	p := &Point{client: c, schema: s, thinned: 1}
 	c.points = append(c.points, p)
 	if c.begun {
 		c.note(".", "schema", s.String())
@@ -126,7 +129,8 @@ func (c *Client) Point(name string, fields ...omsp.Field) (*Point, error) {
 }
 
 // Inject reports values now. It does not wait; an error that is ErrDropped says that
-// there was no room.
+// there was no room. While the collector asks for fewer samples one of so many is
+// sent, and metadata says so.
 func (p *Point) Inject(values []omsp.Value) error { return p.InjectAt(time.Now(), values) }
 
 // InjectAt reports values of another time.
@@ -138,6 +142,9 @@ func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 	text, err := omsp.Append(nil, omsp.Text, &t)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrValue, err)
+	}
+	if p.thins() {
+		return nil
 	}
 	p.seq++ // what is dropped leaves a gap
 	if c.bytes+len(text) > c.o.Buffer {
@@ -151,6 +158,21 @@ func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 	}
 	c.add(entry{p.schema.Index, p.seq, text})
 	return nil
+}
+
+// thins reports whether a sample is left out because the collector asked for fewer:
+// it takes no number, so that it does not look lost. The caller holds the lock.
+func (p *Point) thins() bool {
+	c := p.client
+	if p.thinned != c.thin {
+		p.thinned, p.left = c.thin, c.thin-1
+		c.note("."+p.schema.Name, "thinned", strconv.FormatUint(c.thin, 10))
+	}
+	if p.left++; p.left < p.thinned {
+		return true
+	}
+	p.left = 0
+	return false
 }
 
 // Note reports metadata about the application.

@@ -98,10 +98,17 @@ func (l *link) hear(line string) {
 	case line == "pillion 1":
 		l.client.mu.Lock()
 		l.answers = true
+		l.client.thin = 1 // until this one asks
 		l.client.mu.Unlock()
 	case line == "go" && !l.going:
 		l.going = true
 		close(l.greeted)
+	case len(words) == 2 && words[0] == "thin":
+		if n, err := strconv.ParseUint(words[1], 10, 31); err == nil && n > 0 {
+			l.client.mu.Lock()
+			l.client.thin = n
+			l.client.mu.Unlock()
+		}
 	case len(words) == 3 && words[0] == "stored":
 		index, err := strconv.ParseUint(words[1], 10, 31)
 		seq, failed := strconv.ParseInt(words[2], 10, 64)

@@ -5,7 +5,6 @@
 package scaffold
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"pillion.dev/internal/document"
 	"pillion.dev/omsp"
 )
 
@@ -77,7 +77,7 @@ const most = 255
 // Parse reads a description. Errors name the line.
 func Parse(text []byte) (*App, error) {
 	var a App
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&a); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := document.Decode(text, &a); err != nil && !errors.Is(err, io.EOF) {
 		return nil, explain(err)
 	}
 	if a.App.text == "" || !omsp.ValidName(a.App.text) {

@@ -97,7 +97,8 @@ class _Point:
 
     def __init__(self, index, name, schema):
         self.index, self.name, self.fields, self.encoders = index, name, [], []
-        self.seq = self.dropped = self.told = 0
+        self.seq = self.dropped = self.told = self.left = 0
+        self.thinned = 1
         for word in schema.split():
             field, colon, kind = word.partition(":")
             if not colon or not _name.match(field) or kind not in _encoders or field in self.fields:
@@ -144,6 +145,7 @@ class OMLBase:
         self._bytes = self._sent = self._notes = 0
         self._stored = {}
         self._begun = self._ended = self._moved = False
+        self._thin = 1  # the collector asks for one of so many samples
         self._thread = None
         self._socket = None
 
@@ -178,12 +180,16 @@ class OMLBase:
         atexit.register(self.close, 2.0)  # for programs that end without
 
     def inject(self, mpname, values):
-        """Report values now. It does not wait; False says that there was no room."""
+        """Report values now. It does not wait; False says that there was no room.
+        While the collector asks for fewer samples one of so many is sent, and metadata
+        says so."""
         point = self._points[mpname]
         text = point.encode(values)
         with self._changed:
             if not self.starttime or self._ended:
                 raise RuntimeError("start was not called, or close was")
+            if self._thins(point):
+                return True
             point.seq += 1  # what is dropped leaves a gap
             line = ("%.6f\t%d\t%d\t%s\n" % (time.time() - self.starttime, point.index, point.seq, text)).encode("utf-8", "replace")
             if self._bytes + len(line) > self._buffer:
@@ -239,6 +245,17 @@ class OMLBase:
         if point.told != point.dropped:
             point.told = point.dropped
             self._note("." + point.name, "dropped", point.dropped)
+
+    def _thins(self, point):
+        """Is this one left out? It takes no number, so that it does not look lost."""
+        if point.thinned != self._thin:
+            point.thinned, point.left = self._thin, self._thin - 1
+            self._note("." + point.name, "thinned", self._thin)
+        point.left += 1
+        if point.left < point.thinned:
+            return True
+        point.left = 0
+        return False
 
     def _note(self, subject, key, value):
         self._notes += 1
@@ -344,9 +361,12 @@ class _Link:
     def _hear(self, words):
         if words == [b"pillion", b"1"]:
             self.answers = True
+            self.oml._thin = 1  # until this one asks
         elif words == [b"go"]:
             self.going = True
             self.oml._changed.notify_all()
+        elif len(words) == 2 and words[0] == b"thin" and words[1].isdigit() and 0 < int(words[1]) < 1 << 31:
+            self.oml._thin = int(words[1])
         elif len(words) == 3 and words[0] == b"stored" and words[1].isdigit() and words[2].isdigit():
             index, seq = int(words[1]), int(words[2])
             self.oml._moved = True

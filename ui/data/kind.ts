@@ -32,6 +32,8 @@ const kinds: Record<string, Kind> = {
   "spool-dropped": { label: "Rows dropped", subject: "spool" },
   "spool-disk": { label: "Spool disk failing", subject: "spool" },
   "batch-rejected": { label: "Rows rejected", subject: "spool" },
+  thinning: { label: "Applications thinned", subject: "spool" },
+  "thinning-ended": { label: "Applications send all again", subject: "spool" },
   "clock-unsynchronised": { label: "Clock not synchronised", subject: "clock" },
   "clock-synchronised": { label: "Clock synchronised", subject: "clock" },
 };

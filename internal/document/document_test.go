@@ -1,0 +1,57 @@
+package document
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+type list struct {
+	Names []string
+	Items []struct{ A string }
+}
+
+// broken stands for what the parser fails over.
+type broken struct{}
+
+func (*broken) UnmarshalYAML([]byte) error { panic("a node is missing") }
+
+func TestPanic(t *testing.T) {
+	var b broken
+	if _, err := Decode([]byte("a: b"), &b); !errors.Is(err, ErrSense) {
+		t.Error(err)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	for _, test := range []struct {
+		name, text, fault string
+		more              bool
+	}{
+		{"good", "names: [a, b]", "", false},
+		{"nothing", "", io.EOF.Error(), false},
+		{"unknown key", "name: a", "unknown field", false},
+		{"two keys", "names: [a]\nnames: [b]", "already defined", false},
+		{"two documents", "names: [a]\n---\nnames: [b]", "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var l list
+			more, err := Decode([]byte(test.text), &l)
+			if more != test.more || (err == nil) != (test.fault == "") || err != nil && !strings.Contains(err.Error(), test.fault) {
+				t.Errorf("more %v, %v", more, err)
+			}
+		})
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("names: [a, b]\nitems: [{a: b}]"))
+	f.Add([]byte("items:\n  - a: A.\n    b:\n      ! 0\n  - 0: 0\nnames: !"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var l list
+		if more, err := Decode(text, &l); more && err != nil {
+			t.Error(errors.New("more, and an error"))
+		}
+	})
+}
