@@ -76,7 +76,7 @@ func TestThinningOfTheServer(t *testing.T) {
 	record := b.NewRecordBatch()
 	defer record.Release()
 	stored := make(chan error, 1)
-	in.Put(measure.Key{Stream: wide.Name}, &wide, record, func(err error) { stored <- err })
+	in.Put(&wide, record, func(err error) { stored <- err })
 	ticks <- now.Add(time.Second)
 	ticks <- now.Add(2 * time.Second) // by now the first has been heard
 	if !heard.has("kind=thinning ") || heard.has("kind=thinning-ended") {

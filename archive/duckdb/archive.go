@@ -1,8 +1,9 @@
 // Package duckdb keeps an archive in one DuckDB file: a table for each stream, its
 // own tables in the schema pillion. All SQL is in this package.
 //
-// One connection writes, in transactions that end on disk; every question has a
-// connection of its own that only reads. Rows lie in the order in which they came,
+// One goroutine writes, in transactions that end on disk: a large commit in several at
+// once, on a connection each, since packing rows takes one processor for each
+// transaction. Every question has a connection of its own that only reads. Rows lie in the order in which they came,
 // not sorted within a commit: that is the order of time to within seconds already,
 // so the zone maps of row groups prune ranges of time, and sorting would cost a
 // third of the rate for nothing.
@@ -17,6 +18,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -61,6 +63,7 @@ type Archive struct {
 	// writing is held by whoever uses writer.
 	writing  sync.Mutex
 	writer   *connection
+	more     []*connection // that write parts of a large commit
 	revision uint64
 	logged   int // rows of the delivery log
 
@@ -97,18 +100,25 @@ func Open(path string, options Options) (*Archive, error) {
 const spillRatio = 8
 
 func (a *Archive) settings() map[string]string {
-	settings := map[string]string{
+	threads := a.options.Threads
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	return map[string]string{
 		"memory_limit":                 strconv.FormatInt(a.options.Memory, 10) + "B",
 		"temp_directory":               a.path + ".tmp",
 		"max_temp_directory_size":      strconv.FormatInt(spillRatio*a.options.Memory, 10) + "B",
 		"checkpoint_threshold":         strconv.FormatInt(a.options.LogBytes, 10) + "B",
 		"autoinstall_known_extensions": "false",
 		"autoload_known_extensions":    "false",
+		"threads":                      strconv.Itoa(threads),
+		// Those of them that are ours. A caller of DuckDB whose work one of its own
+		// threads has taken turns round and round until that is done: of two processors
+		// that would be one.
+		"external_threads": strconv.Itoa(min(2, threads)),
+		// What is packed is written at once: at the end of a transaction others wait.
+		"write_buffer_row_group_count": "1",
 	}
-	if a.options.Threads > 0 {
-		settings["threads"] = strconv.Itoa(a.options.Threads)
-	}
-	return settings
 }
 
 // open needs state held for writing, or nobody else there yet.
@@ -139,6 +149,13 @@ func (a *Archive) open() error {
 func (a *Archive) prepare(ctx context.Context) (err error) {
 	if a.writer, err = connect(a.db); err != nil {
 		return err
+	}
+	for range min(runtime.GOMAXPROCS(0), partsMost) - 1 {
+		another, err := connect(a.db)
+		if err != nil {
+			return err
+		}
+		a.more = append(a.more, another)
 	}
 	for _, setting := range []string{"SET TimeZone = 'UTC'", "SET enable_external_access = false", "SET lock_configuration = true"} {
 		// A build without time zones has UTC anyway.
@@ -181,6 +198,10 @@ func (a *Archive) shut() {
 		a.writer.close()
 		a.writer = nil
 	}
+	for _, another := range a.more {
+		another.close()
+	}
+	a.more = nil
 	duckdb.Close(&a.db)
 }
 

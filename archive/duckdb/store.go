@@ -48,44 +48,59 @@ func (a *Archive) Store(ctx context.Context, batches []archive.Batch) ([]bool, m
 	if len(c.states) == 0 {
 		return c.stored, c.rejected, nil
 	}
-	err = a.writeFirst(ctx, c)
-	if err == nil {
-		a.accept(c)
-		return c.stored, c.rejected, nil
+	left, err := a.writeAtOnce(ctx, c)
+	for _, p := range left {
+		if err == nil {
+			err = a.storePart(ctx, c, p)
+		}
 	}
-	if !ofData(err) {
+	if err != nil {
 		return nil, nil, fmt.Errorf("store %d batches: %w", len(batches), a.judge(err))
 	}
-	if len(batches) == 1 {
-		return []bool{false}, map[int]error{0: err}, nil
+	return c.stored, c.rejected, nil
+}
+
+// storePart writes a part that is not on disk.
+func (a *Archive) storePart(ctx context.Context, whole, p *commit) error {
+	err := a.writeFirst(ctx, p)
+	if err == nil {
+		a.accept(p)
+		return nil
 	}
-	return a.storeEach(ctx, batches)
+	if !ofData(err) {
+		return err
+	}
+	fresh := p.fresh()
+	if len(fresh) == 1 {
+		whole.stored[fresh[0]], whole.rejected[fresh[0]] = false, err
+		return nil
+	}
+	return a.storeEach(ctx, whole, fresh)
 }
 
 // storeEach finds the batch that DuckDB does not take. What was stored before an
 // error stays so; sent again, it is a duplicate.
-func (a *Archive) storeEach(ctx context.Context, batches []archive.Batch) ([]bool, map[int]error, error) {
-	stored, rejected := make([]bool, len(batches)), map[int]error{}
-	for i := range batches {
-		c := a.plan(batches[i : i+1])
+func (a *Archive) storeEach(ctx context.Context, whole *commit, places []int) error {
+	for _, i := range places {
+		one := a.plan(whole.batches[i : i+1])
 		var err error
-		if len(c.states) > 0 {
-			err = a.writeOnce(ctx, c)
+		if len(one.states) > 0 {
+			err = a.writeOnce(ctx, one)
 		}
-		switch {
-		case err == nil:
-			a.accept(c)
-			stored[i] = c.stored[0]
-			if reason := c.rejected[0]; reason != nil {
-				rejected[i] = reason
-			}
-		case ofData(err):
-			rejected[i] = err
-		default:
-			return nil, nil, fmt.Errorf("store batch of %q: %w", batches[i].Stream, a.judge(err))
+		if err == nil {
+			a.accept(one)
+			err = one.rejected[0]
+			whole.stored[i] = one.stored[0]
+		} else if ofData(err) {
+			whole.stored[i] = false
+		} else {
+			return fmt.Errorf("store batch of %q: %w", whole.batches[i].Stream, err)
+		}
+		if err != nil {
+			whole.rejected[i] = err
 		}
 	}
-	return stored, rejected, nil
+	return nil
 }
 
 // ofData reports whether an error is the fault of rows, so that trying again is
@@ -272,9 +287,16 @@ func inspectText(offsets []int32, text []byte, n int, isText bool) error {
 	return nil
 }
 
-// write brings a commit to disk: first the shape of tables, which harms nothing
-// if what follows fails, then rows and delivery states in one transaction.
+// write brings a commit to disk.
 func (a *Archive) write(ctx context.Context, c *commit) error {
+	if err := a.shape(ctx, c); err != nil {
+		return err
+	}
+	return a.fill(ctx, a.writer, c)
+}
+
+// shape gives tables their columns, which harms nothing if what follows fails.
+func (a *Archive) shape(ctx context.Context, c *commit) error {
 	for name, want := range c.schemas {
 		if err := a.writer.widen(ctx, a.schemas[name], want); err != nil {
 			return err
@@ -283,20 +305,28 @@ func (a *Archive) write(ctx context.Context, c *commit) error {
 		a.schemas[name] = want
 		a.cache.Unlock()
 	}
-	return a.writer.inTransaction(ctx, func() error {
+	return nil
+}
+
+// fill writes rows and delivery states in one transaction.
+func (a *Archive) fill(ctx context.Context, on *connection, c *commit) error {
+	return on.inTransaction(ctx, func() error {
 		for _, stream := range slices.Sorted(maps.Keys(c.streams)) {
-			if err := a.append(stream, c); err != nil {
+			if err := a.append(on, stream, c); err != nil {
 				return err
 			}
 		}
-		if a.logged > 10_000+4*len(a.deliveries) {
+		if a.untidy() {
 			if err := a.compact(ctx); err != nil {
 				return err
 			}
 		}
-		return a.writer.saveDeliveries(a.revision+1, c.states)
+		return on.saveDeliveries(a.revision+1, c.states)
 	})
 }
+
+// untidy reports whether most of the delivery log is out of date.
+func (a *Archive) untidy() bool { return a.logged > 10_000+4*len(a.deliveries) }
 
 // compact writes the delivery log anew, without what is out of date.
 func (a *Archive) compact(ctx context.Context) error {
@@ -319,7 +349,7 @@ func (a *Archive) accept(c *commit) {
 	maps.Copy(a.deliveries, c.states)
 }
 
-func (a *Archive) append(stream string, c *commit) error {
+func (a *Archive) append(on *connection, stream string, c *commit) error {
 	table := a.schemas[stream]
 	types := tableTypes(table)
 	parts := make([]part, 0, len(c.streams[stream]))
@@ -349,7 +379,7 @@ func (a *Archive) append(stream string, c *commit) error {
 		}
 		parts = append(parts, p)
 	}
-	return a.writer.appendParts("main", stream, types, parts)
+	return on.appendParts("main", stream, types, parts)
 }
 
 // repeated is a column of one text: its strings share the bytes where they can.

@@ -71,7 +71,7 @@ type Options struct {
 	Rows int
 	// Linger is how long a tuple waits for more; default 200 ms.
 	Linger time.Duration
-	// Outstanding batches of one connection that are not on disk; default 8. Then
+	// Outstanding batches of one connection that are not on disk; default 24. Then
 	// the connection is not read, and the client notices.
 	Outstanding int
 	// Idle ends a connection that sends no header for so long; default 30 s.
@@ -94,7 +94,7 @@ func (o Options) complete() Options {
 		o.Linger = 200 * time.Millisecond
 	}
 	if o.Outstanding <= 0 {
-		o.Outstanding = 8
+		o.Outstanding = 24
 	}
 	if o.Idle <= 0 {
 		o.Idle = 30 * time.Second

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -40,6 +41,7 @@ type Ingest struct {
 	live    *Live
 	groups  chan []item
 	ended   sync.WaitGroup
+	epoch   uint64 // of Pillion's own batches
 	// own are batches of Pillion's own that the archive could not take: nobody else
 	// has them. They go before the next group. Only commitAll uses it.
 	own []item
@@ -48,6 +50,7 @@ type Ingest struct {
 	changed *sync.Cond // of what is below
 	adopt   func(archive.Batch) (archive.Batch, error)
 	queue   []item
+	numbers map[string]uint64 // of Pillion's own batches, the next of each stream
 	bytes   int64
 	hurried bool
 	closed  bool
@@ -116,7 +119,7 @@ func New(options Options) *Ingest {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	i := &Ingest{options: options, live: newLive(), groups: make(chan []item, 1)}
+	i := &Ingest{options: options, live: newLive(), groups: make(chan []item, 1), numbers: map[string]uint64{}, epoch: rand.Uint64()}
 	i.changed = sync.NewCond(&i.mu)
 	i.adopt = func(b archive.Batch) (archive.Batch, error) {
 		return b, fmt.Errorf("%w: this server takes nothing of applications", bus.ErrRejected)
@@ -149,11 +152,31 @@ func (i *Ingest) enqueue(it item) bool {
 	if i.closed || i.hurried && full() {
 		return false
 	}
+	if it.batch.Agent == OwnAgent {
+		i.number(&it)
+	}
 	i.queue = append(i.queue, it)
 	i.bytes += it.size()
 	i.changed.Broadcast()
 	return true
 }
+
+// number gives a batch of Pillion's own its place. Only in the queue's own order may
+// it say that whatever is below has come: the archive would take what comes later for
+// something that it has.
+func (i *Ingest) number(it *item) {
+	b, all := &it.batch, uint64(1)
+	if it.done != nil {
+		all = lanes
+	}
+	n := i.numbers[b.Stream]
+	i.numbers[b.Stream] = n + 1
+	b.Epoch, b.Sequence, b.Oldest = i.epoch+n%all, n/all, n/all
+}
+
+// lanes are how many senders batches of applications come from in turns: what comes
+// from one the archive writes in one go, and it writes several at once.
+const lanes = 4
 
 // gather makes groups of what has come and decodes them while the group before is
 // being committed.

@@ -20,15 +20,18 @@ import (
 // shelf is an archive that only stores.
 type shelf struct {
 	archive.Archive
-	mu    sync.Mutex
-	have  map[string]bool
-	rows  map[string]int64
-	fail  error
-	begun chan struct{} // told at each commit, if there is one
-	hold  chan struct{} // commits wait for it, if there is one
+	mu     sync.Mutex
+	have   map[string]bool
+	rows   map[string]int64
+	oldest map[string]uint64 // what its sender still has, of each line of batches
+	fail   error
+	begun  chan struct{} // told at each commit, if there is one
+	hold   chan struct{} // commits wait for it, if there is one
 }
 
-func newShelf() *shelf { return &shelf{have: map[string]bool{}, rows: map[string]int64{}} }
+func newShelf() *shelf {
+	return &shelf{have: map[string]bool{}, rows: map[string]int64{}, oldest: map[string]uint64{}}
+}
 
 func (s *shelf) Store(_ context.Context, batches []archive.Batch) ([]bool, map[int]error, error) {
 	if s.begun != nil {
@@ -49,7 +52,9 @@ func (s *shelf) Store(_ context.Context, batches []archive.Batch) ([]bool, map[i
 			rejected[i] = archive.ErrSchema
 			continue
 		}
-		stored[i] = !s.have[key]
+		line := fmt.Sprint(b.Agent, b.Stream, b.Epoch)
+		stored[i] = !s.have[key] && b.Sequence >= s.oldest[line]
+		s.oldest[line] = max(s.oldest[line], b.Oldest)
 		if stored[i] {
 			s.have[key] = true
 			s.rows[b.Stream] += b.Record.NumRows()

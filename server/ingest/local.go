@@ -2,8 +2,6 @@ package ingest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,14 +28,10 @@ const OwnAgent = "server"
 type Local struct {
 	ingest  *Ingest
 	log     *slog.Logger
-	epoch   uint64
 	rows    chan row
 	dropped atomic.Uint64
 	ended   sync.WaitGroup
 	close   sync.Once
-
-	mu   sync.Mutex
-	next map[string]uint64 // sequence by stream
 }
 
 type row struct {
@@ -57,17 +51,10 @@ const localRows = 4096
 
 // NewLocal starts.
 func NewLocal(ingest *Ingest, log *slog.Logger) (*Local, error) {
-	var epoch [8]byte
-	if _, err := rand.Read(epoch[:]); err != nil {
-		return nil, fmt.Errorf("draw epoch: %w", err)
-	}
-	l := &Local{
-		ingest: ingest, log: log, epoch: binary.NativeEndian.Uint64(epoch[:]),
-		rows: make(chan row, localRows), next: map[string]uint64{},
-	}
+	l := &Local{ingest: ingest, log: log, rows: make(chan row, localRows)}
 	streams := map[string]*measure.Stream{}
 	for _, schema := range ownStreams {
-		stream, err := measure.NewStream(schema, measure.StreamOptions{Interval: linger}, l.put)
+		stream, err := measure.NewStream(schema, measure.StreamOptions{Interval: linger}, ingest.store)
 		if err != nil {
 			return nil, fmt.Errorf("open stream %q: %w", schema.Name, err)
 		}
@@ -87,22 +74,13 @@ func (l *Local) declare() error {
 		builder := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
 		record := builder.NewRecordBatch()
 		builder.Release()
-		err := l.put(schema, record)
+		err := l.ingest.store(schema, record)
 		record.Release()
 		if err != nil {
 			return fmt.Errorf("declare stream %q: %w", schema.Name, err)
 		}
 	}
 	return nil
-}
-
-// put numbers a batch.
-func (l *Local) put(schema *measure.Schema, record arrow.RecordBatch) error {
-	l.mu.Lock()
-	key := measure.Key{Stream: schema.Name, Epoch: l.epoch, Sequence: l.next[schema.Name]}
-	l.next[schema.Name]++
-	l.mu.Unlock()
-	return l.ingest.store(key, schema, record)
 }
 
 func (l *Local) run(streams map[string]*measure.Stream) {
@@ -127,9 +105,8 @@ func (l *Local) add(schema *measure.Schema, sample measure.Sample) {
 }
 
 // store takes a batch of Pillion's own.
-func (i *Ingest) store(key measure.Key, schema *measure.Schema, record arrow.RecordBatch) error {
-	record.Retain()
-	it := item{batch: archive.Batch{Agent: OwnAgent, Key: key, Schema: schema, Record: record, Oldest: key.Sequence}}
+func (i *Ingest) store(schema *measure.Schema, record arrow.RecordBatch) error {
+	it := item{batch: ownBatch(schema, record)}
 	if !i.enqueue(it) {
 		i.drop(&it)
 		return errClosing
@@ -140,16 +117,18 @@ func (i *Ingest) store(key measure.Key, schema *measure.Schema, record arrow.Rec
 // Put takes a batch from within the server: what an application reported. It waits
 // while too much is under way. done is told once what became of it; while the
 // archive cannot write it is tried again.
-func (i *Ingest) Put(key measure.Key, schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
-	record.Retain()
-	it := item{
-		batch: archive.Batch{Agent: OwnAgent, Key: key, Schema: schema, Record: record, Oldest: key.Sequence},
-		bytes: recordBytes(record), done: done,
-	}
+func (i *Ingest) Put(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
+	it := item{batch: ownBatch(schema, record), bytes: recordBytes(record), done: done}
 	if !i.enqueue(it) {
 		record.Release()
 		done(errClosing)
 	}
+}
+
+// ownBatch is one that has no number yet.
+func ownBatch(schema *measure.Schema, record arrow.RecordBatch) archive.Batch {
+	record.Retain()
+	return archive.Batch{Agent: OwnAgent, Key: measure.Key{Stream: schema.Name}, Schema: schema, Record: record}
 }
 
 // recordBytes is the memory of a batch's columns.

@@ -2,14 +2,13 @@ package ingest
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-
-	"pillion.dev/measure"
 )
 
 // recordOf is a batch of rows as the server's own parts make them.
@@ -39,7 +38,7 @@ func TestPutIsTriedAgain(t *testing.T) {
 	i := New(Options{Archive: s, Linger: time.Millisecond})
 	defer i.Close()
 	done := make(chan error, 2)
-	i.Put(measure.Key{Stream: incidents.Name, Epoch: 1}, &incidents, recordOf(t, 3), func(err error) { done <- err })
+	i.Put(&incidents, recordOf(t, 3), func(err error) { done <- err })
 	<-s.begun
 	s.mu.Lock()
 	s.fail = nil
@@ -63,14 +62,14 @@ func TestHurry(t *testing.T) {
 	s.fail, s.begun = errors.New("disk full"), make(chan struct{}, 100)
 	i := New(Options{Archive: s, Linger: time.Millisecond, QueueBytes: 1})
 	done := make(chan error, 2)
-	put := func(n uint64) {
-		i.Put(measure.Key{Stream: incidents.Name, Epoch: 1, Sequence: n}, &incidents, recordOf(t, 3), func(err error) { done <- err })
+	put := func() {
+		i.Put(&incidents, recordOf(t, 3), func(err error) { done <- err })
 	}
-	put(1)
+	put()
 	<-s.begun
 	waits := make(chan struct{})
 	go func() {
-		put(2)
+		put()
 		close(waits)
 	}()
 	i.Hurry()
@@ -80,5 +79,27 @@ func TestHurry(t *testing.T) {
 		if err := <-done; !errors.Is(err, errClosing) {
 			t.Errorf("told %v", err)
 		}
+	}
+}
+
+// TestPutAtOnce: batches of one stream from many places are all new.
+func TestPutAtOnce(t *testing.T) {
+	s := newShelf()
+	i := New(Options{Archive: s, Linger: time.Microsecond, CommitBytes: 1})
+	record := recordOf(t, 3)
+	var putting, told sync.WaitGroup
+	for range 8 {
+		putting.Go(func() {
+			for range 200 {
+				told.Add(1)
+				i.Put(&incidents, record, func(error) { told.Done() })
+			}
+		})
+	}
+	putting.Wait()
+	told.Wait()
+	i.Close()
+	if got := s.rows[incidents.Name]; got != 8*200*3 || i.Stats().Duplicates != 0 {
+		t.Errorf("%d rows, %d duplicates", got, i.Stats().Duplicates)
 	}
 }

@@ -25,7 +25,7 @@ import (
 // nothing takes all and has nothing.
 type nothing struct{}
 
-func (nothing) Put(_ measure.Key, _ *measure.Schema, _ arrow.RecordBatch, done func(error)) {
+func (nothing) Put(_ *measure.Schema, _ arrow.RecordBatch, done func(error)) {
 	done(nil)
 }
 

@@ -7,8 +7,6 @@ package oml
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,7 +27,7 @@ import (
 
 // Ingest is the way into the archive.
 type Ingest interface {
-	Put(key measure.Key, schema *measure.Schema, record arrow.RecordBatch, done func(error))
+	Put(schema *measure.Schema, record arrow.RecordBatch, done func(error))
 }
 
 // Archive is what of archive.Archive this package asks for.
@@ -81,29 +79,20 @@ type Keeper struct {
 	archive Archive
 	log     *slog.Logger
 	path    string
-	epoch   uint64
 	tables  *measure.Stream
 	ends    *measure.Stream
 
 	mu   sync.Mutex
 	book book
 	made map[string]collect.Table
-
-	numbering sync.Mutex
-	next      map[string]uint64 // sequence by stream
 }
 
 // New reads what is known of domains from the server's folder.
 func New(folder string, ingest Ingest, archive Archive, log *slog.Logger) (*Keeper, error) {
 	k := &Keeper{
 		ingest: ingest, archive: archive, log: log, path: filepath.Join(folder, "oml.json"),
-		next: map[string]uint64{}, made: map[string]collect.Table{},
+		made: map[string]collect.Table{},
 	}
-	var epoch [8]byte
-	if _, err := rand.Read(epoch[:]); err != nil {
-		return nil, fmt.Errorf("draw epoch: %w", err)
-	}
-	k.epoch = binary.NativeEndian.Uint64(epoch[:])
 	if err := k.book.load(k.path); err != nil {
 		return nil, err
 	}
@@ -172,11 +161,7 @@ func (k *Keeper) put(schema *measure.Schema, record arrow.RecordBatch) error {
 
 // Store implements collect.Keeper.
 func (k *Keeper) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
-	k.numbering.Lock()
-	key := measure.Key{Stream: schema.Name, Epoch: k.epoch, Sequence: k.next[schema.Name]}
-	k.next[schema.Name]++
-	k.numbering.Unlock()
-	k.ingest.Put(key, schema, record, done)
+	k.ingest.Put(schema, record, done)
 }
 
 // Start implements collect.Keeper.

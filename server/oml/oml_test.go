@@ -23,15 +23,10 @@ import (
 type sink struct {
 	mu   sync.Mutex
 	rows map[string][]string
-	keys map[measure.Key]bool
 }
 
-func (s *sink) Put(key measure.Key, schema *measure.Schema, r arrow.RecordBatch, done func(error)) {
+func (s *sink) Put(schema *measure.Schema, r arrow.RecordBatch, done func(error)) {
 	s.mu.Lock()
-	if s.keys[key] {
-		panic(fmt.Sprintf("the key %v is used twice", key))
-	}
-	s.keys[key] = true
 	for i := range int(r.NumRows()) {
 		var words []string
 		for _, column := range r.Columns() {
@@ -49,7 +44,7 @@ func (s *sink) Query(context.Context, string, []any, archive.Limits, func(arrow.
 
 func open(t *testing.T, folder string) (*Keeper, *sink) {
 	t.Helper()
-	s := &sink{rows: map[string][]string{}, keys: map[measure.Key]bool{}}
+	s := &sink{rows: map[string][]string{}}
 	k, err := New(folder, s, s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +222,7 @@ func TestBookThatCannotBe(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, "oml.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := &sink{rows: map[string][]string{}, keys: map[measure.Key]bool{}}
+		s := &sink{rows: map[string][]string{}}
 		if _, err := New(folder, s, s, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%q was read", text)
 		}

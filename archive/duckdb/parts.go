@@ -1,0 +1,94 @@
+package duckdb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+)
+
+const (
+	// partsMost bounds the transactions of one commit: questions need processors too.
+	partsMost = 4
+	// partRows is how many rows are worth a transaction of their own: those of a row
+	// group of DuckDB, which goes packed into the file and not through the log.
+	partRows = 122_880
+)
+
+// divide makes parts of a commit that can be written at once: all batches of a sender
+// are in one.
+func (c *commit) divide(most int) []*commit {
+	rows, total := map[sender]int64{}, int64(0)
+	for _, i := range c.fresh() {
+		n := c.batches[i].Record.NumRows()
+		rows[c.sender(i)] += n
+		total += n
+	}
+	n := min(int64(most), total/partRows, int64(len(rows)))
+	if n < 2 {
+		return []*commit{c}
+	}
+	parts, filled, place := make([]*commit, n), make([]int64, n), map[sender]int{}
+	for _, key := range slices.SortedFunc(maps.Keys(rows), func(a, b sender) int { return cmp.Compare(rows[b], rows[a]) }) {
+		emptiest := slices.Index(filled, slices.Min(filled))
+		place[key] = emptiest
+		filled[emptiest] += rows[key]
+	}
+	for k := range parts {
+		parts[k] = &commit{batches: c.batches, stored: make([]bool, len(c.stored)), states: map[sender]*delivery{}, streams: map[string][]int{}}
+	}
+	for _, i := range c.fresh() {
+		key := c.sender(i)
+		p := parts[place[key]]
+		p.stored[i], p.states[key] = true, c.states[key]
+		p.streams[key.stream] = append(p.streams[key.stream], i)
+	}
+	return parts
+}
+
+// fresh are the batches that are to be written.
+func (c *commit) fresh() []int {
+	var all []int
+	for i, stored := range c.stored {
+		if stored {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+func (c *commit) sender(i int) sender {
+	b := &c.batches[i]
+	return sender{b.Agent, b.Stream, b.Epoch}
+}
+
+// writeAtOnce writes the parts of a large commit side by side, and returns those that
+// are not on disk. A small commit is returned whole.
+func (a *Archive) writeAtOnce(ctx context.Context, c *commit) (left []*commit, err error) {
+	parts := c.divide(1 + len(a.more))
+	if len(parts) == 1 || a.untidy() || a.shape(ctx, c) != nil {
+		return []*commit{c}, nil // which tells the error, if it is one
+	}
+	faults := make([]error, len(parts))
+	var writing sync.WaitGroup
+	for i, on := range append([]*connection{a.writer}, a.more...)[:len(parts)] {
+		writing.Go(func() { faults[i] = a.fill(ctx, on, parts[i]) })
+	}
+	writing.Wait()
+	if err := errors.Join(faults...); err != nil {
+		if failed := a.recall(ctx); failed != nil {
+			a.doubt = true
+			return nil, errors.Join(err, failed)
+		}
+	}
+	for i, p := range parts {
+		if faults[i] == nil {
+			a.accept(p)
+		} else if !a.holds(p) {
+			left = append(left, p)
+		}
+	}
+	return left, nil
+}
