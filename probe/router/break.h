@@ -42,8 +42,6 @@ struct pause_sum {
 	struct distribution lengths;
 };
 
-const volatile __u64 break_ns = 100000;
-
 __u64 output_waited; /* until when a packet waited at an output */
 
 /* Key: shard; value: sums of the processors that it stands for. */
@@ -132,7 +130,7 @@ static __always_inline void add_current(struct search *f)
 		took = own;
 	f->b->kinds[SPELL_TASK] += took;
 	if (took > f->longest)
-		__builtin_memcpy(f->b->task, c->task, sizeof(f->b->task));
+		bpf_probe_read_kernel(f->b->task, sizeof(f->b->task), bpf_get_current_task_btf()->comm);
 }
 
 static __always_inline void explain(struct pause *b, struct processor *c, __u64 now)
@@ -151,7 +149,7 @@ static __always_inline void explain(struct pause *b, struct processor *c, __u64 
 		b->cause = CAUSE_IRQ;
 }
 
-static __noinline int break_found(__u64 start, __u64 now)
+__noinline int break_found(__u64 start, __u64 now)
 {
 	struct processor *c = processor_here();
 	struct pause b = {}, *sent;

@@ -10,10 +10,11 @@
 #include "kernel.h"
 
 #define SPELLS 128 /* a power of two */
-#define SPELL_LEAST 1000 /* ns; processes that had the processor for less are left out */
 
 #define SOFTIRQ_NET_RX 3
 #define TASK_COMM 16
+
+const volatile __u64 break_ns = 100000; /* the least length of a break; set by the loader */
 
 enum spell_kind {
 	SPELL_NONE,
@@ -43,7 +44,6 @@ struct processor {
 	__u64 irqs;    /* what irqs took of the softirq's */
 	__u32 kind;    /* SPELL_TASK, or SPELL_NONE: idle, or a thread of the network */
 	__u32 next;    /* place of the next spell */
-	char task[TASK_COMM];
 	struct spell spells[SPELLS];
 };
 
@@ -57,6 +57,7 @@ struct {
 
 struct task_struct {
 	int pid;
+	unsigned int flags;
 	char comm[TASK_COMM];
 } KERNEL;
 
@@ -83,15 +84,18 @@ static __always_inline struct spell *spell_new(struct processor *c, __u32 kind, 
 	return s;
 }
 
-/* Idle, and the threads that do the network's work, keep no packet waiting. */
-static __always_inline __u32 task_kind(const struct task_struct *task, const char *name)
+#define TASK_KERNEL 0x00200000 /* PF_KTHREAD */
+
+/* Idle, and the threads that do the network's work (ksoftirqd, napi), keep no packet waiting. */
+static __always_inline __u32 task_kind(const struct task_struct *task)
 {
 	if (!task->pid)
 		return SPELL_NONE;
-	if (name[0] == 'k' && name[1] == 's' && name[2] == 'o' && name[3] == 'f' && name[4] == 't' && name[5] == 'i' &&
-	    name[6] == 'r' && name[7] == 'q' && name[8] == 'd' && name[9] == '/')
+	if (!(task->flags & TASK_KERNEL))
+		return SPELL_TASK;
+	if (task->comm[0] == 'k' && task->comm[1] == 's' && task->comm[2] == 'o' && task->comm[3] == 'f')
 		return SPELL_NONE;
-	if (name[0] == 'n' && name[1] == 'a' && name[2] == 'p' && name[3] == 'i' && name[4] == '/')
+	if (task->comm[0] == 'n' && task->comm[1] == 'a' && task->comm[2] == 'p' && task->comm[3] == 'i')
 		return SPELL_NONE;
 	return SPELL_TASK;
 }
@@ -99,21 +103,22 @@ static __always_inline __u32 task_kind(const struct task_struct *task, const cha
 SEC("tp_btf/sched_switch")
 int router_switch(__u64 *ctx)
 {
+	struct task_struct *last = (struct task_struct *)ctx[1];
 	struct task_struct *next = (struct task_struct *)ctx[2];
 	struct processor *c = processor_here();
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!c)
 		return 0;
-	if (c->kind == SPELL_TASK && c->running && now - c->running >= SPELL_LEAST) {
+	/* Many short ones would make the long ones forgotten. */
+	if (c->kind == SPELL_TASK && c->running && now - c->running >= break_ns / 16) {
 		struct spell *s = spell_new(c, SPELL_TASK, c->running, now, c->inner);
 
-		__builtin_memcpy(s->task, c->task, sizeof(s->task));
+		bpf_probe_read_kernel(s->task, sizeof(s->task), last->comm);
 	}
 	c->running = now;
 	c->inner = 0;
-	bpf_probe_read_kernel(c->task, sizeof(c->task), next->comm);
-	c->kind = task_kind(next, c->task);
+	c->kind = task_kind(next);
 	return 0;
 }
 

@@ -106,8 +106,11 @@ struct sk_buff___queue {
 	__u16 queue_mapping;
 } KERNEL;
 
-/* Number of the queue in all that is kept of it. */
-static __always_inline __u32 queue_number(__u32 device, __u32 side)
+/*
+ * Place of the interface, from 1; 0: no room. A function by itself, here and below: the
+ * verifier looks at it once, not at each call.
+ */
+__noinline int queue_place(__u32 device)
 {
 	for (__u32 i = 0; i < PAIR_PROBES; i++) {
 		__u32 place = (device + i) & (pair_places - 1) & (PAIRS_MAX - 1);
@@ -116,9 +119,19 @@ static __always_inline __u32 queue_number(__u32 device, __u32 side)
 		if (!there)
 			there = __sync_val_compare_and_swap(&queue_keys[place], 0, device);
 		if (!there || there == device)
-			return (place + 1) * QUEUE_SIDES + side;
+			return place + 1;
 	}
-	return side;
+	return 0;
+}
+
+/* Number of the queue in all that is kept of it. */
+static __always_inline __u32 queue_number(__u32 device, __u32 side)
+{
+	__u32 place = device & (pair_places - 1) & (PAIRS_MAX - 1);
+
+	if (queue_keys[place] == device)
+		return (place + 1) * QUEUE_SIDES + side;
+	return queue_place(device) * QUEUE_SIDES + side;
 }
 
 #define WRITE_FIRST() asm volatile("" ::: "memory")
@@ -186,14 +199,14 @@ static __always_inline void queue_leave(__u32 device, __u32 side, __u64 came, __
 }
 
 /* It went no further. Softirqs may be on: one may come in between anywhere. */
-static __noinline void queue_end(__u32 device, __u32 side, __u64 came, __u64 now)
+__noinline int queue_end(__u32 device, __u32 side, __u64 came, __u64 now)
 {
 	__u32 number = queue_number(device, side);
 	struct queue_sum *s = bpf_map_lookup_elem(&queue_sums, &number);
 
 	__sync_fetch_and_add(&queues[number & (QUEUES - 1)].out, 1);
 	if (!s)
-		return;
+		return 0;
 	if (now < came) /* clocks of two processors */
 		now = came;
 	__sync_fetch_and_add(&s->departures, 1);
@@ -201,6 +214,7 @@ static __noinline void queue_end(__u32 device, __u32 side, __u64 came, __u64 now
 	__sync_fetch_and_add(&s->moment, now);
 	__sync_fetch_and_add(&s->waited, now - came);
 	__sync_fetch_and_add(&s->events, 1);
+	return 0;
 }
 
 static __always_inline __u32 backlog_length(const struct processor *c)

@@ -106,7 +106,6 @@ type routerProcessor struct {
 	Irqs    uint64
 	Kind    uint32
 	Next    uint32
-	Task    [16]int8
 	Spells  [128]struct {
 		_     structs.HostLayout
 		Begin uint64
