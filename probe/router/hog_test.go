@@ -131,9 +131,9 @@ func (r *rig) slow() {
 
 const burns = 1000 // that are remembered, and no more are made
 
-// burn makes softirqs other than that of the network take a time on a processor, and
-// returns a function that ends it and tells when it was.
-func burn(t *testing.T, cpu int32) func() []hogSpell {
+// burner makes softirqs other than that of the network take a time on a processor,
+// between two calls; the second tells when it was.
+func burner(t *testing.T, cpu int32) (begin func() error, end func() []hogSpell) {
 	t.Helper()
 	log, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8 + 16*burns, MaxEntries: 1})
 	if err != nil {
@@ -173,13 +173,13 @@ func burn(t *testing.T, cpu int32) func() []hogSpell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer program.Close()
-	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: "softirq_entry", Program: program})
-	if err != nil {
-		t.Fatal(err)
+	t.Cleanup(func() { program.Close() })
+	var l link.Link
+	begin = func() (err error) {
+		l, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "softirq_entry", Program: program})
+		return err
 	}
-	t.Cleanup(func() { l.Close() })
-	return func() []hogSpell {
+	return begin, func() []hogSpell {
 		t.Helper()
 		var raw struct {
 			Count uint64
