@@ -95,7 +95,7 @@ func (r *Router) readBreaks() (Breaks, error) {
 		}
 		b.Unsent += raw.Unsent
 		b.Between = add(b.Between, raw.Between[:])
-		b.Lengths = b.Lengths.Merge(readDistribution(&raw.Lengths))
+		b.Lengths = b.Lengths.Merge(raw.distribution())
 		for i, n := range raw.Causes {
 			if n > 0 {
 				b.Causes[causeNames[i]] += n
@@ -104,6 +104,19 @@ func (r *Router) readBreaks() (Breaks, error) {
 	}
 	b.total()
 	return b, nil
+}
+
+func (p *routerPauseSum) distribution() Distribution {
+	d := Distribution{SumNs: p.Lengths.Sum, MinNs: ^p.Lengths.Low, MaxNs: p.Lengths.High, Bins: p.Bins[:], Coarse: p.Coarse[:]}
+	for _, bins := range [][]uint64{d.Bins, d.Coarse} {
+		for _, n := range bins {
+			d.Count += n
+		}
+	}
+	if d.Count == 0 {
+		return Distribution{}
+	}
+	return d
 }
 
 // Breaks calls f for each coffee break from now on, and for as many before as there was
