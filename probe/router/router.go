@@ -162,7 +162,7 @@ func (r *Router) load(kernel *btf.Spec) error {
 	}
 	r.collection, err = ebpf.NewCollection(spec)
 	if errors.Is(err, ebpf.ErrNotSupported) {
-		return fmt.Errorf("load programs: %w: 6.4 or newer is needed: %w", hook.ErrOldKernel, err)
+		return fmt.Errorf("load programs: %w: BPF netfilter programs, since 6.4, are needed: %w", hook.ErrOldKernel, err)
 	}
 	if err != nil {
 		return fmt.Errorf("load programs: %w", err)

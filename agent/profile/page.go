@@ -1,0 +1,93 @@
+package profile
+
+import (
+	"bufio"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"os"
+	"strconv"
+	"strings"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var pageStyle string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"span":    func(ns any) string { return micro(span(number(ns))) },
+	"each":    func(count uint64, ns any) string { return micro(each(count, number(ns))) },
+	"count":   grouped,
+	"share":   share,
+	"length":  lengthText,
+	"three":   func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) },
+	"rate":    func(n uint64, seconds float64) string { return grouped(uint64(perSecond(n, seconds) + .5)) },
+	"bits":    bits,
+	"percent": func(share float64) float64 { return 100 * share },
+	"scope":   Environment.scope,
+	"style":   func() template.CSS { return template.CSS(pageStyle) },
+}).Parse(pageText))
+
+// micro writes microseconds as print does.
+func micro(text string) string { return strings.Replace(text, " us", " µs", 1) }
+
+func number(value any) float64 {
+	switch v := value.(type) {
+	case uint64:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return 0
+}
+
+// grouped sets narrow spaces between thousands.
+func grouped(n uint64) string {
+	text := strconv.FormatUint(n, 10)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + " " + text[at:]
+	}
+	return text
+}
+
+// page is the file of the report. It is made before anything is measured: a path that
+// cannot be should not cost the user a measurement.
+type page struct{ file *os.File }
+
+func createPage(path string) (*page, error) {
+	if path == "" {
+		return &page{}, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("create report: %w", err)
+	}
+	return &page{file}, nil
+}
+
+func (p *page) write(r *report, err error) error {
+	if p.file == nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	buffer := bufio.NewWriter(p.file)
+	err = errors.Join(pageTemplate.Execute(buffer, r), buffer.Flush(), p.file.Close())
+	p.file = nil
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+func (p *page) close() {
+	if p.file != nil {
+		p.file.Close()
+	}
+}

@@ -1,0 +1,179 @@
+// Package profile runs the router profile by hand (seed 3): it opens the probe, shows
+// what it measures while traffic flows, and at the end sums it up: as text, as JSON,
+// as one line a packet, as a page of HTML.
+//
+// In the flow it stands beside the modules of sessions: it reads package probe/router
+// as they do, but needs no server, and keeps nothing but what its user asked for.
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"pillion.dev/probe/hook"
+	"pillion.dev/probe/router"
+)
+
+// Options say what Run does.
+type Options struct {
+	// Namespace of the router, open; nil for the caller's. Name is what it is called.
+	Namespace *os.File
+	Name      string
+	router.Options
+	// Filter is Options.Match as the user wrote it.
+	Filter string
+	// Duration of the profile; 0 until the context ends.
+	Duration time.Duration
+	Interval time.Duration
+	// RecordFile is where each packet goes, as CSV; Page where the report goes, as
+	// HTML. Empty for none.
+	RecordFile, Page string
+	JSON             bool
+	// Complaints is where warnings go.
+	Complaints io.Writer
+}
+
+// settleTime is how long the packets in flight at the end may take to leave.
+const settleTime = time.Second
+
+// run is one profile.
+type run struct {
+	options Options
+	probe   *router.Router
+	view    view
+	records *recordFile
+	series  series
+	begin   time.Time
+	first   router.Snapshot
+	last    router.Snapshot
+}
+
+// Run profiles the router until the duration is over or the context ends.
+func Run(ctx context.Context, options Options, out io.Writer) error {
+	if err := hook.NeedRoot(); err != nil {
+		return err
+	}
+	if options.Namespace != nil {
+		options.Netns = int(options.Namespace.Fd())
+	}
+	options.Records = options.RecordFile != ""
+	where, err := survey(options)
+	if err != nil {
+		return err
+	}
+	page, err := createPage(options.Page)
+	if err != nil {
+		return err
+	}
+	defer page.close()
+	r := &run{options: options, view: newView(out, options)}
+	if options.Records {
+		if r.records, err = createRecordFile(options.RecordFile, where.names()); err != nil {
+			return err
+		}
+		defer r.records.close()
+	}
+	if r.probe, err = router.Open(options.Options); err != nil {
+		return err
+	}
+	defer r.probe.Close()
+	if err := r.watch(ctx); err != nil {
+		return err
+	}
+	summary, err := r.end()
+	if err != nil {
+		return err
+	}
+	summary.Environment = where
+	r.warn(summary)
+	return errors.Join(r.view.summary(summary), page.write(newReport(summary, &r.series)))
+}
+
+// watch shows each interval until the end.
+func (r *run) watch(ctx context.Context) (err error) {
+	if r.options.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.options.Duration)
+		defer cancel()
+	}
+	if r.first, err = r.probe.Snapshot(); err != nil {
+		return err
+	}
+	r.begin, r.last = r.first.Time, r.first
+	var failed <-chan error
+	if r.records != nil {
+		failed = r.records.follow(r.probe)
+	}
+	if err := r.view.ready(); err != nil {
+		return err
+	}
+	ticks := time.NewTicker(r.options.Interval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-ticks.C:
+		}
+		if err := r.interval(); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *run) interval() error {
+	now, err := r.probe.Snapshot()
+	if err != nil {
+		return err
+	}
+	i := newInterval(r.begin, r.last, now)
+	if r.records != nil {
+		i.RecordsLost = r.probe.Lost()
+	}
+	r.last = now
+	r.series.add(i)
+	return r.view.interval(i)
+}
+
+// end lets the packets in flight leave, so that the account is of whole packets, and
+// reads for the last time.
+func (r *run) end() (Summary, error) {
+	length := time.Since(r.begin)
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	if err := r.probe.Settle(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return Summary{}, err
+	}
+	now, err := r.probe.Snapshot()
+	if err != nil {
+		return Summary{}, err
+	}
+	if now.Account.Seen > r.last.Account.Seen || len(r.series.points) == 0 {
+		r.series.add(newInterval(r.begin, r.last, now))
+	}
+	s := newSummary(r.begin, length, now)
+	if r.records != nil {
+		err = r.records.finish()
+		s.Records = &RecordCount{Written: r.records.written, Lost: r.probe.Lost()}
+	}
+	return s, err
+}
+
+// warn says on the side what makes a result worth little.
+func (r *run) warn(s Summary) {
+	if r.options.Complaints == nil {
+		return
+	}
+	if s.Forwarded == 0 {
+		fmt.Fprintln(r.options.Complaints, "hint:", s.Environment.idle())
+	}
+	if s.Records != nil && s.Records.Lost > 0 {
+		fmt.Fprintf(r.options.Complaints, "hint: %d records found no room: --record-bytes makes some, --sampling or --filter asks for fewer\n", s.Records.Lost)
+	}
+}
