@@ -119,7 +119,7 @@ func (d *drawer) histogram(key, pair string, stage int, times Times, h histogram
 	name := stageNames[stage].name
 	f := figure{Key: key, Name: name, Class: stageNames[stage].class}
 	description := fmt.Sprintf("Relative frequency of %s delay from %s in bins of %g µs up to %g µs; median %s, 99 %% within %s.",
-		name, pair, h.width, h.bound, micro(span(float64(times.P50))), micro(span(float64(times.P99))))
+		name, pair, h.width, h.bound, quantileText(times.P50), quantileText(times.P99))
 	for _, log := range []bool{false, true} {
 		c := d.chart(name+", "+pair, description, panelWidth, panelHeight)
 		c.XName, c.YName = name+" delay (µs)", "relative frequency"
@@ -212,7 +212,7 @@ func (d *drawer) overTime(pair, name string, of func(pairPoint) [3]uint64) figur
 	c.XName, c.YName = axis, name+" (µs)"
 	c.SetX(0, last, chart.Number)
 	if most > spread*least {
-		c.SetY(least, most, true, chart.Power)
+		c.SetY(least, most, true, chart.Number)
 	} else {
 		c.SetY(0, most*1.03, false, chart.Number)
 	}

@@ -18,21 +18,25 @@ var pageText string
 var pageStyle string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"span":    func(ns any) string { return micro(span(number(ns))) },
-	"each":    func(count uint64, ns any) string { return micro(each(count, number(ns))) },
-	"count":   grouped,
-	"share":   share,
-	"length":  lengthText,
-	"three":   func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) },
-	"rate":    func(n uint64, seconds float64) string { return grouped(uint64(perSecond(n, seconds) + .5)) },
-	"bits":    bits,
-	"percent": func(share float64) float64 { return 100 * share },
-	"scope":   Environment.scope,
-	"style":   func() template.CSS { return template.CSS(pageStyle) },
+	"span":     func(ns any) string { return micro(span(number(ns))) },
+	"quantile": func(count, ns uint64) string { return micro(quantile(count, ns)) },
+	"whole":    func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) },
+	"each":     func(count uint64, ns any) string { return micro(each(count, number(ns))) },
+	"count":    grouped,
+	"share":    share,
+	"length":   lengthText,
+	"three":    func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) },
+	"rate":     func(n uint64, seconds float64) string { return grouped(uint64(perSecond(n, seconds) + .5)) },
+	"bits":     bits,
+	"percent":  func(share float64) float64 { return 100 * share },
+	"scope":    Environment.scope,
+	"style":    func() template.CSS { return template.CSS(pageStyle) },
 }).Parse(pageText))
 
 // micro writes microseconds as print does.
 func micro(text string) string { return strings.Replace(text, " us", " µs", 1) }
+
+func quantileText(ns uint64) string { return micro(quantile(1, ns)) }
 
 func number(value any) float64 {
 	switch v := value.(type) {

@@ -154,7 +154,8 @@ func (r *run) end() (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	if now.Account.Seen > r.last.Account.Seen || len(r.series.points) == 0 {
+	// A short rest would stand in the charts like a whole interval.
+	if rest := now.Time.Sub(r.last.Time); rest > r.options.Interval/2 || len(r.series.points) == 0 {
 		r.series.add(newInterval(r.begin, r.last, now))
 	}
 	s := newSummary(r.begin, length, now)

@@ -102,8 +102,8 @@ func trim(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) 
 // Power is a power of ten as a logarithmic axis of parts names it.
 func Power(value float64) string {
 	exponent := int(math.Round(math.Log10(value)))
-	if exponent >= -2 && exponent <= 3 {
-		return trim(value)
+	if exponent == 0 {
+		return "1"
 	}
 	digits := strings.NewReplacer("-", "⁻", "0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴",
 		"5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹")
