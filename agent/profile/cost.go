@@ -52,21 +52,3 @@ func newCostReport(now router.Snapshot, length time.Duration) *CostReport {
 	}
 	return report
 }
-
-// sinceCosts is what programs cost since before.
-func sinceCosts(now, before []router.Cost) []router.Cost {
-	if now == nil {
-		return nil
-	}
-	since := make([]router.Cost, len(now))
-	for i, c := range now {
-		since[i] = c
-		for _, b := range before {
-			if b.Program == c.Program {
-				since[i].Runs -= b.Runs
-				since[i].Time -= b.Time
-			}
-		}
-	}
-	return since
-}

@@ -57,42 +57,6 @@ type binRow struct {
 	Counts [3]uint64
 }
 
-// histogram is the bins of a stage as they are drawn.
-type histogram struct {
-	width  float64 // of a bar, us
-	bound  float64 // us
-	parts  []float64
-	beyond uint64
-	peak   float64
-}
-
-// newHistogram takes the part that matters: up to where all but one in a thousand are,
-// unless those are far away.
-func newHistogram(times Times) histogram {
-	d := times.all
-	p99, p999 := d.Quantile(.99)/1e3, d.Quantile(.999)/1e3
-	bound := min(p999*1.02, max(3*p99, 20))
-	bound = min(chart.Ceiling(max(bound, 5)), float64(len(d.Bins)))
-	h := histogram{width: 1, bound: bound}
-	if bound > barLimit {
-		h.width = chart.Nice(bound / barLimit)
-		h.bound = h.width * math.Ceil(bound/h.width)
-	}
-	h.parts = make([]float64, int(h.bound/h.width))
-	inside := uint64(0)
-	for i, count := range d.Bins {
-		if at := int(float64(i) / h.width); at < len(h.parts) {
-			h.parts[at] += float64(count) / float64(d.Count)
-			inside += count
-		}
-	}
-	h.beyond = d.Count - inside
-	for _, part := range h.parts {
-		h.peak = max(h.peak, part)
-	}
-	return h
-}
-
 // steep is the part in one bar from which a linear axis hides the others.
 const steep = .4
 
@@ -122,8 +86,8 @@ func (d *drawer) histogram(key, pair string, stage int, times Times, h histogram
 		name, pair, h.width, h.bound, quantileText(times.P50), quantileText(times.P99))
 	for _, log := range []bool{false, true} {
 		c := d.chart(name+", "+pair, description, panelWidth, panelHeight)
-		c.XName, c.YName = name+" delay (µs)", "relative frequency"
-		c.SetX(0, h.bound, chart.Number)
+		c.XName, c.YName = name+" delay "+h.unit(), "relative frequency"
+		c.SetX(0, h.bound, h.label)
 		if log {
 			c.SetY(max(1/float64(times.Count), 1e-7), 1, true, chart.Power)
 		} else {
@@ -211,9 +175,13 @@ func (d *drawer) overTime(pair, name string, of func(pairPoint) [3]uint64) figur
 	c := d.chart(name+" over time, "+pair, fmt.Sprintf("The %s of each stage's delay in each interval, up to %.3g µs.", name, most), wideWidth, wideHeight)
 	c.XName, c.YName = axis, name+" (µs)"
 	c.SetX(0, last, chart.Number)
-	if most > spread*least {
+	switch {
+	case most > spread*least:
 		c.SetY(least, most, true, chart.Number)
-	} else {
+	case most > manyMicros:
+		c.YName = name + " (ms)"
+		c.SetY(0, most*1.03, false, millis)
+	default:
 		c.SetY(0, most*1.03, false, chart.Number)
 	}
 	for i, line := range lines {
@@ -337,8 +305,8 @@ func (d *drawer) breaks(b BreakReport) []figure {
 	if b.Length.Count > 0 {
 		h := newHistogram(b.Length)
 		c := d.chart("length of coffee breaks", fmt.Sprintf("Relative frequency of lengths, up to %g µs.", h.bound), panelWidth, panelHeight)
-		c.XName, c.YName = "length (µs)", "relative frequency"
-		c.SetX(0, h.bound, chart.Number)
+		c.XName, c.YName = "length "+h.unit(), "relative frequency"
+		c.SetX(0, h.bound, h.label)
 		c.SetY(0, h.peak*1.03, false, chart.Number)
 		c.Steps("area pause", h.width, h.parts)
 		f := figure{Name: "length", Class: "pause", Chart: d.draw(c), Caption: fmt.Sprintf("bins of %g µs", h.width)}

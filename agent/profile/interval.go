@@ -19,54 +19,26 @@ type Interval struct {
 	Cost        *CostReport    `json:"cost"`
 	RecordsLost uint64         `json:"records_lost"`
 	// since the start of the profile.
-	at        time.Duration
-	breaks    BreakReport
-	seen      uint64
-	forwarded uint64
+	at     time.Duration
+	breaks BreakReport
 }
 
 func newInterval(begin time.Time, before, now router.Snapshot) Interval {
 	length := now.Time.Sub(before.Time)
-	since := now
-	since.Account.Forwarded -= before.Account.Forwarded
-	since.Account.Local -= before.Account.Local
-	since.Account.Dropped -= before.Account.Dropped
-	since.Costs = sinceCosts(now.Costs, before.Costs)
+	since := now.Sub(before)
 	i := Interval{
 		Time: now.Time.UTC(), DurationS: round(length.Seconds(), 3), Account: now.Account,
 		Pairs: []PairSummary{}, Queues: []QueueReport{},
-		Breaks: now.Breaks.Count - before.Breaks.Count, BreakNs: now.Breaks.TotalNs - before.Breaks.TotalNs,
+		Breaks: since.Breaks.Count, BreakNs: since.Breaks.TotalNs,
 		Cost: newCostReport(since, length), at: now.Time.Sub(begin), breaks: newBreakReport(now.Breaks),
-		seen: now.Account.Seen - before.Account.Seen, forwarded: since.Account.Forwarded,
 	}
-	for _, p := range now.Pairs {
-		i.Pairs = append(i.Pairs, newPairSummary(pairSince(p, before.Pairs)))
+	for _, p := range since.Pairs {
+		i.Pairs = append(i.Pairs, newPairSummary(p))
 	}
-	for _, q := range now.Queues {
-		for _, b := range before.Queues {
-			if b.Interface.Index == q.Interface.Index && b.Input == q.Input {
-				q = difference(q, b)
-			}
-		}
+	for _, q := range since.Queues {
 		i.Queues = append(i.Queues, newQueueReport(q, length))
 	}
 	return i
-}
-
-// pairSince is what a pair has more than before.
-func pairSince(p router.Pair, before []router.Pair) router.Pair {
-	for _, b := range before {
-		if b.In.Index != p.In.Index || b.Out.Index != p.Out.Index {
-			continue
-		}
-		p.Packets -= b.Packets
-		p.Bytes -= b.Bytes
-		p.Merged -= b.Merged
-		for i := range p.Stages {
-			p.Stages[i] = p.Stages[i].Sub(b.Stages[i])
-		}
-	}
-	return p
 }
 
 // seriesLimit bounds what is kept for the report: an hour of seconds, and then every

@@ -155,7 +155,7 @@ func (r *run) end() (Summary, error) {
 		return Summary{}, err
 	}
 	// A short rest would stand in the charts like a whole interval.
-	if rest := now.Time.Sub(r.last.Time); rest > r.options.Interval/2 || len(r.series.points) == 0 {
+	if rest := length - r.last.Time.Sub(r.begin); rest > r.options.Interval/2 || len(r.series.points) == 0 {
 		r.series.add(newInterval(r.begin, r.last, now))
 	}
 	s := newSummary(r.begin, length, now)

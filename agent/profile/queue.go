@@ -48,15 +48,6 @@ func newQueueReport(q router.Queue, length time.Duration) QueueReport {
 	return r
 }
 
-// difference is what came to a queue since before; what is largest is of all the time.
-func difference(q, before router.Queue) router.Queue {
-	q.Arrivals -= before.Arrivals
-	q.Departures -= before.Departures
-	q.IntegralNs -= before.IntegralNs
-	q.WaitedNs -= before.WaitedNs
-	return q
-}
-
 // BreakReport is coffee breaks together.
 type BreakReport struct {
 	Count     uint64            `json:"count"`

@@ -53,7 +53,7 @@ type splitRow struct {
 
 type splitPart struct {
 	Class, Name string
-	Ns, Percent float64 // of the longest row
+	Ns, Percent float64
 }
 
 // stages that follow each other, with the class of their colour.
@@ -69,7 +69,7 @@ func (s StageTimes) consecutive() []Times {
 func newReport(s Summary, over *series) (*report, error) {
 	r := &report{Summary: s, When: clockTime(s.Start), Thinned: over.stride}
 	pairs := slices.Clone(s.Pairs)
-	slices.SortStableFunc(pairs, func(a, b PairSummary) int { return cmp.Compare(b.Packets, a.Packets) })
+	slices.SortStableFunc(pairs, func(a, b PairSummary) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	pairs = slices.DeleteFunc(pairs, func(p PairSummary) bool { return p.Stages.Transit.Count == 0 })
 	if len(pairs) > 0 {
 		r.Busiest = &pairs[0]
@@ -94,14 +94,10 @@ func newReport(s Summary, over *series) (*report, error) {
 
 func split(pairs []PairSummary) []splitRow {
 	var rows []splitRow
-	longest := 0.0
-	for _, p := range pairs {
-		longest = max(longest, p.Stages.Transit.Mean)
-	}
 	for _, p := range pairs {
 		row := splitRow{Name: p.Name(), Total: p.Stages.Transit.Mean}
 		for i, times := range p.Stages.consecutive() {
-			row.Parts = append(row.Parts, splitPart{stageNames[i].class, stageNames[i].name, times.Mean, round(100*times.Mean/longest, 2)})
+			row.Parts = append(row.Parts, splitPart{stageNames[i].class, stageNames[i].name, times.Mean, round(100*times.Mean/max(row.Total, 1), 2)})
 		}
 		rows = append(rows, row)
 	}
@@ -177,7 +173,7 @@ func (r *report) Answer() string {
 			longest, at = t.Mean, i
 		}
 	}
-	return fmt.Sprintf("From %s to %s half of the packets were through within %s and 99 %% within %s; on average %.0f %% of that time was %s.",
+	return fmt.Sprintf("From %s to %s half of the packets were through within %s and 99 %% within %s; on average %s of that time was %s.",
 		p.Input, p.Output, quantileText(p.Stages.Transit.P50), quantileText(p.Stages.Transit.P99),
-		100*longest/max(p.Stages.Transit.Mean, 1), stageNames[at].name)
+		share(uint64(longest), uint64(p.Stages.Transit.Mean)), stageNames[at].name)
 }

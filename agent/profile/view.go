@@ -79,11 +79,11 @@ func (v view) interval(i Interval) error {
 	return err
 }
 
-// busiest is the transit of the pair with the most packets.
+// busiest is the transit of the pair with the most bytes.
 func (i Interval) busiest() Times {
 	var most PairSummary
 	for _, p := range i.Pairs {
-		if p.Packets > most.Packets {
+		if p.Bytes > most.Bytes {
 			most = p
 		}
 	}
