@@ -61,7 +61,8 @@ func ofClass(t *testing.T, document, class string) string {
 // Every block is of a class that a test here runs.
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	run := map[string][]string{
-		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd", "hand-destination", "hand-source"},
+		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd", "hand-destination", "hand-source", "router"},
+		"docs/agent.md":  {"router"},
 		"docs/server.md": {"ask"}, "docs/api.md": {"ask"},
 	}
 	for _, b := range blocks(t) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"strings"
 
 	"pillion.dev/agent/profile/chart"
 )
@@ -12,6 +13,7 @@ import (
 const (
 	panelWidth, panelHeight = 360, 230 // three beside each other
 	wideWidth, wideHeight   = 550, 230 // two
+	lowHeight               = 180      // many below each other
 )
 
 // barLimit bounds the bars of a histogram: beyond, bins are joined, and it is said.
@@ -91,7 +93,7 @@ func (d *drawer) histogram(key, pair string, stage int, times Times, h histogram
 		if log {
 			c.SetY(max(1/float64(times.Count), 1e-7), 1, true, chart.Power)
 		} else {
-			c.SetY(0, h.peak*1.03, false, chart.Number)
+			c.SetY(0, min(h.peak*1.03, 1), false, chart.Number)
 		}
 		c.Steps("area "+f.Class, h.width, h.parts)
 		c.Rule("rule median", "median", float64(times.P50)/1e3)
@@ -194,10 +196,13 @@ func (d *drawer) overTime(pair, name string, of func(pairPoint) [3]uint64) figur
 // queues draws how large queues were, and when.
 func (d *drawer) queues(queues []QueueReport) (sizes, depths []figure) {
 	for _, q := range queues {
-		if q.Arrivals == 0 || len(sizes) == sections {
+		if q.Arrivals == 0 || len(sizes) >= 2*sections {
 			continue
 		}
-		if f, ok := d.counts(q.Name(), q.Side, "queue size (packets)", q.sizes); ok {
+		if f, ok := d.counts(wideWidth, lowHeight, q.Name()+", size", q.Side, "packets found when one left, itself included", q.sizes); ok {
+			sizes = append(sizes, f)
+		}
+		if f, ok := d.counts(wideWidth, lowHeight, q.Name()+", by seed 3's method", q.Side, "packets that came between two that left", q.came); ok {
 			sizes = append(sizes, f)
 		}
 		if f, ok := d.depth(q); ok {
@@ -208,7 +213,7 @@ func (d *drawer) queues(queues []QueueReport) (sizes, depths []figure) {
 }
 
 // counts draws how often 0, 1, 2 and so on were met.
-func (d *drawer) counts(name, class, axis string, counts []uint64) (figure, bool) {
+func (d *drawer) counts(size, height float64, name, class, axis string, counts []uint64) (figure, bool) {
 	all, last, below := uint64(0), 0, uint64(0)
 	for _, n := range counts {
 		all += n
@@ -237,41 +242,48 @@ func (d *drawer) counts(name, class, axis string, counts []uint64) (figure, bool
 			beyond += n
 		}
 	}
-	c := d.chart(name, fmt.Sprintf("Relative frequency of %s, %s.", axis, name), panelWidth, panelHeight)
+	c := d.chart(name, fmt.Sprintf("Relative frequency of %s, %s.", axis, name), size, height)
 	c.XName, c.YName = axis, "relative frequency"
+	if width == 1 {
+		c.Middle = true
+	}
 	c.SetX(0, bound, chart.Number)
-	c.SetY(0, peak*1.03, false, chart.Number)
+	c.SetY(0, min(peak*1.03, 1), false, chart.Number)
 	c.Steps("area "+class, width, parts)
-	f := figure{Name: name, Class: class, Chart: d.draw(c), Caption: fmt.Sprintf("bins of %g", width)}
+	f := figure{Name: name, Class: class, Chart: d.draw(c)}
+	if width > 1 {
+		f.Caption = fmt.Sprintf("bins of %g", width)
+	}
 	if beyond > 0 {
-		f.Caption += fmt.Sprintf("; %s (%s) beyond", grouped(beyond), share(beyond, all))
+		f.Caption = strings.TrimPrefix(f.Caption+fmt.Sprintf("; %s (%s) beyond", grouped(beyond), share(beyond, all)), "; ")
 	}
 	return f, true
 }
 
 func (d *drawer) depth(q QueueReport) (figure, bool) {
 	at, last, axis := d.clock()
-	var mean, kernel []float64
+	var mean, kernel, largest []float64
 	most := 0.0
 	for _, p := range d.over.points {
-		m, k := -1.0, -1.0
+		m, k, h := -1.0, -1.0, -1.0
 		for _, each := range p.queues {
 			if each.Name() == q.Name() {
-				m, k = each.MeanDepth, float64(each.KernelDepth)
+				m, k, h = each.Little.Depth, float64(each.KernelDepth), float64(each.RecentMax)
 			}
 		}
-		mean, kernel = append(mean, m), append(kernel, k)
-		most = max(most, m, k)
+		mean, kernel, largest = append(mean, m), append(kernel, k), append(largest, h)
+		most = max(most, m, k, h)
 	}
 	if most <= 0 {
 		return figure{}, false
 	}
-	c := d.chart(q.Name()+" over time", fmt.Sprintf("Mean size of the queue in each interval, up to %.3g packets.", most), wideWidth, wideHeight)
+	c := d.chart(q.Name()+" over time", fmt.Sprintf("Mean and largest size of the queue in each interval, up to %.3g packets.", most), wideWidth, wideHeight)
 	c.XName, c.YName = axis, "packets"
 	c.SetX(0, last, chart.Number)
 	c.SetY(0, most*1.03, false, chart.Number)
+	c.Line("line largest", "largest of the interval", at, largest)
 	c.Line("line kernel", "as the kernel tells it", at, kernel)
-	c.Line("line "+q.Side, "mean, of arrivals and departures", at, mean)
+	c.Line("line mean "+q.Side, "mean, of arrivals and departures", at, mean)
 	return figure{Name: q.Name(), Class: q.Side, Chart: d.draw(c)}, true
 }
 
@@ -299,7 +311,7 @@ func (d *drawer) breaks(b BreakReport) []figure {
 		c.Bars("area pause", width, at, counts)
 		figures = append(figures, figure{Name: "over time", Class: "pause", Chart: d.draw(c)})
 	}
-	if f, ok := d.counts("inter-occurrence", "pause", "packets from one break to the next", b.between); ok {
+	if f, ok := d.counts(panelWidth, panelHeight, "inter-occurrence", "pause", "packets from one break to the next", b.between); ok {
 		figures = append(figures, f)
 	}
 	if b.Length.Count > 0 {
@@ -307,7 +319,7 @@ func (d *drawer) breaks(b BreakReport) []figure {
 		c := d.chart("length of coffee breaks", fmt.Sprintf("Relative frequency of lengths, up to %g µs.", h.bound), panelWidth, panelHeight)
 		c.XName, c.YName = "length "+h.unit(), "relative frequency"
 		c.SetX(0, h.bound, h.label)
-		c.SetY(0, h.peak*1.03, false, chart.Number)
+		c.SetY(0, min(h.peak*1.03, 1), false, chart.Number)
 		c.Steps("area pause", h.width, h.parts)
 		f := figure{Name: "length", Class: "pause", Chart: d.draw(c), Caption: fmt.Sprintf("bins of %g µs", h.width)}
 		if h.beyond > 0 {

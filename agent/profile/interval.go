@@ -77,7 +77,7 @@ func (s *series) add(i Interval) {
 		breaks: i.Breaks, breakNs: i.BreakNs,
 	}
 	for j := range p.queues {
-		p.queues[j].sizes = nil
+		p.queues[j].sizes, p.queues[j].came = nil, nil
 	}
 	for _, pair := range i.Pairs {
 		each := pairPoint{name: pair.Name(), packets: pair.Packets}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"pillion.dev/probe/router"
 )
 
 //go:embed page.html
@@ -18,23 +20,40 @@ var pageText string
 var pageStyle string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"span":     func(ns any) string { return micro(span(number(ns))) },
-	"quantile": func(count, ns uint64) string { return micro(quantile(count, ns)) },
-	"whole":    func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) },
-	"each":     func(count uint64, ns any) string { return micro(each(count, number(ns))) },
-	"count":    grouped,
-	"share":    share,
-	"length":   lengthText,
-	"three":    func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) },
-	"rate":     func(n uint64, seconds float64) string { return grouped(uint64(perSecond(n, seconds) + .5)) },
-	"bits":     bits,
-	"percent":  func(share float64) float64 { return 100 * share },
-	"scope":    Environment.scope,
-	"style":    func() template.CSS { return template.CSS(pageStyle) },
+	"span":      func(ns any) string { return micro(span(number(ns))) },
+	"quantile":  func(count, ns uint64) string { return micro(quantile(count, ns)) },
+	"whole":     func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) },
+	"each":      func(count uint64, ns any) string { return micro(each(count, number(ns))) },
+	"count":     grouped,
+	"share":     share,
+	"length":    lengthText,
+	"three":     three,
+	"rate":      func(n uint64, seconds float64) string { return grouped(uint64(perSecond(n, seconds) + .5)) },
+	"bits":      bits,
+	"percent":   func(share float64) float64 { return 100 * share },
+	"scope":     Environment.scope,
+	"meanwhile": meanwhile,
+	"style":     func() template.CSS { return template.CSS(pageStyle) },
 }).Parse(pageText))
 
-// micro writes microseconds as print does.
-func micro(text string) string { return strings.Replace(text, " us", " µs", 1) }
+// micro writes microseconds as print does, and keeps the unit with its number.
+func micro(text string) string {
+	return strings.ReplaceAll(strings.Replace(text, " us", " µs", 1), " ", "\u00a0")
+}
+
+// meanwhile is what a processor is known to have done in a coffee break.
+func meanwhile(b router.Break) string {
+	var parts []string
+	for _, part := range []struct {
+		name string
+		ns   uint64
+	}{{"process " + b.Task, b.TaskNs}, {"other softirqs", b.SoftirqNs}, {"interrupts", b.IRQNs}} {
+		if part.ns > 0 {
+			parts = append(parts, part.name+" "+micro(span(float64(part.ns))))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
 
 func quantileText(ns uint64) string { return micro(quantile(1, ns)) }
 
@@ -54,7 +73,7 @@ func number(value any) float64 {
 func grouped(n uint64) string {
 	text := strconv.FormatUint(n, 10)
 	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + " " + text[at:]
+		text = text[:at] + "\u202f" + text[at:]
 	}
 	return text
 }

@@ -46,10 +46,10 @@ type run struct {
 	probe   *router.Router
 	view    view
 	records *recordFile
+	breaks  breakList
 	series  series
 	begin   time.Time
-	first   router.Snapshot
-	last    router.Snapshot
+	last    router.Snapshot // the one before
 }
 
 // Run profiles the router until the duration is over or the context ends.
@@ -100,14 +100,15 @@ func (r *run) watch(ctx context.Context) (err error) {
 		ctx, cancel = context.WithTimeout(ctx, r.options.Duration)
 		defer cancel()
 	}
-	if r.first, err = r.probe.Snapshot(); err != nil {
+	if r.last, err = r.probe.Snapshot(); err != nil {
 		return err
 	}
-	r.begin, r.last = r.first.Time, r.first
+	r.begin = r.last.Time
 	var failed <-chan error
 	if r.records != nil {
 		failed = r.records.follow(r.probe)
 	}
+	r.breaks.follow(r.probe)
 	if err := r.view.ready(); err != nil {
 		return err
 	}
@@ -159,6 +160,9 @@ func (r *run) end() (Summary, error) {
 		r.series.add(newInterval(r.begin, r.last, now))
 	}
 	s := newSummary(r.begin, length, now)
+	if s.Breaks.Longest, err = r.breaks.finish(); err != nil {
+		return s, err
+	}
 	if r.records != nil {
 		err = r.records.finish()
 		s.Records = &RecordCount{Written: r.records.written, Lost: r.probe.Lost()}

@@ -16,7 +16,7 @@ const (
 	liveRows = 6
 
 	stageRow = "%-24s %-15s %11s %10s %10s %10s %10s\n"
-	queueRow = "%-24s %10s %8s %8s %8s %11s %11s\n"
+	queueRow = "%-24s %9s %8s %8s %8s %11s %10s %11s\n"
 )
 
 // rows are the stages of a pair in the order of their showing.
@@ -56,7 +56,7 @@ func (v view) draw(i Interval) error {
 }
 
 func writeStages(b *strings.Builder, pairs []PairSummary, seconds float64) {
-	fmt.Fprintf(b, stageRow, "from > to", "stage", "packets/s", "p50", "p99", "max", "mean")
+	fmt.Fprintf(b, stageRow, "from > to", "stage", "packets/s", "mean", "p50", "p99", "max")
 	for n, p := range pairs {
 		if n == liveRows {
 			fmt.Fprintf(b, "... and %d more pairs\n", len(pairs)-liveRows)
@@ -64,8 +64,8 @@ func writeStages(b *strings.Builder, pairs []PairSummary, seconds float64) {
 		}
 		name, rate := p.Name(), fmt.Sprintf("%.0f", perSecond(p.Packets, seconds))
 		for _, s := range p.Stages.rows() {
-			fmt.Fprintf(b, stageRow, name, s.Name, rate, quantile(s.Count, s.P50), quantile(s.Count, s.P99),
-				each(s.Count, float64(s.Max)), each(s.Count, s.Mean))
+			fmt.Fprintf(b, stageRow, name, s.Name, rate, each(s.Count, s.Mean), quantile(s.Count, s.P50),
+				quantile(s.Count, s.P99), each(s.Count, float64(s.Max)))
 			name, rate = "", ""
 		}
 	}
@@ -78,14 +78,15 @@ func writeQueues(b *strings.Builder, queues []QueueReport, limit int) {
 	if len(queues) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n"+queueRow, "queue (packets)", "mean", "now", "max", "kernel", "kernel max", "rate x wait")
+	fmt.Fprintf(b, "\n"+queueRow, "queue (packets)", "now", "max", "kernel", "its max", "mean wait", "mean size", "rate x wait")
 	for n, q := range queues {
 		if n == limit {
 			fmt.Fprintf(b, "... and %d more queues\n", len(queues)-limit)
 			break
 		}
-		fmt.Fprintf(b, queueRow, q.Name(), fmt.Sprintf("%.3g", q.MeanDepth), fmt.Sprint(q.Depth), fmt.Sprint(q.MaxDepth),
-			fmt.Sprint(q.KernelDepth), fmt.Sprint(q.KernelMaxDepth), fmt.Sprintf("%.3g", q.RateTimes))
+		fmt.Fprintf(b, queueRow, q.Name(), fmt.Sprint(q.Depth), fmt.Sprint(q.MaxDepth),
+			fmt.Sprint(q.KernelDepth), fmt.Sprint(q.KernelMaxDepth), each(q.Departures, q.Little.WaitNs),
+			three(q.Little.Depth), three(q.Little.Product))
 	}
 }
 

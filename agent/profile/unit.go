@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -53,6 +54,20 @@ func bits(bytes uint64, seconds float64) string {
 		rate /= 1000
 	}
 	return fmt.Sprintf("%.2f Gbit/s", rate)
+}
+
+// three gives three digits, without powers of ten where people can read them. What is
+// left of equal numbers is 0.
+func three(value float64) string {
+	switch size := math.Abs(value); {
+	case size < 1e-9:
+		return "0"
+	case size < 1e-4:
+		return strconv.FormatFloat(value, 'f', 6, 64)
+	case size >= 1000:
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(value, 'g', 3, 64)
 }
 
 func perSecond(n uint64, seconds float64) float64 {

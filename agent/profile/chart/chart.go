@@ -21,10 +21,12 @@ type Chart struct {
 	Height      float64
 	XName       string
 	YName       string
-	x, y        Scale
-	XTicks      []Tick
-	YTicks      []Tick
-	Shapes      []Shape
+	// Middle names bars of whole numbers in their middle.
+	Middle bool
+	x, y   Scale
+	XTicks []Tick
+	YTicks []Tick
+	Shapes []Shape
 }
 
 // Tick is a named place of an axis.
@@ -61,11 +63,16 @@ func (c *Chart) SetX(low, high float64, label func(float64) string) {
 	c.x = Scale{Min: low, Max: high, Low: marginLeft, High: c.Width - marginRight}
 	ticks := c.x.ticks(6)
 	for i, value := range ticks {
-		anchor := "middle"
-		if i == len(ticks)-1 && c.x.at(value) > c.x.High-12 {
+		at, anchor := value, "middle"
+		if c.Middle {
+			if at += .5; at > high {
+				break
+			}
+		}
+		if i == len(ticks)-1 && c.x.at(at) > c.x.High-12 {
 			anchor = "end" // within the drawing
 		}
-		c.XTicks = append(c.XTicks, Tick{place(c.x.at(value)), label(value), anchor})
+		c.XTicks = append(c.XTicks, Tick{place(c.x.at(at)), label(value), anchor})
 	}
 }
 
