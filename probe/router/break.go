@@ -95,7 +95,7 @@ func (r *Router) readBreaks() (Breaks, error) {
 		}
 		b.Unsent += raw.Unsent
 		b.Between = add(b.Between, raw.Between[:])
-		b.Lengths = b.Lengths.Merge(readLengths(&raw.Lengths))
+		b.Lengths = b.Lengths.Merge(raw.distribution())
 		for i, n := range raw.Causes {
 			if n > 0 {
 				b.Causes[causeNames[i]] += n
@@ -106,12 +106,11 @@ func (r *Router) readBreaks() (Breaks, error) {
 	return b, nil
 }
 
-func readLengths(raw *routerDistribution) Distribution {
-	m := raw.Moments
-	d := Distribution{SumNs: m.Sum, MinNs: ^m.Low, MaxNs: m.High, Bins: raw.Bins[:], Coarse: raw.Coarse[:]}
+func (p *routerPauseSum) distribution() Distribution {
+	d := Distribution{SumNs: p.Lengths.Sum, MinNs: ^p.Lengths.Low, MaxNs: p.Lengths.High, Bins: p.Bins[:], Coarse: p.Coarse[:]}
 	for _, bins := range [][]uint64{d.Bins, d.Coarse} {
-		for _, count := range bins {
-			d.Count += count
+		for _, n := range bins {
+			d.Count += n
 		}
 	}
 	if d.Count == 0 {
