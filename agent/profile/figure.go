@@ -59,8 +59,12 @@ type binRow struct {
 	Counts [3]uint64
 }
 
-// steep is the part in one bar from which a linear axis hides the others.
-const steep = .4
+// A linear axis hides the other bars if one has this part of all packets, or is so many
+// times as high as they are on average.
+const (
+	steepPart  = .4
+	steepTimes = 25
+)
 
 // pair draws a pair: seed 3's histograms, and its stages over time.
 func (d *drawer) pair(number int, p PairSummary) pairSection {
@@ -70,7 +74,7 @@ func (d *drawer) pair(number int, p PairSummary) pairSection {
 			continue
 		}
 		h := newHistogram(times)
-		s.LogFirst = s.LogFirst || h.peak > steep
+		s.LogFirst = s.LogFirst || h.steep()
 		s.Histograms = append(s.Histograms, d.histogram(string(rune('a'+i)), p.Name(), i, times, h))
 	}
 	s.Bins = binRows(p.Stages.consecutive())

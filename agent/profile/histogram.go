@@ -48,6 +48,16 @@ func newHistogram(times Times) histogram {
 	return h
 }
 
+func (h histogram) steep() bool {
+	bars := 0
+	for _, part := range h.parts {
+		if part > 0 {
+			bars++
+		}
+	}
+	return h.peak > steepPart || h.peak*float64(bars) > steepTimes
+}
+
 // spread lays a bin over the bars: times in a bin count as evenly spread.
 func (h *histogram) spread(low, high, part float64) {
 	if part == 0 || high <= low {

@@ -25,7 +25,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"whole":     func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) },
 	"each":      func(count uint64, ns any) string { return micro(each(count, number(ns))) },
 	"count":     grouped,
-	"share":     share,
+	"share":     func(part, whole uint64) string { return micro(share(part, whole)) },
 	"length":    lengthText,
 	"three":     three,
 	"rate":      func(n uint64, seconds float64) string { return grouped(uint64(perSecond(n, seconds) + .5)) },

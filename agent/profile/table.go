@@ -45,8 +45,8 @@ func (v view) draw(i Interval) error {
 	fmt.Fprintf(&b, "\nbreaks  %s\n", breakText(i.breaks, i.Breaks))
 	writeAccount(&b, i.Account)
 	if i.Cost != nil {
-		fmt.Fprintf(&b, "cost    %.0f ns a hook, %.0f ns a packet, %.2f %% of one processor\n",
-			i.Cost.HookNs, i.Cost.PacketNs, 100*i.Cost.Share)
+		fmt.Fprintf(&b, "cost    %.0f ns a hook, %.2f %% of one processor: %s for each packet\n",
+			i.Cost.HookNs, 100*i.Cost.Share, span(i.Cost.PacketNs))
 	}
 	if i.RecordsLost > 0 {
 		fmt.Fprintf(&b, "records %d lost: no room\n", i.RecordsLost)

@@ -38,7 +38,7 @@ func summaryText(s Summary) string {
 		fmt.Fprintf(&b, "        beside it: %d packets of the router's own, %d forwarded below IP, %d segments made at outputs\n", s.Own, s.Below, s.Segments)
 	}
 	if s.Cost != nil {
-		fmt.Fprintf(&b, "cost    %.0f ns a hook, %.0f ns a packet, %.2f %% of one processor\n", s.Cost.HookNs, s.Cost.PacketNs, 100*s.Cost.Share)
+		fmt.Fprintf(&b, "cost    %.0f ns a hook, %.2f %% of one processor: %s for each packet\n", s.Cost.HookNs, 100*s.Cost.Share, span(s.Cost.PacketNs))
 	}
 	if s.Records != nil {
 		fmt.Fprintf(&b, "records %d written, %d lost\n", s.Records.Written, s.Records.Lost)
