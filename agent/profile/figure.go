@@ -110,8 +110,8 @@ func (d *drawer) histogram(key, pair string, stage int, times Times, h histogram
 	}
 	f.Caption = fmt.Sprintf("bins of %g µs", h.width)
 	if h.beyond > 0 {
-		f.Caption += fmt.Sprintf("; %s packets (%s) beyond, the longest %s",
-			grouped(h.beyond), share(h.beyond, times.Count), micro(span(float64(times.Max))))
+		f.Caption += fmt.Sprintf("; %s (%s) beyond, the longest %s",
+			packets(h.beyond), share(h.beyond, times.Count), micro(span(float64(times.Max))))
 	}
 	return f
 }

@@ -69,6 +69,14 @@ func (h *histogram) spread(low, high, part float64) {
 	}
 }
 
+// packets counts them in words.
+func packets(n uint64) string {
+	if n == 1 {
+		return "1 packet"
+	}
+	return grouped(n) + " packets"
+}
+
 // unit of the axis, and what it calls a value.
 func (h histogram) unit() string {
 	if h.bound > manyMicros {
