@@ -23,14 +23,14 @@ type Interval struct {
 	breaks BreakReport
 }
 
-func newInterval(begin time.Time, before, now router.Snapshot) Interval {
+func newInterval(begin time.Time, before, now router.Snapshot, counted time.Duration) Interval {
 	length := now.Time.Sub(before.Time)
 	since := now.Sub(before)
 	i := Interval{
 		Time: now.Time.UTC(), DurationS: round(length.Seconds(), 3), Account: now.Account,
 		Pairs: []PairSummary{}, Queues: []QueueReport{},
 		Breaks: since.Breaks.Count, BreakNs: since.Breaks.TotalNs,
-		Cost: newCostReport(since, length), at: now.Time.Sub(begin), breaks: newBreakReport(now.Breaks),
+		Cost: newCostReport(since.Costs, counted), at: now.Time.Sub(begin), breaks: newBreakReport(now.Breaks),
 	}
 	for _, p := range since.Pairs {
 		i.Pairs = append(i.Pairs, newPairSummary(p))

@@ -50,6 +50,8 @@ type run struct {
 	series  series
 	begin   time.Time
 	last    router.Snapshot // the one before
+	costs   counting
+	told    time.Duration // of costs.sum, in intervals
 }
 
 // Run profiles the router until the duration is over or the context ends.
@@ -61,6 +63,8 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		options.Netns = int(options.Namespace.Fd())
 	}
 	options.Records = options.RecordFile != ""
+	wantCosts := options.Costs
+	options.Costs = false // from the start on: see counting
 	where, err := survey(options)
 	if err != nil {
 		return err
@@ -81,6 +85,9 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		return err
 	}
 	defer r.probe.Close()
+	if wantCosts {
+		r.costs.probe = r.probe
+	}
 	if err := r.watch(ctx); err != nil {
 		return err
 	}
@@ -114,26 +121,42 @@ func (r *run) watch(ctx context.Context) (err error) {
 	}
 	ticks := time.NewTicker(r.options.Interval)
 	defer ticks.Stop()
+	counted := time.NewTimer(r.options.Interval / countPart)
+	defer counted.Stop()
+	if err := r.costs.begin(); err != nil {
+		return err
+	}
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
-			return nil
+			return r.costs.end()
 		case err := <-failed:
 			return err
+		case <-counted.C:
+			err = r.costs.end()
 		case <-ticks.C:
+			if err = r.interval(); err == nil {
+				err = r.costs.begin()
+			}
+			counted.Reset(r.options.Interval / countPart)
 		}
-		if err := r.interval(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 }
 
 func (r *run) interval() error {
+	if err := r.costs.end(); err != nil { // the machine was too busy to do so in time
+		return err
+	}
 	now, err := r.probe.Snapshot()
 	if err != nil {
 		return err
 	}
-	i := newInterval(r.begin, r.last, now)
+	i := newInterval(r.begin, r.last, now, r.costs.sum-r.told)
+	r.told = r.costs.sum
 	if r.records != nil {
 		i.RecordsLost = r.probe.Lost()
 	}
@@ -157,9 +180,9 @@ func (r *run) end() (Summary, error) {
 	}
 	// A short rest would stand in the charts like a whole interval.
 	if rest := length - r.last.Time.Sub(r.begin); rest > r.options.Interval/2 || len(r.series.points) == 0 {
-		r.series.add(newInterval(r.begin, r.last, now))
+		r.series.add(newInterval(r.begin, r.last, now, r.costs.sum-r.told))
 	}
-	s := newSummary(r.begin, length, now)
+	s := newSummary(r.begin, length, r.costs.sum, now)
 	if s.Breaks.Longest, err = r.breaks.finish(); err != nil {
 		return s, err
 	}

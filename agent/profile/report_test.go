@@ -129,9 +129,9 @@ func TestReport(t *testing.T) {
 		Costs:  []router.Cost{{Program: "router_free", Runs: 10, Time: time.Microsecond}, {Program: "router_idle"}},
 	}
 	var over series
-	over.add(newInterval(begin, router.Snapshot{Time: begin}, now))
-	over.add(newInterval(begin, now, router.Snapshot{Time: begin.Add(3 * time.Second), Pairs: pairs}))
-	summary := newSummary(begin, 2*time.Second, now)
+	over.add(newInterval(begin, router.Snapshot{Time: begin}, now, time.Second))
+	over.add(newInterval(begin, now, router.Snapshot{Time: begin.Add(3 * time.Second), Pairs: pairs}, 0))
+	summary := newSummary(begin, 2*time.Second, time.Second, now)
 	summary.Breaks.Longest = []router.Break{{Start: begin, LastNs: 300_000, Task: "<task>", TaskNs: 200_000, Cause: "scheduled"}}
 	summary.Environment = Environment{Namespace: "<r>", Devices: []Device{{Name: "<in>", MTU: 1500, Up: true}}}
 	path := filepath.Join(t.TempDir(), "r.html")

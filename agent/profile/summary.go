@@ -98,11 +98,11 @@ func newPairSummary(p router.Pair) PairSummary {
 }
 
 // newSummary sums up a snapshot: the probe counts from its start.
-func newSummary(begin time.Time, length time.Duration, now router.Snapshot) Summary {
+func newSummary(begin time.Time, length, counted time.Duration, now router.Snapshot) Summary {
 	s := Summary{
 		Account: now.Account, Start: begin.UTC(), DurationS: round(length.Seconds(), 3),
 		Pairs: []PairSummary{}, Queues: []QueueReport{},
-		Breaks: newBreakReport(now.Breaks), Cost: newCostReport(now, length),
+		Breaks: newBreakReport(now.Breaks), Cost: newCostReport(now.Costs, counted),
 	}
 	for _, p := range now.Pairs {
 		s.Pairs = append(s.Pairs, newPairSummary(p))
