@@ -62,7 +62,8 @@ func ofClass(t *testing.T, document, class string) string {
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	run := map[string][]string{
 		"README.md": {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd", "hand-destination", "hand-source",
-			"application-build", "application", "application-ask"},
+			"application-build", "application", "application-ask", "router"},
+		"docs/agent.md":  {"router"},
 		"docs/server.md": {"ask"}, "docs/api.md": {"ask"},
 	}
 	for _, b := range blocks(t) {

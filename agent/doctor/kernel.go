@@ -31,6 +31,7 @@ var wanted = []feature{
 	{"bpf_loop", "5.17", "", func() error { return features.HaveProgramHelper(ebpf.SchedCLS, asm.FnLoop) }},
 	{"XDP byte access", "5.18", "", func() error { return features.HaveProgramHelper(ebpf.XDP, asm.FnXdpLoadBytes) }},
 	{"bpf_ktime_get_tai_ns", "6.1", "", func() error { return features.HaveProgramHelper(ebpf.SchedCLS, asm.FnKtimeGetTaiNs) }},
+	{"BPF netfilter links", "6.4", "routers cannot be profiled, all else works", func() error { return features.HaveProgramType(ebpf.Netfilter) }},
 	{"tcx", "6.6", "clsact filters are used instead", hook.HaveTCX},
 }
 

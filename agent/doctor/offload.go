@@ -42,6 +42,9 @@ const (
 	flagLRO         = 1 << 15
 )
 
+// Offloads describes what a device of the calling thread's namespace joins and splits.
+func Offloads(device string) string { return readOffloads(device).String() }
+
 func readOffloads(device string) offloads {
 	found := offloads{}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

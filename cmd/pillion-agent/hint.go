@@ -18,6 +18,7 @@ import (
 	"pillion.dev/lab/emulator"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
+	"pillion.dev/probe/router"
 	"pillion.dev/probe/source"
 )
 
@@ -42,6 +43,8 @@ var hints = []struct {
 	{hook.ErrLink, "use a device with Ethernet or bare IP packets, and for xdp one whose driver has it"},
 	{hook.ErrOldKernel, "uname -r shows the kernel; see the requirements in README.md"},
 	{hook.ErrOwned, "stop the other one first: pgrep -a pillion-agent shows it"},
+	{errNetns, "ip netns list and pillion-agent lab status show names; a path and the number of a process do as well"},
+	{router.ErrOptions, "pillion-agent router --help shows what the options take"},
 	{source.ErrRule, "a filter is 'src=P dst=P proto=tcp sport=N dport=N', each part at most once"},
 	{source.ErrSampling, "--every 10, --random 10 and --min-gap 100us are examples"},
 	{destination.ErrRecords, "--record-bytes 4194304 is the default"},

@@ -21,6 +21,7 @@ type cli struct {
 	Check       checkCmd       `cmd:"" help:"Say what is wrong with a configuration file of run, and end."`
 	Source      sourceCmd      `cmd:"" help:"Mark the packets that leave a device."`
 	Destination destinationCmd `cmd:"" help:"Read the marks of packets that come to a device, and take them out."`
+	Router      routerCmd      `cmd:"" help:"Profile the router in a network namespace: where packets wait, and what becomes of them."`
 	Capture     captureCmd     `cmd:"" help:"Report the headers of packets on a device or in a file."`
 	Iperf3      iperfCmd       `cmd:"" name:"run-iperf3" help:"Run iperf3 and report what it measures."`
 	Doctor      doctorCmd      `cmd:"" help:"Check whether this host can measure, and say what to do."`

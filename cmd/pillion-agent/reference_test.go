@@ -171,3 +171,34 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+// TestRouterReference: the table of options has each of the command, and no other.
+func TestRouterReference(t *testing.T) {
+	parser, err := newParser(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(read(t, document), "\n## Routers\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	known := map[string]bool{}
+	for _, node := range parser.Model.Children {
+		if node.Name != "router" {
+			continue
+		}
+		for _, flag := range node.Flags {
+			name := "--" + flag.Name
+			if flag.Negated || flag.Tag.Negatable != "" {
+				name = "--no-" + flag.Name
+			}
+			known[name] = true
+			if name != "--help" && !strings.Contains(text, name) {
+				t.Errorf("%s does not have %s", document, name)
+			}
+		}
+	}
+	for _, name := range regexp.MustCompile("--[a-z]+[a-z-]*").FindAllString(text, -1) {
+		if !known[name] {
+			t.Errorf("%s names %s, which is no option", document, name)
+		}
+	}
+}

@@ -39,6 +39,15 @@ func Do(name string, f func() error) error {
 		return fmt.Errorf("open namespace %s: %w", name, err)
 	}
 	defer target.Close()
+	return doIn(target, name, f)
+}
+
+// DoIn is Do in the namespace of an open file.
+func DoIn(file *os.File, f func() error) error {
+	return doIn(netns.NsHandle(file.Fd()), file.Name(), f)
+}
+
+func doIn(target netns.NsHandle, name string, f func() error) error {
 	return onThread(func() error {
 		if err := netns.Set(target); err != nil {
 			return fmt.Errorf("enter namespace %s: %w", name, err)

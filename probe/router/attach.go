@@ -11,6 +11,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/probe/hook"
 )
 
 // optional tracepoints are those that not all kernels have.
@@ -87,7 +89,7 @@ func (r *Router) attachFilters() error {
 				continue // a kernel without IPv6
 			}
 			if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
-				return fmt.Errorf("attach %s: CONFIG_NETFILTER_BPF_LINK, since 6.4, is needed: %w", f.program, err)
+				return fmt.Errorf("attach %s: %w: CONFIG_NETFILTER_BPF_LINK, since 6.4, is needed: %w", f.program, hook.ErrOldKernel, err)
 			}
 			if err != nil {
 				return fmt.Errorf("attach %s: %w", f.program, err)

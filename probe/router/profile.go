@@ -120,8 +120,8 @@ type Options struct {
 	Records bool
 	// RecordBytes is the size of their ring buffer, a power of two; default 4 MiB.
 	RecordBytes int
-	// Costs lets the kernel count what the programs cost. That costs something itself:
-	// it reads the clock twice for each program.
+	// Costs lets the kernel count what the programs cost, from the start on. That costs
+	// something itself: it reads the clock twice for each program. See CountCosts.
 	Costs bool
 	// Break is the least length of a coffee break; default 100 us.
 	Break time.Duration

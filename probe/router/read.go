@@ -125,7 +125,7 @@ func readDistribution(raw *routerPair, stage int) Distribution {
 }
 
 func (r *Router) costs() ([]Cost, error) {
-	if r.stats == nil {
+	if !r.counted {
 		return nil, nil
 	}
 	var costs []Cost

@@ -54,6 +54,7 @@ type Router struct {
 	records    *ringbuf.Reader
 	breaks     *ringbuf.Reader
 	stats      io.Closer
+	counted    bool // costs, ever
 	reasons    map[uint32]string
 	shards     int
 	places     int
@@ -121,8 +122,8 @@ func (r *Router) open() error {
 		return err
 	}
 	if r.options.Costs {
-		if r.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
-			return fmt.Errorf("count costs: %w", err)
+		if err := r.CountCosts(true); err != nil {
+			return err
 		}
 	}
 	return r.attach()
@@ -178,7 +179,7 @@ func (r *Router) load(kernel *btf.Spec) error {
 	}
 	r.collection, err = ebpf.NewCollection(spec)
 	if errors.Is(err, ebpf.ErrNotSupported) {
-		return fmt.Errorf("load programs: %w: 6.4 or newer is needed: %w", hook.ErrOldKernel, err)
+		return fmt.Errorf("load programs: %w: BPF netfilter programs, since 6.4, are needed: %w", hook.ErrOldKernel, err)
 	}
 	if err != nil {
 		return fmt.Errorf("load programs: %w", err)
@@ -210,9 +211,7 @@ func (r *Router) Close() error {
 	if r.breaks != nil {
 		err = errors.Join(err, r.breaks.Close())
 	}
-	if r.stats != nil {
-		err = errors.Join(err, r.stats.Close())
-	}
+	err = errors.Join(err, r.CountCosts(false))
 	if r.collection != nil {
 		r.collection.Close()
 	}
