@@ -1,0 +1,116 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the guest writes to its console besides what the suites say.
+const (
+	kernelLine = "== kernel "
+	suiteLine  = "== suite "
+	passedLine = "== passed "
+	failedLine = "== failed "
+	doneLine   = "== done"
+)
+
+const (
+	suiteFile    = "/suites"
+	moduleFolder = "/modules"
+)
+
+// suite is a test binary that runs in the guest.
+type suite struct {
+	Package   string
+	Arguments []string
+	// Environment beyond that of all.
+	Environment []string
+}
+
+// folder of the suite in the guest.
+func (s suite) folder() string { return "/pillion/" + s.Package }
+
+// guest is the first and only program of the booted machine: this test's own binary.
+func guest() {
+	if err := runSuites(); err != nil {
+		fmt.Println(failedLine+"guest:", err)
+	}
+	fmt.Println(doneLine)
+	unix.Sync()
+	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) // which QEMU takes for the end
+}
+
+func runSuites() error {
+	if err := mount(); err != nil {
+		return err
+	}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return err
+	}
+	fmt.Println(kernelLine + unix.ByteSliceToString(name.Release[:]))
+	if err := loadModules(); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(suiteFile)
+	if err != nil {
+		return err
+	}
+	var suites []suite
+	if err := json.Unmarshal(text, &suites); err != nil {
+		return err
+	}
+	for _, s := range suites {
+		fmt.Println(suiteLine + s.Package)
+		c := exec.Command(s.folder()+"/run", s.Arguments...)
+		c.Dir = s.folder()
+		c.Env = append([]string{"PATH=/usr/sbin", "HOME=/", "CI=true"}, s.Environment...)
+		c.Stdout, c.Stderr = os.Stdout, os.Stdout
+		if err := c.Run(); err != nil {
+			fmt.Printf("%s%s: %v\n", failedLine, s.Package, err)
+		} else {
+			fmt.Println(passedLine + s.Package)
+		}
+	}
+	return nil
+}
+
+func mount() error {
+	for _, m := range []struct{ kind, at string }{
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"},
+		{"tmpfs", "/run"}, {"tmpfs", "/tmp"}, {"bpf", "/sys/fs/bpf"},
+	} {
+		if err := os.MkdirAll(m.at, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(m.kind, m.at, m.kind, 0, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", m.at, err)
+		}
+	}
+	return nil
+}
+
+// loadModules loads them in the order of their files' names.
+func loadModules() error {
+	files, err := os.ReadDir(moduleFolder)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		code, err := os.ReadFile(filepath.Join(moduleFolder, f.Name()))
+		if err != nil {
+			return err
+		}
+		_, name, _ := strings.Cut(f.Name(), "-")
+		if err := unix.InitModule(code, ""); err != nil {
+			return fmt.Errorf("load module %s: %w", name, err)
+		}
+	}
+	return nil
+}
