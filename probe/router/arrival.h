@@ -58,7 +58,7 @@ static __always_inline int is_wanted(struct sk_buff *skb, __u32 in, struct tally
 static __always_inline struct packet *arrive(struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
-	__u64 now, head = key_of(skb->head), key = key_of(skb);
+	__u64 now, head = NUMBER(skb->head), key = key_of(skb);
 	__u32 in = dev->ifindex;
 	__u16 flags = 0;
 	struct packet *p;

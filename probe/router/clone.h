@@ -26,7 +26,7 @@ static __always_inline void clone_expect(__u64 head, __u64 key)
 /* The packet whose buffer skb is a clone of; it is skb's from now on. */
 static __always_inline struct packet *clone_find(struct sk_buff *skb, __u64 key)
 {
-	__u64 head = key_of(skb->head), original = heads[head_place(head)];
+	__u64 head = NUMBER(skb->head), original = heads[head_place(head)];
 	struct packet *p;
 
 	if (!original)

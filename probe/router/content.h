@@ -24,7 +24,7 @@ static __always_inline __u64 content_key(struct sk_buff *skb)
 
 	if (skb->protocol != PROTOCOL_IPV4 && skb->protocol != PROTOCOL_IPV6)
 		return 0;
-	if (!read_tuple(&t, base, linear_from(skb, base), skb->protocol))
+	if (!read_tuple(&t, base, linear_ip(skb), skb->protocol))
 		return 0;
 	hash = tuple_hash(&t);
 	if (t.family == 4) {

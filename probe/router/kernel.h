@@ -52,6 +52,11 @@ struct skb_shared_info {
 	unsigned short gso_segs;
 } KERNEL;
 
+/* A plain number to read what is none through. */
+struct timespec64 {
+	__s64 tv_sec;
+} KERNEL;
+
 enum skb_drop_reason {
 	SKB_DROP_REASON_PACKET_SOCK_ERROR = 1, /* the value comes from BTF */
 };
@@ -73,8 +78,9 @@ extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
 	((const type *)bpf_rdonly_cast(address, bpf_core_type_id_kernel(type)))
 
 /*
- * Distance of two addresses, in bytes. Newer verifiers let addresses be subtracted but
- * not, as a compiler would, be added up otherwise.
+ * Distance of two addresses, in bytes. Verifiers let addresses be subtracted but not,
+ * as a compiler would, be added up otherwise. The two have to be of one kind: what
+ * skb->head holds is a number to that of 6.12, and an address to that of 6.18.
  */
 static __always_inline __u64 distance(const void *to, const void *from)
 {
@@ -93,6 +99,9 @@ static __always_inline const void *address(const void *base, __u64 offset)
 	return (const void *)sum;
 }
 
+/* The address that a field of a structure holds, as a number to all verifiers. */
+#define NUMBER(field) ((__u64)AT(struct timespec64, &(field))->tv_sec)
+
 /* A word of a packet. It needs some structure of the kernel's to be read through. */
 static __always_inline __be32 word_at(const void *base, __u64 offset)
 {
@@ -104,10 +113,10 @@ static __always_inline const struct skb_shared_info *shared_info(struct sk_buff 
 	return AT(struct skb_shared_info, address(skb->head, skb->end));
 }
 
-/* Bytes of the buffer in reach from there on. */
-static __always_inline __s64 linear_from(struct sk_buff *skb, const void *from)
+/* Bytes of the buffer in reach from the IP header on. */
+static __always_inline __s64 linear_ip(struct sk_buff *skb)
 {
-	return (__s64)distance(skb->data, from) + skb->len - skb->data_len;
+	return (__s64)distance(skb->data, skb->head) - skb->network_header + skb->len - skb->data_len;
 }
 
 #endif
