@@ -15,7 +15,6 @@ import (
 const (
 	kernelLine = "== kernel "
 	suiteLine  = "== suite "
-	passedLine = "== passed "
 	failedLine = "== failed "
 	doneLine   = "== done"
 )
@@ -25,12 +24,22 @@ const (
 	moduleFolder = "/modules"
 )
 
-// suite is a test binary that runs in the guest.
+// suite is some tests of a package, to be run in the guest.
 type suite struct {
-	Package   string
-	Arguments []string
+	Package string
+	// Tests by name, those of a table as name/row. Each has to pass.
+	Tests []string
 	// Environment beyond that of all.
 	Environment []string
+}
+
+// pattern is what tells a test binary to run these tests.
+func (s suite) pattern() string {
+	var patterns []string
+	for _, test := range s.Tests {
+		patterns = append(patterns, "^"+strings.ReplaceAll(test, "/", "$/^")+"$")
+	}
+	return strings.Join(patterns, "|")
 }
 
 // folder of the suite in the guest.
@@ -68,14 +77,12 @@ func runSuites() error {
 	}
 	for _, s := range suites {
 		fmt.Println(suiteLine + s.Package)
-		c := exec.Command(s.folder()+"/run", s.Arguments...)
+		c := exec.Command(s.folder()+"/run", "-test.v", "-test.run="+s.pattern())
 		c.Dir = s.folder()
 		c.Env = append([]string{"PATH=/usr/sbin", "HOME=/", "CI=true"}, s.Environment...)
 		c.Stdout, c.Stderr = os.Stdout, os.Stdout
 		if err := c.Run(); err != nil {
 			fmt.Printf("%s%s: %v\n", failedLine, s.Package, err)
-		} else {
-			fmt.Println(passedLine + s.Package)
 		}
 	}
 	return nil
