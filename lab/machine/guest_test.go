@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,15 +30,13 @@ type suite struct {
 	Package string
 	// Tests by name, those of a table as name/row. Each has to pass.
 	Tests []string
-	// Environment beyond that of all.
-	Environment []string
 }
 
 // pattern is what tells a test binary to run these tests.
 func (s suite) pattern() string {
 	var patterns []string
 	for _, test := range s.Tests {
-		patterns = append(patterns, "^"+strings.ReplaceAll(test, "/", "$/^")+"$")
+		patterns = append(patterns, "^"+strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^")+"$")
 	}
 	return strings.Join(patterns, "|")
 }
@@ -79,7 +78,7 @@ func runSuites() error {
 		fmt.Println(suiteLine + s.Package)
 		c := exec.Command(s.folder()+"/run", "-test.v", "-test.run="+s.pattern())
 		c.Dir = s.folder()
-		c.Env = append([]string{"PATH=/usr/sbin", "HOME=/", "CI=true"}, s.Environment...)
+		c.Env = []string{"PATH=/usr/sbin", "HOME=/", "CI=true"} // in CI nothing is skipped
 		c.Stdout, c.Stderr = os.Stdout, os.Stdout
 		if err := c.Run(); err != nil {
 			fmt.Printf("%s%s: %v\n", failedLine, s.Package, err)

@@ -48,23 +48,23 @@ var suites = []suite{
 			"TestForwardedPacketsAreCountedExactly/ipv4",
 			"TestForwardedPacketsAreCountedExactly/ipv6",
 			"TestRecordsAddUpToTheHistograms/no_queue",
-			"TestAccountOfManyPacketsCloses/udp_ipv6",
 			"TestAccountOfStreamsCloses/ipv4_gro_and_cut",
 			"TestAccountOfStreamsCloses/ipv6_gro",
-			"TestDropsHaveTheirReason/tc_ingress",
 			"TestLocalDeliveryIsNotForwarding/ipv6",
-			"TestMirrorIsNoSecondPacket",
 			"TestFragmentsAreTheirPacket",
 		},
-		Environment: []string{"PILLION_ROUTER_PACKETS=2000"},
 	},
 	{
 		Package: "probe/source",
-		Tests:   []string{"TestGoldenOriginalsAreMarked", "TestMSSIsClamped", "TestTransparencyWithoutLinkHeader"},
+		Tests: []string{
+			"TestGoldenOriginalsAreMarked/udp_delay,loss",
+			"TestMSSIsClamped",
+			"TestTransparencyWithoutLinkHeader/udp",
+		},
 	},
 	{
 		Package: "probe/destination",
-		Tests:   []string{"TestSucceed", "TestGoldenVectorsAreRestored", "TestHistogramOfTheProgram"},
+		Tests:   []string{"TestSucceed", "TestHistogramOfTheProgram"},
 	},
 }
 
@@ -168,10 +168,13 @@ func boot(t *testing.T, image, initial string) *report {
 	r := &report{verdicts: map[string]string{}, failed: map[string]string{}}
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		line := strings.TrimRight(lines.Text(), "\r")
-		t.Logf("%5.1f %s", time.Since(began).Seconds(), line)
+		if !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "    --- PASS") {
+			t.Logf("%5.1f %s", time.Since(began).Seconds(), line)
+		}
 		r.read(line)
 	}
 	err = c.Wait()
+	t.Logf("%.1f seconds, %.1f of processors", time.Since(began).Seconds(), (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds())
 	switch {
 	case ctx.Err() != nil:
 		t.Errorf("the machine was not done after %v", patience)
