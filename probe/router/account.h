@@ -17,6 +17,7 @@ enum skip {
 	SKIP_LOOPBACK, /* from the router to itself */
 	SKIP_FILTER,   /* another interface or five-tuple */
 	SKIP_SAMPLING,
+	SKIP_UNSEEN, /* met IP, but not t1: inside at the start, or the hook was not run */
 	SKIP_REASONS,
 };
 
@@ -30,6 +31,7 @@ struct tally {
 	__u64 own;
 	__u64 segments;
 	__u64 records_lost;
+	__u64 scratch; /* no counter */
 	__u64 lost[LOST_REASONS];
 	__u64 skipped[SKIP_REASONS];
 };

@@ -2,6 +2,8 @@ package router
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -115,6 +117,7 @@ func TestDropsHaveTheirReason(t *testing.T) {
 		{"no neighbour", "NEIGH_", func(r *rig) {
 			r.run(r.right, "ip", "addr", "del", "10.9.2.2/24", "dev", "out")
 			r.run(r.router, "ip", "neigh", "flush", "dev", "in1")
+			r.run(r.router, "sysctl", "-qw", "net/ipv4/neigh/in1/retrans_time_ms=100")
 		}},
 		{"queue", "QDISC_", func(r *rig) {
 			r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "1mbit", "burst", "1600", "limit", "2000")
@@ -214,7 +217,7 @@ func TestQueueAtTheOutputShowsThere(t *testing.T) {
 			s := whole(t, func() Snapshot {
 				profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_TCP}})
 				defer profile.detach()
-				r.stream("10.9.2.2:9", 5_000_000)
+				r.stream("10.9.2.2:9", 1_000_000)
 				return settled(t, profile)
 			})
 			p := pair(t, s, "in0", "in1")
@@ -237,5 +240,34 @@ func TestFragmentsAreTheirPacket(t *testing.T) {
 	closes(t, s.Account)
 	if s.Account.Forwarded != 300 {
 		t.Errorf("forwarded %d, want 300", s.Account.Forwarded)
+	}
+}
+
+// Fragments of what is meant for the router itself are put together before it is
+// delivered.
+func TestFragmentsForTheRouterAreDelivered(t *testing.T) {
+	for name, address := range map[string]string{"ipv4": "10.9.1.1:9", "ipv6": "[fd09:1::1]:9"} {
+		t.Run(name, func(t *testing.T) {
+			r := build(t)
+			server := r.socket(r.router, func() (*net.UDPConn, error) {
+				return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address)))
+			})
+			profile := r.profile(Options{In: []string{"in0"}, Match: Match{Source: netip.MustParsePrefix(map[string]string{"ipv4": "10.9.1.2/32", "ipv6": "fd09:1::2/128"}[name])}})
+			client := r.dial(address)
+			payload := make([]byte, 4000)
+			for range 100 {
+				if _, err := client.Write(payload); err != nil {
+					t.Fatal(err)
+				}
+				if n, err := server.Read(payload); n != len(payload) || err != nil {
+					t.Fatalf("read %d bytes: %v", n, err)
+				}
+			}
+			s := settled(t, profile)
+			closes(t, s.Account)
+			if s.Account.Local+s.Account.Merged < 300 {
+				t.Errorf("delivered %d, put together %d, want 300", s.Account.Local, s.Account.Merged)
+			}
+		})
 	}
 }

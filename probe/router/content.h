@@ -24,7 +24,7 @@ static __always_inline __u64 content_key(struct sk_buff *skb)
 
 	if (skb->protocol != PROTOCOL_IPV4 && skb->protocol != PROTOCOL_IPV6)
 		return 0;
-	if (!read_tuple(&t, base, linear_ip(skb), skb->protocol))
+	if (!read_tuple(&t, base, linear_from(skb, base), skb->protocol))
 		return 0;
 	hash = tuple_hash(&t);
 	if (t.family == 4) {
@@ -38,6 +38,12 @@ static __always_inline __u64 content_key(struct sk_buff *skb)
 	if (t.protocol == IPPROTO_TCP)
 		hash = mix(hash, word_at(base, header + 4));
 	return hash | 1;
+}
+
+static __always_inline int is_fragment(struct sk_buff *skb)
+{
+	return skb->protocol == PROTOCOL_IPV4 &&
+	       AT(struct iphdr, address(skb->head, skb->network_header))->frag_off & IPV4_FRAGMENT;
 }
 
 static __always_inline struct packet *content_find(struct sk_buff *skb, __u64 *key)

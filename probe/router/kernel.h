@@ -32,6 +32,8 @@ typedef struct {
 struct net_device {
 	int ifindex;
 	unsigned int mtu;
+	unsigned int flags;
+	unsigned long priv_flags : 32; /* an int before 6.9 */
 	possible_net_t nd_net;
 } KERNEL;
 
@@ -52,11 +54,6 @@ struct skb_shared_info {
 	unsigned short gso_segs;
 } KERNEL;
 
-/* A plain number to read what is none through. */
-struct timespec64 {
-	__s64 tv_sec;
-} KERNEL;
-
 enum skb_drop_reason {
 	SKB_DROP_REASON_PACKET_SOCK_ERROR = 1, /* the value comes from BTF */
 };
@@ -71,6 +68,31 @@ struct bpf_nf_ctx {
 	struct sk_buff *skb;
 } KERNEL;
 
+/* The values come from BTF. */
+enum netdev_priv_flags {
+	IFF_802_1Q_VLAN = 1,
+	IFF_EBRIDGE = 2,
+	IFF_MACVLAN = 4,
+	IFF_TEAM = 8,
+};
+
+#define MASTER_OF_BOND 0x400 /* IFF_MASTER in flags */
+
+#define PRIVATE_FLAG(name)                                                                              \
+	(bpf_core_enum_value_exists(enum netdev_priv_flags, name) ? bpf_core_enum_value(enum netdev_priv_flags, name) : 0)
+
+/*
+ * An interface on top of others: what its driver gets goes on to the queue of one of
+ * them, in the same buffer.
+ */
+static __always_inline int is_upper(struct net_device *dev)
+{
+	__u64 upper = PRIVATE_FLAG(IFF_802_1Q_VLAN) | PRIVATE_FLAG(IFF_EBRIDGE) | PRIVATE_FLAG(IFF_MACVLAN) |
+		      PRIVATE_FLAG(IFF_TEAM);
+
+	return dev->flags & MASTER_OF_BOND || BPF_CORE_READ_BITFIELD(dev, priv_flags) & upper;
+}
+
 /* The verifier makes a plain move of it; loads behind it may fault and give 0. */
 extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
 
@@ -78,9 +100,8 @@ extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
 	((const type *)bpf_rdonly_cast(address, bpf_core_type_id_kernel(type)))
 
 /*
- * Distance of two addresses, in bytes. Verifiers let addresses be subtracted but not,
- * as a compiler would, be added up otherwise. The two have to be of one kind: what
- * skb->head holds is a number to that of 6.12, and an address to that of 6.18.
+ * Distance of two addresses, in bytes. Newer verifiers let addresses be subtracted but
+ * not, as a compiler would, be added up otherwise.
  */
 static __always_inline __u64 distance(const void *to, const void *from)
 {
@@ -99,9 +120,6 @@ static __always_inline const void *address(const void *base, __u64 offset)
 	return (const void *)sum;
 }
 
-/* The address that a field of a structure holds, as a number to all verifiers. */
-#define NUMBER(field) ((__u64)AT(struct timespec64, &(field))->tv_sec)
-
 /* A word of a packet. It needs some structure of the kernel's to be read through. */
 static __always_inline __be32 word_at(const void *base, __u64 offset)
 {
@@ -113,10 +131,10 @@ static __always_inline const struct skb_shared_info *shared_info(struct sk_buff 
 	return AT(struct skb_shared_info, address(skb->head, skb->end));
 }
 
-/* Bytes of the buffer in reach from the IP header on. */
-static __always_inline __s64 linear_ip(struct sk_buff *skb)
+/* Bytes of the buffer in reach from there on. */
+static __always_inline __s64 linear_from(struct sk_buff *skb, const void *from)
 {
-	return (__s64)distance(skb->data, skb->head) - skb->network_header + skb->len - skb->data_len;
+	return (__s64)distance(skb->data, from) + skb->len - skb->data_len;
 }
 
 #endif

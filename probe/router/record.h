@@ -35,7 +35,7 @@ static __always_inline void record_packet(struct packet *p, struct sk_buff *skb,
 		tally->records_lost++;
 		return;
 	}
-	read_tuple(&t, base, linear_ip(skb), skb->protocol);
+	read_tuple(&t, base, linear_from(skb, base), skb->protocol);
 	r->t1 = p->t1;
 	r->t2 = p->t2;
 	r->t3 = p->t3;
