@@ -60,7 +60,10 @@ __noinline int mss_clamp(struct __sk_buff *skb, struct subject *s, struct tally 
 	if (!s || !tally || s->l4_length <= sizeof(struct tcphdr))
 		return 0;
 	length = s->l4_length - sizeof(struct tcphdr);
-	if (length == 0 || length > TCP_OPTIONS_MAX)
+	if (length > TCP_OPTIONS_MAX)
+		return 0;
+	asm volatile("" : "+r"(length)); /* or the next check goes, and with it what 6.12 has to see */
+	if (length == 0)
 		return 0;
 	if (bpf_skb_load_bytes(skb, s->l4 + sizeof(struct tcphdr), walk.options, length))
 		return 0;

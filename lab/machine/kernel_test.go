@@ -1,0 +1,144 @@
+package machine
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// kernelFolder is where .ci/kernel puts Debian's package.
+func kernelFolder() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "pillion", "kernel"), nil
+}
+
+// kernel is an unpacked package.
+type kernel struct {
+	image string
+	// modules: name to packed file.
+	modules map[string]string
+}
+
+// unpack takes the newest package of the cache apart.
+func unpack(t *testing.T) kernel {
+	t.Helper()
+	folder, err := kernelFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := filepath.Glob(filepath.Join(folder, "linux-image-6.12.*_amd64.deb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) == 0 {
+		lack(t, "a kernel in "+folder, ".ci/kernel")
+	}
+	slices.SortFunc(packages, olderFirst)
+	target := t.TempDir()
+	call(t, "dpkg-deb", "-x", packages[len(packages)-1], target)
+	images, err := filepath.Glob(filepath.Join(target, "boot", "vmlinuz-*"))
+	if err != nil || len(images) != 1 {
+		t.Fatalf("read %s: %d images of a kernel, want 1 (%v)", packages[len(packages)-1], len(images), err)
+	}
+	k := kernel{image: images[0], modules: map[string]string{}}
+	err = filepath.WalkDir(target, func(path string, entry fs.DirEntry, err error) error {
+		if name, ok := strings.CutSuffix(filepath.Base(path), ".ko.xz"); ok && err == nil && !entry.IsDir() {
+			k.modules[strings.ReplaceAll(name, "-", "_")] = path
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func olderFirst(a, b string) int {
+	if a == b {
+		return 0
+	}
+	if exec.Command("dpkg", "--compare-versions", filepath.Base(a), "lt", filepath.Base(b)).Run() == nil {
+		return -1
+	}
+	return 1
+}
+
+// module is one that the guest has to load.
+type module struct {
+	name string
+	code []byte
+}
+
+// choose unpacks the modules and those that they need, in the order of loading.
+func (k kernel) choose(t *testing.T, names ...string) []module {
+	t.Helper()
+	var chosen []module
+	var add func(name string)
+	add = func(name string) {
+		if slices.ContainsFunc(chosen, func(m module) bool { return m.name == name }) {
+			return
+		}
+		path, found := k.modules[name]
+		if !found {
+			t.Fatalf("the kernel has no module %s", name)
+		}
+		code := call(t, "xz", "-dc", path)
+		needed, err := needs(code)
+		if err != nil {
+			t.Fatalf("read module %s: %v", name, err)
+		}
+		for _, need := range needed {
+			add(need)
+		}
+		chosen = append(chosen, module{name, code})
+	}
+	for _, name := range names {
+		add(name)
+	}
+	return chosen
+}
+
+// needs reads what a module says of others.
+func needs(code []byte) ([]string, error) {
+	file, err := elf.NewFile(bytes.NewReader(code))
+	if err != nil {
+		return nil, err
+	}
+	section := file.Section(".modinfo")
+	if section == nil {
+		return nil, fmt.Errorf("no section .modinfo")
+	}
+	text, err := section.Data()
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range strings.Split(string(text), "\x00") {
+		if list, ok := strings.CutPrefix(line, "depends="); ok {
+			return strings.FieldsFunc(list, func(r rune) bool { return r == ',' }), nil
+		}
+	}
+	return nil, nil
+}
+
+// call runs a command of this machine and returns what it writes.
+func call(t *testing.T, command ...string) []byte {
+	t.Helper()
+	var complaint bytes.Buffer
+	c := exec.Command(command[0], command[1:]...)
+	c.Stderr = &complaint
+	output, err := c.Output()
+	if err != nil {
+		t.Fatalf("run %s: %v: %s", strings.Join(command, " "), err, complaint.String())
+	}
+	return output
+}
