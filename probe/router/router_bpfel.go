@@ -159,6 +159,7 @@ const (
 	routerVarPairType           = "pair_type"
 	routerVarPaused             = "paused"
 	routerVarRecordType         = "record_type"
+	routerVarRecordsBatch       = "records_batch"
 	routerVarRecordsWanted      = "records_wanted"
 	routerVarRouterNet          = "router_net"
 	routerVarSampling           = "sampling"
@@ -265,6 +266,7 @@ type routerVariableSpecs struct {
 	PairType       *ebpf.VariableSpec `ebpf:"pair_type"`
 	Paused         *ebpf.VariableSpec `ebpf:"paused"`
 	RecordType     *ebpf.VariableSpec `ebpf:"record_type"`
+	RecordsBatch   *ebpf.VariableSpec `ebpf:"records_batch"`
 	RecordsWanted  *ebpf.VariableSpec `ebpf:"records_wanted"`
 	RouterNet      *ebpf.VariableSpec `ebpf:"router_net"`
 	Sampling       *ebpf.VariableSpec `ebpf:"sampling"`
@@ -340,6 +342,7 @@ type routerVariables struct {
 	PairType       *ebpf.Variable `ebpf:"pair_type"`
 	Paused         *ebpf.Variable `ebpf:"paused"`
 	RecordType     *ebpf.Variable `ebpf:"record_type"`
+	RecordsBatch   *ebpf.Variable `ebpf:"records_batch"`
 	RecordsWanted  *ebpf.Variable `ebpf:"records_wanted"`
 	RouterNet      *ebpf.Variable `ebpf:"router_net"`
 	Sampling       *ebpf.Variable `ebpf:"sampling"`

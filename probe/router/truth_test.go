@@ -1,6 +1,7 @@
 package router
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -58,88 +59,100 @@ func (b *bucket) admit(came uint64) uint64 {
 func TestTruthOfAQueueAtTheOutput(t *testing.T) {
 	const (
 		rate  = 10_000_000 // bytes a second: 80mbit
-		size  = 10
+		full  = 4000       // bytes that may leave at once: a packet that is late loses no tokens
+		frame = truthPayload + ipUDP + ethernet
+		size  = 12
 		count = 40 * size
 	)
-	try(t, func() map[string]spread {
+	try(t, func() []comparison {
 		r := build(t)
-		r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "80mbit", "burst", "1600", "limit", "100000")
+		r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "80mbit",
+			"burst", strconv.Itoa(full), "limit", "100000")
 		passed := holdAt(t, r, link.NetfilterInetPostRouting, 0)
 		profile := r.profile(Options{Match: truthMatch, Records: true})
 		receiver := r.observe(truthAddress)
 		var sent []uint64
-		records := collect(t, profile, count, func() {
+		records := trace(t, profile, count, func() {
 			sent = r.paced(truthAddress, count, truthPayload, bursts(size, 4*time.Millisecond))
 		})
-		belong(t, records, sent)
-		sumsUp(t, pair(t, settled(t, profile), "in0", "in1"), records)
-		came, entered := receiver.arrivals(count), spans(t, passed, count)
-		const frame = truthPayload + ipUDP + ethernet
-		queue := bucket{full: 1600 * 1e9 / rate, cost: frame * 1e9 / rate, tokens: 1600 * 1e9 / rate, last: sent[0]}
-		var model, seen, whole spread
+		if !belong(t, profile, records, sent) {
+			return nil
+		}
+		came, entered := receiver.arrivals(count), spans(t, passed)
+		if len(entered) != count {
+			t.Fatalf("%d packets were seen to enter the queue, want %d", len(entered), count)
+		}
+		queue := bucket{full: full * 1e9 / rate, cost: frame * 1e9 / rate, tokens: full * 1e9 / rate, last: sent[0]}
+		var model, observed spread
 		for i, record := range records {
 			model.add(record.output(), int64(queue.admit(sent[i])-sent[i]))
-			seen.add(record.output(), int64(came[uint64(i)]-entered[i].Begin))
-			whole.add(record.T4-record.T1, int64(came[uint64(i)]-sent[i]))
+			observed.add(record.output(), int64(came[uint64(i)]-entered[i].Begin))
 		}
-		return map[string]spread{
-			"output queuing, by the bucket": model, "output queuing, by an observer": seen, "transit, by the hosts": whole,
+		// The queue's timer is as late as the machine is, and the packets wait for it: by
+		// the bucket alone they would have left earlier.
+		return []comparison{
+			{"output queuing, by an observer", observed, true},
+			{"output queuing, by the bucket", model, false},
 		}
 	})
 }
 
 func TestTruthOfHeldProcessing(t *testing.T) {
 	const count = 400
-	try(t, func() map[string]spread {
+	try(t, func() []comparison {
 		r := build(t)
 		holder := holdAt(t, r, link.NetfilterInetForward, 200*time.Microsecond)
 		profile := r.profile(Options{Match: truthMatch, Records: true})
-		receiver := r.observe(truthAddress)
+		r.listen(truthAddress)
 		var sent []uint64
-		records := collect(t, profile, count, func() {
+		records := trace(t, profile, count, func() {
 			sent = r.paced(truthAddress, count, truthPayload, bursts(1, 400*time.Microsecond))
 		})
-		belong(t, records, sent)
-		sumsUp(t, pair(t, settled(t, profile), "in0", "in1"), records)
-		came, held := receiver.arrivals(count), spans(t, holder, count)
-		var processing, others, whole spread
+		if !belong(t, profile, records, sent) {
+			return nil
+		}
+		held := spans(t, holder)
+		if len(held) != count {
+			t.Fatalf("%d packets were held, want %d", len(held), count)
+		}
+		var processing, others spread
 		for i, record := range records {
 			processing.add(record.processing(), int64(held[i].Length()))
 			others.add(record.input()+record.output(), 0)
-			whole.add(record.T4-record.T1, int64(came[uint64(i)]-sent[i]))
 		}
-		return map[string]spread{"processing": processing, "other stages": others, "transit, by the hosts": whole}
+		return []comparison{{"processing", processing, true}, {"other stages", others, true}}
 	})
 }
 
 func TestTruthOfAHeldProcessor(t *testing.T) {
 	const count = 1000
-	try(t, func() map[string]spread {
+	try(t, func() []comparison {
 		r := build(t)
 		r.steer(1)
 		profile := r.profile(Options{Match: truthMatch, Records: true})
-		r.observe(truthAddress)
+		r.listen(truthAddress)
 		hog, err := hold.HoldProcessor(1, 500*time.Microsecond, 2*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer hog.Close()
 		var sent []uint64
-		records := collect(t, profile, count, func() {
+		records := trace(t, profile, count, func() {
 			sent = r.paced(truthAddress, count, truthPayload, bursts(1, 470*time.Microsecond))
 		})
 		if err := hog.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		belong(t, records, sent)
-		sumsUp(t, pair(t, settled(t, profile), "in0", "in1"), records)
+		if !belong(t, profile, records, sent) {
+			return nil
+		}
 		held, err := hog.Spans()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var input, others, free spread
 		for _, record := range records {
-			until := within(held, sent, record.T1)
+			until := within(held, record.T1)
 			if until == 0 {
 				free.add(record.input(), 0)
 				continue
@@ -148,12 +161,15 @@ func TestTruthOfAHeldProcessor(t *testing.T) {
 			others.add(record.processing()+record.output(), 0)
 		}
 		t.Logf("%d of %d packets came while the processor was held, %d times", len(input), count, len(held))
-		return map[string]spread{"input queuing": input, "other stages": others, "input queuing else": free}
+		return []comparison{
+			{"input queuing", input, true}, {"other stages", others, true},
+			{"input queuing of an idle processor", free, false},
+		}
 	})
 }
 
 // within is the end of the span that the time lies in; 0: none.
-func within(held []hold.Span, _ []uint64, at uint64) uint64 {
+func within(held []hold.Span, at uint64) uint64 {
 	for _, span := range held {
 		if span.Begin <= at && at < span.End {
 			return span.End
@@ -181,14 +197,11 @@ func holdAt(t *testing.T, r *rig, at link.NetfilterInetHook, d time.Duration) *h
 	return holder
 }
 
-func spans(t *testing.T, holder *hold.Packets, n int) []hold.Span {
+func spans(t *testing.T, holder *hold.Packets) []hold.Span {
 	t.Helper()
 	all, err := holder.Spans()
 	if err != nil {
 		t.Fatal(err)
-	}
-	if len(all) != n {
-		t.Fatalf("%d packets were held, want %d", len(all), n)
 	}
 	return all
 }
