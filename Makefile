@@ -112,6 +112,10 @@ bench-page: install ## measure the page's charts in Chromium: 200 lines of 3,600
 bench-oml: install build ## measure what the server takes from instrumented applications, text and binary
 	go run ./bench/oml
 
+.PHONY: bench-router
+bench-router: install ## repeat seed 3's experiments with a router, and measure the profile's own cost; BENCHFLAGS="--repeats 100" as in the paper
+	go run ./bench/router $(BENCHFLAGS)
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@{ grep -rE --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' . || true; } | sort | \
