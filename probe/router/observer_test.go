@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic reads the clock of the records.
-func monotonic() uint64 {
+// clock reads the clock of the records.
+func clock() uint64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail
 	return uint64(now.Nano())
@@ -36,13 +36,13 @@ func (r *rig) paced(address string, n, length int, gap func(i int) time.Duration
 	sent, payload := make([]uint64, n), make([]byte, length)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	pin(r.t, 0)
+	keep(r.t, 0)
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	err = raw.Control(func(fd uintptr) {
-		for i, due := 0, monotonic(); i < n; i++ {
+		for i, due := 0, clock(); i < n; i++ {
 			due += uint64(gap(i))
-			for sent[i] = monotonic(); sent[i] < due; sent[i] = monotonic() {
+			for sent[i] = clock(); sent[i] < due; sent[i] = clock() {
 			}
 			binary.LittleEndian.PutUint64(payload, uint64(i))
 			if _, _, e := unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&payload[0])), uintptr(length)); e != 0 {
@@ -56,8 +56,8 @@ func (r *rig) paced(address string, n, length int, gap func(i int) time.Duration
 	return sent
 }
 
-// pin keeps the thread on a processor until the end of the test, as its caller locked it.
-func pin(t testing.TB, cpu int) {
+// keep keeps the thread on a processor until the end of the test, as its caller locked it.
+func keep(t testing.TB, cpu int) {
 	t.Helper()
 	var before, one unix.CPUSet
 	one.Set(cpu)

@@ -128,7 +128,7 @@ func TestTruthOfAHeldProcessor(t *testing.T) {
 	const count = 1000
 	try(t, func() []comparison {
 		r := build(t)
-		r.steer(1)
+		r.steer("in0", 1)
 		profile := r.profile(Options{Match: truthMatch, Records: true})
 		r.listen(truthAddress)
 		hog, err := hold.HoldProcessor(1, 500*time.Microsecond, 2*time.Millisecond)
@@ -152,7 +152,7 @@ func TestTruthOfAHeldProcessor(t *testing.T) {
 		}
 		var input, others, free spread
 		for _, record := range records {
-			until := within(held, record.T1)
+			until := heldUntil(held, record.T1)
 			if until == 0 {
 				free.add(record.input(), 0)
 				continue
@@ -168,8 +168,8 @@ func TestTruthOfAHeldProcessor(t *testing.T) {
 	})
 }
 
-// within is the end of the span that the time lies in; 0: none.
-func within(held []hold.Span, at uint64) uint64 {
+// heldUntil is the end of the span that the time lies in; 0: none.
+func heldUntil(held []hold.Span, at uint64) uint64 {
 	for _, span := range held {
 		if span.Begin <= at && at < span.End {
 			return span.End
@@ -204,14 +204,4 @@ func spans(t *testing.T, holder *hold.Packets) []hold.Span {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// steer makes the router take in what comes from the left on another processor than
-// the sender's, as interfaces with queues of their own do.
-func (r *rig) steer(cpu int) {
-	r.t.Helper()
-	r.run(r.left, "ip", "link", "del", "out")
-	r.run(r.router, "sysctl", "-qw", "net.core.rps_default_mask="+string(rune('0'+1<<cpu)))
-	r.join(r.left, "out", "in0", 1)
-	r.warm()
 }
