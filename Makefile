@@ -114,6 +114,10 @@ bench-oml: install build ## measure what the server takes from applications, and
 	go run ./bench/oml $(if $(PEER),--peer $(PEER)/bin/oml2-server)
 	go run ./bench/inject $(if $(PEER),--peer $(PEER))
 
+.PHONY: bench-router
+bench-router: install ## repeat seed 3's experiments with a router, and measure the profile's own cost; BENCHFLAGS="--repeats 100" as in the paper
+	go run ./bench/router $(BENCHFLAGS)
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@{ grep -rE --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' . || true; } | sort | \

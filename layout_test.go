@@ -90,6 +90,7 @@ var exceptions = []exception{
 	{"main", "bench/crowd", "a simulation run by hand and by the page's tests, never shipped: the product is three binaries"},
 	{"main", "ui/pack", "a step of the page's build, run by go generate, never shipped: the product is three binaries"},
 	{"main", "bench/oml", "an experiment for `make bench-oml`, never shipped: the product is three binaries"},
+	{"main", "bench/router", "an experiment for `make bench-router`, never shipped: the product is three binaries"},
 	{"main", "bench/query", "an experiment run by hand, never shipped: the product is three binaries"},
 }
 

@@ -76,6 +76,18 @@ func (r *rig) run(namespace string, command ...string) string {
 // profile opens the router's profile and closes it at the end of the test.
 func (r *rig) profile(o Options) *Router {
 	r.t.Helper()
+	profile := r.openProfile(o)
+	r.t.Cleanup(func() {
+		if err := profile.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return profile
+}
+
+// openProfile opens the router's profile, which the caller closes.
+func (r *rig) openProfile(o Options) *Router {
+	r.t.Helper()
 	handle, err := vishnetns.GetFromPath(netns.Path(r.router))
 	if err != nil {
 		r.t.Fatal(err)
@@ -90,11 +102,6 @@ func (r *rig) profile(o Options) *Router {
 		}
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() {
-		if err := profile.Close(); err != nil {
-			r.t.Error(err)
-		}
-	})
 	return profile
 }
 

@@ -256,6 +256,7 @@ const (
 	routerVarQueueKeys           = "queue_keys"
 	routerVarQueues              = "queues"
 	routerVarRecordType          = "record_type"
+	routerVarRecordsBatch        = "records_batch"
 	routerVarRecordsWanted       = "records_wanted"
 	routerVarRouterNet           = "router_net"
 	routerVarSampling            = "sampling"
@@ -379,6 +380,7 @@ type routerVariableSpecs struct {
 	QueueKeys      *ebpf.VariableSpec `ebpf:"queue_keys"`
 	Queues         *ebpf.VariableSpec `ebpf:"queues"`
 	RecordType     *ebpf.VariableSpec `ebpf:"record_type"`
+	RecordsBatch   *ebpf.VariableSpec `ebpf:"records_batch"`
 	RecordsWanted  *ebpf.VariableSpec `ebpf:"records_wanted"`
 	RouterNet      *ebpf.VariableSpec `ebpf:"router_net"`
 	Sampling       *ebpf.VariableSpec `ebpf:"sampling"`
@@ -470,6 +472,7 @@ type routerVariables struct {
 	QueueKeys      *ebpf.Variable `ebpf:"queue_keys"`
 	Queues         *ebpf.Variable `ebpf:"queues"`
 	RecordType     *ebpf.Variable `ebpf:"record_type"`
+	RecordsBatch   *ebpf.Variable `ebpf:"records_batch"`
 	RecordsWanted  *ebpf.Variable `ebpf:"records_wanted"`
 	RouterNet      *ebpf.Variable `ebpf:"router_net"`
 	Sampling       *ebpf.Variable `ebpf:"sampling"`

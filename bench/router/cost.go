@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"pillion.dev/probe/router"
+)
+
+// Of the short packets that costs are measured with.
+const (
+	shortPayload = 22 // 64 bytes on Ethernet, the checksum at its end included in neither
+	costPackets  = 300_000
+	ratePackets  = 200_000
+	targetHook   = 150.0 // ns
+	targetPacket = 600.0 // ns
+	targetRatio  = 0.90
+)
+
+// hookCost is what the kernel counts of one program; reading the clock twice is in it.
+type hookCost struct {
+	Hook     string  `json:"hook"`
+	Runs     uint64  `json:"runs"`
+	NsPerRun float64 `json:"ns_per_run"`
+}
+
+// costs are what the profile itself costs.
+type costs struct {
+	Hooks       []hookCost `json:"hooks"`
+	WorstHookNs float64    `json:"worst_hook_ns"`
+	NsPerPacket float64    `json:"ns_per_forwarded_packet"`
+	// Rates: on one processor each packet's whole way is, from the sending process into
+	// the receiving socket, and its time is counted. A router with a processor of its own
+	// gets more than it can take, and what it forwards is counted: there is nothing but
+	// the router that the profile could be small against.
+	OneProcessor    rates `json:"one_processor"`
+	RouterProcessor rates `json:"router_processor"`
+	Met             struct {
+		Hook   bool `json:"150_ns_per_hook"`
+		Packet bool `json:"600_ns_per_packet"`
+		Ratio  bool `json:"0.90_of_native_on_one_processor"`
+	} `json:"targets_met"`
+}
+
+// rates are packets a second without and with the profile, in turn.
+type rates struct {
+	Native   []float64 `json:"native_packets_per_s"`
+	Profiled []float64 `json:"profiled_packets_per_s"`
+	Ratios   []float64 `json:"ratios"`
+	Ratio    float64   `json:"median_ratio"`
+}
+
+func measureCosts(ctx context.Context, s settings) (c costs, err error) {
+	if err := onBench(false, func(b *bench) error {
+		passage, err := b.openPassage()
+		if err != nil {
+			return err
+		}
+		defer passage.close()
+		if err := b.costHooks(passage, &c); err != nil {
+			return err
+		}
+		c.OneProcessor, err = b.compare(ctx, s.Pairs, func() (float64, error) { return passage.rate(ratePackets) })
+		return err
+	}); err != nil {
+		return c, err
+	}
+	err = onBench(true, func(b *bench) (err error) {
+		c.RouterProcessor, err = b.compare(ctx, s.Pairs, b.forwardedRate)
+		return err
+	})
+	c.Met.Hook = c.WorstHookNs <= targetHook
+	c.Met.Packet = c.NsPerPacket <= targetPacket
+	c.Met.Ratio = c.OneProcessor.Ratio >= targetRatio
+	return c, err
+}
+
+func onBench(steered bool, f func(b *bench) error) error {
+	b, err := openBench(steered)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(b), b.close())
+}
+
+// costHooks lets the kernel count the programs' time. Hooks that hardly any packet meets
+// are told but not judged.
+func (b *bench) costHooks(p *passage, c *costs) (err error) {
+	profile, err := b.profile(router.Options{Costs: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, profile.Close()) }()
+	if _, err := p.rate(costPackets / 10); err != nil { // warms up
+		return err
+	}
+	before, err := profile.Snapshot()
+	if err != nil {
+		return err
+	}
+	if _, err := p.rate(costPackets); err != nil {
+		return err
+	}
+	after, err := profile.Snapshot()
+	if err != nil {
+		return err
+	}
+	difference := after.Sub(before)
+	forwarded := float64(max(difference.Account.Forwarded, 1))
+	for _, p := range difference.Costs {
+		if p.Runs == 0 {
+			continue
+		}
+		each := round(float64(p.Time.Nanoseconds()) / float64(p.Runs))
+		c.Hooks = append(c.Hooks, hookCost{p.Program, p.Runs, each})
+		c.NsPerPacket += float64(p.Time.Nanoseconds()) / forwarded
+		if float64(p.Runs) > forwarded/100 {
+			c.WorstHookNs = max(c.WorstHookNs, each)
+		}
+	}
+	c.NsPerPacket = round(c.NsPerPacket)
+	return nil
+}
+
+// compare measures the rate of short packets without and with the profile, in turn.
+func (b *bench) compare(ctx context.Context, pairs int, rate func() (float64, error)) (r rates, err error) {
+	if _, err := rate(); err != nil { // warms up
+		return r, err
+	}
+	for i := range pairs {
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
+		var native, profiled float64
+		steps := []func() error{
+			func() (err error) { native, err = rate(); return err },
+			func() (err error) { profiled, err = b.profiled(rate); return err },
+		}
+		for j := range steps { // each is the first of the two in turn
+			if err := steps[(i+j)%2](); err != nil {
+				return r, fmt.Errorf("compare rates: %w", err)
+			}
+		}
+		r.Native, r.Profiled = append(r.Native, native), append(r.Profiled, profiled)
+		r.Ratios = append(r.Ratios, round(profiled/native))
+	}
+	r.Ratio = median(r.Ratios)
+	return r, nil
+}
+
+func (b *bench) profiled(rate func() (float64, error)) (result float64, err error) {
+	profile, err := b.profile(router.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, profile.Close()) }()
+	return rate()
+}
+
+// forwardedRate sends as fast as it goes and returns how many packets arrived a second.
+func (b *bench) forwardedRate() (float64, error) {
+	s, err := b.shoot(constant(shortPayload).series(ratePackets, 0), 0)
+	return round(s.Rate * float64(s.Received) / float64(s.Sent)), err
+}

@@ -1,0 +1,89 @@
+package main
+
+import "pillion.dev/probe/router"
+
+// times are what one test found of a stage.
+type times struct {
+	Count    uint64  `json:"count"`
+	MeanUs   float64 `json:"mean_us"`
+	MedianUs float64 `json:"median_us"`
+	P99Us    float64 `json:"p99_us"`
+	MaxUs    float64 `json:"max_us"`
+	// Beyond is how many took 10 ms or more: they are in no bin.
+	Beyond uint64 `json:"beyond_10_ms,omitempty"`
+
+	bins []uint64 // of 1 us
+}
+
+func newTimes(d router.Distribution) times {
+	return times{
+		Count: d.Count, MeanUs: round(d.Mean() / 1e3), MedianUs: round(d.Quantile(0.5) / 1e3),
+		P99Us: round(d.Quantile(0.99) / 1e3), MaxUs: round(float64(d.MaxNs) / 1e3),
+		Beyond: total(d.Coarse), bins: d.Bins,
+	}
+}
+
+// histograms are those of a cell, of all its tests together. Each lists its bins that
+// hold something: bin, count, bin, count and so on.
+type histograms struct {
+	Input      []uint64 `json:"input_queuing_1us"`
+	Processing []uint64 `json:"processing_1us"`
+	Output     []uint64 `json:"output_queuing_1us"`
+	Transit    []uint64 `json:"transit_1us"`
+	// Fine is processing in bins of 50 ns, of one more test that wrote down each packet.
+	Fine []uint64 `json:"processing_50ns"`
+	// Sizes of the queues that packets found when they left.
+	InputSizes  []uint64 `json:"input_queue_size,omitempty"`
+	OutputSizes []uint64 `json:"output_queue_size,omitempty"`
+	// Between counts packets from one coffee break to the next.
+	Between []uint64 `json:"coffee_break_inter_occurrence,omitempty"`
+}
+
+func (c *cell) histograms() histograms {
+	return histograms{
+		Input: sparse(c.pooled(stage("input_queuing"))), Processing: sparse(c.pooled(stage("processing"))),
+		Output: sparse(c.pooled(stage("output_queuing"))), Transit: sparse(c.pooled(stage("transit"))),
+		Fine:        sparse(c.fine),
+		InputSizes:  sparse(c.pooled(func(t *test) []uint64 { return t.inputs })),
+		OutputSizes: sparse(c.pooled(func(t *test) []uint64 { return t.outputs })),
+		Between:     sparse(c.pooled(func(t *test) []uint64 { return t.between })),
+	}
+}
+
+// sparse lists a histogram's bins that hold something, each before its count.
+func sparse(bins []uint64) []uint64 {
+	list := []uint64{}
+	for i, n := range bins {
+		if n > 0 {
+			list = append(list, uint64(i), n)
+		}
+	}
+	return list
+}
+
+// sum adds histograms bin by bin.
+func sum(all ...[]uint64) []uint64 {
+	var result []uint64
+	for _, bins := range all {
+		for len(result) < len(bins) {
+			result = append(result, 0)
+		}
+		for i, n := range bins {
+			result[i] += n
+		}
+	}
+	return result
+}
+
+// less takes an earlier histogram from a later one.
+func less(after, before []uint64) []uint64 {
+	result := append([]uint64(nil), after...)
+	for i, n := range before {
+		if i < len(result) {
+			result[i] -= n
+		}
+	}
+	return result
+}
+
+func round(x float64) float64 { return float64(int64(x*1000+0.5)) / 1000 }

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/netns"
+)
+
+// burst packets are sent between two looks at the clock, then taken from the receiving
+// socket outside of the measured time: so each goes its whole way, into a socket that
+// has room.
+const (
+	burst        = 128
+	socketBuffer = 4 << 20
+)
+
+// passage is the whole way of short packets on one thread and processor.
+type passage struct {
+	out      *sender
+	in       int
+	payload  [shortPayload]byte
+	received [2 * shortPayload]byte
+}
+
+// openPassage takes the place of the bench's receiver, which would drop what is to
+// arrive.
+func (b *bench) openPassage() (*passage, error) {
+	if err := b.receiver.close(); err != nil {
+		return nil, err
+	}
+	*b.receiver = receiver{}
+	p := &passage{out: b.sender, in: -1}
+	err := netns.Do(b.testbed.receiver, func() (err error) {
+		if p.in, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		if err := unix.SetsockoptInt(p.in, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBuffer); err != nil {
+			return err
+		}
+		return unix.Bind(p.in, &unix.SockaddrInet4{Addr: target.As4(), Port: udpPort})
+	})
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("open passage: %w", err)
+	}
+	return p, nil
+}
+
+func (p *passage) close() {
+	if p.in >= 0 {
+		unix.Close(p.in)
+	}
+}
+
+var errMissing = errors.New("packets are missing")
+
+// rate sends so many packets and returns how many a second of processor time would pass:
+// the median over bursts, so that what else the machine does hardly counts.
+func (p *passage) rate(packets int) (float64, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	release, err := pin(spread().Sender)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	costs := make([]float64, 0, packets/burst+1)
+	arrived := 0
+	for range packets / burst {
+		begin := threadTime()
+		for range burst {
+			_, _, e := unix.RawSyscall(unix.SYS_WRITE, uintptr(p.out.socket), uintptr(unsafe.Pointer(&p.payload)), shortPayload)
+			if e != 0 {
+				return 0, fmt.Errorf("send packet: %w", e)
+			}
+		}
+		costs = append(costs, float64(threadTime()-begin)/burst)
+		arrived += p.drain()
+	}
+	arrived += p.late(packets/burst*burst - arrived)
+	if missing := packets/burst*burst - arrived; missing > packets/1000 {
+		return 0, fmt.Errorf("pass packets: %d: %w", missing, errMissing)
+	}
+	return round(1e9 / median(costs)), nil
+}
+
+// drain takes what has arrived.
+func (p *passage) drain() (n int) {
+	for {
+		_, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(p.in), uintptr(unsafe.Pointer(&p.received)),
+			uintptr(len(p.received)), unix.MSG_DONTWAIT, 0, 0)
+		if e != 0 {
+			return n
+		}
+		n++
+	}
+}
+
+// late takes what a softirq has put off.
+func (p *passage) late(missing int) (n int) {
+	for n < missing {
+		ready := []unix.PollFd{{Fd: int32(p.in), Events: unix.POLLIN}}
+		if k, _ := unix.Poll(ready, 200); k == 0 {
+			return n
+		}
+		n += p.drain()
+	}
+	return n
+}
+
+// threadTime is the processor time of the calling thread, in ns.
+func threadTime() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // cannot fail for the own thread
+	return now.Nano()
+}

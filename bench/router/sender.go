@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/netns"
+)
+
+// batch is the most packets of one system call. At a rate that can be kept each packet
+// has a call of its own; only what is late goes with others.
+const batch = 32
+
+// sender is a connected UDP socket of the sending host.
+type sender struct{ socket int }
+
+// message is struct mmsghdr.
+type message struct {
+	header unix.Msghdr
+	length uint32
+	_      uint32
+}
+
+func openSender(t *testbed) (*sender, error) {
+	s := &sender{socket: -1}
+	err := netns.Do(t.sender, func() (err error) {
+		if s.socket, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		return unix.Connect(s.socket, &unix.SockaddrInet4{Addr: target.As4(), Port: udpPort})
+	})
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("open sender: %w", err)
+	}
+	return s, nil
+}
+
+func (s *sender) close() {
+	if s.socket >= 0 {
+		unix.Close(s.socket)
+	}
+}
+
+// send sends packets of these payloads at a constant rate, or as fast as it can if that
+// is 0, and returns how long it took. It keeps its processor busy.
+func (s *sender) send(lengths []uint16, rate float64) (time.Duration, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	release, err := pin(spread().Sender)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+
+	payload := make([]byte, mostPayload)
+	var vectors [batch]unix.Iovec
+	var messages [batch]message
+	for i := range messages {
+		vectors[i].Base = &payload[0]
+		messages[i].header.Iov, messages[i].header.Iovlen = &vectors[i], 1
+	}
+	begin := time.Now()
+	for sent := 0; sent < len(lengths); {
+		due := len(lengths)
+		if rate > 0 {
+			due = min(due, int(time.Since(begin).Seconds()*rate)+1)
+		}
+		n := min(due-sent, batch)
+		if n <= 0 {
+			continue
+		}
+		for i := range n {
+			vectors[i].Len = uint64(lengths[sent+i])
+		}
+		done, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.socket), uintptr(unsafe.Pointer(&messages)), uintptr(n), 0, 0, 0)
+		switch e {
+		case 0:
+			sent += int(done)
+		case unix.EINTR, unix.ENOBUFS, unix.EPERM:
+		default:
+			return 0, fmt.Errorf("send packet %d: %w", sent, e)
+		}
+	}
+	return time.Since(begin), nil
+}
+
+// pin keeps the calling thread on one processor until release is called.
+func pin(cpu int) (release func(), err error) {
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, fmt.Errorf("read own processors: %w", err)
+	}
+	one.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return nil, fmt.Errorf("pin sender to processor %d: %w", cpu, err)
+	}
+	return func() { _ = unix.SchedSetaffinity(0, &before) }, nil
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netns"
+
+	space "pillion.dev/internal/netns"
+	"pillion.dev/probe/router"
+)
+
+const (
+	namePrefix = "pl-router-"
+	udpPort    = 9 // discard
+)
+
+// processors that the three hosts work on. Where there are too few they share: the
+// receiver with the sender, and all with the only one.
+type processors struct {
+	Sender   int `json:"sender"`
+	Router   int `json:"router"`
+	Receiver int `json:"receiver"`
+}
+
+func spread() processors {
+	switch n := runtime.NumCPU(); {
+	case n >= 3:
+		return processors{0, 1, 2}
+	case n == 2:
+		return processors{0, 1, 0}
+	}
+	return processors{}
+}
+
+// testbed is sender, router and receiver, each in a namespace of its own.
+type testbed struct {
+	sender, router, receiver string
+}
+
+// Devices: "out" of both hosts, in0 and in1 of the router.
+var (
+	senderMAC, inputMAC    = "02:70:6c:72:01:02", "02:70:6c:72:01:01"
+	receiverMAC, outputMAC = "02:70:6c:72:02:02", "02:70:6c:72:02:01"
+	target                 = netip.MustParseAddr("10.253.82.2")
+)
+
+// buildTestbed makes the three. With steered, router and receiver take in what comes to
+// them on their own processors; otherwise a packet's whole way is on the sender's.
+// Neighbours are static and IPv6 is off, so that nothing else crosses.
+func buildTestbed(steered bool) (*testbed, error) {
+	if err := removeStale(); err != nil {
+		return nil, err
+	}
+	prefix := namePrefix + strconv.Itoa(os.Getpid())
+	t := &testbed{prefix + "-s", prefix + "-r", prefix + "-d"}
+	if err := t.build(steered); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+func (t *testbed) build(steered bool) error {
+	p := spread()
+	for _, host := range []struct {
+		name string
+		cpu  int
+	}{{t.sender, p.Sender}, {t.router, p.Router}, {t.receiver, p.Receiver}} {
+		if err := space.Create(host.name); err != nil {
+			return err
+		}
+		settings := []string{"net/ipv6/conf/default/disable_ipv6=1"}
+		if steered {
+			settings = append(settings, fmt.Sprintf("net/core/rps_default_mask=%x", 1<<host.cpu))
+		}
+		if err := run(host.name, "sysctl", append([]string{"-qw"}, settings...)...); err != nil {
+			return err
+		}
+	}
+	if err := run(t.router, "sysctl", "-qw", "net/ipv4/ip_forward=1"); err != nil {
+		return err
+	}
+	return errors.Join(
+		t.join(t.sender, "in0", senderMAC, inputMAC, "10.253.81"),
+		t.join(t.receiver, "in1", receiverMAC, outputMAC, "10.253.82"))
+}
+
+// join connects a host with the router.
+func (t *testbed) join(host, side, hostMAC, sideMAC, network string) error {
+	return errors.Join(
+		ip(host, fmt.Sprintf("link add out address %s type veth peer name %s netns %s address %s", hostMAC, side, t.router, sideMAC),
+			"link set lo up", "link set out up",
+			"address add "+network+".2/30 dev out",
+			"route add default via "+network+".1",
+			"neighbour replace "+network+".1 lladdr "+sideMAC+" dev out nud permanent"),
+		ip(t.router, "link set lo up", "link set "+side+" up",
+			"address add "+network+".1/30 dev "+side,
+			"neighbour replace "+network+".2 lladdr "+hostMAC+" dev "+side+" nud permanent"))
+}
+
+// Close removes the namespaces, and with them all in them.
+func (t *testbed) Close() error {
+	return errors.Join(space.Delete(t.sender), space.Delete(t.router), space.Delete(t.receiver))
+}
+
+// profile opens the router's profile.
+func (t *testbed) profile(o router.Options) (*router.Router, error) {
+	handle, err := netns.GetFromPath(space.Path(t.router))
+	if err != nil {
+		return nil, fmt.Errorf("open namespace: %w", err)
+	}
+	defer handle.Close()
+	o.Netns = int(handle)
+	return router.Open(o)
+}
+
+// removeStale deletes the namespaces of runs whose process is gone.
+func removeStale() error {
+	entries, err := os.ReadDir(space.Path(""))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list namespaces: %w", err)
+	}
+	for _, entry := range entries {
+		rest, ours := strings.CutPrefix(entry.Name(), namePrefix)
+		pid, _, _ := strings.Cut(rest, "-")
+		if _, err := os.Stat("/proc/" + pid); !ours || err == nil && pid != "" {
+			continue
+		}
+		if err := space.Delete(entry.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ip(namespace string, lines ...string) error {
+	command := exec.Command("ip", "-batch", "-")
+	command.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	return start(namespace, command)
+}
+
+func run(namespace, name string, arguments ...string) error {
+	return start(namespace, exec.Command(name, arguments...))
+}
+
+func start(namespace string, command *exec.Cmd) error {
+	var output []byte
+	err := space.Do(namespace, func() (err error) {
+		output, err = command.CombinedOutput()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("run %s: %w: %s", strings.Join(command.Args, " "), err, strings.TrimSpace(string(output)))
+	}
+	return nil
+}
