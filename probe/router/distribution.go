@@ -28,7 +28,7 @@ func (d Distribution) Quantile(q float64) (ns float64) {
 	rank := min(max(q, 0), 1) * float64(d.Count)
 	var below float64
 	inside := func(low, high uint64, count uint64) bool {
-		if count == 0 || below+float64(count) < rank {
+		if below+float64(count) < rank {
 			below += float64(count)
 			return false
 		}
@@ -36,21 +36,19 @@ func (d Distribution) Quantile(q float64) (ns float64) {
 		return true
 	}
 	for i, count := range d.Bins {
-		if inside(uint64(i)*linearNs, uint64(i+1)*linearNs, count) {
-			return d.within(ns)
+		low, high := uint64(i)*linearNs, uint64(i+1)*linearNs
+		if count > 0 && inside(max(low, d.MinNs), max(min(high, d.MaxNs), low, d.MinNs), count) {
+			return ns
 		}
 	}
 	for i, count := range d.Coarse {
 		low, high := CoarseBounds(i)
-		if inside(max(low, linearBins*linearNs), min(high, max(d.MaxNs, low)), count) {
-			return d.within(ns)
+		low = max(low, linearBins*linearNs, d.MinNs)
+		if count > 0 && inside(low, max(min(high, d.MaxNs), low), count) {
+			return ns
 		}
 	}
 	return float64(d.MaxNs)
-}
-
-func (d Distribution) within(ns float64) float64 {
-	return min(max(ns, float64(d.MinNs)), float64(d.MaxNs))
 }
 
 // CoarseBounds are the times, in ns, that coarse bin i begins and ends with. The first

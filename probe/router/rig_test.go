@@ -217,21 +217,45 @@ func describe(t testing.TB, profile *Router) {
 func (r *rig) warm() {
 	r.t.Helper()
 	for _, address := range []string{"10.9.2.2:8", "[fd09:2::2]:8"} {
-		server, client := r.listen(address), r.dial(address)
-		buffer := make([]byte, 1)
-		for limit := time.Now().Add(patience); ; {
-			if time.Now().After(limit) {
-				r.t.Fatal("the router does not forward")
-			}
-			if _, err := client.Write(buffer); err != nil {
-				continue
-			}
-			server.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
-			if _, err := server.Read(buffer); err == nil {
-				break
-			}
-		}
+		server := r.listen(address)
+		r.reach(server, address)
 		server.Close()
-		client.Close()
 	}
+}
+
+// third joins a third host, whose network is 3.
+func (r *rig) third() string {
+	r.t.Helper()
+	host := netns.New(r.t)
+	r.join(host, "out", "in2", 3)
+	server := r.socket(host, func() (*net.UDPConn, error) {
+		return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("10.9.3.2:8")))
+	})
+	defer server.Close()
+	left := r.left
+	defer func() { r.left = left }()
+	r.reach(server, "10.9.3.2:8")
+	server = r.listen("10.9.2.2:8")
+	defer server.Close()
+	r.left = host
+	r.reach(server, "10.9.2.2:8")
+	return host
+}
+
+// reach sends until a packet arrives, so that all neighbours are known.
+func (r *rig) reach(server *net.UDPConn, address string) {
+	r.t.Helper()
+	client := r.dial(address)
+	defer client.Close()
+	buffer := make([]byte, 1)
+	for limit := time.Now().Add(patience); time.Now().Before(limit); {
+		if _, err := client.Write(buffer); err != nil {
+			continue
+		}
+		server.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, err := server.Read(buffer); err == nil {
+			return
+		}
+	}
+	r.t.Fatalf("%s is not reached", address)
 }

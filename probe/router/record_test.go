@@ -1,0 +1,101 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// collect reads records in the background; the function it returns ends that.
+func collect(t *testing.T, profile *Router) func() []Record {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var all []Record
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		if err := profile.Records(ctx, func(r Record) error { all = append(all, r); return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	return func() []Record {
+		cancel()
+		reader.Wait()
+		return all
+	}
+}
+
+// Records are the oracle of the histograms: the same packets, one by one.
+func TestRecordsAddUpToTheHistograms(t *testing.T) {
+	for name, queue := range map[string]bool{"no queue": false, "queue": true} {
+		t.Run(name, func(t *testing.T) {
+			r := build(t)
+			if queue {
+				r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "20mbit", "burst", "3000", "limit", "3000000")
+			}
+			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}, Records: true})
+			end := collect(t, profile)
+			r.flood("10.9.2.2:9", 1000, 100)
+			s := settled(t, profile)
+			records := end()
+			if profile.Lost() != 0 {
+				t.Fatalf("%d records lost", profile.Lost())
+			}
+			p := pair(t, s, "in0", "in1")
+			var stages [Transit + 1][]uint64
+			for _, c := range records {
+				if c.T2 < c.T1 || c.T3 < c.T2 || c.T4 < c.T3 || c.In != p.In.Index || c.Out != p.Out.Index || c.Length != 128 {
+					t.Fatalf("record %+v", c)
+				}
+				if c.Destination != netip.MustParseAddrPort("10.9.2.2:9") || c.Source.Addr() != netip.MustParseAddr("10.9.1.2") || c.Protocol != 17 {
+					t.Fatalf("record of %v to %v", c.Source, c.Destination)
+				}
+				for i, ns := range []uint64{c.T2 - c.T1, c.T3 - c.T2, c.T4 - c.T3, c.T4 - c.T1} {
+					stages[i] = append(stages[i], ns)
+				}
+			}
+			for i, times := range stages {
+				want, got := distributionOf(times...), p.Stages[i]
+				if got.Count != want.Count || got.SumNs != want.SumNs || got.MinNs != want.MinNs || got.MaxNs != want.MaxNs {
+					t.Errorf("stage %d: %d times, %d ns, %d to %d; records say %d, %d, %d to %d", i,
+						got.Count, got.SumNs, got.MinNs, got.MaxNs, want.Count, want.SumNs, want.MinNs, want.MaxNs)
+				}
+				for bin := range want.Bins {
+					if got.Bins[bin] != want.Bins[bin] {
+						t.Errorf("stage %d: %d times in bin %d, records say %d", i, got.Bins[bin], bin, want.Bins[bin])
+					}
+				}
+				for bin := range want.Coarse {
+					if got.Coarse[bin] != want.Coarse[bin] {
+						t.Errorf("stage %d: %d times in coarse bin %d, records say %d", i, got.Coarse[bin], bin, want.Coarse[bin])
+					}
+				}
+			}
+			sum := p.Stages[InputQueuing].SumNs + p.Stages[Processing].SumNs + p.Stages[OutputQueuing].SumNs
+			if sum != p.Stages[Transit].SumNs {
+				t.Errorf("stages sum up to %d ns, transit to %d", sum, p.Stages[Transit].SumNs)
+			}
+		})
+	}
+}
+
+func TestRecordsThatFindNoRoomAreCounted(t *testing.T) {
+	r := build(t)
+	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}, Records: true, RecordBytes: 4096})
+	r.flood("10.9.2.2:9", 1000, 100)
+	s := settled(t, profile)
+	records := collect(t, profile)
+	if got := uint64(len(records())) + profile.Lost(); profile.Lost() == 0 || got > s.Account.Forwarded {
+		t.Errorf("%d records lost of %d", profile.Lost(), s.Account.Forwarded)
+	}
+}
+
+func TestRecordsThatNobodyAskedForAreAnError(t *testing.T) {
+	profile := build(t).profile(Options{})
+	if err := profile.Records(context.Background(), nil); !errors.Is(err, ErrNoRecords) {
+		t.Errorf("got %v, want %v", err, ErrNoRecords)
+	}
+}

@@ -1,0 +1,81 @@
+package router
+
+import "time"
+
+// Sub is what came between before and s. What is a state, not a count, is that of s:
+// packets in flight, and depths of queues.
+func (s Snapshot) Sub(before Snapshot) Snapshot {
+	difference := Snapshot{Time: s.Time, Account: s.Account.sub(before.Account)}
+	for _, p := range s.Pairs {
+		for _, q := range before.Pairs {
+			if p.In.Index == q.In.Index && p.Out.Index == q.Out.Index {
+				p = p.sub(q)
+				break
+			}
+		}
+		if p.Packets > 0 {
+			difference.Pairs = append(difference.Pairs, p)
+		}
+	}
+	for _, c := range s.Costs {
+		for _, d := range before.Costs {
+			if c.Program == d.Program {
+				c.Runs -= d.Runs
+				c.Time -= d.Time
+			}
+		}
+		difference.Costs = append(difference.Costs, c)
+	}
+	return difference
+}
+
+func (p Pair) sub(before Pair) Pair {
+	for i := range p.Stages {
+		p.Stages[i] = p.Stages[i].Sub(before.Stages[i])
+	}
+	p.Packets -= before.Packets
+	p.Bytes -= before.Bytes
+	p.Merged -= before.Merged
+	return p
+}
+
+// sub leaves the difference closed but for what was in flight before: those packets
+// end in the interval without having been seen in it.
+func (a Account) sub(before Account) Account {
+	a.Seen -= before.Seen
+	a.Forwarded -= before.Forwarded
+	a.Dropped -= before.Dropped
+	a.Local -= before.Local
+	a.Merged -= before.Merged
+	a.Lost -= before.Lost
+	a.Unexplained -= before.Unexplained
+	a.Own -= before.Own
+	a.Segments -= before.Segments
+	a.Below -= before.Below
+	a.DropReasons = subCounts(a.DropReasons, before.DropReasons)
+	a.LostReasons = subCounts(a.LostReasons, before.LostReasons)
+	a.Skipped = subCounts(a.Skipped, before.Skipped)
+	return a
+}
+
+func subCounts(after, before map[string]uint64) map[string]uint64 {
+	difference := map[string]uint64{}
+	for name, n := range after {
+		if n -= before[name]; n > 0 {
+			difference[name] = n
+		}
+	}
+	return difference
+}
+
+// PerPacket is what all programs together cost for each of so many packets.
+func PerPacket(costs []Cost, packets uint64) time.Duration {
+	var sum time.Duration
+	for _, c := range costs {
+		sum += c.Time
+	}
+	if packets == 0 {
+		return 0
+	}
+	return sum / time.Duration(packets)
+}
