@@ -30,6 +30,7 @@ struct tally {
 	__u64 own;
 	__u64 segments;
 	__u64 records_lost;
+	__u64 scratch; /* no counter */
 	__u64 lost[LOST_REASONS];
 	__u64 skipped[SKIP_REASONS];
 };

@@ -58,7 +58,7 @@ static __always_inline int is_wanted(struct sk_buff *skb, __u32 in, struct tally
 static __always_inline struct packet *arrive(struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;
-	__u64 now, head = key_of(skb->head), key = key_of(skb);
+	__u64 now, key = key_of(skb);
 	__u32 in = dev->ifindex;
 	__u16 flags = 0;
 	struct packet *p;
@@ -72,7 +72,7 @@ static __always_inline struct packet *arrive(struct sk_buff *skb)
 	p = table_find(key);
 	if (p) {
 		/* A bridge, a VLAN and their like receive a packet once more. */
-		if (!p->t2 && p->head == head && p->in != in)
+		if (!p->t2 && p->head == (__u64)skb->head && p->in != in)
 			return 0;
 		tally->lost[LOST_REUSED]++;
 		packet_vanished(p, bpf_ktime_get_ns());
@@ -92,13 +92,12 @@ static __always_inline struct packet *arrive(struct sk_buff *skb)
 		tally->lost[LOST_FULL]++;
 		return 0;
 	}
-	clone_expect(head, key);
+	clone_expect(p, skb, key);
 	now = bpf_ktime_get_ns();
 	p->t1 = now;
 	p->t2 = 0;
 	p->t3 = 0;
 	p->last_t1 = 0;
-	p->head = head;
 	p->in = in;
 	p->out = 0;
 	p->length = 0;

@@ -14,7 +14,7 @@ struct packet {
 	__u64 t2;
 	__u64 t3;
 	__u64 last_t1; /* of the last segment that GRO merged into it */
-	__u64 head;    /* key of its data at t1; clones share it */
+	__u64 head;    /* address of its data at t1; clones share it */
 	__u32 slot;    /* place in the table */
 	__u32 in;      /* indexes of interfaces */
 	__u32 out;

@@ -105,6 +105,7 @@ type routerTally struct {
 	Own         uint64
 	Segments    uint64
 	RecordsLost uint64
+	Scratch     uint64
 	Lost        [3]uint64
 	Skipped     [4]uint64
 }
