@@ -2,6 +2,8 @@ package router
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -237,5 +239,34 @@ func TestFragmentsAreTheirPacket(t *testing.T) {
 	closes(t, s.Account)
 	if s.Account.Forwarded != 300 {
 		t.Errorf("forwarded %d, want 300", s.Account.Forwarded)
+	}
+}
+
+// Fragments of what is meant for the router itself are put together before it is
+// delivered.
+func TestFragmentsForTheRouterAreDelivered(t *testing.T) {
+	for name, address := range map[string]string{"ipv4": "10.9.1.1:9", "ipv6": "[fd09:1::1]:9"} {
+		t.Run(name, func(t *testing.T) {
+			r := build(t)
+			server := r.socket(r.router, func() (*net.UDPConn, error) {
+				return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address)))
+			})
+			profile := r.profile(Options{In: []string{"in0"}, Match: Match{Source: netip.MustParsePrefix(map[string]string{"ipv4": "10.9.1.2/32", "ipv6": "fd09:1::2/128"}[name])}})
+			client := r.dial(address)
+			payload := make([]byte, 4000)
+			for range 100 {
+				if _, err := client.Write(payload); err != nil {
+					t.Fatal(err)
+				}
+				if n, err := server.Read(payload); n != len(payload) || err != nil {
+					t.Fatalf("read %d bytes: %v", n, err)
+				}
+			}
+			s := settled(t, profile)
+			closes(t, s.Account)
+			if s.Account.Local+s.Account.Merged < 300 {
+				t.Errorf("delivered %d, put together %d, want 300", s.Account.Local, s.Account.Merged)
+			}
+		})
 	}
 }

@@ -9,7 +9,7 @@
 #include "account.h"
 #include "table.h"
 
-#define HEADS_BITS 17
+#define HEADS_BITS 14
 
 /* Key of the buffer that last came with this data, by a hash of that. A hint, no more. */
 __u64 heads[1 << HEADS_BITS];

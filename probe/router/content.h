@@ -40,6 +40,12 @@ static __always_inline __u64 content_key(struct sk_buff *skb)
 	return hash | 1;
 }
 
+static __always_inline int is_fragment(struct sk_buff *skb)
+{
+	return skb->protocol == PROTOCOL_IPV4 &&
+	       AT(struct iphdr, address(skb->head, skb->network_header))->frag_off & IPV4_FRAGMENT;
+}
+
 static __always_inline struct packet *content_find(struct sk_buff *skb, __u64 *key)
 {
 	struct packet *p = 0;

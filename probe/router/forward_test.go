@@ -53,3 +53,39 @@ func TestForwardedPacketsAreCountedExactly(t *testing.T) {
 		})
 	}
 }
+
+// A bridge or macvlan has no queue of its own: the packet leaves by what is below.
+func TestInterfacesOnTopOfOthers(t *testing.T) {
+	for name, stack := range map[string]func(r *rig){
+		"bridge": func(r *rig) {
+			r.run(r.router, "ip", "link", "add", "top", "type", "bridge")
+			r.run(r.router, "ip", "link", "set", "in1", "master", "top")
+		},
+		"macvlan": func(r *rig) {
+			r.run(r.router, "ip", "link", "add", "top", "link", "in1", "type", "macvlan", "mode", "bridge")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := build(t)
+			r.run(r.router, "ip", "addr", "flush", "dev", "in1")
+			stack(r)
+			r.run(r.router, "ip", "addr", "add", "10.9.2.1/24", "dev", "top")
+			r.run(r.router, "ip", "link", "set", "top", "up")
+			r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "10mbit", "burst", "3000", "limit", "3000000")
+			server := r.listen("10.9.2.2:8")
+			r.run(r.right, "ip", "neigh", "flush", "dev", "out")
+			r.reach(server, "10.9.2.2:8")
+			profile := r.profile(Options{Match: Match{Protocol: 17, DestinationPort: 9}})
+			r.flood("10.9.2.2:9", 200, 300)
+			s := settled(t, profile)
+			closes(t, s.Account)
+			p := pair(t, s, "in0", "top")
+			if p.Packets != 200 || s.Account.Forwarded != 200 {
+				t.Errorf("%d packets, %d forwarded, want 200", p.Packets, s.Account.Forwarded)
+			}
+			if wait := p.Stages[OutputQueuing].Quantile(0.5); wait < float64(10*time.Millisecond) {
+				t.Errorf("%.0f ns in the queue, want more than 10 ms", wait)
+			}
+		})
+	}
+}

@@ -32,6 +32,8 @@ typedef struct {
 struct net_device {
 	int ifindex;
 	unsigned int mtu;
+	unsigned int flags;
+	unsigned long priv_flags : 32; /* an int before 6.9 */
 	possible_net_t nd_net;
 } KERNEL;
 
@@ -65,6 +67,31 @@ struct bpf_nf_ctx {
 	const struct nf_hook_state *state;
 	struct sk_buff *skb;
 } KERNEL;
+
+/* The values come from BTF. */
+enum netdev_priv_flags {
+	IFF_802_1Q_VLAN = 1,
+	IFF_EBRIDGE = 2,
+	IFF_MACVLAN = 4,
+	IFF_TEAM = 8,
+};
+
+#define MASTER_OF_BOND 0x400 /* IFF_MASTER in flags */
+
+#define PRIVATE_FLAG(name)                                                                              \
+	(bpf_core_enum_value_exists(enum netdev_priv_flags, name) ? bpf_core_enum_value(enum netdev_priv_flags, name) : 0)
+
+/*
+ * An interface on top of others: what its driver gets goes on to the queue of one of
+ * them, in the same buffer.
+ */
+static __always_inline int is_upper(struct net_device *dev)
+{
+	__u64 upper = PRIVATE_FLAG(IFF_802_1Q_VLAN) | PRIVATE_FLAG(IFF_EBRIDGE) | PRIVATE_FLAG(IFF_MACVLAN) |
+		      PRIVATE_FLAG(IFF_TEAM);
+
+	return dev->flags & MASTER_OF_BOND || BPF_CORE_READ_BITFIELD(dev, priv_flags) & upper;
+}
 
 /* The verifier makes a plain move of it; loads behind it may fault and give 0. */
 extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;

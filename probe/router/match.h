@@ -8,6 +8,7 @@
 #define PROTOCOL_IPV4 bpf_htons(0x0800)
 #define PROTOCOL_IPV6 bpf_htons(0x86dd)
 #define IPV4_OFFSET bpf_htons(0x1fff)
+#define IPV4_FRAGMENT bpf_htons(0x3fff) /* more fragments, or an offset */
 #define DEVICES_MAX 16
 
 struct tuple {

@@ -92,18 +92,25 @@ func (r *Router) addPair(pair *Pair, at uint32) error {
 	pair.Packets += raw.Packets
 	pair.Bytes += raw.Bytes
 	pair.Merged += raw.Merged
-	for i := range raw.Stages {
-		pair.Stages[i] = pair.Stages[i].Merge(readDistribution(&raw.Stages[i]))
+	for stage := range pair.Stages {
+		pair.Stages[stage] = pair.Stages[stage].Merge(readDistribution(raw, stage))
 	}
 	return nil
 }
 
-func readDistribution(raw *routerDistribution) Distribution {
-	d := Distribution{SumNs: raw.Sum, MinNs: ^raw.Low, MaxNs: raw.High, Bins: raw.Bins[:], Coarse: raw.Coarse[:]}
-	for _, bins := range [][]uint64{d.Bins, d.Coarse} {
-		for _, count := range bins {
-			d.Count += count
-		}
+func readDistribution(raw *routerPair, stage int) Distribution {
+	m := raw.Moments[stage]
+	d := Distribution{
+		SumNs: m.Sum, MinNs: ^m.Low, MaxNs: m.High,
+		Bins: make([]uint64, linearBins), Coarse: make([]uint64, coarseBins),
+	}
+	for i := range raw.Bins {
+		d.Bins[i] = raw.Bins[i][stage]
+		d.Count += d.Bins[i]
+	}
+	for i := range raw.Coarse {
+		d.Coarse[i] = raw.Coarse[i][stage]
+		d.Count += d.Coarse[i]
 	}
 	if d.Count == 0 {
 		return Distribution{}

@@ -239,7 +239,7 @@ int router_start_xmit(__u64 *ctx)
 	__u64 key, now;
 	struct packet *p = find(skb, &key);
 
-	if (!p)
+	if (!p || is_upper(dev))
 		return 0;
 	tally = tally_here();
 	if (!tally)
@@ -309,15 +309,18 @@ int router_free_again(__u64 *ctx)
 SEC("tp_btf/consume_skb")
 int router_consume(__u64 *ctx)
 {
-	__u64 key = key_of((void *)ctx[0]);
+	struct sk_buff *skb = (struct sk_buff *)ctx[0];
+	__u64 where = ctx[1], key = key_of(skb);
 	struct packet *p = table_find(key);
 
 	if (!p)
 		return 0;
 	if (p->t3)
 		miss(p, key);
-	else if (!gro_defers(p, key, ctx[1], 0, FREED_CONSUMED))
-		end(p, key, ctx[1], 0, 1);
+	else if (p->t2 && is_fragment(skb))
+		gather(p, key);
+	else if (!gro_defers(p, key, where, 0, FREED_CONSUMED))
+		end(p, key, where, 0, 1);
 	return 0;
 }
 

@@ -13,15 +13,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type routerDistribution struct {
-	_      structs.HostLayout
-	Sum    uint64
-	Low    uint64
-	High   uint64
-	Bins   [10000]uint64
-	Coarse [417]uint64
-}
-
 type routerDropKey struct {
 	_        structs.HostLayout
 	Where    uint64
@@ -68,7 +59,14 @@ type routerPair struct {
 	Packets uint64
 	Bytes   uint64
 	Merged  uint64
-	Stages  [5]routerDistribution
+	Moments [5]struct {
+		_    structs.HostLayout
+		Sum  uint64
+		Low  uint64
+		High uint64
+	}
+	Bins   [10000][5]uint64
+	Coarse [417][5]uint64
 }
 
 type routerRecord struct {

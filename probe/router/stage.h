@@ -21,19 +21,23 @@
 #define COARSE_STEPS 32
 #define COARSE_BINS ((COARSE_LAST - COARSE_FIRST) * COARSE_STEPS + 1) /* the last is all above */
 
-struct distribution {
+struct moments {
 	__u64 sum;
 	__u64 low; /* complement of the least: 0 is none */
 	__u64 high;
-	__u64 bins[LINEAR_BINS];
-	__u64 coarse[COARSE_BINS];
 };
 
+/*
+ * The stages of a bin lie side by side: a packet's times are mostly alike, and then it
+ * touches few pages.
+ */
 struct pair {
 	__u64 packets;
 	__u64 bytes;
 	__u64 merged;
-	struct distribution stages[STAGES];
+	struct moments moments[STAGES];
+	__u64 bins[LINEAR_BINS][STAGES];
+	__u64 coarse[COARSE_BINS][STAGES];
 };
 
 #define PAIRS_MAX 256
@@ -89,6 +93,25 @@ static __always_inline void sum_up(__u64 *counter, __u64 n)
 		*counter += n;
 }
 
+/* An extreme gets past others that are set at the same time, unless there are many. */
+static __always_inline void raise(__u64 *extreme, __u64 ns)
+{
+	__u64 there = *extreme;
+
+	for (int i = 0; ns > there && i < 8; i++) {
+		__u64 found;
+
+		if (!shared) {
+			*extreme = ns;
+			return;
+		}
+		found = __sync_val_compare_and_swap(extreme, there, ns);
+		if (found == there)
+			return;
+		there = found;
+	}
+}
+
 static __always_inline __u32 coarse_bin(__u64 ns)
 {
 	__u32 power = COARSE_FIRST;
@@ -106,24 +129,24 @@ static __always_inline __u32 coarse_bin(__u64 ns)
 	return (power - COARSE_FIRST) * COARSE_STEPS + ((ns >> (power - 5)) & (COARSE_STEPS - 1));
 }
 
-static __always_inline void observe(struct distribution *d, __u64 ns)
+static __always_inline void observe(struct pair *pair, __u32 stage, __u64 ns)
 {
-	sum_up(&d->sum, ns);
-	if (~ns > d->low)
-		d->low = ~ns;
-	if (ns > d->high)
-		d->high = ns;
+	struct moments *m = &pair->moments[stage];
+
+	sum_up(&m->sum, ns);
+	raise(&m->low, ~ns);
+	raise(&m->high, ns);
 	if (ns < LINEAR_END) {
 		/* A division by 1000, exact below 2^24. */
 		__u32 bin = (ns * 17179870) >> 34;
 
 		if (bin < LINEAR_BINS)
-			sum_up(&d->bins[bin], 1);
+			sum_up(&pair->bins[bin][stage], 1);
 	} else {
 		__u32 bin = coarse_bin(ns);
 
 		if (bin < COARSE_BINS)
-			sum_up(&d->coarse[bin], 1);
+			sum_up(&pair->coarse[bin][stage], 1);
 	}
 }
 
