@@ -18,6 +18,12 @@ var optional = map[string]bool{
 	"napi_gro_frags_entry":         true,
 	"napi_gro_frags_exit":          true,
 	"netif_receive_skb_list_entry": true,
+	"sched_switch":                 true,
+	"softirq_entry":                true,
+	"softirq_exit":                 true,
+	"irq_handler_entry":            true,
+	"irq_handler_exit":             true,
+	"napi_poll":                    true,
 }
 
 func hasTracepoint(kernel *btf.Spec, name string) bool {
@@ -29,6 +35,8 @@ func hasTracepoint(kernel *btf.Spec, name string) bool {
 // seen whose end is not.
 var tracepoints = []string{
 	routerProgRouterFree, routerProgRouterFreeAgain, routerProgRouterConsume, routerProgRouterStartXmit,
+	routerProgRouterSwitch, routerProgRouterSoftirqExit, routerProgRouterSoftirqEntry,
+	routerProgRouterIrqExit, routerProgRouterIrqEntry,
 	routerProgRouterGroExit, routerProgRouterFragsExit,
 	routerProgRouterGroEntry, routerProgRouterFragsEntry,
 	routerProgRouterReceive, routerProgRouterReceiveList, routerProgRouterNetifRx,

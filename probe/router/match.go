@@ -41,6 +41,7 @@ func (r *Router) constants() (map[string]any, error) {
 		routerVarPairPlaces:    uint32(r.places),
 		routerVarShards:        uint32(r.shards),
 		routerVarShared:        shared,
+		routerVarBreakNs:       uint64(r.options.Break),
 	}
 	addMatch(constants, r.options.Match)
 	return constants, nil

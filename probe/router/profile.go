@@ -74,56 +74,6 @@ type Account struct {
 	Below uint64 `json:"below"`
 }
 
-// Queue is how many packets wait at one side of an interface.
-type Queue struct {
-	Interface Interface `json:"interface"`
-	Input     bool      `json:"input"` // between t1 and t2; else between t3 and t4
-	// Packets that came, and left.
-	Arrivals   uint64 `json:"arrivals"`
-	Departures uint64 `json:"departures"`
-	// Depth now and the largest; the integral of the depth over time, for the mean.
-	Depth       uint64 `json:"depth"`
-	MaxDepth    uint64 `json:"max_depth"`
-	IntegralNs  uint64 `json:"integral_packet_ns"`
-	WaitedNs    uint64 `json:"waited_ns"` // sum of the waits of those that left
-	KernelDepth uint64 `json:"kernel_depth"`
-	// KernelMax is the largest backlog (input) or queue of the qdisc (output) that was
-	// read from the kernel when packets came.
-	KernelMax uint64 `json:"kernel_max_depth"`
-	// Sizes counts by depth that a packet found when it left, itself included: 0 to
-	// 1023, the last is all above.
-	Sizes []uint64 `json:"-"`
-}
-
-// Break is a coffee break: packets wait in an input queue, nothing waits in an output
-// queue, and no packet begins or ends its processing.
-type Break struct {
-	Start  time.Time `json:"start"` // CLOCK_REALTIME, of the same host
-	MonoNs uint64    `json:"mono_ns"`
-	LastNs uint64    `json:"length_ns"`
-	CPU    int       `json:"cpu"`
-	Depth  uint64    `json:"depth"`   // packets that wait at its end
-	Since  uint64    `json:"packets"` // that were processed since the last one
-	// What the processor did meanwhile, as far as tracepoints tell.
-	SoftirqNs uint64 `json:"softirq_ns"` // another softirq than that of the network
-	IRQNs     uint64 `json:"irq_ns"`
-	TaskNs    uint64 `json:"task_ns"`   // a process had the processor
-	Task      string `json:"task"`      // its name, the last one
-	Cause     string `json:"cause"`     // softirq, irq, scheduled, unknown
-	Truncated bool   `json:"truncated"` // there were more than could be reported
-}
-
-// Breaks adds up coffee breaks.
-type Breaks struct {
-	Count   uint64            `json:"count"`
-	TotalNs uint64            `json:"total_ns"`
-	LongNs  uint64            `json:"longest_ns"`
-	Unsent  uint64            `json:"unsent"` // single ones that found no room on the way
-	Causes  map[string]uint64 `json:"causes"`
-	Lengths Distribution      `json:"lengths"`
-	Between []uint64          `json:"-"` // packets between two: 0 to 4095, the last is all above
-}
-
 // Cost of one program.
 type Cost struct {
 	Program string        `json:"program"`

@@ -16,6 +16,12 @@ func (r *Router) Snapshot() (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
+	if s.Queues, err = r.readQueues(names); err != nil {
+		return s, fmt.Errorf("read queues: %w", err)
+	}
+	if s.Breaks, err = r.readBreaks(); err != nil {
+		return s, fmt.Errorf("read breaks: %w", err)
+	}
 	if s.Pairs, err = r.pairs(names); err != nil {
 		return s, fmt.Errorf("read pairs: %w", err)
 	}

@@ -51,6 +51,7 @@ type Router struct {
 	collection *ebpf.Collection
 	links      []link.Link
 	records    *ringbuf.Reader
+	breaks     *ringbuf.Reader
 	stats      io.Closer
 	reasons    map[uint32]string
 	shards     int
@@ -63,6 +64,7 @@ func Open(o Options) (*Router, error) {
 	o.Pairs = cmp.Or(o.Pairs, DefaultPairs)
 	o.Sampling = max(o.Sampling, 1)
 	o.RecordBytes = cmp.Or(o.RecordBytes, DefaultRecordBytes)
+	o.Break = cmp.Or(o.Break, DefaultBreak)
 	if err := check(o); err != nil {
 		return nil, fmt.Errorf("open router: %w", err)
 	}
@@ -79,6 +81,9 @@ func check(o Options) error {
 	}
 	if size := o.RecordBytes; size < 4096 || size&(size-1) != 0 || size > 1<<30 {
 		return fmt.Errorf("%w: %d bytes of records is not a power of two from 4096 to 2^30", ErrOptions, size)
+	}
+	if o.Break < 0 {
+		return fmt.Errorf("%w: a break of %v", ErrOptions, o.Break)
 	}
 	if max(len(o.In), len(o.Out)) > maxDevices {
 		return fmt.Errorf("%w: more than %d interfaces", ErrOptions, maxDevices)
@@ -106,6 +111,12 @@ func (r *Router) open() error {
 		if r.records, err = ringbuf.NewReader(r.collection.Maps[routerMapRecords]); err != nil {
 			return fmt.Errorf("open records: %w", err)
 		}
+	}
+	if r.breaks, err = ringbuf.NewReader(r.collection.Maps[routerMapBreaks]); err != nil {
+		return fmt.Errorf("open breaks: %w", err)
+	}
+	if err := r.findBacklogs(); err != nil {
+		return err
 	}
 	if r.options.Costs {
 		if r.stats, err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
@@ -155,6 +166,9 @@ func (r *Router) load(kernel *btf.Spec) error {
 		}
 	}
 	spec.Maps[routerMapPairs].MaxEntries = uint32((r.places + 1) * r.shards)
+	spec.Maps[routerMapQueueSums].MaxEntries = uint32((r.places + 1) * queueSides)
+	spec.Maps[routerMapQueueSizes].MaxEntries = uint32((r.places + 1) * queueSides)
+	spec.Maps[routerMapBreakSums].MaxEntries = uint32(r.shards)
 	if r.options.Records {
 		spec.Maps[routerMapRecords].MaxEntries = uint32(r.options.RecordBytes)
 	} else {
@@ -190,6 +204,9 @@ func (r *Router) Close() error {
 	err := r.detach()
 	if r.records != nil {
 		err = errors.Join(err, r.records.Close())
+	}
+	if r.breaks != nil {
+		err = errors.Join(err, r.breaks.Close())
 	}
 	if r.stats != nil {
 		err = errors.Join(err, r.stats.Close())

@@ -184,6 +184,7 @@ static __always_inline void know_by_content(struct packet *p, __u64 key, __u64 c
 	__sync_fetch_and_add(&contents, 1);
 	if (table_move(p, key, content))
 		return;
+	packet_vanished(p, p->t3);
 	__sync_fetch_and_add(&contents, -1);
 	if (tally)
 		tally->lost[LOST_FULL]++;
@@ -264,7 +265,7 @@ int router_start_xmit(__u64 *ctx)
 	tally->forwarded++;
 	tally->segments += p->segments;
 	account_stages(p, now);
-	packet_departed(p, now);
+	packet_departed(p, skb, dev, now);
 	if (records_wanted)
 		record_packet(p, skb, now, tally);
 	let_go(p, key);
@@ -328,5 +329,6 @@ int router_consume(__u64 *ctx)
 const struct record *record_type __attribute__((unused));
 const struct drop_key *drop_key_type __attribute__((unused));
 const struct pair *pair_type __attribute__((unused));
+const struct pause *pause_type __attribute__((unused));
 
 char _license[] SEC("license") = "GPL";

@@ -13,6 +13,18 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type routerDistribution struct {
+	_       structs.HostLayout
+	Moments struct {
+		_    structs.HostLayout
+		Sum  uint64
+		Low  uint64
+		High uint64
+	}
+	Bins   [10000]uint64
+	Coarse [417]uint64
+}
+
 type routerDropKey struct {
 	_        structs.HostLayout
 	Where    uint64
@@ -69,6 +81,84 @@ type routerPair struct {
 	Coarse [417][5]uint64
 }
 
+type routerPause struct {
+	_         structs.HostLayout
+	Start     uint64
+	Length    uint64
+	Depth     uint64
+	Since     uint64
+	Kinds     [4]uint64
+	Cpu       uint32
+	Cause     uint32
+	Truncated uint32
+	Zero      uint32
+	Task      [16]int8
+}
+
+type routerPauseSum struct {
+	_       structs.HostLayout
+	Unsent  uint64
+	Causes  [4]uint64
+	Between [4096]uint64
+	Lengths routerDistribution
+}
+
+type routerProcessor struct {
+	_       structs.HostLayout
+	Touched uint64
+	Since   uint64
+	Backlog uint64
+	Network uint64
+	Softirq uint64
+	Irq     uint64
+	Running uint64
+	Inner   uint64
+	Irqs    uint64
+	Kind    uint32
+	Next    uint32
+	Spells  [128]struct {
+		_     structs.HostLayout
+		Begin uint64
+		End   uint64
+		Inner uint64
+		Kind  uint32
+		Zero  uint32
+		Task  [16]int8
+	}
+}
+
+type routerQueue struct {
+	_       structs.HostLayout
+	In      uint64
+	Out     uint64
+	Counted uint64
+	Since   uint64
+	_       [32]byte
+}
+
+type routerQueueSize struct {
+	_     structs.HostLayout
+	Sizes [1024]uint64
+	Came  [1024]uint64
+}
+
+type routerQueueSum struct {
+	_          structs.HostLayout
+	Events     uint64
+	Moment     uint64
+	Waited     uint64
+	Found      uint64
+	Kernel     uint64
+	KernelRead uint64
+	KernelHigh uint64
+	High       uint64
+	Recent     uint64
+	Epoch      uint64
+	Ended      uint64
+	Arrivals   uint64
+	Departures uint64
+}
+
 type routerRecord struct {
 	_        structs.HostLayout
 	T1       uint64
@@ -112,56 +202,73 @@ type routerTally struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	routerMapDrops              = "drops"
-	routerMapGros               = "gros"
-	routerMapOverflows          = "overflows"
-	routerMapPairs              = "pairs"
-	routerMapRecords            = "records"
-	routerMapTallies            = "tallies"
-	routerProgRouterConsume     = "router_consume"
-	routerProgRouterFragsEntry  = "router_frags_entry"
-	routerProgRouterFragsExit   = "router_frags_exit"
-	routerProgRouterFree        = "router_free"
-	routerProgRouterFreeAgain   = "router_free_again"
-	routerProgRouterGroEntry    = "router_gro_entry"
-	routerProgRouterGroExit     = "router_gro_exit"
-	routerProgRouterLocalIn     = "router_local_in"
-	routerProgRouterNetifRx     = "router_netif_rx"
-	routerProgRouterPostRouting = "router_post_routing"
-	routerProgRouterPreRouting  = "router_pre_routing"
-	routerProgRouterReceive     = "router_receive"
-	routerProgRouterReceiveList = "router_receive_list"
-	routerProgRouterStartXmit   = "router_start_xmit"
-	routerVarContents           = "contents"
-	routerVarDropKeyType        = "drop_key_type"
-	routerVarHeads              = "heads"
-	routerVarInputCount         = "input_count"
-	routerVarInputs             = "inputs"
-	routerVarMatchDst           = "match_dst"
-	routerVarMatchDstMask       = "match_dst_mask"
-	routerVarMatchFamily        = "match_family"
-	routerVarMatchPorts         = "match_ports"
-	routerVarMatchPortsMask     = "match_ports_mask"
-	routerVarMatchProtocol      = "match_protocol"
-	routerVarMatchSrc           = "match_src"
-	routerVarMatchSrcMask       = "match_src_mask"
-	routerVarMatchWanted        = "match_wanted"
-	routerVarNamespace          = "namespace"
-	routerVarOutputCount        = "output_count"
-	routerVarOutputs            = "outputs"
-	routerVarOverflowUsed       = "overflow_used"
-	routerVarPacketKeys         = "packet_keys"
-	routerVarPackets            = "packets"
-	routerVarPairKeys           = "pair_keys"
-	routerVarPairPlaces         = "pair_places"
-	routerVarPairType           = "pair_type"
-	routerVarPaused             = "paused"
-	routerVarRecordType         = "record_type"
-	routerVarRecordsWanted      = "records_wanted"
-	routerVarRouterNet          = "router_net"
-	routerVarSampling           = "sampling"
-	routerVarShards             = "shards"
-	routerVarShared             = "shared"
+	routerMapBreakSums           = "break_sums"
+	routerMapBreaks              = "breaks"
+	routerMapDrops               = "drops"
+	routerMapGros                = "gros"
+	routerMapOverflows           = "overflows"
+	routerMapPairs               = "pairs"
+	routerMapProcessors          = "processors"
+	routerMapQueueSizes          = "queue_sizes"
+	routerMapQueueSums           = "queue_sums"
+	routerMapRecords             = "records"
+	routerMapTallies             = "tallies"
+	routerProgRouterConsume      = "router_consume"
+	routerProgRouterFragsEntry   = "router_frags_entry"
+	routerProgRouterFragsExit    = "router_frags_exit"
+	routerProgRouterFree         = "router_free"
+	routerProgRouterFreeAgain    = "router_free_again"
+	routerProgRouterGroEntry     = "router_gro_entry"
+	routerProgRouterGroExit      = "router_gro_exit"
+	routerProgRouterIrqEntry     = "router_irq_entry"
+	routerProgRouterIrqExit      = "router_irq_exit"
+	routerProgRouterLocalIn      = "router_local_in"
+	routerProgRouterNapiPoll     = "router_napi_poll"
+	routerProgRouterNetifRx      = "router_netif_rx"
+	routerProgRouterPostRouting  = "router_post_routing"
+	routerProgRouterPreRouting   = "router_pre_routing"
+	routerProgRouterReceive      = "router_receive"
+	routerProgRouterReceiveList  = "router_receive_list"
+	routerProgRouterSoftirqEntry = "router_softirq_entry"
+	routerProgRouterSoftirqExit  = "router_softirq_exit"
+	routerProgRouterStartXmit    = "router_start_xmit"
+	routerProgRouterSwitch       = "router_switch"
+	routerVarBreakNs             = "break_ns"
+	routerVarContents            = "contents"
+	routerVarDropKeyType         = "drop_key_type"
+	routerVarHeads               = "heads"
+	routerVarInputCount          = "input_count"
+	routerVarInputs              = "inputs"
+	routerVarMatchDst            = "match_dst"
+	routerVarMatchDstMask        = "match_dst_mask"
+	routerVarMatchFamily         = "match_family"
+	routerVarMatchPorts          = "match_ports"
+	routerVarMatchPortsMask      = "match_ports_mask"
+	routerVarMatchProtocol       = "match_protocol"
+	routerVarMatchSrc            = "match_src"
+	routerVarMatchSrcMask        = "match_src_mask"
+	routerVarMatchWanted         = "match_wanted"
+	routerVarNamespace           = "namespace"
+	routerVarOutputCount         = "output_count"
+	routerVarOutputWaited        = "output_waited"
+	routerVarOutputs             = "outputs"
+	routerVarOverflowUsed        = "overflow_used"
+	routerVarPacketKeys          = "packet_keys"
+	routerVarPackets             = "packets"
+	routerVarPairKeys            = "pair_keys"
+	routerVarPairPlaces          = "pair_places"
+	routerVarPairType            = "pair_type"
+	routerVarPauseType           = "pause_type"
+	routerVarPaused              = "paused"
+	routerVarQueueEpoch          = "queue_epoch"
+	routerVarQueueKeys           = "queue_keys"
+	routerVarQueues              = "queues"
+	routerVarRecordType          = "record_type"
+	routerVarRecordsWanted       = "records_wanted"
+	routerVarRouterNet           = "router_net"
+	routerVarSampling            = "sampling"
+	routerVarShards              = "shards"
+	routerVarShared              = "shared"
 )
 
 // loadRouter returns the embedded CollectionSpec for router.
@@ -206,38 +313,50 @@ type routerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type routerProgramSpecs struct {
-	RouterConsume     *ebpf.ProgramSpec `ebpf:"router_consume"`
-	RouterFragsEntry  *ebpf.ProgramSpec `ebpf:"router_frags_entry"`
-	RouterFragsExit   *ebpf.ProgramSpec `ebpf:"router_frags_exit"`
-	RouterFree        *ebpf.ProgramSpec `ebpf:"router_free"`
-	RouterFreeAgain   *ebpf.ProgramSpec `ebpf:"router_free_again"`
-	RouterGroEntry    *ebpf.ProgramSpec `ebpf:"router_gro_entry"`
-	RouterGroExit     *ebpf.ProgramSpec `ebpf:"router_gro_exit"`
-	RouterLocalIn     *ebpf.ProgramSpec `ebpf:"router_local_in"`
-	RouterNetifRx     *ebpf.ProgramSpec `ebpf:"router_netif_rx"`
-	RouterPostRouting *ebpf.ProgramSpec `ebpf:"router_post_routing"`
-	RouterPreRouting  *ebpf.ProgramSpec `ebpf:"router_pre_routing"`
-	RouterReceive     *ebpf.ProgramSpec `ebpf:"router_receive"`
-	RouterReceiveList *ebpf.ProgramSpec `ebpf:"router_receive_list"`
-	RouterStartXmit   *ebpf.ProgramSpec `ebpf:"router_start_xmit"`
+	RouterConsume      *ebpf.ProgramSpec `ebpf:"router_consume"`
+	RouterFragsEntry   *ebpf.ProgramSpec `ebpf:"router_frags_entry"`
+	RouterFragsExit    *ebpf.ProgramSpec `ebpf:"router_frags_exit"`
+	RouterFree         *ebpf.ProgramSpec `ebpf:"router_free"`
+	RouterFreeAgain    *ebpf.ProgramSpec `ebpf:"router_free_again"`
+	RouterGroEntry     *ebpf.ProgramSpec `ebpf:"router_gro_entry"`
+	RouterGroExit      *ebpf.ProgramSpec `ebpf:"router_gro_exit"`
+	RouterIrqEntry     *ebpf.ProgramSpec `ebpf:"router_irq_entry"`
+	RouterIrqExit      *ebpf.ProgramSpec `ebpf:"router_irq_exit"`
+	RouterLocalIn      *ebpf.ProgramSpec `ebpf:"router_local_in"`
+	RouterNapiPoll     *ebpf.ProgramSpec `ebpf:"router_napi_poll"`
+	RouterNetifRx      *ebpf.ProgramSpec `ebpf:"router_netif_rx"`
+	RouterPostRouting  *ebpf.ProgramSpec `ebpf:"router_post_routing"`
+	RouterPreRouting   *ebpf.ProgramSpec `ebpf:"router_pre_routing"`
+	RouterReceive      *ebpf.ProgramSpec `ebpf:"router_receive"`
+	RouterReceiveList  *ebpf.ProgramSpec `ebpf:"router_receive_list"`
+	RouterSoftirqEntry *ebpf.ProgramSpec `ebpf:"router_softirq_entry"`
+	RouterSoftirqExit  *ebpf.ProgramSpec `ebpf:"router_softirq_exit"`
+	RouterStartXmit    *ebpf.ProgramSpec `ebpf:"router_start_xmit"`
+	RouterSwitch       *ebpf.ProgramSpec `ebpf:"router_switch"`
 }
 
 // routerMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type routerMapSpecs struct {
-	Drops     *ebpf.MapSpec `ebpf:"drops"`
-	Gros      *ebpf.MapSpec `ebpf:"gros"`
-	Overflows *ebpf.MapSpec `ebpf:"overflows"`
-	Pairs     *ebpf.MapSpec `ebpf:"pairs"`
-	Records   *ebpf.MapSpec `ebpf:"records"`
-	Tallies   *ebpf.MapSpec `ebpf:"tallies"`
+	BreakSums  *ebpf.MapSpec `ebpf:"break_sums"`
+	Breaks     *ebpf.MapSpec `ebpf:"breaks"`
+	Drops      *ebpf.MapSpec `ebpf:"drops"`
+	Gros       *ebpf.MapSpec `ebpf:"gros"`
+	Overflows  *ebpf.MapSpec `ebpf:"overflows"`
+	Pairs      *ebpf.MapSpec `ebpf:"pairs"`
+	Processors *ebpf.MapSpec `ebpf:"processors"`
+	QueueSizes *ebpf.MapSpec `ebpf:"queue_sizes"`
+	QueueSums  *ebpf.MapSpec `ebpf:"queue_sums"`
+	Records    *ebpf.MapSpec `ebpf:"records"`
+	Tallies    *ebpf.MapSpec `ebpf:"tallies"`
 }
 
 // routerVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type routerVariableSpecs struct {
+	BreakNs        *ebpf.VariableSpec `ebpf:"break_ns"`
 	Contents       *ebpf.VariableSpec `ebpf:"contents"`
 	DropKeyType    *ebpf.VariableSpec `ebpf:"drop_key_type"`
 	Heads          *ebpf.VariableSpec `ebpf:"heads"`
@@ -254,6 +373,7 @@ type routerVariableSpecs struct {
 	MatchWanted    *ebpf.VariableSpec `ebpf:"match_wanted"`
 	Namespace      *ebpf.VariableSpec `ebpf:"namespace"`
 	OutputCount    *ebpf.VariableSpec `ebpf:"output_count"`
+	OutputWaited   *ebpf.VariableSpec `ebpf:"output_waited"`
 	Outputs        *ebpf.VariableSpec `ebpf:"outputs"`
 	OverflowUsed   *ebpf.VariableSpec `ebpf:"overflow_used"`
 	PacketKeys     *ebpf.VariableSpec `ebpf:"packet_keys"`
@@ -261,7 +381,11 @@ type routerVariableSpecs struct {
 	PairKeys       *ebpf.VariableSpec `ebpf:"pair_keys"`
 	PairPlaces     *ebpf.VariableSpec `ebpf:"pair_places"`
 	PairType       *ebpf.VariableSpec `ebpf:"pair_type"`
+	PauseType      *ebpf.VariableSpec `ebpf:"pause_type"`
 	Paused         *ebpf.VariableSpec `ebpf:"paused"`
+	QueueEpoch     *ebpf.VariableSpec `ebpf:"queue_epoch"`
+	QueueKeys      *ebpf.VariableSpec `ebpf:"queue_keys"`
+	Queues         *ebpf.VariableSpec `ebpf:"queues"`
 	RecordType     *ebpf.VariableSpec `ebpf:"record_type"`
 	RecordsWanted  *ebpf.VariableSpec `ebpf:"records_wanted"`
 	RouterNet      *ebpf.VariableSpec `ebpf:"router_net"`
@@ -290,20 +414,30 @@ func (o *routerObjects) Close() error {
 //
 // It can be passed to loadRouterObjects or ebpf.CollectionSpec.LoadAndAssign.
 type routerMaps struct {
-	Drops     *ebpf.Map `ebpf:"drops"`
-	Gros      *ebpf.Map `ebpf:"gros"`
-	Overflows *ebpf.Map `ebpf:"overflows"`
-	Pairs     *ebpf.Map `ebpf:"pairs"`
-	Records   *ebpf.Map `ebpf:"records"`
-	Tallies   *ebpf.Map `ebpf:"tallies"`
+	BreakSums  *ebpf.Map `ebpf:"break_sums"`
+	Breaks     *ebpf.Map `ebpf:"breaks"`
+	Drops      *ebpf.Map `ebpf:"drops"`
+	Gros       *ebpf.Map `ebpf:"gros"`
+	Overflows  *ebpf.Map `ebpf:"overflows"`
+	Pairs      *ebpf.Map `ebpf:"pairs"`
+	Processors *ebpf.Map `ebpf:"processors"`
+	QueueSizes *ebpf.Map `ebpf:"queue_sizes"`
+	QueueSums  *ebpf.Map `ebpf:"queue_sums"`
+	Records    *ebpf.Map `ebpf:"records"`
+	Tallies    *ebpf.Map `ebpf:"tallies"`
 }
 
 func (m *routerMaps) Close() error {
 	return _RouterClose(
+		m.BreakSums,
+		m.Breaks,
 		m.Drops,
 		m.Gros,
 		m.Overflows,
 		m.Pairs,
+		m.Processors,
+		m.QueueSizes,
+		m.QueueSums,
 		m.Records,
 		m.Tallies,
 	)
@@ -313,6 +447,7 @@ func (m *routerMaps) Close() error {
 //
 // It can be passed to loadRouterObjects or ebpf.CollectionSpec.LoadAndAssign.
 type routerVariables struct {
+	BreakNs        *ebpf.Variable `ebpf:"break_ns"`
 	Contents       *ebpf.Variable `ebpf:"contents"`
 	DropKeyType    *ebpf.Variable `ebpf:"drop_key_type"`
 	Heads          *ebpf.Variable `ebpf:"heads"`
@@ -329,6 +464,7 @@ type routerVariables struct {
 	MatchWanted    *ebpf.Variable `ebpf:"match_wanted"`
 	Namespace      *ebpf.Variable `ebpf:"namespace"`
 	OutputCount    *ebpf.Variable `ebpf:"output_count"`
+	OutputWaited   *ebpf.Variable `ebpf:"output_waited"`
 	Outputs        *ebpf.Variable `ebpf:"outputs"`
 	OverflowUsed   *ebpf.Variable `ebpf:"overflow_used"`
 	PacketKeys     *ebpf.Variable `ebpf:"packet_keys"`
@@ -336,7 +472,11 @@ type routerVariables struct {
 	PairKeys       *ebpf.Variable `ebpf:"pair_keys"`
 	PairPlaces     *ebpf.Variable `ebpf:"pair_places"`
 	PairType       *ebpf.Variable `ebpf:"pair_type"`
+	PauseType      *ebpf.Variable `ebpf:"pause_type"`
 	Paused         *ebpf.Variable `ebpf:"paused"`
+	QueueEpoch     *ebpf.Variable `ebpf:"queue_epoch"`
+	QueueKeys      *ebpf.Variable `ebpf:"queue_keys"`
+	Queues         *ebpf.Variable `ebpf:"queues"`
 	RecordType     *ebpf.Variable `ebpf:"record_type"`
 	RecordsWanted  *ebpf.Variable `ebpf:"records_wanted"`
 	RouterNet      *ebpf.Variable `ebpf:"router_net"`
@@ -349,20 +489,26 @@ type routerVariables struct {
 //
 // It can be passed to loadRouterObjects or ebpf.CollectionSpec.LoadAndAssign.
 type routerPrograms struct {
-	RouterConsume     *ebpf.Program `ebpf:"router_consume"`
-	RouterFragsEntry  *ebpf.Program `ebpf:"router_frags_entry"`
-	RouterFragsExit   *ebpf.Program `ebpf:"router_frags_exit"`
-	RouterFree        *ebpf.Program `ebpf:"router_free"`
-	RouterFreeAgain   *ebpf.Program `ebpf:"router_free_again"`
-	RouterGroEntry    *ebpf.Program `ebpf:"router_gro_entry"`
-	RouterGroExit     *ebpf.Program `ebpf:"router_gro_exit"`
-	RouterLocalIn     *ebpf.Program `ebpf:"router_local_in"`
-	RouterNetifRx     *ebpf.Program `ebpf:"router_netif_rx"`
-	RouterPostRouting *ebpf.Program `ebpf:"router_post_routing"`
-	RouterPreRouting  *ebpf.Program `ebpf:"router_pre_routing"`
-	RouterReceive     *ebpf.Program `ebpf:"router_receive"`
-	RouterReceiveList *ebpf.Program `ebpf:"router_receive_list"`
-	RouterStartXmit   *ebpf.Program `ebpf:"router_start_xmit"`
+	RouterConsume      *ebpf.Program `ebpf:"router_consume"`
+	RouterFragsEntry   *ebpf.Program `ebpf:"router_frags_entry"`
+	RouterFragsExit    *ebpf.Program `ebpf:"router_frags_exit"`
+	RouterFree         *ebpf.Program `ebpf:"router_free"`
+	RouterFreeAgain    *ebpf.Program `ebpf:"router_free_again"`
+	RouterGroEntry     *ebpf.Program `ebpf:"router_gro_entry"`
+	RouterGroExit      *ebpf.Program `ebpf:"router_gro_exit"`
+	RouterIrqEntry     *ebpf.Program `ebpf:"router_irq_entry"`
+	RouterIrqExit      *ebpf.Program `ebpf:"router_irq_exit"`
+	RouterLocalIn      *ebpf.Program `ebpf:"router_local_in"`
+	RouterNapiPoll     *ebpf.Program `ebpf:"router_napi_poll"`
+	RouterNetifRx      *ebpf.Program `ebpf:"router_netif_rx"`
+	RouterPostRouting  *ebpf.Program `ebpf:"router_post_routing"`
+	RouterPreRouting   *ebpf.Program `ebpf:"router_pre_routing"`
+	RouterReceive      *ebpf.Program `ebpf:"router_receive"`
+	RouterReceiveList  *ebpf.Program `ebpf:"router_receive_list"`
+	RouterSoftirqEntry *ebpf.Program `ebpf:"router_softirq_entry"`
+	RouterSoftirqExit  *ebpf.Program `ebpf:"router_softirq_exit"`
+	RouterStartXmit    *ebpf.Program `ebpf:"router_start_xmit"`
+	RouterSwitch       *ebpf.Program `ebpf:"router_switch"`
 }
 
 func (p *routerPrograms) Close() error {
@@ -374,13 +520,19 @@ func (p *routerPrograms) Close() error {
 		p.RouterFreeAgain,
 		p.RouterGroEntry,
 		p.RouterGroExit,
+		p.RouterIrqEntry,
+		p.RouterIrqExit,
 		p.RouterLocalIn,
+		p.RouterNapiPoll,
 		p.RouterNetifRx,
 		p.RouterPostRouting,
 		p.RouterPreRouting,
 		p.RouterReceive,
 		p.RouterReceiveList,
+		p.RouterSoftirqEntry,
+		p.RouterSoftirqExit,
 		p.RouterStartXmit,
+		p.RouterSwitch,
 	)
 }
 

@@ -5,7 +5,10 @@ import "time"
 // Sub is what came between before and s. What is a state, not a count, is that of s:
 // packets in flight, and depths of queues.
 func (s Snapshot) Sub(before Snapshot) Snapshot {
-	difference := Snapshot{Time: s.Time, Account: s.Account.sub(before.Account)}
+	difference := Snapshot{
+		Time: s.Time, Account: s.Account.sub(before.Account),
+		Queues: subQueues(s.Queues, before.Queues), Breaks: s.Breaks.Sub(before.Breaks),
+	}
 	for _, p := range s.Pairs {
 		for _, q := range before.Pairs {
 			if p.In.Index == q.In.Index && p.Out.Index == q.Out.Index {

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * Coffee breaks (seed 3): packets wait at the input, none at the output, and no packet
+ * begins or ends its processing. A break is found when it is over: the packet that
+ * begins then was the first to wait on this processor.
+ */
+#ifndef PILLION_ROUTER_BREAK_H
+#define PILLION_ROUTER_BREAK_H
+
+#include "processor.h"
+#include "queue.h"
+#include "stage.h"
+
+#define BREAK_BETWEEN 4096
+#define PASSING_NS 20000 /* what is at an output for less passes by and does not wait */
+
+enum break_cause {
+	CAUSE_UNKNOWN,
+	CAUSE_SCHEDULED,
+	CAUSE_SOFTIRQ,
+	CAUSE_IRQ,
+	CAUSES,
+};
+
+struct pause {
+	__u64 start; /* ns, CLOCK_MONOTONIC */
+	__u64 length;
+	__u64 depth;
+	__u64 since;
+	__u64 kinds[4]; /* ns, by kind of spell */
+	__u32 cpu;
+	__u32 cause;
+	__u32 truncated; /* older spells were forgotten */
+	__u32 zero;
+	char task[TASK_COMM];
+};
+
+struct distribution {
+	struct moments moments;
+	__u64 bins[LINEAR_BINS];
+	__u64 coarse[COARSE_BINS];
+};
+
+struct pause_sum {
+	__u64 unsent;
+	__u64 causes[CAUSES];
+	__u64 between[BREAK_BETWEEN];
+	struct distribution lengths;
+};
+
+__u64 output_waited; /* until when a packet waited at an output */
+
+/* Key: shard; value: sums of the processors that it stands for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pause_sum);
+} break_sums SEC(".maps");
+
+/* Single ones, written by the programs, read by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 65536);
+} breaks SEC(".maps");
+
+static __always_inline void observe_length(struct distribution *d, __u64 ns)
+{
+	sum_up(&d->moments.sum, ns);
+	raise(&d->moments.low, ~ns);
+	raise(&d->moments.high, ns);
+	if (ns < LINEAR_END) {
+		__u32 bin = linear_bin(ns);
+
+		if (bin < LINEAR_BINS)
+			sum_up(&d->bins[bin], 1);
+	} else {
+		__u32 bin = coarse_bin(ns);
+
+		if (bin < COARSE_BINS)
+			sum_up(&d->coarse[bin], 1);
+	}
+}
+
+struct inputs {
+	__u64 now;
+	__s64 depth; /* packets that wait at inputs; -1: there is one at an output */
+};
+
+static int add_input(__u32 i, void *context)
+{
+	struct inputs *sum = context;
+	struct queue *in = &queues[(i * QUEUE_SIDES + QUEUE_INPUT) & (QUEUES - 1)];
+	struct queue *out = &queues[(i * QUEUE_SIDES + QUEUE_OUTPUT) & (QUEUES - 1)];
+
+	if (out->in != out->out && (__s64)(sum->now - out->since) > PASSING_NS) {
+		sum->depth = -1;
+		return 1;
+	}
+	sum->depth += in->in - in->out;
+	return 0;
+}
+
+static __always_inline __u64 common(__u64 begin, __u64 end, __u64 start, __u64 now)
+{
+	if (begin < start)
+		begin = start;
+	if (end > now)
+		end = now;
+	return end > begin ? end - begin : 0;
+}
+
+struct search {
+	struct processor *c;
+	struct pause *b;
+	__u64 now;
+	__u64 longest;
+};
+
+static int add_spell(__u32 i, void *context)
+{
+	struct search *f = context;
+	struct pause *b = f->b;
+	struct spell *s = &f->c->spells[(f->c->next - 1 - i) & (SPELLS - 1)];
+	__u64 took, own = s->end - s->begin - s->inner;
+
+	if (s->end <= b->start) {
+		b->truncated = 0;
+		return 1;
+	}
+	took = common(s->begin, s->end, b->start, f->now);
+	if (took > own)
+		took = own;
+	b->kinds[s->kind & 3] += took;
+	if (s->kind == SPELL_TASK && took > f->longest) {
+		f->longest = took;
+		__builtin_memcpy(b->task, s->task, sizeof(b->task));
+	}
+	return 0;
+}
+
+/* The process that is interrupted right now for the packet's sake. */
+static __always_inline void add_current(struct search *f)
+{
+	struct processor *c = f->c;
+	__u64 took, own, until = c->network ? c->network : f->now;
+
+	if (c->kind != SPELL_TASK || !c->running || until <= c->running)
+		return;
+	own = until - c->running;
+	own = own > c->inner ? own - c->inner : 0;
+	took = common(c->running, until, f->b->start, f->now);
+	if (took > own)
+		took = own;
+	f->b->kinds[SPELL_TASK] += took;
+	if (took > f->longest)
+		bpf_probe_read_kernel(f->b->task, sizeof(f->b->task), bpf_get_current_task_btf()->comm);
+}
+
+static __always_inline void explain(struct pause *b, struct processor *c, __u64 now)
+{
+	struct search f = {.c = c, .b = b, .now = now};
+	__u64 half = b->length / 2;
+
+	b->truncated = 1;
+	bpf_loop(SPELLS, add_spell, &f, 0);
+	add_current(&f);
+	if (b->kinds[SPELL_TASK] > half)
+		b->cause = CAUSE_SCHEDULED;
+	else if (b->kinds[SPELL_SOFTIRQ] > half)
+		b->cause = CAUSE_SOFTIRQ;
+	else if (b->kinds[SPELL_IRQ] > half)
+		b->cause = CAUSE_IRQ;
+}
+
+__noinline int break_found(__u64 start, __u64 now)
+{
+	struct processor *c = processor_here();
+	struct pause b = {}, *sent;
+	struct pause_sum *sum;
+	struct inputs inputs = {.now = now};
+	__u32 shard;
+
+	bpf_loop(pair_places + 1, add_input, &inputs, 0);
+	if (start < output_waited)
+		start = output_waited;
+	if (!c || inputs.depth < 0 || now < start + break_ns)
+		return 0;
+	b.start = start;
+	b.length = now - start;
+	b.depth = inputs.depth;
+	b.since = c->since;
+	b.cpu = bpf_get_smp_processor_id();
+	c->since = 0;
+	explain(&b, c, now);
+	shard = b.cpu & (shards - 1);
+	sum = bpf_map_lookup_elem(&break_sums, &shard);
+	if (!sum)
+		return 0;
+	sum_up(&sum->causes[b.cause & (CAUSES - 1)], 1);
+	sum_up(&sum->between[b.since < BREAK_BETWEEN ? b.since : BREAK_BETWEEN - 1], 1);
+	observe_length(&sum->lengths, b.length);
+	sent = bpf_ringbuf_reserve(&breaks, sizeof(b), 0);
+	if (!sent) {
+		sum_up(&sum->unsent, 1);
+		return 0;
+	}
+	*sent = b;
+	bpf_ringbuf_submit(sent, 0);
+	return 0;
+}
+
+/* A packet begins that has waited since then. */
+static __always_inline void break_look(struct processor *c, __u64 waits, __u64 now)
+{
+	__u64 start = c->touched;
+
+	if (start < waits)
+		start = waits;
+	if ((__s64)(now - start) >= (__s64)break_ns)
+		break_found(start, now);
+	c->touched = now;
+	c->since++;
+}
+
+#endif
