@@ -40,7 +40,8 @@ var causeNames = []string{"unknown", "scheduled", "softirq", "irq"}
 //     (the ring of a network card) is not seen to wait.
 //   - The cause is what the processor is known to have done for more than half of the
 //     time, no proof that the packet waited for it. A hypervisor that takes the
-//     processor away shows as the process that had it, or as unknown.
+//     processor away shows as the process that had it, or as unknown; so does the
+//     network's own softirq where it works on packets that are not followed.
 type Break struct {
 	Start  time.Time `json:"start"` // CLOCK_REALTIME, of the same host
 	MonoNs uint64    `json:"mono_ns"`

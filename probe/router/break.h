@@ -143,13 +143,13 @@ static int add_spell(__u32 i, void *context)
 static __always_inline void add_current(struct search *f)
 {
 	struct processor *c = f->c;
-	__u64 took, own, until = c->network ? c->network : f->now;
+	__u64 took, own;
 
-	if (c->kind != SPELL_TASK || !c->running || until <= c->running)
+	if (c->kind != SPELL_TASK || !c->running || f->now <= c->running)
 		return;
-	own = until - c->running;
+	own = f->now - c->running;
 	own = own > c->inner ? own - c->inner : 0;
-	took = common(c->running, until, f->b->start, f->now);
+	took = common(c->running, f->now, f->b->start, f->now);
 	if (took > own)
 		took = own;
 	f->b->kinds[SPELL_TASK] += took;

@@ -36,8 +36,7 @@ struct processor {
 	__u64 touched; /* when a packet last began or ended its processing here */
 	__u64 since;   /* packets that began here since the last break */
 	__u64 backlog; /* address of the napi of its backlog; 0: not known */
-	__u64 network; /* since when the softirq of the network runs; 0: it does not */
-	__u64 softirq; /* since when another runs */
+	__u64 softirq; /* since when a softirq runs that is not the network's; 0: none does */
 	__u64 irq;     /* since when an interrupt is handled */
 	__u64 running; /* since when the process has it */
 	__u64 inner;   /* what irqs and softirqs took of the process's spell */
@@ -122,17 +121,20 @@ int router_switch(__u64 *ctx)
 	return 0;
 }
 
+/*
+ * The softirq of the network may run once for each packet. It is left out before
+ * anything is paid for.
+ */
 SEC("tp_btf/softirq_entry")
 int router_softirq_entry(__u64 *ctx)
 {
-	struct processor *c = processor_here();
+	struct processor *c;
 
+	if (ctx[0] == SOFTIRQ_NET_RX)
+		return 0;
+	c = processor_here();
 	if (!c)
 		return 0;
-	if (ctx[0] == SOFTIRQ_NET_RX) {
-		c->network = bpf_ktime_get_ns();
-		return 0;
-	}
 	c->irqs = 0;
 	c->softirq = bpf_ktime_get_ns();
 	return 0;
@@ -141,16 +143,13 @@ int router_softirq_entry(__u64 *ctx)
 SEC("tp_btf/softirq_exit")
 int router_softirq_exit(__u64 *ctx)
 {
-	struct processor *c = processor_here();
+	struct processor *c;
 	__u64 now;
 
-	if (!c)
+	if (ctx[0] == SOFTIRQ_NET_RX)
 		return 0;
-	if (ctx[0] == SOFTIRQ_NET_RX) {
-		c->network = 0;
-		return 0;
-	}
-	if (!c->softirq)
+	c = processor_here();
+	if (!c || !c->softirq)
 		return 0;
 	now = bpf_ktime_get_ns();
 	spell_new(c, SPELL_SOFTIRQ, c->softirq, now, c->irqs);

@@ -108,7 +108,6 @@ type routerProcessor struct {
 	Touched uint64
 	Since   uint64
 	Backlog uint64
-	Network uint64
 	Softirq uint64
 	Irq     uint64
 	Running uint64
