@@ -101,7 +101,7 @@ var (
 		{"side", String, "", "input: before IP; output: after it"},
 		{"interval_ns", Int64, "ns", "length of the window that ends at time"},
 		{"depth_mean", Float64, "packets", "mean of the packets that waited, from arrivals and departures"},
-		{"depth_max", Uint64, "packets", "most that waited at once, in the interval where that rose, else of all until then"},
+		{"depth_max", Uint64, "packets", "most that waited at once"},
 		{"arrivals", Uint64, "packets", "packets that came"},
 		{"departures", Uint64, "packets", "packets that left"},
 		{"waited_mean_ns", Int64, "ns", "mean wait of those that left"},

@@ -28,6 +28,9 @@ type routerModule struct {
 	ending chan struct{}
 	ended  sync.WaitGroup
 	tick   chan time.Duration
+	// listening ends the reading of coffee breaks.
+	listening context.CancelFunc
+	listened  sync.WaitGroup
 }
 
 // routerReader is one session's view of the profile.
@@ -35,8 +38,17 @@ type routerReader struct {
 	task   session.RouterTask
 	turn   turn
 	before router.Snapshot // what was given out
+	// peaks are the largest depths of queues in the window: each snapshot of the
+	// profile, whoever asked for it, tells them since the one before.
+	peaks map[queueSide]uint64
 	// counters since the task began.
 	counters map[string]uint64
+}
+
+// queueSide names a queue.
+type queueSide struct {
+	device int
+	input  bool
 }
 
 func openRouter(filter string, tasks []session.RouterTask, options Options, now func() moment) (*routerModule, error) {
@@ -57,6 +69,13 @@ func openRouter(filter string, tasks []session.RouterTask, options Options, now 
 	}
 	m.ended.Add(1)
 	go m.run()
+	ctx, cancel := context.WithCancel(context.Background())
+	m.listening = cancel
+	m.listened.Go(func() {
+		if err := probe.Breaks(ctx, m.takeBreak); err != nil {
+			m.log.Warn("read coffee breaks", "error", err)
+		}
+	})
 	return m, nil
 }
 
@@ -85,7 +104,7 @@ func (m *routerModule) follow(tasks []session.RouterTask) error {
 
 // assign gives each task a reader; one that goes on keeps its window.
 func (m *routerModule) assign(tasks []session.RouterTask) error {
-	shot, err := m.probe.Snapshot()
+	shot, err := m.snapshot()
 	if err != nil {
 		return err
 	}
@@ -99,7 +118,7 @@ func (m *routerModule) assign(tasks []session.RouterTask) error {
 		r := old[task]
 		delete(old, task)
 		if r == nil {
-			r = &routerReader{task: task, turn: begin(now, time.Duration(task.Interval)), before: shot, counters: map[string]uint64{}}
+			r = &routerReader{task: task, turn: begin(now, time.Duration(task.Interval)), before: shot, counters: map[string]uint64{}, peaks: map[queueSide]uint64{}}
 		}
 		m.readers = append(m.readers, r)
 		tick = divisor(tick, time.Duration(task.Interval))
@@ -147,7 +166,7 @@ func (m *routerModule) read(now moment) {
 
 // give reads the profile for them. What cannot be read is in a later window.
 func (m *routerModule) give(due []*routerReader, now moment) {
-	shot, err := m.probe.Snapshot()
+	shot, err := m.snapshot()
 	if m.err = err; err != nil {
 		m.log.Warn("read router", "error", err)
 		return
@@ -157,18 +176,47 @@ func (m *routerModule) give(due []*routerReader, now moment) {
 	}
 }
 
+// snapshot reads the profile, for all.
+func (m *routerModule) snapshot() (router.Snapshot, error) {
+	shot, err := m.probe.Snapshot()
+	if err != nil {
+		return shot, err
+	}
+	for _, r := range m.readers {
+		for i := range shot.Queues {
+			q := &shot.Queues[i]
+			side := queueSide{q.Interface.Index, q.Input}
+			r.peaks[side] = max(r.peaks[side], q.RecentMax)
+		}
+	}
+	return shot, nil
+}
+
+// takeBreak gives a coffee break to all sessions.
+func (m *routerModule) takeBreak(b router.Break) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.readers {
+		rows := routerRows{sink: m.sink, session: r.task.Session, day: b.Start}
+		rows.coffee(&b)
+		r.counters["rows"] += rows.count
+	}
+	return nil
+}
+
 // emit ends a window.
 func (m *routerModule) emit(r *routerReader, shot *router.Snapshot, now moment) {
 	difference := shot.Sub(r.before)
 	rows := routerRows{sink: m.sink, session: r.task.Session, day: now.day, length: r.turn.length(now)}
 	rows.pairs(&difference)
-	rows.queues(&difference)
-	rows.account(&difference.Account, &r.before.Account, difference.Breaks.Count)
+	rows.queues(&difference, r.peaks)
+	rows.account(&difference.Account, difference.Breaks.Count)
 	for name, n := range accountCounters(&difference.Account) {
 		r.counters[name] += n
 	}
 	r.counters["rows"] += rows.count
 	r.before, r.turn = *shot, begin(now, time.Duration(r.task.Interval))
+	clear(r.peaks)
 }
 
 func (m *routerModule) states() []session.TaskState {
@@ -197,11 +245,13 @@ func (m *routerModule) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if err := m.probe.Settle(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		m.log.Warn("end router", "error", err)
 	}
 	m.give(m.readers, m.now())
+	m.mu.Unlock()
+	m.listening() // the last breaks are given out
+	m.listened.Wait()
 	return m.probe.Close()
 }
 

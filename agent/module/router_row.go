@@ -67,7 +67,7 @@ func bucketsOf(d *router.Distribution) (b measure.Buckets) {
 	return b
 }
 
-func (w *routerRows) queues(s *router.Snapshot) {
+func (w *routerRows) queues(s *router.Snapshot, peaks map[queueSide]uint64) {
 	for i := range s.Queues {
 		q := &s.Queues[i]
 		side, waited := "output", measure.Value{}
@@ -77,25 +77,23 @@ func (w *routerRows) queues(s *router.Snapshot) {
 		if q.Departures > 0 {
 			waited = measure.Int64Value(int64(q.WaitedNs / q.Departures))
 		}
+		peak := max(peaks[queueSide{q.Interface.Index, q.Input}], q.RecentMax)
 		w.put(&measure.RouterQueues,
 			measure.StringValue(q.Interface.Name), measure.StringValue(side), measure.Int64Value(int64(w.length)),
-			measure.Float64Value(float64(q.IntegralNs)/float64(max(w.length, 1))), measure.Uint64Value(q.MaxDepth),
+			measure.Float64Value(q.Mean(w.length)), measure.Uint64Value(peak),
 			measure.Uint64Value(q.Arrivals), measure.Uint64Value(q.Departures), waited, measure.Uint64Value(q.KernelDepth))
 	}
 }
 
-// breakRow is a coffee break.
-func (w *routerRows) breakRow(b *router.Break) {
-	w.day = b.Start
+// coffee is a break.
+func (w *routerRows) coffee(b *router.Break) {
 	w.put(&measure.RouterBreaks,
 		measure.Int64Value(int64(b.LastNs)), measure.Uint32Value(uint32(max(b.CPU, 0))), measure.Uint64Value(b.Depth),
 		measure.Uint64Value(b.Since), measure.StringValue(b.Cause), measure.StringValue(b.Task),
 		measure.Int64Value(int64(b.SoftirqNs)), measure.Int64Value(int64(b.IRQNs)), measure.Int64Value(int64(b.TaskNs)))
 }
 
-// account puts what was in flight before to neither side: those packets end in this
-// window, and were seen in one before.
-func (w *routerRows) account(a, before *router.Account, breaks uint64) {
+func (w *routerRows) account(a *router.Account, breaks uint64) {
 	w.put(&measure.RouterAccount,
 		measure.Int64Value(int64(w.length)),
 		measure.Uint64Value(a.Seen), measure.Uint64Value(a.Forwarded), measure.Uint64Value(a.Dropped),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os/exec"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"pillion.dev/internal/netns"
 	"pillion.dev/measure"
+	"pillion.dev/probe/router"
 	"pillion.dev/session"
 )
 
@@ -215,8 +217,47 @@ func TestRouterStageOfTBF(t *testing.T) {
 	for _, row := range f.rows["router s"] {
 		mean[row["stage"].Text()] += float64(row["delay_mean_ns"].Int64()*int64(row["packets"].Uint64())) / packets
 	}
+	deepest, left := uint64(0), f.sum("router_queues s", "departures", "interface=east", "side=output")
+	for _, row := range f.rows["router_queues s"] {
+		if row["interface"].Text() == "east" && row["side"].Text() == "output" {
+			deepest = max(deepest, row["depth_max"].Uint64())
+		}
+	}
+	if left != packets || deepest < packets/2 || deepest > packets {
+		t.Errorf("%d packets left the output's queue, %d at most waited, of %d", left, deepest, packets)
+	}
 	if mean["output_queuing"] < 20e6 || mean["processing"] > 1e6 || mean["transit"] < mean["output_queuing"] {
 		t.Errorf("mean times %v", mean)
+	}
+}
+
+// TestRouterRowsFitTheirSchemas: a value of its type, or null, for each field.
+func TestRouterRowsFitTheirSchemas(t *testing.T) {
+	rows := map[string]int{}
+	w := routerRows{session: "s", day: time.Now(), length: time.Second, sink: func(schema *measure.Schema, sample measure.Sample) {
+		rows[schema.Name]++
+		if len(sample) != len(schema.Fields) {
+			t.Fatalf("%s: %d values for %d fields", schema.Name, len(sample), len(schema.Fields))
+		}
+		for i, field := range schema.Fields {
+			if !sample[i].IsNull() && sample[i].Type() != field.Type {
+				t.Errorf("%s: %s is %v, want %v", schema.Name, field.Name, sample[i].Type(), field.Type)
+			}
+		}
+	}}
+	d := router.Distribution{Count: 2, SumNs: 20_003_000, MinNs: 3000, MaxNs: 20_000_000, Bins: []uint64{0, 0, 0, 1}, Coarse: make([]uint64, 64)}
+	d.Coarse[38] = 1
+	shot := router.Snapshot{
+		Pairs:  []router.Pair{{In: router.Interface{Index: 1, Name: "west"}, Stages: [router.Stages]router.Distribution{d}}},
+		Queues: []router.Queue{{Interface: router.Interface{Index: 1, Name: "west"}, Input: true, Departures: 2, WaitedNs: 10}, {}},
+	}
+	w.pairs(&shot)
+	w.queues(&shot, nil)
+	w.coffee(&router.Break{Start: time.Now(), LastNs: 5, Cause: "irq"})
+	w.account(&shot.Account, 1)
+	want := map[string]int{"router": 1, "router_queues": 2, "router_breaks": 1, "router_account": 1}
+	if !maps.Equal(rows, want) || w.count != 5 {
+		t.Errorf("rows %v, want %v", rows, want)
 	}
 }
 
