@@ -11,7 +11,7 @@ const tableSize = 1 << 16 // as in table.h
 // As in account.h.
 var (
 	lostNames    = []string{"full", "reused", "unseen"}
-	skippedNames = []string{"protocol", "loopback", "filter", "sampling"}
+	skippedNames = []string{"protocol", "loopback", "filter", "sampling", "unseen"}
 )
 
 // tries to read the account while no packet moves.

@@ -17,6 +17,7 @@ enum skip {
 	SKIP_LOOPBACK, /* from the router to itself */
 	SKIP_FILTER,   /* another interface or five-tuple */
 	SKIP_SAMPLING,
+	SKIP_UNSEEN, /* met IP, but not t1: inside at the start, or the hook was not run */
 	SKIP_REASONS,
 };
 

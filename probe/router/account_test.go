@@ -117,6 +117,7 @@ func TestDropsHaveTheirReason(t *testing.T) {
 		{"no neighbour", "NEIGH_", func(r *rig) {
 			r.run(r.right, "ip", "addr", "del", "10.9.2.2/24", "dev", "out")
 			r.run(r.router, "ip", "neigh", "flush", "dev", "in1")
+			r.run(r.router, "sysctl", "-qw", "net/ipv4/neigh/in1/retrans_time_ms=100")
 		}},
 		{"queue", "QDISC_", func(r *rig) {
 			r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "1mbit", "burst", "1600", "limit", "2000")
@@ -216,7 +217,7 @@ func TestQueueAtTheOutputShowsThere(t *testing.T) {
 			s := whole(t, func() Snapshot {
 				profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_TCP}})
 				defer profile.detach()
-				r.stream("10.9.2.2:9", 5_000_000)
+				r.stream("10.9.2.2:9", 1_000_000)
 				return settled(t, profile)
 			})
 			p := pair(t, s, "in0", "in1")

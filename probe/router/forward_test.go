@@ -75,10 +75,12 @@ func TestInterfacesOnTopOfOthers(t *testing.T) {
 			server := r.listen("10.9.2.2:8")
 			r.run(r.right, "ip", "neigh", "flush", "dev", "out")
 			r.reach(server, "10.9.2.2:8")
-			profile := r.profile(Options{Match: Match{Protocol: 17, DestinationPort: 9}})
-			r.flood("10.9.2.2:9", 200, 300)
-			s := settled(t, profile)
-			closes(t, s.Account)
+			s := whole(t, func() Snapshot {
+				profile := r.profile(Options{Match: Match{Protocol: 17, DestinationPort: 9}})
+				defer profile.detach()
+				r.flood("10.9.2.2:9", 200, 300)
+				return settled(t, profile)
+			})
 			p := pair(t, s, "in0", "top")
 			if p.Packets != 200 || s.Account.Forwarded != 200 {
 				t.Errorf("%d packets, %d forwarded, want 200", p.Packets, s.Account.Forwarded)

@@ -13,6 +13,7 @@ import (
 func TestOnlyWhatWasAskedForIsSeen(t *testing.T) {
 	const n = 50
 	prefix := netip.MustParsePrefix
+	r := build(t)
 	for _, c := range []struct {
 		name    string
 		options Options
@@ -32,8 +33,8 @@ func TestOnlyWhatWasAskedForIsSeen(t *testing.T) {
 		{"both", Options{In: []string{"in1", "in0"}, Out: []string{"in0", "in1"}, Match: Match{Protocol: unix.IPPROTO_UDP}}, 4 * n},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := build(t)
 			profile := r.profile(c.options)
+			defer profile.detach()
 			for _, address := range []string{"10.9.2.2:9", "10.9.2.2:10", "[fd09:2::2]:9", "[fd09:2::2]:10"} {
 				r.flood(address, n, 40)
 			}

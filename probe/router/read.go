@@ -169,6 +169,8 @@ func (r *Router) tally() (routerTally, error) {
 
 // inFlight counts the packets that are remembered.
 func (r *Router) inFlight() (uint64, error) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
 	var count uint64
 	if err := r.collection.Variables[routerVarPacketKeys].Get(r.keys); err != nil {
 		return 0, err

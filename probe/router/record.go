@@ -19,17 +19,26 @@ var ErrNoRecords = errors.New("records were not asked for")
 const recordPoll = 100 * time.Millisecond
 
 // Records calls f for each forwarded packet, in the order in which drivers got them on
-// one processor. It returns when the context ends, or with f's error.
+// one processor. When the context ends it returns once it has read what is there, but
+// soon; or it returns with f's error.
 func (r *Router) Records(ctx context.Context, f func(Record) error) error {
 	if r.records == nil {
 		return fmt.Errorf("read records: %w", ErrNoRecords)
 	}
 	var raw ringbuf.Record
+	var end time.Time
 	for {
-		r.records.SetDeadline(time.Now().Add(recordPoll))
+		deadline := time.Now().Add(recordPoll)
+		if ctx.Err() != nil {
+			if end.IsZero() {
+				end = deadline
+			}
+			deadline = end
+		}
+		r.records.SetDeadline(deadline)
 		err := r.records.ReadInto(&raw)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			if ctx.Err() != nil {
+			if !end.IsZero() {
 				return nil
 			}
 			continue

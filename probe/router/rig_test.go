@@ -20,6 +20,9 @@ import (
 // patience is how long a test waits for what has to come.
 const patience = 5 * time.Second
 
+// settling is how long packets may wait in the queues of these tests.
+const settling = 2 * time.Second
+
 // rig is a router between a left and a right host, each in a namespace of its own.
 type rig struct {
 	t                   testing.TB
@@ -132,7 +135,7 @@ func (r *rig) socket(namespace string, open func() (*net.UDPConn, error)) *net.U
 // settled is the account once nothing is in flight any more.
 func settled(t testing.TB, profile *Router) Snapshot {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), settling)
 	defer cancel()
 	if err := profile.Settle(ctx); err != nil {
 		t.Log(err)
@@ -149,7 +152,7 @@ func settled(t testing.TB, profile *Router) Snapshot {
 // attempts is how often a test is tried that needs every hook to have run. There are
 // machines that run no tracing program on top of some processes of their own, and what
 // goes unseen there is lost. It is counted, and must never be unexplained.
-const attempts = 4
+const attempts = 8
 
 // whole repeats a run until no packet went unseen.
 func whole(t *testing.T, run func() Snapshot) Snapshot {

@@ -19,6 +19,7 @@ import (
 	"math/bits"
 	"os"
 	"runtime"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -56,6 +57,7 @@ type Router struct {
 	reasons    map[uint32]string
 	shards     int
 	places     int
+	reading    sync.Mutex // guards keys
 	keys       *[tableSize]uint64
 }
 

@@ -134,6 +134,18 @@ static __always_inline int is_refused(struct sk_buff *skb)
 	return !read_front(&t, skb) || !matches(&t);
 }
 
+/* Only where all are asked for is one without a record known not to have been seen. */
+static __always_inline void unseen(struct net_device *in)
+{
+	struct tally *tally;
+
+	if (input_count || match_wanted || sampling > 1 || paused || !in || in->ifindex == LOOPBACK)
+		return;
+	tally = tally_here();
+	if (tally)
+		tally->skipped[SKIP_UNSEEN]++;
+}
+
 /* t2 */
 SEC("netfilter")
 int router_pre_routing(struct bpf_nf_ctx *ctx)
@@ -144,6 +156,8 @@ int router_pre_routing(struct bpf_nf_ctx *ctx)
 
 	if (!p)
 		p = clone_find(skb, key);
+	if (!p)
+		unseen(ctx->state->in);
 	if (!p || p->t2)
 		return NF_ACCEPT;
 	now = bpf_ktime_get_ns();

@@ -194,7 +194,7 @@ type routerTally struct {
 	RecordsLost uint64
 	Scratch     uint64
 	Lost        [3]uint64
-	Skipped     [4]uint64
+	Skipped     [5]uint64
 }
 
 // Names of all BPF objects in the ELF.
