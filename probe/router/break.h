@@ -110,61 +110,65 @@ static __always_inline __u64 common(__u64 begin, __u64 end, __u64 start, __u64 n
 	return end > begin ? end - begin : 0;
 }
 
+/* A search for what a processor did, from the latest to the earliest. */
 struct search {
 	struct processor *c;
 	struct pause *b;
 	__u64 now;
 	__u64 longest;
+	__u64 task;    /* when the latest process so far began */
+	__u64 softirq; /* the same of softirqs */
 };
+
+static __always_inline void add_task(struct search *f, __u64 begin, __u64 end, const void *name)
+{
+	__u64 took = common(begin, end, f->b->start, f->now);
+
+	f->b->kinds[SPELL_TASK] += took;
+	f->task = begin;
+	if (took <= f->longest)
+		return;
+	f->longest = took;
+	bpf_probe_read_kernel(f->b->task, sizeof(f->b->task), name);
+}
 
 static int add_spell(__u32 i, void *context)
 {
 	struct search *f = context;
 	struct pause *b = f->b;
 	struct spell *s = &f->c->spells[(f->c->next - 1 - i) & (SPELLS - 1)];
-	__u64 took, own = s->end - s->begin - s->inner;
+	__u64 took;
 
 	if (s->end <= b->start) {
 		b->truncated = 0;
 		return 1;
 	}
-	took = common(s->begin, s->end, b->start, f->now);
-	if (took > own)
-		took = own;
-	b->kinds[s->kind & 3] += took;
-	if (s->kind == SPELL_TASK && took > f->longest) {
-		f->longest = took;
-		__builtin_memcpy(b->task, s->task, sizeof(b->task));
+	if (s->kind == SPELL_TASK) {
+		add_task(f, s->begin, s->end, s->task);
+		return 0;
 	}
+	took = common(s->begin, s->end, b->start, f->now);
+	b->kinds[s->kind & 3] += took;
+	/* What it interrupted did not have the processor. */
+	if (s->kind == SPELL_IRQ && s->begin >= f->softirq)
+		b->kinds[SPELL_SOFTIRQ] -= took;
+	else if (s->begin >= f->task)
+		b->kinds[SPELL_TASK] -= took;
+	if (s->kind == SPELL_SOFTIRQ)
+		f->softirq = s->begin;
 	return 0;
-}
-
-/* The process that is interrupted right now for the packet's sake. */
-static __always_inline void add_current(struct search *f)
-{
-	struct processor *c = f->c;
-	__u64 took, own;
-
-	if (c->kind != SPELL_TASK || !c->running || f->now <= c->running)
-		return;
-	own = f->now - c->running;
-	own = own > c->inner ? own - c->inner : 0;
-	took = common(c->running, f->now, f->b->start, f->now);
-	if (took > own)
-		took = own;
-	f->b->kinds[SPELL_TASK] += took;
-	if (took > f->longest)
-		bpf_probe_read_kernel(f->b->task, sizeof(f->b->task), bpf_get_current_task_btf()->comm);
 }
 
 static __always_inline void explain(struct pause *b, struct processor *c, __u64 now)
 {
-	struct search f = {.c = c, .b = b, .now = now};
+	struct search f = {.c = c, .b = b, .now = now, .task = now, .softirq = now};
 	__u64 half = b->length / 2;
 
 	b->truncated = 1;
+	/* The process that is interrupted right now for the packet's sake. */
+	if (c->kind == SPELL_TASK && c->running)
+		add_task(&f, c->running, now, bpf_get_current_task_btf()->comm);
 	bpf_loop(SPELLS, add_spell, &f, 0);
-	add_current(&f);
 	if (b->kinds[SPELL_TASK] > half)
 		b->cause = CAUSE_SCHEDULED;
 	else if (b->kinds[SPELL_SOFTIRQ] > half)

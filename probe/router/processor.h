@@ -23,10 +23,10 @@ enum spell_kind {
 	SPELL_IRQ,
 };
 
+/* In the order of their ends. One may lie inside another, which then ends later. */
 struct spell {
 	__u64 begin; /* ns, CLOCK_MONOTONIC */
 	__u64 end;
-	__u64 inner; /* of it, what other spells took */
 	__u32 kind;
 	__u32 zero;
 	char task[TASK_COMM];
@@ -39,8 +39,6 @@ struct processor {
 	__u64 softirq; /* since when a softirq runs that is not the network's; 0: none does */
 	__u64 irq;     /* since when an interrupt is handled */
 	__u64 running; /* since when the process has it */
-	__u64 inner;   /* what irqs and softirqs took of the process's spell */
-	__u64 irqs;    /* what irqs took of the softirq's */
 	__u32 kind;    /* SPELL_TASK, or SPELL_NONE: idle, or a thread of the network */
 	__u32 next;    /* place of the next spell */
 	struct spell spells[SPELLS];
@@ -71,14 +69,13 @@ static __always_inline struct processor *processor_here(void)
 	return bpf_map_lookup_elem(&processors, &zero);
 }
 
-static __always_inline struct spell *spell_new(struct processor *c, __u32 kind, __u64 begin, __u64 end, __u64 inner)
+static __always_inline struct spell *spell_new(struct processor *c, __u32 kind, __u64 begin, __u64 end)
 {
 	struct spell *s = &c->spells[c->next & (SPELLS - 1)];
 
 	c->next++;
 	s->begin = begin;
 	s->end = end;
-	s->inner = inner;
 	s->kind = kind;
 	return s;
 }
@@ -111,12 +108,11 @@ int router_switch(__u64 *ctx)
 		return 0;
 	/* Many short ones would make the long ones forgotten. */
 	if (c->kind == SPELL_TASK && c->running && now - c->running >= break_ns / 16) {
-		struct spell *s = spell_new(c, SPELL_TASK, c->running, now, c->inner);
+		struct spell *s = spell_new(c, SPELL_TASK, c->running, now);
 
 		bpf_probe_read_kernel(s->task, sizeof(s->task), last->comm);
 	}
 	c->running = now;
-	c->inner = 0;
 	c->kind = task_kind(next);
 	return 0;
 }
@@ -135,7 +131,6 @@ int router_softirq_entry(__u64 *ctx)
 	c = processor_here();
 	if (!c)
 		return 0;
-	c->irqs = 0;
 	c->softirq = bpf_ktime_get_ns();
 	return 0;
 }
@@ -152,8 +147,7 @@ int router_softirq_exit(__u64 *ctx)
 	if (!c || !c->softirq)
 		return 0;
 	now = bpf_ktime_get_ns();
-	spell_new(c, SPELL_SOFTIRQ, c->softirq, now, c->irqs);
-	c->inner += now - c->softirq - c->irqs; /* the irqs are in it already */
+	spell_new(c, SPELL_SOFTIRQ, c->softirq, now);
 	c->softirq = 0;
 	return 0;
 }
@@ -176,9 +170,7 @@ int router_irq_exit(__u64 *ctx)
 
 	if (!c || !c->irq)
 		return 0;
-	spell_new(c, SPELL_IRQ, c->irq, now, 0);
-	c->inner += now - c->irq;
-	c->irqs += now - c->irq;
+	spell_new(c, SPELL_IRQ, c->irq, now);
 	c->irq = 0;
 	return 0;
 }

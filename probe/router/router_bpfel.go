@@ -111,15 +111,12 @@ type routerProcessor struct {
 	Softirq uint64
 	Irq     uint64
 	Running uint64
-	Inner   uint64
-	Irqs    uint64
 	Kind    uint32
 	Next    uint32
 	Spells  [128]struct {
 		_     structs.HostLayout
 		Begin uint64
 		End   uint64
-		Inner uint64
 		Kind  uint32
 		Zero  uint32
 		Task  [16]int8

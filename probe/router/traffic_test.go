@@ -109,18 +109,23 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // rule drops one of so many forwarded packets, at random, until the test ends.
 func (r *rig) rule(one int32) {
 	r.t.Helper()
+	r.forwardBy(asm.Instructions{
+		asm.FnGetPrandomU32.Call(),
+		asm.Mov.Reg32(asm.R0, asm.R0),
+		asm.Mod.Imm(asm.R0, one),
+		asm.JEq.Imm(asm.R0, 0, "drop"),
+		asm.Mov.Imm(asm.R0, 1),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("drop"),
+		asm.Return(),
+	})
+}
+
+// forwardBy asks a netfilter program about each forwarded packet until the test ends.
+func (r *rig) forwardBy(instructions asm.Instructions) {
+	r.t.Helper()
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.Netfilter, AttachType: ebpf.AttachNetfilter, License: "GPL",
-		Instructions: asm.Instructions{
-			asm.FnGetPrandomU32.Call(),
-			asm.Mov.Reg32(asm.R0, asm.R0),
-			asm.Mod.Imm(asm.R0, one),
-			asm.JEq.Imm(asm.R0, 0, "drop"),
-			asm.Mov.Imm(asm.R0, 1),
-			asm.Return(),
-			asm.Mov.Imm(asm.R0, 0).WithSymbol("drop"),
-			asm.Return(),
-		},
+		Type: ebpf.Netfilter, AttachType: ebpf.AttachNetfilter, License: "GPL", Instructions: instructions,
 	})
 	if err != nil {
 		r.t.Fatal(err)
