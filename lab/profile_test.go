@@ -9,7 +9,7 @@ import (
 const throughRouter = `
 hosts: {a: {}, r: {forward: true}, b: {}, noc: {}}
 links:
-  - {ends: [a, r]}
+  - {ends: [a, r], name: a-b, emulate: {seed: 4}}
   - {ends: [r, b], emulate: {seed: 5}}
   - {ends: [noc, r]}
 service: {server: noc, agents: [a, r, b]}
@@ -36,4 +36,27 @@ func TestSessionProfilesItsRouter(t *testing.T) {
 	b.reaches(0, "SELECT sum(seen::BIGINT - forwarded - dropped - local - merged - lost) FROM router_account")
 	b.reaches(0, "SELECT sum(abs(unexplained)) FROM router_account")
 	b.reaches(0, "SELECT count(*) FROM events WHERE kind = 'task-failed'")
+}
+
+// TestProfileWithoutServer: the profile ends with its lease when nothing is heard of the
+// server, and begins again when the server is back; what was read before is in the
+// archive, once.
+func TestProfileWithoutServer(t *testing.T) {
+	b := service(t, throughRouter)
+	app := b.steady(netip.MustParseAddr("10.77.2.2"), 1)
+	b.running("s", "--from", "a", "--to", "b", "--router", "r", "--trace=-1s", "--lease", "2s")
+	b.atLeast(2, "SELECT count(*) FROM router_account")
+	server := b.program("server")
+	server.kill()
+	app.fallsSilent()
+	app.passes(1000) // for at least 5 s
+	server.start()
+	app.marks()
+	b.becomes("s", "running")
+	b.stopped("s")
+	b.reaches(1, `SELECT count(*) FROM (SELECT time - to_microseconds(interval_ns // 1000) - lag(time) OVER (ORDER BY time) AS gap
+		FROM router_account) WHERE gap > INTERVAL 1 SECOND`)
+	b.reaches(0, "SELECT sum(seen::BIGINT - forwarded - dropped - local - merged - lost - unexplained) FROM router_account")
+	b.reaches(0, "SELECT count(*) - count(DISTINCT time) FROM router_account")
+	app.stop()
 }

@@ -160,8 +160,8 @@ export async function inside(q: Question, signal?: AbortSignal): Promise<Inside>
     for await (const part of dataClient.query({ sql, limit: 100_000n }, { signal })) rows.push(...part.rows);
     return rows;
   };
-  const [waited, queued, breaks] = await Promise.all([ask(s.waited), ask(s.queued), ask(s.breaks)]);
-  return { step: s.step, sampled: s.sampled, waited: waitedOf(waited), queued: queuedOf(queued), breaks: breaksOf(breaks) };
+  // One after the other: the server answers few such questions at once, and others ask too.
+  return { step: s.step, sampled: s.sampled, waited: waitedOf(await ask(s.waited)), queued: queuedOf(await ask(s.queued)), breaks: breaksOf(await ask(s.breaks)) };
 }
 
 /** The session whose rows of a router are shown: the first that has some, else the router's own. */

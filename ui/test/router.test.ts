@@ -46,6 +46,10 @@ test("a queue at the router's output rises in its stage as it does in the delay"
   expect(await latest(stage, "processing")).toBeLessThan(10);
   expect(await chart("Inside router r: b → a").count()).toBe(1);
   await page.getByText("From a to b. Median").waitFor();
+  await until("the output's queue to fill", async () => {
+    const entry = chart("Queues of r: a → b").locator(".chart-entry").filter({ hasText: "output b" }).first();
+    return (await entry.count()) > 0 && parseFloat(await entry.locator(".chart-value").innerText()) > 5;
+  });
   // One time for both: what the stage shows as the latest window is under the same crosshair.
   await chart(stage).locator("canvas").first().scrollIntoViewIfNeeded();
   const box = await chart(stage).locator(".chart-stage").boundingBox();
