@@ -30,8 +30,9 @@ var causeNames = []string{"unknown", "scheduled", "softirq", "irq"}
 //     thread of NAPI that moved).
 //   - That nothing waits at an output is looked at for all processors, once, when the
 //     break is over, and as of when the last one left that had waited for more than
-//     20 us. Packets that pass an output faster do not count as waiting. Where several
-//     processors keep an output from ever being empty, breaks are missed.
+//     20 us. Packets that pass an output faster do not count as waiting, nor do those
+//     that others have passed by for a second: they are taken for lost. Where several
+//     processors keep an output from ever being empty, breaks may be missed.
 //   - Only packets that the profile follows count. With a filter or sampling, and
 //     beside other namespaces, a break may be work on packets not asked for.
 //   - If another than the first packet to wait begins first, the break was longer than
@@ -95,7 +96,7 @@ func (r *Router) readBreaks() (Breaks, error) {
 		}
 		b.Unsent += raw.Unsent
 		b.Between = add(b.Between, raw.Between[:])
-		b.Lengths = b.Lengths.Merge(readLengths(&raw.Lengths))
+		b.Lengths = b.Lengths.Merge(raw.distribution())
 		for i, n := range raw.Causes {
 			if n > 0 {
 				b.Causes[causeNames[i]] += n
@@ -106,12 +107,11 @@ func (r *Router) readBreaks() (Breaks, error) {
 	return b, nil
 }
 
-func readLengths(raw *routerDistribution) Distribution {
-	m := raw.Moments
-	d := Distribution{SumNs: m.Sum, MinNs: ^m.Low, MaxNs: m.High, Bins: raw.Bins[:], Coarse: raw.Coarse[:]}
+func (p *routerPauseSum) distribution() Distribution {
+	d := Distribution{SumNs: p.Lengths.Sum, MinNs: ^p.Lengths.Low, MaxNs: p.Lengths.High, Bins: p.Bins[:], Coarse: p.Coarse[:]}
 	for _, bins := range [][]uint64{d.Bins, d.Coarse} {
-		for _, count := range bins {
-			d.Count += count
+		for _, n := range bins {
+			d.Count += n
 		}
 	}
 	if d.Count == 0 {

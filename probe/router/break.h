@@ -12,7 +12,6 @@
 #include "stage.h"
 
 #define BREAK_BETWEEN 4096
-#define PASSING_NS 20000 /* what is at an output for less passes by and does not wait */
 
 enum break_cause {
 	CAUSE_UNKNOWN,
@@ -35,17 +34,13 @@ struct pause {
 	char task[TASK_COMM];
 };
 
-struct distribution {
-	struct moments moments;
-	__u64 bins[LINEAR_BINS];
-	__u64 coarse[COARSE_BINS];
-};
-
 struct pause_sum {
 	__u64 unsent;
 	__u64 causes[CAUSES];
 	__u64 between[BREAK_BETWEEN];
-	struct distribution lengths;
+	struct moments lengths;
+	__u64 bins[LINEAR_BINS];
+	__u64 coarse[COARSE_BINS];
 };
 
 __u64 output_waited; /* until when a packet waited at an output */
@@ -64,24 +59,6 @@ struct {
 	__uint(max_entries, 65536);
 } breaks SEC(".maps");
 
-static __always_inline void observe_length(struct distribution *d, __u64 ns)
-{
-	sum_up(&d->moments.sum, ns);
-	raise(&d->moments.low, ~ns);
-	raise(&d->moments.high, ns);
-	if (ns < LINEAR_END) {
-		__u32 bin = linear_bin(ns);
-
-		if (bin < LINEAR_BINS)
-			sum_up(&d->bins[bin], 1);
-	} else {
-		__u32 bin = coarse_bin(ns);
-
-		if (bin < COARSE_BINS)
-			sum_up(&d->coarse[bin], 1);
-	}
-}
-
 struct inputs {
 	__u64 now;
 	__s64 depth; /* packets that wait at inputs; -1: there is one at an output */
@@ -93,7 +70,7 @@ static int add_input(__u32 i, void *context)
 	struct queue *in = &queues[(i * QUEUE_SIDES + QUEUE_INPUT) & (QUEUES - 1)];
 	struct queue *out = &queues[(i * QUEUE_SIDES + QUEUE_OUTPUT) & (QUEUES - 1)];
 
-	if (out->in != out->out && (__s64)(sum->now - out->since) > PASSING_NS) {
+	if ((__s64)(out->in - out->out - out->stuck) > 0 && (__s64)(sum->now - out->since) > PASSING_NS) {
 		sum->depth = -1;
 		return 1;
 	}
@@ -177,6 +154,24 @@ static __always_inline void explain(struct pause *b, struct processor *c, __u64 
 		b->cause = CAUSE_IRQ;
 }
 
+static __always_inline void add_length(struct pause_sum *sum, __u64 ns)
+{
+	sum_up(&sum->lengths.sum, ns);
+	raise(&sum->lengths.low, ~ns);
+	raise(&sum->lengths.high, ns);
+	if (ns < LINEAR_END) {
+		__u32 bin = (ns * 17179870) >> 34; /* by 1000, as for stages */
+
+		if (bin < LINEAR_BINS)
+			sum_up(&sum->bins[bin], 1);
+	} else {
+		__u32 bin = coarse_bin(ns);
+
+		if (bin < COARSE_BINS)
+			sum_up(&sum->coarse[bin], 1);
+	}
+}
+
 __noinline int break_found(__u64 start, __u64 now)
 {
 	struct processor *c = processor_here();
@@ -203,7 +198,7 @@ __noinline int break_found(__u64 start, __u64 now)
 		return 0;
 	sum_up(&sum->causes[b.cause & (CAUSES - 1)], 1);
 	sum_up(&sum->between[b.since < BREAK_BETWEEN ? b.since : BREAK_BETWEEN - 1], 1);
-	observe_length(&sum->lengths, b.length);
+	add_length(sum, b.length);
 	sent = bpf_ringbuf_reserve(&breaks, sizeof(b), 0);
 	if (!sent) {
 		sum_up(&sum->unsent, 1);

@@ -17,7 +17,8 @@ import (
 // The kernel's own figures stand beside and count something else: for an input the
 // backlog of the processor, which all interfaces and namespaces share and which
 // drivers with NAPI do not use; for an output the qdisc, with the packets of the
-// router itself and, behind GSO, segments.
+// router itself and, behind GSO, segments; for a VLAN, a bridge and their like the
+// qdisc of the interface below.
 type Queue struct {
 	Interface Interface `json:"interface"`
 	Input     bool      `json:"input"` // between t1 and t2; else between t3 and t4

@@ -52,15 +52,25 @@ func TestQueueIsThatOfAKnownRate(t *testing.T) {
 	gap := float64(frame*8) / rate * 1e9
 	r := build(t)
 	r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "8mbit", "burst", "2000", "limit", "1000000")
-	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
-	begin := time.Now()
-	r.flood("10.9.2.2:9", n, frame-42)
-	middle, err := profile.Snapshot()
-	if err != nil {
-		t.Fatal(err)
+	var begin time.Time
+	var middle, s Snapshot
+	for range attempts {
+		s = whole(t, func() (s Snapshot) {
+			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+			defer profile.detach()
+			begin = time.Now()
+			r.flood("10.9.2.2:9", n, frame-42)
+			var err error
+			if middle, err = profile.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			return settled(t, profile)
+		})
+		// On a machine that others keep busy the bucket's timer may be late.
+		if late := time.Since(begin) - time.Duration(n*gap); late < 20*time.Millisecond {
+			break
+		}
 	}
-	s := settled(t, profile)
-	closes(t, s.Account)
 	emptied(t, s)
 	q := queueOf(t, s, "in1", false)
 	ours, kernel := q.Means()
@@ -127,13 +137,12 @@ func TestNothingIsLeftInQueues(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := build(t)
 			c.prepare(r)
-			profile := r.profile(Options{})
-			c.run(r)
-			s := settled(t, profile)
-			if s.Account.Lost > 0 {
-				t.Skipf("hooks were not run: lost %v", s.Account.LostReasons)
-			}
-			emptied(t, s)
+			emptied(t, whole(t, func() Snapshot {
+				profile := r.profile(Options{})
+				defer profile.detach()
+				c.run(r)
+				return settled(t, profile)
+			}))
 		})
 	}
 }

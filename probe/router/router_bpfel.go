@@ -13,18 +13,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type routerDistribution struct {
-	_       structs.HostLayout
-	Moments struct {
-		_    structs.HostLayout
-		Sum  uint64
-		Low  uint64
-		High uint64
-	}
-	Bins   [10000]uint64
-	Coarse [417]uint64
-}
-
 type routerDropKey struct {
 	_        structs.HostLayout
 	Where    uint64
@@ -100,7 +88,14 @@ type routerPauseSum struct {
 	Unsent  uint64
 	Causes  [4]uint64
 	Between [4096]uint64
-	Lengths routerDistribution
+	Lengths struct {
+		_    structs.HostLayout
+		Sum  uint64
+		Low  uint64
+		High uint64
+	}
+	Bins   [10000]uint64
+	Coarse [417]uint64
 }
 
 type routerProcessor struct {
@@ -129,7 +124,8 @@ type routerQueue struct {
 	Out     uint64
 	Counted uint64
 	Since   uint64
-	_       [32]byte
+	Stuck   uint64
+	_       [24]byte
 }
 
 type routerQueueSize struct {

@@ -129,12 +129,6 @@ static __always_inline __u32 coarse_bin(__u64 ns)
 	return (power - COARSE_FIRST) * COARSE_STEPS + ((ns >> (power - 5)) & (COARSE_STEPS - 1));
 }
 
-/* A division by 1000, exact below 2^24. */
-static __always_inline __u32 linear_bin(__u64 ns)
-{
-	return (ns * 17179870) >> 34;
-}
-
 static __always_inline void observe(struct pair *pair, __u32 stage, __u64 ns)
 {
 	struct moments *m = &pair->moments[stage];
@@ -143,7 +137,8 @@ static __always_inline void observe(struct pair *pair, __u32 stage, __u64 ns)
 	raise(&m->low, ~ns);
 	raise(&m->high, ns);
 	if (ns < LINEAR_END) {
-		__u32 bin = linear_bin(ns);
+		/* A division by 1000, exact below 2^24. */
+		__u32 bin = (ns * 17179870) >> 34;
 
 		if (bin < LINEAR_BINS)
 			sum_up(&pair->bins[bin][stage], 1);
