@@ -20,7 +20,7 @@ func SpecMessage(s session.Spec) *pillionv1.SessionSpec {
 		Granularity: s.Granularity, Records: s.Records, Fields: s.Fields, Device: s.Device,
 		Lease: DurationMessage(time.Duration(s.Lease)), Trace: DurationMessage(time.Duration(s.Trace)),
 		Start: TimeMessage(s.Start), Duration: DurationMessage(time.Duration(s.Duration)),
-		Cron: s.Cron, TimeZone: s.TimeZone,
+		Cron: s.Cron, TimeZone: s.TimeZone, Routers: s.Routers,
 	}
 	for agent, sampling := range s.SamplingFor {
 		if m.SamplingFor == nil {
@@ -58,6 +58,7 @@ func SpecOf(m *pillionv1.SessionSpec) (session.Spec, error) {
 		Granularity: m.GetGranularity(), Records: m.GetRecords(), Fields: m.GetFields(), Device: m.GetDevice(),
 		Lease: duration("lease", m.GetLease()), Trace: duration("trace", m.GetTrace()),
 		Start: start, Duration: duration("duration", m.GetDuration()), Cron: m.GetCron(), TimeZone: m.GetTimeZone(),
+		Routers: m.GetRouters(),
 	}
 	for agent, one := range m.GetSamplingFor() {
 		if s.SamplingFor == nil {

@@ -42,6 +42,39 @@ func (b *Buckets) Add(bound int64, n uint64) {
 	b.Counts[i] = sum
 }
 
+// Spread puts n values that lie from low up to high, high not included and neither
+// below zero, into the buckets of the stream flows, as if they lay evenly there.
+func (b *Buckets) Spread(low, high int64, n uint64) {
+	low = max(low, 0)
+	length := float64(high - low)
+	if length <= 0 {
+		b.Add(fineBound(low), n)
+		return
+	}
+	given := uint64(0)
+	for bound := fineBound(low); given < n; {
+		next := bound + int64(bucketWidth(bound))
+		upTo := n
+		if next < high {
+			upTo = min(n, uint64(math.Round(float64(n)*float64(next-low)/length)))
+		}
+		b.Add(bound, upTo-given)
+		given, bound = upTo, next
+	}
+}
+
+// fineBound is where the bucket begins that holds a value of at least zero.
+func fineBound(value int64) int64 {
+	octave := bits.Len64(uint64(value)) - 1
+	switch {
+	case octave < fineFirst:
+		return value &^ (1<<(fineFirst-fineDigits) - 1)
+	case octave >= octaveLast:
+		return 1 << octaveLast
+	}
+	return value &^ (1<<(octave-fineDigits) - 1)
+}
+
 // Merge adds all values of another.
 func (b *Buckets) Merge(other *Buckets) {
 	for i, bound := range other.Bounds {

@@ -113,3 +113,37 @@ func TestBucketsBound(t *testing.T) {
 		t.Errorf("%d buckets with %d values", len(b.Bounds), total)
 	}
 }
+
+// TestBucketsSpread: values of a bin lie evenly over the buckets that it covers, none
+// gets lost, and the oracle of the quantile is the bin.
+func TestBucketsSpread(t *testing.T) {
+	tests := []struct {
+		name      string
+		low, high int64
+		n         uint64
+		bounds    []int64
+		counts    []uint64
+	}{
+		{"nothing", 0, 1000, 0, nil, nil},
+		{"one in the middle", 1000, 2000, 1, []int64{1472}, []uint64{1}},
+		{"half a bucket", 0, 48, 3, []int64{0, 32}, []uint64{2, 1}},
+		{"inside one", 65536, 66536, 7, []int64{65536}, []uint64{7}},
+		{"across two", 67000, 68000, 10, []int64{65536, 67584}, []uint64{6, 4}},
+		{"no length", 1030, 1030, 5, []int64{1024}, []uint64{5}},
+		{"the last", 1 << 40, 1 << 41, 5, []int64{1 << 36}, []uint64{5}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var b Buckets
+			b.Spread(test.low, test.high, test.n)
+			if !slices.Equal(b.Bounds, test.bounds) || !slices.Equal(b.Counts, test.counts) {
+				t.Errorf("got %v", b)
+			}
+		})
+	}
+	var b Buckets
+	b.Spread(3000, 4000, 100_000)
+	if got := b.Quantile(0.25, 3000, 4000); math.Abs(got-3250) > 2 {
+		t.Errorf("lower quartile of 3000 to 4000 is %v", got)
+	}
+}

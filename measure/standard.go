@@ -74,6 +74,69 @@ var (
 		{"answers", Uint32, "packets", "answers that came"},
 		{"reached", Bool, "", "the far end answered on this path"},
 	}}
+	// Router is where packets waited inside a router (seed 3): a row for each stage of
+	// each pair of interfaces and interval.
+	Router = Schema{Name: "router", Doc: "times inside a router, by pair of interfaces, stage and interval", Fields: []Field{
+		TimeField,
+		{"session", String, "", "session that asked for the row; empty where the router's own settings did"},
+		{"input", String, "", "interface by which the packets came; empty where there were more pairs than are kept apart"},
+		{"output", String, "", "interface by which they left"},
+		{"stage", String, "", "input_queuing, processing, output_queuing; transit, the sum of these; hold, GRO's part of input_queuing"},
+		{"interval_ns", Int64, "ns", "length of the window that ends at time"},
+		{"packets", Uint64, "packets", "packets with a time in that stage; one that GRO made of many counts once"},
+		{"delay_min_ns", Int64, "ns", "least time, of an interval rounded down to the microsecond"},
+		{"delay_mean_ns", Int64, "ns", "mean time, exact"},
+		{"delay_p50_ns", Int64, "ns", "median time"},
+		{"delay_p90_ns", Int64, "ns", "90th percentile of the time"},
+		{"delay_p99_ns", Int64, "ns", "99th percentile of the time"},
+		{"delay_max_ns", Int64, "ns", "largest time, of an interval rounded up to the microsecond"},
+		{"delay_bounds_ns", Int64List, "ns", "lower bounds of the buckets of times that hold something, ascending; as in flows"},
+		{"delay_counts", Uint64List, "packets", "packets in each of these buckets"},
+	}}
+	// RouterQueues is how many packets waited at each side of a router's interfaces.
+	RouterQueues = Schema{Name: "router_queues", Doc: "queues of a router, by interface, side and interval", Fields: []Field{
+		TimeField,
+		{"session", String, "", "session that asked for the row; empty where the router's own settings did"},
+		{"interface", String, "", "interface"},
+		{"side", String, "", "input: before IP; output: after it"},
+		{"interval_ns", Int64, "ns", "length of the window that ends at time"},
+		{"depth_mean", Float64, "packets", "mean of the packets that waited, from arrivals and departures"},
+		{"depth_max", Uint64, "packets", "most that waited at once"},
+		{"arrivals", Uint64, "packets", "packets that came"},
+		{"departures", Uint64, "packets", "packets that left"},
+		{"waited_mean_ns", Int64, "ns", "mean wait of those that left"},
+		{"kernel_depth", Uint64, "packets", "backlog or queue that the kernel itself tells at time"},
+	}}
+	// RouterBreaks are single coffee breaks.
+	RouterBreaks = Schema{Name: "router_breaks", Doc: "coffee breaks: packets wait and the router processes none", Fields: []Field{
+		TimeField,
+		{"session", String, "", "session that asked for the row; empty where the router's own settings did"},
+		{"length_ns", Int64, "ns", "length of the break that begins at time"},
+		{"cpu", Uint32, "", "processor"},
+		{"depth", Uint64, "packets", "packets that waited at its end"},
+		{"since", Uint64, "packets", "packets that were processed since the break before"},
+		{"cause", String, "", "softirq, irq, scheduled, unknown"},
+		{"task", String, "", "process that had the processor"},
+		{"softirq_ns", Int64, "ns", "time of other soft interrupts"},
+		{"irq_ns", Int64, "ns", "time of interrupts"},
+		{"task_ns", Int64, "ns", "time of processes"},
+	}}
+	// RouterAccount says what became of each packet.
+	RouterAccount = Schema{Name: "router_account", Doc: "what became of the packets that a router saw, by interval", Fields: []Field{
+		TimeField,
+		{"session", String, "", "session that asked for the row; empty where the router's own settings did"},
+		{"interval_ns", Int64, "ns", "length of the window that ends at time"},
+		{"seen", Uint64, "packets", "packets that came: forwarded, dropped, local, merged, lost, or in flight at the end but not at the begin"},
+		{"forwarded", Uint64, "packets", "given to an output driver"},
+		{"dropped", Uint64, "packets", "dropped by the kernel"},
+		{"local", Uint64, "packets", "delivered to the router itself"},
+		{"merged", Uint64, "packets", "put into another packet by GRO"},
+		{"lost", Uint64, "packets", "lost by the profile: what became of them is not known"},
+		{"in_flight", Uint64, "packets", "inside the router at time"},
+		{"unexplained", Int64, "packets", "what the account does not close by; 0"},
+		{"own", Uint64, "packets", "sent by the router itself; not in seen"},
+		{"breaks", Uint64, "", "coffee breaks, the ones that found no room in router_breaks too"},
+	}}
 	// Clock is the state of a host's clock.
 	Clock = Schema{Name: "clock", Doc: "state of the host's clock", Fields: []Field{
 		TimeField,
@@ -150,5 +213,5 @@ var (
 
 // Standard are all of them.
 func Standard() []*Schema {
-	return []*Schema{&Flows, &Packets, &Hops, &Clock, &Host, &Interfaces, &Agent, &Events, &Audit}
+	return []*Schema{&Flows, &Packets, &Hops, &Router, &RouterQueues, &RouterBreaks, &RouterAccount, &Clock, &Host, &Interfaces, &Agent, &Events, &Audit}
 }

@@ -26,6 +26,7 @@ type Assignment struct {
 	Destinations []DestinationTask `json:"destinations,omitempty"`
 	Sources      []SourceTask      `json:"sources,omitempty"`
 	Traces       []TraceTask       `json:"traces,omitempty"`
+	Routers      []RouterTask      `json:"routers,omitempty"`
 }
 
 // Peer is the other end of a task.
@@ -62,6 +63,16 @@ type DestinationTask struct {
 	Fields      []string `json:"fields,omitempty"`
 }
 
+// RouterTask profiles the host as a router, for one session.
+type RouterTask struct {
+	Session string `json:"session"`
+	// Filter chooses packets by their addresses; empty: all that the host forwards.
+	Filter   string   `json:"filter,omitempty"`
+	Interval Duration `json:"interval"`
+	// Lease is how long it goes on when no pulse comes.
+	Lease Duration `json:"lease"`
+}
+
 // TraceTask traces the path to an address, every so often, or once where Every is
 // zero.
 type TraceTask struct {
@@ -96,7 +107,7 @@ type TraceHop struct {
 // TaskState is what became of one task.
 type TaskState struct {
 	Session string `json:"session"`
-	Role    string `json:"role"` // source, destination, trace
+	Role    string `json:"role"` // source, destination, trace, router
 	Device  string `json:"device,omitempty"`
 	Running bool   `json:"running"`
 	// Error says why it does not run.
@@ -156,7 +167,8 @@ type Spool struct {
 }
 
 // Pulse is what a server tells each agent that has tasks about once a second. A
-// source marks only for peers that are in Alive; a pulse renews its lease.
+// source marks only for peers that are in Alive; a pulse renews its lease,
+// and those of profiles.
 type Pulse struct {
 	// Revision of the assignment that the agent should have applied.
 	Revision uint64 `json:"revision"`

@@ -35,6 +35,7 @@ start: 2026-03-01T08:00:00Z
 duration: 1h30m
 cron: "0 8 * * 1-5"
 time_zone: Europe/Berlin
+routers: [r1]
 `
 
 func TestParseSpec(t *testing.T) {
@@ -50,7 +51,7 @@ func TestParseSpec(t *testing.T) {
 		Interval:    Duration(500 * time.Millisecond), Granularity: "host", Records: true, Fields: []string{"packets"},
 		Device: map[string]string{"h1": "eth0"}, Lease: Duration(4 * time.Second), Trace: Duration(-time.Second),
 		Start: time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC), Duration: Duration(90 * time.Minute),
-		Cron: "0 8 * * 1-5", TimeZone: "Europe/Berlin",
+		Cron: "0 8 * * 1-5", TimeZone: "Europe/Berlin", Routers: []string{"r1"},
 	}
 	if !reflect.DeepEqual(spec, want) {
 		t.Errorf("got %+v\nwant %+v", spec, want)

@@ -13,8 +13,10 @@ type Action string
 // The actions, in the order in which a session starts and stops.
 const (
 	StartDestination Action = "start-destination"
+	StartRouter      Action = "start-router"
 	StartSource      Action = "start-source"
 	StopSource       Action = "stop-source"
+	StopRouter       Action = "stop-router"
 	StopDestination  Action = "stop-destination"
 )
 
@@ -47,6 +49,10 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 				"read marks from " + names(task.Peers) + " and hand the packets on without them" + on(task.Device)})
 		}
 	}
+	routers, _, _ := Routers(spec, hosts)
+	for _, agent := range routers {
+		plan.Steps = append(plan.Steps, Step{agent, StartRouter, "profile " + Profile(spec).what() + " that the host forwards"})
+	}
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Sources {
 			plan.Steps = append(plan.Steps, Step{agent, StartSource,
@@ -71,6 +77,8 @@ func (p Plan) Stop() []Step {
 		switch step.Action {
 		case StartSource:
 			step.Action, step.Description = StopSource, "mark no more"
+		case StartRouter:
+			step.Action, step.Description = StopRouter, "profile no more"
 		case StartDestination:
 			step.Action, step.Description = StopDestination, "read no more marks, once the last marked packets have come"
 		}
@@ -186,9 +194,11 @@ func Union(assignments ...Assignment) Assignment {
 		union.Destinations = append(union.Destinations, a.Destinations...)
 		union.Sources = append(union.Sources, a.Sources...)
 		union.Traces = append(union.Traces, a.Traces...)
+		union.Routers = append(union.Routers, a.Routers...)
 	}
 	slices.SortStableFunc(union.Destinations, func(a, b DestinationTask) int { return strings.Compare(a.Session, b.Session) })
 	slices.SortStableFunc(union.Sources, func(a, b SourceTask) int { return strings.Compare(a.Session, b.Session) })
 	slices.SortStableFunc(union.Traces, func(a, b TraceTask) int { return strings.Compare(a.Session, b.Session) })
+	slices.SortStableFunc(union.Routers, func(a, b RouterTask) int { return strings.Compare(a.Session, b.Session) })
 	return union
 }

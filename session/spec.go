@@ -54,6 +54,9 @@ type Spec struct {
 	// Trace is how often paths are traced; default 1 min, at least 5 s; negative:
 	// never.
 	Trace Duration `json:"trace,omitzero" yaml:"trace,omitempty"`
+	// Routers are agents, as in Sources, whose hosts are profiled as routers while
+	// the session runs.
+	Routers []string `json:"routers,omitempty" yaml:"routers,omitempty"`
 	// Start is when it first runs; zero means at once. With Cron the first start
 	// is not before it.
 	Start time.Time `json:"start,omitzero" yaml:"start,omitempty"`

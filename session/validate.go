@@ -45,6 +45,9 @@ func (s Spec) Validate() []Problem {
 	}
 	p.selectors("sources", s.Sources)
 	p.selectors("destinations", s.Destinations)
+	if len(s.Routers) > 0 {
+		p.selectors("routers", s.Routers)
+	}
 	p.marking(s)
 	p.filters(s)
 	p.sampling("sampling", s.Sampling)

@@ -1,8 +1,9 @@
-// Package module runs the in-line probes that sessions ask of one host: a source
-// or a destination for each interface, shared by the sessions that need it.
+// Package module runs the probes that sessions ask of one host: a source or a
+// destination for each interface, and the profile of the host as a router, shared by
+// the sessions that need it.
 //
-// It takes assignments and pulses, and gives rows of the streams flows and packets
-// to a sink. It does not know where either comes from or goes to.
+// It takes assignments and pulses, and gives rows of the streams flows, packets and
+// router to a sink. It does not know where either comes from or goes to.
 package module
 
 import (
@@ -25,6 +26,7 @@ import (
 const (
 	roleSource      = "source"
 	roleDestination = "destination"
+	roleRouter      = "router"
 )
 
 // Sink takes a sample of a standard stream. The sample is used again afterwards.
@@ -34,6 +36,9 @@ type Sink func(schema *measure.Schema, sample measure.Sample)
 type Options struct {
 	Sink Sink
 	Log  *slog.Logger
+	// Router is how often the host is read as a router, whatever sessions ask for; 0:
+	// not without them.
+	Router time.Duration
 }
 
 // Runner runs what it was assigned last.
@@ -45,8 +50,11 @@ type Runner struct {
 	assignment   session.Assignment
 	sources      map[string]*sourceModule      // by device
 	destinations map[string]*destinationModule // by device
+	routers      map[string]*routerModule      // by filter
 	faults       []session.TaskState           // tasks that could not be placed
 	pulse        session.Pulse
+	// heard is when the server last said something, by the steady clock.
+	heard time.Duration
 	// cleared: no device has a program that was left there and is not wanted.
 	cleared bool
 }
@@ -56,6 +64,7 @@ func New(options Options) *Runner {
 	return &Runner{
 		options: options, now: present,
 		sources: map[string]*sourceModule{}, destinations: map[string]*destinationModule{},
+		routers: map[string]*routerModule{},
 	}
 }
 
@@ -66,6 +75,9 @@ const followEvery = 2 * time.Second
 func (r *Runner) Run(ctx context.Context) {
 	ticks := time.NewTicker(followEvery)
 	defer ticks.Stop()
+	r.mu.Lock()
+	r.runRouters()
+	r.mu.Unlock()
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,7 +95,7 @@ func (r *Runner) Run(ctx context.Context) {
 func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.assignment = assignment
+	r.assignment, r.heard = assignment, r.now().steady
 	r.reconcile()
 	if !r.cleared {
 		r.cleared = true
@@ -104,7 +116,7 @@ func (r *Runner) Revision() uint64 {
 func (r *Runner) Pulse(pulse session.Pulse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pulse = pulse
+	r.pulse, r.heard = pulse, r.now().steady
 	for _, s := range r.sources {
 		s.renew(pulse)
 	}
@@ -128,6 +140,9 @@ func (r *Runner) states() []session.TaskState {
 	for _, device := range slices.Sorted(maps.Keys(r.destinations)) {
 		states = append(states, r.destinations[device].states()...)
 	}
+	for _, filter := range slices.Sorted(maps.Keys(r.routers)) {
+		states = append(states, r.routers[filter].states()...)
+	}
 	return states
 }
 
@@ -149,6 +164,9 @@ func (r *Runner) Cost() (sum hook.Cost, counted bool) {
 	for _, d := range r.destinations {
 		add(d.probe.Cost())
 	}
+	for _, m := range r.routers {
+		add(m.probe.Cost())
+	}
 	return sum, counted
 }
 
@@ -165,13 +183,17 @@ func (r *Runner) Close() error {
 	for _, d := range r.destinations {
 		err = errors.Join(err, d.leave())
 	}
+	for _, m := range r.routers {
+		err = errors.Join(err, m.close())
+	}
+	clear(r.routers)
 	clear(r.sources)
 	clear(r.destinations)
 	return err
 }
 
 // reconcile moves from what runs to what is assigned: sources that must go, then
-// destinations, then the other sources.
+// destinations and routers, then the other sources.
 func (r *Runner) reconcile() {
 	r.faults = nil
 	devices, faults := place(r.assignment)
@@ -193,6 +215,7 @@ func (r *Runner) reconcile() {
 			delete(r.destinations, device)
 		}
 	}
+	r.runRouters()
 	for _, device := range slices.Sorted(maps.Keys(devices)) {
 		if tasks := devices[device].sources; len(tasks) != 0 {
 			r.runSource(device, tasks)

@@ -23,6 +23,7 @@ func TestPointsOfAConfiguration(t *testing.T) {
 	for name, test := range map[string]struct{ text, points, fault string }{
 		"default":        {"server: noc\n", "host interfaces clock agent", ""},
 		"nmetrics":       {"points: [nmetrics, clock]\n", "nmetrics_cpu nmetrics_memory nmetrics_net clock", ""},
+		"router":         {"points: [router, clock]\n", "clock", ""},
 		"none":           {"points: []\n", "", ""},
 		"unknown":        {"points: [weather]\n", "", `point "weather"`},
 		"capture":        {"capture: [{device: eth0, filter: udp port 53}, {device: lo}]\n", "host interfaces clock agent", ""},

@@ -39,8 +39,8 @@ type Config struct {
 	SpoolBytes int64 `yaml:"spool_bytes"`
 	// HostInterval is how often load and clock are measured; default 10 s.
 	HostInterval time.Duration `yaml:"host_interval"`
-	// Points of the host that are sampled: host, interfaces, clock, agent, nmetrics;
-	// default all but nmetrics.
+	// Points of the host that are sampled: host, interfaces, clock, agent, nmetrics,
+	// router; default all but the last two. With router the host is profiled as one.
 	Points []string `yaml:"points"`
 	// Capture are devices whose packets' headers are reported.
 	Capture []Capture `yaml:"capture"`
@@ -141,6 +141,16 @@ func (c Config) complete() (Config, error) {
 	return c, nil
 }
 
+const routerPoint = "router"
+
+// routerInterval is how often the host is read as a router; 0: it is not.
+func (c Config) routerInterval() time.Duration {
+	if slices.Contains(c.Points, routerPoint) {
+		return c.HostInterval
+	}
+	return 0
+}
+
 // hostPoints are the schemas of those that are chosen.
 func (c Config) hostPoints() ([]*measure.Schema, error) {
 	if c.Points == nil {
@@ -148,13 +158,16 @@ func (c Config) hostPoints() ([]*measure.Schema, error) {
 	}
 	schemas := []*measure.Schema{}
 	for _, name := range c.Points {
+		if name == routerPoint {
+			continue // the runner of probes does it
+		}
 		if name == "nmetrics" {
 			schemas = append(schemas, host.Nmetrics()...)
 			continue
 		}
 		i := slices.IndexFunc(host.Points(), func(s *measure.Schema) bool { return s.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("%w: point %q: host, interfaces, clock, agent and nmetrics can be chosen", ErrConfig, name)
+			return nil, fmt.Errorf("%w: point %q: host, interfaces, clock, agent, nmetrics and router can be chosen", ErrConfig, name)
 		}
 		schemas = append(schemas, host.Points()[i])
 	}

@@ -67,7 +67,9 @@ type SessionSpec struct {
 	// Starts by a cron line of five fields, in time_zone.
 	Cron string `protobuf:"bytes,20,opt,name=cron,proto3" json:"cron,omitempty"`
 	// IANA name; default UTC.
-	TimeZone      string `protobuf:"bytes,21,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	TimeZone string `protobuf:"bytes,21,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// Agents, as in sources, whose hosts are profiled as routers while the session runs.
+	Routers       []string `protobuf:"bytes,22,rep,name=routers,proto3" json:"routers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -247,6 +249,13 @@ func (x *SessionSpec) GetTimeZone() string {
 		return x.TimeZone
 	}
 	return ""
+}
+
+func (x *SessionSpec) GetRouters() []string {
+	if x != nil {
+		return x.Routers
+	}
+	return nil
 }
 
 // Sampling says which of the chosen packets are marked (PSAMP, RFC 5475).
@@ -564,7 +573,7 @@ type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agent that does it.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// start-destination, start-source, and their counterparts.
+	// start-destination, start-router, start-source, and their counterparts.
 	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
 	// What is done, in words.
 	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
@@ -1691,7 +1700,7 @@ var File_session_proto protoreflect.FileDescriptor
 const file_session_proto_rawDesc = "" +
 	"\n" +
 	"\rsession.proto\x12\n" +
-	"pillion.v1\x1a\vagent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\a\n" +
+	"pillion.v1\x1a\vagent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\a\n" +
 	"\vSessionSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asources\x18\x02 \x03(\tR\asources\x12\"\n" +
@@ -1714,7 +1723,8 @@ const file_session_proto_rawDesc = "" +
 	"\x05start\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x125\n" +
 	"\bduration\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x12\n" +
 	"\x04cron\x18\x14 \x01(\tR\x04cron\x12\x1b\n" +
-	"\ttime_zone\x18\x15 \x01(\tR\btimeZone\x1aT\n" +
+	"\ttime_zone\x18\x15 \x01(\tR\btimeZone\x12\x18\n" +
+	"\arouters\x18\x16 \x03(\tR\arouters\x1aT\n" +
 	"\x10SamplingForEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12*\n" +
 	"\x05value\x18\x02 \x01(\v2\x14.pillion.v1.SamplingR\x05value:\x028\x01\x1a9\n" +

@@ -146,6 +146,7 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	} else if trace != nil {
 		f.add("trace", "every "+spanText(trace.AsDuration()))
 	}
+	f.add("routers", strings.Join(s.GetRouters(), " "))
 	f.add("first start", when(s.GetStart()).shown)
 	f.add("duration", length(s.GetDuration()).shown)
 	f.add("cron", strings.TrimSpace(s.GetCron()+" "+s.GetTimeZone()))

@@ -34,6 +34,7 @@ type specFlags struct {
 	Device   map[string]string `placeholder:"AGENT=DEV" help:"Interface of an agent; default that of the route."`
 	Lease    *span             `placeholder:"TIME" help:"Mark on for so long when nothing is heard; default 10s."`
 	Trace    *span             `placeholder:"TIME" help:"Trace the paths so often; default 1m, negative never."`
+	Router   []string          `sep:"none" placeholder:"AGENT" complete:"agent" help:"Profile this host as a router while the session runs: where in it packets wait. May be repeated."`
 	Start    *moment           `placeholder:"TIME" help:"First start; default now."`
 	Duration *span             `placeholder:"TIME" help:"Length of a run; default until it is stopped."`
 	Cron     *string           `placeholder:"LINE" help:"Start by a cron line of five fields, such as '0 9 * * 1-5'."`
@@ -48,6 +49,7 @@ func (f *specFlags) apply(s *session.Spec) {
 	setList(&s.Modules, f.Modules)
 	setList(&s.Filters, f.Filter)
 	setList(&s.Fields, f.Fields)
+	setList(&s.Routers, f.Router)
 	set(&s.Both, f.Both)
 	set(&s.Encoding, f.Encoding)
 	set(&s.Family, f.Family)

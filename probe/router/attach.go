@@ -45,10 +45,12 @@ var tracepoints = []string{
 }
 
 // The outermost places in netfilter that the kernel gives away; the very first and last
-// it keeps.
+// it keeps. Each place is given away once: other profiles of the namespace take those
+// behind.
 const (
-	first = math.MinInt32 + 1
-	last  = math.MaxInt32 - 1
+	first  = math.MinInt32 + 1
+	last   = math.MaxInt32 - 1
+	places = 16
 )
 
 var filters = []struct {
@@ -82,7 +84,7 @@ func (r *Router) attach() error {
 func (r *Router) attachFilters() error {
 	for _, f := range filters {
 		for _, family := range []link.NetfilterProtocolFamily{link.NetfilterProtoIPv4, link.NetfilterProtoIPv6} {
-			l, err := link.AttachNetfilter(link.NetfilterOptions{
+			l, err := attachFilter(link.NetfilterOptions{
 				Program: r.collection.Programs[f.program], ProtocolFamily: family, Hook: f.hook, Priority: f.priority,
 			})
 			if errors.Is(err, unix.EAFNOSUPPORT) && family == link.NetfilterProtoIPv6 {
@@ -98,6 +100,21 @@ func (r *Router) attachFilters() error {
 		}
 	}
 	return nil
+}
+
+// attachFilter takes the outermost place that is free.
+func attachFilter(o link.NetfilterOptions) (l link.Link, err error) {
+	step := int32(1)
+	if o.Priority > 0 {
+		step = -1
+	}
+	for range places {
+		if l, err = link.AttachNetfilter(o); !errors.Is(err, unix.EBUSY) {
+			return l, err
+		}
+		o.Priority += step
+	}
+	return nil, fmt.Errorf("%d profiles run here: %w", places, err)
 }
 
 // inNamespace runs f on a thread in the router's namespace. A thread that cannot come

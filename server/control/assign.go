@@ -30,6 +30,12 @@ func (c *Control) assign(now time.Time) {
 		for agent, a := range session.Assign(r.Spec, addresses, read, c.open(r)) {
 			tasks[agent] = append(tasks[agent], c.beside(r, agent, tasks[agent], a))
 		}
+		if r.routers = nil; len(read) > 0 {
+			r.routers, _, _ = session.Routers(r.Spec, planned)
+		}
+		for _, agent := range r.routers {
+			tasks[agent] = append(tasks[agent], session.Assignment{Routers: []session.RouterTask{session.Profile(r.Spec)}})
+		}
 	}
 	for name, a := range c.agents {
 		next := session.Union(tasks[name]...)
@@ -246,6 +252,14 @@ func (c *Control) faults(r *record, now time.Time) (faults, waits []string) {
 	}
 	for _, agent := range slices.Sorted(maps.Keys(agents)) {
 		faults = append(faults, c.agentFaults(r, agent, now)...)
+	}
+	for _, agent := range r.routers {
+		if !agents[agent] {
+			faults = append(faults, c.agentFaults(r, agent, now)...)
+		}
+		if a := c.agents[agent]; a != nil && a.connected && !a.runs(name, roleRouter) {
+			waits = append(waits, fmt.Sprintf("the router on %s is not profiled", agent))
+		}
 	}
 	slices.Sort(waits)
 	return faults, slices.Compact(waits)

@@ -139,6 +139,9 @@ func (h *host) tasks() []session.TaskState {
 	for _, s := range h.applied.Sources {
 		tasks = append(tasks, session.TaskState{Session: s.Session, Role: "source", Running: true})
 	}
+	for _, r := range h.applied.Routers {
+		tasks = append(tasks, session.TaskState{Session: r.Session, Role: "router", Running: h.broken == "", Error: h.broken})
+	}
 	return tasks
 }
 
@@ -210,6 +213,9 @@ func describe(a session.Assignment) string {
 		if s.Sampling.Every > 0 {
 			text += fmt.Sprintf("/%d", s.Sampling.Every)
 		}
+	}
+	for _, r := range a.Routers {
+		text += " " + r.Session + "@"
 	}
 	return text
 }

@@ -372,3 +372,42 @@ func TestPromiseHoldsInDisorder(t *testing.T) {
 		})
 	}
 }
+
+// TestRouterOfSession: it profiles from the start of the session until its last marked
+// packets have come, with pulses, and is missed where it does not.
+func TestRouterOfSession(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2", "r1")
+		spec := web()
+		spec.Routers = []string{"r2"}
+		if _, _, err := b.control.Create(t.Context(), spec, "me"); !errors.Is(err, ErrInvalid) {
+			t.Fatalf("a router that nobody knows: %v", err)
+		}
+		spec.Routers = []string{"r1"}
+		b.create(spec)
+		s := b.state("web", Running)
+		if len(s.Tasks) != 3 {
+			t.Errorf("got %+v", s.Tasks)
+		}
+		b.until("r1 is pulsed", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.hosts["r1"].pulse.Revision != 0 && describe(b.hosts["r1"].applied) == " web@"
+		})
+		b.on("r1", func(h *host) { h.broken = "kernel too old" })
+		if s = b.state("web", Degraded); !strings.Contains(s.Reason, "router on r1: kernel too old") {
+			t.Errorf("reason %q", s.Reason)
+		}
+		b.on("r1", func(h *host) { h.broken = "" })
+		b.state("web", Running)
+		if _, err := b.control.Stop("web"); err != nil {
+			t.Fatal(err)
+		}
+		b.state("web", Ended)
+		b.until("r1 has stopped", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.hosts["r1"].applied.Routers) == 0
+		})
+	})
+}

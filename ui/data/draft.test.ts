@@ -20,6 +20,7 @@ describe("the form of a specification means the same specification", () => {
     ["single sources", { samplingFor: { a: { every: 3 }, b: {} } }],
     ["rows", { interval: "0.1s", granularity: "host", records: true, fields: ["lost", "packets"] }],
     ["marks", { encoding: "shim", family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
+    ["routers", { routers: ["r1", "role=edge"] }],
     ["once", { start: "2027-01-02T03:04:05Z", duration: "5400s" }],
     ["repeated", { cron: "30 9,21 * * 1-5", timeZone: "Europe/Berlin", duration: "28800s" }],
     ["own cron line, not before", { cron: "*/7 3 1 * *", timeZone: "UTC", duration: "60s", start: "2027-01-02T03:04:00Z" }],

@@ -49,6 +49,8 @@ export interface Draft {
   family: string;
   fields: string[];
   device: { agent: string; device: string }[];
+  /** Agents whose hosts are profiled as routers. */
+  routers: string[];
   lease: string;
   tracing: boolean;
   trace: string;
@@ -69,7 +71,7 @@ export function newDraft(sources: string[] = [], destinations: string[] = []): D
   return {
     name: "", named: false, sources, destinations, both: true, delay: true, loss: true, filters: [],
     sampling: allPackets(), samplingFor: [], interval: "1s", granularity: "flow", records: false,
-    encoding: "udp", family: "any", fields: [], device: [], lease: "10s", tracing: true, trace: "1m",
+    encoding: "udp", family: "any", fields: [], device: [], routers: [], lease: "10s", tracing: true, trace: "1m",
     when: { kind: "now", start: "", zone: ownZone(), repeat: { kind: "daily", times: ["09:00"], days: [1], line: "0 9 * * *" }, duration: "" },
   };
 }
@@ -98,7 +100,7 @@ export function draftOf(spec: SessionSpec): Draft {
     interval: span(nanos(spec.interval), d.interval), granularity: spec.granularity || d.granularity, records: spec.records,
     encoding: spec.encoding || d.encoding, family: spec.family || d.family, fields: [...spec.fields],
     device: Object.entries(spec.device).sort().map(([agent, device]) => ({ agent, device })),
-    lease: span(nanos(spec.lease), d.lease), tracing: trace >= 0, trace: trace > 0 ? spanText(trace) : d.trace,
+    routers: [...spec.routers], lease: span(nanos(spec.lease), d.lease), tracing: trace >= 0, trace: trace > 0 ? spanText(trace) : d.trace,
     when: {
       kind: spec.cron ? "repeat" : start === undefined ? "now" : "once", start: start === undefined ? "" : wallText(start, zone), zone,
       repeat: spec.cron ? repeatOf(spec.cron) : d.when.repeat, duration: span(nanos(spec.duration), ""),
@@ -186,7 +188,7 @@ export function specOf(d: Draft): { spec: SessionSpec; faults: Fault[] } {
     interval: r.span("interval", d.interval), granularity: d.granularity, records: d.records,
     encoding: d.encoding, family: d.family, fields: d.fields,
     device: r.byAgent("device", d.device.map((one) => ({ agent: one.agent, value: one.device.trim() }))),
-    lease: r.span("lease", d.lease), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
+    routers: d.routers, lease: r.span("lease", d.lease), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
     ...schedule(d.when, r),
   });
   return { spec, faults: r.faults };

@@ -37,5 +37,10 @@ export function accountsOf(task: Task): { accounts: Account[]; others: { label: 
     accounts.push(account("packets expected", expected, [{ label: "came", n: expected - lost }, { label: "lost", n: lost }]));
     accounts.push(account("marked packets that came", packets, [{ label: "once", n: packets - duplicated }, { label: "once more", n: duplicated }]));
   }
+  if (task.role === "router" && left.has("seen")) {
+    const seen = take("seen");
+    const parts = ["forwarded", "dropped", "local", "merged", "lost", "in_flight"].map((name) => ({ label: words(name), n: take(name) }));
+    accounts.push(account("packets seen", seen, parts.filter((p, i) => i === 0 || p.n > 0)));
+  }
   return { accounts, others: [...left].map(([k, n]) => ({ label: words(k), n })).sort((a, b) => a.label.localeCompare(b.label)) };
 }

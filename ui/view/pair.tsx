@@ -9,6 +9,7 @@ import { moment } from "../data/quantity.ts";
 import { useResource } from "../data/resource.ts";
 import { sessions } from "../data/sessions.ts";
 import { lengthWords } from "../data/span.ts";
+import type { Session } from "../gen/session_pb.ts";
 import { Notice } from "../part/notice.tsx";
 import "../style/pair.css";
 import { Charts } from "./pair/charts.tsx";
@@ -16,6 +17,7 @@ import { Controls } from "./pair/controls.tsx";
 import { FiguresTable } from "./pair/figures.tsx";
 import { TopFlows } from "./pair/flows.tsx";
 import { useMarks } from "./pair/happened.ts";
+import { InsideRouters } from "./pair/inside.tsx";
 import { Head } from "./pair/head.tsx";
 import { look, showSpan } from "./pair/look.ts";
 import { Strip } from "./pair/strip.tsx";
@@ -83,7 +85,7 @@ function Between() {
       <Head measured={measured} sessions={mine} full={full} onTable={table} onPicture={shot} />
       <Controls feed={feed} last={() => length.current} />
       <Sampled sampled={Math.max(out.sampled, back.sampled)} />
-      <div ref={charts} class="stack"><Picture feed={feed} measured={[...measured, ...mine.map((s) => s.spec?.name ?? "")]} /></div>
+      <div ref={charts} class="stack"><Picture feed={feed} mine={mine} measured={[...new Set([...measured, ...mine.map((s) => s.spec?.name ?? "")])]} /></div>
       {full && <TopFlows drawn={() => feed.drawn.peek()} live={span.live && feed.paused.value === undefined} />}
     </div>
   );
@@ -97,7 +99,7 @@ function Sampled({ sampled }: { sampled: number }) {
 }
 
 /** What changes each second. */
-function Picture({ feed, measured }: { feed: PairFeed; measured: string[] }) {
+function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; measured: string[] }) {
   const { source, destination, span, show, log } = look.value;
   const drawn = feed.drawn.value;
   const marks = useMarks([source, destination], measured, drawn);
@@ -121,7 +123,9 @@ function Picture({ feed, measured }: { feed: PairFeed; measured: string[] }) {
     <>
       {fault && <p class="pair-fault" role="alert">The last question was not answered: {fault} What is shown is from before; it is asked again.</p>}
       <Strip drawn={drawn} live={live} source={source} destination={destination} />
-      <Charts drawn={drawn} source={source} destination={destination} show={show} log={log} marks={marks} onRange={onRange} missing={missing} />
+      <Charts drawn={drawn} source={source} destination={destination} show={show} log={log} marks={marks} onRange={onRange} missing={missing}>
+        <InsideRouters drawn={drawn} live={live} source={source} destination={destination} log={log} sessions={mine} measured={measured} onRange={onRange} />
+      </Charts>
       <FiguresTable drawn={drawn} names={[`${source} → ${destination}`, `${destination} → ${source}`]} open={open} onOpen={setOpen} />
     </>
   );

@@ -26,7 +26,7 @@ function TaskRow({ task }: { task: Task }) {
   const account = accountOf(task.counters);
   return (
     <tr>
-      <td data-name=""><a href={href(["sessions", task.session])}>{task.session}</a></td>
+      <td data-name="">{task.session ? <a href={href(["sessions", task.session])}>{task.session}</a> : <span class="soft">by its own settings</span>}</td>
       <td data-name="Part">{task.role}</td>
       <td data-name="On">{task.device || "–"}</td>
       <td data-name="State"><Badge state={task.running ? "running" : "failed"} />{task.error && <p class="tone bad small">{task.error}</p>}</td>

@@ -1,4 +1,5 @@
 // The charts of a pair, all over one time.
+import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { HeatMap } from "../../chart/heat.tsx";
 import type { Band, Line, Mark, Range } from "../../chart/plot.ts";
@@ -20,6 +21,8 @@ export interface ChartsProps {
   onRange: (range: Range) => void;
   /** Why nothing was measured of a direction, where that is known. */
   missing: { out?: string; back?: string };
+  /** What stands below the delays, on the same time. */
+  children?: ComponentChildren;
 }
 
 const group = "pair";
@@ -40,6 +43,7 @@ export function Charts(props: ChartsProps) {
     <div class="pair-charts">
       <Delay {...shared} title={`Delay ${names[0]}`} columns={out} windows={drawn.out} colour="--out" log={props.log} empty={props.missing.out} />
       <Delay {...shared} title={`Delay ${names[1]}`} columns={back} windows={drawn.back} colour="--back" log={props.log} empty={props.missing.back} />
+      {props.children}
       <section class="panel"><TimeChart {...shared} title="Loss" lines={both((c) => c.loss, true)} format={share} atLeast={0.01} height={170} /></section>
       <section class="panel"><TimeChart {...shared} title="Delay variation (IPDV, p90)" lines={both((c) => c.ipdv)} format={duration} height={170} /></section>
       <section class="panel"><TimeChart {...shared} title="Throughput" lines={both((c) => c.rate)} format={rate} height={200} /></section>

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { dataClient } from "../../data/client.ts";
 import { allPackets, type SamplingDraft, type SamplingMode } from "../../data/draft.ts";
+import { options } from "../../data/selector.ts";
 import { Choices, Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { Chips, type Item } from "./chips.tsx";
@@ -26,7 +27,7 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
   const { draft, change } = form;
   return (
     <details class="more" open={open} onToggle={(e) => onToggle(e.currentTarget.open)}>
-      <summary><span>More choices</span><small>marks in IPv4, addresses, columns, interfaces, single sources, lease, paths</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem in here" : `${problems} problems in here`}</span>}</summary>
+      <summary><span>More choices</span><small>marks in IPv4, addresses, columns, interfaces, single sources, routers, lease, paths</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem in here" : `${problems} problems in here`}</span>}</summary>
       <Section title="How it is measured" id="more">
         <div class="two-sides plain">
           <Choices id="f-encoding" legend="Marks in IPv4 packets" value={draft.encoding} options={encodings} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
@@ -35,6 +36,8 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
         <Columns form={form} />
         <Devices form={form} />
         <SingleSources form={form} />
+        <Chips id="f-routers" label="Routers" placeholder="none" values={draft.routers} items={options(form.agents).map((o) => ({ value: o.selector, label: o.selector, note: o.kind === "agent" ? "" : "label" }))}
+          fault={form.fault("f-routers")} help="Hosts on the way that forward packets: where inside them packets wait is shown below the delay." onChange={(routers) => change({ routers })} />
         <div class="two-sides plain">
           <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help="How long a source marks on when it hears nothing from the destination. From 2s to 5m: shorter stops sooner, longer survives short losses of contact.">
             {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.lease} onInput={(e) => change({ lease: e.currentTarget.value })} />}
