@@ -35,6 +35,7 @@ func measurePeer(ctx context.Context, s settings, content omsp.Content, reader b
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	server := exec.CommandContext(ctx, s.peer, "-l", port, "-D", folder, "--logfile", filepath.Join(folder, "log"))
+	server.Dir = folder // it leaves files where it is
 	if err := server.Start(); err != nil {
 		cancel()
 		return f, err
