@@ -77,16 +77,16 @@ func (c *counting) begin() error {
 	if c.probe == nil {
 		return nil // not wanted
 	}
-	c.since = time.Now()
-	return c.probe.CountCosts(true)
+	err := c.probe.CountCosts(true)
+	c.since = time.Now() // the kernel takes its time to begin
+	return err
 }
 
 func (c *counting) end() error {
 	if c.since.IsZero() {
 		return nil
 	}
-	err := c.probe.CountCosts(false)
 	c.sum += time.Since(c.since)
 	c.since = time.Time{}
-	return err
+	return c.probe.CountCosts(false)
 }

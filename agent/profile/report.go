@@ -175,5 +175,13 @@ func (r *report) Answer() string {
 	}
 	return fmt.Sprintf("From %s to %s half of the packets were through within %s and 99 %% within %s; on average %s of that time was %s.",
 		p.Input, p.Output, quantileText(p.Stages.Transit.P50), quantileText(p.Stages.Transit.P99),
-		share(uint64(longest), uint64(p.Stages.Transit.Mean)), stageNames[at].name)
+		mostly(longest/max(p.Stages.Transit.Mean, 1)), stageNames[at].name)
+}
+
+// mostly says a part in words that promise no more than they know.
+func mostly(part float64) string {
+	if part > .99 {
+		return "nearly all"
+	}
+	return fmt.Sprintf("%.0f %%", 100*part)
 }
