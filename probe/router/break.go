@@ -30,8 +30,9 @@ var causeNames = []string{"unknown", "scheduled", "softirq", "irq"}
 //     thread of NAPI that moved).
 //   - That nothing waits at an output is looked at for all processors, once, when the
 //     break is over, and as of when the last one left that had waited for more than
-//     20 us. Packets that pass an output faster do not count as waiting. Where several
-//     processors keep an output from ever being empty, breaks are missed.
+//     20 us. Packets that pass an output faster do not count as waiting, nor do those
+//     that others have passed by for a second: they are taken for lost. Where several
+//     processors keep an output from ever being empty, breaks may be missed.
 //   - Only packets that the profile follows count. With a filter or sampling, and
 //     beside other namespaces, a break may be work on packets not asked for.
 //   - If another than the first packet to wait begins first, the break was longer than

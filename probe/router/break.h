@@ -12,7 +12,6 @@
 #include "stage.h"
 
 #define BREAK_BETWEEN 4096
-#define PASSING_NS 20000 /* what is at an output for less passes by and does not wait */
 
 enum break_cause {
 	CAUSE_UNKNOWN,
@@ -71,7 +70,7 @@ static int add_input(__u32 i, void *context)
 	struct queue *in = &queues[(i * QUEUE_SIDES + QUEUE_INPUT) & (QUEUES - 1)];
 	struct queue *out = &queues[(i * QUEUE_SIDES + QUEUE_OUTPUT) & (QUEUES - 1)];
 
-	if (out->in != out->out && (__s64)(sum->now - out->since) > PASSING_NS) {
+	if ((__s64)(out->in - out->out - out->stuck) > 0 && (__s64)(sum->now - out->since) > PASSING_NS) {
 		sum->depth = -1;
 		return 1;
 	}

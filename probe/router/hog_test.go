@@ -122,14 +122,14 @@ func (r *rig) steer(device string, cpu int) {
 func (r *rig) slow() {
 	r.t.Helper()
 	r.forwardBy(asm.Instructions{
-		asm.Mov.Imm(asm.R0, 12_000),
+		asm.Mov.Imm(asm.R0, 30_000),
 		asm.Sub.Imm(asm.R0, 1).WithSymbol("again"),
 		asm.JNE.Imm(asm.R0, 1, "again"),
 		asm.Return(),
 	})
 }
 
-const burns = 1000 // that are remembered, and no more are made
+const burns = 4000 // that are remembered
 
 // burner makes softirqs other than that of the network take a time on a processor,
 // between two calls; the second tells when it was.

@@ -15,6 +15,9 @@
 #define QUEUE_SIZES 1024
 #define QUEUES 1024 /* a power of two; room for PAIRS_MAX + 1 interfaces */
 
+#define PASSING_NS 20000 /* what is at an output for less passes by and does not wait */
+#define STUCK_NS 1000000000 /* what others pass by for longer does not wait either */
+
 #define QUEUE_UNKNOWN 0xffffffff /* the kernel does not tell */
 
 /* How many came and left, by all processors; each counts on. */
@@ -22,7 +25,8 @@ struct queue {
 	__u64 in;
 	__u64 out;
 	__u64 counted; /* of in, at the last departure */
-	__u64 since;   /* when it was last empty and a packet came, ns */
+	__u64 since;   /* when a packet last came and none waited, ns */
+	__u64 stuck;   /* of the depth, what does not wait but was lost sight of */
 } __attribute__((aligned(64)));
 
 /*
@@ -143,7 +147,7 @@ static __always_inline void queue_enter(__u32 device, __u32 side, __u64 now)
 	struct queue_sum *s = bpf_map_lookup_elem(&queue_sums, &number);
 	__u64 depth = __sync_fetch_and_add(&q->in, 1) - q->out;
 
-	if (!depth)
+	if (depth <= q->stuck)
 		q->since = now;
 	depth++;
 	if (!s)
@@ -164,6 +168,16 @@ static __always_inline void queue_enter(__u32 device, __u32 side, __u64 now)
 	s->events++;
 }
 
+/*
+ * One packet whose end no hook told would stand in the queue for ever, and no coffee
+ * break be seen any more.
+ */
+static __always_inline void queue_stuck(struct queue *q, __u64 depth, int passing)
+{
+	if (depth < q->stuck || (passing && depth != q->stuck))
+		q->stuck = depth;
+}
+
 /* What left itself included; kernel is what waits according to the kernel, without it. */
 static __always_inline void queue_leave(__u32 device, __u32 side, __u64 came, __u64 now, __u32 kernel)
 {
@@ -176,6 +190,8 @@ static __always_inline void queue_leave(__u32 device, __u32 side, __u64 came, __
 	depth = __sync_fetch_and_add(&q->out, 1);
 	in = q->in;
 	depth = in - depth;
+	if (side == QUEUE_OUTPUT)
+		queue_stuck(q, depth - 1, now - came <= PASSING_NS && now - q->since > STUCK_NS);
 	between = in - __sync_lock_test_and_set(&q->counted, in);
 	if (!s || !z)
 		return;
@@ -203,8 +219,10 @@ __noinline int queue_end(__u32 device, __u32 side, __u64 came, __u64 now)
 {
 	__u32 number = queue_number(device, side);
 	struct queue_sum *s = bpf_map_lookup_elem(&queue_sums, &number);
+	struct queue *q = &queues[number & (QUEUES - 1)];
+	__u64 out = __sync_fetch_and_add(&q->out, 1);
 
-	__sync_fetch_and_add(&queues[number & (QUEUES - 1)].out, 1);
+	queue_stuck(q, q->in - out - 1, 0);
 	if (!s)
 		return 0;
 	if (now < came) /* clocks of two processors */

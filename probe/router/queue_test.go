@@ -53,18 +53,24 @@ func TestQueueIsThatOfAKnownRate(t *testing.T) {
 	r := build(t)
 	r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "8mbit", "burst", "2000", "limit", "1000000")
 	var begin time.Time
-	var middle Snapshot
-	s := whole(t, func() (s Snapshot) {
-		profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
-		defer profile.detach()
-		begin = time.Now()
-		r.flood("10.9.2.2:9", n, frame-42)
-		var err error
-		if middle, err = profile.Snapshot(); err != nil {
-			t.Fatal(err)
+	var middle, s Snapshot
+	for range attempts {
+		s = whole(t, func() (s Snapshot) {
+			profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+			defer profile.detach()
+			begin = time.Now()
+			r.flood("10.9.2.2:9", n, frame-42)
+			var err error
+			if middle, err = profile.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			return settled(t, profile)
+		})
+		// On a machine that others keep busy the bucket's timer may be late.
+		if late := time.Since(begin) - time.Duration(n*gap); late < 20*time.Millisecond {
+			break
 		}
-		return settled(t, profile)
-	})
+	}
 	emptied(t, s)
 	q := queueOf(t, s, "in1", false)
 	ours, kernel := q.Means()

@@ -124,7 +124,8 @@ type routerQueue struct {
 	Out     uint64
 	Counted uint64
 	Since   uint64
-	_       [32]byte
+	Stuck   uint64
+	_       [24]byte
 }
 
 type routerQueueSize struct {
