@@ -14,7 +14,7 @@ import (
 const (
 	batchBegin, batchEnd = 16, 17
 	tables               = 10 << 8
-	newTable             = tables | 0
+	newTable             = tables
 	newChain             = tables | 3
 	newRule              = tables | 6
 	queues               = 3 << 8
