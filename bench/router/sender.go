@@ -22,8 +22,7 @@ type sender struct{ socket int }
 // message is struct mmsghdr.
 type message struct {
 	header unix.Msghdr
-	length uint32
-	_      uint32
+	_      [2]uint32 // how much of it was sent, and padding
 }
 
 func openSender(t *testbed) (*sender, error) {

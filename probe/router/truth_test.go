@@ -67,7 +67,7 @@ func TestTruthOfAQueueAtTheOutput(t *testing.T) {
 	try(t, func() []comparison {
 		r := build(t)
 		r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "80mbit",
-			"burst", strconv.Itoa(full), "limit", "100000")
+			"burst", strconv.Itoa(full), "limit", "1000000")
 		passed := holdAt(t, r, link.NetfilterInetPostRouting, 0)
 		profile := r.profile(Options{Match: truthMatch, Records: true})
 		receiver := r.observe(truthAddress)
@@ -121,6 +121,51 @@ func TestTruthOfHeldProcessing(t *testing.T) {
 			others.add(record.input()+record.output(), 0)
 		}
 		return []comparison{{"processing", processing, true}, {"other stages", others, true}}
+	})
+}
+
+func TestTruthOfADelayingProcess(t *testing.T) {
+	const count = 400
+	try(t, func() []comparison {
+		r := build(t)
+		profile := r.profile(Options{Match: truthMatch, Records: true})
+		r.listen(truthAddress)
+		var process *hold.Process
+		err := netns.Do(r.router, func() (err error) {
+			process, err = hold.HoldByProcess(1, 200*time.Microsecond)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent []uint64
+		records := trace(t, profile, count, func() {
+			sent = r.paced(truthAddress, count, truthPayload, bursts(1, 500*time.Microsecond))
+		})
+		held, err := process.Stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !belong(t, profile, records, sent) {
+			return nil
+		}
+		if len(held) != count {
+			t.Fatalf("%d packets were held, want %d", len(held), count)
+		}
+		var alone, processing, others spread
+		for i := 0; i < count; i += 8 { // held for no time: that is the way there and back
+			alone.add(records[i].processing(), int64(held[i].Length()))
+		}
+		for i, record := range records {
+			if i%8 != 0 {
+				processing.add(record.processing(), int64(held[i].Length())+int64(alone.median()))
+			}
+			others.add(record.input()+record.output(), 0)
+		}
+		return []comparison{
+			{"processing, by what it grows", processing, true}, {"other stages", others, true},
+			{"processing of packets that are not held", alone, false},
+		}
 	})
 }
 

@@ -130,14 +130,8 @@ func HoldProcessor(cpu int, d, period time.Duration) (*Processor, error) {
 
 func (p *Processor) run(cpu int, period time.Duration) error {
 	runtime.LockOSThread() // and never unlocked: the thread ends with its priority
-	var one unix.CPUSet
-	one.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return fmt.Errorf("hold processor %d: %w", cpu, err)
-	}
-	fifo := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 50}
-	if err := unix.SchedSetAttr(0, fifo, 0); err != nil {
-		return fmt.Errorf("take real-time priority: %w", err)
+	if err := takeProcessor(cpu); err != nil {
+		return err
 	}
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -158,4 +152,18 @@ func (p *Processor) run(cpu int, period time.Duration) error {
 func (p *Processor) Stop() error {
 	close(p.end)
 	return <-p.done
+}
+
+// takeProcessor puts the calling thread on a processor, before all ordinary processes.
+func takeProcessor(cpu int) error {
+	var one unix.CPUSet
+	one.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return fmt.Errorf("go to processor %d: %w", cpu, err)
+	}
+	fifo := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 50}
+	if err := unix.SchedSetAttr(0, fifo, 0); err != nil {
+		return fmt.Errorf("take real-time priority: %w", err)
+	}
+	return nil
 }
