@@ -284,18 +284,39 @@ func (r *Runner) runRouters() {
 		}
 	}
 	for filter, wanted := range tasks {
-		var err error
-		if m := r.routers[filter]; m != nil {
-			err = m.follow(wanted)
-		} else if m, err = openRouter(filter, wanted, r.options, r.now); err == nil {
-			r.routers[filter] = m
-		}
-		if err == nil {
-			continue
-		}
-		r.options.Log.Warn("profile router", "error", err)
-		for _, task := range wanted {
-			r.fail(roleRouter, task.Session, "", err)
+		if err := r.runRouter(filter, wanted); err != nil {
+			for _, task := range wanted {
+				r.fail(roleRouter, task.Session, "", err)
+			}
 		}
 	}
+}
+
+// routerAgain is how long a profile that did not begin is left alone: its programs take
+// half a second of a processor to load.
+const routerAgain = 30 * time.Second
+
+// routerFault is why a profile did not begin, and when, by the steady clock.
+type routerFault struct {
+	err error
+	at  time.Duration
+}
+
+func (r *Runner) runRouter(filter string, tasks []session.RouterTask) error {
+	if m := r.routers[filter]; m != nil {
+		return m.follow(tasks)
+	}
+	now := r.now().steady
+	if fault := r.routerFaults[filter]; fault.err != nil && now-fault.at < routerAgain {
+		return fault.err
+	}
+	m, err := openRouter(filter, tasks, r.options, r.now)
+	if err != nil {
+		r.options.Log.Warn("profile router", "error", err)
+		r.routerFaults[filter] = routerFault{err, now}
+		return err
+	}
+	delete(r.routerFaults, filter)
+	r.routers[filter] = m
+	return nil
 }

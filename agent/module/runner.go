@@ -51,6 +51,7 @@ type Runner struct {
 	sources      map[string]*sourceModule      // by device
 	destinations map[string]*destinationModule // by device
 	routers      map[string]*routerModule      // by filter
+	routerFaults map[string]routerFault        // of those that did not begin
 	faults       []session.TaskState           // tasks that could not be placed
 	pulse        session.Pulse
 	// heard is when the server last said something, by the steady clock.
@@ -64,7 +65,7 @@ func New(options Options) *Runner {
 	return &Runner{
 		options: options, now: present,
 		sources: map[string]*sourceModule{}, destinations: map[string]*destinationModule{},
-		routers: map[string]*routerModule{},
+		routers: map[string]*routerModule{}, routerFaults: map[string]routerFault{},
 	}
 }
 
