@@ -176,6 +176,9 @@ func burner(t *testing.T, cpu int32) (begin func() error, end func() []hogSpell)
 	t.Cleanup(func() { program.Close() })
 	var l link.Link
 	begin = func() (err error) {
+		if err := log.Put(uint32(0), make([]byte, log.ValueSize())); err != nil {
+			return err
+		}
 		l, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "softirq_entry", Program: program})
 		return err
 	}
