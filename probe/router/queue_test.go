@@ -151,26 +151,29 @@ func TestNothingIsLeftInQueues(t *testing.T) {
 func TestDepthIsWhatIsInFlight(t *testing.T) {
 	r := build(t)
 	r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "1mbit", "burst", "1600", "limit", "1000000")
-	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
-	r.flood("10.9.2.2:9", 50, 1000)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	var before Snapshot
-	for last := uint64(50); last > 10 && ctx.Err() == nil; {
-		s, err := profile.Snapshot()
-		if err != nil {
-			t.Fatal(err)
+	emptied(t, whole(t, func() Snapshot {
+		profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
+		defer profile.detach()
+		r.flood("10.9.2.2:9", 50, 1000)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		var before Snapshot
+		for last := uint64(50); last > 10 && ctx.Err() == nil; {
+			s, err := profile.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := queueOf(t, s, "in1", false)
+			if q.Depth > last || q.Depth+q.Departures != 50 {
+				t.Fatalf("depth %d after %d, %d left", q.Depth, last, q.Departures)
+			}
+			if before.Queues != nil && q.IntegralNs < queueOf(t, before, "in1", false).IntegralNs {
+				t.Fatalf("the integral falls")
+			}
+			last, before = q.Depth, s
 		}
-		q := queueOf(t, s, "in1", false)
-		if q.Depth > last || q.Depth+q.Departures != 50 {
-			t.Fatalf("depth %d after %d, %d left", q.Depth, last, q.Departures)
-		}
-		if before.Queues != nil && q.IntegralNs < queueOf(t, before, "in1", false).IntegralNs {
-			t.Fatalf("the integral falls")
-		}
-		last, before = q.Depth, s
-	}
-	emptied(t, settled(t, profile))
+		return settled(t, profile)
+	}))
 }
 
 func TestLittleIsAnIdentityWhereNothingIsLeft(t *testing.T) {
