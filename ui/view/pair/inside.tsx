@@ -66,8 +66,8 @@ function Profiles(props: InsideProps & { passed: Passed[] }) {
         // Where no path tells by which interface a direction comes in, both are one.
         if (router.out === undefined && router.back === undefined) return [<Profile key={router.agent} {...shared} ways={[`${source} ⇄ ${destination}`, undefined, undefined]} />];
         return [
-          <Profile key={`${router.agent} >`} {...shared} ways={[`${source} → ${destination}`, router.out, router.back]} />,
-          <Profile key={`${router.agent} <`} {...shared} ways={[`${destination} → ${source}`, router.back, router.out]} />,
+          router.out !== undefined && <Profile key={`${router.agent} >`} {...shared} ways={[`${source} → ${destination}`, router.out, router.back]} />,
+          router.back !== undefined && <Profile key={`${router.agent} <`} {...shared} ways={[`${destination} → ${source}`, router.back, router.out]} />,
         ];
       })}
     </>
