@@ -179,7 +179,7 @@ func TestRouterReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, text, _ := strings.Cut(read(t, document), "\n## Routers\n")
-	text, _, _ = strings.Cut(text, "\n## ")
+	text, _, _ = strings.Cut(text, "\n##")
 	known := map[string]bool{}
 	for _, node := range parser.Model.Children {
 		if node.Name != "router" {
