@@ -1,6 +1,7 @@
 // Command inject measures what reporting with libpillion costs a program: the time
 // of each omlc_inject at a rate, and what is lost, against a collector in this
-// process that counts tuples, and against one that stops reading. With --peer the same
+// process that counts tuples, against one that stops reading, and against a server
+// that is killed and comes back. With --peer the same
 // program runs with OML's own library too.
 package main
 
@@ -19,12 +20,13 @@ import (
 	"pillion.dev/omsp"
 )
 
-// result is one run; the program fills all but the first three.
+// result is one run; the program fills all but the first five.
 type result struct {
 	Library      string  `json:"library"`
 	Name         string  `json:"name"`
 	Rate         float64 `json:"rate"`
 	Stored       int64   `json:"stored"`
+	Twice        int64   `json:"twice"`
 	Samples      int64   `json:"samples"`
 	Dropped      int64   `json:"dropped"`
 	Seconds      float64 `json:"seconds"`
@@ -40,6 +42,7 @@ type result struct {
 
 type settings struct {
 	clib, peer, out string
+	server          string
 	rate, seconds   float64
 	rounds          int
 }
@@ -48,6 +51,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.clib, "clib", "clib", "folder of the library")
 	flag.StringVar(&s.peer, "peer", "", "folder with include/ and lib/ of liboml2, to run beside")
+	flag.StringVar(&s.server, "server", "bin/pillion-server", "the program that is killed and comes back; empty: leave that out")
 	flag.Float64Var(&s.rate, "rate", 1e6, "samples a second")
 	flag.Float64Var(&s.seconds, "seconds", 10, "length of a run, s")
 	flag.IntVar(&s.rounds, "rounds", 5, "runs of each kind, in turns")
@@ -96,6 +100,14 @@ func run(s settings) error {
 	results, err := s.measureAll(kinds)
 	if err != nil {
 		return err
+	}
+	if s.server != "" {
+		r := result{Library: "libpillion", Name: "server killed", Rate: killRate}
+		if err := r.measureKilled(ours, s.server); err != nil {
+			return fmt.Errorf("run with a server that is killed: %w", err)
+		}
+		fmt.Fprintf(os.Stderr, "server killed: %d of %d stored, %d twice, %d dropped\n", r.Stored, r.Samples, r.Twice, r.Dropped)
+		results = append(results, r)
 	}
 	text, err := json.MarshalIndent(results, "", "  ")
 	if err != nil {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/bench/fleet"
+)
+
+const (
+	killRate    = 20_000.0
+	killSeconds = 15.0
+	killAfter   = 5 * time.Second
+	killAway    = 3 * time.Second
+)
+
+// measureKilled runs the program against a real server, which is killed after 5 s and
+// back 3 s later with what it has on disk. Stored are numbers that are there; Twice
+// those that are there more than once.
+func (r *result) measureKilled(program, pillion string) error {
+	folder, err := os.MkdirTemp("", "inject")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	oml, err := fleet.FreeAddress()
+	if err != nil {
+		return err
+	}
+	start := func(address string) (*fleet.Server, error) {
+		return fleet.StartServer(pillion, filepath.Join(folder, "server"), address, "--oml", oml)
+	}
+	server, err := start("")
+	if err != nil {
+		return err
+	}
+	defer func() { server.Stop() }()
+	began := time.Now()
+	cmd := exec.Command(program, strconv.FormatFloat(killRate, 'f', -1, 64), strconv.FormatFloat(killSeconds, 'f', -1, 64),
+		"--oml-id", "bench", "--oml-domain", "bench", "--oml-collect", "tcp:"+oml)
+	cmd.Stderr = os.Stderr
+	ended := make(chan error, 1)
+	var text []byte
+	go func() {
+		var err error
+		text, err = cmd.Output()
+		ended <- err
+	}()
+	time.Sleep(killAfter - time.Since(began))
+	if err := server.Command.Process.Kill(); err != nil {
+		return err
+	}
+	server.Stop()
+	time.Sleep(killAway)
+	if server, err = start(server.Address); err != nil {
+		return err
+	}
+	if err := <-ended; err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, r); err != nil {
+		return err
+	}
+	return r.count(server)
+}
+
+// count asks the server what it has.
+func (r *result) count(server *fleet.Server) error {
+	token, err := server.Secret("operator.token")
+	if err != nil {
+		return err
+	}
+	client, err := api.NewClient(api.ClientOptions{Server: "http://" + server.Address, Token: token})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	answer, err := client.Data.Query(context.Background(), &pillionv1.QueryRequest{
+		Sql: "SELECT count(DISTINCT n)::BIGINT, (count(*) - count(DISTINCT n))::BIGINT FROM oml_bench_pace_load"})
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	for answer.Receive() {
+		for _, row := range answer.Msg().GetRows() {
+			r.Stored, r.Twice = row.GetValues()[0].GetInt(), row.GetValues()[1].GetInt()
+		}
+	}
+	if err := answer.Err(); err != nil {
+		return fmt.Errorf("ask what is stored: %w", err)
+	}
+	return nil
+}
