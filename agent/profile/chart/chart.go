@@ -107,6 +107,8 @@ func (c *Chart) Steps(class string, width float64, heights []float64) {
 	c.Shapes = append(c.Shapes, Shape{Class: class, Path: path.String()})
 }
 
+const dash = 6
+
 // Line draws values over places. Where there is none (below 0), it is broken.
 func (c *Chart) Line(class, title string, x, y []float64) {
 	var path strings.Builder
@@ -116,10 +118,11 @@ func (c *Chart) Line(class, title string, x, y []float64) {
 			pen = "M"
 			continue
 		}
-		fmt.Fprintf(&path, "%s%s %s", pen, place(c.x.at(x[i])), place(c.y.at(value)))
-		if pen == "M" && (i+1 == len(y) || y[i+1] < 0) {
-			path.WriteString("h.1") // a point alone, with a round cap
+		if pen == "M" && (i+1 == len(y) || y[i+1] < 0) { // a point alone is a dash
+			fmt.Fprintf(&path, "M%s %sh%d", place(c.x.at(x[i])-dash/2), place(c.y.at(value)), dash)
+			continue
 		}
+		fmt.Fprintf(&path, "%s%s %s", pen, place(c.x.at(x[i])), place(c.y.at(value)))
 		pen = "L"
 	}
 	if path.Len() > 0 {

@@ -67,7 +67,7 @@ func TestDrawing(t *testing.T) {
 	c.Line("line", "x", []float64{0, 5, 10, 10}, []float64{0, .5, -1, 1})
 	c.Rule("rule", "here", 5)
 	c.Rule("rule", "outside", 11)
-	for i, want := range []string{"M52 126H62V26H82V126H92V76H102V126Z", "M52 126L102 76M152 26h.1", "M102 126V26"} {
+	for i, want := range []string{"M52 126H62V26H82V126H92V76H102V126Z", "M52 126L102 76M149 26h6", "M102 126V26"} {
 		if got := c.Shapes[i].Path; got != want {
 			t.Errorf("shape %d is %s, want %s", i, got, want)
 		}
