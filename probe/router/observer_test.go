@@ -216,6 +216,11 @@ func sumsUp(t *testing.T, p Pair, records []Record) {
 // bar is the most that the median of a stage's error may be.
 const bar = 5 * time.Microsecond
 
+// elsewhere is the most that the stages may take in which nothing holds a packet: they
+// take some microseconds of their own, and must not have a part of the 200 and more that
+// it was held.
+const elsewhere = 50 * time.Microsecond
+
 // spread are errors, in ns, of what the profile found against the truth.
 type spread []float64
 
@@ -234,7 +239,7 @@ func (s spread) median() float64 {
 type comparison struct {
 	what string
 	spread
-	judged bool // by the bar; else it is only told
+	most time.Duration // of the median; 0: it is only told
 }
 
 // try runs comparisons until the medians of all errors are below the bar: a machine
@@ -252,8 +257,8 @@ func try(t *testing.T, run func() []comparison) {
 			sorted := slices.Sorted(slices.Values(c.spread))
 			t.Logf("%s: median error %.2f us, from %.2f to %.2f, %d packets", c.what, c.median()/1e3,
 				sorted[0]/1e3, sorted[len(sorted)-1]/1e3, len(sorted))
-			if c.judged && c.median() > float64(bar) {
-				t.Logf("%s: above %v", c.what, bar)
+			if c.most > 0 && c.median() > float64(c.most) {
+				t.Logf("%s: above %v", c.what, c.most)
 				good = false
 			}
 		}
@@ -261,5 +266,5 @@ func try(t *testing.T, run func() []comparison) {
 			return
 		}
 	}
-	t.Errorf("the median error is above %v in each of %d runs", bar, attempts)
+	t.Errorf("a median is above its bound in each of %d runs", attempts)
 }

@@ -91,8 +91,8 @@ func TestTruthOfAQueueAtTheOutput(t *testing.T) {
 		// The queue's timer is as late as the machine is, and the packets wait for it: by
 		// the bucket alone they would have left earlier.
 		return []comparison{
-			{"output queuing, by an observer", observed, true},
-			{"output queuing, by the bucket", model, false},
+			{"output queuing, by an observer", observed, bar},
+			{"output queuing, by the bucket", model, 0},
 		}
 	})
 }
@@ -120,7 +120,7 @@ func TestTruthOfHeldProcessing(t *testing.T) {
 			processing.add(record.processing(), int64(held[i].Length()))
 			others.add(record.input()+record.output(), 0)
 		}
-		return []comparison{{"processing", processing, true}, {"other stages", others, true}}
+		return []comparison{{"processing", processing, bar}, {"other stages", others, elsewhere}}
 	})
 }
 
@@ -163,8 +163,8 @@ func TestTruthOfADelayingProcess(t *testing.T) {
 			others.add(record.input()+record.output(), 0)
 		}
 		return []comparison{
-			{"processing, by what it grows", processing, true}, {"other stages", others, true},
-			{"processing of packets that are not held", alone, false},
+			{"processing, by what it grows", processing, bar}, {"other stages", others, elsewhere},
+			{"processing of packets that are not held", alone, 0},
 		}
 	})
 }
@@ -207,8 +207,8 @@ func TestTruthOfAHeldProcessor(t *testing.T) {
 		}
 		t.Logf("%d of %d packets came while the processor was held, %d times", len(input), count, len(held))
 		return []comparison{
-			{"input queuing", input, true}, {"other stages", others, true},
-			{"input queuing of an idle processor", free, false},
+			{"input queuing", input, bar}, {"other stages", others, elsewhere},
+			{"input queuing of an idle processor", free, 0},
 		}
 	})
 }
