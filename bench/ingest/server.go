@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"pillion.dev/api"
-	"pillion.dev/api/pillionv1"
 	"pillion.dev/bench/fleet"
 )
 
@@ -57,25 +55,12 @@ func (s *server) watch(ctx context.Context) {
 
 // account asks the archive what it has, and ends the server.
 func (s *server) account(ctx context.Context, r *result) error {
-	token, err := s.Secret("operator.token")
-	if err != nil {
-		return err
-	}
-	client, err := api.NewClient(api.ClientOptions{Server: s.Address, Token: token})
+	client, err := s.Client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	stream, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Sql: "SELECT count(*) AS n FROM " + columns.Name})
-	if err != nil {
-		return err
-	}
-	for stream.Receive() {
-		for _, row := range stream.Msg().Rows {
-			r.RowsStored = row.Values[0].GetInt()
-		}
-	}
-	if err := stream.Err(); err != nil {
+	if r.RowsStored, err = fleet.Number(ctx, client, "SELECT count(*) AS n FROM "+columns.Name); err != nil {
 		return err
 	}
 	r.ServerMiB = float64(s.largest.Load()) / (1 << 20)

@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
 
-	"pillion.dev/api"
-	"pillion.dev/api/pillionv1"
 	"pillion.dev/bench/fleet"
 )
 
@@ -74,28 +71,18 @@ func (r *result) measureKilled(program, pillion string) error {
 
 // count asks the server what it has.
 func (r *result) count(server *fleet.Server) error {
-	token, err := server.Secret("operator.token")
-	if err != nil {
-		return err
-	}
-	client, err := api.NewClient(api.ClientOptions{Server: "http://" + server.Address, Token: token})
+	client, err := server.Client()
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	answer, err := client.Data.Query(context.Background(), &pillionv1.QueryRequest{
-		Sql: "SELECT count(DISTINCT n)::BIGINT, (count(*) - count(DISTINCT n))::BIGINT FROM oml_bench_pace_load"})
+	rows, err := fleet.Number(context.Background(), client, "SELECT count(*) FROM oml_bench_pace_load")
 	if err != nil {
 		return err
 	}
-	defer answer.Close()
-	for answer.Receive() {
-		for _, row := range answer.Msg().GetRows() {
-			r.Stored, r.Twice = row.GetValues()[0].GetInt(), row.GetValues()[1].GetInt()
-		}
+	if r.Stored, err = fleet.Number(context.Background(), client, "SELECT count(DISTINCT n) FROM oml_bench_pace_load"); err != nil {
+		return err
 	}
-	if err := answer.Err(); err != nil {
-		return fmt.Errorf("ask what is stored: %w", err)
-	}
+	r.Twice = rows - r.Stored
 	return nil
 }

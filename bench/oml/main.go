@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"pillion.dev/api"
-	"pillion.dev/api/pillionv1"
 	"pillion.dev/bench/fleet"
 	"pillion.dev/omsp"
 )
@@ -135,11 +134,7 @@ func measure(ctx context.Context, s settings, content omsp.Content, reader bool)
 		return f, err
 	}
 	defer server.Stop()
-	token, err := server.Secret("operator.token")
-	if err != nil {
-		return f, err
-	}
-	client, err := api.NewClient(api.ClientOptions{Server: "http://" + server.Address, Token: token})
+	client, err := server.Client()
 	if err != nil {
 		return f, err
 	}
@@ -159,14 +154,14 @@ func measure(ctx context.Context, s settings, content omsp.Content, reader bool)
 		return f, err
 	}
 	for f.Stored < f.Rows && time.Since(begun) < 2*time.Minute {
-		if f.Stored, err = number(ctx, client, "SELECT count(*) FROM oml_bench_app_lin"); err != nil {
+		if f.Stored, err = fleet.Number(ctx, client, "SELECT count(*) FROM oml_bench_app_lin"); err != nil {
 			f.Stored = 0 // not a row yet
 		}
 	}
 	f.Seconds = time.Since(begun).Seconds()
 	f.RowsSecond = float64(f.Rows) / f.Seconds
 	f.Questions = questions.Load()
-	sum, err := number(ctx, client, "SELECT sum(a)::BIGINT FROM oml_bench_app_lin")
+	sum, err := fleet.Number(ctx, client, "SELECT sum(a)::BIGINT FROM oml_bench_app_lin")
 	f.SumRight = err == nil && sum == f.Rows/block*(block*(block-1)/2)
 	if err == nil && (f.Stored != f.Rows || !f.SumRight) {
 		err = fmt.Errorf("%d rows sent, %d stored, sum right: %v", f.Rows, f.Stored, f.SumRight)
@@ -229,28 +224,9 @@ func flood(address string, head, rows []byte, times int) error {
 // ask reads the table all the time, as an analyst would.
 func ask(ctx context.Context, client *api.Client, answered *atomic.Int64) {
 	for ctx.Err() == nil {
-		if _, err := number(ctx, client, "SELECT count(*) FROM oml_bench_app_lin WHERE d > 1000000"); err == nil {
+		if _, err := fleet.Number(ctx, client, "SELECT count(*) FROM oml_bench_app_lin WHERE d > 1000000"); err == nil {
 			answered.Add(1)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-}
-
-// number is the single figure of an answer.
-func number(ctx context.Context, client *api.Client, sql string) (int64, error) {
-	answer, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Sql: sql})
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Close()
-	found, n := false, int64(0)
-	for answer.Receive() {
-		for _, row := range answer.Msg().GetRows() {
-			found, n = true, row.GetValues()[0].GetInt()
-		}
-	}
-	if answer.Err() != nil || !found {
-		return 0, fmt.Errorf("ask %q: no figure: %w", sql, answer.Err())
-	}
-	return n, nil
 }

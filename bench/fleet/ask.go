@@ -1,0 +1,37 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+)
+
+// Client is one with the rights of an operator. The caller closes it.
+func (s *Server) Client() (*api.Client, error) {
+	token, err := s.Secret("operator.token")
+	if err != nil {
+		return nil, err
+	}
+	return api.NewClient(api.ClientOptions{Server: "http://" + s.Address, Token: token})
+}
+
+// Number is the single figure of an answer.
+func Number(ctx context.Context, client *api.Client, sql string) (int64, error) {
+	answer, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Sql: sql})
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Close()
+	found, n := false, int64(0)
+	for answer.Receive() {
+		for _, row := range answer.Msg().GetRows() {
+			found, n = true, row.GetValues()[0].GetInt()
+		}
+	}
+	if answer.Err() != nil || !found {
+		return 0, fmt.Errorf("ask %q: no figure: %w", sql, answer.Err())
+	}
+	return n, nil
+}
