@@ -20,7 +20,7 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
-	"pillion.dev/agent/module"
+	"pillion.dev/agent/runner"
 	"pillion.dev/agent/oml"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
@@ -38,7 +38,7 @@ type service struct {
 	identity *identity.Identity
 	spool    *spool.Spool
 	streams  *streams
-	runner   *module.Runner
+	runner   *runner.Runner
 	tracer   *tracer
 	sampler  *host.Sampler
 	bus      *bus.Agent
@@ -97,7 +97,7 @@ func (s *service) open(ctx context.Context) (err error) {
 	if s.streams, err = openStreams(s.spool.Put, wanted, s.config.Streams, s.log); err != nil {
 		return err
 	}
-	s.runner = module.New(module.Options{Sink: s.streams.inject, Log: s.log, Router: s.config.routerInterval()})
+	s.runner = runner.New(runner.Options{Sink: s.streams.inject, Log: s.log, Router: s.config.routerInterval()})
 	s.tracer = newTracer(s.streams.inject, s.log)
 	s.sampler = &host.Sampler{
 		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spool.Stats, Probe: s.probeCost, Log: s.log,

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/agent/profile"
+	"pillion.dev/agent/routerreport"
 	"pillion.dev/internal/netns"
 	"pillion.dev/lab"
 	"pillion.dev/probe/hook"
@@ -44,7 +44,7 @@ func (c *routerCmd) Run(ctx context.Context) error {
 	if err := hook.NeedRoot(); err != nil {
 		return err
 	}
-	options := profile.Options{
+	options := routerreport.Options{
 		Name: c.Netns, Filter: c.Filter, Duration: c.Duration, Interval: c.Interval,
 		RecordFile: c.Records, Page: c.Report, JSON: c.JSON, Complaints: os.Stderr,
 		Options: router.Options{Sampling: c.Sampling, RecordBytes: c.RecordBytes, Costs: c.Costs, Break: c.Break},
@@ -63,7 +63,7 @@ func (c *routerCmd) Run(ctx context.Context) error {
 		}
 		defer options.Namespace.Close()
 	}
-	return profile.Run(ctx, options, os.Stdout)
+	return routerreport.Run(ctx, options, os.Stdout)
 }
 
 // devices reads IN,OUT.

@@ -14,7 +14,7 @@ import (
 
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
-	"pillion.dev/server/window"
+	"pillion.dev/server/live"
 )
 
 const (
@@ -34,7 +34,7 @@ var (
 // flows is FlowService.
 type flows struct {
 	*data
-	seconds *window.Pairs
+	seconds *live.Pairs
 }
 
 // Windows adds up a range of time.

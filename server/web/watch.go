@@ -9,7 +9,7 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	"pillion.dev/measure"
-	"pillion.dev/server/window"
+	"pillion.dev/server/live"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 )
 
 // followPairs keeps the figures of all pairs until the context ends.
-func followPairs(ctx context.Context, to *window.Pairs, live Live) {
+func followPairs(ctx context.Context, to *live.Pairs, live Live) {
 	subscription := live.Subscribe([]string{measure.Flows.Name}, pairsBuffer)
 	defer subscription.Close()
 	to.Run(ctx, subscription.Batches())
@@ -40,11 +40,11 @@ func (f *flows) WatchPairs(ctx context.Context, request *pillionv1.WatchPairsReq
 		return err
 	}
 	history := request.GetHistory()
-	if history > window.History {
-		return invalid("history", "read history %d: use at most %d", history, window.History)
+	if history > live.History {
+		return invalid("history", "read history %d: use at most %d", history, live.History)
 	}
 	if history == 0 {
-		history = window.History
+		history = live.History
 	}
 	release, err := f.tails.take(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (f *flows) awaitPairs(ctx context.Context, more <-chan struct{}, alive *tim
 	}
 }
 
-func pairsMessage(s *window.PairSecond) *pillionv1.WatchPairsResponse {
+func pairsMessage(s *live.PairSecond) *pillionv1.WatchPairsResponse {
 	return &pillionv1.WatchPairsResponse{
 		StartMs: s.StartMs, Agents: s.Agents, Sources: s.Sources, Destinations: s.Destinations,
 		Packets: s.Packets, Expected: s.Expected, Lost: s.Lost,
@@ -128,14 +128,14 @@ func (f *flows) WatchWindows(ctx context.Context, request *pillionv1.WatchWindow
 	defer release()
 	subscription := f.live.Subscribe([]string{measure.Flows.Name}, watchBuffer)
 	defer subscription.Close()
-	w := &windowWatcher{flows: f, watch: window.NewWatch(selection, request.GetHistograms(), step), to: to}
+	w := &windowWatcher{flows: f, watch: live.NewWatch(selection, request.GetHistograms(), step), to: to}
 	return w.run(ctx, subscription)
 }
 
 // windowWatcher is one reader of windows.
 type windowWatcher struct {
 	*flows
-	watch  *window.Watch
+	watch  *live.Watch
 	to     *connect.ServerStream[pillionv1.WatchWindowsResponse]
 	sent   time.Time
 	broken bool

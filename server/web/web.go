@@ -25,7 +25,7 @@ import (
 	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
-	"pillion.dev/server/window"
+	"pillion.dev/server/live"
 )
 
 const (
@@ -108,7 +108,7 @@ func New(o Options) (*Server, error) {
 	ctx, s.cancel = context.WithCancel(context.Background())
 	m := newMetrics(o.MetricsPairs, o.Now, s.figures(o))
 	s.followers.Go(func() { m.follow(ctx, o.Live, o.Log) })
-	seconds := window.NewPairs(watchedPairs, o.Now, o.Log)
+	seconds := live.NewPairs(watchedPairs, o.Now, o.Log)
 	s.followers.Go(func() { followPairs(ctx, seconds, o.Live) })
 	s.http = newHTTPServer(s.tls, s.guard(s.routes(ctx, o, m, seconds, files)))
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
@@ -140,7 +140,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *window.Pairs, files page) http.Handler {
+func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *live.Pairs, files page) http.Handler {
 	options := connect.WithHandlerOptions(
 		connect.WithInterceptors(watch{s}), connect.WithRecover(s.survive), connect.WithReadMaxBytes(bodyBytes),
 	)

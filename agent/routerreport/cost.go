@@ -1,0 +1,92 @@
+package routerreport
+
+import (
+	"time"
+
+	"pillion.dev/probe/router"
+)
+
+// countPart of the time the kernel counts costs. Counting prolongs a packet's way by some
+// tenths of a microsecond, so most packets should do without.
+const countPart = 10
+
+// packetProgram runs once for each packet that IP begins with.
+const packetProgram = "router_pre_routing"
+
+// CostReport is what the profile itself cost the processors, as the kernel counted it in
+// a part of the time, at the beginning of each interval.
+type CostReport struct {
+	CountedS float64    `json:"counted_s"`
+	Hooks    []HookCost `json:"hooks"`
+	// HookNs is the mean of all runs. PacketNs is all their time for each packet that IP
+	// began with in the router, though hooks run for packets of others too.
+	HookNs   float64 `json:"hook_ns"`
+	PacketNs float64 `json:"packet_ns"`
+	// Share of one processor.
+	Share float64 `json:"processor_share"`
+}
+
+// HookCost is one program's.
+type HookCost struct {
+	Program string  `json:"program"`
+	Runs    uint64  `json:"runs"`
+	RunNs   float64 `json:"run_ns"`
+	TotalNs uint64  `json:"total_ns"`
+}
+
+func newCostReport(costs []router.Cost, counted time.Duration) *CostReport {
+	if costs == nil {
+		return nil
+	}
+	report := &CostReport{CountedS: round(counted.Seconds(), 3), Hooks: []HookCost{}}
+	var runs, packets uint64
+	var total time.Duration
+	for _, c := range costs {
+		if c.Runs == 0 {
+			continue
+		}
+		runs += c.Runs
+		total += c.Time
+		if c.Program == packetProgram {
+			packets = c.Runs
+		}
+		report.Hooks = append(report.Hooks, HookCost{
+			Program: c.Program, Runs: c.Runs, RunNs: round(float64(c.Time)/float64(c.Runs), 1), TotalNs: uint64(c.Time),
+		})
+	}
+	if runs > 0 {
+		report.HookNs = round(float64(total)/float64(runs), 1)
+	}
+	if packets > 0 {
+		report.PacketNs = round(float64(total)/float64(packets), 1)
+	}
+	if counted > 0 {
+		report.Share = round(float64(total)/float64(counted), 6)
+	}
+	return report
+}
+
+// counting is when costs are counted.
+type counting struct {
+	probe *router.Router
+	since time.Time // zero: not now
+	sum   time.Duration
+}
+
+func (c *counting) begin() error {
+	if c.probe == nil {
+		return nil // not wanted
+	}
+	err := c.probe.CountCosts(true)
+	c.since = time.Now() // the kernel takes its time to begin
+	return err
+}
+
+func (c *counting) end() error {
+	if c.since.IsZero() {
+		return nil
+	}
+	c.sum += time.Since(c.since)
+	c.since = time.Time{}
+	return c.probe.CountCosts(false)
+}

@@ -1,0 +1,105 @@
+package routerreport
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"pillion.dev/probe/flow"
+	"pillion.dev/probe/router"
+)
+
+const recordTitle = "t1_mono_ns,t2_mono_ns,t3_mono_ns,t4_mono_ns,input,output,src,dst,proto,sport,dport," +
+	"bytes,merged,segments,last_t1_mono_ns\n"
+
+// recordFile writes each forwarded packet as a line of CSV.
+type recordFile struct {
+	file    *os.File
+	buffer  *bufio.Writer
+	line    []byte
+	names   map[int]string
+	written uint64
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// createRecordFile makes the file; names are those of interfaces by index.
+func createRecordFile(path string, names map[int]string) (*recordFile, error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("create record file: %w", err)
+	}
+	r := &recordFile{file: file, buffer: bufio.NewWriterSize(file, 1<<16), names: names}
+	_, err = r.buffer.WriteString(recordTitle)
+	return r, err
+}
+
+// follow writes what the probe records until finish is called. What comes out of the
+// channel before that is why it ended early.
+func (r *recordFile) follow(probe *router.Router) <-chan error {
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop, r.ended = stop, make(chan error, 1)
+	go func() {
+		err := probe.Records(ctx, r.write)
+		r.ended <- err
+		close(r.ended)
+	}()
+	return r.ended
+}
+
+func (r *recordFile) write(record router.Record) error {
+	b := r.line[:0]
+	for _, t := range []uint64{record.T1, record.T2, record.T3, record.T4} {
+		b = append(strconv.AppendUint(b, t, 10), ',')
+	}
+	b = append(r.appendName(b, record.In), ',')
+	b = append(r.appendName(b, record.Out), ',')
+	b = append(record.Source.Addr().AppendTo(b), ',')
+	b = append(record.Destination.Addr().AppendTo(b), ',')
+	b = append(append(b, flow.ProtocolName(record.Protocol)...), ',')
+	for _, n := range []uint64{
+		uint64(record.Source.Port()), uint64(record.Destination.Port()),
+		uint64(record.Length), uint64(record.Merged), uint64(record.Segments),
+	} {
+		b = append(strconv.AppendUint(b, n, 10), ',')
+	}
+	r.line = append(strconv.AppendUint(b, record.LastT1, 10), '\n')
+	if _, err := r.buffer.Write(r.line); err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	r.written++
+	return nil
+}
+
+// appendName names an interface; one that came later has its number for a name.
+func (r *recordFile) appendName(b []byte, index int) []byte {
+	if name := r.names[index]; name != "" {
+		return append(b, name...)
+	}
+	return strconv.AppendInt(b, int64(index), 10)
+}
+
+// finish writes what is still in the ring buffer.
+func (r *recordFile) finish() error {
+	r.stop()
+	return errors.Join(<-r.ended, r.close())
+}
+
+func (r *recordFile) close() error {
+	if r.file == nil {
+		return nil
+	}
+	if r.stop != nil {
+		r.stop()
+		<-r.ended // closed, or about to be: nobody writes after it
+	}
+	err := errors.Join(r.buffer.Flush(), r.file.Close())
+	r.file = nil
+	if err != nil {
+		return fmt.Errorf("close record file: %w", err)
+	}
+	return nil
+}

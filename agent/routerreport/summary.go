@@ -1,0 +1,114 @@
+package routerreport
+
+import (
+	"math"
+	"time"
+
+	"pillion.dev/probe/router"
+)
+
+// Summary is what a profile found, from its start on. It is the last line of the JSON.
+type Summary struct {
+	router.Account
+	Start time.Time `json:"start"`
+	// DurationS is the time in which packets were taken.
+	DurationS float64       `json:"duration_s"`
+	Pairs     []PairSummary `json:"pairs"`
+	Queues    []QueueReport `json:"queues"`
+	Breaks    BreakReport   `json:"breaks"`
+	Cost      *CostReport   `json:"cost"` // null: was not counted
+	Records   *RecordCount  `json:"records,omitempty"`
+	// Environment is where and how it was measured.
+	Environment Environment `json:"environment"`
+}
+
+// RecordCount is how many packets have a line in the file of records.
+type RecordCount struct {
+	Written uint64 `json:"written"`
+	Lost    uint64 `json:"lost"`
+}
+
+// Times sums a distribution up, in ns. Count, least, mean and largest are exact, the
+// others within a bin: 1 us below 10 ms, 3 % beyond.
+type Times struct {
+	Count uint64  `json:"count"`
+	Min   uint64  `json:"min"`
+	Mean  float64 `json:"mean"`
+	P50   uint64  `json:"p50"`
+	P90   uint64  `json:"p90"`
+	P99   uint64  `json:"p99"`
+	P999  uint64  `json:"p999"`
+	Max   uint64  `json:"max"`
+	all   router.Distribution
+}
+
+func newTimes(d router.Distribution) Times {
+	at := func(q float64) uint64 { return uint64(math.Round(d.Quantile(q))) }
+	return Times{
+		Count: d.Count, Min: d.MinNs, Mean: round(d.Mean(), 1), Max: d.MaxNs,
+		P50: at(.5), P90: at(.9), P99: at(.99), P999: at(.999), all: d,
+	}
+}
+
+func round(value float64, digits int) float64 {
+	power := math.Pow10(digits)
+	return math.Round(value*power) / power
+}
+
+// StageTimes are the times of each stage of a pair.
+type StageTimes struct {
+	InputQueuing  Times `json:"input_queuing_ns"`
+	Processing    Times `json:"processing_ns"`
+	OutputQueuing Times `json:"output_queuing_ns"`
+	Transit       Times `json:"transit_ns"`
+	Hold          Times `json:"hold_ns"`
+}
+
+func newStageTimes(stages [router.Stages]router.Distribution) StageTimes {
+	return StageTimes{
+		InputQueuing: newTimes(stages[router.InputQueuing]), Processing: newTimes(stages[router.Processing]),
+		OutputQueuing: newTimes(stages[router.OutputQueuing]), Transit: newTimes(stages[router.Transit]),
+		Hold: newTimes(stages[router.Hold]),
+	}
+}
+
+// PairSummary is what went from one interface to another.
+type PairSummary struct {
+	Input   string     `json:"input"`
+	Output  string     `json:"output"`
+	Packets uint64     `json:"packets"`
+	Bytes   uint64     `json:"bytes"`
+	Merged  uint64     `json:"merged"`
+	Stages  StageTimes `json:"stages"`
+}
+
+// Name of the pair, for people.
+func (p PairSummary) Name() string {
+	if p.Input == "" {
+		return "other pairs"
+	}
+	return p.Input + " > " + p.Output
+}
+
+func newPairSummary(p router.Pair) PairSummary {
+	return PairSummary{
+		Input: p.In.Name, Output: p.Out.Name, Packets: p.Packets, Bytes: p.Bytes, Merged: p.Merged,
+		Stages: newStageTimes(p.Stages),
+	}
+}
+
+// newSummary sums up a snapshot: the probe counts from its start.
+func newSummary(begin time.Time, length, counted time.Duration, now router.Snapshot) Summary {
+	s := Summary{
+		Account: now.Account, Start: begin.UTC(), DurationS: round(length.Seconds(), 3),
+		Pairs: []PairSummary{}, Queues: []QueueReport{},
+		Breaks: newBreakReport(now.Breaks), Cost: newCostReport(now.Costs, counted),
+	}
+	for _, p := range now.Pairs {
+		s.Pairs = append(s.Pairs, newPairSummary(p))
+	}
+	for _, q := range now.Queues {
+		s.Queues = append(s.Queues, newQueueReport(q, now.Time.Sub(begin)))
+	}
+	return s
+}

@@ -1,0 +1,148 @@
+package routerreport
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"pillion.dev/probe/router"
+)
+
+const (
+	home = "\x1b[H\x1b[2J"
+	// liveRows is how many pairs, and queues, the live table shows.
+	liveRows = 6
+
+	stageRow = "%-24s %-15s %11s %10s %10s %10s %10s\n"
+	queueRow = "%-24s %9s %8s %8s %8s %11s %10s %11s\n"
+)
+
+// rows are the stages of a pair in the order of their showing.
+func (s StageTimes) rows() []stageTimes {
+	rows := []stageTimes{
+		{"input queuing", s.InputQueuing}, {"processing", s.Processing}, {"output queuing", s.OutputQueuing}, {"transit, sum", s.Transit},
+	}
+	if s.Hold.Count > 0 {
+		rows = append(rows, stageTimes{"GRO hold, in it", s.Hold})
+	}
+	return rows
+}
+
+type stageTimes struct {
+	Name string
+	Times
+}
+
+// draw shows an interval over the one before.
+func (v view) draw(i Interval) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%s  router %s  %s\n\n", home, i.Time.Local().Format(time.TimeOnly),
+		v.options.Name, lengthText(i.at.Seconds()))
+	writeStages(&b, i.Pairs, i.DurationS)
+	writeQueues(&b, i.Queues, liveRows)
+	fmt.Fprintf(&b, "\nbreaks  %s\n", breakText(i.breaks, i.Breaks))
+	writeAccount(&b, i.Account)
+	if i.Cost != nil {
+		fmt.Fprintf(&b, "cost    %.0f ns a hook, %.2f %% of one processor: %s for each packet\n",
+			i.Cost.HookNs, 100*i.Cost.Share, span(i.Cost.PacketNs))
+	}
+	if i.RecordsLost > 0 {
+		fmt.Fprintf(&b, "records %d lost: no room\n", i.RecordsLost)
+	}
+	_, err := v.out.Write([]byte(b.String()))
+	return err
+}
+
+func writeStages(b *strings.Builder, pairs []PairSummary, seconds float64) {
+	fmt.Fprintf(b, stageRow, "from > to", "stage", "packets/s", "mean", "p50", "p99", "max")
+	for n, p := range pairs {
+		if n == liveRows {
+			fmt.Fprintf(b, "... and %d more pairs\n", len(pairs)-liveRows)
+			break
+		}
+		name, rate := p.Name(), fmt.Sprintf("%.0f", perSecond(p.Packets, seconds))
+		for _, s := range p.Stages.rows() {
+			fmt.Fprintf(b, stageRow, name, s.Name, rate, each(s.Count, s.Mean), quantile(s.Count, s.P50),
+				quantile(s.Count, s.P99), each(s.Count, float64(s.Max)))
+			name, rate = "", ""
+		}
+	}
+	if len(pairs) == 0 {
+		b.WriteString("nothing was forwarded yet\n")
+	}
+}
+
+func writeQueues(b *strings.Builder, queues []QueueReport, limit int) {
+	if len(queues) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n"+queueRow, "queue (packets)", "now", "max", "kernel", "its max", "mean wait", "mean size", "rate x wait")
+	for n, q := range queues {
+		if n == limit {
+			fmt.Fprintf(b, "... and %d more queues\n", len(queues)-limit)
+			break
+		}
+		fmt.Fprintf(b, queueRow, q.Name(), fmt.Sprint(q.Depth), fmt.Sprint(q.MaxDepth),
+			fmt.Sprint(q.KernelDepth), fmt.Sprint(q.KernelMaxDepth), each(q.Departures, q.Little.WaitNs),
+			three(q.Little.Depth), three(q.Little.Product))
+	}
+}
+
+func breakText(all BreakReport, now uint64) string {
+	if all.Count == 0 {
+		return "none"
+	}
+	text := fmt.Sprintf("%d", all.Count)
+	if now > 0 {
+		text += fmt.Sprintf(" (%d new)", now)
+	}
+	return text + fmt.Sprintf(", longest %s, %s in all%s",
+		span(float64(all.LongestNs)), span(float64(all.TotalNs)), counted(all.Causes))
+}
+
+// counted lists what is not 0, the largest first.
+func counted(counts map[string]uint64) string {
+	var parts []string
+	for _, name := range ranked(counts) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// ranked names what is not 0, the largest first.
+func ranked(counts map[string]uint64) []string {
+	names := slices.Sorted(maps.Keys(counts))
+	names = slices.DeleteFunc(names, func(name string) bool { return counts[name] == 0 })
+	slices.SortStableFunc(names, func(a, b string) int {
+		switch {
+		case counts[a] > counts[b]:
+			return -1
+		case counts[a] < counts[b]:
+			return 1
+		}
+		return 0
+	})
+	return names
+}
+
+// writeAccount says what became of each packet.
+func writeAccount(b *strings.Builder, a router.Account) {
+	fmt.Fprintf(b, "account seen %d = forwarded %d + dropped %d + local %d + merged %d + in flight %d + lost %d packets\n",
+		a.Seen, a.Forwarded, a.Dropped, a.Local, a.Merged, a.InFlight, a.Lost)
+	if a.Unexplained != 0 {
+		fmt.Fprintf(b, "        UNEXPLAINED %d: the account does not close\n", a.Unexplained)
+	}
+	for _, part := range []struct {
+		name   string
+		counts map[string]uint64
+	}{{"dropped", a.DropReasons}, {"lost by the tool", a.LostReasons}, {"skipped, not seen", a.Skipped}} {
+		if text := counted(part.counts); text != "" {
+			fmt.Fprintf(b, "        %s:%s\n", part.name, strings.NewReplacer("(", "", ")", "").Replace(text))
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+
+	"pillion.dev/agent/host"
+	"pillion.dev/probe/flow"
+	"pillion.dev/probe/source"
+	"pillion.dev/session"
+)
+
+// sourceTask is a session's part on one device: those of its peers that are
+// reached through it.
+type sourceTask struct {
+	session.SourceTask
+	rules []source.Rule
+	peers map[netip.Addr]string
+}
+
+type destinationTask struct {
+	session.DestinationTask
+	rules []source.Rule
+	peers map[netip.Addr]string
+}
+
+// wants reports whether the session asked for that flow.
+func (t *destinationTask) wants(key flow.Key) bool {
+	if _, ok := t.peers[key.Src]; !ok {
+		return false
+	}
+	return len(t.rules) == 0 || slices.ContainsFunc(t.rules, func(r source.Rule) bool { return r.Fits(key) })
+}
+
+type deviceTasks struct {
+	sources      []sourceTask
+	destinations []destinationTask
+	// routed: destinations must run there, since a route to a peer leads through it,
+	// or its user said so. On other devices they do what they can.
+	routed bool
+}
+
+// place finds the device of each peer of each task. A task without any is a fault.
+func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
+	devices := map[string]deviceTasks{}
+	var faults []session.TaskState
+	fault := func(role, name, device string, err error) {
+		faults = append(faults, session.TaskState{Session: name, Role: role, Device: device, Error: err.Error()})
+	}
+	for _, task := range a.Sources {
+		rules, parsed := parseRules(task.Filters)
+		rules, foreign := from(rules, task.Addresses)
+		byDevice, err := locate(task.Device, task.Peers, task.Family)
+		if err = errors.Join(parsed, foreign, err); err != nil {
+			fault(roleSource, task.Session, task.Device, err)
+			continue
+		}
+		for device, peers := range byDevice {
+			tasks := devices[device]
+			tasks.sources = append(tasks.sources, sourceTask{task, rules, peers})
+			devices[device] = tasks
+		}
+	}
+	for _, task := range a.Destinations {
+		rules, parsed := parseRules(task.Filters)
+		byDevice, err := locate(task.Device, task.Peers, "")
+		if err = errors.Join(parsed, err); err != nil {
+			fault(roleDestination, task.Session, task.Device, err)
+			continue
+		}
+		everyPeer := map[netip.Addr]string{}
+		for _, peers := range byDevice {
+			maps.Copy(everyPeer, peers)
+		}
+		routed := slices.Collect(maps.Keys(byDevice))
+		for _, device := range append(routed, entrances(task.Device, routed)...) {
+			tasks := devices[device]
+			tasks.routed = tasks.routed || slices.Contains(routed, device)
+			tasks.destinations = append(tasks.destinations, destinationTask{task, rules, everyPeer})
+			devices[device] = tasks
+		}
+	}
+	return devices, faults
+}
+
+// entrances are the other devices by which packets may come in where none is named.
+// A packet may come by another way than ours to its sender, and one whose mark is
+// not taken out may never reach its application.
+func entrances(named string, routed []string) []string {
+	if named != "" {
+		return nil
+	}
+	interfaces, err := host.Addresses()
+	if err != nil {
+		return nil
+	}
+	var others []string
+	for _, i := range interfaces {
+		if i.Up && len(i.Addresses) != 0 && !slices.Contains(routed, i.Name) {
+			others = append(others, i.Name)
+		}
+	}
+	return others
+}
+
+var errForeign = errors.New("no filter fits packets of this host")
+
+// from narrows rules down to packets from these addresses, where there are any.
+// Destinations believe no others: a packet that this host forwards for another one
+// would never lose its mark.
+func from(rules []source.Rule, addresses []string) ([]source.Rule, error) {
+	if len(addresses) == 0 {
+		return rules, nil
+	}
+	if len(rules) == 0 {
+		rules = []source.Rule{{}}
+	}
+	var narrow []source.Rule
+	for _, rule := range rules {
+		for _, text := range addresses {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				return nil, fmt.Errorf("read own address: %w", err)
+			}
+			fits := !rule.Src.IsValid() || rule.Src.Contains(address)
+			if fits && (!rule.Dst.IsValid() || rule.Dst.Addr().Is4() == address.Is4()) {
+				own := rule
+				own.Src = netip.PrefixFrom(address, address.BitLen())
+				narrow = append(narrow, own)
+			}
+		}
+	}
+	if len(narrow) == 0 {
+		return nil, errForeign
+	}
+	return narrow, nil
+}
+
+func parseRules(filters []string) ([]source.Rule, error) {
+	var rules []source.Rule
+	for _, text := range filters {
+		rule, err := source.ParseRule(text)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}
+
+// errNoRoute is a peer that this host cannot reach.
+var errNoRoute = errors.New("no route")
+
+// locate sorts the peers' addresses by the device that packets to them leave by.
+func locate(device string, peers []session.Peer, family string) (map[string]map[netip.Addr]string, error) {
+	found := map[string]map[netip.Addr]string{}
+	var reason error
+	for _, peer := range peers {
+		for _, text := range peer.Addresses {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				return nil, fmt.Errorf("read address of %q: %w", peer.Agent, err)
+			}
+			if family == "ipv4" && !address.Is4() || family == "ipv6" && address.Is4() {
+				continue
+			}
+			through := device
+			if through == "" {
+				if through, err = routeDevice(address); err != nil {
+					reason = fmt.Errorf("find way to %q: %w", peer.Agent, err)
+					continue
+				}
+			}
+			if found[through] == nil {
+				found[through] = map[netip.Addr]string{}
+			}
+			found[through][address] = peer.Agent
+		}
+	}
+	if len(found) == 0 && reason == nil {
+		reason = errors.New("find way to peers: none has an address of that family")
+	}
+	if len(found) == 0 {
+		return nil, reason
+	}
+	return found, nil
+}
+
+func routeDevice(address netip.Addr) (string, error) {
+	routes, err := netlink.RouteGet(net.IP(address.AsSlice()))
+	if err != nil || len(routes) == 0 {
+		return "", fmt.Errorf("%w to %v", errNoRoute, address)
+	}
+	l, err := netlink.LinkByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return "", fmt.Errorf("find interface to %v: %w", address, err)
+	}
+	if l.Attrs().Flags&net.FlagLoopback != 0 {
+		return "", fmt.Errorf("%v is this host itself", address)
+	}
+	return l.Attrs().Name, nil
+}

@@ -1,0 +1,111 @@
+package runner
+
+import (
+	"time"
+
+	"pillion.dev/measure"
+	"pillion.dev/probe/router"
+)
+
+// stageNames are those of the stream router.
+var stageNames = [router.Stages]string{"input_queuing", "processing", "output_queuing", "transit", "hold"}
+
+// routerRows gives out the rows of one window.
+type routerRows struct {
+	sink    Sink
+	session string
+	day     time.Time
+	length  time.Duration
+	count   uint64
+}
+
+func (w *routerRows) put(schema *measure.Schema, values ...measure.Value) {
+	sample := append(measure.Sample{measure.TimeValue(w.day), measure.StringValue(w.session)}, values...)
+	w.sink(schema, sample)
+	w.count++
+}
+
+// pairs: no packet in a stage, no row.
+func (w *routerRows) pairs(s *router.Snapshot) {
+	for i := range s.Pairs {
+		pair := &s.Pairs[i]
+		for stage := range pair.Stages {
+			d := &pair.Stages[stage]
+			if d.Count == 0 {
+				continue
+			}
+			buckets := bucketsOf(d)
+			values := []measure.Value{
+				measure.StringValue(pair.In.Name), measure.StringValue(pair.Out.Name), measure.StringValue(stageNames[stage]),
+				measure.Int64Value(int64(w.length)), measure.Uint64Value(d.Count),
+			}
+			for _, ns := range []float64{
+				float64(d.MinNs), d.Mean(), d.Quantile(0.5), d.Quantile(0.9), d.Quantile(0.99), float64(d.MaxNs),
+			} {
+				values = append(values, measure.Int64Value(int64(ns)))
+			}
+			w.put(&measure.Router, append(values, measure.Int64ListValue(buckets.Bounds), measure.Uint64ListValue(buckets.Counts))...)
+		}
+	}
+}
+
+// bucketsOf is the histogram as the stream flows has it. Bins reach no further than
+// the least and the largest time.
+func bucketsOf(d *router.Distribution) (b measure.Buckets) {
+	spread := func(low, high, n uint64) {
+		if n > 0 {
+			b.Spread(int64(max(low, d.MinNs)), int64(min(high, d.MaxNs+1)), n)
+		}
+	}
+	for i, n := range d.Bins {
+		spread(uint64(i)*1000, uint64(i+1)*1000, n)
+	}
+	for i, n := range d.Coarse {
+		low, high := router.CoarseBounds(i)
+		spread(low, high, n)
+	}
+	return b
+}
+
+func (w *routerRows) queues(s *router.Snapshot, peaks map[queueSide]uint64) {
+	for i := range s.Queues {
+		q := &s.Queues[i]
+		side, waited := "output", measure.Value{}
+		if q.Input {
+			side = "input"
+		}
+		if q.Departures > 0 {
+			waited = measure.Int64Value(int64(q.WaitedNs / q.Departures))
+		}
+		peak := max(peaks[queueSide{q.Interface.Index, q.Input}], q.RecentMax)
+		w.put(&measure.RouterQueues,
+			measure.StringValue(q.Interface.Name), measure.StringValue(side), measure.Int64Value(int64(w.length)),
+			measure.Float64Value(q.Mean(w.length)), measure.Uint64Value(peak),
+			measure.Uint64Value(q.Arrivals), measure.Uint64Value(q.Departures), waited, measure.Uint64Value(q.KernelDepth))
+	}
+}
+
+// coffee is a break.
+func (w *routerRows) coffee(b *router.Break) {
+	w.put(&measure.RouterBreaks,
+		measure.Int64Value(int64(b.LastNs)), measure.Uint32Value(uint32(max(b.CPU, 0))), measure.Uint64Value(b.Depth),
+		measure.Uint64Value(b.Since), measure.StringValue(b.Cause), measure.StringValue(b.Task),
+		measure.Int64Value(int64(b.SoftirqNs)), measure.Int64Value(int64(b.IRQNs)), measure.Int64Value(int64(b.TaskNs)))
+}
+
+func (w *routerRows) account(a *router.Account, breaks uint64) {
+	w.put(&measure.RouterAccount,
+		measure.Int64Value(int64(w.length)),
+		measure.Uint64Value(a.Seen), measure.Uint64Value(a.Forwarded), measure.Uint64Value(a.Dropped),
+		measure.Uint64Value(a.Local), measure.Uint64Value(a.Merged), measure.Uint64Value(a.Lost),
+		measure.Uint64Value(a.InFlight), measure.Int64Value(a.Unexplained), measure.Uint64Value(a.Own),
+		measure.Uint64Value(breaks))
+}
+
+// accountCounters are those of a task's state.
+func accountCounters(a *router.Account) map[string]uint64 {
+	return map[string]uint64{
+		"seen": a.Seen, "forwarded": a.Forwarded, "dropped": a.Dropped, "local": a.Local,
+		"merged": a.Merged, "lost": a.Lost, "unexplained": uint64(max(a.Unexplained, 0)),
+	}
+}

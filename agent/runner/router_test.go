@@ -1,0 +1,290 @@
+package runner
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/measure"
+	"pillion.dev/probe/router"
+	"pillion.dev/session"
+)
+
+// forwarder is a router between two hosts, and the rows that its profile gave out.
+type forwarder struct {
+	t                   *testing.T
+	left, router, right string // namespaces
+	out                 net.Conn
+	in                  *net.UDPConn
+
+	mu   sync.Mutex
+	rows map[string][]map[string]measure.Value // by stream and session
+}
+
+func newForwarder(t *testing.T) *forwarder {
+	t.Helper()
+	f := &forwarder{t: t, left: netns.New(t), router: netns.New(t), right: netns.New(t), rows: map[string][]map[string]measure.Value{}}
+	for i, host := range []string{f.left, f.right} {
+		device := []string{"west", "east"}[i]
+		f.run(f.router, "ip link add "+device+" type veth peer name out netns "+host)
+		f.run(f.router, fmt.Sprintf("ip addr add 10.98.%d.1/24 dev %s && ip link set %s up", i, device, device))
+		f.run(host, fmt.Sprintf("ip addr add 10.98.%d.2/24 dev out && ip link set out up && ip route add default via 10.98.%d.1", i, i))
+	}
+	f.run(f.router, "sysctl -qw net.ipv4.ip_forward=1")
+	var err error
+	if err = netns.Do(f.right, func() error {
+		f.in, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP("10.98.1.2"), Port: 9000})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.in.Close() })
+	if err = netns.Do(f.left, func() error {
+		f.out, err = net.Dial("udp", "10.98.1.2:9000")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.out.Close() })
+	f.send(1, time.Second) // neighbours are known from now on
+	return f
+}
+
+// run runs a line in a namespace.
+func (f *forwarder) run(namespace, line string) {
+	f.t.Helper()
+	var text []byte
+	if err := netns.Do(namespace, func() (err error) {
+		text, err = exec.Command("sh", "-c", line).CombinedOutput()
+		return err
+	}); err != nil {
+		f.t.Fatalf("run %q: %v: %s", line, err, text)
+	}
+}
+
+// send sends packets, and returns how many came within a while after the last one.
+func (f *forwarder) send(packets int, patience time.Duration) (came int) {
+	f.t.Helper()
+	buffer := make([]byte, 1000)
+	for range packets {
+		if _, err := f.out.Write(buffer[:100]); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	for came < packets {
+		_ = f.in.SetReadDeadline(time.Now().Add(patience))
+		if _, err := f.in.Read(buffer); err != nil {
+			break
+		}
+		came++
+	}
+	return came
+}
+
+// runner works in the router's namespace.
+func (f *forwarder) runner(own time.Duration) *Runner {
+	f.t.Helper()
+	r := New(Options{Sink: f.take, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Router: own})
+	f.t.Cleanup(func() { f.inside(r.Close) })
+	return r
+}
+
+func (f *forwarder) inside(do func() error) {
+	f.t.Helper()
+	if err := netns.Do(f.router, do); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// apply gives the runner an assignment and returns the states.
+func (f *forwarder) apply(r *Runner, tasks ...session.RouterTask) (states []session.TaskState) {
+	f.t.Helper()
+	f.inside(func() error {
+		states = r.Apply(session.Assignment{Revision: 1, Routers: tasks})
+		return nil
+	})
+	return states
+}
+
+func (f *forwarder) take(schema *measure.Schema, sample measure.Sample) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	row := map[string]measure.Value{}
+	for i, field := range schema.Fields {
+		row[field.Name] = sample[i]
+	}
+	key := schema.Name + " " + row["session"].Text()
+	f.rows[key] = append(f.rows[key], row)
+}
+
+// sum of a column of those rows that fit all of column=value.
+func (f *forwarder) sum(key, column string, where ...string) (sum uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, row := range f.rows[key] {
+		fits := true
+		for _, condition := range where {
+			name, value, _ := strings.Cut(condition, "=")
+			fits = fits && row[name].Text() == value
+		}
+		if fits {
+			sum += row[column].Uint64()
+		}
+	}
+	return sum
+}
+
+func routerTask(name, filter string) session.RouterTask {
+	return session.RouterTask{
+		Session: name, Filter: filter, Interval: session.Duration(time.Second), Lease: session.Duration(time.Minute),
+	}
+}
+
+// TestRouterRowsAddUp: whatever windows the packets fall into, the rows' packets are
+// those that were forwarded, of each session by its filter, and its histograms hold them.
+func TestRouterRowsAddUp(t *testing.T) {
+	f := newForwarder(t)
+	r := f.runner(time.Second)
+	states := f.apply(r, routerTask("all", ""), routerTask("there", "dst=10.98.1.0/24"), routerTask("nothing", "dst=10.99.0.0/16"))
+	if len(states) != 4 {
+		t.Fatalf("states %+v", states)
+	}
+	for _, state := range states {
+		if state.Role != "router" || !state.Running || state.Error != "" {
+			t.Errorf("state %+v", state)
+		}
+	}
+	sent := uint64(0)
+	for deadline := time.Now().Add(20 * time.Second); len(f.rows["router_account all"]) < 3 && time.Now().Before(deadline); {
+		sent += uint64(f.send(100, time.Second))
+	}
+	f.inside(r.Close)
+	for _, row := range []struct {
+		session string
+		want    uint64
+	}{{"all", sent}, {"there", sent}, {"", sent}, {"nothing", 0}} {
+		for _, stage := range []string{"processing", "transit"} {
+			got := f.sum("router "+row.session, "packets", "input=west", "output=east", "stage="+stage)
+			if got != row.want {
+				t.Errorf("session %q: %d packets in stage %s, want %d", row.session, got, stage, row.want)
+			}
+		}
+		account := "router_account " + row.session
+		if got := f.sum(account, "forwarded"); got != row.want {
+			t.Errorf("session %q: %d forwarded in the account, want %d", row.session, got, row.want)
+		}
+		seen := f.sum(account, "seen")
+		for _, column := range []string{"forwarded", "dropped", "local", "merged", "lost"} {
+			seen -= f.sum(account, column)
+		}
+		if unexplained := f.sum(account, "unexplained"); seen != 0 || unexplained != 0 {
+			t.Errorf("session %q: the account is open by %d, unexplained %d", row.session, int64(seen), unexplained)
+		}
+	}
+	for _, row := range f.rows["router all"] {
+		counts := uint64(0)
+		for _, n := range row["delay_counts"].List() {
+			counts += n
+		}
+		least, middle, most := row["delay_min_ns"].Int64(), row["delay_p50_ns"].Int64(), row["delay_max_ns"].Int64()
+		if counts != row["packets"].Uint64() || least > middle || middle > most || most == 0 {
+			t.Errorf("stage %s: %d in buckets of %d, from %d by %d to %d", row["stage"].Text(), counts, row["packets"].Uint64(), least, middle, most)
+		}
+	}
+}
+
+// TestRouterStageOfTBF: what a queue at the output holds back is in the output stage
+// of the rows.
+func TestRouterStageOfTBF(t *testing.T) {
+	f := newForwarder(t)
+	f.run(f.router, "tc qdisc add dev east root tbf rate 1mbit burst 200 limit 100000")
+	r := f.runner(0)
+	f.apply(r, routerTask("s", ""))
+	const packets = 50 // of 142 bytes: 1.136 ms each
+	if came := f.send(packets, time.Second); came != packets {
+		t.Fatalf("%d of %d packets came", came, packets)
+	}
+	f.inside(r.Close)
+	mean := map[string]float64{}
+	for _, row := range f.rows["router s"] {
+		mean[row["stage"].Text()] += float64(row["delay_mean_ns"].Int64()*int64(row["packets"].Uint64())) / packets
+	}
+	deepest, left := uint64(0), f.sum("router_queues s", "departures", "interface=east", "side=output")
+	for _, row := range f.rows["router_queues s"] {
+		if row["interface"].Text() == "east" && row["side"].Text() == "output" {
+			deepest = max(deepest, row["depth_max"].Uint64())
+		}
+	}
+	if left != packets || deepest < packets/2 || deepest > packets {
+		t.Errorf("%d packets left the output's queue, %d at most waited, of %d", left, deepest, packets)
+	}
+	if mean["output_queuing"] < 20e6 || mean["processing"] > 1e6 || mean["transit"] < mean["output_queuing"] {
+		t.Errorf("mean times %v", mean)
+	}
+}
+
+// TestRouterRowsFitTheirSchemas: a value of its type, or null, for each field.
+func TestRouterRowsFitTheirSchemas(t *testing.T) {
+	rows := map[string]int{}
+	w := routerRows{session: "s", day: time.Now(), length: time.Second, sink: func(schema *measure.Schema, sample measure.Sample) {
+		rows[schema.Name]++
+		if len(sample) != len(schema.Fields) {
+			t.Fatalf("%s: %d values for %d fields", schema.Name, len(sample), len(schema.Fields))
+		}
+		for i, field := range schema.Fields {
+			if !sample[i].IsNull() && sample[i].Type() != field.Type {
+				t.Errorf("%s: %s is %v, want %v", schema.Name, field.Name, sample[i].Type(), field.Type)
+			}
+		}
+	}}
+	d := router.Distribution{Count: 2, SumNs: 20_003_000, MinNs: 3000, MaxNs: 20_000_000, Bins: []uint64{0, 0, 0, 1}, Coarse: make([]uint64, 64)}
+	d.Coarse[38] = 1
+	shot := router.Snapshot{
+		Pairs:  []router.Pair{{In: router.Interface{Index: 1, Name: "west"}, Stages: [router.Stages]router.Distribution{d}}},
+		Queues: []router.Queue{{Interface: router.Interface{Index: 1, Name: "west"}, Input: true, Departures: 2, WaitedNs: 10}, {}},
+	}
+	w.pairs(&shot)
+	w.queues(&shot, nil)
+	w.coffee(&router.Break{Start: time.Now(), LastNs: 5, Cause: "irq"})
+	w.account(&shot.Account, 1)
+	want := map[string]int{"router": 1, "router_queues": 2, "router_breaks": 1, "router_account": 1}
+	if !maps.Equal(rows, want) || w.count != 5 {
+		t.Errorf("rows %v, want %v", rows, want)
+	}
+}
+
+// TestRouterLease: without a word of the server the profile ends, and comes back with
+// the next.
+func TestRouterLease(t *testing.T) {
+	f := newForwarder(t)
+	r := f.runner(0)
+	f.apply(r, routerTask("s", ""))
+	r.mu.Lock()
+	now := present()
+	r.now = func() moment { return moment{day: now.day.Add(61 * time.Second), steady: now.steady + 61*time.Second} }
+	f.inside(func() error { r.reconcile(); return nil })
+	ended := len(r.routers) == 0
+	r.mu.Unlock()
+	states := r.States()
+	if !ended || len(states) != 1 || states[0].Running || !strings.Contains(states[0].Error, "nothing was heard") {
+		t.Errorf("after the lease: ended %t, %+v", ended, states)
+	}
+	r.Pulse(session.Pulse{Revision: 1})
+	r.mu.Lock()
+	f.inside(func() error { r.reconcile(); return nil })
+	r.mu.Unlock()
+	if states := r.States(); len(states) != 1 || !states[0].Running {
+		t.Errorf("after a pulse: %+v", states)
+	}
+	if states := f.apply(r); len(states) != 0 || len(r.routers) != 0 {
+		t.Errorf("without a task: %+v", states)
+	}
+}

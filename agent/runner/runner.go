@@ -1,0 +1,294 @@
+// Package runner runs the probes that sessions ask of one host: a source or a
+// destination for each interface, and the profile of the host as a router, shared by
+// the sessions that need it.
+//
+// It takes assignments and pulses, and gives rows of the streams flows, packets and
+// router to a sink. It does not know where either comes from or goes to.
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"pillion.dev/measure"
+	"pillion.dev/probe/hook"
+	"pillion.dev/session"
+)
+
+// Roles of a task.
+const (
+	roleSource      = "source"
+	roleDestination = "destination"
+	roleRouter      = "router"
+)
+
+// Sink takes a sample of a standard stream. The sample is used again afterwards.
+type Sink func(schema *measure.Schema, sample measure.Sample)
+
+// Options of a Runner.
+type Options struct {
+	Sink Sink
+	Log  *slog.Logger
+	// Router is how often the host is read as a router, whatever sessions ask for; 0:
+	// not without them.
+	Router time.Duration
+}
+
+// Runner runs what it was assigned last.
+type Runner struct {
+	options Options
+	now     func() moment
+
+	mu           sync.Mutex
+	assignment   session.Assignment
+	sources      map[string]*sourceModule      // by device
+	destinations map[string]*destinationModule // by device
+	routers      map[string]*routerModule      // by filter
+	routerFaults map[string]routerFault        // of those that did not begin
+	faults       []session.TaskState           // tasks that could not be placed
+	pulse        session.Pulse
+	// heard is when the server last said something, by the steady clock.
+	heard time.Duration
+	// cleared: no device has a program that was left there and is not wanted.
+	cleared bool
+}
+
+// New runs nothing yet.
+func New(options Options) *Runner {
+	return &Runner{
+		options: options, now: present,
+		sources: map[string]*sourceModule{}, destinations: map[string]*destinationModule{},
+		routers: map[string]*routerModule{}, routerFaults: map[string]routerFault{},
+	}
+}
+
+// followEvery is how often routes, interfaces and programs are looked at again.
+const followEvery = 2 * time.Second
+
+// Run follows changes of the host until the context ends.
+func (r *Runner) Run(ctx context.Context) {
+	ticks := time.NewTicker(followEvery)
+	defer ticks.Stop()
+	r.mu.Lock()
+	r.runRouters()
+	r.mu.Unlock()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			r.mu.Lock()
+			r.reconcile()
+			r.mu.Unlock()
+		}
+	}
+}
+
+// Apply makes the host do exactly what is assigned, and says how each task is. What
+// is unchanged goes on without a break.
+func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.assignment, r.heard = assignment, r.now().steady
+	r.reconcile()
+	if !r.cleared {
+		r.cleared = true
+		r.clearLeftovers()
+	}
+	return r.states()
+}
+
+// Revision of the assignment that was applied last.
+func (r *Runner) Revision() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.assignment.Revision
+}
+
+// Pulse renews the leases of sources for the peers that are alive, and tells
+// destinations how good their peers' clocks are.
+func (r *Runner) Pulse(pulse session.Pulse) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pulse, r.heard = pulse, r.now().steady
+	for _, s := range r.sources {
+		s.renew(pulse)
+	}
+	for _, d := range r.destinations {
+		d.setClocks(pulse)
+	}
+}
+
+// States says how each task is.
+func (r *Runner) States() []session.TaskState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.states()
+}
+
+func (r *Runner) states() []session.TaskState {
+	states := slices.Clone(r.faults)
+	for _, device := range slices.Sorted(maps.Keys(r.sources)) {
+		states = append(states, r.sources[device].states()...)
+	}
+	for _, device := range slices.Sorted(maps.Keys(r.destinations)) {
+		states = append(states, r.destinations[device].states()...)
+	}
+	for _, filter := range slices.Sorted(maps.Keys(r.routers)) {
+		states = append(states, r.routers[filter].states()...)
+	}
+	return states
+}
+
+// Cost is what the programs cost that run now, where the kernel counts it.
+func (r *Runner) Cost() (sum hook.Cost, counted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add := func(cost hook.Cost, ok bool, err error) {
+		if err != nil {
+			r.options.Log.Warn("read cost of probes", "error", err)
+		}
+		sum.Time += cost.Time
+		sum.Runs += cost.Runs
+		counted = counted || ok
+	}
+	for _, s := range r.sources {
+		add(s.probe.Cost())
+	}
+	for _, d := range r.destinations {
+		add(d.probe.Cost())
+	}
+	for _, m := range r.routers {
+		add(m.probe.Cost())
+	}
+	return sum, counted
+}
+
+// Close stops the sources and the reading. Destination programs stay on their
+// devices, so that marked packets on their way are still restored; a Runner that
+// is given an assignment without them takes them off.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var err error
+	for _, s := range r.sources {
+		err = errors.Join(err, s.close())
+	}
+	for _, d := range r.destinations {
+		err = errors.Join(err, d.leave())
+	}
+	for _, m := range r.routers {
+		err = errors.Join(err, m.close())
+	}
+	clear(r.routers)
+	clear(r.sources)
+	clear(r.destinations)
+	return err
+}
+
+// reconcile moves from what runs to what is assigned: sources that must go, then
+// destinations and routers, then the other sources.
+func (r *Runner) reconcile() {
+	r.faults = nil
+	devices, faults := place(r.assignment)
+	r.faults = append(r.faults, faults...)
+	for _, device := range slices.Collect(maps.Keys(r.sources)) {
+		if len(devices[device].sources) == 0 {
+			r.report(roleSource, device, r.sources[device].close())
+			delete(r.sources, device)
+		}
+	}
+	for _, device := range slices.Sorted(maps.Keys(devices)) {
+		if tasks := devices[device].destinations; len(tasks) != 0 {
+			r.runDestination(device, tasks, devices[device].routed)
+		}
+	}
+	for _, device := range slices.Collect(maps.Keys(r.destinations)) {
+		if len(devices[device].destinations) == 0 {
+			r.report(roleDestination, device, r.destinations[device].close())
+			delete(r.destinations, device)
+		}
+	}
+	r.runRouters()
+	for _, device := range slices.Sorted(maps.Keys(devices)) {
+		if tasks := devices[device].sources; len(tasks) != 0 {
+			r.runSource(device, tasks)
+		}
+	}
+	slices.SortFunc(r.faults, func(a, b session.TaskState) int {
+		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Role, b.Role))
+	})
+}
+
+func (r *Runner) runSource(device string, tasks []sourceTask) {
+	s := r.sources[device]
+	if s != nil && !s.fits(tasks) {
+		r.report(roleSource, device, s.close())
+		delete(r.sources, device)
+		s = nil
+	}
+	var err error
+	if s == nil {
+		if s, err = openSource(device, tasks); err == nil {
+			r.sources[device] = s
+		}
+	}
+	if err == nil {
+		err = s.follow(tasks, r.pulse)
+	}
+	if err != nil {
+		r.options.Log.Warn("run source", "device", device, "error", err)
+		for _, task := range tasks {
+			r.fail(roleSource, task.Session, device, err)
+		}
+		if s != nil {
+			r.report(roleSource, device, s.close())
+			delete(r.sources, device)
+		}
+	}
+}
+
+// runDestination runs what reads on a device. Where no route to a peer leads through
+// it, as for one that carries no program, a failure is no fault of the session.
+func (r *Runner) runDestination(device string, tasks []destinationTask, routed bool) {
+	d := r.destinations[device]
+	var err error
+	if d == nil {
+		if d, err = openDestination(device, tasks, r.options, r.now); err == nil {
+			d.setClocks(r.pulse)
+			r.destinations[device] = d
+		}
+	} else if err = d.follow(tasks); err != nil {
+		// Sources mark on until they hear of it: the program goes on restoring.
+		r.report(roleDestination, device, d.leave())
+		delete(r.destinations, device)
+		r.cleared = false
+	}
+	if err != nil && !routed {
+		r.options.Log.Debug("run destination", "device", device, "error", err)
+		return
+	}
+	if err != nil {
+		r.options.Log.Warn("run destination", "device", device, "error", err)
+		for _, task := range tasks {
+			r.fail(roleDestination, task.Session, device, err)
+		}
+	}
+}
+
+func (r *Runner) fail(role, name, device string, err error) {
+	r.faults = append(r.faults, session.TaskState{Session: name, Role: role, Device: device, Error: fmt.Sprint(err)})
+}
+
+func (r *Runner) report(role, device string, err error) {
+	if err != nil {
+		r.options.Log.Warn("end probe", "role", role, "device", device, "error", err)
+	}
+}

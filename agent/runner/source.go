@@ -1,0 +1,256 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"pillion.dev/probe/hook"
+	"pillion.dev/probe/source"
+	"pillion.dev/session"
+	"pillion.dev/wire"
+)
+
+// sourceModule marks packets on one device for all sessions there. What they ask
+// for must agree but for their peers and filters.
+type sourceModule struct {
+	device hook.Device
+	owner  *net.UnixListener
+	probe  *source.Source
+	tasks  []sourceTask
+	// chosen is what Choose was given last.
+	chosen choice
+	swept  time.Time
+	err    error // of the last renewal
+}
+
+type choice struct {
+	rules   []source.Rule
+	targets []netip.Addr
+}
+
+var errDisagree = errors.New("sessions on one interface must agree on modules, encoding and sampling")
+
+func openSource(name string, tasks []sourceTask) (*sourceModule, error) {
+	device, err := hook.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := agreed(tasks); err != nil {
+		return nil, err
+	}
+	settings, err := sourceSettings(tasks[0].SourceTask)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := hook.Own(roleSource, device)
+	if err != nil {
+		return nil, err
+	}
+	probe, err := source.Open(device, settings)
+	if err != nil {
+		return nil, errors.Join(err, owner.Close())
+	}
+	return &sourceModule{device: device, owner: owner, probe: probe, tasks: tasks}, nil
+}
+
+func sourceSettings(task session.SourceTask) (source.Settings, error) {
+	modules, err := wire.ParseModule(strings.Join(task.Modules, ","))
+	if err != nil {
+		return source.Settings{}, err
+	}
+	encoding, err := wire.ParseEncoding(task.Encoding)
+	if err != nil {
+		return source.Settings{}, err
+	}
+	return source.Settings{
+		Modules: modules, IPv6: true, IPv4: encoding, Chosen: true, Sampling: sampling(task.Sampling),
+	}, nil
+}
+
+func sampling(s session.Sampling) source.Sampling {
+	return source.Sampling{Every: s.Every, Random: s.Random, MinGap: time.Duration(s.MinGap)}
+}
+
+// agree reports whether one program can serve both.
+func agree(a, b sourceTask) bool {
+	return slices.Equal(a.Modules, b.Modules) && a.Encoding == b.Encoding && a.Sampling == b.Sampling
+}
+
+// agreed says which of the tasks cannot share a program.
+func agreed(tasks []sourceTask) error {
+	for _, task := range tasks[1:] {
+		if !agree(task, tasks[0]) {
+			return fmt.Errorf("%w: %q and %q do not", errDisagree, tasks[0].Session, task.Session)
+		}
+	}
+	return nil
+}
+
+// fits reports whether the program that runs can serve these tasks.
+func (s *sourceModule) fits(tasks []sourceTask) bool {
+	running := s.tasks[0]
+	for _, task := range tasks {
+		task.Sampling = running.Sampling // changes while it runs
+		if !agree(task, running) {
+			return false
+		}
+	}
+	return true
+}
+
+// follow takes up changes of the tasks and of the device.
+func (s *sourceModule) follow(tasks []sourceTask, pulse session.Pulse) error {
+	if err := agreed(tasks); err != nil {
+		return err
+	}
+	if err := s.followDevice(); err != nil {
+		return err
+	}
+	if s.tasks[0].Sampling != tasks[0].Sampling {
+		if err := s.probe.Sample(sampling(tasks[0].Sampling)); err != nil {
+			return err
+		}
+	}
+	s.tasks = tasks
+	return s.choose(pulse)
+}
+
+func (s *sourceModule) followDevice() error {
+	now, err := hook.Find(s.device.Name)
+	if err != nil {
+		return err
+	}
+	if now.Index != s.device.Index {
+		return fmt.Errorf("follow device %q: it was replaced", s.device.Name)
+	}
+	if now.MTU != s.device.MTU {
+		if err := s.probe.Follow(now.MTU); err != nil {
+			return err
+		}
+		s.device = now
+	}
+	if present, err := s.probe.Present(); err != nil {
+		return err
+	} else if !present {
+		return fmt.Errorf("check device %q: the program is no longer there", s.device.Name)
+	}
+	if time.Since(s.swept) < sweepEvery {
+		return nil
+	}
+	s.swept = time.Now()
+	return s.probe.Sweep()
+}
+
+const sweepEvery = 5 * time.Second
+
+// renew lets the program go on for the peers that are alive. Where none is, the
+// lease runs out.
+func (s *sourceModule) renew(pulse session.Pulse) {
+	if s.err = s.choose(pulse); s.err != nil || len(s.chosen.rules) == 0 {
+		return
+	}
+	lease := time.Duration(s.tasks[0].Lease)
+	for _, task := range s.tasks {
+		lease = min(lease, time.Duration(task.Lease))
+	}
+	s.err = s.probe.Renew(lease)
+}
+
+// choose narrows the program down to the peers that are alive.
+func (s *sourceModule) choose(pulse session.Pulse) error {
+	wanted, err := s.choice(pulse)
+	if err != nil {
+		return err
+	}
+	if reflect.DeepEqual(wanted, s.chosen) {
+		return nil
+	}
+	if err := s.probe.Choose(wanted.rules, wanted.targets); err != nil {
+		return err
+	}
+	s.chosen = wanted
+	return nil
+}
+
+// choice is a rule for each filter and address as long as there is room, and
+// otherwise the filters, if all sessions have the same, and a table of addresses.
+func (s *sourceModule) choice(pulse session.Pulse) (choice, error) {
+	var c choice
+	same := true
+	for _, task := range s.tasks {
+		addresses := alive(task, pulse)
+		c.targets = append(c.targets, addresses...)
+		same = same && slices.Equal(task.Filters, s.tasks[0].Filters)
+		var prefixes []netip.Prefix
+		for _, a := range addresses {
+			prefixes = append(prefixes, netip.PrefixFrom(a, a.BitLen()))
+		}
+		if len(prefixes) == 0 {
+			continue
+		}
+		rules, err := source.Combine(task.rules, prefixes)
+		if err != nil && !errors.Is(err, source.ErrRule) {
+			return choice{}, err
+		}
+		c.rules = append(c.rules, rules...)
+	}
+	if len(c.rules) <= source.RulesMax {
+		c.targets = nil
+		return c, nil
+	}
+	if !same {
+		return choice{}, fmt.Errorf("choose packets on %q: %d filters and peers are more than %d, and the sessions' filters differ",
+			s.device.Name, len(c.rules), source.RulesMax)
+	}
+	c.rules = s.tasks[0].rules
+	if len(c.rules) == 0 {
+		c.rules = []source.Rule{{}}
+	}
+	return c, nil
+}
+
+func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
+	var addresses []netip.Addr
+	for address, agent := range task.peers {
+		if slices.Contains(pulse.Alive[task.Session], agent) {
+			addresses = append(addresses, address)
+		}
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return addresses
+}
+
+func (s *sourceModule) states() []session.TaskState {
+	tally, err := s.probe.Tally()
+	err = errors.Join(s.err, err)
+	counters := map[string]uint64{
+		"seen": tally.Seen, "matched": tally.Matched, "marked": tally.Marked,
+		"bytes_added": tally.BytesAdded, "flows_evicted": tally.FlowsEvicted,
+	}
+	for reason, n := range tally.Skipped {
+		if n != 0 {
+			counters["skipped_"+reason] = n
+		}
+	}
+	var states []session.TaskState
+	for _, task := range s.tasks {
+		state := session.TaskState{
+			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Counters: counters,
+		}
+		if err != nil {
+			state.Error = err.Error()
+		}
+		states = append(states, state)
+	}
+	return states
+}
+
+func (s *sourceModule) close() error {
+	return errors.Join(s.probe.Close(), s.owner.Close())
+}
