@@ -20,8 +20,14 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo fals
 SECONDS ?= 15
 FUZZTIME ?= 60s
 TESTTIME ?= 20m
+TIMES ?= 5
+REV ?= HEAD
 BENCHFLAGS ?=
 KEEP ?=
+
+# A long test is called TestLong... and lives in a file ..._long_test.go, which begins
+# with "//go:build long": elsewhere it does not exist, so it is never skipped.
+LONGPACKAGES = $(shell find . -name node_modules -prune -o -name '*_long_test.go' -printf '%h\n' | sort -u)
 
 .PHONY: help
 help: ## list the targets
@@ -63,19 +69,40 @@ check-generated: ## fail when a generated file is not what its source gives
 lint: ## gofmt, go vet, staticcheck, tsc, and shellcheck where there is one
 	@unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); if [ -n "$$unformatted" ]; then \
 		echo "gofmt: run 'gofmt -w' on:" $$unformatted >&2; exit 1; fi
-	go vet ./...
-	go tool staticcheck ./...
+	go vet -tags=long ./...
+	go tool staticcheck -tags=long ./...
 	@.ci/packages
 	cd ui && npx tsc --noEmit
 	@if command -v shellcheck >/dev/null; then shellcheck .ci/*; fi
 
 .PHONY: test
-test: install-test check-generated lint ## install, compare generated files, lint, run every test
+test: install-test ## install, compare generated files, lint, run every test but the long ones; also on a busy machine
+	@.ci/parts check-generated lint test-clib test-go test-python test-ui test-page
+
+.PHONY: test-long
+test-long: install-test ## run the long tests: they need minutes, or a machine that does nothing else
+	go test -count=1 -p=1 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(LONGPACKAGES)
+
+.PHONY: test-busy
+test-busy: install-test ## run make test TIMES (5) times with a busy loop on each core; results in bin/busy
+	@.ci/busy $(TIMES)
+
+.PHONY: test-clib
+test-clib: ## test the C library
 	@$(MAKE) -C clib test
+
+.PHONY: test-go
+test-go: ## run the Go tests, those of the whole system among them
 	go test -count=1 -p=1 -timeout=$(TESTTIME) ./...
-	cd python && python3 -m unittest test_oml
+
+.PHONY: test-python
+test-python: ## test the Python package
+	cd python && python3 -m unittest discover
+
+.PHONY: test-ui
+test-ui: ## test the page without a browser
+	@.ci/packages
 	cd ui && npx vitest run
-	@$(MAKE) test-page
 
 .PHONY: test-page
 test-page: build ## try the page in a browser against a real server, agents in a lab, and a crowd of simulated ones
@@ -117,6 +144,10 @@ bench-oml: install build ## measure what the server takes from applications, and
 .PHONY: bench-router
 bench-router: install ## repeat seed 3's experiments with a router, and measure the profile's own cost; BENCHFLAGS="--repeats 100" as in the paper
 	go run ./bench/router $(BENCHFLAGS)
+
+.PHONY: size
+size: ## count lines of code at REV (HEAD) and now, without tests and generated files
+	@.ci/size $(REV)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)
