@@ -33,7 +33,7 @@ var faultyTrees = []struct {
 		"server/server.go":          goFile("server", module+"/archive/duckdb", module+"/api/client"),
 		"bus/bus.go":                goFile("bus", "github.com/nats-io/nats.go"),
 		"archive/duckdb/duckdb.go":  goFile("duckdb", "C", "github.com/duckdb/duckdb-go/v2"),
-		"cmd/pillion-agent/main.go": goFile("main", module+"/agent", module+"/lab"),
+		"cmd/pillion-agent/main.go": goFile("main", module+"/cli/agent"),
 		"ui/node_modules/a/b/c/d.ts": lines(
 			5000),
 		"wire/testdata/a/b/c/d.go": "not Go",
@@ -47,6 +47,7 @@ var faultyTrees = []struct {
 	{"agent imports archive", map[string]string{"agent/a.go": goFile("agent", module+"/archive")}, "agent may not import archive"},
 	{"server imports probe", map[string]string{"server/a.go": goFile("server", module+"/probe/router")}, "server may not import probe"},
 	{"test breaks the law", map[string]string{"lab/a_test.go": goFile("lab", module+"/agent")}, "lab may not import agent"},
+	{"cmd imports past cli", map[string]string{"cmd/pillion/main.go": goFile("main", module+"/lab")}, "cmd may not import lab"},
 	{"docs import a room", map[string]string{"docs/a/a.go": goFile("a", module+"/wire")}, "docs may not import wire"},
 	{"root imports a room", map[string]string{"a.go": goFile("pillion", module+"/wire")}, "the root may not import wire"},
 	{"room imports the root", map[string]string{"wire/a.go": goFile("wire", module)}, "imports the root"},

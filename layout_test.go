@@ -17,7 +17,7 @@ import (
 const module = "pillion.dev"
 
 // room says what one top-level folder may import of the others. Every room may
-// import internal; cmd may import all.
+// import internal.
 type room struct {
 	imports string
 	// standardOnly keeps other people's packages out, tests excepted.
@@ -42,7 +42,8 @@ var rooms = map[string]room{
 	"bench":    {imports: "wire probe measure omsp send trace session bus archive api agent server lab"},
 	"python":   {},
 	"clib":     {imports: "omsp"},
-	"cmd":      {imports: "wire probe measure omsp send trace session bus archive api agent server ui lab"},
+	"cli":      {imports: "wire probe measure omsp send trace session bus archive api agent server ui lab"},
+	"cmd":      {imports: "cli"},
 	"docs":     {},
 	"internal": {},
 }
@@ -56,7 +57,7 @@ var confined = []struct{ imported, to string }{
 	{"github.com/duckdb/", "archive/duckdb"},
 	{"github.com/marcboeker/go-duckdb", "archive/duckdb"},
 	{"C", "archive/duckdb"},                   // cgo
-	{"modernc.org/", "cmd/pillion bench/oml"}, // SQLite: what users of OML export, what OML's server writes
+	{"modernc.org/", "cli/pillion bench/oml"}, // SQLite: what users of OML export, what OML's server writes
 }
 
 // unwatched folders hold what tools make or what tests read.

@@ -26,7 +26,7 @@ import (
 )
 
 // noc is a server with an authority of its own. That of Pillion's server is tried
-// with this package where both may be imported, in cmd/pillion-agent.
+// with this package where both may be imported, in cli/agent.
 type noc struct {
 	t     *testing.T
 	root  *x509.Certificate

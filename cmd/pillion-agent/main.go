@@ -1,67 +1,10 @@
-// Command pillion-agent is Pillion on one host: it measures, and it builds labs to
-// measure in.
+// Command pillion-agent measures on one host and builds labs to measure in.
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
 
-	"github.com/alecthomas/kong"
-	"golang.org/x/sys/unix"
-
-	"pillion.dev/agent/service"
-	"pillion.dev/internal/version"
+	"pillion.dev/cli/agent"
 )
 
-// cli is the command line: one field and one file for each command.
-type cli struct {
-	Run         runCmd         `cmd:"" help:"Join a server and work for it."`
-	Check       checkCmd       `cmd:"" help:"Say what is wrong with a configuration file of run, and end."`
-	Source      sourceCmd      `cmd:"" help:"Mark the packets that leave a device."`
-	Destination destinationCmd `cmd:"" help:"Read the marks of packets that come to a device, and take them out."`
-	Router      routerCmd      `cmd:"" help:"Profile the router in a network namespace: where packets wait, and what becomes of them."`
-	Capture     captureCmd     `cmd:"" help:"Report the headers of packets on a device or in a file."`
-	Iperf3      iperfCmd       `cmd:"" name:"run-iperf3" help:"Run iperf3 and report what it measures."`
-	Doctor      doctorCmd      `cmd:"" help:"Check whether this host can measure, and say what to do."`
-	Lab         labCmd         `cmd:"" help:"Build testbeds of network namespaces and emulated links."`
-	Version     versionCmd     `cmd:"" help:"Print the build of this program."`
-}
-
-type versionCmd struct{}
-
-// Run prints the build.
-func (versionCmd) Run() error {
-	_, err := fmt.Println("pillion-agent", version.String())
-	return err
-}
-
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		os.Exit(complain(os.Stderr, err))
-	}
-}
-
-func newParser(ctx context.Context) (*kong.Kong, error) {
-	return kong.New(&cli{},
-		kong.Name("pillion-agent"),
-		kong.Description("Measure a network with the traffic that is already on it."),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML},
-	)
-}
-
-func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	parser, err := newParser(ctx)
-	if err != nil {
-		return err
-	}
-	command, err := parser.Parse(args)
-	if err != nil {
-		return fmt.Errorf("read command line: %w: %w", errUsage, err)
-	}
-	return command.Run()
-}
+func main() { os.Exit(agent.Main(os.Args[1:])) }

@@ -1,79 +1,10 @@
-// Command pillion-server is the one place to which agents report and which users
-// ask. It needs no privilege.
+// Command pillion-server collects measurements and serves the API and the web page.
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
 
-	"github.com/alecthomas/kong"
-	"golang.org/x/sys/unix"
-
-	"pillion.dev/internal/version"
-	"pillion.dev/server"
+	"pillion.dev/cli/server"
 )
 
-type cli struct {
-	Run     runCmd     `cmd:"" default:"withargs" help:"Serve (this is what happens without a command)."`
-	Check   checkCmd   `cmd:"" help:"Say what is wrong with a configuration file, and end."`
-	Version versionCmd `cmd:"" help:"Print the build of this program."`
-}
-
-type checkCmd struct {
-	File string `arg:"" type:"existingfile" help:"The configuration, YAML."`
-}
-
-// Run reads the file.
-func (c *checkCmd) Run() error {
-	if _, err := server.ReadConfig(c.File); err != nil {
-		return err
-	}
-	fmt.Printf("%s: good\n", c.File)
-	return nil
-}
-
-type versionCmd struct{}
-
-// Run prints the build.
-func (versionCmd) Run() error {
-	_, err := fmt.Println("pillion-server", version.String())
-	return err
-}
-
-var errUsage = errors.New("bad usage")
-
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "pillion-server:", err)
-		if errors.Is(err, errUsage) || errors.Is(err, server.ErrConfig) {
-			os.Exit(2)
-		}
-		os.Exit(1)
-	}
-}
-
-func newParser(ctx context.Context) (*kong.Kong, error) {
-	return kong.New(&cli{},
-		kong.Name("pillion-server"),
-		kong.Description("Run measurements on many hosts and keep what they find."),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML},
-	)
-}
-
-func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	parser, err := newParser(ctx)
-	if err != nil {
-		return err
-	}
-	command, err := parser.Parse(args)
-	if err != nil {
-		return fmt.Errorf("%w: %w (see pillion-server --help)", errUsage, err)
-	}
-	return command.Run()
-}
+func main() { os.Exit(server.Main(os.Args[1:])) }

@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"pillion.dev/session"
+)
+
+func TestDoctorReport(t *testing.T) {
+	good := session.Check{Name: "memory", Level: "ok", Found: "900 MiB available"}
+	loose := session.Check{Name: "clock", Level: "warning", Found: "not synchronised", Advice: "apt install chrony"}
+	bad := session.Check{Name: "rights", Level: "error", Found: "user 7", Advice: "run as root"}
+	for _, row := range []struct {
+		name   string
+		checks []session.Check
+		unfit  bool
+	}{
+		{"all is well", []session.Check{good}, false},
+		{"a warning", []session.Check{good, loose}, false},
+		{"an error", []session.Check{good, bad, loose}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var table, list strings.Builder
+			err := (&doctorCmd{}).report(&table, row.checks)
+			if errors.Is(err, errUnfit) != row.unfit || (err != nil && complain(&strings.Builder{}, err) != exitFailure) {
+				t.Errorf("got error %v", err)
+			}
+			if err := (&doctorCmd{JSON: true}).report(&list, row.checks); errors.Is(err, errUnfit) != row.unfit {
+				t.Errorf("got error %v", err)
+			}
+			var read []session.Check
+			if err := json.Unmarshal([]byte(list.String()), &read); err != nil || len(read) != len(row.checks) {
+				t.Errorf("read %q: %v", list.String(), err)
+			}
+			for _, check := range row.checks {
+				if !strings.Contains(table.String(), check.Found) || !strings.Contains(table.String(), check.Advice) {
+					t.Errorf("%+v is not in\n%s", check, table.String())
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pillion.dev/internal/netns"
+)
+
+// collector hears one client of OMSP to its end.
+func collector(t *testing.T) (address string, heard <-chan string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	texts := make(chan string, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		text, _ := io.ReadAll(conn)
+		texts <- string(text)
+	}()
+	return listener.Addr().String(), texts
+}
+
+// script stands in for iperf3.
+func script(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "iperf3")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func runIperf(ctx context.Context, to, program string, args ...string) error {
+	c := iperfCmd{reportFlags: reportFlags{OML: to, OMLDomain: "lab", OMLID: "me"}, Program: program, Args: args}
+	return c.Run(ctx)
+}
+
+// TestIperf: a real transfer over loopback in a namespace, reported outside of it.
+func TestIperf(t *testing.T) {
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		t.Skip("no iperf3")
+	}
+	host := netns.New(t)
+	address, heard := collector(t)
+	in := []string{"netns", "exec", host, "iperf3"}
+	server := exec.Command("ip", append(in, "-s", "-1", "--forceflush")...)
+	out, err := server.StdoutPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	for said := ""; !strings.Contains(said, "listening"); {
+		piece := make([]byte, 1024)
+		n, err := out.Read(piece)
+		if err != nil {
+			t.Fatalf("the server said %q: %v", said, err)
+		}
+		said += string(piece[:n])
+	}
+	go io.Copy(io.Discard, out)
+	inside := script(t, "exec ip netns exec "+host+" iperf3 \"$@\"\n")
+	if err := runIperf(t.Context(), address, inside, "--", "-c", "127.0.0.1", "-t", "1", "-i", "0.5", "-P", "2", "-b", "10M"); err != nil {
+		t.Fatal(err)
+	}
+	text := <-heard
+	for _, part := range []string{"domain: lab\n", "sender-id: me\n", "app-name: iperf3\n", "1 iperf3_interval start:double", "2 iperf3_stream socket:int64",
+		"\tcommand_line\tiperf3 -c 127.0.0.1 -t 1", "\tiperf3_version\tiperf 3", "\tprotocol\tTCP\n", "\texit_code\t0\n"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in\n%s", part, text)
+		}
+	}
+	intervals := len(regexp.MustCompile(`(?m)^[0-9.-]+\t1\t[0-9]+\t`).FindAllString(text, -1))
+	streams := len(regexp.MustCompile(`(?m)^[0-9.-]+\t2\t[0-9]+\t`).FindAllString(text, -1))
+	if intervals < 2 || streams != 2*intervals {
+		t.Errorf("%d intervals, %d rows of streams:\n%s", intervals, streams, text)
+	}
+}
+
+// TestIperfThatIsInterrupted reports what it says then. The script says when it works,
+// in a FIFO, and must be interrupted once only.
+func TestIperfThatIsInterrupted(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := exec.Command("mkfifo", fifo).Run(); err != nil {
+		t.Fatal(err)
+	}
+	program := script(t, `[ "$1" = --help ] && exit
+trap 'n=$((n+1)); echo "{\"intervals\":[{\"sum\":{\"bytes\":$n}}],\"error\":\"interrupted\"}"; kill $p; exit 3' INT
+sleep 60 >&- 2>&- & p=$!
+echo up > `+fifo+`
+wait
+`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		os.ReadFile(fifo)
+		cancel()
+	}()
+	rows := filepath.Join(t.TempDir(), "rows")
+	err := runIperf(ctx, "file:"+rows, program, "-c", "x")
+	var exit exitError
+	if !errors.As(err, &exit) || exit.code != 3 || complain(io.Discard, err) != 3 {
+		t.Errorf("%v", err)
+	}
+	if text := read(t, rows); !strings.Contains(text, "\tnan\tnan\tnan\t1\tnan\t") || !strings.Contains(text, "\terror\tinterrupted\n") {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestIperfThatFails(t *testing.T) {
+	for name, test := range map[string]struct {
+		program string
+		code    int
+		want    string
+	}{
+		"says so with 0": {`echo '{"start":{},"intervals":[],"error":"unable to connect"}'`, 1, "unable to connect"},
+		"own code":       {"exit 7", 7, "ended with 7"},
+		"killed":         {"kill -9 $$", 137, "ended with 137"},
+		"no JSON":        {"echo hello", exitFailure, "unexpected output"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := runIperf(t.Context(), "file:"+filepath.Join(t.TempDir(), "rows"), script(t, "[ \"$1\" = --help ] && exit\n"+test.program+"\n"), "-c", "x")
+			if err == nil || complain(io.Discard, err) != test.code || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	if err := runIperf(t.Context(), "file:-", "no-such-iperf3", "-c", "x"); complain(io.Discard, err) != exitUser {
+		t.Error(err)
+	}
+	if err := runIperf(t.Context(), "file:-", "iperf3", "--"); !errors.Is(err, errUsage) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"pillion.dev/lab"
+)
+
+type labCmd struct {
+	Up      labUpCmd      `cmd:"" help:"Build the lab of a YAML file; one of the same name that is up is taken down first."`
+	Down    labDownCmd    `cmd:"" help:"Remove a lab and everything in it."`
+	Exec    labExecCmd    `cmd:"" help:"Run a command in a host."`
+	List    labListCmd    `cmd:"" help:"List the labs that are up."`
+	Status  labStatusCmd  `cmd:"" help:"Show the hosts, addresses and links of a lab."`
+	Truth   labTruthCmd   `cmd:"" help:"Print what emulated links did to packets."`
+	Change  labChangeCmd  `cmd:"" help:"Change the faults of a running emulated link."`
+	Stop    labStopCmd    `cmd:"" help:"End the server or agent on a host of a lab."`
+	Start   labStartCmd   `cmd:"" help:"Start the server or agent on a host of a lab again."`
+	Demo    labDemoCmd    `cmd:"" help:"Build a lab, measure real traffic in it, compare with the truth, and remove it."`
+	Emulate labEmulateCmd `cmd:"" hidden:"" help:"Join two taps; started by up."`
+	Forward labForwardCmd `cmd:"" hidden:"" help:"Lead from this machine to the server in a lab; started by up."`
+}
+
+// whichLab is embedded by commands that work on one lab.
+type whichLab struct {
+	Lab string `help:"The lab, if more than one is up." placeholder:"NAME"`
+}
+
+type labUpCmd struct {
+	File string `arg:"" help:"The lab as YAML."`
+}
+
+// Run builds the lab.
+func (c *labUpCmd) Run(ctx context.Context) error {
+	spec, err := lab.ReadSpec(c.File)
+	if err != nil {
+		return err
+	}
+	up, err := lab.Up(ctx, spec, lab.Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("lab %s is up: %d hosts, %d links\n", up.Spec.Name, len(up.Spec.Hosts), len(up.Spec.Links))
+	if url := up.ServiceURL(); url != "" {
+		fmt.Printf("its server, for browsers too: %s, token in %s\n", url, up.TokenFile())
+	}
+	return nil
+}
+
+type labDownCmd struct {
+	Name string `arg:"" optional:"" help:"The lab, if more than one is up."`
+}
+
+// Run removes the lab.
+func (c *labDownCmd) Run(ctx context.Context) error {
+	name := c.Name
+	if name == "" {
+		var err error
+		if name, err = lab.Find(); err != nil {
+			return err
+		}
+	}
+	if err := lab.Down(ctx, name); err != nil {
+		return err
+	}
+	fmt.Printf("lab %s is down\n", name)
+	return nil
+}
+
+type labExecCmd struct {
+	whichLab
+	Host    string   `arg:"" help:"The host."`
+	Command []string `arg:"" passthrough:"" help:"The command, after --."`
+}
+
+// Run becomes the command, so that its signals and exit code are its own.
+func (c *labExecCmd) Run() error {
+	up, err := lab.Open(c.Lab)
+	if err != nil {
+		return err
+	}
+	command := c.Command
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	if len(command) == 0 {
+		return fmt.Errorf("run command in %s: %w: none given", c.Host, errUsage)
+	}
+	return up.Replace(c.Host, command...)
+}
+
+type labListCmd struct{}
+
+// Run lists the labs.
+func (c *labListCmd) Run() error {
+	names, err := lab.List()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		fmt.Println(name)
+	}
+	return nil
+}
+
+type labStatusCmd struct {
+	Name string `arg:"" optional:"" help:"The lab, if more than one is up."`
+}
+
+// Run describes the lab.
+func (c *labStatusCmd) Run() error {
+	up, err := lab.Open(c.Name)
+	if err != nil {
+		return err
+	}
+	return up.WriteStatus(os.Stdout)
+}
+
+type labEmulateCmd struct {
+	Lab  string `required:""`
+	Link string `required:""`
+}
+
+// Run forwards frames until it is told to end.
+func (c *labEmulateCmd) Run(ctx context.Context) error {
+	return lab.RunEmulator(ctx, c.Lab, c.Link)
+}
+
+type labForwardCmd struct {
+	Lab string `required:""`
+}
+
+// Run forwards connections until it is told to end.
+func (c *labForwardCmd) Run(ctx context.Context) error { return lab.RunForward(ctx, c.Lab) }

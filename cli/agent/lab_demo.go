@@ -1,0 +1,28 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"pillion.dev/lab/demo"
+)
+
+type labDemoCmd struct {
+	Seconds int    `default:"15" help:"How long traffic flows (${default})."`
+	Keep    bool   `help:"Leave the lab up at the end."`
+	Name    string `hidden:""`
+}
+
+// Run measures a lab with this very program and those beside it.
+func (c *labDemoCmd) Run(ctx context.Context) error {
+	if c.Seconds < 3 || c.Seconds > 3600 {
+		return fmt.Errorf("read seconds: %w: %d is not from 3 to 3600", errValue, c.Seconds)
+	}
+	agent, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	return demo.Run(ctx, demo.Options{Agent: agent, Time: time.Duration(c.Seconds) * time.Second, Keep: c.Keep, Name: c.Name}, os.Stdout)
+}

@@ -1,0 +1,315 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/archive"
+	"pillion.dev/archive/duckdb"
+	"pillion.dev/server"
+)
+
+// TestMain is the program itself where a test starts it as such.
+func TestMain(m *testing.M) {
+	if os.Getenv("PILLION_TEST_MAIN") != "" {
+		os.Exit(Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// noc is a whole server that goes away and comes back.
+type noc struct {
+	folder, http, bus string
+	welcome           server.Welcome
+	stop              func()
+}
+
+func (n *noc) begin(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
+	config := server.Config{Folder: n.folder, HTTP: n.http, NATSListen: n.bus, MemoryBytes: 256 << 20}
+	parts := server.Parts{Page: fstest.MapFS{"index.html": {}}, Archive: func(folder string, c server.Config) (archive.Archive, error) {
+		return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: c.MemoryBytes})
+	}}
+	go func() {
+		ended <- server.Run(ctx, config, parts, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
+	}()
+	n.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("server ends: %v", err)
+		}
+	}
+	select {
+	case n.welcome = <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+}
+
+// number is the first number of the answer; -1: there is none yet.
+func (n *noc) number(t *testing.T, sql string) int64 {
+	t.Helper()
+	token, err := os.ReadFile(filepath.Join(n.folder, "operator.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := api.NewClient(api.ClientOptions{
+		Server: "https://" + n.welcome.HTTP, Token: strings.TrimSpace(string(token)), Fingerprint: n.welcome.Fingerprint, Timeout: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	stream, err := client.Data.Query(t.Context(), &pillionv1.QueryRequest{Sql: sql})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	found := int64(-1)
+	for stream.Receive() {
+		for _, row := range stream.Msg().Rows {
+			found = row.Values[0].GetInt()
+		}
+	}
+	return found
+}
+
+// host is an agent in a process of its own.
+type host struct {
+	name, folder, oml string
+	command           *exec.Cmd
+	options           []string
+}
+
+func (h *host) begin(t *testing.T, n *noc) {
+	t.Helper()
+	h.command = exec.Command(os.Args[0], append([]string{"run", "--server", n.http, "--name", h.name, "--data", h.folder, "--oml", h.oml,
+		"--token-file", filepath.Join(n.folder, "join.token")}, h.options...)...)
+	h.command.Env = append(os.Environ(), "PILLION_TEST_MAIN=1")
+	log, err := os.OpenFile(h.folder+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	h.command.Stderr = log
+	if err := h.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *host) kill() {
+	h.command.Process.Kill()
+	h.command.Wait()
+}
+
+func newHost(t *testing.T, n *noc, name string, options ...string) *host {
+	t.Helper()
+	h := &host{name: name, folder: filepath.Join(t.TempDir(), name), oml: freeAddress(t), options: options}
+	h.begin(t, n)
+	t.Cleanup(func() {
+		h.kill()
+		if t.Failed() {
+			text, _ := os.ReadFile(h.folder + ".log")
+			t.Logf("%s: %.3000s", name, text)
+		}
+	})
+	return h
+}
+
+// reporter is an application with a session. After a reconnect it remembers nothing:
+// it goes on where the agent says that the session has come.
+type reporter struct {
+	address, sender string
+	start           int64
+	limit, stored   atomic.Int64
+	thin            atomic.Int64
+	pace            chan struct{}
+}
+
+// allow lets it send up to a number.
+func (r *reporter) allow(limit int64) {
+	r.limit.Store(limit)
+	select {
+	case r.pace <- struct{}{}:
+	default:
+	}
+}
+
+// run reports until the context ends.
+func (r *reporter) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		conn, err := net.Dial("tcp", r.address)
+		if err != nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond): // the agent begins
+			}
+			continue
+		}
+		r.talk(ctx, conn)
+		conn.Close()
+	}
+}
+
+func (r *reporter) talk(ctx context.Context, conn net.Conn) {
+	fmt.Fprintf(conn, "protocol: 4\ndomain: Lab\nstart-time: %d\nsender-id: %s\napp-name: test\npillion-session: %032x\n"+
+		"schema: 1 load n:int64 text:string\ncontent: text\n\n", r.start, r.sender, 1<<40+r.start)
+	said := bufio.NewScanner(conn)
+	welcome, gone := make(chan int64, 1), make(chan bool)
+	go func() {
+		defer close(gone)
+		last := int64(0)
+		for said.Scan() {
+			var index, seq int64
+			if said.Text() == "go" {
+				welcome <- last
+			} else if n, _ := fmt.Sscanf(said.Text(), "stored %d %d", &index, &seq); n == 2 && index == 1 {
+				last = seq
+				r.stored.Store(max(seq, r.stored.Load()))
+			} else if n, _ := fmt.Sscanf(said.Text(), "thin %d", &seq); n == 1 {
+				r.thin.Store(seq)
+			}
+		}
+	}()
+	var seq int64
+	select {
+	case seq = <-welcome:
+	case <-gone:
+		return
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	for seq++; ; {
+		for ; seq <= r.limit.Load(); seq++ {
+			if _, err := fmt.Fprintf(conn, "%d.5\t1\t%d\t%d\tword %d\n", seq, seq, seq, seq); err != nil {
+				conn.Close()
+				<-gone
+				return
+			}
+		}
+		select {
+		case <-r.pace:
+		case <-gone:
+			return
+		}
+	}
+}
+
+// TestRelay: two agents with a client each in one domain; the server is away for a
+// while, and one agent is killed again and again. Every tuple is in the archive once.
+func TestRelay(t *testing.T) {
+	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: freeAddress(t), bus: freeAddress(t)}
+	n.begin(t)
+	t.Cleanup(func() { n.stop() })
+	north, south := newHost(t, n, "north"), newHost(t, n, "south")
+	ctx, cancel := context.WithCancel(t.Context())
+	var reporters []*reporter
+	for i, h := range []*host{north, south} {
+		r := &reporter{address: h.oml, sender: h.name, start: 1_700_000_000 + 10*int64(i), pace: make(chan struct{}, 1)}
+		reporters = append(reporters, r)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r.run(ctx)
+		}()
+		t.Cleanup(func() { cancel(); <-ended })
+	}
+	everybody := func(limit int64) {
+		for _, r := range reporters {
+			r.allow(limit)
+		}
+	}
+	everybody(1000)
+	until(t, "the first tuples are in the archive", func() bool { return n.number(t, "SELECT count(*) FROM oml_lab_load") == 2000 })
+	for round := range int64(6) {
+		everybody(1000 + 2000*(round+1))
+		until(t, "the agent has some of them", func() bool { return reporters[0].stored.Load() > 1000+2000*round+500 })
+		north.kill()
+		switch round {
+		case 1:
+			n.stop()
+		case 4:
+			n.begin(t)
+		}
+		north.begin(t, n)
+	}
+	const all = 13_000
+	until(t, "the agents have all", func() bool { return reporters[0].stored.Load() == all && reporters[1].stored.Load() == all })
+	until(t, "the archive has all", func() bool { return n.number(t, "SELECT count(*) FROM oml_lab_load") >= 2*all })
+	cancel()
+	until(t, "ends are told", func() bool {
+		return n.number(t, "SELECT count(*) FROM oml_connections WHERE application = 'test'") >= 2
+	})
+	// The domain begins with whose tuples came first; the clocks differ by 10 s.
+	for sql, want := range map[string]int64{
+		"SELECT count(*) FROM oml_lab_load": 2 * all,
+		"SELECT count(DISTINCT (oml_sender, oml_seq)) FROM oml_lab_load WHERE n = oml_seq AND text = 'word ' || n":     2 * all,
+		"SELECT count(*) FROM oml_lab_load WHERE agent = oml_sender":                                                   2 * all,
+		"SELECT CAST(max(epoch(time) - oml_ts_client) - min(epoch(time) - oml_ts_client) AS BIGINT) FROM oml_lab_load": 0,
+		"SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE 'oml%load%'":                                       1,
+	} {
+		if got := n.number(t, sql); got != want {
+			t.Errorf("%s: %d, want %d", sql, got, want)
+		}
+	}
+}
+
+// TestThinning: the server is away until the spool is half full. Applications are
+// asked for less, and for all when it has drained; operators hear of both.
+func TestThinning(t *testing.T) {
+	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: freeAddress(t), bus: freeAddress(t)}
+	n.begin(t)
+	t.Cleanup(func() { n.stop() })
+	h := newHost(t, n, "north", "--spool", "400000")
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &reporter{address: h.oml, sender: "north", start: 1_700_000_000, pace: make(chan struct{}, 1)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	r.allow(1)
+	until(t, "the first tuple is in the archive", func() bool { return n.number(t, "SELECT count(*) FROM oml_lab_load") == 1 })
+	n.stop()
+	const all = 4000
+	r.allow(all)
+	until(t, "the application is asked for less", func() bool { return r.thin.Load() > 1 })
+	n.begin(t)
+	until(t, "the archive has all", func() bool { return n.number(t, "SELECT count(*) FROM oml_lab_load") == all })
+	until(t, "operators hear of it", func() bool {
+		return n.number(t, "SELECT count(*) FROM events WHERE kind = 'thinning' AND about = 'north'") == 1
+	})
+	until(t, "the application is asked for all", func() bool { return r.thin.Load() == 1 })
+	until(t, "operators hear of the end", func() bool {
+		return n.number(t, "SELECT count(*) FROM events WHERE kind = 'thinning-ended' AND about = 'north'") == 1
+	})
+	until(t, "notes are left", func() bool {
+		return n.number(t, "SELECT count(DISTINCT value) FROM oml_metadata WHERE key = 'thin' AND domain = 'Lab' AND value IN ('1', '2')") == 2
+	})
+}

@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/agent/routerreport"
+	"pillion.dev/internal/netns"
+	"pillion.dev/lab"
+	"pillion.dev/probe/hook"
+	"pillion.dev/probe/router"
+	"pillion.dev/probe/source"
+)
+
+// errNetns marks a network namespace that is not there.
+var errNetns = errors.New("no such network namespace")
+
+type routerCmd struct {
+	Netns       string        `placeholder:"NAME" help:"Network namespace of the router: its name, a path, the number of a process in it, or a host of a lab. Without it this one."`
+	Lab         string        `placeholder:"NAME" help:"The lab whose host --netns names, if more than one is up."`
+	Dev         string        `placeholder:"IN,OUT" help:"Only packets that come in by IN and leave by OUT; either may be left out. Several names are joined by +."`
+	Filter      string        `placeholder:"RULE" help:"Only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'; what is left out fits all."`
+	Sampling    uint32        `default:"1" placeholder:"N" help:"Take one in N packets, at random (${default})."`
+	Duration    time.Duration `placeholder:"TIME" help:"End after this time, such as 30s; without it by Ctrl-C."`
+	Interval    time.Duration `default:"1s" help:"Time between two lines of the live view (${default})."`
+	Break       time.Duration `default:"100us" help:"Least length of a coffee break (${default})."`
+	Records     string        `placeholder:"FILE" help:"Write one line a packet to this file, as CSV."`
+	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records, a power of two (${default})."`
+	Report      string        `placeholder:"FILE" help:"Write the report to this file, as one page of HTML."`
+	Costs       bool          `default:"true" negatable:"" help:"Let the kernel count in a tenth of the time what the programs cost (on)."`
+	JSON        bool          `name:"json" help:"Print JSON, one object a line."`
+}
+
+// Run profiles the router.
+func (c *routerCmd) Run(ctx context.Context) error {
+	if err := hook.NeedRoot(); err != nil {
+		return err
+	}
+	options := routerreport.Options{
+		Name: c.Netns, Filter: c.Filter, Duration: c.Duration, Interval: c.Interval,
+		RecordFile: c.Records, Page: c.Report, JSON: c.JSON, Complaints: os.Stderr,
+		Options: router.Options{Sampling: c.Sampling, RecordBytes: c.RecordBytes, Costs: c.Costs, Break: c.Break},
+	}
+	if c.Interval <= 0 || c.Duration < 0 || c.Break <= 0 {
+		return fmt.Errorf("read times: %w: --interval, --duration and --break have to be positive", errValue)
+	}
+	options.In, options.Out = devices(c.Dev)
+	var err error
+	if options.Match, err = match(c.Filter); err != nil {
+		return err
+	}
+	if c.Netns != "" {
+		if options.Namespace, err = openNetns(c.Netns, c.Lab); err != nil {
+			return err
+		}
+		defer options.Namespace.Close()
+	}
+	return routerreport.Run(ctx, options, os.Stdout)
+}
+
+// devices reads IN,OUT.
+func devices(text string) (in, out []string) {
+	names := func(text string) []string {
+		return strings.FieldsFunc(text, func(r rune) bool { return r == '+' })
+	}
+	input, output, _ := strings.Cut(text, ",")
+	return names(input), names(output)
+}
+
+func match(text string) (router.Match, error) {
+	if text == "" {
+		return router.Match{}, nil
+	}
+	rule, err := source.ParseRule(text)
+	if err != nil {
+		return router.Match{}, err
+	}
+	if rule.HasProtocol && rule.Protocol == 0 {
+		return router.Match{}, fmt.Errorf("read filter %q: %w: protocol 0 cannot be asked for", text, errValue)
+	}
+	return router.Match{
+		Source: rule.Src, Destination: rule.Dst, Protocol: rule.Protocol,
+		SourcePort: rule.Sport, DestinationPort: rule.Dport,
+	}, nil
+}
+
+// openNetns opens a namespace by what people call it. A name wins over the number of a
+// process, and both over a host of a lab.
+func openNetns(name, labName string) (*os.File, error) {
+	if labName != "" {
+		return openHost(name, labName)
+	}
+	path := netns.Path(name)
+	if filepath.Base(name) != name {
+		path = name
+	} else if !netns.Exists(name) {
+		if _, err := strconv.ParseUint(name, 10, 31); err != nil {
+			return openHost(name, "")
+		}
+		path = "/proc/" + name + "/ns/net"
+	}
+	return openFile(name, path)
+}
+
+func openHost(name, labName string) (*os.File, error) {
+	up, err := lab.Open(labName)
+	if labName == "" && errors.Is(err, lab.ErrNoLab) {
+		return nil, fmt.Errorf("open namespace %q: %w, and no lab is up", name, errNetns)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open namespace %q: %w", name, err)
+	}
+	if _, known := up.Spec.Hosts[name]; !known {
+		return nil, fmt.Errorf("open namespace %q: %w, and no host of lab %s is called so", name, errNetns, up.Spec.Name)
+	}
+	return openFile(name, netns.Path(up.Namespace(name)))
+}
+
+func openFile(name, path string) (*os.File, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("open namespace %q: %w", name, errNetns)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open namespace %q: %w", name, err)
+	}
+	var kind unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &kind); err != nil || kind.Type != unix.NSFS_MAGIC {
+		file.Close()
+		return nil, fmt.Errorf("open namespace %q: %w: %s is another file", name, errNetns, path)
+	}
+	return file, nil
+}

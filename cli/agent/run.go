@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"pillion.dev/agent/service"
+)
+
+type runCmd struct {
+	Config    string            `help:"Read these settings from a YAML file; the command line wins." type:"existingfile" placeholder:"FILE"`
+	Server    string            `help:"Host of the server, or HOST:PORT." env:"PILLION_SERVER" placeholder:"HOST"`
+	Token     string            `help:"Join token; needed once. Others on this host can see it here: a file or $$PILLION_JOIN_TOKEN is better." env:"PILLION_JOIN_TOKEN" placeholder:"T"`
+	TokenFile string            `help:"File with the join token." placeholder:"FILE"`
+	Name      string            `help:"Name of this agent; default the host's." placeholder:"NAME"`
+	Label     map[string]string `help:"Labels by which sessions choose agents." placeholder:"KEY=VALUE"`
+	Data      string            `help:"Folder of the identity and the spool; default ${folder}." placeholder:"DIR"`
+	Spool     int64             `help:"Bound of the spool, bytes; default 1 GiB." placeholder:"BYTES"`
+	Interval  time.Duration     `help:"How often load and clock are measured; default 10s." placeholder:"TIME"`
+	OML       string            `name:"oml" help:"Where applications of this host report by OML's protocol, or off; default ${oml}." placeholder:"ADDR"`
+	Debug     bool              `help:"Log more."`
+}
+
+// Run works for a server until it is told to end.
+func (c *runCmd) Run(ctx context.Context) error {
+	config, err := c.settings()
+	if err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if c.Debug {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	return service.Run(ctx, config, log, ready)
+}
+
+type checkCmd struct {
+	File string `arg:"" help:"The configuration, YAML."`
+}
+
+// Run reads the file.
+func (c *checkCmd) Run() error {
+	if _, err := service.ReadConfig(c.File); err != nil {
+		return err
+	}
+	fmt.Printf("%s: good\n", c.File)
+	return nil
+}
+
+// ready tells whoever waits on standard output, and systemd.
+func ready() {
+	fmt.Println("ready")
+	notify("READY=1")
+}
+
+func (c *runCmd) settings() (service.Config, error) {
+	var config service.Config
+	if c.Config != "" {
+		var err error
+		if config, err = service.ReadConfig(c.Config); err != nil {
+			return config, err
+		}
+	}
+	if c.Server != "" {
+		config.Server = c.Server
+	}
+	if c.Name != "" {
+		config.Name = c.Name
+	}
+	if c.Data != "" {
+		config.Folder = c.Data
+	}
+	if c.Spool != 0 {
+		config.SpoolBytes = c.Spool
+	}
+	if c.Interval != 0 {
+		config.HostInterval = c.Interval
+	}
+	if c.OML != "" {
+		config.OML = c.OML
+	}
+	if len(c.Label) != 0 {
+		config.Labels = c.Label
+	}
+	config.JoinToken = c.Token
+	if c.TokenFile != "" {
+		text, err := os.ReadFile(c.TokenFile)
+		if err != nil {
+			return config, fmt.Errorf("read join token: %w", err)
+		}
+		config.JoinToken = strings.TrimSpace(string(text))
+	}
+	return config, nil
+}

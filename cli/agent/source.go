@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"pillion.dev/agent"
+	"pillion.dev/probe/flow"
+	"pillion.dev/probe/source"
+	"pillion.dev/wire"
+)
+
+type sourceCmd struct {
+	Once   sourceRunCmd    `cmd:"" name:"run" default:"withargs" help:"Mark packets until interrupted, then print the counters."`
+	Change sourceChangeCmd `cmd:"" help:"Change the sampling of the source that runs on a device, while traffic flows."`
+}
+
+// samplingFlags choose among the packets that match.
+type samplingFlags struct {
+	Every  uint32        `placeholder:"N" help:"Mark one in N of the matching packets, by count on each CPU."`
+	Random uint32        `placeholder:"N" help:"Mark one in N of the matching packets, at random."`
+	MinGap time.Duration `placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
+}
+
+func (f samplingFlags) sampling() source.Sampling {
+	return source.Sampling{Every: f.Every, Random: f.Random, MinGap: f.MinGap}
+}
+
+type sourceRunCmd struct {
+	Dev      string        `required:"" placeholder:"DEV" help:"Network device whose outgoing packets are marked."`
+	Modules  string        `default:"delay,loss" placeholder:"LIST" help:"What to measure: delay, loss or delay,loss (${default})."`
+	Encoding string        `placeholder:"NAME" help:"native (IPv6 only), shim, ipip or udp (IPv4 only). Without it IPv6 is marked natively and IPv4 by udp."`
+	To       []string      `placeholder:"PREFIX" help:"Mark only packets to these hosts, which should run a destination. May be repeated."`
+	Filter   []string      `sep:"none" placeholder:"RULE" help:"Mark only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'; what is left out fits all. May be repeated: one rule that fits is enough."`
+	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that tell flows apart (${default})."`
+	Flows    int           `default:"65536" help:"Size of the flow table (${default})."`
+	Idle     time.Duration `default:"1m" help:"Forget a flow after this time without a packet (${default})."`
+	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
+	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking this long after this program stopped working; 0 for never (${default})."`
+	Interval time.Duration `default:"1s" help:"Time between two lines of the live view (${default})."`
+	JSON     bool          `name:"json" help:"Print JSON, one object a line."`
+	Clsact   bool          `hidden:"" help:"Use the older hook although the kernel has tcx."`
+	samplingFlags
+}
+
+// leaseFlag is a duration in which 0 means for ever.
+type leaseFlag time.Duration
+
+// UnmarshalText reads a duration, or 0.
+func (l *leaseFlag) UnmarshalText(text []byte) error {
+	if string(text) == "0" {
+		*l = leaseFlag(source.Forever)
+		return nil
+	}
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a time such as 10s, nor 0", text)
+	}
+	*l = leaseFlag(d)
+	return nil
+}
+
+// Run marks packets.
+func (c *sourceRunCmd) Run(ctx context.Context) error {
+	settings, err := c.settings()
+	if err != nil {
+		return err
+	}
+	if c.Interval <= 0 {
+		return fmt.Errorf("read interval: %w: %v is not positive", errValue, c.Interval)
+	}
+	return agent.RunSource(ctx, agent.SourceOptions{
+		Device: c.Dev, Settings: settings, Lease: time.Duration(c.Lease),
+		Interval: c.Interval, JSON: c.JSON,
+	}, os.Stdout)
+}
+
+func (c *sourceRunCmd) settings() (source.Settings, error) {
+	settings := source.Settings{
+		IPv6: true, IPv4: wire.UDP, Port: c.Port, Flows: c.Flows, Idle: c.Idle, Sampling: c.sampling(),
+		Clsact: c.Clsact,
+	}
+	var err error
+	if settings.Modules, err = wire.ParseModule(c.Modules); err != nil {
+		return settings, fmt.Errorf("%w: %w", errValue, err)
+	}
+	if settings.Flow, err = flow.ParseFields(c.Flow); err != nil {
+		return settings, fmt.Errorf("%w: %w", errValue, err)
+	}
+	if c.Encoding != "" {
+		encoding, err := wire.ParseEncoding(c.Encoding)
+		if err != nil {
+			return settings, fmt.Errorf("%w: %w", errValue, err)
+		}
+		settings.IPv6, settings.IPv4 = encoding == wire.Native, encoding
+	}
+	if c.Flows < 1 || c.Flows > 1<<24 {
+		return settings, fmt.Errorf("read flow table size: %w: %d is not from 1 to 2^24", errValue, c.Flows)
+	}
+	settings.Rules, err = c.rules()
+	return settings, err
+}
+
+func (c *sourceRunCmd) rules() ([]source.Rule, error) {
+	var rules []source.Rule
+	for _, text := range c.Filter {
+		rule, err := source.ParseRule(text)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, rule)
+	}
+	to, err := prefixes(c.To)
+	if err != nil {
+		return nil, err
+	}
+	return source.Combine(rules, to)
+}
+
+func prefixes(texts []string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range texts {
+		prefix, err := source.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("read prefix: %w: %w", errValue, err)
+		}
+		list = append(list, prefix)
+	}
+	return list, nil
+}
+
+type sourceChangeCmd struct {
+	Dev string `required:"" placeholder:"DEV" help:"Network device on which the source runs."`
+	samplingFlags
+}
+
+// Run asks the running source.
+func (c *sourceChangeCmd) Run() error {
+	return agent.ChangeSampling(c.Dev, c.sampling())
+}

@@ -1,0 +1,270 @@
+package pillion
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"pillion.dev/api/pillionv1"
+)
+
+type agentsCmd struct {
+	List   agentsListCmd   `cmd:"" default:"withargs" help:"List the agents; what agents alone does."`
+	Show   agentsShowCmd   `cmd:"" help:"Show one agent with interfaces, clock, spool and tasks."`
+	Label  agentsLabelCmd  `cmd:"" help:"Change the labels that operators give."`
+	Revoke agentsRevokeCmd `cmd:"" help:"End an agent's right to connect. Its rows stay."`
+	Delete agentsDeleteCmd `cmd:"" help:"Forget a revoked agent, so that its name can be used again."`
+}
+
+type agentsListCmd struct {
+	Label string `placeholder:"KEY[=VALUE]" help:"Only agents with this label."`
+}
+
+// Help has the examples.
+func (agentsListCmd) Help() string {
+	return "Examples:\n\n  pillion agents\n  pillion agents --label site=north -o json"
+}
+
+// Run lists agents.
+func (c *agentsListCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Agents.ListAgents(ctx, &pillionv1.ListAgentsRequest{Label: c.Label})
+	if err != nil {
+		return failed("list agents", err)
+	}
+	if len(answer.Agents) == 0 && a.format == "table" && c.Label == "" {
+		a.note("no agent has joined yet: pillion token create NAME --role join makes a token for pillion-agent run")
+	}
+	return show(a, agentTable(answer.Agents...), answer.Agents)
+}
+
+func agentTable(agents ...*pillionv1.Agent) *table {
+	t := newTable("name", "state", "seen", "version", "kernel", "clock", ">clock_error_ns=CLOCK ERROR", ">tasks", ">spool_bytes=SPOOL", ">dropped_rows", "labels")
+	for _, g := range agents {
+		clock, bound := text(""), text("")
+		if k := g.GetClock(); k != nil {
+			clock, bound = text(first(k.By, "none")), nanos(k.MaxErrorNs)
+			if !k.Synchronised {
+				clock, bound = text("unsynchronised"), text("")
+			}
+		}
+		t.add(text(g.Name), text(g.State), ago(g.Seen), text(g.Version), text(g.Kernel), clock, bound,
+			number(len(g.Tasks)), byteSize(g.GetSpool().GetBytes()), number(g.GetSpool().GetDroppedRows()), text(pairsText(g.Labels)))
+	}
+	return t
+}
+
+func pairsText(pairs map[string]string) string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		words = append(words, key+"="+pairs[key])
+	}
+	return strings.Join(words, " ")
+}
+
+type agentsShowCmd struct {
+	Name string `arg:"" complete:"agent" help:"The agent."`
+}
+
+// Help has the example.
+func (agentsShowCmd) Help() string { return "Example:\n\n  pillion agents show north1" }
+
+// Run shows an agent.
+func (c *agentsShowCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Agents.GetAgent(ctx, &pillionv1.GetAgentRequest{Name: c.Name})
+	if err != nil {
+		return failed("show agent "+c.Name, err)
+	}
+	g := answer.GetAgent()
+	return showOne(a, agentTable(g), g, func(w io.Writer) error { return writeAgent(w, a.color, g) })
+}
+
+func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
+	f := facts{}
+	f.add("name", g.GetName())
+	f.add("state", g.GetState())
+	f.add("seen", ago(g.GetSeen()).shown)
+	f.add("started", when(g.GetStarted()).shown)
+	f.add("enrolled", when(g.GetEnrolled()).shown)
+	f.add("certificate", "until "+when(g.GetCertificateExpires()).shown)
+	f.add("version", g.GetVersion())
+	f.add("kernel", g.GetKernel())
+	f.add("labels", pairsText(g.GetLabels()))
+	f.add("clock", clockText(g.GetClock()))
+	if s := g.GetSpool(); s != nil {
+		f.add("spool", fmt.Sprintf("%s of %s in %d batches; %d rows sent, %d dropped, %d batches rejected",
+			bytesText(s.Bytes), bytesText(s.LimitBytes), s.Batches, s.SentRows, s.DroppedRows, s.RejectedBatches))
+	}
+	if err := f.write(w); err != nil {
+		return err
+	}
+	if len(g.GetInterfaces()) > 0 {
+		t := newTable("interface", "up", ">mtu", "addresses")
+		for _, i := range g.Interfaces {
+			t.add(text(i.Name), text(fmt.Sprint(i.Up)), number(i.Mtu), text(strings.Join(i.Addresses, " ")))
+		}
+		fmt.Fprintln(w)
+		if err := t.write(w, color); err != nil {
+			return err
+		}
+	}
+	if len(g.GetTasks()) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return taskTable(g.Tasks).write(w, color)
+}
+
+func clockText(k *pillionv1.Clock) string {
+	if k == nil {
+		return ""
+	}
+	if !k.Synchronised {
+		return "not synchronised: delays between hosts mean nothing"
+	}
+	return fmt.Sprintf("within %s by %s, offset %s", delayText(k.MaxErrorNs), first(k.By, "an unknown daemon"), delayText(k.OffsetNs))
+}
+
+func taskTable(tasks []*pillionv1.Task) *table {
+	t := newTable("session", "agent", "role", "device", "state", "error", "counters")
+	for _, k := range tasks {
+		state := "running"
+		if !k.Running {
+			state = first(map[bool]string{true: "failed"}[k.Error != ""], "waiting")
+		}
+		t.add(text(k.Session), text(k.Agent), text(k.Role), text(k.Device), text(state), text(k.Error), text(countersText(k.Counters)))
+	}
+	return t
+}
+
+func countersText(counters map[string]uint64) string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(counters)) {
+		if counters[key] != 0 {
+			words = append(words, fmt.Sprintf("%s=%d", key, counters[key]))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// facts are lines of a name and what there is to say.
+type facts [][2]string
+
+// add leaves out what is empty.
+func (f *facts) add(name, value string) {
+	if value != "" && value != "-" && value != "until -" {
+		*f = append(*f, [2]string{name, clean(value)})
+	}
+}
+
+func (f facts) write(w io.Writer) error {
+	width := 0
+	for _, fact := range f {
+		width = max(width, len(fact[0]))
+	}
+	for _, fact := range f {
+		if _, err := fmt.Fprintf(w, "%-*s  %s\n", width, fact[0], fact[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type agentsLabelCmd struct {
+	Name   string   `arg:"" complete:"agent" help:"The agent."`
+	Labels []string `arg:"" placeholder:"KEY=VALUE" help:"Labels to set; KEY- takes one away."`
+	Only   bool     `help:"Take all other labels of operators away."`
+}
+
+// Help has the examples.
+func (agentsLabelCmd) Help() string {
+	return "Sessions choose agents by labels. Labels of the agent's own configuration stay, unless one of the\nsame key is set here.\n\n" +
+		"Examples:\n\n  pillion agents label north1 site=north role=edge\n  pillion agents label north1 role-"
+}
+
+// Run sets labels.
+func (c *agentsLabelCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	var away, set []string
+	for _, word := range c.Labels {
+		if key, ends := strings.CutSuffix(word, "-"); ends && key != "" && !strings.Contains(word, "=") {
+			away = append(away, key)
+			continue
+		}
+		set = append(set, word)
+	}
+	labels, err := parsePairs(set)
+	if err != nil {
+		return fmt.Errorf("read labels: %w", err)
+	}
+	if !c.Only {
+		answer, err := client.Agents.GetAgent(ctx, &pillionv1.GetAgentRequest{Name: c.Name})
+		if err != nil {
+			return failed("label agent "+c.Name, err)
+		}
+		for key, value := range answer.GetAgent().GetLabels() {
+			if _, given := labels[key]; !given && !slices.Contains(away, key) {
+				labels[key] = value
+			}
+		}
+	}
+	answer, err := client.Agents.SetLabels(ctx, &pillionv1.SetLabelsRequest{Name: c.Name, Labels: labels})
+	if err != nil {
+		return failed("label agent "+c.Name, err)
+	}
+	return showOne(a, agentTable(answer.Agent), answer.Agent, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "labels of %s: %s\n", clean(c.Name), clean(first(pairsText(answer.GetAgent().GetLabels()), "none")))
+		return err
+	})
+}
+
+type agentsRevokeCmd struct {
+	Name string `arg:"" complete:"agent" help:"The agent."`
+}
+
+// Help has the example.
+func (agentsRevokeCmd) Help() string { return "Example:\n\n  pillion agents revoke north1" }
+
+// Run revokes an agent.
+func (c *agentsRevokeCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	if _, err := client.Agents.RevokeAgent(ctx, &pillionv1.RevokeAgentRequest{Name: c.Name}); err != nil {
+		return failed("revoke agent "+c.Name, err)
+	}
+	return a.done("agent %s is revoked; its rows stay", c.Name)
+}
+
+type agentsDeleteCmd struct {
+	Name string `arg:"" complete:"agent" help:"The agent, revoked before."`
+}
+
+// Help has the example.
+func (agentsDeleteCmd) Help() string { return "Example:\n\n  pillion agents delete north1" }
+
+// Run forgets an agent.
+func (c *agentsDeleteCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	if _, err := client.Agents.DeleteAgent(ctx, &pillionv1.DeleteAgentRequest{Name: c.Name}); err != nil {
+		return failed("delete agent "+c.Name, err)
+	}
+	return a.done("agent %s is forgotten; its name can be used again", c.Name)
+}

@@ -1,0 +1,196 @@
+package pillion
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"pillion.dev/api"
+	"pillion.dev/internal/version"
+)
+
+// connection are the options of every command.
+type connection struct {
+	Server        string        `env:"PILLION_SERVER" placeholder:"HOST" help:"Server: HOST, HOST:PORT or https://HOST:PORT. Default: that of the configuration file, or localhost:8470."`
+	Token         string        `env:"PILLION_TOKEN" placeholder:"TOKEN" help:"Token. The environment and files keep it off the list of processes."`
+	TokenFile     string        `env:"PILLION_TOKEN_FILE" placeholder:"FILE" type:"path" complete:"file" help:"File with the token."`
+	CA            string        `name:"ca" env:"PILLION_CA" placeholder:"FILE" type:"path" complete:"file" help:"Certificate of the server's authority (PEM), trusted instead of the system's."`
+	CAFingerprint string        `name:"ca-fingerprint" env:"PILLION_CA_FINGERPRINT" placeholder:"HEX" help:"SHA-256 of the authority's certificate, trusted instead of the system's."`
+	Config        string        `env:"PILLION_CONFIG" placeholder:"FILE" type:"path" complete:"file" help:"Configuration file; default ~/.config/pillion/config.yaml."`
+	Timeout       time.Duration `default:"30s" env:"PILLION_TIMEOUT" help:"Longest wait for one answer (${default})."`
+	Output        string        `short:"o" env:"PILLION_OUTPUT" enum:",table,json,csv" default:"" placeholder:"FORMAT" help:"table, json or csv."`
+	NoColor       bool          `help:"No colours; NO_COLOR in the environment does the same."`
+}
+
+// app is what commands work with.
+type app struct {
+	flags  *connection
+	config config
+	out    io.Writer
+	err    io.Writer
+	in     *os.File
+	// format is table, json or csv.
+	format string
+	color  bool
+	client *api.Client
+}
+
+func newApp(flags *connection) (*app, error) {
+	a := &app{flags: flags, out: os.Stdout, err: os.Stderr, in: os.Stdin}
+	var err error
+	if a.config, err = readConfig(flags.configPath(), flags.Config != ""); err != nil {
+		return nil, err
+	}
+	a.format = first(flags.Output, a.config.Output, "table")
+	a.color = !flags.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" &&
+		isTerminal(os.Stdout) && (a.config.Color == nil || *a.config.Color)
+	if a.config.Token != "" && a.config.readable {
+		a.note("others can read the token in %s: chmod 600 it", flags.configPath())
+	}
+	return a, nil
+}
+
+func (a *app) close() {
+	if a.client != nil {
+		a.client.Close()
+	}
+}
+
+// note tells a person something that is no result.
+func (a *app) note(format string, values ...any) {
+	fmt.Fprintf(a.err, "pillion: %s\n", clean(fmt.Sprintf(format, values...)))
+}
+
+// done says that something was done. Programs have the exit code.
+func (a *app) done(format string, values ...any) error {
+	if a.format != "table" {
+		return nil
+	}
+	_, err := fmt.Fprintln(a.out, clean(fmt.Sprintf(format, values...)))
+	return err
+}
+
+// dial makes the client of the server that was asked for.
+func (a *app) dial() (*api.Client, error) {
+	if a.client != nil {
+		return a.client, nil
+	}
+	options, err := a.clientOptions()
+	if err != nil {
+		return nil, err
+	}
+	if a.client, err = api.NewClient(options); err != nil {
+		return nil, fmt.Errorf("%w: %w", errValue, err)
+	}
+	return a.client, nil
+}
+
+// clientOptions brings together flags, environment, configuration file and what
+// the server left on this machine. What the file says of one server, its token
+// above all, is never told to another.
+func (a *app) clientOptions() (api.ClientOptions, error) {
+	o := api.ClientOptions{
+		Server:    first(a.flags.Server, a.config.Server, "localhost:"+api.DefaultPort),
+		Timeout:   a.flags.Timeout,
+		UserAgent: "pillion/" + strings.Fields(version.String())[0],
+	}
+	server, err := api.ParseServer(o.Server)
+	if err != nil {
+		return o, fmt.Errorf("%w: %w", errValue, err)
+	}
+	authority := a.flags.CA
+	o.Fingerprint = a.flags.CAFingerprint
+	ours := a.config.isOf(server)
+	if authority == "" && o.Fingerprint == "" && ours {
+		authority, o.Fingerprint = expandHome(a.config.CA), a.config.CAFingerprint
+	}
+	if authority != "" {
+		if o.Authority, err = os.ReadFile(authority); err != nil {
+			return o, fmt.Errorf("read certificate of the authority: %w", err)
+		}
+	}
+	o.Token, err = a.token(server, ours)
+	return o, err
+}
+
+// token finds the token: flag or environment, its file, the configuration file,
+// and on the server's own machine what the server wrote there.
+func (a *app) token(server *url.URL, ours bool) (string, error) {
+	fileFlag := a.flags.TokenFile != "" && a.flags.TokenFile != os.Getenv("PILLION_TOKEN_FILE")
+	if a.flags.Token != "" && (!fileFlag || a.flags.Token != os.Getenv("PILLION_TOKEN")) {
+		return checkToken(a.flags.Token, "--token")
+	}
+	if a.flags.TokenFile != "" {
+		return readToken(a.flags.TokenFile)
+	}
+	if ours && a.config.Token != "" {
+		return checkToken(a.config.Token, "token in "+a.flags.configPath())
+	}
+	if ours && a.config.TokenFile != "" {
+		return readToken(expandHome(a.config.TokenFile))
+	}
+	if !api.Loopback(server.Hostname()) {
+		return "", nil
+	}
+	return tokenHere(server.Port())
+}
+
+// labTokens holds the tokens of servers in labs, by the port of this machine that
+// leads to them; pillion-agent lab up makes it.
+const labTokens = "/run/pillion/forward"
+
+// tokenHere is what the server on this machine's port left for whoever may read it:
+// one in a lab first, since then no other can have the port.
+func tokenHere(port string) (string, error) {
+	folder := first(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
+	for _, path := range []string{filepath.Join(labTokens, port+".token"), filepath.Join(folder, "operator.token")} {
+		token, err := readToken(path)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return token, err
+		}
+	}
+	return "", nil
+}
+
+func readToken(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	return checkToken(string(text), path)
+}
+
+// checkToken refuses what cannot go into a header, without repeating it.
+func checkToken(text, where string) (string, error) {
+	token := strings.TrimSpace(text)
+	if token == "" {
+		return "", fmt.Errorf("read token: %w: %s is empty", errValue, where)
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("read token: %w: %s holds more than one word of ASCII", errValue, where)
+	}
+	return token, nil
+}
+
+// first is the first text that is not empty.
+func first(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func isTerminal(w any) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}

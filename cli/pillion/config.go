@@ -1,0 +1,132 @@
+package pillion
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"pillion.dev/api"
+	"pillion.dev/internal/document"
+)
+
+// config is the configuration file. All that it says of a server holds for
+// Server alone.
+type config struct {
+	Server        string `yaml:"server,omitempty"`
+	CA            string `yaml:"ca,omitempty"`
+	CAFingerprint string `yaml:"ca_fingerprint,omitempty"`
+	Token         string `yaml:"token,omitempty"`
+	TokenFile     string `yaml:"token_file,omitempty"`
+	// Output is table, json or csv.
+	Output string `yaml:"output,omitempty"`
+	Color  *bool  `yaml:"color,omitempty"`
+
+	// readable: others than the owner can read the file.
+	readable bool
+}
+
+func (c *connection) configPath() string {
+	if c.Config != "" {
+		return c.Config
+	}
+	folder, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(folder, "pillion", "config.yaml")
+}
+
+// readConfig reads the file; none is fine, unless it was named.
+func readConfig(path string, named bool) (config, error) {
+	if path == "" {
+		return config{}, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return config{}, nil
+	}
+	if err != nil {
+		return config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	c, err := parseConfig(text)
+	if err != nil {
+		return config{}, fmt.Errorf("read configuration %s: %w: %w", path, errConfig, err)
+	}
+	info, err := os.Stat(path)
+	c.readable = err == nil && info.Mode().Perm()&0o077 != 0
+	return c, nil
+}
+
+// parseConfig never repeats the text in an error: it may hold a token.
+func parseConfig(text []byte) (config, error) {
+	var c config
+	_, err := document.Decode(text, &c)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return c, errors.New(explainYAML(err))
+	}
+	switch c.Output {
+	case "", "table", "json", "csv":
+	default:
+		return c, fmt.Errorf("output %q is not table, json or csv", c.Output)
+	}
+	return c, nil
+}
+
+// explainYAML is the parser's error with its line, without the text around it.
+func explainYAML(err error) string {
+	var located yaml.Error
+	if !errors.As(err, &located) {
+		return "not YAML"
+	}
+	message := strings.Join(strings.Fields(located.GetMessage()), " ")
+	if token := located.GetToken(); token != nil && token.Position != nil {
+		return fmt.Sprintf("line %d: %s", token.Position.Line, message)
+	}
+	return message
+}
+
+// isOf reports whether the file speaks of that server.
+func (c *config) isOf(server *url.URL) bool {
+	mine, err := api.ParseServer(first(c.Server, "localhost:"+api.DefaultPort))
+	return err == nil && mine.String() == server.String()
+}
+
+// writeConfig replaces the file, readable by its owner only.
+func writeConfig(path string, c config) (err error) {
+	text, err := yaml.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".config-*") // 0600
+	if err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	return nil
+}
+
+func expandHome(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	return path
+}

@@ -1,0 +1,157 @@
+package pillion
+
+import (
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pillion.dev/api"
+)
+
+func (p *program) write(name, text string, mode os.FileMode) string {
+	p.t.Helper()
+	path := filepath.Join(p.home, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}
+
+const configName = ".config/pillion/config.yaml"
+
+func TestConfig(t *testing.T) {
+	_, server := newFake(t)
+	_, other := newFake(t)
+	for _, test := range []struct {
+		name     string
+		text     string
+		mode     os.FileMode
+		args     string
+		code     int
+		contains string
+	}{
+		{"token", "server: SERVER\ntoken: " + secret + "\n", 0o600, "session list", 0, "web"},
+		{"output", "server: SERVER\ntoken: " + secret + "\noutput: json\n", 0o600, "session list", 0, `"state": "running"`},
+		{"flag over file", "server: SERVER\ntoken: wrong\noutput: json\n", 0o600, "session list --token " + secret + " -o csv", 0, "web,running"},
+		{"others can read it", "server: SERVER\ntoken: " + secret + "\n", 0o644, "session list", 0, "chmod 600"},
+		{"unknown key", "server: SERVER\ntokn: " + secret + "\n", 0o600, "session list", 2, "line 2: unknown field \"tokn\""},
+		{"not YAML", "token: [" + secret + "\n", 0o600, "session list", 2, "not understood"},
+		{"bad output", "output: xml\n", 0o600, "session list", 2, "xml"},
+		{"token is for its server only", "server: SERVER\ntoken: " + secret + "\n", 0o600, "session list --server OTHER", 1, "no valid token"},
+		{"token of two words", "server: SERVER\ntoken: a " + secret + "\n", 0o600, "session list", 2, "more than one word"},
+		{"named file is missing", "", 0o600, "session list --config nowhere.yaml", 1, "check the path"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newProgram(t, nil)
+			replace := strings.NewReplacer("SERVER", server.URL, "OTHER", other.URL)
+			p.write(configName, replace.Replace(test.text), test.mode)
+			out, complaint, code := p.run(strings.Fields(replace.Replace(test.args))...)
+			if code != test.code || !strings.Contains(out+complaint, test.contains) {
+				t.Fatalf("exit %d, want %d with %q\n%s%s", code, test.code, test.contains, out, complaint)
+			}
+			if strings.Contains(out+complaint, secret) {
+				t.Fatalf("the token is in\n%s%s", out, complaint)
+			}
+		})
+	}
+}
+
+func TestTokenOfThisMachine(t *testing.T) {
+	_, server := newFake(t)
+	p := newProgram(t, nil)
+	p.write("data/operator.token", secret+"\n", 0o600)
+	p.environment = append(p.environment, "PILLION_SERVER="+server.URL)
+	if _, complaint, code := p.run("session", "list"); code != 1 || !strings.Contains(complaint, "hint: give a token") {
+		t.Fatalf("without a token: exit %d, %s", code, complaint)
+	}
+	p.environment = append(p.environment, "PILLION_DATA="+filepath.Join(p.home, "data"))
+	if _, complaint, code := p.run("session", "list"); code != 0 {
+		t.Fatalf("with the server's own token: exit %d, %s", code, complaint)
+	}
+	file := p.write("mine.token", secret, 0o600)
+	p.environment = append(p.environment, "PILLION_TOKEN=wrong")
+	if _, complaint, code := p.run("session", "list", "--token-file", file); code != 0 {
+		t.Fatalf("a file that was named loses to the environment: exit %d, %s", code, complaint)
+	}
+}
+
+// secure serves a fake over TLS with httptest's certificate, its own authority.
+func secure(t *testing.T) (server *httptest.Server, fingerprint string) {
+	t.Helper()
+	_, open := newFake(t)
+	server = httptest.NewUnstartedServer(open.Config.Handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server, api.Fingerprint(server.Certificate())
+}
+
+func TestLogin(t *testing.T) {
+	server, fingerprint := secure(t)
+	p := newProgram(t, nil)
+	p.input = secret + "\n"
+	_, complaint, code := p.run("login", server.URL)
+	if code == 0 || !strings.Contains(complaint, fingerprint) {
+		t.Fatalf("a server was trusted that nobody compared: exit %d, %s", code, complaint)
+	}
+	p.input = "wrong\n"
+	if _, complaint, code := p.run("login", server.URL, "--ca-fingerprint", fingerprint); code != 1 {
+		t.Fatalf("wrong token: exit %d, %s", code, complaint)
+	}
+	if _, err := os.Stat(filepath.Join(p.home, configName)); err == nil {
+		t.Fatal("a refused login was kept")
+	}
+	p.input = secret + "\n"
+	out, complaint, code := p.run("login", server.URL, "--ca-fingerprint", fingerprint)
+	if code != 0 || !strings.Contains(out, "as me (operator)") || strings.Contains(out+complaint, secret) {
+		t.Fatalf("exit %d\n%s%s", code, out, complaint)
+	}
+	info, err := os.Stat(filepath.Join(p.home, configName))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("configuration: %v, %v", info, err)
+	}
+	if out, complaint, code := p.run("session", "list"); code != 0 || !strings.Contains(out, "web") {
+		t.Fatalf("after login: exit %d\n%s%s", code, out, complaint)
+	}
+}
+
+func TestTrustHints(t *testing.T) {
+	server, fingerprint := secure(t)
+	for _, test := range []struct{ name, flag, want string }{
+		{"unknown authority", "", "pillion login SERVER shows the authority's fingerprint"},
+		{"other fingerprint", strings.Repeat("ab", 32), "the server is another one"},
+		{"not a fingerprint", "abc", "not 64 hexadecimal digits"},
+		{"right fingerprint", fingerprint, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newProgram(t, server)
+			args := []string{"session", "list"}
+			if test.flag != "" {
+				args = append(args, "--ca-fingerprint", test.flag)
+			}
+			_, complaint, code := p.run(args...)
+			if !strings.Contains(complaint, test.want) || (code == 0) != (test.want == "") {
+				t.Fatalf("exit %d\n%s", code, complaint)
+			}
+		})
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte("server: a\ntoken: b\n"))
+	f.Add([]byte("color: maybe\n"))
+	f.Add([]byte("- x\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := parseConfig(text)
+		if err == nil && c.Output != "" && c.Output != "table" && c.Output != "json" && c.Output != "csv" {
+			t.Fatalf("output %q", c.Output)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package pillion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"pillion.dev/api/pillionv1"
+)
+
+type exportCmd struct {
+	Stream  string   `arg:"" complete:"stream" help:"The stream, such as flows."`
+	Format  string   `placeholder:"NAME" enum:",csv,parquet,arrow" default:"" help:"csv, parquet or arrow (IPC stream); default by the file's name, else csv."`
+	From    moment   `placeholder:"TIME" help:"Rows from this time on; default all."`
+	To      moment   `placeholder:"TIME" help:"Rows before this time; default now."`
+	Columns []string `placeholder:"LIST" help:"Columns; default all."`
+	Where   []string `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. May be repeated."`
+	Limit   quantity `placeholder:"N" help:"At most so many rows; default all."`
+	File    string   `short:"f" placeholder:"FILE" complete:"file" help:"The file; default, or -, is the standard output."`
+}
+
+// Help has the examples.
+func (exportCmd) Help() string {
+	return `The file appears under its name only when it is whole.
+
+Examples:
+
+  pillion export flows --from -1d -f flows.parquet
+  pillion export flows --where session=web-delay --from 'today 09:00' --to now --format csv`
+}
+
+// Run writes a file.
+func (c *exportCmd) Run(ctx context.Context, a *app) error {
+	where, err := parsePairs(c.Where)
+	if err != nil {
+		return fmt.Errorf("read --where: %w", err)
+	}
+	format := first(c.Format, map[string]string{".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow"}[filepath.Ext(c.File)], "csv")
+	toOut := c.File == "" || c.File == "-"
+	if toOut && format != "csv" && isTerminal(a.out) {
+		return fmt.Errorf("export %s: %w: %s is not for a terminal: give -f FILE", c.Stream, errValue, format)
+	}
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	stream, err := client.Data.Export(ctx, &pillionv1.ExportRequest{
+		Stream: c.Stream, Columns: c.Columns, Where: where, From: c.From.message(), To: c.To.message(), Format: format, Limit: int64(c.Limit),
+	})
+	if err != nil {
+		return failed("export "+c.Stream, err)
+	}
+	defer stream.Close()
+	if toOut {
+		_, err := c.copy(stream, a.out, nil)
+		return failed("export "+c.Stream, err)
+	}
+	rows, err := c.write(ctx, a, stream)
+	if err != nil {
+		return failed("export "+c.Stream, err)
+	}
+	return a.done("%d rows in %s", rows, c.File)
+}
+
+type pieces = connect.ServerStreamForClient[pillionv1.ExportResponse]
+
+// write fills a file beside the target and gives it its name at the end; whatever
+// goes wrong, interruption too, leaves nothing behind.
+func (c *exportCmd) write(ctx context.Context, a *app, stream *pieces) (rows int64, err error) {
+	file, err := os.CreateTemp(filepath.Dir(c.File), "."+filepath.Base(c.File)+".*.part")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, file.Close(), os.Remove(file.Name()))
+		}
+	}()
+	var progress *progress
+	if isTerminal(a.err) {
+		progress = newProgress(a.err)
+	}
+	rows, err = c.copy(stream, file, progress)
+	progress.end()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = errors.Join(file.Chmod(0o644), file.Sync())
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), c.File)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return rows, file.Close()
+}
+
+func (c *exportCmd) copy(stream *pieces, to io.Writer, progress *progress) (rows int64, err error) {
+	for stream.Receive() {
+		piece := stream.Msg()
+		if _, err := to.Write(piece.Data); err != nil {
+			return rows, err
+		}
+		rows = max(rows, piece.Rows)
+		progress.show(rows, len(piece.Data))
+	}
+	return rows, stream.Err()
+}
+
+// progress is one line of a terminal; nil shows nothing.
+type progress struct {
+	out   io.Writer
+	begun time.Time
+	drawn time.Time
+	bytes int64
+}
+
+func newProgress(out io.Writer) *progress { return &progress{out: out, begun: time.Now()} }
+
+func (p *progress) show(rows int64, bytes int) {
+	if p == nil {
+		return
+	}
+	p.bytes += int64(bytes)
+	if now := time.Now(); now.Sub(p.drawn) > 200*time.Millisecond {
+		p.drawn = now
+		rate := float64(p.bytes) / max(now.Sub(p.begun).Seconds(), 0.001)
+		fmt.Fprintf(p.out, "\r%d rows, %s, %s/s\x1b[K", rows, bytesText(p.bytes), bytesText(int64(rate)))
+	}
+}
+
+func (p *progress) end() {
+	if p != nil {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}

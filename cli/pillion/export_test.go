@@ -1,0 +1,114 @@
+package pillion
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// files are the names in the program's home.
+func (p *program) files() []string {
+	p.t.Helper()
+	entries, err := os.ReadDir(p.home)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestExportFile(t *testing.T) {
+	for _, test := range []struct {
+		name, line, want string
+		files            []string
+		code             int
+	}{
+		{"whole", "export flows --from -1d -f out.parquet", "time,agent\r\n2026-03-01T12:00:00Z,parquet\r\n", []string{"out.parquet"}, 0},
+		{"format over name", "export flows --format arrow -f out.csv", "time,agent\r\n2026-03-01T12:00:00Z,arrow\r\n", []string{"out.csv"}, 0},
+		{"broken", "export broken -f out.csv", "", nil, 1},
+		{"no folder", "export flows -f nowhere/out.csv", "", nil, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, server := newFake(t)
+			p := newProgram(t, server)
+			out, complaint, code := p.run(strings.Fields(test.line)...)
+			if code != test.code || !slices.Equal(p.files(), test.files) {
+				t.Fatalf("exit %d, files %v\n%s%s", code, p.files(), out, complaint)
+			}
+			if len(test.files) == 0 {
+				return
+			}
+			text, err := os.ReadFile(filepath.Join(p.home, test.files[0]))
+			if err != nil || string(text) != test.want {
+				t.Fatalf("file %q, %v", text, err)
+			}
+		})
+	}
+}
+
+func TestExportInterrupted(t *testing.T) {
+	f, server := newFake(t)
+	p := newProgram(t, server)
+	command := p.command("export", "endless", "-f", "out.csv")
+	var complaint bytes.Buffer
+	command.Stderr = &complaint
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-f.started
+	if err := command.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); command.ProcessState.ExitCode() != 1 {
+		t.Fatalf("exit: %v", err)
+	}
+	if files := p.files(); len(files) != 0 {
+		t.Fatalf("left behind: %v", files)
+	}
+	if complaint.String() != "pillion: interrupted\n" {
+		t.Fatalf("said %q", complaint.String())
+	}
+}
+
+// TestCompletionCode lets bash read its code and complete a line with it.
+func TestCompletionCode(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash on this machine")
+	}
+	_, server := newFake(t)
+	p := newProgram(t, server)
+	code, _, _ := p.run("completion", "bash")
+	p.write("pillion.bash", code, 0o600)
+	if err := os.Symlink(os.Args[0], filepath.Join(p.home, "pillion")); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, words, want string }{
+		{"command", "./pillion ses", "session"},
+		{"agent", "./pillion agents show no", "north1"},
+		{"file", "./pillion session create pillion.b", "pillion.bash"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			script := `source ./pillion.bash; COMP_WORDS=(` + test.words + `); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _pillion; echo "${COMPREPLY[@]}"`
+			command := exec.Command(bash, "-c", script)
+			command.Env, command.Dir = p.environment, p.home
+			out, err := command.CombinedOutput()
+			if err != nil || strings.TrimSpace(string(out)) != test.want {
+				t.Fatalf("got %q, %v, want %q", out, err, test.want)
+			}
+		})
+	}
+	for _, shell := range []string{"zsh", "fish"} {
+		if out, _, code := p.run("completion", shell); code != 0 || !strings.Contains(out, "__complete") {
+			t.Errorf("%s: exit %d, %q", shell, code, out)
+		}
+	}
+}

@@ -1,0 +1,378 @@
+package pillion
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/api/pillionv1/pillionv1connect"
+)
+
+// fake answers as a server with canned data would, over real HTTP.
+type fake struct {
+	pillionv1connect.UnimplementedAgentServiceHandler
+	pillionv1connect.UnimplementedSessionServiceHandler
+	pillionv1connect.UnimplementedDataServiceHandler
+	pillionv1connect.UnimplementedTopologyServiceHandler
+	pillionv1connect.UnimplementedServerServiceHandler
+
+	mutex   sync.Mutex
+	asked   []string // requests that change something, as text
+	tails   int
+	sent    bool // the canned rows of a tail, after which the session has ended
+	keep    bool // the session goes on
+	state   string
+	started chan struct{} // an export has begun and will not end
+}
+
+const secret = "plt_0123456789abcdef"
+
+func newFake(t *testing.T) (*fake, *httptest.Server) {
+	t.Helper()
+	f := &fake{state: "running", started: make(chan struct{}, 1)}
+	mux := http.NewServeMux()
+	guard := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			switch r.Spec().Procedure {
+			case pillionv1connect.ServerServiceHealthProcedure, pillionv1connect.ServerServiceBuildInfoProcedure:
+				return next(ctx, r)
+			}
+			if r.Header().Get("Authorization") != "Bearer "+secret {
+				return nil, connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("no valid token"))
+			}
+			return next(ctx, r)
+		}
+	}))
+	mux.Handle(pillionv1connect.NewAgentServiceHandler(f, guard))
+	mux.Handle(pillionv1connect.NewSessionServiceHandler(f, guard))
+	mux.Handle(pillionv1connect.NewDataServiceHandler(f, guard))
+	mux.Handle(pillionv1connect.NewTopologyServiceHandler(f, guard))
+	mux.Handle(pillionv1connect.NewServerServiceHandler(f, guard))
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return f, server
+}
+
+func (f *fake) note(format string, values ...any) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.asked = append(f.asked, fmt.Sprintf(format, values...))
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(noon.Add(d)) }
+
+// seen is what tables show as 3d ago.
+var seen = time.Now().Add(-73 * time.Hour)
+
+func cannedAgents() []*pillionv1.Agent {
+	return []*pillionv1.Agent{{
+		Name: "north1", State: "connected", Labels: map[string]string{"site": "north", "role": "edge"}, Seen: timestamppb.New(seen),
+		Enrolled: at(0), Started: at(time.Hour), Version: "v0.3.0", Kernel: "6.1.0", CertificateExpires: at(720 * time.Hour),
+		Clock:      &pillionv1.Clock{Synchronised: true, MaxErrorNs: 35_000, OffsetNs: -1200, By: "chrony"},
+		Spool:      &pillionv1.Spool{Batches: 2, Bytes: 3 << 20, LimitBytes: 1 << 30, SentRows: 12345, DroppedRows: 7},
+		Interfaces: []*pillionv1.Interface{{Name: "eth0", Mtu: 1500, Up: true, Addresses: []string{"10.0.0.1/24", "2001:db8::1/64"}}},
+		Tasks:      []*pillionv1.Task{{Session: "web", Role: "source", Device: "eth0", Running: true, Agent: "north1", Counters: map[string]uint64{"marked": 10, "errors": 0}}},
+	}, {
+		Name: "south\x1b[31m1", State: "away", Seen: timestamppb.New(seen), Clock: &pillionv1.Clock{},
+	}}
+}
+
+func (f *fake) ListAgents(_ context.Context, r *pillionv1.ListAgentsRequest) (*pillionv1.ListAgentsResponse, error) {
+	if r.Label != "" {
+		return &pillionv1.ListAgentsResponse{}, nil
+	}
+	return &pillionv1.ListAgentsResponse{Agents: cannedAgents()}, nil
+}
+
+func (f *fake) GetAgent(_ context.Context, r *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error) {
+	for _, g := range cannedAgents() {
+		if g.Name == r.Name {
+			return &pillionv1.GetAgentResponse{Agent: g}, nil
+		}
+	}
+	return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no agent %q", r.Name))
+}
+
+func (f *fake) SetLabels(_ context.Context, r *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error) {
+	f.note("labels %s %s", r.Name, pairsText(r.Labels))
+	return &pillionv1.SetLabelsResponse{Agent: &pillionv1.Agent{Name: r.Name, Labels: r.Labels}}, nil
+}
+
+func (f *fake) RevokeAgent(context.Context, *pillionv1.RevokeAgentRequest) (*pillionv1.RevokeAgentResponse, error) {
+	return nil, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("the role operator may not revoke"))
+}
+
+func (f *fake) CheckAgent(_ context.Context, r *pillionv1.CheckAgentRequest) (*pillionv1.CheckAgentResponse, error) {
+	if r.Name != "north1" {
+		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("agent %q is away", r.Name))
+	}
+	return &pillionv1.CheckAgentResponse{Checks: []*pillionv1.Check{
+		{Name: "kernel", Level: "ok", Found: "6.1.0"},
+		{Name: "clock", Level: "warning", Found: "not synchronised", Advice: "install chrony"},
+	}}, nil
+}
+
+func cannedSession(state string) *pillionv1.Session {
+	return &pillionv1.Session{
+		Spec: &pillionv1.SessionSpec{
+			Name: "web", Sources: []string{"north1"}, Destinations: []string{"site=south"}, Both: true, Modules: []string{"delay", "loss"},
+			Encoding: "udp", Filters: []string{"proto=tcp dport=443"}, Sampling: &pillionv1.Sampling{Every: 10},
+			Interval: durationpb.New(time.Second), Granularity: "flow", Duration: durationpb.New(36 * time.Hour),
+		},
+		State: state, Created: at(0), CreatedBy: "operator", Started: at(time.Minute), Revision: 3,
+		Pairs: []*pillionv1.Pair{{Source: "north1", Destination: "south1"}, {Source: "south1", Destination: "north1"}},
+		Tasks: []*pillionv1.Task{
+			{Session: "web", Agent: "south1", Role: "destination", Device: "eth0", Running: true},
+			{Session: "web", Agent: "south1", Role: "source", Device: "eth0", Error: "device eth0 has no BPF hook"},
+		},
+	}
+}
+
+func (f *fake) session() *pillionv1.Session {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.sent {
+		return cannedSession("ended")
+	}
+	return cannedSession(f.state)
+}
+
+func (f *fake) ListSessions(context.Context, *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error) {
+	return &pillionv1.ListSessionsResponse{Sessions: []*pillionv1.Session{f.session()}}, nil
+}
+
+func (f *fake) GetSession(_ context.Context, r *pillionv1.GetSessionRequest) (*pillionv1.GetSessionResponse, error) {
+	if r.Name != "web" {
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no session %q", r.Name))
+	}
+	return &pillionv1.GetSessionResponse{Session: f.session(), Runs: cannedRuns()}, nil
+}
+
+func cannedRuns() []*pillionv1.Run {
+	return []*pillionv1.Run{
+		{Session: "web", Start: at(-24 * time.Hour), End: at(-23 * time.Hour), State: "missed", Reason: "the server was down"},
+		{Session: "web", Start: at(0), End: at(time.Hour), State: "planned"},
+	}
+}
+
+func (f *fake) ListRuns(context.Context, *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error) {
+	return &pillionv1.ListRunsResponse{Runs: cannedRuns()}, nil
+}
+
+func (f *fake) PlanSession(_ context.Context, r *pillionv1.PlanSessionRequest) (*pillionv1.PlanSessionResponse, error) {
+	answer := &pillionv1.PlanSessionResponse{
+		Spec: r.Spec, Pairs: []*pillionv1.Pair{{Source: "north1", Destination: "south1"}},
+		Steps: []*pillionv1.Step{
+			{Agent: "south1", Action: "start-destination", Description: "read marks on eth0"},
+			{Agent: "north1", Action: "start-source", Description: "mark packets on eth0"},
+		},
+		Starts: []*timestamppb.Timestamp{at(0)}, Costs: []string{"28 bytes a packet"}, Warnings: []string{"north1's clock is not synchronised"},
+	}
+	if len(r.Spec.Destinations) == 0 {
+		answer.Problems = []*pillionv1.Problem{{Field: "destinations", Message: "none given"}, {Field: "filters[0]", Message: "no port 70000"}}
+	}
+	return answer, nil
+}
+
+func (f *fake) CreateSession(_ context.Context, r *pillionv1.CreateSessionRequest) (*pillionv1.CreateSessionResponse, error) {
+	f.note("create %s", jsonText(messageValue(r.Spec.ProtoReflect())))
+	return &pillionv1.CreateSessionResponse{Session: &pillionv1.Session{Spec: r.Spec, State: "starting"}, Warnings: []string{"mind the gap"}}, nil
+}
+
+func (f *fake) ChangeSession(_ context.Context, r *pillionv1.ChangeSessionRequest) (*pillionv1.ChangeSessionResponse, error) {
+	f.note("change %s", jsonText(messageValue(r.Spec.ProtoReflect())))
+	refusal := connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("1 problem"))
+	if r.Spec.GetSampling().GetEvery() == 666 {
+		detail, err := connect.NewErrorDetail(&pillionv1.Problem{Field: "sampling.every", Message: "too many"})
+		if err != nil {
+			return nil, err
+		}
+		refusal.AddDetail(detail)
+		return nil, refusal
+	}
+	return &pillionv1.ChangeSessionResponse{Session: &pillionv1.Session{Spec: r.Spec, State: "running"}}, nil
+}
+
+func (f *fake) StopSession(_ context.Context, r *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error) {
+	return &pillionv1.StopSessionResponse{Session: cannedSession("stopping")}, nil
+}
+
+func (f *fake) GetTopology(context.Context, *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
+	hops := []*pillionv1.Hop{{Ttl: 1, Address: "10.0.0.254", RttNs: 210_000, Sent: 3, Answers: 3}, {Ttl: 2, Sent: 3}, {Ttl: 3, Address: "10.9.0.2", RttNs: 1_500_000, Sent: 3, Answers: 2}}
+	return &pillionv1.GetTopologyResponse{
+		Nodes: []*pillionv1.Node{
+			{Id: "a:north1", Kind: "agent", Agent: "north1"}, {Id: "r:1", Kind: "router", Addresses: []string{"10.0.0.254"}},
+			{Id: "u:1", Kind: "unknown"}, {Id: "a:south1", Kind: "agent", Agent: "south1"}, {Id: `odd"\`, Kind: "router"},
+		},
+		Edges: []*pillionv1.Edge{{From: "a:north1", To: "r:1", RttNs: 210_000}, {From: "r:1", To: "u:1", RttNs: -40}},
+		Paths: []*pillionv1.Path{
+			{Source: "north1", Destination: "south1", Address: "10.9.0.2", Protocol: "udp", Reached: true, Time: at(0), Nodes: []string{"a:north1", "r:1", "u:1", "a:south1"}, Hops: hops},
+			{Source: "north1", Destination: "west1", Address: "10.7.0.2", Protocol: "icmp", Time: at(0), Nodes: []string{"a:north1", "r:1"}, Hops: hops[:1]},
+		},
+	}, nil
+}
+
+func cannedColumns() []*pillionv1.Column {
+	return []*pillionv1.Column{{Name: "time", Type: "time"}, {Name: "agent", Type: "string"}, {Name: "delay_p50_ns", Type: "int64", Unit: "ns"}, {Name: "load", Type: "float64"}, {Name: "counts", Type: "uint64[]"}}
+}
+
+func cannedRow(agent string, delay int64) *pillionv1.Row {
+	row := &pillionv1.Row{Values: []*pillionv1.Value{
+		{Kind: &pillionv1.Value_Time{Time: noon.UnixNano()}}, {Kind: &pillionv1.Value_Text{Text: agent}}, {Kind: &pillionv1.Value_Int{Int: delay}},
+		{Kind: &pillionv1.Value_Float{Float: 0.25}}, {Kind: &pillionv1.Value_List{List: &pillionv1.List{Values: []int64{1, 2}}}},
+	}}
+	if delay == 0 {
+		row.Values[2] = &pillionv1.Value{}
+	}
+	return row
+}
+
+func (f *fake) ListStreams(context.Context, *pillionv1.ListStreamsRequest) (*pillionv1.ListStreamsResponse, error) {
+	return &pillionv1.ListStreamsResponse{Streams: []*pillionv1.Stream{
+		{Name: "flows", Doc: "delay and loss", Rows: 1000, First: at(-time.Hour), Last: at(0), Columns: cannedColumns(), Retention: &pillionv1.Retention{Age: durationpb.New(90 * 24 * time.Hour)}},
+		{Name: "events", Doc: "what happened"},
+	}}, nil
+}
+
+func (f *fake) SetRetention(_ context.Context, r *pillionv1.SetRetentionRequest) (*pillionv1.SetRetentionResponse, error) {
+	return &pillionv1.SetRetentionResponse{Stream: &pillionv1.Stream{Name: r.Stream, Retention: r.Retention}}, nil
+}
+
+func (f *fake) Query(_ context.Context, r *pillionv1.QueryRequest, s *connect.ServerStream[pillionv1.QueryResponse]) error {
+	if r.Sql == "SELEC" {
+		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("syntax error at \"SELEC\""))
+	}
+	if strings.Contains(r.Sql, "FROM oml_tables") {
+		return s.Send(omlRowsOf("busy", "t", "endless", "bad", "t", "broken"))
+	}
+	if err := s.Send(&pillionv1.QueryResponse{Columns: cannedColumns(), Rows: []*pillionv1.Row{cannedRow("north1", 412_345)}}); err != nil {
+		return err
+	}
+	return s.Send(&pillionv1.QueryResponse{Rows: []*pillionv1.Row{cannedRow("so,\"uth\"", 0)}, Truncated: r.Limit == 2})
+}
+
+func (f *fake) Export(ctx context.Context, r *pillionv1.ExportRequest, s *connect.ServerStream[pillionv1.ExportResponse]) error {
+	head := []byte("time,agent\r\n")
+	if r.Format == "arrow" && r.Stream != "flows" {
+		head = nil
+	}
+	if err := s.Send(&pillionv1.ExportResponse{Data: head}); err != nil {
+		return err
+	}
+	switch r.Stream {
+	case "endless":
+		f.started <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	case "broken":
+		return connect.NewError(connect.CodeInternal, fmt.Errorf("disk error"))
+	}
+	return s.Send(&pillionv1.ExportResponse{Data: []byte("2026-03-01T12:00:00Z," + r.Format + "\r\n"), Rows: 1})
+}
+
+// Tail breaks once, to be asked again, and then sends the canned rows.
+func (f *fake) Tail(ctx context.Context, r *pillionv1.TailRequest, s *connect.ServerStream[pillionv1.TailResponse]) error {
+	f.mutex.Lock()
+	f.tails++
+	first := f.tails == 1
+	f.mutex.Unlock()
+	if first {
+		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the server ends"))
+	}
+	message := &pillionv1.TailResponse{Stream: "clock", Columns: cannedColumns(), Rows: []*pillionv1.Row{cannedRow("north1", 5), cannedRow("south1", 60_000)}}
+	if r.Where["session"] == "web" {
+		message = flowRows()
+	}
+	if err := s.Send(message); err != nil {
+		return err
+	}
+	f.mutex.Lock()
+	f.sent = !f.keep
+	f.mutex.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+func (f *fake) Health(context.Context, *pillionv1.HealthRequest) (*pillionv1.HealthResponse, error) {
+	return &pillionv1.HealthResponse{Status: "failing", Parts: []*pillionv1.Part{{Name: "archive", Ok: true, Detail: "3 GiB"}, {Name: "disk", Detail: "full"}}}, nil
+}
+
+func (f *fake) BuildInfo(context.Context, *pillionv1.BuildInfoRequest) (*pillionv1.BuildInfoResponse, error) {
+	return &pillionv1.BuildInfoResponse{Version: "v0.3.0", Revision: "abc", Go: "go1.26", Started: at(0)}, nil
+}
+
+func (f *fake) WhoAmI(context.Context, *pillionv1.WhoAmIRequest) (*pillionv1.WhoAmIResponse, error) {
+	return &pillionv1.WhoAmIResponse{Name: "me", Role: "operator"}, nil
+}
+
+func (f *fake) ListEvents(context.Context, *pillionv1.ListEventsRequest) (*pillionv1.ListEventsResponse, error) {
+	return &pillionv1.ListEventsResponse{Events: []*pillionv1.Event{
+		{Time: at(time.Minute), Kind: "agent-lost", Level: "error", Agent: "south1", Message: "not heard for 10 s"},
+		{Time: at(0), Kind: "session-started", Level: "info", Session: "web"},
+	}}, nil
+}
+
+func (f *fake) CreateToken(_ context.Context, r *pillionv1.CreateTokenRequest) (*pillionv1.CreateTokenResponse, error) {
+	return &pillionv1.CreateTokenResponse{Token: &pillionv1.Token{Name: r.Name, Role: r.Role}, Secret: "plt_new"}, nil
+}
+
+func (f *fake) ListTokens(context.Context, *pillionv1.ListTokensRequest) (*pillionv1.ListTokensResponse, error) {
+	return &pillionv1.ListTokensResponse{Tokens: []*pillionv1.Token{{Name: "me", Role: "admin", Created: at(0)}, {Name: "old", Role: "join", Created: at(0), Revoked: true}}}, nil
+}
+
+func (f *fake) RevokeToken(context.Context, *pillionv1.RevokeTokenRequest) (*pillionv1.RevokeTokenResponse, error) {
+	return &pillionv1.RevokeTokenResponse{}, nil
+}
+
+// flowRows are two windows of two flows between one pair.
+func flowRows() *pillionv1.TailResponse {
+	m := &pillionv1.TailResponse{Stream: "flows"}
+	for _, name := range flowColumns {
+		m.Columns = append(m.Columns, &pillionv1.Column{Name: name})
+	}
+	for second := range int64(2) {
+		for flow := range int64(2) {
+			row := &pillionv1.Row{}
+			values := map[string]*pillionv1.Value{
+				"time": timeValue(noon.Add(time.Duration(second) * time.Second)), "agent": textValue("south1"), "source": textValue("north1"),
+				"src": textValue("10.0.0.1"), "dst": textValue("10.9.0.2"), "proto": textValue("tcp"), "sport": intValue(40000 + flow), "dport": intValue(443),
+				"interval_ns": intValue(1e9), "packets": intValue(100), "expected": intValue(101), "lost": intValue(1), "delay_count": intValue(100),
+				"delay_min_ns": intValue(400_000), "delay_max_ns": intValue(900_000 + second), "delay_p50_ns": intValue(500_000 + 100_000*flow),
+				"delay_p90_ns": intValue(700_000), "delay_p99_ns": intValue(850_000), "ipdv_p90_ns": intValue(20_000 + flow),
+				"clock_error_ns": intValue(30_000), "source_clock_error_ns": intValue(5_000),
+				"delay_bounds_ns": listValue(400_000, 500_000, 600_000, 800_000), "delay_counts": listValue(10, 40, 45, 5),
+			}
+			for _, name := range flowColumns {
+				row.Values = append(row.Values, values[name])
+			}
+			m.Rows = append(m.Rows, row)
+		}
+	}
+	return m
+}
+
+func timeValue(t time.Time) *pillionv1.Value {
+	return &pillionv1.Value{Kind: &pillionv1.Value_Time{Time: t.UnixNano()}}
+}
+func textValue(s string) *pillionv1.Value {
+	return &pillionv1.Value{Kind: &pillionv1.Value_Text{Text: s}}
+}
+func intValue(n int64) *pillionv1.Value { return &pillionv1.Value{Kind: &pillionv1.Value_Int{Int: n}} }
+func listValue(n ...int64) *pillionv1.Value {
+	return &pillionv1.Value{Kind: &pillionv1.Value_List{List: &pillionv1.List{Values: n}}}
+}

@@ -1,0 +1,109 @@
+package pillion
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"golang.org/x/term"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+)
+
+type loginCmd struct {
+	Address string `arg:"" name:"server" help:"Server: HOST, HOST:PORT or https://HOST:PORT."`
+}
+
+// Help explains what is asked.
+func (loginCmd) Help() string {
+	return `The fingerprint of the server's authority is shown for you to compare with what the server printed,
+unless --ca or --ca-fingerprint says it. The token is asked for without echo, or read from the
+standard input when that is no terminal, or taken from --token-file. Both are kept in the
+configuration file, readable by you alone.
+
+Example:
+
+  pillion login noc.example:8470`
+}
+
+// Run keeps server, fingerprint and token.
+func (c *loginCmd) Run(ctx context.Context, a *app) error {
+	server, err := api.ParseServer(c.Address)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errValue, err)
+	}
+	path := a.flags.configPath()
+	if path == "" {
+		return fmt.Errorf("log in: no folder for the configuration file: give --config FILE")
+	}
+	kept := config{Server: c.Address, CA: a.flags.CA, CAFingerprint: a.flags.CAFingerprint, Output: a.config.Output, Color: a.config.Color}
+	if server.Scheme == "https" && kept.CA == "" && kept.CAFingerprint == "" {
+		if kept.CAFingerprint, err = c.fingerprint(ctx, a, server); err != nil {
+			return err
+		}
+	}
+	if kept.Token, err = c.token(a, server); err != nil {
+		return err
+	}
+	a.flags.Server, a.flags.CAFingerprint, a.flags.Token = c.Address, kept.CAFingerprint, kept.Token
+	a.flags.TokenFile, a.config = "", config{}
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	me, err := client.Server.WhoAmI(ctx, &pillionv1.WhoAmIRequest{})
+	if err != nil {
+		return failed("log in to "+client.URL, err)
+	}
+	if err := writeConfig(path, kept); err != nil {
+		return err
+	}
+	return a.done("logged in to %s as %s (%s); kept in %s", client.URL, me.Name, me.Role, path)
+}
+
+// fingerprint shows that of the server's authority and asks whether it is right.
+func (c *loginCmd) fingerprint(ctx context.Context, a *app, server *url.URL) (string, error) {
+	authority, known, err := api.FetchAuthority(ctx, server)
+	if err != nil {
+		return "", err
+	}
+	if known {
+		return "", nil // this system trusts the authority anyway
+	}
+	found := api.Fingerprint(authority)
+	if !isTerminal(a.in) {
+		return "", fmt.Errorf("log in to %s: %w: its authority is %s, and nobody is here to compare: give --ca-fingerprint",
+			server.Host, errValue, found)
+	}
+	fmt.Fprintf(a.err, "The authority of %s is %q, with the fingerprint\n  %s\nCompare it with what the server printed. Is it the same? [yes/no] ",
+		server.Host, clean(authority.Subject.CommonName), found)
+	answer, err := bufio.NewReader(io.LimitReader(a.in, 100)).ReadString('\n')
+	if err != nil || strings.TrimSpace(answer) != "yes" {
+		return "", fmt.Errorf("log in to %s: the fingerprint was not confirmed", server.Host)
+	}
+	return found, nil
+}
+
+func (c *loginCmd) token(a *app, server *url.URL) (string, error) {
+	if a.flags.Token != "" || a.flags.TokenFile != "" {
+		return a.token(server, false)
+	}
+	if !isTerminal(a.in) {
+		text, err := io.ReadAll(io.LimitReader(a.in, 1<<16))
+		if err != nil {
+			return "", fmt.Errorf("read token: %w", err)
+		}
+		return checkToken(string(text), "the standard input")
+	}
+	fmt.Fprintf(a.err, "Token for %s (not shown): ", server.Host)
+	text, err := term.ReadPassword(int(a.in.Fd()))
+	fmt.Fprintln(a.err)
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	return checkToken(string(text), "what was typed")
+}

@@ -1,0 +1,182 @@
+package pillion
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files and docs/cli.md")
+
+// TestMain is the program itself where a test starts it as such.
+func TestMain(m *testing.M) {
+	if os.Getenv("PILLION_TEST_MAIN") != "" {
+		os.Exit(Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// program is the command line with a home of its own.
+type program struct {
+	t           *testing.T
+	home        string
+	environment []string
+	input       string
+}
+
+func newProgram(t *testing.T, server *httptest.Server) *program {
+	t.Helper()
+	home := t.TempDir()
+	p := &program{t: t, home: home, environment: []string{
+		"PILLION_TEST_MAIN=1", "HOME=" + home, "TZ=UTC", "PATH=" + os.Getenv("PATH"), "PILLION_DATA=" + filepath.Join(home, "none"),
+	}}
+	if server != nil {
+		p.environment = append(p.environment, "PILLION_SERVER="+server.URL, "PILLION_TOKEN="+secret)
+	}
+	return p
+}
+
+func (p *program) command(args ...string) *exec.Cmd {
+	command := exec.Command(os.Args[0], args...)
+	command.Env, command.Dir, command.Stdin = p.environment, p.home, strings.NewReader(p.input)
+	return command
+}
+
+func (p *program) run(args ...string) (out, complaint string, code int) {
+	p.t.Helper()
+	command := p.command(args...)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		if command.ProcessState == nil {
+			p.t.Fatal(err)
+		}
+	}
+	return stdout.String(), stderr.String(), command.ProcessState.ExitCode()
+}
+
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+var port = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+// goldens are command lines whose output is in testdata.
+var goldens = []struct {
+	name, line string
+	input      string
+}{
+	{name: "agents", line: "agents"},
+	{name: "agents-json", line: "agents list -o json"},
+	{name: "agents-csv", line: "agents -o csv"},
+	{name: "agents-none", line: "agents --label x -o json"},
+	{name: "agents-show", line: "agents show north1"},
+	{name: "agents-unknown", line: "agents show nobody"},
+	{name: "agents-label", line: "agents label north1 site=west role-"},
+	{name: "agents-label-bad", line: "agents label north1 =x"},
+	{name: "agents-revoke", line: "agents revoke north1"},
+	{name: "session-create", line: "session create --name s1 --from north1,south1 --to * --both --every 10 --min-gap 100us --interval 5s --by host --duration 7d --filter proto=tcp,udp --device north1=eth1"},
+	{name: "session-create-file", line: "session create - --every 3 -o json", input: "name: s2\nsources: [north1]\ndestinations: [south1]\ninterval: 2s\n"},
+	{name: "session-create-unknown-key", line: "session create -", input: "name: s2\nsurces: [north1]\n"},
+	{name: "session-create-dry", line: "session create --name s1 --from north1 --to south1 --start 2026-05-01T09:00:00Z --cron * --dry-run"},
+	{name: "session-create-problems", line: "session create --name s1 --from north1"},
+	{name: "session-list", line: "session list"},
+	{name: "session-show", line: "session show web"},
+	{name: "session-show-json", line: "session show web -o json"},
+	{name: "session-change", line: "session change web --every 100 --no-both"},
+	{name: "session-change-refused", line: "session change web --every 666"},
+	{name: "session-change-other", line: "session change web -", input: "name: other\n"},
+	{name: "session-stop", line: "session stop web"},
+	{name: "session-watch", line: "session watch web"},
+	{name: "session-watch-flow", line: "session watch web --by flow -o json --count 3"},
+	{name: "session-watch-csv", line: "session watch web -o csv --count 1"},
+	{name: "session-watch-unknown", line: "session watch nothing"},
+	{name: "schedule", line: "schedule --from -1d --to +7d"},
+	{name: "topology", line: "topology"},
+	{name: "topology-tree", line: "topology --tree"},
+	{name: "topology-dot", line: "topology show --dot"},
+	{name: "topology-csv", line: "topology -o csv"},
+	{name: "query", line: "query SELECT"},
+	{name: "query-json", line: "query - -o json", input: "SELECT 1"},
+	{name: "query-csv", line: "query SELECT -o csv --limit 2"},
+	{name: "query-bad", line: "query SELEC"},
+	{name: "export", line: "export flows"},
+	{name: "export-bad-time", line: "export flows --from yesterdayish"},
+	{name: "tail", line: "tail clock -n 2"},
+	{name: "tail-json", line: "tail -n 1 -o json"},
+	{name: "tail-csv-many", line: "tail -o csv"},
+	{name: "streams", line: "streams"},
+	{name: "streams-one", line: "streams flows"},
+	{name: "streams-none", line: "streams nothing"},
+	{name: "retention", line: "retention flows --rows 10M --bytes 2GiB"},
+	{name: "events", line: "events"},
+	{name: "doctor", line: "doctor"},
+	{name: "doctor-away", line: "doctor north1 south1 -o json"},
+	{name: "token-create", line: "token create dash --role viewer --expires +90d"},
+	{name: "token-list", line: "token list"},
+	{name: "token-revoke", line: "token revoke old"},
+	{name: "health", line: "health"},
+	{name: "usage", line: "agents list --nonsense"},
+	{name: "complete-command", line: "__complete session s"},
+	{name: "complete-agent", line: "__complete agents show n"},
+	{name: "complete-session", line: "__complete session watch "},
+	{name: "complete-flag", line: "__complete topology --d"},
+	{name: "complete-enum", line: "__complete -o json token create x --role "},
+	{name: "complete-file", line: "__complete session create "},
+}
+
+func TestGolden(t *testing.T) {
+	for _, test := range goldens {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f, server := newFake(t)
+			p := newProgram(t, server)
+			p.input = test.input
+			out, complaint, code := p.run(strings.Split(test.line, " ")...)
+			got := fmt.Sprintf("$ pillion %s\n%s", test.line, out)
+			// What a watch says is in its way depends on when it looks; see TestWhy.
+			if complaint != "" && !(strings.HasPrefix(test.name, "session-watch") && code == 0) {
+				got += "--- stderr\n" + complaint
+			}
+			f.mutex.Lock()
+			defer f.mutex.Unlock()
+			for _, asked := range f.asked {
+				got += "--- asked\n" + asked + "\n"
+			}
+			got += fmt.Sprintf("--- exit %d\n", code)
+			got = port.ReplaceAllString(got, "SERVER")
+			got = strings.ReplaceAll(got, seen.UTC().Format(time.RFC3339Nano), "SEEN")
+			compareGolden(t, filepath.Join("testdata", test.name+".golden"), got)
+		})
+	}
+}
+
+func compareGolden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs\n--- got\n%s--- want\n%s", path, got, want)
+	}
+}

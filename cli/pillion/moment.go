@@ -1,0 +1,218 @@
+package pillion
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// moment is a time on the command line; the zero one was not given.
+type moment struct{ time.Time }
+
+// Decode takes the next word even where it begins with a hyphen, as -1h does.
+func (m *moment) Decode(ctx *kong.DecodeContext) error {
+	text, err := popText(ctx)
+	if err != nil {
+		return err
+	}
+	m.Time, err = parseTime(text, time.Now())
+	return err
+}
+
+// span is a length of time on the command line, such as 1h30m or 7d.
+type span time.Duration
+
+// Decode reads a span.
+func (s *span) Decode(ctx *kong.DecodeContext) error {
+	text, err := popText(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := parseSpan(text)
+	*s = span(d)
+	return err
+}
+
+func popText(ctx *kong.DecodeContext) (string, error) {
+	token := ctx.Scan.Pop()
+	text, ok := token.Value.(string)
+	if !ok || token.IsEOL() {
+		return "", fmt.Errorf("a value is missing")
+	}
+	return text, nil
+}
+
+// message is nil for a moment that was not given.
+func (m moment) message() *timestamppb.Timestamp {
+	if m.IsZero() {
+		return nil
+	}
+	return timestamppb.New(m.Time)
+}
+
+// timeLayouts are read in the zone of this machine where they name none.
+var timeLayouts = []string{
+	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02",
+}
+
+// parseTime reads RFC 3339, a date with or without a time of day, now, today,
+// yesterday and tomorrow with or without one, a time of day alone, and a span
+// before (-1h) or after (+1h) now.
+func parseTime(text string, now time.Time) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	bad := fmt.Errorf("%q is not a time such as 2026-01-31T14:00:00Z, now, -1h, +30m, today 14:00", text)
+	if text == "now" {
+		return now, nil
+	}
+	if strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+") {
+		d, err := parseSpan(text[1:])
+		if err != nil || d < 0 {
+			return time.Time{}, bad
+		}
+		if text[0] == '-' {
+			d = -d
+		}
+		return now.Add(d), nil
+	}
+	for _, layout := range timeLayouts {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			if t.Year() < 1970 || t.Year() > 2261 {
+				return time.Time{}, fmt.Errorf("%q is not in the years 1970 to 2261", text)
+			}
+			return t, nil
+		}
+	}
+	day, clock, _ := strings.Cut(text, " ")
+	offset, named := map[string]int{"today": 0, "yesterday": -1, "tomorrow": 1}[day]
+	if !named {
+		offset, clock = 0, text
+	}
+	hour, minute, second := 0, 0, 0
+	if clock = strings.TrimSpace(clock); clock != "" {
+		t, err := time.Parse("15:04", clock)
+		if err != nil {
+			t, err = time.Parse("15:04:05", clock)
+		}
+		if err != nil {
+			return time.Time{}, bad
+		}
+		hour, minute, second = t.Clock()
+	} else if !named {
+		return time.Time{}, bad
+	}
+	return time.Date(now.Year(), now.Month(), now.Day()+offset, hour, minute, second, 0, now.Location()), nil
+}
+
+// parseSpan reads a duration as Go writes it, with days (d) and weeks (w) besides.
+func parseSpan(text string) (time.Duration, error) {
+	bad := fmt.Errorf("%q is not a length of time such as 500ms, 1h30m or 7d", text)
+	rest, negative := strings.CutPrefix(text, "-")
+	var total time.Duration
+	for rest != "" {
+		end := strings.IndexFunc(rest, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
+		if end <= 0 {
+			if text == "0" {
+				return 0, nil
+			}
+			return 0, bad
+		}
+		after := end + strings.IndexFunc(rest[end:]+"0", func(r rune) bool { return r >= '0' && r <= '9' || r == '.' })
+		part, err := spanPart(rest[:end], rest[end:after])
+		if err != nil || part > math.MaxInt64-total {
+			return 0, bad
+		}
+		total += part
+		rest = rest[after:]
+	}
+	if text == "" || text == "-" {
+		return 0, bad
+	}
+	if negative {
+		total = -total
+	}
+	return total, nil
+}
+
+func spanPart(number, unit string) (time.Duration, error) {
+	day := map[string]float64{"d": 24, "w": 7 * 24}[unit]
+	if day == 0 {
+		return time.ParseDuration(number + unit)
+	}
+	value, err := strconv.ParseFloat(number, 64)
+	if err == nil && value*day > math.MaxInt64/float64(time.Hour) {
+		err = strconv.ErrRange
+	}
+	return time.Duration(value * day * float64(time.Hour)), err
+}
+
+// when is a cell with a time.
+func when(t *timestamppb.Timestamp) cell {
+	if t == nil || t.AsTime().IsZero() {
+		return text("")
+	}
+	return cell{t.AsTime().Local().Format(time.DateTime), t.AsTime().Format(time.RFC3339Nano)}
+}
+
+// ago is a cell with how long ago a time was.
+func ago(t *timestamppb.Timestamp) cell {
+	c := when(t)
+	if c.plain == "" {
+		return c
+	}
+	if d := time.Since(t.AsTime()); d < 0 {
+		c.shown = "in " + roughly(-d)
+	} else {
+		c.shown = roughly(d) + " ago"
+	}
+	return c
+}
+
+// roughly writes a duration by its largest unit.
+func roughly(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
+}
+
+// length is a cell with a duration.
+func length(d *durationpb.Duration) cell {
+	if d == nil {
+		return text("")
+	}
+	return cell{spanText(d.AsDuration()), d.AsDuration().String()}
+}
+
+// spanText writes a duration with days and without units that are zero, so that
+// parseSpan reads it.
+func spanText(d time.Duration) string {
+	if d < 0 {
+		return "-" + spanText(-d)
+	}
+	var out string
+	if days := d / (24 * time.Hour); days > 0 {
+		out, d = fmt.Sprintf("%dd", days), d%(24*time.Hour)
+		if d == 0 {
+			return out
+		}
+	}
+	rest := d.String()
+	if strings.HasSuffix(rest, "m0s") {
+		rest = strings.TrimSuffix(rest, "0s")
+	}
+	if strings.HasSuffix(rest, "h0m") {
+		rest = strings.TrimSuffix(rest, "0m")
+	}
+	return out + rest
+}

@@ -1,0 +1,147 @@
+package pillion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/omsp"
+)
+
+type omlCmd struct {
+	Domains  omlDomainsCmd  `cmd:"" help:"List the domains (experiments) of instrumented applications."`
+	Export   omlExportCmd   `cmd:"" help:"Write a domain to an SQLite file as OML's server lays it out."`
+	Scaffold omlScaffoldCmd `cmd:"" help:"Write the C header of an application that measures."`
+}
+
+// errDomain is a domain that nobody reported to.
+var errDomain = errors.New("no such domain")
+
+// omlTable is one table of a domain.
+type omlTable struct {
+	domain, name, stream string
+	schema               omsp.Schema
+	start                int64 // of the domain, s since 1970
+}
+
+// omlTables asks for all tables, by domain and name.
+func omlTables(ctx context.Context, a *app) ([]omlTable, error) {
+	client, err := a.dial()
+	if err != nil {
+		return nil, err
+	}
+	stream, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Limit: 100_000,
+		Sql: "SELECT domain, table_name, stream, fields, max(start) FROM oml_tables GROUP BY ALL ORDER BY domain, min(time), table_name"})
+	if err != nil {
+		return nil, failed("ask for tables of OML", err)
+	}
+	defer stream.Close()
+	var tables []omlTable
+	for stream.Receive() {
+		for _, row := range stream.Msg().Rows {
+			v := row.Values
+			if len(v) != 5 {
+				return nil, fmt.Errorf("read tables of OML: %d values, not 5", len(v))
+			}
+			t := omlTable{domain: v[0].GetText(), name: v[1].GetText(), stream: v[2].GetText(), start: v[4].GetInt()}
+			if t.schema, err = omsp.ParseSchema(v[3].GetText()); err != nil {
+				return nil, fmt.Errorf("read table %s: %w", t.name, err)
+			}
+			if !omsp.ValidName(t.name) {
+				return nil, fmt.Errorf("read table %q: that is no name", t.name)
+			}
+			t.schema.Name = t.name
+			tables = append(tables, t)
+		}
+	}
+	return tables, failed("ask for tables of OML", stream.Err())
+}
+
+type omlDomainsCmd struct{}
+
+// Help has the examples.
+func (omlDomainsCmd) Help() string {
+	return "With their tables, tuples in the archive, and when their time begins.\n\nExamples:\n\n  pillion oml domains\n  pillion oml domains -o json"
+}
+
+// omlDomain is what is shown of one.
+type omlDomain struct {
+	name        string
+	tables      []string
+	tuples      int64
+	start, last time.Time
+}
+
+// Run lists domains.
+func (c *omlDomainsCmd) Run(ctx context.Context, a *app) error {
+	tables, err := omlTables(ctx, a)
+	if err != nil {
+		return err
+	}
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Data.ListStreams(ctx, &pillionv1.ListStreamsRequest{})
+	if err != nil {
+		return failed("list streams", err)
+	}
+	streams := map[string]*pillionv1.Stream{}
+	for _, s := range answer.Streams {
+		streams[s.Name] = s
+	}
+	var domains []*omlDomain
+	for _, t := range tables {
+		if n := len(domains); n == 0 || domains[n-1].name != t.domain {
+			domains = append(domains, &omlDomain{name: t.domain, start: time.Unix(t.start, 0)})
+		}
+		d, s := domains[len(domains)-1], streams[t.stream]
+		d.tables = append(d.tables, t.name)
+		d.tuples += s.GetRows()
+		if s.GetLast() != nil && s.Last.AsTime().After(d.last) {
+			d.last = s.Last.AsTime()
+		}
+	}
+	return showDomains(a, domains)
+}
+
+func showDomains(a *app, domains []*omlDomain) error {
+	if a.format == "json" {
+		list := []any{}
+		for _, d := range domains {
+			var last any
+			if !d.last.IsZero() {
+				last = d.last.UTC().Format(time.RFC3339Nano)
+			}
+			list = append(list, object{{"domain", d.name}, {"tables", d.tables}, {"tuples", d.tuples}, {"start", d.start.UTC().Format(time.RFC3339)}, {"last", last}})
+		}
+		return writeJSON(a.out, list)
+	}
+	t := newTable("domain", ">tuples", "start", "last", "tables")
+	for _, d := range domains {
+		var last *timestamppb.Timestamp
+		if !d.last.IsZero() {
+			last = timestamppb.New(d.last)
+		}
+		t.add(text(d.name), number(d.tuples), when(timestamppb.New(d.start)), when(last), text(strings.Join(d.tables, " ")))
+	}
+	if a.format == "csv" {
+		return t.writeCSV(a.out)
+	}
+	return t.write(a.out, a.color)
+}
+
+// ofDomain are the tables of a domain.
+func ofDomain(tables []omlTable, domain string) ([]omlTable, error) {
+	tables = slices.DeleteFunc(tables, func(t omlTable) bool { return t.domain != domain })
+	if len(tables) == 0 {
+		return nil, fmt.Errorf("find domain: %w: %q", errDomain, domain)
+	}
+	return tables, nil
+}

@@ -1,0 +1,197 @@
+package pillion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/omsp"
+	"pillion.dev/omsp/collect"
+)
+
+type omlExportCmd struct {
+	Domain string `arg:"" help:"The domain; pillion oml domains shows them."`
+	File   string `arg:"" complete:"file" help:"The file, such as experiment.sq3."`
+	Force  bool   `help:"Replace a file that is there."`
+}
+
+// Help has the examples.
+func (omlExportCmd) Help() string {
+	return `Tables, columns and types are those of OML's server: scripts that were written for its files run. Two things
+are as there because SQLite has no others: a uint64 or guid from 2^63 on is the negative number with the same
+bits, and NaN is NULL. Tuples of a table are numbered in the order of their times. The file appears under its
+name only when it is whole.
+
+Examples:
+
+  pillion oml export my-experiment my-experiment.sq3
+  pillion oml export my-experiment my-experiment.sq3 --force --server noc.example`
+}
+
+// Run writes a file beside the target and gives it its name at the end; whatever goes
+// wrong, interruption too, leaves nothing behind.
+func (c *omlExportCmd) Run(ctx context.Context, a *app) (err error) {
+	doing := "export " + c.Domain
+	if err := c.free(); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	tables, err := omlTables(ctx, a)
+	if err != nil {
+		return err
+	}
+	if tables, err = ofDomain(tables, c.Domain); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(c.File), "."+filepath.Base(c.File)+".*.part")
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	defer file.Close()
+	e := &omlExport{app: a}
+	if isTerminal(a.err) {
+		e.progress = newProgress(a.err)
+	}
+	err = e.write(ctx, file.Name(), tables)
+	e.progress.end()
+	if err == nil {
+		err = errors.Join(ctx.Err(), file.Chmod(0o644), file.Sync(), c.free())
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), c.File)
+	}
+	if err != nil {
+		return failed(doing, err)
+	}
+	if e.negative > 0 {
+		a.note("%d values of 2^63 or more are negative in the file: SQLite has no larger integers", e.negative)
+	}
+	return a.done("%d tuples of %d tables in %s", e.tuples, len(tables), c.File)
+}
+
+// free refuses to replace what is there, unless that was asked for.
+func (c *omlExportCmd) free() error {
+	if _, err := os.Lstat(c.File); c.Force || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s is there already: --force replaces it", errValue, c.File)
+}
+
+// omlExport is one file that is being written.
+type omlExport struct {
+	*app
+	*progress
+	file             *omlFile
+	tuples, negative int64
+}
+
+func (e *omlExport) write(ctx context.Context, path string, tables []omlTable) (err error) {
+	if e.file, err = openOML(ctx, path, tables[0].start); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.file.close(err == nil)) }()
+	client, err := e.dial()
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		to, err := e.file.table(t.schema)
+		if err != nil {
+			return err
+		}
+		rows, err := e.copy(ctx, client, &pillionv1.ExportRequest{Stream: t.stream, Columns: columnsOf(t), Format: "arrow"}, to)
+		if err != nil {
+			return err
+		}
+		e.tuples += rows
+	}
+	notes := omlTable{schema: omsp.Metadata}
+	_, err = e.copy(ctx, client, &pillionv1.ExportRequest{
+		Stream: "oml_metadata", Columns: columnsOf(notes), Where: map[string]string{"domain": tables[0].domain}, Format: "arrow",
+	}, e.file.metadata)
+	e.negative = e.file.negative
+	return err
+}
+
+// columnsOf are the stream's columns that make up a table: sender, number, times,
+// fields.
+func columnsOf(t omlTable) []string {
+	var names []string
+	used := map[string]bool{"agent": true}
+	for _, f := range collect.Columns() {
+		used[f.Name] = true
+		if f.Name != "time" && f.Name != "oml_session" {
+			names = append(names, f.Name)
+		}
+	}
+	for _, f := range t.schema.Fields {
+		name := collect.ColumnName(f.Name, used)
+		used[name] = true
+		names = append(names, name)
+	}
+	return names
+}
+
+// copy puts what the server exports into a table.
+func (e *omlExport) copy(ctx context.Context, client *api.Client, request *pillionv1.ExportRequest, to *omlRows) (int64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.Data.Export(ctx, request)
+	if err != nil {
+		return 0, err
+	}
+	defer stream.Close()
+	from, pieces := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for stream.Receive() {
+			piece := stream.Msg()
+			if _, err := pieces.Write(piece.Data); err != nil {
+				return
+			}
+			e.show(e.tuples+piece.Rows, len(piece.Data))
+		}
+		pieces.CloseWithError(stream.Err()) // nil is the end
+	}()
+	rows, err := to.copy(from)
+	from.Close()
+	cancel()
+	<-ended
+	return rows, err
+}
+
+// copy reads record batches to the end of the stream.
+func (r *omlRows) copy(from io.Reader) (int64, error) {
+	reader, err := ipc.NewReader(from)
+	if err != nil {
+		return 0, fmt.Errorf("read rows: %w", err)
+	}
+	defer reader.Release()
+	rows := int64(0)
+	for reader.Next() {
+		if err := r.add(reader.RecordBatch()); err != nil {
+			return rows, err
+		}
+		rows += reader.RecordBatch().NumRows()
+	}
+	if err := reader.Err(); err != nil {
+		return rows, fmt.Errorf("read rows: %w", err)
+	}
+	_, err = io.Copy(io.Discard, from) // what ends the answer says whether it is whole
+	return rows, err
+}

@@ -1,0 +1,227 @@
+package pillion
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/version"
+)
+
+type healthCmd struct{}
+
+// Help has the example.
+func (healthCmd) Help() string { return "No token is needed.\n\nExample:\n\n  pillion health" }
+
+// Run asks how the server is.
+func (c *healthCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Server.Health(ctx, &pillionv1.HealthRequest{})
+	if err != nil {
+		return failed("ask for health", err)
+	}
+	t := newTable("part", "state", "detail")
+	for _, p := range answer.Parts {
+		state := "ok"
+		if !p.Ok {
+			state = "failing"
+		}
+		t.add(text(p.Name), text(state), text(p.Detail))
+	}
+	if err := showOne(a, t, answer, func(w io.Writer) error { return t.write(w, a.color) }); err != nil {
+		return err
+	}
+	if answer.Status != "ok" {
+		return errFailed
+	}
+	return nil
+}
+
+type versionCmd struct {
+	Client bool `help:"Do not ask the server."`
+}
+
+// Help has the example.
+func (versionCmd) Help() string { return "Example:\n\n  pillion version" }
+
+// Run prints builds.
+func (c *versionCmd) Run(ctx context.Context, a *app) error {
+	o := object{{"client", version.String()}}
+	var refusal error
+	if !c.Client {
+		client, err := a.dial()
+		if err != nil {
+			return err
+		}
+		answer, err := client.Server.BuildInfo(ctx, &pillionv1.BuildInfoRequest{})
+		if err != nil {
+			refusal = failed("ask "+client.URL+" for its build", err)
+		} else {
+			o = append(o, pair{"server", messageValue(answer.ProtoReflect())})
+			defer func() { a.client = client }()
+			return c.print(a, o, answer)
+		}
+	}
+	if err := c.print(a, o, nil); err != nil {
+		return err
+	}
+	return refusal
+}
+
+func (c *versionCmd) print(a *app, o object, server *pillionv1.BuildInfoResponse) error {
+	t := newTable("program", "build", "started")
+	t.add(text("pillion"), text(version.String()), text(""))
+	if server != nil {
+		t.add(text("pillion-server"), text(fmt.Sprintf("%s, commit %s, %s", server.Version, first(server.Revision, "unknown"), server.Go)), when(server.Started))
+	}
+	switch a.format {
+	case "json":
+		return writeJSON(a.out, o)
+	case "csv":
+		return t.writeCSV(a.out)
+	}
+	for _, row := range t.rows {
+		if _, err := fmt.Fprintln(a.out, row[0].plain, clean(row[1].plain)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type eventsCmd struct {
+	From  moment `placeholder:"TIME" help:"Events after this time; default -1d."`
+	To    moment `placeholder:"TIME" help:"Events before this time; default now."`
+	Kind  string `placeholder:"NAME" help:"Only of this kind, such as agent-lost."`
+	Limit uint32 `default:"200" placeholder:"N" help:"The newest so many (${default})."`
+}
+
+// Help has the examples.
+func (eventsCmd) Help() string {
+	return "The newest come last; pillion tail events goes on.\n\nExamples:\n\n  pillion events\n  pillion events --from -7d --kind path-changed"
+}
+
+// Run lists events.
+func (c *eventsCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Server.ListEvents(ctx, &pillionv1.ListEventsRequest{
+		From: c.From.message(), To: c.To.message(), Kind: c.Kind, Limit: c.Limit,
+	})
+	if err != nil {
+		return failed("list events", err)
+	}
+	slices.Reverse(answer.Events)
+	t := newTable("time", "level", "kind", "agent", "session", "message")
+	for _, e := range answer.Events {
+		t.add(when(e.Time), text(e.Level), text(e.Kind), text(hostsOf(e)), text(e.Session), text(e.Message))
+	}
+	return show(a, t, answer.Events)
+}
+
+// hostsOf names the agent that an event is about, or both of a pair.
+func hostsOf(e *pillionv1.Event) string {
+	if e.Peer == "" {
+		return e.Agent
+	}
+	return e.Agent + " > " + e.Peer
+}
+
+type doctorCmd struct {
+	Agents []string `arg:"" optional:"" complete:"agent" help:"Agents; default all that are connected."`
+	Peer   []string `placeholder:"AGENT" complete:"agent" help:"Agents that they should be able to reach; default all that are connected."`
+}
+
+// Help has the examples.
+func (doctorCmd) Help() string {
+	return `An agent looks at kernel, rights, clock, disk and memory, at its devices with their offloads and the
+programs of others on them, and at its way to its peers; that it answers shows its way to the server. The
+exit code is 1 when a check is an error.
+
+Examples:
+
+  pillion doctor
+  pillion doctor north1 --peer south1`
+}
+
+// Run lets agents check their hosts.
+func (c *doctorCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	names := c.Agents
+	if len(names) == 0 {
+		answer, err := client.Agents.ListAgents(ctx, &pillionv1.ListAgentsRequest{})
+		if err != nil {
+			return failed("list agents", err)
+		}
+		for _, g := range answer.Agents {
+			if g.State == "connected" {
+				names = append(names, g.Name)
+			}
+		}
+		if len(names) == 0 {
+			return fmt.Errorf("check agents: none is connected")
+		}
+	}
+	t := newTable("agent", "check", "level", "found", "advice")
+	var list []any
+	bad := false
+	for _, name := range names {
+		checks, err := c.check(ctx, a, name)
+		if err != nil {
+			return err
+		}
+		for _, k := range checks {
+			bad = bad || k.Level == "error"
+			t.add(text(name), text(k.Name), text(k.Level), text(k.Found), text(k.Advice))
+			list = append(list, append(object{{"agent", name}}, messageValue(k.ProtoReflect()).(object)...))
+		}
+	}
+	switch a.format {
+	case "json":
+		err = writeJSON(a.out, append([]any{}, list...))
+	case "csv":
+		err = t.writeCSV(a.out)
+	default:
+		err = t.write(a.out, a.color)
+	}
+	if err == nil && bad {
+		return errFailed
+	}
+	return err
+}
+
+// check asks one agent. One that does not answer is a finding, not a failure:
+// that is what one asks the doctor for.
+func (c *doctorCmd) check(ctx context.Context, a *app, name string) ([]*pillionv1.Check, error) {
+	if isTerminal(a.err) {
+		fmt.Fprintf(a.err, "\rchecking %s\x1b[K", clean(name))
+		defer fmt.Fprint(a.err, "\r\x1b[K")
+	}
+	answer, err := a.client.Agents.CheckAgent(ctx, &pillionv1.CheckAgentRequest{Name: name, Peers: c.Peer})
+	switch connect.CodeOf(err) {
+	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeFailedPrecondition:
+		if err != nil && ctx.Err() == nil && reached(err) {
+			return []*pillionv1.Check{{Name: "agent", Level: "error", Found: failed("check", err).Error(),
+				Advice: "is pillion-agent running there? systemctl status pillion-agent"}}, nil
+		}
+	}
+	if err != nil {
+		return nil, failed("check agent "+name, err)
+	}
+	return answer.Checks, nil
+}
+
+// reached reports whether an error came from the server, and not from the way to
+// it.
+func reached(err error) bool { return connect.IsWireError(err) }

@@ -1,0 +1,250 @@
+package pillion
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"pillion.dev/api/pillionv1"
+)
+
+type sessionCmd struct {
+	Create sessionCreateCmd `cmd:"" help:"Start a session, or schedule it."`
+	List   sessionListCmd   `cmd:"" aliases:"ls" help:"List all sessions, newest first."`
+	Show   sessionShowCmd   `cmd:"" help:"Show one session with its tasks and runs."`
+	Watch  sessionWatchCmd  `cmd:"" help:"Show live delay and loss of a session."`
+	Change sessionChangeCmd `cmd:"" help:"Change a session, also while it runs."`
+	Pause  sessionPauseCmd  `cmd:"" help:"Stop marking; the session and its schedule stay."`
+	Resume sessionResumeCmd `cmd:"" help:"End a pause."`
+	Stop   sessionStopCmd   `cmd:"" help:"End a session for good, sources first."`
+	Delete sessionDeleteCmd `cmd:"" help:"Forget a session that has ended. Its rows stay."`
+}
+
+// sessionName is embedded by commands about one session.
+type sessionName struct {
+	Name string `arg:"" complete:"session" help:"The session."`
+}
+
+type sessionListCmd struct{}
+
+// Help has the example.
+func (sessionListCmd) Help() string { return "Example:\n\n  pillion session list" }
+
+// Run lists sessions.
+func (c *sessionListCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Sessions.ListSessions(ctx, &pillionv1.ListSessionsRequest{})
+	if err != nil {
+		return failed("list sessions", err)
+	}
+	if len(answer.Sessions) == 0 && a.format == "table" {
+		a.note("no sessions yet: pillion session create --help shows how to start one")
+	}
+	return show(a, sessionTable(answer.Sessions...), answer.Sessions)
+}
+
+func sessionTable(sessions ...*pillionv1.Session) *table {
+	t := newTable("name", "state", "sources", "destinations", ">pairs", "interval", "started", "ends", "next_start", "reason")
+	for _, s := range sessions {
+		spec := s.GetSpec()
+		t.add(text(spec.GetName()), text(s.GetState()), text(strings.Join(spec.GetSources(), " ")), text(strings.Join(spec.GetDestinations(), " ")),
+			number(len(s.GetPairs())), length(spec.GetInterval()), when(s.GetStarted()), when(s.GetEnds()), when(s.GetNextStart()), text(s.GetReason()))
+	}
+	return t
+}
+
+type sessionShowCmd struct{ sessionName }
+
+// Help has the example.
+func (sessionShowCmd) Help() string { return "Example:\n\n  pillion session show web-delay" }
+
+// Run shows a session.
+func (c *sessionShowCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: c.Name})
+	if err != nil {
+		return failed("show session "+c.Name, err)
+	}
+	return showOne(a, sessionTable(answer.GetSession()), answer, func(w io.Writer) error {
+		return writeSession(w, a.color, answer.GetSession(), answer.GetRuns())
+	})
+}
+
+func writeSession(w io.Writer, color bool, s *pillionv1.Session, runs []*pillionv1.Run) error {
+	f := facts{}
+	f.add("name", s.GetSpec().GetName())
+	f.add("state", s.GetState())
+	f.add("reason", s.GetReason())
+	f.add("created", when(s.GetCreated()).shown)
+	f.add("created by", s.GetCreatedBy())
+	f.add("started", when(s.GetStarted()).shown)
+	f.add("ends", when(s.GetEnds()).shown)
+	f.add("next start", when(s.GetNextStart()).shown)
+	f.add("pairs", pairNames(s.GetPairs()))
+	specFacts(&f, s.GetSpec())
+	if err := f.write(w); err != nil {
+		return err
+	}
+	if len(s.GetTasks()) > 0 {
+		fmt.Fprintln(w)
+		if err := taskTable(s.Tasks).write(w, color); err != nil {
+			return err
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return runTable(runs).write(w, color)
+}
+
+func pairNames(pairs []*pillionv1.Pair) string {
+	const most = 20
+	var words []string
+	for i, p := range pairs {
+		if i == most {
+			words = append(words, fmt.Sprintf("and %d more", len(pairs)-most))
+			break
+		}
+		words = append(words, p.GetSource()+" > "+p.GetDestination())
+	}
+	return strings.Join(words, ", ")
+}
+
+// specFacts says what a specification asks for.
+func specFacts(f *facts, s *pillionv1.SessionSpec) {
+	f.add("sources", strings.Join(s.GetSources(), " "))
+	f.add("destinations", strings.Join(s.GetDestinations(), " "))
+	if s.GetBoth() {
+		f.add("directions", "both")
+	}
+	f.add("modules", strings.Join(s.GetModules(), " "))
+	f.add("encoding", s.GetEncoding())
+	f.add("family", s.GetFamily())
+	f.add("filters", strings.Join(s.GetFilters(), "; "))
+	f.add("sampling", samplingText(s.GetSampling()))
+	for agent, sampling := range sorted(s.GetSamplingFor()) {
+		f.add("sampling at "+agent, samplingText(sampling))
+	}
+	f.add("interval", length(s.GetInterval()).shown)
+	f.add("rows by", s.GetGranularity())
+	if s.GetRecords() {
+		f.add("records", "a row per packet")
+	}
+	f.add("fields", strings.Join(s.GetFields(), " "))
+	f.add("devices", pairsText(s.GetDevice()))
+	f.add("lease", length(s.GetLease()).shown)
+	if trace := s.GetTrace(); trace != nil && trace.AsDuration() < 0 {
+		f.add("trace", "never")
+	} else if trace != nil {
+		f.add("trace", "every "+spanText(trace.AsDuration()))
+	}
+	f.add("routers", strings.Join(s.GetRouters(), " "))
+	f.add("first start", when(s.GetStart()).shown)
+	f.add("duration", length(s.GetDuration()).shown)
+	f.add("cron", strings.TrimSpace(s.GetCron()+" "+s.GetTimeZone()))
+}
+
+func samplingText(s *pillionv1.Sampling) string {
+	var words []string
+	if s.GetEvery() > 1 {
+		words = append(words, fmt.Sprintf("one in %d", s.Every))
+	}
+	if s.GetRandom() > 1 {
+		words = append(words, fmt.Sprintf("one in %d at random", s.Random))
+	}
+	if gap := s.GetMinGap(); gap != nil {
+		words = append(words, "at least "+spanText(gap.AsDuration())+" apart")
+	}
+	return strings.Join(words, ", ")
+}
+
+type sessionPauseCmd struct{ sessionName }
+
+// Help has the example.
+func (sessionPauseCmd) Help() string { return "Example:\n\n  pillion session pause web-delay" }
+
+// Run pauses a session.
+func (c *sessionPauseCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Sessions.PauseSession(ctx, &pillionv1.PauseSessionRequest{Name: c.Name})
+	if err != nil {
+		return failed("pause session "+c.Name, err)
+	}
+	return a.sessionDone(answer.Session)
+}
+
+type sessionResumeCmd struct{ sessionName }
+
+// Help has the example.
+func (sessionResumeCmd) Help() string { return "Example:\n\n  pillion session resume web-delay" }
+
+// Run ends a pause.
+func (c *sessionResumeCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Sessions.ResumeSession(ctx, &pillionv1.ResumeSessionRequest{Name: c.Name})
+	if err != nil {
+		return failed("resume session "+c.Name, err)
+	}
+	return a.sessionDone(answer.Session)
+}
+
+type sessionStopCmd struct{ sessionName }
+
+// Help has the example.
+func (sessionStopCmd) Help() string { return "Example:\n\n  pillion session stop web-delay" }
+
+// Run stops a session.
+func (c *sessionStopCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Sessions.StopSession(ctx, &pillionv1.StopSessionRequest{Name: c.Name})
+	if err != nil {
+		return failed("stop session "+c.Name, err)
+	}
+	return a.sessionDone(answer.Session)
+}
+
+// sessionDone says how a session is after a command.
+func (a *app) sessionDone(s *pillionv1.Session) error {
+	return showOne(a, sessionTable(s), s, func(w io.Writer) error {
+		reason := s.GetReason()
+		if reason != "" {
+			reason = ": " + reason
+		}
+		_, err := fmt.Fprintln(w, clean("session "+s.GetSpec().GetName()+" is "+s.GetState()+reason))
+		return err
+	})
+}
+
+type sessionDeleteCmd struct{ sessionName }
+
+// Help has the example.
+func (sessionDeleteCmd) Help() string { return "Example:\n\n  pillion session delete web-delay" }
+
+// Run forgets a session.
+func (c *sessionDeleteCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	if _, err := client.Sessions.DeleteSession(ctx, &pillionv1.DeleteSessionRequest{Name: c.Name}); err != nil {
+		return failed("delete session "+c.Name, err)
+	}
+	return a.done("session %s is forgotten; its rows stay", c.Name)
+}

@@ -1,0 +1,152 @@
+package pillion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"pillion.dev/api/pillionv1"
+)
+
+type tailCmd struct {
+	Streams []string `arg:"" optional:"" complete:"stream" help:"Streams, such as flows; default all."`
+	Where   []string `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. May be repeated."`
+	Columns []string `placeholder:"LIST" help:"Columns to show; default all."`
+	Count   int      `short:"n" placeholder:"N" help:"End after so many rows."`
+}
+
+// Help has the examples.
+func (tailCmd) Help() string {
+	return `Rows are shown as the archive stores them. The connection is made again when it is lost; rows in
+between are in the archive only.
+
+Examples:
+
+  pillion tail events
+  pillion tail flows --where session=web-delay --columns time,agent,source,delay_p50_ns,lost`
+}
+
+// tailing prints live rows.
+type tailing struct {
+	*app
+	// columns by stream: the server sends them once.
+	columns map[string][]*pillionv1.Column
+	rows    *rowWriter
+	shown   string // stream whose columns were printed last
+	widths  []int
+	missed  uint64
+	count   int
+}
+
+// Run prints rows until interrupted.
+func (c *tailCmd) Run(ctx context.Context, a *app) error {
+	where, err := parsePairs(c.Where)
+	if err != nil {
+		return fmt.Errorf("read --where: %w", err)
+	}
+	if a.format == "csv" && len(c.Streams) != 1 {
+		return fmt.Errorf("tail: %w: CSV has one set of columns: name one stream", errValue)
+	}
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	t := &tailing{app: a, columns: map[string][]*pillionv1.Column{}, rows: newRowWriter(a), count: c.Count}
+	request := &pillionv1.TailRequest{Streams: c.Streams, Where: where, Columns: c.Columns}
+	err = follow(ctx, client, request, t.take, func(err error) {
+		a.note("connection lost, trying again: %s", failed("tail", err))
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return failed("tail", err)
+}
+
+func (t *tailing) take(m *pillionv1.TailResponse) error {
+	if m.Missed > t.missed {
+		t.note("too slow: %d rows were not shown; the archive has them", m.Missed-t.missed)
+	}
+	t.missed = m.Missed
+	columns, fresh := m.Columns, len(m.Columns) > 0
+	if fresh {
+		t.columns[m.Stream] = columns
+	} else {
+		columns = t.columns[m.Stream]
+	}
+	rows := m.Rows
+	if t.count > 0 {
+		rows = rows[:min(len(rows), t.count)]
+	}
+	if err := t.print(m.Stream, columns, fresh, rows); err != nil {
+		return err
+	}
+	if t.count > 0 {
+		if t.count -= len(rows); t.count == 0 {
+			return errEnough
+		}
+	}
+	return nil
+}
+
+func (t *tailing) print(stream string, columns []*pillionv1.Column, fresh bool, rows []*pillionv1.Row) error {
+	changed := stream != t.shown || fresh && !sameColumns(columns, t.rows.columns)
+	if t.format != "table" {
+		var head []*pillionv1.Column
+		if changed || t.rows.columns == nil {
+			head, t.shown = columns, stream
+		}
+		return t.rows.write(stream, head, rows)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	page := rowTable(columns)
+	for _, row := range rows {
+		page.add(rowCells(columns, row)...)
+	}
+	return t.page(stream, page, changed)
+}
+
+func sameColumns(a, b []*pillionv1.Column) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].GetName() != b[i].GetName() {
+			return false
+		}
+	}
+	return true
+}
+
+// page prints rows under the columns that are there already, or under new ones.
+// Columns only grow, so that lines stay aligned as far as they can.
+func (t *tailing) page(stream string, page *table, changed bool) error {
+	var b strings.Builder
+	titles := make([]string, len(page.columns))
+	if changed || len(t.widths) != len(page.columns) {
+		t.widths = make([]int, len(page.columns))
+	}
+	for i, c := range page.columns {
+		titles[i] = c.title
+		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c.title))
+		for _, row := range page.rows {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(clean(row[i].shown)))
+		}
+	}
+	if changed {
+		t.shown = stream
+		fmt.Fprintf(&b, "==> %s <==\n%s\n", clean(stream), page.align(titles, t.widths, false))
+	}
+	for _, row := range page.rows {
+		line := make([]string, len(row))
+		for i, c := range row {
+			line[i] = clean(c.shown)
+		}
+		b.WriteString(page.align(line, t.widths, t.color) + "\n")
+	}
+	_, err := fmt.Fprint(t.out, b.String())
+	return err
+}

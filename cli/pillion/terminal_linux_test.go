@@ -1,0 +1,88 @@
+package pillion
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal makes a pair of terminals of a size: what is written to the second
+// is read from the first.
+func openTerminal(t *testing.T, columns, rows uint16) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals on this machine: %v", err)
+	}
+	t.Cleanup(func() { master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { slave.Close() })
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
+		t.Fatal(err)
+	}
+	return master, slave
+}
+
+// readUntil reads the terminal until it shows a text, or its other end is closed.
+func readUntil(master *os.File, text string, so *strings.Builder) bool {
+	buffer := make([]byte, 4096)
+	for !strings.Contains(so.String(), text) {
+		n, err := master.Read(buffer)
+		so.Write(buffer[:n])
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func TestWatchOnTerminal(t *testing.T) {
+	f, server := newFake(t)
+	p := newProgram(t, server)
+	p.environment = append(p.environment, "TERM=xterm")
+	master, slave := openTerminal(t, 120, 20)
+	f.mutex.Lock()
+	f.tails, f.keep = 1, true // neither connection nor session ends
+	f.mutex.Unlock()
+	command := p.command("session", "watch", "web")
+	command.Stdin, command.Stdout, command.Stderr = slave, slave, slave
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	hung := time.AfterFunc(30*time.Second, func() { _ = command.Process.Kill() })
+	defer hung.Stop()
+	var shown strings.Builder
+	if !readUntil(master, "516 µs", &shown) {
+		t.Errorf("no delays on the terminal:\n%q", shown.String())
+	}
+	if !strings.HasPrefix(shown.String(), "\x1b[?1049h\x1b[?25l") {
+		t.Errorf("the watch begins with %.40q", shown.String())
+	}
+	if err := command.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	var after strings.Builder
+	readUntil(master, "\x00", &after)
+	if err := command.Wait(); err != nil {
+		t.Errorf("interrupted watch: %v", err)
+	}
+	restore := strings.Index(after.String(), "\x1b[?25h\x1b[?1049l")
+	if restore < 0 || !strings.Contains(after.String()[restore:], "516 µs") {
+		t.Errorf("the terminal is not as before, or the last figures are not on it: %q", after.String())
+	}
+}

@@ -1,0 +1,99 @@
+package pillion
+
+import (
+	"context"
+	"fmt"
+
+	"pillion.dev/api/pillionv1"
+)
+
+type tokenCmd struct {
+	Create tokenCreateCmd `cmd:"" help:"Make a token; it is shown this once."`
+	List   tokenListCmd   `cmd:"" help:"List tokens without their secrets."`
+	Revoke tokenRevokeCmd `cmd:"" help:"End a token."`
+}
+
+type tokenCreateCmd struct {
+	Name    string `arg:"" help:"A name by which to know it."`
+	Role    string `default:"viewer" enum:"viewer,operator,admin,join" placeholder:"NAME" help:"viewer, operator, admin, or join for hosts (${default})."`
+	Expires moment `placeholder:"TIME" help:"When it ends, such as +90d; default never."`
+}
+
+// Help has the examples.
+func (tokenCreateCmd) Help() string {
+	return `A viewer reads, an operator runs sessions besides, an admin may do all. The token alone goes to the
+standard output.
+
+Examples:
+
+  pillion token create dashboard --role viewer --expires +90d
+  pillion token create rack7 --role join`
+}
+
+// Run makes a token.
+func (c *tokenCreateCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Server.CreateToken(ctx, &pillionv1.CreateTokenRequest{Name: c.Name, Role: c.Role, Expires: c.Expires.message()})
+	if err != nil {
+		return failed("create token "+c.Name, err)
+	}
+	switch a.format {
+	case "json":
+		return writeJSON(a.out, messageValue(answer.ProtoReflect()))
+	case "csv":
+		t := newTable("name", "role", "expires", "secret")
+		t.add(text(answer.Token.GetName()), text(answer.Token.GetRole()), when(answer.Token.GetExpires()), text(answer.Secret))
+		return t.writeCSV(a.out)
+	}
+	a.note("token %s of role %s; keep it, it is not shown again:", answer.Token.GetName(), answer.Token.GetRole())
+	_, err = fmt.Fprintln(a.out, clean(answer.Secret))
+	return err
+}
+
+type tokenListCmd struct{}
+
+// Help has the example.
+func (tokenListCmd) Help() string { return "Example:\n\n  pillion token list" }
+
+// Run lists tokens.
+func (c *tokenListCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Server.ListTokens(ctx, &pillionv1.ListTokensRequest{})
+	if err != nil {
+		return failed("list tokens", err)
+	}
+	t := newTable("name", "role", "state", "created", "expires", "used")
+	for _, k := range answer.Tokens {
+		state := "ok"
+		if k.Revoked {
+			state = "revoked"
+		}
+		t.add(text(k.Name), text(k.Role), text(state), when(k.Created), when(k.Expires), ago(k.Used))
+	}
+	return show(a, t, answer.Tokens)
+}
+
+type tokenRevokeCmd struct {
+	Name string `arg:"" complete:"token" help:"The token's name."`
+}
+
+// Help has the example.
+func (tokenRevokeCmd) Help() string { return "Example:\n\n  pillion token revoke dashboard" }
+
+// Run ends a token.
+func (c *tokenRevokeCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	if _, err := client.Server.RevokeToken(ctx, &pillionv1.RevokeTokenRequest{Name: c.Name}); err != nil {
+		return failed("revoke token "+c.Name, err)
+	}
+	return a.done("token %s is revoked", c.Name)
+}

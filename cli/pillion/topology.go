@@ -1,0 +1,218 @@
+package pillion
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"pillion.dev/api/pillionv1"
+)
+
+type topologyCmd struct {
+	Show  topologyShowCmd  `cmd:"" default:"withargs" help:"Show the paths that were traced; what topology alone does."`
+	Trace topologyTraceCmd `cmd:"" help:"Trace one path now."`
+}
+
+type topologyShowCmd struct {
+	Session string `placeholder:"NAME" complete:"session" help:"Only paths of this session."`
+	Tree    bool   `xor:"form" help:"Paths of each source as a tree."`
+	Dot     bool   `xor:"form" help:"The graph for Graphviz."`
+}
+
+// Help has the examples.
+func (topologyShowCmd) Help() string {
+	return "A hop that did not answer is shown as *.\n\n" +
+		"Examples:\n\n  pillion topology --tree\n  pillion topology --dot --session web-delay"
+}
+
+// Run shows paths.
+func (c *topologyShowCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Topology.GetTopology(ctx, &pillionv1.GetTopologyRequest{Session: c.Session})
+	if err != nil {
+		return failed("get topology", err)
+	}
+	switch {
+	case c.Dot:
+		return writeDot(a.out, answer)
+	case a.format != "table":
+		return showOne(a, pathTable(answer.Paths), answer, nil)
+	case len(answer.Paths) == 0:
+		a.note("no paths yet: agents of a running session trace them, and pillion topology trace A B does now")
+		return nil
+	case c.Tree:
+		return writeTrees(a.out, answer)
+	}
+	return writePaths(a.out, a.color, answer.Paths)
+}
+
+type topologyTraceCmd struct {
+	Source      string `arg:"" complete:"agent" help:"Agent that traces."`
+	Destination string `arg:"" complete:"agent" help:"Agent at the far end."`
+	Address     string `placeholder:"IP" help:"Address of the destination; default one of each family."`
+	Protocol    string `placeholder:"NAME" enum:",udp,icmp" default:"" help:"udp (default) or icmp."`
+}
+
+// Help has the example.
+func (topologyTraceCmd) Help() string {
+	return "Example:\n\n  pillion topology trace north1 south1 --protocol icmp"
+}
+
+// Run traces a path.
+func (c *topologyTraceCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Topology.Trace(ctx, &pillionv1.TraceRequest{
+		Source: c.Source, Destination: c.Destination, Address: c.Address, Protocol: c.Protocol,
+	})
+	if err != nil {
+		return failed("trace "+c.Source+" to "+c.Destination, err)
+	}
+	if a.format != "table" {
+		return show(a, pathTable(answer.Paths), answer.Paths)
+	}
+	return writePaths(a.out, a.color, answer.Paths)
+}
+
+// pathTable has a row for each hop.
+func pathTable(paths []*pillionv1.Path) *table {
+	t := newTable("source", "destination", "address", "protocol", "reached", "time", ">ttl", "hop", ">rtt_ns", ">sent", ">answers")
+	for _, p := range paths {
+		for _, h := range p.Hops {
+			t.add(text(p.Source), text(p.Destination), text(p.Address), text(p.Protocol), text(fmt.Sprint(p.Reached)), when(p.Time),
+				number(h.Ttl), text(h.Address), number(h.RttNs), number(h.Sent), number(h.Answers))
+		}
+	}
+	return t
+}
+
+func writePaths(w io.Writer, color bool, paths []*pillionv1.Path) error {
+	for i, p := range paths {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		end := "reached"
+		if !p.Reached {
+			end = "not reached"
+		}
+		head := fmt.Sprintf("%s > %s  %s by %s, %s in %d hops", p.Source, p.Destination, p.Address, p.Protocol, end, len(p.Hops))
+		if p.Changed != nil {
+			head += ", changed " + ago(p.Changed).shown
+		}
+		fmt.Fprintln(w, clean(head))
+		t := newTable(">hop", "address", ">rtt", ">answers")
+		for _, h := range p.Hops {
+			rtt, address := text(""), h.Address
+			if address == "" {
+				address = "*"
+			} else {
+				rtt = nanos(h.RttNs)
+			}
+			t.add(number(h.Ttl), text(address), rtt, text(fmt.Sprintf("%d/%d", h.Answers, h.Sent)))
+		}
+		if err := t.write(w, color); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// branch is a node of a tree of paths from one source.
+type branch struct {
+	id       string
+	children []*branch
+}
+
+func (b *branch) child(id string) *branch {
+	for _, c := range b.children {
+		if c.id == id {
+			return c
+		}
+	}
+	c := &branch{id: id}
+	b.children = append(b.children, c)
+	return c
+}
+
+// writeTrees puts the paths of each source together where they begin alike.
+func writeTrees(w io.Writer, g *pillionv1.GetTopologyResponse) error {
+	names := nodeNames(g.Nodes)
+	root := &branch{}
+	for _, p := range g.Paths {
+		if len(p.Nodes) == 0 {
+			continue
+		}
+		at := root
+		for _, id := range p.Nodes {
+			at = at.child(id)
+		}
+		if !p.Reached {
+			at.child("(" + p.Destination + " not reached)")
+		}
+	}
+	var b strings.Builder
+	for _, source := range root.children {
+		b.WriteString(label(names, source.id) + "\n")
+		source.write(&b, names, "")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (b *branch) write(out *strings.Builder, names map[string]string, indent string) {
+	for i, c := range b.children {
+		mark, deeper := "├─ ", "│  "
+		if i == len(b.children)-1 {
+			mark, deeper = "└─ ", "   "
+		}
+		out.WriteString(indent + mark + label(names, c.id) + "\n")
+		c.write(out, names, indent+deeper)
+	}
+}
+
+func label(names map[string]string, id string) string { return clean(first(names[id], id)) }
+
+func nodeNames(nodes []*pillionv1.Node) map[string]string {
+	names := map[string]string{}
+	for _, n := range nodes {
+		switch n.Kind {
+		case "unknown":
+			names[n.Id] = "*"
+		default:
+			names[n.Id] = first(n.Agent, strings.Join(n.Addresses, " "), n.Id)
+		}
+	}
+	return names
+}
+
+// writeDot writes the graph in Graphviz's language.
+func writeDot(w io.Writer, g *pillionv1.GetTopologyResponse) error {
+	shapes := map[string]string{"agent": "box", "router": "ellipse", "unknown": "point"}
+	names := nodeNames(g.Nodes)
+	var b strings.Builder
+	b.WriteString("digraph pillion {\n  rankdir=LR;\n")
+	for _, n := range g.Nodes {
+		fmt.Fprintf(&b, "  %s [label=%s, shape=%s];\n", quoteDot(n.Id), quoteDot(label(names, n.Id)), first(shapes[n.Kind], "ellipse"))
+	}
+	for _, e := range g.Edges {
+		fmt.Fprintf(&b, "  %s -> %s [label=%s];\n", quoteDot(e.From), quoteDot(e.To), quoteDot(delayText(e.RttNs)))
+	}
+	b.WriteString("}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// quoteDot makes a string of Graphviz, in which a backslash would start an escape.
+func quoteDot(s string) string {
+	if _, err := strconv.Atoi(s); err == nil {
+		return s
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean(s)) + `"`
+}

@@ -1,0 +1,325 @@
+package pillion
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+)
+
+type sessionWatchCmd struct {
+	sessionName
+	By    string `default:"pair" enum:"pair,flow" placeholder:"NAME" help:"A line for each pair of agents or for each flow: pair, flow (${default})."`
+	Count int    `short:"n" placeholder:"N" help:"End after so many windows; default when interrupted, or when the session has ended."`
+}
+
+// Help explains the columns.
+func (sessionWatchCmd) Help() string {
+	return `On a terminal the table stays in place and a sparkline shows the median of the last 60 windows.
+Elsewhere each window is a line, with -o json an object.
+
+PKT/S and LOSS are of marked packets. P50, P90 and P99 are of one-way delay; ± bounds the error of
+both clocks together, and a delay below it proves little. IPDV is the 90th percentile of the change
+of delay between packets, the largest where a line has several flows.
+
+Examples:
+
+  pillion session watch web-delay
+  pillion session watch web-delay --by flow -o json`
+}
+
+// watching is a watch at work. Everything but follow and poll runs in one
+// goroutine.
+type watching struct {
+	*app
+	client  *api.Client
+	name    string
+	count   int
+	lines   lines
+	session *pillionv1.Session
+	columns []*pillionv1.Column
+	lost    error // why there is no connection now
+	missed  uint64
+	last    time.Time // when rows came
+	ended   time.Time // when the session was seen to have ended
+	said    string
+	screen  *screen
+	closed  int
+	csv     *csv.Writer
+}
+
+// errEnough ends a watch that has shown what was asked for.
+var errEnough = errors.New("enough")
+
+// news is one thing that reached a watch.
+type news struct {
+	rows    *pillionv1.TailResponse
+	session *pillionv1.Session
+	lost    error
+	fatal   error
+}
+
+// Run watches a session.
+func (c *sessionWatchCmd) Run(ctx context.Context, a *app) error {
+	client, err := a.dial()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: c.Name})
+	if err != nil {
+		return failed("watch session "+c.Name, err)
+	}
+	w := &watching{app: a, client: client, name: c.Name, count: c.Count, last: time.Now()}
+	w.see(answer.GetSession())
+	w.lines = lines{byFlow: c.By == "flow", all: map[string]*line{}, closed: w.print}
+	if a.format == "table" && isTerminal(a.out) {
+		w.screen = openScreen(os.Stdout)
+		w.lines.closed = w.countOnly
+	}
+	err = w.run(ctx)
+	if w.screen != nil {
+		w.screen.close(w.frame)
+	}
+	if errors.Is(err, errEnough) || ctx.Err() != nil {
+		return nil
+	}
+	return failed("watch session "+c.Name, err)
+}
+
+func (w *watching) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	reached := make(chan news)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	group.Go(func() { w.follow(ctx, reached) })
+	group.Go(func() { w.poll(ctx, reached) })
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return w.finish()
+		case n := <-reached:
+			err = w.hear(n)
+		case <-tick.C:
+			err = w.tick()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *watching) hear(n news) error {
+	switch {
+	case n.fatal != nil:
+		return n.fatal
+	case n.lost != nil:
+		w.lost = n.lost
+	case n.session != nil:
+		w.see(n.session)
+	case n.rows != nil:
+		w.lost, w.missed = nil, n.rows.GetMissed()
+		if len(n.rows.Columns) > 0 {
+			w.columns = n.rows.Columns
+		}
+		for _, row := range n.rows.Rows {
+			w.last = time.Now()
+			if err := w.lines.take(flowRowOf(w.columns, row)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *watching) see(s *pillionv1.Session) {
+	w.session = s
+	if s.GetState() != "ended" {
+		w.ended = time.Time{}
+	} else if w.ended.IsZero() {
+		w.ended = time.Now()
+	}
+}
+
+// tick draws, or says what is in the way, and ends a watch of what has ended.
+func (w *watching) tick() error {
+	if w.screen != nil {
+		w.screen.draw(w.frame)
+	} else if err := w.sayWhy(); err != nil {
+		return err
+	}
+	if w.screen == nil && time.Since(w.last) > 2*w.interval()+time.Second {
+		if err := w.lines.flush(math.MaxInt64); err != nil {
+			return err
+		}
+	}
+	if !w.ended.IsZero() && time.Since(w.ended) > time.Second {
+		return errors.Join(w.finish(), errEnough)
+	}
+	return w.lines.forget()
+}
+
+// finish prints what has not ended yet; a terminal shows it already.
+func (w *watching) finish() error {
+	if w.screen != nil {
+		return nil
+	}
+	return w.lines.flush(math.MaxInt64)
+}
+
+func (w *watching) sayWhy() error {
+	if why := strings.Join(w.why(), "; "); why != w.said {
+		if w.said = why; why != "" {
+			w.note("%s", why)
+		}
+	}
+	return nil
+}
+
+func (w *watching) interval() time.Duration {
+	if d := w.session.GetSpec().GetInterval(); d != nil {
+		return d.AsDuration()
+	}
+	return time.Second
+}
+
+// why says what is in the way of rows, most telling first; nothing when all is
+// well.
+func (w *watching) why() []string {
+	var why []string
+	if w.lost != nil {
+		why = append(why, "connection lost, trying again: "+failed("tail", w.lost).Error())
+	}
+	s := w.session
+	reason := ""
+	if s.GetReason() != "" {
+		reason = ": " + s.GetReason()
+	}
+	switch s.GetState() {
+	case "running":
+	case "scheduled":
+		why = append(why, "the session is scheduled; it starts at "+when(s.GetNextStart()).shown+reason)
+	default:
+		why = append(why, "the session is "+s.GetState()+reason)
+	}
+	tasks := 0
+	for _, t := range s.GetTasks() {
+		if t.GetError() != "" {
+			why = append(why, fmt.Sprintf("%s on %s does not run: %s", t.Role, first(t.Agent, "its agent"), t.Error))
+		}
+		if t.GetRunning() && t.GetRole() != "trace" {
+			tasks++
+		}
+	}
+	if w.missed > 0 {
+		why = append(why, fmt.Sprintf("this watch was too slow and missed %d rows; the archive has them", w.missed))
+	}
+	if len(why) == 0 && time.Since(w.last) > 3*w.interval()+2*time.Second {
+		switch {
+		case tasks == 0:
+			why = append(why, "no agent has said yet that it measures")
+		default:
+			why = append(why, "no marked packet comes: is there traffic between the hosts that fits the filters?")
+		}
+	}
+	return why
+}
+
+// follow hands on rows, and connects again when the server goes away.
+func (w *watching) follow(ctx context.Context, reached chan<- news) {
+	request := &pillionv1.TailRequest{Streams: []string{"flows"}, Where: map[string]string{"session": w.name}, Columns: flowColumns}
+	send := func(n news) bool {
+		select {
+		case reached <- n:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	err := follow(ctx, w.client, request, func(rows *pillionv1.TailResponse) error {
+		send(news{rows: rows})
+		return ctx.Err()
+	}, func(err error) { send(news{lost: err}) })
+	if err != nil {
+		send(news{fatal: err})
+	}
+}
+
+// poll asks each second how the session is. What fails here fails in follow too.
+func (w *watching) poll(ctx context.Context, reached chan<- news) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		answer, err := w.client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: w.name})
+		if err != nil {
+			continue
+		}
+		select {
+		case reached <- news{session: answer.GetSession()}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow reads a tail until ctx ends, connecting again when the server goes away.
+// It returns nil at the end of ctx, or an error that will not pass.
+func follow(ctx context.Context, client *api.Client, request *pillionv1.TailRequest,
+	each func(*pillionv1.TailResponse) error, lost func(error)) error {
+	for wait := time.Second / 2; ; wait = min(2*wait, 10*time.Second) {
+		err := tailOnce(ctx, client, request, func(rows *pillionv1.TailResponse) error {
+			wait = time.Second / 2
+			return each(rows)
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		switch connect.CodeOf(err) {
+		case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeCanceled:
+			lost(err)
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// tailOnce reads one tail; its end is Unavailable.
+func tailOnce(ctx context.Context, client *api.Client, request *pillionv1.TailRequest, each func(*pillionv1.TailResponse) error) error {
+	stream, err := client.Data.Tail(ctx, request)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		if err := each(stream.Msg()); err != nil {
+			return err
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return err
+	}
+	return connect.NewError(connect.CodeUnavailable, errors.New("the server ended the stream"))
+}

@@ -1,0 +1,84 @@
+// Package server is the command line of the program pillion-server, to which agents
+// report and which clients query. It needs no privileges.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/version"
+	"pillion.dev/server"
+)
+
+type cli struct {
+	Run     runCmd     `cmd:"" default:"withargs" help:"Serve (this is what happens without a command)."`
+	Check   checkCmd   `cmd:"" help:"Say what is wrong with a configuration file, and end."`
+	Version versionCmd `cmd:"" help:"Print the build of this program."`
+}
+
+type checkCmd struct {
+	File string `arg:"" type:"existingfile" help:"The configuration, YAML."`
+}
+
+// Run reads the file.
+func (c *checkCmd) Run() error {
+	if _, err := server.ReadConfig(c.File); err != nil {
+		return err
+	}
+	fmt.Printf("%s: good\n", c.File)
+	return nil
+}
+
+type versionCmd struct{}
+
+// Run prints the build.
+func (versionCmd) Run() error {
+	_, err := fmt.Println("pillion-server", version.String())
+	return err
+}
+
+var errUsage = errors.New("bad usage")
+
+// Main runs the program with the arguments after its name and returns the exit code.
+func Main(args []string) int {
+	err := run(args)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errUsage), errors.Is(err, server.ErrConfig):
+		fmt.Fprintln(os.Stderr, "pillion-server:", err)
+		return 2
+	default:
+		fmt.Fprintln(os.Stderr, "pillion-server:", err)
+		return 1
+	}
+}
+
+func newParser(ctx context.Context) (*kong.Kong, error) {
+	return kong.New(&cli{},
+		kong.Name("pillion-server"),
+		kong.Description("Run measurements on many hosts and keep what they find."),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML},
+	)
+}
+
+func run(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	parser, err := newParser(ctx)
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return fmt.Errorf("%w: %w (see pillion-server --help)", errUsage, err)
+	}
+	return command.Run()
+}
