@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"pillion.dev/measure"
+	"pillion.dev/measure/histogram"
 )
 
 // Selection says which rows of the stream flows are added up; empty or zero fields
@@ -56,7 +56,7 @@ type Window struct {
 	Delay, IPDV Distribution
 	// ClockError bounds both clocks together, ns: the largest of the rows.
 	ClockError float64
-	Buckets    measure.Buckets
+	Buckets    histogram.Histogram
 }
 
 // Distribution of a time, ns.
@@ -72,7 +72,7 @@ func NoDistribution() Distribution {
 }
 
 // Spread puts the quantiles of a histogram in.
-func (d *Distribution) Spread(b *measure.Buckets) {
+func (d *Distribution) Spread(b *histogram.Histogram) {
 	least, most := d.Min, d.Max
 	if math.IsNaN(least) || math.IsNaN(most) {
 		least, most = math.Inf(-1), math.Inf(1)

@@ -32,7 +32,10 @@ func newAccumulator(f Filter, t Type) accumulator {
 	case Quantiles:
 		return newQuantiles(f.Quantiles)
 	case Histogram:
-		return &histogram{bounds: f.Bounds}
+		if len(f.Bounds) > 0 {
+			return newBounded(f.Bounds)
+		}
+		return &logLinear{}
 	}
 	return &counter{}
 }

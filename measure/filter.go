@@ -47,9 +47,8 @@ const (
 	Quantiles Function = "quantiles"
 	// Histogram is two lists: lower bounds of the buckets that hold something,
 	// ascending, and how many values are in each. Values below the first of given
-	// bounds are under the least int64; without bounds, 32 buckets for each power
-	// of two, so one is at most 1/32 of its bound wide. The integer part of a
-	// float64 counts.
+	// bounds are under the least int64; without bounds, the layout is that of package
+	// histogram. The integer part of a float64 counts.
 	Histogram Function = "histogram"
 )
 

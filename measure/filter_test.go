@@ -247,35 +247,6 @@ func TestQuantilesOfInfinity(t *testing.T) {
 	}
 }
 
-// Every value is in the bucket that its bound names, and the next is beyond it.
-func TestLogLinear(t *testing.T) {
-	check := func(v int64) {
-		t.Helper()
-		b := logLinear(v)
-		if b > v || logLinear(b) != b {
-			t.Fatalf("%d is in bucket %d, which is in %d", v, b, logLinear(b))
-		}
-		if width := uint64(v) - uint64(b); float64(width) > math.Abs(float64(b))/32 {
-			t.Fatalf("%d is in bucket %d", v, b)
-		}
-		if v != math.MinInt64 && logLinear(v-1) > b {
-			t.Fatalf("buckets of %d and %d: %d, %d", v-1, v, logLinear(v-1), b)
-		}
-	}
-	for v := range int64(5000) {
-		check(v)
-		check(-v)
-	}
-	for shift := range 63 {
-		for _, d := range []int64{-1, 0, 1} {
-			check(1<<shift + d)
-			check(-(1 << shift) + d)
-		}
-	}
-	check(math.MaxInt64)
-	check(math.MinInt64)
-}
-
 func TestParseFilter(t *testing.T) {
 	for text, want := range map[string]string{
 		"avg(delay_ns)":                       "avg(delay_ns)",

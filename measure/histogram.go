@@ -2,40 +2,58 @@ package measure
 
 import (
 	"math"
-	"math/bits"
 	"slices"
+
+	"pillion.dev/measure/histogram"
 )
 
-// histogram keeps the buckets that hold something, by their lower bounds.
-type histogram struct {
-	bounds []int64 // none for log-linear
-	lower  []uint64
-	counts []uint64
+// logLinear counts values in the buckets of package histogram.
+type logLinear struct{ histogram.Histogram }
+
+func (h *logLinear) add(v Value) { h.Add(integer(v)) }
+
+func (h *logLinear) emit(row Sample) (Sample, bool) {
+	return append(row, Int64ListValue(h.Bounds), Uint64ListValue(h.Counts)), false
 }
 
-func (h *histogram) add(v Value) {
-	bound := h.bucket(integer(v))
-	i, found := slices.BinarySearchFunc(h.lower, bound, func(a uint64, b int64) int {
-		switch {
-		case int64(a) < b:
-			return -1
-		case int64(a) > b:
-			return 1
-		}
-		return 0
-	})
-	if !found {
-		h.lower = slices.Insert(h.lower, i, uint64(bound))
-		h.counts = slices.Insert(h.counts, i, 0)
+func (h *logLinear) reset() { h.Reset() }
+
+// bounded counts values in buckets that begin at given bounds; those below the first
+// are under the least int64.
+type bounded struct {
+	bounds []int64
+	counts []uint64 // of values below the first bound, then of each bucket
+	lower  []uint64
+	filled []uint64
+}
+
+func newBounded(bounds []int64) *bounded {
+	return &bounded{bounds: bounds, counts: make([]uint64, len(bounds)+1)}
+}
+
+func (h *bounded) add(v Value) {
+	i, found := slices.BinarySearch(h.bounds, integer(v))
+	if found {
+		i++
 	}
 	h.counts[i]++
 }
 
-func (h *histogram) emit(row Sample) (Sample, bool) {
-	return append(row, Value{kind: Int64List, list: h.lower}, Uint64ListValue(h.counts)), false
+func (h *bounded) emit(row Sample) (Sample, bool) {
+	h.lower, h.filled = h.lower[:0], h.filled[:0]
+	least := int64(math.MinInt64)
+	for i, n := range h.counts {
+		if i > 0 {
+			least = h.bounds[i-1]
+		}
+		if n > 0 {
+			h.lower, h.filled = append(h.lower, uint64(least)), append(h.filled, n)
+		}
+	}
+	return append(row, Value{kind: Int64List, list: h.lower}, Uint64ListValue(h.filled)), false
 }
 
-func (h *histogram) reset() { h.lower, h.counts = h.lower[:0], h.counts[:0] }
+func (h *bounded) reset() { clear(h.counts) }
 
 // integer is the value rounded down, or the nearest int64.
 func integer(v Value) int64 {
@@ -53,36 +71,4 @@ func integer(v Value) int64 {
 		return int64(min(v.number, math.MaxInt64))
 	}
 	return int64(v.number)
-}
-
-// bucket is the lower bound of the bucket that a value is in.
-func (h *histogram) bucket(v int64) int64 {
-	if len(h.bounds) == 0 {
-		return logLinear(v)
-	}
-	i, found := slices.BinarySearch(h.bounds, v)
-	switch {
-	case found:
-		return v
-	case i == 0:
-		return math.MinInt64
-	}
-	return h.bounds[i-1]
-}
-
-// logLinearBits: 2^5 buckets for each power of two.
-const logLinearBits = 5
-
-// logLinear cuts a value down to its 6 leading binary digits. Buckets below zero
-// mirror those above.
-func logLinear(v int64) int64 {
-	if v < 0 {
-		// A negative value is at the closed, lower end of its mirrored bucket.
-		size := -uint64(v)
-		drop := max(0, bits.Len64(size-1)-logLinearBits-1)
-		size = ((size-1)>>drop + 1) << drop
-		return int64(-size)
-	}
-	drop := max(0, bits.Len64(uint64(v))-logLinearBits-1)
-	return v >> drop << drop
 }

@@ -39,6 +39,9 @@ var (
 		{"ipdv_max_ns", Int64, "ns", "largest change of delay"},
 		{"delay_bounds_ns", Int64List, "ns", "lower bounds of the buckets of delays that hold something, ascending"},
 		{"delay_counts", Uint64List, "packets", "packets in each of these buckets"},
+		{"delay_offsets_ns", Uint64List, "ns", "for each of these buckets, the sum of delay minus lower bound over its packets; null where unknown"},
+		{"ipdv_bounds_ns", Int64List, "ns", "lower bounds of the non-empty buckets of changes of delay, ascending"},
+		{"ipdv_counts", Uint64List, "packets", "packets in each of these buckets"},
 		{"clock_error_ns", Int64, "ns", "bound of the error of the destination's clock"},
 		{"source_clock_error_ns", Int64, "ns", "bound of the error of the source's clock; null where it is not known"},
 	}}
@@ -92,6 +95,7 @@ var (
 		{"delay_max_ns", Int64, "ns", "largest time, of an interval rounded up to the microsecond"},
 		{"delay_bounds_ns", Int64List, "ns", "lower bounds of the buckets of times that hold something, ascending; as in flows"},
 		{"delay_counts", Uint64List, "packets", "packets in each of these buckets"},
+		{"delay_offsets_ns", Uint64List, "ns", "as in flows; null where unknown"},
 	}}
 	// RouterQueues is how many packets waited at each side of a router's interfaces.
 	RouterQueues = Schema{Name: "router_queues", Doc: "queues of a router, by interface, side and interval", Fields: []Field{

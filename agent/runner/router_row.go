@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"pillion.dev/measure"
+	"pillion.dev/measure/histogram"
 	"pillion.dev/probe/router"
 )
 
@@ -44,17 +45,24 @@ func (w *routerRows) pairs(s *router.Snapshot) {
 			} {
 				values = append(values, measure.Int64Value(int64(ns)))
 			}
-			w.put(&measure.Router, append(values, measure.Int64ListValue(buckets.Bounds), measure.Uint64ListValue(buckets.Counts))...)
+			w.put(&measure.Router, append(values, measure.Int64ListValue(buckets.Bounds), measure.Uint64ListValue(buckets.Counts), measure.Value{})...)
 		}
 	}
 }
 
 // bucketsOf is the histogram as the stream flows has it. Bins reach no further than
 // the least and the largest time.
-func bucketsOf(d *router.Distribution) (b measure.Buckets) {
+func bucketsOf(d *router.Distribution) (b histogram.Histogram) {
 	spread := func(low, high, n uint64) {
-		if n > 0 {
-			b.Spread(int64(max(low, d.MinNs)), int64(min(high, d.MaxNs+1)), n)
+		low, high = max(low, d.MinNs), min(high, d.MaxNs+1)
+		for given := uint64(0); given < n; {
+			bucket := histogram.Index(int64(low))
+			next, upTo := uint64(histogram.Bound(bucket)+histogram.Width(bucket)), n
+			if next < high {
+				upTo = given + max(1, (n-given)*(next-low)/(high-low))
+			}
+			b.AddBucket(histogram.Bound(bucket), upTo-given)
+			given, low = upTo, next
 		}
 	}
 	for i, n := range d.Bins {

@@ -35,7 +35,7 @@ func (d *destinationModule) flowSample(r *reader, row *destination.Row, now mome
 	sample = appendSummary(sample, row.Delay)
 	sample = appendSummary(sample, row.Variation)
 	sample = append(sample,
-		measure.Int64ListValue(bounds), measure.Uint64ListValue(counts),
+		measure.Int64ListValue(bounds), measure.Uint64ListValue(counts), measure.Value{}, measure.Value{}, measure.Value{},
 		ours, theirs)
 	return keep(&measure.Flows, sample, r.task.Fields)
 }

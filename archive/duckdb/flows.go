@@ -14,6 +14,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/histogram"
 )
 
 const (
@@ -78,7 +79,7 @@ func (a *Archive) Flows(ctx context.Context, question archive.Flows) (archive.Fl
 		if flow := &f.flows[i]; f.quantiles[i] != 1 && !flow.Buckets.Empty() {
 			flow.Delay.Spread(&flow.Buckets)
 		}
-		f.flows[i].Buckets = measure.Buckets{}
+		f.flows[i].Buckets = histogram.Histogram{}
 	}
 	answer.Found, answer.Sampled = f.found, max(f.every, 1)
 	answer.Flows = f.flows
@@ -163,7 +164,7 @@ func (f *flowReader) readBuckets(r arrow.RecordBatch) error {
 	places, bounds, counts := r.Column(0).(*array.Int64), r.Column(1).(*array.Int64), r.Column(2).(*array.Float64)
 	for i := range int(r.NumRows()) {
 		if place := places.Value(i); place < int64(len(f.flows)) {
-			f.flows[place].Buckets.Add(bounds.Value(i), countOf(counts.Value(i)))
+			f.flows[place].Buckets.AddBucket(bounds.Value(i), countOf(counts.Value(i)))
 		}
 	}
 	return nil

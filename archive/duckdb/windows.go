@@ -12,6 +12,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/histogram"
 )
 
 // Windows implements archive.Archive. An archive that never had a row of flows has
@@ -119,7 +120,7 @@ func (w *windowReader) readBuckets(r arrow.RecordBatch) error {
 		if w.at == len(w.windows) {
 			return nil
 		}
-		w.windows[w.at].Buckets.Add(bounds.Value(i), countOf(counts.Value(i)))
+		w.windows[w.at].Buckets.AddBucket(bounds.Value(i), countOf(counts.Value(i)))
 	}
 	return nil
 }
@@ -139,6 +140,6 @@ func (w *windowReader) finish(i int, histograms bool) {
 		window.Delay.Spread(&window.Buckets)
 	}
 	if !histograms {
-		window.Buckets = measure.Buckets{}
+		window.Buckets = histogram.Histogram{}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"pillion.dev/measure"
 	"pillion.dev/wire"
 )
 
@@ -287,27 +286,6 @@ func TestWindowsAddUp(t *testing.T) {
 		}
 		if again := w.Take(); len(again) != 0 {
 			t.Errorf("by %s: %d rows again", w.by, len(again))
-		}
-	}
-}
-
-// TestBucketsAreThoseOfMeasure: where rows are added up, a bucket is as wide as it is
-// here: one value is taken to be in its middle.
-func TestBucketsAreThoseOfMeasure(t *testing.T) {
-	one := func(bound int64) int64 {
-		b := measure.Buckets{Bounds: []int64{bound}, Counts: []uint64{1}}
-		return int64(b.Quantile(0.5, math.Inf(-1), math.Inf(1)))
-	}
-	for i := range fineTotal {
-		low, _ := fine.bounds(i)
-		if got, want := one(int64(low)), fine.middle(i); low < math.MaxInt64 && got != want {
-			t.Errorf("bucket %d at %v: its middle is %d, want %d", i, low, got, want)
-		}
-	}
-	for i := range coarseTotal {
-		_, high := coarse.bounds(i)
-		if got, want := one(-int64(high)), -coarse.middle(i); high < math.MaxInt64 && got != want {
-			t.Errorf("bucket %d at -%v: its middle is %d, want %d", i, high, got, want)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func TestPairsFigures(t *testing.T) {
 	nan := float32(math.NaN())
 	// Of the 20 values of half those of ranks 1 to 10 are in [2048, 2112).
 	for name, want := range map[string]figures{
-		"one0": {1, math.MaxUint32, 111, 8 << 20, nan}, "none0": {4, 0, nan, 0, nan}, "half0": {2, 20, 2108.8, 16000, 30}, "long4": {1, 10, 111, 1000, 30},
+		"one0": {1, math.MaxUint32, 111, 8 << 20, nan}, "none0": {4, 0, nan, 0, nan}, "half0": {2, 20, 2108, 16000, 30}, "long4": {1, 10, 111, 1000, 30},
 	} {
 		if fmt.Sprint(got[name]) != fmt.Sprint(want) {
 			t.Errorf("%s: got %v, want %v", name, got[name], want)

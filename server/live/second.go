@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"pillion.dev/archive"
-	"pillion.dev/measure"
+	"pillion.dev/measure/histogram"
 )
 
 // figure is what one session has of one pair of hosts in one second.
@@ -36,7 +36,7 @@ type second struct {
 
 // spread is what quantiles of several rows need.
 type spread struct {
-	buckets  measure.Buckets
+	buckets  histogram.Histogram
 	delay    archive.Distribution
 	weighing weighing
 	own      int
@@ -87,7 +87,7 @@ func (s *second) add(f *figure, r *rows, i int, interval time.Duration) {
 	if one.weighing.add(&one.delay, &r.delay, i, packets) {
 		one.own++
 	}
-	r.buckets(i, one.buckets.Add)
+	r.buckets(i, one.buckets.AddBucket)
 	p50, p99 := one.delay.P50, one.delay.P99
 	if one.own > 1 && !one.buckets.Empty() {
 		d := one.delay

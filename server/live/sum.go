@@ -47,7 +47,7 @@ func (s *sum) add(r *rows, i int) {
 	}
 	s.ipdv.add(&s.IPDV, &r.ipdv, i, packets)
 	s.ClockError = larger(s.ClockError, r.clock(i))
-	r.buckets(i, s.Buckets.Add)
+	r.buckets(i, s.Buckets.AddBucket)
 }
 
 // add takes a distribution of a row in, and says whether it had quantiles.

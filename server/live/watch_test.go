@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"pillion.dev/archive"
-	"pillion.dev/measure"
+	"pillion.dev/measure/histogram"
 )
 
 var ab = archive.Selection{Source: "a", Destination: "b"}
@@ -117,17 +117,17 @@ func TestWatchSelection(t *testing.T) {
 // makes it.
 func TestWatchOfManyRows(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var whole measure.Buckets
+	var whole histogram.Histogram
 	var rows []row
 	least, most, total := int64(math.MaxInt64), int64(0), 0.0
 	for range 20 {
-		var one measure.Buckets
+		var one histogram.Histogram
 		low, high, sum := int64(math.MaxInt64), int64(0), int64(0)
 		for range 100 {
 			v := int64(1e6 * math.Exp(random.NormFloat64()))
 			bound := v >> 15 << 15
-			one.Add(bound, 1)
-			whole.Add(bound, 1)
+			one.AddBucket(bound, 1)
+			whole.AddBucket(bound, 1)
 			low, high, sum = min(low, v), max(high, v), sum+v
 		}
 		least, most, total = min(least, low), max(most, high), total+float64(sum)
@@ -164,7 +164,7 @@ func TestLack(t *testing.T) {
 	}
 	stored := archive.Window{Start: at(10), Packets: 92, Delay: archive.NoDistribution(), IPDV: archive.NoDistribution(), ClockError: 99}
 	stored.Delay = archive.Distribution{Count: 92, Min: 500, Mean: 1000, P50: 1, P90: 2, P99: 3, Max: 4000}
-	stored.Buckets.Add(1024, 92)
+	stored.Buckets.AddBucket(1024, 92)
 	other := stored
 	other.Start = at(0)
 	w.Fill(archive.WindowsAnswer{Step: 10 * time.Second, Windows: []archive.Window{other, stored}})
