@@ -131,7 +131,7 @@ func keepUp(probe *source.Source, device *hook.Device, lease time.Duration) erro
 		return fmt.Errorf("follow device %q: it was replaced", device.Name)
 	}
 	if now.MTU != device.MTU {
-		if err := probe.Follow(now.MTU); err != nil {
+		if err := probe.SetMTU(now.MTU); err != nil {
 			return err
 		}
 		*device = now

@@ -75,14 +75,14 @@ func openDestination(name string, tasks []destinationTask, options Options, now 
 // open puts a program on the device, in the place of the one that may be there.
 func (d *destinationModule) open(tasks []destinationTask) error {
 	records := slices.ContainsFunc(tasks, func(t destinationTask) bool { return t.Records })
-	settings := destination.Settings{Peers: prefixes(tasks), Records: records, Chosen: true}
+	settings := destination.Settings{Peers: prefixes(tasks), Records: records, StartEmpty: true}
 	before := d.probe
 	var probe *destination.Destination
 	var err error
 	if before == nil {
 		probe, err = destination.Open(d.device, settings)
 	} else {
-		probe, err = before.Succeed(settings)
+		probe, err = before.Replace(settings)
 	}
 	if err != nil {
 		return err

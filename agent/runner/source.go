@@ -23,7 +23,7 @@ type sourceModule struct {
 	owner  *net.UnixListener
 	probe  *source.Source
 	tasks  []sourceTask
-	// chosen is what Choose was given last.
+	// chosen is what SetRules was given last.
 	chosen choice
 	swept  time.Time
 	err    error // of the last renewal
@@ -69,7 +69,7 @@ func sourceSettings(task session.SourceTask) (source.Settings, error) {
 		return source.Settings{}, err
 	}
 	return source.Settings{
-		Modules: modules, IPv6: true, IPv4: encoding, Chosen: true, Sampling: sampling(task.Sampling),
+		Modules: modules, IPv6: true, IPv4: encoding, StartEmpty: true, Sampling: sampling(task.Sampling),
 	}, nil
 }
 
@@ -130,7 +130,7 @@ func (s *sourceModule) followDevice() error {
 		return fmt.Errorf("follow device %q: it was replaced", s.device.Name)
 	}
 	if now.MTU != s.device.MTU {
-		if err := s.probe.Follow(now.MTU); err != nil {
+		if err := s.probe.SetMTU(now.MTU); err != nil {
 			return err
 		}
 		s.device = now
@@ -171,7 +171,7 @@ func (s *sourceModule) choose(pulse session.Pulse) error {
 	if reflect.DeepEqual(wanted, s.chosen) {
 		return nil
 	}
-	if err := s.probe.Choose(wanted.rules, wanted.targets); err != nil {
+	if err := s.probe.SetRules(wanted.rules, wanted.targets); err != nil {
 		return err
 	}
 	s.chosen = wanted

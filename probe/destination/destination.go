@@ -43,8 +43,8 @@ type Settings struct {
 	// Peers are the hosts whose marks count; none means all, and Accept cannot
 	// change that.
 	Peers []netip.Prefix
-	// Chosen begins without a peer, so without a mark, until Accept.
-	Chosen bool
+	// StartEmpty reads no mark until Accept.
+	StartEmpty bool
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
 	// Flow are the fields that tell flows apart; they must be those of the
@@ -88,10 +88,10 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 	return d.open(nil)
 }
 
-// Succeed opens another program in the place of this one, with other settings. It
+// Replace opens another program in the place of this one, with other settings. It
 // takes over the flows and all counts: no packet is missed or counted twice, and a
 // flow goes on. After that this one may only be closed, and read for records.
-func (d *Destination) Succeed(settings Settings) (*Destination, error) {
+func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	settings.Flows = d.settings.Flows // the table stays as it is
 	next := *d
 	next.settings, next.objects, next.attachment, next.records = settings, destinationObjects{}, nil, nil
@@ -170,7 +170,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		destinationVarLinkLength:    uint32(device.LinkLength),
 		destinationVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
 		destinationVarUdpPort:       cmp.Or(settings.Port, wire.Port),
-		destinationVarAnyPeer:       !settings.Chosen && len(settings.Peers) == 0,
+		destinationVarAnyPeer:       !settings.StartEmpty && len(settings.Peers) == 0,
 		destinationVarRecordsWanted: settings.Records,
 		destinationVarAmendMarks:    settings.Amend,
 	})

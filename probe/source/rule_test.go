@@ -242,7 +242,7 @@ func TestTooManyRules(t *testing.T) {
 func TestChooseAgain(t *testing.T) {
 	v := variety{rand.New(rand.NewPCG(3, 9))}
 	settings := all(wire.Shim, wire.Delay)
-	settings.Chosen = true
+	settings.StartEmpty = true
 	s := open(t, settings)
 	if got := s.outcome(t, v.plain()); got != "no_match" {
 		t.Errorf("before the first choice a packet ended as %s", got)
@@ -257,7 +257,7 @@ func TestChooseAgain(t *testing.T) {
 			rules = append(rules[:min(n, RulesMax-1)], Rule{})
 			targets = []netip.Addr{keyOf(v.plain()).Dst, keyOf(v.plain()).Dst}
 		}
-		if err := s.Choose(rules, targets); err != nil {
+		if err := s.SetRules(rules, targets); err != nil {
 			t.Fatal(err)
 		}
 		for range 200 {
@@ -272,7 +272,7 @@ func TestChooseAgain(t *testing.T) {
 			}
 		}
 	}
-	if err := s.Choose(make([]Rule, RulesMax+1), nil); !errors.Is(err, ErrRule) {
+	if err := s.SetRules(make([]Rule, RulesMax+1), nil); !errors.Is(err, ErrRule) {
 		t.Errorf("got %v, want %v", err, ErrRule)
 	}
 }

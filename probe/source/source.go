@@ -40,10 +40,10 @@ type Settings struct {
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
 	// Rules choose packets; one that fits is enough. None: every packet, and
-	// Choose cannot change it.
+	// SetRules cannot change it.
 	Rules []Rule
-	// Chosen begins without a rule, so without a packet, until Choose.
-	Chosen bool
+	// StartEmpty marks no packet until SetRules.
+	StartEmpty bool
 	// Flow are the fields that tell flows apart; 0 means flow.All.
 	Flow flow.Fields
 	// Flows is the size of the flow table; 0 means DefaultFlows. The entry that
@@ -110,10 +110,10 @@ func (s *Source) start(settings Settings) error {
 
 // prepare is all that comes before the first packet.
 func (s *Source) prepare(settings Settings) error {
-	if err := s.Follow(s.device.MTU); err != nil {
+	if err := s.SetMTU(s.device.MTU); err != nil {
 		return err
 	}
-	if err := s.Choose(settings.Rules, nil); err != nil {
+	if err := s.SetRules(settings.Rules, nil); err != nil {
 		return err
 	}
 	return s.Sample(settings.Sampling)
@@ -142,7 +142,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		sourceVarIpv4Encoding: uint32(settings.IPv4),
 		sourceVarUdpPort:      cmp.Or(settings.Port, wire.Port),
 		sourceVarProbeMark:    uint32(ProbeMark),
-		sourceVarEveryPacket:  !settings.Chosen && len(settings.Rules) == 0,
+		sourceVarEveryPacket:  !settings.StartEmpty && len(settings.Rules) == 0,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
@@ -186,8 +186,8 @@ func (s *Source) renew(lease time.Duration) error {
 	return err
 }
 
-// Follow tells the program the largest IP packet the path takes, bytes.
-func (s *Source) Follow(mtu int) error {
+// SetMTU sets the largest IP packet that the path takes, in bytes.
+func (s *Source) SetMTU(mtu int) error {
 	if err := s.objects.PathMtu.Set(uint32(mtu)); err != nil {
 		return fmt.Errorf("set MTU %d: %w", mtu, err)
 	}

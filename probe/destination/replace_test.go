@@ -9,7 +9,7 @@ import (
 )
 
 // A program that takes another's place goes on with its flows and counts.
-func TestSucceed(t *testing.T) {
+func TestReplace(t *testing.T) {
 	host := netns.New(t)
 	var first, second *Destination
 	inHost := func(f func() error) {
@@ -43,7 +43,7 @@ func TestSucceed(t *testing.T) {
 	}
 	arrive(first, 10, 11)
 	inHost(func() (err error) {
-		second, err = first.Succeed(Settings{Records: true})
+		second, err = first.Replace(Settings{Records: true})
 		return err
 	})
 	arrive(first, 12) // it was on its way through

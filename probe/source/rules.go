@@ -17,10 +17,10 @@ const (
 	choiceTargets = 1 << 30
 )
 
-// Choose replaces the rules while traffic flows; no packet sees half of a change,
+// SetRules replaces the rules while traffic flows; no packet sees half of a change,
 // and sequence numbers go on. Where there are targets a packet must go to one of
 // these addresses besides.
-func (s *Source) Choose(rules []Rule, targets []netip.Addr) error {
+func (s *Source) SetRules(rules []Rule, targets []netip.Addr) error {
 	if len(rules) > RulesMax {
 		return fmt.Errorf("choose packets: %w: %d rules, at most %d", ErrRule, len(rules), RulesMax)
 	}
