@@ -281,6 +281,10 @@ func (c *checker) checkImport(name, imported string) {
 		from = "the root"
 	}
 	to, _, _ := strings.Cut(ours, "/")
+	inTest := func(path string) bool { return strings.Contains(path, "/test/") }
+	if inTest(ours) && !inTest(name) && !strings.HasSuffix(name, "_test.go") {
+		c.report("import", name, "imports %s; only tests may", imported)
+	}
 	if to == from || to == "internal" || slices.Contains(strings.Fields(rooms[from].imports), to) {
 		return
 	}

@@ -1,11 +1,9 @@
-// Package wire holds the byte layouts that travel inside packets: a small mark
-// that a source writes into packets which leave anyway and that a destination
-// reads and takes out again. wire.h is the C definition that the BPF programs
-// include; this package is its twin in Go, and the golden vectors in testdata
-// bind the two. It encodes, decodes and does the packet surgery on whole IP
-// packets; it opens no socket, keeps no flow state and counts nothing. In the
-// flow it comes first: probe writes and reads marks, send and session use its
-// names. All integers are in network byte order.
+// Package wire names what travels inside packets: a small mark that a source
+// inserts into existing traffic and that a destination reads and removes. wire.h
+// is the C definition that the BPF programs include; this package has its
+// names, numbers and sizes in Go. It neither reads nor writes packets: probe
+// does so in BPF, and package codec below test is the reference that all
+// implementations are compared with. All integers are in network byte order.
 //
 // # Marks
 //
@@ -38,18 +36,14 @@
 //	loss        02 next 04 flags single|sequence(4)
 //	delay,loss  03 next 14 flags sent(8) received(8) single|sequence(4)
 //
-// The [Encoding] says where it goes:
+// wire.h lists each [Encoding] with its layout.
 //
-//	shim  IP(253) shim L4          protocol 253 is for experiments (RFC 3692, RFC 4727)
-//	ipip  IP(4) IP(253) shim L4    outer header as in RFC 2003
-//	udp   IP(17) UDP shim(4) IP L4 the inner packet is whole and unchanged
-//
-// The outer header has no options and copies the inner one's addresses, TOS,
+// An outer header has no options and copies the inner one's addresses, TOS,
 // TTL, identification and DF. The UDP checksum is zero; the UDP source port is
 // 0xC000 plus 14 bits of a hash of the inner five-tuple, so that a flow keeps
-// one path where routers balance by ports. Any hash will do and no reader may
-// depend on which (here: FNV-1a). Fragments are refused, and so are IPv4
-// header options except in udp, which carries them inside.
+// one path under ECMP. The hash function is not part of the format. Fragments
+// are not marked, nor are packets with IPv4 header options unless the encoding
+// carries them inside.
 //
 // # Sequence numbers and the single bit
 //
@@ -60,10 +54,10 @@
 // the next first number tells how many there should have been.
 //
 // That alone is ambiguous. Two arrivals of number F, followed by F+2, are
-// either a burst of two that arrived whole, or a single packet F that was
-// duplicated while F+1 was lost. So a packet that left as one packet has the
-// single bit: its number belongs to it alone, a second arrival is a duplicate,
-// and a number that never arrives is lost. Without the bit, a million single
+// either a complete burst of two, or a single packet F that was duplicated
+// while F+1 was lost. So a packet that left as one packet has the single bit:
+// its number belongs to it alone, a second arrival is a duplicate, and a number
+// that never arrives is lost. Without the bit, a million single
 // packets with independent loss and duplication of 1 % each hide about a
 // hundred losses and as many duplicates; with it both counts are exact up to
 // the last arrival. For bursts the ambiguity stays: losses and duplicates
@@ -71,19 +65,17 @@
 //
 // # Flow stride
 //
-// A flow's first number is a random multiple of [FlowStride], modulo 2^31. A
-// source that forgot a flow and began it again thus almost always jumps far,
-// to a multiple of the stride, and the destination can start a new count
-// instead of reporting tens of thousands of losses.
+// A flow's first number is a random multiple of 0x10000 (WIRE_FLOW_STRIDE),
+// modulo 2^31. A source that evicted a flow and restarts it thus almost always
+// jumps far, to a multiple of the stride, and the destination restarts its
+// count instead of reporting tens of thousands of losses.
 //
 // # What a reader accepts
 //
 // Parsing is strict: exactly the layouts above count as a mark, padding
-// included. Errors say which of three things happened: [ErrNotMark] for what
-// is somebody else's, [ErrMalformed] for what claims to be a mark and is not
-// well-formed, [ErrShort] for bytes that end too early. A Hop-by-Hop header
-// after a mark is malformed too: taking the mark out would give it effect.
+// included. A reader distinguishes other protocols' bytes from a malformed mark
+// and from a truncated one. A Hop-by-Hop header after a mark is malformed too:
+// removing the mark would put it into effect.
 //
-// pillion.lua shows marks in Wireshark and tshark; package vectors loads the
-// golden vectors for the tests of other packages.
+// pillion.lua is a dissector for Wireshark and tshark.
 package wire

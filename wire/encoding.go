@@ -1,29 +1,46 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // An Encoding is the way in which a mark travels in a packet.
 type Encoding uint8
 
-// The encodings. Native is for IPv6, the others are for IPv4.
-const (
-	Native Encoding = iota // IPv6 Destination Options header
-	Shim                   // shim after the IPv4 header
-	IPIP                   // outer IPv4 header, then as Shim (RFC 2003)
-	UDP                    // outer IPv4 and UDP headers, shim, whole packet
-)
+// description is a row of WIRE_ENCODINGS in wire.h.
+type description struct {
+	name     string
+	version  int    // of IP
+	overhead [3]int // bytes added by delay, loss and both
+}
 
-var encodingNames = [...]string{Native: "native", Shim: "shim", IPIP: "ipip", UDP: "udp"}
+// Encodings returns all encodings by number.
+func Encodings() []Encoding {
+	all := make([]Encoding, len(descriptions))
+	for i := range all {
+		all[i] = Encoding(i)
+	}
+	return all
+}
 
-// ParseEncoding returns the encoding that s names: "native", "shim", "ipip" or
-// "udp".
+// EncodingNames returns the names of all encodings, separated by commas.
+func EncodingNames() string {
+	names := make([]string, 0, len(descriptions))
+	for _, e := range Encodings() {
+		names = append(names, e.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// ParseEncoding returns the encoding with the name s.
 func ParseEncoding(s string) (Encoding, error) {
-	for e, name := range encodingNames {
-		if s == name {
-			return Encoding(e), nil
+	for _, e := range Encodings() {
+		if s == e.String() {
+			return e, nil
 		}
 	}
-	return 0, fmt.Errorf("parse encoding %q: not one of native, shim, ipip, udp", s)
+	return 0, fmt.Errorf("parse encoding %q: not one of %s", s, EncodingNames())
 }
 
 // String returns the encoding's name.
@@ -31,40 +48,25 @@ func (e Encoding) String() string {
 	if !e.valid() {
 		return fmt.Sprintf("Encoding(%d)", uint8(e))
 	}
-	return encodingNames[e]
+	return descriptions[e].name
 }
 
-// MarshalText returns the encoding's name, or an error for an unknown one.
-func (e Encoding) MarshalText() ([]byte, error) {
+// Version returns the version of IP whose packets the encoding marks, 4 or 6.
+func (e Encoding) Version() int {
 	if !e.valid() {
-		return nil, fmt.Errorf("marshal encoding %d: %w", uint8(e), ErrEncoding)
+		return 0
 	}
-	return []byte(e.String()), nil
-}
-
-// UnmarshalText sets e to the encoding that text names, as ParseEncoding does.
-func (e *Encoding) UnmarshalText(text []byte) (err error) {
-	*e, err = ParseEncoding(string(text))
-	return err
+	return descriptions[e].version
 }
 
 // Overhead returns the number of bytes that a mark with these modules adds to
 // a packet, zero for an unknown encoding or a set that no mark can have.
 func (e Encoding) Overhead(m Module) int {
-	if !m.valid() {
+	if !e.valid() || !m.Valid() {
 		return 0
 	}
-	switch e {
-	case Native:
-		return optionsSize(m)
-	case Shim:
-		return shimSize(m)
-	case IPIP:
-		return ipv4Size + shimSize(m)
-	case UDP:
-		return ipv4Size + udpSize + shimSize(m)
-	}
-	return 0
+	return descriptions[e].overhead[m-1]
 }
 
-func (e Encoding) valid() bool { return int(e) < len(encodingNames) }
+// valid reports whether wire.h lists the encoding.
+func (e Encoding) valid() bool { return int(e) < len(descriptions) }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What travels inside packets: the only C definition. The Go codec in this
- * folder is its twin; the golden vectors in testdata/ bind the two.
+ * Byte layouts inside packets: the only C definition. The reference codec in
+ * test/codec reads and writes the same layouts; golden vectors check both.
  *
  * IPv6 carries a mark in a Destination Options header (RFC 8200) right after
  * the fixed header, or after a Hop-by-Hop header where there is one. IPv4
@@ -14,6 +14,36 @@
 /* Modules: what a mark carries. */
 #define WIRE_DELAY 1
 #define WIRE_LOSS 2
+
+/*
+ * Encodings: how a mark travels. This is the only list of their names and
+ * numbers: go test ./wire -update generates the Go constants, the page's
+ * choices and the table in the documentation from it.
+ *
+ *   native  IPv6 options L4          options as struct wire_native_*
+ *   shim    IP(253) shim L4          253: for experiments (RFC 3692, RFC 4727)
+ *   ipip    IP(4) IP(253) shim L4    outer header as in RFC 2003
+ *   udp     IP(17) UDP shim(4) IP L4 the inner packet is complete and unchanged
+ *
+ * X(C name, Go name, number, IP version, bytes added by delay, loss, both, text)
+ */
+#define WIRE_ENCODINGS(X)                                                       \
+	X(NATIVE, Native, 0, 6, 24, 8, 32,                                      \
+	  "An IPv6 Destination Options header. IPv4 packets stay unmarked.")    \
+	X(SHIM, Shim, 1, 4, 20, 8, 24,                                          \
+	  "A shim behind the IPv4 header; the packet becomes IP protocol 253. " \
+	  "Adds the fewest bytes; firewalls and NAT often drop it.")            \
+	X(IPIP, IPIP, 2, 4, 40, 28, 44,                                         \
+	  "As shim, behind a second IPv4 header (protocol 4, RFC 2003). "       \
+	  "For networks that let such tunnels through.")                        \
+	X(UDP, UDP, 3, 4, 48, 36, 52,                                           \
+	  "The whole packet travels inside UDP to port 50253. Passes firewalls that " \
+	  "allow UDP; may take another equal-cost path than unmarked packets.")
+
+#define WIRE_ENCODING_DEFAULT WIRE_ENCODING_UDP /* for IPv4 */
+
+#define WIRE_ENCODING_NUMBER(name, go, number, ...) WIRE_ENCODING_##name = number,
+enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };
 
 /* IPv6 option types, RFC 4727 experimental, "skip if unknown". */
 #define WIRE_OPTION_DELAY 0x3e /* may change en route: an edge may fill received */

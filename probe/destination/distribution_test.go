@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 // TestLayoutCoversEveryValue: buckets follow each other without a gap, and are
@@ -52,11 +53,11 @@ func delivered(t *testing.T, d *Destination, delays []time.Duration) []int64 {
 	exact := make([]int64, 0, len(delays))
 	records := make([]Record, 64)
 	for i, delay := range delays {
-		mark := wire.Mark{
+		mark := codec.Mark{
 			Modules: wire.Delay | wire.Loss, Sequence: uint32(i), Single: true,
-			Sent: wire.TimestampOf(time.Now().Add(-delay)),
+			Sent: codec.TimestampOf(time.Now().Add(-delay)),
 		}
-		marked, err := wire.Insert(original, wire.Native, mark, wire.Port)
+		marked, err := codec.Insert(original, wire.Native, mark, wire.Port)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"pillion.dev/probe/flow"
 	"pillion.dev/wire"
-	"pillion.dev/wire/vectors"
+	"pillion.dev/wire/test/codec"
 )
 
 // forge is one way to spoil a marked packet.
@@ -76,11 +76,11 @@ func seal(b []byte) []byte {
 }
 
 // leftToTheKernel says that the programs need not see what is wrong with a packet
-// that wire.Extract refuses. They do not sum IPv4 headers: a wrong sum is dropped
+// that codec.Extract refuses. They do not sum IPv4 headers: a wrong sum is dropped
 // by the device or by the IP layer right behind the hook. They take padding behind
 // the IP packet for what it is (a short Ethernet frame has it).
 func leftToTheKernel(packet []byte, err error, port uint16) bool {
-	if errors.Is(err, wire.ErrChecksum) {
+	if errors.Is(err, codec.ErrChecksum) {
 		return true
 	}
 	total := 0
@@ -90,15 +90,15 @@ func leftToTheKernel(packet []byte, err error, port uint16) bool {
 	case len(packet) >= 20 && packet[0]>>4 == 4:
 		total = int(binary.BigEndian.Uint16(packet[2:]))
 	}
-	if total == 0 || total >= len(packet) || !errors.Is(err, wire.ErrLength) {
+	if total == 0 || total >= len(packet) || !errors.Is(err, codec.ErrLength) {
 		return false
 	}
-	_, _, _, err = wire.Extract(packet[:total], port)
-	return err == nil || errors.Is(err, wire.ErrChecksum)
+	_, _, _, err = codec.Extract(packet[:total], port)
+	return err == nil || errors.Is(err, codec.ErrChecksum)
 }
 
 // forgedFrame keeps the ethertype of the vector, whatever the version says.
-func forgedFrame(v vectors.Vector, packet []byte) []byte {
+func forgedFrame(v codec.Vector, packet []byte) []byte {
 	return append(frame(v.Marked)[:14:14], packet...)
 }
 
@@ -118,7 +118,7 @@ func TestForgedMarksPass(t *testing.T) {
 		if v.Port != wire.Port {
 			continue
 		}
-		_, _, _, err := wire.Extract(packet, v.Port)
+		_, _, _, err := codec.Extract(packet, v.Port)
 		if err == nil {
 			real++
 			continue
@@ -164,7 +164,7 @@ func TestSpoiledMarksDoNotCrash(t *testing.T) {
 	for sent < 20_000 {
 		v := all[random.IntN(len(all))]
 		packet := forgeries[random.IntN(len(forgeries))].forge(random, append([]byte(nil), v.Marked...))
-		original, _, _, broken := wire.Extract(packet, wire.Port)
+		original, _, _, broken := codec.Extract(packet, wire.Port)
 		in := forgedFrame(v, packet)
 		program := d.objects.DestinationTc
 		if sent%2 == 1 {

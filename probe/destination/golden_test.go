@@ -9,7 +9,7 @@ import (
 
 	"pillion.dev/probe/flow"
 	"pillion.dev/wire"
-	"pillion.dev/wire/vectors"
+	"pillion.dev/wire/test/codec"
 )
 
 var hooks = []struct {
@@ -60,7 +60,7 @@ func TestGoldenVectorsAreRestored(t *testing.T) {
 }
 
 // checkGoldenFlow compares the flow that one marked packet made with the vector.
-func checkGoldenFlow(t *testing.T, d *Destination, v vectors.Vector) {
+func checkGoldenFlow(t *testing.T, d *Destination, v codec.Vector) {
 	t.Helper()
 	for key, f := range d.takeFlows(t) {
 		if want := keyOf(v.Original); key.Key() != want {
@@ -143,7 +143,7 @@ func TestAmendLeavesMarksIn(t *testing.T) {
 				before := time.Now()
 				got := run(t, hook.program(d), frame(v.Marked, hook.tags...), 0)
 				after := time.Now()
-				original, mark, encoding, err := wire.Extract(got[14+4*len(hook.tags):], v.Port)
+				original, mark, encoding, err := codec.Extract(got[14+4*len(hook.tags):], v.Port)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,8 +6,6 @@
 #include "../../wire/wire.h"
 #include "../bpf/packet.h"
 
-enum encoding { ENCODING_NATIVE, ENCODING_SHIM, ENCODING_IPIP, ENCODING_UDP };
-
 enum verdict {
 	VERDICT_MARKED,
 	VERDICT_UNMARKED,
@@ -28,6 +26,7 @@ struct mark {
 	__u32 length;	/* of the restored packet */
 	__u16 at;	/* where the header or shim begins */
 	__u16 size;	/* of the header or shim */
+	__u16 outer;	/* bytes of outer headers, which go with the mark */
 	__u8 hop_by_hop; /* length of the Hop-by-Hop header, or zero */
 	__u8 modules;
 	__u8 encoding;
@@ -172,7 +171,7 @@ static __always_inline int read_ipv6(struct mark *m, void *l3, void *end, __u32 
 	if (next != NEXT_OPTIONS)
 		return VERDICT_UNMARKED;
 	m->at = at;
-	m->encoding = ENCODING_NATIVE;
+	m->encoding = WIRE_ENCODING_NATIVE;
 	verdict = read_options(m, l3 + at, end);
 	if (verdict != VERDICT_MARKED)
 		return verdict;
@@ -229,7 +228,8 @@ static __always_inline int read_ipip(struct mark *m, struct iphdr *outer, void *
 	if (inner->saddr != outer->saddr || inner->daddr != outer->daddr ||
 	    bpf_ntohs(inner->tot_len) + sizeof(*outer) != bpf_ntohs(outer->tot_len))
 		return VERDICT_INNER;
-	m->encoding = ENCODING_IPIP;
+	m->encoding = WIRE_ENCODING_IPIP;
+	m->outer = sizeof(*outer);
 	return read_bare(m, inner, sizeof(*outer), end);
 }
 
@@ -244,8 +244,9 @@ static __always_inline int read_udp(struct mark *m, struct iphdr *outer, void *e
 	if (outer->ihl != 5 || (outer->frag_off & IPV4_FRAGMENT) ||
 	    bpf_ntohs(udp->len) + sizeof(*outer) != bpf_ntohs(outer->tot_len))
 		return VERDICT_MALFORMED;
-	m->encoding = ENCODING_UDP;
-	m->at = sizeof(*outer) + sizeof(*udp);
+	m->encoding = WIRE_ENCODING_UDP;
+	m->outer = sizeof(*outer) + sizeof(*udp);
+	m->at = m->outer;
 	verdict = read_shim(m, udp + 1, end);
 	if (verdict != VERDICT_MARKED)
 		return verdict;
@@ -277,7 +278,7 @@ static __always_inline int read_ipv4(struct mark *m, void *l3, void *end, __u32 
 		verdict = read_udp(m, ip, end);
 		break;
 	case WIRE_PROTOCOL:
-		m->encoding = ENCODING_SHIM;
+		m->encoding = WIRE_ENCODING_SHIM;
 		verdict = read_bare(m, ip, 0, end);
 		break;
 	case IPPROTO_IPIP:

@@ -6,6 +6,7 @@ import (
 	"pillion.dev/internal/netns"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 // A program that takes another's place goes on with its flows and counts.
@@ -28,8 +29,8 @@ func TestReplace(t *testing.T) {
 	arrive := func(d *Destination, numbers ...int) {
 		t.Helper()
 		for _, a := range singles(0x30000, numbers...) {
-			mark := wire.Mark{Modules: wire.Loss, Sequence: a.first, Single: a.single}
-			marked, err := wire.Insert(golden(t)[0].Original, wire.Native, mark, wire.Port)
+			mark := codec.Mark{Modules: wire.Loss, Sequence: a.first, Single: a.single}
+			marked, err := codec.Insert(golden(t)[0].Original, wire.Native, mark, wire.Port)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -70,8 +70,8 @@ static __always_inline int restore_bare(struct __sk_buff *skb, const struct mark
 	return 0;
 }
 
-/* The inner header, restored, goes right before what it carries. */
-static __always_inline int restore_ipip(struct __sk_buff *skb, const struct mark *m)
+/* The outer header goes; the inner one, restored, moves to where the mark ends. */
+static __always_inline int restore_tunnel(struct __sk_buff *skb, const struct mark *m)
 {
 	__u32 at = link_length + sizeof(struct iphdr);
 	struct iphdr inner;
@@ -85,24 +85,19 @@ static __always_inline int restore_ipip(struct __sk_buff *skb, const struct mark
 	return bpf_skb_store_bytes(skb, link_length, &inner, sizeof(inner), BPF_F_RECOMPUTE_CSUM);
 }
 
-static __always_inline int restore_udp(struct __sk_buff *skb, const struct mark *m)
+/* The packet is unchanged behind the outer headers and the mark. */
+static __always_inline int restore_inner(struct __sk_buff *skb, const struct mark *m)
 {
-	__u32 outer = sizeof(struct iphdr) + sizeof(struct udphdr);
-
-	return bpf_skb_adjust_room(skb, -(__s32)(outer + m->size), BPF_ADJ_ROOM_MAC, RESTORE_FLAGS);
+	return bpf_skb_adjust_room(skb, -(__s32)(m->outer + m->size), BPF_ADJ_ROOM_MAC, RESTORE_FLAGS);
 }
 
 static __always_inline int restore(struct __sk_buff *skb, const struct mark *m)
 {
-	switch (m->encoding) {
-	case ENCODING_NATIVE:
+	if (m->key.family == 6)
 		return restore_native(skb, m);
-	case ENCODING_SHIM:
+	if (!m->outer)
 		return restore_bare(skb, m);
-	case ENCODING_IPIP:
-		return restore_ipip(skb, m);
-	}
-	return restore_udp(skb, m);
+	return m->at > m->outer ? restore_tunnel(skb, m) : restore_inner(skb, m);
 }
 
 /* Offset of the timestamps in the packet. */
@@ -110,7 +105,7 @@ static __always_inline __u32 delay_offset(const struct mark *m)
 {
 	__u32 at = m->at;
 
-	at += m->encoding == ENCODING_NATIVE ?
+	at += m->key.family == 6 ?
 		      __builtin_offsetof(struct wire_native_delay, delay.data) :
 		      __builtin_offsetof(struct wire_shim_delay, delay);
 	return at;

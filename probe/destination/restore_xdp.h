@@ -18,29 +18,14 @@ _Static_assert(FRAME_HEAD_MAX <= sizeof(struct frame_head), "frame head");
 static __always_inline __u32 frame_restored(struct xdp_md *ctx, const struct mark *m, __u32 l3,
 					    struct frame_head *head, __u32 *cut)
 {
-	__u32 keep = l3, inner = 0;
+	__u32 keep = l3 + m->at - m->outer;
 
-	*cut = m->size;
-	switch (m->encoding) {
-	case ENCODING_NATIVE:
-		keep += sizeof(struct ipv6hdr) + m->hop_by_hop;
-		break;
-	case ENCODING_SHIM:
-		keep += sizeof(struct iphdr);
-		break;
-	case ENCODING_IPIP:
-		keep += sizeof(struct iphdr);
-		inner = sizeof(struct iphdr);
-		*cut += sizeof(struct iphdr);
-		break;
-	case ENCODING_UDP:
-		*cut += sizeof(struct iphdr) + sizeof(struct udphdr);
-		break;
-	}
+	*cut = m->size + m->outer;
 	if (keep == 0 || keep > FRAME_HEAD_MAX || bpf_xdp_load_bytes(ctx, 0, head, keep))
 		return 0;
 	l3 &= 0x1f;
-	if (inner && bpf_xdp_load_bytes(ctx, l3 + inner, head->bytes + l3, sizeof(struct iphdr)))
+	if (m->outer && m->at > m->outer && /* the inner header stands before the mark */
+	    bpf_xdp_load_bytes(ctx, l3 + m->outer, head->bytes + l3, sizeof(struct iphdr)))
 		return 0;
 	return keep;
 }
@@ -48,7 +33,7 @@ static __always_inline __u32 frame_restored(struct xdp_md *ctx, const struct mar
 static __always_inline void frame_edit(const struct mark *m, __u32 l3, struct frame_head *head)
 {
 	l3 &= 0x1f;
-	if (m->encoding == ENCODING_NATIVE) {
+	if (m->key.family == 6) {
 		struct ipv6hdr *ip = (void *)head->bytes + l3;
 
 		ip->payload_len = bpf_htons(m->length - sizeof(*ip));
@@ -56,7 +41,7 @@ static __always_inline void frame_edit(const struct mark *m, __u32 l3, struct fr
 			head->bytes[l3 + sizeof(*ip)] = m->next;
 		else
 			ip->nexthdr = m->next;
-	} else if (m->encoding != ENCODING_UDP) {
+	} else if (m->at > m->outer) {
 		ipv4_restore((void *)head->bytes + l3, m->next, m->length);
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"pillion.dev/internal/netns"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/hook"
-	"pillion.dev/wire/vectors"
+	"pillion.dev/wire/test/codec"
 )
 
 // open loads the programs and attaches them to nothing: frames reach them by
@@ -91,9 +91,9 @@ func tryRun(program *ebpf.Program, in []byte, segments int) ([]byte, uint32, err
 	return options.DataOut, code - pass, err
 }
 
-func golden(t *testing.T) []vectors.Vector {
+func golden(t *testing.T) []codec.Vector {
 	t.Helper()
-	all, err := vectors.Load()
+	all, err := codec.Vectors()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 // arrival is what comes at once: packets with one sequence field.
@@ -27,8 +28,8 @@ func deliver(t *testing.T, d *Destination, arrivals []arrival) counts {
 	original := golden(t)[0].Original
 	var packets uint64
 	for _, a := range arrivals {
-		mark := wire.Mark{Modules: wire.Loss, Sequence: a.first, Single: a.single}
-		marked, err := wire.Insert(original, wire.Native, mark, wire.Port)
+		mark := codec.Mark{Modules: wire.Loss, Sequence: a.first, Single: a.single}
+		marked, err := codec.Insert(original, wire.Native, mark, wire.Port)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +208,7 @@ func TestWindowOfRandomSingles(t *testing.T) {
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			base := random.Uint32() * wire.FlowStride & wire.SequenceMask
+			base := random.Uint32() * codec.FlowStride & wire.SequenceMask
 			if seed%2 == 0 {
 				base = 1<<31 - 0x10000
 			}
@@ -260,7 +261,7 @@ func TestWindowOfRandomBursts(t *testing.T) {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(row.name, ", seed ", seed), func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 2))
-				base := random.Uint32() * wire.FlowStride & wire.SequenceMask
+				base := random.Uint32() * codec.FlowStride & wire.SequenceMask
 				sent, end := burstsOf(random, base)
 				arrived := shake(random, sent, row.lose, row.repeat, 200)
 				arrived = append(singles(base, 0), arrived...)
@@ -352,8 +353,8 @@ func TestWindowIsThatOfEachFlow(t *testing.T) {
 				continue
 			}
 			name := fmt.Sprint(keyOf(v.Original))
-			mark := wire.Mark{Modules: wire.Loss, Single: true, Sequence: flows[name] + uint32(len(name))<<16}
-			marked, err := wire.Insert(v.Original, wire.Native, mark, v.Port)
+			mark := codec.Mark{Modules: wire.Loss, Single: true, Sequence: flows[name] + uint32(len(name))<<16}
+			marked, err := codec.Insert(v.Original, wire.Native, mark, v.Port)
 			if err != nil {
 				t.Fatalf("vector %d, round %d: %v", i, round, err)
 			}

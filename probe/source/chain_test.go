@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,11 +13,11 @@ import (
 
 	"pillion.dev/internal/netns"
 	"pillion.dev/wire"
-	"pillion.dev/wire/vectors"
+	"pillion.dev/wire/test/codec"
 )
 
 var (
-	encodings = []wire.Encoding{wire.Shim, wire.IPIP, wire.UDP}
+	encodings = slices.DeleteFunc(wire.Encodings(), func(e wire.Encoding) bool { return e.Version() != 4 })
 	sets      = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
 )
 
@@ -31,7 +32,7 @@ func each(t *testing.T, test func(*testing.T, wire.Encoding, wire.Module)) {
 
 // TestGoldenOriginalsAreMarked compares each mark with the codec, byte for byte.
 func TestGoldenOriginalsAreMarked(t *testing.T) {
-	all4and6, err := vectors.Load()
+	all4and6, err := codec.Vectors()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestGoldenOriginalsAreMarked(t *testing.T) {
 			}
 			name := fmt.Sprint(rawKeyOf(v.Original))
 			want, known := next[name]
-			if !known && m.Sequence%wire.FlowStride != 0 || known && m.Sequence != want || !m.Single {
+			if !known && m.Sequence%codec.FlowStride != 0 || known && m.Sequence != want || !m.Single {
 				t.Errorf("%s: number %d, single %v, want %d (%v)", v.Name, m.Sequence, m.Single, want, known)
 			}
 			next[name] = (m.Sequence + 1) & wire.SequenceMask
@@ -84,16 +85,16 @@ func rawKeyOf(packet []byte) any {
 
 // checkMarked says that a marked packet is what the codec writes, but for the
 // source port of the udp encoding, and returns its mark.
-func checkMarked(t *testing.T, marked, original []byte, encoding wire.Encoding) wire.Mark {
+func checkMarked(t *testing.T, marked, original []byte, encoding wire.Encoding) codec.Mark {
 	t.Helper()
-	got, m, was, err := wire.Extract(marked, wire.Port)
+	got, m, was, err := codec.Extract(marked, wire.Port)
 	if err != nil || was != encoding {
 		t.Fatalf("%x became %x: %v, %v", original, marked, was, err)
 	}
 	if !bytes.Equal(got, original) {
 		t.Fatalf("got  %x\nwant %x", got, original)
 	}
-	want, err := wire.Insert(original, encoding, m, wire.Port)
+	want, err := codec.Insert(original, encoding, m, wire.Port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,8 +203,8 @@ func compare(t *testing.T, packet, marked []byte, encoding wire.Encoding) bool {
 	if packet[0]>>4 == 6 {
 		encoding = wire.Native
 	}
-	_, err := wire.Insert(packet, encoding, wire.Mark{Modules: wire.Loss}, wire.Port)
-	if errors.Is(err, wire.ErrChecksum) || errors.Is(err, wire.ErrLength) {
+	_, err := codec.Insert(packet, encoding, codec.Mark{Modules: wire.Loss}, wire.Port)
+	if errors.Is(err, codec.ErrChecksum) || errors.Is(err, codec.ErrLength) {
 		return false
 	}
 	if err != nil {

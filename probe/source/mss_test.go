@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 func TestMSSIsClamped(t *testing.T) {
@@ -61,7 +62,7 @@ func TestMSSIsClamped(t *testing.T) {
 func checkClamped(t *testing.T, s *Source, packet, want []byte, clamped bool) {
 	t.Helper()
 	before := s.mustTally(t)
-	leaves, _, _, err := wire.Extract(run(t, s.objects.SourceTc, packet), wire.Port)
+	leaves, _, _, err := codec.Extract(run(t, s.objects.SourceTc, packet), wire.Port)
 	if err != nil {
 		t.Fatal(err)
 	}

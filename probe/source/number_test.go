@@ -10,6 +10,7 @@ import (
 
 	"pillion.dev/probe/flow"
 	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 func TestOutcomeNamesAreAll(t *testing.T) {
@@ -195,7 +196,7 @@ func TestSampling(t *testing.T) {
 			before := s.mustTally(t)
 			for range n {
 				out := run(t, s.objects.SourceTc, plain4)
-				_, m, _, err := wire.Extract(out, wire.Port)
+				_, m, _, err := codec.Extract(out, wire.Port)
 				if err != nil {
 					continue
 				}

@@ -12,6 +12,7 @@ import (
 	"pillion.dev/internal/netns"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 // all is what most tests mark: everything, in each packet.
@@ -88,10 +89,10 @@ func run(t *testing.T, program *ebpf.Program, packet []byte) []byte {
 }
 
 // mark sends a packet through the egress program and reads its mark.
-func (s *Source) mark(t *testing.T, packet []byte) wire.Mark {
+func (s *Source) mark(t *testing.T, packet []byte) codec.Mark {
 	t.Helper()
 	out := run(t, s.objects.SourceTc, packet)
-	_, m, _, err := wire.Extract(out, wire.Port)
+	_, m, _, err := codec.Extract(out, wire.Port)
 	if err != nil {
 		t.Fatalf("%x: %v", out, err)
 	}

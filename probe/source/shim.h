@@ -5,12 +5,8 @@
 
 #include "native.h"
 
-#define ENCODING_NONE 0
-#define ENCODING_SHIM 1
-#define ENCODING_IPIP 2
-#define ENCODING_UDP 3
-
-const volatile __u32 ipv4_encoding = ENCODING_UDP;
+/* WIRE_ENCODING_NATIVE: IPv4 packets stay unmarked. */
+const volatile __u32 ipv4_encoding = WIRE_ENCODING_DEFAULT;
 const volatile __u16 udp_port = WIRE_UDP_PORT;
 
 #define SHIM_LENGTH                                           \
@@ -19,10 +15,10 @@ const volatile __u16 udp_port = WIRE_UDP_PORT;
 				  WIRE_SHIM_BOTH)
 
 /* Bytes before the shim that were not in the packet. */
-#define SHIM_OUTER                                                                         \
-	(ipv4_encoding == ENCODING_UDP  ? sizeof(struct iphdr) + sizeof(struct udphdr) : \
-	 ipv4_encoding == ENCODING_IPIP ? sizeof(struct iphdr) :                         \
-					    0)
+#define SHIM_OUTER                                                                            \
+	(ipv4_encoding == WIRE_ENCODING_UDP  ? sizeof(struct iphdr) + sizeof(struct udphdr) : \
+	 ipv4_encoding == WIRE_ENCODING_IPIP ? sizeof(struct iphdr) :                         \
+					       0)
 
 #define SOURCE_PORT_BASE 0xc000 /* the dynamic ports of RFC 6335 */
 #define SOURCE_PORT_MASK 0x3fff
@@ -128,9 +124,9 @@ static __always_inline int shim_make_room(struct __sk_buff *skb, const struct ro
 {
 	__u64 flags = room->flags;
 
-	if (ipv4_encoding == ENCODING_SHIM)
+	if (ipv4_encoding == WIRE_ENCODING_SHIM)
 		return bpf_skb_adjust_room(skb, SHIM_LENGTH, BPF_ADJ_ROOM_NET, flags);
-	if (ipv4_encoding == ENCODING_UDP)
+	if (ipv4_encoding == WIRE_ENCODING_UDP)
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
 			 BPF_F_ADJ_ROOM_ENCAP_L2(SHIM_LENGTH);
 	return bpf_skb_adjust_room(skb, SHIM_OUTER + SHIM_LENGTH, BPF_ADJ_ROOM_MAC, flags);
@@ -140,7 +136,7 @@ static __always_inline int shim_make_room(struct __sk_buff *skb, const struct ro
 static __always_inline int shim_undo(struct __sk_buff *skb, const struct room *room)
 {
 	bpf_skb_adjust_room(skb, -(int)(SHIM_OUTER + SHIM_LENGTH),
-			    ipv4_encoding == ENCODING_SHIM ? BPF_ADJ_ROOM_NET : BPF_ADJ_ROOM_MAC,
+			    ipv4_encoding == WIRE_ENCODING_SHIM ? BPF_ADJ_ROOM_NET : BPF_ADJ_ROOM_MAC,
 			    room->flags);
 	return OUTCOME_NO_ROOM;
 }
@@ -158,9 +154,9 @@ static __always_inline int shim_insert(struct __sk_buff *skb, const struct subje
 		return shim_undo(skb, room);
 	if (numbers)
 		number = number_take(numbers, room->packets);
-	if (ipv4_encoding == ENCODING_UDP)
+	if (ipv4_encoding == WIRE_ENCODING_UDP)
 		shim_write_udp(frame, s, number);
-	else if (ipv4_encoding == ENCODING_IPIP)
+	else if (ipv4_encoding == WIRE_ENCODING_IPIP)
 		shim_write_ipip(frame, s, number);
 	else
 		shim_write_bare(frame, s, number);

@@ -64,9 +64,9 @@ static __always_inline int refuse(const struct subject *s)
 		return s->blocked;
 	if (s->key.family == 6)
 		return ipv6_native ? 0 : OUTCOME_ENCODING;
-	if (ipv4_encoding == ENCODING_NONE)
+	if (ipv4_encoding == WIRE_ENCODING_NATIVE)
 		return OUTCOME_ENCODING;
-	if (ipv4_encoding == ENCODING_UDP)
+	if (ipv4_encoding == WIRE_ENCODING_UDP)
 		return s->key.protocol == IPPROTO_UDP && s->key.dport == bpf_htons(udp_port) ?
 			       OUTCOME_EXISTING_OPTION :
 			       0;

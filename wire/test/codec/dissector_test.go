@@ -1,4 +1,4 @@
-package wire_test
+package codec_test
 
 import (
 	"bytes"
@@ -7,14 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"pillion.dev/wire"
-	"pillion.dev/wire/vectors"
+	"pillion.dev/wire/test/codec"
 )
 
 // A captured packet may have been cut by the capture.
@@ -37,7 +36,7 @@ func dissect(t *testing.T, packets []captured, when time.Time, port uint16, fiel
 		t.Fatal(err)
 	}
 	fields = append(fields, "_ws.lua.error")
-	args := []string{"-r", file, "-X", "lua_script:pillion.lua", "-n", "-o", fmt.Sprint("pillion.port:", port), "-T", "fields", "-E", "occurrence=l"}
+	args := []string{"-r", file, "-X", "lua_script:../../pillion.lua", "-n", "-o", fmt.Sprint("pillion.port:", port), "-T", "fields", "-E", "occurrence=l"}
 	for _, f := range fields {
 		args = append(args, "-e", f)
 	}
@@ -93,7 +92,7 @@ var markFields = []string{
 }
 
 // fieldsOf returns what the dissector must show of a vector's mark.
-func fieldsOf(v vectors.Vector, when time.Time) map[string]string {
+func fieldsOf(v codec.Vector, when time.Time) map[string]string {
 	const layout = "Jan _2, 2006 15:04:05.000000000 MST"
 	next := nextOf(v.Original)
 	if v.Encoding == wire.UDP {
@@ -131,7 +130,7 @@ func nextOf(packet []byte) uint8 {
 // TestDissector compares every field of every vector, seen from times before,
 // at and long after the end of era 0.
 func TestDissector(t *testing.T) {
-	byPort := map[uint16][]vectors.Vector{}
+	byPort := map[uint16][]codec.Vector{}
 	for _, v := range load(t) {
 		byPort[v.Port] = append(byPort[v.Port], v)
 	}
@@ -164,7 +163,7 @@ func TestDissectorGoesOn(t *testing.T) {
 		"icmp.type", "icmp.ident", "icmpv6.type", "icmpv6.echo.identifier", "data.data",
 	}
 	var plain, marked []captured
-	var all []vectors.Vector
+	var all []codec.Vector
 	for _, v := range load(t) {
 		if v.Port == wire.Port {
 			all = append(all, v)
@@ -217,7 +216,7 @@ func TestDissectorMalformed(t *testing.T) {
 		{"udp, next protocol", edit(udp4, 29, 17), "udp"},
 		{"udp, other type", edit(udp4, 28, 9), ""},
 		{"udp, nothing", header{}.with(17, []byte{0xc0, 0, 0xc4, 0x4d, 0, 8, 0, 0}), ""},
-		{"udp, to another port", header{}.with(17, append([]byte{0xc4, 0x4d, 0x1f, 0x90, 0, 8 + 8, 0, 0}, wire.AppendShim(nil, 4, markOf(wire.Loss))...)), ""},
+		{"udp, to another port", header{}.with(17, append([]byte{0xc4, 0x4d, 0x1f, 0x90, 0, 8 + 8, 0, 0}, codec.AppendShim(nil, 4, markOf(wire.Loss))...)), ""},
 	}
 	packets := make([]captured, len(tests))
 	for i, test := range tests {
@@ -239,14 +238,13 @@ func TestDissectorMalformed(t *testing.T) {
 	}
 }
 
-// TestDissectorCut cuts packets at every length, by the capture and for good:
+// TestDissectorCut cuts packets at every length, in the capture and on the wire:
 // a mark shows if and only if it is whole.
 func TestDissectorCut(t *testing.T) {
 	var packets []captured
 	var shows []bool
-	for _, e := range slices.Concat(native, ipv4) {
+	for e, end := range map[wire.Encoding]int{wire.Native: 72, wire.Shim: 44, wire.IPIP: 64, wire.UDP: 52} {
 		whole := marked(t, e)
-		end := map[wire.Encoding]int{wire.Native: 72, wire.Shim: 44, wire.IPIP: 64, wire.UDP: 52}[e]
 		for n := 1; n <= len(whole); n++ {
 			packets = append(packets, captured{whole[:n], len(whole)}, captured{whole[:n], n})
 			shows = append(shows, n >= end, n >= end)

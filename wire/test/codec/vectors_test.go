@@ -1,25 +1,26 @@
-package wire_test
+package codec_test
 
 import (
 	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
 	"pillion.dev/wire"
-	"pillion.dev/wire/vectors"
+	"pillion.dev/wire/test/codec"
 )
 
-var update = flag.Bool("update", false, "write testdata/vectors.json anew")
+var update = flag.Bool("update", false, "write testdata/vectors.json")
 
 const vectorsFile = "testdata/vectors.json"
 
 // load returns the golden vectors.
-func load(t testing.TB) []vectors.Vector {
+func load(t testing.TB) []codec.Vector {
 	t.Helper()
-	all, err := vectors.Load()
+	all, err := codec.Vectors()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func load(t testing.TB) []vectors.Vector {
 func TestVectors(t *testing.T) {
 	for _, v := range load(t) {
 		t.Run(v.Name, func(t *testing.T) {
-			marked, err := wire.Insert(v.Original, v.Encoding, v.Mark, v.Port)
+			marked, err := codec.Insert(v.Original, v.Encoding, v.Mark, v.Port)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +40,7 @@ func TestVectors(t *testing.T) {
 			if got, want := len(v.Marked)-len(v.Original), v.Encoding.Overhead(v.Mark.Modules); got != want {
 				t.Errorf("%d bytes more, Overhead says %d", got, want)
 			}
-			original, mark, encoding, err := wire.Extract(v.Marked, v.Port)
+			original, mark, encoding, err := codec.Extract(v.Marked, v.Port)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,10 +93,15 @@ type sample struct {
 }
 
 var (
-	native = []wire.Encoding{wire.Native}
-	ipv4   = []wire.Encoding{wire.Shim, wire.IPIP, wire.UDP}
+	native = ofVersion(6)
+	ipv4   = ofVersion(4)
 	inUDP  = []wire.Encoding{wire.UDP}
 )
+
+// ofVersion returns the encodings for packets of this version of IP.
+func ofVersion(version int) []wire.Encoding {
+	return slices.DeleteFunc(wire.Encodings(), func(e wire.Encoding) bool { return e.Version() != version })
+}
 
 // samples are the packets that are marked in every encoding that takes them
 // and with every set of modules.
@@ -126,8 +132,8 @@ func samples() []sample {
 var modules = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
 
 // markOf returns a mark with these modules and no bytes alike.
-func markOf(set wire.Module) wire.Mark {
-	m := wire.Mark{Modules: set}
+func markOf(set wire.Module) codec.Mark {
+	m := codec.Mark{Modules: set}
 	if set&wire.Delay != 0 {
 		m.Sent, m.Received = 0xeea94a97_12345678, 0xeea94a97_23456789
 	}
@@ -138,15 +144,15 @@ func markOf(set wire.Module) wire.Mark {
 }
 
 // makeVectors makes the golden vectors.
-func makeVectors(t *testing.T) []vectors.Vector {
+func makeVectors(t *testing.T) []codec.Vector {
 	t.Helper()
-	var all []vectors.Vector
-	add := func(name string, packet []byte, e wire.Encoding, m wire.Mark, port uint16) {
-		marked, err := wire.Insert(packet, e, m, port)
+	var all []codec.Vector
+	add := func(name string, packet []byte, e wire.Encoding, m codec.Mark, port uint16) {
+		marked, err := codec.Insert(packet, e, m, port)
 		if err != nil {
 			t.Fatalf("make vector %q: %v", name, err)
 		}
-		all = append(all, vectors.Vector{Name: name, Encoding: e, Port: port, Mark: m, Original: packet, Marked: marked})
+		all = append(all, codec.Vector{Name: name, Encoding: e, Port: port, Mark: m, Original: packet, Marked: marked})
 	}
 	for _, s := range samples() {
 		for _, e := range s.encodings {
@@ -157,7 +163,7 @@ func makeVectors(t *testing.T) []vectors.Vector {
 	}
 	tails := []int{1, 3, 7, 101, 1399}
 	for _, e := range append(native, ipv4...) {
-		h := header{v6: e == wire.Native}
+		h := header{v6: e.Version() == 6}
 		plain := h.with(17, udp([]byte("odd")))
 		for _, n := range tails {
 			packet := h.with(17, udp(bytes.Repeat([]byte{0xa5}, n)))
@@ -178,15 +184,15 @@ func makeVectors(t *testing.T) []vectors.Vector {
 // edges are marks whose numbers are at an edge.
 var edges = []struct {
 	name string
-	mark wire.Mark
+	mark codec.Mark
 }{
-	{"not received", wire.Mark{Modules: wire.Delay, Sent: 0xeea94a97_00000000}},
-	{"last of era 0, first of era 1", wire.Mark{Modules: wire.Delay, Sent: 0xffffffff_ffffffff, Received: 1}},
-	{"start of era 1", wire.Mark{Modules: wire.Delay, Sent: 0, Received: 1 << 32}},
-	{"burst", wire.Mark{Modules: wire.Loss, Sequence: 0x5b3c0102}},
-	{"burst with delay", wire.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeea94a97_80000000, Sequence: 0x00010000}},
-	{"last single number", wire.Mark{Modules: wire.Loss, Sequence: 0x7fffffff, Single: true}},
-	{"last burst number", wire.Mark{Modules: wire.Loss, Sequence: 0x7fffffff}},
-	{"number zero, burst", wire.Mark{Modules: wire.Loss}},
-	{"number zero, single", wire.Mark{Modules: wire.Loss, Single: true}},
+	{"not received", codec.Mark{Modules: wire.Delay, Sent: 0xeea94a97_00000000}},
+	{"last of era 0, first of era 1", codec.Mark{Modules: wire.Delay, Sent: 0xffffffff_ffffffff, Received: 1}},
+	{"start of era 1", codec.Mark{Modules: wire.Delay, Sent: 0, Received: 1 << 32}},
+	{"burst", codec.Mark{Modules: wire.Loss, Sequence: 0x5b3c0102}},
+	{"burst with delay", codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeea94a97_80000000, Sequence: 0x00010000}},
+	{"last single number", codec.Mark{Modules: wire.Loss, Sequence: 0x7fffffff, Single: true}},
+	{"last burst number", codec.Mark{Modules: wire.Loss, Sequence: 0x7fffffff}},
+	{"number zero, burst", codec.Mark{Modules: wire.Loss}},
+	{"number zero, single", codec.Mark{Modules: wire.Loss, Single: true}},
 }

@@ -1,18 +1,17 @@
-// Package vectors loads the golden vectors that bind every reader and writer
-// of marks: the Go codec, the BPF programs, the C header and the dissector.
-// It serves tests only and holds no truth of its own; the file is
-// wire/testdata/vectors.json, written by wire's tests with -update.
-package vectors
+package codec
 
 import (
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
 
 	"pillion.dev/wire"
-	"pillion.dev/wire/testdata"
 )
+
+//go:embed testdata/vectors.json
+var vectorsJSON []byte
 
 // A Vector is one packet before and after it was marked. Both are IP packets
 // without link-layer header. The UDP source port of a marked packet in the udp
@@ -21,7 +20,7 @@ type Vector struct {
 	Name     string
 	Encoding wire.Encoding
 	Port     uint16 // UDP destination port of the udp encoding
-	Mark     wire.Mark
+	Mark     Mark
 	Original []byte
 	Marked   []byte
 }
@@ -29,22 +28,22 @@ type Vector struct {
 // row is a vector in the file: numbers that not every reader can hold exactly
 // and all packets are hexadecimal strings.
 type row struct {
-	Name     string        `json:"name"`
-	Encoding wire.Encoding `json:"encoding"`
-	Port     uint16        `json:"port"`
-	Modules  wire.Module   `json:"modules"`
-	Sent     string        `json:"sent"`
-	Received string        `json:"received"`
-	Sequence uint32        `json:"sequence"`
-	Single   bool          `json:"single"`
-	Original string        `json:"original"`
-	Marked   string        `json:"marked"`
+	Name     string `json:"name"`
+	Encoding string `json:"encoding"`
+	Port     uint16 `json:"port"`
+	Modules  string `json:"modules"`
+	Sent     string `json:"sent"`
+	Received string `json:"received"`
+	Sequence uint32 `json:"sequence"`
+	Single   bool   `json:"single"`
+	Original string `json:"original"`
+	Marked   string `json:"marked"`
 }
 
-// Load returns the golden vectors in the order of the file.
-func Load() ([]Vector, error) {
+// Vectors returns the golden vectors in the order of the file.
+func Vectors() ([]Vector, error) {
 	var all []Vector
-	if err := json.Unmarshal(testdata.Vectors, &all); err != nil {
+	if err := json.Unmarshal(vectorsJSON, &all); err != nil {
 		return nil, fmt.Errorf("load vectors: %w", err)
 	}
 	return all, nil
@@ -53,8 +52,8 @@ func Load() ([]Vector, error) {
 // MarshalJSON returns the vector as it stands in the file.
 func (v Vector) MarshalJSON() ([]byte, error) {
 	return json.Marshal(row{
-		Name: v.Name, Encoding: v.Encoding, Port: v.Port,
-		Modules: v.Mark.Modules,
+		Name: v.Name, Encoding: v.Encoding.String(), Port: v.Port,
+		Modules: v.Mark.Modules.String(),
 		Sent:    fmt.Sprintf("%016x", uint64(v.Mark.Sent)), Received: fmt.Sprintf("%016x", uint64(v.Mark.Received)),
 		Sequence: v.Mark.Sequence, Single: v.Mark.Single,
 		Original: hex.EncodeToString(v.Original), Marked: hex.EncodeToString(v.Marked),
@@ -66,6 +65,14 @@ func (v *Vector) UnmarshalJSON(b []byte) error {
 	var r row
 	if err := json.Unmarshal(b, &r); err != nil {
 		return err
+	}
+	encoding, err := wire.ParseEncoding(r.Encoding)
+	if err != nil {
+		return fmt.Errorf("read vector %q: %w", r.Name, err)
+	}
+	modules, err := wire.ParseModule(r.Modules)
+	if err != nil {
+		return fmt.Errorf("read vector %q: %w", r.Name, err)
 	}
 	sent, err := strconv.ParseUint(r.Sent, 16, 64)
 	if err != nil {
@@ -84,9 +91,9 @@ func (v *Vector) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("read vector %q: marked: %w", r.Name, err)
 	}
 	*v = Vector{
-		Name: r.Name, Encoding: r.Encoding, Port: r.Port,
-		Mark: wire.Mark{
-			Modules: r.Modules, Sent: wire.Timestamp(sent), Received: wire.Timestamp(received),
+		Name: r.Name, Encoding: encoding, Port: r.Port,
+		Mark: Mark{
+			Modules: modules, Sent: Timestamp(sent), Received: Timestamp(received),
 			Sequence: r.Sequence, Single: r.Single,
 		},
 		Original: original, Marked: marked,

@@ -1,10 +1,10 @@
-package wire
+package codec
 
 import "errors"
 
 // What parsing and Extract return, wrapped with the offending value.
 var (
-	ErrNotMark   = errors.New("not a mark")     // somebody else's bytes
+	ErrNotMark   = errors.New("not a mark")     // bytes of another protocol
 	ErrMalformed = errors.New("malformed mark") // claims to be a mark, is not well-formed
 	ErrShort     = errors.New("too short")      // fewer bytes than the headers need
 )

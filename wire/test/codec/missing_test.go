@@ -1,4 +1,4 @@
-package wire_test
+package codec_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package vectors_test
+package codec_test
 
 import (
 	"encoding/json"
@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"pillion.dev/wire"
-	"pillion.dev/wire/vectors"
+	"pillion.dev/wire/test/codec"
 )
 
 func TestLoadCovers(t *testing.T) {
-	all, err := vectors.Load()
+	all, err := codec.Vectors()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestLoadCovers(t *testing.T) {
 	for _, v := range all {
 		count[kind{v.Encoding, v.Mark.Modules}]++
 	}
-	for e := wire.Native; e <= wire.UDP; e++ {
+	for _, e := range wire.Encodings() {
 		for _, m := range []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss} {
 			if n := count[kind{e, m}]; n < 5 {
 				t.Errorf("%d vectors of %v with %v", n, e, m)
@@ -42,7 +42,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"marked", `"marked":"00"`, `"marked":"zz"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var v vectors.Vector
+			var v codec.Vector
 			if err := json.Unmarshal([]byte(good), &v); err != nil {
 				t.Fatal(err)
 			}

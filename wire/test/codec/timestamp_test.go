@@ -1,10 +1,10 @@
-package wire_test
+package codec_test
 
 import (
 	"testing"
 	"time"
 
-	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 func at(t *testing.T, s string) time.Time {
@@ -20,7 +20,7 @@ func at(t *testing.T, s string) time.Time {
 func TestTimestampOf(t *testing.T) {
 	for _, test := range []struct {
 		name, time string
-		want       wire.Timestamp
+		want       codec.Timestamp
 	}{
 		{"first day of era 0", "1900-01-01T00:00:00Z", 0},
 		{"first day of UNIX", "1970-01-01T00:00:00Z", 2208988800 << 32},
@@ -35,7 +35,7 @@ func TestTimestampOf(t *testing.T) {
 		{"other zone", "1970-01-01T02:00:00+02:00", 2208988800 << 32},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := wire.TimestampOf(at(t, test.time)); got != test.want {
+			if got := codec.TimestampOf(at(t, test.time)); got != test.want {
 				t.Errorf("TimestampOf(%s) = %v, want %v", test.time, got, test.want)
 			}
 		})
@@ -43,10 +43,10 @@ func TestTimestampOf(t *testing.T) {
 }
 
 func TestTimestampNear(t *testing.T) {
-	const lastSecond, firstSecond = 0xffffffff << 32, wire.Timestamp(0)
+	const lastSecond, firstSecond = 0xffffffff << 32, codec.Timestamp(0)
 	for _, test := range []struct {
 		name      string
-		timestamp wire.Timestamp
+		timestamp codec.Timestamp
 		ref, want string
 	}{
 		{"same era", 3155587200 << 32, "2026-11-21T00:00:00Z", "1999-12-31T00:00:00Z"},
@@ -75,10 +75,16 @@ func TestTimestampKeepsNanoseconds(t *testing.T) {
 		base := edge.Add(time.Duration(second) * time.Second)
 		for _, ns := range []int{0, 1, 2, 3, 499999999, 500000000, 999999998, 999999999} {
 			want := base.Add(time.Duration(ns))
-			if got := wire.TimestampOf(want).Near(edge); !got.Equal(want) {
+			if got := codec.TimestampOf(want).Near(edge); !got.Equal(want) {
 				t.Errorf("%v came back as %v", want, got)
 			}
 		}
+	}
+}
+
+func TestTimestampString(t *testing.T) {
+	if got, want := codec.Timestamp(0xeea94a97_00000001).String(), "eea94a97.00000001"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -103,7 +109,7 @@ func TestTimestampSub(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			sent := edge.Add(test.from)
 			received := sent.Add(test.want)
-			if got := wire.TimestampOf(received).Sub(wire.TimestampOf(sent)); got != test.want {
+			if got := codec.TimestampOf(received).Sub(codec.TimestampOf(sent)); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})

@@ -1,4 +1,4 @@
-package wire_test
+package codec_test
 
 import (
 	"bytes"
@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 // parseErrors are all that a parser may return.
-var parseErrors = []error{wire.ErrNotMark, wire.ErrMalformed, wire.ErrShort}
+var parseErrors = []error{codec.ErrNotMark, codec.ErrMalformed, codec.ErrShort}
 
 // packetErrors are what Extract may return besides.
-var packetErrors = append([]error{wire.ErrVersion, wire.ErrLength, wire.ErrChecksum}, parseErrors...)
+var packetErrors = append([]error{codec.ErrVersion, codec.ErrLength, codec.ErrChecksum}, parseErrors...)
 
 // checkError fails if err is not one of those named.
 func checkError(t *testing.T, err error, allowed []error) {
@@ -28,16 +29,16 @@ func checkError(t *testing.T, err error, allowed []error) {
 func FuzzParseOptions(f *testing.F) {
 	for _, v := range load(f) {
 		if v.Encoding == wire.Native {
-			f.Add(wire.AppendOptions(nil, 17, v.Mark))
+			f.Add(codec.AppendOptions(nil, 17, v.Mark))
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, next, n, err := wire.ParseOptions(b)
+		m, next, n, err := codec.ParseOptions(b)
 		if err != nil {
 			checkError(t, err, parseErrors)
 			return
 		}
-		if again := wire.AppendOptions(nil, next, m); !bytes.Equal(again, b[:n]) {
+		if again := codec.AppendOptions(nil, next, m); !bytes.Equal(again, b[:n]) {
 			t.Fatalf("%x parsed as %+v, which is %x", b[:n], m, again)
 		}
 	})
@@ -46,16 +47,16 @@ func FuzzParseOptions(f *testing.F) {
 func FuzzParseShim(f *testing.F) {
 	for _, v := range load(f) {
 		if v.Encoding != wire.Native {
-			f.Add(wire.AppendShim(nil, 17, v.Mark))
+			f.Add(codec.AppendShim(nil, 17, v.Mark))
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, next, n, err := wire.ParseShim(b)
+		m, next, n, err := codec.ParseShim(b)
 		if err != nil {
 			checkError(t, err, parseErrors)
 			return
 		}
-		again := wire.AppendShim(nil, next, m)
+		again := codec.AppendShim(nil, next, m)
 		again[3] = b[3] // flags
 		if !bytes.Equal(again, b[:n]) {
 			t.Fatalf("%x parsed as %+v, which is %x", b[:n], m, again)
@@ -70,7 +71,7 @@ func FuzzExtract(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, port uint16) {
 		b = sound(b)
-		original, m, e, err := wire.Extract(b, port)
+		original, m, e, err := codec.Extract(b, port)
 		if err != nil {
 			checkError(t, err, packetErrors)
 			return
@@ -78,7 +79,7 @@ func FuzzExtract(f *testing.F) {
 		if len(b)-len(original) != e.Overhead(m.Modules) {
 			t.Fatalf("%d bytes became %d, %v of %v", len(b), len(original), e, m.Modules)
 		}
-		again, err := wire.Insert(original, e, m, port)
+		again, err := codec.Insert(original, e, m, port)
 		if e == wire.Native && err == nil && !bytes.Equal(again, b) {
 			t.Fatalf("extracted from\n%x, inserted to\n%x", b, again)
 		}
@@ -92,18 +93,18 @@ func FuzzRoundTrip(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, e, set uint8, sent, received uint64, sequence uint32, single bool, port uint16) {
 		b = sound(b)
-		m := wire.Mark{Modules: wire.Module(set)}
+		m := codec.Mark{Modules: wire.Module(set)}
 		if m.Modules&wire.Delay != 0 {
-			m.Sent, m.Received = wire.Timestamp(sent), wire.Timestamp(received)
+			m.Sent, m.Received = codec.Timestamp(sent), codec.Timestamp(received)
 		}
 		if m.Modules&wire.Loss != 0 {
 			m.Sequence, m.Single = sequence&wire.SequenceMask, single
 		}
-		marked, err := wire.Insert(b, wire.Encoding(e), m, port)
+		marked, err := codec.Insert(b, wire.Encoding(e), m, port)
 		if err != nil {
 			return
 		}
-		original, got, encoding, err := wire.Extract(marked, port)
+		original, got, encoding, err := codec.Extract(marked, port)
 		if err != nil {
 			t.Fatalf("%x became\n%x: %v", b, marked, err)
 		}

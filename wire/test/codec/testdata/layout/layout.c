@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../wire.h"
+#include "../../../../wire.h"
 
 #define VALUE(name) printf(#name " %llu\n", (unsigned long long)(name))
 #define SIZE(type) printf("sizeof." #type " %zu\n", sizeof(struct type))

@@ -1,8 +1,10 @@
-package wire
+package codec
 
 import (
 	"encoding/binary"
 	"fmt"
+
+	"pillion.dev/wire"
 )
 
 // IPv6 option types: RFC 4727 experimental, "skip if unknown".
@@ -28,16 +30,16 @@ func AppendOptions(b []byte, next uint8, m Mark) []byte {
 		return b
 	}
 	b = append(b, next, uint8(size/8-1))
-	if m.Modules&Delay != 0 {
+	if m.Modules&wire.Delay != 0 {
 		b = m.appendDelay(append(b, OptionDelay, delayLength))
 	}
-	if m.Modules&Loss != 0 {
+	if m.Modules&wire.Loss != 0 {
 		b = m.appendLoss(append(b, OptionLoss, lossLength))
 	}
-	switch m.Modules & modules {
-	case Delay:
+	switch m.Modules {
+	case wire.Delay:
 		b = append(b, padDelay...)
-	case modules:
+	case wire.Delay | wire.Loss:
 		b = append(b, padBoth...)
 	}
 	return b
@@ -72,9 +74,9 @@ func ParseOptions(b []byte) (m Mark, next uint8, n int, err error) {
 
 // optionsModules tells a header's modules from its first option and its size,
 // zero if there is no such layout.
-func optionsModules(kind uint8, size int) Module {
-	for _, set := range []Module{Delay, Loss, modules} {
-		delayFirst := set&Delay != 0
+func optionsModules(kind uint8, size int) wire.Module {
+	for _, set := range []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss} {
+		delayFirst := set&wire.Delay != 0
 		if size == optionsSize(set) && delayFirst == (kind == OptionDelay) {
 			return set
 		}
@@ -83,15 +85,15 @@ func optionsModules(kind uint8, size int) Module {
 }
 
 // readOptions reads the options of a header that must carry exactly set.
-func readOptions(b []byte, set Module) (m Mark, ok bool) {
-	if set&Delay != 0 {
+func readOptions(b []byte, set wire.Module) (m Mark, ok bool) {
+	if set&wire.Delay != 0 {
 		if binary.BigEndian.Uint16(b) != OptionDelay<<8|delayLength {
 			return Mark{}, false
 		}
 		m.setDelay(b[2:])
 		b = b[2+delayLength:]
 	}
-	if set&Loss != 0 {
+	if set&wire.Loss != 0 {
 		if binary.BigEndian.Uint16(b) != OptionLoss<<8|lossLength {
 			return Mark{}, false
 		}
@@ -99,23 +101,13 @@ func readOptions(b []byte, set Module) (m Mark, ok bool) {
 		b = b[2+lossLength:]
 	}
 	switch set {
-	case Delay:
+	case wire.Delay:
 		return m, string(b) == padDelay
-	case modules:
+	case wire.Delay | wire.Loss:
 		return m, string(b) == padBoth
 	}
 	return m, len(b) == 0
 }
 
 // optionsSize returns the size of the whole header, zero for no module.
-func optionsSize(m Module) int {
-	switch m & modules {
-	case Delay:
-		return 24
-	case Loss:
-		return 8
-	case modules:
-		return 32
-	}
-	return 0
-}
+func optionsSize(m wire.Module) int { return wire.Native.Overhead(m) }

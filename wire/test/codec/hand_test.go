@@ -1,4 +1,4 @@
-package wire_test
+package codec_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 // unhex reads hexadecimal digits, with any white space between them.
@@ -28,12 +29,12 @@ const handIPv4 = `4500 0018 0001 4000 40c8 4de6 c0000201 c6336402 deadbeef`
 var handVectors = []struct {
 	name             string
 	encoding         wire.Encoding
-	mark             wire.Mark
+	mark             codec.Mark
 	original, marked string
 }{
 	{
 		name: "native delay,loss on udp", encoding: wire.Native,
-		mark: wire.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeb6f8d80_40000000, Received: 0xeb6f8d81_80000001, Sequence: 0x00120007},
+		mark: codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeb6f8d80_40000000, Received: 0xeb6f8d81_80000001, Sequence: 0x00120007},
 		original: `60000000 0008 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
 			03e8 07d0 0008 abcd`,
 		marked: `60000000 0028 3c 40 20010db8000000000000000000000001 20010db8000000000000000000000002
@@ -42,7 +43,7 @@ var handVectors = []struct {
 	},
 	{
 		name: "native loss, single, after hop-by-hop", encoding: wire.Native,
-		mark: wire.Mark{Modules: wire.Loss, Sequence: 0x7fffffff, Single: true},
+		mark: codec.Mark{Modules: wire.Loss, Sequence: 0x7fffffff, Single: true},
 		original: `60000000 0008 00 01 fe800000000000000000000000000001 ff020000000000000000000000000002
 			3b 00 05 02 0000 01 00`,
 		marked: `60000000 0010 00 01 fe800000000000000000000000000001 ff020000000000000000000000000002
@@ -51,7 +52,7 @@ var handVectors = []struct {
 	},
 	{
 		name: "native delay, no payload", encoding: wire.Native,
-		mark:     wire.Mark{Modules: wire.Delay, Sent: 0xffffffff_ffffffff},
+		mark:     codec.Mark{Modules: wire.Delay, Sent: 0xffffffff_ffffffff},
 		original: `6a512345 0000 3b ff 20010db8000000000000000000000001 20010db8000000000000000000000002`,
 		marked: `6a512345 0018 3c ff 20010db8000000000000000000000001 20010db8000000000000000000000002
 			3b 02  3e 10 ffffffffffffffff 0000000000000000  01 02 0000`,
@@ -59,14 +60,14 @@ var handVectors = []struct {
 	{
 		// length +8, protocol c8 to fd (+35): sum b256
 		name: "shim loss, single", encoding: wire.Shim,
-		mark:     wire.Mark{Modules: wire.Loss, Sequence: 5, Single: true},
+		mark:     codec.Mark{Modules: wire.Loss, Sequence: 5, Single: true},
 		original: handIPv4,
 		marked:   `4500 0020 0001 4000 40fd 4da9 c0000201 c6336402  02 c8 04 00 80000005  deadbeef`,
 	},
 	{
 		// inner: length +14, protocol +35: sum b262; outer: length +28, protocol c8 to 04 (-c4): sum b17d
 		name: "ipip delay", encoding: wire.IPIP,
-		mark:     wire.Mark{Modules: wire.Delay, Sent: 0x00000000_00000001, Received: 0x00000001_00000000},
+		mark:     codec.Mark{Modules: wire.Delay, Sent: 0x00000000_00000001, Received: 0x00000001_00000000},
 		original: handIPv4,
 		marked: `4500 0040 0001 4000 4004 4e82 c0000201 c6336402
 			4500 002c 0001 4000 40fd 4d9d c0000201 c6336402
@@ -75,7 +76,7 @@ var handVectors = []struct {
 	{
 		// outer: length +34, protocol c8 to 11 (-b7): sum b196; the source port is any hash, here ffff
 		name: "udp delay,loss", encoding: wire.UDP,
-		mark:     wire.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeb6f8d80_40000000, Sequence: 0x00120007},
+		mark:     codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeb6f8d80_40000000, Sequence: 0x00120007},
 		original: handIPv4,
 		marked: `4500 004c 0001 4000 4011 4e69 c0000201 c6336402  ffff c44d 0038 0000
 			03 04 14 00 eb6f8d8040000000 0000000000000000 00120007
@@ -87,14 +88,14 @@ func TestHandVectors(t *testing.T) {
 	for _, v := range handVectors {
 		t.Run(v.name, func(t *testing.T) {
 			original, marked := unhex(t, v.original), unhex(t, v.marked)
-			got, mark, encoding, err := wire.Extract(marked, wire.Port)
+			got, mark, encoding, err := codec.Extract(marked, wire.Port)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got, original) || mark != v.mark || encoding != v.encoding {
 				t.Errorf("Extract gave %v %+v\n%x, want %v %+v\n%x", encoding, mark, got, v.encoding, v.mark, original)
 			}
-			got, err = wire.Insert(original, v.encoding, v.mark, wire.Port)
+			got, err = codec.Insert(original, v.encoding, v.mark, wire.Port)
 			if err != nil {
 				t.Fatal(err)
 			}

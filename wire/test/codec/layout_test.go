@@ -1,4 +1,4 @@
-package wire_test
+package codec_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 // layout is what a C compiler must make of wire.h. The offsets are those of
@@ -18,8 +19,8 @@ var layout = []struct {
 }{
 	{"WIRE_DELAY", uint64(wire.Delay)},
 	{"WIRE_LOSS", uint64(wire.Loss)},
-	{"WIRE_OPTION_DELAY", wire.OptionDelay},
-	{"WIRE_OPTION_LOSS", wire.OptionLoss},
+	{"WIRE_OPTION_DELAY", codec.OptionDelay},
+	{"WIRE_OPTION_LOSS", codec.OptionLoss},
 	{"WIRE_OPTION_PADN", 1},
 	{"WIRE_OPTION_DELAY_LENGTH", 16},
 	{"WIRE_OPTION_LOSS_LENGTH", 4},
@@ -32,12 +33,12 @@ var layout = []struct {
 	{"WIRE_SHIM_LOSS", uint64(wire.Shim.Overhead(wire.Loss))},
 	{"WIRE_SHIM_BOTH", uint64(wire.Shim.Overhead(wire.Delay | wire.Loss))},
 	{"WIRE_SHIM_MAX", uint64(wire.Shim.Overhead(wire.Delay | wire.Loss))},
-	{"WIRE_PROTOCOL", wire.Protocol},
+	{"WIRE_PROTOCOL", codec.Protocol},
 	{"WIRE_UDP_PORT", wire.Port},
 	{"WIRE_SINGLE", wire.SingleBit},
 	{"WIRE_SEQUENCE_MASK", wire.SequenceMask},
-	{"WIRE_FLOW_STRIDE", wire.FlowStride},
-	{"WIRE_NTP_UNIX", wire.NTPUnix},
+	{"WIRE_FLOW_STRIDE", codec.FlowStride},
+	{"WIRE_NTP_UNIX", codec.NTPUnix},
 	{"sizeof.wire_timestamp", 8},
 	{"sizeof.wire_delay", 16},
 	{"sizeof.wire_option_delay", 18},
@@ -82,6 +83,9 @@ func TestLayout(t *testing.T) {
 	}
 	for _, v := range load(t) {
 		kind, header, next, pad := cut(t, v.Marked, v.Encoding)
+		if kind == "" {
+			continue // a layout of another kind than the structs of wire.h
+		}
 		fmt.Fprintf(&input, "%s %x\n", kind, header)
 		number := v.Mark.Sequence
 		if v.Mark.Single {
@@ -123,6 +127,9 @@ func cut(t *testing.T, packet []byte, e wire.Encoding) (kind string, header []by
 		}
 	}
 	at := map[wire.Encoding]int{wire.Shim: 20, wire.IPIP: 40, wire.UDP: 28}[e]
+	if at == 0 {
+		return "", nil, 0, nil
+	}
 	header = packet[at : at+4+int(packet[at+2])]
 	return "shim", header, header[1], nil
 }

@@ -1,10 +1,10 @@
-package wire_test
+package codec_test
 
 import (
 	"math/rand/v2"
 	"testing"
 
-	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
 )
 
 // An account is what a destination believes happened to a flow.
@@ -51,7 +51,7 @@ func flagged(arrivals []uint32, end uint32) (a account) {
 func TestSingleBit(t *testing.T) {
 	const packets, lossRate, duplicateRate = 1_000_000, 0.01, 0.01
 	random := rand.New(rand.NewPCG(5, 7679))
-	const start = 3 * wire.FlowStride
+	const start = 3 * codec.FlowStride
 	var truth account
 	arrivals := []uint32{start} // the first and the last arrive, so that both counts see the whole flow
 	for number := uint32(start + 1); number < start+packets-1; number++ {

@@ -1,9 +1,11 @@
-package wire
+package codec
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"pillion.dev/wire"
 )
 
 // IPv6 next header values (RFC 8200, section 4).
@@ -27,8 +29,10 @@ var refusals = map[uint8]error{
 	nextDestinationOptions: ErrDestinationOptions,
 }
 
+func init() { layouts[wire.Native] = layout{insertNative, extractNative} }
+
 // insertNative writes m into an IPv6 packet.
-func insertNative(packet []byte, m Mark) ([]byte, error) {
+func insertNative(packet []byte, m Mark, _ uint16) ([]byte, error) {
 	at, field, err := optionsPlace(packet)
 	if err != nil {
 		return nil, err
@@ -52,7 +56,7 @@ func insertNative(packet []byte, m Mark) ([]byte, error) {
 }
 
 // extractNative takes the mark out of an IPv6 packet.
-func extractNative(packet []byte) (original []byte, m Mark, err error) {
+func extractNative(packet []byte, _ uint16) (original []byte, m Mark, err error) {
 	at, field, err := optionsPlace(packet)
 	if err != nil {
 		return nil, Mark{}, err

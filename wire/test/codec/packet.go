@@ -1,0 +1,116 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+
+	"pillion.dev/wire"
+)
+
+// IP protocol numbers.
+const (
+	protocolIPIP = 4
+	protocolTCP  = 6
+	protocolUDP  = 17
+)
+
+// A layout inserts and extracts the marks of one encoding. Both get a packet of
+// the encoding's IP version that is neither empty nor, if IPv4, broken.
+type layout struct {
+	insert  func(packet []byte, m Mark, port uint16) ([]byte, error)
+	extract func(packet []byte, port uint16) ([]byte, Mark, error)
+}
+
+// layouts holds what the file of each encoding registers.
+var layouts = map[wire.Encoding]layout{}
+
+// Insert returns a copy of an IP packet, without link-layer header, with m
+// written into it. Native takes IPv6, the other encodings take IPv4; port is
+// the UDP destination port of UDP, by which Insert also recognises such a mark.
+// The packet must be complete: its length field is len(packet), its IPv4 header
+// checksum right. The transport checksum is not touched; its pseudo-header
+// does not change.
+//
+// Insert refuses, with one of the package's errors, what it cannot mark: a
+// packet that has a mark already, an IPv4 fragment, IPv4 header options
+// (unless the encoding is UDP), an IPv6 Destination Options, Routing, Fragment
+// or Authentication header, and a result longer than its length field allows.
+// Whether the result fits the path is the caller's concern, see
+// [wire.Encoding.Overhead].
+func Insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, error) {
+	marked, err := insert(packet, enc, m, port)
+	if err != nil {
+		return nil, fmt.Errorf("insert %v mark: %w", enc, err)
+	}
+	return marked, nil
+}
+
+func insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, error) {
+	if !m.Modules.Valid() {
+		return nil, fmt.Errorf("modules %v: %w", m.Modules, ErrModules)
+	}
+	version, err := versionOf(packet)
+	if err != nil {
+		return nil, err
+	}
+	if enc.Version() != version {
+		return nil, fmt.Errorf("%v in IPv%d: %w", enc, version, ErrEncoding)
+	}
+	if version == 4 {
+		if err := checkInsertIPv4(packet, enc, m, port); err != nil {
+			return nil, err
+		}
+	}
+	return layouts[enc].insert(packet, m, port)
+}
+
+// Extract is the inverse of Insert: it returns the packet as it was before it
+// was marked, the mark and the encoding in which it travelled. UDP packets to
+// other ports than port are not marks. The original's IPv4 header checksum is
+// recomputed, after that of the marked packet was verified; in IPIP and UDP the
+// original's TTL and TOS are those of the inner header.
+//
+// The error is ErrNotMark for an unmarked packet, for a fragment and for a
+// tunnel between other addresses than those of the inner packet; ErrMalformed,
+// ErrShort, ErrVersion, ErrLength or ErrChecksum for a broken packet.
+func Extract(packet []byte, port uint16) ([]byte, Mark, wire.Encoding, error) {
+	original, m, enc, err := extract(packet, port)
+	if err != nil {
+		return nil, Mark{}, 0, fmt.Errorf("extract mark: %w", err)
+	}
+	return original, m, enc, nil
+}
+
+func extract(packet []byte, port uint16) (original []byte, m Mark, enc wire.Encoding, err error) {
+	version, err := versionOf(packet)
+	if err != nil {
+		return nil, Mark{}, 0, err
+	}
+	if version == 4 {
+		if err := checkExtractIPv4(packet); err != nil {
+			return nil, Mark{}, 0, err
+		}
+	}
+	for _, enc := range wire.Encodings() {
+		if enc.Version() != version {
+			continue
+		}
+		original, m, err = layouts[enc].extract(packet, port)
+		if !errors.Is(err, ErrNotMark) {
+			return original, m, enc, err
+		}
+	}
+	return nil, Mark{}, 0, err
+}
+
+// versionOf returns 4 or 6.
+func versionOf(packet []byte) (int, error) {
+	if len(packet) == 0 {
+		return 0, fmt.Errorf("0 bytes: %w", ErrShort)
+	}
+	version := packet[0] >> 4
+	if version != 4 && version != 6 {
+		return 0, fmt.Errorf("version %d: %w", version, ErrVersion)
+	}
+	return int(version), nil
+}

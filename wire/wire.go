@@ -1,0 +1,10 @@
+package wire
+
+// Port is the default UDP destination port of the udp encoding.
+const Port = 50253
+
+// Sequence numbers.
+const (
+	SingleBit    = 1 << 31       // the packet left the source as one packet
+	SequenceMask = SingleBit - 1 // the bits of the number itself
+)
