@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"pillion.dev/probe/destination"
-	"pillion.dev/probe/flow"
+	"pillion.dev/wire/fivetuple"
 )
 
 const (
@@ -72,7 +72,7 @@ func (r *recordFile) write(record *destination.Record) error {
 	b = strconv.AppendInt(b, record.Received.UnixNano(), 10)
 	b = append(append(b, ','), addressText(record.Key.Src)...)
 	b = append(append(b, ','), addressText(record.Key.Dst)...)
-	b = append(append(b, ','), flow.ProtocolName(record.Key.Protocol)...)
+	b = append(append(b, ','), fivetuple.ProtocolName(record.Key.Protocol)...)
 	b = strconv.AppendUint(append(b, ','), uint64(record.Key.Sport), 10)
 	b = strconv.AppendUint(append(b, ','), uint64(record.Key.Dport), 10)
 	b = strconv.AppendUint(append(b, ','), uint64(record.Sequence), 10)

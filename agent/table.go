@@ -8,6 +8,7 @@ import (
 	"pillion.dev/internal/clock"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/flow"
+	"pillion.dev/wire/fivetuple"
 )
 
 // tableRows is how many flows the live table shows.
@@ -34,7 +35,7 @@ func (v *destinationView) table(rows []destination.Row, tally destination.Tally,
 			fmt.Fprintf(&b, "... and %d more flows\n", len(rows)-tableRows)
 			break
 		}
-		fmt.Fprintf(&b, tableHead, flowText(row.Key), flow.ProtocolName(row.Key.Protocol),
+		fmt.Fprintf(&b, tableHead, flowText(row.Key), fivetuple.ProtocolName(row.Key.Protocol),
 			fmt.Sprint(row.Packets), fmt.Sprint(row.Lost), fmt.Sprint(row.Duplicated),
 			fmt.Sprint(row.Reordered), duration(row.Delay.P50), duration(row.Delay.P90),
 			duration(row.Delay.P99), duration(row.Variation.P90))

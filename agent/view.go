@@ -14,9 +14,9 @@ import (
 
 	"pillion.dev/internal/clock"
 	"pillion.dev/probe/destination"
-	"pillion.dev/probe/flow"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
+	"pillion.dev/wire/fivetuple"
 )
 
 func writeJSON(out io.Writer, value any) error {
@@ -138,7 +138,7 @@ func (v *destinationView) interval(rows []destination.Row, tally destination.Tal
 	for _, row := range rows {
 		err := writeJSON(v.out, rowLine{
 			Time: now, Src: addressText(row.Key.Src), Dst: addressText(row.Key.Dst),
-			Protocol: flow.ProtocolName(row.Key.Protocol), Sport: row.Key.Sport, Dport: row.Key.Dport,
+			Protocol: fivetuple.ProtocolName(row.Key.Protocol), Sport: row.Key.Sport, Dport: row.Key.Dport,
 			Counts: row.Counts, Delay: row.Delay, Variation: row.Variation,
 			ClockError: int64(state.MaxError),
 		})

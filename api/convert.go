@@ -1,9 +1,14 @@
 package api
 
 import (
+	"encoding"
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -12,128 +17,170 @@ import (
 )
 
 // SpecMessage is the specification as the API carries it.
-func SpecMessage(s session.Spec) *pillionv1.SessionSpec {
-	m := &pillionv1.SessionSpec{
-		Name: s.Name, Sources: s.Sources, Destinations: s.Destinations, Both: s.Both,
-		Modules: s.Modules, Encoding: s.Encoding, Family: s.Family, Filters: s.Filters,
-		Sampling: samplingMessage(s.Sampling), Interval: DurationMessage(time.Duration(s.Interval)),
-		Granularity: s.Granularity, Records: s.Records, Fields: s.Fields, Device: s.Device,
-		Lease: DurationMessage(time.Duration(s.Lease)), Trace: DurationMessage(time.Duration(s.Trace)),
-		Start: TimeMessage(s.Start), Duration: DurationMessage(time.Duration(s.Duration)),
-		Cron: s.Cron, TimeZone: s.TimeZone, Routers: s.Routers,
-	}
-	for agent, sampling := range s.SamplingFor {
-		if m.SamplingFor == nil {
-			m.SamplingFor = map[string]*pillionv1.Sampling{}
-		}
-		m.SamplingFor[agent] = &pillionv1.Sampling{
-			Every: sampling.Every, Random: sampling.Random, MinGap: DurationMessage(time.Duration(sampling.MinGap)),
-		}
-	}
+func SpecMessage(s session.Spec) *pillionv1.SessionSpec { return Message[pillionv1.SessionSpec](s) }
+
+// SpecOf reads a specification. Only values that the types of session.Spec cannot
+// hold are problems, such as an invalid filter; package session validates the rest.
+func SpecOf(m *pillionv1.SessionSpec) (session.Spec, []session.Problem) {
+	var s session.Spec
+	var d decoder
+	d.message("", m.ProtoReflect(), reflect.ValueOf(&s).Elem())
+	return s, d.problems
+}
+
+// Message converts a struct into the message that has the same fields, by their
+// names in JSON. Fields that only one of them has are left out; so is whatever is
+// zero, and a time that JSON cannot hold: a host with a wild clock must not spoil
+// an answer.
+func Message[T any, M interface {
+	*T
+	proto.Message
+}](v any) M {
+	m := M(new(T))
+	encodeMessage(m.ProtoReflect(), reflect.ValueOf(v))
 	return m
 }
 
-// SpecOf reads a specification. Only times and durations that Go cannot hold are
-// errors; whether the rest makes sense is for package session to say.
-func SpecOf(m *pillionv1.SessionSpec) (session.Spec, error) {
-	var fault error
-	duration := func(field string, d *durationpb.Duration) session.Duration {
-		value, err := DurationOf(d)
-		if err != nil && fault == nil {
-			fault = fmt.Errorf("read %s: %w", field, err)
+// Messages converts a list as Message does.
+func Messages[T any, M interface {
+	*T
+	proto.Message
+}, V any](all []V) []M {
+	var messages []M
+	for _, v := range all {
+		messages = append(messages, Message[T, M](v))
+	}
+	return messages
+}
+
+// fieldNamed is the field of a struct with that name in JSON, embedded ones
+// included.
+func fieldNamed(v reflect.Value, name protoreflect.Name) (field reflect.Value, ok bool) {
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == string(name) || tag == "" && strings.EqualFold(f.Name, strings.ReplaceAll(string(name), "_", "")) {
+			return v.FieldByIndex(f.Index), true
 		}
-		return session.Duration(value)
 	}
-	sampling := func(field string, m *pillionv1.Sampling) session.Sampling {
-		return session.Sampling{Every: m.GetEvery(), Random: m.GetRandom(), MinGap: duration(field+".min_gap", m.GetMinGap())}
+	return reflect.Value{}, false
+}
+
+func encodeMessage(m protoreflect.Message, v reflect.Value) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		value, ok := fieldNamed(v, field.Name())
+		if !ok || value.IsZero() {
+			continue
+		}
+		if t, ok := value.Interface().(time.Time); ok && TimeMessage(t) == nil {
+			continue
+		}
+		switch {
+		case field.IsMap():
+			all := m.Mutable(field).Map()
+			for entry := value.MapRange(); entry.Next(); {
+				key := protoreflect.ValueOf(entry.Key().String()).MapKey()
+				all.Set(key, encode(field.MapValue(), entry.Value(), all.NewValue))
+			}
+		case field.IsList():
+			all := m.Mutable(field).List()
+			for i := range value.Len() {
+				all.Append(encode(field, value.Index(i), all.NewElement))
+			}
+		default:
+			m.Set(field, encode(field, value, func() protoreflect.Value { return m.NewField(field) }))
+		}
 	}
-	start, err := TimeOf(m.GetStart())
+}
+
+// encode is one value; empty makes a message for it.
+func encode(field protoreflect.FieldDescriptor, v reflect.Value, empty func() protoreflect.Value) protoreflect.Value {
+	switch field.Kind() {
+	case protoreflect.MessageKind:
+		switch content := v.Interface().(type) {
+		case time.Time:
+			return protoreflect.ValueOfMessage(timestamppb.New(content).ProtoReflect())
+		case session.Duration:
+			return protoreflect.ValueOfMessage(durationpb.New(time.Duration(content)).ProtoReflect())
+		}
+		m := empty()
+		encodeMessage(m.Message(), v)
+		return m
+	case protoreflect.StringKind:
+		if text, ok := v.Interface().(fmt.Stringer); ok {
+			return protoreflect.ValueOfString(text.String())
+		}
+		return protoreflect.ValueOfString(strings.ToValidUTF8(v.String(), "?"))
+	case protoreflect.Uint32Kind:
+		if v.CanInt() {
+			return protoreflect.ValueOfUint32(uint32(max(v.Int(), 0)))
+		}
+		return protoreflect.ValueOfUint32(uint32(v.Uint()))
+	}
+	return protoreflect.ValueOf(v.Interface())
+}
+
+// decoder converts messages into structs and collects what these cannot hold.
+type decoder struct{ problems []session.Problem }
+
+func (d *decoder) message(path string, m protoreflect.Message, v reflect.Value) {
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		into, ok := fieldNamed(v, field.Name())
+		if !ok {
+			return true
+		}
+		at := strings.TrimPrefix(path+"."+string(field.Name()), ".")
+		switch {
+		case field.IsMap():
+			into.Set(reflect.MakeMap(into.Type()))
+			value.Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+				element := reflect.New(into.Type().Elem()).Elem()
+				d.value(fmt.Sprintf("%s[%s]", at, key), value, element)
+				into.SetMapIndex(reflect.ValueOf(key.String()), element)
+				return true
+			})
+		case field.IsList():
+			into.Set(reflect.MakeSlice(into.Type(), value.List().Len(), value.List().Len()))
+			for i := range value.List().Len() {
+				d.value(fmt.Sprintf("%s[%d]", at, i), value.List().Get(i), into.Index(i))
+			}
+		default:
+			d.value(at, value, into)
+		}
+		return true
+	})
+}
+
+func (d *decoder) value(at string, value protoreflect.Value, into reflect.Value) {
+	var err error
+	content := value.Interface()
+	if m, ok := content.(protoreflect.Message); ok {
+		content = m.Interface()
+	}
+	switch content := content.(type) {
+	case *timestamppb.Timestamp:
+		var t time.Time
+		t, err = TimeOf(content)
+		into.Set(reflect.ValueOf(t))
+	case *durationpb.Duration:
+		var length time.Duration
+		length, err = DurationOf(content)
+		into.SetInt(int64(length))
+	case proto.Message:
+		d.message(at, content.ProtoReflect(), into)
+	case string:
+		if text, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
+			err = text.UnmarshalText([]byte(content))
+		} else {
+			into.SetString(content)
+		}
+	default:
+		into.Set(reflect.ValueOf(content).Convert(into.Type()))
+	}
 	if err != nil {
-		return session.Spec{}, fmt.Errorf("read start: %w", err)
+		d.problems = append(d.problems, session.Problem{Field: at, Message: err.Error()})
 	}
-	s := session.Spec{
-		Name: m.GetName(), Sources: m.GetSources(), Destinations: m.GetDestinations(), Both: m.GetBoth(),
-		Modules: m.GetModules(), Encoding: m.GetEncoding(), Family: m.GetFamily(), Filters: m.GetFilters(),
-		Sampling: sampling("sampling", m.GetSampling()), Interval: duration("interval", m.GetInterval()),
-		Granularity: m.GetGranularity(), Records: m.GetRecords(), Fields: m.GetFields(), Device: m.GetDevice(),
-		Lease: duration("lease", m.GetLease()), Trace: duration("trace", m.GetTrace()),
-		Start: start, Duration: duration("duration", m.GetDuration()), Cron: m.GetCron(), TimeZone: m.GetTimeZone(),
-		Routers: m.GetRouters(),
-	}
-	for agent, one := range m.GetSamplingFor() {
-		if s.SamplingFor == nil {
-			s.SamplingFor = map[string]session.Sampling{}
-		}
-		s.SamplingFor[agent] = sampling(fmt.Sprintf("sampling_for[%q]", agent), one)
-	}
-	if fault != nil {
-		return session.Spec{}, fault
-	}
-	return s, nil
-}
-
-func samplingMessage(s session.Sampling) *pillionv1.Sampling {
-	if s == (session.Sampling{}) {
-		return nil
-	}
-	return &pillionv1.Sampling{Every: s.Every, Random: s.Random, MinGap: DurationMessage(time.Duration(s.MinGap))}
-}
-
-// InterfaceMessages are a host's interfaces.
-func InterfaceMessages(all []session.Interface) []*pillionv1.Interface {
-	var messages []*pillionv1.Interface
-	for _, i := range all {
-		messages = append(messages, &pillionv1.Interface{
-			Name: i.Name, Mtu: uint32(max(i.MTU, 0)), Up: i.Up, Addresses: i.Addresses,
-		})
-	}
-	return messages
-}
-
-// ClockMessage is the state of a clock.
-func ClockMessage(c session.Clock) *pillionv1.Clock {
-	return &pillionv1.Clock{Synchronised: c.Synchronised, MaxErrorNs: c.MaxErrorNs, OffsetNs: c.OffsetNs, By: c.By}
-}
-
-// SpoolMessage is the state of a spool.
-func SpoolMessage(s session.Spool) *pillionv1.Spool {
-	return &pillionv1.Spool{
-		Batches: s.Batches, Bytes: s.Bytes, LimitBytes: s.LimitBytes, DroppedBatches: s.DroppedBatches,
-		DroppedRows: s.DroppedRows, RejectedBatches: s.Rejected, SentRows: s.SentRows,
-	}
-}
-
-// TaskMessages are the tasks of one agent.
-func TaskMessages(agent string, all []session.TaskState) []*pillionv1.Task {
-	var messages []*pillionv1.Task
-	for _, t := range all {
-		messages = append(messages, &pillionv1.Task{
-			Agent: agent, Session: t.Session, Role: t.Role, Device: t.Device, Running: t.Running,
-			Error: t.Error, Counters: t.Counters,
-		})
-	}
-	return messages
-}
-
-// CheckMessages are what was looked at on a host.
-func CheckMessages(all []session.Check) []*pillionv1.Check {
-	var messages []*pillionv1.Check
-	for _, c := range all {
-		messages = append(messages, &pillionv1.Check{Name: c.Name, Level: c.Level, Found: c.Found, Advice: c.Advice})
-	}
-	return messages
-}
-
-// HopMessages are the hops of a traced path.
-func HopMessages(all []session.TraceHop) []*pillionv1.Hop {
-	var messages []*pillionv1.Hop
-	for _, h := range all {
-		messages = append(messages, &pillionv1.Hop{
-			Ttl: uint32(max(h.TTL, 0)), Address: h.Address, RttNs: h.RTT,
-			Sent: uint32(max(h.Sent, 0)), Answers: uint32(max(h.Answers, 0)),
-		})
-	}
-	return messages
 }
 
 // TimeMessage leaves the zero time unset, and any time that JSON cannot have: a

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"encoding"
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -43,8 +45,14 @@ func fill(t *testing.T, v reflect.Value, next *int64) {
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
-			v.Set(reflect.ValueOf(time.Unix(*next, *next).UTC()))
+		switch content := v.Addr().Interface().(type) {
+		case *time.Time:
+			*content = time.Unix(*next, *next).UTC()
+			return
+		case encoding.TextUnmarshaler: // a filter
+			if err := content.UnmarshalText(fmt.Appendf(nil, "dport=%d", *next)); err != nil {
+				t.Fatal(err)
+			}
 			return
 		}
 		for i := range v.NumField() {
@@ -83,9 +91,9 @@ func TestSpecRoundTrip(t *testing.T) {
 			if err := protojson.Unmarshal(text, &message); err != nil {
 				t.Fatal(err)
 			}
-			got, err := SpecOf(&message)
-			if err != nil || !reflect.DeepEqual(got, test.spec) {
-				t.Errorf("got %+v, %v; want %+v", got, err, test.spec)
+			got, problems := SpecOf(&message)
+			if len(problems) > 0 || !reflect.DeepEqual(got, test.spec) {
+				t.Errorf("got %+v, %v; want %+v", got, problems, test.spec)
 			}
 		})
 	}
@@ -96,16 +104,17 @@ func TestSpecOfRefuses(t *testing.T) {
 		name, want string
 		message    *pillionv1.SessionSpec
 	}{
-		{"long interval", "read interval: duration", &pillionv1.SessionSpec{Interval: &durationpb.Duration{Seconds: math.MaxInt64}}},
-		{"mixed signs", "read lease: duration", &pillionv1.SessionSpec{Lease: &durationpb.Duration{Seconds: 1, Nanos: -1}}},
-		{"gap of one agent", `read sampling_for["a"].min_gap`, &pillionv1.SessionSpec{
+		{"long interval", "interval: duration", &pillionv1.SessionSpec{Interval: &durationpb.Duration{Seconds: math.MaxInt64}}},
+		{"mixed signs", "lease: duration", &pillionv1.SessionSpec{Lease: &durationpb.Duration{Seconds: 1, Nanos: -1}}},
+		{"gap of one agent", "sampling_for[a].min_gap: duration", &pillionv1.SessionSpec{
 			SamplingFor: map[string]*pillionv1.Sampling{"a": {MinGap: &durationpb.Duration{Nanos: math.MaxInt32}}}}},
-		{"start before the common era", "read start: time", &pillionv1.SessionSpec{Start: &timestamppb.Timestamp{Seconds: math.MinInt64}}},
+		{"invalid filter", "filters[1]: read filter", &pillionv1.SessionSpec{Filters: []string{"proto=tcp", "dport=0"}}},
+		{"start before the common era", "start: time", &pillionv1.SessionSpec{Start: &timestamppb.Timestamp{Seconds: math.MinInt64}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := SpecOf(test.message); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %q", err, test.want)
+			if _, problems := SpecOf(test.message); len(problems) != 1 || !strings.Contains(problems[0].String(), test.want) {
+				t.Errorf("got %v, want %q", problems, test.want)
 			}
 		})
 	}
@@ -118,12 +127,16 @@ func TestMessagesLeaveNothingOut(t *testing.T) {
 		name    string
 		message proto.Message
 	}{
-		{"interface", InterfaceMessages(filled[[]session.Interface](t))[0]},
-		{"clock", ClockMessage(filled[session.Clock](t))},
-		{"spool", SpoolMessage(filled[session.Spool](t))},
-		{"task", TaskMessages("a", filled[[]session.TaskState](t))[0]},
-		{"check", CheckMessages(filled[[]session.Check](t))[0]},
-		{"hop", HopMessages(filled[[]session.TraceHop](t))[0]},
+		{"interface", Message[pillionv1.Interface](filled[session.Interface](t))},
+		{"clock", Message[pillionv1.Clock](filled[session.Clock](t))},
+		{"spool", Message[pillionv1.Spool](filled[session.Spool](t))},
+		{"spec", SpecMessage(filled[session.Spec](t))},
+		{"task", Message[pillionv1.Task](struct {
+			session.TaskState
+			Agent string
+		}{filled[session.TaskState](t), "a"})},
+		{"check", Message[pillionv1.Check](filled[session.Check](t))},
+		{"hop", Message[pillionv1.Hop](filled[session.TraceHop](t))},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

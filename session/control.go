@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"pillion.dev/wire/fivetuple"
+)
 
 // Request is what a server asks of an agent. Exactly one field is set.
 type Request struct {
@@ -41,34 +45,33 @@ type SourceTask struct {
 	Device  string `json:"device,omitempty"` // empty: by the route to the peers
 	// Addresses of this end, by which destinations know it: only packets from them
 	// are marked, none that the host forwards for others. None means any.
-	Addresses []string `json:"addresses,omitempty"`
-	Peers     []Peer   `json:"peers"`
-	Modules   []string `json:"modules"`
-	Encoding  string   `json:"encoding"`
-	Family    string   `json:"family"`
-	Filters   []string `json:"filters,omitempty"`
-	Sampling  Sampling `json:"sampling"`
-	Lease     Duration `json:"lease"`
+	Addresses []string           `json:"addresses,omitempty"`
+	Peers     []Peer             `json:"peers"`
+	Modules   []string           `json:"modules"`
+	Encoding  string             `json:"encoding"`
+	Family    string             `json:"family"`
+	Filters   []fivetuple.Filter `json:"filters,omitempty"`
+	Sampling  Sampling           `json:"sampling"`
+	Lease     Duration           `json:"lease"`
 }
 
 // DestinationTask reads marks from the peers, for one session.
 type DestinationTask struct {
-	Session     string   `json:"session"`
-	Device      string   `json:"device,omitempty"`
-	Peers       []Peer   `json:"peers"`
-	Filters     []string `json:"filters,omitempty"`
-	Interval    Duration `json:"interval"`
-	Granularity string   `json:"granularity"`
-	Records     bool     `json:"records,omitempty"`
-	Fields      []string `json:"fields,omitempty"`
+	Session     string             `json:"session"`
+	Device      string             `json:"device,omitempty"`
+	Peers       []Peer             `json:"peers"`
+	Filters     []fivetuple.Filter `json:"filters,omitempty"`
+	Interval    Duration           `json:"interval"`
+	Granularity string             `json:"granularity"`
+	Records     bool               `json:"records,omitempty"`
 }
 
 // RouterTask profiles the host as a router, for one session.
 type RouterTask struct {
 	Session string `json:"session"`
 	// Filter chooses packets by their addresses; empty: all that the host forwards.
-	Filter   string   `json:"filter,omitempty"`
-	Interval Duration `json:"interval"`
+	Filter   fivetuple.Filter `json:"filter,omitzero"`
+	Interval Duration         `json:"interval"`
 	// Lease is how long it goes on when no pulse comes.
 	Lease Duration `json:"lease"`
 }

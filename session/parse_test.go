@@ -27,7 +27,6 @@ sampling_for:
 interval: 500ms
 granularity: host
 records: true
-fields: [packets]
 device: {h1: eth0}
 lease: 4s
 trace: -1s
@@ -45,10 +44,10 @@ func TestParseSpec(t *testing.T) {
 	}
 	want := Spec{
 		Name: "web", Sources: []string{"edge", "role=db"}, Destinations: []string{"*"}, Both: true,
-		Modules: []string{"loss"}, Encoding: "shim", Family: "ipv4", Filters: []string{"proto=tcp dport=443"},
+		Modules: []string{"loss"}, Encoding: "shim", Family: "ipv4", Filters: parseFilters("proto=tcp dport=443"),
 		Sampling:    Sampling{Every: 10, MinGap: Duration(100 * time.Microsecond)},
 		SamplingFor: map[string]Sampling{"h1": {Random: 3}},
-		Interval:    Duration(500 * time.Millisecond), Granularity: "host", Records: true, Fields: []string{"packets"},
+		Interval:    Duration(500 * time.Millisecond), Granularity: "host", Records: true,
 		Device: map[string]string{"h1": "eth0"}, Lease: Duration(4 * time.Second), Trace: Duration(-time.Second),
 		Start: time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC), Duration: Duration(90 * time.Minute),
 		Cron: "0 8 * * 1-5", TimeZone: "Europe/Berlin", Routers: []string{"r1"},

@@ -131,7 +131,7 @@ func Assign(spec Spec, addresses Addresses, read, mark []Pair) map[string]Assign
 		a := assignments[agent]
 		a.Destinations = []DestinationTask{{
 			Session: spec.Name, Device: spec.Device[agent], Peers: peers, Filters: spec.Filters,
-			Interval: spec.Interval, Granularity: spec.Granularity, Records: spec.Records, Fields: spec.Fields,
+			Interval: spec.Interval, Granularity: spec.Granularity, Records: spec.Records,
 		}}
 		assignments[agent] = a
 	}

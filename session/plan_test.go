@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"pillion.dev/wire/fivetuple"
 )
 
 func planOf(t *testing.T, spec Spec, hosts []Host) Plan {
@@ -42,7 +44,7 @@ func TestPlanOrder(t *testing.T) {
 
 func TestPlanTasks(t *testing.T) {
 	spec := good()
-	spec.Both, spec.Filters = true, []string{"proto=tcp"}
+	spec.Both, spec.Filters = true, parseFilters("proto=tcp")
 	spec.SamplingFor = map[string]Sampling{"h2": {Every: 10}}
 	spec.Device = map[string]string{"h1": "eth1"}
 	a := planOf(t, spec, lab()).Assignments
@@ -113,7 +115,7 @@ func TestConflict(t *testing.T) {
 		says       string
 	}{
 		{"alike", equal, equal, ""},
-		{"other peers and filters", equal, func(s *Spec) { s.Destinations, s.Filters = []string{"h3"}, []string{"proto=udp"} }, ""},
+		{"other peers and filters", equal, func(s *Spec) { s.Destinations, s.Filters = []string{"h3"}, parseFilters("proto=udp") }, ""},
 		{"other interval and lease", equal, func(s *Spec) { s.Interval, s.Lease = 2e9, 2e9 }, ""},
 		{"other modules", equal, func(s *Spec) { s.Modules = []string{"loss"} }, "h1: conflict with session first, which may mark on the same interface with modules delay,loss, this one with loss"},
 		{"other order of modules", equal, func(s *Spec) { s.Modules = []string{"loss", "delay"} }, ""},
@@ -126,10 +128,10 @@ func TestConflict(t *testing.T) {
 			func(s *Spec) { s.Encoding, s.Device = "shim", map[string]string{"h1": "eth1"} }, ""},
 		{"destinations never", equal, func(s *Spec) { s.Sources, s.Encoding = []string{"h3"}, "shim" }, ""},
 		{"many addresses, the same filters", equal, func(s *Spec) { s.Destinations = []string{"*"} }, ""},
-		{"too many rules together", func(s *Spec) { s.Destinations, s.Filters = names32(2), []string{"proto=tcp"} },
-			func(s *Spec) { s.Destinations, s.Filters = names32(2), []string{"proto=udp", "proto=icmp"} }, "session first: their filters differ"},
-		{"the same rules count once", func(s *Spec) { s.Destinations, s.Filters = names32(2), []string{"proto=tcp"} },
-			func(s *Spec) { s.Destinations, s.Filters = names32(2), []string{"proto=udp", "proto=tcp"} }, ""},
+		{"too many rules together", func(s *Spec) { s.Destinations, s.Filters = names32(2), parseFilters("proto=tcp") },
+			func(s *Spec) { s.Destinations, s.Filters = names32(2), parseFilters("proto=udp", "proto=icmp") }, "session first: their filters differ"},
+		{"the same rules count once", func(s *Spec) { s.Destinations, s.Filters = names32(2), parseFilters("proto=tcp") },
+			func(s *Spec) { s.Destinations, s.Filters = names32(2), parseFilters("proto=udp", "proto=tcp") }, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			running := []Plan{planOf(t, named("first", row.first), many)}
@@ -163,4 +165,15 @@ func TestCosts(t *testing.T) {
 	if text = strings.Join(Costs(spec, nil), "\n"); strings.Contains(text, "IPv4") || strings.Contains(text, "traced") {
 		t.Errorf("costs %q", text)
 	}
+}
+
+// parseFilters reads valid filters.
+func parseFilters(texts ...string) []fivetuple.Filter {
+	filters := make([]fivetuple.Filter, len(texts))
+	for i, text := range texts {
+		if err := filters[i].UnmarshalText([]byte(text)); err != nil {
+			panic(err)
+		}
+	}
+	return filters
 }

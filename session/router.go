@@ -2,7 +2,8 @@ package session
 
 import (
 	"slices"
-	"strings"
+
+	"pillion.dev/wire/fivetuple"
 )
 
 // Routers are the agents whose routers a specification profiles, by name. Warnings and
@@ -30,24 +31,18 @@ func Profile(spec Spec) RouterTask {
 
 // what it profiles, in words.
 func (t RouterTask) what() string {
-	if t.Filter == "" {
+	if t.Filter == (fivetuple.Filter{}) {
 		return "all packets"
 	}
-	return "packets with " + t.Filter
+	return "packets with " + t.Filter.String()
 }
 
 // routerFilter is what a router can know packets of the session by: it sees them with
 // their marks, which leave addresses as they are and hide protocol and ports. Of
 // several filters it can have none.
-func routerFilter(filters []string) string {
+func routerFilter(filters []fivetuple.Filter) fivetuple.Filter {
 	if len(filters) != 1 {
-		return ""
+		return fivetuple.Filter{}
 	}
-	var kept []string
-	for _, field := range strings.Fields(filters[0]) {
-		if strings.HasPrefix(field, "src=") || strings.HasPrefix(field, "dst=") {
-			kept = append(kept, field)
-		}
-	}
-	return strings.Join(kept, " ")
+	return fivetuple.Filter{Src: filters[0].Src, Dst: filters[0].Dst}
 }

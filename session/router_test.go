@@ -45,8 +45,11 @@ func TestProfile(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			spec := good()
-			spec.Filters, spec.Interval = row.filters, Duration(100*time.Millisecond)
-			want := RouterTask{Session: "web", Filter: row.want, Interval: Duration(time.Second), Lease: DefaultLease}
+			spec.Filters, spec.Interval = parseFilters(row.filters...), Duration(100*time.Millisecond)
+			want := RouterTask{Session: "web", Interval: Duration(time.Second), Lease: DefaultLease}
+			if row.want != "" {
+				want.Filter = parseFilters(row.want)[0]
+			}
 			if got := Profile(spec); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}

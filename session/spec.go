@@ -9,6 +9,8 @@ package session
 
 import (
 	"time"
+
+	"pillion.dev/wire/fivetuple"
 )
 
 // Spec is a session as a user writes it, in YAML or JSON. What is left out has
@@ -32,7 +34,7 @@ type Spec struct {
 	Family string `json:"family,omitempty" yaml:"family,omitempty"`
 	// Filters choose packets by five-tuple, as 'src=P dst=P proto=tcp sport=N
 	// dport=N'; one that fits is enough. None: all between the pairs.
-	Filters []string `json:"filters,omitempty" yaml:"filters,omitempty"`
+	Filters []fivetuple.Filter `json:"filters,omitempty" yaml:"filters,omitempty"`
 	// Sampling holds for every source that SamplingFor does not name.
 	Sampling    Sampling            `json:"sampling,omitzero" yaml:"sampling,omitempty"`
 	SamplingFor map[string]Sampling `json:"sampling_for,omitempty" yaml:"sampling_for,omitempty"`
@@ -42,9 +44,6 @@ type Spec struct {
 	Granularity string `json:"granularity,omitempty" yaml:"granularity,omitempty"`
 	// Records asks for a row per packet in the stream packets.
 	Records bool `json:"records,omitempty" yaml:"records,omitempty"`
-	// Fields of the stream flows that are kept; none means all. time, session,
-	// source, src and dst always are.
-	Fields []string `json:"fields,omitempty" yaml:"fields,omitempty"`
 	// Device names the interface by agent; the default is that of the route to,
 	// or from, the other end.
 	Device map[string]string `json:"device,omitempty" yaml:"device,omitempty"`

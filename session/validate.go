@@ -24,7 +24,6 @@ func (p Problem) String() string { return p.Field + ": " + p.Message }
 const (
 	selectorsMax = 1000
 	hostsMax     = 1000
-	fieldsMax    = 256
 	durationMax  = Duration(10 * 366 * 24 * time.Hour)
 )
 
@@ -36,7 +35,7 @@ func (p *problems) add(field, format string, a ...any) {
 }
 
 // Validate finds everything that is wrong with a specification, completed or not.
-// It knows no agents, see Resolve, and not which fields a stream has.
+// It knows no agents, see Resolve.
 func (s Spec) Validate() []Problem {
 	s = s.Complete()
 	var p problems
@@ -136,13 +135,10 @@ func (p *problems) filters(s Spec) {
 		p.add("filters", "%d filters, at most %d", len(s.Filters), RulesMax)
 		return
 	}
-	for i, text := range s.Filters {
-		at := fmt.Sprintf("filters[%d]", i)
-		filter, err := ParseFilter(text)
-		if err != nil {
-			p.add(at, "%v", err)
-		} else if is4, bound := filter.family(); bound && !s.marks(is4) {
-			p.add(at, "%q can fit no packet: family %s with encoding %s leaves those addresses alone", text, s.Family, s.Encoding)
+	for i, filter := range s.Filters {
+		if is4, bound := filter.Family(); bound && !s.marks(is4) {
+			p.add(fmt.Sprintf("filters[%d]", i), "%q can match no packet: family %s with encoding %s leaves those addresses alone",
+				filter, s.Family, s.Encoding)
 		}
 	}
 }
@@ -156,20 +152,11 @@ func (p *problems) sampling(field string, s Sampling) {
 	}
 }
 
-// rows checks interval, granularity and fields.
+// rows checks interval and granularity.
 func (p *problems) rows(s Spec) {
 	p.within("interval", s.Interval, Duration(100*time.Millisecond), Duration(time.Hour))
 	if !slices.Contains([]string{ByFlow, ByHostPort, ByHost}, s.Granularity) {
 		p.add("granularity", "there is no granularity %q; there are flow, host-port and host", s.Granularity)
-	}
-	if len(s.Fields) > fieldsMax {
-		p.add("fields", "%d fields, at most %d", len(s.Fields), fieldsMax)
-		return
-	}
-	for i, name := range s.Fields {
-		if slices.Contains(s.Fields[:i], name) {
-			p.add(fmt.Sprintf("fields[%d]", i), "%q is there twice", name)
-		}
 	}
 }
 

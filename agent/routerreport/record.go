@@ -8,8 +8,8 @@ import (
 	"os"
 	"strconv"
 
-	"pillion.dev/probe/flow"
 	"pillion.dev/probe/router"
+	"pillion.dev/wire/fivetuple"
 )
 
 const recordTitle = "t1_mono_ns,t2_mono_ns,t3_mono_ns,t4_mono_ns,input,output,src,dst,proto,sport,dport," +
@@ -59,7 +59,7 @@ func (r *recordFile) write(record router.Record) error {
 	b = append(r.appendName(b, record.Out), ',')
 	b = append(record.Source.Addr().AppendTo(b), ',')
 	b = append(record.Destination.Addr().AppendTo(b), ',')
-	b = append(append(b, flow.ProtocolName(record.Protocol)...), ',')
+	b = append(append(b, fivetuple.ProtocolName(record.Protocol)...), ',')
 	for _, n := range []uint64{
 		uint64(record.Source.Port()), uint64(record.Destination.Port()),
 		uint64(record.Length), uint64(record.Merged), uint64(record.Segments),

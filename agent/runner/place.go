@@ -12,21 +12,20 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/probe/flow"
-	"pillion.dev/probe/source"
 	"pillion.dev/session"
+	"pillion.dev/wire/fivetuple"
 )
 
 // sourceTask is a session's part on one device: those of its peers that are
 // reached through it.
 type sourceTask struct {
 	session.SourceTask
-	rules []source.Rule
+	rules []fivetuple.Filter
 	peers map[netip.Addr]string
 }
 
 type destinationTask struct {
 	session.DestinationTask
-	rules []source.Rule
 	peers map[netip.Addr]string
 }
 
@@ -35,7 +34,7 @@ func (t *destinationTask) wants(key flow.Key) bool {
 	if _, ok := t.peers[key.Src]; !ok {
 		return false
 	}
-	return len(t.rules) == 0 || slices.ContainsFunc(t.rules, func(r source.Rule) bool { return r.Fits(key) })
+	return len(t.Filters) == 0 || slices.ContainsFunc(t.Filters, func(f fivetuple.Filter) bool { return f.Matches(key) })
 }
 
 type deviceTasks struct {
@@ -54,10 +53,9 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		faults = append(faults, session.TaskState{Session: name, Role: role, Device: device, Error: err.Error()})
 	}
 	for _, task := range a.Sources {
-		rules, parsed := parseRules(task.Filters)
-		rules, foreign := from(rules, task.Addresses)
+		rules, foreign := from(task.Filters, task.Addresses)
 		byDevice, err := locate(task.Device, task.Peers, task.Family)
-		if err = errors.Join(parsed, foreign, err); err != nil {
+		if err = errors.Join(foreign, err); err != nil {
 			fault(roleSource, task.Session, task.Device, err)
 			continue
 		}
@@ -68,9 +66,8 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		}
 	}
 	for _, task := range a.Destinations {
-		rules, parsed := parseRules(task.Filters)
 		byDevice, err := locate(task.Device, task.Peers, "")
-		if err = errors.Join(parsed, err); err != nil {
+		if err != nil {
 			fault(roleDestination, task.Session, task.Device, err)
 			continue
 		}
@@ -82,7 +79,7 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		for _, device := range append(routed, entrances(task.Device, routed)...) {
 			tasks := devices[device]
 			tasks.routed = tasks.routed || slices.Contains(routed, device)
-			tasks.destinations = append(tasks.destinations, destinationTask{task, rules, everyPeer})
+			tasks.destinations = append(tasks.destinations, destinationTask{task, everyPeer})
 			devices[device] = tasks
 		}
 	}
@@ -111,28 +108,25 @@ func entrances(named string, routed []string) []string {
 
 var errForeign = errors.New("no filter fits packets of this host")
 
-// from narrows rules down to packets from these addresses, where there are any.
+// from narrows filters to packets from these addresses, where there are any.
 // Destinations believe no others: a packet that this host forwards for another one
 // would never lose its mark.
-func from(rules []source.Rule, addresses []string) ([]source.Rule, error) {
+func from(filters []fivetuple.Filter, addresses []string) ([]fivetuple.Filter, error) {
 	if len(addresses) == 0 {
-		return rules, nil
+		return filters, nil
 	}
-	if len(rules) == 0 {
-		rules = []source.Rule{{}}
+	if len(filters) == 0 {
+		filters = []fivetuple.Filter{{}}
 	}
-	var narrow []source.Rule
-	for _, rule := range rules {
+	var narrow []fivetuple.Filter
+	for _, filter := range filters {
 		for _, text := range addresses {
 			address, err := netip.ParseAddr(text)
 			if err != nil {
-				return nil, fmt.Errorf("read own address: %w", err)
+				return nil, fmt.Errorf("read source address: %w", err)
 			}
-			fits := !rule.Src.IsValid() || rule.Src.Contains(address)
-			if fits && (!rule.Dst.IsValid() || rule.Dst.Addr().Is4() == address.Is4()) {
-				own := rule
-				own.Src = netip.PrefixFrom(address, address.BitLen())
-				narrow = append(narrow, own)
+			if narrowed, ok := filter.From(netip.PrefixFrom(address, address.BitLen())); ok {
+				narrow = append(narrow, narrowed)
 			}
 		}
 	}
@@ -140,18 +134,6 @@ func from(rules []source.Rule, addresses []string) ([]source.Rule, error) {
 		return nil, errForeign
 	}
 	return narrow, nil
-}
-
-func parseRules(filters []string) ([]source.Rule, error) {
-	var rules []source.Rule
-	for _, text := range filters {
-		rule, err := source.ParseRule(text)
-		if err != nil {
-			return nil, err
-		}
-		rules = append(rules, rule)
-	}
-	return rules, nil
 }
 
 // errNoRoute is a peer that this host cannot reach.

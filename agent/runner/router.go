@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"pillion.dev/probe/router"
-	"pillion.dev/probe/source"
 	"pillion.dev/session"
+	"pillion.dev/wire/fivetuple"
 )
 
 // routerModule profiles the host as a router, for all sessions with one filter.
@@ -51,12 +51,8 @@ type queueSide struct {
 	input  bool
 }
 
-func openRouter(filter string, tasks []session.RouterTask, options Options, now func() moment) (*routerModule, error) {
-	match, err := matchOf(filter)
-	if err != nil {
-		return nil, err
-	}
-	probe, err := router.Open(router.Options{Match: match})
+func openRouter(filter fivetuple.Filter, tasks []session.RouterTask, options Options, now func() moment) (*routerModule, error) {
+	probe, err := router.Open(router.Options{Match: router.Match{Source: filter.Src, Destination: filter.Dst}})
 	if err != nil {
 		return nil, err
 	}
@@ -77,15 +73,6 @@ func openRouter(filter string, tasks []session.RouterTask, options Options, now 
 		}
 	})
 	return m, nil
-}
-
-// matchOf is the filter as the profile has it; only addresses are in one.
-func matchOf(filter string) (router.Match, error) {
-	if filter == "" {
-		return router.Match{}, nil
-	}
-	rule, err := source.ParseRule(filter)
-	return router.Match{Source: rule.Src, Destination: rule.Dst}, err
 }
 
 // follow takes up changes of the tasks.
@@ -257,10 +244,10 @@ func (m *routerModule) close() error {
 
 // routerTasks are those to be done now, by filter: the host's own, and those whose
 // lease is not over. The others are faults.
-func (r *Runner) routerTasks(now moment) map[string][]session.RouterTask {
-	tasks := map[string][]session.RouterTask{}
+func (r *Runner) routerTasks(now moment) map[fivetuple.Filter][]session.RouterTask {
+	tasks := map[fivetuple.Filter][]session.RouterTask{}
 	if r.options.Router > 0 {
-		tasks[""] = []session.RouterTask{{Interval: session.Duration(r.options.Router)}}
+		tasks[fivetuple.Filter{}] = []session.RouterTask{{Interval: session.Duration(r.options.Router)}}
 	}
 	for _, task := range r.assignment.Routers {
 		if silent := now.steady - r.heard; silent > time.Duration(task.Lease) {
@@ -279,7 +266,7 @@ func (r *Runner) runRouters() {
 	tasks := r.routerTasks(r.now())
 	for filter, m := range r.routers {
 		if len(tasks[filter]) == 0 {
-			r.report(roleRouter, filter, m.close())
+			r.report(roleRouter, filter.String(), m.close())
 			delete(r.routers, filter)
 		}
 	}
@@ -302,7 +289,7 @@ type routerFault struct {
 	at  time.Duration
 }
 
-func (r *Runner) runRouter(filter string, tasks []session.RouterTask) error {
+func (r *Runner) runRouter(filter fivetuple.Filter, tasks []session.RouterTask) error {
 	if m := r.routers[filter]; m != nil {
 		return m.follow(tasks)
 	}

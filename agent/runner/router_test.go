@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"os/exec"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"pillion.dev/measure"
 	"pillion.dev/probe/router"
 	"pillion.dev/session"
+	"pillion.dev/wire/fivetuple"
 )
 
 // forwarder is a router between two hosts, and the rows that its profile gave out.
@@ -142,7 +144,11 @@ func (f *forwarder) sum(key, column string, where ...string) (sum uint64) {
 	return sum
 }
 
-func routerTask(name, filter string) session.RouterTask {
+func routerTask(name, to string) session.RouterTask {
+	var filter fivetuple.Filter
+	if to != "" {
+		filter.Dst = netip.MustParsePrefix(to)
+	}
 	return session.RouterTask{
 		Session: name, Filter: filter, Interval: session.Duration(time.Second), Lease: session.Duration(time.Minute),
 	}
@@ -153,7 +159,7 @@ func routerTask(name, filter string) session.RouterTask {
 func TestRouterRowsAddUp(t *testing.T) {
 	f := newForwarder(t)
 	r := f.runner(time.Second)
-	states := f.apply(r, routerTask("all", ""), routerTask("there", "dst=10.98.1.0/24"), routerTask("nothing", "dst=10.99.0.0/16"))
+	states := f.apply(r, routerTask("all", ""), routerTask("there", "10.98.1.0/24"), routerTask("nothing", "10.99.0.0/16"))
 	if len(states) != 4 {
 		t.Fatalf("states %+v", states)
 	}

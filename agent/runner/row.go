@@ -10,10 +10,8 @@ import (
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/flow"
 	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
 )
-
-// keptAlways are fields of a row that a session cannot leave out.
-var keptAlways = []string{"time", "session", "source", "device", "src", "dst", "interval_ns"}
 
 // flowSample is a row as measure.Flows has it.
 func (d *destinationModule) flowSample(r *reader, row *destination.Row, now moment, state clock.State) measure.Sample {
@@ -37,7 +35,7 @@ func (d *destinationModule) flowSample(r *reader, row *destination.Row, now mome
 	sample = append(sample,
 		measure.Int64ListValue(bounds), measure.Uint64ListValue(counts), measure.Value{}, measure.Value{}, measure.Value{},
 		ours, theirs)
-	return keep(&measure.Flows, sample, r.task.Fields)
+	return sample
 }
 
 // clockErrors bound the two clocks of a delay. A clock has no error against itself.
@@ -60,7 +58,7 @@ func appendKey(sample measure.Sample, key flow.Key, granularity string) measure.
 	if granularity == string(destination.ByFlow) {
 		sport = measure.Uint32Value(uint32(key.Sport))
 	}
-	return append(sample, measure.StringValue(flow.ProtocolName(key.Protocol)), sport, measure.Uint32Value(uint32(key.Dport)))
+	return append(sample, measure.StringValue(fivetuple.ProtocolName(key.Protocol)), sport, measure.Uint32Value(uint32(key.Dport)))
 }
 
 func addressValue(a netip.Addr) measure.Value {
@@ -79,19 +77,6 @@ func appendSummary(sample measure.Sample, s destination.Summary) measure.Sample 
 			value = measure.Value{}
 		}
 		sample = append(sample, value)
-	}
-	return sample
-}
-
-// keep makes null what a session does not want.
-func keep(schema *measure.Schema, sample measure.Sample, fields []string) measure.Sample {
-	if len(fields) == 0 {
-		return sample
-	}
-	for i, f := range schema.Fields {
-		if !slices.Contains(fields, f.Name) && !slices.Contains(keptAlways, f.Name) {
-			sample[i] = measure.Value{}
-		}
 	}
 	return sample
 }

@@ -20,6 +20,7 @@ import (
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 	"pillion.dev/session"
+	"pillion.dev/wire/fivetuple"
 )
 
 // Roles of a task.
@@ -48,11 +49,11 @@ type Runner struct {
 
 	mu           sync.Mutex
 	assignment   session.Assignment
-	sources      map[string]*sourceModule      // by device
-	destinations map[string]*destinationModule // by device
-	routers      map[string]*routerModule      // by filter
-	routerFaults map[string]routerFault        // of those that did not begin
-	faults       []session.TaskState           // tasks that could not be placed
+	sources      map[string]*sourceModule           // by device
+	destinations map[string]*destinationModule      // by device
+	routers      map[fivetuple.Filter]*routerModule // by filter
+	routerFaults map[fivetuple.Filter]routerFault   // of those that did not begin
+	faults       []session.TaskState                // tasks that could not be placed
 	pulse        session.Pulse
 	// heard is when the server last said something, by the steady clock.
 	heard time.Duration
@@ -65,7 +66,7 @@ func New(options Options) *Runner {
 	return &Runner{
 		options: options, now: present,
 		sources: map[string]*sourceModule{}, destinations: map[string]*destinationModule{},
-		routers: map[string]*routerModule{}, routerFaults: map[string]routerFault{},
+		routers: map[fivetuple.Filter]*routerModule{}, routerFaults: map[fivetuple.Filter]routerFault{},
 	}
 }
 
@@ -141,7 +142,8 @@ func (r *Runner) states() []session.TaskState {
 	for _, device := range slices.Sorted(maps.Keys(r.destinations)) {
 		states = append(states, r.destinations[device].states()...)
 	}
-	for _, filter := range slices.Sorted(maps.Keys(r.routers)) {
+	byText := func(a, b fivetuple.Filter) int { return cmp.Compare(a.String(), b.String()) }
+	for _, filter := range slices.SortedFunc(maps.Keys(r.routers), byText) {
 		states = append(states, r.routers[filter].states()...)
 	}
 	return states

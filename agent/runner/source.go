@@ -14,6 +14,7 @@ import (
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
 	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
 )
 
 // sourceModule marks packets on one device for all sessions there. What they ask
@@ -30,7 +31,7 @@ type sourceModule struct {
 }
 
 type choice struct {
-	rules   []source.Rule
+	rules   []fivetuple.Filter
 	targets []netip.Addr
 }
 
@@ -194,8 +195,8 @@ func (s *sourceModule) choice(pulse session.Pulse) (choice, error) {
 		if len(prefixes) == 0 {
 			continue
 		}
-		rules, err := source.Combine(task.rules, prefixes)
-		if err != nil && !errors.Is(err, source.ErrRule) {
+		rules, err := fivetuple.Combine(task.rules, prefixes)
+		if err != nil && !errors.Is(err, fivetuple.ErrFilter) {
 			return choice{}, err
 		}
 		c.rules = append(c.rules, rules...)
@@ -210,7 +211,7 @@ func (s *sourceModule) choice(pulse session.Pulse) (choice, error) {
 	}
 	c.rules = s.tasks[0].rules
 	if len(c.rules) == 0 {
-		c.rules = []source.Rule{{}}
+		c.rules = []fivetuple.Filter{{}}
 	}
 	return c, nil
 }

@@ -52,8 +52,6 @@ type SessionSpec struct {
 	Granularity string `protobuf:"bytes,12,opt,name=granularity,proto3" json:"granularity,omitempty"`
 	// A row per packet in the stream packets.
 	Records bool `protobuf:"varint,13,opt,name=records,proto3" json:"records,omitempty"`
-	// Fields of the stream flows that are kept; none: all.
-	Fields []string `protobuf:"bytes,14,rep,name=fields,proto3" json:"fields,omitempty"`
 	// Interface by agent; default: that of the route to the other end.
 	Device map[string]string `protobuf:"bytes,15,rep,name=device,proto3" json:"device,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How long a source marks on when it hears nothing; default 10 s.
@@ -193,13 +191,6 @@ func (x *SessionSpec) GetRecords() bool {
 		return x.Records
 	}
 	return false
-}
-
-func (x *SessionSpec) GetFields() []string {
-	if x != nil {
-		return x.Fields
-	}
-	return nil
 }
 
 func (x *SessionSpec) GetDevice() map[string]string {
@@ -1700,7 +1691,7 @@ var File_session_proto protoreflect.FileDescriptor
 const file_session_proto_rawDesc = "" +
 	"\n" +
 	"\rsession.proto\x12\n" +
-	"pillion.v1\x1a\vagent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\a\n" +
+	"pillion.v1\x1a\vagent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\a\n" +
 	"\vSessionSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asources\x18\x02 \x03(\tR\asources\x12\"\n" +
@@ -1715,8 +1706,7 @@ const file_session_proto_rawDesc = "" +
 	" \x03(\v2(.pillion.v1.SessionSpec.SamplingForEntryR\vsamplingFor\x125\n" +
 	"\binterval\x18\v \x01(\v2\x19.google.protobuf.DurationR\binterval\x12 \n" +
 	"\vgranularity\x18\f \x01(\tR\vgranularity\x12\x18\n" +
-	"\arecords\x18\r \x01(\bR\arecords\x12\x16\n" +
-	"\x06fields\x18\x0e \x03(\tR\x06fields\x12;\n" +
+	"\arecords\x18\r \x01(\bR\arecords\x12;\n" +
 	"\x06device\x18\x0f \x03(\v2#.pillion.v1.SessionSpec.DeviceEntryR\x06device\x12/\n" +
 	"\x05lease\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12/\n" +
 	"\x05trace\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\x05trace\x120\n" +
@@ -1730,7 +1720,7 @@ const file_session_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x14.pillion.v1.SamplingR\x05value:\x028\x01\x1a9\n" +
 	"\vDeviceEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"l\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x0e\x10\x0fR\x06fields\"l\n" +
 	"\bSampling\x12\x14\n" +
 	"\x05every\x18\x01 \x01(\rR\x05every\x12\x16\n" +
 	"\x06random\x18\x02 \x01(\rR\x06random\x122\n" +

@@ -20,6 +20,7 @@ import (
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/router"
 	"pillion.dev/probe/source"
+	"pillion.dev/wire/fivetuple"
 )
 
 // errUsage marks a command line that is not understood, errValue one that is but
@@ -45,7 +46,7 @@ var hints = []struct {
 	{hook.ErrOwned, "stop the other one first: pgrep -a pillion-agent shows it"},
 	{errNetns, "ip netns list and pillion-agent lab status show names; a path and the number of a process do as well"},
 	{router.ErrOptions, "pillion-agent router --help shows what the options take"},
-	{source.ErrRule, "a filter is 'src=P dst=P proto=tcp sport=N dport=N', each part at most once"},
+	{fivetuple.ErrFilter, "a filter is 'src=P dst=P proto=tcp sport=N dport=N', each part at most once"},
 	{source.ErrSampling, "--every 10, --random 10 and --min-gap 100us are examples"},
 	{destination.ErrRecords, "--record-bytes 4194304 is the default"},
 	{agent.ErrNotRunning, "start one: pillion-agent source --dev DEV"},

@@ -17,7 +17,7 @@ import (
 	"pillion.dev/lab"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/router"
-	"pillion.dev/probe/source"
+	"pillion.dev/wire/fivetuple"
 )
 
 // errNetns marks a network namespace that is not there.
@@ -79,7 +79,7 @@ func match(text string) (router.Match, error) {
 	if text == "" {
 		return router.Match{}, nil
 	}
-	rule, err := source.ParseRule(text)
+	rule, err := fivetuple.ParseFilter(text)
 	if err != nil {
 		return router.Match{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
 	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
 )
 
 type sourceCmd struct {
@@ -104,10 +105,10 @@ func (c *sourceRunCmd) settings() (source.Settings, error) {
 	return settings, err
 }
 
-func (c *sourceRunCmd) rules() ([]source.Rule, error) {
-	var rules []source.Rule
+func (c *sourceRunCmd) rules() ([]fivetuple.Filter, error) {
+	var rules []fivetuple.Filter
 	for _, text := range c.Filter {
-		rule, err := source.ParseRule(text)
+		rule, err := fivetuple.ParseFilter(text)
 		if err != nil {
 			return nil, err
 		}
@@ -117,13 +118,13 @@ func (c *sourceRunCmd) rules() ([]source.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return source.Combine(rules, to)
+	return fivetuple.Combine(rules, to)
 }
 
 func prefixes(texts []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	for _, text := range texts {
-		prefix, err := source.ParsePrefix(text)
+		prefix, err := fivetuple.ParsePrefix(text)
 		if err != nil {
 			return nil, fmt.Errorf("read prefix: %w: %w", errValue, err)
 		}

@@ -88,7 +88,7 @@ var goldens = []struct {
 	{name: "agents-label", line: "agents label north1 site=west role-"},
 	{name: "agents-label-bad", line: "agents label north1 =x"},
 	{name: "agents-revoke", line: "agents revoke north1"},
-	{name: "session-create", line: "session create --name s1 --from north1,south1 --to * --both --every 10 --min-gap 100us --interval 5s --by host --duration 7d --filter proto=tcp,udp --device north1=eth1"},
+	{name: "session-create", line: "session create --name s1 --from north1,south1 --to * --both --every 10 --min-gap 100us --interval 5s --by host --duration 7d --filter proto=tcp --device north1=eth1"},
 	{name: "session-create-file", line: "session create - --every 3 -o json", input: "name: s2\nsources: [north1]\ndestinations: [south1]\ninterval: 2s\n"},
 	{name: "session-create-unknown-key", line: "session create -", input: "name: s2\nsurces: [north1]\n"},
 	{name: "session-create-dry", line: "session create --name s1 --from north1 --to south1 --start 2026-05-01T09:00:00Z --cron * --dry-run"},

@@ -138,7 +138,6 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	if s.GetRecords() {
 		f.add("records", "a row per packet")
 	}
-	f.add("fields", strings.Join(s.GetFields(), " "))
 	f.add("devices", pairsText(s.GetDevice()))
 	f.add("lease", length(s.GetLease()).shown)
 	if trace := s.GetTrace(); trace != nil && trace.AsDuration() < 0 {

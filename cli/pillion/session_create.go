@@ -13,33 +13,33 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/session"
+	"pillion.dev/wire/fivetuple"
 )
 
 // specFlags change a specification; what is not given stays as it is.
 type specFlags struct {
-	From     []string          `placeholder:"AGENT" complete:"agent" help:"Sources: agents by name, by label (key=value, or key), or * for all."`
-	To       []string          `placeholder:"AGENT" complete:"agent" help:"Destinations, likewise."`
-	Both     *bool             `negatable:"" help:"Measure each pair in both directions."`
-	Modules  []string          `placeholder:"LIST" help:"delay, loss; default both."`
-	Encoding *string           `placeholder:"NAME" help:"Marks in IPv4: udp (default), shim, ipip; native leaves IPv4 alone."`
-	Family   *string           `placeholder:"NAME" help:"ipv4, ipv6 or any (default)."`
-	Filter   []string          `sep:"none" placeholder:"RULE" help:"Only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'. May be repeated: one that fits is enough."`
-	Every    *uint32           `placeholder:"N" help:"Mark one packet in N, by count."`
-	Random   *uint32           `placeholder:"N" help:"Mark one packet in N, at random."`
-	MinGap   *span             `placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
-	Interval *span             `placeholder:"TIME" help:"Length of the rows' windows; default 1s."`
-	By       *string           `placeholder:"NAME" help:"Rows by flow (default), host-port or host."`
-	Records  *bool             `negatable:"" help:"A row for each packet, in the stream packets."`
-	Fields   []string          `placeholder:"LIST" help:"Columns of flows to keep; default all."`
-	Device   map[string]string `placeholder:"AGENT=DEV" help:"Interface of an agent; default that of the route."`
-	Lease    *span             `placeholder:"TIME" help:"Mark on for so long when nothing is heard; default 10s."`
-	Trace    *span             `placeholder:"TIME" help:"Trace the paths so often; default 1m, negative never."`
-	Router   []string          `sep:"none" placeholder:"AGENT" complete:"agent" help:"Profile this host as a router while the session runs: where in it packets wait. May be repeated."`
-	Start    *moment           `placeholder:"TIME" help:"First start; default now."`
-	Duration *span             `placeholder:"TIME" help:"Length of a run; default until it is stopped."`
-	Cron     *string           `placeholder:"LINE" help:"Start by a cron line of five fields, such as '0 9 * * 1-5'."`
-	TZ       *string           `name:"tz" placeholder:"ZONE" help:"Time zone of the cron line, such as Europe/Berlin; default UTC."`
-	DryRun   bool              `help:"Print what would be done, and do nothing."`
+	From     []string           `placeholder:"AGENT" complete:"agent" help:"Sources: agents by name, by label (key=value, or key), or * for all."`
+	To       []string           `placeholder:"AGENT" complete:"agent" help:"Destinations, likewise."`
+	Both     *bool              `negatable:"" help:"Measure each pair in both directions."`
+	Modules  []string           `placeholder:"LIST" help:"delay, loss; default both."`
+	Encoding *string            `placeholder:"NAME" help:"Marks in IPv4: udp (default), shim, ipip; native leaves IPv4 alone."`
+	Family   *string            `placeholder:"NAME" help:"ipv4, ipv6 or any (default)."`
+	Filter   []fivetuple.Filter `sep:"none" placeholder:"RULE" help:"Only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'. May be repeated: one that fits is enough."`
+	Every    *uint32            `placeholder:"N" help:"Mark one packet in N, by count."`
+	Random   *uint32            `placeholder:"N" help:"Mark one packet in N, at random."`
+	MinGap   *span              `placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
+	Interval *span              `placeholder:"TIME" help:"Length of the rows' windows; default 1s."`
+	By       *string            `placeholder:"NAME" help:"Rows by flow (default), host-port or host."`
+	Records  *bool              `negatable:"" help:"A row for each packet, in the stream packets."`
+	Device   map[string]string  `placeholder:"AGENT=DEV" help:"Interface of an agent; default that of the route."`
+	Lease    *span              `placeholder:"TIME" help:"Mark on for so long when nothing is heard; default 10s."`
+	Trace    *span              `placeholder:"TIME" help:"Trace the paths so often; default 1m, negative never."`
+	Router   []string           `sep:"none" placeholder:"AGENT" complete:"agent" help:"Profile this host as a router while the session runs: where in it packets wait. May be repeated."`
+	Start    *moment            `placeholder:"TIME" help:"First start; default now."`
+	Duration *span              `placeholder:"TIME" help:"Length of a run; default until it is stopped."`
+	Cron     *string            `placeholder:"LINE" help:"Start by a cron line of five fields, such as '0 9 * * 1-5'."`
+	TZ       *string            `name:"tz" placeholder:"ZONE" help:"Time zone of the cron line, such as Europe/Berlin; default UTC."`
+	DryRun   bool               `help:"Print what would be done, and do nothing."`
 }
 
 // apply puts the flags over the specification.
@@ -48,7 +48,6 @@ func (f *specFlags) apply(s *session.Spec) {
 	setList(&s.Destinations, f.To)
 	setList(&s.Modules, f.Modules)
 	setList(&s.Filters, f.Filter)
-	setList(&s.Fields, f.Fields)
 	setList(&s.Routers, f.Router)
 	set(&s.Both, f.Both)
 	set(&s.Encoding, f.Encoding)
@@ -81,7 +80,7 @@ func set[T any](field *T, flag *T) {
 	}
 }
 
-func setList(field *[]string, flag []string) {
+func setList[T any](field *[]T, flag []T) {
 	if flag != nil {
 		*field = flag
 	}
@@ -300,9 +299,9 @@ func (c *sessionChangeCmd) current(ctx context.Context, a *app, client *api.Clie
 	if err != nil {
 		return session.Spec{}, failed("change session "+c.Name, err)
 	}
-	spec, err := api.SpecOf(answer.GetSession().GetSpec())
-	if err != nil {
-		return spec, fmt.Errorf("change session %s: %w", c.Name, err)
+	spec, problems := api.SpecOf(answer.GetSession().GetSpec())
+	for _, problem := range problems {
+		return spec, fmt.Errorf("change session %s: %w: %v", c.Name, errValue, problem)
 	}
 	return spec, nil
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"pillion.dev/wire/fivetuple"
 )
 
 // Fields are the fields in which two flows differ, as bits.
@@ -55,13 +57,8 @@ func (f Fields) String() string {
 	return strings.Join(names, ",")
 }
 
-// Key is one flow. A field that is a wildcard is zero or invalid. IPv4 addresses
-// are plain, not mapped into IPv6.
-type Key struct {
-	Src, Dst     netip.Addr
-	Protocol     uint8
-	Sport, Dport uint16
-}
+// Key is one flow. A field that is a wildcard is zero or invalid.
+type Key = fivetuple.Key
 
 // Raw is struct flow_key of probe/bpf/flow.h: addresses and ports in network
 // byte order.
@@ -103,30 +100,4 @@ func ParseRaw(b []byte) Raw {
 	copy(r.Dport[:], b[34:])
 	r.Protocol, r.Family = b[36], b[37]
 	return r
-}
-
-var protocolNames = map[uint8]string{
-	1: "icmp", 6: "tcp", 17: "udp", 33: "dccp", 58: "icmpv6", 132: "sctp", 136: "udplite",
-}
-
-// ProtocolName is the name of an IP protocol number, or the number.
-func ProtocolName(protocol uint8) string {
-	if name, ok := protocolNames[protocol]; ok {
-		return name
-	}
-	return fmt.Sprint(protocol)
-}
-
-// ParseProtocol reads a name that ProtocolName gives, or a number.
-func ParseProtocol(text string) (uint8, error) {
-	for number, name := range protocolNames {
-		if name == text {
-			return number, nil
-		}
-	}
-	var number uint8
-	if _, err := fmt.Sscanf(text, "%d", &number); err != nil || fmt.Sprint(number) != text {
-		return 0, fmt.Errorf("read protocol %q: neither a name such as tcp nor a number up to 255", text)
-	}
-	return number, nil
 }

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"fmt"
 	"net/netip"
 	"testing"
 )
@@ -35,33 +34,6 @@ func TestParseFields(t *testing.T) {
 			t.Errorf("%v is read as %v, %v", fields, again, err)
 		}
 	}
-}
-
-func TestParseProtocol(t *testing.T) {
-	for number := range 256 {
-		if again, err := ParseProtocol(ProtocolName(uint8(number))); int(again) != number || err != nil {
-			t.Errorf("%d is read as %d, %v", number, again, err)
-		}
-		if again, err := ParseProtocol(fmt.Sprint(number)); int(again) != number || err != nil {
-			t.Errorf("%d is read as %d, %v", number, again, err)
-		}
-	}
-	for _, text := range []string{"", "256", "-1", "+6", "06", "6 ", "6.0", "TCP", "tcp udp", "0x6"} {
-		if number, err := ParseProtocol(text); err == nil {
-			t.Errorf("%q is read as %d", text, number)
-		}
-	}
-}
-
-func FuzzParseProtocol(f *testing.F) {
-	f.Add("tcp")
-	f.Add("200")
-	f.Fuzz(func(t *testing.T, text string) {
-		number, err := ParseProtocol(text)
-		if err == nil && text != ProtocolName(number) && text != fmt.Sprint(number) {
-			t.Errorf("%q is read as %d", text, number)
-		}
-	})
 }
 
 func TestRawKey(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	"github.com/cilium/ebpf"
+
+	"pillion.dev/wire/fivetuple"
 )
 
 // RulesMax is how many rules there can be at once: RULES_MAX of rule.h.
@@ -20,9 +22,9 @@ const (
 // SetRules replaces the rules while traffic flows; no packet sees half of a change,
 // and sequence numbers go on. Where there are targets a packet must go to one of
 // these addresses besides.
-func (s *Source) SetRules(rules []Rule, targets []netip.Addr) error {
+func (s *Source) SetRules(rules []fivetuple.Filter, targets []netip.Addr) error {
 	if len(rules) > RulesMax {
-		return fmt.Errorf("choose packets: %w: %d rules, at most %d", ErrRule, len(rules), RulesMax)
+		return fmt.Errorf("choose packets: %w: %d rules, at most %d", fivetuple.ErrFilter, len(rules), RulesMax)
 	}
 	if err := s.choose(rules, targets); err != nil {
 		return fmt.Errorf("choose packets: %w", err)
@@ -30,7 +32,7 @@ func (s *Source) SetRules(rules []Rule, targets []netip.Addr) error {
 	return nil
 }
 
-func (s *Source) choose(rules []Rule, targets []netip.Addr) error {
+func (s *Source) choose(rules []fivetuple.Filter, targets []netip.Addr) error {
 	var both [2 * RulesMax]sourceRule
 	if err := s.objects.Rules.Get(&both); err != nil {
 		return err
@@ -40,7 +42,7 @@ func (s *Source) choose(rules []Rule, targets []netip.Addr) error {
 		choice, first = choice|choiceTable, RulesMax
 	}
 	for i, rule := range rules {
-		both[first+i] = rule.raw()
+		both[first+i] = rawRule(rule)
 	}
 	if err := s.objects.Rules.Set(both); err != nil {
 		return err

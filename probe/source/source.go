@@ -18,6 +18,7 @@ import (
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
 )
 
 // Defaults.
@@ -41,7 +42,7 @@ type Settings struct {
 	Port uint16
 	// Rules choose packets; one that fits is enough. None: every packet, and
 	// SetRules cannot change it.
-	Rules []Rule
+	Rules []fivetuple.Filter
 	// StartEmpty marks no packet until SetRules.
 	StartEmpty bool
 	// Flow are the fields that tell flows apart; 0 means flow.All.
@@ -124,7 +125,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open source: no modules: %d", settings.Modules)
 	}
 	if len(settings.Rules) > RulesMax {
-		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", ErrRule, len(settings.Rules), RulesMax)
+		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", fivetuple.ErrFilter, len(settings.Rules), RulesMax)
 	}
 	spec, err := loadSource()
 	if err != nil {

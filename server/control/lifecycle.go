@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"pillion.dev/measure"
 	"pillion.dev/session"
 )
 
@@ -52,12 +51,6 @@ func startsNow(spec session.Spec, now time.Time) bool {
 // check finds everything that is wrong with a specification here and now.
 func (c *Control) check(spec session.Spec, now time.Time) Plan {
 	p := Plan{Spec: spec.Complete(), Problems: spec.Validate()}
-	for i, name := range spec.Fields {
-		if measure.Flows.Index(name) < 0 {
-			p.Problems = append(p.Problems, session.Problem{
-				Field: fmt.Sprintf("fields[%d]", i), Message: fmt.Sprintf("the stream flows has no field %.70q", name)})
-		}
-	}
 	if !spec.Start.IsZero() && startsNow(spec, now) && spec.Duration > 0 && !session.End(spec, spec.Start).After(now) {
 		p.Problems = append(p.Problems, session.Problem{
 			Field: "start", Message: fmt.Sprintf("a run from %s on would be over already", spec.Start.Format(time.RFC3339))})

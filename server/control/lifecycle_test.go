@@ -26,8 +26,7 @@ func TestCreateRefuses(t *testing.T) {
 			says   string
 		}{
 			{"name taken", t.Context(), func(s *session.Spec) { s.Name = "web" }, ErrExists, "web"},
-			{"broken", t.Context(), func(s *session.Spec) { s.Filters = []string{"x"} }, ErrInvalid, "filters[0]"},
-			{"unknown field", t.Context(), func(s *session.Spec) { s.Fields = []string{"lost", "jitter"} }, ErrInvalid, `fields[1]: the stream flows has no field "jitter"`},
+			{"broken", t.Context(), func(s *session.Spec) { s.Family = "x" }, ErrInvalid, "family"},
 			{"unknown agent", t.Context(), func(s *session.Spec) { s.Sources = []string{"h9"} }, ErrInvalid, "sources[0]"},
 			{"over already", t.Context(), func(s *session.Spec) { s.Start, s.Duration = time.Now().Add(-time.Hour), 1e9 }, ErrInvalid, "start: "},
 			{"conflict", t.Context(), func(s *session.Spec) { s.Encoding = "shim" }, ErrConflict, "h1: conflict with session web"},

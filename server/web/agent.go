@@ -84,23 +84,7 @@ func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRe
 	if err != nil {
 		return nil, answered(err)
 	}
-	return &pillionv1.CheckAgentResponse{Checks: api.CheckMessages(reply.Doctor)}, nil
+	return &pillionv1.CheckAgentResponse{Checks: api.Messages[pillionv1.Check](reply.Doctor)}, nil
 }
 
-func agentMessage(a control.Agent) *pillionv1.Agent {
-	return &pillionv1.Agent{
-		Name: a.Name, Labels: a.Labels, State: a.State,
-		Enrolled: api.TimeMessage(a.Enrolled), Seen: api.TimeMessage(a.Seen), Started: api.TimeMessage(a.Started),
-		Version: validText(a.Version), Kernel: validText(a.Kernel), Interfaces: api.InterfaceMessages(a.Interfaces),
-		Clock: api.ClockMessage(a.Clock), Spool: api.SpoolMessage(a.Spool), Tasks: taskMessages(a.Tasks),
-		CertificateExpires: api.TimeMessage(a.CertificateExpires),
-	}
-}
-
-func taskMessages(tasks []control.Task) []*pillionv1.Task {
-	var messages []*pillionv1.Task
-	for _, task := range tasks {
-		messages = append(messages, api.TaskMessages(task.Agent, []session.TaskState{task.TaskState})...)
-	}
-	return messages
-}
+func agentMessage(a control.Agent) *pillionv1.Agent { return api.Message[pillionv1.Agent](a) }

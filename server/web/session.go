@@ -22,33 +22,20 @@ type sessions struct {
 }
 
 func specOf(message *pillionv1.SessionSpec) (session.Spec, error) {
-	spec, err := api.SpecOf(message)
-	if err != nil {
-		return spec, invalid("spec", "%w", err)
+	spec, problems := api.SpecOf(message)
+	if len(problems) > 0 {
+		return spec, &control.InvalidError{Problems: problems}
 	}
 	return spec, nil
 }
 
 // PlanSession says what a specification would do.
 func (s *sessions) PlanSession(_ context.Context, request *pillionv1.PlanSessionRequest) (*pillionv1.PlanSessionResponse, error) {
-	spec, err := specOf(request.GetSpec())
-	if err != nil {
-		return nil, err
+	spec, problems := api.SpecOf(request.GetSpec())
+	if len(problems) > 0 {
+		return &pillionv1.PlanSessionResponse{Spec: request.GetSpec(), Problems: api.Messages[pillionv1.Problem](problems)}, nil
 	}
-	plan := s.control.Plan(spec)
-	response := &pillionv1.PlanSessionResponse{
-		Spec: api.SpecMessage(plan.Spec), Problems: problemMessages(plan.Problems), Warnings: plan.Warnings,
-		Pairs: pairMessages(plan.Pairs), Costs: plan.Costs,
-	}
-	for _, step := range plan.Steps {
-		response.Steps = append(response.Steps, &pillionv1.Step{
-			Agent: step.Agent, Action: string(step.Action), Description: step.Description,
-		})
-	}
-	for _, start := range plan.Starts {
-		response.Starts = append(response.Starts, api.TimeMessage(start))
-	}
-	return response, nil
+	return api.Message[pillionv1.PlanSessionResponse](s.control.Plan(spec)), nil
 }
 
 // CreateSession starts a session, or schedules it.
@@ -149,36 +136,10 @@ func (s *sessions) ListRuns(_ context.Context, request *pillionv1.ListRunsReques
 	return &pillionv1.ListRunsResponse{Runs: runMessages(s.control.Runs(from, to, request.GetSession()))}, nil
 }
 
-func sessionMessage(s control.Session) *pillionv1.Session {
-	return &pillionv1.Session{
-		Spec: api.SpecMessage(s.Spec), State: s.State, Reason: s.Reason, Created: api.TimeMessage(s.Created),
-		CreatedBy: s.CreatedBy, NextStart: api.TimeMessage(s.NextStart), Started: api.TimeMessage(s.Started),
-		Ends: api.TimeMessage(s.Ends), Pairs: pairMessages(s.Pairs), Revision: s.Revision, Tasks: taskMessages(s.Tasks),
-	}
-}
-
-func pairMessages(pairs []session.Pair) []*pillionv1.Pair {
-	var messages []*pillionv1.Pair
-	for _, p := range pairs {
-		messages = append(messages, &pillionv1.Pair{Source: p.Source, Destination: p.Destination})
-	}
-	return messages
-}
+func sessionMessage(s control.Session) *pillionv1.Session { return api.Message[pillionv1.Session](s) }
 
 func problemMessages(all []session.Problem) []*pillionv1.Problem {
-	var messages []*pillionv1.Problem
-	for _, p := range all {
-		messages = append(messages, &pillionv1.Problem{Field: validText(p.Field), Message: validText(p.Message)})
-	}
-	return messages
+	return api.Messages[pillionv1.Problem](all)
 }
 
-func runMessages(runs []control.Run) []*pillionv1.Run {
-	var messages []*pillionv1.Run
-	for _, r := range runs {
-		messages = append(messages, &pillionv1.Run{
-			Session: r.Session, Start: api.TimeMessage(r.Start), End: api.TimeMessage(r.End), State: r.State, Reason: r.Reason,
-		})
-	}
-	return messages
-}
+func runMessages(runs []control.Run) []*pillionv1.Run { return api.Messages[pillionv1.Run](runs) }

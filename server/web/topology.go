@@ -124,9 +124,5 @@ func (p *paths) trace(ctx context.Context, source string, task session.TraceTask
 }
 
 func pathMessage(p topology.Path) *pillionv1.Path {
-	return &pillionv1.Path{
-		Source: validText(p.Source), Destination: validText(p.Destination), Address: validText(p.Address),
-		Protocol: validText(p.Protocol), Nodes: p.Nodes, Reached: p.Reached,
-		Time: api.TimeMessage(p.Time), Changed: api.TimeMessage(p.Changed), Hops: api.HopMessages(p.Hops),
-	}
+	return api.Message[pillionv1.Path](p)
 }

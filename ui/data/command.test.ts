@@ -15,13 +15,13 @@ it("leaves defaults out", () => {
 
 const all = fromJson(SessionSpecSchema, {
   name: "x", sources: ["site=north", "a"], destinations: ["*"], both: true, modules: ["loss"], encoding: "shim", family: "ipv4", filters: ["proto=tcp dport=443", "dst=10.0.0.1"],
-  sampling: { every: 10, minGap: "0.0001s" }, samplingFor: { a: { random: 3 } }, interval: "5s", granularity: "host", records: true, fields: ["lost"], device: { a: "eth0" }, routers: ["r1", "r2"],
+  sampling: { every: 10, minGap: "0.0001s" }, samplingFor: { a: { random: 3 } }, interval: "5s", granularity: "host", records: true, device: { a: "eth0" }, routers: ["r1", "r2"],
   lease: "120s", trace: "-1s", start: "2027-01-01T09:00:00Z", duration: "86400s", cron: "0 9 * * 1-5", timeZone: "Europe/Berlin",
 });
 
 it("says everything else, and what has no flag as YAML", () => {
   expect(createCommand(all)).toBe("pillion session create - --name x --from site=north,a --to '*' --both --modules loss --encoding shim --family ipv4 " +
-    "--filter 'proto=tcp dport=443' --filter dst=10.0.0.1 --every 10 --min-gap 100us --interval 5s --by host --records --fields lost --device a=eth0 --router r1 --router r2 " +
+    "--filter 'proto=tcp dport=443' --filter dst=10.0.0.1 --every 10 --min-gap 100us --interval 5s --by host --records --device a=eth0 --router r1 --router r2 " +
     "--lease 2m --trace=-1s --start 2027-01-01T09:00:00Z --duration 1d --cron '0 9 * * 1-5' --tz Europe/Berlin <<'END'\nsampling_for: {\"a\":{\"random\":3}}\nEND");
 });
 

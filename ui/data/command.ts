@@ -30,7 +30,6 @@ function flags(s: SessionSpec): string[][] {
   span("interval", nanos(s.interval), 1e9);
   flag("by", s.granularity, "flow");
   if (s.records) all.push(["--records"]);
-  flag("fields", s.fields.join(","));
   for (const [agent, device] of Object.entries(s.device).sort()) flag("device", `${agent}=${device}`);
   for (const router of s.routers) flag("router", router);
   span("lease", nanos(s.lease), 10e9);
@@ -58,7 +57,7 @@ export function changeCommand(s: SessionSpec): string {
   const all = {
     name: s.name, sources: s.sources, destinations: s.destinations, both: s.both || undefined, modules: s.modules, encoding: s.encoding,
     family: s.family, filters: s.filters, sampling: sampling(s.sampling), sampling_for: samplingFor(s), interval: goSpan(nanos(s.interval)),
-    granularity: s.granularity, records: s.records || undefined, fields: s.fields, device: s.device, routers: s.routers, lease: goSpan(nanos(s.lease)),
+    granularity: s.granularity, records: s.records || undefined, device: s.device, routers: s.routers, lease: goSpan(nanos(s.lease)),
     trace: goSpan(nanos(s.trace)), start: start === undefined ? undefined : new Date(start).toISOString(),
     duration: span(nanos(s.duration)) && goSpan(nanos(s.duration)), cron: s.cron, time_zone: s.cron ? s.timeZone : "",
   };

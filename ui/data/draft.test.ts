@@ -18,7 +18,7 @@ describe("the form of a specification means the same specification", () => {
     ["at random", { sampling: { random: 7 } }],
     ["a gap alone", { sampling: { minGap: "0.5s" } }],
     ["single sources", { samplingFor: { a: { every: 3 }, b: {} } }],
-    ["rows", { interval: "0.1s", granularity: "host", records: true, fields: ["lost", "packets"] }],
+    ["rows", { interval: "0.1s", granularity: "host", records: true }],
     ["marks", { encoding: "shim", family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
     ["routers", { routers: ["r1", "role=edge"] }],
     ["once", { start: "2027-01-02T03:04:05Z", duration: "5400s" }],

@@ -47,7 +47,6 @@ export interface Draft {
   records: boolean;
   encoding: string;
   family: string;
-  fields: string[];
   device: { agent: string; device: string }[];
   /** Agents whose hosts are profiled as routers. */
   routers: string[];
@@ -71,7 +70,7 @@ export function newDraft(sources: string[] = [], destinations: string[] = []): D
   return {
     name: "", named: false, sources, destinations, both: true, delay: true, loss: true, filters: [],
     sampling: allPackets(), samplingFor: [], interval: "1s", granularity: "flow", records: false,
-    encoding: "udp", family: "any", fields: [], device: [], routers: [], lease: "10s", tracing: true, trace: "1m",
+    encoding: "udp", family: "any", device: [], routers: [], lease: "10s", tracing: true, trace: "1m",
     when: { kind: "now", start: "", zone: ownZone(), repeat: { kind: "daily", times: ["09:00"], days: [1], line: "0 9 * * *" }, duration: "" },
   };
 }
@@ -98,7 +97,7 @@ export function draftOf(spec: SessionSpec): Draft {
     sampling: samplingDraft(spec.sampling),
     samplingFor: Object.entries(spec.samplingFor).sort().map(([agent, s]) => ({ agent, sampling: samplingDraft(s) })),
     interval: span(nanos(spec.interval), d.interval), granularity: spec.granularity || d.granularity, records: spec.records,
-    encoding: spec.encoding || d.encoding, family: spec.family || d.family, fields: [...spec.fields],
+    encoding: spec.encoding || d.encoding, family: spec.family || d.family,
     device: Object.entries(spec.device).sort().map(([agent, device]) => ({ agent, device })),
     routers: [...spec.routers], lease: span(nanos(spec.lease), d.lease), tracing: trace >= 0, trace: trace > 0 ? spanText(trace) : d.trace,
     when: {
@@ -186,7 +185,7 @@ export function specOf(d: Draft): { spec: SessionSpec; faults: Fault[] } {
       agent: s.agent, value: r.sampling(`sampling_for[${s.agent}]`, s.sampling) ?? create(SamplingSchema),
     }))),
     interval: r.span("interval", d.interval), granularity: d.granularity, records: d.records,
-    encoding: d.encoding, family: d.family, fields: d.fields,
+    encoding: d.encoding, family: d.family,
     device: r.byAgent("device", d.device.map((one) => ({ agent: one.agent, value: one.device.trim() }))),
     routers: d.routers, lease: r.span("lease", d.lease), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
     ...schedule(d.when, r),

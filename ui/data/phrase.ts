@@ -53,7 +53,6 @@ export function facts(s: SessionSpec): { label: string; text: string }[] {
     { label: "Record of each packet", text: s.records ? "yes" : "no" },
     { label: "Marks in IPv4", text: s.encoding || "udp" },
     { label: "Addresses", text: s.family === "any" || s.family === "" ? "IPv4 and IPv6" : s.family === "ipv4" ? "IPv4" : "IPv6" },
-    { label: "Columns kept", text: s.fields.join(", ") || "all" },
     { label: "Interfaces", text: Object.entries(s.device).sort().map(([a, d]) => `${a}: ${d}`).join(", ") || "that of the route" },
     { label: "Lease", text: spanText(nanos(s.lease) || 10e9) },
     { label: "Paths traced", text: traceWords(nanos(s.trace)) },

@@ -77,7 +77,7 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
 
 /** Reports whether something in the folded part is not as usual. */
 function usesMore(d: Draft): boolean {
-  return d.samplingFor.length > 0 || d.device.length > 0 || d.routers.length > 0 || d.fields.length > 0 || d.encoding !== "udp" || d.family !== "any" || d.lease !== "10s" || !d.tracing || d.trace !== "1m";
+  return d.samplingFor.length > 0 || d.device.length > 0 || d.routers.length > 0 || d.encoding !== "udp" || d.family !== "any" || d.lease !== "10s" || !d.tracing || d.trace !== "1m";
 }
 
 function Changes({ before, after, running }: { before: SessionSpec; after: SessionSpec; running: boolean }) {

@@ -1,11 +1,9 @@
 // The form's folded part: what hardly anybody has to choose.
-import { useEffect, useState } from "preact/hooks";
-import { dataClient } from "../../data/client.ts";
 import { allPackets, type SamplingDraft, type SamplingMode } from "../../data/draft.ts";
 import { options } from "../../data/selector.ts";
 import { Choices, Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
 import { Icon } from "../../part/icon.tsx";
-import { Chips, type Item } from "./chips.tsx";
+import { Chips } from "./chips.tsx";
 import { Section, type Form } from "./section.tsx";
 import { SamplingInputs } from "./traffic.tsx";
 
@@ -33,7 +31,6 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
           <Choices id="f-encoding" legend="Marks in IPv4 packets" value={draft.encoding} options={encodings} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
           <Choices id="f-family" legend="Addresses" value={draft.family} options={families} fault={form.fault("f-family")} help="IPv6 packets carry marks in an extension header that others skip." onChange={(family) => change({ family })} />
         </div>
-        <Columns form={form} />
         <Devices form={form} />
         <SingleSources form={form} />
         <Chips id="f-routers" label="Routers" placeholder="none" values={draft.routers} items={options(form.agents).map((o) => ({ value: o.selector, label: o.selector, note: o.kind === "agent" ? "" : "label" }))}
@@ -54,25 +51,6 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
         </div>
       </Section>
     </details>
-  );
-}
-
-/** Columns that every row has, whatever is chosen. */
-const always = new Set(["time", "agent", "session", "source", "src", "dst"]);
-
-function Columns({ form }: { form: Form }) {
-  const [items, setItems] = useState<Item[]>([]);
-  useEffect(() => {
-    const abort = new AbortController();
-    dataClient.listStreams({}, { signal: abort.signal }).then(
-      (answer) => setItems(answer.streams.find((s) => s.name === "flows")?.columns.filter((f) => !always.has(f.name)).map((f) => ({ value: f.name, label: f.name, note: f.doc })) ?? []),
-      () => {}, // names can be typed; the server checks them
-    );
-    return () => abort.abort();
-  }, []);
-  return (
-    <Chips id="f-fields" label="Columns kept" placeholder="all columns" values={form.draft.fields} items={items} fault={form.fault("f-fields")}
-      help="None chosen: all are kept. Fewer columns save space; charts of what is left out stay empty." onChange={(fields) => form.change({ fields })} />
   );
 }
 
