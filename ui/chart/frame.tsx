@@ -67,7 +67,7 @@ export function Frame(props: FrameProps) {
       get scale() {
         return now.current.painter.scale;
       },
-      ends: (r, width) => now.current.painter.ends(r, width),
+      ends: (r) => now.current.painter.ends(r),
       paint(ctx, view) {
         now.current.painter.paint(ctx, view);
         paintMarks(ctx, view, now.current.marks ?? []);

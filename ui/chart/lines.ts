@@ -1,5 +1,4 @@
 // Paints lines and the areas between lines.
-import { Dense } from "./dense.ts";
 import { axisEnds, extremes, within } from "./ends.ts";
 import type { Band, Line, Range, TimeChartProps } from "./plot.ts";
 import { linear, logarithmic, type Scale } from "./scale.ts";
@@ -8,13 +7,8 @@ import { thin } from "./thin.ts";
 
 type LinesProps = Pick<TimeChartProps, "times" | "lines" | "bands" | "scale" | "atLeast">;
 
-/** From so many points on a chart's lines are painted by Dense; strokes of fewer look finer. */
-const denseFrom = 30000;
-
 /** LinesPainter paints what its chart was last given. */
 export class LinesPainter implements Painter {
-  private dense: Dense | undefined;
-
   constructor(private props: LinesProps) {}
 
   set(props: LinesProps): void {
@@ -25,21 +19,12 @@ export class LinesPainter implements Painter {
     return this.props.scale === "log" ? logarithmic : linear;
   }
 
-  ends(range: Range, width: number): [number, number] {
+  ends(range: Range): [number, number] {
     const { times, lines, bands = [], scale, atLeast } = this.props;
     const [start, end] = within(times, range);
-    const shown = this.shown();
     const found: [number, number] = [Infinity, -Infinity];
     const above = scale === "log" ? 0 : -Infinity;
-    width = Math.round(width);
-    if (width > 0 && shown.length * Math.min(end - start, 2 * width) > denseFrom) {
-      const columns = (this.dense ??= new Dense()).update(times, shown, range, start, end, width, above);
-      found[0] = columns.least;
-      found[1] = columns.most;
-    } else {
-      this.dense = undefined;
-      for (const line of shown) extremes(line.values, start, end, found, above);
-    }
+    for (const line of this.shown()) extremes(line.values, start, end, found, above);
     for (const edge of new Set(bands.flatMap((b) => [b.low, b.high]))) {
       const line = lines[edge];
       if (line?.hidden) extremes(line.values, start, end, found, above);
@@ -51,8 +36,7 @@ export class LinesPainter implements Painter {
     const { times, lines, bands = [] } = this.props;
     const [start, end] = within(times, view.range);
     for (const band of bands) paintBand(ctx, view, times, lines, band, start, end);
-    if (this.dense) this.dense.paint(ctx, view, this.shown(), this.scale);
-    else for (const line of this.shown()) paintLine(ctx, view, times, line, start, end);
+    for (const line of this.shown()) paintLine(ctx, view, times, line, start, end);
   }
 
   private shown(): Line[] {

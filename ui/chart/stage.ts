@@ -17,8 +17,6 @@ export interface View {
   /** Heights, of the scale, at the lower and upper edge. */
   low: number;
   high: number;
-  /** Asks for another drawing in the next frame; without it all has to be done in this one. */
-  again?: () => void;
   x(time: number): number;
   y(value: number): number;
   /** Value of a CSS property that holds a colour. */
@@ -28,8 +26,8 @@ export interface View {
 /** Painter says how high the values' axis goes and paints between the axes. */
 export interface Painter {
   scale: Scale;
-  /** Least and largest value to show in a range that is so many pixels of the device wide. */
-  ends(range: Range, width: number): [number, number];
+  /** Smallest and largest value to show in a range. */
+  ends(range: Range): [number, number];
   paint(ctx: CanvasRenderingContext2D, view: View): void;
 }
 
@@ -57,8 +55,6 @@ export class Stage {
   private ends: [number, number] = [0, 1];
   private colours = new Map<string, string>();
   private times: { at: number[]; labels: string[] } = { at: [], labels: [] }; // the ticks
-  private frame = 0;
-  private width = 0; // for which the painter was asked last
   private format: (value: number) => string;
 
   constructor(readonly box: HTMLElement, private props: StageProps, range: Range, times: ArrayLike<number>) {
@@ -91,7 +87,6 @@ export class Stage {
   }
 
   destroy(): void {
-    cancelAnimationFrame(this.frame);
     this.plot.destroy();
   }
 
@@ -108,14 +103,12 @@ export class Stage {
   /** picture draws the chart elsewhere, so many pixels to each of the page; places are in pixels of the page. */
   picture(ctx: CanvasRenderingContext2D, left: number, top: number, width: number, height: number, ratio: number): void {
     const box = { left: (left + valuesWide) * ratio, top: (top + edges[0]) * ratio, width: (width - valuesWide - edges[1]) * ratio, height: (height - timesHigh - edges[0]) * ratio };
-    this.measure(box.width);
     const view = this.view(box, ratio);
     ctx.save();
     ctx.setTransform(1, 0, 0, 1, 0, 0);
     this.drawAxes(ctx, view);
     this.between(ctx, view);
     ctx.restore();
-    this.measure();
   }
 
   private drawAxes(ctx: CanvasRenderingContext2D, view: View): void {
@@ -165,10 +158,9 @@ export class Stage {
     return this.props.painter.scale.value(high - (top / Math.max(1, this.plot.over.clientHeight)) * (high - low));
   }
 
-  private measure(width = this.plot?.bbox.width ?? 0): void {
+  private measure(): void {
     const { painter } = this.props;
-    this.width = width;
-    const [low, high] = painter.ends(this.range, this.width);
+    const [low, high] = painter.ends(this.range);
     const { scale } = painter;
     this.ends = [scale.height(low), scale.height(high)];
     if (!(this.ends[1] > this.ends[0])) this.ends[1] = this.ends[0] + 1;
@@ -205,26 +197,13 @@ export class Stage {
           values: () => valueLabels(this.ticks(), this.format),
         },
       ],
-      hooks: { draw: [() => this.paint()], setCursor: [(u) => this.cursor(u)] },
+      hooks: { draw: [(u) => this.between(u.ctx, this.view())], setCursor: [(u) => this.cursor(u)] },
     };
   }
 
   private ticks(room = (this.plot?.bbox.height ?? 0) / uPlot.pxRatio || this.props.height - edges[0] - timesHigh): number[] {
     const { scale } = this.props.painter;
     return scale.ticks(scale.value(this.ends[0]), scale.value(this.ends[1]), Math.max(2, Math.floor(room / 28)));
-  }
-
-  private paint(): void {
-    const { ctx, bbox } = this.plot;
-    if (bbox.width !== this.width) this.remeasure();
-    this.between(ctx, { ...this.view(), again: () => this.again() });
-  }
-
-  private again(): void {
-    this.frame ||= requestAnimationFrame(() => {
-      this.frame = 0;
-      this.plot.redraw(false, false);
-    });
   }
 
   private between(ctx: CanvasRenderingContext2D, view: View): void {
@@ -234,14 +213,6 @@ export class Stage {
     ctx.clip();
     this.props.painter.paint(ctx, view);
     ctx.restore();
-  }
-
-  // Another width may show another least or largest value; then it is drawn once more.
-  private remeasure(): void {
-    const [low, high] = this.ends;
-    this.measure();
-    if (low === this.ends[0] && high === this.ends[1]) return;
-    queueMicrotask(() => this.plot.setScale("x", { min: this.range.from, max: this.range.to }));
   }
 
   private cursor(u: uPlot): void {
