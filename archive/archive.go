@@ -62,6 +62,10 @@ type Archive interface {
 	Windows(ctx context.Context, question Windows) (WindowsAnswer, error)
 	// Flows adds up rows of the stream flows by flow.
 	Flows(ctx context.Context, question Flows) (FlowsAnswer, error)
+	// Traces hands on the rows of the stream hops of the last traces of a path.
+	Traces(ctx context.Context, question Traces, rows func(arrow.RecordBatch) error) error
+	// RouterDelays adds up the rows of a router in windows of time.
+	RouterDelays(ctx context.Context, question RouterDelays) (RouterDelaysAnswer, error)
 	// Export hands on the rows of a stream in a range of time, oldest first.
 	Export(ctx context.Context, question Export, rows func(arrow.RecordBatch) error) error
 	// SetRetention takes effect at the next Retain.

@@ -485,6 +485,576 @@ func (x *GetTopologyResponse) GetPaths() []*Path {
 	return nil
 }
 
+type GetPathChangeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent that traced.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Agent at the far end.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	// Address that was traced.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	// udp or icmp.
+	Protocol string `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Time until which traces count; default: now.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPathChangeRequest) Reset() {
+	*x = GetPathChangeRequest{}
+	mi := &file_topology_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPathChangeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPathChangeRequest) ProtoMessage() {}
+
+func (x *GetPathChangeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPathChangeRequest.ProtoReflect.Descriptor instead.
+func (*GetPathChangeRequest) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetPathChangeRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *GetPathChangeRequest) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *GetPathChangeRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *GetPathChangeRequest) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *GetPathChangeRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type GetPathChangeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Last trace before the change; unset: the traces just before show no other route.
+	Before *Path `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
+	// Last trace until that time; unset: the archive has none. Neither path has nodes.
+	After *Path `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	// The path has the route of after now.
+	Current bool `protobuf:"varint,3,opt,name=current,proto3" json:"current,omitempty"`
+	// The path has the route of before now.
+	Reverted      bool `protobuf:"varint,4,opt,name=reverted,proto3" json:"reverted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPathChangeResponse) Reset() {
+	*x = GetPathChangeResponse{}
+	mi := &file_topology_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPathChangeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPathChangeResponse) ProtoMessage() {}
+
+func (x *GetPathChangeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPathChangeResponse.ProtoReflect.Descriptor instead.
+func (*GetPathChangeResponse) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetPathChangeResponse) GetBefore() *Path {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *GetPathChangeResponse) GetAfter() *Path {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *GetPathChangeResponse) GetCurrent() bool {
+	if x != nil {
+		return x.Current
+	}
+	return false
+}
+
+func (x *GetPathChangeResponse) GetReverted() bool {
+	if x != nil {
+		return x.Reverted
+	}
+	return false
+}
+
+type GetRouterDelaysRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agent on the router.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Sessions by preference: the first that has rows of the router counts; without one the router's own profile.
+	Sessions []string `protobuf:"bytes,2,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	// Interface by which packets came in; empty: any.
+	Input string `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
+	// Interface by which they left; empty: any.
+	Output string `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
+	// Default: one hour ago.
+	From *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
+	// Default: now.
+	To *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=to,proto3" json:"to,omitempty"`
+	// Length of a window, ms, 1000 to a day; default: 1/300 of the range.
+	StepMs        int64 `protobuf:"varint,7,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRouterDelaysRequest) Reset() {
+	*x = GetRouterDelaysRequest{}
+	mi := &file_topology_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRouterDelaysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRouterDelaysRequest) ProtoMessage() {}
+
+func (x *GetRouterDelaysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRouterDelaysRequest.ProtoReflect.Descriptor instead.
+func (*GetRouterDelaysRequest) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetRouterDelaysRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *GetRouterDelaysRequest) GetSessions() []string {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *GetRouterDelaysRequest) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *GetRouterDelaysRequest) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *GetRouterDelaysRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *GetRouterDelaysRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *GetRouterDelaysRequest) GetStepMs() int64 {
+	if x != nil {
+		return x.StepMs
+	}
+	return 0
+}
+
+type GetRouterDelaysResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Session whose rows these are; empty: the router's own profile.
+	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// Length of a window, ms. Starts are whole multiples of it, counted from 1970.
+	StepMs int64 `protobuf:"varint,2,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
+	// Delays are of one in so many rows, because there were too many; 1: of all.
+	Sampled uint32 `protobuf:"varint,3,opt,name=sampled,proto3" json:"sampled,omitempty"`
+	// Delays of stages, by start.
+	Stages []*StageWindow `protobuf:"bytes,4,rep,name=stages,proto3" json:"stages,omitempty"`
+	// Queues, by start.
+	Queues []*QueueWindow `protobuf:"bytes,5,rep,name=queues,proto3" json:"queues,omitempty"`
+	// The longest coffee breaks (packets wait and the router processes none), by time; at most 200.
+	Breaks        []*CoffeeBreak `protobuf:"bytes,6,rep,name=breaks,proto3" json:"breaks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRouterDelaysResponse) Reset() {
+	*x = GetRouterDelaysResponse{}
+	mi := &file_topology_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRouterDelaysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRouterDelaysResponse) ProtoMessage() {}
+
+func (x *GetRouterDelaysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRouterDelaysResponse.ProtoReflect.Descriptor instead.
+func (*GetRouterDelaysResponse) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetRouterDelaysResponse) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *GetRouterDelaysResponse) GetStepMs() int64 {
+	if x != nil {
+		return x.StepMs
+	}
+	return 0
+}
+
+func (x *GetRouterDelaysResponse) GetSampled() uint32 {
+	if x != nil {
+		return x.Sampled
+	}
+	return 0
+}
+
+func (x *GetRouterDelaysResponse) GetStages() []*StageWindow {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *GetRouterDelaysResponse) GetQueues() []*QueueWindow {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *GetRouterDelaysResponse) GetBreaks() []*CoffeeBreak {
+	if x != nil {
+		return x.Breaks
+	}
+	return nil
+}
+
+// StageWindow is how long packets took in a stage of a router in a window.
+type StageWindow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// input_queuing, processing or output_queuing.
+	Stage string `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	// Start of the window, ms since 1970, UTC.
+	StartMs int64 `protobuf:"varint,2,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
+	// Times in the stage.
+	Delay         *Distribution `protobuf:"bytes,3,opt,name=delay,proto3" json:"delay,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StageWindow) Reset() {
+	*x = StageWindow{}
+	mi := &file_topology_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StageWindow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StageWindow) ProtoMessage() {}
+
+func (x *StageWindow) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
+func (*StageWindow) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *StageWindow) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *StageWindow) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *StageWindow) GetDelay() *Distribution {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
+// QueueWindow is how many packets waited at an interface in a window.
+type QueueWindow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Interface.
+	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
+	// input: before IP; output: after it.
+	Side string `protobuf:"bytes,2,opt,name=side,proto3" json:"side,omitempty"`
+	// Start of the window, ms since 1970, UTC.
+	StartMs int64 `protobuf:"varint,3,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
+	// Mean of the packets that waited.
+	MeanDepth float64 `protobuf:"fixed64,4,opt,name=mean_depth,json=meanDepth,proto3" json:"mean_depth,omitempty"`
+	// Largest backlog that the kernel reported.
+	KernelDepth   float64 `protobuf:"fixed64,5,opt,name=kernel_depth,json=kernelDepth,proto3" json:"kernel_depth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueWindow) Reset() {
+	*x = QueueWindow{}
+	mi := &file_topology_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueWindow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueWindow) ProtoMessage() {}
+
+func (x *QueueWindow) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueWindow.ProtoReflect.Descriptor instead.
+func (*QueueWindow) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *QueueWindow) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *QueueWindow) GetSide() string {
+	if x != nil {
+		return x.Side
+	}
+	return ""
+}
+
+func (x *QueueWindow) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *QueueWindow) GetMeanDepth() float64 {
+	if x != nil {
+		return x.MeanDepth
+	}
+	return 0
+}
+
+func (x *QueueWindow) GetKernelDepth() float64 {
+	if x != nil {
+		return x.KernelDepth
+	}
+	return 0
+}
+
+// CoffeeBreak is a spell in which packets wait and the router processes none.
+type CoffeeBreak struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it began.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// How long it was, ns.
+	LengthNs int64 `protobuf:"varint,2,opt,name=length_ns,json=lengthNs,proto3" json:"length_ns,omitempty"`
+	// softirq, irq, scheduled or unknown.
+	Cause string `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`
+	// Process that had the processor for longest.
+	Task string `protobuf:"bytes,4,opt,name=task,proto3" json:"task,omitempty"`
+	// Packets that waited at its end.
+	Depth         uint64 `protobuf:"varint,5,opt,name=depth,proto3" json:"depth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoffeeBreak) Reset() {
+	*x = CoffeeBreak{}
+	mi := &file_topology_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoffeeBreak) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoffeeBreak) ProtoMessage() {}
+
+func (x *CoffeeBreak) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoffeeBreak.ProtoReflect.Descriptor instead.
+func (*CoffeeBreak) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CoffeeBreak) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *CoffeeBreak) GetLengthNs() int64 {
+	if x != nil {
+		return x.LengthNs
+	}
+	return 0
+}
+
+func (x *CoffeeBreak) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *CoffeeBreak) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *CoffeeBreak) GetDepth() uint64 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
 type TraceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agent that traces.
@@ -501,7 +1071,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_topology_proto_msgTypes[6]
+	mi := &file_topology_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +1083,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[6]
+	mi := &file_topology_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +1096,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{6}
+	return file_topology_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TraceRequest) GetSource() string {
@@ -567,7 +1137,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_topology_proto_msgTypes[7]
+	mi := &file_topology_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +1149,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[7]
+	mi := &file_topology_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +1162,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{7}
+	return file_topology_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TraceResponse) GetPaths() []*Path {
@@ -607,7 +1177,8 @@ var File_topology_proto protoreflect.FileDescriptor
 const file_topology_proto_rawDesc = "" +
 	"\n" +
 	"\x0etopology.proto\x12\n" +
-	"pillion.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"^\n" +
+	"pillion.v1\x1a\n" +
+	"flow.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"^\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -640,16 +1211,61 @@ const file_topology_proto_rawDesc = "" +
 	"\x13GetTopologyResponse\x12&\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x10.pillion.v1.NodeR\x05nodes\x12&\n" +
 	"\x05edges\x18\x02 \x03(\v2\x10.pillion.v1.EdgeR\x05edges\x12&\n" +
-	"\x05paths\x18\x03 \x03(\v2\x10.pillion.v1.PathR\x05paths\"~\n" +
+	"\x05paths\x18\x03 \x03(\v2\x10.pillion.v1.PathR\x05paths\"\xb8\x01\n" +
+	"\x14GetPathChangeRequest\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x1a\n" +
+	"\bprotocol\x18\x04 \x01(\tR\bprotocol\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x9f\x01\n" +
+	"\x15GetPathChangeResponse\x12(\n" +
+	"\x06before\x18\x01 \x01(\v2\x10.pillion.v1.PathR\x06before\x12&\n" +
+	"\x05after\x18\x02 \x01(\v2\x10.pillion.v1.PathR\x05after\x12\x18\n" +
+	"\acurrent\x18\x03 \x01(\bR\acurrent\x12\x1a\n" +
+	"\breverted\x18\x04 \x01(\bR\breverted\"\xed\x01\n" +
+	"\x16GetRouterDelaysRequest\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1a\n" +
+	"\bsessions\x18\x02 \x03(\tR\bsessions\x12\x14\n" +
+	"\x05input\x18\x03 \x01(\tR\x05input\x12\x16\n" +
+	"\x06output\x18\x04 \x01(\tR\x06output\x12.\n" +
+	"\x04from\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x17\n" +
+	"\astep_ms\x18\a \x01(\x03R\x06stepMs\"\xf9\x01\n" +
+	"\x17GetRouterDelaysResponse\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x17\n" +
+	"\astep_ms\x18\x02 \x01(\x03R\x06stepMs\x12\x18\n" +
+	"\asampled\x18\x03 \x01(\rR\asampled\x12/\n" +
+	"\x06stages\x18\x04 \x03(\v2\x17.pillion.v1.StageWindowR\x06stages\x12/\n" +
+	"\x06queues\x18\x05 \x03(\v2\x17.pillion.v1.QueueWindowR\x06queues\x12/\n" +
+	"\x06breaks\x18\x06 \x03(\v2\x17.pillion.v1.CoffeeBreakR\x06breaks\"n\n" +
+	"\vStageWindow\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x19\n" +
+	"\bstart_ms\x18\x02 \x01(\x03R\astartMs\x12.\n" +
+	"\x05delay\x18\x03 \x01(\v2\x18.pillion.v1.DistributionR\x05delay\"\x9c\x01\n" +
+	"\vQueueWindow\x12\x1c\n" +
+	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x12\n" +
+	"\x04side\x18\x02 \x01(\tR\x04side\x12\x19\n" +
+	"\bstart_ms\x18\x03 \x01(\x03R\astartMs\x12\x1d\n" +
+	"\n" +
+	"mean_depth\x18\x04 \x01(\x01R\tmeanDepth\x12!\n" +
+	"\fkernel_depth\x18\x05 \x01(\x01R\vkernelDepth\"\x9a\x01\n" +
+	"\vCoffeeBreak\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1b\n" +
+	"\tlength_ns\x18\x02 \x01(\x03R\blengthNs\x12\x14\n" +
+	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x12\n" +
+	"\x04task\x18\x04 \x01(\tR\x04task\x12\x14\n" +
+	"\x05depth\x18\x05 \x01(\x04R\x05depth\"~\n" +
 	"\fTraceRequest\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
 	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x1a\n" +
 	"\bprotocol\x18\x04 \x01(\tR\bprotocol\"7\n" +
 	"\rTraceResponse\x12&\n" +
-	"\x05paths\x18\x01 \x03(\v2\x10.pillion.v1.PathR\x05paths2\xa4\x01\n" +
+	"\x05paths\x18\x01 \x03(\v2\x10.pillion.v1.PathR\x05paths2\xe0\x02\n" +
 	"\x0fTopologyService\x12S\n" +
-	"\vGetTopology\x12\x1e.pillion.v1.GetTopologyRequest\x1a\x1f.pillion.v1.GetTopologyResponse\"\x03\x90\x02\x01\x12<\n" +
+	"\vGetTopology\x12\x1e.pillion.v1.GetTopologyRequest\x1a\x1f.pillion.v1.GetTopologyResponse\"\x03\x90\x02\x01\x12Y\n" +
+	"\rGetPathChange\x12 .pillion.v1.GetPathChangeRequest\x1a!.pillion.v1.GetPathChangeResponse\"\x03\x90\x02\x01\x12_\n" +
+	"\x0fGetRouterDelays\x12\".pillion.v1.GetRouterDelaysRequest\x1a#.pillion.v1.GetRouterDelaysResponse\"\x03\x90\x02\x01\x12<\n" +
 	"\x05Trace\x12\x18.pillion.v1.TraceRequest\x1a\x19.pillion.v1.TraceResponseB%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
 
 var (
@@ -664,36 +1280,58 @@ func file_topology_proto_rawDescGZIP() []byte {
 	return file_topology_proto_rawDescData
 }
 
-var file_topology_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_topology_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_topology_proto_goTypes = []any{
-	(*Node)(nil),                  // 0: pillion.v1.Node
-	(*Edge)(nil),                  // 1: pillion.v1.Edge
-	(*Path)(nil),                  // 2: pillion.v1.Path
-	(*Hop)(nil),                   // 3: pillion.v1.Hop
-	(*GetTopologyRequest)(nil),    // 4: pillion.v1.GetTopologyRequest
-	(*GetTopologyResponse)(nil),   // 5: pillion.v1.GetTopologyResponse
-	(*TraceRequest)(nil),          // 6: pillion.v1.TraceRequest
-	(*TraceResponse)(nil),         // 7: pillion.v1.TraceResponse
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*Node)(nil),                    // 0: pillion.v1.Node
+	(*Edge)(nil),                    // 1: pillion.v1.Edge
+	(*Path)(nil),                    // 2: pillion.v1.Path
+	(*Hop)(nil),                     // 3: pillion.v1.Hop
+	(*GetTopologyRequest)(nil),      // 4: pillion.v1.GetTopologyRequest
+	(*GetTopologyResponse)(nil),     // 5: pillion.v1.GetTopologyResponse
+	(*GetPathChangeRequest)(nil),    // 6: pillion.v1.GetPathChangeRequest
+	(*GetPathChangeResponse)(nil),   // 7: pillion.v1.GetPathChangeResponse
+	(*GetRouterDelaysRequest)(nil),  // 8: pillion.v1.GetRouterDelaysRequest
+	(*GetRouterDelaysResponse)(nil), // 9: pillion.v1.GetRouterDelaysResponse
+	(*StageWindow)(nil),             // 10: pillion.v1.StageWindow
+	(*QueueWindow)(nil),             // 11: pillion.v1.QueueWindow
+	(*CoffeeBreak)(nil),             // 12: pillion.v1.CoffeeBreak
+	(*TraceRequest)(nil),            // 13: pillion.v1.TraceRequest
+	(*TraceResponse)(nil),           // 14: pillion.v1.TraceResponse
+	(*timestamppb.Timestamp)(nil),   // 15: google.protobuf.Timestamp
+	(*Distribution)(nil),            // 16: pillion.v1.Distribution
 }
 var file_topology_proto_depIdxs = []int32{
-	8,  // 0: pillion.v1.Edge.seen:type_name -> google.protobuf.Timestamp
-	8,  // 1: pillion.v1.Path.time:type_name -> google.protobuf.Timestamp
-	8,  // 2: pillion.v1.Path.changed:type_name -> google.protobuf.Timestamp
+	15, // 0: pillion.v1.Edge.seen:type_name -> google.protobuf.Timestamp
+	15, // 1: pillion.v1.Path.time:type_name -> google.protobuf.Timestamp
+	15, // 2: pillion.v1.Path.changed:type_name -> google.protobuf.Timestamp
 	3,  // 3: pillion.v1.Path.hops:type_name -> pillion.v1.Hop
 	0,  // 4: pillion.v1.GetTopologyResponse.nodes:type_name -> pillion.v1.Node
 	1,  // 5: pillion.v1.GetTopologyResponse.edges:type_name -> pillion.v1.Edge
 	2,  // 6: pillion.v1.GetTopologyResponse.paths:type_name -> pillion.v1.Path
-	2,  // 7: pillion.v1.TraceResponse.paths:type_name -> pillion.v1.Path
-	4,  // 8: pillion.v1.TopologyService.GetTopology:input_type -> pillion.v1.GetTopologyRequest
-	6,  // 9: pillion.v1.TopologyService.Trace:input_type -> pillion.v1.TraceRequest
-	5,  // 10: pillion.v1.TopologyService.GetTopology:output_type -> pillion.v1.GetTopologyResponse
-	7,  // 11: pillion.v1.TopologyService.Trace:output_type -> pillion.v1.TraceResponse
-	10, // [10:12] is the sub-list for method output_type
-	8,  // [8:10] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	15, // 7: pillion.v1.GetPathChangeRequest.until:type_name -> google.protobuf.Timestamp
+	2,  // 8: pillion.v1.GetPathChangeResponse.before:type_name -> pillion.v1.Path
+	2,  // 9: pillion.v1.GetPathChangeResponse.after:type_name -> pillion.v1.Path
+	15, // 10: pillion.v1.GetRouterDelaysRequest.from:type_name -> google.protobuf.Timestamp
+	15, // 11: pillion.v1.GetRouterDelaysRequest.to:type_name -> google.protobuf.Timestamp
+	10, // 12: pillion.v1.GetRouterDelaysResponse.stages:type_name -> pillion.v1.StageWindow
+	11, // 13: pillion.v1.GetRouterDelaysResponse.queues:type_name -> pillion.v1.QueueWindow
+	12, // 14: pillion.v1.GetRouterDelaysResponse.breaks:type_name -> pillion.v1.CoffeeBreak
+	16, // 15: pillion.v1.StageWindow.delay:type_name -> pillion.v1.Distribution
+	15, // 16: pillion.v1.CoffeeBreak.time:type_name -> google.protobuf.Timestamp
+	2,  // 17: pillion.v1.TraceResponse.paths:type_name -> pillion.v1.Path
+	4,  // 18: pillion.v1.TopologyService.GetTopology:input_type -> pillion.v1.GetTopologyRequest
+	6,  // 19: pillion.v1.TopologyService.GetPathChange:input_type -> pillion.v1.GetPathChangeRequest
+	8,  // 20: pillion.v1.TopologyService.GetRouterDelays:input_type -> pillion.v1.GetRouterDelaysRequest
+	13, // 21: pillion.v1.TopologyService.Trace:input_type -> pillion.v1.TraceRequest
+	5,  // 22: pillion.v1.TopologyService.GetTopology:output_type -> pillion.v1.GetTopologyResponse
+	7,  // 23: pillion.v1.TopologyService.GetPathChange:output_type -> pillion.v1.GetPathChangeResponse
+	9,  // 24: pillion.v1.TopologyService.GetRouterDelays:output_type -> pillion.v1.GetRouterDelaysResponse
+	14, // 25: pillion.v1.TopologyService.Trace:output_type -> pillion.v1.TraceResponse
+	22, // [22:26] is the sub-list for method output_type
+	18, // [18:22] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_topology_proto_init() }
@@ -701,13 +1339,14 @@ func file_topology_proto_init() {
 	if File_topology_proto != nil {
 		return
 	}
+	file_flow_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_topology_proto_rawDesc), len(file_topology_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

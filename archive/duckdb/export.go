@@ -1,9 +1,13 @@
 package duckdb
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -20,7 +24,33 @@ func (a *Archive) Export(ctx context.Context, question archive.Export, rows func
 	if err != nil {
 		return err
 	}
-	columns := question.Columns
+	where, arguments, err := condition(s, question.Where, question.From, question.To)
+	if err != nil {
+		return err
+	}
+	rest := where + " ORDER BY time"
+	if question.Limit > 0 {
+		rest += fmt.Sprintf(" LIMIT %d", question.Limit)
+	}
+	return a.rowsOf(ctx, s, question.Columns, rest, arguments, rows)
+}
+
+// Traces implements archive.Archive. An archive that never had a trace has none.
+func (a *Archive) Traces(ctx context.Context, question archive.Traces, rows func(arrow.RecordBatch) error) error {
+	s, err := a.known(measure.Hops.Name)
+	if errors.Is(err, archive.ErrUnknown) {
+		return nil
+	}
+	where := "agent = ? AND peer = ? AND dst = ? AND protocol = ? AND time <= ?"
+	arguments := []any{question.Source, question.Destination, question.Address, question.Protocol, cmp.Or(question.Until, time.Now())}
+	rest := fmt.Sprintf("%[1]s AND time IN (SELECT DISTINCT time FROM %[2]s WHERE %[1]s ORDER BY time DESC LIMIT %[3]d) ORDER BY time, ttl",
+		where, tableOf(s.Name), question.Most)
+	return a.rowsOf(ctx, s, nil, rest, slices.Concat(arguments, arguments), rows)
+}
+
+// rowsOf hands on columns, by default all, of the rows of a stream that the rest of
+// the statement, which begins with the condition, selects.
+func (a *Archive) rowsOf(ctx context.Context, s *measure.Schema, columns []string, rest string, arguments []any, rows func(arrow.RecordBatch) error) error {
 	if len(columns) == 0 {
 		columns = []string{archive.AgentColumn}
 		for _, f := range s.Fields {
@@ -36,14 +66,7 @@ func (a *Archive) Export(ctx context.Context, question archive.Export, rows func
 		names[i] = quoted(column)
 		fields[i] = arrow.Field{Name: column, Type: measure.ArrowType(t), Nullable: true}
 	}
-	where, arguments, err := condition(s, question.Where, question.From, question.To)
-	if err != nil {
-		return err
-	}
-	sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY time", strings.Join(names, ", "), tableOf(s.Name), where)
-	if question.Limit > 0 {
-		sql += fmt.Sprintf(" LIMIT %d", question.Limit)
-	}
+	sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s", strings.Join(names, ", "), tableOf(s.Name), rest)
 	out := arrow.NewSchema(fields, nil)
 	return a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
 		return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {

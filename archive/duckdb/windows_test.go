@@ -25,16 +25,22 @@ type flowRow map[string]any
 // flowBatch is a batch of rows of the stream flows.
 func flowBatch(t testing.TB, agent string, sequence uint64, rows ...flowRow) archive.Batch {
 	t.Helper()
-	b := array.NewRecordBuilder(memory.DefaultAllocator, measure.Flows.Arrow())
+	return rowBatch(t, &measure.Flows, agent, sequence, rows...)
+}
+
+// rowBatch is a batch of rows of a stream by the names of their columns.
+func rowBatch[R ~map[string]any](t testing.TB, schema *measure.Schema, agent string, sequence uint64, rows ...R) archive.Batch {
+	t.Helper()
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
 	defer b.Release()
 	for _, row := range rows {
-		for j, field := range measure.Flows.Fields {
+		for j, field := range schema.Fields {
 			putField(b.Field(j), row[field.Name])
 		}
 	}
 	r := b.NewRecordBatch()
 	t.Cleanup(r.Release)
-	return archive.Batch{Agent: agent, Key: measure.Key{Stream: "flows", Sequence: sequence}, Oldest: 0, Schema: &measure.Flows, Record: r}
+	return archive.Batch{Agent: agent, Key: measure.Key{Stream: schema.Name, Sequence: sequence}, Oldest: 0, Schema: schema, Record: r}
 }
 
 func putField(to array.Builder, value any) {
@@ -45,6 +51,10 @@ func putField(to array.Builder, value any) {
 		to.(*array.TimestampBuilder).Append(arrow.Timestamp(v.UnixNano()))
 	case string:
 		to.(*array.StringBuilder).Append(v)
+	case bool:
+		to.(*array.BooleanBuilder).Append(v)
+	case float64:
+		to.(*array.Float64Builder).Append(v)
 	case time.Duration:
 		to.(*array.Int64Builder).Append(int64(v))
 	case int64:

@@ -1,7 +1,9 @@
 package topology
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,4 +128,52 @@ func (t *Topology) describe(r route) string {
 		words = append(words, "not reached")
 	}
 	return strings.Join(words, " > ")
+}
+
+// Change is a path around its last change in a list of traces.
+type Change struct {
+	// Before is the last trace of another route than After, which is the last trace of
+	// all; nil where there is none.
+	Before, After *session.TraceResult
+	// Current: the path has the route of After now. Reverted: it has that of Before.
+	Current, Reverted bool
+}
+
+// ChangeIn finds the last change of a path in traces that its source delivered.
+func (t *Topology) ChangeIn(source string, traces *Traces) Change {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	type dated struct {
+		*session.TraceResult
+		route
+		key
+	}
+	var all []dated
+	for _, of := range traces.order {
+		result, k := traces.results[of], key{source, of.peer, of.dest, of.protocol}
+		if check(k, of.session, result) != nil {
+			continue
+		}
+		result.Hops = inOrder(result.Hops)
+		all = append(all, dated{result, routeOf(result.Hops, result.Reached), k})
+	}
+	if len(all) == 0 {
+		return Change{}
+	}
+	slices.SortStableFunc(all, func(a, b dated) int { return cmp.Compare(a.Time.UnixNano(), b.Time.UnixNano()) })
+	last := all[len(all)-1]
+	change := Change{After: last.TraceResult}
+	var before route
+	for _, one := range slices.Backward(all) {
+		if !one.agrees(last.route, t.same) {
+			change.Before, before = one.TraceResult, one.route
+			break
+		}
+	}
+	if element := t.paths[last.key]; element != nil {
+		now := element.Value.(*path).route
+		change.Current = now.agrees(last.route, t.same)
+		change.Reverted = !change.Current && change.Before != nil && now.agrees(before, t.same)
+	}
+	return change
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pillion.dev/server/event"
+	"pillion.dev/session"
 )
 
 func TestPathChanges(t *testing.T) {
@@ -101,5 +102,55 @@ func TestTimesOutOfOrder(t *testing.T) {
 	add(t, topology, "a", "b", result(0, "b", "r3 b"))
 	if got := topology.Graph("").Paths[0].Hops[0].Address; got != addresses["r3"] {
 		t.Errorf("a trace after the clock was set back is ignored: first hop %s", got)
+	}
+}
+
+// TestChangeIn: the route before the last change, and what the path has now.
+func TestChangeIn(t *testing.T) {
+	tests := map[string]struct {
+		traces        []string
+		now           string
+		before, after int // minutes; -1: none
+		state         string
+	}{
+		"none":                     {nil, "r1 b", -1, -1, ""},
+		"no change":                {[]string{"r1 b", "r1 b"}, "r1 b", -1, 1, "current"},
+		"change":                   {[]string{"r1 b", "r1 b", "r2 b", "* b", "r2 b"}, "r2 b", 1, 4, "current"},
+		"and back since":           {[]string{"r1 b", "r2 b"}, "r1 b", 0, 1, "reverted"},
+		"and a third since":        {[]string{"r1 b", "r2 b"}, "r3 b", 0, 1, ""},
+		"not traced any more":      {[]string{"r1 b", "r2 b"}, "", 0, 1, ""},
+		"another address of b":     {[]string{"r1 b", "r1 b'"}, "r1 b", -1, 1, "current"},
+		"longer":                   {[]string{"r1 b", "r1 r2 b"}, "r1 r2 b", 0, 1, "current"},
+		"silence at the end":       {[]string{"r1 r2 b", "r1 * * * * !"}, "r1 r2 b", -1, 1, "current"},
+		"an address that is wrong": {[]string{"x b", "r1 b"}, "r1 b", -1, 1, "current"},
+	}
+	addresses["x"] = "no address"
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			topology, _ := newTopology(t)
+			if test.now != "" {
+				add(t, topology, "a", "b", result(time.Hour, "b", test.now))
+			}
+			var traces Traces
+			for minute, words := range test.traces {
+				traced := result(0, "b", words)
+				for _, h := range traced.Hops {
+					if err := traces.Read(recordOf(t, []row{{int64(minute), "s", "b", addresses["a"], addresses["b"], "udp", uint32(h.TTL), h.Address, traced.Reached}})); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got := topology.ChangeIn("a", &traces)
+			minute := func(r *session.TraceResult) int {
+				if r == nil {
+					return -1
+				}
+				return int(r.Time.Sub(start).Minutes())
+			}
+			state := map[bool]string{true: "current"}[got.Current] + map[bool]string{true: "reverted"}[got.Reverted]
+			if minute(got.Before) != test.before || minute(got.After) != test.after || state != test.state {
+				t.Errorf("got %d, %d, %q", minute(got.Before), minute(got.After), state)
+			}
+		})
 	}
 }

@@ -13,38 +13,57 @@ import (
 	"pillion.dev/session"
 )
 
-// AddRows takes rows of the stream hops that an agent delivered. Rows of one trace
-// share all but the hop; they may be spread over several batches. A trace that cannot
-// be is left out and is part of the error, which is ErrTrace; the others are added.
-func (t *Topology) AddRows(agent string, record arrow.RecordBatch) error {
+// Traces puts rows of the stream hops together. Rows of one trace share all but the
+// hop; they may be spread over several records. The zero value is empty.
+type Traces struct {
+	results map[trace]*session.TraceResult
+	order   []trace // as they were first read
+}
+
+// trace is what rows of one trace share.
+type trace struct {
+	time                                  arrow.Timestamp
+	session, peer, source, dest, protocol string
+}
+
+// Read adds the rows of a record.
+func (t *Traces) Read(record arrow.RecordBatch) error {
 	columns, err := hopColumns(record)
 	if err != nil {
-		return fmt.Errorf("add hops of %q: %w", agent, err)
+		return err
 	}
-	type trace struct {
-		time                                  arrow.Timestamp
-		session, peer, source, dest, protocol string
+	if t.results == nil {
+		t.results = map[trace]*session.TraceResult{}
 	}
-	results := map[trace]*session.TraceResult{}
-	var order []trace
 	for i := range int(record.NumRows()) {
 		of := trace{
 			columns.time.Value(i), text(columns.session, i), text(columns.peer, i),
 			text(columns.src, i), text(columns.dst, i), text(columns.protocol, i),
 		}
-		result := results[of]
+		result := t.results[of]
 		if result == nil {
 			result = &session.TraceResult{
 				Time: time.Unix(0, int64(of.time)).UTC(), Source: of.source, Address: of.dest, Protocol: of.protocol,
 			}
-			results[of] = result
-			order = append(order, of)
+			t.results[of] = result
+			t.order = append(t.order, of)
 		}
 		result.Reached = result.Reached || columns.reached.IsValid(i) && columns.reached.Value(i)
 		result.Hops = append(result.Hops, columns.hop(i))
 	}
-	for _, of := range order {
-		err = errors.Join(err, t.Add(agent, of.peer, of.session, *results[of]))
+	return nil
+}
+
+// AddRows takes rows of the stream hops that an agent delivered. An invalid trace is
+// skipped and is part of the error, which is ErrTrace; the others are added.
+func (t *Topology) AddRows(agent string, record arrow.RecordBatch) error {
+	var traces Traces
+	err := traces.Read(record)
+	if err != nil {
+		return fmt.Errorf("add hops of %q: %w", agent, err)
+	}
+	for _, of := range traces.order {
+		err = errors.Join(err, t.Add(agent, of.peer, of.session, *traces.results[of]))
 	}
 	return err
 }

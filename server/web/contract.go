@@ -40,6 +40,7 @@ type Control interface {
 type Topology interface {
 	Graph(session string) topology.Graph
 	Add(source, destination, session string, result session.TraceResult) error
+	ChangeIn(source string, traces *topology.Traces) topology.Change
 }
 
 // Authority is what of authority.Authority this package asks for.

@@ -43,6 +43,8 @@ type Archive interface {
 	Series(ctx context.Context, question archive.Series) ([]archive.Line, error)
 	Windows(ctx context.Context, question archive.Windows) (archive.WindowsAnswer, error)
 	Flows(ctx context.Context, question archive.Flows) (archive.FlowsAnswer, error)
+	Traces(ctx context.Context, question archive.Traces, rows func(arrow.RecordBatch) error) error
+	RouterDelays(ctx context.Context, question archive.RouterDelays) (archive.RouterDelaysAnswer, error)
 	Export(ctx context.Context, question archive.Export, rows func(arrow.RecordBatch) error) error
 	SetRetention(stream string, retention archive.Retention)
 	Size() (int64, error)

@@ -260,8 +260,26 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// hopRecord is a trace of one hop.
+func hopRecord() arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, measure.Hops.Arrow())
+	defer b.Release()
+	b.Field(0).(*array.TimestampBuilder).Append(arrow.Timestamp(epoch.UnixNano()))
+	for i, text := range []string{"s", "b", "192.0.2.1", "192.0.2.2", "udp"} {
+		b.Field(1 + i).(*array.StringBuilder).Append(text)
+	}
+	b.Field(6).(*array.Uint32Builder).Append(1)
+	b.Field(7).(*array.StringBuilder).Append("192.0.2.2")
+	b.Field(8).(*array.Int64Builder).Append(5000)
+	b.Field(9).(*array.Uint32Builder).Append(3)
+	b.Field(10).(*array.Uint32Builder).Append(2)
+	b.Field(11).(*array.BooleanBuilder).Append(true)
+	return b.NewRecordBatch()
+}
+
 func TestOtherCalls(t *testing.T) {
 	s := newSite(t)
+	s.archive.records["hops"] = []arrow.RecordBatch{hopRecord()}
 	tests := []struct{ name, procedure, token, body, want string }{
 		{"agents by label", "AgentService/ListAgents", "viewer", `{"label":"site=north"}`, `{"agents":[{"name":"a",`},
 		{"agents of no label", "AgentService/ListAgents", "viewer", `{"label":"site=south"}`, `{}`},
@@ -275,6 +293,13 @@ func TestOtherCalls(t *testing.T) {
 		{"runs of an age", "SessionService/ListRuns", "viewer", `{"from":"2000-01-01T00:00:00Z","to":"2026-01-01T00:00:00Z"}`, `"invalid_argument"`},
 		{"unknown session", "SessionService/StopSession", "operator", `{"name":"x"}`, `"not_found"`},
 		{"graph", "TopologyService/GetTopology", "viewer", `{}`, `"rttNs":"-1","measured":true`},
+		{"change of a path", "TopologyService/GetPathChange", "viewer", `{"source":"a","destination":"b","address":"192.0.2.2","protocol":"udp"}`,
+			`{"after":{"source":"a","destination":"b","address":"192.0.2.2","protocol":"udp","reached":true,"time":"2026-03-01T12:00:00.123456789Z","hops":[{"ttl":1,"address":"192.0.2.2","rttNs":"5000","sent":3,"answers":2}]}}`},
+		{"change until no time", "TopologyService/GetPathChange", "viewer", `{"until":"0000-01-01T00:00:00Z"}`, `"invalid_argument"`},
+		{"delays of a router", "TopologyService/GetRouterDelays", "viewer", `{"agent":"a","sessions":["s"]}`,
+			`"stages":[{"stage":"processing","startMs":"1772366400123","delay":{"count":"7",`},
+		{"queues of a router", "TopologyService/GetRouterDelays", "viewer", `{"agent":"a"}`, `"queues":[{"interface":"eth0","side":"input","startMs":"1772366400123","meanDepth":1.5,"kernelDepth":2}]`},
+		{"too many windows", "TopologyService/GetRouterDelays", "viewer", `{"from":"2026-01-01T00:00:00Z","to":"2026-03-01T00:00:00Z","stepMs":1000}`, `"invalid_argument"`},
 		{"trace", "TopologyService/Trace", "operator", `{"source":"a","destination":"b"}`, `"address":"2001:db8::2"`},
 		{"trace to no address", "TopologyService/Trace", "operator", `{"source":"a","destination":"b","address":"x"}`, `"invalid_argument"`},
 		{"trace from one that is away", "TopologyService/Trace", "operator", `{"source":"b","destination":"a"}`, `"unavailable"`},

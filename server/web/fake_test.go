@@ -171,6 +171,11 @@ func (fakeTopology) Add(_, _, _ string, result session.TraceResult) error {
 	return nil
 }
 
+
+func (fakeTopology) ChangeIn(source string, traces *topology.Traces) topology.Change {
+	return topology.New(&fakeSink{}).ChangeIn(source, traces)
+}
+
 // fakeAuthority has a token for each role, whose secret is the role's name.
 type fakeAuthority struct{}
 
@@ -244,6 +249,20 @@ func (a *fakeArchive) Flows(_ context.Context, question archive.Flows) (archive.
 	a.note(question)
 	flow := archive.Flow{Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp\xff", Dport: 53, Last: epoch, Window: archive.Window{Start: epoch, Packets: 7}}
 	return archive.FlowsAnswer{Flows: []archive.Flow{flow}, Found: 1 << 40, Sampled: 1}, a.fault
+}
+
+func (a *fakeArchive) Traces(ctx context.Context, question archive.Traces, rows func(arrow.RecordBatch) error) error {
+	a.note(question)
+	return a.Export(ctx, archive.Export{Stream: measure.Hops.Name}, rows)
+}
+
+func (a *fakeArchive) RouterDelays(_ context.Context, question archive.RouterDelays) (archive.RouterDelaysAnswer, error) {
+	a.note(question)
+	return archive.RouterDelaysAnswer{
+		Session: "s", Sampled: 1, Stages: []archive.StageWindow{{Stage: "processing", Start: epoch, Delay: archive.Distribution{Count: 7, P50: 5}}},
+		Queues: []archive.QueueWindow{{Interface: "eth0", Side: "input", Start: epoch, Mean: 1.5, Kernel: 2}},
+		Breaks: []archive.CoffeeBreak{{Time: epoch, Length: time.Millisecond, Cause: "irq", Task: "cc\xff", Depth: 3}},
+	}, a.fault
 }
 
 func (a *fakeArchive) Export(_ context.Context, question archive.Export, rows func(arrow.RecordBatch) error) error {

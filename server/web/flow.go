@@ -125,13 +125,13 @@ func (f *flows) flowsOf(request *pillionv1.ListFlowsRequest) (archive.Flows, err
 }
 
 // span is a range of time that the archive can have rows of; by default the last hour.
-func (f *flows) span(from, to *timestamppb.Timestamp) (time.Time, time.Time, error) {
+func (d *data) span(from, to *timestamppb.Timestamp) (time.Time, time.Time, error) {
 	start, end, err := rangeOf(from, to)
 	if err != nil {
 		return start, end, err
 	}
 	if to == nil {
-		end = f.now()
+		end = d.now()
 	}
 	if from == nil {
 		start = end.Add(-time.Hour)

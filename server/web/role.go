@@ -60,8 +60,10 @@ var roles = map[string]role{
 	pillionv1connect.FlowServiceWatchPairsProcedure:   viewer,
 	pillionv1connect.FlowServiceListFlowsProcedure:    viewer,
 
-	pillionv1connect.TopologyServiceGetTopologyProcedure: viewer,
-	pillionv1connect.TopologyServiceTraceProcedure:       operator,
+	pillionv1connect.TopologyServiceGetTopologyProcedure:     viewer,
+	pillionv1connect.TopologyServiceGetPathChangeProcedure:   viewer,
+	pillionv1connect.TopologyServiceGetRouterDelaysProcedure: viewer,
+	pillionv1connect.TopologyServiceTraceProcedure:           operator,
 
 	pillionv1connect.ServerServiceHealthProcedure:      anyone,
 	pillionv1connect.ServerServiceBuildInfoProcedure:   anyone,

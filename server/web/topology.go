@@ -1,21 +1,31 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"connectrpc.com/connect"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/archive"
 	"pillion.dev/server/topology"
 	"pillion.dev/session"
 )
 
+const (
+	// tracesCompared is among how many traces a change of a path is looked for.
+	tracesCompared = 12
+	breaksShown    = 200
+)
+
 // paths is TopologyService.
 type paths struct {
+	*data
 	topology Topology
 	control  Control
 }
@@ -39,6 +49,106 @@ func (p *paths) GetTopology(_ context.Context, request *pillionv1.GetTopologyReq
 		response.Paths = append(response.Paths, pathMessage(path))
 	}
 	return response, nil
+}
+
+// GetPathChange gives the last change of a path until a time.
+func (p *paths) GetPathChange(ctx context.Context, request *pillionv1.GetPathChangeRequest) (*pillionv1.GetPathChangeResponse, error) {
+	question := archive.Traces{
+		Source: request.GetSource(), Destination: request.GetDestination(), Address: request.GetAddress(), Protocol: request.GetProtocol(),
+		Most: tracesCompared,
+	}
+	for _, text := range []struct{ field, value string }{
+		{"source", question.Source}, {"destination", question.Destination}, {"address", question.Address}, {"protocol", question.Protocol},
+	} {
+		if err := checkText(text.field, text.value); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if question.Until, err = api.TimeOf(request.GetUntil()); err != nil {
+		return nil, invalid("until", "read until: %w", err)
+	}
+	release, err := p.questions.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
+	defer cancel()
+	var traces topology.Traces
+	if err := p.archive.Traces(ctx, question, traces.Read); err != nil {
+		return nil, fmt.Errorf("read traces of the path from %s to %s: %w", question.Source, question.Destination, err)
+	}
+	change := p.topology.ChangeIn(question.Source, &traces)
+	message := func(result *session.TraceResult) *pillionv1.Path {
+		if result == nil {
+			return nil
+		}
+		return pathMessage(pathOf(question.Source, question.Destination, *result))
+	}
+	return &pillionv1.GetPathChangeResponse{
+		Before: message(change.Before), After: message(change.After), Current: change.Current, Reverted: change.Reverted,
+	}, nil
+}
+
+// GetRouterDelays gives what a router did with the packets from one interface to
+// another.
+func (p *paths) GetRouterDelays(ctx context.Context, request *pillionv1.GetRouterDelaysRequest) (*pillionv1.GetRouterDelaysResponse, error) {
+	question := archive.RouterDelays{
+		Agent: request.GetAgent(), Sessions: request.GetSessions(), Input: request.GetInput(), Output: request.GetOutput(), Breaks: breaksShown,
+	}
+	if len(question.Sessions) > maxNames {
+		return nil, invalid("sessions", "read %d sessions: use at most %d", len(question.Sessions), maxNames)
+	}
+	for i, text := range append([]string{question.Agent, question.Input, question.Output}, question.Sessions...) {
+		if err := checkText([]string{"agent", "input", "output", "sessions"}[min(i, 3)], text); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if question.From, question.To, err = p.span(request.GetFrom(), request.GetTo()); err != nil {
+		return nil, err
+	}
+	if question.Step, err = stepOf(request.GetStepMs()); err != nil {
+		return nil, err
+	}
+	span := question.To.Sub(question.From)
+	question.Step = max(cmp.Or(question.Step, archive.StepOf(span/defaultWindows)), time.Second) // rows are of a second
+	if span/question.Step > maxWindows {
+		return nil, invalid("step_ms", "read step %v: the range has more than %d windows", question.Step, maxWindows)
+	}
+	release, err := p.questions.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
+	defer cancel()
+	answer, err := p.archive.RouterDelays(ctx, question)
+	if err != nil {
+		return nil, fmt.Errorf("read delays of router %s: %w", question.Agent, err)
+	}
+	return routerMessage(answer, question.Step), nil
+}
+
+func routerMessage(answer archive.RouterDelaysAnswer, step time.Duration) *pillionv1.GetRouterDelaysResponse {
+	response := &pillionv1.GetRouterDelaysResponse{Session: validText(answer.Session), StepMs: step.Milliseconds(), Sampled: small(answer.Sampled)}
+	for _, w := range answer.Stages {
+		response.Stages = append(response.Stages, &pillionv1.StageWindow{
+			Stage: validText(w.Stage), StartMs: w.Start.UnixMilli(), Delay: distributionMessage(w.Delay),
+		})
+	}
+	for _, w := range answer.Queues {
+		response.Queues = append(response.Queues, &pillionv1.QueueWindow{
+			Interface: validText(w.Interface), Side: validText(w.Side), StartMs: w.Start.UnixMilli(), MeanDepth: w.Mean, KernelDepth: w.Kernel,
+		})
+	}
+	for _, b := range answer.Breaks {
+		response.Breaks = append(response.Breaks, &pillionv1.CoffeeBreak{
+			Time: api.TimeMessage(b.Time), LengthNs: b.Length.Nanoseconds(), Cause: validText(b.Cause), Task: validText(b.Task), Depth: b.Depth,
+		})
+	}
+	return response
 }
 
 // Trace lets the source trace to each of the addresses, and puts the paths into
@@ -110,10 +220,7 @@ func (p *paths) trace(ctx context.Context, source string, task session.TraceTask
 	if err := p.topology.Add(source, task.Peer, "", result); err != nil {
 		return nil, err
 	}
-	path := topology.Path{
-		Source: source, Destination: task.Peer, Address: result.Address, Protocol: result.Protocol,
-		Reached: result.Reached, Time: result.Time, Hops: result.Hops,
-	}
+	path := pathOf(source, task.Peer, result)
 	for _, known := range p.topology.Graph("").Paths { // it knows the nodes
 		if known.Source == path.Source && known.Destination == path.Destination &&
 			known.Address == path.Address && known.Protocol == path.Protocol {
@@ -121,6 +228,13 @@ func (p *paths) trace(ctx context.Context, source string, task session.TraceTask
 		}
 	}
 	return pathMessage(path), nil
+}
+
+func pathOf(source, destination string, result session.TraceResult) topology.Path {
+	return topology.Path{
+		Source: source, Destination: destination, Address: result.Address, Protocol: result.Protocol,
+		Reached: result.Reached, Time: result.Time, Hops: result.Hops,
+	}
 }
 
 func pathMessage(p topology.Path) *pillionv1.Path {

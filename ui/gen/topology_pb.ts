@@ -4,6 +4,8 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Distribution } from "./flow_pb.ts";
+import { file_flow } from "./flow_pb.ts";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file topology.proto.
  */
 export const file_topology: GenFile = /*@__PURE__*/
-  fileDesc("Cg50b3BvbG9neS5wcm90bxIKcGlsbGlvbi52MSJCCgROb2RlEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYWdlbnQYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJImwKBEVkZ2USDAoEZnJvbRgBIAEoCRIKCgJ0bxgCIAEoCRIOCgZydHRfbnMYAyABKAMSKAoEc2VlbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVhc3VyZWQYBSABKAgi5AEKBFBhdGgSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSDQoFbm9kZXMYBSADKAkSDwoHcmVhY2hlZBgGIAEoCBIoCgR0aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdjaGFuZ2VkGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgRob3BzGAkgAygLMg8ucGlsbGlvbi52MS5Ib3AiUgoDSG9wEgsKA3R0bBgBIAEoDRIPCgdhZGRyZXNzGAIgASgJEg4KBnJ0dF9ucxgDIAEoAxIMCgRzZW50GAQgASgNEg8KB2Fuc3dlcnMYBSABKA0iJQoSR2V0VG9wb2xvZ3lSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkieAoTR2V0VG9wb2xvZ3lSZXNwb25zZRIfCgVub2RlcxgBIAMoCzIQLnBpbGxpb24udjEuTm9kZRIfCgVlZGdlcxgCIAMoCzIQLnBpbGxpb24udjEuRWRnZRIfCgVwYXRocxgDIAMoCzIQLnBpbGxpb24udjEuUGF0aCJWCgxUcmFjZVJlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkiMAoNVHJhY2VSZXNwb25zZRIfCgVwYXRocxgBIAMoCzIQLnBpbGxpb24udjEuUGF0aDKkAQoPVG9wb2xvZ3lTZXJ2aWNlElMKC0dldFRvcG9sb2d5Eh4ucGlsbGlvbi52MS5HZXRUb3BvbG9neVJlcXVlc3QaHy5waWxsaW9uLnYxLkdldFRvcG9sb2d5UmVzcG9uc2UiA5ACARI8CgVUcmFjZRIYLnBpbGxpb24udjEuVHJhY2VSZXF1ZXN0GhkucGlsbGlvbi52MS5UcmFjZVJlc3BvbnNlQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Cg50b3BvbG9neS5wcm90bxIKcGlsbGlvbi52MSJCCgROb2RlEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYWdlbnQYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJImwKBEVkZ2USDAoEZnJvbRgBIAEoCRIKCgJ0bxgCIAEoCRIOCgZydHRfbnMYAyABKAMSKAoEc2VlbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVhc3VyZWQYBSABKAgi5AEKBFBhdGgSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSDQoFbm9kZXMYBSADKAkSDwoHcmVhY2hlZBgGIAEoCBIoCgR0aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdjaGFuZ2VkGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgRob3BzGAkgAygLMg8ucGlsbGlvbi52MS5Ib3AiUgoDSG9wEgsKA3R0bBgBIAEoDRIPCgdhZGRyZXNzGAIgASgJEg4KBnJ0dF9ucxgDIAEoAxIMCgRzZW50GAQgASgNEg8KB2Fuc3dlcnMYBSABKA0iJQoSR2V0VG9wb2xvZ3lSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkieAoTR2V0VG9wb2xvZ3lSZXNwb25zZRIfCgVub2RlcxgBIAMoCzIQLnBpbGxpb24udjEuTm9kZRIfCgVlZGdlcxgCIAMoCzIQLnBpbGxpb24udjEuRWRnZRIfCgVwYXRocxgDIAMoCzIQLnBpbGxpb24udjEuUGF0aCKJAQoUR2V0UGF0aENoYW5nZVJlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIn0KFUdldFBhdGhDaGFuZ2VSZXNwb25zZRIgCgZiZWZvcmUYASABKAsyEC5waWxsaW9uLnYxLlBhdGgSHwoFYWZ0ZXIYAiABKAsyEC5waWxsaW9uLnYxLlBhdGgSDwoHY3VycmVudBgDIAEoCBIQCghyZXZlcnRlZBgEIAEoCCK7AQoWR2V0Um91dGVyRGVsYXlzUmVxdWVzdBINCgVhZ2VudBgBIAEoCRIQCghzZXNzaW9ucxgCIAMoCRINCgVpbnB1dBgDIAEoCRIOCgZvdXRwdXQYBCABKAkSKAoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3N0ZXBfbXMYByABKAMixwEKF0dldFJvdXRlckRlbGF5c1Jlc3BvbnNlEg8KB3Nlc3Npb24YASABKAkSDwoHc3RlcF9tcxgCIAEoAxIPCgdzYW1wbGVkGAMgASgNEicKBnN0YWdlcxgEIAMoCzIXLnBpbGxpb24udjEuU3RhZ2VXaW5kb3cSJwoGcXVldWVzGAUgAygLMhcucGlsbGlvbi52MS5RdWV1ZVdpbmRvdxInCgZicmVha3MYBiADKAsyFy5waWxsaW9uLnYxLkNvZmZlZUJyZWFrIlcKC1N0YWdlV2luZG93Eg0KBXN0YWdlGAEgASgJEhAKCHN0YXJ0X21zGAIgASgDEicKBWRlbGF5GAMgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24iagoLUXVldWVXaW5kb3cSEQoJaW50ZXJmYWNlGAEgASgJEgwKBHNpZGUYAiABKAkSEAoIc3RhcnRfbXMYAyABKAMSEgoKbWVhbl9kZXB0aBgEIAEoARIUCgxrZXJuZWxfZGVwdGgYBSABKAEidgoLQ29mZmVlQnJlYWsSKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJbGVuZ3RoX25zGAIgASgDEg0KBWNhdXNlGAMgASgJEgwKBHRhc2sYBCABKAkSDQoFZGVwdGgYBSABKAQiVgoMVHJhY2VSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhAKCHByb3RvY29sGAQgASgJIjAKDVRyYWNlUmVzcG9uc2USHwoFcGF0aHMYASADKAsyEC5waWxsaW9uLnYxLlBhdGgy4AIKD1RvcG9sb2d5U2VydmljZRJTCgtHZXRUb3BvbG9neRIeLnBpbGxpb24udjEuR2V0VG9wb2xvZ3lSZXF1ZXN0Gh8ucGlsbGlvbi52MS5HZXRUb3BvbG9neVJlc3BvbnNlIgOQAgESWQoNR2V0UGF0aENoYW5nZRIgLnBpbGxpb24udjEuR2V0UGF0aENoYW5nZVJlcXVlc3QaIS5waWxsaW9uLnYxLkdldFBhdGhDaGFuZ2VSZXNwb25zZSIDkAIBEl8KD0dldFJvdXRlckRlbGF5cxIiLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVxdWVzdBojLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVzcG9uc2UiA5ACARI8CgVUcmFjZRIYLnBpbGxpb24udjEuVHJhY2VSZXF1ZXN0GhkucGlsbGlvbi52MS5UcmFjZVJlc3BvbnNlQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_flow, file_google_protobuf_timestamp]);
 
 /**
  * Node is a host, a router, or a hop that did not answer.
@@ -284,6 +286,341 @@ export const GetTopologyResponseSchema: GenMessage<GetTopologyResponse> = /*@__P
   messageDesc(file_topology, 5);
 
 /**
+ * @generated from message pillion.v1.GetPathChangeRequest
+ */
+export type GetPathChangeRequest = Message<"pillion.v1.GetPathChangeRequest"> & {
+  /**
+   * Agent that traced.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * Agent at the far end.
+   *
+   * @generated from field: string destination = 2;
+   */
+  destination: string;
+
+  /**
+   * Address that was traced.
+   *
+   * @generated from field: string address = 3;
+   */
+  address: string;
+
+  /**
+   * udp or icmp.
+   *
+   * @generated from field: string protocol = 4;
+   */
+  protocol: string;
+
+  /**
+   * Time until which traces count; default: now.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 5;
+   */
+  until?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message pillion.v1.GetPathChangeRequest.
+ * Use `create(GetPathChangeRequestSchema)` to create a new message.
+ */
+export const GetPathChangeRequestSchema: GenMessage<GetPathChangeRequest> = /*@__PURE__*/
+  messageDesc(file_topology, 6);
+
+/**
+ * @generated from message pillion.v1.GetPathChangeResponse
+ */
+export type GetPathChangeResponse = Message<"pillion.v1.GetPathChangeResponse"> & {
+  /**
+   * Last trace before the change; unset: the traces just before show no other route.
+   *
+   * @generated from field: pillion.v1.Path before = 1;
+   */
+  before?: Path | undefined;
+
+  /**
+   * Last trace until that time; unset: the archive has none. Neither path has nodes.
+   *
+   * @generated from field: pillion.v1.Path after = 2;
+   */
+  after?: Path | undefined;
+
+  /**
+   * The path has the route of after now.
+   *
+   * @generated from field: bool current = 3;
+   */
+  current: boolean;
+
+  /**
+   * The path has the route of before now.
+   *
+   * @generated from field: bool reverted = 4;
+   */
+  reverted: boolean;
+};
+
+/**
+ * Describes the message pillion.v1.GetPathChangeResponse.
+ * Use `create(GetPathChangeResponseSchema)` to create a new message.
+ */
+export const GetPathChangeResponseSchema: GenMessage<GetPathChangeResponse> = /*@__PURE__*/
+  messageDesc(file_topology, 7);
+
+/**
+ * @generated from message pillion.v1.GetRouterDelaysRequest
+ */
+export type GetRouterDelaysRequest = Message<"pillion.v1.GetRouterDelaysRequest"> & {
+  /**
+   * Agent on the router.
+   *
+   * @generated from field: string agent = 1;
+   */
+  agent: string;
+
+  /**
+   * Sessions by preference: the first that has rows of the router counts; without one the router's own profile.
+   *
+   * @generated from field: repeated string sessions = 2;
+   */
+  sessions: string[];
+
+  /**
+   * Interface by which packets came in; empty: any.
+   *
+   * @generated from field: string input = 3;
+   */
+  input: string;
+
+  /**
+   * Interface by which they left; empty: any.
+   *
+   * @generated from field: string output = 4;
+   */
+  output: string;
+
+  /**
+   * Default: one hour ago.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 5;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Default: now.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 6;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * Length of a window, ms, 1000 to a day; default: 1/300 of the range.
+   *
+   * @generated from field: int64 step_ms = 7;
+   */
+  stepMs: bigint;
+};
+
+/**
+ * Describes the message pillion.v1.GetRouterDelaysRequest.
+ * Use `create(GetRouterDelaysRequestSchema)` to create a new message.
+ */
+export const GetRouterDelaysRequestSchema: GenMessage<GetRouterDelaysRequest> = /*@__PURE__*/
+  messageDesc(file_topology, 8);
+
+/**
+ * @generated from message pillion.v1.GetRouterDelaysResponse
+ */
+export type GetRouterDelaysResponse = Message<"pillion.v1.GetRouterDelaysResponse"> & {
+  /**
+   * Session whose rows these are; empty: the router's own profile.
+   *
+   * @generated from field: string session = 1;
+   */
+  session: string;
+
+  /**
+   * Length of a window, ms. Starts are whole multiples of it, counted from 1970.
+   *
+   * @generated from field: int64 step_ms = 2;
+   */
+  stepMs: bigint;
+
+  /**
+   * Delays are of one in so many rows, because there were too many; 1: of all.
+   *
+   * @generated from field: uint32 sampled = 3;
+   */
+  sampled: number;
+
+  /**
+   * Delays of stages, by start.
+   *
+   * @generated from field: repeated pillion.v1.StageWindow stages = 4;
+   */
+  stages: StageWindow[];
+
+  /**
+   * Queues, by start.
+   *
+   * @generated from field: repeated pillion.v1.QueueWindow queues = 5;
+   */
+  queues: QueueWindow[];
+
+  /**
+   * The longest coffee breaks (packets wait and the router processes none), by time; at most 200.
+   *
+   * @generated from field: repeated pillion.v1.CoffeeBreak breaks = 6;
+   */
+  breaks: CoffeeBreak[];
+};
+
+/**
+ * Describes the message pillion.v1.GetRouterDelaysResponse.
+ * Use `create(GetRouterDelaysResponseSchema)` to create a new message.
+ */
+export const GetRouterDelaysResponseSchema: GenMessage<GetRouterDelaysResponse> = /*@__PURE__*/
+  messageDesc(file_topology, 9);
+
+/**
+ * StageWindow is how long packets took in a stage of a router in a window.
+ *
+ * @generated from message pillion.v1.StageWindow
+ */
+export type StageWindow = Message<"pillion.v1.StageWindow"> & {
+  /**
+   * input_queuing, processing or output_queuing.
+   *
+   * @generated from field: string stage = 1;
+   */
+  stage: string;
+
+  /**
+   * Start of the window, ms since 1970, UTC.
+   *
+   * @generated from field: int64 start_ms = 2;
+   */
+  startMs: bigint;
+
+  /**
+   * Times in the stage.
+   *
+   * @generated from field: pillion.v1.Distribution delay = 3;
+   */
+  delay?: Distribution | undefined;
+};
+
+/**
+ * Describes the message pillion.v1.StageWindow.
+ * Use `create(StageWindowSchema)` to create a new message.
+ */
+export const StageWindowSchema: GenMessage<StageWindow> = /*@__PURE__*/
+  messageDesc(file_topology, 10);
+
+/**
+ * QueueWindow is how many packets waited at an interface in a window.
+ *
+ * @generated from message pillion.v1.QueueWindow
+ */
+export type QueueWindow = Message<"pillion.v1.QueueWindow"> & {
+  /**
+   * Interface.
+   *
+   * @generated from field: string interface = 1;
+   */
+  interface: string;
+
+  /**
+   * input: before IP; output: after it.
+   *
+   * @generated from field: string side = 2;
+   */
+  side: string;
+
+  /**
+   * Start of the window, ms since 1970, UTC.
+   *
+   * @generated from field: int64 start_ms = 3;
+   */
+  startMs: bigint;
+
+  /**
+   * Mean of the packets that waited.
+   *
+   * @generated from field: double mean_depth = 4;
+   */
+  meanDepth: number;
+
+  /**
+   * Largest backlog that the kernel reported.
+   *
+   * @generated from field: double kernel_depth = 5;
+   */
+  kernelDepth: number;
+};
+
+/**
+ * Describes the message pillion.v1.QueueWindow.
+ * Use `create(QueueWindowSchema)` to create a new message.
+ */
+export const QueueWindowSchema: GenMessage<QueueWindow> = /*@__PURE__*/
+  messageDesc(file_topology, 11);
+
+/**
+ * CoffeeBreak is a spell in which packets wait and the router processes none.
+ *
+ * @generated from message pillion.v1.CoffeeBreak
+ */
+export type CoffeeBreak = Message<"pillion.v1.CoffeeBreak"> & {
+  /**
+   * When it began.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 1;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * How long it was, ns.
+   *
+   * @generated from field: int64 length_ns = 2;
+   */
+  lengthNs: bigint;
+
+  /**
+   * softirq, irq, scheduled or unknown.
+   *
+   * @generated from field: string cause = 3;
+   */
+  cause: string;
+
+  /**
+   * Process that had the processor for longest.
+   *
+   * @generated from field: string task = 4;
+   */
+  task: string;
+
+  /**
+   * Packets that waited at its end.
+   *
+   * @generated from field: uint64 depth = 5;
+   */
+  depth: bigint;
+};
+
+/**
+ * Describes the message pillion.v1.CoffeeBreak.
+ * Use `create(CoffeeBreakSchema)` to create a new message.
+ */
+export const CoffeeBreakSchema: GenMessage<CoffeeBreak> = /*@__PURE__*/
+  messageDesc(file_topology, 12);
+
+/**
  * @generated from message pillion.v1.TraceRequest
  */
 export type TraceRequest = Message<"pillion.v1.TraceRequest"> & {
@@ -321,7 +658,7 @@ export type TraceRequest = Message<"pillion.v1.TraceRequest"> & {
  * Use `create(TraceRequestSchema)` to create a new message.
  */
 export const TraceRequestSchema: GenMessage<TraceRequest> = /*@__PURE__*/
-  messageDesc(file_topology, 6);
+  messageDesc(file_topology, 13);
 
 /**
  * @generated from message pillion.v1.TraceResponse
@@ -340,7 +677,7 @@ export type TraceResponse = Message<"pillion.v1.TraceResponse"> & {
  * Use `create(TraceResponseSchema)` to create a new message.
  */
 export const TraceResponseSchema: GenMessage<TraceResponse> = /*@__PURE__*/
-  messageDesc(file_topology, 7);
+  messageDesc(file_topology, 14);
 
 /**
  * TopologyService knows the paths between agents.
@@ -357,6 +694,26 @@ export const TopologyService: GenService<{
     methodKind: "unary";
     input: typeof GetTopologyRequestSchema;
     output: typeof GetTopologyResponseSchema;
+  },
+  /**
+   * GetPathChange gives the last change of a path until a time. Role: viewer.
+   *
+   * @generated from rpc pillion.v1.TopologyService.GetPathChange
+   */
+  getPathChange: {
+    methodKind: "unary";
+    input: typeof GetPathChangeRequestSchema;
+    output: typeof GetPathChangeResponseSchema;
+  },
+  /**
+   * GetRouterDelays gives what a router did with the packets from one interface to another. Role: viewer.
+   *
+   * @generated from rpc pillion.v1.TopologyService.GetRouterDelays
+   */
+  getRouterDelays: {
+    methodKind: "unary";
+    input: typeof GetRouterDelaysRequestSchema;
+    output: typeof GetRouterDelaysResponseSchema;
   },
   /**
    * Trace traces one path now. Role: operator.

@@ -36,6 +36,12 @@ const (
 	// TopologyServiceGetTopologyProcedure is the fully-qualified name of the TopologyService's
 	// GetTopology RPC.
 	TopologyServiceGetTopologyProcedure = "/pillion.v1.TopologyService/GetTopology"
+	// TopologyServiceGetPathChangeProcedure is the fully-qualified name of the TopologyService's
+	// GetPathChange RPC.
+	TopologyServiceGetPathChangeProcedure = "/pillion.v1.TopologyService/GetPathChange"
+	// TopologyServiceGetRouterDelaysProcedure is the fully-qualified name of the TopologyService's
+	// GetRouterDelays RPC.
+	TopologyServiceGetRouterDelaysProcedure = "/pillion.v1.TopologyService/GetRouterDelays"
 	// TopologyServiceTraceProcedure is the fully-qualified name of the TopologyService's Trace RPC.
 	TopologyServiceTraceProcedure = "/pillion.v1.TopologyService/Trace"
 )
@@ -44,6 +50,10 @@ const (
 type TopologyServiceClient interface {
 	// GetTopology gives the graph of all paths that were traced. Role: viewer.
 	GetTopology(context.Context, *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error)
+	// GetPathChange gives the last change of a path until a time. Role: viewer.
+	GetPathChange(context.Context, *pillionv1.GetPathChangeRequest) (*pillionv1.GetPathChangeResponse, error)
+	// GetRouterDelays gives what a router did with the packets from one interface to another. Role: viewer.
+	GetRouterDelays(context.Context, *pillionv1.GetRouterDelaysRequest) (*pillionv1.GetRouterDelaysResponse, error)
 	// Trace traces one path now. Role: operator.
 	Trace(context.Context, *pillionv1.TraceRequest) (*pillionv1.TraceResponse, error)
 }
@@ -66,6 +76,20 @@ func NewTopologyServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getPathChange: connect.NewClient[pillionv1.GetPathChangeRequest, pillionv1.GetPathChangeResponse](
+			httpClient,
+			baseURL+TopologyServiceGetPathChangeProcedure,
+			connect.WithSchema(topologyServiceMethods.ByName("GetPathChange")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getRouterDelays: connect.NewClient[pillionv1.GetRouterDelaysRequest, pillionv1.GetRouterDelaysResponse](
+			httpClient,
+			baseURL+TopologyServiceGetRouterDelaysProcedure,
+			connect.WithSchema(topologyServiceMethods.ByName("GetRouterDelays")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		trace: connect.NewClient[pillionv1.TraceRequest, pillionv1.TraceResponse](
 			httpClient,
 			baseURL+TopologyServiceTraceProcedure,
@@ -77,13 +101,33 @@ func NewTopologyServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 
 // topologyServiceClient implements TopologyServiceClient.
 type topologyServiceClient struct {
-	getTopology *connect.Client[pillionv1.GetTopologyRequest, pillionv1.GetTopologyResponse]
-	trace       *connect.Client[pillionv1.TraceRequest, pillionv1.TraceResponse]
+	getTopology     *connect.Client[pillionv1.GetTopologyRequest, pillionv1.GetTopologyResponse]
+	getPathChange   *connect.Client[pillionv1.GetPathChangeRequest, pillionv1.GetPathChangeResponse]
+	getRouterDelays *connect.Client[pillionv1.GetRouterDelaysRequest, pillionv1.GetRouterDelaysResponse]
+	trace           *connect.Client[pillionv1.TraceRequest, pillionv1.TraceResponse]
 }
 
 // GetTopology calls pillion.v1.TopologyService.GetTopology.
 func (c *topologyServiceClient) GetTopology(ctx context.Context, req *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
 	response, err := c.getTopology.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetPathChange calls pillion.v1.TopologyService.GetPathChange.
+func (c *topologyServiceClient) GetPathChange(ctx context.Context, req *pillionv1.GetPathChangeRequest) (*pillionv1.GetPathChangeResponse, error) {
+	response, err := c.getPathChange.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetRouterDelays calls pillion.v1.TopologyService.GetRouterDelays.
+func (c *topologyServiceClient) GetRouterDelays(ctx context.Context, req *pillionv1.GetRouterDelaysRequest) (*pillionv1.GetRouterDelaysResponse, error) {
+	response, err := c.getRouterDelays.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -103,6 +147,10 @@ func (c *topologyServiceClient) Trace(ctx context.Context, req *pillionv1.TraceR
 type TopologyServiceHandler interface {
 	// GetTopology gives the graph of all paths that were traced. Role: viewer.
 	GetTopology(context.Context, *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error)
+	// GetPathChange gives the last change of a path until a time. Role: viewer.
+	GetPathChange(context.Context, *pillionv1.GetPathChangeRequest) (*pillionv1.GetPathChangeResponse, error)
+	// GetRouterDelays gives what a router did with the packets from one interface to another. Role: viewer.
+	GetRouterDelays(context.Context, *pillionv1.GetRouterDelaysRequest) (*pillionv1.GetRouterDelaysResponse, error)
 	// Trace traces one path now. Role: operator.
 	Trace(context.Context, *pillionv1.TraceRequest) (*pillionv1.TraceResponse, error)
 }
@@ -121,6 +169,20 @@ func NewTopologyServiceHandler(svc TopologyServiceHandler, opts ...connect.Handl
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	topologyServiceGetPathChangeHandler := connect.NewUnaryHandlerSimple(
+		TopologyServiceGetPathChangeProcedure,
+		svc.GetPathChange,
+		connect.WithSchema(topologyServiceMethods.ByName("GetPathChange")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	topologyServiceGetRouterDelaysHandler := connect.NewUnaryHandlerSimple(
+		TopologyServiceGetRouterDelaysProcedure,
+		svc.GetRouterDelays,
+		connect.WithSchema(topologyServiceMethods.ByName("GetRouterDelays")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	topologyServiceTraceHandler := connect.NewUnaryHandlerSimple(
 		TopologyServiceTraceProcedure,
 		svc.Trace,
@@ -131,6 +193,10 @@ func NewTopologyServiceHandler(svc TopologyServiceHandler, opts ...connect.Handl
 		switch r.URL.Path {
 		case TopologyServiceGetTopologyProcedure:
 			topologyServiceGetTopologyHandler.ServeHTTP(w, r)
+		case TopologyServiceGetPathChangeProcedure:
+			topologyServiceGetPathChangeHandler.ServeHTTP(w, r)
+		case TopologyServiceGetRouterDelaysProcedure:
+			topologyServiceGetRouterDelaysHandler.ServeHTTP(w, r)
 		case TopologyServiceTraceProcedure:
 			topologyServiceTraceHandler.ServeHTTP(w, r)
 		default:
@@ -144,6 +210,14 @@ type UnimplementedTopologyServiceHandler struct{}
 
 func (UnimplementedTopologyServiceHandler) GetTopology(context.Context, *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.TopologyService.GetTopology is not implemented"))
+}
+
+func (UnimplementedTopologyServiceHandler) GetPathChange(context.Context, *pillionv1.GetPathChangeRequest) (*pillionv1.GetPathChangeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.TopologyService.GetPathChange is not implemented"))
+}
+
+func (UnimplementedTopologyServiceHandler) GetRouterDelays(context.Context, *pillionv1.GetRouterDelaysRequest) (*pillionv1.GetRouterDelaysResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.TopologyService.GetRouterDelays is not implemented"))
 }
 
 func (UnimplementedTopologyServiceHandler) Trace(context.Context, *pillionv1.TraceRequest) (*pillionv1.TraceResponse, error) {

@@ -1,5 +1,6 @@
-// What routers on the way do, on the time of the charts above.
-import { useEffect, useMemo, useRef } from "preact/hooks";
+// What happens inside the routers between two hosts, on the time axis of the charts above.
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { useMemo, useRef } from "preact/hooks";
 import type { Line, Mark, Range } from "../../chart/plot.ts";
 import { TimeChart } from "../../chart/time.tsx";
 import { agents } from "../../data/agents.ts";
@@ -8,20 +9,22 @@ import { gridOf } from "../../data/columns.ts";
 import type { Drawn } from "../../data/pair.ts";
 import { duration, figures } from "../../data/quantity.ts";
 import { resource, useResource } from "../../data/resource.ts";
-import { chosenSession, inside, queueColumns, routersOf, stageColumns, stages, type Break, type Inside, type Passed, type Stage } from "../../data/router.ts";
+import { queueColumns, routersOf, stageColumns, stages, type Stage } from "../../data/router.ts";
+import { millis } from "../../data/time.ts";
 import type { Session } from "../../gen/session_pb.ts";
+import type { CoffeeBreak, GetRouterDelaysResponse } from "../../gen/topology_pb.ts";
 
-/** All paths, whatever session the topology shows. */
+/** All paths, whatever session the topology view has selected. */
 const paths = resource(15_000, async (signal) => (await topologyClient.getTopology({}, { signal })).paths);
 
-export interface InsideProps {
+interface InsideProps {
   drawn: Drawn;
   live: boolean;
   source: string;
   destination: string;
   log: boolean;
-  /** Sessions of the pair, by name those with rows first. */
   sessions: readonly Session[];
+  /** Names of the pair's sessions, those with rows first. */
   measured: readonly string[];
   onRange: (range: Range) => void;
 }
@@ -32,97 +35,82 @@ export function InsideRouters(props: InsideProps) {
   const hosts = useResource(agents).value.value;
   const traced = useResource(paths).value.value;
   const passed = useMemo(() => routersOf({ source, destination }, sessions, hosts ?? [], traced ?? []), [source, destination, sessions, hosts, traced]);
-  return passed.length > 0 ? <Profiles {...props} passed={passed} /> : null;
-}
-
-const few = 2000; // ms between two questions
-
-function useInside({ drawn, live, measured, passed }: InsideProps & { passed: Passed[] }): Inside | undefined {
-  const seen = useRef(drawn);
-  seen.current = drawn;
-  const names = passed.map((p) => p.agent).join();
-  const moved = live ? `${drawn.to - drawn.from}` : `${drawn.from} ${drawn.to}`;
-  const asked = useMemo(() => resource(live ? Math.max(few, drawn.step) : 60_000, (signal) => {
-    const { from, to, step } = seen.current;
-    return inside({ agents: names.split(","), sessions: measured, from, to, step }, signal);
-  }), [names, measured.join(), drawn.step, live, moved]);
-  const answer = useResource(asked).value.value;
-  const last = useRef<Inside | undefined>(undefined);
-  useEffect(() => {
-    if (answer) last.current = answer;
-  }, [answer]);
-  return answer ?? last.current;
-}
-
-function Profiles(props: InsideProps & { passed: Passed[] }) {
-  const { drawn, passed, source, destination } = props;
-  const answer = useInside(props);
-  const times = useMemo(() => (answer ? gridOf(drawn.from, drawn.to, answer.step) : []), [answer, drawn]);
-  if (!answer) return null;
   return (
     <>
-      {passed.flatMap((router) => {
-        const shared = { ...props, router, answer, times };
-        // Where no path tells by which interface a direction comes in, both are one.
-        if (router.out === undefined && router.back === undefined) return [<Profile key={router.agent} {...shared} ways={[`${source} ⇄ ${destination}`, undefined, undefined]} />];
+      {passed.flatMap(({ agent, out, back }) => {
+        // Without a path that shows the interfaces, both directions are one.
+        if (out === undefined && back === undefined) return [<Profile key={agent} {...props} agent={agent} way={`${source} ⇄ ${destination}`} />];
         return [
-          router.out !== undefined && <Profile key={`${router.agent} >`} {...shared} ways={[`${source} → ${destination}`, router.out, router.back]} />,
-          router.back !== undefined && <Profile key={`${router.agent} <`} {...shared} ways={[`${destination} → ${source}`, router.back, router.out]} />,
+          out !== undefined && <Profile key={`${agent} >`} {...props} agent={agent} way={`${source} → ${destination}`} input={out} output={back} />,
+          back !== undefined && <Profile key={`${agent} <`} {...props} agent={agent} way={`${destination} → ${source}`} input={back} output={out} />,
         ];
       })}
     </>
   );
 }
 
-const words: Record<Stage, string> = { input_queuing: "input queuing", processing: "processing", output_queuing: "output queuing" };
-const colours: Record<Stage, string> = { input_queuing: "--busy", processing: "--clock", output_queuing: "--heat-4" };
-
-/** Coffee breaks as marks. */
-export function breakMarks(breaks: readonly Break[]): Mark[] {
-  return breaks.map((b) => ({
-    time: b.time, level: "info",
-    text: `coffee break of ${duration(b.length)}: ${b.depth} packets waited${b.cause && b.cause !== "unknown" ? `, ${b.cause}` : ""}${b.task ? ` (${b.task})` : ""}`,
-  }));
-}
+const refreshMs = 2000;
 
 interface ProfileProps extends InsideProps {
-  router: Passed;
-  answer: Inside;
-  times: number[];
-  /** Direction in words, and its interfaces, where they are known. */
-  ways: [string, string | undefined, string | undefined];
+  agent: string;
+  /** Direction as text. */
+  way: string;
+  /** Interfaces of the direction, where known. */
+  input?: string;
+  output?: string;
 }
 
-/** One router, in one direction. */
-function Profile({ router, answer, times, ways: [way, input, output], drawn, measured, log, onRange }: ProfileProps) {
-  const session = chosenSession(answer.waited, router.agent, measured);
-  const mine = <T extends { agent: string; session: string }>(rows: readonly T[]): T[] => rows.filter((r) => r.agent === router.agent && r.session === session);
-  const waited = mine(answer.waited).filter((r) => (input === undefined || r.input === input) && (output === undefined || r.output === output));
-  const columns = useMemo(() => stageColumns(waited, times, answer.step), [answer, times, session, input, output]);
-  const queues = useMemo(() => queueColumns(mine(answer.queued).filter((q) => {
-    const name = q.side === "input" ? input : output;
-    return name === undefined || q.interface === name;
-  }), times, answer.step), [answer, times, session, input, output]);
-  const marks = useMemo(() => breakMarks(mine(answer.breaks)), [answer, session]);
-  if (waited.length === 0) return null;
+/** The last answer for what is drawn; an old one stays until the next has come. */
+function useDelays({ agent, input, output, drawn, live, measured }: ProfileProps): GetRouterDelaysResponse | undefined {
+  const now = useRef(drawn);
+  now.current = drawn;
+  const last = useRef<GetRouterDelaysResponse | undefined>(undefined);
+  const shown = live ? `${drawn.to - drawn.from}` : `${drawn.from} ${drawn.to}`;
+  const delays = useMemo(() => resource(live ? Math.max(refreshMs, drawn.step) : 60_000, async (signal) => {
+    const { from, to, step } = now.current;
+    return (last.current = await topologyClient.getRouterDelays(
+      { agent, sessions: [...measured], input, output, from: timestampFromMs(from), to: timestampFromMs(to), stepMs: BigInt(step) }, { signal }));
+  }), [agent, input, output, measured.join(), drawn.step, live, shown]);
+  return useResource(delays).value.value ?? last.current;
+}
+
+const stageWords: Record<Stage, string> = { input_queuing: "input queuing", processing: "processing", output_queuing: "output queuing" };
+const colours: Record<Stage, string> = { input_queuing: "--busy", processing: "--clock", output_queuing: "--heat-4" };
+
+/** Coffee breaks, in which packets wait and the router processes none, as marks. */
+const breakMarks = (breaks: readonly CoffeeBreak[]): Mark[] => breaks.map((b) => ({
+  time: millis(b.time) ?? 0, level: "info",
+  text: `coffee break of ${duration(Number(b.lengthNs))}: ${b.depth} packets waited${b.cause && b.cause !== "unknown" ? `, ${b.cause}` : ""}${b.task ? ` (${b.task})` : ""}`,
+}));
+
+/** One router in one direction. */
+function Profile(props: ProfileProps) {
+  const { agent, way, input, output, drawn, log, onRange } = props;
+  const answer = useDelays(props);
+  const step = Number(answer?.stepMs ?? 0);
+  const times = useMemo(() => (answer ? gridOf(drawn.from, drawn.to, step) : []), [answer, drawn]);
+  const columns = useMemo(() => stageColumns(answer?.stages ?? [], times, step), [answer, times]);
+  const queues = useMemo(() => queueColumns(answer?.queues ?? [], times, step), [answer, times]);
+  const marks = useMemo(() => breakMarks(answer?.breaks ?? []), [answer]);
+  if (!answer || answer.stages.length === 0) return null;
   const lines = stages.flatMap((stage): Line[] => [
-    { label: words[stage], values: columns[stage].p50, colour: colours[stage], width: 2 },
-    { label: "p99", values: columns[stage].p99, colour: colours[stage], dash: [4, 3] },
+    { label: stageWords[stage], values: columns.get(stage)?.p50 ?? [], colour: colours[stage], width: 2 },
+    { label: "p99", values: columns.get(stage)?.p99 ?? [], colour: colours[stage], dash: [4, 3] },
   ]);
   const shared = { times, range: { from: drawn.from, to: drawn.to }, marks, onRange, group: "pair" };
   const through = [input, output].filter(Boolean).join(" to ");
   return (
     <section class="panel">
-      <TimeChart {...shared} title={`Inside router ${router.agent}: ${way}`} lines={lines} format={duration} height={220} scale={log ? "log" : "zero"} />
+      <TimeChart {...shared} title={`Inside router ${agent}: ${way}`} lines={lines} format={duration} height={220} scale={log ? "log" : "zero"} />
       <div class="pair-under"><p class="small soft">
-        {through ? `From ${through}. ` : "All packets that it forwards. "}Median and 99th percentile of the time in each stage
-        {answer.sampled > 1 ? `, of one in ${answer.sampled} rows` : ""}{session ? "" : "; of its own profile, not the session's"}.
+        {through ? `From ${through}. ` : "All forwarded packets. "}Median and 99th percentile of the time in each stage
+        {answer.sampled > 1 ? `, sampled from one in ${answer.sampled} rows` : ""}{answer.session ? "" : "; from the router's own profile, not the session's"}.
       </p></div>
-      {queues.length > 0 && <TimeChart {...shared} title={`Queues of ${router.agent}: ${way}`} format={(v) => (Number.isNaN(v) ? "–" : `${figures(v)} pkt`)} atLeast={1} height={130}
-        lines={queues.flatMap((q): Line[] => [
-          { label: `${q.side} ${q.interface}`, values: q.mean, colour: colours[q.side === "input" ? "input_queuing" : "output_queuing"], width: 2 },
-          { label: "by the kernel", values: q.kernel, colour: colours[q.side === "input" ? "input_queuing" : "output_queuing"], dash: [4, 3] },
-        ])} />}
+      {queues.length > 0 && <TimeChart {...shared} title={`Queues of ${agent}: ${way}`} format={(v) => (Number.isNaN(v) ? "–" : `${figures(v)} pkt`)} atLeast={1} height={130}
+        lines={queues.flatMap((q): Line[] => {
+          const colour = colours[q.side === "input" ? "input_queuing" : "output_queuing"];
+          return [{ label: `${q.side} ${q.interface}`, values: q.mean, colour, width: 2 }, { label: "reported by the kernel", values: q.kernel, colour, dash: [4, 3] }];
+        })} />}
     </section>
   );
 }

@@ -1,20 +1,21 @@
 // Hops of a path, as a table.
 import { duration } from "../../data/quantity.ts";
-import type { Line, Step } from "../../data/trace.ts";
+import type { Line } from "../../data/trace.ts";
+import type { Hop } from "../../gen/topology_pb.ts";
 import type { Figure } from "./grade.ts";
 
 /** Names addresses: a host's name, or nothing. */
 export type Naming = (address: string) => string | undefined;
 
 /** Who a hop is. */
-export function Who({ step, naming }: { step: Step; naming: Naming }) {
-  if (!step.address) return <span class="faint" title="Did not answer. That says nothing about loss: many routers do not answer, or not always.">did not answer</span>;
-  const name = naming(step.address);
-  return <>{name && <strong>{name} </strong>}<code>{step.address}</code></>;
+export function Who({ hop, naming }: { hop: Hop; naming: Naming }) {
+  if (!hop.address) return <span class="faint" title="Did not answer. That says nothing about loss: many routers do not answer, or not always.">did not answer</span>;
+  const name = naming(hop.address);
+  return <>{name && <strong>{name} </strong>}<code>{hop.address}</code></>;
 }
 
 export interface HopsProps {
-  steps: Step[];
+  hops: Hop[];
   naming: Naming;
   reached: boolean;
   /** Of the edge that leads to each hop, and what they are. */
@@ -23,7 +24,7 @@ export interface HopsProps {
 }
 
 /** Hops lists the hops of one path. */
-export function Hops({ steps, naming, reached, edges, what }: HopsProps) {
+export function Hops({ hops, naming, reached, edges, what }: HopsProps) {
   return (
     <>
       <div class="scroll-x" tabIndex={0} role="group" aria-label="Hops of the path">
@@ -31,19 +32,19 @@ export function Hops({ steps, naming, reached, edges, what }: HopsProps) {
           <caption class="hidden-text">Hops of the path</caption>
           <thead><tr><th class="number">Hop</th><th>Who answered</th><th class="number">Round trip</th><th class="number">Answers</th><th class="number">{what}</th></tr></thead>
           <tbody>
-            {steps.map((s, i) => (
-              <tr key={s.ttl}>
-                <td class="number">{s.ttl}</td>
-                <td><Who step={s} naming={naming} /></td>
-                <td class="number">{duration(s.address ? s.rtt : undefined)}</td>
-                <td class="number">{s.answers}<span class="faint">/{s.sent}</span></td>
+            {hops.map((h, i) => (
+              <tr key={h.ttl}>
+                <td class="number">{h.ttl}</td>
+                <td><Who hop={h} naming={naming} /></td>
+                <td class="number">{duration(h.address ? Number(h.rttNs) : undefined)}</td>
+                <td class="number">{h.answers}<span class="faint">/{h.sent}</span></td>
                 <td class="number" title={edges[i]?.long}>{edges[i]?.value === undefined ? "–" : edges[i].text}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      {steps.some((s) => !s.address) && <p class="small faint">A hop that did not answer says nothing about loss: many routers do not answer, or not always.</p>}
+      {hops.some((h) => !h.address) && <p class="small faint">A hop that did not answer says nothing about loss: many routers do not answer, or not always.</p>}
       {!reached && <p class="small bad-text">The far end did not answer: the path is known only so far.</p>}
     </>
   );
@@ -54,8 +55,8 @@ const signs = { same: "", gone: "−", new: "+" } as const;
 
 /** Lines shows two routes side by side, with what differs marked by a sign, a word and a colour. */
 export function Lines({ lines, was, is, naming }: { lines: Line[]; was: string; is: string; naming: Naming }) {
-  const cell = (step: Step | undefined, kind: Line["kind"]) =>
-    <td class={step ? `route-${kind}` : ""}>{step && <><span class="number">{step.ttl}</span> <Who step={step} naming={naming} /> {kind !== "same" && <span class="mark"><span aria-hidden="true">{signs[kind]}</span> {words[kind]}</span>}</>}</td>;
+  const cell = (hop: Hop | undefined, kind: Line["kind"]) =>
+    <td class={hop ? `route-${kind}` : ""}>{hop && <><span class="number">{hop.ttl}</span> <Who hop={hop} naming={naming} /> {kind !== "same" && <span class="mark"><span aria-hidden="true">{signs[kind]}</span> {words[kind]}</span>}</>}</td>;
   return (
     <div class="scroll-x" tabIndex={0} role="group" aria-label={`${was} and ${is}, side by side`}>
       <table class="routes">

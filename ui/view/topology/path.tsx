@@ -7,17 +7,12 @@ import { ago, count, duration, lossOf, moment, share } from "../../data/quantity
 import { href } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
 import { familyOf, pairName, retrace } from "../../data/topology.ts";
-import type { Step } from "../../data/trace.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { Notice } from "../../part/notice.tsx";
 import { choosePair, choosePath, type Choice } from "./choice.ts";
 import type { Figure } from "./grade.ts";
 import { Hops, type Naming } from "./hops.tsx";
 import { Then } from "./then.tsx";
-
-/** Hops of the API as steps. */
-export const stepsOf = (path: Path): Step[] =>
-  path.hops.map((h) => ({ ttl: h.ttl, address: h.address, rtt: h.address ? Number(h.rttNs) : undefined, sent: h.sent, answers: h.answers }));
 
 export interface PathProps {
   choice: Choice;
@@ -54,8 +49,8 @@ export function PathPanel({ choice, all, shown, naming, hosts, edges }: PathProp
       {all.length > 1 && shown && <Which all={all} shown={shown} />}
       {shown ? <Facts path={shown} /> : <Missing known={hosts.includes(source) && hosts.includes(destination)} others={all} same={source === destination} />}
       {operates.value && source !== destination && <TraceNow key={pairName(source, destination)} choice={choice} path={shown} />}
-      {shown && <Hops steps={stepsOf(shown)} naming={naming} reached={shown.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
-      {shown && choice.at !== undefined && <Then key={`${shown.address} ${shown.protocol} ${choice.at}`} path={shown} steps={stepsOf(shown)} at={choice.at} naming={naming} />}
+      {shown && <Hops hops={shown.hops} naming={naming} reached={shown.reached} edges={edges} what={choice.by === "loss" ? "Edge lost" : "Edge"} />}
+      {shown && choice.at !== undefined && <Then key={`${shown.address} ${shown.protocol} ${choice.at}`} path={shown} at={choice.at} naming={naming} />}
     </section>
   );
 }

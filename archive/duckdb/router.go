@@ -1,0 +1,203 @@
+package duckdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"pillion.dev/archive"
+	"pillion.dev/measure"
+	"pillion.dev/measure/histogram"
+)
+
+// routerRowsMost is how many seconds of rows have their histograms read; of a longer
+// range one in so many seconds is.
+const routerRowsMost = 3600
+
+// stagesShown are the stages that a packet passes one after the other; the stream has
+// sums and parts of these besides.
+const stagesShown = "('input_queuing', 'processing', 'output_queuing')"
+
+// RouterDelays implements archive.Archive.
+func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelays) (archive.RouterDelaysAnswer, error) {
+	span := question.To.Sub(question.From)
+	if span <= 0 || question.Step <= 0 {
+		return archive.RouterDelaysAnswer{}, fmt.Errorf("%w: delays of a router want a range of time and a step", archive.ErrQuery)
+	}
+	q := &routerReader{question: question}
+	q.answer.Sampled = max(1, int64((span+routerRowsMost*time.Second-1)/(routerRowsMost*time.Second)))
+	err := a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
+		for _, part := range []struct {
+			stream *measure.Schema
+			ask    func(context.Context, *connection) error
+		}{
+			{&measure.Router, q.chooseSession}, {&measure.Router, q.askStages},
+			{&measure.RouterQueues, q.askQueues}, {&measure.RouterBreaks, q.askBreaks},
+		} {
+			var err error
+			if q.schema, err = a.known(part.stream.Name); errors.Is(err, archive.ErrUnknown) {
+				continue
+			}
+			if err := part.ask(ctx, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return q.answer, err
+}
+
+type routerReader struct {
+	question archive.RouterDelays
+	schema   *measure.Schema // of the stream that is read
+	answer   archive.RouterDelaysAnswer
+}
+
+// where is the condition of the rows that count, those of no session included unless
+// one has been chosen. Rows belong to the window in which their middle lies.
+func (q *routerReader) where(sessions ...string) (sql string, arguments []any) {
+	arguments = []any{q.question.Agent, q.question.From.Add(-q.question.Step), q.question.To.Add(q.question.Step)}
+	for _, session := range sessions {
+		arguments = append(arguments, session)
+	}
+	return "agent = ? AND time > ? AND time <= ? AND coalesce(session, '') IN (?" + strings.Repeat(", ?", len(sessions)-1) + ")", arguments
+}
+
+// start is the SQL of the number of a row's window.
+func (q *routerReader) start() string {
+	return fmt.Sprintf("((epoch_ns(time) - coalesce(interval_ns, 0) // 2) // %d)::BIGINT", int64(q.question.Step))
+}
+
+func (q *routerReader) timeOf(number int64) time.Time {
+	return time.Unix(0, number*int64(q.question.Step)).UTC()
+}
+
+func (q *routerReader) chooseSession(ctx context.Context, c *connection) error {
+	where, arguments := q.where(append(slices.Clone(q.question.Sessions), "")...)
+	found := map[string]bool{}
+	err := c.query(ctx, fmt.Sprintf("SELECT DISTINCT coalesce(session, '') FROM %s WHERE %s", tableOf(measure.Router.Name), where), arguments,
+		func(r arrow.RecordBatch) error {
+			for i := range int(r.NumRows()) {
+				found[textAt(r, 0, i)] = true
+			}
+			return nil
+		})
+	if i := slices.IndexFunc(q.question.Sessions, func(name string) bool { return found[name] }); i >= 0 {
+		q.answer.Session = q.question.Sessions[i]
+	}
+	return err
+}
+
+func (q *routerReader) askStages(ctx context.Context, c *connection) error {
+	where, arguments := q.where(q.answer.Session)
+	for _, of := range []struct{ column, name string }{{"input", q.question.Input}, {"output", q.question.Output}} {
+		if of.name != "" {
+			where, arguments = where+" AND "+of.column+" = ?", append(arguments, of.name)
+		}
+	}
+	if q.answer.Sampled > 1 {
+		where += fmt.Sprintf(" AND epoch_ns(time) // 1000000000 %% %d = 0", q.answer.Sampled)
+	}
+	where += " AND stage IN " + stagesShown
+	table := tableOf(measure.Router.Name)
+	sql := fmt.Sprintf(`SELECT %s AS w, stage, least(sum(packets), 18446744073709551615)::UBIGINT AS n, min(delay_min_ns)::DOUBLE,
+		sum(delay_mean_ns::DOUBLE * packets) / nullif(sum(packets::DOUBLE), 0), max(delay_max_ns)::DOUBLE
+		FROM %s WHERE %s AND packets > 0 GROUP BY w, stage ORDER BY w, stage`, q.start(), table, where)
+	if err := c.query(ctx, sql, arguments, q.readStages); err != nil {
+		return err
+	}
+	offsets := "delay_offsets_ns"
+	if _, err := columnType(q.schema, offsets); err != nil { // an archive from before it existed
+		offsets = "NULL::UBIGINT[]"
+	}
+	sql = fmt.Sprintf(`SELECT w, stage, bound, sum(n)::DOUBLE, CASE WHEN count(o) = count(*) THEN sum(o)::DOUBLE END FROM (
+		SELECT %s AS w, stage, unnest(delay_bounds_ns) AS bound, unnest(delay_counts) AS n, unnest(%s) AS o FROM %s WHERE %s)
+		WHERE bound IS NOT NULL AND n > 0 GROUP BY w, stage, bound ORDER BY w, stage, bound`, q.start(), offsets, table, where)
+	type key struct {
+		start time.Time
+		stage string
+	}
+	histograms := map[key]*histogram.Histogram{}
+	if err := c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
+		numbers, bounds := r.Column(0).(*array.Int64), r.Column(2).(*array.Int64)
+		counts, offsets := r.Column(3).(*array.Float64), r.Column(4).(*array.Float64)
+		for i := range int(r.NumRows()) {
+			k := key{q.timeOf(numbers.Value(i)), textAt(r, 1, i)}
+			if histograms[k] == nil {
+				histograms[k] = &histogram.Histogram{}
+			}
+			if offsets.IsValid(i) {
+				histograms[k].AddSum(bounds.Value(i), countOf(counts.Value(i)), countOf(offsets.Value(i)))
+			} else {
+				histograms[k].AddBucket(bounds.Value(i), countOf(counts.Value(i)))
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for i := range q.answer.Stages {
+		s := &q.answer.Stages[i]
+		if b := histograms[key{s.Start, s.Stage}]; b != nil {
+			s.Delay.Spread(b)
+		}
+	}
+	return nil
+}
+
+func (q *routerReader) readStages(r arrow.RecordBatch) error {
+	numbers, packets := r.Column(0).(*array.Int64), r.Column(2).(*array.Uint64)
+	for i := range int(r.NumRows()) {
+		delay := archive.NoDistribution()
+		delay.Count = packets.Value(i)
+		for j, to := range []*float64{&delay.Min, &delay.Mean, &delay.Max} {
+			if column := r.Column(3 + j).(*array.Float64); column.IsValid(i) {
+				*to = column.Value(i)
+			}
+		}
+		q.answer.Stages = append(q.answer.Stages, archive.StageWindow{Stage: textAt(r, 1, i), Start: q.timeOf(numbers.Value(i)), Delay: delay})
+	}
+	return nil
+}
+
+func (q *routerReader) askQueues(ctx context.Context, c *connection) error {
+	where, arguments := q.where(q.answer.Session)
+	for _, of := range []struct{ side, name string }{{"input", q.question.Input}, {"output", q.question.Output}} {
+		if of.name != "" {
+			where, arguments = where+" AND (side <> '"+of.side+"' OR interface = ?)", append(arguments, of.name)
+		}
+	}
+	sql := fmt.Sprintf(`SELECT %s AS w, interface, side, sum(depth_mean * interval_ns) / sum(interval_ns), max(coalesce(kernel_depth, 0))::DOUBLE
+		FROM %s WHERE %s AND interval_ns > 0 GROUP BY w, interface, side ORDER BY w, side, interface`, q.start(), tableOf(measure.RouterQueues.Name), where)
+	return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
+		numbers, mean, kernel := r.Column(0).(*array.Int64), r.Column(3).(*array.Float64), r.Column(4).(*array.Float64)
+		for i := range int(r.NumRows()) {
+			q.answer.Queues = append(q.answer.Queues, archive.QueueWindow{
+				Interface: textAt(r, 1, i), Side: textAt(r, 2, i), Start: q.timeOf(numbers.Value(i)), Mean: mean.Value(i), Kernel: kernel.Value(i),
+			})
+		}
+		return nil
+	})
+}
+
+func (q *routerReader) askBreaks(ctx context.Context, c *connection) error {
+	where, arguments := q.where(q.answer.Session)
+	sql := fmt.Sprintf(`SELECT * FROM (SELECT epoch_ns(time) AS begun, length_ns, coalesce(cause, ''), coalesce(task, ''), coalesce(depth, 0)::UBIGINT
+		FROM %s WHERE %s ORDER BY length_ns DESC LIMIT %d) ORDER BY begun`, tableOf(measure.RouterBreaks.Name), where, q.question.Breaks)
+	return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
+		times, lengths, depths := r.Column(0).(*array.Int64), r.Column(1).(*array.Int64), r.Column(4).(*array.Uint64)
+		for i := range int(r.NumRows()) {
+			q.answer.Breaks = append(q.answer.Breaks, archive.CoffeeBreak{
+				Time: time.Unix(0, times.Value(i)).UTC(), Length: time.Duration(lengths.Value(i)),
+				Cause: textAt(r, 2, i), Task: textAt(r, 3, i), Depth: depths.Value(i),
+			})
+		}
+		return nil
+	})
+}

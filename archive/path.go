@@ -1,0 +1,61 @@
+package archive
+
+import "time"
+
+// Traces asks for the last traces of a path in the stream hops.
+type Traces struct {
+	// Source traced to Address, which is one of Destination.
+	Source, Destination, Address, Protocol string
+	// Until (inclusive); the zero time is now.
+	Until time.Time
+	// Most is how many traces are wanted.
+	Most int
+}
+
+// RouterDelays asks what a router did with the packets from one interface to another;
+// an empty interface is any.
+type RouterDelays struct {
+	Agent string
+	// Sessions by preference: the first that has rows counts. Without one the rows
+	// count that belong to no session.
+	Sessions      []string
+	Input, Output string
+	// From (inclusive), To (exclusive); both are needed.
+	From, To time.Time
+	Step     time.Duration
+	// Breaks is how many of the longest coffee breaks are wanted.
+	Breaks int
+}
+
+// RouterDelaysAnswer answers RouterDelays.
+type RouterDelaysAnswer struct {
+	Session string
+	// Sampled: delays are of one in so many rows.
+	Sampled int64
+	Stages  []StageWindow // by time
+	Queues  []QueueWindow // by time
+	Breaks  []CoffeeBreak // by time
+}
+
+// StageWindow is how long packets took in one stage of a router.
+type StageWindow struct {
+	Stage string
+	Start time.Time
+	Delay Distribution
+}
+
+// QueueWindow is how many packets waited at one side, input or output, of an
+// interface: on average, and the largest backlog that the kernel reported.
+type QueueWindow struct {
+	Interface, Side string
+	Start           time.Time
+	Mean, Kernel    float64
+}
+
+// CoffeeBreak is a spell in which packets wait and the router processes none.
+type CoffeeBreak struct {
+	Time        time.Time
+	Length      time.Duration
+	Cause, Task string
+	Depth       uint64
+}
