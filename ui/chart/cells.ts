@@ -1,6 +1,7 @@
 // Paints histograms over time: each cell is a window, or a few where there is no
 // room for one, and a row of delays.
-import { regroup, total, upperAt, type Histogram, type Rows } from "./bucket.ts";
+import type { Histogram } from "../data/histogram.ts";
+import { regroup, total, upperAt, type Rows } from "./bucket.ts";
 import { channels, sequential } from "./colour.ts";
 import { axisEnds, within } from "./ends.ts";
 import type { HeatMapProps, Range } from "./plot.ts";
@@ -91,7 +92,7 @@ export class CellsPainter implements Painter {
     ctx.drawImage(canvas, left, view.top, view.x((last + 1) * wide) - left, view.height);
   }
 
-  private fill(words: Uint32Array, width: number, buckets: Histogram[], times: ArrayLike<number>, start: number, end: number, first: number, wide: number, rows: Rows): void {
+  private fill(words: Uint32Array, width: number, buckets: readonly Histogram[], times: ArrayLike<number>, start: number, end: number, first: number, wide: number, rows: Rows): void {
     const key = `${rows.low} ${rows.high} ${rows.count} ${this.near} ${this.scale === logarithmic}`;
     if (key !== this.key) this.grouped = new WeakMap();
     this.key = key;

@@ -1,5 +1,5 @@
-// What charts over time are given. They know figures and times, not where those
-// come from.
+// Properties of charts over time. Charts know figures and times, not their source.
+import type { Histogram } from "../data/histogram.ts";
 
 /** A range of time, ms since 1970. */
 export interface Range {
@@ -67,6 +67,6 @@ export interface TimeChartProps {
 export interface HeatMapProps extends Omit<TimeChartProps, "lines" | "bands" | "scale"> {
   /** Length of a window, ms. */
   step: number;
-  /** For each time the lower bounds of its buckets, ascending, and what they hold. */
-  buckets: { bounds: ArrayLike<number>; counts: ArrayLike<number> }[];
+  /** One for each time. */
+  buckets: readonly Histogram[];
 }

@@ -1,11 +1,11 @@
 // Runs of sessions, past and planned, and what past ones measured.
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { Window } from "../gen/flow_pb.ts";
 import { SessionSpecSchema, type Pair, type Run, type Session } from "../gen/session_pb.ts";
 import { flowClient, sessionClient } from "./client.ts";
 import { resource, type Resource } from "./resource.ts";
 import { millis } from "./time.ts";
+import { figuresOf, sum, type Figures } from "./window.ts";
 
 /** The runs of all sessions that touch a range of time, by start. */
 export function runsIn(from: number, to: number): Resource<Run[]> {
@@ -28,49 +28,17 @@ export async function pairsOf(session: Session, signal: AbortSignal): Promise<Pa
   return (await sessionClient.planSession({ spec }, { signal })).pairs;
 }
 
-/** What a run measured, all its pairs added up. */
-export interface Result {
-  packets: number;
-  expected: number;
-  lost: number;
-  /** ns; NaN where no delay was measured. */
-  p50: number;
-  p99: number;
-}
-
-/** Adds windows up. Quantiles of several come from their histograms. */
-export function total(windows: readonly Window[]): Result {
-  const sum = (of: (w: Window) => bigint): number => windows.reduce((n, w) => n + Number(of(w)), 0);
-  const counts = { packets: sum((w) => w.packets), expected: sum((w) => w.expected), lost: sum((w) => w.lost) };
-  const only = windows.length === 1 ? windows[0]?.delay : undefined;
-  if (only) return { ...counts, p50: only.p50Ns, p99: only.p99Ns };
-  const buckets = new Map<number, number>();
-  for (const w of windows) w.boundsNs.forEach((bound, i) => buckets.set(bound, (buckets.get(bound) ?? 0) + (w.counts[i] ?? 0)));
-  return { ...counts, p50: quantile(buckets, 0.5), p99: quantile(buckets, 0.99) };
-}
-
-/** The middle of the bucket that holds a quantile; buckets are at most 3.2 % wide. */
-function quantile(buckets: ReadonlyMap<number, number>, q: number): number {
-  const all = [...buckets].sort(([a], [b]) => a - b);
-  let left = q * all.reduce((n, [, count]) => n + count, 0);
-  for (const [bound, count] of all) {
-    left -= count;
-    if (left <= 0 && count > 0) return bound * 1.016;
-  }
-  return Number.NaN;
-}
-
-/** Asks what a run measured up to now, or to its end. */
-export async function resultOf(run: Run, signal: AbortSignal): Promise<Result> {
+/** What a run measured until now, or to its end, over all its pairs; undefined: nothing. */
+export async function resultOf(run: Run, signal: AbortSignal): Promise<Figures | undefined> {
   const now = Date.now();
   const from = millis(run.start) ?? now;
   const to = Math.max(from + 1, Math.min(millis(run.end) ?? now, now));
-  // Rows of the last packets come a moment after the end.
+  // Rows of the last packets end shortly after the run.
   const answer = await flowClient.windows(
     { selection: { session: run.session }, from: timestampFromMs(Math.floor(from)), to: timestampFromMs(Math.ceil(to) + 1000), points: 1, histograms: true },
     { signal },
   );
-  return total(answer.windows);
+  return sum(answer.windows.map(figuresOf));
 }
 
 /** A run that has begun, and so may have measured something. */

@@ -1,5 +1,6 @@
-// What was measured in a length of time, as plain numbers.
+// What was measured in a window of time, as plain numbers.
 import type { Distribution, Window as WindowMessage } from "../gen/flow_pb.ts";
+import { merge, quantile, type Histogram } from "./histogram.ts";
 
 /** Distribution of a time, ns; NaN where nothing was measured. */
 export interface Spread {
@@ -10,6 +11,8 @@ export interface Spread {
   p90: number;
   p99: number;
   max: number;
+  /** Empty where the server was not asked for it. */
+  histogram: Histogram;
 }
 
 /** What was measured in one window of time. */
@@ -25,21 +28,21 @@ export interface Figures {
   late: number;
   delay: Spread;
   ipdv: Spread;
-  /** Bound of what both clocks together may be off, ns; NaN: unknown. */
+  /** Bound of the error of both clocks together, ns: the largest known; NaN: unknown. */
   clockError: number;
-  /** Lower bounds of the delay's buckets, ns, ascending, and what they hold. */
-  bounds: number[];
-  counts: number[];
 }
 
-const nothing: Spread = { count: 0, min: NaN, mean: NaN, p50: NaN, p90: NaN, p99: NaN, max: NaN };
+/** No buckets. */
+export const noHistogram: Histogram = { bounds: [], counts: [], offsets: [] };
 
-function spread(d: Distribution | undefined): Spread {
+const nothing: Spread = { count: 0, min: NaN, mean: NaN, p50: NaN, p90: NaN, p99: NaN, max: NaN, histogram: noHistogram };
+
+function spread(d: Distribution | undefined, histogram = noHistogram): Spread {
   if (!d || d.count === 0n) return nothing;
-  return { count: Number(d.count), min: d.minNs, mean: d.meanNs, p50: d.p50Ns, p90: d.p90Ns, p99: d.p99Ns, max: d.maxNs };
+  return { count: Number(d.count), min: d.minNs, mean: d.meanNs, p50: d.p50Ns, p90: d.p90Ns, p99: d.p99Ns, max: d.maxNs, histogram };
 }
 
-/** Takes a window out of its message. */
+/** Figures of a message. */
 export function figuresOf(w: WindowMessage): Figures {
   return {
     start: Number(w.startMs),
@@ -50,102 +53,55 @@ export function figuresOf(w: WindowMessage): Figures {
     duplicated: Number(w.duplicated),
     reordered: Number(w.reordered),
     late: Number(w.late),
-    delay: spread(w.delay),
+    delay: spread(w.delay, { bounds: w.boundsNs, counts: w.counts }),
     ipdv: spread(w.ipdv),
     clockError: w.clockErrorNs,
-    bounds: w.boundsNs,
-    counts: w.counts,
   };
 }
 
 /** Lost of expected packets, 0 to 1; NaN where none was expected. */
 export const lossIn = (f: Figures): number => (f.expected > 0 ? f.lost / f.expected : NaN);
 
-const late = 1500; // ms after which the rows of a window have come
-const least = 5000; // ms that a growing window must have lasted before a rate says something
+const rowsMs = 1500; // after which the rows of a window have arrived
+const leastMs = 5000; // that a growing window must have lasted before a rate means something
 
 /**
  * How long of a window has been measured at a time, ms: its step, less while it grows, and NaN when that
- * is too short for a rate. Windows of a second are those of rows, which come whole.
+ * is too short for a rate. Windows of a second are whole: each is one row.
  */
 export function measuredIn(f: Figures, step: number, now: number): number {
-  const length = now - late - f.start;
+  const length = now - rowsMs - f.start;
   if (step <= 1000 || !(length < step)) return step;
-  return length < least ? NaN : length;
+  return length < leastMs ? NaN : length;
 }
 
-/** Bits a second of a window of so many ms. */
+/** Bits per second in a window of that many ms. */
 export const rateIn = (f: Figures, step: number): number => (f.bytes * 8000) / step;
 
-/** Packets a second of a window of so many ms. */
+/** Packets per second in a window of that many ms. */
 export const packetsIn = (f: Figures, step: number): number => (f.packets * 1000) / step;
 
-/**
- * Adds up windows. Quantiles of delay come from the histograms; without them, and
- * for the change of delay, from the window with most packets.
- */
+const counters = ["packets", "bytes", "expected", "lost", "duplicated", "reordered", "late"] as const;
+
+/** Sums windows; quantiles are those of the merged histograms. */
 export function sum(list: readonly Figures[]): Figures | undefined {
-  const first = list[0];
+  const [first, ...others] = list;
   if (!first) return undefined;
-  const all: Figures = { ...first, packets: 0, bytes: 0, expected: 0, lost: 0, duplicated: 0, reordered: 0, late: 0 };
-  const buckets = new Map<number, number>();
-  for (const f of list) {
-    all.packets += f.packets;
-    all.bytes += f.bytes;
-    all.expected += f.expected;
-    all.lost += f.lost;
-    all.duplicated += f.duplicated;
-    all.reordered += f.reordered;
-    all.late += f.late;
-    all.clockError = Math.max(all.clockError, f.clockError); // NaN, unknown, stays
-    f.bounds.forEach((b, i) => buckets.set(b, (buckets.get(b) ?? 0) + (f.counts[i] ?? 0)));
-  }
-  all.bounds = [...buckets.keys()].sort((a, b) => a - b);
-  all.counts = all.bounds.map((b) => buckets.get(b) ?? 0);
-  all.delay = joined(list.map((f) => f.delay));
-  all.ipdv = joined(list.map((f) => f.ipdv));
-  if (all.bounds.length > 0) {
-    const within = (q: number): number => Math.min(Math.max(quantile(all.bounds, all.counts, q), all.delay.min), all.delay.max);
-    all.delay = { ...all.delay, p50: within(0.5), p90: within(0.9), p99: within(0.99) };
+  const all: Figures = { ...first, delay: joined(list.map((f) => f.delay)), ipdv: joined(list.map((f) => f.ipdv)) };
+  for (const f of others) {
+    for (const counter of counters) all[counter] += f[counter];
+    if (!(f.clockError <= all.clockError) && !Number.isNaN(f.clockError)) all.clockError = f.clockError;
   }
   return all;
 }
 
-function joined(list: Spread[]): Spread {
-  const all = { ...nothing };
-  let most = 0;
-  for (const s of list) {
-    if (s.count === 0) continue;
-    const before = all.count;
-    all.count += s.count;
-    all.mean = before === 0 ? s.mean : all.mean + ((s.mean - all.mean) * s.count) / all.count;
-    all.min = before === 0 ? s.min : Math.min(all.min, s.min);
-    all.max = before === 0 ? s.max : Math.max(all.max, s.max);
-    if (s.count > most) {
-      most = s.count;
-      ({ p50: all.p50, p90: all.p90, p99: all.p99 } = s);
-    }
-  }
-  return all;
-}
-
-/** The end of the bucket that begins at a bound: buckets keep the six leading binary digits. */
-export function bucketEnd(bound: number): number {
-  const size = Math.abs(bound);
-  const width = size < 64 ? 1 : 2 ** (Math.floor(Math.log2(size)) - 5);
-  // Below zero buckets mirror those above: a bound that is a power of two is the far end of narrower ones.
-  return bound < 0 && size >= 64 && Number.isInteger(Math.log2(size)) ? bound + width / 2 : bound + width;
-}
-
-/** The value below which so much (0 to 1) of a histogram lies, even within a bucket. */
-export function quantile(bounds: readonly number[], counts: readonly number[], q: number): number {
-  const total = counts.reduce((a, b) => a + b, 0);
-  let rest = q * total;
-  for (let i = 0; i < bounds.length; i++) {
-    const bound = bounds[i] ?? NaN;
-    const count = counts[i] ?? 0;
-    if (count > 0 && rest <= count) return bound + (bucketEnd(bound) - bound) * (rest / count);
-    rest -= count;
-  }
-  return NaN;
+function joined(spreads: readonly Spread[]): Spread {
+  const list = spreads.filter((s) => s.count > 0);
+  const [first] = list;
+  if (!first || list.length === 1) return first ?? nothing;
+  const count = list.reduce((n, s) => n + s.count, 0);
+  const histogram = merge(list.map((s) => s.histogram));
+  const [min, max] = [Math.min(...list.map((s) => s.min)), Math.max(...list.map((s) => s.max))];
+  const at = (q: number): number => quantile(histogram, q, min, max);
+  return { count, min, mean: list.reduce((n, s) => n + s.mean * s.count, 0) / count, p50: at(0.5), p90: at(0.9), p99: at(0.99), max, histogram };
 }

@@ -100,12 +100,13 @@ function Delay({ columns, windows, colour, log, empty, ...rest }: DelayProps) {
 /** How many packets had which delay, over time. */
 function Heat({ drawn, show, marks, onRange, names, missing }: ChartsProps & { names: [string, string] }) {
   const windows = show === "out" ? drawn.out : drawn.back;
-  const held = useMemo(() => windows.filter((f) => f.bounds.length > 0), [windows]);
+  const held = useMemo(() => windows.filter((f) => f.delay.histogram.bounds.length > 0), [windows]);
   const times = useMemo(() => held.map((f) => f.start), [held]);
+  const buckets = useMemo(() => held.map((f) => f.delay.histogram), [held]);
   return (
     <section class="panel pair-heat">
       <DirectionSwitch show={show} names={names} label="Direction of heat map and flows" />
-      <HeatMap title={`Latency heat map ${names[show === "out" ? 0 : 1]}`} times={times} buckets={held} step={drawn.step} format={duration} marks={marks}
+      <HeatMap title={`Latency heat map ${names[show === "out" ? 0 : 1]}`} times={times} buckets={buckets} step={drawn.step} format={duration} marks={marks}
         range={{ from: drawn.from, to: drawn.to }} onRange={onRange} group={group} height={240} empty={missing[show]} />
     </section>
   );

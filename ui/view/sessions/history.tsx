@@ -1,18 +1,22 @@
-// Runs of one session: those to come, and past ones with what they measured.
+// Runs of one session: planned ones, and past ones with their results.
 import { useEffect, useState } from "preact/hooks";
 import { sentence } from "../../data/client.ts";
 import { spanText } from "../../data/length.ts";
 import { count, duration, moment } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
-import { began, resultOf, type Result } from "../../data/runs.ts";
+import { began, resultOf } from "../../data/runs.ts";
 import { millis } from "../../data/time.ts";
+import type { Figures } from "../../data/window.ts";
 import type { Pair, Run } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
 import { lossText } from "./loss.ts";
 
 const page = 10;
-const soon = 2000; // ms until the next question where nothing came yet
-const refresh = 10_000; // ms between questions about a run that goes on
+const emptyMs = 2000; // until the next query where there is no result yet
+const refreshMs = 10_000; // between queries about a run in progress
+
+/** What a run measured; null: nothing. */
+type Result = Figures | null;
 
 /** RunHistory lists planned runs, and past ones with their results. */
 export function RunHistory({ pairs, runs }: { pairs: readonly Pair[]; runs: readonly Run[] }) {
@@ -23,7 +27,7 @@ export function RunHistory({ pairs, runs }: { pairs: readonly Pair[]; runs: read
     <section class="panel" aria-labelledby="runs-title">
       <header><h2 id="runs-title">Runs</h2><span class="faint">last and next 7 days</span><a class="small" href={href(["sessions"], { show: "runs" })}>Calendar</a></header>
       {planned.length > 0 && <Planned runs={planned} />}
-      {past.length === 0 ? <p class="soft">{planned.length > 0 ? "None has begun yet." : "There are no runs in these days."}</p> : (
+      {past.length === 0 ? <p class="soft">{planned.length > 0 ? "None has started yet." : "No runs in this period."}</p> : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Past runs">
           <table>
             <thead><tr><th scope="col">Started</th><th scope="col">State</th><th scope="col" class="number">Length</th><th scope="col" class="number">Packets</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col">Charts</th></tr></thead>
@@ -50,7 +54,7 @@ function Planned({ runs }: { runs: Run[] }) {
   );
 }
 
-/** Results of runs that are over; they change no more. */
+/** Results of finished runs, which no longer change. */
 const known = new Map<string, Result>();
 
 function useResult(run: Run): { result: Result | undefined; fault: string | undefined } {
@@ -62,17 +66,17 @@ function useResult(run: Run): { result: Result | undefined; fault: string | unde
     let timer: ReturnType<typeof setTimeout> | undefined;
     const ask = async (): Promise<void> => {
       try {
-        const result = await resultOf(run, abort.signal);
+        const result = (await resultOf(run, abort.signal)) ?? null;
         if (abort.signal.aborted) return;
-        // The agents' last rows come some seconds after the end.
+        // The agents' last rows arrive some seconds after the end.
         const settled = run.state === "done" && Date.now() - (millis(run.end) ?? 0) > 60_000;
         if (settled) known.set(key, result);
         setState({ result, fault: undefined });
-        if (!settled) timer = setTimeout(() => void ask(), result.packets === 0 ? soon : refresh);
+        if (!settled) timer = setTimeout(() => void ask(), result?.packets ? refreshMs : emptyMs);
       } catch (error) {
         if (abort.signal.aborted) return;
         setState((s) => ({ ...s, fault: sentence(error) }));
-        timer = setTimeout(() => void ask(), refresh);
+        timer = setTimeout(() => void ask(), refreshMs);
       }
     };
     void ask();
@@ -93,15 +97,15 @@ function PastRun({ run, pairs }: { run: Run; pairs: readonly Pair[] }) {
       <th scope="row" class="when">{moment(start)}</th>
       <td><Badge state={run.state} />{run.reason && <span class="small soft block">{run.reason}</span>}</td>
       <td class="number">{!began(run) ? "–" : duration((Math.min(end, Date.now()) - start) * 1e6)}</td>
-      {!began(run) ? <td colSpan={4} class="soft">nothing was measured</td>
-        : !result ? <td colSpan={4} class="soft">{fault ? `not known: ${fault}` : "adding up…"}</td>
-        : result.packets === 0 && result.expected === 0 ? <td colSpan={4} class="soft">{run.state === "running" ? "no marked packets yet" : "no marked packets came"}</td>
+      {!began(run) ? <td colSpan={4} class="soft">nothing measured</td>
+        : result === undefined ? <td colSpan={4} class="soft">{fault ? `unknown: ${fault}` : "loading…"}</td>
+        : !result?.expected && !result?.packets ? <td colSpan={4} class="soft">{run.state === "running" ? "no marked packets yet" : "no marked packets received"}</td>
         : (
           <>
             <td class="number">{count(result.packets)}</td>
             <td class="number">{lossText(result.lost, result.expected)}</td>
-            <td class="number">{duration(result.p50)}</td>
-            <td class="number">{duration(result.p99)}</td>
+            <td class="number">{duration(result.delay.p50)}</td>
+            <td class="number">{duration(result.delay.p99)}</td>
           </>
         )}
       <td class="session-charts">
