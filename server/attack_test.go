@@ -64,7 +64,7 @@ func (j *journal) String() string {
 }
 
 func openArchive(folder string, config server.Config) (archive.Archive, error) {
-	return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: config.MemoryBytes})
+	return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: int64(config.MemoryBytes)})
 }
 
 // start runs a server until the test ends.

@@ -13,6 +13,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/internal/document"
+	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
 	"pillion.dev/server/alarm"
 	"pillion.dev/server/oml"
@@ -41,7 +42,7 @@ type Config struct {
 	// Retention bounds streams, by name; "*" is for all that are not named.
 	Retention map[string]Retention `yaml:"retention"`
 	// MemoryBytes bounds the archive's memory; default 1 GiB.
-	MemoryBytes int64 `yaml:"memory_bytes"`
+	MemoryBytes quantity.Size `yaml:"memory_bytes"`
 	// OML are addresses on which instrumented applications report, besides DefaultOML.
 	OML []string `yaml:"oml"`
 	// OMLToken is the file with the token that applications show; needed for all
@@ -92,8 +93,8 @@ func (e LossEvent) complete() (LossEvent, error) {
 // Retention is how long rows are kept; zero: no bound.
 type Retention struct {
 	Age   time.Duration `yaml:"age"`
-	Rows  int64         `yaml:"rows"`
-	Bytes int64         `yaml:"bytes"`
+	Rows  quantity.Size `yaml:"rows"`
+	Bytes quantity.Size `yaml:"bytes"`
 }
 
 // ErrConfig marks a configuration that cannot be.
@@ -150,7 +151,7 @@ func (c Config) retention(stream string) archive.Retention {
 	for _, from := range []map[string]Retention{c.Retention, defaultRetention} {
 		for _, name := range []string{stream, "*"} {
 			if r, ok := from[name]; ok {
-				return archive.Retention{Age: r.Age, Rows: r.Rows, Bytes: r.Bytes}
+				return archive.Retention{Age: r.Age, Rows: int64(r.Rows), Bytes: int64(r.Bytes)}
 			}
 		}
 	}

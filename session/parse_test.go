@@ -84,7 +84,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"unknown key inside", "name: a\nsampling:\n  evry: 2\n", `line 3: unknown field "evry"`},
 		{"key twice", "name: a\nname: b\n", "line 2"},
 		{"number without a unit", "name: a\ninterval: 5\n", "500ms"},
-		{"no duration", "name: a\nlease: soon\n", `"soon" is not a time`},
+		{"no duration", "name: a\nlease: soon\n", `"soon" is not a duration`},
 		{"list for a word", "name: [a]\n", "line 1"},
 		{"broken", "name: [a\n", "line 1"},
 		{"two documents", "name: a\n---\nname: b\n", "more than one document"},

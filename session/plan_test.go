@@ -156,7 +156,7 @@ func TestCosts(t *testing.T) {
 	spec := good()
 	spec.Records = true
 	text := strings.Join(Costs(spec, []Pair{{"h1", "h2"}, {"h2", "h1"}}), "\n")
-	for _, want := range []string{"52 bytes in each marked IPv4 packet (delay,loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows a second", "one row in packets", "2 traced paths each 1m0s"} {
+	for _, want := range []string{"52 bytes in each marked IPv4 packet (delay,loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows a second", "one row in packets", "2 traced paths each 1m,"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("costs %q do not say %q", text, want)
 		}

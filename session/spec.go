@@ -10,6 +10,7 @@ package session
 import (
 	"time"
 
+	"pillion.dev/internal/quantity"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -81,7 +82,7 @@ type Sampling struct {
 
 // Duration is a time.Duration that is written as text, such as 1m30s, in YAML and
 // JSON.
-type Duration time.Duration
+type Duration = quantity.Duration
 
 // Host is an agent as the planner sees it.
 type Host struct {

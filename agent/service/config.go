@@ -15,6 +15,7 @@ import (
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
 	"pillion.dev/internal/document"
+	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
 	"pillion.dev/omsp/relay"
 )
@@ -36,7 +37,7 @@ type Config struct {
 	// Folder holds the agent's identity and spool; default DefaultFolder.
 	Folder string `yaml:"data"`
 	// SpoolBytes bounds the spool; default 1 GiB.
-	SpoolBytes int64 `yaml:"spool_bytes"`
+	SpoolBytes quantity.Size `yaml:"spool_bytes"`
 	// HostInterval is how often load and clock are measured; default 10 s.
 	HostInterval time.Duration `yaml:"host_interval"`
 	// Points of the host that are sampled: host, interfaces, clock, agent, nmetrics,

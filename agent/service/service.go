@@ -20,8 +20,8 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
-	"pillion.dev/agent/runner"
 	"pillion.dev/agent/oml"
+	"pillion.dev/agent/runner"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
 	"pillion.dev/internal/version"
@@ -82,7 +82,7 @@ func (s *service) open(ctx context.Context) (err error) {
 	}
 	s.applications = &applications{keeper: keeper}
 	s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"),
-		spool.Options{LimitBytes: s.config.SpoolBytes, Found: keeper.Found, Log: s.log})
+		spool.Options{LimitBytes: int64(s.config.SpoolBytes), Found: keeper.Found, Log: s.log})
 	if err != nil {
 		return err
 	}

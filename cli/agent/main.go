@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent/service"
+	"pillion.dev/cli/command"
 	"pillion.dev/internal/version"
 )
 
@@ -47,12 +48,8 @@ func Main(args []string) int {
 }
 
 func newParser(ctx context.Context) (*kong.Kong, error) {
-	return kong.New(&cli{},
-		kong.Name("pillion-agent"),
-		kong.Description("Measure a network with the traffic that is already on it."),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML},
-	)
+	return command.New(ctx, "pillion-agent", "Measure a network with the traffic that is already on it.", &cli{},
+		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML})
 }
 
 func run(args []string) error {

@@ -53,7 +53,7 @@ func (n *noc) begin(t *testing.T) {
 	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
 	config := server.Config{Folder: n.folder, HTTP: n.http, NATSListen: n.bus, MemoryBytes: 256 << 20}
 	parts := server.Parts{Page: fstest.MapFS{"index.html": {}}, Archive: func(folder string, c server.Config) (archive.Archive, error) {
-		return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: c.MemoryBytes})
+		return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: int64(c.MemoryBytes)})
 	}}
 	go func() {
 		ended <- server.Run(ctx, config, parts, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })

@@ -3,12 +3,13 @@ package agent
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
 
 	"pillion.dev/agent/service"
+	"pillion.dev/cli/command"
+	"pillion.dev/internal/quantity"
 )
 
 type runCmd struct {
@@ -19,7 +20,7 @@ type runCmd struct {
 	Name      string            `help:"Name of this agent; default the host's." placeholder:"NAME"`
 	Label     map[string]string `help:"Labels by which sessions choose agents." placeholder:"KEY=VALUE"`
 	Data      string            `help:"Folder of the identity and the spool; default ${folder}." placeholder:"DIR"`
-	Spool     int64             `help:"Bound of the spool, bytes; default 1 GiB." placeholder:"BYTES"`
+	Spool     quantity.Size     `help:"Limit of the spool, such as 512MiB; default 1GiB." placeholder:"SIZE"`
 	Interval  time.Duration     `help:"How often load and clock are measured; default 10s." placeholder:"TIME"`
 	OML       string            `name:"oml" help:"Where applications of this host report by OML's protocol, or off; default ${oml}." placeholder:"ADDR"`
 	Debug     bool              `help:"Log more."`
@@ -31,12 +32,7 @@ func (c *runCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	level := slog.LevelInfo
-	if c.Debug {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	return service.Run(ctx, config, log, ready)
+	return service.Run(ctx, config, command.Log(c.Debug), ready)
 }
 
 type checkCmd struct {
@@ -55,7 +51,7 @@ func (c *checkCmd) Run() error {
 // ready tells whoever waits on standard output, and systemd.
 func ready() {
 	fmt.Println("ready")
-	notify("READY=1")
+	command.Notify("READY=1")
 }
 
 func (c *runCmd) settings() (service.Config, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pillion.dev/agent"
+	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
 	"pillion.dev/wire"
@@ -56,9 +57,9 @@ func (l *leaseFlag) UnmarshalText(text []byte) error {
 		*l = leaseFlag(source.Forever)
 		return nil
 	}
-	d, err := time.ParseDuration(string(text))
+	d, err := quantity.ParseDuration(string(text))
 	if err != nil || d <= 0 {
-		return fmt.Errorf("%q is not a time such as 10s, nor 0", text)
+		return fmt.Errorf("%q is not a duration such as 10s, nor 0", text)
 	}
 	*l = leaseFlag(d)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
 )
 
 type agentsCmd struct {
@@ -103,7 +104,7 @@ func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
 	f.add("clock", clockText(g.GetClock()))
 	if s := g.GetSpool(); s != nil {
 		f.add("spool", fmt.Sprintf("%s of %s in %d batches; %d rows sent, %d dropped, %d batches rejected",
-			bytesText(s.Bytes), bytesText(s.LimitBytes), s.Batches, s.SentRows, s.DroppedRows, s.RejectedBatches))
+			quantity.FormatBytes(s.Bytes), quantity.FormatBytes(s.LimitBytes), s.Batches, s.SentRows, s.DroppedRows, s.RejectedBatches))
 	}
 	if err := f.write(w); err != nil {
 		return err
@@ -132,7 +133,7 @@ func clockText(k *pillionv1.Clock) string {
 	if !k.Synchronised {
 		return "not synchronised: delays between hosts mean nothing"
 	}
-	return fmt.Sprintf("within %s by %s, offset %s", delayText(k.MaxErrorNs), first(k.By, "an unknown daemon"), delayText(k.OffsetNs))
+	return fmt.Sprintf("within %s by %s, offset %s", quantity.FormatNanos(k.MaxErrorNs), first(k.By, "an unknown daemon"), quantity.FormatNanos(k.OffsetNs))
 }
 
 func taskTable(tasks []*pillionv1.Task) *table {

@@ -89,7 +89,7 @@ func (c *completionCmd) Run(a *app) error {
 // name of a file. Faults are silent: nobody asked.
 func complete(ctx context.Context, words []string, out io.Writer) {
 	line := &cli{}
-	parser, err := newParser(line)
+	parser, err := newParser(ctx, line)
 	if err != nil || len(words) == 0 {
 		return
 	}

@@ -12,17 +12,18 @@ import (
 	"connectrpc.com/connect"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
 )
 
 type exportCmd struct {
-	Stream  string   `arg:"" complete:"stream" help:"The stream, such as flows."`
-	Format  string   `placeholder:"NAME" enum:",csv,parquet,arrow" default:"" help:"csv, parquet or arrow (IPC stream); default by the file's name, else csv."`
-	From    moment   `placeholder:"TIME" help:"Rows from this time on; default all."`
-	To      moment   `placeholder:"TIME" help:"Rows before this time; default now."`
-	Columns []string `placeholder:"LIST" help:"Columns; default all."`
-	Where   []string `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. May be repeated."`
-	Limit   quantity `placeholder:"N" help:"At most so many rows; default all."`
-	File    string   `short:"f" placeholder:"FILE" complete:"file" help:"The file; default, or -, is the standard output."`
+	Stream  string        `arg:"" complete:"stream" help:"The stream, such as flows."`
+	Format  string        `placeholder:"NAME" enum:",csv,parquet,arrow" default:"" help:"csv, parquet or arrow (IPC stream); default by the file's name, else csv."`
+	From    moment        `placeholder:"TIME" help:"Rows from this time on; default all."`
+	To      moment        `placeholder:"TIME" help:"Rows before this time; default now."`
+	Columns []string      `placeholder:"LIST" help:"Columns; default all."`
+	Where   []string      `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. May be repeated."`
+	Limit   quantity.Size `placeholder:"N" help:"At most so many rows; default all."`
+	File    string        `short:"f" placeholder:"FILE" complete:"file" help:"The file; default, or -, is the standard output."`
 }
 
 // Help has the examples.
@@ -133,7 +134,7 @@ func (p *progress) show(rows int64, bytes int) {
 	if now := time.Now(); now.Sub(p.drawn) > 200*time.Millisecond {
 		p.drawn = now
 		rate := float64(p.bytes) / max(now.Sub(p.begun).Seconds(), 0.001)
-		fmt.Fprintf(p.out, "\r%d rows, %s, %s/s\x1b[K", rows, bytesText(p.bytes), bytesText(int64(rate)))
+		fmt.Fprintf(p.out, "\r%d rows, %s, %s/s\x1b[K", rows, quantity.FormatBytes(p.bytes), quantity.FormatBytes(int64(rate)))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"pillion.dev/cli/command"
 )
 
 // cli is the command line: one field for each command, in one file for each group.
@@ -50,17 +52,14 @@ func Main(args []string) int {
 	return 0
 }
 
-func newParser(line *cli, options ...kong.Option) (*kong.Kong, error) {
-	return kong.New(line, append([]kong.Option{
-		kong.Name("pillion"),
-		kong.Description("Measure a network with the traffic that is already on it."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
-	}, options...)...)
+func newParser(ctx context.Context, line *cli) (*kong.Kong, error) {
+	return command.New(ctx, "pillion", "Measure a network with the traffic that is already on it.", line,
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}))
 }
 
 func run(ctx context.Context, args []string) error {
 	line := &cli{}
-	parser, err := newParser(line, kong.BindTo(ctx, (*context.Context)(nil)))
+	parser, err := newParser(ctx, line)
 	if err != nil {
 		return err
 	}

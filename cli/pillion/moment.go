@@ -2,14 +2,15 @@ package pillion
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"pillion.dev/cli/command"
+	"pillion.dev/internal/quantity"
 )
 
 // moment is a time on the command line; the zero one was not given.
@@ -17,35 +18,12 @@ type moment struct{ time.Time }
 
 // Decode takes the next word even where it begins with a hyphen, as -1h does.
 func (m *moment) Decode(ctx *kong.DecodeContext) error {
-	text, err := popText(ctx)
+	text, err := command.Pop(ctx)
 	if err != nil {
 		return err
 	}
 	m.Time, err = parseTime(text, time.Now())
 	return err
-}
-
-// span is a length of time on the command line, such as 1h30m or 7d.
-type span time.Duration
-
-// Decode reads a span.
-func (s *span) Decode(ctx *kong.DecodeContext) error {
-	text, err := popText(ctx)
-	if err != nil {
-		return err
-	}
-	d, err := parseSpan(text)
-	*s = span(d)
-	return err
-}
-
-func popText(ctx *kong.DecodeContext) (string, error) {
-	token := ctx.Scan.Pop()
-	text, ok := token.Value.(string)
-	if !ok || token.IsEOL() {
-		return "", fmt.Errorf("a value is missing")
-	}
-	return text, nil
 }
 
 // message is nil for a moment that was not given.
@@ -71,7 +49,7 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 		return now, nil
 	}
 	if strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+") {
-		d, err := parseSpan(text[1:])
+		d, err := quantity.ParseDuration(text[1:])
 		if err != nil || d < 0 {
 			return time.Time{}, bad
 		}
@@ -107,48 +85,6 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 		return time.Time{}, bad
 	}
 	return time.Date(now.Year(), now.Month(), now.Day()+offset, hour, minute, second, 0, now.Location()), nil
-}
-
-// parseSpan reads a duration as Go writes it, with days (d) and weeks (w) besides.
-func parseSpan(text string) (time.Duration, error) {
-	bad := fmt.Errorf("%q is not a length of time such as 500ms, 1h30m or 7d", text)
-	rest, negative := strings.CutPrefix(text, "-")
-	var total time.Duration
-	for rest != "" {
-		end := strings.IndexFunc(rest, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
-		if end <= 0 {
-			if text == "0" {
-				return 0, nil
-			}
-			return 0, bad
-		}
-		after := end + strings.IndexFunc(rest[end:]+"0", func(r rune) bool { return r >= '0' && r <= '9' || r == '.' })
-		part, err := spanPart(rest[:end], rest[end:after])
-		if err != nil || part > math.MaxInt64-total {
-			return 0, bad
-		}
-		total += part
-		rest = rest[after:]
-	}
-	if text == "" || text == "-" {
-		return 0, bad
-	}
-	if negative {
-		total = -total
-	}
-	return total, nil
-}
-
-func spanPart(number, unit string) (time.Duration, error) {
-	day := map[string]float64{"d": 24, "w": 7 * 24}[unit]
-	if day == 0 {
-		return time.ParseDuration(number + unit)
-	}
-	value, err := strconv.ParseFloat(number, 64)
-	if err == nil && value*day > math.MaxInt64/float64(time.Hour) {
-		err = strconv.ErrRange
-	}
-	return time.Duration(value * day * float64(time.Hour)), err
 }
 
 // when is a cell with a time.
@@ -191,28 +127,5 @@ func length(d *durationpb.Duration) cell {
 	if d == nil {
 		return text("")
 	}
-	return cell{spanText(d.AsDuration()), d.AsDuration().String()}
-}
-
-// spanText writes a duration with days and without units that are zero, so that
-// parseSpan reads it.
-func spanText(d time.Duration) string {
-	if d < 0 {
-		return "-" + spanText(-d)
-	}
-	var out string
-	if days := d / (24 * time.Hour); days > 0 {
-		out, d = fmt.Sprintf("%dd", days), d%(24*time.Hour)
-		if d == 0 {
-			return out
-		}
-	}
-	rest := d.String()
-	if strings.HasSuffix(rest, "m0s") {
-		rest = strings.TrimSuffix(rest, "0s")
-	}
-	if strings.HasSuffix(rest, "h0m") {
-		rest = strings.TrimSuffix(rest, "0m")
-	}
-	return out + rest
+	return cell{quantity.FormatDuration(d.AsDuration()), d.AsDuration().String()}
 }

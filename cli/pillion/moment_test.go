@@ -47,36 +47,6 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-func TestParseSpan(t *testing.T) {
-	for _, test := range []struct {
-		name, text string
-		want       time.Duration
-		ok         bool
-	}{
-		{"hours and minutes", "1h30m", 90 * time.Minute, true},
-		{"days", "7d", 7 * 24 * time.Hour, true},
-		{"weeks and hours", "1w2h", 170 * time.Hour, true},
-		{"fraction of a day", "1.5d", 36 * time.Hour, true},
-		{"microseconds", "100us", 100 * time.Microsecond, true},
-		{"negative", "-1s", -time.Second, true},
-		{"zero", "0", 0, true},
-		{"no unit", "15", 0, false},
-		{"unknown unit", "3y", 0, false},
-		{"no number", "d", 0, false},
-		{"two minus signs", "1h-2m", 0, false},
-		{"too long", "999999999999d", 0, false},
-		{"sum too long", "106751d106751d", 0, false},
-		{"empty", "", 0, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := parseSpan(test.text)
-			if test.ok != (err == nil) || got != test.want {
-				t.Fatalf("got %v, %v, want %v", got, err, test.want)
-			}
-		})
-	}
-}
-
 func FuzzParseTime(f *testing.F) {
 	for _, seed := range []string{"now", "-1h", "+7d", "today 14:00", "2026-01-31T14:00:00Z", "09:15", "-1w2d"} {
 		f.Add(seed)
@@ -89,22 +59,6 @@ func FuzzParseTime(f *testing.F) {
 		}
 		if strings.HasPrefix(strings.TrimSpace(text), "-") && got.After(now) {
 			t.Fatalf("%q is %v, after now", text, got)
-		}
-	})
-}
-
-func FuzzParseSpan(f *testing.F) {
-	for _, seed := range []string{"1h30m", "7d", "-1.5w", "0", "1h-2m", ".5h"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		d, err := parseSpan(text)
-		if err != nil || d == math.MinInt64 {
-			return
-		}
-		again, err := parseSpan(spanText(d))
-		if err != nil || again != d {
-			t.Fatalf("%q is %v, written %q, read %v, %v", text, d, spanText(d), again, err)
 		}
 	})
 }
@@ -150,27 +104,8 @@ func TestParsePairs(t *testing.T) {
 	}
 }
 
-func FuzzParseQuantity(f *testing.F) {
-	for _, seed := range []string{"10M", "2GiB", "0", "1.5k", "-1", "1e9"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if n, err := parseQuantity(text); err == nil && n < 0 {
-			t.Fatalf("%q is %d", text, n)
-		}
-	})
-}
-
 func TestTexts(t *testing.T) {
 	for _, test := range []struct{ name, got, want string }{
-		{"nanoseconds", delayText(-999), "-999 ns"},
-		{"microseconds", delayText(412_345), "412 µs"},
-		{"rounding up", delayText(999_600), "1.00 ms"},
-		{"negative", delayText(-3_100_000), "-3.10 ms"},
-		{"seconds", delayText(12_340_000_000), "12.3 s"},
-		{"bytes", bytesText(1023), "1023 B"},
-		{"kibibytes", bytesText(1 << 20), "1.00 MiB"},
-		{"span", spanText(36*time.Hour + 30*time.Minute), "1d12h30m"},
 		{"clean", clean("a\x1b[2J\u202eb\nc"), "a\uFFFD[2J\uFFFDb c"},
 		{"fit", fit("abcdef", 4), "abc…"},
 		{"sparkline", sparkline([]float64{9, 0, 1, math.NaN(), 7}, 4), "▁▂ █"},
@@ -180,29 +115,6 @@ func TestTexts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if test.got != test.want {
 				t.Fatalf("got %q, want %q", test.got, test.want)
-			}
-		})
-	}
-}
-
-func TestParseQuantity(t *testing.T) {
-	for _, test := range []struct {
-		name, text string
-		want       int64
-		ok         bool
-	}{
-		{"plain", "5000", 5000, true},
-		{"millions", "10M", 10_000_000, true},
-		{"gibibytes", "2GiB", 2 << 30, true},
-		{"fraction", "1.5k", 1500, true},
-		{"unknown unit", "3q", 0, false},
-		{"negative", "-1", 0, false},
-		{"too large", "99999999T", 0, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := parseQuantity(test.text)
-			if test.ok != (err == nil) || got != test.want {
-				t.Fatalf("got %d, %v", got, err)
 			}
 		})
 	}

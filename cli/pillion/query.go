@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
 )
 
 type queryCmd struct {
-	SQL   string   `arg:"" name:"sql" help:"One statement that only reads; - is the standard input."`
-	Limit quantity `default:"10000" placeholder:"N" help:"At most so many rows (${default})."`
+	SQL   string        `arg:"" name:"sql" help:"One statement that only reads; - is the standard input."`
+	Limit quantity.Size `default:"10000" placeholder:"N" help:"At most so many rows (${default})."`
 }
 
 // Help has the examples.

@@ -11,7 +11,7 @@ import (
 
 // TestReference compares docs/cli.md with the command line; -update writes it.
 func TestReference(t *testing.T) {
-	parser, err := newParser(&cli{})
+	parser, err := newParser(t.Context(), &cli{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func TestReference(t *testing.T) {
 
 // TestExamples parses each example of the help texts; they are in docs/cli.md too.
 func TestExamples(t *testing.T) {
-	parser, err := newParser(&cli{})
+	parser, err := newParser(t.Context(), &cli{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestExamples(t *testing.T) {
 				continue
 			}
 			examples++
-			again, err := newParser(&cli{})
+			again, err := newParser(t.Context(), &cli{})
 			if err != nil {
 				t.Fatal(err)
 			}

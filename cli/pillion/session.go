@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
 )
 
 type sessionCmd struct {
@@ -143,7 +144,7 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	if trace := s.GetTrace(); trace != nil && trace.AsDuration() < 0 {
 		f.add("trace", "never")
 	} else if trace != nil {
-		f.add("trace", "every "+spanText(trace.AsDuration()))
+		f.add("trace", "every "+quantity.FormatDuration(trace.AsDuration()))
 	}
 	f.add("routers", strings.Join(s.GetRouters(), " "))
 	f.add("first start", when(s.GetStart()).shown)
@@ -160,7 +161,7 @@ func samplingText(s *pillionv1.Sampling) string {
 		words = append(words, fmt.Sprintf("one in %d at random", s.Random))
 	}
 	if gap := s.GetMinGap(); gap != nil {
-		words = append(words, "at least "+spanText(gap.AsDuration())+" apart")
+		words = append(words, "at least "+quantity.FormatDuration(gap.AsDuration())+" apart")
 	}
 	return strings.Join(words, ", ")
 }

@@ -27,16 +27,16 @@ type specFlags struct {
 	Filter   []fivetuple.Filter `sep:"none" placeholder:"RULE" help:"Only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'. May be repeated: one that fits is enough."`
 	Every    *uint32            `placeholder:"N" help:"Mark one packet in N, by count."`
 	Random   *uint32            `placeholder:"N" help:"Mark one packet in N, at random."`
-	MinGap   *span              `placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
-	Interval *span              `placeholder:"TIME" help:"Length of the rows' windows; default 1s."`
+	MinGap   *time.Duration     `placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
+	Interval *time.Duration     `placeholder:"TIME" help:"Length of the rows' windows; default 1s."`
 	By       *string            `placeholder:"NAME" help:"Rows by flow (default), host-port or host."`
 	Records  *bool              `negatable:"" help:"A row for each packet, in the stream packets."`
 	Device   map[string]string  `placeholder:"AGENT=DEV" help:"Interface of an agent; default that of the route."`
-	Lease    *span              `placeholder:"TIME" help:"Mark on for so long when nothing is heard; default 10s."`
-	Trace    *span              `placeholder:"TIME" help:"Trace the paths so often; default 1m, negative never."`
+	Lease    *time.Duration     `placeholder:"TIME" help:"Mark on for so long when nothing is heard; default 10s."`
+	Trace    *time.Duration     `placeholder:"TIME" help:"Trace the paths so often; default 1m, negative never."`
 	Router   []string           `sep:"none" placeholder:"AGENT" complete:"agent" help:"Profile this host as a router while the session runs: where in it packets wait. May be repeated."`
 	Start    *moment            `placeholder:"TIME" help:"First start; default now."`
-	Duration *span              `placeholder:"TIME" help:"Length of a run; default until it is stopped."`
+	Duration *time.Duration     `placeholder:"TIME" help:"Length of a run; default until it is stopped."`
 	Cron     *string            `placeholder:"LINE" help:"Start by a cron line of five fields, such as '0 9 * * 1-5'."`
 	TZ       *string            `name:"tz" placeholder:"ZONE" help:"Time zone of the cron line, such as Europe/Berlin; default UTC."`
 	DryRun   bool               `help:"Print what would be done, and do nothing."`
@@ -86,7 +86,7 @@ func setList[T any](field *[]T, flag []T) {
 	}
 }
 
-func setSpan(field *session.Duration, flag *span) {
+func setSpan(field *session.Duration, flag *time.Duration) {
 	if flag != nil {
 		*field = session.Duration(*flag)
 	}

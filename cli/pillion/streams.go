@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
 )
 
 type streamsCmd struct {
@@ -79,10 +80,10 @@ func streamTable(streams ...*pillionv1.Stream) *table {
 }
 
 type retentionCmd struct {
-	Stream string    `arg:"" complete:"stream" help:"The stream."`
-	Age    *span     `placeholder:"TIME" help:"Keep rows for so long, such as 90d; 0 for no bound."`
-	Rows   *quantity `placeholder:"N" help:"Keep so many rows, such as 100M; 0 for no bound."`
-	Bytes  *quantity `placeholder:"SIZE" help:"Keep so much on disk, estimated, such as 20GiB; 0 for no bound."`
+	Stream string         `arg:"" complete:"stream" help:"The stream."`
+	Age    *time.Duration `placeholder:"TIME" help:"Keep rows for so long, such as 90d; 0 for no bound."`
+	Rows   *quantity.Size `placeholder:"N" help:"Keep so many rows, such as 100M; 0 for no bound."`
+	Bytes  *quantity.Size `placeholder:"SIZE" help:"Keep so much on disk, estimated, such as 20GiB; 0 for no bound."`
 }
 
 // Help has the examples.
@@ -103,7 +104,7 @@ func (c *retentionCmd) Run(ctx context.Context, a *app) error {
 	}
 	keep := &pillionv1.Retention{Age: stream.GetRetention().GetAge(), Rows: stream.GetRetention().GetRows(), Bytes: stream.GetRetention().GetBytes()}
 	if c.Age != nil {
-		keep.Age = durationpb.New(time.Duration(*c.Age))
+		keep.Age = durationpb.New(*c.Age)
 	}
 	if c.Rows != nil {
 		keep.Rows = int64(*c.Rows)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
 )
 
 type topologyCmd struct {
@@ -202,7 +203,7 @@ func writeDot(w io.Writer, g *pillionv1.GetTopologyResponse) error {
 		fmt.Fprintf(&b, "  %s [label=%s, shape=%s];\n", quoteDot(n.Id), quoteDot(label(names, n.Id)), first(shapes[n.Kind], "ellipse"))
 	}
 	for _, e := range g.Edges {
-		fmt.Fprintf(&b, "  %s -> %s [label=%s];\n", quoteDot(e.From), quoteDot(e.To), quoteDot(delayText(e.RttNs)))
+		fmt.Fprintf(&b, "  %s -> %s [label=%s];\n", quoteDot(e.From), quoteDot(e.To), quoteDot(quantity.FormatNanos(e.RttNs)))
 	}
 	b.WriteString("}\n")
 	_, err := io.WriteString(w, b.String())

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
 )
 
 // historyMax is how many intervals a sparkline can show.
@@ -292,7 +293,7 @@ func (w *window) cells() (rate, loss, p50, p90, p99, clock, ipdv cell) {
 	if w.rows > 0 {
 		clock = cell{"±?", ""}
 		if w.clockKnown {
-			clock = cell{"±" + delayText(w.clock), fmt.Sprint(w.clock)}
+			clock = cell{"±" + quantity.FormatNanos(w.clock), fmt.Sprint(w.clock)}
 		}
 	}
 	if w.quantiles {

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/cli/command"
 	"pillion.dev/internal/version"
 	"pillion.dev/server"
 )
@@ -61,12 +62,8 @@ func Main(args []string) int {
 }
 
 func newParser(ctx context.Context) (*kong.Kong, error) {
-	return kong.New(&cli{},
-		kong.Name("pillion-server"),
-		kong.Description("Run measurements on many hosts and keep what they find."),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML},
-	)
+	return command.New(ctx, "pillion-server", "Run measurements on many hosts and archive their results.", &cli{},
+		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML})
 }
 
 func run(args []string) error {

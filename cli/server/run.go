@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/archive/duckdb"
+	"pillion.dev/cli/command"
 	"pillion.dev/server"
 	"pillion.dev/ui"
 )
@@ -37,14 +37,9 @@ func (c *runCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	level := slog.LevelInfo
-	if c.Debug {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	return server.Run(ctx, config, server.Parts{Archive: openArchive, Page: ui.Files()}, log, func(w server.Welcome) {
+	return server.Run(ctx, config, server.Parts{Archive: openArchive, Page: ui.Files()}, command.Log(c.Debug), func(w server.Welcome) {
 		welcome(os.Stdout, w)
-		notify("READY=1")
+		command.Notify("READY=1")
 	})
 }
 
@@ -76,7 +71,7 @@ func (c *runCmd) settings() (server.Config, error) {
 }
 
 func openArchive(folder string, config server.Config) (archive.Archive, error) {
-	return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: config.MemoryBytes})
+	return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: int64(config.MemoryBytes)})
 }
 
 // welcome says how to go on. Secrets stay in their files.

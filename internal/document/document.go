@@ -6,8 +6,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"pillion.dev/internal/quantity"
 )
 
 // ErrSense is a document that the parser fails over, such as a tag with nothing behind
@@ -23,10 +27,16 @@ func Decode(text []byte, into any) (more bool, err error) {
 			more, err = false, ErrSense
 		}
 	}()
-	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
+	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(), yaml.CustomUnmarshaler(durationOf))
 	if err := decoder.Decode(into); err != nil {
 		return false, err
 	}
 	var next any
 	return !errors.Is(decoder.Decode(&next), io.EOF), nil
+}
+
+// durationOf reads a time.Duration with the grammar of package quantity.
+func durationOf(d *time.Duration, text []byte) (err error) {
+	*d, err = quantity.ParseDuration(strings.Trim(strings.TrimSpace(string(text)), `'"`))
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 type list struct {
@@ -54,4 +55,14 @@ func FuzzDecode(f *testing.F) {
 			t.Error(errors.New("more, and an error"))
 		}
 	})
+}
+
+func TestDurations(t *testing.T) {
+	for text, fault := range map[string]string{"every: 7d": "", "every: '1h30m'": "", "every: 5": `"5" is not a duration`, "every: soon": `"soon" is not a duration`} {
+		var c struct{ Every time.Duration }
+		_, err := Decode([]byte(text), &c)
+		if fault == "" && (err != nil || c.Every <= 0) || fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {
+			t.Errorf("%s: got %v, %v", text, c.Every, err)
+		}
+	}
 }

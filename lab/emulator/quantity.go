@@ -2,13 +2,14 @@ package emulator
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"pillion.dev/internal/quantity"
 )
 
-// Duration is a length of time, written as Go writes it: 5ms, 200us, 1.5s.
+// Duration is a time from 0 to one hour, such as 5ms.
 type Duration time.Duration
 
 // Fraction is a probability from 0 to 1, written as a percentage: 0.1%.
@@ -32,7 +33,7 @@ const (
 
 // UnmarshalText parses a duration from 0 to one hour.
 func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(strings.TrimSpace(string(text)))
+	parsed, err := quantity.ParseDuration(string(text))
 	if err != nil || parsed < 0 || Duration(parsed) > maxDuration {
 		return fmt.Errorf("parse duration %q: not a time from 0s to 1h such as 5ms or 200us", text)
 	}
@@ -41,7 +42,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 }
 
 // MarshalText writes what UnmarshalText reads.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+func (d Duration) MarshalText() ([]byte, error) { return quantity.Duration(d).MarshalText() }
 
 // UnmarshalText parses a percentage from 0% to 100%. Only zero needs no sign,
 // because 1 could mean one percent or always.
@@ -62,17 +63,12 @@ func (f Fraction) MarshalText() ([]byte, error) {
 
 // UnmarshalText parses a rate up to 1000gbit.
 func (r *Rate) UnmarshalText(text []byte) error {
-	word := strings.ToLower(strings.TrimSpace(string(text)))
-	number, unit := splitUnit(word)
-	factor, known := map[string]float64{"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}[unit]
-	value, err := parseNumber(number)
-	if word == "0" {
-		factor, known = 1, true
+	number, isRate := strings.CutSuffix(strings.ToLower(strings.TrimSpace(string(text))), "bit")
+	value, err := quantity.ParseSize(number)
+	if err != nil || value > int64(maxRate) || strings.HasSuffix(number, "b") || !isRate && value != 0 {
+		return fmt.Errorf("parse rate %q: not a rate such as 100mbit (bit, kbit, mbit, gbit)", text)
 	}
-	if err != nil || !known || value*factor > float64(maxRate) || (value > 0 && value*factor < 1) {
-		return fmt.Errorf("parse rate %q: not a speed such as 100mbit (bit, kbit, mbit, gbit)", text)
-	}
-	*r = Rate(math.Round(value * factor))
+	*r = Rate(value)
 	return nil
 }
 
@@ -81,21 +77,16 @@ func (r Rate) MarshalText() ([]byte, error) {
 	return []byte(strconv.FormatInt(int64(r), 10) + "bit"), nil
 }
 
-// UnmarshalText parses a number of packets or, with a unit, of bytes.
+// UnmarshalText parses a number of packets or, with a unit that ends in B, of bytes.
 func (q *Queue) UnmarshalText(text []byte) error {
-	number, unit := splitUnit(strings.ToLower(strings.TrimSpace(string(text))))
-	factor, known := map[string]float64{
-		"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "kib": 1 << 10, "mib": 1 << 20,
-	}[unit]
-	value, err := parseNumber(number)
-	size := math.Round(value * factor)
-	if err != nil || !known || size < 1 || size > maxQueue || (unit == "" && size != value) {
+	size, err := quantity.ParseSize(string(text))
+	if err != nil || size < 1 || size > maxQueue {
 		return fmt.Errorf("parse queue %q: not a number of packets such as 1000 or of bytes such as 64kB", text)
 	}
-	if unit == "" {
-		*q = Queue{Packets: int64(size)}
+	if strings.HasSuffix(strings.ToLower(strings.TrimSpace(string(text))), "b") {
+		*q = Queue{Bytes: size}
 	} else {
-		*q = Queue{Bytes: int64(size)}
+		*q = Queue{Packets: size}
 	}
 	return nil
 }
@@ -106,12 +97,6 @@ func (q Queue) MarshalText() ([]byte, error) {
 		return []byte(strconv.FormatInt(q.Bytes, 10) + "B"), nil
 	}
 	return []byte(strconv.FormatInt(q.Packets, 10)), nil
-}
-
-// splitUnit cuts "1.5mbit" into "1.5" and "mbit".
-func splitUnit(word string) (number, unit string) {
-	end := strings.LastIndexAny(word, "0123456789.") + 1
-	return word[:end], strings.TrimSpace(word[end:])
 }
 
 // parseNumber accepts plain decimal numbers only: no sign, no exponent, no inf.

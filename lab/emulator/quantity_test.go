@@ -17,7 +17,7 @@ func TestQuantities(t *testing.T) {
 		want string // "" for an error
 	}{
 		"duration":              {"5ms", new(Duration), "5ms"},
-		"duration, fraction":    {"0.2ms", new(Duration), "200µs"},
+		"duration, fraction":    {"0.2ms", new(Duration), "200us"},
 		"duration zero":         {"0", new(Duration), "0s"},
 		"duration without unit": {"5", new(Duration), ""},
 		"duration negative":     {"-1ms", new(Duration), ""},

@@ -125,8 +125,9 @@ class Reader {
   span(field: string, text: string): ReturnType<typeof spanMessage> | undefined {
     if (text.trim() === "") return undefined;
     const ns = parseSpan(text);
-    if (ns === undefined) this.fault(field, spanRule);
-    return ns === undefined ? undefined : spanMessage(ns);
+    if (ns !== undefined && ns >= 0) return spanMessage(ns);
+    this.fault(field, spanRule);
+    return undefined;
   }
 
   sampling(field: string, s: SamplingDraft): Sampling | undefined {

@@ -1,13 +1,25 @@
+import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { parseSpan, spanMessage, spanText } from "./length.ts";
+import { bytes, duration } from "./quantity.ts";
 
-it.each([
-  ["500ms", 5e8], ["1s", 1e9], ["1h30m", 5.4e12], ["7d", 6.048e14], ["1w", 6.048e14], ["1.5s", 1.5e9], ["100us", 1e5], ["1m 30s", 9e10], ["0", 0],
-])("reads %s", (text, ns) => expect(parseSpan(text)).toBe(ns));
+interface Vectors {
+  durations: { text: string; ns?: number; written?: string }[];
+  nanos: { ns: number; shown: string }[];
+  bytes: { bytes: number; shown: string }[];
+}
 
-it.each(["", "5", "1x", "s", "-1s", "1h-5m", "99999999999d"])("refuses %j", (text) => expect(parseSpan(text)).toBeUndefined());
+// The Go package internal/quantity is tested with the same vectors.
+const vectors = JSON.parse(readFileSync("../internal/quantity/testdata/quantities.json", "utf8")) as Vectors;
 
-it.each(["1s", "1m30s", "7d", "1d12h", "500ms", "1s500ms", "100us", "0s"])("writes %s as it was read", (text) => expect(spanText(parseSpan(text === "0s" ? "0" : text) ?? -1)).toBe(text));
+it.each(vectors.durations)("reads the duration $text", ({ text, ns, written }) => {
+  expect(parseSpan(text)).toBe(ns);
+  if (ns !== undefined) expect(spanText(ns)).toBe(written);
+});
+
+it.each(vectors.nanos)("shows $ns ns as $shown", ({ ns, shown }) => expect(duration(ns)).toBe(shown));
+
+it.each(vectors.bytes)("shows $bytes bytes as $shown", ({ bytes: n, shown }) => expect(bytes(n)).toBe(shown));
 
 it("makes messages, also below zero", () => {
   expect(spanMessage(1.5e9)).toMatchObject({ seconds: 1n, nanos: 5e8 });

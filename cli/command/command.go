@@ -1,0 +1,74 @@
+// Package command is what the command lines of the three programs share: the grammar
+// of their flags, their log and the notification of systemd. It knows no command.
+package command
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"reflect"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"pillion.dev/internal/quantity"
+)
+
+// New makes the parser of a program's flags. Durations have the grammar of package
+// quantity; commands receive ctx.
+func New(ctx context.Context, name, description string, flags any, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(flags, append([]kong.Option{
+		kong.Name(name),
+		kong.Description(description),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(duration)),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	}, options...)...)
+}
+
+// duration also accepts a value that begins with a hyphen, such as -1s.
+func duration(ctx *kong.DecodeContext, target reflect.Value) error {
+	text, err := Pop(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := quantity.ParseDuration(text)
+	if err == nil {
+		target.SetInt(int64(d))
+	}
+	return err
+}
+
+// Pop takes the next word of the command line, even one that begins with a hyphen.
+func Pop(ctx *kong.DecodeContext) (string, error) {
+	token := ctx.Scan.Pop()
+	text, ok := token.Value.(string)
+	if !ok || token.IsEOL() {
+		return "", fmt.Errorf("missing value")
+	}
+	return text, nil
+}
+
+// Log writes to standard error, from level debug on if asked to.
+func Log(debug bool) *slog.Logger {
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// Notify sends the state of a service to systemd (sd_notify(3)), if systemd started it.
+func Notify(state string) {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return
+	}
+	connection, err := net.Dial("unixgram", path)
+	if err != nil {
+		return
+	}
+	defer connection.Close()
+	_, _ = connection.Write([]byte(state))
+}
