@@ -287,6 +287,7 @@ func (d *destinationModule) states() []session.TaskState {
 		counters["device_rejected"] = tally.Rejected
 		counters["records_dropped"] = tally.RecordsDropped
 		counters["flows_full"] = tally.FlowsFull
+		counters["uncounted"] = tally.Uncounted
 		state := session.TaskState{
 			Session: r.task.Session, Role: roleDestination, Device: d.device.Name, Running: err == nil, Counters: counters,
 		}

@@ -7,6 +7,7 @@ import (
 
 	"pillion.dev/internal/clock"
 	"pillion.dev/measure"
+	"pillion.dev/measure/histogram"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/flow"
 	"pillion.dev/wire"
@@ -15,7 +16,7 @@ import (
 
 // flowSample is a row as measure.Flows has it.
 func (d *destinationModule) flowSample(r *reader, row *destination.Row, now moment, state clock.State) measure.Sample {
-	bounds, counts := row.Buckets()
+	delay, variation := row.Histograms()
 	agent := r.task.peers[row.Key.Src]
 	ours, theirs := d.clockErrors(agent, state)
 	sample := make(measure.Sample, 0, len(measure.Flows.Fields))
@@ -32,8 +33,9 @@ func (d *destinationModule) flowSample(r *reader, row *destination.Row, now mome
 		measure.Uint64Value(row.Late))
 	sample = appendSummary(sample, row.Delay)
 	sample = appendSummary(sample, row.Variation)
+	sample = appendHistogram(sample, delay)
 	sample = append(sample,
-		measure.Int64ListValue(bounds), measure.Uint64ListValue(counts), measure.Value{}, measure.Value{}, measure.Value{},
+		measure.Int64ListValue(variation.Bounds), measure.Uint64ListValue(variation.Counts),
 		ours, theirs)
 	return sample
 }
@@ -66,6 +68,14 @@ func addressValue(a netip.Addr) measure.Value {
 		return measure.Value{}
 	}
 	return measure.StringValue(a.String())
+}
+
+func appendHistogram(sample measure.Sample, h *histogram.Histogram) measure.Sample {
+	offsets := measure.Value{}
+	if h.Offsets != nil {
+		offsets = measure.Uint64ListValue(h.Offsets)
+	}
+	return append(sample, measure.Int64ListValue(h.Bounds), measure.Uint64ListValue(h.Counts), offsets)
 }
 
 // appendSummary: no packet, no figure but the count.

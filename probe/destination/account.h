@@ -16,6 +16,7 @@ struct tally {
 	__u64 unrestored;  /* accepted, but the kernel refused to take the mark out */
 	__u64 flows_full;  /* accepted, but no flow could be entered */
 	__u64 contended;   /* accepted, but the flow stayed busy on another CPU */
+	__u64 uncounted;   /* delays and variations in no histogram, for lack of room */
 	__u64 records;
 	__u64 records_dropped;
 };
@@ -61,11 +62,12 @@ static __always_inline __u64 sent_raw(const struct mark *m)
 }
 
 /*
- * The packets of a burst carry one timestamp; only the first that comes says
- * how long the way took. The same holds for a duplicate.
+ * The packets of a burst carry one timestamp; only the first that arrives has the
+ * delay of the path. The same holds for a duplicate.
  */
-static __always_inline void account_flow(struct flow *flow, const struct mark *m, __u64 now_ns,
-					 __s64 delay, __u32 packets)
+static __always_inline int account_flow(struct flow *flow, const struct flow_key *key,
+					const struct mark *m, __u64 now_ns, __s64 delay,
+					__u32 packets)
 {
 	int fresh = 1;
 
@@ -79,10 +81,10 @@ static __always_inline void account_flow(struct flow *flow, const struct mark *m
 			window_arrive(&flow->window, m->sequence, packets);
 	else if (m->modules & WIRE_DELAY)
 		fresh = !flow->delays || sent_raw(m) != flow->sent_last;
-	if ((m->modules & WIRE_DELAY) && fresh) {
-		flow->sent_last = sent_raw(m);
-		flow_delay(flow, delay);
-	}
+	if (!(m->modules & WIRE_DELAY) || !fresh)
+		return 0;
+	flow->sent_last = sent_raw(m);
+	return flow_delay(flow, key, delay);
 }
 
 static __always_inline void account(const struct mark *m, struct tally *tally, __u64 now_ns,
@@ -102,7 +104,7 @@ static __always_inline void account(const struct mark *m, struct tally *tally, _
 	} else if (!flow_lock(flow)) {
 		tally->contended += packets;
 	} else {
-		account_flow(flow, m, now_ns, delay, packets);
+		tally->uncounted += account_flow(flow, &key, m, now_ns, delay, packets);
 		flow_unlock(flow);
 	}
 	if (!records_wanted)

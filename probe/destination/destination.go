@@ -32,6 +32,10 @@ const (
 	DefaultRecordBytes = 4 << 20
 )
 
+// pagesPerFlow is how many pages a flow may have outside of it, on average over a full
+// table. Most flows have none.
+const pagesPerFlow = 4
+
 // ErrRecords marks a ring buffer size that cannot be.
 var ErrRecords = errors.New("bad record buffer size")
 
@@ -76,7 +80,7 @@ type Destination struct {
 	epoch      uint32
 	peers      map[netip.Prefix]bool
 	flows      map[flow.Raw]*state
-	total      Totals
+	total      change
 	expired    uint64
 	evicted    uint64
 }
@@ -96,7 +100,8 @@ func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	next := *d
 	next.settings, next.objects, next.attachment, next.records = settings, destinationObjects{}, nil, nil
 	return next.open(map[string]*ebpf.Map{
-		destinationMapFlows: d.objects.Flows, destinationMapTallies: d.objects.Tallies, destinationMapPeers: d.objects.Peers,
+		destinationMapFlows: d.objects.Flows, destinationMapPages: d.objects.Pages,
+		destinationMapTallies: d.objects.Tallies, destinationMapPeers: d.objects.Peers,
 	})
 }
 
@@ -162,6 +167,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open destination: %w: %d bytes is not a power of two from 4096 to 2^30", ErrRecords, size)
 	}
 	spec.Maps[destinationMapFlows].MaxEntries = uint32(settings.Flows)
+	spec.Maps[destinationMapPages].MaxEntries = uint32(settings.Flows) * pagesPerFlow
 	spec.Maps[destinationMapRecords].MaxEntries = 4096
 	if settings.Records {
 		spec.Maps[destinationMapRecords].MaxEntries = uint32(size)

@@ -23,30 +23,28 @@ type destinationExtremes struct {
 }
 
 type destinationFlow struct {
-	_            structs.HostLayout
-	Busy         uint32
-	Zero         uint32
-	Packets      uint64
-	Bytes        uint64
-	FirstNs      uint64
-	LastNs       uint64
-	Delays       uint64
-	DelaySum     int64
-	DelayLast    int64
-	SentLast     uint64
-	Variations   uint64
-	VariationSum int64
-	Extremes     [2]destinationExtremes
-	Window       destinationWindow
-	DelayFine    [892]struct {
-		_       structs.HostLayout
-		Count   uint32
-		Offsets uint32
-	}
-	DelayNegative     [233]uint32
-	VariationPositive [233]uint32
-	VariationNegative [233]uint32
-	_                 [4]byte
+	_              structs.HostLayout
+	Busy           uint32
+	Zero           uint32
+	Packets        uint64
+	Bytes          uint64
+	FirstNs        uint64
+	LastNs         uint64
+	Delays         uint64
+	DelaySum       int64
+	DelayLast      int64
+	SentLast       uint64
+	Variations     uint64
+	VariationSum   int64
+	Extremes       [2]destinationExtremes
+	Window         destinationWindow
+	DelaySlots     [66]uint8
+	VariationSlots [66]uint8
+	DelayUsed      uint8
+	VariationUsed  uint8
+	Zeros          [2]uint8
+	DelayPages     [4]destinationPage
+	VariationPages [13][32]uint32
 }
 
 type destinationFlowKey struct {
@@ -58,6 +56,18 @@ type destinationFlowKey struct {
 	Protocol uint8
 	Family   uint8
 	Zero     uint16
+}
+
+type destinationPage struct {
+	_       structs.HostLayout
+	Offsets [32]uint64
+	Counts  [32]uint32
+}
+
+type destinationPageKey struct {
+	_    structs.HostLayout
+	Flow destinationFlowKey
+	Page uint32
 }
 
 type destinationPeer struct {
@@ -89,6 +99,7 @@ type destinationTally struct {
 	Unrestored     uint64
 	FlowsFull      uint64
 	Contended      uint64
+	Uncounted      uint64
 	Records        uint64
 	RecordsDropped uint64
 }
@@ -128,7 +139,9 @@ type destinationWindow struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	destinationMapBlankFlows      = "blank_flows"
+	destinationMapBlankPages      = "blank_pages"
 	destinationMapFlows           = "flows"
+	destinationMapPages           = "pages"
 	destinationMapPeers           = "peers"
 	destinationMapRecords         = "records"
 	destinationMapTallies         = "tallies"
@@ -197,7 +210,9 @@ type destinationProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type destinationMapSpecs struct {
 	BlankFlows *ebpf.MapSpec `ebpf:"blank_flows"`
+	BlankPages *ebpf.MapSpec `ebpf:"blank_pages"`
 	Flows      *ebpf.MapSpec `ebpf:"flows"`
+	Pages      *ebpf.MapSpec `ebpf:"pages"`
 	Peers      *ebpf.MapSpec `ebpf:"peers"`
 	Records    *ebpf.MapSpec `ebpf:"records"`
 	Tallies    *ebpf.MapSpec `ebpf:"tallies"`
@@ -240,7 +255,9 @@ func (o *destinationObjects) Close() error {
 // It can be passed to loadDestinationObjects or ebpf.CollectionSpec.LoadAndAssign.
 type destinationMaps struct {
 	BlankFlows *ebpf.Map `ebpf:"blank_flows"`
+	BlankPages *ebpf.Map `ebpf:"blank_pages"`
 	Flows      *ebpf.Map `ebpf:"flows"`
+	Pages      *ebpf.Map `ebpf:"pages"`
 	Peers      *ebpf.Map `ebpf:"peers"`
 	Records    *ebpf.Map `ebpf:"records"`
 	Tallies    *ebpf.Map `ebpf:"tallies"`
@@ -249,7 +266,9 @@ type destinationMaps struct {
 func (m *destinationMaps) Close() error {
 	return _DestinationClose(
 		m.BlankFlows,
+		m.BlankPages,
 		m.Flows,
+		m.Pages,
 		m.Peers,
 		m.Records,
 		m.Tallies,

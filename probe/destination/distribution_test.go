@@ -3,58 +3,30 @@ package destination
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"pillion.dev/measure/histogram"
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
 )
 
-// TestLayoutCoversEveryValue: buckets follow each other without a gap, and are
-// as narrow as Summary says.
-func TestLayoutCoversEveryValue(t *testing.T) {
-	rows := []struct {
-		name      string
-		edges     layout
-		total     int
-		from, to  float64 // where width bounds the relative width
-		width     float64
-		unlimited bool // the last bucket is for all the rest
-	}{
-		{"fine", fine, fineTotal, 1e3, 60e9, 0.06, false},
-		{"coarse", coarse, coarseTotal, 1e3, 60e9, 0.125, true},
-	}
-	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) {
-			end := 0.0
-			for i := range row.total {
-				low, high := row.edges.bounds(i)
-				if low != end {
-					t.Fatalf("bucket %d begins at %g, the one before ended at %g", i, low, end)
-				}
-				end = high
-				if high > row.from && low < row.to && (high-low)/max(low, row.from) > row.width {
-					t.Errorf("bucket %d from %g to %g is wider than %g", i, low, high, row.width)
-				}
-			}
-			if !row.unlimited && end != math.Ldexp(1, 64) {
-				t.Errorf("the last bucket ends at %g", end)
-			}
-		})
-	}
+// delivered sends one mark for each delay and returns the exact delays.
+func delivered(t *testing.T, d *Destination, delays []time.Duration) []int64 {
+	t.Helper()
+	return deliveredFrom(t, d, 0, delays)
 }
 
-// delivered sends one mark for each delay and returns the exact delays and the
-// flow that the program made of them.
-func delivered(t *testing.T, d *Destination, delays []time.Duration) []int64 {
+func deliveredFrom(t *testing.T, d *Destination, first int, delays []time.Duration) []int64 {
 	t.Helper()
 	original := golden(t)[0].Original
 	exact := make([]int64, 0, len(delays))
 	records := make([]Record, 64)
 	for i, delay := range delays {
 		mark := codec.Mark{
-			Modules: wire.Delay | wire.Loss, Sequence: uint32(i), Single: true,
+			Modules: wire.Delay | wire.Loss, Sequence: uint32(first + i), Single: true,
 			Sent: codec.TimestampOf(time.Now().Add(-delay)),
 		}
 		marked, err := codec.Insert(original, wire.Native, mark, wire.Port)
@@ -93,66 +65,68 @@ func randomDelays(n int) []time.Duration {
 	return delays
 }
 
-// tallyBuckets counts values by the bounds of the Go layout.
-func tallyBuckets(edges layout, total int, values []int64) []uint32 {
-	buckets := make([]uint32, total)
-	for _, v := range values {
-		at := total - 1
-		for i := range total - 1 {
-			if _, high := edges.bounds(i); float64(v) < high {
-				at = i
-				break
-			}
-		}
-		buckets[at]++
-	}
-	return buckets
-}
-
-func fineCounts(f *destinationFlow) []uint32 {
-	counts := make([]uint32, fineTotal)
-	for i := range counts {
-		counts[i] = f.DelayFine[i].Count
-	}
-	return counts
-}
-
+// TestHistogramOfTheProgram: delays and variations of every size and both signs, in
+// more pages than a flow holds, are in the buckets that package histogram has them in.
 func TestHistogramOfTheProgram(t *testing.T) {
 	d := open(t, Settings{Records: true})
-	exact := delivered(t, d, randomDelays(3000))
-	var positive, negative, up, down []int64
-	for i, v := range exact {
-		if v < 0 {
-			negative = append(negative, -v)
-		} else {
-			positive = append(positive, v)
+	var delays, variations histogram.Histogram
+	var last int64
+	var sum Counts
+	for i := range 4 { // pages grow from reading to reading
+		for j, v := range deliveredFrom(t, d, 800*i, randomDelays(800)) {
+			delays.Add(v)
+			if i+j > 0 {
+				variations.Add(v - last)
+			}
+			last = v
 		}
-		if i == 0 {
-			continue
-		}
-		if change := v - exact[i-1]; change < 0 {
-			down = append(down, -change)
-		} else {
-			up = append(up, change)
-		}
+		rows := d.mustRead(t, ByFlow)
+		sum.add(rows[0].Counts)
+	}
+	variations.Offsets = nil
+	if got := &d.total.delay.Histogram; !reflect.DeepEqual(got, &delays) {
+		t.Errorf("delays: %d in %d buckets, want %d in %d", got.Total(), len(got.Bounds), delays.Total(), len(delays.Bounds))
+	}
+	if got := &d.total.variation.Histogram; !reflect.DeepEqual(got, &variations) {
+		t.Errorf("variations: %d in %d buckets, want %d in %d", got.Total(), len(got.Bounds), variations.Total(), len(variations.Bounds))
+	}
+	if sum.Packets != 3200 || d.total.delay.count != 3200 || d.total.variation.count != 3199 {
+		t.Errorf("%d delays and %d variations of %d packets", d.total.delay.count, d.total.variation.count, sum.Packets)
 	}
 	f := d.takeFlow(t)
-	rows := []struct {
-		name      string
-		got, want []uint32
-	}{
-		{"delay", fineCounts(&f), tallyBuckets(fine, fineTotal, positive)},
-		{"negative delay", f.DelayNegative[:], tallyBuckets(coarse, coarseTotal, negative)},
-		{"variation", f.VariationPositive[:], tallyBuckets(coarse, coarseTotal, up)},
-		{"negative variation", f.VariationNegative[:], tallyBuckets(coarse, coarseTotal, down)},
+	if !spilled(&f) || int(f.DelayUsed) != len(f.DelayPages) || int(f.VariationUsed) != len(f.VariationPages) {
+		t.Errorf("%d and %d pages in the flow, others outside: %v", f.DelayUsed, f.VariationUsed, spilled(&f))
 	}
-	for _, row := range rows {
-		if !slices.Equal(row.got, row.want) {
-			t.Errorf("%s: got  %v\nwant %v", row.name, row.got, row.want)
-		}
+}
+
+// TestPagesLeaveWithTheirFlow: a flow that is removed takes its pages with it, and
+// all that they counted is in a row.
+func TestPagesLeaveWithTheirFlow(t *testing.T) {
+	d := open(t, Settings{Records: true})
+	delivered(t, d, randomDelays(300))
+	d.mustRead(t, ByFlow)
+	deliveredFrom(t, d, 300, randomDelays(300))
+	d.settings.Idle = time.Nanosecond
+	row := d.mustRead(t, ByFlow)[0]
+	delay, variation := row.Histograms()
+	if delay.Total() != 300 || variation.Total() != 300 || delay.Offsets == nil {
+		t.Errorf("%d delays and %d variations of the last 300 packets", delay.Total(), variation.Total())
 	}
-	if f.Delays != uint64(len(exact)) || f.Variations != uint64(len(exact)-1) {
-		t.Errorf("%d delays and %d variations of %d packets", f.Delays, f.Variations, len(exact))
+	left := 0
+	if err := each(d.objects.Pages, func(pageKey, *destinationPage) { left++ }); err != nil || left > 0 || len(d.flows) > 0 {
+		t.Errorf("%d pages and %d flows are left, %v", left, len(d.flows), err)
+	}
+}
+
+// TestNoRoomForPages: values that find no page are counted, and the flow goes on.
+func TestNoRoomForPages(t *testing.T) {
+	d := open(t, Settings{Records: true, Flows: 1})
+	delivered(t, d, randomDelays(400))
+	row := d.mustRead(t, ByFlow)[0]
+	delay, variation := row.Histograms()
+	missing := 400 + 399 - delay.Total() - variation.Total()
+	if got := d.mustTally(t).Uncounted; got == 0 || got != missing || row.Delay.Count != 400 {
+		t.Errorf("%d values are said to be in no histogram, %d are; %d delays", got, missing, row.Delay.Count)
 	}
 }
 
@@ -175,7 +149,7 @@ func TestSummaryAgainstSorted(t *testing.T) {
 		}, 0.032},
 		{"clock behind", func() time.Duration {
 			return time.Duration(random.IntN(1e9)) - 2*time.Second
-		}, 0.125},
+		}, 0.032},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -184,10 +158,7 @@ func TestSummaryAgainstSorted(t *testing.T) {
 				delays[i] = row.delay()
 			}
 			exact := delivered(t, d, delays)
-			rows, err := d.Read(ByFlow)
-			if err != nil || len(rows) != 1 {
-				t.Fatalf("%d rows, %v", len(rows), err)
-			}
+			rows := d.mustRead(t, ByFlow)
 			var sum int64
 			for _, v := range exact {
 				sum += v
@@ -209,11 +180,22 @@ func TestSummaryAgainstSorted(t *testing.T) {
 	}
 }
 
-// forget begins anew, as if no packet had come.
+// forget removes all flows, as if no packet had come.
 func (d *Destination) forget(t *testing.T) {
 	t.Helper()
-	d.takeFlows(t)
-	clear(d.flows)
+	d.settings.Idle = time.Nanosecond
+	d.mustRead(t, ByFlow)
+	d.settings.Idle = DefaultIdle
+}
+
+// mustRead reads an interval of one flow.
+func (d *Destination) mustRead(t *testing.T, by Granularity) []Row {
+	t.Helper()
+	rows, err := d.Read(by)
+	if err != nil || len(rows) > 1 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	return rows
 }
 
 func TestRowsAddUpToTotals(t *testing.T) {
@@ -273,13 +255,11 @@ func TestWindowsAddUp(t *testing.T) {
 			got.add(row.Counts)
 			count += row.Delay.Count
 			least, most = min(least, row.Delay.Min), max(most, row.Delay.Max)
-			bounds, counts := row.Buckets()
-			if !slices.IsSorted(bounds) {
-				t.Errorf("bounds %v are not ascending", bounds)
+			delay, _ := row.Histograms()
+			if err := delay.Validate(); err != nil {
+				t.Error(err)
 			}
-			for _, n := range counts {
-				inBuckets += n
-			}
+			inBuckets += delay.Total()
 		}
 		if got != sum || count != delays || least != low || most != high || inBuckets != delays || delays == 0 {
 			t.Errorf("by %s: %+v, %d delays from %d to %d, %d in buckets; read %+v, %d from %d to %d",

@@ -4,7 +4,7 @@
 #define PILLION_DESTINATION_FLOW_H
 
 #include "../bpf/flow.h"
-#include "histogram.h"
+#include "page.h"
 #include "window.h"
 
 #define LOCK_TRIES (1 << 20)
@@ -33,13 +33,13 @@ struct flow {
 	__s64 variation_sum;
 	struct extremes extremes[2]; /* by the parity of the epoch */
 	struct window window;
-	struct {
-		__u32 count;
-		__u32 offsets; /* sum, in 1/256 of the bucket's width */
-	} delay_fine[FINE_TOTAL];
-	__u32 delay_negative[COARSE_TOTAL];
-	__u32 variation_positive[COARSE_TOTAL];
-	__u32 variation_negative[COARSE_TOTAL];
+	/* Where the pages of a histogram are: see page_slot. */
+	__u8 delay_slots[HISTOGRAM_PAGES];
+	__u8 variation_slots[HISTOGRAM_PAGES];
+	__u8 delay_used, variation_used; /* pages here */
+	__u8 zeros[2];
+	struct page delay_pages[DELAY_PAGES];
+	__u32 variation_pages[VARIATION_PAGES][HISTOGRAM_PAGE];
 };
 
 /* Key: flow. Value: its state. Written here; the agent reads, and removes idle flows. */
@@ -106,10 +106,12 @@ static __always_inline struct extremes *flow_extremes(struct flow *flow)
 	return x;
 }
 
-/* RFC 3393: the change of delay from the packet that came before in the flow. */
-static __always_inline void flow_variation(struct flow *flow, struct extremes *x, __s64 change)
+/* RFC 3393: the change of delay from the packet before it in the flow. */
+static __always_inline int flow_variation(struct flow *flow, const struct flow_key *key,
+					  struct extremes *x, __s64 change)
 {
-	__u32 bucket = coarse_bucket(change < 0 ? -change : change);
+	struct histogram_place at = histogram_find(change);
+	__u32 slot = page_slot(flow->variation_slots, &flow->variation_used, VARIATION_PAGES, at.page);
 
 	flow->variations++;
 	flow->variation_sum += change;
@@ -117,21 +119,25 @@ static __always_inline void flow_variation(struct flow *flow, struct extremes *x
 		x->variation_min = change;
 	if (change > x->variation_max)
 		x->variation_max = change;
-	if (bucket >= COARSE_TOTAL)
-		return;
-	if (change < 0)
-		flow->variation_negative[bucket]++;
-	else
-		flow->variation_positive[bucket]++;
+	if (slot >= VARIATION_PAGES)
+		return page_spill(key, HISTOGRAM_PAGES, &at);
+	flow->variation_pages[slot][at.bucket]++;
+	return 0;
 }
 
-/* One-way delay (RFC 7679). A clock that is behind ours makes it negative. */
-static __always_inline void flow_delay(struct flow *flow, __s64 delay)
+/*
+ * One-way delay (RFC 7679), negative where the source's clock is ahead of ours.
+ * Returns how many values found no page.
+ */
+static __always_inline int flow_delay(struct flow *flow, const struct flow_key *key, __s64 delay)
 {
+	struct histogram_place at = histogram_find(delay);
+	__u32 slot = page_slot(flow->delay_slots, &flow->delay_used, DELAY_PAGES, at.page);
 	struct extremes *x = flow_extremes(flow);
+	int missed = 0;
 
 	if (flow->delays)
-		flow_variation(flow, x, delay - flow->delay_last);
+		missed = flow_variation(flow, key, x, delay - flow->delay_last);
 	flow->delays++;
 	flow->delay_sum += delay;
 	flow->delay_last = delay;
@@ -139,19 +145,10 @@ static __always_inline void flow_delay(struct flow *flow, __s64 delay)
 		x->delay_min = delay;
 	if (delay > x->delay_max)
 		x->delay_max = delay;
-	if (delay < 0) {
-		__u32 bucket = coarse_bucket(-delay);
-
-		if (bucket < COARSE_TOTAL)
-			flow->delay_negative[bucket]++;
-	} else {
-		__u32 offset, bucket = fine_bucket(delay, &offset);
-
-		if (bucket < FINE_TOTAL) {
-			flow->delay_fine[bucket].count++;
-			flow->delay_fine[bucket].offsets += offset;
-		}
-	}
+	if (slot >= DELAY_PAGES)
+		return missed + page_spill(key, 0, &at);
+	page_count(&flow->delay_pages[slot], &at);
+	return missed;
 }
 
 #endif

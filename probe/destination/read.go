@@ -12,40 +12,61 @@ import (
 	"pillion.dev/probe/flow"
 )
 
-// readBatch is how many flows one system call reads.
+// readBatch is how many entries of a map one system call reads.
 const readBatch = 128
 
-// Read ends an interval: a row for each group of flows in which something came,
-// most packets first. It also removes flows that have been idle, and, when the
-// table is three quarters full, those that have been idle longest.
+// pageKey is struct page_key of page.h.
+type pageKey struct {
+	Flow flow.Raw
+	Page uint32
+}
+
+// reading is one interval.
+type reading struct {
+	by      Granularity
+	tag     uint64 // epoch that ends, plus one
+	groups  map[flow.Key]*change
+	spilled bool
+}
+
+// Read ends an interval: a row for each group of flows with new packets, most packets
+// first. It also removes flows that have been idle, and, when the table is three
+// quarters full, those that have been idle longest.
 func (d *Destination) Read(by Granularity) ([]Row, error) {
-	tag := uint64(d.epoch) + 1
+	r := &reading{by: by, tag: uint64(d.epoch) + 1, groups: map[flow.Key]*change{}}
 	d.epoch++
 	if err := d.objects.Epoch.Set(d.epoch); err != nil {
 		return nil, fmt.Errorf("begin interval: %w", err)
 	}
-	groups := map[flow.Key]*change{}
-	err := d.each(func(key flow.Raw, f *destinationFlow) {
-		d.enter(groups, by, key, f, tag)
-	})
+	err := each(d.objects.Flows, func(key flow.Raw, f *destinationFlow) { d.enter(r, key, f) })
+	if err != nil {
+		return nil, fmt.Errorf("read flows: %w", err)
+	}
+	if r.spilled {
+		if err := d.readPages(r); err != nil {
+			return nil, err
+		}
+	}
+	owed, err := d.sweep(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.sweep(groups, by, tag); err != nil {
-		return nil, err
+	for _, c := range r.groups {
+		d.total.add(c)
 	}
-	return rows(groups), nil
+	d.total.Lost -= min(d.total.Lost, owed)
+	return rows(r.groups), nil
 }
 
-// each reads every flow in the table.
-func (d *Destination) each(f func(flow.Raw, *destinationFlow)) error {
-	keys := make([]flow.Raw, readBatch)
-	values := make([]destinationFlow, readBatch)
+// each reads every entry of a map.
+func each[K, V any](m *ebpf.Map, f func(K, *V)) error {
+	keys := make([]K, readBatch)
+	values := make([]V, readBatch)
 	var cursor ebpf.MapBatchCursor
 	for {
-		n, err := d.objects.Flows.BatchLookup(&cursor, keys, values, nil)
+		n, err := m.BatchLookup(&cursor, keys, values, nil)
 		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("read flows: %w", err)
+			return err
 		}
 		for i := range n {
 			f(keys[i], &values[i])
@@ -56,32 +77,47 @@ func (d *Destination) each(f func(flow.Raw, *destinationFlow)) error {
 	}
 }
 
-func (d *Destination) enter(groups map[flow.Key]*change, by Granularity, key flow.Raw, f *destinationFlow, tag uint64) {
+func (d *Destination) enter(r *reading, key flow.Raw, f *destinationFlow) {
 	s := d.flows[key]
 	if s == nil {
 		s = &state{}
 		d.flows[key] = s
 	}
+	r.spilled = r.spilled || spilled(f)
 	if f.Packets == s.last.Packets {
 		return
 	}
-	c := s.advance(f, tag)
-	d.addTotal(c)
-	group := by.key(key.Key())
-	if g := groups[group]; g == nil {
-		groups[group] = c
-	} else {
+	c := s.advance(f, r.tag)
+	group := r.by.key(key.Key())
+	if g := r.groups[group]; g != nil {
 		g.add(c)
+		c = g
+	} else {
+		r.groups[group] = c
 	}
+	s.group, s.tag = c, r.tag
 }
 
-func (d *Destination) addTotal(c *change) {
-	if d.total.delay.positive == nil {
-		d.total = newTotals()
+// readPages reads the pages that are not in their flows. One without a flow was
+// written while the flow was removed.
+func (d *Destination) readPages(r *reading) error {
+	var orphans []pageKey
+	err := each(d.objects.Pages, func(key pageKey, page *destinationPage) {
+		if s := d.flows[key.Flow]; s != nil {
+			s.advancePage(key.Page, page, r.tag)
+		} else {
+			orphans = append(orphans, key)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("read pages: %w", err)
 	}
-	d.total.Counts.add(c.Counts)
-	d.total.delay.add(&c.delay)
-	d.total.variation.add(&c.variation)
+	for _, key := range orphans {
+		if err := d.objects.Pages.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("remove page: %w", err)
+		}
+	}
+	return nil
 }
 
 func rows(groups map[flow.Key]*change) []Row {
@@ -97,39 +133,59 @@ func rows(groups map[flow.Key]*change) []Row {
 	return result
 }
 
-// sweep removes flows. What came between reading and removing goes into the rows.
-func (d *Destination) sweep(groups map[flow.Key]*change, by Granularity, tag uint64) error {
+// sweep removes flows. What came between reading and removing goes into the rows. It
+// returns the losses that can no longer be paid back.
+func (d *Destination) sweep(r *reading) (owed uint64, err error) {
 	now := uint64(time.Now().UnixNano())
-	type aged struct {
-		key  flow.Raw
-		last uint64
-	}
-	var old, rest []aged
+	var old, rest []flow.Raw
 	for key, s := range d.flows {
 		if s.last.LastNs+uint64(d.settings.Idle) < now {
-			old = append(old, aged{key, s.last.LastNs})
+			old = append(old, key)
 		} else {
-			rest = append(rest, aged{key, s.last.LastNs})
+			rest = append(rest, key)
 		}
 	}
 	d.expired += uint64(len(old))
 	if len(rest) > d.settings.Flows*3/4 {
-		slices.SortFunc(rest, func(a, b aged) int { return cmp.Compare(a.last, b.last) })
+		slices.SortFunc(rest, func(a, b flow.Raw) int {
+			return cmp.Compare(d.flows[a].last.LastNs, d.flows[b].last.LastNs)
+		})
 		excess := rest[:len(rest)-d.settings.Flows/2]
 		d.evicted += uint64(len(excess))
 		old = append(old, excess...)
 	}
-	for _, flow := range old {
-		var f destinationFlow
-		err := d.objects.Flows.LookupAndDelete(flow.key, &f)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("remove flow: %w", err)
+	for _, key := range old {
+		if err := d.remove(r, key); err != nil {
+			return 0, err
 		}
+		owed += d.flows[key].owed
+		delete(d.flows, key)
+	}
+	return owed, nil
+}
+
+// remove takes a flow and its pages out of the maps.
+func (d *Destination) remove(r *reading, key flow.Raw) error {
+	var f destinationFlow
+	err := d.objects.Flows.LookupAndDelete(key, &f)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove flow: %w", err)
+	}
+	d.enter(r, key, &f)
+	if !spilled(&f) {
+		return nil
+	}
+	for page := range uint32(4 * sidePages) {
+		var p destinationPage
+		err := d.objects.Pages.LookupAndDelete(pageKey{key, page}, &p)
 		if err == nil {
-			d.enter(groups, by, flow.key, &f, tag)
+			d.flows[key].advancePage(page, &p, r.tag)
+		} else if !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("remove page: %w", err)
 		}
-		d.total.Lost -= min(d.total.Lost, d.flows[flow.key].owed)
-		delete(d.flows, flow.key)
 	}
 	return nil
 }

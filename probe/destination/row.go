@@ -3,6 +3,7 @@ package destination
 import (
 	"fmt"
 
+	"pillion.dev/measure/histogram"
 	"pillion.dev/probe/flow"
 )
 
@@ -81,25 +82,9 @@ type Row struct {
 	values *change
 }
 
-// Buckets is the histogram of the delays: the lower bounds, in nanoseconds and
-// ascending, of the buckets that hold something, and how many packets each holds.
-// A bucket ends where the next of the layout begins, at most 3.2 % above (12.5 %
-// below zero).
-func (r *Row) Buckets() (bounds []int64, counts []uint64) {
-	d := &r.values.delay
-	for i := len(d.negative) - 1; i >= 0; i-- {
-		if n := d.negative[i]; n != 0 {
-			_, high := coarse.bounds(i)
-			bounds, counts = append(bounds, -int64(high)), append(counts, uint64(n))
-		}
-	}
-	for i, n := range d.positive {
-		if n != 0 {
-			low, _ := d.edges.bounds(i)
-			bounds, counts = append(bounds, int64(low)), append(counts, uint64(n))
-		}
-	}
-	return bounds, counts
+// Histograms are those of the delays and of their variation.
+func (r *Row) Histograms() (delay, variation *histogram.Histogram) {
+	return &r.values.delay.Histogram, &r.values.variation.Histogram
 }
 
 // Window puts the rows of several readings together, by a granularity of its own.
@@ -119,7 +104,7 @@ func (w *Window) Add(rows []Row) {
 		key := w.by.key(rows[i].Key)
 		g := w.groups[key]
 		if g == nil {
-			g = newChange()
+			g = &change{}
 			w.groups[key] = g
 		}
 		g.add(rows[i].values)
@@ -131,17 +116,4 @@ func (w *Window) Take() []Row {
 	result := rows(w.groups)
 	w.groups = map[flow.Key]*change{}
 	return result
-}
-
-// Totals are counts and distributions over a longer time.
-type Totals struct {
-	Counts
-	Delay     Summary
-	Variation Summary
-	delay     distribution
-	variation distribution
-}
-
-func newTotals() Totals {
-	return Totals{delay: newDistribution(fine), variation: newDistribution(coarse)}
 }

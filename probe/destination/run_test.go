@@ -104,7 +104,7 @@ func golden(t *testing.T) []codec.Vector {
 func (d *Destination) takeFlows(t *testing.T) map[flow.Raw]destinationFlow {
 	t.Helper()
 	all := map[flow.Raw]destinationFlow{}
-	if err := d.each(func(key flow.Raw, f *destinationFlow) { all[key] = *f }); err != nil {
+	if err := each(d.objects.Flows, func(key flow.Raw, f *destinationFlow) { all[key] = *f }); err != nil {
 		t.Fatal(err)
 	}
 	for key := range all {

@@ -1,21 +1,23 @@
 package destination
 
-// state is what was read of a flow the last time, and what is owed to its rows.
+import "bytes"
+
+// state is what was last read of a flow, and what is owed to its rows.
 type state struct {
-	last destinationFlow
+	last  destinationFlow
+	pages map[uint32]*destinationPage // last read of those outside the flow
 	// owed are losses that a row reported and that turned out to be late
 	// arrivals: later rows pay them back.
 	owed uint64
+	// group has the flow's change in the interval that ends with tag.
+	group *change
+	tag   uint64
 }
 
 // change is what happened to a flow between two readings.
 type change struct {
 	Counts
 	delay, variation distribution
-}
-
-func newChange() *change {
-	return &change{delay: newDistribution(fine), variation: newDistribution(coarse)}
 }
 
 func (c *change) add(other *change) {
@@ -26,7 +28,7 @@ func (c *change) add(other *change) {
 
 // advance returns what is new in now. tag is the epoch that ended, plus one.
 func (s *state) advance(now *destinationFlow, tag uint64) *change {
-	c := newChange()
+	c := &change{}
 	before := &s.last
 	c.Packets = now.Packets - before.Packets
 	c.Bytes = now.Bytes - before.Bytes
@@ -39,21 +41,51 @@ func (s *state) advance(now *destinationFlow, tag uint64) *change {
 
 	c.delay.count = now.Delays - before.Delays
 	c.delay.sum = now.DelaySum - before.DelaySum
-	for i := range c.delay.positive {
-		c.delay.positive[i] = now.DelayFine[i].Count - before.DelayFine[i].Count
-		c.delay.offsets[i] = now.DelayFine[i].Offsets - before.DelayFine[i].Offsets
-	}
-	subtract(c.delay.negative, now.DelayNegative[:], before.DelayNegative[:])
 	c.variation.count = now.Variations - before.Variations
 	c.variation.sum = now.VariationSum - before.VariationSum
-	subtract(c.variation.positive, now.VariationPositive[:], before.VariationPositive[:])
-	subtract(c.variation.negative, now.VariationNegative[:], before.VariationNegative[:])
-
-	x := extremesOf(now, tag)
-	c.delay.min, c.delay.max = bounded(&c.delay, x.DelayMin, x.DelayMax, x.Epoch == tag)
-	c.variation.min, c.variation.max = bounded(&c.variation, x.VariationMin, x.VariationMax, x.Epoch == tag)
+	for page := range now.DelaySlots {
+		if slot := int(now.DelaySlots[page]) - 1; slot >= 0 && slot < len(now.DelayPages) {
+			p, q := &now.DelayPages[slot], &before.DelayPages[slot]
+			c.delay.grow(page, &p.Counts, &q.Counts, &p.Offsets, &q.Offsets)
+		}
+		if slot := int(now.VariationSlots[page]) - 1; slot >= 0 && slot < len(now.VariationPages) {
+			c.variation.grow(page, &now.VariationPages[slot], &before.VariationPages[slot], nil, nil)
+		}
+	}
+	x := &now.Extremes[tag&1]
+	c.delay.bound(x.DelayMin, x.DelayMax, x.Epoch == tag)
+	c.variation.bound(x.VariationMin, x.VariationMax, x.Epoch == tag)
 	s.last = *now
 	return c
+}
+
+// spilled reports whether a flow has pages outside of it.
+func spilled(f *destinationFlow) bool {
+	return bytes.IndexByte(f.DelaySlots[:], uint8(len(f.DelayPages)+1)) >= 0 ||
+		bytes.IndexByte(f.VariationSlots[:], uint8(len(f.VariationPages)+1)) >= 0
+}
+
+// advancePage adds what is new in a page outside of its flow to the change of the
+// interval that ends with tag. A page of which the flow knows nothing yet waits for
+// the next.
+func (s *state) advancePage(page uint32, now *destinationPage, tag uint64) {
+	if s.tag != tag {
+		return
+	}
+	before := s.pages[page]
+	if before == nil {
+		if s.pages == nil {
+			s.pages = map[uint32]*destinationPage{}
+		}
+		before = &destinationPage{}
+		s.pages[page] = before
+	}
+	if page < 2*sidePages {
+		s.group.delay.grow(int(page), &now.Counts, &before.Counts, &now.Offsets, &before.Offsets)
+	} else {
+		s.group.variation.grow(int(page)-2*sidePages, &now.Counts, &before.Counts, nil, nil)
+	}
+	*before = *now
 }
 
 // missing is how many expected packets have not come.
@@ -70,37 +102,4 @@ func (s *state) settle(change int64) uint64 {
 	paid := min(s.owed, uint64(change))
 	s.owed -= paid
 	return uint64(change) - paid
-}
-
-func extremesOf(f *destinationFlow, tag uint64) destinationExtremes {
-	return f.Extremes[tag&1]
-}
-
-// bounded falls back on the histogram where a sample slipped over the edge of the
-// interval after its extremes were read.
-func bounded(d *distribution, low, high int64, known bool) (int64, int64) {
-	if d.count == 0 {
-		return 0, 0
-	}
-	if known && low <= high {
-		return low, high
-	}
-	low, high = 1<<62, -1<<62
-	for i, n := range d.positive {
-		if n != 0 {
-			low, high = min(low, d.edges.middle(i)), max(high, d.edges.middle(i))
-		}
-	}
-	for i, n := range d.negative {
-		if n != 0 {
-			low, high = min(low, -coarse.middle(i)), max(high, -coarse.middle(i))
-		}
-	}
-	return low, high
-}
-
-func subtract(to, now, before []uint32) {
-	for i := range to {
-		to[i] = now[i] - before[i] // modulo 2^32, as the program counts
-	}
 }

@@ -20,8 +20,10 @@ type Tally struct {
 	Amended    uint64 `json:"amended"`
 	Unrestored uint64 `json:"unrestored"`
 	// FlowsFull and Contended packets are in Packets but in no flow.
-	FlowsFull      uint64 `json:"flows_full"`
-	Contended      uint64 `json:"contended"`
+	FlowsFull uint64 `json:"flows_full"`
+	Contended uint64 `json:"contended"`
+	// Uncounted delays and variations are in no histogram, for lack of room.
+	Uncounted      uint64 `json:"uncounted"`
 	Flows          uint64 `json:"flows"`
 	FlowsExpired   uint64 `json:"flows_expired"`
 	FlowsEvicted   uint64 `json:"flows_evicted"`
@@ -61,6 +63,7 @@ func (d *Destination) Tally() (Tally, error) {
 		t.Unrestored += cpu.Unrestored
 		t.FlowsFull += cpu.FlowsFull
 		t.Contended += cpu.Contended
+		t.Uncounted += cpu.Uncounted
 		t.Records += cpu.Records
 		t.RecordsDropped += cpu.RecordsDropped
 	}
