@@ -2,77 +2,59 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/rpc"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/agent/runner"
+	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
 )
 
-// ErrNotRunning marks a request to a probe that nobody runs.
+// ErrNotRunning marks a request to a source that is not running.
 var ErrNotRunning = errors.New("none is running")
 
-// changeTime bounds one exchange.
-const changeTime = 5 * time.Second
+// changeTimeout bounds one request.
+const changeTimeout = 5 * time.Second
 
-// changeRequest is what a running source is asked for.
-type changeRequest struct {
-	source.Sampling
-	done chan error
+// sampler is what a running source offers to other processes, by net/rpc.
+type sampler struct {
+	probe   *runner.Source
+	refused error
 }
 
-func (r changeRequest) answer(err error) { r.done <- err }
-
-type changeAnswer struct {
-	Error string `json:"error,omitempty"`
+// Sample changes the sampling.
+func (s *sampler) Sample(sampling source.Sampling, _ *struct{}) error {
+	if s.refused != nil {
+		return s.refused
+	}
+	return s.probe.Sample(sampling)
 }
 
-// serveChanges passes requests on, one at a time, until the context ends.
-func serveChanges(ctx context.Context, listener *net.UnixListener, changes chan<- changeRequest) {
-	stop := context.AfterFunc(ctx, func() { listener.Close() })
-	defer stop()
+// serveChanges serves requests, one at a time, until the context ends.
+func serveChanges(ctx context.Context, probe *runner.Source) {
+	listener := probe.Listener()
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	for {
 		connection, err := listener.AcceptUnix()
 		if err != nil {
 			return
 		}
-		err = serveChange(ctx, connection, changes)
-		answer := changeAnswer{}
-		if err != nil {
-			answer.Error = err.Error()
+		refused := errors.Join(connection.SetDeadline(time.Now().Add(changeTimeout)), checkUser(connection))
+		server := rpc.NewServer()
+		if err := server.RegisterName(roleSource, &sampler{probe, refused}); err != nil {
+			panic(err) // the method's signature is wrong
 		}
-		_ = json.NewEncoder(connection).Encode(answer) // who went away needs no answer
-		connection.Close()
+		server.ServeConn(connection)
 	}
 }
 
-func serveChange(ctx context.Context, connection *net.UnixConn, changes chan<- changeRequest) error {
-	if err := connection.SetDeadline(time.Now().Add(changeTime)); err != nil {
-		return err
-	}
-	if err := checkUser(connection); err != nil {
-		return err
-	}
-	request := changeRequest{done: make(chan error, 1)}
-	decoder := json.NewDecoder(connection)
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&request.Sampling); err != nil {
-		return fmt.Errorf("read request: %w", err)
-	}
-	select {
-	case changes <- request:
-		return <-request.done
-	case <-ctx.Done():
-		return ErrNotRunning
-	}
-}
-
-// checkUser lets in only who could have started us: an abstract socket has no
+// checkUser accepts root and the user of this process: an abstract socket has no
 // file permissions.
 func checkUser(connection *net.UnixConn) error {
 	raw, err := connection.SyscallConn()
@@ -85,7 +67,7 @@ func checkUser(connection *net.UnixConn) error {
 		user, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
 	if err := errors.Join(err, failed); err != nil {
-		return fmt.Errorf("learn user: %w", err)
+		return fmt.Errorf("read credentials of peer: %w", err)
 	}
 	if user.Uid != 0 && int(user.Uid) != os.Geteuid() {
 		return fmt.Errorf("user %d may not change this source", user.Uid)
@@ -93,19 +75,23 @@ func checkUser(connection *net.UnixConn) error {
 	return nil
 }
 
-func requestChange(connection *net.UnixConn, sampling source.Sampling) error {
-	if err := connection.SetDeadline(time.Now().Add(changeTime)); err != nil {
+// ChangeSampling changes the sampling of the source that runs on the device.
+func ChangeSampling(device string, sampling source.Sampling) error {
+	d, err := hook.Find(device)
+	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(connection).Encode(sampling); err != nil {
-		return fmt.Errorf("send request: %w", err)
+	connection, err := net.DialUnix("unix", nil, hook.Address(roleSource, d))
+	if err != nil {
+		return fmt.Errorf("reach source of device %q: %w: %w", device, ErrNotRunning, err)
 	}
-	var answer changeAnswer
-	if err := json.NewDecoder(connection).Decode(&answer); err != nil {
-		return fmt.Errorf("read answer: %w", err)
+	if err := connection.SetDeadline(time.Now().Add(changeTimeout)); err != nil {
+		return err
 	}
-	if answer.Error != "" {
-		return fmt.Errorf("change sampling: %s", answer.Error)
+	client := rpc.NewClient(connection)
+	defer client.Close()
+	if err := client.Call(roleSource+".Sample", sampling, &struct{}{}); err != nil {
+		return fmt.Errorf("change sampling: %w", err)
 	}
 	return nil
 }

@@ -3,115 +3,46 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"time"
 
-	"pillion.dev/internal/clock"
+	"pillion.dev/agent/runner"
 	"pillion.dev/probe/destination"
-	"pillion.dev/probe/hook"
 )
 
-// DestinationOptions say what RunDestination does.
+// DestinationOptions configure RunDestination.
 type DestinationOptions struct {
-	Device string
-	destination.Settings
-	Interval time.Duration
-	By       destination.Granularity
+	runner.LocalDestination
 	// RecordFile is where records go, as CSV; empty for none.
 	RecordFile string
 	JSON       bool
 }
 
-// RunDestination reads marks until the context ends: rows each interval, and at
-// the end what was counted.
-func RunDestination(ctx context.Context, options DestinationOptions, out io.Writer) error {
-	device, err := claim(options.Device)
-	if err != nil {
-		return err
-	}
-	owner, err := hook.Own(roleDestination, device)
-	if err != nil {
-		return err
-	}
-	defer owner.Close()
+// RunDestination reads marks until the context ends: it prints rows at every
+// interval, and the counters at the end.
+func RunDestination(ctx context.Context, options DestinationOptions, out io.Writer) (err error) {
+	view := view{out, options.JSON}
 	var records *recordFile
-	if options.RecordFile != "" {
-		if records, err = createRecordFile(options.RecordFile); err != nil {
-			return err
-		}
-		defer records.close()
-		options.Records = true
-	}
-	probe, err := destination.Open(device, options.Settings)
+	options.Rows = view.rows
+	options.Records = options.RecordFile != ""
+	options.Record = func(r *destination.Record) error { return records.write(r) }
+	probe, err := runner.OpenDestination(options.LocalDestination)
 	if err != nil {
 		return err
 	}
 	defer probe.Close()
-	if records != nil {
-		records.follow(probe)
-	}
-	view := destinationView{out: out, json: options.JSON, options: options}
-	if err := view.ready(device); err != nil {
-		return err
-	}
-	err = runDestination(ctx, probe, device, options, &view)
-	return errors.Join(err, endDestination(probe, records, options, &view))
-}
-
-func runDestination(ctx context.Context, probe *destination.Destination, device hook.Device,
-	options DestinationOptions, view *destinationView) error {
-	ticks := time.NewTicker(options.Interval)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-		}
-		if err := probe.FollowClock(); err != nil {
+	if options.Records { // not before the device is ours: another process may be writing it
+		if records, err = createRecordFile(options.RecordFile); err != nil {
 			return err
 		}
-		if err := showDestination(probe, options.By, view); err != nil {
-			return err
-		}
-		present, err := probe.Present()
-		if err == nil && !present {
-			err = fmt.Errorf("check device %q: %w", device.Name, errGone)
-		}
-		if err != nil {
-			return err
-		}
+		defer func() { err = errors.Join(err, records.close()) }()
 	}
-}
-
-func showDestination(probe *destination.Destination, by destination.Granularity, view *destinationView) error {
-	rows, err := probe.Read(by)
-	if err != nil {
+	if err := view.readyDestination(probe.Device(), options.Peers); err != nil {
 		return err
 	}
-	state, err := clock.Read()
-	if err != nil {
-		return err
+	err = errors.Join(probe.Run(ctx), probe.Stop())
+	tally, failed := probe.Tally()
+	if failed != nil {
+		return errors.Join(err, failed)
 	}
-	tally, err := probe.Tally()
-	if err != nil {
-		return err
-	}
-	return view.interval(rows, tally, state)
-}
-
-// endDestination takes the program off first, so that nothing comes after the
-// last reading.
-func endDestination(probe *destination.Destination, records *recordFile, options DestinationOptions, view *destinationView) error {
-	err := probe.Detach()
-	err = errors.Join(err, showDestination(probe, options.By, view))
-	if records != nil {
-		err = errors.Join(err, records.finish())
-	}
-	tally, e := probe.Tally()
-	if e != nil {
-		return errors.Join(err, e)
-	}
-	return errors.Join(err, view.summary(tally))
+	return errors.Join(err, view.destinationSummary(tally))
 }

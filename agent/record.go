@@ -6,25 +6,18 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"time"
 
 	"pillion.dev/probe/destination"
 	"pillion.dev/wire/fivetuple"
 )
 
-const (
-	recordBulk  = 1024
-	recordWait  = 100 * time.Millisecond
-	recordTitle = "received_ns,src,dst,proto,sport,dport,sequence,single,packets,bytes,delay_ns,encoding\n"
-)
+const recordHeader = "received_ns,src,dst,proto,sport,dport,sequence,single,packets,bytes,delay_ns,encoding\n"
 
-// recordFile writes per-packet records as CSV, one line each.
+// recordFile writes per-packet records as CSV.
 type recordFile struct {
 	file   *os.File
 	buffer *bufio.Writer
 	line   []byte
-	ending chan struct{}
-	ended  chan error
 }
 
 func createRecordFile(path string) (*recordFile, error) {
@@ -33,38 +26,8 @@ func createRecordFile(path string) (*recordFile, error) {
 		return nil, fmt.Errorf("create record file: %w", err)
 	}
 	r := &recordFile{file: file, buffer: bufio.NewWriterSize(file, 1<<16)}
-	_, err = r.buffer.WriteString(recordTitle)
+	_, err = r.buffer.WriteString(recordHeader)
 	return r, err
-}
-
-// follow writes what the probe records until finish is called.
-func (r *recordFile) follow(probe *destination.Destination) {
-	r.ending, r.ended = make(chan struct{}), make(chan error, 1)
-	go func() { r.ended <- r.copy(probe) }()
-}
-
-func (r *recordFile) copy(probe *destination.Destination) error {
-	records := make([]destination.Record, recordBulk)
-	for {
-		last := false
-		select {
-		case <-r.ending:
-			last = true
-		default:
-		}
-		n, err := probe.ReadRecords(records, time.Now().Add(recordWait))
-		for i := range n {
-			if err := r.write(&records[i]); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			return err
-		}
-		if last && n == 0 {
-			return nil
-		}
-	}
 }
 
 func (r *recordFile) write(record *destination.Record) error {
@@ -88,17 +51,4 @@ func (r *recordFile) write(record *destination.Record) error {
 	return nil
 }
 
-// finish writes what is still in the ring buffer.
-func (r *recordFile) finish() error {
-	close(r.ending)
-	return errors.Join(<-r.ended, r.close())
-}
-
-func (r *recordFile) close() error {
-	if r.file == nil {
-		return nil
-	}
-	err := errors.Join(r.buffer.Flush(), r.file.Close())
-	r.file = nil
-	return err
-}
+func (r *recordFile) close() error { return errors.Join(r.buffer.Flush(), r.file.Close()) }

@@ -2,11 +2,12 @@ package agent
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
+	"pillion.dev/agent/runner"
 	"pillion.dev/internal/clock"
-	"pillion.dev/probe/destination"
 	"pillion.dev/probe/flow"
 	"pillion.dev/wire/fivetuple"
 )
@@ -19,57 +20,52 @@ const (
 	home      = "\x1b[H\x1b[2J"
 )
 
-// table draws the live view: over the old one on a terminal, below it elsewhere.
-func (v *destinationView) table(rows []destination.Row, tally destination.Tally, state clock.State) error {
+// table prints the live view: over the previous one on a terminal, below it elsewhere.
+func (v view) table(interval runner.LocalRows) error {
 	var b strings.Builder
-	if isTerminal(v.out) {
+	if v.isTerminal() {
 		b.WriteString(home)
 	}
+	rows, tally, state := interval.Rows, interval.Tally, interval.Clock
 	fmt.Fprintf(&b, "%s  %d flows  marked %d, unmarked %d, rejected %d packets  clock ±%s%s\n",
-		time.Now().Format(time.TimeOnly), tally.Flows, tally.Packets, tally.Unmarked, tally.Rejected,
-		duration(int64(state.MaxError)), unsynchronised(state))
+		interval.Time.Format(time.TimeOnly), tally.Flows, tally.Packets, tally.Unmarked, tally.Rejected,
+		duration(int64(state.MaxError)), unsynchronized(state))
 	fmt.Fprintf(&b, tableHead, "flow", "proto", "packets", "lost", "dup", "reord",
 		"delay p50", "p90", "p99", "ipdv p90")
-	for i, row := range rows {
-		if i == tableRows {
-			fmt.Fprintf(&b, "... and %d more flows\n", len(rows)-tableRows)
-			break
-		}
+	for _, row := range rows[:min(len(rows), tableRows)] {
 		fmt.Fprintf(&b, tableHead, flowText(row.Key), fivetuple.ProtocolName(row.Key.Protocol),
 			fmt.Sprint(row.Packets), fmt.Sprint(row.Lost), fmt.Sprint(row.Duplicated),
 			fmt.Sprint(row.Reordered), duration(row.Delay.P50), duration(row.Delay.P90),
 			duration(row.Delay.P99), duration(row.Variation.P90))
 	}
+	if len(rows) > tableRows {
+		fmt.Fprintf(&b, "... and %d more flows\n", len(rows)-tableRows)
+	}
 	if len(rows) == 0 {
 		b.WriteString("no marked packets in this interval\n")
 	}
-	_, err := v.out.Write([]byte(b.String()))
-	return err
+	return v.print(nil, "%s", b.String())
 }
 
-func unsynchronised(state clock.State) string {
+func unsynchronized(state clock.State) string {
 	if state.Synchronised {
 		return ""
 	}
-	return " (nothing disciplines it)"
+	return " (unsynchronized)"
 }
 
 func flowText(k flow.Key) string {
-	return endText(k, true) + " > " + endText(k, false)
+	return endText(k.Src, k.Sport) + " > " + endText(k.Dst, k.Dport)
 }
 
-func endText(k flow.Key, source bool) string {
-	address, port := k.Dst, k.Dport
-	if source {
-		address, port = k.Src, k.Sport
-	}
-	switch {
-	case port == 0:
+func endText(address netip.Addr, port uint16) string {
+	if port == 0 {
 		return addressText(address)
-	case address.Is6():
-		return fmt.Sprintf("[%s]:%d", address, port)
 	}
-	return fmt.Sprintf("%s:%d", addressText(address), port)
+	if address.IsValid() {
+		return netip.AddrPortFrom(address, port).String()
+	}
+	return fmt.Sprintf("*:%d", port)
 }
 
 // duration gives nanoseconds with a unit and three or four digits.

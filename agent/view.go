@@ -6,21 +6,34 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
-	"pillion.dev/internal/clock"
+	"pillion.dev/agent/runner"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
 	"pillion.dev/wire/fivetuple"
 )
 
-func writeJSON(out io.Writer, value any) error {
-	if err := json.NewEncoder(out).Encode(value); err != nil {
+// view prints what a probe counts, for people or as JSON, one object a line.
+type view struct {
+	out  io.Writer
+	json bool
+}
+
+// print prints the object as JSON, or else the text.
+func (v view) print(object any, format string, args ...any) error {
+	var err error
+	if v.json {
+		err = json.NewEncoder(v.out).Encode(object)
+	} else {
+		_, err = fmt.Fprintf(v.out, format, args...)
+	}
+	if err != nil {
 		return fmt.Errorf("write: %w", err)
 	}
 	return nil
@@ -40,29 +53,22 @@ type summaryLine struct {
 	Summary any `json:"summary"`
 }
 
-type sourceView struct {
-	out     io.Writer
-	json    bool
-	options SourceOptions
+func (v view) readySource(device hook.Device, options SourceOptions) error {
+	lease := "no lease"
+	if options.Lease != source.Forever {
+		lease = fmt.Sprintf("lease %v", options.Lease)
+	}
+	return v.print(readyLine{readyInfo{roleSource, device.Name, device.MTU}},
+		"Marking packets that leave %s (MTU %d bytes; modules %s; %s). Press Ctrl-C to stop.\n",
+		device.Name, device.MTU, options.Modules, lease)
 }
 
-func (v *sourceView) ready(device hook.Device) error {
+func (v view) source(t source.Tally) error {
 	if v.json {
-		return writeJSON(v.out, readyLine{readyInfo{roleSource, device.Name, device.MTU}})
+		return nil
 	}
-	lease := "no lease: marks until it is stopped"
-	if v.options.Lease != source.Forever {
-		lease = fmt.Sprintf("lease %v", v.options.Lease)
-	}
-	_, err := fmt.Fprintf(v.out, "Marking what leaves %s (MTU %d bytes; modules %s; %s). Ctrl-C ends.\n",
-		device.Name, device.MTU, v.options.Modules, lease)
-	return err
-}
-
-func (v *sourceView) interval(t source.Tally) error {
-	_, err := fmt.Fprintf(v.out, "%s  seen %d  matched %d  marked %d packets%s\n",
+	return v.print(nil, "%s  seen %d  matched %d  marked %d packets%s\n",
 		time.Now().Format(time.TimeOnly), t.Seen, t.Matched, t.Marked, skippedText(t.Skipped))
-	return err
 }
 
 func skippedText(skipped map[string]uint64) string {
@@ -75,19 +81,16 @@ func skippedText(skipped map[string]uint64) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	sort.Strings(parts)
+	slices.Sort(parts)
 	return "  skipped: " + strings.Join(parts, ", ")
 }
 
-func (v *sourceView) summary(t source.Tally) error {
-	if v.json {
-		return writeJSON(v.out, summaryLine{t})
-	}
-	_, err := fmt.Fprintf(v.out,
-		"Source: seen %d = marked %d + skipped %d packets%s\n        marks added %d bytes; flows %d begun, %d expired, %d evicted; MSS lowered %d times\n",
+func (v view) sourceSummary(t source.Tally) error {
+	return v.print(summaryLine{t},
+		"Source: seen %d = marked %d + skipped %d packets%s\n"+
+			"        marks added %d bytes; flows %d started, %d expired, %d evicted; MSS clamped %d times\n",
 		t.Seen, t.Marked, t.Seen-t.Marked, skippedText(t.Skipped), t.BytesAdded,
 		t.FlowsStarted, t.FlowsExpired, t.FlowsEvicted, t.MSSClamped)
-	return err
 }
 
 // rowLine is one flow in one interval.
@@ -105,22 +108,13 @@ type rowLine struct {
 	ClockError int64 `json:"clock_error_ns"`
 }
 
-type destinationView struct {
-	out     io.Writer
-	json    bool
-	options DestinationOptions
-}
-
-func (v *destinationView) ready(device hook.Device) error {
-	if v.json {
-		return writeJSON(v.out, readyLine{readyInfo{roleDestination, device.Name, device.MTU}})
+func (v view) readyDestination(device hook.Device, peers []netip.Prefix) error {
+	from := "any source (restrict with --from)"
+	if len(peers) != 0 {
+		from = strings.Trim(fmt.Sprint(peers), "[]")
 	}
-	from := "everyone (--from narrows it)"
-	if len(v.options.Peers) != 0 {
-		from = strings.Trim(fmt.Sprint(v.options.Peers), "[]")
-	}
-	_, err := fmt.Fprintf(v.out, "Reading marks on %s, from %s. Ctrl-C ends.\n", device.Name, from)
-	return err
+	return v.print(readyLine{readyInfo{roleDestination, device.Name, device.MTU}},
+		"Reading marks on %s, from %s. Press Ctrl-C to stop.\n", device.Name, from)
 }
 
 func addressText(a netip.Addr) string {
@@ -130,18 +124,17 @@ func addressText(a netip.Addr) string {
 	return a.String()
 }
 
-func (v *destinationView) interval(rows []destination.Row, tally destination.Tally, state clock.State) error {
+func (v view) rows(interval runner.LocalRows) error {
 	if !v.json {
-		return v.table(rows, tally, state)
+		return v.table(interval)
 	}
-	now := time.Now().UTC()
-	for _, row := range rows {
-		err := writeJSON(v.out, rowLine{
-			Time: now, Src: addressText(row.Key.Src), Dst: addressText(row.Key.Dst),
+	for _, row := range interval.Rows {
+		err := v.print(rowLine{
+			Time: interval.Time.UTC(), Src: addressText(row.Key.Src), Dst: addressText(row.Key.Dst),
 			Protocol: fivetuple.ProtocolName(row.Key.Protocol), Sport: row.Key.Sport, Dport: row.Key.Dport,
 			Counts: row.Counts, Delay: row.Delay, Variation: row.Variation,
-			ClockError: int64(state.MaxError),
-		})
+			ClockError: int64(interval.Clock.MaxError),
+		}, "")
 		if err != nil {
 			return err
 		}
@@ -149,25 +142,16 @@ func (v *destinationView) interval(rows []destination.Row, tally destination.Tal
 	return nil
 }
 
-func (v *destinationView) summary(t destination.Tally) error {
-	if v.json {
-		return writeJSON(v.out, summaryLine{t})
-	}
-	_, err := fmt.Fprintf(v.out,
+func (v view) destinationSummary(t destination.Tally) error {
+	return v.print(summaryLine{t},
 		"Destination: seen %d = marked %d + unmarked %d + rejected %d packets\n"+
 			"        expected %d, lost %d, duplicated %d, reordered %d, late %d packets\n"+
 			"        delay p50 %s, p99 %s, mean %s; records %d, dropped %d\n",
 		t.Seen, t.Packets, t.Unmarked, t.Rejected, t.Expected, t.Lost, t.Duplicated, t.Reordered, t.Late,
 		duration(t.Delay.P50), duration(t.Delay.P99), duration(t.Delay.Mean), t.Records, t.RecordsDropped)
-	return err
 }
 
-// isTerminal reports whether what is written there is seen by a person.
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
-	return err == nil
+func (v view) isTerminal() bool {
+	file, ok := v.out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -35,6 +35,7 @@ type destinationModule struct {
 	readers []*reader
 	pulse   session.Pulse // what is known of the peers' clocks
 	err     error         // of the last reading
+	copying error         // of the records
 
 	ending chan struct{}
 	ended  sync.WaitGroup
@@ -67,15 +68,31 @@ func openDestination(name string, tasks []destinationTask, options Options, now 
 		return nil, errors.Join(err, owner.Close())
 	}
 	d.assign(tasks)
-	d.ended.Add(1)
-	go d.run()
 	return d, nil
+}
+
+// start begins to read records, and flows at every interval.
+func (d *destinationModule) start() {
+	d.startRecords()
+	d.ended.Go(d.run)
+}
+
+func (d *destinationModule) startRecords() {
+	d.copied = nil
+	if d.records {
+		probe, copied := d.probe, make(chan struct{})
+		d.copied = copied
+		d.ended.Go(func() { d.copyRecords(probe, copied) })
+	}
 }
 
 // open puts a program on the device, in the place of the one that may be there.
 func (d *destinationModule) open(tasks []destinationTask) error {
 	records := slices.ContainsFunc(tasks, func(t destinationTask) bool { return t.Records })
 	settings := destination.Settings{Peers: prefixes(tasks), Records: records, StartEmpty: true}
+	if local := tasks[0].local; local != nil {
+		settings = local.Settings
+	}
 	before := d.probe
 	var probe *destination.Destination
 	var err error
@@ -89,15 +106,10 @@ func (d *destinationModule) open(tasks []destinationTask) error {
 	}
 	copied := d.copied
 	d.probe, d.records = probe, records
-	d.copied = nil
-	if records {
-		d.copied = make(chan struct{})
-		d.ended.Add(1)
-		go d.copyRecords(probe, d.copied)
-	}
 	if before == nil {
 		return nil
 	}
+	d.startRecords()
 	if copied != nil { // it needs the lock to give out the last records
 		d.mu.Unlock()
 		<-copied
@@ -109,6 +121,9 @@ func (d *destinationModule) open(tasks []destinationTask) error {
 func prefixes(tasks []destinationTask) []netip.Prefix {
 	all := map[netip.Prefix]bool{}
 	for _, task := range tasks {
+		if task.local != nil {
+			return task.local.Peers
+		}
 		for address := range task.peers {
 			all[netip.PrefixFrom(address, address.BitLen())] = true
 		}
@@ -176,7 +191,11 @@ func (d *destinationModule) assign(tasks []destinationTask) {
 	case <-d.tick:
 	default:
 	}
-	d.tick <- max(tick, tickLeast)
+	tick = max(tick, tickLeast)
+	if local := tasks[0].local; local != nil {
+		tick = local.Interval
+	}
+	d.tick <- tick
 }
 
 // reader finds the one that can go on with the task.
@@ -200,7 +219,6 @@ func divisor(a, b time.Duration) time.Duration {
 }
 
 func (d *destinationModule) run() {
-	defer d.ended.Done()
 	tick := <-d.tick
 	for {
 		wait := time.Until(boundary(time.Now(), tick))
@@ -252,6 +270,11 @@ func (d *destinationModule) emit(r *reader, now moment) {
 	if err != nil {
 		d.log.Warn("read clock", "error", err)
 	}
+	if local := r.task.local; local != nil {
+		tally, tallied := d.probe.Tally()
+		d.err = errors.Join(d.err, err, tallied, local.Rows(LocalRows{now.day, r.window.Take(), tally, state}))
+		return
+	}
 	for _, row := range r.window.Take() {
 		r.count(row.Counts)
 		d.sink(&measure.Flows, d.flowSample(r, &row, now, state))
@@ -278,7 +301,7 @@ func (d *destinationModule) states() []session.TaskState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	tally, err := d.probe.Tally()
-	err = errors.Join(d.err, err)
+	err = errors.Join(d.err, d.copying, err)
 	var states []session.TaskState
 	for _, r := range d.readers {
 		counters := maps.Clone(r.counters)
@@ -301,18 +324,32 @@ func (d *destinationModule) states() []session.TaskState {
 
 // close takes the program off and gives out what is left.
 func (d *destinationModule) close() error {
+	err := d.detach()
+	d.finish()
+	return errors.Join(err, d.probe.Close(), d.owner.Close())
+}
+
+func (d *destinationModule) detach() error {
 	d.mu.Lock()
-	err := d.probe.Detach()
-	d.mu.Unlock()
-	return errors.Join(err, d.end(), d.probe.Close())
+	defer d.mu.Unlock()
+	return d.probe.Detach()
+}
+
+// failure is why rows or records are missing.
+func (d *destinationModule) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return errors.Join(d.err, d.copying)
 }
 
 // leave lets the program on the device and gives out what was read.
 func (d *destinationModule) leave() error {
-	return errors.Join(d.end(), d.probe.Leave())
+	d.finish()
+	return errors.Join(d.probe.Leave(), d.owner.Close())
 }
 
-func (d *destinationModule) end() error {
+// finish ends the reading and gives out what is left.
+func (d *destinationModule) finish() {
 	close(d.ending)
 	d.ended.Wait()
 	d.mu.Lock()
@@ -322,7 +359,6 @@ func (d *destinationModule) end() error {
 	for _, r := range d.readers {
 		d.emit(r, now)
 	}
-	return d.owner.Close()
 }
 
 // clearLeftovers takes destination programs off that were left on devices where

@@ -235,6 +235,7 @@ func TestClockStepsLoseNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			d.start()
 			r.marks()
 			for _, step := range test.steps {
 				r.send(50)

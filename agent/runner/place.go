@@ -12,6 +12,7 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/probe/flow"
+	"pillion.dev/probe/source"
 	"pillion.dev/session"
 	"pillion.dev/wire/fivetuple"
 )
@@ -22,15 +23,20 @@ type sourceTask struct {
 	session.SourceTask
 	rules []fivetuple.Filter
 	peers map[netip.Addr]string
+	local *source.Settings // of a task without a session; nil otherwise
 }
 
 type destinationTask struct {
 	session.DestinationTask
 	peers map[netip.Addr]string
+	local *LocalDestination // of a task without a session; nil otherwise
 }
 
 // wants reports whether the session asked for that flow.
 func (t *destinationTask) wants(key flow.Key) bool {
+	if t.local != nil {
+		return true
+	}
 	if _, ok := t.peers[key.Src]; !ok {
 		return false
 	}
@@ -61,7 +67,7 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		}
 		for device, peers := range byDevice {
 			tasks := devices[device]
-			tasks.sources = append(tasks.sources, sourceTask{task, rules, peers})
+			tasks.sources = append(tasks.sources, sourceTask{SourceTask: task, rules: rules, peers: peers})
 			devices[device] = tasks
 		}
 	}
@@ -79,7 +85,7 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 		for _, device := range append(routed, entrances(task.Device, routed)...) {
 			tasks := devices[device]
 			tasks.routed = tasks.routed || slices.Contains(routed, device)
-			tasks.destinations = append(tasks.destinations, destinationTask{task, everyPeer})
+			tasks.destinations = append(tasks.destinations, destinationTask{DestinationTask: task, peers: everyPeer})
 			devices[device] = tasks
 		}
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -99,7 +100,6 @@ const (
 // copyRecords gives the records of a program to the sessions that want them, until
 // another program has taken its place or all ends.
 func (d *destinationModule) copyRecords(probe *destination.Destination, copied chan<- struct{}) {
-	defer d.ended.Done()
 	defer close(copied)
 	records := make([]destination.Record, recordBulk)
 	for {
@@ -107,8 +107,9 @@ func (d *destinationModule) copyRecords(probe *destination.Destination, copied c
 		n, err := probe.ReadRecords(records, time.Now().Add(recordWait))
 		d.mu.Lock()
 		for i := range n {
-			d.giveRecord(&records[i])
+			err = errors.Join(err, d.giveRecord(&records[i]))
 		}
+		d.copying = err
 		d.mu.Unlock()
 		if err != nil {
 			d.log.Warn("read records", "device", d.device.Name, "error", err)
@@ -130,8 +131,11 @@ func (d *destinationModule) over(probe *destination.Destination) bool {
 	return d.probe != probe
 }
 
-func (d *destinationModule) giveRecord(record *destination.Record) {
+func (d *destinationModule) giveRecord(record *destination.Record) error {
 	for _, r := range d.readers {
+		if r.task.local != nil {
+			return r.task.local.Record(record)
+		}
 		if !r.task.Records || !r.task.wants(record.Key) {
 			continue
 		}
@@ -150,4 +154,5 @@ func (d *destinationModule) giveRecord(record *destination.Record) {
 			measure.Uint32Value(record.Bytes), delay, measure.StringValue(record.Encoding.String()))
 		d.sink(&measure.Packets, sample)
 	}
+	return nil
 }

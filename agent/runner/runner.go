@@ -265,6 +265,7 @@ func (r *Runner) runDestination(device string, tasks []destinationTask, routed b
 	if d == nil {
 		if d, err = openDestination(device, tasks, r.options, r.now); err == nil {
 			d.setClocks(r.pulse)
+			d.start()
 			r.destinations[device] = d
 		}
 	} else if err = d.follow(tasks); err != nil {

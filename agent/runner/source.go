@@ -45,7 +45,7 @@ func openSource(name string, tasks []sourceTask) (*sourceModule, error) {
 	if err := agreed(tasks); err != nil {
 		return nil, err
 	}
-	settings, err := sourceSettings(tasks[0].SourceTask)
+	settings, err := tasks[0].settings()
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,10 @@ func openSource(name string, tasks []sourceTask) (*sourceModule, error) {
 	return &sourceModule{device: device, owner: owner, probe: probe, tasks: tasks}, nil
 }
 
-func sourceSettings(task session.SourceTask) (source.Settings, error) {
+func (task *sourceTask) settings() (source.Settings, error) {
+	if task.local != nil {
+		return *task.local, nil
+	}
 	modules, err := wire.ParseModule(strings.Join(task.Modules, ","))
 	if err != nil {
 		return source.Settings{}, err
@@ -153,7 +156,7 @@ const sweepEvery = 5 * time.Second
 // renew lets the program go on for the peers that are alive. Where none is, the
 // lease runs out.
 func (s *sourceModule) renew(pulse session.Pulse) {
-	if s.err = s.choose(pulse); s.err != nil || len(s.chosen.rules) == 0 {
+	if s.err = s.choose(pulse); s.err != nil || len(s.chosen.rules) == 0 && s.tasks[0].local == nil {
 		return
 	}
 	lease := time.Duration(s.tasks[0].Lease)
@@ -163,8 +166,12 @@ func (s *sourceModule) renew(pulse session.Pulse) {
 	s.err = s.probe.Renew(lease)
 }
 
-// choose narrows the program down to the peers that are alive.
+// choose narrows the program down to the peers that are alive. The rules of a local
+// task are fixed.
 func (s *sourceModule) choose(pulse session.Pulse) error {
+	if s.tasks[0].local != nil {
+		return nil
+	}
 	wanted, err := s.choice(pulse)
 	if err != nil {
 		return err

@@ -30,18 +30,17 @@ type destinationCmd struct {
 
 // Run reads marks.
 func (c *destinationCmd) Run(ctx context.Context) error {
-	options := agent.DestinationOptions{
-		Device: c.Dev, Interval: c.Interval, RecordFile: c.Records, JSON: c.JSON,
-		Settings: destination.Settings{
-			XDP: c.Hook == "xdp", Port: c.Port, Flows: c.Flows, Idle: c.Idle,
-			RecordBytes: c.RecordBytes, Amend: c.Amend, Clsact: c.Clsact,
-		},
+	options := agent.DestinationOptions{RecordFile: c.Records, JSON: c.JSON}
+	options.Device, options.Interval = c.Dev, c.Interval
+	options.Settings = destination.Settings{
+		XDP: c.Hook == "xdp", Port: c.Port, Flows: c.Flows, Idle: c.Idle,
+		RecordBytes: c.RecordBytes, Amend: c.Amend, Clsact: c.Clsact,
 	}
 	var err error
 	if options.Peers, err = prefixes(c.From); err != nil {
 		return err
 	}
-	if options.By, err = destination.ParseGranularity(c.By); err != nil {
+	if options.Granularity, err = destination.ParseGranularity(c.By); err != nil {
 		return fmt.Errorf("%w: %w", errValue, err)
 	}
 	if options.Flow, err = flow.ParseFields(c.Flow); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pillion.dev/agent"
+	"pillion.dev/agent/runner"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
@@ -75,8 +76,8 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 		return fmt.Errorf("read interval: %w: %v is not positive", errValue, c.Interval)
 	}
 	return agent.RunSource(ctx, agent.SourceOptions{
-		Device: c.Dev, Settings: settings, Lease: time.Duration(c.Lease),
-		Interval: c.Interval, JSON: c.JSON,
+		LocalSource: runner.LocalSource{Device: c.Dev, Settings: settings, Lease: time.Duration(c.Lease)},
+		Interval:    c.Interval, JSON: c.JSON,
 	}, os.Stdout)
 }
 
