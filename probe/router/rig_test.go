@@ -27,6 +27,7 @@ const settling = 2 * time.Second
 type rig struct {
 	t                   testing.TB
 	left, router, right string
+	opened              uint64 // timeslices of process 1 when the profile was opened
 }
 
 // build makes the three, with addresses of both families, and lets the router forward.
@@ -94,6 +95,7 @@ func (r *rig) openProfile(o Options) *Router {
 	}
 	defer handle.Close()
 	o.Netns = int(handle)
+	r.opened = timeslices(r.t)
 	profile, err := Open(o)
 	if err != nil {
 		var verifier *ebpf.VerifierError
@@ -154,44 +156,6 @@ func settled(t testing.TB, profile *Router) Snapshot {
 	}
 	t.Logf("account %+v", s.Account)
 	return s
-}
-
-// attempts is how often a test is tried that needs every hook to have run. There are
-// machines that run no tracing program on top of some processes of their own, and what
-// goes unseen there is lost. It is counted, and must never be unexplained.
-const attempts = 8
-
-// whole repeats a run until no packet went unseen.
-func whole(t *testing.T, run func() Snapshot) Snapshot {
-	t.Helper()
-	var s Snapshot
-	for range attempts {
-		s = run()
-		if s.Account.Unexplained != 0 || s.Account.Lost+s.Account.InFlight == 0 {
-			break
-		}
-		t.Logf("hooks were not run: lost %v, %d in flight", s.Account.LostReasons, s.Account.InFlight)
-	}
-	closes(t, s.Account)
-	return s
-}
-
-// closes fails the test if the account does not close, or if anything was lost.
-func closes(t testing.TB, a Account) {
-	t.Helper()
-	if sum := a.Forwarded + a.Dropped + a.Local + a.Merged + a.InFlight + a.Lost; a.Unexplained != 0 || sum != a.Seen {
-		t.Errorf("%d seen, %d explained, %d unexplained", a.Seen, sum, a.Unexplained)
-	}
-	if a.Lost != 0 || a.InFlight != 0 {
-		t.Errorf("lost %d (%v), %d in flight", a.Lost, a.LostReasons, a.InFlight)
-	}
-	var reasons uint64
-	for _, n := range a.DropReasons {
-		reasons += n
-	}
-	if reasons != a.Dropped {
-		t.Errorf("%d dropped, %d of them with a reason", a.Dropped, reasons)
-	}
 }
 
 // pair finds what was forwarded from one interface to the other.

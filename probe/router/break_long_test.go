@@ -1,0 +1,68 @@
+//go:build long
+
+package router
+
+import (
+	"testing"
+	"time"
+)
+
+func TestLongBreaksAreThoseOfAHog(t *testing.T) {
+	breaksOfAHog(t).agrees(t, "scheduled", hogName)
+}
+
+func TestLongBreaksAreThoseOfASoftirq(t *testing.T) {
+	breaksOfASoftirq(t).agrees(t, "softirq", "")
+}
+
+// agrees fails the test unless what breaks are told to have been is within 100 us of the
+// truth, and there are as many as there were times in which the processor was busy so.
+func (f flow) agrees(t *testing.T, cause, task string) {
+	t.Helper()
+	// At both ends nobody knows whether a packet waited.
+	first, last := f.sent[0]+uint64(2*time.Millisecond), f.sent[len(f.sent)-1]-uint64(2*time.Millisecond)
+	var breaks []hogSpell
+	var right, wrong int
+	var told, were, inside uint64
+	for _, b := range f.breaks {
+		breaks = append(breaks, hogSpell{b.MonoNs, b.MonoNs + b.LastNs})
+		took := within(b.MonoNs, b.MonoNs+b.LastNs, f.busy)
+		if took < b.LastNs*6/10 {
+			continue
+		}
+		noted := map[string]uint64{"scheduled": b.TaskNs, "softirq": b.SoftirqNs}[cause]
+		off := time.Duration(noted) - time.Duration(took)
+		if b.Cause == cause && (task == "" || b.Task == task) && b.CPU == 1 && b.Depth > 0 && off.Abs() < 100*time.Microsecond {
+			right++
+		} else {
+			wrong++
+			t.Logf("%+v, but %d ns were %s", b, took, cause)
+		}
+		if b.MonoNs > first && b.MonoNs+b.LastNs < last {
+			inside++
+			told += b.LastNs
+			were += took
+		}
+	}
+	var spells, missed uint64
+	for _, s := range joined(f.busy, 30*time.Microsecond, DefaultBreak+20*time.Microsecond) {
+		if s.begin < first || s.end > last {
+			continue
+		}
+		spells++
+		if within(s.begin, s.end, breaks)*10 < (s.end-s.begin)*9 {
+			missed++
+		}
+	}
+	t.Logf("%d breaks, %v; by %s %d right, %d wrong; %d spells, %d of them missed; %d breaks of %v, %v by its own log",
+		len(f.breaks), f.snapshot.Breaks.Causes, cause, right, wrong, spells, missed, inside, time.Duration(told), time.Duration(were))
+	if right < 3 || wrong*10 > right {
+		t.Errorf("%d breaks are told right, %d wrong; of all the first are %+v", right, wrong, f.breaks[:min(3, len(f.breaks))])
+	}
+	if missed*4 > spells || inside > spells*5/4+2 {
+		t.Errorf("%d spells, %d of them no breaks; %d breaks", spells, missed, inside)
+	}
+	if were*4 < told*3 {
+		t.Errorf("breaks last %v, %v by the log", time.Duration(told), time.Duration(were))
+	}
+}
