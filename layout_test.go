@@ -70,12 +70,14 @@ const (
 	functionLimit = 80
 )
 
+var testFile = regexp.MustCompile(`_test\.go$|\.(test|spec)\.tsx?$|(^|/)test_[^/]*\.py$`)
+
 // lineLimits: the first pattern that fits a file's path counts.
 var lineLimits = []struct {
 	file  *regexp.Regexp
 	limit int
 }{
-	{regexp.MustCompile(`_test\.go$|\.(test|spec)\.tsx?$|(^|/)test_[^/]*\.py$`), 800},
+	{testFile, 800},
 	{regexp.MustCompile(`\.(go|ts|tsx)$`), 600},
 	{regexp.MustCompile(`^probe/.*\.[ch]$`), 400},
 	{regexp.MustCompile(`\.py$`), 600},

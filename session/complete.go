@@ -36,7 +36,7 @@ func (s Spec) Complete() Spec {
 	if len(s.Modules) == 0 {
 		s.Modules = []string{wire.Delay.String(), wire.Loss.String()}
 	}
-	s.Encoding = cmp.Or(s.Encoding, wire.UDP.String())
+	s.Encoding = cmp.Or(s.Encoding, wire.DefaultEncoding.String())
 	s.Family = cmp.Or(s.Family, AnyFamily)
 	s.Granularity = cmp.Or(s.Granularity, ByFlow)
 	s.Interval = cmp.Or(s.Interval, DefaultInterval)
@@ -66,7 +66,8 @@ func (s Spec) samplingOf(agent string) Sampling {
 // marks reports whether packets of that family are marked at all.
 func (s Spec) marks(is4 bool) bool {
 	if is4 {
-		return s.Family != IPv6 && s.Encoding != wire.Native.String()
+		encoding, err := wire.ParseEncoding(s.Encoding)
+		return s.Family != IPv6 && (err != nil || encoding.Version() == 4)
 	}
 	return s.Family != IPv4
 }

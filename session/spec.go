@@ -28,7 +28,8 @@ type Spec struct {
 	Both bool `json:"both,omitempty" yaml:"both,omitempty"`
 	// Modules are delay and loss; default both.
 	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty"`
-	// Encoding for IPv4: udp (default), shim, ipip; native leaves IPv4 alone.
+	// Encoding of marks in IPv4, by its name in package wire; default udp. One for
+	// IPv6 leaves IPv4 packets unmarked.
 	// IPv6 is always native, unless Family is ipv4.
 	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty"`
 	// Family is ipv4, ipv6 or any (default).

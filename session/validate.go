@@ -119,14 +119,15 @@ func (p *problems) marking(s Spec) {
 			p.add(at, "%q is there twice", name)
 		}
 	}
-	if _, err := wire.ParseEncoding(s.Encoding); err != nil {
-		p.add("encoding", "there is no encoding %q; there are udp, shim, ipip and native", s.Encoding)
+	encoding, err := wire.ParseEncoding(s.Encoding)
+	if err != nil {
+		p.add("encoding", "unknown encoding %q; valid: %s", s.Encoding, wire.EncodingNames())
 	}
 	if !slices.Contains([]string{IPv4, IPv6, AnyFamily}, s.Family) {
 		p.add("family", "there is no family %q; there are ipv4, ipv6 and any", s.Family)
 	}
-	if s.Family == IPv4 && s.Encoding == wire.Native.String() {
-		p.add("encoding", "native leaves IPv4 alone, and the family is ipv4: nothing would be marked")
+	if s.Family == IPv4 && err == nil && encoding.Version() != 4 {
+		p.add("encoding", "%v leaves IPv4 packets unmarked, and the family is ipv4: nothing would be marked", encoding)
 	}
 }
 

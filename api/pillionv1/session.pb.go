@@ -36,7 +36,7 @@ type SessionSpec struct {
 	Both bool `protobuf:"varint,4,opt,name=both,proto3" json:"both,omitempty"`
 	// delay, loss; default both.
 	Modules []string `protobuf:"bytes,5,rep,name=modules,proto3" json:"modules,omitempty"`
-	// Encoding of marks in IPv4: udp (default), shim, ipip; native leaves IPv4 alone.
+	// Encoding of marks in IPv4, by name; default udp. One for IPv6 leaves IPv4 packets unmarked.
 	Encoding string `protobuf:"bytes,6,opt,name=encoding,proto3" json:"encoding,omitempty"`
 	// ipv4, ipv6 or any (default).
 	Family string `protobuf:"bytes,7,opt,name=family,proto3" json:"family,omitempty"`

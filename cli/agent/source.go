@@ -35,7 +35,7 @@ func (f samplingFlags) sampling() source.Sampling {
 type sourceRunCmd struct {
 	Dev      string        `required:"" placeholder:"DEV" help:"Network device whose outgoing packets are marked."`
 	Modules  string        `default:"delay,loss" placeholder:"LIST" help:"What to measure: delay, loss or delay,loss (${default})."`
-	Encoding string        `placeholder:"NAME" help:"native (IPv6 only), shim, ipip or udp (IPv4 only). Without it IPv6 is marked natively and IPv4 by udp."`
+	Encoding string        `placeholder:"NAME" help:"Encoding of marks: one of ${encodings}. Default: native for IPv6, ${encoding} for IPv4."`
 	To       []string      `placeholder:"PREFIX" help:"Mark only packets to these hosts, which should run a destination. May be repeated."`
 	Filter   []string      `sep:"none" placeholder:"RULE" help:"Mark only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'; what is left out fits all. May be repeated: one rule that fits is enough."`
 	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that tell flows apart (${default})."`
@@ -98,7 +98,7 @@ func (c *sourceRunCmd) settings() (source.Settings, error) {
 		if err != nil {
 			return settings, fmt.Errorf("%w: %w", errValue, err)
 		}
-		settings.IPv6, settings.IPv4 = encoding == wire.Native, encoding
+		settings.IPv6, settings.IPv4 = encoding.Version() == 6, encoding
 	}
 	if c.Flows < 1 || c.Flows > 1<<24 {
 		return settings, fmt.Errorf("read flow table size: %w: %d is not from 1 to 2^24", errValue, c.Flows)

@@ -14,14 +14,16 @@ import (
 	"github.com/alecthomas/kong"
 
 	"pillion.dev/internal/quantity"
+	"pillion.dev/wire"
 )
 
 // New makes the parser of a program's flags. Durations have the grammar of package
-// quantity; commands receive ctx.
+// quantity; help texts may name ${encodings}; commands receive ctx.
 func New(ctx context.Context, name, description string, flags any, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(flags, append([]kong.Option{
 		kong.Name(name),
 		kong.Description(description),
+		kong.Vars{"encodings": wire.EncodingNames(), "encoding": wire.DefaultEncoding.String()},
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(duration)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	}, options...)...)

@@ -22,7 +22,7 @@ type specFlags struct {
 	To       []string           `placeholder:"AGENT" complete:"agent" help:"Destinations, likewise."`
 	Both     *bool              `negatable:"" help:"Measure each pair in both directions."`
 	Modules  []string           `placeholder:"LIST" help:"delay, loss; default both."`
-	Encoding *string            `placeholder:"NAME" help:"Marks in IPv4: udp (default), shim, ipip; native leaves IPv4 alone."`
+	Encoding *string            `placeholder:"NAME" help:"Encoding of marks in IPv4: one of ${encodings}; default ${encoding}."`
 	Family   *string            `placeholder:"NAME" help:"ipv4, ipv6 or any (default)."`
 	Filter   []fivetuple.Filter `sep:"none" placeholder:"RULE" help:"Only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'. May be repeated: one that fits is enough."`
 	Every    *uint32            `placeholder:"N" help:"Mark one packet in N, by count."`

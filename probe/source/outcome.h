@@ -17,7 +17,7 @@ enum outcome {
 	OUTCOME_FRAGMENT,
 	OUTCOME_EXISTING_OPTION, /* destination options or a mark are there already */
 	OUTCOME_EXTENSION,	 /* a routing, authentication or similar header */
-	OUTCOME_IP_OPTIONS,	 /* IPv4 options, which shim and ipip cannot step over */
+	OUTCOME_IP_OPTIONS,	 /* IPv4 options, which this encoding cannot step over */
 	OUTCOME_ENCODING,	 /* no encoding for this family was asked for */
 	OUTCOME_VLAN,		 /* a tag inside the frame; tags beside it do not matter */
 	OUTCOME_MTU,

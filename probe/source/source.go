@@ -36,7 +36,7 @@ type Settings struct {
 	Modules wire.Module
 	// IPv6 says whether IPv6 is marked; its only encoding is native.
 	IPv6 bool
-	// IPv4 is shim, ipip or udp; Native means that IPv4 is left alone.
+	// IPv4 is the encoding for IPv4; Native leaves IPv4 packets unmarked.
 	IPv4 wire.Encoding
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16

@@ -58,7 +58,7 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   modules: string[];
 
   /**
-   * Encoding of marks in IPv4: udp (default), shim, ipip; native leaves IPv4 alone.
+   * Encoding of marks in IPv4, by name; default udp. One for IPv6 leaves IPv4 packets unmarked.
    *
    * @generated from field: string encoding = 6;
    */

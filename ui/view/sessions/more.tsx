@@ -1,4 +1,5 @@
 // The form's folded part: what hardly anybody has to choose.
+import { encodings } from "../../data/encodings.gen.ts";
 import { allPackets, type SamplingDraft, type SamplingMode } from "../../data/draft.ts";
 import { options } from "../../data/selector.ts";
 import { Choices, Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
@@ -6,13 +7,6 @@ import { Icon } from "../../part/icon.tsx";
 import { Chips } from "./chips.tsx";
 import { Section, type Form } from "./section.tsx";
 import { SamplingInputs } from "./traffic.tsx";
-
-const encodings = [
-  { value: "udp", label: "udp", help: "The packet travels inside UDP to port 50253 of the destination. Passes firewalls that let UDP through; may take another of several equal paths than unmarked packets." },
-  { value: "shim", label: "shim", help: "The mark sits behind the IPv4 header, and the packet goes as protocol 253. Fewest bytes; firewalls and address translation often drop it." },
-  { value: "ipip", label: "ipip", help: "As shim, behind a second IPv4 header (protocol 4). For networks that let such tunnels through." },
-  { value: "native", label: "native", help: "Leaves IPv4 alone: only IPv6 is measured, whose header has room for marks." },
-] as const;
 
 const families = [
   { value: "any", label: "IPv4 and IPv6" },

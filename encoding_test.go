@@ -1,0 +1,65 @@
+package pillion
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// encodingFilesLimit is how many hand-written files a new encoding may take.
+const encodingFilesLimit = 8
+
+// encodingName finds the encoding ipip, which shares its name with nothing but
+// the constant of the protocol number.
+var (
+	encodingName = regexp.MustCompile(`(?i)ipip`)
+	protocolName = regexp.MustCompile(`IPPROTO_IPIP|protocolIPIP|local IPIP|[^.]\bIPIP\b`)
+	listedFile   = regexp.MustCompile("(?m)^[0-9]+\\. `([^`]+)`")
+	generated    = regexp.MustCompile(`(?m)^(//|<!--|/\*\*).*([Gg]enerated (by|from)|@generated)`)
+	watchedFile  = regexp.MustCompile(`\.(go|c|h|lua|ts|tsx|proto|py|md)$`)
+)
+
+// TestEncodingFiles checks that the files that name one encoding, ipip, are those
+// that docs/extending.md lists for a new one. Tests of a certain encoding may name it.
+func TestEncodingFiles(t *testing.T) {
+	guide, err := os.ReadFile("docs/extending.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := bytes.Cut(guide, []byte("\n## An encoding\n"))
+	section, _, _ = bytes.Cut(section, []byte("\n## "))
+	var listed []string
+	for _, m := range listedFile.FindAllSubmatch(section, -1) {
+		listed = append(listed, string(bytes.ReplaceAll(m[1], []byte("<encoding>"), []byte("ipip"))))
+	}
+	if len(listed) < 4 || len(listed) > encodingFilesLimit {
+		t.Errorf("docs/extending.md lists %d files for an encoding, the limit is %d", len(listed), encodingFilesLimit)
+	}
+	allowed := append(listed, "probe/source/shim.h") // ipip shares a file with the other shims
+	err = fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if slices.Contains(unwatched, path.Base(name)) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !watchedFile.MatchString(name) || testFile.MatchString(name) || slices.Contains(allowed, name) {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err == nil && encodingName.Match(protocolName.ReplaceAll(text, nil)) && !generated.Match(text) {
+			t.Errorf("%s names the encoding ipip: take names from package wire", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
