@@ -70,7 +70,7 @@ func pairsText(pairs map[string]string) string {
 }
 
 type agentsShowCmd struct {
-	Name string `arg:"" complete:"agent" help:"The agent."`
+	Name string `arg:"" predictor:"agent" help:"The agent."`
 }
 
 // Help has the example.
@@ -182,7 +182,7 @@ func (f facts) write(w io.Writer) error {
 }
 
 type agentsLabelCmd struct {
-	Name   string   `arg:"" complete:"agent" help:"The agent."`
+	Name   string   `arg:"" predictor:"agent" help:"The agent."`
 	Labels []string `arg:"" placeholder:"KEY=VALUE" help:"Labels to set; KEY- takes one away."`
 	Only   bool     `help:"Take all other labels of operators away."`
 }
@@ -233,7 +233,7 @@ func (c *agentsLabelCmd) Run(ctx context.Context, a *app) error {
 }
 
 type agentsRevokeCmd struct {
-	Name string `arg:"" complete:"agent" help:"The agent."`
+	Name string `arg:"" predictor:"agent" help:"The agent."`
 }
 
 // Help has the example.
@@ -252,7 +252,7 @@ func (c *agentsRevokeCmd) Run(ctx context.Context, a *app) error {
 }
 
 type agentsDeleteCmd struct {
-	Name string `arg:"" complete:"agent" help:"The agent, revoked before."`
+	Name string `arg:"" predictor:"agent" help:"The agent, revoked before."`
 }
 
 // Help has the example.

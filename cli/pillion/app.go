@@ -21,10 +21,10 @@ import (
 type connection struct {
 	Server        string        `env:"PILLION_SERVER" placeholder:"HOST" help:"Server: HOST, HOST:PORT or https://HOST:PORT. Default: that of the configuration file, or localhost:8470."`
 	Token         string        `env:"PILLION_TOKEN" placeholder:"TOKEN" help:"Token. The environment and files keep it off the list of processes."`
-	TokenFile     string        `env:"PILLION_TOKEN_FILE" placeholder:"FILE" type:"path" complete:"file" help:"File with the token."`
-	CA            string        `name:"ca" env:"PILLION_CA" placeholder:"FILE" type:"path" complete:"file" help:"Certificate of the server's authority (PEM), trusted instead of the system's."`
+	TokenFile     string        `env:"PILLION_TOKEN_FILE" placeholder:"FILE" type:"path" predictor:"file" help:"File with the token."`
+	CA            string        `name:"ca" env:"PILLION_CA" placeholder:"FILE" type:"path" predictor:"file" help:"Certificate of the server's authority (PEM), trusted instead of the system's."`
 	CAFingerprint string        `name:"ca-fingerprint" env:"PILLION_CA_FINGERPRINT" placeholder:"HEX" help:"SHA-256 of the authority's certificate, trusted instead of the system's."`
-	Config        string        `env:"PILLION_CONFIG" placeholder:"FILE" type:"path" complete:"file" help:"Configuration file; default ~/.config/pillion/config.yaml."`
+	Config        string        `env:"PILLION_CONFIG" placeholder:"FILE" type:"path" predictor:"file" help:"Configuration file; default ~/.config/pillion/config.yaml."`
 	Timeout       time.Duration `default:"30s" env:"PILLION_TIMEOUT" help:"Longest wait for one answer (${default})."`
 	Output        string        `short:"o" env:"PILLION_OUTPUT" enum:",table,json,csv" default:"" placeholder:"FORMAT" help:"table, json or csv."`
 	NoColor       bool          `help:"No colours; NO_COLOR in the environment does the same."`

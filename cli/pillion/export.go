@@ -16,14 +16,14 @@ import (
 )
 
 type exportCmd struct {
-	Stream  string        `arg:"" complete:"stream" help:"The stream, such as flows."`
+	Stream  string        `arg:"" predictor:"stream" help:"The stream, such as flows."`
 	Format  string        `placeholder:"NAME" enum:",csv,parquet,arrow" default:"" help:"csv, parquet or arrow (IPC stream); default by the file's name, else csv."`
 	From    moment        `placeholder:"TIME" help:"Rows from this time on; default all."`
 	To      moment        `placeholder:"TIME" help:"Rows before this time; default now."`
 	Columns []string      `placeholder:"LIST" help:"Columns; default all."`
 	Where   []string      `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. May be repeated."`
 	Limit   quantity.Size `placeholder:"N" help:"At most so many rows; default all."`
-	File    string        `short:"f" placeholder:"FILE" complete:"file" help:"The file; default, or -, is the standard output."`
+	File    string        `short:"f" placeholder:"FILE" predictor:"file" help:"The file; default, or -, is the standard output."`
 }
 
 // Help has the examples.

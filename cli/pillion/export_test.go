@@ -78,8 +78,8 @@ func TestExportInterrupted(t *testing.T) {
 	}
 }
 
-// TestCompletionCode lets bash read its code and complete a line with it.
-func TestCompletionCode(t *testing.T) {
+// TestCompletion lets bash read its code and complete lines with the command in it.
+func TestCompletion(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("no bash on this machine")
@@ -88,17 +88,24 @@ func TestCompletionCode(t *testing.T) {
 	p := newProgram(t, server)
 	code, _, _ := p.run("completion", "bash")
 	p.write("pillion.bash", code, 0o600)
-	if err := os.Symlink(os.Args[0], filepath.Join(p.home, "pillion")); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct{ name, words, want string }{
-		{"command", "./pillion ses", "session"},
-		{"agent", "./pillion agents show no", "north1"},
-		{"file", "./pillion session create pillion.b", "pillion.bash"},
+	for _, test := range []struct{ name, line, want string }{
+		{"command", "pillion session s", "show stop"},
+		{"agent", "pillion agents show n", "north1"},
+		{"agent after options", "pillion --timeout 5s agents show -o json n", "north1"},
+		{"second agent", "pillion doctor north1 sou", "south\uFFFD[31m1"},
+		{"agent of an option", "pillion session create --from n", "north1"},
+		{"session", "pillion session watch ", "web"},
+		{"server of the line", "pillion --server 127.0.0.1:1 session watch ", ""},
+		{"option", "pillion topology show --d", "--dot"},
+		{"option of a default command", "pillion agents --la", "--label"},
+		{"value", "pillion -o json token create x --role ", "admin join operator viewer"},
+		{"value or nothing", "pillion agents --output ", "csv json table"},
+		{"file", "pillion session create pillion.b", "pillion.bash"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			script := `source ./pillion.bash; COMP_WORDS=(` + test.words + `); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _pillion; echo "${COMPREPLY[@]}"`
-			command := exec.Command(bash, "-c", script)
+			script := `source ./pillion.bash; eval "words=($(complete -p pillion))"; for ((i = 0; i < ${#words[@]}; i++)); do
+				if [ "${words[i]}" = -C ]; then COMP_LINE="$0" COMP_POINT=${#0} "${words[i+1]}" | sort | xargs; fi; done`
+			command := exec.Command(bash, "-c", script, test.line)
 			command.Env, command.Dir = p.environment, p.home
 			out, err := command.CombinedOutput()
 			if err != nil || strings.TrimSpace(string(out)) != test.want {
@@ -107,7 +114,7 @@ func TestCompletionCode(t *testing.T) {
 		})
 	}
 	for _, shell := range []string{"zsh", "fish"} {
-		if out, _, code := p.run("completion", shell); code != 0 || !strings.Contains(out, "__complete") {
+		if out, _, code := p.run("completion", shell); code != 0 || !strings.Contains(out, "pillion") {
 			t.Errorf("%s: exit %d, %q", shell, code, out)
 		}
 	}

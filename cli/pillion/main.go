@@ -42,10 +42,6 @@ type cli struct {
 func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if len(args) > 0 && args[0] == completeWord {
-		complete(ctx, args[1:], os.Stdout)
-		return 0
-	}
 	if err := run(ctx, args); err != nil {
 		return complain(os.Stderr, ctx, err)
 	}
@@ -62,6 +58,10 @@ func run(ctx context.Context, args []string) error {
 	parser, err := newParser(ctx, line)
 	if err != nil {
 		return err
+	}
+	if completing() {
+		completeLine(parser, line, os.Stdout)
+		return nil
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}

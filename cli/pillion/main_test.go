@@ -130,12 +130,6 @@ var goldens = []struct {
 	{name: "token-revoke", line: "token revoke old"},
 	{name: "health", line: "health"},
 	{name: "usage", line: "agents list --nonsense"},
-	{name: "complete-command", line: "__complete session s"},
-	{name: "complete-agent", line: "__complete agents show n"},
-	{name: "complete-session", line: "__complete session watch "},
-	{name: "complete-flag", line: "__complete topology --d"},
-	{name: "complete-enum", line: "__complete -o json token create x --role "},
-	{name: "complete-file", line: "__complete session create "},
 }
 
 func TestGolden(t *testing.T) {

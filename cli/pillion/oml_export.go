@@ -19,7 +19,7 @@ import (
 
 type omlExportCmd struct {
 	Domain string `arg:"" help:"The domain; pillion oml domains shows them."`
-	File   string `arg:"" complete:"file" help:"The file, such as experiment.sq3."`
+	File   string `arg:"" predictor:"file" help:"The file, such as experiment.sq3."`
 	Force  bool   `help:"Replace a file that is there."`
 }
 

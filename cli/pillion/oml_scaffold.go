@@ -11,8 +11,8 @@ import (
 )
 
 type omlScaffoldCmd struct {
-	Description string `arg:"" complete:"file" help:"The description, in YAML."`
-	File        string `short:"f" placeholder:"FILE" complete:"file" help:"The header; default APP_oml.h here, - is the standard output."`
+	Description string `arg:"" predictor:"file" help:"The description, in YAML."`
+	File        string `short:"f" placeholder:"FILE" predictor:"file" help:"The header; default APP_oml.h here, - is the standard output."`
 	Force       bool   `help:"Write over a file that was not generated."`
 }
 

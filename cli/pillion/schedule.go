@@ -15,7 +15,7 @@ import (
 type scheduleCmd struct {
 	From    moment `placeholder:"TIME" help:"Runs after this time; default -1d."`
 	To      moment `placeholder:"TIME" help:"Runs before this time; default +7d."`
-	Session string `placeholder:"NAME" complete:"session" help:"Only of this session."`
+	Session string `placeholder:"NAME" predictor:"session" help:"Only of this session."`
 }
 
 // Help has the examples.

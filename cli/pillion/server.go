@@ -136,8 +136,8 @@ func hostsOf(e *pillionv1.Event) string {
 }
 
 type doctorCmd struct {
-	Agents []string `arg:"" optional:"" complete:"agent" help:"Agents; default all that are connected."`
-	Peer   []string `placeholder:"AGENT" complete:"agent" help:"Agents that they should be able to reach; default all that are connected."`
+	Agents []string `arg:"" optional:"" predictor:"agent" help:"Agents; default all that are connected."`
+	Peer   []string `placeholder:"AGENT" predictor:"agent" help:"Agents that they should be able to reach; default all that are connected."`
 }
 
 // Help has the examples.

@@ -24,7 +24,7 @@ type sessionCmd struct {
 
 // sessionName is embedded by commands about one session.
 type sessionName struct {
-	Name string `arg:"" complete:"session" help:"The session."`
+	Name string `arg:"" predictor:"session" help:"The session."`
 }
 
 type sessionListCmd struct{}

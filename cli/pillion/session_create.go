@@ -18,8 +18,8 @@ import (
 
 // specFlags change a specification; what is not given stays as it is.
 type specFlags struct {
-	From     []string           `placeholder:"AGENT" complete:"agent" help:"Sources: agents by name, by label (key=value, or key), or * for all."`
-	To       []string           `placeholder:"AGENT" complete:"agent" help:"Destinations, likewise."`
+	From     []string           `placeholder:"AGENT" predictor:"agent" help:"Sources: agents by name, by label (key=value, or key), or * for all."`
+	To       []string           `placeholder:"AGENT" predictor:"agent" help:"Destinations, likewise."`
 	Both     *bool              `negatable:"" help:"Measure each pair in both directions."`
 	Modules  []string           `placeholder:"LIST" help:"delay, loss; default both."`
 	Encoding *string            `placeholder:"NAME" help:"Encoding of marks in IPv4: one of ${encodings}; default ${encoding}."`
@@ -34,7 +34,7 @@ type specFlags struct {
 	Device   map[string]string  `placeholder:"AGENT=DEV" help:"Interface of an agent; default that of the route."`
 	Lease    *time.Duration     `placeholder:"TIME" help:"Mark on for so long when nothing is heard; default 10s."`
 	Trace    *time.Duration     `placeholder:"TIME" help:"Trace the paths so often; default 1m, negative never."`
-	Router   []string           `sep:"none" placeholder:"AGENT" complete:"agent" help:"Profile this host as a router while the session runs: where in it packets wait. May be repeated."`
+	Router   []string           `sep:"none" placeholder:"AGENT" predictor:"agent" help:"Profile this host as a router while the session runs: where in it packets wait. May be repeated."`
 	Start    *moment            `placeholder:"TIME" help:"First start; default now."`
 	Duration *time.Duration     `placeholder:"TIME" help:"Length of a run; default until it is stopped."`
 	Cron     *string            `placeholder:"LINE" help:"Start by a cron line of five fields, such as '0 9 * * 1-5'."`
@@ -112,7 +112,7 @@ func readSpec(path string, in io.Reader) (session.Spec, error) {
 }
 
 type sessionCreateCmd struct {
-	File string `arg:"" optional:"" complete:"file" help:"The session as YAML; - is the standard input. Flags change what it says."`
+	File string `arg:"" optional:"" predictor:"file" help:"The session as YAML; - is the standard input. Flags change what it says."`
 	Name string `placeholder:"NAME" help:"Name of the session; default that of the file, or session-TIME."`
 	specFlags
 	Watch bool `help:"Then watch it, as session watch does. The session goes on when the watch is interrupted."`
@@ -244,7 +244,7 @@ func (a *app) showPlan(p *pillionv1.PlanSessionResponse) error {
 
 type sessionChangeCmd struct {
 	sessionName
-	File string `arg:"" optional:"" complete:"file" help:"The whole new session as YAML; - is the standard input."`
+	File string `arg:"" optional:"" predictor:"file" help:"The whole new session as YAML; - is the standard input."`
 	specFlags
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 type streamsCmd struct {
-	Name string `arg:"" optional:"" complete:"stream" help:"Show the columns of this stream."`
+	Name string `arg:"" optional:"" predictor:"stream" help:"Show the columns of this stream."`
 }
 
 // Help has the examples.
@@ -80,7 +80,7 @@ func streamTable(streams ...*pillionv1.Stream) *table {
 }
 
 type retentionCmd struct {
-	Stream string         `arg:"" complete:"stream" help:"The stream."`
+	Stream string         `arg:"" predictor:"stream" help:"The stream."`
 	Age    *time.Duration `placeholder:"TIME" help:"Keep rows for so long, such as 90d; 0 for no bound."`
 	Rows   *quantity.Size `placeholder:"N" help:"Keep so many rows, such as 100M; 0 for no bound."`
 	Bytes  *quantity.Size `placeholder:"SIZE" help:"Keep so much on disk, estimated, such as 20GiB; 0 for no bound."`

@@ -11,7 +11,7 @@ import (
 )
 
 type tailCmd struct {
-	Streams []string `arg:"" optional:"" complete:"stream" help:"Streams, such as flows; default all."`
+	Streams []string `arg:"" optional:"" predictor:"stream" help:"Streams, such as flows; default all."`
 	Where   []string `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. May be repeated."`
 	Columns []string `placeholder:"LIST" help:"Columns to show; default all."`
 	Count   int      `short:"n" placeholder:"N" help:"End after so many rows."`

@@ -80,7 +80,7 @@ func (c *tokenListCmd) Run(ctx context.Context, a *app) error {
 }
 
 type tokenRevokeCmd struct {
-	Name string `arg:"" complete:"token" help:"The token's name."`
+	Name string `arg:"" predictor:"token" help:"The token's name."`
 }
 
 // Help has the example.

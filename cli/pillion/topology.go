@@ -17,7 +17,7 @@ type topologyCmd struct {
 }
 
 type topologyShowCmd struct {
-	Session string `placeholder:"NAME" complete:"session" help:"Only paths of this session."`
+	Session string `placeholder:"NAME" predictor:"session" help:"Only paths of this session."`
 	Tree    bool   `xor:"form" help:"Paths of each source as a tree."`
 	Dot     bool   `xor:"form" help:"The graph for Graphviz."`
 }
@@ -53,8 +53,8 @@ func (c *topologyShowCmd) Run(ctx context.Context, a *app) error {
 }
 
 type topologyTraceCmd struct {
-	Source      string `arg:"" complete:"agent" help:"Agent that traces."`
-	Destination string `arg:"" complete:"agent" help:"Agent at the far end."`
+	Source      string `arg:"" predictor:"agent" help:"Agent that traces."`
+	Destination string `arg:"" predictor:"agent" help:"Agent at the far end."`
 	Address     string `placeholder:"IP" help:"Address of the destination; default one of each family."`
 	Protocol    string `placeholder:"NAME" enum:",udp,icmp" default:"" help:"udp (default) or icmp."`
 }
