@@ -27,6 +27,7 @@ print(oml.dropped, "dropped")
 // TestApplicationThroughCutAndDeath: what an application reports to the agent of its
 // host is stored once, though the network is cut, and the agent dies meanwhile.
 func TestApplicationThroughCutAndDeath(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, calmHosts)
 	python, err := filepath.Abs("../python")
 	if err != nil {

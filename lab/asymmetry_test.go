@@ -20,6 +20,7 @@ service: {server: noc, agents: [a, b]}
 
 // TestWaysDiffer: marks are read wherever they come in.
 func TestWaysDiffer(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoWays)
 	b.do("b", func() error {
 		for near, back := range map[string]string{

@@ -239,6 +239,7 @@ func (b *serviceBed) fill(folder string) (ballast string) {
 
 // TestServerKilled: what was stored stays, what was not comes again, nothing twice.
 func TestServerKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	s := b.recording()
 	stop := s.traffic(1000)
@@ -265,6 +266,7 @@ func TestServerKilled(t *testing.T) {
 // TestAgentKilled: what it had read arrives once; what came while nobody read is
 // missing in one piece, and the packets' numbers show it.
 func TestAgentKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, calmHosts)
 	s := b.recording()
 	s.send(1000, 2000)
@@ -324,13 +326,18 @@ func (b *serviceBed) resting(name string) {
 
 // TestNetworkCut: an agent without its server measures on, and its spool holds all.
 func TestNetworkCut(t *testing.T) {
+	t.Parallel() // it mostly waits
+	networkCut(t, 2500)
+}
+
+func networkCut(t *testing.T, packets uint64) {
 	b := service(t, twoHosts)
 	s := b.recording()
 	s.send(1000, 1000)
 	b.cut(true)
-	s.send(30_000, 500) // a minute
+	s.send(int(packets), 500)
 	b.says("agent-b", "not connected")
-	if marked := b.marked(s).Offered; marked < 30_000 {
+	if marked := b.marked(s).Offered; marked < packets {
 		t.Errorf("%d packets were marked without the server", marked)
 	}
 	b.cut(false)
@@ -344,6 +351,7 @@ func TestNetworkCut(t *testing.T) {
 
 // TestAgentDiskFull: batches wait in memory; what a full spool drops is counted.
 func TestAgentDiskFull(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	b.kill("agent-b")
 	folder := b.onSmallDisk("agent-b", 2<<20)
@@ -393,6 +401,7 @@ func TestAgentDiskFull(t *testing.T) {
 // TestServerDiskFull: the server says so, agents keep what it cannot take, and it goes
 // on when there is room.
 func TestServerDiskFull(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	b.kill("server")
 	folder := b.onSmallDisk("server", 192<<20)

@@ -10,6 +10,7 @@ import (
 // nothing else changes for the application. When it is back, so are the marks, and
 // what was measured without it is in the archive once.
 func TestServerDies(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	app := b.steady(secondIPv4, 2)
 	b.running("s", "--from", "a", "--to", "b", "--lease", "2s", "--trace=-1s", "--interval", "100ms")
@@ -29,6 +30,7 @@ func TestServerDies(t *testing.T) {
 // TestDestinationDies: a source does not mark for a destination that nobody reads.
 // Packets that are marked nevertheless are restored by the program that stays.
 func TestDestinationDies(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, perfect)
 	app := b.steady(secondIPv4, 2)
 	b.running("s", "--from", "a", "--to", "b", "--lease", "2s", "--trace=-1s", "--interval", "100ms")
@@ -58,6 +60,7 @@ func TestDestinationDies(t *testing.T) {
 // TestSourceDies: a source that is killed marks no longer than its lease, and marks
 // again when it is back.
 func TestSourceDies(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, perfect)
 	app := b.steady(secondIPv4, 2)
 	b.running("s", "--from", "a", "--to", "b", "--lease", "2s", "--trace=-1s", "--interval", "100ms")

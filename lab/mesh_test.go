@@ -98,6 +98,7 @@ func (b *serviceBed) arrived(host string) emulator.Tally {
 // TestSessionMesh: a session between all agents takes in who joins and lets go who
 // leaves, and one by labels follows the labels, on the same interfaces.
 func TestSessionMesh(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, star)
 	b.running("all", "--from", "*", "--to", "*", "--trace=-1s", "--interval", "200ms", "--lease", "2s")
 	b.paired("all", mesh("a", "b", "c")...)

@@ -42,6 +42,7 @@ func TestSessionProfilesItsRouter(t *testing.T) {
 // server, and begins again when the server is back; what was read before is in the
 // archive, once.
 func TestProfileWithoutServer(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, throughRouter)
 	app := b.steady(netip.MustParseAddr("10.77.2.2"), 1)
 	b.running("s", "--from", "a", "--to", "b", "--router", "r", "--trace=-1s", "--lease", "2s")

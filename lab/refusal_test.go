@@ -154,6 +154,7 @@ func TestStrangersAreRefused(t *testing.T) {
 // TestShortCertificates: an agent renews its certificate in time, unless it is away too
 // long.
 func TestShortCertificates(t *testing.T) {
+	t.Parallel() // it mostly waits
 	config := filepath.Join(t.TempDir(), "server.yaml")
 	if err := os.WriteFile(config, []byte("agent_certificates: 9s\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ func (b *serviceBed) runStates(session string) []string {
 // only. What should have begun while the server was down is said to be missed, or
 // begins late where its time is not over; schedules survive.
 func TestSessionSchedule(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	app := b.steady(secondIPv4, 1)
 	at := func(after time.Duration) (time.Time, string) {

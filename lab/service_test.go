@@ -168,6 +168,7 @@ func TestServiceCountsTheTruth(t *testing.T) {
 
 // TestStopAndStart: the commands that end and start programs of the service.
 func TestStopAndStart(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	lab := func(want string, arguments ...string) {
 		t.Helper()

@@ -86,6 +86,7 @@ func TestSessionOnTheWire(t *testing.T) {
 // TestSessionChanges: a pause ends the marking and a resumption begins it again, and
 // no change of a running session costs or counts a packet twice.
 func TestSessionChanges(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, perfect)
 	app := b.steady(secondIPv4, 2)
 	b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "200ms")
@@ -141,6 +142,7 @@ func TestSessionChanges(t *testing.T) {
 // TestSessionInHaste: a user, or a program, that does not wait for anything harms
 // nobody. Whatever was marked in the end is read and restored.
 func TestSessionInHaste(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	app := b.steady(secondIPv4, 2)
 	flags := []string{"--from", "a", "--to", "b", "--trace=-1s", "--lease", "2s", "--interval", "100ms"}
@@ -179,6 +181,7 @@ func TestSessionInHaste(t *testing.T) {
 
 // TestSessionRecords: a session with records has a row for each marked packet.
 func TestSessionRecords(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	b.running("s", "--from", "a", "--to", "b", "--records", "--trace=-1s")
 	b.spray(secondIPv4, 2, 2048, 4000)
@@ -192,6 +195,7 @@ func TestSessionRecords(t *testing.T) {
 // TestSessionsTogether: two sessions on one interface each have all of their
 // packets, in rows of their own; a third that cannot be beside them is refused.
 func TestSessionsTogether(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	b.running("fine", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
 	b.running("coarse", "--from", "a", "--to", "b", "--trace=-1s", "--by", "host")

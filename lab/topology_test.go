@@ -99,6 +99,7 @@ func (b *serviceBed) wayTo(address string, arguments ...string) (nodes, kinds []
 // TestTopology: the paths of a session show every hop, also one that does not
 // answer; another route is an event.
 func TestTopology(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := service(t, detour)
 	b.talkative("r1", "r2", "r3", "r4", "b")
 	b.silence("r3")

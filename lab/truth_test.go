@@ -38,6 +38,9 @@ func TestTruthEqualsWhatAReceiverSaw(t *testing.T) {
 			s := b.open("a", "b", test.destination)
 			s.send(test.count, 40000)
 			truth := b.settled("a-b", "a", uint64(test.count))
+			if len(truth.Flows) != 1 {
+				t.Fatalf("got %d flows, want 1: %+v", len(truth.Flows), truth.Flows)
+			}
 			s.receive(truth.Total.Delivered + truth.Total.Duplicated)
 			compare(t, truth, s, test.count)
 			checkPacketLog(t, b, truth, s)
@@ -51,9 +54,6 @@ func compare(t *testing.T, truth emulator.Direction, s *stream, sent int) {
 	t.Helper()
 	if truth.Unread != 0 {
 		t.Errorf("emulator did not read %d frames: send slower", truth.Unread)
-	}
-	if len(truth.Flows) != 1 {
-		t.Fatalf("got %d flows, want 1: %+v", len(truth.Flows), truth.Flows)
 	}
 	f, got := truth.Flows[0], s.count()
 	if f.Tally != truth.Total {
