@@ -42,7 +42,10 @@ func fatal(err error) bool {
 }
 
 // connection is one session with the database; one goroutine uses it at a time.
-type connection struct{ raw duckdb.Connection }
+type connection struct {
+	raw   duckdb.Connection
+	stuck bool // in a failed transaction that could not be rolled back
+}
 
 func connect(db duckdb.Database) (*connection, error) {
 	c := &connection{}
@@ -93,6 +96,11 @@ func (c *connection) exec(ctx context.Context, sql string, arguments ...any) err
 
 // query runs one statement and hands on its rows.
 func (c *connection) query(ctx context.Context, sql string, arguments []any, rows func(arrow.RecordBatch) error) error {
+	if c.stuck {
+		if err := c.rollback(); err != nil {
+			return err
+		}
+	}
 	var statement duckdb.PreparedStatement
 	defer duckdb.DestroyPrepare(&statement)
 	if duckdb.Prepare(c.raw, sql, &statement) == duckdb.StateError {

@@ -438,3 +438,20 @@ func BenchmarkStore(b *testing.B) {
 	}
 	b.ReportMetric(float64(sequence)*rows/time.Since(start).Seconds(), "rows/s")
 }
+
+// TestStoreAfterAFailedRollback: a transaction that could not be rolled back does not
+// keep later ones from being stored.
+func TestStoreAfterAFailedRollback(t *testing.T) {
+	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
+	for _, sql := range []string{"BEGIN", "SELECT error('no memory')"} {
+		_ = a.writer.exec(t.Context(), sql)
+	}
+	if err := a.writer.exec(t.Context(), "SELECT 1"); err == nil {
+		t.Fatal("the transaction has not failed")
+	}
+	a.writer.stuck = true // as if ROLLBACK had failed
+	store(t, a, lineBatch(t, 0, 0, 100))
+	if n := count(t, a, "SELECT count(*) FROM lines"); n != 100 {
+		t.Errorf("%d rows of 100 are stored", n)
+	}
+}

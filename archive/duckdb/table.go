@@ -115,7 +115,19 @@ func (c *connection) inTransaction(ctx context.Context, work func() error) error
 			return nil
 		}
 	}
-	_ = c.exec(context.Background(), "ROLLBACK") // fails where the commit has already undone it
+	_ = c.rollback() // or before the next statement
+	return err
+}
+
+// rollback undoes a transaction. Where questions have taken all memory even that fails,
+// and until it succeeds the connection is of no use.
+func (c *connection) rollback() error {
+	c.stuck = false
+	err := c.exec(context.Background(), "ROLLBACK")
+	if err == nil || strings.Contains(err.Error(), "no transaction is active") { // a failed commit has undone it
+		return nil
+	}
+	c.stuck = true
 	return err
 }
 
