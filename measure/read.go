@@ -18,7 +18,7 @@ func Read(record arrow.RecordBatch, row int, into Sample) error {
 		return fmt.Errorf("read row %d: room for %d values, the batch has %d columns", row, len(into), record.NumCols())
 	}
 	for i, column := range record.Columns() {
-		value, ok := valueAt(column, row)
+		value, ok := ValueAt(column, row)
 		if !ok {
 			return fmt.Errorf("read row %d: column %q is %v", row, record.ColumnName(i), column.DataType())
 		}
@@ -27,7 +27,8 @@ func Read(record arrow.RecordBatch, row int, into Sample) error {
 	return nil
 }
 
-func valueAt(column arrow.Array, row int) (Value, bool) {
+// ValueAt reads one value of a column; false if the type is not one of Value's.
+func ValueAt(column arrow.Array, row int) (Value, bool) {
 	null := column.IsNull(row)
 	value, ok := Value{}, true
 	switch c := column.(type) {
