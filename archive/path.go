@@ -1,6 +1,10 @@
 package archive
 
-import "time"
+import (
+	"time"
+
+	"pillion.dev/measure/flows"
+)
 
 // Traces asks for the last traces of a path in the stream hops.
 type Traces struct {
@@ -41,7 +45,7 @@ type RouterDelaysAnswer struct {
 type StageWindow struct {
 	Stage string
 	Start time.Time
-	Delay Distribution
+	Delay flows.Distribution
 }
 
 // QueueWindow is how many packets waited at one side, input or output, of an

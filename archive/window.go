@@ -1,38 +1,42 @@
 package archive
 
 import (
-	"math"
 	"slices"
 	"time"
 
-	"pillion.dev/measure/histogram"
+	"pillion.dev/measure/flows"
 )
 
 // Selection says which rows of the stream flows are added up; empty or zero fields
-// ask for nothing. Without a session those of each pair of hosts come from the one
-// session that saw most of its packets, so that none counts twice.
+// match any value. Without a session, the rows of each pair of hosts are those of the
+// session that flows.Elect chooses.
 type Selection struct {
 	Source, Destination, Session string
-	Src, Dst, Proto              string
-	Sport, Dport                 uint32
+	flows.Flow
+}
+
+// Has reports whether a row is selected, without regard to the election of sessions.
+func (s *Selection) Has(row *flows.Row) bool {
+	is := func(want, is string) bool { return want == "" || want == is }
+	return is(s.Source, row.Source) && is(s.Destination, row.Destination) && is(s.Session, row.Session) &&
+		is(s.Src, row.Src) && is(s.Dst, row.Dst) && is(s.Proto, row.Proto) &&
+		(s.Sport == 0 || s.Sport == row.Sport) && (s.Dport == 0 || s.Dport == row.Dport)
 }
 
 // Windows asks for rows of flows added up in windows of equal length.
 type Windows struct {
 	Selection
-	// From (inclusive), To (exclusive); both are needed. They are moved outwards to
+	// From (inclusive) and To (exclusive) are required. They are moved outwards to
 	// whole windows.
 	From, To time.Time
 	// Points is how many windows fit into the range at most; with Step they are that
 	// long instead.
 	Points int
 	Step   time.Duration
-	// Before, if set, leaves out rows that ended then or later.
+	// Before, if set, excludes rows that ended at that time or later.
 	Before time.Time
-	// Histograms are wanted.
-	Histograms bool
-	// Sample is how many rows with histograms are read before they are thinned; 0
-	// means 200,000.
+	// Sample is the number of rows whose histograms are read; of more rows, one in so
+	// many is. 0 means 200,000.
 	Sample int64
 }
 
@@ -40,54 +44,28 @@ type Windows struct {
 type WindowsAnswer struct {
 	Windows []Window // those with rows, by time
 	Step    time.Duration
-	// Sampled: histograms and quantiles are of one in so many rows.
+	// Sampled means that histograms are those of one in so many rows, and of one row at
+	// least in each window.
 	Sampled int64
-	// Sessions that have rows of the selection, whatever its session, those with
+	// Sessions with rows of the selection, regardless of its session, those with
 	// most packets first.
 	Sessions []string
 }
 
-// Window is what rows of flows add up to. What nobody measured is NaN.
+// Window is the sum of the rows of flows in a length of time.
 type Window struct {
-	Start                                                       time.Time
-	Packets, Bytes, Expected, Lost, Duplicated, Reordered, Late uint64
-	// Delay has quantiles of the rows' histograms added up. Those of IPDV are of
-	// the row with most packets.
-	Delay, IPDV Distribution
-	// ClockError bounds both clocks together, ns: the largest of the rows.
-	ClockError float64
-	Buckets    histogram.Histogram
-}
-
-// Distribution of a time, ns.
-type Distribution struct {
-	Count                         uint64
-	Min, Mean, P50, P90, P99, Max float64
-}
-
-// NoDistribution is that of no packets.
-func NoDistribution() Distribution {
-	none := math.NaN()
-	return Distribution{0, none, none, none, none, none, none}
-}
-
-// Spread puts the quantiles of a histogram in.
-func (d *Distribution) Spread(b *histogram.Histogram) {
-	least, most := d.Min, d.Max
-	if math.IsNaN(least) || math.IsNaN(most) {
-		least, most = math.Inf(-1), math.Inf(1)
-	}
-	d.P50, d.P90, d.P99 = b.Quantile(0.5, least, most), b.Quantile(0.9, least, most), b.Quantile(0.99, least, most)
+	Start time.Time
+	flows.Sum
 }
 
 // Flows asks for rows of flows added up by flow.
 type Flows struct {
 	Selection
-	// From (inclusive), To (exclusive); both are needed.
+	// From (inclusive) and To (exclusive) are required.
 	From, To time.Time
 	// Granularity is flow, host-port or host.
 	Granularity string
-	// Order is packets, bytes, lost, p50, p90, p99, max or last; largest first.
+	// Order is packets, bytes, lost (the share), p50, p90, p99, max or last; largest first.
 	Order     string
 	Ascending bool
 	// Search keeps flows whose text contains it, without regard to case.
@@ -105,11 +83,9 @@ type FlowsAnswer struct {
 	Sampled int64
 }
 
-// Flow is one flow, or flows put together. Ports are 0 and Proto is empty where
-// several are.
+// Flow is the sum of the rows of one flow, or of flows put together.
 type Flow struct {
-	Src, Dst, Proto string
-	Sport, Dport    uint32
+	flows.Flow
 	// Window starts with the first row.
 	Window
 	Last time.Time
@@ -124,8 +100,7 @@ var steps = []time.Duration{
 	1 * time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
 }
 
-// StepOf is the shortest length of windows that people like to read and that is not
-// below least.
+// StepOf is the shortest round length of windows that is not below least.
 func StepOf(least time.Duration) time.Duration {
 	if i, _ := slices.BinarySearch(steps, least); i < len(steps) {
 		return steps[i]
@@ -133,13 +108,9 @@ func StepOf(least time.Duration) time.Duration {
 	return (least + day - 1) / day * day
 }
 
-// IntervalMax is the longest interval that rows can have; longer ones are taken as
-// that long.
-const IntervalMax = time.Hour
-
 // IntervalStep is the least length of windows for rows of an interval. Rows come out
 // a little longer or shorter than their session asks for, so a tenth is let pass.
 func IntervalStep(interval time.Duration) time.Duration {
-	interval = max(0, min(interval, IntervalMax))
+	interval = max(0, min(interval, flows.IntervalMax))
 	return StepOf(interval - interval/10)
 }

@@ -98,7 +98,9 @@ func (s *server) followLoss(ctx context.Context) {
 			if !open {
 				return
 			}
-			loss.Add(batch.Agent, batch.Record)
+			if err := loss.Add(batch); err != nil {
+				s.log.Warn("watch loss", "agent", batch.Agent, "error", err)
+			}
 			batch.Record.Release()
 		}
 	}

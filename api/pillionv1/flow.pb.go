@@ -131,37 +131,32 @@ func (x *Selection) GetDport() uint32 {
 	return 0
 }
 
-// Window is what was measured in a length of time. Delays are ns in floating point,
-// which every language has; NaN: nothing was measured. Where several rows have no histogram, because their session
-// does not keep it or none of them was read (sampled), quantiles are those of the row with most packets.
+// Window sums the rows of a length of time. Delays are ns in floating point, which every language has; NaN: nothing
+// was measured.
 type Window struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its start, ms since 1970, UTC. A row belongs to the window in which its middle lies.
+	// Its start, ms since 1970, UTC. A row belongs to the window in which the middle of its interval lies.
 	StartMs int64 `protobuf:"varint,1,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
-	// Marked packets that came.
+	// Marked packets received.
 	Packets uint64 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
-	// IP bytes of these, without marks.
+	// IP bytes of these packets, without marks.
 	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// Packets whose numbers are accounted for.
+	// Packets whose sequence numbers are accounted for.
 	Expected uint64 `protobuf:"varint,4,opt,name=expected,proto3" json:"expected,omitempty"`
-	// Expected packets that did not come (RFC 7680).
+	// Expected packets that were not received (RFC 7680).
 	Lost uint64 `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`
-	// Packets that came once more (RFC 5560).
+	// Packets received more than once (RFC 5560).
 	Duplicated uint64 `protobuf:"varint,6,opt,name=duplicated,proto3" json:"duplicated,omitempty"`
-	// Packets that came after one sent later (RFC 4737).
+	// Packets received after one that was sent later (RFC 4737).
 	Reordered uint64 `protobuf:"varint,7,opt,name=reordered,proto3" json:"reordered,omitempty"`
-	// Packets that came so late that they count as lost.
+	// Packets received so late that they count as lost.
 	Late uint64 `protobuf:"varint,8,opt,name=late,proto3" json:"late,omitempty"`
 	// One-way delay (RFC 7679).
 	Delay *Distribution `protobuf:"bytes,9,opt,name=delay,proto3" json:"delay,omitempty"`
-	// Change of delay from one packet to the next (RFC 3393); its quantiles are those of the row with most packets.
+	// Change of delay from one packet to the next (RFC 3393).
 	Ipdv *Distribution `protobuf:"bytes,10,opt,name=ipdv,proto3" json:"ipdv,omitempty"`
-	// Bound of what both clocks together may be off, ns: the largest of the rows that know it; NaN: unknown.
-	ClockErrorNs float64 `protobuf:"fixed64,11,opt,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
-	// Lower bounds of the buckets of delay that hold something, ns, ascending; only where they were asked for.
-	BoundsNs []float64 `protobuf:"fixed64,12,rep,packed,name=bounds_ns,json=boundsNs,proto3" json:"bounds_ns,omitempty"`
-	// Packets in each of these.
-	Counts        []float64 `protobuf:"fixed64,13,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	// Bound of the error of both clocks together, ns: the largest of the rows with delays; NaN: of one of them unknown.
+	ClockErrorNs  float64 `protobuf:"fixed64,11,opt,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,26 +268,12 @@ func (x *Window) GetClockErrorNs() float64 {
 	return 0
 }
 
-func (x *Window) GetBoundsNs() []float64 {
-	if x != nil {
-		return x.BoundsNs
-	}
-	return nil
-}
-
-func (x *Window) GetCounts() []float64 {
-	if x != nil {
-		return x.Counts
-	}
-	return nil
-}
-
-// Distribution of a time.
+// Distribution of a time. The quantiles are those of the histogram.
 type Distribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Packets with such a value.
+	// Packets with a value.
 	Count uint64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	// Least, ns.
+	// Minimum, ns.
 	MinNs float64 `protobuf:"fixed64,2,opt,name=min_ns,json=minNs,proto3" json:"min_ns,omitempty"`
 	// Mean, ns.
 	MeanNs float64 `protobuf:"fixed64,3,opt,name=mean_ns,json=meanNs,proto3" json:"mean_ns,omitempty"`
@@ -302,8 +283,10 @@ type Distribution struct {
 	P90Ns float64 `protobuf:"fixed64,5,opt,name=p90_ns,json=p90Ns,proto3" json:"p90_ns,omitempty"`
 	// 99th percentile, ns.
 	P99Ns float64 `protobuf:"fixed64,6,opt,name=p99_ns,json=p99Ns,proto3" json:"p99_ns,omitempty"`
-	// Largest, ns.
-	MaxNs         float64 `protobuf:"fixed64,7,opt,name=max_ns,json=maxNs,proto3" json:"max_ns,omitempty"`
+	// Maximum, ns.
+	MaxNs float64 `protobuf:"fixed64,7,opt,name=max_ns,json=maxNs,proto3" json:"max_ns,omitempty"`
+	// Only if histograms were requested and there are values.
+	Histogram     *Histogram `protobuf:"bytes,8,opt,name=histogram,proto3" json:"histogram,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +370,77 @@ func (x *Distribution) GetMaxNs() float64 {
 	return 0
 }
 
+func (x *Distribution) GetHistogram() *Histogram {
+	if x != nil {
+		return x.Histogram
+	}
+	return nil
+}
+
+// Histogram of a time: parallel lists of the buckets that are not empty, which are those of the stream flows.
+type Histogram struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Lower bounds, ns, ascending.
+	BoundsNs []float64 `protobuf:"fixed64,1,rep,packed,name=bounds_ns,json=boundsNs,proto3" json:"bounds_ns,omitempty"`
+	// Values in each bucket.
+	Counts []float64 `protobuf:"fixed64,2,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	// Sum of value minus lower bound over the values of each bucket, ns; empty: unknown.
+	OffsetsNs     []float64 `protobuf:"fixed64,3,rep,packed,name=offsets_ns,json=offsetsNs,proto3" json:"offsets_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Histogram) Reset() {
+	*x = Histogram{}
+	mi := &file_flow_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Histogram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Histogram) ProtoMessage() {}
+
+func (x *Histogram) ProtoReflect() protoreflect.Message {
+	mi := &file_flow_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
+func (*Histogram) Descriptor() ([]byte, []int) {
+	return file_flow_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Histogram) GetBoundsNs() []float64 {
+	if x != nil {
+		return x.BoundsNs
+	}
+	return nil
+}
+
+func (x *Histogram) GetCounts() []float64 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *Histogram) GetOffsetsNs() []float64 {
+	if x != nil {
+		return x.OffsetsNs
+	}
+	return nil
+}
+
 type WindowsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rows to add up.
@@ -406,7 +460,7 @@ type WindowsRequest struct {
 
 func (x *WindowsRequest) Reset() {
 	*x = WindowsRequest{}
-	mi := &file_flow_proto_msgTypes[3]
+	mi := &file_flow_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +472,7 @@ func (x *WindowsRequest) String() string {
 func (*WindowsRequest) ProtoMessage() {}
 
 func (x *WindowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[3]
+	mi := &file_flow_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +485,7 @@ func (x *WindowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowsRequest.ProtoReflect.Descriptor instead.
 func (*WindowsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{3}
+	return file_flow_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WindowsRequest) GetSelection() *Selection {
@@ -487,7 +541,7 @@ type WindowsResponse struct {
 
 func (x *WindowsResponse) Reset() {
 	*x = WindowsResponse{}
-	mi := &file_flow_proto_msgTypes[4]
+	mi := &file_flow_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -499,7 +553,7 @@ func (x *WindowsResponse) String() string {
 func (*WindowsResponse) ProtoMessage() {}
 
 func (x *WindowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[4]
+	mi := &file_flow_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -512,7 +566,7 @@ func (x *WindowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowsResponse.ProtoReflect.Descriptor instead.
 func (*WindowsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{4}
+	return file_flow_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WindowsResponse) GetWindows() []*Window {
@@ -557,7 +611,7 @@ type WatchWindowsRequest struct {
 
 func (x *WatchWindowsRequest) Reset() {
 	*x = WatchWindowsRequest{}
-	mi := &file_flow_proto_msgTypes[5]
+	mi := &file_flow_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +623,7 @@ func (x *WatchWindowsRequest) String() string {
 func (*WatchWindowsRequest) ProtoMessage() {}
 
 func (x *WatchWindowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[5]
+	mi := &file_flow_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +636,7 @@ func (x *WatchWindowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWindowsRequest.ProtoReflect.Descriptor instead.
 func (*WatchWindowsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{5}
+	return file_flow_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WatchWindowsRequest) GetSelection() *Selection {
@@ -619,7 +673,7 @@ type WatchWindowsResponse struct {
 
 func (x *WatchWindowsResponse) Reset() {
 	*x = WatchWindowsResponse{}
-	mi := &file_flow_proto_msgTypes[6]
+	mi := &file_flow_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +685,7 @@ func (x *WatchWindowsResponse) String() string {
 func (*WatchWindowsResponse) ProtoMessage() {}
 
 func (x *WatchWindowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[6]
+	mi := &file_flow_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +698,7 @@ func (x *WatchWindowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWindowsResponse.ProtoReflect.Descriptor instead.
 func (*WatchWindowsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{6}
+	return file_flow_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchWindowsResponse) GetWindows() []*Window {
@@ -673,7 +727,7 @@ type WatchPairsRequest struct {
 
 func (x *WatchPairsRequest) Reset() {
 	*x = WatchPairsRequest{}
-	mi := &file_flow_proto_msgTypes[7]
+	mi := &file_flow_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +739,7 @@ func (x *WatchPairsRequest) String() string {
 func (*WatchPairsRequest) ProtoMessage() {}
 
 func (x *WatchPairsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[7]
+	mi := &file_flow_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,7 +752,7 @@ func (x *WatchPairsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPairsRequest.ProtoReflect.Descriptor instead.
 func (*WatchPairsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{7}
+	return file_flow_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchPairsRequest) GetSession() string {
@@ -746,7 +800,7 @@ type WatchPairsResponse struct {
 
 func (x *WatchPairsResponse) Reset() {
 	*x = WatchPairsResponse{}
-	mi := &file_flow_proto_msgTypes[8]
+	mi := &file_flow_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +812,7 @@ func (x *WatchPairsResponse) String() string {
 func (*WatchPairsResponse) ProtoMessage() {}
 
 func (x *WatchPairsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[8]
+	mi := &file_flow_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +825,7 @@ func (x *WatchPairsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPairsResponse.ProtoReflect.Descriptor instead.
 func (*WatchPairsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{8}
+	return file_flow_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchPairsResponse) GetStartMs() int64 {
@@ -874,7 +928,7 @@ type Flow struct {
 
 func (x *Flow) Reset() {
 	*x = Flow{}
-	mi := &file_flow_proto_msgTypes[9]
+	mi := &file_flow_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +940,7 @@ func (x *Flow) String() string {
 func (*Flow) ProtoMessage() {}
 
 func (x *Flow) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[9]
+	mi := &file_flow_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +953,7 @@ func (x *Flow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flow.ProtoReflect.Descriptor instead.
 func (*Flow) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{9}
+	return file_flow_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Flow) GetSrc() string {
@@ -976,7 +1030,7 @@ type ListFlowsRequest struct {
 
 func (x *ListFlowsRequest) Reset() {
 	*x = ListFlowsRequest{}
-	mi := &file_flow_proto_msgTypes[10]
+	mi := &file_flow_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1042,7 @@ func (x *ListFlowsRequest) String() string {
 func (*ListFlowsRequest) ProtoMessage() {}
 
 func (x *ListFlowsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[10]
+	mi := &file_flow_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1055,7 @@ func (x *ListFlowsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowsRequest.ProtoReflect.Descriptor instead.
 func (*ListFlowsRequest) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{10}
+	return file_flow_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListFlowsRequest) GetSelection() *Selection {
@@ -1074,7 +1128,7 @@ type ListFlowsResponse struct {
 
 func (x *ListFlowsResponse) Reset() {
 	*x = ListFlowsResponse{}
-	mi := &file_flow_proto_msgTypes[11]
+	mi := &file_flow_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1140,7 @@ func (x *ListFlowsResponse) String() string {
 func (*ListFlowsResponse) ProtoMessage() {}
 
 func (x *ListFlowsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_flow_proto_msgTypes[11]
+	mi := &file_flow_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1153,7 @@ func (x *ListFlowsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFlowsResponse.ProtoReflect.Descriptor instead.
 func (*ListFlowsResponse) Descriptor() ([]byte, []int) {
-	return file_flow_proto_rawDescGZIP(), []int{11}
+	return file_flow_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListFlowsResponse) GetFlows() []*Flow {
@@ -1138,7 +1192,7 @@ const file_flow_proto_rawDesc = "" +
 	"\x03dst\x18\x05 \x01(\tR\x03dst\x12\x14\n" +
 	"\x05proto\x18\x06 \x01(\tR\x05proto\x12\x14\n" +
 	"\x05sport\x18\a \x01(\rR\x05sport\x12\x14\n" +
-	"\x05dport\x18\b \x01(\rR\x05dport\"\x8e\x03\n" +
+	"\x05dport\x18\b \x01(\rR\x05dport\"\xe5\x02\n" +
 	"\x06Window\x12\x19\n" +
 	"\bstart_ms\x18\x01 \x01(\x03R\astartMs\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
@@ -1153,9 +1207,7 @@ const file_flow_proto_rawDesc = "" +
 	"\x05delay\x18\t \x01(\v2\x18.pillion.v1.DistributionR\x05delay\x12,\n" +
 	"\x04ipdv\x18\n" +
 	" \x01(\v2\x18.pillion.v1.DistributionR\x04ipdv\x12$\n" +
-	"\x0eclock_error_ns\x18\v \x01(\x01R\fclockErrorNs\x12\x1b\n" +
-	"\tbounds_ns\x18\f \x03(\x01R\bboundsNs\x12\x16\n" +
-	"\x06counts\x18\r \x03(\x01R\x06counts\"\xb0\x01\n" +
+	"\x0eclock_error_ns\x18\v \x01(\x01R\fclockErrorNsJ\x04\b\f\x10\rJ\x04\b\r\x10\x0e\"\xe5\x01\n" +
 	"\fDistribution\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
 	"\x06min_ns\x18\x02 \x01(\x01R\x05minNs\x12\x17\n" +
@@ -1163,7 +1215,13 @@ const file_flow_proto_rawDesc = "" +
 	"\x06p50_ns\x18\x04 \x01(\x01R\x05p50Ns\x12\x15\n" +
 	"\x06p90_ns\x18\x05 \x01(\x01R\x05p90Ns\x12\x15\n" +
 	"\x06p99_ns\x18\x06 \x01(\x01R\x05p99Ns\x12\x15\n" +
-	"\x06max_ns\x18\a \x01(\x01R\x05maxNs\"\xd9\x01\n" +
+	"\x06max_ns\x18\a \x01(\x01R\x05maxNs\x123\n" +
+	"\thistogram\x18\b \x01(\v2\x15.pillion.v1.HistogramR\thistogram\"_\n" +
+	"\tHistogram\x12\x1b\n" +
+	"\tbounds_ns\x18\x01 \x03(\x01R\bboundsNs\x12\x16\n" +
+	"\x06counts\x18\x02 \x03(\x01R\x06counts\x12\x1d\n" +
+	"\n" +
+	"offsets_ns\x18\x03 \x03(\x01R\toffsetsNs\"\xd9\x01\n" +
 	"\x0eWindowsRequest\x123\n" +
 	"\tselection\x18\x01 \x01(\v2\x15.pillion.v1.SelectionR\tselection\x12.\n" +
 	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
@@ -1242,50 +1300,52 @@ func file_flow_proto_rawDescGZIP() []byte {
 	return file_flow_proto_rawDescData
 }
 
-var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_flow_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_flow_proto_goTypes = []any{
 	(*Selection)(nil),             // 0: pillion.v1.Selection
 	(*Window)(nil),                // 1: pillion.v1.Window
 	(*Distribution)(nil),          // 2: pillion.v1.Distribution
-	(*WindowsRequest)(nil),        // 3: pillion.v1.WindowsRequest
-	(*WindowsResponse)(nil),       // 4: pillion.v1.WindowsResponse
-	(*WatchWindowsRequest)(nil),   // 5: pillion.v1.WatchWindowsRequest
-	(*WatchWindowsResponse)(nil),  // 6: pillion.v1.WatchWindowsResponse
-	(*WatchPairsRequest)(nil),     // 7: pillion.v1.WatchPairsRequest
-	(*WatchPairsResponse)(nil),    // 8: pillion.v1.WatchPairsResponse
-	(*Flow)(nil),                  // 9: pillion.v1.Flow
-	(*ListFlowsRequest)(nil),      // 10: pillion.v1.ListFlowsRequest
-	(*ListFlowsResponse)(nil),     // 11: pillion.v1.ListFlowsResponse
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*Histogram)(nil),             // 3: pillion.v1.Histogram
+	(*WindowsRequest)(nil),        // 4: pillion.v1.WindowsRequest
+	(*WindowsResponse)(nil),       // 5: pillion.v1.WindowsResponse
+	(*WatchWindowsRequest)(nil),   // 6: pillion.v1.WatchWindowsRequest
+	(*WatchWindowsResponse)(nil),  // 7: pillion.v1.WatchWindowsResponse
+	(*WatchPairsRequest)(nil),     // 8: pillion.v1.WatchPairsRequest
+	(*WatchPairsResponse)(nil),    // 9: pillion.v1.WatchPairsResponse
+	(*Flow)(nil),                  // 10: pillion.v1.Flow
+	(*ListFlowsRequest)(nil),      // 11: pillion.v1.ListFlowsRequest
+	(*ListFlowsResponse)(nil),     // 12: pillion.v1.ListFlowsResponse
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_flow_proto_depIdxs = []int32{
 	2,  // 0: pillion.v1.Window.delay:type_name -> pillion.v1.Distribution
 	2,  // 1: pillion.v1.Window.ipdv:type_name -> pillion.v1.Distribution
-	0,  // 2: pillion.v1.WindowsRequest.selection:type_name -> pillion.v1.Selection
-	12, // 3: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
-	12, // 4: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
-	1,  // 5: pillion.v1.WindowsResponse.windows:type_name -> pillion.v1.Window
-	0,  // 6: pillion.v1.WatchWindowsRequest.selection:type_name -> pillion.v1.Selection
-	1,  // 7: pillion.v1.WatchWindowsResponse.windows:type_name -> pillion.v1.Window
-	1,  // 8: pillion.v1.Flow.total:type_name -> pillion.v1.Window
-	12, // 9: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
-	0,  // 10: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
-	12, // 11: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
-	12, // 12: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
-	9,  // 13: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
-	3,  // 14: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
-	5,  // 15: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
-	7,  // 16: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
-	10, // 17: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
-	4,  // 18: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
-	6,  // 19: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
-	8,  // 20: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
-	11, // 21: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
-	18, // [18:22] is the sub-list for method output_type
-	14, // [14:18] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	3,  // 2: pillion.v1.Distribution.histogram:type_name -> pillion.v1.Histogram
+	0,  // 3: pillion.v1.WindowsRequest.selection:type_name -> pillion.v1.Selection
+	13, // 4: pillion.v1.WindowsRequest.from:type_name -> google.protobuf.Timestamp
+	13, // 5: pillion.v1.WindowsRequest.to:type_name -> google.protobuf.Timestamp
+	1,  // 6: pillion.v1.WindowsResponse.windows:type_name -> pillion.v1.Window
+	0,  // 7: pillion.v1.WatchWindowsRequest.selection:type_name -> pillion.v1.Selection
+	1,  // 8: pillion.v1.WatchWindowsResponse.windows:type_name -> pillion.v1.Window
+	1,  // 9: pillion.v1.Flow.total:type_name -> pillion.v1.Window
+	13, // 10: pillion.v1.Flow.last:type_name -> google.protobuf.Timestamp
+	0,  // 11: pillion.v1.ListFlowsRequest.selection:type_name -> pillion.v1.Selection
+	13, // 12: pillion.v1.ListFlowsRequest.from:type_name -> google.protobuf.Timestamp
+	13, // 13: pillion.v1.ListFlowsRequest.to:type_name -> google.protobuf.Timestamp
+	10, // 14: pillion.v1.ListFlowsResponse.flows:type_name -> pillion.v1.Flow
+	4,  // 15: pillion.v1.FlowService.Windows:input_type -> pillion.v1.WindowsRequest
+	6,  // 16: pillion.v1.FlowService.WatchWindows:input_type -> pillion.v1.WatchWindowsRequest
+	8,  // 17: pillion.v1.FlowService.WatchPairs:input_type -> pillion.v1.WatchPairsRequest
+	11, // 18: pillion.v1.FlowService.ListFlows:input_type -> pillion.v1.ListFlowsRequest
+	5,  // 19: pillion.v1.FlowService.Windows:output_type -> pillion.v1.WindowsResponse
+	7,  // 20: pillion.v1.FlowService.WatchWindows:output_type -> pillion.v1.WatchWindowsResponse
+	9,  // 21: pillion.v1.FlowService.WatchPairs:output_type -> pillion.v1.WatchPairsResponse
+	12, // 22: pillion.v1.FlowService.ListFlows:output_type -> pillion.v1.ListFlowsResponse
+	19, // [19:23] is the sub-list for method output_type
+	15, // [15:19] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_flow_proto_init() }
@@ -1299,7 +1359,7 @@ func file_flow_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flow_proto_rawDesc), len(file_flow_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

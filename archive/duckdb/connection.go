@@ -10,6 +10,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	duckdb "github.com/duckdb/duckdb-go-bindings"
+
+	"pillion.dev/measure"
 )
 
 // sqlError is what DuckDB said.
@@ -209,6 +211,15 @@ func valueOf(argument any) (duckdb.Value, error) {
 		return duckdb.CreateVarcharLength(v, duckdb.IdxT(len(v))), nil
 	case []byte:
 		return duckdb.CreateBlob(v), nil
+	case []string:
+		texts := make([]duckdb.Value, len(v))
+		for i, text := range v {
+			texts[i], _ = valueOf(text)
+			defer duckdb.DestroyValue(&texts[i])
+		}
+		text := logicalType(measure.String)
+		defer duckdb.DestroyLogicalType(&text)
+		return duckdb.CreateListValue(text, texts), nil
 	case time.Time:
 		return duckdb.CreateTimestampNS(duckdb.NewTimestampNS(v.UnixNano())), nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/flows"
 	"pillion.dev/measure/histogram"
 )
 
@@ -23,6 +24,9 @@ const routerRowsMost = 3600
 // stagesShown are the stages that a packet passes one after the other; the stream has
 // sums and parts of these besides.
 const stagesShown = "('input_queuing', 'processing', 'output_queuing')"
+
+// stageMeasured is true of rows with delays, as package flows reads them.
+var stageMeasured = fmt.Sprintf("(packets BETWEEN 1 AND %d AND delay_min_ns <= delay_max_ns AND delay_mean_ns IS NOT NULL)", int64(flows.CountMax))
 
 // RouterDelays implements archive.Archive.
 func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelays) (archive.RouterDelaysAnswer, error) {
@@ -106,9 +110,8 @@ func (q *routerReader) askStages(ctx context.Context, c *connection) error {
 	}
 	where += " AND stage IN " + stagesShown
 	table := tableOf(measure.Router.Name)
-	sql := fmt.Sprintf(`SELECT %s AS w, stage, least(sum(packets), 18446744073709551615)::UBIGINT AS n, min(delay_min_ns)::DOUBLE,
-		sum(delay_mean_ns::DOUBLE * packets) / nullif(sum(packets::DOUBLE), 0), max(delay_max_ns)::DOUBLE
-		FROM %s WHERE %s AND packets > 0 GROUP BY w, stage ORDER BY w, stage`, q.start(), table, where)
+	sql := fmt.Sprintf(`SELECT %s AS w, stage, least(sum(packets), 18446744073709551615)::UBIGINT, min(delay_min_ns), max(delay_max_ns), sum(delay_mean_ns::HUGEINT * packets)
+		FROM %s WHERE %s AND %s GROUP BY w, stage ORDER BY w, stage`, q.start(), table, where, stageMeasured)
 	if err := c.query(ctx, sql, arguments, q.readStages); err != nil {
 		return err
 	}
@@ -116,52 +119,32 @@ func (q *routerReader) askStages(ctx context.Context, c *connection) error {
 	if _, err := columnType(q.schema, offsets); err != nil { // an archive from before it existed
 		offsets = "NULL::UBIGINT[]"
 	}
-	sql = fmt.Sprintf(`SELECT w, stage, bound, sum(n)::DOUBLE, CASE WHEN count(o) = count(*) THEN sum(o)::DOUBLE END FROM (
-		SELECT %s AS w, stage, unnest(delay_bounds_ns) AS bound, unnest(delay_counts) AS n, unnest(%s) AS o FROM %s WHERE %s)
-		WHERE bound IS NOT NULL AND n > 0 GROUP BY w, stage, bound ORDER BY w, stage, bound`, q.start(), offsets, table, where)
+	sql = fmt.Sprintf(`SELECT w, bound, least(sum(n), 18446744073709551615)::UBIGINT, CASE WHEN count(o) = count(*) THEN try_cast(sum(o) AS UBIGINT) END, stage FROM (
+		SELECT %s AS w, stage, unnest(delay_bounds_ns) AS bound, unnest(delay_counts) AS n, unnest(%s) AS o FROM %s WHERE %s AND %s)
+		WHERE bound IS NOT NULL AND n > 0 GROUP BY w, stage, bound ORDER BY w, stage, bound`, q.start(), offsets, table, where, stageMeasured)
 	type key struct {
 		start time.Time
 		stage string
 	}
 	histograms := map[key]*histogram.Histogram{}
-	if err := c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
-		numbers, bounds := r.Column(0).(*array.Int64), r.Column(2).(*array.Int64)
-		counts, offsets := r.Column(3).(*array.Float64), r.Column(4).(*array.Float64)
-		for i := range int(r.NumRows()) {
-			k := key{q.timeOf(numbers.Value(i)), textAt(r, 1, i)}
-			if histograms[k] == nil {
-				histograms[k] = &histogram.Histogram{}
-			}
-			if offsets.IsValid(i) {
-				histograms[k].AddSum(bounds.Value(i), countOf(counts.Value(i)), countOf(offsets.Value(i)))
-			} else {
-				histograms[k].AddBucket(bounds.Value(i), countOf(counts.Value(i)))
-			}
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
 	for i := range q.answer.Stages {
 		s := &q.answer.Stages[i]
-		if b := histograms[key{s.Start, s.Stage}]; b != nil {
-			s.Delay.Spread(b)
-		}
+		histograms[key{s.Start, s.Stage}] = &s.Delay.Histogram
 	}
-	return nil
+	return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
+		readHistograms(r, func(number int64, i int) *histogram.Histogram { return histograms[key{q.timeOf(number), textAt(r, 4, i)}] })
+		return nil
+	})
 }
 
 func (q *routerReader) readStages(r arrow.RecordBatch) error {
 	numbers, packets := r.Column(0).(*array.Int64), r.Column(2).(*array.Uint64)
+	least, most, total := r.Column(3).(*array.Int64), r.Column(4).(*array.Int64), r.Column(5).(*array.Decimal128)
 	for i := range int(r.NumRows()) {
-		delay := archive.NoDistribution()
-		delay.Count = packets.Value(i)
-		for j, to := range []*float64{&delay.Min, &delay.Mean, &delay.Max} {
-			if column := r.Column(3 + j).(*array.Float64); column.IsValid(i) {
-				*to = column.Value(i)
-			}
-		}
-		q.answer.Stages = append(q.answer.Stages, archive.StageWindow{Stage: textAt(r, 1, i), Start: q.timeOf(numbers.Value(i)), Delay: delay})
+		q.answer.Stages = append(q.answer.Stages, archive.StageWindow{
+			Stage: textAt(r, 1, i), Start: q.timeOf(numbers.Value(i)),
+			Delay: flows.Distribution{Count: packets.Value(i), Min: least.Value(i), Max: most.Value(i), Total: total.Value(i)},
+		})
 	}
 	return nil
 }

@@ -12,9 +12,10 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/measuretest"
 )
 
-type row = map[string]any
+type row = measuretest.Fields
 
 // stage is a row of one second of a stage with all packets in the bucket of a value.
 func stage(end float64, session, input, output, name string, packets int, value int64) row {
@@ -75,7 +76,7 @@ func TestRouterDelays(t *testing.T) {
 			var stages, queues, pauses []string
 			seconds := func(at time.Time) float64 { return at.Sub(epoch).Seconds() }
 			for _, s := range answer.Stages {
-				stages = append(stages, fmt.Sprintf("%s@%v %d %d", s.Stage, seconds(s.Start), s.Delay.Count, int64(s.Delay.P50)))
+				stages = append(stages, fmt.Sprintf("%s@%v %d %d", s.Stage, seconds(s.Start), s.Delay.Count, int64(s.Delay.Quantile(0.5))))
 			}
 			for _, q := range answer.Queues {
 				queues = append(queues, fmt.Sprintf("%s %s@%v %v %v", q.Side, q.Interface, seconds(q.Start), q.Mean, q.Kernel))

@@ -1,44 +1,45 @@
 package duckdb
 
 import (
+	"context"
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
-	"pillion.dev/archive"
+	"pillion.dev/measure/flows"
+	"pillion.dev/measure/histogram"
 )
 
-// sums are the SQL of what rows add up to, in the order in which sumReader reads it.
-// What no histogram tells is that of the row with most packets.
+// distributions of a row; package flows takes those of which measured is true.
+var distributions = [...]string{"delay", "ipdv"}
+
+func measured(of string) string {
+	return fmt.Sprintf("(%[1]s_count BETWEEN 1 AND %[2]d AND %[1]s_min_ns <= %[1]s_max_ns AND %[1]s_mean_ns IS NOT NULL)", of, int64(flows.CountMax))
+}
+
+// clockError is that of both clocks of a row.
+const clockError = `CASE WHEN clock_error_ns >= 0 AND source_clock_error_ns >= 0 THEN
+	least(clock_error_ns::HUGEINT + source_clock_error_ns, 9223372036854775807)::BIGINT END`
+
+// sums are the SQL of what rows add up to, without histograms, as sumReader reads it.
 var sums = func() string {
 	var list []string
-	for _, column := range []string{"packets", "bytes", "expected", "lost", "duplicated", "reordered", "late"} {
+	for _, column := range flows.CountNames {
 		list = append(list, fmt.Sprintf("least(coalesce(sum(%s), 0), 18446744073709551615)::UBIGINT", column))
 	}
-	for _, of := range []string{"delay", "ipdv"} {
-		// A session may leave the count out.
-		weight := fmt.Sprintf("coalesce(%s_count, packets, 1)", of)
-		list = append(list,
-			fmt.Sprintf("least(coalesce(sum(%s_count), 0), 18446744073709551615)::UBIGINT", of),
-			fmt.Sprintf("min(%s_min_ns)::DOUBLE", of),
-			fmt.Sprintf("sum(%[1]s_mean_ns::DOUBLE * %[2]s::DOUBLE) / nullif(sum(%[2]s::DOUBLE) FILTER (%[1]s_mean_ns IS NOT NULL), 0)", of, weight))
-		for _, quantile := range []string{"p50", "p90", "p99"} {
-			list = append(list, fmt.Sprintf("arg_max(%s_%s_ns, %s)::DOUBLE", of, quantile, weight))
-		}
-		list = append(list, fmt.Sprintf("max(%s_max_ns)::DOUBLE", of))
+	for _, of := range distributions {
+		list = append(list, fmt.Sprintf(`least(coalesce(sum(%[1]s_count) FILTER (%[2]s), 0), 18446744073709551615)::UBIGINT,
+			min(%[1]s_min_ns) FILTER (%[2]s), max(%[1]s_max_ns) FILTER (%[2]s),
+			sum(%[1]s_mean_ns::HUGEINT * %[1]s_count) FILTER (%[2]s)`, of, measured(of)))
 	}
-	list = append(list, "greatest(max(clock_error_ns::DOUBLE + source_clock_error_ns::DOUBLE), 0)",
-		"count(delay_p50_ns)::BIGINT", "count(*)::BIGINT")
-	for i := range list {
-		list[i] += fmt.Sprintf(" AS s%d", i)
-	}
+	// A row whose clock error is unknown makes that of the sum unknown.
+	list = append(list, fmt.Sprintf(`CASE WHEN count(*) FILTER (%[1]s) = count(%[2]s) FILTER (%[1]s) THEN max(%[2]s) FILTER (%[1]s) END`,
+		measured("delay"), clockError), "count(*)::BIGINT")
 	return strings.Join(list, ", ")
 }()
-
-const sumColumns = 7 + 2*7 + 3
 
 // sumReader reads the columns of sums, which begin at a place.
 type sumReader struct {
@@ -46,36 +47,90 @@ type sumReader struct {
 	at     int
 }
 
-func (s *sumReader) count(i int) uint64 {
+func (s *sumReader) next() arrow.Array {
 	s.at++
-	return s.record.Column(s.at - 1).(*array.Uint64).Value(i)
+	return s.record.Column(s.at - 1)
 }
 
-func (s *sumReader) number(i int) float64 {
-	s.at++
-	if column := s.record.Column(s.at - 1).(*array.Float64); column.IsValid(i) {
-		return column.Value(i)
+// int is 0 for null.
+func (s *sumReader) int(i int) (n int64, known bool) {
+	if column := s.next().(*array.Int64); column.IsValid(i) {
+		return column.Value(i), true
 	}
-	return math.NaN()
+	return 0, false
 }
 
-func (s *sumReader) int(i int) int64 {
-	s.at++
-	return s.record.Column(s.at - 1).(*array.Int64).Value(i)
-}
-
-// window reads one row: the window, how many rows had quantiles of their own, and
-// how many there were.
-func (s *sumReader) window(i int) (w archive.Window, quantiles, rows int64) {
-	for _, to := range []*uint64{&w.Packets, &w.Bytes, &w.Expected, &w.Lost, &w.Duplicated, &w.Reordered, &w.Late} {
-		*to = s.count(i)
+// sum reads one row: the sum, and how many rows it is of.
+func (s *sumReader) sum(i int) (sum flows.Sum, rows int64) {
+	for _, to := range sum.Counts.List() {
+		*to = s.next().(*array.Uint64).Value(i)
 	}
-	for _, d := range []*archive.Distribution{&w.Delay, &w.IPDV} {
-		d.Count = s.count(i)
-		for _, to := range []*float64{&d.Min, &d.Mean, &d.P50, &d.P90, &d.P99, &d.Max} {
-			*to = s.number(i)
+	for _, d := range []*flows.Distribution{&sum.Delay, &sum.IPDV} {
+		d.Count = s.next().(*array.Uint64).Value(i)
+		d.Min, _ = s.int(i)
+		d.Max, _ = s.int(i)
+		if total := s.next().(*array.Decimal128); total.IsValid(i) {
+			d.Total = total.Value(i)
 		}
 	}
-	w.ClockError = s.number(i)
-	return w, s.int(i), s.int(i)
+	sum.ClockError.Ns, sum.ClockError.Known = s.int(i)
+	rows, _ = s.int(i)
+	return sum, rows
+}
+
+// histograms are the SQL of a distribution's histograms by key: bounds, counts and
+// offsets, ordered by key. from is the FROM and WHERE of the rows. With every above 1, one in
+// so many rows is read, always the same ones, and at least one for each key; the
+// arguments of from are then bound twice.
+func histograms(of, key, from string, every int64) string {
+	offsets := of + "_offsets_ns"
+	if of == "ipdv" {
+		offsets = "NULL::UBIGINT[]"
+	}
+	where := fmt.Sprintf("%[1]s AND len(%[2]s_bounds_ns) = len(%[2]s_counts) AND (%[3]s IS NULL OR len(%[3]s) = len(%[2]s_counts))", measured(of), of, offsets)
+	if every > 1 {
+		where += fmt.Sprintf(" AND (hash(time, src, dst, sport, dport) %% %d = 0 OR rowid IN (SELECT min(rowid) %s AND %s GROUP BY %s))", every, from, where, key)
+	}
+	return fmt.Sprintf(`SELECT key, bound, least(sum(n), 18446744073709551615)::UBIGINT,
+			CASE WHEN count(o) = count(*) THEN try_cast(sum(o) AS UBIGINT) END FROM (
+		SELECT %[1]s AS key, unnest(%[2]s_bounds_ns) AS bound, unnest(%[2]s_counts) AS n, unnest(%[3]s) AS o %[4]s AND %[5]s)
+		WHERE bound IS NOT NULL AND n > 0 GROUP BY key, bound ORDER BY key, bound`, key, of, offsets, from, where)
+}
+
+func readHistograms(r arrow.RecordBatch, histogram func(key int64, row int) *histogram.Histogram) {
+	keys, bounds := r.Column(0).(*array.Int64), r.Column(1).(*array.Int64)
+	counts, offsets := r.Column(2).(*array.Uint64), r.Column(3).(*array.Uint64)
+	for i := range int(r.NumRows()) {
+		to := histogram(keys.Value(i), i)
+		switch {
+		case to == nil:
+		case offsets.IsValid(i):
+			to.AddSum(bounds.Value(i), counts.Value(i), offsets.Value(i))
+		default:
+			to.AddBucket(bounds.Value(i), counts.Value(i))
+		}
+	}
+}
+
+// askHistograms reads the histograms of both distributions of the sums that keys lead to;
+// nil: to none.
+func (c *connection) askHistograms(ctx context.Context, key, from string, arguments []any, every int64, sum func(key int64) *flows.Sum) error {
+	if every > 1 {
+		arguments = slices.Concat(arguments, arguments)
+	}
+	for i, of := range distributions {
+		err := c.query(ctx, histograms(of, key, from, every), arguments, func(r arrow.RecordBatch) error {
+			readHistograms(r, func(key int64, _ int) *histogram.Histogram {
+				if to := sum(key); to != nil {
+					return &[...]*flows.Distribution{&to.Delay, &to.IPDV}[i].Histogram
+				}
+				return nil
+			})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

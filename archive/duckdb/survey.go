@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/flows"
 )
 
 const (
@@ -28,20 +30,20 @@ const (
 )
 
 // middle is that of a row's interval, ns since 1970.
-var middle = fmt.Sprintf("(epoch_ns(time) - greatest(0, least(coalesce(interval_ns, 0), %d)) // 2)", int64(archive.IntervalMax))
+var middle = fmt.Sprintf("(epoch_ns(time) - greatest(0, least(coalesce(interval_ns, 0), %d)) // 2)", int64(flows.IntervalMax))
 
 // survey is what has to be known of a selection before it is added up.
 type survey struct {
 	selection archive.Selection
 	from, to  time.Time
 	before    time.Time // rows ended then or later do not count; zero: all do
-	// rows and interval are those of the sessions that count.
+	// elected is the session of each pair whose rows count; rows and interval are theirs.
+	elected  map[pairOf]string
 	rows     int64
 	interval time.Duration
 	slack    time.Duration
 	// sessions are all, those with most packets first.
 	sessions []string
-	pairs    int
 }
 
 // terms are the WHERE of a selection but for its session.
@@ -82,19 +84,15 @@ func (s *survey) where() (sql string, arguments []any) {
 	if s.selection.Session != "" {
 		return strings.Join(append(list, "session = ?"), " AND "), append(arguments, s.selection.Session)
 	}
-	if s.pairs < 2 {
-		first := ""
-		if len(s.sessions) > 0 {
-			first = s.sessions[0]
-		}
-		return strings.Join(append(list, "coalesce(session, '') = ?"), " AND "), append(arguments, first)
+	var sources, agents, sessions []string
+	for pair, session := range s.elected {
+		sources, agents, sessions = append(sources, pair.source), append(agents, pair.destination), append(sessions, session)
 	}
-	sql = strings.Join(list, " AND ")
-	return fmt.Sprintf(`%s AND (coalesce(source, ''), agent, coalesce(session, '')) IN (
-		SELECT (source, agent, first(session ORDER BY packets DESC, session)) FROM (
-			SELECT coalesce(source, '') AS source, agent, coalesce(session, '') AS session, coalesce(sum(packets), 0) AS packets
-			FROM %s WHERE %s GROUP BY ALL) GROUP BY source, agent)`, sql, tableOf(measure.Flows.Name), sql),
-		append(slices.Clone(arguments), arguments...)
+	if len(sessions) < 2 {
+		return strings.Join(append(list, "coalesce(session, '') = ?"), " AND "), append(arguments, strings.Join(sessions, ""))
+	}
+	return strings.Join(append(list, `(coalesce(source, ''), agent, coalesce(session, '')) IN (
+		SELECT (unnest(?), unnest(?), unnest(?)))`), " AND "), append(arguments, sources, agents, sessions)
 }
 
 // look fills in what the rows of a selection are like.
@@ -104,7 +102,7 @@ func (s *survey) look(ctx context.Context, c *connection) error {
 	sql := fmt.Sprintf(`SELECT coalesce(source, '') AS source, agent, coalesce(session, '') AS session,
 		((greatest(0, least(coalesce(interval_ns, 0), %d)) * 9 // 10 + %d) // %d)::BIGINT AS units,
 		count(*) AS n, coalesce(sum(packets), 0)::DOUBLE AS packets FROM %s WHERE %s GROUP BY ALL`,
-		int64(archive.IntervalMax), int64(unit-1), int64(unit), tableOf(measure.Flows.Name), strings.Join(list, " AND "))
+		int64(flows.IntervalMax), int64(unit-1), int64(unit), tableOf(measure.Flows.Name), strings.Join(list, " AND "))
 	found := sightings{}
 	if err := c.query(ctx, sql, arguments, found.read); err != nil {
 		return err
@@ -146,33 +144,29 @@ func (f sightings) read(r arrow.RecordBatch) error {
 	return nil
 }
 
-// sum picks the session of each pair and adds up what it has.
+// sum elects the session of each pair and adds up what the elected ones have.
 func (f sightings) sum(s *survey) {
 	packets, units := map[string]float64{}, map[int64]int64{}
-	s.pairs = len(f)
-	for _, sessions := range f {
-		best := s.selection.Session
+	s.elected = map[pairOf]string{}
+	for pair, sessions := range f {
 		for name, one := range sessions {
 			packets[name] += one.packets
-			if s.selection.Session != "" {
-				continue
-			}
-			leader := sessions[best]
-			if leader == nil || one.packets > leader.packets || one.packets == leader.packets && name < best {
-				best = name
-			}
 		}
-		if chosen := sessions[best]; chosen != nil {
-			s.rows += chosen.rows
-			for u, n := range chosen.units {
+		s.elected[pair] = cmp.Or(s.selection.Session, flows.Elect(func(yield func(string, float64) bool) {
+			for name, one := range sessions {
+				if !yield(name, one.packets) {
+					return
+				}
+			}
+		}, "", 1))
+		if elected := sessions[s.elected[pair]]; elected != nil {
+			s.rows += elected.rows
+			for u, n := range elected.units {
 				units[u] += n
 			}
 		}
 	}
-	for name := range packets {
-		s.sessions = append(s.sessions, name)
-	}
-	slices.SortFunc(s.sessions, func(a, b string) int {
+	s.sessions = slices.SortedFunc(maps.Keys(packets), func(a, b string) int {
 		return cmp.Or(cmp.Compare(packets[b], packets[a]), cmp.Compare(a, b))
 	})
 	s.sessions = s.sessions[:min(len(s.sessions), sessionsMost)]

@@ -12,7 +12,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
-	"pillion.dev/measure/histogram"
+	"pillion.dev/measure/flows"
 )
 
 // Windows implements archive.Archive. An archive that never had a row of flows has
@@ -51,9 +51,6 @@ func (a *Archive) Windows(ctx context.Context, question archive.Windows) (archiv
 	if err != nil {
 		return archive.WindowsAnswer{}, err
 	}
-	for i := range w.windows {
-		w.finish(i, question.Histograms)
-	}
 	answer.Windows = w.windows
 	return answer, nil
 }
@@ -68,78 +65,47 @@ func (s *survey) align(step time.Duration) {
 	s.from, s.to = time.Unix(0, from).UTC(), time.Unix(0, to).UTC()
 }
 
-// windowReader builds windows: first all but the histograms, then these.
+// windowReader reads windows in their order: first the sums, then the histograms.
 type windowReader struct {
-	step      time.Duration
-	windows   []archive.Window
-	quantiles []int64 // rows with quantiles of their own
-	at        int     // window whose histogram is being read
+	step    time.Duration
+	windows []archive.Window
+	at      int // window whose histogram is being read
 }
 
 func (w *windowReader) ask(ctx context.Context, c *connection, s *survey, every int64) error {
 	where, arguments := s.where()
 	number := fmt.Sprintf("(%s // %d)::BIGINT", middle, int64(w.step))
-	table := tableOf(measure.Flows.Name)
-	sql := fmt.Sprintf("SELECT %s AS w, %s FROM %s WHERE %s GROUP BY w ORDER BY w", number, sums, table, where)
-	if err := c.query(ctx, sql, arguments, w.read); err != nil {
+	from := fmt.Sprintf("FROM %s WHERE %s", tableOf(measure.Flows.Name), where)
+	if err := c.query(ctx, fmt.Sprintf("SELECT %s AS w, %s %s GROUP BY w ORDER BY w", number, sums, from), arguments, w.read); err != nil {
 		return err
 	}
-	sql = fmt.Sprintf(`SELECT w, bound, sum(n)::DOUBLE FROM (
-		SELECT %s AS w, unnest(delay_bounds_ns) AS bound, unnest(delay_counts) AS n FROM %s WHERE %s AND %s)
-		WHERE bound IS NOT NULL AND n > 0 GROUP BY w, bound ORDER BY w, bound`, number, table, where, thinned("time", every))
-	return c.query(ctx, sql, arguments, w.readBuckets)
-}
-
-// thinned keeps one in so many rows, by a hash: the same ones each time.
-func thinned(key string, every int64) string {
-	if every <= 1 {
-		return "true"
-	}
-	return fmt.Sprintf("hash(%s) %% %d = 0", key, every)
+	return c.askHistograms(ctx, number, from, arguments, every, w.find)
 }
 
 func (w *windowReader) read(r arrow.RecordBatch) error {
 	numbers := r.Column(0).(*array.Int64)
 	for i := range int(r.NumRows()) {
-		reader := sumReader{r, 1}
-		window, quantiles, _ := reader.window(i)
-		window.Start = time.Unix(0, numbers.Value(i)*int64(w.step)).UTC()
-		w.windows, w.quantiles = append(w.windows, window), append(w.quantiles, quantiles)
+		sum, _ := (&sumReader{r, 1}).sum(i)
+		w.windows = append(w.windows, archive.Window{Start: w.start(numbers.Value(i)), Sum: sum})
 	}
 	return nil
 }
 
-// readBuckets takes buckets in the order of windows.
-func (w *windowReader) readBuckets(r arrow.RecordBatch) error {
-	numbers, bounds, counts := r.Column(0).(*array.Int64), r.Column(1).(*array.Int64), r.Column(2).(*array.Float64)
-	for i := range int(r.NumRows()) {
-		start := numbers.Value(i) * int64(w.step)
-		for w.at < len(w.windows) && w.windows[w.at].Start.UnixNano() < start {
-			w.at++
-		}
-		if w.at == len(w.windows) {
-			return nil
-		}
-		w.windows[w.at].Buckets.AddBucket(bounds.Value(i), countOf(counts.Value(i)))
-	}
-	return nil
+func (w *windowReader) start(number int64) time.Time {
+	return time.Unix(0, number*int64(w.step)).UTC()
 }
 
-// countOf is a sum as a count, at most the largest.
-func countOf(sum float64) uint64 {
-	if sum >= 1<<64 {
-		return 1<<64 - 1
+// find takes numbers in ascending order, from the first one on again.
+func (w *windowReader) find(number int64) *flows.Sum {
+	start := w.start(number)
+	if w.at == len(w.windows) || start.Before(w.windows[w.at].Start) {
+		w.at = 0
 	}
-	return uint64(sum)
-}
-
-// finish puts the quantiles in. One row has better ones of its own.
-func (w *windowReader) finish(i int, histograms bool) {
-	window := &w.windows[i]
-	if w.quantiles[i] != 1 && !window.Buckets.Empty() {
-		window.Delay.Spread(&window.Buckets)
+	for w.at < len(w.windows) && w.windows[w.at].Start.Before(start) {
+		w.at++
 	}
-	if !histograms {
-		window.Buckets = histogram.Histogram{}
+	if w.at == len(w.windows) {
+		return nil
 	}
+	return &w.windows[w.at].Sum
 }

@@ -10,17 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
-
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/flows"
 	"pillion.dev/measure/histogram"
+	"pillion.dev/measure/measuretest"
 )
 
-// flowRow is a row of flows by the names of its columns; what is missing is null.
-type flowRow map[string]any
+type flowRow = measuretest.Fields
 
 // flowBatch is a batch of rows of the stream flows.
 func flowBatch(t testing.TB, agent string, sequence uint64, rows ...flowRow) archive.Batch {
@@ -28,57 +25,10 @@ func flowBatch(t testing.TB, agent string, sequence uint64, rows ...flowRow) arc
 	return rowBatch(t, &measure.Flows, agent, sequence, rows...)
 }
 
-// rowBatch is a batch of rows of a stream by the names of their columns.
-func rowBatch[R ~map[string]any](t testing.TB, schema *measure.Schema, agent string, sequence uint64, rows ...R) archive.Batch {
+// rowBatch is a batch of rows of a stream.
+func rowBatch(t testing.TB, schema *measure.Schema, agent string, sequence uint64, rows ...measuretest.Fields) archive.Batch {
 	t.Helper()
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
-	defer b.Release()
-	for _, row := range rows {
-		for j, field := range schema.Fields {
-			putField(b.Field(j), row[field.Name])
-		}
-	}
-	r := b.NewRecordBatch()
-	t.Cleanup(r.Release)
-	return archive.Batch{Agent: agent, Key: measure.Key{Stream: schema.Name, Sequence: sequence}, Oldest: 0, Schema: schema, Record: r}
-}
-
-func putField(to array.Builder, value any) {
-	switch v := value.(type) {
-	case nil:
-		to.AppendNull()
-	case time.Time:
-		to.(*array.TimestampBuilder).Append(arrow.Timestamp(v.UnixNano()))
-	case string:
-		to.(*array.StringBuilder).Append(v)
-	case bool:
-		to.(*array.BooleanBuilder).Append(v)
-	case float64:
-		to.(*array.Float64Builder).Append(v)
-	case time.Duration:
-		to.(*array.Int64Builder).Append(int64(v))
-	case int64:
-		to.(*array.Int64Builder).Append(v)
-	case uint64:
-		to.(*array.Uint64Builder).Append(v)
-	case int:
-		switch to := to.(type) {
-		case *array.Int64Builder:
-			to.Append(int64(v))
-		case *array.Uint64Builder:
-			to.Append(uint64(v))
-		case *array.Uint32Builder:
-			to.Append(uint32(v))
-		}
-	case []int64:
-		list := to.(*array.ListBuilder)
-		list.Append(true)
-		list.ValueBuilder().(*array.Int64Builder).AppendValues(v, nil)
-	case []uint64:
-		list := to.(*array.ListBuilder)
-		list.Append(true)
-		list.ValueBuilder().(*array.Uint64Builder).AppendValues(v, nil)
-	}
+	return archive.Batch{Agent: agent, Key: measure.Key{Stream: schema.Name, Sequence: sequence}, Schema: schema, Record: measuretest.Record(t, schema, rows...)}
 }
 
 func TestWindowsOfNothing(t *testing.T) {
@@ -105,15 +55,16 @@ func TestWindowsOfNothing(t *testing.T) {
 	}
 }
 
-// second is a row of one second with one bucket; its own quantiles are far from what
-// that says.
+// second is a row of one second with one bucket; its columns of quantiles are far from
+// what that says, and do not count.
 func second(end float64, session, source string, packets int, bound int64) flowRow {
 	return flowRow{
 		"time": epoch.Add(time.Duration(end * 1e9)), "session": session, "source": source, "interval_ns": time.Second, "packets": packets,
 		"bytes": 100 * packets, "expected": packets + 1, "lost": 1, "duplicated": 2, "reordered": 3, "late": 4,
 		"delay_count": packets, "delay_min_ns": 7, "delay_mean_ns": bound, "delay_p50_ns": 111, "delay_p90_ns": 222, "delay_p99_ns": 333, "delay_max_ns": 1 << 40,
 		"ipdv_count": packets, "ipdv_min_ns": -packets, "ipdv_mean_ns": 0, "ipdv_p50_ns": packets, "ipdv_p90_ns": packets, "ipdv_p99_ns": packets, "ipdv_max_ns": packets,
-		"delay_bounds_ns": []int64{bound}, "delay_counts": []uint64{uint64(packets)}, "clock_error_ns": packets, "source_clock_error_ns": 1,
+		"delay_bounds_ns": []int64{bound}, "delay_counts": []uint64{uint64(packets)},
+		"ipdv_bounds_ns": []int64{int64(packets)}, "ipdv_counts": []uint64{uint64(packets)}, "clock_error_ns": packets, "source_clock_error_ns": 1,
 		"src": "192.0.2.1", "dst": "2001:db8::1", "proto": "udp", "sport": 7, "dport": 53,
 	}
 }
@@ -148,27 +99,26 @@ func starts(answer archive.WindowsAnswer) string {
 // TestWindow: all that a window says, by hand.
 func TestWindow(t *testing.T) {
 	a := flowArchive(t, "b", second(1, "s", "a", 10, 1024), second(2, "s", "a", 30, 4096), second(6, "s", "a", 5, 2048))
-	question := archive.Windows{From: epoch, To: epoch.Add(10 * time.Second), Points: 2, Histograms: true}
+	question := archive.Windows{From: epoch, To: epoch.Add(10 * time.Second), Points: 2}
 	answer := windows(t, a, question)
 	if len(answer.Windows) != 2 || answer.Step != 5*time.Second || !slices.Equal(answer.Sessions, []string{"s"}) {
 		t.Fatalf("got %+v", answer)
 	}
-	want := archive.Window{
-		Start: epoch, Packets: 40, Bytes: 4000, Expected: 42, Lost: 2, Duplicated: 4, Reordered: 6, Late: 8, ClockError: 31,
-		// Of 40 values that of rank 20 is the 10th of 30 in [4096, 4224).
-		Delay:   archive.Distribution{Count: 40, Min: 7, Mean: (10*1024 + 30*4096) / 40.0, P50: 4136, P90: 4204, P99: 4221, Max: 1 << 40},
-		IPDV:    archive.Distribution{Count: 40, Min: -30, Mean: 0, P50: 30, P90: 30, P99: 30, Max: 30},
-		Buckets: histogram.Histogram{Bounds: []int64{1024, 4096}, Counts: []uint64{10, 30}},
-	}
-	if got := answer.Windows[0]; fmt.Sprintf("%.6v", got) != fmt.Sprintf("%.6v", want) {
+	want := archive.Window{Start: epoch, Sum: flows.Sum{
+		Counts:     flows.Counts{Packets: 40, Bytes: 4000, Expected: 42, Lost: 2, Duplicated: 4, Reordered: 6, Late: 8},
+		ClockError: flows.BoundOf(31),
+		Delay:      flows.NewDistribution(40, 7, (10*1024+30*4096)/40, 1<<40, histogram.Histogram{Bounds: []int64{1024, 4096}, Counts: []uint64{10, 30}}),
+		IPDV:       flows.NewDistribution(40, -30, 0, 30, histogram.Histogram{Bounds: []int64{10, 30}, Counts: []uint64{10, 30}}),
+	}}
+	if got := answer.Windows[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if d := answer.Windows[1].Delay; d.P50 != 111 || d.P99 != 333 {
-		t.Errorf("one row: got %+v", d)
+	// Of 40 values that of rank 20 is the 10th of 30 in [4096, 4224).
+	if d := &answer.Windows[0].Delay; d.Quantile(0.5) != 4136 || d.Quantile(0.99) != 4221 || answer.Windows[0].IPDV.Quantile(0.5) != 30 {
+		t.Errorf("several rows: got %v, %v", d.Quantile(0.5), d.Quantile(0.99))
 	}
-	question.Histograms = false
-	if got := windows(t, a, question).Windows[0]; !got.Buckets.Empty() || got.Delay.P90 != answer.Windows[0].Delay.P90 {
-		t.Errorf("without histograms: got %+v", got)
+	if d := &answer.Windows[1].Delay; d.Quantile(0.5) != 2080 || d.Quantile(0.99) != 2105 {
+		t.Errorf("one row: got %v, %v", d.Quantile(0.5), d.Quantile(0.99))
 	}
 }
 
@@ -245,9 +195,9 @@ func TestWindowsOfSessions(t *testing.T) {
 		"one session of it":       {archive.Selection{Source: "a", Destination: "b", Session: "x"}, "0:10 1:10", []string{"y", "x"}},
 		"a session that is not":   {archive.Selection{Source: "a", Session: "nothing"}, "", []string{"z", "y", "x"}},
 		"destination":             {archive.Selection{Destination: "b"}, "0:537 1:30", []string{"x", "y", ""}},
-		"addresses":               {archive.Selection{Source: "c", Src: "192.0.2.1", Dst: "2001:db8::1", Proto: "udp", Sport: 7, Dport: 53}, "0:500", []string{"x", "y"}},
-		"another address":         {archive.Selection{Src: "192.0.2.3"}, "", nil},
-		"another port":            {archive.Selection{Dport: 54}, "", nil},
+		"addresses":               {archive.Selection{Source: "c", Flow: flows.Flow{Src: "192.0.2.1", Dst: "2001:db8::1", Proto: "udp", Sport: 7, Dport: 53}}, "0:500", []string{"x", "y"}},
+		"another address":         {archive.Selection{Flow: flows.Flow{Src: "192.0.2.3"}}, "", nil},
+		"another port":            {archive.Selection{Flow: flows.Flow{Dport: 54}}, "", nil},
 		"a text that is no agent": {archive.Selection{Source: "' OR 1=1 --"}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,8 +223,7 @@ func TestWindowsSampled(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	batch := longBatch(t, 0, 0, 4000)
 	store(t, a, batch)
-	batch.Record.Release()
-	question := archive.Windows{From: epoch, To: epoch.Add(4000 * time.Second), Points: 4, Histograms: true}
+	question := archive.Windows{From: epoch, To: epoch.Add(4000 * time.Second), Points: 4}
 	all := windows(t, a, question)
 	question.Sample = 400
 	some := windows(t, a, question)
@@ -284,16 +233,16 @@ func TestWindowsSampled(t *testing.T) {
 	}
 	for i, w := range some.Windows {
 		whole := all.Windows[i]
-		if w.Packets != whole.Packets || w.Lost != whole.Lost || w.Delay.Count != whole.Delay.Count || w.Delay.Max != whole.Delay.Max || w.Delay.Mean != whole.Delay.Mean {
+		if w.Packets != whole.Packets || w.Lost != whole.Lost || w.Delay.Count != whole.Delay.Count || w.Delay.Max != whole.Delay.Max || w.Delay.Total != whole.Delay.Total {
 			t.Errorf("sums differ: %+v, %+v", w, whole)
 		}
-		if math.Abs(w.Delay.P50/whole.Delay.P50-1) > 0.05 || math.Abs(w.Delay.P99/whole.Delay.P99-1) > 0.05 {
+		if math.Abs(w.Delay.Quantile(0.5)/whole.Delay.Quantile(0.5)-1) > 0.05 || math.Abs(w.Delay.Quantile(0.99)/whole.Delay.Quantile(0.99)-1) > 0.05 {
 			t.Errorf("quantiles differ: %+v, %+v", w.Delay, whole.Delay)
 		}
 	}
-	question.Sample = 1 // hardly any row: those of the row with most packets stand in
+	question.Sample = 1 // hardly any row, but one of each window
 	for _, w := range windows(t, a, question).Windows {
-		if math.IsNaN(w.Delay.P50) {
+		if math.IsNaN(w.Delay.Quantile(0.5)) {
 			t.Errorf("no quantiles: %+v", w)
 		}
 	}
@@ -322,9 +271,9 @@ func TestWindowsOfGarbage(t *testing.T) {
 	}
 	for _, points := range []int{1, 7, 4000} {
 		for _, span := range []time.Duration{time.Second, time.Hour, 50 * 365 * 24 * time.Hour} {
-			answer := windows(t, a, archive.Windows{From: epoch.Add(-span), To: epoch.Add(span), Points: points, Histograms: true})
+			answer := windows(t, a, archive.Windows{From: epoch.Add(-span), To: epoch.Add(span), Points: points})
 			for _, w := range answer.Windows {
-				if w.Delay.P50 < w.Delay.Min || w.Delay.P99 > w.Delay.Max || w.ClockError < 0 {
+				if d := &w.Delay; d.Quantile(0.5) < float64(d.Min) || d.Quantile(0.99) > float64(d.Max) || w.ClockError.Ns < 0 {
 					t.Errorf("got %+v", w)
 				}
 			}

@@ -11,7 +11,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"pillion.dev/archive"
 	"pillion.dev/measure"
+	"pillion.dev/measure/flows"
+	"pillion.dev/measure/measuretest"
 	"pillion.dev/server/event"
 )
 
@@ -46,32 +49,17 @@ type flow struct {
 	expected, lost  any
 }
 
-func (b *bed) record(rows ...flow) arrow.RecordBatch {
+func (b *bed) add(agent string, rows ...flow) {
 	b.t.Helper()
-	builder := array.NewRecordBuilder(memory.DefaultAllocator, measure.Flows.Arrow())
-	defer builder.Release()
+	var fields []measuretest.Fields
 	for _, r := range rows {
-		given := map[string]any{
+		fields = append(fields, measuretest.Fields{
 			"time": r.time, "session": r.session, "source": r.source, "interval_ns": r.interval, "expected": r.expected, "lost": r.lost,
-		}
-		for i, field := range builder.Schema().Fields() {
-			switch value := given[field.Name].(type) {
-			case time.Time:
-				builder.Field(i).(*array.TimestampBuilder).Append(arrow.Timestamp(value.UnixNano()))
-			case string:
-				builder.Field(i).(*array.StringBuilder).Append(value)
-			case int64:
-				builder.Field(i).(*array.Int64Builder).Append(value)
-			case uint64:
-				builder.Field(i).(*array.Uint64Builder).Append(value)
-			default:
-				builder.Field(i).AppendNull()
-			}
-		}
+		})
 	}
-	record := builder.NewRecordBatch()
-	b.t.Cleanup(record.Release)
-	return record
+	if err := b.loss.Add(archive.Batch{Agent: agent, Record: measuretest.Record(b.t, &measure.Flows, fields...)}); err != nil {
+		b.t.Error(err)
+	}
 }
 
 // seconds lets time pass with a row of the pair a > b each second.
@@ -79,7 +67,7 @@ func (b *bed) seconds(n int, expected, lost uint64) {
 	b.t.Helper()
 	for range n {
 		b.now = b.now.Add(time.Second)
-		b.loss.Add("b", b.record(flow{b.now, "s", "a", int64(time.Second), expected, lost}))
+		b.add("b", flow{b.now, "s", "a", int64(time.Second), expected, lost})
 		b.loss.Tick()
 	}
 }
@@ -163,7 +151,7 @@ func TestLongIntervals(t *testing.T) {
 	b := newBed(t)
 	for i := range 5 {
 		b.now = b.now.Add(time.Second)
-		b.loss.Add("b", b.record(flow{b.now, "s", "a", int64(5 * time.Minute), uint64(1000), uint64(20 - 5*i)}))
+		b.add("b", flow{b.now, "s", "a", int64(5 * time.Minute), uint64(1000), uint64(20 - 5*i)})
 		b.silence(299)
 	}
 	b.expect("loss: a > b lost 2 % (20 of 1,000 packets) in 5 min, threshold 1 %",
@@ -173,9 +161,8 @@ func TestLongIntervals(t *testing.T) {
 // Rows of one interval are several, of several flows; none alone is what counts.
 func TestFlowsOfAPair(t *testing.T) {
 	b := newBed(t)
-	r := b.record(flow{start, "s", "a", nil, uint64(100), uint64(50)}, flow{start, "s", "a", nil, uint64(9900), uint64(0)},
+	b.add("b", flow{start, "s", "a", nil, uint64(100), uint64(50)}, flow{start, "s", "a", nil, uint64(9900), uint64(0)},
 		flow{start, "other", "a", nil, uint64(100), uint64(3)}, flow{start, "s", nil, nil, uint64(100), uint64(4)})
-	b.loss.Add("b", r)
 	if len(b.told) != 2 || b.told[0].Session == b.told[1].Session {
 		t.Fatalf("got %+v", b.told)
 	}
@@ -201,9 +188,9 @@ func TestRowsThatCannotBe(t *testing.T) {
 	for name, row := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
-			b.loss.Add("b", b.record(row))
+			b.add("b", row)
 			b.seconds(5, 1000, 0)
-			b.loss.Add("b", b.record(row))
+			b.add("b", row)
 			b.expect()
 			b.seconds(2, 1000, 100)
 			if len(b.told) != 1 || b.told[0].Time.After(b.now) {
@@ -217,7 +204,9 @@ func TestRowsThatCannotBe(t *testing.T) {
 	builder.Field(0).(*array.StringBuilder).Append("many")
 	record := builder.NewRecordBatch()
 	defer record.Release()
-	b.loss.Add("b", record)
+	if err := b.loss.Add(archive.Batch{Agent: "b", Record: record}); err != nil {
+		t.Error(err)
+	}
 	b.expect()
 }
 
@@ -226,11 +215,11 @@ func TestRowsOfBefore(t *testing.T) {
 	b := newBed(t)
 	b.seconds(20, 1000, 0)
 	for i := range 100 {
-		b.loss.Add("b", b.record(flow{b.now.Add(time.Duration(i-3600) * time.Second), "s", "a", nil, uint64(1000), uint64(500)}))
+		b.add("b", flow{b.now.Add(time.Duration(i-3600) * time.Second), "s", "a", nil, uint64(1000), uint64(500)})
 	}
 	b.expect()
 	b.silence(20)
-	b.loss.Add("b", b.record(flow{start.Add(-time.Hour), "s", "a", nil, uint64(1000), uint64(500)}))
+	b.add("b", flow{start.Add(-time.Hour), "s", "a", nil, uint64(1000), uint64(500)})
 	if len(b.told) != 1 || !b.told[0].Time.Equal(start.Add(-time.Hour)) {
 		t.Errorf("got %+v", b.told)
 	}
@@ -239,14 +228,14 @@ func TestRowsOfBefore(t *testing.T) {
 func TestBounds(t *testing.T) {
 	b := newBed(t)
 	for i := range agentMost + 500 {
-		b.loss.Add("b", b.record(flow{start, "s", fmt.Sprintf("%s%d", strings.Repeat("a", 40), i), nil, uint64(1000), uint64(500)}))
+		b.add("b", flow{start, "s", fmt.Sprintf("%s%d", strings.Repeat("a", 40), i), nil, uint64(1000), uint64(500)})
 	}
 	if len(b.loss.pairs) != agentMost {
 		t.Errorf("remembers %d pairs", len(b.loss.pairs))
 	}
-	b.loss.Add("c", b.record(flow{start, strings.Repeat("s", 9999), strings.Repeat("\xff", 9999), nil, uint64(1), uint64(0)}))
+	b.add("c", flow{start, strings.Repeat("s", 9999), strings.Repeat("\xff", 9999), nil, uint64(1), uint64(0)})
 	for k := range b.loss.pairs {
-		if len(k.source) > textMost || len(k.session) > textMost {
+		if len(k.source) > flows.TextMax || len(k.session) > flows.TextMax {
 			t.Errorf("remembers a name of %d bytes", len(k.source))
 		}
 	}

@@ -1,6 +1,10 @@
 package alarm
 
-import "time"
+import (
+	"time"
+
+	"pillion.dev/measure/flows"
+)
 
 // slots are the parts of a window.
 const slots = 10
@@ -31,8 +35,8 @@ type pair struct {
 }
 
 // add takes a row of loss that ends at a time, and says whether it did.
-func (p *pair) add(r row, over time.Duration, now time.Time) bool {
-	at := r.time
+func (p *pair) add(row *flows.Row, over time.Duration, now time.Time) bool {
+	at := row.End
 	if at.After(now.Add(aheadMost)) {
 		at = now // that clock is wrong; what it says would hide all that comes later
 	}
@@ -47,12 +51,12 @@ func (p *pair) add(r row, over time.Duration, now time.Time) bool {
 			p.since = at
 		}
 	}
-	p.span = max(over, r.interval)
+	p.span = max(over, row.Interval)
 	if at.After(p.newest) {
 		p.newest = at
 	}
 	p.heard = now
-	if r.expected > 0 {
+	if row.Expected > 0 {
 		p.traffic = now
 	}
 	number := at.UnixNano() / int64(over/slots)
@@ -60,8 +64,8 @@ func (p *pair) add(r row, over time.Duration, now time.Time) bool {
 	if s.number != number {
 		*s = slot{number: number}
 	}
-	s.lost += r.lost
-	s.expected += r.expected
+	s.lost += row.Lost
+	s.expected += row.Expected
 	return true
 }
 

@@ -5,60 +5,32 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
+	"pillion.dev/archive"
+	"pillion.dev/measure/flows"
 )
 
-const (
-	// aheadMost is how far a row's time may be ahead of the server's clock.
-	aheadMost = time.Minute
-	// packetsMost is more than any row can stand for.
-	packetsMost = 1 << 40
-	// intervalMost is the longest interval of a session.
-	intervalMost = time.Hour
-	textMost     = 64 // bytes
-)
+// aheadMost is how far a row's time may be ahead of the server's clock.
+const aheadMost = time.Minute
 
-// row is what a row of flows says of loss.
-type row struct {
-	time           time.Time
-	interval       time.Duration
-	lost, expected uint64
-}
-
-// Add takes rows of the stream flows that an agent delivered. Rows that cannot be
-// are left out.
-func (l *Loss) Add(agent string, record arrow.RecordBatch) {
+// Add adds the rows of a batch of flows. Rows with impossible counts are ignored.
+func (l *Loss) Add(batch archive.Batch) error {
 	if l.limit.Share <= 0 {
-		return
+		return nil
 	}
-	columns := map[string]arrow.Array{}
-	for i, field := range record.Schema().Fields() {
-		columns[field.Name] = record.Column(i)
-	}
-	times, isTime := columns["time"].(*array.Timestamp)
-	if !isTime {
-		return
-	}
-	session, source := textOf(columns["session"]), textOf(columns["source"])
-	lost, expected := countOf(columns["lost"]), countOf(columns["expected"])
-	intervals, _ := columns["interval_ns"].(*array.Int64)
-
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	touched := map[*pair]bool{}
-	for i := range int(record.NumRows()) {
-		r := row{lost: lost(i), expected: expected(i)}
-		if times.IsNull(i) || r.expected > packetsMost || r.lost > r.expected {
+	var failed error
+	for row, err := range flows.Rows(batch.Agent, batch.Record) {
+		if err != nil {
+			failed = err
+			break
+		}
+		if row.Expected > flows.CountMax || row.Lost > row.Expected {
 			continue
 		}
-		r.time = time.Unix(0, int64(times.Value(i))).UTC()
-		if intervals != nil && intervals.IsValid(i) {
-			r.interval = min(max(time.Duration(intervals.Value(i)), 0), intervalMost)
-		}
-		k := key{session(i), source(i), agent}
-		if p := l.find(k); p != nil && p.add(r, l.limit.Over, now) {
+		if p := l.find(key{row.Session, row.Source, row.Destination}); p != nil && p.add(row, l.limit.Over, now) {
 			touched[p] = true
 		}
 	}
@@ -66,27 +38,7 @@ func (l *Loss) Add(agent string, record arrow.RecordBatch) {
 	for p := range touched {
 		l.judge(p.key, p, now)
 	}
-}
-
-func textOf(a arrow.Array) func(int) string {
-	texts, ok := a.(*array.String)
-	return func(i int) string {
-		if !ok || texts.IsNull(i) {
-			return ""
-		}
-		text := texts.Value(i)
-		return strings.ToValidUTF8(text[:min(len(text), textMost)], "?")
-	}
-}
-
-func countOf(a arrow.Array) func(int) uint64 {
-	counts, ok := a.(*array.Uint64)
-	return func(i int) uint64 {
-		if !ok || counts.IsNull(i) {
-			return 0
-		}
-		return counts.Value(i)
-	}
+	return failed
 }
 
 // words name the pair.

@@ -1,22 +1,30 @@
+// Package live sums rows of the stream flows as they are stored: in windows of time for
+// watchers of one pair of hosts, and by the second for watchers of all pairs. It keeps
+// sums for a minute or so; the archive has the rest.
+//
+// It does not decide who may watch. In the flow it stands beside the archive, between
+// ingest and the API.
 package live
 
 import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/measure/flows"
 )
 
 const (
-	// History is for how many seconds figures are kept.
+	// History is how many seconds of figures are kept.
 	History = 60
-	// ahead is how far a host's clock may be ahead, in seconds; behind is as History.
+	// ahead is how far a host's clock may be ahead, in seconds; it may be behind by History.
 	ahead = 60
-	// idleTime is after how long without a row a pair is forgotten; no second has
-	// figures of it then.
+	// idleTime is how long a pair without rows is kept; no second has figures of it
+	// then.
 	idleTime = (History + ahead + 10) * time.Second
 	tickTime = 100 * time.Millisecond
 )
@@ -33,7 +41,7 @@ type key struct {
 }
 
 // Pairs keeps, for every session and pair of hosts, the figures of the last minute
-// by the second. All watchers share it. It takes about 3 KB for a pair, and the
+// by the second. All watchers share it. It takes about 3 KB per pair, and the
 // histograms of the last seconds.
 type Pairs struct {
 	limit int
@@ -50,8 +58,8 @@ type Pairs struct {
 	version uint32
 	changed chan struct{} // is closed at the next version
 	purged  time.Time
-	// Rows beyond the limit, of the future, and batches that cannot be read.
-	refused, strange, broken uint64
+	// Rows beyond the limit, rows from the future, and batches that cannot be read.
+	refused, early, broken uint64
 }
 
 // names gives numbers to texts, never the same one twice.
@@ -82,7 +90,7 @@ func (n *names) drop(id uint32) {
 	delete(n.used, id)
 }
 
-// NewPairs makes one that keeps at most limit pairs.
+// NewPairs keeps at most limit pairs.
 func NewPairs(limit int, now func() time.Time, log *slog.Logger) *Pairs {
 	return &Pairs{
 		limit: limit, log: log, now: now, ids: map[keyName]uint32{}, pairs: map[[2]uint32][]uint32{},
@@ -91,7 +99,7 @@ func NewPairs(limit int, now func() time.Time, log *slog.Logger) *Pairs {
 	}
 }
 
-// Run takes batches of flows, which it releases, until the context or the batches end.
+// Run adds batches of flows, which it releases, until the context or the batches end.
 func (p *Pairs) Run(ctx context.Context, batches <-chan archive.Batch) {
 	ticks := time.NewTicker(tickTime)
 	defer ticks.Stop()
@@ -108,104 +116,94 @@ func (p *Pairs) Run(ctx context.Context, batches <-chan archive.Batch) {
 			err := p.add(batch, p.now())
 			batch.Record.Release()
 			if err != nil {
-				p.complain(&p.broken, "rows of flows cannot be watched", "agent", batch.Agent, "error", err)
+				p.warnOnce(&p.broken, "cannot read rows of flows", "agent", batch.Agent, "error", err)
 			}
 		}
 	}
 }
 
-// complain counts, and logs the first time.
-func (p *Pairs) complain(count *uint64, message string, about ...any) {
+// warnOnce counts, and logs the first time.
+func (p *Pairs) warnOnce(count *uint64, message string, about ...any) {
 	if *count++; *count == 1 {
 		p.log.Warn(message, about...)
 	}
 }
 
-// add takes the rows of a batch in.
-func (p *Pairs) add(batch archive.Batch, now time.Time) (err error) {
+// add adds the rows of a batch.
+func (p *Pairs) add(batch archive.Batch, now time.Time) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	defer survive(&err)
-	r := rowsOf(batch)
-	for i := range r.n {
-		p.addRow(r, i, now)
+	for row, err := range flows.Rows(batch.Agent, batch.Record) {
+		if err != nil {
+			return err
+		}
+		p.addRow(row, now)
 	}
 	return nil
 }
 
-func (p *Pairs) addRow(r *rows, i int, now time.Time) {
-	end, interval, ok := r.span(i)
-	if !ok || r.source(i) == "" {
+func (p *Pairs) addRow(row *flows.Row, now time.Time) {
+	if row.Source == "" {
 		return
 	}
-	start := floor(end.UnixNano()-int64(interval)/2, int64(time.Second)) / int64(time.Second)
+	start := floor(row.Middle().UnixNano(), int64(time.Second)) / int64(time.Second)
 	if start > now.Unix()+ahead {
-		p.complain(&p.strange, "rows of flows are of the future and cannot be watched", "agent", r.agent, "time", end)
+		p.warnOnce(&p.early, "rows of flows lie in the future and are not watched", "agent", row.Destination, "time", row.End)
 		return
 	}
-	if start <= now.Unix()-History { // of a spool, for one; the archive has it
+	if start <= now.Unix()-History { // from a spool, for one; the archive has it
 		return
 	}
-	id, ok := p.find(r, i)
+	id, ok := p.find(row)
 	if !ok {
-		p.complain(&p.refused, "too many pairs are watched", "limit", p.limit)
+		p.warnOnce(&p.refused, "too many pairs of hosts; some are not watched", "limit", p.limit)
 		return
 	}
 	p.keys[id].seen = now
 	s := p.seconds[start]
 	if s == nil {
-		s = &second{start: start, begun: now, open: map[uint32]*spread{}}
+		s = &second{start: start, begun: now, open: map[uint32]*flows.Sum{}}
 		p.seconds[start] = s
 	}
 	f := s.take(id, len(p.keys))
-	s.add(f, r, i, interval)
+	s.add(f, row)
 	s.mark(f, now)
 	p.elect(s, f, now)
 }
 
-// elect says which session of the pair counts in the second: that which sees most.
+// elect says which session of the pair counts in the second.
 func (p *Pairs) elect(s *second, changed *figure, now time.Time) {
 	k := &p.keys[changed.key]
 	keys := p.pairs[[2]uint32{k.source, k.destination}]
-	if len(keys) == 1 {
-		changed.best = true
-		return
-	}
-	var best, before *figure
+	elected := flows.Elect(func(yield func(string, float64) bool) {
+		for _, id := range keys {
+			if f := s.find(id); f != nil && !yield(p.keys[id].name.session, float64(f.packets)) {
+				return
+			}
+		}
+	}, "", 1)
 	for _, id := range keys {
 		f := s.find(id)
 		if f == nil {
 			continue
 		}
-		if f.best {
-			before = f
+		before := f.elected
+		if f.elected = p.keys[id].name.session == elected; f.elected && !before {
+			s.mark(f, now)
 		}
-		if best == nil || f.rate > best.rate || f.rate == best.rate && f.packets > best.packets {
-			best = f
-		}
-	}
-	if before != best {
-		if before != nil {
-			before.best = false
-		}
-		best.best = true
-		s.mark(best, now)
 	}
 }
 
 // find is the number of a row's key.
-func (p *Pairs) find(r *rows, i int) (uint32, bool) {
-	name := keyName{r.session(i), r.source(i), r.agent}
+func (p *Pairs) find(row *flows.Row) (uint32, bool) {
+	name := keyName{row.Session, row.Source, row.Destination}
 	if id, known := p.ids[name]; known {
-		return id, true
-	}
-	name = keyName{own(name.session), own(name.source), own(name.destination)}
-	if id, known := p.ids[name]; known { // it was not valid as it came
 		return id, true
 	}
 	if len(p.ids) >= p.limit {
 		return 0, false
 	}
+	name = keyName{strings.Clone(name.session), strings.Clone(name.source), strings.Clone(name.destination)}
 	id := uint32(len(p.keys))
 	if n := len(p.free); n > 0 {
 		id, p.free = p.free[n-1], p.free[:n-1]
@@ -219,7 +217,7 @@ func (p *Pairs) find(r *rows, i int) (uint32, bool) {
 	return id, true
 }
 
-// publish shows what has come, and forgets what is old.
+// publish makes changes visible to readers, and drops old seconds and pairs.
 func (p *Pairs) publish(now time.Time) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -248,7 +246,7 @@ func (p *Pairs) publish(now time.Time) {
 	}
 }
 
-// purge forgets pairs of which no second has figures any more.
+// purge drops pairs of which no second has figures any more.
 func (p *Pairs) purge(now time.Time) {
 	for name, id := range p.ids {
 		k := &p.keys[id]

@@ -154,9 +154,9 @@ func TestPairsFigures(t *testing.T) {
 		}
 	}
 	nan := float32(math.NaN())
-	// Of the 20 values of half those of ranks 1 to 10 are in [2048, 2112).
+	// Of the 10 values in [1024, 1056) that of rank 5 is 1038. Of the 20 values of half those of ranks 1 to 10 are in [2048, 2112).
 	for name, want := range map[string]figures{
-		"one0": {1, math.MaxUint32, 111, 8 << 20, nan}, "none0": {4, 0, nan, 0, nan}, "half0": {2, 20, 2108, 16000, 30}, "long4": {1, 10, 111, 1000, 30},
+		"one0": {1, math.MaxUint32, 1038, 8 << 20, nan}, "none0": {4, 0, nan, 0, nan}, "half0": {2, 20, 2108, 16000, 30}, "long4": {1, 10, 1038, 1000, 30},
 	} {
 		if fmt.Sprint(got[name]) != fmt.Sprint(want) {
 			t.Errorf("%s: got %v, want %v", name, got[name], want)
@@ -198,8 +198,8 @@ func TestPairsRefused(t *testing.T) {
 	b.take(t, 1.1, "b", measured(100, "s", "a", 10, 1024), measured(101, "s", "a", 10, 1024), measured(-61, "s", "a", 10, 1024))
 	b.reach(2)
 	f.want(t, "two fit", map[int64][]string{0: {"a>b 10", "c>b 10"}})
-	if b.refused != 3 || b.strange != 2 || strings.Count(b.log.String(), "\n") != 2 {
-		t.Errorf("refused %d, strange %d, said %s", b.refused, b.strange, &b.log)
+	if b.refused != 3 || b.early != 2 || strings.Count(b.log.String(), "\n") != 2 {
+		t.Errorf("refused %d, early %d, said %s", b.refused, b.early, &b.log)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// PairSecond is what pairs of hosts have in one second, in columns. Sources and
-// Destinations are places among all Agents that one Reader gave.
+// PairSecond holds the figures of pairs of hosts in one second, in columns. Sources and
+// Destinations are places among all Agents that one Reader returned.
 type PairSecond struct {
 	StartMs                     int64
 	Agents                      []string
@@ -15,12 +15,12 @@ type PairSecond struct {
 	P50, P99, Rate, ClockErrors []float32
 }
 
-// placesMost bounds the agents that one reader is told of.
+// placesMost bounds the agents that one reader has been given.
 const placesMost = 50_000
 
-// ErrPlaces ends a reader that was told of too many agents; a new one is told only
-// of those that there are.
-var ErrPlaces = errors.New("too many agents came and went; begin anew")
+// ErrPlaces ends a reader that has been given too many agents; a new one is given only
+// those that exist.
+var ErrPlaces = errors.New("too many agents have come and gone; reconnect")
 
 // Reader follows the figures of all pairs for one watcher.
 type Reader struct {
@@ -31,14 +31,14 @@ type Reader struct {
 	places  map[uint32]uint32
 }
 
-// Reader begins with so many seconds of the past. With a session it is about that
-// one; else of each pair that counts which sees most.
+// Reader begins history seconds ago. Without a session, it reads the one that counts for
+// each pair.
 func (p *Pairs) Reader(session string, history int) *Reader {
 	return &Reader{pairs: p, session: session, history: int64(history), places: map[uint32]uint32{}}
 }
 
-// Next gives the seconds that are new or have changed since it was last called,
-// with what changed, oldest first. More is closed once there will be others.
+// Next returns the seconds that are new or have changed since its last call, with what
+// changed, oldest first. more is closed at the next change.
 func (r *Reader) Next() (seconds []PairSecond, more <-chan struct{}, err error) {
 	p := r.pairs
 	p.mutex.Lock()
@@ -60,7 +60,7 @@ func (r *Reader) Next() (seconds []PairSecond, more <-chan struct{}, err error) 
 				continue
 			}
 			k := &p.keys[f.key]
-			if r.session == "" && f.best || r.session != "" && known && k.session == session {
+			if r.session == "" && f.elected || r.session != "" && known && k.session == session {
 				r.put(&one, k, f)
 			}
 		}

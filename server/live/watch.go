@@ -3,45 +3,48 @@ package live
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/measure/flows"
 )
 
 const (
-	// windowsMost are kept to take more rows, each for windowTime after the last.
+	// windowsMost are kept for further rows, each for windowTime after the last one.
 	windowsMost = 128
 	windowTime  = 30 * time.Second
-	// closedMost windows that are forgotten are remembered: rows for one come too
-	// late, since it would replace the whole one at the reader's.
+	// closedMost dropped windows are remembered: rows that belong to one are too late,
+	// since a window of these rows alone would replace the whole one at the reader.
 	closedMost   = 4096
 	sessionsMost = 8
-	// A session takes the place of another that sees fewer packets by this factor.
+	// leadFactor is how many times as many packets another session has to see before
+	// its windows are shown instead.
 	leadFactor = 1.2
 	rateTime   = 10 * time.Second
 )
 
-// Watch adds up the rows of one pair of hosts in windows. It is for one goroutine.
+// Watch adds up the rows of one pair of hosts in windows. It is not safe for concurrent
+// use.
 type Watch struct {
-	selection  archive.Selection
-	histograms bool
-	asked      time.Duration // step; 0: that of the rows
-	step       time.Duration
-	sessions   map[string]*watched
-	current    string
+	selection archive.Selection
+	asked     time.Duration // step; 0: that of the rows
+	step      time.Duration
+	sessions  map[string]*watched
+	current   string // session whose windows are shown
 }
 
-// watched is what one session has of the pair.
+// watched holds the windows of one session.
 type watched struct {
 	name    string
 	windows map[int64]*watchedWindow // by start, ns
 	closed  map[int64]bool
 	order   []int64 // of closed
-	// arrived are packets and lengths of the latest rows, to tell who sees most.
+	// arrived are packets and lengths of the latest rows, for the election.
 	arrived []arrival
 	seen    time.Time
-	// cut is when the first row ended of those that were taken: older ones that
-	// belong to the same windows are in the archive, until filled.
+	// cut is the end of the first row added: older ones of the same windows are in the
+	// archive, until filled.
 	cut    int64
 	begun  bool
 	filled bool
@@ -55,84 +58,71 @@ type arrival struct {
 }
 
 type watchedWindow struct {
-	*sum
+	archive.Window
 	updated time.Time
 	changed bool
-	fresh   bool // never sent
+	fresh   bool // never returned by Changed
 }
 
 // NewWatch makes a watch; a step of 0 is that of the rows, at least a second.
-func NewWatch(selection archive.Selection, histograms bool, step time.Duration) *Watch {
-	return &Watch{selection: selection, histograms: histograms, asked: step, step: cmp.Or(step, time.Second), sessions: map[string]*watched{}}
+func NewWatch(selection archive.Selection, step time.Duration) *Watch {
+	return &Watch{selection: selection, asked: step, step: cmp.Or(step, time.Second), sessions: map[string]*watched{}}
 }
 
 // Step is the length of windows.
 func (w *Watch) Step() time.Duration { return w.step }
 
-// Add takes the rows of a batch that are asked for. An error is one of the batch,
-// the rest of which is left out.
-func (w *Watch) Add(batch archive.Batch, now time.Time) (err error) {
+// Add adds the selected rows of a batch. An error means that the batch cannot be read
+// further.
+func (w *Watch) Add(batch archive.Batch, now time.Time) error {
 	if batch.Agent != w.selection.Destination {
 		return nil
 	}
-	defer survive(&err)
-	r := rowsOf(batch)
-	for i := range r.n {
-		if w.wants(r, i) {
-			w.addRow(r, i, now)
+	for row, err := range flows.Rows(batch.Agent, batch.Record) {
+		if err != nil {
+			return err
+		}
+		if w.selection.Has(row) {
+			w.addRow(row, now)
 		}
 	}
 	w.elect(now)
 	return nil
 }
 
-func (w *Watch) wants(r *rows, i int) bool {
-	s := &w.selection
-	return r.source(i) == s.Source && (s.Session == "" || r.session(i) == s.Session) &&
-		(s.Src == "" || r.src(i) == s.Src) && (s.Dst == "" || r.dst(i) == s.Dst) && (s.Proto == "" || r.proto(i) == s.Proto) &&
-		(s.Sport == 0 || r.sport(i) == s.Sport) && (s.Dport == 0 || r.dport(i) == s.Dport)
-}
-
-func (w *Watch) addRow(r *rows, i int, now time.Time) {
-	end, interval, ok := r.span(i)
-	if !ok {
-		return
-	}
-	one := w.sessions[r.session(i)]
-	if one == nil {
-		one = w.sessions[own(r.session(i))] // it was not valid as it came
-	}
+func (w *Watch) addRow(row *flows.Row, now time.Time) {
+	one := w.sessions[row.Session]
 	if one == nil {
 		if len(w.sessions) >= sessionsMost && !w.forget(now) {
 			return
 		}
-		name := own(r.session(i))
+		name := strings.Clone(row.Session)
 		one = &watched{name: name, windows: map[int64]*watchedWindow{}, closed: map[int64]bool{}}
 		w.sessions[name] = one
 	}
-	packets, _ := r.packets(i)
-	one.arrive(now, float64(packets), end.UnixNano(), interval)
+	end := row.End.UnixNano()
+	one.arrive(now, float64(row.Packets), end, row.Interval)
 	if w.asked == 0 && (w.current == one.name || len(w.sessions) == 1) {
 		w.setStep(one.step())
 	}
-	if !one.begun || !one.filled && end.UnixNano() < one.cut {
-		one.begun, one.cut = true, end.UnixNano()
+	if !one.begun || !one.filled && end < one.cut {
+		one.begun, one.cut = true, end
 	}
-	start := floor(end.UnixNano()-int64(interval)/2, int64(w.step))
+	start := floor(row.Middle().UnixNano(), int64(w.step))
 	if one.closed[start] {
 		return
 	}
 	at := one.windows[start]
 	if at == nil {
 		one.makeRoom(now)
-		at = &watchedWindow{sum: newSum(time.Unix(0, start).UTC()), fresh: true}
+		at = &watchedWindow{Window: archive.Window{Start: time.Unix(0, start).UTC()}, fresh: true}
 		one.windows[start] = at
 	}
-	at.add(r, i)
+	at.Merge(&row.Sum)
 	at.updated, at.changed = now, true
 }
 
-// forget makes room for another session, where one has ended.
+// forget makes room for another session if one has ended.
 func (w *Watch) forget(now time.Time) bool {
 	for name, one := range w.sessions {
 		if name != w.current && one.silent(now) {
@@ -152,10 +142,10 @@ func floor(n, step int64) int64 {
 	return n - rest
 }
 
-// arrivalsMost bounds what is kept of the latest rows.
+// arrivalsMost bounds the arrivals that are kept.
 const arrivalsMost = 4096
 
-// arrive takes note of a row; those of one reading have one end.
+// arrive notes a row; those of one reading have the same end.
 func (o *watched) arrive(now time.Time, packets float64, end int64, interval time.Duration) {
 	o.seen = now
 	if last := len(o.arrived) - 1; last >= 0 && o.arrived[last].end == end {
@@ -170,7 +160,7 @@ func (o *watched) arrive(now time.Time, packets float64, end int64, interval tim
 	o.arrived = slices.Delete(o.arrived, 0, old)
 }
 
-// step is the middle one of the latest rows: a single one can come out long.
+// step is the median of the latest rows: a single one can be too long.
 func (o *watched) step() time.Duration {
 	var latest []time.Duration
 	for _, a := range o.arrived[max(0, len(o.arrived)-5):] {
@@ -180,7 +170,7 @@ func (o *watched) step() time.Duration {
 	return latest[len(latest)/2]
 }
 
-// rate is packets by the second, of the latest rows.
+// rate is packets per second in the latest rows.
 func (o *watched) rate() float64 {
 	packets, seconds := 0.0, 0.0
 	for _, a := range o.arrived {
@@ -195,32 +185,28 @@ func (o *watched) silent(now time.Time) bool {
 	return len(o.arrived) == 0 || now.Sub(o.seen) > 3*o.arrived[len(o.arrived)-1].step+2*time.Second
 }
 
-// elect says whose windows are shown: one session's, since each counts the same
-// packets. It changes when that ends, or another sees more for long.
+// elect says which session's windows are shown.
 func (w *Watch) elect(now time.Time) {
-	current := w.sessions[w.current]
-	var best *watched
-	for _, one := range w.sessions {
-		if one.silent(now) {
-			continue
+	elected := w.sessions[flows.Elect(func(yield func(string, float64) bool) {
+		for name, one := range w.sessions {
+			if !one.silent(now) && !yield(name, one.rate()) {
+				return
+			}
 		}
-		if best == nil || one.rate() > best.rate() || one.rate() == best.rate() && one.name < best.name {
-			best = one
-		}
-	}
-	if best == nil || best == current || current != nil && !current.silent(now) && best.rate() <= leadFactor*current.rate() {
+	}, w.current, leadFactor)]
+	if elected == nil || elected.name == w.current || elected.silent(now) {
 		return
 	}
-	w.current = best.name
+	w.current = elected.name
 	if w.asked == 0 {
-		w.setStep(best.step())
+		w.setStep(elected.step())
 	}
-	for _, at := range best.windows {
+	for _, at := range elected.windows {
 		at.changed, at.fresh = true, true
 	}
 }
 
-// setStep begins anew with windows of another length.
+// setStep drops the windows for those of another length.
 func (w *Watch) setStep(step time.Duration) {
 	if step == w.step {
 		return
@@ -233,7 +219,7 @@ func (w *Watch) setStep(step time.Duration) {
 	}
 }
 
-// Lack asks the archive for what the windows lack of the time before the watch.
+// Lack returns the question for the rows that the first windows lack, if any.
 func (w *Watch) Lack() (question archive.Windows, lacks bool) {
 	current := w.sessions[w.current]
 	if current == nil || current.filled || !current.begun {
@@ -247,24 +233,24 @@ func (w *Watch) Lack() (question archive.Windows, lacks bool) {
 		}
 	}
 	question = archive.Windows{
-		Selection: w.selection, Step: w.step, Histograms: true, Before: time.Unix(0, current.cut),
+		Selection: w.selection, Step: w.step, Before: time.Unix(0, current.cut),
 		From: time.Unix(0, first), To: time.Unix(0, last).Add(w.step),
 	}
 	question.Session = current.name
 	return question, any && current.name != "" && first > 0
 }
 
-// Fill adds what the archive has answered.
+// Fill adds the archive's answer to Lack.
 func (w *Watch) Fill(answer archive.WindowsAnswer) {
 	current := w.sessions[w.current]
 	for i := range answer.Windows {
 		if at := current.windows[answer.Windows[i].Start.UnixNano()]; at != nil && answer.Step == w.step {
-			at.fill(&answer.Windows[i])
+			at.Merge(&answer.Windows[i].Sum)
 		}
 	}
 }
 
-// makeRoom forgets windows of which nothing came any more.
+// makeRoom drops windows that no longer grow.
 func (o *watched) makeRoom(now time.Time) {
 	var oldest int64
 	for start, at := range o.windows {
@@ -292,7 +278,7 @@ func (o *watched) close(start int64) {
 	}
 }
 
-// Fresh reports whether there is a window of which nothing was taken yet.
+// Fresh reports whether Changed will return a window for the first time.
 func (w *Watch) Fresh() bool {
 	current := w.sessions[w.current]
 	if current == nil {
@@ -306,7 +292,7 @@ func (w *Watch) Fresh() bool {
 	return false
 }
 
-// Changed gives the windows that have changed since it was last asked, by time.
+// Changed returns the windows that have changed since its last call, by time.
 func (w *Watch) Changed() []archive.Window {
 	current := w.sessions[w.current]
 	if current == nil {
@@ -316,7 +302,7 @@ func (w *Watch) Changed() []archive.Window {
 	for _, at := range current.windows {
 		if at.changed {
 			at.changed, at.fresh = false, false
-			changed = append(changed, at.window(w.histograms))
+			changed = append(changed, at.Window)
 		}
 	}
 	slices.SortFunc(changed, func(a, b archive.Window) int { return a.Start.Compare(b.Start) })

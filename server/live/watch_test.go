@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pillion.dev/archive"
+	"pillion.dev/measure/flows"
 	"pillion.dev/measure/histogram"
 )
 
@@ -86,7 +87,7 @@ func TestWatch(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			w := NewWatch(ab, false, test.asked)
+			w := NewWatch(ab, test.asked)
 			for _, s := range test.steps {
 				if got := follow(t, w, s.at, s.rows...); got != s.want {
 					t.Errorf("%s: got %q, want %q", s.name, got, s.want)
@@ -105,9 +106,10 @@ func TestWatchSelection(t *testing.T) {
 		"session": func(s *archive.Selection) { s.Session = "x" }, "src": func(s *archive.Selection) { s.Src = "x" }, "dst": func(s *archive.Selection) { s.Dst = "x" },
 		"proto": func(s *archive.Selection) { s.Proto = "x" }, "sport": func(s *archive.Selection) { s.Sport = 1 }, "dport": func(s *archive.Selection) { s.Dport = 1 },
 	} {
-		selection := archive.Selection{Source: "a", Destination: "b", Session: "s", Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp", Sport: 7, Dport: 8}
+		selection := archive.Selection{Source: "a", Destination: "b", Session: "s",
+			Flow: flows.Flow{Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp", Sport: 7, Dport: 8}}
 		change(&selection)
-		if got := follow(t, NewWatch(selection, false, 0), 1.1, full); (got == "0:5 new") != (name == "") {
+		if got := follow(t, NewWatch(selection, 0), 1.1, full); (got == "0:5 new") != (name == "") {
 			t.Errorf("other %s: got %q", name, got)
 		}
 	}
@@ -135,21 +137,24 @@ func TestWatchOfManyRows(t *testing.T) {
 		r["delay_counts"], r["delay_min_ns"], r["delay_max_ns"], r["delay_mean_ns"] = one.Counts, low, high, sum/100
 		rows = append(rows, r)
 	}
-	w := NewWatch(ab, true, 0)
+	w := NewWatch(ab, 0)
 	if err := w.Add(batchOf(t, "b", rows...), at(1.1)); err != nil {
 		t.Fatal(err)
 	}
-	d := w.Changed()[0]
-	quantile := func(q float64) float64 { return whole.Quantile(q, float64(least), float64(most)) }
-	want := archive.Distribution{Count: 2000, Min: float64(least), Mean: d.Delay.Mean, P50: quantile(0.5), P90: quantile(0.9), P99: quantile(0.99), Max: float64(most)}
-	if d.Delay != want || math.Abs(d.Delay.Mean-total/2000) > 1 || fmt.Sprint(d.Buckets) != fmt.Sprint(whole) {
-		t.Errorf("got %+v, want %+v", d.Delay, want)
+	d := w.Changed()[0].Delay
+	for _, q := range []float64{0.5, 0.9, 0.99} {
+		if got, want := d.Quantile(q), whole.Quantile(q, float64(least), float64(most)); got != want {
+			t.Errorf("quantile %v: got %v, want %v", q, got, want)
+		}
+	}
+	if _, mean, _ := d.Extremes(); d.Count != 2000 || d.Min != least || d.Max != most || math.Abs(mean-total/2000) > 1 || fmt.Sprint(d.Histogram) != fmt.Sprint(whole) {
+		t.Errorf("got %+v", d)
 	}
 }
 
 // TestLack: windows that began before the watch get the rest from the archive, once.
 func TestLack(t *testing.T) {
-	w := NewWatch(ab, false, 10*time.Second)
+	w := NewWatch(ab, 10*time.Second)
 	if _, lacks := w.Lack(); lacks {
 		t.Error("a watch without windows lacks something")
 	}
@@ -157,20 +162,23 @@ func TestLack(t *testing.T) {
 		t.Fatal(err)
 	}
 	question, lacks := w.Lack()
-	want := archive.Windows{Selection: ab, Step: 10 * time.Second, Histograms: true, Before: at(15).Local(), From: at(10).Local(), To: at(20).Local()}
+	want := archive.Windows{Selection: ab, Step: 10 * time.Second, Before: at(15).Local(), From: at(10).Local(), To: at(20).Local()}
 	want.Session = "s"
 	if !lacks || question != want {
 		t.Errorf("got %+v, want %+v", question, want)
 	}
-	stored := archive.Window{Start: at(10), Packets: 92, Delay: archive.NoDistribution(), IPDV: archive.NoDistribution(), ClockError: 99}
-	stored.Delay = archive.Distribution{Count: 92, Min: 500, Mean: 1000, P50: 1, P90: 2, P99: 3, Max: 4000}
-	stored.Buckets.AddBucket(1024, 92)
+	stored := archive.Window{Start: at(10), Sum: flows.Sum{Counts: flows.Counts{Packets: 92}, ClockError: flows.BoundOf(99)}}
+	stored.Delay = flows.NewDistribution(92, 500, 1000, 4000, histogram.Histogram{Bounds: []int64{1024}, Counts: []uint64{92}})
 	other := stored
 	other.Start = at(0)
 	w.Fill(archive.WindowsAnswer{Step: 10 * time.Second, Windows: []archive.Window{other, stored}})
 	got := w.Changed()
-	if len(got) != 1 || got[0].Packets != 100 || got[0].Delay.Count != 100 || got[0].Delay.Mean != (92*1000+8*2000)/100.0 ||
-		got[0].Delay.Min != 500 || got[0].Delay.P50 > 1056 || got[0].Delay.P99 < 1<<20 || got[0].ClockError != 99 {
+	if len(got) != 1 {
+		t.Fatalf("got %+v", got)
+	}
+	d := got[0].Delay
+	if least, mean, _ := d.Extremes(); got[0].Packets != 100 || d.Count != 100 || mean != (92*1000+8*2000)/100.0 ||
+		least != 500 || d.Quantile(0.5) > 1056 || d.Quantile(0.99) < 1<<20 || got[0].ClockError != flows.BoundOf(99) {
 		t.Errorf("got %+v", got)
 	}
 	if _, lacks := w.Lack(); lacks {

@@ -342,7 +342,7 @@ func TestMetrics(t *testing.T) {
 				b.Field(j).(*array.StringBuilder).Append("s")
 			case "lost", "delay_count":
 				b.Field(j).(*array.Uint64Builder).Append(4)
-			case "delay_mean_ns":
+			case "delay_min_ns", "delay_mean_ns", "delay_max_ns":
 				b.Field(j).(*array.Int64Builder).Append(2_000_000)
 			case "delay_bounds_ns":
 				b.Field(j).(*array.ListBuilder).Append(true)

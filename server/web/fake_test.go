@@ -29,6 +29,8 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
+	rows "pillion.dev/measure/flows"
+	"pillion.dev/measure/histogram"
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
@@ -171,7 +173,6 @@ func (fakeTopology) Add(_, _, _ string, result session.TraceResult) error {
 	return nil
 }
 
-
 func (fakeTopology) ChangeIn(source string, traces *topology.Traces) topology.Change {
 	return topology.New(&fakeSink{}).ChangeIn(source, traces)
 }
@@ -241,13 +242,16 @@ func (a *fakeArchive) Series(_ context.Context, question archive.Series) ([]arch
 
 func (a *fakeArchive) Windows(_ context.Context, question archive.Windows) (archive.WindowsAnswer, error) {
 	a.note(question)
-	window := archive.Window{Start: epoch, Packets: 7, Delay: archive.NoDistribution(), IPDV: archive.NoDistribution()}
+	window := archive.Window{Start: epoch, Sum: rows.Sum{Counts: rows.Counts{Packets: 7}}}
 	return archive.WindowsAnswer{Windows: []archive.Window{window}, Step: 5 * time.Second, Sampled: 3, Sessions: []string{"s\xff"}}, a.fault
 }
 
 func (a *fakeArchive) Flows(_ context.Context, question archive.Flows) (archive.FlowsAnswer, error) {
 	a.note(question)
-	flow := archive.Flow{Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp\xff", Dport: 53, Last: epoch, Window: archive.Window{Start: epoch, Packets: 7}}
+	flow := archive.Flow{
+		Flow: rows.Flow{Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp\xff", Dport: 53}, Last: epoch,
+		Window: archive.Window{Start: epoch, Sum: rows.Sum{Counts: rows.Counts{Packets: 7}}},
+	}
 	return archive.FlowsAnswer{Flows: []archive.Flow{flow}, Found: 1 << 40, Sampled: 1}, a.fault
 }
 
@@ -259,7 +263,7 @@ func (a *fakeArchive) Traces(ctx context.Context, question archive.Traces, rows 
 func (a *fakeArchive) RouterDelays(_ context.Context, question archive.RouterDelays) (archive.RouterDelaysAnswer, error) {
 	a.note(question)
 	return archive.RouterDelaysAnswer{
-		Session: "s", Sampled: 1, Stages: []archive.StageWindow{{Stage: "processing", Start: epoch, Delay: archive.Distribution{Count: 7, P50: 5}}},
+		Session: "s", Sampled: 1, Stages: []archive.StageWindow{{Stage: "processing", Start: epoch, Delay: rows.NewDistribution(7, 5, 5, 5, histogram.Histogram{Bounds: []int64{5}, Counts: []uint64{7}})}},
 		Queues: []archive.QueueWindow{{Interface: "eth0", Side: "input", Start: epoch, Mean: 1.5, Kernel: 2}},
 		Breaks: []archive.CoffeeBreak{{Time: epoch, Length: time.Millisecond, Cause: "irq", Task: "cc\xff", Depth: 3}},
 	}, a.fault

@@ -14,6 +14,7 @@ import (
 
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
+	rows "pillion.dev/measure/flows"
 	"pillion.dev/server/live"
 )
 
@@ -39,7 +40,7 @@ type flows struct {
 
 // Windows adds up a range of time.
 func (f *flows) Windows(ctx context.Context, request *pillionv1.WindowsRequest) (*pillionv1.WindowsResponse, error) {
-	question := archive.Windows{Points: int(cmp.Or(request.GetPoints(), defaultWindows)), Histograms: request.GetHistograms()}
+	question := archive.Windows{Points: int(cmp.Or(request.GetPoints(), defaultWindows))}
 	if question.Points > maxWindows {
 		return nil, invalid("points", "read points %d: use at most %d", request.GetPoints(), maxWindows)
 	}
@@ -63,7 +64,7 @@ func (f *flows) Windows(ctx context.Context, request *pillionv1.WindowsRequest) 
 	}
 	response := &pillionv1.WindowsResponse{StepMs: answer.Step.Milliseconds(), Sampled: small(answer.Sampled)}
 	for i := range answer.Windows {
-		response.Windows = append(response.Windows, windowMessage(&answer.Windows[i]))
+		response.Windows = append(response.Windows, windowMessage(&answer.Windows[i], request.GetHistograms()))
 	}
 	for _, name := range answer.Sessions {
 		response.Sessions = append(response.Sessions, validText(name))
@@ -93,7 +94,7 @@ func (f *flows) ListFlows(ctx context.Context, request *pillionv1.ListFlowsReque
 		flow := &answer.Flows[i]
 		response.Flows = append(response.Flows, &pillionv1.Flow{
 			Src: validText(flow.Src), Dst: validText(flow.Dst), Proto: validText(flow.Proto), Sport: flow.Sport, Dport: flow.Dport,
-			Total: windowMessage(&flow.Window), Last: timestamppb.New(flow.Last),
+			Total: windowMessage(&flow.Window, false), Last: timestamppb.New(flow.Last),
 		})
 	}
 	return response, nil
@@ -152,8 +153,8 @@ func (d *data) span(from, to *timestamppb.Timestamp) (time.Time, time.Time, erro
 
 func selectionOf(m *pillionv1.Selection) (archive.Selection, error) {
 	s := archive.Selection{
-		Source: m.GetSource(), Destination: m.GetDestination(), Session: m.GetSession(), Src: m.GetSrc(), Dst: m.GetDst(),
-		Proto: m.GetProto(), Sport: m.GetSport(), Dport: m.GetDport(),
+		Source: m.GetSource(), Destination: m.GetDestination(), Session: m.GetSession(),
+		Flow: rows.Flow{Src: m.GetSrc(), Dst: m.GetDst(), Proto: m.GetProto(), Sport: m.GetSport(), Dport: m.GetDport()},
 	}
 	for _, text := range []struct{ field, value string }{
 		{"source", s.Source}, {"destination", s.Destination}, {"session", s.Session}, {"src", s.Src}, {"dst", s.Dst}, {"proto", s.Proto},
@@ -184,21 +185,31 @@ func checkText(field, text string) error {
 	return nil
 }
 
-func windowMessage(w *archive.Window) *pillionv1.Window {
-	m := &pillionv1.Window{
+func windowMessage(w *archive.Window, histograms bool) *pillionv1.Window {
+	return &pillionv1.Window{
 		StartMs: w.Start.UnixMilli(), Packets: w.Packets, Bytes: w.Bytes, Expected: w.Expected, Lost: w.Lost,
-		Duplicated: w.Duplicated, Reordered: w.Reordered, Late: w.Late,
-		Delay: distributionMessage(w.Delay), Ipdv: distributionMessage(w.IPDV), ClockErrorNs: w.ClockError,
+		Duplicated: w.Duplicated, Reordered: w.Reordered, Late: w.Late, ClockErrorNs: w.ClockError.Float(),
+		Delay: distributionMessage(&w.Delay, histograms), Ipdv: distributionMessage(&w.IPDV, histograms),
 	}
-	for i, bound := range w.Buckets.Bounds {
-		m.BoundsNs = append(m.BoundsNs, float64(bound))
-		m.Counts = append(m.Counts, float64(w.Buckets.Counts[i]))
+}
+
+func distributionMessage(d *rows.Distribution, histograms bool) *pillionv1.Distribution {
+	least, mean, most := d.Extremes()
+	m := &pillionv1.Distribution{
+		Count: d.Count, MinNs: least, MeanNs: mean, P50Ns: d.Quantile(0.5), P90Ns: d.Quantile(0.9), P99Ns: d.Quantile(0.99), MaxNs: most,
+	}
+	if h := &d.Histogram; histograms && !h.Empty() {
+		m.Histogram = &pillionv1.Histogram{BoundsNs: floats(h.Bounds), Counts: floats(h.Counts), OffsetsNs: floats(h.Offsets)}
 	}
 	return m
 }
 
-func distributionMessage(d archive.Distribution) *pillionv1.Distribution {
-	return &pillionv1.Distribution{Count: d.Count, MinNs: d.Min, MeanNs: d.Mean, P50Ns: d.P50, P90Ns: d.P90, P99Ns: d.P99, MaxNs: d.Max}
+func floats[N int64 | uint64](list []N) []float64 {
+	to := make([]float64, len(list))
+	for i, n := range list {
+		to[i] = float64(n)
+	}
+	return to
 }
 
 // small is a number as 32 bits have it.

@@ -9,14 +9,14 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/api/pillionv1/pillionv1connect"
 	"pillion.dev/archive"
 	"pillion.dev/measure"
+	rows "pillion.dev/measure/flows"
+	"pillion.dev/measure/measuretest"
 )
 
 func (s *site) flows(t testing.TB, token string) pillionv1connect.FlowServiceClient {
@@ -25,31 +25,17 @@ func (s *site) flows(t testing.TB, token string) pillionv1connect.FlowServiceCli
 	return pillionv1connect.NewFlowServiceClient(client, url, bearer(token))
 }
 
-// flowsRecord has a row of one second for each source; what is not named is null.
-func flowsRecord(end time.Time, packets uint64, sources ...string) arrow.RecordBatch {
-	b := array.NewRecordBuilder(memory.DefaultAllocator, measure.Flows.Arrow())
-	defer b.Release()
+// flowsRecord has a row of one second for each source, with delays of 5 ms.
+func flowsRecord(t testing.TB, end time.Time, packets uint64, sources ...string) arrow.RecordBatch {
+	t.Helper()
+	var all []measuretest.Fields
 	for _, source := range sources {
-		for j, field := range measure.Flows.Fields {
-			switch field.Name {
-			case "time":
-				b.Field(j).(*array.TimestampBuilder).Append(arrow.Timestamp(end.UnixNano()))
-			case "source":
-				b.Field(j).(*array.StringBuilder).Append(source)
-			case "session":
-				b.Field(j).(*array.StringBuilder).Append("s")
-			case "interval_ns":
-				b.Field(j).(*array.Int64Builder).Append(int64(time.Second))
-			case "packets", "delay_count":
-				b.Field(j).(*array.Uint64Builder).Append(packets)
-			case "delay_p50_ns":
-				b.Field(j).(*array.Int64Builder).Append(5_000_000)
-			default:
-				b.Field(j).AppendNull()
-			}
-		}
+		all = append(all, measuretest.Fields{
+			"time": end, "interval_ns": time.Second, "session": "s", "source": source, "packets": packets, "delay_count": packets,
+			"delay_min_ns": int64(5e6), "delay_mean_ns": int64(5e6), "delay_max_ns": int64(5e6), "delay_bounds_ns": []int64{5e6}, "delay_counts": []uint64{packets},
+		})
 	}
-	return b.NewRecordBatch()
+	return measuretest.Record(t, &measure.Flows, all...)
 }
 
 func TestWindows(t *testing.T) {
@@ -65,8 +51,8 @@ func TestWindows(t *testing.T) {
 	}
 	got := s.archive.asked[0].(archive.Windows)
 	want := archive.Windows{
-		Selection: archive.Selection{Source: "a", Destination: "b", Session: "s", Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp", Sport: 1, Dport: 65535},
-		From:      epoch.Add(-time.Hour), To: epoch, Points: 300, Histograms: true,
+		Selection: archive.Selection{Source: "a", Destination: "b", Session: "s", Flow: rows.Flow{Src: "192.0.2.1", Dst: "192.0.2.2", Proto: "udp", Sport: 1, Dport: 65535}},
+		From:      epoch.Add(-time.Hour), To: epoch, Points: 300,
 	}
 	if got != want {
 		t.Errorf("asked %+v, want %+v", got, want)
@@ -159,8 +145,8 @@ func TestWatchWindows(t *testing.T) {
 	end := epoch.Truncate(10 * time.Second).Add(15 * time.Second)
 	sum := uint64(0)
 	for i := range 3 {
-		publish(s, "b", &measure.Flows, flowsRecord(end.Add(time.Duration(i)*time.Second), 5, "a", "other"))
-		publish(s, "other", &measure.Flows, flowsRecord(end, 100, "a"))
+		publish(s, "b", &measure.Flows, flowsRecord(t, end.Add(time.Duration(i)*time.Second), 5, "a", "other"))
+		publish(s, "other", &measure.Flows, flowsRecord(t, end, 100, "a"))
 		sum += 5
 		for got := uint64(0); got != sum; {
 			if !stream.Receive() {
@@ -209,7 +195,7 @@ func TestWatchPairs(t *testing.T) {
 		t.Errorf("begins with %v", first.Msg())
 	}
 	end := time.Now()
-	publish(s, "b", &measure.Flows, flowsRecord(end, 5, "a", "c\xff", ""))
+	publish(s, "b", &measure.Flows, flowsRecord(t, end, 5, "a", "c\xff", ""))
 	check := func(stream *connect.ServerStreamForClient[pillionv1.WatchPairsResponse]) {
 		m := stream.Msg()
 		if m.StartMs != end.Add(-time.Second/2).Truncate(time.Second).UnixMilli() || strings.Join(m.Agents, " ") != "a b c\uFFFD" || len(m.Sources) != 2 || m.Destinations[1] != 1 ||

@@ -11,8 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"pillion.dev/archive"
 )
 
 // metricsBuffer is how many batches the sums for Prometheus may be behind.
@@ -47,14 +45,6 @@ func newMetrics(limit int, now func() time.Time, figures func() []Figure) *metri
 	return m
 }
 
-// sum survives a batch whose lists are not what they say: no agent may end the
-// server.
-func (m *metrics) sum(batch archive.Batch) (fault any) {
-	defer func() { fault = recover() }()
-	m.pairs.add(batch)
-	return nil
-}
-
 // follow sums live rows until the context ends.
 func (m *metrics) follow(ctx context.Context, live Live, log *slog.Logger) {
 	subscription := live.Subscribe([]string{"flows"}, metricsBuffer)
@@ -67,8 +57,8 @@ func (m *metrics) follow(ctx context.Context, live Live, log *slog.Logger) {
 			if !open {
 				return
 			}
-			if fault := m.sum(batch); fault != nil {
-				log.Error("sum rows for metrics", "agent", batch.Agent, "panic", fault)
+			if err := m.pairs.add(batch); err != nil {
+				log.Error("sum rows for metrics", "agent", batch.Agent, "error", err)
 				m.broken.Add(uint64(batch.Record.NumRows()))
 			}
 			batch.Record.Release()

@@ -1,23 +1,22 @@
 package web
 
 import (
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"pillion.dev/archive"
+	rows "pillion.dev/measure/flows"
 )
 
-// pairIdle is after how long without a row a pair's metrics are forgotten, when
-// there is no room for another.
+// pairIdle is how long a pair without rows keeps its metrics when there is no room for
+// another.
 const pairIdle = time.Hour
 
-// sweepEvery is the least time between two searches for such pairs: with many more
-// pairs than there is room for, every other row would begin one.
+// sweepEvery is the least time between two searches for such pairs: with far more pairs
+// than there is room for, nearly every row would start one.
 const sweepEvery = 10 * time.Second
 
 // otherLabel stands for all pairs beyond the limit.
@@ -36,30 +35,26 @@ var delayEdges = func() []int64 {
 // pairKey is one source, one destination, one session.
 type pairKey struct{ source, destination, session string }
 
-// pair are the sums of all rows of one pair since the server started.
+// pair is the sum of all rows of one pair since the server started.
 type pair struct {
 	seen time.Time
-	// delays[i] counts those of at most delayEdges[i] and above the edge before.
-	delays   []uint64
-	count    uint64
-	sum      float64 // seconds
-	counters [len(pairColumns)]float64
+	rows.Sum
 }
 
-// pairColumns of the stream flows become counters.
-var pairColumns = [...]struct{ column, name, help string }{
-	{"packets", "pillion_packets_total", "Marked packets that came."},
-	{"bytes", "pillion_bytes_total", "IP bytes of these, without marks."},
-	{"expected", "pillion_expected_packets_total", "Packets whose numbers are accounted for."},
-	{"lost", "pillion_lost_packets_total", "Expected packets that did not come (RFC 7680)."},
-	{"duplicated", "pillion_duplicated_packets_total", "Packets that came once more (RFC 5560)."},
-	{"reordered", "pillion_reordered_packets_total", "Packets that came after one sent later (RFC 4737)."},
+// pairColumns of the stream flows become counters, in the order of rows.CountNames.
+var pairColumns = [...]struct{ name, help string }{
+	{"pillion_packets_total", "Marked packets received."},
+	{"pillion_bytes_total", "IP bytes of these packets, without marks."},
+	{"pillion_expected_packets_total", "Packets whose sequence numbers are accounted for."},
+	{"pillion_lost_packets_total", "Expected packets that were not received (RFC 7680)."},
+	{"pillion_duplicated_packets_total", "Packets received more than once (RFC 5560)."},
+	{"pillion_reordered_packets_total", "Packets received after one that was sent later (RFC 4737)."},
 }
 
 var pairLabels = []string{"source", "destination", "session"}
 
 // pairs sums the rows of the stream flows for Prometheus. The number of pairs is
-// bounded; what is beyond is summed under the label other, and counted.
+// bounded; the rows of others are summed under the label other, and counted.
 type pairs struct {
 	limit int
 	now   func() time.Time
@@ -77,10 +72,10 @@ func newPairs(limit int, now func() time.Time) *pairs {
 	p := &pairs{
 		limit: limit, now: now, known: map[pairKey]*pair{},
 		delay: prometheus.NewDesc("pillion_delay_seconds",
-			"One-way delay (RFC 7679), counted at the lower bound of the bucket that the probe put it into; the sum falls where delays are negative.",
+			"One-way delay (RFC 7679), counted at the lower bound of its bucket; the sum decreases with negative delays.",
 			pairLabels, nil),
 		overflowed: prometheus.NewDesc("pillion_pairs_overflow_rows_total",
-			"Rows of flows that were summed under the label other, because there were too many pairs.", nil, nil),
+			"Rows of flows that were summed under the label other because there were too many pairs.", nil, nil),
 	}
 	for i, c := range pairColumns {
 		p.counters[i] = prometheus.NewDesc(c.name, c.help, pairLabels, nil)
@@ -104,51 +99,39 @@ func (p *pairs) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(p.overflowed, prometheus.CounterValue, float64(p.overflow))
 	for key, one := range p.known {
 		labels := []string{key.source, key.destination, key.session}
+		counts := one.Counts.List()
 		for i, d := range p.counters {
-			to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, one.counters[i], labels...)
+			to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(*counts[i]), labels...)
 		}
-		buckets, below := map[float64]uint64{}, uint64(0)
-		for i, edge := range delayEdges {
-			below += one.delays[i]
-			buckets[float64(edge)/1e9] = below
-		}
-		to <- prometheus.MustNewConstHistogram(p.delay, one.count, one.sum, buckets, labels...)
+		count, buckets := one.buckets()
+		to <- prometheus.MustNewConstHistogram(p.delay, count, one.Delay.Total.ToFloat64(0)/1e9, buckets, labels...)
 	}
 }
 
 // add sums the rows of a batch of flows.
-func (p *pairs) add(batch archive.Batch) {
-	column := func(name string) arrow.Array {
-		if j := batch.Schema.Index(name); j >= 0 {
-			return batch.Record.Column(j)
-		}
-		return nil
-	}
-	source, session := textAt(column("source")), textAt(column("session"))
-	var numbers [len(pairColumns)]func(int) uint64
-	for i, c := range pairColumns {
-		numbers[i] = countAt(column(c.column))
-	}
-	delays := delaysOf(column("delay_bounds_ns"), column("delay_counts"))
-	count, mean := countAt(column("delay_count")), column("delay_mean_ns")
-
+func (p *pairs) add(batch archive.Batch) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	for i := range int(batch.Record.NumRows()) {
-		one := p.find(pairKey{labelText(source(i)), labelText(batch.Agent), labelText(session(i))})
-		for j, number := range numbers {
-			one.counters[j] += float64(number(i))
+	for row, err := range rows.Rows(batch.Agent, batch.Record) {
+		if err != nil {
+			return err
 		}
-		if means, ok := mean.(*array.Int64); ok && !means.IsNull(i) {
-			one.sum += float64(means.Value(i)) / 1e9 * float64(count(i))
-		}
-		delays(i, func(bound int64, n uint64) {
-			one.count += n
-			if edge, _ := slices.BinarySearch(delayEdges, bound); edge < len(delayEdges) {
-				one.delays[edge] += n
-			}
-		})
+		p.find(pairKey{labelText(row.Source), labelText(row.Destination), labelText(row.Session)}).Merge(&row.Sum)
 	}
+	return nil
+}
+
+// buckets are the delays for Prometheus: their number, and how many are at most at each edge.
+func (p *pair) buckets() (count uint64, upTo map[float64]uint64) {
+	upTo = map[float64]uint64{}
+	h, next := &p.Delay.Histogram, 0
+	for _, edge := range delayEdges {
+		for ; next < len(h.Bounds) && h.Bounds[next] <= edge; next++ {
+			count += h.Counts[next]
+		}
+		upTo[float64(edge)/1e9] = count
+	}
+	return h.Total(), upTo
 }
 
 func (p *pairs) find(key pairKey) *pair {
@@ -162,14 +145,14 @@ func (p *pairs) find(key pairKey) *pair {
 		one = p.known[key]
 	}
 	if one == nil {
-		one = &pair{delays: make([]uint64, len(delayEdges))}
-		p.known[key] = one
+		one = &pair{}
+		p.known[pairKey{strings.Clone(key.source), strings.Clone(key.destination), strings.Clone(key.session)}] = one
 	}
 	one.seen = now
 	return one
 }
 
-// sweep forgets the pairs without rows.
+// sweep drops idle pairs.
 func (p *pairs) sweep(now time.Time) {
 	p.swept = now
 	for key, one := range p.known {
@@ -181,45 +164,3 @@ func (p *pairs) sweep(now time.Time) {
 
 // labelText bounds what an agent can put into a label.
 func labelText(s string) string { return validText(s[:min(len(s), 64)]) }
-
-func textAt(a arrow.Array) func(int) string {
-	texts, ok := a.(*array.String)
-	return func(i int) string {
-		if !ok || texts.IsNull(i) {
-			return ""
-		}
-		return texts.Value(i)
-	}
-}
-
-func countAt(a arrow.Array) func(int) uint64 {
-	counts, ok := a.(*array.Uint64)
-	return func(i int) uint64 {
-		if !ok || counts.IsNull(i) {
-			return 0
-		}
-		return counts.Value(i)
-	}
-}
-
-// delaysOf walks the histogram of a row. Two lists of different lengths are
-// walked as far as both go.
-func delaysOf(a, b arrow.Array) func(i int, each func(bound int64, n uint64)) {
-	bounds, isList := a.(*array.List)
-	counts, isListToo := b.(*array.List)
-	if !isList || !isListToo {
-		return func(int, func(int64, uint64)) {}
-	}
-	lower, isInt := bounds.ListValues().(*array.Int64)
-	number, isUint := counts.ListValues().(*array.Uint64)
-	return func(i int, each func(int64, uint64)) {
-		if !isInt || !isUint || bounds.IsNull(i) || counts.IsNull(i) {
-			return
-		}
-		from, to := bounds.ValueOffsets(i)
-		first, last := counts.ValueOffsets(i)
-		for j := range min(to-from, last-first) {
-			each(lower.Value(int(from+j)), number.Value(int(first+j)))
-		}
-	}
-}

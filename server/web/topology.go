@@ -135,7 +135,7 @@ func routerMessage(answer archive.RouterDelaysAnswer, step time.Duration) *pilli
 	response := &pillionv1.GetRouterDelaysResponse{Session: validText(answer.Session), StepMs: step.Milliseconds(), Sampled: small(answer.Sampled)}
 	for _, w := range answer.Stages {
 		response.Stages = append(response.Stages, &pillionv1.StageWindow{
-			Stage: validText(w.Stage), StartMs: w.Start.UnixMilli(), Delay: distributionMessage(w.Delay),
+			Stage: validText(w.Stage), StartMs: w.Start.UnixMilli(), Delay: distributionMessage(&w.Delay, false),
 		})
 	}
 	for _, w := range answer.Queues {

@@ -128,17 +128,18 @@ func (f *flows) WatchWindows(ctx context.Context, request *pillionv1.WatchWindow
 	defer release()
 	subscription := f.live.Subscribe([]string{measure.Flows.Name}, watchBuffer)
 	defer subscription.Close()
-	w := &windowWatcher{flows: f, watch: live.NewWatch(selection, request.GetHistograms(), step), to: to}
+	w := &windowWatcher{flows: f, watch: live.NewWatch(selection, step), histograms: request.GetHistograms(), to: to}
 	return w.run(ctx, subscription)
 }
 
 // windowWatcher is one reader of windows.
 type windowWatcher struct {
 	*flows
-	watch  *live.Watch
-	to     *connect.ServerStream[pillionv1.WatchWindowsResponse]
-	sent   time.Time
-	broken bool
+	watch      *live.Watch
+	histograms bool
+	to         *connect.ServerStream[pillionv1.WatchWindowsResponse]
+	sent       time.Time
+	broken     bool
 }
 
 func (w *windowWatcher) run(ctx context.Context, subscription Subscription) error {
@@ -205,7 +206,7 @@ func (w *windowWatcher) sendDue() error {
 func (w *windowWatcher) send(windows []archive.Window) error {
 	message := &pillionv1.WatchWindowsResponse{StepMs: w.watch.Step().Milliseconds()}
 	for i := range windows {
-		message.Windows = append(message.Windows, windowMessage(&windows[i]))
+		message.Windows = append(message.Windows, windowMessage(&windows[i], w.histograms))
 	}
 	w.sent = time.Now()
 	return w.to.Send(message)

@@ -37,8 +37,10 @@ export const noHistogram: Histogram = { bounds: [], counts: [], offsets: [] };
 
 const nothing: Spread = { count: 0, min: NaN, mean: NaN, p50: NaN, p90: NaN, p99: NaN, max: NaN, histogram: noHistogram };
 
-function spread(d: Distribution | undefined, histogram = noHistogram): Spread {
+function spread(d: Distribution | undefined): Spread {
   if (!d || d.count === 0n) return nothing;
+  const h = d.histogram;
+  const histogram = h ? { bounds: h.boundsNs, counts: h.counts, offsets: h.offsetsNs.length > 0 ? h.offsetsNs : undefined } : noHistogram;
   return { count: Number(d.count), min: d.minNs, mean: d.meanNs, p50: d.p50Ns, p90: d.p90Ns, p99: d.p99Ns, max: d.maxNs, histogram };
 }
 
@@ -53,7 +55,7 @@ export function figuresOf(w: WindowMessage): Figures {
     duplicated: Number(w.duplicated),
     reordered: Number(w.reordered),
     late: Number(w.late),
-    delay: spread(w.delay, { bounds: w.boundsNs, counts: w.counts }),
+    delay: spread(w.delay),
     ipdv: spread(w.ipdv),
     clockError: w.clockErrorNs,
   };

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file flow.proto.
  */
 export const file_flow: GenFile = /*@__PURE__*/
-  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSKbAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBEhEKCWJvdW5kc19ucxgMIAMoARIOCgZjb3VudHMYDSADKAEifgoMRGlzdHJpYnV0aW9uEg0KBWNvdW50GAEgASgEEg4KBm1pbl9ucxgCIAEoARIPCgdtZWFuX25zGAMgASgBEg4KBnA1MF9ucxgEIAEoARIOCgZwOTBfbnMYBSABKAESDgoGcDk5X25zGAYgASgBEg4KBm1heF9ucxgHIAEoASKwAQoOV2luZG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgEIAEoDRISCgpoaXN0b2dyYW1zGAUgASgIImoKD1dpbmRvd3NSZXNwb25zZRIjCgd3aW5kb3dzGAEgAygLMhIucGlsbGlvbi52MS5XaW5kb3cSDwoHc3RlcF9tcxgCIAEoAxIPCgdzYW1wbGVkGAMgASgNEhAKCHNlc3Npb25zGAQgAygJImQKE1dhdGNoV2luZG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SEgoKaGlzdG9ncmFtcxgCIAEoCBIPCgdzdGVwX21zGAMgASgDIkwKFFdhdGNoV2luZG93c1Jlc3BvbnNlEiMKB3dpbmRvd3MYASADKAsyEi5waWxsaW9uLnYxLldpbmRvdxIPCgdzdGVwX21zGAIgASgDIjUKEVdhdGNoUGFpcnNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDwoHaGlzdG9yeRgCIAEoDSLUAQoSV2F0Y2hQYWlyc1Jlc3BvbnNlEhAKCHN0YXJ0X21zGAEgASgDEg4KBmFnZW50cxgCIAMoCRIPCgdzb3VyY2VzGAMgAygNEhQKDGRlc3RpbmF0aW9ucxgEIAMoDRIPCgdwYWNrZXRzGAUgAygNEhAKCGV4cGVjdGVkGAYgAygNEgwKBGxvc3QYByADKA0SDgoGcDUwX25zGAggAygCEg4KBnA5OV9ucxgJIAMoAhIMCgRyYXRlGAogAygCEhYKDmNsb2NrX2Vycm9yX25zGAsgAygCIpoBCgRGbG93EgsKA3NyYxgBIAEoCRILCgNkc3QYAiABKAkSDQoFcHJvdG8YAyABKAkSDQoFc3BvcnQYBCABKA0SDQoFZHBvcnQYBSABKA0SIQoFdG90YWwYBiABKAsyEi5waWxsaW9uLnYxLldpbmRvdxIoCgRsYXN0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLkAQoQTGlzdEZsb3dzUmVxdWVzdBIoCglzZWxlY3Rpb24YASABKAsyFS5waWxsaW9uLnYxLlNlbGVjdGlvbhIoCgRmcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLZ3JhbnVsYXJpdHkYBCABKAkSDQoFb3JkZXIYBSABKAkSEQoJYXNjZW5kaW5nGAYgASgIEg4KBnNlYXJjaBgHIAEoCRINCgVsaW1pdBgIIAEoDSJUChFMaXN0Rmxvd3NSZXNwb25zZRIfCgVmbG93cxgBIAMoCzIQLnBpbGxpb24udjEuRmxvdxINCgVmb3VuZBgCIAEoDRIPCgdzYW1wbGVkGAMgASgNMskCCgtGbG93U2VydmljZRJHCgdXaW5kb3dzEhoucGlsbGlvbi52MS5XaW5kb3dzUmVxdWVzdBobLnBpbGxpb24udjEuV2luZG93c1Jlc3BvbnNlIgOQAgESUwoMV2F0Y2hXaW5kb3dzEh8ucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXF1ZXN0GiAucGlsbGlvbi52MS5XYXRjaFdpbmRvd3NSZXNwb25zZTABEk0KCldhdGNoUGFpcnMSHS5waWxsaW9uLnYxLldhdGNoUGFpcnNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVzcG9uc2UwARJNCglMaXN0Rmxvd3MSHC5waWxsaW9uLnYxLkxpc3RGbG93c1JlcXVlc3QaHS5waWxsaW9uLnYxLkxpc3RGbG93c1Jlc3BvbnNlIgOQAgFCJVojcGlsbGlvbi5kZXYvYXBpL3BpbGxpb252MTtwaWxsaW9udjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSKEAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBSgQIDBANSgQIDRAOIqgBCgxEaXN0cmlidXRpb24SDQoFY291bnQYASABKAQSDgoGbWluX25zGAIgASgBEg8KB21lYW5fbnMYAyABKAESDgoGcDUwX25zGAQgASgBEg4KBnA5MF9ucxgFIAEoARIOCgZwOTlfbnMYBiABKAESDgoGbWF4X25zGAcgASgBEigKCWhpc3RvZ3JhbRgIIAEoCzIVLnBpbGxpb24udjEuSGlzdG9ncmFtIkIKCUhpc3RvZ3JhbRIRCglib3VuZHNfbnMYASADKAESDgoGY291bnRzGAIgAygBEhIKCm9mZnNldHNfbnMYAyADKAEisAEKDldpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZwb2ludHMYBCABKA0SEgoKaGlzdG9ncmFtcxgFIAEoCCJqCg9XaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRIQCghzZXNzaW9ucxgEIAMoCSJkChNXYXRjaFdpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEhIKCmhpc3RvZ3JhbXMYAiABKAgSDwoHc3RlcF9tcxgDIAEoAyJMChRXYXRjaFdpbmRvd3NSZXNwb25zZRIjCgd3aW5kb3dzGAEgAygLMhIucGlsbGlvbi52MS5XaW5kb3cSDwoHc3RlcF9tcxgCIAEoAyI1ChFXYXRjaFBhaXJzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB2hpc3RvcnkYAiABKA0i1AEKEldhdGNoUGFpcnNSZXNwb25zZRIQCghzdGFydF9tcxgBIAEoAxIOCgZhZ2VudHMYAiADKAkSDwoHc291cmNlcxgDIAMoDRIUCgxkZXN0aW5hdGlvbnMYBCADKA0SDwoHcGFja2V0cxgFIAMoDRIQCghleHBlY3RlZBgGIAMoDRIMCgRsb3N0GAcgAygNEg4KBnA1MF9ucxgIIAMoAhIOCgZwOTlfbnMYCSADKAISDAoEcmF0ZRgKIAMoAhIWCg5jbG9ja19lcnJvcl9ucxgLIAMoAiKaAQoERmxvdxILCgNzcmMYASABKAkSCwoDZHN0GAIgASgJEg0KBXByb3RvGAMgASgJEg0KBXNwb3J0GAQgASgNEg0KBWRwb3J0GAUgASgNEiEKBXRvdGFsGAYgASgLMhIucGlsbGlvbi52MS5XaW5kb3cSKAoEbGFzdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi5AEKEExpc3RGbG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2dyYW51bGFyaXR5GAQgASgJEg0KBW9yZGVyGAUgASgJEhEKCWFzY2VuZGluZxgGIAEoCBIOCgZzZWFyY2gYByABKAkSDQoFbGltaXQYCCABKA0iVAoRTGlzdEZsb3dzUmVzcG9uc2USHwoFZmxvd3MYASADKAsyEC5waWxsaW9uLnYxLkZsb3cSDQoFZm91bmQYAiABKA0SDwoHc2FtcGxlZBgDIAEoDTLJAgoLRmxvd1NlcnZpY2USRwoHV2luZG93cxIaLnBpbGxpb24udjEuV2luZG93c1JlcXVlc3QaGy5waWxsaW9uLnYxLldpbmRvd3NSZXNwb25zZSIDkAIBElMKDFdhdGNoV2luZG93cxIfLnBpbGxpb24udjEuV2F0Y2hXaW5kb3dzUmVxdWVzdBogLnBpbGxpb24udjEuV2F0Y2hXaW5kb3dzUmVzcG9uc2UwARJNCgpXYXRjaFBhaXJzEh0ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVxdWVzdBoeLnBpbGxpb24udjEuV2F0Y2hQYWlyc1Jlc3BvbnNlMAESTQoJTGlzdEZsb3dzEhwucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXF1ZXN0Gh0ucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXNwb25zZSIDkAIBQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * Selection says which rows of the stream flows are added up. What is empty is not asked for.
@@ -85,64 +85,63 @@ export const SelectionSchema: GenMessage<Selection> = /*@__PURE__*/
   messageDesc(file_flow, 0);
 
 /**
- * Window is what was measured in a length of time. Delays are ns in floating point,
- * which every language has; NaN: nothing was measured. Where several rows have no histogram, because their session
- * does not keep it or none of them was read (sampled), quantiles are those of the row with most packets.
+ * Window sums the rows of a length of time. Delays are ns in floating point, which every language has; NaN: nothing
+ * was measured.
  *
  * @generated from message pillion.v1.Window
  */
 export type Window = Message<"pillion.v1.Window"> & {
   /**
-   * Its start, ms since 1970, UTC. A row belongs to the window in which its middle lies.
+   * Its start, ms since 1970, UTC. A row belongs to the window in which the middle of its interval lies.
    *
    * @generated from field: int64 start_ms = 1;
    */
   startMs: bigint;
 
   /**
-   * Marked packets that came.
+   * Marked packets received.
    *
    * @generated from field: uint64 packets = 2;
    */
   packets: bigint;
 
   /**
-   * IP bytes of these, without marks.
+   * IP bytes of these packets, without marks.
    *
    * @generated from field: uint64 bytes = 3;
    */
   bytes: bigint;
 
   /**
-   * Packets whose numbers are accounted for.
+   * Packets whose sequence numbers are accounted for.
    *
    * @generated from field: uint64 expected = 4;
    */
   expected: bigint;
 
   /**
-   * Expected packets that did not come (RFC 7680).
+   * Expected packets that were not received (RFC 7680).
    *
    * @generated from field: uint64 lost = 5;
    */
   lost: bigint;
 
   /**
-   * Packets that came once more (RFC 5560).
+   * Packets received more than once (RFC 5560).
    *
    * @generated from field: uint64 duplicated = 6;
    */
   duplicated: bigint;
 
   /**
-   * Packets that came after one sent later (RFC 4737).
+   * Packets received after one that was sent later (RFC 4737).
    *
    * @generated from field: uint64 reordered = 7;
    */
   reordered: bigint;
 
   /**
-   * Packets that came so late that they count as lost.
+   * Packets received so late that they count as lost.
    *
    * @generated from field: uint64 late = 8;
    */
@@ -156,32 +155,18 @@ export type Window = Message<"pillion.v1.Window"> & {
   delay?: Distribution | undefined;
 
   /**
-   * Change of delay from one packet to the next (RFC 3393); its quantiles are those of the row with most packets.
+   * Change of delay from one packet to the next (RFC 3393).
    *
    * @generated from field: pillion.v1.Distribution ipdv = 10;
    */
   ipdv?: Distribution | undefined;
 
   /**
-   * Bound of what both clocks together may be off, ns: the largest of the rows that know it; NaN: unknown.
+   * Bound of the error of both clocks together, ns: the largest of the rows with delays; NaN: of one of them unknown.
    *
    * @generated from field: double clock_error_ns = 11;
    */
   clockErrorNs: number;
-
-  /**
-   * Lower bounds of the buckets of delay that hold something, ns, ascending; only where they were asked for.
-   *
-   * @generated from field: repeated double bounds_ns = 12;
-   */
-  boundsNs: number[];
-
-  /**
-   * Packets in each of these.
-   *
-   * @generated from field: repeated double counts = 13;
-   */
-  counts: number[];
 };
 
 /**
@@ -192,20 +177,20 @@ export const WindowSchema: GenMessage<Window> = /*@__PURE__*/
   messageDesc(file_flow, 1);
 
 /**
- * Distribution of a time.
+ * Distribution of a time. The quantiles are those of the histogram.
  *
  * @generated from message pillion.v1.Distribution
  */
 export type Distribution = Message<"pillion.v1.Distribution"> & {
   /**
-   * Packets with such a value.
+   * Packets with a value.
    *
    * @generated from field: uint64 count = 1;
    */
   count: bigint;
 
   /**
-   * Least, ns.
+   * Minimum, ns.
    *
    * @generated from field: double min_ns = 2;
    */
@@ -240,11 +225,18 @@ export type Distribution = Message<"pillion.v1.Distribution"> & {
   p99Ns: number;
 
   /**
-   * Largest, ns.
+   * Maximum, ns.
    *
    * @generated from field: double max_ns = 7;
    */
   maxNs: number;
+
+  /**
+   * Only if histograms were requested and there are values.
+   *
+   * @generated from field: pillion.v1.Histogram histogram = 8;
+   */
+  histogram?: Histogram | undefined;
 };
 
 /**
@@ -253,6 +245,41 @@ export type Distribution = Message<"pillion.v1.Distribution"> & {
  */
 export const DistributionSchema: GenMessage<Distribution> = /*@__PURE__*/
   messageDesc(file_flow, 2);
+
+/**
+ * Histogram of a time: parallel lists of the buckets that are not empty, which are those of the stream flows.
+ *
+ * @generated from message pillion.v1.Histogram
+ */
+export type Histogram = Message<"pillion.v1.Histogram"> & {
+  /**
+   * Lower bounds, ns, ascending.
+   *
+   * @generated from field: repeated double bounds_ns = 1;
+   */
+  boundsNs: number[];
+
+  /**
+   * Values in each bucket.
+   *
+   * @generated from field: repeated double counts = 2;
+   */
+  counts: number[];
+
+  /**
+   * Sum of value minus lower bound over the values of each bucket, ns; empty: unknown.
+   *
+   * @generated from field: repeated double offsets_ns = 3;
+   */
+  offsetsNs: number[];
+};
+
+/**
+ * Describes the message pillion.v1.Histogram.
+ * Use `create(HistogramSchema)` to create a new message.
+ */
+export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
+  messageDesc(file_flow, 3);
 
 /**
  * @generated from message pillion.v1.WindowsRequest
@@ -300,7 +327,7 @@ export type WindowsRequest = Message<"pillion.v1.WindowsRequest"> & {
  * Use `create(WindowsRequestSchema)` to create a new message.
  */
 export const WindowsRequestSchema: GenMessage<WindowsRequest> = /*@__PURE__*/
-  messageDesc(file_flow, 3);
+  messageDesc(file_flow, 4);
 
 /**
  * @generated from message pillion.v1.WindowsResponse
@@ -342,7 +369,7 @@ export type WindowsResponse = Message<"pillion.v1.WindowsResponse"> & {
  * Use `create(WindowsResponseSchema)` to create a new message.
  */
 export const WindowsResponseSchema: GenMessage<WindowsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 4);
+  messageDesc(file_flow, 5);
 
 /**
  * @generated from message pillion.v1.WatchWindowsRequest
@@ -375,7 +402,7 @@ export type WatchWindowsRequest = Message<"pillion.v1.WatchWindowsRequest"> & {
  * Use `create(WatchWindowsRequestSchema)` to create a new message.
  */
 export const WatchWindowsRequestSchema: GenMessage<WatchWindowsRequest> = /*@__PURE__*/
-  messageDesc(file_flow, 5);
+  messageDesc(file_flow, 6);
 
 /**
  * @generated from message pillion.v1.WatchWindowsResponse
@@ -402,7 +429,7 @@ export type WatchWindowsResponse = Message<"pillion.v1.WatchWindowsResponse"> & 
  * Use `create(WatchWindowsResponseSchema)` to create a new message.
  */
 export const WatchWindowsResponseSchema: GenMessage<WatchWindowsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 6);
+  messageDesc(file_flow, 7);
 
 /**
  * @generated from message pillion.v1.WatchPairsRequest
@@ -428,7 +455,7 @@ export type WatchPairsRequest = Message<"pillion.v1.WatchPairsRequest"> & {
  * Use `create(WatchPairsRequestSchema)` to create a new message.
  */
 export const WatchPairsRequestSchema: GenMessage<WatchPairsRequest> = /*@__PURE__*/
-  messageDesc(file_flow, 7);
+  messageDesc(file_flow, 8);
 
 /**
  * WatchPairsResponse has one element in each list for each pair that has figures in that second.
@@ -519,7 +546,7 @@ export type WatchPairsResponse = Message<"pillion.v1.WatchPairsResponse"> & {
  * Use `create(WatchPairsResponseSchema)` to create a new message.
  */
 export const WatchPairsResponseSchema: GenMessage<WatchPairsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 8);
+  messageDesc(file_flow, 9);
 
 /**
  * Flow is what was measured of one flow, or of flows put together.
@@ -582,7 +609,7 @@ export type Flow = Message<"pillion.v1.Flow"> & {
  * Use `create(FlowSchema)` to create a new message.
  */
 export const FlowSchema: GenMessage<Flow> = /*@__PURE__*/
-  messageDesc(file_flow, 9);
+  messageDesc(file_flow, 10);
 
 /**
  * @generated from message pillion.v1.ListFlowsRequest
@@ -651,7 +678,7 @@ export type ListFlowsRequest = Message<"pillion.v1.ListFlowsRequest"> & {
  * Use `create(ListFlowsRequestSchema)` to create a new message.
  */
 export const ListFlowsRequestSchema: GenMessage<ListFlowsRequest> = /*@__PURE__*/
-  messageDesc(file_flow, 10);
+  messageDesc(file_flow, 11);
 
 /**
  * @generated from message pillion.v1.ListFlowsResponse
@@ -684,7 +711,7 @@ export type ListFlowsResponse = Message<"pillion.v1.ListFlowsResponse"> & {
  * Use `create(ListFlowsResponseSchema)` to create a new message.
  */
 export const ListFlowsResponseSchema: GenMessage<ListFlowsResponse> = /*@__PURE__*/
-  messageDesc(file_flow, 11);
+  messageDesc(file_flow, 12);
 
 /**
  * FlowService adds up what was measured of the traffic between hosts. Quantiles of
