@@ -18,7 +18,7 @@ import (
 // applications are those that report by OML's protocol: on loopback everybody, else
 // those that show the token.
 type applications struct {
-	keeper    *oml.Keeper
+	backend   *oml.Backend
 	collector *collect.Collector
 	doors     []door
 }
@@ -34,12 +34,12 @@ func (s *server) openApplications() (err error) {
 		return nil
 	}
 	a := &applications{}
-	if a.keeper, err = oml.New(s.config.Folder, s.ingest, s.archive, s.log); err != nil {
+	if a.backend, err = oml.New(s.config.Folder, s.ingest, s.archive, s.log); err != nil {
 		return err
 	}
-	a.collector = collect.New(collect.Options{Keeper: a.keeper, Log: s.log})
+	a.collector = collect.New(collect.Options{Backend: a.backend, Log: s.log})
 	s.applications = a
-	s.ingest.Adopt(a.keeper.Adopt)
+	s.ingest.Adopt(a.backend.Adopt)
 	token, err := s.applicationToken()
 	if err != nil {
 		return err
@@ -152,5 +152,5 @@ func (a *applications) close(hurry func()) error {
 	}
 	a.collector.Close()
 	hurry()
-	return a.keeper.Close()
+	return a.backend.Close()
 }

@@ -9,16 +9,16 @@ import (
 	"pillion.dev/measure"
 )
 
-// keeper is an archive of which only the retention matters.
-type keeper struct {
+// bounded is an archive of which only the retention matters.
+type bounded struct {
 	archive.Archive
 	streams []archive.Stream
 	set     map[string]archive.Retention
 }
 
-func (k *keeper) Streams(context.Context) ([]archive.Stream, error) { return k.streams, nil }
+func (k *bounded) Streams(context.Context) ([]archive.Stream, error) { return k.streams, nil }
 
-func (k *keeper) SetRetention(stream string, r archive.Retention) { k.set[stream] = r }
+func (k *bounded) SetRetention(stream string, r archive.Retention) { k.set[stream] = r }
 
 // TestBound: what the configuration names counts, then what the API set, then the
 // default; and each stream is bound once, so that the API has the last word.
@@ -27,7 +27,7 @@ func TestBound(t *testing.T) {
 	stream := func(name string, age time.Duration) archive.Stream {
 		return archive.Stream{Schema: &measure.Schema{Name: name}, Retention: archive.Retention{Age: age}}
 	}
-	k := &keeper{set: map[string]archive.Retention{}, streams: []archive.Stream{
+	k := &bounded{set: map[string]archive.Retention{}, streams: []archive.Stream{
 		stream("flows", 3*day), stream("hops", 5*day), stream("busy", 0), stream("kept", 9*day),
 	}}
 	s := &server{archive: k, kept: map[string]bool{}, config: Config{Retention: map[string]Retention{"flows": {Age: day}, "kept": {}}}}

@@ -24,7 +24,7 @@ const (
 
 // applications are those of this host that report by OML's protocol.
 type applications struct {
-	keeper    *oml.Keeper
+	backend   *oml.Backend
 	collector *collect.Collector
 	listener  net.Listener
 	policy    collect.Thinning
@@ -50,7 +50,7 @@ func checkOML(address string) error {
 // measure: there may be a server on this host, or OML's own.
 func (s *service) openApplications() error {
 	a := s.applications
-	if err := a.keeper.Use(s.spool); err != nil {
+	if err := a.backend.Use(s.spool); err != nil {
 		return fmt.Errorf("take what applications report: %w", err)
 	}
 	if s.config.OML == omlOff {
@@ -62,7 +62,7 @@ func (s *service) openApplications() error {
 		return nil
 	}
 	a.listener = listener
-	a.collector = collect.New(collect.Options{Keeper: a.keeper, Log: s.log})
+	a.collector = collect.New(collect.Options{Backend: a.backend, Log: s.log})
 	go func() { s.logged("take what applications report", a.collector.Serve(listener, "")) }()
 	s.log.Info("applications can report", "oml", listener.Addr())
 	return nil

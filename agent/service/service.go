@@ -76,13 +76,13 @@ func (s *service) open(ctx context.Context) (err error) {
 	if s.identity, err = join(ctx, s.config, s.log); err != nil {
 		return err
 	}
-	keeper, err := oml.Open(s.config.Folder, s.log)
+	backend, err := oml.Open(s.config.Folder, s.log)
 	if err != nil {
 		return err
 	}
-	s.applications = &applications{keeper: keeper}
+	s.applications = &applications{backend: backend}
 	s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"),
-		spool.Options{LimitBytes: int64(s.config.SpoolBytes), Found: keeper.Found, Log: s.log})
+		spool.Options{LimitBytes: int64(s.config.SpoolBytes), Found: backend.Found, Log: s.log})
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (s *service) close() error {
 		err = errors.Join(err, s.streams.close())
 	}
 	if s.applications != nil {
-		err = errors.Join(err, s.applications.keeper.Close())
+		err = errors.Join(err, s.applications.backend.Close())
 	}
 	if s.spool != nil && s.bus != nil && s.bus.Connected() {
 		s.drain()
@@ -213,7 +213,7 @@ func (s *service) close() error {
 		err = errors.Join(err, s.spool.Close())
 	}
 	if s.applications != nil {
-		err = errors.Join(err, s.applications.keeper.Forget())
+		err = errors.Join(err, s.applications.backend.Forget())
 	}
 	if err != nil {
 		return fmt.Errorf("end agent: %w", err)

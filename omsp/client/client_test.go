@@ -20,7 +20,7 @@ import (
 
 const patience = 30 * time.Second
 
-// shelf is a Keeper in memory, of one table at a time.
+// shelf is a Backend in memory, of one table at a time.
 type shelf struct {
 	mu   sync.Mutex
 	rows map[string][]string
@@ -75,7 +75,7 @@ func serve(t *testing.T, k *shelf, address, token string) (string, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := collect.New(collect.Options{Keeper: k, Linger: time.Millisecond})
+	c := collect.New(collect.Options{Backend: k, Linger: time.Millisecond})
 	go c.Serve(listener, token)
 	stop := sync.OnceFunc(func() { listener.Close(); c.Close() })
 	t.Cleanup(stop)

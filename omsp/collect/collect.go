@@ -31,8 +31,8 @@ type Table struct {
 	Before []string
 }
 
-// Keeper keeps tuples. All methods may be called at once.
-type Keeper interface {
+// Backend keeps tuples. All methods may be called at once.
+type Backend interface {
 	// Table finds or makes the table of a stream of a domain; omsp.Metadata is one.
 	Table(domain string, schema omsp.Schema) (Table, error)
 	// Start is when a domain's time begins, seconds since 1970: the start of its
@@ -62,9 +62,9 @@ type Connection struct {
 
 // Options of a Collector. Zero: the default.
 type Options struct {
-	Keeper Keeper
-	Log    *slog.Logger
-	Limits omsp.Limits
+	Backend Backend
+	Log     *slog.Logger
+	Limits  omsp.Limits
 	// Connections that may be open at once on one listener; default 256.
 	Connections int
 	// Rows of a batch; default 20,000.

@@ -104,7 +104,7 @@ func (all *Collector) serve(conn net.Conn, token string) {
 		c.Reason = err.Error()
 	}
 	c.Ended, c.Skipped, c.Refused = time.Now(), c.reader.Skipped(), c.refused.Load()
-	c.o.Keeper.Ended(c.Connection)
+	c.o.Backend.Ended(c.Connection)
 }
 
 // settle waits until what came is on disk, for ever as long as the collector works.
@@ -132,7 +132,7 @@ func (c *connection) run(all *Collector, token string) error {
 	if err := admit(header, token); err != nil {
 		return err
 	}
-	if c.start, err = c.o.Keeper.Start(header.Domain, header.Start); err != nil {
+	if c.start, err = c.o.Backend.Start(header.Domain, header.Start); err != nil {
 		return err
 	}
 	c.offset = float64(header.Start - c.start)
@@ -214,7 +214,7 @@ func (c *connection) table(s *omsp.Schema) (*rows, error) {
 		c.past[before.Schema.Name] = before.last
 		delete(c.tables, s.Index)
 	}
-	t, err := c.o.Keeper.Table(c.Domain, *s)
+	t, err := c.o.Backend.Table(c.Domain, *s)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (c *connection) resume(r *rows, index int) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, storedTimeout)
 	defer cancel()
-	r.last, err = c.o.Keeper.Stored(ctx, r.session, r.Table)
+	r.last, err = c.o.Backend.Stored(ctx, r.session, r.Table)
 	return err
 }
 
@@ -329,7 +329,7 @@ func (c *connection) store(index int, r *rows) {
 	c.pending.Add(1)
 	r.under.Add(1)
 	last := r.last
-	c.o.Keeper.Store(r.Schema, record, func(err error) {
+	c.o.Backend.Store(r.Schema, record, func(err error) {
 		r.under.Add(-1)
 		if err != nil {
 			c.refused.Add(uint64(count))

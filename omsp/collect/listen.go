@@ -118,7 +118,7 @@ func (c *Collector) leave(n *connection) {
 }
 
 // Close ends listening and waits until what has come is on disk, but not for ever: a
-// Keeper may be stuck, and its owner the one who waits here.
+// Backend may be stuck, and its owner the one who waits here.
 func (c *Collector) Close() {
 	c.cancel()
 	c.mu.Lock()

@@ -94,11 +94,11 @@ func (c *Collector) Thin(n int) {
 
 // note leaves a tuple of the collector's own in the metadata of a domain.
 func (c *Collector) note(about Connection, key, value string) error {
-	start, err := c.o.Keeper.Start(about.Domain, time.Now().Unix())
+	start, err := c.o.Backend.Start(about.Domain, time.Now().Unix())
 	if err != nil {
 		return err
 	}
-	t, err := c.o.Keeper.Table(about.Domain, omsp.Metadata)
+	t, err := c.o.Backend.Table(about.Domain, omsp.Metadata)
 	if err != nil {
 		return err
 	}
@@ -113,6 +113,6 @@ func (c *Collector) note(about Connection, key, value string) error {
 	r.add(&tuple, stamp{at: arrow.Timestamp(now.UnixNano()), sender: about.Sender, clientTime: behind, serverTime: behind})
 	record := r.cut()
 	defer record.Release()
-	c.o.Keeper.Store(r.Schema, record, func(error) {})
+	c.o.Backend.Store(r.Schema, record, func(error) {})
 	return nil
 }

@@ -66,7 +66,7 @@ func (n *noter) Store(_ *measure.Schema, r arrow.RecordBatch, done func(error)) 
 // never get a byte.
 func TestThin(t *testing.T) {
 	n := &noter{}
-	c := collect.New(collect.Options{Keeper: n})
+	c := collect.New(collect.Options{Backend: n})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

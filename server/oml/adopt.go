@@ -23,7 +23,7 @@ import (
 //
 // An error that is bus.ErrRejected says that the batch is not one, or that there is
 // no room for its table; any other may pass.
-func (k *Keeper) Adopt(b archive.Batch) (archive.Batch, error) {
+func (k *Backend) Adopt(b archive.Batch) (archive.Batch, error) {
 	target, constants, shift, err := k.target(b.Schema)
 	if err == nil {
 		b, err = reshape(b, target, constants, shift)
@@ -37,7 +37,7 @@ func (k *Keeper) Adopt(b archive.Batch) (archive.Batch, error) {
 
 // target is where tuples of a relayed stream go, with the texts of columns that they
 // lack, and what is to be added to their times, s.
-func (k *Keeper) target(from *measure.Schema) (to *measure.Schema, constants map[string]string, shift float64, err error) {
+func (k *Backend) target(from *measure.Schema) (to *measure.Schema, constants map[string]string, shift float64, err error) {
 	if from.Name == relay.Connections.Name {
 		return &Connections, nil, 0, nil
 	}

@@ -33,7 +33,7 @@ func (nothing) Query(context.Context, string, []any, archive.Limits, func(arrow.
 	return archive.ErrUnknown
 }
 
-func keeper(t *testing.T, folder string) *oml.Keeper {
+func backend(t *testing.T, folder string) *oml.Backend {
 	t.Helper()
 	k, err := oml.New(folder, nothing{}, nothing{}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -99,7 +99,7 @@ func values(t *testing.T, b archive.Batch, column string) string {
 // TestAdopt: tuples come to the table of their domain, on its time base, and a batch
 // that comes again has the same key.
 func TestAdopt(t *testing.T) {
-	k := keeper(t, t.TempDir())
+	k := backend(t, t.TempDir())
 	if _, err := k.Start("Lab", 1000); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestAdoptRefuses(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	k := keeper(t, folder)
+	k := backend(t, folder)
 	forged := *stream(t, "lab", 5, "1 t n:int64")
 	forged.Doc = strings.Replace(forged.Doc, " t", " u", 1)
 	strange := relay.Connections

@@ -73,8 +73,8 @@ var (
 	}}
 )
 
-// Keeper is a collect.Keeper.
-type Keeper struct {
+// Backend is a collect.Backend.
+type Backend struct {
 	ingest  Ingest
 	archive Archive
 	log     *slog.Logger
@@ -88,8 +88,8 @@ type Keeper struct {
 }
 
 // New reads what is known of domains from the server's folder.
-func New(folder string, ingest Ingest, archive Archive, log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{
+func New(folder string, ingest Ingest, archive Archive, log *slog.Logger) (*Backend, error) {
+	k := &Backend{
 		ingest: ingest, archive: archive, log: log, path: filepath.Join(folder, "oml.json"),
 		made: map[string]collect.Table{},
 	}
@@ -109,7 +109,7 @@ func New(folder string, ingest Ingest, archive Archive, log *slog.Logger) (*Keep
 
 // declare makes the archive know the streams before their first row, so that a
 // question about one is answered by no row and not by an error.
-func (k *Keeper) declare() {
+func (k *Backend) declare() {
 	for _, schema := range []*measure.Schema{&Metadata, &Tables, &Connections} {
 		builder := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
 		record := builder.NewRecordBatch()
@@ -121,7 +121,7 @@ func (k *Keeper) declare() {
 
 // announceAll tells the archive of tables that it does not know: the server may have
 // ended in between, and rows may have been removed.
-func (k *Keeper) announceAll() error {
+func (k *Backend) announceAll() error {
 	known := map[string]bool{}
 	sql := "SELECT DISTINCT stream FROM " + Tables.Name
 	err := k.archive.Query(context.Background(), sql, nil, archive.Limits{Rows: 2 * tablesMax}, func(r arrow.RecordBatch) error {
@@ -143,29 +143,29 @@ func (k *Keeper) announceAll() error {
 	return nil
 }
 
-func (k *Keeper) announce(domain string, start int64, t entry) {
+func (k *Backend) announce(domain string, start int64, t entry) {
 	k.append(k.tables, measure.Sample{
 		measure.TimeValue(time.Now()), text(domain), text(t.Name), text(t.Stream), text(t.Schema), measure.Int64Value(start),
 	})
 }
 
 // Close stores what is left. Nothing may be kept afterwards.
-func (k *Keeper) Close() error {
+func (k *Backend) Close() error {
 	return errors.Join(k.tables.Close(), k.ends.Close())
 }
 
-func (k *Keeper) put(schema *measure.Schema, record arrow.RecordBatch) error {
+func (k *Backend) put(schema *measure.Schema, record arrow.RecordBatch) error {
 	k.Store(schema, record, func(error) {})
 	return nil
 }
 
-// Store implements collect.Keeper.
-func (k *Keeper) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
+// Store implements collect.Backend.
+func (k *Backend) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	k.ingest.Put(schema, record, done)
 }
 
-// Start implements collect.Keeper.
-func (k *Keeper) Start(domain string, start int64) (int64, error) {
+// Start implements collect.Backend.
+func (k *Backend) Start(domain string, start int64) (int64, error) {
 	domain = inText(domain)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -180,8 +180,8 @@ func (k *Keeper) Start(domain string, start int64) (int64, error) {
 	return d.Start, nil
 }
 
-// Table implements collect.Keeper.
-func (k *Keeper) Table(domain string, s omsp.Schema) (collect.Table, error) {
+// Table implements collect.Backend.
+func (k *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
 	if s.Index == 0 {
 		return collect.Table{Name: omsp.MetadataName, Schema: &Metadata, Before: []string{domain}}, nil
 	}
@@ -206,7 +206,7 @@ func (k *Keeper) Table(domain string, s omsp.Schema) (collect.Table, error) {
 
 // make gives a table its schema; one that is not in the book goes there when nothing
 // is wrong with it. The caller holds the lock.
-func (k *Keeper) make(domain string, s omsp.Schema, t entry, known bool) (made collect.Table, err error) {
+func (k *Backend) make(domain string, s omsp.Schema, t entry, known bool) (made collect.Table, err error) {
 	if made, ok := k.made[t.Stream]; known && ok {
 		return made, nil
 	}
@@ -237,8 +237,8 @@ func (k *Keeper) make(domain string, s omsp.Schema, t entry, known bool) (made c
 	return made, nil
 }
 
-// Stored implements collect.Keeper.
-func (k *Keeper) Stored(ctx context.Context, session uint64, t collect.Table) (int64, error) {
+// Stored implements collect.Backend.
+func (k *Backend) Stored(ctx context.Context, session uint64, t collect.Table) (int64, error) {
 	last := int64(0)
 	// The name is one of ours: measure.ValidName.
 	sql := fmt.Sprintf("SELECT coalesce(max(oml_seq), 0)::BIGINT FROM %s WHERE oml_session = %d", t.Schema.Name, session)
@@ -254,8 +254,8 @@ func (k *Keeper) Stored(ctx context.Context, session uint64, t collect.Table) (i
 	return last, nil
 }
 
-// Ended implements collect.Keeper.
-func (k *Keeper) Ended(c collect.Connection) {
+// Ended implements collect.Backend.
+func (k *Backend) Ended(c collect.Connection) {
 	k.append(k.ends, measure.Sample{
 		measure.TimeValue(c.Ended), measure.TimeValue(c.Begun), text(c.Domain), text(c.Sender), text(c.App), text(c.Remote),
 		measure.Uint64Value(c.Session), measure.Uint64Value(c.Tuples), measure.Uint64Value(c.Again), measure.Uint64Value(c.Gaps),
@@ -263,7 +263,7 @@ func (k *Keeper) Ended(c collect.Connection) {
 	})
 }
 
-func (k *Keeper) append(to *measure.Stream, row measure.Sample) {
+func (k *Backend) append(to *measure.Stream, row measure.Sample) {
 	if err := to.Append(row); err != nil {
 		k.log.Warn("keep what an application says", "stream", to.Schema().Name, "error", err)
 	}

@@ -42,7 +42,7 @@ func (s *sink) Query(context.Context, string, []any, archive.Limits, func(arrow.
 	return fmt.Errorf("read: %w", archive.ErrUnknown)
 }
 
-func open(t *testing.T, folder string) (*Keeper, *sink) {
+func open(t *testing.T, folder string) (*Backend, *sink) {
 	t.Helper()
 	s := &sink{rows: map[string][]string{}}
 	k, err := New(folder, s, s, slog.New(slog.DiscardHandler))

@@ -24,9 +24,9 @@ var quiet = slog.New(slog.DiscardHandler)
 
 var table = omsp.Schema{Index: 3, Name: "load", Fields: []omsp.Field{{Name: "n", Type: omsp.Int64}}}
 
-// agent is a keeper with its spool in a folder.
+// agent is a backend with its spool in a folder.
 type agent struct {
-	*Keeper
+	*Backend
 	spool *spool.Spool
 }
 
@@ -238,7 +238,7 @@ func TestDivides(t *testing.T) {
 	a := begin(t, t.TempDir())
 	load := a.table(t, "lab", table)
 	n := &narrow{}
-	a.Keeper.spool = n
+	a.Backend.spool = n
 	a.store(t, load, 1, 1, 100)
 	if n.kept != 100 {
 		t.Errorf("%d rows are kept", n.kept)

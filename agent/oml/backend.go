@@ -38,8 +38,8 @@ const (
 	noteEvery = 100 * time.Millisecond
 )
 
-// Keeper is a collect.Keeper whose archive is the spool.
-type Keeper struct {
+// Backend is a collect.Backend whose archive is the spool.
+type Backend struct {
 	spool Spool
 	log   *slog.Logger
 	marks *marks
@@ -50,30 +50,30 @@ type Keeper struct {
 	tables map[string]collect.Table
 }
 
-// Open reads how far sessions have come from the agent's folder. The keeper needs
+// Open reads how far sessions have come from the agent's folder. The backend needs
 // Found for opening the spool, and then Use.
-func Open(folder string, log *slog.Logger) (*Keeper, error) {
+func Open(folder string, log *slog.Logger) (*Backend, error) {
 	marks, err := openMarks(folder, log)
 	if err != nil {
 		return nil, err
 	}
-	return &Keeper{
+	return &Backend{
 		log: log, marks: marks, starts: map[string]int64{}, tables: map[string]collect.Table{},
 	}, nil
 }
 
 // Found is for spool.Options: it finds what an earlier process left there.
-func (k *Keeper) Found(e measure.Envelope) { k.marks.found(e) }
+func (k *Backend) Found(e measure.Envelope) { k.marks.found(e) }
 
 // Use begins to keep in a spool.
-func (k *Keeper) Use(s Spool) (err error) {
+func (k *Backend) Use(s Spool) (err error) {
 	k.spool = s
 	k.ends, err = measure.NewStream(&relay.Connections, measure.StreamOptions{Interval: noteEvery}, s.Put)
 	return err
 }
 
 // Close puts what is left into the spool. Nothing may be kept afterwards.
-func (k *Keeper) Close() error {
+func (k *Backend) Close() error {
 	if k.ends == nil {
 		return nil
 	}
@@ -81,11 +81,11 @@ func (k *Keeper) Close() error {
 }
 
 // Forget closes the files; the spool is closed before.
-func (k *Keeper) Forget() error { return k.marks.close() }
+func (k *Backend) Forget() error { return k.marks.close() }
 
-// Start implements collect.Keeper. The server alone knows when a domain begins; until
+// Start implements collect.Backend. The server alone knows when a domain begins; until
 // it shifts times, they are behind the start of the first client here.
-func (k *Keeper) Start(domain string, start int64) (int64, error) {
+func (k *Backend) Start(domain string, start int64) (int64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if known, ok := k.starts[domain]; ok {
@@ -101,8 +101,8 @@ func (k *Keeper) Start(domain string, start int64) (int64, error) {
 	return start, nil
 }
 
-// Table implements collect.Keeper.
-func (k *Keeper) Table(domain string, s omsp.Schema) (collect.Table, error) {
+// Table implements collect.Backend.
+func (k *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
 	s.Index = 0 // that is the client's own
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,13 +122,13 @@ func (k *Keeper) Table(domain string, s omsp.Schema) (collect.Table, error) {
 	return t, nil
 }
 
-// Stored implements collect.Keeper.
-func (k *Keeper) Stored(_ context.Context, session uint64, t collect.Table) (int64, error) {
+// Stored implements collect.Backend.
+func (k *Backend) Stored(_ context.Context, session uint64, t collect.Table) (int64, error) {
 	return k.marks.last(session, t.Schema.Name), nil
 }
 
-// Store implements collect.Keeper: on disk is what the spool has there.
-func (k *Keeper) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
+// Store implements collect.Backend: on disk is what the spool has there.
+func (k *Backend) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	seqs := map[uint64]int64{}
 	lastOf(record, seqs)
 	err := k.spool.Hold(schema, record, func(key measure.Key, err error) {
@@ -149,7 +149,7 @@ func (k *Keeper) Store(schema *measure.Schema, record arrow.RecordBatch, done fu
 }
 
 // divide stores the halves of a batch; it is kept when both are.
-func (k *Keeper) divide(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
+func (k *Backend) divide(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	var mu sync.Mutex
 	var failed error
 	left := 2
@@ -168,8 +168,8 @@ func (k *Keeper) divide(schema *measure.Schema, record arrow.RecordBatch, done f
 	}
 }
 
-// Ended implements collect.Keeper.
-func (k *Keeper) Ended(c collect.Connection) {
+// Ended implements collect.Backend.
+func (k *Backend) Ended(c collect.Connection) {
 	err := k.ends.Append(measure.Sample{
 		measure.TimeValue(c.Ended), measure.TimeValue(c.Begun), text(c.Domain), text(c.Sender), text(c.App), text(c.Remote),
 		measure.Uint64Value(c.Session), measure.Uint64Value(c.Tuples), measure.Uint64Value(c.Again), measure.Uint64Value(c.Gaps),

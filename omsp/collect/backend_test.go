@@ -22,7 +22,7 @@ import (
 // patience is how long a condition may take to come true.
 const patience = 30 * time.Second
 
-// shelf is a Keeper in memory.
+// shelf is a Backend in memory.
 type shelf struct {
 	mu      sync.Mutex
 	starts  map[string]int64
@@ -165,7 +165,7 @@ func (j *journal) count(word string) int {
 func begin(t *testing.T, o Options, token string) *target {
 	t.Helper()
 	s := &target{shelf: newShelf(), log: &journal{}}
-	o.Keeper, o.Log = s.shelf, slog.New(slog.NewTextHandler(s.log, nil))
+	o.Backend, o.Log = s.shelf, slog.New(slog.NewTextHandler(s.log, nil))
 	s.Collector = New(o)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
