@@ -28,14 +28,14 @@ func TestDoctorSeesTheHosts(t *testing.T) {
 	}
 	for _, agent := range []string{"a", "b"} {
 		peer := map[string]string{"a": "b", "b": "a"}[agent]
-		expect(agent, "rights", "root")
+		expect(agent, "capabilities", "root")
 		expect(agent, "clock", "synchronised")
 		expect(agent, "device "+peer, "MTU")
 		expect(agent, "peer "+peer+" "+"10.77.1.", "path MTU")
 		expect(agent, "peer "+peer+" "+"fd77:0:0:1:", "destination options")
 	}
-	expect("a", "programs on b", "of Pillion")
-	expect("b", "programs on a", "of Pillion")
+	expect("a", "programs on b", "part of Pillion")
+	expect("b", "programs on a", "part of Pillion")
 	for _, c := range checks {
 		if !slices.Contains([]string{"ok", "warning"}, c.Level) {
 			t.Errorf("agent %s: %+v", c.Agent, c)

@@ -8,11 +8,11 @@ import (
 	"pillion.dev/session"
 )
 
-// boundMost is the bound of the clock's error above which most paths' delays say
-// little.
-const boundMost = 10 * time.Millisecond
+// boundMax is the clock error bound above which one-way delays of most paths are
+// meaningless.
+const boundMax = 10 * time.Millisecond
 
-const clockAdvice = "apt install chrony, then: chronyc tracking; a one-way delay is only as right as the clocks of both hosts (loss and reordering do not depend on them)"
+const clockAdvice = "apt install chrony, then check with: chronyc tracking; one-way delay is only as accurate as the clocks of both hosts (loss and reordering do not depend on them)"
 
 func checkClock(ctx context.Context) []session.Check {
 	clock, err := host.ReadClock(ctx, nil)
@@ -23,16 +23,16 @@ func checkClock(ctx context.Context) []session.Check {
 }
 
 func judgeClock(c *host.Clock) session.Check {
-	check := ok("clock", "synchronised by %s, within %v", c.By, c.MaxError)
+	check := ok("clock", "synchronised by %s, maximum error %v", c.By, c.MaxError)
 	if c.Reference != "" {
-		check.Found += ", following " + c.Reference
+		check.Found += ", reference " + c.Reference
 	}
 	switch {
 	case !c.Synchronised:
-		check.Found = "not synchronised (asked " + c.By + "): its error has no bound"
+		check.Found = "not synchronised (according to " + c.By + "): its error is unbounded"
 		check.Level, check.Advice = Warning, clockAdvice
-	case c.MaxError > boundMost:
-		check.Level, check.Advice = Warning, "chronyc sources shows what it follows, one nearer is better; "+clockAdvice
+	case c.MaxError > boundMax:
+		check.Level, check.Advice = Warning, "use a nearer time server: chronyc sources lists the present ones; "+clockAdvice
 	}
 	return check
 }

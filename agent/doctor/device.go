@@ -19,20 +19,20 @@ import (
 	"pillion.dev/session"
 )
 
-// ipv6Least is the least MTU with which IPv6 works (RFC 8200).
-const ipv6Least = 1280
+// minIPv6MTU is the minimum MTU of IPv6 (RFC 8200).
+const minIPv6MTU = 1280
 
-// device is a network interface as it was found.
+// device is a network interface.
 type device struct {
 	name     string
 	mtu      int
 	offloads offloads
 	programs []program
-	// unread says why programs may be incomplete.
+	// unread is why programs may be incomplete.
 	unread error
 }
 
-// program is a BPF program on a device.
+// program is a BPF program attached to a device.
 type program struct {
 	place string // tcx ingress, tcx egress, clsact ingress, clsact egress, xdp
 	name  string
@@ -40,11 +40,11 @@ type program struct {
 	owner string // user who loaded it
 }
 
-// own are the names of this product's programs.
-var own = []string{"source_tc", "source_return", "destination_tc", "destination_xdp"}
+// pillionPrograms are the names of Pillion's own.
+var pillionPrograms = []string{"source_tc", "source_return", "destination_tc", "destination_xdp"}
 
-// ours is by name only: it proves nothing about who loaded it.
-func (p program) ours() bool { return slices.Contains(own, p.name) }
+// ours goes by the name, which does not prove who loaded the program.
+func (p program) ours() bool { return slices.Contains(pillionPrograms, p.name) }
 
 func (p program) String() string {
 	text := fmt.Sprintf("%s %s (id %d", p.place, p.name, p.id)
@@ -52,7 +52,7 @@ func (p program) String() string {
 		text += ", loaded by " + p.owner
 	}
 	if p.ours() {
-		text += ", of Pillion"
+		text += ", part of Pillion"
 	}
 	return text + ")"
 }
@@ -70,7 +70,7 @@ func checkDevices() []session.Check {
 	}
 	if len(checks) == 0 {
 		return []session.Check{{
-			Name: "devices", Level: Error, Found: "none is up", Advice: "ip link set DEVICE up",
+			Name: "devices", Level: Error, Found: "no network device is up", Advice: "ip link set DEVICE up",
 		}}
 	}
 	return checks
@@ -79,12 +79,12 @@ func checkDevices() []session.Check {
 func judgeDevice(d device) []session.Check {
 	check := ok("device "+d.name, "MTU %d bytes; %s", d.mtu, d.offloads)
 	switch {
-	case d.mtu < ipv6Least:
+	case d.mtu < minIPv6MTU:
 		check.Level = Warning
-		check.Advice = fmt.Sprintf("IPv6 needs %d bytes: ip link set dev %s mtu 1500", ipv6Least, d.name)
+		check.Advice = fmt.Sprintf("IPv6 needs an MTU of at least %d bytes: ip link set dev %s mtu 1500", minIPv6MTU, d.name)
 	case d.offloads["lro"] == offloadOn:
 		check.Level = Warning
-		check.Advice = fmt.Sprintf("LRO joins packets before their marks are read: ethtool -K %s lro off", d.name)
+		check.Advice = fmt.Sprintf("LRO merges packets before their marks are read: ethtool -K %s lro off", d.name)
 	}
 	return []session.Check{check, judgePrograms(d)}
 }
@@ -110,7 +110,7 @@ func judgePrograms(d device) session.Check {
 	check := ok(name, "%s", strings.Join(all, "; "))
 	if foreign {
 		check.Level = Warning
-		check.Advice = fmt.Sprintf("others' programs may drop or rewrite marked packets, xdp before marks are read: bpftool net show dev %s", d.name)
+		check.Advice = fmt.Sprintf("foreign BPF programs may drop or rewrite marked packets, and XDP programs run before marks are read: bpftool net show dev %s", d.name)
 	}
 	return check
 }
@@ -122,7 +122,7 @@ func readDevice(l netlink.Link) device {
 		p := program{place: place, name: "unknown", id: id}
 		err := p.inspect()
 		if errors.Is(err, fs.ErrNotExist) {
-			return // it went away
+			return // detached meanwhile
 		}
 		if err != nil {
 			d.unread = err
@@ -154,8 +154,8 @@ func readDevice(l netlink.Link) device {
 	return d
 }
 
-// clsactFilters are the BPF programs on the hook of kernels before tcx, which
-// still exists. A device without it is no error.
+// clsactFilters are the BPF programs attached by tc filters, the hook that predates
+// tcx. A device without clsact is not an error.
 func clsactFilters(l netlink.Link) []program {
 	var programs []program
 	for _, at := range []struct {
@@ -175,7 +175,7 @@ func clsactFilters(l netlink.Link) []program {
 	return programs
 }
 
-// inspect asks the kernel for the program's name and who loaded it.
+// inspect reads the program's name and the user who loaded it.
 func (p *program) inspect() error {
 	loaded, err := ebpf.NewProgramFromID(ebpf.ProgramID(p.id))
 	if err != nil {
@@ -188,7 +188,7 @@ func (p *program) inspect() error {
 	}
 	p.name = strings.ToValidUTF8(info.Name, "?")
 	if p.name == "" {
-		p.name = "without name"
+		p.name = "unnamed"
 	}
 	if uid, known := info.CreatedByUID(); known {
 		p.owner = fmt.Sprintf("user %d", uid)

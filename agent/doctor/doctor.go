@@ -1,9 +1,10 @@
-// Package doctor looks at a host and says what of it hinders measuring: kernel,
-// rights, clock, devices and the programs on them, room, and the way to peers.
+// Package doctor checks whether a host is fit to measure: kernel features,
+// capabilities, clock, disk and memory, network devices and the BPF programs on
+// them, and the paths to peers.
 //
-// It changes nothing on the host. Each part first reads facts and then judges
-// them, apart, so that the judgement can be tested without such a host. In the
-// flow it stands aside: the server asks for it, and so does the command line.
+// It changes nothing on the host. Reading facts and judging them are separate
+// functions, so that the judgement can be tested without such a host. It takes no
+// part in a measurement: the server requests the checks, and so does the command line.
 package doctor
 
 import (
@@ -25,40 +26,40 @@ const (
 	Error   = "error"
 )
 
-// patience bounds all checks together; what has no answer by then is unknown.
-const patience = 4500 * time.Millisecond
+// checkTimeout bounds all checks together; a check without a result by then is unknown.
+const checkTimeout = 4500 * time.Millisecond
 
-// Options say what to look at beside the host itself.
+// Options configure Check.
 type Options struct {
-	// Peers whose reachability is checked.
+	// Peers to check the paths to.
 	Peers []session.Peer
-	// Folder of the agent, whose disk needs room; default identity.DefaultFolder.
+	// Folder holds the agent's spool; default identity.DefaultFolder.
 	Folder string
 }
 
-// part is one area: it returns its checks, however it goes.
+// part checks one area.
 type part struct {
 	name string
-	look func(context.Context) []session.Check
+	run  func(context.Context) []session.Check
 }
 
-// Check looks at everything side by side and is back within 5 s. What cannot be
-// known is a warning that says so.
+// Check runs all checks in parallel and returns within 5 s. What cannot be
+// determined is a warning.
 func Check(ctx context.Context, options Options) []session.Check {
 	options.Folder = cmp.Or(options.Folder, identity.DefaultFolder)
-	return examine(ctx, patience, []part{
+	return examine(ctx, checkTimeout, []part{
 		{"kernel", checkKernel},
-		{"rights", func(context.Context) []session.Check { return checkRights() }},
+		{"capabilities", func(context.Context) []session.Check { return checkCapabilities() }},
 		{"clock", checkClock},
-		{"room", func(context.Context) []session.Check { return checkRoom(options.Folder) }},
+		{"resources", func(context.Context) []session.Check { return checkResources(options.Folder) }},
 		{"devices", func(context.Context) []session.Check { return checkDevices() }},
 		{"peers", func(ctx context.Context) []session.Check { return checkPeers(ctx, options.Peers) }},
 	})
 }
 
-// examine lets the parts look side by side and keeps their order.
-func examine(ctx context.Context, bound time.Duration, parts []part) []session.Check {
-	ctx, cancel := context.WithTimeout(ctx, bound)
+// examine runs the parts in parallel and keeps their order.
+func examine(ctx context.Context, timeout time.Duration, parts []part) []session.Check {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	answers := make([]chan []session.Check, len(parts))
 	for i, p := range parts {
@@ -70,41 +71,42 @@ func examine(ctx context.Context, bound time.Duration, parts []part) []session.C
 		select {
 		case found := <-answers[i]:
 			checks = append(checks, found...)
-			continue
-		default:
-		}
-		select {
-		case found := <-answers[i]:
-			checks = append(checks, found...)
 		case <-ctx.Done():
-			checks = append(checks, unknown(p.name, fmt.Errorf("no answer in time: %w", ctx.Err())))
+			select {
+			case found := <-answers[i]:
+				checks = append(checks, found...)
+			default:
+				checks = append(checks, unknown(p.name, fmt.Errorf("timed out: %w", ctx.Err())))
+			}
 		}
 	}
 	return checks
 }
 
-// guarded turns a panic into a finding: a doctor must not end the agent.
+// guarded turns a panic into a finding: a check must not crash the agent.
 func (p part) guarded(ctx context.Context) (checks []session.Check) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			checks = []session.Check{unknown(p.name, fmt.Errorf("panic: %v", cause))}
 		}
 	}()
-	return p.look(ctx)
+	return p.run(ctx)
 }
+
+const rootAdvice = "repeat the check as root: sudo pillion-agent doctor"
 
 func ok(name, format string, values ...any) session.Check {
 	return session.Check{Name: name, Level: OK, Found: fmt.Sprintf(format, values...)}
 }
 
-// unknown is what could not be looked at.
+// unknown is a check that could not be carried out.
 func unknown(name string, err error) session.Check {
 	check := session.Check{
 		Name: name, Level: Warning, Found: fmt.Sprintf("unknown: %v", err),
-		Advice: "ask again, on that host: pillion-agent doctor",
+		Advice: "repeat the check on that host: pillion-agent doctor",
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		check.Advice = "run it as root to know: sudo pillion-agent doctor"
+		check.Advice = rootAdvice
 	}
 	return check
 }

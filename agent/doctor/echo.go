@@ -18,22 +18,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoAnswer says that echoes were sent and none came back.
-var errNoAnswer = errors.New("no answer")
+// errNoReply means that echo requests were sent and none was answered.
+var errNoReply = errors.New("no reply")
 
 const (
 	echoTries = 4
 	echoWait  = 600 * time.Millisecond
 )
 
-// paddedOptions is an IPv6 destination options header (RFC 8200, 4.6) that says
-// nothing: the kernel fills in the next header; its length is 8 bytes, all of it
-// a PadN of 4. A path that drops by the header's mere presence drops it too; one
-// that drops by the option's type may still pass it.
+// paddedOptions is an IPv6 destination options header (RFC 8200, 4.6) of 8 bytes that
+// holds only a PadN; the kernel fills in the next header. A path that drops any such
+// header drops it too; one that drops by option type may still pass it.
 var paddedOptions = []byte{0, 0, 1, 4, 0, 0, 0, 0}
 
-// echo sends ICMP echoes until one is answered, and returns its round trip as
-// this process saw it. With options they have an IPv6 destination options header.
+// echo sends ICMP echo requests until one is answered, and returns the round-trip time
+// as this process saw it. With options they carry an IPv6 destination options header.
 func echo(ctx context.Context, address netip.Addr, options bool) (time.Duration, error) {
 	conn, to, err := openEcho(ctx, address, options)
 	if err != nil {
@@ -62,14 +61,14 @@ func echo(ctx context.Context, address netip.Addr, options bool) (time.Duration,
 			failed = err
 		}
 	}
-	if failed != nil && !errors.Is(failed, os.ErrDeadlineExceeded) && !unreached(failed) {
+	if failed != nil && !errors.Is(failed, os.ErrDeadlineExceeded) && !unreachable(failed) {
 		return 0, failed
 	}
-	return 0, errNoAnswer
+	return 0, errNoReply
 }
 
-// unreached is how the kernel says that somebody, or nobody, told it so.
-func unreached(err error) bool {
+// unreachable reports whether the error stands for an ICMP error, or a missing one.
+func unreachable(err error) bool {
 	for _, reason := range []error{unix.EHOSTUNREACH, unix.ENETUNREACH, unix.ECONNREFUSED, unix.EACCES, unix.EPROTO} {
 		if errors.Is(err, reason) {
 			return true
@@ -78,8 +77,8 @@ func unreached(err error) bool {
 	return false
 }
 
-// openEcho opens a raw socket that hears the address alone, or the ping socket
-// that ordinary users may have.
+// openEcho opens a raw socket connected to the address, or the ping socket that
+// unprivileged users may open.
 func openEcho(ctx context.Context, address netip.Addr, options bool) (net.PacketConn, net.Addr, error) {
 	network, ping, local := "ip4:1", "udp4", "0.0.0.0"
 	if address.Is6() {
@@ -109,7 +108,7 @@ func openEcho(ctx context.Context, address netip.Addr, options bool) (net.Packet
 	return packets, &net.UDPAddr{IP: address.AsSlice(), Zone: address.Zone()}, nil
 }
 
-// connected is a raw socket to one address.
+// connected is a raw socket connected to one address.
 type connected struct{ *net.IPConn }
 
 func (c *connected) WriteTo(packet []byte, _ net.Addr) (int, error) { return c.Write(packet) }
@@ -126,7 +125,7 @@ func echoMessage(address netip.Addr, sequence int, token []byte) []byte {
 	return text
 }
 
-// awaitEcho waits for the answer to one of our echoes and returns which.
+// awaitEcho waits for the reply to one of our requests and returns its sequence number.
 func awaitEcho(conn net.PacketConn, address netip.Addr, token []byte) (int, error) {
 	buffer := make([]byte, 1500)
 	for {
@@ -140,7 +139,7 @@ func awaitEcho(conn net.PacketConn, address netip.Addr, token []byte) (int, erro
 	}
 }
 
-// readEcho reads an ICMP message, and reports whether it answers an echo with the
+// readEcho parses an ICMP message and reports whether it is an echo reply with the
 // token.
 func readEcho(message []byte, six bool, token []byte) (sequence int, ok bool) {
 	protocol, want := unix.IPPROTO_ICMP, icmp.Type(ipv4.ICMPTypeEchoReply)

@@ -33,7 +33,7 @@ func checkIs(t *testing.T, got session.Check, level string, words ...string) {
 
 func TestJudgements(t *testing.T) {
 	odd := errors.New("odd")
-	needed, replaced := feature{name: "bpf_loop", since: "5.17"}, feature{name: "tcx", since: "6.6", instead: "clsact is used"}
+	needed, replaced := feature{name: "bpf_loop", since: "5.17"}, feature{name: "tcx", since: "6.6", fallback: "clsact is used"}
 	synchronised := func(bound time.Duration) *host.Clock {
 		return &host.Clock{By: "chrony", Reference: "ntp1", State: clock.State{Synchronised: true, MaxError: bound}}
 	}
@@ -52,12 +52,12 @@ func TestJudgements(t *testing.T) {
 		{"needed feature is missing", needed.judge(ebpf.ErrNotSupported), Error, []string{"5.17", "kernel"}},
 		{"feature has a replacement", replaced.judge(ebpf.ErrNotSupported), OK, []string{"6.6", "clsact"}},
 		{"feature cannot be probed", needed.judge(odd), Warning, []string{"unknown", "odd"}},
-		{"JIT on", judgeJIT(true, nil), OK, []string{"on"}},
+		{"JIT on", judgeJIT(true, nil), OK, []string{"enabled"}},
 		{"JIT off", judgeJIT(false, nil), Warning, []string{"sysctl -w net.core.bpf_jit_enable=1"}},
 		{"JIT unknown", judgeJIT(false, odd), Warning, []string{"unknown"}},
-		{"rights of root", judgeRights(rights{raw: true})[0], OK, []string{"root"}},
-		{"rights of a user", judgeRights(rights{user: 7, lacking: []string{"CAP_BPF"}})[0], Error, []string{"user 7", "CAP_BPF", "setcap"}},
-		{"no raw sockets", judgeRights(rights{user: 7})[1], Warning, []string{"CAP_NET_RAW"}},
+		{"capabilities of root", judgeCapabilities(privileges{raw: true})[0], OK, []string{"root"}},
+		{"capabilities of a user", judgeCapabilities(privileges{user: 7, lacking: []string{"CAP_BPF"}})[0], Error, []string{"user 7", "CAP_BPF", "setcap"}},
+		{"no raw sockets", judgeCapabilities(privileges{user: 7})[1], Warning, []string{"CAP_NET_RAW"}},
 		{"clock is good", judgeClock(synchronised(time.Millisecond)), OK, []string{"chrony", "1ms", "ntp1"}},
 		{"clock is loose", judgeClock(synchronised(time.Second)), Warning, []string{"1s", "one-way delay"}},
 		{"clock runs free", judgeClock(&host.Clock{By: "kernel"}), Warning, []string{"not synchronised", "apt install chrony"}},
@@ -72,7 +72,7 @@ func TestJudgements(t *testing.T) {
 		{"device too narrow for IPv6", judgeDevice(eth0(device{mtu: 1000}))[0], Warning, []string{"1000 bytes", "offloads unknown", "ip link set dev eth0 mtu"}},
 		{"device with LRO", judgeDevice(eth0(device{mtu: 1500, offloads: offloads{"lro": offloadOn}}))[0], Warning, []string{"ethtool -K eth0 lro off"}},
 		{"no programs", judgePrograms(eth0(device{})), OK, []string{"none"}},
-		{"own programs", judgePrograms(eth0(device{programs: []program{destination}})), OK, []string{"tcx ingress destination_tc (id 4", "of Pillion"}},
+		{"own programs", judgePrograms(eth0(device{programs: []program{destination}})), OK, []string{"tcx ingress destination_tc (id 4", "part of Pillion"}},
 		{"others' programs", judgePrograms(eth0(device{programs: []program{destination, stranger}})), Warning, []string{"xdp balancer", "loaded by lb", "bpftool net show dev eth0"}},
 		{"programs unread", judgePrograms(eth0(device{programs: []program{stranger}, unread: odd})), Warning, []string{"unknown: odd", "balancer"}},
 	} {
@@ -94,11 +94,11 @@ func TestPathJudgements(t *testing.T) {
 		level, options string
 		words          []string
 	}{
-		{"answers", near, OK, OK, []string{"by eth0", "echo in 1ms", "path MTU 1500 bytes", "options in 2ms"}},
+		{"answers", near, OK, OK, []string{"via eth0", "echo in 1ms", "path MTU 1500 bytes", "options in 2ms"}},
 		{"IPv4", with(func(p *path) { p.six, p.marked = false, 0 }), OK, OK, []string{"echo in 1ms"}},
-		{"options are dropped", with(func(p *path) { p.marked, p.markedErr = 0, errNoAnswer }), Warning, Warning, []string{"destination options", "--family ipv4"}},
+		{"options are dropped", with(func(p *path) { p.marked, p.markedErr = 0, errNoReply }), Warning, Warning, []string{"destination options", "--family ipv4"}},
 		{"options are not permitted", with(func(p *path) { p.marked, p.markedErr = 0, odd }), OK, OK, []string{"destination options unknown"}},
-		{"is silent", with(func(p *path) { p.echoErr, p.markedErr = errNoAnswer, errNoAnswer }), Warning, OK, []string{"no answer to ICMP echo", "ping -c 3 fd00::b"}},
+		{"is silent", with(func(p *path) { p.echoErr, p.markedErr = errNoReply, errNoReply }), Warning, OK, []string{"no reply to ICMP echo", "ping -c 3 fd00::b"}},
 		{"echo is not permitted", with(func(p *path) { p.echoErr, p.markedErr = odd, odd }), Warning, OK, []string{"echo unknown: odd"}},
 		{"no route to one of many", with(func(p *path) { p.route = odd }), Warning, OK, []string{"no route: odd", "ip route get fd00::b"}},
 		{"no route to the only one", with(func(p *path) { p.route, p.alone = odd, true }), Error, OK, []string{"no route"}},
@@ -118,7 +118,7 @@ func TestPeersThatCannotBeAsked(t *testing.T) {
 	if len(checks) != 3 {
 		t.Fatalf("%d checks, want 3: %+v", len(checks), checks)
 	}
-	checkIs(t, checks[0], Error, "no address")
+	checkIs(t, checks[0], Error, "no address of its own")
 	checkIs(t, checks[1], Warning, "unknown", `"nonsense"`)
 }
 
@@ -133,7 +133,7 @@ func TestExamineOutlivesItsParts(t *testing.T) {
 	if len(checks) != 3 {
 		t.Fatalf("%d checks, want 3: %+v", len(checks), checks)
 	}
-	checkIs(t, checks[0], Warning, "unknown: no answer in time")
+	checkIs(t, checks[0], Warning, "unknown: timed out")
 	checkIs(t, checks[1], Warning, "panic: no such thing")
 	// On a host that is busy the last may be late as well; it is never lost.
 	if checks[2].Name != "good" {
@@ -147,7 +147,7 @@ func TestCheckCoversTheHost(t *testing.T) {
 		names[check.Name] = true
 		checkIs(t, check, check.Level)
 	}
-	for _, name := range []string{"kernel", "kernel tcx", "BPF JIT", "rights", "rights to trace", "clock", "disk", "memory", "IPv6 destination options"} {
+	for _, name := range []string{"kernel", "kernel tcx", "BPF JIT", "capabilities", "raw sockets", "clock", "disk", "memory", "IPv6 destination options"} {
 		if !names[name] {
 			t.Errorf("no check %q among %v", name, names)
 		}

@@ -16,13 +16,13 @@ import (
 	"pillion.dev/session"
 )
 
-// feature is something that the programs on the packet path ask of a kernel.
+// feature is a kernel feature that the BPF programs use.
 type feature struct {
 	name  string
 	since string // first version that has it
-	// instead says what is used without it; empty where it is needed.
-	instead string
-	probe   func() error
+	// fallback says what happens without it; empty if it is required.
+	fallback string
+	probe    func() error
 }
 
 var wanted = []feature{
@@ -31,11 +31,11 @@ var wanted = []feature{
 	{"bpf_loop", "5.17", "", func() error { return features.HaveProgramHelper(ebpf.SchedCLS, asm.FnLoop) }},
 	{"XDP byte access", "5.18", "", func() error { return features.HaveProgramHelper(ebpf.XDP, asm.FnXdpLoadBytes) }},
 	{"bpf_ktime_get_tai_ns", "6.1", "", func() error { return features.HaveProgramHelper(ebpf.SchedCLS, asm.FnKtimeGetTaiNs) }},
-	{"BPF netfilter links", "6.4", "routers cannot be profiled, all else works", func() error { return features.HaveProgramType(ebpf.Netfilter) }},
+	{"BPF netfilter links", "6.4", "router profiles are not available; everything else works", func() error { return features.HaveProgramType(ebpf.Netfilter) }},
 	{"tcx", "6.6", "clsact filters are used instead", hook.HaveTCX},
 }
 
-// checkKernel looks at the kernel and at what of it the programs need.
+// checkKernel checks the kernel version and the features that the programs use.
 func checkKernel(context.Context) []session.Check {
 	var checks []session.Check
 	release, err := host.Kernel()
@@ -51,22 +51,22 @@ func checkKernel(context.Context) []session.Check {
 }
 
 func (f feature) judge(err error) session.Check {
-	check := session.Check{Name: "kernel " + f.name, Level: OK, Found: "there (Linux " + f.since + ")"}
+	check := session.Check{Name: "kernel " + f.name, Level: OK, Found: "available (since Linux " + f.since + ")"}
 	switch {
 	case err == nil:
-	case errors.Is(err, ebpf.ErrNotSupported) && f.instead != "":
-		check.Found = fmt.Sprintf("missing (Linux %s): %s", f.since, f.instead)
+	case errors.Is(err, ebpf.ErrNotSupported) && f.fallback != "":
+		check.Found = fmt.Sprintf("not available (since Linux %s): %s", f.since, f.fallback)
 	case errors.Is(err, ebpf.ErrNotSupported):
-		check.Level, check.Found = Error, fmt.Sprintf("missing (Linux %s)", f.since)
-		check.Advice = "install a newer kernel, 6.1 or later; uname -r shows which one runs"
+		check.Level, check.Found = Error, fmt.Sprintf("not available (since Linux %s)", f.since)
+		check.Advice = "install Linux 6.1 or later; uname -r shows the running kernel"
 	default:
 		return unknown(check.Name, err)
 	}
 	return check
 }
 
-// readJIT loads a program that does nothing and sees whether it was compiled. The
-// switch in /proc is not in every network namespace, so it only stands in.
+// readJIT loads an empty program and reports whether it was compiled. The sysctl is
+// only the fallback: not every network namespace has it.
 func readJIT() (bool, error) {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.SocketFilter, License: "GPL",
@@ -76,9 +76,8 @@ func readJIT() (bool, error) {
 		defer program.Close()
 		var info *ebpf.ProgramInfo
 		if info, err = program.Info(); err == nil {
-			var size uint32
-			size, err = info.JitedSize()
-			if err == nil {
+			size, failed := info.JitedSize()
+			if err = failed; err == nil {
 				return size > 0, nil
 			}
 		}
@@ -97,9 +96,9 @@ func judgeJIT(on bool, err error) session.Check {
 	}
 	if !on {
 		return session.Check{
-			Name: name, Level: Warning, Found: "off: each marked packet costs several times as much",
+			Name: name, Level: Warning, Found: "disabled: BPF programs are interpreted, which multiplies the cost per packet",
 			Advice: "sysctl -w net.core.bpf_jit_enable=1",
 		}
 	}
-	return ok(name, "on")
+	return ok(name, "enabled")
 }

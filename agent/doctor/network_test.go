@@ -166,8 +166,8 @@ func TestCheckWithoutRights(t *testing.T) {
 		command.Path, command.ExtraFiles = "/proc/self/fd/3", []*os.File{program}
 		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	})
-	checkIs(t, found["rights"], Error, "user 65534", "CAP_BPF", "CAP_NET_ADMIN")
-	checkIs(t, found["rights to trace"], Warning, "CAP_NET_RAW")
+	checkIs(t, found["capabilities"], Error, "user 65534", "CAP_BPF", "CAP_NET_ADMIN")
+	checkIs(t, found["raw sockets"], Warning, "CAP_NET_RAW")
 	checkIs(t, found["kernel tcx"], Warning, "unknown", "as root")
 	checkIs(t, found["programs on w"], Warning, "unknown", "as root")
 }
@@ -181,12 +181,12 @@ func TestCheckInANamespacePair(t *testing.T) {
 		{Agent: "twin", Addresses: []string{"fd99::1"}},
 	}}
 	found := checkInside(t, near, options)
-	checkIs(t, found["rights"], OK, "root")
+	checkIs(t, found["capabilities"], OK, "root")
 	checkIs(t, found["device w"], OK, "MTU 1500 bytes", "GSO on", "GRO")
 	checkIs(t, found["programs on w"], OK, "none")
-	checkIs(t, found["peer b 10.99.0.2"], OK, "by w", "echo in", "path MTU 1500 bytes")
-	checkIs(t, found["peer b fd99::2"], OK, "by w", "echo in", "with destination options in")
-	checkIs(t, found["peer silent 10.99.0.9"], Warning, "no answer to ICMP echo")
+	checkIs(t, found["peer b 10.99.0.2"], OK, "via w", "echo in", "path MTU 1500 bytes")
+	checkIs(t, found["peer b fd99::2"], OK, "via w", "echo in", "with destination options in")
+	checkIs(t, found["peer silent 10.99.0.9"], Warning, "no reply to ICMP echo")
 	checkIs(t, found["peer away 203.0.113.1"], Error, "no route")
 	checkIs(t, found["peer twin fd99::1"], Error, "this host")
 	checkIs(t, found["IPv6 destination options"], OK, "1 of 1")

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// offloads are what a device joins and splits, by name: on, off, or not there
-// where the driver does not say.
+// offloads are a device's segmentation and receive offloads, by name: on, off, or
+// absent where the driver does not tell.
 type offloads map[string]string
 
 const (
@@ -17,7 +17,7 @@ const (
 	offloadOff = "off"
 )
 
-// offloadNames is the order of their showing.
+// offloadNames is the display order.
 var offloadNames = []string{"gro", "gso", "tso", "lro"}
 
 func (o offloads) String() string {
@@ -33,7 +33,7 @@ func (o offloads) String() string {
 	return strings.Join(words, ", ")
 }
 
-// ethtool(7) commands that give one number, of linux/ethtool.h.
+// ethtool commands that return one number, of linux/ethtool.h.
 const (
 	ethtoolGetTSO   = 0x1e
 	ethtoolGetGSO   = 0x23
@@ -42,7 +42,7 @@ const (
 	flagLRO         = 1 << 15
 )
 
-// Offloads describes what a device of the calling thread's namespace joins and splits.
+// Offloads describes the offloads of a device in the calling thread's namespace.
 func Offloads(device string) string { return readOffloads(device).String() }
 
 func readOffloads(device string) offloads {
@@ -72,10 +72,10 @@ func readOffloads(device string) offloads {
 	return found
 }
 
-// ethtool asks for one number about a device.
+// ethtool runs a command that returns one number.
 func ethtool(fd int, device string, command uint32) (uint32, error) {
 	value := struct{ command, data uint32 }{command: command}
-	// A struct ifreq; the kernel copies all 40 bytes of it.
+	// A struct ifreq; the kernel copies all 40 bytes.
 	request := struct {
 		name [unix.IFNAMSIZ]byte
 		data unsafe.Pointer

@@ -17,49 +17,49 @@ import (
 )
 
 const (
-	// atATime bounds the addresses looked at together, each with three sockets.
-	atATime = 128
-	// addressesMost bounds what one request can ask for.
-	addressesMost = 4096
+	// concurrent bounds the addresses checked at a time, each with three sockets.
+	concurrent = 128
+	// addressesMax bounds the addresses of one request.
+	addressesMax = 4096
 )
 
-// path is what was found about the way to one address of a peer.
+// path is what was found about the path to one address of a peer.
 type path struct {
 	peer, address string
-	// alone says that the peer has no other address.
+	// alone: the peer has no other address.
 	alone bool
-	// fault says why nothing was looked at.
+	// fault is why the path was not checked.
 	fault  error
 	device string
 	route  error
-	// own says that the address is this host's.
+	// own: the address is this host's.
 	own bool
 	mtu int // bytes, as the kernel knows it; 0 unknown
-	// echo is the round trip of a plain ICMP echo, marked that of one with IPv6
-	// destination options. lost is an error for no answer.
+	// echo is the round-trip time of a plain ICMP echo, marked that of one with IPv6
+	// destination options.
 	echo, marked       time.Duration
 	echoErr, markedErr error
 	six                bool
 }
 
-// checkPeers looks at all addresses of the peers side by side.
+// checkPeers checks all addresses of the peers in parallel.
 func checkPeers(ctx context.Context, peers []session.Peer) []session.Check {
 	var checks []session.Check
 	var paths []*path
 	for _, peer := range peers {
 		if len(peer.Addresses) == 0 {
 			checks = append(checks, session.Check{
-				Name: "peer " + peer.Agent, Level: Error, Found: "no address is known by which it alone can be reached",
-				Advice: "give its host an address that no other agent has",
+				Name: "peer " + peer.Agent, Level: Error, Found: "it has no address of its own",
+				Advice: "give its host an address that no other agent uses",
 			})
 		}
 		for _, address := range peer.Addresses {
 			paths = append(paths, &path{peer: peer.Agent, address: address, alone: len(peer.Addresses) == 1})
 		}
 	}
-	if len(paths) > addressesMost {
-		checks = append(checks, unknown("peers", fmt.Errorf("%d addresses, at most %d are looked at", len(paths), addressesMost)))
-		paths = paths[:addressesMost]
+	if len(paths) > addressesMax {
+		checks = append(checks, unknown("peers", fmt.Errorf("%d addresses, only the first %d are checked", len(paths), addressesMax)))
+		paths = paths[:addressesMax]
 	}
 	walkAll(ctx, paths)
 	for _, p := range paths {
@@ -69,24 +69,24 @@ func checkPeers(ctx context.Context, peers []session.Peer) []session.Check {
 }
 
 func walkAll(ctx context.Context, paths []*path) {
-	turns := make(chan struct{}, atATime)
+	slots := make(chan struct{}, concurrent)
 	var walks sync.WaitGroup
 	for _, p := range paths {
 		select {
-		case turns <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-ctx.Done():
-			p.fault = errors.New("no time was left for it")
+			p.fault = errors.New("timed out")
 			continue
 		}
 		walks.Go(func() {
-			defer func() { <-turns }()
+			defer func() { <-slots }()
 			p.walk(ctx)
 		})
 	}
 	walks.Wait()
 }
 
-// walk fills in what can be found about the path.
+// walk checks the path.
 func (p *path) walk(ctx context.Context) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -112,7 +112,7 @@ func (p *path) walk(ctx context.Context) {
 	plain.Wait()
 }
 
-// findRoute asks the kernel's routes; nothing is sent.
+// findRoute looks up the kernel's route; nothing is sent.
 func findRoute(address netip.Addr) (device string, own bool, err error) {
 	if zone := address.Zone(); zone != "" {
 		return zone, false, nil
@@ -130,8 +130,8 @@ func findRoute(address netip.Addr) (device string, own bool, err error) {
 	return device, routes[0].Type == unix.RTN_LOCAL, nil
 }
 
-// pathMTU is the largest packet that the kernel believes to fit the path, bytes,
-// or 0. Before larger packets were sent it is only the route's.
+// pathMTU is the kernel's path MTU, bytes, or 0 if unknown. Until larger packets were
+// sent it is only that of the route.
 func pathMTU(ctx context.Context, address netip.Addr) int {
 	const discard = 9 // nothing is sent
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(address, discard).String())
@@ -174,20 +174,20 @@ func judgePath(p path) session.Check {
 		}
 		return check
 	case p.own:
-		check.Found = "is an address of this host too"
-		worse(Error, "give each host its own addresses: ip addr show to "+p.address)
+		check.Found = "this host has the same address"
+		worse(Error, "give each host unique addresses: ip addr show to "+p.address)
 		return check
 	}
-	found := []string{"by " + p.device}
+	found := []string{"via " + p.device}
 	switch {
 	case p.echoErr == nil:
 		found = append(found, fmt.Sprintf("echo in %v", p.echo.Round(time.Microsecond)))
-	case errors.Is(p.echoErr, errNoAnswer):
-		found = append(found, "no answer to ICMP echo")
-		worse(Warning, "is it up, and may ICMP pass? ping -c 3 "+p.address)
+	case errors.Is(p.echoErr, errNoReply):
+		found = append(found, "no reply to ICMP echo")
+		worse(Warning, "check that the host is up and that no firewall drops ICMP: ping -c 3 "+p.address)
 	default:
 		found = append(found, fmt.Sprintf("echo unknown: %v", p.echoErr))
-		worse(Warning, "run it as root to know: sudo pillion-agent doctor")
+		worse(Warning, rootAdvice)
 	}
 	if p.mtu > 0 {
 		found = append(found, fmt.Sprintf("path MTU %d bytes", p.mtu))
@@ -199,9 +199,9 @@ func judgePath(p path) session.Check {
 		case p.markedErr == nil:
 			found = append(found, fmt.Sprintf("with destination options in %v", p.marked.Round(time.Microsecond)))
 		case p.dropped():
-			found = append(found, "no answer with destination options")
-			worse(Warning, "something on the path drops IPv6 destination options, in which marks are: allow them there, or measure over IPv4 (--family ipv4)")
-		case !errors.Is(p.markedErr, errNoAnswer):
+			found = append(found, "no reply with destination options")
+			worse(Warning, "the path drops IPv6 destination options, which carry the marks: allow them in firewalls, or measure over IPv4 (--family ipv4)")
+		case !errors.Is(p.markedErr, errNoReply):
 			found = append(found, "with destination options unknown")
 		}
 	}
@@ -209,13 +209,13 @@ func judgePath(p path) session.Check {
 	return check
 }
 
-// dropped tells a path that drops destination options from one that answers to
-// nothing. One such echo does not prove it: packets get lost.
+// dropped tells a path that drops destination options from one without any reply. It
+// is no proof: the requests may have been lost.
 func (p *path) dropped() bool {
-	return p.six && p.echoErr == nil && errors.Is(p.markedErr, errNoAnswer)
+	return p.six && p.echoErr == nil && errors.Is(p.markedErr, errNoReply)
 }
 
-// judgeOptions sums up what the echoes say about marks in IPv6 packets.
+// judgeOptions sums up what the echoes show about marks in IPv6 packets.
 func judgeOptions(paths []*path) session.Check {
 	passed, dropped := 0, 0
 	for _, p := range paths {
@@ -227,12 +227,12 @@ func judgeOptions(paths []*path) session.Check {
 		}
 	}
 	const why = "marks in IPv6 packets are destination options, which firewalls and middleboxes may drop"
-	check := ok("IPv6 destination options", "%s; they came through to %d of %d addresses asked", why, passed, passed+dropped)
+	check := ok("IPv6 destination options", "%s; %d of %d tested addresses are reachable with them", why, passed, passed+dropped)
 	switch {
 	case dropped > 0:
-		check.Level, check.Advice = Warning, "see the peers: allow IPv6 destination options on the way there, or measure over IPv4 (--family ipv4)"
+		check.Level, check.Advice = Warning, "see the checks of the peers: allow IPv6 destination options in firewalls, or measure over IPv4 (--family ipv4)"
 	case passed == 0:
-		check.Found = why + "; no peer was asked that could tell"
+		check.Found = why + "; no IPv6 peer was tested"
 	}
 	return check
 }

@@ -14,23 +14,23 @@ import (
 	"pillion.dev/session"
 )
 
-// Free disk and memory below which something is said, bytes.
+// Thresholds for free disk space and memory, bytes.
 const (
-	diskLittle   = 1 << 30 // the default bound of the spool
-	diskNone     = 64 << 20
-	memoryLittle = 128 << 20
+	diskLow   = 1 << 30 // the default size limit of the spool
+	diskFull  = 64 << 20
+	memoryLow = 128 << 20
 )
 
 const mebibyte = 1 << 20
 
-func checkRoom(folder string) []session.Check {
+func checkResources(folder string) []session.Check {
 	free, disk := freeDisk(folder)
 	available, memory := freeMemory()
 	return []session.Check{judgeDisk(folder, free, disk), judgeMemory(available, memory)}
 }
 
-// freeDisk is what an ordinary user may still write where folder is, or where it
-// would be made.
+// freeDisk is the space available to unprivileged users on the file system of the
+// folder, or of its nearest existing parent.
 func freeDisk(folder string) (uint64, error) {
 	for {
 		var found unix.Statfs_t
@@ -40,7 +40,7 @@ func freeDisk(folder string) (uint64, error) {
 		}
 		above := filepath.Dir(folder)
 		if !errors.Is(err, fs.ErrNotExist) || above == folder {
-			return 0, fmt.Errorf("read free disk of %q: %w", folder, err)
+			return 0, fmt.Errorf("read free disk space of %q: %w", folder, err)
 		}
 		folder = above
 	}
@@ -52,18 +52,18 @@ func judgeDisk(folder string, free uint64, err error) session.Check {
 		return unknown(name, err)
 	}
 	check := ok(name, "%d MiB free for %s", free/mebibyte, folder)
-	if free < diskLittle {
+	if free < diskLow {
 		check.Level = Warning
-		check.Advice = "the spool holds what the server cannot take, 1 GiB if nothing else is said: make room, or set spool_bytes"
+		check.Advice = "the spool keeps up to spool_bytes (default 1 GiB) while the server is unreachable: free disk space, or lower spool_bytes"
 	}
-	if free < diskNone {
+	if free < diskFull {
 		check.Level = Error
-		check.Advice = "make room: nothing can be kept while the server is away; df -h " + folder
+		check.Advice = "free disk space: nothing can be kept while the server is unreachable; df -h " + folder
 	}
 	return check
 }
 
-// freeMemory is what can be used without swapping.
+// freeMemory is the memory available without swapping.
 func freeMemory() (uint64, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -85,8 +85,8 @@ func judgeMemory(available uint64, err error) session.Check {
 		return unknown(name, err)
 	}
 	check := ok(name, "%d MiB available", available/mebibyte)
-	if available < memoryLittle {
-		check.Level, check.Advice = Warning, "tables of flows need memory: ps --sort=-rss aux shows who has it"
+	if available < memoryLow {
+		check.Level, check.Advice = Warning, "flow tables need memory: ps aux --sort=-rss lists the largest processes"
 	}
 	return check
 }
