@@ -3,10 +3,9 @@ package capture
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"time"
@@ -14,26 +13,25 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// Options say what is captured. One of Device and File is needed.
+// Options configure a capture. Exactly one of Device and File is required.
 type Options struct {
 	Device, File string
-	// Filter keeps packets that fit; docs/agent.md has the language.
+	// Filter selects packets; docs/agent.md describes the language.
 	Filter string
-	// Snap is how much of a packet is kept, bytes; default 256, enough for headers.
+	// Snap is the snapshot length, bytes; default 256, enough for headers.
 	Snap int
-	// Count ends after that many packets; 0: never.
+	// Count stops after that many packets; 0: no limit.
 	Count uint64
-	// Promiscuous devices hear what is for others.
+	// Promiscuous enables promiscuous mode.
 	Promiscuous bool
-	// Ready is called when a device's packets are captured; nil: nobody asks.
+	// Ready, if set, is called when the capture on a device has started.
 	Ready func()
 	Sink  Sink
-	// Tallied hears what was counted on a device so far, each Every (default 10 s);
-	// from a goroutine of its own. Nil: nobody does.
+	// Tallied, if set, is called with the counters of a device every Every (default
+	// 10 s), from a separate goroutine.
 	Tallied func(Tally)
 	Every   time.Duration
-	// Room, if there is one, is asked before each packet and returns when there is
-	// room for its rows.
+	// Room, if set, is called before each packet and blocks until its rows can be taken.
 	Room func() error
 }
 
@@ -42,16 +40,16 @@ const (
 	maxSnap     = 262144
 )
 
-// ErrOptions marks options that cannot be.
-var ErrOptions = errors.New("bad options")
+// ErrOptions marks invalid options.
+var ErrOptions = errors.New("invalid options")
 
-// Check says what is wrong with options, without a device.
+// Check validates the options without opening the device.
 func (o Options) Check() error {
 	if (o.Device == "") == (o.File == "") {
-		return fmt.Errorf("%w: a device or a file is needed, not both", ErrOptions)
+		return fmt.Errorf("%w: give either a device or a file", ErrOptions)
 	}
 	if o.Snap < 0 || o.Snap > maxSnap || o.Snap != 0 && o.Snap < 64 {
-		return fmt.Errorf("%w: a snap length of %d is not from 64 to %d bytes", ErrOptions, o.Snap, maxSnap)
+		return fmt.Errorf("%w: snapshot length %d is not from 64 to %d bytes", ErrOptions, o.Snap, maxSnap)
 	}
 	_, err := compileFilter(o.Filter, layers.LinkTypeEthernet)
 	return err
@@ -65,19 +63,17 @@ type capture struct {
 
 	mu     sync.Mutex
 	tally  Tally
-	kernel uint64 // packets that it had for us, dropped ones too
+	kernel uint64 // packets that it received for us, including dropped ones
 }
 
-// Run captures until the context ends, the file ends or there are enough packets. The
-// tally is good with an error too.
+// Run captures until the context ends, the file ends or Count packets were captured.
+// The tally is valid with an error too.
 func Run(ctx context.Context, o Options) (Tally, error) {
 	if err := o.Check(); err != nil {
 		return Tally{}, err
 	}
-	c, err := newCapture(o)
-	if err != nil {
-		return Tally{}, err
-	}
+	c := newCapture(o)
+	var err error
 	if o.File != "" {
 		err = c.readFile(ctx, o.File)
 	} else {
@@ -86,19 +82,15 @@ func Run(ctx context.Context, o Options) (Tally, error) {
 	return c.close(), err
 }
 
-func newCapture(o Options) (*capture, error) {
+func newCapture(o Options) *capture {
 	o.Snap, o.Every = cmp.Or(o.Snap, defaultSnap), cmp.Or(o.Every, 10*time.Second)
-	var random [8]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return nil, fmt.Errorf("draw number of packets: %w", err)
-	}
 	return &capture{
 		o: o, filters: map[layers.LinkType]*filter{},
-		decoder: decoder{sink: o.Sink, device: cmp.Or(o.Device, filepath.Base(o.File)), id: idStart(binary.LittleEndian.Uint64(random[:]))},
-	}, nil
+		decoder: decoder{sink: o.Sink, device: cmp.Or(o.Device, filepath.Base(o.File)), id: idStart(rand.Uint64())},
+	}
 }
 
-// close makes the counts whole.
+// close completes the counters.
 func (c *capture) close() Tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +118,7 @@ func (c *capture) take(p Packet) error {
 		}
 		c.filters[p.Link] = f
 	}
-	if !f.fits(p.Data, p.Length) {
+	if !f.matches(p.Data, p.Length) {
 		c.mu.Lock()
 		c.tally.Filtered++
 		c.mu.Unlock()

@@ -12,21 +12,21 @@ import (
 	"pillion.dev/measure"
 )
 
-// Packet is one that was captured.
+// Packet is a captured packet.
 type Packet struct {
 	Time time.Time
 	Link layers.LinkType
-	// Data is what was captured of it, Length what it was on the wire, bytes.
+	// Data is the captured part, Length the length on the wire, bytes.
 	Data   []byte
 	Length int
-	// VLAN is the tag that the kernel took off; nil: none.
+	// VLAN is the tag that the kernel removed; nil without one.
 	VLAN *uint16
 }
 
-// Sink takes a row of a point. The sample is used again afterwards.
+// Sink takes a row of a point. The sample is reused afterwards.
 type Sink func(schema *measure.Schema, sample measure.Sample)
 
-// decoder turns packets into rows. It is used again for each.
+// decoder turns packets into rows.
 type decoder struct {
 	sink   Sink
 	device string // or the file
@@ -46,19 +46,19 @@ type decoder struct {
 	udp      layers.UDP
 }
 
-// outcome is what became of a packet.
+// outcome is the result of decoding a packet.
 type outcome struct {
 	rows int
-	// reason why something of it was not decoded; empty: all was.
+	// reason why it was not decoded completely; empty if it was.
 	reason string
 }
 
 var (
-	errLink  = errors.New("unknown link layer")
-	errShort = errors.New("cut short")
+	errLink  = errors.New("unsupported link layer")
+	errShort = errors.New("truncated")
 )
 
-// SetTruncated is called by a layer that has less than its header tells.
+// SetTruncated is called by a layer that is shorter than its header says.
 func (d *decoder) SetTruncated() { d.short = true }
 
 // decode reports the headers of a packet.
@@ -67,7 +67,7 @@ func (d *decoder) decode(p Packet) (o outcome) {
 	d.id++
 	defer func() {
 		o.rows = d.rows
-		if recover() != nil { // packets are not trusted, nor is a library with them
+		if recover() != nil { // neither packets nor the library are trusted
 			o.reason = reasonMalformed
 		}
 	}()
@@ -105,7 +105,7 @@ func (d *decoder) link(link layers.LinkType, data []byte) error {
 	return errLink
 }
 
-// typed goes on by an EtherType; what is not IP is done.
+// typed decodes the payload of an EtherType if it is IP.
 func (d *decoder) typed(t layers.EthernetType, data []byte) error {
 	if t == layers.EthernetTypeIPv4 || t == layers.EthernetTypeIPv6 {
 		return d.network(data)
@@ -113,13 +113,9 @@ func (d *decoder) typed(t layers.EthernetType, data []byte) error {
 	return nil
 }
 
-// begin is a row with the fields that all points have.
-func (d *decoder) begin() {
+// report reports a header; the first fields are common to all points.
+func (d *decoder) report(schema *measure.Schema, values ...measure.Value) {
 	d.sample = append(d.sample[:0], measure.TimeValue(d.packet.Time), measure.Uint64Value(d.id), measure.StringValue(d.device))
-}
-
-func (d *decoder) end(schema *measure.Schema, values ...measure.Value) {
-	d.begin()
 	d.sample = append(d.sample, values...)
 	d.rows++
 	d.sink(schema, d.sample)
@@ -150,12 +146,12 @@ func (d *decoder) frame(data []byte) error {
 		}
 		kind, payload = d.tag.Type, d.tag.Payload
 	}
-	told := kind
+	etherType := kind
 	if d.ethernet.EthernetType == layers.EthernetTypeLLC {
-		told = 0
+		etherType = 0
 	}
-	d.end(&Ethernet, measure.StringValue(d.ethernet.SrcMAC.String()), measure.StringValue(d.ethernet.DstMAC.String()),
-		number(told), vlan, number(d.packet.Length))
+	d.report(&Ethernet, measure.StringValue(d.ethernet.SrcMAC.String()), measure.StringValue(d.ethernet.DstMAC.String()),
+		number(etherType), vlan, number(d.packet.Length))
 	if broken != nil {
 		return broken
 	}
@@ -172,7 +168,7 @@ func (d *decoder) network(data []byte) error {
 	case 6:
 		return d.version6(data)
 	}
-	return fmt.Errorf("IP of version %d", data[0]>>4)
+	return fmt.Errorf("IP version %d", data[0]>>4)
 }
 
 func (d *decoder) version4(data []byte) error {
@@ -180,25 +176,25 @@ func (d *decoder) version4(data []byte) error {
 		return err
 	}
 	ip := &d.ip4
-	d.end(&IP, number(ip.Version), measure.StringValue(ip.SrcIP.String()), measure.StringValue(ip.DstIP.String()),
+	d.report(&IP, number(ip.Version), measure.StringValue(ip.SrcIP.String()), measure.StringValue(ip.DstIP.String()),
 		number(ip.Protocol), number(ip.TOS), number(ip.TTL), number(ip.Length), number(ip.Id),
 		number(uint32(ip.FragOffset)*8), measure.BoolValue(ip.Flags&layers.IPv4MoreFragments != 0), number(ip.Checksum), measure.Value{})
 	if ip.FragOffset != 0 {
-		return nil // no header of what it carries
+		return nil // a later fragment has no transport header
 	}
 	return d.transport(ip.Protocol, ip.Payload, int(ip.Length)-len(ip.Contents))
 }
 
-// extensions are what stands between an IPv6 header and what it carries.
+// extensions are the extension headers of an IPv6 packet.
 type extensions struct {
 	protocol       layers.IPProtocol
 	id, offset     uint32
 	fragment, more bool
 	payload        []byte
-	length         int // of all that was skipped
+	length         int // of all extension headers
 }
 
-// skip passes the extension headers that have the common form (RFC 8200, 4).
+// skip skips extension headers of the common format (RFC 8200, 4).
 func skip(next layers.IPProtocol, data []byte) (extensions, error) {
 	e := extensions{protocol: next, payload: data}
 	for {
@@ -239,7 +235,7 @@ func (d *decoder) version6(data []byte) error {
 	if e.fragment {
 		id = number(e.id)
 	}
-	d.end(&IP, number(ip.Version), measure.StringValue(ip.SrcIP.String()), measure.StringValue(ip.DstIP.String()),
+	d.report(&IP, number(ip.Version), measure.StringValue(ip.SrcIP.String()), measure.StringValue(ip.DstIP.String()),
 		number(e.protocol), number(ip.TrafficClass), number(ip.HopLimit), number(int(ip.Length)+40), id,
 		number(e.offset), measure.BoolValue(e.more), measure.Value{}, number(ip.FlowLabel))
 	if broken != nil || e.offset != 0 {
@@ -248,7 +244,7 @@ func (d *decoder) version6(data []byte) error {
 	return d.transport(e.protocol, e.payload, int(ip.Length)-e.length)
 }
 
-// transport reports TCP and UDP; length is that of header and data.
+// transport reports TCP and UDP headers; length is that of header and data.
 func (d *decoder) transport(protocol layers.IPProtocol, data []byte, length int) error {
 	switch protocol {
 	case layers.IPProtocolTCP:
@@ -260,7 +256,7 @@ func (d *decoder) transport(protocol layers.IPProtocol, data []byte, length int)
 			return err
 		}
 		length = max(length, 0)
-		d.end(&TCP, number(t.SrcPort), number(t.DstPort), number(t.Seq), number(t.Ack), measure.StringValue(flags(t)),
+		d.report(&TCP, number(t.SrcPort), number(t.DstPort), number(t.Seq), number(t.Ack), measure.StringValue(flags(t)),
 			number(t.Window), number(t.Checksum), number(t.Urgent), number(length), number(max(length-len(t.Contents), 0)))
 	case layers.IPProtocolUDP:
 		if len(data) < 8 {
@@ -270,7 +266,7 @@ func (d *decoder) transport(protocol layers.IPProtocol, data []byte, length int)
 		if err := u.DecodeFromBytes(data, d); err != nil {
 			return err
 		}
-		d.end(&UDP, number(u.SrcPort), number(u.DstPort), number(u.Length), number(u.Checksum))
+		d.report(&UDP, number(u.SrcPort), number(u.DstPort), number(u.Length), number(u.Checksum))
 	}
 	return nil
 }
@@ -287,7 +283,7 @@ func flags(t *layers.TCP) string {
 	return string(text[:n])
 }
 
-// radio reports what the radio said, and goes on where a data frame carries IP.
+// radio reports the radiotap header, then those of the IP packet in a data frame.
 func (d *decoder) radio(data []byte) error {
 	if err := d.radiotap.DecodeFromBytes(data, d); err != nil {
 		return err
@@ -312,7 +308,7 @@ func (d *decoder) radio(data []byte) error {
 			}
 		}
 	}
-	d.end(&Radiotap, append(values, number(d.packet.Length))...)
+	d.report(&Radiotap, append(values, number(d.packet.Length))...)
 	inner := gopacket.NewPacket(d.radiotap.Payload, layers.LayerTypeDot11, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
 	if snap, ok := inner.Layer(layers.LayerTypeSNAP).(*layers.SNAP); ok {
 		return d.typed(snap.Type, snap.Payload)
@@ -323,6 +319,6 @@ func (d *decoder) radio(data []byte) error {
 	return nil
 }
 
-// idStart is where the numbers of packets begin: anywhere, so that those of two runs
-// do not meet, and never at 0, which OML takes for no guid.
+// idStart is a random first packet ID, so that those of two runs do not collide. It is
+// never 0, which OML takes for a missing guid.
 func idStart(random uint64) uint64 { return random & (math.MaxInt64 >> 1) }

@@ -13,18 +13,18 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// pcapng is what a file of that form begins with.
+// pcapng is the magic number of that format.
 var pcapng = [4]byte{0x0a, 0x0d, 0x0d, 0x0a}
 
-// ErrFile marks a file that is no capture, or ends within a packet.
-var ErrFile = errors.New("bad capture file")
+// ErrFile marks a file that is not a capture, or is truncated.
+var ErrFile = errors.New("invalid capture file")
 
-// source gives packets; their memory is good until the next.
+// source reads packets; their data is valid until the next call.
 type source interface {
 	ZeroCopyReadPacketData() ([]byte, gopacket.CaptureInfo, error)
 }
 
-// readFile runs a pcap or pcapng file to its end.
+// readFile reads a pcap or pcapng file to its end.
 func (c *capture) readFile(ctx context.Context, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *capture) readFrom(ctx context.Context, r io.Reader) error {
 	return nil
 }
 
-// openFile tells the two forms apart.
+// openFile detects the format.
 func openFile(from *bufio.Reader) (source, layers.LinkType, error) {
 	head, err := from.Peek(len(pcapng))
 	if err != nil {

@@ -13,16 +13,20 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// ErrFilter marks a filter expression that is not understood.
-var ErrFilter = errors.New("bad filter")
+// ErrFilter marks an invalid filter expression.
+var ErrFilter = errors.New("invalid filter")
 
-// filter is a compiled expression. It is a subset of tcpdump's language, with
-// tcpdump's meaning: ip ip6 arp tcp udp icmp icmp6 sctp; [src|dst] host ADDRESS;
-// [src|dst] net PREFIX; [src|dst] port N; [src|dst] portrange A-B; a protocol before
-// these; less N; greater N; not, and, or (of the same rank, from the left) and
-// parentheses. Everything else is refused.
+// filter is a compiled expression. The language is a subset of tcpdump's, with the same
+// meaning: ip ip6 arp tcp udp icmp icmp6 sctp; [src|dst] host ADDRESS; [src|dst] net
+// PREFIX; [src|dst] port N; [src|dst] portrange A-B; a protocol before these; less N;
+// greater N; not, and, or (of equal precedence, left to right) and parentheses.
+// Everything else is refused.
 type filter struct {
-	code []bpf.Instruction
+	code []bpf.Instruction // for the kernel
+	// vm runs the same filter here. It cannot know a packet's length on the wire, so its
+	// packets have that in front, 4 bytes; input is their buffer.
+	vm    *bpf.VM
+	input []byte
 }
 
 // compileFilter is nil for an empty expression.
@@ -38,37 +42,56 @@ func compileFilter(text string, link layers.LinkType) (*filter, error) {
 	if !known {
 		return nil, fmt.Errorf("%w: packets of link layer %v cannot be filtered", ErrFilter, link)
 	}
-	g := &generator{shape: shape}
-	yes, no := g.label(), g.label()
-	tree.generate(g, yes, no)
-	g.place(yes)
-	g.add(bpf.RetConstant{Val: maxSnap})
-	g.place(no)
-	g.add(bpf.RetConstant{Val: 0})
-	code, err := g.resolve()
-	if err == nil && len(code) > codeMax {
-		err = fmt.Errorf("%w: it is too long", ErrFilter)
+	code, err := generate(tree, shape)
+	if err != nil {
+		return nil, err
 	}
-	return &filter{code}, err
+	shape.network += lengthSize
+	if shape.kind >= 0 {
+		shape.kind += lengthSize
+	}
+	shape.length = true
+	inner, err := generate(tree, shape)
+	if err != nil {
+		return nil, err
+	}
+	vm, err := bpf.NewVM(inner)
+	return &filter{code: code, vm: vm}, err
 }
 
-// codeMax is the kernel's bound, with room for what attach adds.
+// lengthSize is the size of the length in front of a packet for filter.vm.
+const lengthSize = 4
+
+// matches reports whether a packet passes the filter, as in the kernel. Length is that
+// on the wire. A nil filter passes all.
+func (f *filter) matches(data []byte, length int) bool {
+	if f == nil {
+		return true
+	}
+	f.input = append(binary.BigEndian.AppendUint32(f.input[:0], uint32(length)), data...)
+	n, err := f.vm.Run(f.input)
+	return err == nil && n > 0
+}
+
+// codeMax is the kernel's limit, less the instructions that attach adds.
 const codeMax = 4096 - 8
 
-// shape is where a link layer has what filters look at.
+// shape is where packets of a link layer have the fields that filters read.
 type shape struct {
-	// kind is the offset of the EtherType; negative: the IP version tells.
+	// kind is the offset of the EtherType; negative if the IP version tells.
 	kind    int
 	network uint32
+	length  bool // the packet's length is in front
 }
 
 var shapes = map[layers.LinkType]shape{
-	layers.LinkTypeEthernet: {12, 14}, layers.LinkTypeLinuxSLL: {14, 16},
-	layers.LinkTypeRaw: {-1, 0}, 12: {-1, 0}, 14: {-1, 0}, layers.LinkTypeIPv4: {-1, 0}, layers.LinkTypeIPv6: {-1, 0},
-	layers.LinkTypeNull: {-1, 4}, layers.LinkTypeLoop: {-1, 4},
+	layers.LinkTypeEthernet: {kind: 12, network: 14}, layers.LinkTypeLinuxSLL: {kind: 14, network: 16},
+	layers.LinkTypeRaw: {kind: -1}, 12: {kind: -1}, 14: {kind: -1},
+	layers.LinkTypeIPv4: {kind: -1}, layers.LinkTypeIPv6: {kind: -1},
+	layers.LinkTypeNull: {kind: -1, network: 4}, layers.LinkTypeLoop: {kind: -1, network: 4},
 }
 
-// node is a part of an expression: code that goes on at one of two labels.
+// node is a part of an expression: code that continues at one of two labels.
 type node interface {
 	generate(g *generator, yes, no int)
 }
@@ -84,7 +107,7 @@ type (
 		number uint32
 		only   int
 	}
-	// size of the packet: at least, or (less) at most.
+	// size of the packet: at least, or at most if less is set.
 	size struct {
 		bytes uint32
 		less  bool
@@ -94,7 +117,7 @@ type (
 		prefix netip.Prefix
 		source bool
 	}
-	// port in a range, at one end, or (any) at either.
+	// port in a range, at one end (src, dst) or either.
 	port struct {
 		low, high uint32
 		end       string
@@ -133,7 +156,7 @@ func (n family) generate(g *generator, yes, no int) {
 	version := map[family]uint32{kindIP4: 0x40, kindIP6: 0x60}[n]
 	g.load(g.shape.network, 1)
 	g.add(bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xf0})
-	g.jump(bpf.JumpEqual, max(version, 1), yes, no) // ARP never fits
+	g.jump(bpf.JumpEqual, max(version, 1), yes, no) // ARP never matches
 }
 
 func (n protocol) generate(g *generator, yes, no int) {
@@ -166,7 +189,11 @@ func (n protocol) generate(g *generator, yes, no int) {
 }
 
 func (n size) generate(g *generator, yes, no int) {
-	g.add(bpf.LoadExtension{Num: bpf.ExtLen})
+	if g.shape.length {
+		g.load(0, lengthSize)
+	} else {
+		g.add(bpf.LoadExtension{Num: bpf.ExtLen})
+	}
 	if n.less {
 		g.jump(bpf.JumpGreaterThan, n.bytes, no, yes)
 		return
@@ -202,7 +229,7 @@ type words struct {
 func (n words) generate(g *generator, yes, no int) {
 	bytes := n.prefix.Addr().AsSlice()
 	for i, bits := 0, n.prefix.Bits(); i < len(bytes); i, bits = i+4, bits-32 {
-		g.load(g.shape.network+n.offset+uint32(i), 4) // also what any value fits: it must be there
+		g.load(g.shape.network+n.offset+uint32(i), 4) // even if any value matches: the packet must have it
 		if bits < 32 {
 			g.add(bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: uint32(math.MaxUint32 << (32 - max(bits, 0)))})
 		}
@@ -237,7 +264,7 @@ func (n port) generate(g *generator, yes, no int) {
 	n.compare(g, yes, no, func(offset uint32) { g.add(bpf.LoadIndirect{Off: at + offset, Size: 2}) })
 }
 
-// carries goes on where the protocol that is loaded has ports.
+// carries continues at yes if the loaded protocol has ports.
 func (g *generator) carries(yes, no int) {
 	for _, p := range []layers.IPProtocol{layers.IPProtocolTCP, layers.IPProtocolUDP} {
 		next := g.label()
@@ -269,11 +296,11 @@ func (n port) compare(g *generator, yes, no int, load func(offset uint32)) {
 	one(2, no)
 }
 
-// parseNumber reads one that fits.
+// parseNumber parses an unsigned number of so many bits.
 func parseNumber(text string, bits int) (uint32, error) {
 	n, err := strconv.ParseUint(text, 10, bits)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %q is no number of up to %d bits", ErrFilter, text, bits)
+		return 0, fmt.Errorf("%w: %q is not a number of up to %d bits", ErrFilter, text, bits)
 	}
 	return uint32(n), nil
 }

@@ -7,22 +7,38 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// generator collects instructions whose jumps go to labels, all of them forward.
+// generate compiles an expression.
+func generate(tree node, shape shape) ([]bpf.Instruction, error) {
+	g := &generator{shape: shape}
+	yes, no := g.label(), g.label()
+	tree.generate(g, yes, no)
+	g.place(yes)
+	g.add(bpf.RetConstant{Val: maxSnap})
+	g.place(no)
+	g.add(bpf.RetConstant{Val: 0})
+	code, err := g.resolve()
+	if err == nil && len(code) > codeMax {
+		err = errTooLong
+	}
+	return code, err
+}
+
+var errTooLong = fmt.Errorf("%w: the expression is too long", ErrFilter)
+
+// generator collects instructions with jumps to labels, all of them forward.
 type generator struct {
 	shape shape
 	code  []instruction
-	// places of labels: the number of the next instruction.
+	// places are the positions of labels: the number of the next instruction.
 	places []int
 }
 
-// instruction is one, or a jump: by a condition, or always.
+// instruction is a plain one, or else a jump to labels.
 type instruction struct {
 	bpf.Instruction
-	jump      bool
-	test      bpf.JumpTest
-	value     uint32
-	yes, no   int
-	condition bool
+	test    bpf.JumpTest
+	value   uint32
+	yes, no int // equal: an unconditional jump
 }
 
 func (g *generator) label() int {
@@ -37,27 +53,26 @@ func (g *generator) add(i bpf.Instruction) { g.code = append(g.code, instruction
 func (g *generator) load(offset uint32, size int) { g.add(bpf.LoadAbsolute{Off: offset, Size: size}) }
 
 func (g *generator) jump(test bpf.JumpTest, value uint32, yes, no int) {
-	g.code = append(g.code, instruction{jump: true, condition: true, test: test, value: value, yes: yes, no: no})
+	g.code = append(g.code, instruction{test: test, value: value, yes: yes, no: no})
 }
 
-func (g *generator) always(to int) { g.code = append(g.code, instruction{jump: true, yes: to}) }
+func (g *generator) always(to int) { g.code = append(g.code, instruction{yes: to, no: to}) }
 
-// resolve turns labels into distances.
+// resolve turns labels into offsets.
 func (g *generator) resolve() ([]bpf.Instruction, error) {
 	code := make([]bpf.Instruction, 0, len(g.code))
 	for at, i := range g.code {
-		if !i.jump {
+		if i.Instruction != nil {
 			code = append(code, i.Instruction)
 			continue
 		}
-		yes := g.places[i.yes] - at - 1
-		if !i.condition {
+		yes, no := g.places[i.yes]-at-1, g.places[i.no]-at-1
+		if yes == no {
 			code = append(code, bpf.Jump{Skip: uint32(yes)})
 			continue
 		}
-		no := g.places[i.no] - at - 1
 		if yes > math.MaxUint8 || no > math.MaxUint8 {
-			return nil, fmt.Errorf("%w: it is too long", ErrFilter)
+			return nil, errTooLong
 		}
 		code = append(code, bpf.JumpIf{Cond: i.test, Val: i.value, SkipTrue: uint8(yes), SkipFalse: uint8(no)})
 	}

@@ -14,20 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Faults of devices that callers tell apart.
+// Errors of devices that a user can act on.
 var (
 	ErrDevice = errors.New("no such device")
-	ErrLink   = errors.New("its packets cannot be captured")
-	ErrRights = errors.New("capturing needs CAP_NET_RAW")
+	ErrLink   = errors.New("unsupported link layer")
+	ErrRights = errors.New("capturing requires CAP_NET_RAW")
 )
 
-// links are the forms of devices' packets, by the kernel's type of device.
+// links are the link layers by the kernel's device type.
 var links = map[string]layers.LinkType{
 	"ether": layers.LinkTypeEthernet, "loopback": layers.LinkTypeEthernet, "none": layers.LinkTypeRaw,
 	"ieee802.11/radiotap": layers.LinkTypeIEEE80211Radio,
 }
 
-// findDevice is asked by netlink, since /sys may show another namespace.
+// findDevice uses netlink, since /sys may show another namespace.
 func findDevice(name string) (*netlink.LinkAttrs, layers.LinkType, error) {
 	device, err := netlink.LinkByName(name)
 	if err != nil {
@@ -35,13 +35,13 @@ func findDevice(name string) (*netlink.LinkAttrs, layers.LinkType, error) {
 	}
 	link, known := links[device.Attrs().EncapType]
 	if !known {
-		return nil, 0, fmt.Errorf("capture on device %q: %w: it is of type %q; Ethernet, loopback, tun and radiotap devices are known",
+		return nil, 0, fmt.Errorf("capture on device %q: %w: device type %q; Ethernet, loopback, tun and radiotap are supported",
 			name, ErrLink, device.Attrs().EncapType)
 	}
 	return device.Attrs(), link, nil
 }
 
-// readDevice captures until the context ends or the device is gone.
+// readDevice captures until the context ends or the device disappears.
 func (c *capture) readDevice(ctx context.Context, device string) (err error) {
 	found, link, err := findDevice(device)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *capture) readDevice(ctx context.Context, device string) (err error) {
 		if err != nil {
 			return fmt.Errorf("capture on device %q: %w", device, err)
 		}
-		if info.InterfaceIndex != found.Index { // came before the socket was bound
+		if info.InterfaceIndex != found.Index { // received before the socket was bound
 			c.skip(reasonDevice)
 			continue
 		}
@@ -81,7 +81,7 @@ func (c *capture) readDevice(ctx context.Context, device string) (err error) {
 	return nil
 }
 
-// open begins to capture.
+// open starts the capture.
 func (c *capture) open(found *netlink.LinkAttrs, link layers.LinkType) (*pcapgo.EthernetHandle, error) {
 	device := found.Name
 	filter, err := compileFilter(c.o.Filter, link)
@@ -110,8 +110,8 @@ func (c *capture) open(found *netlink.LinkAttrs, link layers.LinkType) (*pcapgo.
 
 const packetOutgoing = 4 // PACKET_OUTGOING
 
-// attach gives the filter to the kernel. Loopback shows every packet as it leaves and
-// as it comes; only the latter counts, as with tcpdump.
+// attach installs the filter in the kernel. Loopback delivers every packet when it is
+// sent and when it is received; only the latter is kept, as in tcpdump.
 func attach(handle *pcapgo.EthernetHandle, f *filter, once bool) error {
 	var code []bpf.Instruction
 	if once {
@@ -133,20 +133,20 @@ func attach(handle *pcapgo.EthernetHandle, f *filter, once bool) error {
 	return handle.SetBPF(raw)
 }
 
-// watch asks for the kernel's counts now and then, and ends the capture when the
-// context ends; the function that it returns ends it and waits.
+// watch polls the kernel's counters, and stops the capture when the context ends. The
+// function that it returns stops it and waits.
 func (c *capture) watch(ctx context.Context, handle *pcapgo.EthernetHandle) func() {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		defer handle.Close() // wakes who reads
+		defer handle.Close() // wakes the reader
 		ticks := time.NewTicker(c.o.Every)
 		defer ticks.Stop()
-		for ended := false; !ended; {
+		for stop := false; !stop; {
 			select {
 			case <-ctx.Done():
-				ended = true
+				stop = true
 			case <-ticks.C:
 			}
 			c.drops(handle) // also at the end
@@ -158,7 +158,7 @@ func (c *capture) watch(ctx context.Context, handle *pcapgo.EthernetHandle) func
 	}
 }
 
-// drops asks the kernel what it had for us; asking sets its counts to 0.
+// drops reads the kernel's counters, which reading resets.
 func (c *capture) drops(handle *pcapgo.EthernetHandle) {
 	stats, err := handle.Stats()
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// parser reads an expression from the left.
+// parser parses an expression from left to right.
 type parser struct {
 	words []string
 	depth int
 }
 
-// depthMax bounds what one expression can make us hold.
+// depthMax bounds the nesting of an expression.
 const depthMax = 50
 
 func parseFilter(text string) (node, error) {
@@ -22,7 +22,7 @@ func parseFilter(text string) (node, error) {
 	p := &parser{words: strings.Fields(text)}
 	tree, err := p.expression()
 	if err == nil && len(p.words) > 0 {
-		err = fmt.Errorf("%w: %q is not expected", ErrFilter, p.words[0])
+		err = fmt.Errorf("%w: unexpected %q", ErrFilter, p.words[0])
 	}
 	return tree, err
 }
@@ -42,7 +42,7 @@ func (p *parser) next() string {
 	return word
 }
 
-// expression is terms joined by and, or, which have the same rank in tcpdump.
+// expression is terms joined by and, or, which have the same precedence in tcpdump.
 func (p *parser) expression() (node, error) {
 	left, err := p.term()
 	for err == nil {
@@ -65,7 +65,7 @@ func (p *parser) expression() (node, error) {
 
 func (p *parser) term() (node, error) {
 	if p.depth++; p.depth > depthMax {
-		return nil, fmt.Errorf("%w: it is too deep", ErrFilter)
+		return nil, fmt.Errorf("%w: nested too deeply", ErrFilter)
 	}
 	defer func() { p.depth-- }()
 	switch p.peek() {
@@ -77,7 +77,7 @@ func (p *parser) term() (node, error) {
 		p.next()
 		inside, err := p.expression()
 		if err == nil && p.next() != ")" {
-			err = fmt.Errorf("%w: a parenthesis is not closed", ErrFilter)
+			err = fmt.Errorf("%w: missing closing parenthesis", ErrFilter)
 		}
 		return inside, err
 	}
@@ -111,7 +111,7 @@ func isQualifier(word string) bool {
 	return false
 }
 
-// qualified is a primitive without a protocol, whose first word was read.
+// qualified parses a primitive without a protocol, after its first word.
 func (p *parser) qualified(word string) (node, error) {
 	end := ""
 	if word == "src" || word == "dst" {
@@ -125,7 +125,7 @@ func (p *parser) qualified(word string) (node, error) {
 		value = p.next()
 		low, high, found := strings.Cut(value, "-")
 		if found != (word == "portrange") {
-			return nil, fmt.Errorf("%w: %q after %s", ErrFilter, value, word)
+			return nil, fmt.Errorf("%w: unexpected %q after %s", ErrFilter, value, word)
 		}
 		if !found {
 			high = low
@@ -139,9 +139,9 @@ func (p *parser) qualified(word string) (node, error) {
 		return size{n, word == "less"}, err
 	}
 	if word == "" {
-		return nil, fmt.Errorf("%w: it ends too early", ErrFilter)
+		return nil, fmt.Errorf("%w: unexpected end", ErrFilter)
 	}
-	return nil, fmt.Errorf("%w: %q is not known", ErrFilter, word)
+	return nil, fmt.Errorf("%w: unknown word %q", ErrFilter, word)
 }
 
 func addressed(word, value, end string) (node, error) {
@@ -152,7 +152,7 @@ func addressed(word, value, end string) (node, error) {
 		err = ErrFilter
 	}
 	if err != nil || prefix.Addr().Is4In6() || prefix != prefix.Masked() {
-		return nil, fmt.Errorf("%w: %q is no address or prefix in numbers", ErrFilter, value)
+		return nil, fmt.Errorf("%w: %q is not a numeric address or prefix", ErrFilter, value)
 	}
 	switch end {
 	case "src":
@@ -170,7 +170,7 @@ func ported(low, high, end string) (node, error) {
 	}
 	to, err := parseNumber(high, 16)
 	if err == nil && from > to {
-		err = fmt.Errorf("%w: ports %s-%s go down", ErrFilter, low, high)
+		err = fmt.Errorf("%w: port range %s-%s is descending", ErrFilter, low, high)
 	}
 	return port{from, to, end}, err
 }

@@ -10,21 +10,21 @@ import (
 	"pillion.dev/measure"
 )
 
-// Tally counts what became of packets. Of those that the filter let through:
-// Seen = Decoded + the sum of Partial + the sum of Skipped. Of a device also:
-// what the kernel had for us = Seen + Filtered + Dropped + Unread.
+// Tally counts packets by outcome. For those that pass the filter:
+// Seen = Decoded + the sum of Partial + the sum of Skipped. On a device also:
+// packets the kernel received for us = Seen + Filtered + Dropped + Unread.
 type Tally struct {
 	Seen uint64 `json:"seen"`
-	// Decoded packets gave rows for every header that we know.
+	// Decoded packets gave rows for every supported header.
 	Decoded uint64 `json:"decoded"`
-	// Partial packets gave rows for outer headers, not for an inner one, by reason.
+	// Partial packets gave rows for outer headers but not for an inner one, by reason.
 	Partial map[string]uint64 `json:"partial,omitempty"`
 	// Skipped packets gave no row, by reason.
 	Skipped map[string]uint64 `json:"skipped,omitempty"`
-	// Filtered did not fit the filter; a device's filter works in the kernel, which
+	// Filtered packets did not match the filter. On a device the kernel filters, and
 	// does not count.
 	Filtered uint64 `json:"filtered"`
-	// Dropped by the kernel since we were too slow.
+	// Dropped by the kernel because its buffer was full.
 	Dropped uint64 `json:"dropped"`
 	// Unread were still in the kernel at the end.
 	Unread uint64 `json:"unread"`
@@ -32,9 +32,9 @@ type Tally struct {
 
 // Reasons.
 const (
-	reasonShort     = "short"     // cut within a header, by the snap length or on the way
-	reasonMalformed = "malformed" // a header that cannot be
-	reasonLink      = "link"      // a link layer that is not known
+	reasonShort     = "short"     // truncated within a header, by the snapshot length or before
+	reasonMalformed = "malformed" // an invalid header
+	reasonLink      = "link"      // an unsupported link layer
 	reasonDevice    = "device"    // of another device, before the socket was bound
 )
 
@@ -73,13 +73,13 @@ func add(counts *map[string]uint64, reason string) {
 	(*counts)[reason]++
 }
 
-// String is one line for people.
+// String is a one-line summary.
 func (t Tally) String() string {
-	return fmt.Sprintf("%d packets = %d decoded + %s in part + %s skipped; %d filtered out, %d dropped by the kernel, %d unread",
-		t.Seen, t.Decoded, told(t.Partial), told(t.Skipped), t.Filtered, t.Dropped, t.Unread)
+	return fmt.Sprintf("%d packets = %d decoded + %s partial + %s skipped; %d filtered out, %d dropped by the kernel, %d unread",
+		t.Seen, t.Decoded, reasons(t.Partial), reasons(t.Skipped), t.Filtered, t.Dropped, t.Unread)
 }
 
-func told(counts map[string]uint64) string {
+func reasons(counts map[string]uint64) string {
 	sum, words := counted(counts)
 	if sum == 0 {
 		return "0"

@@ -58,7 +58,7 @@ func TestCaptureToCollector(t *testing.T) {
 	if ip, udp := strings.Count(text, "\ttest.pcap\t4\t10.0.0.1\t"), strings.Count(text, "\ttest.pcap\t1000\t"); ip != datagrams || udp != datagrams {
 		t.Errorf("%d rows of ip, %d of udp, want %d", ip, udp, datagrams)
 	}
-	if !strings.Contains(text, "\tpackets\t60000 packets = 60000 decoded + 0 in part + 0 skipped;") {
+	if !strings.Contains(text, "\tpackets\t60000 packets = 60000 decoded + 0 partial + 0 skipped;") {
 		t.Error("the counts are not there")
 	}
 }
