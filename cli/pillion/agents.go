@@ -1,6 +1,7 @@
 package pillion
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/quantity"
 )
@@ -30,11 +32,7 @@ func (agentsListCmd) Help() string {
 }
 
 // Run lists agents.
-func (c *agentsListCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *agentsListCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Agents.ListAgents(ctx, &pillionv1.ListAgentsRequest{Label: c.Label})
 	if err != nil {
 		return failed("list agents", err)
@@ -42,7 +40,7 @@ func (c *agentsListCmd) Run(ctx context.Context, a *app) error {
 	if len(answer.Agents) == 0 && a.format == "table" && c.Label == "" {
 		a.note("no agent has joined yet: pillion token create NAME --role join makes a token for pillion-agent run")
 	}
-	return show(a, agentTable(answer.Agents...), answer.Agents)
+	return a.show(messageList(answer.Agents), agentTable(answer.Agents...), nil)
 }
 
 func agentTable(agents ...*pillionv1.Agent) *table {
@@ -50,7 +48,7 @@ func agentTable(agents ...*pillionv1.Agent) *table {
 	for _, g := range agents {
 		clock, bound := text(""), text("")
 		if k := g.GetClock(); k != nil {
-			clock, bound = text(first(k.By, "none")), nanos(k.MaxErrorNs)
+			clock, bound = text(cmp.Or(k.By, "none")), nanos(k.MaxErrorNs)
 			if !k.Synchronised {
 				clock, bound = text("unsynchronised"), text("")
 			}
@@ -77,17 +75,13 @@ type agentsShowCmd struct {
 func (agentsShowCmd) Help() string { return "Example:\n\n  pillion agents show north1" }
 
 // Run shows an agent.
-func (c *agentsShowCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *agentsShowCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Agents.GetAgent(ctx, &pillionv1.GetAgentRequest{Name: c.Name})
 	if err != nil {
 		return failed("show agent "+c.Name, err)
 	}
 	g := answer.GetAgent()
-	return showOne(a, agentTable(g), g, func(w io.Writer) error { return writeAgent(w, a.color, g) })
+	return a.show(g, agentTable(g), func(w io.Writer) error { return writeAgent(w, a.color, g) })
 }
 
 func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
@@ -106,24 +100,11 @@ func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
 		f.add("spool", fmt.Sprintf("%s of %s in %d batches; %d rows sent, %d dropped, %d batches rejected",
 			quantity.FormatBytes(s.Bytes), quantity.FormatBytes(s.LimitBytes), s.Batches, s.SentRows, s.DroppedRows, s.RejectedBatches))
 	}
-	if err := f.write(w); err != nil {
-		return err
+	interfaces := newTable("interface", "up", ">mtu", "addresses")
+	for _, i := range g.GetInterfaces() {
+		interfaces.add(text(i.Name), text(fmt.Sprint(i.Up)), number(i.Mtu), text(strings.Join(i.Addresses, " ")))
 	}
-	if len(g.GetInterfaces()) > 0 {
-		t := newTable("interface", "up", ">mtu", "addresses")
-		for _, i := range g.Interfaces {
-			t.add(text(i.Name), text(fmt.Sprint(i.Up)), number(i.Mtu), text(strings.Join(i.Addresses, " ")))
-		}
-		fmt.Fprintln(w)
-		if err := t.write(w, color); err != nil {
-			return err
-		}
-	}
-	if len(g.GetTasks()) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	return taskTable(g.Tasks).write(w, color)
+	return f.write(w, color, interfaces, taskTable(g.GetTasks()))
 }
 
 func clockText(k *pillionv1.Clock) string {
@@ -133,7 +114,7 @@ func clockText(k *pillionv1.Clock) string {
 	if !k.Synchronised {
 		return "not synchronised: delays between hosts mean nothing"
 	}
-	return fmt.Sprintf("within %s by %s, offset %s", quantity.FormatNanos(k.MaxErrorNs), first(k.By, "an unknown daemon"), quantity.FormatNanos(k.OffsetNs))
+	return fmt.Sprintf("within %s by %s, offset %s", quantity.FormatNanos(k.MaxErrorNs), cmp.Or(k.By, "an unknown daemon"), quantity.FormatNanos(k.OffsetNs))
 }
 
 func taskTable(tasks []*pillionv1.Task) *table {
@@ -141,7 +122,7 @@ func taskTable(tasks []*pillionv1.Task) *table {
 	for _, k := range tasks {
 		state := "running"
 		if !k.Running {
-			state = first(map[bool]string{true: "failed"}[k.Error != ""], "waiting")
+			state = cmp.Or(map[bool]string{true: "failed"}[k.Error != ""], "waiting")
 		}
 		t.add(text(k.Session), text(k.Agent), text(k.Role), text(k.Device), text(state), text(k.Error), text(countersText(k.Counters)))
 	}
@@ -158,23 +139,33 @@ func countersText(counters map[string]uint64) string {
 	return strings.Join(words, " ")
 }
 
-// facts are lines of a name and what there is to say.
+// facts are lines of a name and a value.
 type facts [][2]string
 
-// add leaves out what is empty.
+// add leaves out empty values.
 func (f *facts) add(name, value string) {
 	if value != "" && value != "-" && value != "until -" {
 		*f = append(*f, [2]string{name, clean(value)})
 	}
 }
 
-func (f facts) write(w io.Writer) error {
+// write prints the lines and below them the tables that have rows.
+func (f facts) write(w io.Writer, color bool, below ...*table) error {
 	width := 0
 	for _, fact := range f {
 		width = max(width, len(fact[0]))
 	}
 	for _, fact := range f {
 		if _, err := fmt.Fprintf(w, "%-*s  %s\n", width, fact[0], fact[1]); err != nil {
+			return err
+		}
+	}
+	for _, t := range below {
+		if len(t.rows) == 0 {
+			continue
+		}
+		fmt.Fprintln(w)
+		if err := t.write(w, color); err != nil {
 			return err
 		}
 	}
@@ -194,11 +185,7 @@ func (agentsLabelCmd) Help() string {
 }
 
 // Run sets labels.
-func (c *agentsLabelCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *agentsLabelCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	var away, set []string
 	for _, word := range c.Labels {
 		if key, ends := strings.CutSuffix(word, "-"); ends && key != "" && !strings.Contains(word, "=") {
@@ -226,8 +213,8 @@ func (c *agentsLabelCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return failed("label agent "+c.Name, err)
 	}
-	return showOne(a, agentTable(answer.Agent), answer.Agent, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "labels of %s: %s\n", clean(c.Name), clean(first(pairsText(answer.GetAgent().GetLabels()), "none")))
+	return a.show(answer.Agent, agentTable(answer.Agent), func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "labels of %s: %s\n", clean(c.Name), clean(cmp.Or(pairsText(answer.GetAgent().GetLabels()), "none")))
 		return err
 	})
 }
@@ -240,11 +227,7 @@ type agentsRevokeCmd struct {
 func (agentsRevokeCmd) Help() string { return "Example:\n\n  pillion agents revoke north1" }
 
 // Run revokes an agent.
-func (c *agentsRevokeCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *agentsRevokeCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if _, err := client.Agents.RevokeAgent(ctx, &pillionv1.RevokeAgentRequest{Name: c.Name}); err != nil {
 		return failed("revoke agent "+c.Name, err)
 	}
@@ -259,11 +242,7 @@ type agentsDeleteCmd struct {
 func (agentsDeleteCmd) Help() string { return "Example:\n\n  pillion agents delete north1" }
 
 // Run forgets an agent.
-func (c *agentsDeleteCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *agentsDeleteCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if _, err := client.Agents.DeleteAgent(ctx, &pillionv1.DeleteAgentRequest{Name: c.Name}); err != nil {
 		return failed("delete agent "+c.Name, err)
 	}

@@ -1,6 +1,7 @@
 package pillion
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -49,7 +50,7 @@ func newApp(flags *connection) (*app, error) {
 	if a.config, err = readConfig(flags.configPath(), flags.Config != ""); err != nil {
 		return nil, err
 	}
-	a.format = first(flags.Output, a.config.Output, "table")
+	a.format = cmp.Or(flags.Output, a.config.Output, "table")
 	a.color = !flags.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" &&
 		isTerminal(os.Stdout) && (a.config.Color == nil || *a.config.Color)
 	if a.config.Token != "" && a.config.readable {
@@ -98,7 +99,7 @@ func (a *app) dial() (*api.Client, error) {
 // above all, is never told to another.
 func (a *app) clientOptions() (api.ClientOptions, error) {
 	o := api.ClientOptions{
-		Server:    first(a.flags.Server, a.config.Server, "localhost:"+api.DefaultPort),
+		Server:    cmp.Or(a.flags.Server, a.config.Server, "localhost:"+api.DefaultPort),
 		Timeout:   a.flags.Timeout,
 		UserAgent: "pillion/" + strings.Fields(version.String())[0],
 	}
@@ -150,7 +151,7 @@ const labTokens = "/run/pillion/forward"
 // tokenHere is what the server on this machine's port left for whoever may read it:
 // one in a lab first, since then no other can have the port.
 func tokenHere(port string) (string, error) {
-	folder := first(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
+	folder := cmp.Or(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
 	for _, path := range []string{filepath.Join(labTokens, port+".token"), filepath.Join(folder, "operator.token")} {
 		token, err := readToken(path)
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
@@ -178,16 +179,6 @@ func checkToken(text, where string) (string, error) {
 		return "", fmt.Errorf("read token: %w: %s holds more than one word of ASCII", errValue, where)
 	}
 	return token, nil
-}
-
-// first is the first text that is not empty.
-func first(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 func isTerminal(w any) bool {

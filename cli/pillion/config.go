@@ -1,6 +1,8 @@
 package pillion
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -94,12 +96,12 @@ func explainYAML(err error) string {
 
 // isOf reports whether the file speaks of that server.
 func (c *config) isOf(server *url.URL) bool {
-	mine, err := api.ParseServer(first(c.Server, "localhost:"+api.DefaultPort))
+	mine, err := api.ParseServer(cmp.Or(c.Server, "localhost:"+api.DefaultPort))
 	return err == nil && mine.String() == server.String()
 }
 
 // writeConfig replaces the file, readable by its owner only.
-func writeConfig(path string, c config) (err error) {
+func writeConfig(path string, c config) error {
 	text, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("write configuration: %w", err)
@@ -107,16 +109,11 @@ func writeConfig(path string, c config) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".config-*") // 0600
+	err = replaceFile(context.Background(), path, 0o600, func(file *os.File) error {
+		_, err := file.Write(text)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("write configuration: %w", err)
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		os.Remove(file.Name())
 		return fmt.Errorf("write configuration: %w", err)
 	}
 	return nil

@@ -1,16 +1,19 @@
 package pillion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"connectrpc.com/connect"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/quantity"
 )
@@ -37,19 +40,15 @@ Examples:
 }
 
 // Run writes a file.
-func (c *exportCmd) Run(ctx context.Context, a *app) error {
+func (c *exportCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	where, err := parsePairs(c.Where)
 	if err != nil {
 		return fmt.Errorf("read --where: %w", err)
 	}
-	format := first(c.Format, map[string]string{".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow"}[filepath.Ext(c.File)], "csv")
+	format := cmp.Or(c.Format, map[string]string{".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow"}[filepath.Ext(c.File)], "csv")
 	toOut := c.File == "" || c.File == "-"
 	if toOut && format != "csv" && isTerminal(a.out) {
 		return fmt.Errorf("export %s: %w: %s is not for a terminal: give -f FILE", c.Stream, errValue, format)
-	}
-	client, err := a.dial()
-	if err != nil {
-		return err
 	}
 	stream, err := client.Data.Export(ctx, &pillionv1.ExportRequest{
 		Stream: c.Stream, Columns: c.Columns, Where: where, From: c.From.message(), To: c.To.message(), Format: format, Limit: int64(c.Limit),
@@ -62,7 +61,13 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 		_, err := c.copy(stream, a.out, nil)
 		return failed("export "+c.Stream, err)
 	}
-	rows, err := c.write(ctx, a, stream)
+	var rows int64
+	err = replaceFile(ctx, c.File, 0o644, func(file *os.File) error {
+		progress := newProgress(a.err)
+		defer progress.end()
+		rows, err = c.copy(stream, file, progress)
+		return err
+	})
 	if err != nil {
 		return failed("export "+c.Stream, err)
 	}
@@ -71,37 +76,22 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 
 type pieces = connect.ServerStreamForClient[pillionv1.ExportResponse]
 
-// write fills a file beside the target and gives it its name at the end; whatever
-// goes wrong, interruption too, leaves nothing behind.
-func (c *exportCmd) write(ctx context.Context, a *app, stream *pieces) (rows int64, err error) {
-	file, err := os.CreateTemp(filepath.Dir(c.File), "."+filepath.Base(c.File)+".*.part")
+// replaceFile lets write fill a new file beside path, which then takes that name.
+// After an error or an interrupt nothing is left behind.
+func replaceFile(ctx context.Context, path string, mode fs.FileMode, write func(*os.File) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, file.Close(), os.Remove(file.Name()))
+			err = errors.Join(err, os.Remove(file.Name()))
 		}
 	}()
-	var progress *progress
-	if isTerminal(a.err) {
-		progress = newProgress(a.err)
+	if err := cmp.Or(write(file), file.Chmod(mode), file.Sync(), file.Close(), ctx.Err()); err != nil {
+		return err
 	}
-	rows, err = c.copy(stream, file, progress)
-	progress.end()
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err == nil {
-		err = errors.Join(file.Chmod(0o644), file.Sync())
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), c.File)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return rows, file.Close()
+	return os.Rename(file.Name(), path)
 }
 
 func (c *exportCmd) copy(stream *pieces, to io.Writer, progress *progress) (rows int64, err error) {
@@ -116,7 +106,7 @@ func (c *exportCmd) copy(stream *pieces, to io.Writer, progress *progress) (rows
 	return rows, stream.Err()
 }
 
-// progress is one line of a terminal; nil shows nothing.
+// progress is one line on a terminal; nil shows nothing.
 type progress struct {
 	out   io.Writer
 	begun time.Time
@@ -124,7 +114,13 @@ type progress struct {
 	bytes int64
 }
 
-func newProgress(out io.Writer) *progress { return &progress{out: out, begun: time.Now()} }
+// newProgress is nil if out is not a terminal.
+func newProgress(out io.Writer) *progress {
+	if !isTerminal(out) {
+		return nil
+	}
+	return &progress{out: out, begun: time.Now()}
+}
 
 func (p *progress) show(rows int64, bytes int) {
 	if p == nil {

@@ -1,6 +1,7 @@
 package pillion
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -110,7 +111,7 @@ type callError struct {
 }
 
 func (e callError) Error() string {
-	return e.doing + ": " + first(e.cause.Message(), e.cause.Code().String())
+	return e.doing + ": " + cmp.Or(e.cause.Message(), e.cause.Code().String())
 }
 func (e callError) Unwrap() error { return e.cause }
 

@@ -43,8 +43,11 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writeJSON writes one document over several lines.
+// writeJSON writes one document, or message of the API, over several lines.
 func writeJSON(w io.Writer, value any) error {
+	if m, ok := value.(proto.Message); ok {
+		value = messageValue(m.ProtoReflect())
+	}
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")

@@ -75,5 +75,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer a.close()
+	if err := command.BindToProvider(a.dial); err != nil {
+		return err
+	}
 	return command.Run(a)
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/omsp"
 )
@@ -31,11 +32,7 @@ type omlTable struct {
 }
 
 // omlTables asks for all tables, by domain and name.
-func omlTables(ctx context.Context, a *app) ([]omlTable, error) {
-	client, err := a.dial()
-	if err != nil {
-		return nil, err
-	}
+func omlTables(ctx context.Context, client *api.Client) ([]omlTable, error) {
 	stream, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Limit: 100_000,
 		Sql: "SELECT domain, table_name, stream, fields, max(start) FROM oml_tables GROUP BY ALL ORDER BY domain, min(time), table_name"})
 	if err != nil {
@@ -79,12 +76,8 @@ type omlDomain struct {
 }
 
 // Run lists domains.
-func (c *omlDomainsCmd) Run(ctx context.Context, a *app) error {
-	tables, err := omlTables(ctx, a)
-	if err != nil {
-		return err
-	}
-	client, err := a.dial()
+func (c *omlDomainsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
+	tables, err := omlTables(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -112,17 +105,7 @@ func (c *omlDomainsCmd) Run(ctx context.Context, a *app) error {
 }
 
 func showDomains(a *app, domains []*omlDomain) error {
-	if a.format == "json" {
-		list := []any{}
-		for _, d := range domains {
-			var last any
-			if !d.last.IsZero() {
-				last = d.last.UTC().Format(time.RFC3339Nano)
-			}
-			list = append(list, object{{"domain", d.name}, {"tables", d.tables}, {"tuples", d.tuples}, {"start", d.start.UTC().Format(time.RFC3339)}, {"last", last}})
-		}
-		return writeJSON(a.out, list)
-	}
+	list := []any{}
 	t := newTable("domain", ">tuples", "start", "last", "tables")
 	for _, d := range domains {
 		var last *timestamppb.Timestamp
@@ -130,11 +113,10 @@ func showDomains(a *app, domains []*omlDomain) error {
 			last = timestamppb.New(d.last)
 		}
 		t.add(text(d.name), number(d.tuples), when(timestamppb.New(d.start)), when(last), text(strings.Join(d.tables, " ")))
+		list = append(list, object{{"domain", d.name}, {"tables", d.tables}, {"tuples", d.tuples},
+			{"start", d.start.UTC().Format(time.RFC3339)}, {"last", messageValue(last.ProtoReflect())}})
 	}
-	if a.format == "csv" {
-		return t.writeCSV(a.out)
-	}
-	return t.write(a.out, a.color)
+	return a.show(list, t, nil)
 }
 
 // ofDomain are the tables of a domain.

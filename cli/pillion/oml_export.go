@@ -1,13 +1,13 @@
 package pillion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
@@ -36,42 +36,24 @@ Examples:
   pillion oml export my-experiment my-experiment.sq3 --force --server noc.example`
 }
 
-// Run writes a file beside the target and gives it its name at the end; whatever goes
-// wrong, interruption too, leaves nothing behind.
-func (c *omlExportCmd) Run(ctx context.Context, a *app) (err error) {
+// Run writes the file.
+func (c *omlExportCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	doing := "export " + c.Domain
 	if err := c.free(); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	tables, err := omlTables(ctx, a)
+	tables, err := omlTables(ctx, client)
 	if err != nil {
 		return err
 	}
 	if tables, err = ofDomain(tables, c.Domain); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(c.File), "."+filepath.Base(c.File)+".*.part")
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	defer file.Close()
-	e := &omlExport{app: a}
-	if isTerminal(a.err) {
-		e.progress = newProgress(a.err)
-	}
-	err = e.write(ctx, file.Name(), tables)
-	e.progress.end()
-	if err == nil {
-		err = errors.Join(ctx.Err(), file.Chmod(0o644), file.Sync(), c.free())
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), c.File)
-	}
+	e := &omlExport{client: client, progress: newProgress(a.err)}
+	err = replaceFile(ctx, c.File, 0o644, func(file *os.File) error {
+		defer e.progress.end()
+		return cmp.Or(e.write(ctx, file.Name(), tables), c.free())
+	})
 	if err != nil {
 		return failed(doing, err)
 	}
@@ -93,8 +75,8 @@ func (c *omlExportCmd) free() error {
 
 // omlExport is one file that is being written.
 type omlExport struct {
-	*app
-	*progress
+	client           *api.Client
+	progress         *progress
 	file             *omlFile
 	tuples, negative int64
 }
@@ -104,23 +86,19 @@ func (e *omlExport) write(ctx context.Context, path string, tables []omlTable) (
 		return err
 	}
 	defer func() { err = errors.Join(err, e.file.close(err == nil)) }()
-	client, err := e.dial()
-	if err != nil {
-		return err
-	}
 	for _, t := range tables {
 		to, err := e.file.table(t.schema)
 		if err != nil {
 			return err
 		}
-		rows, err := e.copy(ctx, client, &pillionv1.ExportRequest{Stream: t.stream, Columns: columnsOf(t), Format: "arrow"}, to)
+		rows, err := e.copy(ctx, &pillionv1.ExportRequest{Stream: t.stream, Columns: columnsOf(t), Format: "arrow"}, to)
 		if err != nil {
 			return err
 		}
 		e.tuples += rows
 	}
 	notes := omlTable{schema: omsp.Metadata}
-	_, err = e.copy(ctx, client, &pillionv1.ExportRequest{
+	_, err = e.copy(ctx, &pillionv1.ExportRequest{
 		Stream: "oml_metadata", Columns: columnsOf(notes), Where: map[string]string{"domain": tables[0].domain}, Format: "arrow",
 	}, e.file.metadata)
 	e.negative = e.file.negative
@@ -147,10 +125,10 @@ func columnsOf(t omlTable) []string {
 }
 
 // copy puts what the server exports into a table.
-func (e *omlExport) copy(ctx context.Context, client *api.Client, request *pillionv1.ExportRequest, to *omlRows) (int64, error) {
+func (e *omlExport) copy(ctx context.Context, request *pillionv1.ExportRequest, to *omlRows) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := client.Data.Export(ctx, request)
+	stream, err := e.client.Data.Export(ctx, request)
 	if err != nil {
 		return 0, err
 	}
@@ -164,7 +142,7 @@ func (e *omlExport) copy(ctx context.Context, client *api.Client, request *pilli
 			if _, err := pieces.Write(piece.Data); err != nil {
 				return
 			}
-			e.show(e.tuples+piece.Rows, len(piece.Data))
+			e.progress.show(e.tuples+piece.Rows, len(piece.Data))
 		}
 		pieces.CloseWithError(stream.Err()) // nil is the end
 	}()

@@ -2,6 +2,7 @@ package pillion
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,7 +54,7 @@ func (c *omlScaffoldCmd) Run(a *app) error {
 		_, err := a.out.Write(described.Header())
 		return err
 	}
-	file := first(c.File, described.HeaderName())
+	file := cmp.Or(c.File, described.HeaderName())
 	if err := c.mayWrite(file); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/quantity"
 )
@@ -28,7 +29,7 @@ Examples:
 }
 
 // Run asks the archive.
-func (c *queryCmd) Run(ctx context.Context, a *app) error {
+func (c *queryCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	sql := c.SQL
 	if sql == "-" {
 		text, err := io.ReadAll(io.LimitReader(a.in, 1<<20))
@@ -39,10 +40,6 @@ func (c *queryCmd) Run(ctx context.Context, a *app) error {
 	}
 	if strings.TrimSpace(sql) == "" {
 		return fmt.Errorf("query: %w: the statement is empty", errValue)
-	}
-	client, err := a.dial()
-	if err != nil {
-		return err
 	}
 	stream, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Sql: sql, Limit: int64(c.Limit)})
 	if err != nil {
@@ -79,9 +76,7 @@ type rowWriter struct {
 }
 
 func newRowWriter(a *app) *rowWriter {
-	r := &rowWriter{app: a, csv: csv.NewWriter(a.out)}
-	r.csv.UseCRLF = true
-	return r
+	return &rowWriter{app: a, csv: newCSV(a.out)}
 }
 
 // write prints rows; columns may be left out where they are as before. A stream
@@ -123,11 +118,7 @@ func (r *rowWriter) writeRow(stream string, row *pillionv1.Row) error {
 		}
 		return writeJSONLine(r.out, o)
 	case "csv":
-		record := make([]string, len(r.columns))
-		for i, c := range rowCells(r.columns, row) {
-			record[i] = c.plain
-		}
-		return r.csv.Write(record)
+		return r.csv.Write(plainOf(rowCells(r.columns, row)))
 	}
 	r.table.add(rowCells(r.columns, row)...)
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 )
 
@@ -25,11 +26,7 @@ func (scheduleCmd) Help() string {
 }
 
 // Run lists runs.
-func (c *scheduleCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *scheduleCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	request := &pillionv1.ListRunsRequest{From: c.From.message(), To: c.To.message(), Session: c.Session}
 	if request.From == nil {
 		request.From = timestamppb.New(time.Now().Add(-24 * time.Hour))
@@ -41,7 +38,7 @@ func (c *scheduleCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return failed("list runs", err)
 	}
-	return show(a, runTable(answer.Runs), answer.Runs)
+	return a.show(messageList(answer.Runs), runTable(answer.Runs), nil)
 }
 
 func runTable(runs []*pillionv1.Run) *table {

@@ -1,6 +1,7 @@
 package pillion
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/version"
 )
@@ -18,11 +20,7 @@ type healthCmd struct{}
 func (healthCmd) Help() string { return "No token is needed.\n\nExample:\n\n  pillion health" }
 
 // Run asks how the server is.
-func (c *healthCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *healthCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Server.Health(ctx, &pillionv1.HealthRequest{})
 	if err != nil {
 		return failed("ask for health", err)
@@ -35,7 +33,7 @@ func (c *healthCmd) Run(ctx context.Context, a *app) error {
 		}
 		t.add(text(p.Name), text(state), text(p.Detail))
 	}
-	if err := showOne(a, t, answer, func(w io.Writer) error { return t.write(w, a.color) }); err != nil {
+	if err := a.show(answer, t, nil); err != nil {
 		return err
 	}
 	if answer.Status != "ok" {
@@ -79,20 +77,14 @@ func (c *versionCmd) print(a *app, o object, server *pillionv1.BuildInfoResponse
 	t := newTable("program", "build", "started")
 	t.add(text("pillion"), text(version.String()), text(""))
 	if server != nil {
-		t.add(text("pillion-server"), text(fmt.Sprintf("%s, commit %s, %s", server.Version, first(server.Revision, "unknown"), server.Go)), when(server.Started))
+		t.add(text("pillion-server"), text(fmt.Sprintf("%s, commit %s, %s", server.Version, cmp.Or(server.Revision, "unknown"), server.Go)), when(server.Started))
 	}
-	switch a.format {
-	case "json":
-		return writeJSON(a.out, o)
-	case "csv":
-		return t.writeCSV(a.out)
-	}
-	for _, row := range t.rows {
-		if _, err := fmt.Fprintln(a.out, row[0].plain, clean(row[1].plain)); err != nil {
-			return err
+	return a.show(o, t, func(w io.Writer) error {
+		for _, row := range t.rows {
+			fmt.Fprintln(w, row[0].plain, clean(row[1].plain))
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 type eventsCmd struct {
@@ -108,11 +100,7 @@ func (eventsCmd) Help() string {
 }
 
 // Run lists events.
-func (c *eventsCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *eventsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Server.ListEvents(ctx, &pillionv1.ListEventsRequest{
 		From: c.From.message(), To: c.To.message(), Kind: c.Kind, Limit: c.Limit,
 	})
@@ -124,7 +112,7 @@ func (c *eventsCmd) Run(ctx context.Context, a *app) error {
 	for _, e := range answer.Events {
 		t.add(when(e.Time), text(e.Level), text(e.Kind), text(hostsOf(e)), text(e.Session), text(e.Message))
 	}
-	return show(a, t, answer.Events)
+	return a.show(messageList(answer.Events), t, nil)
 }
 
 // hostsOf names the agent that an event is about, or both of a pair.
@@ -153,11 +141,7 @@ Examples:
 }
 
 // Run lets agents check their hosts.
-func (c *doctorCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *doctorCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	names := c.Agents
 	if len(names) == 0 {
 		answer, err := client.Agents.ListAgents(ctx, &pillionv1.ListAgentsRequest{})
@@ -174,8 +158,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	t := newTable("agent", "check", "level", "found", "advice")
-	var list []any
-	bad := false
+	list, bad := []any{}, false
 	for _, name := range names {
 		checks, err := c.check(ctx, a, name)
 		if err != nil {
@@ -187,18 +170,10 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 			list = append(list, append(object{{"agent", name}}, messageValue(k.ProtoReflect()).(object)...))
 		}
 	}
-	switch a.format {
-	case "json":
-		err = writeJSON(a.out, append([]any{}, list...))
-	case "csv":
-		err = t.writeCSV(a.out)
-	default:
-		err = t.write(a.out, a.color)
+	if err := a.show(list, t, nil); err != nil || !bad {
+		return err
 	}
-	if err == nil && bad {
-		return errFailed
-	}
-	return err
+	return errFailed
 }
 
 // check asks one agent. One that does not answer is a finding, not a failure:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/quantity"
 )
@@ -33,11 +34,7 @@ type sessionListCmd struct{}
 func (sessionListCmd) Help() string { return "Example:\n\n  pillion session list" }
 
 // Run lists sessions.
-func (c *sessionListCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *sessionListCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Sessions.ListSessions(ctx, &pillionv1.ListSessionsRequest{})
 	if err != nil {
 		return failed("list sessions", err)
@@ -45,7 +42,7 @@ func (c *sessionListCmd) Run(ctx context.Context, a *app) error {
 	if len(answer.Sessions) == 0 && a.format == "table" {
 		a.note("no sessions yet: pillion session create --help shows how to start one")
 	}
-	return show(a, sessionTable(answer.Sessions...), answer.Sessions)
+	return a.show(messageList(answer.Sessions), sessionTable(answer.Sessions...), nil)
 }
 
 func sessionTable(sessions ...*pillionv1.Session) *table {
@@ -64,16 +61,12 @@ type sessionShowCmd struct{ sessionName }
 func (sessionShowCmd) Help() string { return "Example:\n\n  pillion session show web-delay" }
 
 // Run shows a session.
-func (c *sessionShowCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *sessionShowCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: c.Name})
 	if err != nil {
 		return failed("show session "+c.Name, err)
 	}
-	return showOne(a, sessionTable(answer.GetSession()), answer, func(w io.Writer) error {
+	return a.show(answer, sessionTable(answer.GetSession()), func(w io.Writer) error {
 		return writeSession(w, a.color, answer.GetSession(), answer.GetRuns())
 	})
 }
@@ -90,20 +83,7 @@ func writeSession(w io.Writer, color bool, s *pillionv1.Session, runs []*pillion
 	f.add("next start", when(s.GetNextStart()).shown)
 	f.add("pairs", pairNames(s.GetPairs()))
 	specFacts(&f, s.GetSpec())
-	if err := f.write(w); err != nil {
-		return err
-	}
-	if len(s.GetTasks()) > 0 {
-		fmt.Fprintln(w)
-		if err := taskTable(s.Tasks).write(w, color); err != nil {
-			return err
-		}
-	}
-	if len(runs) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	return runTable(runs).write(w, color)
+	return f.write(w, color, taskTable(s.GetTasks()), runTable(runs))
 }
 
 func pairNames(pairs []*pillionv1.Pair) string {
@@ -172,16 +152,9 @@ type sessionPauseCmd struct{ sessionName }
 func (sessionPauseCmd) Help() string { return "Example:\n\n  pillion session pause web-delay" }
 
 // Run pauses a session.
-func (c *sessionPauseCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *sessionPauseCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Sessions.PauseSession(ctx, &pillionv1.PauseSessionRequest{Name: c.Name})
-	if err != nil {
-		return failed("pause session "+c.Name, err)
-	}
-	return a.sessionDone(answer.Session)
+	return a.sessionDone(answer.GetSession(), failed("pause session "+c.Name, err))
 }
 
 type sessionResumeCmd struct{ sessionName }
@@ -190,16 +163,9 @@ type sessionResumeCmd struct{ sessionName }
 func (sessionResumeCmd) Help() string { return "Example:\n\n  pillion session resume web-delay" }
 
 // Run ends a pause.
-func (c *sessionResumeCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *sessionResumeCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Sessions.ResumeSession(ctx, &pillionv1.ResumeSessionRequest{Name: c.Name})
-	if err != nil {
-		return failed("resume session "+c.Name, err)
-	}
-	return a.sessionDone(answer.Session)
+	return a.sessionDone(answer.GetSession(), failed("resume session "+c.Name, err))
 }
 
 type sessionStopCmd struct{ sessionName }
@@ -208,21 +174,17 @@ type sessionStopCmd struct{ sessionName }
 func (sessionStopCmd) Help() string { return "Example:\n\n  pillion session stop web-delay" }
 
 // Run stops a session.
-func (c *sessionStopCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
+func (c *sessionStopCmd) Run(ctx context.Context, a *app, client *api.Client) error {
+	answer, err := client.Sessions.StopSession(ctx, &pillionv1.StopSessionRequest{Name: c.Name})
+	return a.sessionDone(answer.GetSession(), failed("stop session "+c.Name, err))
+}
+
+// sessionDone prints the state of a session after a command, unless that failed.
+func (a *app) sessionDone(s *pillionv1.Session, err error) error {
 	if err != nil {
 		return err
 	}
-	answer, err := client.Sessions.StopSession(ctx, &pillionv1.StopSessionRequest{Name: c.Name})
-	if err != nil {
-		return failed("stop session "+c.Name, err)
-	}
-	return a.sessionDone(answer.Session)
-}
-
-// sessionDone says how a session is after a command.
-func (a *app) sessionDone(s *pillionv1.Session) error {
-	return showOne(a, sessionTable(s), s, func(w io.Writer) error {
+	return a.show(s, sessionTable(s), func(w io.Writer) error {
 		reason := s.GetReason()
 		if reason != "" {
 			reason = ": " + reason
@@ -238,11 +200,7 @@ type sessionDeleteCmd struct{ sessionName }
 func (sessionDeleteCmd) Help() string { return "Example:\n\n  pillion session delete web-delay" }
 
 // Run forgets a session.
-func (c *sessionDeleteCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *sessionDeleteCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if _, err := client.Sessions.DeleteSession(ctx, &pillionv1.DeleteSessionRequest{Name: c.Name}); err != nil {
 		return failed("delete session "+c.Name, err)
 	}

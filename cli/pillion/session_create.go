@@ -1,6 +1,7 @@
 package pillion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (sessionCreateCmd) Help() string {
 }
 
 // Run creates a session.
-func (c *sessionCreateCmd) Run(ctx context.Context, a *app) error {
+func (c *sessionCreateCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	var spec session.Spec
 	if c.File != "" {
 		var err error
@@ -138,11 +139,7 @@ func (c *sessionCreateCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	c.apply(&spec)
-	spec.Name = first(c.Name, spec.Name, "session-"+time.Now().UTC().Format("20060102-150405"))
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+	spec.Name = cmp.Or(c.Name, spec.Name, "session-"+time.Now().UTC().Format("20060102-150405"))
 	message := api.SpecMessage(spec)
 	if done, err := a.plan(ctx, client, message, c.DryRun); done || err != nil {
 		return err
@@ -154,18 +151,18 @@ func (c *sessionCreateCmd) Run(ctx context.Context, a *app) error {
 	for _, warning := range answer.Warnings {
 		a.note("warning: %s", warning)
 	}
-	if err := a.sessionDone(answer.Session); err != nil {
+	if err := a.sessionDone(answer.Session, nil); err != nil {
 		return err
 	}
 	if c.Watch {
-		return c.watch(ctx, a, spec.Name)
+		return c.watch(ctx, a, client, spec.Name)
 	}
 	return a.done("watch it: pillion session watch %s", spec.Name)
 }
 
-func (c *sessionCreateCmd) watch(ctx context.Context, a *app, name string) error {
+func (c *sessionCreateCmd) watch(ctx context.Context, a *app, client *api.Client, name string) error {
 	watch := sessionWatchCmd{sessionName: sessionName{name}, By: "pair"}
-	if err := watch.Run(ctx, a); err != nil {
+	if err := watch.Run(ctx, a, client); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -197,7 +194,7 @@ func (a *app) plan(ctx context.Context, client *api.Client, spec *pillionv1.Sess
 
 func (a *app) problems(problems []*pillionv1.Problem) {
 	for _, p := range problems {
-		a.note("%s: %s", first(p.Field, "session"), p.Message)
+		a.note("%s: %s", cmp.Or(p.Field, "session"), p.Message)
 	}
 }
 
@@ -220,7 +217,7 @@ func (a *app) showPlan(p *pillionv1.PlanSessionResponse) error {
 	for i, s := range p.Steps {
 		steps.add(number(i+1), text(s.Agent), text(s.Action), text(s.Description))
 	}
-	return showOne(a, steps, p, func(w io.Writer) error {
+	return a.show(p, steps, func(w io.Writer) error {
 		f := facts{}
 		f.add("name", p.GetSpec().GetName())
 		f.add("pairs", pairNames(p.Pairs))
@@ -234,11 +231,7 @@ func (a *app) showPlan(p *pillionv1.PlanSessionResponse) error {
 		for _, warning := range p.Warnings {
 			f.add("warning", warning)
 		}
-		if err := f.write(w); err != nil || len(p.Steps) == 0 {
-			return err
-		}
-		fmt.Fprintln(w)
-		return steps.write(w, a.color)
+		return f.write(w, a.color, steps)
 	})
 }
 
@@ -260,11 +253,7 @@ Examples:
 }
 
 // Run changes a session.
-func (c *sessionChangeCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *sessionChangeCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	spec, err := c.current(ctx, a, client)
 	if err != nil {
 		return err
@@ -285,14 +274,14 @@ func (c *sessionChangeCmd) Run(ctx context.Context, a *app) error {
 	for _, warning := range answer.Warnings {
 		a.note("warning: %s", warning)
 	}
-	return a.sessionDone(answer.Session)
+	return a.sessionDone(answer.Session, nil)
 }
 
 // current is what the flags change: the file, or the session as it is.
 func (c *sessionChangeCmd) current(ctx context.Context, a *app, client *api.Client) (session.Spec, error) {
 	if c.File != "" {
 		spec, err := readSpec(c.File, a.in)
-		spec.Name = first(spec.Name, c.Name)
+		spec.Name = cmp.Or(spec.Name, c.Name)
 		return spec, err
 	}
 	answer, err := client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: c.Name})

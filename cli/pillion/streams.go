@@ -22,17 +22,13 @@ type streamsCmd struct {
 func (streamsCmd) Help() string { return "Examples:\n\n  pillion streams\n  pillion streams flows" }
 
 // Run lists streams, or the columns of one.
-func (c *streamsCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *streamsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Data.ListStreams(ctx, &pillionv1.ListStreamsRequest{})
 	if err != nil {
 		return failed("list streams", err)
 	}
 	if c.Name == "" {
-		return show(a, streamTable(answer.Streams...), answer.Streams)
+		return a.show(messageList(answer.Streams), streamTable(answer.Streams...), nil)
 	}
 	s, err := findStream(answer.Streams, c.Name)
 	if err != nil {
@@ -42,7 +38,7 @@ func (c *streamsCmd) Run(ctx context.Context, a *app) error {
 	for _, column := range s.Columns {
 		t.add(text(column.Name), text(column.Type), text(column.Unit), text(column.Doc))
 	}
-	return showOne(a, t, s, func(w io.Writer) error {
+	return a.show(s, t, func(w io.Writer) error {
 		fmt.Fprintf(w, "%s: %s\n\n", clean(s.Name), clean(s.Doc))
 		return t.write(w, a.color)
 	})
@@ -93,11 +89,7 @@ func (retentionCmd) Help() string {
 }
 
 // Run bounds a stream.
-func (c *retentionCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *retentionCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	stream, err := c.current(ctx, client)
 	if err != nil {
 		return err
@@ -120,7 +112,7 @@ func (c *retentionCmd) Run(ctx context.Context, a *app) error {
 		stream = answer.GetStream()
 	}
 	t := streamTable(stream)
-	return showOne(a, t, stream, func(w io.Writer) error { return t.write(w, a.color) })
+	return a.show(stream, t, nil)
 }
 
 func (c *retentionCmd) current(ctx context.Context, client *api.Client) (*pillionv1.Stream, error) {

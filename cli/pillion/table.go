@@ -1,14 +1,13 @@
 package pillion
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"google.golang.org/protobuf/proto"
 )
 
 // column of a table. In CSV it has its key, in a table its title.
@@ -45,7 +44,7 @@ func newTable(columns ...string) *table {
 func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
 
 // text is a cell that reads the same for all.
-func text(s string) cell { return cell{first(s, "-"), s} }
+func text(s string) cell { return cell{cmp.Or(s, "-"), s} }
 
 // number is a cell with a number.
 func number[N int | int32 | int64 | uint32 | uint64](n N) cell {
@@ -53,81 +52,91 @@ func number[N int | int32 | int64 | uint32 | uint64](n N) cell {
 	return cell{s, s}
 }
 
-// show prints a list as the user wants it: a table, CSV, or the messages of the
-// API as a JSON array.
-func show[M proto.Message](a *app, t *table, messages []M) error {
-	switch a.format {
-	case "json":
-		return writeJSON(a.out, messageList(messages))
-	case "csv":
+// show prints a result: value as JSON, t as CSV, and for people what view writes, or
+// t if that is nil.
+func (a *app) show(value any, t *table, view func(io.Writer) error) error {
+	switch {
+	case a.format == "json":
+		return writeJSON(a.out, value)
+	case a.format == "csv":
 		return t.writeCSV(a.out)
+	case view != nil:
+		return view(a.out)
 	}
 	return t.write(a.out, a.color)
 }
 
-// showOne prints one message: as a JSON object, a table of one row in CSV, or by
-// view.
-func showOne(a *app, t *table, message proto.Message, view func(io.Writer) error) error {
-	switch a.format {
-	case "json":
-		return writeJSON(a.out, messageValue(message.ProtoReflect()))
-	case "csv":
-		return t.writeCSV(a.out)
+func (t *table) writeCSV(w io.Writer) error {
+	writer := newCSV(w)
+	var keys []string
+	for _, c := range t.columns {
+		keys = append(keys, c.key)
 	}
-	return view(a.out)
+	writer.Write(keys)
+	for _, row := range t.rows {
+		writer.Write(plainOf(row))
+	}
+	writer.Flush() // which keeps the first error
+	return writer.Error()
 }
 
-func (t *table) writeCSV(w io.Writer) error {
+func newCSV(w io.Writer) *csv.Writer {
 	writer := csv.NewWriter(w)
 	writer.UseCRLF = true // RFC 4180
-	record := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		record[i] = c.key
+	return writer
+}
+
+func plainOf(row []cell) []string {
+	record := make([]string, len(row))
+	for i, c := range row {
+		record[i] = c.plain
 	}
-	if err := writer.Write(record); err != nil {
-		return fmt.Errorf("write table: %w", err)
-	}
-	for _, row := range t.rows {
-		for i, c := range row {
-			record[i] = c.plain
-		}
-		if err := writer.Write(record); err != nil {
-			return fmt.Errorf("write table: %w", err)
-		}
-	}
-	writer.Flush()
-	return writer.Error()
+	return record
 }
 
 // write aligns the columns with two spaces between them.
 func (t *table) write(w io.Writer, color bool) error {
-	widths := make([]int, len(t.columns))
-	for i, c := range t.columns {
-		widths[i] = utf8.RuneCountInString(c.title)
-	}
-	for _, row := range t.rows {
-		for i, c := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(clean(c.shown)))
-		}
-	}
-	var b strings.Builder
-	line := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		line[i] = c.title
-	}
-	head := t.align(line, widths, false)
+	widths := t.widths(nil)
+	head := t.head(widths)
 	if color {
 		head = bold + head + plain
 	}
-	b.WriteString(head + "\n")
+	_, err := io.WriteString(w, head+"\n"+t.body(widths, color))
+	return err
+}
+
+// widths are those of the columns, at least as wide as before.
+func (t *table) widths(before []int) []int {
+	widths := make([]int, len(t.columns))
+	copy(widths, before)
+	for i, c := range t.columns {
+		widths[i] = max(widths[i], utf8.RuneCountInString(c.title))
+		for _, row := range t.rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(clean(row[i].shown)))
+		}
+	}
+	return widths
+}
+
+func (t *table) head(widths []int) string {
+	var titles []string
+	for _, c := range t.columns {
+		titles = append(titles, c.title)
+	}
+	return t.align(titles, widths, false)
+}
+
+// body is the rows, a line each.
+func (t *table) body(widths []int, color bool) string {
+	var b strings.Builder
 	for _, row := range t.rows {
-		for i, c := range row {
-			line[i] = clean(c.shown)
+		var line []string
+		for _, c := range row {
+			line = append(line, clean(c.shown))
 		}
 		b.WriteString(t.align(line, widths, color) + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 func (t *table) align(line []string, widths []int, color bool) string {

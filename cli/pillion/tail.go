@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
+	"io"
+	"slices"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 )
 
@@ -41,17 +42,13 @@ type tailing struct {
 }
 
 // Run prints rows until interrupted.
-func (c *tailCmd) Run(ctx context.Context, a *app) error {
+func (c *tailCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	where, err := parsePairs(c.Where)
 	if err != nil {
 		return fmt.Errorf("read --where: %w", err)
 	}
 	if a.format == "csv" && len(c.Streams) != 1 {
 		return fmt.Errorf("tail: %w: CSV has one set of columns: name one stream", errValue)
-	}
-	client, err := a.dial()
-	if err != nil {
-		return err
 	}
 	t := &tailing{app: a, columns: map[string][]*pillionv1.Column{}, rows: newRowWriter(a), count: c.Count}
 	request := &pillionv1.TailRequest{Streams: c.Streams, Where: where, Columns: c.Columns}
@@ -110,43 +107,20 @@ func (t *tailing) print(stream string, columns []*pillionv1.Column, fresh bool, 
 }
 
 func sameColumns(a, b []*pillionv1.Column) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].GetName() != b[i].GetName() {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(a, b *pillionv1.Column) bool { return a.GetName() == b.GetName() })
 }
 
 // page prints rows under the columns that are there already, or under new ones.
 // Columns only grow, so that lines stay aligned as far as they can.
 func (t *tailing) page(stream string, page *table, changed bool) error {
-	var b strings.Builder
-	titles := make([]string, len(page.columns))
 	if changed || len(t.widths) != len(page.columns) {
-		t.widths = make([]int, len(page.columns))
+		t.widths = nil
 	}
-	for i, c := range page.columns {
-		titles[i] = c.title
-		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c.title))
-		for _, row := range page.rows {
-			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(clean(row[i].shown)))
-		}
-	}
+	t.widths = page.widths(t.widths)
 	if changed {
 		t.shown = stream
-		fmt.Fprintf(&b, "==> %s <==\n%s\n", clean(stream), page.align(titles, t.widths, false))
+		fmt.Fprintf(t.out, "==> %s <==\n%s\n", clean(stream), page.head(t.widths))
 	}
-	for _, row := range page.rows {
-		line := make([]string, len(row))
-		for i, c := range row {
-			line[i] = clean(c.shown)
-		}
-		b.WriteString(page.align(line, t.widths, t.color) + "\n")
-	}
-	_, err := fmt.Fprint(t.out, b.String())
+	_, err := io.WriteString(t.out, page.body(t.widths, t.color))
 	return err
 }

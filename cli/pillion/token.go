@@ -3,7 +3,9 @@ package pillion
 import (
 	"context"
 	"fmt"
+	"io"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 )
 
@@ -31,26 +33,18 @@ Examples:
 }
 
 // Run makes a token.
-func (c *tokenCreateCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *tokenCreateCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Server.CreateToken(ctx, &pillionv1.CreateTokenRequest{Name: c.Name, Role: c.Role, Expires: c.Expires.message()})
 	if err != nil {
 		return failed("create token "+c.Name, err)
 	}
-	switch a.format {
-	case "json":
-		return writeJSON(a.out, messageValue(answer.ProtoReflect()))
-	case "csv":
-		t := newTable("name", "role", "expires", "secret")
-		t.add(text(answer.Token.GetName()), text(answer.Token.GetRole()), when(answer.Token.GetExpires()), text(answer.Secret))
-		return t.writeCSV(a.out)
-	}
-	a.note("token %s of role %s; keep it, it is not shown again:", answer.Token.GetName(), answer.Token.GetRole())
-	_, err = fmt.Fprintln(a.out, clean(answer.Secret))
-	return err
+	t := newTable("name", "role", "expires", "secret")
+	t.add(text(answer.Token.GetName()), text(answer.Token.GetRole()), when(answer.Token.GetExpires()), text(answer.Secret))
+	return a.show(answer, t, func(w io.Writer) error {
+		a.note("token %s with role %s; store it now, it is not shown again:", answer.Token.GetName(), answer.Token.GetRole())
+		_, err := fmt.Fprintln(w, clean(answer.Secret))
+		return err
+	})
 }
 
 type tokenListCmd struct{}
@@ -59,11 +53,7 @@ type tokenListCmd struct{}
 func (tokenListCmd) Help() string { return "Example:\n\n  pillion token list" }
 
 // Run lists tokens.
-func (c *tokenListCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *tokenListCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Server.ListTokens(ctx, &pillionv1.ListTokensRequest{})
 	if err != nil {
 		return failed("list tokens", err)
@@ -76,7 +66,7 @@ func (c *tokenListCmd) Run(ctx context.Context, a *app) error {
 		}
 		t.add(text(k.Name), text(k.Role), text(state), when(k.Created), when(k.Expires), ago(k.Used))
 	}
-	return show(a, t, answer.Tokens)
+	return a.show(messageList(answer.Tokens), t, nil)
 }
 
 type tokenRevokeCmd struct {
@@ -87,11 +77,7 @@ type tokenRevokeCmd struct {
 func (tokenRevokeCmd) Help() string { return "Example:\n\n  pillion token revoke dashboard" }
 
 // Run ends a token.
-func (c *tokenRevokeCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *tokenRevokeCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if _, err := client.Server.RevokeToken(ctx, &pillionv1.RevokeTokenRequest{Name: c.Name}); err != nil {
 		return failed("revoke token "+c.Name, err)
 	}

@@ -1,12 +1,14 @@
 package pillion
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
+	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/quantity"
 )
@@ -29,11 +31,7 @@ func (topologyShowCmd) Help() string {
 }
 
 // Run shows paths.
-func (c *topologyShowCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *topologyShowCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Topology.GetTopology(ctx, &pillionv1.GetTopologyRequest{Session: c.Session})
 	if err != nil {
 		return failed("get topology", err)
@@ -42,7 +40,7 @@ func (c *topologyShowCmd) Run(ctx context.Context, a *app) error {
 	case c.Dot:
 		return writeDot(a.out, answer)
 	case a.format != "table":
-		return showOne(a, pathTable(answer.Paths), answer, nil)
+		return a.show(answer, pathTable(answer.Paths), nil)
 	case len(answer.Paths) == 0:
 		a.note("no paths yet: agents of a running session trace them, and pillion topology trace A B does now")
 		return nil
@@ -65,11 +63,7 @@ func (topologyTraceCmd) Help() string {
 }
 
 // Run traces a path.
-func (c *topologyTraceCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *topologyTraceCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Topology.Trace(ctx, &pillionv1.TraceRequest{
 		Source: c.Source, Destination: c.Destination, Address: c.Address, Protocol: c.Protocol,
 	})
@@ -77,7 +71,7 @@ func (c *topologyTraceCmd) Run(ctx context.Context, a *app) error {
 		return failed("trace "+c.Source+" to "+c.Destination, err)
 	}
 	if a.format != "table" {
-		return show(a, pathTable(answer.Paths), answer.Paths)
+		return a.show(messageList(answer.Paths), pathTable(answer.Paths), nil)
 	}
 	return writePaths(a.out, a.color, answer.Paths)
 }
@@ -178,7 +172,7 @@ func (b *branch) write(out *strings.Builder, names map[string]string, indent str
 	}
 }
 
-func label(names map[string]string, id string) string { return clean(first(names[id], id)) }
+func label(names map[string]string, id string) string { return clean(cmp.Or(names[id], id)) }
 
 func nodeNames(nodes []*pillionv1.Node) map[string]string {
 	names := map[string]string{}
@@ -187,7 +181,7 @@ func nodeNames(nodes []*pillionv1.Node) map[string]string {
 		case "unknown":
 			names[n.Id] = "*"
 		default:
-			names[n.Id] = first(n.Agent, strings.Join(n.Addresses, " "), n.Id)
+			names[n.Id] = cmp.Or(n.Agent, strings.Join(n.Addresses, " "), n.Id)
 		}
 	}
 	return names
@@ -200,7 +194,7 @@ func writeDot(w io.Writer, g *pillionv1.GetTopologyResponse) error {
 	var b strings.Builder
 	b.WriteString("digraph pillion {\n  rankdir=LR;\n")
 	for _, n := range g.Nodes {
-		fmt.Fprintf(&b, "  %s [label=%s, shape=%s];\n", quoteDot(n.Id), quoteDot(label(names, n.Id)), first(shapes[n.Kind], "ellipse"))
+		fmt.Fprintf(&b, "  %s [label=%s, shape=%s];\n", quoteDot(n.Id), quoteDot(label(names, n.Id)), cmp.Or(shapes[n.Kind], "ellipse"))
 	}
 	for _, e := range g.Edges {
 		fmt.Fprintf(&b, "  %s -> %s [label=%s];\n", quoteDot(e.From), quoteDot(e.To), quoteDot(quantity.FormatNanos(e.RttNs)))

@@ -71,13 +71,9 @@ func valueCell(v *pillionv1.Value, unit string) cell {
 
 // rowJSON is a row as an object with its columns' names.
 func rowJSON(columns []*pillionv1.Column, row *pillionv1.Row) object {
-	o := object{}
+	o := make(object, len(columns))
 	for i, c := range columns {
-		var v *pillionv1.Value
-		if i < len(row.GetValues()) {
-			v = row.Values[i]
-		}
-		o = append(o, pair{c.GetName(), valueJSON(v)})
+		o[i] = pair{c.GetName(), valueJSON(valueAt(row, i))}
 	}
 	return o
 }
@@ -85,13 +81,17 @@ func rowJSON(columns []*pillionv1.Column, row *pillionv1.Row) object {
 func rowCells(columns []*pillionv1.Column, row *pillionv1.Row) []cell {
 	cells := make([]cell, len(columns))
 	for i, c := range columns {
-		var v *pillionv1.Value
-		if i < len(row.GetValues()) {
-			v = row.Values[i]
-		}
-		cells[i] = valueCell(v, c.GetUnit())
+		cells[i] = valueCell(valueAt(row, i), c.GetUnit())
 	}
 	return cells
+}
+
+// valueAt is null if the row is too short.
+func valueAt(row *pillionv1.Row, i int) *pillionv1.Value {
+	if i < len(row.GetValues()) {
+		return row.Values[i]
+	}
+	return nil
 }
 
 // rowTable is an empty table with the columns of rows.

@@ -1,6 +1,7 @@
 package pillion
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -70,11 +71,7 @@ type news struct {
 }
 
 // Run watches a session.
-func (c *sessionWatchCmd) Run(ctx context.Context, a *app) error {
-	client, err := a.dial()
-	if err != nil {
-		return err
-	}
+func (c *sessionWatchCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: c.Name})
 	if err != nil {
 		return failed("watch session "+c.Name, err)
@@ -218,7 +215,7 @@ func (w *watching) why() []string {
 	tasks := 0
 	for _, t := range s.GetTasks() {
 		if t.GetError() != "" {
-			why = append(why, fmt.Sprintf("%s on %s does not run: %s", t.Role, first(t.Agent, "its agent"), t.Error))
+			why = append(why, fmt.Sprintf("%s on %s does not run: %s", t.Role, cmp.Or(t.Agent, "its agent"), t.Error))
 		}
 		if t.GetRunning() && t.GetRole() != "trace" {
 			tasks++

@@ -53,7 +53,7 @@ func (r flowRow) text(name string) string { return valueCell(r[name], "").plain 
 // flow names the flow of a row as far as its columns say it.
 func (r flowRow) flow() string {
 	end := func(address, port string) string {
-		a, p := first(r.text(address), "*"), r.text(port)
+		a, p := cmp.Or(r.text(address), "*"), r.text(port)
 		if p == "" || p == "0" {
 			return a
 		}
@@ -198,7 +198,7 @@ func (l *lines) take(r flowRow) error {
 	}
 	interval, _ := r.int("interval_ns")
 	l.newest = max(l.newest, end)
-	to := &line{source: first(r.text("source"), "?"), destination: r.text("agent")}
+	to := &line{source: cmp.Or(r.text("source"), "?"), destination: r.text("agent")}
 	if l.byFlow {
 		to.flow = r.flow()
 	}

@@ -1,7 +1,6 @@
 package pillion
 
 import (
-	"encoding/csv"
 	"fmt"
 	"math"
 	"os"
@@ -237,8 +236,7 @@ func (w *watching) print(to *line, past *window) error {
 
 func (w *watching) printCSV(record []string) error {
 	if w.csv == nil {
-		w.csv = csv.NewWriter(w.out)
-		w.csv.UseCRLF = true
+		w.csv = newCSV(w.out)
 		if err := w.csv.Write([]string{"time", "source", "destination", "flow", "packets_per_s", "loss_percent",
 			"delay_p50_ns", "delay_p90_ns", "delay_p99_ns", "clock_error_ns", "ipdv_p90_ns"}); err != nil {
 			return err
