@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -132,28 +133,25 @@ func realAhead() (ahead int64) {
 	return ahead
 }
 
-// trace returns the records of n packets, in the order in which they entered, after
-// send has sent them.
-func trace(t *testing.T, profile *Router, n int, send func()) []Record {
+// trace returns the records of the packets that send sends, in the order in which they
+// entered: as many as the account has once all have left.
+func trace(t *testing.T, profile *Router, send func()) []Record {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var all []Record
+	var came atomic.Uint64
 	done := make(chan error, 1)
-	complete := make(chan struct{})
 	go func() {
 		done <- profile.Records(ctx, func(r Record) error {
-			if all = append(all, r); len(all) == n {
-				close(complete)
-			}
+			all = append(all, r)
+			came.Add(1)
 			return nil
 		})
 	}()
 	send()
-	select {
-	case <-complete:
-	case <-time.After(patience):
-	}
+	forwarded := settled(t, profile).Account.Forwarded
+	await(t, "all records", func() bool { return came.Load()+profile.Lost() >= forwarded })
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)

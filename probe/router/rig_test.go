@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for what has to come.
-const patience = 5 * time.Second
+const patience = 30 * time.Second
 
 // settling is how long packets may wait in the queues of these tests.
 const settling = 2 * time.Second

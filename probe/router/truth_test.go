@@ -95,7 +95,7 @@ func truthOfAQueueAtTheOutput(t *testing.T) []comparison {
 	profile := r.profile(Options{Match: truthMatch, Records: true})
 	receiver := r.observe(truthAddress)
 	var sent []uint64
-	records := trace(t, profile, count, func() {
+	records := trace(t, profile, func() {
 		sent = r.paced(truthAddress, count, truthPayload, bursts(size, 4*time.Millisecond))
 	})
 	of := r.belong(profile, records, sent)
@@ -130,7 +130,7 @@ func truthOfHeldProcessing(t *testing.T) []comparison {
 	profile := r.profile(Options{Match: truthMatch, Records: true})
 	r.listen(truthAddress)
 	var sent []uint64
-	records := trace(t, profile, count, func() {
+	records := trace(t, profile, func() {
 		sent = r.paced(truthAddress, count, truthPayload, bursts(1, 400*time.Microsecond))
 	})
 	of := r.belong(profile, records, sent)
@@ -161,7 +161,7 @@ func truthOfADelayingProcess(t *testing.T) []comparison {
 		t.Fatal(err)
 	}
 	var sent []uint64
-	records := trace(t, profile, count, func() {
+	records := trace(t, profile, func() {
 		sent = r.paced(truthAddress, count, truthPayload, bursts(1, 500*time.Microsecond))
 	})
 	held, err := process.Stop()
@@ -203,7 +203,7 @@ func truthOfAHeldProcessor(t *testing.T) []comparison {
 	}
 	defer hog.Close()
 	var sent []uint64
-	records := trace(t, profile, count, func() {
+	records := trace(t, profile, func() {
 		sent = r.paced(truthAddress, count, truthPayload, bursts(1, 470*time.Microsecond))
 	})
 	if err := hog.Stop(); err != nil {
