@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
-// Without hashes in the names the files of two builds can be compared; the server
-// sends a tag with each, so that browsers never keep an old one.
+// Without hashes in their names the files of two builds can be compared. The server
+// sends an ETag with each, so that browsers never use an outdated one.
 export default defineConfig({
   build: {
     target: "es2022",
@@ -16,12 +16,13 @@ export default defineConfig({
       },
     },
   },
-  // `npm run dev` shows changes at once, with the API of a server on this machine.
+  // `npm run dev` reloads on changes and uses the API of a server on this machine.
   server: {
     proxy: { "^/(pillion\\.v1\\.|export|healthz|metrics|openapi\\.json)": process.env.PILLION_API ?? "http://localhost:8470" },
   },
   test: {
     include: ["{data,chart,part,view}/**/*.test.{ts,tsx}"],
     environment: "happy-dom",
+    testTimeout: 60_000, // a busy machine is no fault
   },
 });

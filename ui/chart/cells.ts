@@ -1,5 +1,5 @@
-// Paints histograms over time: each cell is a window, or a few where there is no
-// room for one, and a row of delays.
+// Paints histograms over time: each cell is a window, or several where there is no
+// room for one, and a row of values.
 import type { Histogram } from "../data/histogram.ts";
 import { regroup, total, upperAt, type Rows } from "./bucket.ts";
 import { channels, sequential } from "./colour.ts";
@@ -17,12 +17,12 @@ interface Grouped {
   rows: Float64Array;
 }
 
-/** CellsPainter paints what its chart was last given. */
+/** CellsPainter paints the cells of a heat map. */
 export class CellsPainter implements Painter {
   scale: Scale = linear;
   private near = 0;
   private canvas: HTMLCanvasElement | undefined;
-  // Windows that are finished are not grouped again until the axis changes.
+  // Rows of complete windows are cached until the axis changes.
   private grouped = new WeakMap<object, Grouped>();
   private key = "";
   private palette = new Uint32Array(0);
@@ -49,7 +49,7 @@ export class CellsPainter implements Painter {
     return this.choose(low, high);
   }
 
-  // Linear where that reads well, else by the logarithm.
+  // Linear if that is readable, else logarithmic.
   private choose(low: number, high: number): [number, number] {
     if (low > high) {
       this.scale = linear;
@@ -76,7 +76,7 @@ export class CellsPainter implements Painter {
     const [start, end] = within(times, view.range);
     if (start >= end || !(step > 0)) return;
     const rows: Rows = { height: this.scale.height, low: view.low, high: view.high, count: Math.max(1, Math.round(view.height / view.ratio / rowHeight)) };
-    // windows to a column of cells, so that none is narrower than a pixel
+    // windows per column, so that no cell is narrower than a pixel
     const together = Math.max(1, Math.ceil((step / (view.range.to - view.range.from)) ** -1 / view.width));
     const wide = together * step;
     const first = Math.floor((times[start] ?? 0) / wide);
@@ -135,5 +135,5 @@ export class CellsPainter implements Painter {
   }
 }
 
-/** Place of a share on the scale of colours, 0 to 1: a few packets of thousands are still seen. */
+/** Place of a share on the colour scale, 0 to 1, so that a few packets of thousands remain visible. */
 export const shade = (share: number): number => Math.min(1, share ** 0.4);

@@ -3,7 +3,7 @@ import { dark } from "../part/theme.tsx";
 import "../style/chart.css";
 import { lossColour, sequential } from "./colour.ts";
 
-export interface ColourKeyProps {
+interface ColourKeyProps {
   scale: "sequential" | "loss";
   /** What is coloured. */
   label: string;

@@ -1,5 +1,5 @@
-// Scales of colour for figures. Lightness alone carries the order, so that they
-// read the same for those who do not tell hues apart; on a dark page more is
+// Colour scales for figures. Lightness alone carries the order, so that they
+// work for colour-blind users; on a dark page more is
 // lighter, on a light page more is darker.
 
 interface Tone {
@@ -19,7 +19,7 @@ const lossNight = ramp({ light: 0.4, chroma: 0.07, hue: 70 }, { light: 0.82, chr
 
 const at = (colours: string[], t: number): string => colours[Math.round(Math.min(1, Math.max(0, t)) * (steps - 1))] ?? "";
 
-/** Colour of a place t between the least (0) and the most (1) of a scale; NaN: nothing there. */
+/** Colour at place t, 0 to 1, of the scale; NaN: no value. */
 export function sequential(t: number, dark: boolean): string {
   if (Number.isNaN(t)) return dark ? nothing.dark : nothing.light;
   return at(dark ? sequentialNight : sequentialDay, t);
@@ -28,14 +28,14 @@ export function sequential(t: number, dark: boolean): string {
 const leastLoss = 1e-4;
 const mostLoss = 0.3;
 
-/** Colour of a share of lost packets: calm for none, then by its logarithm from 0.01 % to 30 %; NaN: nothing there. */
+/** Colour of a loss ratio: neutral for none, then logarithmic from 0.01 % to 30 %; NaN: no value. */
 export function lossColour(share: number, dark: boolean): string {
   if (Number.isNaN(share)) return dark ? nothing.dark : nothing.light;
   if (!(share > 0)) return dark ? calm.dark : calm.light;
   return at(dark ? lossNight : lossDay, Math.log(share / leastLoss) / Math.log(mostLoss / leastLoss));
 }
 
-/** Black or white, whichever reads better on a colour such as "#0f6b66": always 4.5 to 1 or better. */
+/** Black or white, whichever has more contrast to a colour such as "#0f6b66": at least 4.5 to 1. */
 export const inkOn = (colour: string): string => (luminance(colour) > 0.179 ? "#000000" : "#ffffff");
 
 /** Relative luminance of a colour such as "#0f6b66" (WCAG 2). */
@@ -59,7 +59,7 @@ function ramp(from: Tone, to: Tone): string[] {
   return Array.from({ length: steps }, (_, i) => {
     const t = i / (steps - 1);
     const mix = (a: number, b: number) => a + (b - a) * t;
-    // more colour in the middle, where there is room for it
+    // more chroma in the middle, where the gamut allows it
     const chroma = mix(from.chroma, to.chroma) + 0.04 * Math.sin(Math.PI * t);
     return written(mix(from.light, to.light), chroma, mix(from.hue, to.hue));
   });
@@ -67,7 +67,7 @@ function ramp(from: Tone, to: Tone): string[] {
 
 function written(light: number, chroma: number, hue: number): string {
   let rgb = srgb(light, chroma, hue);
-  // less colour until a screen can show it
+  // reduce chroma until sRGB can represent it
   while (chroma > 0 && rgb.some((c) => c < -1e-4 || c > 1.0001)) rgb = srgb(light, (chroma -= 0.004), hue);
   return `#${rgb.map((c) => Math.round(Math.min(1, Math.max(0, c)) * 255).toString(16).padStart(2, "0")).join("")}`;
 }

@@ -4,7 +4,7 @@ import { indexAt } from "./thin.ts";
 import { roundUp } from "./scale.ts";
 import type { Range, TimeChartProps } from "./plot.ts";
 
-/** Least and largest of what is finite in values[start..end), put into `into`. */
+/** Extends `into` by the smallest and largest finite values of values[start..end). */
 export function extremes(values: ArrayLike<number>, start: number, end: number, into: [number, number], above = -Infinity): void {
   let [low, high] = into;
   for (let i = start; i < end; i++) {
@@ -16,12 +16,12 @@ export function extremes(values: ArrayLike<number>, start: number, end: number, 
   into[1] = high;
 }
 
-/** Indices of the times in a range, with the one before and the one after, to which lines lead. */
+/** Indices of the times in a range plus one on either side, to which lines lead. */
 export function within(times: ArrayLike<number>, range: Range): [number, number] {
   return [Math.max(0, indexAt(times, range.from) - 1), Math.min(times.length, indexAt(times, range.to) + 1)];
 }
 
-/** Ends of the axis for values between low and high; without values low is above high. */
+/** Ends of the axis for values between low and high; low is above high if there are none. */
 export function axisEnds(low: number, high: number, scale: TimeChartProps["scale"] = "zero", atLeast?: number): [number, number] {
   if (scale === "log") return logEnds(low, high, atLeast);
   if (low > high) return [0, atLeast ?? 1];

@@ -1,5 +1,5 @@
-// What every chart over time has around its drawing: title, legend, the element
-// that takes keys, the tip under the cursor, and the words for who does not see it.
+// The frame of every chart over time: title, legend, the element
+// that takes keys, the tooltip, and the description for screen readers.
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
@@ -13,26 +13,26 @@ import { expose, type Name } from "./picture.ts";
 import type { Mark, TimeChartProps } from "./plot.ts";
 import { type Painter, Stage } from "./stage.ts";
 
-/** What is under the cursor. */
+/** The position of the cursor. */
 export interface Pointed {
   time: number;
-  /** Value of the axis at the cursor; undefined where the cursor is in another chart of the group. */
+  /** Axis value at the cursor; undefined while the cursor is in another chart of the group. */
   value?: number;
 }
 
-export interface FrameProps extends Pick<TimeChartProps, "title" | "times" | "marks" | "format" | "range" | "onRange" | "group" | "height" | "empty"> {
+interface FrameProps extends Pick<TimeChartProps, "title" | "times" | "marks" | "format" | "range" | "onRange" | "group" | "height" | "empty"> {
   painter: Painter;
-  /** True where there is nothing to draw. */
+  /** There is nothing to draw. */
   bare: boolean;
-  /** Names of lines with the values at a time; undefined: the latest. */
+  /** Lines with their values at a time; undefined: the latest. */
   legend: (pointed: Pointed | undefined) => ComponentChildren;
-  /** What the tip says beside marks, if anything. */
+  /** Content of the tooltip besides marks. */
   tip?: (pointed: Pointed) => ComponentChildren;
-  /** The legend of a picture. */
+  /** The legend of the exported image. */
   names: () => Name[];
-  /** What stands for the time where there is no cursor; default "latest". */
+  /** Shown instead of the time without a cursor; default "latest". */
   when?: string;
-  /** The latest values in words. */
+  /** The latest values as text. */
   latest: () => string;
 }
 
@@ -42,9 +42,9 @@ interface Place extends Pointed {
   marks: Mark[];
 }
 
-const nothing = "Nothing was measured in this time.";
+const nothing = "No data in this period.";
 
-/** Frame shows one chart. */
+/** Frame frames one chart. */
 export function Frame(props: FrameProps) {
   const { title, height = 220, range } = props;
   const box = useRef<HTMLDivElement>(null);
@@ -106,9 +106,9 @@ export function Frame(props: FrameProps) {
           aria-describedby={keys} style={{ minHeight: `${height}px` }} onKeyDown={(e) => gestures.current?.key(e)} />
         {props.bare && <p class="chart-empty">{props.empty ?? nothing}</p>}
         <Tip pointed={pointed} tip={props.tip} />
-        <p class="chart-keys" id={keys}>Arrows: move. + and −: zoom. Home: to now. Double click: zoom out.</p>
+        <p class="chart-keys" id={keys}>Arrow keys: pan. + and −: zoom. Home: go to now. Double-click: zoom out.</p>
       </div>
-      <Happened marks={marksIn(props.marks ?? [], range)} />
+      <MarkList marks={marksIn(props.marks ?? [], range)} />
     </figure>
   );
 }
@@ -121,7 +121,7 @@ function place(at: { time: number; left: number; top: number }, props: FrameProp
   const near = ((props.range.to - props.range.from) / Math.max(1, width)) * 6;
   return {
     time: at.time, left: at.left + (stage?.plot.over.offsetLeft ?? 0), top: at.top,
-    // in the other charts of the group the cursor stands at no height
+    // the other charts of the group have no cursor height
     value: stage?.plot.over.matches(":hover") && at.top >= 0 ? stage.valueAt(at.top) : undefined,
     marks: marksAt(props.marks ?? [], at.time, near),
   };
@@ -151,18 +151,18 @@ function Tip({ pointed, tip }: { pointed: { value: Place | undefined }; tip: Fra
   );
 }
 
-function Happened({ marks }: { marks: Mark[] }) {
+function MarkList({ marks }: { marks: Mark[] }) {
   if (marks.length === 0) return null;
   const most = 50;
   return (
-    <ul class="hidden-text" aria-label="What happened in this time">
+    <ul class="hidden-text" aria-label="Events in this period">
       {marks.slice(-most).map((m, i) => <li key={i}>{m.level}, {moment(m.time)}: {m.text}</li>)}
       {marks.length > most && <li>and {marks.length - most} more</li>}
     </ul>
   );
 }
 
-/** The chart in words, anew at most every 5 s: a screen reader reads aloud what changes. */
+/** The chart as text, updated every 5 s at most, because screen readers announce changes. */
 function useSpoken(props: FrameProps, box: { current: HTMLElement | null }): string {
   const now = useRef(props);
   now.current = props;

@@ -11,7 +11,7 @@ export interface Places {
   moved: boolean;
 }
 
-export interface GraphProps extends Answers {
+interface GraphProps extends Answers {
   title: string;
   picture: Picture;
   shape: Shape;

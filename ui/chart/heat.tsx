@@ -1,4 +1,4 @@
-// A histogram over time.
+// A heat map of histograms over time.
 import { useRef } from "preact/hooks";
 import { count, duration, moment, share } from "../data/quantity.ts";
 import { dark } from "../part/theme.tsx";
@@ -13,7 +13,7 @@ import { indexAt } from "./thin.ts";
 
 const label = "Share of packets";
 
-/** HeatMap draws a histogram for each time: colour is the share of the packets of that time. */
+/** HeatMap draws a histogram per window; the colour is the share of the packets in the window. */
 export function HeatMap(props: HeatMapProps) {
   const given = { times: props.times, buckets: props.buckets, step: props.step, dark: dark.value };
   const painter = useRef<CellsPainter | undefined>(undefined);
@@ -31,7 +31,7 @@ export function HeatMap(props: HeatMapProps) {
   );
 }
 
-/** What is under the cursor: a range of delay, and how many packets had such a one. */
+/** Tooltip: a range of delay and the number of packets in it. */
 function Cell({ times, buckets, step, format, at }: HeatMapProps & { at: Pointed }) {
   if (at.value === undefined) return null;
   const i = indexAt(times, at.time + 0.5) - 1;
@@ -56,5 +56,5 @@ function mostAt({ buckets, format }: HeatMapProps, i: number): string {
   if (!histogram) return "";
   let most = 0;
   for (let k = 1; k < histogram.counts.length; k++) if ((histogram.counts[k] ?? 0) > (histogram.counts[most] ?? 0)) most = k;
-  return `In the latest window most packets took ${format(histogram.bounds[most] ?? NaN)} to ${format(upperAt(histogram, most))}.`;
+  return `Mode of the latest window: ${format(histogram.bounds[most] ?? NaN)} to ${format(upperAt(histogram, most))}.`;
 }

@@ -5,14 +5,14 @@ import type { Line } from "./plot.ts";
 const all = 12;
 const highest = 8;
 
-export interface LegendProps {
+interface LegendProps {
   lines: Line[];
   /** Index of the values; -1: none. */
   at: number;
   format: (value: number) => string;
 }
 
-/** Legend shows each line in its colour and style, with its value. */
+/** Legend shows the lines in their styles with their values. */
 export function Legend({ lines, at, format }: LegendProps) {
   if (lines.length <= all) return <>{lines.map((line) => <Entry key={line.label} line={line} value={format(line.values[at] ?? NaN)} />)}</>;
   const top = highestAt(lines, at, highest);
@@ -25,7 +25,7 @@ export function Legend({ lines, at, format }: LegendProps) {
 }
 
 /** The lines with the highest values at an index, highest first. */
-export function highestAt(lines: Line[], at: number, most: number): Line[] {
+function highestAt(lines: Line[], at: number, most: number): Line[] {
   const value = (line: Line) => line.values[at] ?? NaN;
   const rank = (line: Line) => (Number.isFinite(value(line)) ? value(line) : -Infinity);
   return lines.filter((line) => !line.hidden).sort((a, b) => rank(b) - rank(a)).slice(0, most);

@@ -1,4 +1,4 @@
-// Paints lines and the areas between lines.
+// Paints lines and bands.
 import { axisEnds, extremes, within } from "./ends.ts";
 import type { Band, Line, Range, TimeChartProps } from "./plot.ts";
 import { linear, logarithmic, type Scale } from "./scale.ts";
@@ -7,7 +7,7 @@ import { thin } from "./thin.ts";
 
 type LinesProps = Pick<TimeChartProps, "times" | "lines" | "bands" | "scale" | "atLeast">;
 
-/** LinesPainter paints what its chart was last given. */
+/** LinesPainter paints the lines of a chart. */
 export class LinesPainter implements Painter {
   constructor(private props: LinesProps) {}
 
@@ -60,7 +60,7 @@ function paintLine(ctx: CanvasRenderingContext2D, view: View, times: ArrayLike<n
   ctx.stroke();
 }
 
-// A lone value between gaps becomes a dot: a line of no length has round ends.
+// A single value between gaps becomes a dot: a line of zero length with round ends.
 function trace(ctx: CanvasRenderingContext2D, view: View, times: ArrayLike<number>, line: Line, kept: number[]): void {
   const { values, steps } = line;
   const hold = steps ? stepOf(times) : 0;
@@ -95,7 +95,7 @@ function trace(ctx: CanvasRenderingContext2D, view: View, times: ArrayLike<numbe
   leave(last, Infinity);
 }
 
-/** How long a window of these times is: the distance of the last two. */
+/** Length of a window: the distance of the last two times. */
 function stepOf(times: ArrayLike<number>): number {
   const n = times.length;
   return n > 1 ? (times[n - 1] ?? 0) - (times[n - 2] ?? 0) : 0;
@@ -120,7 +120,7 @@ function paintBand(ctx: CanvasRenderingContext2D, view: View, times: ArrayLike<n
   ctx.globalAlpha = 1;
 }
 
-// Stretches without gap of x, lower and upper edge; one point for each column of pixels at most.
+// Runs without gaps of x, lower and upper edge; one point per pixel column at most.
 function runs(view: View, times: ArrayLike<number>, low: ArrayLike<number>, high: ArrayLike<number>, start: number, end: number): [number, number, number][][] {
   const found: [number, number, number][][] = [];
   let run: [number, number, number][] | undefined;

@@ -1,33 +1,33 @@
-// A matrix of many cells: one picture to look at, and a grid of rows and cells for
-// the keyboard and for screen readers.
+// A matrix of many cells: a canvas, and an ARIA grid for
+// the keyboard and screen readers.
 import "../style/matrix.css";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { dark } from "../part/theme.tsx";
 import { layoutOf, MatrixPainter, type Cells, type Cursor, type Layout } from "./matrix-paint.ts";
 
-export interface MatrixProps {
-  /** What the matrix shows, for screen readers. */
+interface MatrixProps {
+  /** Label for screen readers. */
   label: string;
   cells: Cells;
-  /** Changes whenever the cells have changed. */
+  /** Changes with the cells. */
   version: number;
-  /** Most pixels high; more scrolls. */
+  /** Maximum height in pixels; larger matrices scroll. */
   most: number;
-  /** What is said of a cell when the keyboard comes to it. */
+  /** Announcement of a cell that the keyboard moves to. */
   say: (at: Cursor) => string;
-  /** Figures of the cell under the pointer or the cursor. */
+  /** Card of the cell under the pointer or the cursor. */
   card: (at: Cursor) => ComponentChildren;
-  /** Address of a cell's page; undefined where it has none. */
+  /** Address of a cell's page, if any. */
   address: (at: Cursor) => string | undefined;
 }
 
-/** The cell that is looked at, and how the user came to it. */
+/** The active cell and how it was reached. */
 interface Look extends Cursor {
   by: "mouse" | "touch" | "keys";
 }
 
-/** Matrix draws cells, tells of the one that is pointed at, and opens it. */
+/** Matrix draws cells, shows a card for the active one, and opens its page. */
 export function Matrix({ label, cells, version, most, say, card, address }: MatrixProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -121,7 +121,7 @@ function Card({ look, layout, scroller, address, close, children }: { look: Look
       <div class="matrix-card docked">
         {children}
         <div class="row">
-          {address && <a class="button main" href={address}>Open this pair</a>}
+          {address && <a class="button main" href={address}>Open pair</a>}
           <button type="button" onClick={close}>Close</button>
         </div>
       </div>
@@ -167,7 +167,7 @@ function textWidth(canvas: HTMLCanvasElement | null, text: string): number {
   return width;
 }
 
-/** Where a key leads; undefined: nowhere. */
+/** The cell that a key moves to, if any. */
 export function moved(event: { key: string; ctrlKey: boolean }, at: Cursor, cells: { rows: unknown[]; columns: unknown[] }): Cursor | undefined {
   const [lastRow, lastColumn] = [cells.rows.length - 1, cells.columns.length - 1];
   const to = { ...at };
@@ -185,7 +185,7 @@ export function moved(event: { key: string; ctrlKey: boolean }, at: Cursor, cell
   return { row: Math.max(0, Math.min(lastRow, to.row)), column: Math.max(0, Math.min(lastColumn, to.column)) };
 }
 
-/** Scrolls until a cell is seen. */
+/** Scrolls a cell into view. */
 function reveal(box: HTMLElement, layout: Layout, at: Cursor): void {
   const [x, y] = [at.column * layout.cellWidth, at.row * layout.cellHeight];
   box.scrollLeft = Math.min(x, Math.max(box.scrollLeft, x + layout.cellWidth + layout.left - layout.width));

@@ -16,7 +16,7 @@ export interface Name {
 }
 
 /** What a picture needs to know of a chart. */
-export interface Pictured {
+interface Pictured {
   stage: Stage;
   title: string;
   height: number;
@@ -70,7 +70,7 @@ export async function picture(charts: HTMLElement, title: string, subtitle: stri
 }
 
 /** The range of the charts in words; where they differ, from the first to the last. */
-export function footer(ranges: Range[]): string {
+function footer(ranges: Range[]): string {
   if (ranges.length === 0) return "";
   const from = Math.min(...ranges.map((r) => r.from));
   const to = Math.max(...ranges.map((r) => r.to));

@@ -7,7 +7,7 @@ export interface Range {
   to: number;
 }
 
-/** One line of a chart: a value for each of the chart's times; NaN: none there. Times and values are not changed once given: new ones are a new array. */
+/** A line of a chart: a value for each time; NaN: none. Arrays are never changed in place. */
 export interface Line {
   label: string;
   values: ArrayLike<number>;
@@ -15,9 +15,9 @@ export interface Line {
   colour: string;
   width?: number;
   dash?: number[];
-  /** Drawn as steps, for counts and shares of windows. */
+  /** Drawn as steps. */
   steps?: boolean;
-  /** Only in the legend and under the cursor, such as the edge of a band. */
+  /** Only in the legend, such as the edge of a band. */
   hidden?: boolean;
 }
 
@@ -26,12 +26,12 @@ export interface Band {
   /** Indices of the lines. */
   low: number;
   high: number;
-  /** As in Line; opacity 0 to 1. */
+  /** As in Line. */
   colour: string;
   opacity: number;
 }
 
-/** Something that happened, drawn across the chart. */
+/** An event, drawn as a vertical line. */
 export interface Mark {
   time: number;
   level: "info" | "warning" | "error";
@@ -45,25 +45,25 @@ export interface TimeChartProps {
   lines: Line[];
   bands?: Band[];
   marks?: Mark[];
-  /** Writes a value with its unit. */
+  /** Formats a value with its unit. */
   format: (value: number) => string;
-  /** What is shown; the chart follows it. */
+  /** The shown range. */
   range: Range;
   /** The user zoomed or panned. */
   onRange?: (range: Range) => void;
-  /** Charts of one group show the cursor at the same time. */
+  /** Charts of a group share the cursor. */
   group?: string;
   /** Pixels; default 220. */
   height?: number;
-  /** Least upper end of the values' axis, so that noise does not fill it. */
+  /** Minimum upper end of the value axis, so that noise does not fill it. */
   atLeast?: number;
-  /** Values' axis begins at 0 (default), fits the values, or is logarithmic. */
+  /** The value axis starts at 0 (default), fits the values, or is logarithmic. */
   scale?: "zero" | "fit" | "log";
-  /** Why there is nothing to draw; shown in place of an empty chart. */
+  /** Shown in an empty chart. */
   empty?: string;
 }
 
-/** A histogram over time. */
+/** Properties of a heat map. */
 export interface HeatMapProps extends Omit<TimeChartProps, "lines" | "bands" | "scale"> {
   /** Length of a window, ms. */
   step: number;

@@ -1,22 +1,22 @@
-// A small line for tables.
+// A sparkline.
 import "../style/chart.css";
 import { extremes } from "./ends.ts";
 
-export interface SparklineProps {
-  /** Evenly spaced, the latest last; NaN: none there. */
+interface SparklineProps {
+  /** Evenly spaced, the latest last; NaN: no value. */
   values: ArrayLike<number>;
   /** Name of a CSS property that holds the colour; default "--accent". */
   colour?: string;
   width?: number;
   height?: number;
-  /** Ends of the values' axis; default: of the values, with zero at most. */
+  /** Ends of the value axis; default: those of the values and zero. */
   min?: number;
   max?: number;
-  /** Said by screen readers; without one they pass it over. */
+  /** Label for screen readers; without one it is hidden from them. */
   label?: string;
 }
 
-/** Sparkline shows the course of a figure within a line of text. */
+/** Sparkline shows the history of a figure within a line of text. */
 export function Sparkline({ values, colour = "--accent", width = 96, height = 22, min, max, label }: SparklineProps) {
   const said = label ? { role: "img" as const, "aria-label": label } : { "aria-hidden": "true" as const };
   return (
@@ -26,7 +26,7 @@ export function Sparkline({ values, colour = "--accent", width = 96, height = 22
   );
 }
 
-/** sparkPath is the line as an SVG path: of each pixel the least and the largest value, broken at gaps. */
+/** sparkPath is the line as an SVG path: minimum and maximum of each half pixel, broken at gaps. */
 export function sparkPath(values: ArrayLike<number>, width: number, height: number, min?: number, max?: number): string {
   const found: [number, number] = [Infinity, -Infinity];
   extremes(values, 0, values.length, found);

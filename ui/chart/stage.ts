@@ -1,29 +1,29 @@
-// The stage of a chart: uPlot gives axes, grid, cursor and their meeting in a
-// group; what stands between the axes is painted by the chart itself.
+// The stage of a chart: uPlot provides axes, grid, cursor and its synchronization in a
+// group; the chart itself paints the plot area.
 import uPlot from "uplot";
 import { timeLabels, timeSteps, valueLabels } from "./axis.ts";
 import type { Range } from "./plot.ts";
 import type { Scale } from "./scale.ts";
 
-/** View is where a painter paints; lengths in pixels of the device. */
+/** View is the plot area; lengths in device pixels. */
 export interface View {
   left: number;
   top: number;
   width: number;
   height: number;
-  /** Pixels of the device to one of the page. */
+  /** Device pixels per CSS pixel. */
   ratio: number;
   range: Range;
-  /** Heights, of the scale, at the lower and upper edge. */
+  /** Scale heights at the lower and upper edge. */
   low: number;
   high: number;
   x(time: number): number;
   y(value: number): number;
-  /** Value of a CSS property that holds a colour. */
+  /** Value of a CSS colour property. */
   colour(name: string): string;
 }
 
-/** Painter says how high the values' axis goes and paints between the axes. */
+/** Painter determines the value axis and paints the plot area. */
 export interface Painter {
   scale: Scale;
   /** Smallest and largest value to show in a range. */
@@ -31,24 +31,24 @@ export interface Painter {
   paint(ctx: CanvasRenderingContext2D, view: View): void;
 }
 
-export interface StageProps {
+interface StageProps {
   height: number;
   group?: string;
   painter: Painter;
   format: (value: number) => string;
-  /** Time under the cursor and its place on the page's pixels, or nothing. */
+  /** Time at the cursor and its place in CSS pixels, if any. */
   onCursor: (at: { time: number; left: number; top: number } | undefined) => void;
 }
 
 type Box = Pick<View, "left" | "top" | "width" | "height">;
 
-// room of the axes and beside them at the top and the right, in pixels of the page
+// size of the axes and the margins at the top and right, CSS pixels
 const valuesWide = 70;
 const timesHigh = 42;
 const edges = [10, 22] as const;
 const font = '12px system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 
-/** Stage holds one uPlot for as long as its chart lives. */
+/** Stage owns the uPlot of a chart. */
 export class Stage {
   readonly plot: uPlot;
   private range: Range;
@@ -64,7 +64,7 @@ export class Stage {
     this.plot = new uPlot(this.options(), data(times), box);
   }
 
-  /** update shows other times, another range, another format: one drawing for all. */
+  /** update changes times, range and format with one redraw. */
   update(times: ArrayLike<number>, range: Range, format: (value: number) => string): void {
     this.range = range;
     this.format = format;
@@ -75,12 +75,12 @@ export class Stage {
     });
   }
 
-  /** resize follows the chart's box. */
+  /** resize adapts to the size of the box. */
   resize(width: number, height: number): void {
     if (width > 0 && (width !== this.plot.width || height !== this.plot.height)) this.plot.setSize({ width, height });
   }
 
-  /** recolour draws again in the colours of the theme of now. */
+  /** recolour redraws in the colours of the current theme. */
   recolour(): void {
     this.colours.clear();
     this.plot.redraw(false, false);
@@ -90,7 +90,7 @@ export class Stage {
     this.plot.destroy();
   }
 
-  /** colour is what a CSS property holds here. */
+  /** colour is the value of a CSS colour property. */
   colour(name: string): string {
     let colour = this.colours.get(name);
     if (colour === undefined) {
@@ -100,7 +100,7 @@ export class Stage {
     return colour;
   }
 
-  /** picture draws the chart elsewhere, so many pixels to each of the page; places are in pixels of the page. */
+  /** picture draws the chart into another context, scaled by a ratio; lengths in CSS pixels. */
   picture(ctx: CanvasRenderingContext2D, left: number, top: number, width: number, height: number, ratio: number): void {
     const box = { left: (left + valuesWide) * ratio, top: (top + edges[0]) * ratio, width: (width - valuesWide - edges[1]) * ratio, height: (height - timesHigh - edges[0]) * ratio };
     const view = this.view(box, ratio);
@@ -152,7 +152,7 @@ export class Stage {
     };
   }
 
-  /** valueAt is the value at a height on the page, from the top of what is between the axes. */
+  /** valueAt is the value at a distance from the top of the plot area, CSS pixels. */
   valueAt(top: number): number {
     const [low, high] = this.ends;
     return this.props.painter.scale.value(high - (top / Math.max(1, this.plot.over.clientHeight)) * (high - low));
@@ -221,5 +221,5 @@ export class Stage {
   }
 }
 
-// uPlot needs a line to have an axis of values; it holds nothing.
+// uPlot needs a series to have a value axis; it is empty.
 const data = (times: ArrayLike<number>): uPlot.AlignedData => [times as Float64Array, []];

@@ -1,5 +1,5 @@
-// Fewer points for the same picture: of each column of pixels the first, least,
-// largest and last value stay, so that the line drawn is the same and no spike is lost.
+// Thinning for drawing: of each pixel column the first, smallest,
+// largest and last values stay, so that the drawn line is the same.
 
 /** First index in ascending times that is not before t. */
 export function indexAt(times: ArrayLike<number>, t: number): number {
@@ -13,7 +13,7 @@ export function indexAt(times: ArrayLike<number>, t: number): number {
   return low;
 }
 
-/** Index of the time nearest to t; -1 where there is none. */
+/** Index of the time nearest to t; -1: none. */
 export function nearest(times: ArrayLike<number>, t: number): number {
   const i = indexAt(times, t);
   if (i > 0 && (i === times.length || t - (times[i - 1] ?? 0) < (times[i] ?? 0) - t)) return i - 1;

@@ -1,4 +1,4 @@
-// A chart of lines over time.
+// A line chart over time.
 import { useRef } from "preact/hooks";
 import { Legend } from "./legend.tsx";
 import { Frame, type Pointed } from "./frame.tsx";
@@ -7,7 +7,7 @@ import type { Line, TimeChartProps } from "./plot.ts";
 import { within } from "./ends.ts";
 import { nearest } from "./thin.ts";
 
-/** TimeChart draws lines, the areas between them and marks of events over time. */
+/** TimeChart draws lines, bands between them and event marks over time. */
 export function TimeChart(props: TimeChartProps) {
   const painter = useRef<LinesPainter | undefined>(undefined);
   if (painter.current) painter.current.set(props);
@@ -26,7 +26,7 @@ export function TimeChart(props: TimeChartProps) {
   );
 }
 
-/** The last index at which a line has a value; -1: none. */
+/** The last index with a value; -1: none. */
 function latestIndex(lines: Line[], start: number, end: number): number {
   for (let i = end - 1; i >= start; i--) {
     for (const line of lines) if (Number.isFinite(line.values[i])) return i;
@@ -34,5 +34,5 @@ function latestIndex(lines: Line[], start: number, end: number): number {
   return -1;
 }
 
-/** Nobody reads or listens to two hundred names. */
+/** Limits the names for screen readers and images. */
 const named = (lines: Line[]): Line[] => (lines.length > 12 ? lines.slice(0, 8) : lines);

@@ -1,4 +1,4 @@
-// Who uses the page: the token, and what its role allows.
+// The signed-in token and the permissions of its role.
 import { computed, signal } from "@preact/signals";
 
 const key = "pillion.token";
@@ -9,14 +9,14 @@ const stored = (): string | undefined => {
   try {
     return sessionStorage.getItem(key) ?? localStorage.getItem(key) ?? undefined;
   } catch {
-    return undefined; // storage is switched off: the token lasts as long as the page
+    return undefined; // storage is disabled: the token is not kept beyond this page
   }
 };
 
-/** The token that calls carry; undefined before signing in. */
+/** The token sent with calls; undefined before signing in. */
 export const token = signal<string | undefined>(stored());
 
-/** Name and role of the token; undefined until the server has said. */
+/** Name and role of the token; undefined until the server has answered. */
 export const who = signal<{ name: string; role: Role } | undefined>(undefined);
 
 /** Why the user has to sign in again. */
@@ -24,16 +24,16 @@ export const refusal = signal<string | undefined>(undefined);
 
 const rank: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 };
 
-/** Reports whether the token's role allows what that role allows. */
+/** Reports whether the token has at least a role. */
 export function may(role: Role): boolean {
   const mine = who.value?.role;
   return mine !== undefined && rank[mine] >= rank[role];
 }
 
-/** True for operators and admins: the ones who see buttons that change something. */
+/** True for operators and admins, who see buttons for changes. */
 export const operates = computed(() => may("operator"));
 
-/** Keeps a token that the server knows; on this device, or until the browser closes. */
+/** Stores a valid token on this device, or until the browser is closed. */
 export function signIn(secret: string, name: string, role: Role, remember: boolean): void {
   try {
     localStorage.removeItem(key);
@@ -47,7 +47,7 @@ export function signIn(secret: string, name: string, role: Role, remember: boole
   token.value = secret;
 }
 
-/** Forgets the token. */
+/** Deletes the token. */
 export function signOut(why?: string): void {
   try {
     sessionStorage.removeItem(key);
@@ -60,7 +60,7 @@ export function signOut(why?: string): void {
   refusal.value = why;
 }
 
-/** The server no longer knows the token: ended, expired, or another server. */
+/** Signs out because the server rejected the token. */
 export function refused(why: string): void {
   if (token.peek() !== undefined) signOut(why);
 }

@@ -1,32 +1,32 @@
-// How much an edge can lose at most. Nobody measures the loss of an edge itself. But
-// what an edge loses, every path across it loses too: so the least loss of the pairs
-// whose packets cross it is a bound.
+// Upper bound of the loss of an edge, which is not measured directly.
+// Packets lost on an edge are lost for every pair that uses it, so the lowest loss of
+// these pairs is a bound.
 import type { Path } from "../gen/topology_pb.ts";
 import { millis } from "./time.ts";
 import { pairName, type Way } from "./topology.ts";
 
-/** Packets of a pair in some length of time. */
+/** Packets of a pair in a period. */
 export interface PairLoss {
   expected: number;
   lost: number;
 }
 
-/** Fewer expected packets than these say nothing of loss. */
-export const fewest = 50;
+/** Minimum of expected packets for a loss ratio. */
+export const leastExpected = 50;
 
-/** The most that an edge can have lost. */
+/** An upper bound of loss. */
 export interface Bound {
   /** 0 to 1. */
   share: number;
-  /** The pair that gives it. */
+  /** The pair that determines it. */
   pair: string;
   lost: number;
   expected: number;
-  /** Not all of the pair's packets need have crossed: it has other traced paths too, or its route changed meanwhile. */
+  /** Not all packets of the pair may have used the edge: it has other paths, or its route changed. */
   perhaps: boolean;
 }
 
-/** Reports for each pair how many paths it has. */
+/** Number of paths of each pair. */
 export function pathCounts(paths: Path[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const p of paths) {
@@ -41,7 +41,7 @@ interface Crossing {
   changed: Map<string, number>;
 }
 
-// Ways live as long as an answer of the server, figures come every other second.
+// Ways are kept per answer of the server; figures change every other second.
 const crossings = new WeakMap<Way, Crossing>();
 
 function crossingOf(way: Way): Crossing {
@@ -57,19 +57,19 @@ function crossingOf(way: Way): Crossing {
   return crossing;
 }
 
-/** Pairs whose path crosses a way, each once. */
+/** Pairs whose path uses a way. */
 export const pairsOf = (way: Way): Iterable<string> => crossingOf(way).counts.keys();
 
 /**
- * The bound of a way; undefined where no measured pair crosses it. A pair that surely
- * crossed it all the time goes first: since is when the packets began to be counted.
+ * The bound of a way; undefined if no measured pair uses it. A pair that certainly
+ * used it all the time is preferred; since is the start of the counts.
  */
 export function boundOf(way: Way, losses: ReadonlyMap<string, PairLoss>, counts: ReadonlyMap<string, number>, since = Infinity): Bound | undefined {
   let best: Bound | undefined;
   const { counts: here, changed } = crossingOf(way);
   for (const [pair, crossing] of here) {
     const seen = losses.get(pair);
-    if (!seen || seen.expected < fewest) continue;
+    if (!seen || seen.expected < leastExpected) continue;
     const bound = { share: seen.lost / seen.expected, pair, lost: seen.lost, expected: seen.expected, perhaps: crossing < (counts.get(pair) ?? crossing) || (changed.get(pair) ?? 0) > since };
     if (!best || (best.perhaps && !bound.perhaps) || (best.perhaps === bound.perhaps && tighter(bound, best))) best = bound;
   }

@@ -1,4 +1,4 @@
-// Changes of paths in the past.
+// Path changes in the past.
 import { signal } from "@preact/signals";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Event } from "../gen/server_pb.ts";
@@ -9,11 +9,11 @@ import type { PathKey } from "./trace.ts";
 
 const day = 86_400_000;
 
-/** Ranges that can be chosen. */
+/** Selectable ranges. */
 export const spans = { "24h": { label: "24 hours", ms: day }, "7d": { label: "7 days", ms: 7 * day }, "30d": { label: "30 days", ms: 30 * day } } as const;
 export type Span = keyof typeof spans;
 
-/** The range that is shown. */
+/** The shown range. */
 export const span = signal<Span>("24h");
 
 /** One change. */
@@ -21,16 +21,16 @@ export interface Change {
   /** ms since 1970. */
   time: number;
   message: string;
-  /** Which path; undefined where the message does not say. */
+  /** The path; undefined if the message does not name it. */
   path?: PathKey;
-  /** The routes in words. */
+  /** The routes as text. */
   was?: string;
   is?: string;
 }
 
 const pattern = /^path from (\S+) to (\S+) \(([0-9a-fA-F.:%]+), (\w+)\) changed: was (.*), is (.*)$/;
 
-/** Reads a change from its event. */
+/** Parses a change from its event. */
 export function changeOf(event: Event): Change {
   const [, source, destination, address, protocol, was, is] = pattern.exec(event.message) ?? [];
   const change: Change = { time: millis(event.time) ?? 0, message: event.message };
@@ -38,7 +38,7 @@ export function changeOf(event: Event): Change {
   return { ...change, path: { source, destination, address, protocol }, was, is };
 }
 
-/** Most changes that are asked for; the server gives no more. */
+/** Limit of the server for changes in one answer. */
 export const changesMost = 10_000;
 
 /** Changes in the range, newest first. */

@@ -1,5 +1,5 @@
-// The connection to the server: one client for each service, with the token that
-// the user signed in with.
+// The connection to the server: one client per service, with the token
+// of the user.
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { AgentService } from "../gen/agent_pb.ts";
@@ -11,7 +11,7 @@ import { TopologyService } from "../gen/topology_pb.ts";
 import { refused, token } from "./account.ts";
 import { heard, unheard } from "./link.ts";
 
-/** Adds the token, and notes whether the server answers at all. */
+/** Adds the token and records whether the server is reachable. */
 const bearer: Interceptor = (next) => async (request) => {
   const secret = token.peek();
   if (secret) request.header.set("Authorization", `Bearer ${secret}`);
@@ -25,7 +25,7 @@ const bearer: Interceptor = (next) => async (request) => {
   }
 };
 
-/** Sorts a fault: nobody answered, the token does not count any more, or neither. */
+/** Records an error: server unreachable, token rejected, or neither. */
 export function note(fault: unknown): void {
   const error = ConnectError.from(fault);
   if (error.code === Code.Canceled) return;
@@ -34,20 +34,20 @@ export function note(fault: unknown): void {
   if (error.code === Code.Unauthenticated) refused(error.rawMessage);
 }
 
-/** Reports whether an error means that no server answered, rather than what one said. */
+/** Reports whether an error means that the server is unreachable. */
 export function nobody(error: ConnectError): boolean {
   return error.code === Code.Unavailable || (error.code === Code.Unknown && error.cause instanceof TypeError);
 }
 
-/** What to tell a user of a fault: one sentence, without the code. */
+/** An error as one sentence for users, without its code. */
 export function sentence(fault: unknown): string {
   const error = ConnectError.from(fault);
-  if (nobody(error)) return "The server does not answer.";
+  if (nobody(error)) return "The server is unreachable.";
   const text = error.rawMessage || String(fault);
   return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
-/** How all clients speak with the server. */
+/** The transport of all clients. */
 export const transport = createConnectTransport({ baseUrl: location.origin, useBinaryFormat: true, interceptors: [bearer] });
 
 export const agentClient = createClient(AgentService, transport);

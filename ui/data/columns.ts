@@ -1,10 +1,10 @@
-// Windows as columns on an even grid of times, which lines are drawn from.
+// Windows as columns on an even grid of times, for line charts.
 import { lossIn, measuredIn, packetsIn, rateIn, type Figures } from "./window.ts";
 
-/** Most times of a grid; the server sends no more windows. */
+/** Maximum number of times in a grid. */
 const most = 5000;
 
-/** Starts of all windows that touch a range, with one more at either end. */
+/** Starts of all windows that overlap a range, with one more on either side. */
 export function gridOf(from: number, to: number, step: number): number[] {
   if (!(step > 0) || (to - from) / step > most) return [];
   const first = Math.floor(from / step) * step - step;
@@ -19,7 +19,7 @@ export interface Columns {
   p99: Float64Array;
   min: Float64Array;
   max: Float64Array;
-  /** The median less and plus what the clocks may be off. */
+  /** The median minus and plus the clock error. */
   low: Float64Array;
   high: Float64Array;
   ipdv: Float64Array;
@@ -42,7 +42,7 @@ const pick: Record<keyof Columns, (f: Figures, length: number) => number> = {
   packets: packetsIn,
 };
 
-/** Columns of windows on a grid, as they are at a time; NaN where there is none. */
+/** Columns of windows on a grid; NaN where there is no window. now as in measuredIn. */
 export function columnsOf(windows: readonly Figures[], times: readonly number[], step: number, now = Infinity): Columns {
   const first = times[0] ?? 0;
   const empty = (): Float64Array => new Float64Array(times.length).fill(NaN);

@@ -1,8 +1,8 @@
-// Repeated starts: what people say, and the cron line that means it.
+// Schedules and their cron expressions.
 
 export type RepeatKind = "hourly" | "daily" | "weekdays" | "weekly" | "own";
 
-/** When a session starts again and again. */
+/** A schedule of repeated starts. */
 export interface Repeat {
   kind: RepeatKind;
   /** Times of the day, HH:MM; for hourly only the minute of the first counts. */
@@ -13,7 +13,7 @@ export interface Repeat {
   line: string;
 }
 
-/** A cron line, or what keeps it from being one. */
+/** A cron expression, or why there is none. */
 export type Line = { line: string } | { fault: string; at: "times" | "days" };
 
 /** The days of a week, from Monday. */
@@ -27,16 +27,16 @@ export const weekdays: readonly { day: number; name: string; short: string }[] =
 export function cronOf(r: Repeat): Line {
   if (r.kind === "own") return { line: r.line.trim().replace(/\s+/g, " ") };
   const times = r.times.map(parseTime);
-  if (times.length === 0 || times.includes(undefined)) return { fault: "Give a time of day such as 09:00.", at: "times" };
+  if (times.length === 0 || times.includes(undefined)) return { fault: "Enter a time of day such as 09:00.", at: "times" };
   const known = times.filter((t) => t !== undefined);
   const minutes = unique(known.map((t) => t.minute));
   if (r.kind === "hourly") return { line: `${minutes[0] ?? 0} * * * *` };
   const hours = unique(known.map((t) => t.hour));
   const distinct = new Set(known.map((t) => t.hour * 60 + t.minute)).size;
   if (minutes.length * hours.length !== distinct) {
-    return { fault: "One cron line cannot hold these times: use the same minutes in each hour, or make a second session.", at: "times" };
+    return { fault: "These times need more than one cron expression: use the same minutes in every hour, or create a second session.", at: "times" };
   }
-  if (r.kind === "weekly" && r.days.length === 0) return { fault: "Choose at least one day.", at: "days" };
+  if (r.kind === "weekly" && r.days.length === 0) return { fault: "Select at least one day.", at: "days" };
   const days = { daily: "*", weekdays: "1-5", weekly: unique(r.days).join(",") }[r.kind];
   return { line: `${minutes.join(",")} ${hours.join(",")} * * ${days}` };
 }
@@ -57,7 +57,7 @@ function list(field: string, below: number): number[] | undefined {
   return all.every((n) => n < below) ? unique(all) : undefined;
 }
 
-/** The choice that a cron line means: one that people say, else its own line. */
+/** The schedule of a cron expression. */
 export function repeatOf(line: string): Repeat {
   const own: Repeat = { kind: "own", times: ["09:00"], days: [1], line };
   const [minute = "", hour = "", dayOfMonth, month, dayOfWeek = "", ...rest] = line.trim().split(/\s+/);
@@ -74,7 +74,7 @@ export function repeatOf(line: string): Repeat {
   return days ? { ...own, kind: "weekly", times, days } : own;
 }
 
-/** A cron line in words, such as "every day at 09:00". */
+/** A cron expression as text, such as "every day at 09:00". */
 export function cronWords(line: string): string {
   const r = repeatOf(line);
   const at = r.times.join(", ");
@@ -83,6 +83,6 @@ export function cronWords(line: string): string {
     case "daily": return `every day at ${at}`;
     case "weekdays": return `Monday to Friday at ${at}`;
     case "weekly": return `${weekdays.filter((d) => r.days.includes(d.day)).map((d) => d.name).join(", ")} at ${at}`;
-    default: return `cron line ${line}`;
+    default: return `cron ${line}`;
   }
 }

@@ -28,7 +28,7 @@ const ofFigures = (f: Figures): number[] =>
   [f.packets, f.bytes, f.expected, f.lost, f.duplicated, f.reordered, f.late, ...ofSpread(f.delay), ...ofSpread(f.ipdv), f.clockError];
 
 /** One direction's windows, to be written. */
-export interface WrittenDirection {
+interface WrittenDirection {
   source: string;
   destination: string;
   windows: readonly Figures[];

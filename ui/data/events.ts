@@ -1,4 +1,4 @@
-// What happened.
+// Recent events.
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { serverClient } from "./client.ts";
 import { resource } from "./resource.ts";

@@ -1,19 +1,19 @@
-// Events of a range of time, kept up with what happens.
+// Events of a period, kept up to date.
 import { signal } from "@preact/signals";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Event } from "../gen/server_pb.ts";
 import { sentence, serverClient } from "./client.ts";
 import { millis } from "./time.ts";
 
-const every = 2000; // ms between two questions
-const most = 10_000; // events that the server gives at once
-// Some events are of a time before the one at which they are told, such as the end of a loss.
-const behind = 5 * 60_000;
+const refreshMs = 2000;
+const limit = 10_000; // events in one answer of the server
+// Some events are reported after their time, such as the end of a loss.
+const lagMs = 5 * 60_000;
 
-/** What is asked for: the last so many ms, or a range of time that is over. */
+/** The last ms until now, or a period in the past. */
 export type Period = { last: number } | { from: number; to: number };
 
-/** An event with what the page needs besides. */
+/** An event with its key and time. */
 export interface Happening {
   key: string;
   /** ms since 1970. */
@@ -21,7 +21,7 @@ export interface Happening {
   event: Event;
 }
 
-/** The events with their times, newest first; of equal ones as many as there are. */
+/** The events with their keys and times, newest first. Equal events get different keys. */
 export function happenings(events: readonly Event[]): Happening[] {
   const seen = new Map<string, number>();
   const all: Happening[] = [];
@@ -36,7 +36,7 @@ export function happenings(events: readonly Event[]): Happening[] {
   return all.sort((a, b) => b.time - a.time);
 }
 
-/** Both lists as one, newest first, each event once. */
+/** The union of both lists, newest first. */
 export function merged(a: readonly Happening[], b: readonly Happening[]): Happening[] {
   const keys = new Set(a.map((h) => h.key));
   const fresh = b.filter((h) => !keys.has(h.key));
@@ -45,17 +45,17 @@ export function merged(a: readonly Happening[], b: readonly Happening[]): Happen
 
 type Ask = (from: number, to: number | undefined, signal: AbortSignal) => Promise<Event[]>;
 
-// Events have times between two ms, messages take whole ones.
+// Event times have fractions of a ms, requests do not.
 const ask: Ask = async (from, to, signal) =>
-  (await serverClient.listEvents({ from: timestampFromMs(Math.floor(from)), to: to === undefined ? undefined : timestampFromMs(Math.ceil(to)), limit: most }, { signal })).events;
+  (await serverClient.listEvents({ from: timestampFromMs(Math.floor(from)), to: to === undefined ? undefined : timestampFromMs(Math.ceil(to)), limit }, { signal })).events;
 
 /** Feed holds the events of a period until it is closed. */
 export class Feed {
   /** Newest first; undefined before the first answer. */
   readonly events = signal<Happening[] | undefined>(undefined);
-  /** There are older events in the period that the server did not give yet. */
+  /** The period has older events that are not loaded yet. */
   readonly cut = signal(false);
-  /** Why the last question failed. */
+  /** Why the last query failed. */
   readonly fault = signal<string | undefined>(undefined);
   readonly busy = signal(false);
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -90,21 +90,21 @@ export class Feed {
     if (!document.hidden) void this.#turn();
   };
 
-  /** Asks for what is new, or for all before the first answer. */
+  /** Queries new events, or all before the first answer. */
   async #turn(): Promise<void> {
     clearTimeout(this.#timer);
     const live = "last" in this.period;
     const known = this.events.peek();
     if (!document.hidden && (live || !known)) {
       const newest = known?.[0]?.time;
-      await this.#question(newest === undefined ? this.from : Math.max(newest - behind, this.from), live ? undefined : this.to, !known);
+      await this.#question(newest === undefined ? this.from : Math.max(newest - lagMs, this.from), live ? undefined : this.to, !known);
     }
     if (this.#abort.signal.aborted || (!live && this.events.peek())) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#turn(), every);
+    this.#timer = setTimeout(() => void this.#turn(), refreshMs);
   }
 
-  /** Asks for the events before the oldest that is known. */
+  /** Queries the events before the oldest known one. */
   async older(): Promise<void> {
     const oldest = this.events.peek()?.at(-1)?.time;
     if (oldest === undefined || this.busy.peek()) return;
@@ -123,8 +123,8 @@ export class Feed {
       const first = all.findIndex((h) => h.time < start);
       const kept = first < 0 ? all : all.slice(0, first);
       if (kept !== known || this.events.peek() === undefined) this.events.value = kept;
-      // A full answer that brings nothing new would be asked for again and again.
-      if (edge) this.cut.value = answer.length >= most && kept.length > known.length;
+      // A full answer without new events must not be requested endlessly.
+      if (edge) this.cut.value = answer.length >= limit && kept.length > known.length;
       this.fault.value = undefined;
     } catch (fault) {
       if (!mine.aborted) this.fault.value = sentence(fault);

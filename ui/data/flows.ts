@@ -12,7 +12,7 @@ export type Granularity = (typeof granularities)[number];
 /** What the server sorts by. */
 export const orders = ["packets", "bytes", "lost", "p50", "p90", "p99", "max", "last"] as const;
 
-export interface FlowQuestion {
+interface FlowQuestion {
   selection: Selection;
   granularity: Granularity;
   /** One of orders, or "flow": by its text, which is sorted here. */

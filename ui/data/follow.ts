@@ -1,28 +1,28 @@
-// Following a stream of messages over losses of the connection.
+// Following a stream of messages across connection losses.
 import { note, sentence } from "./client.ts";
 
-const first = 500; // ms until the second try; doubles up to longest
-const longest = 8000;
+const retryMs = 500; // before the second attempt; doubles up to retryMaxMs
+const retryMaxMs = 8000;
 
-export interface Follower<M> {
-  /** Opens the stream anew. */
+interface Follower<M> {
+  /** Opens the stream. */
   open(signal: AbortSignal): AsyncIterable<M>;
-  /** Takes each message. */
+  /** Receives each message. */
   message(m: M): void;
-  /** A connection begins: what came before may come again. */
+  /** A connection begins; earlier messages may be repeated. */
   begin?(): void;
-  /** The stream broke, and will be opened again. */
+  /** The stream broke and will be reopened. */
   broken?(why: string): void;
 }
 
 /**
- * Follows a stream until the returned function is called: opens it again after each
- * end, with growing pauses, and lets go of it while the page is hidden.
+ * Follows a stream until the returned function is called: reopens it after each
+ * end, with growing pauses, and closes it while the page is hidden.
  */
 export function follow<M>(f: Follower<M>): () => void {
   let stopped = false;
   let abort = new AbortController();
-  let pause = first;
+  let pause = retryMs;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let running = false;
 
@@ -35,10 +35,10 @@ export function follow<M>(f: Follower<M>): () => void {
       f.begin?.();
       for await (const m of f.open(mine)) {
         if (mine.aborted) break;
-        pause = first;
+        pause = retryMs;
         f.message(m);
       }
-      if (!mine.aborted) f.broken?.("The server ended the stream.");
+      if (!mine.aborted) f.broken?.("The server closed the stream.");
     } catch (fault) {
       if (!mine.aborted) {
         note(fault);
@@ -49,12 +49,12 @@ export function follow<M>(f: Follower<M>): () => void {
     if (stopped || document.hidden) return;
     clearTimeout(timer);
     timer = setTimeout(run, pause);
-    pause = Math.min(pause * 2, longest);
+    pause = Math.min(pause * 2, retryMaxMs);
   };
   const seen = (): void => {
     if (document.hidden) abort.abort();
     else {
-      pause = first;
+      pause = retryMs;
       void run();
     }
   };

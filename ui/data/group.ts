@@ -1,7 +1,7 @@
-// Hosts behind one router, put together where there are too many hosts to show each.
+// Groups of hosts behind one router, used where there are too many to show each.
 import type { Path } from "../gen/topology_pb.ts";
 
-/** Hosts that share the first router of their paths. */
+/** Hosts whose paths share the first router. */
 export interface Group {
   id: string;
   /** Id of the router. */
@@ -9,10 +9,10 @@ export interface Group {
   hosts: string[];
 }
 
-/** So many hosts behind a router make a group. */
-export const groupLeast = 4;
+/** Minimum number of hosts of a group. */
+const groupLeast = 4;
 
-/** The groups of hosts, by id of host node; those in open are shown one by one. */
+/** The groups by id of host node; groups in `open` are expanded. */
 export function groupsOf(paths: Path[], open: ReadonlySet<string>): Map<string, Group> {
   const votes = new Map<string, Map<string, number>>();
   for (const { nodes } of paths) {

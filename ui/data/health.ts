@@ -1,8 +1,8 @@
-// Whether the server itself is well.
+// Health of the server.
 import { serverClient } from "./client.ts";
 import { resource } from "./resource.ts";
 
-/** State of the server and of its parts. The answer costs a question to the archive, so it is asked for seldom. */
+/** Health of the server and its parts. Each answer costs an archive query, so it is polled slowly. */
 export const health = resource(10_000, (signal) => serverClient.health({}, { signal }));
 
 /** Version of the server. */

@@ -1,10 +1,10 @@
-// Whether the server answers.
+// Reachability of the server.
 import { signal } from "@preact/signals";
 
-/** Since when (ms since 1970) nobody answers, and why; undefined while all is well. */
+/** Since when (ms since 1970) the server is unreachable, and why; undefined while it is reachable. */
 export const silence = signal<{ since: number; why: string } | undefined>(undefined);
 
-/** Grows each time the server is back, so that whoever holds old data asks anew. */
+/** Incremented each time the server is reachable again, so that data can be reloaded. */
 export const returns = signal(0);
 
 /** The server has answered. */
@@ -14,7 +14,7 @@ export function heard(): void {
   returns.value++;
 }
 
-/** Nobody answered. */
+/** The server did not answer. */
 export function unheard(why: string): void {
   silence.value ??= { since: Date.now(), why };
 }

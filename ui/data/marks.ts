@@ -1,34 +1,25 @@
-// Events as marks on a chart: what happened to two hosts, or to anything, in a range
-// of time.
+// Events as marks on a chart.
 import type { Mark } from "../chart/plot.ts";
 import type { Event } from "../gen/server_pb.ts";
 import { kindOf, levelOf, type Level } from "./kind.ts";
 import { millis } from "./time.ts";
 
-/** Which events become marks; what is left out does not choose. */
-export interface MarkChoice {
-  /**
-   * Hosts that the chart is about. An event of a pair is marked when both its hosts
-   * are among them, one of a single host when that is, one of no host always.
-   */
-  agents?: readonly string[];
-  /** The chart's session; events of other sessions are left out. */
-  session?: string;
-  /** Range of time, ms since 1970. */
-  from?: number;
-  to?: number;
+/** What a chart is about. */
+interface Subjects {
+  /** Its hosts. An event of a pair is marked if both its hosts are among them. */
+  agents: readonly string[];
+  /** Its sessions. Events of other sessions are left out. */
+  sessions: readonly string[];
 }
 
 const rank: Record<Level, number> = { info: 0, warning: 1, error: 2 };
 
-/** The events that a choice lets through, as marks, oldest first. Those of one text within a second are one. */
-export function marksOf(events: readonly Event[], choice: MarkChoice = {}): Mark[] {
-  const marks: Mark[] = [];
-  for (const event of events) {
-    const time = millis(event.time);
-    if (time === undefined || !chosen(event, time, choice)) continue;
-    marks.push({ time, level: levelOf(event.level), text: event.message || kindOf(event.kind).label });
-  }
+/** The events that concern a chart as marks, oldest first. The same text within a second is one mark. */
+export function marksOf(events: readonly Event[], subjects: Subjects): Mark[] {
+  const marks = events.filter((e) => concerns(e, subjects)).flatMap((e): Mark[] => {
+    const time = millis(e.time);
+    return time === undefined ? [] : [{ time, level: levelOf(e.level), text: e.message || kindOf(e.kind).label }];
+  });
   marks.sort((a, b) => a.time - b.time || rank[b.level] - rank[a.level]);
   return marks.filter((mark, i) => {
     const before = marks[i - 1];
@@ -36,10 +27,8 @@ export function marksOf(events: readonly Event[], choice: MarkChoice = {}): Mark
   });
 }
 
-function chosen(event: Event, time: number, { agents, session, from, to }: MarkChoice): boolean {
-  if (from !== undefined && time < from) return false;
-  if (to !== undefined && time > to) return false;
-  if (session && event.session && event.session !== session) return false;
-  const hosts = [event.agent, event.peer].filter(Boolean);
-  return !agents || hosts.every((host) => agents.includes(host));
+function concerns({ agent, peer, session }: Event, { agents, sessions }: Subjects): boolean {
+  const hosts = [agent, peer].filter(Boolean);
+  if (hosts.length === 0 && session === "") return false;
+  return (session === "" || sessions.includes(session)) && hosts.every((host) => agents.includes(host));
 }

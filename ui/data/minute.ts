@@ -1,23 +1,23 @@
-// What each pair of hosts measured in the last minute, added up every other second.
+// Figures of each pair over the last minute, updated every other second.
 import { effect, signal } from "@preact/signals";
 import type { PairLoss } from "./bound.ts";
 import type { PairTable } from "./pair-table.ts";
 import { pairsFault, pairsHeard, pairsTold, pairTable, watchPairs } from "./pairs.ts";
 import { pairName } from "./topology.ts";
 
-/** A pair's figures. */
+/** Figures of a pair. */
 export interface PairFigures extends PairLoss {
-  /** Median one-way delay of the newest second with packets, ns; NaN: none. */
+  /** Median one-way delay of the latest second with packets, ns; NaN: none. */
   median: number;
 }
 
-/** Figures by pair; undefined before the first second has come. */
+/** Figures by pair; undefined before the first message. */
 export const minute = signal<ReadonlyMap<string, PairFigures> | undefined>(undefined);
 
 /** Why there are no live figures. */
 export const minuteFault = pairsFault;
 
-const pause = 2000;
+const refreshMs = 2000;
 
 /** The figures of all pairs in the table. */
 export function figuresOf(table: PairTable): Map<string, PairFigures> {
@@ -37,7 +37,7 @@ export function followMinute(session: string): () => void {
   let shown = -Infinity;
   const forget = effect(() => {
     void pairsTold.value;
-    if (!pairsHeard.value || performance.now() - shown < pause) return;
+    if (!pairsHeard.value || performance.now() - shown < refreshMs) return;
     shown = performance.now();
     minute.value = figuresOf(pairTable);
   });

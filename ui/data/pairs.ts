@@ -1,4 +1,4 @@
-// The figures of all pairs of hosts, live, while somebody looks at them.
+// Live figures of all pairs, while they are shown.
 import { createClient } from "@connectrpc/connect";
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -7,24 +7,24 @@ import { follow } from "./follow.ts";
 import { kept, PairTable } from "./pair-table.ts";
 import { PackedService, unpack, type Packed } from "./pair-wire.ts";
 
-/** What is known of each pair. Views read it when `pairsTold` has changed. */
+/** The latest figures of each pair. Views read it when `pairsTold` changes. */
 export const pairTable = new PairTable();
 
-/** Grows when the table has changed: once for a message, and once for many that come together. */
+/** Incremented when the table has changed, at most once a frame. */
 export const pairsTold = signal(0);
 
-/** Why the figures do not come; undefined while they do. */
+/** Why the stream is interrupted; undefined while it works. */
 export const pairsFault = signal<string | undefined>(undefined);
 
-/** A second has come since the watch began, even one without pairs. */
+/** A message was received since the watch began. */
 export const pairsHeard = signal(false);
 
 const client = createClient(PackedService, transport);
-const restless = 2000; // ms after which views look again even if nothing came: figures grow old
+const refreshMs = 2000; // views are updated without messages too, because figures become stale
 let telling = false;
 let told = 0;
 
-/** Tells the views, with the next frame. */
+/** Notifies the views with the next frame. */
 function tell(): void {
   if (telling) return;
   telling = true;
@@ -41,7 +41,7 @@ export function watchPairs(session: string): () => void {
   pairsHeard.value = false;
   pairsFault.value = undefined;
   tell();
-  const timer = setInterval(() => performance.now() - told > restless * 0.9 && tell(), restless);
+  const timer = setInterval(() => performance.now() - told > refreshMs * 0.9 && tell(), refreshMs);
   const stop = follow<Packed>({
     open: (abort) => client.watchPairs({ session, history: kept }, { signal: abort }) as unknown as AsyncIterable<Packed>,
     begin: () => pairTable.begin(),

@@ -1,4 +1,4 @@
-// A specification in words, part by part.
+// A specification as text.
 import type { Sampling, SessionSpec } from "../gen/session_pb.ts";
 import { cronWords } from "./cron.ts";
 import { filterWords } from "./filter.ts";
@@ -10,7 +10,7 @@ import { ownZone, zoned } from "./zone.ts";
 /** Which packets are marked. */
 export function samplingWords(s: Sampling | undefined): string {
   const gap = nanos(s?.minGap) ?? 0;
-  const what = s && s.every > 1 ? `one packet in ${s.every}` : s && s.random > 1 ? `one packet in ${s.random}, at random` : "every packet";
+  const what = s && s.every > 1 ? `1 in ${s.every} packets` : s && s.random > 1 ? `1 in ${s.random} packets, at random` : "every packet";
   return gap > 0 ? `${what}, at least ${spanText(gap)} apart` : what;
 }
 
@@ -20,13 +20,13 @@ export const trafficWords = (filters: readonly string[]): string => (filters.len
 /** When it runs. */
 export function whenWords(s: SessionSpec): string {
   const length = nanos(s.duration) ?? 0;
-  const lasts = length > 0 ? `for ${spanText(length)}` : "until it is stopped";
+  const lasts = length > 0 ? `for ${spanText(length)}` : "until stopped";
   const start = millis(s.start);
   if (s.cron) {
     const zone = s.timeZone || "UTC";
     return `${cronWords(s.cron)} (${zone}), ${lasts}${start === undefined ? "" : `, not before ${zoned(start, zone)}`}`;
   }
-  return start === undefined ? `at once, ${lasts}` : `at ${moment(start)} (${ownZone()}), ${lasts}`;
+  return start === undefined ? `immediately, ${lasts}` : `at ${moment(start)} (${ownZone()}), ${lasts}`;
 }
 
 const selectors = (all: readonly string[]): string => all.map((s) => (s === "*" ? "all agents" : s)).join(", ");
@@ -37,29 +37,29 @@ function traceWords(ns: number | undefined): string {
   return `every ${spanText(ns || 60e9)}`;
 }
 
-/** All parts of a specification, each with its name. */
+/** The fields of a specification with labels. */
 export function facts(s: SessionSpec): { label: string; text: string }[] {
   const byAgent = Object.entries(s.samplingFor).sort().map(([agent, one]) => `${agent}: ${samplingWords(one)}`);
   return [
     { label: "Sources", text: selectors(s.sources) },
     { label: "Destinations", text: selectors(s.destinations) },
     { label: "Directions", text: s.both ? "both" : "source to destination" },
-    { label: "Measures", text: s.modules.join(" and ") || "delay and loss" },
+    { label: "Metrics", text: s.modules.join(" and ") || "delay and loss" },
     { label: "Traffic", text: trafficWords(s.filters) },
     { label: "Sampling", text: samplingWords(s.sampling) },
-    { label: "Sampling of single sources", text: byAgent.join("; ") || "none" },
+    { label: "Sampling per source", text: byAgent.join("; ") || "none" },
     { label: "When", text: whenWords(s) },
-    { label: "Rows", text: `one each ${spanText(nanos(s.interval) || 1e9)} for each ${granularities[s.granularity || "flow"] ?? s.granularity}` },
-    { label: "Record of each packet", text: s.records ? "yes" : "no" },
-    { label: "Marks in IPv4", text: s.encoding || "udp" },
-    { label: "Addresses", text: s.family === "any" || s.family === "" ? "IPv4 and IPv6" : s.family === "ipv4" ? "IPv4" : "IPv6" },
-    { label: "Interfaces", text: Object.entries(s.device).sort().map(([a, d]) => `${a}: ${d}`).join(", ") || "that of the route" },
+    { label: "Rows", text: `one every ${spanText(nanos(s.interval) || 1e9)} per ${granularities[s.granularity || "flow"] ?? s.granularity}` },
+    { label: "Packet records", text: s.records ? "yes" : "no" },
+    { label: "IPv4 encoding", text: s.encoding || "udp" },
+    { label: "Address family", text: s.family === "any" || s.family === "" ? "IPv4 and IPv6" : s.family === "ipv4" ? "IPv4" : "IPv6" },
+    { label: "Interfaces", text: Object.entries(s.device).sort().map(([a, d]) => `${a}: ${d}`).join(", ") || "by route" },
     { label: "Lease", text: spanText(nanos(s.lease) || 10e9) },
-    { label: "Paths traced", text: traceWords(nanos(s.trace)) },
+    { label: "Path tracing", text: traceWords(nanos(s.trace)) },
   ];
 }
 
-/** What a change would make different. */
+/** The differences between two specifications. */
 export function differences(before: SessionSpec, after: SessionSpec): { label: string; before: string; after: string }[] {
   const now = facts(after);
   return facts(before).flatMap(({ label, text }, i) => {

@@ -1,21 +1,21 @@
-// What the server says of a specification while it is typed.
+// The server's plan while a specification is edited.
 import { signal, type ReadonlySignal } from "@preact/signals";
 import type { PlanSessionResponse, SessionSpec } from "../gen/session_pb.ts";
 import { sentence, sessionClient } from "./client.ts";
 
-const pause = 250; // ms without typing before the server is asked
-const again = 2000; // ms until the next try after a failure
+const restMs = 250; // without input before the server is asked
+const retryMs = 2000;
 
-export interface Planner {
-  /** The last answer; the specification that was asked for last may be newer, see fresh. */
+interface Planner {
+  /** The last answer, possibly to an older specification, see fresh. */
   readonly plan: ReadonlySignal<PlanSessionResponse | undefined>;
-  /** Why there is no answer. */
+  /** Why the last request failed. */
   readonly fault: ReadonlySignal<string | undefined>;
-  /** The answer is that to the last question. */
+  /** The answer is for the latest specification. */
   readonly fresh: ReadonlySignal<boolean>;
-  /** Asks, once nothing was asked for a moment. */
+  /** Requests a plan once the input rests. */
   ask(spec: SessionSpec): void;
-  /** Asks no more. */
+  /** Cancels requests. */
   close(): void;
 }
 
@@ -23,7 +23,7 @@ type Ask = (spec: SessionSpec, signal: AbortSignal) => Promise<PlanSessionRespon
 
 const server: Ask = (spec, signal) => sessionClient.planSession({ spec }, { signal });
 
-/** Makes a planner; answers that come after a newer question are dropped. */
+/** Makes a planner; answers to superseded requests are dropped. */
 export function planner(question: Ask = server): Planner {
   const plan = signal<PlanSessionResponse | undefined>(undefined);
   const fault = signal<string | undefined>(undefined);
@@ -42,7 +42,7 @@ export function planner(question: Ask = server): Planner {
     } catch (error) {
       if (mine.signal.aborted) return;
       fault.value = sentence(error);
-      timer = setTimeout(() => void run(spec), again);
+      timer = setTimeout(() => void run(spec), retryMs);
     }
   };
   const close = (): void => {
@@ -52,7 +52,7 @@ export function planner(question: Ask = server): Planner {
   const ask = (spec: SessionSpec): void => {
     close();
     fresh.value = false;
-    timer = setTimeout(() => void run(spec), pause);
+    timer = setTimeout(() => void run(spec), restMs);
   };
   return { plan, fault, fresh, ask, close };
 }

@@ -1,4 +1,4 @@
-// Where in the form a problem belongs that the server found at a field of the specification.
+// Places in the form for problems of the specification.
 import type { Draft, Fault } from "./draft.ts";
 
 /** Parts of the form. */
@@ -16,7 +16,7 @@ const simple: Record<string, Section> = {
   sampling_for: "more", device: "more", routers: "more", start: "when", duration: "when", cron: "when", time_zone: "when",
 };
 
-/** Ids are parts of the form's own names, with hyphens. */
+/** The place of a field; ids are those of the form's inputs. */
 export function placeOf(field: string, d: Draft): Place | undefined {
   const found = /^([a-z_]+)(?:\[([^\]]*)\])?(?:\.([a-z_]+))?$/.exec(field);
   const stem = found?.[1] ?? "";
@@ -54,14 +54,14 @@ function whenPlace(stem: string, d: Draft): Place | undefined {
   return { id: stem === "start" ? "f-start" : "f-zone", section: "when" };
 }
 
-/** What a problem says to people: one sentence, without what the form says anyway. */
+/** A problem as one sentence, without what the form shows anyway. */
 export function tidy(message: string): string {
   const text = message.replace(/^read filter "(?:[^"\\]|\\.)*": /, "");
-  const begin = /^[a-z0-9-]+: /.test(text) ? text.charAt(0) : text.charAt(0).toUpperCase(); // names of agents stay as they are
+  const begin = /^[a-z0-9-]+: /.test(text) ? text.charAt(0) : text.charAt(0).toUpperCase(); // agent names keep their case
   return begin + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
-/** Problems at their places, and those that have none. */
+/** Problems by place, and those without one. */
 export interface Placed {
   at: Map<string, string>;
   sections: Map<Section, number>;
@@ -69,7 +69,7 @@ export interface Placed {
   count: number;
 }
 
-/** Puts each problem at its place. Where the page itself found one, what the server says of the same place is left out. */
+/** Assigns problems to places. Where the page itself found a problem, those of the server are left out. */
 export function place(local: readonly Fault[], server: readonly Fault[], d: Draft): Placed {
   const placed: Placed = { at: new Map(), sections: new Map(), rest: [], count: 0 };
   const add = (f: Fault): void => {

@@ -1,22 +1,22 @@
-// Something that the server is asked for again and again while somebody looks at it.
+// Data polled from the server while it is shown.
 import { signal, type ReadonlySignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { sentence } from "./client.ts";
 
 export interface Resource<T> {
-  /** What came last; undefined before the first answer. */
+  /** The last answer; undefined before the first. */
   readonly value: ReadonlySignal<T | undefined>;
-  /** Why the last question failed; undefined when it did not. */
+  /** Why the last query failed; undefined if it succeeded. */
   readonly fault: ReadonlySignal<string | undefined>;
-  /** Asks now. */
+  /** Queries now. */
   refresh(): Promise<void>;
-  /** Keeps it fresh until the returned function is called. */
+  /** Polls until the returned function is called. */
   hold(): () => void;
 }
 
 /**
- * Makes a resource that asks every so many ms while it is held and the page is seen;
- * how many can depend on the last answer, so that large ones come seldom.
+ * Makes a resource that polls with a period in ms while it is held and the page is visible;
+ * the period can depend on the last answer, so that large ones are polled less often.
  */
 export function resource<T>(every: number | ((last: T | undefined) => number), ask: (signal: AbortSignal) => Promise<T>): Resource<T> {
   const value = signal<T | undefined>(undefined);
@@ -67,7 +67,7 @@ export function resource<T>(every: number | ((last: T | undefined) => number), a
   return { value, fault, refresh, hold };
 }
 
-/** Keeps a resource fresh while a component is shown. */
+/** Polls a resource while a component is shown. */
 export function useResource<T>(r: Resource<T>): Resource<T> {
   useEffect(() => r.hold(), [r]);
   return r;

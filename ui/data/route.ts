@@ -1,11 +1,11 @@
-// Where the user is: the part of the address behind #, so that a link leads to
-// exactly what is seen.
+// The route: the part of the address after #, so that a link leads to
+// exactly the shown view.
 import { computed, signal } from "@preact/signals";
 
 export interface Route {
   /** Words of the path, decoded: #/pair/a/b gives ["pair", "a", "b"]. */
   words: string[];
-  /** What follows the question mark. */
+  /** The query after the question mark. */
   query: URLSearchParams;
 }
 
@@ -23,14 +23,14 @@ function decoded(word: string): string {
   try {
     return decodeURIComponent(word);
   } catch {
-    return word; // typed by hand
+    return word; // not encoded
   }
 }
 
 export const route = signal<Route>(read());
 addEventListener("hashchange", () => (route.value = read()));
 
-/** The first word: which view is shown. */
+/** The first word: the view. */
 export const place = computed(() => route.value.words[0] ?? "");
 
 type Query = Record<string, string | number | undefined>;
@@ -43,12 +43,12 @@ export function href(words: string[], query: Query = {}): string {
   return `#/${words.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 
-/** Goes to a place. */
+/** Navigates to a place. */
 export function go(words: string[], query: Query = {}): void {
   location.hash = href(words, query);
 }
 
-/** Changes the query of this place; undefined removes a key. Without a new entry in the browser's history. */
+/** Changes the query of this place without a new history entry; undefined removes a key. */
 export function refine(changes: Query): void {
   const { words, query } = read();
   const all: Query = Object.fromEntries(query);

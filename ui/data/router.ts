@@ -5,7 +5,7 @@ import type { Path, QueueWindow, StageWindow } from "../gen/topology_pb.ts";
 import { selected } from "./selector.ts";
 
 /** A router that a pair's packets pass. */
-export interface Passed {
+interface Passed {
   agent: string;
   /** Interface by which packets of a direction come in; undefined: no path shows it. */
   out?: string;
@@ -41,13 +41,13 @@ export const stages = ["input_queuing", "processing", "output_queuing"] as const
 export type Stage = (typeof stages)[number];
 
 /** Quantiles of a stage on a grid of windows, ns; NaN where there was no packet. */
-export interface StageColumns {
+interface StageColumns {
   p50: Float64Array;
   p99: Float64Array;
 }
 
 /** Packets waiting in a queue on a grid of windows. */
-export interface QueueColumns {
+interface QueueColumns {
   interface: string;
   side: string;
   mean: Float64Array;

@@ -1,4 +1,4 @@
-// Which events the user has seen, on this device.
+// Events already seen on this device.
 import { computed, signal } from "@preact/signals";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { serverClient } from "./client.ts";
@@ -18,33 +18,33 @@ const stored = (): number => {
   }
 };
 
-/** Time of the newest event that was seen, ms since 1970; 0: none yet. */
+/** Time of the newest seen event, ms since 1970; 0: none. */
 export const seen = signal(stored());
 
-/** Notes that all events up to a time were seen. */
+/** Marks all events up to a time as seen. */
 export function see(time: number): void {
   if (time <= seen.peek()) return;
   seen.value = time;
   try {
     localStorage.setItem(key, String(time));
   } catch {
-    // lasts as long as the page
+    // not kept beyond this page
   }
 }
 
-// Another tab of this browser may show the events.
+// Another tab of the browser may show the events.
 addEventListener("storage", (e) => {
   if (e.key === key) see(Number(e.newValue) || 0);
 });
 
-/** Warnings and errors of the last day that nobody looked at. */
+/** Unseen warnings and errors of the last day. */
 export const unseen = resource(5000, async (signal) => {
   const from = Math.max(Math.floor(seen.peek()), Date.now() - day);
   const { events } = await serverClient.listEvents({ from: timestampFromMs(from), limit: most }, { signal });
   return events.filter((e) => levelOf(e.level) !== "info").map((e) => ({ time: millis(e.time) ?? 0, level: levelOf(e.level) }));
 });
 
-/** How many these are, and how bad the worst is. */
+/** Their number, and whether there are errors. */
 export const unseenCount = computed(() => {
   const fresh = (unseen.value.value ?? []).filter((e) => e.time > seen.value);
   return { count: fresh.length, errors: fresh.some((e) => e.level === "error") };

@@ -1,7 +1,7 @@
-// Which agents a word of a specification means now.
+// Agent selectors of a specification.
 import type { Agent } from "../gen/agent_pb.ts";
 
-/** The agents that an agent's name, a label or * means, as the server reads them. */
+/** The agents that a selector matches: a name, a label, or * for all. As on the server. */
 export function selected(selector: string, agents: readonly Agent[]): Agent[] {
   const there = agents.filter((a) => a.state !== "revoked");
   if (selector === "*") return there;
@@ -14,14 +14,14 @@ export function selected(selector: string, agents: readonly Agent[]): Agent[] {
   return named ? [named] : there.filter((a) => selector in a.labels);
 }
 
-/** One thing that can be chosen, and whom it means now. */
-export interface Option {
+/** A selector and the agents that it matches now. */
+interface Option {
   selector: string;
   kind: "all" | "agent" | "label";
   agents: string[];
 }
 
-/** Everything that can be chosen: all, each agent, each label with its value, each label with any value. */
+/** All useful selectors: *, each agent, each label with a value, each label with any value. */
 export function options(agents: readonly Agent[]): Option[] {
   const there = agents.filter((a) => a.state !== "revoked");
   const names = new Set(there.map((a) => a.name));

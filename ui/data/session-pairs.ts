@@ -1,10 +1,10 @@
-// The figures of a session's pairs, second by second.
+// Live figures of a session's pairs.
 import { signal, type ReadonlySignal } from "@preact/signals";
 import type { WatchPairsResponse } from "../gen/flow_pb.ts";
 import { flowClient } from "./client.ts";
 import { follow } from "./follow.ts";
 
-/** What a pair measured in one second. */
+/** Figures of a pair in one second. */
 export interface Figures {
   /** Start of the second, ms since 1970. */
   at: number;
@@ -16,10 +16,10 @@ export interface Figures {
   rate: number;
 }
 
-export interface SessionPairs {
-  /** The last figures, by pairKey. */
+interface SessionPairs {
+  /** The latest figures by pairKey. */
   readonly figures: ReadonlySignal<ReadonlyMap<string, Figures>>;
-  /** Why there are none. */
+  /** Why the stream is interrupted. */
   readonly fault: ReadonlySignal<string | undefined>;
   close(): void;
 }
@@ -27,7 +27,7 @@ export interface SessionPairs {
 /** The key of a pair. */
 export const pairKey = (source: string, destination: string): string => `${source} ${destination}`;
 
-/** Follows the figures of a session's pairs until it is closed. */
+/** Follows the figures of a session's pairs until closed. */
 export function watchSession(session: string): SessionPairs {
   const figures = signal<ReadonlyMap<string, Figures>>(new Map());
   const fault = signal<string | undefined>(undefined);

@@ -1,13 +1,13 @@
-// Measurements, running, planned and past.
+// All sessions.
 import { sessionClient } from "./client.ts";
 import type { Session } from "../gen/session_pb.ts";
 import { resource } from "./resource.ts";
 
-const often = 2000;
-const seldom = 10_000; // a mesh of 200 hosts has 39,800 pairs
+const refreshMs = 2000;
+const manyRefreshMs = 10_000; // a mesh of 200 hosts has 39,800 pairs
 const manyPairs = 2000;
 
 /** All sessions, newest first. */
-export const sessions = resource<Session[]>((last) => (pairsOf(last) > manyPairs ? seldom : often), async (signal) => (await sessionClient.listSessions({}, { signal })).sessions);
+export const sessions = resource<Session[]>((last) => (pairsOf(last) > manyPairs ? manyRefreshMs : refreshMs), async (signal) => (await sessionClient.listSessions({}, { signal })).sessions);
 
 const pairsOf = (all: Session[] = []): number => all.reduce((sum, s) => sum + s.pairs.length, 0);

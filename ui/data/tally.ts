@@ -1,21 +1,29 @@
-// The counters of a task as a closed account: what was seen is what was done with it.
+// The counters of a task as accounts: a total and the parts that add up to it.
 import type { Task } from "../gen/agent_pb.ts";
 
 /** One line of an account: a total and its parts, which add up to it. */
 export interface Account {
   total: { label: string; n: number };
   parts: { label: string; n: number }[];
-  /** What the parts leave; counters are read one after the other while packets pass. */
+  /** Total less parts; not 0 while packets pass, since counters are read one after the other. */
   rest: number;
 }
 
 const words = (name: string): string => name.replaceAll("_", " ");
 
+/** Why a source left packets unmarked, by counter. */
+const reasons: Record<string, string> = {
+  not_ip: "not IP", malformed: "malformed", no_match: "in no session", no_lease: "without a lease", not_sampled: "not in the sample",
+  multicast: "multicast", neighbour: "neighbour discovery", fragment: "fragments", existing_option: "with an option already", extension: "with extension headers",
+  ip_options: "with IPv4 options", encoding: "in a family that carries no marks here", vlan: "with a VLAN tag", mtu: "too long for the MTU", gso: "GSO buffers that could not be segmented once marked",
+  no_room: "no room in the kernel buffer", flows: "flow table full", probe: "own probes",
+};
+
 function account(total: string, n: number, parts: { label: string; n: number }[]): Account {
   return { total: { label: total, n }, parts, rest: n - parts.reduce((sum, p) => sum + p.n, 0) };
 }
 
-/** The accounts of a task, and the counters that belong to none. */
+/** The accounts of a task, and the other counters. */
 export function accountsOf(task: Task): { accounts: Account[]; others: { label: string; n: number }[] } {
   const left = new Map(Object.entries(task.counters).map(([k, v]) => [k, Number(v)]));
   const take = (name: string): number => {
@@ -27,15 +35,15 @@ export function accountsOf(task: Task): { accounts: Account[]; others: { label: 
   if (task.role === "source" && left.has("seen")) {
     const seen = take("seen");
     const parts = [{ label: "marked", n: take("marked") }];
-    for (const key of [...left.keys()].filter((k) => k.startsWith("skipped_")).sort()) parts.push({ label: `left alone: ${words(key.slice(8))}`, n: take(key) });
-    accounts.push(account("packets seen", seen, parts));
+    const skipped = [...left.keys()].filter((k) => k.startsWith("skipped_")).map((key) => ({ label: `unmarked: ${reasons[key.slice(8)] ?? words(key.slice(8))}`, n: take(key) }));
+    accounts.push(account("packets seen", seen, [...parts, ...skipped.filter((s) => s.n > 0).sort((a, b) => b.n - a.n)]));
   }
   if (task.role === "destination" && left.has("expected")) {
     const expected = take("expected");
     const lost = take("lost");
     const [packets, duplicated] = [take("packets"), take("duplicated")];
-    accounts.push(account("packets expected", expected, [{ label: "came", n: expected - lost }, { label: "lost", n: lost }]));
-    accounts.push(account("marked packets that came", packets, [{ label: "once", n: packets - duplicated }, { label: "once more", n: duplicated }]));
+    accounts.push(account("packets expected", expected, [{ label: "received", n: expected - lost }, { label: "lost", n: lost }]));
+    accounts.push(account("marked packets received", packets, [{ label: "once", n: packets - duplicated }, { label: "duplicates", n: duplicated }]));
   }
   if (task.role === "router" && left.has("seen")) {
     const seen = take("seen");

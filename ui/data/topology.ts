@@ -1,69 +1,69 @@
-// The paths between hosts, and the graph that they make together.
+// The paths between hosts and their graph.
 import { signal } from "@preact/signals";
 import type { GetTopologyResponse, Node, Path } from "../gen/topology_pb.ts";
 import { topologyClient } from "./client.ts";
 import { resource } from "./resource.ts";
 
-/** Only paths of this session are asked for; empty: all. */
+/** Session whose paths are requested; empty: all. */
 export const ofSession = signal("");
 
-// An answer with very many paths takes the browser a while to read: it is asked for less often.
+// Answers with very many paths are slow to decode and are requested less often.
 const many = 4000;
-const rest = 60_000;
+const manyRefreshMs = 60_000;
 let kept: { answer: GetTopologyResponse; session: string; at: number } | undefined;
 
-/** The topology of the session that was chosen. */
+/** The topology of the selected session. */
 export const topology = resource(5000, async (abort) => {
   const session = ofSession.peek();
-  if (kept && kept.session === session && kept.answer.paths.length > many && Date.now() - kept.at < rest) return kept.answer;
+  if (kept && kept.session === session && kept.answer.paths.length > many && Date.now() - kept.at < manyRefreshMs) return kept.answer;
   const answer = await topologyClient.getTopology({ session }, { signal: abort });
   kept = { answer, session, at: Date.now() };
   return answer;
 });
 
-/** Asks anew although the last answer may be young. */
+/** Requests the topology even if the last answer is recent. */
 export function retrace(): Promise<void> {
   kept = undefined;
   return topology.refresh();
 }
 
-/** Families of addresses that paths are told apart by. */
+/** Address families. */
 export type Family = "4" | "6" | "all";
 
 export const familyOf = (path: Path): Family => (path.address.includes(":") ? "6" : "4");
 
-/** A pair of hosts as it is written in addresses. */
+/** A pair of hosts in the address of the page. */
 export const pairName = (source: string, destination: string): string => `${source}>${destination}`;
 
 /** One direction of an edge. */
 export interface Way {
   from: string;
   to: string;
-  /** Difference of the traced round-trip times, ns, never below 0; undefined: not both ends answered. */
+  /** Difference of the traced round-trip times, ns, at least 0; undefined: an end did not reply. */
   rtt?: number;
-  /** The difference was below 0, because answers of the near end took longer. */
+  /** The difference was negative: replies of the near end took longer. */
   negative: boolean;
-  /** The paths that cross it. */
+  /** The paths that use it. */
   paths: Path[];
 }
 
-/** What is drawn between two nodes: a way, and the one back where there is one. */
-export interface Link {
+/** An edge between two nodes: one way, or both. */
+interface Link {
   id: string;
   there: Way;
   back?: Way;
 }
 
-/** The graph of some of the paths. */
+/** A graph of paths. */
 export interface Graph {
   nodes: Node[];
   links: Link[];
   paths: Path[];
 }
 
-export const linkId = (from: string, to: string): string => (from < to ? `${from} ~ ${to}` : `${to} ~ ${from}`);
+const linkId = (from: string, to: string): string => (from < to ? `${from} ~ ${to}` : `${to} ~ ${from}`);
 
-/** Makes the graph of the paths of a family; hosts are in it whether they have paths or not. */
+/** The graph of the paths of a family, with all hosts. */
 export function graphOf(answer: GetTopologyResponse, family: Family): Graph {
   const paths = answer.paths.filter((p) => family === "all" || familyOf(p) === family);
   const figures = new Map(answer.edges.map((e) => [`${e.from} ${e.to}`, e]));
@@ -95,5 +95,5 @@ export function graphOf(answer: GetTopologyResponse, family: Family): Graph {
   return { nodes: answer.nodes.filter((n) => n.kind === "agent" || used.has(n.id)), links: [...links.values()], paths };
 }
 
-/** What a node is called: a host's name, a router's address, or a question mark. */
+/** Label of a node: host name, router address, or a question mark. */
 export const nodeName = (node: Node): string => node.agent || node.addresses[0] || "?";

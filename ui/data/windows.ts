@@ -96,20 +96,20 @@ function merged(a: readonly Figures[], b: readonly Figures[], choose: (a: Figure
 }
 
 /** What was heard of a direction besides its windows. */
-export interface Hearing {
+interface Hearing {
   /** The question was answered at least once. */
   answered: boolean;
-  /** Why the last question failed. */
+  /** Why the last query failed. */
   fault?: string;
   /** Why no live windows come. */
   broken?: string;
   /** One in so many rows was looked at for quantiles. */
   sampled: number;
-  /** Sessions with rows here, those with most packets first. */
+  /** Sessions with rows, those with the most packets first. */
   sessions: string[];
 }
 
-export interface DirectionHooks {
+interface DirectionHooks {
   /** Something came. */
   changed(): void;
   /** Live windows came; the newest ends then. */

@@ -1,4 +1,4 @@
-// Times of the wall clock in a time zone.
+// Wall-clock times in a time zone.
 
 /** The browser's own time zone. */
 export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";

@@ -1,6 +1,6 @@
 // States in a word and a colour.
 
-/** How good a state is. */
+/** Severity of a state. */
 export type Tone = "good" | "idle" | "warning" | "bad" | "busy";
 
 const tones: Record<string, Tone> = {

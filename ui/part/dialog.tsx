@@ -1,25 +1,25 @@
-// A question that has to be answered before anything else: the browser's own modal
-// dialog, which keeps the focus inside and gives it back.
+// A confirmation dialog: the browser's own modal
+// dialog, which traps the focus and restores it.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 
-export interface DialogProps {
+interface DialogProps {
   title: string;
   children?: ComponentChildren;
-  /** What the button that goes on says: a verb. */
+  /** Label of the confirm button, a verb. */
   action: string;
-  /** The action takes something away. */
+  /** The action is destructive. */
   danger?: boolean;
-  /** What the button that does not go on says; default Cancel. */
+  /** Label of the cancel button; default Cancel. */
   stay?: string;
-  /** Goes on. A rejection is shown, and the dialog stays. */
+  /** Performs the action. If it rejects, the error is shown and the dialog stays open. */
   onAction(): void | Promise<void>;
   onClose(): void;
-  /** What to tell of a rejection. */
+  /** The text of an error. */
   explain?(fault: unknown): string;
 }
 
-/** Dialog asks before something is done, and says what happens. */
+/** Dialog asks for confirmation and explains the consequences. */
 export function Dialog({ title, children, action, danger, stay = "Cancel", onAction, onClose, explain = String }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null);
   const [busy, setBusy] = useState(false);
@@ -31,7 +31,7 @@ export function Dialog({ title, children, action, danger, stay = "Cancel", onAct
     if (dialog && !dialog.open) dialog.showModal();
     return () => {
       dialog?.close();
-      // the browser gives the focus back only while the dialog is in the page
+      // the browser restores the focus only while the dialog is in the page
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);

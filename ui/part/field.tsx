@@ -1,36 +1,36 @@
-// One question of a form: its label, its help, and what is wrong with the answer,
+// Form fields: label, help and error,
 // tied together for screen readers.
 import type { ComponentChildren } from "preact";
 
-/** What an input of a field carries, so that label, help and fault belong to it. */
-export interface FieldTies {
+/** Attributes that tie an input to its label, help and error. */
+interface FieldTies {
   id: string;
   "aria-describedby": string | undefined;
   "aria-invalid": boolean | undefined;
 }
 
-export interface FieldProps {
+interface FieldProps {
   id: string;
   label: ComponentChildren;
-  /** What the answer does, in a sentence. */
+  /** Help text, one sentence. */
   help?: ComponentChildren;
-  /** What is wrong with the answer. */
+  /** Error text. */
   fault?: string;
   children: (ties: FieldTies) => ComponentChildren;
 }
 
-/** The ties of an input that is laid out by hand. */
+/** The attributes of an input outside a Field. */
 export function ties(id: string, help: boolean, fault: string | undefined): FieldTies {
   const described = [fault && `${id}-fault`, help && `${id}-help`].filter(Boolean).join(" ");
   return { id, "aria-describedby": described || undefined, "aria-invalid": fault ? true : undefined };
 }
 
-/** Fault says what is wrong with the field of that id; nothing where nothing is. */
+/** Fault shows the error of the field with an id, if any. */
 export function Fault({ id, text }: { id: string; text: string | undefined }) {
   return text ? <p class="field-fault" id={`${id}-fault`}>{text}</p> : null;
 }
 
-/** Field is one labelled input with its help and its fault. */
+/** Field is a labelled input with help and error. */
 export function Field({ id, label, help, fault, children }: FieldProps) {
   return (
     <div class="field">
@@ -42,7 +42,7 @@ export function Field({ id, label, help, fault, children }: FieldProps) {
   );
 }
 
-export interface FieldGroupProps {
+interface FieldGroupProps {
   id: string;
   legend: ComponentChildren;
   help?: ComponentChildren;
@@ -50,7 +50,7 @@ export interface FieldGroupProps {
   children: ComponentChildren;
 }
 
-/** FieldGroup is several inputs under one question. It takes the focus where the fault is its own. */
+/** FieldGroup is several inputs under one legend. It takes the focus if the error is its own. */
 export function FieldGroup({ id, legend, help, fault, children }: FieldGroupProps) {
   return (
     <fieldset class="field-group" tabIndex={-1} {...ties(id, Boolean(help), fault)}>
@@ -65,11 +65,11 @@ export function FieldGroup({ id, legend, help, fault, children }: FieldGroupProp
 export interface Choice<V extends string> {
   value: V;
   label: string;
-  /** What it does and costs. */
+  /** Its effect and cost. */
   help?: ComponentChildren;
 }
 
-export interface ChoicesProps<V extends string> {
+interface ChoicesProps<V extends string> {
   id: string;
   legend: ComponentChildren;
   help?: ComponentChildren;
@@ -77,11 +77,11 @@ export interface ChoicesProps<V extends string> {
   value: V;
   options: readonly Choice<V>[];
   onChange(value: V): void;
-  /** More of the question, below the options. */
+  /** Further inputs below the options. */
   children?: ComponentChildren;
 }
 
-/** Choices is one of several, each with what it means. */
+/** Choices is a radio group with help for each option. */
 export function Choices<V extends string>({ id, legend, help, fault, value, options, onChange, children }: ChoicesProps<V>) {
   return (
     <FieldGroup id={id} legend={legend} help={help} fault={fault}>

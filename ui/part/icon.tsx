@@ -1,4 +1,4 @@
-// Icons, drawn here so that nothing has to be loaded.
+// Icons, inlined so that nothing has to be loaded.
 const paths = {
   overview: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
   topology: "M12 5.5a2 2 0 1 0 0-.01M5 19.5a2 2 0 1 0 0-.01M19 19.5a2 2 0 1 0 0-.01M11 7.5 6 17M13 7.5l5 9.5M7.2 19h9.6",
@@ -25,11 +25,18 @@ const paths = {
   down: "M5.5 9.5 12 16l6.5-6.5",
   edit: "M4 20l1-4L16 5l3 3L8 19zM14 7l3 3",
   trash: "M5 7h14M10 4h4M7 7l1 13h8l1-13",
+  agent: "M4 5h16v10H4zM9 19h6M12 15v4",
+  path: "M5 19a2 2 0 1 0 0-.01M19 5a2 2 0 1 0 0-.01M5 17V9a3 3 0 0 1 3-3h3a3 3 0 0 1 3 3v6a3 3 0 0 0 3 3 2 2 0 0 0 2-2V7",
+  loss: "M3 12h8M8 9l3 3-3 3M15 8.5l6 7M21 8.5l-6 7",
+  clock: "M12 4a8 8 0 1 0 .01 0M12 8v4.5l3 2",
+  spool: "M5 6.5C5 5 8 4 12 4s7 1 7 2.5-3 2.5-7 2.5S5 8 5 6.5M5 6.5v11C5 19 8 20 12 20s7-1 7-2.5v-11",
+  info: "M12 4a8 8 0 1 0 .01 0M12 11v5M12 8v.01",
+  copy: "M9 9h11v11H9zM15 9V4H4v11h5",
 } as const;
 
 export type IconName = keyof typeof paths;
 
-/** Icon is a decoration beside a word; where it stands alone, its button needs a label. */
+/** Icon is a decoration beside a word; a button with an icon alone needs a label. */
 export function Icon({ name }: { name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 24 24" width="20" height="20" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.7" stroke-linecap="round" stroke-linejoin="round">

@@ -1,17 +1,17 @@
-// What a panel says when it has nothing to show, or when something went wrong.
+// Notices: empty states and errors.
 import type { ComponentChildren } from "preact";
 
-export interface NoticeProps {
-  /** What is so, in a few words. */
+interface NoticeProps {
+  /** Short heading. */
   title: string;
-  /** Why, and what to do next. */
+  /** Reason and next steps. */
   children?: ComponentChildren;
-  /** A button or a link that does it. */
+  /** A button or a link. */
   action?: ComponentChildren;
   level?: "info" | "warning" | "error";
 }
 
-/** Notice says why there is nothing to see, and what to do. */
+/** Notice explains why there is nothing to show, and what to do. */
 export function Notice({ title, children, action, level = "info" }: NoticeProps) {
   return (
     <div class={`notice ${level}`} role={level === "error" ? "alert" : undefined}>

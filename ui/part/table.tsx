@@ -1,17 +1,17 @@
-// A table that is sorted by its heads.
+// A table, sortable by its column headers.
 import type { ComponentChildren } from "preact";
 import "../style/table.css";
 import { Icon } from "./icon.tsx";
 
 export interface Column<R> {
-  /** Name of the order; unique in the table. */
+  /** Unique name, also that of the sort order. */
   key: string;
   title: string;
-  /** Says more about the column. */
+  /** Tooltip of the header. */
   help?: string;
-  /** Figures stand at the right. */
+  /** Align right. */
   number?: boolean;
-  /** Cannot be sorted. */
+  /** Not sortable. */
   fixed?: boolean;
   cell: (row: R) => ComponentChildren;
 }
@@ -21,22 +21,22 @@ export interface Sort {
   ascending: boolean;
 }
 
-export interface TableProps<R> {
-  /** What the table holds; read out, not shown. */
+interface TableProps<R> {
+  /** Caption for screen readers. */
   caption: string;
   columns: readonly Column<R>[];
   rows: readonly R[];
-  /** What a row is known by. */
+  /** Unique key of a row. */
   keyOf: (row: R) => string;
   sort?: Sort;
   onSort?: (sort: Sort) => void;
-  /** Said in place of rows. */
+  /** Shown instead of rows. */
   empty?: ComponentChildren;
-  /** Rows are of a question whose new answer has not come. */
+  /** The rows are outdated; new ones are loading. */
   stale?: boolean;
 }
 
-/** Table shows rows; whoever owns it sorts them. Wide ones scroll within themselves. */
+/** Table shows rows, which its owner sorts. Wide tables scroll inside. */
 export function Table<R>({ caption, columns, rows, keyOf, sort, onSort, empty, stale }: TableProps<R>) {
   return (
     <div class={`scroll-x table-box${stale ? " stale" : ""}`} role="region" aria-label={caption} aria-busy={stale} tabIndex={0}>
@@ -62,11 +62,11 @@ function Head<R>({ column, sort, onSort }: { column: Column<R>; sort?: Sort; onS
   const mine = sort?.key === column.key ? sort : undefined;
   const kind = column.number ? "number" : undefined;
   if (!onSort || column.fixed) return <th scope="col" class={kind} title={column.help}>{column.title}</th>;
-  // Of figures the largest are looked for, of words the first.
-  const turn = () => onSort({ key: column.key, ascending: mine ? !mine.ascending : !column.number });
+  // Numbers are sorted largest first, text alphabetically.
+  const sortBy = () => onSort({ key: column.key, ascending: mine ? !mine.ascending : !column.number });
   return (
     <th scope="col" class={kind} aria-sort={mine ? (mine.ascending ? "ascending" : "descending") : undefined}>
-      <button class="quiet table-head" type="button" title={column.help} onClick={turn}>
+      <button class="quiet table-head" type="button" title={column.help} onClick={sortBy}>
         {column.title}
         <span class={mine ? "table-order" : "table-order none"}><Icon name={mine?.ascending ? "up" : "down"} /></span>
       </button>

@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it.
+// Light, dark or system theme.
 import { computed, effect, signal } from "@preact/signals";
 import { Icon } from "./icon.tsx";
 
@@ -19,7 +19,7 @@ const query = typeof matchMedia === "function" ? matchMedia("(prefers-color-sche
 const systemDark = signal(query?.matches ?? false);
 query?.addEventListener("change", (e) => (systemDark.value = e.matches));
 
-/** True while the page is dark. Canvases, which know no style sheet, are drawn again when it changes. */
+/** Whether the page is dark. Canvases do not follow the style sheet and are redrawn when it changes. */
 export const dark = computed(() => (chosen.value === "system" ? systemDark.value : chosen.value === "dark"));
 
 effect(() => {
@@ -27,11 +27,11 @@ effect(() => {
   try {
     localStorage.setItem(key, chosen.value);
   } catch {
-    // lasts as long as the page
+    // not kept beyond this page
   }
 });
 
-/** ThemeButton goes from one theme to the next. */
+/** ThemeButton switches to the next theme. */
 export function ThemeButton() {
   const next = order[(order.indexOf(chosen.value) + 1) % order.length] ?? "system";
   const icon = chosen.value === "system" ? "system" : chosen.value === "light" ? "sun" : "moon";

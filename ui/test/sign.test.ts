@@ -130,7 +130,7 @@ test("every view is reached by keyboard alone", async () => {
   await page.reload();
   await page.getByRole("navigation", { name: "Views" }).waitFor();
   await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
-  await tabTo(/^A Skip to the content/);
+  await tabTo(/^A Skip to content/);
   await page.keyboard.press("Enter");
   expect(await focused()).toMatch(/^MAIN/);
   // From the content, Tab goes to a cell of the matrix, and Enter to the pair.

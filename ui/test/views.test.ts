@@ -81,7 +81,7 @@ test("signing in looks right in both themes", async () => {
 
 test("an address that leads nowhere says so", async () => {
   const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/nowhere" });
-  await page.getByText("There is no such page").waitFor();
+  await page.getByText("Page not found").waitFor();
   expect(await barriers(page)).toEqual([]);
   clean();
   await close();

@@ -1,7 +1,6 @@
-// One host: what it is, what it does, what it costs, and whether it is fit to measure.
+// One host: its agent, clock, interfaces, tasks, load and checks.
 import "../style/overview.css";
 import "../style/agent.css";
-import { useEffect } from "preact/hooks";
 import type { Agent } from "../gen/agent_pb.ts";
 import { agents } from "../data/agents.ts";
 import { ago, bytes, count, duration, moment } from "../data/quantity.ts";
@@ -10,6 +9,7 @@ import { useResource } from "../data/resource.ts";
 import { millis } from "../data/time.ts";
 import { Badge } from "../part/badge.tsx";
 import { Notice } from "../part/notice.tsx";
+import { useTitle } from "../part/title.ts";
 import { ChecksPanel } from "./agent/checks.tsx";
 import { CostPanel } from "./agent/cost.tsx";
 import { Fact, Facts } from "./agent/fact.tsx";
@@ -18,20 +18,17 @@ import { LeavePanel } from "./agent/leave.tsx";
 import { TasksPanel } from "./agent/tasks.tsx";
 import { clockQuality } from "./overview/clock.ts";
 
-/** AgentView shows the host that the address names. */
+/** AgentView shows the host in the address. */
 export function AgentView() {
   const known = useResource(agents);
   const name = route.value.words[1] ?? "";
-  useEffect(() => {
-    document.title = `${name} · Pillion`;
-    return () => void (document.title = "Pillion");
-  }, [name]);
+  useTitle(name);
   const agent = known.value.value?.find((a) => a.name === name);
-  const back = <a class="button" href="#/">To the overview</a>;
+  const back = <a class="button" href="#/">Go to the overview</a>;
   if (agent) return <Host agent={agent} fault={known.fault.value} />;
-  if (known.value.value) return <Notice title={`There is no host “${name}”`} action={back}>It has not joined this server, or was deleted. Its rows, if it had any, are still in the archive.</Notice>;
-  if (known.fault.value) return <Notice title="The host is not known" level="error" action={back}>{known.fault.value}</Notice>;
-  return <Notice title="Asking the server">The host is on its way.</Notice>;
+  if (known.value.value) return <Notice title={`There is no host “${name}”`} action={back}>It has not joined this server, or it was deleted. Any rows it delivered are still in the archive.</Notice>;
+  if (known.fault.value) return <Notice title="Could not load the host" level="error" action={back}>{known.fault.value}</Notice>;
+  return <Notice title="Loading…" />;
 }
 
 function Host({ agent, fault }: { agent: Agent; fault: string | undefined }) {
@@ -41,10 +38,10 @@ function Host({ agent, fault }: { agent: Agent; fault: string | undefined }) {
       <header class="row host-head">
         <h1>{agent.name}</h1>
         <Badge state={agent.state} />
-        <span class="soft">{seen ? `heard ${ago(seen)}` : "not heard since the server started"}</span>
+        <span class="soft">{seen ? `last seen ${ago(seen)}` : "not seen since the server started"}</span>
       </header>
-      {fault && <p class="fault" role="alert">{fault} What is shown is from before.</p>}
-      {agent.state === "away" && <Notice level="warning" title="This host is away">Look whether <code>pillion-agent</code> runs on it and whether it reaches port 8471 of this server. What it holds in its spool comes when it is back; until then its traffic goes on, unmarked.</Notice>}
+      {fault && <p class="fault" role="alert">{fault} The data below may be out of date.</p>}
+      {agent.state === "away" && <Notice level="warning" title="This host is away">Check that <code>pillion-agent</code> is running on it and can reach port 8471 of this server. The agent delivers its spooled rows when it reconnects. Until then its traffic continues unmarked.</Notice>}
       <div class="host-grid">
         <ProgramPanel agent={agent} />
         <ClockPanel agent={agent} />
@@ -66,38 +63,38 @@ function ProgramPanel({ agent }: { agent: Agent }) {
     <Facts title="Program">
       <Fact name="Version">{agent.version || "unknown"}</Fact>
       <Fact name="Kernel">{agent.kernel || "unknown"}</Fact>
-      <Fact name="Runs since">{started ? moment(started) : "unknown"}</Fact>
+      <Fact name="Started">{started ? moment(started) : "unknown"}</Fact>
       <Fact name="Joined">{enrolled ? moment(enrolled) : "unknown"}</Fact>
-      <Fact name="Certificate ends" note={ends && ends < Date.now() ? "It has ended: the host has to join again." : "The host renews it before."} tone={ends && ends < Date.now() ? "bad" : undefined}>{ends ? moment(ends) : "unknown"}</Fact>
+      <Fact name="Certificate expires" note={ends && ends < Date.now() ? "Expired: the host has to join again." : "The agent renews it before it expires."} tone={ends && ends < Date.now() ? "bad" : undefined}>{ends ? moment(ends) : "unknown"}</Fact>
     </Facts>
   );
 }
 
 function ClockPanel({ agent }: { agent: Agent }) {
   const { clock } = agent;
-  if (!clock) return <Facts title="Clock"><p class="soft">The host has not told of its clock.</p></Facts>;
+  if (!clock) return <Facts title="Clock"><p class="soft">The host has not reported its clock.</p></Facts>;
   const { word, bound, tone } = clockQuality(agent);
   return (
     <Facts title="Clock">
       <Fact name="Quality" tone={tone}>{word}</Fact>
-      <Fact name="Error at most">{bound}</Fact>
+      <Fact name="Maximum error">{bound}</Fact>
       <Fact name="Last offset">{duration(Number(clock.offsetNs))}</Fact>
-      <Fact name="Kept by">{clock.by || "nothing"}</Fact>
-      {!clock.synchronised && <p class="soft small">Nothing disciplines this clock. Delays between hosts that do not share a clock mean little; use chrony or PTP.</p>}
+      <Fact name="Synchronized by">{clock.by || "nothing"}</Fact>
+      {!clock.synchronised && <p class="soft small">This clock is unsynchronized. One-way delays to and from this host are unreliable; run chrony or PTP.</p>}
     </Facts>
   );
 }
 
 function SpoolPanel({ agent: { spool } }: { agent: Agent }) {
-  if (!spool) return <Facts title="Spool"><p class="soft">The host has not told of its spool.</p></Facts>;
+  if (!spool) return <Facts title="Spool"><p class="soft">The host has not reported its spool.</p></Facts>;
   const [held, limit] = [Number(spool.bytes), Number(spool.limitBytes)];
   return (
     <Facts title="Spool">
-      <Fact name="Waits for the archive">{spool.batches === 0n ? "nothing" : `${count(spool.batches)} batches, ${bytes(held)}`}</Fact>
-      <Fact name="Room">{limit > 0 ? bytes(limit) : "unknown"}</Fact>
+      <Fact name="Waiting for the archive">{spool.batches === 0n ? "nothing" : `${count(spool.batches)} batches, ${bytes(held)}`}</Fact>
+      <Fact name="Capacity">{limit > 0 ? bytes(limit) : "unknown"}</Fact>
       <Fact name="Rows stored">{count(spool.sentRows)}</Fact>
-      <Fact name="Rows dropped" tone={spool.droppedRows > 0n ? "bad" : undefined} note={spool.droppedRows > 0n ? "The spool was full: the oldest went first." : undefined}>{count(spool.droppedRows)}</Fact>
-      <Fact name="Batches refused" tone={spool.rejectedBatches > 0n ? "bad" : undefined}>{count(spool.rejectedBatches)}</Fact>
+      <Fact name="Rows dropped" tone={spool.droppedRows > 0n ? "bad" : undefined} note={spool.droppedRows > 0n ? "The spool was full: the oldest rows were dropped." : undefined}>{count(spool.droppedRows)}</Fact>
+      <Fact name="Batches rejected" tone={spool.rejectedBatches > 0n ? "bad" : undefined}>{count(spool.rejectedBatches)}</Fact>
     </Facts>
   );
 }
@@ -106,7 +103,7 @@ function InterfacesPanel({ agent }: { agent: Agent }) {
   return (
     <section class="panel host-wide" aria-labelledby="interfaces-title">
       <header><h2 id="interfaces-title">Interfaces</h2></header>
-      {agent.interfaces.length === 0 ? <p class="soft">The host has not told of its interfaces.</p> : (
+      {agent.interfaces.length === 0 ? <p class="soft">The host has not reported its interfaces.</p> : (
         <div class="scroll-x">
           <table>
             <thead><tr><th scope="col">Name</th><th scope="col">State</th><th scope="col" class="number">MTU</th><th scope="col">Addresses</th></tr></thead>

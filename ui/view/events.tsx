@@ -1,4 +1,4 @@
-// What happened: a feed of events, newest first.
+// Events, newest first.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { save } from "../data/csv.ts";
 import { Feed, type Happening } from "../data/feed.ts";
@@ -6,6 +6,7 @@ import { moment } from "../data/quantity.ts";
 import { see, seen } from "../data/seen.ts";
 import { Icon } from "../part/icon.tsx";
 import { Notice } from "../part/notice.tsx";
+import { useTitle } from "../part/title.ts";
 import "../style/events.css";
 import { Bar } from "./events/bar.tsx";
 import { binsOf } from "./events/bins.ts";
@@ -16,10 +17,10 @@ import { ServerPanel } from "./events/server.tsx";
 import { Strip } from "./events/strip.tsx";
 import { eventsCsv } from "./events/table.ts";
 
-const pageOf = 200; // rows that are drawn at once
-const scrolled = 120; // pixels, from which on somebody reads
+const pageRows = 200; // rows drawn at once
+const readingPx = 120; // scrolled this far, the user is reading
 
-/** EventsView shows events as they happen, without moving what is being read. */
+/** EventsView shows events as they happen, without moving the list under the reader. */
 export function EventsView() {
   const c = choice.value;
   const key = c.part ? `${c.part.from}-${c.part.to}` : c.range.key;
@@ -35,10 +36,7 @@ export function EventsView() {
     const newest = feed.events.value?.[0]?.time;
     if (newest !== undefined && !document.hidden) see(newest);
   }, [feed.events.value]);
-  useEffect(() => {
-    document.title = "Events · Pillion";
-    return () => void (document.title = "Pillion");
-  }, []);
+  useTitle("Events");
   return (
     <div class="stack events">
       <header class="row spread">
@@ -49,7 +47,7 @@ export function EventsView() {
       {shown && <Timeline found={found} feed={feed} />}
       <p class="hidden-text" role="status">{fresh > 0 ? news : ""}</p>
       {fresh > 0 && <button type="button" class="main event-more" onClick={() => { release(); window.scrollTo({ top: 0 }); }}><Icon name="up" />{news}</button>}
-      {feed.fault.value && shown && <p class="field-fault" role="alert">{feed.fault.value} The list goes on when it does.</p>}
+      {feed.fault.value && shown && <p class="field-fault" role="alert">{feed.fault.value} Retrying.</p>}
       <div ref={list}><Found feed={feed} choice={c} found={shown && found} newSince={newSince} /></div>
       <ServerPanel />
     </div>
@@ -57,7 +55,7 @@ export function EventsView() {
 }
 
 function Timeline({ found, feed }: { found: Happening[]; feed: Feed }) {
-  // The strip moves on as events come, and once a minute without any.
+  // The strip advances with each event, and once a minute without any.
   const [minute, setMinute] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => setMinute((m) => m + 1), 60_000);
@@ -68,46 +66,46 @@ function Timeline({ found, feed }: { found: Happening[]; feed: Feed }) {
 }
 
 function Found({ feed, choice: c, found, newSince }: { feed: Feed; choice: Choice; found: Happening[] | undefined; newSince: number }) {
-  const [rows, setRows] = useState(pageOf);
-  useEffect(() => setRows(pageOf), [c]);
+  const [rows, setRows] = useState(pageRows);
+  useEffect(() => setRows(pageRows), [c]);
   const days = useMemo(() => foldDays(found ?? []), [found]);
   const folds = days.reduce((n, d) => n + d.folds.length, 0);
-  const span = c.part ? "this part of time" : c.range.words;
+  const span = c.part ? "the selected period" : c.range.words;
   if (!found) {
     return feed.fault.value
-      ? <Notice title="The events could not be read" level="error">{feed.fault.value} This page goes on trying.</Notice>
-      : <p class="soft" role="status">Reading events…</p>;
+      ? <Notice title="Could not load events" level="error">{feed.fault.value} Retrying.</Notice>
+      : <p class="soft" role="status">Loading events…</p>;
   }
   if (!found.length) {
     return filters(c) && feed.events.value?.length
-      ? <Notice title="No event fits" action={<button type="button" onClick={chooseAll}>Show all events</button>}>There are {feed.events.value.length} events in {span}, and none of them is what you chose.</Notice>
-      : <Notice title="Nothing happened">No event in {span}, which is good: no host was lost, no path changed, and no loss was above the threshold.</Notice>;
+      ? <Notice title="No matching events" action={<button type="button" onClick={chooseAll}>Show all events</button>}>None of the {feed.events.value.length} events in {span} matches the filter.</Notice>
+      : <Notice title="No events">No events in {span}: no host was lost, no path changed, and no loss exceeded its threshold.</Notice>;
   }
   return (
     <>
       <EventList days={firstOf(days, rows)} newSince={newSince} />
       <p class="row event-end">
-        {folds > rows && <button type="button" onClick={() => setRows(rows + pageOf)}>Show {Math.min(pageOf, folds - rows)} more</button>}
-        {folds <= rows && feed.cut.value && <><span class="soft">The server gives 10,000 events at once; older ones of {span} are not here yet.</span><button type="button" disabled={feed.busy.value} onClick={() => void feed.older()}>{feed.busy.value ? "Loading…" : "Load older events"}</button></>}
-        {folds <= rows && !feed.cut.value && <span class="soft small">These are all events of {span}{filters(c) ? " that you chose" : ""}.</span>}
+        {folds > rows && <button type="button" onClick={() => setRows(rows + pageRows)}>Show {Math.min(pageRows, folds - rows)} more</button>}
+        {folds <= rows && feed.cut.value && <><span class="soft">Only the newest 10,000 events of {span} are loaded.</span><button type="button" disabled={feed.busy.value} onClick={() => void feed.older()}>{feed.busy.value ? "Loading…" : "Load older events"}</button></>}
+        {folds <= rows && !feed.cut.value && <span class="soft small">End of {filters(c) ? "matching events" : "events"} in {span}.</span>}
       </p>
     </>
   );
 }
 
-/** What is shown of a feed while somebody reads: new events wait until they may move the list. */
+/** The events shown while the user reads: new ones wait until they may move the list. */
 function useCalm(feed: Feed, list: { current: HTMLElement | null }): { shown: Happening[] | undefined; waiting: Happening[]; release: () => void } {
   const latest = feed.events.value;
   const held = useRef<{ feed: Feed; shown: Happening[] | undefined }>({ feed, shown: undefined });
-  const [, again] = useState(0);
+  const [, redraw] = useState(0);
   if (held.current.feed !== feed) held.current = { feed, shown: undefined };
   const before = held.current.shown;
   const newest = before?.[0]?.time ?? -Infinity;
   const box = list.current;
-  const reading = before?.length && box && (scrollY > scrolled || box.matches(":hover") || box.contains(document.activeElement));
+  const reading = before?.length && box && (scrollY > readingPx || box.matches(":hover") || box.contains(document.activeElement));
   if (!reading) held.current.shown = latest;
   else if (latest && before !== latest) {
-    // What is older, such as what was asked for at the end, comes at once.
+    // Older events, such as those loaded at the end, are shown immediately.
     const known = new Set(before.map((h) => h.key));
     const older = latest.filter((h) => h.time <= newest || known.has(h.key));
     if (older.length !== before.length) held.current.shown = older;
@@ -119,7 +117,7 @@ function useCalm(feed: Feed, list: { current: HTMLElement | null }): { shown: Ha
   }, [latest, shown]);
   const release = (): void => {
     held.current.shown = feed.events.peek();
-    again((n) => n + 1);
+    redraw((n) => n + 1);
   };
   return { shown, waiting, release };
 }

@@ -1,4 +1,4 @@
-// The overview: all hosts and all running sessions at a glance.
+// The overview of all hosts and running sessions.
 import "../style/overview.css";
 import { agents } from "../data/agents.ts";
 import { events } from "../data/events.ts";
@@ -13,7 +13,7 @@ import { MatrixPanel } from "./overview/matrix.tsx";
 import { SessionsPanel } from "./overview/sessions.tsx";
 import { Totals } from "./overview/totals.tsx";
 
-/** OverviewView shows totals, the matrix of pairs, running sessions and agents. */
+/** OverviewView shows totals, the matrix of pairs, running sessions and hosts. */
 export function OverviewView() {
   const hosts = useResource(agents);
   const runs = useResource(sessions);
@@ -25,8 +25,8 @@ export function OverviewView() {
   if (!known || !planned) {
     const fault = hosts.fault.value ?? runs.fault.value;
     return fault
-      ? <Notice title="The hosts are not known" level="error">{fault} This page goes on asking.</Notice>
-      : <Notice title="Asking the server">Hosts and sessions are on their way.</Notice>;
+      ? <Notice title="Could not load hosts and sessions" level="error">{fault} Retrying.</Notice>
+      : <Notice title="Loading…" />;
   }
   if (known.length === 0) return <NoAgents />;
   return (

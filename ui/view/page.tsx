@@ -1,4 +1,4 @@
-// The frame of every view: where one can go, who one is, and whether the server answers.
+// The frame of every view: navigation, the signed-in token, and the state of the server.
 import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
 import { may, signOut, token, who } from "../data/account.ts";
@@ -20,6 +20,8 @@ import { SignInView } from "./sign-in.tsx";
 import { TokensView } from "./tokens.tsx";
 import { TopologyView } from "./topology.tsx";
 
+const retryMs = 2000;
+
 const views: Record<string, ComponentType> = {
   "": OverviewView,
   pair: PairView,
@@ -37,7 +39,7 @@ const doors: { to: string; place: string; also?: string[]; label: string; icon: 
   { to: "#/events", place: "events", label: "Events", icon: "events" },
 ];
 
-/** Page shows the view of the address, or asks for a token. */
+/** Page shows the view in the address, or the sign-in form. */
 export function Page() {
   useEffect(() => {
     if (token.value) void identify();
@@ -46,7 +48,7 @@ export function Page() {
   const View = views[place.value];
   return (
     <div class="page">
-      <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
+      <a class="skip" href="#main" onClick={skip}>Skip to content</a>
       <header class="top">
         <a class="brand" href="#/"><img src="/icon.svg" alt="" width="24" height="24" />Pillion</a>
         <nav class="doors" aria-label="Views">
@@ -65,14 +67,14 @@ export function Page() {
       <Failing />
       <main id="main" tabIndex={-1}>
         <Safe key={route.value.words.join("/")}>
-          {View ? <View /> : <Notice title="There is no such page" action={<a class="button" href="#/">To the overview</a>}>The address names nothing that this page can show.</Notice>}
+          {View ? <View /> : <Notice title="Page not found" action={<a class="button" href="#/">Go to the overview</a>}>There is no page at this address.</Notice>}
         </Safe>
       </main>
     </div>
   );
 }
 
-/** Who one is; for admins the way to the tokens. */
+/** The signed-in token; for admins a link to all tokens. */
 function Who() {
   const me = who.value;
   if (!me) return null;
@@ -92,18 +94,18 @@ async function identify(): Promise<void> {
     const me = await serverClient.whoAmI({});
     who.value = { name: me.name, role: me.role as "viewer" };
   } catch {
-    // an unknown token has signed out; a silent server shows the banner, and is asked again
-    if (token.peek()) setTimeout(() => void identify(), 2000);
+    // An unknown token signs out. An unreachable server shows the banner and is retried.
+    if (token.peek()) setTimeout(() => void identify(), retryMs);
   }
 }
 
 function Silence() {
   const s = silence.value;
   if (!s) return null;
-  return <p class="banner" role="alert">The server has not answered since {clock(s.since)}. What is shown is from before; this page goes on trying.</p>;
+  return <p class="banner" role="alert">No answer from the server since {clock(s.since)}. The data shown may be out of date. Retrying.</p>;
 }
 
-/** Safe shows a fault of a view instead of an empty page. */
+/** Safe shows the error of a view instead of an empty page. */
 class Safe extends Component<{ children: ComponentChildren }, { fault?: Error }> {
   override state: { fault?: Error } = {};
   static override getDerivedStateFromError(fault: Error) {
@@ -112,7 +114,7 @@ class Safe extends Component<{ children: ComponentChildren }, { fault?: Error }>
   override render() {
     if (!this.state.fault) return this.props.children;
     return (
-      <Notice title="This view failed" level="error" action={<button type="button" onClick={() => location.reload()}>Load the page anew</button>}>
+      <Notice title="This view crashed" level="error" action={<button type="button" onClick={() => location.reload()}>Reload the page</button>}>
         {this.state.fault.message}
       </Notice>
     );

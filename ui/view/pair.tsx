@@ -1,4 +1,4 @@
-// Two hosts: live delay, loss and throughput of the traffic between them.
+// The traffic between two hosts: delay, loss and throughput in both directions.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Range } from "../chart/plot.ts";
 import { picture } from "../chart/picture.ts";
@@ -11,6 +11,7 @@ import { sessions } from "../data/sessions.ts";
 import { lengthWords } from "../data/span.ts";
 import type { Session } from "../gen/session_pb.ts";
 import { Notice } from "../part/notice.tsx";
+import { useTitle } from "../part/title.ts";
 import "../style/pair.css";
 import { Charts } from "./pair/charts.tsx";
 import { Controls } from "./pair/controls.tsx";
@@ -23,20 +24,17 @@ import { look, showSpan } from "./pair/look.ts";
 import { Strip } from "./pair/strip.tsx";
 import { measures, missingWords, Why } from "./pair/why.tsx";
 
-/** PairView shows both directions between two hosts. */
+/** PairView shows the pair in the address. */
 export function PairView() {
   const { source, destination } = look.value;
-  useEffect(() => {
-    document.title = `${source} → ${destination} · Pillion`;
-    return () => void (document.title = "Pillion");
-  }, [source, destination]);
+  useTitle(`${source} → ${destination}`);
   if (!source || !destination || source === destination) {
-    return <Notice title="Which two hosts?" action={<a class="button" href="#/">To the overview</a>}>The address of a pair names two different hosts, as in #/pair/a/b. The overview leads to each pair.</Notice>;
+    return <Notice title="No pair selected" action={<a class="button" href="#/">Go to the overview</a>}>The address of a pair contains two different hosts, as in #/pair/a/b. The overview links to every pair.</Notice>;
   }
   return <Between />;
 }
 
-/** A feed for what is selected, shown as the address says. */
+/** A feed of the selection in the address. */
 function useFeed(): PairFeed {
   const { selection, span, frozen } = look.value;
   const feed = useMemo(() => new PairFeed(selection), [JSON.stringify(selection)]);
@@ -49,7 +47,7 @@ function useFeed(): PairFeed {
     if (!same) feed.look(span, frozen);
     else if (frozen === undefined) feed.resume();
     else if (frozen === Math.round(feed.drawn.peek()?.to ?? 0)) feed.pause();
-    else feed.look(span, frozen); // a link to another moment
+    else feed.look(span, frozen); // a link to another time
   }, [feed, spanKey, frozen]);
   return feed;
 }
@@ -77,7 +75,7 @@ function Between() {
   const shot = async () => {
     const d = feed.drawn.peek();
     if (!d || !charts.current) return;
-    const words = [`${moment(d.from)} – ${moment(d.to)}`, `a value every ${lengthWords(d.step)}`, measured[0] && `session ${look.value.session || measured[0]}`];
+    const words = [`${moment(d.from)} – ${moment(d.to)}`, `one value per ${lengthWords(d.step)}`, measured[0] && `session ${look.value.session || measured[0]}`];
     save(fileName("charts", source, destination, d.from, d.to, "png"), await picture(charts.current, `${source} ⇄ ${destination}`, words.filter(Boolean).join(", ")));
   };
   return (
@@ -95,10 +93,10 @@ const inside = (d: Drawn, list: Drawn["out"]): Drawn["out"] => list.filter((f) =
 
 function Sampled({ sampled }: { sampled: number }) {
   if (sampled <= 1) return null;
-  return <p class="soft small">The range holds very many rows: quantiles and heat map are of one in {sampled} rows, evenly spread. Counts, means, least and largest are of all.</p>;
+  return <p class="soft small">Quantiles and heat map are sampled from one in {sampled} rows, because the range has too many. Counts, means and extremes are of all rows.</p>;
 }
 
-/** What changes each second. */
+/** The part that updates every second. */
 function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; measured: string[] }) {
   const { source, destination, span, show, log } = look.value;
   const drawn = feed.drawn.value;
@@ -110,7 +108,7 @@ function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; me
   const bare = !drawn || drawn.out.length + drawn.back.length === 0;
   if (!drawn || (bare && !fault && heard.some((h) => !h.answered))) {
     if (fault) return <Why hosts={agents.value.value} sessions={all} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
-    return <div class="panel pair-wait"><Notice title="Asking the server">What was measured between {source} and {destination} is on its way.</Notice></div>;
+    return <div class="panel pair-wait"><Notice title="Loading…" /></div>;
   }
   if (bare) return <WhyLive feed={feed} fault={fault} />;
   const live = span.live && feed.paused.value === undefined;
@@ -121,7 +119,7 @@ function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; me
   const onRange = (r: Range) => showSpan({ live: false, ...r });
   return (
     <>
-      {fault && <p class="pair-fault" role="alert">The last question was not answered: {fault} What is shown is from before; it is asked again.</p>}
+      {fault && <p class="pair-fault" role="alert">The last query failed: {fault} The data shown may be out of date. Retrying.</p>}
       <Strip drawn={drawn} live={live} source={source} destination={destination} />
       <Charts drawn={drawn} source={source} destination={destination} show={show} log={log} marks={marks} onRange={onRange} missing={missing}>
         <InsideRouters drawn={drawn} live={live} source={source} destination={destination} log={log} sessions={mine} measured={measured} onRange={onRange} />

@@ -1,4 +1,4 @@
-// Sessions: the list, the calendar of runs, one session, and the form for new and changed ones.
+// Sessions: the list, the calendar of runs, one session, and the form for new and edited ones.
 import "../style/form.css";
 import "../style/sessions.css";
 import type { ComponentChildren } from "preact";
@@ -16,13 +16,13 @@ import { changing, SessionForm } from "./sessions/form.tsx";
 import { SessionList } from "./sessions/list.tsx";
 import { SessionPage } from "./sessions/show.tsx";
 
-/** SessionsView shows what the address names: all sessions, one, or a form. */
+/** SessionsView shows all sessions, one, or a form, by the address. */
 export function SessionsView() {
   const [, name, what] = route.value.words;
   if (name === undefined) return <AllSessions />;
   if (name === "new") return <MayChange><NewSession /></MayChange>;
   if (what === "change") return <MayChange><ChangeSession name={name} /></MayChange>;
-  if (what !== undefined) return <Notice title="There is no such page" action={<a class="button" href={href(["sessions", name])}>To the session {name}</a>}>The address names nothing that this page can show.</Notice>;
+  if (what !== undefined) return <Notice title="Page not found" action={<a class="button" href={href(["sessions", name])}>Go to session {name}</a>}>There is no page at this address.</Notice>;
   return <SessionPage name={name} />;
 }
 
@@ -43,13 +43,13 @@ function AllSessions() {
   );
 }
 
-/** MayChange shows its children to operators, and tells viewers why not to them. */
+/** MayChange shows its children to operators, and to viewers why they cannot use them. */
 function MayChange({ children }: { children: ComponentChildren }) {
-  if (!who.value) return <Notice title="Asking the server what your token allows" />;
+  if (!who.value) return <Notice title="Loading…" />;
   if (operates.value) return <>{children}</>;
   return (
-    <Notice title="Your token may look only" level="warning" action={<a class="button" href={href(["sessions"])}>To all sessions</a>}>
-      The token {who.value.name} has the role {who.value.role}. To start and change sessions takes an operator's token; who runs the server can make one.
+    <Notice title="Your token is read-only" level="warning" action={<a class="button" href={href(["sessions"])}>All sessions</a>}>
+      The token {who.value.name} has the role {who.value.role}. Creating and editing sessions requires the role operator. An administrator of the server can create such a token.
     </Notice>
   );
 }
@@ -67,20 +67,20 @@ function ChangeSession({ name }: { name: string }) {
     <Loaded key={name} name={name}>
       {(s) => {
         const begin = changing(s);
-        if (s.state === "ended" || s.state === "stopping" || !begin) return <Notice title={`${name} has ended`} action={<a class="button" href={href(["sessions", "new"], { copy: name })}>Copy it</a>}>What has ended cannot be changed; a copy can.</Notice>;
-        return <SessionForm keep={`change.${name}.${s.revision}`} title={`Change ${name}`} begin={begin} changing={s} />;
+        if (s.state === "ended" || s.state === "stopping" || !begin) return <Notice title={`${name} has ended`} action={<a class="button" href={href(["sessions", "new"], { copy: name })}>Copy session</a>}>A session that has ended cannot be edited. Copy it instead.</Notice>;
+        return <SessionForm keep={`change.${name}.${s.revision}`} title={`Edit ${name}`} begin={begin} changing={s} />;
       }}
     </Loaded>
   );
 }
 
-/** Loads a session once; the form then keeps what it began with. */
+/** Loads a session once; later changes on the server do not affect the form. */
 function Loaded({ name, children }: { name: string; children(s: Session): ComponentChildren }) {
   const { value, fault } = useResource(useMemo(() => sessionNamed(name), [name]));
   const [first, setFirst] = useState<Session>();
   const session = first ?? value.value?.session;
   if (session && !first) setFirst(session);
   if (session) return <>{children(session)}</>;
-  if (fault.value) return <Notice title={`The session ${name} cannot be read`} level="error" action={<a class="button" href={href(["sessions"])}>To all sessions</a>}>{fault.value}</Notice>;
+  if (fault.value) return <Notice title={`Could not load session ${name}`} level="error" action={<a class="button" href={href(["sessions"])}>All sessions</a>}>{fault.value}</Notice>;
   return <Notice title={`Loading ${name}`} />;
 }

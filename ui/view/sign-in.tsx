@@ -1,4 +1,4 @@
-// Signing in with a token.
+// The sign-in form.
 import { useState } from "preact/hooks";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
@@ -7,7 +7,7 @@ import { sentence } from "../data/client.ts";
 import { ServerService } from "../gen/server_pb.ts";
 import { ThemeButton } from "../part/theme.tsx";
 
-/** Asks for a token until the server knows it. */
+/** Asks for a token until the server accepts it. */
 export function SignInView() {
   const [secret, setSecret] = useState("");
   const [remember, setRemember] = useState(false);
@@ -17,7 +17,7 @@ export function SignInView() {
   const submit = async (event: Event) => {
     event.preventDefault();
     const text = secret.trim();
-    if (!text) return setFault("A token is needed.");
+    if (!text) return setFault("Enter a token.");
     setBusy(true);
     try {
       const me = await withToken(text).whoAmI({});
@@ -32,7 +32,7 @@ export function SignInView() {
     <main class="sign-in">
       <form onSubmit={submit}>
         <h1><img src="/icon.svg" alt="" width="32" height="32" /> Pillion</h1>
-        <p>Measures networks with the traffic that is already on them.</p>
+        <p>Measures networks with the traffic already on them.</p>
         <label for="token">Token</label>
         <input id="token" type="password" autocomplete="current-password" spellcheck={false} value={secret} aria-invalid={Boolean(why)} aria-describedby="token-why token-help"
           onInput={(e) => { setSecret(e.currentTarget.value); setFault(undefined); }} />
@@ -40,8 +40,8 @@ export function SignInView() {
         <label class="check"><input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} /> Stay signed in on this device</label>
         <button class="main" type="submit" disabled={busy}>{busy ? "Signing in…" : "Sign in"}</button>
         <details id="token-help">
-          <summary>Where do I find a token?</summary>
-          <p>The first start of the server wrote that of an administrator to <code>operator.token</code> in its data folder. More, also for viewers:</p>
+          <summary>Where do I get a token?</summary>
+          <p>On its first start the server wrote an administrator's token to <code>operator.token</code> in its data folder. To create more, for example for viewers:</p>
           <pre><code>pillion token create NAME --role viewer</code></pre>
         </details>
       </form>

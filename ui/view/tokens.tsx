@@ -1,22 +1,20 @@
-// Tokens: who may use the server. For admins.
-import { useEffect, useState } from "preact/hooks";
+// Tokens of the server, for admins.
+import { useState } from "preact/hooks";
 import { may, who } from "../data/account.ts";
 import { useResource } from "../data/resource.ts";
 import { stateOf, tokens } from "../data/tokens.ts";
 import { Notice } from "../part/notice.tsx";
+import { useTitle } from "../part/title.ts";
 import "../style/tokens.css";
 import { NewToken } from "./tokens/new.tsx";
 import { Secret } from "./tokens/secret.tsx";
 import { TokenTable } from "./tokens/table.tsx";
 
-/** TokensView lists, makes and revokes tokens. */
+/** TokensView lists, creates and revokes tokens. */
 export function TokensView() {
-  useEffect(() => {
-    document.title = "Tokens · Pillion";
-    return () => void (document.title = "Pillion");
-  }, []);
-  if (!who.value) return <p class="soft" role="status">Asking who you are…</p>;
-  if (!may("admin")) return <Notice title="Only for admins" action={<a class="button" href="#/">To the overview</a>}>Your token has the role {who.value.role}. Tokens are made and revoked by admins.</Notice>;
+  useTitle("Tokens");
+  if (!who.value) return <p class="soft" role="status">Loading…</p>;
+  if (!may("admin")) return <Notice title="Admins only" action={<a class="button" href="#/">Go to the overview</a>}>Your token has the role {who.value.role}. Only admins can create and revoke tokens.</Notice>;
   return <Tokens />;
 }
 
@@ -26,13 +24,13 @@ function Tokens() {
   const all = value.value;
   return (
     <div class="stack tokens">
-      <header><h1>Tokens</h1><p class="soft">People and programs show a token to use the server; hosts show one once, to join.</p></header>
+      <header><h1>Tokens</h1><p class="soft">Users and programs authenticate with a token. Hosts use one once, to join.</p></header>
       {made && <Secret {...made} onDone={() => setMade(undefined)} />}
       <NewToken taken={(all ?? []).map((t) => t.name)} onMade={setMade} />
       <section class="panel" aria-labelledby="token-list">
         <header><h2 id="token-list">All tokens</h2>{all && <span class="soft">{all.filter((t) => stateOf(t) === "valid").length} valid</span>}</header>
         {fault.value && <p class="field-fault" role="alert">{fault.value}</p>}
-        {!all && !fault.value && <p class="soft" role="status">Reading tokens…</p>}
+        {!all && !fault.value && <p class="soft" role="status">Loading…</p>}
         {all && <TokenTable tokens={all} />}
       </section>
     </div>

@@ -1,4 +1,4 @@
-// The paths between hosts as a graph, the path of one pair, and how paths changed.
+// The paths between hosts as a graph, the path of a pair, and path changes.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Graph, type Places } from "../chart/graph.tsx";
 import { operates } from "../data/account.ts";
@@ -21,7 +21,7 @@ import { grouped, pictureOf } from "./topology/picture.ts";
 import { Strip } from "./topology/strip.tsx";
 import { PathTable } from "./topology/table.tsx";
 
-// Places outlive the view: who comes back finds every node where it was.
+// Positions are kept when the view is left, so that nodes stay in place.
 const kept = new Map<string, Places>();
 
 function placesOf(key: string): Places {
@@ -39,7 +39,7 @@ export function TopologyView() {
   useEffect(() => {
     if (ofSession.peek() !== choice.session) {
       ofSession.value = choice.session;
-      void retrace().then(retrace); // the first may have been under way with the old one
+      void retrace().then(retrace); // the first request may still be for the old session
     }
     return followMinute(choice.session);
   }, [choice.session]);
@@ -47,7 +47,7 @@ export function TopologyView() {
   return (
     <div class="stack topology">
       <h1>Topology</h1>
-      {fault && <Notice title="The paths could not be read" level="error">{fault}</Notice>}
+      {fault && <Notice title="Could not load paths" level="error">{fault}</Notice>}
       {answer ? <Paths answer={answer} choice={choice} /> : !fault && <p class="soft" role="status">Loading…</p>}
     </div>
   );
@@ -84,10 +84,10 @@ function Paths({ answer, choice }: { answer: GetTopologyResponse; choice: Choice
       <Picker choice={choice} hosts={hosts} family={family} counts={numbers} />
       <div class="topology-parts">
         <section class="panel graph-panel" aria-label="Graph of paths">
-          {choice.by === "loss" && minuteFault.value && <p class="small bad-text" role="alert">No live figures of loss: {minuteFault.value}</p>}
+          {choice.by === "loss" && minuteFault.value && <p class="small bad-text" role="alert">No live loss figures: {minuteFault.value}</p>}
           <Graph title={`Graph of ${graph.paths.length} paths between ${hosts.length} hosts`} picture={picture} shape={whole.shape} places={places} dot={pressed}
             nothing={() => (choice.source || choice.destination ? choosePair("", "") : undefined)} />
-          {open.size > 0 && <button class="quiet" type="button" onClick={() => setOpen(new Set())}>Close opened groups</button>}
+          {open.size > 0 && <button class="quiet" type="button" onClick={() => setOpen(new Set())}>Collapse groups</button>}
           <Legend by={choice.by} groups={whole.groups.size > 0} />
         </section>
         <PathPanel choice={choice} all={all} shown={shown} naming={naming} hosts={hosts.map((h) => h.name)} edges={shown ? edgesOf(graph, shown, choice.by, losses) : []} />
@@ -111,7 +111,7 @@ function edgesOf(graph: PathGraph, path: Path, by: Choice["by"], losses: Losses)
   return figures;
 }
 
-/** The first click chooses a source, the second a destination, the third begins anew. */
+/** The first click selects the source, the second the destination, the third starts over. */
 function pick({ source, destination }: Choice, host: string): void {
   if (source && !destination && source !== host) choosePair(source, host);
   else if (!source && destination && destination !== host) choosePair(host, destination);
@@ -123,13 +123,13 @@ function Empty({ hosts, session }: { hosts: number; session: string }) {
   const running = (sessions.value.value ?? []).filter((s) => ["running", "degraded", "starting"].includes(s.state));
   const create = operates.value && <a class="button main" href="#/sessions/new">New session</a>;
   if (hosts < 2) {
-    return <Notice title={hosts === 0 ? "No host has joined yet" : "Only one host has joined"}>Paths are traced between hosts that run <code>pillion-agent</code>. At least two have to join.</Notice>;
+    return <Notice title={hosts === 0 ? "No host has joined yet" : "Only one host has joined"}>Paths are traced between hosts that run <code>pillion-agent</code>. At least two hosts have to join.</Notice>;
   }
   if (session) {
-    return <Notice title={`No path of session ${session} was traced in the last day`} action={<a class="button" href="#/topology">Show all paths</a>}>A session traces its paths once a minute while it runs, unless its tracing is off.</Notice>;
+    return <Notice title={`No paths of session ${session} in the last 24 hours`} action={<a class="button" href="#/topology">Show all paths</a>}>A running session traces its paths once a minute by default, unless tracing is disabled.</Notice>;
   }
   if (running.length === 0) {
-    return <Notice title="No path was traced in the last day" action={create}>Sessions trace the paths between their hosts, once a minute unless they say otherwise. No session runs now{operates.value ? "." : "; an operator can start one."}</Notice>;
+    return <Notice title="No paths in the last 24 hours" action={create}>Running sessions trace the paths between their hosts, by default once a minute. No session is running{operates.value ? "." : "; an operator can start one."}</Notice>;
   }
-  return <Notice title="No path was traced yet" action={create}>{running.length === 1 ? "One session runs" : `${running.length} sessions run`}. The first traces come within a minute, unless tracing is off in {running.length === 1 ? "its" : "their"} settings.</Notice>;
+  return <Notice title="No paths yet" action={create}>{running.length === 1 ? "One session runs" : `${running.length} sessions run`}. The first traces appear within a minute, unless tracing is disabled.</Notice>;
 }

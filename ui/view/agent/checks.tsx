@@ -8,7 +8,7 @@ import { Badge } from "../../part/badge.tsx";
 
 const order = ["error", "warning", "ok"];
 
-/** ChecksPanel lets operators have a host checked. */
+/** ChecksPanel lets operators run the checks of a host. */
 export function ChecksPanel({ agent }: { agent: Agent }) {
   const [found, setFound] = useState<{ checks: Check[]; at: number }>();
   const [fault, setFault] = useState("");
@@ -35,11 +35,11 @@ export function ChecksPanel({ agent }: { agent: Agent }) {
         <h2 id="checks-title">Checks</h2>
         <button type="button" disabled={busy || away} onClick={() => void check()}>{busy ? "Checking…" : "Check this host"}</button>
       </header>
-      {busy && <progress class="busy" aria-label="The host checks itself" />}
-      <p class="soft" aria-live="polite">{busy ? "The host looks at its kernel, rights, clock, room, devices and the way to other hosts. That takes up to 5 s."
-        : away ? "Only a connected host can check itself."
+      {busy && <progress class="busy" aria-label="Running checks" />}
+      <p class="soft" aria-live="polite">{busy ? "Checking kernel, privileges, clock, disk space, interfaces and reachability of other hosts. This takes up to 5 s."
+        : away ? "Checks need a connected host."
         : found ? `${summary(found.checks)}, at ${clock(found.at)}.`
-        : "The host looks at its kernel, rights, clock, room, devices and the way to all connected hosts. It changes nothing."}</p>
+        : "Checks kernel, privileges, clock, disk space, interfaces and reachability of all connected hosts. It changes nothing."}</p>
       {fault && <p class="fault" role="alert">{fault}</p>}
       {found && !busy && (
         <ul class="checks">
@@ -55,6 +55,6 @@ export function ChecksPanel({ agent }: { agent: Agent }) {
 function summary(checks: Check[]): string {
   const of = (level: string) => checks.filter((c) => c.level === level).length;
   const [errors, warnings] = [of("error"), of("warning")];
-  if (errors + warnings === 0) return `All ${checks.length} checks are well`;
-  return `Of ${checks.length} checks, ${errors} found an error and ${warnings} a warning`;
+  if (errors + warnings === 0) return `All ${checks.length} checks passed`;
+  return `${checks.length} checks: ${errors === 1 ? "1 error" : `${errors} errors`}, ${warnings === 1 ? "1 warning" : `${warnings} warnings`}`;
 }

@@ -1,7 +1,7 @@
-// Panels of names and what they are.
+// Panels of named facts.
 import type { ComponentChildren } from "preact";
 
-/** Facts is a panel of facts. */
+/** Facts is a panel of named facts. */
 export function Facts({ title, children }: { title: string; children: ComponentChildren }) {
   return <section class="panel facts" aria-label={title}><h2>{title}</h2>{children}</section>;
 }

@@ -1,4 +1,4 @@
-// The labels of a host, which operators may change.
+// The labels of a host, which operators can edit.
 import { useState } from "preact/hooks";
 import type { Agent } from "../../gen/agent_pb.ts";
 import { operates } from "../../data/account.ts";
@@ -7,7 +7,7 @@ import { agentClient, sentence } from "../../data/client.ts";
 import { Icon } from "../../part/icon.tsx";
 import { Labels } from "../overview/agents.tsx";
 
-/** LabelsPanel shows labels, and lets operators write them. */
+/** LabelsPanel shows labels and lets operators edit them. */
 export function LabelsPanel({ agent }: { agent: Agent }) {
   const [edit, setEdit] = useState(false);
   return (
@@ -18,13 +18,13 @@ export function LabelsPanel({ agent }: { agent: Agent }) {
       </header>
       {edit ? <Form agent={agent} done={() => setEdit(false)} /> : Object.keys(agent.labels).length > 0
         ? <Labels labels={agent.labels} />
-        : <p class="soft">None. Sessions can choose hosts by label, such as site=office.</p>}
+        : <p class="soft">None. Sessions can select hosts by label, such as site=office.</p>}
     </section>
   );
 }
 
-/** Reads labels from lines such as key=value. */
-export function parsed(text: string): Record<string, string> {
+/** Parses lines such as key=value. */
+function parsed(text: string): Record<string, string> {
   const lines = text.split(/[\n,]/).map((l) => l.trim()).filter(Boolean);
   return Object.fromEntries(lines.map((l) => {
     const cut = l.indexOf("=");
@@ -50,7 +50,7 @@ function Form({ agent, done }: { agent: Agent; done: () => void }) {
   };
   return (
     <form onSubmit={save} class="label-form">
-      <label for="labels-text" class="small soft">One in a line, key=value or key. Those of the agent's own configuration come back when they are left out here. Sessions follow at once.</label>
+      <label for="labels-text" class="small soft">One per line, key=value or key. Labels from the agent's configuration cannot be removed here. Running sessions follow immediately.</label>
       <textarea id="labels-text" rows={4} value={text} spellcheck={false} aria-describedby="labels-fault" onInput={(e) => { setText(e.currentTarget.value); setFault(""); }} />
       <p id="labels-fault" class="field-fault" role="alert">{fault}</p>
       <div class="row"><button class="main" type="submit" disabled={busy}>{busy ? "Saving…" : "Save"}</button><button type="button" onClick={done}>Cancel</button></div>

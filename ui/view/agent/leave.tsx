@@ -1,4 +1,4 @@
-// Ending a host's right to connect, and forgetting it: for administrators.
+// Revoking and deleting a host: for administrators.
 import { useState } from "preact/hooks";
 import type { Agent } from "../../gen/agent_pb.ts";
 import { may } from "../../data/account.ts";
@@ -6,7 +6,7 @@ import { agents } from "../../data/agents.ts";
 import { agentClient, sentence } from "../../data/client.ts";
 import { go } from "../../data/route.ts";
 
-/** LeavePanel revokes a host, and deletes one that is revoked. */
+/** LeavePanel revokes a host, or deletes a revoked one. */
 export function LeavePanel({ agent }: { agent: Agent }) {
   const [asked, setAsked] = useState(false);
   const [typed, setTyped] = useState("");
@@ -41,8 +41,8 @@ export function LeavePanel({ agent }: { agent: Agent }) {
         {!asked && <button type="button" class="danger" onClick={() => setAsked(true)}>{verb}…</button>}
       </header>
       <p class="soft">{gone
-        ? "The server forgets the host, and its name can be used again. Its rows stay."
-        : "The host may not connect any more, and sessions go on without it. Its rows stay. It can join again only when it has been deleted."}</p>
+        ? "Removes the host and frees its name. Its rows are kept."
+        : "Bars the host from connecting; sessions continue without it. Its rows are kept. It can join again only after it has been deleted."}</p>
       {asked && (
         <form class="row confirm" onSubmit={act}>
           <label for="confirm">Type <strong>{agent.name}</strong> to confirm</label>

@@ -1,4 +1,4 @@
-// How many events there were in each part of a range of time.
+// Number of events in each part of a period.
 import type { Happening } from "../../data/feed.ts";
 import { levelOf } from "../../data/kind.ts";
 
@@ -10,14 +10,14 @@ export interface Bin {
   error: number;
 }
 
-// Parts that people count time in, ms.
+// Round lengths of time, ms.
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400].map((s) => s * 1000);
 
-/** Counts the events of a range in at most so many parts of a round length. */
+/** Counts the events of a period in at most `most` parts of a round length. */
 export function binsOf(all: readonly Happening[], from: number, to: number, most = 60): Bin[] {
   const length = Math.max(to - from, 1000);
   const step = steps.find((s) => length / s <= most - 1) ?? Math.ceil(length / (most - 1));
-  // Round where the user is: a day begins at its midnight.
+  // Aligned in local time: a day begins at midnight.
   const shift = new Date(from).getTimezoneOffset() * 60_000;
   const first = Math.floor((from - shift) / step) * step + shift;
   const bins: Bin[] = [];

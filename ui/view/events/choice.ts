@@ -1,4 +1,4 @@
-// Which events are shown: all of it is in the address.
+// Which events are shown, all of it in the address.
 import { computed } from "@preact/signals";
 import { type Happening, type Period } from "../../data/feed.ts";
 import { kindOf, levelOf, type Level } from "../../data/kind.ts";
@@ -16,12 +16,12 @@ const usual = ranges[1];
 
 export type Range = (typeof ranges)[number];
 
-/** Least level that is shown. */
+/** Lowest level shown. */
 export type Least = "info" | "warning" | "error";
 
 export interface Choice {
   range: Range;
-  /** A part of time, in place of the range. */
+  /** A selected period in place of the range. */
   part: { from: number; to: number } | undefined;
   least: Least;
   kind: string;
@@ -30,7 +30,7 @@ export interface Choice {
   text: string;
 }
 
-/** Reads a choice from the address; what cannot be is left out. */
+/** Reads a choice from the address; invalid parts are ignored. */
 export function choiceOf(query: URLSearchParams): Choice {
   const from = Number(query.get("from") ?? NaN);
   const to = Number(query.get("to") ?? NaN);
@@ -43,27 +43,27 @@ export function choiceOf(query: URLSearchParams): Choice {
   };
 }
 
-/** What the address chooses now. */
+/** The choice in the current address. */
 export const choice = computed(() => choiceOf(route.value.query));
 
 /** The period of a choice. */
 export const periodOf = (c: Choice): Period => c.part ?? { last: c.range.length };
 
-/** Chooses another range; a part of it is let go. */
+/** Chooses another range and clears the selected period. */
 export const chooseRange = (r: Range): void => refine({ range: r === usual ? undefined : r.key, from: undefined, to: undefined });
 
-/** Chooses a part of time. */
+/** Selects a period. */
 export const choosePart = (from: number, to: number): void => refine({ from: Math.round(from), to: Math.round(to) });
 
 /** Shows all events of the range. */
 export const chooseAll = (): void => refine({ level: undefined, kind: undefined, agent: undefined, session: undefined, text: undefined });
 
-/** Reports whether something but the time is chosen. */
+/** Reports whether there is a filter besides the time. */
 export const filters = (c: Choice): boolean => Boolean(c.least !== "info" || c.kind || c.agent || c.session || c.text);
 
 const rank: Record<Level, number> = { info: 0, warning: 1, error: 2 };
 
-/** The events that a choice lets through. */
+/** The matching events. */
 export function matching(all: readonly Happening[], c: Choice): Happening[] {
   const words = c.text.toLowerCase().split(/\s+/).filter(Boolean);
   return all.filter(({ event: e }) => {

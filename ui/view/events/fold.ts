@@ -1,11 +1,11 @@
-// A list of events as it is shown: by day, with what repeats itself folded.
+// Events by day, with repeated ones folded.
 import type { Happening } from "../../data/feed.ts";
 
-/** Events of one kind, about the same, one after the other; newest first. */
+/** Consecutive events of one kind about the same subject, newest first. */
 export type Fold = [Happening, ...Happening[]];
 
 export interface Day {
-  /** Midnight where the user is, ms since 1970. */
+  /** Local midnight, ms since 1970. */
   start: number;
   folds: Fold[];
 }
@@ -13,13 +13,13 @@ export interface Day {
 const alike = ({ event: a }: Happening, { event: b }: Happening): boolean =>
   a.kind === b.kind && a.level === b.level && a.agent === b.agent && a.peer === b.peer && a.session === b.session;
 
-/** Midnight before a time, where the user is. */
+/** Local midnight before a time. */
 export function midnight(time: number): number {
   const d = new Date(time);
   return new Date(d.getFullYear(), d.getMonth(), d.getDate()).getTime();
 }
 
-/** Puts events, newest first, into days and folds. */
+/** Groups events, newest first, into days and folds. */
 export function foldDays(all: readonly Happening[]): Day[] {
   const days: Day[] = [];
   for (const one of all) {
@@ -33,7 +33,7 @@ export function foldDays(all: readonly Happening[]): Day[] {
   return days;
 }
 
-/** The first so many folds, by day. */
+/** The first folds, by day. */
 export function firstOf(days: readonly Day[], folds: number): Day[] {
   const shown: Day[] = [];
   for (const day of days) {
@@ -46,7 +46,7 @@ export function firstOf(days: readonly Day[], folds: number): Day[] {
 
 const weekday = new Intl.DateTimeFormat("en-GB", { weekday: "long", day: "numeric", month: "long", year: "numeric" });
 
-/** A day in words: Today, Yesterday, or its date. */
+/** A day as text: Today, Yesterday, or its date. */
 export function dayWords(start: number, now = Date.now()): string {
   const today = midnight(now);
   if (start === today) return "Today";

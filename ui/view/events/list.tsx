@@ -1,4 +1,4 @@
-// The list of events, by day.
+// Events by day.
 import { useState } from "preact/hooks";
 import type { Happening } from "../../data/feed.ts";
 import { kindOf, levelOf } from "../../data/kind.ts";
@@ -7,12 +7,11 @@ import { href } from "../../data/route.ts";
 import { Badge } from "../../part/badge.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { dayWords, type Day, type Fold } from "./fold.ts";
-import { SubjectIcon } from "./icon.tsx";
 
-// The chart behind a link shows so much before and after the event.
-const around = 5 * 60_000;
+// A link to a chart shows this much before and after the event.
+const aroundMs = 5 * 60_000;
 
-/** EventList shows days of events; those after a time are marked as new. */
+/** EventList shows events by day; those after a time are marked as new. */
 export function EventList({ days, newSince }: { days: readonly Day[]; newSince: number }) {
   return (
     <div class="event-days">
@@ -38,7 +37,7 @@ function Row({ fold, newSince }: { fold: Fold; newSince: number }) {
     <li class={`event ${level}${fresh ? " fresh" : ""}`}>
       <Time time={time} />
       <div class="event-kind">
-        <SubjectIcon subject={kind.subject} />
+        <Icon name={kind.icon} />
         <span>{kind.label}</span>
         {level !== "info" && <Badge state={level} />}
         {fresh && <span class="event-new">new</span>}
@@ -61,13 +60,13 @@ function Time({ time }: { time: number }) {
   return <time dateTime={new Date(time).toISOString()} title={`${moment(time)}, ${ago(time)}`}>{clock(time)}</time>;
 }
 
-/** Links lead to the hosts and the session that an event is about. */
+/** Links to the hosts and the session of an event. */
 function Links({ happening: { time, event: e } }: { happening: Happening }) {
   if (!e.agent && !e.session) return null;
   const pair = e.agent && e.peer;
   return (
     <p class="event-links">
-      {pair && <a href={href(["pair", e.agent, e.peer], { from: Math.round(time - around), to: Math.round(time + around) })}>{e.agent} to {e.peer} at that time</a>}
+      {pair && <a href={href(["pair", e.agent, e.peer], { from: Math.round(time - aroundMs), to: Math.round(time + aroundMs) })}>{e.agent} to {e.peer} at this time</a>}
       {[e.agent, e.peer].filter(Boolean).map((name) => <a key={name} href={href(["agent", name])}><span class="faint">agent</span> {name}</a>)}
       {e.session && <a href={href(["sessions", e.session])}><span class="faint">session</span> {e.session}</a>}
     </p>

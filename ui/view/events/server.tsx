@@ -1,11 +1,11 @@
-// How the server itself is.
+// Health of the server.
 import { build, health } from "../../data/health.ts";
 import { ago, moment } from "../../data/quantity.ts";
 import { useResource } from "../../data/resource.ts";
 import { millis } from "../../data/time.ts";
 import { Badge } from "../../part/badge.tsx";
 
-const names: Record<string, string> = { archive: "Archive", bus: "Bus of the agents", disk: "Disk", control: "Control", scheduler: "Schedule", agents: "Agents" };
+const names: Record<string, string> = { archive: "Archive", bus: "Agent bus", disk: "Disk", control: "Control", scheduler: "Scheduler", agents: "Agents" };
 
 /** ServerPanel shows the parts of the server and its version. */
 export function ServerPanel() {
@@ -17,7 +17,7 @@ export function ServerPanel() {
     <section class="panel server-panel" aria-labelledby="server-title">
       <header><h2 id="server-title">Server</h2>{parts && <Badge state={state.value.value?.status === "ok" ? "ok" : "failing"} />}</header>
       {state.fault.value && <p class="field-fault">{state.fault.value}</p>}
-      {!parts && !state.fault.value && <p class="soft">Asking how the server is…</p>}
+      {!parts && !state.fault.value && <p class="soft">Loading…</p>}
       {parts && (
         <ul class="server-parts">
           {parts.map((p) => <li key={p.name}><span>{names[p.name] ?? p.name}</span><Badge state={p.ok ? "ok" : "failing"} /><span class="soft">{p.detail}</span></li>)}

@@ -1,4 +1,4 @@
-// How many events there were when: a bar for each part of the range, which narrows
+// Number of events over time: a bar for each part of the range, which narrows
 // the range to itself.
 import { useRef, useState } from "preact/hooks";
 import { moment } from "../../data/quantity.ts";
@@ -9,13 +9,13 @@ const dayOnly = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short
 
 const of = (n: number, one: string, many: string): string => `${n} ${n === 1 ? one : many}`;
 
-/** What a bar stands for, in words. */
-export function binWords(bin: Bin): string {
+/** A bar as text. */
+function binWords(bin: Bin): string {
   const parts = [bin.error && of(bin.error, "error", "errors"), bin.warning && of(bin.warning, "warning", "warnings"), bin.info && of(bin.info, "note", "notes")];
-  return `${moment(bin.from)} to ${moment(bin.to)}: ${parts.filter(Boolean).join(", ") || "nothing"}`;
+  return `${moment(bin.from)} to ${moment(bin.to)}: ${parts.filter(Boolean).join(", ") || "no events"}`;
 }
 
-/** Strip shows bins; onPart is called with the range of the one that was chosen. */
+/** Strip shows bins; onPart is called with the range of the selected one. */
 export function Strip({ bins, onPart }: { bins: readonly Bin[]; onPart: (from: number, to: number) => void }) {
   const [at, setAt] = useState(bins.length - 1);
   const box = useRef<HTMLDivElement>(null);
@@ -32,7 +32,7 @@ export function Strip({ bins, onPart }: { bins: readonly Bin[]; onPart: (from: n
   const long = (bins.at(-1)?.to ?? 0) - (bins[0]?.from ?? 0) > 2 * 86_400_000;
   return (
     <div class="strip">
-      <div class="strip-bars" ref={box} role="group" aria-label="Events over time; each bar narrows the range to itself" onKeyDown={move}>
+      <div class="strip-bars" ref={box} role="group" aria-label="Events over time; a bar narrows the range to its period" onKeyDown={move}>
         {bins.map((bin, i) => {
           const all = bin.info + bin.warning + bin.error;
           return (

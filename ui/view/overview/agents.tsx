@@ -1,4 +1,4 @@
-// All hosts in a table: to search, to sort, page by page.
+// All hosts in a table with search, sorting and pages.
 import type { ComponentChildren } from "preact";
 import type { Agent } from "../../gen/agent_pb.ts";
 import { ago, bytes, count } from "../../data/quantity.ts";
@@ -12,7 +12,7 @@ import { byName, fits } from "./hosts.ts";
 const perPage = 25;
 const rank: Record<string, number> = { away: 0, revoked: 1, connected: 2 };
 
-/** Orders of agents, by the name in the address. */
+/** Sort orders by their name in the address. */
 export const orders: Record<string, (a: Agent, b: Agent) => number> = {
   name: (a, b) => byName(a.name, b.name),
   state: (a, b) => (rank[a.state] ?? 3) - (rank[b.state] ?? 3),
@@ -23,16 +23,16 @@ export const orders: Record<string, (a: Agent, b: Agent) => number> = {
   spool: (a, b) => Number((b.spool?.bytes ?? 0n) - (a.spool?.bytes ?? 0n)) || Number((b.spool?.droppedRows ?? 0n) - (a.spool?.droppedRows ?? 0n)),
 };
 
-/** Chooses and orders agents; a minus before the order's name turns it round. */
+/** Filters and sorts agents; a minus before the order's name reverses it. */
 export function listed(agents: readonly Agent[], find: string, order: string): Agent[] {
-  const turned = order.startsWith("-");
-  const compare = orders[turned ? order.slice(1) : order] ?? orders.name ?? (() => 0);
+  const descending = order.startsWith("-");
+  const compare = orders[descending ? order.slice(1) : order] ?? orders.name ?? (() => 0);
   return agents
     .filter((a) => fits(a.name, { ...a.labels, [a.state]: "", [a.version]: "", [a.kernel]: "" }, find))
-    .sort((a, b) => (turned ? -1 : 1) * compare(a, b) || byName(a.name, b.name));
+    .sort((a, b) => (descending ? -1 : 1) * compare(a, b) || byName(a.name, b.name));
 }
 
-/** AgentsPanel shows every host that has joined. */
+/** AgentsPanel lists all hosts. */
 export function AgentsPanel({ agents }: { agents: readonly Agent[] }) {
   const { query } = route.value;
   const find = query.get("find") ?? "";
@@ -47,13 +47,13 @@ export function AgentsPanel({ agents }: { agents: readonly Agent[] }) {
         {agents.length > 4 && <input type="search" aria-label="Search hosts" placeholder="Search name, label, state" value={find} onInput={(e) => refine({ find: e.currentTarget.value || undefined, page: undefined })} />}
       </header>
       {all.length === 0
-        ? <p class="soft">No host fits “{find}”. <button type="button" class="quiet" onClick={() => refine({ find: undefined })}>Clear the search</button></p>
+        ? <p class="soft">No host matches “{find}”. <button type="button" class="quiet" onClick={() => refine({ find: undefined })}>Clear search</button></p>
         : (
           <div class="scroll-x">
             <table class="cards agents">
               <thead>
                 <tr>
-                  <Head name="name" order={order}>Host</Head><Head name="state" order={order}>State</Head><Head name="heard" order={order}>Heard</Head>
+                  <Head name="name" order={order}>Host</Head><Head name="state" order={order}>State</Head><Head name="heard" order={order}>Last seen</Head>
                   <Head name="clock" order={order}>Clock</Head><th scope="col">Interfaces</th><Head name="spool" order={order}>Spool</Head>
                   <Head name="version" order={order}>Version</Head><Head name="kernel" order={order}>Kernel</Head>
                 </tr>
@@ -81,7 +81,7 @@ function Pages({ page, pages, found }: { page: number; pages: number; found: num
   const to = (p: number) => refine({ page: p > 1 ? p : undefined });
   return (
     <nav class="row pages" aria-label="Pages of hosts">
-      <button type="button" disabled={page === 1} onClick={() => to(page - 1)}><Icon name="left" />Before</button>
+      <button type="button" disabled={page === 1} onClick={() => to(page - 1)}><Icon name="left" />Previous</button>
       <span class="soft" aria-live="polite">{(page - 1) * perPage + 1} to {Math.min(found, page * perPage)} of {found}</span>
       <button type="button" disabled={page === pages} onClick={() => to(page + 1)}>Next<Icon name="right" /></button>
     </nav>
@@ -95,7 +95,7 @@ function AgentRow({ agent }: { agent: Agent }) {
     <tr class={agent.state === "connected" ? "" : "dim"}>
       <td data-name=""><a href={href(["agent", agent.name])}>{agent.name}</a><Labels labels={agent.labels} /></td>
       <td data-name="State"><Badge state={agent.state} /></td>
-      <td data-name="Heard" class="even">{seen ? ago(seen) : "not since the server started"}</td>
+      <td data-name="Last seen" class="even">{seen ? ago(seen) : "not since the server start"}</td>
       <td data-name="Clock"><ClockWords agent={agent} /></td>
       <td data-name="Interfaces" class="even" title={agent.interfaces.map((i) => `${i.name} ${i.up ? "up" : "down"}`).join(", ")}>{agent.interfaces.length > 0 ? `${up} of ${agent.interfaces.length} up` : "–"}</td>
       <td data-name="Spool"><SpoolWords agent={agent} /></td>
@@ -105,18 +105,18 @@ function AgentRow({ agent }: { agent: Agent }) {
   );
 }
 
-/** Labels as small texts. */
+/** Labels of a host. */
 export function Labels({ labels }: { labels: Record<string, string> }) {
   const all = Object.entries(labels).sort(([a], [b]) => byName(a, b));
   if (all.length === 0) return null;
   return <span class="labels">{all.map(([key, value]) => <span key={key} class="label">{value ? `${key}=${value}` : key}</span>)}</span>;
 }
 
-/** ClockWords says how good a clock is, with the bound of its error. */
+/** ClockWords rates a clock and shows the bound of its error. */
 export function ClockWords({ agent }: { agent: Agent }) {
   const { word, bound, tone } = clockQuality(agent);
   const by = agent.clock?.by;
-  return <span class={`tone ${tone}`} title={by && `as ${by} says`}>{word} <span class="even soft">{bound}</span></span>;
+  return <span class={`tone ${tone}`} title={by && `reported by ${by}`}>{word} <span class="even soft">{bound}</span></span>;
 }
 
 function SpoolWords({ agent: { spool } }: { agent: Agent }) {
@@ -124,9 +124,9 @@ function SpoolWords({ agent: { spool } }: { agent: Agent }) {
   const refused = Number(spool.rejectedBatches);
   return (
     <span class="even">
-      {spool.batches > 0n ? `${bytes(Number(spool.bytes))} wait` : <span class="faint">empty</span>}
+      {spool.batches > 0n ? `${bytes(Number(spool.bytes))} waiting` : <span class="faint">empty</span>}
       {spool.droppedRows > 0n && <span class="tone bad">{count(spool.droppedRows)} rows dropped</span>}
-      {refused > 0 && <span class="tone bad">{refused} batches refused</span>}
+      {refused > 0 && <span class="tone bad">{refused} batches rejected</span>}
     </span>
   );
 }

@@ -1,4 +1,4 @@
-// The figures of one pair, beside its cell.
+// Figures of a pair beside its cell.
 import type { Cursor } from "../../chart/matrix-paint.ts";
 import { pairTable } from "../../data/pairs.ts";
 import { Course } from "./course.tsx";
@@ -9,7 +9,7 @@ import { pairFigures, stateWords } from "./state.ts";
 export function PairCard({ picture, at }: { picture: Picture; at: Cursor }) {
   const [source, destination] = [picture.rows[at.row] ?? "", picture.columns[at.column] ?? ""];
   const state = picture.state(at.row, at.column);
-  if (state === "self") return <p><strong>{source}</strong> <span class="soft">to itself: no pair</span></p>;
+  if (state === "self") return <p><strong>{source}</strong> <span class="soft">to itself: not a pair</span></p>;
   return <PairFigures picture={picture} at={at} source={source} destination={destination} state={state} />;
 }
 

@@ -1,4 +1,4 @@
-// What the matrix shows: the figure, the session, the hosts.
+// Controls of the matrix: metric, session, hosts.
 import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import type { Measure } from "../../data/pair-table.ts";
@@ -6,27 +6,27 @@ import { refine } from "../../data/route.ts";
 import { labelKeys, type Choice } from "./hosts.ts";
 import { measureWords } from "./state.ts";
 
-export interface ControlsProps {
+interface ControlsProps {
   agents: readonly Agent[];
-  /** Sessions that measure now. */
+  /** Active sessions. */
   sessions: readonly Session[];
   measure: Measure;
   only: string;
   choice: Choice;
-  /** Hosts that are left out because they take part in nothing. */
+  /** Hosts left out because no session measures them. */
   idle: number;
 }
 
 const kinds: Measure[] = ["delay", "p99", "loss"];
 
-/** Controls keeps all choices in the address. */
+/** Controls keeps its state in the address. */
 export function Controls({ agents, sessions, measure, only, choice, idle }: ControlsProps) {
   const names = sessions.map((s) => s.spec?.name ?? "");
   if (only && !names.includes(only)) names.push(only);
   const keys = labelKeys(agents);
   return (
     <div class="controls">
-      <div class="segments" role="group" aria-label="Coloured by">
+      <div class="segments" role="group" aria-label="Metric">
         {kinds.map((kind) => (
           <button key={kind} type="button" aria-pressed={kind === measure} title={measureWords[kind].long} onClick={() => refine({ by: kind === "delay" ? undefined : kind })}>{measureWords[kind].short}</button>
         ))}
@@ -47,7 +47,7 @@ export function Controls({ agents, sessions, measure, only, choice, idle }: Cont
         </select>
       )}
       {(idle > 0 || choice.all) && (
-        <label class="check small"><input type="checkbox" checked={choice.all} onChange={(e) => refine({ all: e.currentTarget.checked ? 1 : undefined })} /> {idle > 0 ? `Also the ${idle} that take no part` : "Also those that take no part"}</label>
+        <label class="check small"><input type="checkbox" checked={choice.all} onChange={(e) => refine({ all: e.currentTarget.checked ? 1 : undefined })} /> {idle > 0 ? `Show ${idle} unmeasured hosts` : "Show unmeasured hosts"}</label>
       )}
     </div>
   );

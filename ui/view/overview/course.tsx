@@ -1,10 +1,10 @@
-// The last minute of a pair as a small line.
+// The last minute of a pair as a sparkline.
 import { courseEnds } from "../../chart/matrix-paint.ts";
 import { Sparkline } from "../../chart/spark.tsx";
 import { kept, type Measure } from "../../data/pair-table.ts";
 import { pairTable } from "../../data/pairs.ts";
 
-export interface CourseProps {
+interface CourseProps {
   pair: number;
   measure: Measure;
   width: number;
@@ -13,7 +13,7 @@ export interface CourseProps {
   colour?: string;
 }
 
-/** Course draws the last minute; a small change is drawn small. */
+/** Course draws the last minute without magnifying small changes. */
 export function Course({ pair, measure, width, height, colour }: CourseProps) {
   const values = new Float32Array(kept);
   pairTable.history(pair, measure, values);

@@ -1,4 +1,4 @@
-// The matrix of a few hosts: large cells with a small line and figures.
+// The matrix of a few hosts: large cells with a sparkline and figures.
 import { useRef, useState } from "preact/hooks";
 import { inkOn } from "../../chart/colour.ts";
 import { moved } from "../../chart/matrix.tsx";
@@ -10,7 +10,7 @@ import { Course } from "./course.tsx";
 import { cellText, sayCell } from "./cell.ts";
 import type { Picture } from "./picture.ts";
 
-export interface FewMatrixProps {
+interface FewMatrixProps {
   picture: Picture;
   palette: Tone[];
   label: string;
@@ -51,7 +51,7 @@ export function FewMatrix({ picture, palette, label, address }: FewMatrixProps) 
   );
 }
 
-/** The first cell that is a pair. */
+/** The first cell with a pair. */
 const start = (picture: Picture): Cursor => ({ row: 0, column: picture.rows[0] === picture.columns[0] && picture.columns.length > 1 ? 1 : 0 });
 
 function Cell({ picture, palette, at, here, to, enter }: { picture: Picture; palette: Tone[]; at: Cursor; here: boolean; to: string | undefined; enter: (at: Cursor) => void }) {

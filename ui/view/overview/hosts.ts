@@ -1,19 +1,19 @@
-// Which hosts the matrix has, in which order, and which of their pairs are measured.
+// Hosts of the matrix in order, and which of their pairs are measured.
 import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import { nanos } from "../../data/time.ts";
 import type { PairTable } from "../../data/pair-table.ts";
 
-/** States of sessions whose pairs are measured now. */
+/** States of active sessions. */
 const active = new Set(["starting", "running", "degraded"]);
 
-/** Reports whether a session measures now. */
+/** Reports whether a session is active. */
 export const measures = (s: Session): boolean => active.has(s.state);
 
 /** Natural order of names: h2 before h10. */
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-/** Measured pairs: by source, by destination, the longest interval in ms in which figures come. */
+/** Measured pairs by source and destination with the longest row interval, ms. */
 export class Measured {
   readonly pairs = new Map<string, Map<string, number>>();
   /** Number of pairs. */
@@ -41,40 +41,40 @@ export class Measured {
   }
 }
 
-/** Reports whether a host fits every word of a filter: a part of its name, or of a label as key=value. */
+/** Reports whether every word of a filter is part of a host's name or of a label as key=value. */
 export function fits(name: string, labels: Record<string, string>, filter: string): boolean {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const texts = [name, ...Object.entries(labels).map(([key, value]) => (value ? `${key}=${value}` : key))].map((t) => t.toLowerCase());
   return words.every((word) => texts.some((text) => text.includes(word)));
 }
 
-/** Hosts in the order of the matrix, and where groups begin. */
-export interface Axis {
+/** Hosts in the order of the matrix, with their groups. */
+interface Axis {
   names: string[];
-  /** Group of each, where they are grouped. */
+  /** Group of each host, if grouped. */
   groups?: string[];
 }
 
 export interface Chosen {
   rows: Axis;
   columns: Axis;
-  /** Hosts that take part in nothing and are left out. */
+  /** Unmeasured hosts that are left out. */
   idle: number;
 }
 
 export interface Choice {
-  /** Words that hosts have to fit. */
+  /** Words that hosts have to match. */
   filter: string;
-  /** Label by which hosts are grouped; empty: by name only. */
+  /** Label by which hosts are grouped; empty: none. */
   group: string;
-  /** Also hosts that take part in nothing. */
+  /** Include unmeasured hosts. */
   all: boolean;
 }
 
-/** With at most so many hosts all are shown, even those that take part in nothing. */
+/** Up to this number of hosts all are shown, even unmeasured ones. */
 export const few = 12;
 
-/** Chooses the hosts of the matrix. */
+/** Selects the hosts of the matrix. */
 export function choose(agents: readonly Agent[], measured: Measured, table: PairTable, choice: Choice): Chosen {
   const labels = new Map(agents.map((a) => [a.name, a.labels]));
   const known = new Set(agents.filter((a) => a.state !== "revoked").map((a) => a.name));
@@ -97,7 +97,7 @@ export function choose(agents: readonly Agent[], measured: Measured, table: Pair
   return { rows: axis(sources), columns: axis(destinations), idle: whole ? 0 : every.size - parts.size };
 }
 
-/** Label keys that some host has, by name. */
+/** All label keys, sorted. */
 export function labelKeys(agents: readonly Agent[]): string[] {
   return [...new Set(agents.flatMap((a) => Object.keys(a.labels)))].sort(byName);
 }

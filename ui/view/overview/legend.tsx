@@ -1,4 +1,4 @@
-// What the colours of the matrix mean.
+// The legend of the matrix.
 import type { Tone } from "../../chart/matrix-paint.ts";
 import type { Measure } from "../../data/pair-table.ts";
 import { share, duration } from "../../data/quantity.ts";
@@ -6,7 +6,7 @@ import { legendOf, liveTones, tonesOfStates } from "./picture.ts";
 import type { Span } from "./range.ts";
 import { measureWords, stateWords } from "./state.ts";
 
-/** Legend shows the colours with values and their units. */
+/** Legend shows the colours with values and units. */
 export function Legend({ measure, span, palette }: { measure: Measure; span: Span | undefined; palette: Tone[] }) {
   const ticks = legendOf(measure, span);
   const tones = liveTones(palette);

@@ -1,4 +1,4 @@
-// The matrix of all pairs: what it is coloured by, which hosts it has, and its legend.
+// The matrix of all pairs with its controls and legend.
 import { useMemo, useRef } from "preact/hooks";
 import { Matrix } from "../../chart/matrix.tsx";
 import type { Cells, Cursor } from "../../chart/matrix-paint.ts";
@@ -21,16 +21,16 @@ import { paletteOf, Picture, type Ground } from "./picture.ts";
 import { measureWords } from "./state.ts";
 import { WorstPairs } from "./worst.tsx";
 
-export interface MatrixPanelProps {
+interface MatrixPanelProps {
   agents: readonly Agent[];
   sessions: readonly Session[];
-  /** Name of the only session that is shown; empty: all. */
+  /** Show only this session; empty: all. */
   only: string;
 }
 
 const measureOf = (text: string | null): Measure => (text === "p99" || text === "loss" ? text : "delay");
 
-/** MatrixPanel shows source × destination, and beside it the pairs that stand out. */
+/** MatrixPanel shows source × destination, and beside it the worst pairs. */
 export function MatrixPanel({ agents, sessions, only }: MatrixPanelProps) {
   void pairsTold.value;
   const { query } = route.value;
@@ -45,11 +45,11 @@ export function MatrixPanel({ agents, sessions, only }: MatrixPanelProps) {
   return (
     <section class="panel matrix-panel" aria-labelledby="matrix-title">
       <header>
-        <h2 id="matrix-title">From each host to each other</h2>
+        <h2 id="matrix-title">All pairs</h2>
         <Controls agents={agents} sessions={active} measure={measure} only={only} choice={choice} idle={picture.chosen.idle} />
       </header>
-      {pairsFault.value && <p class="fault" role="alert">Live figures do not come: {pairsFault.value} This page goes on trying.</p>}
-      {pairTable.left > 0 && <p class="fault">{count(pairTable.left)} pairs are beyond what this page can hold, and not shown.</p>}
+      {pairsFault.value && <p class="fault" role="alert">No live figures: {pairsFault.value} Retrying.</p>}
+      {pairTable.left > 0 && <p class="fault">{count(pairTable.left)} pairs exceed the capacity of this page and are not shown.</p>}
       <div class={`matrix-split ${picture.columns.length > few ? "wide" : ""}`}>
         <div class="matrix-main">
           <Body picture={picture} palette={palette} measure={measure} only={only} filter={choice.filter} />
@@ -61,10 +61,10 @@ export function MatrixPanel({ agents, sessions, only }: MatrixPanelProps) {
   );
 }
 
-/** The picture, made anew when hosts or sessions change, and looked over whenever figures came. */
+/** The picture, rebuilt when hosts or sessions change and updated with every second of figures. */
 function usePicture(agents: readonly Agent[], sessions: readonly Session[], only: string, measure: Measure, choice: Choice): Picture {
   const before = useRef<{ picture: Picture; only: string } | undefined>(undefined);
-  // lists come anew every other second, mostly as they were: what is made of them stays
+  // The lists are polled and rarely change: what is derived from them is kept.
   const measured = useMemo(() => new Measured(sessions, only), [sessionsKey(sessions), only]);
   const chosen = useMemo(() => choose(agents, measured, pairTable, choice),
     [agentsKey(agents), measured, choice.filter, choice.group, choice.all, pairTable.size, pairTable.agents]);
@@ -92,8 +92,8 @@ function Body({ picture, palette, measure, only, filter }: { picture: Picture; p
   }), [picture, palette]);
   if (rows.length === 0 || columns.length === 0) {
     return (
-      <Notice title={filter ? "No host fits the filter" : "No pair is measured"} action={filter && <button type="button" onClick={() => refine({ hosts: undefined })}>Clear the filter</button>}>
-        {filter ? "Words of the filter are parts of names or of labels, such as site=office." : "No running session has pairs of hosts."}
+      <Notice title={filter ? "No matching hosts" : "No measured pairs"} action={filter && <button type="button" onClick={() => refine({ hosts: undefined })}>Clear filter</button>}>
+        {filter ? "The filter matches parts of names and labels, such as site=office." : "The running sessions have no pairs of hosts."}
       </Notice>
     );
   }
@@ -108,7 +108,7 @@ function Body({ picture, palette, measure, only, filter }: { picture: Picture; p
 
 const mostHeight = (): number => Math.max(320, Math.round(window.innerHeight * 0.78));
 
-/** Address of a cell's pair; the diagonal has none. */
+/** Address of a cell's pair; none on the diagonal. */
 function addressOf(picture: Picture, at: Cursor, only: string): string | undefined {
   const [source, destination] = [picture.rows[at.row], picture.columns[at.column]];
   if (!source || !destination || source === destination) return undefined;

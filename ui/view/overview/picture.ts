@@ -1,4 +1,4 @@
-// The matrix as numbers: of each cell its pair, its state and its colour.
+// The matrix as numbers: pair, state and colour of each cell.
 import { channels, lossColour, sequential } from "../../chart/colour.ts";
 import type { Tone } from "../../chart/matrix-paint.ts";
 import type { Measure, PairTable } from "../../data/pair-table.ts";
@@ -10,7 +10,7 @@ const shades = 64;
 const first = { self: 0, none: 1, quiet: 2, bare: 3, live: 4, stale: 4 + shades };
 const [leastLoss, mostLoss] = [1e-4, 0.3]; // ends of lossColour
 
-/** Colours of states that have no figure. */
+/** Colours of states without a figure. */
 export interface Ground {
   panel: string;
   ground: string;
@@ -18,7 +18,7 @@ export interface Ground {
   line: string;
 }
 
-/** Colours of all cells. Those of old figures are half-way to the panel's. */
+/** Colours of all cells; those of stale figures are mixed with the panel's. */
 export function paletteOf(measure: Measure, dark: boolean, ground: Ground): Tone[] {
   const shade = (i: number) => {
     if (measure !== "loss") return sequential(i / (shades - 1), dark);
@@ -29,21 +29,21 @@ export function paletteOf(measure: Measure, dark: boolean, ground: Ground): Tone
   return [{ colour: ground.line }, { colour: ground.ground }, { colour: ground.empty, dot: true }, { colour: ground.empty }, ...live, ...stale];
 }
 
-/** A colour with a share of another. */
+/** A colour mixed with a share of another. */
 export function mixed(a: string, b: string, share: number): string {
   const [from, to] = [channels(a), channels(b)];
   return `#${from.map((c, i) => Math.round(c + ((to[i] ?? c) - c) * share).toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Picture holds the cells of the chosen hosts. */
+/** Picture holds the cells of the selected hosts. */
 export class Picture {
   readonly rows: string[];
   readonly columns: string[];
   /** By cell: index in the palette. */
   readonly tones: Uint8Array;
-  /** By cell: number of the pair; -1: it has no figures. */
+  /** By cell: number of the pair; -1: no figures. */
   readonly pairs: Int32Array;
-  /** What the colours stand for; undefined for loss, and before the first figure. */
+  /** Range of the colours; undefined for loss, and before the first figure. */
   span: Span | undefined;
   private readonly intervals: Float64Array; // ms; NaN: not measured
   private readonly values: Float32Array;
@@ -66,13 +66,13 @@ export class Picture {
     });
   }
 
-  /** Takes over the calm range of the picture before, where the hosts alone have changed. */
+  /** Keeps the colour range of the previous picture, if only the hosts have changed. */
   inherit(before: Picture | undefined): this {
     if (before?.measure === this.measure) this.calm.span = before.calm.span;
     return this;
   }
 
-  /** Looks at the table anew. */
+  /** Updates all cells from the table. */
   update(table: PairTable, now = performance.now()): this {
     const { pairs, values, tones, intervals, columns } = this;
     const places = columns.map((name) => table.place(name));
@@ -99,7 +99,7 @@ export class Picture {
     return tone >= first.stale ? "stale" : tone >= first.bare ? "live" : tone === first.quiet ? "quiet" : "none";
   }
 
-  /** Number of a cell's pair; -1: it has no figures. */
+  /** Number of a cell's pair; -1: no figures. */
   pair(row: number, column: number): number {
     return this.pairs[this.cell(row, column)] ?? -1;
   }
@@ -121,7 +121,7 @@ export class Picture {
       const value = values[cell] ?? NaN;
       if (begin < first.live) continue;
       if (value !== value) {
-        tones[cell] = first.bare; // packets came, but none that has such a figure
+        tones[cell] = first.bare; // packets were received, but none with this figure
         continue;
       }
       const shade = loss ? lossShade(value) : span ? Math.round(placeIn(span, value) * (shades - 1)) : 0;
@@ -141,7 +141,7 @@ function lossShade(share: number): number {
   return 1 + Math.round(Math.max(0, Math.min(1, t)) * (shades - 2));
 }
 
-/** Some values along the colours, for the legend. */
+/** Values along the colour scale, for the legend. */
 export function legendOf(measure: Measure, span: Span | undefined): { value: number; place: number }[] {
   if (measure === "loss") return [0, 0.001, 0.01, 0.1, 0.3].map((value) => ({ value, place: lossShade(value) / (shades - 1) }));
   if (!span) return [];
@@ -149,7 +149,7 @@ export function legendOf(measure: Measure, span: Span | undefined): { value: num
   return [0, 0.5, 1].map((place) => ({ value: valueAt(span, place), place }));
 }
 
-/** Colours along the legend. */
+/** Colours of the scale, for the legend. */
 export const liveTones = (palette: Tone[]): Tone[] => palette.slice(first.live, first.live + shades);
 
 /** Colours of the other states, for the legend. */

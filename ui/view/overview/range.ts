@@ -1,20 +1,20 @@
-// The range of values that the colours of the matrix stand for: robust against
-// single pairs, and calm.
+// The range of values of the colours of the matrix: robust against
+// outliers and stable over time.
 
 /** Values of the first and the last colour. */
 export interface Span {
   low: number;
   high: number;
-  /** Colours follow the logarithm of the value. */
+  /** Colours are logarithmic. */
   log: boolean;
 }
 
-const sampled = 2000; // values that are looked at; more say no more of two percentiles
-const wide = 20; // high / low from which colours follow the logarithm
-const patience = 15; // updates for which a narrower range has to last
+const sampled = 2000; // values read; enough for two percentiles
+const wide = 20; // high / low from which colours are logarithmic
+const patience = 15; // updates until the range narrows
 const steps = [1, 2, 5, 10];
 
-/** Gives the range that the middle 96 % of the values take, ends rounded; undefined without values. */
+/** The range of the middle 96 % of the values, ends rounded; undefined without values. */
 export function spanOf(values: ArrayLike<number>, size = values.length): Span | undefined {
   const stride = Math.max(1, Math.ceil(size / sampled));
   const some = new Float64Array(Math.ceil(size / stride));
@@ -49,12 +49,12 @@ function down(v: number): number {
   return (steps.findLast((s) => s * power <= v * 1.000001) ?? 1) * power;
 }
 
-/** Calm widens its range at once, and narrows it when the need for less has lasted. */
+/** Calm widens its range immediately and narrows it with a delay. */
 export class Calm {
   span: Span | undefined;
   private smaller = 0;
 
-  /** Takes the range that the values of now need, and gives the one to use. */
+  /** Takes the range that the current values need and returns the one to use. */
   next(want: Span | undefined): Span | undefined {
     if (!want) return this.span;
     const now = this.span;
@@ -81,7 +81,7 @@ export function placeIn(span: Span, value: number): number {
   return Math.max(0, Math.min(1, t));
 }
 
-/** The value at a place of a range. */
+/** The value at a place in a range. */
 export function valueAt(span: Span, place: number): number {
   return span.log ? span.low * (span.high / span.low) ** place : span.low + (span.high - span.low) * place;
 }

@@ -1,4 +1,4 @@
-// The sessions that run now.
+// Active sessions.
 import type { Session } from "../../gen/session_pb.ts";
 import { ago, count, moment } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
@@ -8,20 +8,20 @@ import { NewSession } from "./empty.tsx";
 
 const shown = new Set(["starting", "running", "degraded", "stopping", "paused"]);
 
-/** SessionsPanel lists the sessions that are not over and not only planned. */
+/** SessionsPanel lists the active sessions. */
 export function SessionsPanel({ sessions }: { sessions: readonly Session[] }) {
   const now = sessions.filter((s) => shown.has(s.state));
   const next = sessions.filter((s) => s.state === "scheduled").sort((a, b) => (millis(a.nextStart) ?? Infinity) - (millis(b.nextStart) ?? Infinity))[0];
   return (
     <section class="panel" aria-labelledby="running-title">
       <header class="spread">
-        <h2 id="running-title">Sessions now</h2>
+        <h2 id="running-title">Active sessions</h2>
         <span class="row"><a href="#/sessions">All sessions</a><NewSession /></span>
       </header>
-      {now.length === 0 ? <p class="soft">No session runs.</p> : (
+      {now.length === 0 ? <p class="soft">No active sessions.</p> : (
         <div class="scroll-x">
           <table class="cards">
-            <thead><tr><th scope="col">Session</th><th scope="col">State</th><th scope="col" class="number">Pairs</th><th scope="col">Since</th><th scope="col">Until</th><th scope="col">Note</th></tr></thead>
+            <thead><tr><th scope="col">Session</th><th scope="col">State</th><th scope="col" class="number">Pairs</th><th scope="col">Started</th><th scope="col">Ends</th><th scope="col">Note</th></tr></thead>
             <tbody>{now.map((s) => <SessionRow key={s.spec?.name} session={s} />)}</tbody>
           </table>
         </div>
@@ -40,8 +40,8 @@ function SessionRow({ session }: { session: Session }) {
       <td data-name=""><a href={href(["sessions", name])}>{name}</a></td>
       <td data-name="State"><Badge state={session.state} /></td>
       <td data-name="Pairs" class="number">{count(session.pairs.length)}</td>
-      <td data-name="Since" title={started ? moment(started) : undefined}>{started ? ago(started) : "–"}</td>
-      <td data-name="Until">{ends ? moment(ends) : "stopped by hand"}</td>
+      <td data-name="Started" title={started ? moment(started) : undefined}>{started ? ago(started) : "–"}</td>
+      <td data-name="Ends">{ends ? moment(ends) : "when stopped"}</td>
       <td data-name="Note" class="wrap">{session.reason || <span class="faint">–</span>}</td>
     </tr>
   );

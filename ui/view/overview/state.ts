@@ -1,35 +1,35 @@
-// What is known of a pair now, in one word; and its figures as text.
+// The state of a pair and its figures as text.
 import { duration, packetRate, rate, share } from "../../data/quantity.ts";
 import type { Measure, PairTable } from "../../data/pair-table.ts";
 
-/** live: figures of now; stale: of some seconds ago; quiet: measured, without packets; none: not measured; self: no pair. */
+/** live: current figures; stale: some seconds old; quiet: measured, no packets; none: not measured; self: not a pair. */
 export type PairState = "live" | "stale" | "quiet" | "none" | "self";
 
-/** What states are called. */
+/** Labels of states. */
 export const stateWords: Record<PairState, string> = {
   live: "measured", stale: "some seconds old", quiet: "no traffic", none: "not measured", self: "",
 };
 
-// Rows reach the server some time after their interval ends, and are stored in batches.
-const staleAfter = 4_000;
-const quietAfter = 12_000;
+// Rows are delivered in batches, some time after their interval ends.
+const staleMs = 4_000;
+const quietMs = 12_000;
 
 /** State of a pair by its age and its interval, both in ms; interval undefined: no session measures it. */
 export function stateOf(age: number, interval: number | undefined): PairState {
   const late = 2 * Math.max(0, (interval ?? 1000) - 1000);
-  if (age <= staleAfter + late) return "live";
-  if (age <= quietAfter + late) return "stale";
+  if (age <= staleMs + late) return "live";
+  if (age <= quietMs + late) return "stale";
   return interval === undefined ? "none" : "quiet";
 }
 
 /** The figure of a measure as text. */
 export const figureText = (measure: Measure, value: number): string => (measure === "loss" ? share(value) : duration(value));
 
-/** What measures are called: in a switch, and in a sentence. */
+/** Labels of metrics: short, and in a sentence. */
 export const measureWords: Record<Measure, { short: string; long: string }> = {
   delay: { short: "Median delay", long: "median one-way delay" },
   p99: { short: "p99 delay", long: "99th percentile of one-way delay" },
-  loss: { short: "Loss", long: "packets lost, last 10 s" },
+  loss: { short: "Loss", long: "packet loss, last 10 s" },
 };
 
 /** Figures of a pair as texts with their names. */
@@ -44,13 +44,13 @@ export function pairFigures(table: PairTable, pair: number): { name: string; tex
   ];
 }
 
-/** A pair that stands out. */
-export interface Standing {
+/** A pair with an extreme value. */
+interface Standing {
   pair: number;
   value: number;
 }
 
-/** The pairs with the largest values of a measure, largest first. Zero stands out nowhere. */
+/** The pairs with the largest values of a metric, largest first, without zeros. */
 export function worst(table: PairTable, measure: Measure, wanted: (pair: number) => boolean, most: number): Standing[] {
   const top: Standing[] = [];
   for (let pair = 0; pair < table.size; pair++) {

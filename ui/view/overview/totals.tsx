@@ -1,4 +1,4 @@
-// The strip of totals.
+// Totals of all hosts and sessions.
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Agent } from "../../gen/agent_pb.ts";
@@ -13,7 +13,7 @@ import { stateOf, worst } from "./state.ts";
 
 const hour = 3_600_000;
 
-/** Totals says in one line how all is. */
+/** Totals shows the totals in one line. */
 export function Totals({ agents, sessions }: { agents: readonly Agent[]; sessions: readonly Session[] }) {
   const connected = agents.filter((a) => a.state === "connected").length;
   const away = agents.filter((a) => a.state === "away").length;
@@ -45,8 +45,8 @@ function LiveTotals({ running }: { running: readonly Session[] }) {
   return (
     <>
       <Total name="Pairs with traffic" note={wanted > 0 ? `of ${count(wanted)} in sessions` : ""}>{count(pairs)}</Total>
-      <Total name="Packets measured">{pairs > 0 ? packetRate(packets) : "–"}</Total>
-      <Total name="Most loss, 10 s" tone={loss && loss.value >= 0.01 ? "bad" : undefined} note={loss ? <PairLink pair={loss.pair} /> : pairs > 0 ? "no pair loses" : ""}>
+      <Total name="Measured packets">{pairs > 0 ? packetRate(packets) : "–"}</Total>
+      <Total name="Highest loss, 10 s" tone={loss && loss.value >= 0.01 ? "bad" : undefined} note={loss ? <PairLink pair={loss.pair} /> : pairs > 0 ? "no loss" : ""}>
         {pairs > 0 ? share(loss?.value ?? 0) : "–"}
       </Total>
       <Total name="Highest p99 delay" note={late ? <PairLink pair={late.pair} /> : ""}>{duration(late?.value)}</Total>
@@ -54,8 +54,8 @@ function LiveTotals({ running }: { running: readonly Session[] }) {
   );
 }
 
-/** PairLink names a pair and leads to it. */
-export function PairLink({ pair }: { pair: number }) {
+/** PairLink links to a pair. */
+function PairLink({ pair }: { pair: number }) {
   const source = pairTable.agents[pairTable.source[pair] ?? -1] ?? "";
   const destination = pairTable.agents[pairTable.destination[pair] ?? -1] ?? "";
   return <a href={href(["pair", source, destination])}>{source} → {destination}</a>;
@@ -66,7 +66,7 @@ function Alarms() {
   const since = Date.now() - hour;
   const late = all?.filter((e) => e.level !== "info" && (millis(e.time) ?? 0) >= since);
   const errors = late?.filter((e) => e.level === "error").length ?? 0;
-  const note = late === undefined ? "" : <a href="#/events">{errors > 0 ? `${errors} of them errors` : "to the events"}</a>;
+  const note = late === undefined ? "" : <a href="#/events">{errors > 0 ? `including ${errors} ${errors === 1 ? "error" : "errors"}` : "show events"}</a>;
   return <Total name="Warnings, last hour" tone={errors > 0 ? "bad" : late?.length ? "warning" : undefined} note={note}>{late === undefined ? "–" : late.length}</Total>;
 }
 

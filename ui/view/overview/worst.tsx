@@ -1,4 +1,4 @@
-// The pairs that stand out.
+// The worst pairs.
 import type { Measure } from "../../data/pair-table.ts";
 import { pairTable } from "../../data/pairs.ts";
 import { href } from "../../data/route.ts";
@@ -8,7 +8,7 @@ import { figureText, stateOf, worst } from "./state.ts";
 
 const most = 5;
 
-/** WorstPairs lists the pairs of the matrix with most loss and with the highest delay. */
+/** WorstPairs lists the pairs of the matrix with the highest loss and delay. */
 export function WorstPairs({ picture, only }: { picture: Picture; only: string }) {
   const now = performance.now();
   const [sources, destinations] = [new Set(picture.rows), new Set(picture.columns)];
@@ -17,9 +17,9 @@ export function WorstPairs({ picture, only }: { picture: Picture; only: string }
     return sources.has(source) && destinations.has(destination) && stateOf(pairTable.age(pair, now), undefined) !== "none";
   };
   return (
-    <aside class="worst" aria-label="Pairs that stand out">
-      <Top title="Most loss" note="last 10 s" measure="loss" wanted={wanted} only={only} none="No pair loses packets." />
-      <Top title="Highest p99 delay" note="last second" measure="p99" wanted={wanted} only={only} none="No delay is measured now." />
+    <aside class="worst" aria-label="Worst pairs">
+      <Top title="Highest loss" note="last 10 s" measure="loss" wanted={wanted} only={only} none="No pair loses packets." />
+      <Top title="Highest p99 delay" note="last second" measure="p99" wanted={wanted} only={only} none="No delays measured now." />
     </aside>
   );
 }

@@ -1,4 +1,4 @@
-// The charts of a pair, all over one time.
+// The charts of a pair on one time axis.
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { HeatMap } from "../../chart/heat.tsx";
@@ -11,7 +11,7 @@ import { refine } from "../../data/route.ts";
 import type { Figures } from "../../data/window.ts";
 import { clockWords } from "./clock.ts";
 
-export interface ChartsProps {
+interface ChartsProps {
   drawn: Drawn;
   source: string;
   destination: string;
@@ -19,15 +19,15 @@ export interface ChartsProps {
   log: boolean;
   marks: Mark[];
   onRange: (range: Range) => void;
-  /** Why nothing was measured of a direction, where that is known. */
+  /** Why a direction is empty, if known. */
   missing: { out?: string; back?: string };
-  /** What stands below the delays, on the same time. */
+  /** Charts below the delays, on the same time axis. */
   children?: ComponentChildren;
 }
 
 const group = "pair";
 
-/** Charts shows delay, loss, its change, throughput and the heat map. */
+/** Charts shows delay, loss, delay variation, throughput and the heat map. */
 export function Charts(props: ChartsProps) {
   const { drawn, source, destination, marks, onRange } = props;
   const times = useMemo(() => gridOf(drawn.from, drawn.to, drawn.step), [drawn]);
@@ -67,7 +67,7 @@ interface DelayProps {
   empty?: string;
 }
 
-/** Median, tails as areas, and the clocks' uncertainty around the median. */
+/** Median, percentiles as areas, and the clock error around the median. */
 function Delay({ columns, windows, colour, log, empty, ...rest }: DelayProps) {
   const clock = useMemo(() => clockWords(windows), [windows]);
   const lines: Line[] = [
@@ -85,19 +85,19 @@ function Delay({ columns, windows, colour, log, empty, ...rest }: DelayProps) {
     lines.push({ label: "clock −", values: columns.low, colour: "--clock", hidden: true }, { label: "clock +", values: columns.high, colour: "--clock", hidden: true });
     bands.unshift({ low: 5, high: 6, colour: "--clock", opacity: 0.25 });
   }
-  const below = windows.some((f) => f.delay.p50 < 0); // no logarithm, and zero is no end
+  const below = windows.some((f) => f.delay.p50 < 0); // neither a logarithmic axis nor one from zero
   return (
     <section class="panel">
       <TimeChart {...rest} lines={lines} bands={bands} format={duration} height={240} scale={below ? "fit" : log ? "log" : "zero"} atLeast={windows.length > 0 ? undefined : 1e6} empty={empty} />
       <div class="pair-under">
         <p class={`pair-clock small ${clock?.level ?? ""}`}>{clock?.text}</p>
-        {!below && <button type="button" class="quiet pair-scale small" aria-pressed={log} title="Delay on a logarithmic axis: rare long delays do not press the median flat" onClick={() => refine({ axis: log ? undefined : "log" })}>Log axis</button>}
+        {!below && <button type="button" class="quiet pair-scale small" aria-pressed={log} title="Logarithmic delay axis" onClick={() => refine({ axis: log ? undefined : "log" })}>Log axis</button>}
       </div>
     </section>
   );
 }
 
-/** How many packets had which delay, over time. */
+/** The distribution of delay over time. */
 function Heat({ drawn, show, marks, onRange, names, missing }: ChartsProps & { names: [string, string] }) {
   const windows = show === "out" ? drawn.out : drawn.back;
   const held = useMemo(() => windows.filter((f) => f.delay.histogram.bounds.length > 0), [windows]);
@@ -112,7 +112,7 @@ function Heat({ drawn, show, marks, onRange, names, missing }: ChartsProps & { n
   );
 }
 
-/** DirectionSwitch chooses one of the two directions. */
+/** DirectionSwitch selects one of the two directions. */
 export function DirectionSwitch({ show, names, label }: { show: "out" | "back"; names: [string, string]; label: string }) {
   return (
     <div class="pair-switch" role="group" aria-label={label}>

@@ -1,4 +1,4 @@
-// The newest windows as a table, for who cannot see the charts and who wants to read exactly.
+// The newest windows as a table, for screen readers and exact values.
 import type { Drawn } from "../../data/pair.ts";
 import { clock, count, duration, moment, rate, share } from "../../data/quantity.ts";
 import { lossIn, measuredIn, rateIn, type Figures } from "../../data/window.ts";
@@ -12,12 +12,12 @@ interface Row {
   f: Figures;
 }
 
-/** FiguresTable is closed until somebody wants it. */
+/** FiguresTable is a table that is initially closed. */
 export function FiguresTable({ drawn, names, open, onOpen }: { drawn: Drawn; names: [string, string]; open: boolean; onOpen: (open: boolean) => void }) {
   return (
     <details class="panel pair-table" open={open} onToggle={(e) => onOpen(e.currentTarget.open)}>
-      <summary>Figures as table</summary>
-      {open && <Table caption="Newest windows, both directions" columns={columnsFor(drawn)} rows={rowsOf(drawn, names)} keyOf={(r) => `${r.start} ${r.way}`} empty="Nothing was measured in this time." />}
+      <summary>Figures as a table</summary>
+      {open && <Table caption="Newest windows, both directions" columns={columnsFor(drawn)} rows={rowsOf(drawn, names)} keyOf={(r) => `${r.start} ${r.way}`} empty="No data in this period." />}
     </details>
   );
 }
@@ -37,6 +37,6 @@ function columnsFor(drawn: Drawn): Column<Row>[] {
     figure("Median", (f) => duration(f.delay.p50)), figure("p90", (f) => duration(f.delay.p90)), figure("p99", (f) => duration(f.delay.p99)),
     figure("Min", (f) => duration(f.delay.min)), figure("Max", (f) => duration(f.delay.max)), figure("Loss", (f) => share(lossIn(f))),
     figure("IPDV p90", (f) => duration(f.ipdv.p90)), figure("Throughput", (f) => rate(rateIn(f, measuredIn(f, drawn.step, drawn.now)))),
-    figure("Packets", (f) => count(f.packets)), figure("Clock ±", (f) => Number.isNaN(f.clockError) ? "unknown" : f.clockError === 0 ? "one clock" : duration(f.clockError)),
+    figure("Packets", (f) => count(f.packets)), figure("Clock ±", (f) => Number.isNaN(f.clockError) ? "unknown" : f.clockError === 0 ? "same clock" : duration(f.clockError)),
   ];
 }

@@ -1,5 +1,5 @@
-// The flows of one direction: search, sort, and a click narrows the view to one.
-import { useMemo, useRef, useState } from "preact/hooks";
+// The flows of one direction, with search and sorting; a click filters the view by a flow.
+import { useMemo, useRef } from "preact/hooks";
 import type { Drawn } from "../../data/pair.ts";
 import { flowsCsv, save, fileName } from "../../data/csv.ts";
 import { flowsOf, flowText, granularities, type Granularity } from "../../data/flows.ts";
@@ -10,6 +10,7 @@ import { millis } from "../../data/time.ts";
 import { reversed } from "../../data/windows.ts";
 import type { Flow, ListFlowsResponse } from "../../gen/flow_pb.ts";
 import { Icon } from "../../part/icon.tsx";
+import { Search } from "../../part/search.tsx";
 import { Table, type Column } from "../../part/table.tsx";
 import { DirectionSwitch } from "./charts.tsx";
 import { flowAddress, look, showSort } from "./look.ts";
@@ -21,14 +22,14 @@ const delay = (key: "p50" | "p90" | "p99" | "max", title: string, help: string):
 });
 
 const columns: readonly Column<Flow>[] = [
-  { key: "flow", title: "Flow", cell: (f) => <a class="pair-flow" href={flowAddress(f)} title="Show only this">{flowText(f)}</a> },
-  { key: "packets", title: "Packets", number: true, help: "Marked packets that came", cell: (f) => count(f.total?.packets) },
-  { key: "bytes", title: "Volume", number: true, help: "IP bytes of these, without marks", cell: (f) => bytes(Number(f.total?.bytes ?? 0)) },
-  { key: "lost", title: "Loss", number: true, help: "Share of the packets sent that did not come (RFC 7680)", cell: (f) => share(lossOf(Number(f.total?.lost ?? 0), Number(f.total?.expected ?? 0))) },
+  { key: "flow", title: "Flow", cell: (f) => <a class="pair-flow" href={flowAddress(f)} title="Show only this flow">{flowText(f)}</a> },
+  { key: "packets", title: "Packets", number: true, help: "Marked packets received", cell: (f) => count(f.total?.packets) },
+  { key: "bytes", title: "Volume", number: true, help: "IP bytes without marks", cell: (f) => bytes(Number(f.total?.bytes ?? 0)) },
+  { key: "lost", title: "Loss", number: true, help: "Share of the packets sent that were lost (RFC 7680)", cell: (f) => share(lossOf(Number(f.total?.lost ?? 0), Number(f.total?.expected ?? 0))) },
   delay("p50", "Median", "Median one-way delay (RFC 7679)"),
   delay("p90", "p90", "90th percentile of one-way delay"),
   delay("p99", "p99", "99th percentile of one-way delay"),
-  delay("max", "Max", "Largest one-way delay"),
+  delay("max", "Max", "Maximum one-way delay"),
   { key: "last", title: "Last seen", number: true, help: "End of the last row of the flow", cell: (f) => <LastSeen ms={millis(f.last)} /> },
 ];
 
@@ -37,7 +38,7 @@ function LastSeen({ ms }: { ms: number | undefined }) {
   return <span title={moment(ms)}>{Date.now() - ms < 86400e3 ? clock(ms) : ago(ms)}</span>;
 }
 
-/** TopFlows shows the flows of what is drawn. */
+/** TopFlows lists the flows in the shown period. */
 export function TopFlows({ drawn, live, missing }: { drawn: () => Drawn | undefined; live: boolean; missing?: string }) {
   const { source, destination, selection, show, by, sort, find, span, frozen } = look.value;
   const names: [string, string] = [`${source} → ${destination}`, `${destination} → ${source}`];
@@ -63,15 +64,15 @@ export function TopFlows({ drawn, live, missing }: { drawn: () => Drawn | undefi
       <header>
         <h2>Top flows</h2>
         <DirectionSwitch show={show} names={names} label="Direction of flows" />
-        <div class="pair-switch" role="group" aria-label="Put together by">
+        <div class="pair-switch" role="group" aria-label="Aggregate by">
           {granularities.map((g) => <button key={g} type="button" aria-pressed={g === by} onClick={() => refine({ by: g === "flow" ? undefined : g })}>{words[g]}</button>)}
         </div>
-        <Search find={find} />
-        <button type="button" class="quiet" disabled={flows.length === 0} onClick={download}><Icon name="download" />CSV<span class="hidden-text"> of the flows</span></button>
+        <label class="pair-search"><Icon name="search" /><Search label="Search flows" placeholder="Address, port, protocol" value={find} onSearch={(text) => refine({ find: text || undefined })} /></label>
+        <button type="button" class="quiet" disabled={flows.length === 0} onClick={download}><Icon name="download" />CSV<span class="hidden-text"> of flows</span></button>
       </header>
       {fault.value && <p class="field-fault" role="alert">{fault.value}</p>}
       <Table caption={`Flows ${names[show === "out" ? 0 : 1]}`} columns={columns} rows={flows.slice(0, 200)} sort={sort} onSort={showSort} stale={answer !== undefined && value.value === undefined}
-        keyOf={(f) => `${f.proto} ${f.src} ${f.sport} ${f.dst} ${f.dport}`} empty={answer === undefined ? "Asking the server." : find ? `No flow has "${find}" in its text.` : missing ?? "No flow was measured in this time."} />
+        keyOf={(f) => `${f.proto} ${f.src} ${f.sport} ${f.dst} ${f.dport}`} empty={answer === undefined ? "Loading…" : find ? `No flow matches "${find}".` : missing ?? "No flows in this period."} />
       {answer && <Count answer={answer} shown={Math.min(flows.length, 200)} sorted={sort.key === "flow"} />}
     </section>
   );
@@ -81,24 +82,8 @@ function Count({ answer, shown, sorted }: { answer: ListFlowsResponse; shown: nu
   if (answer.found === 0) return null;
   return (
     <p class="faint small pair-count" role="status">
-      {answer.found > shown ? `${count(shown)} of ${count(answer.found)} shown${sorted && answer.found > answer.flows.length ? `; sorted among the ${count(answer.flows.length)} with most packets` : ""}.` : `${count(answer.found)} in all.`}
-      {answer.sampled > 1 && ` Quantiles are of one in ${answer.sampled} rows, evenly spread; counts are of all.`}
+      {answer.found > shown ? `${count(shown)} of ${count(answer.found)} shown${sorted && answer.found > answer.flows.length ? `; sorted within the ${count(answer.flows.length)} flows with the most packets` : ""}.` : `${count(answer.found)} flows.`}
+      {answer.sampled > 1 && ` Quantiles are sampled from one in ${answer.sampled} rows; counts are of all.`}
     </p>
-  );
-}
-
-/** The search goes to the address once one rests, so that each letter is not asked for. */
-function Search({ find }: { find: string }) {
-  const [text, setText] = useState(find);
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const type = (value: string) => {
-    setText(value);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => refine({ find: value.trim() || undefined }), 150);
-  };
-  return (
-    <label class="pair-search"><span class="hidden-text">Search flows</span><Icon name="search" />
-      <input type="search" placeholder="Address, port, protocol" value={text} onInput={(e) => type(e.currentTarget.value)} />
-    </label>
   );
 }

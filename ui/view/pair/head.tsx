@@ -1,23 +1,24 @@
-// Who is looked at: the pair, its session, a flow, and what one can take away.
+// The pair, its session, filter and exports.
 import { useState } from "preact/hooks";
+import { copyText } from "../../data/clipboard.ts";
 import { href, refine } from "../../data/route.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { look, swapped, widen, type FlowWords } from "./look.ts";
 
-export interface HeadProps {
-  /** Sessions with rows here, those with most packets first. */
+interface HeadProps {
+  /** Sessions with rows, those with the most packets first. */
   measured: readonly string[];
-  /** Sessions that could have, running or not. */
+  /** All sessions of the pair. */
   sessions: readonly Session[];
   onPicture: () => Promise<void> | void;
   onTable: () => void;
-  /** There is something to take away. */
+  /** There is something to export. */
   full: boolean;
 }
 
-/** Head names the pair. */
+/** Head shows the pair and its controls. */
 export function Head({ measured, sessions, onPicture, onTable, full }: HeadProps) {
   const { source, destination, session } = look.value;
   const names = [...new Set([...measured, ...sessions.map((s) => s.spec?.name ?? "")].filter(Boolean))];
@@ -28,7 +29,7 @@ export function Head({ measured, sessions, onPicture, onTable, full }: HeadProps
     <header class="pair-head">
       <div class="pair-title">
         <h1><a href={href(["agent", source])}>{source}</a><span class="pair-arrow" aria-hidden="true"> → </span><span class="hidden-text"> to </span><a href={href(["agent", destination])}>{destination}</a></h1>
-        <a class="button quiet icon-only" href={swapped()} aria-label={`Look from ${destination} to ${source}`} title="Swap the ends"><Icon name="swap" /></a>
+        <a class="button quiet icon-only" href={swapped()} aria-label={`Show ${destination} to ${source}`} title="Swap hosts"><Icon name="swap" /></a>
       </div>
       <div class="row">
         <label class="pair-session">Session
@@ -37,12 +38,12 @@ export function Head({ measured, sessions, onPicture, onTable, full }: HeadProps
             {names.map((n) => <option key={n} value={n}>{n}</option>)}
           </select>
         </label>
-        {state && <a class="pair-state" href={href(["sessions", shown ?? ""])} title={state.reason || `To session ${shown}`}><Badge state={state.state} /></a>}
+        {state && <a class="pair-state" href={href(["sessions", shown ?? ""])} title={state.reason || `Session ${shown}`}><Badge state={state.state} /></a>}
       </div>
       <div class="pair-take">
         <CopyLink />
-        <Act icon="image" word="PNG" title="Save the charts as a picture" disabled={!full} act={onPicture} />
-        <Act icon="download" word="CSV" title="Save the windows shown, both directions" disabled={!full} act={onTable} />
+        <Act icon="image" word="PNG" title="Save the charts as an image" disabled={!full} act={onPicture} />
+        <Act icon="download" word="CSV" title="Save the shown windows of both directions" disabled={!full} act={onTable} />
       </div>
       <Narrowed />
     </header>
@@ -53,20 +54,20 @@ const parts: { key: keyof FlowWords; word: string }[] = [
   { key: "proto", word: "protocol" }, { key: "src", word: "source address" }, { key: "sport", word: "source port" }, { key: "dst", word: "destination address" }, { key: "dport", word: "destination port" },
 ];
 
-/** What the view is narrowed to; each part can be taken away. */
+/** The flow filter of the view, with buttons to remove its parts. */
 function Narrowed() {
   const { selection, narrowed, source, destination } = look.value;
   if (!narrowed) return null;
   return (
-    <div class="pair-narrowed" role="group" aria-label="Only packets with">
-      <span class="soft">Only {source} → {destination} with</span>
+    <div class="pair-narrowed" role="group" aria-label="Flow filter">
+      <span class="soft">{source} → {destination}, only</span>
       {parts.map(({ key, word }) => selection[key] !== undefined && (
         <button key={key} type="button" class="pair-chip" aria-label={`Remove ${word} ${selection[key]}`} title="Remove" onClick={() => widen([key])}>
           {word} <b>{selection[key]}</b> <Icon name="close" />
         </button>
       ))}
       <button type="button" class="quiet" onClick={() => widen()}>All flows</button>
-      <span class="faint small">and the answers to it</span>
+      <span class="faint small">and its reverse flow</span>
     </div>
   );
 }
@@ -87,32 +88,13 @@ function Act({ icon, word, title, disabled, act }: { icon: "image" | "download";
 function CopyLink() {
   const [said, setSaid] = useState("");
   const copy = async () => {
-    setSaid((await toClipboard(location.href)) ? "Copied" : "Copy it from the address bar");
+    setSaid((await copyText(location.href)) ? "Copied" : "Copy it from the address bar");
     setTimeout(() => setSaid(""), 2500);
   };
   return (
     <>
-      <button type="button" class="quiet" title="Copy the link to exactly this view" onClick={() => void copy()}><Icon name="link" />{said || "Copy link"}</button>
+      <button type="button" class="quiet" title="Copy a link to this view" onClick={() => void copy()}><Icon name="link" />{said || "Copy link"}</button>
       <span class="hidden-text" role="status">{said}</span>
     </>
   );
-}
-
-/** The clipboard of browsers is there for https and localhost only; elsewhere the older way serves. */
-async function toClipboard(text: string): Promise<boolean> {
-  try {
-    if (navigator.clipboard) {
-      await navigator.clipboard.writeText(text);
-      return true;
-    }
-    const field = document.createElement("textarea");
-    field.value = text;
-    document.body.append(field);
-    field.select();
-    const done = document.execCommand("copy");
-    field.remove();
-    return done;
-  } catch {
-    return false;
-  }
 }

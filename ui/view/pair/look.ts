@@ -14,11 +14,11 @@ export interface Look {
   /** One flow, or several put together, is looked at. */
   narrowed: boolean;
   span: Span;
-  /** Paused with the end of what is shown there. */
+  /** Paused; the end of the shown range. */
   frozen?: number;
   /** Direction of heat map and flows. */
   show: "out" | "back";
-  /** The axis of delay is logarithmic, so that the tail does not press the median flat. */
+  /** The delay axis is logarithmic. */
   log: boolean;
   by: Granularity;
   sort: Sort;
@@ -30,7 +30,7 @@ const port = (text: string | null): number | undefined => {
   return Number.isInteger(n) && n > 0 && n < 65536 ? n : undefined;
 };
 
-/** The address, read. */
+/** The state of the view from the address. */
 export const look = computed<Look>(() => {
   const { words, query } = route.value;
   const [, source = "", destination = ""] = words;
@@ -53,16 +53,16 @@ export const look = computed<Look>(() => {
   };
 });
 
-/** Shows another span; what was paused goes on. */
+/** Shows another span and resumes. */
 export const showSpan = (span: Span): void => refine({ ...queryOf(span), paused: undefined });
 
-/** Stops the picture with its end there, or lets it go on. */
+/** Pauses with the range ending at a time, or resumes. */
 export const freeze = (to: number | undefined): void => refine({ paused: to === undefined ? undefined : 1, to: to && Math.round(to) });
 
 export const showSort = (s: Sort): void =>
   refine({ sort: s.key === "packets" && !s.ascending ? undefined : `${s.key}${s.ascending ? ".up" : ""}` });
 
-/** A flow as the address has it. */
+/** A flow in the address. */
 export interface FlowWords {
   src?: string;
   dst?: string;
@@ -73,18 +73,18 @@ export interface FlowWords {
 
 const words = (f: FlowWords) => ({ src: f.src || undefined, dst: f.dst || undefined, proto: f.proto || undefined, sport: f.sport || undefined, dport: f.dport || undefined });
 
-/** The address of this view narrowed to a flow of the direction that is shown. */
+/** The address of this view filtered by a flow of the shown direction. */
 export function flowAddress(f: FlowWords): string {
   const { source, destination, show } = look.value;
   const back = { ...f, src: f.dst, dst: f.src, sport: f.dport, dport: f.sport };
   return href(["pair", source, destination], { ...Object.fromEntries(route.value.query), ...words(show === "back" ? back : f), find: undefined });
 }
 
-/** Takes the flow, or one part of it, out of the address. */
+/** Removes the flow filter, or parts of it, from the address. */
 export const widen = (keys: (keyof FlowWords)[] = ["src", "dst", "proto", "sport", "dport"]): void =>
   refine(Object.fromEntries(keys.map((k) => [k, undefined])));
 
-/** The address of the same, seen from the other end. */
+/** The address of the same view in the other direction. */
 export function swapped(): string {
   const { source, destination, selection: s } = look.value;
   const query = Object.fromEntries(route.value.query);

@@ -1,4 +1,4 @@
-// Current figures of both directions, each with its unit and what it is.
+// Current figures of both directions with explanations.
 import { useId, useMemo } from "preact/hooks";
 import type { Drawn } from "../../data/pair.ts";
 import { duration, packetRate, rate, share } from "../../data/quantity.ts";
@@ -6,16 +6,16 @@ import { lengthWords } from "../../data/span.ts";
 import { lossIn, measuredIn, packetsIn, rateIn, sum, type Figures } from "../../data/window.ts";
 
 const kinds: { name: string; help: string; of: (f: Figures, length: number) => string }[] = [
-  { name: "Median delay", of: (f) => duration(f.delay.p50), help: "One-way delay that half of the packets stayed below (RFC 7679)." },
-  { name: "p99 delay", of: (f) => duration(f.delay.p99), help: "One-way delay that 99 of 100 packets stayed below (RFC 7679)." },
-  { name: "Loss", of: (f) => share(lossIn(f)), help: "Share of the packets sent that did not come (RFC 7680)." },
-  { name: "IPDV p90", of: (f) => duration(f.ipdv.p90), help: "Change of delay from one packet to the next; nine of ten changed less (RFC 3393)." },
-  { name: "Throughput", of: (f, ms) => rate(rateIn(f, ms)), help: "IP bits of the marked packets that came, without the marks." },
-  { name: "Packets", of: (f, ms) => packetRate(packetsIn(f, ms)), help: "Marked packets that came, each second." },
-  { name: "Clock", of: (f) => (Number.isNaN(f.clockError) ? "unknown" : f.clockError === 0 ? "one clock" : `±${duration(f.clockError)}`), help: "What both clocks together may be off. A delay, or a change of it, below that proves little. One clock: both hosts share it." },
+  { name: "Median delay", of: (f) => duration(f.delay.p50), help: "Half of the packets had a lower one-way delay (RFC 7679)." },
+  { name: "p99 delay", of: (f) => duration(f.delay.p99), help: "99 % of the packets had a lower one-way delay (RFC 7679)." },
+  { name: "Loss", of: (f) => share(lossIn(f)), help: "Share of the packets sent that were lost (RFC 7680)." },
+  { name: "IPDV p90", of: (f) => duration(f.ipdv.p90), help: "90th percentile of the delay variation between consecutive packets (RFC 3393)." },
+  { name: "Throughput", of: (f, ms) => rate(rateIn(f, ms)), help: "IP bits of the received marked packets, without marks." },
+  { name: "Packets", of: (f, ms) => packetRate(packetsIn(f, ms)), help: "Marked packets received per second." },
+  { name: "Clock", of: (f) => (Number.isNaN(f.clockError) ? "unknown" : f.clockError === 0 ? "same clock" : `±${duration(f.clockError)}`), help: "Maximum error of both clocks together. Smaller delays and changes of delay are not significant. Same clock: both hosts share one clock." },
 ];
 
-/** What the strip speaks of: the last whole window while live, else all that is shown. */
+/** The figures of the strip: the last complete window while live, else the whole shown range. */
 export function subject(windows: readonly Figures[], drawn: Drawn, live: boolean): { figures: Figures; length: number } | undefined {
   const inside = windows.filter((f) => f.start + drawn.step > drawn.from && f.start < drawn.to);
   if (!live) {
@@ -23,12 +23,12 @@ export function subject(windows: readonly Figures[], drawn: Drawn, live: boolean
     return figures && { figures, length: drawn.to - drawn.from };
   }
   const figures = inside.findLast((f) => measuredIn(f, drawn.step, drawn.now) === drawn.step) ?? inside.at(-1);
-  // What is older is not current.
+  // Older windows are not current.
   if (!figures || figures.start < drawn.to - Math.max(5 * drawn.step, 15e3)) return undefined;
   return { figures, length: measuredIn(figures, drawn.step, drawn.now) };
 }
 
-export interface StripProps {
+interface StripProps {
   drawn: Drawn;
   live: boolean;
   source: string;
@@ -37,7 +37,7 @@ export interface StripProps {
 
 /** Strip shows the figures of both directions. */
 export function Strip({ drawn, live, source, destination }: StripProps) {
-  const when = live ? `last ${lengthWords(drawn.step)}` : "all that is shown";
+  const when = live ? `last ${lengthWords(drawn.step)}` : "shown range";
   return (
     <div class="pair-strip">
       <Side windows={drawn.out} drawn={drawn} live={live} name={`${source} → ${destination}`} kind="out" when={when} />

@@ -1,4 +1,4 @@
-// What an operator can do with a session, and the question before.
+// Actions on a session, with their confirmation.
 import { useState } from "preact/hooks";
 import { operates } from "../../data/account.ts";
 import { sentence, sessionClient } from "../../data/client.ts";
@@ -13,34 +13,34 @@ type Act = "pause" | "resume" | "stop" | "delete";
 const acts: Record<Act, { label: string; icon: IconName; danger?: boolean; title(name: string): string; says: string; call(name: string): Promise<unknown> }> = {
   pause: {
     label: "Pause", icon: "pause", title: (n) => `Pause ${n}?`,
-    says: "Marking stops within a second. The rows stay, and so does the schedule; starts that fall into the pause are missed.",
+    says: "Marking stops within a second. Rows and schedule are kept; starts during the pause are missed.",
     call: (name) => sessionClient.pauseSession({ name }),
   },
   resume: {
     label: "Resume", icon: "play", title: (n) => `Resume ${n}?`,
-    says: "Marking begins again within seconds: destinations first, then sources.",
+    says: "Marking resumes within seconds, destinations first.",
     call: (name) => sessionClient.resumeSession({ name }),
   },
   stop: {
-    label: "Stop", icon: "stop", danger: true, title: (n) => `Stop ${n} for good?`,
-    says: "Marking stops within a second, sources first. Planned runs are dropped. The rows stay. A session that was stopped cannot go on; copy it to measure the same again.",
+    label: "Stop", icon: "stop", danger: true, title: (n) => `Stop ${n} permanently?`,
+    says: "Marking stops within a second, sources first. Planned runs are cancelled; rows are kept. A stopped session cannot be resumed, but it can be copied.",
     call: (name) => sessionClient.stopSession({ name }),
   },
   delete: {
     label: "Delete", icon: "trash", danger: true, title: (n) => `Delete ${n}?`,
-    says: "The session leaves this list, and its name is free again. Its rows stay in the archive, and its past runs in the calendar.",
+    says: "Removes the session and frees its name. Its rows stay in the archive and its past runs in the calendar.",
     call: (name) => sessionClient.deleteSession({ name }),
   },
 };
 
-/** What the state of a session allows. */
+/** The actions that a state allows. */
 function allowed(state: string): Act[] {
   if (state === "ended") return ["delete"];
   if (state === "stopping") return [];
   return [state === "paused" ? "resume" : "pause", "stop"];
 }
 
-/** SessionActions are the buttons of a session; viewers see none. */
+/** SessionActions shows the buttons of a session to operators. */
 export function SessionActions({ session, after, words }: { session: Session; after?(act: Act): void; words?: boolean }) {
   const [asked, setAsked] = useState<Act>();
   const name = session.spec?.name ?? "";
@@ -55,9 +55,9 @@ export function SessionActions({ session, after, words }: { session: Session; af
   return (
     <div class="actions">
       {session.state !== "ended" && session.state !== "stopping" && (
-        <a class={style} href={href(["sessions", name, "change"])} aria-label={words ? undefined : `Change ${name}`} title={words ? undefined : "Change"}><Icon name="edit" />{words && "Change"}</a>
+        <a class={style} href={href(["sessions", name, "change"])} aria-label={words ? undefined : `Edit ${name}`} title={words ? undefined : "Edit"}><Icon name="edit" />{words && "Edit"}</a>
       )}
-      <a class={style} href={href(["sessions", "new"], { copy: name })} aria-label={words ? undefined : `Copy ${name}`} title={words ? undefined : "Copy"}><CopyIcon />{words && "Copy"}</a>
+      <a class={style} href={href(["sessions", "new"], { copy: name })} aria-label={words ? undefined : `Copy ${name}`} title={words ? undefined : "Copy"}><Icon name="copy" />{words && "Copy"}</a>
       {allowed(session.state).map(button)}
       {asked && act && (
         <Dialog title={act.title(name)} action={act.label} danger={act.danger ?? false} explain={sentence} onClose={() => setAsked(undefined)}
@@ -66,11 +66,5 @@ export function SessionActions({ session, after, words }: { session: Session; af
         </Dialog>
       )}
     </div>
-  );
-}
-
-function CopyIcon() {
-  return (
-    <svg class="icon" viewBox="0 0 24 24" width="20" height="20" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.7" stroke-linejoin="round"><path d="M9 9h11v11H9zM15 9V4H4v11h5" /></svg>
   );
 }

@@ -1,4 +1,4 @@
-// Runs of all sessions: a week as a calendar, or as a list.
+// Runs of all sessions in a week, as a calendar or a list.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { layout, weekOf, blocks, type Block, type Placed } from "../../data/calendar.ts";
 import { spanText } from "../../data/length.ts";
@@ -36,7 +36,7 @@ function useNarrow(): boolean {
   return narrow;
 }
 
-/** RunsView shows a week of runs; which one is in the address. */
+/** RunsView shows the runs of the week in the address. */
 export function RunsView() {
   const now = useNow();
   const narrow = useNarrow();
@@ -51,9 +51,9 @@ export function RunsView() {
     <section class="panel calendar" aria-labelledby="week-title">
       <header class="spread">
         <div class="row tight">
-          <button type="button" class="icon-only" aria-label="Week before" title="Week before" onClick={() => step(-1)}><Icon name="left" /></button>
+          <button type="button" class="icon-only" aria-label="Previous week" title="Previous week" onClick={() => step(-1)}><Icon name="left" /></button>
           <button type="button" onClick={() => refine({ week: undefined })}>Today</button>
-          <button type="button" class="icon-only" aria-label="Week after" title="Week after" onClick={() => step(1)}><Icon name="right" /></button>
+          <button type="button" class="icon-only" aria-label="Next week" title="Next week" onClick={() => step(1)}><Icon name="right" /></button>
           <h2 id="week-title" aria-live="polite">{dayText(from)} to {dayText((days[7] ?? 0) - 1)}</h2>
         </div>
         <div class="row tight">
@@ -66,20 +66,20 @@ export function RunsView() {
           )}
         </div>
       </header>
-      {fault.value && <p class="field-fault" role="alert">The runs are not up to date: {fault.value}</p>}
-      {runs?.length === 0 && <Notice title="No runs in this week">A session that is scheduled, or that ran, appears here.</Notice>}
-      {!runs && !fault.value && <p class="soft">Loading the runs of this week.</p>}
+      {fault.value && <p class="field-fault" role="alert">The runs are out of date: {fault.value}</p>}
+      {runs?.length === 0 && <Notice title="No runs this week">Scheduled and past runs of sessions appear here.</Notice>}
+      {!runs && !fault.value && <p class="soft">Loading…</p>}
       {runs && runs.length > 0 && (asList ? <RunList all={blocks(runs)} days={days} now={now} /> : <WeekGrid week={layout(runs, days, now)} now={now} />)}
     </section>
   );
 }
 
 function lengthText(b: Block): string {
-  if (b.end === undefined) return "until it is stopped";
+  if (b.end === undefined) return "until stopped";
   return b.state === "missed" || b.state === "failed" ? "" : `until ${dayText(b.end) === dayText(b.start) ? timeText(b.end) : moment(b.end).slice(0, 16)}`;
 }
 
-/** All that is known of a block, in a line. */
+/** A block as one line of text. */
 function story(b: Block): string {
   return [`${b.runs > 1 ? `${b.runs} runs of ` : ""}${b.session}`, b.state, `${moment(b.start).slice(0, 16)} ${lengthText(b)}`.trim(), b.reason].filter(Boolean).join(", ");
 }
@@ -140,7 +140,7 @@ function RunList({ all, days, now }: { all: Block[]; days: number[]; now: number
           <ul>
             {d.list.map((b) => (
               <li key={`${b.session} ${b.start} ${b.state}`}>
-                <span class="run-time">{b.start < d.day ? "before" : timeText(b.start)}</span>
+                <span class="run-time">{b.start < d.day ? "earlier" : timeText(b.start)}</span>
                 <span><a href={href(["sessions", b.session])}>{b.session}</a> <Badge state={b.state} />
                   <span class="small soft block">{[b.runs > 1 && `${b.runs} runs`, lengthText(b), b.end !== undefined && b.runs === 1 && b.end > b.start && lengthText(b) && spanText(Math.round((b.end - b.start) / 1000) * 1e9), b.reason].filter(Boolean).join(", ")}</span></span>
               </li>

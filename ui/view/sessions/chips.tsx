@@ -1,17 +1,17 @@
-// Choosing several of many: chips, and an input that searches (the combobox pattern of ARIA).
+// Selecting several of many: chips and a search input (the combobox pattern of ARIA).
 import { useState } from "preact/hooks";
 import { ties, Fault } from "../../part/field.tsx";
 import { Icon } from "../../part/icon.tsx";
 
-/** One thing that can be chosen. */
+/** One selectable item. */
 export interface Item {
   value: string;
   label: string;
-  /** What it is, or whom it means now. */
+  /** A description of it. */
   note?: string;
 }
 
-export interface ChipsProps {
+interface ChipsProps {
   id: string;
   label: string;
   help?: string;
@@ -24,7 +24,7 @@ export interface ChipsProps {
 
 const shown = 60;
 
-/** Items that have all the words, those whose own name begins with the text first. */
+/** Items that contain all the words, those whose name starts with the text first. */
 function matching(items: Item[], values: string[], text: string): Item[] {
   const whole = text.trim().toLowerCase();
   const words = whole.split(/\s+/).filter(Boolean);
@@ -34,7 +34,7 @@ function matching(items: Item[], values: string[], text: string): Item[] {
     .sort((a, b) => (whole ? rank(a) - rank(b) : 0));
 }
 
-/** Chips holds what was chosen; what is typed and fits nothing can be added too. */
+/** Chips shows the selected values; text that matches no item can be added too. */
 export function Chips({ id, label, help, fault, values, items, placeholder, onChange }: ChipsProps) {
   const [text, setText] = useState("");
   const [open, setOpen] = useState(false);
@@ -80,14 +80,14 @@ export function Chips({ id, label, help, fault, values, items, placeholder, onCh
           onInput={(e) => { setText(e.currentTarget.value); setOpen(true); setActive(0); }} />
       </div>
       <div class="chip-drop">
-        <ul class="chip-list" id={`${id}-list`} role="listbox" aria-label={`Choices for ${label}`} hidden={!open || list.length === 0}>
+        <ul class="chip-list" id={`${id}-list`} role="listbox" aria-label={`Options for ${label}`} hidden={!open || list.length === 0}>
           {list.map((item, i) => (
             <li key={item.value} id={`${id}-option-${i}`} role="option" aria-selected={i === active} class={i === active ? "active" : ""}
               onMouseDown={(e) => { e.preventDefault(); add(item.value); }} onMouseMove={() => setActive(i)}>
               <span>{item.label}</span>{item.note && <small>{item.note}</small>}
             </li>
           ))}
-          {found.length > shown && <li class="chip-more" role="presentation">{found.length - shown} more; type to find them</li>}
+          {found.length > shown && <li class="chip-more" role="presentation">{found.length - shown} more; type to search</li>}
         </ul>
       </div>
       <Fault id={id} text={fault} />

@@ -1,4 +1,4 @@
-// The state of the form: what is typed, what is wrong with it, and what the server says.
+// The state of the form: input, problems, and the server's plan.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { keep, kept } from "../../data/keep.ts";
 import { specOf, suggestName, type Draft, type Fault } from "../../data/draft.ts";
@@ -11,27 +11,27 @@ export interface DraftState {
   spec: SessionSpec;
   change(patch: Partial<Draft>): void;
   placed: Placed;
-  /** What is wrong at an element; what was not touched yet is not scolded. */
+  /** The problem at an element; elements not yet touched show none. */
   fault(id: string): string | undefined;
-  /** From now on all problems are shown. */
+  /** Shows all problems from now on. */
   insist(): void;
   plan: PlanSessionResponse | undefined;
   fresh: boolean;
   planFault: string | undefined;
-  /** Something differs from what the form began with. */
+  /** The input differs from the initial one. */
   typed: boolean;
-  /** What was typed before a reload is back. */
+  /** The input from before a reload was restored. */
   restored: boolean;
-  /** Goes back to the beginning. */
+  /** Restores the initial input. */
   reset(): void;
-  /** Forgets what was kept. */
+  /** Deletes the kept input. */
   forget(): void;
 }
 
-/** Reports whether that is a question which nobody has begun to answer. */
+/** Reports whether a required list is still empty. */
 const empty = (d: Draft, id: string): boolean => (id === "f-sources" && d.sources.length === 0) || (id === "f-destinations" && d.destinations.length === 0);
 
-/** Holds a form under a name; begin is what it begins with. */
+/** Holds the input of a form under a key; begin is the initial input. */
 export function useDraft(name: string, begin: Draft, taken: ReadonlySet<string>, create: boolean): DraftState {
   const [first] = useState(() => kept<Draft>(name));
   const [draft, setDraft] = useState<Draft>(first ?? begin);
@@ -73,7 +73,7 @@ export function useDraft(name: string, begin: Draft, taken: ReadonlySet<string>,
 
 function nameFaults(name: string, taken: ReadonlySet<string>, create: boolean): Fault[] {
   if (!create) return [];
-  if (taken.has(name)) return [{ field: "name", message: "There is a session of that name. Take another, or delete that one after it has ended." }];
-  if (name === "new") return [{ field: "name", message: "This page uses that name itself. Take another." }];
+  if (taken.has(name)) return [{ field: "name", message: "A session with this name exists. Choose another name, or delete that session after it has ended." }];
+  if (name === "new") return [{ field: "name", message: "This name is reserved. Choose another." }];
   return [];
 }

@@ -1,4 +1,4 @@
-// The form of a session: new, changed or copied.
+// The form of a new, edited or copied session.
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { agents } from "../../data/agents.ts";
@@ -21,16 +21,16 @@ import { SamplingSection, TrafficSection } from "./traffic.tsx";
 import { WhenSection } from "./when.tsx";
 import { WhoSection } from "./who.tsx";
 
-export interface SessionFormProps {
-  /** Under which name what is typed is kept. */
+interface SessionFormProps {
+  /** Key under which the input is kept across reloads. */
   keep: string;
   title: string;
   begin: Draft;
-  /** The session that is changed; none: a new one. */
+  /** The session being edited; none: a new one. */
   changing?: Session;
 }
 
-/** SessionForm asks what to measure, shows what that means, and starts it when told to. */
+/** SessionForm edits a specification, shows its plan, and submits it. */
 export function SessionForm({ keep, title, begin, changing }: SessionFormProps) {
   useResource(sessions);
   const hosts = useResource(agents).value.value ?? [];
@@ -51,7 +51,7 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
         <div><p class="small"><a href={changing ? href(["sessions", draft.name]) : href(["sessions"])}>{changing ? draft.name : "Sessions"}</a></p><h1>{title}</h1></div>
       </header>
       {state.restored && state.typed && (
-        <p class="note row" role="status">What you had typed before is back. <button type="button" onClick={state.reset}>Start over</button></p>
+        <p class="note row" role="status">Restored your unsaved input. <button type="button" onClick={state.reset}>Discard</button></p>
       )}
       {placed.rest.length > 0 && <div class="note bad" role="alert"><ul>{placed.rest.map((t) => <li key={t}>{t}</li>)}</ul></div>}
       <div class="form-columns">
@@ -75,7 +75,7 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
   );
 }
 
-/** Reports whether something in the folded part is not as usual. */
+/** Reports whether an advanced option differs from its default. */
 function usesMore(d: Draft): boolean {
   return d.samplingFor.length > 0 || d.device.length > 0 || d.routers.length > 0 || d.encoding !== "udp" || d.family !== "any" || d.lease !== "10s" || !d.tracing || d.trace !== "1m";
 }
@@ -84,28 +84,28 @@ function Changes({ before, after, running }: { before: SessionSpec; after: Sessi
   const all = differences(before, after);
   return (
     <section class="panel changes" aria-labelledby="changes-title">
-      <header><h2 id="changes-title">What changes</h2></header>
-      {all.length === 0 ? <p class="soft">Nothing differs from now.</p> : (
+      <header><h2 id="changes-title">Changes</h2></header>
+      {all.length === 0 ? <p class="soft">No changes.</p> : (
         <dl>{all.map((d) => <div key={d.label}><dt>{d.label}</dt><dd><del>{d.before}</del> <ins>{d.after}</ins></dd></div>)}</dl>
       )}
-      {running && <p class="field-help">The session runs: it follows without a gap where it can.</p>}
+      {running && <p class="field-help">The session is running. Changes apply without a gap where possible.</p>}
     </section>
   );
 }
 
 function verb(draft: Draft, changing: Session | undefined): { label: string; busy: string } {
-  if (changing) return { label: "Change", busy: "Changing…" };
+  if (changing) return { label: "Save", busy: "Saving…" };
   return draft.when.kind === "now" ? { label: "Start", busy: "Starting…" } : { label: "Schedule", busy: "Scheduling…" };
 }
 
-/** Why the button does nothing; undefined where it does. */
+/** Why the form cannot be submitted; undefined if it can. */
 function obstacle(state: DraftState, changing: Session | undefined): string | undefined {
   const n = state.placed.count;
   if (state.draft.sources.length === 0 || state.draft.destinations.length === 0) return "Choose sources and destinations.";
-  if (n > 0) return n === 1 ? "One problem has to be solved first." : `${n} problems have to be solved first.`;
-  if (state.planFault) return `The server could not check it: ${state.planFault}`;
-  if (!state.fresh) return "The server is checking it.";
-  if (changing?.spec && differences(changing.spec, state.spec).length === 0) return "Nothing differs from now.";
+  if (n > 0) return n === 1 ? "Fix 1 problem first." : `Fix ${n} problems first.`;
+  if (state.planFault) return `Validation failed: ${state.planFault}`;
+  if (!state.fresh) return "Validating…";
+  if (changing?.spec && differences(changing.spec, state.spec).length === 0) return "No changes.";
   return undefined;
 }
 
@@ -126,7 +126,7 @@ function Submit({ state, changing, onDone, openMore }: { state: DraftState; chan
     if (why) {
       state.insist();
       if (state.placed.sections.has("more")) openMore();
-      pending.current = true; // faults that were not shown yet come with the next drawing
+      pending.current = true; // the problems appear with the next rendering
       return;
     }
     setBusy(true);
@@ -148,7 +148,7 @@ function Submit({ state, changing, onDone, openMore }: { state: DraftState; chan
       <div class="row">
         <button type="button" class="main" aria-disabled={Boolean(why) || busy} aria-describedby="submit-why" onClick={() => void press()}>{busy ? words.busy : words.label}</button>
         <a class="button" href={changing ? href(["sessions", state.draft.name]) : href(["sessions"])}>Cancel</a>
-        <p id="submit-why" class="soft" role="status">{why ?? `Nothing runs before you press ${words.label}.`}</p>
+        <p id="submit-why" class="soft" role="status">{why ?? `Nothing starts until you press ${words.label}.`}</p>
       </div>
     </div>
   );
@@ -165,14 +165,14 @@ async function send(spec: SessionSpec, change: boolean): Promise<Session | undef
   return (await sessionClient.createSession({ spec })).session;
 }
 
-/** All that the server says of a refusal. */
+/** The server's reasons for a rejection. */
 function refused(error: unknown): string {
   const fault = ConnectError.from(error);
   const problems = fault.code === Code.InvalidArgument ? fault.findDetails(ProblemSchema).map((p) => `${p.field}: ${p.message}.`) : [];
-  return problems.length > 0 ? `The server refused it. ${problems.join(" ")}` : sentence(error);
+  return problems.length > 0 ? `The server rejected the session. ${problems.join(" ")}` : sentence(error);
 }
 
-/** Where to go next: to the one pair of hosts that now runs, else to the session. */
+/** Where to go next: to the pair if the session runs between two hosts only, else to the session. */
 function landing(s: Session, changed: boolean): string {
   const name = s.spec?.name ?? "";
   const runs = s.state === "starting" || s.state === "running" || s.state === "degraded";
@@ -182,5 +182,5 @@ function landing(s: Session, changed: boolean): string {
   return href(["pair", first.source, first.destination], { session: name });
 }
 
-/** The form of what a session is now. */
+/** The form of an existing session. */
 export const changing = (s: Session): Draft | undefined => s.spec && draftOf(s.spec);

@@ -2,14 +2,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { sentence } from "../../data/client.ts";
 import { spanText } from "../../data/length.ts";
-import { count, duration, moment } from "../../data/quantity.ts";
+import { count, duration, moment, share } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { began, resultOf } from "../../data/runs.ts";
 import { millis } from "../../data/time.ts";
-import type { Figures } from "../../data/window.ts";
+import { lossIn, type Figures } from "../../data/window.ts";
 import type { Pair, Run } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
-import { lossText } from "./loss.ts";
 
 const page = 10;
 const emptyMs = 2000; // until the next query where there is no result yet
@@ -18,14 +17,14 @@ const refreshMs = 10_000; // between queries about a run in progress
 /** What a run measured; null: nothing. */
 type Result = Figures | null;
 
-/** RunHistory lists planned runs, and past ones with their results. */
+/** RunHistory lists planned runs and past runs with their results. */
 export function RunHistory({ pairs, runs }: { pairs: readonly Pair[]; runs: readonly Run[] }) {
   const [shown, setShown] = useState(page);
   const planned = runs.filter((r) => r.state === "planned");
   const past = runs.filter((r) => r.state !== "planned").reverse();
   return (
     <section class="panel" aria-labelledby="runs-title">
-      <header><h2 id="runs-title">Runs</h2><span class="faint">last and next 7 days</span><a class="small" href={href(["sessions"], { show: "runs" })}>Calendar</a></header>
+      <header><h2 id="runs-title">Runs</h2><span class="faint">previous and next 7 days</span><a class="small" href={href(["sessions"], { show: "runs" })}>Calendar</a></header>
       {planned.length > 0 && <Planned runs={planned} />}
       {past.length === 0 ? <p class="soft">{planned.length > 0 ? "None has started yet." : "No runs in this period."}</p> : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Past runs">
@@ -103,7 +102,7 @@ function PastRun({ run, pairs }: { run: Run; pairs: readonly Pair[] }) {
         : (
           <>
             <td class="number">{count(result.packets)}</td>
-            <td class="number">{lossText(result.lost, result.expected)}</td>
+            <td class="number">{share(lossIn(result))}</td>
             <td class="number">{duration(result.delay.p50)}</td>
             <td class="number">{duration(result.delay.p99)}</td>
           </>

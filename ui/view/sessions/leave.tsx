@@ -1,8 +1,8 @@
-// Asks before what was typed is left behind.
+// Asks for confirmation before unsaved input is discarded.
 import { useEffect, useState } from "preact/hooks";
 import { Dialog } from "../../part/dialog.tsx";
 
-/** LeaveGuard holds back links of the page, and the closing of the tab, while something was typed. */
+/** LeaveGuard intercepts links, and the closing of the tab, while there is unsaved input. */
 export function LeaveGuard({ typed, forget }: { typed: boolean; forget(): void }) {
   const [target, setTarget] = useState<string>();
   useEffect(() => {
@@ -29,8 +29,8 @@ export function LeaveGuard({ typed, forget }: { typed: boolean; forget(): void }
     location.hash = target;
   };
   return (
-    <Dialog title="Leave the form?" action="Leave" stay="Stay here" danger onAction={leave} onClose={() => setTarget(undefined)}>
-      <p>What you typed is lost; nothing has been started or changed.</p>
+    <Dialog title="Discard your input?" action="Discard" stay="Keep editing" danger onAction={leave} onClose={() => setTarget(undefined)}>
+      <p>The form has unsaved input. Nothing has been started or changed.</p>
     </Dialog>
   );
 }

@@ -1,4 +1,4 @@
-// All sessions: what each measures, how it goes, and what can be done with it.
+// All sessions with their state and actions.
 import { operates } from "../../data/account.ts";
 import { samplingWords, trafficWords, whenWords } from "../../data/phrase.ts";
 import { ago, count, moment } from "../../data/quantity.ts";
@@ -25,28 +25,28 @@ function fits(s: Session, text: string): boolean {
   return text.toLowerCase().split(/\s+/).every((word) => hay.includes(word));
 }
 
-/** The list of sessions by state. */
+/** SessionList lists the sessions by state. */
 export function SessionList() {
   const { value, fault } = useResource(sessions);
   const all = value.value;
   const text = route.value.query.get("find") ?? "";
   const only = route.value.query.get("state") ?? "";
-  if (!all) return fault.value ? <Notice title="The sessions cannot be shown" level="error">{fault.value}</Notice> : <Notice title="Loading the sessions" />;
+  if (!all) return fault.value ? <Notice title="Could not load sessions" level="error">{fault.value}</Notice> : <Notice title="Loading…" />;
   if (all.length === 0) return <NoSessions />;
   const found = all.filter((s) => fits(s, text));
   const shown = groups.filter((g) => !only || g.title === only).map((g) => ({ ...g, list: found.filter((s) => g.states.includes(s.state)) })).filter((g) => g.list.length > 0);
   return (
     <div class="stack">
       <div class="row list-tools" role="search">
-        <label class="find"><span class="hidden-text">Find sessions</span><Icon name="search" /><input type="search" placeholder="Find by name, agent, filter" value={text} onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
-        <div class="row tight" role="group" aria-label="Only sessions that are">
+        <label class="find"><span class="hidden-text">Search sessions</span><Icon name="search" /><input type="search" placeholder="Search name, agent, filter" value={text} onInput={(e) => refine({ find: e.currentTarget.value || undefined })} /></label>
+        <div class="row tight" role="group" aria-label="Filter by state">
           {[{ title: "", n: found.length }, ...groups.map((g) => ({ title: g.title, n: found.filter((s) => g.states.includes(s.state)).length }))].map((g) => (
             <button key={g.title} type="button" class="small-button" aria-pressed={only === g.title} onClick={() => refine({ state: g.title || undefined })}>{g.title || "All"} <span class="faint">{g.n}</span></button>
           ))}
         </div>
       </div>
-      {fault.value && <p class="field-fault" role="alert">This list is not up to date: {fault.value}</p>}
-      {shown.length === 0 && <Notice title="No session fits" action={<button type="button" onClick={() => refine({ find: undefined, state: undefined })}>Show all</button>}>There are {all.length} sessions; none of them is what you look for.</Notice>}
+      {fault.value && <p class="field-fault" role="alert">This list is out of date: {fault.value}</p>}
+      {shown.length === 0 && <Notice title="No matching sessions" action={<button type="button" onClick={() => refine({ find: undefined, state: undefined })}>Show all</button>}>None of the {all.length} sessions matches the filter.</Notice>}
       {shown.map((g) => (
         <section class="panel sessions-panel" key={g.title} aria-label={g.title}>
           <header><h2>{g.title}</h2><span class="faint">{g.list.length}</span></header>
@@ -58,20 +58,20 @@ export function SessionList() {
 }
 
 function NoSessions() {
-  if (!operates.value) return <Notice title="There are no sessions yet">A session says which hosts measure which traffic. Your token may look only; an operator can make one, here or with <code>pillion session create</code>.</Notice>;
+  if (!operates.value) return <Notice title="No sessions yet">A session defines which hosts measure which traffic. Your token is read-only; an operator can create a session here or with <code>pillion session create</code>.</Notice>;
   return (
-    <Notice title="There are no sessions yet" action={<a class="button main" href={href(["sessions", "new"])}><Icon name="plus" />New session</a>}>
-      A session says which hosts measure which traffic, and when. Live figures appear within seconds of its start.
+    <Notice title="No sessions yet" action={<a class="button main" href={href(["sessions", "new"])}><Icon name="plus" />New session</a>}>
+      A session defines which hosts measure which traffic, and when. Live figures appear seconds after its start.
     </Notice>
   );
 }
 
-/** Rows that the agents of a session's current run have made. */
+/** Rows recorded in the current run of a session. */
 function rowsOf(s: Session): number {
   return s.tasks.filter((t) => t.role === "destination").reduce((n, t) => n + Number(t.counters.rows ?? 0n), 0);
 }
 
-/** When it starts next or ends, in a few words. */
+/** Its next start or its end as text. */
 export function timing(s: Session): { label: string; text: string; title: string } | undefined {
   const [next, started, ends] = [millis(s.nextStart), millis(s.started), millis(s.ends)];
   const say = (label: string, ms: number, text = moment(ms)) => ({ label, text, title: moment(ms) });
@@ -104,7 +104,7 @@ function SessionLine({ session: s }: { session: Session }) {
 }
 
 function pairCount(s: Session): string {
-  if (s.pairs.length === 0) return s.state === "scheduled" ? "pairs are found at its start" : "no pairs now";
+  if (s.pairs.length === 0) return s.state === "scheduled" ? "pairs are resolved at the start" : "no pairs now";
   return s.pairs.length === 1 ? "1 pair" : `${s.pairs.length} pairs`;
 }
 

@@ -1,4 +1,4 @@
-// The form's folded part: what hardly anybody has to choose.
+// The advanced options of the form.
 import { encodings } from "../../data/encodings.gen.ts";
 import { allPackets, type SamplingDraft, type SamplingMode } from "../../data/draft.ts";
 import { options } from "../../data/selector.ts";
@@ -14,30 +14,30 @@ const families = [
   { value: "ipv6", label: "IPv6 only" },
 ] as const;
 
-/** Encoding, family, columns, interfaces, sampling of single sources, lease, tracing. */
+/** Encoding, address family, interfaces, sampling per source, routers, lease, tracing. */
 export function MoreSection({ form, open, problems, onToggle }: { form: Form; open: boolean; problems: number; onToggle(open: boolean): void }) {
   const { draft, change } = form;
   return (
     <details class="more" open={open} onToggle={(e) => onToggle(e.currentTarget.open)}>
-      <summary><span>More choices</span><small>marks in IPv4, addresses, columns, interfaces, single sources, routers, lease, paths</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem in here" : `${problems} problems in here`}</span>}</summary>
-      <Section title="How it is measured" id="more">
+      <summary><span>Advanced</span><small>IPv4 encoding, address family, interfaces, sampling per source, routers, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
+      <Section title="Measurement" id="more">
         <div class="two-sides plain">
-          <Choices id="f-encoding" legend="Marks in IPv4 packets" value={draft.encoding} options={encodings} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
-          <Choices id="f-family" legend="Addresses" value={draft.family} options={families} fault={form.fault("f-family")} help="IPv6 packets carry marks in an extension header that others skip." onChange={(family) => change({ family })} />
+          <Choices id="f-encoding" legend="IPv4 encoding" value={draft.encoding} options={encodings} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
+          <Choices id="f-family" legend="Address family" value={draft.family} options={families} fault={form.fault("f-family")} help="IPv6 packets carry marks in an extension header that other hosts skip." onChange={(family) => change({ family })} />
         </div>
         <Devices form={form} />
         <SingleSources form={form} />
         <Chips id="f-routers" label="Routers" placeholder="none" values={draft.routers} items={options(form.agents).map((o) => ({ value: o.selector, label: o.selector, note: o.kind === "agent" ? "" : "label" }))}
-          fault={form.fault("f-routers")} help="Hosts on the way that forward packets: where inside them packets wait is shown below the delay." onChange={(routers) => change({ routers })} />
+          fault={form.fault("f-routers")} help="Hosts that forward the packets. The pair view shows the delays inside them." onChange={(routers) => change({ routers })} />
         <div class="two-sides plain">
-          <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help="How long a source marks on when it hears nothing from the destination. From 2s to 5m: shorter stops sooner, longer survives short losses of contact.">
+          <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help="How long a source keeps marking without a heartbeat from the destination. From 2s to 5m: a short lease stops marking sooner, a long one bridges short outages.">
             {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.lease} onInput={(e) => change({ lease: e.currentTarget.value })} />}
           </Field>
           <div class="field">
-            <label class="check" for="f-tracing"><input type="checkbox" {...ties("f-tracing", false, form.fault("f-tracing"))} checked={draft.tracing} onChange={(e) => change({ tracing: e.currentTarget.checked })} /> Trace the paths of the pairs</label>
+            <label class="check" for="f-tracing"><input type="checkbox" {...ties("f-tracing", false, form.fault("f-tracing"))} checked={draft.tracing} onChange={(e) => change({ tracing: e.currentTarget.checked })} /> Trace the paths between the pairs</label>
             <Fault id="f-tracing" text={form.fault("f-tracing")} />
             {draft.tracing && (
-              <Field id="f-trace" label="How often" fault={form.fault("f-trace")} help="At most every 5s. A trace sends a few small packets to each router of the path; the topology is drawn from them.">
+              <Field id="f-trace" label="Trace interval" fault={form.fault("f-trace")} help="At least 5s. A trace sends a few small packets to each router on the path; the topology is built from them.">
                 {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.trace} onInput={(e) => change({ trace: e.currentTarget.value })} />}
               </Field>
             )}
@@ -64,7 +64,7 @@ function Devices({ form }: { form: Form }) {
   const { draft, change } = form;
   const set = (i: number, patch: Partial<(typeof draft.device)[number]>): void => change({ device: draft.device.map((d, j) => (j === i ? { ...d, ...patch } : d)) });
   return (
-    <FieldGroup id="f-device" legend="Interfaces" fault={form.fault("f-device")} help="By default an agent takes the interface of its route to the other end. Name one where that is wrong, or where two sessions must not meet.">
+    <FieldGroup id="f-device" legend="Interfaces" fault={form.fault("f-device")} help="By default an agent uses the interface of its route to the peer. Override it if that is wrong, or to keep two sessions apart.">
       {draft.device.map((d, i) => {
         const id = `f-device-${i}`;
         const fault = form.fault(id);
@@ -80,7 +80,7 @@ function Devices({ form }: { form: Form }) {
           </div>
         );
       })}
-      <div><button type="button" onClick={() => change({ device: [...draft.device, { agent: "", device: "" }] })}><Icon name="plus" /> Name an interface</button></div>
+      <div><button type="button" onClick={() => change({ device: [...draft.device, { agent: "", device: "" }] })}><Icon name="plus" /> Add an interface</button></div>
     </FieldGroup>
   );
 }
@@ -90,7 +90,7 @@ function SingleSources({ form }: { form: Form }) {
   const set = (i: number, agent: string, sampling: Partial<SamplingDraft>): void =>
     change({ samplingFor: draft.samplingFor.map((s, j) => (j === i ? { agent, sampling: { ...s.sampling, ...sampling } } : s)) });
   return (
-    <FieldGroup id="f-sampling-for" legend="Sampling of single sources" fault={form.fault("f-sampling-for")} help="A busy host can mark fewer packets than the others.">
+    <FieldGroup id="f-sampling-for" legend="Sampling per source" fault={form.fault("f-sampling-for")} help="A busy host can mark fewer packets than others.">
       {draft.samplingFor.map((s, i) => {
         const id = `f-sampling-for-${i}`;
         const fault = form.fault(id);
@@ -100,7 +100,7 @@ function SingleSources({ form }: { form: Form }) {
               <AgentSelect id={id} form={form} label="Source" value={s.agent} fault={fault} onChange={(agent) => set(i, agent, {})} />
               <label>Packets
                 <select value={s.sampling.mode} onChange={(e) => set(i, s.agent, { mode: e.currentTarget.value as SamplingMode })}>
-                  <option value="all">every packet</option><option value="every">one in N, by count</option><option value="random">one in N, at random</option>
+                  <option value="all">every packet</option><option value="every">1 in N, by count</option><option value="random">1 in N, at random</option>
                 </select>
               </label>
               <button type="button" class="quiet icon-only" aria-label={`Remove source ${i + 1}`} onClick={() => change({ samplingFor: draft.samplingFor.filter((_, j) => j !== i) })}><Icon name="trash" /></button>
@@ -110,7 +110,7 @@ function SingleSources({ form }: { form: Form }) {
           </div>
         );
       })}
-      <div><button type="button" onClick={() => change({ samplingFor: [...draft.samplingFor, { agent: "", sampling: { ...allPackets(), mode: "every" } }] })}><Icon name="plus" /> Choose for one source</button></div>
+      <div><button type="button" onClick={() => change({ samplingFor: [...draft.samplingFor, { agent: "", sampling: { ...allPackets(), mode: "every" } }] })}><Icon name="plus" /> Add a source</button></div>
     </FieldGroup>
   );
 }

@@ -1,8 +1,8 @@
-// One session: how it goes, what it measures, its pairs, tasks and runs.
+// One session: its state, specification, pairs, tasks and runs.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { createCommand } from "../../data/command.ts";
 import { facts, whenWords } from "../../data/phrase.ts";
-import { duration, moment, packetRate, rate } from "../../data/quantity.ts";
+import { duration, lossOf, moment, packetRate, rate, share } from "../../data/quantity.ts";
 import { go, href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
 import { pairsOf, sessionNamed } from "../../data/runs.ts";
@@ -14,7 +14,6 @@ import { Notice } from "../../part/notice.tsx";
 import { SessionActions } from "./actions.tsx";
 import { CommandPanel } from "./command.tsx";
 import { RunHistory } from "./history.tsx";
-import { lossText } from "./loss.ts";
 import { timing } from "./list.tsx";
 import { Tasks } from "./tasks.tsx";
 
@@ -25,7 +24,7 @@ export function SessionPage({ name }: { name: string }) {
   const pairs = usePairs(session);
   if (!session?.spec) {
     if (!fault.value) return <Notice title={`Loading ${name}`} />;
-    return <Notice title={`The session ${name} cannot be shown`} level="error" action={<a class="button" href={href(["sessions"])}>To all sessions</a>}>{fault.value}</Notice>;
+    return <Notice title={`Could not load session ${name}`} level="error" action={<a class="button" href={href(["sessions"])}>All sessions</a>}>{fault.value}</Notice>;
   }
   return (
     <div class="stack">
@@ -36,7 +35,7 @@ export function SessionPage({ name }: { name: string }) {
         </div>
         <SessionActions session={session} words after={(act) => { if (act === "delete") go(["sessions"]); }} />
       </header>
-      {fault.value && <p class="field-fault" role="alert">This page is not up to date: {fault.value}</p>}
+      {fault.value && <p class="field-fault" role="alert">This page is out of date: {fault.value}</p>}
       {session.reason && <p class={`note ${session.state === "degraded" ? "caution" : ""}`}>{sentenceOf(session)}</p>}
       <div class="show-columns">
         <div class="stack">
@@ -57,14 +56,14 @@ const capital = (text: string): string => text.charAt(0).toUpperCase() + text.sl
 
 const sentenceOf = (s: Session): string => `${capital(s.state)}: ${s.reason}`;
 
-/** The pairs that run, else those that would. */
+/** The running pairs, else those that would run now. */
 function usePairs(session: Session | undefined): readonly Pair[] {
   const [meant, setMeant] = useState<readonly Pair[]>([]);
   const key = session && session.pairs.length === 0 ? `${session.spec?.name} ${session.revision} ${session.state}` : undefined;
   useEffect(() => {
     if (!session || key === undefined) return;
     const abort = new AbortController();
-    pairsOf(session, abort.signal).then(setMeant, () => {}); // then there are no links; the page says why elsewhere
+    pairsOf(session, abort.signal).then(setMeant, () => {}); // the page shows the reason elsewhere
     return () => abort.abort();
   }, [key]);
   return session && session.pairs.length > 0 ? session.pairs : meant;
@@ -76,18 +75,18 @@ function Facts({ session }: { session: Session }) {
   const created = millis(session.created);
   return (
     <section class="panel" aria-labelledby="facts-title">
-      <header><h2 id="facts-title">What was asked for</h2></header>
+      <header><h2 id="facts-title">Specification</h2></header>
       <p>{capital(whenWords(session.spec))}.{when && <span class="soft block">{when.label}: {when.text}</span>}</p>
       <dl class="session-facts">
         {facts(session.spec).filter((f) => f.label !== "When").map((f) => <div key={f.label}><dt>{f.label}</dt><dd>{f.text}</dd></div>)}
-        {created !== undefined && <div><dt>Created</dt><dd>{moment(created)} by {session.createdBy || "nobody known"}</dd></div>}
+        {created !== undefined && <div><dt>Created</dt><dd>{moment(created)} by {session.createdBy || "unknown"}</dd></div>}
         <div><dt>Revision</dt><dd>{session.revision.toString()}</dd></div>
       </dl>
     </section>
   );
 }
 
-const stale = 10_000; // ms after which a figure is not current any more
+const staleMs = 10_000;
 const many = 50;
 
 function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair[] }) {
@@ -99,11 +98,11 @@ function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair
   const pairs = all.slice(0, many);
   return (
     <section class="panel" aria-labelledby="pairs-title">
-      <header><h2 id="pairs-title">Pairs</h2><span class="faint">{all.length}</span>{!runs && pairs.length > 0 && <span class="soft small">{session.state === "ended" ? "by its specification and the agents of now" : "if it started now"}</span>}{watch?.fault.value && <span class="field-fault" role="alert">No current figures: {watch.fault.value}</span>}</header>
+      <header><h2 id="pairs-title">Pairs</h2><span class="faint">{all.length}</span>{!runs && pairs.length > 0 && <span class="soft small">{session.state === "ended" ? "from its specification and the current agents" : "if it started now"}</span>}{watch?.fault.value && <span class="field-fault" role="alert">No current figures: {watch.fault.value}</span>}</header>
       {pairs.length === 0 ? <NoPairs session={session} /> : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of pairs">
           <table>
-            <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Marked</th><th scope="col" class="number">Measured flow</th></tr></thead>
+            <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Marked</th><th scope="col" class="number">Throughput</th></tr></thead>
             <tbody>
               {pairs.map((p) => (
                 <tr key={pairKey(p.source, p.destination)}>
@@ -113,7 +112,7 @@ function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair
               ))}
             </tbody>
           </table>
-          {all.length > many && <p class="soft">{all.length - many} more pairs are in the <a href={href([], { session: name })}>matrix</a>.</p>}
+          {all.length > many && <p class="soft">{all.length - many} more pairs in the <a href={href([], { session: name })}>matrix</a>.</p>}
         </div>
       )}
     </section>
@@ -121,20 +120,20 @@ function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair
 }
 
 function NoPairs({ session }: { session: Session }) {
-  if (session.state === "scheduled") return <p class="soft">No two agents match now. Who is measured is decided when it starts.</p>;
-  if (session.state === "ended") return <p class="soft">It has ended. Its figures are in the runs below.</p>;
-  return <p class="soft">No two agents match now. Measurements begin when they join or get the label.</p>;
+  if (session.state === "scheduled") return <p class="soft">No pair of agents matches now. Pairs are resolved at the start.</p>;
+  if (session.state === "ended") return <p class="soft">The session has ended. Its results are listed under Runs.</p>;
+  return <p class="soft">No pair of agents matches now. Measurement starts when matching agents join.</p>;
 }
 
 function PairCells({ f, runs }: { f: Figures | undefined; runs: boolean }) {
-  if (!f || Date.now() - f.at > stale) {
+  if (!f || Date.now() - f.at > staleMs) {
     return <td colSpan={5} class="soft">{!runs ? "not measured now" : f ? `no marked packets since ${moment(f.at).slice(11)}` : "no marked packets yet"}</td>;
   }
   return (
     <>
       <td class="number">{duration(f.p50)}</td>
       <td class="number">{duration(f.p99)}</td>
-      <td class="number">{lossText(f.lost, f.expected)}</td>
+      <td class="number">{share(lossOf(f.lost, f.expected))}</td>
       <td class="number">{packetRate(f.packets)}</td>
       <td class="number">{rate(f.rate)}</td>
     </>

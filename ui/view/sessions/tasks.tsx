@@ -1,4 +1,4 @@
-// What the agents do for a session, with their counters as closed accounts.
+// What the agents do for a session, with their counters.
 import { accountsOf, type Account } from "../../data/tally.ts";
 import { bytes, count } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
@@ -8,28 +8,37 @@ import { Badge } from "../../part/badge.tsx";
 
 const many = 40;
 
-/** Tasks by agent. */
+/** Tasks lists the tasks of a session by agent. */
 export function Tasks({ session }: { session: Session }) {
   const tasks = session.tasks.slice(0, many);
   return (
     <section class="panel" aria-labelledby="tasks-title">
-      <header><h2 id="tasks-title">Tasks of the agents</h2><span class="faint">{session.tasks.length}</span></header>
-      {tasks.length === 0 && <p class="soft">{session.state === "ended" || session.state === "scheduled" || session.state === "paused" ? session.state === "ended" ? "No agent works for it: it has ended." : `No agent works for it: it is ${session.state}.` : "No agent has reported a task yet. Agents report once a second while they are connected."}</p>}
+      <header><h2 id="tasks-title">Tasks</h2><span class="faint">{session.tasks.length}</span></header>
+      {tasks.length === 0 && <p class="soft">{["ended", "scheduled", "paused"].includes(session.state) ? `No agent has a task: the session ${session.state === "ended" ? "has ended" : `is ${session.state}`}.` : "No agent has reported a task yet. Connected agents report once a second."}</p>}
       <ul class="session-tasks">{tasks.map((t) => <TaskItem key={`${t.agent} ${t.role} ${t.device}`} task={t} />)}</ul>
-      {session.tasks.length > many && <p class="soft">{session.tasks.length - many} more; each agent's own page has its tasks.</p>}
+      {session.tasks.length > many && <p class="soft">{session.tasks.length - many} more; the page of each agent lists its tasks.</p>}
     </section>
   );
 }
 
 function TaskItem({ task }: { task: Task }) {
-  const { accounts, others } = accountsOf(task);
   return (
     <li>
       <div class="row"><a href={href(["agent", task.agent])}>{task.agent}</a> <span>{task.role}{task.device && <span class="soft"> {task.role === "trace" ? "to" : "on"} {task.device}</span>}</span> <Badge state={task.error ? "error" : task.running ? "running" : "starting"} /></div>
       {task.error && <p class="field-fault">{task.error}</p>}
+      <Counters task={task} />
+    </li>
+  );
+}
+
+/** Counters shows the counters of a task, as accounts where they add up. */
+export function Counters({ task }: { task: Task }) {
+  const { accounts, others } = accountsOf(task);
+  return (
+    <>
       {accounts.map((a) => <AccountLine key={a.total.label} account={a} />)}
       {others.length > 0 && <p class="small soft">{others.map((o) => `${o.label} ${o.label.includes("bytes") ? bytes(o.n) : count(o.n)}`).join(", ")}</p>}
-    </li>
+    </>
   );
 }
 
@@ -37,7 +46,7 @@ function AccountLine({ account: a }: { account: Account }) {
   return (
     <p class="account">
       <b>{count(a.total.n)}</b> {a.total.label} = {a.parts.map((p, i) => <span key={p.label}>{i > 0 && " + "}<b>{count(p.n)}</b> {p.label}</span>)}
-      {a.rest !== 0 && <span class="soft"> {a.rest > 0 ? "+" : "−"} {count(Math.abs(a.rest))} that passed while the counters were read</span>}
+      {a.rest !== 0 && <span class="soft"> {a.rest > 0 ? "+" : "−"} {count(Math.abs(a.rest))} passed while the counters were read</span>}
     </p>
   );
 }

@@ -1,4 +1,4 @@
-// The form's parts on what is measured, of which traffic, and of which of its packets.
+// The form's sections on metrics, traffic and sampling.
 import type { SamplingDraft } from "../../data/draft.ts";
 import { emptyFilter, filterText, protocols, type FilterRow } from "../../data/filter.ts";
 import { Choices, Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
@@ -10,13 +10,13 @@ export function TrafficSection({ form }: { form: Form }) {
   const { draft, change } = form;
   const set = (i: number, patch: Partial<FilterRow>): void => change({ filters: draft.filters.map((f, j) => (j === i ? { ...f, ...patch } : f)) });
   return (
-    <Section title="What is measured" id="traffic">
-      <FieldGroup id="f-modules" legend="Measures" fault={form.fault("f-modules")} help="Both together make a mark a few bytes longer; the plan has the figure.">
-        <label class="check"><input type="checkbox" checked={draft.delay} onChange={(e) => change({ delay: e.currentTarget.checked })} /> One-way delay and its variation</label>
-        <label class="check"><input type="checkbox" checked={draft.loss} onChange={(e) => change({ loss: e.currentTarget.checked })} /> Loss, duplicates and reordering</label>
+    <Section title="Traffic" id="traffic">
+      <FieldGroup id="f-modules" legend="Metrics" fault={form.fault("f-modules")} help="Each metric adds a few bytes to the mark; the plan shows how many.">
+        <label class="check"><input type="checkbox" checked={draft.delay} onChange={(e) => change({ delay: e.currentTarget.checked })} /> One-way delay and delay variation</label>
+        <label class="check"><input type="checkbox" checked={draft.loss} onChange={(e) => change({ loss: e.currentTarget.checked })} /> Loss, duplication and reordering</label>
       </FieldGroup>
-      <FieldGroup id="f-filters" legend="Which traffic" fault={form.fault("f-filters")}
-        help={draft.filters.length === 0 ? "All traffic between the hosts. Add a filter to measure only some of it; the rest stays untouched." : "Packets that fit one of these lines. What is empty fits everything."}>
+      <FieldGroup id="f-filters" legend="Filters" fault={form.fault("f-filters")}
+        help={draft.filters.length === 0 ? "All traffic between the hosts. Add a filter to measure only part of it; other traffic is not touched." : "Packets that match any of these filters. An empty field matches everything."}>
         {draft.filters.map((row, i) => <FilterLine key={i} i={i} row={row} form={form} set={(patch) => set(i, patch)} remove={() => change({ filters: draft.filters.filter((_, j) => j !== i) })} />)}
         <div><button type="button" onClick={() => change({ filters: [...draft.filters, emptyFilter()] })}><Icon name="plus" /> Add a filter</button></div>
         <datalist id="protocols">{protocols.map((p) => <option key={p} value={p} />)}</datalist>
@@ -39,25 +39,25 @@ function FilterLine({ i, row, form, set, remove }: { i: number; row: FilterRow; 
     <div class="filter" role="group" aria-label={`Filter ${i + 1}`}>
       <div class="filter-parts">
         {input("proto", "Protocol", "any", true)}
-        {input("src", "From address or prefix", "any")}
-        {input("sport", "From port", "any")}
-        {input("dst", "To address or prefix", "any")}
-        {input("dport", "To port", "any")}
+        {input("src", "Source address or prefix", "any")}
+        {input("sport", "Source port", "any")}
+        {input("dst", "Destination address or prefix", "any")}
+        {input("dport", "Destination port", "any")}
         <button type="button" class="quiet icon-only" aria-label={`Remove filter ${i + 1}`} title="Remove" onClick={remove}><Icon name="trash" /></button>
       </div>
       <Fault id={id} text={fault} />
-      {filterText(row) && <p class="field-help">As on the command line: <code>{filterText(row)}</code></p>}
+      {filterText(row) && <p class="field-help">Command-line form: <code>{filterText(row)}</code></p>}
     </div>
   );
 }
 
 const modes = [
-  { value: "all", label: "Every packet", help: "Exact counts. Each packet grows by the mark." },
-  { value: "every", label: "One packet in N, by count", help: "Evenly spread and cheap. Traffic with a rhythm of its own may hide from it." },
-  { value: "random", label: "One packet in N, at random", help: "A fair sample of any traffic." },
+  { value: "all", label: "Every packet", help: "Exact counts. Every packet carries a mark." },
+  { value: "every", label: "1 in N packets, by count", help: "Evenly spread and cheap. Biased for periodic traffic." },
+  { value: "random", label: "1 in N packets, at random", help: "Unbiased for any traffic." },
 ] as const;
 
-/** Inputs of one sampling: the number and the gap. */
+/** Inputs of one sampling: N and the minimum gap. */
 export function SamplingInputs({ id, sampling, form, set }: { id: string; sampling: SamplingDraft; form: Form; set(patch: Partial<SamplingDraft>): void }) {
   return (
     <div class="row align-top">
@@ -66,20 +66,20 @@ export function SamplingInputs({ id, sampling, form, set }: { id: string; sampli
           {(a) => <input {...a} class="short" type="text" inputMode="numeric" value={sampling.n} onInput={(e) => set({ n: e.currentTarget.value })} />}
         </Field>
       )}
-      <Field id={`${id}-gap`} label="Least gap between two" fault={form.fault(`${id}-gap`)} help="Such as 100us or 1ms; empty for none. It bounds the cost where traffic is fast.">
+      <Field id={`${id}-gap`} label="Minimum gap" fault={form.fault(`${id}-gap`)} help="Minimum time between two marked packets, such as 100us; empty for none. Limits the overhead at high packet rates.">
         {(a) => <input {...a} class="short" type="text" placeholder="none" spellcheck={false} autocapitalize="none" value={sampling.gap} onInput={(e) => set({ gap: e.currentTarget.value })} />}
       </Field>
     </div>
   );
 }
 
-/** Which packets of the traffic are marked. */
+/** Which of the matching packets are marked. */
 export function SamplingSection({ form }: { form: Form }) {
   const { draft, change } = form;
   const set = (patch: Partial<SamplingDraft>): void => change({ sampling: { ...draft.sampling, ...patch } });
   return (
     <Section title="Sampling" id="sampling">
-      <Choices id="f-sampling" legend="Which packets are marked" value={draft.sampling.mode} options={modes} fault={form.fault("f-sampling")} onChange={(mode) => set({ mode })}>
+      <Choices id="f-sampling" legend="Marked packets" value={draft.sampling.mode} options={modes} fault={form.fault("f-sampling")} onChange={(mode) => set({ mode })}>
         <SamplingInputs id="f-sampling" sampling={draft.sampling} form={form} set={set} />
       </Choices>
     </Section>

@@ -1,4 +1,4 @@
-// The form's part on when it runs.
+// The form's section on the schedule.
 import { cronOf, weekdays, type Repeat, type RepeatKind } from "../../data/cron.ts";
 import type { WhenDraft } from "../../data/draft.ts";
 import { ownZone, wallText, zones } from "../../data/zone.ts";
@@ -7,12 +7,12 @@ import { Icon } from "../../part/icon.tsx";
 import { Section, type Form } from "./section.tsx";
 
 const kinds = [
-  { value: "now", label: "Now", help: "It starts as soon as you press the button." },
-  { value: "once", label: "Once, at a time" },
-  { value: "repeat", label: "Again and again", help: "At times of the day, week or month." },
+  { value: "now", label: "Now", help: "Starts when you submit the form." },
+  { value: "once", label: "Once" },
+  { value: "repeat", label: "Repeatedly", help: "At given times of the day, week or month." },
 ] as const;
 
-/** Now, once or repeated; zone; length. */
+/** Now, once or repeatedly; time zone; duration. */
 export function WhenSection({ form }: { form: Form }) {
   const { draft, change } = form;
   const w = draft.when;
@@ -23,7 +23,7 @@ export function WhenSection({ form }: { form: Form }) {
     duration: kind === "repeat" && !w.duration ? "1h" : w.duration,
   });
   return (
-    <Section title="When it runs" id="when">
+    <Section title="Schedule" id="when">
       <Choices id="f-kind" legend="Start" value={w.kind} options={kinds} onChange={choose} />
       {w.kind === "once" && (
         <Field id="f-start" label="Date and time" fault={form.fault("f-start")}>
@@ -32,12 +32,12 @@ export function WhenSection({ form }: { form: Form }) {
       )}
       {w.kind === "repeat" && <RepeatFields form={form} repeat={w.repeat} set={(patch) => set({ repeat: { ...w.repeat, ...patch } })} />}
       {w.kind !== "now" && (
-        <Field id="f-zone" label="Time zone" fault={form.fault("f-zone")} help={w.zone === ownZone() ? "That of this browser." : `This browser is in ${ownZone()}.`}>
+        <Field id="f-zone" label="Time zone" fault={form.fault("f-zone")} help={w.zone === ownZone() ? "Time zone of this browser." : `This browser is in ${ownZone()}.`}>
           {(a) => <select {...a} value={w.zone} onChange={(e) => set({ zone: e.currentTarget.value })}>{zonesWith(w.zone).map((z) => <option key={z} value={z}>{z.replaceAll("_", " ")}</option>)}</select>}
         </Field>
       )}
       {w.kind === "repeat" && (
-        <Field id="f-start" label="Not before" fault={form.fault("f-start")} help="Empty: from now on.">
+        <Field id="f-start" label="Not before" fault={form.fault("f-start")} help="Leave empty to start now.">
           {(a) => <input {...a} type="datetime-local" step="1" value={w.start} onInput={(e) => set({ start: e.currentTarget.value })} />}
         </Field>
       )}
@@ -58,13 +58,13 @@ function Length({ form, w, set }: { form: Form; w: WhenDraft; set(patch: Partial
   return (
     <div class="field">
       {w.kind !== "repeat" && (
-        <label class="check" for="f-bounded"><input type="checkbox" id="f-bounded" checked={bounded} onChange={(e) => set({ duration: e.currentTarget.checked ? "1h" : "" })} /> End by itself</label>
+        <label class="check" for="f-bounded"><input type="checkbox" id="f-bounded" checked={bounded} onChange={(e) => set({ duration: e.currentTarget.checked ? "1h" : "" })} /> Limit the duration</label>
       )}
       {bounded ? (
-        <Field id="f-duration" label="Length of a run" fault={form.fault("f-duration")} help={w.kind === "repeat" ? "Such as 30m, 8h or 1d. A run that would last into the next one ends where that begins." : "Such as 30m, 8h or 1d."}>
+        <Field id="f-duration" label="Duration of a run" fault={form.fault("f-duration")} help={w.kind === "repeat" ? "Such as 30m, 8h or 1d. A run ends when the next one starts." : "Such as 30m, 8h or 1d."}>
           {(a) => <input {...a} class="short" type="text" list="lengths" spellcheck={false} autocapitalize="none" value={w.duration} onInput={(e) => set({ duration: e.currentTarget.value || " " })} />}
         </Field>
-      ) : <p class="field-help">It runs until somebody stops it.</p>}
+      ) : <p class="field-help">Runs until it is stopped.</p>}
       <datalist id="lengths">{["10m", "30m", "1h", "8h", "1d", "7d"].map((v) => <option key={v} value={v} />)}</datalist>
     </div>
   );
@@ -74,8 +74,8 @@ const repeats: { value: RepeatKind; label: string }[] = [
   { value: "hourly", label: "Every hour" },
   { value: "daily", label: "Every day" },
   { value: "weekdays", label: "Monday to Friday" },
-  { value: "weekly", label: "On days of the week" },
-  { value: "own", label: "By a cron line of my own" },
+  { value: "weekly", label: "On selected weekdays" },
+  { value: "own", label: "Cron expression" },
 ];
 
 function RepeatFields({ form, repeat, set }: { form: Form; repeat: Repeat; set(patch: Partial<Repeat>): void }) {
@@ -88,11 +88,11 @@ function RepeatFields({ form, repeat, set }: { form: Form; repeat: Repeat; set(p
       </Field>
       {repeat.kind === "weekly" && <Days form={form} repeat={repeat} set={set} />}
       {repeat.kind === "own" ? (
-        <Field id="f-cron-line" label="Cron line" fault={form.fault("f-cron-line")} help="Five fields: minute, hour, day of month, month, day of week. */15 means every 15th, 1-5 from the first to the fifth.">
+        <Field id="f-cron-line" label="Cron expression" fault={form.fault("f-cron-line")} help="Five fields: minute, hour, day of month, month, day of week. */15 means every 15th, 1-5 means 1 to 5.">
           {(a) => <input {...a} class="mono" type="text" spellcheck={false} autocapitalize="none" value={repeat.line} onInput={(e) => set({ line: e.currentTarget.value })} />}
         </Field>
       ) : <Times form={form} repeat={repeat} set={set} />}
-      {repeat.kind !== "own" && "line" in line && <p class="field-help">As a cron line: <code>{line.line}</code></p>}
+      {repeat.kind !== "own" && "line" in line && <p class="field-help">Cron expression: <code>{line.line}</code></p>}
     </div>
   );
 }
@@ -119,7 +119,7 @@ function Times({ form, repeat, set }: { form: Form; repeat: Repeat; set(patch: P
     );
   }
   return (
-    <FieldGroup id="f-cron-times" legend="At" fault={fault}>
+    <FieldGroup id="f-cron-times" legend="Times" fault={fault}>
       <div class="row">
         {repeat.times.map((t, i) => (
           <span class="time" key={i}>
@@ -133,7 +133,7 @@ function Times({ form, repeat, set }: { form: Form; repeat: Repeat; set(patch: P
   );
 }
 
-/** An hour after the last. */
+/** An hour after the last time. */
 function next(times: string[]): string {
   const last = times[times.length - 1] ?? "08:00";
   const hour = (Number(last.slice(0, 2)) + 1) % 24;

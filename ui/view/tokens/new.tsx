@@ -4,13 +4,13 @@ import { sentence } from "../../data/client.ts";
 import { createToken, lengths, roles } from "../../data/tokens.ts";
 import { Icon } from "../../part/icon.tsx";
 
-export interface NewTokenProps {
-  /** Names that are in use. */
+interface NewTokenProps {
+  /** Names in use. */
   taken: readonly string[];
   onMade: (made: { name: string; role: string; secret: string }) => void;
 }
 
-/** NewToken makes a token; its secret goes to onMade, once. */
+/** NewToken creates a token and passes its secret to onMade. */
 export function NewToken({ taken, onMade }: NewTokenProps) {
   const [name, setName] = useState("");
   const [role, setRole] = useState<string>("viewer");
@@ -18,7 +18,7 @@ export function NewToken({ taken, onMade }: NewTokenProps) {
   const [fault, setFault] = useState<string>();
   const [busy, setBusy] = useState(false);
   const text = name.trim();
-  const clash = taken.includes(text) ? `There is a token ${text} already.` : undefined;
+  const clash = taken.includes(text) ? `A token named ${text} already exists.` : undefined;
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     if (!text) return setFault("A token needs a name.");
@@ -39,9 +39,9 @@ export function NewToken({ taken, onMade }: NewTokenProps) {
     <form class="panel token-form" onSubmit={submit} aria-labelledby="new-token">
       <h2 id="new-token">New token</h2>
       <div class="token-fields">
-        <label>Name<input value={name} maxLength={64} placeholder="such as dashboard" autocomplete="off" spellcheck={false} aria-invalid={Boolean(why)} aria-describedby="token-fault" onInput={(e) => { setName(e.currentTarget.value); setFault(undefined); }} /></label>
+        <label>Name<input value={name} maxLength={64} placeholder="e.g. dashboard" autocomplete="off" spellcheck={false} aria-invalid={Boolean(why)} aria-describedby="token-fault" onInput={(e) => { setName(e.currentTarget.value); setFault(undefined); }} /></label>
         <label>Role<select value={role} aria-describedby="token-role" onChange={(e) => setRole(e.currentTarget.value)}>{roles.map((r) => <option key={r.key} value={r.key}>{r.key}</option>)}</select></label>
-        <label>Ends after<select value={days} onChange={(e) => setDays(Number(e.currentTarget.value))}>{lengths.map((l) => <option key={l.days} value={l.days}>{l.label}</option>)}</select></label>
+        <label>Expires after<select value={days} onChange={(e) => setDays(Number(e.currentTarget.value))}>{lengths.map((l) => <option key={l.days} value={l.days}>{l.label}</option>)}</select></label>
         <button class="main" type="submit" disabled={busy || Boolean(clash)}><Icon name="plus" />{busy ? "Creating…" : "Create"}</button>
       </div>
       <p id="token-role" class="small soft">The role {role} {roles.find((r) => r.key === role)?.may}.</p>

@@ -9,13 +9,13 @@ import { revokeToken, stateOf } from "../../data/tokens.ts";
 
 const order = { valid: 0, expired: 1, revoked: 2 };
 
-/** TokenTable lists tokens, those that count first, and revokes them. */
+/** TokenTable lists tokens, valid ones first, and revokes them. */
 export function TokenTable({ tokens }: { tokens: readonly Token[] }) {
   const sorted = [...tokens].sort((a, b) => order[stateOf(a)] - order[stateOf(b)] || a.name.localeCompare(b.name));
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="Tokens">
       <table>
-        <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Created</th><th scope="col">Ends</th><th scope="col">Last used</th><th scope="col"><span class="hidden-text">Actions</span></th></tr></thead>
+        <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="hidden-text">Actions</span></th></tr></thead>
         <tbody>{sorted.map((t) => <Row key={t.name} token={t} />)}</tbody>
       </table>
     </div>
@@ -43,7 +43,7 @@ function Moment({ at, none, exact }: { at: number | undefined; none: string; exa
   return <time dateTime={new Date(at).toISOString()} title={moment(at)}>{exact ? moment(at).slice(0, 16) : ago(at)}</time>;
 }
 
-/** Revoke asks once more before a token ends. */
+/** Revoke asks for confirmation. */
 function Revoke({ name, mine }: { name: string; mine: boolean }) {
   const [asking, setAsking] = useState(false);
   const [fault, setFault] = useState<string>();
@@ -62,7 +62,7 @@ function Revoke({ name, mine }: { name: string; mine: boolean }) {
   };
   return (
     <div class="token-sure" role="group" aria-label={`Revoke ${name}?`}>
-      <span>{mine ? "You are signed in with it, and will be signed out." : "It ends at once, for good."}</span>
+      <span>{mine ? "This is your own token: you will be signed out." : "Takes effect immediately and cannot be undone."}</span>
       <button type="button" class="danger" disabled={busy} onClick={() => void end()}>Revoke {name}</button>
       <button type="button" ref={keep} onClick={() => setAsking(false)}>Keep</button>
       {fault && <span class="field-fault" role="alert">{fault}</span>}

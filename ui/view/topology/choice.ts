@@ -1,4 +1,4 @@
-// What the user has chosen, kept in the address: so a link leads to exactly this.
+// The selection of the topology view, kept in the address.
 import { familyOf, pairName, type Family } from "../../data/topology.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { refine, type Route } from "../../data/route.ts";
@@ -6,19 +6,19 @@ import { refine, type Route } from "../../data/route.ts";
 export interface Choice {
   source: string;
   destination: string;
-  /** Which path of the pair; empty: the first. */
+  /** Address of the path; empty: the first path. */
   address: string;
   protocol: string;
-  /** What the colours of edges say. */
+  /** Metric of the edge colours. */
   by: "delay" | "loss";
   session: string;
-  /** ms since 1970: the path as it was then is shown too. */
+  /** Also show the path at this time, ms since 1970. */
   at?: number;
-  /** Family of the paths; undefined: that of the address, or the one that there is. */
+  /** Address family of the paths; undefined: that of the address, else the only one present. */
   family?: Family;
 }
 
-/** Reads the choice from the address. */
+/** Reads the selection from the address. */
 export function choiceOf({ query }: Route): Choice {
   const [source = "", destination = ""] = (query.get("pair") ?? "").split(">");
   const at = Number(query.get("at"));
@@ -31,24 +31,24 @@ export function choiceOf({ query }: Route): Choice {
   };
 }
 
-/** Chooses a pair; without a destination its half waits for the other. */
+/** Selects a pair or one end of it. */
 export function choosePair(source: string, destination: string): void {
   refine({ pair: source || destination ? pairName(source, destination) : undefined, address: undefined, protocol: undefined, at: undefined });
 }
 
-/** Chooses one path. */
+/** Selects a path. */
 export function choosePath(path: Pick<Path, "source" | "destination" | "address" | "protocol">, at?: number): void {
   refine({ pair: pairName(path.source, path.destination), address: path.address, protocol: path.protocol, at, family: undefined });
 }
 
-/** The family that is shown. */
+/** The shown address family. */
 export function shownFamily(choice: Choice, paths: Path[]): Family {
   if (choice.family) return choice.family;
   if (choice.address) return choice.address.includes(":") ? "6" : "4";
   return paths.length > 0 && paths.every((p) => familyOf(p) === "6") ? "6" : "4";
 }
 
-/** The paths of the chosen pair, and which of them is shown: of the family, if there is one. */
+/** The paths of the selected pair, and the shown one. */
 export function chosenPaths(choice: Choice, paths: Path[], family: Family): { all: Path[]; shown?: Path } {
   const all = paths.filter((p) => p.source === choice.source && p.destination === choice.destination);
   const fits = all.filter((p) => family === "all" || familyOf(p) === family);

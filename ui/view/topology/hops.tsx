@@ -1,24 +1,24 @@
-// Hops of a path, as a table.
+// Hops of a path as a table.
 import { duration } from "../../data/quantity.ts";
 import type { Line } from "../../data/trace.ts";
 import type { Hop } from "../../gen/topology_pb.ts";
 import type { Figure } from "./grade.ts";
 
-/** Names addresses: a host's name, or nothing. */
+/** The host name of an address, if known. */
 export type Naming = (address: string) => string | undefined;
 
-/** Who a hop is. */
+/** A hop by name and address. */
 export function Who({ hop, naming }: { hop: Hop; naming: Naming }) {
-  if (!hop.address) return <span class="faint" title="Did not answer. That says nothing about loss: many routers do not answer, or not always.">did not answer</span>;
+  if (!hop.address) return <span class="faint" title="No reply. Many routers do not reply, or not always; this does not indicate loss.">no reply</span>;
   const name = naming(hop.address);
   return <>{name && <strong>{name} </strong>}<code>{hop.address}</code></>;
 }
 
-export interface HopsProps {
+interface HopsProps {
   hops: Hop[];
   naming: Naming;
   reached: boolean;
-  /** Of the edge that leads to each hop, and what they are. */
+  /** Figures of the edges to the hops, and their heading. */
   edges: (Figure | undefined)[];
   what: string;
 }
@@ -30,7 +30,7 @@ export function Hops({ hops, naming, reached, edges, what }: HopsProps) {
       <div class="scroll-x" tabIndex={0} role="group" aria-label="Hops of the path">
         <table class="hops">
           <caption class="hidden-text">Hops of the path</caption>
-          <thead><tr><th class="number">Hop</th><th>Who answered</th><th class="number">Round trip</th><th class="number">Answers</th><th class="number">{what}</th></tr></thead>
+          <thead><tr><th class="number">Hop</th><th>Address</th><th class="number">Round trip</th><th class="number">Replies</th><th class="number">{what}</th></tr></thead>
           <tbody>
             {hops.map((h, i) => (
               <tr key={h.ttl}>
@@ -44,16 +44,16 @@ export function Hops({ hops, naming, reached, edges, what }: HopsProps) {
           </tbody>
         </table>
       </div>
-      {hops.some((h) => !h.address) && <p class="small faint">A hop that did not answer says nothing about loss: many routers do not answer, or not always.</p>}
-      {!reached && <p class="small bad-text">The far end did not answer: the path is known only so far.</p>}
+      {hops.some((h) => !h.address) && <p class="small faint">A missing reply does not indicate loss: many routers do not reply, or not always.</p>}
+      {!reached && <p class="small bad-text">The far end did not reply: the path is known only up to here.</p>}
     </>
   );
 }
 
-const words = { same: "", gone: "gone", new: "new" } as const;
+const words = { same: "", gone: "removed", new: "new" } as const;
 const signs = { same: "", gone: "−", new: "+" } as const;
 
-/** Lines shows two routes side by side, with what differs marked by a sign, a word and a colour. */
+/** Lines shows two routes side by side; differences have a sign, a word and a colour. */
 export function Lines({ lines, was, is, naming }: { lines: Line[]; was: string; is: string; naming: Naming }) {
   const cell = (hop: Hop | undefined, kind: Line["kind"]) =>
     <td class={hop ? `route-${kind}` : ""}>{hop && <><span class="number">{hop.ttl}</span> <Who hop={hop} naming={naming} /> {kind !== "same" && <span class="mark"><span aria-hidden="true">{signs[kind]}</span> {words[kind]}</span>}</>}</td>;

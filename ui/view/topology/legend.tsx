@@ -1,4 +1,4 @@
-// What shapes, colours and widths of the graph mean.
+// The legend of the graph.
 import type { ComponentChildren } from "preact";
 import { delayGrades, lossGrades } from "./grade.ts";
 
@@ -12,21 +12,21 @@ export function Legend({ by, groups }: { by: "delay" | "loss"; groups: boolean }
       <ul aria-label="Shapes">
         <li><Key><rect x="8" y="2" width="12" height="12" rx="3" class="key-agent" /></Key>host</li>
         <li><Key><circle cx="14" cy="8" r="6" class="key-router" /></Key>router</li>
-        <li><Key><path d="M14 1l7 7-7 7-7-7z" class="key-unknown" /></Key>hop that did not answer</li>
-        {groups && <li><Key><rect x="7" y="1" width="14" height="14" rx="5" class="key-group" /></Key>hosts behind one router; click to open</li>}
+        <li><Key><path d="M14 1l7 7-7 7-7-7z" class="key-unknown" /></Key>no reply</li>
+        {groups && <li><Key><rect x="7" y="1" width="14" height="14" rx="5" class="key-group" /></Key>hosts behind one router; click to expand</li>}
       </ul>
       <ul aria-label={by === "loss" ? "Colours: loss" : "Colours: delay"}>
-        <li class="legend-title">{by === "loss" ? "Lost at most" : "Round-trip time, far end minus near end"}</li>
+        <li class="legend-title">{by === "loss" ? "Loss, upper bound" : "Round-trip time, far end minus near end"}</li>
         {grades.map((g, i) => <li key={g.text}><Key><path d="M1 8h26" class={`key-line heat-${i + 1}`} /></Key>{g.text}</li>)}
         <li><Key><path d="M1 8h26" class="key-line key-none" /></Key>not measured</li>
       </ul>
       <details>
         <summary>How to read this</summary>
         {by === "loss"
-          ? <p>Nobody measures the loss of an edge by itself. But what an edge loses, every pair whose packets cross it loses too. So the least loss of these pairs in the last minute is the most that the edge can have lost, as long as their packets take the traced path.</p>
-          : <p>Tracing gives the round-trip time to each hop. The colour is the difference between both ends of an edge, the least that was seen. It holds the way back as well, and how long a router takes to answer; where it is below 0 it is shown as 0.</p>}
-        <p>Arrows point the way that the traced packets go. A router answers with the address of the side that the packets come in by, and nobody can tell from a trace which addresses are one router: so the two directions of a way mostly lead through points of their own. Where they do share two points, one line with two arrows gives both figures.</p>
-        <p>The wider a line, the more pairs cross it.</p>
+          ? <p>The loss of an edge is not measured directly. Packets lost on an edge are lost for every pair that uses it, so the lowest loss of these pairs in the last minute is an upper bound for the edge, provided that their packets take the traced path.</p>
+          : <p>Tracing measures the round-trip time to each hop. The colour shows the smallest difference seen between both ends of an edge. It includes the return path and the router's reply time; negative values are shown as 0.</p>}
+        <p>Arrows point in the direction of the traced packets. A router replies with the address of its incoming interface, and a trace cannot tell which addresses belong to one router. So both directions of a path usually pass through different nodes. If they share two nodes, one line with two arrows shows both figures.</p>
+        <p>Wider lines are used by more pairs.</p>
       </details>
     </div>
   );

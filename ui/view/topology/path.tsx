@@ -1,4 +1,4 @@
-// The path of the chosen pair.
+// The path of the selected pair.
 import { useEffect, useState } from "preact/hooks";
 import { operates } from "../../data/account.ts";
 import { sentence, topologyClient } from "../../data/client.ts";
@@ -14,26 +14,26 @@ import type { Figure } from "./grade.ts";
 import { Hops, type Naming } from "./hops.tsx";
 import { Then } from "./then.tsx";
 
-export interface PathProps {
+interface PathProps {
   choice: Choice;
-  /** All paths of the pair, and the one that is shown. */
+  /** All paths of the pair, and the shown one. */
   all: Path[];
   shown?: Path;
   naming: Naming;
   hosts: string[];
-  /** Of the edges of the shown path. */
+  /** Figures of the edges of the shown path. */
   edges: (Figure | undefined)[];
 }
 
-/** PathPanel tells of the chosen pair, or how to choose one. */
+/** PathPanel shows the path of the selected pair, or how to select one. */
 export function PathPanel({ choice, all, shown, naming, hosts, edges }: PathProps) {
   const { source, destination } = choice;
   if (!source || !destination) {
     const half = source || destination;
     return (
       <section class="panel" aria-label="Path">
-        <Notice title={half ? `From ${source || "?"} to ${destination || "?"}` : "No pair chosen"}>
-          {half ? "Choose the other host: click on it, or type its name above." : "Click on two hosts, type their names above, or choose a path in the table below. Its hops are then listed here."}
+        <Notice title={half ? `From ${source || "?"} to ${destination || "?"}` : "No pair selected"}>
+          {half ? "Select the other host: click on it, or type its name above." : "Click on two hosts, type their names above, or select a path in the table below to list its hops."}
         </Notice>
       </section>
     );
@@ -42,7 +42,7 @@ export function PathPanel({ choice, all, shown, naming, hosts, edges }: PathProp
     <section class="panel path-panel" aria-labelledby="path-title">
       <header>
         <h2 id="path-title">{source} to {destination}</h2>
-        <a href={href(["pair", source, destination])}>Measured delay and loss</a>
+        <a href={href(["pair", source, destination])}>Delay and loss</a>
         <button class="quiet" type="button" onClick={() => choosePair("", "")}>Clear</button>
       </header>
       <Measured source={source} destination={destination} />
@@ -57,12 +57,12 @@ export function PathPanel({ choice, all, shown, naming, hosts, edges }: PathProp
 
 function Measured({ source, destination }: { source: string; destination: string }) {
   const figures = minute.value?.get(pairName(source, destination));
-  const none = minuteFault.value ? `No live figures: ${minuteFault.value}` : "No session measured this pair in the last minute.";
+  const none = minuteFault.value ? `No live figures: ${minuteFault.value}` : "No measurements of this pair in the last minute.";
   if (!figures || figures.expected === 0) return <p class="small soft">{none}</p>;
   return (
     <dl class="path-facts">
       <div><dt>One-way delay, median</dt><dd>{duration(figures.median)}</dd></div>
-      <div><dt>Lost in the last minute</dt><dd>{share(lossOf(figures.lost, figures.expected))} <span class="small faint">{count(figures.lost)} of {count(figures.expected)}</span></dd></div>
+      <div><dt>Loss, last minute</dt><dd>{share(lossOf(figures.lost, figures.expected))} <span class="small faint">{count(figures.lost)} of {count(figures.expected)}</span></dd></div>
     </dl>
   );
 }
@@ -88,17 +88,17 @@ function Facts({ path }: { path: Path }) {
     <dl class="path-facts">
       <div><dt>State</dt><dd><span class={`badge ${path.reached ? "good" : "bad"}`}>{path.reached ? "reached" : "not reached"}</span></dd></div>
       <div><dt>Last traced</dt><dd title={traced ? moment(traced) : undefined}>{traced ? ago(traced) : "–"}</dd></div>
-      <div><dt>Route since</dt><dd>{changed ? moment(changed) : "–"}</dd></div>
+      <div><dt>Route unchanged since</dt><dd>{changed ? moment(changed) : "–"}</dd></div>
       <div><dt>Address</dt><dd><code>{path.address}</code> <span class="small faint">{path.protocol}</span></dd></div>
     </dl>
   );
 }
 
 function Missing({ known, others, same }: { known: boolean; others: Path[]; same: boolean }) {
-  if (same) return <p class="soft">Both ends are the same host. Choose two hosts.</p>;
-  if (!known) return <p class="soft">One of these hosts has not joined, or its name is mistyped.</p>;
-  if (others.length > 0) return <p class="soft">This pair has no path of the family of addresses that is shown. Choose another under “Paths” above.</p>;
-  return <p class="soft">This path was not traced in the last day. {operates.value ? "Trace it now, or start a session between these hosts: sessions trace their paths each minute." : "Sessions trace their paths each minute; an operator can start one."}</p>;
+  if (same) return <p class="soft">Both ends are the same host. Select two hosts.</p>;
+  if (!known) return <p class="soft">At least one of these hosts is unknown.</p>;
+  if (others.length > 0) return <p class="soft">This pair has no path in the shown address family. Select another family under “Paths” above.</p>;
+  return <p class="soft">This path was not traced in the last 24 hours. {operates.value ? "Trace it now, or start a session between these hosts: sessions trace their paths once a minute." : "Sessions trace their paths once a minute; an operator can start one."}</p>;
 }
 
 function TraceNow({ choice, path }: { choice: Choice; path?: Path }) {
@@ -110,7 +110,7 @@ function TraceNow({ choice, path }: { choice: Choice; path?: Path }) {
     try {
       const answer = await topologyClient.trace({ source: choice.source, destination: choice.destination, address: path?.address, protocol: path?.protocol }, { signal: abort.signal });
       const reached = answer.paths.filter((p) => p.reached).length;
-      setState({ text: `Traced ${answer.paths.length === 1 ? "one path" : `${answer.paths.length} paths`}; ${reached === answer.paths.length ? "the far end answered" : `the far end answered on ${reached}`}.` });
+      setState({ text: `Traced ${answer.paths.length === 1 ? "one path" : `${answer.paths.length} paths`}; ${reached === answer.paths.length ? "the far end replied" : `the far end replied on ${reached}`}.` });
       await retrace();
     } catch (e) {
       if (!abort.signal.aborted) setState({ fault: sentence(e) });
@@ -119,7 +119,7 @@ function TraceNow({ choice, path }: { choice: Choice; path?: Path }) {
   return (
     <div class="row trace-now">
       <button type="button" disabled={state.busy} onClick={() => void trace()}>{state.busy ? "Tracing…" : "Trace now"}</button>
-      <span class="small soft" role="status">{state.busy ? "Each hop is asked in turn; silent ones take a few seconds." : state.text}</span>
+      <span class="small soft" role="status">{state.busy ? "Probing hop by hop; hops without reply take a few seconds." : state.text}</span>
       {state.fault && <span class="small bad-text" role="alert">{state.fault}</span>}
     </div>
   );

@@ -1,4 +1,4 @@
-// Which pair, which colours, which paths.
+// The controls of the graph.
 import type { Agent } from "../../gen/agent_pb.ts";
 import { useEffect, useState } from "preact/hooks";
 import { refine } from "../../data/route.ts";
@@ -15,7 +15,7 @@ interface HostProps {
   onChoose: (name: string) => void;
 }
 
-/** A host by name; typing searches. */
+/** A host by name, with completion. */
 function Host({ label, value, names, onChoose }: HostProps) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
@@ -30,16 +30,16 @@ function Host({ label, value, names, onChoose }: HostProps) {
           setText(typed);
           if (typed === "" || names.includes(typed)) onChoose(typed);
         }} />
-      {!known && <p id={`${id}-why`} class="field-fault">No host has this name yet.</p>}
+      {!known && <p id={`${id}-why`} class="field-fault">Unknown host.</p>}
     </div>
   );
 }
 
-export interface PickerProps {
+interface PickerProps {
   choice: Choice;
   hosts: Agent[];
   family: Family;
-  /** How many paths there are of each family. */
+  /** Number of paths of each family. */
   counts: Record<"4" | "6", number>;
 }
 
@@ -50,10 +50,10 @@ export function Picker({ choice, hosts, family, counts }: PickerProps) {
   const known = (sessions.value.value ?? []).map((s) => s.spec?.name ?? "").filter(Boolean);
   const { source, destination, session, by } = choice;
   return (
-    <div class="topology-bar panel" role="search" aria-label="Choose what the graph shows">
+    <div class="topology-bar panel" role="search" aria-label="Graph controls">
       <datalist id="topology-hosts">{names.map((n) => <option key={n} value={n} />)}</datalist>
       <Host label="From" value={source} names={names} onChoose={(n) => choosePair(n, destination)} />
-      <button class="quiet icon-only" type="button" aria-label="Swap the hosts" title="Swap the hosts" disabled={!source && !destination} onClick={() => choosePair(destination, source)}><Icon name="swap" /></button>
+      <button class="quiet icon-only" type="button" aria-label="Swap hosts" title="Swap hosts" disabled={!source && !destination} onClick={() => choosePair(destination, source)}><Icon name="swap" /></button>
       <Host label="To" value={destination} names={names} onChoose={(n) => choosePair(source, n)} />
       <div class="field">
         <span id="topology-by">Colour by</span>

@@ -1,4 +1,4 @@
-// The picture of a graph of paths: what is put together, coloured and lit.
+// The picture of a graph of paths: groups, colours and highlights.
 import type { Dot, Picture, Stroke } from "../../chart/graph-draw.ts";
 import type { Shape } from "../../chart/graph-layout.ts";
 import { pairsOf } from "../../data/bound.ts";
@@ -7,10 +7,10 @@ import { nodeName, type Graph, type Way } from "../../data/topology.ts";
 import type { Path } from "../../gen/topology_pb.ts";
 import { colourOf, figureOf, type Losses } from "./grade.ts";
 
-/** More hosts than these are put together in groups. */
-export const hostsMost = 60;
+/** More hosts than this are grouped. */
+const hostsMost = 60;
 
-/** A graph whose hosts are put together where there are too many. */
+/** A graph with its hosts grouped. */
 export interface Grouped {
   graph: Graph;
   /** By id of host node. */
@@ -18,7 +18,7 @@ export interface Grouped {
   shape: Shape;
 }
 
-/** Puts hosts together, but for those in open groups. */
+/** Groups hosts, except those in expanded groups. */
 export function grouped(graph: Graph, open: ReadonlySet<string>): Grouped {
   const hosts = graph.nodes.filter((n) => n.kind === "agent").length;
   const groups = hosts > hostsMost ? groupsOf(graph.paths, open) : new Map<string, Group>();
@@ -36,9 +36,9 @@ export function grouped(graph: Graph, open: ReadonlySet<string>): Grouped {
 export interface Look {
   by: "delay" | "loss";
   losses: Losses;
-  /** The path that stands out. */
+  /** The highlighted path. */
   path?: Path;
-  /** Ids of hosts that were chosen. */
+  /** Ids of the selected hosts. */
   ends: string[];
 }
 
@@ -64,7 +64,7 @@ function dotsOf(graph: Graph, groups: Map<string, Group>, ends: string[]): Dot[]
   const dots = new Map<string, Dot>();
   for (const node of graph.nodes) {
     const group = groups.get(node.id);
-    if (group) dots.set(group.id, { id: group.id, kind: "group", label: groupName(group, ends), title: `${group.hosts.length} hosts behind ${group.router.slice("router:".length)}; click to open`, weight: 2e5 });
+    if (group) dots.set(group.id, { id: group.id, kind: "group", label: groupName(group, ends), title: `${group.hosts.length} hosts behind ${group.router.slice("router:".length)}; click to expand`, weight: 2e5 });
     else if (node.kind === "agent") dots.set(node.id, { id: node.id, kind: "agent", label: nodeName(node), title: nodeName(node), weight: 1e5 + (loads.get(node.id) ?? 0) });
     else dots.set(node.id, { id: node.id, kind: node.kind === "router" ? "router" : "unknown", label: nodeName(node), title: node.kind === "router" ? nodeName(node) : "did not answer", weight: loads.get(node.id) ?? 0 });
   }
@@ -79,7 +79,7 @@ function groupName({ hosts }: Group, ends: string[]): string {
 
 const strokeId = (a: string, b: string): string => (a < b ? `${a} ~ ${b}` : `${b} ~ ${a}`);
 
-/** Edges of the graph that are drawn as one. */
+/** Edges drawn as one line. */
 interface Bundle {
   from: string;
   to: string;
@@ -113,6 +113,6 @@ function strokeOf(id: string, { from, to, there, back }: Bundle, { by, losses }:
     id, from, to, both: back.length > 0, colour: colourOf(known, by), dashed: known === undefined,
     width: 1.8 + Math.min(4, 1.3 * Math.log10(Math.max(1, pairs))),
     label: most + (home ? `there ${out.text}\nback ${home.text}` : out.text),
-    title: `${home ? `there: ${out.long}\nback: ${home.long}` : out.long}\n${pairs === 1 ? "one pair crosses" : `${pairs} pairs cross`} it`,
+    title: `${home ? `there: ${out.long}\nback: ${home.long}` : out.long}\n${pairs === 1 ? "used by one pair" : `used by ${pairs} pairs`}`,
   };
 }

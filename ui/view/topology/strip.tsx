@@ -1,4 +1,4 @@
-// Changes of paths on a time line, and as a list.
+// Path changes on a timeline and as a list.
 import { useState } from "preact/hooks";
 import { changes, changesMost, span, spans, type Change, type Span } from "../../data/changes.ts";
 import { ago, moment } from "../../data/quantity.ts";
@@ -10,14 +10,14 @@ import { choosePath, type Choice } from "./choice.ts";
 const bins = 96;
 const firstRows = 20;
 
-/** Changes that fall into one piece of the strip, newest first. */
+/** Changes in one bin of the strip, newest first. */
 export interface Bin {
   index: number;
   changes: Change[];
 }
 
-/** Sorts changes into equal pieces of a range; those outside are left out. */
-export function binned(list: Change[], from: number, to: number, pieces: number): Bin[] {
+/** Sorts changes into equal bins of a range; those outside are left out. */
+function binned(list: Change[], from: number, to: number, pieces: number): Bin[] {
   const found = new Map<number, Change[]>();
   for (const change of list) {
     const index = Math.floor(((change.time - from) / (to - from)) * pieces);
@@ -53,7 +53,7 @@ export function Strip({ choice }: { choice: Choice }) {
       {changes.fault.value && <p class="bad-text" role="alert">{changes.fault.value}</p>}
       {!list && !changes.fault.value && <p class="soft">Loading…</p>}
       {list && <Line list={list} at={at} show={show} />}
-      {list && list.length === 0 && <p class="small soft">{paired && onlyPair ? "This path did not change in this time, or was not traced." : "No path changed in this time."} A change counts when two traces in a row show it.</p>}
+      {list && list.length === 0 && <p class="small soft">{paired && onlyPair ? "This path did not change in this period, or was not traced." : "No path changed in this period."} A change is reported when two consecutive traces show it.</p>}
       {list && list.length > 0 && <List list={list} at={at} show={show} />}
     </section>
   );

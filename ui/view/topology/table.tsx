@@ -1,4 +1,4 @@
-// All paths as a table: what the graph shows, without the graph.
+// All paths as a table.
 import { useState } from "preact/hooks";
 import { ago, moment } from "../../data/quantity.ts";
 import { millis } from "../../data/time.ts";
@@ -7,7 +7,7 @@ import { choosePath } from "./choice.ts";
 
 const firstRows = 50;
 
-/** PathTable lists paths; choosing one lights it in the graph. */
+/** PathTable lists paths; a selected one is highlighted in the graph. */
 export function PathTable({ paths, shown }: { paths: Path[]; shown?: Path }) {
   const [search, setSearch] = useState("");
   const [rows, setRows] = useState(firstRows);

@@ -1,4 +1,4 @@
-// A path as it was at a time in the past, beside the present one.
+// A path at a time in the past beside the current one.
 import { useEffect, useState } from "preact/hooks";
 import { sentence } from "../../data/client.ts";
 import { moment } from "../../data/quantity.ts";
@@ -8,7 +8,7 @@ import { compare, pathChange } from "../../data/trace.ts";
 import type { GetPathChangeResponse, Path } from "../../gen/topology_pb.ts";
 import { Lines, type Naming } from "./hops.tsx";
 
-export interface ThenProps {
+interface ThenProps {
   path: Path;
   /** ms since 1970. */
   at: number;
