@@ -19,7 +19,7 @@ const all = fromJson(SessionSpecSchema, {
   lease: "120s", trace: "-1s", start: "2027-01-01T09:00:00Z", duration: "86400s", cron: "0 9 * * 1-5", timeZone: "Europe/Berlin",
 });
 
-it("says everything else, and what has no flag as YAML", () => {
+it("has everything else, fields without a flag as YAML", () => {
   expect(createCommand(all)).toBe("pillion session create - --name x --from site=north,a --to '*' --both --modules loss --encoding shim --family ipv4 " +
     "--filter 'proto=tcp dport=443' --filter dst=10.0.0.1 --every 10 --min-gap 100us --interval 5s --by host --records --device a=eth0 --router r1 --router r2 " +
     "--lease 2m --trace=-1s --start 2027-01-01T09:00:00Z --duration 1d --cron '0 9 * * 1-5' --tz Europe/Berlin <<'END'\nsampling_for: {\"a\":{\"random\":3}}\nEND");
@@ -27,6 +27,6 @@ it("says everything else, and what has no flag as YAML", () => {
 
 it("changes by the whole specification", () => {
   expect(changeCommand(all)).toContain("pillion session change x - <<'END'\nname: \"x\"\nsources: [\"site=north\",\"a\"]\n");
-  expect(changeCommand(all)).toContain('\nduration: "24h"\n');
+  expect(changeCommand(all)).toContain('\nduration: "1d"\n');
   expect(changeCommand(all)).toContain('\ntrace: "-1s"\n');
 });

@@ -1,9 +1,9 @@
-// The command line that does what a form does.
+// The command line equivalent to a form.
 import type { Sampling, SessionSpec } from "../gen/session_pb.ts";
 import { spanText } from "./length.ts";
 import { millis, nanos } from "./time.ts";
 
-/** A word as a POSIX shell reads it back. */
+/** A word quoted for a POSIX shell. */
 export function quoted(word: string): string {
   return /^[A-Za-z0-9_.,:=/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
@@ -42,7 +42,7 @@ function flags(s: SessionSpec): string[][] {
   return all;
 }
 
-/** The command that creates the session. What has no flag comes as YAML behind it. */
+/** The command that creates the session. Fields without a flag are passed as YAML. */
 export function createCommand(s: SessionSpec): string {
   const words = flags(s).map((f) => f.map(quoted).join(" "));
   const only = Object.keys(s.samplingFor).length > 0;
@@ -50,36 +50,29 @@ export function createCommand(s: SessionSpec): string {
   return only ? `${lines} <<'END'\n${yaml({ sampling_for: samplingFor(s) })}END` : lines;
 }
 
-/** The command that changes the session into this: whole, so that lists can become empty too. */
+/** The command that changes the session: with the whole specification, so that lists can become empty. */
 export function changeCommand(s: SessionSpec): string {
   const start = millis(s.start);
-  const span = (ns: number | undefined): string | undefined => (ns ? spanText(ns) : undefined);
   const all = {
     name: s.name, sources: s.sources, destinations: s.destinations, both: s.both || undefined, modules: s.modules, encoding: s.encoding,
-    family: s.family, filters: s.filters, sampling: sampling(s.sampling), sampling_for: samplingFor(s), interval: goSpan(nanos(s.interval)),
-    granularity: s.granularity, records: s.records || undefined, device: s.device, routers: s.routers, lease: goSpan(nanos(s.lease)),
-    trace: goSpan(nanos(s.trace)), start: start === undefined ? undefined : new Date(start).toISOString(),
-    duration: span(nanos(s.duration)) && goSpan(nanos(s.duration)), cron: s.cron, time_zone: s.cron ? s.timeZone : "",
+    family: s.family, filters: s.filters, sampling: sampling(s.sampling), sampling_for: samplingFor(s), interval: span(nanos(s.interval)),
+    granularity: s.granularity, records: s.records || undefined, device: s.device, routers: s.routers, lease: span(nanos(s.lease)),
+    trace: span(nanos(s.trace)), start: start === undefined ? undefined : new Date(start).toISOString(),
+    duration: span(nanos(s.duration)), cron: s.cron, time_zone: s.cron ? s.timeZone : "",
   };
   return `pillion session change ${quoted(s.name)} - <<'END'\n${yaml(all)}END`;
 }
 
-/** Files know no days: hours are the largest unit there. */
-function goSpan(ns: number | undefined): string | undefined {
-  if (!ns) return undefined;
-  const hours = Math.floor(Math.abs(ns) / 3600e9);
-  const rest = Math.abs(ns) - hours * 3600e9;
-  return (ns < 0 ? "-" : "") + (hours > 0 ? `${hours}h` : "") + (rest > 0 ? spanText(rest) : "");
-}
+const span = (ns: number | undefined): string | undefined => (ns ? spanText(ns) : undefined);
 
 function sampling(s: Sampling | undefined): Record<string, unknown> | undefined {
-  return s && { every: s.every || undefined, random: s.random || undefined, min_gap: goSpan(nanos(s.minGap)) };
+  return s && { every: s.every || undefined, random: s.random || undefined, min_gap: span(nanos(s.minGap)) };
 }
 
 const samplingFor = (s: SessionSpec): Record<string, unknown> =>
   Object.fromEntries(Object.entries(s.samplingFor).sort().map(([agent, one]) => [agent, sampling(one)]));
 
-/** YAML with a line for each key; values are JSON, which YAML includes. */
+/** YAML with a line per key; values are JSON, which is valid YAML. */
 function yaml(all: Record<string, unknown>): string {
   return Object.entries(all).map(([key, value]) => {
     const text = JSON.stringify(value);

@@ -1,30 +1,28 @@
-// Which range of time is looked at: so long until now, or from a time to another.
+// The shown time range: a length until now, or from one time to another.
+import { parseSpan } from "./length.ts";
 
-/** A choice of time. */
+/** A time range. */
 export type Span = { live: true; length: number } | { live: false; from: number; to: number };
 
-const units: Record<string, number> = { s: 1e3, m: 60e3, h: 3600e3, d: 86400e3 };
-
-/** Lengths that are offered, as the address has them, and in words. */
+/** Offered lengths with their labels. */
 export const lengths: readonly { key: string; words: string }[] = [
   { key: "1m", words: "1 min" }, { key: "5m", words: "5 min" }, { key: "15m", words: "15 min" }, { key: "1h", words: "1 h" },
   { key: "6h", words: "6 h" }, { key: "24h", words: "24 h" }, { key: "7d", words: "7 d" }, { key: "30d", words: "30 d" },
 ];
 
-/** The length when none is chosen. */
+/** The default length. */
 export const usual = "5m";
 
 export const shortest = 1e3;
 export const longest = 400 * 86400e3;
 
-/** ms of a length such as "15m"; undefined for what is none. */
+/** ms of a length such as "15m"; undefined if invalid. */
 export function lengthOf(key: string | null): number | undefined {
-  const parts = /^(\d{1,4})([smhd])$/.exec(key ?? "");
-  const ms = Number(parts?.[1]) * (units[parts?.[2] ?? ""] ?? NaN);
+  const ms = (parseSpan(key ?? "") ?? NaN) / 1e6;
   return ms >= 10e3 && ms <= longest ? ms : undefined;
 }
 
-/** The choice that an address holds. */
+/** The range in an address. */
 export function spanOf(query: URLSearchParams): Span {
   const from = Number(query.get("from") ?? NaN);
   const to = Number(query.get("to") ?? NaN);
@@ -32,21 +30,21 @@ export function spanOf(query: URLSearchParams): Span {
   return { live: true, length: lengthOf(query.get("range")) ?? lengthOf(usual) ?? 300e3 };
 }
 
-/** What the address holds of a choice. */
+/** A range as query of an address. */
 export function queryOf(span: Span): { range?: string; from?: number; to?: number } {
   if (!span.live) return { range: undefined, from: Math.round(span.from), to: Math.round(span.to) };
   const key = lengths.find((l) => lengthOf(l.key) === span.length)?.key ?? `${Math.round(span.length / 1000)}s`;
   return { range: key === usual ? undefined : key, from: undefined, to: undefined };
 }
 
-/** A length in words, such as "1.5 h". */
+/** A length as text, such as "1.5 h". */
 export function lengthWords(ms: number): string {
   for (const [size, unit] of [[86400e3, "d"], [3600e3, "h"], [60e3, "min"]] as const)
     if (ms >= 2 * size || ms % size === 0 && ms > 0) return `${Number((ms / size).toPrecision(3))} ${unit}`;
   return `${Number((ms / 1e3).toPrecision(3))} s`;
 }
 
-/** Most windows to ask for: short ranges as they were measured, longer ones as a screen can show. */
+/** Maximum number of windows to request: short ranges in full resolution, longer ones as a screen can show. */
 export function pointsFor(span: Span): number {
   const length = span.live ? span.length : span.to - span.from;
   if (length <= 900e3) return Math.max(10, Math.ceil(span.live ? length / 1e3 : Math.min(900, length / 100)));

@@ -28,7 +28,7 @@ export interface Figures {
   late: number;
   delay: Spread;
   ipdv: Spread;
-  /** Bound of the error of both clocks together, ns: the largest known; NaN: unknown. */
+  /** Bound of the error of both clocks together, ns: the largest of the rows; NaN: one does not know it. */
   clockError: number;
 }
 
@@ -92,7 +92,7 @@ export function sum(list: readonly Figures[]): Figures | undefined {
   const all: Figures = { ...first, delay: joined(list.map((f) => f.delay)), ipdv: joined(list.map((f) => f.ipdv)) };
   for (const f of others) {
     for (const counter of counters) all[counter] += f[counter];
-    if (!(f.clockError <= all.clockError) && !Number.isNaN(f.clockError)) all.clockError = f.clockError;
+    all.clockError = Math.max(all.clockError, f.clockError); // NaN stays
   }
   return all;
 }
