@@ -57,6 +57,9 @@ func Messages[T any, M interface {
 // included.
 func fieldNamed(v reflect.Value, name protoreflect.Name) (field reflect.Value, ok bool) {
 	for _, f := range reflect.VisibleFields(v.Type()) {
+		if !f.IsExported() || f.Anonymous {
+			continue
+		}
 		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if tag == string(name) || tag == "" && strings.EqualFold(f.Name, strings.ReplaceAll(string(name), "_", "")) {
 			return v.FieldByIndex(f.Index), true

@@ -149,4 +149,6 @@ type Export struct {
 	Where    map[string]string
 	From, To time.Time
 	Limit    int64
+	// Newest rows come first; else the oldest do.
+	Newest bool
 }

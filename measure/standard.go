@@ -1,5 +1,10 @@
 package measure
 
+import (
+	"slices"
+	"sync"
+)
+
 // Streams that Pillion itself makes. The agent column, who delivered a row, is put
 // before them by the archive.
 var (
@@ -215,7 +220,21 @@ var (
 	}}
 )
 
-// Standard are all of them.
+var standard = struct {
+	sync.RWMutex
+	schemas []*Schema
+}{schemas: []*Schema{&Flows, &Packets, &Hops, &Clock, &Host, &Interfaces, &Agent, &Events, &Audit}}
+
+// Standard are all of them, with those of the registered points.
 func Standard() []*Schema {
-	return []*Schema{&Flows, &Packets, &Hops, &Router, &RouterQueues, &RouterBreaks, &RouterAccount, &Clock, &Host, &Interfaces, &Agent, &Events, &Audit}
+	standard.RLock()
+	defer standard.RUnlock()
+	return slices.Clone(standard.schemas)
+}
+
+// AddStandard adds schemas to Standard; package point does for each point.
+func AddStandard(schemas ...*Schema) {
+	standard.Lock()
+	defer standard.Unlock()
+	standard.schemas = append(standard.schemas, schemas...)
 }

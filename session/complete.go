@@ -42,6 +42,7 @@ func (s Spec) Complete() Spec {
 	s.Interval = cmp.Or(s.Interval, DefaultInterval)
 	s.Lease = cmp.Or(s.Lease, DefaultLease)
 	s.Trace = cmp.Or(s.Trace, DefaultTrace)
+	s.Points = completePoints(s.Points)
 	if s.Cron != "" {
 		s.TimeZone = cmp.Or(s.TimeZone, "UTC")
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"pillion.dev/measure/point"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -30,8 +31,11 @@ type Assignment struct {
 	Destinations []DestinationTask `json:"destinations,omitempty"`
 	Sources      []SourceTask      `json:"sources,omitempty"`
 	Traces       []TraceTask       `json:"traces,omitempty"`
-	Routers      []RouterTask      `json:"routers,omitempty"`
+	Points       []PointTask       `json:"points,omitempty"`
 }
+
+// Leased reports whether the assignment has tasks that pulses concern.
+func (a *Assignment) Leased() bool { return len(a.Sources)+len(a.Destinations)+len(a.Points) > 0 }
 
 // Peer is the other end of a task.
 type Peer struct {
@@ -66,15 +70,22 @@ type DestinationTask struct {
 	Records     bool               `json:"records,omitempty"`
 }
 
-// RouterTask profiles the host as a router, for one session.
-type RouterTask struct {
+// PointTask measures a point, for one session.
+type PointTask struct {
 	Session string `json:"session"`
-	// Filter chooses packets by their addresses; empty: all that the host forwards.
-	Filter   fivetuple.Filter `json:"filter,omitzero"`
-	Interval Duration         `json:"interval"`
-	// Lease is how long it goes on when no pulse comes.
+	Point   string `json:"point"`
+	// Peers are the other ends, where the point is placed by pairs of agents.
+	Peers   []Peer             `json:"peers,omitempty"`
+	Filters []fivetuple.Filter `json:"filters,omitempty"` // those that the point can match
+	Options point.Options      `json:"options,omitempty"` // all of them
+	// Interval of its rows.
+	Interval Duration `json:"interval"`
+	// Lease is how long it goes on without a pulse; Forever needs none.
 	Lease Duration `json:"lease"`
 }
+
+// Forever is the lease of a task that no server has to renew.
+const Forever = Duration(-1)
 
 // TraceTask traces the path to an address, every so often, or once where Every is
 // zero.
@@ -110,7 +121,7 @@ type TraceHop struct {
 // TaskState is what became of one task.
 type TaskState struct {
 	Session string `json:"session"`
-	Role    string `json:"role"` // source, destination, trace, router
+	Role    string `json:"role"` // source, destination, trace, or the name of a point
 	Device  string `json:"device,omitempty"`
 	Running bool   `json:"running"`
 	// Error says why it does not run.
@@ -171,7 +182,7 @@ type Spool struct {
 
 // Pulse is what a server tells each agent that has tasks about once a second. A
 // source marks only for peers that are in Alive; a pulse renews its lease,
-// and those of profiles.
+// and those of points.
 type Pulse struct {
 	// Revision of the assignment that the agent should have applied.
 	Revision uint64 `json:"revision"`

@@ -32,9 +32,10 @@ func Costs(spec Spec, pairs []Pair) []string {
 	if spec.Records {
 		costs = append(costs, "one row in packets for each marked packet that comes: sample, or keep runs short, where there are many")
 	}
-	if len(spec.Routers) > 0 {
-		costs = append(costs, fmt.Sprintf("about half a microsecond of processor time for each packet that a router forwards, and some 5 rows in "+
-			"router each %v for each pair of its interfaces", Profile(spec).Interval))
+	for _, p := range spec.placedPoints() {
+		if p.Cost != "" {
+			costs = append(costs, p.costs(spec))
+		}
 	}
 	if spec.Trace > 0 {
 		costs = append(costs, fmt.Sprintf("%d traced paths each %v, for each family of addresses", len(pairs), spec.Trace))

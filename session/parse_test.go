@@ -35,6 +35,8 @@ duration: 1h30m
 cron: "0 8 * * 1-5"
 time_zone: Europe/Berlin
 routers: [r1]
+points:
+  - {name: router, agents: [r2]}
 `
 
 func TestParseSpec(t *testing.T) {
@@ -50,7 +52,7 @@ func TestParseSpec(t *testing.T) {
 		Interval:    Duration(500 * time.Millisecond), Granularity: "host", Records: true,
 		Device: map[string]string{"h1": "eth0"}, Lease: Duration(4 * time.Second), Trace: Duration(-time.Second),
 		Start: time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC), Duration: Duration(90 * time.Minute),
-		Cron: "0 8 * * 1-5", TimeZone: "Europe/Berlin", Routers: []string{"r1"},
+		Cron: "0 8 * * 1-5", TimeZone: "Europe/Berlin", Routers: []string{"r1"}, Points: []PointRequest{{Name: "router", Agents: []string{"r2"}}},
 	}
 	if !reflect.DeepEqual(spec, want) {
 		t.Errorf("got %+v\nwant %+v", spec, want)

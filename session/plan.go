@@ -10,15 +10,16 @@ import (
 // Action is what a step does.
 type Action string
 
-// The actions, in the order in which a session starts and stops.
+// The actions, in the order in which a session starts and stops. Points start
+// before sources, with "start-" and the point's name, and stop after them.
 const (
 	StartDestination Action = "start-destination"
-	StartRouter      Action = "start-router"
 	StartSource      Action = "start-source"
 	StopSource       Action = "stop-source"
-	StopRouter       Action = "stop-router"
 	StopDestination  Action = "stop-destination"
 )
+
+const startPoint, stopPoint = "start-", "stop-"
 
 // Step is one step of a plan.
 type Step struct {
@@ -42,16 +43,20 @@ type Plan struct {
 func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	spec = spec.Complete()
 	addresses, warnings := Distinct(hosts)
-	plan := Plan{Session: spec.Name, Assignments: Assign(spec, addresses, pairs, pairs), Warnings: warnings}
+	plan := Plan{Session: spec.Name, Assignments: Assign(spec, hosts, addresses, pairs, pairs), Warnings: warnings}
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Destinations {
 			plan.Steps = append(plan.Steps, Step{agent, StartDestination,
 				"read marks from " + names(task.Peers) + " and hand the packets on without them" + on(task.Device)})
 		}
 	}
-	routers, _, _ := Routers(spec, hosts)
-	for _, agent := range routers {
-		plan.Steps = append(plan.Steps, Step{agent, StartRouter, "profile " + Profile(spec).what() + " that the host forwards"})
+	for _, p := range spec.placedPoints() {
+		for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
+			tasks := plan.Assignments[agent].Points
+			if i := slices.IndexFunc(tasks, func(t PointTask) bool { return t.Point == p.Descriptor.Name }); i >= 0 {
+				plan.Steps = append(plan.Steps, Step{agent, Action(startPoint + tasks[i].Point), p.action(tasks[i])})
+			}
+		}
 	}
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Sources {
@@ -76,11 +81,12 @@ func (p Plan) Stop() []Step {
 	for _, step := range slices.Backward(p.Steps) {
 		switch step.Action {
 		case StartSource:
-			step.Action, step.Description = StopSource, "mark no more"
-		case StartRouter:
-			step.Action, step.Description = StopRouter, "profile no more"
+			step.Action, step.Description = StopSource, "stop marking"
 		case StartDestination:
-			step.Action, step.Description = StopDestination, "read no more marks, once the last marked packets have come"
+			step.Action, step.Description = StopDestination, "stop reading marks, once the last marked packets have arrived"
+		default:
+			name := strings.TrimPrefix(string(step.Action), startPoint)
+			step.Action, step.Description = Action(stopPoint+name), "stop measuring "+name
 		}
 		steps = append(steps, step)
 	}
@@ -122,9 +128,9 @@ func (s Sampling) String() string {
 
 // Assign makes the tasks of a session, by agent: destinations read the marks of
 // some pairs, sources mark, and paths are traced, for others, which are the same
-// but for a session that starts or stops. An end without an address takes no part:
+// but for a session that starts or stops. Points run while any pair is read. An end without an address takes no part:
 // a source without peers would mark everything.
-func Assign(spec Spec, addresses Addresses, read, mark []Pair) map[string]Assignment {
+func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map[string]Assignment {
 	spec = spec.Complete()
 	assignments := map[string]Assignment{}
 	for agent, peers := range ends(spec, addresses, read, func(p Pair) (string, string) { return p.Destination, p.Source }) {
@@ -144,6 +150,9 @@ func Assign(spec Spec, addresses Addresses, read, mark []Pair) map[string]Assign
 		}}
 		a.Traces = traces(spec, peers)
 		assignments[agent] = a
+	}
+	if len(read) > 0 {
+		assignPoints(spec, hosts, assignments)
 	}
 	return assignments
 }
@@ -194,11 +203,11 @@ func Union(assignments ...Assignment) Assignment {
 		union.Destinations = append(union.Destinations, a.Destinations...)
 		union.Sources = append(union.Sources, a.Sources...)
 		union.Traces = append(union.Traces, a.Traces...)
-		union.Routers = append(union.Routers, a.Routers...)
+		union.Points = append(union.Points, a.Points...)
 	}
 	slices.SortStableFunc(union.Destinations, func(a, b DestinationTask) int { return strings.Compare(a.Session, b.Session) })
 	slices.SortStableFunc(union.Sources, func(a, b SourceTask) int { return strings.Compare(a.Session, b.Session) })
 	slices.SortStableFunc(union.Traces, func(a, b TraceTask) int { return strings.Compare(a.Session, b.Session) })
-	slices.SortStableFunc(union.Routers, func(a, b RouterTask) int { return strings.Compare(a.Session, b.Session) })
+	slices.SortStableFunc(union.Points, func(a, b PointTask) int { return strings.Compare(a.Session, b.Session) })
 	return union
 }

@@ -56,8 +56,10 @@ type Spec struct {
 	// never.
 	Trace Duration `json:"trace,omitzero" yaml:"trace,omitempty"`
 	// Routers are agents, as in Sources, whose hosts are profiled as routers while
-	// the session runs.
+	// the session runs: short for the point router.
 	Routers []string `json:"routers,omitempty" yaml:"routers,omitempty"`
+	// Points are measured besides while the session runs; see package measure/point.
+	Points []PointRequest `json:"points,omitempty" yaml:"points,omitempty"`
 	// Start is when it first runs; zero means at once. With Cron the first start
 	// is not before it.
 	Start time.Time `json:"start,omitzero" yaml:"start,omitempty"`

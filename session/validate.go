@@ -44,9 +44,7 @@ func (s Spec) Validate() []Problem {
 	}
 	p.selectors("sources", s.Sources)
 	p.selectors("destinations", s.Destinations)
-	if len(s.Routers) > 0 {
-		p.selectors("routers", s.Routers)
-	}
+	p.points(s)
 	p.marking(s)
 	p.filters(s)
 	p.sampling("sampling", s.Sampling)

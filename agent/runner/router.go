@@ -1,14 +1,18 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 
+	"pillion.dev/measure/point"
+	"pillion.dev/probe/hook"
 	"pillion.dev/probe/router"
 	"pillion.dev/session"
 	"pillion.dev/wire/fivetuple"
@@ -35,7 +39,7 @@ type routerModule struct {
 
 // routerReader is one session's view of the profile.
 type routerReader struct {
-	task   session.RouterTask
+	task   session.PointTask
 	turn   turn
 	before router.Snapshot // what was given out
 	// peaks are the largest depths of queues in the window: each snapshot of the
@@ -45,19 +49,22 @@ type routerReader struct {
 	counters map[string]uint64
 }
 
+// runs reports whether the task is the one that it runs.
+func (r *routerReader) runs(task session.PointTask) bool { return reflect.DeepEqual(r.task, task) }
+
 // queueSide names a queue.
 type queueSide struct {
 	device int
 	input  bool
 }
 
-func openRouter(filter fivetuple.Filter, tasks []session.RouterTask, options Options, now func() moment) (*routerModule, error) {
+func openRouter(filter fivetuple.Filter, tasks []session.PointTask, options Options) (*routerModule, error) {
 	probe, err := router.Open(router.Options{Match: router.Match{Source: filter.Src, Destination: filter.Dst}})
 	if err != nil {
 		return nil, err
 	}
 	m := &routerModule{
-		sink: options.Sink, log: options.Log, now: now, probe: probe,
+		sink: options.Sink, log: options.Log, now: options.now, probe: probe,
 		ending: make(chan struct{}), tick: make(chan time.Duration, 1),
 	}
 	if err := m.assign(tasks); err != nil {
@@ -76,35 +83,30 @@ func openRouter(filter fivetuple.Filter, tasks []session.RouterTask, options Opt
 }
 
 // follow takes up changes of the tasks.
-func (m *routerModule) follow(tasks []session.RouterTask) error {
+func (m *routerModule) follow(tasks []session.PointTask) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	same := len(tasks) == len(m.readers)
-	for i := range tasks {
-		same = same && m.readers[i].task == tasks[i]
-	}
-	if same {
+	if slices.EqualFunc(m.readers, tasks, (*routerReader).runs) {
 		return nil
 	}
 	return m.assign(tasks)
 }
 
 // assign gives each task a reader; one that goes on keeps its window.
-func (m *routerModule) assign(tasks []session.RouterTask) error {
+func (m *routerModule) assign(tasks []session.PointTask) error {
 	shot, err := m.snapshot()
 	if err != nil {
 		return err
 	}
 	now, tick := m.now(), time.Duration(0)
-	old := map[session.RouterTask]*routerReader{}
-	for _, r := range m.readers {
-		old[r.task] = r
-	}
+	old := m.readers
 	m.readers = nil
 	for _, task := range tasks {
-		r := old[task]
-		delete(old, task)
-		if r == nil {
+		var r *routerReader
+		if i := slices.IndexFunc(old, func(r *routerReader) bool { return r.runs(task) }); i >= 0 {
+			r = old[i]
+			old = slices.Delete(old, i, i+1)
+		} else {
 			r = &routerReader{task: task, turn: begin(now, time.Duration(task.Interval)), before: shot, counters: map[string]uint64{}, peaks: map[queueSide]uint64{}}
 		}
 		m.readers = append(m.readers, r)
@@ -213,7 +215,7 @@ func (m *routerModule) states() []session.TaskState {
 	for _, r := range m.readers {
 		counters := maps.Clone(r.counters)
 		counters["in_flight"] = r.before.Account.InFlight
-		state := session.TaskState{Session: r.task.Session, Role: roleRouter, Running: m.err == nil, Counters: counters}
+		state := session.TaskState{Session: r.task.Session, Role: r.task.Point, Running: m.err == nil, Counters: counters}
 		if m.err != nil {
 			state.Error = m.err.Error()
 		}
@@ -242,68 +244,102 @@ func (m *routerModule) close() error {
 	return m.probe.Close()
 }
 
-// routerTasks are those to be done now, by filter: the host's own, and those whose
-// lease is not over. The others are faults.
-func (r *Runner) routerTasks(now moment) map[fivetuple.Filter][]session.RouterTask {
-	tasks := map[fivetuple.Filter][]session.RouterTask{}
-	if r.options.Router > 0 {
-		tasks[fivetuple.Filter{}] = []session.RouterTask{{Interval: session.Duration(r.options.Router)}}
-	}
-	for _, task := range r.assignment.Routers {
-		if silent := now.steady - r.heard; silent > time.Duration(task.Lease) {
-			r.fail(roleRouter, task.Session, "", fmt.Errorf("%w for %v", errSilent, silent.Round(time.Second)))
-			continue
-		}
-		tasks[task.Filter] = append(tasks[task.Filter], task)
-	}
-	return tasks
+func init() { Register(point.Router.Name, openRouters) }
+
+// routers profiles the host as a router, once for each filter that sessions have.
+type routers struct {
+	options  Options
+	profiles map[fivetuple.Filter]*routerModule
+	failed   map[fivetuple.Filter]routerFault // profiles that did not start
+	faults   []session.TaskState
 }
 
-var errSilent = errors.New("nothing was heard of the server")
+func openRouters(options Options) Point {
+	return &routers{options: options, profiles: map[fivetuple.Filter]*routerModule{}, failed: map[fivetuple.Filter]routerFault{}}
+}
 
-// runRouters moves from what is profiled to what shall be.
-func (r *Runner) runRouters() {
-	tasks := r.routerTasks(r.now())
-	for filter, m := range r.routers {
-		if len(tasks[filter]) == 0 {
-			r.report(roleRouter, filter.String(), m.close())
-			delete(r.routers, filter)
+// Apply implements Point.
+func (r *routers) Apply(tasks []session.PointTask) {
+	byFilter := map[fivetuple.Filter][]session.PointTask{}
+	for _, task := range tasks {
+		var filter fivetuple.Filter
+		if len(task.Filters) > 0 {
+			filter = task.Filters[0]
+		}
+		byFilter[filter] = append(byFilter[filter], task)
+	}
+	for filter, m := range r.profiles {
+		if len(byFilter[filter]) == 0 {
+			if err := m.close(); err != nil {
+				r.options.Log.Warn("end profile", "filter", filter, "error", err)
+			}
+			delete(r.profiles, filter)
 		}
 	}
-	for filter, wanted := range tasks {
-		if err := r.runRouter(filter, wanted); err != nil {
+	r.faults = nil
+	for filter, wanted := range byFilter {
+		if err := r.profile(filter, wanted); err != nil {
 			for _, task := range wanted {
-				r.fail(roleRouter, task.Session, "", err)
+				r.faults = append(r.faults, session.TaskState{Session: task.Session, Role: task.Point, Error: err.Error()})
 			}
 		}
 	}
 }
 
-// routerAgain is how long a profile that did not begin is left alone: its programs take
-// half a second of a processor to load.
-const routerAgain = 30 * time.Second
+// routerRetryAfter is how long a profile that did not start is left alone: its
+// programs take half a second of a processor to load.
+const routerRetryAfter = 30 * time.Second
 
-// routerFault is why a profile did not begin, and when, by the steady clock.
+// routerFault is why a profile did not start, and when, by the steady clock.
 type routerFault struct {
 	err error
 	at  time.Duration
 }
 
-func (r *Runner) runRouter(filter fivetuple.Filter, tasks []session.RouterTask) error {
-	if m := r.routers[filter]; m != nil {
+func (r *routers) profile(filter fivetuple.Filter, tasks []session.PointTask) error {
+	if m := r.profiles[filter]; m != nil {
 		return m.follow(tasks)
 	}
-	now := r.now().steady
-	if fault := r.routerFaults[filter]; fault.err != nil && now-fault.at < routerAgain {
+	now := r.options.now().steady
+	if fault := r.failed[filter]; fault.err != nil && now-fault.at < routerRetryAfter {
 		return fault.err
 	}
-	m, err := openRouter(filter, tasks, r.options, r.now)
+	m, err := openRouter(filter, tasks, r.options)
 	if err != nil {
 		r.options.Log.Warn("profile router", "error", err)
-		r.routerFaults[filter] = routerFault{err, now}
+		r.failed[filter] = routerFault{err, now}
 		return err
 	}
-	delete(r.routerFaults, filter)
-	r.routers[filter] = m
+	delete(r.failed, filter)
+	r.profiles[filter] = m
 	return nil
+}
+
+// States implements Point.
+func (r *routers) States() []session.TaskState {
+	states := slices.Clone(r.faults)
+	for _, m := range r.profiles {
+		states = append(states, m.states()...)
+	}
+	slices.SortFunc(states, func(a, b session.TaskState) int { return cmp.Compare(a.Session, b.Session) })
+	return states
+}
+
+// Cost is what the profiles' programs cost, where the kernel counts it.
+func (r *routers) Cost() (sum hook.Cost, counted bool, err error) {
+	for _, m := range r.profiles {
+		cost, ok, fault := m.probe.Cost()
+		sum.Time, sum.Runs = sum.Time+cost.Time, sum.Runs+cost.Runs
+		counted, err = counted || ok, errors.Join(err, fault)
+	}
+	return sum, counted, err
+}
+
+// Close implements Point.
+func (r *routers) Close() error {
+	var err error
+	for _, m := range r.profiles {
+		err = errors.Join(err, m.close())
+	}
+	return err
 }

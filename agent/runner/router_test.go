@@ -94,7 +94,11 @@ func (f *forwarder) send(packets int, patience time.Duration) (came int) {
 // runner works in the router's namespace.
 func (f *forwarder) runner(own time.Duration) *Runner {
 	f.t.Helper()
-	r := New(Options{Sink: f.take, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Router: own})
+	options := Options{Sink: f.take, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if own > 0 {
+		options.Points = []session.PointTask{{Point: "router", Interval: session.Duration(own), Lease: session.Forever}}
+	}
+	r := New(options)
 	f.t.Cleanup(func() { f.inside(r.Close) })
 	return r
 }
@@ -107,10 +111,10 @@ func (f *forwarder) inside(do func() error) {
 }
 
 // apply gives the runner an assignment and returns the states.
-func (f *forwarder) apply(r *Runner, tasks ...session.RouterTask) (states []session.TaskState) {
+func (f *forwarder) apply(r *Runner, tasks ...session.PointTask) (states []session.TaskState) {
 	f.t.Helper()
 	f.inside(func() error {
-		states = r.Apply(session.Assignment{Revision: 1, Routers: tasks})
+		states = r.Apply(session.Assignment{Revision: 1, Points: tasks})
 		return nil
 	})
 	return states
@@ -144,13 +148,13 @@ func (f *forwarder) sum(key, column string, where ...string) (sum uint64) {
 	return sum
 }
 
-func routerTask(name, to string) session.RouterTask {
-	var filter fivetuple.Filter
+func routerTask(name, to string) session.PointTask {
+	var filters []fivetuple.Filter
 	if to != "" {
-		filter.Dst = netip.MustParsePrefix(to)
+		filters = []fivetuple.Filter{{Dst: netip.MustParsePrefix(to)}}
 	}
-	return session.RouterTask{
-		Session: name, Filter: filter, Interval: session.Duration(time.Second), Lease: session.Duration(time.Minute),
+	return session.PointTask{
+		Session: name, Point: "router", Filters: filters, Interval: session.Duration(time.Second), Lease: session.Duration(time.Minute),
 	}
 }
 
@@ -277,10 +281,10 @@ func TestRouterLease(t *testing.T) {
 	now := present()
 	r.now = func() moment { return moment{day: now.day.Add(61 * time.Second), steady: now.steady + 61*time.Second} }
 	f.inside(func() error { r.reconcile(); return nil })
-	ended := len(r.routers) == 0
+	ended := len(r.points) == 0
 	r.mu.Unlock()
 	states := r.States()
-	if !ended || len(states) != 1 || states[0].Running || !strings.Contains(states[0].Error, "nothing was heard") {
+	if !ended || len(states) != 1 || states[0].Running || !strings.Contains(states[0].Error, "no pulse from the server") {
 		t.Errorf("after the lease: ended %t, %+v", ended, states)
 	}
 	r.Pulse(session.Pulse{Revision: 1})
@@ -290,7 +294,7 @@ func TestRouterLease(t *testing.T) {
 	if states := r.States(); len(states) != 1 || !states[0].Running {
 		t.Errorf("after a pulse: %+v", states)
 	}
-	if states := f.apply(r); len(states) != 0 || len(r.routers) != 0 {
+	if states := f.apply(r); len(states) != 0 || len(r.points) != 0 {
 		t.Errorf("without a task: %+v", states)
 	}
 }

@@ -1,9 +1,9 @@
-// Package runner runs the probes that sessions ask of one host: a source or a
-// destination for each interface, and the profile of the host as a router, shared by
-// the sessions that need it.
+// Package runner runs what sessions ask of one host: a source or a destination for
+// each interface, and the points of package measure/point, each shared by the
+// sessions that need it.
 //
-// It takes assignments and pulses, and gives rows of the streams flows, packets and
-// router to a sink. It does not know where either comes from or goes to.
+// It takes assignments and pulses, and passes rows to a sink. It does not know where
+// either comes from or goes to.
 package runner
 
 import (
@@ -20,14 +20,12 @@ import (
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 	"pillion.dev/session"
-	"pillion.dev/wire/fivetuple"
 )
 
 // Roles of a task.
 const (
 	roleSource      = "source"
 	roleDestination = "destination"
-	roleRouter      = "router"
 )
 
 // Sink takes a sample of a standard stream. The sample is used again afterwards.
@@ -37,9 +35,10 @@ type Sink func(schema *measure.Schema, sample measure.Sample)
 type Options struct {
 	Sink Sink
 	Log  *slog.Logger
-	// Router is how often the host is read as a router, whatever sessions ask for; 0:
-	// not without them.
-	Router time.Duration
+	// Points are measured whatever sessions ask for; their lease is Forever.
+	Points []session.PointTask
+
+	now func() moment
 }
 
 // Runner runs what it was assigned last.
@@ -49,11 +48,10 @@ type Runner struct {
 
 	mu           sync.Mutex
 	assignment   session.Assignment
-	sources      map[string]*sourceModule           // by device
-	destinations map[string]*destinationModule      // by device
-	routers      map[fivetuple.Filter]*routerModule // by filter
-	routerFaults map[fivetuple.Filter]routerFault   // of those that did not begin
-	faults       []session.TaskState                // tasks that could not be placed
+	sources      map[string]*sourceModule      // by device
+	destinations map[string]*destinationModule // by device
+	points       map[string]Point              // by name
+	faults       []session.TaskState           // tasks that could not be placed
 	pulse        session.Pulse
 	// heard is when the server last said something, by the steady clock.
 	heard time.Duration
@@ -63,11 +61,12 @@ type Runner struct {
 
 // New runs nothing yet.
 func New(options Options) *Runner {
-	return &Runner{
+	r := &Runner{
 		options: options, now: present,
-		sources: map[string]*sourceModule{}, destinations: map[string]*destinationModule{},
-		routers: map[fivetuple.Filter]*routerModule{}, routerFaults: map[fivetuple.Filter]routerFault{},
+		sources: map[string]*sourceModule{}, destinations: map[string]*destinationModule{}, points: map[string]Point{},
 	}
+	r.options.now = func() moment { return r.now() }
+	return r
 }
 
 // followEvery is how often routes, interfaces and programs are looked at again.
@@ -78,7 +77,7 @@ func (r *Runner) Run(ctx context.Context) {
 	ticks := time.NewTicker(followEvery)
 	defer ticks.Stop()
 	r.mu.Lock()
-	r.runRouters()
+	r.runPoints()
 	r.mu.Unlock()
 	for {
 		select {
@@ -142,11 +141,7 @@ func (r *Runner) states() []session.TaskState {
 	for _, device := range slices.Sorted(maps.Keys(r.destinations)) {
 		states = append(states, r.destinations[device].states()...)
 	}
-	byText := func(a, b fivetuple.Filter) int { return cmp.Compare(a.String(), b.String()) }
-	for _, filter := range slices.SortedFunc(maps.Keys(r.routers), byText) {
-		states = append(states, r.routers[filter].states()...)
-	}
-	return states
+	return append(states, r.pointStates()...)
 }
 
 // Cost is what the programs cost that run now, where the kernel counts it.
@@ -167,8 +162,12 @@ func (r *Runner) Cost() (sum hook.Cost, counted bool) {
 	for _, d := range r.destinations {
 		add(d.probe.Cost())
 	}
-	for _, m := range r.routers {
-		add(m.probe.Cost())
+	for _, p := range r.points {
+		if costly, ok := p.(interface {
+			Cost() (hook.Cost, bool, error)
+		}); ok {
+			add(costly.Cost())
+		}
 	}
 	return sum, counted
 }
@@ -186,17 +185,17 @@ func (r *Runner) Close() error {
 	for _, d := range r.destinations {
 		err = errors.Join(err, d.leave())
 	}
-	for _, m := range r.routers {
-		err = errors.Join(err, m.close())
+	for _, p := range r.points {
+		err = errors.Join(err, p.Close())
 	}
-	clear(r.routers)
+	clear(r.points)
 	clear(r.sources)
 	clear(r.destinations)
 	return err
 }
 
 // reconcile moves from what runs to what is assigned: sources that must go, then
-// destinations and routers, then the other sources.
+// destinations and points, then the other sources.
 func (r *Runner) reconcile() {
 	r.faults = nil
 	devices, faults := place(r.assignment)
@@ -218,7 +217,7 @@ func (r *Runner) reconcile() {
 			delete(r.destinations, device)
 		}
 	}
-	r.runRouters()
+	r.runPoints()
 	for _, device := range slices.Sorted(maps.Keys(devices)) {
 		if tasks := devices[device].sources; len(tasks) != 0 {
 			r.runSource(device, tasks)

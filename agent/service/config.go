@@ -17,7 +17,9 @@ import (
 	"pillion.dev/internal/document"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
+	"pillion.dev/measure/point"
 	"pillion.dev/omsp/relay"
+	"pillion.dev/session"
 )
 
 // Defaults.
@@ -142,14 +144,12 @@ func (c Config) complete() (Config, error) {
 	return c, nil
 }
 
-const routerPoint = "router"
-
-// routerInterval is how often the host is read as a router; 0: it is not.
-func (c Config) routerInterval() time.Duration {
-	if slices.Contains(c.Points, routerPoint) {
-		return c.HostInterval
+// ownPoints are those that are measured whatever sessions ask for.
+func (c Config) ownPoints() []session.PointTask {
+	if !slices.Contains(c.Points, point.Router.Name) {
+		return nil
 	}
-	return 0
+	return []session.PointTask{{Point: point.Router.Name, Interval: session.Duration(c.HostInterval), Lease: session.Forever}}
 }
 
 // hostPoints are the schemas of those that are chosen.
@@ -159,7 +159,7 @@ func (c Config) hostPoints() ([]*measure.Schema, error) {
 	}
 	schemas := []*measure.Schema{}
 	for _, name := range c.Points {
-		if name == routerPoint {
+		if name == point.Router.Name {
 			continue // the runner of probes does it
 		}
 		if name == "nmetrics" {

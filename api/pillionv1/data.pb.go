@@ -1360,6 +1360,150 @@ func (x *ExportResponse) GetRows() int64 {
 	return 0
 }
 
+type ListRowsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stream to read.
+	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	// Columns to return; none: all.
+	Columns []string `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`
+	// Columns that must equal a value.
+	Where map[string]string `protobuf:"bytes,3,rep,name=where,proto3" json:"where,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// First time, inclusive; default: the oldest.
+	From *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// Last time, exclusive; default: now.
+	To *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
+	// Most rows; default 1,000, at most 10,000.
+	Limit         uint32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRowsRequest) Reset() {
+	*x = ListRowsRequest{}
+	mi := &file_data_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRowsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRowsRequest) ProtoMessage() {}
+
+func (x *ListRowsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_data_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRowsRequest.ProtoReflect.Descriptor instead.
+func (*ListRowsRequest) Descriptor() ([]byte, []int) {
+	return file_data_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListRowsRequest) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *ListRowsRequest) GetColumns() []string {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *ListRowsRequest) GetWhere() map[string]string {
+	if x != nil {
+		return x.Where
+	}
+	return nil
+}
+
+func (x *ListRowsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListRowsRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ListRowsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListRowsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Columns of the rows.
+	Columns []*Column `protobuf:"bytes,1,rep,name=columns,proto3" json:"columns,omitempty"`
+	// Rows, newest first.
+	Rows          []*Row `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRowsResponse) Reset() {
+	*x = ListRowsResponse{}
+	mi := &file_data_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRowsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRowsResponse) ProtoMessage() {}
+
+func (x *ListRowsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_data_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRowsResponse.ProtoReflect.Descriptor instead.
+func (*ListRowsResponse) Descriptor() ([]byte, []int) {
+	return file_data_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListRowsResponse) GetColumns() []*Column {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *ListRowsResponse) GetRows() []*Row {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
 type SetRetentionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the stream.
@@ -1372,7 +1516,7 @@ type SetRetentionRequest struct {
 
 func (x *SetRetentionRequest) Reset() {
 	*x = SetRetentionRequest{}
-	mi := &file_data_proto_msgTypes[19]
+	mi := &file_data_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1528,7 @@ func (x *SetRetentionRequest) String() string {
 func (*SetRetentionRequest) ProtoMessage() {}
 
 func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_data_proto_msgTypes[19]
+	mi := &file_data_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1541,7 @@ func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*SetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_data_proto_rawDescGZIP(), []int{19}
+	return file_data_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetRetentionRequest) GetStream() string {
@@ -1424,7 +1568,7 @@ type SetRetentionResponse struct {
 
 func (x *SetRetentionResponse) Reset() {
 	*x = SetRetentionResponse{}
-	mi := &file_data_proto_msgTypes[20]
+	mi := &file_data_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1580,7 @@ func (x *SetRetentionResponse) String() string {
 func (*SetRetentionResponse) ProtoMessage() {}
 
 func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_data_proto_msgTypes[20]
+	mi := &file_data_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1593,7 @@ func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_data_proto_rawDescGZIP(), []int{20}
+	return file_data_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetRetentionResponse) GetStream() *Stream {
@@ -1565,16 +1709,31 @@ const file_data_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"8\n" +
 	"\x0eExportResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
-	"\x04rows\x18\x02 \x01(\x03R\x04rows\"b\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\"\xad\x02\n" +
+	"\x0fListRowsRequest\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x18\n" +
+	"\acolumns\x18\x02 \x03(\tR\acolumns\x12<\n" +
+	"\x05where\x18\x03 \x03(\v2&.pillion.v1.ListRowsRequest.WhereEntryR\x05where\x12.\n" +
+	"\x04from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\rR\x05limit\x1a8\n" +
+	"\n" +
+	"WhereEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"e\n" +
+	"\x10ListRowsResponse\x12,\n" +
+	"\acolumns\x18\x01 \x03(\v2\x12.pillion.v1.ColumnR\acolumns\x12#\n" +
+	"\x04rows\x18\x02 \x03(\v2\x0f.pillion.v1.RowR\x04rows\"b\n" +
 	"\x13SetRetentionRequest\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x123\n" +
 	"\tretention\x18\x02 \x01(\v2\x15.pillion.v1.RetentionR\tretention\"B\n" +
 	"\x14SetRetentionResponse\x12*\n" +
-	"\x06stream\x18\x01 \x01(\v2\x12.pillion.v1.StreamR\x06stream2\xbb\x03\n" +
+	"\x06stream\x18\x01 \x01(\v2\x12.pillion.v1.StreamR\x06stream2\x87\x04\n" +
 	"\vDataService\x12S\n" +
 	"\vListStreams\x12\x1e.pillion.v1.ListStreamsRequest\x1a\x1f.pillion.v1.ListStreamsResponse\"\x03\x90\x02\x01\x12;\n" +
 	"\x04Tail\x12\x17.pillion.v1.TailRequest\x1a\x18.pillion.v1.TailResponse0\x01\x12D\n" +
-	"\x06Series\x12\x19.pillion.v1.SeriesRequest\x1a\x1a.pillion.v1.SeriesResponse\"\x03\x90\x02\x01\x12>\n" +
+	"\x06Series\x12\x19.pillion.v1.SeriesRequest\x1a\x1a.pillion.v1.SeriesResponse\"\x03\x90\x02\x01\x12J\n" +
+	"\bListRows\x12\x1b.pillion.v1.ListRowsRequest\x1a\x1c.pillion.v1.ListRowsResponse\"\x03\x90\x02\x01\x12>\n" +
 	"\x05Query\x12\x18.pillion.v1.QueryRequest\x1a\x19.pillion.v1.QueryResponse0\x01\x12A\n" +
 	"\x06Export\x12\x19.pillion.v1.ExportRequest\x1a\x1a.pillion.v1.ExportResponse0\x01\x12Q\n" +
 	"\fSetRetention\x12\x1f.pillion.v1.SetRetentionRequest\x1a .pillion.v1.SetRetentionResponseB%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
@@ -1591,7 +1750,7 @@ func file_data_proto_rawDescGZIP() []byte {
 	return file_data_proto_rawDescData
 }
 
-var file_data_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_data_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_data_proto_goTypes = []any{
 	(*Stream)(nil),                // 0: pillion.v1.Stream
 	(*Column)(nil),                // 1: pillion.v1.Column
@@ -1612,59 +1771,69 @@ var file_data_proto_goTypes = []any{
 	(*QueryResponse)(nil),         // 16: pillion.v1.QueryResponse
 	(*ExportRequest)(nil),         // 17: pillion.v1.ExportRequest
 	(*ExportResponse)(nil),        // 18: pillion.v1.ExportResponse
-	(*SetRetentionRequest)(nil),   // 19: pillion.v1.SetRetentionRequest
-	(*SetRetentionResponse)(nil),  // 20: pillion.v1.SetRetentionResponse
-	nil,                           // 21: pillion.v1.TailRequest.WhereEntry
-	nil,                           // 22: pillion.v1.SeriesRequest.WhereEntry
-	nil,                           // 23: pillion.v1.Line.LabelsEntry
-	nil,                           // 24: pillion.v1.ExportRequest.WhereEntry
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*ListRowsRequest)(nil),       // 19: pillion.v1.ListRowsRequest
+	(*ListRowsResponse)(nil),      // 20: pillion.v1.ListRowsResponse
+	(*SetRetentionRequest)(nil),   // 21: pillion.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil),  // 22: pillion.v1.SetRetentionResponse
+	nil,                           // 23: pillion.v1.TailRequest.WhereEntry
+	nil,                           // 24: pillion.v1.SeriesRequest.WhereEntry
+	nil,                           // 25: pillion.v1.Line.LabelsEntry
+	nil,                           // 26: pillion.v1.ExportRequest.WhereEntry
+	nil,                           // 27: pillion.v1.ListRowsRequest.WhereEntry
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
 }
 var file_data_proto_depIdxs = []int32{
 	1,  // 0: pillion.v1.Stream.columns:type_name -> pillion.v1.Column
-	25, // 1: pillion.v1.Stream.first:type_name -> google.protobuf.Timestamp
-	25, // 2: pillion.v1.Stream.last:type_name -> google.protobuf.Timestamp
+	28, // 1: pillion.v1.Stream.first:type_name -> google.protobuf.Timestamp
+	28, // 2: pillion.v1.Stream.last:type_name -> google.protobuf.Timestamp
 	2,  // 3: pillion.v1.Stream.retention:type_name -> pillion.v1.Retention
-	26, // 4: pillion.v1.Retention.age:type_name -> google.protobuf.Duration
+	29, // 4: pillion.v1.Retention.age:type_name -> google.protobuf.Duration
 	4,  // 5: pillion.v1.Value.list:type_name -> pillion.v1.List
 	3,  // 6: pillion.v1.Row.values:type_name -> pillion.v1.Value
 	0,  // 7: pillion.v1.ListStreamsResponse.streams:type_name -> pillion.v1.Stream
-	21, // 8: pillion.v1.TailRequest.where:type_name -> pillion.v1.TailRequest.WhereEntry
+	23, // 8: pillion.v1.TailRequest.where:type_name -> pillion.v1.TailRequest.WhereEntry
 	1,  // 9: pillion.v1.TailResponse.columns:type_name -> pillion.v1.Column
 	5,  // 10: pillion.v1.TailResponse.rows:type_name -> pillion.v1.Row
 	10, // 11: pillion.v1.SeriesRequest.aggregates:type_name -> pillion.v1.Aggregate
-	22, // 12: pillion.v1.SeriesRequest.where:type_name -> pillion.v1.SeriesRequest.WhereEntry
-	25, // 13: pillion.v1.SeriesRequest.from:type_name -> google.protobuf.Timestamp
-	25, // 14: pillion.v1.SeriesRequest.to:type_name -> google.protobuf.Timestamp
+	24, // 12: pillion.v1.SeriesRequest.where:type_name -> pillion.v1.SeriesRequest.WhereEntry
+	28, // 13: pillion.v1.SeriesRequest.from:type_name -> google.protobuf.Timestamp
+	28, // 14: pillion.v1.SeriesRequest.to:type_name -> google.protobuf.Timestamp
 	13, // 15: pillion.v1.SeriesResponse.lines:type_name -> pillion.v1.Line
-	26, // 16: pillion.v1.SeriesResponse.step:type_name -> google.protobuf.Duration
-	23, // 17: pillion.v1.Line.labels:type_name -> pillion.v1.Line.LabelsEntry
+	29, // 16: pillion.v1.SeriesResponse.step:type_name -> google.protobuf.Duration
+	25, // 17: pillion.v1.Line.labels:type_name -> pillion.v1.Line.LabelsEntry
 	14, // 18: pillion.v1.Line.values:type_name -> pillion.v1.Points
 	1,  // 19: pillion.v1.QueryResponse.columns:type_name -> pillion.v1.Column
 	5,  // 20: pillion.v1.QueryResponse.rows:type_name -> pillion.v1.Row
-	24, // 21: pillion.v1.ExportRequest.where:type_name -> pillion.v1.ExportRequest.WhereEntry
-	25, // 22: pillion.v1.ExportRequest.from:type_name -> google.protobuf.Timestamp
-	25, // 23: pillion.v1.ExportRequest.to:type_name -> google.protobuf.Timestamp
-	2,  // 24: pillion.v1.SetRetentionRequest.retention:type_name -> pillion.v1.Retention
-	0,  // 25: pillion.v1.SetRetentionResponse.stream:type_name -> pillion.v1.Stream
-	6,  // 26: pillion.v1.DataService.ListStreams:input_type -> pillion.v1.ListStreamsRequest
-	8,  // 27: pillion.v1.DataService.Tail:input_type -> pillion.v1.TailRequest
-	11, // 28: pillion.v1.DataService.Series:input_type -> pillion.v1.SeriesRequest
-	15, // 29: pillion.v1.DataService.Query:input_type -> pillion.v1.QueryRequest
-	17, // 30: pillion.v1.DataService.Export:input_type -> pillion.v1.ExportRequest
-	19, // 31: pillion.v1.DataService.SetRetention:input_type -> pillion.v1.SetRetentionRequest
-	7,  // 32: pillion.v1.DataService.ListStreams:output_type -> pillion.v1.ListStreamsResponse
-	9,  // 33: pillion.v1.DataService.Tail:output_type -> pillion.v1.TailResponse
-	12, // 34: pillion.v1.DataService.Series:output_type -> pillion.v1.SeriesResponse
-	16, // 35: pillion.v1.DataService.Query:output_type -> pillion.v1.QueryResponse
-	18, // 36: pillion.v1.DataService.Export:output_type -> pillion.v1.ExportResponse
-	20, // 37: pillion.v1.DataService.SetRetention:output_type -> pillion.v1.SetRetentionResponse
-	32, // [32:38] is the sub-list for method output_type
-	26, // [26:32] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	26, // 21: pillion.v1.ExportRequest.where:type_name -> pillion.v1.ExportRequest.WhereEntry
+	28, // 22: pillion.v1.ExportRequest.from:type_name -> google.protobuf.Timestamp
+	28, // 23: pillion.v1.ExportRequest.to:type_name -> google.protobuf.Timestamp
+	27, // 24: pillion.v1.ListRowsRequest.where:type_name -> pillion.v1.ListRowsRequest.WhereEntry
+	28, // 25: pillion.v1.ListRowsRequest.from:type_name -> google.protobuf.Timestamp
+	28, // 26: pillion.v1.ListRowsRequest.to:type_name -> google.protobuf.Timestamp
+	1,  // 27: pillion.v1.ListRowsResponse.columns:type_name -> pillion.v1.Column
+	5,  // 28: pillion.v1.ListRowsResponse.rows:type_name -> pillion.v1.Row
+	2,  // 29: pillion.v1.SetRetentionRequest.retention:type_name -> pillion.v1.Retention
+	0,  // 30: pillion.v1.SetRetentionResponse.stream:type_name -> pillion.v1.Stream
+	6,  // 31: pillion.v1.DataService.ListStreams:input_type -> pillion.v1.ListStreamsRequest
+	8,  // 32: pillion.v1.DataService.Tail:input_type -> pillion.v1.TailRequest
+	11, // 33: pillion.v1.DataService.Series:input_type -> pillion.v1.SeriesRequest
+	19, // 34: pillion.v1.DataService.ListRows:input_type -> pillion.v1.ListRowsRequest
+	15, // 35: pillion.v1.DataService.Query:input_type -> pillion.v1.QueryRequest
+	17, // 36: pillion.v1.DataService.Export:input_type -> pillion.v1.ExportRequest
+	21, // 37: pillion.v1.DataService.SetRetention:input_type -> pillion.v1.SetRetentionRequest
+	7,  // 38: pillion.v1.DataService.ListStreams:output_type -> pillion.v1.ListStreamsResponse
+	9,  // 39: pillion.v1.DataService.Tail:output_type -> pillion.v1.TailResponse
+	12, // 40: pillion.v1.DataService.Series:output_type -> pillion.v1.SeriesResponse
+	20, // 41: pillion.v1.DataService.ListRows:output_type -> pillion.v1.ListRowsResponse
+	16, // 42: pillion.v1.DataService.Query:output_type -> pillion.v1.QueryResponse
+	18, // 43: pillion.v1.DataService.Export:output_type -> pillion.v1.ExportResponse
+	22, // 44: pillion.v1.DataService.SetRetention:output_type -> pillion.v1.SetRetentionResponse
+	38, // [38:45] is the sub-list for method output_type
+	31, // [31:38] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_data_proto_init() }
@@ -1688,7 +1857,7 @@ func file_data_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_data_proto_rawDesc), len(file_data_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

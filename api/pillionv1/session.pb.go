@@ -66,8 +66,10 @@ type SessionSpec struct {
 	Cron string `protobuf:"bytes,20,opt,name=cron,proto3" json:"cron,omitempty"`
 	// IANA name; default UTC.
 	TimeZone string `protobuf:"bytes,21,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// Agents, as in sources, whose hosts are profiled as routers while the session runs.
-	Routers       []string `protobuf:"bytes,22,rep,name=routers,proto3" json:"routers,omitempty"`
+	// Agents, as in sources, whose hosts are profiled as routers while the session runs; short for the point router.
+	Routers []string `protobuf:"bytes,22,rep,name=routers,proto3" json:"routers,omitempty"`
+	// Further points that are measured while the session runs; see ListPoints.
+	Points        []*PointRequest `protobuf:"bytes,23,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -249,6 +251,432 @@ func (x *SessionSpec) GetRouters() []string {
 	return nil
 }
 
+func (x *SessionSpec) GetPoints() []*PointRequest {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+// PointRequest asks for one point.
+type PointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the point.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Agents that measure it, as in sources; only for points placed on agents.
+	Agents []string `protobuf:"bytes,2,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Options by name; what is left out has its default.
+	Options       map[string]string `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PointRequest) Reset() {
+	*x = PointRequest{}
+	mi := &file_session_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PointRequest) ProtoMessage() {}
+
+func (x *PointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PointRequest.ProtoReflect.Descriptor instead.
+func (*PointRequest) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PointRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PointRequest) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *PointRequest) GetOptions() map[string]string {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+// Point is what a session can measure beside the marks themselves.
+type Point struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name in specifications.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it measures.
+	Doc string `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`
+	// What it costs while it runs; {interval} stands for the interval of its rows.
+	Cost string `protobuf:"bytes,3,opt,name=cost,proto3" json:"cost,omitempty"`
+	// Where it runs: agents (named for it), sources, destinations or pairs.
+	Placement string `protobuf:"bytes,4,opt,name=placement,proto3" json:"placement,omitempty"`
+	// Settings of the point.
+	Options []*PointOption `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`
+	// How to show it.
+	Views []*PointView `protobuf:"bytes,6,rep,name=views,proto3" json:"views,omitempty"`
+	// Streams that it fills.
+	Streams       []*PointStream `protobuf:"bytes,7,rep,name=streams,proto3" json:"streams,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Point) Reset() {
+	*x = Point{}
+	mi := &file_session_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Point) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Point) ProtoMessage() {}
+
+func (x *Point) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Point.ProtoReflect.Descriptor instead.
+func (*Point) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Point) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Point) GetDoc() string {
+	if x != nil {
+		return x.Doc
+	}
+	return ""
+}
+
+func (x *Point) GetCost() string {
+	if x != nil {
+		return x.Cost
+	}
+	return ""
+}
+
+func (x *Point) GetPlacement() string {
+	if x != nil {
+		return x.Placement
+	}
+	return ""
+}
+
+func (x *Point) GetOptions() []*PointOption {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *Point) GetViews() []*PointView {
+	if x != nil {
+		return x.Views
+	}
+	return nil
+}
+
+func (x *Point) GetStreams() []*PointStream {
+	if x != nil {
+		return x.Streams
+	}
+	return nil
+}
+
+// PointOption is one setting of a point. Values travel as text.
+type PointOption struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the option.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// text, integer, duration, switch (true or false) or choice.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// Value where none is given.
+	Default string `protobuf:"bytes,3,opt,name=default,proto3" json:"default,omitempty"`
+	// What it sets.
+	Doc string `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
+	// Least integer or duration; empty: no bound.
+	Min string `protobuf:"bytes,5,opt,name=min,proto3" json:"min,omitempty"`
+	// Greatest integer or duration; empty: no bound.
+	Max string `protobuf:"bytes,6,opt,name=max,proto3" json:"max,omitempty"`
+	// Values of a choice.
+	Choices       []string `protobuf:"bytes,7,rep,name=choices,proto3" json:"choices,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PointOption) Reset() {
+	*x = PointOption{}
+	mi := &file_session_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PointOption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PointOption) ProtoMessage() {}
+
+func (x *PointOption) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PointOption.ProtoReflect.Descriptor instead.
+func (*PointOption) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PointOption) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PointOption) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *PointOption) GetDefault() string {
+	if x != nil {
+		return x.Default
+	}
+	return ""
+}
+
+func (x *PointOption) GetDoc() string {
+	if x != nil {
+		return x.Doc
+	}
+	return ""
+}
+
+func (x *PointOption) GetMin() string {
+	if x != nil {
+		return x.Min
+	}
+	return ""
+}
+
+func (x *PointOption) GetMax() string {
+	if x != nil {
+		return x.Max
+	}
+	return ""
+}
+
+func (x *PointOption) GetChoices() []string {
+	if x != nil {
+		return x.Choices
+	}
+	return nil
+}
+
+// PointView is one table or chart of a point.
+type PointView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Heading.
+	Title string `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
+	// table: the newest row of each group; lines: a chart over time with a line for each group and column.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Stream that it shows.
+	Stream string `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`
+	// Columns that it shows.
+	Columns []string `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`
+	// Columns that tell rows, or lines, apart.
+	GroupBy []string `protobuf:"bytes,5,rep,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
+	// Column of counts by which lines average values; empty: none.
+	Weight        string `protobuf:"bytes,6,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PointView) Reset() {
+	*x = PointView{}
+	mi := &file_session_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PointView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PointView) ProtoMessage() {}
+
+func (x *PointView) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PointView.ProtoReflect.Descriptor instead.
+func (*PointView) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PointView) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *PointView) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PointView) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *PointView) GetColumns() []string {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *PointView) GetGroupBy() []string {
+	if x != nil {
+		return x.GroupBy
+	}
+	return nil
+}
+
+func (x *PointView) GetWeight() string {
+	if x != nil {
+		return x.Weight
+	}
+	return ""
+}
+
+// PointStream is a stream of a point.
+type PointStream struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, such as router.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What its rows are.
+	Doc string `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`
+	// Columns, in order.
+	Columns       []*Column `protobuf:"bytes,3,rep,name=columns,proto3" json:"columns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PointStream) Reset() {
+	*x = PointStream{}
+	mi := &file_session_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PointStream) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PointStream) ProtoMessage() {}
+
+func (x *PointStream) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PointStream.ProtoReflect.Descriptor instead.
+func (*PointStream) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PointStream) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PointStream) GetDoc() string {
+	if x != nil {
+		return x.Doc
+	}
+	return ""
+}
+
+func (x *PointStream) GetColumns() []*Column {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
 // Sampling says which of the chosen packets are marked (PSAMP, RFC 5475).
 type Sampling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -264,7 +692,7 @@ type Sampling struct {
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_session_proto_msgTypes[1]
+	mi := &file_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -276,7 +704,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[1]
+	mi := &file_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -289,7 +717,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{1}
+	return file_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Sampling) GetEvery() uint32 {
@@ -344,7 +772,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_session_proto_msgTypes[2]
+	mi := &file_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +784,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[2]
+	mi := &file_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +797,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{2}
+	return file_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Session) GetSpec() *SessionSpec {
@@ -462,7 +890,7 @@ type Pair struct {
 
 func (x *Pair) Reset() {
 	*x = Pair{}
-	mi := &file_session_proto_msgTypes[3]
+	mi := &file_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +902,7 @@ func (x *Pair) String() string {
 func (*Pair) ProtoMessage() {}
 
 func (x *Pair) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[3]
+	mi := &file_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +915,7 @@ func (x *Pair) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pair.ProtoReflect.Descriptor instead.
 func (*Pair) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{3}
+	return file_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Pair) GetSource() string {
@@ -517,7 +945,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_session_proto_msgTypes[4]
+	mi := &file_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +957,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[4]
+	mi := &file_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +970,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{4}
+	return file_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Problem) GetField() string {
@@ -574,7 +1002,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_session_proto_msgTypes[5]
+	mi := &file_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +1014,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[5]
+	mi := &file_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +1027,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{5}
+	return file_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Step) GetAgent() string {
@@ -642,7 +1070,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_session_proto_msgTypes[6]
+	mi := &file_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +1082,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[6]
+	mi := &file_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +1095,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{6}
+	return file_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Run) GetSession() string {
@@ -715,7 +1143,7 @@ type PlanSessionRequest struct {
 
 func (x *PlanSessionRequest) Reset() {
 	*x = PlanSessionRequest{}
-	mi := &file_session_proto_msgTypes[7]
+	mi := &file_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +1155,7 @@ func (x *PlanSessionRequest) String() string {
 func (*PlanSessionRequest) ProtoMessage() {}
 
 func (x *PlanSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[7]
+	mi := &file_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +1168,7 @@ func (x *PlanSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSessionRequest.ProtoReflect.Descriptor instead.
 func (*PlanSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{7}
+	return file_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PlanSessionRequest) GetSpec() *SessionSpec {
@@ -772,7 +1200,7 @@ type PlanSessionResponse struct {
 
 func (x *PlanSessionResponse) Reset() {
 	*x = PlanSessionResponse{}
-	mi := &file_session_proto_msgTypes[8]
+	mi := &file_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +1212,7 @@ func (x *PlanSessionResponse) String() string {
 func (*PlanSessionResponse) ProtoMessage() {}
 
 func (x *PlanSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[8]
+	mi := &file_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +1225,7 @@ func (x *PlanSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSessionResponse.ProtoReflect.Descriptor instead.
 func (*PlanSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{8}
+	return file_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PlanSessionResponse) GetSpec() *SessionSpec {
@@ -859,7 +1287,7 @@ type CreateSessionRequest struct {
 
 func (x *CreateSessionRequest) Reset() {
 	*x = CreateSessionRequest{}
-	mi := &file_session_proto_msgTypes[9]
+	mi := &file_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1299,7 @@ func (x *CreateSessionRequest) String() string {
 func (*CreateSessionRequest) ProtoMessage() {}
 
 func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[9]
+	mi := &file_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1312,7 @@ func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{9}
+	return file_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreateSessionRequest) GetSpec() *SessionSpec {
@@ -906,7 +1334,7 @@ type CreateSessionResponse struct {
 
 func (x *CreateSessionResponse) Reset() {
 	*x = CreateSessionResponse{}
-	mi := &file_session_proto_msgTypes[10]
+	mi := &file_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1346,7 @@ func (x *CreateSessionResponse) String() string {
 func (*CreateSessionResponse) ProtoMessage() {}
 
 func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[10]
+	mi := &file_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1359,7 @@ func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{10}
+	return file_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateSessionResponse) GetSession() *Session {
@@ -956,7 +1384,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_session_proto_msgTypes[11]
+	mi := &file_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1396,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[11]
+	mi := &file_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1409,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{11}
+	return file_session_proto_rawDescGZIP(), []int{16}
 }
 
 type ListSessionsResponse struct {
@@ -994,7 +1422,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_session_proto_msgTypes[12]
+	mi := &file_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1434,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[12]
+	mi := &file_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +1447,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{12}
+	return file_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -1039,7 +1467,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_session_proto_msgTypes[13]
+	mi := &file_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1479,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[13]
+	mi := &file_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1492,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{13}
+	return file_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetSessionRequest) GetName() string {
@@ -1086,7 +1514,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_session_proto_msgTypes[14]
+	mi := &file_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1526,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[14]
+	mi := &file_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1539,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{14}
+	return file_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -1138,7 +1566,7 @@ type ChangeSessionRequest struct {
 
 func (x *ChangeSessionRequest) Reset() {
 	*x = ChangeSessionRequest{}
-	mi := &file_session_proto_msgTypes[15]
+	mi := &file_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1578,7 @@ func (x *ChangeSessionRequest) String() string {
 func (*ChangeSessionRequest) ProtoMessage() {}
 
 func (x *ChangeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[15]
+	mi := &file_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1591,7 @@ func (x *ChangeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{15}
+	return file_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ChangeSessionRequest) GetSpec() *SessionSpec {
@@ -1185,7 +1613,7 @@ type ChangeSessionResponse struct {
 
 func (x *ChangeSessionResponse) Reset() {
 	*x = ChangeSessionResponse{}
-	mi := &file_session_proto_msgTypes[16]
+	mi := &file_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1625,7 @@ func (x *ChangeSessionResponse) String() string {
 func (*ChangeSessionResponse) ProtoMessage() {}
 
 func (x *ChangeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[16]
+	mi := &file_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1638,7 @@ func (x *ChangeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ChangeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{16}
+	return file_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ChangeSessionResponse) GetSession() *Session {
@@ -1237,7 +1665,7 @@ type PauseSessionRequest struct {
 
 func (x *PauseSessionRequest) Reset() {
 	*x = PauseSessionRequest{}
-	mi := &file_session_proto_msgTypes[17]
+	mi := &file_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1677,7 @@ func (x *PauseSessionRequest) String() string {
 func (*PauseSessionRequest) ProtoMessage() {}
 
 func (x *PauseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[17]
+	mi := &file_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1690,7 @@ func (x *PauseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseSessionRequest.ProtoReflect.Descriptor instead.
 func (*PauseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{17}
+	return file_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PauseSessionRequest) GetName() string {
@@ -1282,7 +1710,7 @@ type PauseSessionResponse struct {
 
 func (x *PauseSessionResponse) Reset() {
 	*x = PauseSessionResponse{}
-	mi := &file_session_proto_msgTypes[18]
+	mi := &file_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1722,7 @@ func (x *PauseSessionResponse) String() string {
 func (*PauseSessionResponse) ProtoMessage() {}
 
 func (x *PauseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[18]
+	mi := &file_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1735,7 @@ func (x *PauseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseSessionResponse.ProtoReflect.Descriptor instead.
 func (*PauseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{18}
+	return file_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PauseSessionResponse) GetSession() *Session {
@@ -1327,7 +1755,7 @@ type ResumeSessionRequest struct {
 
 func (x *ResumeSessionRequest) Reset() {
 	*x = ResumeSessionRequest{}
-	mi := &file_session_proto_msgTypes[19]
+	mi := &file_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1767,7 @@ func (x *ResumeSessionRequest) String() string {
 func (*ResumeSessionRequest) ProtoMessage() {}
 
 func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[19]
+	mi := &file_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1780,7 @@ func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{19}
+	return file_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResumeSessionRequest) GetName() string {
@@ -1372,7 +1800,7 @@ type ResumeSessionResponse struct {
 
 func (x *ResumeSessionResponse) Reset() {
 	*x = ResumeSessionResponse{}
-	mi := &file_session_proto_msgTypes[20]
+	mi := &file_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1812,7 @@ func (x *ResumeSessionResponse) String() string {
 func (*ResumeSessionResponse) ProtoMessage() {}
 
 func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[20]
+	mi := &file_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1825,7 @@ func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{20}
+	return file_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResumeSessionResponse) GetSession() *Session {
@@ -1417,7 +1845,7 @@ type StopSessionRequest struct {
 
 func (x *StopSessionRequest) Reset() {
 	*x = StopSessionRequest{}
-	mi := &file_session_proto_msgTypes[21]
+	mi := &file_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1857,7 @@ func (x *StopSessionRequest) String() string {
 func (*StopSessionRequest) ProtoMessage() {}
 
 func (x *StopSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[21]
+	mi := &file_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1870,7 @@ func (x *StopSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSessionRequest.ProtoReflect.Descriptor instead.
 func (*StopSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{21}
+	return file_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StopSessionRequest) GetName() string {
@@ -1462,7 +1890,7 @@ type StopSessionResponse struct {
 
 func (x *StopSessionResponse) Reset() {
 	*x = StopSessionResponse{}
-	mi := &file_session_proto_msgTypes[22]
+	mi := &file_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1902,7 @@ func (x *StopSessionResponse) String() string {
 func (*StopSessionResponse) ProtoMessage() {}
 
 func (x *StopSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[22]
+	mi := &file_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1915,7 @@ func (x *StopSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopSessionResponse.ProtoReflect.Descriptor instead.
 func (*StopSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{22}
+	return file_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StopSessionResponse) GetSession() *Session {
@@ -1507,7 +1935,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_session_proto_msgTypes[23]
+	mi := &file_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1947,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[23]
+	mi := &file_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1960,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{23}
+	return file_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteSessionRequest) GetName() string {
@@ -1550,7 +1978,7 @@ type DeleteSessionResponse struct {
 
 func (x *DeleteSessionResponse) Reset() {
 	*x = DeleteSessionResponse{}
-	mi := &file_session_proto_msgTypes[24]
+	mi := &file_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1990,7 @@ func (x *DeleteSessionResponse) String() string {
 func (*DeleteSessionResponse) ProtoMessage() {}
 
 func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[24]
+	mi := &file_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +2003,7 @@ func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{24}
+	return file_session_proto_rawDescGZIP(), []int{29}
 }
 
 type ListRunsRequest struct {
@@ -1592,7 +2020,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_session_proto_msgTypes[25]
+	mi := &file_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +2032,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[25]
+	mi := &file_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +2045,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{25}
+	return file_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListRunsRequest) GetFrom() *timestamppb.Timestamp {
@@ -1651,7 +2079,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_session_proto_msgTypes[26]
+	mi := &file_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +2091,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_proto_msgTypes[26]
+	mi := &file_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +2104,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_session_proto_rawDescGZIP(), []int{26}
+	return file_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -1686,12 +2114,94 @@ func (x *ListRunsResponse) GetRuns() []*Run {
 	return nil
 }
 
+type ListPointsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPointsRequest) Reset() {
+	*x = ListPointsRequest{}
+	mi := &file_session_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPointsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPointsRequest) ProtoMessage() {}
+
+func (x *ListPointsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPointsRequest.ProtoReflect.Descriptor instead.
+func (*ListPointsRequest) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{32}
+}
+
+type ListPointsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Points, by name.
+	Points        []*Point `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPointsResponse) Reset() {
+	*x = ListPointsResponse{}
+	mi := &file_session_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPointsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPointsResponse) ProtoMessage() {}
+
+func (x *ListPointsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_session_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPointsResponse.ProtoReflect.Descriptor instead.
+func (*ListPointsResponse) Descriptor() ([]byte, []int) {
+	return file_session_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ListPointsResponse) GetPoints() []*Point {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
 var File_session_proto protoreflect.FileDescriptor
 
 const file_session_proto_rawDesc = "" +
 	"\n" +
 	"\rsession.proto\x12\n" +
-	"pillion.v1\x1a\vagent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\a\n" +
+	"pillion.v1\x1a\vagent.proto\x1a\n" +
+	"data.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\a\n" +
 	"\vSessionSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asources\x18\x02 \x03(\tR\asources\x12\"\n" +
@@ -1714,13 +2224,48 @@ const file_session_proto_rawDesc = "" +
 	"\bduration\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x12\n" +
 	"\x04cron\x18\x14 \x01(\tR\x04cron\x12\x1b\n" +
 	"\ttime_zone\x18\x15 \x01(\tR\btimeZone\x12\x18\n" +
-	"\arouters\x18\x16 \x03(\tR\arouters\x1aT\n" +
+	"\arouters\x18\x16 \x03(\tR\arouters\x120\n" +
+	"\x06points\x18\x17 \x03(\v2\x18.pillion.v1.PointRequestR\x06points\x1aT\n" +
 	"\x10SamplingForEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12*\n" +
 	"\x05value\x18\x02 \x01(\v2\x14.pillion.v1.SamplingR\x05value:\x028\x01\x1a9\n" +
 	"\vDeviceEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x0e\x10\x0fR\x06fields\"l\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x0e\x10\x0fR\x06fields\"\xb7\x01\n" +
+	"\fPointRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06agents\x18\x02 \x03(\tR\x06agents\x12?\n" +
+	"\aoptions\x18\x03 \x03(\v2%.pillion.v1.PointRequest.OptionsEntryR\aoptions\x1a:\n" +
+	"\fOptionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf2\x01\n" +
+	"\x05Point\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03doc\x18\x02 \x01(\tR\x03doc\x12\x12\n" +
+	"\x04cost\x18\x03 \x01(\tR\x04cost\x12\x1c\n" +
+	"\tplacement\x18\x04 \x01(\tR\tplacement\x121\n" +
+	"\aoptions\x18\x05 \x03(\v2\x17.pillion.v1.PointOptionR\aoptions\x12+\n" +
+	"\x05views\x18\x06 \x03(\v2\x15.pillion.v1.PointViewR\x05views\x121\n" +
+	"\astreams\x18\a \x03(\v2\x17.pillion.v1.PointStreamR\astreams\"\x9f\x01\n" +
+	"\vPointOption\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x18\n" +
+	"\adefault\x18\x03 \x01(\tR\adefault\x12\x10\n" +
+	"\x03doc\x18\x04 \x01(\tR\x03doc\x12\x10\n" +
+	"\x03min\x18\x05 \x01(\tR\x03min\x12\x10\n" +
+	"\x03max\x18\x06 \x01(\tR\x03max\x12\x18\n" +
+	"\achoices\x18\a \x03(\tR\achoices\"\x9a\x01\n" +
+	"\tPointView\x12\x14\n" +
+	"\x05title\x18\x01 \x01(\tR\x05title\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06stream\x18\x03 \x01(\tR\x06stream\x12\x18\n" +
+	"\acolumns\x18\x04 \x03(\tR\acolumns\x12\x19\n" +
+	"\bgroup_by\x18\x05 \x03(\tR\agroupBy\x12\x16\n" +
+	"\x06weight\x18\x06 \x01(\tR\x06weight\"a\n" +
+	"\vPointStream\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03doc\x18\x02 \x01(\tR\x03doc\x12,\n" +
+	"\acolumns\x18\x03 \x03(\v2\x12.pillion.v1.ColumnR\acolumns\"l\n" +
 	"\bSampling\x12\x14\n" +
 	"\x05every\x18\x01 \x01(\rR\x05every\x12\x16\n" +
 	"\x06random\x18\x02 \x01(\rR\x06random\x122\n" +
@@ -1804,7 +2349,10 @@ const file_session_proto_rawDesc = "" +
 	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\"7\n" +
 	"\x10ListRunsResponse\x12#\n" +
-	"\x04runs\x18\x01 \x03(\v2\x0f.pillion.v1.RunR\x04runs2\xd6\x06\n" +
+	"\x04runs\x18\x01 \x03(\v2\x0f.pillion.v1.RunR\x04runs\"\x13\n" +
+	"\x11ListPointsRequest\"?\n" +
+	"\x12ListPointsResponse\x12)\n" +
+	"\x06points\x18\x01 \x03(\v2\x11.pillion.v1.PointR\x06points2\xa8\a\n" +
 	"\x0eSessionService\x12S\n" +
 	"\vPlanSession\x12\x1e.pillion.v1.PlanSessionRequest\x1a\x1f.pillion.v1.PlanSessionResponse\"\x03\x90\x02\x01\x12T\n" +
 	"\rCreateSession\x12 .pillion.v1.CreateSessionRequest\x1a!.pillion.v1.CreateSessionResponse\x12V\n" +
@@ -1815,7 +2363,9 @@ const file_session_proto_rawDesc = "" +
 	"\fPauseSession\x12\x1f.pillion.v1.PauseSessionRequest\x1a .pillion.v1.PauseSessionResponse\x12T\n" +
 	"\rResumeSession\x12 .pillion.v1.ResumeSessionRequest\x1a!.pillion.v1.ResumeSessionResponse\x12N\n" +
 	"\vStopSession\x12\x1e.pillion.v1.StopSessionRequest\x1a\x1f.pillion.v1.StopSessionResponse\x12T\n" +
-	"\rDeleteSession\x12 .pillion.v1.DeleteSessionRequest\x1a!.pillion.v1.DeleteSessionResponse\x12J\n" +
+	"\rDeleteSession\x12 .pillion.v1.DeleteSessionRequest\x1a!.pillion.v1.DeleteSessionResponse\x12P\n" +
+	"\n" +
+	"ListPoints\x12\x1d.pillion.v1.ListPointsRequest\x1a\x1e.pillion.v1.ListPointsResponse\"\x03\x90\x02\x01\x12J\n" +
 	"\bListRuns\x12\x1b.pillion.v1.ListRunsRequest\x1a\x1c.pillion.v1.ListRunsResponse\"\x03\x90\x02\x01B%Z#pillion.dev/api/pillionv1;pillionv1b\x06proto3"
 
 var (
@@ -1830,105 +2380,123 @@ func file_session_proto_rawDescGZIP() []byte {
 	return file_session_proto_rawDescData
 }
 
-var file_session_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_session_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_session_proto_goTypes = []any{
 	(*SessionSpec)(nil),           // 0: pillion.v1.SessionSpec
-	(*Sampling)(nil),              // 1: pillion.v1.Sampling
-	(*Session)(nil),               // 2: pillion.v1.Session
-	(*Pair)(nil),                  // 3: pillion.v1.Pair
-	(*Problem)(nil),               // 4: pillion.v1.Problem
-	(*Step)(nil),                  // 5: pillion.v1.Step
-	(*Run)(nil),                   // 6: pillion.v1.Run
-	(*PlanSessionRequest)(nil),    // 7: pillion.v1.PlanSessionRequest
-	(*PlanSessionResponse)(nil),   // 8: pillion.v1.PlanSessionResponse
-	(*CreateSessionRequest)(nil),  // 9: pillion.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil), // 10: pillion.v1.CreateSessionResponse
-	(*ListSessionsRequest)(nil),   // 11: pillion.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),  // 12: pillion.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),     // 13: pillion.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),    // 14: pillion.v1.GetSessionResponse
-	(*ChangeSessionRequest)(nil),  // 15: pillion.v1.ChangeSessionRequest
-	(*ChangeSessionResponse)(nil), // 16: pillion.v1.ChangeSessionResponse
-	(*PauseSessionRequest)(nil),   // 17: pillion.v1.PauseSessionRequest
-	(*PauseSessionResponse)(nil),  // 18: pillion.v1.PauseSessionResponse
-	(*ResumeSessionRequest)(nil),  // 19: pillion.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil), // 20: pillion.v1.ResumeSessionResponse
-	(*StopSessionRequest)(nil),    // 21: pillion.v1.StopSessionRequest
-	(*StopSessionResponse)(nil),   // 22: pillion.v1.StopSessionResponse
-	(*DeleteSessionRequest)(nil),  // 23: pillion.v1.DeleteSessionRequest
-	(*DeleteSessionResponse)(nil), // 24: pillion.v1.DeleteSessionResponse
-	(*ListRunsRequest)(nil),       // 25: pillion.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 26: pillion.v1.ListRunsResponse
-	nil,                           // 27: pillion.v1.SessionSpec.SamplingForEntry
-	nil,                           // 28: pillion.v1.SessionSpec.DeviceEntry
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
-	(*Task)(nil),                  // 31: pillion.v1.Task
+	(*PointRequest)(nil),          // 1: pillion.v1.PointRequest
+	(*Point)(nil),                 // 2: pillion.v1.Point
+	(*PointOption)(nil),           // 3: pillion.v1.PointOption
+	(*PointView)(nil),             // 4: pillion.v1.PointView
+	(*PointStream)(nil),           // 5: pillion.v1.PointStream
+	(*Sampling)(nil),              // 6: pillion.v1.Sampling
+	(*Session)(nil),               // 7: pillion.v1.Session
+	(*Pair)(nil),                  // 8: pillion.v1.Pair
+	(*Problem)(nil),               // 9: pillion.v1.Problem
+	(*Step)(nil),                  // 10: pillion.v1.Step
+	(*Run)(nil),                   // 11: pillion.v1.Run
+	(*PlanSessionRequest)(nil),    // 12: pillion.v1.PlanSessionRequest
+	(*PlanSessionResponse)(nil),   // 13: pillion.v1.PlanSessionResponse
+	(*CreateSessionRequest)(nil),  // 14: pillion.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil), // 15: pillion.v1.CreateSessionResponse
+	(*ListSessionsRequest)(nil),   // 16: pillion.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),  // 17: pillion.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),     // 18: pillion.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),    // 19: pillion.v1.GetSessionResponse
+	(*ChangeSessionRequest)(nil),  // 20: pillion.v1.ChangeSessionRequest
+	(*ChangeSessionResponse)(nil), // 21: pillion.v1.ChangeSessionResponse
+	(*PauseSessionRequest)(nil),   // 22: pillion.v1.PauseSessionRequest
+	(*PauseSessionResponse)(nil),  // 23: pillion.v1.PauseSessionResponse
+	(*ResumeSessionRequest)(nil),  // 24: pillion.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil), // 25: pillion.v1.ResumeSessionResponse
+	(*StopSessionRequest)(nil),    // 26: pillion.v1.StopSessionRequest
+	(*StopSessionResponse)(nil),   // 27: pillion.v1.StopSessionResponse
+	(*DeleteSessionRequest)(nil),  // 28: pillion.v1.DeleteSessionRequest
+	(*DeleteSessionResponse)(nil), // 29: pillion.v1.DeleteSessionResponse
+	(*ListRunsRequest)(nil),       // 30: pillion.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 31: pillion.v1.ListRunsResponse
+	(*ListPointsRequest)(nil),     // 32: pillion.v1.ListPointsRequest
+	(*ListPointsResponse)(nil),    // 33: pillion.v1.ListPointsResponse
+	nil,                           // 34: pillion.v1.SessionSpec.SamplingForEntry
+	nil,                           // 35: pillion.v1.SessionSpec.DeviceEntry
+	nil,                           // 36: pillion.v1.PointRequest.OptionsEntry
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*Column)(nil),                // 39: pillion.v1.Column
+	(*Task)(nil),                  // 40: pillion.v1.Task
 }
 var file_session_proto_depIdxs = []int32{
-	1,  // 0: pillion.v1.SessionSpec.sampling:type_name -> pillion.v1.Sampling
-	27, // 1: pillion.v1.SessionSpec.sampling_for:type_name -> pillion.v1.SessionSpec.SamplingForEntry
-	29, // 2: pillion.v1.SessionSpec.interval:type_name -> google.protobuf.Duration
-	28, // 3: pillion.v1.SessionSpec.device:type_name -> pillion.v1.SessionSpec.DeviceEntry
-	29, // 4: pillion.v1.SessionSpec.lease:type_name -> google.protobuf.Duration
-	29, // 5: pillion.v1.SessionSpec.trace:type_name -> google.protobuf.Duration
-	30, // 6: pillion.v1.SessionSpec.start:type_name -> google.protobuf.Timestamp
-	29, // 7: pillion.v1.SessionSpec.duration:type_name -> google.protobuf.Duration
-	29, // 8: pillion.v1.Sampling.min_gap:type_name -> google.protobuf.Duration
-	0,  // 9: pillion.v1.Session.spec:type_name -> pillion.v1.SessionSpec
-	30, // 10: pillion.v1.Session.created:type_name -> google.protobuf.Timestamp
-	30, // 11: pillion.v1.Session.next_start:type_name -> google.protobuf.Timestamp
-	30, // 12: pillion.v1.Session.started:type_name -> google.protobuf.Timestamp
-	30, // 13: pillion.v1.Session.ends:type_name -> google.protobuf.Timestamp
-	3,  // 14: pillion.v1.Session.pairs:type_name -> pillion.v1.Pair
-	31, // 15: pillion.v1.Session.tasks:type_name -> pillion.v1.Task
-	30, // 16: pillion.v1.Run.start:type_name -> google.protobuf.Timestamp
-	30, // 17: pillion.v1.Run.end:type_name -> google.protobuf.Timestamp
-	0,  // 18: pillion.v1.PlanSessionRequest.spec:type_name -> pillion.v1.SessionSpec
-	0,  // 19: pillion.v1.PlanSessionResponse.spec:type_name -> pillion.v1.SessionSpec
-	4,  // 20: pillion.v1.PlanSessionResponse.problems:type_name -> pillion.v1.Problem
-	3,  // 21: pillion.v1.PlanSessionResponse.pairs:type_name -> pillion.v1.Pair
-	5,  // 22: pillion.v1.PlanSessionResponse.steps:type_name -> pillion.v1.Step
-	30, // 23: pillion.v1.PlanSessionResponse.starts:type_name -> google.protobuf.Timestamp
-	0,  // 24: pillion.v1.CreateSessionRequest.spec:type_name -> pillion.v1.SessionSpec
-	2,  // 25: pillion.v1.CreateSessionResponse.session:type_name -> pillion.v1.Session
-	2,  // 26: pillion.v1.ListSessionsResponse.sessions:type_name -> pillion.v1.Session
-	2,  // 27: pillion.v1.GetSessionResponse.session:type_name -> pillion.v1.Session
-	6,  // 28: pillion.v1.GetSessionResponse.runs:type_name -> pillion.v1.Run
-	0,  // 29: pillion.v1.ChangeSessionRequest.spec:type_name -> pillion.v1.SessionSpec
-	2,  // 30: pillion.v1.ChangeSessionResponse.session:type_name -> pillion.v1.Session
-	2,  // 31: pillion.v1.PauseSessionResponse.session:type_name -> pillion.v1.Session
-	2,  // 32: pillion.v1.ResumeSessionResponse.session:type_name -> pillion.v1.Session
-	2,  // 33: pillion.v1.StopSessionResponse.session:type_name -> pillion.v1.Session
-	30, // 34: pillion.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
-	30, // 35: pillion.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
-	6,  // 36: pillion.v1.ListRunsResponse.runs:type_name -> pillion.v1.Run
-	1,  // 37: pillion.v1.SessionSpec.SamplingForEntry.value:type_name -> pillion.v1.Sampling
-	7,  // 38: pillion.v1.SessionService.PlanSession:input_type -> pillion.v1.PlanSessionRequest
-	9,  // 39: pillion.v1.SessionService.CreateSession:input_type -> pillion.v1.CreateSessionRequest
-	11, // 40: pillion.v1.SessionService.ListSessions:input_type -> pillion.v1.ListSessionsRequest
-	13, // 41: pillion.v1.SessionService.GetSession:input_type -> pillion.v1.GetSessionRequest
-	15, // 42: pillion.v1.SessionService.ChangeSession:input_type -> pillion.v1.ChangeSessionRequest
-	17, // 43: pillion.v1.SessionService.PauseSession:input_type -> pillion.v1.PauseSessionRequest
-	19, // 44: pillion.v1.SessionService.ResumeSession:input_type -> pillion.v1.ResumeSessionRequest
-	21, // 45: pillion.v1.SessionService.StopSession:input_type -> pillion.v1.StopSessionRequest
-	23, // 46: pillion.v1.SessionService.DeleteSession:input_type -> pillion.v1.DeleteSessionRequest
-	25, // 47: pillion.v1.SessionService.ListRuns:input_type -> pillion.v1.ListRunsRequest
-	8,  // 48: pillion.v1.SessionService.PlanSession:output_type -> pillion.v1.PlanSessionResponse
-	10, // 49: pillion.v1.SessionService.CreateSession:output_type -> pillion.v1.CreateSessionResponse
-	12, // 50: pillion.v1.SessionService.ListSessions:output_type -> pillion.v1.ListSessionsResponse
-	14, // 51: pillion.v1.SessionService.GetSession:output_type -> pillion.v1.GetSessionResponse
-	16, // 52: pillion.v1.SessionService.ChangeSession:output_type -> pillion.v1.ChangeSessionResponse
-	18, // 53: pillion.v1.SessionService.PauseSession:output_type -> pillion.v1.PauseSessionResponse
-	20, // 54: pillion.v1.SessionService.ResumeSession:output_type -> pillion.v1.ResumeSessionResponse
-	22, // 55: pillion.v1.SessionService.StopSession:output_type -> pillion.v1.StopSessionResponse
-	24, // 56: pillion.v1.SessionService.DeleteSession:output_type -> pillion.v1.DeleteSessionResponse
-	26, // 57: pillion.v1.SessionService.ListRuns:output_type -> pillion.v1.ListRunsResponse
-	48, // [48:58] is the sub-list for method output_type
-	38, // [38:48] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	6,  // 0: pillion.v1.SessionSpec.sampling:type_name -> pillion.v1.Sampling
+	34, // 1: pillion.v1.SessionSpec.sampling_for:type_name -> pillion.v1.SessionSpec.SamplingForEntry
+	37, // 2: pillion.v1.SessionSpec.interval:type_name -> google.protobuf.Duration
+	35, // 3: pillion.v1.SessionSpec.device:type_name -> pillion.v1.SessionSpec.DeviceEntry
+	37, // 4: pillion.v1.SessionSpec.lease:type_name -> google.protobuf.Duration
+	37, // 5: pillion.v1.SessionSpec.trace:type_name -> google.protobuf.Duration
+	38, // 6: pillion.v1.SessionSpec.start:type_name -> google.protobuf.Timestamp
+	37, // 7: pillion.v1.SessionSpec.duration:type_name -> google.protobuf.Duration
+	1,  // 8: pillion.v1.SessionSpec.points:type_name -> pillion.v1.PointRequest
+	36, // 9: pillion.v1.PointRequest.options:type_name -> pillion.v1.PointRequest.OptionsEntry
+	3,  // 10: pillion.v1.Point.options:type_name -> pillion.v1.PointOption
+	4,  // 11: pillion.v1.Point.views:type_name -> pillion.v1.PointView
+	5,  // 12: pillion.v1.Point.streams:type_name -> pillion.v1.PointStream
+	39, // 13: pillion.v1.PointStream.columns:type_name -> pillion.v1.Column
+	37, // 14: pillion.v1.Sampling.min_gap:type_name -> google.protobuf.Duration
+	0,  // 15: pillion.v1.Session.spec:type_name -> pillion.v1.SessionSpec
+	38, // 16: pillion.v1.Session.created:type_name -> google.protobuf.Timestamp
+	38, // 17: pillion.v1.Session.next_start:type_name -> google.protobuf.Timestamp
+	38, // 18: pillion.v1.Session.started:type_name -> google.protobuf.Timestamp
+	38, // 19: pillion.v1.Session.ends:type_name -> google.protobuf.Timestamp
+	8,  // 20: pillion.v1.Session.pairs:type_name -> pillion.v1.Pair
+	40, // 21: pillion.v1.Session.tasks:type_name -> pillion.v1.Task
+	38, // 22: pillion.v1.Run.start:type_name -> google.protobuf.Timestamp
+	38, // 23: pillion.v1.Run.end:type_name -> google.protobuf.Timestamp
+	0,  // 24: pillion.v1.PlanSessionRequest.spec:type_name -> pillion.v1.SessionSpec
+	0,  // 25: pillion.v1.PlanSessionResponse.spec:type_name -> pillion.v1.SessionSpec
+	9,  // 26: pillion.v1.PlanSessionResponse.problems:type_name -> pillion.v1.Problem
+	8,  // 27: pillion.v1.PlanSessionResponse.pairs:type_name -> pillion.v1.Pair
+	10, // 28: pillion.v1.PlanSessionResponse.steps:type_name -> pillion.v1.Step
+	38, // 29: pillion.v1.PlanSessionResponse.starts:type_name -> google.protobuf.Timestamp
+	0,  // 30: pillion.v1.CreateSessionRequest.spec:type_name -> pillion.v1.SessionSpec
+	7,  // 31: pillion.v1.CreateSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 32: pillion.v1.ListSessionsResponse.sessions:type_name -> pillion.v1.Session
+	7,  // 33: pillion.v1.GetSessionResponse.session:type_name -> pillion.v1.Session
+	11, // 34: pillion.v1.GetSessionResponse.runs:type_name -> pillion.v1.Run
+	0,  // 35: pillion.v1.ChangeSessionRequest.spec:type_name -> pillion.v1.SessionSpec
+	7,  // 36: pillion.v1.ChangeSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 37: pillion.v1.PauseSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 38: pillion.v1.ResumeSessionResponse.session:type_name -> pillion.v1.Session
+	7,  // 39: pillion.v1.StopSessionResponse.session:type_name -> pillion.v1.Session
+	38, // 40: pillion.v1.ListRunsRequest.from:type_name -> google.protobuf.Timestamp
+	38, // 41: pillion.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
+	11, // 42: pillion.v1.ListRunsResponse.runs:type_name -> pillion.v1.Run
+	2,  // 43: pillion.v1.ListPointsResponse.points:type_name -> pillion.v1.Point
+	6,  // 44: pillion.v1.SessionSpec.SamplingForEntry.value:type_name -> pillion.v1.Sampling
+	12, // 45: pillion.v1.SessionService.PlanSession:input_type -> pillion.v1.PlanSessionRequest
+	14, // 46: pillion.v1.SessionService.CreateSession:input_type -> pillion.v1.CreateSessionRequest
+	16, // 47: pillion.v1.SessionService.ListSessions:input_type -> pillion.v1.ListSessionsRequest
+	18, // 48: pillion.v1.SessionService.GetSession:input_type -> pillion.v1.GetSessionRequest
+	20, // 49: pillion.v1.SessionService.ChangeSession:input_type -> pillion.v1.ChangeSessionRequest
+	22, // 50: pillion.v1.SessionService.PauseSession:input_type -> pillion.v1.PauseSessionRequest
+	24, // 51: pillion.v1.SessionService.ResumeSession:input_type -> pillion.v1.ResumeSessionRequest
+	26, // 52: pillion.v1.SessionService.StopSession:input_type -> pillion.v1.StopSessionRequest
+	28, // 53: pillion.v1.SessionService.DeleteSession:input_type -> pillion.v1.DeleteSessionRequest
+	32, // 54: pillion.v1.SessionService.ListPoints:input_type -> pillion.v1.ListPointsRequest
+	30, // 55: pillion.v1.SessionService.ListRuns:input_type -> pillion.v1.ListRunsRequest
+	13, // 56: pillion.v1.SessionService.PlanSession:output_type -> pillion.v1.PlanSessionResponse
+	15, // 57: pillion.v1.SessionService.CreateSession:output_type -> pillion.v1.CreateSessionResponse
+	17, // 58: pillion.v1.SessionService.ListSessions:output_type -> pillion.v1.ListSessionsResponse
+	19, // 59: pillion.v1.SessionService.GetSession:output_type -> pillion.v1.GetSessionResponse
+	21, // 60: pillion.v1.SessionService.ChangeSession:output_type -> pillion.v1.ChangeSessionResponse
+	23, // 61: pillion.v1.SessionService.PauseSession:output_type -> pillion.v1.PauseSessionResponse
+	25, // 62: pillion.v1.SessionService.ResumeSession:output_type -> pillion.v1.ResumeSessionResponse
+	27, // 63: pillion.v1.SessionService.StopSession:output_type -> pillion.v1.StopSessionResponse
+	29, // 64: pillion.v1.SessionService.DeleteSession:output_type -> pillion.v1.DeleteSessionResponse
+	33, // 65: pillion.v1.SessionService.ListPoints:output_type -> pillion.v1.ListPointsResponse
+	31, // 66: pillion.v1.SessionService.ListRuns:output_type -> pillion.v1.ListRunsResponse
+	56, // [56:67] is the sub-list for method output_type
+	45, // [45:56] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_session_proto_init() }
@@ -1937,13 +2505,14 @@ func file_session_proto_init() {
 		return
 	}
 	file_agent_proto_init()
+	file_data_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_session_proto_rawDesc), len(file_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

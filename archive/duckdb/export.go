@@ -29,6 +29,9 @@ func (a *Archive) Export(ctx context.Context, question archive.Export, rows func
 		return err
 	}
 	rest := where + " ORDER BY time"
+	if question.Newest {
+		rest += " DESC"
+	}
 	if question.Limit > 0 {
 		rest += fmt.Sprintf(" LIMIT %d", question.Limit)
 	}

@@ -9,6 +9,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/quantity"
+	"pillion.dev/session"
 )
 
 type sessionCmd struct {
@@ -21,6 +22,7 @@ type sessionCmd struct {
 	Resume sessionResumeCmd `cmd:"" help:"End a pause."`
 	Stop   sessionStopCmd   `cmd:"" help:"End a session for good, sources first."`
 	Delete sessionDeleteCmd `cmd:"" help:"Forget a session that has ended. Its rows stay."`
+	Points sessionPointsCmd `cmd:"" help:"List what a session can measure beside the marks."`
 }
 
 // sessionName is embedded by commands about one session.
@@ -127,6 +129,9 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 		f.add("trace", "every "+quantity.FormatDuration(trace.AsDuration()))
 	}
 	f.add("routers", strings.Join(s.GetRouters(), " "))
+	for _, p := range s.GetPoints() {
+		f.add("point", session.PointRequest{Name: p.GetName(), Agents: p.GetAgents(), Options: p.GetOptions()}.String())
+	}
 	f.add("first start", when(s.GetStart()).shown)
 	f.add("duration", length(s.GetDuration()).shown)
 	f.add("cron", strings.TrimSpace(s.GetCron()+" "+s.GetTimeZone()))

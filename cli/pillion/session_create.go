@@ -36,6 +36,7 @@ type specFlags struct {
 	Lease    *time.Duration     `placeholder:"TIME" help:"Mark on for so long when nothing is heard; default 10s."`
 	Trace    *time.Duration     `placeholder:"TIME" help:"Trace the paths so often; default 1m, negative never."`
 	Router   []string           `sep:"none" placeholder:"AGENT" predictor:"agent" help:"Profile this host as a router while the session runs: where in it packets wait. May be repeated."`
+	Point    []pointFlag        `sep:"none" placeholder:"POINT" help:"Measure a further point, as NAME[:OPTION=VALUE,...][@AGENT,...]; pillion session points lists them. May be repeated."`
 	Start    *moment            `placeholder:"TIME" help:"First start; default now."`
 	Duration *time.Duration     `placeholder:"TIME" help:"Length of a run; default until it is stopped."`
 	Cron     *string            `placeholder:"LINE" help:"Start by a cron line of five fields, such as '0 9 * * 1-5'."`
@@ -50,6 +51,7 @@ func (f *specFlags) apply(s *session.Spec) {
 	setList(&s.Modules, f.Modules)
 	setList(&s.Filters, f.Filter)
 	setList(&s.Routers, f.Router)
+	setList(&s.Points, requests(f.Point))
 	set(&s.Both, f.Both)
 	set(&s.Encoding, f.Encoding)
 	set(&s.Family, f.Family)
@@ -73,6 +75,23 @@ func (f *specFlags) apply(s *session.Spec) {
 		}
 		s.Device[agent] = device
 	}
+}
+
+// pointFlag is a point as session.ParsePoint reads it.
+type pointFlag session.PointRequest
+
+// UnmarshalText reads the flag.
+func (p *pointFlag) UnmarshalText(text []byte) error {
+	request, err := session.ParsePoint(string(text))
+	*p = pointFlag(request)
+	return err
+}
+
+func requests(flags []pointFlag) (requests []session.PointRequest) {
+	for _, flag := range flags {
+		requests = append(requests, session.PointRequest(flag))
+	}
+	return requests
 }
 
 func set[T any](field *T, flag *T) {

@@ -27,14 +27,12 @@ func (c *Control) assign(now time.Time) {
 			r.pairs, _, _ = session.Resolve(r.Spec, planned)
 		}
 		read := union(r.pairs, held[r.Spec.Name])
-		for agent, a := range session.Assign(r.Spec, addresses, read, c.open(r)) {
+		r.points = map[string][]string{}
+		for agent, a := range session.Assign(r.Spec, planned, addresses, read, c.open(r)) {
+			for _, task := range a.Points {
+				r.points[agent] = append(r.points[agent], task.Point)
+			}
 			tasks[agent] = append(tasks[agent], c.beside(r, agent, tasks[agent], a))
-		}
-		if r.routers = nil; len(read) > 0 {
-			r.routers, _, _ = session.Routers(r.Spec, planned)
-		}
-		for _, agent := range r.routers {
-			tasks[agent] = append(tasks[agent], session.Assignment{Routers: []session.RouterTask{session.Profile(r.Spec)}})
 		}
 	}
 	for name, a := range c.agents {
@@ -253,12 +251,14 @@ func (c *Control) faults(r *record, now time.Time) (faults, waits []string) {
 	for _, agent := range slices.Sorted(maps.Keys(agents)) {
 		faults = append(faults, c.agentFaults(r, agent, now)...)
 	}
-	for _, agent := range r.routers {
+	for _, agent := range slices.Sorted(maps.Keys(r.points)) {
 		if !agents[agent] {
 			faults = append(faults, c.agentFaults(r, agent, now)...)
 		}
-		if a := c.agents[agent]; a != nil && a.connected && !a.runs(name, roleRouter) {
-			waits = append(waits, fmt.Sprintf("the router on %s is not profiled", agent))
+		for _, point := range r.points[agent] {
+			if a := c.agents[agent]; a != nil && a.connected && !a.runs(name, point) {
+				waits = append(waits, fmt.Sprintf("the point %s on %s does not run", point, agent))
+			}
 		}
 	}
 	slices.Sort(waits)

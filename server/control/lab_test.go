@@ -139,8 +139,8 @@ func (h *host) tasks() []session.TaskState {
 	for _, s := range h.applied.Sources {
 		tasks = append(tasks, session.TaskState{Session: s.Session, Role: "source", Running: true})
 	}
-	for _, r := range h.applied.Routers {
-		tasks = append(tasks, session.TaskState{Session: r.Session, Role: "router", Running: h.broken == "", Error: h.broken})
+	for _, r := range h.applied.Points {
+		tasks = append(tasks, session.TaskState{Session: r.Session, Role: r.Point, Running: h.broken == "", Error: h.broken})
 	}
 	return tasks
 }
@@ -214,7 +214,7 @@ func describe(a session.Assignment) string {
 			text += fmt.Sprintf("/%d", s.Sampling.Every)
 		}
 	}
-	for _, r := range a.Routers {
+	for _, r := range a.Points {
 		text += " " + r.Session + "@"
 	}
 	return text

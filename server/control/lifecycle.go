@@ -60,7 +60,7 @@ func (c *Control) check(spec session.Spec, now time.Time) Plan {
 	}
 	hosts := c.hosts(false)
 	p.Pairs, p.Warnings, p.Problems = session.Resolve(p.Spec, hosts)
-	_, warnings, faults := session.Routers(p.Spec, hosts)
+	warnings, faults := session.ResolvePoints(p.Spec, hosts)
 	p.Warnings, p.Problems = append(p.Warnings, warnings...), append(p.Problems, faults...)
 	plan := session.NewPlan(p.Spec, p.Pairs, hosts)
 	p.Warnings = append(append(p.Warnings, plan.Warnings...), session.ClockNotes(p.Spec, now)...)

@@ -33,7 +33,7 @@ func (c *Control) pulse() {
 	now := c.Now()
 	pulses := map[string]session.Pulse{}
 	for name, a := range c.agents {
-		if a.connected && !a.Revoked && len(a.sent.Sources)+len(a.sent.Destinations)+len(a.sent.Routers) > 0 {
+		if a.connected && !a.Revoked && a.sent.Leased() {
 			pulses[name] = c.pulseOf(a, now)
 		}
 	}

@@ -407,7 +407,7 @@ func TestRouterOfSession(t *testing.T) {
 		b.until("r1 has stopped", func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			return len(b.hosts["r1"].applied.Routers) == 0
+			return len(b.hosts["r1"].applied.Points) == 0
 		})
 	})
 }

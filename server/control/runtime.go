@@ -155,7 +155,6 @@ func hasPeer(peers []session.Peer, agent string) bool {
 const (
 	roleSource      = "source"
 	roleDestination = "destination"
-	roleRouter      = "router"
 )
 
 // runs reports whether its task of that role runs, wherever it should.

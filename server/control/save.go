@@ -48,7 +48,7 @@ func (c *Control) load() error {
 	for name, sent := range assignments.Assignments {
 		if a := c.agents[name]; a != nil {
 			a.adopt(sent, now)
-			if len(sent.Sources)+len(sent.Destinations)+len(sent.Routers) > 0 {
+			if sent.Leased() {
 				c.adoptUntil = now.Add(adoptTime)
 			}
 		}

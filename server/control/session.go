@@ -88,8 +88,8 @@ type record struct {
 	// changed is when it last began to become what it shall be.
 	changed time.Time
 	pairs   []session.Pair
-	// routers are the agents that profile for it.
-	routers []string
+	// points are those that are measured for it, by agent.
+	points map[string][]string
 	// refused says, by agent, why its source cannot be beside others.
 	refused map[string]string
 	state   string

@@ -47,11 +47,13 @@ var roles = map[string]role{
 	pillionv1connect.SessionServiceStopSessionProcedure:   operator,
 	pillionv1connect.SessionServiceDeleteSessionProcedure: operator,
 	pillionv1connect.SessionServiceListRunsProcedure:      viewer,
+	pillionv1connect.SessionServiceListPointsProcedure:    viewer,
 
 	pillionv1connect.DataServiceListStreamsProcedure:  viewer,
 	pillionv1connect.DataServiceTailProcedure:         viewer,
 	pillionv1connect.DataServiceSeriesProcedure:       viewer,
 	pillionv1connect.DataServiceQueryProcedure:        viewer,
+	pillionv1connect.DataServiceListRowsProcedure:     viewer,
 	pillionv1connect.DataServiceExportProcedure:       viewer,
 	pillionv1connect.DataServiceSetRetentionProcedure: admin,
 

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file data.proto.
  */
 export const file_data: GenFile = /*@__PURE__*/
-  fileDesc("CgpkYXRhLnByb3RvEgpwaWxsaW9uLnYxItUBCgZTdHJlYW0SDAoEbmFtZRgBIAEoCRILCgNkb2MYAiABKAkSIwoHY29sdW1ucxgDIAMoCzISLnBpbGxpb24udjEuQ29sdW1uEgwKBHJvd3MYBCABKAMSKQoFZmlyc3QYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGxhc3QYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKCXJldGVudGlvbhgHIAEoCzIVLnBpbGxpb24udjEuUmV0ZW50aW9uIj8KBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkSDAoEdW5pdBgDIAEoCRILCgNkb2MYBCABKAkiUAoJUmV0ZW50aW9uEiYKA2FnZRgBIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRyb3dzGAIgASgDEg0KBWJ5dGVzGAMgASgDIqMBCgVWYWx1ZRIOCgRib29sGAEgASgISAASDQoDaW50GAIgASgDSAASDgoEdWludBgDIAEoBEgAEg8KBWZsb2F0GAQgASgBSAASDgoEdGV4dBgFIAEoCUgAEhAKBmJpbmFyeRgGIAEoDEgAEg4KBHRpbWUYByABKANIABIgCgRsaXN0GAggASgLMhAucGlsbGlvbi52MS5MaXN0SABCBgoEa2luZCIWCgRMaXN0Eg4KBnZhbHVlcxgBIAMoEiIoCgNSb3cSIQoGdmFsdWVzGAEgAygLMhEucGlsbGlvbi52MS5WYWx1ZSIUChJMaXN0U3RyZWFtc1JlcXVlc3QiOgoTTGlzdFN0cmVhbXNSZXNwb25zZRIjCgdzdHJlYW1zGAEgAygLMhIucGlsbGlvbi52MS5TdHJlYW0ikAEKC1RhaWxSZXF1ZXN0Eg8KB3N0cmVhbXMYASADKAkSMQoFd2hlcmUYAiADKAsyIi5waWxsaW9uLnYxLlRhaWxSZXF1ZXN0LldoZXJlRW50cnkSDwoHY29sdW1ucxgDIAMoCRosCgpXaGVyZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEicgoMVGFpbFJlc3BvbnNlEg4KBnN0cmVhbRgBIAEoCRIjCgdjb2x1bW5zGAIgAygLMhIucGlsbGlvbi52MS5Db2x1bW4SHQoEcm93cxgDIAMoCzIPLnBpbGxpb24udjEuUm93Eg4KBm1pc3NlZBgEIAEoBCI9CglBZ2dyZWdhdGUSDgoGY29sdW1uGAEgASgJEhAKCGZ1bmN0aW9uGAIgASgJEg4KBndlaWdodBgDIAEoCSKqAgoNU2VyaWVzUmVxdWVzdBIOCgZzdHJlYW0YASABKAkSKQoKYWdncmVnYXRlcxgCIAMoCzIVLnBpbGxpb24udjEuQWdncmVnYXRlEjMKBXdoZXJlGAMgAygLMiQucGlsbGlvbi52MS5TZXJpZXNSZXF1ZXN0LldoZXJlRW50cnkSCgoCYnkYBCADKAkSKAoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgHIAEoDRINCgVsaW5lcxgIIAEoDRosCgpXaGVyZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiWgoOU2VyaWVzUmVzcG9uc2USHwoFbGluZXMYASADKAsyEC5waWxsaW9uLnYxLkxpbmUSJwoEc3RlcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKZAQoETGluZRIsCgZsYWJlbHMYASADKAsyHC5waWxsaW9uLnYxLkxpbmUuTGFiZWxzRW50cnkSEAoIdGltZXNfbXMYAiADKAMSIgoGdmFsdWVzGAMgAygLMhIucGlsbGlvbi52MS5Qb2ludHMaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIYCgZQb2ludHMSDgoGdmFsdWVzGAEgAygBIioKDFF1ZXJ5UmVxdWVzdBILCgNzcWwYASABKAkSDQoFbGltaXQYAiABKAMiZgoNUXVlcnlSZXNwb25zZRIjCgdjb2x1bW5zGAEgAygLMhIucGlsbGlvbi52MS5Db2x1bW4SHQoEcm93cxgCIAMoCzIPLnBpbGxpb24udjEuUm93EhEKCXRydW5jYXRlZBgDIAEoCCKEAgoNRXhwb3J0UmVxdWVzdBIOCgZzdHJlYW0YASABKAkSDwoHY29sdW1ucxgCIAMoCRIzCgV3aGVyZRgDIAMoCzIkLnBpbGxpb24udjEuRXhwb3J0UmVxdWVzdC5XaGVyZUVudHJ5EigKBGZyb20YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZmb3JtYXQYBiABKAkSDQoFbGltaXQYByABKAMaLAoKV2hlcmVFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIiwKDkV4cG9ydFJlc3BvbnNlEgwKBGRhdGEYASABKAwSDAoEcm93cxgCIAEoAyJPChNTZXRSZXRlbnRpb25SZXF1ZXN0Eg4KBnN0cmVhbRgBIAEoCRIoCglyZXRlbnRpb24YAiABKAsyFS5waWxsaW9uLnYxLlJldGVudGlvbiI6ChRTZXRSZXRlbnRpb25SZXNwb25zZRIiCgZzdHJlYW0YASABKAsyEi5waWxsaW9uLnYxLlN0cmVhbTK7AwoLRGF0YVNlcnZpY2USUwoLTGlzdFN0cmVhbXMSHi5waWxsaW9uLnYxLkxpc3RTdHJlYW1zUmVxdWVzdBofLnBpbGxpb24udjEuTGlzdFN0cmVhbXNSZXNwb25zZSIDkAIBEjsKBFRhaWwSFy5waWxsaW9uLnYxLlRhaWxSZXF1ZXN0GhgucGlsbGlvbi52MS5UYWlsUmVzcG9uc2UwARJECgZTZXJpZXMSGS5waWxsaW9uLnYxLlNlcmllc1JlcXVlc3QaGi5waWxsaW9uLnYxLlNlcmllc1Jlc3BvbnNlIgOQAgESPgoFUXVlcnkSGC5waWxsaW9uLnYxLlF1ZXJ5UmVxdWVzdBoZLnBpbGxpb24udjEuUXVlcnlSZXNwb25zZTABEkEKBkV4cG9ydBIZLnBpbGxpb24udjEuRXhwb3J0UmVxdWVzdBoaLnBpbGxpb24udjEuRXhwb3J0UmVzcG9uc2UwARJRCgxTZXRSZXRlbnRpb24SHy5waWxsaW9uLnYxLlNldFJldGVudGlvblJlcXVlc3QaIC5waWxsaW9uLnYxLlNldFJldGVudGlvblJlc3BvbnNlQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CgpkYXRhLnByb3RvEgpwaWxsaW9uLnYxItUBCgZTdHJlYW0SDAoEbmFtZRgBIAEoCRILCgNkb2MYAiABKAkSIwoHY29sdW1ucxgDIAMoCzISLnBpbGxpb24udjEuQ29sdW1uEgwKBHJvd3MYBCABKAMSKQoFZmlyc3QYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGxhc3QYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKCXJldGVudGlvbhgHIAEoCzIVLnBpbGxpb24udjEuUmV0ZW50aW9uIj8KBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkSDAoEdW5pdBgDIAEoCRILCgNkb2MYBCABKAkiUAoJUmV0ZW50aW9uEiYKA2FnZRgBIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRyb3dzGAIgASgDEg0KBWJ5dGVzGAMgASgDIqMBCgVWYWx1ZRIOCgRib29sGAEgASgISAASDQoDaW50GAIgASgDSAASDgoEdWludBgDIAEoBEgAEg8KBWZsb2F0GAQgASgBSAASDgoEdGV4dBgFIAEoCUgAEhAKBmJpbmFyeRgGIAEoDEgAEg4KBHRpbWUYByABKANIABIgCgRsaXN0GAggASgLMhAucGlsbGlvbi52MS5MaXN0SABCBgoEa2luZCIWCgRMaXN0Eg4KBnZhbHVlcxgBIAMoEiIoCgNSb3cSIQoGdmFsdWVzGAEgAygLMhEucGlsbGlvbi52MS5WYWx1ZSIUChJMaXN0U3RyZWFtc1JlcXVlc3QiOgoTTGlzdFN0cmVhbXNSZXNwb25zZRIjCgdzdHJlYW1zGAEgAygLMhIucGlsbGlvbi52MS5TdHJlYW0ikAEKC1RhaWxSZXF1ZXN0Eg8KB3N0cmVhbXMYASADKAkSMQoFd2hlcmUYAiADKAsyIi5waWxsaW9uLnYxLlRhaWxSZXF1ZXN0LldoZXJlRW50cnkSDwoHY29sdW1ucxgDIAMoCRosCgpXaGVyZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEicgoMVGFpbFJlc3BvbnNlEg4KBnN0cmVhbRgBIAEoCRIjCgdjb2x1bW5zGAIgAygLMhIucGlsbGlvbi52MS5Db2x1bW4SHQoEcm93cxgDIAMoCzIPLnBpbGxpb24udjEuUm93Eg4KBm1pc3NlZBgEIAEoBCI9CglBZ2dyZWdhdGUSDgoGY29sdW1uGAEgASgJEhAKCGZ1bmN0aW9uGAIgASgJEg4KBndlaWdodBgDIAEoCSKqAgoNU2VyaWVzUmVxdWVzdBIOCgZzdHJlYW0YASABKAkSKQoKYWdncmVnYXRlcxgCIAMoCzIVLnBpbGxpb24udjEuQWdncmVnYXRlEjMKBXdoZXJlGAMgAygLMiQucGlsbGlvbi52MS5TZXJpZXNSZXF1ZXN0LldoZXJlRW50cnkSCgoCYnkYBCADKAkSKAoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnBvaW50cxgHIAEoDRINCgVsaW5lcxgIIAEoDRosCgpXaGVyZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiWgoOU2VyaWVzUmVzcG9uc2USHwoFbGluZXMYASADKAsyEC5waWxsaW9uLnYxLkxpbmUSJwoEc3RlcBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKZAQoETGluZRIsCgZsYWJlbHMYASADKAsyHC5waWxsaW9uLnYxLkxpbmUuTGFiZWxzRW50cnkSEAoIdGltZXNfbXMYAiADKAMSIgoGdmFsdWVzGAMgAygLMhIucGlsbGlvbi52MS5Qb2ludHMaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIYCgZQb2ludHMSDgoGdmFsdWVzGAEgAygBIioKDFF1ZXJ5UmVxdWVzdBILCgNzcWwYASABKAkSDQoFbGltaXQYAiABKAMiZgoNUXVlcnlSZXNwb25zZRIjCgdjb2x1bW5zGAEgAygLMhIucGlsbGlvbi52MS5Db2x1bW4SHQoEcm93cxgCIAMoCzIPLnBpbGxpb24udjEuUm93EhEKCXRydW5jYXRlZBgDIAEoCCKEAgoNRXhwb3J0UmVxdWVzdBIOCgZzdHJlYW0YASABKAkSDwoHY29sdW1ucxgCIAMoCRIzCgV3aGVyZRgDIAMoCzIkLnBpbGxpb24udjEuRXhwb3J0UmVxdWVzdC5XaGVyZUVudHJ5EigKBGZyb20YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZmb3JtYXQYBiABKAkSDQoFbGltaXQYByABKAMaLAoKV2hlcmVFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIiwKDkV4cG9ydFJlc3BvbnNlEgwKBGRhdGEYASABKAwSDAoEcm93cxgCIAEoAyL4AQoPTGlzdFJvd3NSZXF1ZXN0Eg4KBnN0cmVhbRgBIAEoCRIPCgdjb2x1bW5zGAIgAygJEjUKBXdoZXJlGAMgAygLMiYucGlsbGlvbi52MS5MaXN0Um93c1JlcXVlc3QuV2hlcmVFbnRyeRIoCgRmcm9tGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFbGltaXQYBiABKA0aLAoKV2hlcmVFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlYKEExpc3RSb3dzUmVzcG9uc2USIwoHY29sdW1ucxgBIAMoCzISLnBpbGxpb24udjEuQ29sdW1uEh0KBHJvd3MYAiADKAsyDy5waWxsaW9uLnYxLlJvdyJPChNTZXRSZXRlbnRpb25SZXF1ZXN0Eg4KBnN0cmVhbRgBIAEoCRIoCglyZXRlbnRpb24YAiABKAsyFS5waWxsaW9uLnYxLlJldGVudGlvbiI6ChRTZXRSZXRlbnRpb25SZXNwb25zZRIiCgZzdHJlYW0YASABKAsyEi5waWxsaW9uLnYxLlN0cmVhbTKHBAoLRGF0YVNlcnZpY2USUwoLTGlzdFN0cmVhbXMSHi5waWxsaW9uLnYxLkxpc3RTdHJlYW1zUmVxdWVzdBofLnBpbGxpb24udjEuTGlzdFN0cmVhbXNSZXNwb25zZSIDkAIBEjsKBFRhaWwSFy5waWxsaW9uLnYxLlRhaWxSZXF1ZXN0GhgucGlsbGlvbi52MS5UYWlsUmVzcG9uc2UwARJECgZTZXJpZXMSGS5waWxsaW9uLnYxLlNlcmllc1JlcXVlc3QaGi5waWxsaW9uLnYxLlNlcmllc1Jlc3BvbnNlIgOQAgESSgoITGlzdFJvd3MSGy5waWxsaW9uLnYxLkxpc3RSb3dzUmVxdWVzdBocLnBpbGxpb24udjEuTGlzdFJvd3NSZXNwb25zZSIDkAIBEj4KBVF1ZXJ5EhgucGlsbGlvbi52MS5RdWVyeVJlcXVlc3QaGS5waWxsaW9uLnYxLlF1ZXJ5UmVzcG9uc2UwARJBCgZFeHBvcnQSGS5waWxsaW9uLnYxLkV4cG9ydFJlcXVlc3QaGi5waWxsaW9uLnYxLkV4cG9ydFJlc3BvbnNlMAESUQoMU2V0UmV0ZW50aW9uEh8ucGlsbGlvbi52MS5TZXRSZXRlbnRpb25SZXF1ZXN0GiAucGlsbGlvbi52MS5TZXRSZXRlbnRpb25SZXNwb25zZUIlWiNwaWxsaW9uLmRldi9hcGkvcGlsbGlvbnYxO3BpbGxpb252MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * Stream is a table of rows.
@@ -714,6 +714,86 @@ export const ExportResponseSchema: GenMessage<ExportResponse> = /*@__PURE__*/
   messageDesc(file_data, 18);
 
 /**
+ * @generated from message pillion.v1.ListRowsRequest
+ */
+export type ListRowsRequest = Message<"pillion.v1.ListRowsRequest"> & {
+  /**
+   * Stream to read.
+   *
+   * @generated from field: string stream = 1;
+   */
+  stream: string;
+
+  /**
+   * Columns to return; none: all.
+   *
+   * @generated from field: repeated string columns = 2;
+   */
+  columns: string[];
+
+  /**
+   * Columns that must equal a value.
+   *
+   * @generated from field: map<string, string> where = 3;
+   */
+  where: { [key: string]: string };
+
+  /**
+   * First time, inclusive; default: the oldest.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 4;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Last time, exclusive; default: now.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 5;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * Most rows; default 1,000, at most 10,000.
+   *
+   * @generated from field: uint32 limit = 6;
+   */
+  limit: number;
+};
+
+/**
+ * Describes the message pillion.v1.ListRowsRequest.
+ * Use `create(ListRowsRequestSchema)` to create a new message.
+ */
+export const ListRowsRequestSchema: GenMessage<ListRowsRequest> = /*@__PURE__*/
+  messageDesc(file_data, 19);
+
+/**
+ * @generated from message pillion.v1.ListRowsResponse
+ */
+export type ListRowsResponse = Message<"pillion.v1.ListRowsResponse"> & {
+  /**
+   * Columns of the rows.
+   *
+   * @generated from field: repeated pillion.v1.Column columns = 1;
+   */
+  columns: Column[];
+
+  /**
+   * Rows, newest first.
+   *
+   * @generated from field: repeated pillion.v1.Row rows = 2;
+   */
+  rows: Row[];
+};
+
+/**
+ * Describes the message pillion.v1.ListRowsResponse.
+ * Use `create(ListRowsResponseSchema)` to create a new message.
+ */
+export const ListRowsResponseSchema: GenMessage<ListRowsResponse> = /*@__PURE__*/
+  messageDesc(file_data, 20);
+
+/**
  * @generated from message pillion.v1.SetRetentionRequest
  */
 export type SetRetentionRequest = Message<"pillion.v1.SetRetentionRequest"> & {
@@ -737,7 +817,7 @@ export type SetRetentionRequest = Message<"pillion.v1.SetRetentionRequest"> & {
  * Use `create(SetRetentionRequestSchema)` to create a new message.
  */
 export const SetRetentionRequestSchema: GenMessage<SetRetentionRequest> = /*@__PURE__*/
-  messageDesc(file_data, 19);
+  messageDesc(file_data, 21);
 
 /**
  * @generated from message pillion.v1.SetRetentionResponse
@@ -756,7 +836,7 @@ export type SetRetentionResponse = Message<"pillion.v1.SetRetentionResponse"> & 
  * Use `create(SetRetentionResponseSchema)` to create a new message.
  */
 export const SetRetentionResponseSchema: GenMessage<SetRetentionResponse> = /*@__PURE__*/
-  messageDesc(file_data, 20);
+  messageDesc(file_data, 22);
 
 /**
  * DataService reads streams: live, as series, by SQL, whole.
@@ -793,6 +873,16 @@ export const DataService: GenService<{
     methodKind: "unary";
     input: typeof SeriesRequestSchema;
     output: typeof SeriesResponseSchema;
+  },
+  /**
+   * ListRows returns the newest rows of a stream in a range of time. Role: viewer.
+   *
+   * @generated from rpc pillion.v1.DataService.ListRows
+   */
+  listRows: {
+    methodKind: "unary";
+    input: typeof ListRowsRequestSchema;
+    output: typeof ListRowsResponseSchema;
   },
   /**
    * Query runs one SQL statement that only reads, in the archive's dialect. Role: viewer.

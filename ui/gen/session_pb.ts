@@ -6,6 +6,8 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Task } from "./agent_pb.ts";
 import { file_agent } from "./agent_pb.ts";
+import type { Column } from "./data_pb.ts";
+import { file_data } from "./data_pb.ts";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -14,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file session.proto.
  */
 export const file_session: GenFile = /*@__PURE__*/
-  fileDesc("Cg1zZXNzaW9uLnByb3RvEgpwaWxsaW9uLnYxIukFCgtTZXNzaW9uU3BlYxIMCgRuYW1lGAEgASgJEg8KB3NvdXJjZXMYAiADKAkSFAoMZGVzdGluYXRpb25zGAMgAygJEgwKBGJvdGgYBCABKAgSDwoHbW9kdWxlcxgFIAMoCRIQCghlbmNvZGluZxgGIAEoCRIOCgZmYW1pbHkYByABKAkSDwoHZmlsdGVycxgIIAMoCRImCghzYW1wbGluZxgJIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmcSPgoMc2FtcGxpbmdfZm9yGAogAygLMigucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5TYW1wbGluZ0ZvckVudHJ5EisKCGludGVydmFsGAsgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhMKC2dyYW51bGFyaXR5GAwgASgJEg8KB3JlY29yZHMYDSABKAgSMwoGZGV2aWNlGA8gAygLMiMucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5EZXZpY2VFbnRyeRIoCgVsZWFzZRgQIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgV0cmFjZRgRIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIpCgVzdGFydBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YEyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEY3JvbhgUIAEoCRIRCgl0aW1lX3pvbmUYFSABKAkSDwoHcm91dGVycxgWIAMoCRpIChBTYW1wbGluZ0ZvckVudHJ5EgsKA2tleRgBIAEoCRIjCgV2YWx1ZRgCIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmc6AjgBGi0KC0RldmljZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFKBAgOEA9SBmZpZWxkcyJVCghTYW1wbGluZxINCgVldmVyeRgBIAEoDRIOCgZyYW5kb20YAiABKA0SKgoHbWluX2dhcBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiLrAgoHU2Vzc2lvbhIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYxINCgVzdGF0ZRgCIAEoCRIOCgZyZWFzb24YAyABKAkSKwoHY3JlYXRlZBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKY3JlYXRlZF9ieRgFIAEoCRIuCgpuZXh0X3N0YXJ0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdzdGFydGVkGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgRlbmRzGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIfCgVwYWlycxgJIAMoCzIQLnBpbGxpb24udjEuUGFpchIfCgV0YXNrcxgKIAMoCzIQLnBpbGxpb24udjEuVGFzaxIQCghyZXZpc2lvbhgLIAEoBCIrCgRQYWlyEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCSIpCgdQcm9ibGVtEg0KBWZpZWxkGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiOgoEU3RlcBINCgVhZ2VudBgBIAEoCRIOCgZhY3Rpb24YAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkiiQEKA1J1bhIPCgdzZXNzaW9uGAEgASgJEikKBXN0YXJ0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCgNlbmQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCSI7ChJQbGFuU2Vzc2lvblJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLnBpbGxpb24udjEuU2Vzc2lvblNwZWMi8gEKE1BsYW5TZXNzaW9uUmVzcG9uc2USJQoEc3BlYxgBIAEoCzIXLnBpbGxpb24udjEuU2Vzc2lvblNwZWMSJQoIcHJvYmxlbXMYAiADKAsyEy5waWxsaW9uLnYxLlByb2JsZW0SEAoId2FybmluZ3MYAyADKAkSHwoFcGFpcnMYBCADKAsyEC5waWxsaW9uLnYxLlBhaXISHwoFc3RlcHMYBSADKAsyEC5waWxsaW9uLnYxLlN0ZXASKgoGc3RhcnRzGAYgAygLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVjb3N0cxgHIAMoCSI9ChRDcmVhdGVTZXNzaW9uUmVxdWVzdBIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYyJPChVDcmVhdGVTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbhIQCgh3YXJuaW5ncxgCIAMoCSIVChNMaXN0U2Vzc2lvbnNSZXF1ZXN0Ij0KFExpc3RTZXNzaW9uc1Jlc3BvbnNlEiUKCHNlc3Npb25zGAEgAygLMhMucGlsbGlvbi52MS5TZXNzaW9uIiEKEUdldFNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiWQoSR2V0U2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24SHQoEcnVucxgCIAMoCzIPLnBpbGxpb24udjEuUnVuIj0KFENoYW5nZVNlc3Npb25SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjIk8KFUNoYW5nZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uEhAKCHdhcm5pbmdzGAIgAygJIiMKE1BhdXNlU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSI8ChRQYXVzZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uIiQKFFJlc3VtZVNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiPQoVUmVzdW1lU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iIgoSU3RvcFNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiOwoTU3RvcFNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uIiQKFERlbGV0ZVNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiFwoVRGVsZXRlU2Vzc2lvblJlc3BvbnNlInQKD0xpc3RSdW5zUmVxdWVzdBIoCgRmcm9tGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHc2Vzc2lvbhgDIAEoCSIxChBMaXN0UnVuc1Jlc3BvbnNlEh0KBHJ1bnMYASADKAsyDy5waWxsaW9uLnYxLlJ1bjLWBgoOU2Vzc2lvblNlcnZpY2USUwoLUGxhblNlc3Npb24SHi5waWxsaW9uLnYxLlBsYW5TZXNzaW9uUmVxdWVzdBofLnBpbGxpb24udjEuUGxhblNlc3Npb25SZXNwb25zZSIDkAIBElQKDUNyZWF0ZVNlc3Npb24SIC5waWxsaW9uLnYxLkNyZWF0ZVNlc3Npb25SZXF1ZXN0GiEucGlsbGlvbi52MS5DcmVhdGVTZXNzaW9uUmVzcG9uc2USVgoMTGlzdFNlc3Npb25zEh8ucGlsbGlvbi52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0GiAucGlsbGlvbi52MS5MaXN0U2Vzc2lvbnNSZXNwb25zZSIDkAIBElAKCkdldFNlc3Npb24SHS5waWxsaW9uLnYxLkdldFNlc3Npb25SZXF1ZXN0Gh4ucGlsbGlvbi52MS5HZXRTZXNzaW9uUmVzcG9uc2UiA5ACARJUCg1DaGFuZ2VTZXNzaW9uEiAucGlsbGlvbi52MS5DaGFuZ2VTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuQ2hhbmdlU2Vzc2lvblJlc3BvbnNlElEKDFBhdXNlU2Vzc2lvbhIfLnBpbGxpb24udjEuUGF1c2VTZXNzaW9uUmVxdWVzdBogLnBpbGxpb24udjEuUGF1c2VTZXNzaW9uUmVzcG9uc2USVAoNUmVzdW1lU2Vzc2lvbhIgLnBpbGxpb24udjEuUmVzdW1lU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLlJlc3VtZVNlc3Npb25SZXNwb25zZRJOCgtTdG9wU2Vzc2lvbhIeLnBpbGxpb24udjEuU3RvcFNlc3Npb25SZXF1ZXN0Gh8ucGlsbGlvbi52MS5TdG9wU2Vzc2lvblJlc3BvbnNlElQKDURlbGV0ZVNlc3Npb24SIC5waWxsaW9uLnYxLkRlbGV0ZVNlc3Npb25SZXF1ZXN0GiEucGlsbGlvbi52MS5EZWxldGVTZXNzaW9uUmVzcG9uc2USSgoITGlzdFJ1bnMSGy5waWxsaW9uLnYxLkxpc3RSdW5zUmVxdWVzdBocLnBpbGxpb24udjEuTGlzdFJ1bnNSZXNwb25zZSIDkAIBQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_agent, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Cg1zZXNzaW9uLnByb3RvEgpwaWxsaW9uLnYxIpMGCgtTZXNzaW9uU3BlYxIMCgRuYW1lGAEgASgJEg8KB3NvdXJjZXMYAiADKAkSFAoMZGVzdGluYXRpb25zGAMgAygJEgwKBGJvdGgYBCABKAgSDwoHbW9kdWxlcxgFIAMoCRIQCghlbmNvZGluZxgGIAEoCRIOCgZmYW1pbHkYByABKAkSDwoHZmlsdGVycxgIIAMoCRImCghzYW1wbGluZxgJIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmcSPgoMc2FtcGxpbmdfZm9yGAogAygLMigucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5TYW1wbGluZ0ZvckVudHJ5EisKCGludGVydmFsGAsgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhMKC2dyYW51bGFyaXR5GAwgASgJEg8KB3JlY29yZHMYDSABKAgSMwoGZGV2aWNlGA8gAygLMiMucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5EZXZpY2VFbnRyeRIoCgVsZWFzZRgQIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgV0cmFjZRgRIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIpCgVzdGFydBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YEyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEY3JvbhgUIAEoCRIRCgl0aW1lX3pvbmUYFSABKAkSDwoHcm91dGVycxgWIAMoCRIoCgZwb2ludHMYFyADKAsyGC5waWxsaW9uLnYxLlBvaW50UmVxdWVzdBpIChBTYW1wbGluZ0ZvckVudHJ5EgsKA2tleRgBIAEoCRIjCgV2YWx1ZRgCIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmc6AjgBGi0KC0RldmljZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFKBAgOEA9SBmZpZWxkcyKUAQoMUG9pbnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSDgoGYWdlbnRzGAIgAygJEjYKB29wdGlvbnMYAyADKAsyJS5waWxsaW9uLnYxLlBvaW50UmVxdWVzdC5PcHRpb25zRW50cnkaLgoMT3B0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEivQEKBVBvaW50EgwKBG5hbWUYASABKAkSCwoDZG9jGAIgASgJEgwKBGNvc3QYAyABKAkSEQoJcGxhY2VtZW50GAQgASgJEigKB29wdGlvbnMYBSADKAsyFy5waWxsaW9uLnYxLlBvaW50T3B0aW9uEiQKBXZpZXdzGAYgAygLMhUucGlsbGlvbi52MS5Qb2ludFZpZXcSKAoHc3RyZWFtcxgHIAMoCzIXLnBpbGxpb24udjEuUG9pbnRTdHJlYW0icgoLUG9pbnRPcHRpb24SDAoEbmFtZRgBIAEoCRIMCgR0eXBlGAIgASgJEg8KB2RlZmF1bHQYAyABKAkSCwoDZG9jGAQgASgJEgsKA21pbhgFIAEoCRILCgNtYXgYBiABKAkSDwoHY2hvaWNlcxgHIAMoCSJrCglQb2ludFZpZXcSDQoFdGl0bGUYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdHJlYW0YAyABKAkSDwoHY29sdW1ucxgEIAMoCRIQCghncm91cF9ieRgFIAMoCRIOCgZ3ZWlnaHQYBiABKAkiTQoLUG9pbnRTdHJlYW0SDAoEbmFtZRgBIAEoCRILCgNkb2MYAiABKAkSIwoHY29sdW1ucxgDIAMoCzISLnBpbGxpb24udjEuQ29sdW1uIlUKCFNhbXBsaW5nEg0KBWV2ZXJ5GAEgASgNEg4KBnJhbmRvbRgCIAEoDRIqCgdtaW5fZ2FwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIusCCgdTZXNzaW9uEiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjEg0KBXN0YXRlGAIgASgJEg4KBnJlYXNvbhgDIAEoCRIrCgdjcmVhdGVkGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAUgASgJEi4KCm5leHRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3N0YXJ0ZWQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEigKBGVuZHMYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KBXBhaXJzGAkgAygLMhAucGlsbGlvbi52MS5QYWlyEh8KBXRhc2tzGAogAygLMhAucGlsbGlvbi52MS5UYXNrEhAKCHJldmlzaW9uGAsgASgEIisKBFBhaXISDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJIikKB1Byb2JsZW0SDQoFZmllbGQYASABKAkSDwoHbWVzc2FnZRgCIAEoCSI6CgRTdGVwEg0KBWFnZW50GAEgASgJEg4KBmFjdGlvbhgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCSKJAQoDUnVuEg8KB3Nlc3Npb24YASABKAkSKQoFc3RhcnQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEicKA2VuZBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFc3RhdGUYBCABKAkSDgoGcmVhc29uGAUgASgJIjsKElBsYW5TZXNzaW9uUmVxdWVzdBIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYyLyAQoTUGxhblNlc3Npb25SZXNwb25zZRIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYxIlCghwcm9ibGVtcxgCIAMoCzITLnBpbGxpb24udjEuUHJvYmxlbRIQCgh3YXJuaW5ncxgDIAMoCRIfCgVwYWlycxgEIAMoCzIQLnBpbGxpb24udjEuUGFpchIfCgVzdGVwcxgFIAMoCzIQLnBpbGxpb24udjEuU3RlcBIqCgZzdGFydHMYBiADKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWNvc3RzGAcgAygJIj0KFENyZWF0ZVNlc3Npb25SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjIk8KFUNyZWF0ZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uEhAKCHdhcm5pbmdzGAIgAygJIhUKE0xpc3RTZXNzaW9uc1JlcXVlc3QiPQoUTGlzdFNlc3Npb25zUmVzcG9uc2USJQoIc2Vzc2lvbnMYASADKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iIQoRR2V0U2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSJZChJHZXRTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbhIdCgRydW5zGAIgAygLMg8ucGlsbGlvbi52MS5SdW4iPQoUQ2hhbmdlU2Vzc2lvblJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLnBpbGxpb24udjEuU2Vzc2lvblNwZWMiTwoVQ2hhbmdlU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24SEAoId2FybmluZ3MYAiADKAkiIwoTUGF1c2VTZXNzaW9uUmVxdWVzdBIMCgRuYW1lGAEgASgJIjwKFFBhdXNlU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iJAoUUmVzdW1lU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSI9ChVSZXN1bWVTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbiIiChJTdG9wU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSI7ChNTdG9wU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iJAoURGVsZXRlU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSIXChVEZWxldGVTZXNzaW9uUmVzcG9uc2UidAoPTGlzdFJ1bnNSZXF1ZXN0EigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdzZXNzaW9uGAMgASgJIjEKEExpc3RSdW5zUmVzcG9uc2USHQoEcnVucxgBIAMoCzIPLnBpbGxpb24udjEuUnVuIhMKEUxpc3RQb2ludHNSZXF1ZXN0IjcKEkxpc3RQb2ludHNSZXNwb25zZRIhCgZwb2ludHMYASADKAsyES5waWxsaW9uLnYxLlBvaW50MqgHCg5TZXNzaW9uU2VydmljZRJTCgtQbGFuU2Vzc2lvbhIeLnBpbGxpb24udjEuUGxhblNlc3Npb25SZXF1ZXN0Gh8ucGlsbGlvbi52MS5QbGFuU2Vzc2lvblJlc3BvbnNlIgOQAgESVAoNQ3JlYXRlU2Vzc2lvbhIgLnBpbGxpb24udjEuQ3JlYXRlU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLkNyZWF0ZVNlc3Npb25SZXNwb25zZRJWCgxMaXN0U2Vzc2lvbnMSHy5waWxsaW9uLnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaIC5waWxsaW9uLnYxLkxpc3RTZXNzaW9uc1Jlc3BvbnNlIgOQAgESUAoKR2V0U2Vzc2lvbhIdLnBpbGxpb24udjEuR2V0U2Vzc2lvblJlcXVlc3QaHi5waWxsaW9uLnYxLkdldFNlc3Npb25SZXNwb25zZSIDkAIBElQKDUNoYW5nZVNlc3Npb24SIC5waWxsaW9uLnYxLkNoYW5nZVNlc3Npb25SZXF1ZXN0GiEucGlsbGlvbi52MS5DaGFuZ2VTZXNzaW9uUmVzcG9uc2USUQoMUGF1c2VTZXNzaW9uEh8ucGlsbGlvbi52MS5QYXVzZVNlc3Npb25SZXF1ZXN0GiAucGlsbGlvbi52MS5QYXVzZVNlc3Npb25SZXNwb25zZRJUCg1SZXN1bWVTZXNzaW9uEiAucGlsbGlvbi52MS5SZXN1bWVTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuUmVzdW1lU2Vzc2lvblJlc3BvbnNlEk4KC1N0b3BTZXNzaW9uEh4ucGlsbGlvbi52MS5TdG9wU2Vzc2lvblJlcXVlc3QaHy5waWxsaW9uLnYxLlN0b3BTZXNzaW9uUmVzcG9uc2USVAoNRGVsZXRlU2Vzc2lvbhIgLnBpbGxpb24udjEuRGVsZXRlU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLkRlbGV0ZVNlc3Npb25SZXNwb25zZRJQCgpMaXN0UG9pbnRzEh0ucGlsbGlvbi52MS5MaXN0UG9pbnRzUmVxdWVzdBoeLnBpbGxpb24udjEuTGlzdFBvaW50c1Jlc3BvbnNlIgOQAgESSgoITGlzdFJ1bnMSGy5waWxsaW9uLnYxLkxpc3RSdW5zUmVxdWVzdBocLnBpbGxpb24udjEuTGlzdFJ1bnNSZXNwb25zZSIDkAIBQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_agent, file_data, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * SessionSpec is what a user asks for. What is left out has its default.
@@ -163,11 +165,18 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   timeZone: string;
 
   /**
-   * Agents, as in sources, whose hosts are profiled as routers while the session runs.
+   * Agents, as in sources, whose hosts are profiled as routers while the session runs; short for the point router.
    *
    * @generated from field: repeated string routers = 22;
    */
   routers: string[];
+
+  /**
+   * Further points that are measured while the session runs; see ListPoints.
+   *
+   * @generated from field: repeated pillion.v1.PointRequest points = 23;
+   */
+  points: PointRequest[];
 };
 
 /**
@@ -176,6 +185,258 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
  */
 export const SessionSpecSchema: GenMessage<SessionSpec> = /*@__PURE__*/
   messageDesc(file_session, 0);
+
+/**
+ * PointRequest asks for one point.
+ *
+ * @generated from message pillion.v1.PointRequest
+ */
+export type PointRequest = Message<"pillion.v1.PointRequest"> & {
+  /**
+   * Name of the point.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Agents that measure it, as in sources; only for points placed on agents.
+   *
+   * @generated from field: repeated string agents = 2;
+   */
+  agents: string[];
+
+  /**
+   * Options by name; what is left out has its default.
+   *
+   * @generated from field: map<string, string> options = 3;
+   */
+  options: { [key: string]: string };
+};
+
+/**
+ * Describes the message pillion.v1.PointRequest.
+ * Use `create(PointRequestSchema)` to create a new message.
+ */
+export const PointRequestSchema: GenMessage<PointRequest> = /*@__PURE__*/
+  messageDesc(file_session, 1);
+
+/**
+ * Point is what a session can measure beside the marks themselves.
+ *
+ * @generated from message pillion.v1.Point
+ */
+export type Point = Message<"pillion.v1.Point"> & {
+  /**
+   * Name in specifications.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What it measures.
+   *
+   * @generated from field: string doc = 2;
+   */
+  doc: string;
+
+  /**
+   * What it costs while it runs; {interval} stands for the interval of its rows.
+   *
+   * @generated from field: string cost = 3;
+   */
+  cost: string;
+
+  /**
+   * Where it runs: agents (named for it), sources, destinations or pairs.
+   *
+   * @generated from field: string placement = 4;
+   */
+  placement: string;
+
+  /**
+   * Settings of the point.
+   *
+   * @generated from field: repeated pillion.v1.PointOption options = 5;
+   */
+  options: PointOption[];
+
+  /**
+   * How to show it.
+   *
+   * @generated from field: repeated pillion.v1.PointView views = 6;
+   */
+  views: PointView[];
+
+  /**
+   * Streams that it fills.
+   *
+   * @generated from field: repeated pillion.v1.PointStream streams = 7;
+   */
+  streams: PointStream[];
+};
+
+/**
+ * Describes the message pillion.v1.Point.
+ * Use `create(PointSchema)` to create a new message.
+ */
+export const PointSchema: GenMessage<Point> = /*@__PURE__*/
+  messageDesc(file_session, 2);
+
+/**
+ * PointOption is one setting of a point. Values travel as text.
+ *
+ * @generated from message pillion.v1.PointOption
+ */
+export type PointOption = Message<"pillion.v1.PointOption"> & {
+  /**
+   * Name of the option.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * text, integer, duration, switch (true or false) or choice.
+   *
+   * @generated from field: string type = 2;
+   */
+  type: string;
+
+  /**
+   * Value where none is given.
+   *
+   * @generated from field: string default = 3;
+   */
+  default: string;
+
+  /**
+   * What it sets.
+   *
+   * @generated from field: string doc = 4;
+   */
+  doc: string;
+
+  /**
+   * Least integer or duration; empty: no bound.
+   *
+   * @generated from field: string min = 5;
+   */
+  min: string;
+
+  /**
+   * Greatest integer or duration; empty: no bound.
+   *
+   * @generated from field: string max = 6;
+   */
+  max: string;
+
+  /**
+   * Values of a choice.
+   *
+   * @generated from field: repeated string choices = 7;
+   */
+  choices: string[];
+};
+
+/**
+ * Describes the message pillion.v1.PointOption.
+ * Use `create(PointOptionSchema)` to create a new message.
+ */
+export const PointOptionSchema: GenMessage<PointOption> = /*@__PURE__*/
+  messageDesc(file_session, 3);
+
+/**
+ * PointView is one table or chart of a point.
+ *
+ * @generated from message pillion.v1.PointView
+ */
+export type PointView = Message<"pillion.v1.PointView"> & {
+  /**
+   * Heading.
+   *
+   * @generated from field: string title = 1;
+   */
+  title: string;
+
+  /**
+   * table: the newest row of each group; lines: a chart over time with a line for each group and column.
+   *
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * Stream that it shows.
+   *
+   * @generated from field: string stream = 3;
+   */
+  stream: string;
+
+  /**
+   * Columns that it shows.
+   *
+   * @generated from field: repeated string columns = 4;
+   */
+  columns: string[];
+
+  /**
+   * Columns that tell rows, or lines, apart.
+   *
+   * @generated from field: repeated string group_by = 5;
+   */
+  groupBy: string[];
+
+  /**
+   * Column of counts by which lines average values; empty: none.
+   *
+   * @generated from field: string weight = 6;
+   */
+  weight: string;
+};
+
+/**
+ * Describes the message pillion.v1.PointView.
+ * Use `create(PointViewSchema)` to create a new message.
+ */
+export const PointViewSchema: GenMessage<PointView> = /*@__PURE__*/
+  messageDesc(file_session, 4);
+
+/**
+ * PointStream is a stream of a point.
+ *
+ * @generated from message pillion.v1.PointStream
+ */
+export type PointStream = Message<"pillion.v1.PointStream"> & {
+  /**
+   * Name, such as router.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What its rows are.
+   *
+   * @generated from field: string doc = 2;
+   */
+  doc: string;
+
+  /**
+   * Columns, in order.
+   *
+   * @generated from field: repeated pillion.v1.Column columns = 3;
+   */
+  columns: Column[];
+};
+
+/**
+ * Describes the message pillion.v1.PointStream.
+ * Use `create(PointStreamSchema)` to create a new message.
+ */
+export const PointStreamSchema: GenMessage<PointStream> = /*@__PURE__*/
+  messageDesc(file_session, 5);
 
 /**
  * Sampling says which of the chosen packets are marked (PSAMP, RFC 5475).
@@ -210,7 +471,7 @@ export type Sampling = Message<"pillion.v1.Sampling"> & {
  * Use `create(SamplingSchema)` to create a new message.
  */
 export const SamplingSchema: GenMessage<Sampling> = /*@__PURE__*/
-  messageDesc(file_session, 1);
+  messageDesc(file_session, 6);
 
 /**
  * Session is a specification and what became of it.
@@ -301,7 +562,7 @@ export type Session = Message<"pillion.v1.Session"> & {
  * Use `create(SessionSchema)` to create a new message.
  */
 export const SessionSchema: GenMessage<Session> = /*@__PURE__*/
-  messageDesc(file_session, 2);
+  messageDesc(file_session, 7);
 
 /**
  * Pair is one source and one destination of a session.
@@ -329,7 +590,7 @@ export type Pair = Message<"pillion.v1.Pair"> & {
  * Use `create(PairSchema)` to create a new message.
  */
 export const PairSchema: GenMessage<Pair> = /*@__PURE__*/
-  messageDesc(file_session, 3);
+  messageDesc(file_session, 8);
 
 /**
  * Problem is a fault of a specification, at one of its fields.
@@ -357,7 +618,7 @@ export type Problem = Message<"pillion.v1.Problem"> & {
  * Use `create(ProblemSchema)` to create a new message.
  */
 export const ProblemSchema: GenMessage<Problem> = /*@__PURE__*/
-  messageDesc(file_session, 4);
+  messageDesc(file_session, 9);
 
 /**
  * Step is one step of a plan.
@@ -392,7 +653,7 @@ export type Step = Message<"pillion.v1.Step"> & {
  * Use `create(StepSchema)` to create a new message.
  */
 export const StepSchema: GenMessage<Step> = /*@__PURE__*/
-  messageDesc(file_session, 5);
+  messageDesc(file_session, 10);
 
 /**
  * Run is one planned or past run of a session.
@@ -441,7 +702,7 @@ export type Run = Message<"pillion.v1.Run"> & {
  * Use `create(RunSchema)` to create a new message.
  */
 export const RunSchema: GenMessage<Run> = /*@__PURE__*/
-  messageDesc(file_session, 6);
+  messageDesc(file_session, 11);
 
 /**
  * @generated from message pillion.v1.PlanSessionRequest
@@ -460,7 +721,7 @@ export type PlanSessionRequest = Message<"pillion.v1.PlanSessionRequest"> & {
  * Use `create(PlanSessionRequestSchema)` to create a new message.
  */
 export const PlanSessionRequestSchema: GenMessage<PlanSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 7);
+  messageDesc(file_session, 12);
 
 /**
  * @generated from message pillion.v1.PlanSessionResponse
@@ -521,7 +782,7 @@ export type PlanSessionResponse = Message<"pillion.v1.PlanSessionResponse"> & {
  * Use `create(PlanSessionResponseSchema)` to create a new message.
  */
 export const PlanSessionResponseSchema: GenMessage<PlanSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 8);
+  messageDesc(file_session, 13);
 
 /**
  * @generated from message pillion.v1.CreateSessionRequest
@@ -540,7 +801,7 @@ export type CreateSessionRequest = Message<"pillion.v1.CreateSessionRequest"> & 
  * Use `create(CreateSessionRequestSchema)` to create a new message.
  */
 export const CreateSessionRequestSchema: GenMessage<CreateSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 9);
+  messageDesc(file_session, 14);
 
 /**
  * @generated from message pillion.v1.CreateSessionResponse
@@ -566,7 +827,7 @@ export type CreateSessionResponse = Message<"pillion.v1.CreateSessionResponse"> 
  * Use `create(CreateSessionResponseSchema)` to create a new message.
  */
 export const CreateSessionResponseSchema: GenMessage<CreateSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 10);
+  messageDesc(file_session, 15);
 
 /**
  * @generated from message pillion.v1.ListSessionsRequest
@@ -579,7 +840,7 @@ export type ListSessionsRequest = Message<"pillion.v1.ListSessionsRequest"> & {
  * Use `create(ListSessionsRequestSchema)` to create a new message.
  */
 export const ListSessionsRequestSchema: GenMessage<ListSessionsRequest> = /*@__PURE__*/
-  messageDesc(file_session, 11);
+  messageDesc(file_session, 16);
 
 /**
  * @generated from message pillion.v1.ListSessionsResponse
@@ -598,7 +859,7 @@ export type ListSessionsResponse = Message<"pillion.v1.ListSessionsResponse"> & 
  * Use `create(ListSessionsResponseSchema)` to create a new message.
  */
 export const ListSessionsResponseSchema: GenMessage<ListSessionsResponse> = /*@__PURE__*/
-  messageDesc(file_session, 12);
+  messageDesc(file_session, 17);
 
 /**
  * @generated from message pillion.v1.GetSessionRequest
@@ -617,7 +878,7 @@ export type GetSessionRequest = Message<"pillion.v1.GetSessionRequest"> & {
  * Use `create(GetSessionRequestSchema)` to create a new message.
  */
 export const GetSessionRequestSchema: GenMessage<GetSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 13);
+  messageDesc(file_session, 18);
 
 /**
  * @generated from message pillion.v1.GetSessionResponse
@@ -643,7 +904,7 @@ export type GetSessionResponse = Message<"pillion.v1.GetSessionResponse"> & {
  * Use `create(GetSessionResponseSchema)` to create a new message.
  */
 export const GetSessionResponseSchema: GenMessage<GetSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 14);
+  messageDesc(file_session, 19);
 
 /**
  * @generated from message pillion.v1.ChangeSessionRequest
@@ -662,7 +923,7 @@ export type ChangeSessionRequest = Message<"pillion.v1.ChangeSessionRequest"> & 
  * Use `create(ChangeSessionRequestSchema)` to create a new message.
  */
 export const ChangeSessionRequestSchema: GenMessage<ChangeSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 15);
+  messageDesc(file_session, 20);
 
 /**
  * @generated from message pillion.v1.ChangeSessionResponse
@@ -688,7 +949,7 @@ export type ChangeSessionResponse = Message<"pillion.v1.ChangeSessionResponse"> 
  * Use `create(ChangeSessionResponseSchema)` to create a new message.
  */
 export const ChangeSessionResponseSchema: GenMessage<ChangeSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 16);
+  messageDesc(file_session, 21);
 
 /**
  * @generated from message pillion.v1.PauseSessionRequest
@@ -707,7 +968,7 @@ export type PauseSessionRequest = Message<"pillion.v1.PauseSessionRequest"> & {
  * Use `create(PauseSessionRequestSchema)` to create a new message.
  */
 export const PauseSessionRequestSchema: GenMessage<PauseSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 17);
+  messageDesc(file_session, 22);
 
 /**
  * @generated from message pillion.v1.PauseSessionResponse
@@ -726,7 +987,7 @@ export type PauseSessionResponse = Message<"pillion.v1.PauseSessionResponse"> & 
  * Use `create(PauseSessionResponseSchema)` to create a new message.
  */
 export const PauseSessionResponseSchema: GenMessage<PauseSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 18);
+  messageDesc(file_session, 23);
 
 /**
  * @generated from message pillion.v1.ResumeSessionRequest
@@ -745,7 +1006,7 @@ export type ResumeSessionRequest = Message<"pillion.v1.ResumeSessionRequest"> & 
  * Use `create(ResumeSessionRequestSchema)` to create a new message.
  */
 export const ResumeSessionRequestSchema: GenMessage<ResumeSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 19);
+  messageDesc(file_session, 24);
 
 /**
  * @generated from message pillion.v1.ResumeSessionResponse
@@ -764,7 +1025,7 @@ export type ResumeSessionResponse = Message<"pillion.v1.ResumeSessionResponse"> 
  * Use `create(ResumeSessionResponseSchema)` to create a new message.
  */
 export const ResumeSessionResponseSchema: GenMessage<ResumeSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 20);
+  messageDesc(file_session, 25);
 
 /**
  * @generated from message pillion.v1.StopSessionRequest
@@ -783,7 +1044,7 @@ export type StopSessionRequest = Message<"pillion.v1.StopSessionRequest"> & {
  * Use `create(StopSessionRequestSchema)` to create a new message.
  */
 export const StopSessionRequestSchema: GenMessage<StopSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 21);
+  messageDesc(file_session, 26);
 
 /**
  * @generated from message pillion.v1.StopSessionResponse
@@ -802,7 +1063,7 @@ export type StopSessionResponse = Message<"pillion.v1.StopSessionResponse"> & {
  * Use `create(StopSessionResponseSchema)` to create a new message.
  */
 export const StopSessionResponseSchema: GenMessage<StopSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 22);
+  messageDesc(file_session, 27);
 
 /**
  * @generated from message pillion.v1.DeleteSessionRequest
@@ -821,7 +1082,7 @@ export type DeleteSessionRequest = Message<"pillion.v1.DeleteSessionRequest"> & 
  * Use `create(DeleteSessionRequestSchema)` to create a new message.
  */
 export const DeleteSessionRequestSchema: GenMessage<DeleteSessionRequest> = /*@__PURE__*/
-  messageDesc(file_session, 23);
+  messageDesc(file_session, 28);
 
 /**
  * @generated from message pillion.v1.DeleteSessionResponse
@@ -834,7 +1095,7 @@ export type DeleteSessionResponse = Message<"pillion.v1.DeleteSessionResponse"> 
  * Use `create(DeleteSessionResponseSchema)` to create a new message.
  */
 export const DeleteSessionResponseSchema: GenMessage<DeleteSessionResponse> = /*@__PURE__*/
-  messageDesc(file_session, 24);
+  messageDesc(file_session, 29);
 
 /**
  * @generated from message pillion.v1.ListRunsRequest
@@ -867,7 +1128,7 @@ export type ListRunsRequest = Message<"pillion.v1.ListRunsRequest"> & {
  * Use `create(ListRunsRequestSchema)` to create a new message.
  */
 export const ListRunsRequestSchema: GenMessage<ListRunsRequest> = /*@__PURE__*/
-  messageDesc(file_session, 25);
+  messageDesc(file_session, 30);
 
 /**
  * @generated from message pillion.v1.ListRunsResponse
@@ -886,7 +1147,39 @@ export type ListRunsResponse = Message<"pillion.v1.ListRunsResponse"> & {
  * Use `create(ListRunsResponseSchema)` to create a new message.
  */
 export const ListRunsResponseSchema: GenMessage<ListRunsResponse> = /*@__PURE__*/
-  messageDesc(file_session, 26);
+  messageDesc(file_session, 31);
+
+/**
+ * @generated from message pillion.v1.ListPointsRequest
+ */
+export type ListPointsRequest = Message<"pillion.v1.ListPointsRequest"> & {
+};
+
+/**
+ * Describes the message pillion.v1.ListPointsRequest.
+ * Use `create(ListPointsRequestSchema)` to create a new message.
+ */
+export const ListPointsRequestSchema: GenMessage<ListPointsRequest> = /*@__PURE__*/
+  messageDesc(file_session, 32);
+
+/**
+ * @generated from message pillion.v1.ListPointsResponse
+ */
+export type ListPointsResponse = Message<"pillion.v1.ListPointsResponse"> & {
+  /**
+   * Points, by name.
+   *
+   * @generated from field: repeated pillion.v1.Point points = 1;
+   */
+  points: Point[];
+};
+
+/**
+ * Describes the message pillion.v1.ListPointsResponse.
+ * Use `create(ListPointsResponseSchema)` to create a new message.
+ */
+export const ListPointsResponseSchema: GenMessage<ListPointsResponse> = /*@__PURE__*/
+  messageDesc(file_session, 33);
 
 /**
  * SessionService runs measurements between agents.
@@ -983,6 +1276,16 @@ export const SessionService: GenService<{
     methodKind: "unary";
     input: typeof DeleteSessionRequestSchema;
     output: typeof DeleteSessionResponseSchema;
+  },
+  /**
+   * ListPoints returns what sessions can measure beside the marks themselves. Role: viewer.
+   *
+   * @generated from rpc pillion.v1.SessionService.ListPoints
+   */
+  listPoints: {
+    methodKind: "unary";
+    input: typeof ListPointsRequestSchema;
+    output: typeof ListPointsResponseSchema;
   },
   /**
    * ListRuns gives planned and past runs in a range of time. Role: viewer.

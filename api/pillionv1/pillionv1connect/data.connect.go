@@ -39,6 +39,8 @@ const (
 	DataServiceTailProcedure = "/pillion.v1.DataService/Tail"
 	// DataServiceSeriesProcedure is the fully-qualified name of the DataService's Series RPC.
 	DataServiceSeriesProcedure = "/pillion.v1.DataService/Series"
+	// DataServiceListRowsProcedure is the fully-qualified name of the DataService's ListRows RPC.
+	DataServiceListRowsProcedure = "/pillion.v1.DataService/ListRows"
 	// DataServiceQueryProcedure is the fully-qualified name of the DataService's Query RPC.
 	DataServiceQueryProcedure = "/pillion.v1.DataService/Query"
 	// DataServiceExportProcedure is the fully-qualified name of the DataService's Export RPC.
@@ -56,6 +58,8 @@ type DataServiceClient interface {
 	Tail(context.Context, *pillionv1.TailRequest) (*connect.ServerStreamForClient[pillionv1.TailResponse], error)
 	// Series gives lines of aggregates, thinned by the server. Role: viewer.
 	Series(context.Context, *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error)
+	// ListRows returns the newest rows of a stream in a range of time. Role: viewer.
+	ListRows(context.Context, *pillionv1.ListRowsRequest) (*pillionv1.ListRowsResponse, error)
 	// Query runs one SQL statement that only reads, in the archive's dialect. Role: viewer.
 	Query(context.Context, *pillionv1.QueryRequest) (*connect.ServerStreamForClient[pillionv1.QueryResponse], error)
 	// Export sends a stream's rows of a range of time as a file. Role: viewer.
@@ -95,6 +99,13 @@ func NewDataServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listRows: connect.NewClient[pillionv1.ListRowsRequest, pillionv1.ListRowsResponse](
+			httpClient,
+			baseURL+DataServiceListRowsProcedure,
+			connect.WithSchema(dataServiceMethods.ByName("ListRows")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		query: connect.NewClient[pillionv1.QueryRequest, pillionv1.QueryResponse](
 			httpClient,
 			baseURL+DataServiceQueryProcedure,
@@ -121,6 +132,7 @@ type dataServiceClient struct {
 	listStreams  *connect.Client[pillionv1.ListStreamsRequest, pillionv1.ListStreamsResponse]
 	tail         *connect.Client[pillionv1.TailRequest, pillionv1.TailResponse]
 	series       *connect.Client[pillionv1.SeriesRequest, pillionv1.SeriesResponse]
+	listRows     *connect.Client[pillionv1.ListRowsRequest, pillionv1.ListRowsResponse]
 	query        *connect.Client[pillionv1.QueryRequest, pillionv1.QueryResponse]
 	export       *connect.Client[pillionv1.ExportRequest, pillionv1.ExportResponse]
 	setRetention *connect.Client[pillionv1.SetRetentionRequest, pillionv1.SetRetentionResponse]
@@ -143,6 +155,15 @@ func (c *dataServiceClient) Tail(ctx context.Context, req *pillionv1.TailRequest
 // Series calls pillion.v1.DataService.Series.
 func (c *dataServiceClient) Series(ctx context.Context, req *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error) {
 	response, err := c.series.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListRows calls pillion.v1.DataService.ListRows.
+func (c *dataServiceClient) ListRows(ctx context.Context, req *pillionv1.ListRowsRequest) (*pillionv1.ListRowsResponse, error) {
+	response, err := c.listRows.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -176,6 +197,8 @@ type DataServiceHandler interface {
 	Tail(context.Context, *pillionv1.TailRequest, *connect.ServerStream[pillionv1.TailResponse]) error
 	// Series gives lines of aggregates, thinned by the server. Role: viewer.
 	Series(context.Context, *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error)
+	// ListRows returns the newest rows of a stream in a range of time. Role: viewer.
+	ListRows(context.Context, *pillionv1.ListRowsRequest) (*pillionv1.ListRowsResponse, error)
 	// Query runs one SQL statement that only reads, in the archive's dialect. Role: viewer.
 	Query(context.Context, *pillionv1.QueryRequest, *connect.ServerStream[pillionv1.QueryResponse]) error
 	// Export sends a stream's rows of a range of time as a file. Role: viewer.
@@ -211,6 +234,13 @@ func NewDataServiceHandler(svc DataServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	dataServiceListRowsHandler := connect.NewUnaryHandlerSimple(
+		DataServiceListRowsProcedure,
+		svc.ListRows,
+		connect.WithSchema(dataServiceMethods.ByName("ListRows")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	dataServiceQueryHandler := connect.NewServerStreamHandlerSimple(
 		DataServiceQueryProcedure,
 		svc.Query,
@@ -237,6 +267,8 @@ func NewDataServiceHandler(svc DataServiceHandler, opts ...connect.HandlerOption
 			dataServiceTailHandler.ServeHTTP(w, r)
 		case DataServiceSeriesProcedure:
 			dataServiceSeriesHandler.ServeHTTP(w, r)
+		case DataServiceListRowsProcedure:
+			dataServiceListRowsHandler.ServeHTTP(w, r)
 		case DataServiceQueryProcedure:
 			dataServiceQueryHandler.ServeHTTP(w, r)
 		case DataServiceExportProcedure:
@@ -262,6 +294,10 @@ func (UnimplementedDataServiceHandler) Tail(context.Context, *pillionv1.TailRequ
 
 func (UnimplementedDataServiceHandler) Series(context.Context, *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.DataService.Series is not implemented"))
+}
+
+func (UnimplementedDataServiceHandler) ListRows(context.Context, *pillionv1.ListRowsRequest) (*pillionv1.ListRowsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.DataService.ListRows is not implemented"))
 }
 
 func (UnimplementedDataServiceHandler) Query(context.Context, *pillionv1.QueryRequest, *connect.ServerStream[pillionv1.QueryResponse]) error {

@@ -60,6 +60,9 @@ const (
 	// SessionServiceDeleteSessionProcedure is the fully-qualified name of the SessionService's
 	// DeleteSession RPC.
 	SessionServiceDeleteSessionProcedure = "/pillion.v1.SessionService/DeleteSession"
+	// SessionServiceListPointsProcedure is the fully-qualified name of the SessionService's ListPoints
+	// RPC.
+	SessionServiceListPointsProcedure = "/pillion.v1.SessionService/ListPoints"
 	// SessionServiceListRunsProcedure is the fully-qualified name of the SessionService's ListRuns RPC.
 	SessionServiceListRunsProcedure = "/pillion.v1.SessionService/ListRuns"
 )
@@ -84,6 +87,8 @@ type SessionServiceClient interface {
 	StopSession(context.Context, *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error)
 	// DeleteSession forgets a session that has ended. Its rows stay. Role: operator.
 	DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error)
+	// ListPoints returns what sessions can measure beside the marks themselves. Role: viewer.
+	ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error)
 	// ListRuns gives planned and past runs in a range of time. Role: viewer.
 	ListRuns(context.Context, *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error)
 }
@@ -156,6 +161,13 @@ func NewSessionServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(sessionServiceMethods.ByName("DeleteSession")),
 			connect.WithClientOptions(opts...),
 		),
+		listPoints: connect.NewClient[pillionv1.ListPointsRequest, pillionv1.ListPointsResponse](
+			httpClient,
+			baseURL+SessionServiceListPointsProcedure,
+			connect.WithSchema(sessionServiceMethods.ByName("ListPoints")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listRuns: connect.NewClient[pillionv1.ListRunsRequest, pillionv1.ListRunsResponse](
 			httpClient,
 			baseURL+SessionServiceListRunsProcedure,
@@ -177,6 +189,7 @@ type sessionServiceClient struct {
 	resumeSession *connect.Client[pillionv1.ResumeSessionRequest, pillionv1.ResumeSessionResponse]
 	stopSession   *connect.Client[pillionv1.StopSessionRequest, pillionv1.StopSessionResponse]
 	deleteSession *connect.Client[pillionv1.DeleteSessionRequest, pillionv1.DeleteSessionResponse]
+	listPoints    *connect.Client[pillionv1.ListPointsRequest, pillionv1.ListPointsResponse]
 	listRuns      *connect.Client[pillionv1.ListRunsRequest, pillionv1.ListRunsResponse]
 }
 
@@ -261,6 +274,15 @@ func (c *sessionServiceClient) DeleteSession(ctx context.Context, req *pillionv1
 	return nil, err
 }
 
+// ListPoints calls pillion.v1.SessionService.ListPoints.
+func (c *sessionServiceClient) ListPoints(ctx context.Context, req *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error) {
+	response, err := c.listPoints.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ListRuns calls pillion.v1.SessionService.ListRuns.
 func (c *sessionServiceClient) ListRuns(ctx context.Context, req *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error) {
 	response, err := c.listRuns.CallUnary(ctx, connect.NewRequest(req))
@@ -290,6 +312,8 @@ type SessionServiceHandler interface {
 	StopSession(context.Context, *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error)
 	// DeleteSession forgets a session that has ended. Its rows stay. Role: operator.
 	DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error)
+	// ListPoints returns what sessions can measure beside the marks themselves. Role: viewer.
+	ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error)
 	// ListRuns gives planned and past runs in a range of time. Role: viewer.
 	ListRuns(context.Context, *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error)
 }
@@ -358,6 +382,13 @@ func NewSessionServiceHandler(svc SessionServiceHandler, opts ...connect.Handler
 		connect.WithSchema(sessionServiceMethods.ByName("DeleteSession")),
 		connect.WithHandlerOptions(opts...),
 	)
+	sessionServiceListPointsHandler := connect.NewUnaryHandlerSimple(
+		SessionServiceListPointsProcedure,
+		svc.ListPoints,
+		connect.WithSchema(sessionServiceMethods.ByName("ListPoints")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	sessionServiceListRunsHandler := connect.NewUnaryHandlerSimple(
 		SessionServiceListRunsProcedure,
 		svc.ListRuns,
@@ -385,6 +416,8 @@ func NewSessionServiceHandler(svc SessionServiceHandler, opts ...connect.Handler
 			sessionServiceStopSessionHandler.ServeHTTP(w, r)
 		case SessionServiceDeleteSessionProcedure:
 			sessionServiceDeleteSessionHandler.ServeHTTP(w, r)
+		case SessionServiceListPointsProcedure:
+			sessionServiceListPointsHandler.ServeHTTP(w, r)
 		case SessionServiceListRunsProcedure:
 			sessionServiceListRunsHandler.ServeHTTP(w, r)
 		default:
@@ -430,6 +463,10 @@ func (UnimplementedSessionServiceHandler) StopSession(context.Context, *pillionv
 
 func (UnimplementedSessionServiceHandler) DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.SessionService.DeleteSession is not implemented"))
+}
+
+func (UnimplementedSessionServiceHandler) ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.SessionService.ListPoints is not implemented"))
 }
 
 func (UnimplementedSessionServiceHandler) ListRuns(context.Context, *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error) {

@@ -1,0 +1,180 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pillion.dev/measure"
+	"pillion.dev/session"
+)
+
+// Point measures one point of package measure/point for all sessions that ask this
+// host for it.
+type Point interface {
+	// Apply makes it do exactly these tasks; unchanged ones are not interrupted.
+	Apply(tasks []session.PointTask)
+	// States has one state for each task; Session, Role and Running or Error are set.
+	States() []session.TaskState
+	// Close ends all tasks, after it has emitted what is left.
+	Close() error
+}
+
+var factories = struct {
+	sync.RWMutex
+	byPoint map[string]func(Options) Point
+}{byPoint: map[string]func(Options) Point{}}
+
+// Register adds the code that measures a point, by the name of its descriptor.
+func Register(name string, open func(Options) Point) {
+	factories.Lock()
+	defer factories.Unlock()
+	factories.byPoint[name] = open
+}
+
+func factoryOf(name string) func(Options) Point {
+	factories.RLock()
+	defer factories.RUnlock()
+	return factories.byPoint[name]
+}
+
+var (
+	errNoPulse = errors.New("no pulse from the server")
+	errPoint   = errors.New("this agent cannot measure it")
+)
+
+// runPoints moves from the points that are measured to those that shall be: the
+// host's own, and those whose lease is not over.
+func (r *Runner) runPoints() {
+	wanted := map[string][]session.PointTask{}
+	silent := r.now().steady - r.heard
+	for _, task := range slices.Concat(r.options.Points, r.assignment.Points) {
+		switch {
+		case factoryOf(task.Point) == nil:
+			r.fail(task.Point, task.Session, "", fmt.Errorf("point %s: %w", task.Point, errPoint))
+		case task.Lease != session.Forever && silent > time.Duration(task.Lease):
+			r.fail(task.Point, task.Session, "", fmt.Errorf("%w for %v", errNoPulse, silent.Round(time.Second)))
+		default:
+			wanted[task.Point] = append(wanted[task.Point], task)
+		}
+	}
+	for name, point := range r.points {
+		if len(wanted[name]) == 0 {
+			r.report(name, "", point.Close())
+			delete(r.points, name)
+		}
+	}
+	for name, tasks := range wanted {
+		if r.points[name] == nil {
+			r.points[name] = factoryOf(name)(r.options)
+		}
+		r.points[name].Apply(tasks)
+	}
+}
+
+// PerTask makes a Point of a function that measures one task until its context
+// ends. An error is the task's state until the function, which is called again
+// after a while, emits a sample.
+func PerTask(run func(ctx context.Context, task session.PointTask, sink Sink) error) func(Options) Point {
+	return func(options Options) Point { return &perTask{options: options, run: run} }
+}
+
+type perTask struct {
+	options Options
+	run     func(context.Context, session.PointTask, Sink) error
+	tasks   []*runningTask
+}
+
+type runningTask struct {
+	session.PointTask
+	stop  context.CancelFunc
+	ended chan struct{}
+	rows  atomic.Uint64
+	fault atomic.Pointer[error]
+}
+
+// Apply implements Point.
+func (p *perTask) Apply(tasks []session.PointTask) {
+	before := p.tasks
+	p.tasks = nil
+	for _, task := range tasks {
+		i := slices.IndexFunc(before, func(t *runningTask) bool { return reflect.DeepEqual(t.PointTask, task) })
+		if i >= 0 {
+			p.tasks = append(p.tasks, before[i])
+			before = slices.Delete(before, i, i+1)
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		t := &runningTask{PointTask: task, stop: cancel, ended: make(chan struct{})}
+		p.tasks = append(p.tasks, t)
+		go p.repeat(ctx, t)
+	}
+	stop(before)
+}
+
+func stop(tasks []*runningTask) {
+	for _, t := range tasks {
+		t.stop()
+	}
+	for _, t := range tasks {
+		<-t.ended
+	}
+}
+
+// retryAfter is how long a task that failed is left alone.
+const retryAfter = 5 * time.Second
+
+func (p *perTask) repeat(ctx context.Context, t *runningTask) {
+	defer close(t.ended)
+	sink := func(schema *measure.Schema, sample measure.Sample) {
+		t.rows.Add(1)
+		t.fault.Store(nil)
+		p.options.Sink(schema, sample)
+	}
+	for ctx.Err() == nil {
+		if err := p.run(ctx, t.PointTask, sink); err != nil && ctx.Err() == nil {
+			t.fault.Store(&err)
+			p.options.Log.Warn("measure point", "point", t.Point, "session", t.Session, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// States implements Point.
+func (p *perTask) States() []session.TaskState {
+	var states []session.TaskState
+	for _, t := range p.tasks {
+		state := session.TaskState{
+			Session: t.Session, Role: t.Point, Running: true, Counters: map[string]uint64{"rows": t.rows.Load()},
+		}
+		if fault := t.fault.Load(); fault != nil {
+			state.Running, state.Error = false, (*fault).Error()
+		}
+		states = append(states, state)
+	}
+	return states
+}
+
+// Close implements Point.
+func (p *perTask) Close() error {
+	stop(p.tasks)
+	return nil
+}
+
+// pointStates are those of all points, by name.
+func (r *Runner) pointStates() []session.TaskState {
+	var states []session.TaskState
+	for _, name := range slices.Sorted(maps.Keys(r.points)) {
+		states = append(states, r.points[name].States()...)
+	}
+	return states
+}

@@ -1,0 +1,104 @@
+package point
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"pillion.dev/internal/quantity"
+)
+
+// Type of an option's value.
+type Type string
+
+// Types of options.
+const (
+	Text     Type = "text"
+	Integer  Type = "integer"
+	Duration Type = "duration"
+	Switch   Type = "switch" // true or false
+	Choice   Type = "choice"
+)
+
+// Option is one setting of a point. Values travel as text.
+type Option struct {
+	Name    string
+	Type    Type
+	Default string
+	Doc     string
+	// Min and Max bound integers and durations; empty: no bound.
+	Min, Max string
+	// Choices are the values of a Choice.
+	Choices []string
+}
+
+// Check says what is wrong with a value, or nil.
+func (o Option) Check(value string) error {
+	switch o.Type {
+	case Integer:
+		return within(o, value, func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }, "an integer")
+	case Duration:
+		return within(o, value, quantity.ParseDuration, "a time such as 500ms, 10s or 1h30m")
+	case Switch:
+		if value != "true" && value != "false" {
+			return fmt.Errorf("%q is neither true nor false", value)
+		}
+	case Choice:
+		if !slices.Contains(o.Choices, value) {
+			return fmt.Errorf("%q is not one of %s", value, strings.Join(o.Choices, ", "))
+		}
+	}
+	return nil
+}
+
+func within[T int64 | time.Duration](o Option, value string, parse func(string) (T, error), kind string) error {
+	n, err := parse(value)
+	if err != nil {
+		return fmt.Errorf("%q is not %s", value, kind)
+	}
+	if least, err := parse(o.Min); err == nil && n < least {
+		return fmt.Errorf("%s is below %s", value, o.Min)
+	}
+	if most, err := parse(o.Max); err == nil && n > most {
+		return fmt.Errorf("%s is above %s", value, o.Max)
+	}
+	return nil
+}
+
+// Options are checked values, with every default filled in.
+type Options map[string]string
+
+// Text is the value as it is.
+func (o Options) Text(name string) string { return o[name] }
+
+// Integer is the value of an Integer option, 0 for any other.
+func (o Options) Integer(name string) int64 {
+	n, _ := strconv.ParseInt(o[name], 10, 64)
+	return n
+}
+
+// Duration is the value of a Duration option, 0 for any other.
+func (o Options) Duration(name string) time.Duration {
+	d, _ := quantity.ParseDuration(o[name])
+	return d
+}
+
+// Switch is the value of a Switch option, false for any other.
+func (o Options) Switch(name string) bool { return o[name] == "true" }
+
+// Complete fills in the defaults of options that are not given.
+func (d *Descriptor) Complete(given map[string]string) Options {
+	options := Options{}
+	for _, option := range d.Options {
+		options[option.Name] = option.Default
+	}
+	for name, value := range given {
+		options[name] = value
+	}
+	if len(options) == 0 {
+		return nil
+	}
+	return options
+}

@@ -1,0 +1,28 @@
+package point
+
+import (
+	"time"
+
+	"pillion.dev/measure"
+)
+
+// Router profiles the hosts that the session names as routers (seed 3).
+var Router = Register(Descriptor{
+	Name:   "router",
+	Doc:    "where packets wait inside a router, its queues and its coffee breaks",
+	Action: "profile packets that the host forwards",
+	Cost: "about half a microsecond of processor time for each packet that a router forwards, " +
+		"and about 5 rows in router each {interval} for each pair of its interfaces",
+	Schemas:     []*measure.Schema{&measure.Router, &measure.RouterQueues, &measure.RouterBreaks, &measure.RouterAccount},
+	Placement:   OnAgents,
+	Match:       MatchAddresses,
+	MinInterval: time.Second, // reading a profile costs milliseconds
+	Views: []View{
+		{Title: "Delay by stage", Kind: Lines, Stream: "router", Columns: []string{"delay_mean_ns", "delay_max_ns"},
+			GroupBy: []string{"agent", "input", "output", "stage"}, Weight: "packets"},
+		{Title: "Queues", Kind: Table, Stream: "router_queues",
+			Columns: []string{"depth_mean", "depth_max", "arrivals", "departures", "waited_mean_ns"}, GroupBy: []string{"agent", "interface", "side"}},
+		{Title: "Packets", Kind: Table, Stream: "router_account",
+			Columns: []string{"seen", "forwarded", "dropped", "local", "merged", "lost", "in_flight"}, GroupBy: []string{"agent"}},
+	},
+})

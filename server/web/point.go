@@ -1,0 +1,86 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/archive"
+	"pillion.dev/measure/point"
+)
+
+// ListPoints returns what sessions can measure beside the marks themselves.
+func (s *sessions) ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error) {
+	response := &pillionv1.ListPointsResponse{}
+	for _, d := range point.All() {
+		message := api.Message[pillionv1.Point](*d)
+		for _, schema := range d.Schemas {
+			message.Streams = append(message.Streams, &pillionv1.PointStream{
+				Name: schema.Name, Doc: schema.Doc, Columns: fieldMessages(withAgent(schema).Fields),
+			})
+		}
+		response.Points = append(response.Points, message)
+	}
+	return response, nil
+}
+
+const (
+	defaultListRows = 1000
+	maxListRows     = 10_000
+)
+
+// ListRows returns the newest rows of a stream in a range of time.
+func (d *data) ListRows(ctx context.Context, request *pillionv1.ListRowsRequest) (*pillionv1.ListRowsResponse, error) {
+	from, to, err := rangeOf(request.GetFrom(), request.GetTo())
+	if err != nil {
+		return nil, err
+	}
+	limit := cmp.Or(request.GetLimit(), defaultListRows)
+	if limit > maxListRows {
+		return nil, invalid("limit", "read limit %d: use at most %d", limit, maxListRows)
+	}
+	if err := checkNames(request.GetStream(), request.GetColumns(), request.GetWhere()); err != nil {
+		return nil, err
+	}
+	release, err := d.questions.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	stream, err := d.find(ctx, request.GetStream())
+	if err != nil {
+		return nil, err
+	}
+	fields := withAgent(stream.Schema).Fields
+	if len(request.GetColumns()) > 0 {
+		whole := withAgent(stream.Schema)
+		fields = nil
+		for _, name := range request.GetColumns() {
+			i := whole.Index(name)
+			if i < 0 {
+				return nil, invalid("columns", "read columns: stream %s has no column %q", request.GetStream(), name)
+			}
+			fields = append(fields, whole.Fields[i])
+		}
+	}
+	response := &pillionv1.ListRowsResponse{Columns: fieldMessages(fields)}
+	err = d.archive.Export(ctx, archive.Export{
+		Stream: request.GetStream(), Columns: request.GetColumns(), Where: request.GetWhere(),
+		From: from, To: to, Limit: int64(limit), Newest: true,
+	}, func(record arrow.RecordBatch) error {
+		columns, _ := allCells(record)
+		return packRows(columns, int(record.NumRows()), nil, func(rows []*pillionv1.Row) error {
+			response.Rows = append(response.Rows, rows...)
+			return nil
+		})
+	})
+	if err != nil && (!errors.Is(err, archive.ErrUnknown) || standard(request.GetStream()) == nil) {
+		return nil, fmt.Errorf("list rows of %s: %w", request.GetStream(), err)
+	}
+	return response, nil
+}
