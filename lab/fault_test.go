@@ -327,16 +327,18 @@ func (b *serviceBed) resting(name string) {
 // TestNetworkCut: an agent without its server measures on, and its spool holds all.
 func TestNetworkCut(t *testing.T) {
 	t.Parallel() // it mostly waits
-	networkCut(t, 2500)
+	networkCut(t, 2500, "agent-a")
 }
 
-func networkCut(t *testing.T, packets uint64) {
+// networkCut cuts the network until so many packets were sent and an agent has noticed:
+// b, which has more to say, does so later.
+func networkCut(t *testing.T, packets uint64, agent string) {
 	b := service(t, twoHosts)
 	s := b.recording()
 	s.send(1000, 1000)
 	b.cut(true)
 	s.send(int(packets), 500)
-	b.says("agent-b", "not connected")
+	b.says(agent, "not connected")
 	if marked := b.marked(s).Offered; marked < packets {
 		t.Errorf("%d packets were marked without the server", marked)
 	}

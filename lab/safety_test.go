@@ -92,7 +92,7 @@ func TestKilledDestinationGoesOnRestoring(t *testing.T) {
 			x.midway()
 			d = b.probe("b", "destination", "a")
 			b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc")
-			x.finish()                                // maybe before the successor was there
+			x.finish()                                 // maybe before the successor was there
 			b.carry("a", "b", address, 1<<20).finish() // it is
 			marked, read := both(s, d)
 			if read.Packets == 0 || read.Lost != 0 || read.Unrestored != 0 || marked.Marked <= read.Packets {
