@@ -389,9 +389,17 @@ func TestAgentDiskFull(t *testing.T) {
 	b.cut(false)
 	truth := b.concluded(s)
 	came := int64(truth.Delivered + truth.Duplicated)
+	var a account
+	var stored int64
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("last account of b: %+v, %d packets stored of %d", a, stored, came)
+		}
+	})
 	eventually(t, "stored and dropped rows to be all", func() bool {
-		a, err := b.account("b")
-		stored, err2 := b.tryNumber("SELECT count(*) FROM packets")
+		var err, err2 error
+		a, err = b.account("b")
+		stored, err2 = b.tryNumber("SELECT count(*) FROM packets")
 		return err == nil && err2 == nil && a.Batches == 0 && a.DroppedRows > 0 && a.DroppedRows+stored == came
 	})
 	b.balances("b", earlier)

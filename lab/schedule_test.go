@@ -31,8 +31,8 @@ func TestSessionSchedule(t *testing.T) {
 		start := time.Now().Add(after)
 		return start, start.Format(time.RFC3339Nano)
 	}
-	start, text := at(3 * time.Second)
-	b.pillion("session", "create", "--name", "soon", "--from", "a", "--to", "b", "--trace=-1s", "--start", text, "--duration", "3s")
+	start, text := at(5 * time.Second)
+	b.pillion("session", "create", "--name", "soon", "--from", "a", "--to", "b", "--trace=-1s", "--start", text, "--duration", "8s")
 	b.pillion("session", "create", "--name", "nightly", "--from", "a", "--to", "b",
 		"--cron", "0 3 * * *", "--tz", "Europe/Berlin", "--duration", "1h")
 	state, marked := b.sessionState("soon"), app.unmarked()
@@ -55,7 +55,7 @@ func TestSessionSchedule(t *testing.T) {
 		t.Errorf("runs of a week of nights are %v", nightly)
 	}
 
-	start, text = at(3 * time.Second)
+	start, text = at(10 * time.Second)
 	b.pillion("session", "create", "--name", "gone", "--from", "a", "--to", "b", "--start", text, "--duration", "1s")
 	b.pillion("session", "create", "--name", "late", "--from", "a", "--to", "b", "--trace=-1s", "--start", text, "--duration", "1h")
 	server := b.program("server")

