@@ -61,10 +61,9 @@ func ofClass(t *testing.T, document, class string) string {
 // Every block is of a class that a test here runs.
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	run := map[string][]string{
-		"README.md": {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd", "hand-destination", "hand-source",
-			"application-build", "application", "application-ask", "router"},
-		"docs/agent.md":  {"router"},
-		"docs/server.md": {"ask"}, "docs/api.md": {"ask"},
+		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd"},
+		"docs/agent.md":  {"hand-destination", "hand-source", "router"},
+		"docs/server.md": {"ask", "application-build", "application", "application-ask"}, "docs/api.md": {"ask"},
 	}
 	for _, b := range blocks(t) {
 		if !slices.Contains(run[b.document], b.class) {
@@ -277,15 +276,15 @@ links: [{ends: [noc, north]}, {ends: [noc, south]}, {ends: [north, south]}]
 	d.reports(in("north"), in("noc"))
 }
 
-// reports builds the application of README.md, runs it on one host, and asks on
+// reports builds the application of docs/server.md, runs it on one host, and asks on
 // another for what it has reported.
 func (d *desk) reports(there, asked func(*exec.Cmd) error) {
 	d.t.Helper()
 	if said, err := exec.Command("cp", "-r", "../clib", d.folder).CombinedOutput(); err != nil {
 		d.t.Fatalf("%v: %s", err, said)
 	}
-	d.run(ofClass(d.t, "README.md", "application-build"))
-	command := d.shell("cd " + d.folder + "; " + ofClass(d.t, "README.md", "application"))
+	d.run(ofClass(d.t, "docs/server.md", "application-build"))
+	command := d.shell("cd " + d.folder + "; " + ofClass(d.t, "docs/server.md", "application"))
 	if err := there(command); err != nil {
 		d.t.Fatal(err)
 	}
@@ -295,7 +294,7 @@ func (d *desk) reports(there, asked func(*exec.Cmd) error) {
 	said := ""
 	d.t.Cleanup(func() { d.t.Log(said) })
 	eventually(d.t, "what the application reports to be exported", func() bool {
-		command := d.shell("rm -f trial.sq3; " + ofClass(d.t, "README.md", "application-ask"))
+		command := d.shell("rm -f trial.sq3; " + ofClass(d.t, "docs/server.md", "application-ask"))
 		written := &transcript{}
 		command.Stdout, command.Stderr = written, written
 		if err := asked(command); err != nil {
@@ -316,7 +315,7 @@ func TestProbesAsDocumented(t *testing.T) {
 		{"b", "a", "hand-destination", "2001:db8::1"}, {"a", "b", "hand-source", "2001:db8::2"},
 	} {
 		address := map[string]string{"a": "fd77:0:0:1::1", "b": "fd77:0:0:1::2"}[step.peer]
-		text := strings.NewReplacer("eth0", step.peer, step.documented, address).Replace(ofClass(t, "README.md", step.class))
+		text := strings.NewReplacer("eth0", step.peer, step.documented, address).Replace(ofClass(t, "docs/agent.md", step.class))
 		d.until(func(command *exec.Cmd) error { return b.Start(step.host, command) }, strings.TrimSpace(text)+" --json", attached)
 	}
 }
