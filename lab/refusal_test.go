@@ -135,9 +135,9 @@ func TestStrangersAreRefused(t *testing.T) {
 	eventually(t, "the event", func() bool { return b.events("agent-refused", "a") > 0 })
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "a", "--token-file", join), "an agent of that name exists")
 	wrong := "pj_" + strings.Split(string(token), "_")[1] + "_" + strings.Repeat("A", 26)
-	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c", "--token", wrong), "does not take the join token")
+	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c", "--token", wrong), "does not accept the join token")
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c",
-		"--token-file", filepath.Join(b.ServiceFolder("server"), "operator.token")), "does not take the join token")
+		"--token-file", filepath.Join(b.ServiceFolder("server"), "operator.token")), "does not accept the join token")
 	if log := b.log("agent-a"); strings.Contains(log, "not connected") || b.events("agent-lost", "a") != 0 {
 		t.Errorf("the first of the name felt the second:\n%s", log)
 	}

@@ -40,26 +40,26 @@ type (
 		Welcome bool   `json:"welcome"`
 		Reason  string `json:"reason"`
 	}
-	// fault is the body of an answer that is not 200.
-	fault struct {
+	// failure is the body of a response other than 200.
+	failure struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}
 )
 
 const (
-	callTime    = 30 * time.Second
-	answerLimit = 1 << 20
-	servicePath = "/pillion.v1.EnrolService/"
+	callTimeout   = 30 * time.Second
+	responseLimit = 1 << 20
+	servicePath   = "/pillion.v1.EnrolService/"
 )
 
-// call asks the server one thing, on a connection of its own.
-func call(ctx context.Context, config *tls.Config, server, method string, question, answer any) error {
-	body, err := json.Marshal(question)
+// call makes one request to the server, on a connection of its own.
+func call(ctx context.Context, config *tls.Config, server, method string, message, answer any) error {
+	body, err := json.Marshal(message)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+server+servicePath+method, bytes.NewReader(body))
 	if err != nil {
@@ -76,18 +76,18 @@ func call(ctx context.Context, config *tls.Config, server, method string, questi
 		return unreachable(err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	text, err := io.ReadAll(io.LimitReader(response.Body, responseLimit))
 	if err != nil {
 		return unreachable(err)
 	}
-	err = parseAnswer(response.StatusCode, text, answer)
+	err = parseResponse(response.StatusCode, text, answer)
 	if errors.Is(err, ErrToken) && method != "Enrol" {
-		return fmt.Errorf("%w: it does not see our certificate", ErrRefused) // something between us ends TLS
+		return fmt.Errorf("%w: it does not see our certificate", ErrRefused) // a proxy terminates TLS
 	}
 	return err
 }
 
-// unreachable finds the words for a call without an answer.
+// unreachable is the error of a call without a response.
 func unreachable(err error) error {
 	var notTLS tls.RecordHeaderError
 	var lookup *net.DNSError
@@ -99,24 +99,24 @@ func unreachable(err error) error {
 	case errors.As(err, &lookup):
 		return fmt.Errorf("%w: %w", ErrUnreachable, lookup)
 	}
-	var request *url.Error // has the URL, which the caller names
+	var request *url.Error // repeats the URL, which the caller names
 	if errors.As(err, &request) {
 		err = request.Err
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-// parseAnswer reads what the server said.
-func parseAnswer(status int, text []byte, answer any) error {
+// parseResponse parses the server's response.
+func parseResponse(status int, text []byte, answer any) error {
 	if status == http.StatusOK {
 		if err := json.Unmarshal(text, answer); err != nil {
-			return fmt.Errorf("read the server's answer: %w", err)
+			return fmt.Errorf("read the server's response: %w", err)
 		}
 		return nil
 	}
-	var f fault
+	var f failure
 	if err := json.Unmarshal(text, &f); err != nil || f.Code == "" {
-		return fmt.Errorf("the server answers HTTP status %d; is it a Pillion server?", status)
+		return fmt.Errorf("HTTP status %d; is it a Pillion server?", status)
 	}
 	switch f.Code {
 	case "unauthenticated":
@@ -126,10 +126,10 @@ func parseAnswer(status int, text []byte, answer any) error {
 	case "permission_denied":
 		return fmt.Errorf("%w: %s", ErrRefused, oneLine(f.Message))
 	}
-	return fmt.Errorf("the server says: %s (%s)", oneLine(f.Message), oneLine(f.Code))
+	return fmt.Errorf("server error: %s (%s)", oneLine(f.Message), oneLine(f.Code))
 }
 
-// oneLine makes the server's words fit for a terminal.
+// oneLine makes a text from the server safe to print on a terminal.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

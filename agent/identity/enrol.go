@@ -25,20 +25,17 @@ type Options struct {
 	Server string
 	// Token is the join token.
 	Token string
-	// Name that the agent wants; default the host's name up to the first dot.
+	// Name of the agent; default the host name up to the first dot.
 	Name string
-	// Folder that keeps the identity; default DefaultFolder.
+	// Folder of the identity; default DefaultFolder.
 	Folder string
-	// Again enrols a host that has an identity already, which is replaced.
-	Again bool
 }
 
 // DefaultPort is the server's HTTP port.
 const DefaultPort = "8470"
 
-// Enrol gets this host its identity. Where it has one of that server and name
-// already, that is returned and fresh is false, whatever the token; only one that
-// has expired is replaced.
+// Enrol obtains an identity for this host. An existing one of that server and name is
+// returned and fresh is false, whatever the token; it is replaced only if it has expired.
 func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err error) {
 	if options.Folder == "" {
 		options.Folder = DefaultFolder
@@ -48,13 +45,13 @@ func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err e
 		return nil, false, fmt.Errorf("enrol this host: %w", err)
 	}
 	existing, err := Open(options.Folder)
-	if err != nil && !errors.Is(err, ErrNotEnrolled) && !options.Again {
+	if err != nil && !errors.Is(err, ErrNotEnrolled) {
 		return nil, false, err
 	}
-	if existing != nil && !options.Again {
+	if existing != nil {
 		d := existing.document()
 		if d.Server != server || options.Name != "" && d.Name != options.Name {
-			return nil, false, fmt.Errorf("enrol this host: %w: at %s as %q; remove %s to enrol it anew",
+			return nil, false, fmt.Errorf("enrol this host: %w: at %s as %q; remove %s to enrol it again",
 				ErrEnrolled, d.Server, d.Name, existing.path)
 		}
 		if time.Now().Before(existing.Expires()) {
@@ -75,8 +72,8 @@ func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err e
 		options.Name, _, _ = strings.Cut(strings.ToLower(host), ".")
 	}
 	if !bus.ValidAgent(options.Name) {
-		return nil, false, fmt.Errorf("enrol this host: %.70q cannot be an agent's name; "+
-			"use --name with lowercase letters, digits and inner hyphens, at most 63", options.Name)
+		return nil, false, fmt.Errorf("enrol this host: invalid agent name %.70q; "+
+			"use --name with up to 63 lowercase letters, digits and inner hyphens", options.Name)
 	}
 	if i, err = enrol(ctx, server, options); err != nil {
 		return nil, false, fmt.Errorf("enrol this host as %q at %s: %w", options.Name, server, err)
@@ -95,7 +92,7 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 	}
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, // VerifyConnection does it, by the token
+		InsecureSkipVerify: true, // VerifyConnection checks the fingerprint in the token
 		VerifyConnection:   func(state tls.ConnectionState) error { return verifyByFingerprint(state, fingerprint) },
 	}
 	var answer enrolResponse
@@ -104,7 +101,7 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 		return nil, err
 	}
 	if sha256.Sum256(answer.Authority) != fingerprint {
-		return nil, fmt.Errorf("%w: its authority has another fingerprint", ErrImpostor)
+		return nil, fmt.Errorf("%w: the fingerprint of its CA differs", ErrImpostor)
 	}
 	address, err := busURL(answer.Bus, server)
 	if err != nil {
@@ -116,29 +113,29 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 	}
 	i := &Identity{path: filepath.Join(options.Folder, fileName)}
 	if err := i.use(d); err != nil {
-		return nil, fmt.Errorf("the server's answer: %w", err)
+		return nil, fmt.Errorf("invalid response of the server: %w", err)
 	}
 	return i, save(i.path, d)
 }
 
-// parseToken returns the fingerprint of the authority that a join token is of.
+// parseToken returns the fingerprint of the CA in a join token.
 func parseToken(token string) (fingerprint [sha256.Size]byte, err error) {
 	if token == "" {
-		return fingerprint, errors.New("a join token is needed; the server prints one at its first start")
+		return fingerprint, errors.New("a join token is required; the server prints one on its first start")
 	}
 	if strings.HasPrefix(token, "pt_") {
-		return fingerprint, fmt.Errorf("%w: it is a user's token; want a join token, which begins with pj_", ErrToken)
+		return fingerprint, fmt.Errorf("%w: this is a user's token; a join token starts with pj_", ErrToken)
 	}
 	rest, ok := strings.CutPrefix(token, "pj_")
 	text, secret, ok2 := strings.Cut(rest, "_")
 	sum, err := hex.DecodeString(text)
 	if !ok || !ok2 || secret == "" || err != nil || len(sum) != len(fingerprint) || len(token) > 256 {
-		return fingerprint, fmt.Errorf("%w: it is not pj_FINGERPRINT_SECRET; was it copied whole?", ErrToken)
+		return fingerprint, fmt.Errorf("%w: it is not of the form pj_FINGERPRINT_SECRET; was it copied completely?", ErrToken)
 	}
 	return [sha256.Size]byte(sum), nil
 }
 
-// verifyByFingerprint finds the authority in the chain and checks the server by it.
+// verifyByFingerprint finds the CA in the chain and verifies the server with it.
 func verifyByFingerprint(state tls.ConnectionState, fingerprint [sha256.Size]byte) error {
 	var root *x509.Certificate
 	for _, c := range state.PeerCertificates {
@@ -147,41 +144,41 @@ func verifyByFingerprint(state tls.ConnectionState, fingerprint [sha256.Size]byt
 		}
 	}
 	if root == nil || !root.IsCA {
-		return fmt.Errorf("%w: its authority has another fingerprint", ErrImpostor)
+		return fmt.Errorf("%w: the fingerprint of its CA differs", ErrImpostor)
 	}
 	return verifyServer(state, root)
 }
 
-// serverAddress is host:port of what a user wrote.
+// serverAddress parses a user's server argument into host:port.
 func serverAddress(text string) (string, error) {
 	bad := func(why string) (string, error) {
 		return "", fmt.Errorf("server %.100q: %s; want host or host:port", text, why)
 	}
 	if strings.HasPrefix(text, "http://") {
-		return bad("agents need TLS")
+		return bad("agents require TLS")
 	}
 	rest := strings.TrimSuffix(strings.TrimPrefix(text, "https://"), "/")
 	host, port := strings.TrimSuffix(strings.TrimPrefix(rest, "["), "]"), DefaultPort
 	if net.ParseIP(host) == nil && strings.Contains(rest, ":") {
 		var err error
 		if host, port, err = net.SplitHostPort(rest); err != nil {
-			return bad("not an address")
+			return bad("invalid address")
 		}
 	}
 	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
-		return bad("the port is not 1 to 65535")
+		return bad("the port is not from 1 to 65535")
 	}
 	if host == "" || strings.ContainsAny(host, "/?#@[] \\\t\r\n") {
-		return bad("not a host")
+		return bad("invalid host")
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-// busURL completes the server's word: an empty host is the server's own.
+// busURL completes the bus URL from the server: an empty host is that of the server.
 func busURL(text, server string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "tls" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
-		return "", fmt.Errorf("the server names the bus %.100q; want tls://host:port", text)
+		return "", fmt.Errorf("invalid bus URL %.100q from the server; want tls://host:port", text)
 	}
 	host := u.Hostname()
 	if host == "" {

@@ -1,13 +1,11 @@
-// Package identity is who an agent is: the key and certificate that its server gave
-// it for a join token, where they are kept, and how they are renewed.
+// Package identity is the identity of an agent: the key and certificate that it obtains
+// from its server with a join token, their storage and their renewal.
 //
-// It speaks to the server's HTTP port, by TLS with the one authority that the join
-// token names by its fingerprint; it does not connect to the bus, for which it only
-// provides the TLS configuration.
+// It talks to the server's HTTP port by TLS, with the CA whose fingerprint is in the join
+// token. It does not connect to the bus but provides the TLS configuration for it.
 package identity
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -29,28 +27,28 @@ import (
 	"pillion.dev/bus"
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
-	// ErrNotEnrolled is a host without an identity.
+	// ErrNotEnrolled marks a host without an identity.
 	ErrNotEnrolled = errors.New("this host is not enrolled; run the agent with --server and --token once")
-	// ErrToken is a join token that the server does not take.
-	ErrToken = errors.New("the server does not take the join token")
-	// ErrTaken is a name that another agent has.
-	ErrTaken = errors.New("an agent of that name exists; revoke and delete it first, or use another --name")
-	// ErrUnreachable is a server that nobody answers for.
+	// ErrToken marks an invalid join token.
+	ErrToken = errors.New("the server does not accept the join token")
+	// ErrTaken marks a name that another agent has.
+	ErrTaken = errors.New("an agent with that name exists; revoke and delete it first, or use another --name")
+	// ErrUnreachable marks a server that does not respond.
 	ErrUnreachable = errors.New("cannot reach the server")
-	// ErrImpostor is a server that is not the one which made the join token, or not
-	// the one that this host enrolled at.
-	ErrImpostor = errors.New("this is not the server of the join token; an impostor, or a server that was set up anew")
-	// ErrPlain is a server that speaks HTTP without TLS.
-	ErrPlain = errors.New("the server speaks plain HTTP at that port; agents need its TLS port")
-	// ErrRefused is a host that the server will not have, with its reason.
-	ErrRefused = errors.New("the server refuses this host")
-	// ErrEnrolled is a host that is enrolled already, elsewhere or by another name.
-	ErrEnrolled = errors.New("this host is enrolled already")
+	// ErrImpostor marks a server other than the one that issued the join token or the
+	// certificate.
+	ErrImpostor = errors.New("this is not the server that issued the join token: an impostor, or a reinstalled server")
+	// ErrPlain marks a server port without TLS.
+	ErrPlain = errors.New("the server speaks plain HTTP on that port; agents require its TLS port")
+	// ErrRefused marks a host that the server rejects, with its reason.
+	ErrRefused = errors.New("the server rejects this host")
+	// ErrEnrolled marks a host that is already enrolled elsewhere or under another name.
+	ErrEnrolled = errors.New("this host is already enrolled")
 )
 
-// DefaultFolder is where an agent keeps its identity.
+// DefaultFolder is where an agent stores its identity.
 const DefaultFolder = "/var/lib/pillion"
 
 const fileName = "identity.json"
@@ -66,7 +64,7 @@ type Identity struct {
 	root     *x509.Certificate
 }
 
-// document is the file. It is one, so that a crash leaves all old or all new.
+// document is the content of the file. It is a single file so that replacing it is atomic.
 type document struct {
 	Name        string `json:"name"`
 	Server      string `json:"server"` // host:port
@@ -76,7 +74,7 @@ type document struct {
 	Key         string `json:"key"`
 }
 
-// Open reads the identity in the folder; ErrNotEnrolled where there is none.
+// Open reads the identity in the folder; ErrNotEnrolled if there is none.
 func Open(folder string) (*Identity, error) {
 	i := &Identity{path: filepath.Join(folder, fileName)}
 	text, err := os.ReadFile(i.path)
@@ -100,7 +98,7 @@ func (i *Identity) load(text []byte) error {
 	return i.use(d)
 }
 
-// use checks a document and takes it.
+// use validates a document and switches to it.
 func (i *Identity) use(d document) error {
 	own, err := tls.X509KeyPair([]byte(d.Certificate), []byte(d.Key))
 	if err != nil {
@@ -108,14 +106,14 @@ func (i *Identity) use(d document) error {
 	}
 	block, _ := pem.Decode([]byte(d.Authority))
 	if block == nil {
-		return errors.New("authority: not PEM")
+		return errors.New("CA: not PEM")
 	}
 	root, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return fmt.Errorf("authority: %w", err)
+		return fmt.Errorf("CA: %w", err)
 	}
 	if err := own.Leaf.CheckSignatureFrom(root); err != nil {
-		return fmt.Errorf("certificate is not of the authority: %w", err)
+		return fmt.Errorf("certificate was not issued by the CA: %w", err)
 	}
 	if !bus.ValidAgent(d.Name) || own.Leaf.Subject.CommonName != d.Name {
 		return fmt.Errorf("certificate is for %.70q, not for %.70q", own.Leaf.Subject.CommonName, d.Name)
@@ -150,22 +148,21 @@ func (i *Identity) Server() string { return i.document().Server }
 // Bus is the URL of the bus.
 func (i *Identity) Bus() string { return i.document().Bus }
 
-// Expires is when the certificate does.
+// Expires is when the certificate expires.
 func (i *Identity) Expires() time.Time { return i.leaf().NotAfter }
 
-// DueAt is when two thirds of the certificate's life are over.
+// DueAt is when two thirds of the certificate's validity have passed.
 func (i *Identity) DueAt() time.Time {
 	leaf := i.leaf()
 	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 3 * 2)
 }
 
-// Due reports whether the certificate is to be renewed.
+// Due reports whether the certificate should be renewed.
 func (i *Identity) Due(now time.Time) bool { return now.After(i.DueAt()) }
 
-// TLS is for the bus. It shows the certificate of the moment, and takes a server
-// with a certificate of the own authority, by whatever name it is reached; a bus on
-// another host than the server may instead have one that this host trusts for its
-// name.
+// TLS is the configuration for the bus. It presents the current certificate, and accepts
+// a server certificate of the agent's CA under any host name; a bus on another host than
+// the server may instead have one that this host's trust store accepts for its name.
 func (i *Identity) TLS() *tls.Config {
 	return i.config(func(state tls.ConnectionState, root *x509.Certificate) error {
 		err := verifyServer(state, root)
@@ -200,7 +197,7 @@ func (i *Identity) config(verify func(tls.ConnectionState, *x509.Certificate) er
 			own := i.own
 			return &own, nil
 		},
-		InsecureSkipVerify: true, // VerifyConnection does it, without the host's name
+		InsecureSkipVerify: true, // VerifyConnection verifies, except for the host name
 		VerifyConnection: func(state tls.ConnectionState) error {
 			i.mu.Lock()
 			root := i.root
@@ -210,8 +207,8 @@ func (i *Identity) config(verify func(tls.ConnectionState, *x509.Certificate) er
 	}
 }
 
-// verifyServer checks that the root made the certificate, for a server. Names do not
-// matter: the root makes server certificates for one server only.
+// verifyServer checks that the root issued the certificate to a server. Names do not
+// matter: the root issues certificates to a single server.
 func verifyServer(state tls.ConnectionState, root *x509.Certificate) error {
 	roots := x509.NewCertPool()
 	roots.AddCert(root)
@@ -223,13 +220,13 @@ func verifyServer(state tls.ConnectionState, root *x509.Certificate) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Errorf("certificate of the server: %w; check the clocks", err)
+		return fmt.Errorf("server certificate: %w; check the clocks", err)
 	}
 	return fmt.Errorf("%w: %w", ErrImpostor, err)
 }
 
-// Renew gets a certificate for a new key and keeps it. New connections show it;
-// those that are there stay.
+// Renew obtains a certificate for a new key and stores it. New connections present it;
+// existing ones remain.
 func (i *Identity) Renew(ctx context.Context) error {
 	i.renewing.Lock()
 	defer i.renewing.Unlock()
@@ -257,7 +254,7 @@ func (i *Identity) renew(ctx context.Context, d *document) error {
 	}
 	next := &Identity{path: i.path}
 	if err := next.use(*d); err != nil {
-		return fmt.Errorf("the server's answer: %w", err)
+		return fmt.Errorf("invalid response of the server: %w", err)
 	}
 	if err := save(i.path, *d); err != nil {
 		return err
@@ -265,9 +262,8 @@ func (i *Identity) renew(ctx context.Context, d *document) error {
 	return i.use(*d)
 }
 
-// Standing asks the server whether it would have this agent: nil, ErrRefused with
-// its reason, or why it could not be asked. After a refusal by the bus it tells the
-// cause.
+// Standing asks the server whether it accepts this agent: nil, ErrRefused with its
+// reason, or why it could not be asked. It explains a rejection by the bus.
 func (i *Identity) Standing(ctx context.Context) error {
 	d := i.document()
 	var answer standingResponse
@@ -276,12 +272,12 @@ func (i *Identity) Standing(ctx context.Context) error {
 		err = fmt.Errorf("%w: %s", ErrRefused, oneLine(answer.Reason))
 	}
 	if err != nil {
-		return fmt.Errorf("ask %s for the standing of agent %q: %w", d.Server, d.Name, err)
+		return fmt.Errorf("ask %s about agent %q: %w", d.Server, d.Name, err)
 	}
 	return nil
 }
 
-// newRequest makes a key, PEM, and the request for its certificate, DER.
+// newRequest generates a key, PEM, and its certificate request, DER.
 func newRequest(name string) (key string, request []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -300,12 +296,10 @@ func encodePEM(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// save replaces the file, which only its owner may read.
+// save replaces the file atomically. Only its owner may read it.
 func save(path string, d document) (err error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(d); err != nil {
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
 		return err
 	}
 	folder := filepath.Dir(path)
@@ -321,7 +315,7 @@ func save(path string, d document) (err error) {
 			os.Remove(file.Name())
 		}
 	}()
-	_, err = file.Write(text.Bytes())
+	_, err = file.Write(append(text, '\n'))
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}

@@ -173,11 +173,6 @@ func TestEnrol(t *testing.T) {
 	if _, _, err := Enrol(t.Context(), newNOC(t).options(folder, "good")); !errors.Is(err, ErrEnrolled) {
 		t.Errorf("at another server: %v", err)
 	}
-	forced := n.options(folder, "other")
-	forced.Again = true
-	if i, fresh, err := Enrol(t.Context(), forced); err != nil || !fresh || i.Name() != "other" {
-		t.Errorf("forced: fresh %t, %v", fresh, err)
-	}
 }
 
 func TestEnrolAfterExpiry(t *testing.T) {
@@ -209,16 +204,16 @@ func TestEnrolFaults(t *testing.T) {
 		want  error
 		text  string
 	}{
-		{name: "no token", edit: func(o *Options) { o.Token = "" }, text: "a join token is needed"},
+		{name: "no token", edit: func(o *Options) { o.Token = "" }, text: "a join token is required"},
 		{name: "user's token", edit: func(o *Options) { o.Token = "pt_abc" }, want: ErrToken, text: "join token"},
-		{name: "half a token", edit: func(o *Options) { o.Token = o.Token[:40] }, want: ErrToken, text: "copied whole"},
+		{name: "half a token", edit: func(o *Options) { o.Token = o.Token[:40] }, want: ErrToken, text: "copied completely"},
 		{name: "another server's token", edit: func(o *Options) { o.Token = n2.token() }, want: ErrImpostor},
 		{name: "wrong token", fault: `{"code":"unauthenticated","message":"token revoked: join"}`, want: ErrToken, text: "token revoked: join"},
 		{name: "taken", fault: `{"code":"already_exists"}`, want: ErrTaken, text: "--name"},
 		{name: "forbidden", fault: `{"code":"permission_denied","message":"no"}`, want: ErrRefused},
 		{name: "other fault", fault: `{"code":"internal","message":"a\u001b[31mb"}`, text: "a [31mb (internal)"},
 		{name: "no fault at all", fault: "<html>", text: "is it a Pillion server?"},
-		{name: "nonsense", body: "<html>", text: "read the server's answer"},
+		{name: "nonsense", body: "<html>", text: "read the server's response"},
 		{name: "empty answer", body: "{}", want: ErrImpostor},
 		{name: "plain HTTP", edit: func(o *Options) { o.Server = plain.Listener.Addr().String() }, want: ErrPlain},
 		{name: "nobody", edit: func(o *Options) { o.Server = "127.0.0.1:1" }, want: ErrUnreachable, text: "connection refused"},
@@ -391,11 +386,11 @@ func FuzzParseAnswer(f *testing.F) {
 	f.Add(401, []byte(`{"code":"unauthenticated","message":"no"}`))
 	f.Fuzz(func(t *testing.T, status int, text []byte) {
 		var answer enrolResponse
-		err := parseAnswer(status, text, &answer)
+		err := parseResponse(status, text, &answer)
 		if (err == nil) && status != http.StatusOK {
 			t.Errorf("status %d is no error", status)
 		}
-		if err != nil && strings.ContainsAny(strings.TrimPrefix(err.Error(), "read the server's answer"), "\x1b\r\n") {
+		if err != nil && strings.ContainsAny(strings.TrimPrefix(err.Error(), "read the server's response"), "\x1b\r\n") {
 			t.Errorf("not fit for a terminal: %q", err)
 		}
 	})
