@@ -382,7 +382,7 @@ func TestAgentDiskFull(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	b.says("agent-b", "batches are on the disk again")
+	b.says("agent-b", "writing to disk works again")
 	s.send(6000, 2000)
 	b.says("agent-b", "spool is full")
 	b.resting("agent-b")

@@ -12,22 +12,22 @@ import (
 	"pillion.dev/measure"
 )
 
-// Pauses between attempts double from the one to the other, each with a jitter
-// of half its length.
+// Pauses between attempts double from pauseMin to pauseMax, each with a jitter of half
+// its length.
 const (
 	pauseMin = 100 * time.Millisecond
 	pauseMax = 5 * time.Second
 )
 
-// Send delivers one batch: nil says that it is stored.
+// Send delivers one batch: nil means that it is stored.
 type Send func(ctx context.Context, envelope measure.Envelope) error
 
-// flight is one batch on its way.
+// flight is one batch being sent.
 type flight struct {
 	entry   *entry
-	segment *segment // where it was when it was taken
+	segment *segment // that held it when it was taken
 	offset  int64
-	payload []byte // nil: in the segment's file
+	payload []byte // nil if it is in the segment's file
 	ctx     context.Context
 }
 
@@ -35,7 +35,7 @@ type flight struct {
 type delivery struct {
 	spool *Spool
 	send  Send
-	// file is that of segment; only the loop reads.
+	// file is that of segment; only loop reads it.
 	file    *os.File
 	segment *segment
 	flights sync.WaitGroup
@@ -44,10 +44,9 @@ type delivery struct {
 	success chan struct{} // closed at the first success after failures
 }
 
-// Run delivers what is held, and what comes, until the context ends or the spool
-// is closed; then it returns nil. Several batches are in flight at once. First
-// attempts begin in the order of writing; after failures batches may overtake
-// each other.
+// Run delivers batches until the context ends or the spool is closed; then it returns
+// nil. Several batches are in flight at once. First attempts start in the order of
+// writing; after failures batches may overtake each other.
 func (s *Spool) Run(ctx context.Context, send func(context.Context, measure.Envelope) error) error {
 	s.mu.Lock()
 	if s.closed || s.running {
@@ -56,7 +55,7 @@ func (s *Spool) Run(ctx context.Context, send func(context.Context, measure.Enve
 		if closed {
 			return fmt.Errorf("run spool: %w", ErrClosed)
 		}
-		return errors.New("run spool: it runs already")
+		return errors.New("run spool: already running")
 	}
 	s.running = true
 	s.stopped.Add(1)
@@ -65,13 +64,7 @@ func (s *Spool) Run(ctx context.Context, send func(context.Context, measure.Enve
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-s.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer context.AfterFunc(s.ctx, cancel)()
 	d := &delivery{spool: s, send: send, success: make(chan struct{})}
 	d.loop(ctx)
 	d.flights.Wait()
@@ -100,16 +93,12 @@ func (d *delivery) loop(ctx context.Context) {
 			continue
 		}
 		begun := make(chan struct{})
-		d.flights.Add(1)
-		go func() {
-			defer d.flights.Done()
-			d.deliver(f, payload, begun)
-		}()
+		d.flights.Go(func() { d.deliver(f, payload, begun) })
 		<-begun
 	}
 }
 
-// read gets the payload and checks it once more: the disk may have changed it
+// read reads the payload and verifies its checksum again: it may have been damaged
 // since Open.
 func (d *delivery) read(f *flight) ([]byte, error) {
 	if f.payload != nil {
@@ -138,8 +127,8 @@ func (d *delivery) read(f *flight) ([]byte, error) {
 	return payload, nil
 }
 
-// unreadable ends a batch that cannot be read back. One whose segment was just
-// dropped is simply dropped.
+// unreadable ends a batch that cannot be read back, or whose segment was dropped
+// meanwhile.
 func (s *Spool) unreadable(e *entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,12 +136,12 @@ func (s *Spool) unreadable(e *entry, err error) {
 		s.end(e, dropped)
 		return
 	}
-	s.log.Warn("read batch from the spool", "stream", e.line.stream, "sequence", e.sequence, "error", err)
-	s.end(e, spoilt)
+	s.log.Warn("read batch from spool", "stream", e.line.stream, "sequence", e.sequence, "error", err)
+	s.end(e, damaged)
 }
 
-// deliver tries until the batch has ended or the context has. begun is closed as
-// the first attempt begins, so that the next batch does not overtake this one.
+// deliver retries until the batch is done or the context ends. begun is closed when the
+// first attempt starts, so that the next batch does not overtake this one.
 func (d *delivery) deliver(f *flight, payload []byte, begun chan struct{}) {
 	s, e := d.spool, f.entry
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
@@ -188,22 +177,21 @@ func (d *delivery) attempt(ctx context.Context, envelope measure.Envelope) error
 	return d.send(ctx, envelope)
 }
 
-// failed tells the log about the first failure. What it returns is closed when a
-// batch is delivered again.
+// failed logs the first failure. The channel is closed when a batch is delivered again.
 func (d *delivery) failed(err error) <-chan struct{} {
 	d.spool.mu.Lock()
 	first := !d.spool.failing
 	d.spool.failing = true
 	d.spool.mu.Unlock()
 	if first {
-		d.spool.log.Warn("deliver batches: they wait in the spool", "error", err)
+		d.spool.log.Warn("delivery fails, batches wait in the spool", "error", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.success
 }
 
-// succeeded wakes those that wait after a failure.
+// succeeded wakes batches that wait after a failure.
 func (d *delivery) succeeded() {
 	d.spool.mu.Lock()
 	again := d.spool.failing
@@ -212,16 +200,16 @@ func (d *delivery) succeeded() {
 	if !again {
 		return
 	}
-	d.spool.log.Info("batches are delivered again")
+	d.spool.log.Info("delivery works again")
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	close(d.success)
 	d.success = make(chan struct{})
 }
 
-// wait waits for the pause with its jitter, shorter where another batch gets
-// through: but never below the least pause, for a batch that alone fails would
-// be sent without end. It reports false when the context ends.
+// wait waits for the pause with its jitter, or until another batch is delivered, but at
+// least for the shortest pause: a single failing batch would otherwise be resent in a
+// tight loop. It reports false when the context ends.
 func (d *delivery) wait(ctx context.Context, pause time.Duration, success <-chan struct{}) bool {
 	least := time.NewTimer(pauseMin/2 + rand.N(pauseMin))
 	defer least.Stop()
@@ -244,7 +232,7 @@ func (d *delivery) wait(ctx context.Context, pause time.Duration, success <-chan
 	return true
 }
 
-// Drain waits until nothing is held.
+// Drain waits until the spool is empty.
 func (s *Spool) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	held, drained := s.batches, s.drained
@@ -256,6 +244,6 @@ func (s *Spool) Drain(ctx context.Context) error {
 	case <-drained:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("drain spool: %d batches are left: %w", s.Stats().Batches, ctx.Err())
+		return fmt.Errorf("drain spool: %d batches left: %w", s.Stats().Batches, ctx.Err())
 	}
 }

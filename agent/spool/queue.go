@@ -16,38 +16,38 @@ const (
 	done
 )
 
-// entry is one batch that is held.
+// entry is one batch in the spool.
 type entry struct {
 	line     *line
 	segment  *segment
 	sequence uint64
 	offset   int64  // of the record in the segment's file
-	payload  []byte // of a batch that is only in memory
+	payload  []byte // of a batch held only in memory
 	size     int64  // of the record
 	rows     uint32
 	checksum uint32
 	state    state
-	// evicted says that its place is gone: it ends with the attempt under way.
+	// evicted: its segment was dropped; it ends with the current attempt.
 	evicted bool
 	cancel  context.CancelFunc // of that attempt
-	// kept is told once what became of it, if somebody wants to know; fate is how it
-	// ended, nil: it was sent.
+	// kept, if set, is called once with the outcome; fate is why it was lost, nil if it
+	// was sent.
 	kept func(measure.Key, error)
 	fate error
 }
 
-// errLost is what became of a batch that nobody will get.
+// errLost is the outcome of a batch that will not be delivered.
 var errLost = errors.New("batch is lost")
 
-// tell says that a batch is safe, or why it is not.
-func (e *entry) tell(err error) {
+// report reports that a batch is safe, or why it is lost.
+func (e *entry) report(err error) {
 	if kept := e.kept; kept != nil {
 		e.kept = nil
 		kept(measure.Key{Stream: e.line.stream, Epoch: e.line.epoch, Sequence: e.sequence}, err)
 	}
 }
 
-// line is the batches of one stream and epoch.
+// line is the sequence of batches of one stream and epoch.
 type line struct {
 	stream string
 	epoch  uint64
@@ -61,7 +61,7 @@ type lineKey struct {
 	epoch  uint64
 }
 
-// oldest is the lowest sequence that is held, or the next one.
+// oldest is the lowest sequence number held, or the next one.
 func (l *line) oldest() uint64 {
 	if len(l.held) > 0 {
 		return l.held[0].sequence
@@ -79,7 +79,7 @@ func (s *Spool) line(stream string, epoch uint64) *line {
 	return l
 }
 
-// hold enters a batch that has its place in a segment.
+// hold adds a batch to the segment that stores it.
 func (s *Spool) hold(e *entry, g *segment) {
 	e.segment = g
 	g.entries = append(g.entries, e)
@@ -89,8 +89,8 @@ func (s *Spool) hold(e *entry, g *segment) {
 	s.bytes += e.size
 }
 
-// take gives the next batch to send, in order of writing, unless the window is
-// full. What it returns besides is where the payload is.
+// take returns the next batch to send, in order of writing, or nil if the window is full
+// or nothing waits.
 func (s *Spool) take(parent context.Context) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *Spool) take(parent context.Context) *flight {
 	return nil
 }
 
-// giveBack returns a batch whose sending was broken off by the end of Run.
+// giveBack returns a batch whose delivery was aborted by the end of Run.
 func (s *Spool) giveBack(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,17 +149,17 @@ const (
 	sent outcome = iota
 	dropped
 	rejected
-	spoilt // could not be read back
+	damaged // could not be read back
 )
 
-// settle ends a batch, with the account of how it ended.
+// settle ends a batch and counts its outcome.
 func (s *Spool) settle(e *entry, o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end(e, o)
 }
 
-// end is settle for who has the lock.
+// end is settle with the lock held.
 func (s *Spool) end(e *entry, o outcome) {
 	if e.state == done {
 		return
@@ -197,7 +197,7 @@ func (s *Spool) count(e *entry, o outcome) {
 		s.counts.sentRows += int64(e.rows)
 	case rejected:
 		s.counts.rejected++
-	case spoilt:
+	case damaged:
 		s.counts.damaged.places++
 		s.counts.damaged.bytes += e.size
 		s.lose(e.line.stream, int64(e.rows))
@@ -206,7 +206,7 @@ func (s *Spool) count(e *entry, o outcome) {
 	}
 }
 
-// lose counts a batch that nobody will get.
+// lose counts a batch that will not be delivered.
 func (s *Spool) lose(stream string, rows int64) {
 	loss := s.lost[stream]
 	loss.Batches++
@@ -214,11 +214,11 @@ func (s *Spool) lose(stream string, rows int64) {
 	s.lost[stream] = loss
 }
 
-// forget lets go of what is done at the head of a line.
+// forget removes finished batches from the head of a line.
 func (s *Spool) forget(l *line) {
 	n := 0
 	for n < len(l.held) && l.held[n].state == done {
-		l.held[n].tell(l.held[n].fate)
+		l.held[n].report(l.held[n].fate)
 		l.held[n] = nil
 		n++
 	}
@@ -231,7 +231,7 @@ func (s *Spool) forget(l *line) {
 	}
 }
 
-// evict drops all that a segment holds, and the segment.
+// evict drops a segment with its batches.
 func (s *Spool) evict(g *segment) {
 	if g == s.active {
 		s.seal()
@@ -239,12 +239,12 @@ func (s *Spool) evict(g *segment) {
 	for _, e := range slices.Clone(g.entries) {
 		s.drop(e)
 	}
-	// Batches in flight keep the segment in memory, not on the disk.
+	// Batches in flight keep the segment in memory, but not on the disk.
 	s.remove(g)
 }
 
-// drop ends a batch. One in flight is held until its attempt has ended: it may
-// be acknowledged yet, and Oldest must not pass it before that is known.
+// drop drops a batch. One in flight is held until its attempt ends: it may still be
+// acknowledged, and Oldest must not pass it before that is known.
 func (s *Spool) drop(e *entry) {
 	switch e.state {
 	case waiting:
@@ -255,7 +255,7 @@ func (s *Spool) drop(e *entry) {
 	}
 }
 
-// envelope is the batch as it is sent, with what is held at this moment.
+// envelope is the batch as it is sent, with the oldest sequence number held now.
 func (s *Spool) envelope(e *entry, payload []byte) measure.Envelope {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +265,7 @@ func (s *Spool) envelope(e *entry, payload []byte) measure.Envelope {
 	}
 }
 
-// stir tells Run that there may be something to do.
+// stir wakes Run.
 func (s *Spool) stir() {
 	select {
 	case s.stirred <- struct{}{}:

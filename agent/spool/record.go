@@ -11,7 +11,7 @@ import (
 // A record is one batch in a segment file, little-endian:
 //
 //	 0  magic, "PSP1"
-//	 4  epoch, u64; with the magic it marks where a record may begin
+//	 4  epoch, u64; with the magic it marks a possible start of a record
 //	12  CRC-32C of bytes 16 up to the payload
 //	16  sequence, u64
 //	24  rows, u32
@@ -20,8 +20,8 @@ import (
 //	36  length of the stream's name, u8
 //	37  the name, then the payload
 //
-// The epoch is random and stands in the file's name, so nothing that a payload
-// may hold is taken for a record when the reader looks for the next one.
+// The epoch is random and part of the file's name, so that no payload can be mistaken
+// for a record when the reader searches for the next one.
 const (
 	recordMagic = "PSP1"
 	markerSize  = 12
@@ -34,7 +34,7 @@ func marker(epoch uint64) []byte {
 	return binary.LittleEndian.AppendUint64([]byte(recordMagic), epoch)
 }
 
-// appendHeader appends all of a record but its payload.
+// appendHeader appends a record without its payload.
 func appendHeader(b []byte, e *measure.Envelope) []byte {
 	start := len(b)
 	b = append(b, recordMagic...)
@@ -55,9 +55,8 @@ func recordSize(e *measure.Envelope) int64 {
 	return int64(headerSize + len(e.Stream) + len(e.Payload))
 }
 
-// parseRecord reads the record at the start of data, which must begin with the
-// marker, as far as its header goes. The payload is not checked; it is nil where
-// data ends before it does.
+// parseRecord parses the header of the record at the start of data, which must begin
+// with the marker. The payload is not verified; it is nil if data is too short for it.
 func parseRecord(data []byte, epoch uint64) (e measure.Envelope, size int64, ok bool) {
 	if len(data) < headerSize || !bytes.HasPrefix(data, marker(epoch)) {
 		return e, 0, false
@@ -82,15 +81,15 @@ func parseRecord(data []byte, epoch uint64) (e measure.Envelope, size int64, ok 
 	return e, size, true
 }
 
-// damage is what a scan had to skip.
+// damage counts what a scan had to skip.
 type damage struct {
-	// places are stretches without a whole record between whole ones.
+	// places are regions without an intact record.
 	places int64
 	bytes  int64
 }
 
-// scan calls found for each whole record and tells what lay between. After a
-// damaged one it goes on at the next marker with a valid header.
+// scan calls found for each intact record and returns what lay between them. After a
+// damaged record it continues at the next marker with a valid header.
 func scan(data []byte, epoch uint64, found func(offset int64, e measure.Envelope)) damage {
 	var lost damage
 	lostUpTo := -1
@@ -109,8 +108,8 @@ func scan(data []byte, epoch uint64, found func(offset int64, e measure.Envelope
 			at += int(size)
 			continue
 		}
-		// The length of a damaged record is not trusted either: it may be torn, and
-		// the next one begin inside it.
+		// Neither is the length of a damaged record trusted: it may be torn, and the
+		// next record may start inside it.
 		next := len(data)
 		if i := bytes.Index(data[at+1:], mark); i >= 0 {
 			next = at + 1 + i

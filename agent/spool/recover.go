@@ -15,11 +15,11 @@ import (
 
 const positionFile = "position"
 
-// place is how far a segment was acknowledged.
+// place is which records of a segment were acknowledged.
 type place struct {
-	// Before this offset everything was.
+	// Before is the offset up to which all were.
 	Before int64 `json:"before"`
-	// Also the records at these offsets.
+	// Also are the offsets of further records.
 	Also []int64 `json:"also,omitempty"`
 }
 
@@ -28,10 +28,10 @@ func (p place) covers(offset int64) bool {
 	return offset < p.Before || also
 }
 
-// alsoMax bounds the note; what it leaves out is sent once more.
+// alsoMax limits the size of the file; batches left out are sent once more.
 const alsoMax = 1 << 16
 
-// recover reads what an earlier process left.
+// recover reads the batches that an earlier process left.
 func (s *Spool) recover() error {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -59,12 +59,12 @@ func (s *Spool) recover() error {
 	for s.diskBytes > s.options.LimitBytes && s.makeRoom() {
 	}
 	if s.counts.damaged.places > 0 {
-		s.log.Warn("skip what is damaged in the spool", "places", s.counts.damaged.places, "bytes", s.counts.damaged.bytes)
+		s.log.Warn("skip damaged parts of the spool", "places", s.counts.damaged.places, "bytes", s.counts.damaged.bytes)
 	}
 	return nil
 }
 
-// load enters what a segment's file holds.
+// load adds the batches of a segment's file.
 func (s *Spool) load(g *segment, acknowledged place) error {
 	info, err := os.Stat(s.path(g.name))
 	if err != nil {
@@ -80,8 +80,8 @@ func (s *Spool) load(g *segment, acknowledged place) error {
 	}
 	data, err := os.ReadFile(s.path(g.name))
 	if err != nil {
-		// A bad sector must not keep the agent from its work.
-		s.log.Warn("read segment of the spool", "error", err)
+		// A bad sector must not stop the agent.
+		s.log.Warn("read segment of spool", "error", err)
 		s.counts.damaged.places++
 		s.counts.damaged.bytes += g.size
 		data = nil
@@ -91,7 +91,7 @@ func (s *Spool) load(g *segment, acknowledged place) error {
 			s.options.Found(e)
 		}
 		if acknowledged.covers(offset) {
-			// It stays in the account of the segment, so that the next note has it.
+			// It stays listed in the segment, so that savePosition includes it.
 			g.entries = append(g.entries, &entry{offset: offset, state: done})
 			return
 		}
@@ -107,7 +107,7 @@ func (s *Spool) load(g *segment, acknowledged place) error {
 
 func (s *Spool) restore(g *segment, offset int64, envelope *measure.Envelope) {
 	l := s.line(envelope.Stream, envelope.Epoch)
-	// In what this package wrote sequences ascend; only then the search is free.
+	// Sequence numbers ascend as written, so that the search is rarely needed.
 	if envelope.Sequence < l.next &&
 		slices.ContainsFunc(l.held, func(e *entry) bool { return e.sequence == envelope.Sequence }) {
 		return
@@ -119,7 +119,7 @@ func (s *Spool) restore(g *segment, offset int64, envelope *measure.Envelope) {
 	}, g)
 }
 
-// positionNow is what is acknowledged in segments that hold something still.
+// positionNow is what is acknowledged in segments that still hold batches.
 func (s *Spool) positionNow() map[string]place {
 	places := map[string]place{}
 	for _, g := range s.segments {
@@ -144,8 +144,8 @@ func (s *Spool) positionNow() map[string]place {
 	return places
 }
 
-// savePosition notes what was acknowledged. It is a saving of work, not of data:
-// a note that is lost costs batches sent twice.
+// savePosition records what was acknowledged. This only saves work: if the record is
+// lost, batches are sent twice.
 func (s *Spool) savePosition() {
 	s.mu.Lock()
 	if !s.dirty {
@@ -157,7 +157,7 @@ func (s *Spool) savePosition() {
 	s.mu.Unlock()
 	text, err := json.Marshal(places)
 	if err != nil {
-		s.log.Warn("note position of the spool", "error", err)
+		s.log.Warn("save position of spool", "error", err)
 		return
 	}
 	note := fmt.Appendf(nil, "%08x\n%s\n", measure.Checksum(text), text)
@@ -168,19 +168,19 @@ func (s *Spool) savePosition() {
 	}
 	if err != nil {
 		_ = os.Remove(temporary)
-		s.log.Debug("note position of the spool", "error", err)
+		s.log.Debug("save position of spool", "error", err)
 		s.mu.Lock()
 		s.dirty = true // the disk may be full only for now
 		s.mu.Unlock()
 	}
 }
 
-// loadPosition reads the note; one that is missing or damaged is as none.
+// loadPosition reads the record; a missing or damaged one is ignored.
 func (s *Spool) loadPosition() map[string]place {
 	note, err := os.ReadFile(filepath.Join(s.dir, positionFile))
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
-			s.log.Warn("read position of the spool", "error", err)
+			s.log.Warn("read position of spool", "error", err)
 		}
 		return nil
 	}

@@ -11,17 +11,17 @@ import (
 	"pillion.dev/measure"
 )
 
-// rejectedFolder holds refused batches as Arrow IPC streams, for people to look
-// at. Nothing in Pillion reads them.
+// rejectedFolder holds rejected batches as Arrow IPC streams, for inspection. Nothing in
+// Pillion reads them.
 const rejectedFolder = "rejected"
 
-// keepRejected puts a refused batch aside. The oldest go where they are too many.
+// keepRejected stores a rejected batch. The oldest are deleted to make room.
 func (s *Spool) keepRejected(envelope measure.Envelope, reason error) {
 	name := fmt.Sprintf("%s-%016x-%012d.arrows", envelope.Stream, envelope.Epoch, envelope.Sequence)
-	s.log.Error("batch is refused for good", "stream", envelope.Stream, "sequence", envelope.Sequence,
+	s.log.Error("batch rejected permanently", "stream", envelope.Stream, "sequence", envelope.Sequence,
 		"rows", envelope.Rows, "kept", filepath.Join(rejectedFolder, name), "error", reason)
 	if err := s.putAside(name, envelope.Payload); err != nil {
-		s.log.Warn("keep refused batch", "error", err)
+		s.log.Warn("store rejected batch", "error", err)
 	}
 }
 

@@ -13,14 +13,13 @@ import (
 
 const suffix = ".spool"
 
-// segment is one file of batches, or those that are only in memory.
+// segment is one file of batches, or the batches held only in memory.
 type segment struct {
 	number uint64 // in order of writing
 	epoch  uint64
-	name   string // of the file; empty for what is in memory
+	name   string // of the file; empty in memory
 	size   int64  // of the file
-	// entries in order of writing; taken of them have been given out, held are
-	// not done.
+	// entries in order of writing; taken of them have been taken, held are not done.
 	entries []*entry
 	taken   int
 	held    int
@@ -30,7 +29,7 @@ func segmentName(number, epoch uint64) string {
 	return fmt.Sprintf("%012d-%016x%s", number, epoch, suffix)
 }
 
-// parseSegmentName reads a name that segmentName made.
+// parseSegmentName parses a name made by segmentName.
 func parseSegmentName(name string) (number, epoch uint64, ok bool) {
 	if n, err := fmt.Sscanf(name, "%d-%x"+suffix, &number, &epoch); n != 2 || err != nil {
 		return 0, 0, false
@@ -40,7 +39,7 @@ func parseSegmentName(name string) (number, epoch uint64, ok bool) {
 
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
-// write puts a batch at the end of the active segment.
+// write appends a batch to the active segment.
 func (s *Spool) write(e *entry, payload []byte) error {
 	size := e.size
 	for s.diskBytes+size > s.options.LimitBytes && s.makeRoom() {
@@ -61,14 +60,14 @@ func (s *Spool) write(e *entry, payload []byte) error {
 		_, err = s.file.WriteAt(payload, g.size+int64(len(s.header)))
 	}
 	if err != nil {
-		// Half a record is cut off; where even that fails the next Open skips it.
+		// Remove the partial record; if even that fails the next Open skips it.
 		_ = s.file.Truncate(g.size)
 		s.seal()
-		return fmt.Errorf("write batch of %q to the spool: %w", e.line.stream, err)
+		return fmt.Errorf("write batch of %q to spool: %w", e.line.stream, err)
 	}
 	if s.diskError != nil {
 		s.diskError = nil
-		s.log.Info("batches are on the disk again")
+		s.log.Info("writing to disk works again")
 	}
 	e.offset = g.size
 	g.size += size
@@ -77,13 +76,13 @@ func (s *Spool) write(e *entry, payload []byte) error {
 	return nil
 }
 
-// begin makes a new active segment.
+// begin creates a new active segment.
 func (s *Spool) begin() error {
 	s.number++
 	g := &segment{number: s.number, epoch: s.epoch, name: segmentName(s.number, s.epoch)}
 	file, err := os.OpenFile(s.path(g.name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("create segment of the spool: %w", err)
+		return fmt.Errorf("create segment of spool: %w", err)
 	}
 	s.file, s.active = file, g
 	at := len(s.segments)
@@ -125,11 +124,11 @@ func (s *Spool) remove(g *segment) {
 	}
 	s.diskBytes -= g.size
 	if err := os.Remove(s.path(g.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		s.log.Warn("remove segment of the spool", "error", err)
+		s.log.Warn("remove segment of spool", "error", err)
 	}
 }
 
-// makeRoom drops the oldest segment on the disk, whether it can.
+// makeRoom drops the oldest segment on the disk. It reports whether there was one.
 func (s *Spool) makeRoom() bool {
 	for _, g := range s.segments {
 		if g.name == "" {
@@ -137,7 +136,7 @@ func (s *Spool) makeRoom() bool {
 		}
 		if g.held > 0 && !s.full {
 			s.full = true
-			s.log.Warn("spool is full, drop the oldest batches", "limit_bytes", s.options.LimitBytes)
+			s.log.Warn("spool is full, dropping the oldest batches", "limit_bytes", s.options.LimitBytes)
 		}
 		s.evict(g)
 		return true
@@ -145,7 +144,7 @@ func (s *Spool) makeRoom() bool {
 	return false
 }
 
-// store puts a batch on the disk, or into memory where the disk will not have it.
+// store writes a batch to the disk, or holds it in memory if that fails.
 func (s *Spool) store(e *entry, payload []byte) {
 	if s.memory != nil && time.Now().Before(s.tryDisk) || !s.flushMemory() {
 		s.keep(e, payload)
@@ -157,23 +156,23 @@ func (s *Spool) store(e *entry, payload []byte) {
 		return
 	}
 	s.hold(e, s.active)
-	e.tell(nil)
+	e.report(nil)
 	if s.active.size >= s.options.SegmentBytes {
 		s.seal()
 	}
 }
 
-// diskFailed remembers not to try again at once.
+// diskFailed delays the next attempt to write.
 func (s *Spool) diskFailed(err error) {
-	s.tryDisk = time.Now().Add(diskPause)
+	s.tryDisk = time.Now().Add(diskRetry)
 	s.counts.writeErrors++
 	if s.diskError == nil {
-		s.log.Warn("keep batches in memory", "error", err)
+		s.log.Warn("writing to disk fails, batches are held in memory", "error", err)
 	}
 	s.diskError = err
 }
 
-// keep holds a batch in memory and drops the oldest there when they are too many.
+// keep holds a batch in memory and drops the oldest there to make room.
 func (s *Spool) keep(e *entry, payload []byte) {
 	if s.memory == nil {
 		s.memory = &segment{epoch: s.epoch}
@@ -188,8 +187,8 @@ func (s *Spool) keep(e *entry, payload []byte) {
 			s.end(g.entries[i], dropped)
 		}
 	}
-	// What is done leaves the head, so that memory does not grow while the disk
-	// is full for hours.
+	// Finished batches leave the head, so that memory does not grow while the disk is
+	// full for hours.
 	n := 0
 	for n < len(g.entries) && g.entries[n].state == done {
 		n++
@@ -198,8 +197,8 @@ func (s *Spool) keep(e *entry, payload []byte) {
 	g.taken = max(g.taken-n, 0)
 }
 
-// flushMemory writes what is in memory to the disk. It reports whether nothing
-// is left there.
+// flushMemory writes the batches in memory to the disk. It reports whether all were
+// written.
 func (s *Spool) flushMemory() bool {
 	for s.memory != nil {
 		from := s.memory
@@ -221,7 +220,7 @@ func (s *Spool) flushMemory() bool {
 		e.payload, e.segment = nil, to
 		to.entries = append(to.entries, e)
 		to.held++
-		e.tell(nil)
+		e.report(nil)
 		if from.held == 0 {
 			s.remove(from)
 		}

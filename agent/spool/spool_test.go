@@ -369,7 +369,7 @@ func TestFullDiskIsSurvived(t *testing.T) {
 		t.Errorf("%d sent, %d dropped, %d stored", after.SentBatches, after.DroppedBatches, len(v.values))
 	}
 	s.mu.Lock()
-	s.tryDisk = s.tryDisk.Add(-diskPause)
+	s.tryDisk = s.tryDisk.Add(-diskRetry)
 	s.mu.Unlock()
 	put(t, s, "a", 300, 2000)
 	drain(t, s)

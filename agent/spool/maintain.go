@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// lockFolder keeps other processes out for as long as the file is open.
+// lockFolder locks the folder against other processes while the file is open.
 func lockFolder(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -25,24 +26,23 @@ func lockFolder(dir string) (*os.File, error) {
 	}
 	if err != nil {
 		file.Close()
-		return nil, fmt.Errorf("lock it: %w", err)
+		return nil, fmt.Errorf("lock: %w", err)
 	}
-	// Who holds it is for people only; the lock itself is the kernel's.
+	// The process ID is informational; the lock itself is the kernel's.
 	if err := file.Truncate(0); err == nil {
 		_, _ = fmt.Fprintln(file, os.Getpid())
 	}
 	return file, nil
 }
 
-// tend syncs, notes what was acknowledged and tries a disk that failed, once a
-// second and when a segment ends.
-func (s *Spool) tend() {
-	defer s.stopped.Done()
-	ticks := time.NewTicker(diskPause)
+// maintain syncs, records acknowledgements and retries failed writes, once a second and
+// when a segment ends.
+func (s *Spool) maintain() {
+	ticks := time.NewTicker(diskRetry)
 	defer ticks.Stop()
 	for {
 		select {
-		case <-s.stop:
+		case <-s.ctx.Done():
 			return
 		case <-ticks.C:
 			s.retryDisk()
@@ -60,7 +60,7 @@ func (s *Spool) retryDisk() {
 	s.flushMemory()
 }
 
-// sync brings the files to the disk. It keeps nobody from writing meanwhile.
+// sync flushes the files to the disk. It does not block writers.
 func (s *Spool) sync() {
 	s.mu.Lock()
 	sealed := s.toSync
@@ -80,11 +80,11 @@ func (s *Spool) sync() {
 		err = errors.Join(err, file.Sync(), file.Close())
 	}
 	if current != nil {
-		// Only this function closes, so it is open although it may be sealed by now.
+		// Only this function closes files, so it is open although it may be sealed by now.
 		err = errors.Join(err, current.Sync())
 	}
 	if err = errors.Join(err, syncFolder(s.dir)); err != nil {
-		s.log.Warn("sync the spool", "error", err)
+		s.log.Warn("sync spool", "error", err)
 	}
 }
 
@@ -96,9 +96,8 @@ func syncFolder(dir string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// Close ends Run, brings what is held to the disk and gives the folder free.
-// Batches that are in memory because the disk refused them are lost; the error
-// says how many.
+// Close stops Run, flushes the spool to the disk and unlocks the folder. Batches still in
+// memory because writing fails are lost; the error says how many.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -106,7 +105,7 @@ func (s *Spool) Close() error {
 		return nil
 	}
 	s.closed = true
-	close(s.stop)
+	s.cancel()
 	s.mu.Unlock()
 	s.stopped.Wait()
 
@@ -115,8 +114,8 @@ func (s *Spool) Close() error {
 	s.seal()
 	var err error
 	if s.memory != nil {
-		err = fmt.Errorf("close spool: %d batches were in memory only and are lost", s.memory.held)
-		for _, e := range append([]*entry(nil), s.memory.entries...) {
+		err = fmt.Errorf("close spool: %d batches were only in memory and are lost", s.memory.held)
+		for _, e := range slices.Clone(s.memory.entries) {
 			s.drop(e)
 		}
 	}
