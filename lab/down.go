@@ -20,7 +20,7 @@ func (s state) takeDown() error {
 		}
 		return err
 	}
-	failed := errors.Join(s.endForward(spec.Name), s.forgetToken(&spec), s.endInhabitants(&spec), s.endEmulators(&spec))
+	failed := errors.Join(s.endHelpers(&spec), s.forgetToken(&spec), s.endInhabitants(&spec))
 	for host := range spec.Hosts {
 		failed = errors.Join(failed, netns.Delete(namespace(spec.Name, host)))
 	}
@@ -52,22 +52,17 @@ func (s state) endInhabitants(spec *Spec) error {
 	return failed
 }
 
-// endEmulators ends the emulators that are recorded and still the same process.
-func (s state) endEmulators(spec *Spec) error {
-	var failed error
+// endHelpers ends the emulators and the forwarder.
+func (s state) endHelpers(spec *Spec) error {
+	names := []string{"forward"}
 	for _, l := range spec.Links {
-		if p, ok := s.emulator(spec.Name, l.Name); ok {
+		names = append(names, l.Name)
+	}
+	var failed error
+	for _, name := range names {
+		if p, alive := s.process(name); alive {
 			failed = errors.Join(failed, p.end())
 		}
 	}
 	return failed
-}
-
-// emulator finds the living emulator of a link.
-func (s state) emulator(lab, link string) (process, bool) {
-	var p process
-	if err := s.load(link+".pid", &p); err != nil {
-		return p, false
-	}
-	return p, p.alive() && p.isEmulator(lab, link)
 }

@@ -1,75 +1,24 @@
 package lab
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
 )
 
-// forwardArgs are the arguments with which a forwarder runs; they identify it too.
-func forwardArgs(lab string) []string { return []string{"lab", "forward", "--lab", lab} }
-
-// startForward starts the process that leads from this machine's loopback to the
-// server in the lab. As an emulator, it waits until its pid is recorded.
+// startForward starts the process that forwards connections from this machine's
+// loopback to the server in the lab.
 func (b *builder) startForward(ctx context.Context) error {
-	log, err := os.Create(b.state.path("forward.log"))
-	if err != nil {
-		return fmt.Errorf("create log: %w", err)
-	}
-	defer log.Close()
-	command := exec.Command(b.agent, forwardArgs(b.spec.Name)...)
-	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	command.Dir = "/"
-	input, err := command.StdinPipe()
-	if err != nil {
-		return fmt.Errorf("start forwarder: %w", err)
-	}
-	defer input.Close()
-	if err := command.Start(); err != nil {
-		return fmt.Errorf("start forwarder: %w", err)
-	}
-	go command.Wait()
-	p, err := identify(command.Process.Pid)
-	if err == nil {
-		err = b.state.save("forward.pid", p)
-	}
-	if err == nil {
-		_, err = fmt.Fprintln(input, "go")
-	}
-	if err != nil {
-		return fmt.Errorf("start forwarder: %w", err)
-	}
-	if err := b.isReady(ctx, "forward"); err != nil {
+	if err := b.startHelper(ctx, "forward", nil, "forward", "--lab", b.spec.Name); err != nil {
 		return err
 	}
 	return b.state.pointToken(b.spec.Service.Forward)
-}
-
-// endForward ends the forwarder if it is still the same process.
-func (s state) endForward(lab string) error {
-	var p process
-	if err := s.load("forward.pid", &p); err != nil {
-		return nil // there is none
-	}
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid), "cmdline"))
-	if err != nil || !p.alive() || !strings.Contains(string(text), strings.Join(forwardArgs(lab), "\x00")) {
-		return nil // it has ended
-	}
-	return p.end()
 }
 
 // tokenRoot holds, for each port of this machine that leads into a lab, a link
@@ -107,9 +56,8 @@ func (s state) tokenFile() string { return filepath.Join(s.path("server"), "oper
 // RunForward is the body of a forwarder that up started. It returns when ctx is
 // done.
 func RunForward(ctx context.Context, name string) error {
-	word, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil || strings.TrimSpace(word) != "go" {
-		return errors.New("start forwarder: nobody said go on standard input; lab up starts it")
+	if err := awaitGo(); err != nil {
+		return err
 	}
 	l := &Lab{state: stateOf(name)}
 	if err := l.state.load("spec.json", &l.Spec); err != nil {

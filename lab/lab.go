@@ -204,7 +204,7 @@ func (b *builder) build(ctx context.Context) error {
 		l := &b.spec.Links[i]
 		create := func() error { return createVeth(b.spec.Name, l) }
 		if l.Emulate != nil {
-			create = func() error { return b.startEmulator(l) }
+			create = func() error { return b.startEmulator(ctx, l) }
 		}
 		if err := create(); err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -55,7 +54,7 @@ func (p process) alive() bool {
 // verified. A process that has ended is no error.
 func (p process) end() error { return p.signal(unix.SIGTERM, unix.SIGKILL) }
 
-// kill gives the process no chance to do anything more.
+// kill sends SIGKILL.
 func (p process) kill() error { return p.signal(unix.SIGKILL) }
 
 // signal sends the signals, one after the other, until the process has ended.
@@ -116,11 +115,4 @@ func inhabitants(namespaces map[string]bool) []process {
 		}
 	}
 	return found
-}
-
-// isEmulator reports whether the process is the emulator of a link, by its
-// command line.
-func (p process) isEmulator(lab, link string) bool {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid), "cmdline"))
-	return err == nil && strings.Contains(string(text), strings.Join(emulateArgs(lab, link), "\x00"))
 }

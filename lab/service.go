@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Service runs Pillion itself in the lab: a server on one host, agents on others.
@@ -108,30 +106,17 @@ type started struct {
 	From int64 `json:"from"`
 }
 
-// startInHost starts a program of the service in a host, its output at the end of a
-// log. The server's readiness is waited for; agents start side by side.
+// startInHost starts a program of the service in a host and waits until the server is
+// ready; agents start side by side.
 func (b *builder) startInHost(ctx context.Context, host, name, path string, arguments ...string) error {
-	log, err := os.OpenFile(b.state.path(name+".log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return fmt.Errorf("open log: %w", err)
-	}
-	defer log.Close()
 	how := started{Host: host, Path: path, Arguments: arguments}
-	if info, err := log.Stat(); err == nil {
+	if info, err := os.Stat(b.state.path(name + ".log")); err == nil {
 		how.From = info.Size()
 	}
 	command := exec.Command(path, arguments...)
-	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &unix.SysProcAttr{Setsid: true} // Ctrl-C is for us
-	command.Dir = "/"
-	built := &Lab{*b.spec, b.state}
-	if err := built.Start(host, command); err != nil {
-		return fmt.Errorf("start %s on %s: %w", name, host, err)
-	}
-	go command.Wait() // leave no zombie, whenever it ends
-	p, err := identify(command.Process.Pid)
+	err := b.startRecorded(host, name, command)
 	if err == nil {
-		err = errors.Join(b.state.save(name+".pid", p), b.state.save(name+".command", how))
+		err = b.state.save(name+".command", how)
 	}
 	if err != nil {
 		return fmt.Errorf("start %s on %s: %w", name, host, b.said(name, err))
@@ -150,8 +135,7 @@ func (l *Lab) StartService(ctx context.Context, name string, more ...string) err
 	if err := l.state.load(name+".command", &how); err != nil {
 		return fmt.Errorf("start %s again: %w", name, err)
 	}
-	var p process
-	if err := l.state.load(name+".pid", &p); err == nil && p.alive() {
+	if p, alive := l.state.process(name); alive {
 		return fmt.Errorf("start %s again: it runs, as process %d", name, p.Pid)
 	}
 	b := &builder{spec: &l.Spec, state: l.state}
@@ -205,11 +189,7 @@ func (b *builder) isReady(ctx context.Context, name string) error {
 	defer cancel()
 	retry := time.NewTicker(20 * time.Millisecond)
 	defer retry.Stop()
-	var p process
-	if err := b.state.load(name+".pid", &p); err != nil {
-		return err
-	}
-	var how started // nothing for the forwarder, whose log is its own
+	var how started // empty for helpers, whose logs are new
 	if b.state.has(name + ".command") {
 		if err := b.state.load(name+".command", &how); err != nil {
 			return err
@@ -224,7 +204,7 @@ func (b *builder) isReady(ctx context.Context, name string) error {
 		if slices.Contains(strings.SplitAfter(string(text), "\n"), readyLine) {
 			return nil
 		}
-		if !p.alive() {
+		if _, alive := b.state.process(name); !alive {
 			return fmt.Errorf("wait for %s: %w", name, b.said(name, errors.New("it ended")))
 		}
 		select {

@@ -16,7 +16,7 @@ func (l *Lab) Complete() bool {
 		if link.Emulate == nil {
 			continue
 		}
-		if _, alive := l.state.emulator(l.Spec.Name, link.Name); !alive {
+		if _, alive := l.state.process(link.Name); !alive {
 			return false
 		}
 	}
@@ -52,7 +52,7 @@ func (l *Lab) WriteStatus(w io.Writer) error {
 		kind, truth := "veth", ""
 		if link.Emulate != nil {
 			kind, truth = "emulated", l.Spec.truthFile(link)
-			if _, alive := l.state.emulator(l.Spec.Name, link.Name); !alive {
+			if _, alive := l.state.process(link.Name); !alive {
 				kind = "emulator has ended"
 			}
 		}

@@ -14,7 +14,7 @@ func (l *Lab) Truth(ctx context.Context, link string) (*emulator.Truth, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, alive := l.state.emulator(l.Spec.Name, link); alive {
+	if _, alive := l.state.process(link); alive {
 		if err := emulator.Refresh(ctx, l.state.path(link+".socket")); err != nil {
 			return nil, fmt.Errorf("read truth of link %s: %w", link, err)
 		}
@@ -32,7 +32,7 @@ func (l *Lab) Change(ctx context.Context, link, from string, change emulator.Cha
 	if from != "" && from != found.Ends[0] && from != found.Ends[1] {
 		return fmt.Errorf("change link %s from %s: no end of it: %w", link, from, ErrNoHost)
 	}
-	if _, alive := l.state.emulator(l.Spec.Name, link); !alive {
+	if _, alive := l.state.process(link); !alive {
 		return fmt.Errorf("change link %s: %w", link, ErrBroken)
 	}
 	return emulator.Apply(ctx, l.state.path(link+".socket"), from, change)
