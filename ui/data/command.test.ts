@@ -3,25 +3,25 @@ import { fromJson } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
 import { SessionSpecSchema } from "../gen/session_pb.ts";
 import { changeCommand, createCommand, quoted } from "./command.ts";
+import { defaultSpec } from "./defaults.fixture.ts";
 
 it.each(["plain", "*", "", "it's", "a b", "$(x) `y` \\ \"z\"", "proto=tcp dport=443", "0 9 * * 1-5", "#x", "~", "a;b", "ümlaut"])("a shell reads %j back", (word) => {
   expect(execFileSync("sh", ["-c", `printf %s ${quoted(word)}`]).toString()).toBe(word);
 });
 
 it("leaves defaults out", () => {
-  const spec = fromJson(SessionSpecSchema, { name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp", family: "any", interval: "1s", granularity: "flow", lease: "10s", trace: "60s" });
-  expect(createCommand(spec)).toBe("pillion session create --name x --from a --to b");
+  expect(createCommand({ ...defaultSpec, name: "x", sources: ["a"], destinations: ["b"] }, defaultSpec)).toBe("pillion session create --name x --from a --to b");
 });
 
 const all = fromJson(SessionSpecSchema, {
   name: "x", sources: ["site=north", "a"], destinations: ["*"], both: true, modules: ["loss"], encoding: "shim", family: "ipv4", filters: ["proto=tcp dport=443", "dst=10.0.0.1"],
-  sampling: { every: 10, minGap: "0.0001s" }, samplingFor: { a: { random: 3 } }, interval: "5s", granularity: "host", records: true, device: { a: "eth0" }, routers: ["r1", "r2"],
+  sampling: { every: 10, minGap: "0.0001s" }, samplingFor: { a: { random: 3 } }, interval: "5s", granularity: "host", records: true, device: { a: "eth0" }, routers: ["r1", "r2"], points: [{ name: "load", agents: ["a", "role=edge"], options: { size: "5", burst: "1s" } }],
   lease: "120s", trace: "-1s", start: "2027-01-01T09:00:00Z", duration: "86400s", cron: "0 9 * * 1-5", timeZone: "Europe/Berlin",
 });
 
 it("has everything else, fields without a flag as YAML", () => {
-  expect(createCommand(all)).toBe("pillion session create - --name x --from site=north,a --to '*' --both --modules loss --encoding shim --family ipv4 " +
-    "--filter 'proto=tcp dport=443' --filter dst=10.0.0.1 --every 10 --min-gap 100us --interval 5s --by host --records --device a=eth0 --router r1 --router r2 " +
+  expect(createCommand(all, defaultSpec)).toBe("pillion session create - --name x --from site=north,a --to '*' --both --modules loss --encoding shim --family ipv4 " +
+    "--filter 'proto=tcp dport=443' --filter dst=10.0.0.1 --every 10 --min-gap 100us --interval 5s --by host --records --device a=eth0 --router r1 --router r2 --point load:burst=1s,size=5@a,role=edge " +
     "--lease 2m --trace=-1s --start 2027-01-01T09:00:00Z --duration 1d --cron '0 9 * * 1-5' --tz Europe/Berlin <<'END'\nsampling_for: {\"a\":{\"random\":3}}\nEND");
 });
 

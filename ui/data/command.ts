@@ -1,5 +1,5 @@
 // The command line equivalent to a form.
-import type { Sampling, SessionSpec } from "../gen/session_pb.ts";
+import type { PointRequest, Sampling, SessionSpec } from "../gen/session_pb.ts";
 import { spanText } from "./length.ts";
 import { millis, nanos } from "./time.ts";
 
@@ -8,32 +8,33 @@ export function quoted(word: string): string {
   return /^[A-Za-z0-9_.,:=/@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-function flags(s: SessionSpec): string[][] {
+function flags(s: SessionSpec, usual: SessionSpec | undefined): string[][] {
   const all: string[][] = [];
-  const flag = (name: string, value: string | number | undefined, usual?: string): void => {
-    if (value !== undefined && value !== "" && value !== 0 && value !== usual) all.push([`--${name}`, String(value)]);
+  const flag = (name: string, value: string | number | undefined, byDefault?: string): void => {
+    if (value !== undefined && value !== "" && value !== 0 && value !== byDefault) all.push([`--${name}`, String(value)]);
   };
-  const span = (name: string, ns: number | undefined, usual?: number): void => {
-    if (ns !== undefined && ns !== usual) ns < 0 ? all.push([`--${name}=${spanText(ns)}`]) : flag(name, spanText(ns));
+  const span = (name: string, ns: number | undefined, byDefault?: number): void => {
+    if (ns !== undefined && ns !== byDefault) ns < 0 ? all.push([`--${name}=${spanText(ns)}`]) : flag(name, spanText(ns));
   };
   flag("name", s.name);
   flag("from", s.sources.join(","));
   flag("to", s.destinations.join(","));
   if (s.both) all.push(["--both"]);
-  if (s.modules.length === 1) flag("modules", s.modules[0]);
-  flag("encoding", s.encoding, "udp");
-  flag("family", s.family, "any");
+  flag("modules", s.modules.join(","), usual?.modules.join(","));
+  flag("encoding", s.encoding, usual?.encoding);
+  flag("family", s.family, usual?.family);
   for (const f of s.filters) flag("filter", f);
   flag("every", s.sampling?.every);
   flag("random", s.sampling?.random);
   span("min-gap", nanos(s.sampling?.minGap));
-  span("interval", nanos(s.interval), 1e9);
-  flag("by", s.granularity, "flow");
+  span("interval", nanos(s.interval), nanos(usual?.interval));
+  flag("by", s.granularity, usual?.granularity);
   if (s.records) all.push(["--records"]);
   for (const [agent, device] of Object.entries(s.device).sort()) flag("device", `${agent}=${device}`);
   for (const router of s.routers) flag("router", router);
-  span("lease", nanos(s.lease), 10e9);
-  span("trace", nanos(s.trace), 60e9);
+  for (const point of s.points) flag("point", pointText(point));
+  span("lease", nanos(s.lease), nanos(usual?.lease));
+  span("trace", nanos(s.trace), nanos(usual?.trace));
   const start = millis(s.start);
   if (start !== undefined) flag("start", new Date(start).toISOString().replace(".000Z", "Z"));
   span("duration", nanos(s.duration) || undefined);
@@ -42,9 +43,15 @@ function flags(s: SessionSpec): string[][] {
   return all;
 }
 
-/** The command that creates the session. Fields without a flag are passed as YAML. */
-export function createCommand(s: SessionSpec): string {
-  const words = flags(s).map((f) => f.map(quoted).join(" "));
+/** A point as on the command line: NAME:OPTION=VALUE,...@AGENT,... */
+function pointText({ name, agents, options }: PointRequest): string {
+  const settings = Object.entries(options).sort().map(([key, value]) => `${key}=${value}`).join(",");
+  return name + (settings && `:${settings}`) + (agents.length > 0 ? `@${agents.join(",")}` : "");
+}
+
+/** The command that creates the session, without defaults. Fields without a flag are passed as YAML. */
+export function createCommand(s: SessionSpec, defaults: SessionSpec | undefined): string {
+  const words = flags(s, defaults).map((f) => f.map(quoted).join(" "));
   const only = Object.keys(s.samplingFor).length > 0;
   const lines = ["pillion session create" + (only ? " -" : ""), ...words].join(" ");
   return only ? `${lines} <<'END'\n${yaml({ sampling_for: samplingFor(s) })}END` : lines;
@@ -56,7 +63,7 @@ export function changeCommand(s: SessionSpec): string {
   const all = {
     name: s.name, sources: s.sources, destinations: s.destinations, both: s.both || undefined, modules: s.modules, encoding: s.encoding,
     family: s.family, filters: s.filters, sampling: sampling(s.sampling), sampling_for: samplingFor(s), interval: span(nanos(s.interval)),
-    granularity: s.granularity, records: s.records || undefined, device: s.device, routers: s.routers, lease: span(nanos(s.lease)),
+    granularity: s.granularity, records: s.records || undefined, device: s.device, routers: s.routers, points: s.points.map(({ name, agents, options }) => ({ name, agents, options })), lease: span(nanos(s.lease)),
     trace: span(nanos(s.trace)), start: start === undefined ? undefined : new Date(start).toISOString(),
     duration: span(nanos(s.duration)), cron: s.cron, time_zone: s.cron ? s.timeZone : "",
   };

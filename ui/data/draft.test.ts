@@ -1,6 +1,7 @@
-import { create, equals, fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { equals, fromJson, type JsonValue } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { SessionSpecSchema, type SessionSpec } from "../gen/session_pb.ts";
+import { defaultSpec } from "./defaults.fixture.ts";
 import { copyOf, draftOf, newDraft, specOf, suggestName } from "./draft.ts";
 
 /** As the server gives them: with all defaults filled in. */
@@ -21,6 +22,7 @@ describe("the form of a specification means the same specification", () => {
     ["rows", { interval: "0.1s", granularity: "host", records: true }],
     ["marks", { encoding: "shim", family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
     ["routers", { routers: ["r1", "role=edge"] }],
+    ["points", { points: [{ name: "load", agents: ["a"], options: { size: "5" } }, { name: "other" }] }],
     ["once", { start: "2027-01-02T03:04:05Z", duration: "5400s" }],
     ["repeated", { cron: "30 9,21 * * 1-5", timeZone: "Europe/Berlin", duration: "28800s" }],
     ["own cron line, not before", { cron: "*/7 3 1 * *", timeZone: "UTC", duration: "60s", start: "2027-01-02T03:04:00Z" }],
@@ -34,7 +36,7 @@ describe("the form of a specification means the same specification", () => {
 
 describe("what cannot be read is a fault at its field", () => {
   const fault = (change: (d: ReturnType<typeof newDraft>) => void): string[] => {
-    const d = newDraft(["a"], ["b"]);
+    const d = newDraft(defaultSpec, ["a"], ["b"]);
     change(d);
     return specOf(d).faults.map((f) => f.field);
   };
@@ -62,6 +64,6 @@ it("suggests names that are free", () => {
   expect(suggestName([], [], new Set())).toBe("session");
 });
 
-it("an empty message has the form of a new session but for directions", () => {
-  expect({ ...draftOf(create(SessionSpecSchema)), named: false, both: true }).toEqual(newDraft());
+it("a new session has the defaults and both directions", () => {
+  expect(newDraft(defaultSpec)).toMatchObject({ named: false, both: true, delay: true, loss: true, interval: "1s", lease: "10s", encoding: "udp", tracing: true, trace: "1m", points: [] });
 });

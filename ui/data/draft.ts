@@ -1,4 +1,4 @@
-// What is typed into the form of a session, and the specification that it means.
+// The input of the session form and its specification.
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { SamplingSchema, SessionSpecSchema, type Sampling, type SessionSpec } from "../gen/session_pb.ts";
@@ -14,19 +14,26 @@ export type SamplingMode = "all" | "every" | "random";
 export interface SamplingDraft {
   mode: SamplingMode;
   n: string;
-  /** Least gap between two marked packets; empty: none. */
+  /** Minimum gap between two marked packets; empty: none. */
   gap: string;
 }
 
-/** When it runs, as typed. */
+/** The schedule as typed. */
 export interface WhenDraft {
   kind: "now" | "once" | "repeat";
-  /** Start on the wall clock of the zone; for repeat: not before. */
+  /** Start in local time of the zone; for repeat: not before. */
   start: string;
   zone: string;
   repeat: Repeat;
-  /** Length of a run; empty: until it is stopped. */
+  /** Duration of a run; empty: until stopped. */
   duration: string;
+}
+
+/** A point as typed. */
+export interface PointDraft {
+  name: string;
+  agents: string[];
+  options: Record<string, string>;
 }
 
 /** The whole form. */
@@ -50,13 +57,14 @@ export interface Draft {
   device: { agent: string; device: string }[];
   /** Agents whose hosts are profiled as routers. */
   routers: string[];
+  points: PointDraft[];
   lease: string;
   tracing: boolean;
   trace: string;
   when: WhenDraft;
 }
 
-/** What is wrong with an answer, by the field of the specification. */
+/** A problem at a field of the specification. */
 export interface Fault {
   field: string;
   message: string;
@@ -65,56 +73,51 @@ export interface Fault {
 /** Sampling of all packets. */
 export const allPackets = (): SamplingDraft => ({ mode: "all", n: "10", gap: "" });
 
-/** The form of a new session. */
-export function newDraft(sources: string[] = [], destinations: string[] = []): Draft {
-  return {
-    name: "", named: false, sources, destinations, both: true, delay: true, loss: true, filters: [],
-    sampling: allPackets(), samplingFor: [], interval: "1s", granularity: "flow", records: false,
-    encoding: "udp", family: "any", device: [], routers: [], lease: "10s", tracing: true, trace: "1m",
-    when: { kind: "now", start: "", zone: ownZone(), repeat: { kind: "daily", times: ["09:00"], days: [1], line: "0 9 * * *" }, duration: "" },
-  };
-}
+/** The form of a new session with the defaults of the server. */
+export const newDraft = (defaults: SessionSpec, sources: string[] = [], destinations: string[] = []): Draft =>
+  ({ ...draftOf(defaults), named: false, sources, destinations, both: true });
 
-const span = (ns: number | undefined, missing: string): string => (ns === undefined || ns === 0 ? missing : spanText(ns));
+const text = (ns: number | undefined): string => (ns ? spanText(ns) : "");
 
 function samplingDraft(s: Sampling | undefined): SamplingDraft {
-  const gap = span(nanos(s?.minGap), "");
+  const gap = text(nanos(s?.minGap));
   if (s && s.every > 1) return { mode: "every", n: String(s.every), gap };
   if (s && s.random > 1) return { mode: "random", n: String(s.random), gap };
   return { ...allPackets(), gap };
 }
 
-/** The form of a specification that the server gave. */
+const byName = <T>(all: { [name: string]: T }): [string, T][] => Object.entries(all).sort(([a], [b]) => (a < b ? -1 : 1));
+
+/** The form of a complete specification. */
 export function draftOf(spec: SessionSpec): Draft {
-  const d = newDraft([...spec.sources], [...spec.destinations]);
   const trace = nanos(spec.trace) ?? 0;
   const start = millis(spec.start);
-  const zone = spec.cron ? spec.timeZone || "UTC" : ownZone();
+  const zone = spec.cron ? spec.timeZone : ownZone();
   return {
-    ...d, name: spec.name, named: true, both: spec.both,
-    delay: spec.modules.length === 0 || spec.modules.includes("delay"), loss: spec.modules.length === 0 || spec.modules.includes("loss"),
-    filters: spec.filters.map((text) => filterRow(text)).filter((row) => row !== undefined),
+    name: spec.name, named: true, sources: [...spec.sources], destinations: [...spec.destinations], both: spec.both,
+    delay: spec.modules.includes("delay"), loss: spec.modules.includes("loss"),
+    filters: spec.filters.map((f) => filterRow(f)).filter((row) => row !== undefined),
     sampling: samplingDraft(spec.sampling),
-    samplingFor: Object.entries(spec.samplingFor).sort().map(([agent, s]) => ({ agent, sampling: samplingDraft(s) })),
-    interval: span(nanos(spec.interval), d.interval), granularity: spec.granularity || d.granularity, records: spec.records,
-    encoding: spec.encoding || d.encoding, family: spec.family || d.family,
-    device: Object.entries(spec.device).sort().map(([agent, device]) => ({ agent, device })),
-    routers: [...spec.routers], lease: span(nanos(spec.lease), d.lease), tracing: trace >= 0, trace: trace > 0 ? spanText(trace) : d.trace,
+    samplingFor: byName(spec.samplingFor).map(([agent, s]) => ({ agent, sampling: samplingDraft(s) })),
+    interval: text(nanos(spec.interval)), granularity: spec.granularity, records: spec.records, encoding: spec.encoding, family: spec.family,
+    device: byName(spec.device).map(([agent, device]) => ({ agent, device })),
+    routers: [...spec.routers], points: spec.points.map(({ name, agents, options }) => ({ name, agents: [...agents], options: { ...options } })),
+    lease: text(nanos(spec.lease)), tracing: trace >= 0, trace: trace > 0 ? spanText(trace) : "",
     when: {
       kind: spec.cron ? "repeat" : start === undefined ? "now" : "once", start: start === undefined ? "" : wallText(start, zone), zone,
-      repeat: spec.cron ? repeatOf(spec.cron) : d.when.repeat, duration: span(nanos(spec.duration), ""),
+      repeat: repeatOf(spec.cron || "0 9 * * *"), duration: text(nanos(spec.duration)),
     },
   };
 }
 
-/** The form of a copy: another name, and no start that is over. */
+/** The form of a copy: without name and without a start in the past. */
 export function copyOf(spec: SessionSpec, now = Date.now()): Draft {
   const d = draftOf(spec);
   const over = d.when.kind === "once" && (millis(spec.start) ?? 0) <= now;
   return { ...d, name: "", named: false, when: over ? { ...d.when, kind: "now", start: "" } : d.when };
 }
 
-/** Reads answers, and gathers those that are none. */
+/** Parses input and collects what cannot be parsed. */
 class Reader {
   readonly faults: Fault[] = [];
 
@@ -135,18 +138,18 @@ class Reader {
     if (s.mode === "all") return minGap ? create(SamplingSchema, { minGap }) : undefined;
     const n = Number(s.n);
     if (!/^\d+$/.test(s.n.trim()) || n < 2 || n > 0xffffffff) {
-      this.fault(`${field}.${s.mode}`, "Write a whole number from 2 on.");
+      this.fault(`${field}.${s.mode}`, "Enter an integer of at least 2.");
       return undefined;
     }
     return create(SamplingSchema, { [s.mode]: n, minGap });
   }
 
-  /** Entries by agent; those without an agent, or with one that is there twice, are faults. */
+  /** Entries by agent; each needs an agent of its own. */
   byAgent<T>(field: string, rows: readonly { agent: string; value: T }[]): { [agent: string]: T } {
     const all: { [agent: string]: T } = {};
     rows.forEach(({ agent, value }, i) => {
-      if (!agent) this.fault(`${field}[#${i}]`, "Choose an agent, or remove this line.");
-      else if (agent in all) this.fault(`${field}[#${i}]`, "This agent has a line already.");
+      if (!agent) this.fault(`${field}[#${i}]`, "Select an agent, or remove this line.");
+      else if (agent in all) this.fault(`${field}[#${i}]`, "Another line has this agent.");
       else all[agent] = value;
     });
     return all;
@@ -154,30 +157,30 @@ class Reader {
 }
 
 function modules(d: Draft, r: Reader): string[] {
-  if (!d.delay && !d.loss) r.fault("modules", "Choose delay, loss or both.");
+  if (!d.delay && !d.loss) r.fault("modules", "Select at least one metric.");
   return [d.delay && "delay", d.loss && "loss"].filter((m) => m !== false);
 }
 
 function schedule(w: WhenDraft, r: Reader): Pick<SessionSpec, "start" | "duration" | "cron" | "timeZone"> {
   const start = w.kind === "now" || w.start === "" ? undefined : fromWall(w.start, w.zone);
-  if (w.kind === "once" && start === undefined) r.fault("start", "Choose a date and a time.");
+  if (w.kind === "once" && start === undefined) r.fault("start", "Enter a date and a time.");
   const none = { start: start === undefined ? undefined : timestampFromMs(start), duration: r.span("duration", w.duration), cron: "", timeZone: "" };
   if (w.kind !== "repeat") return none;
-  if (w.duration.trim() === "") r.fault("duration", "Repeated runs need a length, or the first would never end.");
+  if (w.duration.trim() === "") r.fault("duration", "Repeated runs need a duration.");
   const line = cronOf(w.repeat);
   if ("fault" in line) {
     r.fault(line.at === "times" ? "cron.times" : "cron.days", line.fault);
     return none;
   }
-  if (line.line === "") r.fault("cron", "Write a cron line of five fields, such as 0 9 * * 1-5.");
+  if (line.line === "") r.fault("cron", "Enter a cron expression such as 0 9 * * 1-5.");
   return { ...none, cron: line.line, timeZone: w.zone };
 }
 
-/** The specification of a form, without what could not be read, and why it could not. */
+/** The specification of a form, and the problems of input that could not be parsed. */
 export function specOf(d: Draft): { spec: SessionSpec; faults: Fault[] } {
   const r = new Reader();
   d.filters.forEach((row, i) => {
-    if (filterText(row) === "") r.fault(`filters[${i}]`, "Fill in at least one part, or remove this line.");
+    if (filterText(row) === "") r.fault(`filters[${i}]`, "Fill in at least one field, or remove this filter.");
   });
   const spec = create(SessionSpecSchema, {
     name: d.name.trim(), sources: d.sources, destinations: d.destinations, both: d.both, modules: modules(d, r),
@@ -188,13 +191,13 @@ export function specOf(d: Draft): { spec: SessionSpec; faults: Fault[] } {
     interval: r.span("interval", d.interval), granularity: d.granularity, records: d.records,
     encoding: d.encoding, family: d.family,
     device: r.byAgent("device", d.device.map((one) => ({ agent: one.agent, value: one.device.trim() }))),
-    routers: d.routers, lease: r.span("lease", d.lease), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
+    routers: d.routers, points: d.points, lease: r.span("lease", d.lease), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
     ...schedule(d.when, r),
   });
   return { spec, faults: r.faults };
 }
 
-/** A name for what is measured, that no session has yet. */
+/** A free name that describes what is measured. */
 export function suggestName(sources: string[], destinations: string[], taken: ReadonlySet<string>): string {
   const side = (all: string[]): string => {
     const first = all[0];

@@ -1,5 +1,5 @@
 // A specification as text.
-import type { Sampling, SessionSpec } from "../gen/session_pb.ts";
+import type { PointRequest, Sampling, SessionSpec } from "../gen/session_pb.ts";
 import { cronWords } from "./cron.ts";
 import { filterWords } from "./filter.ts";
 import { spanText } from "./length.ts";
@@ -32,34 +32,39 @@ export function whenWords(s: SessionSpec): string {
 const selectors = (all: readonly string[]): string => all.map((s) => (s === "*" ? "all agents" : s)).join(", ");
 const granularities: Record<string, string> = { flow: "flow", "host-port": "pair of host and port", host: "pair of hosts" };
 
-function traceWords(ns: number | undefined): string {
-  if (ns !== undefined && ns < 0) return "never";
-  return `every ${spanText(ns || 60e9)}`;
+/** Names of the points of a session; routers is short for one of them. */
+export const pointNames = (s: SessionSpec): string[] => [...(s.routers.length > 0 ? ["router"] : []), ...s.points.map((p) => p.name)];
+
+function pointWords({ name, agents, options }: PointRequest): string {
+  const settings = Object.entries(options).sort().map(([key, value]) => `${key} ${value}`).join(", ");
+  return [name, agents.length > 0 && `on ${selectors(agents)}`, settings && `(${settings})`].filter(Boolean).join(" ");
 }
 
-/** The fields of a specification with labels. */
+/** The fields of a complete specification with labels. */
 export function facts(s: SessionSpec): { label: string; text: string }[] {
   const byAgent = Object.entries(s.samplingFor).sort().map(([agent, one]) => `${agent}: ${samplingWords(one)}`);
   return [
     { label: "Sources", text: selectors(s.sources) },
     { label: "Destinations", text: selectors(s.destinations) },
     { label: "Directions", text: s.both ? "both" : "source to destination" },
-    { label: "Metrics", text: s.modules.join(" and ") || "delay and loss" },
+    { label: "Metrics", text: s.modules.join(" and ") },
     { label: "Traffic", text: trafficWords(s.filters) },
     { label: "Sampling", text: samplingWords(s.sampling) },
     { label: "Sampling per source", text: byAgent.join("; ") || "none" },
     { label: "When", text: whenWords(s) },
-    { label: "Rows", text: `one every ${spanText(nanos(s.interval) || 1e9)} per ${granularities[s.granularity || "flow"] ?? s.granularity}` },
+    { label: "Rows", text: `one every ${spanText(nanos(s.interval) ?? 0)} per ${granularities[s.granularity] ?? s.granularity}` },
     { label: "Packet records", text: s.records ? "yes" : "no" },
-    { label: "IPv4 encoding", text: s.encoding || "udp" },
-    { label: "Address family", text: s.family === "any" || s.family === "" ? "IPv4 and IPv6" : s.family === "ipv4" ? "IPv4" : "IPv6" },
+    { label: "IPv4 encoding", text: s.encoding },
+    { label: "Address family", text: s.family === "any" ? "IPv4 and IPv6" : s.family === "ipv4" ? "IPv4" : "IPv6" },
     { label: "Interfaces", text: Object.entries(s.device).sort().map(([a, d]) => `${a}: ${d}`).join(", ") || "by route" },
-    { label: "Lease", text: spanText(nanos(s.lease) || 10e9) },
-    { label: "Path tracing", text: traceWords(nanos(s.trace)) },
+    { label: "Routers", text: selectors(s.routers) || "none" },
+    { label: "Further points", text: s.points.map(pointWords).join("; ") || "none" },
+    { label: "Lease", text: spanText(nanos(s.lease) ?? 0) },
+    { label: "Path tracing", text: (nanos(s.trace) ?? 0) > 0 ? `every ${spanText(nanos(s.trace) ?? 0)}` : "off" },
   ];
 }
 
-/** The differences between two specifications. */
+/** The differences between two complete specifications. */
 export function differences(before: SessionSpec, after: SessionSpec): { label: string; before: string; after: string }[] {
   const now = facts(after);
   return facts(before).flatMap(({ label, text }, i) => {

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { defaultSpec } from "./defaults.fixture.ts";
 import { newDraft, type Draft } from "./draft.ts";
 import { place, placeOf, tidy } from "./problem.ts";
 
-const draft = (change: Partial<Draft> = {}): Draft => ({ ...newDraft(["a"], ["b"]), ...change });
+const draft = (change: Partial<Draft> = {}): Draft => ({ ...newDraft(defaultSpec, ["a"], ["b"]), ...change });
 const filter = { proto: "", src: "", sport: "", dst: "", dport: "" };
-const when = newDraft().when;
+const when = newDraft(defaultSpec).when;
 
 describe("placeOf", () => {
   it.each([
@@ -20,6 +21,9 @@ describe("placeOf", () => {
     ["sampling_for[z].random", "f-sampling-for", draft()],
     ["device[a]", "f-device-0", draft({ device: [{ agent: "a", device: "x" }] })],
     ["device[#0]", "f-device-0", draft({ device: [{ agent: "", device: "x" }] })],
+    ["points[0].name", "f-point-0", draft({ points: [{ name: "load", agents: [], options: {} }] })],
+    ["points[0].agents[0]", "f-point-0-agents", draft({ points: [{ name: "load", agents: ["x"], options: {} }] })],
+    ["points[0].options[size]", "f-point-0-size", draft({ points: [{ name: "load", agents: [], options: {} }] })],
     ["trace", "f-trace", draft()],
     ["cron", "f-cron-line", draft({ when: { ...when, kind: "repeat", repeat: { ...when.repeat, kind: "own" } } })],
     ["cron.days", "f-cron-days", draft({ when: { ...when, kind: "repeat" } })],

@@ -13,12 +13,12 @@ export interface Place {
 const simple: Record<string, Section> = {
   name: "who", sources: "who", destinations: "who", both: "who", modules: "what", filters: "traffic", sampling: "sampling",
   interval: "rows", granularity: "rows", records: "rows", encoding: "more", family: "more", lease: "more", trace: "more",
-  sampling_for: "more", device: "more", routers: "more", start: "when", duration: "when", cron: "when", time_zone: "when",
+  sampling_for: "more", device: "more", routers: "more", points: "more", start: "when", duration: "when", cron: "when", time_zone: "when",
 };
 
 /** The place of a field; ids are those of the form's inputs. */
 export function placeOf(field: string, d: Draft): Place | undefined {
-  const found = /^([a-z_]+)(?:\[([^\]]*)\])?(?:\.([a-z_]+))?$/.exec(field);
+  const found = /^([a-z_]+)(?:\[([^\]]*)\])?(?:\.([a-z_]+))?(?:\[([^\]]*)\])?$/.exec(field);
   const stem = found?.[1] ?? "";
   const key = found?.[2]?.replaceAll('"', "");
   const tail = found?.[3] ?? "";
@@ -27,6 +27,7 @@ export function placeOf(field: string, d: Draft): Place | undefined {
   if (stem === "filters" && key !== undefined) return d.filters[Number(key)] ? { id: `f-filter-${key}`, section } : { id: "f-filters", section };
   if (stem === "sampling") return { id: samplingId("f-sampling", tail), section };
   if (stem === "sampling_for" || stem === "device") return byAgent(stem, key, tail, d, section);
+  if (stem === "points") return d.points[Number(key)] ? { id: `f-point-${key}${tail === "agents" ? "-agents" : tail === "options" ? `-${found?.[4]}` : ""}`, section } : { id: "f-points", section };
   if (stem === "cron") return cronPlace(tail, d);
   if (stem === "duration" || stem === "start" || stem === "time_zone") return whenPlace(stem, d);
   if (stem === "trace" && !d.tracing) return { id: "f-tracing", section };

@@ -16,6 +16,7 @@ import { Fact, Facts } from "./agent/fact.tsx";
 import { LabelsPanel } from "./agent/labels.tsx";
 import { LeavePanel } from "./agent/leave.tsx";
 import { TasksPanel } from "./agent/tasks.tsx";
+import { PointPanels } from "./points.tsx";
 import { clockQuality } from "./overview/clock.ts";
 
 /** AgentView shows the host in the address. */
@@ -50,6 +51,7 @@ function Host({ agent, fault }: { agent: Agent; fault: string | undefined }) {
         <InterfacesPanel agent={agent} />
       </div>
       <TasksPanel tasks={agent.tasks} />
+      <PointPanels names={agent.tasks.map((t) => t.role)} where={{ agent: agent.name }} />
       <CostPanel name={agent.name} />
       <ChecksPanel agent={agent} />
       <LeavePanel agent={agent} />

@@ -4,11 +4,12 @@ import "../style/sessions.css";
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { operates, who } from "../data/account.ts";
+import { defaults } from "../data/defaults.ts";
 import { copyOf, newDraft } from "../data/draft.ts";
 import { href, route } from "../data/route.ts";
 import { useResource } from "../data/resource.ts";
 import { sessionNamed } from "../data/runs.ts";
-import type { Session } from "../gen/session_pb.ts";
+import type { Session, SessionSpec } from "../gen/session_pb.ts";
 import { Icon } from "../part/icon.tsx";
 import { Notice } from "../part/notice.tsx";
 import { RunsView } from "./sessions/calendar.tsx";
@@ -20,8 +21,8 @@ import { SessionPage } from "./sessions/show.tsx";
 export function SessionsView() {
   const [, name, what] = route.value.words;
   if (name === undefined) return <AllSessions />;
-  if (name === "new") return <MayChange><NewSession /></MayChange>;
-  if (what === "change") return <MayChange><ChangeSession name={name} /></MayChange>;
+  if (name === "new") return <MayChange>{(usual) => <NewSession usual={usual} />}</MayChange>;
+  if (what === "change") return <MayChange>{() => <ChangeSession name={name} />}</MayChange>;
   if (what !== undefined) return <Notice title="Page not found" action={<a class="button" href={href(["sessions", name])}>Go to session {name}</a>}>There is no page at this address.</Notice>;
   return <SessionPage name={name} />;
 }
@@ -44,9 +45,11 @@ function AllSessions() {
 }
 
 /** MayChange shows its children to operators, and to viewers why they cannot use them. */
-function MayChange({ children }: { children: ComponentChildren }) {
+function MayChange({ children }: { children: (defaults: SessionSpec) => ComponentChildren }) {
+  const { value, fault } = useResource(defaults);
   if (!who.value) return <Notice title="Loading…" />;
-  if (operates.value) return <>{children}</>;
+  if (operates.value && value.value) return <>{children(value.value)}</>;
+  if (operates.value) return fault.value ? <Notice title="Could not load the defaults" level="error">{fault.value}</Notice> : <Notice title="Loading…" />;
   return (
     <Notice title="Your token is read-only" level="warning" action={<a class="button" href={href(["sessions"])}>All sessions</a>}>
       The token {who.value.name} has the role {who.value.role}. Creating and editing sessions requires the role operator. An administrator of the server can create such a token.
@@ -54,12 +57,12 @@ function MayChange({ children }: { children: ComponentChildren }) {
   );
 }
 
-function NewSession() {
+function NewSession({ usual }: { usual: SessionSpec }) {
   const query = route.value.query;
   const copy = query.get("copy");
-  if (copy !== null) return <Loaded key={copy} name={copy}>{(s) => <SessionForm keep={`copy.${copy}`} title={`New session, copied from ${copy}`} begin={s.spec ? copyOf(s.spec) : newDraft()} />}</Loaded>;
+  if (copy !== null) return <Loaded key={copy} name={copy}>{(s) => <SessionForm keep={`copy.${copy}`} title={`New session, copied from ${copy}`} begin={s.spec ? copyOf(s.spec) : newDraft(usual)} />}</Loaded>;
   const side = (key: string): string[] => query.getAll(key).flatMap((t) => t.split(",")).map((t) => t.trim()).filter(Boolean);
-  return <SessionForm key={query.toString()} keep={`new.${query.toString()}`} title="New session" begin={newDraft(side("from"), side("to"))} />;
+  return <SessionForm key={query.toString()} keep={`new.${query.toString()}`} title="New session" begin={newDraft(usual, side("from"), side("to"))} />;
 }
 
 function ChangeSession({ name }: { name: string }) {

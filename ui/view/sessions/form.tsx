@@ -4,7 +4,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { agents } from "../../data/agents.ts";
 import { sentence, sessionClient } from "../../data/client.ts";
 import { changeCommand, createCommand } from "../../data/command.ts";
-import { draftOf, type Draft } from "../../data/draft.ts";
+import { defaults } from "../../data/defaults.ts";
+import { draftOf, newDraft, type Draft } from "../../data/draft.ts";
 import { differences } from "../../data/phrase.ts";
 import { href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
@@ -36,7 +37,8 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
   const hosts = useResource(agents).value.value ?? [];
   const taken = new Set(sessions.value.value?.map((s) => s.spec?.name ?? ""));
   const state = useDraft(keep, begin, taken, !changing);
-  const [more, setMore] = useState(() => usesMore(begin));
+  const usual = useResource(defaults).value.value;
+  const [more, setMore] = useState(() => usesMore(begin, usual));
   const [done, setDone] = useState(false);
   const { draft, placed } = state;
   useEffect(() => {
@@ -44,7 +46,7 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
   }, [placed.sections.has("more")]);
   const form: Form = { draft, change: state.change, fault: state.fault, agents: hosts };
   const zone = draft.when.kind === "now" ? begin.when.zone : draft.when.zone;
-  const command = changing ? changeCommand(state.spec) : createCommand(state.spec);
+  const command = changing ? changeCommand(state.spec) : createCommand(state.spec, usual);
   return (
     <div class="session-form">
       <header class="row spread form-head">
@@ -64,7 +66,7 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
           <MoreSection form={form} open={more} problems={placed.sections.get("more") ?? 0} onToggle={setMore} />
         </div>
         <aside class="stack form-side" aria-label="Plan">
-          {changing?.spec && <Changes before={changing.spec} after={state.spec} running={changing.state === "running" || changing.state === "degraded"} />}
+          {changing?.spec && <Changes before={changing.spec} after={state.plan?.spec ?? changing.spec} running={changing.state === "running" || changing.state === "degraded"} />}
           <PlanPanel plan={state.plan} fresh={state.fresh} fault={state.planFault} zone={zone} problems={placed.count} />
           <CommandPanel text={command} />
         </aside>
@@ -76,8 +78,10 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
 }
 
 /** Reports whether an advanced option differs from its default. */
-function usesMore(d: Draft): boolean {
-  return d.samplingFor.length > 0 || d.device.length > 0 || d.routers.length > 0 || d.encoding !== "udp" || d.family !== "any" || d.lease !== "10s" || !d.tracing || d.trace !== "1m";
+function usesMore(d: Draft, usual: SessionSpec | undefined): boolean {
+  const advanced = ({ samplingFor, device, routers, points, encoding, family, lease, tracing, trace }: Draft): string =>
+    JSON.stringify({ samplingFor, device, routers, points, encoding, family, lease, tracing, trace });
+  return usual !== undefined && advanced(d) !== advanced(newDraft(usual));
 }
 
 function Changes({ before, after, running }: { before: SessionSpec; after: SessionSpec; running: boolean }) {
@@ -105,7 +109,7 @@ function obstacle(state: DraftState, changing: Session | undefined): string | un
   if (n > 0) return n === 1 ? "Fix 1 problem first." : `Fix ${n} problems first.`;
   if (state.planFault) return `Validation failed: ${state.planFault}`;
   if (!state.fresh) return "Validating…";
-  if (changing?.spec && differences(changing.spec, state.spec).length === 0) return "No changes.";
+  if (changing?.spec && state.plan?.spec && differences(changing.spec, state.plan.spec).length === 0) return "No changes.";
   return undefined;
 }
 

@@ -5,6 +5,7 @@ import { options } from "../../data/selector.ts";
 import { Choices, Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { Chips } from "./chips.tsx";
+import { PointFields } from "./point-fields.tsx";
 import { Section, type Form } from "./section.tsx";
 import { SamplingInputs } from "./traffic.tsx";
 
@@ -19,7 +20,7 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
   const { draft, change } = form;
   return (
     <details class="more" open={open} onToggle={(e) => onToggle(e.currentTarget.open)}>
-      <summary><span>Advanced</span><small>IPv4 encoding, address family, interfaces, sampling per source, routers, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
+      <summary><span>Advanced</span><small>IPv4 encoding, address family, interfaces, sampling per source, routers, further points, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
       <Section title="Measurement" id="more">
         <div class="two-sides plain">
           <Choices id="f-encoding" legend="IPv4 encoding" value={draft.encoding} options={encodings} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
@@ -29,6 +30,7 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
         <SingleSources form={form} />
         <Chips id="f-routers" label="Routers" placeholder="none" values={draft.routers} items={options(form.agents).map((o) => ({ value: o.selector, label: o.selector, note: o.kind === "agent" ? "" : "label" }))}
           fault={form.fault("f-routers")} help="Hosts that forward the packets. The pair view shows the delays inside them." onChange={(routers) => change({ routers })} />
+        <PointFields form={form} />
         <div class="two-sides plain">
           <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help="How long a source keeps marking without a heartbeat from the destination. From 2s to 5m: a short lease stops marking sooner, a long one bridges short outages.">
             {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.lease} onInput={(e) => change({ lease: e.currentTarget.value })} />}

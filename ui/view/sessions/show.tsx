@@ -1,7 +1,8 @@
 // One session: its state, specification, pairs, tasks and runs.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { createCommand } from "../../data/command.ts";
-import { facts, whenWords } from "../../data/phrase.ts";
+import { defaults } from "../../data/defaults.ts";
+import { facts, pointNames, whenWords } from "../../data/phrase.ts";
 import { duration, lossOf, moment, packetRate, rate, share } from "../../data/quantity.ts";
 import { go, href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
@@ -11,6 +12,7 @@ import { millis } from "../../data/time.ts";
 import type { Pair, Session } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
 import { Notice } from "../../part/notice.tsx";
+import { PointPanels } from "../points.tsx";
 import { SessionActions } from "./actions.tsx";
 import { CommandPanel } from "./command.tsx";
 import { RunHistory } from "./history.tsx";
@@ -22,6 +24,7 @@ export function SessionPage({ name }: { name: string }) {
   const { value, fault } = useResource(useMemo(() => sessionNamed(name), [name]));
   const session = value.value?.session;
   const pairs = usePairs(session);
+  const usual = useResource(defaults).value.value;
   if (!session?.spec) {
     if (!fault.value) return <Notice title={`Loading ${name}`} />;
     return <Notice title={`Could not load session ${name}`} level="error" action={<a class="button" href={href(["sessions"])}>All sessions</a>}>{fault.value}</Notice>;
@@ -41,11 +44,12 @@ export function SessionPage({ name }: { name: string }) {
         <div class="stack">
           <Pairs session={session} pairs={pairs} />
           <RunHistory pairs={pairs} runs={value.value?.runs ?? []} />
+          <PointPanels names={pointNames(session.spec)} where={{ session: name }} />
           <Tasks session={session} />
         </div>
         <aside class="stack" aria-label="Specification">
           <Facts session={session} />
-          <CommandPanel text={createCommand(session.spec)} />
+          <CommandPanel text={createCommand(session.spec, usual)} />
         </aside>
       </div>
     </div>

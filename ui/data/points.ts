@@ -1,0 +1,91 @@
+// Points that sessions can measure besides the marks, and their rows.
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { Column, Line, Row, Value } from "../gen/data_pb.ts";
+import type { Point, PointView } from "../gen/session_pb.ts";
+import { dataClient, sessionClient } from "./client.ts";
+import { bytes, count, duration, figures, moment } from "./quantity.ts";
+import { resource, type Resource } from "./resource.ts";
+
+/** All points by name. */
+export const points = resource(300_000, async (signal) => (await sessionClient.listPoints({}, { signal })).points);
+
+const refreshMs = 2000;
+const hourMs = 3600e3;
+const linesMost = 24;
+
+/** Columns that must equal a value. */
+export type Where = Record<string, string>;
+
+/** A table: its columns, and the newest row of each group. */
+export interface PointTable {
+  columns: Column[];
+  rows: Value[][];
+}
+
+/** The table of a view over the last hour. */
+export function tableOf(view: PointView, where: Where): Resource<PointTable> {
+  const columns = [...new Set([...view.groupBy, ...view.columns, "time"])];
+  return resource(refreshMs, async (signal) => {
+    const answer = await dataClient.listRows({ stream: view.stream, columns, where, from: timestampFromMs(Date.now() - hourMs), limit: 1000 }, { signal });
+    return { columns: answer.columns, rows: newest(answer.rows, view.groupBy.length) };
+  });
+}
+
+/** Of rows, newest first, that of each group by the first columns, in order of the groups. */
+export function newest(rows: readonly Row[], grouped: number): Value[][] {
+  const groups = new Map<string, Value[]>();
+  for (const { values } of rows) {
+    const key = values.slice(0, grouped).map(plainText).join("\0");
+    if (!groups.has(key)) groups.set(key, values);
+  }
+  return [...groups].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })).map(([, values]) => values);
+}
+
+/** The lines of a view over the last hour, by a step in ms. */
+export function linesOf(view: PointView, where: Where): Resource<{ lines: Line[]; step: number; to: number }> {
+  return resource(refreshMs, async (signal) => {
+    const to = Date.now();
+    const answer = await dataClient.series({
+      stream: view.stream, where, by: view.groupBy, points: 360, lines: linesMost, from: timestampFromMs(to - hourMs), to: timestampFromMs(to),
+      aggregates: view.columns.map((column) => ({ column, function: "avg", weight: view.weight })),
+    }, { signal });
+    return { lines: answer.lines, step: Number(answer.step?.seconds ?? 0) * 1000 + (answer.step?.nanos ?? 0) / 1e6, to };
+  });
+}
+
+/** A number in the unit of its column. */
+export function numberText(n: number, unit: string): string {
+  if (Number.isNaN(n)) return "–";
+  if (unit === "ns") return duration(n);
+  if (unit === "bytes") return bytes(n);
+  const text = Number.isInteger(n) ? count(n) : figures(n);
+  return unit === "" || unit === "packets" ? text : `${text} ${unit}`;
+}
+
+function plainText({ kind }: Value): string {
+  return kind.case === undefined || kind.case === "list" ? "" : String(kind.value);
+}
+
+/** A value in the unit of its column. */
+export function valueText(value: Value, unit: string): string {
+  const { kind } = value;
+  switch (kind.case) {
+    case undefined: return "–";
+    case "bool": return kind.value ? "yes" : "no";
+    case "text": return kind.value || "–";
+    case "time": return moment(Number(kind.value / 1_000_000n));
+    case "binary": return `${count(kind.value.length)} bytes`;
+    case "list": return `${count(kind.value.values.length)} values`;
+    default: return numberText(Number(kind.value), unit);
+  }
+}
+
+/** Whether values of a column are aligned as numbers. */
+export const isNumber = (c: Column): boolean => /^(u?int|float)\d+$/.test(c.type);
+
+/** Heading of a column: its name without the unit. */
+export const heading = (name: string): string => name.replace(/_(ns|bytes)$/, "").replaceAll("_", " ");
+
+/** A column of a point's stream. */
+export const columnOf = (point: Point, view: PointView, name: string): Column | undefined =>
+  point.streams.find((s) => s.name === view.stream)?.columns.find((c) => c.name === name);

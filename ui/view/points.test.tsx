@@ -1,0 +1,47 @@
+// Default views of a point that this page knows only by its descriptor.
+import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { render } from "preact";
+import { expect, test } from "vitest";
+import { heading, newest, numberText } from "../data/points.ts";
+import { LineSchema, ListRowsResponseSchema } from "../gen/data_pb.ts";
+import { PointViewSchema } from "../gen/session_pb.ts";
+import { chartOf, PointRows } from "./points.tsx";
+
+const text = (t: string): JsonValue => ({ text: t });
+const answer = fromJson(ListRowsResponseSchema, {
+  columns: [
+    { name: "agent", type: "string" }, { name: "socket", type: "string" }, { name: "wait_mean_ns", type: "int64", unit: "ns", doc: "mean wait" },
+    { name: "queued", type: "uint64", unit: "packets" }, { name: "full", type: "bool" }, { name: "time", type: "time" },
+  ],
+  rows: [
+    { values: [text("a"), text("s10"), { int: "2500000" }, { uint: "12345" }, { bool: true }, { time: "1772366400000000000" }] },
+    { values: [text("a"), text("s2"), {}, { uint: "0" }, { bool: false }, { time: "1772366400000000000" }] },
+    { values: [text("a"), text("s10"), { int: "1" }, { uint: "1" }, { bool: false }, { time: "1772366399000000000" }] },
+  ],
+});
+
+test("a table has the newest row of each group, with units", () => {
+  const box = document.createElement("div");
+  render(<PointRows title="Sockets" table={{ columns: answer.columns, rows: newest(answer.rows, 2) }} />, box);
+  const cells = (row: Element): string[] => [...row.children].map((c) => c.textContent ?? "");
+  const [head, ...rows] = [...box.querySelectorAll("tr")].map(cells);
+  expect(head).toEqual(["agent", "socket", "wait mean", "queued", "full", "time"]);
+  expect(rows.map((r) => r.slice(0, 5))).toEqual([["a", "s2", "–", "0", "no"], ["a", "s10", "2.50 ms", "12\u202f345", "yes"]]);
+  expect(box.querySelector("table")?.querySelectorAll("td.number").length).toBe(4);
+});
+
+test("a chart has a line for each group and column, on one grid", () => {
+  const view = create(PointViewSchema, { columns: ["wait_mean_ns", "wait_max_ns"], groupBy: ["socket"] });
+  const line = (socket: string, at: number, ...values: number[]) =>
+    create(LineSchema, { labels: { socket }, timesMs: [BigInt(at)], values: values.map((v) => ({ values: [v] })) });
+  const { times, lines } = chartOf(view, [line("s1", 20_000, 5, 7), line("s2", 0, 1, 2)], 0, 10_000);
+  expect(times.slice(0, 3)).toEqual([0, 10_000, 20_000]);
+  expect(lines.map((l) => [l.label, l.values[0], l.values[2]])).toEqual([
+    ["s1, wait mean", NaN, 5], ["s1, wait max", NaN, 7], ["s2, wait mean", 1, NaN], ["s2, wait max", 2, NaN],
+  ]);
+});
+
+test.each([[1500, "ns", "1.50 µs"], [2048, "bytes", "2.00 KiB"], [3, "packets", "3"], [NaN, "ns", "–"], [12.5, "%", "12.5 %"]])("%d %s", (n, unit, want) =>
+  expect(numberText(n, unit)).toBe(want));
+
+test("headings have no units", () => expect(heading("delay_mean_ns")).toBe("delay mean"));
