@@ -64,7 +64,7 @@ var suites = []suite{
 	},
 	{
 		Package: "probe/destination",
-		Tests:   []string{"TestSucceed", "TestHistogramOfTheProgram"},
+		Tests:   []string{"TestReplace", "TestHistogramOfTheProgram", "TestPagesLeaveWithTheirFlow"},
 	},
 }
 
