@@ -1,9 +1,12 @@
 package routerreport
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"pillion.dev/agent/routerreport/chart"
@@ -16,8 +19,13 @@ const (
 	lowHeight               = 180      // many below each other
 )
 
-// barLimit bounds the bars of a histogram: beyond, bins are joined, and it is said.
-const barLimit = 400
+// Limits of a histogram: bars of a chart of counts, bars of a chart of times, which are
+// about as wide as buckets are, and rows of its table.
+const (
+	barLimit  = 400
+	timeLimit = 200
+	binLimit  = 400
+)
 
 // drawer draws charts, and keeps the first error.
 type drawer struct {
@@ -50,12 +58,11 @@ type pairSection struct {
 	LogFirst   bool
 	Over       []figure
 	Bins       []binRow
-	BinWidths  string
 }
 
 // binRow is a row of the histograms' table: counts of the three stages.
 type binRow struct {
-	From   int
+	From   int64 // ns
 	Counts [3]uint64
 }
 
@@ -73,7 +80,7 @@ func (d *drawer) pair(number int, p PairSummary) pairSection {
 		if times.Count == 0 {
 			continue
 		}
-		h := newHistogram(times)
+		h := newBars(times)
 		s.LogFirst = s.LogFirst || h.steep()
 		s.Histograms = append(s.Histograms, d.histogram(string(rune('a'+i)), p.Name(), i, times, h))
 	}
@@ -85,11 +92,11 @@ func (d *drawer) pair(number int, p PairSummary) pairSection {
 	return s
 }
 
-func (d *drawer) histogram(key, pair string, stage int, times Times, h histogram) figure {
+func (d *drawer) histogram(key, pair string, stage int, times Times, h bars) figure {
 	name := stageNames[stage].name
 	f := figure{Key: key, Name: name, Class: stageNames[stage].class}
-	description := fmt.Sprintf("Relative frequency of %s delay from %s in bins of %g µs up to %g µs; median %s, 99 %% within %s.",
-		name, pair, h.width, h.bound, quantileText(times.P50), quantileText(times.P99))
+	description := fmt.Sprintf("Relative frequency of %s delay from %s in bins of %.4g µs up to %.4g µs; median %s, 99 %% within %s.",
+		name, pair, h.width, h.bound, micro(span(float64(times.P50))), micro(span(float64(times.P99))))
 	for _, log := range []bool{false, true} {
 		c := d.chart(name+", "+pair, description, panelWidth, panelHeight)
 		c.XName, c.YName = name+" delay "+h.unit(), "relative frequency"
@@ -108,7 +115,7 @@ func (d *drawer) histogram(key, pair string, stage int, times Times, h histogram
 			f.Chart = d.draw(c)
 		}
 	}
-	f.Caption = fmt.Sprintf("bins of %g µs", h.width)
+	f.Caption = fmt.Sprintf("bins of %.4g µs", h.width)
 	if h.beyond > 0 {
 		f.Caption += fmt.Sprintf("; %s (%s) beyond, the longest %s",
 			packets(h.beyond), share(h.beyond, times.Count), micro(span(float64(times.Max))))
@@ -116,27 +123,21 @@ func (d *drawer) histogram(key, pair string, stage int, times Times, h histogram
 	return f
 }
 
-// binRows lists the bins of 1 us that are not empty, up to those that are drawn.
+// binRows lists the buckets that are not empty, up to those that are drawn.
 func binRows(stages []Times) []binRow {
-	last := 0
-	for _, times := range stages {
-		if times.Count > 0 {
-			last = max(last, int(newHistogram(times).bound))
-		}
-	}
-	var rows []binRow
-	for i := range min(last, barLimit) {
-		row := binRow{From: i}
-		for j, times := range stages {
-			if i < len(times.all.Bins) {
-				row.Counts[j] = times.all.Bins[i]
+	rows := map[int64]binRow{}
+	for stage, times := range stages {
+		last := newBars(times).bound * 1e3
+		for i, bound := range times.all.Bounds {
+			if float64(bound) < last {
+				row := rows[bound]
+				row.From, row.Counts[stage] = bound, times.all.Counts[i]
+				rows[bound] = row
 			}
 		}
-		if row.Counts != [3]uint64{} {
-			rows = append(rows, row)
-		}
 	}
-	return rows
+	sorted := slices.SortedFunc(maps.Values(rows), func(a, b binRow) int { return cmp.Compare(a.From, b.From) })
+	return sorted[:min(len(sorted), binLimit)]
 }
 
 // clock are the places of the series' points, in seconds, or minutes if it is long.
@@ -319,13 +320,13 @@ func (d *drawer) breaks(b BreakReport) []figure {
 		figures = append(figures, f)
 	}
 	if b.Length.Count > 0 {
-		h := newHistogram(b.Length)
-		c := d.chart("length of coffee breaks", fmt.Sprintf("Relative frequency of lengths, up to %g µs.", h.bound), panelWidth, panelHeight)
+		h := newBars(b.Length)
+		c := d.chart("length of coffee breaks", fmt.Sprintf("Relative frequency of lengths, up to %.4g µs.", h.bound), panelWidth, panelHeight)
 		c.XName, c.YName = "length "+h.unit(), "relative frequency"
 		c.SetX(0, h.bound, h.label)
 		c.SetY(0, min(h.peak*1.03, 1), false, chart.Number)
 		c.Steps("area pause", h.width, h.parts)
-		f := figure{Name: "length", Class: "pause", Chart: d.draw(c), Caption: fmt.Sprintf("bins of %g µs", h.width)}
+		f := figure{Name: "length", Class: "pause", Chart: d.draw(c), Caption: fmt.Sprintf("bins of %.4g µs", h.width)}
 		if h.beyond > 0 {
 			f.Caption += fmt.Sprintf("; %s beyond, the longest %s", grouped(h.beyond), micro(span(float64(b.LongestNs))))
 		}

@@ -21,7 +21,6 @@ var pageStyle string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"span":      func(ns any) string { return micro(span(number(ns))) },
-	"quantile":  func(count, ns uint64) string { return micro(quantile(count, ns)) },
 	"whole":     func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) },
 	"each":      func(count uint64, ns any) string { return micro(each(count, number(ns))) },
 	"count":     grouped,
@@ -54,8 +53,6 @@ func meanwhile(b router.Break) string {
 	}
 	return strings.Join(parts, ", ")
 }
-
-func quantileText(ns uint64) string { return micro(quantile(1, ns)) }
 
 func number(value any) float64 {
 	switch v := value.(type) {

@@ -174,7 +174,7 @@ func (r *report) Answer() string {
 		}
 	}
 	return fmt.Sprintf("From %s to %s half of the packets were through within %s and 99 %% within %s; on average %s of that time was %s.",
-		p.Input, p.Output, quantileText(p.Stages.Transit.P50), quantileText(p.Stages.Transit.P99),
+		p.Input, p.Output, micro(span(float64(p.Stages.Transit.P50))), micro(span(float64(p.Stages.Transit.P99))),
 		mostly(longest/max(p.Stages.Transit.Mean, 1)), stageNames[at].name)
 }
 

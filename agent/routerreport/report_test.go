@@ -13,20 +13,12 @@ import (
 
 // observed is the distribution of some times, as the kernel would keep it.
 func observed(times ...uint64) router.Distribution {
-	d := router.Distribution{Bins: make([]uint64, 10000), Coarse: make([]uint64, 417), MinNs: math.MaxUint64}
+	d := router.Distribution{MinNs: math.MaxUint64}
 	for _, ns := range times {
+		d.Add(int64(ns))
 		d.Count++
 		d.SumNs += ns
 		d.MinNs, d.MaxNs = min(d.MinNs, ns), max(d.MaxNs, ns)
-		if at := ns / 1000; at < uint64(len(d.Bins)) {
-			d.Bins[at]++
-			continue
-		}
-		for i := range d.Coarse {
-			if low, high := router.CoarseBounds(i); low <= ns && ns < high {
-				d.Coarse[i]++
-			}
-		}
 	}
 	return d
 }
@@ -41,17 +33,17 @@ func TestHistogram(t *testing.T) {
 		width, bound float64
 		beyond       uint64
 	}{
-		"one bin":         {[]uint64{1500, 1600, 1700}, 1, 5, 0},
+		"narrow":          {[]uint64{1500, 1600, 1700}, .01, 2, 0},
 		"evenly spread":   {spread, 1, 150, 0},
-		"one far away":    {append(spread[:900:900], 9_000_000), 1, 300, 1},
-		"wide":            {[]uint64{1_000_000, 2_000_000, 3_000_000}, 10, 4000, 0},
-		"beyond 10 ms":    {[]uint64{5_000_000, 12_000_000, 30_000_000}, 100, 40000, 0},
-		"all beyond":      {[]uint64{500_000_000, 600_000_000}, 2000, 800000, 0},
-		"a single packet": {[]uint64{700}, 1, 5, 0},
+		"one far away":    {append(spread[:900:900], 9_000_000), 2, 300, 1},
+		"wide":            {[]uint64{1_000_000, 2_000_000, 3_000_000}, 20, 4000, 0},
+		"milliseconds":    {[]uint64{5_000_000, 12_000_000, 30_000_000}, 200, 40000, 0},
+		"seconds":         {[]uint64{500_000_000, 600_000_000}, 5000, 800000, 0},
+		"a single packet": {[]uint64{700}, .005, .8, 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := newHistogram(newTimes(observed(test.times...)))
+			h := newBars(newTimes(observed(test.times...)))
 			sum := float64(h.beyond) / float64(len(test.times))
 			for _, part := range h.parts {
 				sum += part
@@ -59,7 +51,7 @@ func TestHistogram(t *testing.T) {
 			if math.Abs(sum-1) > 1e-6 {
 				t.Errorf("parts add up to %v", sum)
 			}
-			if h.width != test.width || h.bound != test.bound || h.beyond != test.beyond || len(h.parts) > barLimit {
+			if h.width != test.width || h.bound != test.bound || h.beyond != test.beyond || len(h.parts) > timeLimit {
 				t.Errorf("bars of %v up to %v with %d beyond, want %v, %v, %d", h.width, h.bound, h.beyond, test.width, test.bound, test.beyond)
 			}
 		})

@@ -28,8 +28,8 @@ type RecordCount struct {
 	Lost    uint64 `json:"lost"`
 }
 
-// Times sums a distribution up, in ns. Count, least, mean and largest are exact, the
-// others within a bin: 1 us below 10 ms, 3 % beyond.
+// Times sums a distribution up, in ns. Count, mean and, over the whole profile, least and
+// largest are exact; the others are as exact as a bucket of package histogram is wide.
 type Times struct {
 	Count uint64  `json:"count"`
 	Min   uint64  `json:"min"`
@@ -43,7 +43,7 @@ type Times struct {
 }
 
 func newTimes(d router.Distribution) Times {
-	at := func(q float64) uint64 { return uint64(math.Round(d.Quantile(q))) }
+	at := func(q float64) uint64 { return uint64(d.Quantile(q)) }
 	return Times{
 		Count: d.Count, Min: d.MinNs, Mean: round(d.Mean(), 1), Max: d.MaxNs,
 		P50: at(.5), P90: at(.9), P99: at(.99), P999: at(.999), all: d,

@@ -64,8 +64,8 @@ func writeStages(b *strings.Builder, pairs []PairSummary, seconds float64) {
 		}
 		name, rate := p.Name(), fmt.Sprintf("%.0f", perSecond(p.Packets, seconds))
 		for _, s := range p.Stages.rows() {
-			fmt.Fprintf(b, stageRow, name, s.Name, rate, each(s.Count, s.Mean), quantile(s.Count, s.P50),
-				quantile(s.Count, s.P99), each(s.Count, float64(s.Max)))
+			fmt.Fprintf(b, stageRow, name, s.Name, rate, each(s.Count, s.Mean), each(s.Count, float64(s.P50)),
+				each(s.Count, float64(s.P99)), each(s.Count, float64(s.Max)))
 			name, rate = "", ""
 		}
 	}

@@ -21,8 +21,8 @@ func summaryText(s Summary) string {
 		fmt.Fprintf(&b, summaryRow, "stage", "packets", "min", "mean", "p50", "p90", "p99", "p99.9", "max")
 		for _, t := range p.Stages.rows() {
 			fmt.Fprintf(&b, summaryRow, t.Name, fmt.Sprint(t.Count), each(t.Count, float64(t.Min)), each(t.Count, t.Mean),
-				quantile(t.Count, t.P50), quantile(t.Count, t.P90), quantile(t.Count, t.P99),
-				quantile(t.Count, t.P999), each(t.Count, float64(t.Max)))
+				each(t.Count, float64(t.P50)), each(t.Count, float64(t.P90)), each(t.Count, float64(t.P99)),
+				each(t.Count, float64(t.P999)), each(t.Count, float64(t.Max)))
 		}
 	}
 	if len(s.Pairs) == 0 {

@@ -22,17 +22,6 @@ func span(ns float64) string {
 	return fmt.Sprintf("%.3f s", ns/1e9)
 }
 
-// quantile gives one as exactly as bins of 1 us do.
-func quantile(count, ns uint64) string {
-	switch {
-	case count == 0:
-		return "-"
-	case ns < 1e6:
-		return fmt.Sprintf("%.1f us", float64(ns)/1e3)
-	}
-	return span(float64(ns))
-}
-
 // each is a time where there is one.
 func each(count uint64, ns float64) string {
 	if count == 0 {

@@ -70,7 +70,7 @@ func (v view) interval(i Interval) error {
 	line := fmt.Sprintf("%s  seen %d  forwarded %d  dropped %d  local %d  in flight %d  lost %d packets",
 		i.Time.Local().Format(time.TimeOnly), a.Seen, a.Forwarded, a.Dropped, a.Local, a.InFlight, a.Lost)
 	if t := i.busiest(); t.Count > 0 {
-		line += fmt.Sprintf("  transit p50 %s, p99 %s", quantile(t.Count, t.P50), quantile(t.Count, t.P99))
+		line += fmt.Sprintf("  transit p50 %s, p99 %s", each(t.Count, float64(t.P50)), each(t.Count, float64(t.P99)))
 	}
 	if i.Breaks > 0 {
 		line += fmt.Sprintf("  breaks %d", i.Breaks)

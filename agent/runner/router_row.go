@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"pillion.dev/measure"
-	"pillion.dev/measure/histogram"
 	"pillion.dev/probe/router"
 )
 
@@ -35,7 +34,6 @@ func (w *routerRows) pairs(s *router.Snapshot) {
 			if d.Count == 0 {
 				continue
 			}
-			buckets := bucketsOf(d)
 			values := []measure.Value{
 				measure.StringValue(pair.In.Name), measure.StringValue(pair.Out.Name), measure.StringValue(stageNames[stage]),
 				measure.Int64Value(int64(w.length)), measure.Uint64Value(d.Count),
@@ -45,34 +43,9 @@ func (w *routerRows) pairs(s *router.Snapshot) {
 			} {
 				values = append(values, measure.Int64Value(int64(ns)))
 			}
-			w.put(&measure.Router, append(values, measure.Int64ListValue(buckets.Bounds), measure.Uint64ListValue(buckets.Counts), measure.Value{})...)
+			w.put(&measure.Router, appendHistogram(values, &d.Histogram)...)
 		}
 	}
-}
-
-// bucketsOf is the histogram as the stream flows has it. Bins reach no further than
-// the least and the largest time.
-func bucketsOf(d *router.Distribution) (b histogram.Histogram) {
-	spread := func(low, high, n uint64) {
-		low, high = max(low, d.MinNs), min(high, d.MaxNs+1)
-		for given := uint64(0); given < n; {
-			bucket := histogram.Index(int64(low))
-			next, upTo := uint64(histogram.Bound(bucket)+histogram.Width(bucket)), n
-			if next < high {
-				upTo = given + max(1, (n-given)*(next-low)/(high-low))
-			}
-			b.AddBucket(histogram.Bound(bucket), upTo-given)
-			given, low = upTo, next
-		}
-	}
-	for i, n := range d.Bins {
-		spread(uint64(i)*1000, uint64(i+1)*1000, n)
-	}
-	for i, n := range d.Coarse {
-		low, high := router.CoarseBounds(i)
-		spread(low, high, n)
-	}
-	return b
 }
 
 func (w *routerRows) queues(s *router.Snapshot, peaks map[queueSide]uint64) {

@@ -255,8 +255,9 @@ func TestRouterRowsFitTheirSchemas(t *testing.T) {
 			}
 		}
 	}}
-	d := router.Distribution{Count: 2, SumNs: 20_003_000, MinNs: 3000, MaxNs: 20_000_000, Bins: []uint64{0, 0, 0, 1}, Coarse: make([]uint64, 64)}
-	d.Coarse[38] = 1
+	d := router.Distribution{Count: 2, SumNs: 20_003_000, MinNs: 3000, MaxNs: 20_000_000}
+	d.Add(3000)
+	d.Add(20_000_000)
 	shot := router.Snapshot{
 		Pairs:  []router.Pair{{In: router.Interface{Index: 1, Name: "west"}, Stages: [router.Stages]router.Distribution{d}}},
 		Queues: []router.Queue{{Interface: router.Interface{Index: 1, Name: "west"}, Input: true, Departures: 2, WaitedNs: 10}, {}},

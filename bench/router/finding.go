@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
+
+	"pillion.dev/measure/histogram"
 )
 
 // finding is a claim of the paper and what this kernel says to it.
@@ -48,7 +50,7 @@ func notConstant(cells []*cell) finding {
 		fine, coarse := peaks(c.fine), peaks(c.pooled(stage("processing")))
 		f.Statistic[c.Name+" variation"] = round(variation)
 		f.Statistic[c.Name+" peaks in 50 ns bins"] = float64(len(fine))
-		f.Statistic[c.Name+" peaks in 1 us bins"] = float64(len(coarse))
+		f.Statistic[c.Name+" peaks in the histogram"] = float64(len(coarse))
 		for i, at := range fine {
 			f.Statistic[fmt.Sprintf("%s peak %d at us", c.Name, i+1)] = float64(at) * fineNs / 1000
 		}
@@ -108,11 +110,14 @@ func between(a, b *cell, name string) (apart, moved float64) {
 	for _, t := range a.Tests {
 		for _, u := range b.Tests {
 			distances = append(distances, distance(t.Stages[name].bins, u.Stages[name].bins))
-			shifts = append(shifts, shift(t.Stages[name].bins, u.Stages[name].bins))
+			shifts = append(shifts, shift(t.Stages[name].bins, u.Stages[name].bins, widthUs))
 		}
 	}
 	return median(distances), median(shifts)
 }
+
+// widthUs is that of a bucket of package histogram.
+func widthUs(i int) float64 { return float64(histogram.Width(i)) / 1e3 }
 
 // compare adds the distances of two cells at the same rate to the finding and returns
 // the largest of those that are larger than what tests of one cell differ by.

@@ -1,35 +1,40 @@
 package main
 
-import "pillion.dev/probe/router"
+import (
+	"pillion.dev/measure/histogram"
+	"pillion.dev/probe/router"
+)
 
 // times are what one test found of a stage.
 type times struct {
-	Count    uint64  `json:"count"`
-	MeanUs   float64 `json:"mean_us"`
-	MedianUs float64 `json:"median_us"`
-	P99Us    float64 `json:"p99_us"`
-	MaxUs    float64 `json:"max_us"`
-	// Beyond is how many took 10 ms or more: they are in no bin.
-	Beyond uint64 `json:"beyond_10_ms,omitempty"`
-
-	bins []uint64 // of 1 us
+	Count    uint64   `json:"count"`
+	MeanUs   float64  `json:"mean_us"`
+	MedianUs float64  `json:"median_us"`
+	P99Us    float64  `json:"p99_us"`
+	MaxUs    float64  `json:"max_us"`
+	bins     []uint64 // by the index of a bucket of package histogram
 }
 
 func newTimes(d router.Distribution) times {
-	return times{
+	t := times{
 		Count: d.Count, MeanUs: round(d.Mean() / 1e3), MedianUs: round(d.Quantile(0.5) / 1e3),
 		P99Us: round(d.Quantile(0.99) / 1e3), MaxUs: round(float64(d.MaxNs) / 1e3),
-		Beyond: total(d.Coarse), bins: d.Bins,
+		bins: make([]uint64, histogram.Side),
 	}
+	for i, bound := range d.Bounds {
+		t.bins[histogram.Index(bound)] = d.Counts[i]
+	}
+	return t
 }
 
 // histograms are those of a cell, of all its tests together. Each lists its bins that
 // hold something: bin, count, bin, count and so on.
 type histograms struct {
-	Input      []uint64 `json:"input_queuing_1us"`
-	Processing []uint64 `json:"processing_1us"`
-	Output     []uint64 `json:"output_queuing_1us"`
-	Transit    []uint64 `json:"transit_1us"`
+	// The bin of a time is the lower bound of its bucket, in ns.
+	Input      []uint64 `json:"input_queuing_ns"`
+	Processing []uint64 `json:"processing_ns"`
+	Output     []uint64 `json:"output_queuing_ns"`
+	Transit    []uint64 `json:"transit_ns"`
 	// Fine is processing in bins of 50 ns, of one more test that wrote down each packet.
 	Fine []uint64 `json:"processing_50ns"`
 	// Sizes of the queues that packets found when they left.
@@ -41,21 +46,24 @@ type histograms struct {
 
 func (c *cell) histograms() histograms {
 	return histograms{
-		Input: sparse(c.pooled(stage("input_queuing"))), Processing: sparse(c.pooled(stage("processing"))),
-		Output: sparse(c.pooled(stage("output_queuing"))), Transit: sparse(c.pooled(stage("transit"))),
-		Fine:        sparse(c.fine),
-		InputSizes:  sparse(c.pooled(func(t *test) []uint64 { return t.inputs })),
-		OutputSizes: sparse(c.pooled(func(t *test) []uint64 { return t.outputs })),
-		Between:     sparse(c.pooled(func(t *test) []uint64 { return t.between })),
+		Input: sparse(c.pooled(stage("input_queuing")), lowerBound), Processing: sparse(c.pooled(stage("processing")), lowerBound),
+		Output: sparse(c.pooled(stage("output_queuing")), lowerBound), Transit: sparse(c.pooled(stage("transit")), lowerBound),
+		Fine:        sparse(c.fine, itself),
+		InputSizes:  sparse(c.pooled(func(t *test) []uint64 { return t.inputs }), itself),
+		OutputSizes: sparse(c.pooled(func(t *test) []uint64 { return t.outputs }), itself),
+		Between:     sparse(c.pooled(func(t *test) []uint64 { return t.between }), itself),
 	}
 }
 
-// sparse lists a histogram's bins that hold something, each before its count.
-func sparse(bins []uint64) []uint64 {
+func lowerBound(i int) uint64 { return uint64(histogram.Bound(i)) }
+func itself(i int) uint64     { return uint64(i) }
+
+// sparse lists a histogram's bins that are not empty, each by name before its count.
+func sparse(bins []uint64, name func(i int) uint64) []uint64 {
 	list := []uint64{}
 	for i, n := range bins {
 		if n > 0 {
-			list = append(list, uint64(i), n)
+			list = append(list, name(i), n)
 		}
 	}
 	return list

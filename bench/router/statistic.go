@@ -27,17 +27,18 @@ func total(bins []uint64) (sum uint64) {
 // of the two cumulative relative frequencies, 0 to 1. With hundreds of thousands of
 // packets every difference is significant; the distance itself is the effect's size.
 func distance(a, b []uint64) float64 {
-	return largest(a, b, func(apart float64) float64 { return math.Abs(apart) }, math.Max)
+	return largest(a, b, func(int) float64 { return 1 }, math.Max)
 }
 
-// shift is the distance of Wasserstein: by how many bins one has to move the packets of
-// one histogram, on average, to get the other.
-func shift(a, b []uint64) float64 {
-	return largest(a, b, math.Abs, func(sum, x float64) float64 { return sum + x })
+// shift is the distance of Wasserstein: by how much one has to move the packets of one
+// histogram, on average, to get the other, in the unit of the bins' widths.
+func shift(a, b []uint64, width func(i int) float64) float64 {
+	return largest(a, b, width, func(sum, x float64) float64 { return sum + x })
 }
 
-// largest folds the differences of the cumulative relative frequencies.
-func largest(a, b []uint64, size func(float64) float64, fold func(x, y float64) float64) float64 {
+// largest folds the differences of the cumulative relative frequencies, each times the
+// weight of its bin.
+func largest(a, b []uint64, weight func(i int) float64, fold func(x, y float64) float64) float64 {
 	of, in := float64(max(total(a), 1)), float64(max(total(b), 1))
 	var low, high, result float64
 	for i := range max(len(a), len(b)) {
@@ -47,7 +48,7 @@ func largest(a, b []uint64, size func(float64) float64, fold func(x, y float64) 
 		if i < len(b) {
 			high += float64(b[i]) / in
 		}
-		result = fold(result, size(low-high))
+		result = fold(result, math.Abs(low-high)*weight(i))
 	}
 	return result
 }

@@ -45,7 +45,7 @@ func TestDistances(t *testing.T) {
 			if got := distance(c.a, c.b); math.Abs(got-c.distance) > 1e-12 {
 				t.Errorf("distance %v, want %v", got, c.distance)
 			}
-			if got := shift(c.a, c.b); math.Abs(got-c.shift) > 1e-12 {
+			if got := shift(c.a, c.b, func(int) float64 { return 1 }); math.Abs(got-c.shift) > 1e-12 {
 				t.Errorf("shift %v, want %v", got, c.shift)
 			}
 		})

@@ -81,6 +81,26 @@ func (h *Histogram) Merge(other *Histogram) {
 	}
 }
 
+// Since is what h has counted since it was before.
+func (h *Histogram) Since(before *Histogram) (counted Histogram) {
+	from, j, known := 0, 0, h.Offsets != nil && (before.Offsets != nil || before.Empty())
+	for i, bound := range h.Bounds {
+		n, offsets := h.Counts[i], uint64(0)
+		if known {
+			offsets = h.Offsets[i]
+		}
+		if j < len(before.Bounds) && before.Bounds[j] == bound {
+			n -= before.Counts[j]
+			if known {
+				offsets -= before.Offsets[j]
+			}
+			j++
+		}
+		from = counted.add(from, bound, n, offsets, known)
+	}
+	return counted
+}
+
 // add looks for the bucket from a place on and returns the place behind it.
 func (h *Histogram) add(from int, bound int64, n, offsets uint64, known bool) int {
 	if n == 0 {

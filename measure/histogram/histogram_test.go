@@ -97,6 +97,34 @@ func TestMergeInAnyOrder(t *testing.T) {
 	}
 }
 
+// TestSince: what was counted between two readings is what was added.
+func TestSince(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	var before, after, between Histogram
+	for i := range 400 {
+		v := int64(2e6 * random.NormFloat64())
+		after.Add(v)
+		if i < 200 {
+			before.Add(v)
+		} else {
+			between.Add(v)
+		}
+	}
+	if got := after.Since(&before); !reflect.DeepEqual(got, between) {
+		t.Errorf("got %v, want %v", got, between)
+	}
+	if got := after.Since(&Histogram{}); !reflect.DeepEqual(got, after) {
+		t.Errorf("since the start: got %v, want %v", got, after)
+	}
+	if got := after.Since(&after); !got.Empty() {
+		t.Errorf("since now: got %v", got)
+	}
+	before.Offsets = nil
+	if got := after.Since(&before); got.Offsets != nil || !slices.Equal(got.Counts, between.Counts) {
+		t.Errorf("without offsets: got %v", got)
+	}
+}
+
 // TestHostileLists: lists in any order with numbers that do not fit.
 func TestHostileLists(t *testing.T) {
 	var h Histogram

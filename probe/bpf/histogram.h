@@ -52,27 +52,33 @@ static __always_inline __u32 highest_bit(__u64 value)
 	return bit + (value >> 1);
 }
 
+/*
+ * The number of the bucket of a value from zero on, below HISTOGRAM_SIDE. inside
+ * masks the bits of the offset in it.
+ */
+static __always_inline __u32 histogram_side(__u64 value, __u64 *inside)
+{
+	__u32 octave, width; /* both as powers of two */
+
+	*inside = 0;
+	if (value < HISTOGRAM_EXACT)
+		return value;
+	octave = highest_bit(value);
+	width = octave < HISTOGRAM_WIDE ? octave - HISTOGRAM_BITS : octave;
+	*inside = (1ull << width) - 1;
+	if (octave >= HISTOGRAM_WIDE)
+		return HISTOGRAM_WIDE_INDEX + octave - HISTOGRAM_WIDE;
+	return HISTOGRAM_EXACT + ((octave - HISTOGRAM_FIRST) << HISTOGRAM_BITS) +
+	       ((value >> width) & ((1 << HISTOGRAM_BITS) - 1));
+}
+
 /* The number of a value's bucket, from -HISTOGRAM_SIDE to HISTOGRAM_SIDE - 1. */
 static __always_inline __s32 histogram_index(__s64 value, __u64 *offset)
 {
-	__s64 sign = value >> 63;
-	__u64 size = value ^ sign;
-	__u32 octave, width; /* both as powers of two */
-	__s32 index = size;
+	__s64 sign = value >> 63; /* 0, or -1 for the one's complement */
+	__s32 index = histogram_side(value ^ sign, offset);
 
-	*offset = 0;
-	if (size >= HISTOGRAM_EXACT) {
-		octave = highest_bit(size);
-		if (octave >= HISTOGRAM_WIDE) {
-			width = octave;
-			index = HISTOGRAM_WIDE_INDEX + octave - HISTOGRAM_WIDE;
-		} else {
-			width = octave - HISTOGRAM_BITS;
-			index = HISTOGRAM_EXACT + ((octave - HISTOGRAM_FIRST) << HISTOGRAM_BITS) +
-				((size >> width) & ((1 << HISTOGRAM_BITS) - 1));
-		}
-		*offset = value & ((1ull << width) - 1);
-	}
+	*offset &= value; /* of negative values too, since widths are powers of two */
 	return index ^ (__s32)sign;
 }
 

@@ -70,10 +70,10 @@ type Breaks struct {
 	Between []uint64          `json:"-"` // packets between two: 0 to 4095, the last is all above
 }
 
-// Sub is what came between before and b. The longest is known as well as the bounds of
-// its bin are.
+// Sub is what came between before and b. The longest is known as well as the end of its
+// bucket is.
 func (b Breaks) Sub(before Breaks) Breaks {
-	b.Lengths = b.Lengths.Sub(before.Lengths)
+	b.Lengths = b.Lengths.Sub(&before.Lengths)
 	b.Unsent -= before.Unsent
 	b.Causes = subCounts(b.Causes, before.Causes)
 	b.Between = subtract(b.Between, before.Between)
@@ -96,7 +96,7 @@ func (r *Router) readBreaks() (Breaks, error) {
 		}
 		b.Unsent += raw.Unsent
 		b.Between = add(b.Between, raw.Between[:])
-		b.Lengths = b.Lengths.Merge(raw.distribution())
+		b.Lengths.read(&raw.Lengths)
 		for i, n := range raw.Causes {
 			if n > 0 {
 				b.Causes[causeNames[i]] += n
@@ -105,19 +105,6 @@ func (r *Router) readBreaks() (Breaks, error) {
 	}
 	b.total()
 	return b, nil
-}
-
-func (p *routerPauseSum) distribution() Distribution {
-	d := Distribution{SumNs: p.Lengths.Sum, MinNs: ^p.Lengths.Low, MaxNs: p.Lengths.High, Bins: p.Bins[:], Coarse: p.Coarse[:]}
-	for _, bins := range [][]uint64{d.Bins, d.Coarse} {
-		for _, n := range bins {
-			d.Count += n
-		}
-	}
-	if d.Count == 0 {
-		return Distribution{}
-	}
-	return d
 }
 
 // Breaks calls f for each coffee break from now on, and for as many before as there was

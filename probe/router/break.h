@@ -38,9 +38,7 @@ struct pause_sum {
 	__u64 unsent;
 	__u64 causes[CAUSES];
 	__u64 between[BREAK_BETWEEN];
-	struct moments lengths;
-	__u64 bins[LINEAR_BINS];
-	__u64 coarse[COARSE_BINS];
+	struct times lengths;
 };
 
 __u64 output_waited; /* until when a packet waited at an output */
@@ -154,24 +152,6 @@ static __always_inline void explain(struct pause *b, struct processor *c, __u64 
 		b->cause = CAUSE_IRQ;
 }
 
-static __always_inline void add_length(struct pause_sum *sum, __u64 ns)
-{
-	sum_up(&sum->lengths.sum, ns);
-	raise(&sum->lengths.low, ~ns);
-	raise(&sum->lengths.high, ns);
-	if (ns < LINEAR_END) {
-		__u32 bin = (ns * 17179870) >> 34; /* by 1000, as for stages */
-
-		if (bin < LINEAR_BINS)
-			sum_up(&sum->bins[bin], 1);
-	} else {
-		__u32 bin = coarse_bin(ns);
-
-		if (bin < COARSE_BINS)
-			sum_up(&sum->coarse[bin], 1);
-	}
-}
-
 __noinline int break_found(__u64 start, __u64 now)
 {
 	struct processor *c = processor_here();
@@ -198,7 +178,7 @@ __noinline int break_found(__u64 start, __u64 now)
 		return 0;
 	sum_up(&sum->causes[b.cause & (CAUSES - 1)], 1);
 	sum_up(&sum->between[b.since < BREAK_BETWEEN ? b.since : BREAK_BETWEEN - 1], 1);
-	add_length(sum, b.length);
+	observe(&sum->lengths, b.length);
 	sent = bpf_ringbuf_reserve(&breaks, sizeof(b), 0);
 	if (!sent) {
 		sum_up(&sum->unsent, 1);

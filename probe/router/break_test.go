@@ -248,12 +248,7 @@ func TestNoBreakWhilePacketsWaitAtTheOutput(t *testing.T) {
 }
 
 func TestBreaksOfAnIntervalAreThoseSince(t *testing.T) {
-	d := Distribution{Count: 2, SumNs: 300_000, MinNs: 100_000, MaxNs: 200_000, Bins: make([]uint64, linearBins)}
-	d.Bins[100], d.Bins[200] = 1, 1
-	first := d
-	first.Count, first.SumNs, first.MaxNs = 1, 100_000, 100_000
-	first.Bins = slices.Clone(d.Bins)
-	first.Bins[200] = 0
+	first, d := distributionOf(100_000), distributionOf(100_000, 200_000)
 	before := Breaks{Causes: map[string]uint64{"irq": 1}, Lengths: first, Between: []uint64{1, 0}}
 	after := Breaks{Causes: map[string]uint64{"irq": 1, "softirq": 1}, Lengths: d, Between: []uint64{1, 1}, Unsent: 3}
 	got := after.Sub(before)

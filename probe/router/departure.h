@@ -34,14 +34,14 @@ static __always_inline void account_stages(struct packet *p, __u64 t4)
 		return;
 	sum_up(&pair->packets, 1);
 	sum_up(&pair->bytes, p->length);
-	observe(pair, STAGE_INPUT, p->t2 - p->t1);
-	observe(pair, STAGE_PROCESSING, p->t3 - p->t2);
-	observe(pair, STAGE_OUTPUT, t4 - p->t3);
-	observe(pair, STAGE_TRANSIT, t4 - p->t1);
+	observe(&pair->stages[STAGE_INPUT], p->t2 - p->t1);
+	observe(&pair->stages[STAGE_PROCESSING], p->t3 - p->t2);
+	observe(&pair->stages[STAGE_OUTPUT], t4 - p->t3);
+	observe(&pair->stages[STAGE_TRANSIT], t4 - p->t1);
 	if (!p->merged)
 		return;
 	sum_up(&pair->merged, p->merged);
-	observe(pair, STAGE_HOLD, p->last_t1 - p->t1);
+	observe(&pair->stages[STAGE_HOLD], p->last_t1 - p->t1);
 }
 
 /* Takes a packet back that turns out not to be asked for. */

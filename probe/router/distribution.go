@@ -1,135 +1,66 @@
 package router
 
-import "math/bits"
+import (
+	"math"
 
-// Shape of the histograms, as in stage.h.
-const (
-	linearBins  = 10000
-	linearNs    = 1000
-	coarseFirst = 23
-	coarseSteps = 32
-	coarseBins  = (36-coarseFirst)*coarseSteps + 1
+	"pillion.dev/measure/histogram"
 )
 
+// Distribution is a histogram of times with exact moments.
+type Distribution struct {
+	histogram.Histogram `json:"-"`
+
+	Count uint64 `json:"count"`
+	SumNs uint64 `json:"sum_ns"`
+	MinNs uint64 `json:"min_ns"`
+	MaxNs uint64 `json:"max_ns"`
+}
+
 // Mean of all times, exact, in ns; 0 if there is none.
-func (d Distribution) Mean() float64 {
+func (d *Distribution) Mean() float64 {
 	if d.Count == 0 {
 		return 0
 	}
 	return float64(d.SumNs) / float64(d.Count)
 }
 
-// Quantile is the time that a part q of all are not above, in ns. Inside a bin times
-// count as evenly spread; below 10 ms it is so within 1 us, beyond within 3 %.
-func (d Distribution) Quantile(q float64) (ns float64) {
+// Quantile is that of package histogram; 0 if there is no time.
+func (d *Distribution) Quantile(q float64) (ns float64) {
 	if d.Count == 0 {
 		return 0
 	}
-	rank := min(max(q, 0), 1) * float64(d.Count)
-	var below float64
-	inside := func(low, high uint64, count uint64) bool {
-		if below+float64(count) < rank {
-			below += float64(count)
-			return false
-		}
-		ns = float64(low) + float64(high-low)*(rank-below)/float64(count)
-		return true
-	}
-	for i, count := range d.Bins {
-		low, high := uint64(i)*linearNs, uint64(i+1)*linearNs
-		if count > 0 && inside(max(low, d.MinNs), max(min(high, d.MaxNs), low, d.MinNs), count) {
-			return ns
-		}
-	}
-	for i, count := range d.Coarse {
-		low, high := CoarseBounds(i)
-		low = max(low, linearBins*linearNs, d.MinNs)
-		if count > 0 && inside(low, max(min(high, d.MaxNs), low), count) {
-			return ns
-		}
-	}
-	return float64(d.MaxNs)
-}
-
-// CoarseBounds are the times, in ns, that coarse bin i begins and ends with. The first
-// ones are empty: they lie below 10 ms.
-func CoarseBounds(i int) (low, high uint64) {
-	if i >= coarseBins-1 {
-		return 1 << 36, 1<<64 - 1
-	}
-	power, step := uint(coarseFirst+i/coarseSteps), uint64(i%coarseSteps)
-	width := uint64(1) << (power - uint(bits.Len(coarseSteps-1)))
-	low = 1<<power + step*width
-	return low, low + width
+	return d.Histogram.Quantile(q, float64(d.MinNs), float64(d.MaxNs))
 }
 
 // Sub is what came since before. The least and largest of an interval are not kept:
-// they are the bounds of its first and last bin, within those of all.
-func (d Distribution) Sub(before Distribution) Distribution {
-	if before.Count == 0 {
-		return d
-	}
+// they are the ends of its first and last bucket, within those of all.
+func (d *Distribution) Sub(before *Distribution) Distribution {
 	difference := Distribution{
-		Count: d.Count - before.Count, SumNs: d.SumNs - before.SumNs,
-		Bins: subtract(d.Bins, before.Bins), Coarse: subtract(d.Coarse, before.Coarse),
+		Histogram: d.Since(&before.Histogram), Count: d.Count - before.Count, SumNs: d.SumNs - before.SumNs,
 	}
-	if difference.Count == 0 {
-		return difference
+	if difference.Empty() {
+		return Distribution{}
 	}
-	low, high := difference.bounds()
-	difference.MinNs, difference.MaxNs = max(low, d.MinNs), min(high, d.MaxNs)
+	last := histogram.Index(difference.Bounds[len(difference.Bounds)-1])
+	difference.MinNs = max(uint64(difference.Bounds[0]), d.MinNs)
+	difference.MaxNs = min(uint64(histogram.Bound(last)+histogram.Width(last)-1), d.MaxNs)
 	return difference
 }
 
-func (d Distribution) bounds() (low, high uint64) {
-	found := false
-	add := func(from, to uint64) {
-		if !found {
-			low, found = from, true
-		}
-		high = to
-	}
-	for i, count := range d.Bins {
-		if count > 0 {
-			add(uint64(i)*linearNs, uint64(i+1)*linearNs)
-		}
-	}
-	for i, count := range d.Coarse {
-		if count > 0 {
-			add(CoarseBounds(i))
-		}
-	}
-	return low, high
-}
-
-// Merge adds other to d, as for two processors.
-func (d Distribution) Merge(other Distribution) Distribution {
+// read adds what one processor's programs have counted.
+func (d *Distribution) read(raw *routerTimes) {
 	if d.Count == 0 {
-		return other
+		d.MinNs = math.MaxUint64
 	}
-	if other.Count == 0 {
-		return d
+	before := d.Count
+	for i := range raw.Buckets {
+		d.AddSum(histogram.Bound(i), raw.Buckets[i].Count, raw.Buckets[i].Offsets)
+		d.Count += raw.Buckets[i].Count
 	}
-	return Distribution{
-		Count: d.Count + other.Count, SumNs: d.SumNs + other.SumNs,
-		MinNs: min(d.MinNs, other.MinNs), MaxNs: max(d.MaxNs, other.MaxNs),
-		Bins: add(d.Bins, other.Bins), Coarse: add(d.Coarse, other.Coarse),
+	d.SumNs += raw.Sum
+	if d.Count > before {
+		d.MinNs, d.MaxNs = min(d.MinNs, ^raw.Low), max(d.MaxNs, raw.High)
+	} else if d.Count == 0 {
+		*d = Distribution{}
 	}
-}
-
-func add(a, b []uint64) []uint64 {
-	return combine(a, b, func(x, y uint64) uint64 { return x + y })
-}
-
-func subtract(a, b []uint64) []uint64 {
-	return combine(a, b, func(x, y uint64) uint64 { return x - y })
-}
-
-func combine(a, b []uint64, f func(x, y uint64) uint64) []uint64 {
-	result := make([]uint64, max(len(a), len(b)))
-	copy(result, a)
-	for i := range b {
-		result[i] = f(result[i], b[i])
-	}
-	return result
 }

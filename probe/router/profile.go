@@ -26,17 +26,6 @@ type Interface struct {
 	Name  string `json:"name"`
 }
 
-// Distribution is a histogram of times with exact moments.
-type Distribution struct {
-	Count uint64 `json:"count"`
-	SumNs uint64 `json:"sum_ns"`
-	MinNs uint64 `json:"min_ns"`
-	MaxNs uint64 `json:"max_ns"`
-	// Bins of 1 us each, 10,000 of them; Coarse is what lies beyond, from 10 ms on.
-	Bins   []uint64 `json:"-"`
-	Coarse []uint64 `json:"-"`
-}
-
 // Pair is what was forwarded from one interface to another.
 type Pair struct {
 	In, Out Interface

@@ -99,29 +99,9 @@ func (r *Router) addPair(pair *Pair, at uint32) error {
 	pair.Bytes += raw.Bytes
 	pair.Merged += raw.Merged
 	for stage := range pair.Stages {
-		pair.Stages[stage] = pair.Stages[stage].Merge(readDistribution(raw, stage))
+		pair.Stages[stage].read(&raw.Stages[stage])
 	}
 	return nil
-}
-
-func readDistribution(raw *routerPair, stage int) Distribution {
-	m := raw.Moments[stage]
-	d := Distribution{
-		SumNs: m.Sum, MinNs: ^m.Low, MaxNs: m.High,
-		Bins: make([]uint64, linearBins), Coarse: make([]uint64, coarseBins),
-	}
-	for i := range raw.Bins {
-		d.Bins[i] = raw.Bins[i][stage]
-		d.Count += d.Bins[i]
-	}
-	for i := range raw.Coarse {
-		d.Coarse[i] = raw.Coarse[i][stage]
-		d.Count += d.Coarse[i]
-	}
-	if d.Count == 0 {
-		return Distribution{}
-	}
-	return d
 }
 
 func (r *Router) costs() ([]Cost, error) {

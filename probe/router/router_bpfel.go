@@ -59,14 +59,7 @@ type routerPair struct {
 	Packets uint64
 	Bytes   uint64
 	Merged  uint64
-	Moments [5]struct {
-		_    structs.HostLayout
-		Sum  uint64
-		Low  uint64
-		High uint64
-	}
-	Bins   [10000][5]uint64
-	Coarse [417][5]uint64
+	Stages  [5]routerTimes
 }
 
 type routerPause struct {
@@ -88,14 +81,7 @@ type routerPauseSum struct {
 	Unsent  uint64
 	Causes  [4]uint64
 	Between [4096]uint64
-	Lengths struct {
-		_    structs.HostLayout
-		Sum  uint64
-		Low  uint64
-		High uint64
-	}
-	Bins   [10000]uint64
-	Coarse [417]uint64
+	Lengths routerTimes
 }
 
 type routerProcessor struct {
@@ -188,6 +174,18 @@ type routerTally struct {
 	Scratch     uint64
 	Lost        [3]uint64
 	Skipped     [5]uint64
+}
+
+type routerTimes struct {
+	_       structs.HostLayout
+	Sum     uint64
+	Low     uint64
+	High    uint64
+	Buckets [1051]struct {
+		_       structs.HostLayout
+		Count   uint64
+		Offsets uint64
+	}
 }
 
 // Names of all BPF objects in the ELF.

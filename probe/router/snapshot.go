@@ -34,7 +34,7 @@ func (s Snapshot) Sub(before Snapshot) Snapshot {
 
 func (p Pair) sub(before Pair) Pair {
 	for i := range p.Stages {
-		p.Stages[i] = p.Stages[i].Sub(before.Stages[i])
+		p.Stages[i] = p.Stages[i].Sub(&before.Stages[i])
 	}
 	p.Packets -= before.Packets
 	p.Bytes -= before.Bytes
@@ -81,4 +81,21 @@ func PerPacket(costs []Cost, packets uint64) time.Duration {
 		return 0
 	}
 	return sum / time.Duration(packets)
+}
+
+func add(a, b []uint64) []uint64 {
+	return combine(a, b, func(x, y uint64) uint64 { return x + y })
+}
+
+func subtract(a, b []uint64) []uint64 {
+	return combine(a, b, func(x, y uint64) uint64 { return x - y })
+}
+
+func combine(a, b []uint64, f func(x, y uint64) uint64) []uint64 {
+	result := make([]uint64, max(len(a), len(b)))
+	copy(result, a)
+	for i := range b {
+		result[i] = f(result[i], b[i])
+	}
+	return result
 }

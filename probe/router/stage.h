@@ -3,6 +3,7 @@
 #ifndef PILLION_STAGE_H
 #define PILLION_STAGE_H
 
+#include "../bpf/histogram.h"
 #include "kernel.h"
 #include "packet.h"
 
@@ -14,30 +15,22 @@
 #define STAGE_HOLD 4
 #define STAGES 5
 
-#define LINEAR_BINS 10000 /* of 1 us */
-#define LINEAR_END 10000000ull
-#define COARSE_FIRST 23 /* 2^23 ns is the power of two below the end of the linear ones */
-#define COARSE_LAST 36
-#define COARSE_STEPS 32
-#define COARSE_BINS ((COARSE_LAST - COARSE_FIRST) * COARSE_STEPS + 1) /* the last is all above */
-
-struct moments {
+/* Times from zero on. */
+struct times {
 	__u64 sum;
 	__u64 low; /* complement of the least: 0 is none */
 	__u64 high;
+	struct {
+		__u64 count;
+		__u64 offsets; /* sum of time minus the bucket's lower bound */
+	} buckets[HISTOGRAM_SIDE];
 };
 
-/*
- * The stages of a bin lie side by side: a packet's times are mostly alike, and then it
- * touches few pages.
- */
 struct pair {
 	__u64 packets;
 	__u64 bytes;
 	__u64 merged;
-	struct moments moments[STAGES];
-	__u64 bins[LINEAR_BINS][STAGES];
-	__u64 coarse[COARSE_BINS][STAGES];
+	struct times stages[STAGES];
 };
 
 #define PAIRS_MAX 256
@@ -112,41 +105,17 @@ static __always_inline void raise(__u64 *extreme, __u64 ns)
 	}
 }
 
-static __always_inline __u32 coarse_bin(__u64 ns)
+static __always_inline void observe(struct times *times, __u64 ns)
 {
-	__u32 power = COARSE_FIRST;
+	__u64 inside;
+	__u32 bucket = histogram_side(ns, &inside);
 
-	if (ns >> COARSE_LAST)
-		return COARSE_BINS - 1;
-	if (ns >> (power + 8))
-		power += 8;
-	if (ns >> (power + 4))
-		power += 4;
-	if (ns >> (power + 2))
-		power += 2;
-	if (ns >> (power + 1))
-		power += 1;
-	return (power - COARSE_FIRST) * COARSE_STEPS + ((ns >> (power - 5)) & (COARSE_STEPS - 1));
-}
-
-static __always_inline void observe(struct pair *pair, __u32 stage, __u64 ns)
-{
-	struct moments *m = &pair->moments[stage];
-
-	sum_up(&m->sum, ns);
-	raise(&m->low, ~ns);
-	raise(&m->high, ns);
-	if (ns < LINEAR_END) {
-		/* A division by 1000, exact below 2^24. */
-		__u32 bin = (ns * 17179870) >> 34;
-
-		if (bin < LINEAR_BINS)
-			sum_up(&pair->bins[bin][stage], 1);
-	} else {
-		__u32 bin = coarse_bin(ns);
-
-		if (bin < COARSE_BINS)
-			sum_up(&pair->coarse[bin][stage], 1);
+	sum_up(&times->sum, ns);
+	raise(&times->low, ~ns);
+	raise(&times->high, ns);
+	if (bucket < HISTOGRAM_SIDE) {
+		sum_up(&times->buckets[bucket].count, 1);
+		sum_up(&times->buckets[bucket].offsets, ns & inside);
 	}
 }
 

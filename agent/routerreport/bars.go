@@ -4,11 +4,11 @@ import (
 	"math"
 
 	"pillion.dev/agent/routerreport/chart"
-	"pillion.dev/probe/router"
+	"pillion.dev/measure/histogram"
 )
 
-// histogram is the bins of a stage as they are drawn, in us.
-type histogram struct {
+// bars are the histogram of a stage as it is drawn, in us.
+type bars struct {
 	width  float64 // of a bar
 	bound  float64
 	parts  []float64 // of all packets
@@ -16,28 +16,25 @@ type histogram struct {
 	peak   float64
 }
 
+// leastMicros is the shortest axis, in us.
+const leastMicros = .1
+
 // manyMicros is where an axis goes over to milliseconds, in us.
 const manyMicros = 5000
 
-// newHistogram takes the part that matters: up to where all but one in a thousand are,
+// newBars takes the part that matters: up to where all but one in a thousand are,
 // unless those are far away.
-func newHistogram(times Times) histogram {
+func newBars(times Times) bars {
 	d := times.all
 	p99, p999 := d.Quantile(.99)/1e3, d.Quantile(.999)/1e3
-	bound := chart.Ceiling(max(min(p999*1.02, max(3*p99, 20)), 5))
-	h := histogram{width: 1, bound: bound}
-	if bound > barLimit {
-		h.width = chart.Nice(bound / barLimit)
-		h.bound = h.width * math.Ceil(bound/h.width)
-	}
+	bound := chart.Ceiling(max(min(p999*1.02, 3*p99), leastMicros))
+	h := bars{width: chart.Nice(bound / timeLimit)}
+	h.bound = h.width * math.Ceil(bound/h.width*(1-1e-9))
 	h.parts = make([]float64, int(math.Round(h.bound/h.width)))
-	for i, count := range d.Bins {
-		h.spread(float64(i), float64(i+1), float64(count)/float64(d.Count))
-	}
-	last := float64(len(d.Bins)) // where coarse bins begin
-	for i, count := range d.Coarse {
-		low, high := router.CoarseBounds(i)
-		h.spread(max(float64(low)/1e3, last), float64(high)/1e3, float64(count)/float64(d.Count))
+	for i, from := range d.Bounds {
+		low := max(float64(from), float64(d.MinNs))
+		high := min(float64(from+histogram.Width(histogram.Index(from))), float64(d.MaxNs)+1)
+		h.spread(low/1e3, high/1e3, float64(d.Counts[i])/float64(d.Count))
 	}
 	inside := 0.0
 	for _, part := range h.parts {
@@ -48,18 +45,18 @@ func newHistogram(times Times) histogram {
 	return h
 }
 
-func (h histogram) steep() bool {
-	bars := 0
+func (h bars) steep() bool {
+	filled := 0
 	for _, part := range h.parts {
 		if part > 0 {
-			bars++
+			filled++
 		}
 	}
-	return h.peak > steepPart || h.peak*float64(bars) > steepTimes
+	return h.peak > steepPart || h.peak*float64(filled) > steepTimes
 }
 
-// spread lays a bin over the bars: times in a bin count as evenly spread.
-func (h *histogram) spread(low, high, part float64) {
+// spread lays a bucket over the bars: times in it count as evenly spread.
+func (h *bars) spread(low, high, part float64) {
 	if part == 0 || high <= low {
 		return
 	}
@@ -78,14 +75,14 @@ func packets(n uint64) string {
 }
 
 // unit of the axis, and what it calls a value.
-func (h histogram) unit() string {
+func (h bars) unit() string {
 	if h.bound > manyMicros {
 		return "(ms)"
 	}
 	return "(µs)"
 }
 
-func (h histogram) label(us float64) string {
+func (h bars) label(us float64) string {
 	if h.bound > manyMicros {
 		return millis(us)
 	}
