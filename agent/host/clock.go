@@ -1,9 +1,9 @@
-// Package host reads the points that are about the host and the agent itself:
-// clock, host, interfaces, agent. Each reading gives samples of the schema of
-// that name in measure, and what the agent's state tells the server.
+// Package host samples the points about the host and the agent itself: clock, host,
+// interfaces, agent, and those of OML's nmetrics. It also describes the host for the
+// agent's state.
 //
-// It sets nothing on the host. In the flow it stands beside the probes: a
-// Sampler gives its samples to the agent's streams.
+// It changes nothing on the host. A Sampler passes its samples to the agent's streams,
+// beside those of the probes.
 package host
 
 import (
@@ -16,7 +16,7 @@ import (
 	"pillion.dev/session"
 )
 
-// What disciplines a clock.
+// Sources of clock synchronisation.
 const (
 	byChrony = "chrony"
 	byPTP    = "ptp4l"
@@ -28,17 +28,17 @@ type Clock struct {
 	Time time.Time
 	clock.State
 	By string
-	// Reference is what the daemon follows; empty where that is not known.
+	// Reference is the time source of the daemon; empty if unknown.
 	Reference string
-	// Step is the clock's jump since the reading before.
+	// Step is the clock step since the previous reading.
 	Step time.Duration
 	base clock.Base
 }
 
-// ReadClock reads the kernel's account and asks the daemon that disciplines the
-// clock, by its own tool: chronyc and pmc have a documented output, whereas the
-// daemons' control protocols change with their versions. A daemon that does not
-// answer is as none. Without a previous reading there is no step.
+// ReadClock reads the clock state of the kernel and of the synchronisation daemon. It
+// runs the daemon's tool: chronyc and pmc have documented output, whereas the control
+// protocols change between versions. A daemon that does not answer is ignored. Without a
+// previous reading there is no step.
 func ReadClock(ctx context.Context, previous *Clock) (*Clock, error) {
 	state, err := clock.Read()
 	base, baseErr := clock.ReadBase()
@@ -57,7 +57,7 @@ func ReadClock(ctx context.Context, previous *Clock) (*Clock, error) {
 	return c, nil
 }
 
-// followChrony takes chrony's account, whose bound is closer than the kernel's.
+// followChrony uses chrony's state, whose error bound is tighter than the kernel's.
 func (c *Clock) followChrony(t chronyTracking) {
 	c.By, c.Reference = byChrony, t.reference
 	c.Synchronised = t.synchronised
@@ -69,7 +69,7 @@ func (c *Clock) followChrony(t chronyTracking) {
 	}
 }
 
-// followPTP takes ptp4l's account. It knows no bound, so the kernel's stays.
+// followPTP uses ptp4l's state. It has no error bound, so the kernel's remains.
 func (c *Clock) followPTP(s ptpStatus) {
 	c.By, c.Reference = byPTP, s.grandmaster
 	c.Synchronised = true
@@ -77,7 +77,7 @@ func (c *Clock) followPTP(s ptpStatus) {
 	c.EstimatedError = s.offset.Abs()
 }
 
-// Samples is the reading as one sample of measure.Clock.
+// Samples is one sample of measure.Clock.
 func (c *Clock) Samples() []measure.Sample {
 	reference := measure.Value{}
 	if c.Reference != "" {
@@ -97,7 +97,7 @@ func (c *Clock) Samples() []measure.Sample {
 	}}
 }
 
-// Session is the reading as the agent's state has it.
+// Session is the form used in the agent's state.
 func (c *Clock) Session() session.Clock {
 	return session.Clock{
 		Synchronised: c.Synchronised, MaxErrorNs: int64(c.MaxError), OffsetNs: int64(c.Offset), By: c.By,

@@ -10,30 +10,24 @@ import (
 
 	"pillion.dev/agent/spool"
 	"pillion.dev/measure"
+	"pillion.dev/probe/hook"
 )
 
-// ProbeCost is what the agent's BPF programs cost since they were loaded. The
-// kernel counts it where kernel.bpf_stats_enabled is 1.
-type ProbeCost struct {
-	Time time.Duration
-	Runs uint64
-}
-
-// Cost is one reading of what the agent costs and lost.
+// Cost is one reading of the resources that the agent uses, and of its spool.
 type Cost struct {
 	Time time.Time
-	// BusyPercent of one processor since the reading before; negative without one.
+	// BusyPercent of one processor since the previous reading; negative without one.
 	BusyPercent float64
 	Memory      uint64 // resident bytes
 	Goroutines  int
 	Spool       spool.Stats
-	Probe       *ProbeCost // nil where the kernel does not count
+	Probe       *hook.Cost // of the BPF programs; nil unless kernel.bpf_stats_enabled is 1
 	used        time.Duration
 }
 
-// ReadAgent reads the cost of this process, since the previous reading where it
-// is a rate. Probe may be nil.
-func ReadAgent(previous *Cost, held spool.Stats, probe *ProbeCost) (*Cost, error) {
+// ReadAgent reads the cost of this process; rates are relative to the previous reading.
+// Probe may be nil.
+func ReadAgent(previous *Cost, held spool.Stats, probe *hook.Cost) (*Cost, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
 		return nil, fmt.Errorf("read processor time of the agent: %w", err)
@@ -52,7 +46,7 @@ func ReadAgent(previous *Cost, held spool.Stats, probe *ProbeCost) (*Cost, error
 		used: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
 	}
 	if previous != nil {
-		// Both readings carry Go's steady clock, which a step does not disturb.
+		// Both readings carry the monotonic clock, which steps do not affect.
 		if passed := c.Time.Sub(previous.Time); passed > 0 {
 			c.BusyPercent = 100 * float64(max(c.used-previous.used, 0)) / float64(passed)
 		}
@@ -60,7 +54,7 @@ func ReadAgent(previous *Cost, held spool.Stats, probe *ProbeCost) (*Cost, error
 	return c, nil
 }
 
-// Samples is the reading as one sample of measure.Agent.
+// Samples is one sample of measure.Agent.
 func (c *Cost) Samples() []measure.Sample {
 	var probeTime, probeRuns measure.Value
 	if c.Probe != nil {

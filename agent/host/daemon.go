@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// daemonPatience bounds what a daemon that hangs can cost.
-const daemonPatience = 2 * time.Second
+// daemonTimeout bounds the wait for a hanging daemon.
+const daemonTimeout = 2 * time.Second
 
-// chronyTracking is what chronyc(1) tells by its command tracking.
+// chronyTracking is the output of chronyc tracking.
 type chronyTracking struct {
 	reference    string
 	synchronised bool
-	// systemOffset is what chrony has still to correct; lastOffset what it saw at
-	// the last update, positive where the clock was ahead.
+	// systemOffset is still to be corrected; lastOffset was measured at the last update,
+	// positive if the clock was ahead.
 	systemOffset, lastOffset, rmsOffset time.Duration
 	frequencyPPM                        float64
 	rootDelay, rootDispersion           time.Duration
 }
 
-// bound is chronyc(1)'s bound of the clock's error, if the servers are right.
+// bound is the error bound of chronyc(1), assuming that the servers are right.
 func (t chronyTracking) bound() time.Duration {
 	return t.systemOffset.Abs() + t.rootDispersion + t.rootDelay/2
 }
@@ -41,13 +41,13 @@ func askChrony(ctx context.Context) (chronyTracking, bool) {
 	return tracking, err == nil
 }
 
-// ask runs a tool that is installed, and returns what it writes.
+// ask runs a tool, if it is installed, and returns its output.
 func ask(ctx context.Context, tool string, arguments ...string) (string, error) {
 	path, err := exec.LookPath(tool)
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, daemonPatience)
+	ctx, cancel := context.WithTimeout(ctx, daemonTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, path, arguments...)
 	command.Env = append(os.Environ(), "LC_ALL=C")
@@ -56,7 +56,7 @@ func ask(ctx context.Context, tool string, arguments ...string) (string, error) 
 	return string(text), err
 }
 
-// parseChrony reads the one line of `chronyc -c tracking`: reference ID, name,
+// parseChrony parses the line of `chronyc -c tracking`: reference ID, name,
 // stratum, time, system offset, last offset, RMS offset, frequency, residual
 // frequency, skew, root delay, root dispersion, interval, leap status.
 func parseChrony(text string) (chronyTracking, error) {
@@ -95,23 +95,23 @@ func parseChrony(text string) (chronyTracking, error) {
 	return t, nil
 }
 
-// seconds keeps sums of some durations from overflowing.
+// seconds limits the value, so that sums of several durations do not overflow.
 func seconds(value float64) (time.Duration, error) {
 	const most = 1e9
 	if !(math.Abs(value) <= most) {
-		return 0, fmt.Errorf("%v s is no offset of a clock", value)
+		return 0, fmt.Errorf("clock offset of %v s is out of range", value)
 	}
 	return time.Duration(math.Round(value * 1e9)), nil
 }
 
-// ptpStatus is what ptp4l tells as TIME_STATUS_NP.
+// ptpStatus is ptp4l's TIME_STATUS_NP.
 type ptpStatus struct {
 	offset      time.Duration // from the master
 	present     bool          // there is a grandmaster
 	grandmaster string
 }
 
-// ptpSocket is ptp4l's management socket that everybody may ask.
+// ptpSocket is ptp4l's unprivileged management socket.
 const ptpSocket = "/var/run/ptp4lro"
 
 func askPTP(ctx context.Context) (ptpStatus, bool) {
@@ -126,7 +126,7 @@ func askPTP(ctx context.Context) (ptpStatus, bool) {
 	return status, err == nil
 }
 
-// parsePTP reads lines of a name and a value.
+// parsePTP parses lines of a name and a value.
 func parsePTP(text string) (ptpStatus, error) {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -14,10 +14,10 @@ import (
 	"pillion.dev/measure"
 )
 
-// Load is one reading of how busy the host is.
+// Load is one reading of the load of the host.
 type Load struct {
 	Time time.Time
-	// BusyPercent of all processors since the reading before; negative without one.
+	// BusyPercent of all processors since the previous reading; negative without one.
 	BusyPercent         float64
 	CPUs                int
 	Load1               float64
@@ -26,7 +26,7 @@ type Load struct {
 	busy, all           float64
 }
 
-// ReadHost reads the host's load, since the previous reading where it is a rate.
+// ReadHost reads the load of the host; rates are relative to the previous reading.
 func ReadHost(previous *Load) (*Load, error) {
 	times, err := cpu.Times(false)
 	average, averageErr := load.Avg()
@@ -35,9 +35,9 @@ func ReadHost(previous *Load) (*Load, error) {
 		return nil, fmt.Errorf("read load of the host: %w", err)
 	}
 	if len(times) == 0 {
-		return nil, errors.New("read load of the host: the kernel tells no processor times")
+		return nil, errors.New("read load of the host: no processor times")
 	}
-	// Guest time is in user and nice already.
+	// User and nice include guest time.
 	t := times[0]
 	idle := t.Idle + t.Iowait
 	l := &Load{
@@ -47,7 +47,7 @@ func ReadHost(previous *Load) (*Load, error) {
 		busy: t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal,
 	}
 	if n, err := cpu.Counts(true); err == nil && n > 0 {
-		l.CPUs = n // of the host; the process may have fewer
+		l.CPUs = n // of the host; the process may be limited to fewer
 	}
 	l.all = l.busy + idle
 	if previous != nil && l.all > previous.all {
@@ -57,7 +57,7 @@ func ReadHost(previous *Load) (*Load, error) {
 	return l, nil
 }
 
-// Samples is the reading as one sample of measure.Host.
+// Samples is one sample of measure.Host.
 func (l *Load) Samples() []measure.Sample {
 	return []measure.Sample{{
 		measure.TimeValue(l.Time),
@@ -70,7 +70,7 @@ func (l *Load) Samples() []measure.Sample {
 	}}
 }
 
-// percent is null where there was nothing to compare with.
+// percent is null without a previous reading.
 func percent(v float64) measure.Value {
 	if v < 0 {
 		return measure.Value{}
@@ -78,8 +78,8 @@ func percent(v float64) measure.Value {
 	return measure.Float64Value(v)
 }
 
-// ReadInterfaces reads the counters of every interface, a sample of
-// measure.Interfaces for each.
+// ReadInterfaces reads the counters of all interfaces, one sample of measure.Interfaces
+// each.
 func ReadInterfaces() ([]measure.Sample, error) {
 	counters, err := net.IOCounters(true)
 	if err != nil {

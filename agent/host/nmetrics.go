@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,43 +12,43 @@ import (
 	"pillion.dev/measure"
 )
 
-// The points of OML's nmetrics, with its names. Its ways to count are kept too:
-// counters run since the host started.
+// The points of OML's nmetrics, with its names and semantics: counters run since the
+// host booted.
 var (
-	NmetricsCPU = measure.Schema{Name: "nmetrics_cpu", Doc: "as OML's nmetrics: processor time since the host started", Fields: []measure.Field{
+	NmetricsCPU = measure.Schema{Name: "nmetrics_cpu", Doc: "OML nmetrics: processor time since boot", Fields: []measure.Field{
 		measure.TimeField,
-		{Name: "user", Type: measure.Uint64, Unit: "ms", Doc: "all processors, in programs"},
-		{Name: "sys", Type: measure.Uint64, Unit: "ms", Doc: "in the kernel"},
-		{Name: "nice", Type: measure.Uint64, Unit: "ms", Doc: "in programs of low priority"},
-		{Name: "idle", Type: measure.Uint64, Unit: "ms", Doc: "nothing to do"},
-		{Name: "wait", Type: measure.Uint64, Unit: "ms", Doc: "idle while a disk worked"},
+		{Name: "user", Type: measure.Uint64, Unit: "ms", Doc: "user time, all processors"},
+		{Name: "sys", Type: measure.Uint64, Unit: "ms", Doc: "kernel time"},
+		{Name: "nice", Type: measure.Uint64, Unit: "ms", Doc: "user time at low priority"},
+		{Name: "idle", Type: measure.Uint64, Unit: "ms", Doc: "idle"},
+		{Name: "wait", Type: measure.Uint64, Unit: "ms", Doc: "idle, waiting for I/O"},
 		{Name: "irq", Type: measure.Uint64, Unit: "ms", Doc: "interrupts"},
 		{Name: "soft_irq", Type: measure.Uint64, Unit: "ms", Doc: "soft interrupts"},
-		{Name: "stolen", Type: measure.Uint64, Unit: "ms", Doc: "given to other virtual machines"},
+		{Name: "stolen", Type: measure.Uint64, Unit: "ms", Doc: "used by other virtual machines"},
 		{Name: "total", Type: measure.Uint64, Unit: "ms", Doc: "sum of all"},
 	}}
-	NmetricsMemory = measure.Schema{Name: "nmetrics_memory", Doc: "as OML's nmetrics: memory", Fields: []measure.Field{
+	NmetricsMemory = measure.Schema{Name: "nmetrics_memory", Doc: "OML nmetrics: memory", Fields: []measure.Field{
 		measure.TimeField,
-		{Name: "ram", Type: measure.Uint64, Unit: "MiB", Doc: "memory"},
-		{Name: "total", Type: measure.Uint64, Unit: "bytes", Doc: "memory"},
-		{Name: "used", Type: measure.Uint64, Unit: "bytes", Doc: "total without free"},
-		{Name: "free", Type: measure.Uint64, Unit: "bytes", Doc: "holds nothing"},
-		{Name: "actual_used", Type: measure.Uint64, Unit: "bytes", Doc: "used, buffers and caches not counted"},
-		{Name: "actual_free", Type: measure.Uint64, Unit: "bytes", Doc: "free, buffers and caches counted"},
+		{Name: "ram", Type: measure.Uint64, Unit: "MiB", Doc: "installed memory"},
+		{Name: "total", Type: measure.Uint64, Unit: "bytes", Doc: "installed memory"},
+		{Name: "used", Type: measure.Uint64, Unit: "bytes", Doc: "total less free"},
+		{Name: "free", Type: measure.Uint64, Unit: "bytes", Doc: "unused"},
+		{Name: "actual_used", Type: measure.Uint64, Unit: "bytes", Doc: "used, without buffers and caches"},
+		{Name: "actual_free", Type: measure.Uint64, Unit: "bytes", Doc: "free, including buffers and caches"},
 	}}
-	NmetricsNet = measure.Schema{Name: "nmetrics_net", Doc: "as OML's nmetrics: counters of interfaces since the host started", Fields: []measure.Field{
+	NmetricsNet = measure.Schema{Name: "nmetrics_net", Doc: "OML nmetrics: interface counters since boot", Fields: []measure.Field{
 		measure.TimeField,
 		{Name: "name", Type: measure.String, Doc: "interface"},
 		{Name: "rx_packets", Type: measure.Uint64, Unit: "packets", Doc: "received"},
 		{Name: "rx_bytes", Type: measure.Uint64, Unit: "bytes", Doc: "received"},
-		{Name: "rx_errors", Type: measure.Uint64, Unit: "packets", Doc: "received with an error"},
-		{Name: "rx_dropped", Type: measure.Uint64, Unit: "packets", Doc: "dropped on the way in"},
-		{Name: "rx_overruns", Type: measure.Uint64, Unit: "packets", Doc: "lost in the device's queue"},
+		{Name: "rx_errors", Type: measure.Uint64, Unit: "packets", Doc: "receive errors"},
+		{Name: "rx_dropped", Type: measure.Uint64, Unit: "packets", Doc: "dropped on receive"},
+		{Name: "rx_overruns", Type: measure.Uint64, Unit: "packets", Doc: "receive FIFO overruns"},
 		{Name: "tx_packets", Type: measure.Uint64, Unit: "packets", Doc: "sent"},
 		{Name: "tx_bytes", Type: measure.Uint64, Unit: "bytes", Doc: "sent"},
-		{Name: "tx_errors", Type: measure.Uint64, Unit: "packets", Doc: "not sent for an error"},
-		{Name: "tx_dropped", Type: measure.Uint64, Unit: "packets", Doc: "dropped on the way out"},
-		{Name: "tx_overruns", Type: measure.Uint64, Unit: "packets", Doc: "lost in the device's queue"},
+		{Name: "tx_errors", Type: measure.Uint64, Unit: "packets", Doc: "transmit errors"},
+		{Name: "tx_dropped", Type: measure.Uint64, Unit: "packets", Doc: "dropped on transmit"},
+		{Name: "tx_overruns", Type: measure.Uint64, Unit: "packets", Doc: "transmit FIFO overruns"},
 	}}
 )
 
@@ -60,7 +61,7 @@ func Nmetrics() []*measure.Schema {
 func ReadNmetricsCPU() ([]measure.Sample, error) {
 	times, err := cpu.Times(false)
 	if err == nil && len(times) == 0 {
-		err = fmt.Errorf("the kernel tells none")
+		err = errors.New("none reported")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read processor times: %w", err)

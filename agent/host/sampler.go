@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,44 +11,41 @@ import (
 
 	"pillion.dev/agent/spool"
 	"pillion.dev/measure"
+	"pillion.dev/probe/hook"
 	"pillion.dev/session"
 )
 
-// Sampler reads every point of this package each interval. Spool and Sink are
-// needed.
+// Sampler samples the points of this package at each interval. Spool and Sink are
+// required.
 type Sampler struct {
 	// Interval between readings; default 10 s.
 	Interval time.Duration
-	// Sink takes the samples of one reading of one point.
+	// Sink takes the samples of one point at one time.
 	Sink func(schema *measure.Schema, samples []measure.Sample) error
-	// Spool tells what is held back and what was dropped.
+	// Spool returns the state of the spool.
 	Spool func() spool.Stats
-	// Probe tells what the BPF programs cost; nil, or a nil result: not counted.
-	Probe func() *ProbeCost
+	// Probe returns the cost of the BPF programs; nil, or a nil result, if not counted.
+	Probe func() *hook.Cost
 	Log   *slog.Logger
-	// Points chooses them; nil: all but those of nmetrics. The clock is read anyway.
+	// Points to sample; nil: all but those of nmetrics. The clock is always read.
 	Points []*measure.Schema
 
 	clock atomic.Pointer[Clock]
 	load  *Load
 	cost  *Cost
-	// failed are points that did not read last time; each is told to the log once.
+	// failed are points whose last reading failed; a failure is logged once.
 	failed map[string]bool
 }
 
-// Points are those that are sampled where nothing else is chosen.
+// Points are sampled by default.
 func Points() []*measure.Schema {
 	return []*measure.Schema{&measure.Host, &measure.Interfaces, &measure.Clock, &measure.Agent}
 }
 
-// Run samples at once and then each interval, until the context ends; then it
-// returns nil. A point that cannot be read is logged and tried again.
+// Run samples immediately and then at each interval, until the context ends; then it
+// returns nil. A failure is logged, and the point is read again at the next interval.
 func (s *Sampler) Run(ctx context.Context) error {
-	interval := s.Interval
-	if interval <= 0 {
-		interval = 10 * time.Second
-	}
-	ticks := time.NewTicker(interval)
+	ticks := time.NewTicker(cmp.Or(s.Interval, 10*time.Second))
 	defer ticks.Stop()
 	for ctx.Err() == nil {
 		s.sample(ctx)
@@ -95,12 +93,12 @@ func (s *Sampler) sample(ctx context.Context) {
 		if err == nil && chosen && len(samples) > 0 {
 			err = s.Sink(point.schema, samples)
 		}
-		s.tell(point.schema.Name, err)
+		s.note(point.schema.Name, err)
 	}
 }
 
-// tell logs a failure when it begins.
-func (s *Sampler) tell(point string, err error) {
+// note logs the first of consecutive failures.
+func (s *Sampler) note(point string, err error) {
 	if err == nil {
 		delete(s.failed, point)
 		return
@@ -134,9 +132,9 @@ func (s *Sampler) readHost(context.Context) ([]measure.Sample, error) {
 
 func (s *Sampler) readAgent(context.Context) ([]measure.Sample, error) {
 	if s.Spool == nil {
-		return nil, errors.New("read agent: no spool is given")
+		return nil, errors.New("read agent: no spool")
 	}
-	var probe *ProbeCost
+	var probe *hook.Cost
 	if s.Probe != nil {
 		probe = s.Probe()
 	}

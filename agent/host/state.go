@@ -11,8 +11,8 @@ import (
 	"pillion.dev/session"
 )
 
-// Describe gives the parts of the agent's state that are about its host: kernel
-// release, boot ID, interfaces with their global addresses. The rest is left empty.
+// Describe fills in the parts of the agent's state that describe its host: kernel
+// release, boot ID, and interfaces with their global addresses.
 func Describe() (session.State, error) {
 	kernel, err := Kernel()
 	if err != nil {
@@ -45,17 +45,8 @@ func Kernel() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// Name is the host's name.
-func Name() (string, error) {
-	name, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("read name of the host: %w", err)
-	}
-	return name, nil
-}
-
-// Addresses are the host's interfaces but loopback, each with its addresses that
-// hosts elsewhere can use: loopback and link-local ones are left out.
+// Addresses are the host's interfaces other than loopback, each with its global unicast
+// addresses.
 func Addresses() ([]session.Interface, error) {
 	found, err := net.Interfaces()
 	if err != nil {
@@ -68,7 +59,7 @@ func Addresses() ([]session.Interface, error) {
 		}
 		addresses, err := i.Addrs()
 		if err != nil {
-			continue // it went away
+			continue // removed meanwhile
 		}
 		interfaces = append(interfaces, session.Interface{
 			Name: i.Name, MTU: i.MTU, Up: i.Flags&net.FlagUp != 0, Addresses: global(addresses),

@@ -12,12 +12,12 @@ import (
 	"pillion.dev/measure"
 )
 
-// ErrOutput marks output of iperf3 that is not understood.
+// ErrOutput marks output of iperf3 that cannot be parsed.
 var ErrOutput = errors.New("unexpected output of iperf3")
 
-// document is what --json prints at the end.
+// document is the output of --json.
 type document struct {
-	Start     *begun     `json:"start"`
+	Start     *start     `json:"start"`
 	Intervals []interval `json:"intervals"`
 	Error     string     `json:"error"`
 }
@@ -28,7 +28,7 @@ type event struct {
 	Data  json.RawMessage `json:"data"`
 }
 
-type begun struct {
+type start struct {
 	Version    string `json:"version"`
 	SystemInfo string `json:"system_info"`
 	Timestamp  struct {
@@ -49,7 +49,7 @@ type interval struct {
 	Reverse *numbers  `json:"sum_bidir_reverse"`
 }
 
-// numbers are pointers, since many are there for some tests only.
+// numbers are pointers, since many are present in some tests only.
 type numbers struct {
 	Socket      *float64 `json:"socket"`
 	Start       *float64 `json:"start"`
@@ -72,15 +72,15 @@ type numbers struct {
 type reader struct {
 	put  func(*measure.Schema, measure.Sample) error
 	note func(key, value string) error
-	// begin of the test on this host's clock; iperf3 tells whole seconds only, so
-	// what it streams is timed here.
+	// begin of the test by this host's clock. iperf3 reports whole seconds only, so
+	// streamed output is timed here.
 	begin time.Time
 	now   func() time.Time
 	rows  int
-	fault string // what iperf3 complained of
+	fault string // error reported by iperf3
 }
 
-// read takes all output, of either form: they can be told apart by the first object.
+// read parses all output, with or without --json-stream.
 func (r *reader) read(from io.Reader) error {
 	objects := json.NewDecoder(from)
 	for {
@@ -110,7 +110,7 @@ func (r *reader) event(e event) error {
 	var err error
 	switch e.Event {
 	case "start":
-		var start begun
+		var start start
 		if err = json.Unmarshal(e.Data, &start); err == nil {
 			r.begin = r.now()
 			return r.start(&start)
@@ -127,7 +127,7 @@ func (r *reader) event(e event) error {
 		if err = json.Unmarshal(e.Data, &r.fault); err == nil {
 			return nil
 		}
-	default: // what later versions may add, and the end, whose sums are in the intervals
+	default: // events of later versions, and the end, whose sums are in the intervals
 		return nil
 	}
 	return fmt.Errorf("%w: event %q: %w", ErrOutput, e.Event, err)
@@ -156,7 +156,7 @@ func (r *reader) document(d document) error {
 	return nil
 }
 
-func (r *reader) start(s *begun) error {
+func (r *reader) start(s *start) error {
 	var target string
 	if s.Connecting.Host != "" {
 		target = fmt.Sprintf("%s port %.0f", s.Connecting.Host, s.Connecting.Port)
@@ -197,7 +197,7 @@ func (r *reader) row(schema *measure.Schema, sample measure.Sample) error {
 	return r.put(schema, sample)
 }
 
-// time is when the interval ended.
+// time is the end of the interval.
 func (r *reader) time(n *numbers) measure.Value {
 	if n.End == nil || !(*n.End >= 0 && *n.End < 1e9) {
 		return measure.TimeValue(r.begin)
@@ -212,14 +212,11 @@ func (r *reader) common(n *numbers, at measure.Value) measure.Sample {
 	}
 }
 
-func number(n *float64) measure.Value {
-	if n == nil {
-		return measure.Value{}
-	}
-	return measure.Float64Value(*n)
-}
+func number(n *float64) measure.Value { return value(n, measure.Float64Value) }
 
-// count is null for what cannot be one, such as -1 for not known.
+func truth(b *bool) measure.Value { return value(b, measure.BoolValue) }
+
+// count is null for invalid values, such as -1 for unknown.
 func count(n *float64) measure.Value {
 	if n == nil || !(*n >= 0 && *n < math.MaxUint64) {
 		return measure.Value{}
@@ -234,9 +231,10 @@ func integer(n *float64) measure.Value {
 	return measure.Int64Value(int64(*n))
 }
 
-func truth(b *bool) measure.Value {
-	if b == nil {
+// value is null without a number.
+func value[T any](n *T, of func(T) measure.Value) measure.Value {
+	if n == nil {
 		return measure.Value{}
 	}
-	return measure.BoolValue(*b)
+	return of(*n)
 }

@@ -1,6 +1,7 @@
 package iperf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,33 +19,30 @@ import (
 
 // Options of Run.
 type Options struct {
-	// Program is iperf3; default the one that is found.
+	// Program is the path of iperf3; default iperf3 in $PATH.
 	Program string
 	Args    []string
 	Report  report.Report
-	// Errors is where what iperf3 says on standard error goes.
+	// Errors takes the standard error of iperf3.
 	Errors io.Writer
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	Rows int
-	// Code is iperf3's exit code; 1 where it ended well although it complained.
+	// Code is iperf3's exit code; 1 if it exited with 0 but reported an error.
 	Code int
-	// Fault is what it complained of.
+	// Fault is the error it reported.
 	Fault string
 }
 
-// patience is how long iperf3 may take to end when it is interrupted.
-const patience = 5 * time.Second
+// exitTimeout is how long iperf3 may take to exit after SIGINT.
+const exitTimeout = 5 * time.Second
 
-// Run runs iperf3 to its end, or until the context ends: then it is interrupted, and
-// what it has measured is still reported.
+// Run runs iperf3 until it exits or the context ends: then it gets SIGINT, and its results
+// so far are still reported.
 func Run(ctx context.Context, o Options) (Result, error) {
-	if o.Program == "" {
-		o.Program = "iperf3"
-	}
-	path, err := exec.LookPath(o.Program)
+	path, err := exec.LookPath(cmp.Or(o.Program, "iperf3"))
 	if err != nil {
 		return Result{}, fmt.Errorf("find iperf3: %w", err)
 	}
@@ -61,7 +59,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	r := &reader{put: o.Report.Put, note: o.Report.Note, now: time.Now}
 	code, err := r.run(ctx, path, args, o.Errors)
 	if code == 0 && r.fault != "" {
-		code = 1 // with --json some versions end with 0 whatever happened
+		code = 1 // with --json some versions always exit with 0
 	}
 	result := Result{Rows: r.rows, Code: code, Fault: r.fault}
 	err = errors.Join(err, o.Report.Note("exit_code", strconv.Itoa(code)))
@@ -71,22 +69,22 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return result, err
 }
 
-// streams asks whether it can print while it runs.
+// streams reports whether iperf3 supports --json-stream.
 func streams(path string) bool {
-	help, _ := exec.Command(path, "--help").CombinedOutput() // some versions end with 1
+	help, _ := exec.Command(path, "--help").CombinedOutput() // some versions exit with 1
 	return strings.Contains(string(help), "--json-stream")
 }
 
-func (r *reader) run(ctx context.Context, path string, args []string, complaints io.Writer) (int, error) {
+func (r *reader) run(ctx context.Context, path string, args []string, stderr io.Writer) (int, error) {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(own, path, args...)
-	cmd.Stderr = complaints
-	// Of its own group, so that Ctrl-C reaches it once, from us: twice would end it
-	// before it has printed.
+	cmd.Stderr = stderr
+	// In a process group of its own, so that Ctrl-C reaches it only once, from us: a second
+	// SIGINT would kill it before it has printed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
-	cmd.WaitDelay = patience
+	cmd.WaitDelay = exitTimeout
 	out, in := io.Pipe()
 	cmd.Stdout = in
 	if err := cmd.Start(); err != nil {
@@ -96,7 +94,7 @@ func (r *reader) run(ctx context.Context, path string, args []string, complaints
 	var readErr error
 	reading.Go(func() {
 		readErr = r.read(out)
-		io.Copy(io.Discard, out) // so that it is not held up
+		io.Copy(io.Discard, out) // so that it does not block
 	})
 	err := cmd.Wait()
 	in.Close()
@@ -106,7 +104,7 @@ func (r *reader) run(ctx context.Context, path string, args []string, complaints
 	case errors.As(err, &exit) && code < 0:
 		return 128 + int(exit.Sys().(syscall.WaitStatus).Signal()), readErr
 	case errors.As(err, &exit):
-		// One that was refused its arguments says so on standard error only.
+		// Invalid arguments are reported on standard error only.
 		return code, readErr
 	case err != nil && ctx.Err() == nil:
 		return 1, errors.Join(readErr, fmt.Errorf("wait for iperf3: %w", err))

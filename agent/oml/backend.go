@@ -1,9 +1,10 @@
-// Package oml takes what instrumented applications of this host report by OML's
-// protocol, and puts it into the agent's spool, as package relay says.
+// Package oml receives the measurements that instrumented applications on this host
+// report by OML's protocol, and puts them into the agent's spool in the format of
+// package relay.
 //
-// What an application was told to be stored is on this host's disk: it survives the
-// death of the agent, and the server gets it once, however long the network is away,
-// as long as the spool has room.
+// Data acknowledged to an application is on this host's disk: it survives a crash of the
+// agent and reaches the server exactly once, however long the network is down, as long
+// as the spool has room.
 package oml
 
 import (
@@ -24,21 +25,21 @@ import (
 	"pillion.dev/omsp/relay"
 )
 
-// Spool is what of spool.Spool this package asks for.
+// Spool is the part of spool.Spool that this package uses.
 type Spool interface {
 	Put(schema *measure.Schema, record arrow.RecordBatch) error
 	Hold(schema *measure.Schema, record arrow.RecordBatch, kept func(measure.Key, error)) error
 }
 
-// Limits of what applications can make the agent remember.
+// Limits of the state that applications can create.
 const (
 	domainsMax = 1000
 	tablesMax  = 1000
-	// noteEvery is how long the end of a connection waits for others.
-	noteEvery = 100 * time.Millisecond
+	// endsEvery is how long ended connections are collected into one batch.
+	endsEvery = 100 * time.Millisecond
 )
 
-// Backend is a collect.Backend whose archive is the spool.
+// Backend is a collect.Backend that stores into the spool.
 type Backend struct {
 	spool Spool
 	log   *slog.Logger
@@ -50,8 +51,8 @@ type Backend struct {
 	tables map[string]collect.Table
 }
 
-// Open reads how far sessions have come from the agent's folder. The backend needs
-// Found for opening the spool, and then Use.
+// Open reads the progress of sessions from the agent's folder. Open the spool with
+// Found, then call Use.
 func Open(folder string, log *slog.Logger) (*Backend, error) {
 	marks, err := openMarks(folder, log)
 	if err != nil {
@@ -62,94 +63,94 @@ func Open(folder string, log *slog.Logger) (*Backend, error) {
 	}, nil
 }
 
-// Found is for spool.Options: it finds what an earlier process left there.
-func (k *Backend) Found(e measure.Envelope) { k.marks.found(e) }
+// Found is for spool.Options: it examines the batches that an earlier process left.
+func (b *Backend) Found(e measure.Envelope) { b.marks.found(e) }
 
-// Use begins to keep in a spool.
-func (k *Backend) Use(s Spool) (err error) {
-	k.spool = s
-	k.ends, err = measure.NewStream(&relay.Connections, measure.StreamOptions{Interval: noteEvery}, s.Put)
+// Use sets the spool.
+func (b *Backend) Use(s Spool) (err error) {
+	b.spool = s
+	b.ends, err = measure.NewStream(&relay.Connections, measure.StreamOptions{Interval: endsEvery}, s.Put)
 	return err
 }
 
-// Close puts what is left into the spool. Nothing may be kept afterwards.
-func (k *Backend) Close() error {
-	if k.ends == nil {
+// Close flushes to the spool. Nothing may be stored afterwards.
+func (b *Backend) Close() error {
+	if b.ends == nil {
 		return nil
 	}
-	return k.ends.Close()
+	return b.ends.Close()
 }
 
-// Forget closes the files; the spool is closed before.
-func (k *Backend) Forget() error { return k.marks.close() }
+// Forget closes the files, after the spool was closed.
+func (b *Backend) Forget() error { return b.marks.close() }
 
-// Start implements collect.Backend. The server alone knows when a domain begins; until
-// it shifts times, they are behind the start of the first client here.
-func (k *Backend) Start(domain string, start int64) (int64, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if known, ok := k.starts[domain]; ok {
+// Start implements collect.Backend. Only the server knows the start of a domain; until it
+// adjusts times, they are relative to the start of the first client here.
+func (b *Backend) Start(domain string, start int64) (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known, ok := b.starts[domain]; ok {
 		return known, nil
 	}
-	if len(k.starts) >= domainsMax {
-		return 0, fmt.Errorf("begin domain %.80q: there are %d already", domain, domainsMax)
+	if len(b.starts) >= domainsMax {
+		return 0, fmt.Errorf("start domain %.80q: the limit of %d domains is reached", domain, domainsMax)
 	}
 	if _, err := (relay.Origin{Domain: domain, Start: start, Table: omsp.Metadata}).Schema(); err != nil {
 		return 0, err
 	}
-	k.starts[domain] = start
+	b.starts[domain] = start
 	return start, nil
 }
 
 // Table implements collect.Backend.
-func (k *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
-	s.Index = 0 // that is the client's own
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (b *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
+	s.Index = 0 // differs between clients
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	key := domain + "\x00" + s.String()
-	if known, ok := k.tables[key]; ok {
+	if known, ok := b.tables[key]; ok {
 		return known, nil
 	}
-	if len(k.tables) >= tablesMax {
-		return collect.Table{}, fmt.Errorf("begin table %s: there are %d already", s.Name, tablesMax)
+	if len(b.tables) >= tablesMax {
+		return collect.Table{}, fmt.Errorf("create table %s: the limit of %d tables is reached", s.Name, tablesMax)
 	}
-	schema, err := relay.Origin{Domain: domain, Start: k.starts[domain], Table: s}.Schema()
+	schema, err := relay.Origin{Domain: domain, Start: b.starts[domain], Table: s}.Schema()
 	if err != nil {
 		return collect.Table{}, err
 	}
 	t := collect.Table{Name: s.Name, Schema: schema}
-	k.tables[key] = t
+	b.tables[key] = t
 	return t, nil
 }
 
 // Stored implements collect.Backend.
-func (k *Backend) Stored(_ context.Context, session uint64, t collect.Table) (int64, error) {
-	return k.marks.last(session, t.Schema.Name), nil
+func (b *Backend) Stored(_ context.Context, session uint64, t collect.Table) (int64, error) {
+	return b.marks.last(session, t.Schema.Name), nil
 }
 
-// Store implements collect.Backend: on disk is what the spool has there.
-func (k *Backend) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
+// Store implements collect.Backend: done is called when the spool has the batch on disk.
+func (b *Backend) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	seqs := map[uint64]int64{}
 	lastOf(record, seqs)
-	err := k.spool.Hold(schema, record, func(key measure.Key, err error) {
+	err := b.spool.Hold(schema, record, func(key measure.Key, err error) {
 		if err == nil {
 			for session, seq := range seqs {
-				k.marks.note(session, key, seq)
+				b.marks.record(session, key, seq)
 			}
 		}
 		done(err)
 	})
 	switch rows := record.NumRows(); {
 	case errors.Is(err, spool.ErrTooLarge) && rows > 1:
-		k.divide(schema, record, done)
+		b.divide(schema, record, done)
 	case err != nil:
-		k.log.Warn("keep tuples of OML: they are lost", "rows", rows, "error", err)
+		b.log.Warn("store OML tuples: they are lost", "rows", rows, "error", err)
 		done(err)
 	}
 }
 
-// divide stores the halves of a batch; it is kept when both are.
-func (k *Backend) divide(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
+// divide stores the halves of a batch; it is stored when both are.
+func (b *Backend) divide(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	var mu sync.Mutex
 	var failed error
 	left := 2
@@ -163,26 +164,26 @@ func (k *Backend) divide(schema *measure.Schema, record arrow.RecordBatch, done 
 	}
 	rows := record.NumRows()
 	for _, part := range []arrow.RecordBatch{record.NewSlice(0, rows/2), record.NewSlice(rows/2, rows)} {
-		k.Store(schema, part, one)
+		b.Store(schema, part, one)
 		part.Release()
 	}
 }
 
 // Ended implements collect.Backend.
-func (k *Backend) Ended(c collect.Connection) {
-	err := k.ends.Append(measure.Sample{
+func (b *Backend) Ended(c collect.Connection) {
+	err := b.ends.Append(measure.Sample{
 		measure.TimeValue(c.Ended), measure.TimeValue(c.Begun), text(c.Domain), text(c.Sender), text(c.App), text(c.Remote),
 		measure.Uint64Value(c.Session), measure.Uint64Value(c.Tuples), measure.Uint64Value(c.Again), measure.Uint64Value(c.Gaps),
 		measure.Uint64Value(c.Faults), measure.Uint64Value(c.Skipped), measure.Uint64Value(c.Refused), text(c.Reason),
 	})
 	if err != nil {
-		k.log.Warn("keep the end of a connection of OML", "error", err)
+		b.log.Warn("store the end of an OML connection", "error", err)
 	}
 }
 
 const textMax = 64 << 10
 
-// text is a value of the archive: bounded, and UTF-8.
+// text is a valid string value: bounded UTF-8.
 func text(s string) measure.Value {
 	return measure.StringValue(strings.ToValidUTF8(s[:min(len(s), textMax)], "\uFFFD"))
 }

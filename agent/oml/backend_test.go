@@ -160,15 +160,15 @@ func TestMarksAreBounded(t *testing.T) {
 	}
 	defer m.close()
 	name := relay.Prefix + strings.Repeat("0a", 16)
-	for i := range uint64(notesMax + marksMax + 5) {
-		m.note(i%(marksMax+5), measure.Key{Stream: name, Epoch: 1, Sequence: i}, int64(i)+1)
+	for i := range uint64(entriesMax + marksMax + 5) {
+		m.record(i%(marksMax+5), measure.Key{Stream: name, Epoch: 1, Sequence: i}, int64(i)+1)
 	}
 	info, err := os.Stat(m.path)
-	if err != nil || info.Size() > noteBytes*(notesMax+1) || len(m.seqs) != marksMax || len(m.order) != marksMax {
+	if err != nil || info.Size() > entryBytes*(entriesMax+1) || len(m.seqs) != marksMax || len(m.order) != marksMax {
 		t.Errorf("%d bytes, %d marks in order of %d, %v", info.Size(), len(m.seqs), len(m.order), err)
 	}
-	m.note(1, measure.Key{Stream: "flows"}, 5)
-	m.note(1, measure.Key{Stream: relay.Connections.Name}, 5)
+	m.record(1, measure.Key{Stream: "flows"}, 5)
+	m.record(1, measure.Key{Stream: relay.Connections.Name}, 5)
 	if m.last(1, "flows") != 0 {
 		t.Error("other streams have marks")
 	}
@@ -176,11 +176,11 @@ func TestMarksAreBounded(t *testing.T) {
 
 // FuzzMarks: any file is read.
 func FuzzMarks(f *testing.F) {
-	f.Add(appendNote(nil, markKey{session: 1}, mark{2, 3, 4}))
+	f.Add(appendEntry(nil, markKey{session: 1}, mark{2, 3, 4}))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m := &marks{seqs: map[markKey]mark{}, covered: map[lineKey]uint64{}}
 		m.parse(text)
-		if len(m.order) != len(m.seqs) || len(m.seqs) > len(text)/noteBytes {
+		if len(m.order) != len(m.seqs) || len(m.seqs) > len(text)/entryBytes {
 			t.Errorf("%d marks of %d bytes", len(m.seqs), len(text))
 		}
 	})

@@ -19,8 +19,8 @@ import (
 	"pillion.dev/omsp/relay"
 )
 
-// marks say how far each session has come in each stream, over the end of this
-// process too. A file of notes of fixed length, the newest last:
+// marks persist the progress of each session in each stream, in a file of fixed-length
+// entries, the newest last:
 //
 //	 0  session, u64
 //	 8  stream, 16 bytes: what follows relay.Prefix
@@ -28,19 +28,19 @@ import (
 //	32  epoch, u64, and 40 sequence, u64, of the batch that held it
 //	48  CRC-32C of these
 //
-// A note is written before the batch can be sent. A process that is killed between
-// the batch and its note leaves the batch in the spool, where the next one finds it.
+// An entry is written before the batch can be sent. If the process is killed between
+// writing the batch and its entry, the next process finds the batch in the spool.
 type marks struct {
 	path string
 	log  *slog.Logger
 
 	mu      sync.Mutex
 	file    *os.File
-	notes   int // in the file
+	entries int // in the file
 	failing bool
 	seqs    map[markKey]mark
-	order   []markKey          // as they came first
-	covered map[lineKey]uint64 // highest sequence noted
+	order   []markKey          // by first appearance
+	covered map[lineKey]uint64 // one above the highest sequence recorded
 }
 
 type markKey struct {
@@ -59,14 +59,14 @@ type lineKey struct {
 }
 
 const (
-	noteBytes = 52
-	marksMax  = 1 << 16 // of which the oldest are forgotten
-	notesMax  = 4 * marksMax
+	entryBytes = 52
+	marksMax   = 1 << 16 // beyond that the oldest are forgotten
+	entriesMax = 4 * marksMax
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// streamID is the part of a stream's name that tells it from others.
+// streamID is the unique part of a stream's name.
 func streamID(name string) (id [16]byte, ok bool) {
 	text, ok := strings.CutPrefix(name, relay.Prefix)
 	if !ok || len(text) != 2*len(id) {
@@ -76,40 +76,40 @@ func streamID(name string) (id [16]byte, ok bool) {
 	return id, err == nil
 }
 
-// openMarks reads the file in a folder; what is damaged in it is left out.
+// openMarks reads the file in a folder and skips damaged entries.
 func openMarks(folder string, log *slog.Logger) (*marks, error) {
 	m := &marks{path: filepath.Join(folder, "oml.marks"), log: log, seqs: map[markKey]mark{}, covered: map[lineKey]uint64{}}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("open marks of sessions: %w", err)
+		return nil, fmt.Errorf("open progress of OML sessions: %w", err)
 	}
 	text, err := os.ReadFile(m.path)
 	if err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("open marks of sessions: %w", err)
+		return nil, fmt.Errorf("open progress of OML sessions: %w", err)
 	}
 	m.parse(text)
 	if err := m.compact(); err != nil {
-		return nil, fmt.Errorf("open marks of sessions: %w", err)
+		return nil, fmt.Errorf("open progress of OML sessions: %w", err)
 	}
 	return m, nil
 }
 
 func (m *marks) parse(text []byte) {
-	for at := 0; at+noteBytes <= len(text); {
-		note := text[at : at+noteBytes]
-		if crc32.Checksum(note[:noteBytes-4], castagnoli) != binary.LittleEndian.Uint32(note[noteBytes-4:]) {
-			at++ // half a note may lie before the next whole one
+	for at := 0; at+entryBytes <= len(text); {
+		entry := text[at : at+entryBytes]
+		if crc32.Checksum(entry[:entryBytes-4], castagnoli) != binary.LittleEndian.Uint32(entry[entryBytes-4:]) {
+			at++ // a partial entry may precede the next intact one
 			continue
 		}
-		k := markKey{session: binary.LittleEndian.Uint64(note), stream: [16]byte(note[8:24])}
+		k := markKey{session: binary.LittleEndian.Uint64(entry), stream: [16]byte(entry[8:24])}
 		m.set(k, mark{
-			seq: int64(binary.LittleEndian.Uint64(note[24:])), epoch: binary.LittleEndian.Uint64(note[32:]),
-			sequence: binary.LittleEndian.Uint64(note[40:]),
+			seq: int64(binary.LittleEndian.Uint64(entry[24:])), epoch: binary.LittleEndian.Uint64(entry[32:]),
+			sequence: binary.LittleEndian.Uint64(entry[40:]),
 		})
-		at += noteBytes
+		at += entryBytes
 	}
 }
 
-// set takes a mark over; a session never goes back.
+// set applies a mark; a session never goes backwards.
 func (m *marks) set(k markKey, new mark) {
 	old, known := m.seqs[k]
 	if !known {
@@ -125,7 +125,7 @@ func (m *marks) set(k markKey, new mark) {
 	}
 }
 
-func appendNote(to []byte, k markKey, one mark) []byte {
+func appendEntry(to []byte, k markKey, one mark) []byte {
 	begin := len(to)
 	to = binary.LittleEndian.AppendUint64(to, k.session)
 	to = append(to, k.stream[:]...)
@@ -135,13 +135,13 @@ func appendNote(to []byte, k markKey, one mark) []byte {
 	return binary.LittleEndian.AppendUint32(to, crc32.Checksum(to[begin:], castagnoli))
 }
 
-// compact writes the file anew, with one note for each session and stream.
+// compact rewrites the file with one entry per session and stream.
 func (m *marks) compact() error {
 	var text bytes.Buffer
 	covered := map[lineKey]uint64{}
 	for _, k := range m.order {
 		one := m.seqs[k]
-		text.Write(appendNote(nil, k, one))
+		text.Write(appendEntry(nil, k, one))
 		line := lineKey{k.stream, one.epoch}
 		covered[line] = max(covered[line], one.sequence+1)
 	}
@@ -158,12 +158,12 @@ func (m *marks) compact() error {
 	if m.file != nil {
 		m.file.Close()
 	}
-	m.file, m.notes, m.covered = file, len(m.order), covered
+	m.file, m.entries, m.covered = file, len(m.order), covered
 	return nil
 }
 
-// note writes down that a batch with a session's tuples up to seq is in the spool.
-func (m *marks) note(session uint64, key measure.Key, seq int64) {
+// record records that a batch with a session's tuples up to seq is in the spool.
+func (m *marks) record(session uint64, key measure.Key, seq int64) {
 	id, ok := streamID(key.Stream)
 	if !ok {
 		return
@@ -173,19 +173,19 @@ func (m *marks) note(session uint64, key measure.Key, seq int64) {
 	k, one := markKey{session, id}, mark{seq, key.Epoch, key.Sequence}
 	m.set(k, one)
 	var err error
-	if m.notes >= notesMax {
+	if m.entries >= entriesMax {
 		err = m.compact()
 	} else {
-		_, err = m.file.Write(appendNote(nil, k, one))
-		m.notes++
+		_, err = m.file.Write(appendEntry(nil, k, one))
+		m.entries++
 	}
 	if err != nil && !m.failing {
-		m.log.Warn("note what a session has stored: after a restart it may send tuples twice", "error", err)
+		m.log.Warn("record progress of an OML session: after a restart tuples may be sent twice", "error", err)
 	}
 	m.failing = err != nil
 }
 
-// last is the number of a session's last tuple in the spool, or beyond.
+// last is the number of a session's last tuple that was spooled.
 func (m *marks) last(session uint64, stream string) int64 {
 	id, _ := streamID(stream)
 	m.mu.Lock()
@@ -193,13 +193,13 @@ func (m *marks) last(session uint64, stream string) int64 {
 	return m.seqs[markKey{session, id}].seq
 }
 
-// found looks at a batch of the spool that may have no note.
+// found examines a batch of the spool that may lack an entry.
 func (m *marks) found(e measure.Envelope) {
 	id, ok := streamID(e.Stream)
 	m.mu.Lock()
-	noted := m.covered[lineKey{id, e.Epoch}] > e.Sequence
+	recorded := m.covered[lineKey{id, e.Epoch}] > e.Sequence
 	m.mu.Unlock()
-	if !ok || noted {
+	if !ok || recorded {
 		return
 	}
 	_, record, err := e.Decode()
@@ -210,11 +210,11 @@ func (m *marks) found(e measure.Envelope) {
 	seqs := map[uint64]int64{}
 	lastOf(record, seqs)
 	for session, seq := range seqs {
-		m.note(session, e.Key, seq)
+		m.record(session, e.Key, seq)
 	}
 }
 
-// lastOf is the highest number of each session in a batch.
+// lastOf finds the highest tuple number of each session in a batch.
 func lastOf(record arrow.RecordBatch, seqs map[uint64]int64) {
 	if record.NumCols() < 4 {
 		return

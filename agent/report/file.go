@@ -13,7 +13,7 @@ import (
 	"pillion.dev/omsp"
 )
 
-// file writes what a collector would hear.
+// file writes what a collector would receive.
 type file struct {
 	out    *bufio.Writer
 	close  func() error
@@ -31,14 +31,14 @@ type table struct {
 
 func openFile(o Options, path string) (Report, error) {
 	if path == "" {
-		return nil, fmt.Errorf("%w: %q names no file", ErrURI, o.URI)
+		return nil, fmt.Errorf("%w: %q has no file name", ErrURI, o.URI)
 	}
 	if path == "-" {
 		return newFile(o, os.Stdout, func() error { return nil })
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("create file of rows: %w", err)
+		return nil, fmt.Errorf("create report file: %w", err)
 	}
 	return newFile(o, f, f.Close)
 }

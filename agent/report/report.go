@@ -1,8 +1,8 @@
-// Package report takes rows of points to where somebody who runs a tool by hand wants
-// them: to a collector of OMSP, into a file of OMSP, or onto a terminal.
+// Package report delivers the rows of tools that are run by hand: to an OMSP collector,
+// into an OMSP file, or to a terminal.
 //
-// It knows no tool. An agent that has joined a server does not use it: its rows go
-// through the spool.
+// It is independent of the tools. An agent that has joined a server does not use it: its
+// rows go through the spool.
 package report
 
 import (
@@ -23,42 +23,42 @@ import (
 
 // Options of a Report.
 type Options struct {
-	// URI of the collector: [tcp:[//]]HOST[:PORT], file:PATH or file:- for standard
+	// URI of the collector: [tcp:[//]]HOST[:PORT], file:PATH, or file:- for standard
 	// output.
 	URI string
-	// App is the application. Points whose names begin with it and _ keep the rest, so
-	// that a table of the collector has the point's name.
+	// App is the application. The collector adds it to table names, so that the prefix
+	// App_ of a point's name is removed.
 	App            string
 	Domain, Sender string
-	// Points are all that there will be.
+	// Points are all points that will be reported.
 	Points []*measure.Schema
 }
 
-// ErrURI marks a collector's address that is not understood.
-var ErrURI = errors.New("bad address of a collector")
+// ErrURI marks an invalid collector address.
+var ErrURI = errors.New("invalid collector address")
 
-// Report takes rows and notes. It is not for several goroutines at a time.
+// Report takes rows and notes. It is not safe for concurrent use.
 type Report interface {
-	// Put reports a row. It does not wait for a network.
+	// Put reports a row. It does not wait for the network.
 	Put(schema *measure.Schema, sample measure.Sample) error
 	// Note reports metadata.
 	Note(key, value string) error
 	// Room waits until there is room for more rows, or the context ends.
 	Room(ctx context.Context) error
-	// Close waits until the collector has everything or the context ends, and says
+	// Close waits until the collector has everything or the context ends; the error says
 	// what it does not have.
 	Close(ctx context.Context) error
 }
 
-// DefaultPort is OMSP's.
+// DefaultPort is the OMSP port.
 const DefaultPort = "3003"
 
-// Open begins.
+// Open opens a report to a collector or file.
 func Open(o Options) (Report, error) {
 	if o.Sender == "" {
 		name, err := os.Hostname()
 		if err != nil {
-			return nil, fmt.Errorf("name this host: %w", err)
+			return nil, fmt.Errorf("read host name: %w", err)
 		}
 		o.Sender = name
 	}
@@ -71,7 +71,7 @@ func Open(o Options) (Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A domain may carry the token of collectors that want one.
+	// A domain may carry the token that some collectors require.
 	domain, token := o.Domain, ""
 	if name, query, found := strings.Cut(o.Domain, "?token="); found {
 		domain = name
@@ -110,9 +110,9 @@ func parseAddress(uri string) (string, error) {
 }
 
 const (
-	// bufferBytes is what may wait for a collector.
+	// bufferBytes bounds what waits for a collector.
 	bufferBytes = 32 << 20
-	// waitingMax is how many rows may wait where the tool itself can wait.
+	// waitingMax bounds the rows that wait if the tool can be paused.
 	waitingMax = 50_000
 	pause      = time.Millisecond
 )
@@ -128,7 +128,7 @@ type remote struct {
 func (r *remote) Put(schema *measure.Schema, sample measure.Sample) error {
 	at := fill(&r.values, schema, sample)
 	if err := r.points[schema].InjectAt(at, r.values); err != nil && !errors.Is(err, client.ErrDropped) {
-		return fmt.Errorf("report %s: %w", schema.Name, err) // what is dropped is counted
+		return fmt.Errorf("report %s: %w", schema.Name, err) // drops are counted
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (r *remote) Room(ctx context.Context) error {
 func (r *remote) Close(ctx context.Context) error {
 	err := r.client.Close(ctx)
 	if n := r.client.Dropped(); n > 0 {
-		err = errors.Join(err, fmt.Errorf("%d rows were dropped: the collector was too slow", n))
+		err = errors.Join(err, fmt.Errorf("%d rows dropped because the collector was too slow", n))
 	}
 	if err != nil {
 		return fmt.Errorf("report to %s: %w", r.address, err)

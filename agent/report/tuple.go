@@ -14,7 +14,7 @@ var types = map[measure.Type]omsp.Type{
 	measure.Time: omsp.Int64, measure.Int64List: omsp.Int64 | omsp.Vector, measure.Uint64List: omsp.Uint64 | omsp.Vector,
 }
 
-// guid is the unit of columns that name something.
+// guid is the unit of identifier columns.
 const guid = "guid"
 
 func typeOf(f measure.Field) omsp.Type {
@@ -24,7 +24,7 @@ func typeOf(f measure.Field) omsp.Type {
 	return types[f.Type]
 }
 
-// tableOf is a point as OMSP has it. Its first column is the tuples' time.
+// tableOf is the OMSP schema of a point. The first column becomes the tuples' time.
 func tableOf(index int, schema *measure.Schema) omsp.Schema {
 	s := omsp.Schema{Index: index, Name: schema.Name}
 	for _, f := range schema.Fields[1:] {
@@ -33,8 +33,8 @@ func tableOf(index int, schema *measure.Schema) omsp.Schema {
 	return s
 }
 
-// fill sets the values of a tuple and returns its time. OMSP has no nulls: one is NaN
-// for a float, else zero or empty.
+// fill sets the values of a tuple and returns its time. OMSP has no nulls: they become
+// NaN for floats, otherwise zero or empty.
 func fill(values *[]omsp.Value, schema *measure.Schema, sample measure.Sample) time.Time {
 	if n := len(schema.Fields) - 1; cap(*values) < n {
 		*values = make([]omsp.Value, n)

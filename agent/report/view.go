@@ -13,13 +13,13 @@ import (
 	"pillion.dev/measure"
 )
 
-// view writes rows for people, or as JSON, one object a line.
+// view prints rows as text, or as JSON, one object a line.
 type view struct {
 	out  *bufio.Writer
 	json bool
 }
 
-// View is a Report on a terminal.
+// View is a Report that prints.
 func View(out io.Writer, asJSON bool) Report { return &view{out: bufio.NewWriter(out), json: asJSON} }
 
 func (v *view) Put(schema *measure.Schema, sample measure.Sample) error {
@@ -40,7 +40,7 @@ func (v *view) Put(schema *measure.Schema, sample measure.Sample) error {
 	return v.flush(err)
 }
 
-// flush shows a row at once: who looks on waits for it.
+// flush makes a row visible at once.
 func (v *view) flush(err error) error {
 	if err == nil {
 		err = v.out.Flush()
@@ -68,7 +68,7 @@ func plain(v measure.Value) any {
 	case measure.Uint32, measure.Uint64:
 		return v.Uint64()
 	case measure.Float64:
-		if x := v.Float64(); !math.IsNaN(x) && !math.IsInf(x, 0) { // JSON has no others
+		if x := v.Float64(); !math.IsNaN(x) && !math.IsInf(x, 0) { // JSON cannot encode others
 			return x
 		}
 	case measure.String:

@@ -15,60 +15,60 @@ import (
 	"pillion.dev/omsp/collect"
 )
 
-// DefaultOML is where applications of the host report; omlOff is the setting by
-// which they cannot.
+// DefaultOML is the address of the OML collector for applications of the host; omlOff
+// disables it.
 const (
 	DefaultOML = "127.0.0.1:3003"
 	omlOff     = "off"
 )
 
-// applications are those of this host that report by OML's protocol.
+// applications are the applications of this host that report by OML's protocol.
 type applications struct {
 	backend   *oml.Backend
 	collector *collect.Collector
 	listener  net.Listener
 	policy    collect.Thinning
-	// thin is what is asked of applications; busy when the server last said that it
-	// has too much to do, ns since 1970.
+	// thin is the thinning requested of applications; busy is when the server last
+	// reported overload, ns since 1970.
 	thin atomic.Int64
 	busy atomic.Int64
 }
 
-// checkOML refuses an address that other hosts reach: nobody is asked for a token.
+// checkOML rejects addresses that other hosts can reach, since there is no authentication.
 func checkOML(address string) error {
 	if address == omlOff {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if ip, parsed := netip.ParseAddr(host); err != nil || host != "localhost" && (parsed != nil || !ip.IsLoopback()) {
-		return fmt.Errorf("%w: oml %q: use an address of this host alone, such as %s, or %s", ErrConfig, address, DefaultOML, omlOff)
+		return fmt.Errorf("%w: oml %q: use a loopback address such as %s, or %s", ErrConfig, address, DefaultOML, omlOff)
 	}
 	return nil
 }
 
-// openApplications begins to listen. A port that is in use is no reason not to
-// measure: there may be a server on this host, or OML's own.
+// openApplications starts the collector. It is optional: its port may be in use by a
+// server on this host, or by OML's own.
 func (s *service) openApplications() error {
 	a := s.applications
 	if err := a.backend.Use(s.spool); err != nil {
-		return fmt.Errorf("take what applications report: %w", err)
+		return fmt.Errorf("open OML collector: %w", err)
 	}
 	if s.config.OML == omlOff {
 		return nil
 	}
 	listener, err := net.Listen("tcp", s.config.OML)
 	if err != nil {
-		s.log.Warn("take nothing from applications", "error", err)
+		s.log.Warn("no OML collector for applications", "error", err)
 		return nil
 	}
 	a.listener = listener
 	a.collector = collect.New(collect.Options{Backend: a.backend, Log: s.log})
-	go func() { s.logged("take what applications report", a.collector.Serve(listener, "")) }()
-	s.log.Info("applications can report", "oml", listener.Addr())
+	go func() { s.logged("serve OML collector", a.collector.Serve(listener, "")) }()
+	s.log.Info("OML collector for applications", "address", listener.Addr())
 	return nil
 }
 
-// send is how the spool delivers; it hears whether the server has too much to do.
+// send delivers a batch of the spool, and notes if the server is overloaded.
 func (s *service) send(ctx context.Context, envelope measure.Envelope) error {
 	err := s.bus.Send(ctx, envelope)
 	if errors.Is(err, bus.ErrBusy) {
@@ -77,10 +77,10 @@ func (s *service) send(ctx context.Context, envelope measure.Envelope) error {
 	return err
 }
 
-// busyFor is how long the server's word counts.
+// busyFor is how long a report of overload is valid.
 const busyFor = 2 * time.Second
 
-// thin asks applications for fewer samples while much of the spool is full, or the
+// thin requests fewer samples of applications while the spool is filling up or the
 // server is overloaded.
 func (s *service) thin(ctx context.Context) {
 	a := s.applications
@@ -100,7 +100,7 @@ func (s *service) thin(ctx context.Context) {
 	}
 }
 
-// step asks for what the policy says.
+// step applies the thinning policy.
 func (a *applications) step(now time.Time, share float64) {
 	if now.Sub(time.Unix(0, a.busy.Load())) < busyFor {
 		share = 1
@@ -111,8 +111,8 @@ func (a *applications) step(now time.Time, share float64) {
 	}
 }
 
-// close ends connections. While the disk refuses what came it waits only so long:
-// the spool tells those that still wait when it is closed.
+// close closes connections. If writing to the disk fails it gives up after closeTimeout:
+// the spool reports to the remaining ones when it is closed.
 func (a *applications) close() {
 	if a.collector == nil {
 		return
@@ -124,6 +124,6 @@ func (a *applications) close() {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(closeTime):
+	case <-time.After(closeTimeout):
 	}
 }

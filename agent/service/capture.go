@@ -10,14 +10,14 @@ import (
 	"pillion.dev/measure"
 )
 
-// Capture is a device whose packets' headers are reported.
+// Capture is a device whose packet headers are reported.
 type Capture struct {
 	Device string `yaml:"device"`
-	// Filter in the language of package capture; empty: all packets.
+	// Filter in the language of package capture; empty for all packets.
 	Filter string `yaml:"filter"`
-	// Snap is how much of a packet is looked at, bytes; default 256.
+	// Snap is the snapshot length, bytes; default 256.
 	Snap int `yaml:"snap"`
-	// Promiscuous devices hear what is for others.
+	// Promiscuous enables promiscuous mode.
 	Promiscuous bool `yaml:"promiscuous"`
 }
 
@@ -32,10 +32,10 @@ func (c Capture) check() error {
 	return nil
 }
 
-// captureAgain is how long a device that is gone, or down, is left alone.
-const captureAgain = 5 * time.Second
+// captureRetry is the pause after a device has disappeared or gone down.
+const captureRetry = 5 * time.Second
 
-// capture works on all devices until the context ends.
+// capture captures on all devices until the context ends.
 func (s *service) capture(ctx context.Context) {
 	var devices sync.WaitGroup
 	for _, c := range s.config.Capture {
@@ -50,21 +50,21 @@ func (s *service) captureOn(ctx context.Context, c Capture) {
 	options.Tallied = func(t capture.Tally) {
 		s.streams.inject(&capture.Counts, t.Sample(time.Now(), c.Device))
 	}
-	said := ""
+	logged := ""
 	for ctx.Err() == nil {
 		_, err := capture.Run(ctx, options)
-		if err != nil && err.Error() != said {
-			said = err.Error()
+		if err != nil && err.Error() != logged {
+			logged = err.Error()
 			s.log.Warn("capture packets", "device", c.Device, "error", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(captureAgain):
+		case <-time.After(captureRetry):
 		}
 	}
 }
 
-// capturePoints are those that captures need.
+// capturePoints are the points that captures need.
 func capturePoints(captures []Capture) []*measure.Schema {
 	if len(captures) == 0 {
 		return nil

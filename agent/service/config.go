@@ -28,15 +28,15 @@ const (
 	DefaultHostInterval = 10 * time.Second
 )
 
-// Config is what an agent is told, in a YAML file or on the command line.
+// Config is the configuration of an agent, from a YAML file and the command line.
 type Config struct {
-	// Server is its host, with a port if that is not 8470.
+	// Server is the host of the server, with a port unless that is 8470.
 	Server string `yaml:"server"`
-	// Name of the agent; default the host's name.
+	// Name of the agent; default the host name.
 	Name string `yaml:"name"`
-	// Labels by which sessions choose agents.
+	// Labels by which sessions select agents.
 	Labels map[string]string `yaml:"labels"`
-	// Folder holds the agent's identity and spool; default DefaultFolder.
+	// Folder of the agent's identity and spool; default DefaultFolder.
 	Folder string `yaml:"data"`
 	// SpoolBytes bounds the spool; default 1 GiB.
 	SpoolBytes quantity.Size `yaml:"spool_bytes"`
@@ -45,18 +45,18 @@ type Config struct {
 	// Points of the host that are sampled: host, interfaces, clock, agent, nmetrics,
 	// router; default all but the last two. With router the host is profiled as one.
 	Points []string `yaml:"points"`
-	// Capture are devices whose packets' headers are reported.
+	// Capture are devices whose packet headers are reported.
 	Capture []Capture `yaml:"capture"`
-	// OML is where applications of this host report, HOST:PORT on loopback, or "off";
-	// default DefaultOML.
+	// OML is the address of the collector for applications of this host, HOST:PORT on
+	// loopback, or "off"; default DefaultOML.
 	OML string `yaml:"oml"`
-	// Streams are made of points beside the points' own, by filters.
+	// Streams are derived from points by filters.
 	Streams []Stream `yaml:"streams"`
-	// JoinToken is needed once.
+	// JoinToken is required only to join.
 	JoinToken string `yaml:"-"`
 }
 
-// Stream is one that filters make of a point's samples, a row for each window.
+// Stream is derived from the samples of a point by filters, a row per window.
 type Stream struct {
 	Name string `yaml:"name"`
 	// Point is flows, packets, hops, clock, host, interfaces or agent, or one of
@@ -64,22 +64,22 @@ type Stream struct {
 	Point string `yaml:"point"`
 	// Filters such as avg(cpu_percent) or quantiles(delay_ns; 0.5, 0.99).
 	Filters []string `yaml:"filters"`
-	// Keys are columns: a window for each of their values.
+	// Keys are columns; each combination of their values has its own windows.
 	Keys []string `yaml:"keys"`
-	// Every is the length of a window in time, Samples in samples; one of them.
+	// Every is the length of a window in time, Samples in samples; set one of them.
 	Every   time.Duration `yaml:"every"`
 	Samples int           `yaml:"samples"`
 }
 
-// pipeline is the stream as package measure has it.
+// pipeline is the definition for package measure.
 func (s Stream) pipeline() (measure.Pipeline, error) {
 	p := measure.Pipeline{Name: s.Name, Keys: s.Keys, Every: s.Every, Samples: s.Samples}
 	if len(s.Filters) == 0 || s.Name == "" {
-		return p, fmt.Errorf("%w: stream %q of point %q: it needs a name and filters", ErrConfig, s.Name, s.Point)
+		return p, fmt.Errorf("%w: stream %q of point %q: a name and filters are required", ErrConfig, s.Name, s.Point)
 	}
 	for _, taken := range []string{"oml_", relay.Prefix} {
 		if strings.HasPrefix(s.Name, taken) {
-			return p, fmt.Errorf("%w: stream %q: names with %s are those of applications", ErrConfig, s.Name, taken)
+			return p, fmt.Errorf("%w: stream %q: the prefix %s is reserved for applications", ErrConfig, s.Name, taken)
 		}
 	}
 	for _, text := range s.Filters {
@@ -92,10 +92,10 @@ func (s Stream) pipeline() (measure.Pipeline, error) {
 	return p, nil
 }
 
-// ErrConfig marks a configuration that cannot be.
-var ErrConfig = errors.New("bad configuration")
+// ErrConfig marks an invalid configuration.
+var ErrConfig = errors.New("invalid configuration")
 
-// ReadConfig reads a YAML file; unknown keys are errors with their line.
+// ReadConfig reads a YAML file; unknown keys are errors that name the line.
 func ReadConfig(path string) (Config, error) {
 	var c Config
 	text, err := os.ReadFile(path)
@@ -111,7 +111,7 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// complete fills in the defaults and says what is wrong.
+// complete fills in defaults and validates.
 func (c Config) complete() (Config, error) {
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HostInterval = cmp.Or(c.HostInterval, DefaultHostInterval)
@@ -130,7 +130,7 @@ func (c Config) complete() (Config, error) {
 			return c, err
 		}
 		if slices.ContainsFunc(c.Capture[:i], func(other Capture) bool { return other.Device == capture.Device }) {
-			return c, fmt.Errorf("%w: two captures on device %q: join their filters by or", ErrConfig, capture.Device)
+			return c, fmt.Errorf("%w: two captures on device %q: combine their filters with or", ErrConfig, capture.Device)
 		}
 	}
 	for _, stream := range c.Streams {

@@ -11,7 +11,7 @@ import (
 	"pillion.dev/session"
 )
 
-// serve answers one request of the server.
+// serve answers a request of the server.
 func (s *service) serve(ctx context.Context, text []byte) ([]byte, error) {
 	var request session.Request
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -29,13 +29,12 @@ func (s *service) serve(ctx context.Context, text []byte) ([]byte, error) {
 	case request.Doctor != nil:
 		reply.Doctor = doctor.Check(ctx, doctor.Options{Peers: request.Doctor.Peers, Folder: s.config.Folder})
 	default:
-		return nil, fmt.Errorf("read request: it asks for nothing that this agent knows")
+		return nil, fmt.Errorf("read request: unknown kind of request")
 	}
 	return json.Marshal(reply)
 }
 
-// apply makes the host do what is assigned. The server sends again whatever it
-// finds is not in force.
+// apply runs an assignment. The server repeats whatever it finds not in effect.
 func (s *service) apply(assignment session.Assignment) []session.TaskState {
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -44,7 +43,7 @@ func (s *service) apply(assignment session.Assignment) []session.TaskState {
 	return append(tasks, s.tracer.states()...)
 }
 
-// pulse hears what the server says about once a second.
+// pulse handles the heartbeat that the server sends about once a second.
 func (s *service) pulse(text []byte) {
 	var pulse session.Pulse
 	if err := json.Unmarshal(text, &pulse); err != nil {
@@ -56,8 +55,8 @@ func (s *service) pulse(text []byte) {
 
 const reportEvery = time.Second
 
-// report tells the server about this host, once a second and at once when the
-// link comes up.
+// report sends the state of this agent to the server, once a second and as soon as it is
+// connected.
 func (s *service) report(ctx context.Context) {
 	ticks := time.NewTicker(reportEvery)
 	defer ticks.Stop()

@@ -10,8 +10,8 @@ import (
 	"pillion.dev/agent/identity"
 )
 
-// join opens this host's identity, or gets it one. While the server cannot be
-// reached it tries again.
+// join opens this host's identity, or enrols it. It retries while the server is
+// unreachable.
 func join(ctx context.Context, config Config, log *slog.Logger) (*identity.Identity, error) {
 	if config.Server == "" {
 		return identity.Open(config.Folder)
@@ -28,7 +28,7 @@ func join(ctx context.Context, config Config, log *slog.Logger) (*identity.Ident
 		if !errors.Is(err, identity.ErrUnreachable) || ctx.Err() != nil {
 			return nil, err
 		}
-		log.Warn("enrol", "error", err, "again_in", wait)
+		log.Warn("enrol", "error", err, "retry_in", wait)
 		select {
 		case <-ctx.Done():
 			return nil, err
@@ -37,7 +37,7 @@ func join(ctx context.Context, config Config, log *slog.Logger) (*identity.Ident
 	}
 }
 
-// keepIdentity renews the certificate in time.
+// keepIdentity renews the certificate before it expires.
 func (s *service) keepIdentity(ctx context.Context) {
 	for {
 		if s.identity.Due(time.Now()) {
@@ -57,12 +57,12 @@ func (s *service) keepIdentity(ctx context.Context) {
 	}
 }
 
-// The pause before the identity is looked at again: the clock may be stepped, so it
-// is never long.
+// Limits of the pause between checks of the certificate: the clock may be stepped, so it
+// is at most an hour.
 const renewMin, renewMax = time.Second, time.Hour
 
-// renewIn is until the certificate is due. One that could not be renewed then is
-// tried about ten times before it expires.
+// renewIn is the time until renewal is due. A renewal that fails is retried about ten
+// times before the certificate expires.
 func renewIn(now, due, expires time.Time) time.Duration {
 	wait := due.Sub(now)
 	if wait <= 0 {

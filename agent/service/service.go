@@ -1,10 +1,9 @@
-// Package service is the agent of a host that has joined a server: it keeps the
+// Package service is the agent of a host that has joined a server: it maintains the
 // host's identity, runs what the server assigns, samples the host itself, and sends
 // everything through the spool.
 //
-// It owns no probe and no protocol: it joins the rooms that do. It goes on without
-// the server, for ever, within the bounds of the spool; only sources stop, by
-// their leases.
+// It contains no probe and no protocol but connects the rooms that do. Without the server
+// it keeps running, within the limits of the spool; only sources stop, by their leases.
 package service
 
 import (
@@ -25,6 +24,7 @@ import (
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
 	"pillion.dev/internal/version"
+	"pillion.dev/probe/hook"
 	"pillion.dev/session"
 )
 
@@ -42,17 +42,17 @@ type service struct {
 	tracer   *tracer
 	sampler  *host.Sampler
 	bus      *bus.Agent
-	// applications of this host that report.
+	// applications of this host that report by OML's protocol.
 	applications *applications
 
 	applying sync.Mutex
-	linked   chan struct{} // told when the link comes up
+	linked   chan struct{} // signalled when the server is connected
 	joined   sync.Once
 	ready    func()
 }
 
-// Run joins the server, if need be, and works until the context ends. It calls
-// ready, if there is one, when the server has the agent for the first time.
+// Run joins the server, if necessary, and runs until the context ends. It calls ready,
+// if set, once the server has registered the agent.
 func Run(ctx context.Context, config Config, log *slog.Logger, ready func()) error {
 	config, err := config.complete()
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *service) open(ctx context.Context) (err error) {
 	return errors.Join(s.bus.Serve(s.serve), s.bus.Pulse(s.pulse))
 }
 
-// run works until the context ends.
+// run runs all parts until the context ends.
 func (s *service) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context){
@@ -131,7 +131,7 @@ func (s *service) logged(what string, err error) {
 	}
 }
 
-// changed hears of the link to the server.
+// changed handles a change of the connection to the server.
 func (s *service) changed(connected bool, reason error) {
 	if !connected {
 		s.log.Warn("not connected", "server", s.identity.Server(), "reason", reason)
@@ -147,16 +147,16 @@ func (s *service) changed(connected bool, reason error) {
 	}
 }
 
-// explain asks the server why it refuses us, since the bus does not say much.
+// explain asks the server why it rejects us, since the bus does not say.
 func (s *service) explain() {
 	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 	defer cancel()
 	if err := s.identity.Standing(ctx); err != nil && s.ctx.Err() == nil {
-		s.log.Error("the server refuses this agent", "reason", err)
+		s.log.Error("rejected by the server", "reason", err)
 	}
 }
 
-// state is what the server is told about this host.
+// state is what this agent reports to the server.
 func (s *service) state() session.State {
 	state, err := host.Describe()
 	if err != nil {
@@ -172,20 +172,19 @@ func (s *service) state() session.State {
 	return state
 }
 
-// probeCost is nil where the kernel does not count it.
-func (s *service) probeCost() *host.ProbeCost {
-	cost, counted := s.runner.Cost()
-	if !counted {
-		return nil
+// probeCost is nil if the kernel does not count it.
+func (s *service) probeCost() *hook.Cost {
+	if cost, counted := s.runner.Cost(); counted {
+		return &cost
 	}
-	return &host.ProbeCost{Time: cost.Time, Runs: cost.Runs}
+	return nil
 }
 
-// closeTime bounds the sending of what is left when the agent ends.
-const closeTime = 3 * time.Second
+// closeTimeout bounds the delivery of the last batches when the agent exits.
+const closeTimeout = 3 * time.Second
 
-// close ends everything in the order in which nothing is lost: what the probes have
-// read goes into the spool, and what the server does not take in time stays there.
+// close stops everything in an order that loses nothing: the last rows of the probes go
+// into the spool, and what is not delivered in time stays there.
 func (s *service) close() error {
 	var err error
 	if s.applications != nil {
@@ -216,14 +215,14 @@ func (s *service) close() error {
 		err = errors.Join(err, s.applications.backend.Forget())
 	}
 	if err != nil {
-		return fmt.Errorf("end agent: %w", err)
+		return fmt.Errorf("stop agent: %w", err)
 	}
 	return nil
 }
 
-// drain sends what is left, for a while.
+// drain delivers the last batches, within closeTimeout.
 func (s *service) drain() {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	running, stop := context.WithCancel(ctx)
 	var sending sync.WaitGroup

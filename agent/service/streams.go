@@ -9,20 +9,20 @@ import (
 	"pillion.dev/measure"
 )
 
-// cutAfter is how long a row may wait for others to fill its batch. Rows of one
-// interval come together; a second would race with the next interval.
+// cutAfter is how long a batch collects rows. Rows of one interval arrive together; a
+// second would race with the next interval.
 const cutAfter = 250 * time.Millisecond
 
-// streams are the points of this host and where their samples go.
+// streams are the points of this host with their streams.
 type streams struct {
 	log    *slog.Logger
 	points map[string]*measure.Point
 	ends   []*measure.Subscription
 }
 
-// openStreams gives every standard point, and those that are wanted beside them, a
-// stream that cuts batches for the spool, and more that are made of them.
-func openStreams(put measure.BatchSink, wanted []*measure.Schema, more []Stream, log *slog.Logger) (*streams, error) {
+// openStreams opens all standard points and the wanted ones, each with a stream that cuts
+// batches for the spool, and the derived streams.
+func openStreams(put measure.BatchSink, wanted []*measure.Schema, derived []Stream, log *slog.Logger) (*streams, error) {
 	s := &streams{log: log, points: map[string]*measure.Point{}}
 	for _, schema := range append(measure.Standard(), wanted...) {
 		if s.points[schema.Name] != nil {
@@ -39,7 +39,7 @@ func openStreams(put measure.BatchSink, wanted []*measure.Schema, more []Stream,
 		s.points[schema.Name] = point
 		s.ends = append(s.ends, end)
 	}
-	for _, stream := range more {
+	for _, stream := range derived {
 		if err := s.add(stream, put); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
@@ -54,7 +54,7 @@ func (s *streams) add(stream Stream, put measure.BatchSink) error {
 	}
 	point := s.points[stream.Point]
 	if point == nil || s.points[stream.Name] != nil {
-		return fmt.Errorf("%w: stream %q of point %q: there is no such point, or the name is a point's", ErrConfig, stream.Name, stream.Point)
+		return fmt.Errorf("%w: stream %q of point %q: unknown point, or a stream named like a point", ErrConfig, stream.Name, stream.Point)
 	}
 	end, err := point.SubscribeStream(pipeline, measure.StreamOptions{Interval: cutAfter}, put)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *streams) add(stream Stream, put measure.BatchSink) error {
 	return nil
 }
 
-// inject puts a sample in at the point of its schema.
+// inject injects a sample at the point of its schema.
 func (s *streams) inject(schema *measure.Schema, sample measure.Sample) {
 	if err := s.points[schema.Name].Inject(sample); err != nil {
 		s.log.Warn("inject sample", "point", schema.Name, "error", err)
@@ -78,7 +78,7 @@ func (s *streams) injectAll(schema *measure.Schema, samples []measure.Sample) er
 	return nil
 }
 
-// close cuts what is left.
+// close flushes the last batches.
 func (s *streams) close() error {
 	var err error
 	for _, end := range s.ends {

@@ -15,7 +15,7 @@ import (
 	"pillion.dev/trace"
 )
 
-// tracer traces the paths that sessions ask for, each at its own time.
+// tracer traces the paths that sessions request, each at its own interval.
 type tracer struct {
 	inject func(*measure.Schema, measure.Sample)
 	log    *slog.Logger
@@ -24,8 +24,8 @@ type tracer struct {
 	running map[session.TraceTask]context.CancelFunc
 	done    map[session.TraceTask]*traced
 	tasks   sync.WaitGroup
-	// turns bounds the traces at a time.
-	turns chan struct{}
+	// slots bounds concurrent traces.
+	slots chan struct{}
 }
 
 type traced struct {
@@ -33,17 +33,17 @@ type traced struct {
 	err          string
 }
 
-// Routers answer one host with a few ICMP errors a second: traces take turns.
-const tracesAtATime = 1
+// Routers limit ICMP errors to a few a second per host.
+const concurrentTraces = 1
 
 func newTracer(inject func(*measure.Schema, measure.Sample), log *slog.Logger) *tracer {
 	return &tracer{
 		inject: inject, log: log, running: map[session.TraceTask]context.CancelFunc{},
-		done: map[session.TraceTask]*traced{}, turns: make(chan struct{}, tracesAtATime),
+		done: map[session.TraceTask]*traced{}, slots: make(chan struct{}, concurrentTraces),
 	}
 }
 
-// apply begins what is new and ends what is no longer wanted.
+// apply starts new tasks and stops those no longer assigned.
 func (t *tracer) apply(ctx context.Context, tasks []session.TraceTask) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,22 +87,25 @@ func (t *tracer) repeat(ctx context.Context, task session.TraceTask) {
 
 // once traces a path and injects its hops.
 func (t *tracer) once(ctx context.Context, task session.TraceTask) session.TraceResult {
+	failed := func(err error) session.TraceResult {
+		return session.TraceResult{Time: time.Now(), Address: task.Address, Protocol: task.Protocol, Error: err.Error()}
+	}
 	select {
-	case t.turns <- struct{}{}:
-		defer func() { <-t.turns }()
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
 	case <-ctx.Done():
-		return session.TraceResult{Address: task.Address, Protocol: task.Protocol, Error: ctx.Err().Error()}
+		return failed(ctx.Err())
 	}
 	destination, err := netip.ParseAddr(task.Address)
 	if err != nil {
-		return session.TraceResult{Address: task.Address, Protocol: task.Protocol, Error: err.Error()}
+		return failed(err)
 	}
 	path, err := trace.Trace(ctx, trace.Options{Destination: destination, Protocol: task.Protocol, Mark: source.ProbeMark})
 	if err != nil {
 		if ctx.Err() == nil {
 			t.log.Warn("trace path", "to", task.Address, "error", err)
 		}
-		return session.TraceResult{Time: time.Now(), Address: task.Address, Protocol: task.Protocol, Error: err.Error()}
+		return failed(err)
 	}
 	for _, sample := range trace.Samples(&path, task.Session, task.Peer) {
 		t.inject(&measure.Hops, sample)
@@ -125,7 +128,7 @@ func resultOf(path trace.Path) session.TraceResult {
 	return result
 }
 
-// states says how each path's tracing is.
+// states returns the state of each task.
 func (t *tracer) states() []session.TaskState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
