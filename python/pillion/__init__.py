@@ -1,1 +1,1 @@
-"""What Python programs use of Pillion: pillion.oml reports measurements."""
+"""What Python programs use of Pillion: oml reports measurements, histogram reads those of rows."""
