@@ -133,7 +133,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		return strings.Contains(second.said(), `agent \"a\" is connected already`)
 	})
 	eventually(t, "the event", func() bool { return b.events("agent-refused", "a") > 0 })
-	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "a", "--token-file", join), "an agent of that name exists")
+	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "a", "--token-file", join), "an agent with that name exists")
 	wrong := "pj_" + strings.Split(string(token), "_")[1] + "_" + strings.Repeat("A", 26)
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c", "--token", wrong), "does not accept the join token")
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c",
