@@ -29,7 +29,7 @@ func TestPointsOfAConfiguration(t *testing.T) {
 		"capture":        {"capture: [{device: eth0, filter: udp port 53}, {device: lo}]\n", "host interfaces clock agent", ""},
 		"no device":      {"capture: [{filter: udp}]\n", "", "a device"},
 		"bad filter":     {"capture: [{device: eth0, filter: udp prot 53}]\n", "", "prot"},
-		"bad snap":       {"capture: [{device: eth0, snap: 3}]\n", "", "snap length of 3"},
+		"bad snap":       {"capture: [{device: eth0, snap: 3}]\n", "", "snapshot length 3"},
 		"same device":    {"capture: [{device: eth0}, {device: eth0, filter: tcp}]\n", "", "two captures"},
 		"misspelled key": {"capture: [{devise: eth0}]\n", "", "devise"},
 	} {
