@@ -50,7 +50,7 @@ func TestCommands(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &truth); err != nil || truth.Directions[1].Faults.Loss != 0 {
 		t.Errorf("truth is %+v, %v", truth, err)
 	}
-	expect(0, `is down`, "lab", "down", name)
+	expect(0, `stopped`, "lab", "down", name)
 	expect(0, `pillion-agent .*go1`, "version")
 	expectGone(t, name)
 }
@@ -70,8 +70,8 @@ func TestComplaints(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no command":       {nil, "read command line"},
-		"unknown command":  {[]string{"lap"}, "read command line: .*lap"},
+		"no command":       {nil, "invalid command line"},
+		"unknown command":  {[]string{"lap"}, "invalid command line: .*lap"},
 		"unknown flag":     {[]string{"lab", "up", "--fast", good}, "unknown flag --fast"},
 		"no file":          {[]string{"lab", "up", "/nonexistent.yaml"}, "read lab file: open /nonexistent.yaml"},
 		"folder":           {[]string{"lab", "up", "/tmp"}, "read lab file: .*/tmp"},

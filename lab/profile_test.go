@@ -302,14 +302,14 @@ func TestProfileComplaints(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no namespace":     {[]string{"--netns", "nowhere", "--lab", b.Spec.Name}, `open namespace "nowhere": no such network namespace, and no host of lab`},
+		"no namespace":     {[]string{"--netns", "nowhere", "--lab", b.Spec.Name}, `open namespace "nowhere": no such network namespace, and lab .* has no such host`},
 		"no path":          {[]string{"--netns", "/run/netns/nowhere"}, `open namespace "/run/netns/nowhere": no such network namespace`},
 		"another file":     {[]string{"--netns", "/etc/hostname"}, "no such network namespace"},
 		"no process":       {[]string{"--netns", "2147483647"}, "no such network namespace"},
 		"no lab":           {[]string{"--netns", "r", "--lab", "nolab"}, "no such lab"},
 		"no device":        {append(host, "--dev", "a,z"), `find device "z"`},
 		"bad filter":       {append(host, "--filter", "port=80"), `read filter "port=80"`},
-		"bad interval":     {append(host, "--interval", "0s"), "read times: bad value"},
+		"bad interval":     {append(host, "--interval", "0s"), "read times: invalid value"},
 		"bad record bytes": {append(host, "--records", filepath.Join(t.TempDir(), "r"), "--record-bytes", "5000"), "5000 bytes of records"},
 		"no such folder":   {append(host, "--report", "/nonexistent/r.html"), "create report: open /nonexistent/r.html"},
 	}

@@ -13,13 +13,13 @@ import (
 
 type captureCmd struct {
 	reportFlags
-	Dev         string `placeholder:"DEV" help:"Network device whose packets are read; its other users notice nothing."`
-	Read        string `placeholder:"FILE" help:"Read a pcap or pcapng file instead."`
-	Filter      string `placeholder:"EXPRESSION" help:"Keep packets that fit, in a subset of tcpdump's language: 'udp port 53 or host 10.0.0.1'."`
-	Snap        int    `default:"256" placeholder:"BYTES" help:"How much of a packet is looked at (${default})."`
-	Count       uint64 `placeholder:"N" help:"End after N packets."`
-	Promiscuous bool   `help:"Hear also what is for others on the link."`
-	JSON        bool   `name:"json" help:"Print JSON, one object a line."`
+	Dev         string `placeholder:"DEV" help:"Network device to capture on; other traffic is not affected."`
+	Read        string `placeholder:"FILE" help:"Read a pcap or pcapng file instead of a device."`
+	Filter      string `placeholder:"EXPRESSION" help:"Capture only matching packets, in a subset of the tcpdump filter language: 'udp port 53 or host 10.0.0.1'."`
+	Snap        int    `default:"256" placeholder:"BYTES" help:"Bytes of each packet to decode (${default})."`
+	Count       uint64 `placeholder:"N" help:"Stop after N packets."`
+	Promiscuous bool   `help:"Enable promiscuous mode."`
+	JSON        bool   `name:"json" help:"Print JSON, one object per line."`
 }
 
 // Run captures until the file ends or it is interrupted.

@@ -84,7 +84,7 @@ func TestCaptureOfAFile(t *testing.T) {
 			c.OML, c.Read = "file:"+rows, captureFile(t, 5, test.cut)
 			code := 0
 			if err := c.Run(t.Context()); err != nil {
-				code = complain(io.Discard, err)
+				code = fail(io.Discard, err)
 			}
 			text, _ := os.ReadFile(rows)
 			if got := strings.Count(string(text), "\ttest.pcap\t1000\t"); got != test.rows || code != test.code {

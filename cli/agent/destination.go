@@ -12,20 +12,20 @@ import (
 )
 
 type destinationCmd struct {
-	Dev         string        `required:"" placeholder:"DEV" help:"Network device whose incoming packets are read."`
+	Dev         string        `required:"" placeholder:"DEV" help:"Network device whose incoming packets are measured."`
 	Hook        string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on devices whose driver has native XDP (${default})."`
-	From        []string      `placeholder:"PREFIX" help:"Accept marks only from these hosts; without it from all. May be repeated."`
-	Interval    time.Duration `default:"1s" help:"Time between two sets of rows (${default})."`
-	By          string        `default:"flow" placeholder:"NAME" help:"Rows by flow, host or host-port (${default})."`
-	Flow        string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that tell flows apart, as at the source (${default})."`
-	Flows       int           `default:"16384" help:"Size of the flow table (${default})."`
-	Idle        time.Duration `default:"2m" help:"Forget a flow after this time without a packet (${default})."`
+	From        []string      `placeholder:"PREFIX" help:"Accept marks only from these hosts; default: from all. Repeatable."`
+	Interval    time.Duration `default:"1s" help:"Interval of rows (${default})."`
+	By          string        `default:"flow" placeholder:"NAME" help:"Aggregation of rows: flow, host or host-port (${default})."`
+	Flow        string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that identify a flow, as at the source (${default})."`
+	Flows       int           `default:"16384" help:"Maximum number of flows (${default})."`
+	Idle        time.Duration `default:"2m" help:"Remove a flow after this time without a packet (${default})."`
 	Port        uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
-	Records     string        `placeholder:"FILE" help:"Write one line a packet to this file, as CSV."`
-	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records, a power of two (${default})."`
-	Amend       bool          `help:"Leave marks in and write the time of arrival into them."`
-	JSON        bool          `name:"json" help:"Print JSON, one object a line."`
-	Clsact      bool          `hidden:"" help:"Use the older hook although the kernel has tcx."`
+	Records     string        `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
+	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
+	Amend       bool          `help:"Keep the marks and write the arrival time into them."`
+	JSON        bool          `name:"json" help:"Print JSON, one object per line."`
+	Clsact      bool          `hidden:"" help:"Use clsact even if the kernel has tcx."`
 }
 
 // Run reads marks.
@@ -50,7 +50,7 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 		return fmt.Errorf("read interval: %w: %v is not positive", errValue, c.Interval)
 	}
 	if c.Flows < 1 || c.Flows > 1<<24 {
-		return fmt.Errorf("read flow table size: %w: %d is not from 1 to 2^24", errValue, c.Flows)
+		return fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", errValue, c.Flows)
 	}
 	return agent.RunDestination(ctx, options, os.Stdout)
 }

@@ -15,16 +15,16 @@ import (
 	"pillion.dev/session"
 )
 
-// errUnfit says that a check found an error.
-var errUnfit = errors.New("this host is not fit to measure")
+// errUnfit is a failed check.
+var errUnfit = errors.New("this host cannot measure")
 
 type doctorCmd struct {
 	JSON bool     `help:"Print the checks as JSON."`
-	Data string   `help:"Folder of the agent, whose disk needs room; default ${folder}." placeholder:"DIR"`
-	Peer []string `help:"Addresses that should be reached." placeholder:"ADDRESS"`
+	Data string   `help:"Data directory of the agent, whose free space is checked; default: ${folder}." placeholder:"DIR"`
+	Peer []string `help:"Addresses that must be reachable." placeholder:"ADDRESS"`
 }
 
-// Run checks this host; no server is needed.
+// Run checks this host, without a server.
 func (c *doctorCmd) Run(ctx context.Context) error {
 	options := doctor.Options{Folder: c.Data}
 	for _, address := range c.Peer {

@@ -25,7 +25,7 @@ func TestDoctorReport(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var table, list strings.Builder
 			err := (&doctorCmd{}).report(&table, row.checks)
-			if errors.Is(err, errUnfit) != row.unfit || (err != nil && complain(&strings.Builder{}, err) != exitFailure) {
+			if errors.Is(err, errUnfit) != row.unfit || (err != nil && fail(&strings.Builder{}, err) != exitFailure) {
 				t.Errorf("got error %v", err)
 			}
 			if err := (&doctorCmd{JSON: true}).report(&list, row.checks); errors.Is(err, errUnfit) != row.unfit {

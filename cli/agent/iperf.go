@@ -15,7 +15,7 @@ import (
 
 type iperfCmd struct {
 	reportFlags
-	Program string   `name:"iperf3" default:"iperf3" placeholder:"PATH" help:"The program (${default})."`
+	Program string   `name:"iperf3" default:"iperf3" placeholder:"PATH" help:"Path of iperf3 (${default})."`
 	Args    []string `arg:"" optional:"" passthrough:"" help:"Arguments of iperf3, after --."`
 }
 
@@ -26,7 +26,7 @@ func (c *iperfCmd) Run(ctx context.Context) error {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		return fmt.Errorf("run iperf3: %w: it needs arguments, such as -- -c HOST", errUsage)
+		return fmt.Errorf("run iperf3: %w: arguments are missing, such as -- -c HOST", errUsage)
 	}
 	uri := cmp.Or(c.OML, net.JoinHostPort("127.0.0.1", report.DefaultPort))
 	to, err := c.open(uri, "iperf3", iperf.Points())

@@ -117,7 +117,7 @@ wait
 	rows := filepath.Join(t.TempDir(), "rows")
 	err := runIperf(ctx, "file:"+rows, program, "-c", "x")
 	var exit exitError
-	if !errors.As(err, &exit) || exit.code != 3 || complain(io.Discard, err) != 3 {
+	if !errors.As(err, &exit) || exit.code != 3 || fail(io.Discard, err) != 3 {
 		t.Errorf("%v", err)
 	}
 	if text := read(t, rows); !strings.Contains(text, "\tnan\tnan\tnan\t1\tnan\t") || !strings.Contains(text, "\terror\tinterrupted\n") {
@@ -138,12 +138,12 @@ func TestIperfThatFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := runIperf(t.Context(), "file:"+filepath.Join(t.TempDir(), "rows"), script(t, "[ \"$1\" = --help ] && exit\n"+test.program+"\n"), "-c", "x")
-			if err == nil || complain(io.Discard, err) != test.code || !strings.Contains(err.Error(), test.want) {
+			if err == nil || fail(io.Discard, err) != test.code || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
-	if err := runIperf(t.Context(), "file:-", "no-such-iperf3", "-c", "x"); complain(io.Discard, err) != exitUser {
+	if err := runIperf(t.Context(), "file:-", "no-such-iperf3", "-c", "x"); fail(io.Discard, err) != exitUser {
 		t.Error(err)
 	}
 	if err := runIperf(t.Context(), "file:-", "iperf3", "--"); !errors.Is(err, errUsage) {

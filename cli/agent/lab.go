@@ -9,27 +9,27 @@ import (
 )
 
 type labCmd struct {
-	Up      labUpCmd      `cmd:"" help:"Build the lab of a YAML file; one of the same name that is up is taken down first."`
-	Down    labDownCmd    `cmd:"" help:"Remove a lab and everything in it."`
-	Exec    labExecCmd    `cmd:"" help:"Run a command in a host."`
-	List    labListCmd    `cmd:"" help:"List the labs that are up."`
+	Up      labUpCmd      `cmd:"" help:"Start the lab described by a YAML file; a running lab of the same name is stopped first."`
+	Down    labDownCmd    `cmd:"" help:"Stop and remove a lab."`
+	Exec    labExecCmd    `cmd:"" help:"Run a command on a host."`
+	List    labListCmd    `cmd:"" help:"List running labs."`
 	Status  labStatusCmd  `cmd:"" help:"Show the hosts, addresses and links of a lab."`
-	Truth   labTruthCmd   `cmd:"" help:"Print what emulated links did to packets."`
-	Change  labChangeCmd  `cmd:"" help:"Change the faults of a running emulated link."`
-	Stop    labStopCmd    `cmd:"" help:"End the server or agent on a host of a lab."`
-	Start   labStartCmd   `cmd:"" help:"Start the server or agent on a host of a lab again."`
-	Demo    labDemoCmd    `cmd:"" help:"Build a lab, measure real traffic in it, compare with the truth, and remove it."`
-	Emulate labEmulateCmd `cmd:"" hidden:"" help:"Join two taps; started by up."`
-	Forward labForwardCmd `cmd:"" hidden:"" help:"Lead from this machine to the server in a lab; started by up."`
+	Truth   labTruthCmd   `cmd:"" help:"Print the ground truth of emulated links: what happened to packets."`
+	Change  labChangeCmd  `cmd:"" help:"Change the impairments of a running emulated link."`
+	Stop    labStopCmd    `cmd:"" help:"Stop the server or agent on a host of a lab."`
+	Start   labStartCmd   `cmd:"" help:"Restart a stopped server or agent on a host of a lab."`
+	Demo    labDemoCmd    `cmd:"" help:"Start a lab, measure traffic in it, compare with the ground truth, and remove it."`
+	Emulate labEmulateCmd `cmd:"" hidden:"" help:"Connect two taps; started by up."`
+	Forward labForwardCmd `cmd:"" hidden:"" help:"Forward connections from this machine to the server in a lab; started by up."`
 }
 
 // whichLab is embedded by commands that work on one lab.
 type whichLab struct {
-	Lab string `help:"The lab, if more than one is up." placeholder:"NAME"`
+	Lab string `help:"The lab, if several are running." placeholder:"NAME"`
 }
 
 type labUpCmd struct {
-	File string `arg:"" help:"The lab as YAML."`
+	File string `arg:"" help:"YAML file of the lab."`
 }
 
 // Run builds the lab.
@@ -50,7 +50,7 @@ func (c *labUpCmd) Run(ctx context.Context) error {
 }
 
 type labDownCmd struct {
-	Name string `arg:"" optional:"" help:"The lab, if more than one is up."`
+	Name string `arg:"" optional:"" help:"The lab, if several are running."`
 }
 
 // Run removes the lab.
@@ -65,7 +65,7 @@ func (c *labDownCmd) Run(ctx context.Context) error {
 	if err := lab.Down(ctx, name); err != nil {
 		return err
 	}
-	fmt.Printf("lab %s is down\n", name)
+	fmt.Printf("lab %s stopped\n", name)
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (c *labListCmd) Run() error {
 }
 
 type labStatusCmd struct {
-	Name string `arg:"" optional:"" help:"The lab, if more than one is up."`
+	Name string `arg:"" optional:"" help:"The lab, if several are running."`
 }
 
 // Run describes the lab.

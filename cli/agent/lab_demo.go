@@ -10,15 +10,15 @@ import (
 )
 
 type labDemoCmd struct {
-	Seconds int    `default:"15" help:"How long traffic flows (${default})."`
-	Keep    bool   `help:"Leave the lab up at the end."`
+	Seconds int    `default:"15" help:"Duration of the traffic in seconds (${default})."`
+	Keep    bool   `help:"Leave the lab running at the end."`
 	Name    string `hidden:""`
 }
 
-// Run measures a lab with this very program and those beside it.
+// Run measures a lab with this program and those in its directory.
 func (c *labDemoCmd) Run(ctx context.Context) error {
 	if c.Seconds < 3 || c.Seconds > 3600 {
-		return fmt.Errorf("read seconds: %w: %d is not from 3 to 3600", errValue, c.Seconds)
+		return fmt.Errorf("read seconds: %w: %d is not between 3 and 3600", errValue, c.Seconds)
 	}
 	agent, err := os.Executable()
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 type labStopCmd struct {
 	whichLab
 	Host string `arg:"" help:"The host."`
-	Kill bool   `help:"Give it no chance to do anything more, as a crash does."`
+	Kill bool   `help:"Send SIGKILL, like a crash."`
 }
 
-// Run ends what runs there: the agent before the server.
+// Run stops the programs on the host: the agent before the server.
 func (c *labStopCmd) Run() error {
 	up, err := lab.Open(c.Lab)
 	if err != nil {
@@ -40,8 +40,8 @@ type labStartCmd struct {
 	Host string `arg:"" help:"The host."`
 }
 
-// Run starts what was ended there. It returns when a server is ready; it does not
-// wait for an agent.
+// Run starts the programs on the host again. It waits until a server is ready, but not
+// for an agent.
 func (c *labStartCmd) Run(ctx context.Context) error {
 	up, err := lab.Open(c.Lab)
 	if err != nil {

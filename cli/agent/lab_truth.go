@@ -11,8 +11,8 @@ import (
 
 type labTruthCmd struct {
 	whichLab
-	Link string `arg:"" optional:"" help:"The link; all emulated links without one."`
-	JSON bool   `help:"Print the truth as JSON, with every flow."`
+	Link string `arg:"" optional:"" help:"The link; default: all emulated links."`
+	JSON bool   `help:"Print JSON, with every flow."`
 }
 
 // Run prints the truth.
@@ -45,21 +45,21 @@ func (c *labTruthCmd) Run(ctx context.Context) error {
 	return nil
 }
 
-// labChangeCmd has one flag for each fault; what is not given stays.
+// labChangeCmd has one flag per impairment; those not given remain unchanged.
 type labChangeCmd struct {
 	whichLab
 	Link       string             `arg:"" help:"The link."`
-	From       string             `help:"Only what this host sends." placeholder:"HOST"`
-	Calm       bool               `help:"End random loss, duplication and reordering."`
-	Delay      *emulator.Duration `placeholder:"TIME" help:"Such as 5ms."`
-	Jitter     *emulator.Duration `placeholder:"TIME" help:"Uniform, plus or minus."`
-	KeepOrder  *bool              `help:"Let jitter reorder nothing." negatable:""`
-	Loss       *emulator.Fraction `placeholder:"PERCENT" help:"Such as 0.1%."`
-	Duplicate  *emulator.Fraction `placeholder:"PERCENT" help:"Copied packets."`
-	Reorder    *emulator.Fraction `placeholder:"PERCENT" help:"Packets that are held back."`
-	ReorderGap *emulator.Duration `placeholder:"TIME" help:"For how long they are."`
-	Rate       *emulator.Rate     `placeholder:"RATE" help:"Such as 100mbit; 0 is no limit."`
-	Queue      *emulator.Queue    `placeholder:"SIZE" help:"Packets, or bytes such as 64kB, that wait for the rate."`
+	From       string             `help:"Only packets sent by this host." placeholder:"HOST"`
+	Calm       bool               `help:"Disable random loss, duplication and reordering."`
+	Delay      *emulator.Duration `placeholder:"TIME" help:"Delay, such as 5ms."`
+	Jitter     *emulator.Duration `placeholder:"TIME" help:"Jitter, uniform, plus or minus."`
+	KeepOrder  *bool              `help:"Prevent jitter from reordering packets." negatable:""`
+	Loss       *emulator.Fraction `placeholder:"PERCENT" help:"Loss, such as 0.1%."`
+	Duplicate  *emulator.Fraction `placeholder:"PERCENT" help:"Duplicated packets."`
+	Reorder    *emulator.Fraction `placeholder:"PERCENT" help:"Packets delayed out of order."`
+	ReorderGap *emulator.Duration `placeholder:"TIME" help:"Additional delay of these packets."`
+	Rate       *emulator.Rate     `placeholder:"RATE" help:"Rate, such as 100mbit; 0 is no limit."`
+	Queue      *emulator.Queue    `placeholder:"SIZE" help:"Queue limit in packets, or in bytes such as 64kB."`
 }
 
 // Run changes the link.

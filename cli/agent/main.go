@@ -17,23 +17,23 @@ import (
 	"pillion.dev/internal/version"
 )
 
-// cli is the command line: one field and one file for each command.
+// cli is the command line, with one field and one file per command.
 type cli struct {
-	Run         runCmd         `cmd:"" help:"Join a server and work for it."`
-	Check       checkCmd       `cmd:"" help:"Say what is wrong with a configuration file of run, and end."`
-	Source      sourceCmd      `cmd:"" help:"Mark the packets that leave a device."`
-	Destination destinationCmd `cmd:"" help:"Read the marks of packets that come to a device, and take them out."`
-	Router      routerCmd      `cmd:"" help:"Profile the router in a network namespace: where packets wait, and what becomes of them."`
-	Capture     captureCmd     `cmd:"" help:"Report the headers of packets on a device or in a file."`
-	Iperf3      iperfCmd       `cmd:"" name:"run-iperf3" help:"Run iperf3 and report what it measures."`
-	Doctor      doctorCmd      `cmd:"" help:"Check whether this host can measure, and say what to do."`
-	Lab         labCmd         `cmd:"" help:"Build testbeds of network namespaces and emulated links."`
-	Version     versionCmd     `cmd:"" help:"Print the build of this program."`
+	Run         runCmd         `cmd:"" help:"Join a server and run as its agent."`
+	Check       checkCmd       `cmd:"" help:"Check a configuration file of run."`
+	Source      sourceCmd      `cmd:"" help:"Mark outgoing packets of a network device."`
+	Destination destinationCmd `cmd:"" help:"Read and remove the marks of incoming packets of a network device."`
+	Router      routerCmd      `cmd:"" help:"Profile the router in a network namespace: where packets wait or are dropped."`
+	Capture     captureCmd     `cmd:"" help:"Report the packet headers on a device or in a capture file."`
+	Iperf3      iperfCmd       `cmd:"" name:"run-iperf3" help:"Run iperf3 and report its measurements."`
+	Doctor      doctorCmd      `cmd:"" help:"Check whether this host can measure, with advice."`
+	Lab         labCmd         `cmd:"" help:"Build and control testbeds of network namespaces and emulated links."`
+	Version     versionCmd     `cmd:"" help:"Print the version of this program."`
 }
 
 type versionCmd struct{}
 
-// Run prints the build.
+// Run prints the version.
 func (versionCmd) Run() error {
 	_, err := fmt.Println("pillion-agent", version.String())
 	return err
@@ -42,7 +42,7 @@ func (versionCmd) Run() error {
 // Main runs the program with the arguments after its name and returns the exit code.
 func Main(args []string) int {
 	if err := run(args); err != nil {
-		return complain(os.Stderr, err)
+		return fail(os.Stderr, err)
 	}
 	return 0
 }
@@ -61,7 +61,7 @@ func run(args []string) error {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return fmt.Errorf("read command line: %w: %w", errUsage, err)
+		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	return command.Run()
 }

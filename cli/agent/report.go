@@ -9,11 +9,11 @@ import (
 	"pillion.dev/measure"
 )
 
-// reportFlags say where a tool's rows go. The environment is OML's.
+// reportFlags select the collector of a tool's rows. The environment variables are OML's.
 type reportFlags struct {
-	OML       string `name:"oml" env:"OML_COLLECT,OML_SERVER" placeholder:"URI" help:"Collector of OMSP: [tcp:]HOST[:PORT], file:PATH or file:-."`
-	OMLDomain string `name:"oml-domain" env:"OML_DOMAIN,OML_EXP_ID" default:"default" placeholder:"NAME" help:"Domain of the collector, with ?token=SECRET where it wants one (${default})."`
-	OMLID     string `name:"oml-id" env:"OML_NAME" placeholder:"NAME" help:"Name of this end there; default the host's."`
+	OML       string `name:"oml" env:"OML_COLLECT,OML_SERVER" placeholder:"URI" help:"OMSP collector: [tcp:]HOST[:PORT], file:PATH or file:-."`
+	OMLDomain string `name:"oml-domain" env:"OML_DOMAIN,OML_EXP_ID" default:"default" placeholder:"NAME" help:"Domain at the collector, with ?token=SECRET if it requires one (${default})."`
+	OMLID     string `name:"oml-id" env:"OML_NAME" placeholder:"NAME" help:"Sender name at the collector; default: the host name."`
 }
 
 func (f reportFlags) open(uri, app string, points []*measure.Schema) (report.Report, error) {
@@ -30,10 +30,11 @@ func finish(r report.Report) error {
 	return r.Close(ctx)
 }
 
-// exitError ends this program with the code of another, which has said why.
+// exitError ends this program with the exit code of another, which has printed the
+// reason.
 type exitError struct {
 	code int
 	text string
 }
 
-func (e exitError) Error() string { return fmt.Sprintf("iperf3 ended with %d%s", e.code, e.text) }
+func (e exitError) Error() string { return fmt.Sprintf("iperf3 exited with %d%s", e.code, e.text) }

@@ -20,23 +20,23 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// errNetns marks a network namespace that is not there.
+// errNetns is an unknown network namespace.
 var errNetns = errors.New("no such network namespace")
 
 type routerCmd struct {
-	Netns       string        `placeholder:"NAME" help:"Network namespace of the router: its name, a path, the number of a process in it, or a host of a lab. Without it this one."`
-	Lab         string        `placeholder:"NAME" help:"The lab whose host --netns names, if more than one is up."`
-	Dev         string        `placeholder:"IN,OUT" help:"Only packets that come in by IN and leave by OUT; either may be left out. Several names are joined by +."`
-	Filter      string        `placeholder:"RULE" help:"Only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'; what is left out fits all."`
-	Sampling    uint32        `default:"1" placeholder:"N" help:"Take one in N packets, at random (${default})."`
-	Duration    time.Duration `placeholder:"TIME" help:"End after this time, such as 30s; without it by Ctrl-C."`
-	Interval    time.Duration `default:"1s" help:"Time between two lines of the live view (${default})."`
-	Break       time.Duration `default:"100us" help:"Least length of a coffee break (${default})."`
-	Records     string        `placeholder:"FILE" help:"Write one line a packet to this file, as CSV."`
-	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records, a power of two (${default})."`
-	Report      string        `placeholder:"FILE" help:"Write the report to this file, as one page of HTML."`
-	Costs       bool          `default:"true" negatable:"" help:"Let the kernel count in a tenth of the time what the programs cost (on)."`
-	JSON        bool          `name:"json" help:"Print JSON, one object a line."`
+	Netns       string        `placeholder:"NAME" help:"Network namespace of the router: a name, a path, the ID of a process in it, or a host of a lab; default: the current one."`
+	Lab         string        `placeholder:"NAME" help:"Lab of the host given by --netns, if several are running."`
+	Dev         string        `placeholder:"IN,OUT" help:"Only packets that enter by IN and leave by OUT; either may be omitted. Join several names with +."`
+	Filter      string        `placeholder:"RULE" help:"Only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional."`
+	Sampling    uint32        `default:"1" placeholder:"N" help:"Profile one in N packets, at random (${default})."`
+	Duration    time.Duration `placeholder:"TIME" help:"Stop after this time, such as 30s; default: on Ctrl-C."`
+	Interval    time.Duration `default:"1s" help:"Interval of the live view (${default})."`
+	Break       time.Duration `default:"100us" help:"Minimum length of a coffee break, a period in which queued packets are not processed (${default})."`
+	Records     string        `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
+	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
+	Report      string        `placeholder:"FILE" help:"Write an HTML report to this file."`
+	Costs       bool          `default:"true" negatable:"" help:"Measure the cost of the BPF programs during a tenth of the time (on)."`
+	JSON        bool          `name:"json" help:"Print JSON, one object per line."`
 }
 
 // Run profiles the router.
@@ -50,7 +50,7 @@ func (c *routerCmd) Run(ctx context.Context) error {
 		Options: router.Options{Sampling: c.Sampling, RecordBytes: c.RecordBytes, Costs: c.Costs, Break: c.Break},
 	}
 	if c.Interval <= 0 || c.Duration < 0 || c.Break <= 0 {
-		return fmt.Errorf("read times: %w: --interval, --duration and --break have to be positive", errValue)
+		return fmt.Errorf("read times: %w: --interval, --duration and --break must be positive", errValue)
 	}
 	options.In, options.Out = devices(c.Dev)
 	var err error
@@ -84,7 +84,7 @@ func match(text string) (router.Match, error) {
 		return router.Match{}, err
 	}
 	if rule.HasProtocol && rule.Protocol == 0 {
-		return router.Match{}, fmt.Errorf("read filter %q: %w: protocol 0 cannot be asked for", text, errValue)
+		return router.Match{}, fmt.Errorf("read filter %q: %w: protocol 0 is not supported", text, errValue)
 	}
 	return router.Match{
 		Source: rule.Src, Destination: rule.Dst, Protocol: rule.Protocol,
@@ -92,8 +92,8 @@ func match(text string) (router.Match, error) {
 	}, nil
 }
 
-// openNetns opens a namespace by what people call it. A name wins over the number of a
-// process, and both over a host of a lab.
+// openNetns opens a namespace. A name takes precedence over a process ID, and both over
+// a host of a lab.
 func openNetns(name, labName string) (*os.File, error) {
 	if labName != "" {
 		return openHost(name, labName)
@@ -113,13 +113,13 @@ func openNetns(name, labName string) (*os.File, error) {
 func openHost(name, labName string) (*os.File, error) {
 	up, err := lab.Open(labName)
 	if labName == "" && errors.Is(err, lab.ErrNoLab) {
-		return nil, fmt.Errorf("open namespace %q: %w, and no lab is up", name, errNetns)
+		return nil, fmt.Errorf("open namespace %q: %w, and no lab is running", name, errNetns)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open namespace %q: %w", name, err)
 	}
 	if _, known := up.Spec.Hosts[name]; !known {
-		return nil, fmt.Errorf("open namespace %q: %w, and no host of lab %s is called so", name, errNetns, up.Spec.Name)
+		return nil, fmt.Errorf("open namespace %q: %w, and lab %s has no such host", name, errNetns, up.Spec.Name)
 	}
 	return openFile(name, netns.Path(up.Namespace(name)))
 }
@@ -135,7 +135,7 @@ func openFile(name, path string) (*os.File, error) {
 	var kind unix.Statfs_t
 	if err := unix.Fstatfs(int(file.Fd()), &kind); err != nil || kind.Type != unix.NSFS_MAGIC {
 		file.Close()
-		return nil, fmt.Errorf("open namespace %q: %w: %s is another file", name, errNetns, path)
+		return nil, fmt.Errorf("open namespace %q: %w: %s is not a namespace", name, errNetns, path)
 	}
 	return file, nil
 }

@@ -13,20 +13,20 @@ import (
 )
 
 type runCmd struct {
-	Config    string            `help:"Read these settings from a YAML file; the command line wins." type:"existingfile" placeholder:"FILE"`
+	Config    string            `help:"YAML file with settings; the command line takes precedence." type:"existingfile" placeholder:"FILE"`
 	Server    string            `help:"Host of the server, or HOST:PORT." env:"PILLION_SERVER" placeholder:"HOST"`
-	Token     string            `help:"Join token; needed once. Others on this host can see it here: a file or $$PILLION_JOIN_TOKEN is better." env:"PILLION_JOIN_TOKEN" placeholder:"T"`
-	TokenFile string            `help:"File with the join token." placeholder:"FILE"`
-	Name      string            `help:"Name of this agent; default the host's." placeholder:"NAME"`
-	Label     map[string]string `help:"Labels by which sessions choose agents." placeholder:"KEY=VALUE"`
-	Data      string            `help:"Folder of the identity and the spool; default ${folder}." placeholder:"DIR"`
-	Spool     quantity.Size     `help:"Limit of the spool, such as 512MiB; default 1GiB." placeholder:"SIZE"`
-	Interval  time.Duration     `help:"How often load and clock are measured; default 10s." placeholder:"TIME"`
-	OML       string            `name:"oml" help:"Where applications of this host report by OML's protocol, or off; default ${oml}." placeholder:"ADDR"`
-	Debug     bool              `help:"Log more."`
+	Token     string            `help:"Join token, needed once. Prefer $$PILLION_JOIN_TOKEN or --token-file: other users can see command lines." env:"PILLION_JOIN_TOKEN" placeholder:"T"`
+	TokenFile string            `help:"File that contains the join token." placeholder:"FILE"`
+	Name      string            `help:"Name of this agent; default: the host name." placeholder:"NAME"`
+	Label     map[string]string `help:"Labels by which sessions select agents." placeholder:"KEY=VALUE"`
+	Data      string            `help:"Directory of the identity and the spool; default: ${folder}." placeholder:"DIR"`
+	Spool     quantity.Size     `help:"Maximum size of the spool, such as 512MiB; default: 1GiB." placeholder:"SIZE"`
+	Interval  time.Duration     `help:"Interval at which host load and clock are sampled; default: 10s." placeholder:"TIME"`
+	OML       string            `name:"oml" help:"Listen address for applications of this host that use OML's protocol, or off; default: ${oml}." placeholder:"ADDR"`
+	Debug     bool              `help:"Log debug messages."`
 }
 
-// Run works for a server until it is told to end.
+// Run serves a server until interrupted.
 func (c *runCmd) Run(ctx context.Context) error {
 	config, err := c.settings()
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *runCmd) Run(ctx context.Context) error {
 }
 
 type checkCmd struct {
-	File string `arg:"" help:"The configuration, YAML."`
+	File string `arg:"" help:"Configuration file, YAML."`
 }
 
 // Run reads the file.
@@ -44,11 +44,11 @@ func (c *checkCmd) Run() error {
 	if _, err := service.ReadConfig(c.File); err != nil {
 		return err
 	}
-	fmt.Printf("%s: good\n", c.File)
+	fmt.Printf("%s: valid\n", c.File)
 	return nil
 }
 
-// ready tells whoever waits on standard output, and systemd.
+// ready notifies systemd and whoever reads standard output.
 func ready() {
 	fmt.Println("ready")
 	command.Notify("READY=1")

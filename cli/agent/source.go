@@ -17,14 +17,14 @@ import (
 )
 
 type sourceCmd struct {
-	Once   sourceRunCmd    `cmd:"" name:"run" default:"withargs" help:"Mark packets until interrupted, then print the counters."`
-	Change sourceChangeCmd `cmd:"" help:"Change the sampling of the source that runs on a device, while traffic flows."`
+	Once   sourceRunCmd    `cmd:"" name:"run" default:"withargs" help:"Mark packets until interrupted, then print counters."`
+	Change sourceChangeCmd `cmd:"" help:"Change the sampling of a running source."`
 }
 
-// samplingFlags choose among the packets that match.
+// samplingFlags select a sample of the matching packets.
 type samplingFlags struct {
-	Every  uint32        `placeholder:"N" help:"Mark one in N of the matching packets, by count on each CPU."`
-	Random uint32        `placeholder:"N" help:"Mark one in N of the matching packets, at random."`
+	Every  uint32        `placeholder:"N" help:"Mark one in N matching packets, counted on each CPU."`
+	Random uint32        `placeholder:"N" help:"Mark one in N matching packets, at random."`
 	MinGap time.Duration `placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
 }
 
@@ -36,20 +36,20 @@ type sourceRunCmd struct {
 	Dev      string        `required:"" placeholder:"DEV" help:"Network device whose outgoing packets are marked."`
 	Modules  string        `default:"delay,loss" placeholder:"LIST" help:"What to measure: delay, loss or delay,loss (${default})."`
 	Encoding string        `placeholder:"NAME" help:"Encoding of marks: one of ${encodings}. Default: native for IPv6, ${encoding} for IPv4."`
-	To       []string      `placeholder:"PREFIX" help:"Mark only packets to these hosts, which should run a destination. May be repeated."`
-	Filter   []string      `sep:"none" placeholder:"RULE" help:"Mark only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'; what is left out fits all. May be repeated: one rule that fits is enough."`
-	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that tell flows apart (${default})."`
-	Flows    int           `default:"65536" help:"Size of the flow table (${default})."`
-	Idle     time.Duration `default:"1m" help:"Forget a flow after this time without a packet (${default})."`
+	To       []string      `placeholder:"PREFIX" help:"Mark only packets to these hosts, which must run a destination. Repeatable."`
+	Filter   []string      `sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional. Repeatable: a packet has to match one rule."`
+	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that identify a flow (${default})."`
+	Flows    int           `default:"65536" help:"Maximum number of flows (${default})."`
+	Idle     time.Duration `default:"1m" help:"Remove a flow after this time without a packet (${default})."`
 	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
-	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking this long after this program stopped working; 0 for never (${default})."`
-	Interval time.Duration `default:"1s" help:"Time between two lines of the live view (${default})."`
-	JSON     bool          `name:"json" help:"Print JSON, one object a line."`
-	Clsact   bool          `hidden:"" help:"Use the older hook although the kernel has tcx."`
+	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking if this program has not responded for this long; 0 disables the lease (${default})."`
+	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
+	JSON     bool          `name:"json" help:"Print JSON, one object per line."`
+	Clsact   bool          `hidden:"" help:"Use clsact even if the kernel has tcx."`
 	samplingFlags
 }
 
-// leaseFlag is a duration in which 0 means for ever.
+// leaseFlag is a duration in which 0 means no limit.
 type leaseFlag time.Duration
 
 // UnmarshalText reads a duration, or 0.
@@ -101,7 +101,7 @@ func (c *sourceRunCmd) settings() (source.Settings, error) {
 		settings.IPv6, settings.IPv4 = encoding.Version() == 6, encoding
 	}
 	if c.Flows < 1 || c.Flows > 1<<24 {
-		return settings, fmt.Errorf("read flow table size: %w: %d is not from 1 to 2^24", errValue, c.Flows)
+		return settings, fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", errValue, c.Flows)
 	}
 	settings.Rules, err = c.rules()
 	return settings, err

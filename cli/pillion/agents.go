@@ -15,11 +15,11 @@ import (
 )
 
 type agentsCmd struct {
-	List   agentsListCmd   `cmd:"" default:"withargs" help:"List the agents; what agents alone does."`
-	Show   agentsShowCmd   `cmd:"" help:"Show one agent with interfaces, clock, spool and tasks."`
-	Label  agentsLabelCmd  `cmd:"" help:"Change the labels that operators give."`
-	Revoke agentsRevokeCmd `cmd:"" help:"End an agent's right to connect. Its rows stay."`
-	Delete agentsDeleteCmd `cmd:"" help:"Forget a revoked agent, so that its name can be used again."`
+	List   agentsListCmd   `cmd:"" default:"withargs" help:"List agents (the default)."`
+	Show   agentsShowCmd   `cmd:"" help:"Show an agent's interfaces, clock, spool and tasks."`
+	Label  agentsLabelCmd  `cmd:"" help:"Set or remove labels of an agent."`
+	Revoke agentsRevokeCmd `cmd:"" help:"Revoke an agent's right to connect. Its rows are kept."`
+	Delete agentsDeleteCmd `cmd:"" help:"Delete a revoked agent, so that its name can be reused."`
 }
 
 type agentsListCmd struct {
@@ -38,7 +38,7 @@ func (c *agentsListCmd) Run(ctx context.Context, a *app, client *api.Client) err
 		return failed("list agents", err)
 	}
 	if len(answer.Agents) == 0 && a.format == "table" && c.Label == "" {
-		a.note("no agent has joined yet: pillion token create NAME --role join makes a token for pillion-agent run")
+		a.note("no agent has joined yet: pillion token create NAME --role join creates a token for pillion-agent run")
 	}
 	return a.show(messageList(answer.Agents), agentTable(answer.Agents...), nil)
 }
@@ -112,7 +112,7 @@ func clockText(k *pillionv1.Clock) string {
 		return ""
 	}
 	if !k.Synchronised {
-		return "not synchronised: delays between hosts mean nothing"
+		return "not synchronised: delays between hosts are not meaningful"
 	}
 	return fmt.Sprintf("within %s by %s, offset %s", quantity.FormatNanos(k.MaxErrorNs), cmp.Or(k.By, "an unknown daemon"), quantity.FormatNanos(k.OffsetNs))
 }
@@ -174,13 +174,13 @@ func (f facts) write(w io.Writer, color bool, below ...*table) error {
 
 type agentsLabelCmd struct {
 	Name   string   `arg:"" predictor:"agent" help:"The agent."`
-	Labels []string `arg:"" placeholder:"KEY=VALUE" help:"Labels to set; KEY- takes one away."`
-	Only   bool     `help:"Take all other labels of operators away."`
+	Labels []string `arg:"" placeholder:"KEY=VALUE" help:"Labels to set; KEY- removes one."`
+	Only   bool     `help:"Remove all other labels set here."`
 }
 
 // Help has the examples.
 func (agentsLabelCmd) Help() string {
-	return "Sessions choose agents by labels. Labels of the agent's own configuration stay, unless one of the\nsame key is set here.\n\n" +
+	return "Sessions select agents by label. A label set here takes precedence over one with the same key in the\nagent's configuration.\n\n" +
 		"Examples:\n\n  pillion agents label north1 site=north role=edge\n  pillion agents label north1 role-"
 }
 
@@ -231,11 +231,11 @@ func (c *agentsRevokeCmd) Run(ctx context.Context, a *app, client *api.Client) e
 	if _, err := client.Agents.RevokeAgent(ctx, &pillionv1.RevokeAgentRequest{Name: c.Name}); err != nil {
 		return failed("revoke agent "+c.Name, err)
 	}
-	return a.done("agent %s is revoked; its rows stay", c.Name)
+	return a.done("agent %s revoked; its rows are kept", c.Name)
 }
 
 type agentsDeleteCmd struct {
-	Name string `arg:"" predictor:"agent" help:"The agent, revoked before."`
+	Name string `arg:"" predictor:"agent" help:"The agent, which must be revoked."`
 }
 
 // Help has the example.
@@ -246,5 +246,5 @@ func (c *agentsDeleteCmd) Run(ctx context.Context, a *app, client *api.Client) e
 	if _, err := client.Agents.DeleteAgent(ctx, &pillionv1.DeleteAgentRequest{Name: c.Name}); err != nil {
 		return failed("delete agent "+c.Name, err)
 	}
-	return a.done("agent %s is forgotten; its name can be used again", c.Name)
+	return a.done("agent %s deleted; its name can be reused", c.Name)
 }

@@ -18,17 +18,17 @@ import (
 	"pillion.dev/internal/version"
 )
 
-// connection are the options of every command.
+// connection are the global options.
 type connection struct {
-	Server        string        `env:"PILLION_SERVER" placeholder:"HOST" help:"Server: HOST, HOST:PORT or https://HOST:PORT. Default: that of the configuration file, or localhost:8470."`
-	Token         string        `env:"PILLION_TOKEN" placeholder:"TOKEN" help:"Token. The environment and files keep it off the list of processes."`
-	TokenFile     string        `env:"PILLION_TOKEN_FILE" placeholder:"FILE" type:"path" predictor:"file" help:"File with the token."`
-	CA            string        `name:"ca" env:"PILLION_CA" placeholder:"FILE" type:"path" predictor:"file" help:"Certificate of the server's authority (PEM), trusted instead of the system's."`
-	CAFingerprint string        `name:"ca-fingerprint" env:"PILLION_CA_FINGERPRINT" placeholder:"HEX" help:"SHA-256 of the authority's certificate, trusted instead of the system's."`
-	Config        string        `env:"PILLION_CONFIG" placeholder:"FILE" type:"path" predictor:"file" help:"Configuration file; default ~/.config/pillion/config.yaml."`
-	Timeout       time.Duration `default:"30s" env:"PILLION_TIMEOUT" help:"Longest wait for one answer (${default})."`
-	Output        string        `short:"o" env:"PILLION_OUTPUT" enum:",table,json,csv" default:"" placeholder:"FORMAT" help:"table, json or csv."`
-	NoColor       bool          `help:"No colours; NO_COLOR in the environment does the same."`
+	Server        string        `env:"PILLION_SERVER" placeholder:"HOST" help:"Server: HOST, HOST:PORT or https://HOST:PORT; default: from the configuration file, or localhost:8470."`
+	Token         string        `env:"PILLION_TOKEN" placeholder:"TOKEN" help:"Token. Prefer the environment or --token-file: other users can see command lines."`
+	TokenFile     string        `env:"PILLION_TOKEN_FILE" placeholder:"FILE" type:"path" predictor:"file" help:"File that contains the token."`
+	CA            string        `name:"ca" env:"PILLION_CA" placeholder:"FILE" type:"path" predictor:"file" help:"Certificate of the server's certificate authority (PEM), trusted instead of the system's authorities."`
+	CAFingerprint string        `name:"ca-fingerprint" env:"PILLION_CA_FINGERPRINT" placeholder:"HEX" help:"SHA-256 fingerprint of the authority's certificate, trusted instead of the system's authorities."`
+	Config        string        `env:"PILLION_CONFIG" placeholder:"FILE" type:"path" predictor:"file" help:"Configuration file; default: ~/.config/pillion/config.yaml."`
+	Timeout       time.Duration `default:"30s" env:"PILLION_TIMEOUT" help:"Timeout of a request (${default})."`
+	Output        string        `short:"o" env:"PILLION_OUTPUT" enum:",table,json,csv" default:"" placeholder:"FORMAT" help:"Output format: table, json or csv."`
+	NoColor       bool          `help:"Disable colours, like NO_COLOR in the environment."`
 }
 
 // app is what commands work with.
@@ -54,7 +54,7 @@ func newApp(flags *connection) (*app, error) {
 	a.color = !flags.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" &&
 		isTerminal(os.Stdout) && (a.config.Color == nil || *a.config.Color)
 	if a.config.Token != "" && a.config.readable {
-		a.note("others can read the token in %s: chmod 600 it", flags.configPath())
+		a.note("other users can read the token in %s: run chmod 600 on it", flags.configPath())
 	}
 	return a, nil
 }
@@ -65,12 +65,12 @@ func (a *app) close() {
 	}
 }
 
-// note tells a person something that is no result.
+// note prints a message to standard error.
 func (a *app) note(format string, values ...any) {
 	fmt.Fprintf(a.err, "pillion: %s\n", clean(fmt.Sprintf(format, values...)))
 }
 
-// done says that something was done. Programs have the exit code.
+// done confirms an action, unless the output is for programs, which have the exit code.
 func (a *app) done(format string, values ...any) error {
 	if a.format != "table" {
 		return nil
@@ -79,7 +79,7 @@ func (a *app) done(format string, values ...any) error {
 	return err
 }
 
-// dial makes the client of the server that was asked for.
+// dial returns the client of the selected server.
 func (a *app) dial() (*api.Client, error) {
 	if a.client != nil {
 		return a.client, nil
@@ -94,9 +94,9 @@ func (a *app) dial() (*api.Client, error) {
 	return a.client, nil
 }
 
-// clientOptions brings together flags, environment, configuration file and what
-// the server left on this machine. What the file says of one server, its token
-// above all, is never told to another.
+// clientOptions combines flags, environment, configuration file and the files of a
+// server on this machine. Settings that the configuration file has for one server,
+// above all its token, are never used for another.
 func (a *app) clientOptions() (api.ClientOptions, error) {
 	o := api.ClientOptions{
 		Server:    cmp.Or(a.flags.Server, a.config.Server, "localhost:"+api.DefaultPort),
@@ -122,8 +122,8 @@ func (a *app) clientOptions() (api.ClientOptions, error) {
 	return o, err
 }
 
-// token finds the token: flag or environment, its file, the configuration file,
-// and on the server's own machine what the server wrote there.
+// token returns the token from the flag or environment, a token file, the
+// configuration file, or, on the server itself, the server's own file.
 func (a *app) token(server *url.URL, ours bool) (string, error) {
 	fileFlag := a.flags.TokenFile != "" && a.flags.TokenFile != os.Getenv("PILLION_TOKEN_FILE")
 	if a.flags.Token != "" && (!fileFlag || a.flags.Token != os.Getenv("PILLION_TOKEN")) {
@@ -148,8 +148,8 @@ func (a *app) token(server *url.URL, ours bool) (string, error) {
 // leads to them; pillion-agent lab up makes it.
 const labTokens = "/run/pillion/forward"
 
-// tokenHere is what the server on this machine's port left for whoever may read it:
-// one in a lab first, since then no other can have the port.
+// tokenHere reads the operator's token of the server on a port of this machine: one
+// in a lab first, since no other server can then have the port.
 func tokenHere(port string) (string, error) {
 	folder := cmp.Or(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
 	for _, path := range []string{filepath.Join(labTokens, port+".token"), filepath.Join(folder, "operator.token")} {
@@ -169,14 +169,14 @@ func readToken(path string) (string, error) {
 	return checkToken(string(text), path)
 }
 
-// checkToken refuses what cannot go into a header, without repeating it.
+// checkToken rejects a token that cannot be sent in a header, without repeating it.
 func checkToken(text, where string) (string, error) {
 	token := strings.TrimSpace(text)
 	if token == "" {
 		return "", fmt.Errorf("read token: %w: %s is empty", errValue, where)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("read token: %w: %s holds more than one word of ASCII", errValue, where)
+		return "", fmt.Errorf("read token: %w: %s contains spaces or non-ASCII characters", errValue, where)
 	}
 	return token, nil
 }

@@ -17,12 +17,12 @@ import (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
 // Help has the examples.
 func (completionCmd) Help() string {
-	return `Names of agents, sessions, streams and tokens are completed by asking the server.
+	return `Names of agents, sessions, streams and tokens are requested from the server.
 
 For bash, in ~/.bashrc: source <(pillion completion bash)
 For zsh, in ~/.zshrc, after compinit: source <(pillion completion zsh)

@@ -18,8 +18,7 @@ import (
 	"pillion.dev/internal/document"
 )
 
-// config is the configuration file. All that it says of a server holds for
-// Server alone.
+// config is the configuration file. Its settings for a server apply to Server only.
 type config struct {
 	Server        string `yaml:"server,omitempty"`
 	CA            string `yaml:"ca,omitempty"`
@@ -30,7 +29,7 @@ type config struct {
 	Output string `yaml:"output,omitempty"`
 	Color  *bool  `yaml:"color,omitempty"`
 
-	// readable: others than the owner can read the file.
+	// readable: users other than the owner can read the file.
 	readable bool
 }
 
@@ -45,7 +44,7 @@ func (c *connection) configPath() string {
 	return filepath.Join(folder, "pillion", "config.yaml")
 }
 
-// readConfig reads the file; none is fine, unless it was named.
+// readConfig reads the file, which may be missing unless it was named.
 func readConfig(path string, named bool) (config, error) {
 	if path == "" {
 		return config{}, nil
@@ -66,7 +65,7 @@ func readConfig(path string, named bool) (config, error) {
 	return c, nil
 }
 
-// parseConfig never repeats the text in an error: it may hold a token.
+// parseConfig never repeats the text in an error: it may contain a token.
 func parseConfig(text []byte) (config, error) {
 	var c config
 	_, err := document.Decode(text, &c)
@@ -81,7 +80,7 @@ func parseConfig(text []byte) (config, error) {
 	return c, nil
 }
 
-// explainYAML is the parser's error with its line, without the text around it.
+// explainYAML is the parser's error with its line, without an excerpt of the file.
 func explainYAML(err error) string {
 	var located yaml.Error
 	if !errors.As(err, &located) {
@@ -94,7 +93,7 @@ func explainYAML(err error) string {
 	return message
 }
 
-// isOf reports whether the file speaks of that server.
+// isOf reports whether the file is for that server.
 func (c *config) isOf(server *url.URL) bool {
 	mine, err := api.ParseServer(cmp.Or(c.Server, "localhost:"+api.DefaultPort))
 	return err == nil && mine.String() == server.String()

@@ -42,10 +42,10 @@ func TestConfig(t *testing.T) {
 		{"flag over file", "server: SERVER\ntoken: wrong\noutput: json\n", 0o600, "session list --token " + secret + " -o csv", 0, "web,running"},
 		{"others can read it", "server: SERVER\ntoken: " + secret + "\n", 0o644, "session list", 0, "chmod 600"},
 		{"unknown key", "server: SERVER\ntokn: " + secret + "\n", 0o600, "session list", 2, "line 2: unknown field \"tokn\""},
-		{"not YAML", "token: [" + secret + "\n", 0o600, "session list", 2, "not understood"},
+		{"not YAML", "token: [" + secret + "\n", 0o600, "session list", 2, "invalid configuration"},
 		{"bad output", "output: xml\n", 0o600, "session list", 2, "xml"},
 		{"token is for its server only", "server: SERVER\ntoken: " + secret + "\n", 0o600, "session list --server OTHER", 1, "no valid token"},
-		{"token of two words", "server: SERVER\ntoken: a " + secret + "\n", 0o600, "session list", 2, "more than one word"},
+		{"token of two words", "server: SERVER\ntoken: a " + secret + "\n", 0o600, "session list", 2, "contains spaces"},
 		{"named file is missing", "", 0o600, "session list --config nowhere.yaml", 1, "check the path"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTokenOfThisMachine(t *testing.T) {
 	p := newProgram(t, nil)
 	p.write("data/operator.token", secret+"\n", 0o600)
 	p.environment = append(p.environment, "PILLION_SERVER="+server.URL)
-	if _, complaint, code := p.run("session", "list"); code != 1 || !strings.Contains(complaint, "hint: give a token") {
+	if _, complaint, code := p.run("session", "list"); code != 1 || !strings.Contains(complaint, "hint: provide a token") {
 		t.Fatalf("without a token: exit %d, %s", code, complaint)
 	}
 	p.environment = append(p.environment, "PILLION_DATA="+filepath.Join(p.home, "data"))
@@ -125,8 +125,8 @@ func TestLogin(t *testing.T) {
 func TestTrustHints(t *testing.T) {
 	server, fingerprint := secure(t)
 	for _, test := range []struct{ name, flag, want string }{
-		{"unknown authority", "", "pillion login SERVER shows the authority's fingerprint"},
-		{"other fingerprint", strings.Repeat("ab", 32), "the server is another one"},
+		{"unknown authority", "", "pillion login SERVER to confirm and save the authority's fingerprint"},
+		{"other fingerprint", strings.Repeat("ab", 32), "this is another server"},
 		{"not a fingerprint", "abc", "not 64 hexadecimal digits"},
 		{"right fingerprint", fingerprint, ""},
 	} {

@@ -20,18 +20,18 @@ import (
 
 type exportCmd struct {
 	Stream  string        `arg:"" predictor:"stream" help:"The stream, such as flows."`
-	Format  string        `placeholder:"NAME" enum:",csv,parquet,arrow" default:"" help:"csv, parquet or arrow (IPC stream); default by the file's name, else csv."`
-	From    moment        `placeholder:"TIME" help:"Rows from this time on; default all."`
-	To      moment        `placeholder:"TIME" help:"Rows before this time; default now."`
-	Columns []string      `placeholder:"LIST" help:"Columns; default all."`
-	Where   []string      `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. May be repeated."`
-	Limit   quantity.Size `placeholder:"N" help:"At most so many rows; default all."`
-	File    string        `short:"f" placeholder:"FILE" predictor:"file" help:"The file; default, or -, is the standard output."`
+	Format  string        `placeholder:"NAME" enum:",csv,parquet,arrow" default:"" help:"csv, parquet or arrow (IPC stream); default: by the file extension, else csv."`
+	From    moment        `placeholder:"TIME" help:"Rows from this time on; default: all."`
+	To      moment        `placeholder:"TIME" help:"Rows before this time; default: now."`
+	Columns []string      `placeholder:"LIST" help:"Columns to export; default: all."`
+	Where   []string      `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. Repeatable."`
+	Limit   quantity.Size `placeholder:"N" help:"Maximum number of rows; default: all."`
+	File    string        `short:"f" placeholder:"FILE" predictor:"file" help:"Output file; default: standard output, also written as -."`
 }
 
 // Help has the examples.
 func (exportCmd) Help() string {
-	return `The file appears under its name only when it is whole.
+	return `The file gets its name only once it is complete.
 
 Examples:
 
@@ -48,7 +48,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	format := cmp.Or(c.Format, map[string]string{".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow"}[filepath.Ext(c.File)], "csv")
 	toOut := c.File == "" || c.File == "-"
 	if toOut && format != "csv" && isTerminal(a.out) {
-		return fmt.Errorf("export %s: %w: %s is not for a terminal: give -f FILE", c.Stream, errValue, format)
+		return fmt.Errorf("export %s: %w: %s output cannot go to a terminal: use -f FILE", c.Stream, errValue, format)
 	}
 	stream, err := client.Data.Export(ctx, &pillionv1.ExportRequest{
 		Stream: c.Stream, Columns: c.Columns, Where: where, From: c.From.message(), To: c.To.message(), Format: format, Limit: int64(c.Limit),
@@ -71,7 +71,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if err != nil {
 		return failed("export "+c.Stream, err)
 	}
-	return a.done("%d rows in %s", rows, c.File)
+	return a.done("%d rows written to %s", rows, c.File)
 }
 
 type pieces = connect.ServerStreamForClient[pillionv1.ExportResponse]

@@ -20,15 +20,15 @@ import (
 )
 
 var (
-	// errUsage marks a command line that is not understood, errValue one that is
-	// but asks for what cannot be.
-	errUsage = errors.New("not understood")
-	errValue = errors.New("bad value")
-	// errConfig marks a configuration file that is not understood.
-	errConfig = errors.New("not understood")
-	// errFailed ends a command that has said already what is wrong.
+	// errUsage marks a command line that cannot be parsed, errValue an option or
+	// argument with an invalid value.
+	errUsage = errors.New("invalid command line")
+	errValue = errors.New("invalid value")
+	// errConfig marks an invalid configuration file.
+	errConfig = errors.New("invalid configuration")
+	// errFailed ends a command that has already printed the reason.
 	errFailed = errors.New("failed")
-	// errRefused is a specification with problems that were shown.
+	// errRefused is a specification whose problems were printed.
 	errRefused = errors.New("refused")
 )
 
@@ -38,33 +38,33 @@ const (
 	exitUsage   = 2
 )
 
-// hints say what a user can do, by cause. The first that matches counts.
+// hints tell a user what to do, by cause. The first match applies.
 var hints = []struct {
 	fits  func(error) bool
 	hint  string
 	usage bool
 }{
-	{is(errUsage), "pillion --help shows the commands, and COMMAND --help what one of them takes", true},
+	{is(errUsage), "see pillion --help, or COMMAND --help for the options of a command", true},
 	{is(errConfig), "correct or remove the line; docs/cli.md lists the keys", true},
-	{is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows a description", true},
-	{is(api.ErrServer), "--server noc.example:8470 is an example", true},
-	{is(errDomain), "pillion oml domains shows the names", true},
-	{is(errValue), "COMMAND --help shows what the option takes", true},
-	{is(errRefused), "correct the fields above", true},
-	{isA[x509.UnknownAuthorityError], "pillion login SERVER shows the authority's fingerprint and keeps it; or give --ca or --ca-fingerprint", false},
-	{is(api.ErrFingerprint), "the server is another one, or was set up again: compare with what it printed, then pillion login SERVER", false},
-	{isA[x509.HostnameError], "use a name that is in the server's certificate", false},
-	{isA[tls.RecordHeaderError], "the port does not speak TLS: check host and port", false},
-	{isA[*net.DNSError], "check the name of the server", false},
-	{is(syscall.ECONNREFUSED), "is pillion-server running there? --server or PILLION_SERVER names another", false},
-	{code(connect.CodeUnauthenticated), "give a token: PILLION_TOKEN, --token-file, or pillion login SERVER; on the server's machine sudo finds its own", false},
-	{code(connect.CodePermissionDenied), "the token's role is too low: ask an admin for another (pillion token create)", false},
-	{code(connect.CodeNotFound), "pillion agents, session list and streams show the names", false},
-	{code(connect.CodeInvalidArgument), "COMMAND --help shows what the option takes", true},
-	{code(connect.CodeUnimplemented), "the server is older than this program, or is no pillion-server: pillion version shows both", false},
-	{code(connect.CodeDeadlineExceeded), "--timeout 2m waits longer", false},
+	{is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows an example", true},
+	{is(api.ErrServer), "for example --server noc.example:8470", true},
+	{is(errDomain), "pillion oml domains lists the names", true},
+	{is(errValue), "see COMMAND --help for the values of an option", true},
+	{is(errRefused), "correct the fields listed above", true},
+	{isA[x509.UnknownAuthorityError], "run pillion login SERVER to confirm and save the authority's fingerprint, or use --ca or --ca-fingerprint", false},
+	{is(api.ErrFingerprint), "this is another server, or it was reinstalled: compare the fingerprint with the one it printed, then run pillion login SERVER", false},
+	{isA[x509.HostnameError], "use a host name that is in the server's certificate", false},
+	{isA[tls.RecordHeaderError], "the port does not use TLS: check host and port", false},
+	{isA[*net.DNSError], "check the host name of the server", false},
+	{is(syscall.ECONNREFUSED), "check that pillion-server is running there; --server or PILLION_SERVER selects another host", false},
+	{code(connect.CodeUnauthenticated), "provide a token: PILLION_TOKEN, --token-file or pillion login SERVER; on the server itself, use sudo", false},
+	{code(connect.CodePermissionDenied), "the role of the token is not sufficient: an admin can create another (pillion token create)", false},
+	{code(connect.CodeNotFound), "pillion agents, pillion session list and pillion streams list the names", false},
+	{code(connect.CodeInvalidArgument), "see COMMAND --help for the values of an option", true},
+	{code(connect.CodeUnimplemented), "the server is older than this program, or not a pillion-server: compare with pillion version", false},
+	{code(connect.CodeDeadlineExceeded), "use a longer --timeout, such as 2m", false},
 	{is(fs.ErrNotExist), "check the path", false},
-	{is(fs.ErrPermission), "check who may read or write the file", false},
+	{is(fs.ErrPermission), "check the permissions of the file", false},
 }
 
 func is(cause error) func(error) bool { return func(err error) bool { return errors.Is(err, cause) } }
@@ -81,9 +81,9 @@ func code(want connect.Code) func(error) bool {
 	}
 }
 
-// complain writes an error in one line, with a second line that helps if there is
-// one, and returns the exit code.
-func complain(w io.Writer, ctx context.Context, err error) int {
+// fail prints an error on one line, followed by a hint if there is one, and returns
+// the exit code.
+func fail(w io.Writer, ctx context.Context, err error) int {
 	if errors.Is(err, errFailed) {
 		return exitFailure
 	}
@@ -104,7 +104,7 @@ func complain(w io.Writer, ctx context.Context, err error) int {
 	return exitFailure
 }
 
-// callError is a server's refusal in its own words.
+// callError is an error returned by the server, with the server's message.
 type callError struct {
 	doing string
 	cause *connect.Error
@@ -115,7 +115,7 @@ func (e callError) Error() string {
 }
 func (e callError) Unwrap() error { return e.cause }
 
-// failed says what was being done when a call failed; nil stays nil.
+// failed adds the action that failed to an error; nil stays nil.
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil

@@ -132,7 +132,7 @@ func scalar(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	return v.Interface()
 }
 
-// finite is the number, or null for what JSON cannot write.
+// finite is the number, or nil if JSON cannot represent it.
 func finite(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil

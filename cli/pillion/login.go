@@ -20,10 +20,9 @@ type loginCmd struct {
 
 // Help explains what is asked.
 func (loginCmd) Help() string {
-	return `The fingerprint of the server's authority is shown for you to compare with what the server printed,
-unless --ca or --ca-fingerprint says it. The token is asked for without echo, or read from the
-standard input when that is no terminal, or taken from --token-file. Both are kept in the
-configuration file, readable by you alone.
+	return `Shows the fingerprint of the server's certificate authority, to be compared with the one the server
+printed, unless --ca or --ca-fingerprint is given. The token is read from --token-file, from the terminal
+without echo, or from standard input. Both are saved in the configuration file, which only you can read.
 
 Example:
 
@@ -38,7 +37,7 @@ func (c *loginCmd) Run(ctx context.Context, a *app) error {
 	}
 	path := a.flags.configPath()
 	if path == "" {
-		return fmt.Errorf("log in: no folder for the configuration file: give --config FILE")
+		return fmt.Errorf("log in: no directory for the configuration file: use --config FILE")
 	}
 	kept := config{Server: c.Address, CA: a.flags.CA, CAFingerprint: a.flags.CAFingerprint, Output: a.config.Output, Color: a.config.Color}
 	if server.Scheme == "https" && kept.CA == "" && kept.CAFingerprint == "" {
@@ -62,7 +61,7 @@ func (c *loginCmd) Run(ctx context.Context, a *app) error {
 	if err := writeConfig(path, kept); err != nil {
 		return err
 	}
-	return a.done("logged in to %s as %s (%s); kept in %s", client.URL, me.Name, me.Role, path)
+	return a.done("logged in to %s as %s (%s); saved in %s", client.URL, me.Name, me.Role, path)
 }
 
 // fingerprint shows that of the server's authority and asks whether it is right.
@@ -76,10 +75,10 @@ func (c *loginCmd) fingerprint(ctx context.Context, a *app, server *url.URL) (st
 	}
 	found := api.Fingerprint(authority)
 	if !isTerminal(a.in) {
-		return "", fmt.Errorf("log in to %s: %w: its authority is %s, and nobody is here to compare: give --ca-fingerprint",
+		return "", fmt.Errorf("log in to %s: %w: the fingerprint of its authority, %s, cannot be confirmed without a terminal: use --ca-fingerprint",
 			server.Host, errValue, found)
 	}
-	fmt.Fprintf(a.err, "The authority of %s is %q, with the fingerprint\n  %s\nCompare it with what the server printed. Is it the same? [yes/no] ",
+	fmt.Fprintf(a.err, "The certificate authority of %s is %q, with fingerprint\n  %s\nDoes it match the fingerprint printed by the server? [yes/no] ",
 		server.Host, clean(authority.Subject.CommonName), found)
 	answer, err := bufio.NewReader(io.LimitReader(a.in, 100)).ReadString('\n')
 	if err != nil || strings.TrimSpace(answer) != "yes" {
@@ -105,5 +104,5 @@ func (c *loginCmd) token(a *app, server *url.URL) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read token: %w", err)
 	}
-	return checkToken(string(text), "what was typed")
+	return checkToken(string(text), "the typed token")
 }

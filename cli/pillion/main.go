@@ -19,23 +19,23 @@ import (
 type cli struct {
 	connection
 
-	Agents     agentsCmd     `cmd:"" help:"Hosts that have joined."`
-	Session    sessionCmd    `cmd:"" help:"Measurements between hosts."`
-	Schedule   scheduleCmd   `cmd:"" help:"Runs of sessions, past and to come."`
-	Topology   topologyCmd   `cmd:"" help:"Paths between hosts."`
-	Streams    streamsCmd    `cmd:"" help:"Streams of rows in the archive."`
-	Retention  retentionCmd  `cmd:"" help:"Bound what the archive keeps of a stream."`
-	Query      queryCmd      `cmd:"" help:"Ask the archive in SQL."`
-	Export     exportCmd     `cmd:"" help:"Write a stream's rows to a file."`
-	OML        omlCmd        `cmd:"" name:"oml" help:"Applications that report by OML's protocol."`
-	Tail       tailCmd       `cmd:"" help:"Show rows as they come."`
-	Events     eventsCmd     `cmd:"" help:"What happened."`
-	Doctor     doctorCmd     `cmd:"" help:"Let agents check their hosts."`
-	Token      tokenCmd      `cmd:"" help:"Tokens of people, programs and hosts that join."`
-	Health     healthCmd     `cmd:"" help:"Whether the server works; exit code 1 when it does not."`
-	Login      loginCmd      `cmd:"" help:"Keep a server and a token in the configuration file."`
-	Version    versionCmd    `cmd:"" help:"Print the builds of this program and of the server."`
-	Completion completionCmd `cmd:"" help:"Print the code with which a shell completes command lines."`
+	Agents     agentsCmd     `cmd:"" help:"List and manage agents, the hosts that have joined."`
+	Session    sessionCmd    `cmd:"" help:"Create and control sessions, the measurements between hosts."`
+	Schedule   scheduleCmd   `cmd:"" help:"List past and future runs of sessions."`
+	Topology   topologyCmd   `cmd:"" help:"Show traced paths between hosts."`
+	Streams    streamsCmd    `cmd:"" help:"List the streams in the archive and their columns."`
+	Retention  retentionCmd  `cmd:"" help:"Show or set how long the archive keeps a stream."`
+	Query      queryCmd      `cmd:"" help:"Query the archive in SQL."`
+	Export     exportCmd     `cmd:"" help:"Export rows of a stream to a file."`
+	OML        omlCmd        `cmd:"" name:"oml" help:"List and export measurements of applications that use OML's protocol."`
+	Tail       tailCmd       `cmd:"" help:"Print new rows as they arrive."`
+	Events     eventsCmd     `cmd:"" help:"List events."`
+	Doctor     doctorCmd     `cmd:"" help:"Run diagnostic checks on agents."`
+	Token      tokenCmd      `cmd:"" help:"Manage tokens of users, programs and joining hosts."`
+	Health     healthCmd     `cmd:"" help:"Check the health of the server; exit code 1 if it is unhealthy."`
+	Login      loginCmd      `cmd:"" help:"Save a server and a token in the configuration file."`
+	Version    versionCmd    `cmd:"" help:"Print the versions of this program and the server."`
+	Completion completionCmd `cmd:"" help:"Print the completion script for a shell."`
 }
 
 // Main runs the program with the arguments after its name and returns the exit code.
@@ -43,7 +43,7 @@ func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, args); err != nil {
-		return complain(os.Stderr, ctx, err)
+		return fail(os.Stderr, ctx, err)
 	}
 	return 0
 }
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return fmt.Errorf("read command line: %w: %w", errUsage, err)
+		return fmt.Errorf("%w: %w", errUsage, err)
 	}
 	a, err := newApp(&line.connection)
 	if err != nil {

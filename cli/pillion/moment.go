@@ -61,7 +61,7 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 	for _, layout := range timeLayouts {
 		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			if t.Year() < 1970 || t.Year() > 2261 {
-				return time.Time{}, fmt.Errorf("%q is not in the years 1970 to 2261", text)
+				return time.Time{}, fmt.Errorf("%q is outside the years 1970 to 2261", text)
 			}
 			return t, nil
 		}

@@ -17,11 +17,11 @@ import (
 
 type omlCmd struct {
 	Domains  omlDomainsCmd  `cmd:"" help:"List the domains (experiments) of instrumented applications."`
-	Export   omlExportCmd   `cmd:"" help:"Write a domain to an SQLite file as OML's server lays it out."`
-	Scaffold omlScaffoldCmd `cmd:"" help:"Write the C header of an application that measures."`
+	Export   omlExportCmd   `cmd:"" help:"Export a domain to an SQLite file with the layout of OML's server."`
+	Scaffold omlScaffoldCmd `cmd:"" help:"Generate the C header of an instrumented application."`
 }
 
-// errDomain is a domain that nobody reported to.
+// errDomain is an unknown domain.
 var errDomain = errors.New("no such domain")
 
 // omlTable is one table of a domain.
@@ -36,7 +36,7 @@ func omlTables(ctx context.Context, client *api.Client) ([]omlTable, error) {
 	stream, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Limit: 100_000,
 		Sql: "SELECT domain, table_name, stream, fields, max(start) FROM oml_tables GROUP BY ALL ORDER BY domain, min(time), table_name"})
 	if err != nil {
-		return nil, failed("ask for tables of OML", err)
+		return nil, failed("query OML tables", err)
 	}
 	defer stream.Close()
 	var tables []omlTable
@@ -44,30 +44,30 @@ func omlTables(ctx context.Context, client *api.Client) ([]omlTable, error) {
 		for _, row := range stream.Msg().Rows {
 			v := row.Values
 			if len(v) != 5 {
-				return nil, fmt.Errorf("read tables of OML: %d values, not 5", len(v))
+				return nil, fmt.Errorf("read OML tables: %d values instead of 5", len(v))
 			}
 			t := omlTable{domain: v[0].GetText(), name: v[1].GetText(), stream: v[2].GetText(), start: v[4].GetInt()}
 			if t.schema, err = omsp.ParseSchema(v[3].GetText()); err != nil {
 				return nil, fmt.Errorf("read table %s: %w", t.name, err)
 			}
 			if !omsp.ValidName(t.name) {
-				return nil, fmt.Errorf("read table %q: that is no name", t.name)
+				return nil, fmt.Errorf("read table %q: invalid name", t.name)
 			}
 			t.schema.Name = t.name
 			tables = append(tables, t)
 		}
 	}
-	return tables, failed("ask for tables of OML", stream.Err())
+	return tables, failed("query OML tables", stream.Err())
 }
 
 type omlDomainsCmd struct{}
 
 // Help has the examples.
 func (omlDomainsCmd) Help() string {
-	return "With their tables, tuples in the archive, and when their time begins.\n\nExamples:\n\n  pillion oml domains\n  pillion oml domains -o json"
+	return "Shows each domain's tables, the number of tuples in the archive, and its start time.\n\nExamples:\n\n  pillion oml domains\n  pillion oml domains -o json"
 }
 
-// omlDomain is what is shown of one.
+// omlDomain is a domain as it is listed.
 type omlDomain struct {
 	name        string
 	tables      []string

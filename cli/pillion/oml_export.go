@@ -18,17 +18,17 @@ import (
 )
 
 type omlExportCmd struct {
-	Domain string `arg:"" help:"The domain; pillion oml domains shows them."`
-	File   string `arg:"" predictor:"file" help:"The file, such as experiment.sq3."`
-	Force  bool   `help:"Replace a file that is there."`
+	Domain string `arg:"" help:"The domain; see pillion oml domains."`
+	File   string `arg:"" predictor:"file" help:"Output file, such as experiment.sq3."`
+	Force  bool   `help:"Overwrite an existing file."`
 }
 
 // Help has the examples.
 func (omlExportCmd) Help() string {
-	return `Tables, columns and types are those of OML's server: scripts that were written for its files run. Two things
-are as there because SQLite has no others: a uint64 or guid from 2^63 on is the negative number with the same
-bits, and NaN is NULL. Tuples of a table are numbered in the order of their times. The file appears under its
-name only when it is whole.
+	return `Tables, columns and types are those of OML's server, so that scripts written for its files work. As there,
+because of SQLite's types, a uint64 or guid of 2^63 or more is stored as the negative number with the same
+bits, and NaN as NULL. Tuples of a table are numbered in order of time. The file gets its name only once it
+is complete.
 
 Examples:
 
@@ -58,19 +58,19 @@ func (c *omlExportCmd) Run(ctx context.Context, a *app, client *api.Client) erro
 		return failed(doing, err)
 	}
 	if e.negative > 0 {
-		a.note("%d values of 2^63 or more are negative in the file: SQLite has no larger integers", e.negative)
+		a.note("%d values of 2^63 or more are stored as negative numbers: SQLite has no unsigned 64-bit integers", e.negative)
 	}
-	return a.done("%d tuples of %d tables in %s", e.tuples, len(tables), c.File)
+	return a.done("%d tuples of %d tables written to %s", e.tuples, len(tables), c.File)
 }
 
-// free refuses to replace what is there, unless that was asked for.
+// free rejects an existing file, unless it may be overwritten.
 func (c *omlExportCmd) free() error {
 	if _, err := os.Lstat(c.File); c.Force || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s is there already: --force replaces it", errValue, c.File)
+	return fmt.Errorf("%w: %s exists: use --force to overwrite it", errValue, c.File)
 }
 
 // omlExport is one file that is being written.

@@ -150,11 +150,11 @@ func (f *omlFile) sender(name string) (int64, error) {
 // add puts a batch in: sender, number, both times, fields.
 func (r *omlRows) add(batch arrow.RecordBatch) error {
 	if int(batch.NumCols()) != len(r.values) {
-		return fmt.Errorf("read rows: %d columns, not %d", batch.NumCols(), len(r.values))
+		return fmt.Errorf("read rows: %d columns instead of %d", batch.NumCols(), len(r.values))
 	}
 	senders, ok := batch.Column(0).(*array.String)
 	if !ok {
-		return fmt.Errorf("read rows: senders are %v", batch.Column(0).DataType())
+		return fmt.Errorf("read rows: column of senders has type %v", batch.Column(0).DataType())
 	}
 	for i := range int(batch.NumRows()) {
 		id, err := r.file.sender(senders.Value(i))
@@ -212,7 +212,7 @@ func (r *omlRows) value(t omsp.Type, column arrow.Array, i int) (any, error) {
 	case *array.List:
 		return vector(t, c, i)
 	}
-	return nil, fmt.Errorf("read rows: a column of %v", column.DataType())
+	return nil, fmt.Errorf("read rows: unsupported column type %v", column.DataType())
 }
 
 // vector writes a list as JSON.
@@ -230,7 +230,7 @@ func vector(t omsp.Type, list *array.List, i int) (any, error) {
 			}
 			words = append(words, strconv.FormatUint(c.Value(k), 10))
 		default:
-			return nil, fmt.Errorf("read rows: a list of %v", c.DataType())
+			return nil, fmt.Errorf("read rows: unsupported list of %v", c.DataType())
 		}
 	}
 	return spaced(words), nil

@@ -12,15 +12,15 @@ import (
 )
 
 type omlScaffoldCmd struct {
-	Description string `arg:"" predictor:"file" help:"The description, in YAML."`
-	File        string `short:"f" placeholder:"FILE" predictor:"file" help:"The header; default APP_oml.h here, - is the standard output."`
-	Force       bool   `help:"Write over a file that was not generated."`
+	Description string `arg:"" predictor:"file" help:"Description of the application, in YAML."`
+	File        string `short:"f" placeholder:"FILE" predictor:"file" help:"Output file; default: APP_oml.h in this directory; - is standard output."`
+	Force       bool   `help:"Overwrite a file that was not generated."`
 }
 
 // Help has the examples.
 func (omlScaffoldCmd) Help() string {
 	return `The header declares the application's measurement points (oml_register_mps) and has one function for each
-of them, oml_inject_POINT, with arguments of the fields' types. No server is asked. A description:
+of them, oml_inject_POINT, with arguments of the fields' types. Works without a server. A description:
 
     app: sine
     version: 1.0
@@ -64,7 +64,7 @@ func (c *omlScaffoldCmd) Run(a *app) error {
 	return a.done("%s: %d points", file, len(described.Points))
 }
 
-// mayWrite refuses to overwrite what somebody wrote by hand.
+// mayWrite rejects an existing file that was not generated.
 func (c *omlScaffoldCmd) mayWrite(file string) error {
 	old, err := os.ReadFile(file)
 	switch {
@@ -73,7 +73,7 @@ func (c *omlScaffoldCmd) mayWrite(file string) error {
 	case err != nil:
 		return fmt.Errorf("write header: %w", err)
 	case len(old) > 0 && !bytes.HasPrefix(old, []byte(scaffold.FirstLine)):
-		return fmt.Errorf("write %s: %w: it was not generated; --force overwrites it", file, errValue)
+		return fmt.Errorf("write %s: %w: it was not generated; use --force to overwrite it", file, errValue)
 	}
 	return nil
 }

@@ -181,7 +181,7 @@ func TestOMLExport(t *testing.T) {
 	}
 	p.write("out.sq3", "old", 0o600)
 	out, complaint, code := p.run("oml", "export", "my domain", "out.sq3", "--force")
-	if code != 0 || out != "6 tuples of 4 tables in out.sq3\n" || !strings.Contains(complaint, "2 values of 2^63 or more") {
+	if code != 0 || out != "6 tuples of 4 tables written to out.sq3\n" || !strings.Contains(complaint, "2 values of 2^63 or more") {
 		t.Fatalf("exit %d, %q, %q", code, out, complaint)
 	}
 	if files := p.files(); !slices.Equal(files, []string{"out.sq3"}) {

@@ -13,13 +13,13 @@ import (
 )
 
 type queryCmd struct {
-	SQL   string        `arg:"" name:"sql" help:"One statement that only reads; - is the standard input."`
-	Limit quantity.Size `default:"10000" placeholder:"N" help:"At most so many rows (${default})."`
+	SQL   string        `arg:"" name:"sql" help:"One read-only statement; - reads it from standard input."`
+	Limit quantity.Size `default:"10000" placeholder:"N" help:"Maximum number of rows (${default})."`
 }
 
 // Help has the examples.
 func (queryCmd) Help() string {
-	return `Streams are tables; pillion streams NAME shows the columns. With -o json each row is an object in a
+	return `Streams are tables; pillion streams NAME shows their columns. With -o json each row is an object on a
 line of its own.
 
 Examples:
@@ -61,13 +61,12 @@ func (c *queryCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 		return err
 	}
 	if truncated {
-		a.note("there are more than %d rows: --limit sets another bound", c.Limit)
+		a.note("only the first %d rows are shown: use --limit for more", c.Limit)
 	}
 	return nil
 }
 
-// rowWriter prints rows as they come: a table once all are there, the others at
-// once.
+// rowWriter prints rows as they arrive; a table is printed at the end.
 type rowWriter struct {
 	*app
 	columns []*pillionv1.Column
@@ -93,7 +92,7 @@ func (r *rowWriter) write(stream string, columns []*pillionv1.Column, rows []*pi
 	}
 	if r.table == nil {
 		if len(rows) > 0 {
-			return fmt.Errorf("read rows: the server sent them without columns")
+			return fmt.Errorf("read rows: the server sent rows before their columns")
 		}
 		return nil
 	}

@@ -14,14 +14,14 @@ import (
 )
 
 type scheduleCmd struct {
-	From    moment `placeholder:"TIME" help:"Runs after this time; default -1d."`
-	To      moment `placeholder:"TIME" help:"Runs before this time; default +7d."`
-	Session string `placeholder:"NAME" predictor:"session" help:"Only of this session."`
+	From    moment `placeholder:"TIME" help:"Runs after this time; default: -1d."`
+	To      moment `placeholder:"TIME" help:"Runs before this time; default: +7d."`
+	Session string `placeholder:"NAME" predictor:"session" help:"Only runs of this session."`
 }
 
 // Help has the examples.
 func (scheduleCmd) Help() string {
-	return "A run that should have started while the server was down is missed, with the reason.\n\n" +
+	return "A run that could not start because the server was down has the state missed, with the reason.\n\n" +
 		"Examples:\n\n  pillion schedule\n  pillion schedule --from now --to +30d --session office"
 }
 

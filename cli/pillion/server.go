@@ -43,7 +43,7 @@ func (c *healthCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 }
 
 type versionCmd struct {
-	Client bool `help:"Do not ask the server."`
+	Client bool `help:"Print only the version of this program."`
 }
 
 // Help has the example.
@@ -88,15 +88,15 @@ func (c *versionCmd) print(a *app, o object, server *pillionv1.BuildInfoResponse
 }
 
 type eventsCmd struct {
-	From  moment `placeholder:"TIME" help:"Events after this time; default -1d."`
-	To    moment `placeholder:"TIME" help:"Events before this time; default now."`
-	Kind  string `placeholder:"NAME" help:"Only of this kind, such as agent-lost."`
-	Limit uint32 `default:"200" placeholder:"N" help:"The newest so many (${default})."`
+	From  moment `placeholder:"TIME" help:"Events after this time; default: -1d."`
+	To    moment `placeholder:"TIME" help:"Events before this time; default: now."`
+	Kind  string `placeholder:"NAME" help:"Only events of this kind, such as agent-lost."`
+	Limit uint32 `default:"200" placeholder:"N" help:"Maximum number of events, newest first (${default})."`
 }
 
 // Help has the examples.
 func (eventsCmd) Help() string {
-	return "The newest come last; pillion tail events goes on.\n\nExamples:\n\n  pillion events\n  pillion events --from -7d --kind path-changed"
+	return "Events are listed oldest first; pillion tail events prints new events as they occur.\n\nExamples:\n\n  pillion events\n  pillion events --from -7d --kind path-changed"
 }
 
 // Run lists events.
@@ -115,7 +115,7 @@ func (c *eventsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	return a.show(messageList(answer.Events), t, nil)
 }
 
-// hostsOf names the agent that an event is about, or both of a pair.
+// hostsOf names the agent of an event, or both agents of a pair.
 func hostsOf(e *pillionv1.Event) string {
 	if e.Peer == "" {
 		return e.Agent
@@ -124,15 +124,14 @@ func hostsOf(e *pillionv1.Event) string {
 }
 
 type doctorCmd struct {
-	Agents []string `arg:"" optional:"" predictor:"agent" help:"Agents; default all that are connected."`
-	Peer   []string `placeholder:"AGENT" predictor:"agent" help:"Agents that they should be able to reach; default all that are connected."`
+	Agents []string `arg:"" optional:"" predictor:"agent" help:"Agents to check; default: all connected."`
+	Peer   []string `placeholder:"AGENT" predictor:"agent" help:"Agents that must be reachable from them; default: all connected."`
 }
 
 // Help has the examples.
 func (doctorCmd) Help() string {
-	return `An agent looks at kernel, rights, clock, disk and memory, at its devices with their offloads and the
-programs of others on them, and at its way to its peers; that it answers shows its way to the server. The
-exit code is 1 when a check is an error.
+	return `Agents check kernel, privileges, clock, disk and memory, network devices with their offloads and BPF
+programs of other software, and whether their peers are reachable. The exit code is 1 if a check fails.
 
 Examples:
 
@@ -154,7 +153,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 			}
 		}
 		if len(names) == 0 {
-			return fmt.Errorf("check agents: none is connected")
+			return fmt.Errorf("check agents: no agent is connected")
 		}
 	}
 	t := newTable("agent", "check", "level", "found", "advice")
@@ -176,8 +175,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	return errFailed
 }
 
-// check asks one agent. One that does not answer is a finding, not a failure:
-// that is what one asks the doctor for.
+// check runs the checks on one agent. No response is a finding, not a failure.
 func (c *doctorCmd) check(ctx context.Context, a *app, name string) ([]*pillionv1.Check, error) {
 	if isTerminal(a.err) {
 		fmt.Fprintf(a.err, "\rchecking %s\x1b[K", clean(name))
@@ -188,7 +186,7 @@ func (c *doctorCmd) check(ctx context.Context, a *app, name string) ([]*pillionv
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeFailedPrecondition:
 		if err != nil && ctx.Err() == nil && reached(err) {
 			return []*pillionv1.Check{{Name: "agent", Level: "error", Found: failed("check", err).Error(),
-				Advice: "is pillion-agent running there? systemctl status pillion-agent"}}, nil
+				Advice: "check that pillion-agent is running there: systemctl status pillion-agent"}}, nil
 		}
 	}
 	if err != nil {
@@ -197,6 +195,5 @@ func (c *doctorCmd) check(ctx context.Context, a *app, name string) ([]*pillionv
 	return answer.Checks, nil
 }
 
-// reached reports whether an error came from the server, and not from the way to
-// it.
+// reached reports whether the server returned the error.
 func reached(err error) bool { return connect.IsWireError(err) }

@@ -13,19 +13,19 @@ import (
 )
 
 type sessionCmd struct {
-	Create sessionCreateCmd `cmd:"" help:"Start a session, or schedule it."`
-	List   sessionListCmd   `cmd:"" aliases:"ls" help:"List all sessions, newest first."`
-	Show   sessionShowCmd   `cmd:"" help:"Show one session with its tasks and runs."`
-	Watch  sessionWatchCmd  `cmd:"" help:"Show live delay and loss of a session."`
-	Change sessionChangeCmd `cmd:"" help:"Change a session, also while it runs."`
-	Pause  sessionPauseCmd  `cmd:"" help:"Stop marking; the session and its schedule stay."`
-	Resume sessionResumeCmd `cmd:"" help:"End a pause."`
-	Stop   sessionStopCmd   `cmd:"" help:"End a session for good, sources first."`
-	Delete sessionDeleteCmd `cmd:"" help:"Forget a session that has ended. Its rows stay."`
-	Points sessionPointsCmd `cmd:"" help:"List what a session can measure beside the marks."`
+	Create sessionCreateCmd `cmd:"" help:"Start or schedule a session."`
+	List   sessionListCmd   `cmd:"" aliases:"ls" help:"List sessions, newest first."`
+	Show   sessionShowCmd   `cmd:"" help:"Show a session's specification, tasks and runs."`
+	Watch  sessionWatchCmd  `cmd:"" help:"Watch delay and loss of a session live."`
+	Change sessionChangeCmd `cmd:"" help:"Change a session, even while it is running."`
+	Pause  sessionPauseCmd  `cmd:"" help:"Pause marking; the session and its schedule are kept."`
+	Resume sessionResumeCmd `cmd:"" help:"Resume a paused session."`
+	Stop   sessionStopCmd   `cmd:"" help:"Stop a session permanently."`
+	Delete sessionDeleteCmd `cmd:"" help:"Delete a session that has ended. Its rows are kept."`
+	Points sessionPointsCmd `cmd:"" help:"List the additional points that a session can measure."`
 }
 
-// sessionName is embedded by commands about one session.
+// sessionName is embedded in the commands on one session.
 type sessionName struct {
 	Name string `arg:"" predictor:"session" help:"The session."`
 }
@@ -209,5 +209,5 @@ func (c *sessionDeleteCmd) Run(ctx context.Context, a *app, client *api.Client) 
 	if _, err := client.Sessions.DeleteSession(ctx, &pillionv1.DeleteSessionRequest{Name: c.Name}); err != nil {
 		return failed("delete session "+c.Name, err)
 	}
-	return a.done("session %s is forgotten; its rows stay", c.Name)
+	return a.done("session %s deleted; its rows are kept", c.Name)
 }

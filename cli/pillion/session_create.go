@@ -17,34 +17,34 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// specFlags change a specification; what is not given stays as it is.
+// specFlags modify a specification; options that are not given leave it unchanged.
 type specFlags struct {
-	From     []string           `placeholder:"AGENT" predictor:"agent" help:"Sources: agents by name, by label (key=value, or key), or * for all."`
-	To       []string           `placeholder:"AGENT" predictor:"agent" help:"Destinations, likewise."`
+	From     []string           `placeholder:"AGENT" predictor:"agent" help:"Sources: agents by name, by label (KEY=VALUE or KEY), or * for all."`
+	To       []string           `placeholder:"AGENT" predictor:"agent" help:"Destinations, in the same form."`
 	Both     *bool              `negatable:"" help:"Measure each pair in both directions."`
-	Modules  []string           `placeholder:"LIST" help:"delay, loss; default both."`
-	Encoding *string            `placeholder:"NAME" help:"Encoding of marks in IPv4: one of ${encodings}; default ${encoding}."`
-	Family   *string            `placeholder:"NAME" help:"ipv4, ipv6 or any (default)."`
-	Filter   []fivetuple.Filter `sep:"none" placeholder:"RULE" help:"Only packets that fit 'src=P dst=P proto=tcp sport=N dport=N'. May be repeated: one that fits is enough."`
+	Modules  []string           `placeholder:"LIST" help:"What to measure: delay, loss; default: both."`
+	Encoding *string            `placeholder:"NAME" help:"Encoding of marks in IPv4: one of ${encodings}; default: ${encoding}."`
+	Family   *string            `placeholder:"NAME" help:"Address family: ipv4, ipv6 or any (default)."`
+	Filter   []fivetuple.Filter `sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional. Repeatable: a packet has to match one rule."`
 	Every    *uint32            `placeholder:"N" help:"Mark one packet in N, by count."`
 	Random   *uint32            `placeholder:"N" help:"Mark one packet in N, at random."`
 	MinGap   *time.Duration     `placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
-	Interval *time.Duration     `placeholder:"TIME" help:"Length of the rows' windows; default 1s."`
-	By       *string            `placeholder:"NAME" help:"Rows by flow (default), host-port or host."`
-	Records  *bool              `negatable:"" help:"A row for each packet, in the stream packets."`
-	Device   map[string]string  `placeholder:"AGENT=DEV" help:"Interface of an agent; default that of the route."`
-	Lease    *time.Duration     `placeholder:"TIME" help:"Mark on for so long when nothing is heard; default 10s."`
-	Trace    *time.Duration     `placeholder:"TIME" help:"Trace the paths so often; default 1m, negative never."`
-	Router   []string           `sep:"none" placeholder:"AGENT" predictor:"agent" help:"Profile this host as a router while the session runs: where in it packets wait. May be repeated."`
-	Point    []pointFlag        `sep:"none" placeholder:"POINT" help:"Measure a further point, as NAME[:OPTION=VALUE,...][@AGENT,...]; pillion session points lists them. May be repeated."`
-	Start    *moment            `placeholder:"TIME" help:"First start; default now."`
-	Duration *time.Duration     `placeholder:"TIME" help:"Length of a run; default until it is stopped."`
-	Cron     *string            `placeholder:"LINE" help:"Start by a cron line of five fields, such as '0 9 * * 1-5'."`
-	TZ       *string            `name:"tz" placeholder:"ZONE" help:"Time zone of the cron line, such as Europe/Berlin; default UTC."`
-	DryRun   bool               `help:"Print what would be done, and do nothing."`
+	Interval *time.Duration     `placeholder:"TIME" help:"Interval covered by a row; default: 1s."`
+	By       *string            `placeholder:"NAME" help:"Aggregation of rows: flow (default), host-port or host."`
+	Records  *bool              `negatable:"" help:"Also write one row per packet, to the stream packets."`
+	Device   map[string]string  `placeholder:"AGENT=DEV" help:"Network interface of an agent; default: that of the route."`
+	Lease    *time.Duration     `placeholder:"TIME" help:"Keep marking this long without a heartbeat; default: 10s."`
+	Trace    *time.Duration     `placeholder:"TIME" help:"Interval between path traces; default: 1m; negative disables tracing."`
+	Router   []string           `sep:"none" placeholder:"AGENT" predictor:"agent" help:"Profile the forwarding delays of this router while the session runs. Repeatable."`
+	Point    []pointFlag        `sep:"none" placeholder:"POINT" help:"Measure an additional point, NAME[:OPTION=VALUE,...][@AGENT,...]; see pillion session points. Repeatable."`
+	Start    *moment            `placeholder:"TIME" help:"First start; default: now."`
+	Duration *time.Duration     `placeholder:"TIME" help:"Duration of a run; default: until stopped."`
+	Cron     *string            `placeholder:"LINE" help:"Start on a cron schedule with five fields, such as '0 9 * * 1-5'."`
+	TZ       *string            `name:"tz" placeholder:"ZONE" help:"Time zone of the cron schedule, such as Europe/Berlin; default: UTC."`
+	DryRun   bool               `help:"Print the plan without carrying it out."`
 }
 
-// apply puts the flags over the specification.
+// apply sets the given flags in the specification.
 func (f *specFlags) apply(s *session.Spec) {
 	setList(&s.Sources, f.From)
 	setList(&s.Destinations, f.To)
@@ -132,10 +132,10 @@ func readSpec(path string, in io.Reader) (session.Spec, error) {
 }
 
 type sessionCreateCmd struct {
-	File string `arg:"" optional:"" predictor:"file" help:"The session as YAML; - is the standard input. Flags change what it says."`
-	Name string `placeholder:"NAME" help:"Name of the session; default that of the file, or session-TIME."`
+	File string `arg:"" optional:"" predictor:"file" help:"YAML file with the session; - is standard input. Options take precedence over it."`
+	Name string `placeholder:"NAME" help:"Name of the session; default: from the file, or session-TIME."`
 	specFlags
-	Watch bool `help:"Then watch it, as session watch does. The session goes on when the watch is interrupted."`
+	Watch bool `help:"Watch the session once it is created. Interrupting the watch does not stop the session."`
 }
 
 // Help has the examples.
@@ -176,7 +176,7 @@ func (c *sessionCreateCmd) Run(ctx context.Context, a *app, client *api.Client) 
 	if c.Watch {
 		return c.watch(ctx, a, client, spec.Name)
 	}
-	return a.done("watch it: pillion session watch %s", spec.Name)
+	return a.done("watch it with: pillion session watch %s", spec.Name)
 }
 
 func (c *sessionCreateCmd) watch(ctx context.Context, a *app, client *api.Client, name string) error {
@@ -185,13 +185,13 @@ func (c *sessionCreateCmd) watch(ctx context.Context, a *app, client *api.Client
 		return err
 	}
 	if ctx.Err() != nil {
-		a.note("session %s goes on; end it: pillion session stop %s", name, name)
+		a.note("session %s is still running; stop it with: pillion session stop %s", name, name)
 	}
 	return nil
 }
 
-// plan asks the server what a specification means; it prints that for a dry run,
-// and its problems in any case. done says that there is nothing more to do.
+// plan asks the server to plan a specification. It prints the plan for a dry run and
+// problems in any case; done reports that there is nothing more to do.
 func (a *app) plan(ctx context.Context, client *api.Client, spec *pillionv1.SessionSpec, dry bool) (done bool, err error) {
 	answer, err := client.Sessions.PlanSession(ctx, &pillionv1.PlanSessionRequest{Spec: spec})
 	if err != nil {
@@ -217,7 +217,7 @@ func (a *app) problems(problems []*pillionv1.Problem) {
 	}
 }
 
-// refused shows the problems that came with a refusal, if any.
+// refused prints the problems that the server returned with an error.
 func (a *app) refused(doing string, err error) error {
 	var refusal *connect.Error
 	if errors.As(err, &refusal) {
@@ -256,14 +256,14 @@ func (a *app) showPlan(p *pillionv1.PlanSessionResponse) error {
 
 type sessionChangeCmd struct {
 	sessionName
-	File string `arg:"" optional:"" predictor:"file" help:"The whole new session as YAML; - is the standard input."`
+	File string `arg:"" optional:"" predictor:"file" help:"YAML file with the complete new session; - is standard input."`
 	specFlags
 }
 
 // Help has the examples.
 func (sessionChangeCmd) Help() string {
-	return `Without FILE the flags change what the session has now. A running session follows without a gap
-where it can.
+	return `Without FILE, the options modify the current specification. A running session adopts changes without
+interruption where possible.
 
 Examples:
 
@@ -279,7 +279,7 @@ func (c *sessionChangeCmd) Run(ctx context.Context, a *app, client *api.Client) 
 	}
 	c.apply(&spec)
 	if spec.Name != c.Name {
-		return fmt.Errorf("change session %s: %w: the file is of session %q", c.Name, errValue, spec.Name)
+		return fmt.Errorf("change session %s: %w: the file describes session %q", c.Name, errValue, spec.Name)
 	}
 	message := api.SpecMessage(spec)
 	if c.DryRun {

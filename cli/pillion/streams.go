@@ -52,7 +52,7 @@ func findStream(streams []*pillionv1.Stream, name string) (*pillionv1.Stream, er
 		}
 		names = append(names, s.Name)
 	}
-	return nil, fmt.Errorf("find stream: %w: %q is none of %s", errValue, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("find stream: %w: %q is not one of %s", errValue, name, strings.Join(names, ", "))
 }
 
 func streamTable(streams ...*pillionv1.Stream) *table {
@@ -77,14 +77,14 @@ func streamTable(streams ...*pillionv1.Stream) *table {
 
 type retentionCmd struct {
 	Stream string         `arg:"" predictor:"stream" help:"The stream."`
-	Age    *time.Duration `placeholder:"TIME" help:"Keep rows for so long, such as 90d; 0 for no bound."`
-	Rows   *quantity.Size `placeholder:"N" help:"Keep so many rows, such as 100M; 0 for no bound."`
-	Bytes  *quantity.Size `placeholder:"SIZE" help:"Keep so much on disk, estimated, such as 20GiB; 0 for no bound."`
+	Age    *time.Duration `placeholder:"TIME" help:"Maximum age of rows, such as 90d; 0 for no limit."`
+	Rows   *quantity.Size `placeholder:"N" help:"Maximum number of rows, such as 100M; 0 for no limit."`
+	Bytes  *quantity.Size `placeholder:"SIZE" help:"Maximum size on disk (estimated), such as 20GiB; 0 for no limit."`
 }
 
 // Help has the examples.
 func (retentionCmd) Help() string {
-	return "Bounds that are not given stay. Without any, what holds now is shown.\n\n" +
+	return "Limits that are not given remain unchanged. Without options, the current limits are shown.\n\n" +
 		"Examples:\n\n  pillion retention flows --age 90d --bytes 20GiB\n  pillion retention packets"
 }
 

@@ -16,17 +16,17 @@ type column struct {
 	right      bool
 }
 
-// cell is a value as people read it and as programs do.
+// cell is a value in the form for people and in the form for programs.
 type cell struct{ shown, plain string }
 
-// table is a list that is printed for people, or as CSV.
+// table is a list that is printed aligned or as CSV.
 type table struct {
 	columns []column
 	rows    [][]cell
 }
 
-// newTable reads columns as "key" or "key=TITLE"; ">" before it puts values to
-// the right.
+// newTable takes columns as "key" or "key=TITLE"; a leading ">" right-aligns the
+// values.
 func newTable(columns ...string) *table {
 	t := &table{}
 	for _, text := range columns {
@@ -43,7 +43,7 @@ func newTable(columns ...string) *table {
 
 func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
 
-// text is a cell that reads the same for all.
+// text is a cell whose two forms are the same.
 func text(s string) cell { return cell{cmp.Or(s, "-"), s} }
 
 // number is a cell with a number.
@@ -168,27 +168,27 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// stateColors are the words that say how something is.
+// stateColors maps states to colours.
 var stateColors = map[string]string{
 	"connected": green, "running": green, "ok": green, "away": yellow, "revoked": dim, "ended": dim, "done": dim,
 	"degraded": yellow, "paused": yellow, "warning": yellow, "starting": yellow, "stopping": yellow,
 	"error": red, "failed": red, "failing": red, "missed": red,
 }
 
-// clean shows what would steer a terminal instead of sending it there: names and
+// clean replaces control characters, which could control the terminal: names and
 // messages come from other hosts.
 func clean(s string) string {
-	steers := func(r rune) bool {
+	control := func(r rune) bool {
 		return unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r)
 	}
-	if !strings.ContainsFunc(s, steers) {
+	if !strings.ContainsFunc(s, control) {
 		return s
 	}
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return ' '
 		}
-		if steers(r) {
+		if control(r) {
 			return '\uFFFD'
 		}
 		return r

@@ -12,16 +12,16 @@ import (
 )
 
 type tailCmd struct {
-	Streams []string `arg:"" optional:"" predictor:"stream" help:"Streams, such as flows; default all."`
-	Where   []string `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. May be repeated."`
-	Columns []string `placeholder:"LIST" help:"Columns to show; default all."`
-	Count   int      `short:"n" placeholder:"N" help:"End after so many rows."`
+	Streams []string `arg:"" optional:"" predictor:"stream" help:"Streams, such as flows; default: all."`
+	Where   []string `sep:"none" placeholder:"COLUMN=VALUE" help:"Only rows with this value. Repeatable."`
+	Columns []string `placeholder:"LIST" help:"Columns to show; default: all."`
+	Count   int      `short:"n" placeholder:"N" help:"Exit after this many rows."`
 }
 
 // Help has the examples.
 func (tailCmd) Help() string {
-	return `Rows are shown as the archive stores them. The connection is made again when it is lost; rows in
-between are in the archive only.
+	return `Rows are shown when the archive has stored them. A lost connection is re-established; rows stored in the
+meantime are not shown, but are in the archive.
 
 Examples:
 
@@ -29,10 +29,10 @@ Examples:
   pillion tail flows --where session=web-delay --columns time,agent,source,delay_p50_ns,lost`
 }
 
-// tailing prints live rows.
+// tailing is the state of tail.
 type tailing struct {
 	*app
-	// columns by stream: the server sends them once.
+	// columns by stream, which the server sends once.
 	columns map[string][]*pillionv1.Column
 	rows    *rowWriter
 	shown   string // stream whose columns were printed last
@@ -48,12 +48,12 @@ func (c *tailCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 		return fmt.Errorf("read --where: %w", err)
 	}
 	if a.format == "csv" && len(c.Streams) != 1 {
-		return fmt.Errorf("tail: %w: CSV has one set of columns: name one stream", errValue)
+		return fmt.Errorf("tail: %w: CSV output requires exactly one stream", errValue)
 	}
 	t := &tailing{app: a, columns: map[string][]*pillionv1.Column{}, rows: newRowWriter(a), count: c.Count}
 	request := &pillionv1.TailRequest{Streams: c.Streams, Where: where, Columns: c.Columns}
 	err = follow(ctx, client, request, t.take, func(err error) {
-		a.note("connection lost, trying again: %s", failed("tail", err))
+		a.note("connection lost, reconnecting: %s", failed("tail", err))
 	})
 	if errors.Is(err, errEnough) {
 		return nil
@@ -63,7 +63,7 @@ func (c *tailCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 
 func (t *tailing) take(m *pillionv1.TailResponse) error {
 	if m.Missed > t.missed {
-		t.note("too slow: %d rows were not shown; the archive has them", m.Missed-t.missed)
+		t.note("output too slow: %d rows skipped; they are in the archive", m.Missed-t.missed)
 	}
 	t.missed = m.Missed
 	columns, fresh := m.Columns, len(m.Columns) > 0
@@ -110,8 +110,8 @@ func sameColumns(a, b []*pillionv1.Column) bool {
 	return slices.EqualFunc(a, b, func(a, b *pillionv1.Column) bool { return a.GetName() == b.GetName() })
 }
 
-// page prints rows under the columns that are there already, or under new ones.
-// Columns only grow, so that lines stay aligned as far as they can.
+// page prints rows below the current header, or below a new one. Columns only grow,
+// so that lines stay aligned where possible.
 func (t *tailing) page(stream string, page *table, changed bool) error {
 	if changed || len(t.widths) != len(page.columns) {
 		t.widths = nil

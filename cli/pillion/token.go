@@ -10,21 +10,21 @@ import (
 )
 
 type tokenCmd struct {
-	Create tokenCreateCmd `cmd:"" help:"Make a token; it is shown this once."`
-	List   tokenListCmd   `cmd:"" help:"List tokens without their secrets."`
-	Revoke tokenRevokeCmd `cmd:"" help:"End a token."`
+	Create tokenCreateCmd `cmd:"" help:"Create a token; its secret is shown only once."`
+	List   tokenListCmd   `cmd:"" help:"List tokens, without their secrets."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token."`
 }
 
 type tokenCreateCmd struct {
-	Name    string `arg:"" help:"A name by which to know it."`
-	Role    string `default:"viewer" enum:"viewer,operator,admin,join" placeholder:"NAME" help:"viewer, operator, admin, or join for hosts (${default})."`
-	Expires moment `placeholder:"TIME" help:"When it ends, such as +90d; default never."`
+	Name    string `arg:"" help:"Name of the token."`
+	Role    string `default:"viewer" enum:"viewer,operator,admin,join" placeholder:"NAME" help:"Role: viewer, operator, admin, or join for hosts (${default})."`
+	Expires moment `placeholder:"TIME" help:"Expiry, such as +90d; default: never."`
 }
 
 // Help has the examples.
 func (tokenCreateCmd) Help() string {
-	return `A viewer reads, an operator runs sessions besides, an admin may do all. The token alone goes to the
-standard output.
+	return `A viewer can read, an operator can also run sessions, an admin can do everything. Only the token is
+written to standard output.
 
 Examples:
 
@@ -81,5 +81,5 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, a *app, client *api.Client) er
 	if _, err := client.Server.RevokeToken(ctx, &pillionv1.RevokeTokenRequest{Name: c.Name}); err != nil {
 		return failed("revoke token "+c.Name, err)
 	}
-	return a.done("token %s is revoked", c.Name)
+	return a.done("token %s revoked", c.Name)
 }

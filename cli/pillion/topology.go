@@ -14,19 +14,19 @@ import (
 )
 
 type topologyCmd struct {
-	Show  topologyShowCmd  `cmd:"" default:"withargs" help:"Show the paths that were traced; what topology alone does."`
-	Trace topologyTraceCmd `cmd:"" help:"Trace one path now."`
+	Show  topologyShowCmd  `cmd:"" default:"withargs" help:"Show traced paths (the default)."`
+	Trace topologyTraceCmd `cmd:"" help:"Trace a path now."`
 }
 
 type topologyShowCmd struct {
 	Session string `placeholder:"NAME" predictor:"session" help:"Only paths of this session."`
-	Tree    bool   `xor:"form" help:"Paths of each source as a tree."`
-	Dot     bool   `xor:"form" help:"The graph for Graphviz."`
+	Tree    bool   `xor:"form" help:"Show the paths of each source as a tree."`
+	Dot     bool   `xor:"form" help:"Print the graph in Graphviz format."`
 }
 
 // Help has the examples.
 func (topologyShowCmd) Help() string {
-	return "A hop that did not answer is shown as *.\n\n" +
+	return "Hops that did not respond are shown as *.\n\n" +
 		"Examples:\n\n  pillion topology --tree\n  pillion topology --dot --session web-delay"
 }
 
@@ -42,7 +42,7 @@ func (c *topologyShowCmd) Run(ctx context.Context, a *app, client *api.Client) e
 	case a.format != "table":
 		return a.show(answer, pathTable(answer.Paths), nil)
 	case len(answer.Paths) == 0:
-		a.note("no paths yet: agents of a running session trace them, and pillion topology trace A B does now")
+		a.note("no paths yet: agents trace them while a session is running; pillion topology trace A B traces one now")
 		return nil
 	case c.Tree:
 		return writeTrees(a.out, answer)
@@ -51,10 +51,10 @@ func (c *topologyShowCmd) Run(ctx context.Context, a *app, client *api.Client) e
 }
 
 type topologyTraceCmd struct {
-	Source      string `arg:"" predictor:"agent" help:"Agent that traces."`
-	Destination string `arg:"" predictor:"agent" help:"Agent at the far end."`
-	Address     string `placeholder:"IP" help:"Address of the destination; default one of each family."`
-	Protocol    string `placeholder:"NAME" enum:",udp,icmp" default:"" help:"udp (default) or icmp."`
+	Source      string `arg:"" predictor:"agent" help:"Agent that runs the trace."`
+	Destination string `arg:"" predictor:"agent" help:"Agent to trace to."`
+	Address     string `placeholder:"IP" help:"Address of the destination; default: one of each address family."`
+	Protocol    string `placeholder:"NAME" enum:",udp,icmp" default:"" help:"Probe protocol: udp (default) or icmp."`
 }
 
 // Help has the example.

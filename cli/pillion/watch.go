@@ -20,18 +20,18 @@ import (
 
 type sessionWatchCmd struct {
 	sessionName
-	By    string `default:"pair" enum:"pair,flow" placeholder:"NAME" help:"A line for each pair of agents or for each flow: pair, flow (${default})."`
-	Count int    `short:"n" placeholder:"N" help:"End after so many windows; default when interrupted, or when the session has ended."`
+	By    string `default:"pair" enum:"pair,flow" placeholder:"NAME" help:"One line per pair of agents or per flow: pair, flow (${default})."`
+	Count int    `short:"n" placeholder:"N" help:"Exit after this many lines; default: when interrupted, or when the session has ended."`
 }
 
 // Help explains the columns.
 func (sessionWatchCmd) Help() string {
-	return `On a terminal the table stays in place and a sparkline shows the median of the last 60 windows.
-Elsewhere each window is a line, with -o json an object.
+	return `On a terminal, a table is updated in place, with a sparkline of the median over the last 60 intervals.
+Otherwise each interval is printed as a line, or with -o json as an object.
 
-PKT/S and LOSS are of marked packets. P50, P90 and P99 are of one-way delay; ± bounds the error of
-both clocks together, and a delay below it proves little. IPDV is the 90th percentile of the change
-of delay between packets, the largest where a line has several flows.
+PKT/S and LOSS count marked packets. P50, P90 and P99 are percentiles of one-way delay; ± is the combined
+error bound of both clocks, and delays below it are not significant. IPDV is the 90th percentile of the
+delay variation between consecutive packets.
 
 Examples:
 
@@ -39,7 +39,7 @@ Examples:
   pillion session watch web-delay --by flow -o json`
 }
 
-// watching is a watch at work. Everything but follow and poll runs in one
+// watching is the state of session watch. Everything but follow and poll runs in one
 // goroutine.
 type watching struct {
 	*app
@@ -59,10 +59,10 @@ type watching struct {
 	csv     *csv.Writer
 }
 
-// errEnough ends a watch that has shown what was asked for.
+// errEnough ends a command that has printed the requested number of rows.
 var errEnough = errors.New("enough")
 
-// news is one thing that reached a watch.
+// news is one update of a watch.
 type news struct {
 	rows    *pillionv1.TailResponse
 	session *pillionv1.Session
@@ -151,7 +151,7 @@ func (w *watching) see(s *pillionv1.Session) {
 	}
 }
 
-// tick draws, or says what is in the way, and ends a watch of what has ended.
+// tick draws, or prints why no rows arrive, and ends the watch of an ended session.
 func (w *watching) tick() error {
 	if w.screen != nil {
 		w.screen.draw(w.frame)
@@ -169,7 +169,7 @@ func (w *watching) tick() error {
 	return w.lines.forget()
 }
 
-// finish prints what has not ended yet; a terminal shows it already.
+// finish prints incomplete intervals; a terminal shows them already.
 func (w *watching) finish() error {
 	if w.screen != nil {
 		return nil
@@ -193,12 +193,11 @@ func (w *watching) interval() time.Duration {
 	return time.Second
 }
 
-// why says what is in the way of rows, most telling first; nothing when all is
-// well.
+// why lists reasons why rows may be missing, most relevant first.
 func (w *watching) why() []string {
 	var why []string
 	if w.lost != nil {
-		why = append(why, "connection lost, trying again: "+failed("tail", w.lost).Error())
+		why = append(why, "connection lost, reconnecting: "+failed("tail", w.lost).Error())
 	}
 	s := w.session
 	reason := ""
@@ -208,34 +207,34 @@ func (w *watching) why() []string {
 	switch s.GetState() {
 	case "running":
 	case "scheduled":
-		why = append(why, "the session is scheduled; it starts at "+when(s.GetNextStart()).shown+reason)
+		why = append(why, "the session is scheduled to start at "+when(s.GetNextStart()).shown+reason)
 	default:
 		why = append(why, "the session is "+s.GetState()+reason)
 	}
 	tasks := 0
 	for _, t := range s.GetTasks() {
 		if t.GetError() != "" {
-			why = append(why, fmt.Sprintf("%s on %s does not run: %s", t.Role, cmp.Or(t.Agent, "its agent"), t.Error))
+			why = append(why, fmt.Sprintf("%s on %s is not running: %s", t.Role, cmp.Or(t.Agent, "its agent"), t.Error))
 		}
 		if t.GetRunning() && t.GetRole() != "trace" {
 			tasks++
 		}
 	}
 	if w.missed > 0 {
-		why = append(why, fmt.Sprintf("this watch was too slow and missed %d rows; the archive has them", w.missed))
+		why = append(why, fmt.Sprintf("output too slow: %d rows skipped; they are in the archive", w.missed))
 	}
 	if len(why) == 0 && time.Since(w.last) > 3*w.interval()+2*time.Second {
 		switch {
 		case tasks == 0:
-			why = append(why, "no agent has said yet that it measures")
+			why = append(why, "no agent has started to measure yet")
 		default:
-			why = append(why, "no marked packet comes: is there traffic between the hosts that fits the filters?")
+			why = append(why, "no marked packets arrive: is there traffic between the hosts that matches the filters?")
 		}
 	}
 	return why
 }
 
-// follow hands on rows, and connects again when the server goes away.
+// follow passes rows on, and reconnects when the connection is lost.
 func (w *watching) follow(ctx context.Context, reached chan<- news) {
 	request := &pillionv1.TailRequest{Streams: []string{"flows"}, Where: map[string]string{"session": w.name}, Columns: flowColumns}
 	send := func(n news) bool {
@@ -255,7 +254,7 @@ func (w *watching) follow(ctx context.Context, reached chan<- news) {
 	}
 }
 
-// poll asks each second how the session is. What fails here fails in follow too.
+// poll requests the session's state every second. Errors show in follow too.
 func (w *watching) poll(ctx context.Context, reached chan<- news) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -277,8 +276,8 @@ func (w *watching) poll(ctx context.Context, reached chan<- news) {
 	}
 }
 
-// follow reads a tail until ctx ends, connecting again when the server goes away.
-// It returns nil at the end of ctx, or an error that will not pass.
+// follow reads a tail until ctx ends, reconnecting when the connection is lost.
+// It returns nil at the end of ctx, or a permanent error.
 func follow(ctx context.Context, client *api.Client, request *pillionv1.TailRequest,
 	each func(*pillionv1.TailResponse) error, lost func(error)) error {
 	for wait := time.Second / 2; ; wait = min(2*wait, 10*time.Second) {

@@ -186,7 +186,7 @@ type lines struct {
 	byFlow bool
 	all    map[string]*line
 	newest int64 // end of the latest window of all
-	// closed takes each window when it is over.
+	// closed receives each completed interval.
 	closed func(*line, *window) error
 }
 

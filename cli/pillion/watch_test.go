@@ -103,12 +103,12 @@ func TestWhy(t *testing.T) {
 		want string
 	}{
 		{"all well", func(*watching) {}, ""},
-		{"no traffic", func(w *watching) { w.last = long }, "no marked packet comes"},
-		{"no task", func(w *watching) { w.last, w.session.Tasks = long, nil }, "no agent has said"},
-		{"task fails", func(w *watching) { w.session.Tasks[0].Error = "no device" }, "destination on south1 does not run: no device"},
-		{"scheduled", func(w *watching) { w.session.State, w.session.NextStart = "scheduled", timestamppb.New(noon) }, "it starts at"},
+		{"no traffic", func(w *watching) { w.last = long }, "no marked packets arrive"},
+		{"no task", func(w *watching) { w.last, w.session.Tasks = long, nil }, "no agent has started to measure"},
+		{"task fails", func(w *watching) { w.session.Tasks[0].Error = "no device" }, "destination on south1 is not running: no device"},
+		{"scheduled", func(w *watching) { w.session.State, w.session.NextStart = "scheduled", timestamppb.New(noon) }, "scheduled to start at"},
 		{"paused", func(w *watching) { w.session.State, w.session.Reason = "paused", "by me" }, "the session is paused: by me"},
-		{"slow", func(w *watching) { w.missed = 7 }, "missed 7 rows"},
+		{"slow", func(w *watching) { w.missed = 7 }, "7 rows skipped"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWatching(t)

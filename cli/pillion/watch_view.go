@@ -14,8 +14,7 @@ import (
 // screen is a terminal that is drawn in place.
 type screen struct{ file *os.File }
 
-// openScreen changes to the terminal's other screen, so that what was on it comes
-// back.
+// openScreen switches to the terminal's alternate screen.
 func openScreen(file *os.File) *screen {
 	fmt.Fprint(file, "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J")
 	return &screen{file}
@@ -29,8 +28,8 @@ func (s *screen) size() (width, height int) {
 	return width, height
 }
 
-// draw writes over what is there, in one write: nothing is cleared first, so
-// nothing flickers.
+// draw overwrites the screen in one write, without clearing it first, so that it
+// does not flicker.
 func (s *screen) draw(frame func(width, height int) []string) {
 	width, height := s.size()
 	var b strings.Builder
@@ -78,14 +77,14 @@ func (w *watching) frame(width, height int) []string {
 	body := w.body(width)
 	if room := height - len(out); len(body) > room {
 		hidden := len(body) - max(room-1, 0)
-		body = append(body[:max(room-1, 0)], fit(fmt.Sprintf("and %d lines more: make the terminal higher", hidden), width))
+		body = append(body[:max(room-1, 0)], fit(fmt.Sprintf("%d more lines: enlarge the terminal", hidden), width))
 	}
 	out = append(out, body...)
 	return out[:min(len(out), height)]
 }
 
-// columns of the live table, with what they are worth: the least goes first where
-// the terminal is narrow.
+// watchColumns are the columns of the live table with their importance: the least
+// important are left out first if the terminal is narrow.
 var watchColumns = []struct {
 	key   string
 	worth int

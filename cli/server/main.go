@@ -18,13 +18,13 @@ import (
 )
 
 type cli struct {
-	Run     runCmd     `cmd:"" default:"withargs" help:"Serve (this is what happens without a command)."`
-	Check   checkCmd   `cmd:"" help:"Say what is wrong with a configuration file, and end."`
-	Version versionCmd `cmd:"" help:"Print the build of this program."`
+	Run     runCmd     `cmd:"" default:"withargs" help:"Run the server (the default)."`
+	Check   checkCmd   `cmd:"" help:"Check a configuration file."`
+	Version versionCmd `cmd:"" help:"Print the version of this program."`
 }
 
 type checkCmd struct {
-	File string `arg:"" type:"existingfile" help:"The configuration, YAML."`
+	File string `arg:"" type:"existingfile" help:"Configuration file, YAML."`
 }
 
 // Run reads the file.
@@ -32,19 +32,19 @@ func (c *checkCmd) Run() error {
 	if _, err := server.ReadConfig(c.File); err != nil {
 		return err
 	}
-	fmt.Printf("%s: good\n", c.File)
+	fmt.Printf("%s: valid\n", c.File)
 	return nil
 }
 
 type versionCmd struct{}
 
-// Run prints the build.
+// Run prints the version.
 func (versionCmd) Run() error {
 	_, err := fmt.Println("pillion-server", version.String())
 	return err
 }
 
-var errUsage = errors.New("bad usage")
+var errUsage = errors.New("invalid command line")
 
 // Main runs the program with the arguments after its name and returns the exit code.
 func Main(args []string) int {

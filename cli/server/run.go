@@ -17,21 +17,21 @@ import (
 )
 
 type runCmd struct {
-	Config      string   `help:"Read these settings from a YAML file; the command line wins." type:"existingfile" placeholder:"FILE"`
-	Data        string   `help:"Folder that holds everything; default ${folder}." placeholder:"DIR" env:"PILLION_DATA"`
-	HTTP        string   `name:"http" help:"Address of the API; default ${http}." placeholder:"ADDR"`
-	NATSListen  string   `name:"nats-listen" help:"Address of the bus for agents; default ${bus}." placeholder:"ADDR"`
-	NATS        string   `name:"nats" help:"Use the NATS servers at this URL instead of one of our own." placeholder:"URL"`
-	OML         []string `name:"oml" help:"Another address for instrumented applications (OML), besides ${oml}; one that others reach needs --oml-token-file." placeholder:"ADDR"`
-	OMLToken    string   `name:"oml-token-file" help:"File with the token that applications of other hosts show." type:"existingfile" placeholder:"FILE"`
-	OMLTLS      bool     `name:"oml-tls" help:"Applications use TLS on the addresses of --oml."`
-	NoOML       bool     `name:"no-oml" help:"Take nothing from instrumented applications."`
-	Host        []string `help:"Another name or address by which this server is reached." placeholder:"NAME"`
+	Config      string   `help:"YAML file with settings; the command line takes precedence." type:"existingfile" placeholder:"FILE"`
+	Data        string   `help:"Data directory; default: ${folder}." placeholder:"DIR" env:"PILLION_DATA"`
+	HTTP        string   `name:"http" help:"Listen address of the API; default: ${http}." placeholder:"ADDR"`
+	NATSListen  string   `name:"nats-listen" help:"Listen address of the bus for agents; default: ${bus}." placeholder:"ADDR"`
+	NATS        string   `name:"nats" help:"Use external NATS servers at this URL instead of the embedded one." placeholder:"URL"`
+	OML         []string `name:"oml" help:"Additional listen address for instrumented applications (OML), besides ${oml}; addresses other than loopback require --oml-token-file." placeholder:"ADDR"`
+	OMLToken    string   `name:"oml-token-file" help:"File with the token that applications on other hosts present." type:"existingfile" placeholder:"FILE"`
+	OMLTLS      bool     `name:"oml-tls" help:"Use TLS on the addresses of --oml."`
+	NoOML       bool     `name:"no-oml" help:"Do not accept reports from instrumented applications."`
+	Host        []string `help:"Additional host name or address of this server, for its certificate." placeholder:"NAME"`
 	MetricsOpen bool     `help:"Serve /metrics without a token."`
-	Debug       bool     `help:"Log more."`
+	Debug       bool     `help:"Log debug messages."`
 }
 
-// Run serves until it is told to end.
+// Run serves until interrupted.
 func (c *runCmd) Run(ctx context.Context) error {
 	config, err := c.settings()
 	if err != nil {
@@ -74,27 +74,27 @@ func openArchive(folder string, config server.Config) (archive.Archive, error) {
 	return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: int64(config.MemoryBytes)})
 }
 
-// welcome says how to go on. Secrets stay in their files.
+// welcome prints the next steps. Secrets stay in their files.
 func welcome(out io.Writer, w server.Welcome) {
 	_, port, _ := net.SplitHostPort(w.HTTP)
 	host, err := os.Hostname()
 	if err != nil {
 		host = "THIS-HOST"
 	}
-	fmt.Fprintf(out, "pillion-server works: API at %s, bus for agents at %s\n", w.HTTP, w.Bus)
+	fmt.Fprintf(out, "pillion-server is running: API at %s, bus for agents at %s\n", w.HTTP, w.Bus)
 	if w.First {
 		fmt.Fprintf(out, `
-First start, %s. It has made:
-  %s   the token of an administrator, for users and programs
-  %s       the token with which hosts join
+First start, %s. Created:
+  %s   administrator token, for users and programs
+  %s       join token, for hosts
   certificate authority   SHA-256 %s
 
-Let a host join (as root, there):
+Join a host (run there, as root):
   pillion-agent run --server %s:%s --token "$(cat join.token)"
 
-Look, in a browser here: http://localhost:%s, with that token of an administrator
+Open the page in a browser on this machine: http://localhost:%s, with the administrator token
 
-Ask (here):
+Use the command line (on this machine):
   pillion --server localhost:%s --token-file %s agents
   pillion --server localhost:%s --token-file %s session create --name first --from '*' --to '*'
 
