@@ -38,7 +38,7 @@ test("a queue at the router's output rises in its stage as it does in the delay"
     return (await entry.count()) === 0 ? NaN : ms((await entry.locator(".chart-value").innerText()) ?? "");
   };
   const [delay, stage] = ["Delay a → b", "Inside router r: a → b"];
-  await chart(stage).waitFor({ timeout: 40_000 });
+  await chart(stage).waitFor({ timeout: 60_000 });
   await until("calm", async () => (await latest(delay, "median")) < 10 && (await latest(stage, "output queuing")) < 5);
   await lab.exec("r", "tc", "qdisc", "add", "dev", "b", "root", "tbf", "rate", "160kbit", "burst", "600", "limit", "6000");
   await until("the delay to rise", async () => (await latest(delay, "median")) > 50);

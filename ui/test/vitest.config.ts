@@ -10,8 +10,8 @@ export default defineConfig({
     environment: "node",
     pool: "forks",
     fileParallelism: false,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
-    teardownTimeout: 60_000,
+    testTimeout: 180_000,
+    hookTimeout: 300_000,
+    teardownTimeout: 120_000,
   },
 });
