@@ -20,23 +20,23 @@ type member struct {
 	since      time.Time
 }
 
-// refusal is a connection of an agent that we know but will not have. It can do
-// nothing but ask why: NATS itself has only one word for every refusal.
+// refusal is a refused connection of a known agent. It may only ask for the reason:
+// NATS itself has one error for all refusals.
 type refusal struct{ reason error }
 
 const (
-	// waitingLimit is how many refused connections may wait for the reason at a
-	// time; more are closed without it.
+	// waitingLimit is how many refused connections may wait for the reason at once;
+	// more are closed without it.
 	waitingLimit = 256
 	waitingTime  = 3 * time.Second
-	// quietTime is how long the same refusal is not logged again.
+	// quietTime is the interval at which the same refusal is logged.
 	quietTime = time.Minute
 )
 
-// Check admits a connection: NATS calls it when a client has introduced itself.
+// Check admits a connection: NATS calls it after the client's CONNECT.
 func (e *Embedded) Check(c server.ClientAuthentication) bool {
 	state := c.GetTLSConnectionState()
-	if state == nil { // TLS is missing only inside the process
+	if state == nil { // only in-process connections lack TLS
 		return subtle.ConstantTimeCompare([]byte(c.GetOpts().Token), []byte(e.secret)) == 1
 	}
 	select {
@@ -50,7 +50,7 @@ func (e *Embedded) Check(c server.ClientAuthentication) bool {
 	agent, err := e.options.Authorize(*state)
 	if agent == "" || !ValidAgent(agent) {
 		if err == nil {
-			err = fmt.Errorf("%.64q is not an agent's name", agent)
+			err = fmt.Errorf("invalid agent name %.64q", agent)
 		}
 		e.logRefusal("", c.RemoteAddress().String(), err)
 		return false
@@ -58,8 +58,8 @@ func (e *Embedded) Check(c server.ClientAuthentication) bool {
 	if err == nil {
 		err = e.admit(c, agent)
 	}
-	// Asked again: rights that ended before the agent was a member, and so without
-	// Disconnect finding it, end here.
+	// Again: Disconnect did not find an agent whose rights ended before it was a
+	// member.
 	if err == nil {
 		if _, err = e.options.Authorize(*state); err != nil {
 			e.leave(agent, c.GetID())
@@ -67,7 +67,7 @@ func (e *Embedded) Check(c server.ClientAuthentication) bool {
 	}
 	if err != nil {
 		e.logRefusal(agent, c.RemoteAddress().String(), err)
-		return e.turnAway(c, err)
+		return e.refuse(c, err)
 	}
 	c.RegisterUser(&server.User{
 		Username: agent, ConnectionDeadline: state.PeerCertificates[0].NotAfter,
@@ -76,10 +76,9 @@ func (e *Embedded) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// admit makes the connection the agent's one. The same process that comes again
-// replaces its old connection. Another process is refused while the old connection
-// lives: were the newer one to win, two hosts with one identity would throw each
-// other out for ever.
+// admit makes the connection the agent's only one. A reconnecting process replaces its
+// old connection. Another process is refused while the old connection is up: otherwise
+// two hosts with one identity would disconnect each other forever.
 func (e *Embedded) admit(c server.ClientAuthentication, agent string) error {
 	next := member{connection: c.GetID(), instance: c.GetOpts().Name, remote: c.RemoteAddress().String(), since: time.Now()}
 	e.mu.Lock()
@@ -87,13 +86,13 @@ func (e *Embedded) admit(c server.ClientAuthentication, agent string) error {
 	if found && old.connection != next.connection && old.instance != next.instance &&
 		e.server.GetClient(old.connection) != nil {
 		e.mu.Unlock()
-		return fmt.Errorf("agent %q is connected already, from %s since %s; give this host a name of its own, "+
-			"or wait %s if it is the same", agent, old.remote, old.since.UTC().Format(time.RFC3339), pingEvery*(pingsOut+1))
+		return fmt.Errorf("agent %q is already connected, from %s since %s; enrol this host under another name, "+
+			"or wait %s if it is the same host", agent, old.remote, old.since.UTC().Format(time.RFC3339), pingEvery*(pingsOut+1))
 	}
 	e.members[agent] = next
 	e.mu.Unlock()
 	if found && old.connection != next.connection {
-		_ = e.server.DisconnectClientByID(old.connection) // an error: it has gone
+		_ = e.server.DisconnectClientByID(old.connection) // an error: it is closed already
 	}
 	return nil
 }
@@ -106,13 +105,13 @@ func (e *Embedded) leave(agent string, connection uint64) {
 	}
 }
 
-// turnAway lets the connection in only to hear the reason, and not for long.
-func (e *Embedded) turnAway(c server.ClientAuthentication, reason error) bool {
+// refuse admits the connection only to ask for the reason, and for a short time.
+func (e *Embedded) refuse(c server.ClientAuthentication, reason error) bool {
 	id := c.GetID()
 	e.mu.Lock()
-	full := len(e.turned) >= waitingLimit
+	full := len(e.refused) >= waitingLimit
 	if !full {
-		e.turned[id] = refusal{reason}
+		e.refused[id] = refusal{reason}
 	}
 	e.mu.Unlock()
 	if full {
@@ -126,26 +125,26 @@ func (e *Embedded) turnAway(c server.ClientAuthentication, reason error) bool {
 	return true
 }
 
-// finish closes a connection that was turned away.
+// finish closes a refused connection.
 func (e *Embedded) finish(id uint64) {
 	e.mu.Lock()
-	_, found := e.turned[id]
-	delete(e.turned, id)
+	_, found := e.refused[id]
+	delete(e.refused, id)
 	e.mu.Unlock()
 	if found {
-		_ = e.server.DisconnectClientByID(id) // an error: it has gone
+		_ = e.server.DisconnectClientByID(id) // an error: it is closed already
 	}
 }
 
-// greet answers a connection that asks whether it is welcome. The answer goes to
-// the subject of that connection, wherever else the asker wants it.
+// greet answers a connection that asks whether it is accepted. The reply goes to the
+// subject of that connection, whatever reply subject the request has.
 func (e *Embedded) greet(m *nats.Msg) {
 	id, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, helloPrefix), 10, 64)
 	if err != nil {
 		return
 	}
 	e.mu.Lock()
-	r, refused := e.turned[id]
+	r, refused := e.refused[id]
 	e.mu.Unlock()
 	answer := reply(statusOK, nil)
 	if refused {
@@ -155,30 +154,30 @@ func (e *Embedded) greet(m *nats.Msg) {
 	err = e.client.PublishMsg(answer)
 	if refused {
 		if err = errors.Join(err, e.client.FlushTimeout(waitingTime)); err != nil {
-			e.log.Debug("tell the reason of a refusal", "error", err)
+			e.log.Debug("send reason of refusal", "error", err)
 		}
 		e.finish(id)
 	}
 }
 
-// logRefusal says it once, not at each of the attempts that follow.
+// logRefusal logs a refusal, but not each of the following attempts.
 func (e *Embedded) logRefusal(agent, remote string, reason error) {
 	text := oneLine(reason.Error())
 	key := agent + " " + text
 	now := time.Now()
 	e.mu.Lock()
-	for old, when := range e.told {
+	for old, when := range e.logged {
 		if now.Sub(when) >= quietTime {
-			delete(e.told, old)
+			delete(e.logged, old)
 		}
 	}
-	_, told := e.told[key]
-	if !told && len(e.told) < waitingLimit {
-		e.told[key] = now
+	_, known := e.logged[key]
+	if !known && len(e.logged) < waitingLimit {
+		e.logged[key] = now
 	}
 	e.mu.Unlock()
-	if !told {
-		e.log.Warn("refuse connection to the bus", "agent", agent, "remote", remote, "reason", text)
+	if !known {
+		e.log.Warn("bus connection refused", "agent", agent, "remote", remote, "reason", text)
 		if agent != "" && e.options.Refused != nil {
 			e.options.Refused(agent, remote, reason)
 		}
@@ -187,8 +186,8 @@ func (e *Embedded) logRefusal(agent, remote string, reason error) {
 
 func connectionSubject(prefix string, id uint64) string { return prefix + strconv.FormatUint(id, 10) }
 
-// agentPermissions are all that an agent may do. It answers control requests by the
-// right to reply once to what it was sent.
+// agentPermissions are an agent's permissions. It answers control requests by the
+// permission to respond once.
 func agentPermissions(agent string, connection uint64) *server.Permissions {
 	return &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{

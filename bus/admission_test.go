@@ -149,7 +149,7 @@ func TestRefusedWithReason(t *testing.T) {
 		config            *tls.Config
 	}{
 		{"expired certificate", "old", "certificate expired on", p.client("old", time.Now().Add(-time.Minute))},
-		{"second host of a name", "twin", `agent "twin" is connected already, from 127.0.0.1`, p.agent("twin")},
+		{"second host of a name", "twin", `agent "twin" is already connected, from 127.0.0.1`, p.agent("twin")},
 		{"certificate of others", "a", "authorization violation", stranger},
 		{"name that none can have", "a", "authorization violation", p.agent("a.b")},
 	} {

@@ -19,53 +19,52 @@ import (
 type AgentOptions struct {
 	// URL of the bus, tls://host:port; several are separated by commas.
 	URL string
-	// TLS has the agent's certificate and how the server proves itself.
+	// TLS has the agent's certificate and the roots for the server's.
 	TLS  *tls.Config
 	Name string
 	Log  *slog.Logger
-	// Changed is told, one call at a time, when the link goes up or down, and each
-	// new reason for which it stays down: ErrRefused with the server's words when
-	// we are not wanted. It must return soon and must not call Close.
+	// Changed is called, one call at a time, when the link goes up or down, and for
+	// each new reason why it stays down: ErrRefused, with the server's reason, if the
+	// agent is refused. It must not block and must not call Close.
 	Changed func(connected bool, reason error)
 }
 
-// Agent is an agent's side of the bus. It connects and reconnects by itself, for
-// ever.
+// Agent is an agent's side of the bus. It reconnects automatically.
 type Agent struct {
 	options  AgentOptions
 	log      *slog.Logger
-	instance string // tells the server our old connection from another host's
+	instance string // distinguishes a reconnect from another host
 	ctx      context.Context
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
-	requests chan struct{} // one token for each control request that runs
+	requests chan struct{} // one token per running control request
 
 	changes sync.Mutex // held over Changed
-	said    string
+	last    string     // change reported
 
 	mu        sync.Mutex
 	conn      *nats.Conn
 	handlers  map[string]nats.MsgHandler // by subject
 	link      context.Context            // ends when the connection does
-	hang      context.CancelCauseFunc
+	drop      context.CancelCauseFunc
 	connected bool
-	refused   bool // the reason that Changed was told last
+	refused   bool // the last reason that Changed got
 	refusals  int  // in a row
 	tried     bool
 	stopped   bool
 }
 
-// requestsAtATime bounds the control requests that run; more are answered ErrBusy.
+// requestsAtATime limits running control requests; more are answered ErrBusy.
 const requestsAtATime = 16
 
-// ConnectAgent returns at once, whether the server is there or not. It fails only
-// on options that can never work.
+// ConnectAgent returns at once, whether or not the server is reachable. It fails only
+// on invalid options.
 func ConnectAgent(ctx context.Context, options AgentOptions) (*Agent, error) {
 	if !ValidAgent(options.Name) {
-		return nil, fmt.Errorf("connect to bus: %.100q is not an agent's name", options.Name)
+		return nil, fmt.Errorf("connect to bus: invalid agent name %.100q", options.Name)
 	}
 	if options.TLS == nil {
-		return nil, errors.New("connect to bus: TLS is needed")
+		return nil, errors.New("connect to bus: TLS is required")
 	}
 	a := &Agent{
 		options: options, log: options.Log, instance: options.Name + " " + rand.Text(),
@@ -75,8 +74,8 @@ func ConnectAgent(ctx context.Context, options AgentOptions) (*Agent, error) {
 		a.log = slog.New(slog.DiscardHandler)
 	}
 	a.ctx, a.cancel = context.WithCancel(ctx)
-	a.link, a.hang = context.WithCancelCause(a.ctx)
-	a.hang(ErrOffline)
+	a.link, a.drop = context.WithCancelCause(a.ctx)
+	a.drop(ErrOffline)
 	if err := a.dial(); err != nil {
 		a.cancel()
 		return nil, fmt.Errorf("connect to bus %q: %w", options.URL, err)
@@ -84,14 +83,14 @@ func ConnectAgent(ctx context.Context, options AgentOptions) (*Agent, error) {
 	return a, nil
 }
 
-// Connected reports whether the link is up and the server has us.
+// Connected reports whether the link is up and the server accepts the agent.
 func (a *Agent) Connected() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.connected
 }
 
-// current is the connection, with the context that ends with it.
+// current returns the connection, and a context that ends with it.
 func (a *Agent) current() (*nats.Conn, context.Context, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,10 +100,10 @@ func (a *Agent) current() (*nats.Conn, context.Context, error) {
 	return a.conn, a.link, nil
 }
 
-// Send sends a batch and waits until it is stored; nil says that and nothing else
-// does. ErrRejected: it never will be. ErrOffline: at once when the link is down, or
-// as soon as it goes down. After any other error, ErrBusy among them, the batch may
-// be stored or not: send it again later. Without a deadline it waits 30 s.
+// Send sends a batch and waits until it is stored; only nil means that it is.
+// ErrRejected is permanent. ErrOffline is returned as soon as the link is down. After
+// any other error, including ErrBusy, the batch may or may not be stored: retry.
+// Without a deadline it waits 30 s.
 func (a *Agent) Send(ctx context.Context, e measure.Envelope) error {
 	if err := a.send(ctx, e); err != nil {
 		return fmt.Errorf("send batch %s/%016x/%d: %w", e.Stream, e.Epoch, e.Sequence, err)
@@ -114,10 +113,10 @@ func (a *Agent) Send(ctx context.Context, e measure.Envelope) error {
 
 func (a *Agent) send(ctx context.Context, e measure.Envelope) error {
 	if !measure.ValidName(e.Stream) {
-		return fmt.Errorf("%w: %.100q is not a stream's name", ErrRejected, e.Stream)
+		return fmt.Errorf("%w: invalid stream name %.100q", ErrRejected, e.Stream)
 	}
 	if len(e.Payload) > MaxPayload {
-		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrRejected, len(e.Payload), MaxPayload)
+		return fmt.Errorf("%w: %d bytes, limit %d", ErrRejected, len(e.Payload), MaxPayload)
 	}
 	conn, link, err := a.current()
 	if err != nil {
@@ -136,14 +135,14 @@ func (a *Agent) send(ctx context.Context, e measure.Envelope) error {
 	case link.Err() != nil, errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed):
 		return ErrOffline
 	case errors.Is(err, nats.ErrNoResponders):
-		return errors.New("no server takes batches now")
+		return errors.New("no server subscribed")
 	case errors.Is(err, nats.ErrMaxPayload):
-		return fmt.Errorf("%w: %d bytes, the limit of this bus is %d", ErrRejected, len(e.Payload), conn.MaxPayload())
+		return fmt.Errorf("%w: %d bytes, limit of this bus %d", ErrRejected, len(e.Payload), conn.MaxPayload())
 	}
 	return err
 }
 
-// Report sends the agent's state. Whether it came nobody says.
+// Report sends the agent's state, without acknowledgement.
 func (a *Agent) Report(state []byte) error {
 	conn, _, err := a.current()
 	if err == nil {
@@ -155,9 +154,9 @@ func (a *Agent) Report(state []byte) error {
 	return nil
 }
 
-// Serve gives each control request to the handler, each in a goroutine of its own,
-// so a later request can overtake an earlier one. The context ends when the asker
-// no longer waits, and with Close. An error is what the asker gets.
+// Serve calls the handler for each control request, concurrently. The context ends
+// when the requester's timeout expires, and with Close. An error is returned to the
+// requester.
 func (a *Agent) Serve(handler func(ctx context.Context, request []byte) ([]byte, error)) error {
 	return a.subscribe(controlSubject(a.options.Name), func(m *nats.Msg) {
 		if m.Reply == "" {
@@ -166,7 +165,7 @@ func (a *Agent) Serve(handler func(ctx context.Context, request []byte) ([]byte,
 		select {
 		case a.requests <- struct{}{}:
 		default:
-			a.respond(m, reply(statusBusy, fmt.Errorf("%w: %d requests run", ErrBusy, requestsAtATime)))
+			a.respond(m, reply(statusBusy, fmt.Errorf("%w: %d requests running", ErrBusy, requestsAtATime)))
 			return
 		}
 		a.mu.Lock()
@@ -191,7 +190,7 @@ func (a *Agent) Serve(handler func(ctx context.Context, request []byte) ([]byte,
 func serve(ctx context.Context, handler func(context.Context, []byte) ([]byte, error), request []byte) *nats.Msg {
 	data, err := handler(ctx, request)
 	if err == nil && len(data) > MaxPayload {
-		err = fmt.Errorf("the reply has %d bytes, the limit is %d", len(data), MaxPayload)
+		err = fmt.Errorf("reply of %d bytes, limit %d", len(data), MaxPayload)
 	}
 	if err != nil {
 		return reply(statusError, err)
@@ -203,21 +202,21 @@ func serve(ctx context.Context, handler func(context.Context, []byte) ([]byte, e
 
 func (a *Agent) respond(m, answer *nats.Msg) {
 	if err := m.RespondMsg(answer); err != nil {
-		a.log.Debug("answer control request", "error", err) // the asker gives up by itself
+		a.log.Debug("answer control request", "error", err) // the requester times out
 	}
 }
 
-// Pulse gives each pulse to the handler, one at a time. It must return soon.
+// Pulse calls the handler for each pulse, one at a time. It must not block.
 func (a *Agent) Pulse(handler func(pulse []byte)) error {
 	return a.subscribe(pulseSubject(a.options.Name), func(m *nats.Msg) { handler(m.Data) })
 }
 
-// subscribe holds on this connection and on every later one.
+// subscribe applies to this connection and all later ones.
 func (a *Agent) subscribe(subject string, handler nats.MsgHandler) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, found := a.handlers[subject]; found {
-		return fmt.Errorf("subscribe to %s: served already", subject)
+		return fmt.Errorf("subscribe to %s: already subscribed", subject)
 	}
 	if _, err := a.conn.Subscribe(subject, handler); err != nil {
 		return fmt.Errorf("subscribe to %s: %w", subject, err)
@@ -226,7 +225,7 @@ func (a *Agent) subscribe(subject string, handler nats.MsgHandler) error {
 	return nil
 }
 
-// Close ends the link, and what runs on it within seconds.
+// Close closes the link and waits a few seconds for running handlers.
 func (a *Agent) Close() {
 	a.mu.Lock()
 	if a.stopped {
@@ -235,7 +234,7 @@ func (a *Agent) Close() {
 	}
 	a.stopped, a.connected = true, false
 	conn := a.conn
-	a.hang(ErrOffline)
+	a.drop(ErrOffline)
 	a.mu.Unlock()
 	a.cancel()
 	waitFor(&a.tasks, time.Second)

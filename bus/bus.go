@@ -1,29 +1,29 @@
 // Package bus carries batches, control requests and state between agents and
 // servers over NATS: its subjects, the embedded server, and the client of either
-// side. Only this room knows NATS.
+// side. Only this package imports NATS.
 //
 // Subjects, for an agent a and a stream s:
 //
-//	pillion.data.a.s   a batch; the reply says that it is stored
+//	pillion.data.a.s   a batch; the reply acknowledges that it is stored
 //	pillion.state.a    the agent's state, about once a second
 //	pillion.control.a  a request to the agent, with a reply
-//	pillion.pulse.a    what a server tells the agent about once a second
+//	pillion.pulse.a    the server's heartbeat to the agent, about once a second
 //
-//	pillion.hello.c    asks the embedded server whether connection c is welcome
+//	pillion.hello.c    asks the embedded server whether connection c is accepted
 //	pillion.welcome.c  the answer, with the reason of a refusal
 //
-// An agent may publish on its own data and state subjects and hear its own control
-// and pulse subjects, nothing else. Who sent a batch is read from its subject, which
-// the certificate of the connection gives the right to, and never from the message.
+// An agent may publish on its own data and state subjects and subscribe to its own
+// control and pulse subjects, nothing else. The sender of a batch is taken from the
+// subject, which the connection's certificate authorises, never from the message.
 //
 // A batch is a request: its payload is the Arrow stream, its envelope a header
-// (header.go). The sender keeps it until the reply says that it is stored, so
-// whatever is lost on the way, in a queue that was full for one, is sent again.
+// (header.go). The sender keeps it until the reply acknowledges that it is stored;
+// whatever is lost on the way, for example in a full queue, is retransmitted.
 //
-// A NATS cluster of others has to give the same rights: it maps the certificate's
-// common name to a user with those subjects, _INBOX.a.> to hear replies, and the
-// right to answer once (allow_responses). It does not keep a second host from using
-// one name, and does not say why it refuses; the server's Standing does.
+// An external NATS cluster must grant the same permissions: it maps the certificate's
+// common name to a user with those subjects, _INBOX.a.> for replies, and permission
+// to respond once (allow_responses). It does not prevent two hosts from using the
+// same name, and gives no reason for a refusal; the server's Standing does.
 package bus
 
 import (
@@ -33,24 +33,23 @@ import (
 
 // Errors that callers tell apart.
 var (
-	// ErrRefused is a connection that the other side will not have, with its
-	// reason: trying again will not help before somebody has changed something.
+	// ErrRefused is a connection that the other side refuses, with its reason.
+	// Retrying does not help until the cause is removed.
 	ErrRefused = errors.New("refused")
-	// ErrAway is an agent that nobody answers for.
+	// ErrAway is an agent without a connection.
 	ErrAway = errors.New("agent is not connected")
-	// ErrRejected is a batch that will never be stored; the reason follows.
+	// ErrRejected is a permanently rejected batch; the reason follows.
 	ErrRejected = errors.New("batch rejected")
-	// ErrBusy is a server, or an agent, with as much to do as it takes: try again
-	// later.
+	// ErrBusy is an overloaded server or agent: retry later.
 	ErrBusy = errors.New("busy")
-	// ErrOffline is a link that is down now.
+	// ErrOffline is a link that is currently down.
 	ErrOffline = errors.New("not connected")
 )
 
 // MaxPayload is the largest message, bytes, its header not counted.
 const MaxPayload = 8<<20 - headerRoom
 
-// headerRoom is what a message's header may take, bytes.
+// headerRoom is the maximum size of a message's header, bytes.
 const headerRoom = 4 << 10
 
 const (

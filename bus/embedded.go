@@ -16,45 +16,44 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// EmbeddedOptions of a server inside this process.
+// EmbeddedOptions of an in-process server.
 type EmbeddedOptions struct {
-	// Listen is host:port; port 0 takes a free one, an empty host all addresses.
+	// Listen is host:port; port 0 picks a free port, an empty host all addresses.
 	Listen string
-	// TLS has the server's certificate. Which certificate a client shows is for
-	// Authorize to judge, not for TLS.
+	// TLS has the server's certificate. Authorize verifies client certificates, not
+	// TLS.
 	TLS *tls.Config
-	// Authorize names the agent of a connection. An error refuses it; where the
-	// name is there as well the agent is told the reason, and where it is empty
-	// (nobody we know) it is not. It is called for each connection, more than once,
-	// from any goroutine.
+	// Authorize returns the agent of a connection. An error refuses it; the client
+	// is given the reason only if the name is set too, that is, for a known agent.
+	// It is called more than once per connection, from any goroutine.
 	Authorize func(tls.ConnectionState) (agent string, err error)
-	// Connections is how many there may be at a time; default 4096.
+	// Connections limits concurrent connections; default 4096.
 	Connections int
-	// Refused, if there is one, is told that a connection of an agent that we know was
-	// refused, and why; not again within a minute. It must return soon.
+	// Refused, if set, is called when a connection of a known agent was refused; at
+	// most once a minute for the same reason. It must not block.
 	Refused func(agent, remote string, reason error)
 	Log     *slog.Logger
 }
 
-// Embedded is a NATS server inside this process that only agents reach, each on its
-// own subjects, and one connection per agent.
+// Embedded is an in-process NATS server for agents only, with one connection per
+// agent, restricted to its own subjects.
 type Embedded struct {
 	options EmbeddedOptions
 	log     *slog.Logger
 	server  *server.Server
-	secret  string // of connections from inside the process
+	secret  string // of in-process connections
 	client  *nats.Conn
 	ready   chan struct{}
 	stop    sync.Once
 
 	mu      sync.Mutex
-	members map[string]member  // by agent
-	turned  map[uint64]refusal // connections that only wait to hear why, by number
-	told    map[string]time.Time
+	members map[string]member    // by agent
+	refused map[uint64]refusal   // connections waiting for the reason, by number
+	logged  map[string]time.Time // refusals, for rate limiting
 }
 
-// Limits of the embedded server. A host that vanished is noticed after pingEvery
-// times pingsOut; until then its name is taken.
+// Limits of the embedded server. A vanished host is detected after pingEvery times
+// pingsOut; until then its name is in use.
 const (
 	startTime     = 10 * time.Second
 	handshakeTime = 5 * time.Second
@@ -71,13 +70,13 @@ const (
 func StartEmbedded(options EmbeddedOptions) (*Embedded, error) {
 	e := &Embedded{
 		options: options, log: options.Log, secret: rand.Text() + rand.Text(), ready: make(chan struct{}),
-		members: map[string]member{}, turned: map[uint64]refusal{}, told: map[string]time.Time{},
+		members: map[string]member{}, refused: map[uint64]refusal{}, logged: map[string]time.Time{},
 	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
 	if options.TLS == nil || options.Authorize == nil {
-		return nil, errors.New("start bus: TLS and Authorize are needed")
+		return nil, errors.New("start bus: TLS and Authorize are required")
 	}
 	settings, err := e.settings()
 	if err != nil {
@@ -103,7 +102,7 @@ func (e *Embedded) settings() (*server.Options, error) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return nil, fmt.Errorf("port %q is not a number up to 65535", text)
+		return nil, fmt.Errorf("invalid port %q", text)
 	}
 	settings := &server.Options{
 		ServerName: "pillion", Host: host, Port: int(port),
@@ -125,12 +124,12 @@ func (e *Embedded) settings() (*server.Options, error) {
 	}
 	settings.TLSConfig.ClientAuth = tls.RequireAnyClientCert
 	settings.TLSConfig.MinVersion = tls.VersionTLS13
-	settings.TLSConfig.SessionTicketsDisabled = true // each connection proves itself
+	settings.TLSConfig.SessionTicketsDisabled = true // each connection must authenticate
 	settings.Cluster.NoAdvertise = true
 	return settings, nil
 }
 
-// anyHost is every address, of both families where the host has both.
+// anyHost returns the wildcard address, of both families if the host has IPv6.
 func anyHost() string {
 	listener, err := net.Listen("tcp6", "[::]:0")
 	if err != nil {
@@ -140,7 +139,7 @@ func anyHost() string {
 	return "::"
 }
 
-// open waits for the listener and connects the own client, which answers hellos.
+// open waits for the listener and connects the in-process client, which answers hellos.
 func (e *Embedded) open(log *serverLog) (err error) {
 	for end := time.Now().Add(startTime); !e.server.ReadyForConnections(20 * time.Millisecond); {
 		if reason := log.failure(); reason != "" {
@@ -158,28 +157,28 @@ func (e *Embedded) open(log *serverLog) (err error) {
 		err = e.client.FlushTimeout(startTime)
 	}
 	if err != nil {
-		return fmt.Errorf("connect inside the process: %w", err)
+		return fmt.Errorf("connect in-process: %w", err)
 	}
 	close(e.ready)
 	return nil
 }
 
-// Addr is where the server listens; it has the port that was taken for port 0.
+// Addr returns the listen address, with the actual port if port 0 was configured.
 func (e *Embedded) Addr() net.Addr { return e.server.Addr() }
 
-// Disconnect ends the agent's connection, if it has one. It may connect again when
-// Authorize lets it.
+// Disconnect closes the agent's connection, if any. The agent may reconnect if
+// Authorize permits.
 func (e *Embedded) Disconnect(agent string) {
 	e.mu.Lock()
 	m, found := e.members[agent]
 	delete(e.members, agent)
 	e.mu.Unlock()
 	if found {
-		_ = e.server.DisconnectClientByID(m.connection) // an error: it has gone by itself
+		_ = e.server.DisconnectClientByID(m.connection) // an error: it is closed already
 	}
 }
 
-// Shutdown ends every connection and waits until the server has ended.
+// Shutdown closes all connections and waits until the server has stopped.
 func (e *Embedded) Shutdown() {
 	e.stop.Do(func() {
 		if e.client != nil {
@@ -190,7 +189,7 @@ func (e *Embedded) Shutdown() {
 	})
 }
 
-// connect opens a connection for the server's side of this process.
+// connect opens an in-process connection for the server's side.
 func (e *Embedded) connect(ctx context.Context, options ...nats.Option) (*nats.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -18,27 +18,29 @@ const (
 	// batchHeader is the envelope of a batch: layout number, epoch, sequence, rows,
 	// oldest, checksum; the epoch as 16 hexadecimal digits, the checksum as 8.
 	batchHeader = "Pillion-Batch"
-	// statusHeader is what became of a request, reasonHeader why.
+	// statusHeader is the outcome of a request, reasonHeader the reason.
 	statusHeader = "Pillion-Status"
 	reasonHeader = "Pillion-Reason"
-	// timeoutHeader is how long the sender of a request waits, milliseconds.
+	// timeoutHeader is the timeout of a request, milliseconds.
 	timeoutHeader = "Pillion-Timeout"
 )
 
 // Statuses of a reply.
 const (
 	statusOK       = "ok"
-	statusRejected = "rejected" // never to be sent again
+	statusRejected = "rejected" // permanently
 	statusRetry    = "retry"
 	statusBusy     = "busy"
 	statusError    = "error" // of a control request
 	statusRefused  = "refused"
 )
 
+var statusErrors = map[string]error{statusRejected: ErrRejected, statusBusy: ErrBusy, statusRefused: ErrRefused}
+
 const (
 	batchLayout = "1"
 	reasonLimit = 512
-	requestTime = 30 * time.Second // where the caller sets no deadline
+	requestTime = 30 * time.Second // if the caller sets no deadline
 	longestTime = time.Hour
 )
 
@@ -46,38 +48,25 @@ func formatBatch(e *measure.Envelope) string {
 	return fmt.Sprintf("%s %016x %d %d %d %08x", batchLayout, e.Epoch, e.Sequence, e.Rows, e.Oldest, e.Checksum)
 }
 
-// parseBatch reads the header back. It takes only what formatBatch writes, so that
-// one batch has one spelling; every fault is ErrRejected.
+// parseBatch parses the header. It accepts only the canonical form that formatBatch
+// writes; every error is ErrRejected.
 func parseBatch(stream, text string) (measure.Envelope, error) {
 	bad := func(cause string) (measure.Envelope, error) {
 		return measure.Envelope{}, fmt.Errorf("%w: header %.100q: %s", ErrRejected, text, cause)
 	}
 	if !measure.ValidName(stream) {
-		return measure.Envelope{}, fmt.Errorf("%w: %.100q is not a stream's name", ErrRejected, stream)
+		return measure.Envelope{}, fmt.Errorf("%w: invalid stream name %.100q", ErrRejected, stream)
 	}
-	fields := strings.Split(text, " ")
-	if len(fields) != 6 {
-		return bad("want 6 fields")
-	}
-	if fields[0] != batchLayout {
+	layout, rest, _ := strings.Cut(text, " ")
+	if layout != batchLayout {
 		return bad("unknown layout; is the server older than the agent?")
 	}
-	epoch, err := strconv.ParseUint(fields[1], 16, 64)
-	sequence, err2 := strconv.ParseUint(fields[2], 10, 64)
-	rows, err3 := strconv.ParseUint(fields[3], 10, 31)
-	oldest, err4 := strconv.ParseUint(fields[4], 10, 64)
-	checksum, err5 := strconv.ParseUint(fields[5], 16, 32)
-	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
-		return bad("not a number in its place")
+	e := measure.Envelope{Key: measure.Key{Stream: stream}}
+	_, err := fmt.Sscanf(rest, "%x %d %d %d %x", &e.Epoch, &e.Sequence, &e.Rows, &e.Oldest, &e.Checksum)
+	if err != nil || e.Rows < 0 || e.Rows > math.MaxInt32 || formatBatch(&e) != text {
+		return bad("malformed")
 	}
-	e := measure.Envelope{
-		Key:  measure.Key{Stream: stream, Epoch: epoch, Sequence: sequence},
-		Rows: int(rows), Oldest: oldest, Checksum: uint32(checksum),
-	}
-	if formatBatch(&e) != text {
-		return bad("not in its one spelling")
-	}
-	if oldest > sequence {
+	if e.Oldest > e.Sequence {
 		return bad("oldest is above sequence")
 	}
 	return e, nil
@@ -92,8 +81,7 @@ func only(header nats.Header, key string) (string, bool) {
 	return values[0], true
 }
 
-// reply makes an answer. What does not fit into a header line is left out of the
-// reason.
+// reply returns a reply, with the reason truncated to fit a header line.
 func reply(status string, reason error) *nats.Msg {
 	message := &nats.Msg{Header: nats.Header{statusHeader: {status}}}
 	if reason != nil {
@@ -116,11 +104,11 @@ func oneLine(text string) string {
 	return text
 }
 
-// outcome is the error that a reply stands for; nil only for an explicit ok.
+// outcome returns the error in a reply; nil only for an explicit ok.
 func outcome(header nats.Header) error {
 	status, ok := only(header, statusHeader)
 	if !ok {
-		return errors.New("the reply has no status")
+		return errors.New("reply without status")
 	}
 	reason, ok := only(header, reasonHeader)
 	if !ok {
@@ -129,19 +117,16 @@ func outcome(header nats.Header) error {
 	switch status {
 	case statusOK:
 		return nil
-	case statusRejected:
-		return fmt.Errorf("%w: %s", ErrRejected, strings.TrimPrefix(reason, ErrRejected.Error()+": "))
-	case statusBusy:
-		return fmt.Errorf("%w: %s", ErrBusy, strings.TrimPrefix(reason, ErrBusy.Error()+": "))
-	case statusRefused:
-		return fmt.Errorf("%w: %s", ErrRefused, strings.TrimPrefix(reason, ErrRefused.Error()+": "))
 	case statusRetry, statusError:
 		return errors.New(reason)
 	}
-	return fmt.Errorf("the reply has the unknown status %.20q", status)
+	if kind := statusErrors[status]; kind != nil {
+		return fmt.Errorf("%w: %s", kind, strings.TrimPrefix(reason, kind.Error()+": "))
+	}
+	return fmt.Errorf("reply with unknown status %.20q", status)
 }
 
-// waitTime is how long the sender of a request waits.
+// waitTime returns the timeout of a request.
 func waitTime(header nats.Header) time.Duration {
 	text, _ := only(header, timeoutHeader)
 	ms, err := strconv.ParseUint(text, 10, 63)

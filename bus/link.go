@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,8 +20,8 @@ const (
 	helloTime   = 3 * time.Second
 )
 
-// backOff is the pause before an attempt: it doubles up to longestWait, and half of
-// it is drawn, so that many agents do not come back at one moment.
+// backOff returns the delay before an attempt: exponential up to longestWait, with
+// jitter of one half.
 func backOff(attempt int) time.Duration {
 	wait := longestWait
 	if attempt < 7 {
@@ -29,8 +30,8 @@ func backOff(attempt int) time.Duration {
 	return wait/2 + rand.N(wait/2)
 }
 
-// dialer refuses the first attempt, the one that nats.Connect waits for; all others
-// are made in the background.
+// dialer fails the first attempt, for which nats.Connect waits; all others are made in
+// the background.
 type dialer struct {
 	ctx   context.Context
 	first bool
@@ -38,7 +39,7 @@ type dialer struct {
 
 var errLater = errors.New("dial in the background")
 
-// Dial is called by NATS, never twice at a time.
+// Dial is called by NATS, not concurrently.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if d.first {
 		d.first = false
@@ -48,8 +49,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return plain.DialContext(d.ctx, network, address)
 }
 
-// dial makes a NATS connection that connects in the background, with the
-// subscriptions that there are.
+// dial creates a NATS connection that connects in the background, with all
+// subscriptions.
 func (a *Agent) dial() error {
 	made := make(chan struct{})
 	defer close(made)
@@ -71,7 +72,7 @@ func (a *Agent) dial() error {
 		nats.ConnectHandler(a.up), nats.ReconnectHandler(a.up),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { a.down(lost(err)) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { a.down(err) }),
-		nats.ErrorHandler(a.complain), nats.ClosedHandler(a.closed),
+		nats.ErrorHandler(a.failed), nats.ClosedHandler(a.closed),
 	)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (a *Agent) dial() error {
 	return nil
 }
 
-// errLost is the end of a connection that was there.
+// errLost is the end of an established connection.
 var errLost = errors.New("connection lost")
 
 func lost(err error) error {
@@ -109,17 +110,17 @@ func (a *Agent) pause(attempt int) time.Duration {
 	return backOff(max(attempt, a.refusals))
 }
 
-// up is called by NATS when TCP, TLS and NATS are there. Whether we are welcome
-// the server has to say yet.
+// up is called by NATS when TCP, TLS and NATS are established. The server has not yet
+// accepted the agent.
 func (a *Agent) up(conn *nats.Conn) {
 	a.mu.Lock()
 	if a.stopped {
 		a.mu.Unlock()
 		return
 	}
-	a.hang(errReplaced)
-	ctx, hang := context.WithCancelCause(a.ctx)
-	a.link, a.hang = ctx, hang
+	a.drop(errReplaced)
+	ctx, drop := context.WithCancelCause(a.ctx)
+	a.link, a.drop = ctx, drop
 	a.tasks.Add(1)
 	a.mu.Unlock()
 	go func() {
@@ -130,8 +131,8 @@ func (a *Agent) up(conn *nats.Conn) {
 
 var errReplaced = errors.New("the connection was replaced")
 
-// hello asks whether the connection is welcome. A cluster of others does not
-// answer, and then there is nothing to wait for.
+// hello asks whether the connection is accepted. An external NATS cluster does not
+// answer; it counts as accepted.
 func (a *Agent) hello(link context.Context, conn *nats.Conn) {
 	err := ask(link, conn)
 	a.mu.Lock()
@@ -142,7 +143,7 @@ func (a *Agent) hello(link context.Context, conn *nats.Conn) {
 	if err != nil {
 		a.refusals++
 		a.refused = true
-		a.hang(err)
+		a.drop(err)
 	} else {
 		a.refusals = 0
 		a.connected = true
@@ -156,13 +157,13 @@ func (a *Agent) hello(link context.Context, conn *nats.Conn) {
 func ask(link context.Context, conn *nats.Conn) error {
 	id, err := conn.GetClientID()
 	if err != nil {
-		return nil // a cluster that gives no numbers
+		return nil // a cluster without client numbers
 	}
 	subscription, err := conn.SubscribeSync(connectionSubject(answerPrefix, id))
 	if err != nil {
-		return nil // the connection has gone: the next one asks
+		return nil // the connection is closed: the next one asks
 	}
-	defer func() { _ = subscription.Unsubscribe() }() // fails only on a connection that has gone
+	defer func() { _ = subscription.Unsubscribe() }() // fails only on a closed connection
 	m := &nats.Msg{Subject: connectionSubject(helloPrefix, id), Reply: subscription.Subject}
 	if err := conn.PublishMsg(m); err != nil {
 		return nil
@@ -179,16 +180,16 @@ func ask(link context.Context, conn *nats.Conn) error {
 	return nil
 }
 
-// down notes that the link is down, and why. NATS calls it many times for one
+// down records that the link is down, and why. NATS calls it many times for one
 // cause.
 func (a *Agent) down(err error) {
 	rejected := wasRefused(err)
 	a.mu.Lock()
-	// After a refusal the server hangs up; that is no news.
+	// After a refusal the server disconnects: not a new reason.
 	quiet := err == nil || a.stopped || errors.Is(err, errLater) || errors.Is(err, nats.ErrNoServers) ||
 		a.refused && errors.Is(err, errLost)
 	a.connected = false
-	a.hang(ErrOffline)
+	a.drop(ErrOffline)
 	if !quiet {
 		a.refused = rejected
 	}
@@ -205,18 +206,14 @@ func (a *Agent) down(err error) {
 	a.change(false, err)
 }
 
-// wasRefused reports whether NATS itself turned us away.
+// wasRefused reports whether NATS itself refused the connection.
 func wasRefused(err error) bool {
-	for _, refusal := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
-		if errors.Is(err, refusal) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired},
+		func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
-// complain takes what NATS says beside calls.
-func (a *Agent) complain(_ *nats.Conn, _ *nats.Subscription, err error) {
+// failed handles asynchronous errors of NATS.
+func (a *Agent) failed(_ *nats.Conn, _ *nats.Subscription, err error) {
 	if wasRefused(err) {
 		a.down(err)
 		return
@@ -224,13 +221,13 @@ func (a *Agent) complain(_ *nats.Conn, _ *nats.Subscription, err error) {
 	a.mu.Lock()
 	connected := a.connected
 	a.mu.Unlock()
-	if connected { // otherwise we were only let in to hear a refusal
-		a.log.Warn("bus", "error", err)
+	if connected { // otherwise only admitted to get the reason of a refusal
+		a.log.Warn("bus error", "error", err)
 	}
 }
 
-// closed is called when NATS gives a connection up, on some faults of the protocol;
-// we never do.
+// closed is called when NATS closes a connection, on certain protocol errors; the agent
+// dials again.
 func (a *Agent) closed(conn *nats.Conn) {
 	a.mu.Lock()
 	if a.stopped {
@@ -257,15 +254,15 @@ func (a *Agent) closed(conn *nats.Conn) {
 	}()
 }
 
-// change tells the owner, once for each change.
+// change reports each change once.
 func (a *Agent) change(connected bool, reason error) {
 	a.changes.Lock()
 	defer a.changes.Unlock()
 	text := fmt.Sprint(connected, reason)
-	if a.ctx.Err() != nil || text == a.said {
+	if a.ctx.Err() != nil || text == a.last {
 		return
 	}
-	a.said = text
+	a.last = text
 	if a.options.Changed != nil {
 		a.options.Changed(connected, reason)
 	}

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-func TestComplaintsAreLimited(t *testing.T) {
+func TestLogIsRateLimited(t *testing.T) {
 	var text bytes.Buffer
 	now := time.Now()
 	l := &serverLog{log: slog.New(slog.NewTextHandler(&text, nil)), now: func() time.Time { return now }}
 	for range 1000 {
 		l.Errorf("bad handshake from %s", "10.0.0.1\nforged line")
 	}
-	if got := strings.Count(text.String(), "\n"); got != complaintLimit {
-		t.Errorf("%d lines, want %d", got, complaintLimit)
+	if got := strings.Count(text.String(), "\n"); got != logLimit {
+		t.Errorf("%d lines, want %d", got, logLimit)
 	}
 	text.Reset()
-	now = now.Add(complaintWindow)
+	now = now.Add(logInterval)
 	l.Warnf("later")
 	if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "and 990 more lines") {
 		t.Errorf("got %q", got)

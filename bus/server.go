@@ -18,17 +18,17 @@ import (
 
 // ServerOptions of a server's side of the bus.
 type ServerOptions struct {
-	// InProcess is the embedded server; without one URL is a NATS cluster of
-	// others, reached with TLS. Several URLs are separated by commas.
+	// InProcess is the embedded server; if nil, URL is an external NATS cluster,
+	// reached with TLS. Several URLs are separated by commas.
 	InProcess *Embedded
 	URL       string
 	TLS       *tls.Config
 	Log       *slog.Logger
-	// Backlog is how much, bytes, may wait for the handler of batches; what comes
-	// on top is answered ErrBusy at once. Default 64 MiB, at least MaxPayload.
+	// Backlog limits the batches queued for the handler, bytes; more are answered
+	// ErrBusy at once. Default 64 MiB, at least MaxPayload.
 	Backlog int64
-	// Changed is told when the link to a cluster goes down, and why, and when it
-	// comes back.
+	// Changed is called when the link to a cluster goes down, with the reason, and
+	// when it is up again.
 	Changed func(connected bool, reason error)
 }
 
@@ -49,23 +49,22 @@ type Server struct {
 	batches, rejected, busy, retries, states atomic.Uint64
 }
 
-// Delivery is a batch that came. Answer says what became of it, once, from any
-// goroutine: nil when it is stored, ErrRejected or measure.ErrBatch when it never
-// will be; after any other error the agent sends it again. An agent that hears
-// nothing sends it again too.
+// Delivery is a received batch. Answer, called once from any goroutine, replies: nil if
+// it is stored, ErrRejected or measure.ErrBatch if rejected permanently; after any
+// other error, or no reply, the agent retransmits it.
 type Delivery struct {
 	Agent string
 	measure.Envelope
 	Answer func(error)
 }
 
-// ServerStats count since the start. Nothing of it is lost: whatever was not
-// stored its sender still has.
+// ServerStats are counters since the start. No batch is lost: the sender keeps those
+// that were not stored.
 type ServerStats struct {
-	Batches  uint64 // came
-	Rejected uint64 // malformed, or Answer said so
-	Retries  uint64 // Answer asked to send again
-	Busy     uint64 // turned away because the backlog was full
+	Batches  uint64 // received
+	Rejected uint64 // malformed, or by Answer
+	Retries  uint64 // temporary errors of Answer
+	Busy     uint64 // refused because the backlog was full
 	Dropped  uint64 // by the NATS client, unanswered
 	States   uint64
 	Waiting  int64 // bytes in the backlog now
@@ -74,14 +73,14 @@ type ServerStats struct {
 const (
 	backlogBytes   = 64 << 20
 	backlogBatches = 1 << 14
-	// The NATS client's own queue only bridges what one goroutine needs to move a
-	// message to the backlog.
+	// The NATS client's own queue only bridges the time to move a message to the
+	// backlog.
 	queueBytes    = 256 << 20
 	queueMessages = 1 << 16
 	closeTime     = 5 * time.Second
 )
 
-// ConnectServer connects; it fails when nobody answers at the URL.
+// ConnectServer connects; it fails if the bus is unreachable.
 func ConnectServer(ctx context.Context, options ServerOptions) (*Server, error) {
 	s := &Server{options: options, log: options.Log, backlog: make(chan Delivery, backlogBatches), done: make(chan struct{})}
 	if s.log == nil {
@@ -94,7 +93,7 @@ func ConnectServer(ctx context.Context, options ServerOptions) (*Server, error) 
 	common := []nats.Option{
 		nats.Name("pillion-server"), nats.CustomInboxPrefix(serverInbox),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			s.log.Warn("bus", "error", err)
+			s.log.Warn("bus error", "error", err)
 		}),
 	}
 	var err error
@@ -111,10 +110,10 @@ func ConnectServer(ctx context.Context, options ServerOptions) (*Server, error) 
 
 func (s *Server) connectCluster(ctx context.Context, options []nats.Option) (*nats.Conn, error) {
 	if s.options.TLS == nil {
-		return nil, errors.New("a cluster needs TLS")
+		return nil, errors.New("a cluster requires TLS")
 	}
 	changed := func(connected bool, reason error) {
-		s.log.Info("bus", "connected", connected, "reason", reason)
+		s.log.Info("bus link changed", "connected", connected, "reason", reason)
 		if s.options.Changed != nil {
 			s.options.Changed(connected, reason)
 		}
@@ -159,14 +158,14 @@ func (s *Server) Stats() ServerStats {
 	return stats
 }
 
-// ServeData gives each batch to the handler, one at a time, in the order in which
-// they came. Servers of one cluster share the batches. A handler that blocks holds
-// the following ones back: up to Backlog bytes wait, the rest is answered ErrBusy.
+// ServeData calls the handler for each batch, one at a time, in order of arrival. The
+// servers of a cluster share the batches. While the handler blocks, up to Backlog
+// bytes are queued and the rest is answered ErrBusy.
 func (s *Server) ServeData(handler func(Delivery)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.data != nil {
-		return errors.New("serve data: served already")
+		return errors.New("serve data: already serving")
 	}
 	subscription, err := s.conn.QueueSubscribe(dataSubject("*", "*"), serverQueue, s.receive)
 	if err == nil {
@@ -193,13 +192,13 @@ func (s *Server) ServeData(handler func(Delivery)) error {
 	return nil
 }
 
-// receive puts a batch into the backlog, or answers at once.
+// receive queues a batch, or answers at once.
 func (s *Server) receive(m *nats.Msg) {
 	s.batches.Add(1)
 	d, err := s.parse(m)
 	if d.Agent == "" {
 		s.rejected.Add(1)
-		s.log.Warn("ignore batch", "subject", oneLine(m.Subject), "error", err)
+		s.log.Warn("ignored batch", "subject", oneLine(m.Subject), "error", err)
 		return
 	}
 	if err != nil {
@@ -215,11 +214,11 @@ func (s *Server) receive(m *nats.Msg) {
 		}
 	}
 	s.waiting.Add(-size)
-	d.Answer(fmt.Errorf("%w: the server stores batches slower than they come", ErrBusy))
+	d.Answer(fmt.Errorf("%w: batches arrive faster than the server stores them", ErrBusy))
 }
 
-// parse reads a message. Without an agent it is not to be answered: the reply would
-// go where the sender itself may not publish.
+// parse reads a message. Without an agent it must not be answered: the sender itself
+// may not publish to the reply subject.
 func (s *Server) parse(m *nats.Msg) (Delivery, error) {
 	tokens := strings.Split(m.Subject, ".")
 	if len(tokens) != 4 || !ValidAgent(tokens[2]) {
@@ -227,15 +226,15 @@ func (s *Server) parse(m *nats.Msg) (Delivery, error) {
 	}
 	agent, stream := tokens[2], tokens[3]
 	if !strings.HasPrefix(m.Reply, inboxPrefix(agent)+".") {
-		return Delivery{}, fmt.Errorf("the reply would go to %.100q, which is not the agent's", m.Reply)
+		return Delivery{}, fmt.Errorf("reply subject %.100q is not the agent's", m.Reply)
 	}
 	d := Delivery{Agent: agent, Answer: s.answer(m)}
 	if len(m.Data) > MaxPayload {
-		return d, fmt.Errorf("%w: %d bytes, the limit is %d", ErrRejected, len(m.Data), MaxPayload)
+		return d, fmt.Errorf("%w: %d bytes, limit %d", ErrRejected, len(m.Data), MaxPayload)
 	}
 	text, ok := only(m.Header, batchHeader)
 	if !ok {
-		return d, fmt.Errorf("%w: no %s header, or more than one", ErrRejected, batchHeader)
+		return d, fmt.Errorf("%w: want one %s header", ErrRejected, batchHeader)
 	}
 	var err error
 	d.Envelope, err = parseBatch(stream, text)
@@ -264,14 +263,14 @@ func (s *Server) answer(m *nats.Msg) func(error) {
 			answer := reply(status, err)
 			answer.Subject = subject
 			if err := s.conn.PublishMsg(answer); err != nil {
-				s.log.Debug("answer batch", "error", err) // the agent sends it again
+				s.log.Debug("answer batch", "error", err) // the agent retransmits it
 			}
 		})
 	}
 }
 
-// ServeStates gives each agent's state to the handler. It must be quick; states
-// that come faster than it takes them are dropped.
+// ServeStates calls the handler for each agent's state. It must be fast; states that
+// arrive faster than it returns are dropped.
 func (s *Server) ServeStates(handler func(agent string, state []byte)) error {
 	_, err := s.conn.Subscribe(stateSubject("*"), func(m *nats.Msg) {
 		agent := strings.TrimPrefix(m.Subject, stateSubject(""))
@@ -290,12 +289,11 @@ func (s *Server) ServeStates(handler func(agent string, state []byte)) error {
 	return nil
 }
 
-// Ask sends the agent a request and returns its reply: ErrAway when it is not
-// there, otherwise the error that its handler returned. Without a deadline it
-// waits 30 s.
+// Ask sends the agent a request and returns its reply: ErrAway if it is not connected,
+// otherwise the error that its handler returned. Without a deadline it waits 30 s.
 func (s *Server) Ask(ctx context.Context, agent string, request []byte) ([]byte, error) {
 	if !ValidAgent(agent) {
-		return nil, fmt.Errorf("ask agent %.100q: not an agent's name", agent)
+		return nil, fmt.Errorf("ask agent: invalid name %.100q", agent)
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -316,10 +314,10 @@ func (s *Server) Ask(ctx context.Context, agent string, request []byte) ([]byte,
 	return answer.Data, nil
 }
 
-// Pulse sends the agent a pulse. Whether it came nobody says.
+// Pulse sends the agent a pulse, without acknowledgement.
 func (s *Server) Pulse(agent string, pulse []byte) error {
 	if !ValidAgent(agent) {
-		return fmt.Errorf("send pulse to agent %.100q: not an agent's name", agent)
+		return fmt.Errorf("send pulse to agent: invalid name %.100q", agent)
 	}
 	if err := s.conn.Publish(pulseSubject(agent), pulse); err != nil {
 		return fmt.Errorf("send pulse to agent %q: %w", agent, err)
@@ -327,7 +325,7 @@ func (s *Server) Pulse(agent string, pulse []byte) error {
 	return nil
 }
 
-// Close ends the link. A handler that runs ends first, if it does so soon.
+// Close closes the link, after waiting a few seconds for a running handler.
 func (s *Server) Close() {
 	s.stop.Do(func() {
 		close(s.done)
@@ -343,7 +341,7 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, requestTime)
 }
 
-// waitFor waits for the group, at most for the time.
+// waitFor waits for the group, up to the limit.
 func waitFor(group *sync.WaitGroup, limit time.Duration) {
 	ended := make(chan struct{})
 	go func() {
