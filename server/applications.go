@@ -15,16 +15,16 @@ import (
 	"pillion.dev/server/oml"
 )
 
-// applications are those that report by OML's protocol: on loopback everybody, else
-// those that show the token.
+// applications are the listeners for OMSP clients: unauthenticated on loopback, with
+// a token elsewhere.
 type applications struct {
 	backend   *oml.Backend
 	collector *collect.Collector
-	doors     []door
+	listeners []listener
 }
 
-// door is a listener, and what clients show there.
-type door struct {
+// listener is a socket and the token that its clients must present.
+type listener struct {
 	net.Listener
 	token string
 }
@@ -45,49 +45,49 @@ func (s *server) openApplications() (err error) {
 		return err
 	}
 	for _, address := range s.config.OML {
-		listener, err := net.Listen("tcp", address)
+		socket, err := net.Listen("tcp", address)
 		if err != nil {
 			return fmt.Errorf("listen for OML: %w", err)
 		}
 		if s.config.OMLTLS {
-			listener = tls.NewListener(listener, s.authority.TLS())
+			socket = tls.NewListener(socket, s.authority.TLS())
 		}
-		a.add(listener, token)
+		a.add(socket, token)
 	}
-	listener, err := net.Listen("tcp", DefaultOML)
+	socket, err := net.Listen("tcp", DefaultOML)
 	if err != nil {
-		// Nobody asked for this one, and there may be another server on this host.
-		s.log.Info("no collector of OML on loopback", "error", err)
+		// It was not configured explicitly, and another server may run on this host.
+		s.log.Info("no OML listener on loopback", "error", err)
 		return nil
 	}
-	a.add(listener, token)
+	a.add(socket, token)
 	return nil
 }
 
-// add takes a listener; who is on the same host needs no token.
-func (a *applications) add(listener net.Listener, token string) {
-	if address, err := netip.ParseAddrPort(listener.Addr().String()); err == nil && address.Addr().IsLoopback() {
+// add adds a listener; on loopback it requires no token.
+func (a *applications) add(socket net.Listener, token string) {
+	if address, err := netip.ParseAddrPort(socket.Addr().String()); err == nil && address.Addr().IsLoopback() {
 		token = ""
 	}
-	a.doors = append(a.doors, door{listener, token})
+	a.listeners = append(a.listeners, listener{socket, token})
 }
 
-// addresses are those that clients can use.
+// addresses returns the listen addresses.
 func (a *applications) addresses() []string {
 	var all []string
-	for _, d := range a.doors {
-		all = append(all, d.Addr().String())
+	for _, l := range a.listeners {
+		all = append(all, l.Addr().String())
 	}
 	return all
 }
 
-// applicationToken is what the file holds; addresses that others reach need one.
+// applicationToken reads the token file, which is required for addresses other than loopback.
 func (s *server) applicationToken() (string, error) {
 	if s.config.OMLToken == "" {
 		for _, address := range s.config.OML {
 			host, _, err := net.SplitHostPort(address)
 			if ip, parsed := netip.ParseAddr(host); err != nil || parsed != nil && host != "localhost" || parsed == nil && !ip.IsLoopback() {
-				return "", fmt.Errorf("listen for OML on %s: others reach that address; name a file with a token (oml_token_file)", address)
+				return "", fmt.Errorf("listen for OML on %s: not a loopback address; set a token (oml_token_file)", address)
 			}
 		}
 		return "", nil
@@ -103,7 +103,7 @@ func (s *server) applicationToken() (string, error) {
 	return token, nil
 }
 
-// thin asks applications for fewer samples while much waits for the archive.
+// thin asks applications for fewer samples while the archive queue is long.
 func (s *server) thin(ctx context.Context, ticks <-chan time.Time) {
 	var policy collect.Thinning
 	for {
@@ -115,40 +115,40 @@ func (s *server) thin(ctx context.Context, ticks <-chan time.Time) {
 			if !policy.Step(now, s.ingest.Share()) {
 				continue
 			}
-			s.tellThinning(before, policy.N())
+			s.reportThinning(before, policy.N())
 			s.applications.collector.Thin(policy.N())
 		}
 	}
 }
 
-func (s *server) tellThinning(before, n int) {
-	s.log.Info("ask applications for fewer samples", "one_of", n)
+func (s *server) reportThinning(before, n int) {
+	s.log.Info("set sampling of applications", "one_of", n)
 	switch {
 	case before == 1:
 		s.local.Event(event.Event{Kind: "thinning", Level: event.Warning,
-			Message: "much waits for the archive: applications that report to the server are asked for fewer samples"})
+			Message: "archive queue is long: applications that report to the server are asked to send fewer samples"})
 	case n == 1:
 		s.local.Event(event.Event{Kind: "thinning-ended", Level: event.Info,
-			Message: "applications that report to the server are asked for all samples again"})
+			Message: "applications that report to the server are asked to send all samples again"})
 	}
 }
 
-// serve takes connections until close.
+// serve accepts connections until close.
 func (a *applications) serve(fail context.CancelCauseFunc) {
-	for _, d := range a.doors {
+	for _, l := range a.listeners {
 		go func() {
-			if err := a.collector.Serve(d.Listener, d.token); err != nil {
+			if err := a.collector.Serve(l.Listener, l.token); err != nil {
 				fail(err)
 			}
 		}()
 	}
 }
 
-// close ends connections and waits until what came is on disk, as long as that has a
-// point.
+// close closes connections and waits until received tuples are on disk, unless the
+// archive is failing.
 func (a *applications) close(hurry func()) error {
-	for _, d := range a.doors {
-		d.Close()
+	for _, l := range a.listeners {
+		l.Close()
 	}
 	a.collector.Close()
 	hurry()

@@ -30,8 +30,8 @@ func TestBound(t *testing.T) {
 	k := &bounded{set: map[string]archive.Retention{}, streams: []archive.Stream{
 		stream("flows", 3*day), stream("hops", 5*day), stream("busy", 0), stream("kept", 9*day),
 	}}
-	s := &server{archive: k, kept: map[string]bool{}, config: Config{Retention: map[string]Retention{"flows": {Age: day}, "kept": {}}}}
-	if err := s.bound(t.Context()); err != nil {
+	s := &server{archive: k, retained: map[string]bool{}, config: Config{Retention: map[string]Retention{"flows": {Age: day}, "kept": {}}}}
+	if err := s.applyRetention(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]time.Duration{
@@ -46,7 +46,7 @@ func TestBound(t *testing.T) {
 	}
 	clear(k.set)
 	k.streams = append(k.streams, stream("new", 0))
-	if err := s.bound(t.Context()); err != nil {
+	if err := s.applyRetention(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if len(k.set) != 1 || k.set["new"].Age != 31*day {

@@ -27,46 +27,46 @@ const (
 	DefaultOML    = "127.0.0.1:3003"
 )
 
-// Config is what a server is told, in a YAML file or on the command line.
+// Config is the configuration of a server, from a YAML file or the command line.
 type Config struct {
-	// Folder holds everything that the server keeps; default DefaultFolder.
+	// Folder is the data directory; default DefaultFolder.
 	Folder string `yaml:"data"`
 	// HTTP is the address of the API; default DefaultHTTP.
 	HTTP string `yaml:"http"`
 	// NATSListen is the address of the embedded bus; default DefaultBus.
 	NATSListen string `yaml:"nats_listen"`
-	// NATS is the URL of a bus of others; then none is embedded.
+	// NATS is the URL of an external NATS cluster; without it NATS is embedded.
 	NATS string `yaml:"nats"`
-	// Hosts are more names and addresses by which agents and users reach the server.
+	// Hosts are additional names and addresses of the server, for its certificate.
 	Hosts []string `yaml:"hosts"`
-	// Retention bounds streams, by name; "*" is for all that are not named.
+	// Retention limits streams, by name; "*" applies to all others.
 	Retention map[string]Retention `yaml:"retention"`
-	// MemoryBytes bounds the archive's memory; default 1 GiB.
+	// MemoryBytes limits the archive's memory; default 1 GiB.
 	MemoryBytes quantity.Size `yaml:"memory_bytes"`
-	// OML are addresses on which instrumented applications report, besides DefaultOML.
+	// OML are additional listen addresses for instrumented applications, besides DefaultOML.
 	OML []string `yaml:"oml"`
-	// OMLToken is the file with the token that applications show; needed for all
-	// addresses but loopback.
+	// OMLToken is the file with the token that applications must present; required
+	// unless all addresses are loopback.
 	OMLToken string `yaml:"oml_token_file"`
-	// OMLTLS makes applications use TLS on the addresses of OML.
+	// OMLTLS requires TLS on the addresses in OML.
 	OMLTLS bool `yaml:"oml_tls"`
-	// OMLOff leaves out all of them.
+	// OMLOff disables all OML listeners.
 	OMLOff bool `yaml:"oml_off"`
-	// MetricsOpen serves /metrics to everybody.
+	// MetricsOpen serves /metrics without authentication.
 	MetricsOpen bool `yaml:"metrics_open"`
-	// AgentCertificates is how long certificates of agents last; default one year.
+	// AgentCertificates is the validity of agent certificates; default one year.
 	AgentCertificates time.Duration `yaml:"agent_certificates"`
-	// LossEvent says above which loss operators are told.
+	// LossEvent is the threshold for loss events.
 	LossEvent LossEvent `yaml:"loss_event"`
 }
 
-// LossEvent is the loss of a pair above which there is an event.
+// LossEvent is the loss ratio of a pair above which an event is raised.
 type LossEvent struct {
-	// Share of the expected packets; default 0.01; 0: no events.
+	// Share is the loss ratio; default 0.01; 0 disables loss events.
 	Share *float64 `yaml:"share"`
-	// Over is the length of the window; default 10 s.
+	// Over is the time over which it is computed; default 10 s.
 	Over time.Duration `yaml:"over"`
-	// Packets that have to be expected in it; default 100.
+	// Packets is the minimum number of expected packets in that time; default 100.
 	Packets uint64 `yaml:"packets"`
 }
 
@@ -90,15 +90,15 @@ func (e LossEvent) complete() (LossEvent, error) {
 	return e, nil
 }
 
-// Retention is how long rows are kept; zero: no bound.
+// Retention limits the rows of a stream; zero: no limit.
 type Retention struct {
 	Age   time.Duration `yaml:"age"`
 	Rows  quantity.Size `yaml:"rows"`
 	Bytes quantity.Size `yaml:"bytes"`
 }
 
-// ErrConfig marks a configuration that cannot be.
-var ErrConfig = errors.New("bad configuration")
+// ErrConfig marks an invalid configuration.
+var ErrConfig = errors.New("invalid configuration")
 
 // ReadConfig reads a YAML file; unknown keys are errors with their line.
 func ReadConfig(path string) (Config, error) {
@@ -114,15 +114,15 @@ func ReadConfig(path string) (Config, error) {
 	return c, err
 }
 
-// defaultRetention keeps an archive from growing for ever where nobody said
-// anything: a month of everything, two days of single packets.
+// defaultRetention bounds the archive of an unconfigured server: a month of
+// everything, two days of per-packet records, a year of the audit log.
 var defaultRetention = map[string]Retention{
 	"*":                  {Age: 31 * 24 * time.Hour},
 	measure.Packets.Name: {Age: 2 * 24 * time.Hour},
 	measure.Audit.Name:   {Age: 365 * 24 * time.Hour},
 }
 
-// Complete fills in the defaults and says what is wrong.
+// Complete fills in the defaults and validates the configuration.
 func (c Config) Complete() (Config, error) {
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
@@ -143,10 +143,10 @@ func (c Config) Complete() (Config, error) {
 	return c, err
 }
 
-// retention of a stream of which nothing was said through the API.
+// retention returns the retention of a stream for which the API set none.
 func (c Config) retention(stream string) archive.Retention {
 	if _, named := c.Retention[stream]; stream == oml.Tables.Name && !named {
-		return archive.Retention{} // without it nobody knows whose the other rows are
+		return archive.Retention{} // it maps the other OML streams to their tables
 	}
 	for _, from := range []map[string]Retention{c.Retention, defaultRetention} {
 		for _, name := range []string{stream, "*"} {

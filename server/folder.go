@@ -12,41 +12,41 @@ import (
 
 const lockFile = "lock"
 
-// takeFolder makes the folder, which is for this user alone, and keeps other
-// servers out of it.
-func (s *server) takeFolder() error {
-	unix.Umask(0o077) // the database makes its files by it
+// lockFolder creates the data directory, accessible to this user only, and locks it
+// against other servers.
+func (s *server) lockFolder() error {
+	unix.Umask(0o077) // the database creates its files with it
 	if err := os.MkdirAll(s.config.Folder, 0o700); err != nil {
-		return fmt.Errorf("make folder: %w", err)
+		return fmt.Errorf("create data directory: %w", err)
 	}
-	if err := s.closeFolder(); err != nil {
+	if err := s.restrictFolder(); err != nil {
 		return err
 	}
 	lock, err := os.OpenFile(filepath.Join(s.config.Folder, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("lock folder: %w", err)
+		return fmt.Errorf("lock data directory: %w", err)
 	}
 	s.lock = lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("lock folder %s: another server uses it: %w", s.config.Folder, err)
+		return fmt.Errorf("lock data directory %s: in use by another server: %w", s.config.Folder, err)
 	}
 	return nil
 }
 
-// closeFolder takes rights of other users away from a folder that is empty or is a
-// server's already. One that holds other things may be open for a reason: it stays
-// so, and the log says it.
-func (s *server) closeFolder() error {
+// restrictFolder removes other users' permissions from a directory that is empty or
+// already a server's. One with other contents may be shared on purpose: it is left
+// unchanged, with a warning in the log.
+func (s *server) restrictFolder() error {
 	folder := s.config.Folder
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return fmt.Errorf("read folder: %w", err)
+		return fmt.Errorf("read data directory: %w", err)
 	}
 	_, missing := os.Lstat(filepath.Join(folder, lockFile))
 	ours := len(entries) == 0 || missing == nil
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // of a server that runs, which the lock will show
+			return nil // a running server removed it; the lock will tell
 		}
 		if err != nil {
 			return err
@@ -59,15 +59,15 @@ func (s *server) closeFolder() error {
 			return nil
 		}
 		if !ours {
-			s.log.Warn("others may look into the data folder, which holds more than the server's data; use a folder of its own, or chmod 700",
+			s.log.Warn("other users can read the data directory, which also holds other files; use a dedicated directory, or chmod 700",
 				"path", path, "mode", info.Mode().Perm())
 			return fs.SkipAll
 		}
-		s.log.Warn("take rights of other users away", "path", path, "mode", info.Mode().Perm())
+		s.log.Warn("removed other users' permissions", "path", path, "mode", info.Mode().Perm())
 		return os.Chmod(path, info.Mode().Perm()&^0o077)
 	})
 	if err != nil {
-		return fmt.Errorf("close folder %s to other users: %w", folder, err)
+		return fmt.Errorf("restrict permissions of %s: %w", folder, err)
 	}
 	return nil
 }

@@ -28,54 +28,62 @@ type links struct {
 	embedded *bus.Embedded
 }
 
-// Disconnect ends an agent's connection; a bus of others has to do that itself.
+// Disconnect closes an agent's connection; on an external NATS cluster it does nothing.
 func (l links) Disconnect(agent string) {
 	if l.embedded != nil {
 		l.embedded.Disconnect(agent)
 	}
 }
 
-// refused tells operators of an agent that may not connect: a second host with the
-// identity of another, a revoked one, one whose certificate has expired.
+// refused raises an event for an agent whose connection was refused: a second host
+// with the same identity, a revoked agent, an expired certificate.
 func (s *server) refused(agent, remote string, reason error) {
 	s.local.Event(event.Event{Kind: "agent-refused", Level: event.Warning, Agent: agent,
-		Message: fmt.Sprintf("%s was refused from %s: %v", agent, remote, reason)})
+		Message: fmt.Sprintf("connection of %s from %s refused: %v", agent, remote, reason)})
 }
 
-// watching is how the API follows what is stored.
+// watching lets the API subscribe to stored batches.
 type watching struct{ live *ingest.Live }
 
-// Subscribe begins with the next batch.
+// Subscribe starts with the next batch.
 func (w watching) Subscribe(streams []string, buffer int) web.Subscription {
 	return w.live.Watch(streams, buffer)
 }
 
-// pathBuffer bounds what waits for a follower.
-const pathBuffer = 1024 // batches
+// followBuffer limits the backlog of a follower.
+const followBuffer = 1024 // batches
 
-// followPaths puts traced paths into the graph as they are stored.
-func (s *server) followPaths(ctx context.Context) {
-	watcher := s.ingest.Live().Watch([]string{measure.Hops.Name}, pathBuffer)
+// follow calls add with each batch of a stream as it is stored, and tick at an
+// interval, until the context ends.
+func (s *server) follow(ctx context.Context, stream string, interval time.Duration, tick func(), add func(archive.Batch) error) {
+	watcher := s.ingest.Live().Watch([]string{stream}, followBuffer)
 	defer watcher.Close()
-	names := time.NewTicker(2 * time.Second)
-	defer names.Stop()
-	s.nameAddresses()
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-names.C:
-			s.nameAddresses()
+		case <-ticks.C:
+			tick()
 		case batch, open := <-watcher.Batches():
 			if !open {
 				return
 			}
-			if err := s.topology.AddRows(batch.Agent, batch.Record); err != nil {
-				s.log.Warn("add paths", "agent", batch.Agent, "error", err)
+			if err := add(batch); err != nil {
+				s.log.Warn("process rows", "stream", stream, "agent", batch.Agent, "error", err)
 			}
 			batch.Record.Release()
 		}
 	}
+}
+
+// followPaths adds traced paths to the topology as they are stored.
+func (s *server) followPaths(ctx context.Context) {
+	s.nameAddresses()
+	s.follow(ctx, measure.Hops.Name, 2*time.Second, s.nameAddresses, func(batch archive.Batch) error {
+		return s.topology.AddRows(batch.Agent, batch.Record)
+	})
 }
 
 // followLoss watches the loss of all pairs as rows are stored.
@@ -83,30 +91,11 @@ func (s *server) followLoss(ctx context.Context) {
 	if *s.config.LossEvent.Share == 0 {
 		return
 	}
-	watcher := s.ingest.Live().Watch([]string{measure.Flows.Name}, pathBuffer)
-	defer watcher.Close()
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
 	loss := alarm.New(s.config.LossEvent.limit(), s.local)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			loss.Tick()
-		case batch, open := <-watcher.Batches():
-			if !open {
-				return
-			}
-			if err := loss.Add(batch); err != nil {
-				s.log.Warn("watch loss", "agent", batch.Agent, "error", err)
-			}
-			batch.Record.Release()
-		}
-	}
+	s.follow(ctx, measure.Flows.Name, time.Second, loss.Tick, loss.Add)
 }
 
-// nameAddresses tells the graph which addresses are whose.
+// nameAddresses tells the topology which agent has which address.
 func (s *server) nameAddresses() {
 	names := map[netip.Addr]string{}
 	for _, agent := range s.control.Agents() {
@@ -123,7 +112,7 @@ func (s *server) nameAddresses() {
 
 const retainEvery = time.Minute
 
-// retain removes what is no longer kept.
+// retain removes expired rows.
 func (s *server) retain(ctx context.Context) {
 	ticks := time.NewTicker(retainEvery)
 	defer ticks.Stop()
@@ -133,7 +122,7 @@ func (s *server) retain(ctx context.Context) {
 			return
 		case <-ticks.C:
 		}
-		err := s.bound(ctx)
+		err := s.applyRetention(ctx)
 		removed, failed := s.archive.Retain(ctx, time.Now())
 		if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {
 			s.log.Error("remove old rows", "error", err)
@@ -144,9 +133,9 @@ func (s *server) retain(ctx context.Context) {
 	}
 }
 
-// bound gives each stream the retention that the configuration names for it, or,
-// where none was set through the API either, the default; once for each.
-func (s *server) bound(ctx context.Context) error {
+// applyRetention gives each stream, once, the retention that the configuration names
+// for it, or the default if none was set through the API either.
+func (s *server) applyRetention(ctx context.Context) error {
 	streams, err := s.archive.Streams(ctx)
 	if err != nil {
 		return err
@@ -159,27 +148,27 @@ func (s *server) bound(ctx context.Context) error {
 		unset[stream.Schema.Name] = stream.Retention == archive.Retention{}
 	}
 	for stream, open := range unset {
-		if _, named := s.config.Retention[stream]; !s.kept[stream] && (named || open) {
+		if _, named := s.config.Retention[stream]; !s.retained[stream] && (named || open) {
 			s.archive.SetRetention(stream, s.config.retention(stream))
 		}
-		s.kept[stream] = true
+		s.retained[stream] = true
 	}
 	return nil
 }
 
-// diskLeast is the free space below which the disk counts as full.
-const diskLeast = 64 << 20
+// diskReserve is the free space below which the disk counts as full.
+const diskReserve = 64 << 20
 
-// health looks at the parts.
+// health checks the parts.
 func (s *server) health(ctx context.Context) []web.Part {
-	archived := web.Part{Name: "archive", OK: true, Detail: fmt.Sprintf("%d batches wait", s.ingest.Stats().QueueBatches)}
+	archived := web.Part{Name: "archive", OK: true, Detail: fmt.Sprintf("%d batches queued", s.ingest.Stats().QueueBatches)}
 	err := s.archive.Query(ctx, "SELECT 1 AS one", nil, archive.Limits{Rows: 1, Time: 2 * time.Second}, func(arrow.RecordBatch) error { return nil })
 	if err = cmp.Or(s.ingest.Failing(), err); err != nil {
 		archived.OK, archived.Detail = false, archived.Detail+"; "+err.Error()
 	}
-	kept := web.Part{Name: "control", OK: true, Detail: fmt.Sprintf("%d sessions", len(s.control.Sessions()))}
+	sessions := web.Part{Name: "control", OK: true, Detail: fmt.Sprintf("%d sessions", len(s.control.Sessions()))}
 	if err := s.control.Health(); err != nil {
-		kept.OK, kept.Detail = false, err.Error()
+		sessions.OK, sessions.Detail = false, err.Error()
 	}
 	link := web.Part{Name: "bus", OK: s.bus.Connected(), Detail: s.busURL()}
 	connected := 0
@@ -194,25 +183,25 @@ func (s *server) health(ctx context.Context) []web.Part {
 		disk.Detail = err.Error()
 	} else {
 		free := space.Bavail * uint64(space.Bsize)
-		disk.OK, disk.Detail = free > diskLeast, fmt.Sprintf("%d MiB free", free>>20)
+		disk.OK, disk.Detail = free > diskReserve, fmt.Sprintf("%d MiB free", free>>20)
 	}
-	return []web.Part{archived, link, disk, kept, {Name: "agents", OK: true, Detail: fmt.Sprintf("%d connected", connected)}}
+	return []web.Part{archived, link, disk, sessions, {Name: "agents", OK: true, Detail: fmt.Sprintf("%d connected", connected)}}
 }
 
-// figures of the parts for Prometheus.
+// figures returns the metrics of the parts for Prometheus.
 func (s *server) figures() []web.Figure {
 	in, link := s.ingest.Stats(), s.bus.Stats()
 	return []web.Figure{
 		{Name: "pillion_ingest_batches_total", Help: "Batches stored.", Value: float64(in.Batches)},
 		{Name: "pillion_ingest_rows_total", Help: "Rows stored.", Value: float64(in.Rows)},
-		{Name: "pillion_ingest_duplicates_total", Help: "Batches that were stored before.", Value: float64(in.Duplicates)},
-		{Name: "pillion_ingest_rejected_total", Help: "Batches that can never be stored.", Value: float64(in.Rejected + link.Rejected)},
-		{Name: "pillion_ingest_failed_total", Help: "Batches that the archive could not take then.", Value: float64(in.Failed)},
+		{Name: "pillion_ingest_duplicates_total", Help: "Duplicate batches.", Value: float64(in.Duplicates)},
+		{Name: "pillion_ingest_rejected_total", Help: "Batches rejected permanently.", Value: float64(in.Rejected + link.Rejected)},
+		{Name: "pillion_ingest_failed_total", Help: "Batches that the archive failed to store, to be retried.", Value: float64(in.Failed)},
 		{Name: "pillion_ingest_commits_total", Help: "Commits of the archive.", Value: float64(in.Commits)},
-		{Name: "pillion_ingest_commit_seconds_total", Help: "Time that commits took.", Value: in.CommitSeconds},
-		{Name: "pillion_ingest_queue_bytes", Help: "Bytes of batches that wait.", Value: float64(in.QueueBytes)},
-		{Name: "pillion_live_missed_total", Help: "Batches that slow watchers did not get.", Value: float64(in.LiveMissed)},
-		{Name: "pillion_bus_busy_total", Help: "Batches turned away because too many waited.", Value: float64(link.Busy)},
-		{Name: "pillion_own_rows_dropped_total", Help: "Events and changes that came faster than they could be stored.", Value: float64(s.local.Dropped())},
+		{Name: "pillion_ingest_commit_seconds_total", Help: "Time spent in commits.", Value: in.CommitSeconds},
+		{Name: "pillion_ingest_queue_bytes", Help: "Bytes of queued batches.", Value: float64(in.QueueBytes)},
+		{Name: "pillion_live_missed_total", Help: "Batches that slow subscribers missed.", Value: float64(in.LiveMissed)},
+		{Name: "pillion_bus_busy_total", Help: "Batches refused because the queue was full.", Value: float64(link.Busy)},
+		{Name: "pillion_own_rows_dropped_total", Help: "Events and audit records dropped because they came faster than they could be stored.", Value: float64(s.local.Dropped())},
 	}
 }

@@ -1,9 +1,9 @@
-// Package server is the one place to which all agents report and which all users
-// ask: it joins the bus, the archive, the registry of agents and sessions, the
-// graph of paths, and the HTTP port.
+// Package server is the central process that all agents report to and all users
+// query: it connects the bus, the archive, the registry of agents and sessions, the
+// topology graph, and the HTTP port.
 //
-// It needs no privilege, and measures nothing itself. What it is told about agents
-// and sessions it keeps in small documents, rows in the archive.
+// It needs no privileges and measures nothing itself. Agents and sessions are stored
+// in small JSON files, rows in the archive.
 package server
 
 import (
@@ -31,18 +31,18 @@ import (
 // OpenArchive opens the archive in a folder.
 type OpenArchive func(folder string, config Config) (archive.Archive, error)
 
-// Parts are what the server is put together from besides its own.
+// Parts are the components that the main program supplies.
 type Parts struct {
 	Archive OpenArchive
 	// Page holds the files of the web page.
 	Page fs.FS
 }
 
-// Welcome is what a server has to say once it works.
+// Welcome is what a server reports once it is ready.
 type Welcome struct {
-	// First start: there are tokens, in files of the folder.
+	// First is set on the first start: initial tokens are in files of the data directory.
 	First        bool
-	HTTP, Bus    string // addresses that it listens on
+	HTTP, Bus    string // listen addresses
 	OML          []string
 	Fingerprint  string // of its certificate authority
 	OperatorFile string
@@ -64,14 +64,14 @@ type server struct {
 	control   *control.Control
 	topology  *topology.Topology
 	web       *web.Server
-	// applications is nil where they are switched off.
+	// applications is nil if OML is disabled.
 	applications *applications
 	listener     net.Listener
 	first        bool
-	kept         map[string]bool // streams that were given their retention
+	retained     map[string]bool // streams whose retention has been applied
 }
 
-// Run serves until the context ends. It calls ready once everything works.
+// Run serves until the context ends. It calls ready once all parts are up.
 func Run(ctx context.Context, config Config, parts Parts, log *slog.Logger, ready func(Welcome)) error {
 	config, err := config.Complete()
 	if err != nil {
@@ -84,14 +84,14 @@ func Run(ctx context.Context, config Config, parts Parts, log *slog.Logger, read
 	ready(s.welcome())
 	failed := s.serve(ctx)
 	if failed != nil {
-		log.Error("server ends", "error", failed)
+		log.Error("server stops", "error", failed)
 	}
 	return errors.Join(failed, s.close())
 }
 
 // open starts the parts, each on those before it.
 func (s *server) open(ctx context.Context) error {
-	if err := s.takeFolder(); err != nil {
+	if err := s.lockFolder(); err != nil {
 		return err
 	}
 	for _, step := range []func() error{
@@ -123,8 +123,8 @@ func (s *server) openIngest() (err error) {
 		return err
 	}
 	s.topology = topology.New(s.local)
-	s.kept = map[string]bool{}
-	return s.bound(context.Background())
+	s.retained = map[string]bool{}
+	return s.applyRetention(context.Background())
 }
 
 func (s *server) openBus(ctx context.Context) (err error) {
@@ -173,8 +173,8 @@ func (s *server) openWeb() (err error) {
 	return nil
 }
 
-// busURL is what agents are told; without a host they use the one by which they
-// reached this server.
+// busURL is the bus URL announced to agents; if it has no host, agents use the one by
+// which they reached this server.
 func (s *server) busURL() string {
 	if s.config.NATS != "" {
 		return s.config.NATS
@@ -200,7 +200,7 @@ func (s *server) welcome() Welcome {
 	return w
 }
 
-// serve works until the context ends or a part that all depends on fails.
+// serve runs until the context ends or an essential part fails.
 func (s *server) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -241,8 +241,8 @@ func (s *server) serve(ctx context.Context) error {
 
 const shutTime = 3 * time.Second
 
-// close ends the parts, last first. What agents have sent and was not answered for
-// they send again.
+// close stops the parts in reverse order. Agents resend batches that were not
+// acknowledged.
 func (s *server) close() error {
 	var err error
 	if s.bus != nil {

@@ -1,9 +1,9 @@
-// Package authority decides who may speak to the server: it is the certificate
-// authority that hosts get their certificates from, and it keeps the tokens of users
-// and of hosts that join.
+// Package authority authenticates agents and users: it is the certificate authority
+// that issues agents' certificates, and it stores the tokens of users and of hosts
+// that join.
 //
-// It does not know which agents there are; Names does. It serves nothing itself: the
-// bus asks Authorize, the HTTP port the rest.
+// It does not know which agents exist; the Registry does. It listens on nothing
+// itself: the bus calls Authorize, the HTTP port the other methods.
 package authority
 
 import (
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,46 +22,46 @@ import (
 
 // Errors that callers tell apart.
 var (
-	// ErrUnknown, ErrExpired and ErrRevoked are tokens that do not count.
+	// ErrUnknown, ErrExpired and ErrRevoked reject a token.
 	ErrUnknown = errors.New("unknown token")
 	ErrExpired = errors.New("token expired")
 	ErrRevoked = errors.New("token revoked")
-	// ErrRole is a token of another role than what it is shown for.
-	ErrRole = errors.New("wrong kind of token")
-	// ErrInvalid is a name, role or certificate request that cannot be.
+	// ErrRole rejects a token whose role does not permit its use.
+	ErrRole = errors.New("wrong token role")
+	// ErrInvalid marks an invalid name, role or certificate request.
 	ErrInvalid = errors.New("invalid")
-	// ErrExists is a token's name that is taken.
-	ErrExists = errors.New("exists already")
-	// ErrNotFound is a token that there is none of.
-	ErrNotFound = errors.New("there is none")
-	// ErrLast is the last token that can make others.
-	ErrLast = errors.New("it is the last admin's token; create another first")
-	// ErrCertificate is a certificate that does not count; the reason follows.
+	// ErrExists is a token name already in use.
+	ErrExists = errors.New("already exists")
+	// ErrNotFound is a name without a token.
+	ErrNotFound = errors.New("not found")
+	// ErrLast protects the last token that can create others.
+	ErrLast = errors.New("last admin token; create another first")
+	// ErrCertificate rejects a certificate; the reason follows.
 	ErrCertificate = errors.New("certificate refused")
 )
 
-// Names knows which host has which agent's name. Its errors are for the hosts'
-// operators to read.
-type Names interface {
-	// Claim gives a free name to the certificate with that serial number.
+// Registry maps agents' names to certificates. Its errors are shown to the hosts'
+// operators.
+type Registry interface {
+	// Claim assigns an unused name to the certificate with that serial number.
 	Claim(name, serial string, expires time.Time) error
-	// Standing says why that certificate of the agent does not count, or nil.
+	// Standing returns why that certificate of the agent is not accepted, or nil.
 	Standing(name, serial string) error
-	// Renewed notes the agent's next certificate.
+	// Renewed records the agent's next certificate.
 	Renewed(name, serial string, expires time.Time) error
 }
 
 // Options of an Authority.
 type Options struct {
-	// Hosts are names and addresses of the server besides those of this host.
+	// Hosts are additional names and addresses of the server.
 	Hosts []string
-	// AgentValidity is how long agents' certificates last; default one year.
+	// AgentValidity is the validity of agents' certificates; default one year.
 	AgentValidity time.Duration
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
 
-// Authority is open on one folder. Its methods can be called from any goroutine.
+// Authority is safe for concurrent use.
 type Authority struct {
 	*Tokens
 	options     Options
@@ -68,7 +69,7 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate
 	pool        *x509.CertPool
-	names       Names
+	agents      Registry
 
 	mu     sync.Mutex
 	server *identity
@@ -77,8 +78,7 @@ type Authority struct {
 
 const (
 	agentValidity = 365 * 24 * time.Hour
-	// Files in the folder; a key and its certificate are one file, so that there is
-	// never one without the other.
+	// A key and its certificate share a file, so that neither exists without the other.
 	keysFolder    = "authority"
 	authorityFile = "authority.pem"
 	serverFile    = "server.pem"
@@ -89,9 +89,9 @@ const (
 	joinFile      = "join.token"
 )
 
-// Open reads what there is in the folder and makes what is missing. Created is true
-// for the first start: then the files operator.token and join.token hold the secrets
-// of the first two tokens.
+// Open loads keys, certificates and tokens from the folder and creates missing ones.
+// Created is true on the first start: then the files operator.token and join.token
+// hold the secrets of the first two tokens.
 func Open(folder string, options Options) (a *Authority, created bool, err error) {
 	a = &Authority{options: options, folder: folder}
 	if a.options.Now == nil {
@@ -109,20 +109,20 @@ func Open(folder string, options Options) (a *Authority, created bool, err error
 	return a, created, nil
 }
 
-// Use sets who knows the names; before it nobody may join, renew or connect.
-func (a *Authority) Use(names Names) {
+// Use sets the registry; before that nobody may join, renew or connect.
+func (a *Authority) Use(agents Registry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.names = names
+	a.agents = agents
 }
 
-func (a *Authority) registry() (Names, error) {
+func (a *Authority) registry() (Registry, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.names == nil {
+	if a.agents == nil {
 		return nil, errors.New("the server has not started yet")
 	}
-	return a.names, nil
+	return a.agents, nil
 }
 
 func (a *Authority) open() error {
@@ -137,7 +137,7 @@ func (a *Authority) open() error {
 	}
 	a.key, a.certificate = own.key, own.leaf
 	if !own.leaf.IsCA {
-		return fmt.Errorf("%s: not an authority's certificate", authorityFile)
+		return fmt.Errorf("%s: not a CA certificate", authorityFile)
 	}
 	if now := a.options.Now(); now.After(own.leaf.NotAfter) {
 		return fmt.Errorf("%s: the authority expired on %s; remove the file and enrol all agents again",
@@ -161,15 +161,15 @@ func (a *Authority) openTokens() (created bool, err error) {
 	if err != nil || found {
 		return false, err
 	}
-	operator, err := a.Tokens.make("operator", RoleAdmin, time.Time{})
+	operator, err := a.Tokens.add("operator", RoleAdmin, time.Time{})
 	if err != nil {
 		return false, err
 	}
-	join, err := a.Tokens.make("join", RoleJoin, time.Time{})
+	join, err := a.Tokens.add("join", RoleJoin, time.Time{})
 	if err != nil {
 		return false, err
 	}
-	// The secrets first: once tokens.json is there this does not happen again.
+	// Secrets first: once tokens.json exists this does not happen again.
 	if err := errors.Join(
 		store.Replace(filepath.Join(a.folder, operatorFile), []byte(operator+"\n")),
 		store.Replace(filepath.Join(a.folder, joinFile), []byte(join+"\n"))); err != nil {
@@ -178,7 +178,7 @@ func (a *Authority) openTokens() (created bool, err error) {
 	return true, a.Tokens.save()
 }
 
-// Secrets are those of the first two tokens, as long as their files are there.
+// Secrets returns the secrets of the first two tokens, while their files exist.
 func (a *Authority) Secrets() (operator, join string, err error) {
 	if operator, err = readSecret(filepath.Join(a.folder, operatorFile)); err == nil {
 		join, err = readSecret(filepath.Join(a.folder, joinFile))
@@ -187,4 +187,9 @@ func (a *Authority) Secrets() (operator, join string, err error) {
 		return "", "", fmt.Errorf("read first tokens: %w", err)
 	}
 	return operator, join, nil
+}
+
+func readSecret(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	return strings.TrimSpace(string(text)), err
 }

@@ -202,11 +202,11 @@ func TestVerifyAgent(t *testing.T) {
 		refuse string
 	}{
 		{"good", stateOf(t, good), 0, "a", ""},
-		{"none", tls.ConnectionState{}, 0, "", "there is none"},
-		{"of others", stateOf(t, sign(other, "a")), 0, "", "not from this server's authority"},
-		{"authority itself", stateOf(t, a.Certificate()), 0, "", "not an agent's"},
-		{"server's", stateOf(t, server.Certificate[0]), 0, "", "not an agent's"},
-		{"server's on the bus", stateOf(t, client.Certificate[0]), 0, "", "not an agent's"},
+		{"none", tls.ConnectionState{}, 0, "", "no certificate"},
+		{"of others", stateOf(t, sign(other, "a")), 0, "", "not signed by this server's authority"},
+		{"authority itself", stateOf(t, a.Certificate()), 0, "", "is not an agent"},
+		{"server's", stateOf(t, server.Certificate[0]), 0, "", "is not an agent"},
+		{"server's on the bus", stateOf(t, client.Certificate[0]), 0, "", "is not an agent"},
 		{"expired", stateOf(t, good), year, "a", "expired on " + c.time.Add(365*24*time.Hour).UTC().Format("2006-01-02")},
 		{"not yet", stateOf(t, good), -2 * time.Hour, "a", "check the clocks"},
 	} {

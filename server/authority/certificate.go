@@ -30,12 +30,11 @@ const (
 	authorityValidity = 10 * 365 * 24 * time.Hour
 	serverValidity    = 365 * 24 * time.Hour
 	renewBefore       = 30 * 24 * time.Hour
-	// backdate allows for clocks that are behind ours, by a tenth of what the
-	// certificate lasts at most.
+	// backdate tolerates clocks that are behind, by at most a tenth of the validity.
 	backdate     = time.Hour
 	requestLimit = 16 << 10
-	// clientName is the server's own on a bus of others; the dot keeps it apart from
-	// agents' names.
+	// clientName is the server's name on an external NATS cluster; no agent's name has
+	// a dot.
 	clientName = "server.pillion"
 )
 
@@ -49,7 +48,7 @@ func encodePEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// openIdentity reads the file, or makes what belongs there.
+// openIdentity loads the file, or creates it.
 func (a *Authority) openIdentity(name string, produce func() (*identity, error)) (*identity, error) {
 	text, err := os.ReadFile(filepath.Join(a.folder, keysFolder, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,10 +82,7 @@ func (a *Authority) renewIdentity(name string, produce func() (*identity, error)
 }
 
 func (a *Authority) makeAuthority() (*identity, error) {
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
+	serial := newSerial()
 	return a.makeIdentity(&x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "Pillion authority " + serial.Text(16)[:8]},
 		NotAfter: a.options.Now().Add(authorityValidity), IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
@@ -94,7 +90,7 @@ func (a *Authority) makeAuthority() (*identity, error) {
 	})
 }
 
-// makeIdentity makes a key and signs it, with itself where there is no authority.
+// makeIdentity generates a key and signs it, self-signed if there is no authority yet.
 func (a *Authority) makeIdentity(template *x509.Certificate) (*identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -105,11 +101,7 @@ func (a *Authority) makeIdentity(template *x509.Certificate) (*identity, error) 
 }
 
 func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey, own *ecdsa.PrivateKey) (*x509.Certificate, error) {
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
-	template.SerialNumber, template.NotBefore = serial, a.options.Now().Add(-min(backdate, template.NotAfter.Sub(a.options.Now())/10))
+	template.SerialNumber, template.NotBefore = newSerial(), a.options.Now().Add(-min(backdate, template.NotAfter.Sub(a.options.Now())/10))
 	parent, key := a.certificate, a.key
 	if parent == nil {
 		parent, key = template, own
@@ -121,17 +113,15 @@ func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey, ow
 	return x509.ParseCertificate(der)
 }
 
-func newSerial() (*big.Int, error) {
+func newSerial() *big.Int {
 	bytes := make([]byte, 16)
-	if _, err := rand.Read(bytes); err != nil {
-		return nil, err
-	}
-	bytes[0] = bytes[0]&0x7f | 0x40 // positive, and always as long
-	return new(big.Int).SetBytes(bytes), nil
+	rand.Read(bytes)                // never fails
+	bytes[0] = bytes[0]&0x7f | 0x40 // positive, of constant length
+	return new(big.Int).SetBytes(bytes)
 }
 
-// Fingerprint is the SHA-256 of the authority's certificate, hexadecimal. Join
-// tokens carry it.
+// Fingerprint is the SHA-256 of the authority's certificate in hexadecimal. It is
+// part of join tokens.
 func (a *Authority) Fingerprint() string {
 	sum := sha256.Sum256(a.certificate.Raw)
 	return hex.EncodeToString(sum[:])
@@ -140,58 +130,43 @@ func (a *Authority) Fingerprint() string {
 // Certificate is the authority's, DER.
 func (a *Authority) Certificate() []byte { return a.certificate.Raw }
 
-// serverIdentity is the server's; it is made again before it expires and, where
-// that is asked for, when the host has a name that it lacks.
+// serverIdentity is that of the server's ports; if names is set, it is also renewed
+// when it lacks a name of the host.
 func (a *Authority) serverIdentity(names bool) (*identity, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	produce := func() (*identity, error) { return a.makeIdentity(a.serverTemplate()) }
-	var err error
-	if a.server == nil {
-		if a.server, err = a.openIdentity(serverFile, produce); err != nil {
-			return nil, err
-		}
-	}
-	leaf := a.server.leaf
-	fits := leaf.CheckSignatureFrom(a.certificate) == nil && a.options.Now().Add(renewBefore).Before(leaf.NotAfter)
-	if fits && names {
-		fits = covers(leaf, a.serverTemplate())
-	}
-	if !fits {
-		renewed, err := a.renewIdentity(serverFile, produce)
-		if err != nil {
-			return nil, fmt.Errorf("renew certificate of the server: %w", err)
-		}
-		a.server = renewed
-	}
-	return a.server, nil
+	return a.current(&a.server, serverFile, a.serverTemplate, names)
 }
 
-// clientIdentity is the server's on a bus of others.
+// clientIdentity is that of the server as a client of an external NATS cluster.
 func (a *Authority) clientIdentity() (*identity, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	produce := func() (*identity, error) {
-		return a.makeIdentity(&x509.Certificate{
+	return a.current(&a.client, clientFile, func() *x509.Certificate {
+		return &x509.Certificate{
 			Subject: pkix.Name{CommonName: clientName}, NotAfter: a.options.Now().Add(serverValidity),
 			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		})
-	}
-	var err error
-	if a.client == nil {
-		if a.client, err = a.openIdentity(clientFile, produce); err != nil {
+		}
+	}, false)
+}
+
+// current returns an identity of the server, renewed before it expires.
+func (a *Authority) current(held **identity, file string, template func() *x509.Certificate, names bool) (_ *identity, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	produce := func() (*identity, error) { return a.makeIdentity(template()) }
+	if *held == nil {
+		if *held, err = a.openIdentity(file, produce); err != nil {
 			return nil, err
 		}
 	}
-	leaf := a.client.leaf
-	if leaf.CheckSignatureFrom(a.certificate) != nil || !a.options.Now().Add(renewBefore).Before(leaf.NotAfter) {
-		renewed, err := a.renewIdentity(clientFile, produce)
-		if err != nil {
-			return nil, fmt.Errorf("renew certificate of the server on the bus: %w", err)
-		}
-		a.client = renewed
+	leaf := (*held).leaf
+	if leaf.CheckSignatureFrom(a.certificate) == nil && a.options.Now().Add(renewBefore).Before(leaf.NotAfter) &&
+		(!names || covers(leaf, template())) {
+		return *held, nil
 	}
-	return a.client, nil
+	renewed, err := a.renewIdentity(file, produce)
+	if err != nil {
+		return nil, fmt.Errorf("renew %s: %w", file, err)
+	}
+	*held = renewed
+	return renewed, nil
 }
 
 func (a *Authority) serverTemplate() *x509.Certificate {
@@ -222,7 +197,7 @@ func (a *Authority) serverTemplate() *x509.Certificate {
 	return template
 }
 
-// covers reports whether the certificate has all names of the template.
+// covers reports whether the certificate includes all names of the template.
 func covers(leaf, template *x509.Certificate) bool {
 	for _, name := range template.DNSNames {
 		if !slices.Contains(leaf.DNSNames, name) {
@@ -237,12 +212,12 @@ func covers(leaf, template *x509.Certificate) bool {
 	return true
 }
 
-// SignAgent makes a certificate for the key of a PKCS #10 request, DER; nothing else
-// is taken from it. Serial is hexadecimal.
+// SignAgent issues a certificate, DER, for the key of a PKCS #10 request; the rest of
+// the request is ignored. Serial is hexadecimal.
 func (a *Authority) SignAgent(request []byte, name string) (certificate []byte, expires time.Time, serial string, err error) {
 	if !bus.ValidAgent(name) {
-		return nil, expires, "", fmt.Errorf("sign certificate: %w: %.70q cannot be an agent's name: "+
-			"use lowercase letters, digits and inner hyphens, at most 63", ErrInvalid, name)
+		return nil, expires, "", fmt.Errorf("sign certificate: %w: agent name %.70q: "+
+			"use at most 63 lowercase letters, digits and inner hyphens", ErrInvalid, name)
 	}
 	public, err := requestKey(request)
 	if err != nil {
@@ -264,7 +239,7 @@ func (a *Authority) SignAgent(request []byte, name string) (certificate []byte, 
 
 func requestKey(request []byte) (crypto.PublicKey, error) {
 	if len(request) > requestLimit {
-		return nil, fmt.Errorf("the certificate request has %d bytes, the limit is %d", len(request), requestLimit)
+		return nil, fmt.Errorf("certificate request of %d bytes, limit %d", len(request), requestLimit)
 	}
 	parsed, err := x509.ParseCertificateRequest(request)
 	if err != nil {
@@ -273,7 +248,7 @@ func requestKey(request []byte) (crypto.PublicKey, error) {
 	switch parsed.PublicKey.(type) {
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 	default:
-		return nil, fmt.Errorf("the certificate request has a key of kind %v; want ECDSA or Ed25519", parsed.PublicKeyAlgorithm)
+		return nil, fmt.Errorf("certificate request with a key of type %v, want ECDSA or Ed25519", parsed.PublicKeyAlgorithm)
 	}
 	if err := parsed.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("check certificate request: %w", err)

@@ -10,70 +10,71 @@ import (
 	"pillion.dev/bus"
 )
 
-// Peer is an agent at the other end of a connection.
+// Peer is the agent at the remote end of a connection.
 type Peer struct {
 	Name    string
 	Serial  string // hexadecimal
 	Expires time.Time
 }
 
-// VerifyAgent names the agent whose certificate the other end has proved to hold. A
-// certificate of ours that does not count (any more) gives the peer and the error;
-// one that is not ours, no peer. Whether the agent is revoked Authorize says.
+// VerifyAgent returns the agent whose certificate the remote end presented. For an
+// expired or not yet valid certificate of this authority it returns the peer with the
+// error, for any other certificate no peer. It does not check revocation; Authorize does.
 func (a *Authority) VerifyAgent(state tls.ConnectionState) (Peer, error) {
 	refuse := func(format string, v ...any) error {
 		return fmt.Errorf("%w: %s", ErrCertificate, fmt.Sprintf(format, v...))
 	}
 	if len(state.PeerCertificates) == 0 {
-		return Peer{}, refuse("there is none; enrol the agent")
+		return Peer{}, refuse("no certificate; enrol the agent")
 	}
 	leaf := state.PeerCertificates[0]
 	if err := leaf.CheckSignatureFrom(a.certificate); err != nil {
-		return Peer{}, refuse("it is not from this server's authority; was the server set up anew? enrol the agent again")
+		return Peer{}, refuse("not signed by this server's authority; was the server reinstalled? enrol the agent again")
 	}
 	name := leaf.Subject.CommonName
 	if !bus.ValidAgent(name) || leaf.IsCA || !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
-		return Peer{}, refuse("%.70q is not an agent's", name)
+		return Peer{}, refuse("%.70q is not an agent", name)
 	}
 	peer := Peer{Name: name, Serial: leaf.SerialNumber.Text(16), Expires: leaf.NotAfter}
 	now := a.options.Now()
 	if now.After(leaf.NotAfter) {
-		return peer, refuse("that of agent %q expired on %s; revoke and delete the agent, then enrol it again",
+		return peer, refuse("certificate of agent %q expired on %s; revoke and delete the agent, then enrol it again",
 			name, leaf.NotAfter.UTC().Format("2006-01-02 15:04 MST"))
 	}
 	if now.Before(leaf.NotBefore) {
-		return peer, refuse("that of agent %q counts from %s and it is %s here; check the clocks",
+		return peer, refuse("certificate of agent %q is valid from %s, but the time here is %s; check the clocks",
 			name, leaf.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return peer, nil
 }
 
-// Authorize is VerifyAgent and the agent's standing: the bus asks it for each
-// connection, the HTTP port for Renew and Standing. Where the agent is known it is
-// named, with the error too.
+// Authorize verifies the certificate and the agent's standing: the bus calls it for
+// each connection, the HTTP port for Renew and Standing. It returns the agent's name,
+// if known, with an error too.
 func (a *Authority) Authorize(state tls.ConnectionState) (agent string, err error) {
 	peer, err := a.VerifyAgent(state)
 	if err != nil {
 		return peer.Name, err
 	}
-	names, err := a.registry()
+	agents, err := a.registry()
 	if err != nil {
 		return peer.Name, err
 	}
-	return peer.Name, names.Standing(peer.Name, peer.Serial)
+	return peer.Name, agents.Standing(peer.Name, peer.Serial)
 }
 
-// Enrol gives the host with a join token a certificate of that name, DER, and the
-// authority's. Its errors: those of Check, ErrRole, ErrInvalid, and what Claim says.
+// Enrol issues a certificate for that name to a host with a join token; it returns
+// the certificate and the authority's, DER. Errors: those of Check, ErrRole,
+// ErrInvalid, those of Claim.
 func (a *Authority) Enrol(token, name string, request []byte) (certificate, authority []byte, err error) {
 	shown, err := a.Check(token)
 	if err != nil {
 		return nil, nil, err
 	}
 	if shown.Role != RoleJoin {
-		return nil, nil, fmt.Errorf("enrol agent %.70q: %w: token %q has the role %s, want a join token", name, ErrRole, shown.Name, shown.Role)
+		return nil, nil, fmt.Errorf("enrol agent %.70q: %w: token %q has role %s, want a join token", name, ErrRole, shown.Name, shown.Role)
 	}
-	names, err := a.registry()
+	agents, err := a.registry()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,15 +82,15 @@ func (a *Authority) Enrol(token, name string, request []byte) (certificate, auth
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := names.Claim(name, serial, expires); err != nil {
+	if err := agents.Claim(name, serial, expires); err != nil {
 		return nil, nil, err
 	}
 	return certificate, a.certificate.Raw, nil
 }
 
-// Renew signs a new key of an agent that Authorize has named.
+// Renew signs a new key for an agent that Authorize returned.
 func (a *Authority) Renew(name string, request []byte) (certificate []byte, err error) {
-	names, err := a.registry()
+	agents, err := a.registry()
 	if err != nil {
 		return nil, err
 	}
@@ -97,14 +98,14 @@ func (a *Authority) Renew(name string, request []byte) (certificate []byte, err 
 	if err != nil {
 		return nil, err
 	}
-	if err := names.Renewed(name, serial, expires); err != nil {
+	if err := agents.Renewed(name, serial, expires); err != nil {
 		return nil, err
 	}
 	return certificate, nil
 }
 
-// TLS is for the HTTP port. Clients may show a certificate; whether it counts is for
-// Authorize to say, in words that TLS does not have.
+// TLS is for the HTTP port. Clients may present a certificate; Authorize verifies it,
+// with error messages that TLS alerts cannot carry.
 func (a *Authority) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: a.serverCertificate,
@@ -117,8 +118,8 @@ func (a *Authority) BusTLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: a.serverCertificate, ClientAuth: tls.RequireAnyClientCert}
 }
 
-// ClientTLS is for the server as a client of a bus of others, whose certificates
-// come from this authority or from one that this host trusts.
+// ClientTLS is for the server as a client of an external NATS cluster, whose
+// certificates come from this authority or one that this host trusts.
 func (a *Authority) ClientTLS() *tls.Config {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -128,21 +129,19 @@ func (a *Authority) ClientTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: roots,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			own, err := a.clientIdentity()
-			return a.chain(own), err
+			return a.chain(a.clientIdentity())
 		},
 	}
 }
 
 func (a *Authority) serverCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	own, err := a.serverIdentity(false)
-	return a.chain(own), err
+	return a.chain(a.serverIdentity(false))
 }
 
-// chain ends with the authority: a host that joins knows it by its fingerprint.
-func (a *Authority) chain(own *identity) *tls.Certificate {
-	if own == nil {
-		return nil
+// chain ends with the authority: a joining host recognises it by its fingerprint.
+func (a *Authority) chain(own *identity, err error) (*tls.Certificate, error) {
+	if err != nil {
+		return nil, err
 	}
-	return &tls.Certificate{Certificate: [][]byte{own.leaf.Raw, a.certificate.Raw}, PrivateKey: own.key, Leaf: own.leaf}
+	return &tls.Certificate{Certificate: [][]byte{own.leaf.Raw, a.certificate.Raw}, PrivateKey: own.key, Leaf: own.leaf}, nil
 }

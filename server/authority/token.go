@@ -16,12 +16,12 @@ import (
 	"pillion.dev/server/store"
 )
 
-// Roles of tokens. Each of the first three may do what those before it may.
+// Roles of tokens. Each of the first three includes those before it.
 const (
 	RoleViewer   = "viewer"
 	RoleOperator = "operator"
 	RoleAdmin    = "admin"
-	RoleJoin     = "join" // lets hosts join, and nothing else
+	RoleJoin     = "join" // only lets hosts join
 )
 
 // Token without its secret.
@@ -30,27 +30,27 @@ type Token struct {
 	Role    string    `json:"role"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero: never
-	// Used is when it was last seen, to within minutes.
+	// Used is when it was last used, to the minute.
 	Used    time.Time `json:"used,omitzero"`
 	Revoked bool      `json:"revoked,omitempty"`
 }
 
-// kept is what the file has of a token: of its secret the hash.
-type kept struct {
+// stored is a token in the file, with the hash of its secret.
+type stored struct {
 	Token
 	Hash string `json:"hash"` // SHA-256, hexadecimal
 }
 
-// Tokens are the secrets that users and joining hosts show. Of each only the hash is
-// kept; a secret is 160 random bits, so a plain hash cannot be searched.
+// Tokens are the secrets of users and joining hosts. Only their hashes are stored; a
+// secret has 160 random bits, so that an unsalted hash resists brute force.
 type Tokens struct {
 	path        string
 	now         func() time.Time
 	fingerprint string
 
-	mu     sync.Mutex
-	list   []kept
-	unsaid bool // Used has changed since
+	mu    sync.Mutex
+	list  []stored
+	dirty bool // Used has changed since the file was written
 }
 
 const (
@@ -59,17 +59,17 @@ const (
 	secretBytes = 20
 	secretLimit = 256
 	tokensLimit = 1000
-	useGrain    = time.Minute
+	usedStep    = time.Minute
 )
 
 var secretText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Create makes a token and returns its secret, which nobody can read again. A zero
-// time never comes.
+// Create adds a token and returns its secret, which cannot be retrieved again. With a
+// zero time it never expires.
 func (t *Tokens) Create(name, role string, expires time.Time) (Token, string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	secret, err := t.make(name, role, expires)
+	secret, err := t.add(name, role, expires)
 	if err != nil {
 		return Token{}, "", fmt.Errorf("create token %.70q: %w", name, err)
 	}
@@ -80,28 +80,26 @@ func (t *Tokens) Create(name, role string, expires time.Time) (Token, string, er
 	return t.list[len(t.list)-1].Token, secret, nil
 }
 
-func (t *Tokens) make(name, role string, expires time.Time) (secret string, err error) {
+func (t *Tokens) add(name, role string, expires time.Time) (secret string, err error) {
 	switch {
 	case !bus.ValidAgent(name):
-		return "", fmt.Errorf("%w: the name must be of lowercase letters, digits and inner hyphens, at most 63", ErrInvalid)
+		return "", fmt.Errorf("%w: name %.70q: use at most 63 lowercase letters, digits and inner hyphens", ErrInvalid, name)
 	case !slices.Contains([]string{RoleViewer, RoleOperator, RoleAdmin, RoleJoin}, role):
-		return "", fmt.Errorf("%w: the role %.20q is none of viewer, operator, admin, join", ErrInvalid, role)
+		return "", fmt.Errorf("%w: role %.20q: use viewer, operator, admin or join", ErrInvalid, role)
 	case !expires.IsZero() && !expires.After(t.now()):
-		return "", fmt.Errorf("%w: it would have expired on %s", ErrInvalid, expires.UTC().Format(time.RFC3339))
+		return "", fmt.Errorf("%w: expiry %s is in the past", ErrInvalid, expires.UTC().Format(time.RFC3339))
 	case len(t.list) >= tokensLimit:
-		return "", fmt.Errorf("%w: there are %d tokens already", ErrInvalid, len(t.list))
+		return "", fmt.Errorf("%w: limit of %d tokens reached", ErrInvalid, len(t.list))
 	case t.find(name) >= 0:
 		return "", fmt.Errorf("name: %w", ErrExists)
 	}
 	bytes := make([]byte, secretBytes)
-	if _, err := rand.Read(bytes); err != nil {
-		return "", err
-	}
+	rand.Read(bytes) // never fails
 	secret = apiPrefix + secretText.EncodeToString(bytes)
 	if role == RoleJoin {
 		secret = joinPrefix + t.fingerprint + "_" + secretText.EncodeToString(bytes)
 	}
-	t.list = append(t.list, kept{Token{Name: name, Role: role, Created: t.now().UTC(), Expires: expires}, hash(secret)})
+	t.list = append(t.list, stored{Token{Name: name, Role: role, Created: t.now().UTC(), Expires: expires}, hash(secret)})
 	return secret, nil
 }
 
@@ -111,7 +109,7 @@ func hash(secret string) string {
 }
 
 func (t *Tokens) find(name string) int {
-	return slices.IndexFunc(t.list, func(k kept) bool { return k.Name == name })
+	return slices.IndexFunc(t.list, func(k stored) bool { return k.Name == name })
 }
 
 // Check returns the token of the secret, or ErrUnknown, ErrExpired, ErrRevoked.
@@ -123,14 +121,14 @@ func (t *Tokens) Check(secret string) (Token, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	found := -1
-	for i := range t.list { // all of them: the time says nothing
+	for i := range t.list { // all of them: the time must not reveal which
 		if subtle.ConstantTimeCompare(own, []byte(t.list[i].Hash)) == 1 {
 			found = i
 		}
 	}
 	if found < 0 {
 		if strings.HasPrefix(secret, joinPrefix) && !strings.HasPrefix(secret, joinPrefix+t.fingerprint+"_") {
-			return Token{}, fmt.Errorf("%w: it is of another server", ErrUnknown)
+			return Token{}, fmt.Errorf("%w: issued by another server", ErrUnknown)
 		}
 		return Token{}, ErrUnknown
 	}
@@ -142,15 +140,15 @@ func (t *Tokens) Check(secret string) (Token, error) {
 	case k.expired(now):
 		return Token{}, fmt.Errorf("%w: %s, on %s", ErrExpired, k.Name, k.Expires.UTC().Format(time.RFC3339))
 	}
-	if now.Sub(k.Used) >= useGrain {
-		k.Used, t.unsaid = now, true
+	if now.Sub(k.Used) >= usedStep {
+		k.Used, t.dirty = now, true
 	}
 	return k.Token, nil
 }
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// List is every token, in the order in which they were made.
+// List returns all tokens in the order of creation.
 func (t *Tokens) List() []Token {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,7 +159,7 @@ func (t *Tokens) List() []Token {
 	return list
 }
 
-// Revoke ends a token for good; its name stays taken.
+// Revoke revokes a token permanently; its name stays in use.
 func (t *Tokens) Revoke(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +171,7 @@ func (t *Tokens) Revoke(name string) error {
 		return nil
 	}
 	now := t.now()
-	another := slices.ContainsFunc(t.list, func(k kept) bool {
+	another := slices.ContainsFunc(t.list, func(k stored) bool {
 		return k.Role == RoleAdmin && k.Name != name && !k.Revoked && !k.expired(now)
 	})
 	if t.list[i].Role == RoleAdmin && !another {
@@ -187,12 +185,12 @@ func (t *Tokens) Revoke(name string) error {
 	return nil
 }
 
-// Flush writes when tokens were last used. The server calls it now and then, and at
-// its end; what is lost without is only that.
+// Flush writes when tokens were last used. The server calls it when it stops; after a
+// crash only these times are lost.
 func (t *Tokens) Flush() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.unsaid {
+	if !t.dirty {
 		return nil
 	}
 	return t.save()
@@ -202,6 +200,6 @@ func (t *Tokens) save() error {
 	if err := store.Save(t.path, t.list); err != nil {
 		return err
 	}
-	t.unsaid = false
+	t.dirty = false
 	return nil
 }

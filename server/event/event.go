@@ -1,6 +1,5 @@
-// Package event is what the server tells operators that happened, and who changed
-// what. It stores nothing: a sink turns events into rows of the streams events and
-// audit.
+// Package event defines operational events and audit records. It stores nothing: a
+// sink turns them into rows of the streams events and audit.
 package event
 
 import "time"
@@ -12,7 +11,7 @@ const (
 	Error   = "error"
 )
 
-// Event is something that operators want to know. Kinds are listed in the API.
+// Event is an operational event. Kinds are listed in the API.
 type Event struct {
 	Time  time.Time
 	Kind  string
@@ -24,7 +23,7 @@ type Event struct {
 	Message string
 }
 
-// Change is something that somebody did, or tried to do, through the API.
+// Change is a change, or an attempted one, through the API.
 type Change struct {
 	Time    time.Time
 	Token   string

@@ -17,12 +17,12 @@ import (
 	"pillion.dev/omsp/relay"
 )
 
-// Adopt makes a batch that an agent relayed one of the archive's: it gets the
-// stream of its table, and times on the base of its domain. The rows stay the
-// agent's. A batch that comes again gets the same key.
+// Adopt converts a batch that an agent relayed: it is assigned to the stream of its
+// table, and its times are made relative to the start of its domain. The agent column
+// is unchanged. A retransmitted batch gets the same key.
 //
-// An error that is bus.ErrRejected says that the batch is not one, or that there is
-// no room for its table; any other may pass.
+// An error that is bus.ErrRejected is permanent: the batch is invalid, or the limit of
+// tables is reached. Any other error is temporary.
 func (k *Backend) Adopt(b archive.Batch) (archive.Batch, error) {
 	target, constants, shift, err := k.target(b.Schema)
 	if err == nil {
@@ -35,8 +35,8 @@ func (k *Backend) Adopt(b archive.Batch) (archive.Batch, error) {
 	return b, err
 }
 
-// target is where tuples of a relayed stream go, with the texts of columns that they
-// lack, and what is to be added to their times, s.
+// target returns the stream for tuples of a relayed stream, the values of columns that
+// the relayed stream lacks, and the offset to add to times, s.
 func (k *Backend) target(from *measure.Schema) (to *measure.Schema, constants map[string]string, shift float64, err error) {
 	if from.Name == relay.Connections.Name {
 		return &Connections, nil, 0, nil
@@ -53,19 +53,18 @@ func (k *Backend) target(from *measure.Schema) (to *measure.Schema, constants ma
 	if origin.IsMetadata() {
 		return &Metadata, map[string]string{"domain": origin.Domain}, shift, nil
 	}
-	origin.Table.Index = 1 // 0 is that of metadata
+	origin.Table.Index = 1 // 0 is metadata
 	t, err := k.Table(origin.Domain, origin.Table)
 	return t.Schema, nil, shift, err
 }
 
-// sources are columns of other names.
+// sources maps columns to their names in the relayed stream where these differ.
 var sources = map[string]string{"sender": "oml_sender"}
 
-// shifted columns are times of a domain.
+// shifted columns are times relative to the domain's start.
 var shifted = map[string]bool{"oml_ts_client": true, "oml_ts_server": true}
 
-// reshape takes the columns of the target from a batch, by their names. What is not
-// there is null.
+// reshape selects the columns of the target from a batch by name. Missing ones are null.
 func reshape(b archive.Batch, target *measure.Schema, constants map[string]string, shift float64) (archive.Batch, error) {
 	rows := int(b.Record.NumRows())
 	columns := make([]arrow.Array, 0, len(target.Fields))
@@ -103,7 +102,7 @@ func reshape(b archive.Batch, target *measure.Schema, constants map[string]strin
 	return b, nil
 }
 
-// epochOf keeps batches of several streams that become one apart: each counts from 0.
+// epochOf distinguishes the sequences of several relayed streams that become one stream.
 func epochOf(key measure.Key) uint64 {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte(key.Stream), key.Epoch))
 	return binary.LittleEndian.Uint64(sum[:])

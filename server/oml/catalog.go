@@ -14,7 +14,7 @@ import (
 	"pillion.dev/server/store"
 )
 
-// Limits of what applications can make the server remember.
+// Limits of the state that applications can create in the server.
 const (
 	domainsMax = 1000
 	tablesMax  = 800 // of all domains; the archive has room for 1,000 streams
@@ -22,8 +22,8 @@ const (
 	nameMax    = 255 // bytes of names of tables and fields
 )
 
-// book says which table of which domain is which stream.
-type book struct {
+// catalog maps the tables of each domain to streams.
+type catalog struct {
 	Domains map[string]*domain `json:"domains"`
 }
 
@@ -36,11 +36,11 @@ type domain struct {
 type entry struct {
 	Name   string `json:"name"`
 	Stream string `json:"stream"`
-	// Schema as in a header, without the index, which is the client's.
+	// Schema as in a header, with the index 0.
 	Schema string `json:"schema"`
 }
 
-func (b *book) load(path string) error {
+func (b *catalog) load(path string) error {
 	if _, err := store.Load(path, b); err != nil {
 		return err
 	}
@@ -50,22 +50,22 @@ func (b *book) load(path string) error {
 	return nil
 }
 
-func (b *book) save(path string) error { return store.Save(path, b) }
+func (b *catalog) save(path string) error { return store.Save(path, b) }
 
-func (b *book) domain(name string) (d *domain, fresh bool, err error) {
+func (b *catalog) domain(name string) (d *domain, fresh bool, err error) {
 	if d = b.Domains[name]; d != nil {
 		return d, false, nil
 	}
 	if len(name) > textMax || len(b.Domains) >= domainsMax {
-		return nil, false, fmt.Errorf("begin domain %.80q: at most %d domains, with names of at most %d bytes", name, domainsMax, textMax)
+		return nil, false, fmt.Errorf("create domain %.80q: at most %d domains, with names of at most %d bytes", name, domainsMax, textMax)
 	}
 	d = &domain{}
 	b.Domains[name] = d
 	return d, true, nil
 }
 
-// find is the table with these fields, if there is one.
-func (b *book) find(name string, s omsp.Schema) (entry, bool) {
+// find returns the table with these fields, if it exists.
+func (b *catalog) find(name string, s omsp.Schema) (entry, bool) {
 	if d := b.Domains[name]; d != nil {
 		for _, t := range d.Tables {
 			if t.Schema == s.String() {
@@ -76,22 +76,22 @@ func (b *book) find(name string, s omsp.Schema) (entry, bool) {
 	return entry{}, false
 }
 
-// plan is a table that is not in the book yet: with the stream's name, or with _2,
-// _3, ... behind it where that is taken.
-func (b *book) plan(name string, s omsp.Schema) (entry, error) {
+// plan returns an entry for a new table: named after the stream, with the suffix _2,
+// _3, ... if that name is in use.
+func (b *catalog) plan(name string, s omsp.Schema) (entry, error) {
 	d, _, err := b.domain(name)
 	if err != nil {
 		return entry{}, err
 	}
 	if len(s.Name) > nameMax {
-		return entry{}, fmt.Errorf("begin table %.80s...: its name has %d bytes: at most %d", s.Name, len(s.Name), nameMax)
+		return entry{}, fmt.Errorf("create table %.80s...: name of %d bytes, limit %d", s.Name, len(s.Name), nameMax)
 	}
 	count := 0
 	for _, one := range b.Domains {
 		count += len(one.Tables)
 	}
 	if count >= tablesMax {
-		return entry{}, fmt.Errorf("begin table %s: there are %d already", s.Name, count)
+		return entry{}, fmt.Errorf("create table %s: limit of %d tables reached", s.Name, count)
 	}
 	taken := map[string]bool{}
 	for _, t := range d.Tables {
@@ -106,8 +106,8 @@ func (b *book) plan(name string, s omsp.Schema) (entry, error) {
 
 const streamBytes = 63
 
-// stream is a name for the archive that no other table has.
-func (b *book) stream(domain, table string) string {
+// stream returns an unused stream name.
+func (b *catalog) stream(domain, table string) string {
 	used := map[string]bool{Metadata.Name: true, Connections.Name: true, Tables.Name: true}
 	for _, d := range b.Domains {
 		for _, t := range d.Tables {
@@ -124,7 +124,7 @@ func (b *book) stream(domain, table string) string {
 	return name
 }
 
-// reduced has small letters and digits only, and _ for all else.
+// reduced replaces all but lowercase letters and digits by _.
 func reduced(text string) string {
 	return strings.Map(func(r rune) rune {
 		r = unicode.ToLower(r)
@@ -135,10 +135,10 @@ func reduced(text string) string {
 	}, text)
 }
 
-// inText is a name that the book gives back as it was: JSON has no other text.
+// inText makes a name valid UTF-8, which JSON preserves.
 func inText(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
-// printable is a name that can be shown.
+// printable replaces control characters.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {
@@ -148,12 +148,12 @@ func printable(name string) string {
 	}, strings.ToValidUTF8(name[:min(len(name), 200)], "?"))
 }
 
-// text is a value of the archive: bounded, and UTF-8.
+// text returns a value for the archive, of limited length and valid UTF-8.
 func text(s string) measure.Value {
 	return measure.StringValue(strings.ToValidUTF8(s[:min(len(s), 64<<10)], "\uFFFD"))
 }
 
-// unknown reports that there is no such stream yet.
+// unknown reports whether the error is that of a stream that does not exist yet.
 func unknown(err error) bool {
 	return errors.Is(err, archive.ErrUnknown) || errors.Is(err, archive.ErrQuery) && strings.Contains(err.Error(), "does not exist")
 }

@@ -1,8 +1,8 @@
-// Package oml keeps what instrumented applications report: it knows which table of
-// which domain is which stream of the archive, and hands batches to ingest.
+// Package oml stores the measurements of instrumented applications: it maps the tables
+// of each domain to streams of the archive and passes batches to ingest.
 //
-// Names of domains, streams and fields are data: they become names of the archive's
-// streams only after everything but small letters and digits was replaced.
+// Names of domains, streams and fields are untrusted: they become names of streams in
+// the archive only after all but lowercase letters and digits has been replaced.
 package oml
 
 import (
@@ -25,36 +25,36 @@ import (
 	"pillion.dev/omsp/collect"
 )
 
-// Ingest is the way into the archive.
+// Ingest writes batches to the archive.
 type Ingest interface {
 	Put(schema *measure.Schema, record arrow.RecordBatch, done func(error))
 }
 
-// Archive is what of archive.Archive this package asks for.
+// Archive is the part of archive.Archive that this package uses.
 type Archive interface {
 	Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error
 }
 
-// Streams besides those of tuples.
+// Streams other than those of tables.
 var (
-	// Metadata are notes of applications. Their columns are those of a table, and
-	// the domain.
-	Metadata = measure.Schema{Name: "oml_metadata", Doc: "notes of instrumented applications", Fields: append(collect.Columns(),
+	// Metadata is what applications report about themselves. Its columns are those of a
+	// table, and the domain.
+	Metadata = measure.Schema{Name: "oml_metadata", Doc: "metadata of instrumented applications", Fields: append(collect.Columns(),
 		measure.Field{Name: "domain", Type: measure.String, Doc: "experiment"},
 		measure.Field{Name: "subject", Type: measure.String, Doc: "what it is about: ., .application_point or .application_point.field"},
-		measure.Field{Name: "key", Type: measure.String, Doc: "name of the note"},
-		measure.Field{Name: "value", Type: measure.String, Doc: "the note"},
+		measure.Field{Name: "key", Type: measure.String, Doc: "key"},
+		measure.Field{Name: "value", Type: measure.String, Doc: "value"},
 	)}
-	// Tables say where the tables of domains are.
-	Tables = measure.Schema{Name: "oml_tables", Doc: "tables of instrumented applications, and which streams they are", Fields: []measure.Field{
+	// Tables maps the tables of domains to streams.
+	Tables = measure.Schema{Name: "oml_tables", Doc: "tables of instrumented applications and their streams", Fields: []measure.Field{
 		measure.TimeField,
 		{Name: "domain", Type: measure.String, Doc: "experiment"},
-		{Name: "table_name", Type: measure.String, Doc: "name of the table as the application gave it, or with _2, _3, ... for other fields"},
+		{Name: "table_name", Type: measure.String, Doc: "name of the table as the application sent it, with _2, _3, ... for different fields"},
 		{Name: "stream", Type: measure.String, Doc: "stream of the archive with its tuples"},
-		{Name: "fields", Type: measure.String, Doc: "schema: an index that means nothing, the name, field:type ..."},
-		{Name: "start", Type: measure.Int64, Unit: "s", Doc: "when the domain's time began, since 1970"},
+		{Name: "fields", Type: measure.String, Doc: "schema: index (unused), name, field:type ..."},
+		{Name: "start", Type: measure.Int64, Unit: "s", Doc: "start time of the domain, since 1970"},
 	}}
-	// Connections are those of applications, when they have ended.
+	// Connections has a row for each connection that has ended.
 	Connections = measure.Schema{Name: "oml_connections", Doc: "connections of instrumented applications that have ended", Fields: []measure.Field{
 		measure.TimeField,
 		{Name: "begun", Type: measure.Time, Doc: "when it began"},
@@ -62,14 +62,14 @@ var (
 		{Name: "sender", Type: measure.String, Doc: "sender-id of the client"},
 		{Name: "application", Type: measure.String, Doc: "name of the application"},
 		{Name: "remote", Type: measure.String, Doc: "address of the client"},
-		{Name: "oml_session", Type: measure.Uint64, Doc: "run of a client that is answered; 0 for others"},
-		{Name: "tuples", Type: measure.Uint64, Unit: "tuples", Doc: "taken"},
-		{Name: "again", Type: measure.Uint64, Unit: "tuples", Doc: "sent again and there already"},
-		{Name: "gaps", Type: measure.Uint64, Unit: "tuples", Doc: "numbers that were left out: lost, or dropped by the client"},
-		{Name: "faults", Type: measure.Uint64, Unit: "tuples", Doc: "that could not be read"},
-		{Name: "skipped_bytes", Type: measure.Uint64, Unit: "bytes", Doc: "of binary content that were no packet"},
-		{Name: "refused", Type: measure.Uint64, Unit: "tuples", Doc: "that were taken and could not be stored"},
-		{Name: "reason", Type: measure.String, Doc: "why it ended; empty where the client ended it"},
+		{Name: "oml_session", Type: measure.Uint64, Doc: "session of a client with acknowledgements; 0 for others"},
+		{Name: "tuples", Type: measure.Uint64, Unit: "tuples", Doc: "accepted"},
+		{Name: "again", Type: measure.Uint64, Unit: "tuples", Doc: "retransmitted duplicates"},
+		{Name: "gaps", Type: measure.Uint64, Unit: "tuples", Doc: "sequence gaps: lost, or dropped by the client"},
+		{Name: "faults", Type: measure.Uint64, Unit: "tuples", Doc: "unreadable"},
+		{Name: "skipped_bytes", Type: measure.Uint64, Unit: "bytes", Doc: "of binary content outside packets"},
+		{Name: "refused", Type: measure.Uint64, Unit: "tuples", Doc: "accepted, but not stored"},
+		{Name: "reason", Type: measure.String, Doc: "why it ended; empty if the client closed it"},
 	}}
 )
 
@@ -82,18 +82,18 @@ type Backend struct {
 	tables  *measure.Stream
 	ends    *measure.Stream
 
-	mu   sync.Mutex
-	book book
-	made map[string]collect.Table
+	mu      sync.Mutex
+	catalog catalog
+	made    map[string]collect.Table
 }
 
-// New reads what is known of domains from the server's folder.
+// New loads the known domains from the server's data directory.
 func New(folder string, ingest Ingest, archive Archive, log *slog.Logger) (*Backend, error) {
 	k := &Backend{
 		ingest: ingest, archive: archive, log: log, path: filepath.Join(folder, "oml.json"),
 		made: map[string]collect.Table{},
 	}
-	if err := k.book.load(k.path); err != nil {
+	if err := k.catalog.load(k.path); err != nil {
 		return nil, err
 	}
 	for stream, schema := range map[**measure.Stream]*measure.Schema{&k.tables: &Tables, &k.ends: &Connections} {
@@ -107,8 +107,8 @@ func New(folder string, ingest Ingest, archive Archive, log *slog.Logger) (*Back
 	return k, k.announceAll()
 }
 
-// declare makes the archive know the streams before their first row, so that a
-// question about one is answered by no row and not by an error.
+// declare creates the streams in the archive before their first row, so that queries
+// return no rows instead of an error.
 func (k *Backend) declare() {
 	for _, schema := range []*measure.Schema{&Metadata, &Tables, &Connections} {
 		builder := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
@@ -119,8 +119,8 @@ func (k *Backend) declare() {
 	}
 }
 
-// announceAll tells the archive of tables that it does not know: the server may have
-// ended in between, and rows may have been removed.
+// announceAll adds rows of the stream Tables that the archive lacks: the server may
+// have stopped in between, or rows may have been removed.
 func (k *Backend) announceAll() error {
 	known := map[string]bool{}
 	sql := "SELECT DISTINCT stream FROM " + Tables.Name
@@ -133,7 +133,7 @@ func (k *Backend) announceAll() error {
 	if err != nil && !unknown(err) {
 		return fmt.Errorf("read tables of OML: %w", err)
 	}
-	for name, d := range k.book.Domains {
+	for name, d := range k.catalog.Domains {
 		for _, t := range d.Tables {
 			if !known[t.Stream] {
 				k.announce(name, d.Start, t)
@@ -149,7 +149,7 @@ func (k *Backend) announce(domain string, start int64, t entry) {
 	})
 }
 
-// Close stores what is left. Nothing may be kept afterwards.
+// Close stores the remaining rows. No other method may be called afterwards.
 func (k *Backend) Close() error {
 	return errors.Join(k.tables.Close(), k.ends.Close())
 }
@@ -169,13 +169,13 @@ func (k *Backend) Start(domain string, start int64) (int64, error) {
 	domain = inText(domain)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	d, fresh, err := k.book.domain(domain)
+	d, fresh, err := k.catalog.domain(domain)
 	if err != nil {
 		return 0, err
 	}
 	if fresh || d.Start == 0 {
 		d.Start = start
-		return start, k.book.save(k.path)
+		return start, k.catalog.save(k.path)
 	}
 	return d.Start, nil
 }
@@ -185,16 +185,16 @@ func (k *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
 	if s.Index == 0 {
 		return collect.Table{Name: omsp.MetadataName, Schema: &Metadata, Before: []string{domain}}, nil
 	}
-	s.Index = 0 // that is the client's own
+	s.Index = 0 // the client's
 	domain = inText(domain)
 	k.mu.Lock()
-	t, known := k.book.find(domain, s)
+	t, known := k.catalog.find(domain, s)
 	made, err := k.make(domain, s, t, known)
 	start := int64(0)
-	if d := k.book.Domains[domain]; d != nil {
+	if d := k.catalog.Domains[domain]; d != nil {
 		start = d.Start
 	}
-	if fresh, ok := k.book.find(domain, s); ok && !known && err == nil {
+	if fresh, ok := k.catalog.find(domain, s); ok && !known && err == nil {
 		t = fresh
 	}
 	k.mu.Unlock()
@@ -204,20 +204,20 @@ func (k *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
 	return made, err
 }
 
-// make gives a table its schema; one that is not in the book goes there when nothing
-// is wrong with it. The caller holds the lock.
+// make returns the schema of a table; an unknown table is validated and added to the
+// catalog. The caller holds the lock.
 func (k *Backend) make(domain string, s omsp.Schema, t entry, known bool) (made collect.Table, err error) {
 	if made, ok := k.made[t.Stream]; known && ok {
 		return made, nil
 	}
 	if !known {
-		if t, err = k.book.plan(domain, s); err != nil {
+		if t, err = k.catalog.plan(domain, s); err != nil {
 			return made, err
 		}
 	}
 	for _, f := range s.Fields {
 		if len(f.Name) > nameMax {
-			return made, fmt.Errorf("begin table %s: the name of the field %.80s... has %d bytes: at most %d", s.Name, f.Name, len(f.Name), nameMax)
+			return made, fmt.Errorf("create table %s: field name %.80s... of %d bytes, limit %d", s.Name, f.Name, len(f.Name), nameMax)
 		}
 	}
 	schema, err := collect.SchemaOf(t.Stream, fmt.Sprintf("%s of the OML domain %s", t.Name, printable(domain)), s)
@@ -225,9 +225,9 @@ func (k *Backend) make(domain string, s omsp.Schema, t entry, known bool) (made 
 		return made, err
 	}
 	if !known {
-		d := k.book.Domains[domain]
+		d := k.catalog.Domains[domain]
 		d.Tables = append(d.Tables, t)
-		if err := k.book.save(k.path); err != nil {
+		if err := k.catalog.save(k.path); err != nil {
 			d.Tables = d.Tables[:len(d.Tables)-1]
 			return made, err
 		}
@@ -240,7 +240,7 @@ func (k *Backend) make(domain string, s omsp.Schema, t entry, known bool) (made 
 // Stored implements collect.Backend.
 func (k *Backend) Stored(ctx context.Context, session uint64, t collect.Table) (int64, error) {
 	last := int64(0)
-	// The name is one of ours: measure.ValidName.
+	// No injection: stream names conform to measure.ValidName.
 	sql := fmt.Sprintf("SELECT coalesce(max(oml_seq), 0)::BIGINT FROM %s WHERE oml_session = %d", t.Schema.Name, session)
 	err := k.archive.Query(ctx, sql, nil, archive.Limits{Rows: 1}, func(r arrow.RecordBatch) error {
 		if column, ok := r.Column(0).(*array.Int64); ok && r.NumRows() > 0 {
@@ -249,7 +249,7 @@ func (k *Backend) Stored(ctx context.Context, session uint64, t collect.Table) (
 		return nil
 	})
 	if err != nil && !unknown(err) {
-		return 0, fmt.Errorf("read what is stored of a session: %w", err)
+		return 0, fmt.Errorf("read stored sequence numbers of a session: %w", err)
 	}
 	return last, nil
 }
@@ -265,6 +265,6 @@ func (k *Backend) Ended(c collect.Connection) {
 
 func (k *Backend) append(to *measure.Stream, row measure.Sample) {
 	if err := to.Append(row); err != nil {
-		k.log.Warn("keep what an application says", "stream", to.Schema().Name, "error", err)
+		k.log.Warn("store row about an application", "stream", to.Schema().Name, "error", err)
 	}
 }

@@ -116,8 +116,8 @@ func TestNameThatIsNoText(t *testing.T) {
 	defer k.Close()
 	k.Start("a\xffb", 7)
 	k.Start("a\ufffdb", 8)
-	if len(k.book.Domains) != 1 || k.book.Domains["a\ufffdb"].Start != 7 {
-		t.Errorf("domains %v", k.book.Domains)
+	if len(k.catalog.Domains) != 1 || k.catalog.Domains["a\ufffdb"].Start != 7 {
+		t.Errorf("domains %v", k.catalog.Domains)
 	}
 }
 
@@ -161,13 +161,13 @@ func TestLimits(t *testing.T) {
 		t.Error("a domain with a name of 2000 bytes began")
 	}
 	for n := range tablesMax {
-		k.book.Domains["d"].Tables = append(k.book.Domains["d"].Tables, entry{Name: fmt.Sprint("t", n), Stream: fmt.Sprint("oml_d_t", n), Schema: "0 x n:int32"})
+		k.catalog.Domains["d"].Tables = append(k.catalog.Domains["d"].Tables, entry{Name: fmt.Sprint("t", n), Stream: fmt.Sprint("oml_d_t", n), Schema: "0 x n:int32"})
 	}
 	if _, err := k.Table("d", schemaOf(t, "1 more n:int32")); err == nil {
 		t.Error("one table more than there can be began")
 	}
-	for n := len(k.book.Domains); n < domainsMax; n++ {
-		k.book.Domains[fmt.Sprint("d", n)] = &domain{}
+	for n := len(k.catalog.Domains); n < domainsMax; n++ {
+		k.catalog.Domains[fmt.Sprint("d", n)] = &domain{}
 	}
 	if _, err := k.Start("more", 1); err == nil {
 		t.Error("one domain more than there can be began")

@@ -1,6 +1,6 @@
-// Package store keeps small documents of the server as JSON files that only their
-// owner may read: written whole, beside, synced and renamed, so that a crash leaves
-// the old or the new one.
+// Package store saves small documents of the server as JSON files that only their
+// owner may read. Files are replaced atomically: after a crash either the old or the
+// new content is there.
 package store
 
 import (
@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// Save replaces the file; it returns when the new content is on disk.
+// Save replaces the file and syncs it to disk.
 func Save(path string, value any) error {
 	text, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -24,7 +24,7 @@ func Save(path string, value any) error {
 	return nil
 }
 
-// Replace gives the file, which only its owner may read, another content.
+// Replace atomically replaces a file that only its owner may read.
 func Replace(path string, text []byte) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -53,7 +53,7 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// Load reads the file into value; found is false where there is none.
+// Load reads the file into value; found is false if it does not exist.
 func Load(path string, value any) (found bool, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
