@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// A packet begins with two marks, its kind, and the length of what follows.
+// A packet starts with two sync bytes, its kind, and the length of the rest.
 const (
 	mark       = 0xAA
 	shortKind  = 1 // length in 2 bytes
@@ -21,7 +21,7 @@ const (
 
 // Tags of values.
 const (
-	tagLong   = 0x01 // int32, of old clients
+	tagLong   = 0x01 // int32 of old clients
 	tagDouble = 0x02
 	tagNaN    = 0x03
 	tagString = 0x04
@@ -34,28 +34,28 @@ const (
 	tagFalse  = 0x0B
 	tagTrue   = 0x0C
 	tagVector = 0x0D
-	// Elements of vectors; Pillion's own clients send whole doubles too.
+	// Elements of vectors; Pillion's clients also send IEEE doubles as values.
 	tagBool = 0x0E
 	tagIEEE = 0x0F
 )
 
-var errShort = errors.New("the packet ends within a value")
+var errShort = errors.New("truncated value")
 
-// nextPacket reads the next packet, after garbage that of the next marks.
+// nextPacket reads the next packet, skipping garbage before it.
 func (r *Reader) nextPacket(t *Tuple) error {
 	head, size, err := r.findPacket()
 	if err != nil {
 		return err
 	}
 	if size > r.limits.Line {
-		return fmt.Errorf("%w: a packet of %d bytes, at most %d", ErrLimit, size, r.limits.Line)
+		return fmt.Errorf("%w: packet of %d bytes, limit %d", ErrLimit, size, r.limits.Line)
 	}
 	if _, err := r.in.Discard(head); err != nil {
 		return unexpected(err)
 	}
 	packet, err := r.take(size)
 	if err != nil {
-		return fmt.Errorf("%w: the stream ends within a packet: %w", ErrTuple, unexpected(err))
+		return fmt.Errorf("%w: truncated packet: %w", ErrTuple, unexpected(err))
 	}
 	if err := r.parsePacket(t, packet); err != nil {
 		return fmt.Errorf("%w: %w", ErrTuple, err)
@@ -63,14 +63,14 @@ func (r *Reader) nextPacket(t *Tuple) error {
 	return nil
 }
 
-// findPacket finds a packet's head: its length and the length behind it.
+// findPacket finds a packet: the length of its head and of the rest.
 func (r *Reader) findPacket() (head, size int, err error) {
 	for {
 		start, err := r.in.Peek(shortHead)
 		switch {
 		case len(start) == 0:
 			return 0, 0, err
-		case err != nil: // fewer bytes than any packet has
+		case err != nil: // less than any packet
 			r.skipped += uint64(len(start))
 			r.in.Discard(len(start))
 			return 0, 0, err
@@ -79,7 +79,7 @@ func (r *Reader) findPacket() (head, size int, err error) {
 		case start[0] == mark && start[1] == mark && start[2] == longKind:
 			start, err = r.in.Peek(longHead)
 			if err != nil {
-				return 0, 0, fmt.Errorf("%w: the stream ends within a packet", ErrTuple)
+				return 0, 0, fmt.Errorf("%w: truncated packet", ErrTuple)
 			}
 			return longHead, int(binary.BigEndian.Uint32(start[3:])), nil
 		}
@@ -89,26 +89,26 @@ func (r *Reader) findPacket() (head, size int, err error) {
 	}
 }
 
-// resynchronise goes to the next two marks behind the first byte.
+// resynchronise skips to the next two sync bytes.
 func (r *Reader) resynchronise() error {
 	n := 1
 	buffered, _ := r.in.Peek(r.in.Buffered())
 	if i := bytes.Index(buffered[1:], []byte{mark, mark}); i >= 0 {
 		n = i + 1
 	} else if n = len(buffered); buffered[n-1] == mark && n > 1 {
-		n-- // the second mark may be on its way
+		n-- // the second sync byte may follow
 	}
 	r.skipped += uint64(n)
 	_, err := r.in.Discard(n)
 	return err
 }
 
-// take is the next bytes; their memory is good until the next tuple.
+// take returns the next n bytes, valid until the next tuple.
 func (r *Reader) take(n int) ([]byte, error) {
 	if n <= bufferSize {
 		packet, err := r.in.Peek(n)
 		if err == nil {
-			_, err = r.in.Discard(n) // what was peeked at stays until the next read
+			_, err = r.in.Discard(n) // peeked bytes are valid until the next read
 		}
 		return packet, err
 	}
@@ -120,7 +120,7 @@ func (r *Reader) take(n int) ([]byte, error) {
 	return r.long, err
 }
 
-// cursor reads a packet.
+// cursor decodes a packet.
 type cursor struct {
 	rest []byte
 	bad  bool
@@ -129,7 +129,7 @@ type cursor struct {
 func (c *cursor) bytes(n int) []byte {
 	if n > len(c.rest) {
 		c.bad, c.rest = true, nil
-		return make([]byte, min(n, 8)) // numbers have 8 bytes at most; strings look at bad
+		return make([]byte, min(n, 8)) // numbers have at most 8 bytes; callers check bad
 	}
 	b := c.rest[:n]
 	c.rest = c.rest[n:]
@@ -141,7 +141,7 @@ func (c *cursor) uint16() uint16 { return binary.BigEndian.Uint16(c.bytes(2)) }
 func (c *cursor) uint32() uint32 { return binary.BigEndian.Uint32(c.bytes(4)) }
 func (c *cursor) uint64() uint64 { return binary.BigEndian.Uint64(c.bytes(8)) }
 
-// parsePacket reads count, stream, seq, time and values.
+// parsePacket parses count, stream, seq, time and values.
 func (r *Reader) parsePacket(t *Tuple, packet []byte) error {
 	c := &cursor{rest: packet}
 	count, index := int(c.uint8()), int(c.uint8())
@@ -153,12 +153,12 @@ func (r *Reader) parsePacket(t *Tuple, packet []byte) error {
 		return fmt.Errorf("time: %w", err)
 	}
 	if t.Schema = r.schema(index); t.Schema == nil {
-		return fmt.Errorf("the stream %d has no schema", index)
+		return fmt.Errorf("stream %d has no schema", index)
 	}
 	t.Seq, t.Time = seq.Int(), seconds.Double()
 	fields := t.Schema.Fields
 	if count != len(fields) {
-		return fmt.Errorf("%s has %d values, not %d", t.Schema.Name, count, len(fields))
+		return fmt.Errorf("%s has %d values, want %d", t.Schema.Name, count, len(fields))
 	}
 	t.resize(count)
 	for i := range fields {
@@ -167,13 +167,13 @@ func (r *Reader) parsePacket(t *Tuple, packet []byte) error {
 		}
 	}
 	if len(c.rest) > 0 {
-		return fmt.Errorf("%s: %d bytes behind the last value", t.Schema.Name, len(c.rest))
+		return fmt.Errorf("%s: %d bytes after the last value", t.Schema.Name, len(c.rest))
 	}
 	return nil
 }
 
-// unpack reads a tagged value as a type. A number of another type counts where
-// nothing is lost.
+// unpack decodes a tagged value as a type. A number of another type is converted if
+// that is exact.
 func (v *Value) unpack(c *cursor, want Type) error {
 	v.Type = want
 	tag := c.uint8()
@@ -191,7 +191,7 @@ func (v *Value) unpack(c *cursor, want Type) error {
 	case tagFalse, tagTrue:
 		n = int64(tag - tagFalse)
 		if want != Bool {
-			return fmt.Errorf("a bool for %v", want)
+			return fmt.Errorf("bool for %v", want)
 		}
 	case tagDouble:
 		mantissa, exponent := int32(c.uint32()), int8(c.uint8())
@@ -199,12 +199,12 @@ func (v *Value) unpack(c *cursor, want Type) error {
 	case tagNaN:
 		c.bytes(5)
 		x, kind = math.NaN(), numberDouble
-	case tagIEEE: // of our own clients: whole doubles
+	case tagIEEE: // of Pillion's clients: IEEE doubles
 		x, kind = math.Float64frombits(c.uint64()), numberDouble
 	case tagString, tagBlob, tagVector:
 		return v.unpackLong(c, tag)
 	default:
-		return fmt.Errorf("no value has the tag 0x%02x", tag)
+		return fmt.Errorf("unknown tag 0x%02x", tag)
 	}
 	if c.bad {
 		return errShort
@@ -219,7 +219,7 @@ const (
 	numberDouble
 )
 
-// setNumber puts a number into a value of its type.
+// setNumber converts a number to the value's type.
 func (v *Value) setNumber(kind int, n int64, x float64) error {
 	fits := false
 	switch v.Type {
@@ -244,12 +244,12 @@ func (v *Value) setNumber(kind int, n int64, x float64) error {
 		fits = (kind == numberUnsigned || kind == numberSigned && n >= 0) && (v.Type != Uint32 || uint64(n) <= math.MaxUint32)
 	}
 	if !fits {
-		return fmt.Errorf("a number that is no %v", v.Type)
+		return fmt.Errorf("number out of range of %v", v.Type)
 	}
 	return nil
 }
 
-// unpackLong reads a string, a blob or a vector.
+// unpackLong decodes a string, a blob or a vector.
 func (v *Value) unpackLong(c *cursor, tag uint8) error {
 	switch {
 	case tag == tagString && v.Type == String:
@@ -263,7 +263,7 @@ func (v *Value) unpackLong(c *cursor, tag uint8) error {
 	case tag == tagVector && v.Type.IsVector():
 		return v.unpackVector(c)
 	default:
-		return fmt.Errorf("the tag 0x%02x for %v", tag, v.Type)
+		return fmt.Errorf("tag 0x%02x for %v", tag, v.Type)
 	}
 	if c.bad {
 		return errShort
@@ -278,7 +278,7 @@ var elementTags = map[Type]uint8{
 func (v *Value) unpackVector(c *cursor) error {
 	element := v.Type.Element()
 	if tag := c.uint8(); tag != elementTags[element] && !c.bad {
-		return fmt.Errorf("elements with the tag 0x%02x for %v", tag, v.Type)
+		return fmt.Errorf("elements with tag 0x%02x for %v", tag, v.Type)
 	}
 	v.list = v.list[:0]
 	for range c.uint16() {
@@ -297,7 +297,7 @@ func (v *Value) unpackVector(c *cursor) error {
 			return errShort
 		}
 		if element == Bool && bits > 1 {
-			return errors.New("an element that is neither true nor false")
+			return errors.New("element is neither true nor false")
 		}
 		v.list = append(v.list, bits)
 	}

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Content is the form of tuples.
+// Content is the encoding of tuples.
 type Content uint8
 
-// Forms of tuples.
+// Encodings of tuples.
 const (
 	Text Content = iota
 	Binary
 )
 
-// String is the word in headers.
+// String returns the name in headers.
 func (c Content) String() string {
 	if c == Binary {
 		return "binary"
@@ -26,10 +26,10 @@ func (c Content) String() string {
 	return "text"
 }
 
-// Header is what a client says before its tuples.
+// Header is what a client sends before its tuples.
 type Header struct {
 	Protocol int
-	// Domain names the experiment; empty where the client has none.
+	// Domain names the experiment; empty if the client has none.
 	Domain string
 	// Start is the client's start, seconds since 1970.
 	Start int64
@@ -39,25 +39,25 @@ type Header struct {
 	App     string
 	Schemas []Schema
 	Content Content
-	// Extra are lines with keys that the protocol does not know, such as a token.
+	// Extra are lines with keys that the protocol does not define, such as a token.
 	Extra map[string]string
 }
 
-// noDomain is what a C client without a domain sends.
+// noDomain is what a C client without a domain sends (printf of NULL).
 const noDomain = "(null)"
 
-// set takes one line of a header.
+// set parses one line of a header.
 func (h *Header) set(line string, limits Limits) (err error) {
 	key, value, found := strings.Cut(line, ":")
 	if !found {
-		return fmt.Errorf("%w: line %q has no colon", ErrHeader, line)
+		return fmt.Errorf("%w: line %q without a colon", ErrHeader, line)
 	}
 	value = strings.TrimSpace(value)
 	switch key = strings.TrimSpace(key); key {
 	case "protocol":
 		h.Protocol, err = strconv.Atoi(value)
 		if err != nil || h.Protocol < MinProtocol || h.Protocol > MaxProtocol {
-			return fmt.Errorf("%w: protocol %q: versions %d to %d are known", ErrHeader, value, MinProtocol, MaxProtocol)
+			return fmt.Errorf("%w: protocol %q: versions %d to %d are supported", ErrHeader, value, MinProtocol, MaxProtocol)
 		}
 	case "domain", "experiment-id":
 		if h.Domain = value; value == noDomain {
@@ -91,7 +91,7 @@ func (h *Header) setContent(value string) error {
 	case "binary":
 		h.Content = Binary
 	default:
-		return fmt.Errorf("%w: content %q: there are text and binary", ErrHeader, value)
+		return fmt.Errorf("%w: content %q: use text or binary", ErrHeader, value)
 	}
 	return nil
 }
@@ -108,18 +108,18 @@ func (h *Header) setSchema(value string, limits Limits) error {
 	return nil
 }
 
-// startTime reads seconds since 1970, to the year 2106: nanoseconds of them and a
-// tuple's own time shall fit 64 bits. Some clients send a fraction.
+// startTime parses seconds since 1970, up to the year 2106, so that nanoseconds of them
+// plus a tuple's time fit 64 bits. Some clients send a fraction.
 func startTime(value string) (int64, error) {
 	seconds, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(seconds >= 0 && seconds < 1<<32) {
-		return 0, fmt.Errorf("%w: start-time %q is not in seconds since 1970", ErrHeader, value)
+		return 0, fmt.Errorf("%w: invalid start-time %q: use seconds since 1970", ErrHeader, value)
 	}
 	return int64(seconds), nil
 }
 
-// WriteTo writes the header in the order of the reference client, with the empty
-// line that ends it.
+// WriteTo writes the header in the order of the reference client, with the final empty
+// line.
 func (h *Header) WriteTo(w io.Writer) (int64, error) {
 	var text strings.Builder
 	protocol := h.Protocol
@@ -139,7 +139,7 @@ func (h *Header) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// line makes a text one that cannot end a line.
+// line replaces line breaks by spaces.
 func line(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' {

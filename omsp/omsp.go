@@ -2,49 +2,47 @@
 // which instrumented applications report tuples to a collection server: a header
 // of text lines, then tuples as text lines or as binary packets.
 //
-// It reads what real clients send, also where they are sloppy, and says what it
-// could not read instead of dropping it. It knows neither the archive nor the
-// network: a Reader works on any io.Reader, a Writer on any io.Writer.
+// It accepts what real clients send, including common deviations from the protocol,
+// and reports what it cannot read instead of dropping it. It knows neither the archive
+// nor the network: a Reader works on any io.Reader, Append on any buffer.
 package omsp
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+)
 
-// Protocol versions that are understood.
+// Supported protocol versions.
 const (
 	MinProtocol = 1
 	MaxProtocol = 5
 )
 
-// Faults that callers tell apart.
+// Errors that callers distinguish.
 var (
-	// ErrHeader is a connection whose header cannot be read; nothing can follow.
+	// ErrHeader is an unreadable header; reading cannot continue.
 	ErrHeader = errors.New("bad header")
-	// ErrTuple is one tuple that cannot be read; reading can go on behind it.
+	// ErrTuple is an unreadable tuple; reading can continue after it.
 	ErrTuple = errors.New("bad tuple")
-	// ErrLimit is something larger than the limits allow; nothing can follow.
-	ErrLimit = errors.New("beyond the limits")
+	// ErrLimit is an exceeded limit; reading cannot continue.
+	ErrLimit = errors.New("limit exceeded")
 )
 
-// Limits bound what one connection can make a Reader hold. Zero: the default.
+// Limits bound the memory of a Reader. Zero: the default.
 type Limits struct {
 	// Line is the longest line of text, or binary packet, bytes; default 1 MiB.
 	Line int
 	// Header is the size of all header lines, bytes; default 256 KiB.
 	Header int
-	// Schemas is the number of streams; default 255, which is what the binary form can name.
+	// Schemas is the number of streams; default 255, the maximum of the binary form.
 	Schemas int
 	// Fields is the number of fields of a stream; default 255, for the same reason.
 	Fields int
 }
 
 func (l Limits) complete() Limits {
-	for _, set := range []struct {
-		to        *int
-		otherwise int
-	}{{&l.Line, 1 << 20}, {&l.Header, 256 << 10}, {&l.Schemas, 255}, {&l.Fields, 255}} {
-		if *set.to <= 0 {
-			*set.to = set.otherwise
-		}
+	return Limits{
+		Line: cmp.Or(max(l.Line, 0), 1<<20), Header: cmp.Or(max(l.Header, 0), 256<<10),
+		Schemas: cmp.Or(max(l.Schemas, 0), 255), Fields: cmp.Or(max(l.Fields, 0), 255),
 	}
-	return l
 }

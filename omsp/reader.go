@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// bufferSize is what is asked of a connection at once, bytes.
+// bufferSize of reads, bytes.
 const bufferSize = 128 << 10
 
 // Reader reads one connection.
@@ -16,21 +16,20 @@ type Reader struct {
 	in     *bufio.Reader
 	limits Limits
 	header Header
-	// schemas by index; those below 256 in the array, for speed.
+	// Schemas by index; those below 256 in an array, for speed.
 	near [256]*Schema
 	far  map[int]*Schema
-	// long holds a line or packet that does not fit into the buffer.
+	// long holds a line or packet larger than the buffer.
 	long    []byte
 	skipped uint64
 }
 
-// NewReader reads what a client sends.
+// NewReader returns a reader of a client's connection.
 func NewReader(r io.Reader, limits Limits) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, bufferSize), limits: limits.complete(), far: map[int]*Schema{}}
 }
 
-// Header reads the header; it comes first and once. A connection that ends before
-// anything was sent gives io.EOF.
+// Header reads the header; it is called once, first. An empty connection returns io.EOF.
 func (r *Reader) Header() (*Header, error) {
 	size := 0
 	for {
@@ -42,7 +41,7 @@ func (r *Reader) Header() (*Header, error) {
 			return nil, fmt.Errorf("%w: %w", ErrHeader, unexpected(err))
 		}
 		if size += len(text); size > r.limits.Header {
-			return nil, fmt.Errorf("%w: a header of more than %d bytes", ErrLimit, r.limits.Header)
+			return nil, fmt.Errorf("%w: header of more than %d bytes", ErrLimit, r.limits.Header)
 		}
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			break
@@ -52,7 +51,7 @@ func (r *Reader) Header() (*Header, error) {
 		}
 	}
 	if r.header.Protocol == 0 {
-		return nil, fmt.Errorf("%w: no line says which protocol it is", ErrHeader)
+		return nil, fmt.Errorf("%w: no protocol line", ErrHeader)
 	}
 	for i := range r.header.Schemas {
 		if err := r.define(&r.header.Schemas[i]); err != nil {
@@ -65,12 +64,12 @@ func (r *Reader) Header() (*Header, error) {
 	return &r.header, nil
 }
 
-// Skipped is how many bytes of binary content were no packet.
+// Skipped returns the number of bytes of binary content outside packets.
 func (r *Reader) Skipped() uint64 { return r.skipped }
 
-// Next reads the next tuple. io.EOF ends the stream where a tuple ended. After a
-// fault that is ErrTuple reading can go on. A tuple of the metadata that defines a
-// stream has taken effect when Next returns it; Defined says which.
+// Next reads the next tuple. It returns io.EOF at the end of a complete tuple. Reading
+// can continue after ErrTuple. A metadata tuple that defines a stream has taken effect
+// when Next returns; see Defined.
 func (r *Reader) Next(t *Tuple) error {
 	var err error
 	if r.header.Content == Binary {
@@ -84,7 +83,7 @@ func (r *Reader) Next(t *Tuple) error {
 	return r.redefine(t)
 }
 
-// Defined is the schema that a tuple defines; nil for all but such metadata.
+// Defined returns the schema that a metadata tuple defines; nil for other tuples.
 func (r *Reader) Defined(t *Tuple) *Schema {
 	if t.Schema.Index != 0 || !t.defines() {
 		return nil
@@ -96,7 +95,7 @@ func (r *Reader) Defined(t *Tuple) *Schema {
 	return r.schema(s.Index)
 }
 
-// defines reports whether a tuple of the metadata defines a stream.
+// defines reports whether a metadata tuple defines a stream.
 func (t *Tuple) defines() bool {
 	return len(t.Values) == 3 && t.Schema.Fields[0].Name == "subject" &&
 		string(t.Values[0].Bytes()) == "." && string(t.Values[1].Bytes()) == schemaKey
@@ -116,27 +115,27 @@ func (r *Reader) redefine(t *Tuple) error {
 	return nil
 }
 
-// define lets tuples of an index have a schema.
+// define sets the schema of an index.
 func (r *Reader) define(s *Schema) error {
 	known := r.schema(s.Index)
 	switch {
 	case len(s.Fields) > r.limits.Fields:
-		return fmt.Errorf("define %s: %d fields: at most %d", s.Name, len(s.Fields), r.limits.Fields)
+		return fmt.Errorf("define %s: %d fields, limit %d", s.Name, len(s.Fields), r.limits.Fields)
 	case known != nil && known.Same(*s):
-		return nil // what a client repeats stays what it was
+		return nil // an unchanged repetition
 	case s.Index == 0 && !s.Same(Metadata):
-		return fmt.Errorf("define %s: the stream 0 is %s", s.Name, MetadataName)
+		return fmt.Errorf("define %s: stream 0 is %s", s.Name, MetadataName)
 	case s.Index < len(r.near):
 		r.near[s.Index] = s
 		return nil
 	case known == nil && len(r.far) >= r.limits.Schemas:
-		return fmt.Errorf("define %s: at most %d streams", s.Name, r.limits.Schemas)
+		return fmt.Errorf("define %s: limit of %d streams reached", s.Name, r.limits.Schemas)
 	}
 	r.far[s.Index] = s
 	return nil
 }
 
-// SchemaOf is the schema that tuples of an index have now; nil for none.
+// SchemaOf returns the current schema of an index; nil if undefined.
 func (r *Reader) SchemaOf(index int) *Schema { return r.schema(index) }
 
 func (r *Reader) schema(index int) *Schema {
@@ -146,7 +145,7 @@ func (r *Reader) schema(index int) *Schema {
 	return r.far[index]
 }
 
-// readLine is the next line without its end. Its memory is good until the next.
+// readLine returns the next line without its terminator, valid until the next call.
 func (r *Reader) readLine() ([]byte, error) {
 	text, err := r.in.ReadSlice('\n')
 	if err == nil {
@@ -158,7 +157,7 @@ func (r *Reader) readLine() ([]byte, error) {
 	r.long = append(r.long[:0], text...)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		if len(r.long) > r.limits.Line {
-			return nil, fmt.Errorf("%w: a line of more than %d bytes", ErrLimit, r.limits.Line)
+			return nil, fmt.Errorf("%w: line of more than %d bytes", ErrLimit, r.limits.Line)
 		}
 		text, err = r.in.ReadSlice('\n')
 		r.long = append(r.long, text...)
@@ -176,5 +175,5 @@ func unexpected(err error) error {
 	return err
 }
 
-// Idle reports whether nothing more has come yet: reading would wait.
+// Idle reports whether nothing is buffered: reading would block.
 func (r *Reader) Idle() bool { return r.in.Buffered() == 0 }

@@ -13,37 +13,36 @@ type Field struct {
 	Type Type
 }
 
-// Schema is what the tuples of one stream look like.
+// Schema of the tuples of one stream.
 type Schema struct {
-	// Index names the stream in tuples.
+	// Index identifies the stream in tuples.
 	Index  int
 	Name   string
 	Fields []Field
 }
 
-// MetadataName is the stream of metadata, which has the index 0.
+// MetadataName is the name of the metadata stream, which has index 0.
 const MetadataName = "_experiment_metadata"
 
-// Metadata is schema 0: usable without being declared (protocol 4 and later).
+// Metadata is schema 0, predefined since protocol 4.
 var Metadata = Schema{Index: 0, Name: MetadataName, Fields: []Field{{"subject", String}, {"key", String}, {"value", String}}}
 
-// schemaKey is the key of metadata that defines a stream.
+// schemaKey is the metadata key that defines a stream.
 const schemaKey = "schema"
 
-// ParseSchema reads "<index> <name> <field>:<type> ...". White space around and
-// between does not matter.
+// ParseSchema parses "<index> <name> <field>:<type> ...", with any white space.
 func ParseSchema(text string) (Schema, error) {
 	words := strings.Fields(text)
 	if len(words) < 2 {
-		return Schema{}, fmt.Errorf("read schema %q: it needs an index and a name", text)
+		return Schema{}, fmt.Errorf("read schema %q: want an index and a name", text)
 	}
 	index, err := strconv.ParseUint(words[0], 10, 31)
 	if err != nil {
-		return Schema{}, fmt.Errorf("read schema %q: %q is not an index", text, words[0])
+		return Schema{}, fmt.Errorf("read schema %q: invalid index %q", text, words[0])
 	}
 	s := Schema{Index: int(index), Name: words[1]}
 	if !ValidName(s.Name) {
-		return Schema{}, fmt.Errorf("read schema %q: %q is not a name of letters, digits and _", text, s.Name)
+		return Schema{}, fmt.Errorf("read schema %q: invalid name %q: use letters, digits and _", text, s.Name)
 	}
 	names := make(map[string]bool, len(words))
 	for _, word := range words[2:] {
@@ -56,7 +55,7 @@ func ParseSchema(text string) (Schema, error) {
 			return Schema{}, fmt.Errorf("read schema %q, field %s: %w", text, name, err)
 		}
 		if names[name] {
-			return Schema{}, fmt.Errorf("read schema %q: two fields are called %s", text, name)
+			return Schema{}, fmt.Errorf("read schema %q: duplicate field %s", text, name)
 		}
 		names[name] = true
 		s.Fields = append(s.Fields, Field{name, t})
@@ -64,7 +63,7 @@ func ParseSchema(text string) (Schema, error) {
 	return s, nil
 }
 
-// ValidName reports whether a text can name a stream or a field: a letter or _,
+// ValidName reports whether a text is a valid name of a stream or field: a letter or _,
 // then letters, digits and _.
 func ValidName(name string) bool {
 	for i := range len(name) {
@@ -77,7 +76,7 @@ func ValidName(name string) bool {
 	return name != ""
 }
 
-// String is the schema as it stands in a header.
+// String returns the schema as in a header.
 func (s Schema) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d %s", s.Index, s.Name)

@@ -12,21 +12,21 @@ import (
 
 const (
 	tab       = '\t'
-	wordBytes = 64 // of a word that an error quotes
+	wordBytes = 64 // quoted in an error
 )
 
-// nextLine reads "ts tab stream tab seq tab value ...".
+// nextLine reads "ts<tab>stream<tab>seq<tab>value...".
 func (r *Reader) nextLine(t *Tuple) error {
 	for {
 		text, err := r.readLine()
 		if errors.Is(err, io.EOF) && len(text) > 0 {
-			return fmt.Errorf("%w: the stream ends within %q", ErrTuple, short(text))
+			return fmt.Errorf("%w: truncated at %q", ErrTuple, short(text))
 		}
 		if err != nil {
 			return err
 		}
 		text = bytes.TrimSuffix(text, []byte{'\r'})
-		if len(text) > 0 { // an empty line says nothing, and does no harm
+		if len(text) > 0 { // skip empty lines
 			return r.parseLine(t, text)
 		}
 	}
@@ -44,7 +44,7 @@ func (r *Reader) parseLine(t *Tuple, text []byte) error {
 		return fault("stream", word)
 	}
 	if t.Schema = r.schema(int(index)); t.Schema == nil {
-		return fmt.Errorf("%w: the stream %d has no schema", ErrTuple, index)
+		return fmt.Errorf("%w: stream %d has no schema", ErrTuple, index)
 	}
 	word, rest, more := cut(rest)
 	if t.Seq, ok = parseInt(word, math.MaxInt64); !ok {
@@ -54,7 +54,7 @@ func (r *Reader) parseLine(t *Tuple, text []byte) error {
 	t.resize(len(fields))
 	for i := range fields {
 		if !more {
-			return fmt.Errorf("%w: %s has %d values, not %d", ErrTuple, t.Schema.Name, i, len(fields))
+			return fmt.Errorf("%w: %s has %d values, want %d", ErrTuple, t.Schema.Name, i, len(fields))
 		}
 		word, rest, more = cut(rest)
 		if err := t.Values[i].parse(fields[i].Type, word); err != nil {
@@ -73,7 +73,7 @@ func fault(what string, word []byte) error {
 
 func short(text []byte) []byte { return text[:min(len(text), wordBytes)] }
 
-// cut splits at the first tab; more says that there was one.
+// cut splits at the first tab; more reports whether there was one.
 func cut(text []byte) (word, rest []byte, more bool) {
 	if i := bytes.IndexByte(text, tab); i >= 0 {
 		return text[:i], text[i+1:], true
@@ -81,7 +81,7 @@ func cut(text []byte) (word, rest []byte, more bool) {
 	return text, nil, false
 }
 
-// parse reads a word as a type.
+// parse parses a word as a type.
 func (v *Value) parse(t Type, word []byte) error {
 	v.Type = t
 	if t.IsVector() {
@@ -101,7 +101,7 @@ func (v *Value) parse(t Type, word []byte) error {
 	return nil
 }
 
-// parseScalar reads a number or truth value into the form of Value.bits.
+// parseScalar parses a number or bool into the form of Value.bits.
 func parseScalar(t Type, word []byte) (uint64, bool) {
 	switch t {
 	case Int32:
@@ -115,7 +115,7 @@ func parseScalar(t Type, word []byte) (uint64, bool) {
 	case Uint64, GUID:
 		return parseUint(word, math.MaxUint64)
 	case Bool:
-		return truth(!falsehood(word)), true
+		return truth(!isFalse(word)), true
 	case Double:
 		x, err := parseDouble(word)
 		return math.Float64bits(x), err == nil
@@ -123,16 +123,16 @@ func parseScalar(t Type, word []byte) (uint64, bool) {
 	return 0, false
 }
 
-// falsehood reports whether a word is a prefix of "false" in any case.
-func falsehood(word []byte) bool {
+// isFalse reports whether a word is a prefix of "false" in any case.
+func isFalse(word []byte) bool {
 	return len(word) <= len("false") && bytes.EqualFold(word, []byte("false")[:len(word)])
 }
 
-// parseVector reads "n e1 ... en".
+// parseVector parses "n e1 ... en".
 func (v *Value) parseVector(element Type, word []byte) error {
 	count, rest := nextWord(word)
 	n, ok := parseUint(count, math.MaxInt32)
-	if !ok || n > uint64(len(rest)) { // each element takes a byte at least
+	if !ok || n > uint64(len(rest)) { // each element has at least one byte
 		return fmt.Errorf("read %q as the number of elements", short(count))
 	}
 	v.list = v.list[:0]
@@ -159,7 +159,7 @@ func nextWord(text []byte) (word, rest []byte) {
 	return text, nil
 }
 
-// parseBlob reads base64, with or without padding.
+// parseBlob decodes base64, with or without padding.
 func (v *Value) parseBlob(word []byte) error {
 	word = bytes.TrimRight(bytes.TrimSpace(word), "=")
 	if size := base64.RawStdEncoding.DecodedLen(len(word)); cap(v.own) < size {
@@ -174,7 +174,7 @@ func (v *Value) parseBlob(word []byte) error {
 	return nil
 }
 
-// unescape gives tabs, line ends and backslashes back, in place.
+// unescape replaces escaped tabs, line ends and backslashes in place.
 func unescape(word []byte) []byte {
 	from := bytes.IndexByte(word, '\\')
 	if from < 0 {
@@ -196,7 +196,7 @@ func unescape(word []byte) []byte {
 	return word[:to]
 }
 
-// escaped is what a letter behind a backslash stands for; 0: itself.
+// escaped returns the character that an escape sequence stands for; 0 if it is none.
 func escaped(c byte) byte {
 	switch c {
 	case 't':
@@ -211,8 +211,8 @@ func escaped(c byte) byte {
 	return 0
 }
 
-// parseInt reads a whole number of at most that size. What Python writes as 12.0
-// counts where nothing is lost.
+// parseInt parses an integer up to the limit, also in the form 12.0, which Python clients
+// write.
 func parseInt(word []byte, limit int64) (int64, bool) {
 	word = bytes.TrimSpace(word)
 	negative := len(word) > 0 && word[0] == '-'
@@ -249,7 +249,7 @@ func parseUint(word []byte, limit uint64) (uint64, bool) {
 	return n, n <= limit
 }
 
-// wholeDouble reads a number that is written with a point or an exponent.
+// wholeDouble parses an integer written with a decimal point or an exponent.
 func wholeDouble(word []byte, limit uint64, at int) (uint64, bool) {
 	if c := word[at]; c != '.' && c != 'e' && c != 'E' {
 		return 0, false
@@ -262,5 +262,5 @@ func wholeDouble(word []byte, limit uint64, at int) (uint64, bool) {
 }
 
 func parseDouble(word []byte) (float64, error) {
-	return strconv.ParseFloat(string(bytes.TrimSpace(word)), 64) // does not keep the string
+	return strconv.ParseFloat(string(bytes.TrimSpace(word)), 64) // does not retain the string
 }

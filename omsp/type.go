@@ -26,7 +26,7 @@ var typeNames = map[Type]string{
 	String: "string", Blob: "blob", GUID: "guid", Bool: "bool",
 }
 
-// types by name, the names of old protocols too.
+// types by name, including those of old protocols.
 var types = func() map[string]Type {
 	all := map[string]Type{"integer": Int32, "long": Int32, "real": Double, "float": Double}
 	for t, name := range typeNames {
@@ -38,7 +38,7 @@ var types = func() map[string]Type {
 	return all
 }()
 
-// vectors reports whether there are vectors of that type.
+// vectors reports whether the type can be a vector's element.
 func (t Type) vectors() bool { return t >= Int32 && t <= Double || t == Bool }
 
 // Element is the type of a vector's elements, and of itself for others.
@@ -59,7 +59,7 @@ func (t Type) String() string {
 	return name
 }
 
-// ParseType reads the name of a type, old names too.
+// ParseType parses the name of a type, including old names.
 func ParseType(name string) (Type, error) {
 	t, known := types[name]
 	if !known {

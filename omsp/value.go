@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Value of one field. Its memory is the Reader's: it is good until the next tuple.
+// Value of one field. Its memory belongs to the Reader: it is valid until the next tuple.
 type Value struct {
 	Type Type
 	// bits hold integers, guid, bool (0 or 1) and the IEEE form of a double.
 	bits uint64
-	// bytes are those of strings and blobs; their memory is the Reader's, or own.
+	// bytes are those of strings and blobs, in the Reader's buffer or in own.
 	bytes, own []byte
 	// list holds the elements of a vector, each as bits does.
 	list []uint64
@@ -28,11 +28,10 @@ func (v *Value) Double() float64 { return math.Float64frombits(v.bits) }
 // Bool is the value of a bool.
 func (v *Value) Bool() bool { return v.bits != 0 }
 
-// Bytes are those of a string (as it was sent, not always UTF-8) or a blob.
+// Bytes are those of a string (as sent, not necessarily UTF-8) or a blob.
 func (v *Value) Bytes() []byte { return v.bytes }
 
-// Elements are those of a vector: integers as such, bool as 0 or 1, double in IEEE
-// form.
+// Elements are those of a vector: integers, bool as 0 or 1, double in IEEE form.
 func (v *Value) Elements() []uint64 { return v.list }
 
 // SetInt makes it an int32 or int64.
@@ -59,7 +58,7 @@ func (v *Value) SetBlob(b []byte) {
 	v.Type, v.bytes = Blob, v.own
 }
 
-// SetElements makes it a vector; elements as Elements gives them.
+// SetElements makes it a vector; elements as Elements returns them.
 func (v *Value) SetElements(t Type, elements []uint64) {
 	v.Type, v.list = t, append(v.list[:0], elements...)
 }
@@ -92,18 +91,18 @@ func sameBits(t Type, a, b uint64) bool {
 	return a == b
 }
 
-// Tuple is one sample of a stream. It can be used again and again.
+// Tuple is one sample of a stream. It can be reused.
 type Tuple struct {
-	// Schema of its stream, as it was when the tuple came.
+	// Schema of its stream when the tuple was sent.
 	Schema *Schema
 	// Time in seconds since the start-time of the header.
 	Time float64
-	// Seq is the number that the client gave it.
+	// Seq is the client's sequence number.
 	Seq    int64
 	Values []Value
 }
 
-// resize makes room for n values and keeps the memory of those there were.
+// resize sets the number of values, reusing their memory.
 func (t *Tuple) resize(n int) {
 	if cap(t.Values) < n {
 		t.Values = append(t.Values[:cap(t.Values)], make([]Value, n-cap(t.Values))...)

@@ -8,14 +8,14 @@ import (
 	"strconv"
 )
 
-// Append adds a tuple in either form to a buffer.
+// Append appends a tuple in either encoding.
 func Append(to []byte, content Content, t *Tuple) ([]byte, error) {
 	if len(t.Values) != len(t.Schema.Fields) {
-		return to, fmt.Errorf("write %s: %d values, not %d", t.Schema.Name, len(t.Values), len(t.Schema.Fields))
+		return to, fmt.Errorf("write %s: %d values, want %d", t.Schema.Name, len(t.Values), len(t.Schema.Fields))
 	}
 	for i := range t.Values {
 		if f := t.Schema.Fields[i]; t.Values[i].Type != f.Type {
-			return to, fmt.Errorf("write %s.%s: a %v is not a %v", t.Schema.Name, f.Name, t.Values[i].Type, f.Type)
+			return to, fmt.Errorf("write %s.%s: type %v, want %v", t.Schema.Name, f.Name, t.Values[i].Type, f.Type)
 		}
 	}
 	if content == Binary {
@@ -67,13 +67,13 @@ func appendScalar(to []byte, t Type, bits uint64, yes, no string) []byte {
 	return strconv.AppendUint(to, bits, 10)
 }
 
-// appendDouble writes the shortest text that reads back as the same number.
+// appendDouble writes the shortest text that parses as the same number.
 func appendDouble(to []byte, x float64) []byte {
 	switch {
 	case math.IsNaN(x):
 		return append(to, "nan"...)
 	case math.IsInf(x, 0):
-		to = strconv.AppendFloat(to, x, 'f', -1, 64) // +Inf, -Inf: strtod reads both
+		to = strconv.AppendFloat(to, x, 'f', -1, 64) // +Inf, -Inf: strtod parses both
 		return to
 	case x != 0 && (math.Abs(x) < 1e-4 || math.Abs(x) >= 1e17):
 		return strconv.AppendFloat(to, x, 'e', -1, 64)
@@ -99,11 +99,11 @@ func appendEscaped(to, text []byte) []byte {
 	return to
 }
 
-// appendPacket writes a packet. A double keeps 31 bits of its mantissa: the form
-// has no more.
+// appendPacket writes a packet. A double is truncated to a mantissa of 31 bits, the
+// precision of the binary form.
 func appendPacket(to []byte, t *Tuple) ([]byte, error) {
 	if t.Schema.Index > math.MaxUint8 || len(t.Values) > math.MaxUint8 || t.Seq != int64(int32(t.Seq)) {
-		return to, fmt.Errorf("write %s: a packet has room for 255 streams, 255 values and a seq of 31 bits", t.Schema.Name)
+		return to, fmt.Errorf("write %s: a packet is limited to 255 streams, 255 values and a seq of 31 bits", t.Schema.Name)
 	}
 	start := len(to)
 	to = append(to, mark, mark, shortKind, 0, 0, byte(len(t.Values)), byte(t.Schema.Index), tagInt32)
@@ -160,7 +160,7 @@ func (v *Value) pack(to []byte) ([]byte, error) {
 		return appendPackedDouble(to, v.Double()), nil
 	case String:
 		if len(v.bytes) > math.MaxUint8 {
-			return to, fmt.Errorf("a string of %d bytes, at most 255 in binary", len(v.bytes))
+			return to, fmt.Errorf("string of %d bytes, limit 255 in binary", len(v.bytes))
 		}
 		return append(append(to, tagString, byte(len(v.bytes))), v.bytes...), nil
 	}
@@ -169,7 +169,7 @@ func (v *Value) pack(to []byte) ([]byte, error) {
 
 func (v *Value) packVector(to []byte) ([]byte, error) {
 	if len(v.list) > math.MaxUint16 {
-		return to, fmt.Errorf("a vector of %d elements, at most 65535 in binary", len(v.list))
+		return to, fmt.Errorf("vector of %d elements, limit 65535 in binary", len(v.list))
 	}
 	element := v.Type.Element()
 	to = binary.BigEndian.AppendUint16(append(to, tagVector, elementTags[element]), uint16(len(v.list)))

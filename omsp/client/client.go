@@ -1,9 +1,9 @@
-// Package client reports tuples to a collector of OMSP: ours or OML's.
+// Package client sends tuples to an OMSP collector: Pillion's or OML's.
 //
-// Inject never waits for the network: tuples go into a bounded queue that a goroutine
-// of its own sends. What does not fit is dropped, left out of the numbers and
-// reported in-band. A collector of ours says what is on disk; until then tuples are
-// kept and sent again on the next connection, and are stored once.
+// Inject never waits for the network: a goroutine sends tuples from a bounded queue. A
+// tuple that does not fit is dropped, leaves a gap in the sequence numbers, and is
+// reported in-band. A Pillion collector acknowledges tuples on disk; the client keeps
+// and retransmits the others, and each is stored exactly once.
 package client
 
 import (
@@ -26,26 +26,26 @@ import (
 type Options struct {
 	// Address of the collector, host:port.
 	Address string
-	// TLS is for collectors that ask for it; nil: none.
+	// TLS is for collectors that require it; nil: none.
 	TLS                 *tls.Config
 	Domain, Sender, App string
-	// Token for collectors that ask for one.
+	// Token for collectors that require one.
 	Token string
-	// Buffer is how much may wait, bytes; default 8 MiB.
+	// Buffer is the size of the queue, bytes; default 8 MiB.
 	Buffer int
-	// Log hears of connections; nil: nobody does.
+	// Log of connections; nil: none.
 	Log *slog.Logger
-	// Greeting is how long a collector may take to answer; default 2 s. One that
-	// does not is taken for one of OML.
+	// Greeting is the timeout for a collector's greeting; default 2 s. One that sends
+	// none is assumed to be OML's.
 	Greeting time.Duration
-	// Pause between attempts to connect, at first; default 100 ms.
+	// Pause is the initial delay between attempts to connect; default 100 ms.
 	Pause time.Duration
 }
 
-// ErrValue marks values that do not fit their point, or a point that cannot be.
-var ErrValue = errors.New("bad value")
+// ErrValue marks values that do not match their point, or an invalid point.
+var ErrValue = errors.New("invalid value")
 
-// ErrDropped is a tuple that found no room.
+// ErrDropped is a tuple dropped because the queue was full.
 var ErrDropped = errors.New("dropped: the queue is full")
 
 // Client is one run of an application.
@@ -58,7 +58,7 @@ type Client struct {
 	ended   sync.WaitGroup
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew when what is below changes
+	changed chan struct{} // closed and replaced when the fields below change
 	points  []*Point
 	begun   bool // a header was sent
 	queue   []entry
@@ -68,7 +68,7 @@ type Client struct {
 	moved   bool          // something was stored since the last attempt to connect
 	notes   int64         // number of the last note
 	dropped uint64
-	thin    uint64 // the collector asks for one of so many samples of each point
+	thin    uint64 // the collector requests one in thin samples
 }
 
 // entry is an encoded tuple.
@@ -78,7 +78,7 @@ type entry struct {
 	text  []byte
 }
 
-// New starts; Close ends it. It connects while the application works.
+// New starts a client, which connects in the background; Close stops it.
 func New(o Options) (*Client, error) {
 	o.Buffer, o.Greeting, o.Pause = cmp.Or(o.Buffer, 8<<20), cmp.Or(o.Greeting, 2*time.Second), cmp.Or(o.Pause, 100*time.Millisecond)
 	if o.Log == nil {
@@ -103,12 +103,12 @@ type Point struct {
 	schema  omsp.Schema
 	seq     int64
 	dropped uint64
-	told    uint64 // of the dropped, in-band
-	thinned uint64 // one of so many is sent, as was said in-band
-	left    uint64 // out, since the last one that was sent
+	told    uint64 // dropped tuples reported in-band
+	thinned uint64 // one in thinned is sent, as reported in-band
+	left    uint64 // samples left out since the last one sent
 }
 
-// Point begins a stream. Collectors know it as APP_NAME.
+// Point creates a stream. Collectors call it APP_NAME.
 func (c *Client) Point(name string, fields ...omsp.Field) (*Point, error) {
 	full := name
 	if c.o.App != "" {
@@ -118,7 +118,7 @@ func (c *Client) Point(name string, fields ...omsp.Field) (*Point, error) {
 	defer c.mu.Unlock()
 	s := omsp.Schema{Index: len(c.points) + 1, Name: full, Fields: fields}
 	if _, err := omsp.ParseSchema(s.String()); err != nil {
-		return nil, fmt.Errorf("begin point %s: %w: %w", name, ErrValue, err)
+		return nil, fmt.Errorf("create point %s: %w: %w", name, ErrValue, err)
 	}
 	p := &Point{client: c, schema: s, thinned: 1}
 	c.points = append(c.points, p)
@@ -128,12 +128,12 @@ func (c *Client) Point(name string, fields ...omsp.Field) (*Point, error) {
 	return p, nil
 }
 
-// Inject reports values now. It does not wait; an error that is ErrDropped says that
-// there was no room. While the collector asks for fewer samples one of so many is
-// sent, and metadata says so.
+// Inject sends values with the current time. It does not block; it returns ErrDropped if
+// the queue is full. While the collector requests fewer samples, one in N is sent, and
+// metadata reports that.
 func (p *Point) Inject(values []omsp.Value) error { return p.InjectAt(time.Now(), values) }
 
-// InjectAt reports values of another time.
+// InjectAt sends values with a given time.
 func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 	c := p.client
 	c.mu.Lock()
@@ -146,7 +146,7 @@ func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 	if p.thins() {
 		return nil
 	}
-	p.seq++ // what is dropped leaves a gap
+	p.seq++ // a dropped tuple leaves a gap
 	if c.bytes+len(text) > c.o.Buffer {
 		p.dropped++
 		c.dropped++
@@ -160,8 +160,8 @@ func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 	return nil
 }
 
-// thins reports whether a sample is left out because the collector asked for fewer:
-// it takes no number, so that it does not look lost. The caller holds the lock.
+// thins reports whether a sample is skipped because the collector requested fewer: it
+// gets no sequence number, so that it does not count as lost. The caller holds the lock.
 func (p *Point) thins() bool {
 	c := p.client
 	if p.thinned != c.thin {
@@ -175,15 +175,14 @@ func (p *Point) thins() bool {
 	return false
 }
 
-// Note reports metadata about the application.
+// Note sends metadata about the application.
 func (c *Client) Note(key, value string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.note(".", key, value)
 }
 
-// note adds a tuple of the metadata, for which there is always room. The caller holds
-// the lock.
+// note adds a metadata tuple, regardless of the limit. The caller holds the lock.
 func (c *Client) note(subject, key, value string) {
 	c.notes++
 	t := omsp.Tuple{Schema: &omsp.Metadata, Time: time.Since(c.start).Seconds(), Seq: c.notes, Values: make([]omsp.Value, 3)}
@@ -191,7 +190,7 @@ func (c *Client) note(subject, key, value string) {
 		t.Values[i].SetString(text)
 	}
 	text, err := omsp.Append(nil, omsp.Text, &t)
-	if err == nil { // three strings fit
+	if err == nil { // three strings always match
 		c.add(entry{0, c.notes, text})
 	}
 }
@@ -207,15 +206,15 @@ func (c *Client) tell() {
 	c.changed = make(chan struct{})
 }
 
-// Dropped is how many tuples found no room.
+// Dropped returns the number of dropped tuples.
 func (c *Client) Dropped() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dropped
 }
 
-// Waiting is how many tuples are not with the collector yet, or not on its disk where
-// it says so.
+// Waiting returns the number of tuples not yet sent or, if the collector acknowledges,
+// not yet acknowledged.
 func (c *Client) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -252,7 +252,7 @@ func FuzzAnswers(f *testing.F) {
 		}
 		l := &link{client: c, greeted: make(chan struct{})}
 		for line := range strings.Lines(text) {
-			l.hear(strings.TrimSuffix(line, "\n"))
+			l.handle(strings.TrimSuffix(line, "\n"))
 		}
 		if c.bytes != len(c.queue) || len(c.stored) > 3 || c.sent < 0 {
 			t.Errorf("%d bytes, %d queued, %d streams", c.bytes, len(c.queue), len(c.stored))

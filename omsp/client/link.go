@@ -17,17 +17,17 @@ import (
 const (
 	dialTimeout  = 5 * time.Second
 	writeTimeout = 30 * time.Second
-	pieceBytes   = 64 << 10 // of one write
+	chunkBytes   = 64 << 10 // of one write
 	pauseMax     = 5 * time.Second
 )
 
-// run connects again and again.
+// run connects, and reconnects with exponential backoff.
 func (c *Client) run() {
 	pause := c.o.Pause
 	for c.ctx.Err() == nil {
 		begun := time.Now()
 		if err := c.connect(); err != nil && c.ctx.Err() == nil {
-			c.o.Log.Warn("report to collector of OML", "address", c.o.Address, "error", err)
+			c.o.Log.Warn("send to OML collector", "address", c.o.Address, "error", err)
 		}
 		c.mu.Lock()
 		if pause *= 2; c.moved || time.Since(begun) > pauseMax {
@@ -77,28 +77,28 @@ type link struct {
 	client  *Client
 	conn    net.Conn
 	greeted chan struct{} // closed by go
-	ended   chan struct{} // closed when nothing more is heard
+	ended   chan struct{} // closed when reading ends
 	answers bool          // guarded by the client's lock
 	going   bool          // of listen alone
 }
 
-// listen reads what the collector says.
+// listen reads the collector's lines.
 func (l *link) listen() {
 	defer close(l.ended)
 	lines := bufio.NewScanner(io.LimitReader(l.conn, 1<<40))
 	for lines.Scan() {
-		l.hear(lines.Text())
+		l.handle(lines.Text())
 	}
 }
 
-// hear takes one line. What is not known says nothing.
-func (l *link) hear(line string) {
+// handle handles one line; unknown ones are ignored.
+func (l *link) handle(line string) {
 	words := strings.Fields(line)
 	switch {
 	case line == "pillion 1":
 		l.client.mu.Lock()
 		l.answers = true
-		l.client.thin = 1 // until this one asks
+		l.client.thin = 1 // until this collector requests fewer
 		l.client.mu.Unlock()
 	case line == "go" && !l.going:
 		l.going = true
@@ -113,17 +113,17 @@ func (l *link) hear(line string) {
 		index, err := strconv.ParseUint(words[1], 10, 31)
 		seq, failed := strconv.ParseInt(words[2], 10, 64)
 		if err == nil && failed == nil {
-			l.client.keep(int(index), seq)
+			l.client.acknowledge(int(index), seq)
 		}
 	}
 }
 
-// keep lets go of what is on the collector's disk.
-func (c *Client) keep(index int, seq int64) {
+// acknowledge releases tuples that are on the collector's disk.
+func (c *Client) acknowledge(index int, seq int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if index > len(c.points) {
-		return // the collector is mistaken
+		return // not a stream of ours
 	}
 	c.stored[index] = max(seq, c.stored[index])
 	c.moved = true
@@ -134,7 +134,7 @@ func (c *Client) keep(index int, seq int64) {
 	c.release(n)
 }
 
-// release forgets the oldest tuples. The caller holds the lock.
+// release removes the oldest tuples. The caller holds the lock.
 func (c *Client) release(n int) {
 	for i := range n {
 		c.bytes -= len(c.queue[i].text)
@@ -145,8 +145,8 @@ func (c *Client) release(n int) {
 	c.tell()
 }
 
-// greet says who we are and waits until the collector has said what it has, or shows
-// that it says nothing.
+// greet sends the header and waits until the collector has sent what it has stored, or
+// for the timeout.
 func (l *link) greet() error {
 	c := l.client
 	c.mu.Lock()
@@ -172,12 +172,12 @@ func (l *link) greet() error {
 	case <-l.greeted:
 	case <-late.C:
 	case <-l.ended:
-		return errors.New("the collector ended the connection: is the token right?")
+		return errors.New("connection closed by the collector; is the token correct?")
 	}
 	return nil
 }
 
-// send writes what waits, as it comes.
+// send writes queued tuples as they are added.
 func (l *link) send() error {
 	c := l.client
 	var piece []byte
@@ -189,14 +189,14 @@ func (l *link) send() error {
 			select {
 			case <-changed:
 			case <-l.ended:
-				return errors.New("the collector ended the connection")
+				return errors.New("connection closed by the collector")
 			case <-c.ctx.Done():
 				return nil
 			}
 			c.mu.Lock()
 		}
 		piece = piece[:0]
-		for ; c.sent < len(c.queue) && len(piece) < pieceBytes; c.sent++ {
+		for ; c.sent < len(c.queue) && len(piece) < chunkBytes; c.sent++ {
 			if e := &c.queue[c.sent]; e.seq > c.stored[e.index] {
 				piece = append(piece, e.text...)
 			}

@@ -18,9 +18,9 @@ var types = map[measure.Type]omsp.Type{
 	measure.Time: omsp.Int64, measure.Int64List: omsp.Int64 | omsp.Vector, measure.Uint64List: omsp.Uint64 | omsp.Vector,
 }
 
-// Sink reports the rows of a stream of package measure as tuples of a point with the
-// stream's name; the first column is the tuples' time. OML has no nulls: one is NaN
-// for a float, else zero or empty. Times are ns since 1970.
+// Sink sends the rows of a stream of package measure as tuples of a point with the
+// stream's name; the first column is the tuples' time. OML has no nulls: they become
+// NaN for floats, zero or empty for others. Times are ns since 1970.
 func (c *Client) Sink(schema *measure.Schema) (measure.BatchSink, error) {
 	if err := schema.Validate(); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (c *Client) Sink(schema *measure.Schema) (measure.BatchSink, error) {
 	}, nil
 }
 
-// set reads one value of a column.
+// set sets a value from a column.
 func set(v *omsp.Value, t omsp.Type, column arrow.Array, i int) {
 	null := column.IsNull(i)
 	switch c := column.(type) {

@@ -15,11 +15,11 @@ func TestThin(t *testing.T) {
 	for n := range int64(20) {
 		switch n {
 		case 5:
-			l.hear("thin 3")
+			l.handle("thin 3")
 		case 6:
-			l.hear("thin 0") // no number to ask for
+			l.handle("thin 0") // no number to ask for
 		case 15:
-			l.hear("thin 1")
+			l.handle("thin 1")
 		}
 		if err := inject(p, n); err != nil {
 			t.Fatal(err)

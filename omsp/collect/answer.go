@@ -9,8 +9,8 @@ import (
 
 const answerTimeout = 10 * time.Second
 
-// answerer writes to a client what of its tuples is on disk. It never makes the one
-// wait who tells it: what is newer replaces what was not written yet.
+// answerer sends a client acknowledgements of tuples on disk. Its callers never block:
+// a newer acknowledgement replaces one that is not yet written.
 type answerer struct {
 	conn net.Conn
 
@@ -28,7 +28,7 @@ func newAnswerer(conn net.Conn) *answerer {
 	return a
 }
 
-// line sends a line as it is, before what was stored later.
+// line sends a line, before later acknowledgements.
 func (a *answerer) line(text string) {
 	a.mu.Lock()
 	a.take()
@@ -37,7 +37,7 @@ func (a *answerer) line(text string) {
 	a.tell()
 }
 
-// stored says that all tuples of a stream up to a number are on disk.
+// stored acknowledges all tuples of a stream up to a sequence number.
 func (a *answerer) stored(stream int, seq int64) {
 	a.mu.Lock()
 	a.kept[stream] = max(seq, a.kept[stream])
@@ -52,7 +52,7 @@ func (a *answerer) tell() {
 	}
 }
 
-// take turns what was stored into lines.
+// take formats pending acknowledgements.
 func (a *answerer) take() {
 	for stream, seq := range a.kept {
 		a.lines = append(a.lines, fmt.Sprintf("stored %d %d", stream, seq))
@@ -73,7 +73,7 @@ func (a *answerer) run() {
 		}
 		a.conn.SetWriteDeadline(time.Now().Add(answerTimeout))
 		if _, err := a.conn.Write(text); err != nil {
-			a.conn.Close() // the client will come again
+			a.conn.Close() // the client reconnects
 		}
 		if closed {
 			return
@@ -81,7 +81,7 @@ func (a *answerer) run() {
 	}
 }
 
-// close writes what is left.
+// close writes pending lines.
 func (a *answerer) close() {
 	a.mu.Lock()
 	a.closed = true

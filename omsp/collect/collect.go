@@ -1,11 +1,11 @@
-// Package collect is the collector's side of OMSP: it takes connections of
-// instrumented applications, turns their tuples into batches of streams, and hands
-// those to whoever keeps them.
+// Package collect is the collector's side of OMSP: it accepts connections of
+// instrumented applications, converts their tuples to batches of streams, and passes
+// those to a backend.
 //
-// Clients of Pillion's own say who they are by a session and are answered: what of
-// theirs is on disk, so that they send each tuple until it is, and it is stored
-// once. Clients of others never get a byte: they would take it for the end of the
-// connection. In the flow it stands between applications and the archive.
+// Pillion's clients send a session identifier and get acknowledgements of tuples on
+// disk; they retransmit the others, and each tuple is stored exactly once. Other
+// clients never get a byte: they would take it for the end of the connection. In the
+// flow it is between applications and the archive.
 package collect
 
 import (
@@ -19,44 +19,43 @@ import (
 	"pillion.dev/omsp"
 )
 
-// Table is what one stream of one domain is called where it is kept.
+// Table is how the backend stores one stream of one domain.
 type Table struct {
-	// Name that OML's users know: the stream's, or with _2 and so on where the domain
-	// has that name with other fields already.
+	// Name in OML: the stream's, with _2 and so on if the domain already has that name
+	// with other fields.
 	Name string
-	// Schema of the stream of the archive, with the columns of every tuple before
-	// the fields.
+	// Schema of the archive's stream: Columns, Before, then the fields.
 	Schema *measure.Schema
-	// Before are the texts of columns between these two, the same for all tuples.
+	// Before are constant values of the columns between Columns and the fields.
 	Before []string
 }
 
-// Backend keeps tuples. All methods may be called at once.
+// Backend stores tuples. Its methods are called concurrently.
 type Backend interface {
-	// Table finds or makes the table of a stream of a domain; omsp.Metadata is one.
+	// Table finds or creates the table of a stream of a domain; omsp.Metadata is one.
 	Table(domain string, schema omsp.Schema) (Table, error)
-	// Start is when a domain's time begins, seconds since 1970: the start of its
-	// first client.
+	// Start returns the start time of a domain, seconds since 1970: that of its first
+	// client.
 	Start(domain string, start int64) (int64, error)
-	// Stored is the number of the last tuple of a session that a table has; 0: none.
+	// Stored returns the last stored sequence number of a session in a table; 0: none.
 	Stored(ctx context.Context, session uint64, table Table) (int64, error)
-	// Store takes a batch; done is called once, with nil when it is on disk. It may
-	// wait while too much is under way.
+	// Store stores a batch; done is called once, with nil when it is on disk. It may
+	// block while too many are pending.
 	Store(schema *measure.Schema, record arrow.RecordBatch, done func(error))
-	// Ended keeps what became of a connection.
+	// Ended records a connection that has ended.
 	Ended(Connection)
 }
 
-// Connection is what became of one.
+// Connection has the counters of one connection.
 type Connection struct {
 	Begun, Ended                time.Time
 	Domain, Sender, App, Remote string
 	Session                     uint64
-	// Tuples that were taken, Again those that were there already, Gaps numbers that
-	// were left out, Faults tuples that could not be read, Skipped bytes of binary
-	// content that were no packet, Refused tuples that were taken and not kept.
+	// Tuples accepted, Again retransmitted duplicates, Gaps missing sequence numbers,
+	// Faults unreadable tuples, Skipped bytes of binary content outside packets,
+	// Refused tuples accepted but not stored.
 	Tuples, Again, Gaps, Faults, Skipped, Refused uint64
-	// Reason of its end; empty where the client ended it.
+	// Reason why it ended; empty if the client closed it.
 	Reason string
 }
 
@@ -65,21 +64,21 @@ type Options struct {
 	Backend Backend
 	Log     *slog.Logger
 	Limits  omsp.Limits
-	// Connections that may be open at once on one listener; default 256.
+	// Connections limits open connections per listener; default 256.
 	Connections int
 	// Rows of a batch; default 20,000.
 	Rows int
-	// Linger is how long a tuple waits for more; default 200 ms.
+	// Linger is how long a tuple may wait for a batch to fill; default 200 ms.
 	Linger time.Duration
-	// Outstanding batches of one connection that are not on disk; default 24. Then
-	// the connection is not read, and the client notices.
+	// Outstanding limits pending batches of a connection; default 24. At the limit the
+	// connection is not read, which applies back-pressure to the client.
 	Outstanding int
-	// Idle ends a connection that sends no header for so long; default 30 s.
+	// Idle is the timeout for the header; default 30 s.
 	Idle time.Duration
 
 	audience *audience // the collector's
 
-	// Grace is how long Close waits for what came to be on disk; default 15 s.
+	// Grace is how long Close waits for received tuples to be stored; default 15 s.
 	Grace time.Duration
 }
 

@@ -82,8 +82,8 @@ func TestFaultsAreCountedAndLoggedFew(t *testing.T) {
 	c.finish()
 	within(t, "the connection has ended", func() bool { return len(s.shelf.connections()) == 1 })
 	got := s.shelf.connections()[0]
-	if got.Faults != 100 || got.Tuples != 2 || got.Gaps != 4 || s.log.count("read tuple") != loggedFaults {
-		t.Errorf("%+v, %d logged", got, s.log.count("read tuple"))
+	if got.Faults != 100 || got.Tuples != 2 || got.Gaps != 4 || s.log.count("unreadable OML tuple") != loggedFaults {
+		t.Errorf("%+v, %d logged", got, s.log.count("unreadable OML tuple"))
 	}
 }
 
@@ -111,7 +111,7 @@ func TestRefusedClients(t *testing.T) {
 		{"wrong token", header("d", 0, oneStream+"pillion-token: wrong\n"), "token"},
 		{"wrong token in domain", header("d?token=wrong", 0, oneStream), "token"},
 		{"no header", "GET / HTTP/1.1\r\n\r\n", "header"},
-		{"header without end", strings.Repeat("key: "+strings.Repeat("v", 1000)+"\n", 1000), "limits"},
+		{"header without end", strings.Repeat("key: "+strings.Repeat("v", 1000)+"\n", 1000), "limit exceeded"},
 		{"no protocol", "domain: d\n\n", "protocol"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestRefusedClients(t *testing.T) {
 func TestHeaderThatDoesNotCome(t *testing.T) {
 	s := begin(t, Options{Idle: 20 * time.Millisecond}, "")
 	s.dial(t, "protocol: 4\n").ended()
-	within(t, "the log says that it was refused", func() bool { return s.log.count("refuse client") == 1 })
+	within(t, "the log says that it was refused", func() bool { return s.log.count("refused OML client") == 1 })
 }
 
 // ended waits until the collector ends the connection.

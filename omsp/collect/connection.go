@@ -18,12 +18,12 @@ import (
 	"pillion.dev/omsp"
 )
 
-// Keys of headers that only our clients send.
+// Header keys of Pillion's clients.
 const (
 	sessionKey = "pillion-session"
 	tokenKey   = "pillion-token"
-	// tokenMark is where a client that cannot send keys of its own puts the token: at
-	// the end of the domain.
+	// tokenMark separates the token at the end of the domain, for clients that cannot
+	// send additional keys.
 	tokenMark = "?token="
 )
 
@@ -31,12 +31,12 @@ const (
 	defaultDomain = "default"
 	batchBytes    = 4 << 20
 	storedTimeout = 10 * time.Second
-	// loggedFaults is how many faulty tuples of a connection are logged.
+	// loggedFaults is how many unreadable tuples of a connection are logged.
 	loggedFaults = 5
-	// loggedStrangers is how many connections without a good header are logged.
-	loggedStrangers = 20
-	// drainTime is how long a connection is read on when the collector ends, as long
-	// as something is there; drainIdle is when nothing is.
+	// loggedInvalid is how many connections without a valid header are logged.
+	loggedInvalid = 20
+	// drainTime is how long a busy connection is still read when the collector stops;
+	// drainIdle ends an idle one.
 	drainTime = time.Second
 	drainIdle = 50 * time.Millisecond
 )
@@ -49,27 +49,27 @@ type connection struct {
 	conn   net.Conn
 	reader *omsp.Reader
 	header *omsp.Header
-	answer *answerer // nil: a client that wants none
-	// offset is the client's start on the domain's time base, s; start the domain's.
+	answer *answerer // nil: a client without acknowledgements
+	// offset is the client's start relative to the domain's, s; start the domain's.
 	start  int64
 	offset float64
-	// tables by the stream's index, and the number of the last tuple of each table
-	// that a stream had before it was defined anew.
+	// tables by the stream's index, and the last sequence number of each table that a
+	// stream had before it was redefined.
 	tables map[int]*rows
 	past   map[string]int64
-	// owners say which stream of a client has a table.
+	// owners maps tables to the client's streams.
 	owners map[string]int
-	// under bounds the batches that are not on disk yet.
+	// under limits pending batches.
 	under   chan struct{}
 	pending sync.WaitGroup
-	settled chan struct{} // closed when none is pending and none will be
+	settled chan struct{} // closed when no batch is or will be pending
 	refused atomic.Uint64
 	flushed time.Time
-	now     time.Time // not exact: looked at now and then
-	drained time.Time // when reading ends for good; zero: not soon
+	now     time.Time // updated occasionally
+	drained time.Time // when reading must end; zero: not closing
 }
 
-// serve reads one connection to its end.
+// serve reads a connection to its end.
 func (all *Collector) serve(conn net.Conn, token string) {
 	c := &connection{
 		ctx: all.ctx, o: all.o, conn: conn, now: time.Now(), settled: make(chan struct{}),
@@ -94,9 +94,9 @@ func (all *Collector) serve(conn net.Conn, token string) {
 	}
 	conn.Close()
 	if c.header == nil {
-		// Somebody who looks for open ports shall not fill the log.
-		if !errors.Is(err, io.EOF) && c.ctx.Err() == nil && all.strangers.Add(1) <= loggedStrangers {
-			c.o.Log.Warn("refuse client of OML", "remote", c.Remote, "error", err)
+		// A port scan must not fill the log.
+		if !errors.Is(err, io.EOF) && c.ctx.Err() == nil && all.invalid.Add(1) <= loggedInvalid {
+			c.o.Log.Warn("refused OML client", "remote", c.Remote, "error", err)
 		}
 		return
 	}
@@ -107,7 +107,8 @@ func (all *Collector) serve(conn net.Conn, token string) {
 	c.o.Backend.Ended(c.Connection)
 }
 
-// settle waits until what came is on disk, for ever as long as the collector works.
+// settle waits until received tuples are stored, without a limit while the collector
+// runs.
 func (c *connection) settle() {
 	select {
 	case <-c.settled:
@@ -119,7 +120,7 @@ func (c *connection) settle() {
 	select {
 	case <-c.settled:
 	case <-late.C:
-		c.o.Log.Error("tuples of OML are not on disk, and the collector ends", "domain", c.Domain, "sender", c.Sender)
+		c.o.Log.Error("collector stops before OML tuples are stored", "domain", c.Domain, "sender", c.Sender)
 	}
 }
 
@@ -144,7 +145,7 @@ func (c *connection) run(all *Collector, token string) error {
 	return c.readAll()
 }
 
-// admit checks the token and names the domain.
+// admit checks the token and determines the domain.
 func admit(header *omsp.Header, secret string) error {
 	token := header.Extra[tokenKey]
 	if name, shown, found := strings.Cut(header.Domain, tokenMark); found {
@@ -154,16 +155,16 @@ func admit(header *omsp.Header, secret string) error {
 		header.Domain = defaultDomain
 	}
 	for _, text := range []*string{&header.Domain, &header.Sender, &header.App} {
-		*text = strings.ToValidUTF8(*text, "\uFFFD") // the archive keeps no other text
+		*text = strings.ToValidUTF8(*text, "\uFFFD") // the archive accepts only UTF-8
 	}
 	want, got := sha256.Sum256([]byte(secret)), sha256.Sum256([]byte(token))
 	if secret != "" && subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-		return errors.New("the token is wrong or missing: use the key pillion-token, or NAME?token=SECRET as domain")
+		return errors.New("invalid or missing token: use the key pillion-token, or NAME?token=SECRET as domain")
 	}
 	return nil
 }
 
-// greet tells a client of ours what is on disk of its session.
+// greet sends a client the last stored sequence numbers of its session.
 func (c *connection) greet(all *Collector) error {
 	text := c.header.Extra[sessionKey]
 	if text == "" {
@@ -201,8 +202,8 @@ func (c *connection) greet(all *Collector) error {
 	return nil
 }
 
-// table is that of a stream, made when its first tuple comes or when tuples come by
-// another definition.
+// table returns the table of a stream, created with its first tuple or when it is
+// redefined.
 func (c *connection) table(s *omsp.Schema) (*rows, error) {
 	before := c.tables[s.Index]
 	if before != nil && before.of == s {
@@ -228,14 +229,14 @@ func (c *connection) table(s *omsp.Schema) (*rows, error) {
 	return r, nil
 }
 
-// resume finds how far a stream of a session has come.
+// resume finds the last stored sequence number of a stream of a session.
 func (c *connection) resume(r *rows, index int) (err error) {
 	name := r.Schema.Name
 	if _, known := c.owners[name]; !known {
 		c.owners[name] = index
 	}
 	r.session = c.Session
-	if c.owners[name] != index { // their numbers have nothing to do with each other
+	if c.owners[name] != index { // their sequence numbers are independent
 		r.session = (c.Session ^ uint64(index)*0x9e3779b97f4a7c15) &^ (1 << 63)
 	}
 	last, known := c.past[name]
@@ -261,7 +262,7 @@ func (c *connection) readAll() error {
 			c.fault(err)
 			continue
 		case err != nil && c.ctx.Err() != nil:
-			return errors.New("the collector ends")
+			return errors.New("the collector is stopping")
 		case err != nil:
 			return err
 		}
@@ -273,11 +274,11 @@ func (c *connection) readAll() error {
 
 func (c *connection) fault(err error) {
 	if c.Faults++; c.Faults <= loggedFaults {
-		c.o.Log.Warn("read tuple of OML", "domain", c.Domain, "sender", c.Sender, "error", err)
+		c.o.Log.Warn("unreadable OML tuple", "domain", c.Domain, "sender", c.Sender, "error", err)
 	}
 }
 
-// take puts a tuple into its table.
+// take adds a tuple to its table.
 func (c *connection) take(t *omsp.Tuple) error {
 	index := t.Schema.Index
 	r := c.tables[index]
@@ -292,7 +293,7 @@ func (c *connection) take(t *omsp.Tuple) error {
 		return nil
 	}
 	c.number(r, t.Seq)
-	if index == 0 && c.reader.Defined(t) != nil { // it has done its work
+	if index == 0 && c.reader.Defined(t) != nil { // already applied
 		if c.answer != nil && r.under.Load() == 0 && r.count == 0 {
 			c.answer.stored(index, t.Seq)
 		}
@@ -309,8 +310,8 @@ func (c *connection) take(t *omsp.Tuple) error {
 	return nil
 }
 
-// number counts what lies between a tuple and the one before. Clients of others
-// number metadata as they like.
+// number counts the sequence gap before a tuple. Other clients do not number metadata
+// consistently.
 func (c *connection) number(r *rows, seq int64) {
 	if gap := seq - r.last - 1; gap > 0 && (c.Session != 0 || r.begun && r.of.Index != 0) {
 		c.Gaps += uint64(gap)
@@ -318,7 +319,7 @@ func (c *connection) number(r *rows, seq int64) {
 	r.last, r.begun = seq, true
 }
 
-// store hands a batch on and waits while too many are under way.
+// store passes a batch on and blocks while too many are pending.
 func (c *connection) store(index int, r *rows) {
 	count := r.count
 	record := r.cut()
@@ -349,14 +350,13 @@ func (c *connection) flush() {
 	}
 }
 
-// waiting reads from the connection, and hands on what is there when nothing more
-// comes for a while.
+// waiting reads from the connection and flushes pending tuples when it is idle.
 type waiting struct{ c *connection }
 
 // Read implements io.Reader.
 func (w waiting) Read(to []byte) (int, error) {
 	c := w.c
-	if c.header == nil { // the deadline is that of the header
+	if c.header == nil { // the header's deadline applies
 		return c.conn.Read(to)
 	}
 	for {

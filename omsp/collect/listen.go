@@ -17,8 +17,8 @@ type Collector struct {
 	cancel  context.CancelFunc
 	serving sync.WaitGroup
 	refused atomic.Uint64
-	// strangers are connections without a good header.
-	strangers atomic.Uint64
+	// invalid counts connections without a valid header.
+	invalid atomic.Uint64
 
 	mu        sync.Mutex
 	listeners []net.Listener
@@ -26,7 +26,7 @@ type Collector struct {
 	sessions map[uint64]*connection
 }
 
-// New makes a collector that serves nobody yet; Close ends it.
+// New returns a collector that does not serve yet; Close stops it.
 func New(o Options) *Collector {
 	o = o.complete()
 	o.audience = &audience{members: map[*connection]bool{}}
@@ -35,8 +35,8 @@ func New(o Options) *Collector {
 	return c
 }
 
-// Serve takes connections of a listener, which it closes, until Close. Clients have to
-// show the token; empty: none.
+// Serve accepts connections of a listener, which it closes, until Close. Clients must
+// present the token, unless it is empty.
 func (c *Collector) Serve(listener net.Listener, token string) error {
 	slots := make(chan struct{}, c.o.Connections)
 	c.mu.Lock()
@@ -51,7 +51,7 @@ func (c *Collector) Serve(listener net.Listener, token string) error {
 			return nil
 		}
 		var temporary interface{ Temporary() bool }
-		if errors.As(err, &temporary) && temporary.Temporary() { // out of files, for one
+		if errors.As(err, &temporary) && temporary.Temporary() { // such as too many open files
 			select {
 			case <-time.After(50 * time.Millisecond):
 			case <-c.ctx.Done():
@@ -65,7 +65,7 @@ func (c *Collector) Serve(listener net.Listener, token string) error {
 	}
 }
 
-// begin serves a connection if there is room for one more.
+// begin serves a connection, up to the limit.
 func (c *Collector) begin(conn net.Conn, token string, slots chan struct{}) {
 	select {
 	case slots <- struct{}{}:
@@ -75,7 +75,7 @@ func (c *Collector) begin(conn net.Conn, token string, slots chan struct{}) {
 		})
 	default:
 		if c.refused.Add(1) == 1 {
-			c.o.Log.Warn("refuse client of OML: too many are connected", "connections", c.o.Connections)
+			c.o.Log.Warn("refused OML client: too many connections", "connections", c.o.Connections)
 		}
 		conn.Close()
 	}
@@ -84,9 +84,9 @@ func (c *Collector) begin(conn net.Conn, token string, slots chan struct{}) {
 // Refused counts connections beyond the limit.
 func (c *Collector) Refused() uint64 { return c.refused.Load() }
 
-// enter makes a connection that of its session. One of the same session that was
-// there before is of a client that has left it; it ends, and what it took is on disk
-// before the new one asks what is: else that would be stored twice.
+// enter registers the connection of a session. An older connection of the same session
+// is stale: it is closed, and its tuples are stored before the new one asks for the
+// last stored sequence number, otherwise they would be stored twice.
 func (c *Collector) enter(n *connection) error {
 	c.mu.Lock()
 	before := c.sessions[n.Session]
@@ -104,7 +104,7 @@ func (c *Collector) enter(n *connection) error {
 	case <-n.ctx.Done():
 	case <-late.C:
 	}
-	return errors.New("what the session sent before is not on disk yet")
+	return errors.New("earlier tuples of the session are not stored yet")
 }
 
 const enterTimeout = 30 * time.Second
@@ -117,8 +117,8 @@ func (c *Collector) leave(n *connection) {
 	}
 }
 
-// Close ends listening and waits until what has come is on disk, but not for ever: a
-// Backend may be stuck, and its owner the one who waits here.
+// Close stops listening and waits until received tuples are stored, up to Grace: a
+// Backend may be blocked by the caller.
 func (c *Collector) Close() {
 	c.cancel()
 	c.mu.Lock()
@@ -136,6 +136,6 @@ func (c *Collector) Close() {
 	select {
 	case <-ended:
 	case <-late.C:
-		c.o.Log.Error("connections of OML do not end: what they took last may not be on disk")
+		c.o.Log.Error("OML connections do not end: their last tuples may be lost")
 	}
 }

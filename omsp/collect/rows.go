@@ -14,19 +14,19 @@ import (
 	"pillion.dev/omsp"
 )
 
-// rows gathers tuples of one table.
+// rows collects tuples of one table.
 type rows struct {
 	Table
 	of      *omsp.Schema
 	builder *array.RecordBuilder
 	count   int
 	bytes   int
-	// session is what tells tuples of this stream from those of others.
+	// session distinguishes tuples of this stream from those of other clients.
 	session uint64
-	// last is the number of the newest tuple that was taken; begun: there is one.
+	// last is the sequence number of the newest tuple; begun: there is one.
 	last  int64
 	begun bool
-	// under is how many batches are not on disk yet.
+	// under is the number of pending batches.
 	under atomic.Int64
 
 	time                   *array.TimestampBuilder
@@ -38,7 +38,7 @@ type rows struct {
 	values                 []func(*omsp.Value)
 }
 
-// rowsOf is a table without tuples.
+// rowsOf returns an empty table.
 func rowsOf(t Table, s *omsp.Schema) *rows {
 	r := &rows{Table: t, of: s}
 	r.builder = array.NewRecordBuilder(memory.DefaultAllocator, t.Schema.Arrow())
@@ -54,7 +54,7 @@ func rowsOf(t Table, s *omsp.Schema) *rows {
 	return r
 }
 
-// appender puts values of one field into its column.
+// appender returns a function that appends values of a field to its column.
 func (r *rows) appender(to array.Builder, t omsp.Type) func(*omsp.Value) {
 	switch b := to.(type) {
 	case *array.Int32Builder:
@@ -87,7 +87,7 @@ func (r *rows) appender(to array.Builder, t omsp.Type) func(*omsp.Value) {
 	panic(fmt.Sprintf("no column for %v", t)) // columnTypes has all types
 }
 
-// appendText replaces what is not UTF-8: the archive keeps no other text.
+// appendText replaces invalid UTF-8, which the archive does not accept.
 func (r *rows) appendText(b *array.StringBuilder, text []byte) {
 	if !utf8.Valid(text) {
 		text = []byte(validText(text))
@@ -122,7 +122,7 @@ func (r *rows) listAppender(b *array.ListBuilder) func(*omsp.Value) {
 	}
 }
 
-// appendDoubles writes a vector as a list in JSON's form, nan and inf as words.
+// appendDoubles writes a vector as a JSON list, with nan and inf as words.
 func appendDoubles(to []byte, elements []uint64) []byte {
 	to = append(to, '[')
 	for i, bits := range elements {
@@ -134,14 +134,14 @@ func appendDoubles(to []byte, elements []uint64) []byte {
 	return append(to, ']')
 }
 
-// stamp is what a tuple has besides its values.
+// stamp has the columns of a tuple besides its values.
 type stamp struct {
 	at                     arrow.Timestamp
 	sender                 string
 	clientTime, serverTime float64
 }
 
-// add takes a tuple.
+// add adds a tuple.
 func (r *rows) add(t *omsp.Tuple, s stamp) {
 	r.time.Append(s.at)
 	r.sender.Append(s.sender)
@@ -160,7 +160,7 @@ func (r *rows) add(t *omsp.Tuple, s stamp) {
 	r.bytes += 48 + len(s.sender) + 8*len(t.Values)
 }
 
-// cut is the batch of what was added, or nil.
+// cut returns the tuples added as a batch, or nil.
 func (r *rows) cut() arrow.RecordBatch {
 	if r.count == 0 {
 		return nil
@@ -169,7 +169,7 @@ func (r *rows) cut() arrow.RecordBatch {
 	return r.builder.NewRecordBatch()
 }
 
-// timestamp of a time behind a start; what no clock shows is as near as there is.
+// timestamp returns start + seconds, clamped to the range of timestamps.
 func timestamp(start int64, seconds float64) arrow.Timestamp {
 	ns := seconds * 1e9
 	switch {

@@ -11,8 +11,8 @@ import (
 	"pillion.dev/omsp"
 )
 
-// Bounds of the policy by which clients are asked to send less, shares of what may
-// wait.
+// Thresholds of the policy by which clients are asked to send less, as shares of the
+// queue's capacity.
 const (
 	thinAbove = 0.5
 	thinBelow = 0.25
@@ -20,19 +20,18 @@ const (
 	thinMost  = 1024
 )
 
-// Thinning decides of how many samples one is asked for. Above half of what may wait
-// it is 2 at once, and twice as many every 10 s as long as it stays so; below a
-// quarter it is half as many every 10 s, until it is 1 again. In between nothing
-// changes. The zero value asks for all.
+// Thinning is the policy that decides which fraction of samples, 1 of N, clients are
+// asked to send. While the queue is over half full, N doubles every 10 s; while it is
+// under a quarter full, N halves every 10 s down to 1. The zero value asks for all.
 type Thinning struct {
 	doubled int // how often
 	changed time.Time
 }
 
-// N is 1 where all samples are asked for.
+// N is 1 if all samples are requested.
 func (t *Thinning) N() int { return 1 << t.doubled }
 
-// Step takes the share that waits now and reports whether N has changed.
+// Step takes the current fill level of the queue and reports whether N has changed.
 func (t *Thinning) Step(now time.Time, share float64) bool {
 	step := 0
 	switch {
@@ -48,14 +47,14 @@ func (t *Thinning) Step(now time.Time, share float64) bool {
 	return true
 }
 
-// audience are the connections of sessions, which can be asked to send less.
+// audience is the set of connections with a session, which can be asked to send less.
 type audience struct {
 	mu      sync.Mutex
-	thin    int // 0: nobody was asked yet
+	thin    int // 0: not requested yet
 	members map[*connection]bool
 }
 
-// join takes a connection in whose answerer works, and tells it what is asked for.
+// join adds a connection and sends it the current request.
 func (a *audience) join(c *connection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,8 +72,8 @@ func (a *audience) leave(c *connection) {
 
 func (c *connection) ask(n int) { c.answer.line(fmt.Sprintf("thin %d", n)) }
 
-// Thin asks every session that is, or will be, connected for every n-th sample only,
-// and leaves a note of it in each one's domain. Clients of others are never asked.
+// Thin asks all current and future sessions for every n-th sample only, and records that
+// in the metadata of their domains. Other clients are never asked.
 func (c *Collector) Thin(n int) {
 	a := c.o.audience
 	var asked []Connection
@@ -87,12 +86,12 @@ func (c *Collector) Thin(n int) {
 	a.mu.Unlock()
 	for _, one := range asked {
 		if err := c.note(one, "thin", strconv.Itoa(n)); err != nil {
-			c.o.Log.Warn("note what a client is asked for", "domain", one.Domain, "sender", one.Sender, "error", err)
+			c.o.Log.Warn("record sampling request", "domain", one.Domain, "sender", one.Sender, "error", err)
 		}
 	}
 }
 
-// note leaves a tuple of the collector's own in the metadata of a domain.
+// note adds a tuple of the collector to the metadata of a domain.
 func (c *Collector) note(about Connection, key, value string) error {
 	start, err := c.o.Backend.Start(about.Domain, time.Now().Unix())
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package relay says how tuples travel from an agent, to which an application of its
-// host reported them, to the server.
+// Package relay defines how an agent forwards tuples of its host's applications to the
+// server.
 //
-// The agent cannot know which tables a domain has. So it sends each as a stream of
-// its own, whose name follows from domain and schema, and which says in its
-// descriptions what it is: the server finds the table, and the time base, when the
-// tuples come. What comes off the bus is not trusted: a stream has one spelling only,
-// and what differs from it is refused.
+// The agent cannot know which tables a domain has. So it sends each as a separate
+// stream whose name is derived from domain and schema, and whose field descriptions
+// carry them: the server maps it to a table and a start time when the tuples arrive.
+// Input from the bus is untrusted: only the canonical form of a stream is accepted.
 package relay
 
 import (
@@ -22,20 +21,20 @@ import (
 	"pillion.dev/omsp/collect"
 )
 
-// Prefix of the names of all streams that are relayed.
+// Prefix of the names of relayed streams.
 const Prefix = "omlx_"
 
-// Limits, so that all fits into the descriptions of columns.
+// Limits, so that everything fits into the descriptions of columns.
 const (
 	nameMax = 255 // bytes of the names of tables and fields
-	// StartMax is the latest start of a client: further no clock of the archive goes.
+	// StartMax is the latest start of a client: the range of the archive's timestamps.
 	StartMax = 1 << 33
 )
 
-// ErrOrigin marks a stream that is not as Origin.Schema makes it.
-var ErrOrigin = errors.New("bad relayed stream")
+// ErrOrigin marks an invalid relayed stream.
+var ErrOrigin = errors.New("invalid relayed stream")
 
-// Connections are those of applications to an agent, when they have ended.
+// Connections has a row for each connection of an application that has ended.
 var Connections = measure.Schema{Name: Prefix + "connections", Doc: "connections of instrumented applications that have ended", Fields: []measure.Field{
 	measure.TimeField,
 	{Name: "begun", Type: measure.Time},
@@ -53,40 +52,40 @@ var Connections = measure.Schema{Name: Prefix + "connections", Doc: "connections
 	{Name: "reason", Type: measure.String},
 }}
 
-// Origin is what the tuples of a stream are.
+// Origin identifies the tuples of a relayed stream.
 type Origin struct {
 	Domain string
-	// Start is the agent's time base of the domain, seconds since 1970: times of
-	// tuples are behind it.
+	// Start is the agent's start of the domain, seconds since 1970: times of tuples are
+	// relative to it.
 	Start int64
-	// Table has index 0. That with the fields of omsp.Metadata holds notes.
+	// Table has index 0. With the fields of omsp.Metadata it is metadata.
 	Table omsp.Schema
 }
 
-// IsMetadata reports whether the tuples are notes.
+// IsMetadata reports whether the tuples are metadata.
 func (o Origin) IsMetadata() bool { return o.Table.Same(omsp.Metadata) }
 
-// Places of what an origin consists of: the start and the table's name in the
-// stream's description, the domain in that of the second column, the fields in theirs.
+// An origin is encoded in descriptions: the start and the table's name in the stream's,
+// the domain in that of the second column, the fields in theirs.
 const (
 	docFormat   = "oml 1 %d %s"
 	domainField = 1
 	fieldMark   = " as "
 )
 
-// Schema is the stream of an origin, the same for the same origin for ever; its name
-// is that of all origins that differ in the start only.
+// Schema returns the stream of an origin, deterministically; its name does not depend on
+// the start.
 func (o Origin) Schema() (*measure.Schema, error) {
 	o.Domain, o.Table.Index = strings.ToValidUTF8(o.Domain, "\uFFFD"), 0
 	if o.Start < 0 || o.Start > StartMax {
 		return nil, fmt.Errorf("%w: start %d", ErrOrigin, o.Start)
 	}
 	if !omsp.ValidName(o.Table.Name) || len(o.Table.Name) > nameMax {
-		return nil, fmt.Errorf("%w: name of table %.80q: at most %d letters, digits and _", ErrOrigin, o.Table.Name, nameMax)
+		return nil, fmt.Errorf("%w: table name %.80q: use at most %d letters, digits and _", ErrOrigin, o.Table.Name, nameMax)
 	}
 	for _, f := range o.Table.Fields {
 		if !omsp.ValidName(f.Name) || len(f.Name) > nameMax {
-			return nil, fmt.Errorf("%w: name of field %.80q: at most %d letters, digits and _", ErrOrigin, f.Name, nameMax)
+			return nil, fmt.Errorf("%w: field name %.80q: use at most %d letters, digits and _", ErrOrigin, f.Name, nameMax)
 		}
 	}
 	sum := sha256.Sum256([]byte(o.Domain + "\x00" + o.Table.String()))
@@ -101,7 +100,7 @@ func (o Origin) Schema() (*measure.Schema, error) {
 	return s, nil
 }
 
-// OriginOf reads what Schema made. Every fault is ErrOrigin.
+// OriginOf is the inverse of Schema. Every error is ErrOrigin.
 func OriginOf(s *measure.Schema) (Origin, error) {
 	var o Origin
 	var err error
@@ -110,18 +109,18 @@ func OriginOf(s *measure.Schema) (Origin, error) {
 	}
 	words := strings.Split(s.Doc, " ")
 	if len(words) != 4 || words[0] != "oml" || words[1] != "1" {
-		return bad("its description is of another kind; is the server older than the agent?")
+		return bad("unknown description; is the server older than the agent?")
 	}
 	if o.Start, err = strconv.ParseInt(words[2], 10, 64); err != nil {
-		return bad("its start is no number")
+		return bad("start is not a number")
 	}
 	o.Table.Name = words[3]
 	before := len(collect.Columns())
 	if len(s.Fields) < before {
-		return bad("it lacks columns of every tuple")
+		return bad("missing columns")
 	}
 	if o.Domain, err = strconv.Unquote(s.Fields[domainField].Doc); err != nil {
-		return bad("its domain cannot be read")
+		return bad("unreadable domain")
 	}
 	for _, f := range s.Fields[before:] {
 		name, kind, _ := strings.Cut(f.Doc, fieldMark)
@@ -136,7 +135,7 @@ func OriginOf(s *measure.Schema) (Origin, error) {
 		return Origin{}, err
 	}
 	if !reflect.DeepEqual(again, s) {
-		return bad("its name or columns are not those of its domain and table")
+		return bad("name or columns do not match domain and table")
 	}
 	return o, nil
 }

@@ -1,7 +1,6 @@
-// Package scaffold turns the description of an application's measurement points
-// into a C header, APP_oml.h, with one function for each point: so the compiler
-// checks each sample that is injected. It does for libpillion what oml2-scaffold
-// does for OML.
+// Package scaffold generates a C header, APP_oml.h, from the description of an
+// application's measurement points, with one function per point: the compiler then
+// checks each injected sample. It is libpillion's counterpart of oml2-scaffold.
 package scaffold
 
 import (
@@ -17,8 +16,8 @@ import (
 	"pillion.dev/omsp"
 )
 
-// ErrDescription is a description that cannot be used.
-var ErrDescription = errors.New("bad description")
+// ErrDescription marks an invalid description.
+var ErrDescription = errors.New("invalid description")
 
 // App is an application with its measurement points.
 type App struct {
@@ -44,13 +43,13 @@ type field struct {
 	kind omsp.Type
 }
 
-// word is a text that knows its line.
+// word is a text with its line.
 type word struct {
 	text string
 	line int
 }
 
-// UnmarshalYAML takes a text or a number as it is written.
+// UnmarshalYAML accepts a text, or a number as written.
 func (w *word) UnmarshalYAML(node ast.Node) error {
 	w.line = node.GetToken().Position.Line
 	switch n := node.(type) {
@@ -61,7 +60,7 @@ func (w *word) UnmarshalYAML(node ast.Node) error {
 	case *ast.IntegerNode, *ast.FloatNode:
 		w.text = node.GetToken().Value
 	default:
-		return fault(w.line, "a word is expected, not %s", strings.ToLower(node.Type().String()))
+		return fault(w.line, "want a word, not %s", strings.ToLower(node.Type().String()))
 	}
 	return nil
 }
@@ -70,18 +69,18 @@ func fault(line int, format string, values ...any) error {
 	return fmt.Errorf("%w: line %d: %s", ErrDescription, line, fmt.Sprintf(format, values...))
 }
 
-// most is how many points an application and fields a point may have: a packet
-// names both in one byte.
+// most limits the points of an application and the fields of a point: a packet
+// identifies each by one byte.
 const most = 255
 
-// Parse reads a description. Errors name the line.
+// Parse parses a description. Errors include the line.
 func Parse(text []byte) (*App, error) {
 	var a App
 	if _, err := document.Decode(text, &a); err != nil && !errors.Is(err, io.EOF) {
 		return nil, explain(err)
 	}
 	if a.App.text == "" || !omsp.ValidName(a.App.text) {
-		return nil, fault(max(a.App.line, 1), "app %q is not a name of letters, digits and _", a.App.text)
+		return nil, fault(max(a.App.line, 1), "invalid app name %q: use letters, digits and _", a.App.text)
 	}
 	if len(a.Points) == 0 || len(a.Points) >= most {
 		return nil, fault(a.App.line, "%d points: use 1 to %d", len(a.Points), most-1)
@@ -118,7 +117,7 @@ func (p *point) check() error {
 	for i := range p.Fields {
 		for _, name := range p.Fields[i].arguments() {
 			if arguments[name] {
-				return fault(p.Fields[i].Name.line, "field %s: two arguments in C would be called %s", p.Fields[i].Name.text, name)
+				return fault(p.Fields[i].Name.line, "field %s: duplicate C argument %s", p.Fields[i].Name.text, name)
 			}
 			arguments[name] = true
 		}
@@ -126,7 +125,7 @@ func (p *point) check() error {
 	return nil
 }
 
-// checkName refuses what is no name, or another's.
+// checkName checks that a name is valid and unique.
 func checkName(what string, name word, above int, others map[string]bool) error {
 	line := name.line
 	if line == 0 {
@@ -134,17 +133,17 @@ func checkName(what string, name word, above int, others map[string]bool) error 
 	}
 	switch {
 	case name.text == "":
-		return fault(line, "a %s has no name", what)
+		return fault(line, "%s without a name", what)
 	case !omsp.ValidName(name.text):
-		return fault(line, "%s %q is not a name of letters, digits and _", what, name.text)
+		return fault(line, "invalid %s name %q: use letters, digits and _", what, name.text)
 	case others[name.text]:
-		return fault(line, "two %ss are called %s", what, name.text)
+		return fault(line, "duplicate %s %s", what, name.text)
 	}
 	others[name.text] = true
 	return nil
 }
 
-// parseType reads a type, also as oml2-scaffold calls it.
+// parseType parses a type, including the names of oml2-scaffold.
 func parseType(name string) (omsp.Type, error) {
 	switch {
 	case strings.HasPrefix(name, "vector_"):
@@ -157,7 +156,7 @@ func parseType(name string) (omsp.Type, error) {
 	return omsp.ParseType(name)
 }
 
-// explain says in one line what the YAML is not.
+// explain reports a YAML error in one line.
 func explain(err error) error {
 	if errors.Is(err, ErrDescription) {
 		return err

@@ -66,22 +66,22 @@ func TestCompile(t *testing.T) {
 func TestFaults(t *testing.T) {
 	point := "app: a\npoints:\n  - name: p\n    fields:\n"
 	for _, test := range []struct{ name, text, want string }{
-		{"empty", "", `line 1: app "" is not a name of letters, digits and _`},
+		{"empty", "", `line 1: invalid app name "": use letters, digits and _`},
 		{"no YAML", "app: [", "line 1: "},
-		{"app", "version: 1\napp: my-app\n", `line 2: app "my-app" is not a name of letters, digits and _`},
+		{"app", "version: 1\napp: my-app\n", `line 2: invalid app name "my-app": use letters, digits and _`},
 		{"key", "app: a\nmeasurements: 1\n", `line 2: unknown field "measurements"`},
 		{"no points", "app: a\n", "line 1: 0 points: use 1 to 254"},
-		{"no name", "app: a\npoints:\n  - doc: x\n", "line 1: a point has no name"},
+		{"no name", "app: a\npoints:\n  - doc: x\n", "line 1: point without a name"},
 		{"no fields", "app: a\npoints:\n  - name: p\n", "line 3: point p has 0 fields: use 1 to 255"},
-		{"two points", point + "      - {name: f, type: int32}\n  - name: p\n", "line 6: two points are called p"},
-		{"two fields", point + "      - {name: f, type: int32}\n      - {name: f, type: int32}\n", "line 6: two fields are called f"},
-		{"field", point + "      - {name: 1f, type: int32}\n", `line 5: field "1f" is not a name of letters, digits and _`},
+		{"two points", point + "      - {name: f, type: int32}\n  - name: p\n", "line 6: duplicate point p"},
+		{"two fields", point + "      - {name: f, type: int32}\n      - {name: f, type: int32}\n", "line 6: duplicate field f"},
+		{"field", point + "      - {name: 1f, type: int32}\n", `line 5: invalid field name "1f": use letters, digits and _`},
 		{"type", point + "      - name: f\n        type: int16\n", `line 6: field f: read type "int16"`},
 		{"no type", point + "      - name: f\n", `line 5: field f: read type ""`},
 		{"vector", point + "      - {name: f, type: [string]}\n", `line 5: field f: read type "[string]"`},
-		{"name is a map", point + "      - {name: {a: 1}, type: int32}\n", "line 5: a word is expected, not mapping"},
+		{"name is a map", point + "      - {name: {a: 1}, type: int32}\n", "line 5: want a word, not mapping"},
 		{"field is a word", point + "      - f\n", "line 5: "},
-		{"length", point + "      - {name: f, type: blob}\n      - {name: f_len, type: int32}\n", "line 6: field f_len: two arguments in C would be called f_len"},
+		{"length", point + "      - {name: f, type: blob}\n      - {name: f_len, type: int32}\n", "line 6: field f_len: duplicate C argument f_len"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse([]byte(test.text))

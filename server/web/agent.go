@@ -11,10 +11,10 @@ import (
 	"pillion.dev/session"
 )
 
-// agents is AgentService.
+// agents implements AgentService.
 type agents struct{ control Control }
 
-// ListAgents gives all agents, by name.
+// ListAgents returns all agents, sorted by name.
 func (a *agents) ListAgents(_ context.Context, request *pillionv1.ListAgentsRequest) (*pillionv1.ListAgentsResponse, error) {
 	key, value, exact := strings.Cut(request.GetLabel(), "=")
 	response := &pillionv1.ListAgentsResponse{}
@@ -28,7 +28,7 @@ func (a *agents) ListAgents(_ context.Context, request *pillionv1.ListAgentsRequ
 	return response, nil
 }
 
-// GetAgent gives one agent.
+// GetAgent returns one agent.
 func (a *agents) GetAgent(_ context.Context, request *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error) {
 	agent, err := a.control.Agent(request.GetName())
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *agents) GetAgent(_ context.Context, request *pillionv1.GetAgentRequest)
 	return &pillionv1.GetAgentResponse{Agent: agentMessage(agent)}, nil
 }
 
-// SetLabels replaces the labels that operators gave an agent.
+// SetLabels replaces an agent's labels.
 func (a *agents) SetLabels(_ context.Context, request *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error) {
 	if err := a.control.SetLabels(request.GetName(), request.GetLabels()); err != nil {
 		return nil, err
@@ -49,17 +49,17 @@ func (a *agents) SetLabels(_ context.Context, request *pillionv1.SetLabelsReques
 	return &pillionv1.SetLabelsResponse{Agent: agentMessage(agent)}, nil
 }
 
-// RevokeAgent ends an agent's right to connect.
+// RevokeAgent revokes an agent's certificate.
 func (a *agents) RevokeAgent(_ context.Context, request *pillionv1.RevokeAgentRequest) (*pillionv1.RevokeAgentResponse, error) {
 	return &pillionv1.RevokeAgentResponse{}, a.control.Revoke(request.GetName())
 }
 
-// DeleteAgent forgets a revoked agent.
+// DeleteAgent deletes a revoked agent.
 func (a *agents) DeleteAgent(_ context.Context, request *pillionv1.DeleteAgentRequest) (*pillionv1.DeleteAgentResponse, error) {
 	return &pillionv1.DeleteAgentResponse{}, a.control.DeleteAgent(request.GetName())
 }
 
-// CheckAgent lets an agent check its host.
+// CheckAgent runs an agent's checks of its host.
 func (a *agents) CheckAgent(ctx context.Context, request *pillionv1.CheckAgentRequest) (*pillionv1.CheckAgentResponse, error) {
 	names := request.GetPeers()
 	if len(names) == 0 {

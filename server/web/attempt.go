@@ -7,32 +7,30 @@ import (
 )
 
 const (
-	// attemptBurst failures are forgiven, then one each attemptEvery.
+	// attemptBurst failures are allowed, then one per attemptEvery.
 	attemptBurst = 10
 	attemptEvery = 6 * time.Second
-	// attemptSources bounds the memory; beyond it, unknown addresses share one
-	// account.
+	// attemptSources limits memory; beyond it, new addresses share one bucket.
 	attemptSources = 10_000
 )
 
-// attempts counts failures by the address that they came from, an IPv6
-// network of 64 bits counting as one. Each account is a leaking bucket.
+// attempts counts failures by source address, IPv6 by /64, in leaky buckets.
 type attempts struct {
-	mutex    sync.Mutex
-	now      func() time.Time
-	accounts map[netip.Addr]account
+	mutex   sync.Mutex
+	now     func() time.Time
+	buckets map[netip.Addr]bucket
 }
 
-type account struct {
+type bucket struct {
 	failures float64
 	at       time.Time
 }
 
 func newAttempts(now func() time.Time) *attempts {
-	return &attempts{now: now, accounts: map[netip.Addr]account{}}
+	return &attempts{now: now, buckets: map[netip.Addr]bucket{}}
 }
 
-// blocked reports whether the address has failed too often to be heard now.
+// blocked reports whether the address has reached the limit.
 func (a *attempts) blocked(from netip.Addr) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -45,7 +43,7 @@ func (a *attempts) failed(from netip.Addr) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	key, failures := a.find(from)
-	a.accounts[key] = account{failures + 1, a.now()}
+	a.buckets[key] = bucket{failures + 1, a.now()}
 }
 
 func (a *attempts) find(from netip.Addr) (netip.Addr, float64) {
@@ -53,20 +51,20 @@ func (a *attempts) find(from netip.Addr) (netip.Addr, float64) {
 		network, _ := from.WithZone("").Prefix(64)
 		from = network.Addr()
 	}
-	if _, known := a.accounts[from]; !known && len(a.accounts) >= attemptSources {
-		for key := range a.accounts {
-			if a.left(a.accounts[key]) == 0 {
-				delete(a.accounts, key)
+	if _, known := a.buckets[from]; !known && len(a.buckets) >= attemptSources {
+		for key := range a.buckets {
+			if a.left(a.buckets[key]) == 0 {
+				delete(a.buckets, key)
 			}
 		}
-		if len(a.accounts) >= attemptSources {
+		if len(a.buckets) >= attemptSources {
 			from = netip.Addr{}
 		}
 	}
-	return from, a.left(a.accounts[from])
+	return from, a.left(a.buckets[from])
 }
 
-// left are the failures that time has not forgiven yet.
-func (a *attempts) left(one account) float64 {
+// left is the level of a bucket now.
+func (a *attempts) left(one bucket) float64 {
 	return max(0, one.failures-a.now().Sub(one.at).Seconds()/attemptEvery.Seconds())
 }

@@ -48,7 +48,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	for i := range attemptSources + 100 {
 		a.failed(address(i))
 	}
-	if n := len(a.accounts); n > attemptSources+1 {
+	if n := len(a.buckets); n > attemptSources+1 {
 		t.Errorf("%d accounts, want at most %d", n, attemptSources+1)
 	}
 	if !a.blocked(address(1 << 30)) {
@@ -56,7 +56,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	a.failed(address(1 << 30))
-	if n := len(a.accounts); n > 10 {
+	if n := len(a.buckets); n > 10 {
 		t.Errorf("%d accounts after an hour, want the forgiven ones gone", n)
 	}
 }

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// callTimeout bounds a call with one answer.
+	// callTimeout limits a unary call.
 	callTimeout = 2 * time.Minute
-	// auditBytes bounds what of a request goes into the audit stream.
+	// auditBytes limits the text of a request in the audit stream.
 	auditBytes = 8 << 10
 )
 
-// secretFields never leave the server in words. A certificate request is no
-// secret, but no words either.
+// secretFields are left out of the audit stream, as are certificate requests, which are
+// not readable.
 var secretFields = map[protoreflect.Name]bool{"token": true, "secret": true, "certificate_request": true}
 
-// watch is in every call: it checks the role, makes errors readable and records
-// changes, refused ones too.
-type watch struct{ *Server }
+// interceptor wraps every call: it checks the role, converts errors and audits
+// changes, including refused ones.
+type interceptor struct{ *Server }
 
-// WrapUnary watches a call with one answer.
-func (w watch) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+// WrapUnary wraps a unary call.
+func (w interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (response connect.AnyResponse, err error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
@@ -53,9 +53,8 @@ func (w watch) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingHandler watches a call with many answers; none of them changes
-// anything.
-func (w watch) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+// WrapStreamingHandler wraps a streaming call; none of these changes anything.
+func (w interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		procedure := conn.Spec().Procedure
 		err := permit(callerOf(ctx), roles[procedure])
@@ -69,25 +68,25 @@ func (w watch) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.S
 	}
 }
 
-// WrapStreamingClient is for clients.
-func (w watch) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+// WrapStreamingClient does nothing: this is a server.
+func (w interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
-// survive turns a panic of a handler into an error.
-func (s *Server) survive(_ context.Context, spec connect.Spec, _ http.Header, fault any) error {
+// recovered turns a panic of a handler into an error.
+func (s *Server) recovered(_ context.Context, spec connect.Spec, _ http.Header, fault any) error {
 	return s.fault(spec.Procedure, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
 }
 
-// audit records a change, or the attempt. Of those whom no token names, what was
-// refused is recorded up to a rate, lest they fill the archive; the rest is counted.
+// audit records a change, or the attempt. Refused calls without a valid token are
+// rate-limited, so that they cannot fill the archive; the excess is counted.
 func (s *Server) audit(who caller, procedure string, request any, fault *connect.Error) {
 	if who.token == "" && fault != nil {
-		if s.strangers.blocked(who.remote) {
+		if s.unauthenticated.blocked(who.remote) {
 			s.unrecorded.Add(1)
 			return
 		}
-		s.strangers.failed(who.remote)
+		s.unauthenticated.failed(who.remote)
 	}
 	change := event.Change{
 		Time: s.now(), Token: who.token, Role: who.role.String(), Remote: who.remote.String(),

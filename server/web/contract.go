@@ -12,11 +12,11 @@ import (
 	"pillion.dev/session"
 )
 
-// Control is what of control.Control this package asks for.
+// Control is the part of control.Control that this package uses.
 type Control interface {
 	Agents() []control.Agent
 	Agent(name string) (control.Agent, error)
-	// Peer is an agent with the addresses by which others reach it.
+	// Peer returns an agent with its addresses.
 	Peer(name string) (session.Peer, error)
 	SetLabels(name string, labels map[string]string) error
 	Revoke(name string) error
@@ -36,43 +36,43 @@ type Control interface {
 	Ask(ctx context.Context, agent string, request session.Request) (session.Reply, error)
 }
 
-// Topology is what of topology.Topology this package asks for.
+// Topology is the part of topology.Topology that this package uses.
 type Topology interface {
 	Graph(session string) topology.Graph
 	Add(source, destination, session string, result session.TraceResult) error
 	ChangeIn(source string, traces *topology.Traces) topology.Change
 }
 
-// Authority is what of authority.Authority this package asks for.
+// Authority is the part of authority.Authority that this package uses.
 type Authority interface {
 	Check(secret string) (authority.Token, error)
 	Create(name, role string, expires time.Time) (authority.Token, string, error)
 	List() []authority.Token
 	Revoke(name string) error
-	// Enrol signs the key of a host that has a join token.
+	// Enrol signs the key of a host with a join token.
 	Enrol(token, name string, request []byte) (certificate, authority []byte, err error)
-	// Authorize names the agent that has the connection's certificate.
+	// Authorize returns the agent with the connection's certificate.
 	Authorize(state tls.ConnectionState) (agent string, err error)
-	// Renew signs a new key of an agent that Authorize has named.
+	// Renew signs a new key for an agent that Authorize returned.
 	Renew(name string, request []byte) (certificate []byte, err error)
 }
 
-// Live hands on rows as they are stored.
+// Live publishes rows as they are stored.
 type Live interface {
 	// Subscribe to streams, or to all. Batches beyond the buffer are missed.
 	Subscribe(streams []string, buffer int) Subscription
 }
 
-// Subscription is one reader of live rows.
+// Subscription is a subscription to live rows.
 type Subscription interface {
-	// Batches is closed when the server stops. The reader releases each record.
+	// Batches is closed when the server stops. The receiver releases each record.
 	Batches() <-chan archive.Batch
 	// Missed counts rows that did not fit into the buffer.
 	Missed() uint64
 	Close()
 }
 
-// Part of the server, and whether it works.
+// Part is the health of a part of the server.
 type Part struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`

@@ -11,19 +11,19 @@ import (
 	"pillion.dev/api/pillionv1/pillionv1connect"
 )
 
-// enrolment is EnrolService. Those who call it have no bearer token.
+// enrolment implements EnrolService, whose callers have no bearer token.
 type enrolment struct {
 	*Server
 	bus string
 }
 
-// Enrol gives a host its certificate, for a join token.
+// Enrol issues a certificate to a host with a join token.
 func (e *enrolment) Enrol(ctx context.Context, request *pillionv1.EnrolRequest) (*pillionv1.EnrolResponse, error) {
 	from := callerOf(ctx).remote
 	certificate, authority, err := e.authority.Enrol(request.GetToken(), request.GetName(), request.GetCertificateRequest())
 	if err != nil {
 		if code, _ := codeOf(err); code == connect.CodeUnauthenticated {
-			if err := e.wrong(from); err != nil {
+			if err := e.failedToken(from); err != nil {
 				return nil, err
 			}
 		}
@@ -32,7 +32,7 @@ func (e *enrolment) Enrol(ctx context.Context, request *pillionv1.EnrolRequest) 
 	return &pillionv1.EnrolResponse{Certificate: certificate, Authority: authority, Bus: e.bus}, nil
 }
 
-// Renew gives a joined host a new certificate.
+// Renew issues a new certificate to an enrolled host.
 func (e *enrolment) Renew(ctx context.Context, request *pillionv1.RenewRequest) (*pillionv1.RenewResponse, error) {
 	agent, err := e.agentOf(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (e *enrolment) Renew(ctx context.Context, request *pillionv1.RenewRequest) 
 	return &pillionv1.RenewResponse{Certificate: certificate, Bus: e.bus}, nil
 }
 
-// Standing says whether the server would have this host. A refusal is an answer.
+// Standing reports whether the server accepts this host. A refusal is not an error.
 func (e *enrolment) Standing(ctx context.Context, _ *pillionv1.StandingRequest) (*pillionv1.StandingResponse, error) {
 	if _, err := e.agentOf(ctx); err != nil {
 		fault := e.fault(pillionv1connect.EnrolServiceStandingProcedure, err)
@@ -57,15 +57,11 @@ func (e *enrolment) Standing(ctx context.Context, _ *pillionv1.StandingRequest) 
 	return &pillionv1.StandingResponse{Welcome: true}, nil
 }
 
-// agentOf names the agent by the certificate of its connection.
+// agentOf returns the agent authenticated by the connection's certificate.
 func (e *enrolment) agentOf(ctx context.Context) (string, error) {
 	state := callerOf(ctx).tls
 	if state == nil || len(state.PeerCertificates) == 0 {
-		return "", connect.NewError(connect.CodeUnauthenticated, errors.New("no certificate; connect by TLS with the agent's certificate"))
+		return "", connect.NewError(connect.CodeUnauthenticated, errors.New("no client certificate; connect with TLS and the agent's certificate"))
 	}
-	agent, err := e.authority.Authorize(*state)
-	if err != nil {
-		return "", err
-	}
-	return agent, nil
+	return e.authority.Authorize(*state)
 }

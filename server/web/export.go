@@ -20,7 +20,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// Export sends a stream's rows as a file, in pieces.
+// Export sends a stream's rows as a file, in chunks.
 func (d *data) Export(ctx context.Context, request *pillionv1.ExportRequest, to *connect.ServerStream[pillionv1.ExportResponse]) error {
 	question, err := exportOf(request)
 	if err != nil {
@@ -53,7 +53,7 @@ func exportOf(request *pillionv1.ExportRequest) (archive.Export, error) {
 	}, nil
 }
 
-// export holds one record batch and one piece of the file at a time, and a row
+// export buffers one record batch and one chunk of the file at a time, and a row
 // group for Parquet.
 func (d *data) export(ctx context.Context, question archive.Export, file *rowFile) error {
 	release, err := d.exports.take(ctx)
@@ -74,7 +74,7 @@ func (d *data) export(ctx context.Context, question archive.Export, file *rowFil
 	if err != nil && (!errors.Is(err, archive.ErrUnknown) || standard(question.Stream) == nil) {
 		return fmt.Errorf("export %s: %w", question.Stream, err)
 	}
-	if file.writer == nil { // no rows: the file has its columns all the same
+	if file.writer == nil { // no rows: write the columns anyway
 		schema, err := chosenColumns(whole, question)
 		if err != nil {
 			return err
@@ -105,8 +105,8 @@ func chosenColumns(whole *arrow.Schema, question archive.Export) (*arrow.Schema,
 	return arrow.NewSchema(fields, &metadata), nil
 }
 
-// describe gives the columns of a record batch the units and words of the stream,
-// and UTC to its times, which a database may not have kept. No value is copied.
+// describe restores the metadata of a stream's columns and the time zone of its times,
+// which a database may not preserve. No value is copied.
 func describe(record arrow.RecordBatch, whole *arrow.Schema) arrow.RecordBatch {
 	fields := record.Schema().Fields()
 	columns := make([]arrow.Array, len(fields))
@@ -132,8 +132,7 @@ func describe(record arrow.RecordBatch, whole *arrow.Schema) arrow.RecordBatch {
 	return array.NewRecordBatch(arrow.NewSchema(fields, &metadata), columns, record.NumRows())
 }
 
-// withAgent puts the archive's column before those of the stream, where it is not
-// there already.
+// withAgent prepends the agent column, unless the schema has it.
 func withAgent(schema *measure.Schema) *measure.Schema {
 	if schema.Index(archive.AgentColumn) >= 0 {
 		return schema
@@ -167,8 +166,8 @@ func (d *data) serveExport(w http.ResponseWriter, r *http.Request) error {
 	}}
 	err = d.export(r.Context(), question, file)
 	if err != nil && begun {
-		d.log.Warn("export broke off", "stream", question.Stream, "error", err)
-		panic(http.ErrAbortHandler) // so that the reader sees that the file is not whole
+		d.log.Warn("export aborted", "stream", question.Stream, "error", err)
+		panic(http.ErrAbortHandler) // so that the client notices the truncation
 	}
 	return err
 }
@@ -193,7 +192,7 @@ func exportQuery(r *http.Request) (*pillionv1.ExportRequest, error) {
 		default:
 			column, isWhere := strings.CutPrefix(name, "where.")
 			if !isWhere {
-				err = errors.New("no such parameter; use stream, format, from, to, columns, limit, where.COLUMN")
+				err = errors.New("unknown parameter; use stream, format, from, to, columns, limit, where.COLUMN")
 			}
 			request.Where[column] = value
 		}

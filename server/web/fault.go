@@ -18,7 +18,7 @@ import (
 	"pillion.dev/server/topology"
 )
 
-// codes of the errors of other rooms. Their words are for users.
+// codes maps errors of other packages, whose messages are shown to users.
 var codes = []struct {
 	err  error
 	code connect.Code
@@ -47,8 +47,8 @@ var codes = []struct {
 	{context.DeadlineExceeded, connect.CodeDeadlineExceeded},
 }
 
-// fault is an error as a caller sees it. What no room has words for is written
-// into the log under an id, and the caller gets the id.
+// fault converts an error for the caller. An unexpected error is logged under an id,
+// and the caller only gets the id.
 func (s *Server) fault(procedure string, err error) *connect.Error {
 	var already *connect.Error
 	if errors.As(err, &already) {
@@ -63,11 +63,11 @@ func (s *Server) fault(procedure string, err error) *connect.Error {
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		s.log.Error("disk is full", "procedure", procedure, "error", err)
-		return connect.NewError(connect.CodeResourceExhausted, errors.New("nothing was changed: the disk of the server is full"))
+		return connect.NewError(connect.CodeResourceExhausted, errors.New("nothing was changed: the server's disk is full"))
 	}
 	id := rand.Text()[:8]
 	s.log.Error("internal error", "id", id, "procedure", procedure, "error", err)
-	return connect.NewError(connect.CodeInternal, fmt.Errorf("internal error; the server's log has it under the id %s", id))
+	return connect.NewError(connect.CodeInternal, fmt.Errorf("internal error; see id %s in the server's log", id))
 }
 
 func codeOf(err error) (connect.Code, bool) {
@@ -79,8 +79,8 @@ func codeOf(err error) (connect.Code, bool) {
 	return 0, false
 }
 
-// answered is an error of asking an agent. What the agent says is for the caller to
-// read: it is about the agent's host, not about the server.
+// answered converts an error of a request to an agent. The agent's message is shown to
+// the caller: it is about the agent's host, not the server.
 func answered(err error) error {
 	var faulty *control.InvalidError
 	if _, known := codeOf(err); known || err == nil || errors.As(err, &faulty) {
@@ -89,13 +89,13 @@ func answered(err error) error {
 	return connect.NewError(connect.CodeUnknown, errors.New(validText(err.Error())))
 }
 
-// invalid is the caller's mistake in one field.
+// invalid reports an invalid value of one field.
 func invalid(field, format string, a ...any) *connect.Error {
 	err := fmt.Errorf(format, a...)
 	return problems(err, []*pillionv1.Problem{{Field: field, Message: err.Error()}})
 }
 
-// problems is the caller's mistake in any number of fields.
+// problems reports invalid values of any number of fields.
 func problems(err error, all []*pillionv1.Problem) *connect.Error {
 	fault := connect.NewError(connect.CodeInvalidArgument, err)
 	for _, problem := range all {
@@ -106,7 +106,7 @@ func problems(err error, all []*pillionv1.Problem) *connect.Error {
 	return fault
 }
 
-// statuses of plain answers, for the codes that they can have.
+// statuses maps codes to HTTP statuses of plain responses.
 var statuses = map[connect.Code]int{
 	connect.CodeInvalidArgument: http.StatusBadRequest, connect.CodeUnauthenticated: http.StatusUnauthorized,
 	connect.CodePermissionDenied: http.StatusForbidden, connect.CodeNotFound: http.StatusNotFound,
@@ -114,7 +114,7 @@ var statuses = map[connect.Code]int{
 	connect.CodeDeadlineExceeded: http.StatusGatewayTimeout,
 }
 
-// refuse answers a plain request with an error in one line of text.
+// refuse answers a plain HTTP request with an error in one line of text.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	fault := s.fault(r.URL.Path, err)
 	status, known := statuses[fault.Code()]

@@ -159,7 +159,7 @@ func TestExportOfNothing(t *testing.T) {
 		{"unknown column", "/export?stream=empty&columns=nothing", 400, "nothing"},
 		{"unknown stream", "/export?stream=nothing", 404, "no such stream"},
 		{"unknown format", "/export?stream=empty&format=xls", 400, "use arrow, csv or parquet"},
-		{"unknown parameter", "/export?stream=empty&form=csv", 400, "no such parameter"},
+		{"unknown parameter", "/export?stream=empty&form=csv", 400, "unknown parameter"},
 		{"bad time", "/export?stream=empty&from=yesterday", 400, "use a time such as"},
 		{"name of a file", "/export?stream=../../etc/passwd", 400, "not a stream's name"},
 		{"negative limit", "/export?stream=empty&limit=-1", 400, "limit"},

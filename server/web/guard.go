@@ -17,13 +17,12 @@ import (
 )
 
 const (
-	// bodyBytes bounds what a caller with a token sends, strangerBytes what
-	// anybody else does.
-	bodyBytes     = 4 << 20
-	strangerBytes = 64 << 10
+	// Limits of request bodies, with and without a token.
+	bodyBytes                = 4 << 20
+	unauthenticatedBodyBytes = 64 << 10
 )
 
-// caller is who makes a request.
+// caller is the client that makes a request.
 type caller struct {
 	token  string // name
 	role   role
@@ -38,8 +37,8 @@ func callerOf(ctx context.Context) caller {
 	return who
 }
 
-// guard is in front of everything: it survives panics and keeps plain HTTP on
-// this host.
+// guard wraps all handlers: it recovers from panics and refuses plain HTTP from other
+// hosts.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -54,17 +53,17 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		if r.TLS == nil && !remoteAddress(r).IsLoopback() {
 			w.Header().Set("Upgrade", "TLS/1.3")
 			w.Header().Set("Connection", "Upgrade, close")
-			http.Error(w, "plain HTTP is for callers on the server's own host; use https here", http.StatusUpgradeRequired)
+			http.Error(w, "plain HTTP is accepted on loopback only; use https", http.StatusUpgradeRequired)
 			return
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		next.ServeHTTP(newSteadyWriter(w), r)
+		next.ServeHTTP(newDeadlineWriter(w), r)
 	})
 }
 
-// admit lets a procedure's request in: with a token where it needs one, and with
-// its whole body, which is short. Nobody can hold a call open by sending slowly.
+// admit authenticates a procedure call and reads its whole body, so that a slow sender
+// cannot hold a call open.
 func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		needed, known := roles[r.URL.Path]
@@ -88,7 +87,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 	})
 }
 
-// admitPlain is admit for requests that are no procedure's.
+// admitPlain is admit for plain HTTP requests.
 func (s *Server) admitPlain(needed role, next func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.identify(r, needed)
@@ -104,7 +103,7 @@ func (s *Server) admitPlain(needed role, next func(http.ResponseWriter, *http.Re
 	})
 }
 
-// identify finds out who calls. Whether the caller may is for permit to say.
+// identify authenticates the caller; permit authorises.
 func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 	who := caller{remote: remoteAddress(r), tls: r.TLS}
 	if needed == anyone {
@@ -116,26 +115,26 @@ func (s *Server) identify(r *http.Request, needed role) (caller, error) {
 		return who, connect.NewError(connect.CodeUnauthenticated, errors.New("no token; send the header 'Authorization: Bearer TOKEN'"))
 	}
 	token, err := s.authority.Check(strings.TrimSpace(secret))
-	if err != nil { // whatever it is: nobody may wait for an answer by trying
-		if err := s.wrong(who.remote); err != nil {
+	if err != nil { // any error counts as a failed attempt
+		if err := s.failedToken(who.remote); err != nil {
 			return who, err
 		}
 		return who, connect.NewError(connect.CodeUnauthenticated, fmt.Errorf("check token: %w", err))
 	}
 	held, ok := parseRole(token.Role)
 	if !ok {
-		return who, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("check token %s: its role %q lets hosts join and no more", token.Name, token.Role))
+		return who, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("check token %s: role %q only lets hosts join", token.Name, token.Role))
 	}
 	who.token, who.role = token.Name, held
 	return who, nil
 }
 
-// wrong counts a token that does not count. An address that has shown too many is
-// no longer told why. A good token passes all the same: else one caller could lock
-// out all others behind its address, and a secret is too long to be found by trying.
-func (s *Server) wrong(from netip.Addr) error {
+// failedToken counts an invalid token. An address with too many gets no reason. A valid
+// token is still accepted: otherwise one client could lock out all others behind its
+// address, and a secret is too long for a brute-force attack.
+func (s *Server) failedToken(from netip.Addr) error {
 	if s.attempts.blocked(from) {
-		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("too many wrong tokens from %v; wait a minute", from))
+		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("too many invalid tokens from %v; wait a minute", from))
 	}
 	s.attempts.failed(from)
 	return nil
@@ -145,14 +144,14 @@ func permit(who caller, needed role) error {
 	if who.role >= needed {
 		return nil
 	}
-	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("token %s is a %v's; this needs the role %v", who.token, who.role, needed))
+	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("token %s has role %v; this requires role %v", who.token, who.role, needed))
 }
 
-// readBody replaces the body by one that is all there.
+// readBody reads the whole body.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, held role) error {
 	limit := int64(bodyBytes)
 	if held == anyone {
-		limit = strangerBytes
+		limit = unauthenticatedBodyBytes
 	}
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Now().Add(bodyTimeout))
@@ -160,7 +159,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, held role) err
 	control.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the request has more than %d bytes", large.Limit))
+		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("request of more than %d bytes", large.Limit))
 	}
 	if err != nil {
 		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("read request: %w", err))

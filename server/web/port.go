@@ -16,8 +16,8 @@ const (
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 30 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// writeTimeout bounds one write, so that a reader who does not read cannot
-	// hold a query for ever.
+	// writeTimeout limits one write, so that a client that does not read cannot hold a
+	// query forever.
 	writeTimeout = time.Minute
 	headerBytes  = 64 << 10
 )
@@ -25,12 +25,12 @@ const (
 // tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1).
 const tlsHandshake = 0x16
 
-// port hands connections on to an http.Server, those that begin a TLS handshake
-// as TLS. It is a net.Listener.
+// port is a net.Listener for both TLS and plain connections, which it tells apart by
+// the first byte.
 type port struct {
 	net.Listener
 	tls   *tls.Config
-	slots chan struct{} // one element for each connection
+	slots chan struct{} // one element per connection
 	ready chan net.Conn
 	done  chan struct{}
 	once  sync.Once
@@ -49,14 +49,14 @@ func newPort(l net.Listener, config *tls.Config, limit int, refused *atomic.Uint
 	return p
 }
 
-// run accepts. A connection that says nothing must not keep others waiting, so
-// each is looked at on its own.
+// run accepts connections. Each is inspected in its own goroutine, so that a silent one
+// does not block others.
 func (p *port) run() {
 	for {
 		conn, err := p.Listener.Accept()
 		if err != nil {
 			var temporary interface{ Temporary() bool }
-			if errors.As(err, &temporary) && temporary.Temporary() { // out of files, for one
+			if errors.As(err, &temporary) && temporary.Temporary() { // such as too many open files
 				select {
 				case <-time.After(50 * time.Millisecond):
 					continue
@@ -68,7 +68,7 @@ func (p *port) run() {
 		}
 		select {
 		case p.slots <- struct{}{}:
-			go p.look(&countedConn{Conn: conn, slots: p.slots})
+			go p.inspect(&countedConn{Conn: conn, slots: p.slots})
 		default:
 			p.refused.Add(1)
 			conn.Close()
@@ -76,7 +76,7 @@ func (p *port) run() {
 	}
 }
 
-func (p *port) look(conn net.Conn) {
+func (p *port) inspect(conn net.Conn) {
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() {
@@ -104,7 +104,7 @@ func (p *port) look(conn net.Conn) {
 	}
 }
 
-// Accept gives a connection whose first byte is known.
+// Accept returns an inspected connection.
 func (p *port) Accept() (net.Conn, error) {
 	select {
 	case conn := <-p.ready:
@@ -116,7 +116,7 @@ func (p *port) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the port and what still waits in it.
+// Close closes the port and connections that are not accepted yet.
 func (p *port) Close() error {
 	err := net.ErrClosed
 	p.once.Do(func() {
@@ -126,7 +126,7 @@ func (p *port) Close() error {
 	return err
 }
 
-// peekedConn gives back what was peeked at.
+// peekedConn is a connection with peeked bytes.
 type peekedConn struct {
 	net.Conn
 	reader *bufio.Reader
@@ -141,8 +141,8 @@ type countedConn struct {
 	once  sync.Once
 }
 
-// Write has a deadline of its own, whatever is above: a reader who does not read
-// loses the connection.
+// Write has its own deadline at the lowest level: a client that does not read loses the
+// connection.
 func (c *countedConn) Write(b []byte) (int, error) {
 	c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return c.Conn.Write(b)
@@ -169,7 +169,7 @@ func newHTTPServer(config *tls.Config, handler http.Handler) *http.Server {
 	}
 }
 
-// remoteAddress of a request; invalid where it has none.
+// remoteAddress of a request; the zero address if it has none.
 func remoteAddress(r *http.Request) netip.Addr {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -178,33 +178,32 @@ func remoteAddress(r *http.Request) netip.Addr {
 	return remote.Addr().Unmap()
 }
 
-// steadyWriter bounds each write of a response, and not their sum: a tail lasts
-// as long as its reader wants. In HTTP/2 one stream can stall while its
-// connection does not.
-type steadyWriter struct {
+// deadlineWriter limits each write of a response, not their sum: a tail has no end. In
+// HTTP/2 one stream can stall while its connection does not.
+type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 }
 
-func newSteadyWriter(w http.ResponseWriter) *steadyWriter {
-	return &steadyWriter{w, http.NewResponseController(w)}
+func newDeadlineWriter(w http.ResponseWriter) *deadlineWriter {
+	return &deadlineWriter{w, http.NewResponseController(w)}
 }
 
-func (w *steadyWriter) Write(b []byte) (int, error) {
+func (w *deadlineWriter) Write(b []byte) (int, error) {
 	w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	defer w.control.SetWriteDeadline(time.Time{})
 	return w.ResponseWriter.Write(b)
 }
 
-// Flush is FlushError for those who know no errors.
-func (w *steadyWriter) Flush() { w.FlushError() }
+// Flush implements http.Flusher.
+func (w *deadlineWriter) Flush() { w.FlushError() }
 
-// FlushError sends what was written.
-func (w *steadyWriter) FlushError() error {
+// FlushError flushes buffered data.
+func (w *deadlineWriter) FlushError() error {
 	w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	defer w.control.SetWriteDeadline(time.Time{})
 	return w.control.Flush()
 }
 
 // Unwrap is for http.ResponseController.
-func (w *steadyWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

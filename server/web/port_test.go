@@ -270,7 +270,7 @@ func TestEnrolment(t *testing.T) {
 			t.Errorf("%s: got %s, %v; want %s", path, text, err, want)
 		}
 	}
-	if _, body = s.post(t, "http1", "/pillion.v1.EnrolService/Standing", "", "{}"); !strings.Contains(body, "no certificate") {
+	if _, body = s.post(t, "http1", "/pillion.v1.EnrolService/Standing", "", "{}"); !strings.Contains(body, "no client certificate") {
 		t.Errorf("standing without a certificate: got %s", body)
 	}
 }

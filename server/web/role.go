@@ -4,11 +4,11 @@ import (
 	"pillion.dev/api/pillionv1/pillionv1connect"
 )
 
-// role says how much a token allows; each allows what those before it do.
+// role is the role of a token; each includes those before it.
 type role int
 
 const (
-	anyone role = iota // no token is asked for
+	anyone role = iota // no token required
 	viewer
 	operator
 	admin
@@ -18,7 +18,7 @@ var roleNames = map[role]string{anyone: "anyone", viewer: "viewer", operator: "o
 
 func (r role) String() string { return roleNames[r] }
 
-// parseRole knows the roles of people. That of hosts, join, is none of them.
+// parseRole parses the role of a user. That of hosts, join, is not one.
 func parseRole(name string) (role, bool) {
 	for r, known := range roleNames {
 		if r != anyone && known == name {
@@ -28,7 +28,7 @@ func parseRole(name string) (role, bool) {
 	return 0, false
 }
 
-// roles is what each procedure asks for. One that is not here is not served.
+// roles is the role that each procedure requires. Others are not served.
 var roles = map[string]role{
 	pillionv1connect.AgentServiceListAgentsProcedure:  viewer,
 	pillionv1connect.AgentServiceGetAgentProcedure:    viewer,
@@ -75,14 +75,14 @@ var roles = map[string]role{
 	pillionv1connect.ServerServiceListTokensProcedure:  admin,
 	pillionv1connect.ServerServiceRevokeTokenProcedure: admin,
 
-	// A join token in the request, or the certificate in TLS, says who asks.
+	// Authenticated by a join token in the request, or by the client certificate.
 	pillionv1connect.EnrolServiceEnrolProcedure:    anyone,
 	pillionv1connect.EnrolServiceRenewProcedure:    anyone,
 	pillionv1connect.EnrolServiceStandingProcedure: anyone,
 }
 
-// audited reports whether calls of a procedure go into the audit stream: those
-// that change something, or make a host do something. Reading is not audited.
+// audited reports whether calls of a procedure are audited: those that change something
+// or act on a host. Reading is not.
 func audited(procedure string) bool {
 	switch procedure {
 	case pillionv1connect.EnrolServiceEnrolProcedure, pillionv1connect.EnrolServiceRenewProcedure:

@@ -8,8 +8,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// slots bounds how many costly questions are answered at once, in all and for one
-// token, so that whoever asks most leaves some to others.
+// slots limits concurrent expensive queries, in total and per token, so that one user
+// cannot use all of them.
 type slots struct {
 	most  int
 	mutex sync.Mutex
@@ -19,7 +19,7 @@ type slots struct {
 
 func newSlots(most int) *slots { return &slots{most: most, of: map[string]int{}} }
 
-// take is for the caller whom the context names.
+// take acquires a slot for the caller in the context.
 func (s *slots) take(ctx context.Context) (release func(), err error) {
 	who := callerOf(ctx).token
 	s.mutex.Lock()
@@ -27,11 +27,11 @@ func (s *slots) take(ctx context.Context) (release func(), err error) {
 	share := max(s.most*3/4, 1)
 	if s.used >= s.most {
 		return nil, connect.NewError(connect.CodeResourceExhausted,
-			fmt.Errorf("%d such questions are being answered already; ask again when one has ended", s.used))
+			fmt.Errorf("limit of %d concurrent queries reached; retry when one has finished", s.used))
 	}
 	if s.of[who] >= share {
 		return nil, connect.NewError(connect.CodeResourceExhausted,
-			fmt.Errorf("%d such questions of this token are being answered already; ask again when one has ended", share))
+			fmt.Errorf("limit of %d concurrent queries per token reached; retry when one has finished", share))
 	}
 	s.used++
 	s.of[who]++

@@ -13,12 +13,12 @@ import (
 	"pillion.dev/measure"
 )
 
-// tailBuffer is how many batches a reader may be behind.
+// tailBuffer is how many batches a client may lag behind.
 const tailBuffer = 256
 
 var errStopping = connect.NewError(connect.CodeUnavailable, errors.New("the server is stopping"))
 
-// tail is one reader of live rows.
+// tail is one client that follows live rows.
 type tail struct {
 	request *pillionv1.TailRequest
 	// sent are the columns last sent, by stream.
@@ -27,7 +27,7 @@ type tail struct {
 	send   func(*pillionv1.TailResponse) error
 }
 
-// Tail sends rows as they are stored, until the caller leaves.
+// Tail sends rows as they are stored, until the client disconnects.
 func (d *data) Tail(ctx context.Context, request *pillionv1.TailRequest, to *connect.ServerStream[pillionv1.TailResponse]) error {
 	for _, name := range append([]string{"all"}, request.GetStreams()...) {
 		if err := checkNames(name, request.GetColumns(), request.GetWhere()); err != nil {
@@ -42,7 +42,7 @@ func (d *data) Tail(ctx context.Context, request *pillionv1.TailRequest, to *con
 	subscription := d.live.Subscribe(request.GetStreams(), tailBuffer)
 	defer subscription.Close()
 	t := &tail{request: request, sent: map[string][]measure.Field{}, missed: subscription.Missed, send: to.Send}
-	// An empty message first, so that the reader knows that it has begun.
+	// An empty message first, so that the client knows that the tail has started.
 	if err := to.Send(&pillionv1.TailResponse{}); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (d *data) Tail(ctx context.Context, request *pillionv1.TailRequest, to *con
 	}
 }
 
-// write sends the rows of a batch that the reader asked for.
+// write sends the requested rows of a batch.
 func (t *tail) write(batch archive.Batch) error {
 	rows := int(batch.Record.NumRows())
 	fields, columns := tailColumns(batch)
@@ -86,7 +86,7 @@ func (t *tail) write(batch archive.Batch) error {
 	})
 }
 
-// tailColumns are the columns of a batch as the archive will have them.
+// tailColumns are the columns of a batch as in the archive.
 func tailColumns(batch archive.Batch) ([]measure.Field, []cells) {
 	fields, columns := []measure.Field{agentField}, []cells{agentCells(batch)}
 	for j, field := range batch.Schema.Fields {
@@ -97,15 +97,15 @@ func tailColumns(batch archive.Batch) ([]measure.Field, []cells) {
 	return fields, columns
 }
 
-// agentCells has the same name in every row. It borrows the first column, the
-// time, which is never null.
+// agentCells is a constant column. It uses the first column, the time, for its length:
+// that is never null.
 func agentCells(batch archive.Batch) cells {
 	return cells{batch.Record.Column(0), func(int) *pillionv1.Value {
 		return &pillionv1.Value{Kind: &pillionv1.Value_Text{Text: batch.Agent}}
 	}, func(to []byte, _ int) []byte { return append(to, batch.Agent...) }}
 }
 
-// filter gives a test for rows; none can pass where the stream lacks a column.
+// filter returns a predicate for rows; possible is false if the stream lacks a column.
 func (t *tail) filter(fields []measure.Field, columns []cells) (keep func(int) bool, possible bool) {
 	var tests []func(int) bool
 	var scratch []byte
@@ -133,8 +133,8 @@ func (t *tail) filter(fields []measure.Field, columns []cells) (keep func(int) b
 	}, true
 }
 
-// choose picks columns by name, in the order asked for; what the stream lacks is
-// left out.
+// choose selects columns by name, in the requested order, without those that the stream
+// lacks.
 func choose(names []string, fields []measure.Field, columns []cells) ([]measure.Field, []cells) {
 	var chosen []measure.Field
 	var kept []cells

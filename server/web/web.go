@@ -1,10 +1,10 @@
-// Package web is the server's one HTTP port: the services of package api by
-// Connect, gRPC, gRPC-web and JSON, exports for curl, metrics for Prometheus, and
-// health. It finds out who calls, checks what that token allows, records changes,
-// and turns the types of the other rooms into messages.
+// Package web is the server's HTTP port: the services of package api over Connect,
+// gRPC, gRPC-web and JSON, exports for curl, metrics for Prometheus, and health. It
+// authenticates and authorises callers, audits changes, and converts the types of the
+// other packages to messages.
 //
-// It decides nothing about agents, sessions or rows: it asks the interfaces in
-// contract.go. In the flow it stands between the users and the rest of the server.
+// It implements nothing about agents, sessions or rows: that is behind the interfaces
+// in contract.go. In the flow it is between the users and the rest of the server.
 package web
 
 import (
@@ -36,7 +36,7 @@ const (
 	tailsAtOnce         = 256
 )
 
-// Options of a Server. Where no default is named, there must be a value.
+// Options of a Server. Fields without a default are required.
 type Options struct {
 	Control   Control
 	Topology  Topology
@@ -44,21 +44,21 @@ type Options struct {
 	Archive   Archive
 	Live      Live
 	Events    event.Sink
-	// Health looks at the parts of the server; /healthz and Health ask it.
+	// Health checks the parts of the server, for /healthz and Health.
 	Health func(context.Context) []Part
-	// Figures of other parts for Prometheus, asked for at each scrape; default none.
+	// Figures returns additional metrics, at each scrape; default none.
 	Figures func() []Figure
-	// Page holds the files of the web page; index.html is where it begins.
+	// Page holds the files of the web page, with index.html.
 	Page fs.FS
-	// TLS of the port. A client certificate is asked for, and not needed.
+	// TLS of the port. Client certificates are requested, not required.
 	TLS *tls.Config
-	// Bus is the URL of the bus that agents are told, such as tls://:4222.
+	// Bus is the URL of the bus announced to agents, such as tls://:4222.
 	Bus string
 	// MetricsOpen serves /metrics without a token.
 	MetricsOpen bool
-	// MetricsPairs bounds the pairs of agents in the metrics; default 1000.
+	// MetricsPairs limits the pairs of agents in the metrics; default 1000.
 	MetricsPairs int
-	// Connections that may be open at once; default 2048.
+	// Connections limits open connections; default 2048.
 	Connections int
 	Log         *slog.Logger
 	// Now is the clock; default time.Now.
@@ -75,10 +75,10 @@ type Server struct {
 	events    event.Sink
 	parts     func(context.Context) []Part
 	attempts  *attempts
-	// strangers are refused callers without a token, as far as they are recorded.
-	strangers  *attempts
-	unrecorded atomic.Uint64
-	errors     *connect.ErrorWriter
+	// unauthenticated limits the audit records of refused callers without a token.
+	unauthenticated *attempts
+	unrecorded      atomic.Uint64
+	errors          *connect.ErrorWriter
 
 	tls         *tls.Config
 	connections int
@@ -88,14 +88,14 @@ type Server struct {
 	followers   sync.WaitGroup
 }
 
-// New makes a server that serves nothing yet; Close ends what it has begun.
+// New returns a server that does not serve yet; Close stops its goroutines.
 func New(o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("make web server: %w", err)
 	}
 	s := &Server{
 		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: o.Archive, events: o.Events,
-		parts: o.Health, attempts: newAttempts(o.Now), strangers: newAttempts(o.Now), connections: o.Connections,
+		parts: o.Health, attempts: newAttempts(o.Now), unauthenticated: newAttempts(o.Now), connections: o.Connections,
 	}
 	s.tls = o.TLS.Clone()
 	s.tls.ClientAuth = tls.RequestClientCert
@@ -142,7 +142,7 @@ func (o *Options) complete() error {
 
 func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *live.Pairs, files page) http.Handler {
 	options := connect.WithHandlerOptions(
-		connect.WithInterceptors(watch{s}), connect.WithRecover(s.survive), connect.WithReadMaxBytes(bodyBytes),
+		connect.WithInterceptors(interceptor{s}), connect.WithRecover(s.recovered), connect.WithReadMaxBytes(bodyBytes),
 	)
 	s.errors = connect.NewErrorWriter(options)
 	rows := &data{
@@ -174,12 +174,12 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 	return mux
 }
 
-// figures are those of others and those of this package.
+// figures returns the metrics of the options and of this package.
 func (s *Server) figures(o Options) func() []Figure {
 	return func() []Figure {
 		all := append(o.Figures(),
 			Figure{Name: "pillion_http_refused_connections_total", Help: "Connections beyond the limit.", Value: float64(s.refused.Load())},
-			Figure{Name: "pillion_audit_unrecorded_total", Help: "Refused calls of strangers that are not in the audit stream, because there were too many.", Value: float64(s.unrecorded.Load())})
+			Figure{Name: "pillion_audit_unrecorded_total", Help: "Refused unauthenticated calls beyond the rate limit, not in the audit stream.", Value: float64(s.unrecorded.Load())})
 		states := map[string]int{control.Connected: 0, control.Away: 0, control.Revoked: 0}
 		var dropped, waiting int64
 		for _, agent := range o.Control.Agents() {
@@ -192,7 +192,7 @@ func (s *Server) figures(o Options) func() []Figure {
 		}
 		all = append(all,
 			Figure{Name: "pillion_agent_spool_dropped_rows", Help: "Rows that the spools of all agents dropped since those agents started.", Value: float64(dropped)},
-			Figure{Name: "pillion_agent_spool_bytes", Help: "Bytes that wait in the spools of all agents.", Value: float64(waiting)})
+			Figure{Name: "pillion_agent_spool_bytes", Help: "Bytes in the spools of all agents.", Value: float64(waiting)})
 		states = map[string]int{}
 		for _, session := range o.Control.Sessions() {
 			states[session.State]++
@@ -207,8 +207,8 @@ func (s *Server) figures(o Options) func() []Figure {
 	}
 }
 
-// Serve answers on the listener, which it closes, until Close: TLS, and plain HTTP
-// for callers on this host. It can be called for several listeners.
+// Serve serves the listener, which it closes, until Close: TLS, and plain HTTP on
+// loopback. It can be called for several listeners.
 func (s *Server) Serve(listener net.Listener) error {
 	err := s.http.Serve(newPort(listener, s.tls, s.connections, &s.refused))
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
@@ -217,8 +217,7 @@ func (s *Server) Serve(listener net.Listener) error {
 	return fmt.Errorf("serve http on %v: %w", listener.Addr(), err)
 }
 
-// Close ends tails, waits for other calls until the context ends, and then breaks
-// them off.
+// Close ends tails, waits for other calls until the context ends, then aborts them.
 func (s *Server) Close(ctx context.Context) error {
 	s.cancel()
 	err := s.http.Shutdown(ctx)
