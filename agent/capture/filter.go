@@ -102,25 +102,20 @@ type (
 	not    struct{ of node }
 	// family is an EtherType.
 	family uint32
-	// protocol of IP, in IPv4 (4), IPv6 (6) or both (0).
-	protocol struct {
-		number uint32
-		only   int
-	}
 	// size of the packet: at least, or at most if less is set.
 	size struct {
 		bytes uint32
 		less  bool
 	}
-	// address in a prefix, at one end.
-	address struct {
-		prefix netip.Prefix
-		source bool
-	}
-	// port in a range, at one end (src, dst) or either.
-	port struct {
-		low, high uint32
-		end       string
+	// field compares a number at an offset in the network header.
+	field struct {
+		offset uint32
+		size   int
+		mask   uint32
+		test   bpf.JumpTest
+		value  uint32
+		// behind: the offset is from the end of the IPv4 header.
+		behind bool
 	}
 )
 
@@ -159,35 +154,6 @@ func (n family) generate(g *generator, yes, no int) {
 	g.jump(bpf.JumpEqual, max(version, 1), yes, no) // ARP never matches
 }
 
-func (n protocol) generate(g *generator, yes, no int) {
-	at := g.shape.network
-	if n.only != 4 {
-		six, four, fragment := g.label(), g.label(), g.label()
-		if n.only == 6 {
-			four = no
-		}
-		kindIP6.generate(g, six, four)
-		g.place(six)
-		g.load(at+6, 1)
-		g.jump(bpf.JumpEqual, n.number, yes, fragment)
-		g.place(fragment)
-		inside := g.label()
-		g.jump(bpf.JumpEqual, uint32(layers.IPProtocolIPv6Fragment), inside, no)
-		g.place(inside)
-		g.load(at+40, 1)
-		g.jump(bpf.JumpEqual, n.number, yes, no)
-		if n.only == 6 {
-			return
-		}
-		g.place(four)
-	}
-	inside := g.label()
-	kindIP4.generate(g, inside, no)
-	g.place(inside)
-	g.load(at+9, 1)
-	g.jump(bpf.JumpEqual, n.number, yes, no)
-}
-
 func (n size) generate(g *generator, yes, no int) {
 	if g.shape.length {
 		g.load(0, lengthSize)
@@ -201,99 +167,97 @@ func (n size) generate(g *generator, yes, no int) {
 	g.jump(bpf.JumpGreaterOrEqual, n.bytes, yes, no)
 }
 
-func (n address) generate(g *generator, yes, no int) {
-	if n.prefix.Addr().Is6() {
-		offset := uint32(24)
-		if n.source {
-			offset = 8
+func (n field) generate(g *generator, yes, no int) {
+	if n.behind {
+		g.add(bpf.LoadMemShift{Off: g.shape.network})
+		g.add(bpf.LoadIndirect{Off: g.shape.network + n.offset, Size: n.size})
+	} else {
+		g.load(g.shape.network+n.offset, n.size)
+	}
+	if n.mask != math.MaxUint32 {
+		g.add(bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: n.mask})
+	}
+	g.jump(n.test, n.value, yes, no)
+}
+
+// octet compares one byte.
+func octet(offset, value uint32) node {
+	return field{offset: offset, size: 1, mask: math.MaxUint32, test: bpf.JumpEqual, value: value}
+}
+
+// protocol of IP, in IPv4 (4), IPv6 (6) or both (0). In IPv6 a fragment header may come
+// before it.
+func protocol(number uint32, only int) node {
+	four := both{kindIP4, octet(9, number)}
+	fragment := both{octet(6, uint32(layers.IPProtocolIPv6Fragment)), octet(40, number)}
+	six := both{kindIP6, either{octet(6, number), fragment}}
+	switch only {
+	case 4:
+		return four
+	case 6:
+		return six
+	}
+	return either{six, four}
+}
+
+// address in a prefix, at one end.
+func address(prefix netip.Prefix, source bool) node {
+	at := func(f family, sourceOffset, offset uint32) node {
+		if source {
+			offset = sourceOffset
 		}
-		n.at(kindIP6, offset).generate(g, yes, no)
-		return
+		return both{f, inPrefix(prefix, offset)}
 	}
-	offset, arp := uint32(16), uint32(24)
-	if n.source {
-		offset, arp = 12, 14
+	if prefix.Addr().Is6() {
+		return at(kindIP6, 8, 24)
 	}
-	either{n.at(kindIP4, offset), either{n.at(kindARP, arp), n.at(kindRev, arp)}}.generate(g, yes, no)
+	return either{at(kindIP4, 12, 16), either{at(kindARP, 14, 24), at(kindRev, 14, 24)}}
 }
 
-// at is an address of packets of a family, at an offset in the network header.
-func (n address) at(f family, offset uint32) node { return both{f, words{n.prefix, offset}} }
-
-// words compares an address in the packet.
-type words struct {
-	prefix netip.Prefix
-	offset uint32
-}
-
-func (n words) generate(g *generator, yes, no int) {
-	bytes := n.prefix.Addr().AsSlice()
-	for i, bits := 0, n.prefix.Bits(); i < len(bytes); i, bits = i+4, bits-32 {
-		g.load(g.shape.network+n.offset+uint32(i), 4) // even if any value matches: the packet must have it
-		if bits < 32 {
-			g.add(bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: uint32(math.MaxUint32 << (32 - max(bits, 0)))})
+// inPrefix compares all words of an address, even where any value matches: the packet must
+// have them.
+func inPrefix(prefix netip.Prefix, offset uint32) (all node) {
+	bytes := prefix.Addr().AsSlice()
+	for i, bits := 0, prefix.Bits(); i < len(bytes); i, bits = i+4, bits-32 {
+		word := field{
+			offset: offset + uint32(i), size: 4, mask: uint32(math.MaxUint32 << max(32-max(bits, 0), 0)),
+			test: bpf.JumpEqual, value: binary.BigEndian.Uint32(bytes[i:]),
 		}
-		next := g.label()
-		g.jump(bpf.JumpEqual, binary.BigEndian.Uint32(bytes[i:]), next, no)
-		g.place(next)
-	}
-	g.always(yes)
-}
-
-func (n port) generate(g *generator, yes, no int) {
-	at := g.shape.network
-	six, other, four := g.label(), g.label(), g.label()
-	kindIP6.generate(g, six, other)
-	g.place(six)
-	ports := g.label()
-	g.load(at+6, 1)
-	g.carries(ports, no)
-	g.place(ports)
-	n.compare(g, yes, no, func(offset uint32) { g.load(at+40+offset, 2) })
-	g.place(other)
-	kindIP4.generate(g, four, no)
-	g.place(four)
-	g.load(at+9, 1)
-	whole, first := g.label(), g.label()
-	g.carries(whole, no)
-	g.place(whole)
-	g.load(at+6, 2)
-	g.jump(bpf.JumpBitsSet, 0x1fff, no, first) // later fragments have no ports
-	g.place(first)
-	g.add(bpf.LoadMemShift{Off: at})
-	n.compare(g, yes, no, func(offset uint32) { g.add(bpf.LoadIndirect{Off: at + offset, Size: 2}) })
-}
-
-// carries continues at yes if the loaded protocol has ports.
-func (g *generator) carries(yes, no int) {
-	for _, p := range []layers.IPProtocol{layers.IPProtocolTCP, layers.IPProtocolUDP} {
-		next := g.label()
-		g.jump(bpf.JumpEqual, uint32(p), yes, next)
-		g.place(next)
-	}
-	g.jump(bpf.JumpEqual, uint32(layers.IPProtocolSCTP), yes, no)
-}
-
-func (n port) compare(g *generator, yes, no int, load func(offset uint32)) {
-	one := func(offset uint32, no int) {
-		load(offset)
-		enough := g.label()
-		g.jump(bpf.JumpGreaterOrEqual, n.low, enough, no)
-		g.place(enough)
-		g.jump(bpf.JumpGreaterThan, n.high, no, yes)
-	}
-	if n.end != "dst" {
-		next := no
-		if n.end == "" {
-			next = g.label()
+		if all == nil {
+			all = word
+		} else {
+			all = both{all, word}
 		}
-		one(0, next)
-		if n.end == "src" {
-			return
-		}
-		g.place(next)
 	}
-	one(2, no)
+	return all
+}
+
+// port in a range, at one end (src, dst) or either, in packets of protocols with ports.
+func port(low, high uint32, end string) node {
+	ends := func(offset uint32, behind bool) node {
+		in := func(offset uint32) node {
+			n := field{offset: offset, size: 2, mask: math.MaxUint32, test: bpf.JumpGreaterOrEqual, value: low, behind: behind}
+			above := n
+			above.test, above.value = bpf.JumpGreaterThan, high
+			return both{n, not{above}}
+		}
+		switch end {
+		case "src":
+			return in(offset)
+		case "dst":
+			return in(offset + 2)
+		}
+		return either{in(offset), in(offset + 2)}
+	}
+	carries := func(offset uint32) node {
+		tcp, udp, sctp := layers.IPProtocolTCP, layers.IPProtocolUDP, layers.IPProtocolSCTP
+		return either{octet(offset, uint32(tcp)), either{octet(offset, uint32(udp)), octet(offset, uint32(sctp))}}
+	}
+	later := field{offset: 6, size: 2, mask: math.MaxUint32, test: bpf.JumpBitsSet, value: 0x1fff} // fragments without ports
+	return either{
+		both{kindIP6, both{carries(6), ends(40, false)}},
+		both{kindIP4, both{carries(9), both{not{later}, ends(0, true)}}},
+	}
 }
 
 // parseNumber parses an unsigned number of so many bits.

@@ -38,7 +38,7 @@ type instruction struct {
 	bpf.Instruction
 	test    bpf.JumpTest
 	value   uint32
-	yes, no int // equal: an unconditional jump
+	yes, no int
 }
 
 func (g *generator) label() int {
@@ -56,8 +56,6 @@ func (g *generator) jump(test bpf.JumpTest, value uint32, yes, no int) {
 	g.code = append(g.code, instruction{test: test, value: value, yes: yes, no: no})
 }
 
-func (g *generator) always(to int) { g.code = append(g.code, instruction{yes: to, no: to}) }
-
 // resolve turns labels into offsets.
 func (g *generator) resolve() ([]bpf.Instruction, error) {
 	code := make([]bpf.Instruction, 0, len(g.code))
@@ -67,10 +65,6 @@ func (g *generator) resolve() ([]bpf.Instruction, error) {
 			continue
 		}
 		yes, no := g.places[i.yes]-at-1, g.places[i.no]-at-1
-		if yes == no {
-			code = append(code, bpf.Jump{Skip: uint32(yes)})
-			continue
-		}
 		if yes > math.MaxUint8 || no > math.MaxUint8 {
 			return nil, errTooLong
 		}

@@ -86,8 +86,8 @@ func (p *parser) term() (node, error) {
 
 var protocols = map[string]node{
 	"ip": kindIP4, "ip6": kindIP6, "arp": kindARP,
-	"tcp": protocol{number: 6}, "udp": protocol{number: 17}, "sctp": protocol{number: 132},
-	"icmp": protocol{1, 4}, "icmp6": protocol{58, 6},
+	"tcp": protocol(6, 0), "udp": protocol(17, 0), "sctp": protocol(132, 0),
+	"icmp": protocol(1, 4), "icmp6": protocol(58, 6),
 }
 
 func (p *parser) primitive() (node, error) {
@@ -156,11 +156,11 @@ func addressed(word, value, end string) (node, error) {
 	}
 	switch end {
 	case "src":
-		return address{prefix, true}, nil
+		return address(prefix, true), nil
 	case "dst":
-		return address{prefix, false}, nil
+		return address(prefix, false), nil
 	}
-	return either{address{prefix, true}, address{prefix, false}}, nil
+	return either{address(prefix, true), address(prefix, false)}, nil
 }
 
 func ported(low, high, end string) (node, error) {
@@ -172,5 +172,5 @@ func ported(low, high, end string) (node, error) {
 	if err == nil && from > to {
 		err = fmt.Errorf("%w: port range %s-%s is descending", ErrFilter, low, high)
 	}
-	return port{from, to, end}, err
+	return port(from, to, end), err
 }
