@@ -277,7 +277,7 @@ func (d *destinationModule) emit(r *reader, now moment) {
 	}
 	for _, row := range r.window.Take() {
 		r.count(row.Counts)
-		d.sink(&measure.Flows, d.flowSample(r, &row, now, state))
+		d.sink(&measure.Flows, d.flowRow(r, &row, now, state).Sample(nil))
 	}
 }
 

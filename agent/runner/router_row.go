@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"pillion.dev/measure"
+	"pillion.dev/measure/histogram"
 	"pillion.dev/probe/router"
 )
 
@@ -46,6 +47,14 @@ func (w *routerRows) pairs(s *router.Snapshot) {
 			w.put(&measure.Router, appendHistogram(values, &d.Histogram)...)
 		}
 	}
+}
+
+func appendHistogram(sample measure.Sample, h *histogram.Histogram) measure.Sample {
+	offsets := measure.Value{}
+	if h.Offsets != nil {
+		offsets = measure.Uint64ListValue(h.Offsets)
+	}
+	return append(sample, measure.Int64ListValue(h.Bounds), measure.Uint64ListValue(h.Counts), offsets)
 }
 
 func (w *routerRows) queues(s *router.Snapshot, peaks map[queueSide]uint64) {

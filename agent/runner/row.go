@@ -8,88 +8,49 @@ import (
 
 	"pillion.dev/internal/clock"
 	"pillion.dev/measure"
+	"pillion.dev/measure/flows"
 	"pillion.dev/measure/histogram"
 	"pillion.dev/probe/destination"
-	"pillion.dev/probe/flow"
 	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
-// flowSample is a row as measure.Flows has it.
-func (d *destinationModule) flowSample(r *reader, row *destination.Row, now moment, state clock.State) measure.Sample {
-	delay, variation := row.Histograms()
+// flowRow is what a session reports of a row of the program.
+func (d *destinationModule) flowRow(r *reader, row *destination.Row, now moment, state clock.State) *flows.Row {
 	agent := r.task.peers[row.Key.Src]
-	ours, theirs := d.clockErrors(agent, state)
-	sample := make(measure.Sample, 0, len(measure.Flows.Fields))
-	sample = append(sample,
-		measure.TimeValue(now.day),
-		measure.StringValue(r.task.Session),
-		measure.StringValue(agent),
-		measure.StringValue(d.device.Name))
-	sample = appendKey(sample, row.Key, r.task.Granularity)
-	sample = append(sample,
-		measure.Int64Value(int64(r.turn.length(now))),
-		measure.Uint64Value(row.Packets), measure.Uint64Value(row.Bytes), measure.Uint64Value(row.Expected),
-		measure.Uint64Value(row.Lost), measure.Uint64Value(row.Duplicated), measure.Uint64Value(row.Reordered),
-		measure.Uint64Value(row.Late))
-	sample = appendSummary(sample, row.Delay)
-	sample = appendSummary(sample, row.Variation)
-	sample = appendHistogram(sample, delay)
-	sample = append(sample,
-		measure.Int64ListValue(variation.Bounds), measure.Uint64ListValue(variation.Counts),
-		ours, theirs)
-	return sample
+	delay, variation := row.Histograms()
+	out := &flows.Row{
+		End: now.day, Interval: r.turn.length(now), Session: r.task.Session, Source: agent, Device: d.device.Name,
+		Flow: flows.Flow{Src: addressText(row.Key.Src), Dst: addressText(row.Key.Dst), Sport: uint32(row.Key.Sport), Dport: uint32(row.Key.Dport)},
+		Sum: flows.Sum{
+			Counts: flows.Counts{
+				Packets: row.Packets, Bytes: row.Bytes, Expected: row.Expected, Lost: row.Lost,
+				Duplicated: row.Duplicated, Reordered: row.Reordered, Late: row.Late,
+			},
+			Delay: distribution(row.Delay, delay), IPDV: distribution(row.Variation, variation),
+		},
+		DestinationClock: flows.BoundOf(int64(state.MaxError)),
+	}
+	if r.task.Granularity != string(destination.ByHost) {
+		out.Proto = fivetuple.ProtocolName(row.Key.Protocol)
+	}
+	if slices.Contains(d.pulse.SameClock, agent) { // a clock has no error against itself
+		out.DestinationClock, out.SourceClock = flows.BoundOf(0), flows.BoundOf(0)
+	} else if ns, known := d.pulse.ClockErrorNs[agent]; known {
+		out.SourceClock = flows.BoundOf(ns)
+	}
+	return out
 }
 
-// clockErrors bound the two clocks of a delay. A clock has no error against itself.
-func (d *destinationModule) clockErrors(source string, state clock.State) (ours, theirs measure.Value) {
-	if slices.Contains(d.pulse.SameClock, source) {
-		return measure.Int64Value(0), measure.Int64Value(0)
-	}
-	if errorNs, ok := d.pulse.ClockErrorNs[source]; ok {
-		theirs = measure.Int64Value(errorNs)
-	}
-	return measure.Int64Value(int64(state.MaxError)), theirs
+func distribution(s destination.Summary, h *histogram.Histogram) flows.Distribution {
+	return flows.NewDistribution(s.Count, s.Min, s.Mean, s.Max, *h)
 }
 
-func appendKey(sample measure.Sample, key flow.Key, granularity string) measure.Sample {
-	sample = append(sample, addressValue(key.Src), addressValue(key.Dst))
-	if granularity == string(destination.ByHost) {
-		return append(sample, measure.Value{}, measure.Value{}, measure.Value{})
-	}
-	sport := measure.Value{}
-	if granularity == string(destination.ByFlow) {
-		sport = measure.Uint32Value(uint32(key.Sport))
-	}
-	return append(sample, measure.StringValue(fivetuple.ProtocolName(key.Protocol)), sport, measure.Uint32Value(uint32(key.Dport)))
-}
-
-func addressValue(a netip.Addr) measure.Value {
+func addressText(a netip.Addr) string {
 	if !a.IsValid() {
-		return measure.Value{}
+		return ""
 	}
-	return measure.StringValue(a.String())
-}
-
-func appendHistogram(sample measure.Sample, h *histogram.Histogram) measure.Sample {
-	offsets := measure.Value{}
-	if h.Offsets != nil {
-		offsets = measure.Uint64ListValue(h.Offsets)
-	}
-	return append(sample, measure.Int64ListValue(h.Bounds), measure.Uint64ListValue(h.Counts), offsets)
-}
-
-// appendSummary: no packet, no figure but the count.
-func appendSummary(sample measure.Sample, s destination.Summary) measure.Sample {
-	sample = append(sample, measure.Uint64Value(s.Count))
-	for _, v := range []int64{s.Min, s.Mean, s.P50, s.P90, s.P99, s.Max} {
-		value := measure.Int64Value(v)
-		if s.Count == 0 {
-			value = measure.Value{}
-		}
-		sample = append(sample, value)
-	}
-	return sample
+	return a.String()
 }
 
 const (
@@ -148,8 +109,10 @@ func (d *destinationModule) giveRecord(record *destination.Record) error {
 			measure.StringValue(r.task.Session), measure.StringValue(r.task.peers[record.Key.Src]),
 			measure.StringValue(d.device.Name),
 		}
-		sample = appendKey(sample, record.Key, string(destination.ByFlow))
 		sample = append(sample,
+			measure.StringValue(addressText(record.Key.Src)), measure.StringValue(addressText(record.Key.Dst)),
+			measure.StringValue(fivetuple.ProtocolName(record.Key.Protocol)),
+			measure.Uint32Value(uint32(record.Key.Sport)), measure.Uint32Value(uint32(record.Key.Dport)),
 			measure.Uint32Value(record.Sequence), measure.Uint32Value(uint32(record.Packets)),
 			measure.Uint32Value(record.Bytes), delay, measure.StringValue(record.Encoding.String()))
 		d.sink(&measure.Packets, sample)

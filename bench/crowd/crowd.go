@@ -33,11 +33,9 @@ const joinAtATime = 8
 // join makes the hosts, and lets each join and report itself.
 func (c *crowd) join(ctx context.Context, joining fleet.Joining) error {
 	for n := range c.settings.agents {
-		h, err := newHost(c, n)
-		if err == nil {
-			h.sending, err = newSending()
-		}
-		if err != nil {
+		h := newHost(c, n)
+		var err error
+		if h.sending, err = newSending(); err != nil {
 			return err
 		}
 		c.hosts = append(c.hosts, h)
@@ -177,12 +175,8 @@ func (h *host) flows(now time.Time) error {
 				continue
 			}
 			way := h.crowd.world.between(&source.place, &h.place)
-			for _, f := range merge(flowsOf(source.name, h.name), task.Granularity) {
-				row, err := h.row(&task, source, f, way, now)
-				if err != nil {
-					return err
-				}
-				if err := stream.Append(row); err != nil {
+			for _, f := range merge(trafficOf(source.name, h.name), task.Granularity) {
+				if err := stream.Append(h.row(&task, source, f, way, now)); err != nil {
 					return err
 				}
 			}

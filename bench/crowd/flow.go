@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pillion.dev/measure"
+	"pillion.dev/measure/flows"
 	"pillion.dev/session"
 )
 
@@ -43,8 +44,8 @@ func heard(own string, peers []session.Peer, sources int) map[string]bool {
 	return chosen
 }
 
-// flowsOf a pair: mostly one, for some more.
-func flowsOf(source, destination string) []flow {
+// trafficOf a pair: mostly one flow, for some more.
+func trafficOf(source, destination string) []flow {
 	random := rand.New(rand.NewPCG(pairHash(source, destination), uint64(len(source))+uint64(source[len(source)-1])))
 	kinds := []flow{{"tcp", 0, 443, 80, 1100}, {"tcp", 0, 5432, 120, 420}, {"udp", 0, 4500, 200, 900}, {"udp", 0, 53, 48, 110}}
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -60,12 +61,12 @@ func flowsOf(source, destination string) []flow {
 }
 
 // merge is what granularity makes of the flows of a pair.
-func merge(flows []flow, granularity string) []flow {
+func merge(all []flow, granularity string) []flow {
 	if granularity != session.ByHost {
-		return flows
+		return all
 	}
 	sum := flow{}
-	for _, f := range flows {
+	for _, f := range all {
 		sum.size = (sum.size*sum.rate + f.size*f.rate) / (sum.rate + f.rate)
 		sum.rate += f.rate
 	}
@@ -73,42 +74,32 @@ func merge(flows []flow, granularity string) []flow {
 }
 
 // row is one of measure.Flows, of a flow in the window that ends now.
-func (h *host) row(task *session.DestinationTask, source *host, f flow, w way, now time.Time) (measure.Sample, error) {
+func (h *host) row(task *session.DestinationTask, source *host, f flow, w way, now time.Time) measure.Sample {
 	seconds := time.Duration(task.Interval).Seconds()
 	wave := 1 + 0.35*math.Sin(float64(now.Unix())/37+float64(f.sport))
 	weight := max(1, uint64(f.rate*seconds*wave*(0.9+0.2*h.random.Float64())/delaySamples))
 	packets := weight * delaySamples
 	lost := h.losses(packets, w.loss)
-	if err := h.summary.fill(w, now, h.clockOffset(now)-source.clockOffset(now)); err != nil {
-		return nil, err
+	row := flows.Row{
+		End: now, Interval: time.Duration(task.Interval), Session: task.Session, Source: source.name, Device: device,
+		Flow: flows.Flow{Src: source.place.address.String(), Dst: h.place.address.String(), Proto: f.proto, Sport: f.sport, Dport: f.dport},
+		Sum: flows.Sum{Counts: flows.Counts{
+			Packets: packets, Bytes: uint64(float64(packets) * f.size), Expected: packets + lost, Lost: lost,
+		}},
+		DestinationClock: flows.BoundOf(h.maxErrorNs), SourceClock: h.errorOf(source.name),
 	}
-	var none measure.Value
-	text, port := measure.StringValue, measure.Uint32Value
-	sample := append(h.sample[:0],
-		measure.TimeValue(now), text(task.Session), text(source.name), text(device),
-		text(source.place.address.String()), text(h.place.address.String()))
 	switch task.Granularity {
 	case session.ByHost:
-		sample = append(sample, none, none, none)
+		row.Proto, row.Sport, row.Dport = "", 0, 0
 	case session.ByHostPort:
-		sample = append(sample, text(f.proto), none, port(f.dport))
-	default:
-		sample = append(sample, text(f.proto), port(f.sport), port(f.dport))
+		row.Sport = 0
 	}
-	var odd uint64
 	if w.queue > 0 && h.random.IntN(4) == 0 {
-		odd = 1
+		row.Reordered = 1
 	}
-	sample = append(sample,
-		measure.DurationValue(time.Duration(task.Interval)),
-		measure.Uint64Value(packets), measure.Uint64Value(uint64(float64(packets)*f.size)), measure.Uint64Value(packets+lost),
-		measure.Uint64Value(lost), measure.Uint64Value(0), measure.Uint64Value(odd), measure.Uint64Value(0))
-	sample = append(sample, h.summary.figures(delayColumn, packets)...)
-	sample = append(sample, h.summary.figures(ipdvColumn, packets-1)...)
-	bounds, counts := h.summary.buckets(weight)
-	sample = append(sample, bounds, counts, measure.Int64Value(h.maxError), h.errorOf(source.name))
-	h.sample = sample
-	return sample, nil
+	row.Delay, row.IPDV = delays(h.random, w, h.clockOffset(now)-source.clockOffset(now), weight)
+	h.sample = row.Sample(h.sample[:0])
+	return h.sample
 }
 
 // losses of so many packets: about as a binomial distribution has them.

@@ -9,6 +9,7 @@ import (
 
 	"pillion.dev/bus"
 	"pillion.dev/measure"
+	"pillion.dev/measure/flows"
 	"pillion.dev/session"
 )
 
@@ -16,24 +17,23 @@ const device = "eth0"
 
 // host is one simulated agent.
 type host struct {
-	crowd    *crowd
-	name     string
-	instance string
-	started  time.Time
-	place    place
-	labels   map[string]string
-	kernel   string
-	version  string
-	clock    string
-	boot     string
-	maxError int64
-	bus      *bus.Agent
-	sending  *sending
+	crowd      *crowd
+	name       string
+	instance   string
+	started    time.Time
+	place      place
+	labels     map[string]string
+	kernel     string
+	version    string
+	clock      string
+	boot       string
+	maxErrorNs int64
+	bus        *bus.Agent
+	sending    *sending
 
 	// Of the goroutine that makes rows.
-	random  *rand.Rand
-	summary *summary
-	sample  measure.Sample
+	random *rand.Rand
+	sample measure.Sample
 
 	mu     sync.Mutex
 	told   session.Assignment
@@ -54,7 +54,7 @@ var (
 	roles    = []string{"web", "store", "edge"}
 )
 
-func newHost(c *crowd, n int) (*host, error) {
+func newHost(c *crowd, n int) *host {
 	h := &host{
 		crowd: c, name: fmt.Sprintf("%s-%03d", c.settings.prefix, n+1), instance: crypto.Text(), started: time.Now(),
 		place: c.world.place(n), kernel: kernels[n%len(kernels)], version: versions[n%len(versions)],
@@ -62,13 +62,11 @@ func newHost(c *crowd, n int) (*host, error) {
 		heard: map[string]map[string]bool{}, traced: map[session.TraceTask]time.Time{},
 	}
 	h.labels = map[string]string{"site": fmt.Sprintf("site-%02d", h.place.router+1), "role": roles[n%len(roles)]}
-	h.maxError = bounds[h.clock] * int64(70+h.random.IntN(60)) / 100
+	h.maxErrorNs = bounds[h.clock] * int64(70+h.random.IntN(60)) / 100
 	if n%67 == 29 {
-		h.clock, h.maxError = "", 16_000_000_000 // nobody looks after it
+		h.clock, h.maxErrorNs = "", 16_000_000_000 // nobody looks after it
 	}
-	var err error
-	h.summary, err = newSummary(h.random)
-	return h, err
+	return h
 }
 
 func (h *host) synchronised() bool { return h.clock != "" }
@@ -76,17 +74,15 @@ func (h *host) synchronised() bool { return h.clock != "" }
 // clockOffset is the true error of the clock, which nobody knows: small beside its
 // bound.
 func (h *host) clockOffset(time.Time) time.Duration {
-	return time.Duration(min(h.maxError, 400_000) / 10)
+	return time.Duration(min(h.maxErrorNs, 400_000) / 10)
 }
 
 // errorOf is the bound of another host's clock, as the server tells it.
-func (h *host) errorOf(source string) measure.Value {
+func (h *host) errorOf(source string) flows.Bound {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e, ok := h.pulse.ClockErrorNs[source]; ok {
-		return measure.Int64Value(e)
-	}
-	return measure.Value{}
+	ns, known := h.pulse.ClockErrorNs[source]
+	return flows.Bound{Ns: ns, Known: known}
 }
 
 // marks reports whether the host marks packets to a destination now: it was told to,
@@ -116,7 +112,7 @@ func (h *host) state(now time.Time) session.State {
 			{Name: device, MTU: 1500, Up: true, Addresses: []string{h.place.address.String() + "/16"}},
 			{Name: "eth1", MTU: 9000},
 		},
-		Clock:    session.Clock{Synchronised: h.synchronised(), MaxErrorNs: h.maxError, OffsetNs: int64(h.clockOffset(now)), By: h.clock},
+		Clock:    session.Clock{Synchronised: h.synchronised(), MaxErrorNs: h.maxErrorNs, OffsetNs: int64(h.clockOffset(now)), By: h.clock},
 		Spool:    h.sending.state(),
 		Revision: h.told.Revision, Tasks: h.states(),
 	}

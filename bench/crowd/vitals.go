@@ -26,8 +26,8 @@ func (h *host) vitals(now time.Time) error {
 		schema *measure.Schema
 		sample measure.Sample
 	}{
-		{&measure.Clock, measure.Sample{at, measure.BoolValue(h.synchronised()), number(int64(h.clockOffset(now))), number(h.maxError),
-			number(h.maxError / 8), share(h.random.NormFloat64()), measure.Int32Value(37), by, none, number(0)}},
+		{&measure.Clock, measure.Sample{at, measure.BoolValue(h.synchronised()), number(int64(h.clockOffset(now))), number(h.maxErrorNs),
+			number(h.maxErrorNs / 8), share(h.random.NormFloat64()), measure.Int32Value(37), by, none, number(0)}},
 		{&measure.Host, measure.Sample{at, share(load), measure.Uint32Value(8), share(load / 12), count(16 << 30),
 			count(uint64((4 + 4*h.random.Float64()) * (1 << 30))), count(0)}},
 		{&measure.Interfaces, measure.Sample{at, measure.StringValue(device), count(seconds * 2_000_000), count(seconds * 1_500_000),

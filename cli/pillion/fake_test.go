@@ -352,8 +352,9 @@ func flowRows() *pillionv1.TailResponse {
 				"time": timeValue(noon.Add(time.Duration(second) * time.Second)), "agent": textValue("south1"), "source": textValue("north1"),
 				"src": textValue("10.0.0.1"), "dst": textValue("10.9.0.2"), "proto": textValue("tcp"), "sport": intValue(40000 + flow), "dport": intValue(443),
 				"interval_ns": intValue(1e9), "packets": intValue(100), "expected": intValue(101), "lost": intValue(1), "delay_count": intValue(100),
-				"delay_min_ns": intValue(400_000), "delay_max_ns": intValue(900_000 + second), "delay_p50_ns": intValue(500_000 + 100_000*flow),
-				"delay_p90_ns": intValue(700_000), "delay_p99_ns": intValue(850_000), "ipdv_p90_ns": intValue(20_000 + flow),
+				"delay_min_ns": intValue(400_000), "delay_mean_ns": intValue(550_000), "delay_max_ns": intValue(900_000 + second),
+				"ipdv_count": intValue(99), "ipdv_min_ns": intValue(-20_000), "ipdv_mean_ns": intValue(0), "ipdv_max_ns": intValue(20_000),
+				"ipdv_bounds_ns": listValue(-20_000, 20_000), "ipdv_counts": listValue(50, 49),
 				"clock_error_ns": intValue(30_000), "source_clock_error_ns": intValue(5_000),
 				"delay_bounds_ns": listValue(400_000, 500_000, 600_000, 800_000), "delay_counts": listValue(10, 40, 45, 5),
 			}

@@ -48,7 +48,7 @@ type watching struct {
 	count   int
 	lines   lines
 	session *pillionv1.Session
-	columns []*pillionv1.Column
+	rows    *flowReader
 	lost    error // why there is no connection now
 	missed  uint64
 	last    time.Time // when rows came
@@ -130,11 +130,11 @@ func (w *watching) hear(n news) error {
 	case n.rows != nil:
 		w.lost, w.missed = nil, n.rows.GetMissed()
 		if len(n.rows.Columns) > 0 {
-			w.columns = n.rows.Columns
+			w.rows = newFlowReader(n.rows.Columns)
 		}
 		for _, row := range n.rows.Rows {
 			w.last = time.Now()
-			if err := w.lines.take(flowRowOf(w.columns, row)); err != nil {
+			if err := w.lines.take(w.rows.read(row)); err != nil {
 				return err
 			}
 		}

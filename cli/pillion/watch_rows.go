@@ -7,9 +7,14 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/internal/quantity"
+	"pillion.dev/measure"
+	"pillion.dev/measure/flows"
 )
 
 // historyMax is how many intervals a sparkline can show.
@@ -18,143 +23,86 @@ const historyMax = 60
 // flowColumns are the columns of flows that a watch reads.
 var flowColumns = []string{
 	"time", "agent", "source", "src", "dst", "proto", "sport", "dport", "interval_ns", "packets", "expected", "lost",
-	"delay_count", "delay_min_ns", "delay_max_ns", "delay_p50_ns", "delay_p90_ns", "delay_p99_ns", "ipdv_p90_ns",
-	"clock_error_ns", "source_clock_error_ns", "delay_bounds_ns", "delay_counts",
+	"delay_count", "delay_min_ns", "delay_mean_ns", "delay_max_ns", "delay_bounds_ns", "delay_counts", "delay_offsets_ns",
+	"ipdv_count", "ipdv_min_ns", "ipdv_mean_ns", "ipdv_max_ns", "ipdv_bounds_ns", "ipdv_counts",
+	"clock_error_ns", "source_clock_error_ns",
 }
 
-// flowRow is a row of flows by the names of its columns; what is missing is null.
-type flowRow map[string]*pillionv1.Value
+// flowReader reads rows of flows from messages.
+type flowReader struct {
+	types   []measure.Type // by column
+	scanner *flows.Scanner
+}
 
-func flowRowOf(columns []*pillionv1.Column, row *pillionv1.Row) flowRow {
-	r := flowRow{}
-	for i, c := range columns {
-		if i < len(row.GetValues()) && row.Values[i].GetKind() != nil {
-			r[c.GetName()] = row.Values[i]
+func newFlowReader(columns []*pillionv1.Column) *flowReader {
+	r := &flowReader{}
+	var names []string
+	for _, c := range columns {
+		kind := measure.String // the archive's own column
+		if i := measure.Flows.Index(c.GetName()); i >= 0 {
+			kind = measure.Flows.Fields[i].Type
 		}
+		names, r.types = append(names, c.GetName()), append(r.types, kind)
 	}
+	r.scanner = flows.NewScanner(names)
 	return r
 }
 
-// int is the number in a column, and whether there is one.
-func (r flowRow) int(name string) (int64, bool) {
-	switch k := r[name].GetKind().(type) {
-	case *pillionv1.Value_Int:
-		return k.Int, true
-	case *pillionv1.Value_Uint:
-		return int64(min(k.Uint, math.MaxInt64)), true
+// read is good until the next row.
+func (r *flowReader) read(row *pillionv1.Row) *flows.Row {
+	return r.scanner.Scan(func(i int) measure.Value {
+		if i >= len(row.GetValues()) {
+			return measure.Value{}
+		}
+		return typedValue(r.types[i], row.Values[i])
+	})
+}
+
+// typedValue is a value of the API as one of a stream; null if it is of another type.
+func typedValue(t measure.Type, v *pillionv1.Value) measure.Value {
+	number := uint64(0)
+	switch k := v.GetKind().(type) {
+	case *pillionv1.Value_Text:
+		return measure.StringValue(k.Text)
 	case *pillionv1.Value_Time:
-		return k.Time, true
-	}
-	return 0, false
-}
-
-func (r flowRow) text(name string) string { return valueCell(r[name], "").plain }
-
-// flow names the flow of a row as far as its columns say it.
-func (r flowRow) flow() string {
-	end := func(address, port string) string {
-		a, p := cmp.Or(r.text(address), "*"), r.text(port)
-		if p == "" || p == "0" {
-			return a
+		return measure.TimeValue(time.Unix(0, k.Time))
+	case *pillionv1.Value_List:
+		list := measure.Int64ListValue(k.List.GetValues())
+		if t == measure.Uint64List {
+			return measure.Uint64ListValue(list.List())
 		}
-		return net.JoinHostPort(a, p)
-	}
-	name := end("src", "sport") + " > " + end("dst", "dport")
-	if proto := r.text("proto"); proto != "" {
-		name += " " + proto
-	}
-	return name
-}
-
-// window is what came of one line in one interval.
-type window struct {
-	end, interval           int64
-	packets, expected, lost int64
-	// rows with a delay. Quantiles of several come from their histograms, so
-	// they are at most 3.2 % low.
-	rows          int
-	min, max      int64
-	p50, p90, p99 int64
-	quantiles     bool
-	buckets       map[int64]uint64
-	whole         bool // every row had its histogram
-	ipdv          int64
-	hasIPDV       bool
-	// clock bounds the error of both clocks together.
-	clock      int64
-	clockKnown bool
-}
-
-func newWindow(end, interval int64) *window {
-	return &window{end: end, interval: interval, buckets: map[int64]uint64{}, whole: true, clockKnown: true}
-}
-
-func (w *window) add(r flowRow) {
-	for name, sum := range map[string]*int64{"packets": &w.packets, "expected": &w.expected, "lost": &w.lost} {
-		n, _ := r.int(name)
-		*sum += n
-	}
-	if ipdv, ok := r.int("ipdv_p90_ns"); ok && (!w.hasIPDV || ipdv > w.ipdv) {
-		w.ipdv, w.hasIPDV = ipdv, true
-	}
-	p50, ok := r.int("delay_p50_ns")
-	if count, counted := r.int("delay_count"); !ok || counted && count == 0 {
-		return
-	}
-	w.rows++
-	w.addClock(r)
-	least, _ := r.int("delay_min_ns")
-	most, _ := r.int("delay_max_ns")
-	if w.rows == 1 {
-		w.min, w.max = least, most
-	}
-	w.min, w.max = min(w.min, least), max(w.max, most)
-	bounds, counts := r["delay_bounds_ns"].GetList().GetValues(), r["delay_counts"].GetList().GetValues()
-	w.whole = w.whole && len(bounds) > 0 && len(bounds) == len(counts)
-	for i := range min(len(bounds), len(counts)) {
-		w.buckets[bounds[i]] += uint64(max(0, counts[i]))
-	}
-	switch {
-	case w.rows == 1:
-		w.p50, w.quantiles = p50, true
-		w.p90, _ = r.int("delay_p90_ns")
-		w.p99, _ = r.int("delay_p99_ns")
-	case w.whole:
-		w.p50, w.p90, w.p99 = w.quantile(0.5), w.quantile(0.9), w.quantile(0.99)
+		return list
+	case *pillionv1.Value_Int:
+		number = uint64(k.Int)
+	case *pillionv1.Value_Uint:
+		number = k.Uint
 	default:
-		w.quantiles = false
+		return measure.Value{}
 	}
+	switch t {
+	case measure.Uint32:
+		return measure.Uint32Value(uint32(number))
+	case measure.Uint64:
+		return measure.Uint64Value(number)
+	}
+	return measure.Int64Value(int64(number))
 }
 
-func (w *window) addClock(r flowRow) {
-	here, ok := r.int("clock_error_ns")
-	there, both := r.int("source_clock_error_ns")
-	w.clockKnown = w.clockKnown && ok && both
-	w.clock = max(w.clock, here+there)
-}
-
-// quantile is the value at that rank, within the extremes: a bucket's values are
-// taken as spread evenly over its width, which is at most 1/32 of its lower bound
-// (1/8 below zero).
-func (w *window) quantile(q float64) int64 {
-	var total uint64
-	for _, n := range w.buckets {
-		total += n
-	}
-	rank, below := uint64(math.Ceil(q*float64(total))), uint64(0)
-	for _, bound := range slices.Sorted(maps.Keys(w.buckets)) {
-		n := w.buckets[bound]
-		if below+n >= rank {
-			width := float64(bound) / 32
-			if bound < 0 {
-				width = float64(-bound) / 8
-			}
-			share := (float64(rank-below) - 0.5) / float64(n)
-			return max(w.min, min(w.max, bound+int64(share*width)))
+// flowName names a flow as far as it is known.
+func flowName(f flows.Flow) string {
+	end := func(address string, port uint32) string {
+		if address = cmp.Or(address, "*"); port != 0 {
+			return net.JoinHostPort(address, strconv.Itoa(int(port)))
 		}
-		below += n
+		return address
 	}
-	return w.max
+	return strings.TrimSuffix(end(f.Src, f.Sport)+" > "+end(f.Dst, f.Dport)+" "+f.Proto, " ")
+}
+
+// window is the sum of the rows of one line in one interval.
+type window struct {
+	end, interval int64
+	flows.Sum
 }
 
 // rate is packets a second.
@@ -162,15 +110,7 @@ func (w *window) rate() float64 {
 	if w.interval <= 0 {
 		return math.NaN()
 	}
-	return float64(w.packets) / (float64(w.interval) / 1e9)
-}
-
-// loss is lost packets in a hundred expected ones.
-func (w *window) loss() float64 {
-	if w.expected <= 0 {
-		return math.NaN()
-	}
-	return 100 * float64(w.lost) / float64(w.expected)
+	return float64(w.Packets) / (float64(w.interval) / 1e9)
 }
 
 // line is one row of the live table.
@@ -191,31 +131,28 @@ type lines struct {
 }
 
 // take adds a row to its line.
-func (l *lines) take(r flowRow) error {
-	end, ok := r.int("time")
-	if !ok {
+func (l *lines) take(row *flows.Row) error {
+	if row.End.IsZero() {
 		return nil
 	}
-	interval, _ := r.int("interval_ns")
+	end, interval := row.End.UnixNano(), int64(row.Interval)
 	l.newest = max(l.newest, end)
-	to := &line{source: cmp.Or(r.text("source"), "?"), destination: r.text("agent")}
+	to := &line{source: cmp.Or(row.Source, "?"), destination: row.Destination}
 	if l.byFlow {
-		to.flow = r.flow()
+		to.flow = flowName(row.Flow)
 	}
 	key := to.source + "\x00" + to.destination + "\x00" + to.flow
 	if known := l.all[key]; known != nil {
 		to = known
 	}
 	l.all[key] = to
-	if to.now != nil && end-to.now.end < max(interval, 1)/2 {
-		to.now.add(r)
-		return nil
+	if to.now == nil || end-to.now.end >= max(interval, 1)/2 {
+		if err := l.close(to, end, interval); err != nil {
+			return err
+		}
+		to.now = &window{end: end, interval: interval}
 	}
-	if err := l.close(to, end, interval); err != nil {
-		return err
-	}
-	to.now = newWindow(end, interval)
-	to.now.add(r)
+	to.now.Merge(&row.Sum)
 	return nil
 }
 
@@ -226,11 +163,7 @@ func (l *lines) close(to *line, next, interval int64) error {
 	if w == nil {
 		return nil
 	}
-	median := math.NaN()
-	if w.quantiles {
-		median = float64(w.p50)
-	}
-	to.history = append(to.history, median)
+	to.history = append(to.history, w.Delay.Quantile(0.5))
 	if interval > 0 {
 		for range min((next-w.end+interval/2)/interval-1, historyMax) {
 			to.history = append(to.history, math.NaN())
@@ -284,25 +217,26 @@ func (l *lines) sorted() []*line {
 // cells are a window's values, in the order of the live table's columns.
 func (w *window) cells() (rate, loss, p50, p90, p99, clock, ipdv cell) {
 	rate = decimal(w.rate(), 1)
-	loss = decimal(w.loss(), 2)
+	loss = decimal(100*w.Loss(), 2)
 	if loss.plain != "" {
 		loss.shown += " %"
 	}
-	none := cell{"-", ""}
-	p50, p90, p99, clock, ipdv = none, none, none, none, none
-	if w.rows > 0 {
+	clock = cell{"-", ""}
+	switch {
+	case w.Delay.Count == 0:
+	case !w.ClockError.Known:
 		clock = cell{"±?", ""}
-		if w.clockKnown {
-			clock = cell{"±" + quantity.FormatNanos(w.clock), fmt.Sprint(w.clock)}
-		}
+	default:
+		clock = cell{"±" + quantity.FormatNanos(w.ClockError.Ns), fmt.Sprint(w.ClockError.Ns)}
 	}
-	if w.quantiles {
-		p50, p90, p99 = nanos(w.p50), nanos(w.p90), nanos(w.p99)
+	return rate, loss, quantile(&w.Delay, 0.5), quantile(&w.Delay, 0.9), quantile(&w.Delay, 0.99), clock, quantile(&w.IPDV, 0.9)
+}
+
+func quantile(d *flows.Distribution, q float64) cell {
+	if ns := d.Quantile(q); !math.IsNaN(ns) {
+		return nanos(int64(ns))
 	}
-	if w.hasIPDV {
-		ipdv = nanos(w.ipdv)
-	}
-	return rate, loss, p50, p90, p99, clock, ipdv
+	return cell{"-", ""}
 }
 
 func decimal(v float64, places int) cell {
@@ -319,16 +253,10 @@ func (w *window) object(session string, to *line) object {
 	if to.flow != "" {
 		o = append(o, pair{"flow", to.flow})
 	}
-	optional := func(v int64, is bool) any {
-		if is {
-			return v
-		}
-		return nil
-	}
 	return append(o,
-		pair{"interval_ns", w.interval}, pair{"packets", w.packets}, pair{"packets_per_s", finite(w.rate())},
-		pair{"expected", w.expected}, pair{"lost", w.lost}, pair{"loss_percent", finite(w.loss())},
-		pair{"delay_p50_ns", optional(w.p50, w.quantiles)}, pair{"delay_p90_ns", optional(w.p90, w.quantiles)},
-		pair{"delay_p99_ns", optional(w.p99, w.quantiles)}, pair{"clock_error_ns", optional(w.clock, w.clockKnown && w.rows > 0)},
-		pair{"ipdv_p90_ns", optional(w.ipdv, w.hasIPDV)})
+		pair{"interval_ns", w.interval}, pair{"packets", w.Packets}, pair{"packets_per_s", finite(w.rate())},
+		pair{"expected", w.Expected}, pair{"lost", w.Lost}, pair{"loss_percent", finite(100 * w.Loss())},
+		pair{"delay_p50_ns", finite(w.Delay.Quantile(0.5))}, pair{"delay_p90_ns", finite(w.Delay.Quantile(0.9))},
+		pair{"delay_p99_ns", finite(w.Delay.Quantile(0.99))}, pair{"clock_error_ns", finite(w.ClockError.Float())},
+		pair{"ipdv_p90_ns", finite(w.IPDV.Quantile(0.9))})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -105,7 +106,7 @@ func (w *watching) body(width int) []string {
 	for _, to := range all {
 		shown := to.now
 		if shown == nil || w.lines.stale(shown, 3) {
-			shown = newWindow(0, 0)
+			shown = &window{}
 		}
 		rate, loss, p50, p90, p99, clock, ipdv := shown.cells()
 		rows = append(rows, []string{fit(clean(to.source), nameMax), fit(clean(to.destination), nameMax), clean(to.flow),
@@ -125,8 +126,8 @@ func (w *watching) body(width int) []string {
 	out := []string{fit(watchLine(nil, widths)+"  "+sparkTitle(spark), width)}
 	for i, to := range all {
 		history := to.history
-		if to.now != nil && to.now.quantiles {
-			history = append(append([]float64{}, history...), float64(to.now.p50))
+		if to.now != nil {
+			history = append(slices.Clone(history), to.now.Delay.Quantile(0.5))
 		}
 		out = append(out, fit(strings.TrimRight(watchLine(rows[i], widths)+"  "+sparkline(history, spark), " "), width))
 	}
