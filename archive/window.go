@@ -63,7 +63,7 @@ type Flows struct {
 	Selection
 	// From (inclusive) and To (exclusive) are required.
 	From, To time.Time
-	// Granularity is flow, host-port or host.
+	// Granularity is flow, host-port, host or pair, whose Src and Dst are the agents.
 	Granularity string
 	// Order is packets, bytes, lost (the share), p50, p90, p99, max or last; largest first.
 	Order     string

@@ -42,7 +42,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	for _, wanted := range []string{
-		`a > b +[0-9.]+ pkt/s`, `(?m)^udp +fd77:0:0:2::2 +5203 `, `reached in 2 hops`, `in a browser of this machine, http://localhost:84`,
+		`a > b +[0-9.]+ pkt/s`, `(?m)> \[fd77:0:0:2::2\]:5203 udp +[0-9]+ `, `reached in 2 hops`, `in a browser of this machine, http://localhost:84`,
 		`(?m)^one-way delay, median +[0-9.]+ ms +[0-9.]+ ms`,
 	} {
 		if !regexp.MustCompile(wanted).Match(text) {

@@ -1013,7 +1013,7 @@ type ListFlowsRequest struct {
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	// Default: now.
 	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
-	// flow (default); host-port: destination and its port; host: addresses.
+	// flow (default); host-port: destination and its port; host: addresses; pair: agents, whose names are in src and dst.
 	Granularity string `protobuf:"bytes,4,opt,name=granularity,proto3" json:"granularity,omitempty"`
 	// packets (default), bytes, lost (share), p50, p90, p99, max, last; largest first. For p50, p90 and p99 the 50,000
 	// flows with most packets are looked at.

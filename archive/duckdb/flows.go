@@ -29,6 +29,7 @@ const (
 var flowKeys = map[string]string{
 	"flow":      "coalesce(src, '') AS k0, coalesce(dst, '') AS k1, coalesce(proto, '') AS k2, " + port("sport") + " AS k3, " + port("dport") + " AS k4",
 	"host-port": "coalesce(src, '') AS k0, coalesce(dst, '') AS k1, coalesce(proto, '') AS k2, 0::BIGINT AS k3, " + port("dport") + " AS k4",
+	"pair":      "coalesce(source, '') AS k0, agent AS k1, '' AS k2, 0::BIGINT AS k3, 0::BIGINT AS k4",
 	"host":      "coalesce(src, '') AS k0, coalesce(dst, '') AS k1, '' AS k2, 0::BIGINT AS k3, 0::BIGINT AS k4",
 }
 

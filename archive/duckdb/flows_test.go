@@ -59,6 +59,7 @@ func TestFlows(t *testing.T) {
 		{"limit of an order by quantile", func(q *archive.Flows) { q.Order, q.Limit = "p90", 1 }, "2>443 20", 3},
 		{"ports together", func(q *archive.Flows) { q.Granularity = "host-port" }, "0>443 110, 0>443 20, 0>53 5", 3},
 		{"hosts", func(q *archive.Flows) { q.Granularity = "host" }, "0>0 130, 0>0 5", 2},
+		{"pairs of agents", func(q *archive.Flows) { q.Granularity, q.Search = "pair", "a > b" }, "0>0 135", 1},
 		{"search for an address", func(q *archive.Flows) { q.Search = "2001:DB8::2]:53" }, "3>53 5", 1},
 		{"search for a flow", func(q *archive.Flows) { q.Search = "192.0.2.1:1 > 192.0.2.2:443 udp" }, "1>443 110", 1},
 		{"search for a protocol", func(q *archive.Flows) { q.Search = "TCP" }, "2>443 20", 1},

@@ -45,7 +45,7 @@ func TestWindowsOfNothing(t *testing.T) {
 	if err != nil || len(answer.Windows) != 1 {
 		t.Errorf("got %+v, %v", answer, err)
 	}
-	for _, granularity := range []string{"flow", "host-port", "host"} {
+	for _, granularity := range []string{"flow", "host-port", "host", "pair"} {
 		for _, order := range []string{"packets", "bytes", "lost", "p50", "p90", "p99", "max", "last"} {
 			flows, err := a.Flows(t.Context(), archive.Flows{From: question.From, To: question.To, Granularity: granularity, Order: order, Limit: 10, Search: ">"})
 			if err != nil || len(flows.Flows) != 1 || flows.Found != 1 || flows.Flows[0].Packets != 7 {

@@ -3,6 +3,7 @@ package pillion
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,6 +24,7 @@ type fake struct {
 	pillionv1connect.UnimplementedAgentServiceHandler
 	pillionv1connect.UnimplementedSessionServiceHandler
 	pillionv1connect.UnimplementedDataServiceHandler
+	pillionv1connect.UnimplementedFlowServiceHandler
 	pillionv1connect.UnimplementedTopologyServiceHandler
 	pillionv1connect.UnimplementedServerServiceHandler
 
@@ -56,6 +58,7 @@ func newFake(t *testing.T) (*fake, *httptest.Server) {
 	mux.Handle(pillionv1connect.NewAgentServiceHandler(f, guard))
 	mux.Handle(pillionv1connect.NewSessionServiceHandler(f, guard))
 	mux.Handle(pillionv1connect.NewDataServiceHandler(f, guard))
+	mux.Handle(pillionv1connect.NewFlowServiceHandler(f, guard))
 	mux.Handle(pillionv1connect.NewTopologyServiceHandler(f, guard))
 	mux.Handle(pillionv1connect.NewServerServiceHandler(f, guard))
 	server := httptest.NewServer(mux)
@@ -337,6 +340,20 @@ func (f *fake) ListTokens(context.Context, *pillionv1.ListTokensRequest) (*pilli
 
 func (f *fake) RevokeToken(context.Context, *pillionv1.RevokeTokenRequest) (*pillionv1.RevokeTokenResponse, error) {
 	return &pillionv1.RevokeTokenResponse{}, nil
+}
+
+func (f *fake) ListFlows(_ context.Context, r *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {
+	total := &pillionv1.Window{
+		StartMs: noon.UnixMilli(), Packets: 200, Bytes: 20_000, Expected: 202, Lost: 2, ClockErrorNs: 35_000,
+		Delay: &pillionv1.Distribution{Count: 200, MinNs: 400_000, MeanNs: 550_000.5, P50Ns: 507_852, P90Ns: 604_296, P99Ns: 798_720, MaxNs: 900_001},
+		Ipdv:  &pillionv1.Distribution{Count: 198, MinNs: -20_000, MaxNs: 20_000, P50Ns: -19_000, P90Ns: 19_500, P99Ns: 20_000},
+	}
+	nan := math.NaN()
+	none := &pillionv1.Distribution{MinNs: nan, MeanNs: nan, P50Ns: nan, P90Ns: nan, P99Ns: nan, MaxNs: nan}
+	return &pillionv1.ListFlowsResponse{Found: 3, Flows: []*pillionv1.Flow{
+		{Src: "10.0.0.1", Dst: "10.9.0.2", Proto: "tcp", Sport: 40000, Dport: 443, Total: total, Last: at(time.Second)},
+		{Src: "2001:db8::1", Dst: "2001:db8::2", Proto: "udp", Dport: 53, Total: &pillionv1.Window{Delay: none, Ipdv: none, ClockErrorNs: nan}, Last: at(0)},
+	}}, nil
 }
 
 // flowRows are two windows of two flows between one pair.

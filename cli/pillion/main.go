@@ -23,6 +23,7 @@ type cli struct {
 	Session    sessionCmd    `cmd:"" help:"Create and control sessions, the measurements between hosts."`
 	Schedule   scheduleCmd   `cmd:"" help:"List past and future runs of sessions."`
 	Topology   topologyCmd   `cmd:"" help:"Show traced paths between hosts."`
+	Flows      flowsCmd      `cmd:"" help:"List flows with their loss and delay."`
 	Streams    streamsCmd    `cmd:"" help:"List the streams in the archive and their columns."`
 	Retention  retentionCmd  `cmd:"" help:"Show or set how long the archive keeps a stream."`
 	Query      queryCmd      `cmd:"" help:"Query the archive in SQL."`

@@ -105,6 +105,8 @@ var goldens = []struct {
 	{name: "session-watch-csv", line: "session watch web -o csv --count 1"},
 	{name: "session-watch-unknown", line: "session watch nothing"},
 	{name: "schedule", line: "schedule --from -1d --to +7d"},
+	{name: "flows", line: "flows --session web"},
+	{name: "flows-json", line: "flows --by pair -o json"},
 	{name: "topology", line: "topology"},
 	{name: "topology-tree", line: "topology --tree"},
 	{name: "topology-dot", line: "topology show --dot"},

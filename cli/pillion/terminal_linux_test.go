@@ -67,7 +67,7 @@ func TestWatchOnTerminal(t *testing.T) {
 	hung := time.AfterFunc(30*time.Second, func() { _ = command.Process.Kill() })
 	defer hung.Stop()
 	var shown strings.Builder
-	if !readUntil(master, "516 µs", &shown) {
+	if !readUntil(master, "508 µs", &shown) {
 		t.Errorf("no delays on the terminal:\n%q", shown.String())
 	}
 	if !strings.HasPrefix(shown.String(), "\x1b[?1049h\x1b[?25l") {
@@ -82,7 +82,7 @@ func TestWatchOnTerminal(t *testing.T) {
 		t.Errorf("interrupted watch: %v", err)
 	}
 	restore := strings.Index(after.String(), "\x1b[?25h\x1b[?1049l")
-	if restore < 0 || !strings.Contains(after.String()[restore:], "516 µs") {
+	if restore < 0 || !strings.Contains(after.String()[restore:], "508 µs") {
 		t.Errorf("the terminal is not as before, or the last figures are not on it: %q", after.String())
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"pillion.dev/api/pillionv1"
-	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 )
@@ -221,22 +220,7 @@ func (w *window) cells() (rate, loss, p50, p90, p99, clock, ipdv cell) {
 	if loss.plain != "" {
 		loss.shown += " %"
 	}
-	clock = cell{"-", ""}
-	switch {
-	case w.Delay.Count == 0:
-	case !w.ClockError.Known:
-		clock = cell{"±?", ""}
-	default:
-		clock = cell{"±" + quantity.FormatNanos(w.ClockError.Ns), fmt.Sprint(w.ClockError.Ns)}
-	}
-	return rate, loss, quantile(&w.Delay, 0.5), quantile(&w.Delay, 0.9), quantile(&w.Delay, 0.99), clock, quantile(&w.IPDV, 0.9)
-}
-
-func quantile(d *flows.Distribution, q float64) cell {
-	if ns := d.Quantile(q); !math.IsNaN(ns) {
-		return nanos(int64(ns))
-	}
-	return cell{"-", ""}
+	return rate, loss, delayCell(w.Delay.Quantile(0.5)), delayCell(w.Delay.Quantile(0.9)), delayCell(w.Delay.Quantile(0.99)), clockCell(w.Delay.Count, w.ClockError.Float()), delayCell(w.IPDV.Quantile(0.9))
 }
 
 func decimal(v float64, places int) cell {

@@ -16,37 +16,24 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// measurement is what agents and archive say of the session.
+// measurement is what agents and server report of the session.
 type measurement struct {
 	// Seen and Marked are the source's own counters.
 	Seen, Marked uint64
-	// What follows is of the archive.
-	Packets, Expected, Lost, Duplicated, Reordered uint64
-	MeanNs                                         float64 `json:"mean_ns"`
-	P50Ns                                          float64 `json:"p50_ns"`
-	P99Ns                                          float64 `json:"p99_ns"`
+	// flow is what the server has of all marked packets.
+	flow
 }
 
-// sumsQuery counts. Quantiles come from the histograms of all rows together: their
-// buckets are powers of two in 32 parts, and within one values are taken as even.
-const sumsQuery = `
-WITH rows AS (SELECT * FROM flows WHERE session = 'demo'),
-buckets AS (SELECT unnest(delay_bounds_ns) AS low, unnest(delay_counts)::DOUBLE AS n FROM rows),
-summed AS (SELECT low, sum(n) AS n FROM buckets GROUP BY low),
-ranked AS (SELECT low, n, sum(n) OVER (ORDER BY low) - n AS below, sum(n) OVER () AS total,
-  2 ** floor(log2(greatest(low, 1024))) / 32 AS width FROM summed)
-SELECT coalesce(sum(packets), 0)::BIGINT AS packets, coalesce(sum(expected), 0)::BIGINT AS expected,
-  coalesce(sum(lost), 0)::BIGINT AS lost, coalesce(sum(duplicated), 0)::BIGINT AS duplicated,
-  coalesce(sum(reordered), 0)::BIGINT AS reordered,
-  sum(delay_mean_ns::DOUBLE * delay_count) / sum(delay_count) AS mean_ns,
-  (SELECT arg_max(low + width * (total * 0.50 - below) / n, low) FROM ranked WHERE below < total * 0.50) AS p50_ns,
-  (SELECT arg_max(low + width * (total * 0.99 - below) / n, low) FROM ranked WHERE below < total * 0.99) AS p99_ns
-FROM rows`
-
-// flowsQuery is a table for people.
-const flowsQuery = `SELECT proto, dst, dport, sum(packets)::BIGINT AS packets, sum(lost)::BIGINT AS lost, ` +
-	`round(median(delay_p50_ns) / 1e6, 3) AS p50_ms, round(median(delay_p99_ns) / 1e6, 3) AS p99_ms ` +
-	`FROM flows WHERE session = 'demo' GROUP BY ALL HAVING sum(packets) >= 100 ORDER BY packets DESC`
+// flow is the sum of the rows of one flow, as pillion flows prints it. Delays are null
+// before the first packet.
+type flow struct {
+	Packets, Expected, Lost, Duplicated, Reordered uint64
+	Delay                                          struct {
+		MeanNs float64 `json:"mean_ns"`
+		P50Ns  float64 `json:"p50_ns"`
+		P99Ns  float64 `json:"p99_ns"`
+	}
+}
 
 // measured asks until no packet is under way and source and archive account for all
 // that the link saw. If that never comes, the differences will show.
@@ -73,12 +60,16 @@ func (d *demo) measured(ctx context.Context) (m measurement, truth emulator.Tall
 
 func (d *demo) ask(ctx context.Context) (measurement, error) {
 	var m measurement
-	text, err := d.pillion(ctx, "query", "-o", "json", sumsQuery)
+	text, err := d.pillion(ctx, "flows", "--session", sessionName, "--by", "pair", "-o", "json")
 	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("read answer to query: %w", err)
+	var pairs []struct{ Total flow }
+	if err := json.Unmarshal(text, &pairs); err != nil {
+		return m, fmt.Errorf("read flows: %w", err)
+	}
+	if len(pairs) > 0 {
+		m.flow = pairs[0].Total
 	}
 	s, err := d.session(ctx)
 	for _, t := range s.Session.Tasks {

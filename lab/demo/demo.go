@@ -133,7 +133,7 @@ func (d *demo) sections(ctx context.Context) error {
 		title string
 		args  []string
 	}{
-		{"What the archive has of each flow", []string{"query", flowsQuery}},
+		{"What was measured of each flow", []string{"flows", "--session", sessionName, "--by", "host-port", "--limit", "4"}},
 		{"Paths that the agents traced", []string{"topology"}},
 	} {
 		text, err := d.pillion(ctx, section.args...)

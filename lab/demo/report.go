@@ -40,9 +40,9 @@ func compare(out io.Writer, m measurement, truth emulator.Tally) error {
 		name           string
 		measured, true float64
 	}{
-		{"one-way delay, mean (RFC 7679)", m.MeanNs, truth.Delay.Mean},
-		{"one-way delay, median", m.P50Ns, float64(truth.Delay.P50)},
-		{"one-way delay, 99th percentile", m.P99Ns, float64(truth.Delay.P99)},
+		{"one-way delay, mean (RFC 7679)", m.Delay.MeanNs, truth.Delay.Mean},
+		{"one-way delay, median", m.Delay.P50Ns, float64(truth.Delay.P50)},
+		{"one-way delay, 99th percentile", m.Delay.P99Ns, float64(truth.Delay.P99)},
 	}
 	for _, d := range delays {
 		fmt.Fprintf(out, format, d.name, milliseconds(d.measured), milliseconds(d.true),

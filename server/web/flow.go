@@ -28,7 +28,7 @@ const (
 )
 
 var (
-	granularities = []string{"flow", "host-port", "host"}
+	granularities = []string{"flow", "host-port", "host", "pair"}
 	flowOrders    = []string{"packets", "bytes", "lost", "p50", "p90", "p99", "max", "last"}
 )
 

@@ -637,7 +637,7 @@ export type ListFlowsRequest = Message<"pillion.v1.ListFlowsRequest"> & {
   to?: Timestamp | undefined;
 
   /**
-   * flow (default); host-port: destination and its port; host: addresses.
+   * flow (default); host-port: destination and its port; host: addresses; pair: agents, whose names are in src and dst.
    *
    * @generated from field: string granularity = 4;
    */
@@ -714,8 +714,8 @@ export const ListFlowsResponseSchema: GenMessage<ListFlowsResponse> = /*@__PURE_
   messageDesc(file_flow, 12);
 
 /**
- * FlowService adds up what was measured of the traffic between hosts. Quantiles of
- * several rows come from their histograms added up, never from quantiles.
+ * FlowService sums what was measured of the traffic between hosts. Quantiles come from
+ * merged histograms, never from quantiles.
  *
  * @generated from service pillion.v1.FlowService
  */

@@ -1,0 +1,80 @@
+package pillion
+
+import (
+	"context"
+	"math"
+
+	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/measure/flows"
+)
+
+type flowsCmd struct {
+	Session     string `placeholder:"NAME" predictor:"session" help:"Flows of this session; default, for each pair of agents, the session that saw most of its packets."`
+	Source      string `placeholder:"AGENT" predictor:"agent" help:"Flows from this agent."`
+	Destination string `placeholder:"AGENT" predictor:"agent" help:"Flows to this agent."`
+	From        moment `placeholder:"TIME" help:"Rows from this time on; default an hour ago."`
+	To          moment `placeholder:"TIME" help:"Rows before this time; default now."`
+	By          string `default:"flow" enum:"flow,host-port,host,pair" placeholder:"NAME" help:"A line for each flow, host-port, host or pair of agents (${default})."`
+	Order       string `default:"packets" enum:"packets,bytes,lost,p50,p90,p99,max,last" placeholder:"NAME" help:"Largest first: packets, bytes, lost, p50, p90, p99, max, last (${default})."`
+	Limit       uint32 `default:"100" placeholder:"N" help:"Most flows, at most 1000 (${default})."`
+}
+
+// Help explains the columns.
+func (flowsCmd) Help() string {
+	return `Each line sums the rows of a flow. LOSS is the share of the expected packets. P50, P90 and P99 are of one-way
+delay, ± bounds the error of both clocks together, IPDV is the 90th percentile of the change of
+delay between packets.
+
+Examples:
+
+  pillion flows --session web-delay
+  pillion flows --by host --order p99 --from -1d -o json`
+}
+
+// Run lists flows.
+func (c *flowsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
+	answer, err := client.Flows.ListFlows(ctx, &pillionv1.ListFlowsRequest{
+		Selection: &pillionv1.Selection{Session: c.Session, Source: c.Source, Destination: c.Destination},
+		From:      c.From.message(), To: c.To.message(), Granularity: c.By, Order: c.Order, Limit: c.Limit,
+	})
+	if err != nil {
+		return failed("list flows", err)
+	}
+	if n := len(answer.Flows); a.format == "table" && n < int(answer.Found) {
+		a.note("%d of %d flows", n, answer.Found)
+	}
+	t := newTable("flow", ">packets", ">bytes", ">loss", ">p50_ns=P50", ">p90_ns=P90", ">p99_ns=P99", "clock_error_ns=±", ">ipdv_p90_ns=IPDV")
+	for _, f := range answer.Flows {
+		w := f.GetTotal()
+		loss := decimal(100*float64(w.GetLost())/float64(w.GetExpected()), 2)
+		if loss.plain != "" {
+			loss.shown += " %"
+		}
+		t.add(text(flowName(flows.Flow{Src: f.Src, Dst: f.Dst, Proto: f.Proto, Sport: f.Sport, Dport: f.Dport})),
+			number(w.GetPackets()), byteSize(int64(w.GetBytes())), loss, delayCell(w.GetDelay().GetP50Ns()),
+			delayCell(w.GetDelay().GetP90Ns()), delayCell(w.GetDelay().GetP99Ns()), clockCell(w.GetDelay().GetCount(), w.GetClockErrorNs()), delayCell(w.GetIpdv().GetP90Ns()))
+	}
+	return a.show(messageList(answer.Flows), t, nil)
+}
+
+// clockCell is the bound of the clocks' error of so many delays.
+func clockCell(delays uint64, ns float64) cell {
+	switch {
+	case delays == 0:
+		return cell{"-", ""}
+	case math.IsNaN(ns):
+		return cell{"±?", ""}
+	}
+	c := nanos(int64(ns))
+	c.shown = "±" + c.shown
+	return c
+}
+
+// delayCell is a time in ns; NaN: unknown.
+func delayCell(ns float64) cell {
+	if math.IsNaN(ns) {
+		return cell{"-", ""}
+	}
+	return nanos(int64(ns))
+}
