@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -27,13 +28,18 @@ const tlsHandshake = 0x16
 
 // port is a net.Listener for both TLS and plain connections, which it tells apart by
 // the first byte.
+//
+// The libraries for this (soheilhy/cmux, inetaf/tcpproxy) were not an improvement: they
+// neither limit connections nor count those refused, retry without a pause when the
+// process is out of file descriptors, and leave silent connections open on Close.
 type port struct {
 	net.Listener
 	tls   *tls.Config
 	slots chan struct{} // one element per connection
 	ready chan net.Conn
-	done  chan struct{}
-	once  sync.Once
+	// ctx is done when the port is closed.
+	ctx    context.Context
+	cancel context.CancelFunc
 	// refused counts connections beyond the limit.
 	refused *atomic.Uint64
 	fault   chan error
@@ -42,9 +48,9 @@ type port struct {
 func newPort(l net.Listener, config *tls.Config, limit int, refused *atomic.Uint64) *port {
 	p := &port{
 		Listener: l, tls: config, refused: refused,
-		slots: make(chan struct{}, limit), ready: make(chan net.Conn),
-		done: make(chan struct{}), fault: make(chan error, 1),
+		slots: make(chan struct{}, limit), ready: make(chan net.Conn), fault: make(chan error, 1),
 	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
 	go p.run()
 	return p
 }
@@ -60,7 +66,7 @@ func (p *port) run() {
 				select {
 				case <-time.After(50 * time.Millisecond):
 					continue
-				case <-p.done:
+				case <-p.ctx.Done():
 				}
 			}
 			p.fault <- err
@@ -77,16 +83,9 @@ func (p *port) run() {
 }
 
 func (p *port) inspect(conn net.Conn) {
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-p.done:
-			conn.SetReadDeadline(time.Now())
-		case <-stop:
-		}
-	}()
 	conn.SetReadDeadline(time.Now().Add(headerTimeout))
+	stop := context.AfterFunc(p.ctx, func() { conn.SetReadDeadline(time.Now()) })
+	defer stop()
 	peeked := &peekedConn{Conn: conn, reader: bufio.NewReaderSize(conn, 1<<10)}
 	first, err := peeked.reader.Peek(1)
 	if err != nil || conn.SetReadDeadline(time.Time{}) != nil {
@@ -99,7 +98,7 @@ func (p *port) inspect(conn net.Conn) {
 	}
 	select {
 	case p.ready <- ready:
-	case <-p.done:
+	case <-p.ctx.Done():
 		conn.Close()
 	}
 }
@@ -111,19 +110,15 @@ func (p *port) Accept() (net.Conn, error) {
 		return conn, nil
 	case err := <-p.fault:
 		return nil, err
-	case <-p.done:
+	case <-p.ctx.Done():
 		return nil, net.ErrClosed
 	}
 }
 
 // Close closes the port and connections that are not accepted yet.
 func (p *port) Close() error {
-	err := net.ErrClosed
-	p.once.Do(func() {
-		close(p.done)
-		err = p.Listener.Close()
-	})
-	return err
+	p.cancel()
+	return p.Listener.Close()
 }
 
 // peekedConn is a connection with peeked bytes.
