@@ -235,7 +235,7 @@ func (d *delivery) wait(ctx context.Context, pause time.Duration, success <-chan
 // Drain waits until the spool is empty.
 func (s *Spool) Drain(ctx context.Context) error {
 	s.mu.Lock()
-	held, drained := s.batches, s.drained
+	held, drained := s.stats.Batches, s.drained
 	s.mu.Unlock()
 	if held == 0 {
 		return nil

@@ -85,8 +85,8 @@ func (s *Spool) hold(e *entry, g *segment) {
 	g.entries = append(g.entries, e)
 	g.held++
 	e.line.held = append(e.line.held, e)
-	s.batches++
-	s.bytes += e.size
+	s.stats.Batches++
+	s.stats.Bytes += e.size
 }
 
 // take returns the next batch to send, in order of writing, or nil if the window is full
@@ -170,10 +170,10 @@ func (s *Spool) end(e *entry, o outcome) {
 		e.fate = errLost
 	}
 	s.count(e, o)
-	s.batches--
-	s.bytes -= e.size
+	s.stats.Batches--
+	s.stats.Bytes -= e.size
 	if e.payload != nil {
-		s.memoryBytes -= e.size
+		s.stats.MemoryBytes -= e.size
 		e.payload = nil
 	}
 	s.forget(e.line)
@@ -184,7 +184,7 @@ func (s *Spool) end(e *entry, o outcome) {
 		s.remove(g)
 	}
 	s.full = s.full && s.diskBytes > s.options.LimitBytes/2
-	if s.batches == 0 {
+	if s.stats.Batches == 0 {
 		close(s.drained)
 		s.drained = make(chan struct{})
 	}
@@ -193,13 +193,12 @@ func (s *Spool) end(e *entry, o outcome) {
 func (s *Spool) count(e *entry, o outcome) {
 	switch o {
 	case sent:
-		s.counts.sentBatches++
-		s.counts.sentRows += int64(e.rows)
+		s.stats.SentBatches++
+		s.stats.SentRows += int64(e.rows)
 	case rejected:
-		s.counts.rejected++
+		s.stats.Rejected++
 	case damaged:
-		s.counts.damaged.places++
-		s.counts.damaged.bytes += e.size
+		s.addDamage(damage{1, e.size})
 		s.lose(e.line.stream, int64(e.rows))
 	case dropped:
 		s.lose(e.line.stream, int64(e.rows))
@@ -208,10 +207,12 @@ func (s *Spool) count(e *entry, o outcome) {
 
 // lose counts a batch that will not be delivered.
 func (s *Spool) lose(stream string, rows int64) {
-	loss := s.lost[stream]
+	s.stats.DroppedBatches++
+	s.stats.DroppedRows += rows
+	loss := s.stats.Lost[stream]
 	loss.Batches++
 	loss.Rows += rows
-	s.lost[stream] = loss
+	s.stats.Lost[stream] = loss
 }
 
 // forget removes finished batches from the head of a line.

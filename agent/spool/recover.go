@@ -58,8 +58,8 @@ func (s *Spool) recover() error {
 	}
 	for s.diskBytes > s.options.LimitBytes && s.makeRoom() {
 	}
-	if s.counts.damaged.places > 0 {
-		s.log.Warn("skip damaged parts of the spool", "places", s.counts.damaged.places, "bytes", s.counts.damaged.bytes)
+	if s.stats.Damaged > 0 {
+		s.log.Warn("skip damaged parts of the spool", "places", s.stats.Damaged, "bytes", s.stats.DamagedBytes)
 	}
 	return nil
 }
@@ -73,8 +73,7 @@ func (s *Spool) load(g *segment, acknowledged place) error {
 	g.size = info.Size()
 	s.diskBytes += g.size
 	if g.size > segmentMax+payloadMax+1<<10 {
-		s.counts.damaged.places++
-		s.counts.damaged.bytes += g.size
+		s.addDamage(damage{1, g.size})
 		s.remove(g)
 		return nil
 	}
@@ -82,8 +81,7 @@ func (s *Spool) load(g *segment, acknowledged place) error {
 	if err != nil {
 		// A bad sector must not stop the agent.
 		s.log.Warn("read segment of spool", "error", err)
-		s.counts.damaged.places++
-		s.counts.damaged.bytes += g.size
+		s.addDamage(damage{1, g.size})
 		data = nil
 	}
 	lost := scan(data, g.epoch, func(offset int64, e measure.Envelope) {
@@ -97,12 +95,16 @@ func (s *Spool) load(g *segment, acknowledged place) error {
 		}
 		s.restore(g, offset, &e)
 	})
-	s.counts.damaged.places += lost.places
-	s.counts.damaged.bytes += lost.bytes
+	s.addDamage(lost)
 	if g.held == 0 && err == nil {
 		s.remove(g)
 	}
 	return nil
+}
+
+func (s *Spool) addDamage(d damage) {
+	s.stats.Damaged += d.places
+	s.stats.DamagedBytes += d.bytes
 }
 
 func (s *Spool) restore(g *segment, offset int64, envelope *measure.Envelope) {

@@ -165,7 +165,7 @@ func (s *Spool) store(e *entry, payload []byte) {
 // diskFailed delays the next attempt to write.
 func (s *Spool) diskFailed(err error) {
 	s.tryDisk = time.Now().Add(diskRetry)
-	s.counts.writeErrors++
+	s.stats.WriteErrors++
 	if s.diskError == nil {
 		s.log.Warn("writing to disk fails, batches are held in memory", "error", err)
 	}
@@ -179,10 +179,10 @@ func (s *Spool) keep(e *entry, payload []byte) {
 		s.segments = append(s.segments, s.memory)
 	}
 	e.payload = payload
-	s.memoryBytes += e.size
+	s.stats.MemoryBytes += e.size
 	g := s.memory
 	s.hold(e, g)
-	for i := 0; i < len(g.entries) && s.memoryBytes > s.options.MemoryBytes; i++ {
+	for i := 0; i < len(g.entries) && s.stats.MemoryBytes > s.options.MemoryBytes; i++ {
 		if g.entries[i].state == waiting {
 			s.end(g.entries[i], dropped)
 		}
@@ -216,7 +216,7 @@ func (s *Spool) flushMemory() bool {
 		from.entries = from.entries[i+1:]
 		from.taken = max(from.taken-i-1, 0)
 		from.held--
-		s.memoryBytes -= e.size
+		s.stats.MemoryBytes -= e.size
 		e.payload, e.segment = nil, to
 		to.entries = append(to.entries, e)
 		to.held++

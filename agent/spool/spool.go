@@ -133,19 +133,10 @@ type Spool struct {
 	diskError error
 	drained   chan struct{} // closed when nothing is held
 
-	batches     int64
-	bytes       int64
+	stats       Stats // DiskError is set when they are read
 	diskBytes   int64
-	memoryBytes int64
 	flying      int
 	flyingBytes int64
-	counts      counts
-	lost        map[string]Loss
-}
-
-type counts struct {
-	sentBatches, sentRows, rejected, writeErrors int64
-	damaged                                      damage
 }
 
 // Loss counts what was dropped of one stream.
@@ -179,7 +170,8 @@ func Open(dir string, options Options) (*Spool, error) {
 	s := &Spool{
 		dir: dir, options: options, log: options.Log, lock: lock, epoch: rand.Uint64(),
 		stirred: make(chan struct{}, 1), sealed: make(chan struct{}, 1),
-		drained: make(chan struct{}), lines: map[lineKey]*line{}, lost: map[string]Loss{},
+		drained: make(chan struct{}), lines: map[lineKey]*line{},
+		stats: Stats{Spool: session.Spool{LimitBytes: options.LimitBytes}, Lost: map[string]Loss{}},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.recover(); err != nil {
@@ -274,20 +266,10 @@ func (s *Spool) refuse(stream string, rows int64, err error) error {
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stats := Stats{
-		Spool: session.Spool{
-			Batches: s.batches, Bytes: s.bytes, LimitBytes: s.options.LimitBytes,
-			Rejected: s.counts.rejected, SentRows: s.counts.sentRows,
-		},
-		SentBatches: s.counts.sentBatches, MemoryBytes: s.memoryBytes, WriteErrors: s.counts.writeErrors,
-		Damaged: s.counts.damaged.places, DamagedBytes: s.counts.damaged.bytes, Lost: maps.Clone(s.lost),
-	}
+	stats := s.stats
+	stats.Lost = maps.Clone(s.stats.Lost)
 	if s.diskError != nil {
 		stats.DiskError = s.diskError.Error()
-	}
-	for _, loss := range s.lost {
-		stats.DroppedBatches += loss.Batches
-		stats.DroppedRows += loss.Rows
 	}
 	return stats
 }
