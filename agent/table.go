@@ -8,6 +8,7 @@ import (
 
 	"pillion.dev/agent/runner"
 	"pillion.dev/internal/clock"
+	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/flow"
 	"pillion.dev/wire/fivetuple"
 )
@@ -29,14 +30,14 @@ func (v view) table(interval runner.LocalRows) error {
 	rows, tally, state := interval.Rows, interval.Tally, interval.Clock
 	fmt.Fprintf(&b, "%s  %d flows  marked %d, unmarked %d, rejected %d packets  clock ±%s%s\n",
 		interval.Time.Format(time.TimeOnly), tally.Flows, tally.Packets, tally.Unmarked, tally.Rejected,
-		duration(int64(state.MaxError)), unsynchronized(state))
+		quantity.FormatNanos(int64(state.MaxError)), unsynchronized(state))
 	fmt.Fprintf(&b, tableHead, "flow", "proto", "packets", "lost", "dup", "reord",
 		"delay p50", "p90", "p99", "ipdv p90")
 	for _, row := range rows[:min(len(rows), tableRows)] {
 		fmt.Fprintf(&b, tableHead, flowText(row.Key), fivetuple.ProtocolName(row.Key.Protocol),
 			fmt.Sprint(row.Packets), fmt.Sprint(row.Lost), fmt.Sprint(row.Duplicated),
-			fmt.Sprint(row.Reordered), duration(row.Delay.P50), duration(row.Delay.P90),
-			duration(row.Delay.P99), duration(row.Variation.P90))
+			fmt.Sprint(row.Reordered), quantity.FormatNanos(row.Delay.P50), quantity.FormatNanos(row.Delay.P90),
+			quantity.FormatNanos(row.Delay.P99), quantity.FormatNanos(row.Variation.P90))
 	}
 	if len(rows) > tableRows {
 		fmt.Fprintf(&b, "... and %d more flows\n", len(rows)-tableRows)
@@ -66,21 +67,4 @@ func endText(address netip.Addr, port uint16) string {
 		return netip.AddrPortFrom(address, port).String()
 	}
 	return fmt.Sprintf("*:%d", port)
-}
-
-// duration gives nanoseconds with a unit and three or four digits.
-func duration(ns int64) string {
-	size := ns
-	if size < 0 {
-		size = -size
-	}
-	switch {
-	case size < 1_000:
-		return fmt.Sprintf("%d ns", ns)
-	case size < 1_000_000:
-		return fmt.Sprintf("%.1f us", float64(ns)/1e3)
-	case size < 1_000_000_000:
-		return fmt.Sprintf("%.3f ms", float64(ns)/1e6)
-	}
-	return fmt.Sprintf("%.3f s", float64(ns)/1e9)
 }

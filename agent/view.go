@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"pillion.dev/agent/runner"
+	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
@@ -39,19 +40,20 @@ func (v view) print(object any, format string, args ...any) error {
 	return nil
 }
 
-type readyLine struct {
-	Ready readyInfo `json:"ready"`
-}
-
-type readyInfo struct {
-	Role   string `json:"role"`
-	Device string `json:"device"`
-	MTU    int    `json:"mtu"`
-}
-
-type summaryLine struct {
-	Summary any `json:"summary"`
-}
+// The lines before and after the rows.
+type (
+	readyLine struct {
+		Ready readyInfo `json:"ready"`
+	}
+	readyInfo struct {
+		Role   string `json:"role"`
+		Device string `json:"device"`
+		MTU    int    `json:"mtu"`
+	}
+	summaryLine struct {
+		Summary any `json:"summary"`
+	}
+)
 
 func (v view) readySource(device hook.Device, options SourceOptions) error {
 	lease := "no lease"
@@ -148,7 +150,7 @@ func (v view) destinationSummary(t destination.Tally) error {
 			"        expected %d, lost %d, duplicated %d, reordered %d, late %d packets\n"+
 			"        delay p50 %s, p99 %s, mean %s; records %d, dropped %d\n",
 		t.Seen, t.Packets, t.Unmarked, t.Rejected, t.Expected, t.Lost, t.Duplicated, t.Reordered, t.Late,
-		duration(t.Delay.P50), duration(t.Delay.P99), duration(t.Delay.Mean), t.Records, t.RecordsDropped)
+		quantity.FormatNanos(t.Delay.P50), quantity.FormatNanos(t.Delay.P99), quantity.FormatNanos(t.Delay.Mean), t.Records, t.RecordsDropped)
 }
 
 func (v view) isTerminal() bool {
