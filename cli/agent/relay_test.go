@@ -9,13 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
 
-	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	"pillion.dev/archive/duckdb"
@@ -74,17 +72,7 @@ func (n *noc) begin(t *testing.T) {
 // number is the first number of the answer; -1: there is none yet.
 func (n *noc) number(t *testing.T, sql string) int64 {
 	t.Helper()
-	token, err := os.ReadFile(filepath.Join(n.folder, "operator.token"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := api.NewClient(api.ClientOptions{
-		Server: "https://" + n.welcome.HTTP, Token: strings.TrimSpace(string(token)), Fingerprint: n.welcome.Fingerprint, Timeout: time.Minute,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client := n.client(t)
 	stream, err := client.Data.Query(t.Context(), &pillionv1.QueryRequest{Sql: sql})
 	if err != nil {
 		t.Fatal(err)

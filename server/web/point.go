@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -75,6 +77,9 @@ func (d *data) ListRows(ctx context.Context, request *pillionv1.ListRowsRequest)
 	}, func(record arrow.RecordBatch) error {
 		columns, _ := allCells(record)
 		return packRows(columns, int(record.NumRows()), nil, func(rows []*pillionv1.Row) error {
+			for _, row := range rows {
+				own(row)
+			}
 			response.Rows = append(response.Rows, rows...)
 			return nil
 		})
@@ -83,4 +88,17 @@ func (d *data) ListRows(ctx context.Context, request *pillionv1.ListRowsRequest)
 		return nil, fmt.Errorf("list rows of %s: %w", request.GetStream(), err)
 	}
 	return response, nil
+}
+
+// own copies what a row shares with the record batch that it comes from, which is
+// released before the row is sent.
+func own(row *pillionv1.Row) {
+	for _, value := range row.Values {
+		switch kind := value.Kind.(type) {
+		case *pillionv1.Value_Text:
+			kind.Text = strings.Clone(kind.Text)
+		case *pillionv1.Value_Binary:
+			kind.Binary = slices.Clone(kind.Binary)
+		}
+	}
 }
