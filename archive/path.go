@@ -16,8 +16,8 @@ type Traces struct {
 	Most int
 }
 
-// RouterDelays asks what a router did with the packets from one interface to another;
-// an empty interface is any.
+// RouterDelays asks for delays, queues and coffee breaks inside a router, of packets
+// from one interface to another; an empty interface is any.
 type RouterDelays struct {
 	Agent string
 	// Sessions by preference: the first that has rows counts. Without one the rows

@@ -1,6 +1,6 @@
 // Package ui is the web page: TypeScript in the folders below, built by Vite into
-// dist, which this package carries inside the server. The page speaks to the API
-// only, by a client generated from the same .proto files as everybody's.
+// dist, which this package embeds. The page uses only the API, with a client generated
+// from the .proto files.
 package ui
 
 import (
@@ -16,7 +16,7 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// Files are those of the built page; index.html is where it begins.
+// Files returns the files of the built page; its entry is index.html.
 func Files() fs.FS {
 	files, err := fs.Sub(dist, "dist")
 	if err != nil {

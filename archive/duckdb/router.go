@@ -132,7 +132,9 @@ func (q *routerReader) askStages(ctx context.Context, c *connection) error {
 		histograms[key{s.Start, s.Stage}] = &s.Delay.Histogram
 	}
 	return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
-		readHistograms(r, func(number int64, i int) *histogram.Histogram { return histograms[key{q.timeOf(number), textAt(r, 4, i)}] })
+		readHistograms(r, func(number int64, i int) *histogram.Histogram {
+			return histograms[key{q.timeOf(number), textAt(r, 4, i)}]
+		})
 		return nil
 	})
 }

@@ -10,14 +10,13 @@ import (
 	"pillion.dev/session"
 )
 
-// route is who answered at each TTL from 1; an address that is not valid is a silent
-// hop.
+// route holds the replying addresses by TTL from 1; an invalid address is a silent hop.
 type route struct {
 	hops    []netip.Addr
 	reached bool
 }
 
-// routeOf takes addresses that were checked before.
+// routeOf takes checked addresses.
 func routeOf(hops []session.TraceHop, reached bool) route {
 	r := route{hops: make([]netip.Addr, len(hops)), reached: reached}
 	for i, h := range hops {
@@ -28,8 +27,8 @@ func routeOf(hops []session.TraceHop, reached bool) route {
 	return r
 }
 
-// certain is the part of a route that says something: silent hops at the end of one
-// that did not reach its destination are as many as the tracer had patience for.
+// certain is the significant part of a route: the number of silent hops at the end of
+// an unreached route only shows when the tracer gave up.
 func (r route) certain() []netip.Addr {
 	hops := r.hops
 	for !r.reached && len(hops) > 0 && !hops[len(hops)-1].IsValid() {
@@ -38,8 +37,8 @@ func (r route) certain() []netip.Addr {
 	return hops
 }
 
-// agrees reports whether both may be the same: the hops that answered in both are the
-// same, and so are the lengths as far as they are known. A silent hop agrees with all.
+// agrees reports whether both may be the same route: hops that replied in both are the
+// same, and so are the lengths if known. A silent hop agrees with any.
 func (r route) agrees(other route, same func(a, b netip.Addr) bool) bool {
 	a, b := r.certain(), other.certain()
 	if r.reached && len(b) > len(a) || other.reached && len(a) > len(b) {
@@ -53,7 +52,7 @@ func (r route) agrees(other route, same func(a, b netip.Addr) bool) bool {
 	return true
 }
 
-// with is the route together with what a later one, which agrees, says besides.
+// with merges the route with a later one that agrees.
 func (r route) with(later route) route {
 	a, b := r.certain(), later.certain()
 	if len(a) < len(b) {
@@ -68,10 +67,9 @@ func (r route) with(later route) route {
 	return joined
 }
 
-// history is the route that a path is known to have, and another that the last trace
-// showed instead. A single odd trace, such as one taken while routes change, is no
-// change: the next one has to agree with it. Where two routes take turns, none of
-// them is ever confirmed.
+// history is the confirmed route of a path and a candidate that the last trace showed
+// instead. A change is confirmed by a second trace that agrees with the candidate, since
+// a single trace may mix two routes. Alternating routes are never confirmed.
 type history struct {
 	route
 	changed   time.Time // when a trace first showed the route
@@ -79,7 +77,7 @@ type history struct {
 	since     time.Time // when a trace first showed the candidate; zero: none
 }
 
-// next is the history with one more trace, and whether that confirmed a change.
+// next is the history after one more trace, and whether it confirmed a change.
 func (h history) next(r route, at time.Time, same func(a, b netip.Addr) bool) (history, bool) {
 	if h.changed.IsZero() {
 		return history{route: r, changed: at}, false
@@ -95,7 +93,7 @@ func (h history) next(r route, at time.Time, same func(a, b netip.Addr) bool) (h
 	}
 	asCandidate := r.agrees(h.candidate, same)
 	switch {
-	case asKnown && asCandidate: // it says too little
+	case asKnown && asCandidate: // too few replies to tell
 		return h, false
 	case asKnown:
 		return history{route: h.with(r), changed: h.changed}, false
@@ -111,23 +109,23 @@ func (t *Topology) same(a, b netip.Addr) bool {
 	return a == b || t.agents[a] != "" && t.agents[a] == t.agents[b]
 }
 
-// describe is the route in words.
+// describe is the route as text.
 func (t *Topology) describe(r route) string {
-	var words []string
+	var hops []string
 	for _, address := range r.certain() {
 		switch agent := t.agents[address]; {
 		case !address.IsValid():
-			words = append(words, "?")
+			hops = append(hops, "?")
 		case agent != "":
-			words = append(words, agent)
+			hops = append(hops, agent)
 		default:
-			words = append(words, address.String())
+			hops = append(hops, address.String())
 		}
 	}
 	if !r.reached {
-		words = append(words, "not reached")
+		hops = append(hops, "not reached")
 	}
-	return strings.Join(words, " > ")
+	return strings.Join(hops, " > ")
 }
 
 // Change is a path around its last change in a list of traces.

@@ -18,52 +18,52 @@ const (
 	Unknown = "unknown"
 )
 
-// Graph is all paths put together. Everything in it is in a fixed order.
+// Graph is the union of paths, in a fixed order.
 type Graph struct {
 	Nodes []Node
 	Edges []Edge
 	Paths []Path
 }
 
-// Node is a host, a router, or a hop that did not answer.
+// Node is a host, a router, or a hop without a reply.
 type Node struct {
 	ID   string
 	Kind string
 	// Agent is its name, for the kind Agent.
 	Agent string
-	// Addresses of an agent are all of them; a router has one, an unknown hop none.
+	// Addresses are all of an agent, one of a router, none of an unknown hop.
 	Addresses []string
 }
 
 // Edge joins two nodes in the direction of the traced packets.
 type Edge struct {
 	From, To string
-	// RTT is the difference of the least round-trip times to both ends, and of several
-	// paths the least. It holds the way back as well, so it may be negative. Measured
-	// says that both ends answered; without it RTT means nothing.
+	// RTT is the difference of the minimum round-trip times to both ends, the smallest
+	// over all paths. It includes the return path, so it may be negative. It is valid
+	// only if Measured: both ends replied.
 	RTT      time.Duration
 	Measured bool
 	Seen     time.Time
 }
 
-// Path from one agent to another, as it was traced last.
+// Path is the last trace from one agent to another.
 type Path struct {
 	Source      string
 	Destination string
 	Address     string
 	Protocol    string
-	// Nodes are the ids from the source to the last hop: one more than Hops.
+	// Nodes are the ids from the source to the last hop, one more than Hops.
 	Nodes   []string
 	Reached bool
 	Time    time.Time
-	// Changed is when the present route was first seen.
+	// Changed is when the current route was first seen.
 	Changed time.Time
 	// Hops has one for each TTL from 1. It must not be changed.
 	Hops []session.TraceHop
 }
 
-// Graph makes the graph of the paths that a session traced in the last day; the empty
-// name means all paths, and all agents besides.
+// Graph returns the graph of the paths that a session traced in the last day; the empty
+// name selects all paths and all agents.
 func (t *Topology) Graph(name string) Graph {
 	paths, agents := t.snapshot(name)
 	b := builder{
@@ -81,8 +81,8 @@ func (t *Topology) Graph(name string) Graph {
 	return b.graph()
 }
 
-// snapshot copies the paths, so that traces need not wait for the graph. What they
-// point to is never changed, only replaced.
+// snapshot copies the paths, so that traces do not wait for the graph. The data they
+// point to is immutable.
 func (t *Topology) snapshot(name string) ([]path, map[netip.Addr]string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,8 +112,8 @@ func addressesOf(agents map[netip.Addr]string) map[string][]string {
 	return addresses
 }
 
-// builder knows nodes by their place in a list, which is quicker than by id: a full
-// mesh of a few hundred agents has a hundred thousand paths.
+// builder refers to nodes by index, which is faster than by id: a full mesh of a few
+// hundred agents has a hundred thousand paths.
 type builder struct {
 	owners    map[netip.Addr]string
 	addresses map[string][]string
@@ -125,8 +125,8 @@ type builder struct {
 	paths     []Path
 }
 
-// gap is the place of a silent hop: the step-th of so many between two nodes, or
-// behind one on the way to a destination that was not reached.
+// gap is the position of a silent hop: the step-th of several between two nodes, or
+// after a node on the way to an unreached destination.
 type gap struct {
 	previous, next int
 	to             string
@@ -185,7 +185,7 @@ func (b *builder) add(p *path) {
 		}
 	}
 	if p.destination != "" {
-		b.agent(p.destination) // it may not have been reached
+		b.agent(p.destination) // which may not have been reached
 	}
 	b.paths = append(b.paths, Path{
 		Source: p.source, Destination: p.destination, Address: p.address, Protocol: p.protocol,

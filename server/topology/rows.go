@@ -13,11 +13,11 @@ import (
 	"pillion.dev/session"
 )
 
-// Traces puts rows of the stream hops together. Rows of one trace share all but the
+// Traces groups rows of the stream hops by trace. Rows of one trace share all but the
 // hop; they may be spread over several records. The zero value is empty.
 type Traces struct {
 	results map[trace]*session.TraceResult
-	order   []trace // as they were first read
+	order   []trace // in order of first occurrence
 }
 
 // trace is what rows of one trace share.
@@ -91,7 +91,7 @@ func hopColumns(record arrow.RecordBatch) (*columns, error) {
 	return c, err
 }
 
-// column finds a column of the type that to points to.
+// column finds a column by name and stores it in to, if its type is right.
 func column(record arrow.RecordBatch, name string, to any) error {
 	for i, field := range record.Schema().Fields() {
 		if field.Name != name {
@@ -119,8 +119,8 @@ func column(record arrow.RecordBatch, name string, to any) error {
 	return fmt.Errorf("%w: no column %s", ErrTrace, name)
 }
 
-// text is a copy: Arrow's own goes with the record. Null is the empty text; what
-// Arrow holds there is not defined.
+// text returns a copy, because Arrow's memory is released with the record. Null is the
+// empty text; Arrow leaves its value undefined.
 func text(column *array.String, i int) string {
 	if column.IsNull(i) {
 		return ""

@@ -1,15 +1,14 @@
-// Package topology puts traced paths together into one graph: agents, the routers
-// between them, and hops that did not answer.
+// Package topology merges traced paths into one graph: agents, the routers between
+// them, and hops without a reply.
 //
-// All addresses of an agent are one node. A router is a node for each of its
-// addresses: which of them belong together cannot be told from traces, and nobody is
-// asked. A hop that did not answer is a node between its neighbours, the same in every
-// path that has as many silent hops between the same two.
+// All addresses of an agent are one node. Each address of a router is a node: traces
+// cannot tell which addresses belong to one router, and there is no alias resolution.
+// A hop without a reply is a node between its neighbours, shared by all paths with the
+// same number of silent hops between the same two nodes.
 //
 // It holds the last trace of each path in memory and nothing on disk. After a restart
-// the paths come back with the next traces, or at once if the server hands the last
-// rows of each path to AddRows. In the flow it stands between the live rows of the
-// stream hops and the API.
+// the paths return with the next traces. In the flow it stands between the live rows
+// of the stream hops and the API.
 package topology
 
 import (
@@ -26,25 +25,25 @@ import (
 )
 
 const (
-	// keep is how long a path stays that is not traced any more.
+	// keep is how long a path stays after its last trace.
 	keep = 24 * time.Hour
-	// pathsMost bounds the memory; the path that was not traced for longest goes first.
+	// pathsMost bounds the memory; the least recently traced path is dropped first.
 	// 150 agents in a full mesh, with two protocols, have fewer.
 	pathsMost = 50_000
 	hopsMost  = 255
-	// textMost bounds names and addresses, which agents send.
+	// textMost bounds names and addresses from agents, bytes.
 	textMost = 256
 	// sessionsMost bounds the sessions of one path.
 	sessionsMost = 64
-	// late is how much older than the last one a trace may be to count as one that was
-	// delayed. An older one comes from a clock that was set back.
+	// late is how much older than the last trace a delayed one may be. An even older
+	// time means that the agent's clock was set back.
 	late = 10 * time.Minute
 )
 
-// ErrTrace marks a trace that cannot be.
-var ErrTrace = errors.New("bad trace")
+// ErrTrace marks an invalid trace.
+var ErrTrace = errors.New("invalid trace")
 
-// Topology is the graph. All methods may be called at once.
+// Topology is the graph. Its methods are safe for concurrent use.
 type Topology struct {
 	events event.Sink
 	now    func() time.Time
@@ -53,28 +52,28 @@ type Topology struct {
 	mu     sync.Mutex
 	agents map[netip.Addr]string
 	paths  map[key]*list.Element // of *path
-	order  *list.List            // front: traced last
+	order  *list.List            // front: most recently traced
 }
 
-// key is what makes two traces traces of one path.
+// key identifies a path.
 type key struct{ source, destination, address, protocol string }
 
-// path is the last trace of a path and what is known from those before.
+// path is the last trace of a path and its history.
 type path struct {
 	key
 	result session.TraceResult
 	hops   []session.TraceHop // one for each TTL from 1
 	route  route
-	// least are the least round-trip times since the hop has its address; 0: none.
+	// least are the minimum round-trip times since the hop has its address; 0: none.
 	least []int64
-	// before is what was known without the last trace, of which more rows may come.
+	// before is the history without the last trace, of which more rows may follow.
 	before, known history
-	told          time.Time // of the last trace that was an event
+	reported      time.Time // time of the last trace that caused an event
 	seen          time.Time
 	sessions      map[string]time.Time
 }
 
-// New makes an empty graph; changes of paths go to events.
+// New returns an empty graph that reports path changes to events.
 func New(events event.Sink) *Topology {
 	return &Topology{
 		events: events, now: time.Now, most: pathsMost,
@@ -82,8 +81,7 @@ func New(events event.Sink) *Topology {
 	}
 }
 
-// SetAgents says which agent has an address, for all agents, in place of what was
-// said before.
+// SetAgents replaces the mapping of addresses to agents.
 func (t *Topology) SetAgents(agents map[netip.Addr]string) {
 	unmapped := make(map[netip.Addr]string, len(agents))
 	for address, agent := range agents {
@@ -94,8 +92,8 @@ func (t *Topology) SetAgents(agents map[netip.Addr]string) {
 	t.agents = unmapped
 }
 
-// Add takes one traced path. Hops of the same trace, by its time, may come in several
-// parts. A result with an error and no hops changes nothing.
+// Add takes one traced path. The hops of a trace may be spread over several results of
+// the same time. A result with an error and no hops changes nothing.
 func (t *Topology) Add(source, destination, name string, result session.TraceResult) error {
 	k := key{source, destination, result.Address, result.Protocol}
 	err := check(k, name, &result)
@@ -107,10 +105,10 @@ func (t *Topology) Add(source, destination, name string, result session.TraceRes
 		return nil
 	}
 	t.mu.Lock()
-	happened, told := t.add(k, name, result, hops)
+	change, changed := t.add(k, name, result, hops)
 	t.mu.Unlock()
-	if told {
-		t.events.Event(happened)
+	if changed {
+		t.events.Event(change)
 	}
 	return nil
 }
@@ -134,10 +132,10 @@ func (t *Topology) add(k key, name string, result session.TraceResult, hops []se
 	p.result, p.hops, p.route = result, hops, r
 	next, change := p.before.next(r, result.Time, t.same)
 	p.known = next
-	if !change || p.told.Equal(result.Time) {
+	if !change || p.reported.Equal(result.Time) {
 		return event.Event{}, false
 	}
-	p.told = result.Time
+	p.reported = result.Time
 	return event.Event{
 		Time: now, Kind: "path-changed", Level: event.Info, Agent: k.source, Peer: k.destination, Session: name,
 		Message: fmt.Sprintf("path from %s to %s (%s, %s) changed: was %s, is %s",
@@ -146,7 +144,7 @@ func (t *Topology) add(k key, name string, result session.TraceResult, hops []se
 	}, true
 }
 
-// find returns the path, new if need be, as the one that was traced last.
+// find returns the path, adding it if new, and marks it as most recently traced.
 func (t *Topology) find(k key) *path {
 	t.expire()
 	if element := t.paths[k]; element != nil {
@@ -161,7 +159,7 @@ func (t *Topology) find(k key) *path {
 	return p
 }
 
-// expire forgets what was not traced for long.
+// expire drops paths that were last traced too long ago.
 func (t *Topology) expire() {
 	oldest := t.now().Add(-keep)
 	for back := t.order.Back(); back != nil && back.Value.(*path).seen.Before(oldest); back = t.order.Back() {
@@ -174,7 +172,7 @@ func (t *Topology) drop(element *list.Element) {
 	t.order.Remove(element)
 }
 
-// in reports whether the path is traced for the session; all are for the empty one.
+// in reports whether a session traces the path; the empty name means any.
 func (p *path) in(name string, now time.Time) bool {
 	maps.DeleteFunc(p.sessions, func(_ string, seen time.Time) bool { return now.Sub(seen) > keep })
 	if name == "" {
@@ -184,7 +182,7 @@ func (p *path) in(name string, now time.Time) bool {
 	return ok
 }
 
-// see notes that a session traced the path; of too many the oldest is forgotten.
+// see records that a session traced the path, dropping the oldest of too many sessions.
 func (p *path) see(name string, now time.Time) {
 	p.seen, p.sessions[name] = now, now
 	if len(p.sessions) <= sessionsMost {
@@ -199,7 +197,7 @@ func (p *path) see(name string, now time.Time) {
 	delete(p.sessions, oldest)
 }
 
-// check looks at everything that is kept: agents are many, and one may be wrong.
+// check validates what is kept, because agents may send anything.
 func check(k key, name string, result *session.TraceResult) error {
 	for what, text := range map[string]string{"source": k.source, "address": k.address, "protocol": k.protocol} {
 		if text == "" {
@@ -228,7 +226,7 @@ func check(k key, name string, result *session.TraceResult) error {
 	return nil
 }
 
-// inOrder has a hop for each TTL from 1, silent where one is missing.
+// inOrder returns a hop for each TTL from 1, silent ones where missing.
 func inOrder(unordered []session.TraceHop) []session.TraceHop {
 	last := 0
 	for _, h := range unordered {
@@ -244,7 +242,7 @@ func inOrder(unordered []session.TraceHop) []session.TraceHop {
 	return hops
 }
 
-// join puts parts of one trace together.
+// join merges parts of one trace.
 func join(a, b []session.TraceHop) []session.TraceHop {
 	hops := make([]session.TraceHop, max(len(a), len(b)))
 	for i := range hops {

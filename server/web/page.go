@@ -18,18 +18,18 @@ import (
 	"pillion.dev/api"
 )
 
-// pagePolicy lets the page load what came with it and speak to this server, and
-// nothing else: no other host, no script inside a document, no frame around it.
+// pagePolicy restricts the page to its own files and this server: no other hosts, no
+// inline scripts, no framing.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
 	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const indexFile = "index.html"
 
-// asset is a file of the page, in the forms in which it is sent.
+// asset is a file of the page in all content encodings.
 type asset struct {
 	kind, tag string
 	plain     []byte
-	// packed are smaller forms, the smallest first.
+	// packed are the compressed forms, the smallest first.
 	packed []packed
 }
 
@@ -38,7 +38,7 @@ type packed struct {
 	content  []byte
 }
 
-// brotliEnd is that of files that the build has compressed.
+// brotliEnd is the suffix of files compressed by the build.
 const brotliEnd = ".br"
 
 // page holds the files of the web page in memory, by path.
@@ -55,7 +55,7 @@ func newPage(files fs.FS) (page, error) {
 		return err
 	})
 	if err == nil && p[indexFile].plain == nil {
-		err = errors.New("there is no " + indexFile)
+		err = errors.New("no " + indexFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read page: %w", err)
@@ -74,14 +74,14 @@ func readAsset(files fs.FS, name string) (asset, error) {
 		a.packed = append(a.packed, packed{"br", small})
 	}
 	var small bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&small, gzip.BestCompression) // the level is good
-	w.Write(content)                                          // a buffer does not fail
+	w, _ := gzip.NewWriterLevel(&small, gzip.BestCompression) // the level is valid
+	w.Write(content)                                          // writes to a buffer cannot fail
 	w.Close()
 	a.packed = append(a.packed, packed{"gzip", small.Bytes()})
 	return a, nil
 }
 
-// form is the smallest that the reader accepts, with its tag.
+// form is the smallest form that the client accepts, with its ETag.
 func (a *asset) form(accepted string) (encoding, tag string, content []byte) {
 	for _, p := range a.packed {
 		if accepts(accepted, p.encoding) {
@@ -91,8 +91,8 @@ func (a *asset) form(accepted string) (encoding, tag string, content []byte) {
 	return "", `"` + a.tag + `"`, a.plain
 }
 
-// accepts reports whether the header Accept-Encoding names an encoding, and not with
-// the weight 0 (RFC 9110, section 12.5.3).
+// accepts reports whether the header Accept-Encoding lists an encoding with a weight
+// other than 0 (RFC 9110, section 12.5.3).
 func accepts(header, encoding string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		name, weight, _ := strings.Cut(one, ";")
@@ -105,7 +105,7 @@ func accepts(header, encoding string) bool {
 	return false
 }
 
-// ServeHTTP sends the file of the path, or says that it has not changed.
+// ServeHTTP sends the file at the path, or 304 if it has not changed.
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if name == "" {
@@ -118,13 +118,13 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "the page can only be read", http.StatusMethodNotAllowed)
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
 	header := w.Header()
 	header.Set("Content-Security-Policy", pagePolicy)
 	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Cache-Control", "no-cache") // ask each time; the tag answers cheaply
+	header.Set("Cache-Control", "no-cache") // revalidated by ETag
 	header.Set("Content-Type", a.kind)
 	header.Set("Vary", "Accept-Encoding")
 	encoding, tag, content := a.form(r.Header.Get("Accept-Encoding"))

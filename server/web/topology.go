@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// tracesCompared is among how many traces a change of a path is looked for.
+	// tracesCompared is the number of traces searched for a path change.
 	tracesCompared = 12
 	breaksShown    = 200
 )
@@ -30,7 +30,7 @@ type paths struct {
 	control  Control
 }
 
-// GetTopology gives the graph of all paths that were traced.
+// GetTopology returns the graph of all traced paths.
 func (p *paths) GetTopology(_ context.Context, request *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error) {
 	graph := p.topology.Graph(request.GetSession())
 	response := &pillionv1.GetTopologyResponse{}
@@ -51,7 +51,7 @@ func (p *paths) GetTopology(_ context.Context, request *pillionv1.GetTopologyReq
 	return response, nil
 }
 
-// GetPathChange gives the last change of a path until a time.
+// GetPathChange returns the last change of a path until a time.
 func (p *paths) GetPathChange(ctx context.Context, request *pillionv1.GetPathChangeRequest) (*pillionv1.GetPathChangeResponse, error) {
 	question := archive.Traces{
 		Source: request.GetSource(), Destination: request.GetDestination(), Address: request.GetAddress(), Protocol: request.GetProtocol(),
@@ -91,8 +91,7 @@ func (p *paths) GetPathChange(ctx context.Context, request *pillionv1.GetPathCha
 	}, nil
 }
 
-// GetRouterDelays gives what a router did with the packets from one interface to
-// another.
+// GetRouterDelays returns delays, queues and coffee breaks inside a router.
 func (p *paths) GetRouterDelays(ctx context.Context, request *pillionv1.GetRouterDelaysRequest) (*pillionv1.GetRouterDelaysResponse, error) {
 	question := archive.RouterDelays{
 		Agent: request.GetAgent(), Sessions: request.GetSessions(), Input: request.GetInput(), Output: request.GetOutput(), Breaks: breaksShown,
@@ -151,8 +150,7 @@ func routerMessage(answer archive.RouterDelaysAnswer, step time.Duration) *pilli
 	return response
 }
 
-// Trace lets the source trace to each of the addresses, and puts the paths into
-// the graph.
+// Trace makes the source trace each of the addresses and adds the paths to the graph.
 func (p *paths) Trace(ctx context.Context, request *pillionv1.TraceRequest) (*pillionv1.TraceResponse, error) {
 	protocol := request.GetProtocol()
 	if protocol == "" {
@@ -177,7 +175,7 @@ func (p *paths) Trace(ctx context.Context, request *pillionv1.TraceRequest) (*pi
 	return response, nil
 }
 
-// targets are the address that was asked for, or one of each family.
+// targets are the requested address, or one of each family.
 func (p *paths) targets(request *pillionv1.TraceRequest) ([]string, error) {
 	if text := request.GetAddress(); text != "" {
 		address, err := netip.ParseAddr(text)
@@ -200,7 +198,7 @@ func (p *paths) targets(request *pillionv1.TraceRequest) ([]string, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("trace to %s: it has no address that is its alone; name one", peer.Agent))
+		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("trace to %s: it has no unique address; specify one", peer.Agent))
 	}
 	return found, nil
 }
@@ -221,7 +219,7 @@ func (p *paths) trace(ctx context.Context, source string, task session.TraceTask
 		return nil, err
 	}
 	path := pathOf(source, task.Peer, result)
-	for _, known := range p.topology.Graph("").Paths { // it knows the nodes
+	for _, known := range p.topology.Graph("").Paths { // with its nodes
 		if known.Source == path.Source && known.Destination == path.Destination &&
 			known.Address == path.Address && known.Protocol == path.Protocol {
 			path.Nodes, path.Changed = known.Nodes, known.Changed

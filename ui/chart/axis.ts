@@ -1,4 +1,4 @@
-// What stands beside the ticks of the axes.
+// Tick labels of the axes.
 import { clock } from "../data/quantity.ts";
 
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -10,7 +10,7 @@ export const dayName = (ms: number): string => {
   return `${d.getDate()} ${months[d.getMonth()] ?? ""}`;
 };
 
-/** Distances between ticks of time, ms; uPlot takes the first that leaves room. */
+/** Distances between time ticks, ms; uPlot takes the first that fits. */
 export const timeSteps = [
   1, 2, 5, 10, 20, 50, 100, 200, 500,
   ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800].map((s) => s * 1000),
@@ -18,7 +18,7 @@ export const timeSteps = [
   ...[1, 2, 3, 4, 5, 7, 10, 14, 30].map((d) => d * day),
 ];
 
-/** Time of day where the user is, as exact as the step asks for; the date below the first tick and at each new day. */
+/** Local times in the precision of the step, with the date at the first tick and at each new day. */
 export function timeLabels(ticks: ArrayLike<number>, step: number): string[] {
   let before = "";
   return Array.from(ticks, (t) => {
@@ -31,14 +31,14 @@ export function timeLabels(ticks: ArrayLike<number>, step: number): string[] {
   });
 }
 
-/** Values at ticks: without needless zeros; where the figures do not tell ticks apart, distances from the lowest. */
+/** Values at ticks without trailing zeros; if ticks would look equal, distances from the lowest. */
 export function valueLabels(ticks: number[], format: (v: number) => string): string[] {
   const plain = ticks.map((v) => short(format(v), v));
   if (new Set(plain).size === plain.length) return plain;
   const from = ticks[0] ?? 0;
   const apart = ticks.map((v, i) => (i === 0 ? short(format(v), v) : `+${short(format(v - from), v - from)}`));
   if (new Set(apart).size === apart.length) return apart;
-  return plain.map((label, i) => (label === plain[i - 1] ? "" : label)); // finer than the figures go
+  return plain.map((label, i) => (label === plain[i - 1] ? "" : label)); // beyond the precision of the format
 }
 
 function short(text: string, value: number): string {

@@ -1,18 +1,18 @@
-// What the colours of a scale mean.
+// The legend of a colour scale.
 import { dark } from "../part/theme.tsx";
 import "../style/chart.css";
 import { lossColour, sequential } from "./colour.ts";
 
 interface ColourKeyProps {
   scale: "sequential" | "loss";
-  /** What is coloured. */
+  /** Name of the metric. */
   label: string;
-  /** Words at the ends of the scale; of loss they are known. */
+  /** Labels at the ends; predefined for loss. */
   low?: string;
   high?: string;
 }
 
-/** ColourKey shows a scale of colours with words at its ends. */
+/** ColourKey shows a colour scale with labels at its ends. */
 export function ColourKey({ scale, label, low, high }: ColourKeyProps) {
   const night = dark.value;
   const colours = Array.from({ length: 9 }, (_, i) => (scale === "loss" ? lossColour(1e-4 * 3000 ** (i / 8), night) : sequential(i / 8, night)));

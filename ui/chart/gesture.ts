@@ -1,33 +1,33 @@
-// Zooming and panning by mouse, touch and keyboard. It only asks for a range; the
-// owner of the chart shows it.
+// Zooming and panning by mouse, touch and keyboard. It only requests ranges; the
+// owner of the chart applies them.
 import type uPlot from "uplot";
 import type { Range } from "./plot.ts";
 
 const leastSpan = 1000;
 const mostSpan = 400 * 86400e3;
-const slop = 5; // pixels by which a click may move
+const slop = 5; // pixels that a click may move
 
-/** A range of the same middle or edge, never too short or long to be of use. */
+/** A range zoomed around its centre or edge, within limits. */
 export function zoomed(range: Range, factor: number, about = (range.from + range.to) / 2): Range {
   const span = range.to - range.from;
   const f = Math.min(mostSpan / span, Math.max(leastSpan / span, factor));
   return { from: about - (about - range.from) * f, to: about + (range.to - about) * f };
 }
 
-/** A range moved by a share of its length. */
+/** A range moved by a fraction of its length. */
 export function moved(range: Range, share: number): Range {
   const by = (range.to - range.from) * share;
   return { from: range.from + by, to: range.to + by };
 }
 
-/** The range in which two fingers stay on the times on which they were put. */
+/** The range in which two fingers stay on their initial times. */
 export function pinched(times: [number, number], xs: [number, number], width: number): Range {
   const perPixel = (times[1] - times[0]) / (xs[1] - xs[0]);
   const from = times[0] - xs[0] * perPixel;
   return { from, to: from + width * perPixel };
 }
 
-/** The range that a key asks for. */
+/** The range that a key requests. */
 export function keyed(key: string, range: Range, now: number): Range | undefined {
   switch (key) {
     case "ArrowLeft": return moved(range, -0.1);
@@ -42,13 +42,13 @@ export function keyed(key: string, range: Range, now: number): Range | undefined
 interface Finger {
   x: number;
   y: number;
-  /** Time on which it was put. */
+  /** Time at which it was placed. */
   time: number;
 }
 
 type Doing = "nothing" | "select" | "pan" | "pinch";
 
-/** Gestures listens to one chart until it ends. */
+/** Gestures handles the input of one chart until end. */
 export class Gestures {
   private fingers = new Map<number, Finger>();
   private doing: Doing = "nothing";
@@ -75,7 +75,7 @@ export class Gestures {
     this.off.abort();
   }
 
-  /** follow keeps a selection over its times while the range slides beneath. */
+  /** follow keeps a selection at its times while the range slides. */
   follow(): void {
     const finger = this.fingers.values().next().value;
     if (this.doing === "select" && this.far && finger) this.showSelection(finger.x);
@@ -83,7 +83,7 @@ export class Gestures {
 
   key(event: KeyboardEvent): void {
     if (event.key === "Escape" && this.doing === "select") return this.clear();
-    if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own
+    if (event.ctrlKey || event.metaKey || event.altKey) return; // browser shortcuts
     const range = keyed(event.key, this.asked ?? this.range(), Date.now());
     if (!range) return;
     event.preventDefault();
@@ -99,7 +99,7 @@ export class Gestures {
     return from + (x / this.width) * (to - from);
   }
 
-  // Many moves between two frames ask once.
+  // Request once per frame.
   private later(range: Range): void {
     this.asked = range;
     if (this.frame) return;
@@ -130,7 +130,7 @@ export class Gestures {
     } else if (this.fingers.size === 1) {
       this.doing = e.shiftKey || e.button === 1 ? "pan" : "select";
     }
-    if (e.button === 1) e.preventDefault(); // no scrolling by the middle button
+    if (e.button === 1) e.preventDefault(); // no autoscroll
   }
 
   private move(e: PointerEvent): void {
@@ -171,7 +171,7 @@ export class Gestures {
     if (to - from >= ((this.range().to - this.range().from) / this.width) * slop) this.ask(zoomed({ from, to }, 1));
   }
 
-  // Not every browser makes a double click of two taps.
+  // Not every browser turns a double tap into a double click.
   private tapped(x: number): void {
     const now = performance.now();
     const twice = now - this.tap.at < 350 && Math.abs(x - this.tap.x) < 30;
@@ -195,7 +195,7 @@ export class Gestures {
     this.plot.setSelect({ left: Math.min(begin, x), top: 0, width: Math.abs(x - begin), height: this.plot.over.clientHeight }, false);
   }
 
-  // A plain turn of the wheel is the page's.
+  // The plain wheel scrolls the page.
   private wheel(e: WheelEvent): void {
     const base = this.asked ?? this.range();
     const lines = e.deltaMode === 1 ? 16 : 1;

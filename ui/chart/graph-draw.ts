@@ -1,4 +1,4 @@
-// A graph drawn by Cytoscape.js, which is loaded when the first graph is shown.
+// A graph drawn by Cytoscape.js, which is loaded with the first graph.
 import type { Core, EventObject, NodeSingular, StylesheetJson } from "cytoscape";
 import { readable, type Box, type Label } from "./graph-label.ts";
 import { apart, type Point } from "./graph-layout.ts";
@@ -8,9 +8,9 @@ export interface Dot {
   id: string;
   kind: "agent" | "router" | "unknown" | "group";
   label: string;
-  /** More of it, shown under the pointer. */
+  /** Tooltip. */
   title: string;
-  /** Of two names that would overlap, that of the weightier dot is written. */
+  /** Of two overlapping labels, that of the larger weight is shown. */
   weight: number;
 }
 
@@ -23,51 +23,51 @@ export interface Stroke {
   both: boolean;
   /** Name of a CSS property, such as "--heat-1". */
   colour: string;
-  /** Pixels of the screen. */
+  /** CSS pixels. */
   width: number;
   dashed: boolean;
-  /** Shown while the stroke is lit. */
+  /** Shown while the stroke is highlighted. */
   label: string;
-  /** More of it, shown under the pointer. */
+  /** Tooltip. */
   title: string;
 }
 
-/** What is drawn, and what of it stands out. */
+/** Dots and strokes, and which of them are highlighted. */
 export interface Picture {
   dots: Dot[];
   strokes: Stroke[];
-  /** Ids of dots and strokes that stand out; empty: none, and none is dimmed. */
+  /** Ids of highlighted dots and strokes; empty: none, and none is dimmed. */
   lit: ReadonlySet<string>;
   /** Ids of dots with a thick border, such as the ends of a path. */
   ends: ReadonlySet<string>;
 }
 
-/** What the user did. */
+/** User actions. */
 export interface Answers {
   dot?: (id: string) => void;
   stroke?: (id: string) => void;
   nothing?: () => void;
-  /** The user put a dot elsewhere. */
+  /** The user moved a dot. */
   moved?: (id: string, to: Point) => void;
 }
 
 const textSize = 12;
-const margin = 76; // names stand beside the outermost dots
-const largest = 1.7; // of showing all: a few nodes need not fill the screen
+const margin = 76; // for the labels of the outermost dots
+const largest = 1.7; // zoom limit for small graphs
 
-/** Makes an empty drawing in an element. */
+/** Creates an empty drawing in an element. */
 export async function draw(element: HTMLElement, answers: Answers): Promise<Drawing> {
   const { default: cytoscape } = await import("cytoscape");
   standIn();
   return new Drawing(cytoscape({ container: element, style: [], minZoom: 0.04, maxZoom: 4, autounselectify: true, boxSelectionEnabled: false }), element, answers);
 }
 
-/** Drawing changes only what differs from what is drawn. */
+/** Drawing applies differences only. */
 export class Drawing {
   private picture: Picture = { dots: [], strokes: [], lit: new Set(), ends: new Set() };
   private scaled = 0;
   private touched = false;
-  private stale = true; // what is written is of an older picture
+  private stale = true; // labels are outdated
   private frame = 0;
   private readonly widths = new Map<string, number>();
   private readonly pen = document.createElement("canvas").getContext("2d");
@@ -93,7 +93,7 @@ export class Drawing {
     this.paint();
   }
 
-  /** Shows a picture; places has a place for each dot. */
+  /** Shows a picture; places has the position of each dot. */
   show(picture: Picture, places: ReadonlyMap<string, Point>): void {
     const { cy } = this;
     const known = cy.nodes().length;
@@ -145,16 +145,16 @@ export class Drawing {
     });
   }
 
-  /** Reads the colours of the style sheet anew. */
+  /** Rereads the colours of the style sheet. */
   paint(): void {
     this.cy.style(styleOf(this.element));
   }
 
-  /** Shows all of it. */
+  /** Fits the graph into the view. */
   fit(): void {
     const { cy } = this;
     if (cy.nodes().empty() || cy.width() === 0) return;
-    // Names keep their size on the screen: so they do not count in what is to fit.
+    // Labels keep their size on the screen and are not part of the fitted box.
     const box = cy.nodes().boundingBox({ includeLabels: false });
     const room = (length: number): number => length - 2 * Math.min(margin, length / 7);
     const zoom = Math.min(largest, room(cy.width()) / Math.max(1, box.w), room(cy.height()) / Math.max(1, box.h));
@@ -173,7 +173,7 @@ export class Drawing {
     this.cy.panBy({ x, y });
   }
 
-  /** Names and lines keep their size on the screen, whatever the zoom. */
+  /** Labels and lines keep their size on the screen at any zoom. */
   private rescale(force = false): void {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
@@ -245,7 +245,7 @@ export class Drawing {
   }
 }
 
-/** Names of the outermost dots stand outside, where no edge is. */
+/** Labels of the outermost dots are placed outside. */
 function sideOf(n: NodeSingular, middle: Point, whole: { w: number; h: number }): "left" | "right" | "above" | "below" {
   const kind = n.data("kind");
   if (kind !== "agent" && kind !== "group") return "below";
@@ -257,7 +257,7 @@ function sideOf(n: NodeSingular, middle: Point, whole: { w: number; h: number })
   return y < 0 ? "above" : "below";
 }
 
-/** Cytoscape takes this for its own style element, which the page's policy forbids. It has to be there before, and when the view is left while the program is still on its way. */
+/** Cytoscape takes this for its style element, which the content security policy forbids. It has to exist before Cytoscape is loaded. */
 function standIn(): void {
   const id = "__________cytoscape_stylesheet";
   if (document.getElementById(id)) return;

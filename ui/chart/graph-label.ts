@@ -1,15 +1,15 @@
-// Which names of a graph can be read: of two that would overlap only the more
-// important one is written.
+// Label placement: of two overlapping labels only the more
+// important one is shown.
 
-/** A name that wants to be written, in pixels of the screen. */
+/** A label, in CSS pixels. */
 export interface Label {
   id: string;
-  /** The box of its text. */
+  /** Its box. */
   left: number;
   top: number;
   width: number;
   height: number;
-  /** Larger goes first. */
+  /** Priority. */
   weight: number;
 }
 
@@ -18,7 +18,7 @@ const cell = 64;
 /** A box on the screen. */
 export type Box = Pick<Label, "left" | "top" | "width" | "height">;
 
-/** The ids of the names that are written; none covers an obstacle. */
+/** The ids of the labels to show; none covers an obstacle. */
 export function readable(labels: Label[], obstacles: Box[] = []): Set<string> {
   const written = new Set<string>();
   const cells = new Map<string, Box[]>();

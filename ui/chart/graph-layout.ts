@@ -1,14 +1,14 @@
-// Where the nodes of a graph of paths are drawn: ends of paths on an ellipse, those
-// that share routers beside each other; what lies between them inside, each as far from
-// the ends as it is in hops. The same graph gives the same places, always.
+// Layout of a graph of paths: ends of paths on an ellipse, those
+// that share routers beside each other; inner nodes inside, as far from
+// the ends as in hops. The layout is deterministic.
 
-/** A place, in pixels before zooming. */
+/** A position, in unzoomed pixels. */
 export interface Point {
   x: number;
   y: number;
 }
 
-/** What is laid out. */
+/** The graph to lay out. */
 export interface Shape {
   /** All nodes; the ends of paths are on the rim. */
   nodes: { id: string; rim: boolean }[];
@@ -16,13 +16,13 @@ export interface Shape {
   ways: { nodes: string[]; to?: string }[];
 }
 
-/** Least distance of two nodes. */
+/** Minimum distance of two nodes. */
 export const apart = 64;
 
 const byName = new Intl.Collator("en", { numeric: true });
 const compare = (a: string, b: string): number => byName.compare(a, b) || (a < b ? -1 : a > b ? 1 : 0);
 
-/** Arranges a graph anew; aspect is width by height of what it is to fill. */
+/** Lays out a graph; aspect is width by height of the area. */
 export function arrange(shape: Shape, aspect = 1.6): Map<string, Point> {
   const ways = distinct(shape);
   const order = rimOrder(shape, ways);
@@ -43,7 +43,7 @@ export function arrange(shape: Shape, aspect = 1.6): Map<string, Point> {
   return places;
 }
 
-/** So many points on an ellipse, as far from each other along it, from the left on. */
+/** Evenly spaced points on an ellipse, starting at the left. */
 function ellipse(points: number, width: number, height: number): Point[] {
   if (points < 2) return Array.from({ length: points }, () => ({ x: 0, y: 0 }));
   const pieces = 3600;
@@ -65,7 +65,7 @@ function ellipse(points: number, width: number, height: number): Point[] {
   return found;
 }
 
-/** Adds what has no place yet; everything else stays where it is. */
+/** Places new nodes; all others keep their positions. */
 export function extend(shape: Shape, kept: ReadonlyMap<string, Point>, aspect = 1.6): Map<string, Point> {
   const places = new Map<string, Point>();
   for (const { id } of shape.nodes) {
@@ -76,7 +76,7 @@ export function extend(shape: Shape, kept: ReadonlyMap<string, Point>, aspect = 
   if (fresh.length === 0) return places;
   if (places.size === 0) return arrange(shape, aspect);
   const near = neighbours(distinct(shape));
-  // What left comes back to its place: nobody else may take it meanwhile.
+  // Positions of removed nodes stay reserved, in case they return.
   const space = new Space(kept);
   const extent = Math.max(apart, ...[...places.values()].map((p) => Math.hypot(p.x / aspect, p.y)));
   for (const { id, rim } of [...fresh.filter((n) => !n.rim), ...fresh.filter((n) => n.rim)]) {
@@ -102,7 +102,7 @@ interface Counted {
   to?: string;
 }
 
-/** Ways in a fixed order, each once. */
+/** Distinct ways in a fixed order. */
 function distinct(shape: Shape): Counted[] {
   const seen = new Map<string, Counted>();
   for (const way of shape.ways) {
@@ -131,8 +131,8 @@ function neighbours(ways: Counted[]): Map<string, Set<string>> {
 }
 
 /**
- * The order of the ends on the rim: that in which a walk through the tree of shortest
- * ways from the busiest node meets them. So no edge of that tree crosses another.
+ * The order of the ends on the rim: that of a depth-first walk through the tree of shortest
+ * ways from the busiest node, so that no two edges of the tree cross.
  */
 function rimOrder(shape: Shape, ways: Counted[]): string[] {
   const rim = new Set(shape.nodes.filter((n) => n.rim).map((n) => n.id));
@@ -147,7 +147,7 @@ function rimOrder(shape: Shape, ways: Counted[]): string[] {
     const queue = [root];
     met.add(root);
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-      if (rim.has(next)) continue; // ways do not lead through hosts
+      if (rim.has(next)) continue; // hosts do not forward
       const found = [...(near.get(next) ?? [])].filter((n) => !met.has(n)).sort(compare);
       for (const n of found) met.add(n);
       children.set(next, found);
@@ -164,7 +164,7 @@ function rimOrder(shape: Shape, ways: Counted[]): string[] {
   return order;
 }
 
-/** Where each inner node wants to be: the mean of its places on the arcs of its ways. The busiest first. */
+/** Preferred positions of inner nodes: the mean of those on the arcs of their ways, the busiest first. */
 function targets(ways: Counted[], rim: ReadonlyMap<string, Point>): { id: string; point: Point }[] {
   const sums = new Map<string, { x: number; y: number; count: number }>();
   const lanes = new Map<string, number>();
@@ -179,7 +179,7 @@ function targets(ways: Counted[], rim: ReadonlyMap<string, Point>): { id: string
     const rank = lanes.get(lane) ?? 0;
     lanes.set(lane, rank + 1);
     const steps = arrives ? nodes.length - 1 : nodes.length;
-    const bulge = 0.07 + 0.14 * Math.min(rank, 5); // to the left: ways there and back keep clear of each other
+    const bulge = 0.07 + 0.14 * Math.min(rank, 5); // to the left, to separate both directions
     nodes.forEach((id, i) => {
       if (rim.has(id)) return;
       const t = i / steps;
@@ -195,7 +195,7 @@ function targets(ways: Counted[], rim: ReadonlyMap<string, Point>): { id: string
     .map(([id, s]) => ({ id, point: { x: s.x / s.count, y: s.y / s.count } }));
 }
 
-/** Space knows what is taken, and finds what is free. */
+/** Space tracks occupied positions. */
 class Space {
   private cells = new Map<string, Point[]>();
 
@@ -222,7 +222,7 @@ class Space {
     return true;
   }
 
-  /** The free place nearest to a point, found in rings around it. */
+  /** The nearest free position, searched in rings. */
   near(want: Point): Point {
     const start = { x: Math.round(want.x), y: Math.round(want.y) };
     if (this.free(start)) return start;

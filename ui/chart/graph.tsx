@@ -1,13 +1,13 @@
-// A graph in the page, with its buttons and keys.
+// A graph with its buttons and keys.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { dark } from "../part/theme.tsx";
 import { draw, type Answers, type Drawing, type Picture } from "./graph-draw.ts";
 import { arrange, extend, type Point, type Shape } from "./graph-layout.ts";
 
-/** Places of nodes, which outlive the drawing. */
+/** Positions of nodes, kept across drawings. */
 export interface Places {
   at: Map<string, Point>;
-  /** The user has put something elsewhere: nothing is arranged anew but by the button. */
+  /** The user has moved a node: only the button rearranges the graph. */
   moved: boolean;
 }
 
@@ -18,9 +18,9 @@ interface GraphProps extends Answers {
   places: Places;
 }
 
-const step = 60; // pixels that an arrow key moves the graph by
+const step = 60; // pixels per arrow key
 
-/** Graph draws a picture, and lets the user zoom, pan, drag and click. */
+/** Graph draws a picture with zoom, pan, drag and click. */
 export function Graph({ title, picture, shape, places, ...answers }: GraphProps) {
   const box = useRef<HTMLDivElement>(null);
   const [drawing, setDrawing] = useState<Drawing>();
@@ -73,13 +73,13 @@ export function Graph({ title, picture, shape, places, ...answers }: GraphProps)
   return (
     <div class="graph">
       <div ref={box} class="graph-canvas" tabIndex={0} role="application" aria-roledescription="graph" aria-label={`${title}. Arrow keys move it, plus and minus zoom, 0 shows all. The table of paths below says the same.`} onKeyDown={key} />
-      {fault && <p class="graph-fault" role="alert">The graph could not be loaded: {fault}</p>}
+      {fault && <p class="graph-fault" role="alert">Could not load the graph: {fault}</p>}
       {!drawing && !fault && <p class="graph-fault soft">Loading the graph…</p>}
       <div class="graph-buttons" role="group" aria-label="View of the graph">
         <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => drawing?.zoom(1.25)}>+</button>
         <button type="button" aria-label="Zoom out" title="Zoom out (-)" onClick={() => drawing?.zoom(0.8)}>−</button>
         <button type="button" title="Show all (0)" onClick={() => drawing?.fit()}>Fit</button>
-        <button type="button" title="Put every node where the layout wants it" onClick={anew}>Arrange anew</button>
+        <button type="button" title="Reset the layout" onClick={anew}>Reset layout</button>
       </div>
     </div>
   );
@@ -88,7 +88,7 @@ export function Graph({ title, picture, shape, places, ...answers }: GraphProps)
 const aspectOf = (element: HTMLElement | null): number =>
   element && element.clientHeight > 0 ? Math.min(2, Math.max(0.7, element.clientWidth / element.clientHeight)) : 1.6;
 
-/** Nodes keep their places; only where most are new is all arranged anew. */
+/** Nodes keep their positions, unless most of them are new. */
 function placed(shape: Shape, places: Places, aspect: number): ReadonlyMap<string, Point> {
   const fresh = shape.nodes.filter((n) => !places.at.has(n.id)).length;
   const anew = !places.moved && fresh > shape.nodes.length / 2;

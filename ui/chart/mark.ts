@@ -1,12 +1,12 @@
-// Marks of events: a thin line across the chart with a small flag, whose form
-// says how grave it is.
+// Event marks: a thin line across the chart with a small flag, whose shape
+// shows the level.
 import type { Mark, Range } from "./plot.ts";
 import type { View } from "./stage.ts";
 
 const colours = { info: "--busy", warning: "--warning", error: "--bad" } as const;
 const order = { info: 0, warning: 1, error: 2 } as const;
 
-/** Marks in a range, the gravest last, so that they lie on top. */
+/** Marks in a range, the most severe last, so that they are on top. */
 export function marksIn(marks: Mark[], range: Range): Mark[] {
   return marks.filter((m) => m.time >= range.from && m.time <= range.to).sort((a, b) => order[a.level] - order[b.level] || a.time - b.time);
 }
@@ -15,7 +15,7 @@ export function marksIn(marks: Mark[], range: Range): Mark[] {
 export const marksAt = (marks: Mark[], time: number, near: number): Mark[] =>
   marks.filter((m) => Math.abs(m.time - time) <= near).sort((a, b) => a.time - b.time);
 
-/** paintMarks paints one line for each pixel that has marks. */
+/** paintMarks paints one line per pixel with marks. */
 export function paintMarks(ctx: CanvasRenderingContext2D, view: View, marks: Mark[]): void {
   const gravest = new Map<number, Mark>();
   for (const m of marksIn(marks, view.range)) gravest.set(Math.round(view.x(m.time)), m);

@@ -1,40 +1,40 @@
-// Painting a matrix of many cells on a canvas that shows a part of it.
+// Painting of the visible part of a matrix with many cells on a canvas.
 import { channels, inkOn } from "./colour.ts";
 
-/** How a cell of a kind looks. */
+/** The look of a kind of cell. */
 export interface Tone {
   colour: string;
-  /** A dot in the middle: a shape for those whom colours do not tell it. */
+  /** A dot in the middle, for colour-blind users. */
   dot?: boolean;
 }
 
-/** What a matrix shows. Cells are asked for by row and column. */
+/** The contents of a matrix, by row and column. */
 export interface Cells {
   rows: string[];
   columns: string[];
-  /** Group of each row and column, where they are grouped: a line parts groups. */
+  /** Group of each row and column, if grouped; lines separate groups. */
   rowGroups?: string[];
   columnGroups?: string[];
   palette: Tone[];
   /** Index of a cell's tone in the palette. */
   tone(row: number, column: number): number;
-  /** Large enough cells hold a figure and a small line; without this they are colours only. */
+  /** Text and sparkline of large cells; without these, cells are colours only. */
   figure?(row: number, column: number): string;
-  /** Writes the course of a cell's figure; false: there is none. */
+  /** Writes the history of a cell's figure; false: none. */
   course?(row: number, column: number, out: Float32Array): boolean;
 }
 
 /** Measures of a matrix, CSS pixels. */
 export interface Layout {
-  /** Size of what is seen. */
+  /** Visible size. */
   width: number;
   height: number;
-  /** Size of the names beside and above. */
+  /** Size of the row and column labels. */
   left: number;
   top: number;
   cellWidth: number;
   cellHeight: number;
-  /** Names above are written upwards. */
+  /** Column labels are vertical. */
   upright: boolean;
 }
 
@@ -47,7 +47,7 @@ const nameFont = "12px ";
 const figureFont = "11px ";
 const course = new Float32Array(60);
 
-/** Finds the measures for a width: cells as large as fit, no smaller than can be pointed at. */
+/** The layout for a width: cells as large as possible, and large enough to point at. */
 export function layoutOf(cells: Cells, width: number, most: number, coarse: boolean, textWidth: (text: string) => number): Layout {
   const longest = (names: string[]) => names.reduce((w, name) => Math.max(w, textWidth(name)), 0);
   const left = Math.ceil(Math.min(longest(cells.rows) + 14, width < 500 ? 84 : 150));
@@ -63,12 +63,12 @@ export function layoutOf(cells: Cells, width: number, most: number, coarse: bool
 
 const clamp = (v: number, low: number, high: number) => Math.max(low, Math.min(high, v));
 
-/** MatrixPainter draws what is seen of a matrix. */
+/** MatrixPainter draws the visible part of a matrix. */
 export class MatrixPainter {
   private heat: HTMLCanvasElement | undefined;
   private heatOf = -1;
 
-  /** Draws; version says whether the cells are those of the last time. */
+  /** Draws; version tells whether the cells have changed. */
   draw(canvas: HTMLCanvasElement, cells: Cells, layout: Layout, scroll: { x: number; y: number }, cursor: Cursor | undefined, version: number): void {
     const ratio = globalThis.devicePixelRatio || 1;
     const [w, h] = [Math.round(layout.width * ratio), Math.round(layout.height * ratio)];
@@ -97,7 +97,7 @@ export class MatrixPainter {
     names(g, cells, layout, scroll, seen, cursor, style.fontFamily, colour);
   }
 
-  /** One pixel for a cell, enlarged: 40,000 rectangles would take too long. */
+  /** One pixel per cell, scaled up: 40,000 rectangles would be too slow. */
   private colours(g: CanvasRenderingContext2D, cells: Cells, layout: Layout, seen: Seen, version: number, gap: string): void {
     const { cellWidth: size } = layout;
     const [columns, rows] = [cells.columns.length, cells.rows.length];
@@ -168,7 +168,7 @@ export class MatrixPainter {
   }
 }
 
-/** Ends of a small line's axis: what varies by little is drawn as little. */
+/** Axis ends of a sparkline, wide enough not to magnify small changes. */
 export function courseEnds(values: ArrayLike<number>): [number, number] | undefined {
   let [low, high] = [Infinity, -Infinity];
   for (let i = 0; i < values.length; i++) {
@@ -268,7 +268,7 @@ function names(g: CanvasRenderingContext2D, cells: Cells, layout: Layout, scroll
 
 const lineHeight = 14;
 
-/** As many names as can be read; that of the cursor always, and none that would touch it. */
+/** Draws the labels that fit; always that of the cursor. */
 function each(start: number, end: number, size: number, current: number | undefined, write: (i: number, current: boolean) => void): void {
   const every = Math.max(1, Math.ceil(lineHeight / size));
   for (let i = start - (start % every); i < end; i += every) {

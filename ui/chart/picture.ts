@@ -1,9 +1,9 @@
-// A picture of charts, to be saved: all that an element holds, one below the other.
+// Export of the charts in an element as one image.
 import { clock, moment } from "../data/quantity.ts";
 import type { Range } from "./plot.ts";
 import type { Stage } from "./stage.ts";
 
-/** One name of a chart's legend in a picture. */
+/** A legend entry in an image. */
 export interface Name {
   label: string;
   /** Name of a CSS property. */
@@ -15,26 +15,26 @@ export interface Name {
   scale?: string[];
 }
 
-/** What a picture needs to know of a chart. */
+/** A chart to export. */
 interface Pictured {
   stage: Stage;
   title: string;
   height: number;
   range: Range;
   names: Name[];
-  /** What stands in place of an empty drawing. */
+  /** Shown in an empty chart. */
   empty?: string;
 }
 
 const shown = new WeakMap<Element, () => Pictured>();
 
-/** expose lets pictures find the chart of an element. */
+/** expose registers the chart of an element for export. */
 export const expose = (element: Element, chart: () => Pictured): void => void shown.set(element, chart);
 
 const edge = 20;
 const family = 'system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 
-/** picture draws the charts within an element as a PNG, at least two pixels to each of the page. */
+/** picture draws the charts within an element as a PNG, in at least double resolution. */
 export async function picture(charts: HTMLElement, title: string, subtitle: string): Promise<Blob> {
   const found = [...charts.querySelectorAll(".chart")].flatMap((e) => {
     const chart = shown.get(e);
@@ -69,7 +69,7 @@ export async function picture(charts: HTMLElement, title: string, subtitle: stri
   });
 }
 
-/** The range of the charts in words; where they differ, from the first to the last. */
+/** The range of all charts as text. */
 function footer(ranges: Range[]): string {
   if (ranges.length === 0) return "";
   const from = Math.min(...ranges.map((r) => r.from));
@@ -78,7 +78,7 @@ function footer(ranges: Range[]): string {
   return `${moment(from)} to ${sameDay ? clock(to) : moment(to)}, ${Intl.DateTimeFormat().resolvedOptions().timeZone}. Measured by Pillion.`;
 }
 
-// Words and swatches on the canvas, in pixels of the page.
+// Text and swatches on the canvas, in CSS pixels.
 class Sheet {
   constructor(readonly ctx: CanvasRenderingContext2D, readonly ratio: number, readonly width: number, readonly style: CSSStyleDeclaration) {}
 
@@ -101,7 +101,7 @@ class Sheet {
     ctx.fillText(words, x, y);
   }
 
-  /** names writes the legend from y down, or only says how high it is. */
+  /** names draws the legend from y down, or only measures its height. */
   names(chart: Pictured, y: number, draw: boolean): number {
     const { ctx } = this;
     ctx.font = `12px ${family}`;

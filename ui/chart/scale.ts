@@ -1,14 +1,14 @@
-// Axes of values: how a value becomes a height, and where the ticks are.
+// Value axes: mapping of values to heights, and ticks.
 
-/** Scale maps values to heights and back; heights grow evenly. */
+/** Scale maps values to heights and back. */
 export interface Scale {
   height(value: number): number;
   value(height: number): number;
-  /** At most so many values between two, where ticks look right. */
+  /** At most `most` tick values between two. */
   ticks(low: number, high: number, most: number): number[];
 }
 
-/** Round steps: the least of 1, 2, 5 times a power of ten that is at least this. */
+/** The smallest of 1, 2, 5 times a power of ten that is at least a value. */
 export function roundUp(step: number): number {
   const power = 10 ** Math.floor(Math.log10(step));
   const lead = step / power;
@@ -24,10 +24,10 @@ export function linearTicks(low: number, high: number, most: number): number[] {
   return ticks;
 }
 
-// 3 * 0.1 is not 0.3: what the sum of binary fractions adds is cut off.
+// 3 * 0.1 is not 0.3: rounding errors are cut off.
 const cleaned = (v: number): number => (v === 0 ? 0 : Number(v.toPrecision(12)));
 
-/** Powers of ten, with 2 and 5 times these where there is room; where even one decade is not seen, as on a linear axis. */
+/** Powers of ten, with 2 and 5 times these if there is room; linear ticks within one decade. */
 export function logTicks(low: number, high: number, most: number): number[] {
   const first = Math.floor(Math.log10(low));
   const last = Math.ceil(Math.log10(high));

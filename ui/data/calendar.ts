@@ -1,67 +1,67 @@
-// Where runs lie in a week: blocks in days, side by side where they overlap, and bars
-// above for those that last long. Times are of the wall clock where the user is.
+// Layout of runs in a week: blocks in days, side by side where they overlap, and bars
+// above for long runs. Times are local.
 import type { Run } from "../gen/session_pb.ts";
 import { millis } from "./time.ts";
 
 const minute = 60_000;
 const hour = 60 * minute;
 
-/** Runs this long are bars above the days. */
+/** Runs of at least this length are bars. */
 const long = 20 * hour;
-/** A block is never drawn shorter than this. */
+/** Minimum height of a block. */
 const least = 30 * minute;
 
-/** A run, or several short ones in a row of one session. */
+/** A run, or several consecutive short runs of one session. */
 export interface Block {
   session: string;
   state: string;
   reason: string;
   start: number;
-  /** Undefined: it ends when it is stopped. */
+  /** Undefined: open-ended. */
   end: number | undefined;
-  /** How many runs. */
+  /** Number of runs. */
   runs: number;
 }
 
-/** A block in one day, placed by shares of the day and of its width. */
+/** A block in a day. */
 export interface Placed {
   block: Block;
-  /** Start and length as shares of the day. */
+  /** Start and length as fractions of the day. */
   top: number;
   height: number;
-  /** Which of how many columns. */
+  /** Column and number of columns. */
   column: number;
   columns: number;
 }
 
-/** A bar over days. */
+/** A bar across days. */
 export interface Bar {
   block: Block;
-  /** First day and the one after the last, from 0 to 7. */
+  /** First day, and the day after the last, 0 to 7. */
   from: number;
   to: number;
   lane: number;
-  /** It goes on beyond the week. */
+  /** It extends beyond the week. */
   before: boolean;
   after: boolean;
 }
 
 export interface Week {
-  /** Midnights: eight, so that each day has an end; where clocks change, a day has 23 or 25 hours. */
+  /** Eight midnights, so that each day has an end; with daylight saving a day has 23 to 25 hours. */
   days: number[];
   placed: Placed[][];
   bars: Bar[];
   lanes: number;
 }
 
-/** Midnights of a week from Monday, counted in weeks from the one that holds that time. */
+/** Midnights of a week from Monday, by its offset from the week of a time. */
 export function weekOf(ms: number, weeks = 0): number[] {
   const d = new Date(ms);
   const monday = d.getDate() - ((d.getDay() + 6) % 7) + 7 * weeks;
   return Array.from({ length: 8 }, (_, i) => new Date(d.getFullYear(), d.getMonth(), monday + i).getTime());
 }
 
-/** Runs as blocks: short ones of a session that follow one another closely are put together. */
+/** Runs as blocks; consecutive short runs of a session are combined. */
 export function blocks(runs: readonly Run[]): Block[] {
   const all: Block[] = [];
   const open = new Map<string, Block>();
@@ -88,7 +88,7 @@ function sameDay(a: number, b: number): boolean {
   return new Date(a).toDateString() === new Date(b).toDateString();
 }
 
-/** The layout of a week that begins at the first of those midnights. */
+/** The layout of a week. */
 export function layout(runs: readonly Run[], days: number[], now: number): Week {
   const begin = days[0] ?? 0;
   const finish = days[7] ?? 0;
@@ -106,7 +106,7 @@ export function layout(runs: readonly Run[], days: number[], now: number): Week 
 }
 
 function bars(week: Week, all: Block[], endOf: (b: Block) => number): void {
-  const free: number[] = []; // by lane, the first free day
+  const free: number[] = []; // first free day by lane
   const [begin, finish] = [week.days[0] ?? 0, week.days[7] ?? 0];
   for (const block of all) {
     const from = Math.max(0, week.days.findLastIndex((d) => d <= block.start));
@@ -121,7 +121,7 @@ function bars(week: Week, all: Block[], endOf: (b: Block) => number): void {
   week.lanes = free.length;
 }
 
-/** Places the blocks of a day: those that overlap, also through others, share its width. */
+/** Places the blocks of a day: overlapping ones share its width. */
 function columns(all: Block[], from: number, to: number): Placed[] {
   const placed: Placed[] = [];
   let cluster: Placed[] = [];
@@ -135,7 +135,7 @@ function columns(all: Block[], from: number, to: number): Placed[] {
   for (const block of [...all].sort((a, b) => a.start - b.start || (b.end ?? 0) - (a.end ?? 0))) {
     let start = Math.max(block.start, from);
     const end = Math.min(Math.max(block.end ?? to, start + least), to);
-    start = Math.min(start, to - least); // what begins just before midnight is seen, too
+    start = Math.min(start, to - least); // visible even just before midnight
     if (start >= clusterEnd) close();
     let column = ends.findIndex((e) => e <= start);
     if (column < 0) column = ends.length;

@@ -1,6 +1,7 @@
 // The command line equivalent to a form.
-import type { PointRequest, Sampling, SessionSpec } from "../gen/session_pb.ts";
-import { spanText } from "./length.ts";
+import { create, toJson, type JsonValue } from "@bufbuild/protobuf";
+import { SessionSpecSchema, type PointRequest, type SessionSpec } from "../gen/session_pb.ts";
+import { parseSpan, spanText } from "./length.ts";
 import { millis, nanos } from "./time.ts";
 
 /** A word quoted for a POSIX shell. */
@@ -53,36 +54,16 @@ function pointText({ name, agents, options }: PointRequest): string {
 export function createCommand(s: SessionSpec, defaults: SessionSpec | undefined): string {
   const words = flags(s, defaults).map((f) => f.map(quoted).join(" "));
   const only = Object.keys(s.samplingFor).length > 0;
-  const lines = ["pillion session create" + (only ? " -" : ""), ...words].join(" ");
-  return only ? `${lines} <<'END'\n${yaml({ sampling_for: samplingFor(s) })}END` : lines;
+  const line = ["pillion session create" + (only ? " -" : ""), ...words].join(" ");
+  return only ? `${line} <<'END'\n${yaml(create(SessionSpecSchema, { samplingFor: s.samplingFor }))}END` : line;
 }
 
 /** The command that changes the session: with the whole specification, so that lists can become empty. */
-export function changeCommand(s: SessionSpec): string {
-  const start = millis(s.start);
-  const all = {
-    name: s.name, sources: s.sources, destinations: s.destinations, both: s.both || undefined, modules: s.modules, encoding: s.encoding,
-    family: s.family, filters: s.filters, sampling: sampling(s.sampling), sampling_for: samplingFor(s), interval: span(nanos(s.interval)),
-    granularity: s.granularity, records: s.records || undefined, device: s.device, routers: s.routers, points: s.points.map(({ name, agents, options }) => ({ name, agents, options })), lease: span(nanos(s.lease)),
-    trace: span(nanos(s.trace)), start: start === undefined ? undefined : new Date(start).toISOString(),
-    duration: span(nanos(s.duration)), cron: s.cron, time_zone: s.cron ? s.timeZone : "",
-  };
-  return `pillion session change ${quoted(s.name)} - <<'END'\n${yaml(all)}END`;
-}
+export const changeCommand = (s: SessionSpec): string => `pillion session change ${quoted(s.name)} - <<'END'\n${yaml(s)}END`;
 
-const span = (ns: number | undefined): string | undefined => (ns ? spanText(ns) : undefined);
-
-function sampling(s: Sampling | undefined): Record<string, unknown> | undefined {
-  return s && { every: s.every || undefined, random: s.random || undefined, min_gap: span(nanos(s.minGap)) };
-}
-
-const samplingFor = (s: SessionSpec): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(s.samplingFor).sort().map(([agent, one]) => [agent, sampling(one)]));
-
-/** YAML with a line per key; values are JSON, which is valid YAML. */
-function yaml(all: Record<string, unknown>): string {
-  return Object.entries(all).map(([key, value]) => {
-    const text = JSON.stringify(value);
-    return text === undefined || text === '""' || text === "[]" || text === "{}" ? "" : `${key}: ${text}\n`;
-  }).join("");
+/** YAML with a line per field; values are JSON, which is valid YAML, with durations as on the command line. */
+function yaml(s: SessionSpec): string {
+  const all = toJson(SessionSpecSchema, s, { useProtoFieldName: true }) as Record<string, JsonValue>;
+  const written = (_: string, v: unknown): unknown => (typeof v === "string" && /^-?[\d.]+s$/.test(v) ? spanText(parseSpan(v) ?? 0) : v);
+  return Object.entries(all).map(([key, value]) => `${key}: ${JSON.stringify(value, written)}\n`).join("");
 }

@@ -9,7 +9,7 @@ export interface Repeat {
   times: string[];
   /** Days of the week for weekly: 0 is Sunday. */
   days: number[];
-  /** The cron line for own. */
+  /** The cron expression of kind own. */
   line: string;
 }
 
@@ -23,7 +23,7 @@ export const weekdays: readonly { day: number; name: string; short: string }[] =
   { day: 0, name: "Sunday", short: "Sun" },
 ];
 
-/** The cron line of a choice. */
+/** The cron expression of a schedule. */
 export function cronOf(r: Repeat): Line {
   if (r.kind === "own") return { line: r.line.trim().replace(/\s+/g, " ") };
   const times = r.times.map(parseTime);

@@ -1,11 +1,11 @@
-// Tables as text that spreadsheets and programs read.
+// CSV export.
 import type { Flow } from "../gen/flow_pb.ts";
 import { millis } from "./time.ts";
 import { figuresOf, type Figures, type Spread } from "./window.ts";
 
 type Cell = string | number | undefined;
 
-/** RFC 4180 text; an empty cell where nothing was measured. */
+/** RFC 4180 text; missing values are empty. */
 export function csv(rows: Iterable<readonly Cell[]>): string {
   let text = "";
   for (const row of rows) text += row.map(cell).join(",") + "\r\n";
@@ -14,7 +14,7 @@ export function csv(rows: Iterable<readonly Cell[]>): string {
 
 function cell(v: Cell): string {
   if (v === undefined || (typeof v === "number" && !Number.isFinite(v))) return "";
-  // Names of agents cannot begin so, but what a program takes for a formula must never be one.
+  // Spreadsheets must not take text for a formula.
   const text = typeof v === "string" && /^[=+\-@\t\r]/.test(v) ? `'${v}` : String(v);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
@@ -27,14 +27,14 @@ const ofSpread = (s: Spread): number[] => [s.count, s.min, s.mean, s.p50, s.p90,
 const ofFigures = (f: Figures): number[] =>
   [f.packets, f.bytes, f.expected, f.lost, f.duplicated, f.reordered, f.late, ...ofSpread(f.delay), ...ofSpread(f.ipdv), f.clockError];
 
-/** One direction's windows, to be written. */
+/** The windows of a direction. */
 interface WrittenDirection {
   source: string;
   destination: string;
   windows: readonly Figures[];
 }
 
-/** Windows of both directions by time, a row for each. */
+/** Windows of both directions by time, one per row. */
 export function windowsCsv(directions: readonly WrittenDirection[], step: number): string {
   const rows = directions.flatMap((d) => d.windows.map((f) => ({ d, f })));
   rows.sort((a, b) => a.f.start - b.f.start);
@@ -44,7 +44,7 @@ export function windowsCsv(directions: readonly WrittenDirection[], step: number
   ]);
 }
 
-/** Flows with their sums over a range, a row for each. */
+/** Flows with their sums, one per row. */
 export function flowsCsv(flows: readonly Flow[], source: string, destination: string): string {
   return csv([
     ["source", "destination", "src", "dst", "proto", "sport", "dport", "first", "first_ms", "last", "last_ms", ...measured],
@@ -60,7 +60,7 @@ export function flowsCsv(flows: readonly Flow[], source: string, destination: st
   ]);
 }
 
-/** Gives a file to the browser. */
+/** Downloads a file. */
 export function save(name: string, content: Blob | string, type = "text/csv;charset=utf-8"): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(typeof content === "string" ? new Blob([content], { type }) : content);
@@ -75,6 +75,6 @@ const stamp = (ms: number): string => {
   return `${d.getFullYear()}${two(d.getMonth() + 1)}${two(d.getDate())}-${two(d.getHours())}${two(d.getMinutes())}${two(d.getSeconds())}`;
 };
 
-/** A file's name that says what is in it: the pair, the range where the user is. */
+/** A file name with the pair and the range in local time. */
 export const fileName = (what: string, source: string, destination: string, from: number, to: number, end: string): string =>
   `pillion-${what}-${source}-${destination}-${stamp(from)}-${stamp(to)}.${end}`;

@@ -1,6 +1,6 @@
-// Filters by five-tuple: rows of a form, and the text that the command line has.
+// Five-tuple filters as form rows and as text.
 
-/** One filter as a form has it; what is empty fits everything. */
+/** A filter in the form; empty fields match everything. */
 export interface FilterRow {
   proto: string;
   src: string;
@@ -9,12 +9,12 @@ export interface FilterRow {
   dport: string;
 }
 
-/** A filter that says nothing yet. */
+/** A filter without conditions. */
 export const emptyFilter = (): FilterRow => ({ proto: "", src: "", sport: "", dst: "", dport: "" });
 
 const order = ["src", "dst", "proto", "sport", "dport"] as const;
 
-/** The names of protocols that the server knows; others go by number. */
+/** Suggested protocol names; numbers are allowed too. */
 export const protocols = ["tcp", "udp", "icmp", "icmpv6", "sctp", "dccp", "udplite"];
 
 /** The text of a filter, as on the command line. */
@@ -22,7 +22,7 @@ export function filterText(row: FilterRow): string {
   return order.map((name) => [name, row[name].trim()] as const).filter(([, v]) => v !== "").map(([n, v]) => `${n}=${v}`).join(" ");
 }
 
-/** The row of a text; undefined where the text says what a row cannot. */
+/** The row of a text; undefined if a row cannot represent it. */
 export function filterRow(text: string): FilterRow | undefined {
   const row = emptyFilter();
   for (const word of text.trim().split(/\s+/).filter(Boolean)) {
@@ -34,7 +34,7 @@ export function filterRow(text: string): FilterRow | undefined {
   return row;
 }
 
-/** A filter in words, such as "TCP to port 443". */
+/** A filter as readable text, such as "TCP to port 443". */
 export function filterWords(text: string): string {
   const row = filterRow(text);
   if (!row) return text;

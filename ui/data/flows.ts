@@ -5,30 +5,30 @@ import { flowClient } from "./client.ts";
 import { resource, type Resource } from "./resource.ts";
 import type { Selection } from "./windows.ts";
 
-/** How rows are put together. */
+/** Levels of aggregation. */
 export const granularities = ["flow", "host-port", "host"] as const;
 export type Granularity = (typeof granularities)[number];
 
-/** What the server sorts by. */
+/** Sort orders of the server. */
 export const orders = ["packets", "bytes", "lost", "p50", "p90", "p99", "max", "last"] as const;
 
 interface FlowQuestion {
   selection: Selection;
   granularity: Granularity;
-  /** One of orders, or "flow": by its text, which is sorted here. */
+  /** One of orders, or "flow": by its text, sorted in the page. */
   order: string;
   ascending: boolean;
   search: string;
-  /** How often to ask again, ms. */
+  /** Polling period, ms. */
   every: number;
-  /** What is shown when the question is asked. */
+  /** The shown range at the time of the query. */
   range(): { from: number; to: number } | undefined;
 }
 
 const shown = 100;
 const whole = 1000;
 
-/** A resource of flows. Its first question waits a moment, while one still types or zooms. */
+/** A resource of flows. Its first query is delayed while the user types or zooms. */
 export function flowsOf(q: FlowQuestion): Resource<ListFlowsResponse | undefined> {
   const byText = q.order === "flow";
   let first = true;
@@ -51,7 +51,7 @@ const end = (address: string, port: number): string => {
   return address.includes(":") ? `[${address}]:${port}` : `${address || "any"}:${port}`;
 };
 
-/** A flow in words, such as "tcp 10.0.0.1:40000 → 10.0.0.2:443". */
+/** A flow as text, such as "tcp 10.0.0.1:40000 → 10.0.0.2:443". */
 export function flowText(f: Pick<Flow, "src" | "dst" | "proto" | "sport" | "dport">): string {
   const from = f.src || f.sport ? `${end(f.src, f.sport)} ` : "";
   return `${f.proto ? `${f.proto} ` : ""}${from}→ ${end(f.dst, f.dport)}`;

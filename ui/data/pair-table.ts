@@ -1,7 +1,7 @@
-// Figures of every pair of hosts over the last minute, in typed arrays: with 200
-// hosts there are 39,800 pairs and as many figures again each second.
+// Figures of all pairs over the last minute, in typed arrays: 200
+// hosts have 39,800 pairs with new figures every second.
 
-/** What the table takes: one second of all pairs, as WatchPairsResponse has it. */
+/** One second of all pairs, as in WatchPairsResponse. */
 export interface Second {
   startMs: number;
   agents: string[];
@@ -16,19 +16,19 @@ export interface Second {
   clockErrorNs: ArrayLike<number>;
 }
 
-/** What a pair is coloured by, and what its small line shows. */
+/** Metric of the colours and sparklines. */
 export type Measure = "delay" | "p99" | "loss";
 
-/** Seconds that are kept of each pair. */
+/** Seconds kept per pair. */
 export const kept = 60;
-/** Seconds over which loss and packet rate are added up, so that single packets do not make them jump. */
+/** Seconds over which loss and packet rate are summed, to smooth them. */
 export const recent = 10;
-/** Most hosts and pairs; what is beyond is counted, not kept. */
+/** Limits of hosts and pairs; the rest is only counted. */
 export const limits = { agents: 1024, pairs: 65_536 };
 
-/** One second of all pairs, by their number. */
+/** One second by pair number. */
 class Column {
-  start = -1; // number of the second since 1970; -1: nothing here
+  start = -1; // number of the second since 1970; -1: empty
   packets: Uint32Array;
   expected: Uint32Array;
   lost: Uint32Array;
@@ -62,15 +62,15 @@ class Column {
   }
 }
 
-/** PairTable keeps the last minute of all pairs, and what each had last. */
+/** PairTable holds the last minute and the latest figures of all pairs. */
 export class PairTable {
-  /** Names of the hosts that had figures. */
+  /** Names of the hosts with figures. */
   agents: string[] = [];
   /** Number of pairs. */
   size = 0;
-  /** The newest second, ms since 1970; undefined before the first. */
+  /** The latest second, ms since 1970; undefined before the first. */
   newest: number | undefined;
-  /** Pairs of a second that had no room. */
+  /** Pairs of a second beyond the limits. */
   left = 0;
   /** By pair: host numbers. */
   source = new Uint16Array(0);
@@ -78,7 +78,7 @@ export class PairTable {
   /** By pair: number of the first and last second with figures. */
   first = new Float64Array(0);
   last = new Float64Array(0);
-  /** By pair: what the last second with such a figure had. */
+  /** By pair: the latest figures. */
   p50 = new Float32Array(0);
   p99 = new Float32Array(0);
   rate = new Float32Array(0);
@@ -91,22 +91,22 @@ export class PairTable {
   private room = 0;
   private columns: Column[] = [];
   private places = new Map<string, number>();
-  private width = 0; // of the square below
+  private width = 0; // of the matrix below
   private square = new Int32Array(0); // source × width + destination: number of the pair + 1
   private anew = false;
   private arrived = 0;
 
-  /** A stream begins: all that is kept goes when its first second comes, because its hosts have other numbers. */
+  /** A stream begins: its first second clears the table, because host numbers change. */
   begin(): void {
     this.anew = true;
   }
 
-  /** Forgets everything. */
+  /** Clears the table. */
   clear(): void {
     Object.assign(this, new PairTable());
   }
 
-  /** Takes a second, or more pairs of one; a pair that was there is replaced. A message without pairs only shows that the watch is alive. */
+  /** Takes a second or part of one; pairs already present are replaced. A message without pairs is a heartbeat. */
   take(second: Second, now = performance.now()): void {
     if (this.anew) this.clear();
     for (const name of second.agents) {
@@ -117,7 +117,7 @@ export class PairTable {
     if (second.sources.length === 0) return;
     const start = Math.floor(second.startMs / 1000);
     const newest = this.newest === undefined ? -Infinity : this.newest / 1000;
-    if (start <= newest - kept) return; // too old to be shown
+    if (start <= newest - kept) return; // too old
     if (start > newest) {
       for (const column of this.columns) if (column && column.start > newest - recent && column.start <= start - recent) this.takeOff(column);
       this.newest = start * 1000;
@@ -126,48 +126,46 @@ export class PairTable {
     this.fill(second, start);
   }
 
-  /** Milliseconds since the pair's last second ended, by the clock of the server. */
+  /** Milliseconds since the pair's latest second, by the server's clock. */
   age(pair: number, now = performance.now()): number {
     if (this.newest === undefined) return Infinity;
     return Math.max(0, this.newest + (now - this.arrived) - (this.last[pair] ?? -Infinity) * 1000);
   }
 
-  /** Number of a pair; -1: it has no figures. */
+  /** Number of a pair; -1: no figures. */
   find(source: string, destination: string): number {
-    const from = this.places.get(source);
-    const to = this.places.get(destination);
-    return from === undefined || to === undefined || from >= this.width || to >= this.width ? -1 : (this.square[from * this.width + to] ?? 0) - 1;
+    return this.between(this.place(source), this.place(destination));
   }
 
-  /** Number of the host in `between`; -1: no pair has it. */
+  /** Number of a host for `between`; -1: unknown. */
   place(agent: string): number {
     const at = this.places.get(agent) ?? -1;
     return at < this.width ? at : -1;
   }
 
-  /** Number of the pair of two hosts by their numbers; -1: it has no figures. */
+  /** Number of the pair of two host numbers; -1: no figures. */
   between(from: number, to: number): number {
     return from < 0 || to < 0 ? -1 : (this.square[from * this.width + to] ?? 0) - 1;
   }
 
-  /** Share of lost packets over the last seconds; NaN: none was expected. */
+  /** Loss ratio over the last seconds; NaN: no packets expected. */
   loss(pair: number): number {
     return (this.lost[pair] ?? 0) / (this.expected[pair] || NaN);
   }
 
-  /** Marked packets a second over the last seconds. */
+  /** Marked packets per second over the last seconds. */
   packetRate(pair: number): number {
     const seconds = (this.newest ?? 0) / 1000 - (this.first[pair] ?? 0) + 1;
     return (this.packets[pair] ?? 0) / Math.max(1, Math.min(recent, seconds));
   }
 
-  /** The figure that a pair is coloured by; NaN: none. */
+  /** The figure of a metric; NaN: none. */
   figure(pair: number, measure: Measure): number {
     if (measure === "loss") return this.loss(pair);
     return (measure === "delay" ? this.p50 : this.p99)[pair] ?? NaN;
   }
 
-  /** Writes the last minute of a pair, oldest first; NaN: nothing in that second. */
+  /** Writes the last minute of a pair, oldest first; NaN: no value. */
   history(pair: number, measure: Measure, out: Float32Array): void {
     const end = (this.newest ?? 0) / 1000;
     for (let i = 0; i < out.length; i++) {
@@ -179,7 +177,7 @@ export class PairTable {
     }
   }
 
-  /** By pair: expected and lost packets of all seconds that are kept. */
+  /** By pair: expected and lost packets over all kept seconds. */
   minute(): { expected: Float64Array; lost: Float64Array } {
     const expected = new Float64Array(this.size);
     const lost = new Float64Array(this.size);
@@ -221,7 +219,7 @@ export class PairTable {
       column.lost[pair] = lost[i] ?? 0;
       column.p50[pair] = median;
       column.p99[pair] = high;
-      if (start < (last[pair] ?? 0)) continue; // a late second changes the past only
+      if (start < (last[pair] ?? 0)) continue; // a late second changes only the history
       last[pair] = start;
       rates[pair] = rate[i] ?? NaN;
       clockError[pair] = clockErrorNs[i] ?? NaN;
@@ -230,7 +228,7 @@ export class PairTable {
     }
   }
 
-  /** The column of a second; what it held of a minute ago is gone. */
+  /** The slot of a second; older contents are cleared. */
   private opened(start: number): Column {
     const at = start % kept;
     const column = (this.columns[at] ??= new Column(this.room));
@@ -238,13 +236,13 @@ export class PairTable {
     return column;
   }
 
-  /** A second is one of the last, which are added up. */
+  /** Reports whether a second is among the summed ones. */
   private counts(start: number): boolean {
     const end = (this.newest ?? 0) / 1000;
     return start > end - recent && start <= end;
   }
 
-  /** Takes a second off the sums. */
+  /** Subtracts a second from the sums. */
   private takeOff(column: Column): void {
     const { size, packets, expected, lost } = this;
     for (let i = 0; i < size; i++) {
@@ -254,7 +252,7 @@ export class PairTable {
     }
   }
 
-  /** Number of a pair, a new one if need be; -1: there is no room. */
+  /** Number of a pair, added if new; -1: limit reached. */
   private number(from: number, to: number, start: number): number {
     if (from < 0 || to < 0 || from >= this.width || to >= this.width) return -1;
     const at = from * this.width + to;
@@ -291,7 +289,7 @@ export class PairTable {
     this.columns.forEach((column, i) => (this.columns[i] = column.grown(room)));
   }
 
-  /** Makes the square large enough for all hosts. */
+  /** Grows the matrix for all hosts. */
   private widen(): void {
     const want = Math.min(this.agents.length, limits.agents);
     if (want <= this.width) return;

@@ -1,18 +1,18 @@
-// Reading the seconds of all pairs from the wire at little cost: the lists of the
-// message are taken as bytes, which packed lists are, and laid under typed arrays.
-// The generated reader would build nine arrays of 39,800 numbers each second.
+// Efficient decoding of WatchPairs: the packed lists of the
+// message are decoded as bytes and viewed as typed arrays.
+// The generated decoder would build nine arrays of 39,800 numbers every second.
 import { clone, createFileRegistry, type DescMessage } from "@bufbuild/protobuf";
 import { FieldDescriptorProto_Label, FieldDescriptorProto_Type, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { FlowService, WatchPairsResponseSchema } from "../gen/flow_pb.ts";
 import type { Second } from "./pair-table.ts";
 
-/** The lists of numbers, as they are called in the message. */
+/** The lists of numbers in the message. */
 const lists = ["sources", "destinations", "packets", "expected", "lost", "p50Ns", "p99Ns", "rate", "clockErrorNs"] as const;
 
 /** WatchPairsResponse with its lists of numbers as bytes. */
 export type Packed = { startMs: bigint; agents: string[] } & Record<(typeof lists)[number], Uint8Array>;
 
-/** The message's own description, but for the type of its lists; so it follows the contract. */
+/** The descriptor of the message with the type of its lists replaced. */
 function packed(): DescMessage {
   const own = WatchPairsResponseSchema;
   const file = clone(FileDescriptorProtoSchema, own.file.proto);
@@ -24,20 +24,20 @@ function packed(): DescMessage {
     field.type = FieldDescriptorProto_Type.BYTES;
   }
   const found = createFileRegistry(file, (name) => own.file.dependencies.find((d) => d.proto.name === name)?.proto).getMessage(own.typeName);
-  if (!found) throw new Error("the message of pairs is not described");
+  if (!found) throw new Error("no descriptor of WatchPairsResponse");
   return found;
 }
 
-/** How a second is read. */
+/** The modified descriptor. */
 export const PackedSchema = packed();
 
-/** FlowService with WatchPairs alone, which gives packed seconds. */
+/** FlowService with WatchPairs alone, decoded by that descriptor. */
 export const PackedService = {
   ...FlowService,
   methods: [{ ...FlowService.method.watchPairs, output: PackedSchema }],
 } as unknown as typeof FlowService;
 
-/** Lays typed arrays under the lists of a packed second. */
+/** Views the lists of a packed second as typed arrays. */
 export function unpack(m: Packed): Second {
   return {
     startMs: Number(m.startMs), agents: m.agents,
@@ -65,5 +65,5 @@ function integers(bytes: Uint8Array): Uint32Array {
   return out.subarray(0, n);
 }
 
-// Both the wire and every browser have the least byte first. The copy is aligned.
+// Both the wire and browsers are little-endian. The copy is aligned.
 const floats = (bytes: Uint8Array): Float32Array => new Float32Array(bytes.slice().buffer);

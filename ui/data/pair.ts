@@ -1,11 +1,11 @@
-// Two hosts: both directions on one time axis, kept or live, moving or paused.
+// Both directions of a pair on one time axis: stored or live, moving or paused.
 import { computed, signal } from "@preact/signals";
 import { returns } from "./link.ts";
 import { pointsFor, Sliding, type Span } from "./span.ts";
 import type { Figures } from "./window.ts";
 import { Direction, reversed, type Selection } from "./windows.ts";
 
-/** What is drawn: it changes as a whole, so that charts never show two times at once. */
+/** What is drawn; replaced as a whole, so that all charts show the same time. */
 export interface Drawn {
   from: number;
   to: number;
@@ -13,37 +13,37 @@ export interface Drawn {
   step: number;
   out: readonly Figures[];
   back: readonly Figures[];
-  /** The server's time when it was put together. */
+  /** The server's time. */
   now: number;
 }
 
-const settle = 180; // ms that a zoom must rest before the server is asked
-const again = 3000; // ms until a failed question is asked once more
-const ahead = 60e3; // ms beyond now that are asked for: a late clock must not cut off the newest windows
-const long = 5000; // ms of a window that one may see only the end of
-const whole = 2500; // ms until the rows of a window that has ended are kept
-const later = [5000, 20000]; // ms after a gap: hosts deliver late what they held back
+const zoomRestMs = 180; // before a zoom is queried
+const retryMs = 3000;
+const aheadMs = 60e3; // queried beyond now, so that a slow clock does not cut off the newest windows
+const longStepMs = 5000; // live windows of this length may be incomplete
+const storedMs = 2500; // after which the rows of a finished window are stored
+const refillMs = [5000, 20000]; // after a gap, when agents have delivered their spools
 
-/** PairFeed asks for both directions and puts together what is drawn. */
+/** PairFeed queries both directions and combines them. */
 export class PairFeed {
   readonly drawn = signal<Drawn | undefined>(undefined);
-  /** The server has answered, and nothing was measured in what is drawn. */
+  /** The server has answered, and the range has no data. */
   readonly bare = computed(() => {
     const d = this.drawn.value;
     return d !== undefined && d.out.length + d.back.length === 0;
   });
-  /** There is something to see and to take away. */
+  /** The range has data. */
   readonly full = computed(() => this.drawn.value !== undefined && !this.bare.value);
-  /** A question is under way whose answer will change the picture. */
+  /** A query is in progress. */
   readonly busy = signal(false);
-  /** Since when nothing moves; undefined while it does. */
+  /** Since when it is paused; undefined while it moves. */
   readonly paused = signal<number | undefined>(undefined);
   readonly out: Direction;
   readonly back: Direction;
   #span: Span = { live: true, length: 300e3 };
   #sliding = new Sliding();
   #turn = 0;
-  #good = -Infinity; // all windows until then are here
+  #good = -Infinity; // windows are complete until then
   #timers = new Set<ReturnType<typeof setTimeout>>();
   #ticker?: ReturnType<typeof setInterval>;
   #soon = false;
@@ -57,7 +57,7 @@ export class PairFeed {
         this.#good = Math.max(this.#good, end);
       },
       serverTime: (ms: number) => {
-        // The range that was asked for was that of a wrong clock.
+        // The browser's clock was wrong, and so was the queried range.
         if (this.#sliding.server(ms) && this.#span.live) this.#after(0, () => this.#ask());
       },
     };
@@ -74,7 +74,7 @@ export class PairFeed {
     return Math.max(this.out.windows.step, this.back.windows.step);
   }
 
-  /** Shows a span; frozen: paused, with its end there. */
+  /** Shows a span; frozen: paused, ending there. */
   look(span: Span, frozen?: number): void {
     const rest = this.#span.live !== span.live || !span.live;
     this.#span = span;
@@ -87,23 +87,23 @@ export class PairFeed {
     else this.#leave();
     this.#put(true);
     this.busy.value = true;
-    if (rest && this.drawn.peek()) this.#after(settle, () => this.#ask());
+    if (rest && this.drawn.peek()) this.#after(zoomRestMs, () => this.#ask());
     else this.#ask();
   }
 
-  /** Stops the picture; windows are still collected. */
+  /** Pauses the display; windows are still collected. */
   pause(): void {
     this.paused.value ??= this.drawn.peek()?.to ?? Date.now();
   }
 
-  /** Goes on with what was collected. */
+  /** Resumes with the collected windows. */
   resume(): void {
     this.paused.value = undefined;
     if (this.#span.live && this.#good < this.#range().to - this.#span.length) this.#ask();
     else this.#put(true);
   }
 
-  /** Asks for all of the range once more. */
+  /** Queries the whole range again. */
   retry(): void {
     this.#ask();
   }
@@ -131,7 +131,7 @@ export class PairFeed {
     const turn = ++this.#turn;
     const span = this.#span;
     const { from, to } = this.#range();
-    const until = span.live && this.paused.peek() === undefined ? to + ahead : to;
+    const until = span.live && this.paused.peek() === undefined ? to + aheadMs : to;
     const points = Math.ceil((pointsFor(span) * (until - from)) / (to - from));
     this.busy.value = true;
     let steps = await Promise.all([this.out.ask(from, until, points), this.back.ask(from, until, points)]);
@@ -139,14 +139,14 @@ export class PairFeed {
     const step = Math.max(...steps);
     const finer = steps[0] < steps[1] ? this.out : this.back;
     if (Math.min(...steps) > 0 && steps[0] !== steps[1]) {
-      // Sessions differ in their intervals: one axis, one length of windows.
+      // Sessions have different intervals, but the axis has one step.
       const same = await finer.ask(from, until, Math.max(1, Math.floor((until - from) / step)));
       if (turn !== this.#turn) return;
       if (same > 0) steps = finer === this.out ? [same, steps[1]] : [steps[0], same];
     }
     this.busy.value = false;
     const failed = this.out.heard.peek().fault ?? this.back.heard.peek().fault;
-    if (failed) this.#after(again, () => this.#ask());
+    if (failed) this.#after(retryMs, () => this.#ask());
     else this.#good = Math.max(this.#good, to);
     this.#put(true);
     if (span.live && step > 0) {
@@ -155,7 +155,7 @@ export class PairFeed {
     }
   }
 
-  /** The server is back: all is asked anew, and once more when hosts have delivered what they held back. */
+  /** The server is reachable again: queries everything, and again when agents have delivered their spools. */
   #returned(): void {
     const good = this.#good;
     void this.#ask();
@@ -163,10 +163,10 @@ export class PairFeed {
   }
 
   #late(since: number, directions: Direction[]): void {
-    for (const ms of later) this.#after(ms, () => directions.forEach((d) => void this.#part(d, since)));
+    for (const ms of refillMs) this.#after(ms, () => directions.forEach((d) => void this.#part(d, since)));
   }
 
-  /** Asks for what was missed of a direction since it was last whole. */
+  /** Queries what a direction missed since it was last complete. */
   #refill(direction: Direction): void {
     const step = this.#step;
     if (!this.#span.live || step === 0) return;
@@ -175,14 +175,14 @@ export class PairFeed {
     if (this.#good < this.#sliding.to(step) - 5 * step) this.#late(good, [direction]);
   }
 
-  /** Adds what a direction has from a time until now. */
+  /** Queries a direction from a time until now. */
   async #part(direction: Direction, since: number): Promise<void> {
     const step = this.#step;
     const turn = this.#turn;
     const span = this.#span;
     if (!span.live || step === 0) return;
-    const to = this.#sliding.to(step) + ahead;
-    const from = Math.floor(Math.max(since, to - ahead - span.length) / step) * step;
+    const to = this.#sliding.to(step) + aheadMs;
+    const from = Math.floor(Math.max(since, to - aheadMs - span.length) / step) * step;
     const got = await direction.ask(from, to, Math.max(1, Math.round((to - from) / step)), true);
     if (turn === this.#turn && got > 0 && got !== step) void this.#ask();
   }
@@ -192,13 +192,13 @@ export class PairFeed {
     const { to } = this.#range();
     if (to === this.drawn.peek()?.to) return;
     this.#put();
-    // A live window holds what came since one looks; of long ones the server has kept more.
+    // A live window begins with the stream; of a long window the server has stored more.
     const step = this.#step;
-    if (step < long) return;
-    for (const direction of [this.out, this.back]) this.#after(whole, () => void this.#part(direction, to - 2 * step));
+    if (step < longStepMs) return;
+    for (const direction of [this.out, this.back]) this.#after(storedMs, () => void this.#part(direction, to - 2 * step));
   }
 
-  /** Draws once for all that comes within a moment: both directions often come together. */
+  /** Redraws once for changes in quick succession: both directions often change together. */
   #draw(): void {
     if (this.#soon) return;
     this.#soon = true;
@@ -210,7 +210,7 @@ export class PairFeed {
 
   #put(always = false): void {
     if (this.paused.peek() !== undefined && !always) return;
-    if (!this.out.heard.peek().answered && !this.back.heard.peek().answered) return; // not empty: not known
+    if (!this.out.heard.peek().answered && !this.back.heard.peek().answered) return; // unknown, not empty
     const { from, to } = this.#range();
     const step = this.#step;
     if (this.#span.live && this.paused.peek() === undefined) {

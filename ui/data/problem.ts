@@ -1,7 +1,7 @@
 // Places in the form for problems of the specification.
 import type { Draft, Fault } from "./draft.ts";
 
-/** Parts of the form. */
+/** Sections of the form. */
 export type Section = "who" | "what" | "traffic" | "sampling" | "rows" | "when" | "more";
 
 /** The element of the form that shows a problem. */

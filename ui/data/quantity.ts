@@ -31,20 +31,20 @@ function scaled(v: number | undefined, step: number, units: string[]): string {
   return `${unit === 0 && Number.isInteger(v) ? v : figures(v)} ${units[unit]}`;
 }
 
-/** Bits a second, such as "12.3 Mbit/s". */
+/** Bits per second, such as "12.3 Mbit/s". */
 export const rate = (bits: number | undefined): string => scaled(bits, 1000, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
 
 /** Bytes, such as "1.5 MiB". */
 export const bytes = (n: number | undefined): string => scaled(n, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
 
-/** Packets a second. */
+/** Packets per second. */
 export const packetRate = (n: number | undefined): string => scaled(n, 1000, ["pkt/s", "kpkt/s", "Mpkt/s"]);
 
 /** A count with narrow spaces between thousands. */
 export const count = (n: number | bigint | undefined): string =>
   n === undefined ? none : n.toString().replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 
-/** A share of 0 to 1 as per cent; what is not zero never reads as zero. */
+/** A share of 0 to 1 as per cent; only zero is shown as zero. */
 export function share(v: number | undefined): string {
   if (v === undefined || Number.isNaN(v)) return none;
   const percent = v * 100;
@@ -52,7 +52,7 @@ export function share(v: number | undefined): string {
   return `${percent === 0 || percent >= 99.995 ? percent.toFixed(0) : percent < 10 ? percent.toFixed(2) : percent.toFixed(1)} %`;
 }
 
-/** Lost of expected packets; undefined where none was expected. */
+/** Loss ratio; undefined if no packets were expected. */
 export const lossOf = (lost: number, expected: number): number | undefined => (expected > 0 ? lost / expected : undefined);
 
 /** How long ago, such as "12 s ago". */
@@ -66,13 +66,13 @@ export function ago(ms: number, now = Date.now()): string {
 
 const two = (n: number): string => String(n).padStart(2, "0");
 
-/** Time of day where the user is, such as "14:05:09". */
+/** Local time of day, such as "14:05:09". */
 export function clock(ms: number): string {
   const d = new Date(ms);
   return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
 }
 
-/** Date and time where the user is, such as "2026-11-21 14:05:09". */
+/** Local date and time, such as "2026-11-21 14:05:09". */
 export function moment(ms: number): string {
   const d = new Date(ms);
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${clock(ms)}`;

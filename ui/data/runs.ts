@@ -1,4 +1,4 @@
-// Runs of sessions, past and planned, and what past ones measured.
+// Runs of sessions and their results.
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { SessionSpecSchema, type Pair, type Run, type Session } from "../gen/session_pb.ts";
@@ -7,28 +7,28 @@ import { resource, type Resource } from "./resource.ts";
 import { millis } from "./time.ts";
 import { figuresOf, sum, type Figures } from "./window.ts";
 
-/** The runs of all sessions that touch a range of time, by start. */
+/** The runs of all sessions in a period, by start. */
 export function runsIn(from: number, to: number): Resource<Run[]> {
   return resource(5000, async (signal) => (await sessionClient.listRuns({ from: timestampFromMs(from), to: timestampFromMs(to) }, { signal })).runs);
 }
 
-/** One session with its runs of the last and the next week. */
+/** A session with its runs of the last and the next week. */
 export function sessionNamed(name: string) {
   return resource(2000, async (signal) => sessionClient.getSession({ name }, { signal }));
 }
 
 /**
- * The pairs of a session. While nothing runs the server holds none: then those that
- * its specification means now.
+ * The pairs of a session. An inactive session has none: then those that
+ * its specification resolves to now.
  */
 export async function pairsOf(session: Session, signal: AbortSignal): Promise<Pair[]> {
   if (session.pairs.length > 0 || !session.spec) return session.pairs;
-  // without its times, which may be over
+  // without its times, which may be in the past
   const spec = create(SessionSpecSchema, { ...session.spec, start: undefined, duration: undefined, cron: "", timeZone: "" });
   return (await sessionClient.planSession({ spec }, { signal })).pairs;
 }
 
-/** What a run measured until now, or to its end, over all its pairs; undefined: nothing. */
+/** The figures of a run over all its pairs; undefined: no data. */
 export async function resultOf(run: Run, signal: AbortSignal): Promise<Figures | undefined> {
   const now = Date.now();
   const from = millis(run.start) ?? now;
@@ -41,5 +41,5 @@ export async function resultOf(run: Run, signal: AbortSignal): Promise<Figures |
   return sum(answer.windows.map(figuresOf));
 }
 
-/** A run that has begun, and so may have measured something. */
+/** Reports whether a run has started. */
 export const began = (run: Run): boolean => run.state === "done" || run.state === "running";

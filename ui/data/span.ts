@@ -52,17 +52,17 @@ export function pointsFor(span: Span): number {
 }
 
 /**
- * Sliding says what "now" is while windows come: the end of the newest, and between them the time that
- * has passed since. The browser's clock only measures how long that is, because it may be wrong.
+ * Sliding determines "now" while windows arrive: the end of the newest plus the time that
+ * has passed since. The browser's clock is only used for differences, because it may be wrong.
  */
 export class Sliding {
   #offset = 0; // of the browser's clock to that of the windows
   #server = 0; // offset of the browser's clock to the server's
-  #known = 0; // 0: nothing; 1: the server's time; 2: a window
+  #known = 0; // source of the offset. 0: none; 1: the server's time; 2: a window
   #end = -Infinity;
   #to = -Infinity;
 
-  /** The server's time. Reports whether what was shown before was of another time. */
+  /** Takes the server's time. Reports whether the shown range was wrong. */
   server(ms: number, browser = Date.now()): boolean {
     this.#server = ms - browser;
     if (this.#known > 1) return false;
@@ -73,9 +73,9 @@ export class Sliding {
     return other;
   }
 
-  /** A live window came that ends then. */
+  /** Takes the end of a live window. */
   newest(end: number, browser = Date.now()): void {
-    // What was measured long ago, and is sent when a stream begins, is not now.
+    // Old windows at the beginning of a stream do not define now.
     if (end <= this.#end || (this.#known === 1 && end < browser + this.#offset - 60e3)) return;
     if (this.#known === 1) this.reset();
     this.#end = end;
@@ -83,10 +83,10 @@ export class Sliding {
     this.#known = 2;
   }
 
-  /** The right edge of what is shown: a whole step, never going back. */
+  /** The right edge of the shown range: a multiple of the step, never decreasing. */
   to(step: number, browser = Date.now()): number {
     const size = Math.max(step, 1000);
-    // A window may be a little late: the edge waits for it, so that it does not move twice.
+    // Wait for a window that is slightly late, so that the edge does not move twice.
     const grace = this.#known > 1 ? 0.7 * Math.min(size, 1000) : 0;
     const passed = Math.floor((browser + this.#offset - grace) / size) * size;
     this.#to = Math.max(this.#to, passed, Math.ceil(this.#end / size) * size);
@@ -98,7 +98,7 @@ export class Sliding {
     return browser + this.#server;
   }
 
-  /** The length of windows changed: the edge may go back to a whole one. */
+  /** The step changed: the edge may decrease. */
   reset(): void {
     this.#to = -Infinity;
   }

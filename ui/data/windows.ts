@@ -1,11 +1,11 @@
-// The windows of one direction: what the server kept, and what comes live.
+// The windows of one direction: stored ones and live ones.
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { signal } from "@preact/signals";
 import { flowClient, sentence } from "./client.ts";
 import { follow } from "./follow.ts";
 import { figuresOf, type Figures } from "./window.ts";
 
-/** Which rows are added up; what is left out is not asked for. */
+/** Selects rows; missing fields match everything. */
 export interface Selection {
   source: string;
   destination: string;
@@ -17,15 +17,15 @@ export interface Selection {
   dport?: number;
 }
 
-/** The same traffic the other way. */
+/** The same traffic in the other direction. */
 export function reversed(s: Selection): Selection {
   return { ...s, source: s.destination, destination: s.source, src: s.dst, dst: s.src, sport: s.dport, dport: s.sport };
 }
 
-/** Most windows that are held of one direction, so that a page left open does not grow. */
+/** Limit of windows held per direction, so that a page left open does not grow. */
 export const most = 6000;
 
-/** Windows by time. Those that come live are put into those that were kept. */
+/** Windows by time, stored ones merged with live ones. */
 export class WindowList {
   #list: readonly Figures[] = [];
   #step = 0;
@@ -40,8 +40,8 @@ export class WindowList {
   }
 
   /**
-   * Takes what the server kept from a time on. Windows that came live stay where they know more: an
-   * answer may have been on its way while they grew. Older ones stay if only a part was asked for.
+   * Takes stored windows from a time on. Live windows stay if they are more complete: an
+   * answer may be older than they are. Earlier windows stay if only a part was requested.
    */
   replace(history: readonly Figures[], step: number, from: number, part = false): void {
     const before = step === this.#step ? this.#list.filter((f) => part || f.start > from - step) : [];
@@ -49,25 +49,25 @@ export class WindowList {
     this.#list = before.length === 0 ? history.slice(-most) : merged(before, history, fuller).slice(-most);
   }
 
-  /** Takes live windows; each takes the place of the one with its start. Gives whether they are of use. */
+  /** Takes live windows, each replacing the one with its start. Reports whether their step fits. */
   add(live: readonly Figures[], step: number): boolean {
     if (live.length === 0) return true;
     if (this.#step !== 0 && step !== this.#step) return false;
     this.#step = step;
     const sorted = [...live].sort((a, b) => a.start - b.start);
-    // After a restart the server may know only the end of a window that it had kept whole.
+    // After a restart the server may have only the end of a window that is stored completely.
     this.#list = merged(this.#list, sorted, fuller).slice(-most);
     return true;
   }
 
-  /** Forgets what ends before a time. */
+  /** Drops windows that end before a time. */
   trim(from: number): void {
     const first = this.#list.findIndex((f) => f.start + this.#step >= from);
     if (first > 0) this.#list = this.#list.slice(first);
     else if (first < 0) this.#list = [];
   }
 
-  /** Those that touch a range, and one more on either side so that lines reach its edges. */
+  /** The windows that overlap a range, and one more on either side so that lines reach its edges. */
   within(from: number, to: number): readonly Figures[] {
     return this.#list.filter((f) => f.start > from - 2 * this.#step && f.start < to + this.#step);
   }
@@ -95,34 +95,34 @@ function merged(a: readonly Figures[], b: readonly Figures[], choose: (a: Figure
   }
 }
 
-/** What was heard of a direction besides its windows. */
+/** The state of a direction besides its windows. */
 interface Hearing {
-  /** The question was answered at least once. */
+  /** A query succeeded at least once. */
   answered: boolean;
   /** Why the last query failed. */
   fault?: string;
-  /** Why no live windows come. */
+  /** Why the live stream is interrupted. */
   broken?: string;
-  /** One in so many rows was looked at for quantiles. */
+  /** Quantiles are sampled from one in this many rows. */
   sampled: number;
   /** Sessions with rows, those with the most packets first. */
   sessions: string[];
 }
 
 interface DirectionHooks {
-  /** Something came. */
+  /** Windows or state changed. */
   changed(): void;
-  /** Live windows came; the newest ends then. */
+  /** Live windows arrived; the newest ends then. */
   newest(end: number): void;
-  /** The server's time, ms since 1970, as it answered. */
+  /** The server's time when it answered, ms since 1970. */
   serverTime(ms: number): void;
-  /** What was missed has to be asked for. */
+  /** The stream was reopened: the gap has to be queried. */
   gap(): void;
 }
 
 const quiet: Hearing = { answered: false, sampled: 1, sessions: [] };
 
-/** Direction asks for the windows of one direction and follows them. */
+/** Direction queries and follows the windows of one direction. */
 export class Direction {
   readonly windows = new WindowList();
   readonly heard = signal<Hearing>(quiet);
@@ -138,8 +138,8 @@ export class Direction {
   }
 
   /**
-   * Asks for a range in at most so many windows. Gives their length, 0 where nothing came of it. A part
-   * is added to what is there; if its windows have another length it is of no use.
+   * Queries a range in at most `points` windows and returns their length, 0 on failure. A part
+   * is merged with the existing windows, if their length is the same.
    */
   async ask(from: number, to: number, points: number, part = false): Promise<number> {
     if (!part) this.#asking.abort();
@@ -167,7 +167,7 @@ export class Direction {
     if (!Number.isNaN(ms)) this.#hooks.serverTime(ms);
   }
 
-  /** Follows windows of a length until unfollow. */
+  /** Follows windows of a step until unfollow. */
   follow(step: number): void {
     if (this.#unfollow && this.#following === step) return;
     this.unfollow();
@@ -179,13 +179,13 @@ export class Direction {
       begin: () => (fresh = true),
       message: (m) => {
         if (this.heard.peek().broken) this.heard.value = { ...this.heard.peek(), broken: undefined };
-        // What came between the last answer and this connection is in no message.
+        // Windows between the last answer and this connection are in no message.
         if (fresh) this.#hooks.gap();
         fresh = false;
         const length = Number(m.stepMs);
         const live = m.windows.map(figuresOf);
         if (!this.windows.add(live, length)) {
-          // The interval of the rows has changed: once for each new length is enough.
+          // The interval of the rows has changed: report each new length once.
           if (told !== length) this.#hooks.gap();
           told = length;
           return;

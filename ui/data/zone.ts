@@ -1,6 +1,6 @@
 // Wall-clock times in a time zone.
 
-/** The browser's own time zone. */
+/** The browser's time zone. */
 export const ownZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
 
 /** All time zones: the browser's first, then UTC, then the others by name. */
@@ -30,26 +30,26 @@ function wall(ms: number, zone: string): Wall {
   return { weekday: p.weekday ?? "", date: `${p.year}-${p.month}-${p.day}`, time: `${p.hour}:${p.minute}:${p.second}` };
 }
 
-/** A moment as an input for date and time has it, in that zone: 2026-11-21T14:05, with seconds where there are some. */
+/** A time in a zone as value of a datetime-local input: 2026-11-21T14:05, with seconds if not 0. */
 export function wallText(ms: number, zone: string): string {
   const { date, time } = wall(ms, zone);
   return `${date}T${time.endsWith(":00") ? time.slice(0, 5) : time}`;
 }
 
-/** A moment for people, in that zone: Mon 2026-11-23 09:00. */
+/** A time in a zone as text: Mon 2026-11-23 09:00. */
 export function zoned(ms: number, zone: string): string {
   const { weekday, date, time } = wall(ms, zone);
   return `${weekday} ${date} ${time.endsWith(":00") ? time.slice(0, 5) : time}`;
 }
 
-/** ms since 1970 of a wall clock's time in a zone; undefined where the text is none. */
+/** ms since 1970 of a local time in a zone; undefined if invalid. */
 export function fromWall(text: string, zone: string): number | undefined {
   const found = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?$/.exec(text);
   if (!found) return undefined;
   const [year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0] = found.slice(1).map((n) => Number(n ?? 0));
   const asUTC = Date.UTC(year, month - 1, day, hour, minute, second);
   if (Number.isNaN(asUTC)) return undefined;
-  // twice: the first guess may lie on the other side of a change of clocks
+  // twice: the first guess may be on the other side of a DST change
   let guess = asUTC - offset(asUTC, zone);
   guess = asUTC - offset(guess, zone);
   return guess;

@@ -1,5 +1,5 @@
-// Command pack compresses the files of the built page once and for all, better than a
-// server would do at each start: NAME.br stands beside NAME.
+// Command pack compresses the files of the built page with the best compression, which
+// would be too slow at every start of the server: NAME.br beside NAME.
 package main
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// least is the size below which nothing is gained, bytes.
+// least is the size in bytes below which compression gains nothing.
 const least = 512
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "use: pack FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: pack FOLDER")
 		os.Exit(2)
 	}
 	if err := filepath.WalkDir(os.Args[1], pack); err != nil {
@@ -37,7 +37,7 @@ func pack(path string, entry fs.DirEntry, err error) error {
 	}
 	var packed bytes.Buffer
 	w := brotli.NewWriterOptions(&packed, brotli.WriterOptions{Quality: brotli.BestCompression, LGWin: 22})
-	w.Write(content) // a buffer does not fail
+	w.Write(content) // writes to a buffer cannot fail
 	if err := w.Close(); err != nil {
 		return fmt.Errorf("compress %s: %w", path, err)
 	}

@@ -146,7 +146,7 @@ test("the page goes on after the server came back", async () => {
   await page.evaluate(() => Object.assign(globalThis, { notReloaded: true }));
   forgive(/ERR_CONNECTION|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|Failed to load resource|answer 50/);
   await lab.stop("noc", "--kill");
-  const banner = page.getByRole("alert").filter({ hasText: /has not answered/ });
+  const banner = page.getByRole("alert").filter({ hasText: /No answer from the server/ });
   await banner.waitFor({ timeout: 60_000 });
   await page.waitForTimeout(2000);
   await lab.start("noc");

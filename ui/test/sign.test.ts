@@ -21,7 +21,7 @@ test("a wrong token is refused in words", async () => {
   const { page, clean, forgive, close } = await open(browser, lab);
   forgive(/401/);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await expect.poll(() => page.getByRole("alert").textContent()).toContain("token is needed");
+  await expect.poll(() => page.getByRole("alert").textContent()).toContain("Enter a token");
   await page.getByLabel("Token", { exact: true }).fill("pt_nobody");
   await page.getByRole("button", { name: "Sign in" }).click();
   await expect.poll(() => page.getByRole("alert").textContent()).toMatch(/token/i);

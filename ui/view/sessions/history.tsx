@@ -1,9 +1,9 @@
 // Runs of one session: planned ones, and past ones with their results.
-import { useEffect, useState } from "preact/hooks";
-import { sentence } from "../../data/client.ts";
+import { useMemo, useState } from "preact/hooks";
 import { spanText } from "../../data/length.ts";
 import { count, duration, moment, share } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
+import { resource, useResource } from "../../data/resource.ts";
 import { began, resultOf } from "../../data/runs.ts";
 import { millis } from "../../data/time.ts";
 import { lossIn, type Figures } from "../../data/window.ts";
@@ -13,6 +13,7 @@ import { Badge } from "../../part/badge.tsx";
 const page = 10;
 const emptyMs = 2000; // until the next query where there is no result yet
 const refreshMs = 10_000; // between queries about a run in progress
+const idleMs = 3600e3;
 
 /** What a run measured; null: nothing. */
 type Result = Figures | null;
@@ -58,33 +59,15 @@ const known = new Map<string, Result>();
 
 function useResult(run: Run): { result: Result | undefined; fault: string | undefined } {
   const key = `${run.session} ${millis(run.start)} ${millis(run.end)} ${run.state}`;
-  const [state, setState] = useState<{ result: Result | undefined; fault: string | undefined }>({ result: known.get(key), fault: undefined });
-  useEffect(() => {
-    if (!began(run) || known.has(key)) return;
-    const abort = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const ask = async (): Promise<void> => {
-      try {
-        const result = (await resultOf(run, abort.signal)) ?? null;
-        if (abort.signal.aborted) return;
-        // The agents' last rows arrive some seconds after the end.
-        const settled = run.state === "done" && Date.now() - (millis(run.end) ?? 0) > 60_000;
-        if (settled) known.set(key, result);
-        setState({ result, fault: undefined });
-        if (!settled) timer = setTimeout(() => void ask(), result?.packets ? refreshMs : emptyMs);
-      } catch (error) {
-        if (abort.signal.aborted) return;
-        setState((s) => ({ ...s, fault: sentence(error) }));
-        timer = setTimeout(() => void ask(), refreshMs);
-      }
-    };
-    void ask();
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [key]);
-  return state;
+  const asked = useMemo(() => resource<Result | undefined>((last) => (!began(run) || known.has(key) ? idleMs : last?.packets ? refreshMs : emptyMs), async (signal) => {
+    if (!began(run) || known.has(key)) return known.get(key);
+    const result = (await resultOf(run, signal)) ?? null;
+    // The agents' last rows arrive some seconds after the end.
+    if (run.state === "done" && Date.now() - (millis(run.end) ?? 0) > 60_000) known.set(key, result);
+    return result;
+  }), [key]);
+  const { value, fault } = useResource(asked);
+  return { result: value.value === undefined ? known.get(key) : value.value, fault: fault.value };
 }
 
 function PastRun({ run, pairs }: { run: Run; pairs: readonly Pair[] }) {

@@ -2,12 +2,12 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { createCommand } from "../../data/command.ts";
 import { defaults } from "../../data/defaults.ts";
+import { pairsFault, pairsTold, pairTable, watchPairs } from "../../data/pairs.ts";
 import { facts, pointNames, whenWords } from "../../data/phrase.ts";
-import { duration, lossOf, moment, packetRate, rate, share } from "../../data/quantity.ts";
+import { duration, moment, packetRate, rate, share } from "../../data/quantity.ts";
 import { go, href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
 import { pairsOf, sessionNamed } from "../../data/runs.ts";
-import { pairKey, watchSession, type Figures } from "../../data/session-pairs.ts";
 import { millis } from "../../data/time.ts";
 import type { Pair, Session } from "../../gen/session_pb.ts";
 import { Badge } from "../../part/badge.tsx";
@@ -96,22 +96,21 @@ const many = 50;
 function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair[] }) {
   const name = session.spec?.name ?? "";
   const runs = ["running", "starting", "degraded"].includes(session.state);
-  const watch = useMemo(() => (runs ? watchSession(name) : undefined), [name, runs]);
-  useEffect(() => () => watch?.close(), [watch]);
-  const figures = watch?.figures.value;
+  useEffect(() => (runs ? watchPairs(name) : undefined), [name, runs]);
+  void pairsTold.value;
   const pairs = all.slice(0, many);
   return (
     <section class="panel" aria-labelledby="pairs-title">
-      <header><h2 id="pairs-title">Pairs</h2><span class="faint">{all.length}</span>{!runs && pairs.length > 0 && <span class="soft small">{session.state === "ended" ? "from its specification and the current agents" : "if it started now"}</span>}{watch?.fault.value && <span class="field-fault" role="alert">No current figures: {watch.fault.value}</span>}</header>
+      <header><h2 id="pairs-title">Pairs</h2><span class="faint">{all.length}</span>{!runs && pairs.length > 0 && <span class="soft small">{session.state === "ended" ? "from its specification and the current agents" : "if it started now"}</span>}{runs && pairsFault.value && <span class="field-fault" role="alert">No current figures: {pairsFault.value}</span>}</header>
       {pairs.length === 0 ? <NoPairs session={session} /> : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of pairs">
           <table>
-            <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Marked</th><th scope="col" class="number">Throughput</th></tr></thead>
+            <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col" class="number">Loss, 10 s</th><th scope="col" class="number">Marked</th><th scope="col" class="number">Throughput</th></tr></thead>
             <tbody>
               {pairs.map((p) => (
-                <tr key={pairKey(p.source, p.destination)}>
+                <tr key={`${p.source} ${p.destination}`}>
                   <th scope="row"><a href={href(["pair", p.source, p.destination], { session: name })}>{p.source} <span aria-label="to">→</span> {p.destination}</a></th>
-                  <PairCells f={figures?.get(pairKey(p.source, p.destination))} runs={runs} />
+                  <PairCells pair={runs ? pairTable.find(p.source, p.destination) : -1} runs={runs} />
                 </tr>
               ))}
             </tbody>
@@ -129,17 +128,18 @@ function NoPairs({ session }: { session: Session }) {
   return <p class="soft">No pair of agents matches now. Measurement starts when matching agents join.</p>;
 }
 
-function PairCells({ f, runs }: { f: Figures | undefined; runs: boolean }) {
-  if (!f || Date.now() - f.at > staleMs) {
-    return <td colSpan={5} class="soft">{!runs ? "not measured now" : f ? `no marked packets since ${moment(f.at).slice(11)}` : "no marked packets yet"}</td>;
+function PairCells({ pair, runs }: { pair: number; runs: boolean }) {
+  const age = pairTable.age(pair);
+  if (pair < 0 || age > staleMs) {
+    return <td colSpan={5} class="soft">{!runs ? "not measured now" : pair < 0 ? "no marked packets yet" : `no marked packets for ${duration(age * 1e6)}`}</td>;
   }
   return (
     <>
-      <td class="number">{duration(f.p50)}</td>
-      <td class="number">{duration(f.p99)}</td>
-      <td class="number">{share(lossOf(f.lost, f.expected))}</td>
-      <td class="number">{packetRate(f.packets)}</td>
-      <td class="number">{rate(f.rate)}</td>
+      <td class="number">{duration(pairTable.p50[pair])}</td>
+      <td class="number">{duration(pairTable.p99[pair])}</td>
+      <td class="number">{share(pairTable.loss(pair))}</td>
+      <td class="number">{packetRate(pairTable.packetRate(pair))}</td>
+      <td class="number">{rate(pairTable.rate[pair])}</td>
     </>
   );
 }
