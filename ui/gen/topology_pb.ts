@@ -17,7 +17,7 @@ export const file_topology: GenFile = /*@__PURE__*/
   fileDesc("Cg50b3BvbG9neS5wcm90bxIKcGlsbGlvbi52MSJCCgROb2RlEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYWdlbnQYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJImwKBEVkZ2USDAoEZnJvbRgBIAEoCRIKCgJ0bxgCIAEoCRIOCgZydHRfbnMYAyABKAMSKAoEc2VlbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVhc3VyZWQYBSABKAgi5AEKBFBhdGgSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSDQoFbm9kZXMYBSADKAkSDwoHcmVhY2hlZBgGIAEoCBIoCgR0aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdjaGFuZ2VkGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgRob3BzGAkgAygLMg8ucGlsbGlvbi52MS5Ib3AiUgoDSG9wEgsKA3R0bBgBIAEoDRIPCgdhZGRyZXNzGAIgASgJEg4KBnJ0dF9ucxgDIAEoAxIMCgRzZW50GAQgASgNEg8KB2Fuc3dlcnMYBSABKA0iJQoSR2V0VG9wb2xvZ3lSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkieAoTR2V0VG9wb2xvZ3lSZXNwb25zZRIfCgVub2RlcxgBIAMoCzIQLnBpbGxpb24udjEuTm9kZRIfCgVlZGdlcxgCIAMoCzIQLnBpbGxpb24udjEuRWRnZRIfCgVwYXRocxgDIAMoCzIQLnBpbGxpb24udjEuUGF0aCKJAQoUR2V0UGF0aENoYW5nZVJlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIn0KFUdldFBhdGhDaGFuZ2VSZXNwb25zZRIgCgZiZWZvcmUYASABKAsyEC5waWxsaW9uLnYxLlBhdGgSHwoFYWZ0ZXIYAiABKAsyEC5waWxsaW9uLnYxLlBhdGgSDwoHY3VycmVudBgDIAEoCBIQCghyZXZlcnRlZBgEIAEoCCK7AQoWR2V0Um91dGVyRGVsYXlzUmVxdWVzdBINCgVhZ2VudBgBIAEoCRIQCghzZXNzaW9ucxgCIAMoCRINCgVpbnB1dBgDIAEoCRIOCgZvdXRwdXQYBCABKAkSKAoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3N0ZXBfbXMYByABKAMixwEKF0dldFJvdXRlckRlbGF5c1Jlc3BvbnNlEg8KB3Nlc3Npb24YASABKAkSDwoHc3RlcF9tcxgCIAEoAxIPCgdzYW1wbGVkGAMgASgNEicKBnN0YWdlcxgEIAMoCzIXLnBpbGxpb24udjEuU3RhZ2VXaW5kb3cSJwoGcXVldWVzGAUgAygLMhcucGlsbGlvbi52MS5RdWV1ZVdpbmRvdxInCgZicmVha3MYBiADKAsyFy5waWxsaW9uLnYxLkNvZmZlZUJyZWFrIlcKC1N0YWdlV2luZG93Eg0KBXN0YWdlGAEgASgJEhAKCHN0YXJ0X21zGAIgASgDEicKBWRlbGF5GAMgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24iagoLUXVldWVXaW5kb3cSEQoJaW50ZXJmYWNlGAEgASgJEgwKBHNpZGUYAiABKAkSEAoIc3RhcnRfbXMYAyABKAMSEgoKbWVhbl9kZXB0aBgEIAEoARIUCgxrZXJuZWxfZGVwdGgYBSABKAEidgoLQ29mZmVlQnJlYWsSKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJbGVuZ3RoX25zGAIgASgDEg0KBWNhdXNlGAMgASgJEgwKBHRhc2sYBCABKAkSDQoFZGVwdGgYBSABKAQiVgoMVHJhY2VSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhAKCHByb3RvY29sGAQgASgJIjAKDVRyYWNlUmVzcG9uc2USHwoFcGF0aHMYASADKAsyEC5waWxsaW9uLnYxLlBhdGgy4AIKD1RvcG9sb2d5U2VydmljZRJTCgtHZXRUb3BvbG9neRIeLnBpbGxpb24udjEuR2V0VG9wb2xvZ3lSZXF1ZXN0Gh8ucGlsbGlvbi52MS5HZXRUb3BvbG9neVJlc3BvbnNlIgOQAgESWQoNR2V0UGF0aENoYW5nZRIgLnBpbGxpb24udjEuR2V0UGF0aENoYW5nZVJlcXVlc3QaIS5waWxsaW9uLnYxLkdldFBhdGhDaGFuZ2VSZXNwb25zZSIDkAIBEl8KD0dldFJvdXRlckRlbGF5cxIiLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVxdWVzdBojLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVzcG9uc2UiA5ACARI8CgVUcmFjZRIYLnBpbGxpb24udjEuVHJhY2VSZXF1ZXN0GhkucGlsbGlvbi52MS5UcmFjZVJlc3BvbnNlQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_flow, file_google_protobuf_timestamp]);
 
 /**
- * Node is a host, a router, or a hop that did not answer.
+ * Node is a host, a router, or a hop without a reply.
  *
  * @generated from message pillion.v1.Node
  */
@@ -44,7 +44,7 @@ export type Node = Message<"pillion.v1.Node"> & {
   agent: string;
 
   /**
-   * Addresses that answered as this node.
+   * Addresses that replied as this node.
    *
    * @generated from field: repeated string addresses = 4;
    */
@@ -72,14 +72,14 @@ export type Edge = Message<"pillion.v1.Edge"> & {
   from: string;
 
   /**
-   * Id of the node behind.
+   * Id of the node after.
    *
    * @generated from field: string to = 2;
    */
   to: string;
 
   /**
-   * Least difference of round-trip times seen, ns; it may be negative.
+   * Minimum difference of round-trip times, ns; it may be negative.
    *
    * @generated from field: int64 rtt_ns = 3;
    */
@@ -93,7 +93,7 @@ export type Edge = Message<"pillion.v1.Edge"> & {
   seen?: Timestamp | undefined;
 
   /**
-   * Both ends answered; without it rtt_ns means nothing.
+   * Both ends replied; otherwise rtt_ns is meaningless.
    *
    * @generated from field: bool measured = 5;
    */
@@ -149,7 +149,7 @@ export type Path = Message<"pillion.v1.Path"> & {
   nodes: string[];
 
   /**
-   * The far end answered.
+   * The far end replied.
    *
    * @generated from field: bool reached = 6;
    */
@@ -198,28 +198,28 @@ export type Hop = Message<"pillion.v1.Hop"> & {
   ttl: number;
 
   /**
-   * Empty: nobody answered.
+   * Empty: no reply.
    *
    * @generated from field: string address = 2;
    */
   address: string;
 
   /**
-   * Least round-trip time of the answers, ns.
+   * Minimum round-trip time of the replies, ns.
    *
    * @generated from field: int64 rtt_ns = 3;
    */
   rttNs: bigint;
 
   /**
-   * Probes that were sent.
+   * Probes sent.
    *
    * @generated from field: uint32 sent = 4;
    */
   sent: number;
 
   /**
-   * Answers that came.
+   * Replies received.
    *
    * @generated from field: uint32 answers = 5;
    */
@@ -271,7 +271,7 @@ export type GetTopologyResponse = Message<"pillion.v1.GetTopologyResponse"> & {
   edges: Edge[];
 
   /**
-   * Paths that the graph was made of.
+   * Paths of the graph.
    *
    * @generated from field: repeated pillion.v1.Path paths = 3;
    */
@@ -680,13 +680,13 @@ export const TraceResponseSchema: GenMessage<TraceResponse> = /*@__PURE__*/
   messageDesc(file_topology, 14);
 
 /**
- * TopologyService knows the paths between agents.
+ * TopologyService provides the paths between agents and the routers on them.
  *
  * @generated from service pillion.v1.TopologyService
  */
 export const TopologyService: GenService<{
   /**
-   * GetTopology gives the graph of all paths that were traced. Role: viewer.
+   * GetTopology returns the graph of all traced paths. Role: viewer.
    *
    * @generated from rpc pillion.v1.TopologyService.GetTopology
    */
@@ -696,7 +696,7 @@ export const TopologyService: GenService<{
     output: typeof GetTopologyResponseSchema;
   },
   /**
-   * GetPathChange gives the last change of a path until a time. Role: viewer.
+   * GetPathChange returns the last change of a path until a time. Role: viewer.
    *
    * @generated from rpc pillion.v1.TopologyService.GetPathChange
    */
@@ -706,7 +706,7 @@ export const TopologyService: GenService<{
     output: typeof GetPathChangeResponseSchema;
   },
   /**
-   * GetRouterDelays gives what a router did with the packets from one interface to another. Role: viewer.
+   * GetRouterDelays returns delays, queues and coffee breaks inside a router. Role: viewer.
    *
    * @generated from rpc pillion.v1.TopologyService.GetRouterDelays
    */
