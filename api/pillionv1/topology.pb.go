@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Node is a host, a router, or a hop that did not answer.
+// Node is a host, a router, or a hop without a reply.
 type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique in the graph.
@@ -31,7 +31,7 @@ type Node struct {
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Agent's name.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Addresses that answered as this node.
+	// Addresses that replied as this node.
 	Addresses     []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -100,13 +100,13 @@ type Edge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the node before.
 	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	// Id of the node behind.
+	// Id of the node after.
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	// Least difference of round-trip times seen, ns; it may be negative.
+	// Minimum difference of round-trip times, ns; it may be negative.
 	RttNs int64 `protobuf:"varint,3,opt,name=rtt_ns,json=rttNs,proto3" json:"rtt_ns,omitempty"`
 	// When it was last seen.
 	Seen *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=seen,proto3" json:"seen,omitempty"`
-	// Both ends answered; without it rtt_ns means nothing.
+	// Both ends replied; otherwise rtt_ns is meaningless.
 	Measured      bool `protobuf:"varint,5,opt,name=measured,proto3" json:"measured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -190,7 +190,7 @@ type Path struct {
 	Protocol string `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Ids of nodes, from the source to the last hop.
 	Nodes []string `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// The far end answered.
+	// The far end replied.
 	Reached bool `protobuf:"varint,6,opt,name=reached,proto3" json:"reached,omitempty"`
 	// When it was last traced.
 	Time *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=time,proto3" json:"time,omitempty"`
@@ -300,13 +300,13 @@ type Hop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Hops from the source.
 	Ttl uint32 `protobuf:"varint,1,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// Empty: nobody answered.
+	// Empty: no reply.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	// Least round-trip time of the answers, ns.
+	// Minimum round-trip time of the replies, ns.
 	RttNs int64 `protobuf:"varint,3,opt,name=rtt_ns,json=rttNs,proto3" json:"rtt_ns,omitempty"`
-	// Probes that were sent.
+	// Probes sent.
 	Sent uint32 `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
-	// Answers that came.
+	// Replies received.
 	Answers       uint32 `protobuf:"varint,5,opt,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -428,7 +428,7 @@ type GetTopologyResponse struct {
 	Nodes []*Node `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Edges of the graph.
 	Edges []*Edge `protobuf:"bytes,2,rep,name=edges,proto3" json:"edges,omitempty"`
-	// Paths that the graph was made of.
+	// Paths of the graph.
 	Paths         []*Path `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

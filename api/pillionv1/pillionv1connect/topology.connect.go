@@ -48,11 +48,11 @@ const (
 
 // TopologyServiceClient is a client for the pillion.v1.TopologyService service.
 type TopologyServiceClient interface {
-	// GetTopology gives the graph of all paths that were traced. Role: viewer.
+	// GetTopology returns the graph of all traced paths. Role: viewer.
 	GetTopology(context.Context, *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error)
-	// GetPathChange gives the last change of a path until a time. Role: viewer.
+	// GetPathChange returns the last change of a path until a time. Role: viewer.
 	GetPathChange(context.Context, *pillionv1.GetPathChangeRequest) (*pillionv1.GetPathChangeResponse, error)
-	// GetRouterDelays gives what a router did with the packets from one interface to another. Role: viewer.
+	// GetRouterDelays returns delays, queues and coffee breaks inside a router. Role: viewer.
 	GetRouterDelays(context.Context, *pillionv1.GetRouterDelaysRequest) (*pillionv1.GetRouterDelaysResponse, error)
 	// Trace traces one path now. Role: operator.
 	Trace(context.Context, *pillionv1.TraceRequest) (*pillionv1.TraceResponse, error)
@@ -145,11 +145,11 @@ func (c *topologyServiceClient) Trace(ctx context.Context, req *pillionv1.TraceR
 
 // TopologyServiceHandler is an implementation of the pillion.v1.TopologyService service.
 type TopologyServiceHandler interface {
-	// GetTopology gives the graph of all paths that were traced. Role: viewer.
+	// GetTopology returns the graph of all traced paths. Role: viewer.
 	GetTopology(context.Context, *pillionv1.GetTopologyRequest) (*pillionv1.GetTopologyResponse, error)
-	// GetPathChange gives the last change of a path until a time. Role: viewer.
+	// GetPathChange returns the last change of a path until a time. Role: viewer.
 	GetPathChange(context.Context, *pillionv1.GetPathChangeRequest) (*pillionv1.GetPathChangeResponse, error)
-	// GetRouterDelays gives what a router did with the packets from one interface to another. Role: viewer.
+	// GetRouterDelays returns delays, queues and coffee breaks inside a router. Role: viewer.
 	GetRouterDelays(context.Context, *pillionv1.GetRouterDelaysRequest) (*pillionv1.GetRouterDelaysResponse, error)
 	// Trace traces one path now. Role: operator.
 	Trace(context.Context, *pillionv1.TraceRequest) (*pillionv1.TraceResponse, error)
