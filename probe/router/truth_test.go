@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
-	"pillion.dev/probe/router/hold"
+	"pillion.dev/probe/test/hold"
 )
 
 // What is known of the packets here comes from outside of the profile: the sender's
