@@ -39,11 +39,11 @@ func run(t *testing.T, filter string, column Type, values ...Value) (Sample, *Sc
 	if err := s.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Schema().Check(row); err != nil {
+	if err := s.schema.Check(row); err != nil {
 		t.Fatalf("row of %s: %v", filter, err)
 	}
 	// State is used again: lists of the row may change from here on.
-	return row[1:], s.Schema(), s.Counts()
+	return row[1:], s.schema, s.Counts()
 }
 
 func ints(values ...int64) (list []Value) {

@@ -27,16 +27,6 @@ func NewPoint(schema *Schema) (*Point, error) {
 	return &Point{schema: schema}, nil
 }
 
-// Schema is what samples consist of.
-func (p *Point) Schema() *Schema { return p.schema }
-
-// Subscribed reports whether anybody would get a sample, for those to whom making
-// one costs something.
-func (p *Point) Subscribed() bool {
-	list := p.subscriptions.Load()
-	return list != nil && len(*list) > 0
-}
-
 // Inject gives a sample to every pipeline. Without any it returns at once, and
 // does not look at the sample. ErrSample says that it does not fit, and nobody
 // got it; any other error is that of a sink.
@@ -149,9 +139,6 @@ func (p *Point) change(edit func([]*Subscription) []*Subscription) {
 	p.subscriptions.Store(&list)
 }
 
-// Schema is what the rows consist of.
-func (s *Subscription) Schema() *Schema { return s.schema }
-
 func (s *Subscription) take(sample Sample) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,6 +230,3 @@ func (s *Subscription) Counts() SubscriptionCounts {
 	}
 	return counts
 }
-
-// Stream is where the rows go, or nil where Subscribe was given a sink.
-func (s *Subscription) Stream() *Stream { return s.stream }

@@ -146,7 +146,7 @@ func TestWindows(t *testing.T) {
 				if got := s.Counts(); got != c.counts {
 					t.Errorf("counts %+v, want %+v", got, c.counts)
 				}
-				if err := p.Inject(delayAt(1, "a", 1)); err != nil || r.take() != nil || p.Subscribed() {
+				if err := p.Inject(delayAt(1, "a", 1)); err != nil || r.take() != nil || len(*p.subscriptions.Load()) > 0 {
 					t.Errorf("a sample came after Cancel, error %v", err)
 				}
 			})
@@ -270,7 +270,7 @@ func TestPointNames(t *testing.T) {
 	for _, pipeline := range []Pipeline{
 		{}, {Samples: 1, Filters: filters(t, "count()")}, {Name: "mine", Samples: 1, Filters: filters(t, "count()")}, {Samples: 1, Filters: filters(t, "count()")},
 	} {
-		names = append(names, subscribe(t, p, pipeline, func(*Schema, Sample) error { return nil }).Schema().Name)
+		names = append(names, subscribe(t, p, pipeline, func(*Schema, Sample) error { return nil }).schema.Name)
 	}
 	if want := []string{"delays", "delays_1", "mine", "delays_2"}; !slices.Equal(names, want) {
 		t.Errorf("names %q, want %q", names, want)
@@ -325,8 +325,8 @@ func TestSubscribeStream(t *testing.T) {
 	if err := s.Cancel(); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(sizes, []int64{3, 2}) || s.Stream().Counts().Rows != 5 {
-		t.Errorf("batches of %v rows, counts %+v", sizes, s.Stream().Counts())
+	if !slices.Equal(sizes, []int64{3, 2}) || s.stream.Counts().Rows != 5 {
+		t.Errorf("batches of %v rows, counts %+v", sizes, s.stream.Counts())
 	}
 	if err := s.Cancel(); err != nil {
 		t.Error(err)

@@ -1,31 +1,9 @@
 package measure
 
 import (
-	"fmt"
-
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
-
-// Read puts one row of a record batch into a sample that has a value for each
-// column. Texts, bytes and lists are those of the record: they are good until it
-// is released. A column of a type that is none of ours is an error.
-func Read(record arrow.RecordBatch, row int, into Sample) error {
-	if row < 0 || int64(row) >= record.NumRows() {
-		return fmt.Errorf("read row %d: the batch has %d", row, record.NumRows())
-	}
-	if int64(len(into)) != record.NumCols() {
-		return fmt.Errorf("read row %d: room for %d values, the batch has %d columns", row, len(into), record.NumCols())
-	}
-	for i, column := range record.Columns() {
-		value, ok := ValueAt(column, row)
-		if !ok {
-			return fmt.Errorf("read row %d: column %q is %v", row, record.ColumnName(i), column.DataType())
-		}
-		into[i] = value
-	}
-	return nil
-}
 
 // ValueAt reads one value of a column; false if the type is not one of Value's.
 func ValueAt(column arrow.Array, row int) (Value, bool) {

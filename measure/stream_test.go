@@ -37,7 +37,7 @@ func (b *batches) sink(schema *Schema, record arrow.RecordBatch) error {
 	row := make(Sample, len(schema.Fields))
 	var numbers []int64
 	for i := range int(record.NumRows()) {
-		if err := Read(record, i, row); err != nil {
+		if err := readRow(record, i, row); err != nil {
 			return err
 		}
 		numbers = append(numbers, row[0].Int64())

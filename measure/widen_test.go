@@ -86,7 +86,7 @@ func TestReadRefuses(t *testing.T) {
 		"no room":  {0, make(Sample, 1), "2 columns"},
 		"the type": {0, make(Sample, 2), `column "x" is int8`},
 	} {
-		if err := Read(record, c.row, c.into); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := readRow(record, c.row, c.into); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}

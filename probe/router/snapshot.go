@@ -1,7 +1,5 @@
 package router
 
-import "time"
-
 // Sub is what came between before and s. What is a state, not a count, is that of s:
 // packets in flight, and depths of queues.
 func (s Snapshot) Sub(before Snapshot) Snapshot {
@@ -69,18 +67,6 @@ func subCounts(after, before map[string]uint64) map[string]uint64 {
 		}
 	}
 	return difference
-}
-
-// PerPacket is what all programs together cost for each of so many packets.
-func PerPacket(costs []Cost, packets uint64) time.Duration {
-	var sum time.Duration
-	for _, c := range costs {
-		sum += c.Time
-	}
-	if packets == 0 {
-		return 0
-	}
-	return sum / time.Duration(packets)
 }
 
 func add(a, b []uint64) []uint64 {
