@@ -67,13 +67,15 @@ check-generated: ## fail when a generated file is not what its source gives
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, tsc, and shellcheck where there is one
-	@unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); if [ -n "$$unformatted" ]; then \
-		echo "gofmt: run 'gofmt -w' on:" $$unformatted >&2; exit 1; fi
-	go vet -tags=long ./...
-	go tool staticcheck -tags=long ./...
 	@.ci/packages
-	cd ui && npx tsc --noEmit
-	@if command -v shellcheck >/dev/null; then shellcheck .ci/*; fi
+	@failed=; \
+	unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); \
+	[ -z "$$unformatted" ] || { echo "gofmt: run 'gofmt -w' on:" $$unformatted >&2; failed=1; }; \
+	go vet -tags=long ./... || failed=1; \
+	go tool staticcheck -tags=long ./... || failed=1; \
+	(cd ui && npx tsc --noEmit) || failed=1; \
+	! command -v shellcheck >/dev/null || shellcheck .ci/* || failed=1; \
+	[ -z "$$failed" ]
 
 .PHONY: test
 test: install-test ## install, compare generated files, lint, run every test but the long ones; also on a busy machine

@@ -154,7 +154,7 @@ func TestCheck(t *testing.T) {
 		"no OML":        {"oml: off\n", ""},
 		"OML for all":   {"oml: 0.0.0.0:3003\n", "0.0.0.0:3003"},
 		"short":         {"host_interval: 1ms\n", "1ms"},
-		"no filter":     {"streams: [{name: x, point: host, every: 1m}]\n", "it needs a name and filters"},
+		"no filter":     {"streams: [{name: x, point: host, every: 1m}]\n", "a name and filters are required"},
 		"taken name":    {"streams: [{name: oml_x, point: host, every: 1m, filters: [avg(cpu_percent)]}]\n", "oml_x"},
 		"broken filter": {"streams: [{name: x, point: host, every: 1m, filters: [avg]}]\n", `stream "x"`},
 	}

@@ -45,6 +45,7 @@ export async function open(browser: Browser, site: Site, look: Look = {}): Promi
   const context = await browser.newContext({
     viewport: { width: look.width ?? 1280, height: look.height ?? 900 }, colorScheme: look.theme ?? "light", hasTouch: look.touch ?? false,
   });
+  context.setDefaultTimeout(60_000); // on a busy machine
   if (look.role) {
     const secret = await site.token(look.role);
     // Once: a later document of this context keeps what the user did.
