@@ -10,21 +10,21 @@ import (
 )
 
 type flowsCmd struct {
-	Session     string `placeholder:"NAME" predictor:"session" help:"Flows of this session; default, for each pair of agents, the session that saw most of its packets."`
+	Session     string `placeholder:"NAME" predictor:"session" help:"Flows of this session; default: for each pair of agents, the session with most packets."`
 	Source      string `placeholder:"AGENT" predictor:"agent" help:"Flows from this agent."`
 	Destination string `placeholder:"AGENT" predictor:"agent" help:"Flows to this agent."`
-	From        moment `placeholder:"TIME" help:"Rows from this time on; default an hour ago."`
-	To          moment `placeholder:"TIME" help:"Rows before this time; default now."`
-	By          string `default:"flow" enum:"flow,host-port,host,pair" placeholder:"NAME" help:"A line for each flow, host-port, host or pair of agents (${default})."`
-	Order       string `default:"packets" enum:"packets,bytes,lost,p50,p90,p99,max,last" placeholder:"NAME" help:"Largest first: packets, bytes, lost, p50, p90, p99, max, last (${default})."`
-	Limit       uint32 `default:"100" placeholder:"N" help:"Most flows, at most 1000 (${default})."`
+	From        moment `placeholder:"TIME" help:"Rows from this time on; default: -1h."`
+	To          moment `placeholder:"TIME" help:"Rows before this time; default: now."`
+	By          string `default:"flow" enum:"flow,host-port,host,pair" placeholder:"NAME" help:"One line per flow, host-port, host or pair of agents (${default})."`
+	Order       string `default:"packets" enum:"packets,bytes,lost,p50,p90,p99,max,last" placeholder:"NAME" help:"Sort by this column, largest first: packets, bytes, lost, p50, p90, p99, max, last (${default})."`
+	Limit       uint32 `default:"100" placeholder:"N" help:"Maximum number of flows, up to 1000 (${default})."`
 }
 
 // Help explains the columns.
 func (flowsCmd) Help() string {
-	return `Each line sums the rows of a flow. LOSS is the share of the expected packets. P50, P90 and P99 are of one-way
-delay, ± bounds the error of both clocks together, IPDV is the 90th percentile of the change of
-delay between packets.
+	return `Each line aggregates the rows of a flow. LOSS is a share of the expected packets. P50, P90 and P99 are
+percentiles of one-way delay; ± is the combined error bound of both clocks. IPDV is the 90th percentile of the
+delay variation between consecutive packets.
 
 Examples:
 
@@ -58,7 +58,7 @@ func (c *flowsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	return a.show(messageList(answer.Flows), t, nil)
 }
 
-// clockCell is the bound of the clocks' error of so many delays.
+// clockCell is the error bound of the clocks, if there are delays.
 func clockCell(delays uint64, ns float64) cell {
 	switch {
 	case delays == 0:
@@ -71,7 +71,7 @@ func clockCell(delays uint64, ns float64) cell {
 	return c
 }
 
-// delayCell is a time in ns; NaN: unknown.
+// delayCell is a time in ns; NaN means unknown.
 func delayCell(ns float64) cell {
 	if math.IsNaN(ns) {
 		return cell{"-", ""}

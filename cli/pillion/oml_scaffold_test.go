@@ -46,7 +46,7 @@ func TestScaffoldFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := run(t.Context(), []string{"oml", "scaffold", "a.yaml"})
-	if err == nil || !strings.Contains(err.Error(), `read a.yaml: bad description: line 4: field f: read type "int9"`) {
+	if err == nil || !strings.Contains(err.Error(), `read a.yaml: invalid description: line 4: field f: read type "int9"`) {
 		t.Errorf("got %v", err)
 	}
 }
