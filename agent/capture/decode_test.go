@@ -21,7 +21,7 @@ func bytesOf(t testing.TB, text string) []byte {
 	return data
 }
 
-// rowText is a row without time, packet and device.
+// rowText is a row without time, packet ID and device.
 func rowText(schema *measure.Schema, sample measure.Sample) string {
 	var text []string
 	for i, v := range sample[3:] {
@@ -119,7 +119,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever a packet holds, rows fit their points and the counts are closed.
+// FuzzDecode: for any packet, rows match their schemas and the counters add up.
 func FuzzDecode(f *testing.F) {
 	for _, test := range packets {
 		f.Add(uint16(test.link), bytesOf(f, test.text))

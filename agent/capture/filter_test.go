@@ -28,7 +28,7 @@ var expressions = []string{
 	"ip host 10.0.0.1", "ip6 and udp port 53", "arp host 10.0.0.1", "not port 80", "tcp&&port 80||arp",
 }
 
-// frames are Ethernet packets of all kinds, whole and cut.
+// frames are Ethernet packets of all kinds, complete and truncated.
 func frames(t testing.TB) [][]byte {
 	t.Helper()
 	arp := "0001 0800 0604 0001 020000000001 0a000001 000000000000 0a000002"
@@ -74,10 +74,10 @@ func writeFile(t testing.TB, packets [][]byte) string {
 	return path
 }
 
-// chosen are the packets that tcpdump keeps, by the nanosecond that tells them apart.
+// chosen are the packets that tcpdump keeps, identified by their nanosecond.
 func chosen(t *testing.T, path, expression string) map[int]bool {
 	t.Helper()
-	// Without its optimiser: that one is known to change what short packets fit.
+	// Without its optimiser, which changes the result for short packets.
 	out, err := exec.Command("tcpdump", "-O", "-n", "--nano", "-tt", "-q", "-r", path, "-w", "-", expression).Output()
 	if err != nil {
 		t.Fatalf("tcpdump %q: %v", expression, err)
@@ -136,7 +136,7 @@ func TestFilterRefuses(t *testing.T) {
 	}
 }
 
-// FuzzFilter: what is understood is a program that ends, and the machine agrees.
+// FuzzFilter: every valid expression compiles, and the kernel's program agrees with ours.
 func FuzzFilter(f *testing.F) {
 	for _, text := range expressions {
 		f.Add(text, []byte(macs))
@@ -189,7 +189,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// FuzzFile: no file crashes us.
+// FuzzFile: no file causes a crash.
 func FuzzFile(f *testing.F) {
 	whole, err := os.ReadFile(writeFile(f, frames(f)[:4]))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// inside captures in a namespace while traffic runs, which begins when the capture does.
+// inside captures in a namespace while traffic runs, which starts with the capture.
 func inside(t *testing.T, host string, o Options, traffic func() error) (Tally, []string) {
 	t.Helper()
 	var rows []string
@@ -41,7 +41,7 @@ func inside(t *testing.T, host string, o Options, traffic func() error) (Tally, 
 	return tally, rows
 }
 
-// talk sends datagrams to itself: from port 4000 to 5000 and to 5001 in turns.
+// talk sends datagrams to itself, from port 4000 alternately to 5000 and 5001.
 func talk(address string, datagrams int) error {
 	from, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(address), Port: 4000})
 	if err != nil {
@@ -57,7 +57,7 @@ func talk(address string, datagrams int) error {
 	return nil
 }
 
-// TestDevice: what is sent is reported, once, cut and filtered.
+// TestDevice: each packet is reported once, truncated and filtered.
 func TestDevice(t *testing.T) {
 	host := netns.New(t)
 	tally, rows := inside(t, host, Options{Device: "lo", Filter: "udp dst port 5001 and greater 1000", Count: 10},
@@ -73,7 +73,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestTaggedDevice: the kernel takes VLAN tags off, and tells them.
+// TestTaggedDevice: VLAN tags that the kernel removes are reported.
 func TestTaggedDevice(t *testing.T) {
 	near, far := netns.New(t), netns.New(t)
 	err := netns.Do(near, func() error {
@@ -139,7 +139,7 @@ func sendFrame(device string, frame []byte) error {
 	return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: link.Attrs().Index})
 }
 
-// TestDeviceEnds: at once, when the context ends, with the counts of the kernel.
+// TestDeviceEnds: the capture stops with the context, with the kernel's counters.
 func TestDeviceEnds(t *testing.T) {
 	host := netns.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -160,7 +160,7 @@ func TestDeviceEnds(t *testing.T) {
 	}
 }
 
-// TestSlowReader: what the kernel had to drop is told, and nothing is missing.
+// TestSlowReader: kernel drops are counted, and the counters add up.
 func TestSlowReader(t *testing.T) {
 	host := netns.New(t)
 	const datagrams = 3000 // of 1 kB: more than the socket holds

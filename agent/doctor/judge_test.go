@@ -14,8 +14,8 @@ import (
 	"pillion.dev/session"
 )
 
-// checkIs fails on another level or a text that is not in what was found or
-// advised. What is wrong has an advice and what is right has none.
+// checkIs fails on another level or if a word is in neither finding nor advice. Only
+// checks that are not ok have an advice.
 func checkIs(t *testing.T, got session.Check, level string, words ...string) {
 	t.Helper()
 	if got.Level != level {
@@ -113,7 +113,7 @@ func TestPathJudgements(t *testing.T) {
 	}
 }
 
-func TestPeersThatCannotBeAsked(t *testing.T) {
+func TestInvalidPeers(t *testing.T) {
 	checks := checkPeers(t.Context(), []session.Peer{{Agent: "b"}, {Agent: "c", Addresses: []string{"nonsense"}}})
 	if len(checks) != 3 {
 		t.Fatalf("%d checks, want 3: %+v", len(checks), checks)
@@ -122,7 +122,7 @@ func TestPeersThatCannotBeAsked(t *testing.T) {
 	checkIs(t, checks[1], Warning, "unknown", `"nonsense"`)
 }
 
-func TestExamineOutlivesItsParts(t *testing.T) {
+func TestExamineWithFailingParts(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	checks := examine(t.Context(), 50*time.Millisecond, []part{
@@ -135,7 +135,7 @@ func TestExamineOutlivesItsParts(t *testing.T) {
 	}
 	checkIs(t, checks[0], Warning, "unknown: timed out")
 	checkIs(t, checks[1], Warning, "panic: no such thing")
-	// On a host that is busy the last may be late as well; it is never lost.
+	// On a busy host the last may time out too; it is never missing.
 	if checks[2].Name != "good" {
 		t.Errorf("last check is %+v", checks[2])
 	}

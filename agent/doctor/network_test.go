@@ -21,7 +21,7 @@ import (
 	"pillion.dev/session"
 )
 
-// insideVariable makes this program a doctor: only a process of its own is in a
+// insideVariable makes this program run the checks: only a separate process is in a
 // namespace with all its threads.
 const insideVariable = "PILLION_TEST_DOCTOR"
 
@@ -152,7 +152,7 @@ func dropOptions() asm.Instructions {
 	}
 }
 
-// Who may not ask the kernel gets no answer that could be taken for one.
+// Without the privileges to query the kernel, checks are unknown rather than ok.
 func TestCheckWithoutRights(t *testing.T) {
 	near, _ := pair(t)
 	found := checkInside(t, near, Options{Folder: "/"}, func(command *exec.Cmd) {
@@ -162,7 +162,7 @@ func TestCheckWithoutRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { program.Close() })
-		// The folder of the test's program is not for everybody.
+		// The folder of the test program is not accessible to this user.
 		command.Path, command.ExtraFiles = "/proc/self/fd/3", []*os.File{program}
 		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	})

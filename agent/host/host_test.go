@@ -14,7 +14,7 @@ import (
 	"pillion.dev/probe/hook"
 )
 
-// checkFits fails on a sample that is not of the schema.
+// checkFits fails on a sample that does not match the schema.
 func checkFits(t *testing.T, schema *measure.Schema, samples []measure.Sample) {
 	t.Helper()
 	if len(samples) == 0 {
@@ -88,7 +88,7 @@ func TestReadingsAreOfThisHost(t *testing.T) {
 	}
 }
 
-func TestGlobalLeavesOutWhatOthersCannotUse(t *testing.T) {
+func TestGlobalAddresses(t *testing.T) {
 	var addresses []net.Addr
 	for _, text := range []string{"127.0.0.1/8", "10.0.0.1/24", "169.254.3.4/16", "::1/128", "fe80::1/64", "fd00::1/64", "2001:db8::1/64"} {
 		ip, prefix, err := net.ParseCIDR(text)
@@ -178,8 +178,8 @@ func FuzzParsePTP(f *testing.F) {
 	})
 }
 
-// A step of the clock between two readings is in the sample of the second; the host's
-// own clock is left alone, so the first reading is moved instead.
+// A clock step between two readings is in the second sample. The test shifts the first
+// reading rather than the host's clock.
 func TestStepOfTheClockIsReported(t *testing.T) {
 	for _, step := range []time.Duration{10 * time.Second, -10 * time.Second} {
 		first, err := ReadClock(t.Context(), nil)

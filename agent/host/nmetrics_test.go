@@ -8,7 +8,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// TestNmetrics: what is chosen is sampled, nothing else, and sums are sums.
+// TestNmetrics: only the chosen points are sampled, and totals are correct.
 func TestNmetrics(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -25,8 +25,8 @@ import (
 	"time"
 )
 
-// noc is a server with an authority of its own. That of Pillion's server is tried
-// with this package where both may be imported, in cli/agent.
+// noc is a server with its own CA. cli/agent, which may import both, tests this package
+// with Pillion's server.
 type noc struct {
 	t     *testing.T
 	root  *x509.Certificate
@@ -371,7 +371,7 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
-// What is in the file, or comes from the server, never crashes the agent.
+// No content of the file or of a response causes a crash.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"name":"a","server":"noc:1","certificate":"","key":"","authority":""}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -381,7 +381,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-func FuzzParseAnswer(f *testing.F) {
+func FuzzParseResponse(f *testing.F) {
 	f.Add(200, []byte(`{"certificate":"AAAA","authority":"AAAA","bus":"tls://:1"}`))
 	f.Add(401, []byte(`{"code":"unauthenticated","message":"no"}`))
 	f.Fuzz(func(t *testing.T, status int, text []byte) {

@@ -10,7 +10,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// Output of iperf3 3.12 and, for the stream, as its manual has it; shortened.
+// Shortened output of iperf3 3.12, and of --json-stream as in its manual.
 const (
 	tcpText = `{"start": {"connected": [{"socket": 5}], "version": "iperf 3.12", "system_info": "Linux",
  "timestamp": {"time": "x", "timesecs": 1700000000}, "connecting_to": {"host": "127.0.0.1", "port": 5201},

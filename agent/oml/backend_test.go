@@ -106,9 +106,9 @@ func (a *agent) table(t *testing.T, domain string, s omsp.Schema) collect.Table 
 	return made
 }
 
-// TestSessionsOutliveTheAgent: what is in the spool is known after a restart, also
-// where the note of it is lost, damaged or torn.
-func TestSessionsOutliveTheAgent(t *testing.T) {
+// TestSessionsAfterRestart: what is in the spool is known after a restart, even if its
+// entry is lost, damaged or torn.
+func TestSessionsAfterRestart(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "oml.marks")
 	a := begin(t, folder)
@@ -142,7 +142,7 @@ func TestSessionsOutliveTheAgent(t *testing.T) {
 			a.end()
 		})
 	}
-	// Notes are enough when the spool is empty.
+	// Entries suffice when the spool is empty.
 	if err := errors.Join(os.WriteFile(path, whole, 0o600), os.RemoveAll(filepath.Join(folder, "spool"))); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestMarksAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzMarks: any file is read.
+// FuzzMarks: any file can be read.
 func FuzzMarks(f *testing.F) {
 	f.Add(appendEntry(nil, markKey{session: 1}, mark{2, 3, 4}))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -186,9 +186,9 @@ func FuzzMarks(f *testing.F) {
 	})
 }
 
-// TestKeeps: tables have names of their own, ends go to the spool, and there are
-// only so many domains.
-func TestKeeps(t *testing.T) {
+// TestBackend: tables have distinct names, ends of connections go to the spool, and the
+// number of domains is limited.
+func TestBackend(t *testing.T) {
 	a := begin(t, t.TempDir())
 	load := a.table(t, "lab", table)
 	if start, err := a.Start("lab", 5000); err != nil || start != 1000 {
@@ -219,7 +219,7 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// narrow takes batches of few rows only.
+// narrow accepts only small batches.
 type narrow struct {
 	Spool
 	kept int64

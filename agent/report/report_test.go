@@ -45,7 +45,7 @@ func put(t *testing.T, r Report, start time.Time) {
 	}
 }
 
-// TestFile: what is written is OMSP, and omsp reads it.
+// TestFile: the file is valid OMSP.
 func TestFile(t *testing.T) {
 	var out bytes.Buffer
 	f, err := newFile(Options{App: "app", Domain: "d", Sender: "s", Points: []*measure.Schema{schema}}, &out, func() error { return nil })
@@ -74,7 +74,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// collector hears one client to its end.
+// collector receives everything from one client.
 func collector(t *testing.T) (address string, heard <-chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -113,8 +113,8 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// TestNobody: a collector that is not there is told, in time.
-func TestNobody(t *testing.T) {
+// TestUnreachableCollector: an unreachable collector is reported within the timeout.
+func TestUnreachableCollector(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"pillion.dev/omsp/collect"
 )
 
-// TestAddressOfApplications: only this host reaches it.
+// TestAddressOfApplications: only loopback addresses are accepted.
 func TestAddressOfApplications(t *testing.T) {
 	for address, good := range map[string]bool{
 		"": true, "off": true, DefaultOML: true, "localhost:3003": true, "[::1]:0": true, "127.0.0.9:1": true,
@@ -20,7 +20,7 @@ func TestAddressOfApplications(t *testing.T) {
 	}
 }
 
-// TestBusyServer: its word counts as a full spool does, for a while.
+// TestBusyServer: an overloaded server counts like a full spool for a while.
 func TestBusyServer(t *testing.T) {
 	a := &applications{collector: collect.New(collect.Options{})}
 	defer a.collector.Close()

@@ -84,8 +84,8 @@ func (s *shelf) of(stream string) int64 {
 	return s.rows[stream]
 }
 
-// TestCaptureOnADevice: headers become rows of the agent's streams, which filters know
-// too, with the counts at the end.
+// TestCaptureOnADevice: headers become rows of the agent's streams, which filters can
+// use, with the counters at the end.
 func TestCaptureOnADevice(t *testing.T) {
 	namespace := netns.New(t)
 	kept := shelf{rows: map[string]int64{}, came: make(chan struct{}, 1)}

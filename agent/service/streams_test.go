@@ -13,8 +13,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// TestStreamsOfPoints: a point's samples leave unfiltered, and as the rows that
-// filters make of them.
+// TestStreamsOfPoints: a point's samples are delivered unfiltered and as derived streams.
 func TestStreamsOfPoints(t *testing.T) {
 	var mu sync.Mutex
 	rows := map[string]int64{}
@@ -44,7 +43,7 @@ func TestStreamsOfPoints(t *testing.T) {
 	}
 }
 
-func TestStreamsThatCannotBe(t *testing.T) {
+func TestInvalidStreams(t *testing.T) {
 	good := Stream{Name: "busy", Point: "host", Filters: []string{"avg(cpu_percent)"}, Every: time.Second}
 	for name, change := range map[string]func(*Stream){
 		"no name":        func(s *Stream) { s.Name = "" },

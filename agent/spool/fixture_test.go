@@ -21,7 +21,7 @@ func schemaOf(name string) *measure.Schema {
 	}}
 }
 
-// record has the values first, first+1, ... and so many bytes besides in each row.
+// record has the values first, first+1, ... and padding bytes in each row.
 func record(schema *measure.Schema, first uint64, rows, padding int) arrow.RecordBatch {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
 	defer b.Release()
@@ -53,7 +53,7 @@ func put(t testing.TB, s *Spool, stream string, first uint64, padding int) {
 	}
 }
 
-// server stores what comes, each key once.
+// server stores each key once.
 type server struct {
 	mu     sync.Mutex
 	seen   map[measure.Key]bool
@@ -61,7 +61,7 @@ type server struct {
 	values map[uint64]int    // times each value was stored
 	order  []measure.Key     // as they came first
 	faults []string
-	// fail may refuse a batch, before or after it was stored.
+	// fail may return an error before or after a batch is stored.
 	fail func(e measure.Envelope) (before, after error)
 }
 
@@ -113,7 +113,7 @@ func (v *server) store(e measure.Envelope) {
 	}
 }
 
-// check fails on what must never be: damage, an untrue Oldest, a value twice.
+// check fails on damage, a wrong Oldest, or a duplicate value.
 func (v *server) check(t *testing.T) {
 	t.Helper()
 	v.mu.Lock()
@@ -128,7 +128,7 @@ func (v *server) check(t *testing.T) {
 	}
 }
 
-// run delivers in the background until the test's end, or until stop is called.
+// run delivers in the background until the test ends or stop is called.
 func run(t testing.TB, s *Spool, send Send) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -11,7 +11,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// holder puts batches and remembers what became of each, by sequence.
+// holder puts batches and records the outcome of each, by sequence number.
 type holder struct {
 	spool *Spool
 	told  []uint64
@@ -34,8 +34,8 @@ func (h *holder) hold(t *testing.T, value uint64, padding int) {
 	}
 }
 
-// move takes the folder away, which refuses the next segment as a full disk does, or
-// brings it back.
+// move renames the folder, so that creating the next segment fails as on a full disk, or
+// renames it back.
 func move(t *testing.T, s *Spool, from, to string) {
 	t.Helper()
 	s.mu.Lock()
@@ -46,9 +46,9 @@ func move(t *testing.T, s *Spool, from, to string) {
 	}
 }
 
-// TestHoldTells: at once when the batch is on the disk; while the disk refuses, when
-// it is there after all, or the server has it and all before.
-func TestHoldTells(t *testing.T) {
+// TestHoldReports: kept is called when the batch is on the disk; while writing fails, when
+// it is written later, or it and all earlier batches were delivered.
+func TestHoldReports(t *testing.T) {
 	dir, v := filepath.Join(t.TempDir(), "spool"), newServer()
 	away := dir + ".away"
 	found := map[uint64]bool{}
@@ -92,7 +92,7 @@ func TestHoldTells(t *testing.T) {
 	}
 }
 
-// TestHoldComesFirst: nobody gets a batch before it was told to be kept.
+// TestHoldComesFirst: kept is called before a batch is sent.
 func TestHoldComesFirst(t *testing.T) {
 	s := openAt(t, t.TempDir(), Options{})
 	kept := make(chan bool, 1)

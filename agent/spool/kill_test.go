@@ -16,8 +16,8 @@ import (
 	"pillion.dev/measure"
 )
 
-// The child of TestKillLosesNothing: it puts values and delivers them to the
-// socket, until it is killed.
+// The child of TestKillLosesNothing puts values and delivers them to the socket until it
+// is killed.
 const childVariable = "PILLION_SPOOL_CHILD"
 
 func TestMain(m *testing.M) {
@@ -70,7 +70,7 @@ func child(dir, from string) error {
 	}
 }
 
-// serveChild stores what comes; every third answer is lost.
+// serveChild stores batches; every third reply is lost.
 func serveChild(listener net.Listener, v *server, turn *int) error {
 	conn, err := listener.Accept()
 	if err != nil {
@@ -122,8 +122,8 @@ func TestKillLosesNothing(t *testing.T) {
 	}
 }
 
-// killChild lets a child write so many batches, then kills it. It returns the
-// first number that no child has used.
+// killChild kills a child after a number of batches. It returns the first number that no
+// child has used.
 func killChild(t *testing.T, dir string, listener net.Listener, v *server, turn *int,
 	first uint64, count int, written map[uint64]bool) uint64 {
 	t.Helper()
@@ -146,7 +146,7 @@ func killChild(t *testing.T, dir string, listener net.Listener, v *server, turn 
 		if _, err := fmt.Sscan(lines.Text(), &n); err != nil { // a pipe takes a line whole or not at all
 			t.Fatal(err)
 		}
-		// Put had returned before the line was written, even one read after the kill.
+		// Put returned before the line was written, even if it was read after the kill.
 		written[n] = true
 		highest = max(highest, n)
 		if i == count {
@@ -159,6 +159,6 @@ func killChild(t *testing.T, dir string, listener net.Listener, v *server, turn 
 	if err := <-served; err != nil {
 		t.Fatal(err)
 	}
-	// Batches may be put and not be told of: the next child is far from them.
+	// Batches may have been put without a line: the next child starts well above them.
 	return highest + 1_000_000
 }

@@ -21,7 +21,7 @@ func encoded(t testing.TB, stream string, sequence uint64) []byte {
 	return append(appendHeader(nil, &e), e.Payload...)
 }
 
-func TestScanGoesOnAfterDamage(t *testing.T) {
+func TestScanContinuesAfterDamage(t *testing.T) {
 	a, b, c := encoded(t, "a", 0), encoded(t, "b", 1), encoded(t, "a", 2)
 	flipped := func(at int) []byte {
 		bad := bytes.Clone(b)
@@ -59,7 +59,7 @@ func TestScanGoesOnAfterDamage(t *testing.T) {
 	}
 }
 
-func TestSegmentNameComesBack(t *testing.T) {
+func TestSegmentName(t *testing.T) {
 	for _, name := range []string{"", "lock", "position", "1-2.spool", "000000000001-0000000000000002.spool.gz", "../x.spool"} {
 		if _, _, ok := parseSegmentName(name); ok {
 			t.Errorf("%q is taken for a segment", name)

@@ -95,7 +95,7 @@ func TestFullDropsTheOldestAndCounts(t *testing.T) {
 	}
 }
 
-// What is in flight when its place is needed ends once: sent or dropped.
+// A batch in flight whose segment is dropped ends once: sent or dropped.
 func TestFullWhileInFlight(t *testing.T) {
 	v := newServer()
 	flying, release := make(chan struct{}, 1000), make(chan struct{})
@@ -135,7 +135,7 @@ func TestFullWhileInFlight(t *testing.T) {
 	}
 }
 
-func TestRejectedIsPutAsideAndCounted(t *testing.T) {
+func TestRejectedIsStoredAndCounted(t *testing.T) {
 	dir, v := t.TempDir(), newServer()
 	v.fail = func(e measure.Envelope) (before, after error) {
 		if e.Stream == "bad" {
@@ -299,7 +299,7 @@ func TestDamageWhileOpenIsCounted(t *testing.T) {
 	}
 }
 
-func TestFolderBelongsToOne(t *testing.T) {
+func TestFolderIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	s := openAt(t, dir, Options{})
 	_, err := Open(dir, Options{})
@@ -337,7 +337,7 @@ func TestLargeRecordIsSplit(t *testing.T) {
 	}
 }
 
-func TestFullDiskIsSurvived(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("needs root, and CI must be root")
@@ -385,7 +385,7 @@ func TestMemoryGoesToTheDiskWhenThereIsRoom(t *testing.T) {
 	dir, v := t.TempDir(), newServer()
 	s := openAt(t, dir, Options{})
 	put(t, s, "a", 0, 10)
-	// A folder that is gone refuses the next segment as a full disk does.
+	// Without the folder creating the next segment fails as on a full disk.
 	s.mu.Lock()
 	s.seal()
 	s.dir = filepath.Join(dir, "gone")
