@@ -1,9 +1,8 @@
-// Package api is the one door for users: the services of the .proto files in
-// proto/, the code generated from them (Connect, gRPC, gRPC-web and JSON on one
-// port), conversion between its messages and the types of package session, and a
-// client.
+// Package api is the public API: the services of the .proto files in proto/, the code
+// generated from them (Connect, gRPC, gRPC-web and JSON on one port), conversion
+// between its messages and the types of package session, and a client.
 //
-// It decides nothing: who may call what, and what then happens, is the server's.
+// Authorisation and implementation are in the server.
 package api
 
 import (

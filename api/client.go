@@ -18,15 +18,15 @@ import (
 	"pillion.dev/api/pillionv1/pillionv1connect"
 )
 
-// DefaultPort is where a server listens if nothing else is said.
+// DefaultPort is the default port of a server.
 const DefaultPort = "8470"
 
 // Errors that callers tell apart.
 var (
-	// ErrServer is an address that cannot be one of a server.
-	ErrServer = errors.New("bad server address")
-	// ErrFingerprint is a fingerprint that cannot be one, or that the server's
-	// authority does not have.
+	// ErrServer is an invalid server address.
+	ErrServer = errors.New("invalid server address")
+	// ErrFingerprint is an invalid fingerprint, or one that does not match the server's
+	// authority.
 	ErrFingerprint = errors.New("fingerprint of the server's authority")
 )
 
@@ -34,20 +34,20 @@ var (
 type ClientOptions struct {
 	// Server as in ParseServer.
 	Server string
-	// Token proves who asks; empty: nobody. It is never part of an error.
+	// Token authenticates the caller; may be empty. It is never part of an error.
 	Token string
-	// Authority is a PEM file's content; Fingerprint is that of the authority's
-	// certificate (Fingerprint). With either nothing else is trusted; without,
-	// the roots of the system are.
+	// Authority is the content of a PEM file; Fingerprint is that of the authority's
+	// certificate. With either, nothing else is trusted; with neither, the system's
+	// roots are.
 	Authority   []byte
 	Fingerprint string
-	// Timeout bounds each call that is not a stream; 0: not at all.
+	// Timeout limits each unary call; 0: no limit.
 	Timeout time.Duration
-	// UserAgent names the program in the server's log.
+	// UserAgent identifies the program in the server's log.
 	UserAgent string
 }
 
-// Client speaks to one server. Its calls return *connect.Error.
+// Client is a client of one server. Its calls return *connect.Error.
 type Client struct {
 	Agents   pillionv1connect.AgentServiceClient
 	Sessions pillionv1connect.SessionServiceClient
@@ -55,13 +55,13 @@ type Client struct {
 	Flows    pillionv1connect.FlowServiceClient
 	Topology pillionv1connect.TopologyServiceClient
 	Server   pillionv1connect.ServerServiceClient
-	// URL is where the server is.
+	// URL of the server.
 	URL string
 
 	transport *http.Transport
 }
 
-// NewClient makes a client; it connects at the first call.
+// NewClient returns a client; it connects with the first call.
 func NewClient(o ClientOptions) (*Client, error) {
 	server, err := ParseServer(o.Server)
 	if err != nil {
@@ -95,12 +95,11 @@ func NewClient(o ClientOptions) (*Client, error) {
 	}, nil
 }
 
-// Close gives back idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// ParseServer reads HOST, HOST:PORT or a URL. Without a scheme a loopback host
-// is asked by plain HTTP and any other by HTTPS; a token would be readable on
-// the way in plain HTTP, so that is refused for other hosts.
+// ParseServer parses HOST, HOST:PORT or a URL. The default scheme is http for loopback
+// hosts and https for others, for which http is refused: it would expose the token.
 func ParseServer(text string) (*url.URL, error) {
 	bad := func(why string) (*url.URL, error) {
 		return nil, fmt.Errorf("read server %q: %w: %s", text, ErrServer, why)
@@ -110,21 +109,21 @@ func ParseServer(text string) (*url.URL, error) {
 		scheme, rest = "", text
 	}
 	if strings.Contains(rest, "@") {
-		return nil, fmt.Errorf("read server: %w: it holds a name or a password", ErrServer)
+		return nil, fmt.Errorf("read server: %w: user name or password in the address", ErrServer)
 	}
 	if address, err := netip.ParseAddr(rest); err == nil && address.Is6() {
 		rest = "[" + rest + "]"
 	}
 	parsed, err := url.Parse("//" + rest)
 	if err != nil {
-		return bad("it is neither HOST:PORT nor a URL")
+		return bad("neither HOST:PORT nor a URL")
 	}
 	if parsed.Hostname() == "" || strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" || parsed.Fragment != "" {
 		return bad("use HOST, HOST:PORT or https://HOST:PORT")
 	}
 	if host := parsed.Hostname(); strings.Contains(host, ":") {
 		if _, err := netip.ParseAddr(host); err != nil {
-			return bad("an IPv6 address with a port is written [ADDRESS]:PORT")
+			return bad("write an IPv6 address with a port as [ADDRESS]:PORT")
 		}
 	}
 	switch {
@@ -133,9 +132,9 @@ func ParseServer(text string) (*url.URL, error) {
 	case scheme == "":
 		scheme = "https"
 	case scheme == "http" && !Loopback(parsed.Hostname()):
-		return bad("plain HTTP is for this machine only")
+		return bad("plain HTTP is supported on loopback only")
 	case scheme != "http" && scheme != "https":
-		return bad("the scheme is https, or http on this machine")
+		return bad("use the scheme https, or http on loopback")
 	}
 	port := parsed.Port()
 	if port == "" {
@@ -144,7 +143,7 @@ func ParseServer(text string) (*url.URL, error) {
 	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(parsed.Hostname(), port)}, nil
 }
 
-// Loopback reports whether a host is this machine by its name or address.
+// Loopback reports whether a host is localhost or a loopback address.
 func Loopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
@@ -158,7 +157,7 @@ func trust(host string, o ClientOptions) (*tls.Config, error) {
 	if len(o.Authority) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(o.Authority) {
-			return nil, errors.New("read certificate of the authority: no PEM certificate in it")
+			return nil, errors.New("read certificate of the authority: no PEM certificate")
 		}
 	}
 	if o.Fingerprint == "" {
@@ -168,8 +167,8 @@ func trust(host string, o ClientOptions) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The chain is verified below, against the one authority that has the
-	// fingerprint; the usual way knows no such thing.
+	// The chain is verified below, against the authority with the fingerprint, which
+	// crypto/tls does not support.
 	config.InsecureSkipVerify = true
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		return verify(state.PeerCertificates, host, want)
@@ -177,7 +176,7 @@ func trust(host string, o ClientOptions) (*tls.Config, error) {
 	return config, nil
 }
 
-// bearer puts the token on each request.
+// bearer adds the token to each request.
 type bearer struct {
 	token, agent string
 	next         http.RoundTripper

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -19,8 +18,8 @@ func Fingerprint(certificate *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ParseFingerprint reads a fingerprint, with or without colons and "sha256:",
-// and writes it as Fingerprint does.
+// ParseFingerprint parses a fingerprint, with or without colons and "sha256:", and
+// returns it as Fingerprint does.
 func ParseFingerprint(text string) (string, error) {
 	plain := strings.ToLower(strings.TrimSpace(text))
 	plain = strings.ReplaceAll(strings.TrimPrefix(plain, "sha256:"), ":", "")
@@ -30,7 +29,7 @@ func ParseFingerprint(text string) (string, error) {
 	return plain, nil
 }
 
-// verify accepts a chain that ends in the certificate of that fingerprint.
+// verify accepts a chain that ends in the certificate with that fingerprint.
 func verify(chain []*x509.Certificate, host, fingerprint string) error {
 	roots, others, found := x509.NewCertPool(), x509.NewCertPool(), false
 	for _, c := range chain {
@@ -42,15 +41,15 @@ func verify(chain []*x509.Certificate, host, fingerprint string) error {
 		others.AddCert(c)
 	}
 	if !found {
-		return fmt.Errorf("verify %w: the server shows none with %s", ErrFingerprint, fingerprint)
+		return fmt.Errorf("verify %w: no certificate of the server has %s", ErrFingerprint, fingerprint)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: others})
 	return err
 }
 
-// FetchAuthority asks a server for its authority's certificate: the last of the
-// chain that it shows. Nothing is verified; a person compares the fingerprint.
-// known reports whether the system trusts the server anyway.
+// FetchAuthority returns the certificate of a server's authority, the last of its chain,
+// without verification; the user compares the fingerprint. known reports whether the
+// system trusts the server anyway.
 func FetchAuthority(ctx context.Context, server *url.URL) (authority *x509.Certificate, known bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -62,7 +61,7 @@ func FetchAuthority(ctx context.Context, server *url.URL) (authority *x509.Certi
 	defer connection.Close()
 	chain := connection.(*tls.Conn).ConnectionState().PeerCertificates
 	if len(chain) == 0 {
-		return nil, false, fmt.Errorf("reach %s: %w", server.Host, errors.New("it shows no certificate"))
+		return nil, false, fmt.Errorf("reach %s: no certificate", server.Host)
 	}
 	others := x509.NewCertPool()
 	for _, c := range chain[1:] {

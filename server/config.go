@@ -129,7 +129,7 @@ func (c Config) Complete() (Config, error) {
 	c.NATSListen = cmp.Or(c.NATSListen, DefaultBus)
 	for stream, r := range c.Retention {
 		if stream != "*" && !measure.ValidName(stream) {
-			return c, fmt.Errorf("%w: retention: %q is not a stream's name", ErrConfig, stream)
+			return c, fmt.Errorf("%w: retention: invalid stream name %q", ErrConfig, stream)
 		}
 		if r.Age < 0 || r.Rows < 0 || r.Bytes < 0 {
 			return c, fmt.Errorf("%w: retention of %q is negative", ErrConfig, stream)

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// kind is what an answer means for the path.
+// kind is what a reply means for the path.
 type kind int
 
 const (
-	// passedOn: a router would have sent the probe on, had its TTL not ended there.
+	// passedOn: TTL expired at a router.
 	passedOn kind = iota + 1
-	// reachedEnd: the destination has it.
+	// reachedEnd: the probe reached the destination.
 	reachedEnd
-	// refusedOn: a router does not send it on at all.
+	// refusedOn: a router reported the destination unreachable.
 	refusedOn
 )
 
-// answer is an ICMP message about one of our probes.
+// answer is an ICMP message about a probe of this trace.
 type answer struct {
 	number int
 	from   netip.Addr
 	kind   kind
-	stamp  time.Time // the kernel's, of the clock that may be set; zero: none
-	read   time.Time // with the steady clock
+	stamp  time.Time // of the kernel, wall clock; zero: none
+	read   time.Time // with the monotonic clock
 }
 
 // Types and codes: RFC 792, RFC 4443.
@@ -38,8 +38,7 @@ const (
 
 const lengthICMP = 8
 
-// strip takes the IPv4 header off a packet that a raw socket gave, and returns the
-// sender besides.
+// strip removes the IPv4 header of a packet from a raw socket, and returns the sender.
 func strip(packet []byte) (from netip.Addr, message []byte, ok bool) {
 	if len(packet) < length4 || packet[0]>>4 != 4 {
 		return from, nil, false
@@ -51,7 +50,7 @@ func strip(packet []byte) (from netip.Addr, message []byte, ok bool) {
 	return netip.AddrFrom4([4]byte(packet[12:16])), packet[header:], true
 }
 
-// read finds out which probe an ICMP message is about; most are about none.
+// read matches an ICMP message to a probe; most match none.
 func (f *flow) read(from netip.Addr, message []byte) (answer, bool) {
 	a := answer{from: from}
 	if len(message) < lengthICMP {
@@ -88,8 +87,8 @@ func (f *flow) read(from netip.Addr, message []byte) (answer, bool) {
 	return a, ok
 }
 
-// quoted is the number of the probe in an error's quote. What RFC 4884 puts behind
-// a quote does not matter.
+// quoted returns the number of the quoted probe. RFC 4884 extensions after the quote are
+// ignored.
 func (f *flow) quoted(quote []byte) (int, bool) {
 	destination := f.destination.WithZone("")
 	if f.source.Is6() {
@@ -111,8 +110,7 @@ func (f *flow) quoted(quote []byte) (int, bool) {
 	return int(binary.BigEndian.Uint16(quote[4:]) - f.first), true
 }
 
-// numberIn reads the number behind the token, wherever that is: a mark may stand
-// before it.
+// numberIn reads the number after the token, at any offset: a mark may precede it.
 func (f *flow) numberIn(b []byte) (int, bool) {
 	at := bytes.Index(b, f.token[:])
 	if at < 0 || len(b) < at+lengthToken+2 {

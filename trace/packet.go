@@ -19,29 +19,29 @@ const (
 	protocolUDP   = 17
 	protocolICMP6 = 58
 
-	// The port where traceroute begins: firewalls know it, servers avoid it.
+	// The base port of traceroute: allowed by firewalls, unused by servers.
 	portDestination = 33434
-	// Above what Linux gives to sockets, so that the flow is nobody else's.
+	// Above the ephemeral range of Linux, so that no other flow has it.
 	portSource  = 61000
 	portSources = 4096
 )
 
-// flow is what all probes of a trace have in common.
+// flow is the constant part of a trace's probes.
 type flow struct {
 	source, destination netip.Addr // destination may have a zone
 	protocol            byte
-	// transport is the eight bytes behind the IP header.
+	// transport is the eight bytes after the IP header.
 	transport [lengthTransport]byte
 	label     uint32
-	// token tells this trace's probes from those of every other.
+	// token identifies this trace's probes.
 	token [lengthToken]byte
-	// first is the IPv4 identification of probe 0; never 0 for any probe, which would
-	// let the kernel choose.
+	// first is the IPv4 identification of probe 0; no probe has 0, for which the kernel
+	// would substitute its own.
 	first uint16
 }
 
-// newFlow derives all that routers may look at from the arguments, and draws the
-// rest at random.
+// newFlow derives all fields that routers may hash from the arguments, and the rest
+// randomly.
 func newFlow(source, destination netip.Addr, protocol string, number uint16) *flow {
 	f := &flow{source: source, destination: destination}
 	hash := fnv.New64a()
@@ -51,7 +51,7 @@ func newFlow(source, destination netip.Addr, protocol string, number uint16) *fl
 	hash.Write([]byte{byte(number >> 8), byte(number)})
 	h := hash.Sum64()
 	f.label = uint32(h>>44) | 1
-	// Neither 0 nor 0xffff: one means "no checksum" in UDP, and they are the same sum.
+	// Neither 0 nor 0xffff: 0 means "no checksum" in UDP, and both are the same sum.
 	checksum := uint16(h>>28)%0xfffe + 1
 	if protocol == ICMP {
 		f.protocol = protocolICMP
@@ -76,7 +76,7 @@ func newFlow(source, destination netip.Addr, protocol string, number uint16) *fl
 	return f
 }
 
-// packet is the probe of that number, from its IP header on.
+// packet returns the probe with that number, with its IP header.
 func (f *flow) packet(ttl, number int) []byte {
 	var packet []byte
 	if f.source.Is4() {
@@ -93,7 +93,7 @@ func (f *flow) packet(ttl, number int) []byte {
 	return packet
 }
 
-// header4 leaves the checksum to the kernel, which always writes it.
+// header4 leaves the checksum to the kernel, which always computes it.
 func (f *flow) header4(ttl, number int) []byte {
 	header := make([]byte, length4, length4+lengthProbe)
 	header[0] = 0x45
@@ -116,14 +116,14 @@ func (f *flow) header6(ttl int) []byte {
 	return header
 }
 
-// balance is the word that, in the place of two zero bytes, makes the checksum right
-// that is in the probe already.
+// balance returns the word that, replacing two zero bytes, makes the probe match its
+// fixed checksum.
 func (f *flow) balance(probe []byte) uint16 {
 	return ^sum(probe, f.pseudo())
 }
 
-// pseudo is the sum of the pseudo-header (RFC 768, RFC 8200), which ICMP for IPv4
-// lacks.
+// pseudo returns the sum of the pseudo-header (RFC 768, RFC 8200); ICMP for IPv4 has
+// none.
 func (f *flow) pseudo() uint32 {
 	if f.protocol == protocolICMP {
 		return 0
@@ -133,8 +133,7 @@ func (f *flow) pseudo() uint32 {
 	return uint32(sum(f.destination.AsSlice(), start))
 }
 
-// sum is the ones' complement sum (RFC 1071) of bytes of an even number, on top of
-// start.
+// sum is the ones' complement sum (RFC 1071) of an even number of bytes, added to start.
 func sum(b []byte, start uint32) uint16 {
 	for i := 0; i+1 < len(b); i += 2 {
 		start += uint32(b[i])<<8 | uint32(b[i+1])

@@ -2,8 +2,8 @@ package trace
 
 import "pillion.dev/measure"
 
-// Samples are the path as samples of measure.Hops: one for each hop, all with the
-// same time.
+// Samples returns the path as samples of measure.Hops: one per hop, all with the same
+// time.
 func Samples(path *Path, session, peer string) []measure.Sample {
 	samples := make([]measure.Sample, 0, len(path.Hops))
 	for _, h := range path.Hops {

@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket sends probes and hears ICMP.
+// socket sends probes and receives ICMP.
 type socket struct {
 	flow *flow
 	out  int // raw, whole packets
 	to   unix.Sockaddr
 	in   *net.IPConn
-	// closing guards out against a close beside a send.
+	// closing protects out from a close during a send.
 	closing sync.Mutex
 	closed  bool
 	buffer  [2048]byte
@@ -56,7 +56,7 @@ func permission(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// sourceOf asks the kernel's routes; nothing is sent.
+// sourceOf looks up the source address in the routing table; nothing is sent.
 func sourceOf(ctx context.Context, options *Options) (netip.Addr, error) {
 	dialer := net.Dialer{}
 	if options.Source.IsValid() {
@@ -70,7 +70,7 @@ func sourceOf(ctx context.Context, options *Options) (netip.Addr, error) {
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
 }
 
-// listen opens a socket that gets the ICMP messages to source that matter.
+// listen opens a socket for the relevant ICMP messages to source.
 func listen(ctx context.Context, source netip.Addr) (*net.IPConn, error) {
 	network := "ip4:1"
 	if source.Is6() {
@@ -108,8 +108,8 @@ func listen(ctx context.Context, source netip.Addr) (*net.IPConn, error) {
 	return packets.(*net.IPConn), nil
 }
 
-// openRaw opens a socket for packets with headers. It is bound for the sake of
-// routes by source.
+// openRaw opens a socket for packets with headers. It is bound, for source-based
+// routing.
 func openRaw(source netip.Addr, mark uint32) (int, error) {
 	family := unix.AF_INET
 	if source.Is6() {
@@ -149,7 +149,7 @@ func socketAddress(address netip.Addr) (unix.Sockaddr, error) {
 	return six, nil
 }
 
-// close may be called more than once and from anywhere.
+// close may be called repeatedly and concurrently.
 func (s *socket) close() {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -160,8 +160,8 @@ func (s *socket) close() {
 	}
 }
 
-// send sends a probe and returns the time just before. A probe that finds this
-// host's queue full counts as sent: it is lost on the way, like any other.
+// send sends a probe and returns the time just before. A probe dropped by this host's
+// full queue counts as sent, like any other loss.
 func (s *socket) send(ttl, number int) (time.Time, error) {
 	packet := s.flow.packet(ttl, number)
 	s.closing.Lock()
@@ -177,7 +177,7 @@ func (s *socket) send(ttl, number int) (time.Time, error) {
 	return now, nil
 }
 
-// receive waits for one message until the deadline; most are not about our probes.
+// receive waits for one message until the deadline; most are not about these probes.
 func (s *socket) receive(deadline time.Time) ([]answer, error) {
 	if err := s.in.SetReadDeadline(deadline); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (s *socket) receive(deadline time.Time) ([]answer, error) {
 	return []answer{a}, nil
 }
 
-// stampIn is when the kernel received the packet; zero where it does not say.
+// stampIn is the kernel's receive timestamp; zero if missing.
 func stampIn(control []byte) time.Time {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {

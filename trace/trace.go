@@ -1,24 +1,24 @@
 // Package trace finds the routers between this host and another one, hop by hop,
-// with probes that all belong to one flow, as Paris traceroute does: routers that
-// spread load by flow send them all the same way, today and tomorrow, so that the
+// with probes of a single flow, as Paris traceroute does: routers that balance load
+// per flow forward them all along the same path, also in later traces, so that the
 // hops are those of one path and a changed path is a change of the network.
 //
-// What is constant in all probes of a trace, and in every later trace with the
-// same source, destination, protocol and Options.Flow: addresses, traffic class,
-// flow label (IPv6), length, and the eight bytes behind the IP header, which are
-// ports, length and checksum of UDP, or type, code, checksum, identifier and
-// sequence number of ICMP. What differs is TTL or hop limit, the IPv4 identification
-// with the header checksum, and the payload, which is balanced to keep the checksum.
-// A router that spreads packet by packet still shows several addresses in one hop.
-// A host with several routes of its own chooses among them by addresses alone, since
-// the kernel sees no ports in a raw packet.
+// Constant in all probes of a trace, and in every later trace with the same source,
+// destination, protocol and Options.Flow: addresses, traffic class, flow label
+// (IPv6), length, and the first eight bytes after the IP header, which are ports,
+// length and checksum of UDP, or type, code, checksum, identifier and sequence number
+// of ICMP. Variable: TTL or hop limit, the IPv4 identification with the header
+// checksum, and the payload, which is adjusted to keep the checksum. With per-packet
+// load balancing a hop still shows several addresses. A host with several routes
+// selects among them by addresses only, since the kernel sees no ports in a raw
+// packet.
 //
-// Answers are told apart by the payload that they quote, wherever in the quote it is:
-// also behind an in-line mark that a source put before it. Where a router quotes no
-// more than RFC 792 asks for, the IPv4 identification decides.
+// Replies are matched by the quoted payload, at any offset in the quote: also behind
+// an in-line mark. If a router quotes no more than RFC 792 requires, the IPv4
+// identification is used.
 //
-// It needs Linux and CAP_NET_RAW. It resolves no names and puts nothing together
-// from several paths: the server does that. In the flow it feeds the point hops.
+// It requires Linux and CAP_NET_RAW. It resolves no names and does not combine paths:
+// the server does. In the flow it feeds the point hops.
 package trace
 
 import (
@@ -36,41 +36,40 @@ const (
 	ICMP = "icmp"
 )
 
-// Options say what to trace and how. What is left zero, but the destination, gets
-// its default.
+// Options of a trace. Zero fields, except the destination, get defaults.
 type Options struct {
 	Destination netip.Addr
 	// Source is an address of this host; default: that of the route.
 	Source netip.Addr
 	// Protocol is UDP, which is the default, or ICMP.
 	Protocol string
-	// Flow chooses one of the flows between the two addresses.
+	// Flow selects one of the flows between the two addresses.
 	Flow uint16
 	// MaxHops is the largest TTL; default 30, at most 255.
 	MaxHops int
 	// Attempts are the probes for each hop; default 3, at most 100.
 	Attempts int
-	// Gap is how many hops in a row may be silent until the trace is given up;
-	// default 5. It also bounds how far probes run ahead of the answers.
+	// Gap is the number of consecutive silent hops after which the trace ends;
+	// default 5. It also limits how far probes run ahead of replies.
 	Gap int
-	// Wait bounds the time for an answer; default 1 s. When answers came, it is four
-	// times the slowest of them, between Wait/2 and Wait.
+	// Wait is the maximum timeout for a reply; default 1 s. After the first replies,
+	// the timeout is four times the slowest, between Wait/2 and Wait.
 	Wait time.Duration
-	// Mark is the firewall mark (SO_MARK) of the probes, by which others on this host
-	// can tell them; zero: none. It needs CAP_NET_ADMIN.
+	// Mark is the firewall mark (SO_MARK) of the probes; zero: none. It requires
+	// CAP_NET_ADMIN.
 	Mark uint32
 }
 
-// Path is what a trace found.
+// Path is the result of a trace.
 type Path struct {
-	// Time is when it began.
+	// Time is the start of the trace.
 	Time        time.Time
 	Source      netip.Addr
 	Destination netip.Addr
 	Protocol    string
-	// Reached says that the destination answered. If not, the hops end where a router
-	// said that it goes no further, or with the silent ones that Gap allows: how many
-	// there are in truth is not known.
+	// Reached reports whether the destination replied. If not, the hops end at a router
+	// that reported the destination unreachable, or after Gap silent hops: the true
+	// number of hops is unknown.
 	Reached bool
 	Hops    []Hop
 }
@@ -78,22 +77,22 @@ type Path struct {
 // Hop is one router, or the destination.
 type Hop struct {
 	TTL int
-	// Address of who answered most often; not valid where nobody did.
+	// Address that replied most often; invalid if none did.
 	Address netip.Addr
-	// Others answered in the same hop.
+	// Others are further addresses that replied at the same hop.
 	Others []netip.Addr
-	// RTT is the least round-trip time of the answers of Address, from just before the
-	// probe was sent to the kernel's time stamp of the answer.
+	// RTT is the minimum round-trip time of replies from Address, from just before the
+	// probe was sent to the kernel's timestamp of the reply.
 	RTT     time.Duration
 	Sent    int
 	Answers int
 }
 
-// ErrPermission marks a trace that this process may not make.
-var ErrPermission = errors.New("tracing needs CAP_NET_RAW: run as root or grant it")
+// ErrPermission marks a trace without the required capability.
+var ErrPermission = errors.New("tracing requires CAP_NET_RAW: run as root or grant it")
 
-// errOptions marks options that cannot be.
-var errOptions = errors.New("bad options")
+// errOptions marks invalid options.
+var errOptions = errors.New("invalid options")
 
 // Trace traces one path. When ctx ends, it returns at once with its error.
 func Trace(ctx context.Context, options Options) (Path, error) {
@@ -113,7 +112,7 @@ func trace(ctx context.Context, options Options) (Path, error) {
 		return Path{}, err
 	}
 	defer s.close()
-	// The only way to end a read at once that no later deadline undoes.
+	// Closing is the only way to interrupt a read that no later deadline undoes.
 	stop := context.AfterFunc(ctx, s.close)
 	defer stop()
 	w := walk{Options: options, probes: make([]probe, options.MaxHops*options.Attempts)}
@@ -160,14 +159,14 @@ func (o *Options) complete() error {
 	case o.Protocol != UDP && o.Protocol != ICMP:
 		return fmt.Errorf("%w: protocol %q, want udp or icmp", errOptions, o.Protocol)
 	case !o.Destination.IsValid() || o.Destination.IsUnspecified() || o.Destination.IsMulticast():
-		return fmt.Errorf("%w: destination %s is not the address of a host", errOptions, o.Destination)
+		return fmt.Errorf("%w: destination %s is not a unicast address", errOptions, o.Destination)
 	case o.Source.IsValid() && o.Source.Is4() != o.Destination.Is4():
-		return fmt.Errorf("%w: source %s and destination %s are of two families", errOptions, o.Source, o.Destination)
+		return fmt.Errorf("%w: source %s and destination %s are of different families", errOptions, o.Source, o.Destination)
 	}
 	return nil
 }
 
-// run sends probes and reads answers until none is missing that may still come.
+// run sends probes and reads replies until all have arrived or timed out.
 func (w *walk) run(s *socket) error {
 	for {
 		number, at := w.next()

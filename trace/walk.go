@@ -6,30 +6,30 @@ import (
 )
 
 const (
-	// pace is the least time between two probes.
+	// pace is the minimum interval between probes.
 	pace = 5 * time.Millisecond
-	// repeat is the least time between two probes of one hop: losses in a row are
-	// often one loss.
+	// repeat is the minimum interval between probes of the same hop: losses are often
+	// bursty.
 	repeat = 50 * time.Millisecond
 )
 
 // probe is one packet: its hop and attempt are its place in walk.probes.
 type probe struct {
-	sent time.Time // zero: not yet
+	sent time.Time // zero: not sent yet
 	rtt  time.Duration
-	from netip.Addr // not valid: no answer yet
+	from netip.Addr // invalid: no reply yet
 }
 
-// walk is the state of a trace: which probes to send next, and what came back.
-// It knows no sockets.
+// walk is the state of a trace: which probes to send next, and the replies. It uses no
+// sockets.
 type walk struct {
 	Options
 	probes []probe // Attempts for each TTL from 1
 	last   time.Time
-	// heard is the highest TTL of any answer.
-	heard int
-	// reached is the lowest TTL at which the destination answered, refused that at
-	// which a router said that it goes no further; 0: none.
+	// replied is the highest TTL of any reply.
+	replied int
+	// reached is the lowest TTL at which the destination replied, refused that at which a
+	// router reported it unreachable; 0: none.
 	reached, refused int
 	slowest          time.Duration
 }
@@ -38,7 +38,7 @@ func (w *walk) ttl(number int) int { return number/w.Attempts + 1 }
 
 func (w *walk) of(ttl int) []probe { return w.probes[(ttl-1)*w.Attempts : ttl*w.Attempts] }
 
-// end is the last hop, as far as it is known; 0: not yet.
+// end is the last hop, if known; 0: not yet.
 func (w *walk) end() int {
 	if w.reached > 0 {
 		return w.reached
@@ -51,10 +51,10 @@ func (w *walk) limit() int {
 	if end := w.end(); end > 0 {
 		return end
 	}
-	return min(w.heard+w.Gap, w.MaxHops)
+	return min(w.replied+w.Gap, w.MaxHops)
 }
 
-// wait is how long an answer may take.
+// wait is the timeout of a reply.
 func (w *walk) wait() time.Duration {
 	if w.slowest == 0 {
 		return w.Wait
@@ -62,8 +62,8 @@ func (w *walk) wait() time.Duration {
 	return min(max(4*w.slowest, w.Wait/2), w.Wait)
 }
 
-// next is the probe to send, and when; or -1 and when the trace ends unless more
-// answers come.
+// next returns the probe to send, and when; or -1 and when the trace ends unless more
+// replies arrive.
 func (w *walk) next() (number int, at time.Time) {
 	number = -1
 	var end time.Time
@@ -94,16 +94,16 @@ func (w *walk) next() (number int, at time.Time) {
 	return number, at
 }
 
-// due is when the attempt may be sent. A hop that may lie behind the destination is
-// not tried again before its first probe has had its time: the destination would
-// spend its answers, which hosts ration, on probes that tell nothing.
+// due is when the attempt may be sent. A hop that may be beyond the destination is not
+// retried before its first probe has timed out: redundant probes would use up the
+// destination's ICMP rate limit.
 func (w *walk) due(ttl, attempt int) time.Time {
 	if attempt == 0 {
 		return time.Time{}
 	}
 	probes := w.of(ttl)
 	due := probes[attempt-1].sent.Add(repeat)
-	if ttl > w.heard && w.end() == 0 {
+	if ttl > w.replied && w.end() == 0 {
 		if expiry := probes[0].sent.Add(w.wait()); expiry.After(due) {
 			return expiry
 		}
@@ -113,7 +113,7 @@ func (w *walk) due(ttl, attempt int) time.Time {
 
 func (w *walk) sent(number int, at time.Time) { w.probes[number].sent, w.last = at, at }
 
-// take notes an answer; the first to a probe counts.
+// take records a reply; only the first to each probe counts.
 func (w *walk) take(a answer) {
 	if a.number >= len(w.probes) {
 		return
@@ -124,7 +124,7 @@ func (w *walk) take(a answer) {
 	}
 	ttl := w.ttl(a.number)
 	p.from, p.rtt = a.from, roundTrip(p.sent, a)
-	w.heard, w.slowest = max(w.heard, ttl), max(w.slowest, p.rtt)
+	w.replied, w.slowest = max(w.replied, ttl), max(w.slowest, p.rtt)
 	switch {
 	case a.kind == reachedEnd && (w.reached == 0 || ttl < w.reached):
 		w.reached = ttl
@@ -133,8 +133,8 @@ func (w *walk) take(a answer) {
 	}
 }
 
-// roundTrip trusts the kernel's stamp unless the clock was set meanwhile: the steady
-// clock bounds it from above.
+// roundTrip uses the kernel's timestamp unless the clock was set meanwhile: the
+// monotonic clock is an upper bound.
 func roundTrip(sent time.Time, a answer) time.Duration {
 	elapsed := a.read.Sub(sent)
 	if a.stamp.IsZero() {

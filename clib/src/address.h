@@ -1,5 +1,5 @@
-/* The addresses of a host. Names are looked up in a thread of their own: that can
- * take long, and nothing else may wait for it. */
+/* The addresses of a host. Names are resolved in a separate thread, since that can
+ * block for long. */
 #ifndef PILLION_ADDRESS_H
 #define PILLION_ADDRESS_H
 
@@ -7,12 +7,12 @@ struct addrinfo;
 
 struct address;
 
-/* Begins to look up; NULL without memory or threads. */
+/* Starts the lookup; NULL if out of memory or threads. */
 struct address *address_find(const char *host, const char *port);
-/* 1 when they are known, 0 while they are looked up, -1 when there are none; then
- * why says what is wrong. The list lives as long as the address. */
+/* 1 when resolved, 0 while pending, -1 on an error, which why describes. The list is
+ * valid as long as the address. */
 int address_ready(struct address *address, const struct addrinfo **list, const char **why);
-/* Lets go; a thread that still looks up ends on its own. */
+/* Releases it; a pending lookup ends by itself. */
 void address_drop(struct address *address);
 
 #endif

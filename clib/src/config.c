@@ -12,7 +12,7 @@
 
 #define FILE_MOST (4u << 20) /* bytes */
 
-/* The file, as long as the library works: points may come at any time. */
+/* The file is kept: points may be added at any time. */
 static char *text;
 static struct xml_element *root;
 
@@ -30,7 +30,7 @@ static char *read_file(const char *path)
 	size_t length = to ? fread(to, 1, FILE_MOST + 1, file) : 0;
 
 	if (!file || !to || ferror(file) || length > FILE_MOST) {
-		logerror("oml: read %s: %s\n", path, length > FILE_MOST ? "it is too large" : strerror(errno));
+		logerror("oml: read %s: %s\n", path, length > FILE_MOST ? "file too large" : strerror(errno));
 		free(to);
 		to = NULL;
 	} else {
@@ -41,7 +41,7 @@ static char *read_file(const char *path)
 	return to;
 }
 
-static void complain(const struct xml_element *e, const char *what)
+static void fail_at(const struct xml_element *e, const char *what)
 {
 	logerror("oml: %s, line %d: %s\n", library.options.config, e->line, what);
 }
@@ -53,14 +53,6 @@ static const char *value_or(const struct xml_element *e, const char *name, const
 	return value ? value : old ? xml_value(e, old) : NULL;
 }
 
-static void replace(char **to, const char *value)
-{
-	if (!value)
-		return;
-	free(*to);
-	*to = strdup(value);
-}
-
 /* Opens the collector of one element; 0 or -1. */
 static int open_collect(struct xml_element *e)
 {
@@ -69,13 +61,13 @@ static int open_collect(struct xml_element *e)
 	struct sink **last = &library.sinks;
 
 	if (strcmp(e->name, "collect") != 0 || !url || content == -2) {
-		complain(e, strcmp(e->name, "collect") != 0 ? "only collect elements can be here" :
-			    !url ? "a collect element needs a url" : "the encoding is text or binary");
+		fail_at(e, strcmp(e->name, "collect") != 0 ? "expected a collect element" :
+			    !url ? "collect element without url" : "encoding must be text or binary");
 		return -1;
 	}
 	for (const struct xml_element *s = e->child; s; s = s->next) {
 		if (strcmp(s->name, "stream") != 0 || !value_or(s, "mp", "name")) {
-			complain(s, "a collect element has stream elements with an mp");
+			fail_at(s, "expected stream elements with an mp");
 			return -1;
 		}
 	}
@@ -101,13 +93,13 @@ int config_read(const char *path)
 		return -1;
 	}
 	if (strcmp(root->name, "omlc") != 0) {
-		logerror("oml: %s, line %d: the first element is omlc\n", path, root->line);
+		logerror("oml: %s, line %d: the root element must be omlc\n", path, root->line);
 		return -1;
 	}
-	replace(&library.options.domain, value_or(root, "domain", "experiment"));
-	replace(&library.options.id, xml_value(root, "id"));
+	options_replace(&library.options.domain, value_or(root, "domain", "experiment"));
+	options_replace(&library.options.id, xml_value(root, "id"));
 	if (!library.options.id || !library.options.domain) {
-		logerror("oml: %s: %s is missing, here and on the command line\n", path, library.options.id ? "domain" : "id");
+		logerror("oml: %s: no %s, neither here nor on the command line\n", path, library.options.id ? "domain" : "id");
 		return -1;
 	}
 	if (options_check(&library.options) < 0)
@@ -119,11 +111,11 @@ int config_read(const char *path)
 		if (open_collect(e) < 0)
 			return -1;
 	if (place_count == 0)
-		logerror("oml: %s: there is no collect element\n", path);
+		logerror("oml: %s: no collect element\n", path);
 	return place_count > 0 ? 0 : -1;
 }
 
-/* The length of a window that a stream element asks for; 0 or -1. */
+/* Reads the window of a stream element; 0 or -1. */
 static int length_of(const struct xml_element *e, int *samples, double *interval)
 {
 	const char *n = xml_value(e, "samples"), *s = xml_value(e, "interval");
@@ -132,14 +124,14 @@ static int length_of(const struct xml_element *e, int *samples, double *interval
 	*interval = 0;
 	if ((n && s) || (n && number_read(n, &count) < 0) || (s && number_read(s, interval) < 0) ||
 	    !(s ? *interval >= 0.001 && *interval <= 1e9 : count >= 1 && count <= 1e9)) {
-		complain(e, "use samples=\"1\" and more, or interval=\"SECONDS\" (0.001 to 1e9)");
+		fail_at(e, "use samples=\"N\" with N of at least 1, or interval=\"SECONDS\" (0.001 to 1e9)");
 		return -1;
 	}
 	*samples = (int)count;
 	return 0;
 }
 
-/* 1 where a name is taken at that collector. */
+/* 1 if the collector has a stream of that name. */
 static int taken(const struct sink *sink, const char *name)
 {
 	for (int i = 1; i < sink->stream_count; i++)
@@ -148,14 +140,14 @@ static int taken(const struct sink *sink, const char *name)
 	return 0;
 }
 
-/* Reads the filters that an element asks for: how many, or -1 with a message. */
+/* Reads the filters of an element; returns their number, or -1 with a message. */
 static int read_filters(const struct OmlMP *p, const struct xml_element *e, int samples, struct filter_spec *specs)
 {
 	int n = 0;
 
 	for (const struct xml_element *f = e->child; f; f = f->next, n++) {
 		if (n == FIELDS || strcmp(f->name, "filter") != 0 || !value_or(f, "field", "pname")) {
-			complain(f, n == FIELDS ? "these are too many filters" : "a stream has filter elements with a field");
+			fail_at(f, n == FIELDS ? "too many filters" : "expected filter elements with a field");
 			return -1;
 		}
 		specs[n] = (struct filter_spec){value_or(f, "field", "pname"), xml_value(f, "operation"), value_or(f, "rename", "sname")};
@@ -168,7 +160,7 @@ static int read_filters(const struct OmlMP *p, const struct xml_element *e, int 
 	return n;
 }
 
-/* The name of an element's stream, which no other has at that collector. */
+/* An unused name for an element's stream. */
 static void name_stream(const struct OmlMP *p, const struct sink *sink, const char *own, struct buffer *name)
 {
 	size_t plain;
@@ -184,7 +176,7 @@ static void name_stream(const struct OmlMP *p, const struct sink *sink, const ch
 	}
 }
 
-/* Gives a point the stream of one element. */
+/* Adds the stream of one element to a point. */
 static int connect_stream(struct OmlMP *p, struct sink *sink, const struct xml_element *e)
 {
 	struct filter_spec specs[FIELDS];
@@ -199,12 +191,12 @@ static int connect_stream(struct OmlMP *p, struct sink *sink, const struct xml_e
 		return -1;
 	n = read_filters(p, e, samples, specs);
 	if (n < 0 || (n > 0 && window_open(p, specs, n, samples, interval, &window, &fields, &count) < 0)) {
-		complain(e, "this stream cannot be");
+		fail_at(e, "invalid stream");
 		return -1;
 	}
 	name_stream(p, sink, own, &name);
 	if (!name.bytes || !valid_name((const char *)name.bytes)) {
-		complain(e, "a stream's name is of letters, digits and _");
+		fail_at(e, "invalid stream name: use letters, digits and _");
 		failed = -1;
 	}
 	if (!failed)
@@ -244,7 +236,7 @@ void config_check(void)
 			for (int n = 0; n < count; n++)
 				known |= is_of(e, library.points[n]);
 			if (!known)
-				logwarn("oml: %s, line %d: there is no point %s (yet)\n", library.options.config, e->line, value_or(e, "mp", "name"));
+				logwarn("oml: %s, line %d: unknown point %s (so far)\n", library.options.config, e->line, value_or(e, "mp", "name"));
 		}
 	}
 }

@@ -6,9 +6,9 @@
 
 /* Reads the file and opens its collectors; 0, or -1 with a message that names the line. */
 int config_read(const char *path);
-/* Gives a point the streams that the file asks for. */
+/* Adds the streams of the file to a point. */
 int config_connect(struct OmlMP *point);
-/* Warns of streams of points that there are not. */
+/* Warns of streams of unknown points. */
 void config_check(void);
 void config_free(void);
 

@@ -252,7 +252,7 @@ static size_t binary_length(const struct value *v)
 	if (v->length <= UINT8_MAX)
 		return v->length;
 	if (!atomic_flag_test_and_set(&told))
-		logwarn("oml: strings of more than %d bytes are cut in binary; --oml-text sends them whole\n", UINT8_MAX);
+		logwarn("oml: strings longer than %d bytes are truncated in binary; use --oml-text to send them completely\n", UINT8_MAX);
 	for (int back = 0; back < 3 && (bytes[length] & 0xC0) == 0x80; back++)
 		length--;
 	return (bytes[length] & 0xC0) == 0x80 ? UINT8_MAX : length;

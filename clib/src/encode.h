@@ -1,4 +1,4 @@
-/* Tuples in the two forms of the protocol. */
+/* Tuples in the two encodings of the protocol. */
 #ifndef PILLION_ENCODE_H
 #define PILLION_ENCODE_H
 
@@ -8,18 +8,18 @@
 enum content {
 	CONTENT_TEXT,
 	CONTENT_BINARY,
-	CONTENT_IEEE /* binary, with whole doubles: for a collector that said it reads them */
+	CONTENT_IEEE /* binary with IEEE doubles, for a collector that supports them */
 };
 
-/* Appends a tuple. time: ns since the start that the header gave. 0, or -1 where
- * there is no memory or the form has no room for a value. */
+/* Appends a tuple. time: ns since the start in the header. 0, or -1 if out of memory or
+ * a value exceeds a limit of the encoding. */
 int encode_tuple(struct buffer *to, enum content content, int index, int64_t seq, int64_t time,
 		 const struct value *values, int count);
 
-/* Turns binary tuples with whole doubles into those that everybody reads. */
+/* Converts binary tuples with IEEE doubles to standard ones. */
 void encode_plain(struct buffer *tuples);
 
-/* Appends a number or truth value as text. */
+/* Appends a number or bool as text. */
 int encode_scalar(struct buffer *to, const struct value *v);
 
 #endif

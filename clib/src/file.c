@@ -42,7 +42,7 @@ static ssize_t file_write(struct sink *s, const unsigned char *bytes, size_t len
 	if (n < 0 && errno == EAGAIN)
 		return 0;
 	if (n < 0 && s->failures++ == 0)
-		logerror("oml: write %s: %s; tries again\n", s->path, strerror(errno));
+		logerror("oml: write %s: %s; will retry\n", s->path, strerror(errno));
 	if (n >= 0)
 		s->failures = 0;
 	return n;
@@ -54,7 +54,7 @@ int file_turn(struct sink *s, int64_t now)
 	size_t length;
 	int moved = 0;
 
-	if (s->state == SINK_ENDED || (s->state == SINK_DOWN && (now < s->again || !file_open(s, now))))
+	if (s->state == SINK_ENDED || (s->state == SINK_DOWN && (now < s->retry || !file_open(s, now))))
 		return 0;
 	while (s->header_done < s->header.used) {
 		ssize_t n = file_write(s, s->header.bytes + s->header_done, s->header.used - s->header_done);

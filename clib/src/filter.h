@@ -4,7 +4,7 @@
 
 #include "value.h"
 
-#define OUTPUTS 3 /* that a filter gives at most */
+#define OUTPUTS 3 /* maximum per filter */
 
 struct filter {
 	const struct operation *operation;
@@ -13,20 +13,20 @@ struct filter {
 	int64_t count;
 	/* Sums compensated as by Neumaier; mean and squares as by Welford. */
 	double sum, lost, mean, squares, least, most, first, last;
-	struct value kept; /* of first and last; what it points to is its own */
+	struct value kept; /* of first and last; a copy in room */
 	void *room;
 	size_t size;
 };
 
-/* Finds an operation; NULL when there is none of that name, or not for that type. */
+/* Finds an operation; NULL if unknown, or not applicable to the type. */
 const struct operation *operation_find(const char *name, OmlValueT type);
-/* What it is called and gives: names to put behind the field's ("" for none) and types. */
+/* Its outputs: suffixes of the field's name ("" for none) and types. */
 int operation_outputs(const struct operation *operation, OmlValueT type, const char *names[OUTPUTS], OmlValueT types[OUTPUTS]);
-/* The names of operations, one after the other; NULL at the end. */
+/* Name of the n-th operation; NULL at the end. */
 const char *operation_name(int number);
 
 void filter_add(struct filter *filter, const struct value *value);
-/* Writes the values of the window, and begins the next. */
+/* Writes the values of the window, and starts the next. */
 int filter_take(struct filter *filter, struct value *to);
 void filter_free(struct filter *filter);
 

@@ -27,8 +27,8 @@ int64_t now_steady(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Random bytes; of a kernel that gives none the clock's. */
-static void draw(void *to, size_t length)
+/* Random bytes; from the clock if the kernel has none. */
+static void random_bytes(void *to, size_t length)
 {
 	if (getrandom(to, length, 0) == (ssize_t)length)
 		return;
@@ -41,7 +41,7 @@ oml_guid_t omlc_guid_generate(void)
 	oml_guid_t id = OMLC_GUID_NULL;
 
 	while (id == OMLC_GUID_NULL)
-		draw(&id, sizeof id);
+		random_bytes(&id, sizeof id);
 	return id;
 }
 
@@ -62,7 +62,7 @@ int omlc_init(const char *application, int *argc, const char **argv, o_log_fn lo
 	int off;
 
 	if (library.options.application) {
-		logerror("oml: omlc_init was called before\n");
+		logerror("oml: omlc_init already called\n");
 		return -1;
 	}
 	off = options_read(&library.options, application, argc, argv, log);
@@ -70,22 +70,22 @@ int omlc_init(const char *application, int *argc, const char **argv, o_log_fn lo
 		return off;
 	library.start = now_real() / 1000000000;
 	if (ring_open(&library.ring, library.options.ring) < 0) {
-		logerror("oml: no memory for a ring of %zu bytes\n", library.options.ring);
+		logerror("oml: out of memory for a ring of %zu bytes\n", library.options.ring);
 		return -1;
 	}
 	atomic_store(&library.stage, STAGE_READY);
 	return 0;
 }
 
-/* One collector, of the command line or the environment, gets all points. */
+/* Opens the one collector of the command line or the environment. */
 static int collect_all(void)
 {
 	library.sinks = sink_open(library.options.collect, library.options.content);
 	return library.sinks ? 0 : -1;
 }
 
-/* Frees collectors and what is sent to them. Points stay: a thread may still inject. */
-static void forget(void)
+/* Frees collectors and streams. Points are kept: a thread may still inject. */
+static void free_sinks(void)
 {
 	int count = atomic_load(&library.point_count);
 
@@ -100,8 +100,8 @@ static void forget(void)
 	library.sinks = NULL;
 }
 
-/* A new process has no thread that sends: it measures nothing, and lets go of the
- * connections, which are its parent's. */
+/* A forked process has no sending thread: it measures nothing, and closes the
+ * connections of its parent. */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&library.lock);
@@ -118,7 +118,7 @@ static void after_fork_in_child(void)
 	atomic_store(&library.waiting, 0);
 	if (atomic_load(&library.stage) != STAGE_RUNNING && atomic_load(&library.stage) != STAGE_CLOSING)
 		return;
-	forget();
+	free_sinks();
 	atomic_store(&library.stage, STAGE_OVER);
 }
 
@@ -127,7 +127,7 @@ static void watch_forks(void)
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* Collectors, and the streams of the points that there are; 0 or -1. */
+/* Opens collectors and adds the streams of existing points; 0 or -1. */
 static int connect_all(void)
 {
 	int failed = library.options.config ? config_read(library.options.config) : collect_all();
@@ -148,18 +148,18 @@ int omlc_start(void)
 	if (library.options.noop)
 		return 0;
 	if (!atomic_compare_exchange_strong(&library.stage, &stage, STAGE_RUNNING)) {
-		logerror("oml: omlc_start: %s\n", stage == STAGE_NONE ? "there was no omlc_init, or it failed" : "it was called before");
+		logerror("oml: omlc_start: %s\n", stage == STAGE_NONE ? "omlc_init not called, or failed" : "already called");
 		return -1;
 	}
 	pthread_once(&once, watch_forks);
 	library_lock();
 	failed = connect_all();
 	if (!failed && sender_begin() < 0) {
-		logerror("oml: there is no thread that sends\n");
+		logerror("oml: cannot create the sending thread\n");
 		failed = -1;
 	}
 	if (failed) {
-		forget();
+		free_sinks();
 		atomic_store(&library.stage, STAGE_OVER);
 	}
 	library_unlock();
@@ -188,20 +188,20 @@ int point_connect(struct OmlMP *p)
 	return failed;
 }
 
-/* Says what could not be delivered; 0, or -1 when there is such. */
+/* Logs undelivered samples; 0, or -1 if there are any. */
 static int settle(void)
 {
 	int failed = 0;
 
 	for (struct sink *s = library.sinks; s; s = s->next) {
 		if (s->queue.oldest || s->lost || !sink_done(s)) {
-			logerror("oml: collector %s: not all samples were delivered: %zu bytes left, %lld samples had no room\n", s->uri,
+			logerror("oml: collector %s: not all samples delivered: %zu bytes queued, %lld samples dropped\n", s->uri,
 				 s->queue.bytes, (long long)s->lost);
 			failed = -1;
 		}
 	}
 	if (!ring_is_empty(&library.ring)) {
-		logerror("oml: samples were left\n");
+		logerror("oml: unsent samples discarded\n");
 		failed = -1;
 	}
 	return failed;
@@ -219,26 +219,26 @@ int omlc_close(void)
 	for (int i = 0; i < count; i++)
 		atomic_store(&library.points[i]->active, ACTIVE_NO);
 	if (sender_end() < 0) {
-		logerror("oml: the thread that sends does not end; what it has is left\n");
+		logerror("oml: the sending thread did not stop in time; its samples are lost\n");
 		atomic_store(&library.stuck, 1);
 		atomic_store(&library.stage, STAGE_OVER);
 		return -1;
 	}
 	failed = settle();
 	library_lock();
-	forget();
+	free_sinks();
 	library_unlock();
 	atomic_store(&library.stage, STAGE_OVER);
 	return failed;
 }
 
-/* At the end of the program nobody injects any more. */
+/* At exit no thread injects any more. */
 __attribute__((destructor)) static void library_end(void)
 {
 	int count = atomic_load(&library.point_count);
 
 	if (atomic_load(&library.stage) == STAGE_RUNNING || atomic_load(&library.stuck))
-		return; /* the program never called omlc_close: its thread goes with it */
+		return; /* omlc_close was not called: the thread ends with the process */
 	for (int i = 0; i < count; i++)
 		point_free(library.points[i]);
 	atomic_store(&library.point_count, 0);

@@ -1,8 +1,8 @@
-/* What the library knows: options, points, streams and collectors. There is one.
+/* The state of the library: options, points, streams and collectors. It is global.
  *
- * Threads that inject read points and write the ring, and nothing else. All the
- * rest belongs to whoever holds the lock: the sending thread for the length of one
- * turn, or a thread that declares a point or sends a note. */
+ * Injecting threads only read points and write to the ring. Everything else is guarded
+ * by the lock, held by the sending thread for one turn, or by a thread that declares a
+ * point or sends metadata. */
 #ifndef PILLION_LIBRARY_H
 #define PILLION_LIBRARY_H
 
@@ -15,19 +15,19 @@
 #include "value.h"
 
 #define POINTS 255
-#define FIELDS 255 /* what a packet has room for */
+#define FIELDS 255 /* limit of a packet */
 
-struct window; /* filters and what they have of the present window: window.h */
+struct window; /* filters and their state: window.h */
 struct sink;   /* a collector: sink.h */
 
-/* What becomes of samples of a point. */
+/* Whether samples of a point are accepted. */
 enum active {
-	ACTIVE_NO,      /* they cannot be taken: not started, or ended */
+	ACTIVE_NO,      /* not started, or closed */
 	ACTIVE_YES,
-	ACTIVE_UNWANTED /* the configuration has no stream of it */
+	ACTIVE_UNWANTED /* no stream in the configuration: discarded */
 };
 
-/* A measurement point. What the threads that inject need comes first. */
+/* A measurement point. Fields used by injecting threads come first. */
 struct OmlMP {
 	uint32_t number;
 	_Atomic int active; /* enum active */
@@ -36,12 +36,12 @@ struct OmlMP {
 	int has_long;
 	_Atomic uint64_t injected, dropped;
 
-	char *name; /* with the application's name before it: that of its streams */
+	char *name; /* with the application's name as prefix: the name of its streams */
 	struct field *fields;
 	struct stream *streams;
 };
 
-/* What one collector gets of one point. */
+/* The samples of a point for one collector. */
 struct stream {
 	struct stream *next; /* of the point */
 	struct OmlMP *point;
@@ -49,40 +49,40 @@ struct stream {
 	char *name;
 	int index; /* in the collector's numbering */
 	int64_t seq;
-	uint64_t skipped; /* drops of the point that are left out of seq already */
-	uint64_t lost;    /* tuples for which the collector's queue had no room */
-	uint64_t told;    /* drops that the collector knows of */
-	int64_t thinned;  /* samples since one was sent, where the collector wants fewer */
+	uint64_t skipped; /* drops of the point already counted in seq */
+	uint64_t lost;    /* tuples dropped because the collector's queue was full */
+	uint64_t told;    /* drops reported to the collector */
+	int64_t thinned;  /* samples since the last one sent, if the collector requested fewer */
 	struct field *fields;
 	int count;
-	struct window *window; /* NULL: samples pass */
+	struct window *window; /* NULL: samples are sent unchanged */
 };
 
-/* What the user asked for. */
+/* Options of the user. */
 struct options {
 	char *application, *id, *domain, *collect, *config;
-	int samples;     /* of a window; 0: not said */
+	int samples;     /* of a window; 0: unset */
 	double interval; /* of a window, s; 0: none */
-	int content;     /* enum content, or -1: as suits the collector */
+	int content;     /* enum content, or -1: default of the collector */
 	size_t ring, kept; /* bytes */
-	double patience; /* s that omlc_close may take */
+	double patience; /* timeout of omlc_close, s */
 	int noop;
 };
 
 enum stage { STAGE_NONE, STAGE_READY, STAGE_RUNNING, STAGE_CLOSING, STAGE_OVER };
-enum closing { CLOSING_NO, CLOSING_BEGUN, CLOSING_LAST /* nothing comes any more */ };
+enum closing { CLOSING_NO, CLOSING_BEGUN, CLOSING_LAST /* no more samples */ };
 
 struct library {
 	struct options options;
 	struct ring ring;
 	pthread_mutex_t lock;
-	_Atomic int waiting; /* threads that want the lock */
+	_Atomic int waiting; /* threads waiting for the lock */
 	pthread_t thread;
 	_Atomic int stage;
 	_Atomic int closing;
-	_Atomic int stuck; /* the sending thread did not end in time: nothing it has may be freed */
-	int64_t start; /* s since 1970: times of tuples count from it */
-	int64_t deadline; /* monotonic ns until which closing may last */
+	_Atomic int stuck; /* the sending thread did not stop in time: its memory must not be freed */
+	int64_t start; /* s since 1970: times of tuples are relative to it */
+	int64_t deadline; /* monotonic ns: the deadline of closing */
 	struct OmlMP *points[POINTS];
 	_Atomic int point_count;
 	struct sink *sinks;
@@ -94,15 +94,15 @@ extern struct library library;
 int64_t now_real(void);
 int64_t now_steady(void);
 
-/* Takes the lock before the sending thread takes it again. */
+/* Takes the lock, with priority over the sending thread. */
 void library_lock(void);
 void library_unlock(void);
 
 /* 1 for a letter or _, then letters, digits and _. */
 int valid_name(const char *name);
-/* Gives a point its streams, once the collectors are known. */
+/* Adds the streams of a point, once the collectors are known. */
 int point_connect(struct OmlMP *point);
-/* Adds a stream with those fields (which it copies) to a point. */
+/* Adds a stream with the given fields, which it copies. */
 struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *name, const struct field *fields, int count,
 			  struct window *window);
 void point_free(struct OmlMP *point);
@@ -110,10 +110,10 @@ void point_free(struct OmlMP *point);
 void streams_free(struct OmlMP *point);
 /* Sends a tuple of a stream; time as in records. */
 void stream_send(struct stream *stream, int64_t time, const struct value *values);
-/* Sends a note about a subject to a collector. */
+/* Sends metadata about a subject to a collector. */
 void sink_note(struct sink *sink, const char *subject, const char *key, const char *value);
 
-/* The sending thread: begin and bounded end, 0 or -1. */
+/* Starts the sending thread, and stops it with a timeout; 0 or -1. */
 int sender_begin(void);
 int sender_end(void);
 

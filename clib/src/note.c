@@ -32,7 +32,7 @@ int omlc_inject_metadata(OmlMP *mp, const char *key, const OmlValueU *value, Oml
 	if (atomic_load(&library.stage) != STAGE_RUNNING || !key || !value || (field && !mp))
 		return library.options.noop ? 0 : -1;
 	if (!mp && strcmp(key, "schema") == 0) { /* that would define a stream */
-		logerror("oml: omlc_inject_metadata: the key schema is the protocol's own\n");
+		logerror("oml: omlc_inject_metadata: the key schema is reserved\n");
 		return -1;
 	}
 	buffer_print(&subject, ".%s%s%s", mp ? mp->name : "", field ? "." : "", field ? field : "");

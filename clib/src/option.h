@@ -1,16 +1,18 @@
-/* What the user asked for: on the command line, or in the environment. */
+/* Options from the command line or the environment. */
 #ifndef PILLION_OPTION_H
 #define PILLION_OPTION_H
 
 #include "library.h"
 
-/* Reads the environment and then argv, out of which it takes what is its own. 0, 1
- * when measurement is switched off, or -1 with a message. */
+/* Reads the environment and then argv, from which it removes its options. 0, 1 if
+ * measurement is disabled, or -1 with a message. */
 int options_read(struct options *o, const char *application, int *argc, const char **argv, o_log_fn log);
-/* 0, or -1 with a message: what cannot be told to a collector. */
+/* 0, or -1 with a message: names that cannot be sent to a collector. */
 int options_check(const struct options *o);
 void options_free(struct options *o);
-/* Where messages go: a function of the program, a file, or standard error. */
+/* Replaces a text by a copy of another, unless that is NULL. */
+void options_replace(char **to, const char *text);
+/* Sets the destination of log messages: a function, a file, or standard error. */
 int log_to(const char *path, o_log_fn function);
 void log_close(void);
 

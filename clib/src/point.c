@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -20,34 +21,19 @@ static int valid_fields(const char *name, const OmlMPDef *definition)
 
 	for (; definition[n].name; n++) {
 		if (!valid_name(definition[n].name) || !type_name(definition[n].param_types)) {
-			logerror("oml: point %s: field %d, '%s', has no valid name or type\n", name, n + 1, definition[n].name);
+			logerror("oml: point %s: invalid name or type of field %d, '%s'\n", name, n + 1, definition[n].name);
 			return -1;
 		}
 		for (int before = 0; before < n; before++) {
 			if (strcmp(definition[before].name, definition[n].name) == 0) {
-				logerror("oml: point %s: two fields are called %s\n", name, definition[n].name);
+				logerror("oml: point %s: duplicate field %s\n", name, definition[n].name);
 				return -1;
 			}
 		}
 	}
 	if (n > FIELDS)
-		logerror("oml: point %s: %d fields, at most %d\n", name, n, FIELDS);
+		logerror("oml: point %s: %d fields, limit %d\n", name, n, FIELDS);
 	return n > FIELDS ? -1 : n;
-}
-
-/* Streams are named after the application and the point. */
-static char *stream_name(const char *point)
-{
-	const char *application = library.options.application;
-	size_t size = strlen(application) + strlen(point) + 2;
-	char *name = malloc(size);
-
-	if (!name)
-		return NULL;
-	memcpy(name, application, strlen(application));
-	name[strlen(application)] = '_';
-	memcpy(name + strlen(application) + 1, point, strlen(point) + 1);
-	return name;
 }
 
 static struct OmlMP *point_new(const char *name, const OmlMPDef *definition, int count)
@@ -59,9 +45,8 @@ static struct OmlMP *point_new(const char *name, const OmlMPDef *definition, int
 	p->count = count;
 	p->types = calloc((size_t)count + 1, sizeof *p->types);
 	p->fields = calloc((size_t)count + 1, sizeof *p->fields);
-	p->name = stream_name(name);
-	if (!p->types || !p->fields || !p->name)
-		return NULL; /* a program without memory has other worries */
+	if (!p->types || !p->fields || asprintf(&p->name, "%s_%s", library.options.application, name) < 0)
+		return NULL; /* out of memory: not freed either */
 	for (int i = 0; i < count; i++) {
 		p->types[i] = definition[i].param_types;
 		p->fields[i] = (struct field){strdup(definition[i].name), definition[i].param_types};
@@ -86,7 +71,7 @@ OmlMP *omlc_add_mp(const char *name, OmlMPDef *definition)
 
 	if (!library.options.application || !definition || !valid_name(name)) {
 		logerror("oml: point '%s': %s\n", name ? name : "(null)",
-			 !library.options.application ? "omlc_init comes first" : "not a name of letters, digits and _");
+			 !library.options.application ? "call omlc_init first" : "invalid name: use letters, digits and _");
 		return NULL;
 	}
 	count = valid_fields(name, definition);
@@ -98,7 +83,7 @@ OmlMP *omlc_add_mp(const char *name, OmlMPDef *definition)
 	if (number == POINTS) {
 		library_unlock();
 		point_free(p);
-		logerror("oml: point %s: more than %d points\n", name, POINTS);
+		logerror("oml: point %s: limit of %d points reached\n", name, POINTS);
 		return NULL;
 	}
 	p->number = (uint32_t)number;

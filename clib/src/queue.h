@@ -1,4 +1,4 @@
-/* Encoded tuples that wait to be sent, or to be stored by the collector. */
+/* Encoded tuples to be sent, or not yet acknowledged by the collector. */
 #ifndef PILLION_QUEUE_H
 #define PILLION_QUEUE_H
 
@@ -6,8 +6,8 @@
 
 #include "buffer.h"
 
-#define CHUNK 65536   /* bytes of tuples that are kept and let go together */
-#define STREAMS 256   /* that one collector can tell apart */
+#define CHUNK 65536   /* bytes of tuples released together */
+#define STREAMS 256   /* limit per collector */
 
 struct chunk {
 	struct chunk *next;
@@ -22,22 +22,22 @@ struct queue {
 	struct chunk *spare;
 };
 
-/* The chunk that takes the next tuple; NULL when the queue is full or without memory. */
+/* The chunk for the next tuple; NULL if the queue is full or out of memory. */
 struct chunk *queue_open(struct queue *q);
-/* A tuple of the stream was added to the newest chunk, which had so many bytes before. */
+/* Records a tuple added to the newest chunk, which had `before` bytes before it. */
 void queue_added(struct queue *q, size_t before, int stream, int64_t seq);
-/* What is to be sent next: 0 when there is nothing. */
+/* The bytes to send next; 0 if none. */
 size_t queue_next(struct queue *q, const unsigned char **bytes);
 void queue_sent(struct queue *q, size_t bytes);
-/* All that is kept is to be sent again. */
+/* Marks all queued tuples to be retransmitted. */
 void queue_rewind(struct queue *q);
-/* Sending goes on after a cut: the tuple that was cut comes again, whole; what was
- * sent whole counts as received. */
+/* Resumes after a lost connection: a partially sent tuple is sent again from its
+ * start; completely sent ones count as received. */
 void queue_resume(struct queue *q, int text);
-/* Lets go of chunks that were sent whole, and of which every tuple is stored:
- * stored holds the last seq of each stream; NULL: what was sent counts as stored. */
+/* Releases completely sent chunks of which every tuple is stored: stored has the last
+ * seq of each stream; NULL: sent tuples count as stored. */
 void queue_release(struct queue *q, const int64_t *stored);
-/* Nothing of it was sent; its binary tuples become those that everybody reads. */
+/* Converts tuples to the standard binary form; none may have been sent yet. */
 void queue_plain(struct queue *q);
 void queue_free(struct queue *q);
 

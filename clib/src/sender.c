@@ -1,5 +1,5 @@
-/* The thread that sends: takes samples out of the ring, puts them into the queues
- * of the collectors, and moves those. */
+/* The sending thread: takes samples from the ring, queues them for the collectors, and
+ * sends the queues. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,12 +8,12 @@
 #include "sink.h"
 #include "window.h"
 
-#define TURN_MOST 4096          /* samples between two looks at the collectors */
-#define REST_LEAST 200000       /* ns to sleep when there is nothing to do */
+#define TURN_MOST 4096          /* samples per turn */
+#define REST_LEAST 200000       /* ns to sleep when idle */
 #define REST_MOST 10000000      /* grows up to this */
-#define REST_ASIDE 20000        /* while another thread takes the lock */
-#define REPORT_EVERY 1000000000 /* ns between notes of what was dropped */
-#define JOIN_MORE 500000000     /* ns beyond the deadline until the thread is given up */
+#define REST_ASIDE 20000        /* ns, to yield the lock to another thread */
+#define REPORT_EVERY 1000000000 /* ns between reports of drops */
+#define JOIN_MORE 500000000     /* ns after the deadline until the thread is abandoned */
 
 static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t end_told;
@@ -67,8 +67,8 @@ static void note_number(struct stream *s, const char *key, uint64_t n)
 	buffer_free(&subject);
 }
 
-/* Tells each collector how many samples of a point it does not get; their numbers
- * are left out of its streams. */
+/* Reports to each collector the number of dropped samples of a point, which are gaps in
+ * the sequence numbers of its streams. */
 static void report(void)
 {
 	int count = atomic_load(&library.point_count);
@@ -88,7 +88,7 @@ static void report(void)
 	}
 }
 
-/* Says from where on a collector gets every n-th sample only, as it asked. */
+/* Reports from where on a collector gets only every n-th sample, as requested. */
 static void report_thinning(void)
 {
 	for (struct sink *s = library.sinks; s; s = s->next) {
@@ -125,7 +125,7 @@ static void rest(int64_t ns)
 	nanosleep(&t, NULL);
 }
 
-/* One look at everything; 1 when there was something to do, -1 at the end. */
+/* One turn; 1 if busy, 0 if idle, -1 at the end. */
 static int turn(int64_t now, int64_t *told)
 {
 	int busy = drain() > 0;
@@ -136,7 +136,7 @@ static int turn(int64_t now, int64_t *told)
 		report();
 		*told = now;
 	}
-	/* What is left when the program ends: windows that are not full, and counts. */
+	/* When closing: incomplete windows, and counts. */
 	if (atomic_load(&library.closing) == CLOSING_BEGUN && ring_is_empty(&library.ring) && room()) {
 		windows_flush();
 		report();
@@ -184,7 +184,7 @@ int sender_begin(void)
 	pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
 	pthread_cond_init(&end_told, &steady);
 	pthread_condattr_destroy(&steady);
-	sigfillset(&all); /* signals are for the program's own threads */
+	sigfillset(&all); /* signals go to the program's threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	failed = pthread_create(&library.thread, NULL, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

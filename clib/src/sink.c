@@ -61,7 +61,7 @@ struct sink *sink_open(const char *uri, int content)
 	if (is_file || is_flush)
 		s->path = strdup(uri + (is_flush ? 6 : 5));
 	if (!s->uri || (s->path ? *s->path == '\0' : split_address(s, uri) < 0)) {
-		logerror("oml: collector '%s' is no [tcp:]host[:port], file:path or flush:path\n", uri);
+		logerror("oml: invalid collector '%s': use [tcp:]host[:port], file:path or flush:path\n", uri);
 		sink_close(s);
 		return NULL;
 	}
@@ -107,9 +107,9 @@ void sink_fail(struct sink *s, int64_t now, const char *why)
 		s->pause = PAUSE_FIRST;
 	s->since = now;
 	if (s->failures++ == 0)
-		logwarn("oml: collector %s: %s; %s\n", s->uri, why, "samples wait and are sent when it is there again");
+		logwarn("oml: collector %s: %s; samples are queued until it is reachable\n", s->uri, why);
 	s->state = SINK_DOWN;
-	s->again = now + s->pause;
+	s->retry = now + s->pause;
 	s->pause = s->pause * 2 > PAUSE_MOST ? PAUSE_MOST : s->pause * 2;
 }
 

@@ -8,58 +8,58 @@
 #define PAUSE_FIRST 100000000 /* ns until the second try */
 
 enum state {
-	SINK_DOWN,  /* not connected; tries again at `again` */
-	SINK_FINDING, /* its name is looked up */
+	SINK_DOWN,  /* not connected; retries at `retry` */
+	SINK_FINDING, /* name lookup */
 	SINK_CONNECTING,
-	SINK_GREET, /* connected; waits for what the collector has of this session */
+	SINK_GREET, /* connected; waits for the collector's acknowledgements of this session */
 	SINK_UP,
-	SINK_ENDING, /* all was sent; waits for the collector to take it */
+	SINK_ENDING, /* all sent; waits until the collector has received it */
 	SINK_ENDED
 };
 
-/* What is known of a collector's answers. */
+/* Whether a collector sends acknowledgements. */
 enum answers { ANSWERS_UNKNOWN, ANSWERS_GIVEN, ANSWERS_NONE };
 
 struct sink {
 	struct sink *next;
 	char *uri, *host, *port, *path;
-	char session[33]; /* names what this collector gets of this run of the program */
+	char session[33]; /* identifies this run of the program for this collector */
 	int flush; /* write each line at once */
 	enum content content;
-	/* Binary tuples are those that everybody reads; else they have whole doubles. That
-	 * is so until a server was asked and did not answer. */
+	/* Standard binary tuples; else with IEEE doubles, until a server turns out not to
+	 * support them. */
 	int plain;
 	enum state state;
 	enum answers answers;
 	int fd;
-	int slow; /* no regular file: a write can make us wait */
+	int slow; /* not a regular file: writes can block */
 	struct address *address;
-	const struct addrinfo *next_address; /* to try */
-	int64_t again, pause, since; /* steady ns */
+	const struct addrinfo *next_address; /* to try next */
+	int64_t retry, pause, since; /* monotonic ns */
 	int failures;
-	int header_sent; /* streams that the header told */
+	int header_sent; /* streams in the header */
 	struct stream *streams[STREAMS];
-	int stream_count; /* with the one of notes, which is 0 */
+	int stream_count; /* including that of metadata, 0 */
 	struct queue queue;
 	int64_t stored[STREAMS];
 	struct buffer header, answer;
 	size_t header_done;
-	int64_t notes; /* seq of the last note */
-	int64_t lost;  /* tuples that had no room */
-	int thin, thin_told; /* the collector asks for every n-th sample, 1 at first */
+	int64_t notes; /* seq of the last metadata tuple */
+	int64_t lost;  /* dropped tuples */
+	int thin, thin_told; /* the collector requests every n-th sample, initially 1 */
 };
 
-/* Puts a tuple into the queue; 0, or -1 where it has no room: then it is counted,
- * and its number is missing. */
+/* Queues a tuple; 0, or -1 if the queue is full: it is counted, and leaves a gap in the
+ * sequence numbers. */
 int sink_take(struct sink *sink, int index, int64_t seq, int64_t time, const struct value *values, int count);
-/* Makes the collector that a URI names; NULL with a message in the log. */
+/* Creates a collector from a URI; NULL with a message in the log. */
 struct sink *sink_open(const char *uri, int content);
-/* Moves what can be moved without waiting; returns 1 when something was. */
+/* Sends and receives without blocking; returns 1 if it made progress. */
 int sink_turn(struct sink *sink, int64_t now);
-/* 1 when nothing more will come of waiting. */
+/* 1 if it has ended. */
 int sink_done(const struct sink *sink);
 void sink_close(struct sink *sink);
-/* 1 while there is room for tuples. */
+/* 1 while the queue is not full. */
 int sink_has_room(const struct sink *sink);
 /* Writes the header with all streams. */
 int sink_header(struct sink *sink);

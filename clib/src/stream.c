@@ -13,13 +13,13 @@ struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *na
 		free(s);
 		if (window)
 			window_free(window);
-		logerror("oml: stream %s: more than %d streams, or %d fields\n", name, STREAMS - 1, FIELDS);
+		logerror("oml: stream %s: limit of %d streams or %d fields exceeded\n", name, STREAMS - 1, FIELDS);
 		return NULL;
 	}
 	s->name = strdup(name);
 	s->fields = calloc((size_t)count + 1, sizeof *fields);
 	if (!s->name || !s->fields)
-		abort(); /* nothing is left to go on with */
+		abort(); /* out of memory */
 	for (int i = 0; i < count; i++)
 		s->fields[i] = (struct field){strdup(fields[i].name), fields[i].type};
 	s->count = count;
@@ -30,7 +30,7 @@ struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *na
 	sink->streams[s->index] = s;
 	s->next = point->streams;
 	point->streams = s;
-	if (sink->header_sent) { /* too late for the header: define it by a note */
+	if (sink->header_sent) { /* after the header: define it by metadata */
 		struct buffer text = {0};
 
 		buffer_print(&text, "%d %s", s->index, s->name);

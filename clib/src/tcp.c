@@ -1,5 +1,5 @@
-/* Collectors that are servers. OMSP has no answers; where ours gives them, tuples
- * are kept until they are stored, and come once. Nothing here waits. */
+/* Collectors by TCP. OMSP has no acknowledgements; a Pillion server sends them, and
+ * tuples are kept until acknowledged and stored exactly once. Nothing here blocks. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netdb.h>
@@ -14,15 +14,15 @@
 
 #include "sink.h"
 
-#define CONNECT_MOST 3000000000 /* ns until an address counts as one that does not answer */
-#define FIND_MOST 10000000000 /* ns that a name may be looked up */
-#define GREETING_MOST 2000000000 /* ns within which a collector that answers has begun to */
-#define HOLD_MOST 300000000 /* ns that tuples wait for its first answer, the first time */
-#define ENDING_MOST 1000000000 /* ns that one that does not may take to close */
-#define CLOSING_PAUSE 200000000 /* ns between tries when the program ends */
-#define ANSWER_MOST 65536 /* bytes of answers without an end of line */
+#define CONNECT_MOST 3000000000 /* ns: timeout of connecting to an address */
+#define FIND_MOST 10000000000 /* ns: timeout of a name lookup */
+#define GREETING_MOST 2000000000 /* ns: timeout of the greeting */
+#define HOLD_MOST 300000000 /* ns that tuples wait for the first greeting */
+#define ENDING_MOST 1000000000 /* ns: timeout of closing without acknowledgements */
+#define CLOSING_PAUSE 200000000 /* ns between retries when the program ends */
+#define ANSWER_MOST 65536 /* maximum length of a line, bytes */
 
-/* What listening gives. */
+/* Results of reading. */
 enum heard { HEARD_NOTHING_BAD, HEARD_END, HEARD_FAULT };
 
 static void find(struct sink *s, int64_t now)
@@ -34,7 +34,7 @@ static void find(struct sink *s, int64_t now)
 		sink_fail(s, now, "no memory to look up its name");
 }
 
-/* Begins to connect to the next address; without one the collector is down. */
+/* Starts connecting to the next address; if none is left the collector is down. */
 static void connect_next(struct sink *s, int64_t now, const char *why)
 {
 	while (s->next_address) {
@@ -67,7 +67,7 @@ static void found(struct sink *s, int64_t now)
 static void connected(struct sink *s, int64_t now)
 {
 	if (s->failures > 0)
-		loginfo("oml: collector %s is there\n", s->uri);
+		loginfo("oml: connected to collector %s\n", s->uri);
 	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	s->failures = 0;
 	s->since = now;
@@ -94,7 +94,7 @@ static void connecting(struct sink *s, int64_t now)
 		connect_next(s, now, strerror(ETIMEDOUT));
 }
 
-/* Takes one line of the collector. */
+/* Handles one line of the collector. */
 static void take_line(struct sink *s, const char *line)
 {
 	int stream, n;
@@ -113,7 +113,7 @@ static void take_line(struct sink *s, const char *line)
 	} else if (sscanf(line, "thin %9d", &n) == 1 && n >= 1) {
 		s->thin = n;
 	} else {
-		logdebug("oml: collector %s says: %s\n", s->uri, line);
+		logdebug("oml: from collector %s: %s\n", s->uri, line);
 	}
 }
 
@@ -151,7 +151,7 @@ static enum heard listen_to(struct sink *s)
 	}
 }
 
-/* Sends; bytes that went, 0 when there is no room now, -1 when the connection has ended. */
+/* Sends; the number of bytes sent, 0 if it would block, -1 if the connection is closed. */
 static ssize_t give(struct sink *s, const unsigned char *bytes, size_t length)
 {
 	ssize_t n;
@@ -164,8 +164,8 @@ static ssize_t give(struct sink *s, const unsigned char *bytes, size_t length)
 	return n;
 }
 
-/* 1 while it is not known whether the server takes whole doubles: its answer comes
- * in a moment, or never. */
+/* 1 while it is unknown whether the server supports IEEE doubles: its greeting may
+ * still arrive. */
 static int is_held(struct sink *s, int64_t now)
 {
 	if (s->plain || s->content != CONTENT_BINARY || s->answers == ANSWERS_GIVEN)
@@ -177,7 +177,7 @@ static int is_held(struct sink *s, int64_t now)
 	return 0;
 }
 
-/* Sends what can be sent; 1 when something was, -1 when the connection has ended. */
+/* Sends without blocking; 1 on progress, -1 if the connection is closed. */
 static int push(struct sink *s, int64_t now)
 {
 	const unsigned char *bytes;
@@ -204,7 +204,7 @@ static int push(struct sink *s, int64_t now)
 	return moved;
 }
 
-/* Closes this side when all was sent and, of a collector that answers, stored. */
+/* Closes the sending side when all is sent and, with acknowledgements, stored. */
 static void wind_up(struct sink *s, int64_t now)
 {
 	const unsigned char *bytes;
@@ -219,7 +219,7 @@ static void wind_up(struct sink *s, int64_t now)
 	} else if (s->state == SINK_ENDING && s->answers != ANSWERS_GIVEN && now - s->since > ENDING_MOST) {
 		int left = 0;
 
-		/* What its side has taken over counts as delivered: nothing better can be known. */
+		/* Without acknowledgements, data received by its host counts as delivered. */
 		if (ioctl(s->fd, SIOCOUTQ, &left) < 0 || left > 0)
 			return;
 		queue_release(&s->queue, NULL);
@@ -227,7 +227,7 @@ static void wind_up(struct sink *s, int64_t now)
 	}
 }
 
-/* The connection has ended: as it has to after all was sent, or too early. */
+/* The connection is closed: after everything was sent, or too early. */
 static void ended(struct sink *s, int64_t now, enum heard heard)
 {
 	if (s->state == SINK_ENDING && heard == HEARD_END) {
@@ -241,7 +241,7 @@ static void ended(struct sink *s, int64_t now, enum heard heard)
 	sink_fail(s, now, "the connection has ended");
 }
 
-/* Moves bytes both ways; 1 when some went. */
+/* Sends and receives; 1 on progress. */
 static int exchange(struct sink *s, int64_t now)
 {
 	int moved = s->state == SINK_ENDING ? 0 : push(s, now);
@@ -264,10 +264,10 @@ static int exchange(struct sink *s, int64_t now)
 	return moved;
 }
 
-/* 1 when it is time to try again. */
+/* 1 when it is time to retry. */
 static int is_time(const struct sink *s, int64_t now)
 {
-	return now >= s->again || (atomic_load(&library.closing) && now >= s->since + CLOSING_PAUSE);
+	return now >= s->retry || (atomic_load(&library.closing) && now >= s->since + CLOSING_PAUSE);
 }
 
 int tcp_turn(struct sink *s, int64_t now)

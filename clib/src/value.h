@@ -1,11 +1,11 @@
-/* Values as they travel inside the library: packed into records by the threads that
- * inject, unpacked by the thread that sends. */
+/* Values inside the library: packed into records by injecting threads, unpacked by the
+ * sending thread. */
 #ifndef PILLION_VALUE_H
 #define PILLION_VALUE_H
 
 #include <oml2/omlc.h>
 
-/* One value; strings, blobs and elements belong to somebody else. */
+/* One value; the memory of strings, blobs and elements is borrowed. */
 struct value {
 	OmlValueT type;
 	union {
@@ -23,21 +23,21 @@ struct field {
 	OmlValueT type;
 };
 
-/* Name of a type in schemas; NULL for what is none. */
+/* Name of a type in schemas; NULL if invalid. */
 const char *type_name(OmlValueT type);
 /* The type of a vector's elements; of others the type itself. */
 OmlValueT type_element(OmlValueT type);
-/* 1 where a value's size is not known from its type. */
+/* 1 for types of variable size. */
 int type_is_long(OmlValueT type);
 
-/* Bytes that the values of a point take in a record. */
+/* Size of the packed values of a point, bytes. */
 size_t values_size(const OmlValueT *types, int count, const OmlValueU *values);
-/* Writes them; to has that many bytes. */
+/* Packs values; to has that size. */
 void values_pack(unsigned char *to, const OmlValueT *types, int count, const OmlValueU *values);
-/* Reads them; what they point to is in the record. */
+/* Unpacks values, which point into the record. */
 void values_unpack(const unsigned char *from, const OmlValueT *types, int count, struct value *values);
-/* Makes one value of a program's, without copying what it points to. Elements of
- * vectors are not unpacked: room for them is the caller's. */
+/* Converts a value of the program without copying memory. Elements of vectors are not
+ * unpacked. */
 void value_of(struct value *to, OmlValueT type, const OmlValueU *from);
 
 #endif

@@ -64,7 +64,7 @@ static int valid_outputs(const struct OmlMP *p, const struct field *fields, int 
 		for (int before = 0; before < i && !again; before++)
 			again = strcmp(fields[before].name, fields[i].name) == 0;
 		if (again) {
-			logerror("oml: point %s: filters give no name, or the same as another's: '%s'; use rename\n", p->name, fields[i].name ? fields[i].name : "");
+			logerror("oml: point %s: invalid or duplicate filter output name '%s'; use rename\n", p->name, fields[i].name ? fields[i].name : "");
 			return -1;
 		}
 	}
@@ -79,7 +79,7 @@ int window_open(struct OmlMP *p, const struct filter_spec *specs, int count, int
 	int n = 0;
 
 	if (!w || !made || !(w->filters = calloc((size_t)count + 1, sizeof *w->filters)))
-		abort(); /* without memory nothing is measured anyway */
+		abort(); /* out of memory */
 	w->samples = samples;
 	w->interval = samples > 0 ? 0 : (int64_t)(interval * 1e9);
 	for (int i = 0; i < count; i++) {
@@ -89,7 +89,7 @@ int window_open(struct OmlMP *p, const struct filter_spec *specs, int count, int
 		f->type = f->field < 0 ? OML_UNKNOWN_VALUE : p->types[f->field];
 		f->operation = f->field < 0 ? NULL : operation_find(specs[i].operation, f->type);
 		if (!f->operation) {
-			logerror("oml: point %s: %s %s\n", p->name, f->field < 0 ? "there is no field" : "no such filter, or not for the type of",
+			logerror("oml: point %s: %s %s\n", p->name, f->field < 0 ? "unknown field" : "unknown filter, or not for the type of field",
 				 specs[i].field);
 			fields_free(made, n);
 			window_free(w);
@@ -129,7 +129,7 @@ void filters_list(void)
 
 		printf("%-8s", name);
 		for (int n = 0; n < count; n++)
-			printf(" field%s%s:%s", ends[n][0] ? "_" : "", ends[n], types[n] == OML_INPUT_VALUE ? "as it is" : type_name(types[n]));
+			printf(" field%s%s:%s", ends[n][0] ? "_" : "", ends[n], types[n] == OML_INPUT_VALUE ? "type of the field" : type_name(types[n]));
 		printf("\n");
 	}
 }

@@ -71,20 +71,20 @@ static void faults(void)
 	static const struct {
 		const char *words[6], *message;
 	} all[] = {
-		{{"--oml-what"}, "oml: there is no option --oml-what (see --oml-help)\n"},
-		{{"--oml-text=1"}, "oml: --oml-text: there is no such option, or it takes no value (see --oml-help)\n"},
-		{{"--oml-id"}, "oml: --oml-id needs a value\n"},
+		{{"--oml-what"}, "oml: unknown option --oml-what (see --oml-help)\n"},
+		{{"--oml-text=1"}, "oml: --oml-text: unknown option, or it takes no value (see --oml-help)\n"},
+		{{"--oml-id"}, "oml: --oml-id requires a value\n"},
 		{{"--oml-samples", "0"}, "oml: --oml-samples 0: use a number from 1 to 1e+09\n"},
 		{{"--oml-samples", "1x"}, "oml: --oml-samples 1x: use a number from 1 to 1e+09\n"},
 		{{"--oml-interval="}, "oml: --oml-interval : use a number from 0.001 to 1e+09\n"},
 		{{"--oml-interval", "nan"}, "oml: --oml-interval nan: use a number from 0.001 to 1e+09\n"},
 		{{"--oml-log-level", "9"}, "oml: --oml-log-level 9: use a number from -2 to 4\n"},
 		{{"--oml-ring", "1e12"}, "oml: --oml-ring 1e12: use a number from 4096 to 1.07374e+09\n"},
-		{{"--oml-samples=2", "--oml-interval=1"}, "oml: --oml-samples and --oml-interval exclude each other\n"},
-		{{"--oml-id=a"}, "oml: --oml-domain is missing; nothing is measured\n"},
-		{{"--oml-domain=a"}, "oml: --oml-id is missing; nothing is measured\n"},
-		{{"--oml-domain=a", "--oml-id=b"}, "oml: --oml-collect is missing; nothing is measured\n"},
-		{{"--oml-domain=a\nb", "--oml-id=b", "--oml-collect=h"}, "oml: the domain holds a control character\n"},
+		{{"--oml-samples=2", "--oml-interval=1"}, "oml: --oml-samples and --oml-interval are mutually exclusive\n"},
+		{{"--oml-id=a"}, "oml: --oml-domain is required; measurement is disabled\n"},
+		{{"--oml-domain=a"}, "oml: --oml-id is required; measurement is disabled\n"},
+		{{"--oml-domain=a", "--oml-id=b"}, "oml: --oml-collect is required; measurement is disabled\n"},
+		{{"--oml-domain=a\nb", "--oml-id=b", "--oml-collect=h"}, "oml: control character in domain\n"},
 	};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -118,7 +118,7 @@ static void left_over(void)
 	options_free(&o);
 	said[0] = '\0';
 	CHECK(options_read(&o, "my-app", NULL, NULL, take_message) == -1);
-	CHECK_TEXT(said, "oml: omlc_init: 'my-app' is no name of letters, digits and _ for an application\n");
+	CHECK_TEXT(said, "oml: omlc_init: invalid application name 'my-app': use letters, digits and _\n");
 	CHECK(options_read(&o, NULL, NULL, NULL, take_message) == -1);
 }
 

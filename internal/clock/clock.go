@@ -1,5 +1,5 @@
-// Package clock reads what the kernel knows of its own clock: the distance
-// between TAI and UTC, and how far the clock may be off. It sets nothing.
+// Package clock reads the state of the kernel's clock: the TAI-UTC offset and the
+// error bounds. It does not set the clock.
 package clock
 
 import (
@@ -9,25 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is the kernel's account of its clock (adjtimex(2), RFC 5905).
+// State is the state of the kernel's clock (adjtimex(2), RFC 5905).
 type State struct {
-	// TAIOffset is TAI minus UTC: 37 s, or 0 where nothing told the kernel.
+	// TAIOffset is TAI minus UTC: 37 s, or 0 if the kernel was not told.
 	TAIOffset time.Duration
-	// MaxError bounds the clock's offset from UTC; the kernel lets it grow
-	// between corrections, up to 16 s.
+	// MaxError is the bound of the offset from UTC; the kernel increases it between
+	// corrections, up to 16 s.
 	MaxError time.Duration
-	// EstimatedError is the estimate of that offset by what disciplines the clock.
+	// EstimatedError is the estimate of that offset by the synchronisation daemon.
 	EstimatedError time.Duration
-	// Offset is what the kernel has still to correct; 0 where a daemon steers the
-	// frequency alone.
+	// Offset is the remaining correction; 0 if a daemon only adjusts the frequency.
 	Offset time.Duration
 	// FrequencyPPM is the correction of the clock's frequency, parts per million.
 	FrequencyPPM float64
-	// Synchronised says whether something disciplines the clock.
+	// Synchronised reports whether the clock is synchronised.
 	Synchronised bool
 }
 
-// Read asks the kernel. It changes nothing and needs no privilege.
+// Read reads the state. It requires no privileges.
 func Read() (State, error) {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
@@ -48,12 +47,11 @@ func Read() (State, error) {
 	}, nil
 }
 
-// Base is the distance of the clock of day from the steady clock that runs since
-// the host started. Corrections of the frequency change both alike: only a step
-// of the clock of day changes their distance.
+// Base is the difference between the real-time and the monotonic clock. Frequency
+// corrections apply to both: only a step of the real-time clock changes it.
 type Base struct {
 	Distance time.Duration
-	// Uncertainty of Distance: the time that the readings took.
+	// Uncertainty of Distance: the duration of the readings.
 	Uncertainty time.Duration
 }
 
@@ -79,8 +77,8 @@ func ReadBase() (Base, error) {
 	return best, nil
 }
 
-// StepSince is how far the clock of day jumped since the earlier reading; 0 where
-// the difference is not more than the readings' uncertainty.
+// StepSince returns the step of the real-time clock since the earlier reading; 0 if it
+// is within the readings' uncertainty.
 func (b Base) StepSince(earlier Base) time.Duration {
 	step := b.Distance - earlier.Distance
 	if step.Abs() <= b.Uncertainty+earlier.Uncertainty {
@@ -89,8 +87,7 @@ func (b Base) StepSince(earlier Base) time.Duration {
 	return step
 }
 
-// Tick is the time between two of the kernel's ticks (jiffies): what the coarse
-// clocks resolve.
+// Tick is the length of a jiffy, the resolution of the coarse clocks.
 func Tick() (time.Duration, error) {
 	var t unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &t); err != nil {

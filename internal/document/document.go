@@ -1,5 +1,5 @@
-// Package document reads YAML that people write: strictly, and without the panics that
-// the parser has over some broken documents. It knows nothing of what they say.
+// Package document decodes YAML strictly, and recovers from the parser's panics on some
+// malformed documents.
 package document
 
 import (
@@ -14,9 +14,9 @@ import (
 	"pillion.dev/internal/quantity"
 )
 
-// ErrSense is a document that the parser fails over, such as a tag with nothing behind
-// it where a list belongs.
-var ErrSense = errors.New("it is no YAML that makes sense")
+// ErrSense is a document on which the parser panics, such as a tag without a value in
+// place of a list.
+var ErrSense = errors.New("malformed YAML")
 
 // Decode reads one document. Unknown and repeated keys are errors; those of the parser
 // are yaml.Error, with the place. No document at all is io.EOF; whether more follow is

@@ -1,4 +1,4 @@
-// Package netns makes, enters and deletes named network namespaces.
+// Package netns creates, enters and deletes named network namespaces.
 //
 // Namespaces are named as iproute2 names them (a bind mount in /run/netns), so
 // `ip netns exec` and Pillion see the same ones. The package configures nothing
@@ -29,10 +29,9 @@ func Exists(name string) bool {
 
 // Do runs f inside the named namespace and returns its error.
 //
-// f runs on an OS thread of its own. The thread goes back to its own namespace
-// afterwards; if that fails, or if f does not return normally, the thread is
-// ended and never used again. Goroutines that f starts are not in the namespace;
-// sockets that f opens stay in it.
+// f runs on a locked OS thread, which returns to its namespace afterwards; if that
+// fails, or if f does not return normally, the thread is terminated. Goroutines that f
+// starts are not in the namespace; sockets that f opens remain in it.
 func Do(name string, f func() error) error {
 	target, err := netns.GetFromPath(Path(name))
 	if err != nil {
@@ -56,7 +55,7 @@ func doIn(target netns.NsHandle, name string, f func() error) error {
 	})
 }
 
-// Create makes an empty namespace; the caller's own stays what it was.
+// Create creates an empty namespace; the caller stays in its own.
 func Create(name string) error {
 	return onThread(func() error {
 		made, err := netns.NewNamed(name)
@@ -68,21 +67,21 @@ func Create(name string) error {
 }
 
 // Delete removes the name. The kernel removes the namespace with its interfaces
-// as soon as no process and no open file uses it. A name that does not exist is
-// no error.
+// as soon as no process and no open file uses it. A name that does not exist
+// is not an error.
 func Delete(name string) error {
 	err := netns.DeleteNamed(name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	// A file without a mount on it is what a crash in the middle of Create leaves.
+	// A crash during Create leaves a file without a mount.
 	if removeErr := os.Remove(Path(name)); removeErr == nil {
 		return nil
 	}
 	return fmt.Errorf("delete namespace %s: %w", name, err)
 }
 
-// onThread runs f on a locked thread and puts the thread's namespace back.
+// onThread runs f on a locked thread and restores the thread's namespace.
 func onThread(f func() error) error {
 	result := errors.New("function left its thread without returning")
 	done := make(chan struct{})

@@ -20,7 +20,7 @@ type TB interface {
 
 var made atomic.Uint32
 
-// New makes a namespace for one test, with lo up, and deletes it afterwards.
+// New creates a namespace for one test, with lo up, and deletes it afterwards.
 // It returns the name. Without root the test is skipped, in CI it fails.
 func New(t TB) string {
 	t.Helper()
@@ -54,7 +54,7 @@ func NeedRoot(t TB) {
 		return
 	}
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("needs root, and CI must be root")
+		t.Fatalf("requires root, and CI must be root")
 	}
-	t.Skipf("needs root to make network namespaces")
+	t.Skipf("requires root to create network namespaces")
 }

@@ -1,8 +1,7 @@
-// Package version tells which build of Pillion is running.
+// Package version identifies the running build of Pillion.
 //
-// It reads what the Go linker recorded about the module and the commit; it
-// knows nothing about protocol versions, which belong to the rooms that speak
-// them.
+// It reads the module and commit recorded by the Go linker; protocol versions belong to
+// the packages that implement the protocols.
 package version
 
 import (
@@ -22,7 +21,7 @@ func String() string {
 	return describe(info)
 }
 
-// Short names the build in one word, for tables: the release, or else the commit.
+// Short identifies the build in one word, for tables: the release, or else the commit.
 func Short() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -47,7 +46,8 @@ func describe(info *debug.BuildInfo) string {
 	return strings.Join(append(parts, info.GoVersion), ", ")
 }
 
-// commitOf is the commit's short name, with a note of local changes, and its time.
+// commitOf returns the commit's short name, marked if there were local changes, and its
+// time.
 func commitOf(info *debug.BuildInfo) (commit, at string) {
 	setting := map[string]string{}
 	for _, s := range info.Settings {

@@ -31,10 +31,7 @@ func (a *agents) ListAgents(_ context.Context, request *pillionv1.ListAgentsRequ
 // GetAgent returns one agent.
 func (a *agents) GetAgent(_ context.Context, request *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error) {
 	agent, err := a.control.Agent(request.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return &pillionv1.GetAgentResponse{Agent: agentMessage(agent)}, nil
+	return &pillionv1.GetAgentResponse{Agent: agentMessage(agent)}, err
 }
 
 // SetLabels replaces an agent's labels.
@@ -43,10 +40,7 @@ func (a *agents) SetLabels(_ context.Context, request *pillionv1.SetLabelsReques
 		return nil, err
 	}
 	agent, err := a.control.Agent(request.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return &pillionv1.SetLabelsResponse{Agent: agentMessage(agent)}, nil
+	return &pillionv1.SetLabelsResponse{Agent: agentMessage(agent)}, err
 }
 
 // RevokeAgent revokes an agent's certificate.

@@ -32,11 +32,11 @@ const (
 	maxLines         = 1000
 	maxAggregates    = 64
 	maxNames         = 512
-	// maxValues bounds an answer with series: each is held whole.
+	// maxValues limits a response with series, which is buffered completely.
 	maxValues = 4_000_000
 )
 
-// Archive is what of archive.Archive this package asks for.
+// Archive is the part of archive.Archive that this package uses.
 type Archive interface {
 	Streams(ctx context.Context) ([]archive.Stream, error)
 	Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error
@@ -50,7 +50,7 @@ type Archive interface {
 	Size() (int64, error)
 }
 
-// data is DataService.
+// data implements DataService.
 type data struct {
 	archive Archive
 	live    Live
@@ -58,11 +58,11 @@ type data struct {
 	now     func() time.Time
 	// stopping ends tails.
 	stopping <-chan struct{}
-	// How many are answered at once.
+	// Limits of concurrent calls.
 	questions, exports, tails *slots
 }
 
-// ListStreams gives every stream with its columns.
+// ListStreams returns all streams with their columns.
 func (d *data) ListStreams(ctx context.Context, _ *pillionv1.ListStreamsRequest) (*pillionv1.ListStreamsResponse, error) {
 	streams, err := d.archive.Streams(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *data) ListStreams(ctx context.Context, _ *pillionv1.ListStreamsRequest)
 	return response, nil
 }
 
-// find knows Pillion's own streams even before their first row.
+// find also returns standard streams that have no rows yet.
 func (d *data) find(ctx context.Context, name string) (archive.Stream, error) {
 	streams, err := d.archive.Streams(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func fieldMessages(fields []measure.Field) []*pillionv1.Column {
 	return columns
 }
 
-// Series gives lines of aggregates.
+// Series returns time series of aggregates.
 func (d *data) Series(ctx context.Context, request *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error) {
 	question, err := d.seriesOf(request)
 	if err != nil {
@@ -177,10 +177,10 @@ func (d *data) seriesOf(request *pillionv1.SeriesRequest) (archive.Series, error
 		return question, invalid("lines", "read lines %d: use at most %d", request.GetLines(), maxLines)
 	}
 	if len(request.GetAggregates()) == 0 {
-		return question, invalid("aggregates", "read aggregates: there must be one at least")
+		return question, invalid("aggregates", "read aggregates: want at least one")
 	}
 	if n := len(request.GetAggregates()); n > maxAggregates || n*question.Points*question.Lines > maxValues {
-		return question, invalid("aggregates", "read aggregates: %d of %d points of %d lines: use at most %d of them, and %d values in all",
+		return question, invalid("aggregates", "read aggregates: %d of %d points of %d lines: use at most %d of them, and %d values in total",
 			n, question.Points, question.Lines, maxAggregates, maxValues)
 	}
 	for _, a := range request.GetAggregates() {
@@ -210,10 +210,10 @@ func lineMessage(line archive.Line, aggregates int) *pillionv1.Line {
 	return message
 }
 
-// errEnough ends a query whose answer is longer than its limit.
+// errEnough ends a query that exceeds its limit of rows.
 var errEnough = errors.New("enough rows")
 
-// Query runs one reading statement.
+// Query runs one read-only statement.
 func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *connect.ServerStream[pillionv1.QueryResponse]) error {
 	limit := request.GetLimit()
 	if limit == 0 {
@@ -223,7 +223,7 @@ func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *c
 		return invalid("limit", "read limit %d: use at most %d", limit, maxQueryRows)
 	}
 	if strings.TrimSpace(request.GetSql()) == "" {
-		return invalid("sql", "read sql: there is no statement")
+		return invalid("sql", "read sql: empty statement")
 	}
 	release, err := d.questions.take(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *c
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	described, left := false, limit
-	// One row more than the limit tells whether there are more.
+	// One row more than the limit shows whether the result is truncated.
 	err = d.archive.Query(ctx, request.GetSql(), nil, archive.Limits{Rows: limit + 1, Time: queryTimeout}, func(record arrow.RecordBatch) error {
 		columns, descriptions := allCells(record)
 		if !described {
@@ -261,15 +261,15 @@ func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *c
 	return nil
 }
 
-// SetRetention bounds a stream.
+// SetRetention limits the rows of a stream.
 func (d *data) SetRetention(ctx context.Context, request *pillionv1.SetRetentionRequest) (*pillionv1.SetRetentionResponse, error) {
 	age, err := api.DurationOf(request.GetRetention().GetAge())
 	if err != nil || age < 0 {
-		return nil, invalid("retention.age", "read age %v: use a duration of 0 (no bound) or more", request.GetRetention().GetAge().AsDuration())
+		return nil, invalid("retention.age", "read age %v: use 0 (no limit) or more", request.GetRetention().GetAge().AsDuration())
 	}
 	retention := archive.Retention{Age: age, Rows: request.GetRetention().GetRows(), Bytes: request.GetRetention().GetBytes()}
 	if retention.Rows < 0 || retention.Bytes < 0 {
-		return nil, invalid("retention", "read retention: %d rows, %d bytes: use 0 (no bound) or more", retention.Rows, retention.Bytes)
+		return nil, invalid("retention", "read retention: %d rows, %d bytes: use 0 (no limit) or more", retention.Rows, retention.Bytes)
 	}
 	stream, err := d.find(ctx, request.GetStream())
 	if err != nil {
@@ -280,7 +280,7 @@ func (d *data) SetRetention(ctx context.Context, request *pillionv1.SetRetention
 	return &pillionv1.SetRetentionResponse{Stream: streamMessage(stream)}, nil
 }
 
-// rangeOf reads a range of time; either end can be zero.
+// rangeOf reads a time range; either end can be zero.
 func rangeOf(from, to *timestamppb.Timestamp) (time.Time, time.Time, error) {
 	start, err := api.TimeOf(from)
 	if err != nil {
@@ -293,23 +293,23 @@ func rangeOf(from, to *timestamppb.Timestamp) (time.Time, time.Time, error) {
 	return start, end, nil
 }
 
-// checkNames keeps everything that cannot be a name away from the archive, whose
-// languages quote names in ways of their own.
+// checkNames rejects invalid names before they reach the archive, whose query languages
+// differ in quoting.
 func checkNames(stream string, columns []string, where map[string]string) error {
 	if len(columns) > maxNames || len(where) > maxNames {
 		return invalid("columns", "read names: %d columns, %d conditions: use at most %d", len(columns), len(where), maxNames)
 	}
 	if !measure.ValidName(stream) {
-		return invalid("stream", "read stream %q: not a stream's name", stream)
+		return invalid("stream", "read stream %q: invalid stream name", stream)
 	}
 	for _, name := range columns {
 		if !measure.ValidName(name) {
-			return invalid("columns", "read column %q: not a column's name", name)
+			return invalid("columns", "read column %q: invalid column name", name)
 		}
 	}
 	for name := range where {
 		if !measure.ValidName(name) {
-			return invalid("where", "read where %q: not a column's name", name)
+			return invalid("where", "read where %q: invalid column name", name)
 		}
 	}
 	return nil

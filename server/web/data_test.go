@@ -188,7 +188,7 @@ func TestQueryRefuses(t *testing.T) {
 		request    *pillionv1.QueryRequest
 		code       connect.Code
 	}{
-		{"no statement", "no statement", &pillionv1.QueryRequest{Sql: " "}, connect.CodeInvalidArgument},
+		{"no statement", "empty statement", &pillionv1.QueryRequest{Sql: " "}, connect.CodeInvalidArgument},
 		{"too many rows", "at most 1000000", &pillionv1.QueryRequest{Sql: "SELECT 1", Limit: 1_000_001}, connect.CodeInvalidArgument},
 		{"negative limit", "at most", &pillionv1.QueryRequest{Sql: "SELECT 1", Limit: -1}, connect.CodeInvalidArgument},
 		{"not a reading one", "only SELECT", &pillionv1.QueryRequest{Sql: "DROP TABLE x"}, connect.CodeInvalidArgument},

@@ -161,7 +161,7 @@ func TestExportOfNothing(t *testing.T) {
 		{"unknown format", "/export?stream=empty&format=xls", 400, "use arrow, csv or parquet"},
 		{"unknown parameter", "/export?stream=empty&form=csv", 400, "unknown parameter"},
 		{"bad time", "/export?stream=empty&from=yesterday", 400, "use a time such as"},
-		{"name of a file", "/export?stream=../../etc/passwd", 400, "not a stream's name"},
+		{"name of a file", "/export?stream=../../etc/passwd", 400, "invalid stream name"},
 		{"negative limit", "/export?stream=empty&limit=-1", 400, "limit"},
 	}
 	for _, test := range tests {

@@ -25,13 +25,13 @@ const (
 	maxEvents     = 10_000
 )
 
-// serverService is ServerService.
+// serverService implements ServerService.
 type serverService struct {
 	*Server
 	questions *slots
 }
 
-// Health says whether the parts of the server work.
+// Health reports the health of the server's parts.
 func (s *serverService) Health(ctx context.Context, _ *pillionv1.HealthRequest) (*pillionv1.HealthResponse, error) {
 	parts, ok := s.health(ctx)
 	response := &pillionv1.HealthResponse{Status: "ok"}
@@ -51,7 +51,7 @@ func (s *Server) health(ctx context.Context) ([]Part, bool) {
 	return parts, !slices.ContainsFunc(parts, func(p Part) bool { return !p.OK })
 }
 
-// BuildInfo says what runs.
+// BuildInfo returns version and start time.
 func (s *serverService) BuildInfo(context.Context, *pillionv1.BuildInfoRequest) (*pillionv1.BuildInfoResponse, error) {
 	response := &pillionv1.BuildInfoResponse{Started: timestamppb.New(s.started)}
 	info, ok := debug.ReadBuildInfo()
@@ -67,13 +67,13 @@ func (s *serverService) BuildInfo(context.Context, *pillionv1.BuildInfoRequest) 
 	return response, nil
 }
 
-// WhoAmI names the token and its role.
+// WhoAmI returns the caller's token name and role.
 func (s *serverService) WhoAmI(ctx context.Context, _ *pillionv1.WhoAmIRequest) (*pillionv1.WhoAmIResponse, error) {
 	who := callerOf(ctx)
 	return &pillionv1.WhoAmIResponse{Name: who.token, Role: who.role.String()}, nil
 }
 
-// ListEvents gives what happened, newest first.
+// ListEvents returns events, newest first.
 func (s *serverService) ListEvents(ctx context.Context, request *pillionv1.ListEventsRequest) (*pillionv1.ListEventsResponse, error) {
 	question := archive.Export{Stream: measure.Events.Name}
 	var err error
@@ -101,7 +101,7 @@ func (s *serverService) ListEvents(ctx context.Context, request *pillionv1.ListE
 		return nil, err
 	}
 	defer release()
-	// The archive gives the oldest first; only the newest are kept on the way.
+	// The archive returns the oldest first; only the newest are retained.
 	var newest []*pillionv1.Event
 	err = s.archive.Export(ctx, question, func(record arrow.RecordBatch) error {
 		newest = append(newest, eventMessages(record)...)
@@ -115,8 +115,8 @@ func (s *serverService) ListEvents(ctx context.Context, request *pillionv1.ListE
 	return &pillionv1.ListEventsResponse{Events: newest}, nil
 }
 
-// eventMessages finds the columns by name; the archive can have more of them, and
-// in another order.
+// eventMessages reads columns by name; the archive may have additional ones, in another
+// order.
 func eventMessages(record arrow.RecordBatch) []*pillionv1.Event {
 	columns := map[string]cells{}
 	for j, field := range record.Schema().Fields() {
@@ -143,7 +143,7 @@ func eventMessages(record arrow.RecordBatch) []*pillionv1.Event {
 	return messages
 }
 
-// CreateToken makes a token.
+// CreateToken creates a token.
 func (s *serverService) CreateToken(_ context.Context, request *pillionv1.CreateTokenRequest) (*pillionv1.CreateTokenResponse, error) {
 	expires, err := api.TimeOf(request.GetExpires())
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *serverService) CreateToken(_ context.Context, request *pillionv1.Create
 	return &pillionv1.CreateTokenResponse{Token: tokenMessage(token), Secret: secret}, nil
 }
 
-// ListTokens gives all tokens without their secrets.
+// ListTokens returns all tokens without their secrets.
 func (s *serverService) ListTokens(context.Context, *pillionv1.ListTokensRequest) (*pillionv1.ListTokensResponse, error) {
 	response := &pillionv1.ListTokensResponse{}
 	for _, token := range s.authority.List() {
@@ -169,7 +169,7 @@ func (s *serverService) ListTokens(context.Context, *pillionv1.ListTokensRequest
 	return response, nil
 }
 
-// RevokeToken ends a token.
+// RevokeToken revokes a token.
 func (s *serverService) RevokeToken(_ context.Context, request *pillionv1.RevokeTokenRequest) (*pillionv1.RevokeTokenResponse, error) {
 	return &pillionv1.RevokeTokenResponse{}, s.authority.Revoke(request.GetName())
 }

@@ -15,7 +15,7 @@ const (
 	week = 7 * day
 )
 
-// sessions is SessionService.
+// sessions implements SessionService.
 type sessions struct {
 	control Control
 	now     func() time.Time
@@ -29,7 +29,7 @@ func specOf(message *pillionv1.SessionSpec) (session.Spec, error) {
 	return spec, nil
 }
 
-// PlanSession says what a specification would do.
+// PlanSession returns what a specification would do.
 func (s *sessions) PlanSession(_ context.Context, request *pillionv1.PlanSessionRequest) (*pillionv1.PlanSessionResponse, error) {
 	spec, problems := api.SpecOf(request.GetSpec())
 	if len(problems) > 0 {
@@ -38,7 +38,7 @@ func (s *sessions) PlanSession(_ context.Context, request *pillionv1.PlanSession
 	return api.Message[pillionv1.PlanSessionResponse](s.control.Plan(spec)), nil
 }
 
-// CreateSession starts a session, or schedules it.
+// CreateSession starts or schedules a session.
 func (s *sessions) CreateSession(ctx context.Context, request *pillionv1.CreateSessionRequest) (*pillionv1.CreateSessionResponse, error) {
 	spec, err := specOf(request.GetSpec())
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *sessions) CreateSession(ctx context.Context, request *pillionv1.CreateS
 	return &pillionv1.CreateSessionResponse{Session: sessionMessage(created), Warnings: warnings}, nil
 }
 
-// ChangeSession replaces the specification.
+// ChangeSession replaces a session's specification.
 func (s *sessions) ChangeSession(ctx context.Context, request *pillionv1.ChangeSessionRequest) (*pillionv1.ChangeSessionResponse, error) {
 	spec, err := specOf(request.GetSpec())
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *sessions) ChangeSession(ctx context.Context, request *pillionv1.ChangeS
 	return &pillionv1.ChangeSessionResponse{Session: sessionMessage(changed), Warnings: warnings}, nil
 }
 
-// ListSessions gives all sessions, newest first.
+// ListSessions returns all sessions, newest first.
 func (s *sessions) ListSessions(context.Context, *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error) {
 	response := &pillionv1.ListSessionsResponse{}
 	for _, one := range s.control.Sessions() {
@@ -73,7 +73,7 @@ func (s *sessions) ListSessions(context.Context, *pillionv1.ListSessionsRequest)
 	return response, nil
 }
 
-// GetSession gives one session with its runs of the last and the next week.
+// GetSession returns a session with its runs of the last and the next week.
 func (s *sessions) GetSession(_ context.Context, request *pillionv1.GetSessionRequest) (*pillionv1.GetSessionResponse, error) {
 	found, err := s.control.Session(request.GetName())
 	if err != nil {
@@ -83,42 +83,33 @@ func (s *sessions) GetSession(_ context.Context, request *pillionv1.GetSessionRe
 	return &pillionv1.GetSessionResponse{Session: sessionMessage(found), Runs: runMessages(runs)}, nil
 }
 
-// PauseSession stops the marking.
+// PauseSession stops marking until ResumeSession.
 func (s *sessions) PauseSession(_ context.Context, request *pillionv1.PauseSessionRequest) (*pillionv1.PauseSessionResponse, error) {
 	paused, err := s.control.Pause(request.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return &pillionv1.PauseSessionResponse{Session: sessionMessage(paused)}, nil
+	return &pillionv1.PauseSessionResponse{Session: sessionMessage(paused)}, err
 }
 
-// ResumeSession ends a pause.
+// ResumeSession resumes a paused session.
 func (s *sessions) ResumeSession(_ context.Context, request *pillionv1.ResumeSessionRequest) (*pillionv1.ResumeSessionResponse, error) {
 	resumed, err := s.control.Resume(request.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return &pillionv1.ResumeSessionResponse{Session: sessionMessage(resumed)}, nil
+	return &pillionv1.ResumeSessionResponse{Session: sessionMessage(resumed)}, err
 }
 
-// StopSession ends a session for good.
+// StopSession ends a session permanently.
 func (s *sessions) StopSession(_ context.Context, request *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error) {
 	stopped, err := s.control.Stop(request.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return &pillionv1.StopSessionResponse{Session: sessionMessage(stopped)}, nil
+	return &pillionv1.StopSessionResponse{Session: sessionMessage(stopped)}, err
 }
 
-// DeleteSession forgets a session that has ended.
+// DeleteSession deletes a session that has ended.
 func (s *sessions) DeleteSession(_ context.Context, request *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error) {
 	return &pillionv1.DeleteSessionResponse{}, s.control.DeleteSession(request.GetName())
 }
 
-// runsSpan bounds the range in which the runs of a cron line are counted out.
+// runsSpan limits the range in which the runs of a cron schedule are listed.
 const runsSpan = 366 * day
 
-// ListRuns gives planned and past runs.
+// ListRuns returns planned and past runs.
 func (s *sessions) ListRuns(_ context.Context, request *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error) {
 	from, to, err := rangeOf(request.GetFrom(), request.GetTo())
 	if err != nil {

@@ -1,4 +1,4 @@
-/* Logging as applications of OML know it. */
+/* The logging interface of OML. */
 #ifndef O_LOG_H_
 #define O_LOG_H_
 
@@ -20,17 +20,17 @@ enum {
 	O_LOG_DEBUG4 = 4
 };
 
-/* A function that takes messages, as printf does, with their level. */
+/* A log function: like printf, with a level. */
 typedef void (*o_log_fn)(int level, const char *format, ...);
 
-/* Writes a message where the library writes its own. */
+/* Writes a message to the library's log. */
 void o_log(int level, const char *format, ...)
 #ifdef __GNUC__
 	__attribute__((format(printf, 2, 3)))
 #endif
 	;
 
-/* Messages above this level are left out; the level before is returned. */
+/* Sets the maximum level of messages; returns the previous one. */
 int o_set_log_level(int level);
 
 #define logerror(...) o_log(O_LOG_ERROR, __VA_ARGS__)

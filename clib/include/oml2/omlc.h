@@ -1,10 +1,10 @@
 /*
- * The client interface of OML, as libpillion offers it: an application declares
+ * The client interface of OML, implemented by libpillion: an application declares
  * measurement points, injects samples, and the library sends them to collectors.
  *
- * Programs that were written against liboml2 compile unchanged and link with
- * -lpillion (or -loml2). What differs: omlc_inject never waits, may be called by
- * any number of threads, and says when a sample could not be taken.
+ * Programs written for liboml2 compile unchanged and link with -lpillion (or -loml2).
+ * Differences: omlc_inject never blocks, is thread-safe, and reports when a sample was
+ * dropped.
  */
 #ifndef OML_OMLC_H_
 #define OML_OMLC_H_
@@ -20,14 +20,14 @@
 extern "C" {
 #endif
 
-/* What the library shows of itself. */
+/* Visibility of exported symbols. */
 #if defined PILLION_LIBRARY && defined __GNUC__
 #pragma GCC visibility push(default)
 #endif
 
-/* Types of values. OML_LONG_VALUE is that of old programs: it is sent as int32. */
+/* Types of values. OML_LONG_VALUE is deprecated: it is sent as int32. */
 typedef enum OmlValueT {
-	OML_INPUT_VALUE = -2, /* of filters: the type that goes in */
+	OML_INPUT_VALUE = -2, /* of filters: the type of the input */
 	OML_UNKNOWN_VALUE = -1,
 	OML_DOUBLE_VALUE = 0,
 	OML_LONG_VALUE,
@@ -57,8 +57,8 @@ typedef uint64_t oml_guid_t;
 
 typedef struct OmlString {
 	char *ptr;
-	size_t length; /* without the end */
-	size_t size;   /* of what the library allocated; 0: ptr is the program's */
+	size_t length; /* without the terminator */
+	size_t size;   /* allocated by the library; 0: ptr belongs to the program */
 	int is_const;
 } OmlString;
 
@@ -76,7 +76,7 @@ typedef struct OmlVector {
 	uint16_t elt_sz;
 } OmlVector;
 
-/* A value; its type is that of the field it is injected as. */
+/* A value; its type is that of its field. */
 typedef union OmlValueU {
 	long longValue;
 	double doubleValue;
@@ -105,47 +105,47 @@ typedef struct OmlMPDef {
 /* A measurement point. */
 typedef struct OmlMP OmlMP;
 
-/* Reads the options --oml-..., which it takes out of argv, the environment and the
- * configuration. Returns 0; 1 when measurement is switched off (--oml-noop), and
- * -1 when it cannot be: the program may go on, and what it injects goes nowhere.
- * Prints and ends the program for --oml-help and --oml-list-filters. */
+/* Reads the options --oml-..., which it removes from argv, the environment and the
+ * configuration. Returns 0; 1 if measurement is disabled (--oml-noop); -1 on an error:
+ * the program may continue, and samples are discarded. For --oml-help and
+ * --oml-list-filters it prints and exits. */
 int omlc_init(const char *application, int *argc, const char **argv, o_log_fn log);
 
-/* Declares a measurement point, before omlc_start or after. NULL when it cannot be.
- * The definition is copied. */
+/* Declares a measurement point, before or after omlc_start. NULL on an error. The
+ * definition is copied. */
 OmlMP *omlc_add_mp(const char *name, OmlMPDef *definition);
 
-/* Begins to send. Returns 0, or -1. */
+/* Starts sending. Returns 0, or -1. */
 int omlc_start(void);
 
-/* Injects a sample: one value for each field. Never waits; safe from all threads.
- * Values are copied before it returns. Returns 0, or -1 when the sample could not
- * be taken; such samples are counted, and the count is sent. */
+/* Injects a sample: one value per field. Never blocks; thread-safe. Values are copied
+ * before it returns. Returns 0, or -1 if the sample was dropped; drops are counted, and
+ * the count is sent. */
 int omlc_inject(OmlMP *mp, OmlValueU *values);
 
-/* Sends a note about a measurement point, one of its fields (field not NULL) or,
+/* Sends metadata about a measurement point, one of its fields (field not NULL) or,
  * without mp, the experiment. Returns 0 or -1. */
 int omlc_inject_metadata(OmlMP *mp, const char *key, const OmlValueU *value, OmlValueT type, const char *field);
 
 /* A random identifier, never OMLC_GUID_NULL. */
 oml_guid_t omlc_guid_generate(void);
 
-/* Sends what is left and ends. Takes a few seconds at most, also when nobody
- * answers; returns 0, or -1 when something could not be delivered. */
+/* Sends queued samples and stops. Takes a few seconds at most, even if no collector
+ * responds; returns 0, or -1 if samples could not be delivered. */
 int omlc_close(void);
 
-/* The old name of omlc_inject. */
+/* The deprecated name of omlc_inject. */
 void omlc_process(OmlMP *mp, OmlValueU *values);
 
-/* Samples that were injected into a point, and those that could not be taken. */
+/* Numbers of samples injected into a point, and dropped. */
 uint64_t pillion_injected(const OmlMP *mp);
 uint64_t pillion_dropped(const OmlMP *mp);
 
-/* Memory of values: what the macros below allocate. */
+/* Memory allocation of the macros below. */
 void *oml_malloc(size_t size);
 void oml_free(void *ptr);
 size_t oml_malloc_usable_size(void *ptr);
-/* Copies bytes into storage that grows; 0, or -1 without memory. */
+/* Copies bytes into growing storage; 0, or -1 if out of memory. */
 int pillion_keep(void **ptr, size_t *size, const void *from, size_t length, size_t room);
 
 #define omlc_zero(var) memset(&(var), 0, sizeof(OmlValueU))
@@ -210,7 +210,7 @@ int pillion_keep(void **ptr, size_t *size, const void *from, size_t length, size
 #define omlc_set_vector_elt_size(var, val) ((var).vectorValue.elt_sz = (uint16_t)(val))
 #define omlc_set_vector_nof_elts(var, val) ((var).vectorValue.nof_elts = (uint16_t)(val))
 
-/* Frees what the library allocated for a value. */
+/* Frees memory that the library allocated for a value. */
 static inline void pillion_free_string(OmlString *s)
 {
 	if (s->size > 0)
@@ -232,7 +232,7 @@ static inline void pillion_free_vector(OmlVector *v)
 	memset(v, 0, sizeof *v);
 }
 
-/* Lets a value point at the program's own text. */
+/* Sets a value to a text that belongs to the program. */
 static inline void pillion_set_string(OmlString *s, const char *text, int is_const)
 {
 	pillion_free_string(s);
