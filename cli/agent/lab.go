@@ -123,7 +123,7 @@ type labEmulateCmd struct {
 	Link string `required:""`
 }
 
-// Run forwards frames until it is told to end.
+// Run forwards frames until interrupted.
 func (c *labEmulateCmd) Run(ctx context.Context) error {
 	return lab.RunEmulator(ctx, c.Lab, c.Link)
 }
@@ -132,5 +132,5 @@ type labForwardCmd struct {
 	Lab string `required:""`
 }
 
-// Run forwards connections until it is told to end.
+// Run forwards connections until interrupted.
 func (c *labForwardCmd) Run(ctx context.Context) error { return lab.RunForward(ctx, c.Lab) }

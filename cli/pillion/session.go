@@ -101,7 +101,7 @@ func pairNames(pairs []*pillionv1.Pair) string {
 	return strings.Join(words, ", ")
 }
 
-// specFacts says what a specification asks for.
+// specFacts lists the contents of a specification.
 func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	f.add("sources", strings.Join(s.GetSources(), " "))
 	f.add("destinations", strings.Join(s.GetDestinations(), " "))
