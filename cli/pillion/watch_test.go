@@ -2,17 +2,21 @@ package pillion
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
 	"pillion.dev/measure/histogram"
+	"pillion.dev/measure/measuretest"
 )
 
 func newWatching(t *testing.T) *watching {
@@ -59,6 +63,68 @@ func TestWindowWithoutHistograms(t *testing.T) {
 	if _, _, p50, _, _, clock, _ := w.cells(); p50.shown != "-" || clock.shown != "±?" {
 		t.Errorf("got %v, %v", p50, clock)
 	}
+}
+
+// TestFigures: a watch prints the figures of the API for the same rows.
+func TestFigures(t *testing.T) {
+	f, _ := measuretest.ReadFigures(t)
+	var columns []*pillionv1.Column
+	for _, field := range measure.Flows.Fields {
+		columns = append(columns, &pillionv1.Column{Name: field.Name})
+	}
+	reader, w := newFlowReader(columns), &window{interval: 1e9}
+	for _, row := range f.Rows {
+		message := &pillionv1.Row{}
+		for _, c := range columns {
+			message.Values = append(message.Values, apiValue(t, c.Name, row[c.Name]))
+		}
+		w.Merge(&reader.read(message).Sum)
+	}
+	total := &pillionv1.Window{}
+	if err := protojson.Unmarshal(f.Total, total); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]any{}
+	for _, p := range w.object("s", &line{}) {
+		got[p.key] = p.value
+	}
+	for key, want := range map[string]any{
+		"packets": total.Packets, "expected": total.Expected, "lost": total.Lost, "loss_percent": 100 * (float64(total.Lost) / float64(total.Expected)),
+		"delay_p50_ns": total.Delay.P50Ns, "delay_p90_ns": total.Delay.P90Ns, "delay_p99_ns": total.Delay.P99Ns,
+		"ipdv_p90_ns": total.Ipdv.P90Ns, "clock_error_ns": total.ClockErrorNs,
+	} {
+		if got[key] != want {
+			t.Errorf("%s: got %v, want %v", key, got[key], want)
+		}
+	}
+}
+
+// apiValue is a value of the golden rows as the API sends it.
+func apiValue(t *testing.T, column string, value any) *pillionv1.Value {
+	t.Helper()
+	integer := func(v any) int64 {
+		n, err := v.(json.Number).Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	switch v := value.(type) {
+	case string:
+		return textValue(v)
+	case []any:
+		var list []int64
+		for _, n := range v {
+			list = append(list, integer(n))
+		}
+		return listValue(list...)
+	case json.Number:
+		if column == "time" {
+			return timeValue(time.Unix(0, integer(v)))
+		}
+		return intValue(integer(v))
+	}
+	return &pillionv1.Value{}
 }
 
 func TestHistoryKeepsGaps(t *testing.T) {

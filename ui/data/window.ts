@@ -89,11 +89,10 @@ const counters = ["packets", "bytes", "expected", "lost", "duplicated", "reorder
 export function sum(list: readonly Figures[]): Figures | undefined {
   const [first, ...others] = list;
   if (!first) return undefined;
-  const all: Figures = { ...first, delay: joined(list.map((f) => f.delay)), ipdv: joined(list.map((f) => f.ipdv)) };
-  for (const f of others) {
-    for (const counter of counters) all[counter] += f[counter];
-    all.clockError = Math.max(all.clockError, f.clockError); // NaN stays
-  }
+  const errors = list.filter((f) => f.delay.count > 0).map((f) => f.clockError);
+  const clockError = errors.length > 0 ? Math.max(...errors) : NaN; // NaN stays
+  const all: Figures = { ...first, delay: joined(list.map((f) => f.delay)), ipdv: joined(list.map((f) => f.ipdv)), clockError };
+  for (const f of others) for (const counter of counters) all[counter] += f[counter];
   return all;
 }
 
