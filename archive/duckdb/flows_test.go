@@ -1,11 +1,8 @@
 package duckdb
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,48 +35,6 @@ func someFlows(t testing.TB) *Archive {
 		flowOf(second(1, "s", "a", 50, 1<<20), "192.0.2.1", "192.0.2.2", "udp", 1, 443), flowOf(second(2, "s", "a", 60, 1<<21), "192.0.2.1", "192.0.2.2", "udp", 1, 443), lossy,
 		flowOf(second(9.5, "s", "a", 5, 1<<19), "2001:db8::1", "2001:db8::2", "udp", 3, 53),
 		flowOf(second(1, "t", "a", 20, 1<<19), "192.0.2.9", "192.0.2.2", "udp", 3, 53))
-}
-
-func TestFlows(t *testing.T) {
-	a := someFlows(t)
-	tests := []struct {
-		name   string
-		change func(*archive.Flows)
-		want   string
-		found  int64
-	}{
-		{"by packets", func(*archive.Flows) {}, "1>443 110, 2>443 20, 3>53 5", 3},
-		{"least first", func(q *archive.Flows) { q.Ascending = true }, "3>53 5, 2>443 20, 1>443 110", 3},
-		{"by bytes", func(q *archive.Flows) { q.Order = "bytes" }, "1>443 110, 2>443 20, 3>53 5", 3},
-		{"by loss", func(q *archive.Flows) { q.Order = "lost" }, "2>443 20, 3>53 5, 1>443 110", 3},
-		{"by median", func(q *archive.Flows) { q.Order = "p50" }, "2>443 20, 1>443 110, 3>53 5", 3},
-		{"by 99th percentile, least first", func(q *archive.Flows) { q.Order, q.Ascending = "p99", true }, "3>53 5, 1>443 110, 2>443 20", 3},
-		{"by largest", func(q *archive.Flows) { q.Order = "max" }, "2>443 20, 1>443 110, 3>53 5", 3},
-		{"by last", func(q *archive.Flows) { q.Order, q.Limit = "last", 1 }, "3>53 5", 3},
-		{"limit of an order by quantile", func(q *archive.Flows) { q.Order, q.Limit = "p90", 1 }, "2>443 20", 3},
-		{"ports together", func(q *archive.Flows) { q.Granularity = "host-port" }, "0>443 110, 0>443 20, 0>53 5", 3},
-		{"hosts", func(q *archive.Flows) { q.Granularity = "host" }, "0>0 130, 0>0 5", 2},
-		{"pairs of agents", func(q *archive.Flows) { q.Granularity, q.Search = "pair", "a > b" }, "0>0 135", 1},
-		{"search for an address", func(q *archive.Flows) { q.Search = "2001:DB8::2]:53" }, "3>53 5", 1},
-		{"search for a flow", func(q *archive.Flows) { q.Search = "192.0.2.1:1 > 192.0.2.2:443 udp" }, "1>443 110", 1},
-		{"search for a protocol", func(q *archive.Flows) { q.Search = "TCP" }, "2>443 20", 1},
-		{"search for a wild card", func(q *archive.Flows) { q.Search = "%" }, "", 0},
-		{"other session", func(q *archive.Flows) { q.Session = "t" }, "3>53 20", 1},
-		{"a port", func(q *archive.Flows) { q.Dport = 53 }, "3>53 20", 1}, // of the session that sees most of that
-		{"nothing", func(q *archive.Flows) { q.Source = "nobody" }, "", 0},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			answer := flowsOf(t, a, test.change)
-			var list []string
-			for _, f := range answer.Flows {
-				list = append(list, fmt.Sprintf("%d>%d %d", f.Sport, f.Dport, f.Packets))
-			}
-			if got := strings.Join(list, ", "); got != test.want || answer.Found != test.found {
-				t.Errorf("got %s, %d in all; want %s, %d in all", got, answer.Found, test.want, test.found)
-			}
-		})
-	}
 }
 
 // TestFlow: all that a flow says, by hand.
@@ -115,20 +70,6 @@ func TestFlowsSampled(t *testing.T) {
 		want := all.Flows[i]
 		if f.Sport != want.Sport || f.Packets != want.Packets || math.Abs(f.Delay.Quantile(0.5)/want.Delay.Quantile(0.5)-1) > 0.2 || math.IsNaN(hardly.Flows[i].Delay.Quantile(0.5)) {
 			t.Errorf("got %+v, want %+v", f, want)
-		}
-	}
-}
-
-func TestFlowsRefused(t *testing.T) {
-	a := someFlows(t)
-	for name, change := range map[string]func(*archive.Flows){
-		"range": func(q *archive.Flows) { q.To = q.From }, "granularity": func(q *archive.Flows) { q.Granularity = "x" }, "order": func(q *archive.Flows) { q.Order = "s1; DROP" },
-		"no limit": func(q *archive.Flows) { q.Limit = 0 }, "limit": func(q *archive.Flows) { q.Limit = 1 << 30 },
-	} {
-		question := archive.Flows{From: epoch, To: epoch.Add(time.Minute), Granularity: "flow", Order: "packets", Limit: 10}
-		change(&question)
-		if _, err := a.Flows(t.Context(), question); !errors.Is(err, archive.ErrQuery) {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -236,60 +236,6 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-func TestExport(t *testing.T) {
-	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
-	store(t, a, lineBatch(t, 0, 3000, 6000), lineBatch(t, 1, 0, 3000)) // not in order
-	last, n := arrow.Timestamp(0), 0
-	q := archive.Export{Stream: "lines", Columns: []string{"time", "v"}, Where: map[string]string{"line": "b"}, From: epoch.Add(time.Second), To: epoch.Add(5 * time.Second), Limit: 900}
-	err := a.Export(t.Context(), q, func(r arrow.RecordBatch) error {
-		for i, at := range r.Column(0).(*array.Timestamp).Values() {
-			row := int(at.ToTime(arrow.Nanosecond).Sub(epoch) / time.Millisecond)
-			if at <= last || row != 1001+4*n || r.Column(1).(*array.Int64).Value(i) != valueOfRow(row) {
-				t.Fatalf("row %d is that of %d ms", n, row)
-			}
-			last = at
-			n++
-		}
-		return nil
-	})
-	if err != nil || n != 900 {
-		t.Errorf("%d rows, %v", n, err)
-	}
-}
-
-func TestRetention(t *testing.T) {
-	rows := []struct {
-		name      string
-		retention archive.Retention
-		want      int64 // rows that stay, the newest
-	}{
-		{"none", archive.Retention{}, 5000},
-		{"age", archive.Retention{Age: 2 * time.Second}, 2000},
-		{"rows", archive.Retention{Rows: 1234}, 1234},
-		{"both", archive.Retention{Age: time.Second, Rows: 1234}, 1000},
-		{"more rows than there are", archive.Retention{Rows: 9999}, 5000},
-	}
-	for _, r := range rows {
-		path := filepath.Join(t.TempDir(), "a")
-		a := open(t, path, Options{})
-		store(t, a, lineBatch(t, 0, 0, 5000))
-		a.SetRetention("lines", r.retention)
-		a.SetRetention("none", archive.Retention{Rows: 1})
-		if err := a.Close(); err != nil { // it is kept
-			t.Fatal(err)
-		}
-		a = open(t, path, Options{})
-		removed, err := a.Retain(t.Context(), epoch.Add(5*time.Second))
-		if err != nil || removed["lines"] != 5000-r.want {
-			t.Errorf("%s: removed %v, %v", r.name, removed, err)
-		}
-		streams, err := a.Streams(t.Context())
-		if err != nil || streams[0].Rows != r.want || streams[0].First != epoch.Add(time.Duration(5000-r.want)*time.Millisecond) || streams[0].Retention != r.retention {
-			t.Errorf("%s: %+v, %v", r.name, streams, err)
-		}
-	}
-}
-
 // TestBytesAreBounded: far more than the bound goes in, and the file stops growing.
 func TestBytesAreBounded(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{LogBytes: 1 << 20})

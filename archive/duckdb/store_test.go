@@ -159,50 +159,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestOnce: a batch is stored once, within a call, between calls and after
-// reopening, and what will not come is counted.
-func TestOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a")
-	a := open(t, path, Options{})
-	at := func(sequence, oldest uint64) archive.Batch {
-		b := batch(t, "x", &measure.Clock, sequence, 0, 10)
-		b.Oldest = oldest
-		return b
-	}
-	steps := []struct {
-		name             string
-		sequence, oldest uint64
-		stored           bool
-		batches, missing int64
-	}{
-		{"first", 0, 0, true, 1, 0},
-		{"again", 0, 0, false, 1, 0},
-		{"after a gap", 5, 1, true, 2, 0},
-		{"in the gap", 2, 1, true, 3, 0},
-		{"gap closed below 4", 7, 4, true, 4, 2},
-		{"given up, yet comes", 3, 3, false, 4, 2},
-		{"gap closed below 9", 9, 9, true, 5, 5},
-		{"lying about the oldest", 10, 1 << 60, true, 6, 5},
-	}
-	for _, s := range steps {
-		stored, rejected := store(t, a, at(s.sequence, s.oldest), at(s.sequence, s.oldest))
-		d, err := a.Delivered(t.Context(), "x")
-		want := archive.Delivered{Batches: s.batches, Rows: 10 * s.batches, Missing: s.missing}
-		if stored[0] != s.stored || stored[1] || len(rejected) != 0 || err != nil || d["clock"] != want {
-			t.Errorf("%s: stored %v, rejected %v, delivered %+v, %v; want %+v", s.name, stored, rejected, d, err, want)
-		}
-		if s.sequence%2 == 1 {
-			if err := a.Close(); err != nil {
-				t.Fatal(err)
-			}
-			a = open(t, path, Options{})
-		}
-	}
-	if n := count(t, a, "SELECT count(*) FROM clock"); n != 60 {
-		t.Errorf("%d rows, want 60", n)
-	}
-}
-
 // TestDoubt: a transaction that is on disk although it was said to have failed is
 // found there, and its rows do not come twice.
 func TestDoubt(t *testing.T) {

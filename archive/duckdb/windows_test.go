@@ -179,45 +179,6 @@ func TestWindowsOfTime(t *testing.T) {
 	}
 }
 
-// TestWindowsOfSessions: of each pair the session that saw most.
-func TestWindowsOfSessions(t *testing.T) {
-	a := flowArchive(t, "b",
-		second(1, "x", "a", 10, 1024), second(1, "y", "a", 30, 1024), second(2, "x", "a", 10, 1024), second(2, "y", "a", 30, 1024),
-		second(1, "x", "c", 500, 1024), second(1, "y", "c", 300, 1024), second(1, "", "", 7, 1024))
-	store(t, a, flowBatch(t, "d", 0, second(1, "z", "a", 1000, 1024)))
-	for name, test := range map[string]struct {
-		selection archive.Selection
-		want      string
-		sessions  []string
-	}{
-		"all pairs":               {archive.Selection{}, "0:1537 1:30", []string{"z", "x", "y", ""}},
-		"one pair":                {archive.Selection{Source: "a", Destination: "b"}, "0:30 1:30", []string{"y", "x"}},
-		"one session of it":       {archive.Selection{Source: "a", Destination: "b", Session: "x"}, "0:10 1:10", []string{"y", "x"}},
-		"a session that is not":   {archive.Selection{Source: "a", Session: "nothing"}, "", []string{"z", "y", "x"}},
-		"destination":             {archive.Selection{Destination: "b"}, "0:537 1:30", []string{"x", "y", ""}},
-		"addresses":               {archive.Selection{Source: "c", Flow: flows.Flow{Src: "192.0.2.1", Dst: "2001:db8::1", Proto: "udp", Sport: 7, Dport: 53}}, "0:500", []string{"x", "y"}},
-		"another address":         {archive.Selection{Flow: flows.Flow{Src: "192.0.2.3"}}, "", nil},
-		"another port":            {archive.Selection{Flow: flows.Flow{Dport: 54}}, "", nil},
-		"a text that is no agent": {archive.Selection{Source: "' OR 1=1 --"}, "", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			answer := windows(t, a, archive.Windows{Selection: test.selection, From: epoch, To: epoch.Add(10 * time.Second), Points: 10})
-			if got := starts(answer); got != test.want || !slices.Equal(answer.Sessions, test.sessions) {
-				t.Errorf("got %s of %q, want %s of %q", got, answer.Sessions, test.want, test.sessions)
-			}
-		})
-	}
-}
-
-// TestWindowsBefore: rows that ended later are left out, and the step is as asked.
-func TestWindowsBefore(t *testing.T) {
-	a := flowArchive(t, "b", second(1, "s", "a", 1, 1024), second(2, "s", "a", 2, 1024), second(3, "s", "a", 4, 1024))
-	answer := windows(t, a, archive.Windows{From: epoch.Add(-2 * time.Second), To: epoch.Add(4 * time.Second), Step: 7 * time.Second, Before: epoch.Add(3 * time.Second)})
-	if answer.Step != 7*time.Second || starts(answer) != "-6:1 1:2" {
-		t.Errorf("got %+v", answer)
-	}
-}
-
 // TestWindowsSampled: sums stay exact, quantiles near.
 func TestWindowsSampled(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
