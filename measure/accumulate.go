@@ -20,7 +20,7 @@ type accumulator interface {
 func newAccumulator(f Filter, t Type) accumulator {
 	switch f.Function {
 	case First, Last:
-		return &keeper{last: f.Function == Last}
+		return &held{last: f.Function == Last}
 	case Min, Max:
 		return &extreme{max: f.Function == Max}
 	case Sum, Avg:
@@ -46,23 +46,23 @@ func (c *counter) add(Value)                      { c.n++ }
 func (c *counter) emit(row Sample) (Sample, bool) { return append(row, Uint64Value(c.n)), false }
 func (c *counter) reset()                         { c.n = 0 }
 
-// keeper is first and last. It copies what the sample may change later.
-type keeper struct {
+// held is first and last. It copies what the sample may change later.
+type held struct {
 	last  bool
 	value Value
 	bytes []byte
 	list  []uint64
 }
 
-func (k *keeper) add(v Value) {
+func (k *held) add(v Value) {
 	if !k.last && !k.value.IsNull() {
 		return
 	}
 	k.value = v.copyTo(&k.bytes, &k.list)
 }
 
-func (k *keeper) emit(row Sample) (Sample, bool) { return append(row, k.value), false }
-func (k *keeper) reset()                         { k.value = Value{} }
+func (k *held) emit(row Sample) (Sample, bool) { return append(row, k.value), false }
+func (k *held) reset()                         { k.value = Value{} }
 
 // copyTo is the value with its bytes and list in room that is kept.
 func (v Value) copyTo(bytes *[]byte, list *[]uint64) Value {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ErrFilter marks a filter or a pipeline that cannot be.
+// ErrFilter marks an invalid filter or pipeline.
 var ErrFilter = errors.New("bad filter")
 
 // Function is what a filter does with the values of a window.

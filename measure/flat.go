@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// flat reads a FlatBuffer that a stranger wrote: every position is checked, none
+// flat reads a FlatBuffer from an untrusted writer: every position is checked, none
 // is followed outside the bytes, and nothing is allocated but the strings asked
 // for. The first fault stays in err; whatever is read after it is zero.
 type flat struct {

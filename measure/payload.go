@@ -45,7 +45,7 @@ const (
 	precisionDouble, unitNanosecond            = 2, 3
 )
 
-// metadataEntries bounds the notes on one field: strangers may add some.
+// metadataEntries bounds the metadata entries of one field: other writers may add some.
 const metadataEntries = 16
 
 // payload is one parsed payload; the positions in nodes and buffers are checked

@@ -80,7 +80,7 @@ type Schema struct {
 // TimeField is the first field of every schema.
 var TimeField = Field{Name: "time", Type: Time, Doc: "when it was measured; the end of the window for a row of several samples"}
 
-// ErrSchema marks a schema, or a batch's columns, that cannot be.
+// ErrSchema marks an invalid schema, or invalid columns of a batch.
 var ErrSchema = errors.New("bad schema")
 
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)

@@ -192,7 +192,7 @@ func (s *Stream) handOver(record arrow.RecordBatch) error {
 	return nil
 }
 
-// Flush hands over what there is, and returns when the sink has it and all before.
+// Flush hands over all rows so far, and returns once the sink has them.
 func (s *Stream) Flush() error { return s.flush(false) }
 
 // Close flushes; nothing can be appended after it. It returns when the sink will

@@ -37,7 +37,7 @@ type group struct {
 	key    string
 	place  int // in order
 	keys   []Value
-	kept   []keeper
+	kept   []held
 	n      int
 	latest int64
 	states []accumulator
@@ -87,7 +87,7 @@ func (w *windows) add(sample Sample) error {
 
 // move ends the window that a sample's time is beyond. A sample from up to one
 // window before the open one came late and is put into it; one from earlier tells
-// that the clock was set back: its window begins anew.
+// that the clock was set back, and opens a new window.
 func (w *windows) move(now int64) error {
 	every := int64(w.plan.Every)
 	if len(w.order) > 0 && now < w.end {
@@ -120,7 +120,7 @@ func (w *windows) open(sample Sample, now int64) *group {
 	if n := len(w.free); n > 0 {
 		g, w.free = w.free[n-1], w.free[:n-1]
 	} else {
-		g = &group{kept: make([]keeper, len(w.plan.keys)), keys: make([]Value, len(w.plan.keys))}
+		g = &group{kept: make([]held, len(w.plan.keys)), keys: make([]Value, len(w.plan.keys))}
 		for i, f := range w.plan.Filters {
 			g.states = append(g.states, newAccumulator(f, w.plan.types[i]))
 		}

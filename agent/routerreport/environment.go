@@ -161,5 +161,5 @@ func (e Environment) idle() string {
 	return "nothing was forwarded although forwarding is on: is there traffic, and do --dev and --filter fit it?"
 }
 
-// clockTime is how moments are told to people: the host's own time, with its zone.
+// clockTime formats a moment for people: in the host's time zone, with its name.
 func clockTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }

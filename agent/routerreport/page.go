@@ -75,8 +75,8 @@ func grouped(n uint64) string {
 	return text
 }
 
-// page is the file of the report. It is made before anything is measured: a path that
-// cannot be should not cost the user a measurement.
+// page is the file of the report. It is created before anything is measured, so that
+// an invalid path does not cost the user a measurement.
 type page struct{ file *os.File }
 
 func createPage(path string) (*page, error) {

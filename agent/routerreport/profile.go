@@ -51,7 +51,7 @@ type run struct {
 	begin   time.Time
 	last    router.Snapshot // the one before
 	costs   counting
-	told    time.Duration // of costs.sum, in intervals
+	shown   time.Duration // of costs.sum, in intervals
 }
 
 // Run profiles the router until the duration is over or the context ends.
@@ -155,8 +155,8 @@ func (r *run) interval() error {
 	if err != nil {
 		return err
 	}
-	i := newInterval(r.begin, r.last, now, r.costs.sum-r.told)
-	r.told = r.costs.sum
+	i := newInterval(r.begin, r.last, now, r.costs.sum-r.shown)
+	r.shown = r.costs.sum
 	if r.records != nil {
 		i.RecordsLost = r.probe.Lost()
 	}
@@ -180,7 +180,7 @@ func (r *run) end() (Summary, error) {
 	}
 	// A short rest would stand in the charts like a whole interval.
 	if rest := length - r.last.Time.Sub(r.begin); rest > r.options.Interval/2 || len(r.series.points) == 0 {
-		r.series.add(newInterval(r.begin, r.last, now, r.costs.sum-r.told))
+		r.series.add(newInterval(r.begin, r.last, now, r.costs.sum-r.shown))
 	}
 	s := newSummary(r.begin, length, r.costs.sum, now)
 	if s.Breaks.Longest, err = r.breaks.finish(); err != nil {

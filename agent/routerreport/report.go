@@ -128,7 +128,7 @@ func accountRows(a router.Account) []accountRow {
 		row("=", "forwarded", a.Forwarded, "an output's driver got them", nil),
 		row("+", "dropped", a.Dropped, "the kernel freed them; with its reason, and the function that did", a.DropReasons),
 		row("+", "local", a.Local, "delivered to the router itself", nil),
-		row("+", "merged", a.Merged, "segments that GRO put into another packet, which goes on for them", nil),
+		row("+", "merged", a.Merged, "segments that GRO merged into another packet", nil),
 		row("+", "in flight", a.InFlight, "still inside when the profile ended", nil),
 		row("+", "lost by the tool", a.Lost, "what became of them was not seen; why", a.LostReasons),
 	}

@@ -1,6 +1,6 @@
 // Package destination reads the marks in packets that arrive at a device, keeps
 // per flow what they say (one-way delay, its variation, loss, duplication,
-// reordering) in the kernel, and takes the marks out, so that nobody behind it
+// reordering) in the kernel, and removes the marks, so that no later reader
 // sees that there were any.
 //
 // A BPF program at TC ingress, or native XDP, does the work; this package loads
@@ -36,7 +36,7 @@ const (
 // table. Most flows have none.
 const pagesPerFlow = 4
 
-// ErrRecords marks a ring buffer size that cannot be.
+// ErrRecords marks an invalid ring buffer size.
 var ErrRecords = errors.New("bad record buffer size")
 
 // Settings say what to read. They hold for the life of a Destination.
@@ -92,9 +92,9 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 	return d.open(nil)
 }
 
-// Replace opens another program in the place of this one, with other settings. It
-// takes over the flows and all counts: no packet is missed or counted twice, and a
-// flow goes on. After that this one may only be closed, and read for records.
+// Replace opens a program with other settings that replaces this one. It takes over
+// the flows and all counts: no packet is missed or counted twice, and flows continue.
+// After that the old program may only be read for records and closed.
 func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	settings.Flows = d.settings.Flows // the table stays as it is
 	next := *d

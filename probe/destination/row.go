@@ -46,16 +46,16 @@ type Counts struct {
 	Bytes uint64 `json:"bytes"`
 	// Expected packets are those whose numbers are accounted for so far.
 	Expected uint64 `json:"expected"`
-	// Lost packets (RFC 7680) are expected ones that did not come within 1,024
-	// numbers.
+	// Lost packets (RFC 7680) are expected ones that did not arrive within 1,024
+	// sequence numbers.
 	Lost uint64 `json:"lost"`
-	// Duplicated packets (RFC 5560) came once more.
+	// Duplicated packets (RFC 5560) arrived more than once.
 	Duplicated uint64 `json:"duplicated"`
-	// Reordered packets (RFC 4737) came after one that was sent later.
+	// Reordered packets (RFC 4737) arrived after one that was sent later.
 	Reordered uint64 `json:"reordered"`
-	// Late packets came so late that they count as lost.
+	// Late packets arrived after they were counted as lost.
 	Late uint64 `json:"late"`
-	// Restarts of a flow's numbers: its source forgot the flow or began anew.
+	// Restarts of a flow's sequence numbers: its source restarted or expired the flow.
 	Restarts uint64 `json:"restarts"`
 }
 

@@ -165,7 +165,7 @@ func HaveTCX() error {
 	if err == nil || errors.Is(err, unix.ENODEV) {
 		return nil
 	}
-	// Who may not ask is told that there is nothing to ask.
+	// Without permission the kernel answers as if it had no tcx.
 	if held, e := Capabilities(); e == nil && slices.Contains(Lacking(held), "CAP_NET_ADMIN") {
 		return fmt.Errorf("query tcx: %w", unix.EPERM)
 	}

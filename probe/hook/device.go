@@ -56,7 +56,7 @@ func Find(name string) (Device, error) {
 	return device, nil
 }
 
-// others lists what there is, for the error of who mistyped.
+// others lists the existing devices, for the error about an unknown one.
 func others() string {
 	interfaces, err := net.Interfaces()
 	if err != nil || len(interfaces) == 0 {

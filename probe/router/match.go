@@ -12,7 +12,7 @@ import (
 	"pillion.dev/probe/hook"
 )
 
-// constants are what the programs are told before they are loaded.
+// constants configure the programs before they are loaded.
 func (r *Router) constants() (map[string]any, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(r.namespace), &stat); err != nil {

@@ -41,7 +41,7 @@ const (
 	maxShards          = 16
 )
 
-// ErrOptions marks options that cannot be.
+// ErrOptions marks invalid options.
 var ErrOptions = errors.New("bad options")
 
 // Router is a profile that runs.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ErrSampling marks a sampling that cannot be.
+// ErrSampling marks an invalid sampling.
 var ErrSampling = errors.New("bad sampling")
 
 // Sampling chooses among the packets that match (PSAMP, RFC 5475); a packet must
