@@ -22,7 +22,7 @@ func (c *Control) observe(a *agent, before session.State, first, restarted bool)
 	now, was := a.state.Clock, before.Clock
 	if !now.Synchronised && (first || was.Synchronised) {
 		c.event("clock-unsynchronised", event.Warning, a.Name, "",
-			"nothing disciplines the clock of %s: its delays can be wrong by any amount", a.Name)
+			"the clock of %s is unsynchronized: its one-way delays are unreliable", a.Name)
 	}
 	if now.Synchronised && !was.Synchronised && !first {
 		c.event("clock-synchronised", event.Info, a.Name, "", "the clock of %s is disciplined again", a.Name)

@@ -62,7 +62,7 @@ function Host({ agent, fault }: { agent: Agent; fault: string | undefined }) {
 function ProgramPanel({ agent }: { agent: Agent }) {
   const [started, enrolled, ends] = [millis(agent.started), millis(agent.enrolled), millis(agent.certificateExpires)];
   return (
-    <Facts title="Program">
+    <Facts title="Agent">
       <Fact name="Version">{agent.version || "unknown"}</Fact>
       <Fact name="Kernel">{agent.kernel || "unknown"}</Fact>
       <Fact name="Started">{started ? moment(started) : "unknown"}</Fact>

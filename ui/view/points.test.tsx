@@ -1,11 +1,29 @@
 // Default views of a point that this page knows only by its descriptor.
+import { readFileSync } from "node:fs";
 import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
 import { render } from "preact";
 import { expect, test } from "vitest";
 import { heading, newest, numberText } from "../data/points.ts";
-import { LineSchema, ListRowsResponseSchema } from "../gen/data_pb.ts";
-import { PointViewSchema } from "../gen/session_pb.ts";
+import { LineSchema, ListRowsResponseSchema, SeriesResponseSchema } from "../gen/data_pb.ts";
+import { PointSchema, PointViewSchema } from "../gen/session_pb.ts";
 import { chartOf, PointRows } from "./points.tsx";
+
+/** What the API answers about the example point that exists only in tests (cli/agent). */
+const example = JSON.parse(readFileSync("data/testdata/example-point.json", "utf8")) as Record<"point" | "rows" | "series", JsonValue>;
+
+const cellsOf = (box: Element): string[][] => [...box.querySelectorAll("tr")].map((row) => [...row.children].map((c) => c.textContent ?? ""));
+
+test("the example point has its table and chart without any code for it", () => {
+  const { views } = fromJson(PointSchema, example.point);
+  const [table, lines] = [views.find((v) => v.kind === "table"), views.find((v) => v.kind === "lines")];
+  const { columns, rows } = fromJson(ListRowsResponseSchema, example.rows);
+  const box = document.createElement("div");
+  render(<PointRows title={table?.title ?? ""} table={{ columns, rows: newest(rows, table?.groupBy.length ?? 0) }} />, box);
+  expect(cellsOf(box).map((r) => r.slice(0, 4))).toEqual([["agent", "path", "packets", "delay"], ["north", "long", "4", "600 µs"], ["north", "short", "4", "6.00 µs"]]);
+  const series = fromJson(SeriesResponseSchema, example.series);
+  const chart = lines && chartOf(lines, series.lines, Number(series.lines[0]?.timesMs[0]), 1000);
+  expect(chart?.lines.map((l) => [l.label, ...[0, 1, 2, 3].map((i) => l.values[i])])).toEqual([["long", 150_000, 300_000, 450_000, 600_000], ["short", 1500, 3000, 4500, 6000]]);
+});
 
 const text = (t: string): JsonValue => ({ text: t });
 const answer = fromJson(ListRowsResponseSchema, {
@@ -23,8 +41,7 @@ const answer = fromJson(ListRowsResponseSchema, {
 test("a table has the newest row of each group, with units", () => {
   const box = document.createElement("div");
   render(<PointRows title="Sockets" table={{ columns: answer.columns, rows: newest(answer.rows, 2) }} />, box);
-  const cells = (row: Element): string[] => [...row.children].map((c) => c.textContent ?? "");
-  const [head, ...rows] = [...box.querySelectorAll("tr")].map(cells);
+  const [head, ...rows] = cellsOf(box);
   expect(head).toEqual(["agent", "socket", "wait mean", "queued", "full", "time"]);
   expect(rows.map((r) => r.slice(0, 5))).toEqual([["a", "s2", "–", "0", "no"], ["a", "s10", "2.50 ms", "12\u202f345", "yes"]]);
   expect(box.querySelector("table")?.querySelectorAll("td.number").length).toBe(4);

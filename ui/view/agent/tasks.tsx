@@ -12,7 +12,7 @@ export function TasksPanel({ tasks }: { tasks: readonly Task[] }) {
       {tasks.length === 0 ? <p class="soft">This host has no tasks: no running session uses it.</p> : (
         <div class="scroll-x">
           <table class="cards tasks">
-            <thead><tr><th scope="col">Session</th><th scope="col">Role</th><th scope="col">Interface</th><th scope="col">State</th><th scope="col">Counters since the start</th></tr></thead>
+            <thead><tr><th scope="col">Session</th><th scope="col">Role</th><th scope="col">Interface or target</th><th scope="col">State</th><th scope="col">Counters since the start</th></tr></thead>
             <tbody>{tasks.map((t) => <TaskRow key={`${t.session} ${t.role} ${t.device}`} task={t} />)}</tbody>
           </table>
         </div>
@@ -26,7 +26,7 @@ function TaskRow({ task }: { task: Task }) {
     <tr>
       <td data-name="">{task.session ? <a href={href(["sessions", task.session])}>{task.session}</a> : <span class="soft">own configuration</span>}</td>
       <td data-name="Role">{task.role}</td>
-      <td data-name="Interface">{task.device || "–"}</td>
+      <td data-name="Interface or target">{task.device || "–"}</td>
       <td data-name="State"><Badge state={task.running ? "running" : "failed"} />{task.error && <p class="tone bad small">{task.error}</p>}</td>
       <td data-name="Counters" class="counters">{Object.keys(task.counters).length > 0 ? <Counters task={task} /> : <span class="faint">none</span>}</td>
     </tr>

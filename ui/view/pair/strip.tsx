@@ -12,7 +12,7 @@ const kinds: { name: string; help: string; of: (f: Figures, length: number) => s
   { name: "IPDV p90", of: (f) => duration(f.ipdv.p90), help: "90th percentile of the delay variation between consecutive packets (RFC 3393)." },
   { name: "Throughput", of: (f, ms) => rate(rateIn(f, ms)), help: "IP bits of the received marked packets, without marks." },
   { name: "Packets", of: (f, ms) => packetRate(packetsIn(f, ms)), help: "Marked packets received per second." },
-  { name: "Clock", of: (f) => (Number.isNaN(f.clockError) ? "unknown" : f.clockError === 0 ? "same clock" : `±${duration(f.clockError)}`), help: "Maximum error of both clocks together. Smaller delays and changes of delay are not significant. Same clock: both hosts share one clock." },
+  { name: "Clock", of: (f) => (Number.isNaN(f.clockError) ? "unknown" : f.clockError === 0 ? "shared" : `±${duration(f.clockError)}`), help: "Maximum error of both clocks together. Smaller delays and changes of delay are not significant. Shared: both hosts use one clock." },
 ];
 
 /** The figures of the strip: the last complete window while live, else the whole shown range. */
