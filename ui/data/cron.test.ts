@@ -34,5 +34,5 @@ it("says a line in words", () => {
   expect(cronWords("0 9 * * 1-5")).toBe("Monday to Friday at 09:00");
   expect(cronWords("0 9 * * 0,6")).toBe("Saturday, Sunday at 09:00");
   expect(cronWords("5 * * * *")).toBe("every hour at minute 5");
-  expect(cronWords("*/7 * * * *")).toBe("cron line */7 * * * *");
+  expect(cronWords("*/7 * * * *")).toBe("cron */7 * * * *");
 });
