@@ -1,7 +1,9 @@
-import { create } from "@bufbuild/protobuf";
+import { readFileSync } from "node:fs";
+import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { WindowSchema } from "../gen/flow_pb.ts";
 import { figuresOf, lossIn, noHistogram, packetsIn, rateIn, sum } from "./window.ts";
+import { quantile } from "./histogram.ts";
 import { figures } from "./window.fixture.ts";
 
 test("a window's message becomes numbers", () => {
@@ -36,4 +38,26 @@ describe("adding up", () => {
     expect([error(5, 7), error(5, NaN), error(NaN, 5)]).toEqual([7, NaN, NaN]);
   });
   test("nothing gives nothing", () => expect(sum([])).toBeUndefined());
+});
+
+// The rows behind these windows are also summed by the API, the CLI and the archive, with the same total.
+describe("figures of measure/flows/testdata", () => {
+  const file = JSON.parse(readFileSync("../measure/flows/testdata/figures.json", "utf8")) as { windows: JsonValue[]; total: JsonValue };
+  const windows = file.windows.map((w) => figuresOf(fromJson(WindowSchema, w)));
+  test("windows add up to the same total", () => {
+    const { delay, ipdv, ...counts } = figuresOf(fromJson(WindowSchema, file.total));
+    const all = sum(windows);
+    expect(all).toMatchObject(counts);
+    for (const [got, want] of [[all?.delay, delay], [all?.ipdv, ipdv]]) {
+      expect({ ...got, mean: 0, histogram: 0 }).toEqual({ ...want, mean: 0, histogram: 0 });
+      expect(got?.mean).toBeCloseTo(want?.mean ?? NaN, 6);
+    }
+  });
+  test("quantiles of a window are those of its histogram", () => {
+    for (const { delay, ipdv } of windows) {
+      for (const d of [delay, ipdv].filter(({ count }) => count > 0)) {
+        expect([0.5, 0.9, 0.99].map((q) => quantile(d.histogram, q, d.min, d.max))).toEqual([d.p50, d.p90, d.p99]);
+      }
+    }
+  });
 });
