@@ -14,73 +14,74 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// Spec is a session as a user writes it, in YAML or JSON. What is left out has
-// the default that Complete gives it.
+// Spec is a session as a user writes it: in YAML or JSON, or with options of the
+// command line, whose names and help are in the tags too (package kong reads them).
+// What is left out has the default that Complete gives it.
 type Spec struct {
 	// Name of the session: as an agent's name.
-	Name string `json:"name" yaml:"name"`
+	Name string `json:"name" yaml:"name" kong:"-"`
 	// Sources and Destinations are agents by name, by label (key=value, or key for
 	// any value), or * for all. Every source is paired with every destination but
 	// itself.
-	Sources      []string `json:"sources" yaml:"sources"`
-	Destinations []string `json:"destinations" yaml:"destinations"`
+	Sources      []string `json:"sources" yaml:"sources" name:"from" placeholder:"AGENT" predictor:"agent" help:"Sources: agents by name, by label (KEY=VALUE or KEY), or * for all."`
+	Destinations []string `json:"destinations" yaml:"destinations" name:"to" placeholder:"AGENT" predictor:"agent" help:"Destinations, in the same form."`
 	// Both measures each pair in both directions.
-	Both bool `json:"both,omitempty" yaml:"both,omitempty"`
+	Both bool `json:"both,omitempty" yaml:"both,omitempty" negatable:"" help:"Measure each pair in both directions."`
 	// Modules are delay and loss; default both.
-	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty"`
+	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty" placeholder:"LIST" help:"What to measure: delay, loss; default: both."`
 	// Encoding of marks in IPv4, by its name in package wire; default udp. One for
 	// IPv6 leaves IPv4 packets unmarked.
 	// IPv6 is always native, unless Family is ipv4.
-	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty"`
+	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty" placeholder:"NAME" help:"Encoding of marks in IPv4: one of ${encodings}; default: ${encoding}."`
 	// Family is ipv4, ipv6 or any (default).
-	Family string `json:"family,omitempty" yaml:"family,omitempty"`
+	Family string `json:"family,omitempty" yaml:"family,omitempty" placeholder:"NAME" help:"Address family: ipv4, ipv6 or any (default)."`
 	// Filters choose packets by five-tuple, as 'src=P dst=P proto=tcp sport=N
 	// dport=N'; one that fits is enough. None: all between the pairs.
-	Filters []fivetuple.Filter `json:"filters,omitempty" yaml:"filters,omitempty"`
+	Filters []fivetuple.Filter `json:"filters,omitempty" yaml:"filters,omitempty" name:"filter" sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional. Repeatable: a packet has to match one rule."`
 	// Sampling holds for every source that SamplingFor does not name.
-	Sampling    Sampling            `json:"sampling,omitzero" yaml:"sampling,omitempty"`
-	SamplingFor map[string]Sampling `json:"sampling_for,omitempty" yaml:"sampling_for,omitempty"`
+	Sampling    Sampling            `json:"sampling,omitzero" yaml:"sampling,omitempty" embed:""`
+	SamplingFor map[string]Sampling `json:"sampling_for,omitempty" yaml:"sampling_for,omitempty" kong:"-"`
 	// Interval of the rows; default 1 s, from 100 ms to 1 h.
-	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty"`
+	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty" placeholder:"TIME" help:"Interval covered by a row; default: 1s."`
 	// Granularity of the rows: flow (default), host-port, host.
-	Granularity string `json:"granularity,omitempty" yaml:"granularity,omitempty"`
+	Granularity string `json:"granularity,omitempty" yaml:"granularity,omitempty" name:"by" placeholder:"NAME" help:"Aggregation of rows: flow (default), host-port or host."`
 	// Records asks for a row per packet in the stream packets.
-	Records bool `json:"records,omitempty" yaml:"records,omitempty"`
+	Records bool `json:"records,omitempty" yaml:"records,omitempty" negatable:"" help:"Also write one row per packet, to the stream packets."`
 	// Device names the interface by agent; the default is that of the route to,
 	// or from, the other end.
-	Device map[string]string `json:"device,omitempty" yaml:"device,omitempty"`
+	Device map[string]string `json:"device,omitempty" yaml:"device,omitempty" placeholder:"AGENT=DEV" help:"Network interface of an agent; default: that of the route."`
 	// Lease is how long a source marks on when it hears nothing; default 10 s,
 	// from 2 s to 5 min.
-	Lease Duration `json:"lease,omitzero" yaml:"lease,omitempty"`
+	Lease Duration `json:"lease,omitzero" yaml:"lease,omitempty" placeholder:"TIME" help:"Keep marking this long without a heartbeat; default: 10s."`
 	// Trace is how often paths are traced; default 1 min, at least 5 s; negative:
 	// never.
-	Trace Duration `json:"trace,omitzero" yaml:"trace,omitempty"`
+	Trace Duration `json:"trace,omitzero" yaml:"trace,omitempty" placeholder:"TIME" help:"Interval between path traces; default: 1m; negative disables tracing."`
 	// Routers are agents, as in Sources, whose hosts are profiled as routers while
 	// the session runs: short for the point router.
-	Routers []string `json:"routers,omitempty" yaml:"routers,omitempty"`
+	Routers []string `json:"routers,omitempty" yaml:"routers,omitempty" name:"router" sep:"none" placeholder:"AGENT" predictor:"agent" help:"Profile the forwarding delays of this router while the session runs. Repeatable."`
 	// Points are measured besides while the session runs; see package measure/point.
-	Points []PointRequest `json:"points,omitempty" yaml:"points,omitempty"`
+	Points []PointRequest `json:"points,omitempty" yaml:"points,omitempty" name:"point" sep:"none" placeholder:"POINT" help:"Measure an additional point, NAME[:OPTION=VALUE,...][@AGENT,...]; see pillion session points. Repeatable."`
 	// Start is when it first runs; zero means at once. With Cron the first start
 	// is not before it.
-	Start time.Time `json:"start,omitzero" yaml:"start,omitempty"`
+	Start time.Time `json:"start,omitzero" yaml:"start,omitempty" placeholder:"TIME" help:"First start; default: now."`
 	// Duration of a run; zero means until it is stopped. Cron needs one.
-	Duration Duration `json:"duration,omitzero" yaml:"duration,omitempty"`
+	Duration Duration `json:"duration,omitzero" yaml:"duration,omitempty" placeholder:"TIME" help:"Duration of a run; default: until stopped."`
 	// Cron starts a run at each time that the five fields match (minute, hour, day
 	// of month, month, day of week), in TimeZone (IANA name; default UTC). Next
 	// says what happens where clocks are changed.
-	Cron     string `json:"cron,omitempty" yaml:"cron,omitempty"`
-	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty"`
+	Cron     string `json:"cron,omitempty" yaml:"cron,omitempty" placeholder:"LINE" help:"Start on a cron schedule with five fields, such as '0 9 * * 1-5'."`
+	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty" name:"tz" placeholder:"ZONE" help:"Time zone of the cron schedule, such as Europe/Berlin; default: UTC."`
 }
 
 // Sampling says which of the chosen packets are marked (PSAMP, RFC 5475). The zero
 // value marks all.
 type Sampling struct {
 	// Every marks one of so many packets, by count.
-	Every uint32 `json:"every,omitempty" yaml:"every,omitempty"`
+	Every uint32 `json:"every,omitempty" yaml:"every,omitempty" placeholder:"N" help:"Mark one packet in N, by count."`
 	// Random marks one of so many packets, at random.
-	Random uint32 `json:"random,omitempty" yaml:"random,omitempty"`
+	Random uint32 `json:"random,omitempty" yaml:"random,omitempty" placeholder:"N" help:"Mark one packet in N, at random."`
 	// MinGap is the least time between two marked packets.
-	MinGap Duration `json:"min_gap,omitzero" yaml:"min_gap,omitempty"`
+	MinGap Duration `json:"min_gap,omitzero" yaml:"min_gap,omitempty" placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
 }
 
 // Duration is a time.Duration that is written as text, such as 1m30s, in YAML and

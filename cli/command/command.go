@@ -25,6 +25,7 @@ func New(ctx context.Context, name, description string, flags any, options ...ko
 		kong.Description(description),
 		kong.Vars{"encodings": wire.EncodingNames(), "encoding": wire.DefaultEncoding.String()},
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(duration)),
+		kong.TypeMapper(reflect.TypeFor[quantity.Duration](), kong.MapperFunc(duration)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	}, options...)...)
 }

@@ -2,6 +2,7 @@ package pillion
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -187,26 +188,38 @@ func (f *fake) PlanSession(_ context.Context, r *pillionv1.PlanSessionRequest) (
 		Starts: []*timestamppb.Timestamp{at(0)}, Costs: []string{"28 bytes a packet"}, Warnings: []string{"north1's clock is not synchronised"},
 	}
 	if len(r.Spec.Destinations) == 0 {
-		answer.Problems = []*pillionv1.Problem{{Field: "destinations", Message: "none given"}, {Field: "filters[0]", Message: "no port 70000"}}
+		answer.Problems = twoProblems
 	}
 	return answer, nil
 }
 
+var twoProblems = []*pillionv1.Problem{{Field: "destinations", Message: "none given"}, {Field: "filters[0]", Message: "no port 70000"}}
+
+// refusal has problems as the server's refusals have them.
+func refusal(message string, problems ...*pillionv1.Problem) error {
+	refusal := connect.NewError(connect.CodeInvalidArgument, errors.New(message))
+	for _, problem := range problems {
+		detail, err := connect.NewErrorDetail(problem)
+		if err != nil {
+			return err
+		}
+		refusal.AddDetail(detail)
+	}
+	return refusal
+}
+
 func (f *fake) CreateSession(_ context.Context, r *pillionv1.CreateSessionRequest) (*pillionv1.CreateSessionResponse, error) {
+	if len(r.Spec.Destinations) == 0 {
+		return nil, refusal("2 problems", twoProblems...)
+	}
 	f.note("create %s", jsonText(messageValue(r.Spec.ProtoReflect())))
 	return &pillionv1.CreateSessionResponse{Session: &pillionv1.Session{Spec: r.Spec, State: "starting"}, Warnings: []string{"mind the gap"}}, nil
 }
 
 func (f *fake) ChangeSession(_ context.Context, r *pillionv1.ChangeSessionRequest) (*pillionv1.ChangeSessionResponse, error) {
 	f.note("change %s", jsonText(messageValue(r.Spec.ProtoReflect())))
-	refusal := connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("1 problem"))
 	if r.Spec.GetSampling().GetEvery() == 666 {
-		detail, err := connect.NewErrorDetail(&pillionv1.Problem{Field: "sampling.every", Message: "too many"})
-		if err != nil {
-			return nil, err
-		}
-		refusal.AddDetail(detail)
-		return nil, refusal
+		return nil, refusal("1 problem", &pillionv1.Problem{Field: "sampling.every", Message: "too many"})
 	}
 	return &pillionv1.ChangeSessionResponse{Session: &pillionv1.Session{Spec: r.Spec, State: "running"}}, nil
 }

@@ -8,7 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"reflect"
 	"syscall"
+	"time"
+
+	"pillion.dev/session"
 
 	"github.com/alecthomas/kong"
 
@@ -51,7 +55,9 @@ func Main(args []string) int {
 
 func newParser(ctx context.Context, line *cli) (*kong.Kong, error) {
 	return command.New(ctx, "pillion", "Measure a network with the traffic that is already on it.", line,
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.TypeMapper(reflect.TypeFor[time.Time](), kong.MapperFunc(decodeTime)),
+		kong.TypeMapper(reflect.TypeFor[session.PointRequest](), kong.MapperFunc(decodePoint)))
 }
 
 func run(ctx context.Context, args []string) error {

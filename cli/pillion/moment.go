@@ -2,6 +2,7 @@ package pillion
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -23,6 +24,14 @@ func (m *moment) Decode(ctx *kong.DecodeContext) error {
 		return err
 	}
 	m.Time, err = parseTime(text, time.Now())
+	return err
+}
+
+// decodeTime reads a time as moment does.
+func decodeTime(ctx *kong.DecodeContext, target reflect.Value) error {
+	var m moment
+	err := m.Decode(ctx)
+	target.Set(reflect.ValueOf(m.Time))
 	return err
 }
 

@@ -1,6 +1,8 @@
 package pillion
 
 import (
+	"reflect"
+
 	"cmp"
 	"context"
 	"errors"
@@ -9,107 +11,63 @@ import (
 	"os"
 	"time"
 
+	"github.com/alecthomas/kong"
+
+	"pillion.dev/cli/command"
+
 	"connectrpc.com/connect"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/session"
-	"pillion.dev/wire/fivetuple"
 )
 
 // specFlags modify a specification; options that are not given leave it unchanged.
 type specFlags struct {
-	From     []string           `placeholder:"AGENT" predictor:"agent" help:"Sources: agents by name, by label (KEY=VALUE or KEY), or * for all."`
-	To       []string           `placeholder:"AGENT" predictor:"agent" help:"Destinations, in the same form."`
-	Both     *bool              `negatable:"" help:"Measure each pair in both directions."`
-	Modules  []string           `placeholder:"LIST" help:"What to measure: delay, loss; default: both."`
-	Encoding *string            `placeholder:"NAME" help:"Encoding of marks in IPv4: one of ${encodings}; default: ${encoding}."`
-	Family   *string            `placeholder:"NAME" help:"Address family: ipv4, ipv6 or any (default)."`
-	Filter   []fivetuple.Filter `sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional. Repeatable: a packet has to match one rule."`
-	Every    *uint32            `placeholder:"N" help:"Mark one packet in N, by count."`
-	Random   *uint32            `placeholder:"N" help:"Mark one packet in N, at random."`
-	MinGap   *time.Duration     `placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
-	Interval *time.Duration     `placeholder:"TIME" help:"Interval covered by a row; default: 1s."`
-	By       *string            `placeholder:"NAME" help:"Aggregation of rows: flow (default), host-port or host."`
-	Records  *bool              `negatable:"" help:"Also write one row per packet, to the stream packets."`
-	Device   map[string]string  `placeholder:"AGENT=DEV" help:"Network interface of an agent; default: that of the route."`
-	Lease    *time.Duration     `placeholder:"TIME" help:"Keep marking this long without a heartbeat; default: 10s."`
-	Trace    *time.Duration     `placeholder:"TIME" help:"Interval between path traces; default: 1m; negative disables tracing."`
-	Router   []string           `sep:"none" placeholder:"AGENT" predictor:"agent" help:"Profile the forwarding delays of this router while the session runs. Repeatable."`
-	Point    []pointFlag        `sep:"none" placeholder:"POINT" help:"Measure an additional point, NAME[:OPTION=VALUE,...][@AGENT,...]; see pillion session points. Repeatable."`
-	Start    *moment            `placeholder:"TIME" help:"First start; default: now."`
-	Duration *time.Duration     `placeholder:"TIME" help:"Duration of a run; default: until stopped."`
-	Cron     *string            `placeholder:"LINE" help:"Start on a cron schedule with five fields, such as '0 9 * * 1-5'."`
-	TZ       *string            `name:"tz" placeholder:"ZONE" help:"Time zone of the cron schedule, such as Europe/Berlin; default: UTC."`
-	DryRun   bool               `help:"Print the plan without carrying it out."`
+	session.Spec `embed:""`
+	DryRun       bool `help:"Print the plan without carrying it out."`
 }
 
 // apply sets the given flags in the specification.
-func (f *specFlags) apply(s *session.Spec) {
-	setList(&s.Sources, f.From)
-	setList(&s.Destinations, f.To)
-	setList(&s.Modules, f.Modules)
-	setList(&s.Filters, f.Filter)
-	setList(&s.Routers, f.Router)
-	setList(&s.Points, requests(f.Point))
-	set(&s.Both, f.Both)
-	set(&s.Encoding, f.Encoding)
-	set(&s.Family, f.Family)
-	set(&s.Granularity, f.By)
-	set(&s.Records, f.Records)
-	set(&s.Cron, f.Cron)
-	set(&s.TimeZone, f.TZ)
-	set(&s.Sampling.Every, f.Every)
-	set(&s.Sampling.Random, f.Random)
-	setSpan(&s.Sampling.MinGap, f.MinGap)
-	setSpan(&s.Interval, f.Interval)
-	setSpan(&s.Lease, f.Lease)
-	setSpan(&s.Trace, f.Trace)
-	setSpan(&s.Duration, f.Duration)
-	if f.Start != nil {
-		s.Start = f.Start.Time
-	}
-	for agent, device := range f.Device {
-		if s.Device == nil {
-			s.Device = map[string]string{}
+func (f *specFlags) apply(line *kong.Context, s *session.Spec) {
+	given := map[uintptr]bool{}
+	for _, step := range line.Path {
+		if step.Flag != nil {
+			given[step.Flag.Target.Addr().Pointer()] = true
 		}
-		s.Device[agent] = device
 	}
+	var set func(from, to reflect.Value)
+	set = func(from, to reflect.Value) {
+		for i := range from.NumField() {
+			field, into := from.Field(i), to.Field(i)
+			switch {
+			case field.Type() == reflect.TypeFor[session.Sampling]():
+				set(field, into)
+			case !given[field.Addr().Pointer()]:
+			case field.Kind() == reflect.Map: // adds to what is there
+				if into.IsNil() {
+					into.Set(reflect.MakeMap(into.Type()))
+				}
+				for entry := field.MapRange(); entry.Next(); {
+					into.SetMapIndex(entry.Key(), entry.Value())
+				}
+			default:
+				into.Set(field)
+			}
+		}
+	}
+	set(reflect.ValueOf(&f.Spec).Elem(), reflect.ValueOf(s).Elem())
 }
 
-// pointFlag is a point as session.ParsePoint reads it.
-type pointFlag session.PointRequest
-
-// UnmarshalText reads the flag.
-func (p *pointFlag) UnmarshalText(text []byte) error {
-	request, err := session.ParsePoint(string(text))
-	*p = pointFlag(request)
+// decodePoint reads a point as session.ParsePoint does.
+func decodePoint(ctx *kong.DecodeContext, target reflect.Value) error {
+	text, err := command.Pop(ctx)
+	if err != nil {
+		return err
+	}
+	request, err := session.ParsePoint(text)
+	target.Set(reflect.ValueOf(request))
 	return err
-}
-
-func requests(flags []pointFlag) (requests []session.PointRequest) {
-	for _, flag := range flags {
-		requests = append(requests, session.PointRequest(flag))
-	}
-	return requests
-}
-
-func set[T any](field *T, flag *T) {
-	if flag != nil {
-		*field = *flag
-	}
-}
-
-func setList[T any](field *[]T, flag []T) {
-	if flag != nil {
-		*field = flag
-	}
-}
-
-func setSpan(field *session.Duration, flag *time.Duration) {
-	if flag != nil {
-		*field = session.Duration(*flag)
-	}
 }
 
 // readSpec reads a YAML file; - is the standard input.
@@ -149,7 +107,7 @@ func (sessionCreateCmd) Help() string {
 }
 
 // Run creates a session.
-func (c *sessionCreateCmd) Run(ctx context.Context, a *app, client *api.Client) error {
+func (c *sessionCreateCmd) Run(ctx context.Context, line *kong.Context, a *app, client *api.Client) error {
 	var spec session.Spec
 	if c.File != "" {
 		var err error
@@ -157,11 +115,11 @@ func (c *sessionCreateCmd) Run(ctx context.Context, a *app, client *api.Client) 
 			return err
 		}
 	}
-	c.apply(&spec)
+	c.apply(line, &spec)
 	spec.Name = cmp.Or(c.Name, spec.Name, "session-"+time.Now().UTC().Format("20060102-150405"))
 	message := api.SpecMessage(spec)
-	if done, err := a.plan(ctx, client, message, c.DryRun); done || err != nil {
-		return err
+	if c.DryRun {
+		return a.plan(ctx, client, message)
 	}
 	answer, err := client.Sessions.CreateSession(ctx, &pillionv1.CreateSessionRequest{Spec: message})
 	if err != nil {
@@ -190,25 +148,22 @@ func (c *sessionCreateCmd) watch(ctx context.Context, a *app, client *api.Client
 	return nil
 }
 
-// plan asks the server to plan a specification. It prints the plan for a dry run and
-// problems in any case; done reports that there is nothing more to do.
-func (a *app) plan(ctx context.Context, client *api.Client, spec *pillionv1.SessionSpec, dry bool) (done bool, err error) {
+// plan asks the server to plan a specification, and prints the plan and its problems.
+func (a *app) plan(ctx context.Context, client *api.Client, spec *pillionv1.SessionSpec) error {
 	answer, err := client.Sessions.PlanSession(ctx, &pillionv1.PlanSessionRequest{Spec: spec})
 	if err != nil {
-		return true, a.refused("plan session "+spec.GetName(), err)
+		return a.refused("plan session "+spec.GetName(), err)
 	}
-	if len(answer.Problems) > 0 && (!dry || a.format == "table") {
+	if len(answer.Problems) > 0 && a.format == "table" {
 		a.problems(answer.Problems)
 	}
-	if dry {
-		if err := a.showPlan(answer); err != nil {
-			return true, err
-		}
+	if err := a.showPlan(answer); err != nil {
+		return err
 	}
 	if len(answer.Problems) > 0 {
-		return true, fmt.Errorf("plan session %s: %w: %d problems", spec.GetName(), errRefused, len(answer.Problems))
+		return fmt.Errorf("plan session %s: %w: %d problems", spec.GetName(), errRefused, len(answer.Problems))
 	}
-	return dry, nil
+	return nil
 }
 
 func (a *app) problems(problems []*pillionv1.Problem) {
@@ -220,13 +175,18 @@ func (a *app) problems(problems []*pillionv1.Problem) {
 // refused prints the problems that the server returned with an error.
 func (a *app) refused(doing string, err error) error {
 	var refusal *connect.Error
+	var problems []*pillionv1.Problem
 	if errors.As(err, &refusal) {
 		for _, detail := range refusal.Details() {
 			value, err := detail.Value()
 			if problem, ok := value.(*pillionv1.Problem); err == nil && ok {
-				a.problems([]*pillionv1.Problem{problem})
+				problems = append(problems, problem)
 			}
 		}
+	}
+	if len(problems) > 0 {
+		a.problems(problems)
+		return fmt.Errorf("%s: %w: %d problems", doing, errRefused, len(problems))
 	}
 	return failed(doing, err)
 }
@@ -272,19 +232,18 @@ Examples:
 }
 
 // Run changes a session.
-func (c *sessionChangeCmd) Run(ctx context.Context, a *app, client *api.Client) error {
+func (c *sessionChangeCmd) Run(ctx context.Context, line *kong.Context, a *app, client *api.Client) error {
 	spec, err := c.current(ctx, a, client)
 	if err != nil {
 		return err
 	}
-	c.apply(&spec)
+	c.apply(line, &spec)
 	if spec.Name != c.Name {
 		return fmt.Errorf("change session %s: %w: the file describes session %q", c.Name, errValue, spec.Name)
 	}
 	message := api.SpecMessage(spec)
 	if c.DryRun {
-		_, err := a.plan(ctx, client, message, true)
-		return err
+		return a.plan(ctx, client, message)
 	}
 	answer, err := client.Sessions.ChangeSession(ctx, &pillionv1.ChangeSessionRequest{Spec: message})
 	if err != nil {
