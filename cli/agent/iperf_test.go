@@ -132,8 +132,8 @@ func TestIperfThatFails(t *testing.T) {
 		want    string
 	}{
 		"says so with 0": {`echo '{"start":{},"intervals":[],"error":"unable to connect"}'`, 1, "unable to connect"},
-		"own code":       {"exit 7", 7, "ended with 7"},
-		"killed":         {"kill -9 $$", 137, "ended with 137"},
+		"own code":       {"exit 7", 7, "exited with 7"},
+		"killed":         {"kill -9 $$", 137, "exited with 137"},
 		"no JSON":        {"echo hello", exitFailure, "unexpected output"},
 	} {
 		t.Run(name, func(t *testing.T) {
