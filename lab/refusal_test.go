@@ -130,7 +130,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 	second := b.guest("c", copied)
 	eventually(t, "the second of the name to be told why", func() bool {
-		return strings.Contains(second.said(), `agent \"a\" is connected already`)
+		return strings.Contains(second.said(), `agent \"a\" is already connected`)
 	})
 	eventually(t, "the event", func() bool { return b.events("agent-refused", "a") > 0 })
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "a", "--token-file", join), "an agent with that name exists")
