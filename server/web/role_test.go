@@ -5,11 +5,9 @@ import (
 	"regexp"
 	"testing"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"pillion.dev/api"
-	"pillion.dev/api/pillionv1"
 )
 
 // TestRolesAreThoseOfTheDocument walks all procedures: none is forgotten, and each
@@ -23,10 +21,7 @@ func TestRolesAreThoseOfTheDocument(t *testing.T) {
 	}
 	named := regexp.MustCompile(`Role: (\w+)\.`)
 	procedures := 0
-	for _, file := range []protoreflect.FileDescriptor{
-		pillionv1.File_agent_proto, pillionv1.File_session_proto, pillionv1.File_data_proto, pillionv1.File_flow_proto,
-		pillionv1.File_topology_proto, pillionv1.File_server_proto,
-	} {
+	for _, file := range api.Files() {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()
 			for j := range methods.Len() {
