@@ -95,6 +95,7 @@ var exceptions = []exception{
 	{"main", "bench/oml", "an experiment for `make bench-oml`, never shipped: the product is three binaries"},
 	{"main", "bench/router", "an experiment for `make bench-router`, never shipped: the product is three binaries"},
 	{"main", "bench/query", "an experiment run by hand, never shipped: the product is three binaries"},
+	{"main", "bench/fill", "an experiment run by hand, never shipped: the product is three binaries"},
 }
 
 type exception struct{ rule, path, reason string }
