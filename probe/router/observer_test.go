@@ -34,6 +34,12 @@ func (r *rig) paced(address string, n, length int, gap func(i int) time.Duration
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	room := raw.Control(func(fd uintptr) { // for all: they may wait in the router
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 64<<20)
+	})
+	if err = cmp.Or(room, err); err != nil {
+		r.t.Fatal(err)
+	}
 	sent, payload := make([]uint64, n), make([]byte, length)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
