@@ -96,7 +96,6 @@ var exceptions = []exception{
 	{"main", "bench/router", "an experiment for `make bench-router`, never shipped: the product is three binaries"},
 	{"main", "bench/fill", "an experiment run by hand, never shipped: the product is three binaries"},
 	{"main", "bench/query", "an experiment run by hand, never shipped: the product is three binaries"},
-	{"main", "bench/fill", "an experiment run by hand, never shipped: the product is three binaries"},
 }
 
 type exception struct{ rule, path, reason string }
