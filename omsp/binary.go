@@ -79,6 +79,7 @@ func (r *Reader) findPacket() (head, size int, err error) {
 		case start[0] == mark && start[1] == mark && start[2] == longKind:
 			start, err = r.in.Peek(longHead)
 			if err != nil {
+				r.in.Discard(len(start)) // or the next call would find the same bytes
 				return 0, 0, fmt.Errorf("%w: truncated packet", ErrTuple)
 			}
 			return longHead, int(binary.BigEndian.Uint32(start[3:])), nil

@@ -15,6 +15,7 @@ func FuzzReader(f *testing.F) {
 	header := "protocol: 4\ndomain: d\nstart-time: 1\nsender-id: s\napp-name: a\nschema: " + smallSchema + "\ncontent: "
 	f.Add([]byte(header + "text\n\n" + smallText + smallText[:30]))
 	f.Add([]byte(header + "binary\n\n" + string(packet) + "\xaa" + string(packet)))
+	f.Add([]byte("protocol:1\ncontent:binary\n\n\xaa\xaa\x0200")) // ends within a long head
 	f.Add([]byte("protocol: 4\n\n0\t0\t1\t.\tschema\t3 x a:[int32]\n1\t3\t1\t2 5 6\n"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		r := NewReader(bytes.NewReader(sent), Limits{Line: 4096, Header: 4096, Schemas: 8, Fields: 16})

@@ -23,6 +23,7 @@ const ipv6Size = 40
 // refusals are the headers that a marked packet cannot have had: the mark
 // would have to go before, between or after them depending on their meaning.
 var refusals = map[uint8]error{
+	nextHopByHop:           ErrMalformed, // RFC 8200: only right after the fixed header
 	nextRouting:            ErrRouting,
 	nextFragment:           ErrFragment,
 	nextAuthentication:     ErrAuthentication,

@@ -131,6 +131,7 @@ func TestInsertRefuses(t *testing.T) {
 		{"IPv6 fragment", header{v6: true}.with(44, make([]byte, 8)), wire.Native, both, 1, codec.ErrFragment},
 		{"authentication", header{v6: true}.with(51, make([]byte, 12)), wire.Native, both, 1, codec.ErrAuthentication},
 		{"routing after hop-by-hop", hop.with(43, make([]byte, 8)), wire.Native, both, 1, codec.ErrRouting},
+		{"hop-by-hop twice", hop.with(0, []byte{17, 0, 5, 2, 0, 0, 1, 0}), wire.Native, both, 1, codec.ErrMalformed}, // found by FuzzRoundTrip
 		{"IPv6 header cut", v6[:39], wire.Native, both, 1, codec.ErrShort},
 		{"IPv6 packet cut", v6[:47], wire.Native, both, 1, codec.ErrLength},
 		{"IPv6 trailer", append(bytes.Clone(v6), 0), wire.Native, both, 1, codec.ErrLength},
