@@ -430,7 +430,7 @@ func TestServerDiskFull(t *testing.T) {
 		return err != nil && strings.Contains(said, "0 MiB free") && strings.Contains(said, "archive cannot write")
 	})
 	b.says("server", "archive cannot write")
-	if said, err := b.tryPillion("agents", "label", "b", "site=x"); err == nil || !strings.Contains(said, "disk of the server is full") {
+	if said, err := b.tryPillion("agents", "label", "b", "site=x"); err == nil || !strings.Contains(said, "the server's disk is full") {
 		t.Errorf("label with a full disk: %v\n%s", err, said)
 	}
 	if err := os.Remove(ballast); err != nil {
