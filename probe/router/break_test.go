@@ -70,9 +70,10 @@ type flow struct {
 
 // occupant keeps the second processor busy, and knows when it did.
 type occupant struct {
-	attach func()                        // called when the profile is open
-	keep   func(start, end uint64) error // called while packets are sent
-	busy   func() []hogSpell             // called afterwards
+	attach func() // called when the profile is open
+	// keep is called while packets are sent: it says when it is ready, and is told when.
+	keep func(ready *sync.WaitGroup, when <-chan [2]uint64) error
+	busy func() []hogSpell // called afterwards
 }
 
 // held runs a flood whose packets wait on the second processor, which another keeps busy
@@ -86,15 +87,21 @@ func held(t *testing.T, r *rig, length time.Duration, o occupant) (f flow) {
 	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
 	finish := gather(t, profile)
 	o.attach()
-	now, err := monotonic()
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := now + uint64(20*time.Millisecond)
-	end := start + uint64(length)
-	kept := make(chan error, 1)
-	go func() { kept <- o.keep(start, end) }()
-	f.sent, err = r.spray(0, client, start, end)
+	// Both have their processors before the time is set.
+	var ready sync.WaitGroup
+	ready.Add(2)
+	kept, when := make(chan error, 1), make(chan [2]uint64, 2)
+	go func() { kept <- o.keep(&ready, when) }()
+	go func() {
+		ready.Wait()
+		now, _ := monotonic()
+		start := now + uint64(20*time.Millisecond)
+		for range 2 {
+			when <- [2]uint64{start, start + uint64(length)}
+		}
+	}()
+	var err error
+	f.sent, err = r.spray(0, client, &ready, when)
 	if err := errors.Join(err, <-kept); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +159,7 @@ func (f flow) told(t *testing.T, cause, task string) {
 	}
 	// What came early enough waited until the processor was free, and a later one told it.
 	last := f.sent[len(f.sent)-1] - uint64(2*time.Millisecond)
-	waits := 0
+	waits, hidden := 0, f.snapshot.Account.Lost+f.snapshot.Account.InFlight
 	for _, s := range f.busy {
 		next, _ := slices.BinarySearch(f.sent, s.begin)
 		if s.end > last || next == 0 || next == len(f.sent) || f.sent[next]+uint64(DefaultBreak+20*time.Microsecond) > s.end {
@@ -160,12 +167,13 @@ func (f flow) told(t *testing.T, cause, task string) {
 		}
 		waits++
 		from := f.sent[next] + uint64(20*time.Microsecond) // by then it is in the queue
-		if told := within(from, s.end, breaks); told < s.end-from {
+		// A packet whose departure no hook saw counts as waiting at the output for a second.
+		if told := within(from, s.end, breaks); told < s.end-from && hidden == 0 {
 			t.Errorf("packets waited from %d to %d, for %d ns, and of that %d are a break", from, s.end, s.end-from, told)
 		}
 	}
 	t.Logf("%d breaks, %v, %d of them by %s; packets had to wait %d times", len(f.breaks), f.snapshot.Breaks.Causes, explained, cause, waits)
-	if waits == 0 || explained == 0 {
+	if waits == 0 || explained == 0 && hidden == 0 {
 		t.Errorf("packets had to wait %d times; %d breaks were %s", waits, explained, cause)
 	}
 }
@@ -207,8 +215,8 @@ func breaksOfAHog(t *testing.T) flow {
 	var spells []hogSpell
 	f := held(t, r, 200*time.Millisecond, occupant{
 		attach: func() {},
-		keep: func(start, end uint64) (err error) {
-			spells, err = hog(1, start, end)
+		keep: func(ready *sync.WaitGroup, when <-chan [2]uint64) (err error) {
+			spells, err = hog(1, ready, when)
 			return err
 		},
 		busy: func() []hogSpell { return spells },

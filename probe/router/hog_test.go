@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,16 +49,20 @@ func pin(cpu int, name string) error {
 	return nil
 }
 
-// hog keeps a processor busy from the start to the end, both in ns of the monotonic
-// clock, and returns when it had it.
-func hog(cpu int, start, end uint64) (spells []hogSpell, err error) {
+// hog keeps a processor busy as soon as told when to, from and to a time in ns of the
+// monotonic clock, and returns when it had it.
+func hog(cpu int, ready *sync.WaitGroup, when <-chan [2]uint64) (spells []hogSpell, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		spells = make([]hogSpell, 0, 100_000)
-		if err = pin(cpu, hogName); err != nil {
+		err = pin(cpu, hogName)
+		ready.Done()
+		times := <-when
+		if err != nil {
 			return
 		}
+		start, end := times[0], times[1]
 		last, _ := monotonic()
 		begin := last
 		for {
@@ -81,7 +86,7 @@ func hog(cpu int, start, end uint64) (spells []hogSpell, err error) {
 
 // spray sends by one processor, as fast as it can, and returns when it tried
 // to; it may not where all its packets still wait.
-func (r *rig) spray(cpu int, client *net.UDPConn, start, end uint64) (sent []uint64, err error) {
+func (r *rig) spray(cpu int, client *net.UDPConn, ready *sync.WaitGroup, when <-chan [2]uint64) (sent []uint64, err error) {
 	raw, err := client.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -91,9 +96,13 @@ func (r *rig) spray(cpu int, client *net.UDPConn, start, end uint64) (sent []uin
 		defer close(done)
 		payload := make([]byte, 22)
 		sent = make([]uint64, 0, 1_000_000)
-		if err = pin(cpu, "spray"); err != nil {
+		err = pin(cpu, "spray")
+		ready.Done()
+		times := <-when
+		if err != nil {
 			return
 		}
+		start, end := times[0], times[1]
 		raw.Control(func(fd uintptr) {
 			for {
 				now, _ := monotonic()
@@ -197,7 +206,12 @@ func burner(t *testing.T, cpu int32) occupant {
 		}
 		return all
 	}
-	return occupant{attach, func(uint64, uint64) error { return nil }, busy}
+	keep := func(ready *sync.WaitGroup, when <-chan [2]uint64) error {
+		ready.Done()
+		<-when
+		return nil
+	}
+	return occupant{attach, keep, busy}
 }
 
 // joined makes one of spells that are not so far apart, and leaves out what is shorter.

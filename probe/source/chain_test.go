@@ -131,7 +131,7 @@ func otherEnd(t *testing.T) (*ebpf.Program, *ebpf.Map) {
 // three rejections, which are the first five numbers of its tally.
 func verdicts(t *testing.T, tallies *ebpf.Map) (sum [5]uint64) {
 	t.Helper()
-	var cpus [][13]uint64
+	var cpus [][14]uint64
 	if err := tallies.Lookup(uint32(0), &cpus); err != nil {
 		t.Fatal(err)
 	}
