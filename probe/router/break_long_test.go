@@ -21,12 +21,14 @@ func (f flow) agrees(t *testing.T, cause, task string) {
 	t.Helper()
 	// At both ends nobody knows whether a packet waited.
 	first, last := f.sent[0]+uint64(2*time.Millisecond), f.sent[len(f.sent)-1]-uint64(2*time.Millisecond)
+	busy := joined(f.busy, 15*time.Microsecond, 0) // interrupts are part of it
+	hidden := f.snapshot.Account.Lost + f.snapshot.Account.InFlight
 	var breaks []hogSpell
 	var right, wrong int
 	var told, were, inside uint64
 	for _, b := range f.breaks {
 		breaks = append(breaks, hogSpell{b.MonoNs, b.MonoNs + b.LastNs})
-		took := within(b.MonoNs, b.MonoNs+b.LastNs, f.busy)
+		took := within(b.MonoNs, b.MonoNs+b.LastNs, busy)
 		if took < b.LastNs*6/10 {
 			continue
 		}
@@ -56,10 +58,11 @@ func (f flow) agrees(t *testing.T, cause, task string) {
 	}
 	t.Logf("%d breaks, %v; by %s %d right, %d wrong; %d spells, %d of them missed; %d breaks of %v, %v by its own log",
 		len(f.breaks), f.snapshot.Breaks.Causes, cause, right, wrong, spells, missed, inside, time.Duration(told), time.Duration(were))
-	if right < 3 || wrong*10 > right {
+	if right < 3 && hidden == 0 || wrong*10 > right {
 		t.Errorf("%d breaks are told right, %d wrong; of all the first are %+v", right, wrong, f.breaks[:min(3, len(f.breaks))])
 	}
-	if missed*4 > spells || inside > spells*5/4+2 {
+	// Behind a packet whose departure no hook saw breaks are not told: see told.
+	if missed*4 > spells && hidden == 0 || inside > spells*5/4+2 {
 		t.Errorf("%d spells, %d of them no breaks; %d breaks", spells, missed, inside)
 	}
 	if were*4 < told*3 {
