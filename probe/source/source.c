@@ -163,7 +163,7 @@ static __always_inline __u8 incoming_protocol(struct __sk_buff *skb)
 }
 
 /* The rules are about packets that leave: look at this one from the other side. */
-static __always_inline void turn_round(struct flow_key *key)
+static __always_inline void flow_reverse(struct flow_key *key)
 {
 	struct flow_key other = *key;
 
@@ -182,7 +182,7 @@ static __always_inline void hear_syn(struct __sk_buff *skb)
 
 	if (read_packet(skb, &s) || !s.syn)
 		return;
-	turn_round(&s.key);
+	flow_reverse(&s.key);
 	tally = bpf_map_lookup_elem(&tallies, &zero);
 	if (tally && rule_match(&s.key) && !refuse(&s) && bpf_jiffies64() < lease_until)
 		mss_clamp(skb, &s, tally);
