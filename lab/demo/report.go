@@ -48,9 +48,10 @@ func compare(out io.Writer, m measurement, truth emulator.Tally) error {
 		fmt.Fprintf(out, format, d.name, milliseconds(d.measured), milliseconds(d.true),
 			fmt.Sprintf("%+.0f us", (d.measured-d.true)/1e3))
 	}
-	if m.Reordered != truth.Reordered {
-		fmt.Fprintf(out, "\nThe packets of one TCP burst carry one number: what changed places inside a\n"+
-			"burst is not seen. Packets that leave one by one are counted exactly.\n")
+	if m.Reordered != truth.Reordered || m.Lost != truth.Lost || m.Duplicated != truth.Duplicated {
+		fmt.Fprintf(out, "\nThe packets of one TCP burst carry one sequence number: reordering inside a\n"+
+			"burst is not seen, and a duplicate there offsets a loss. Packets that leave\n"+
+			"one by one are counted exactly.\n")
 	}
 	fmt.Fprintf(out, "\nAccounts: source saw %d = marked %d + left alone %d packets;\n"+
 		"          sent %d = arrived once %d + lost %d. The measured delay also holds the\n"+
