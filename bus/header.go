@@ -57,16 +57,29 @@ func parseBatch(stream, text string) (measure.Envelope, error) {
 	if !measure.ValidName(stream) {
 		return measure.Envelope{}, fmt.Errorf("%w: invalid stream name %.100q", ErrRejected, stream)
 	}
-	layout, rest, _ := strings.Cut(text, " ")
-	if layout != batchLayout {
+	fields := strings.Split(text, " ")
+	if len(fields) != 6 {
+		return bad("want 6 fields")
+	}
+	if fields[0] != batchLayout {
 		return bad("unknown layout; is the server older than the agent?")
 	}
-	e := measure.Envelope{Key: measure.Key{Stream: stream}}
-	_, err := fmt.Sscanf(rest, "%x %d %d %d %x", &e.Epoch, &e.Sequence, &e.Rows, &e.Oldest, &e.Checksum)
-	if err != nil || e.Rows < 0 || e.Rows > math.MaxInt32 || formatBatch(&e) != text {
-		return bad("malformed")
+	epoch, err := strconv.ParseUint(fields[1], 16, 64)
+	sequence, err2 := strconv.ParseUint(fields[2], 10, 64)
+	rows, err3 := strconv.ParseUint(fields[3], 10, 31)
+	oldest, err4 := strconv.ParseUint(fields[4], 10, 64)
+	checksum, err5 := strconv.ParseUint(fields[5], 16, 32)
+	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
+		return bad("invalid number")
 	}
-	if e.Oldest > e.Sequence {
+	e := measure.Envelope{
+		Key:  measure.Key{Stream: stream, Epoch: epoch, Sequence: sequence},
+		Rows: int(rows), Oldest: oldest, Checksum: uint32(checksum),
+	}
+	if formatBatch(&e) != text {
+		return bad("not in canonical form")
+	}
+	if oldest > sequence {
 		return bad("oldest is above sequence")
 	}
 	return e, nil

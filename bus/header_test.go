@@ -15,14 +15,14 @@ func TestParseBatch(t *testing.T) {
 	for _, row := range []struct{ name, text, want string }{
 		{"good", "1 00000000000000ff 5 3 1 0000abcd", ""},
 		{"layout", "2 00000000000000ff 5 3 1 0000abcd", "layout"},
-		{"fields missing", "1 00000000000000ff 5 3 1", "malformed"},
-		{"space at the end", "1 00000000000000ff 5 3 1 0000abcd ", "malformed"},
-		{"epoch in capitals", "1 00000000000000FF 5 3 1 0000abcd", "malformed"},
-		{"epoch short", "1 ff 5 3 1 0000abcd", "malformed"},
-		{"leading zero", "1 00000000000000ff 05 3 1 0000abcd", "malformed"},
-		{"sign", "1 00000000000000ff +5 3 1 0000abcd", "malformed"},
-		{"negative rows", "1 00000000000000ff 5 -3 1 0000abcd", "malformed"},
-		{"rows over 31 bits", "1 00000000000000ff 5 2147483648 1 0000abcd", "malformed"},
+		{"fields missing", "1 00000000000000ff 5 3 1", "6 fields"},
+		{"space at the end", "1 00000000000000ff 5 3 1 0000abcd ", "6 fields"},
+		{"epoch in capitals", "1 00000000000000FF 5 3 1 0000abcd", "canonical"},
+		{"epoch short", "1 ff 5 3 1 0000abcd", "canonical"},
+		{"leading zero", "1 00000000000000ff 05 3 1 0000abcd", "canonical"},
+		{"sign", "1 00000000000000ff +5 3 1 0000abcd", "number"},
+		{"negative rows", "1 00000000000000ff 5 -3 1 0000abcd", "number"},
+		{"rows over 31 bits", "1 00000000000000ff 5 2147483648 1 0000abcd", "number"},
 		{"oldest above sequence", "1 00000000000000ff 5 3 6 0000abcd", "oldest"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
