@@ -178,8 +178,8 @@ func (d *destinationModule) assign(tasks []destinationTask) {
 		readers = append(readers, r)
 		tick = divisor(tick, time.Duration(task.Interval))
 	}
-	if !slices.Equal(readers, d.readers) {
-		d.take() // what came until now is for those who were there
+	if len(d.readers) > 0 && !slices.Equal(readers, d.readers) {
+		d.take() // earlier packets belong to the readers of that time
 	}
 	for _, old := range d.readers {
 		if !slices.Contains(readers, old) {

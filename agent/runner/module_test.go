@@ -222,19 +222,7 @@ func TestClockStepsLoseNothing(t *testing.T) {
 				defer lock.Unlock()
 				now.day, now.steady = now.day.Add(time+step), now.steady+time
 			}
-			var d *destinationModule
-			err := netns.Do(r.to, func() error {
-				placed, faults := place(session.Assignment{Destinations: []session.DestinationTask{task("s", true, interval)}})
-				if len(faults) != 0 {
-					return fmt.Errorf("%+v", faults)
-				}
-				var err error
-				d, err = openDestination("in", placed["in"].destinations, Options{Sink: r.take, Log: slog.New(slog.DiscardHandler)}, clock)
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := r.open(clock, task("s", true, interval))
 			d.start()
 			r.marks()
 			for _, step := range test.steps {
@@ -258,6 +246,43 @@ func TestClockStepsLoseNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// open attaches a destination for the task; nothing is read yet.
+func (r *road) open(clock func() moment, task session.DestinationTask) *destinationModule {
+	r.t.Helper()
+	var d *destinationModule
+	err := netns.Do(r.to, func() error {
+		placed, faults := place(session.Assignment{Destinations: []session.DestinationTask{task}})
+		if len(faults) != 0 {
+			return fmt.Errorf("%+v", faults)
+		}
+		var err error
+		d, err = openDestination("in", placed["in"].destinations, Options{Sink: r.take, Log: slog.New(slog.DiscardHandler)}, clock)
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return d
+}
+
+// TestPacketsBeforeTheFirstReading: packets that arrive between attaching the program
+// and assigning its first reader are in the reader's flows, as they are in its records.
+func TestPacketsBeforeTheFirstReading(t *testing.T) {
+	r := newRoad(t)
+	r.marks()
+	d := r.open(present, task("s", true, time.Hour))
+	readers := d.readers
+	d.readers, d.tick = nil, make(chan time.Duration, 1)
+	r.send(20)
+	d.assign([]destinationTask{readers[0].task})
+	d.start()
+	r.send(30)
+	if err := netns.Do(r.to, d.close); err != nil {
+		t.Fatal(err)
+	}
+	r.holds("s", r.offered, true)
 }
 
 // TestSessionsComeAndGo: each session has the packets of its time, although the program
