@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/lab/emulator"
 )
 
@@ -27,7 +27,7 @@ func yamlFile(t *testing.T, text string) (path, name string) {
 }
 
 func TestCommands(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	path, name := yamlFile(t, routed)
 	t.Cleanup(func() { agent(t, "lab", "down", name) })
 	expect := func(code int, pattern string, args ...string) string {
@@ -57,7 +57,7 @@ func TestCommands(t *testing.T) {
 
 // Every mistake of a user is one line that says what is wrong and one that helps.
 func TestComplaints(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	good, name := yamlFile(t, routed)
 	if _, complaint, code := agent(t, "lab", "up", good); code != 0 {
 		t.Fatal(complaint)
@@ -99,7 +99,7 @@ func TestComplaints(t *testing.T) {
 }
 
 func TestComplaintWithoutRoot(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	path, name := yamlFile(t, routed)
 	folder, err := os.MkdirTemp("", "pillion-nobody") // t.TempDir is closed to others
 	if err != nil {

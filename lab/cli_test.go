@@ -38,7 +38,7 @@ func TestCommandLine(t *testing.T) {
 // firstHint runs what the server says to do first.
 func (b *serviceBed) firstHint() {
 	b.t.Helper()
-	said, err := os.ReadFile(filepath.Join(filepath.Dir(b.ServiceFolder("server")), "server.log"))
+	said, err := os.ReadFile(filepath.Join(filepath.Dir(b.path("server")), "server.log"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func (b *serviceBed) as(role string) func(arguments ...string) (string, error) {
 	}
 	return func(arguments ...string) (string, error) {
 		command := exec.CommandContext(b.t.Context(), cliPath, append([]string{"--token-file", path}, arguments...)...)
-		command.Env = append(os.Environ(), "HOME="+b.ServiceFolder("server"))
+		command.Env = append(os.Environ(), "HOME="+b.path("server"))
 		var output strings.Builder
 		command.Stdout, command.Stderr = &output, &output
 		if err := b.Start(b.server, command); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 )
 
 // freePort is a port of this machine's loopback that was free a moment ago.
@@ -28,7 +28,7 @@ func freePort(t *testing.T) string {
 
 func demoCommand(t *testing.T, args ...string) (command *exec.Cmd, name string) {
 	t.Helper()
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	name = fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1))
 	return exec.Command(agentPath, append([]string{"lab", "demo", "--name", name}, args...)...), name
 }

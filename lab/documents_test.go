@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/lab"
 )
 
@@ -100,7 +100,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	d := &desk{t: t, folder: t.TempDir()}
 	for _, folder := range []string{"bin", "lab"} {
 		if err := os.Mkdir(filepath.Join(d.folder, folder), 0o755); err != nil {

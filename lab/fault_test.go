@@ -184,7 +184,7 @@ func (b *serviceBed) says(name, words string) {
 }
 
 func (b *serviceBed) log(name string) string {
-	text, err := os.ReadFile(b.ServiceFolder(name + ".log"))
+	text, err := os.ReadFile(b.path(name + ".log"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func (b *serviceBed) log(name string) string {
 // onSmallDisk moves the data of a program that has ended to a disk of its own.
 func (b *serviceBed) onSmallDisk(name string, bytes int) (folder string) {
 	b.t.Helper()
-	folder = b.ServiceFolder(name)
+	folder = b.path(name)
 	aside := folder + ".aside"
 	if err := os.Rename(folder, aside); err != nil {
 		b.t.Fatal(err)
@@ -314,7 +314,7 @@ func (b *serviceBed) resting(name string) {
 	began := time.Now()
 	eventually(b.t, name+" to rest", func() bool {
 		latest := began
-		files, _ := filepath.Glob(filepath.Join(b.ServiceFolder(name), "spool", "*.spool"))
+		files, _ := filepath.Glob(filepath.Join(b.path(name), "spool", "*.spool"))
 		for _, file := range files {
 			if info, err := os.Stat(file); err == nil && info.ModTime().After(latest) {
 				latest = info.ModTime()

@@ -3,6 +3,7 @@ package lab_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/lab"
 	"pillion.dev/lab/emulator"
 )
@@ -57,7 +58,7 @@ var beds atomic.Uint32
 // lab is taken down when the test ends. Without root the test is skipped.
 func up(t testing.TB, text string) *bed {
 	t.Helper()
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	name := fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1))
 	spec, err := lab.ParseSpec([]byte("name: " + name + "\n" + text))
 	if err != nil {
@@ -76,6 +77,21 @@ func up(t testing.TB, text string) *bed {
 		t.Fatal(err)
 	}
 	return &bed{built, t}
+}
+
+// path is a file or folder in the lab's state folder.
+func (b *bed) path(name string) string { return filepath.Join("/run/pillion/lab", b.Spec.Name, name) }
+
+// serviceAddress is where the server of the lab is, for the lab's hosts.
+func (b *bed) serviceAddress() string {
+	b.t.Helper()
+	for _, link := range b.Spec.Links {
+		for _, prefix := range link.Addresses[b.Spec.Service.Server] {
+			return net.JoinHostPort(prefix.Addr().String(), "8470")
+		}
+	}
+	b.t.Fatal("the server has no address")
+	return ""
 }
 
 // do runs f in a host's network namespace.

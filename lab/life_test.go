@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/lab"
 	"pillion.dev/lab/emulator"
 )
@@ -168,7 +169,7 @@ func TestDownSparesARecycledPid(t *testing.T) {
 
 // Whenever up is killed, down removes what it made so far.
 func TestDownAfterUpIsKilled(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	stages := map[string]func(name string) string{
 		"state made":        func(name string) string { return "/run/pillion/lab/" + name },
 		"spec written":      func(name string) string { return "/run/pillion/lab/" + name + "/spec.json" },
@@ -215,7 +216,7 @@ func startChain(t *testing.T) (string, *exec.Cmd) {
 }
 
 func TestCtrlCLeavesNothing(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	name, command := startChain(t)
 	waitForFile(t, netns.Path("pl-"+name+"-h0"))
 	if err := command.Process.Signal(os.Interrupt); err != nil {
@@ -228,7 +229,7 @@ func TestCtrlCLeavesNothing(t *testing.T) {
 }
 
 func TestInterruptedUpLeavesNothing(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	name := fmt.Sprintf("i%dx%d", os.Getpid(), beds.Add(1))
 	spec, err := lab.ParseSpec([]byte("name: " + name + "\n" + routed))
 	if err != nil {
@@ -246,7 +247,7 @@ func TestInterruptedUpLeavesNothing(t *testing.T) {
 }
 
 func TestForeignNamespaceIsNotTouched(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	name := fmt.Sprintf("f%dx%d", os.Getpid(), beds.Add(1))
 	foreign := "pl-" + name + "-b"
 	if err := netns.Create(foreign); err != nil {

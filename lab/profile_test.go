@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 )
 
 // plainRouter is a router between two hosts, with nothing emulated.
@@ -322,7 +323,7 @@ func TestProfileComplaints(t *testing.T) {
 }
 
 func TestProfileWithoutRoot(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	folder, err := os.MkdirTemp("", "pillion-nobody") // t.TempDir is closed to others
 	if err != nil {
 		t.Fatal(err)

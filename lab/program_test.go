@@ -24,7 +24,7 @@ type program struct {
 // program finds one that runs.
 func (b *serviceBed) program(name string) *program {
 	b.t.Helper()
-	text, err := os.ReadFile(b.ServiceFolder(name + ".pid"))
+	text, err := os.ReadFile(b.path(name + ".pid"))
 	var running struct{ Pid int }
 	if err == nil {
 		err = json.Unmarshal(text, &running)
@@ -60,7 +60,7 @@ func (p *program) start() {
 	t := p.b.t
 	t.Helper()
 	p.starts++
-	path := p.b.ServiceFolder(fmt.Sprintf("%s-again%d.log", p.name, p.starts))
+	path := p.b.path(fmt.Sprintf("%s-again%d.log", p.name, p.starts))
 	log, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -102,13 +102,10 @@ func (p *program) ready(path string) bool {
 // join starts an agent on one more host, as its operator would.
 func (b *serviceBed) join(host string) *program {
 	b.t.Helper()
-	address, err := b.ServiceAddress()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	address := b.serviceAddress()
 	p := &program{b: b, name: "agent-" + host, host: host, arguments: []string{
 		agentPath, "run", "--server", address, "--name", host,
-		"--token-file", filepath.Join(b.ServiceFolder("server"), "join.token"), "--data", b.ServiceFolder("agent-" + host),
+		"--token-file", filepath.Join(b.path("server"), "join.token"), "--data", b.path("agent-" + host),
 	}}
 	p.start()
 	return p

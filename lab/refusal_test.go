@@ -110,18 +110,15 @@ func (b *serviceBed) expiry(agent string) (time.Time, bool) {
 // agent feels it.
 func TestStrangersAreRefused(t *testing.T) {
 	b := service(t, threeHosts)
-	address, err := b.ServiceAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	join := filepath.Join(b.ServiceFolder("server"), "join.token")
+	address := b.serviceAddress()
+	join := filepath.Join(b.path("server"), "join.token")
 	token, err := os.ReadFile(join)
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	copied := t.TempDir()
-	identity, err := os.ReadFile(filepath.Join(b.ServiceFolder("agent-a"), "identity.json"))
+	identity, err := os.ReadFile(filepath.Join(b.path("agent-a"), "identity.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +134,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	wrong := "pj_" + strings.Split(string(token), "_")[1] + "_" + strings.Repeat("A", 26)
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c", "--token", wrong), "does not accept the join token")
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c",
-		"--token-file", filepath.Join(b.ServiceFolder("server"), "operator.token")), "does not accept the join token")
+		"--token-file", filepath.Join(b.path("server"), "operator.token")), "does not accept the join token")
 	if log := b.log("agent-a"); strings.Contains(log, "not connected") || b.events("agent-lost", "a") != 0 {
 		t.Errorf("the first of the name felt the second:\n%s", log)
 	}

@@ -20,7 +20,7 @@ hosts:
 links: [{ends: [a, b]}]
 `)
 	eventually(t, "the address in the log", func() bool {
-		text, err := os.ReadFile(b.ServiceFolder("run-a.log"))
+		text, err := os.ReadFile(b.path("run-a.log"))
 		return err == nil && strings.Contains(string(text), "10.77.1.1/24")
 	})
 	inside := b.where("a")

@@ -222,15 +222,6 @@ func (b *builder) said(name string, err error) error {
 	return fmt.Errorf("%w: %s", err, lines[len(lines)-1])
 }
 
-// ServiceAddress is where the server of the lab is, for the lab's hosts.
-func (l *Lab) ServiceAddress() (string, error) {
-	if l.Spec.Service == nil {
-		return "", fmt.Errorf("find service of lab %s: it has none", l.Spec.Name)
-	}
-	address, err := l.Spec.addressOf(l.Spec.Service.Server)
-	return net.JoinHostPort(address, strconv.Itoa(servicePort)), err
-}
-
 // ServiceURL is where the API of the lab's server is for programs on this machine;
 // "" without a forward.
 func (l *Lab) ServiceURL() string {
@@ -242,7 +233,3 @@ func (l *Lab) ServiceURL() string {
 
 // TokenFile is the file of the token of the server's operator.
 func (l *Lab) TokenFile() string { return l.state.tokenFile() }
-
-// ServiceFolder is the data folder of the server ("server") or of an agent
-// ("agent-" and its host); its log is beside it.
-func (l *Lab) ServiceFolder(name string) string { return l.state.path(name) }

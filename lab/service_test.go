@@ -25,7 +25,7 @@ func service(t testing.TB, text string) *serviceBed {
 		if !t.Failed() {
 			return
 		}
-		logs, _ := filepath.Glob(b.ServiceFolder("*.log"))
+		logs, _ := filepath.Glob(b.path("*.log"))
 		for _, path := range logs {
 			said, _ := os.ReadFile(path)
 			if len(said) > 4000 {
@@ -61,9 +61,9 @@ func (b *serviceBed) pillion(arguments ...string) string {
 }
 
 func (b *serviceBed) tryPillion(arguments ...string) (string, error) {
-	token := filepath.Join(b.ServiceFolder("server"), "operator.token")
+	token := filepath.Join(b.path("server"), "operator.token")
 	command := exec.CommandContext(b.t.Context(), cliPath, append([]string{"--token-file", token}, arguments...)...)
-	command.Env = append(os.Environ(), "HOME="+b.ServiceFolder("server"), "NO_COLOR=1")
+	command.Env = append(os.Environ(), "HOME="+b.path("server"), "NO_COLOR=1")
 	var output strings.Builder
 	command.Stdout, command.Stderr = &output, &output
 	if err := b.Start(b.server, command); err != nil {

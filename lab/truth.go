@@ -38,17 +38,6 @@ func (l *Lab) Change(ctx context.Context, link, from string, change emulator.Cha
 	return emulator.Apply(ctx, l.state.path(link+".socket"), from, change)
 }
 
-// PacketLog is the file with the packet log of what a host sends on a link that
-// is emulated with packets: true.
-func (l *Lab) PacketLog(link, from string) (string, error) {
-	found, err := l.emulated(link)
-	if err != nil {
-		return "", err
-	}
-	config := emulator.Config{Truth: l.Spec.truthFile(found)}
-	return config.PacketLog(from), nil
-}
-
 // emulated finds an emulated link by its name.
 func (l *Lab) emulated(link string) (*Link, error) {
 	for i := range l.Spec.Links {

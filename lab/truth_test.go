@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"pillion.dev/lab/emulator"
+	"pillion.dev/lab/test/packets"
 )
 
 var (
@@ -86,23 +87,20 @@ func compare(t *testing.T, truth emulator.Direction, s *stream, sent int) {
 // then written, then received.
 func checkPacketLog(t *testing.T, b *bed, truth emulator.Direction, s *stream) {
 	t.Helper()
-	path, err := b.PacketLog("a-b", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(path)
+	file, err := os.Open(b.path("a-b.a.packets"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	counted := map[emulator.Fate]uint64{}
 	var arrived int
-	for p, err := range emulator.ReadPackets(file) {
+	for p, err := range packets.Read(file) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		counted[p.Fate]++
-		if p.Fate != emulator.Delivered && p.Fate != emulator.Duplicate {
+		fate := emulator.Fate(p.Fate)
+		counted[fate]++
+		if fate != emulator.Delivered && fate != emulator.Duplicate {
 			continue
 		}
 		a := s.arrivals[arrived]
@@ -117,7 +115,7 @@ func checkPacketLog(t *testing.T, b *bed, truth emulator.Direction, s *stream) {
 	}
 	for fate, n := range want {
 		if counted[fate] != n {
-			t.Errorf("log has %d packets %s, truth says %d", counted[fate], fate, n)
+			t.Errorf("log has %d packets of fate %d, truth says %d", counted[fate], fate, n)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 )
 
 // network is hosts, each in a network namespace, and links between them. Link n
@@ -88,7 +89,7 @@ func (n *network) awaitLink(host string, number int) {
 
 func (n *network) addHost(host string) {
 	n.t.Helper()
-	n.hosts[host] = netns.New(n.t)
+	n.hosts[host] = namespace.New(n.t)
 	n.do(host, func() error {
 		for path, value := range settings {
 			if err := os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0o644); err != nil {

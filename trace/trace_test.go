@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 )
 
 // trace traces from host a.
@@ -297,7 +298,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestWithoutPermission(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine, and its lack with it

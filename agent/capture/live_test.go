@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/measure"
 )
 
@@ -59,7 +60,7 @@ func talk(address string, datagrams int) error {
 
 // TestDevice: each packet is reported once, truncated and filtered.
 func TestDevice(t *testing.T) {
-	host := netns.New(t)
+	host := namespace.New(t)
 	tally, rows := inside(t, host, Options{Device: "lo", Filter: "udp dst port 5001 and greater 1000", Count: 10},
 		func() error { return talk("127.0.0.1", 20) })
 	if tally.Seen != 10 || tally.Decoded != 10 || len(rows) != 30 || tally.Dropped+tally.Filtered != 0 {
@@ -75,7 +76,7 @@ func TestDevice(t *testing.T) {
 
 // TestTaggedDevice: VLAN tags that the kernel removes are reported.
 func TestTaggedDevice(t *testing.T) {
-	near, far := netns.New(t), netns.New(t)
+	near, far := namespace.New(t), namespace.New(t)
 	err := netns.Do(near, func() error {
 		there, err := os.Open(netns.Path(far))
 		if err != nil {
@@ -141,7 +142,7 @@ func sendFrame(device string, frame []byte) error {
 
 // TestDeviceEnds: the capture stops with the context, with the kernel's counters.
 func TestDeviceEnds(t *testing.T) {
-	host := netns.New(t)
+	host := namespace.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan Tally, 10)
 	err := netns.Do(host, func() error {
@@ -162,7 +163,7 @@ func TestDeviceEnds(t *testing.T) {
 
 // TestSlowReader: kernel drops are counted, and the counters add up.
 func TestSlowReader(t *testing.T) {
-	host := netns.New(t)
+	host := namespace.New(t)
 	const datagrams = 3000 // of 1 kB: more than the socket holds
 	sent := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())

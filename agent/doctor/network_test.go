@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/session"
 )
 
@@ -75,7 +76,7 @@ func checkInside(t *testing.T, namespace string, options Options, changes ...fun
 // pair is two namespaces with a link w in each between them.
 func pair(t *testing.T) (near, far string) {
 	t.Helper()
-	near, far = netns.New(t), netns.New(t)
+	near, far = namespace.New(t), namespace.New(t)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

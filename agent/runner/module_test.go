@@ -12,6 +12,7 @@ import (
 	vishnetns "github.com/vishvananda/netns"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/measure"
 	"pillion.dev/session"
 )
@@ -39,7 +40,7 @@ type road struct {
 func newRoad(t *testing.T) *road {
 	t.Helper()
 	r := &road{
-		t: t, from: netns.New(t), to: netns.New(t), flows: map[string]map[string]uint64{}, rows: map[string]int{},
+		t: t, from: namespace.New(t), to: namespace.New(t), flows: map[string]map[string]uint64{}, rows: map[string]int{},
 		sequences: map[string]map[uint64]int{}, positions: places(&measure.Flows), recordSeat: places(&measure.Packets),
 	}
 	peer, err := vishnetns.GetFromPath(netns.Path(r.to))

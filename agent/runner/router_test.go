@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/measure"
 	"pillion.dev/probe/router"
 	"pillion.dev/session"
@@ -33,7 +34,7 @@ type forwarder struct {
 
 func newForwarder(t *testing.T) *forwarder {
 	t.Helper()
-	f := &forwarder{t: t, left: netns.New(t), router: netns.New(t), right: netns.New(t), rows: map[string][]map[string]measure.Value{}}
+	f := &forwarder{t: t, left: namespace.New(t), router: namespace.New(t), right: namespace.New(t), rows: map[string][]map[string]measure.Value{}}
 	for i, host := range []string{f.left, f.right} {
 		device := []string{"west", "east"}[i]
 		f.run(f.router, "ip link add "+device+" type veth peer name out netns "+host)

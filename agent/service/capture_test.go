@@ -16,6 +16,7 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/measure"
 )
 
@@ -87,7 +88,7 @@ func (s *shelf) of(stream string) int64 {
 // TestCaptureOnADevice: headers become rows of the agent's streams, which filters can
 // use, with the counters at the end.
 func TestCaptureOnADevice(t *testing.T) {
-	namespace := netns.New(t)
+	namespace := namespace.New(t)
 	kept := shelf{rows: map[string]int64{}, came: make(chan struct{}, 1)}
 	config := Config{HostInterval: time.Hour, Capture: []Capture{{Device: "lo", Filter: "udp dst port 5000"}}}
 	log := slog.New(slog.DiscardHandler)

@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 )
 
 func newTestbed(t *testing.T) *testbed {
 	t.Helper()
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	bed, err := buildTestbed()
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +184,7 @@ func TestSendStopsWhenInterrupted(t *testing.T) {
 }
 
 func TestStaleTestbedsAreRemoved(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	// The largest pid is beyond what any process has.
 	stale, live := namePrefix+"4194305-a", namePrefix+"1-a"
 	for _, name := range []string{stale, live} {

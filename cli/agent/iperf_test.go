@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 )
 
 // collector hears one client of OMSP to its end.
@@ -56,7 +56,7 @@ func TestIperf(t *testing.T) {
 	if _, err := exec.LookPath("iperf3"); err != nil {
 		t.Skip("no iperf3")
 	}
-	host := netns.New(t)
+	host := namespace.New(t)
 	address, heard := collector(t)
 	in := []string{"netns", "exec", host, "iperf3"}
 	server := exec.Command("ip", append(in, "-s", "-1", "--forceflush")...)

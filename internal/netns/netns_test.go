@@ -1,4 +1,4 @@
-package netns
+package netns_test
 
 import (
 	"errors"
@@ -6,16 +6,19 @@ import (
 	"os"
 	"runtime"
 	"testing"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 )
 
 func TestDoEntersAndComesBack(t *testing.T) {
-	name := New(t)
+	name := namespace.New(t)
 	before, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var inside string
-	err = Do(name, func() error {
+	err = netns.Do(name, func() error {
 		var err error
 		inside, err = os.Readlink("/proc/thread-self/ns/net")
 		if err != nil {
@@ -37,29 +40,29 @@ func TestDoEntersAndComesBack(t *testing.T) {
 }
 
 func TestDoReturnsTheFunctionsError(t *testing.T) {
-	name := New(t)
+	name := namespace.New(t)
 	want := errors.New("cause")
-	if err := Do(name, func() error { return want }); !errors.Is(err, want) {
+	if err := netns.Do(name, func() error { return want }); !errors.Is(err, want) {
 		t.Errorf("got %v, want %v", err, want)
 	}
 }
 
 func TestDoSurvivesGoexit(t *testing.T) {
-	name := New(t)
-	if err := Do(name, func() error { runtime.Goexit(); return nil }); err == nil {
+	name := namespace.New(t)
+	if err := netns.Do(name, func() error { runtime.Goexit(); return nil }); err == nil {
 		t.Error("no error although the function never returned")
 	}
 }
 
 func TestDoNamesAMissingNamespace(t *testing.T) {
-	if err := Do("pt-none", func() error { return nil }); !errors.Is(err, os.ErrNotExist) {
+	if err := netns.Do("pt-none", func() error { return nil }); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want not exist", err)
 	}
 }
 
 func TestDeleteForgivesAbsence(t *testing.T) {
-	NeedRoot(t)
-	if err := Delete("pt-none"); err != nil {
+	namespace.NeedRoot(t)
+	if err := netns.Delete("pt-none"); err != nil {
 		t.Error(err)
 	}
 }

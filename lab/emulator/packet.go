@@ -5,10 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"os"
-	"strconv"
 )
 
 // Fate is what happened to one copy of a packet.
@@ -28,29 +25,17 @@ const (
 // Lost is the fate of a packet lost for a reason.
 func Lost(why reason) Fate { return LostRandom + Fate(why) }
 
-var fateNames = [...]string{"unknown", "delivered", "duplicate", "lost random", "lost rate", "lost full", "lost error"}
-
-func (f Fate) String() string {
-	if int(f) < len(fateNames) {
-		return fateNames[f]
-	}
-	return "fate " + strconv.Itoa(int(f))
-}
-
-// Packet is one record of the packet log, written when the fate is known: so
-// records are in the order of delivery, not of sending. Control frames have none.
-type Packet struct {
-	Index   uint64 // position among the data packets of the direction as they were read
-	Read    int64  // when it was read from the first tap, CLOCK_REALTIME ns
-	Written int64  // when it was written to the second tap, 0 if lost
-	Size    uint32 // Ethernet frame without checksum, bytes
-	Flow    uint32 // the flow's id in the truth
-	Fate    Fate
-	Marked  bool
-}
-
-// A log file is the magic and then records of packetSize bytes, little endian, in
-// the order of the fields of Packet, padded with zeros.
+// A log file is the magic and then a record for each copy of a packet, padded with
+// zeros to packetSize bytes, little endian. Records are written when the fate is known,
+// hence in the order of delivery, not of sending; control frames have none. The fields:
+//
+//	index    uint64  position among the data packets of the direction as they were read
+//	read     int64   when it was read from the first tap, CLOCK_REALTIME ns
+//	written  int64   when it was written to the second tap, 0 if lost
+//	size     uint32  Ethernet frame without checksum, bytes
+//	flow     uint32  the flow's id in the truth
+//	fate     uint8
+//	marked   uint8   1 if marked
 const (
 	packetMagic = "pillion packets 1\n"
 	packetSize  = 40
@@ -112,44 +97,4 @@ func (l *packetLog) close() error {
 		return nil
 	}
 	return errors.Join(l.flush(), l.file.Close())
-}
-
-// ReadPackets gives the records of a packet log in the order of delivery. An
-// error ends the sequence; a file that is cut in the middle of a record, as after
-// a crash, is one.
-func ReadPackets(r io.Reader) iter.Seq2[Packet, error] {
-	return func(yield func(Packet, error) bool) {
-		buffered := bufio.NewReaderSize(r, 1<<16)
-		magic := make([]byte, len(packetMagic))
-		if _, err := io.ReadFull(buffered, magic); err != nil || string(magic) != packetMagic {
-			yield(Packet{}, fmt.Errorf("read packet log: not a packet log, begins with %q", magic))
-			return
-		}
-		var record [packetSize]byte
-		for n := 0; ; n++ {
-			_, err := io.ReadFull(buffered, record[:])
-			if err == io.EOF {
-				return
-			}
-			if err != nil {
-				yield(Packet{}, fmt.Errorf("read packet log: record %d: %w", n, err))
-				return
-			}
-			if !yield(decodePacket(record[:]), nil) {
-				return
-			}
-		}
-	}
-}
-
-func decodePacket(b []byte) Packet {
-	return Packet{
-		Index:   binary.LittleEndian.Uint64(b[0:]),
-		Read:    int64(binary.LittleEndian.Uint64(b[8:])),
-		Written: int64(binary.LittleEndian.Uint64(b[16:])),
-		Size:    binary.LittleEndian.Uint32(b[24:]),
-		Flow:    binary.LittleEndian.Uint32(b[28:]),
-		Fate:    Fate(b[32]),
-		Marked:  b[33] == 1,
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"pillion.dev/lab/test/packets"
 )
 
 func TestPacketLogRoundTrip(t *testing.T) {
@@ -23,12 +25,12 @@ func TestPacketLogRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Packet{
-		{1 << 40, 1e18, 2e18, 1514, 3, Delivered, true},
-		{1 << 40, 1e18, 0, 1514, 3, LostRate, true},
-	}
+	delivered := packets.Packet{Index: 1 << 40, Read: 1e18, Written: 2e18, Size: 1514, Flow: 3, Fate: uint8(Delivered), Marked: true}
+	lost := delivered
+	lost.Written, lost.Fate = 0, uint8(LostRate)
+	want := []packets.Packet{delivered, lost}
 	var got int
-	for p, err := range ReadPackets(bytes.NewReader(text)) {
+	for p, err := range packets.Read(bytes.NewReader(text)) {
 		if err != nil || p != want[got] {
 			t.Errorf("record %d is %+v, %v; want %+v", got, p, err, want[got])
 		}
@@ -38,7 +40,7 @@ func TestPacketLogRoundTrip(t *testing.T) {
 		t.Errorf("got %d records, want %d", got, len(want))
 	}
 	var failed error
-	for _, err := range ReadPackets(bytes.NewReader(text[:len(text)-1])) {
+	for _, err := range packets.Read(bytes.NewReader(text[:len(text)-1])) {
 		failed = err
 	}
 	if failed == nil {
@@ -51,10 +53,8 @@ func FuzzReadPackets(f *testing.F) {
 	f.Add(append([]byte(packetMagic), make([]byte, packetSize+1)...))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		n := 0
-		for p, err := range ReadPackets(bytes.NewReader(text)) {
+		for range packets.Read(bytes.NewReader(text)) {
 			n++
-			_ = p.Fate.String()
-			_ = err
 		}
 		if n > len(text)/packetSize+1 {
 			t.Errorf("%d records in %d bytes", n, len(text))

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
@@ -11,7 +12,7 @@ import (
 
 // A program that takes another's place goes on with its flows and counts.
 func TestReplace(t *testing.T) {
-	host := netns.New(t)
+	host := namespace.New(t)
 	var first, second *Destination
 	inHost := func(f func() error) {
 		t.Helper()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire/test/codec"
@@ -18,7 +18,7 @@ import (
 // BPF_PROG_TEST_RUN.
 func open(t *testing.T, settings Settings) *Destination {
 	t.Helper()
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	settings.Flows = cmp.Or(settings.Flows, 256)
 	settings.Idle = cmp.Or(settings.Idle, DefaultIdle)
 	settings.RecordBytes = cmp.Or(settings.RecordBytes, DefaultRecordBytes)

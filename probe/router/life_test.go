@@ -21,7 +21,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 )
 
 // traffic sends numbered packets from the left host to the right one and sees each
@@ -287,7 +287,7 @@ func parseNumbers[T ~uint32](t *testing.T, text string) (ids []T) {
 }
 
 func TestKilledProfileLeavesNothing(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	r := build(t)
 	f := r.traffic(t)
 	command := exec.Command(os.Args[0], "-test.run=^TestProfileOfAnotherProcess$", "-test.v")

@@ -15,6 +15,7 @@ import (
 	vishnetns "github.com/vishvananda/netns"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 )
 
 // patience is how long a test waits for what has to come.
@@ -33,7 +34,7 @@ type rig struct {
 // build makes the three, with addresses of both families, and lets the router forward.
 func build(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, left: netns.New(t), router: netns.New(t), right: netns.New(t)}
+	r := &rig{t: t, left: namespace.New(t), router: namespace.New(t), right: namespace.New(t)}
 	r.join(r.left, "out", "in0", 1)
 	r.join(r.right, "out", "in1", 2)
 	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
@@ -200,7 +201,7 @@ func (r *rig) warm() {
 // third joins a third host, whose network is 3.
 func (r *rig) third() string {
 	r.t.Helper()
-	host := netns.New(r.t)
+	host := namespace.New(r.t)
 	r.join(host, "out", "in2", 3)
 	server := r.socket(host, func() (*net.UDPConn, error) {
 		return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("10.9.3.2:8")))

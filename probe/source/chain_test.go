@@ -11,7 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
 )
@@ -146,7 +146,7 @@ func verdicts(t *testing.T, tallies *ebpf.Map) (sum [5]uint64) {
 // TestTransparency sends packets of every kind through both ends: each must leave
 // the second as it came to the first, and each must be accounted for once.
 func TestTransparency(t *testing.T) {
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	const each1 = 1500 // packets for each of the nine ways
 	outcomes := map[string]uint64{}
 	var refused, compared int

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
@@ -27,7 +27,7 @@ var hookDevice = hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
 // BPF_PROG_TEST_RUN. The lease has no end.
 func open(t *testing.T, settings Settings) *Source {
 	t.Helper()
-	netns.NeedRoot(t)
+	namespace.NeedRoot(t)
 	settings.Flows = cmp.Or(settings.Flows, 1024)
 	s := &Source{device: hookDevice, idle: cmp.Or(settings.Idle, DefaultIdle)}
 	spec, err := specification(hookDevice, settings)

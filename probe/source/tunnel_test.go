@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
@@ -105,7 +106,7 @@ func sender(t *testing.T, link netlink.Link) func(packet []byte) error {
 // TestTransparencyWithoutLinkHeader attaches both ends to devices that have none,
 // which no test run can show.
 func TestTransparencyWithoutLinkHeader(t *testing.T) {
-	name := netns.New(t)
+	name := namespace.New(t)
 	for _, encoding := range encodings {
 		t.Run(encoding.String(), func(t *testing.T) {
 			err := netns.Do(name, func() error {

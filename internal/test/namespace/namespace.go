@@ -1,4 +1,5 @@
-package netns
+// Package namespace makes network namespaces for tests.
+package namespace
 
 import (
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
+
+	"pillion.dev/internal/netns"
 )
 
 // TB is the part of testing.TB that New needs.
@@ -26,15 +29,15 @@ func New(t TB) string {
 	t.Helper()
 	NeedRoot(t)
 	name := fmt.Sprintf("pt-%d-%d", os.Getpid(), made.Add(1))
-	if err := Create(name); err != nil {
+	if err := netns.Create(name); err != nil {
 		t.Fatalf("%v", err)
 	}
 	t.Cleanup(func() {
-		if err := Delete(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := netns.Delete(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("%v", err)
 		}
 	})
-	err := Do(name, func() error {
+	err := netns.Do(name, func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err != nil {
 			return err
