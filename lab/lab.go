@@ -55,7 +55,7 @@ func Up(ctx context.Context, spec *Spec, options Options) (*Lab, error) {
 		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, ErrNotRoot)
 	}
 	if err := spec.validate(); err != nil {
-		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, &specError{0, err.Error()})
+		return nil, fmt.Errorf("take lab %s up: %w: %w", spec.Name, ErrSpec, err)
 	}
 	agent := options.Agent
 	if agent == "" {

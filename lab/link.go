@@ -95,11 +95,11 @@ func configureLink(lab string, number int, l *Link, static bool) error {
 			if err := netlink.LinkSetHardwareAddr(link, hardware(number, end+1)); err != nil {
 				return fmt.Errorf("set hardware address of %s: %w", name, err)
 			}
-			addresses := append([]netip.Prefix{linkLocal(number, end+1)}, l.Addresses[host]...)
+			addresses := append([]Prefix{linkLocal(number, end+1)}, l.Addresses[host]...)
 			if err := configureInterface(name, l.MTU, addresses); err != nil || !static {
 				return err
 			}
-			known := append([]netip.Prefix{linkLocal(number, 2-end)}, l.Addresses[peer]...)
+			known := append([]Prefix{linkLocal(number, 2-end)}, l.Addresses[peer]...)
 			return addNeighbours(link, hardware(number, 2-end), known)
 		})
 		if err != nil {
@@ -116,7 +116,7 @@ func hardware(n, end int) net.HardwareAddr {
 }
 
 // addNeighbours tells the kernel for good who is at the other end of a link.
-func addNeighbours(link netlink.Link, at net.HardwareAddr, addresses []netip.Prefix) error {
+func addNeighbours(link netlink.Link, at net.HardwareAddr, addresses []Prefix) error {
 	for _, address := range addresses {
 		err := netlink.NeighSet(&netlink.Neigh{
 			LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT,
@@ -132,6 +132,6 @@ func addNeighbours(link netlink.Link, at net.HardwareAddr, addresses []netip.Pre
 // linkLocal is the link-local address of one end, 1 or 2, of the n-th link. A
 // router cannot solicit neighbours without one (RFC 4861), and one that the
 // kernel makes would need time and differ from run to run.
-func linkLocal(n, end int) netip.Prefix {
-	return netip.MustParsePrefix(fmt.Sprintf("fe80::%x:%d/64", n, end))
+func linkLocal(n, end int) Prefix {
+	return Prefix{netip.MustParsePrefix(fmt.Sprintf("fe80::%x:%d/64", n, end))}
 }

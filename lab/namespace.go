@@ -74,7 +74,7 @@ func writeSysctl(path, value string) error {
 
 // configureInterface gives an interface its MTU and addresses and sets it up. It
 // runs in the host's namespace.
-func configureInterface(name string, mtu int, addresses []netip.Prefix) error {
+func configureInterface(name string, mtu int, addresses []Prefix) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("find interface %s: %w", name, err)
@@ -86,7 +86,7 @@ func configureInterface(name string, mtu int, addresses []netip.Prefix) error {
 		return fmt.Errorf("set %s up: %w", name, err)
 	}
 	for _, address := range addresses {
-		config := &netlink.Addr{IPNet: ipNet(address)}
+		config := &netlink.Addr{IPNet: ipNet(address.Prefix)}
 		if address.Addr().Is6() {
 			config.Flags = unix.IFA_F_NODAD
 		}

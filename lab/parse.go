@@ -17,21 +17,6 @@ import (
 // ErrSpec marks errors that are mistakes in a lab file.
 var ErrSpec = errors.New("bad lab file")
 
-// specError is a mistake in a lab file, on a line if that is known.
-type specError struct {
-	line  int
-	cause string
-}
-
-func (e *specError) Error() string {
-	if e.line == 0 {
-		return e.cause
-	}
-	return fmt.Sprintf("line %d: %s", e.line, e.cause)
-}
-
-func (e *specError) Is(target error) bool { return target == ErrSpec }
-
 // ReadSpec reads a lab file. Truth files become absolute paths.
 func ReadSpec(path string) (*Spec, error) {
 	text, err := os.ReadFile(path)
@@ -49,14 +34,18 @@ func ReadSpec(path string) (*Spec, error) {
 // repeated keys are errors. Errors are one line with the line number in it.
 func ParseSpec(text []byte) (*Spec, error) {
 	spec := new(Spec)
-	if _, err := document.Decode(text, spec); err != nil && !errors.Is(err, io.EOF) {
-		return nil, describe(text, err)
+	_, err := document.Decode(text, spec)
+	if err == nil || errors.Is(err, io.EOF) {
+		if err = spec.validate(); err == nil {
+			err = spec.placeTruths()
+		}
+		var f *fault
+		if errors.As(err, &f) {
+			err = &document.Error{Line: lineOf(text, f.path), Cause: err}
+		}
 	}
-	if err := spec.validate(); err != nil {
-		return nil, &specError{lineOf(text, pathOf(err)), err.Error()}
-	}
-	if err := spec.placeTruths(); err != nil {
-		return nil, &specError{lineOf(text, pathOf(err)), err.Error()}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
 	}
 	return spec, nil
 }
@@ -83,27 +72,6 @@ func (s *Spec) placeTruths() error {
 		taken[absolute], l.Emulate.Truth = true, absolute
 	}
 	return nil
-}
-
-// describe turns an error of the YAML package into one line.
-func describe(text []byte, err error) error {
-	var located yaml.Error
-	if !errors.As(err, &located) {
-		if bad := badScalar(text); bad != nil {
-			return bad
-		}
-		return &specError{0, firstLine(err.Error())}
-	}
-	line := 0
-	if token := located.GetToken(); token != nil && token.Position != nil {
-		line = token.Position.Line
-	}
-	return &specError{line, firstLine(located.GetMessage())}
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
 }
 
 // lineOf finds the line of a YAML path, or of the nearest node above it that

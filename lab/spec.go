@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
+	"pillion.dev/internal/document"
 	"pillion.dev/lab/emulator"
 )
 
@@ -46,10 +48,23 @@ type Link struct {
 	// Addresses are the addresses with prefix length at each end. They default,
 	// for the n-th link of the file from 1, to 10.77.n.1/24 and fd77:0:0:n::1/64
 	// at the first end and .2 and ::2 at the second.
-	Addresses map[string][]netip.Prefix `yaml:"addresses"`
+	Addresses map[string][]Prefix `yaml:"addresses"`
 	// MTU is 1500 by default.
 	MTU     int      `yaml:"mtu"`
 	Emulate *Emulate `yaml:"emulate"`
+}
+
+// Prefix is an address with a prefix length.
+type Prefix struct{ netip.Prefix }
+
+// UnmarshalYAML reads an address; its errors state the line and the form.
+func (p *Prefix) UnmarshalYAML(decode func(any) error) error {
+	err := document.Text(decode, &p.Prefix)
+	var located *document.Error
+	if errors.As(err, &located) {
+		located.Cause = errors.New("an address needs a prefix length, such as 192.0.2.1/24")
+	}
+	return err
 }
 
 // Emulate is what happens to packets on a link. The faults apply to both
@@ -110,7 +125,7 @@ func (s *Spec) complete() {
 			l.MTU = defaultMTU
 		}
 		if l.Addresses == nil {
-			l.Addresses = map[string][]netip.Prefix{}
+			l.Addresses = map[string][]Prefix{}
 		}
 		for end, host := range l.Ends {
 			if l.Addresses[host] == nil {
@@ -121,9 +136,9 @@ func (s *Spec) complete() {
 }
 
 // defaultAddresses are those of one end, 1 or 2, of the n-th link.
-func defaultAddresses(n, end int) []netip.Prefix {
-	return []netip.Prefix{
-		netip.MustParsePrefix(fmt.Sprintf("10.77.%d.%d/24", n, end)),
-		netip.MustParsePrefix(fmt.Sprintf("fd77:0:0:%x::%d/64", n, end)),
+func defaultAddresses(n, end int) []Prefix {
+	return []Prefix{
+		{netip.MustParsePrefix(fmt.Sprintf("10.77.%d.%d/24", n, end))},
+		{netip.MustParsePrefix(fmt.Sprintf("fd77:0:0:%x::%d/64", n, end))},
 	}
 }

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -168,13 +167,4 @@ func (s *Spec) validateTogether() error {
 		}
 	}
 	return nil
-}
-
-// pathOf is the YAML path of a fault, or "" for other errors.
-func pathOf(err error) string {
-	var f *fault
-	if errors.As(err, &f) {
-		return f.path
-	}
-	return ""
 }

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
-
-	"github.com/goccy/go-yaml"
 
 	"pillion.dev/archive"
 	"pillion.dev/internal/document"
@@ -108,7 +105,7 @@ func ReadConfig(path string) (Config, error) {
 		return c, fmt.Errorf("read configuration: %w", err)
 	}
 	if _, err := document.Decode(text, &c); err != nil && !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("read %s: %w: %s", path, ErrConfig, strings.TrimSpace(yaml.FormatError(err, false, false)))
+		return c, fmt.Errorf("read %s: %w: %w", path, ErrConfig, err)
 	}
 	_, err = c.Complete()
 	return c, err

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"pillion.dev/internal/document"
 )
@@ -28,22 +25,9 @@ func ParseSpec(text []byte) (Spec, error) {
 	case errors.Is(err, io.EOF):
 		return Spec{}, fmt.Errorf("read session: %w: it is empty", ErrSpec)
 	case err != nil:
-		return Spec{}, fmt.Errorf("read session: %w: %s", ErrSpec, explain(err))
+		return Spec{}, fmt.Errorf("read session: %w: %w", ErrSpec, err)
 	case more:
 		return Spec{}, fmt.Errorf("read session: %w: there is more than one document", ErrSpec)
 	}
 	return spec, nil
-}
-
-// explain is the parser's error in one line, with the line in the text.
-func explain(err error) string {
-	message := err.Error()
-	var located yaml.Error
-	if errors.As(err, &located) {
-		message = located.GetMessage()
-		if token := located.GetToken(); token != nil && token.Position != nil {
-			message = fmt.Sprintf("line %d: %s", token.Position.Line, message)
-		}
-	}
-	return strings.Join(strings.Fields(message), " ")
 }

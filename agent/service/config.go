@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
 	"pillion.dev/internal/document"
@@ -103,7 +101,7 @@ func ReadConfig(path string) (Config, error) {
 		return c, fmt.Errorf("read configuration: %w", err)
 	}
 	if _, err := document.Decode(text, &c); err != nil && !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("read %s: %w: %s", path, ErrConfig, strings.TrimSpace(yaml.FormatError(err, false, false)))
+		return c, fmt.Errorf("read %s: %w: %w", path, ErrConfig, err)
 	}
 	if _, err := c.complete(); err != nil {
 		return c, fmt.Errorf("read %s: %w", path, err)

@@ -70,7 +70,7 @@ func parseConfig(text []byte) (config, error) {
 	var c config
 	_, err := document.Decode(text, &c)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return c, errors.New(explainYAML(err))
+		return c, err
 	}
 	switch c.Output {
 	case "", "table", "json", "csv":
@@ -78,19 +78,6 @@ func parseConfig(text []byte) (config, error) {
 		return c, fmt.Errorf("output %q is not table, json or csv", c.Output)
 	}
 	return c, nil
-}
-
-// explainYAML is the parser's error with its line, without an excerpt of the file.
-func explainYAML(err error) string {
-	var located yaml.Error
-	if !errors.As(err, &located) {
-		return "not YAML"
-	}
-	message := strings.Join(strings.Fields(located.GetMessage()), " ")
-	if token := located.GetToken(); token != nil && token.Position != nil {
-		return fmt.Sprintf("line %d: %s", token.Position.Line, message)
-	}
-	return message
 }
 
 // isOf reports whether the file is for that server.

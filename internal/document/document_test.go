@@ -10,8 +10,22 @@ import (
 
 type list struct {
 	Names []string
-	Items []struct{ A string }
+	Items []struct {
+		A string
+		B answer
+	}
 }
+
+type answer bool
+
+func (a *answer) UnmarshalText(text []byte) error {
+	if *a = string(text) == "yes"; !*a {
+		return errors.New("want yes")
+	}
+	return nil
+}
+
+func (a *answer) UnmarshalYAML(decode func(any) error) error { return Text(decode, a) }
 
 // broken stands for what the parser fails over.
 type broken struct{}
@@ -32,8 +46,11 @@ func TestDecode(t *testing.T) {
 	}{
 		{"good", "names: [a, b]", "", false},
 		{"nothing", "", io.EOF.Error(), false},
-		{"unknown key", "name: a", "unknown field", false},
-		{"two keys", "names: [a]\nnames: [b]", "already defined", false},
+		{"unknown key", "name: a", `line 1: unknown field "name"`, false},
+		{"two keys", "names: [a]\nnames: [b]", "line 2: mapping key \"names\" already defined", false},
+		{"text", "items:\n  - b: &x yes\n  - b: *x", "", false},
+		{"bad text", "items:\n  - b: yes\n  - b: no", "line 3: want yes", false},
+		{"no text", "items:\n  - b: [yes]", "line 2: ", false},
 		{"two documents", "names: [a]\n---\nnames: [b]", "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

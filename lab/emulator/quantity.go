@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"pillion.dev/internal/document"
 	"pillion.dev/internal/quantity"
 )
 
@@ -41,6 +42,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// UnmarshalYAML is UnmarshalText with the line in errors.
+func (d *Duration) UnmarshalYAML(decode func(any) error) error { return document.Text(decode, d) }
+
 // MarshalText writes what UnmarshalText reads.
 func (d Duration) MarshalText() ([]byte, error) { return quantity.Duration(d).MarshalText() }
 
@@ -55,6 +59,9 @@ func (f *Fraction) UnmarshalText(text []byte) error {
 	*f = Fraction(value / 100)
 	return nil
 }
+
+// UnmarshalYAML is UnmarshalText with the line in errors.
+func (f *Fraction) UnmarshalYAML(decode func(any) error) error { return document.Text(decode, f) }
 
 // MarshalText writes what UnmarshalText reads.
 func (f Fraction) MarshalText() ([]byte, error) {
@@ -71,6 +78,9 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	*r = Rate(value)
 	return nil
 }
+
+// UnmarshalYAML is UnmarshalText with the line in errors.
+func (r *Rate) UnmarshalYAML(decode func(any) error) error { return document.Text(decode, r) }
 
 // MarshalText writes what UnmarshalText reads.
 func (r Rate) MarshalText() ([]byte, error) {
@@ -90,6 +100,9 @@ func (q *Queue) UnmarshalText(text []byte) error {
 	}
 	return nil
 }
+
+// UnmarshalYAML is UnmarshalText with the line in errors.
+func (q *Queue) UnmarshalYAML(decode func(any) error) error { return document.Text(decode, q) }
 
 // MarshalText writes what UnmarshalText reads.
 func (q Queue) MarshalText() ([]byte, error) {

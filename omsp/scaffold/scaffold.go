@@ -9,7 +9,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"pillion.dev/internal/document"
@@ -66,7 +65,7 @@ func (w *word) UnmarshalYAML(node ast.Node) error {
 }
 
 func fault(line int, format string, values ...any) error {
-	return fmt.Errorf("%w: line %d: %s", ErrDescription, line, fmt.Sprintf(format, values...))
+	return &document.Error{Line: line, Cause: fmt.Errorf(format, values...)}
 }
 
 // most limits the points of an application and the fields of a point: a packet
@@ -76,26 +75,34 @@ const most = 255
 // Parse parses a description. Errors include the line.
 func Parse(text []byte) (*App, error) {
 	var a App
-	if _, err := document.Decode(text, &a); err != nil && !errors.Is(err, io.EOF) {
-		return nil, explain(err)
+	_, err := document.Decode(text, &a)
+	if err == nil || errors.Is(err, io.EOF) {
+		err = a.check()
 	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDescription, err)
+	}
+	return &a, nil
+}
+
+func (a *App) check() error {
 	if a.App.text == "" || !omsp.ValidName(a.App.text) {
-		return nil, fault(max(a.App.line, 1), "invalid app name %q: use letters, digits and _", a.App.text)
+		return fault(max(a.App.line, 1), "invalid app name %q: use letters, digits and _", a.App.text)
 	}
 	if len(a.Points) == 0 || len(a.Points) >= most {
-		return nil, fault(a.App.line, "%d points: use 1 to %d", len(a.Points), most-1)
+		return fault(a.App.line, "%d points: use 1 to %d", len(a.Points), most-1)
 	}
 	names := map[string]bool{}
 	for i := range a.Points {
 		p := &a.Points[i]
 		if err := checkName("point", p.Name, a.App.line, names); err != nil {
-			return nil, err
+			return err
 		}
 		if err := p.check(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return &a, nil
+	return nil
 }
 
 func (p *point) check() error {
@@ -154,20 +161,4 @@ func parseType(name string) (omsp.Type, error) {
 		name = "int32"
 	}
 	return omsp.ParseType(name)
-}
-
-// explain reports a YAML error in one line.
-func explain(err error) error {
-	if errors.Is(err, ErrDescription) {
-		return err
-	}
-	var located yaml.Error
-	if !errors.As(err, &located) {
-		return fmt.Errorf("%w: not YAML: %w", ErrDescription, err)
-	}
-	message := strings.Join(strings.Fields(located.GetMessage()), " ")
-	if token := located.GetToken(); token != nil && token.Position != nil {
-		return fault(token.Position.Line, "%s", message)
-	}
-	return fmt.Errorf("%w: %s", ErrDescription, message)
 }
