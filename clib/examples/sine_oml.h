@@ -51,7 +51,7 @@ static inline int oml_register_mps(void)
 }
 #endif
 
-/* Injects a sample of wave. Never waits; returns 0, or -1 when it could not be taken.
+/* Injects a sample of wave. Does not block; returns 0, or -1 if the sample was rejected.
  * One place on the wave.
  * label: which wave it is
  * angle: radians
@@ -67,7 +67,7 @@ static inline int oml_inject_wave(OmlMP *oml_mp, const char *label, double angle
 	return omlc_inject(oml_mp, oml_values);
 }
 
-/* Injects a sample of turn. Never waits; returns 0, or -1 when it could not be taken.
+/* Injects a sample of turn. Does not block; returns 0, or -1 if the sample was rejected.
  * The wave has gone round once.
  * turns: how often so far
  * lag_ns: how much later than it should, ns */

@@ -48,6 +48,9 @@ type word struct {
 	line int
 }
 
+// String is the text.
+func (w word) String() string { return w.text }
+
 // UnmarshalYAML accepts a text, or a number as written.
 func (w *word) UnmarshalYAML(node ast.Node) error {
 	w.line = node.GetToken().Position.Line

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func header(t *testing.T) []byte {
+func everything(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/everything.yaml")
 	if err != nil {
@@ -29,7 +29,7 @@ func header(t *testing.T) []byte {
 }
 
 func TestHeader(t *testing.T) {
-	got := header(t)
+	got := everything(t)
 	if *update {
 		if err := os.WriteFile("testdata/everything_oml.h", got, 0o644); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestHeader(t *testing.T) {
 // Compilers take the header in C and C++ without a word.
 func TestCompile(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "everything_oml.h"), header(t), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "everything_oml.h"), everything(t), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range []string{

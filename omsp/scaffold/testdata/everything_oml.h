@@ -64,7 +64,7 @@ static inline int oml_register_mps(void)
 }
 #endif
 
-/* Injects a sample of types. Never waits; returns 0, or -1 when it could not be taken.
+/* Injects a sample of types. Does not block; returns 0, or -1 if the sample was rejected.
  * One value of each type.
  * d: a length, m */
 static inline int oml_inject_types(OmlMP *oml_mp, double d, const char *s, int32_t i32, uint32_t u32,
@@ -119,7 +119,7 @@ static inline int oml_inject_types(OmlMP *oml_mp, double d, const char *s, int32
 	return omlc_inject(oml_mp, oml_values);
 }
 
-/* Injects a sample of default. Never waits; returns 0, or -1 when it could not be taken. */
+/* Injects a sample of default. Does not block; returns 0, or -1 if the sample was rejected. */
 static inline int oml_inject_default(OmlMP *oml_mp, int32_t class_, bool oml_mp_)
 {
 	OmlValueU oml_values[2];
