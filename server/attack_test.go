@@ -25,8 +25,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/api/pillionv1/pillionv1connect"
-	"pillion.dev/archive"
-	"pillion.dev/archive/duckdb"
+	_ "pillion.dev/archive/duckdb" // registers duckdb:
 	"pillion.dev/bus"
 	"pillion.dev/measure"
 	"pillion.dev/server"
@@ -63,10 +62,6 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-func openArchive(folder string, config server.Config) (archive.Archive, error) {
-	return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: int64(config.MemoryBytes)})
-}
-
 // start runs a server until the test ends.
 func start(t *testing.T, folder string) *target {
 	t.Helper()
@@ -76,7 +71,7 @@ func start(t *testing.T, folder string) *target {
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	config := server.Config{Folder: folder, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", OML: []string{"127.0.0.1:0"}, MemoryBytes: 256 << 20}
 	go func() {
-		ended <- server.Run(ctx, config, server.Parts{Archive: openArchive, Page: fstest.MapFS{"index.html": {}}}, log, func(w server.Welcome) { ready <- w })
+		ended <- server.Run(ctx, config, fstest.MapFS{"index.html": {}}, log, func(w server.Welcome) { ready <- w })
 	}()
 	s.stop = sync.OnceFunc(func() {
 		cancel()

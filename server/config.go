@@ -22,6 +22,8 @@ const (
 	DefaultHTTP   = ":8470"
 	DefaultBus    = ":8471"
 	DefaultOML    = "127.0.0.1:3003"
+	// DefaultArchive is a file in the data directory.
+	DefaultArchive = "duckdb:"
 )
 
 // Config is the configuration of a server, from a YAML file or the command line.
@@ -38,6 +40,8 @@ type Config struct {
 	Hosts []string `yaml:"hosts"`
 	// Retention limits streams, by name; "*" applies to all others.
 	Retention map[string]Retention `yaml:"retention"`
+	// Archive is the URL of the archive, such as duckdb:PATH; default DefaultArchive.
+	Archive string `yaml:"archive"`
 	// MemoryBytes limits the archive's memory; default 1 GiB.
 	MemoryBytes quantity.Size `yaml:"memory_bytes"`
 	// OML are additional listen addresses for instrumented applications, besides DefaultOML.
@@ -123,6 +127,7 @@ var defaultRetention = map[string]Retention{
 func (c Config) Complete() (Config, error) {
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HTTP = cmp.Or(c.HTTP, DefaultHTTP)
+	c.Archive = cmp.Or(c.Archive, DefaultArchive)
 	c.NATSListen = cmp.Or(c.NATSListen, DefaultBus)
 	for stream, r := range c.Retention {
 		if stream != "*" && !measure.ValidName(stream) {

@@ -28,16 +28,6 @@ import (
 	"pillion.dev/server/web"
 )
 
-// OpenArchive opens the archive in a folder.
-type OpenArchive func(folder string, config Config) (archive.Archive, error)
-
-// Parts are the components that the main program supplies.
-type Parts struct {
-	Archive OpenArchive
-	// Page holds the files of the web page.
-	Page fs.FS
-}
-
 // Welcome is what a server reports once it is ready.
 type Welcome struct {
 	// First is set on the first start: initial tokens are in files of the data directory.
@@ -51,7 +41,7 @@ type Welcome struct {
 
 type server struct {
 	config Config
-	parts  Parts
+	page   fs.FS
 	log    *slog.Logger
 	lock   *os.File
 
@@ -71,13 +61,14 @@ type server struct {
 	retained     map[string]bool // streams whose retention has been applied
 }
 
-// Run serves until the context ends. It calls ready once all parts are up.
-func Run(ctx context.Context, config Config, parts Parts, log *slog.Logger, ready func(Welcome)) error {
+// Run serves the API and the files of the web page until the context ends. It calls
+// ready once all parts are up.
+func Run(ctx context.Context, config Config, page fs.FS, log *slog.Logger, ready func(Welcome)) error {
 	config, err := config.Complete()
 	if err != nil {
 		return err
 	}
-	s := &server{config: config, parts: parts, log: log}
+	s := &server{config: config, page: page, log: log}
 	if err := s.open(ctx); err != nil {
 		return errors.Join(fmt.Errorf("start server: %w", err), s.close())
 	}
@@ -101,7 +92,7 @@ func (s *server) open(ctx context.Context) error {
 			return err
 		},
 		func() (err error) {
-			s.archive, err = s.parts.Archive(s.config.Folder, s.config)
+			s.archive, err = archive.Open(s.config.Archive, archive.Options{Folder: s.config.Folder, Memory: int64(s.config.MemoryBytes)})
 			return err
 		},
 		s.openIngest,
@@ -160,7 +151,7 @@ func (s *server) openControl() (err error) {
 func (s *server) openWeb() (err error) {
 	s.web, err = web.New(web.Options{
 		Control: s.control, Topology: s.topology, Authority: s.authority, Archive: s.archive,
-		Live: watching{s.ingest.Live()}, Events: s.local, Health: s.health, Figures: s.figures, Page: s.parts.Page,
+		Live: watching{s.ingest.Live()}, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
 		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Log: s.log,
 	})
 	if err != nil {

@@ -13,11 +13,13 @@
 package duckdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
@@ -78,6 +80,15 @@ type Archive struct {
 }
 
 var _ archive.Archive = (*Archive)(nil)
+
+// fileName is the default name of the file in the server's data directory.
+const fileName = "archive.duckdb"
+
+func init() {
+	archive.Register("duckdb", func(path string, o archive.Options) (archive.Archive, error) {
+		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory})
+	})
+}
 
 var errClosed = errors.New("archive is closed")
 

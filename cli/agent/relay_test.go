@@ -15,8 +15,7 @@ import (
 	"time"
 
 	"pillion.dev/api/pillionv1"
-	"pillion.dev/archive"
-	"pillion.dev/archive/duckdb"
+	_ "pillion.dev/archive/duckdb" // registers duckdb:
 	"pillion.dev/server"
 )
 
@@ -50,11 +49,8 @@ func (n *noc) begin(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
 	config := server.Config{Folder: n.folder, HTTP: n.http, NATSListen: n.bus, MemoryBytes: 256 << 20}
-	parts := server.Parts{Page: fstest.MapFS{"index.html": {}}, Archive: func(folder string, c server.Config) (archive.Archive, error) {
-		return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: int64(c.MemoryBytes)})
-	}}
 	go func() {
-		ended <- server.Run(ctx, config, parts, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
+		ended <- server.Run(ctx, config, fstest.MapFS{"index.html": {}}, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
 	}()
 	n.stop = func() {
 		cancel()

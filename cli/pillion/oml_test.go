@@ -20,8 +20,7 @@ import (
 	"time"
 
 	"pillion.dev/api/pillionv1"
-	"pillion.dev/archive"
-	"pillion.dev/archive/duckdb"
+	_ "pillion.dev/archive/duckdb" // registers duckdb:
 	"pillion.dev/server"
 )
 
@@ -85,12 +84,9 @@ func realServer(t *testing.T) (w server.Welcome) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
-	config := server.Config{Folder: filepath.Join(t.TempDir(), "server"), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", OML: []string{"127.0.0.1:0"}}
-	parts := server.Parts{Page: fstest.MapFS{"index.html": {}}, Archive: func(folder string, _ server.Config) (archive.Archive, error) {
-		return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: 256 << 20})
-	}}
+	config := server.Config{Folder: filepath.Join(t.TempDir(), "server"), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", OML: []string{"127.0.0.1:0"}, MemoryBytes: 256 << 20}
 	go func() {
-		ended <- server.Run(ctx, config, parts, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
+		ended <- server.Run(ctx, config, fstest.MapFS{"index.html": {}}, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
 	}()
 	t.Cleanup(sync.OnceFunc(func() {
 		cancel()

@@ -96,7 +96,7 @@ func serverProcess(t *testing.T, options ...string) *process {
 // ask reads the folder of a server that has ended; each row is its values as text.
 func ask(t *testing.T, folder, sql string) []string {
 	t.Helper()
-	a, err := openArchive(folder, server.Config{})
+	a, err := archive.Open(server.DefaultArchive, archive.Options{Folder: folder})
 	if err != nil {
 		t.Fatal(err)
 	}

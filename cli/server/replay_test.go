@@ -31,7 +31,7 @@ func serving(t *testing.T, folder string) (w server.Welcome, stop func()) {
 	ready, ended := make(chan server.Welcome, 1), make(chan error, 1)
 	config := server.Config{Folder: folder, HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"}
 	go func() {
-		ended <- server.Run(ctx, config, server.Parts{Archive: openArchive, Page: fstest.MapFS{"index.html": {}}}, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
+		ended <- server.Run(ctx, config, fstest.MapFS{"index.html": {}}, slog.New(slog.DiscardHandler), func(w server.Welcome) { ready <- w })
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -215,7 +215,7 @@ func refused(t *testing.T, agent *bus.Agent, e measure.Envelope, n int) {
 // checkStored counts the rows of each batch in a server's folder.
 func checkStored(t *testing.T, folder string, want map[string]int) {
 	t.Helper()
-	a, err := openArchive(folder, server.Config{})
+	a, err := archive.Open(server.DefaultArchive, archive.Options{Folder: folder})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,9 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
-	"pillion.dev/archive"
-	"pillion.dev/archive/duckdb"
+	_ "pillion.dev/archive/duckdb" // registers duckdb:
 	"pillion.dev/cli/command"
 	"pillion.dev/server"
 	"pillion.dev/ui"
@@ -22,6 +20,7 @@ type runCmd struct {
 	HTTP        string   `name:"http" help:"Listen address of the API; default: ${http}." placeholder:"ADDR"`
 	NATSListen  string   `name:"nats-listen" help:"Listen address of the bus for agents; default: ${bus}." placeholder:"ADDR"`
 	NATS        string   `name:"nats" help:"Use external NATS servers at this URL instead of the embedded one." placeholder:"URL"`
+	Archive     string   `help:"Archive to use; default: ${archive}, a file in the data directory; duckdb:PATH is a file elsewhere." placeholder:"URL"`
 	OML         []string `name:"oml" help:"Additional listen address for instrumented applications (OML), besides ${oml}; addresses other than loopback require --oml-token-file." placeholder:"ADDR"`
 	OMLToken    string   `name:"oml-token-file" help:"File with the token that applications on other hosts present." type:"existingfile" placeholder:"FILE"`
 	OMLTLS      bool     `name:"oml-tls" help:"Use TLS on the addresses of --oml."`
@@ -37,7 +36,7 @@ func (c *runCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return server.Run(ctx, config, server.Parts{Archive: openArchive, Page: ui.Files()}, command.Log(c.Debug), func(w server.Welcome) {
+	return server.Run(ctx, config, ui.Files(), command.Log(c.Debug), func(w server.Welcome) {
 		welcome(os.Stdout, w)
 		command.Notify("READY=1")
 	})
@@ -54,7 +53,7 @@ func (c *runCmd) settings() (server.Config, error) {
 	for _, set := range []struct {
 		to   *string
 		from string
-	}{{&config.Folder, c.Data}, {&config.HTTP, c.HTTP}, {&config.NATSListen, c.NATSListen}, {&config.NATS, c.NATS}} {
+	}{{&config.Folder, c.Data}, {&config.HTTP, c.HTTP}, {&config.NATSListen, c.NATSListen}, {&config.NATS, c.NATS}, {&config.Archive, c.Archive}} {
 		if set.from != "" {
 			*set.to = set.from
 		}
@@ -68,10 +67,6 @@ func (c *runCmd) settings() (server.Config, error) {
 	config.Hosts = append(config.Hosts, c.Host...)
 	config.MetricsOpen = config.MetricsOpen || c.MetricsOpen
 	return config, nil
-}
-
-func openArchive(folder string, config server.Config) (archive.Archive, error) {
-	return duckdb.Open(filepath.Join(folder, "archive.duckdb"), duckdb.Options{Memory: int64(config.MemoryBytes)})
 }
 
 // welcome prints the next steps. Secrets stay in their files.

@@ -1,0 +1,47 @@
+package archive
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Options of a server for the archive that it opens.
+type Options struct {
+	// Folder is the server's data directory, where an embedded archive has its files
+	// by default.
+	Folder string
+	// Memory limits the archive's memory in the server's process, bytes; 0 is the
+	// archive's default.
+	Memory int64
+}
+
+// Opener opens the archive at a location, or creates it. The location is the URL after
+// the scheme and colon; empty means the default.
+type Opener func(location string, options Options) (Archive, error)
+
+var openers = map[string]Opener{}
+
+// Register makes an archive available under the scheme of its URLs. A package calls it
+// from its init function.
+func Register(scheme string, open Opener) { openers[scheme] = open }
+
+// Open opens the archive that a URL names, such as duckdb:PATH.
+func Open(url string, options Options) (Archive, error) {
+	scheme, location, _ := strings.Cut(url, ":")
+	open := openers[scheme]
+	if open == nil {
+		return nil, fmt.Errorf("open archive %q: no such kind of archive; use %s", url, strings.Join(Schemes(), ", "))
+	}
+	return open(location, options)
+}
+
+// Schemes lists the schemes that Open knows, as they are written.
+func Schemes() []string {
+	var all []string
+	for _, scheme := range slices.Sorted(maps.Keys(openers)) {
+		all = append(all, scheme+":")
+	}
+	return all
+}
