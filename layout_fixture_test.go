@@ -58,6 +58,10 @@ var faultyTrees = []struct {
 	{"NATS in a room with a like name", map[string]string{"omsp/a.go": goFile("omsp", "github.com/nats-io/nkeys")}, "only bus may"},
 	{"cgo outside duckdb", map[string]string{"archive/a.go": goFile("archive", "C")}, "only archive/duckdb may"},
 	{"DuckDB outside duckdb", map[string]string{"server/a.go": goFile("server", "github.com/duckdb/duckdb-go/v2")}, "only archive/duckdb may"},
+	{"SQL outside archive", map[string]string{"server/a.go": goFile("server") + "var a = `\n\tSELECT 1`\n"}, "holds SQL"},
+	{"SQL in archive and in a test", map[string]string{
+		"archive/a.go": goFile("archive") + "var a = \"SELECT 1\"\n", "server/a_test.go": goFile("server") + "var a = \"SELECT 1\"\n",
+	}, ""},
 	{"fourth main", map[string]string{"lab/a/main.go": goFile("main"), "lab/a/b.go": "package main\n"}, "lab/a: package main"},
 	{"fourth folder in cmd", map[string]string{"cmd/extra/a.go": goFile("extra")}, "cmd holds three mains"},
 	{"no package comment", map[string]string{"wire/a.go": "package wire\n", "wire/b.go": "package wire\n"}, "wire: no package comment"},

@@ -56,6 +56,9 @@ type Archive interface {
 	// Query runs one reading SQL statement and hands on its rows in record
 	// batches, which are released after each call.
 	Query(ctx context.Context, sql string, arguments []any, limits Limits, rows func(arrow.RecordBatch) error) error
+	// Highest returns the largest value of an integer column of a stream among rows
+	// whose columns equal the values in where; 0 without such rows.
+	Highest(ctx context.Context, stream, column string, where map[string]string) (int64, error)
 	// Series computes time series of one stream, thinned to at most Points each.
 	Series(ctx context.Context, question Series) ([]Line, error)
 	// Windows adds up rows of the stream flows in windows of time.
@@ -76,6 +79,8 @@ type Archive interface {
 	// Delivered are the counts of all batches and rows ever stored for an agent,
 	// by stream.
 	Delivered(ctx context.Context, agent string) (map[string]Delivered, error)
+	// Check returns an error if the archive does not answer.
+	Check(ctx context.Context) error
 	// Size of what is on disk, bytes.
 	Size() (int64, error)
 	Close() error

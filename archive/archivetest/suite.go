@@ -147,6 +147,14 @@ func storeOnce(b *bed) {
 	if other, err := b.Delivered(b.Context(), "y"); err != nil || len(other) != 0 {
 		b.Errorf("of another agent: %v, %v", other, err)
 	}
+	for where, want := range map[string]int64{"a line": 8, "b": 9, "none": 0} {
+		if n, err := b.Highest(b.Context(), "lines", "v", map[string]string{"line": where}); err != nil || n != want {
+			b.Errorf("highest of %q: %d, %v, want %d", where, n, err, want)
+		}
+	}
+	if err := b.Check(b.Context()); err != nil {
+		b.Errorf("check: %v", err)
+	}
 	if size, err := b.Size(); err != nil || size <= 0 {
 		b.Errorf("size %d, %v", size, err)
 	}
@@ -338,6 +346,9 @@ func unknown(b *bed) {
 	drop := func(arrow.RecordBatch) error { b.Error("a row of no stream"); return nil }
 	if err := b.Export(b.Context(), archive.Export{Stream: "none"}, drop); !errors.Is(err, archive.ErrUnknown) {
 		b.Errorf("export: %v", err)
+	}
+	if _, err := b.Highest(b.Context(), "none", "v", nil); !errors.Is(err, archive.ErrUnknown) {
+		b.Errorf("highest: %v", err)
 	}
 	if _, err := b.Series(b.Context(), archive.Series{Stream: "none"}); !errors.Is(err, archive.ErrUnknown) {
 		b.Errorf("series: %v", err)

@@ -273,6 +273,11 @@ func (a *Archive) judge(err error) error {
 	return err
 }
 
+// Check implements archive.Archive.
+func (a *Archive) Check(ctx context.Context) error {
+	return a.reader(ctx, 0, func(ctx context.Context, c *connection) error { return c.exec(ctx, "SELECT 1") })
+}
+
 // Size is that of the file and its write-ahead log.
 func (a *Archive) Size() (int64, error) {
 	var size int64

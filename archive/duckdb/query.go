@@ -191,6 +191,27 @@ func condition(s *measure.Schema, where map[string]string, from, to time.Time) (
 	return strings.Join(terms, " AND "), arguments, nil
 }
 
+// Highest implements archive.Archive.
+func (a *Archive) Highest(ctx context.Context, stream, column string, where map[string]string) (highest int64, err error) {
+	s, err := a.known(stream)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := columnType(s, column); err != nil {
+		return 0, err
+	}
+	terms, arguments, err := condition(s, where, time.Time{}, time.Time{})
+	if err != nil {
+		return 0, err
+	}
+	sql := fmt.Sprintf("SELECT max(%s)::BIGINT FROM %s WHERE %s", quoted(column), tableOf(s.Name), terms)
+	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
+		highest, err = c.number(ctx, sql, arguments...)
+		return err
+	})
+	return highest, err
+}
+
 // Streams implements archive.Archive.
 func (a *Archive) Streams(ctx context.Context) ([]archive.Stream, error) {
 	a.cache.Lock()

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -273,9 +272,6 @@ func (f *fake) Query(_ context.Context, r *pillionv1.QueryRequest, s *connect.Se
 	if r.Sql == "SELEC" {
 		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("syntax error at \"SELEC\""))
 	}
-	if strings.Contains(r.Sql, "FROM oml_tables") {
-		return s.Send(omlRowsOf("busy", "t", "endless", "bad", "t", "broken"))
-	}
 	if err := s.Send(&pillionv1.QueryResponse{Columns: cannedColumns(), Rows: []*pillionv1.Row{cannedRow("north1", 412_345)}}); err != nil {
 		return err
 	}
@@ -284,6 +280,9 @@ func (f *fake) Query(_ context.Context, r *pillionv1.QueryRequest, s *connect.Se
 
 func (f *fake) Export(ctx context.Context, r *pillionv1.ExportRequest, s *connect.ServerStream[pillionv1.ExportResponse]) error {
 	head := []byte("time,agent\r\n")
+	if r.Stream == "oml_tables" {
+		return s.Send(&pillionv1.ExportResponse{Data: omlTablesOf("busy", "t", "endless", "bad", "t", "broken"), Rows: 2})
+	}
 	if r.Format == "arrow" && r.Stream != "flows" {
 		head = nil
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"pillion.dev/api"
@@ -33,31 +35,30 @@ type omlTable struct {
 
 // omlTables asks for all tables, by domain and name.
 func omlTables(ctx context.Context, client *api.Client) ([]omlTable, error) {
-	stream, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Limit: 100_000,
-		Sql: "SELECT domain, table_name, stream, fields, max(start) FROM oml_tables GROUP BY ALL ORDER BY domain, min(time), table_name"})
-	if err != nil {
-		return nil, failed("query OML tables", err)
-	}
-	defer stream.Close()
+	request := &pillionv1.ExportRequest{Stream: "oml_tables", Columns: []string{"domain", "table_name", "stream", "fields", "start"}}
 	var tables []omlTable
-	for stream.Receive() {
-		for _, row := range stream.Msg().Rows {
-			v := row.Values
-			if len(v) != 5 {
-				return nil, fmt.Errorf("read OML tables: %d values instead of 5", len(v))
+	err := export(ctx, client, request, func(*pillionv1.ExportResponse) {}, func(batch arrow.RecordBatch) error {
+		for i := range int(batch.NumRows()) {
+			text := func(column int) string { return strings.Clone(batch.Column(column).ValueStr(i)) }
+			t := omlTable{domain: text(0), name: text(1), stream: text(2), start: batch.Column(4).(*array.Int64).Value(i)}
+			if known := slices.IndexFunc(tables, func(k omlTable) bool { return k.stream == t.stream }); known >= 0 {
+				tables[known].start = max(tables[known].start, t.start) // announced again
+				continue
 			}
-			t := omlTable{domain: v[0].GetText(), name: v[1].GetText(), stream: v[2].GetText(), start: v[4].GetInt()}
-			if t.schema, err = omsp.ParseSchema(v[3].GetText()); err != nil {
-				return nil, fmt.Errorf("read table %s: %w", t.name, err)
+			schema, err := omsp.ParseSchema(text(3))
+			if err != nil {
+				return fmt.Errorf("read table %s: %w", t.name, err)
 			}
 			if !omsp.ValidName(t.name) {
-				return nil, fmt.Errorf("read table %q: invalid name", t.name)
+				return fmt.Errorf("read table %q: invalid name", t.name)
 			}
-			t.schema.Name = t.name
+			t.schema, t.schema.Name = schema, t.name
 			tables = append(tables, t)
 		}
-	}
-	return tables, failed("query OML tables", stream.Err())
+		return nil
+	})
+	slices.SortStableFunc(tables, func(a, b omlTable) int { return strings.Compare(a.domain, b.domain) })
+	return tables, failed("list OML tables", err)
 }
 
 type omlDomainsCmd struct{}

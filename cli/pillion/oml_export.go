@@ -9,10 +9,12 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/archive/sqlite"
 	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
 )
@@ -77,21 +79,21 @@ func (c *omlExportCmd) free() error {
 type omlExport struct {
 	client           *api.Client
 	progress         *progress
-	file             *omlFile
 	tuples, negative int64
 }
 
 func (e *omlExport) write(ctx context.Context, path string, tables []omlTable) (err error) {
-	if e.file, err = openOML(ctx, path, tables[0].start); err != nil {
+	file, err := sqlite.Create(ctx, path, tables[0].start)
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.file.close(err == nil)) }()
+	defer func() { err = errors.Join(err, file.Close(err == nil)) }()
 	for _, t := range tables {
-		to, err := e.file.table(t.schema)
+		to, err := file.Table(t.schema)
 		if err != nil {
 			return err
 		}
-		rows, err := e.copy(ctx, &pillionv1.ExportRequest{Stream: t.stream, Columns: columnsOf(t), Format: "arrow"}, to)
+		rows, err := e.copy(ctx, &pillionv1.ExportRequest{Stream: t.stream, Columns: columnsOf(t)}, to)
 		if err != nil {
 			return err
 		}
@@ -99,14 +101,14 @@ func (e *omlExport) write(ctx context.Context, path string, tables []omlTable) (
 	}
 	notes := omlTable{schema: omsp.Metadata}
 	_, err = e.copy(ctx, &pillionv1.ExportRequest{
-		Stream: "oml_metadata", Columns: columnsOf(notes), Where: map[string]string{"domain": tables[0].domain}, Format: "arrow",
-	}, e.file.metadata)
-	e.negative = e.file.negative
+		Stream: "oml_metadata", Columns: columnsOf(notes), Where: map[string]string{"domain": tables[0].domain},
+	}, file.Metadata)
+	e.negative = file.Negative
 	return err
 }
 
-// columnsOf are the stream's columns that make up a table: sender, number, times,
-// fields.
+// columnsOf returns the stream's columns that make up a table: sender, sequence number,
+// times, fields.
 func columnsOf(t omlTable) []string {
 	var names []string
 	used := map[string]bool{"agent": true}
@@ -124,13 +126,26 @@ func columnsOf(t omlTable) []string {
 	return names
 }
 
-// copy puts what the server exports into a table.
-func (e *omlExport) copy(ctx context.Context, request *pillionv1.ExportRequest, to *omlRows) (int64, error) {
+// copy inserts the rows that the server exports into a table.
+func (e *omlExport) copy(ctx context.Context, request *pillionv1.ExportRequest, to *sqlite.Table) (rows int64, err error) {
+	err = export(ctx, e.client, request, func(piece *pillionv1.ExportResponse) {
+		e.progress.show(e.tuples+piece.Rows, len(piece.Data))
+	}, func(batch arrow.RecordBatch) error {
+		rows += batch.NumRows()
+		return to.Add(batch)
+	})
+	return rows, err
+}
+
+// export requests a stream as Arrow and passes each record batch to take, and each piece
+// received to shown.
+func export(ctx context.Context, client *api.Client, request *pillionv1.ExportRequest, shown func(*pillionv1.ExportResponse), take func(arrow.RecordBatch) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := e.client.Data.Export(ctx, request)
+	request.Format = "arrow"
+	stream, err := client.Data.Export(ctx, request)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer stream.Close()
 	from, pieces := io.Pipe()
@@ -138,38 +153,35 @@ func (e *omlExport) copy(ctx context.Context, request *pillionv1.ExportRequest, 
 	go func() {
 		defer close(ended)
 		for stream.Receive() {
-			piece := stream.Msg()
-			if _, err := pieces.Write(piece.Data); err != nil {
+			if _, err := pieces.Write(stream.Msg().Data); err != nil {
 				return
 			}
-			e.progress.show(e.tuples+piece.Rows, len(piece.Data))
+			shown(stream.Msg())
 		}
 		pieces.CloseWithError(stream.Err()) // nil is the end
 	}()
-	rows, err := to.copy(from)
+	err = readBatches(from, take)
 	from.Close()
 	cancel()
 	<-ended
-	return rows, err
+	return err
 }
 
-// copy reads record batches to the end of the stream.
-func (r *omlRows) copy(from io.Reader) (int64, error) {
+// readBatches reads record batches to the end of the stream.
+func readBatches(from io.Reader, take func(arrow.RecordBatch) error) error {
 	reader, err := ipc.NewReader(from)
 	if err != nil {
-		return 0, fmt.Errorf("read rows: %w", err)
+		return fmt.Errorf("read rows: %w", err)
 	}
 	defer reader.Release()
-	rows := int64(0)
 	for reader.Next() {
-		if err := r.add(reader.RecordBatch()); err != nil {
-			return rows, err
+		if err := take(reader.RecordBatch()); err != nil {
+			return err
 		}
-		rows += reader.RecordBatch().NumRows()
 	}
 	if err := reader.Err(); err != nil {
-		return rows, fmt.Errorf("read rows: %w", err)
+		return fmt.Errorf("read rows: %w", err)
 	}
-	_, err = io.Copy(io.Discard, from) // what ends the answer says whether it is whole
-	return rows, err
+	_, err = io.Copy(io.Discard, from) // only the end of the response tells whether it is complete
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,20 +20,36 @@ import (
 	"testing/fstest"
 	"time"
 
-	"pillion.dev/api/pillionv1"
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
 	_ "pillion.dev/archive/duckdb" // registers duckdb:
 	"pillion.dev/server"
 )
 
-// omlRowsOf is what the server answers about tables: domain, table, stream of each.
-func omlRowsOf(words ...string) *pillionv1.QueryResponse {
-	m := &pillionv1.QueryResponse{}
+// omlTablesOf returns rows of the stream oml_tables as Arrow: domain, table and stream of each.
+func omlTablesOf(words ...string) []byte {
+	text := func(name string) arrow.Field { return arrow.Field{Name: name, Type: arrow.BinaryTypes.String} }
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+		text("domain"), text("table_name"), text("stream"), text("fields"), {Name: "start", Type: arrow.PrimitiveTypes.Int64},
+	}, nil))
+	defer b.Release()
 	for ; len(words) > 0; words = words[3:] {
-		m.Rows = append(m.Rows, &pillionv1.Row{Values: []*pillionv1.Value{
-			textValue(words[0]), textValue(words[1]), textValue(words[2]), textValue("0 t n:int32"), intValue(1000),
-		}})
+		for i, word := range append(words[:3:3], "0 t n:int32") {
+			b.Field(i).(*array.StringBuilder).Append(word)
+		}
+		b.Field(4).(*array.Int64Builder).Append(1000)
 	}
-	return m
+	record := b.NewRecordBatch()
+	defer record.Release()
+	var out bytes.Buffer
+	w := ipc.NewWriter(&out, ipc.WithSchema(record.Schema()))
+	if err := errors.Join(w.Write(record), w.Close()); err != nil {
+		panic(err)
+	}
+	return out.Bytes()
 }
 
 func TestOMLExportThatFails(t *testing.T) {

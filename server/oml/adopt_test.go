@@ -29,8 +29,12 @@ func (nothing) Put(_ *measure.Schema, _ arrow.RecordBatch, done func(error)) {
 	done(nil)
 }
 
-func (nothing) Query(context.Context, string, []any, archive.Limits, func(arrow.RecordBatch) error) error {
+func (nothing) Export(context.Context, archive.Export, func(arrow.RecordBatch) error) error {
 	return archive.ErrUnknown
+}
+
+func (nothing) Highest(context.Context, string, string, map[string]string) (int64, error) {
+	return 0, archive.ErrUnknown
 }
 
 func backend(t *testing.T, folder string) *oml.Backend {

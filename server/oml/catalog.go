@@ -3,12 +3,10 @@ package oml
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
 
-	"pillion.dev/archive"
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
 	"pillion.dev/server/store"
@@ -151,9 +149,4 @@ func printable(name string) string {
 // text returns a value for the archive, of limited length and valid UTF-8.
 func text(s string) measure.Value {
 	return measure.StringValue(strings.ToValidUTF8(s[:min(len(s), 64<<10)], "\uFFFD"))
-}
-
-// unknown reports whether the error is that of a stream that does not exist yet.
-func unknown(err error) bool {
-	return errors.Is(err, archive.ErrUnknown) || errors.Is(err, archive.ErrQuery) && strings.Contains(err.Error(), "does not exist")
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +33,8 @@ type Ingest interface {
 
 // Archive is the part of archive.Archive that this package uses.
 type Archive interface {
-	Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error
+	Export(ctx context.Context, question archive.Export, rows func(arrow.RecordBatch) error) error
+	Highest(ctx context.Context, stream, column string, where map[string]string) (int64, error)
 }
 
 // Streams other than those of tables.
@@ -123,14 +125,14 @@ func (k *Backend) declare() {
 // have stopped in between, or rows may have been removed.
 func (k *Backend) announceAll() error {
 	known := map[string]bool{}
-	sql := "SELECT DISTINCT stream FROM " + Tables.Name
-	err := k.archive.Query(context.Background(), sql, nil, archive.Limits{Rows: 2 * tablesMax}, func(r arrow.RecordBatch) error {
+	question := archive.Export{Stream: Tables.Name, Columns: []string{"stream"}}
+	err := k.archive.Export(context.Background(), question, func(r arrow.RecordBatch) error {
 		for i := range int(r.NumRows()) {
 			known[strings.Clone(r.Column(0).ValueStr(i))] = true
 		}
 		return nil
 	})
-	if err != nil && !unknown(err) {
+	if err != nil && !errors.Is(err, archive.ErrUnknown) {
 		return fmt.Errorf("read tables of OML: %w", err)
 	}
 	for name, d := range k.catalog.Domains {
@@ -239,16 +241,8 @@ func (k *Backend) make(domain string, s omsp.Schema, t entry, known bool) (made 
 
 // Stored implements collect.Backend.
 func (k *Backend) Stored(ctx context.Context, session uint64, t collect.Table) (int64, error) {
-	last := int64(0)
-	// No injection: stream names conform to measure.ValidName.
-	sql := fmt.Sprintf("SELECT coalesce(max(oml_seq), 0)::BIGINT FROM %s WHERE oml_session = %d", t.Schema.Name, session)
-	err := k.archive.Query(ctx, sql, nil, archive.Limits{Rows: 1}, func(r arrow.RecordBatch) error {
-		if column, ok := r.Column(0).(*array.Int64); ok && r.NumRows() > 0 {
-			last = column.Value(0)
-		}
-		return nil
-	})
-	if err != nil && !unknown(err) {
+	last, err := k.archive.Highest(ctx, t.Schema.Name, "oml_seq", map[string]string{"oml_session": strconv.FormatUint(session, 10)})
+	if err != nil && !errors.Is(err, archive.ErrUnknown) {
 		return 0, fmt.Errorf("read stored sequence numbers of a session: %w", err)
 	}
 	return last, nil

@@ -38,8 +38,12 @@ func (s *sink) Put(schema *measure.Schema, r arrow.RecordBatch, done func(error)
 	done(nil)
 }
 
-func (s *sink) Query(context.Context, string, []any, archive.Limits, func(arrow.RecordBatch) error) error {
+func (s *sink) Export(context.Context, archive.Export, func(arrow.RecordBatch) error) error {
 	return fmt.Errorf("read: %w", archive.ErrUnknown)
+}
+
+func (s *sink) Highest(context.Context, string, string, map[string]string) (int64, error) {
+	return 0, fmt.Errorf("read: %w", archive.ErrUnknown)
 }
 
 func open(t *testing.T, folder string) (*Backend, *sink) {

@@ -1,4 +1,7 @@
-package pillion
+// Package sqlite writes tuples of instrumented applications to an SQLite file with the
+// layout of OML's server, so that scripts written for such files work. It is an export
+// format, not an archive: it does not implement archive.Archive.
+package sqlite
 
 import (
 	"context"
@@ -17,31 +20,35 @@ import (
 	"pillion.dev/omsp"
 )
 
-// omlTypes are OML's types in SQLite.
-var omlTypes = map[omsp.Type]string{
+// types are OML's types in SQLite.
+var types = map[omsp.Type]string{
 	omsp.Int32: "INTEGER", omsp.Uint32: "UNSIGNED INTEGER", omsp.Int64: "BIGINT", omsp.Uint64: "UNSIGNED BIGINT",
 	omsp.Double: "REAL", omsp.String: "TEXT", omsp.Blob: "BLOB", omsp.GUID: "UNSIGNED BIGINT", omsp.Bool: "INTEGER",
 }
 
-// omlColumns stand before the fields of each table.
-const omlColumns = "oml_tuple_id INTEGER PRIMARY KEY, oml_sender_id INTEGER, oml_seq INTEGER, oml_ts_client REAL, oml_ts_server REAL"
+// ownColumns precede the fields of each table.
+const ownColumns = "oml_tuple_id INTEGER PRIMARY KEY, oml_sender_id INTEGER, oml_seq INTEGER, oml_ts_client REAL, oml_ts_server REAL"
 
-// omlFile is a database with the layout of OML's server.
-type omlFile struct {
-	ctx      context.Context
-	db       *sql.DB
-	tx       *sql.Tx
-	senders  map[string]int64
-	tables   map[string]bool // names in small letters: SQLite knows no others
-	metadata *omlRows
-	negative int64 // values that became so
+// File is a database that is being written.
+type File struct {
+	// Metadata is the table of metadata.
+	Metadata *Table
+	// Negative counts unsigned values that SQLite stores as negative numbers.
+	Negative int64
+
+	ctx     context.Context
+	db      *sql.DB
+	tx      *sql.Tx
+	senders map[string]int64
+	tables  map[string]bool // names in lower case: SQLite ignores case
 }
 
-// openOML fills an empty file with the tables that every database has.
-func openOML(ctx context.Context, path string, start int64) (_ *omlFile, err error) {
-	// The file has another name until it is whole: it needs no journal.
+// Create fills an empty file with the tables that every database has. start is the start
+// time of the domain, seconds since 1970.
+func Create(ctx context.Context, path string, start int64) (_ *File, err error) {
+	// The caller renames the file once it is complete: it needs no journal.
 	location := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "_pragma=journal_mode(off)&_pragma=synchronous(off)"}
-	f := &omlFile{ctx: ctx, senders: map[string]int64{}, tables: map[string]bool{"_senders": true}}
+	f := &File{ctx: ctx, senders: map[string]int64{}, tables: map[string]bool{"_senders": true}}
 	if f.db, err = sql.Open("sqlite", location.String()); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
@@ -50,30 +57,31 @@ func openOML(ctx context.Context, path string, start int64) (_ *omlFile, err err
 		err = f.execute("CREATE TABLE _senders (name TEXT PRIMARY KEY, id INTEGER UNIQUE)")
 	}
 	if err == nil {
-		f.metadata, err = f.table(omsp.Metadata)
+		f.Metadata, err = f.Table(omsp.Metadata)
 	}
 	if err == nil {
 		err = f.know("start_time", strconv.FormatInt(start, 10))
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.close(false))
+		return nil, errors.Join(err, f.Close(false))
 	}
 	return f, nil
 }
 
-func (f *omlFile) execute(statement string, values ...any) error {
+func (f *File) execute(statement string, values ...any) error {
 	if _, err := f.tx.ExecContext(f.ctx, statement, values...); err != nil {
 		return fmt.Errorf("write database: %w", err)
 	}
 	return nil
 }
 
-// know adds what the server itself keeps among the metadata.
-func (f *omlFile) know(key, value string) error {
+// know adds metadata of OML's server itself.
+func (f *File) know(key, value string) error {
 	return f.execute("INSERT INTO _experiment_metadata (key, value) VALUES (?, ?)", key, value)
 }
 
-func (f *omlFile) close(whole bool) error {
+// Close completes the file, or abandons it if it is not whole.
+func (f *File) Close(whole bool) error {
 	var err error
 	switch {
 	case f.tx == nil:
@@ -85,27 +93,27 @@ func (f *omlFile) close(whole bool) error {
 	return errors.Join(err, f.db.Close())
 }
 
-// omlRows puts rows into a table.
-type omlRows struct {
-	file   *omlFile
-	insert *sql.Stmt
-	types  []omsp.Type
-	values []any
+// Table inserts rows into a table.
+type Table struct {
+	file       *File
+	insert     *sql.Stmt
+	fieldTypes []omsp.Type
+	values     []any
 }
 
-// table makes a table. Names that SQLite takes for another's get a number.
-func (f *omlFile) table(s omsp.Schema) (*omlRows, error) {
+// Table creates a table. Names that SQLite considers equal to another get a number.
+func (f *File) Table(s omsp.Schema) (*Table, error) {
 	s.Name = fresh(s.Name, f.tables)
 	columns := map[string]bool{"oml_tuple_id": true, "oml_sender_id": true, "oml_seq": true, "oml_ts_client": true, "oml_ts_server": true}
-	create := `CREATE TABLE "` + s.Name + `" (` + omlColumns
-	r := &omlRows{file: f, values: make([]any, 4+len(s.Fields))}
+	create := `CREATE TABLE "` + s.Name + `" (` + ownColumns
+	r := &Table{file: f, values: make([]any, 4+len(s.Fields))}
 	for _, field := range s.Fields {
-		kind := omlTypes[field.Type]
+		kind := types[field.Type]
 		if field.Type.IsVector() {
 			kind = "TEXT" // as JSON
 		}
 		create += `, "` + fresh(field.Name, columns) + `" ` + kind
-		r.types = append(r.types, field.Type)
+		r.fieldTypes = append(r.fieldTypes, field.Type)
 	}
 	if err := f.execute(create + ")"); err != nil {
 		return nil, err
@@ -124,10 +132,10 @@ func (f *omlFile) table(s omsp.Schema) (*omlRows, error) {
 	return r, nil
 }
 
-// fresh is a name that is not used, in small or large letters, and now is.
+// fresh returns a name that is not used in upper or lower case, and marks it as used.
 func fresh(name string, used map[string]bool) string {
 	if strings.HasPrefix(strings.ToLower(name), "sqlite_") {
-		name = "_" + name // those are SQLite's own
+		name = "_" + name // a reserved prefix
 	}
 	for n, plain := 2, name; used[strings.ToLower(name)]; n++ {
 		name = fmt.Sprintf("%s_%d", plain, n)
@@ -136,8 +144,8 @@ func fresh(name string, used map[string]bool) string {
 	return name
 }
 
-// sender is the number of a sender.
-func (f *omlFile) sender(name string) (int64, error) {
+// sender returns the number of a sender.
+func (f *File) sender(name string) (int64, error) {
 	if id, known := f.senders[name]; known {
 		return id, nil
 	}
@@ -147,8 +155,8 @@ func (f *omlFile) sender(name string) (int64, error) {
 	return id, f.execute("INSERT INTO _senders (name, id) VALUES (?, ?)", name, id)
 }
 
-// add puts a batch in: sender, number, both times, fields.
-func (r *omlRows) add(batch arrow.RecordBatch) error {
+// Add inserts a batch whose columns are the sender, sequence number, both times and fields.
+func (r *Table) Add(batch arrow.RecordBatch) error {
 	if int(batch.NumCols()) != len(r.values) {
 		return fmt.Errorf("read rows: %d columns instead of %d", batch.NumCols(), len(r.values))
 	}
@@ -165,7 +173,7 @@ func (r *omlRows) add(batch arrow.RecordBatch) error {
 		for j := 1; j < len(r.values); j++ {
 			t := omsp.Double
 			if j > 3 {
-				t = r.types[j-4]
+				t = r.fieldTypes[j-4]
 			}
 			if r.values[j], err = r.value(t, batch.Column(j), i); err != nil {
 				return err
@@ -178,8 +186,8 @@ func (r *omlRows) add(batch arrow.RecordBatch) error {
 	return nil
 }
 
-// value is one value as OML's server stores it.
-func (r *omlRows) value(t omsp.Type, column arrow.Array, i int) (any, error) {
+// value returns a value as OML's server stores it.
+func (r *Table) value(t omsp.Type, column arrow.Array, i int) (any, error) {
 	if column.IsNull(i) {
 		return nil, nil
 	}
@@ -192,7 +200,7 @@ func (r *omlRows) value(t omsp.Type, column arrow.Array, i int) (any, error) {
 		return c.Value(i), nil
 	case *array.Uint64:
 		if c.Value(i) > math.MaxInt64 {
-			r.file.negative++
+			r.file.Negative++
 		}
 		if t == omsp.GUID && c.Value(i) == 0 {
 			return nil, nil // no guid
@@ -236,7 +244,7 @@ func vector(t omsp.Type, list *array.List, i int) (any, error) {
 	return spaced(words), nil
 }
 
-// spaced is a list in JSON with OML's spaces.
+// spaced formats a JSON list with OML's spaces.
 func spaced(words []string) string {
 	if text := strings.Join(words, ", "); text != "" {
 		return "[ " + text + " ]"
