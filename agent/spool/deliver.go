@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"time"
 
@@ -22,32 +21,10 @@ const (
 // Send delivers one batch: nil means that it is stored.
 type Send func(ctx context.Context, envelope measure.Envelope) error
 
-// flight is one batch being sent.
-type flight struct {
-	entry   *entry
-	segment *segment // that held it when it was taken
-	offset  int64
-	payload []byte // nil if it is in the segment's file
-	ctx     context.Context
-}
-
-// delivery is one Run.
-type delivery struct {
-	spool *Spool
-	send  Send
-	// file is that of segment; only loop reads it.
-	file    *os.File
-	segment *segment
-	flights sync.WaitGroup
-
-	mu      sync.Mutex
-	success chan struct{} // closed at the first success after failures
-}
-
 // Run delivers batches until the context ends or the spool is closed; then it returns
 // nil. Several batches are in flight at once. First attempts start in the order of
 // writing; after failures batches may overtake each other.
-func (s *Spool) Run(ctx context.Context, send func(context.Context, measure.Envelope) error) error {
+func (s *Spool) Run(ctx context.Context, send Send) error {
 	s.mu.Lock()
 	if s.closed || s.running {
 		closed := s.closed
@@ -65,66 +42,32 @@ func (s *Spool) Run(ctx context.Context, send func(context.Context, measure.Enve
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	d := &delivery{spool: s, send: send, success: make(chan struct{})}
-	d.loop(ctx)
-	d.flights.Wait()
-	if d.file != nil {
-		d.file.Close()
+	var flights sync.WaitGroup
+	for ctx.Err() == nil {
+		f := s.take(ctx)
+		if f == nil {
+			select {
+			case <-ctx.Done():
+			case <-s.stirred:
+			}
+			continue
+		}
+		if f.payload == nil {
+			var err error
+			if f.payload, err = s.read(f.entry); err != nil {
+				s.unreadable(f.entry, err)
+				continue
+			}
+		}
+		begun := make(chan struct{})
+		flights.Go(func() { s.deliver(f, send, begun) })
+		<-begun
 	}
+	flights.Wait()
 	s.mu.Lock()
 	s.running = false
 	s.mu.Unlock()
 	return nil
-}
-
-func (d *delivery) loop(ctx context.Context) {
-	for ctx.Err() == nil {
-		f := d.spool.take(ctx)
-		if f == nil {
-			select {
-			case <-ctx.Done():
-			case <-d.spool.stirred:
-			}
-			continue
-		}
-		payload, err := d.read(f)
-		if err != nil {
-			d.spool.unreadable(f.entry, err)
-			continue
-		}
-		begun := make(chan struct{})
-		d.flights.Go(func() { d.deliver(f, payload, begun) })
-		<-begun
-	}
-}
-
-// read reads the payload and verifies its checksum again: it may have been damaged
-// since Open.
-func (d *delivery) read(f *flight) ([]byte, error) {
-	if f.payload != nil {
-		return f.payload, nil
-	}
-	if d.segment != f.segment {
-		if d.file != nil {
-			d.file.Close()
-		}
-		d.file, d.segment = nil, nil
-		file, err := os.Open(d.spool.path(f.segment.name))
-		if err != nil {
-			return nil, err
-		}
-		d.file, d.segment = file, f.segment
-	}
-	e := f.entry
-	body := int64(headerSize + len(e.line.stream))
-	payload := make([]byte, e.size-body)
-	if _, err := d.file.ReadAt(payload, f.offset+body); err != nil {
-		return nil, err
-	}
-	if sum := measure.Checksum(payload); sum != e.checksum {
-		return nil, fmt.Errorf("checksum %08x, want %08x", sum, e.checksum)
-	}
-	return payload, nil
 }
 
 // unreadable ends a batch that cannot be read back, or whose segment was dropped
@@ -142,18 +85,20 @@ func (s *Spool) unreadable(e *entry, err error) {
 
 // deliver retries until the batch is done or the context ends. begun is closed when the
 // first attempt starts, so that the next batch does not overtake this one.
-func (d *delivery) deliver(f *flight, payload []byte, begun chan struct{}) {
-	s, e := d.spool, f.entry
+func (s *Spool) deliver(f *flight, send Send, begun chan struct{}) {
+	e := f.entry
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
-		envelope := s.envelope(e, payload)
+		envelope := s.envelope(e, f.payload)
 		if begun != nil {
 			close(begun)
 			begun = nil
 		}
-		err := d.attempt(f.ctx, envelope)
+		ctx, cancel := context.WithTimeout(f.ctx, s.options.Timeout)
+		err := send(ctx, envelope)
+		cancel()
 		switch {
 		case err == nil:
-			d.succeeded()
+			s.succeeded()
 			s.settle(e, sent)
 			return
 		case s.options.Permanent(err):
@@ -164,53 +109,40 @@ func (d *delivery) deliver(f *flight, payload []byte, begun chan struct{}) {
 			s.giveBack(e)
 			return
 		}
-		if !d.wait(f.ctx, pause, d.failed(err)) {
+		if !wait(f.ctx, pause, s.failed(err)) {
 			s.giveBack(e)
 			return
 		}
 	}
 }
 
-func (d *delivery) attempt(ctx context.Context, envelope measure.Envelope) error {
-	ctx, cancel := context.WithTimeout(ctx, d.spool.options.Timeout)
-	defer cancel()
-	return d.send(ctx, envelope)
-}
-
 // failed logs the first failure. The channel is closed when a batch is delivered again.
-func (d *delivery) failed(err error) <-chan struct{} {
-	d.spool.mu.Lock()
-	first := !d.spool.failing
-	d.spool.failing = true
-	d.spool.mu.Unlock()
-	if first {
-		d.spool.log.Warn("delivery fails, batches wait in the spool", "error", err)
+func (s *Spool) failed(err error) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.failing {
+		s.failing = true
+		s.log.Warn("delivery fails, batches wait in the spool", "error", err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.success
+	return s.success
 }
 
 // succeeded wakes batches that wait after a failure.
-func (d *delivery) succeeded() {
-	d.spool.mu.Lock()
-	again := d.spool.failing
-	d.spool.failing = false
-	d.spool.mu.Unlock()
-	if !again {
-		return
+func (s *Spool) succeeded() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failing {
+		s.failing = false
+		s.log.Info("delivery works again")
+		close(s.success)
+		s.success = make(chan struct{})
 	}
-	d.spool.log.Info("delivery works again")
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	close(d.success)
-	d.success = make(chan struct{})
 }
 
 // wait waits for the pause with its jitter, or until another batch is delivered, but at
 // least for the shortest pause: a single failing batch would otherwise be resent in a
 // tight loop. It reports false when the context ends.
-func (d *delivery) wait(ctx context.Context, pause time.Duration, success <-chan struct{}) bool {
+func wait(ctx context.Context, pause time.Duration, success <-chan struct{}) bool {
 	least := time.NewTimer(pauseMin/2 + rand.N(pauseMin))
 	defer least.Stop()
 	select {

@@ -34,7 +34,7 @@ func (h *holder) hold(t *testing.T, value uint64, padding int) {
 	}
 }
 
-// move renames the folder, so that creating the next segment fails as on a full disk, or
+// move renames the folder, so that creating the next file fails as on a full disk, or
 // renames it back.
 func move(t *testing.T, s *Spool, from, to string) {
 	t.Helper()

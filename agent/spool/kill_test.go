@@ -35,7 +35,7 @@ func child(dir, from string) error {
 	if _, err := fmt.Sscan(from, &first); err != nil {
 		return err
 	}
-	s, err := Open(filepath.Join(dir, "spool"), Options{SegmentBytes: 16 << 10, LimitBytes: 64 << 20})
+	s, err := Open(filepath.Join(dir, "spool"), Options{LimitBytes: 64 << 20})
 	if err != nil {
 		return err
 	}

@@ -19,15 +19,15 @@ const (
 // entry is one batch in the spool.
 type entry struct {
 	line     *line
-	segment  *segment
 	sequence uint64
-	offset   int64  // of the record in the segment's file
+	file     *file  // nil while the batch is held only in memory
+	offset   int64  // in the file
 	payload  []byte // of a batch held only in memory
 	size     int64  // of the record
 	rows     uint32
 	checksum uint32
 	state    state
-	// evicted: its segment was dropped; it ends with the current attempt.
+	// evicted: its file was dropped; it ends with the current attempt.
 	evicted bool
 	cancel  context.CancelFunc // of that attempt
 	// kept, if set, is called once with the outcome; fate is why it was lost, nil if it
@@ -39,11 +39,15 @@ type entry struct {
 // errLost is the outcome of a batch that will not be delivered.
 var errLost = errors.New("batch is lost")
 
+func (e *entry) key() measure.Key {
+	return measure.Key{Stream: e.line.stream, Epoch: e.line.epoch, Sequence: e.sequence}
+}
+
 // report reports that a batch is safe, or why it is lost.
 func (e *entry) report(err error) {
 	if kept := e.kept; kept != nil {
 		e.kept = nil
-		kept(measure.Key{Stream: e.line.stream, Epoch: e.line.epoch, Sequence: e.sequence}, err)
+		kept(e.key(), err)
 	}
 }
 
@@ -79,14 +83,26 @@ func (s *Spool) line(stream string, epoch uint64) *line {
 	return l
 }
 
-// hold adds a batch to the segment that stores it.
-func (s *Spool) hold(e *entry, g *segment) {
-	e.segment = g
-	g.entries = append(g.entries, e)
-	g.held++
+// newEntry describes a batch, and adds it to its line's numbers.
+func (s *Spool) newEntry(e *measure.Envelope) *entry {
+	l := s.line(e.Stream, e.Epoch)
+	l.next = max(l.next, e.Sequence+1)
+	return &entry{line: l, sequence: e.Sequence, size: recordSize(e), rows: uint32(e.Rows), checksum: e.Checksum}
+}
+
+// hold adds a batch to the queue.
+func (s *Spool) hold(e *entry) {
+	s.queue = append(s.queue, e)
 	e.line.held = append(e.line.held, e)
 	s.stats.Batches++
 	s.stats.Bytes += e.size
+}
+
+// flight is one batch being sent.
+type flight struct {
+	*entry
+	payload []byte // nil if it is in its file
+	ctx     context.Context
 }
 
 // take returns the next batch to send, in order of writing, or nil if the window is full
@@ -97,23 +113,21 @@ func (s *Spool) take(parent context.Context) *flight {
 	if s.flying >= s.options.Window {
 		return nil
 	}
-	for _, g := range s.segments {
-		for ; g.taken < len(g.entries); g.taken++ {
-			e := g.entries[g.taken]
-			if e.state != waiting {
-				continue
-			}
-			if s.flying > 0 && s.flyingBytes+e.size > windowBytes {
-				return nil
-			}
-			g.taken++
-			e.state = flying
-			s.flying++
-			s.flyingBytes += e.size
-			f := &flight{entry: e, segment: g, offset: e.offset, payload: e.payload}
-			f.ctx, e.cancel = context.WithCancel(parent)
-			return f
+	for ; s.taken < len(s.queue); s.taken++ {
+		e := s.queue[s.taken]
+		if e.state != waiting {
+			continue
 		}
+		if s.flying > 0 && s.flyingBytes+e.size > windowBytes {
+			return nil
+		}
+		s.taken++
+		e.state = flying
+		s.flying++
+		s.flyingBytes += e.size
+		f := &flight{entry: e, payload: e.payload}
+		f.ctx, e.cancel = context.WithCancel(parent)
+		return f
 	}
 	return nil
 }
@@ -128,7 +142,7 @@ func (s *Spool) giveBack(e *entry) {
 	}
 	s.land(e)
 	e.state = waiting
-	e.segment.taken = 0
+	s.taken = 0
 }
 
 // land takes a batch out of the window.
@@ -172,18 +186,15 @@ func (s *Spool) end(e *entry, o outcome) {
 	s.count(e, o)
 	s.stats.Batches--
 	s.stats.Bytes -= e.size
-	if e.payload != nil {
+	if e.file == nil {
 		s.stats.MemoryBytes -= e.size
 		e.payload = nil
-	}
-	s.forget(e.line)
-	g := e.segment
-	g.held--
-	s.dirty = true
-	if g.held == 0 && (g != s.active) {
-		s.remove(g)
+	} else {
+		s.release(e)
 	}
 	s.full = s.full && s.diskBytes > s.options.LimitBytes/2
+	s.forget(e.line)
+	s.shorten()
 	if s.stats.Batches == 0 {
 		close(s.drained)
 		s.drained = make(chan struct{})
@@ -198,7 +209,7 @@ func (s *Spool) count(e *entry, o outcome) {
 	case rejected:
 		s.stats.Rejected++
 	case damaged:
-		s.addDamage(damage{1, e.size})
+		s.stats.Damaged++
 		s.lose(e.line.stream, int64(e.rows))
 	case dropped:
 		s.lose(e.line.stream, int64(e.rows))
@@ -215,13 +226,19 @@ func (s *Spool) lose(stream string, rows int64) {
 	s.stats.Lost[stream] = loss
 }
 
+// finished counts the finished batches at the head of a list.
+func finished(list []*entry) int {
+	if n := slices.IndexFunc(list, func(e *entry) bool { return e.state != done }); n >= 0 {
+		return n
+	}
+	return len(list)
+}
+
 // forget removes finished batches from the head of a line.
 func (s *Spool) forget(l *line) {
-	n := 0
-	for n < len(l.held) && l.held[n].state == done {
-		l.held[n].report(l.held[n].fate)
-		l.held[n] = nil
-		n++
+	n := finished(l.held)
+	for _, e := range l.held[:n] {
+		e.report(e.fate)
 	}
 	l.held = l.held[n:]
 	if len(l.held) == 0 {
@@ -232,16 +249,16 @@ func (s *Spool) forget(l *line) {
 	}
 }
 
-// evict drops a segment with its batches.
-func (s *Spool) evict(g *segment) {
-	if g == s.active {
-		s.seal()
+// shorten removes finished batches from the queue: at its head at once, elsewhere when
+// they are the majority, so that one undeliverable batch does not let the queue grow.
+func (s *Spool) shorten() {
+	n := finished(s.queue)
+	s.queue, s.taken = s.queue[n:], max(s.taken-n, 0)
+	if int64(len(s.queue)) > 2*s.stats.Batches+int64(s.options.Window) {
+		s.queue = slices.DeleteFunc(s.queue, func(e *entry) bool { return e.state == done })
+		s.taken = 0
 	}
-	for _, e := range slices.Clone(g.entries) {
-		s.drop(e)
-	}
-	// Batches in flight keep the segment in memory, but not on the disk.
-	s.remove(g)
+	s.memory = s.memory[finished(s.memory):]
 }
 
 // drop drops a batch. One in flight is held until its attempt ends: it may still be
@@ -256,14 +273,11 @@ func (s *Spool) drop(e *entry) {
 	}
 }
 
-// envelope is the batch as it is sent, with the oldest sequence number held now.
+// envelope is the message of a batch now: Oldest rises between attempts.
 func (s *Spool) envelope(e *entry, payload []byte) measure.Envelope {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return measure.Envelope{
-		Key:  measure.Key{Stream: e.line.stream, Epoch: e.line.epoch, Sequence: e.sequence},
-		Rows: int(e.rows), Oldest: e.line.oldest(), Checksum: e.checksum, Payload: payload,
-	}
+	return measure.Envelope{Key: e.key(), Rows: int(e.rows), Oldest: e.line.oldest(), Checksum: e.checksum, Payload: payload}
 }
 
 // stir wakes Run.

@@ -18,7 +18,7 @@ func encoded(t testing.TB, stream string, sequence uint64) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(appendHeader(nil, &e), e.Payload...)
+	return append(header(&e), e.Payload...)
 }
 
 func TestScanContinuesAfterDamage(t *testing.T) {
@@ -28,7 +28,7 @@ func TestScanContinuesAfterDamage(t *testing.T) {
 		bad[at] ^= 0x10
 		return bad
 	}
-	other := appendHeader(nil, &measure.Envelope{Key: measure.Key{Stream: "a", Epoch: 5}})
+	other := header(&measure.Envelope{Key: measure.Key{Stream: "a", Epoch: 5}})
 	for _, test := range []struct {
 		name   string
 		data   []byte
@@ -51,7 +51,7 @@ func TestScanContinuesAfterDamage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []uint64
-			lost := scan(test.data, testEpoch, func(_ int64, e measure.Envelope) { got = append(got, e.Sequence) })
+			lost := scan(test.data, testEpoch, func(_ int64, e measure.Envelope, _ bool) { got = append(got, e.Sequence) })
 			if !slices.Equal(got, test.want) || lost.places != test.places {
 				t.Errorf("got %v and %d damaged places, want %v and %d", got, lost.places, test.want, test.places)
 			}
@@ -59,13 +59,13 @@ func TestScanContinuesAfterDamage(t *testing.T) {
 	}
 }
 
-func TestSegmentName(t *testing.T) {
+func TestFileName(t *testing.T) {
 	for _, name := range []string{"", "lock", "position", "1-2.spool", "000000000001-0000000000000002.spool.gz", "../x.spool"} {
-		if _, _, ok := parseSegmentName(name); ok {
-			t.Errorf("%q is taken for a segment", name)
+		if _, _, ok := parseFileName(name); ok {
+			t.Errorf("%q is taken for a file of batches", name)
 		}
 	}
-	number, epoch, ok := parseSegmentName(segmentName(12, testEpoch))
+	number, epoch, ok := parseFileName((&file{number: 12, epoch: testEpoch}).name())
 	if !ok || number != 12 || epoch != testEpoch {
 		t.Errorf("got %d, %x, %v", number, epoch, ok)
 	}
@@ -79,7 +79,7 @@ func FuzzScan(f *testing.F) {
 	f.Add(marker(testEpoch))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		end, whole := int64(0), int64(0)
-		lost := scan(data, testEpoch, func(offset int64, e measure.Envelope) {
+		lost := scan(data, testEpoch, func(offset int64, e measure.Envelope, _ bool) {
 			if offset < end {
 				t.Fatalf("record at %d begins before the end %d of the one before", offset, end)
 			}
@@ -91,18 +91,6 @@ func FuzzScan(f *testing.F) {
 		})
 		if whole+lost.bytes != int64(len(data)) {
 			t.Fatalf("%d bytes whole and %d damaged of %d", whole, lost.bytes, len(data))
-		}
-	})
-}
-
-func FuzzParsePosition(f *testing.F) {
-	f.Add("")
-	f.Add("00000000\n{}\n")
-	text := `{"a":{"before":3,"also":[9,5]}}`
-	f.Add(text)
-	f.Fuzz(func(t *testing.T, note string) {
-		for _, p := range parsePosition(note) {
-			p.covers(1)
 		}
 	})
 }

@@ -47,20 +47,15 @@ const (
 	payloadMax = bus.MaxPayload - 64<<10
 	// windowBytes bounds the bytes in flight, in addition to the number of batches.
 	windowBytes = 32 << 20
-	// segmentMax bounds the file that Open reads into memory.
-	segmentMax = 64 << 20
 	// diskRetry is the pause after a failed write; also the time between syncs.
 	diskRetry = time.Second
 )
 
 // Options limit the spool. The zero value has the defaults.
 type Options struct {
-	// LimitBytes of all segments; default 1 GiB. When it is reached the whole oldest
-	// segment is dropped.
+	// LimitBytes on the disk; default 1 GiB. When it is reached the oldest file is dropped,
+	// about a 64th of it.
 	LimitBytes int64
-	// SegmentBytes is the size at which a new file is started; default a 64th of
-	// LimitBytes, at most 16 MiB.
-	SegmentBytes int64
 	// MemoryBytes limits what is held in memory while writing fails; default 16 MiB.
 	MemoryBytes int64
 	// RejectedBytes limits the folder of rejected batches; default 16 MiB.
@@ -69,22 +64,23 @@ type Options struct {
 	Window int
 	// Timeout of one delivery attempt; default 30 s.
 	Timeout time.Duration
-	// Found, if set, is called with each intact batch that Open reads, including those
-	// already delivered. It must not use the spool; the payload is valid until it returns.
+	// Found, if set, is called with each intact batch that Open reads. It must not use the
+	// spool; the payload is valid until it returns.
 	Found func(measure.Envelope)
 	// Permanent reports whether retrying is pointless after an error; default
 	// bus.ErrRejected.
 	Permanent func(error) bool
 	Log       *slog.Logger
+	// fileBytes is the size at which a new file is started.
+	fileBytes int64
 }
 
 func (o *Options) complete() error {
 	o.LimitBytes = cmp.Or(o.LimitBytes, 1<<30)
-	o.SegmentBytes = cmp.Or(o.SegmentBytes, min(max(o.LimitBytes/64, 4<<10), 16<<20))
-	if o.LimitBytes < 0 || o.SegmentBytes < 0 || o.SegmentBytes > min(segmentMax, o.LimitBytes) {
-		return fmt.Errorf("check spool limits: segments of %d bytes, %d bytes in total: want segments of at most %d bytes and the total",
-			o.SegmentBytes, o.LimitBytes, segmentMax)
+	if o.LimitBytes < 0 {
+		return fmt.Errorf("check spool limit: %d bytes", o.LimitBytes)
 	}
+	o.fileBytes = min(max(o.LimitBytes/64, 4<<10), 16<<20)
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 16<<20)
 	o.RejectedBytes = cmp.Or(o.RejectedBytes, 16<<20)
 	o.Window = cmp.Or(o.Window, 16)
@@ -106,31 +102,29 @@ type Spool struct {
 	epoch   uint64
 	lock    *os.File
 	stirred chan struct{}   // Run may have something to do
-	sealed  chan struct{}   // a file waits in toSync
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	stopped sync.WaitGroup // maintain and Run
 	// asideLock guards the folder of rejected batches.
 	asideLock sync.Mutex
 
-	mu       sync.Mutex
-	closed   bool
-	running  bool
-	segments []*segment // in order of writing, memory last
-	active   *segment   // being written; nil until the next write
-	file     *os.File   // of active
-	memory   *segment   // nil unless writing failed
-	lines    map[lineKey]*line
-	number   uint64 // of the last segment
-	header   []byte // buffer
-	toSync   []*os.File
-	unsynced bool
-	dirty    bool // acknowledgements are not recorded yet
+	mu      sync.Mutex
+	closed  bool
+	running bool
+	queue   []*entry // in order of writing, those in memory last
+	taken   int      // no batch before it waits
+	memory  []*entry // those held only in memory, because writing failed
+	lines   map[lineKey]*line
+	number  uint64 // of the last file
+	active  *file  // being written; nil until the next write
+	// unsynced were written since the last sync.
+	unsynced []*file
 	full     bool
-	failing  bool // delivery fails; logged once
 	tryDisk  time.Time
 	// diskError is that of the last write; nil once one succeeded.
 	diskError error
+	failing   bool          // delivery fails; logged once
+	success   chan struct{} // closed at the first success after failures
 	drained   chan struct{} // closed when nothing is held
 
 	stats       Stats // DiskError is set when they are read
@@ -148,9 +142,9 @@ type Stats struct {
 	SentBatches int64
 	// MemoryBytes are held in memory only because writing fails.
 	MemoryBytes int64
-	// Damaged counts unreadable regions of files; DamagedBytes is their length.
-	Damaged, DamagedBytes int64
-	WriteErrors           int64
+	// Damaged counts unreadable regions of files.
+	Damaged     int64
+	WriteErrors int64
 	// Lost counts what was dropped, by stream.
 	Lost map[string]Loss
 }
@@ -169,8 +163,7 @@ func Open(dir string, options Options) (*Spool, error) {
 	}
 	s := &Spool{
 		dir: dir, options: options, log: options.Log, lock: lock, epoch: rand.Uint64(),
-		stirred: make(chan struct{}, 1), sealed: make(chan struct{}, 1),
-		drained: make(chan struct{}), lines: map[lineKey]*line{},
+		stirred: make(chan struct{}, 1), success: make(chan struct{}), drained: make(chan struct{}), lines: map[lineKey]*line{},
 		stats: Stats{Spool: session.Spool{LimitBytes: options.LimitBytes}, Lost: map[string]Loss{}},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -246,9 +239,9 @@ func (s *Spool) enter(envelope measure.Envelope, kept func(measure.Key, error)) 
 		}
 		return fmt.Errorf("put batch of %q: %w", envelope.Stream, ErrClosed)
 	}
-	l := s.line(envelope.Stream, s.epoch)
-	e := &entry{line: l, sequence: l.next, size: recordSize(&envelope), rows: uint32(envelope.Rows), checksum: envelope.Checksum, kept: kept}
-	l.next++
+	envelope.Epoch, envelope.Sequence = s.epoch, s.line(envelope.Stream, s.epoch).next
+	e := s.newEntry(&envelope)
+	e.kept = kept
 	s.store(e, envelope.Payload)
 	s.stir()
 	return nil

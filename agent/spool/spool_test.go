@@ -20,7 +20,7 @@ import (
 
 func TestDeliversInOrderAndForgets(t *testing.T) {
 	dir, v := t.TempDir(), newServer()
-	s := openAt(t, dir, Options{SegmentBytes: 8 << 10, LimitBytes: 1 << 20, Window: 1})
+	s := openAt(t, dir, Options{LimitBytes: 1 << 20, Window: 1})
 	for i := range uint64(100) {
 		put(t, s, []string{"a", "b"}[i%2], i, 200)
 	}
@@ -58,7 +58,7 @@ func TestLostAnswersAndFailuresStoreOnce(t *testing.T) {
 		}
 		return nil, nil
 	}
-	s := openAt(t, t.TempDir(), Options{SegmentBytes: 8 << 10, LimitBytes: 1 << 20, Window: 8})
+	s := openAt(t, t.TempDir(), Options{LimitBytes: 1 << 20, Window: 8})
 	run(t, s, v.send)
 	for i := range uint64(60) {
 		put(t, s, []string{"a", "b", "c"}[i%3], i, 100)
@@ -72,7 +72,7 @@ func TestLostAnswersAndFailuresStoreOnce(t *testing.T) {
 
 func TestFullDropsTheOldestAndCounts(t *testing.T) {
 	v := newServer()
-	s := openAt(t, t.TempDir(), Options{LimitBytes: 64 << 10, SegmentBytes: 8 << 10})
+	s := openAt(t, t.TempDir(), Options{LimitBytes: 64 << 10})
 	for i := range uint64(200) {
 		put(t, s, []string{"a", "b"}[i%2], i, 1000)
 		if s.diskBytes > 64<<10 {
@@ -95,7 +95,7 @@ func TestFullDropsTheOldestAndCounts(t *testing.T) {
 	}
 }
 
-// A batch in flight whose segment is dropped ends once: sent or dropped.
+// A batch in flight whose file is dropped ends once: sent or dropped.
 func TestFullWhileInFlight(t *testing.T) {
 	v := newServer()
 	flying, release := make(chan struct{}, 1000), make(chan struct{})
@@ -112,7 +112,7 @@ func TestFullWhileInFlight(t *testing.T) {
 			return v.send(ctx, e)
 		}
 	}
-	s := openAt(t, t.TempDir(), Options{LimitBytes: 32 << 10, SegmentBytes: 4 << 10, Window: 8})
+	s := openAt(t, t.TempDir(), Options{LimitBytes: 32 << 10, Window: 8})
 	run(t, s, send)
 	for i := range uint64(8) {
 		put(t, s, "a", i, 1000)
@@ -218,7 +218,7 @@ func TestAcknowledgedIsNotSentAgain(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // the note must outlive restarts in which nothing happens
+	for range 3 {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,6 @@ func TestAcknowledgedIsNotSentAgain(t *testing.T) {
 		if got := s.Stats().Batches; got != 1 {
 			t.Fatalf("%d batches are held, want the one that did not come", got)
 		}
-		s.dirty = true
 	}
 	v.fail = nil
 	run(t, s, v.send)
@@ -283,7 +282,7 @@ func TestDamageWhileOpenIsCounted(t *testing.T) {
 	s := openAt(t, dir, Options{})
 	put(t, s, "a", 0, 100)
 	put(t, s, "a", 1, 100)
-	file, err := os.OpenFile(s.path(s.active.name), os.O_WRONLY, 0)
+	file, err := os.OpenFile(s.path(s.queue[0].file), os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +352,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("unmount %s: %v", dir, err)
 		}
 	})
-	s := openAt(t, dir, Options{SegmentBytes: 32 << 10, MemoryBytes: 64 << 10})
+	s := openAt(t, dir, Options{MemoryBytes: 64 << 10})
 	for i := range uint64(300) {
 		put(t, s, "a", i, 2000)
 	}
@@ -385,7 +384,7 @@ func TestMemoryGoesToTheDiskWhenThereIsRoom(t *testing.T) {
 	dir, v := t.TempDir(), newServer()
 	s := openAt(t, dir, Options{})
 	put(t, s, "a", 0, 10)
-	// Without the folder creating the next segment fails as on a full disk.
+	// Without the folder creating the next file fails as on a full disk.
 	s.mu.Lock()
 	s.seal()
 	s.dir = filepath.Join(dir, "gone")
