@@ -83,7 +83,7 @@ test: install-test ## install, compare generated files, lint, run every test but
 
 .PHONY: test-long
 test-long: install-test ## run the long tests: they need minutes, or a machine that does nothing else
-	go test -count=1 -p=1 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(LONGPACKAGES)
+	go test -count=1 -p=2 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(LONGPACKAGES)
 
 .PHONY: test-busy
 test-busy: install-test ## run make test TIMES (5) times with a busy loop on each core; results in bin/busy
@@ -95,7 +95,7 @@ test-clib: ## test the C library
 
 .PHONY: test-go
 test-go: ## run the Go tests, those of the whole system among them
-	go test -count=1 -p=1 -timeout=$(TESTTIME) ./...
+	go test -count=1 -p=2 -timeout=$(TESTTIME) ./...
 
 .PHONY: test-python
 test-python: ## test the Python package
