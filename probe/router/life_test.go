@@ -215,11 +215,10 @@ func openFiles(t *testing.T) int {
 	return len(files)
 }
 
-func TestProfilesComeAndGoUnderTraffic(t *testing.T) {
-	times := 50
-	if testing.Short() {
-		times = 5
-	}
+func TestProfilesComeAndGoUnderTraffic(t *testing.T) { profilesComeAndGo(t, 6) }
+
+func profilesComeAndGo(t *testing.T, times int) {
+	t.Helper()
 	r := build(t)
 	f := r.traffic(t)
 	var files int
