@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { duration, rate, share } from "../data/quantity.ts";
 import { timeLabels, valueLabels } from "./axis.ts";
-import { axisEnds } from "./ends.ts";
+import { axisEnds, indexAt, nearest } from "./ends.ts";
 import { bothSides, linearTicks, logTicks, roundUp } from "./scale.ts";
 
 const at = (h: number, m: number, s = 0, day = 21) => new Date(2026, 10, day, h, m, s).getTime();
@@ -34,11 +34,7 @@ describe("ticks", () => {
   it("of a logarithm over many decades", () => expect(logTicks(1, 1e9, 4).length).toBeLessThanOrEqual(4));
   it("of a logarithm that hardly rises", () => expect(logTicks(5.1, 5.4, 4).length).toBeGreaterThanOrEqual(3));
   it("round up", () => expect([0.7, 1, 1.1, 3, 7].map(roundUp)).toEqual([1, 1, 2, 5, 10]));
-  it("of both sides of zero", () => {
-    const scale = bothSides(10);
-    for (const v of [-5000, -10, -3, 0, 4, 10, 700]) expect(scale.value(scale.height(v))).toBeCloseTo(v, 6);
-    expect(scale.ticks(-100, 1000, 8)).toContain(0);
-  });
+  it("of both sides of zero", () => expect(bothSides(10).ticks(-100, 1000, 8)).toContain(0));
 });
 
 describe("axisEnds", () => {
@@ -61,4 +57,12 @@ describe("axisEnds", () => {
       expect(high).toBeGreaterThan(low);
     }
   });
+});
+
+describe("indexAt and nearest", () => {
+  const times = [10, 20, 30];
+  for (const [t, at, near] of [[5, 0, 0], [10, 0, 0], [14, 1, 0], [16, 1, 1], [30, 2, 2], [99, 3, 2]] as const) {
+    it(`${t}`, () => expect([indexAt(times, t), nearest(times, t)]).toEqual([at, near]));
+  }
+  it("nothing is near in no times", () => expect(nearest([], 1)).toBe(-1));
 });

@@ -11,24 +11,24 @@ describe("bucketAt", () => {
 });
 
 describe("regroup", () => {
-  const plain = (v: number) => v;
+  const spread = (low: number, high: number, count: number, height = (v: number) => v) => ({ count, place: (v: number) => (height(v) - low) * (count / (high - low)) });
   it("splits a bucket over the rows that it overlaps", () => {
     // 1024..1056 over rows of 20 from 1020
-    expect([...regroup({ bounds: [1024], counts: [32] }, { height: plain, low: 1020, high: 1080, count: 3 })]).toEqual([16, 16, 0]);
+    expect([...regroup({ bounds: [1024], counts: [32] }, spread(1020, 1080, 3))]).toEqual([16, 16, 0]);
   });
   it("adds up buckets that share a row", () => {
-    expect([...regroup({ bounds: [0, 32, 63], counts: [1, 2, 4] }, { height: plain, low: 0, high: 128, count: 2 })]).toEqual([7, 0]);
+    expect([...regroup({ bounds: [0, 32, 63], counts: [1, 2, 4] }, spread(0, 128, 2))]).toEqual([7, 0]);
   });
   it("loses no packet within the rows, on a logarithm too", () => {
     const values = [512];
     while (values.length < 300) values.push((values.at(-1) ?? 0) + bucketWidth(values.at(-1) ?? 0));
     const counts = values.map((_, i) => (i * 7) % 13);
-    const rows = regroup({ bounds: values, counts }, { height: Math.log10, low: Math.log10(500), high: 9, count: 97 });
+    const rows = regroup({ bounds: values, counts }, spread(Math.log10(500), 9, 97, Math.log10));
     expect(rows.reduce((a, b) => a + b, 0)).toBeCloseTo(counts.reduce((a, b) => a + b, 0), 6);
   });
   it("draws a bucket that begins at zero on a logarithmic axis", () => {
     const log = (v: number) => (v > 0 ? Math.log10(v) : -Infinity);
-    const rows = regroup({ bounds: [0], counts: [10] }, { height: log, low: 0, high: 3, count: 6 });
+    const rows = regroup({ bounds: [0], counts: [10] }, spread(0, 3, 6, log));
     expect(rows.every((n) => Number.isFinite(n))).toBe(true);
     expect(rows[4]).toBe(0);
   });

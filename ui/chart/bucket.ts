@@ -13,27 +13,24 @@ export function bucketAt(histogram: Histogram, value: number): number {
 /** Values of all buckets. */
 export const total = ({ counts }: Histogram): number => counts.reduce((a, b) => a + b, 0);
 
-/** Rows of equal height from `low` up; a height is what a scale makes of a value. */
+/** Rows of equal height, counted from below. */
 export interface Rows {
-  height: (value: number) => number;
-  low: number;
-  high: number;
   count: number;
+  /** Where a value is, in rows from below. */
+  place: (value: number) => number;
 }
 
 /** regroup splits the count of each bucket over the rows that it overlaps, by how much of it lies in each. */
-export function regroup(histogram: Histogram, rows: Rows): Float64Array {
-  const into = new Float64Array(rows.count);
-  const perHeight = rows.count / (rows.high - rows.low);
-  const row = (value: number) => (rows.height(value) - rows.low) * perHeight;
+export function regroup(histogram: Histogram, { count, place }: Rows): Float64Array {
+  const into = new Float64Array(count);
   for (let k = 0; k < histogram.bounds.length; k++) {
     const n = histogram.counts[k] ?? 0;
-    const to = row(upperAt(histogram, k));
+    const to = place(upperAt(histogram, k));
     // a logarithm has no place for zero: what begins there begins just below the rows
-    const from = Math.max(row(histogram.bounds[k] ?? 0), Math.min(-1, to));
-    if (!(to > 0 && from < rows.count) || n === 0) continue;
+    const from = Math.max(place(histogram.bounds[k] ?? 0), Math.min(-1, to));
+    if (!(to > 0 && from < count) || n === 0) continue;
     const first = Math.max(0, Math.floor(from));
-    const last = Math.min(rows.count - 1, Math.ceil(to) - 1);
+    const last = Math.min(count - 1, Math.ceil(to) - 1);
     for (let r = first; r <= last; r++) into[r] = (into[r] ?? 0) + (n * (Math.min(to, r + 1) - Math.max(from, r))) / (to - from);
   }
   return into;

@@ -4,11 +4,9 @@ import type { Histogram } from "../data/histogram.ts";
 import { regroup, total, upperAt, type Rows } from "./bucket.ts";
 import { channels, sequential } from "./colour.ts";
 import { axisEnds, within } from "./ends.ts";
-import type { HeatMapProps, Range } from "./plot.ts";
+import type { HeatMapProps } from "./plot.ts";
 import { bothSides, linear, logarithmic, roundUp, type Scale } from "./scale.ts";
-import type { Painter, View } from "./stage.ts";
-
-type CellsProps = Pick<HeatMapProps, "times" | "buckets" | "step"> & { dark: boolean };
+import type { View } from "./stage.ts";
 
 const rowHeight = 4; // pixels of the page
 
@@ -17,10 +15,22 @@ interface Grouped {
   rows: Float64Array;
 }
 
+/** The value axis of histograms: linear if that is readable, else logarithmic. */
+export function axisOf(buckets: readonly Histogram[]): { scale: Scale; ends: [number, number] } {
+  const held = buckets.filter((h) => h.bounds.length > 0);
+  const low = Math.min(...held.map((h) => h.bounds[0] ?? Infinity));
+  const high = Math.max(...held.map((h) => upperAt(h, h.bounds.length - 1)));
+  if (low > high) return { scale: linear, ends: [0, 1] };
+  if (low > 0 && high > low * 4) return { scale: logarithmic, ends: axisEnds(low, high, "log") };
+  const near = roundUp(Math.max(32, Math.min(-low, high)));
+  if (low <= 0 && Math.max(-low, high) > near * 20) {
+    return { scale: bothSides(near), ends: [-low > near ? -roundUp(-low) : low < 0 ? -near : 0, high > near ? roundUp(high) : near] };
+  }
+  return { scale: linear, ends: axisEnds(low, high, "fit") };
+}
+
 /** CellsPainter paints the cells of a heat map. */
-export class CellsPainter implements Painter {
-  scale: Scale = linear;
-  private near = 0;
+export class CellsPainter {
   private canvas: HTMLCanvasElement | undefined;
   // Rows of complete windows are cached until the axis changes.
   private grouped = new WeakMap<object, Grouped>();
@@ -28,61 +38,19 @@ export class CellsPainter implements Painter {
   private palette = new Uint32Array(0);
   private dark: boolean | undefined;
 
-  constructor(private props: CellsProps) {}
-
-  set(props: CellsProps): void {
-    this.props = props;
-  }
-
-  ends(range: Range): [number, number] {
-    const { times, buckets } = this.props;
-    const [start, end] = within(times, range);
-    let low = Infinity;
-    let high = -Infinity;
-    for (let i = start; i < end; i++) {
-      const histogram = buckets[i];
-      const n = histogram?.bounds.length ?? 0;
-      if (!histogram || n === 0) continue;
-      low = Math.min(low, histogram.bounds[0] ?? Infinity);
-      high = Math.max(high, upperAt(histogram, n - 1));
-    }
-    return this.choose(low, high);
-  }
-
-  // Linear if that is readable, else logarithmic.
-  private choose(low: number, high: number): [number, number] {
-    if (low > high) {
-      this.scale = linear;
-      return [0, 1];
-    }
-    if (low > 0 && high > low * 4) {
-      this.scale = logarithmic;
-      return axisEnds(low, high, "log");
-    }
-    const near = roundUp(Math.max(32, Math.min(-low, high)));
-    if (low <= 0 && Math.max(-low, high) > near * 20) {
-      if (this.near !== near) this.scale = bothSides(near);
-      this.near = near;
-      const up = high > near ? roundUp(high) : near;
-      return [-low > near ? -roundUp(-low) : low < 0 ? -near : 0, up];
-    }
-    this.near = 0;
-    this.scale = linear;
-    return axisEnds(low, high, "fit");
-  }
-
-  paint(ctx: CanvasRenderingContext2D, view: View): void {
-    const { times, buckets, step } = this.props;
+  /** Paints the cells of a heat map in the colours of a theme. */
+  paint(ctx: CanvasRenderingContext2D, view: View, { times, buckets, step }: HeatMapProps, dark: boolean): void {
     const [start, end] = within(times, view.range);
     if (start >= end || !(step > 0)) return;
-    const rows: Rows = { height: this.scale.height, low: view.low, high: view.high, count: Math.max(1, Math.round(view.height / view.ratio / rowHeight)) };
+    const count = Math.max(1, Math.round(view.height / view.ratio / rowHeight));
+    const rows: Rows = { count, place: (value) => ((view.top + view.height - view.y(value)) / view.height) * count };
     // windows per column, so that no cell is narrower than a pixel
     const together = Math.max(1, Math.ceil((step / (view.range.to - view.range.from)) ** -1 / view.width));
     const wide = together * step;
     const first = Math.floor((times[start] ?? 0) / wide);
     const last = Math.floor((times[end - 1] ?? 0) / wide);
     const image = new ImageData(last - first + 1, rows.count);
-    this.fill(new Uint32Array(image.data.buffer), image.width, buckets, times, start, end, first, wide, rows);
+    this.fill(new Uint32Array(image.data.buffer), image.width, buckets, times, start, end, first, wide, rows, dark);
     const canvas = (this.canvas ??= document.createElement("canvas"));
     canvas.width = image.width;
     canvas.height = image.height;
@@ -92,11 +60,11 @@ export class CellsPainter implements Painter {
     ctx.drawImage(canvas, left, view.top, view.x((last + 1) * wide) - left, view.height);
   }
 
-  private fill(words: Uint32Array, width: number, buckets: readonly Histogram[], times: ArrayLike<number>, start: number, end: number, first: number, wide: number, rows: Rows): void {
-    const key = `${rows.low} ${rows.high} ${rows.count} ${this.near} ${this.scale === logarithmic}`;
+  private fill(words: Uint32Array, width: number, buckets: readonly Histogram[], times: ArrayLike<number>, start: number, end: number, first: number, wide: number, rows: Rows, dark: boolean): void {
+    const key = [rows.count, ...[0, 1e3, 1e6].map(rows.place)].join(" ");
     if (key !== this.key) this.grouped = new WeakMap();
     this.key = key;
-    const palette = this.colours();
+    const palette = this.colours(dark);
     const sums = new Float64Array(rows.count);
     for (let i = start; i < end; ) {
       const column = Math.floor((times[i] ?? 0) / wide);
@@ -123,11 +91,11 @@ export class CellsPainter implements Painter {
     return one;
   }
 
-  private colours(): Uint32Array {
-    if (this.dark !== this.props.dark || this.palette.length === 0) {
-      this.dark = this.props.dark;
+  private colours(dark: boolean): Uint32Array {
+    if (this.dark !== dark) {
+      this.dark = dark;
       this.palette = Uint32Array.from({ length: 256 }, (_, i) => {
-        const [r, g, b] = channels(sequential(i / 255, this.props.dark));
+        const [r, g, b] = channels(sequential(i / 255, dark));
         return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
       });
     }

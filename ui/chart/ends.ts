@@ -1,6 +1,5 @@
 // Where the axis of values begins and ends: on ticks, so that it seldom changes
 // while values come in.
-import { indexAt } from "./thin.ts";
 import { roundUp } from "./scale.ts";
 import type { Range, TimeChartProps } from "./plot.ts";
 
@@ -14,6 +13,25 @@ export function extremes(values: ArrayLike<number>, start: number, end: number, 
   }
   into[0] = low;
   into[1] = high;
+}
+
+/** First index in ascending times that is not before t. */
+export function indexAt(times: ArrayLike<number>, t: number): number {
+  let low = 0;
+  let high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((times[middle] ?? 0) < t) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Index of the time nearest to t; -1: none. */
+export function nearest(times: ArrayLike<number>, t: number): number {
+  const i = indexAt(times, t);
+  if (i > 0 && (i === times.length || t - (times[i - 1] ?? 0) < (times[i] ?? 0) - t)) return i - 1;
+  return i < times.length ? i : -1;
 }
 
 /** Indices of the times in a range plus one on either side, to which lines lead. */
@@ -54,4 +72,15 @@ function logEnds(low: number, high: number, atLeast = 0): [number, number] {
   const lead = low / power;
   low = (lead >= 5 ? 5 : lead >= 2 ? 2 : 1) * power;
   return low < high ? [low, high] : [low / 2, high];
+}
+
+/** Ends of the axis for the lines of a chart in its range. */
+export function lineEnds({ times, lines, bands = [], scale, atLeast, range }: TimeChartProps): [number, number] {
+  const [start, end] = within(times, range);
+  const found: [number, number] = [Infinity, -Infinity];
+  const edges = new Set(bands.flatMap((b) => [b.low, b.high]));
+  lines.forEach((line, i) => {
+    if (!line.hidden || edges.has(i)) extremes(line.values, start, end, found, scale === "log" ? 0 : -Infinity);
+  });
+  return axisEnds(found[0], found[1], scale, atLeast);
 }

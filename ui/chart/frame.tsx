@@ -11,7 +11,7 @@ import { Gestures } from "./gesture.ts";
 import { marksAt, marksIn, paintMarks } from "./mark.ts";
 import { expose, type Name } from "./picture.ts";
 import type { Mark, TimeChartProps } from "./plot.ts";
-import { type Painter, Stage } from "./stage.ts";
+import { type Drawing, type View, shapeOf, Stage } from "./stage.ts";
 
 /** The position of the cursor. */
 export interface Pointed {
@@ -20,8 +20,9 @@ export interface Pointed {
   value?: number;
 }
 
-interface FrameProps extends Pick<TimeChartProps, "title" | "times" | "marks" | "format" | "range" | "onRange" | "group" | "height" | "empty"> {
-  painter: Painter;
+interface FrameProps extends Pick<TimeChartProps, "title" | "marks" | "onRange" | "group" | "height" | "empty">, Omit<Drawing, "paint"> {
+  /** Paints on top of the lines. */
+  paint?: (ctx: CanvasRenderingContext2D, view: View) => void;
   /** There is nothing to draw. */
   bare: boolean;
   /** Lines with their values at a time; undefined: the latest. */
@@ -59,21 +60,10 @@ export function Frame(props: FrameProps) {
   useLayoutEffect(() => {
     const element = box.current;
     if (!element) return;
-    const p = now.current;
     const onCursor = (at: { time: number; left: number; top: number } | undefined) => {
       pointed.value = at && place(at, now.current, stage.current);
     };
-    const painter: Painter = {
-      get scale() {
-        return now.current.painter.scale;
-      },
-      ends: (r) => now.current.painter.ends(r),
-      paint(ctx, view) {
-        now.current.painter.paint(ctx, view);
-        paintMarks(ctx, view, now.current.marks ?? []);
-      },
-    };
-    const made = new Stage(element, { height, group: p.group, painter, format: p.format, onCursor }, p.range, p.times);
+    const made = new Stage(element, drawing(now.current), { width: element.clientWidth, height, group: props.group, onCursor });
     stage.current = made;
     gestures.current = new Gestures(made.plot, () => now.current.range, (r) => now.current.onRange?.(r));
     if (figure.current) expose(figure.current, () => pictured(now.current, made));
@@ -85,10 +75,10 @@ export function Frame(props: FrameProps) {
       made.destroy();
       stage.current = undefined;
     };
-  }, [props.group]);
+  }, [props.group, shapeOf(drawing(props))]);
 
   useLayoutEffect(() => {
-    stage.current?.update(props.times, props.range, props.bare ? () => "" : props.format);
+    stage.current?.update(drawing(props));
     gestures.current?.follow();
   });
   useLayoutEffect(() => stage.current?.resize(box.current?.clientWidth ?? 0, height), [height]);
@@ -112,6 +102,15 @@ export function Frame(props: FrameProps) {
     </figure>
   );
 }
+
+const drawing = (props: FrameProps): Drawing => ({
+  ...props,
+  format: props.bare ? () => "" : props.format,
+  paint(ctx, view) {
+    props.paint?.(ctx, view);
+    paintMarks(ctx, view, props.marks ?? []);
+  },
+});
 
 const pictured = ({ title, height = 220, range, names, bare, empty }: FrameProps, stage: Stage) =>
   ({ stage, title, height, range, names: names(), ...(bare ? { empty: empty ?? nothing } : {}) });

@@ -3,27 +3,25 @@ import { useRef } from "preact/hooks";
 import { count, duration, moment, share } from "../data/quantity.ts";
 import { dark } from "../part/theme.tsx";
 import { bucketAt, total, upperAt } from "./bucket.ts";
-import { CellsPainter } from "./cells.ts";
+import { axisOf, CellsPainter } from "./cells.ts";
 import { sequential } from "./colour.ts";
 import { ColourKey } from "./colour-key.tsx";
-import { within } from "./ends.ts";
+import { indexAt, within } from "./ends.ts";
 import { Frame, type Pointed } from "./frame.tsx";
-import type { HeatMapProps } from "./plot.ts";
-import { indexAt } from "./thin.ts";
+import type { HeatMapProps, Line } from "./plot.ts";
 
 const label = "Share of packets";
+const noLines: Line[] = [{ label: "", values: [], colour: "", hidden: true }]; // without one uPlot has no value axis
 
 /** HeatMap draws a histogram per window; the colour is the share of the packets in the window. */
 export function HeatMap(props: HeatMapProps) {
-  const given = { times: props.times, buckets: props.buckets, step: props.step, dark: dark.value };
-  const painter = useRef<CellsPainter | undefined>(undefined);
-  if (painter.current) painter.current.set(given);
-  else painter.current = new CellsPainter(given);
+  const painter = useRef(new CellsPainter()).current;
   const [start, end] = within(props.times, props.range);
+  const { scale, ends } = axisOf(props.buckets.slice(start, end));
   let last = end - 1;
   while (last >= start && !props.buckets[last]?.counts.length) last--;
   return (
-    <Frame {...props} painter={painter.current} bare={last < start}
+    <Frame {...props} lines={noLines} scale={scale} ends={ends} bare={last < start} paint={(ctx, view) => painter.paint(ctx, view, props, dark.value)}
       legend={() => <ColourKey scale="sequential" label={label} low="0 %" high="100 %" />} when=""
       names={() => [{ label: `${label}, 0 to 100 %`, scale: Array.from({ length: 40 }, (_, i) => sequential(i / 39, dark.value)) }]}
       tip={(at) => <Cell {...props} at={at} />}

@@ -59,7 +59,7 @@ export async function picture(charts: HTMLElement, title: string, subtitle: stri
     sheet.text(chart.title, edge, y + 14, "650 14px", "--ink");
     sheet.names(chart, y + 22, true);
     y += 22 + (heads[i] ?? 0);
-    chart.stage.picture(ctx, edge, y, inner, chart.height, ratio);
+    ctx.drawImage(await chart.stage.image(inner, chart.height, ratio), edge, y, inner, chart.height);
     if (chart.empty) sheet.text(chart.empty, edge + inner / 2, y + chart.height / 2, "13px", "--ink-soft", "center");
     y += chart.height + 18;
   }

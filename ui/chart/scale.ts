@@ -1,9 +1,11 @@
-// Value axes: mapping of values to heights, and ticks.
+// Value axes: how values are spread, and ticks.
 
-/** Scale maps values to heights and back. */
+/** Scale spreads values over an axis. */
 export interface Scale {
-  height(value: number): number;
-  value(height: number): number;
+  /** As in uPlot: 1 is linear, 3 logarithmic, 4 logarithmic away from zero on both sides. */
+  distr: 1 | 3 | 4;
+  /** Distance from zero up to which 4 is linear. */
+  asinh?: number;
   /** At most `most` tick values between two. */
   ticks(low: number, high: number, most: number): number[];
 }
@@ -48,24 +50,16 @@ export function logTicks(low: number, high: number, most: number): number[] {
   return ticks;
 }
 
-export const linear: Scale = { height: (v) => v, value: (h) => h, ticks: linearTicks };
+export const linear: Scale = { distr: 1, ticks: linearTicks };
 
-export const logarithmic: Scale = {
-  height: (v) => (v > 0 ? Math.log10(v) : -Infinity),
-  value: (h) => 10 ** h,
-  ticks: logTicks,
-};
+export const logarithmic: Scale = { distr: 3, ticks: logTicks };
 
 /** Logarithmic away from zero on both sides, linear between -near and near. */
-export function bothSides(near: number): Scale {
-  const mirror = (f: (v: number) => number) => (v: number) => (v < 0 ? -f(-v) : f(v));
-  return {
-    height: mirror((v) => (v < near ? v / near : 1 + Math.log10(v / near))),
-    value: mirror((h) => (h < 1 ? h * near : near * 10 ** (h - 1))),
-    ticks(low, high, most) {
-      const up = high > near ? logTicks(Math.max(near, low), high, Math.ceil(most / 2)) : [];
-      const down = low < -near ? logTicks(Math.max(near, -high), -low, Math.ceil(most / 2)) : [];
-      return [...down.reverse().map((v) => -v), ...(low <= 0 && high >= 0 ? [0] : []), ...up];
-    },
-  };
-}
+export const bothSides = (near: number): Scale => ({
+  distr: 4, asinh: near,
+  ticks(low, high, most) {
+    const up = high > near ? logTicks(Math.max(near, low), high, Math.ceil(most / 2)) : [];
+    const down = low < -near ? logTicks(Math.max(near, -high), -low, Math.ceil(most / 2)) : [];
+    return [...down.reverse().map((v) => -v), ...(low <= 0 && high >= 0 ? [0] : []), ...up];
+  },
+});

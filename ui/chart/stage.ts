@@ -1,9 +1,11 @@
-// The stage of a chart: uPlot provides axes, grid, cursor and its synchronization in a
-// group; the chart itself paints the plot area.
+// The stage of a chart: a uPlot with its lines, bands, axes, grid and cursor, which is
+// synchronized in a group.
 import uPlot from "uplot";
 import { timeLabels, timeSteps, valueLabels } from "./axis.ts";
-import type { Range } from "./plot.ts";
+import { channels } from "./colour.ts";
+import type { Band, Line, Range } from "./plot.ts";
 import type { Scale } from "./scale.ts";
+import { traced } from "./trace.ts";
 
 /** View is the plot area; lengths in device pixels. */
 export interface View {
@@ -14,64 +16,66 @@ export interface View {
   /** Device pixels per CSS pixel. */
   ratio: number;
   range: Range;
-  /** Scale heights at the lower and upper edge. */
-  low: number;
-  high: number;
   x(time: number): number;
   y(value: number): number;
   /** Value of a CSS colour property. */
   colour(name: string): string;
 }
 
-/** Painter determines the value axis and paints the plot area. */
-export interface Painter {
+/** What a chart draws at a time. */
+export interface Drawing {
+  times: ArrayLike<number>;
+  lines: readonly Line[];
+  bands?: readonly Band[];
+  range: Range;
   scale: Scale;
-  /** Smallest and largest value to show in a range. */
-  ends(range: Range): [number, number];
+  /** Ends of the value axis. */
+  ends: [number, number];
+  format: (value: number) => string;
+  /** Paints on top of the lines, clipped to the plot area. */
   paint(ctx: CanvasRenderingContext2D, view: View): void;
 }
 
 interface StageProps {
+  width: number;
   height: number;
   group?: string;
-  painter: Painter;
-  format: (value: number) => string;
+  /** All lengths are multiplied by this, for images; default 1. */
+  zoom?: number;
   /** Time at the cursor and its place in CSS pixels, if any. */
-  onCursor: (at: { time: number; left: number; top: number } | undefined) => void;
+  onCursor?: (at: { time: number; left: number; top: number } | undefined) => void;
 }
 
-type Box = Pick<View, "left" | "top" | "width" | "height">;
+const family = 'system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
+const edgePaths = uPlot.paths.linear?.();
 
-// size of the axes and the margins at the top and right, CSS pixels
-const valuesWide = 70;
-const timesHigh = 42;
-const edges = [10, 22] as const;
-const font = '12px system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
+/** A stage draws lines that differ in this key only by their values. */
+export const shapeOf = ({ lines, bands, scale }: Drawing): string =>
+  JSON.stringify([lines.map(({ values, ...look }) => look), bands, scale.distr, scale.asinh]);
 
 /** Stage owns the uPlot of a chart. */
 export class Stage {
   readonly plot: uPlot;
-  private range: Range;
-  private ends: [number, number] = [0, 1];
   private colours = new Map<string, string>();
-  private times: { at: number[]; labels: string[] } = { at: [], labels: [] }; // the ticks
-  private format: (value: number) => string;
+  private xs = new Float64Array(0); // places of the times in the drawing
+  private readonly order: number[]; // of the lines: edges of bands first, so that bands do not cover lines
+  private readonly zoom: number;
 
-  constructor(readonly box: HTMLElement, private props: StageProps, range: Range, times: ArrayLike<number>) {
-    this.range = range;
-    this.format = props.format;
-    this.measure();
-    this.plot = new uPlot(this.options(), data(times), box);
+  /** Colours are those of the box, into which the plot goes unless it is for an image. */
+  constructor(readonly box: HTMLElement, private drawing: Drawing, private props: StageProps) {
+    const { lines } = drawing;
+    this.zoom = props.zoom ?? 1;
+    this.order = [...lines.keys()].sort((a, b) => Number(Boolean(lines[b]?.hidden)) - Number(Boolean(lines[a]?.hidden)));
+    this.plot = new uPlot(this.options(), this.data(), props.zoom ? (_u, init) => init() : box);
   }
 
-  /** update changes times, range and format with one redraw. */
-  update(times: ArrayLike<number>, range: Range, format: (value: number) => string): void {
-    this.range = range;
-    this.format = format;
-    this.measure();
+  /** update shows a drawing of the same shape with one redraw. */
+  update(drawing: Drawing): void {
+    this.drawing = drawing;
+    const { from, to } = drawing.range;
     this.plot.batch(() => {
-      if (this.plot.data[0] !== times) this.plot.setData(data(times), false);
-      this.plot.setScale("x", { min: range.from, max: range.to });
+      this.plot.setData(this.data(), false);
+      this.plot.setScale("x", { min: from, max: to });
     });
   }
 
@@ -90,93 +94,70 @@ export class Stage {
     this.plot.destroy();
   }
 
-  /** colour is the value of a CSS colour property. */
-  colour(name: string): string {
+  /** valueAt is the value at a distance from the top of the plot area, CSS pixels. */
+  valueAt = (top: number): number => this.plot.posToVal(top, "y");
+
+  /** image draws the chart in a size, CSS pixels, with at least `ratio` device pixels each. */
+  async image(width: number, height: number, ratio: number): Promise<HTMLCanvasElement> {
+    const zoom = ratio / uPlot.pxRatio;
+    const copy = new Stage(this.box, this.drawing, { width: width * zoom, height: height * zoom, zoom });
+    await Promise.resolve(); // uPlot draws in a microtask
+    const { canvas } = copy.plot.ctx;
+    copy.destroy();
+    return canvas;
+  }
+
+  private colour = (name: string): string => {
     let colour = this.colours.get(name);
     if (colour === undefined) {
       colour = name.startsWith("--") ? getComputedStyle(this.box).getPropertyValue(name).trim() : name;
       this.colours.set(name, colour);
     }
     return colour;
+  };
+
+  private data(): uPlot.AlignedData {
+    const { times, lines, bands = [] } = this.drawing;
+    const edges = new Set(bands.flatMap((b) => [b.low, b.high]));
+    return [times as Float64Array, ...this.order.map((i) => (edges.has(i) ? gapped(lines[i]?.values ?? []) : (lines[i]?.values as Float64Array)))];
   }
 
-  /** picture draws the chart into another context, scaled by a ratio; lengths in CSS pixels. */
-  picture(ctx: CanvasRenderingContext2D, left: number, top: number, width: number, height: number, ratio: number): void {
-    const box = { left: (left + valuesWide) * ratio, top: (top + edges[0]) * ratio, width: (width - valuesWide - edges[1]) * ratio, height: (height - timesHigh - edges[0]) * ratio };
-    const view = this.view(box, ratio);
-    ctx.save();
-    ctx.setTransform(1, 0, 0, 1, 0, 0);
-    this.drawAxes(ctx, view);
-    this.between(ctx, view);
-    ctx.restore();
-  }
-
-  private drawAxes(ctx: CanvasRenderingContext2D, view: View): void {
-    const { ratio, left, top, width, height } = view;
-    ctx.font = font.replace("12px", `${12 * ratio}px`);
-    ctx.strokeStyle = this.colour("--grid");
-    ctx.lineWidth = ratio;
-    ctx.fillStyle = this.colour("--ink-faint");
-    ctx.beginPath();
-    const line = (x: number, y: number, x2: number, y2: number) => (ctx.moveTo(x, y), ctx.lineTo(x2, y2));
-    ctx.textAlign = "center";
-    ctx.textBaseline = "top";
-    this.times.at.forEach((t, i) => {
-      const x = view.x(t);
-      line(x, top, x, top + height + 4 * ratio);
-      (this.times.labels[i] ?? "").split("\n").forEach((words, row) => ctx.fillText(words, x, top + height + (9 + 17 * row) * ratio));
-    });
-    ctx.textAlign = "right";
-    ctx.textBaseline = "middle";
-    const values = this.ticks(height / ratio);
-    valueLabels(values, this.format).forEach((words, i) => {
-      const y = view.y(values[i] ?? 0);
-      line(left - 4 * ratio, y, left + width, y);
-      ctx.fillText(words, left - 9 * ratio, y);
-    });
-    ctx.stroke();
-  }
-
-  private view(box: Box = this.plot.bbox, ratio = uPlot.pxRatio): View {
-    const { left, top, width, height } = box;
-    const { from, to } = this.range;
-    const [low, high] = this.ends;
-    const scale = this.props.painter.scale;
-    const perMs = width / (to - from);
-    const perHeight = height / (high - low);
+  private series(i: number): uPlot.Series {
+    const { lines, bands = [] } = this.drawing;
+    const line = lines[i];
+    const edge = bands.some((b) => b.low === i || b.high === i);
+    const stroke = line && !line.hidden ? () => this.colour(line.colour) : undefined;
     return {
-      left, top, width, height, low, high, range: this.range, ratio,
-      x: (t) => left + (t - from) * perMs,
-      y: (v) => top + (high - Math.max(low - 1e3 / perHeight, Math.min(high + 1e3 / perHeight, scale.height(v)))) * perHeight,
-      colour: (name) => this.colour(name),
+      scale: "y", auto: false, stroke, fill: undefined, width: stroke ? (line?.width ?? 1.5) * this.zoom : 0, points: { show: false },
+      dash: line?.dash?.map((d) => d * uPlot.pxRatio * this.zoom), cap: line?.dash ? "butt" : "round",
+      paths: (u, s, i0, i1) => {
+        const paths = edge ? edgePaths?.(u, s, i0, i1) ?? null : null;
+        const own = this.drawing.lines[i];
+        return stroke && own ? { ...paths, stroke: traced(own, this.xs, i0, i1 + 1, this.place(u).y) } : paths;
+      },
     };
   }
 
-  /** valueAt is the value at a distance from the top of the plot area, CSS pixels. */
-  valueAt(top: number): number {
-    const [low, high] = this.ends;
-    return this.props.painter.scale.value(high - (top / Math.max(1, this.plot.over.clientHeight)) * (high - low));
-  }
-
-  private measure(): void {
-    const { painter } = this.props;
-    const [low, high] = painter.ends(this.range);
-    const { scale } = painter;
-    this.ends = [scale.height(low), scale.height(high)];
-    if (!(this.ends[1] > this.ends[0])) this.ends[1] = this.ends[0] + 1;
+  /** Positions in the plot area; faster than those of uPlot, where the axis is linear. */
+  private place(u: uPlot): Pick<View, "x" | "y"> {
+    const { bbox: { left, top, width, height } } = u;
+    const { range: { from, to }, ends: [low, high], scale } = this.drawing;
+    const [perMs, perValue] = [width / (to - from), height / (high - low)];
+    return { x: (t) => left + (t - from) * perMs, y: scale.distr === 1 ? (v) => top + (high - v) * perValue : (v) => u.valToPos(v, "y", true) };
   }
 
   private options(): uPlot.Options {
-    const { group, height } = this.props;
+    const { zoom, drawing: { bands = [], scale }, props: { group, width, height } } = this;
     const nothing = () => null;
-    const grid = { stroke: () => this.colour("--grid"), width: 1 };
-    const axis = { stroke: () => this.colour("--ink-faint"), font, grid, ticks: { ...grid, size: 4 }, gap: 5 };
+    const grid = { stroke: () => this.colour("--grid"), width: zoom };
+    const axis = { stroke: () => this.colour("--ink-faint"), font: `${12 * zoom}px ${family}`, grid, ticks: { ...grid, size: 4 * zoom }, gap: 5 * zoom };
+    const place = (i: number): number => this.order.indexOf(i) + 1;
     return {
-      width: Math.max(1, this.box.clientWidth),
+      width: Math.max(1, width),
       height,
       ms: 1,
       legend: { show: false },
-      padding: [edges[0], edges[1], 0, 0],
+      padding: [10 * zoom, 22 * zoom, 0, 0],
       cursor: {
         x: true, y: false,
         points: { show: false },
@@ -184,42 +165,46 @@ export class Stage {
         bind: { mousedown: nothing, mouseup: nothing, click: nothing, dblclick: nothing },
         ...(group ? { sync: { key: group, setSeries: false, scales: ["x", null] as [string, null] } } : {}),
       },
-      series: [{}, { scale: "y", auto: false, paths: nothing, points: { show: false } }],
+      series: [{}, ...this.order.map((i) => this.series(i))],
+      bands: bands.map(({ low, high, colour, opacity }) => ({
+        series: [place(high), place(low)], fill: () => `rgb(${channels(this.colour(colour)).join(" ")} / ${opacity})`,
+      })),
       scales: {
-        x: { time: true, range: () => [this.range.from, this.range.to] },
-        y: { range: () => this.ends },
+        x: { time: true, range: () => [this.drawing.range.from, this.drawing.range.to] },
+        y: { distr: scale.distr, asinh: scale.asinh, range: () => this.drawing.ends },
       },
       axes: [
-        { ...axis, incrs: timeSteps, space: (_u, _i, low, high) => (high - low < 60e3 * 5 ? 76 : 62), size: timesHigh, values: (_u, ticks, _i, _space, step) => (this.times = { at: ticks, labels: timeLabels(ticks, step) }).labels },
+        { ...axis, incrs: timeSteps, space: (_u, _i, low, high) => (high - low < 60e3 * 5 ? 76 : 62) * zoom, size: 42 * zoom, values: (_u, ticks, _i, _space, step) => timeLabels(ticks, step) },
         {
-          ...axis, scale: "y", size: valuesWide,
-          splits: () => this.ticks().map((v) => this.props.painter.scale.height(v)),
-          values: () => valueLabels(this.ticks(), this.format),
+          ...axis, scale: "y", size: 70 * zoom,
+          splits: (u) => this.drawing.scale.ticks(...this.drawing.ends, Math.max(2, Math.floor(u.bbox.height / uPlot.pxRatio / zoom / 28))),
+          filter: (_u, ticks) => ticks,
+          values: (_u, ticks) => valueLabels(ticks, this.drawing.format),
         },
       ],
-      hooks: { draw: [(u) => this.between(u.ctx, this.view())], setCursor: [(u) => this.cursor(u)] },
+      hooks: { drawClear: [(u) => (this.xs = Float64Array.from(this.drawing.times, this.place(u).x))], draw: [(u) => this.paint(u)], setCursor: [(u) => this.cursor(u)] },
     };
   }
 
-  private ticks(room = (this.plot?.bbox.height ?? 0) / uPlot.pxRatio || this.props.height - edges[0] - timesHigh): number[] {
-    const { scale } = this.props.painter;
-    return scale.ticks(scale.value(this.ends[0]), scale.value(this.ends[1]), Math.max(2, Math.floor(room / 28)));
-  }
-
-  private between(ctx: CanvasRenderingContext2D, view: View): void {
+  private paint(u: uPlot): void {
+    const { ctx, bbox: { left, top, width, height } } = u;
     ctx.save();
     ctx.beginPath();
-    ctx.rect(view.left, view.top, view.width, view.height);
+    ctx.rect(left, top, width, height);
     ctx.clip();
-    this.props.painter.paint(ctx, view);
+    this.drawing.paint(ctx, {
+      left, top, width, height, ratio: uPlot.pxRatio * this.zoom, range: this.drawing.range, colour: this.colour, ...this.place(u),
+    });
     ctx.restore();
   }
 
   private cursor(u: uPlot): void {
     const { left = -1, top = -1 } = u.cursor;
-    this.props.onCursor(left < 0 ? undefined : { time: u.posToVal(left, "x"), left, top });
+    this.props.onCursor?.(left < 0 ? undefined : { time: u.posToVal(left, "x"), left, top });
   }
 }
 
-// uPlot needs a series to have a value axis; it is empty.
-const data = (times: ArrayLike<number>): uPlot.AlignedData => [times as Float64Array, []];
+type Values = uPlot.AlignedData[1];
+
+/** Values with null for NaN, which uPlot takes for a number. */
+const gapped = (values: ArrayLike<number>): Values => Array.from(values, (v) => (Number.isNaN(v) ? null : v));

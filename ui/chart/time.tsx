@@ -1,17 +1,12 @@
 // A line chart over time.
-import { useRef } from "preact/hooks";
-import { Legend } from "./legend.tsx";
+import { lineEnds, nearest, within } from "./ends.ts";
 import { Frame, type Pointed } from "./frame.tsx";
-import { LinesPainter } from "./lines.ts";
+import { Legend } from "./legend.tsx";
 import type { Line, TimeChartProps } from "./plot.ts";
-import { within } from "./ends.ts";
-import { nearest } from "./thin.ts";
+import { linear, logarithmic } from "./scale.ts";
 
 /** TimeChart draws lines, bands between them and event marks over time. */
 export function TimeChart(props: TimeChartProps) {
-  const painter = useRef<LinesPainter | undefined>(undefined);
-  if (painter.current) painter.current.set(props);
-  else painter.current = new LinesPainter(props);
   const { times, lines, format } = props;
   const [start, end] = within(times, props.range);
   const last = latestIndex(lines, start, end);
@@ -20,7 +15,7 @@ export function TimeChart(props: TimeChartProps) {
     return <Legend lines={lines} at={i} format={format} />;
   };
   return (
-    <Frame {...props} painter={painter.current} bare={last < 0} legend={legend}
+    <Frame {...props} scale={props.scale === "log" ? logarithmic : linear} ends={lineEnds(props)} bare={last < 0} legend={legend}
       names={() => named(lines).map((line) => ({ label: line.label, colour: line.colour, dash: line.dash, area: line.hidden }))}
       latest={() => named(lines).map((line) => `${line.label} ${format(line.values[last] ?? NaN)}`).join(", ")} />
   );
