@@ -35,6 +35,8 @@ export interface Watched {
   faults: string[];
   /** Faults that fit are expected from here on. */
   forgive(pattern: RegExp): void;
+  /** Shows another view without loading the page again, and waits until it is at rest. */
+  visit(path: string): Promise<void>;
   /** Throws when there was a fault. */
   clean(): void;
   close(): Promise<void>;
@@ -74,6 +76,10 @@ function watch(page: Page, context: BrowserContext, origin: string): Watched {
   return {
     page, context, faults,
     forgive: (pattern) => void forgiven.push(pattern),
+    async visit(path) {
+      await page.evaluate((hash) => void (location.hash = hash), path);
+      await atRest(page);
+    },
     clean() {
       if (faults.length > 0) throw new Error(`the page did what it must not:\n${faults.slice(0, 20).join("\n")}`);
     },
@@ -81,11 +87,22 @@ function watch(page: Page, context: BrowserContext, origin: string): Watched {
   };
 }
 
+/** Waits until a view has its heading, says nothing of loading, and draws its charts. */
+export async function atRest(page: Page): Promise<void> {
+  await page.waitForFunction(() => {
+    const main = document.querySelector("main");
+    const drawn = [...document.querySelectorAll(".chart-stage, .graph-canvas")].every((e) => e.querySelector("canvas"));
+    return main?.querySelector("h1, h2") && !/\bLoading\b|updating…/.test(main.textContent ?? "") && drawn;
+  }, undefined, { polling: 50 });
+  // What was answered in the same frame is drawn with the next two.
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+}
+
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Lets axe look for what keeps people out; gives serious and critical findings. */
 export async function barriers(page: Page): Promise<string[]> {
-  await page.evaluate(axeSource);
+  if (!await page.evaluate(() => "axe" in globalThis)) await page.evaluate(axeSource);
   return page.evaluate(async () => {
     type Finding = { id: string; impact: string | null; help: string; nodes: { html: string; failureSummary?: string }[] };
     const axe = (globalThis as unknown as { axe: { run(where: Document, how: object): Promise<{ violations: Finding[] }> } }).axe;

@@ -68,12 +68,10 @@ test("a viewer sees no button that an operator alone may press", async () => {
   const forbidden = /new session|create|change|edit|pause session|resume|stop|delete|remove|revoke|trace now|trace again|label/i;
   const found: Record<string, string[]> = {};
   for (const role of ["viewer", "operator"] as const) {
-    const { page, clean, close } = await open(browser, lab, { role });
+    const { page, clean, visit, close } = await open(browser, lab, { role });
     found[role] = [];
     for (const view of views) {
-      await page.goto(`${lab.url}/${view}`);
-      await page.locator("main h1, main h2").first().waitFor();
-      await page.waitForTimeout(500);
+      await visit(view);
       const own = [...await controls(page), ...await page.getByRole("link", { name: forbidden }).allTextContents()];
       found[role].push(...own.filter((t) => forbidden.test(t) && !/^Theme/.test(t)).map((t) => `${view}: ${t}`));
     }

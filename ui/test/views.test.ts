@@ -2,13 +2,15 @@
 // reaches beyond the window, nothing is asked of others; with pictures.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { barriers, launch, open, overhang, screenshot, updates } from "./browser.ts";
+import { atRest, barriers, launch, open, overhang, screenshot, updates, type Watched } from "./browser.ts";
 import { until } from "./command.ts";
 import { raise, threeSites, type Lab } from "./lab.ts";
 
 let lab: Lab;
 let empty: Lab;
 let browser: Browser;
+let full: Watched;
+let bare: Watched;
 beforeAll(async () => {
   [lab, empty, browser] = await Promise.all([
     raise(threeSites, "noc", ["berlin", "lisbon", "oslo"]), raise("hosts: {a: {}, noc: {}}\nlinks: [{ends: [a, noc]}]", "noc", []), launch(),
@@ -17,6 +19,9 @@ beforeAll(async () => {
   await lab.pillion("session", "create", "--name", "mornings", "--from", "berlin", "--to", "*", "--filter", "proto=tcp", "--cron", "0 9 * * 1-5", "--tz", "Europe/Berlin", "--duration", "8h");
   await until("rows", async () => /[1-9]/.test((await lab.pillion("query", "-o", "csv", "SELECT count(*) FROM flows")).split("\n")[1] ?? ""));
   if (updates) await new Promise((done) => setTimeout(done, 75_000)); // charts of a minute, for the documents
+  full = await open(browser, lab, { role: "operator" });
+  bare = await open(browser, empty, { role: "operator" });
+  bare.forgive(/answer (404|400)|status of 40/); // there is no such host, no such session
 });
 afterAll(async () => {
   await browser?.close();
@@ -31,40 +36,40 @@ const views: Record<string, string> = {
 
 describe.each(Object.entries(views))("view %s", (name, path) => {
   test.each(["light", "dark"] as const)("%s: nothing serious for axe, a picture", async (theme) => {
-    const { page, clean, close } = await open(browser, lab, { role: "operator", path, theme });
+    const { page, clean, visit } = full;
+    await page.emulateMedia({ colorScheme: theme });
+    await page.setViewportSize({ width: 1280, height: 900 });
+    await visit(path);
     await page.locator("main h1").first().waitFor();
-    await page.waitForTimeout(updates ? 6000 : 1000); // figures of some seconds, for the picture
+    if (updates) await page.waitForTimeout(6000); // figures of some seconds, for the picture
     expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe(theme);
     expect(await barriers(page)).toEqual([]);
     await screenshot(page, name, theme);
     clean();
-    await close();
   });
 
   test("no width makes the page scroll to the side", async () => {
-    const { page, clean, close } = await open(browser, lab, { role: "operator", path });
+    const { page, clean, visit } = full;
+    await visit(path);
     const wide: string[] = [];
     for (const width of [360, 768, 1280, 2560]) {
       await page.setViewportSize({ width, height: 900 });
-      await page.waitForTimeout(300);
+      await atRest(page);
       const over = await overhang(page);
       if (over > 0) wide.push(`${width} px: ${over} px too wide`);
     }
     expect(wide).toEqual([]);
     clean();
-    await close();
   });
 
   test("without hosts and rows it says what to do next", async () => {
-    const { page, clean, forgive, close } = await open(browser, empty, { role: "operator", path });
-    forgive(/answer (404|400)|status of 40/); // there is no such host, no such session
-    await page.locator("main h1, main h2").first().waitFor();
-    await page.waitForTimeout(1000);
-    expect((await page.locator("main").innerText()).length).toBeGreaterThan(40);
-    expect(await page.locator("main").innerText()).not.toMatch(/undefined|NaN|\[object|Infinity/);
+    const { page, clean, visit } = bare;
+    await visit(path);
+    const text = await page.locator("main").innerText();
+    expect(text.length).toBeGreaterThan(40);
+    expect(text).not.toMatch(/undefined|NaN|\[object|Infinity/);
     expect(await barriers(page)).toEqual([]);
     clean();
-    await close();
   });
 });
 
