@@ -83,20 +83,11 @@ type Stats struct {
 	Failed        uint64 // batches that the archive could not take then
 	OwnDropped    uint64 // rows of Pillion's own that will not be stored
 	Commits       uint64
-	// CommitSeconds is the time that commits took in all, the longest of them, and
-	// how many took up to each of CommitBounds.
-	CommitSeconds, CommitLongest float64
-	CommitCounts                 [len(commitBounds) + 1]uint64
-	QueueBytes                   int64 // waiting now
-	QueueBatches                 int
-	LiveMissed                   uint64 // batches that slow watchers did not get
+	CommitSeconds float64 // total time of commits
+	QueueBytes    int64   // waiting now
+	QueueBatches  int
+	LiveMissed    uint64 // batches that slow watchers did not get
 }
-
-var commitBounds = [...]float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10}
-
-// CommitBounds are the upper bounds, in seconds, of the buckets of
-// Stats.CommitCounts but the last.
-func CommitBounds() []float64 { return commitBounds[:] }
 
 // Defaults.
 const (
@@ -368,12 +359,6 @@ func (i *Ingest) settle(group []item, places []int, stored []bool, took float64)
 	s := &i.stats
 	s.Commits++
 	s.CommitSeconds += took
-	s.CommitLongest = max(s.CommitLongest, took)
-	bucket := 0
-	for bucket < len(commitBounds) && took > commitBounds[bucket] {
-		bucket++
-	}
-	s.CommitCounts[bucket]++
 	for n := range group {
 		i.bytes -= group[n].size()
 		switch it := &group[n]; {

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"pillion.dev/archive"
 )
 
@@ -25,16 +23,16 @@ type Watcher struct {
 	live    *Live
 	rows    atomic.Uint64
 	// sizes are those of the batches in c, oldest first, and maybe of some before.
-	sizes []int
+	sizes []int64
 }
 
 // watcherBytes is how much may wait for one watcher, or one batch.
 const watcherBytes = 16 << 20
 
 // takes reports whether a batch of that size may wait too.
-func (w *Watcher) takes(size int) bool {
+func (w *Watcher) takes(size int64) bool {
 	w.sizes = w.sizes[max(0, len(w.sizes)-len(w.c)):]
-	waiting := 0
+	waiting := int64(0)
 	for _, one := range w.sizes {
 		waiting += one
 	}
@@ -79,10 +77,7 @@ func (w *Watcher) Close() {
 }
 
 func (l *Live) publish(batch archive.Batch) {
-	size := 0
-	for _, column := range batch.Record.Columns() {
-		size += sizeOf(column.Data())
-	}
+	size := recordBytes(batch.Record)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := range l.watchers {
@@ -102,19 +97,6 @@ func (l *Live) publish(batch archive.Batch) {
 			w.miss(batch)
 		}
 	}
-}
-
-func sizeOf(column arrow.ArrayData) int {
-	size := 0
-	for _, buffer := range column.Buffers() {
-		if buffer != nil {
-			size += buffer.Len()
-		}
-	}
-	for _, child := range column.Children() {
-		size += sizeOf(child)
-	}
-	return size
 }
 
 func (w *Watcher) miss(batch archive.Batch) {
