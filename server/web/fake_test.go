@@ -276,6 +276,10 @@ func (a *fakeArchive) Export(_ context.Context, question archive.Export, rows fu
 		return archive.ErrUnknown
 	}
 	left := question.Limit
+	if question.Newest {
+		records = singleRows(records)
+		slices.Reverse(records)
+	}
 	for _, record := range records {
 		n := record.NumRows()
 		if question.Limit > 0 {
@@ -290,6 +294,16 @@ func (a *fakeArchive) Export(_ context.Context, question archive.Export, rows fu
 		}
 	}
 	return a.fault
+}
+
+// singleRows cuts records into one for each row.
+func singleRows(records []arrow.RecordBatch) (rows []arrow.RecordBatch) {
+	for _, record := range records {
+		for i := range record.NumRows() {
+			rows = append(rows, record.NewSlice(i, i+1))
+		}
+	}
+	return rows
 }
 
 func (a *fakeArchive) SetRetention(stream string, retention archive.Retention) {

@@ -51,14 +51,7 @@ func (f *flows) Windows(ctx context.Context, request *pillionv1.WindowsRequest) 
 	if question.From, question.To, err = f.span(request.GetFrom(), request.GetTo()); err != nil {
 		return nil, err
 	}
-	release, err := f.questions.take(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
-	defer cancel()
-	answer, err := f.archive.Windows(ctx, question)
+	answer, err := answerOf(ctx, f.questions, f.archive.Windows, question)
 	if err != nil {
 		return nil, fmt.Errorf("read windows: %w", err)
 	}
@@ -78,14 +71,7 @@ func (f *flows) ListFlows(ctx context.Context, request *pillionv1.ListFlowsReque
 	if err != nil {
 		return nil, err
 	}
-	release, err := f.questions.take(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
-	defer cancel()
-	answer, err := f.archive.Flows(ctx, question)
+	answer, err := answerOf(ctx, f.questions, f.archive.Flows, question)
 	if err != nil {
 		return nil, fmt.Errorf("list flows: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"pillion.dev/api"
 )
@@ -132,14 +133,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		header.Set("Content-Encoding", encoding)
 	}
 	header.Set("ETag", tag)
-	if strings.Contains(r.Header.Get("If-None-Match"), tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	header.Set("Content-Length", fmt.Sprint(len(content)))
-	if r.Method != http.MethodHead {
-		w.Write(content)
-	}
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
 }
 
 func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,12 +87,9 @@ func (s *serverService) ListEvents(ctx context.Context, request *pillionv1.ListE
 	if question.From.IsZero() {
 		question.From = question.To.Add(-day)
 	}
-	limit := int(request.GetLimit())
-	if limit == 0 {
-		limit = defaultEvents
-	}
-	if limit > maxEvents {
-		return nil, invalid("limit", "read limit %d: use at most %d", limit, maxEvents)
+	question.Newest, question.Limit = true, int64(cmp.Or(request.GetLimit(), defaultEvents))
+	if question.Limit > maxEvents {
+		return nil, invalid("limit", "read limit %d: use at most %d", question.Limit, maxEvents)
 	}
 	if request.GetKind() != "" {
 		question.Where = map[string]string{"kind": request.GetKind()}
@@ -101,18 +99,15 @@ func (s *serverService) ListEvents(ctx context.Context, request *pillionv1.ListE
 		return nil, err
 	}
 	defer release()
-	// The archive returns the oldest first; only the newest are retained.
-	var newest []*pillionv1.Event
+	response := &pillionv1.ListEventsResponse{}
 	err = s.archive.Export(ctx, question, func(record arrow.RecordBatch) error {
-		newest = append(newest, eventMessages(record)...)
-		newest = slices.Clone(newest[max(0, len(newest)-limit):])
+		response.Events = append(response.Events, eventMessages(record)...)
 		return nil
 	})
 	if err != nil && !errors.Is(err, archive.ErrUnknown) { // no event was ever stored
 		return nil, fmt.Errorf("list events: %w", err)
 	}
-	slices.Reverse(newest)
-	return &pillionv1.ListEventsResponse{Events: newest}, nil
+	return response, nil
 }
 
 // eventMessages reads columns by name; the archive may have additional ones, in another

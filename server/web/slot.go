@@ -19,6 +19,18 @@ type slots struct {
 
 func newSlots(most int) *slots { return &slots{most: most, of: map[string]int{}} }
 
+// answerOf runs a question to the archive in a slot of the caller, for at most flowTimeout.
+func answerOf[Q, A any](ctx context.Context, s *slots, archive func(context.Context, Q) (A, error), question Q) (answer A, err error) {
+	release, err := s.take(ctx)
+	if err != nil {
+		return answer, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
+	defer cancel()
+	return archive(ctx, question)
+}
+
 // take acquires a slot for the caller in the context.
 func (s *slots) take(ctx context.Context) (release func(), err error) {
 	who := callerOf(ctx).token

@@ -116,14 +116,7 @@ func (p *paths) GetRouterDelays(ctx context.Context, request *pillionv1.GetRoute
 	if span/question.Step > maxWindows {
 		return nil, invalid("step_ms", "read step %v: the range has more than %d windows", question.Step, maxWindows)
 	}
-	release, err := p.questions.take(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
-	defer cancel()
-	answer, err := p.archive.RouterDelays(ctx, question)
+	answer, err := answerOf(ctx, p.questions, p.archive.RouterDelays, question)
 	if err != nil {
 		return nil, fmt.Errorf("read delays of router %s: %w", question.Agent, err)
 	}
