@@ -102,7 +102,9 @@ var exceptions = []exception{
 	{"main", "bench/oml", "an experiment for `make bench-oml`, never shipped: the product is three binaries"},
 	{"main", "bench/router", "an experiment for `make bench-router`, never shipped: the product is three binaries"},
 	{"main", "bench/fill", "an experiment run by hand, never shipped: the product is three binaries"},
+	{"main", "bench/probes", "an experiment run by hand, never shipped: the product is three binaries"},
 	{"main", "bench/query", "an experiment run by hand, never shipped: the product is three binaries"},
+	{"import", "bench/probes/destination.go", "frames of an experiment, never shipped"},
 }
 
 type exception struct{ rule, path, reason string }
