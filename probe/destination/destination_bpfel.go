@@ -43,8 +43,8 @@ type destinationFlow struct {
 	DelayUsed      uint8
 	VariationUsed  uint8
 	Zeros          [2]uint8
-	DelayPages     [4]destinationPage
-	VariationPages [13][32]uint32
+	DelayPages     [5]destinationPage
+	VariationPages [40][32]uint32
 }
 
 type destinationFlowKey struct {

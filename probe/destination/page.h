@@ -14,9 +14,13 @@
 #include "../bpf/flow.h"
 #include "../bpf/histogram.h"
 
-/* A flow with these and what else it has fits into 4,096 bytes of the kernel. */
-#define DELAY_PAGES 4
-#define VARIATION_PAGES 13
+/*
+ * As many as fit with the rest of a flow into 8,192 bytes, which the kernel allocates in one
+ * piece. A page in the map costs a look-up for each value, so a flow whose variations range
+ * from nanoseconds to milliseconds, both ways, keeps them all here.
+ */
+#define DELAY_PAGES 5
+#define VARIATION_PAGES 40
 
 struct page {
 	__u64 offsets[HISTOGRAM_PAGE]; /* sum of value minus the bucket's lower bound */

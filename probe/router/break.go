@@ -96,7 +96,7 @@ func (r *Router) readBreaks() (Breaks, error) {
 		}
 		b.Unsent += raw.Unsent
 		b.Between = add(b.Between, raw.Between[:])
-		b.Lengths.read(&raw.Lengths)
+		b.Lengths.read(raw.Extremes, &raw.Lengths)
 		for i, n := range raw.Causes {
 			if n > 0 {
 				b.Causes[causeNames[i]] += n

@@ -38,7 +38,8 @@ struct pause_sum {
 	__u64 unsent;
 	__u64 causes[CAUSES];
 	__u64 between[BREAK_BETWEEN];
-	struct times lengths;
+	struct extremes extremes;
+	struct bucket lengths[HISTOGRAM_SIDE];
 };
 
 __u64 output_waited; /* until when a packet waited at an output */
@@ -178,7 +179,7 @@ __noinline int break_found(__u64 start, __u64 now)
 		return 0;
 	sum_up(&sum->causes[b.cause & (CAUSES - 1)], 1);
 	sum_up(&sum->between[b.since < BREAK_BETWEEN ? b.since : BREAK_BETWEEN - 1], 1);
-	observe(&sum->lengths, b.length);
+	observe(&sum->extremes, sum->lengths, b.length);
 	sent = bpf_ringbuf_reserve(&breaks, sizeof(b), 0);
 	if (!sent) {
 		sum_up(&sum->unsent, 1);

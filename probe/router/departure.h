@@ -26,22 +26,26 @@ static __always_inline void let_go(struct packet *p, __u64 key)
 	table_remove(p, key);
 }
 
+static __always_inline void account_stage(struct pair *pair, __u32 stage, __u64 ns)
+{
+	observe(&pair->extremes[stage], pair->buckets[stage], ns);
+}
+
 static __always_inline void account_stages(struct packet *p, __u64 t4)
 {
 	struct pair *pair = pair_of(p->in, p->out);
 
 	if (!pair)
 		return;
-	sum_up(&pair->packets, 1);
 	sum_up(&pair->bytes, p->length);
-	observe(&pair->stages[STAGE_INPUT], p->t2 - p->t1);
-	observe(&pair->stages[STAGE_PROCESSING], p->t3 - p->t2);
-	observe(&pair->stages[STAGE_OUTPUT], t4 - p->t3);
-	observe(&pair->stages[STAGE_TRANSIT], t4 - p->t1);
+	account_stage(pair, STAGE_INPUT, p->t2 - p->t1);
+	account_stage(pair, STAGE_PROCESSING, p->t3 - p->t2);
+	account_stage(pair, STAGE_OUTPUT, t4 - p->t3);
+	account_stage(pair, STAGE_TRANSIT, t4 - p->t1);
 	if (!p->merged)
 		return;
 	sum_up(&pair->merged, p->merged);
-	observe(&pair->stages[STAGE_HOLD], p->last_t1 - p->t1);
+	account_stage(pair, STAGE_HOLD, p->last_t1 - p->t1);
 }
 
 /* Takes a packet back that turns out not to be asked for. */

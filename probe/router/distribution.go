@@ -48,18 +48,19 @@ func (d *Distribution) Sub(before *Distribution) Distribution {
 }
 
 // read adds what one processor's programs have counted.
-func (d *Distribution) read(raw *routerTimes) {
+func (d *Distribution) read(extremes routerExtremes, buckets *[histogram.Side]routerBucket) {
 	if d.Count == 0 {
 		d.MinNs = math.MaxUint64
 	}
 	before := d.Count
-	for i := range raw.Buckets {
-		d.AddSum(histogram.Bound(i), raw.Buckets[i].Count, raw.Buckets[i].Offsets)
-		d.Count += raw.Buckets[i].Count
+	for i, b := range buckets {
+		bound := histogram.Bound(i)
+		d.AddSum(bound, b.Count, b.Offsets)
+		d.Count += b.Count
+		d.SumNs += uint64(bound)*b.Count + b.Offsets
 	}
-	d.SumNs += raw.Sum
 	if d.Count > before {
-		d.MinNs, d.MaxNs = min(d.MinNs, ^raw.Low), max(d.MaxNs, raw.High)
+		d.MinNs, d.MaxNs = min(d.MinNs, ^extremes.Low), max(d.MaxNs, extremes.High)
 	} else if d.Count == 0 {
 		*d = Distribution{}
 	}

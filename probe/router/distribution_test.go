@@ -74,30 +74,29 @@ func TestDifferenceIsWhatCameBetween(t *testing.T) {
 
 // TestProcessorsAddUp: the copies of the processors are one distribution.
 func TestProcessorsAddUp(t *testing.T) {
-	var idle routerTimes
+	var idle routerPauseSum
 	one, other := timesOf(40, 900, 70_000), timesOf(7, 900, 1<<40)
 	var d Distribution
-	for _, raw := range []*routerTimes{&idle, one, &idle, other} {
-		d.read(raw)
+	for _, raw := range []*routerPauseSum{&idle, one, &idle, other} {
+		d.read(raw.Extremes, &raw.Lengths)
 	}
 	if want := distributionOf(40, 900, 70_000, 7, 900, 1<<40); !reflect.DeepEqual(d, want) {
 		t.Errorf("got %+v, want %+v", d, want)
 	}
 	var none Distribution
-	if none.read(&idle); !reflect.DeepEqual(none, Distribution{}) {
+	if none.read(idle.Extremes, &idle.Lengths); !reflect.DeepEqual(none, Distribution{}) {
 		t.Errorf("got %+v of nothing", none)
 	}
 }
 
 // timesOf is what a program leaves of times.
-func timesOf(times ...uint64) *routerTimes {
-	raw := &routerTimes{}
+func timesOf(times ...uint64) *routerPauseSum {
+	raw := &routerPauseSum{}
 	for _, ns := range times {
 		i := histogram.Index(int64(ns))
-		raw.Buckets[i].Count++
-		raw.Buckets[i].Offsets += ns - uint64(histogram.Bound(i))
-		raw.Sum += ns
-		raw.Low, raw.High = max(raw.Low, ^ns), max(raw.High, ns)
+		raw.Lengths[i].Count++
+		raw.Lengths[i].Offsets += ns - uint64(histogram.Bound(i))
+		raw.Extremes.Low, raw.Extremes.High = max(raw.Extremes.Low, ^ns), max(raw.Extremes.High, ns)
 	}
 	return raw
 }

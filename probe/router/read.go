@@ -74,7 +74,7 @@ func (r *Router) pairs(names map[int]string) ([]Pair, error) {
 				return nil, err
 			}
 		}
-		if pair.Packets > 0 {
+		if pair.Packets = pair.Stages[Transit].Count; pair.Packets > 0 {
 			all = append(all, pair)
 		}
 	}
@@ -92,14 +92,13 @@ func (r *Router) addPair(pair *Pair, at uint32) error {
 	if err := r.collection.Maps[routerMapPairs].Lookup(&at, buffer); err != nil {
 		return err
 	}
-	if raw.Packets == 0 {
+	if raw.Bytes == 0 {
 		return nil
 	}
-	pair.Packets += raw.Packets
 	pair.Bytes += raw.Bytes
 	pair.Merged += raw.Merged
 	for stage := range pair.Stages {
-		pair.Stages[stage].read(&raw.Stages[stage])
+		pair.Stages[stage].read(raw.Extremes[stage], &raw.Buckets[stage])
 	}
 	return nil
 }

@@ -13,11 +13,23 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type routerBucket struct {
+	_       structs.HostLayout
+	Count   uint64
+	Offsets uint64
+}
+
 type routerDropKey struct {
 	_        structs.HostLayout
 	Where    uint64
 	Reason   uint32
 	Consumed uint32
+}
+
+type routerExtremes struct {
+	_    structs.HostLayout
+	Low  uint64
+	High uint64
 }
 
 type routerGro struct {
@@ -55,11 +67,11 @@ type routerPacket struct {
 }
 
 type routerPair struct {
-	_       structs.HostLayout
-	Packets uint64
-	Bytes   uint64
-	Merged  uint64
-	Stages  [5]routerTimes
+	_        structs.HostLayout
+	Bytes    uint64
+	Merged   uint64
+	Extremes [5]routerExtremes
+	Buckets  [5][1051]routerBucket
 }
 
 type routerPause struct {
@@ -77,11 +89,12 @@ type routerPause struct {
 }
 
 type routerPauseSum struct {
-	_       structs.HostLayout
-	Unsent  uint64
-	Causes  [4]uint64
-	Between [4096]uint64
-	Lengths routerTimes
+	_        structs.HostLayout
+	Unsent   uint64
+	Causes   [4]uint64
+	Between  [4096]uint64
+	Extremes routerExtremes
+	Lengths  [1051]routerBucket
 }
 
 type routerProcessor struct {
@@ -174,18 +187,6 @@ type routerTally struct {
 	Scratch     uint64
 	Lost        [3]uint64
 	Skipped     [5]uint64
-}
-
-type routerTimes struct {
-	_       structs.HostLayout
-	Sum     uint64
-	Low     uint64
-	High    uint64
-	Buckets [1051]struct {
-		_       structs.HostLayout
-		Count   uint64
-		Offsets uint64
-	}
 }
 
 // Names of all BPF objects in the ELF.

@@ -15,22 +15,22 @@
 #define STAGE_HOLD 4
 #define STAGES 5
 
-/* Times from zero on. */
-struct times {
-	__u64 sum;
-	__u64 low; /* complement of the least: 0 is none */
+struct extremes {
+	__u64 low; /* complement of the least time: 0 is none */
 	__u64 high;
-	struct {
-		__u64 count;
-		__u64 offsets; /* sum of time minus the bucket's lower bound */
-	} buckets[HISTOGRAM_SIDE];
 };
 
+struct bucket {
+	__u64 count;
+	__u64 offsets; /* sum of time minus the bucket's lower bound */
+};
+
+/* The extremes of all stages, which each packet reads, share two cache lines. */
 struct pair {
-	__u64 packets;
 	__u64 bytes;
 	__u64 merged;
-	struct times stages[STAGES];
+	struct extremes extremes[STAGES];
+	struct bucket buckets[STAGES][HISTOGRAM_SIDE];
 };
 
 #define PAIRS_MAX 256
@@ -105,17 +105,16 @@ static __always_inline void raise(__u64 *extreme, __u64 ns)
 	}
 }
 
-static __always_inline void observe(struct times *times, __u64 ns)
+static __always_inline void observe(struct extremes *extremes, struct bucket *buckets, __u64 ns)
 {
 	__u64 inside;
 	__u32 bucket = histogram_side(ns, &inside);
 
-	sum_up(&times->sum, ns);
-	raise(&times->low, ~ns);
-	raise(&times->high, ns);
+	raise(&extremes->low, ~ns);
+	raise(&extremes->high, ns);
 	if (bucket < HISTOGRAM_SIDE) {
-		sum_up(&times->buckets[bucket].count, 1);
-		sum_up(&times->buckets[bucket].offsets, ns & inside);
+		sum_up(&buckets[bucket].count, 1);
+		sum_up(&buckets[bucket].offsets, ns & inside);
 	}
 }
 
