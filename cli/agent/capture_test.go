@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pillion.dev/cli/command"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -73,10 +75,10 @@ func TestCaptureOfAFile(t *testing.T) {
 		"all":     {captureCmd{}, false, 5, 0},
 		"filter":  {captureCmd{Filter: "dst portrange 2-3"}, false, 2, 0},
 		"count":   {captureCmd{Count: 1}, false, 1, 0},
-		"cut":     {captureCmd{}, true, 4, exitUser},
-		"mistake": {captureCmd{Filter: "dst prot 2"}, false, 0, exitUser},
-		"both":    {captureCmd{Dev: "lo"}, false, 0, exitUser},
-		"snap":    {captureCmd{Snap: 1}, false, 0, exitUser},
+		"cut":     {captureCmd{}, true, 4, command.ExitUser},
+		"mistake": {captureCmd{Filter: "dst prot 2"}, false, 0, command.ExitUser},
+		"both":    {captureCmd{Dev: "lo"}, false, 0, command.ExitUser},
+		"snap":    {captureCmd{Snap: 1}, false, 0, command.ExitUser},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows := filepath.Join(t.TempDir(), "rows")

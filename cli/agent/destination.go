@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pillion.dev/agent"
+	"pillion.dev/cli/command"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/flow"
 )
@@ -41,16 +42,16 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 		return err
 	}
 	if options.Granularity, err = destination.ParseGranularity(c.By); err != nil {
-		return fmt.Errorf("%w: %w", errValue, err)
+		return fmt.Errorf("%w: %w", command.ErrValue, err)
 	}
 	if options.Flow, err = flow.ParseFields(c.Flow); err != nil {
-		return fmt.Errorf("%w: %w", errValue, err)
+		return fmt.Errorf("%w: %w", command.ErrValue, err)
 	}
 	if c.Interval <= 0 {
-		return fmt.Errorf("read interval: %w: %v is not positive", errValue, c.Interval)
+		return fmt.Errorf("read interval: %w: %v is not positive", command.ErrValue, c.Interval)
 	}
 	if c.Flows < 1 || c.Flows > 1<<24 {
-		return fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", errValue, c.Flows)
+		return fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", command.ErrValue, c.Flows)
 	}
 	return agent.RunDestination(ctx, options, os.Stdout)
 }

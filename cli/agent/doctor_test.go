@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"pillion.dev/cli/command"
 	"pillion.dev/session"
 )
 
@@ -25,7 +26,7 @@ func TestDoctorReport(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var table, list strings.Builder
 			err := (&doctorCmd{}).report(&table, row.checks)
-			if errors.Is(err, errUnfit) != row.unfit || (err != nil && fail(&strings.Builder{}, err) != exitFailure) {
+			if errors.Is(err, errUnfit) != row.unfit || (err != nil && fail(&strings.Builder{}, err) != command.ExitFailure) {
 				t.Errorf("got error %v", err)
 			}
 			if err := (&doctorCmd{JSON: true}).report(&list, row.checks); errors.Is(err, errUnfit) != row.unfit {

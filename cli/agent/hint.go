@@ -2,11 +2,9 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os/exec"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,6 +12,7 @@ import (
 	"pillion.dev/agent/capture"
 	"pillion.dev/agent/report"
 	"pillion.dev/agent/service"
+	"pillion.dev/cli/command"
 	"pillion.dev/lab"
 	"pillion.dev/lab/emulator"
 	"pillion.dev/probe/destination"
@@ -23,21 +22,14 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// errUsage marks a command line that cannot be parsed, errValue an option or argument
-// with an invalid value.
-var (
-	errUsage = errors.New("invalid command line")
-	errValue = errors.New("invalid value")
-)
-
 // hints tell a user what to do, by cause. The first match applies.
 var hints = []struct {
 	cause error
 	hint  string
 }{
-	{errUsage, "see pillion-agent --help, or COMMAND --help for the options of a command"},
+	{command.ErrUsage, "see pillion-agent --help, or COMMAND --help for the options of a command"},
 	{service.ErrConfig, "correct the file; docs/agent.md lists the keys"},
-	{errValue, "see COMMAND --help for the values of an option"},
+	{command.ErrValue, "see COMMAND --help for the values of an option"},
 	{hook.ErrNotRoot, "BPF programs require root: use sudo"},
 	{hook.ErrNoDevice, "ip link lists the devices of this network namespace"},
 	{hook.ErrLink, "use a device with Ethernet or raw IP packets; xdp also requires support in the driver"},
@@ -73,24 +65,15 @@ var hints = []struct {
 	{unix.EISDIR, "specify a file, not a directory"},
 }
 
-// Exit codes: exitUser is for errors that the user can correct.
-const (
-	exitFailure = 1
-	exitUser    = 2
-)
-
-// fail prints an error on one line, followed by a hint if there is one, and returns
-// the exit code.
+// fail prints an error and returns the exit code.
 func fail(w io.Writer, err error) int {
-	fmt.Fprintf(w, "pillion-agent: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	if other := (exitError{}); errors.As(err, &other) {
+		command.Fail(w, "pillion-agent", err, nil)
 		return other.code
 	}
+	var all []command.Hint
 	for _, h := range hints {
-		if errors.Is(err, h.cause) {
-			fmt.Fprintf(w, "hint: %s\n", h.hint)
-			return exitUser
-		}
+		all = append(all, command.Correctable(command.Is(h.cause), h.hint))
 	}
-	return exitFailure
+	return command.Fail(w, "pillion-agent", err, all)
 }

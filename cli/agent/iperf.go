@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/agent/iperf"
 	"pillion.dev/agent/report"
+	"pillion.dev/cli/command"
 )
 
 type iperfCmd struct {
@@ -26,7 +27,7 @@ func (c *iperfCmd) Run(ctx context.Context) error {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		return fmt.Errorf("run iperf3: %w: arguments are missing, such as -- -c HOST", errUsage)
+		return fmt.Errorf("run iperf3: %w: arguments are missing, such as -- -c HOST", command.ErrUsage)
 	}
 	uri := cmp.Or(c.OML, net.JoinHostPort("127.0.0.1", report.DefaultPort))
 	to, err := c.open(uri, "iperf3", iperf.Points())

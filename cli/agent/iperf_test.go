@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"pillion.dev/cli/command"
 	"pillion.dev/internal/test/namespace"
 )
 
@@ -134,7 +135,7 @@ func TestIperfThatFails(t *testing.T) {
 		"says so with 0": {`echo '{"start":{},"intervals":[],"error":"unable to connect"}'`, 1, "unable to connect"},
 		"own code":       {"exit 7", 7, "exited with 7"},
 		"killed":         {"kill -9 $$", 137, "exited with 137"},
-		"no JSON":        {"echo hello", exitFailure, "unexpected output"},
+		"no JSON":        {"echo hello", command.ExitFailure, "unexpected output"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := runIperf(t.Context(), "file:"+filepath.Join(t.TempDir(), "rows"), script(t, "[ \"$1\" = --help ] && exit\n"+test.program+"\n"), "-c", "x")
@@ -143,10 +144,10 @@ func TestIperfThatFails(t *testing.T) {
 			}
 		})
 	}
-	if err := runIperf(t.Context(), "file:-", "no-such-iperf3", "-c", "x"); fail(io.Discard, err) != exitUser {
+	if err := runIperf(t.Context(), "file:-", "no-such-iperf3", "-c", "x"); fail(io.Discard, err) != command.ExitUser {
 		t.Error(err)
 	}
-	if err := runIperf(t.Context(), "file:-", "iperf3", "--"); !errors.Is(err, errUsage) {
+	if err := runIperf(t.Context(), "file:-", "iperf3", "--"); !errors.Is(err, command.ErrUsage) {
 		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"pillion.dev/cli/command"
 	"pillion.dev/lab"
 )
 
@@ -81,14 +82,14 @@ func (c *labExecCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	command := c.Command
-	if len(command) > 0 && command[0] == "--" {
-		command = command[1:]
+	words := c.Command
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
 	}
-	if len(command) == 0 {
-		return fmt.Errorf("run command in %s: %w: none given", c.Host, errUsage)
+	if len(words) == 0 {
+		return fmt.Errorf("run command in %s: %w: none given", c.Host, command.ErrUsage)
 	}
-	return up.Replace(c.Host, command...)
+	return up.Replace(c.Host, words...)
 }
 
 type labListCmd struct{}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"pillion.dev/cli/command"
 	"pillion.dev/lab/demo"
 )
 
@@ -18,7 +19,7 @@ type labDemoCmd struct {
 // Run measures a lab with this program and those in its directory.
 func (c *labDemoCmd) Run(ctx context.Context) error {
 	if c.Seconds < 3 || c.Seconds > 3600 {
-		return fmt.Errorf("read seconds: %w: %d is not between 3 and 3600", errValue, c.Seconds)
+		return fmt.Errorf("read seconds: %w: %d is not between 3 and 3600", command.ErrValue, c.Seconds)
 	}
 	agent, err := os.Executable()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"pillion.dev/agent/service"
+	"pillion.dev/cli/command"
 )
 
 // program is what is tested here, and where it is documented.
@@ -164,7 +165,7 @@ func TestCheck(t *testing.T) {
 			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			err := (&checkCmd{File: path}).Run()
+			err := (&command.Check[service.Config]{File: path}).Run(service.ReadConfig)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}

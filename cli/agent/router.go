@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent/routerreport"
+	"pillion.dev/cli/command"
 	"pillion.dev/internal/netns"
 	"pillion.dev/lab"
 	"pillion.dev/probe/hook"
@@ -50,7 +51,7 @@ func (c *routerCmd) Run(ctx context.Context) error {
 		Options: router.Options{Sampling: c.Sampling, RecordBytes: c.RecordBytes, Costs: c.Costs, Break: c.Break},
 	}
 	if c.Interval <= 0 || c.Duration < 0 || c.Break <= 0 {
-		return fmt.Errorf("read times: %w: --interval, --duration and --break must be positive", errValue)
+		return fmt.Errorf("read times: %w: --interval, --duration and --break must be positive", command.ErrValue)
 	}
 	options.In, options.Out = devices(c.Dev)
 	var err error
@@ -84,7 +85,7 @@ func match(text string) (router.Match, error) {
 		return router.Match{}, err
 	}
 	if rule.HasProtocol && rule.Protocol == 0 {
-		return router.Match{}, fmt.Errorf("read filter %q: %w: protocol 0 is not supported", text, errValue)
+		return router.Match{}, fmt.Errorf("read filter %q: %w: protocol 0 is not supported", text, command.ErrValue)
 	}
 	return router.Match{
 		Source: rule.Src, Destination: rule.Dst, Protocol: rule.Protocol,

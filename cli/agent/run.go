@@ -35,19 +35,6 @@ func (c *runCmd) Run(ctx context.Context) error {
 	return service.Run(ctx, config, command.Log(c.Debug), ready)
 }
 
-type checkCmd struct {
-	File string `arg:"" help:"Configuration file, YAML."`
-}
-
-// Run reads the file.
-func (c *checkCmd) Run() error {
-	if _, err := service.ReadConfig(c.File); err != nil {
-		return err
-	}
-	fmt.Printf("%s: valid\n", c.File)
-	return nil
-}
-
 // ready notifies systemd and whoever reads standard output.
 func ready() {
 	fmt.Println("ready")

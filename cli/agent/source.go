@@ -9,6 +9,7 @@ import (
 
 	"pillion.dev/agent"
 	"pillion.dev/agent/runner"
+	"pillion.dev/cli/command"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
@@ -73,7 +74,7 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 		return err
 	}
 	if c.Interval <= 0 {
-		return fmt.Errorf("read interval: %w: %v is not positive", errValue, c.Interval)
+		return fmt.Errorf("read interval: %w: %v is not positive", command.ErrValue, c.Interval)
 	}
 	return agent.RunSource(ctx, agent.SourceOptions{
 		LocalSource: runner.LocalSource{Device: c.Dev, Settings: settings, Lease: time.Duration(c.Lease)},
@@ -88,20 +89,20 @@ func (c *sourceRunCmd) settings() (source.Settings, error) {
 	}
 	var err error
 	if settings.Modules, err = wire.ParseModule(c.Modules); err != nil {
-		return settings, fmt.Errorf("%w: %w", errValue, err)
+		return settings, fmt.Errorf("%w: %w", command.ErrValue, err)
 	}
 	if settings.Flow, err = flow.ParseFields(c.Flow); err != nil {
-		return settings, fmt.Errorf("%w: %w", errValue, err)
+		return settings, fmt.Errorf("%w: %w", command.ErrValue, err)
 	}
 	if c.Encoding != "" {
 		encoding, err := wire.ParseEncoding(c.Encoding)
 		if err != nil {
-			return settings, fmt.Errorf("%w: %w", errValue, err)
+			return settings, fmt.Errorf("%w: %w", command.ErrValue, err)
 		}
 		settings.IPv6, settings.IPv4 = encoding.Version() == 6, encoding
 	}
 	if c.Flows < 1 || c.Flows > 1<<24 {
-		return settings, fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", errValue, c.Flows)
+		return settings, fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", command.ErrValue, c.Flows)
 	}
 	settings.Rules, err = c.rules()
 	return settings, err
@@ -128,7 +129,7 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 	for _, text := range texts {
 		prefix, err := fivetuple.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("read prefix: %w: %w", errValue, err)
+			return nil, fmt.Errorf("read prefix: %w: %w", command.ErrValue, err)
 		}
 		list = append(list, prefix)
 	}

@@ -16,14 +16,12 @@ import (
 	"connectrpc.com/connect"
 
 	"pillion.dev/api"
+	"pillion.dev/cli/command"
 	"pillion.dev/omsp/scaffold"
 )
 
 var (
-	// errUsage marks a command line that cannot be parsed, errValue an option or
-	// argument with an invalid value.
-	errUsage = errors.New("invalid command line")
-	errValue = errors.New("invalid value")
+	errUsage, errValue = command.ErrUsage, command.ErrValue
 	// errConfig marks an invalid configuration file.
 	errConfig = errors.New("invalid configuration")
 	// errFailed ends a command that has already printed the reason.
@@ -32,42 +30,30 @@ var (
 	errRefused = errors.New("refused")
 )
 
-// Exit codes.
-const (
-	exitFailure = 1
-	exitUsage   = 2
-)
-
 // hints tell a user what to do, by cause. The first match applies.
-var hints = []struct {
-	fits  func(error) bool
-	hint  string
-	usage bool
-}{
-	{is(errUsage), "see pillion --help, or COMMAND --help for the options of a command", true},
-	{is(errConfig), "correct or remove the line; docs/cli.md lists the keys", true},
-	{is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows an example", true},
-	{is(api.ErrServer), "for example --server noc.example:8470", true},
-	{is(errDomain), "pillion oml domains lists the names", true},
-	{is(errValue), "see COMMAND --help for the values of an option", true},
-	{is(errRefused), "correct the fields listed above", true},
-	{isA[x509.UnknownAuthorityError], "run pillion login SERVER to confirm and save the authority's fingerprint, or use --ca or --ca-fingerprint", false},
-	{is(api.ErrFingerprint), "this is another server, or it was reinstalled: compare the fingerprint with the one it printed, then run pillion login SERVER", false},
-	{isA[x509.HostnameError], "use a host name that is in the server's certificate", false},
-	{isA[tls.RecordHeaderError], "the port does not use TLS: check host and port", false},
-	{isA[*net.DNSError], "check the host name of the server", false},
-	{is(syscall.ECONNREFUSED), "check that pillion-server is running there; --server or PILLION_SERVER selects another host", false},
-	{code(connect.CodeUnauthenticated), "provide a token: PILLION_TOKEN, --token-file or pillion login SERVER; on the server itself, use sudo", false},
-	{code(connect.CodePermissionDenied), "the role of the token is not sufficient: an admin can create another (pillion token create)", false},
-	{code(connect.CodeNotFound), "pillion agents, pillion session list and pillion streams list the names", false},
-	{code(connect.CodeInvalidArgument), "see COMMAND --help for the values of an option", true},
-	{code(connect.CodeUnimplemented), "the server is older than this program, or not a pillion-server: compare with pillion version", false},
-	{code(connect.CodeDeadlineExceeded), "use a longer --timeout, such as 2m", false},
-	{is(fs.ErrNotExist), "check the path", false},
-	{is(fs.ErrPermission), "check the permissions of the file", false},
+var hints = []command.Hint{
+	command.Correctable(command.Is(errUsage), "see pillion --help, or COMMAND --help for the options of a command"),
+	command.Correctable(command.Is(errConfig), "correct or remove the line; docs/cli.md lists the keys"),
+	command.Correctable(command.Is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows an example"),
+	command.Correctable(command.Is(api.ErrServer), "for example --server noc.example:8470"),
+	command.Correctable(command.Is(errDomain), "pillion oml domains lists the names"),
+	command.Correctable(command.Is(errValue), "see COMMAND --help for the values of an option"),
+	command.Correctable(command.Is(errRefused), "correct the fields listed above"),
+	command.Failure(isA[x509.UnknownAuthorityError], "run pillion login SERVER to confirm and save the authority's fingerprint, or use --ca or --ca-fingerprint"),
+	command.Failure(command.Is(api.ErrFingerprint), "this is another server, or it was reinstalled: compare the fingerprint with the one it printed, then run pillion login SERVER"),
+	command.Failure(isA[x509.HostnameError], "use a host name that is in the server's certificate"),
+	command.Failure(isA[tls.RecordHeaderError], "the port does not use TLS: check host and port"),
+	command.Failure(isA[*net.DNSError], "check the host name of the server"),
+	command.Failure(command.Is(syscall.ECONNREFUSED), "check that pillion-server is running there; --server or PILLION_SERVER selects another host"),
+	command.Failure(code(connect.CodeUnauthenticated), "provide a token: PILLION_TOKEN, --token-file or pillion login SERVER; on the server itself, use sudo"),
+	command.Failure(code(connect.CodePermissionDenied), "the role of the token is not sufficient: an admin can create another (pillion token create)"),
+	command.Failure(code(connect.CodeNotFound), "pillion agents, pillion session list and pillion streams list the names"),
+	command.Correctable(code(connect.CodeInvalidArgument), "see COMMAND --help for the values of an option"),
+	command.Failure(code(connect.CodeUnimplemented), "the server is older than this program, or not a pillion-server: compare with pillion version"),
+	command.Failure(code(connect.CodeDeadlineExceeded), "use a longer --timeout, such as 2m"),
+	command.Failure(command.Is(fs.ErrNotExist), "check the path"),
+	command.Failure(command.Is(fs.ErrPermission), "check the permissions of the file"),
 }
-
-func is(cause error) func(error) bool { return func(err error) bool { return errors.Is(err, cause) } }
 
 func isA[E error](err error) bool {
 	var as E
@@ -81,28 +67,24 @@ func code(want connect.Code) func(error) bool {
 	}
 }
 
-// fail prints an error on one line, followed by a hint if there is one, and returns
-// the exit code.
+// fail prints an error, unless the command has already done so, and returns the exit
+// code.
 func fail(w io.Writer, ctx context.Context, err error) int {
 	if errors.Is(err, errFailed) {
-		return exitFailure
+		return command.ExitFailure
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(w, "pillion: interrupted")
-		return exitFailure
+		return command.ExitFailure
 	}
-	fmt.Fprintf(w, "pillion: %s\n", clean(strings.ReplaceAll(err.Error(), "\n", "; ")))
-	for _, h := range hints {
-		if h.fits(err) {
-			fmt.Fprintf(w, "hint: %s\n", h.hint)
-			if h.usage {
-				return exitUsage
-			}
-			return exitFailure
-		}
-	}
-	return exitFailure
+	return command.Fail(w, "pillion", cleaned{err}, hints)
 }
+
+// cleaned is an error whose text cannot control the terminal.
+type cleaned struct{ error }
+
+func (c cleaned) Error() string { return clean(strings.ReplaceAll(c.error.Error(), "\n", "; ")) }
+func (c cleaned) Unwrap() error { return c.error }
 
 // callError is an error returned by the server, with the server's message.
 type callError struct {

@@ -4,78 +4,34 @@ package server
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/sys/unix"
 
 	"pillion.dev/cli/command"
-	"pillion.dev/internal/version"
 	"pillion.dev/server"
 )
 
 type cli struct {
-	Run     runCmd     `cmd:"" default:"withargs" help:"Run the server (the default)."`
-	Check   checkCmd   `cmd:"" help:"Check a configuration file."`
-	Version versionCmd `cmd:"" help:"Print the version of this program."`
+	Run     runCmd                       `cmd:"" default:"withargs" help:"Run the server (the default)."`
+	Check   command.Check[server.Config] `cmd:"" help:"Check a configuration file."`
+	Version command.Version              `cmd:"" help:"Print the version of this program."`
 }
 
-type checkCmd struct {
-	File string `arg:"" type:"existingfile" help:"Configuration file, YAML."`
+var hints = []command.Hint{
+	command.Correctable(command.Is(command.ErrUsage), "see pillion-server --help"),
+	command.Correctable(command.Is(server.ErrConfig), "correct the file; docs/server.md lists the keys"),
 }
-
-// Run reads the file.
-func (c *checkCmd) Run() error {
-	if _, err := server.ReadConfig(c.File); err != nil {
-		return err
-	}
-	fmt.Printf("%s: valid\n", c.File)
-	return nil
-}
-
-type versionCmd struct{}
-
-// Run prints the version.
-func (versionCmd) Run() error {
-	_, err := fmt.Println("pillion-server", version.String())
-	return err
-}
-
-var errUsage = errors.New("invalid command line")
 
 // Main runs the program with the arguments after its name and returns the exit code.
 func Main(args []string) int {
-	err := run(args)
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, errUsage), errors.Is(err, server.ErrConfig):
-		fmt.Fprintln(os.Stderr, "pillion-server:", err)
-		return 2
-	default:
-		fmt.Fprintln(os.Stderr, "pillion-server:", err)
-		return 1
+	if err := command.Run(args, newParser); err != nil {
+		return command.Fail(os.Stderr, "pillion-server", err, hints)
 	}
+	return 0
 }
 
 func newParser(ctx context.Context) (*kong.Kong, error) {
 	return command.New(ctx, "pillion-server", "Run measurements on many hosts and archive their results.", &cli{},
-		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML, "archive": server.DefaultArchive})
-}
-
-func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	parser, err := newParser(ctx)
-	if err != nil {
-		return err
-	}
-	command, err := parser.Parse(args)
-	if err != nil {
-		return fmt.Errorf("%w: %w (see pillion-server --help)", errUsage, err)
-	}
-	return command.Run()
+		kong.Vars{"folder": server.DefaultFolder, "http": server.DefaultHTTP, "bus": server.DefaultBus, "oml": server.DefaultOML, "archive": server.DefaultArchive}, kong.Bind(server.ReadConfig))
 }

@@ -216,30 +216,6 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-func TestSink(t *testing.T) {
-	k := newShelf()
-	address, _ := serve(t, k, "127.0.0.1:0", "")
-	c, _ := begin(t, Options{Address: address})
-	schema := &measure.Schema{Name: "m", Fields: []measure.Field{measure.TimeField,
-		{Name: "a", Type: measure.Uint64}, {Name: "b", Type: measure.Float64}, {Name: "c", Type: measure.Int64List}, {Name: "d", Type: measure.String}}}
-	sink, err := c.Sink(schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := measure.NewStream(schema, measure.StreamOptions{}, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sample := measure.Sample{measure.TimeValue(time.Now()), measure.Uint64Value(1 << 63), measure.Value{}, measure.Int64ListValue([]int64{-1, 2}), measure.StringValue("x\ty")}
-	if err := errors.Join(stream.Append(sample), stream.Close()); err != nil {
-		t.Fatal(err)
-	}
-	closed(t, c)
-	if got := k.of("app_m"); len(got) != 1 || got[0] != "1 9223372036854775808 NaN [-1,2] x\ty" {
-		t.Errorf("%q", got)
-	}
-}
-
 // FuzzAnswers: whatever a collector says, the client holds no more than before.
 func FuzzAnswers(f *testing.F) {
 	f.Add("pillion 1\nstored 1 3\nstored 0 1\ngo\nstored 1 99\nthin 4\n")

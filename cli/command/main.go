@@ -1,0 +1,96 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"pillion.dev/internal/version"
+)
+
+// ErrUsage marks a command line that cannot be parsed, ErrValue an option or argument
+// with an invalid value.
+var (
+	ErrUsage = errors.New("invalid command line")
+	ErrValue = errors.New("invalid value")
+)
+
+// Exit codes; ExitUser is for errors that the user can correct.
+const (
+	ExitFailure = 1
+	ExitUser    = 2
+)
+
+// Hint tells a user what to do about errors that fit, and has their exit code.
+type Hint struct {
+	fits func(error) bool
+	text string
+	code int
+}
+
+// Correctable is a hint for errors that the user can correct, Failure for others.
+func Correctable(fits func(error) bool, text string) Hint { return Hint{fits, text, ExitUser} }
+func Failure(fits func(error) bool, text string) Hint     { return Hint{fits, text, ExitFailure} }
+
+// Is fits errors with a cause.
+func Is(cause error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, cause) }
+}
+
+// Fail prints an error on one line, followed by the first hint that fits, and returns
+// the exit code.
+func Fail(w io.Writer, program string, err error, hints []Hint) int {
+	fmt.Fprintf(w, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
+	for _, h := range hints {
+		if h.fits(err) {
+			fmt.Fprintf(w, "hint: %s\n", h.text)
+			return h.code
+		}
+	}
+	return ExitFailure
+}
+
+// Run parses the arguments with a program's parser and runs the command, with a context
+// that an interrupt ends.
+func Run(args []string, parser func(context.Context) (*kong.Kong, error)) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	p, err := parser(ctx)
+	if err != nil {
+		return err
+	}
+	line, err := p.Parse(args)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	return line.Run()
+}
+
+// Version is the command that prints the version of a program.
+type Version struct{}
+
+// Run prints the version.
+func (Version) Run(line *kong.Context) error {
+	_, err := fmt.Println(line.Model.Name, version.String())
+	return err
+}
+
+// Check is the command that checks a configuration file.
+type Check[C any] struct {
+	File string `arg:"" help:"Configuration file, YAML."`
+}
+
+// Run reads the file.
+func (c *Check[C]) Run(read func(path string) (C, error)) error {
+	if _, err := read(c.File); err != nil {
+		return err
+	}
+	fmt.Printf("%s: valid\n", c.File)
+	return nil
+}
