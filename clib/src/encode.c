@@ -10,6 +10,15 @@ enum {
 	TAG_BLOB, TAG_GUID, TAG_FALSE, TAG_TRUE, TAG_VECTOR, TAG_BOOL, TAG_IEEE
 };
 
+/* Tag and size of the numbers of each type; elements of vectors are IEEE doubles. */
+static const struct {
+	unsigned char tag, size;
+} forms[OML_LAST_VALUE] = {
+	[OML_LONG_VALUE] = {TAG_INT32, 4}, [OML_INT32_VALUE] = {TAG_INT32, 4}, [OML_UINT32_VALUE] = {TAG_UINT32, 4},
+	[OML_INT64_VALUE] = {TAG_INT64, 8}, [OML_UINT64_VALUE] = {TAG_UINT64, 8}, [OML_GUID_VALUE] = {TAG_GUID, 8},
+	[OML_DOUBLE_VALUE] = {TAG_IEEE, 8}, [OML_BOOL_VALUE] = {TAG_BOOL, 1},
+};
+
 static unsigned char *put(unsigned char *to, uint64_t n, int bytes)
 {
 	while (bytes-- > 0)
@@ -190,53 +199,31 @@ static unsigned char *binary_real(unsigned char *to, double x, int ieee)
 
 static unsigned char *binary_scalar(unsigned char *to, const struct value *v, int ieee)
 {
-	switch (v->type) {
-	case OML_DOUBLE_VALUE:
+	if (v->type == OML_DOUBLE_VALUE)
 		return binary_real(to, v->real, ieee);
-	case OML_BOOL_VALUE:
-		*to++ = v->natural ? TAG_TRUE : TAG_FALSE;
-		return to;
-	case OML_LONG_VALUE:
-	case OML_INT32_VALUE:
-		*to++ = TAG_INT32;
-		return put(to, v->natural, 4);
-	case OML_UINT32_VALUE:
-		*to++ = TAG_UINT32;
-		return put(to, v->natural, 4);
-	case OML_INT64_VALUE:
-		*to++ = TAG_INT64;
-		break;
-	case OML_GUID_VALUE:
-		*to++ = TAG_GUID;
-		break;
-	default:
-		*to++ = TAG_UINT64;
-	}
-	return put(to, v->natural, 8);
+	if (v->type == OML_BOOL_VALUE)
+		return put(to, v->natural ? TAG_TRUE : TAG_FALSE, 1);
+	*to++ = forms[v->type].tag;
+	return put(to, v->natural, forms[v->type].size);
 }
 
 static int binary_vector(struct buffer *to, const struct value *v)
 {
-	static const unsigned char tags[OML_LAST_VALUE] = {
-		[OML_DOUBLE_VALUE] = TAG_IEEE, [OML_INT32_VALUE] = TAG_INT32, [OML_UINT32_VALUE] = TAG_UINT32,
-		[OML_INT64_VALUE] = TAG_INT64, [OML_UINT64_VALUE] = TAG_UINT64, [OML_BOOL_VALUE] = TAG_BOOL,
-	};
 	OmlValueT type = type_element(v->type);
 	unsigned char *at = v->length > UINT16_MAX ? NULL : buffer_room(to, 4 + 8 * v->length);
 
 	if (!at)
 		return -1;
 	*at++ = TAG_VECTOR;
-	*at++ = tags[type];
+	*at++ = forms[type].tag;
 	at = put(at, v->length, 2);
 	for (size_t i = 0; i < v->length; i++) {
 		uint64_t bits;
 
 		memcpy(&bits, (const unsigned char *)v->bytes + 8 * i, 8);
 		if (type == OML_BOOL_VALUE)
-			*at++ = bits ? TAG_TRUE : TAG_FALSE;
-		else
-			at = put(at, bits, type == OML_INT32_VALUE || type == OML_UINT32_VALUE ? 4 : 8);
+			bits = bits ? TAG_TRUE : TAG_FALSE;
+		at = put(at, bits, forms[type].size);
 	}
 	to->used = (size_t)(at - to->bytes);
 	return 0;
@@ -286,6 +273,14 @@ static int binary_value(struct buffer *to, const struct value *v, int ieee)
 	return 0;
 }
 
+size_t packet_size(const unsigned char *packet, size_t *head)
+{
+	int field = packet[2] == 1 ? 2 : 4; /* bytes of the length */
+
+	*head = 3 + (size_t)field;
+	return *head + get(packet + 3, field);
+}
+
 static int encode_binary(struct buffer *to, int ieee, int index, int64_t seq, int64_t time,
 			 const struct value *values, int count)
 {
@@ -327,25 +322,15 @@ static int encode_binary(struct buffer *to, int ieee, int index, int64_t seq, in
 /* Bytes of a value, by its tag. */
 static size_t binary_size(const unsigned char *v)
 {
-	switch (*v) {
-	case TAG_FALSE:
-	case TAG_TRUE:
-		return 1;
-	case TAG_INT32:
-	case TAG_UINT32:
-		return 5;
-	case TAG_DOUBLE:
-	case TAG_NAN:
-		return 6;
-	case TAG_STRING:
-		return 2 + (size_t)v[1];
-	case TAG_BLOB:
-		return 5 + get(v + 1, 4);
-	case TAG_VECTOR:
-		return 4 + get(v + 2, 2) * (v[1] == TAG_BOOL ? 1 : v[1] == TAG_INT32 || v[1] == TAG_UINT32 ? 4 : 8);
-	default:
-		return 9;
-	}
+	static const unsigned char sizes[] = {
+		[TAG_DOUBLE] = 5, [TAG_NAN] = 5, [TAG_STRING] = 1, [TAG_INT32] = 4, [TAG_UINT32] = 4, [TAG_INT64] = 8, [TAG_UINT64] = 8,
+		[TAG_BLOB] = 4, [TAG_GUID] = 8, [TAG_FALSE] = 0, [TAG_TRUE] = 0, [TAG_VECTOR] = 3, [TAG_BOOL] = 1, [TAG_IEEE] = 8,
+	};
+	size_t size = 1 + (size_t)sizes[*v];
+
+	if (*v == TAG_STRING || *v == TAG_BLOB)
+		size += get(v + 1, sizes[*v]);
+	return *v == TAG_VECTOR ? size + get(v + 2, 2) * sizes[v[1]] : size;
 }
 
 void encode_plain(struct buffer *b)
@@ -354,13 +339,13 @@ void encode_plain(struct buffer *b)
 	const unsigned char *from = b->bytes, *all = b->bytes + b->used;
 
 	while (from < all) {
-		int field = from[2] == 1 ? 2 : 4; /* bytes of the length */
-		const unsigned char *end = from + 3 + field + get(from + 3, field);
-		unsigned char *head = to;
+		size_t head;
+		const unsigned char *end = from + packet_size(from, &head);
+		unsigned char *begin = to;
 
-		memmove(to, from, 3 + (size_t)field + 2); /* with the number of values and the stream */
-		to += 3 + field + 2;
-		from += 3 + field + 2;
+		memmove(to, from, head + 2); /* with the number of values and the stream */
+		to += head + 2;
+		from += head + 2;
 		while (from < end) {
 			size_t size = binary_size(from);
 
@@ -372,7 +357,7 @@ void encode_plain(struct buffer *b)
 			}
 			from += size;
 		}
-		put(head + 3, (uint64_t)(to - head - 3 - field), field);
+		put(begin + 3, (uint64_t)(to - begin) - head, (int)head - 3);
 	}
 	b->used = (size_t)(to - b->bytes);
 }

@@ -16,6 +16,9 @@ enum content {
 int encode_tuple(struct buffer *to, enum content content, int index, int64_t seq, int64_t time,
 		 const struct value *values, int count);
 
+/* Size of the binary tuple that begins there, and of its head, bytes. */
+size_t packet_size(const unsigned char *packet, size_t *head);
+
 /* Converts binary tuples with IEEE doubles to standard ones. */
 void encode_plain(struct buffer *tuples);
 

@@ -10,13 +10,13 @@ static _Atomic int level = O_LOG_INFO;
 
 static const char *const words[] = {"ERROR", "WARN", "INFO", "DEBUG", "DEBUG2", "DEBUG3", "DEBUG4"};
 
-static void write_log(int l, const char *format, va_list values)
+static o_log_fn custom;
+
+static void write_log(int l, const char *line)
 {
 	FILE *to = file ? file : stderr;
-	char line[1024];
 	int word = l - O_LOG_ERROR;
 
-	vsnprintf(line, sizeof line, format, values);
 	if (file) {
 		time_t now = time(NULL);
 		struct tm t;
@@ -29,24 +29,20 @@ static void write_log(int l, const char *format, va_list values)
 	fflush(to);
 }
 
-static o_log_fn custom;
-
 void o_log(int l, const char *format, ...)
 {
 	va_list values;
+	char line[1024];
 
 	if (l > level)
 		return;
 	va_start(values, format);
-	if (custom) {
-		char line[1024];
-
-		vsnprintf(line, sizeof line, format, values);
-		custom(l, "%s", line);
-	} else {
-		write_log(l, format, values);
-	}
+	vsnprintf(line, sizeof line, format, values);
 	va_end(values);
+	if (custom)
+		custom(l, "%s", line);
+	else
+		write_log(l, line);
 }
 
 int o_set_log_level(int l)

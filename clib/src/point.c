@@ -1,6 +1,5 @@
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "sink.h"
 #include "window.h"
@@ -99,7 +98,7 @@ int omlc_inject(OmlMP *p, OmlValueU *values)
 {
 	struct record *record;
 	size_t length;
-	struct timespec t;
+	int64_t time;
 	int active;
 
 	if (!p || (!values && p->count > 0))
@@ -107,7 +106,7 @@ int omlc_inject(OmlMP *p, OmlValueU *values)
 	active = atomic_load_explicit(&p->active, memory_order_acquire);
 	if (active != ACTIVE_YES)
 		return active == ACTIVE_UNWANTED || library.options.noop ? 0 : -1;
-	clock_gettime(CLOCK_REALTIME, &t);
+	time = now_real();
 	length = p->has_long ? values_size(p->types, p->count, values) : (size_t)p->count * 8;
 	record = ring_reserve(&library.ring, length);
 	if (!record) {
@@ -115,7 +114,7 @@ int omlc_inject(OmlMP *p, OmlValueU *values)
 		return -1;
 	}
 	record->point = p->number;
-	record->time = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	record->time = time;
 	values_pack((unsigned char *)(record + 1), p->types, p->count, values);
 	ring_put(record, length);
 	atomic_fetch_add_explicit(&p->injected, 1, memory_order_relaxed);

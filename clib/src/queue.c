@@ -62,7 +62,7 @@ void queue_rewind(struct queue *q)
 /* Where the tuple that holds the byte at begins. */
 static size_t tuple_at(const struct chunk *c, size_t at, int text)
 {
-	size_t begin = 0, end = 0;
+	size_t begin = 0, end = 0, head;
 	const unsigned char *b = c->tuples.bytes;
 
 	while (end < c->tuples.used) {
@@ -71,10 +71,8 @@ static size_t tuple_at(const struct chunk *c, size_t at, int text)
 			const unsigned char *line = memchr(b + begin, '\n', c->tuples.used - begin);
 
 			end = line ? (size_t)(line + 1 - b) : c->tuples.used;
-		} else if (b[begin + 2] == 1) {
-			end = begin + 5 + ((size_t)b[begin + 3] << 8 | b[begin + 4]);
 		} else {
-			end = begin + 7 + ((size_t)b[begin + 3] << 24 | (size_t)b[begin + 4] << 16 | (size_t)b[begin + 5] << 8 | b[begin + 6]);
+			end = begin + packet_size(b + begin, &head);
 		}
 		if (end > at)
 			return begin;
