@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -49,24 +50,10 @@ func (c *runCmd) settings() (service.Config, error) {
 			return config, err
 		}
 	}
-	if c.Server != "" {
-		config.Server = c.Server
-	}
-	if c.Name != "" {
-		config.Name = c.Name
-	}
-	if c.Data != "" {
-		config.Folder = c.Data
-	}
-	if c.Spool != 0 {
-		config.SpoolBytes = c.Spool
-	}
-	if c.Interval != 0 {
-		config.HostInterval = c.Interval
-	}
-	if c.OML != "" {
-		config.OML = c.OML
-	}
+	config.Server, config.Name = cmp.Or(c.Server, config.Server), cmp.Or(c.Name, config.Name)
+	config.Folder, config.OML = cmp.Or(c.Data, config.Folder), cmp.Or(c.OML, config.OML)
+	config.SpoolBytes = cmp.Or(c.Spool, config.SpoolBytes)
+	config.HostInterval = cmp.Or(c.Interval, config.HostInterval)
 	if len(c.Label) != 0 {
 		config.Labels = c.Label
 	}

@@ -13,6 +13,7 @@ import (
 	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
+	"pillion.dev/session"
 	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
@@ -22,15 +23,9 @@ type sourceCmd struct {
 	Change sourceChangeCmd `cmd:"" help:"Change the sampling of a running source."`
 }
 
-// samplingFlags select a sample of the matching packets.
-type samplingFlags struct {
-	Every  uint32        `placeholder:"N" help:"Mark one in N matching packets, counted on each CPU."`
-	Random uint32        `placeholder:"N" help:"Mark one in N matching packets, at random."`
-	MinGap time.Duration `placeholder:"TIME" help:"Mark at most one packet in this time, such as 100us."`
-}
-
-func (f samplingFlags) sampling() source.Sampling {
-	return source.Sampling{Every: f.Every, Random: f.Random, MinGap: f.MinGap}
+// sampling is that of the probe.
+func sampling(s session.Sampling) source.Sampling {
+	return source.Sampling{Every: s.Every, Random: s.Random, MinGap: time.Duration(s.MinGap)}
 }
 
 type sourceRunCmd struct {
@@ -47,7 +42,7 @@ type sourceRunCmd struct {
 	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
 	JSON     bool          `name:"json" help:"Print JSON, one object per line."`
 	Clsact   bool          `hidden:"" help:"Use clsact even if the kernel has tcx."`
-	samplingFlags
+	session.Sampling
 }
 
 // leaseFlag is a duration in which 0 means no limit.
@@ -84,7 +79,7 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 
 func (c *sourceRunCmd) settings() (source.Settings, error) {
 	settings := source.Settings{
-		IPv6: true, IPv4: wire.UDP, Port: c.Port, Flows: c.Flows, Idle: c.Idle, Sampling: c.sampling(),
+		IPv6: true, IPv4: wire.UDP, Port: c.Port, Flows: c.Flows, Idle: c.Idle, Sampling: sampling(c.Sampling),
 		Clsact: c.Clsact,
 	}
 	var err error
@@ -138,10 +133,10 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 
 type sourceChangeCmd struct {
 	Dev string `required:"" placeholder:"DEV" help:"Network device on which the source runs."`
-	samplingFlags
+	session.Sampling
 }
 
 // Run asks the running source.
 func (c *sourceChangeCmd) Run() error {
-	return agent.ChangeSampling(c.Dev, c.sampling())
+	return agent.ChangeSampling(c.Dev, sampling(c.Sampling))
 }

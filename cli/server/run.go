@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -50,20 +51,13 @@ func (c *runCmd) settings() (server.Config, error) {
 			return config, err
 		}
 	}
-	for _, set := range []struct {
-		to   *string
-		from string
-	}{{&config.Folder, c.Data}, {&config.HTTP, c.HTTP}, {&config.NATSListen, c.NATSListen}, {&config.NATS, c.NATS}, {&config.Archive, c.Archive}} {
-		if set.from != "" {
-			*set.to = set.from
-		}
-	}
+	config.Folder, config.HTTP = cmp.Or(c.Data, config.Folder), cmp.Or(c.HTTP, config.HTTP)
+	config.NATSListen, config.NATS = cmp.Or(c.NATSListen, config.NATSListen), cmp.Or(c.NATS, config.NATS)
+	config.Archive = cmp.Or(c.Archive, config.Archive)
 	config.OML = append(config.OML, c.OML...)
 	config.OMLTLS = config.OMLTLS || c.OMLTLS
 	config.OMLOff = config.OMLOff || c.NoOML
-	if c.OMLToken != "" {
-		config.OMLToken = c.OMLToken
-	}
+	config.OMLToken = cmp.Or(c.OMLToken, config.OMLToken)
 	config.Hosts = append(config.Hosts, c.Host...)
 	config.MetricsOpen = config.MetricsOpen || c.MetricsOpen
 	return config, nil

@@ -3,6 +3,7 @@ package emulator
 import (
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"time"
 )
 
@@ -43,17 +44,18 @@ func DefaultFaults() Faults {
 	return Faults{ReorderGap: Duration(time.Millisecond), Queue: Queue{Packets: 1000}}
 }
 
-// Change names the faults that are to be set; nil leaves one as it is.
+// Change has the faults to be set, by their names in Faults; nil leaves one unchanged.
+// The tags also describe the options of the command line (package kong reads them).
 type Change struct {
-	Delay      *Duration `json:"delay,omitempty" yaml:"delay"`
-	Jitter     *Duration `json:"jitter,omitempty" yaml:"jitter"`
-	KeepOrder  *bool     `json:"keep_order,omitempty" yaml:"keep_order"`
-	Loss       *Fraction `json:"loss,omitempty" yaml:"loss"`
-	Duplicate  *Fraction `json:"duplicate,omitempty" yaml:"duplicate"`
-	Reorder    *Fraction `json:"reorder,omitempty" yaml:"reorder"`
-	ReorderGap *Duration `json:"reorder_gap,omitempty" yaml:"reorder_gap"`
-	Rate       *Rate     `json:"rate,omitempty" yaml:"rate"`
-	Queue      *Queue    `json:"queue,omitempty" yaml:"queue"`
+	Delay      *Duration `json:"delay,omitempty" yaml:"delay" placeholder:"TIME" help:"Delay, such as 5ms."`
+	Jitter     *Duration `json:"jitter,omitempty" yaml:"jitter" placeholder:"TIME" help:"Jitter, uniform, plus or minus."`
+	KeepOrder  *bool     `json:"keep_order,omitempty" yaml:"keep_order" help:"Prevent jitter from reordering packets." negatable:""`
+	Loss       *Fraction `json:"loss,omitempty" yaml:"loss" placeholder:"PERCENT" help:"Loss, such as 0.1%."`
+	Duplicate  *Fraction `json:"duplicate,omitempty" yaml:"duplicate" placeholder:"PERCENT" help:"Duplicated packets."`
+	Reorder    *Fraction `json:"reorder,omitempty" yaml:"reorder" placeholder:"PERCENT" help:"Packets delayed out of order."`
+	ReorderGap *Duration `json:"reorder_gap,omitempty" yaml:"reorder_gap" placeholder:"TIME" help:"Additional delay of these packets."`
+	Rate       *Rate     `json:"rate,omitempty" yaml:"rate" placeholder:"RATE" help:"Rate, such as 100mbit; 0 is no limit."`
+	Queue      *Queue    `json:"queue,omitempty" yaml:"queue" placeholder:"SIZE" help:"Queue limit in packets, or in bytes such as 64kB."`
 }
 
 // Calm is the change that ends every random fault and leaves delay and rate, so
@@ -65,25 +67,16 @@ func Calm() Change {
 
 // Apply returns the faults after the change.
 func (f Faults) Apply(c Change) (Faults, error) {
-	set(&f.Delay, c.Delay)
-	set(&f.Jitter, c.Jitter)
-	set(&f.KeepOrder, c.KeepOrder)
-	set(&f.Loss, c.Loss)
-	set(&f.Duplicate, c.Duplicate)
-	set(&f.Reorder, c.Reorder)
-	set(&f.ReorderGap, c.ReorderGap)
-	set(&f.Rate, c.Rate)
-	set(&f.Queue, c.Queue)
+	from, to := reflect.ValueOf(c), reflect.ValueOf(&f).Elem()
+	for i := range from.NumField() {
+		if value := from.Field(i); !value.IsNil() {
+			to.FieldByName(from.Type().Field(i).Name).Set(value.Elem())
+		}
+	}
 	if f.Jitter > f.Delay {
 		return f, errors.New("check jitter: larger than delay, and no packet can leave before it came")
 	}
 	return f, nil
-}
-
-func set[T any](field *T, value *T) {
-	if value != nil {
-		*field = *value
-	}
 }
 
 // fate is what chance decides about one packet.

@@ -9,6 +9,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -83,24 +84,9 @@ type Options struct {
 }
 
 func (o Options) complete() Options {
-	if o.Connections <= 0 {
-		o.Connections = 256
-	}
-	if o.Rows <= 0 {
-		o.Rows = 20_000
-	}
-	if o.Linger <= 0 {
-		o.Linger = 200 * time.Millisecond
-	}
-	if o.Outstanding <= 0 {
-		o.Outstanding = 24
-	}
-	if o.Idle <= 0 {
-		o.Idle = 30 * time.Second
-	}
-	if o.Grace <= 0 {
-		o.Grace = 15 * time.Second
-	}
+	o.Connections, o.Rows, o.Outstanding = cmp.Or(o.Connections, 256), cmp.Or(o.Rows, 20_000), cmp.Or(o.Outstanding, 24)
+	o.Linger, o.Idle = cmp.Or(o.Linger, 200*time.Millisecond), cmp.Or(o.Idle, 30*time.Second)
+	o.Grace = cmp.Or(o.Grace, 15*time.Second)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
