@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// Addresses are those by which each host can be told from all others, by host.
+// Addresses are the addresses that identify each host uniquely, by host.
 type Addresses map[string][]netip.Addr
 
-// Distinct finds them. An address that several hosts have, such as that of a
-// bridge for containers, says nothing about where a packet goes; it is left out
-// with a warning. What a host that is away had counts for nothing beside one that
-// is connected.
+// Distinct finds them. An address that several hosts share, such as that of a
+// container bridge, does not identify the destination of a packet; it is ignored,
+// with a warning. Connected hosts take precedence over disconnected ones.
 func Distinct(hosts []Host) (Addresses, []string) {
 	owners := map[netip.Addr][]Host{}
 	for _, host := range hosts {
@@ -39,7 +38,7 @@ func Distinct(hosts []Host) (Addresses, []string) {
 			names[i] = host.Name
 		}
 		slices.Sort(names)
-		warnings = append(warnings, fmt.Sprintf("address %v is left out: %s have it", addr, strings.Join(names, " and ")))
+		warnings = append(warnings, fmt.Sprintf("address %v is ignored: %s share it", addr, strings.Join(names, " and ")))
 	}
 	for _, own := range addresses {
 		slices.SortFunc(own, netip.Addr.Compare)
@@ -48,7 +47,7 @@ func Distinct(hosts []Host) (Addresses, []string) {
 	return addresses, warnings
 }
 
-// peer is a host as the other end, with the addresses that the session marks.
+// peer is a host as a peer, with its addresses of the families that the session marks.
 func (a Addresses) peer(spec Spec, host string) Peer {
 	peer := Peer{Agent: host}
 	for _, addr := range a[host] {
@@ -59,7 +58,7 @@ func (a Addresses) peer(spec Spec, host string) Peer {
 	return peer
 }
 
-// first are at most one address of each family.
+// first returns the first address of each family.
 func (p Peer) first() []string {
 	var first []string
 	seen := map[bool]bool{}

@@ -29,8 +29,7 @@ const (
 	DefaultTrace    = Duration(time.Minute)
 )
 
-// Complete is the specification with the default of everything that is left out.
-// Modules come in their own order, whatever the user's.
+// Complete returns the specification with defaults filled in and modules sorted.
 func (s Spec) Complete() Spec {
 	s.Modules = slices.Sorted(slices.Values(s.Modules))
 	if len(s.Modules) == 0 {
@@ -49,7 +48,7 @@ func (s Spec) Complete() Spec {
 	return s
 }
 
-// samplingOf is the sampling of one source. One of one is all, which is zero.
+// samplingOf is the sampling of one source; one in one is normalised to zero, all packets.
 func (s Spec) samplingOf(agent string) Sampling {
 	sampling, ok := s.SamplingFor[agent]
 	if !ok {
@@ -64,7 +63,7 @@ func (s Spec) samplingOf(agent string) Sampling {
 	return sampling
 }
 
-// marks reports whether packets of that family are marked at all.
+// marks reports whether packets of an address family are marked.
 func (s Spec) marks(is4 bool) bool {
 	if is4 {
 		encoding, err := wire.ParseEncoding(s.Encoding)

@@ -11,9 +11,9 @@ import (
 // ErrConflict marks sessions that cannot run at the same time.
 var ErrConflict = errors.New("conflict")
 
-// Conflict says why a session cannot run beside those that do, or nil. Sources are
-// what can be in conflict: an interface has one program that marks, so sessions
-// that meet there must mark alike. Their peers and filters are put together, as
+// Conflict returns an error if a session cannot run alongside the running ones. Only
+// sources can conflict: an interface has one marking program, so sessions that share
+// it must agree on how to mark. Their peers and filters are merged; those of
 // destinations always are.
 func Conflict(running []Plan, next Plan) error {
 	var faults []error
@@ -31,25 +31,25 @@ func Conflict(running []Plan, next Plan) error {
 		}
 	}
 	if more := len(faults) - 1; more > 0 {
-		return fmt.Errorf("%w; and so on %d more agents", faults[0], more)
+		return fmt.Errorf("%w; likewise on %d more agents", faults[0], more)
 	}
 	return errors.Join(faults...)
 }
 
-// Fits says why an agent cannot mark for one more session beside others, or nil.
-// Where a device is not named, it may be any.
+// Fits returns an error if an agent cannot mark for one more session. A task without a
+// device may use any.
 func Fits(others []SourceTask, next SourceTask) error {
 	set := map[rule]bool{}
 	addRules(set, next)
-	same := true // filters: then the addresses go into a table without such a limit
+	same := true // equal filters: the addresses are in a table without that limit
 	var met []string
 	for _, other := range others {
 		if other.Device != next.Device && other.Device != "" && next.Device != "" {
 			continue
 		}
 		if field, theirs, ours := differ(other, next); field != "" {
-			return fmt.Errorf("%w with session %s, which may mark on the same interface with %s %s, this one with %s; "+
-				"make them equal, or name a device for each", ErrConflict, other.Session, field, theirs, ours)
+			return fmt.Errorf("%w with session %s: both may mark on the same interface but differ in %s (%s there, %s here); "+
+				"use the same value, or set a device for each", ErrConflict, other.Session, field, theirs, ours)
 		}
 		addRules(set, other)
 		same = same && slices.Equal(other.Filters, next.Filters)
@@ -58,8 +58,8 @@ func Fits(others []SourceTask, next SourceTask) error {
 	if same || len(set) <= RulesMax {
 		return nil
 	}
-	return fmt.Errorf("%w with session %s: their filters differ, and together with the addresses of destinations make %d rules; "+
-		"a source has at most %d unless all filters are the same", ErrConflict, strings.Join(met, " and "), len(set), RulesMax)
+	return fmt.Errorf("%w with session %s: their filters differ and, combined with the destination addresses, need %d rules; "+
+		"a source supports %d unless all filters are equal", ErrConflict, strings.Join(met, " and "), len(set), RulesMax)
 }
 
 func differ(a, b SourceTask) (field, theirs, ours string) {

@@ -22,9 +22,8 @@ type Reply struct {
 	Doctor []Check      `json:"doctor,omitempty"`
 }
 
-// Assignment is all that an agent shall do. Whatever it does besides, it ends;
-// what is in it unchanged goes on without a break. Applied twice it changes
-// nothing.
+// Assignment is the complete desired state of an agent: tasks that are not in it end,
+// unchanged tasks continue without interruption. Applying it is idempotent.
 type Assignment struct {
 	// Revision grows with each change; the agent reports the last it applied.
 	Revision     uint64            `json:"revision"`
@@ -34,7 +33,7 @@ type Assignment struct {
 	Points       []PointTask       `json:"points,omitempty"`
 }
 
-// Leased reports whether the assignment has tasks that pulses concern.
+// Leased reports whether the assignment has tasks that depend on heartbeats.
 func (a *Assignment) Leased() bool { return len(a.Sources)+len(a.Destinations)+len(a.Points) > 0 }
 
 // Peer is the other end of a task.
@@ -47,8 +46,8 @@ type Peer struct {
 type SourceTask struct {
 	Session string `json:"session"`
 	Device  string `json:"device,omitempty"` // empty: by the route to the peers
-	// Addresses of this end, by which destinations know it: only packets from them
-	// are marked, none that the host forwards for others. None means any.
+	// Addresses of the source, by which destinations identify it: only packets from
+	// them are marked, not forwarded ones. None means any.
 	Addresses []string           `json:"addresses,omitempty"`
 	Peers     []Peer             `json:"peers"`
 	Modules   []string           `json:"modules"`
@@ -80,15 +79,14 @@ type PointTask struct {
 	Options point.Options      `json:"options,omitempty"` // all of them
 	// Interval of its rows.
 	Interval Duration `json:"interval"`
-	// Lease is how long it goes on without a pulse; Forever needs none.
+	// Lease is how long the task continues without a heartbeat; Forever: no limit.
 	Lease Duration `json:"lease"`
 }
 
 // Forever is the lease of a task that no server has to renew.
 const Forever = Duration(-1)
 
-// TraceTask traces the path to an address, every so often, or once where Every is
-// zero.
+// TraceTask traces the path to an address, periodically or, if Every is zero, once.
 type TraceTask struct {
 	Session  string   `json:"session,omitempty"`
 	Peer     string   `json:"peer,omitempty"`
@@ -108,8 +106,8 @@ type TraceResult struct {
 	Error    string     `json:"error,omitempty"`
 }
 
-// TraceHop is one router, or the end, of a path. Address is empty where nobody
-// answered.
+// TraceHop is a router, or the end, of a path. Address is empty if there was no
+// response.
 type TraceHop struct {
 	TTL     int    `json:"ttl"`
 	Address string `json:"address,omitempty"`
@@ -118,15 +116,15 @@ type TraceHop struct {
 	Answers int    `json:"answers"`
 }
 
-// TaskState is what became of one task.
+// TaskState is the state of a task.
 type TaskState struct {
 	Session string `json:"session"`
 	Role    string `json:"role"` // source, destination, trace, or the name of a point
 	Device  string `json:"device,omitempty"`
 	Running bool   `json:"running"`
-	// Error says why it does not run.
+	// Error is the reason why it is not running.
 	Error string `json:"error,omitempty"`
-	// Counters since it began, by name, packets where nothing else is said.
+	// Counters since its start, by name; in packets unless the name says otherwise.
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 
@@ -145,7 +143,7 @@ type State struct {
 	Interfaces []Interface       `json:"interfaces,omitempty"`
 	Clock      Clock             `json:"clock"`
 	Spool      Spool             `json:"spool"`
-	// Thin is of how many samples applications are asked for one; 0 and 1: all.
+	// Thin: applications are asked to send one in Thin samples; 0 and 1: all.
 	Thin     int         `json:"thin,omitempty"`
 	Revision uint64      `json:"revision"`
 	Tasks    []TaskState `json:"tasks,omitempty"`
@@ -167,7 +165,7 @@ type Clock struct {
 	By           string `json:"by,omitempty"` // chrony, ptp4l, kernel
 }
 
-// Spool is what an agent holds back and what it had to drop.
+// Spool has the counters of an agent's spool.
 type Spool struct {
 	Batches        int64 `json:"batches"`
 	Bytes          int64 `json:"bytes"`
@@ -176,22 +174,21 @@ type Spool struct {
 	DroppedRows    int64 `json:"dropped_rows"`
 	Rejected       int64 `json:"rejected_batches"`
 	SentRows       int64 `json:"sent_rows"`
-	// DiskError is why batches wait in memory alone; empty where the disk takes them.
+	// DiskError is why batches are held in memory only; empty if they are on disk.
 	DiskError string `json:"disk_error,omitempty"`
 }
 
-// Pulse is what a server tells each agent that has tasks about once a second. A
-// source marks only for peers that are in Alive; a pulse renews its lease,
-// and those of points.
+// Pulse is the server's heartbeat to each agent with tasks, about once a second. It
+// renews the leases of sources and points. A source marks only for peers in Alive.
 type Pulse struct {
 	// Revision of the assignment that the agent should have applied.
 	Revision uint64 `json:"revision"`
-	// Alive are, by session, the destination agents that read marks now.
+	// Alive are the destination agents that are reading marks, by session.
 	Alive map[string][]string `json:"alive,omitempty"`
 	// ClockErrorNs bounds the clock of each peer, by agent.
 	ClockErrorNs map[string]int64 `json:"clock_error_ns,omitempty"`
-	// SameClock are the peers on the agent's own kernel: between them a delay has no
-	// error of clocks.
+	// SameClock are the peers on the same kernel as the agent: delays between them have
+	// no clock error.
 	SameClock []string `json:"same_clock,omitempty"`
 }
 
@@ -201,12 +198,12 @@ type Doctor struct {
 	Peers []Peer `json:"peers,omitempty"`
 }
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name string `json:"name"`
 	// Level is ok, warning or error.
 	Level string `json:"level"`
 	Found string `json:"found"`
-	// Advice says what to do; empty where nothing is wrong.
+	// Advice says what to do; empty if the check passed.
 	Advice string `json:"advice,omitempty"`
 }

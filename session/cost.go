@@ -8,9 +8,8 @@ import (
 	"pillion.dev/wire"
 )
 
-// Costs says in words what a valid specification costs while it runs: bytes in
-// packets and rows in the archive. What a packet costs in processor time depends
-// on the host; see bench.
+// Costs describes the overhead of a valid specification while it runs: bytes per packet
+// and rows in the archive. The CPU time per packet depends on the host; see bench.
 func Costs(spec Spec, pairs []Pair) []string {
 	spec = spec.Complete()
 	modules, err := wire.ParseModule(strings.Join(spec.Modules, ","))
@@ -30,7 +29,7 @@ func Costs(spec Spec, pairs []Pair) []string {
 	}
 	costs = append(costs, rowCosts(spec, pairs)...)
 	if spec.Records {
-		costs = append(costs, "one row in packets for each marked packet that comes: sample, or keep runs short, where there are many")
+		costs = append(costs, "one row in packets for each marked packet received: use sampling or short runs at high packet rates")
 	}
 	for _, p := range spec.placedPoints() {
 		if p.Cost != "" {
@@ -38,7 +37,7 @@ func Costs(spec Spec, pairs []Pair) []string {
 		}
 	}
 	if spec.Trace > 0 {
-		costs = append(costs, fmt.Sprintf("%d traced paths each %v, for each family of addresses", len(pairs), spec.Trace))
+		costs = append(costs, fmt.Sprintf("%d path traces every %v for each address family", len(pairs), spec.Trace))
 	}
 	return costs
 }
@@ -46,13 +45,13 @@ func Costs(spec Spec, pairs []Pair) []string {
 func rowCosts(spec Spec, pairs []Pair) []string {
 	rate := float64(time.Second) / float64(spec.Interval)
 	if spec.Granularity == ByHost {
-		return []string{fmt.Sprintf("up to %.3g rows a second in flows: one each %v for each of %d pairs and family of addresses with traffic",
+		return []string{fmt.Sprintf("up to %.3g rows per second in flows: one every %v for each of %d pairs and address family with traffic",
 			rate*float64(len(pairs)), spec.Interval, len(pairs))}
 	}
 	what := "flow"
 	if spec.Granularity == ByHostPort {
 		what = "pair of host and port"
 	}
-	return []string{fmt.Sprintf("one row in flows each %v for each %s with traffic: with 100 of them in each of %d pairs, %.3g rows a second",
+	return []string{fmt.Sprintf("one row in flows every %v for each %s with traffic: with 100 of them in each of %d pairs, %.3g rows per second",
 		spec.Interval, what, len(pairs), 100*rate*float64(len(pairs)))}
 }

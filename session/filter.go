@@ -6,18 +6,18 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// RulesMax is how many rules a source can have on one interface; a filter makes a
-// rule for each address of a peer that it can match.
+// RulesMax is the maximum number of rules of a source on one interface; a filter needs
+// one rule for each peer address that it can match.
 const RulesMax = 64
 
-// rule is what a source's program compares packets with.
+// rule is a match rule of a source's BPF program.
 type rule struct {
 	filter fivetuple.Filter
 	to     netip.Addr
 }
 
-// addRules puts into the set the rules that a source needs for the task. Invalid
-// addresses make none.
+// addRules adds the rules that a source needs for the task. Invalid addresses need
+// none.
 func addRules(set map[rule]bool, task SourceTask) {
 	filters := task.Filters
 	if len(filters) == 0 {

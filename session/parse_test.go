@@ -81,7 +81,7 @@ func TestParseSpec(t *testing.T) {
 
 func TestParseSpecRefuses(t *testing.T) {
 	for _, row := range []struct{ name, text, says string }{
-		{"empty", "", "it is empty"},
+		{"empty", "", "document is empty"},
 		{"unknown key", "name: a\nsauces: [b]\n", `line 2: unknown field "sauces"`},
 		{"unknown key inside", "name: a\nsampling:\n  evry: 2\n", `line 3: unknown field "evry"`},
 		{"key twice", "name: a\nname: b\n", "line 2"},
@@ -92,7 +92,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"two documents", "name: a\n---\nname: b\n", "more than one document"},
 		{"negative count", "sampling: {every: -1}\n", "line 1"},
 		{"tag without a list", "sources: !x\ny: #\n", ""},
-		{"too long", "#" + strings.Repeat("x", specMax), "at most"},
+		{"too long", "#" + strings.Repeat("x", specMax), "limit"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := ParseSpec([]byte(row.text))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Action is what a step does.
+// Action is the type of a step.
 type Action string
 
 // The actions, in the order in which a session starts and stops. Points start
@@ -28,14 +28,14 @@ type Step struct {
 	Description string `json:"description"`
 }
 
-// Plan is how a session is carried out.
+// Plan is the sequence of steps that carries out a session.
 type Plan struct {
 	Session string
 	// Steps to start, in order: every destination before any source.
 	Steps []Step
 	// Assignments by agent, with this session's tasks only and no revision.
 	Assignments map[string]Assignment
-	// Warnings of what will not be measured.
+	// Warnings list what will not be measured.
 	Warnings []string
 }
 
@@ -47,7 +47,7 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Destinations {
 			plan.Steps = append(plan.Steps, Step{agent, StartDestination,
-				"read marks from " + names(task.Peers) + " and hand the packets on without them" + on(task.Device)})
+				"read and remove marks of packets from " + names(task.Peers) + on(task.Device)})
 		}
 	}
 	for _, p := range spec.placedPoints() {
@@ -61,12 +61,12 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Sources {
 			plan.Steps = append(plan.Steps, Step{agent, StartSource,
-				fmt.Sprintf("mark %s to %s%s, while they are alive", task.Sampling, names(task.Peers), on(task.Device))})
+				fmt.Sprintf("mark %s to %s%s while the marks are read there", task.Sampling, names(task.Peers), on(task.Device))})
 		}
 	}
 	for _, pair := range pairs {
 		for _, end := range []string{pair.Source, pair.Destination} {
-			text := fmt.Sprintf("%s has no address that can be measured: its pairs wait", end)
+			text := fmt.Sprintf("%s has no usable address: its pairs are not measured until it has one", end)
 			if len(addresses.peer(spec, end).Addresses) == 0 && !slices.Contains(plan.Warnings, text) {
 				plan.Warnings = append(plan.Warnings, text)
 			}
@@ -75,7 +75,7 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	return plan
 }
 
-// Stop are the steps that end the session: every source before any destination.
+// Stop returns the steps that end the session: every source before any destination.
 func (p Plan) Stop() []Step {
 	var steps []Step
 	for _, step := range slices.Backward(p.Steps) {
@@ -83,7 +83,7 @@ func (p Plan) Stop() []Step {
 		case StartSource:
 			step.Action, step.Description = StopSource, "stop marking"
 		case StartDestination:
-			step.Action, step.Description = StopDestination, "stop reading marks, once the last marked packets have arrived"
+			step.Action, step.Description = StopDestination, "stop reading marks after the last marked packets have arrived"
 		default:
 			name := strings.TrimPrefix(string(step.Action), startPoint)
 			step.Action, step.Description = Action(stopPoint+name), "stop measuring "+name
@@ -111,25 +111,25 @@ func on(device string) string {
 	return " on " + device
 }
 
-// String says in words which packets are marked.
+// String describes which packets are marked.
 func (s Sampling) String() string {
 	text := "all packets"
 	switch {
 	case s.Every > 1:
-		text = fmt.Sprintf("one of %d packets", s.Every)
+		text = fmt.Sprintf("one in %d packets", s.Every)
 	case s.Random > 1:
-		text = fmt.Sprintf("one of %d packets at random", s.Random)
+		text = fmt.Sprintf("one in %d packets at random", s.Random)
 	}
 	if s.MinGap > 0 {
-		text += fmt.Sprintf(", at most one in %v", s.MinGap)
+		text += fmt.Sprintf(", at most one per %v", s.MinGap)
 	}
 	return text
 }
 
-// Assign makes the tasks of a session, by agent: destinations read the marks of
-// some pairs, sources mark, and paths are traced, for others, which are the same
-// but for a session that starts or stops. Points run while any pair is read. An end without an address takes no part:
-// a source without peers would mark everything.
+// Assign returns the tasks of a session by agent: destinations read the marks of the
+// pairs in read, sources mark and trace paths for those in mark. The two differ only
+// while a session starts or stops. Points run while any pair is read. An agent without
+// an address gets no task: a source without peers would mark all packets.
 func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map[string]Assignment {
 	spec = spec.Complete()
 	assignments := map[string]Assignment{}
@@ -157,7 +157,7 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map
 	return assignments
 }
 
-// ends groups the pairs by the end that has the task. Both ends need an address.
+// ends groups the pairs by the agent that has the task. Both agents need an address.
 func ends(spec Spec, addresses Addresses, pairs []Pair, split func(Pair) (own, other string)) map[string][]Peer {
 	grouped := map[string][]Peer{}
 	known := map[string]Peer{}
@@ -196,7 +196,7 @@ func traces(spec Spec, peers []Peer) []TraceTask {
 	return tasks
 }
 
-// Union is one assignment with all tasks of several, in the order of sessions.
+// Union merges assignments into one, with tasks ordered by session.
 func Union(assignments ...Assignment) Assignment {
 	var union Assignment
 	for _, a := range assignments {

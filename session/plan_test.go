@@ -92,7 +92,7 @@ func TestPlanWithoutAddress(t *testing.T) {
 	if len(plan.Assignments) != 0 || len(plan.Steps) != 0 {
 		t.Errorf("got tasks %+v", plan.Assignments)
 	}
-	if len(plan.Warnings) != 1 || !strings.Contains(plan.Warnings[0], "h2 has no address") {
+	if len(plan.Warnings) != 1 || !strings.Contains(plan.Warnings[0], "h2 has no usable address") {
 		t.Errorf("warnings %q", plan.Warnings)
 	}
 }
@@ -117,11 +117,11 @@ func TestConflict(t *testing.T) {
 		{"alike", equal, equal, ""},
 		{"other peers and filters", equal, func(s *Spec) { s.Destinations, s.Filters = []string{"h3"}, parseFilters("proto=udp") }, ""},
 		{"other interval and lease", equal, func(s *Spec) { s.Interval, s.Lease = 2e9, 2e9 }, ""},
-		{"other modules", equal, func(s *Spec) { s.Modules = []string{"loss"} }, "h1: conflict with session first, which may mark on the same interface with modules delay,loss, this one with loss"},
+		{"other modules", equal, func(s *Spec) { s.Modules = []string{"loss"} }, "h1: conflict with session first: both may mark on the same interface but differ in modules (delay,loss there, loss here)"},
 		{"other order of modules", equal, func(s *Spec) { s.Modules = []string{"loss", "delay"} }, ""},
-		{"other encoding", equal, func(s *Spec) { s.Encoding = "shim" }, "encoding udp"},
-		{"other family", equal, func(s *Spec) { s.Family = "ipv4" }, "family any"},
-		{"other sampling", equal, func(s *Spec) { s.Sampling.Every = 3 }, "sampling all packets, this one with one of 3 packets"},
+		{"other encoding", equal, func(s *Spec) { s.Encoding = "shim" }, "encoding (udp there"},
+		{"other family", equal, func(s *Spec) { s.Family = "ipv4" }, "family (any there"},
+		{"other sampling", equal, func(s *Spec) { s.Sampling.Every = 3 }, "sampling (all packets there, one in 3 packets here)"},
 		{"one of one is all", equal, func(s *Spec) { s.Sampling.Every = 1 }, ""},
 		{"one device is not known", func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} }, func(s *Spec) { s.Encoding = "shim" }, "encoding"},
 		{"other devices", func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} },
@@ -156,7 +156,7 @@ func TestCosts(t *testing.T) {
 	spec := good()
 	spec.Records = true
 	text := strings.Join(Costs(spec, []Pair{{"h1", "h2"}, {"h2", "h1"}}), "\n")
-	for _, want := range []string{"52 bytes in each marked IPv4 packet (delay,loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows a second", "one row in packets", "2 traced paths each 1m,"} {
+	for _, want := range []string{"52 bytes in each marked IPv4 packet (delay,loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows per second", "one row in packets", "2 path traces every 1m"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("costs %q do not say %q", text, want)
 		}

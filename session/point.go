@@ -15,11 +15,11 @@ type PointRequest struct {
 	Name string `json:"name" yaml:"name"`
 	// Agents that measure it, as in Spec.Sources; only for points placed on agents.
 	Agents []string `json:"agents,omitempty" yaml:"agents,omitempty"`
-	// Options by name; what is left out has its default.
+	// Options by name; others have their defaults.
 	Options map[string]string `json:"options,omitempty" yaml:"options,omitempty"`
 }
 
-// ParsePoint reads NAME[:OPTION=VALUE,...][@AGENT,...], as the command line has it.
+// ParsePoint parses NAME[:OPTION=VALUE,...][@AGENT,...], the form of the command line.
 func ParsePoint(text string) (PointRequest, error) {
 	head, agents, placed := strings.Cut(text, "@")
 	name, options, _ := strings.Cut(head, ":")
@@ -41,7 +41,7 @@ func ParsePoint(text string) (PointRequest, error) {
 	return request, nil
 }
 
-// String is the request as ParsePoint reads it.
+// String returns the form that ParsePoint parses.
 func (r PointRequest) String() string {
 	text := r.Name
 	for i, key := range slices.Sorted(maps.Keys(r.Options)) {
@@ -53,16 +53,16 @@ func (r PointRequest) String() string {
 	return text
 }
 
-// placedPoint is a request with its descriptor, and where in the specification its
-// agents are.
+// placedPoint is a request with its descriptor and the field of the specification that
+// lists its agents.
 type placedPoint struct {
 	PointRequest
 	*point.Descriptor
 	agentsField string
 }
 
-// placedPoints are the known points that the specification asks for. Routers is
-// short for the point router.
+// placedPoints are the known points that the specification requests, including those
+// of Routers.
 func (s Spec) placedPoints() []placedPoint {
 	var placed []placedPoint
 	if len(s.Routers) > 0 {
@@ -76,7 +76,7 @@ func (s Spec) placedPoints() []placedPoint {
 	return placed
 }
 
-// task is what each agent does for the point, but for the peers.
+// task is the task of each agent for the point, without peers.
 func (p placedPoint) task(spec Spec) PointTask {
 	task := PointTask{
 		Session: spec.Name, Point: p.Descriptor.Name, Options: p.Descriptor.Complete(p.PointRequest.Options),
@@ -93,7 +93,7 @@ func (p placedPoint) task(spec Spec) PointTask {
 	return task
 }
 
-// action says in words what the task does.
+// action describes the task.
 func (p placedPoint) action(task PointTask) string {
 	if len(task.Filters) == 0 {
 		return p.Action
@@ -109,7 +109,7 @@ func (p placedPoint) costs(spec Spec) string {
 	return strings.ReplaceAll(p.Cost, "{interval}", p.task(spec).Interval.String())
 }
 
-// ResolvePoints finds the agents that points name. Warnings and problems are those
+// ResolvePoints checks the agents that points select. Warnings and problems are those
 // of Resolve.
 func ResolvePoints(spec Spec, hosts []Host) (warnings []string, faults []Problem) {
 	var found problems
@@ -122,8 +122,8 @@ func ResolvePoints(spec Spec, hosts []Host) (warnings []string, faults []Problem
 	return warnings, found
 }
 
-// assignPoints adds the tasks of points to the assignments of a session, whose
-// destinations and sources are there already.
+// assignPoints adds the tasks of points to assignments that already have those of
+// destinations and sources.
 func assignPoints(spec Spec, hosts []Host, assignments map[string]Assignment) {
 	add := func(agent string, task PointTask, peers []Peer) {
 		a := assignments[agent]
@@ -156,7 +156,7 @@ func assignPoints(spec Spec, hosts []Host, assignments map[string]Assignment) {
 	}
 }
 
-// points checks what the specification asks for beside the marks.
+// points checks the requested points.
 func (p *problems) points(s Spec) {
 	if len(s.Routers) > 0 {
 		p.selectors("routers", s.Routers)
@@ -165,7 +165,7 @@ func (p *problems) points(s Spec) {
 		at := fmt.Sprintf("points[%d]", i)
 		d := point.Find(request.Name)
 		if d == nil {
-			p.add(at+".name", "no point %q; the points are %s", request.Name, strings.Join(point.Names(), ", "))
+			p.add(at+".name", "unknown point %q; valid: %s", request.Name, strings.Join(point.Names(), ", "))
 			continue
 		}
 		if d.Placement == point.OnAgents {

@@ -9,32 +9,30 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Window is one run: from Start to End, which is zero for a run that ends when it
-// is stopped.
+// Window is one run, from Start to End; End is zero for a run that lasts until stopped.
 type Window struct {
 	Start, End time.Time
 }
 
-// Open reports whether the window still lasts at that time.
+// Open reports whether the window has not ended at that time.
 func (w Window) Open(now time.Time) bool { return w.End.IsZero() || now.Before(w.End) }
 
 var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
-// cronReference is where the search for a first fit begins; any time would do that
-// has a leap day in the years behind it.
+// cronReference is where the search for a first match starts: any time that is followed
+// by a leap day within a few years would do.
 var cronReference = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-const cronMax = 256 // characters of a cron line
+const cronMax = 256 // maximum length of a cron schedule
 
-// parseCron reads five fields and nothing else: a time zone inside, descriptors
-// and seconds are refused.
+// parseCron parses five fields, without time zone, descriptors (@daily) and seconds.
 func parseCron(text string, zone *time.Location) (cron.Schedule, error) {
 	if len(text) > cronMax || strings.ContainsAny(text, "=@") {
-		return nil, fmt.Errorf("%.40q is not a cron line: use five fields (minute, hour, day of month, month, day of week)", text)
+		return nil, fmt.Errorf("%.40q is not a cron schedule: use five fields (minute, hour, day of month, month, day of week)", text)
 	}
 	schedule, err := cronParser.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a cron line: %w", text, err)
+		return nil, fmt.Errorf("%q is not a cron schedule: %w", text, err)
 	}
 	if fields, ok := schedule.(*cron.SpecSchedule); ok {
 		fields.Location = zone
@@ -42,26 +40,25 @@ func parseCron(text string, zone *time.Location) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-// loadZone finds a time zone by its IANA name. "Local" is the server's and means
-// something else elsewhere, so it is none.
+// loadZone loads a time zone by its IANA name. "Local" is rejected: it differs from host
+// to host.
 func loadZone(name string) (*time.Location, error) {
 	if name == "" {
 		name = "UTC"
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		return nil, fmt.Errorf("there is no time zone %q; Europe/Berlin and UTC are examples", name)
+		return nil, fmt.Errorf("unknown time zone %q; use an IANA name such as Europe/Berlin or UTC", name)
 	}
 	return zone, nil
 }
 
-// Next is the first run that starts after that time; ok is false where there is
-// none, also for a session that starts at once.
+// Next returns the first run that starts after a time; ok is false if there is none, as
+// for a session that starts immediately.
 //
-// A cron line is about the wall clock of its zone. On the day on which clocks go
-// forward, a time that they skip is not run. On the day on which they go back, a
-// time that comes twice is run twice. A run that would last into the next one ends
-// where that begins.
+// A cron schedule refers to the wall clock of its zone: a start in the hour skipped when
+// clocks go forward is skipped, one in the hour repeated when they go back occurs twice.
+// A run that would overlap the next one ends when that starts.
 func Next(spec Spec, after time.Time) (start, end time.Time, ok bool) {
 	if spec.Cron == "" {
 		if !spec.Start.After(after) {
@@ -82,7 +79,7 @@ func Next(spec Spec, after time.Time) (start, end time.Time, ok bool) {
 	return start, End(spec, start), true
 }
 
-// End is when a run that began at that time ends; zero: when it is stopped.
+// End returns the end of a run that started at a time; zero: when it is stopped.
 func End(spec Spec, start time.Time) time.Time {
 	end := endOf(start, spec.Duration)
 	if line, ok := spec.line(); ok && spec.Cron != "" {
@@ -109,8 +106,8 @@ func endOf(start time.Time, duration Duration) time.Time {
 	return start.Add(time.Duration(duration))
 }
 
-// Upcoming are the runs that start from one time on and before another, at most so
-// many of them.
+// Upcoming returns the first runs, up to a number, that start at or after one time and
+// before another.
 func Upcoming(spec Spec, from, to time.Time, most int) []Window {
 	var windows []Window
 	after := from.Add(-time.Nanosecond)
@@ -125,8 +122,8 @@ func Upcoming(spec Spec, from, to time.Time, most int) []Window {
 	return windows
 }
 
-// ClockNotes say which starts of a cron line fall into the next two changes of the
-// clocks in its zone, where they are skipped or come twice.
+// ClockNotes describes the starts of a cron schedule that are skipped or occur twice at
+// the next two daylight-saving changes of its zone.
 func ClockNotes(spec Spec, now time.Time) []string {
 	zone, err := loadZone(spec.TimeZone)
 	if err != nil || spec.Cron == "" {
@@ -144,11 +141,11 @@ func ClockNotes(spec Spec, now time.Time) []string {
 		}
 		_, before := change.Add(-time.Second).Zone()
 		_, after := change.Zone()
-		// The wall clock, as if it were UTC, on either side of the change.
+		// The wall clock, as if it were UTC, before and after the change.
 		from, to := change.UTC().Add(time.Duration(before)*time.Second), change.UTC().Add(time.Duration(after)*time.Second)
 		what := "is skipped"
 		if to.Before(from) {
-			from, to, what = to, from, "comes twice"
+			from, to, what = to, from, "occurs twice"
 		}
 		if start := wall.Next(from.Add(-time.Second)); !start.IsZero() && start.Before(to) {
 			notes = append(notes, fmt.Sprintf("on %s clocks in %v change: the start at %s %s",
@@ -158,12 +155,12 @@ func ClockNotes(spec Spec, now time.Time) []string {
 	return notes
 }
 
-// missedMax bounds what Missed gives; who was away longer learns of the last ones.
+// missedMax limits the runs that Missed returns, to the latest ones.
 const missedMax = 1000
 
-// Missed are the runs that should have started after one time and up to now.
-// Those that are over are missed; late is the one that still lasts, if there is
-// one, and can start late. Of very many, only the last are given.
+// Missed returns the runs that should have started after a time and up to now: those
+// that are over, up to missedMax, and as late the one that has not ended, if any, which
+// can start late.
 func Missed(spec Spec, after, now time.Time) (missed []Window, late *Window) {
 	for {
 		start, end, ok := Next(spec, after)

@@ -53,7 +53,7 @@ func TestUpcoming(t *testing.T) {
 func TestClockNotes(t *testing.T) {
 	for _, row := range []struct{ name, cron, zone, want string }{
 		{"both changes", "30 2 * * *", "Europe/Berlin", "on 2026-03-29 clocks in Europe/Berlin change: the start at 02:30 is skipped; " +
-			"on 2026-10-25 clocks in Europe/Berlin change: the start at 02:30 comes twice"},
+			"on 2026-10-25 clocks in Europe/Berlin change: the start at 02:30 occurs twice"},
 		{"other hour", "30 4 * * *", "Europe/Berlin", ""},
 		{"first moment that is skipped", "0 2 * 3 *", "Europe/Berlin", "on 2026-03-29 clocks in Europe/Berlin change: the start at 02:00 is skipped"},
 		{"first moment that is not", "0 3 * 3 *", "Europe/Berlin", ""},

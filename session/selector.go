@@ -13,13 +13,13 @@ type Pair struct {
 	Destination string `json:"destination"`
 }
 
-// Resolve finds the pairs that a specification means among the hosts: every source
-// with every destination, no host with itself, and with Both the other way round
-// too. They are ordered and each is there once.
+// Resolve returns the pairs that a specification selects among the hosts: every source
+// with every other destination and, with Both, the reverse pairs. They are sorted and
+// unique.
 //
-// A word without = is an agent's name, and where no agent has it the key of a
-// label. A word that is neither is a problem; a label, with =, that nobody has is
-// only worth a warning, because agents may join later.
+// A selector without = is the name of an agent or, if no agent has that name, the key of
+// a label; if it is neither, it is a problem. A selector with = that matches no agent is
+// only a warning, because agents may join later.
 func Resolve(spec Spec, hosts []Host) (pairs []Pair, warnings []string, faults []Problem) {
 	var found problems
 	sources, sourceWarnings := found.choose("sources", spec.Sources, hosts)
@@ -43,9 +43,9 @@ func Resolve(spec Spec, hosts []Host) (pairs []Pair, warnings []string, faults [
 	slices.SortFunc(pairs, comparePairs)
 	if len(pairs) == 0 && len(found) == 0 {
 		if spec.follows() {
-			warnings = append(warnings, "no two agents match yet: nothing is measured before they join")
+			warnings = append(warnings, "no pair of agents matches yet: measurement starts when they join")
 		} else {
-			found.add("destinations", "an agent is not measured against itself: name another")
+			found.add("destinations", "source and destination are the same agent: select another")
 		}
 	}
 	warnings = append(warnings, spec.unused(pairs)...)
@@ -56,7 +56,7 @@ func comparePairs(a, b Pair) int {
 	return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Destination, b.Destination))
 }
 
-// follows reports whether agents that join later can belong to the session.
+// follows reports whether agents that join later can match the session.
 func (s Spec) follows() bool {
 	for _, text := range slices.Concat(s.Sources, s.Destinations) {
 		if text == "*" || strings.Contains(text, "=") {
@@ -66,7 +66,7 @@ func (s Spec) follows() bool {
 	return false
 }
 
-// choose gives the names of the hosts that one of the selectors fits.
+// choose returns the names of the hosts that match any of the selectors.
 func (p *problems) choose(field string, selectors []string, hosts []Host) (names map[string]bool, warnings []string) {
 	names = map[string]bool{}
 	for i, text := range selectors {
@@ -74,16 +74,16 @@ func (p *problems) choose(field string, selectors []string, hosts []Host) (names
 		for _, host := range chosen {
 			names[host.Name] = true
 			if !host.Connected && host.Name == text {
-				warnings = append(warnings, fmt.Sprintf("%s is not connected: its measurements begin when it is", text))
+				warnings = append(warnings, fmt.Sprintf("%s is not connected: its measurements start when it connects", text))
 			}
 		}
 		if len(chosen) > 0 {
 			continue
 		}
 		if text == "*" || strings.Contains(text, "=") {
-			warnings = append(warnings, fmt.Sprintf("%s: no agent has %s yet", field, text))
+			warnings = append(warnings, fmt.Sprintf("%s: no agent matches %s yet", field, text))
 		} else {
-			p.add(fmt.Sprintf("%s[%d]", field, i), "there is no agent %q, and none has a label of that name", text)
+			p.add(fmt.Sprintf("%s[%d]", field, i), "no agent or label is named %q", text)
 		}
 	}
 	return names, warnings
@@ -108,7 +108,7 @@ func selectHosts(selector string, hosts []Host) []Host {
 	return chosen
 }
 
-// unused warns of settings for single agents that are in no pair.
+// unused warns of settings for agents that are in no pair.
 func (s Spec) unused(pairs []Pair) []string {
 	sources, all := map[string]bool{}, map[string]bool{}
 	for _, pair := range pairs {
@@ -117,12 +117,12 @@ func (s Spec) unused(pairs []Pair) []string {
 	var warnings []string
 	for agent := range s.SamplingFor {
 		if !sources[agent] {
-			warnings = append(warnings, fmt.Sprintf("sampling_for[%s]: %s is no source", agent, agent))
+			warnings = append(warnings, fmt.Sprintf("sampling_for[%s]: %s is not a source", agent, agent))
 		}
 	}
 	for agent := range s.Device {
 		if !all[agent] {
-			warnings = append(warnings, fmt.Sprintf("device[%s]: %s takes no part", agent, agent))
+			warnings = append(warnings, fmt.Sprintf("device[%s]: %s is not part of the session", agent, agent))
 		}
 	}
 	slices.Sort(warnings)

@@ -37,9 +37,9 @@ func TestResolve(t *testing.T) {
 		{name: "key of a label", sources: []string{"edge"}, destinations: []string{"site"}, pairs: "h1>h2 h1>h3"},
 		{name: "fits twice", sources: []string{"h1", "edge", "site=a"}, destinations: []string{"h2"}, pairs: "h1>h2"},
 		{name: "away", sources: []string{"h1"}, destinations: []string{"h3"}, pairs: "h1>h3", warning: "h3 is not connected"},
-		{name: "unknown name", sources: []string{"h9"}, destinations: []string{"h2"}, problem: "sources[0]: there is no agent"},
-		{name: "label of nobody", sources: []string{"site=c"}, destinations: []string{"h2"}, warning: "no agent has site=c yet"},
-		{name: "itself", sources: []string{"h1"}, destinations: []string{"h1"}, problem: "not measured against itself"},
+		{name: "unknown name", sources: []string{"h9"}, destinations: []string{"h2"}, problem: "sources[0]: no agent or label"},
+		{name: "label of nobody", sources: []string{"site=c"}, destinations: []string{"h2"}, warning: "no agent matches site=c yet"},
+		{name: "itself", sources: []string{"h1"}, destinations: []string{"h1"}, problem: "the same agent"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			pairs, warnings, problems := Resolve(Spec{Sources: row.sources, Destinations: row.destinations, Both: row.both}, lab())
@@ -61,7 +61,7 @@ func TestResolveWarnsOfUnusedSettings(t *testing.T) {
 	spec.SamplingFor = map[string]Sampling{"h2": {Every: 2}}
 	spec.Device = map[string]string{"h3": "eth0"}
 	_, warnings, _ := Resolve(spec, lab())
-	want := []string{"device[h3]: h3 takes no part", "sampling_for[h2]: h2 is no source"}
+	want := []string{"device[h3]: h3 is not part of the session", "sampling_for[h2]: h2 is not a source"}
 	if !slices.Equal(warnings, want) {
 		t.Errorf("got %q, want %q", warnings, want)
 	}
@@ -78,7 +78,7 @@ func TestDistinct(t *testing.T) {
 	if len(addresses["h3"]) != 0 {
 		t.Errorf("the host that is away keeps its address: %v", addresses)
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "172.17.0.1 is left out: h1 and h2 have it") {
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "172.17.0.1 is ignored: h1 and h2 share it") {
 		t.Errorf("warnings %q", warnings)
 	}
 }

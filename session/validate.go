@@ -10,37 +10,37 @@ import (
 	"pillion.dev/wire"
 )
 
-// Problem is a fault of a specification, at one of its fields.
+// Problem is an error in a field of a specification.
 type Problem struct {
 	// Field by its name in YAML and JSON, such as filters[1].
 	Field   string `json:"field"`
 	Message string `json:"message"`
 }
 
-// String is the problem in one line.
+// String returns the problem in one line.
 func (p Problem) String() string { return p.Field + ": " + p.Message }
 
-// Bounds of what one specification may hold.
+// Limits of a specification.
 const (
 	selectorsMax = 1000
 	hostsMax     = 1000
 	durationMax  = Duration(10 * 366 * 24 * time.Hour)
 )
 
-// problems gathers what is wrong.
+// problems collects problems.
 type problems []Problem
 
 func (p *problems) add(field, format string, a ...any) {
 	*p = append(*p, Problem{field, fmt.Sprintf(format, a...)})
 }
 
-// Validate finds everything that is wrong with a specification, completed or not.
-// It knows no agents, see Resolve.
+// Validate returns all problems of a specification, completed or not, that do not depend
+// on the agents; for those see Resolve.
 func (s Spec) Validate() []Problem {
 	s = s.Complete()
 	var p problems
 	if !ValidName(s.Name) {
-		p.add("name", "%q cannot be a session's name: %s", s.Name, nameRule)
+		p.add("name", "invalid session name %q: %s", s.Name, nameRule)
 	}
 	p.selectors("sources", s.Sources)
 	p.selectors("destinations", s.Destinations)
@@ -52,7 +52,7 @@ func (s Spec) Validate() []Problem {
 	for _, agent := range slices.Sorted(maps.Keys(s.SamplingFor)) {
 		field := "sampling_for[" + agent + "]"
 		if !ValidName(agent) {
-			p.add(field, "%q cannot be an agent's name: %s", agent, nameRule)
+			p.add(field, "invalid agent name %q: %s", agent, nameRule)
 		}
 		p.sampling(field, s.SamplingFor[agent])
 	}
@@ -61,15 +61,15 @@ func (s Spec) Validate() []Problem {
 	for _, agent := range slices.Sorted(maps.Keys(s.Device)) {
 		field := "device[" + agent + "]"
 		if !ValidName(agent) {
-			p.add(field, "%q cannot be an agent's name: %s", agent, nameRule)
+			p.add(field, "invalid agent name %q: %s", agent, nameRule)
 		}
 		if d := s.Device[agent]; !devicePattern.MatchString(d) || d == "." || d == ".." {
-			p.add(field, "%q cannot be an interface's name", d)
+			p.add(field, "invalid interface name %q", d)
 		}
 	}
 	p.within("lease", s.Lease, Duration(2*time.Second), Duration(5*time.Minute))
 	if s.Trace >= 0 && s.Trace < Duration(5*time.Second) {
-		p.add("trace", "%v is too often; trace at most every 5s, or never with a negative time", s.Trace)
+		p.add("trace", "%v is too short: use at least 5s, or a negative time to disable tracing", s.Trace)
 	}
 	p.schedule(s)
 	return p
@@ -77,13 +77,13 @@ func (s Spec) Validate() []Problem {
 
 func (p *problems) within(field string, d, least, most Duration) {
 	if d < least || d > most {
-		p.add(field, "%v is not from %v to %v", d, least, most)
+		p.add(field, "%v is out of range: use %v to %v", d, least, most)
 	}
 }
 
 func (p *problems) hosts(field string, n int) {
 	if n > hostsMax {
-		p.add(field, "%d agents, at most %d", n, hostsMax)
+		p.add(field, "%d agents, limit %d", n, hostsMax)
 	}
 }
 
@@ -92,16 +92,16 @@ func (p *problems) selectors(field string, selectors []string) {
 		p.add(field, "name at least one agent or label, or * for all agents")
 	}
 	if len(selectors) > selectorsMax {
-		p.add(field, "%d selectors, at most %d", len(selectors), selectorsMax)
+		p.add(field, "%d selectors, limit %d", len(selectors), selectorsMax)
 		return
 	}
 	for i, text := range selectors {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		if key, value, _ := strings.Cut(text, "="); text != "*" && !ValidLabel(key, value) {
-			p.add(at, "%q is neither an agent's name nor a label (key=value, or key) nor *", text)
+			p.add(at, "%q is not an agent name, a label (key=value or key) or *", text)
 		}
 		if slices.Contains(selectors[:i], text) {
-			p.add(at, "%q is there twice", text)
+			p.add(at, "duplicate %q", text)
 		}
 	}
 }
@@ -111,10 +111,10 @@ func (p *problems) marking(s Spec) {
 	for i, name := range s.Modules {
 		at := fmt.Sprintf("modules[%d]", i)
 		if name != wire.Delay.String() && name != wire.Loss.String() {
-			p.add(at, "there is no module %q; there are delay and loss", name)
+			p.add(at, "unknown module %q; valid: delay, loss", name)
 		}
 		if slices.Contains(s.Modules[:i], name) {
-			p.add(at, "%q is there twice", name)
+			p.add(at, "duplicate %q", name)
 		}
 	}
 	encoding, err := wire.ParseEncoding(s.Encoding)
@@ -122,21 +122,21 @@ func (p *problems) marking(s Spec) {
 		p.add("encoding", "unknown encoding %q; valid: %s", s.Encoding, wire.EncodingNames())
 	}
 	if !slices.Contains([]string{IPv4, IPv6, AnyFamily}, s.Family) {
-		p.add("family", "there is no family %q; there are ipv4, ipv6 and any", s.Family)
+		p.add("family", "unknown family %q; valid: ipv4, ipv6, any", s.Family)
 	}
 	if s.Family == IPv4 && err == nil && encoding.Version() != 4 {
-		p.add("encoding", "%v leaves IPv4 packets unmarked, and the family is ipv4: nothing would be marked", encoding)
+		p.add("encoding", "%v does not mark IPv4 packets, but the family is ipv4: nothing would be marked", encoding)
 	}
 }
 
 func (p *problems) filters(s Spec) {
 	if len(s.Filters) > RulesMax {
-		p.add("filters", "%d filters, at most %d", len(s.Filters), RulesMax)
+		p.add("filters", "%d filters, limit %d", len(s.Filters), RulesMax)
 		return
 	}
 	for i, filter := range s.Filters {
 		if is4, bound := filter.Family(); bound && !s.marks(is4) {
-			p.add(fmt.Sprintf("filters[%d]", i), "%q can match no packet: family %s with encoding %s leaves those addresses alone",
+			p.add(fmt.Sprintf("filters[%d]", i), "%q matches no packet: family %s with encoding %s does not mark such addresses",
 				filter, s.Family, s.Encoding)
 		}
 	}
@@ -147,7 +147,7 @@ func (p *problems) sampling(field string, s Sampling) {
 		p.add(field+".random", "sample either by count (every) or at random, not both")
 	}
 	if s.MinGap < 0 || s.MinGap > Duration(time.Hour) {
-		p.add(field+".min_gap", "%v is not from 0s to 1h", s.MinGap)
+		p.add(field+".min_gap", "%v is out of range: use 0s to 1h", s.MinGap)
 	}
 }
 
@@ -155,16 +155,16 @@ func (p *problems) sampling(field string, s Sampling) {
 func (p *problems) rows(s Spec) {
 	p.within("interval", s.Interval, Duration(100*time.Millisecond), Duration(time.Hour))
 	if !slices.Contains([]string{ByFlow, ByHostPort, ByHost}, s.Granularity) {
-		p.add("granularity", "there is no granularity %q; there are flow, host-port and host", s.Granularity)
+		p.add("granularity", "unknown granularity %q; valid: flow, host-port, host", s.Granularity)
 	}
 }
 
 func (p *problems) schedule(s Spec) {
 	if s.Duration < 0 || s.Duration > durationMax || s.Duration > 0 && s.Duration < Duration(time.Second) {
-		p.add("duration", "%v is not from 1s to ten years", s.Duration)
+		p.add("duration", "%v is out of range: use 1s to 10 years", s.Duration)
 	}
 	if y := s.Start.Year(); !s.Start.IsZero() && (y < 1970 || y > 2200) {
-		p.add("start", "%s is not between the years 1970 and 2200", s.Start.Format(time.RFC3339))
+		p.add("start", "%s is outside the years 1970 to 2200", s.Start.Format(time.RFC3339))
 	}
 	if s.TimeZone != "" {
 		if _, err := loadZone(s.TimeZone); err != nil {
@@ -173,17 +173,17 @@ func (p *problems) schedule(s Spec) {
 	}
 	if s.Cron == "" {
 		if s.TimeZone != "" {
-			p.add("time_zone", "it is for a cron line, and there is none")
+			p.add("time_zone", "applies only with a cron schedule")
 		}
 		return
 	}
 	if s.Duration == 0 {
-		p.add("duration", "a cron line needs one, or the first run would never end")
+		p.add("duration", "required with a cron schedule: otherwise the first run would never end")
 	}
 	line, err := parseCron(s.Cron, time.UTC)
 	if err != nil {
 		p.add("cron", "%v", err)
 	} else if line.Next(cronReference).IsZero() {
-		p.add("cron", "%q fits no time", s.Cron)
+		p.add("cron", "%q never matches", s.Cron)
 	}
 }
