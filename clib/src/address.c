@@ -11,7 +11,7 @@ struct address {
 	struct addrinfo *list;
 	int failed;
 	_Atomic int ready;
-	_Atomic int holders; /* the collector, and the thread that looks up */
+	_Atomic int holders; /* the collector and the resolver thread */
 };
 
 void address_drop(struct address *a)
@@ -44,7 +44,7 @@ static void *run(void *address)
 	return NULL;
 }
 
-/* Begins the thread; 0 or -1. It inherits that signals are none of its business. */
+/* Starts the resolver thread, which inherits the blocked signals; 0 or -1. */
 static int begin(struct address *a)
 {
 	pthread_attr_t attributes;
@@ -72,7 +72,7 @@ struct address *address_find(const char *host, const char *port)
 	a->host = strdup(host);
 	a->port = strdup(port);
 	if (a->host && a->port) {
-		look_up(a, AI_NUMERICHOST | AI_NUMERICSERV); /* numbers ask nobody */
+		look_up(a, AI_NUMERICHOST | AI_NUMERICSERV); /* numeric: no lookup */
 		if (!a->failed) {
 			atomic_store(&a->ready, 1);
 			return a;

@@ -122,7 +122,7 @@ static int text_vector(struct buffer *to, const struct value *v)
 
 		memcpy(&bits, (const unsigned char *)v->bytes + 8 * i, 8);
 		*at++ = ' ';
-		if (v->type == OML_VECTOR_BOOL_VALUE) { /* in vectors OML writes the words */
+		if (v->type == OML_VECTOR_BOOL_VALUE) { /* OML writes words in vectors */
 			memcpy(at, bits ? "True" : "False", 5);
 			at += bits ? 4 : 5;
 		} else {
@@ -229,7 +229,7 @@ static int binary_vector(struct buffer *to, const struct value *v)
 	return 0;
 }
 
-/* How much of a string the form has room for; a letter is not cut in two. */
+/* The length to which a string is truncated, at a character boundary. */
 static size_t binary_length(const struct value *v)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;

@@ -8,7 +8,7 @@
 
 #include "sink.h"
 
-#define LINGER 200000000 /* ns that tuples may wait for more, unless each is to be written at once */
+#define LINGER 200000000 /* ns that tuples may wait to be written together, except with flush: */
 
 static int file_open(struct sink *s, int64_t now)
 {
@@ -25,8 +25,8 @@ static int file_open(struct sink *s, int64_t now)
 	return sink_header(s) == 0;
 }
 
-/* Writes bytes; those that were written, 0 when there is no room now, or -1. A pipe
- * or terminal takes this many without making us wait, when it takes any. */
+/* Writes; the number of bytes written, 0 if it would block, or -1. A pipe or terminal
+ * that is writable accepts PIPE_BUF bytes without blocking. */
 static ssize_t file_write(struct sink *s, const unsigned char *bytes, size_t length)
 {
 	struct pollfd room = {.fd = s->fd, .events = POLLOUT};

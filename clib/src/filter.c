@@ -5,7 +5,7 @@
 
 struct operation {
 	const char *name;
-	int numbers; /* takes nothing but numbers */
+	int numbers; /* accepts only numbers */
 	int count;
 	const char *outputs[OUTPUTS];
 	OmlValueT types[OUTPUTS];
@@ -34,7 +34,7 @@ static void take_sum(const struct filter *f, struct value *to)
 	to[0] = real(f->sum + f->lost);
 }
 
-/* Of one value nothing can be said; the protocol has no null. */
+/* Undefined for one value: NaN, as the protocol has no null. */
 static void take_stddev(const struct filter *f, struct value *to)
 {
 	double variance = f->count > 1 ? f->squares / (double)(f->count - 1) : NAN;
@@ -84,7 +84,7 @@ const char *operation_name(int number)
 	return (size_t)number < COUNT ? operations[number].name : NULL;
 }
 
-/* Keeps a copy: what the sample points to is gone with it. */
+/* Keeps a copy: the memory of the sample is reused. */
 static void keep(struct filter *f, const struct value *v)
 {
 	size_t length = omlc_is_vector_type(v->type) ? v->length * 8 : v->length;

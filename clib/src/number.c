@@ -31,15 +31,15 @@ unsigned char *number_integer(unsigned char *to, int64_t n)
 	return decimal(to, n < 0 ? -(uint64_t)n : (uint64_t)n, 1);
 }
 
-#define EXACT 9007199254740992.0 /* 2^53: whole numbers up to it are exact */
-#define DECIMALS_MOST 17         /* powers of ten up to it are whole in 64 bits, and exact */
+#define EXACT 9007199254740992.0 /* 2^53: integers up to it are exact */
+#define DECIMALS_MOST 17         /* powers of ten up to it fit 64 bits and are exact */
 
 static const double powers[DECIMALS_MOST + 1] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9,
 						 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17};
 
-/* Numbers with few decimals, which most are. digits / power is rounded once, from two
- * exact numbers, and so is what everybody reads from the text: where it is x, the
- * text reads back as x. */
+/* Fast path for numbers with few decimals. digits / power is one correctly rounded
+ * operation on exact operands, as is parsing the text: if it yields x, so does the
+ * text. */
 static unsigned char *few_decimals(unsigned char *to, double x)
 {
 	double absolute = fabs(x);
@@ -77,7 +77,7 @@ unsigned char *number_real(unsigned char *to, double x)
 	for (const char *from = text; *from; from++) {
 		if (strchr("+-0123456789einf", *from))
 			*to++ = (unsigned char)*from;
-		else if (to[-1] != '.') /* a point may be of several bytes */
+		else if (to[-1] != '.') /* a decimal point may have several bytes */
 			*to++ = '.';
 	}
 	return to;

@@ -59,7 +59,7 @@ void queue_rewind(struct queue *q)
 	q->sending = q->oldest;
 }
 
-/* Where the tuple that holds the byte at begins. */
+/* The start of the tuple that contains the byte at an offset. */
 static size_t tuple_at(const struct chunk *c, size_t at, int text)
 {
 	size_t begin = 0, end = 0, head;
@@ -98,7 +98,7 @@ void queue_plain(struct queue *q)
 
 static int all_stored(const struct chunk *c, const int64_t *stored)
 {
-	/* Of what is stored nothing needs to be sent again; but what has begun has to end. */
+	/* Stored tuples need not be sent again, but a partially sent chunk must be completed. */
 	if (c->sent < c->tuples.used && (!stored || c->sent > 0))
 		return 0;
 	for (int i = 0; stored && i < STREAMS; i++)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNIT 16u             /* records begin at multiples of it */
-#define PADDING 0x80000000u  /* in size: nothing but the way to the ring's begin */
+#define UNIT 16u             /* alignment of records */
+#define PADDING 0x80000000u  /* in size: padding up to the end of the ring */
 
 static size_t whole(size_t length)
 {
@@ -20,7 +20,7 @@ int ring_open(struct ring *ring, size_t capacity)
 	ring->bytes = aligned_alloc(64, size);
 	if (!ring->bytes)
 		return -1;
-	memset(ring->bytes, 0, size); /* also brings the pages in: inject shall not wait for them */
+	memset(ring->bytes, 0, size); /* also faults the pages in, so that omlc_inject does not */
 	ring->capacity = size;
 	atomic_init(&ring->head, 0);
 	atomic_init(&ring->tail, 0);
@@ -40,7 +40,7 @@ struct record *ring_reserve(struct ring *ring, size_t length)
 	if (length > ring->capacity / 2)
 		return NULL;
 	for (;;) {
-		/* The tail first: a head that is read later is never behind it. */
+		/* The tail first: a head loaded later is never behind it. */
 		uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
 		uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 		size_t at = head & (ring->capacity - 1);
@@ -48,7 +48,7 @@ struct record *ring_reserve(struct ring *ring, size_t length)
 
 		if (head + padding + need - tail > ring->capacity) {
 			if (tail != atomic_load_explicit(&ring->tail, memory_order_acquire))
-				continue; /* there is room by now */
+				continue; /* there is room now */
 			return NULL;
 		}
 		if (!atomic_compare_exchange_weak_explicit(&ring->head, &head, head + padding + need,
@@ -88,8 +88,8 @@ struct record *ring_oldest(struct ring *ring)
 	}
 }
 
-/* Where a record was there may be a head of another the next time: a size there
- * has to be 0 until that one is whole. */
+/* Cleared, because the next record may start anywhere in this memory, and its size must
+ * be 0 until it is complete. */
 void ring_release(struct ring *ring, struct record *record)
 {
 	uint32_t size = atomic_load_explicit(&record->size, memory_order_relaxed);

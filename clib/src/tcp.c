@@ -31,7 +31,7 @@ static void find(struct sink *s, int64_t now)
 	s->since = now;
 	s->state = SINK_FINDING;
 	if (!s->address)
-		sink_fail(s, now, "no memory to look up its name");
+		sink_fail(s, now, "out of memory");
 }
 
 /* Starts connecting to the next address; if none is left the collector is down. */
@@ -59,9 +59,9 @@ static void found(struct sink *s, int64_t now)
 	int ready = address_ready(s->address, &s->next_address, &why);
 
 	if (ready > 0)
-		connect_next(s, now, "it has no address");
+		connect_next(s, now, "no address");
 	else if (ready < 0 || now - s->since > FIND_MOST)
-		sink_fail(s, now, ready < 0 ? why : "its name is not found in time");
+		sink_fail(s, now, ready < 0 ? why : "name lookup timed out");
 }
 
 static void connected(struct sink *s, int64_t now)
@@ -238,7 +238,7 @@ static void ended(struct sink *s, int64_t now, enum heard heard)
 			return;
 		}
 	}
-	sink_fail(s, now, "the connection has ended");
+	sink_fail(s, now, "connection closed");
 }
 
 /* Sends and receives; 1 on progress. */
@@ -256,7 +256,7 @@ static int exchange(struct sink *s, int64_t now)
 		return 0;
 	}
 	if (s->state == SINK_GREET && now - s->since > GREETING_MOST) {
-		sink_fail(s, now, "it no longer answers");
+		sink_fail(s, now, "no acknowledgement");
 		return 0;
 	}
 	if (atomic_load(&library.closing) == CLOSING_LAST)

@@ -44,7 +44,7 @@ static size_t cells(size_t length)
 	return (length + CELL - 1) & ~(size_t)(CELL - 1);
 }
 
-/* Bytes behind the length of a long value. */
+/* Size of a long value, bytes, without its length. */
 static size_t long_size(OmlValueT type, const OmlValueU *v)
 {
 	if (type == OML_STRING_VALUE)
@@ -64,7 +64,7 @@ size_t values_size(const OmlValueT *of, int count, const OmlValueU *values)
 	return size;
 }
 
-/* A scalar in the form of its cell. */
+/* A scalar as a cell. */
 static uint64_t cell(OmlValueT type, const OmlValueU *v)
 {
 	uint64_t bits = 0;
@@ -73,7 +73,7 @@ static uint64_t cell(OmlValueT type, const OmlValueU *v)
 	case OML_DOUBLE_VALUE:
 		memcpy(&bits, &v->doubleValue, sizeof bits);
 		break;
-	case OML_LONG_VALUE: /* sent as int32: what does not fit is the nearest that does */
+	case OML_LONG_VALUE: /* sent as int32, clamped */
 		bits = (uint64_t)(int64_t)(v->longValue > INT32_MAX ? INT32_MAX : v->longValue < INT32_MIN ? INT32_MIN : v->longValue);
 		break;
 	case OML_INT32_VALUE:
@@ -85,18 +85,18 @@ static uint64_t cell(OmlValueT type, const OmlValueU *v)
 	case OML_BOOL_VALUE:
 		bits = v->boolValue != OMLC_BOOL_FALSE;
 		break;
-	default: /* the wide ones have one form */
+	default: /* 64-bit types have the same representation */
 		bits = v->uint64Value;
 	}
 	return bits;
 }
 
-/* An element of a program's vector in the form of a cell. */
+/* An element of a program's vector as a cell. */
 static uint64_t element(OmlValueT type, const unsigned char *at, size_t each)
 {
 	OmlValueU v = {0};
 
-	if (type == OML_BOOL_VALUE) /* of which size a bool is, the vector says */
+	if (type == OML_BOOL_VALUE) /* whatever the size of bool is */
 		return *at != 0;
 	memcpy(&v, at, each > sizeof v.uint64Value ? sizeof v.uint64Value : each);
 	return cell(type, &v);

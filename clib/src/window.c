@@ -9,11 +9,11 @@
 struct window {
 	struct filter *filters;
 	int count;
-	int samples;      /* that make a window, or 0 */
-	int64_t interval; /* ns that make one, or 0 */
+	int samples;      /* per window, or 0 */
+	int64_t interval; /* length of a window, ns, or 0 */
 	int64_t taken;
 	int64_t newest;   /* time of the newest sample */
-	int64_t end;      /* steady ns; 0: not begun */
+	int64_t end;      /* monotonic ns; 0: not started */
 };
 
 void fields_free(struct field *fields, int count)
@@ -39,7 +39,7 @@ static int find_field(const struct OmlMP *p, const char *name)
 	return -1;
 }
 
-/* Fields of one filter, behind those that there are. */
+/* Appends the output fields of a filter. */
 static int add_fields(struct field *fields, int count, const struct filter *f, const char *name)
 {
 	const char *ends[OUTPUTS];
@@ -55,7 +55,7 @@ static int add_fields(struct field *fields, int count, const struct filter *f, c
 	return count;
 }
 
-/* 0, or -1 with a message: a collector refuses a schema with such names. */
+/* 0, or -1 with a message: a collector would reject a schema with such names. */
 static int valid_outputs(const struct OmlMP *p, const struct field *fields, int count)
 {
 	for (int i = 0; i < count; i++) {

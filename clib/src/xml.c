@@ -17,7 +17,7 @@ static void skip_to(struct parser *p, const char *end)
 	char *found = strstr(p->at, end);
 
 	if (!found) {
-		p->fault = "something is not closed";
+		p->fault = "unterminated comment, declaration, tag or value";
 		return;
 	}
 	for (; p->at < found; p->at++)
@@ -36,7 +36,7 @@ static int is_name(char c)
 	return c == '_' || c == '-' || c == ':' || c == '.' || (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c & 0x80);
 }
 
-/* A name; the character behind it is left. Its end is set later. */
+/* Parses a name, leaving the character after it; the caller terminates it. */
 static char *name(struct parser *p, char **end)
 {
 	char *begin = p->at;
@@ -45,7 +45,7 @@ static char *name(struct parser *p, char **end)
 		p->at++;
 	*end = p->at;
 	if (begin == *end)
-		p->fault = "a name is missing";
+		p->fault = "name expected";
 	return begin;
 }
 
@@ -74,7 +74,7 @@ static int is_digit(char c, int hex)
 	return (c >= '0' && c <= '9') || (hex && (c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
-/* Replaces entities, in place: none is shorter than what it stands for. */
+/* Replaces entities in place: none is shorter than its replacement. */
 static void replace_entities(struct parser *p, char *text)
 {
 	static const struct {
@@ -101,13 +101,13 @@ static void replace_entities(struct parser *p, char *text)
 			unsigned long c = strtoul(text + 2 + hex, &end, hex ? 16 : 10);
 
 			if (!is_digit(text[2 + hex], hex) || *end != ';' || c == 0 || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) {
-				p->fault = "a character's number is wrong";
+				p->fault = "invalid character reference";
 				return;
 			}
 			to = put_utf8(to, c);
 			text = end + 1;
 		} else {
-			p->fault = "an entity is unknown";
+			p->fault = "unknown entity";
 			return;
 		}
 	}
@@ -120,13 +120,13 @@ static void attribute(struct parser *p, struct xml_element *e, int number)
 	char *end, quote;
 
 	if (number == ATTRIBUTES) {
-		p->fault = "an element has too many attributes";
+		p->fault = "too many attributes";
 		return;
 	}
 	e->attributes[number].name = name(p, &end);
 	skip_space(p);
 	if (p->fault || *p->at != '=') {
-		p->fault = p->fault ? p->fault : "an attribute has no value";
+		p->fault = p->fault ? p->fault : "attribute without a value";
 		return;
 	}
 	*end = '\0';
@@ -134,7 +134,7 @@ static void attribute(struct parser *p, struct xml_element *e, int number)
 	skip_space(p);
 	quote = *p->at;
 	if (quote != '"' && quote != '\'') {
-		p->fault = "an attribute's value is not in quotes";
+		p->fault = "attribute value is not quoted";
 		return;
 	}
 	e->attributes[number].value = ++p->at;
@@ -145,12 +145,12 @@ static void attribute(struct parser *p, struct xml_element *e, int number)
 	replace_entities(p, e->attributes[number].value);
 }
 
-/* Skips what is no element; 0 at "</" or the end. */
+/* Skips to the next element; 0 at "</" or the end. */
 static int find_element(struct parser *p)
 {
 	while (!p->fault && *p->at) {
 		if (*p->at != '<') {
-			p->line += *p->at++ == '\n'; /* text says nothing */
+			p->line += *p->at++ == '\n'; /* text is ignored */
 		} else if (strncmp(p->at, "<!--", 4) == 0) {
 			p->at += 4;
 			skip_to(p, "-->");
@@ -167,7 +167,7 @@ static int find_element(struct parser *p)
 
 static struct xml_element *element(struct parser *p, int depth);
 
-/* What is between begin and end. */
+/* Parses the children of an element, and its end tag. */
 static void content(struct parser *p, struct xml_element *e, int depth)
 {
 	struct xml_element **last = &e->child;
@@ -180,13 +180,13 @@ static void content(struct parser *p, struct xml_element *e, int depth)
 		last = &(*last)->next;
 	}
 	if (p->fault || *p->at == '\0') {
-		p->fault = p->fault ? p->fault : "an element is not closed";
+		p->fault = p->fault ? p->fault : "element is not closed";
 		return;
 	}
 	p->at += 2;
 	begin = name(p, &end);
 	if (!p->fault && (strlen(e->name) != (size_t)(end - begin) || strncmp(begin, e->name, strlen(e->name)) != 0))
-		p->fault = "an element is closed by another's name";
+		p->fault = "mismatched closing tag";
 	skip_to(p, ">");
 }
 
@@ -215,7 +215,7 @@ static struct xml_element *element(struct parser *p, int depth)
 			closed = 1;
 			p->at += 2;
 		} else if (*p->at == '\0' || p->at == before) {
-			p->fault = "an element's begin is wrong";
+			p->fault = "malformed start tag";
 		} else {
 			attribute(p, e, n++);
 		}
@@ -234,9 +234,9 @@ struct xml_element *xml_parse(char *text, char *fault, int size)
 	if (find_element(&p))
 		root = element(&p, 0);
 	else if (!p.fault)
-		p.fault = "there is no element";
+		p.fault = "no element";
 	if (!p.fault && (find_element(&p) || *p.at))
-		p.fault = "there is something behind the last element";
+		p.fault = "content after the root element";
 	if (!p.fault)
 		return root;
 	snprintf(fault, (size_t)size, "line %d: %s", p.line, p.fault);
