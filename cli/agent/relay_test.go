@@ -119,7 +119,7 @@ func newHost(t *testing.T, n *noc, name string, options ...string) *host {
 		h.kill()
 		if t.Failed() {
 			text, _ := os.ReadFile(h.folder + ".log")
-			t.Logf("%s: %.3000s", name, text)
+			t.Logf("%s: %s", name, text[max(0, len(text)-6000):])
 		}
 	})
 	return h

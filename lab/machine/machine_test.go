@@ -26,7 +26,7 @@ import (
 const emulator = "qemu-system-x86_64"
 
 // patience bounds the emulated machine's life.
-const patience = 110 * time.Second
+const patience = 5 * time.Minute
 
 func TestMain(m *testing.M) {
 	if os.Getpid() == 1 && os.Getenv(guestVariable) != "" {
