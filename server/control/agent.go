@@ -58,6 +58,15 @@ type enrolment struct {
 	Interfaces []session.Interface `json:"interfaces,omitempty"`
 	Version    string              `json:"version,omitempty"`
 	Kernel     string              `json:"kernel,omitempty"`
+	// Lost are its counts of lost batches as of the last event about them.
+	Lost lost `json:"lost,omitzero"`
+}
+
+// lost counts batches since an agent's process started.
+type lost struct {
+	Instance string `json:"instance"`
+	Dropped  int64  `json:"dropped,omitempty"`
+	Rejected int64  `json:"rejected,omitempty"`
 }
 
 func (e enrolment) clone() enrolment {

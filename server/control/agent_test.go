@@ -187,6 +187,35 @@ func TestEventsOncePerChange(t *testing.T) {
 	})
 }
 
+// TestLossesWhileTheServerIsDown: an event reports batches that were dropped or rejected
+// while no server ran, and none is repeated after a restart.
+func TestLossesWhileTheServerIsDown(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		for _, row := range []struct {
+			name              string
+			change            func(*host)
+			dropped, rejected int
+		}{
+			{"none yet", func(*host) {}, 0, 0},
+			{"dropped", func(h *host) { h.spool.DroppedBatches = 3 }, 1, 0},
+			{"nothing new", func(*host) {}, 1, 0},
+			{"more of both", func(h *host) { h.spool.DroppedBatches, h.spool.Rejected = 4, 1 }, 2, 1},
+			{"the agent restarts", func(h *host) { h.instance, h.spool = "later", session.Spool{} }, 2, 1},
+			{"and drops", func(h *host) { h.instance, h.spool.DroppedBatches = "last", 9 }, 3, 1},
+			{"nothing more", func(*host) {}, 3, 1},
+		} {
+			b.stop()
+			b.on("h1", row.change)
+			b.boot()
+			b.pass(5 * time.Second)
+			if dropped, rejected := b.told("spool-dropped"), b.told("batch-rejected"); dropped != row.dropped || rejected != row.rejected {
+				t.Errorf("%s: %d events of dropped batches and %d of rejected, want %d and %d", row.name, dropped, rejected, row.dropped, row.rejected)
+			}
+		}
+	})
+}
+
 func TestTwoAgentsWithOneName(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1")

@@ -18,7 +18,7 @@ func (c *Control) watch(now time.Time) {
 }
 
 // observe tells what went wrong between two states, once for each change.
-func (c *Control) observe(a *agent, before session.State, first, restarted bool) {
+func (c *Control) observe(a *agent, before session.State, first bool) {
 	now, was := a.state.Clock, before.Clock
 	if !now.Synchronised && (first || was.Synchronised) {
 		c.event("clock-unsynchronised", event.Warning, a.Name, "",
@@ -39,26 +39,19 @@ func (c *Control) observe(a *agent, before session.State, first, restarted bool)
 		a.thinning = false
 		c.event("thinning-ended", event.Info, a.Name, "", "applications that report on %s are asked for all samples again", a.Name)
 	}
-	rejected := a.state.Spool.Rejected
-	if first || restarted && rejected < a.rejected {
-		a.rejected = rejected // a new count
+	held, reported := a.state.Spool, &a.Lost
+	if reported.Instance != a.state.Instance {
+		*reported = lost{Instance: a.state.Instance} // a new count
 	}
-	if rejected > a.rejected && a.quietly("batch-rejected", a.heardAt) {
-		c.event("batch-rejected", event.Error, a.Name, "", "the server refused %d batches of %s for good: %d since it started",
-			rejected-a.rejected, a.Name, rejected)
-		a.rejected = rejected
+	if held.Rejected > reported.Rejected && a.quietly("batch-rejected", a.heardAt) {
+		c.event("batch-rejected", event.Error, a.Name, "", "the server permanently rejected %d batches of %s: %d since it started",
+			held.Rejected-reported.Rejected, a.Name, held.Rejected)
+		reported.Rejected, c.changed.agents = held.Rejected, true
 	}
-	dropped := a.state.Spool.DroppedBatches
-	if first || restarted && dropped < a.grown {
-		a.grown = dropped // a new count
-		if first {
-			return
-		}
-	}
-	if dropped > a.grown && a.quietly("spool-dropped", a.heardAt) {
+	if held.DroppedBatches > reported.Dropped && a.quietly("spool-dropped", a.heardAt) {
 		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %d batches: %d batches with %d rows since it started",
-			a.Name, dropped-a.grown, dropped, a.state.Spool.DroppedRows)
-		a.grown = dropped
+			a.Name, held.DroppedBatches-reported.Dropped, held.DroppedBatches, held.DroppedRows)
+		reported.Dropped, c.changed.agents = held.DroppedBatches, true
 	}
 }
 

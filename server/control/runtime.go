@@ -49,8 +49,6 @@ type agent struct {
 	marking map[link]mark
 
 	spoken map[string]time.Time // last event of a kind that can go on
-	// grown and rejected are the batches dropped and refused when that was last told.
-	grown, rejected int64
 	// thinning was told, and not yet that it has ended.
 	thinning bool
 }

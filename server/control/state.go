@@ -148,7 +148,7 @@ func (c *Control) heard(a *agent, state session.State, now time.Time) {
 	if c.compare(a, restarted && !first, now) || urgent {
 		c.hurry()
 	}
-	c.observe(a, before, first, restarted)
+	c.observe(a, before, first)
 }
 
 // instance notes that another process reports under the name. One that was there
