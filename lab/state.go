@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/store"
 )
 
 // stateRoot holds a folder for each lab that is up:
@@ -100,18 +102,7 @@ func (s state) tryLock() (*os.File, error) {
 
 // save writes a JSON file in one step.
 func (s state) save(name string, value any) error {
-	text, err := json.MarshalIndent(value, "", " ")
-	if err != nil {
-		return fmt.Errorf("save %s: %w", name, err)
-	}
-	next := s.path("." + name + ".next")
-	if err := os.WriteFile(next, text, 0o644); err != nil {
-		return fmt.Errorf("save %s: %w", name, err)
-	}
-	if err := os.Rename(next, s.path(name)); err != nil {
-		return fmt.Errorf("save %s: %w", name, err)
-	}
-	return nil
+	return store.Save(s.path(name), value, 0o644)
 }
 
 func (s state) load(name string, value any) error {

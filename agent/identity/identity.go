@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"pillion.dev/bus"
+	"pillion.dev/internal/store"
 )
 
 // Errors that callers distinguish.
@@ -296,35 +297,10 @@ func encodePEM(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// save replaces the file atomically. Only its owner may read it.
-func save(path string, d document) (err error) {
-	text, err := json.MarshalIndent(d, "", "  ")
-	if err != nil {
+// save replaces the file. Only its owner may read it.
+func save(path string, d document) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(folder, fileName+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name())
-		}
-	}()
-	_, err = file.Write(append(text, '\n'))
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	opened, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
+	return store.Save(path, d, 0o600)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"pillion.dev/internal/store"
 	"pillion.dev/measure"
 	"pillion.dev/omsp/relay"
 )
@@ -145,10 +146,7 @@ func (m *marks) compact() error {
 		line := lineKey{k.stream, one.epoch}
 		covered[line] = max(covered[line], one.sequence+1)
 	}
-	if err := os.WriteFile(m.path+".new", text.Bytes(), 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(m.path+".new", m.path); err != nil {
+	if err := store.Replace(m.path, text.Bytes(), 0o600); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(m.path, os.O_WRONLY|os.O_APPEND, 0o600)

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"time"
+
+	"pillion.dev/internal/store"
 )
 
 // Truth is what an emulator did to the packets of its link: the oracle of the
@@ -154,15 +155,7 @@ func ReadTruth(path string) (*Truth, error) {
 
 // write replaces the file in one step, so that a reader never sees half of it.
 func (t *Truth) write(path string) error {
-	text, err := json.MarshalIndent(t, "", " ")
-	if err != nil {
-		return fmt.Errorf("write truth %s: %w", path, err)
-	}
-	next := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".next")
-	if err := os.WriteFile(next, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write truth: %w", err)
-	}
-	if err := os.Rename(next, path); err != nil {
+	if err := store.Save(path, t, 0o644); err != nil {
 		return fmt.Errorf("write truth: %w", err)
 	}
 	return nil

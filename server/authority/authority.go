@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"pillion.dev/server/store"
+	"pillion.dev/internal/store"
 )
 
 // Errors that callers tell apart.
@@ -145,7 +145,7 @@ func (a *Authority) open() error {
 	}
 	a.pool = x509.NewCertPool()
 	a.pool.AddCert(a.certificate)
-	if err := store.Replace(filepath.Join(a.folder, publicFile), encodePEM(a.certificate.Raw)); err != nil {
+	if err := store.Replace(filepath.Join(a.folder, publicFile), encodePEM(a.certificate.Raw), 0o600); err != nil {
 		return err
 	}
 	if _, err := a.serverIdentity(true); err != nil {
@@ -171,8 +171,8 @@ func (a *Authority) openTokens() (created bool, err error) {
 	}
 	// Secrets first: once tokens.json exists this does not happen again.
 	if err := errors.Join(
-		store.Replace(filepath.Join(a.folder, operatorFile), []byte(operator+"\n")),
-		store.Replace(filepath.Join(a.folder, joinFile), []byte(join+"\n"))); err != nil {
+		store.Replace(filepath.Join(a.folder, operatorFile), []byte(operator+"\n"), 0o600),
+		store.Replace(filepath.Join(a.folder, joinFile), []byte(join+"\n"), 0o600)); err != nil {
 		return false, err
 	}
 	return true, a.Tokens.save()

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"pillion.dev/bus"
-	"pillion.dev/server/store"
+	"pillion.dev/internal/store"
 )
 
 const (
@@ -78,7 +78,7 @@ func (a *Authority) renewIdentity(name string, produce func() (*identity, error)
 		return nil, err
 	}
 	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), encodePEM(made.leaf.Raw)...)
-	return made, store.Replace(filepath.Join(a.folder, keysFolder, name), text)
+	return made, store.Replace(filepath.Join(a.folder, keysFolder, name), text, 0o600)
 }
 
 func (a *Authority) makeAuthority() (*identity, error) {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"pillion.dev/bus"
-	"pillion.dev/server/store"
+	"pillion.dev/internal/store"
 )
 
 // Roles of tokens. Each of the first three includes those before it.
@@ -197,7 +197,7 @@ func (t *Tokens) Flush() error {
 }
 
 func (t *Tokens) save() error {
-	if err := store.Save(t.path, t.list); err != nil {
+	if err := store.Save(t.path, t.list, 0o600); err != nil {
 		return err
 	}
 	t.dirty = false

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"pillion.dev/server/store"
+	"pillion.dev/internal/store"
 	"pillion.dev/session"
 )
 
@@ -105,7 +105,7 @@ func (c *Control) write() error {
 	c.mu.Unlock()
 	var failed error
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := store.Save(c.path(name), files[name]); err != nil {
+		if err := store.Save(c.path(name), files[name], 0o600); err != nil {
 			failed = errors.Join(failed, err)
 			c.mu.Lock()
 			c.mark(name)

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"unicode"
 
+	"pillion.dev/internal/store"
 	"pillion.dev/measure"
 	"pillion.dev/omsp"
-	"pillion.dev/server/store"
 )
 
 // Limits of the state that applications can create in the server.
@@ -48,7 +48,7 @@ func (b *catalog) load(path string) error {
 	return nil
 }
 
-func (b *catalog) save(path string) error { return store.Save(path, b) }
+func (b *catalog) save(path string) error { return store.Save(path, b, 0o600) }
 
 func (b *catalog) domain(name string) (d *domain, fresh bool, err error) {
 	if d = b.Domains[name]; d != nil {

@@ -1,6 +1,5 @@
-// Package store saves small documents of the server as JSON files that only their
-// owner may read. Files are replaced atomically: after a crash either the old or the
-// new content is there.
+// Package store keeps small documents in files, mostly as JSON. Files are replaced
+// atomically: after a crash a file has either its old or its new content.
 package store
 
 import (
@@ -13,19 +12,19 @@ import (
 )
 
 // Save replaces the file and syncs it to disk.
-func Save(path string, value any) error {
+func Save(path string, value any, mode fs.FileMode) error {
 	text, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
-	if err := Replace(path, append(text, '\n')); err != nil {
+	if err := Replace(path, append(text, '\n'), mode); err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
 	return nil
 }
 
-// Replace atomically replaces a file that only its owner may read.
-func Replace(path string, text []byte) (err error) {
+// Replace replaces the file and syncs it to disk.
+func Replace(path string, text []byte, mode fs.FileMode) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -36,7 +35,7 @@ func Replace(path string, text []byte) (err error) {
 		}
 	}()
 	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
 		return err
 	}
 	if err = os.Rename(file.Name(), path); err != nil {
