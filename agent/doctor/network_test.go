@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -112,7 +113,20 @@ func pair(t *testing.T) (near, far string) {
 			return netlink.LinkSetUp(w)
 		}))
 	}
+	must(netns.Do(near, func() error { return untilLocal("fd99::1") }))
+	must(netns.Do(far, func() error { return untilLocal("fd99::2") }))
 	return near, far
+}
+
+// untilLocal waits until the kernel takes an IPv6 address for its own, which is when it
+// has noticed that the link has a carrier.
+func untilLocal(address string) error {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if routes, err := netlink.RouteGet(net.ParseIP(address)); err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not become local", address)
 }
 
 // attach puts a program on ingress of the namespace's link until the test ends.
