@@ -20,7 +20,7 @@ var (
 	// ErrQuery is a fault of the question, not of the archive.
 	ErrQuery = errors.New("bad query")
 	// ErrSchema is a batch whose columns do not fit those of its stream.
-	ErrSchema = errors.New("columns do not fit the stream")
+	ErrSchema = errors.New("columns do not match the stream")
 	// ErrFull is an archive that cannot write; nothing of the batch is stored.
 	ErrFull = errors.New("archive cannot write")
 	// ErrUnknown is a stream that the archive does not have.

@@ -136,12 +136,12 @@ func (a *Archive) settings() map[string]string {
 func (a *Archive) open() error {
 	var config duckdb.Config
 	if duckdb.CreateConfig(&config) == duckdb.StateError {
-		return errors.New("make configuration: DuckDB refuses")
+		return errors.New("make configuration: rejected by DuckDB")
 	}
 	defer duckdb.DestroyConfig(&config)
 	for name, value := range a.settings() {
 		if duckdb.SetConfig(config, name, value) == duckdb.StateError {
-			return fmt.Errorf("set %s to %s: DuckDB refuses", name, value)
+			return fmt.Errorf("set %s to %s: rejected by DuckDB", name, value)
 		}
 	}
 	var message string
@@ -251,9 +251,9 @@ func (a *Archive) heal() error {
 	}
 	if err := a.open(); err != nil {
 		if noSpace(err) {
-			return fmt.Errorf("open archive %s again: %w: %w", a.path, archive.ErrFull, err)
+			return fmt.Errorf("reopen archive %s: %w: %w", a.path, archive.ErrFull, err)
 		}
-		return fmt.Errorf("open archive %s again: %w", a.path, err)
+		return fmt.Errorf("reopen archive %s: %w", a.path, err)
 	}
 	a.broken.Store(false)
 	return nil

@@ -52,7 +52,7 @@ type connection struct {
 func connect(db duckdb.Database) (*connection, error) {
 	c := &connection{}
 	if duckdb.Connect(db, &c.raw) == duckdb.StateError {
-		return nil, errors.New("connect to database: DuckDB refuses")
+		return nil, errors.New("connect to database: rejected by DuckDB")
 	}
 	return c, nil
 }

@@ -192,7 +192,7 @@ func (f *filler) copyLists(vector duckdb.Vector, lists *array.List, from, n int)
 	grown := size + int(last-first)
 	if duckdb.ListVectorReserve(vector, duckdb.IdxT(grown)) == duckdb.StateError ||
 		duckdb.ListVectorSetSize(vector, duckdb.IdxT(grown)) == duckdb.StateError {
-		return fmt.Errorf("append list of %d values: DuckDB refuses", grown)
+		return fmt.Errorf("append list of %d values: rejected by DuckDB", grown)
 	}
 	child, values := duckdb.ListVectorGetChild(vector), lists.ListValues()
 	f.copyFlat(child, measure.Int64, values, size, int(first), int(last-first))

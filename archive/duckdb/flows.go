@@ -56,7 +56,7 @@ func (a *Archive) Flows(ctx context.Context, question archive.Flows) (archive.Fl
 	quantile, ordered := quantileOrders[question.Order]
 	if !question.From.Before(question.To) || flowKeys[question.Granularity] == "" || !known && !ordered ||
 		question.Limit < 1 || question.Limit > flowsMost {
-		return archive.FlowsAnswer{}, fmt.Errorf("%w: flows want a range of time, a granularity, an order and a limit of 1 to %d", archive.ErrQuery, flowsMost)
+		return archive.FlowsAnswer{}, fmt.Errorf("%w: flows require a time range, a granularity, an order and a limit of 1 to %d", archive.ErrQuery, flowsMost)
 	}
 	answer := archive.FlowsAnswer{Sampled: 1}
 	if _, err := a.known(measure.Flows.Name); errors.Is(err, archive.ErrUnknown) {

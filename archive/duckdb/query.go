@@ -67,7 +67,7 @@ func (a *Archive) explain(caller, inner context.Context, limit time.Duration, er
 	case caller.Err() != nil:
 		return caller.Err()
 	case errors.Is(inner.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w: it takes longer than %v", archive.ErrQuery, limit)
+		return fmt.Errorf("%w: exceeded the time limit of %v", archive.ErrQuery, limit)
 	case errors.Is(context.Cause(inner), errRoom):
 		return fmt.Errorf("%w: %w", archive.ErrQuery, errRoom)
 	case inner.Err() != nil:
@@ -88,10 +88,10 @@ func (a *Archive) explain(caller, inner context.Context, limit time.Duration, er
 func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error {
 	word := strings.ToUpper(firstWord.FindString(ornament.ReplaceAllString(sql, "")))
 	if !slices.Contains(readingWords, word) {
-		return fmt.Errorf("%w: a question begins with one of %s, not %q", archive.ErrQuery, strings.Join(readingWords, ", "), word)
+		return fmt.Errorf("%w: a query must begin with one of %s, not %q", archive.ErrQuery, strings.Join(readingWords, ", "), word)
 	}
 	if strings.ContainsRune(sql, 0) {
-		return fmt.Errorf("%w: it holds a zero byte", archive.ErrQuery)
+		return fmt.Errorf("%w: it contains a NUL byte", archive.ErrQuery)
 	}
 	return a.reader(ctx, limits.Time, func(ctx context.Context, c *connection) error {
 		if err := c.inspectQuestion(ctx, sql); err != nil {

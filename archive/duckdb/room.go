@@ -9,7 +9,7 @@ import (
 )
 
 // errRoom is the end of a question that took what storing needed.
-var errRoom = errors.New("the memory was needed to store rows; ask for less")
+var errRoom = errors.New("its memory was needed to store rows; ask for less")
 
 const (
 	roomTries = 10
@@ -83,7 +83,7 @@ func (a *Archive) writeOnce(ctx context.Context, c *commit) error {
 func (a *Archive) recall(ctx context.Context) error {
 	states, revision, logged, err := a.writer.loadDeliveries(ctx)
 	if err != nil {
-		return fmt.Errorf("read what was delivered: %w", err)
+		return fmt.Errorf("read delivery state: %w", err)
 	}
 	a.cache.Lock()
 	defer a.cache.Unlock()

@@ -32,7 +32,7 @@ var stageMeasured = fmt.Sprintf("(packets BETWEEN 1 AND %d AND delay_min_ns <= d
 func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelays) (archive.RouterDelaysAnswer, error) {
 	span := question.To.Sub(question.From)
 	if span <= 0 || question.Step <= 0 {
-		return archive.RouterDelaysAnswer{}, fmt.Errorf("%w: delays of a router want a range of time and a step", archive.ErrQuery)
+		return archive.RouterDelaysAnswer{}, fmt.Errorf("%w: router delays require a time range and a step", archive.ErrQuery)
 	}
 	q := &routerReader{question: question}
 	q.answer.Sampled = max(1, int64((span+routerRowsMost*time.Second-1)/(routerRowsMost*time.Second)))

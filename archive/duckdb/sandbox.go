@@ -102,7 +102,7 @@ func inspectFunction(n map[string]any, joins *int) error {
 	if called, is := n["function"].(map[string]any); is && n["type"] == "TABLE_FUNCTION" {
 		name, _ := called["function_name"].(string)
 		if !slices.Contains(tableFunctions, strings.ToLower(name)) {
-			return fmt.Errorf("a question may not read from %s(); it may from streams and from %s()", name, strings.Join(tableFunctions, "(), "))
+			return fmt.Errorf("a query cannot read from %s(), only from streams and from %s()", name, strings.Join(tableFunctions, "(), "))
 		}
 	}
 	name, is := n["function_name"].(string)
@@ -111,12 +111,12 @@ func inspectFunction(n map[string]any, joins *int) error {
 	}
 	name = strings.ToLower(name)
 	if slices.Contains(boundless, name) {
-		return fmt.Errorf("a question may not call %s(): its result has no bound", name)
+		return fmt.Errorf("a query cannot call %s(): the size of its result is unbounded", name)
 	}
 	if slices.Contains(joining, name) {
 		children, _ := n["children"].([]any)
 		if *joins += max(len(children)-1, 1); *joins > joiningMost {
-			return errors.New("a question may not join so many texts")
+			return errors.New("a query cannot concatenate so many strings")
 		}
 	}
 	return nil

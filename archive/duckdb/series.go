@@ -65,7 +65,7 @@ func expression(s *measure.Schema, a archive.Aggregate) (string, error) {
 	}
 	pattern := aggregates[name]
 	if pattern == "" {
-		return "", fmt.Errorf("%w: no function %q", archive.ErrQuery, a.Function)
+		return "", fmt.Errorf("%w: unknown function %q", archive.ErrQuery, a.Function)
 	}
 	if name == "count" {
 		return fmt.Sprintf("count(%s)::DOUBLE", quoted(a.Column)), nil
@@ -82,7 +82,7 @@ func expression(s *measure.Schema, a archive.Aggregate) (string, error) {
 		return "", err
 	}
 	if name != "avg" || !numeric(weight) {
-		return "", fmt.Errorf("%w: %s of %q weighted by %q: only an average can be, by a number", archive.ErrQuery, name, a.Column, a.Weight)
+		return "", fmt.Errorf("%w: %s of %q weighted by %q: only averages can be weighted, by a numeric column", archive.ErrQuery, name, a.Column, a.Weight)
 	}
 	by := quoted(a.Weight) + "::DOUBLE"
 	return fmt.Sprintf("sum(%s * %s) / nullif(sum(%s) FILTER (%s IS NOT NULL), 0)", value, by, by, quoted(a.Column)), nil
@@ -102,7 +102,7 @@ func (a *Archive) Series(ctx context.Context, question archive.Series) ([]archiv
 	}
 	span := question.To.Sub(question.From)
 	if question.From.IsZero() || span <= 0 || question.Points < 1 || question.Points > pointsMax || len(question.Columns) == 0 {
-		return nil, fmt.Errorf("%w: a series wants columns, a range of time and 1 to %d points", archive.ErrQuery, pointsMax)
+		return nil, fmt.Errorf("%w: a series requires columns, a time range and 1 to %d points", archive.ErrQuery, pointsMax)
 	}
 	step := (span + time.Duration(question.Points) - 1) / time.Duration(question.Points)
 	step = (step + time.Millisecond - 1) / time.Millisecond * time.Millisecond

@@ -154,7 +154,7 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 		have = standard(b.Stream)
 	}
 	if have == nil && len(a.schemas)+len(c.schemas) >= streamsMost {
-		return fmt.Errorf("store batch of %q: %w: there are %d streams already", b.Stream, archive.ErrSchema, streamsMost)
+		return fmt.Errorf("store batch of %q: %w: limit of %d streams reached", b.Stream, archive.ErrSchema, streamsMost)
 	}
 	want := b.Schema
 	if have != nil {
@@ -187,13 +187,13 @@ func inspect(b *archive.Batch) (err error) {
 		}
 	}()
 	if b.Schema == nil || b.Record == nil || b.Schema.Name != b.Stream {
-		return fmt.Errorf("inspect batch of %q: %w: its schema is another's", b.Stream, measure.ErrBatch)
+		return fmt.Errorf("inspect batch of %q: %w: its schema is that of another stream", b.Stream, measure.ErrBatch)
 	}
 	if err := check(b.Schema); err != nil {
 		return err
 	}
 	if !b.Record.Schema().Equal(b.Schema.Arrow()) && !sameTypes(b.Record.Schema(), b.Schema) {
-		return fmt.Errorf("inspect batch of %q: %w: its columns are not those of its schema", b.Stream, measure.ErrBatch)
+		return fmt.Errorf("inspect batch of %q: %w: its columns do not match its schema", b.Stream, measure.ErrBatch)
 	}
 	for i, f := range b.Schema.Fields {
 		column := b.Record.Column(i)
@@ -220,7 +220,7 @@ func sameTypes(got *arrow.Schema, want *measure.Schema) bool {
 }
 
 var (
-	errOffsets = errors.New("offsets run outside")
+	errOffsets = errors.New("offsets out of range")
 	errText    = errors.New("text is not UTF-8")
 	errTime    = errors.New("time is infinite")
 )

@@ -75,7 +75,7 @@ func check(s *measure.Schema) error {
 		return fmt.Errorf("%w: %w", archive.ErrSchema, err)
 	}
 	if s.Index(archive.AgentColumn) >= 0 {
-		return fmt.Errorf("%w: column %q of %q: the name is the archive's own", archive.ErrSchema, archive.AgentColumn, s.Name)
+		return fmt.Errorf("%w: column %q of %q: the name is reserved", archive.ErrSchema, archive.AgentColumn, s.Name)
 	}
 	return nil
 }

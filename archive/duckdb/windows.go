@@ -23,7 +23,7 @@ func (a *Archive) Windows(ctx context.Context, question archive.Windows) (archiv
 		question.Points = int(span/question.Step) + 1
 	}
 	if span <= 0 || question.Points < 1 || question.Points > pointsMax {
-		return archive.WindowsAnswer{}, fmt.Errorf("%w: windows want a range of time and 1 to %d points", archive.ErrQuery, pointsMax)
+		return archive.WindowsAnswer{}, fmt.Errorf("%w: windows require a time range and 1 to %d points", archive.ErrQuery, pointsMax)
 	}
 	least := (span + time.Duration(question.Points) - 1) / time.Duration(question.Points)
 	answer := archive.WindowsAnswer{Step: cmp.Or(question.Step, archive.StepOf(least)), Sampled: 1}

@@ -124,7 +124,7 @@ func (l *Loss) Tick() {
 	now := l.now()
 	for k, p := range l.pairs {
 		if silence := max(silentFor, 2*p.span); !p.since.IsZero() && now.Sub(p.traffic) >= silence {
-			l.end(k, p, now, p.newest, fmt.Sprintf("no packets were seen for %s, so what is lost now is not known", span(silence)))
+			l.end(k, p, now, p.newest, fmt.Sprintf("no packets for %s, so the current loss is unknown", span(silence)))
 		}
 		if p.since.IsZero() && now.Sub(p.heard) >= idleFor {
 			l.forget(k)
@@ -132,7 +132,7 @@ func (l *Loss) Tick() {
 	}
 	if l.hidden > 0 && now.Sub(l.begun) >= eventsEvery {
 		l.events.Event(event.Event{Time: now, Kind: "loss", Level: event.Warning, Message: fmt.Sprintf(
-			"%d more pairs lost above %s in the last %s", l.hidden, percent(l.limit.Share), span(now.Sub(l.begun).Round(time.Second)))})
+			"%d more pairs lost more than %s in the last %s", l.hidden, percent(l.limit.Share), span(now.Sub(l.begun).Round(time.Second)))})
 		l.hidden = 0
 	}
 }

@@ -134,7 +134,7 @@ func TestLossWithoutTraffic(t *testing.T) {
 	b.silence(29)
 	b.expect()
 	b.silence(1)
-	b.expect("loss-ended: a > b: loss is over after 49 s, at worst 10 % in 10 s; no packets were seen for 1 min, so what is lost now is not known")
+	b.expect("loss-ended: a > b: loss is over after 49 s, at worst 10 % in 10 s; no packets for 1 min, so the current loss is unknown")
 	b.silence(int(idleFor / time.Second))
 	if len(b.loss.pairs)+len(b.loss.of) != 0 {
 		t.Errorf("remembers %v, %v", b.loss.pairs, b.loss.of)
@@ -248,7 +248,7 @@ func TestBounds(t *testing.T) {
 	if len(b.told) != eventsMost+1 { // and those that are over
 		t.Errorf("told %d events", len(b.told))
 	}
-	if last := b.told[len(b.told)-1]; last.Message != fmt.Sprintf("%d more pairs lost above 1 %% in the last 1 min", agentMost-eventsMost) {
+	if last := b.told[len(b.told)-1]; last.Message != fmt.Sprintf("%d more pairs lost more than 1 %% in the last 1 min", agentMost-eventsMost) {
 		t.Errorf("got %q", last.Message)
 	}
 }

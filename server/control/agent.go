@@ -86,17 +86,17 @@ func (c *Control) Claim(name, serial string, expires time.Time) error {
 	c.mu.Lock()
 	if c.agents[name] != nil {
 		c.mu.Unlock()
-		return fmt.Errorf("claim agent's name %q: %w", name, ErrExists)
+		return fmt.Errorf("reserve agent name %q: %w", name, ErrExists)
 	}
 	if len(c.agents) >= agentsMax {
 		c.mu.Unlock()
-		return fmt.Errorf("claim agent's name %q: %w: there are %d agents already", name, ErrState, agentsMax)
+		return fmt.Errorf("reserve agent name %q: %w: limit of %d agents reached", name, ErrState, agentsMax)
 	}
 	c.agents[name] = newAgent(enrolment{Name: name, Serial: serial, Expires: expires, Enrolled: c.Now()})
 	c.changed.agents = true
 	c.mu.Unlock()
 	if err := c.commit(func() { delete(c.agents, name) }); err != nil {
-		return fmt.Errorf("claim agent's name %q: %w", name, err)
+		return fmt.Errorf("reserve agent name %q: %w", name, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +211,7 @@ func (c *Control) Revoke(name string) error {
 	c.Bus.Disconnect(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.event("agent-revoked", event.Warning, name, "", "%s may not connect any more", name)
+	c.event("agent-revoked", event.Warning, name, "", "%s may no longer connect", name)
 	return nil
 }
 

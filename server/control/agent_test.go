@@ -237,9 +237,9 @@ func TestHostileStates(t *testing.T) {
 		says   string
 	}{
 		{"good", func(*session.State) {}, ""},
-		{"another's", func(s *session.State) { s.Agent = "h2" }, `it is of agent "h2", and came from "h1"`},
+		{"another's", func(s *session.State) { s.Agent = "h2" }, `it names agent "h2" but came from "h1"`},
 		{"no instance", func(s *session.State) { s.Instance = "" }, "instance"},
-		{"long text", func(s *session.State) { s.Kernel = strings.Repeat("x", textMax+1) }, "longer"},
+		{"long text", func(s *session.State) { s.Kernel = strings.Repeat("x", textMax+1) }, "exceeds 512 bytes"},
 		{"last revision", func(s *session.State) { s.Revision = 1<<64 - 1 }, "revision"},
 		{"bad label", func(s *session.State) { s.Labels = map[string]string{"a\nb": ""} }, "label"},
 		{"bad address", func(s *session.State) { s.Interfaces[0].Addresses = []string{"ten"} }, "address"},

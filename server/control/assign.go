@@ -154,7 +154,7 @@ func (c *Control) tell(ctx context.Context, q question) {
 		a.fault = clip(err.Error())
 		a.wait = min(max(2*a.wait, retryMin), retryMax)
 		a.retryAt = now.Add(a.wait)
-		c.Log.Warn("agent does not take its tasks", "agent", q.agent, "revision", q.apply.Revision, "error", err)
+		c.Log.Warn("agent did not accept its tasks", "agent", q.agent, "revision", q.apply.Revision, "error", err)
 	case err == nil && a.sent.Revision == q.apply.Revision:
 		c.confirm(a, reply.Tasks, now)
 		if len(a.sent.Sources) > 0 {
@@ -243,9 +243,9 @@ func (c *Control) faults(r *record, now time.Time) (faults, waits []string) {
 		}
 		switch {
 		case !destination.runs(name, roleDestination) || !destination.reads(name, pair.Source):
-			waits = append(waits, fmt.Sprintf("%s waits: the destination on %s does not run", pair.Source, pair.Destination))
+			waits = append(waits, fmt.Sprintf("%s is waiting: the destination on %s is not running", pair.Source, pair.Destination))
 		case !source.marksFor(link{name, pair.Destination}) || !source.runs(name, roleSource):
-			waits = append(waits, fmt.Sprintf("the source on %s does not run", pair.Source))
+			waits = append(waits, fmt.Sprintf("the source on %s is not running", pair.Source))
 		}
 	}
 	for _, agent := range slices.Sorted(maps.Keys(agents)) {
@@ -257,7 +257,7 @@ func (c *Control) faults(r *record, now time.Time) (faults, waits []string) {
 		}
 		for _, point := range r.points[agent] {
 			if a := c.agents[agent]; a != nil && a.connected && !a.runs(name, point) {
-				waits = append(waits, fmt.Sprintf("the point %s on %s does not run", point, agent))
+				waits = append(waits, fmt.Sprintf("the point %s on %s is not running", point, agent))
 			}
 		}
 	}
@@ -281,7 +281,7 @@ func (c *Control) agentFaults(r *record, name string, now time.Time) (faults []s
 		faults = append(faults, name+": "+r.refused[name])
 	}
 	if a.fault != "" {
-		faults = append(faults, fmt.Sprintf("%s does not take its tasks: %s", name, a.fault))
+		faults = append(faults, fmt.Sprintf("%s did not accept its tasks: %s", name, a.fault))
 	}
 	for _, t := range a.status {
 		if t.Session == r.Spec.Name && t.Error != "" {

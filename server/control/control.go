@@ -28,14 +28,14 @@ import (
 
 // Errors that callers tell apart.
 var (
-	ErrNotFound = errors.New("there is none")
-	ErrExists   = errors.New("it exists already")
+	ErrNotFound = errors.New("not found")
+	ErrExists   = errors.New("already exists")
 	// ErrInvalid is wrapped by an *InvalidError, which has the problems.
 	ErrInvalid = errors.New("invalid")
 	// ErrConflict is two sessions that cannot run at the same time.
 	ErrConflict = session.ErrConflict
 	// ErrState is what cannot be done in the state that something is in.
-	ErrState = errors.New("not in this state")
+	ErrState = errors.New("not possible in this state")
 	// ErrRevoked and ErrSuperseded are certificates that are no longer good.
 	ErrRevoked    = errors.New("agent is revoked")
 	ErrSuperseded = errors.New("certificate is superseded by a newer one")
@@ -168,7 +168,7 @@ func (c *Control) Health() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if silent := c.Now().Sub(c.rounded); silent > healthyFor {
-		return fmt.Errorf("control sessions: nothing was done for %v", silent.Round(time.Second))
+		return fmt.Errorf("control sessions: no progress for %v", silent.Round(time.Second))
 	}
 	return c.unsaved
 }

@@ -53,7 +53,7 @@ func (c *Control) check(spec session.Spec, now time.Time) Plan {
 	p := Plan{Spec: spec.Complete(), Problems: spec.Validate()}
 	if !spec.Start.IsZero() && startsNow(spec, now) && spec.Duration > 0 && !session.End(spec, spec.Start).After(now) {
 		p.Problems = append(p.Problems, session.Problem{
-			Field: "start", Message: fmt.Sprintf("a run from %s on would be over already", spec.Start.Format(time.RFC3339))})
+			Field: "start", Message: fmt.Sprintf("a run starting at %s would already have ended", spec.Start.Format(time.RFC3339))})
 	}
 	if len(p.Problems) > 0 {
 		return p // pairs of what is not understood mean nothing
@@ -71,7 +71,7 @@ func (c *Control) check(spec session.Spec, now time.Time) Plan {
 			continue
 		}
 		if err := session.Conflict([]session.Plan{planOf(other.Spec, hosts)}, plan); err != nil {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("it could not run at the same time as %s: %v", other.Spec.Name, err))
+			p.Warnings = append(p.Warnings, fmt.Sprintf("cannot run at the same time as session %s: %v", other.Spec.Name, err))
 		}
 	}
 	slices.Sort(p.Warnings)
@@ -120,12 +120,12 @@ func (c *Control) admit(plan Plan, now time.Time) error {
 	}
 	if r := c.sessions[plan.Spec.Name]; r != nil {
 		if r.Phase == Ended {
-			return fmt.Errorf("%w: it has ended, delete it first", ErrExists)
+			return fmt.Errorf("%w: it has ended; delete it first", ErrExists)
 		}
 		return ErrExists
 	}
 	if len(c.sessions) >= sessionsMax {
-		return fmt.Errorf("%w: there are %d sessions already", ErrState, sessionsMax)
+		return fmt.Errorf("%w: limit of %d sessions reached", ErrState, sessionsMax)
 	}
 	if startsNow(plan.Spec, now) {
 		return c.conflict(plan.Spec)
@@ -152,7 +152,7 @@ func (c *Control) Change(ctx context.Context, spec session.Spec, by string) (Ses
 	view, err := c.modify("change", spec.Name, func(r *record, now time.Time) error {
 		plan := c.check(spec, now)
 		if r.Run != nil && plan.Spec.Cron == "" && plan.Spec.Start.After(now) {
-			plan.Problems = append(plan.Problems, session.Problem{Field: "start", Message: "the session runs already; stop it, or leave the start out"})
+			plan.Problems = append(plan.Problems, session.Problem{Field: "start", Message: "the session is already running; stop it first, or omit the start"})
 		}
 		if len(plan.Problems) > 0 {
 			return &InvalidError{plan.Problems}
@@ -176,7 +176,7 @@ func (c *Control) Change(ctx context.Context, spec session.Spec, by string) (Ses
 		} else {
 			r.Last = nil // a resumed session begins if nothing says when
 		}
-		c.Log.Info("session is changed", "session", spec.Name, "by", by, "revision", r.Revision)
+		c.Log.Info("session changed", "session", spec.Name, "by", by, "revision", r.Revision)
 		return nil
 	})
 	return view, warnings, err

@@ -12,7 +12,7 @@ func (c *Control) watch(now time.Time) {
 	for _, a := range c.agents {
 		if a.connected && (a.Revoked || now.Sub(a.heardAt) >= awayAfter) {
 			a.connected = false
-			c.event("agent-lost", event.Warning, a.Name, "", "%s was last heard at %s and counts as away", a.Name, a.heardAt.UTC().Format(time.RFC3339))
+			c.event("agent-lost", event.Warning, a.Name, "", "%s was last heard at %s and is considered lost", a.Name, a.heardAt.UTC().Format(time.RFC3339))
 		}
 	}
 }
@@ -25,31 +25,31 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 			"the clock of %s is unsynchronized: its one-way delays are unreliable", a.Name)
 	}
 	if now.Synchronised && !was.Synchronised && !first {
-		c.event("clock-synchronised", event.Info, a.Name, "", "the clock of %s is disciplined again", a.Name)
+		c.event("clock-synchronised", event.Info, a.Name, "", "the clock of %s is synchronized again", a.Name)
 	}
 	if why := a.state.Spool.DiskError; why != "" && (first || before.Spool.DiskError == "") && a.quietly("spool-disk", a.heardAt) {
 		c.event("spool-disk", event.Error, a.Name, "",
-			"the disk of %s takes no batches: they wait in memory, and are lost if the agent ends: %s", a.Name, why)
+			"the spool of %s cannot write to disk: batches stay in memory and are lost if the agent stops: %s", a.Name, why)
 	}
 	if thin := a.state.Thin > 1; thin && !a.thinning && a.quietly("thinning", a.heardAt) {
 		a.thinning = true
 		c.event("thinning", event.Warning, a.Name, "",
-			"much waits on %s: applications that report there are asked for fewer samples", a.Name)
+			"the queue of %s is long: applications that report to it are asked to send fewer samples", a.Name)
 	} else if a.thinning && !thin {
 		a.thinning = false
-		c.event("thinning-ended", event.Info, a.Name, "", "applications that report on %s are asked for all samples again", a.Name)
+		c.event("thinning-ended", event.Info, a.Name, "", "applications that report to %s are asked to send all samples again", a.Name)
 	}
 	held, reported := a.state.Spool, &a.Lost
 	if reported.Instance != a.state.Instance {
 		*reported = lost{Instance: a.state.Instance} // a new count
 	}
 	if held.Rejected > reported.Rejected && a.quietly("batch-rejected", a.heardAt) {
-		c.event("batch-rejected", event.Error, a.Name, "", "the server permanently rejected %d batches of %s: %d since it started",
+		c.event("batch-rejected", event.Error, a.Name, "", "the server permanently rejected %d batches of %s: %d since the agent started",
 			held.Rejected-reported.Rejected, a.Name, held.Rejected)
 		reported.Rejected, c.changed.agents = held.Rejected, true
 	}
 	if held.DroppedBatches > reported.Dropped && a.quietly("spool-dropped", a.heardAt) {
-		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %d batches: %d batches with %d rows since it started",
+		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %d batches: %d batches with %d rows since the agent started",
 			a.Name, held.DroppedBatches-reported.Dropped, held.DroppedBatches, held.DroppedRows)
 		reported.Dropped, c.changed.agents = held.DroppedBatches, true
 	}
@@ -68,7 +68,7 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 	a.status = tasks
 	for _, t := range tasks {
 		if t.Error != "" && !failed[task{t.Session, t.Role, t.Device}] && c.sessions[t.Session] != nil {
-			c.event("task-failed", event.Error, a.Name, t.Session, "%s does not run on %s: %s", t.Role, a.Name, t.Error)
+			c.event("task-failed", event.Error, a.Name, t.Session, "%s failed on %s: %s", t.Role, a.Name, t.Error)
 		}
 	}
 }

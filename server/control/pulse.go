@@ -44,7 +44,7 @@ func (c *Control) pulse() {
 			err = c.Bus.Pulse(name, text)
 		}
 		if err != nil {
-			c.Log.Warn("pulse is not sent; leases run out", "agent", name, "error", err)
+			c.Log.Warn("cannot send heartbeat; leases will expire", "agent", name, "error", err)
 		}
 	}
 }

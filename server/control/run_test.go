@@ -305,7 +305,7 @@ func TestAgentRefuses(t *testing.T) {
 		b.on("h2", func(h *host) { h.refuses = "no room" })
 		b.create(web())
 		s := b.state("web", Degraded)
-		if !strings.Contains(s.Reason, "h2 does not take its tasks: it answered: no room") {
+		if !strings.Contains(s.Reason, "h2 did not accept its tasks: it answered: no room") {
 			t.Errorf("reason %q", s.Reason)
 		}
 		b.pass(2 * time.Minute)

@@ -91,7 +91,7 @@ func (c *Control) take() map[string]any {
 // the next; a server that cannot write goes on measuring.
 func (c *Control) save() {
 	if err := c.write(); err != nil {
-		c.Log.Error("state of the server is not saved", "error", err)
+		c.Log.Error("cannot save the server's state", "error", err)
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *Control) due(r *record, now time.Time) {
 	}
 	start, reason := late.Start, ""
 	if by := now.Sub(late.Start); by > lateAfter {
-		start, reason = now, fmt.Sprintf("it began %v late: %s", by.Round(time.Second), why)
+		start, reason = now, fmt.Sprintf("it started %v late: %s", by.Round(time.Second), why)
 		c.event("start-missed", event.Warning, "", name, "the start of %s at %s was missed; %s",
 			name, late.Start.UTC().Format(time.RFC3339), reason)
 	}

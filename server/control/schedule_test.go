@@ -88,7 +88,7 @@ func TestScheduleSurvivesServer(t *testing.T) {
 	}{
 		{"between runs", 20 * time.Minute, 10 * time.Minute, Scheduled, "01:00/01:10 planned, 02:00/02:10 planned", 0, ""},
 		{"over two starts", 50 * time.Minute, 90 * time.Minute, Scheduled, "01:00/01:10 missed, 02:00/02:10 missed", 1, "its start was missed: the server was away"},
-		{"at a start", 59 * time.Minute, 5 * time.Minute, Running, "01:04/01:10 running, 02:00/02:10 planned", 1, "it began 4m0s late: the server was away"},
+		{"at a start", 59 * time.Minute, 5 * time.Minute, Running, "01:04/01:10 running, 02:00/02:10 planned", 1, "it started 4m0s late: the server was away"},
 		{"inside a run", 63 * time.Minute, 2 * time.Minute, Running, "01:00/01:10 running, 02:00/02:10 planned", 0, ""},
 		{"over the end of a run", 63 * time.Minute, 20 * time.Minute, Scheduled, "01:00/01:10 done, 02:00/02:10 planned", 0, ""},
 	} {
@@ -146,7 +146,7 @@ func TestScheduledConflict(t *testing.T) {
 		other := web()
 		other.Name = "other"
 		_, warnings, err := b.control.Create(context.Background(), other, "test")
-		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "could not run at the same time as web") {
+		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "cannot run at the same time as session web") {
 			t.Errorf("warnings %q, %v", warnings, err)
 		}
 		b.pass(61 * time.Minute)

@@ -25,7 +25,7 @@ const (
 	textMax       = 512 // bytes of a text
 )
 
-var errState = errors.New("refused state")
+var errState = errors.New("invalid state report")
 
 // HandleState takes what an agent reports. What is not a proper state of that
 // agent is refused, logged now and then, and changes nothing.
@@ -40,7 +40,7 @@ func (c *Control) HandleState(name string, text []byte) {
 	}
 	if err != nil {
 		if a.quietly("refused", now) {
-			c.Log.Warn("state of an agent is refused", "agent", name, "error", err)
+			c.Log.Warn("rejected an agent's state", "agent", name, "error", err)
 		}
 		return
 	}
@@ -58,11 +58,11 @@ func readState(name string, text []byte) (session.State, error) {
 	}
 	switch {
 	case s.Agent != name:
-		return s, fmt.Errorf("%w: it is of agent %.70q, and came from %q", errState, s.Agent, name)
+		return s, fmt.Errorf("%w: it names agent %.70q but came from %q", errState, s.Agent, name)
 	case s.Instance == "" || len(s.Instance) > textMax:
 		return s, fmt.Errorf("%w: instance %.70q", errState, s.Instance)
 	case len(s.Version) > textMax || len(s.Kernel) > textMax || len(s.Clock.By) > textMax:
-		return s, fmt.Errorf("%w: a text is longer than %d bytes", errState, textMax)
+		return s, fmt.Errorf("%w: a string exceeds %d bytes", errState, textMax)
 	case s.Revision > math.MaxInt64:
 		return s, fmt.Errorf("%w: revision %d", errState, s.Revision)
 	case len(s.Labels) > labelsMax || len(s.Interfaces) > interfacesMax:
@@ -132,7 +132,7 @@ func (c *Control) heard(a *agent, state session.State, now time.Time) {
 		a.connected, urgent, a.retryAt = true, true, time.Time{}
 		words := "is connected"
 		if !first {
-			words = fmt.Sprintf("is back after %v without a word", now.Sub(last).Round(time.Second))
+			words = fmt.Sprintf("is connected again after %v", now.Sub(last).Round(time.Second))
 		}
 		c.event("agent-connected", event.Info, a.Name, "", "%s %s", a.Name, words)
 	}
@@ -158,7 +158,7 @@ func (c *Control) instance(a *agent, last string, now time.Time) {
 		a.duplicated = now
 		if a.quietly("duplicated", now) {
 			c.event("agent-duplicated", event.Error, a.Name, "",
-				"two processes use the name %s and its certificate: stop one, and let that host join under another name", a.Name)
+				"two processes use the name %s and its certificate: stop one of them and enrol that host under another name", a.Name)
 		}
 	}
 	a.former = last

@@ -113,7 +113,7 @@ func New(options Options) *Ingest {
 	i := &Ingest{options: options, live: newLive(), groups: make(chan []item, 1), numbers: map[string]uint64{}, epoch: rand.Uint64()}
 	i.changed = sync.NewCond(&i.mu)
 	i.adopt = func(b archive.Batch) (archive.Batch, error) {
-		return b, fmt.Errorf("%w: this server takes nothing of applications", bus.ErrRejected)
+		return b, fmt.Errorf("%w: this server does not accept data from applications", bus.ErrRejected)
 	}
 	i.ended.Go(i.gather)
 	i.ended.Go(i.commitAll)
@@ -244,7 +244,7 @@ func (i *item) decode(adopt func(archive.Batch) (archive.Batch, error)) {
 	d := &i.delivery
 	i.batch.Agent, i.batch.Key = d.Agent, d.Key
 	if d.Agent == OwnAgent || isOwn(d.Stream) || strings.HasPrefix(d.Stream, namedPrefix) {
-		i.err = fmt.Errorf("%w: only the server writes the stream %q, and as %q", bus.ErrRejected, d.Stream, OwnAgent)
+		i.err = fmt.Errorf("%w: the stream %q is written by the server only, as %q", bus.ErrRejected, d.Stream, OwnAgent)
 		return
 	}
 	schema, record, err := d.Envelope.Decode()
@@ -336,7 +336,7 @@ func (i *Ingest) tell(err error) {
 	i.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		i.options.Log.Error("store batches: agents keep them", "error", err)
+		i.options.Log.Error("cannot store batches; agents keep them", "error", err)
 	case err == nil && before != nil:
 		i.options.Log.Info("batches are stored again")
 	}
@@ -378,7 +378,7 @@ func (i *Ingest) settle(group []item, places []int, stored []bool, took float64)
 	for n := range group {
 		it := &group[n]
 		if it.refused() {
-			i.options.Log.Warn("batch is refused for good", "agent", it.batch.Agent, "stream", it.batch.Stream, "error", it.err)
+			i.options.Log.Warn("batch rejected permanently", "agent", it.batch.Agent, "stream", it.batch.Stream, "error", it.err)
 		}
 		if it.delivery.Answer != nil {
 			it.delivery.Answer(it.err)
