@@ -1,8 +1,8 @@
-// Package archive says what every archive does: it keeps the rows of streams, each
-// batch once, and answers questions about them. The SQL of a database stays in the
-// folder below that is named after it.
+// Package archive defines the interface of archives: they store the rows of streams,
+// each batch exactly once, and answer queries. The SQL of a database stays in the package
+// below that is named after it.
 //
-// In the flow it stands between the bus and the API. It does not know who may ask.
+// In the flow it is between the bus and the API. It does not authorise callers.
 package archive
 
 import (
@@ -15,11 +15,11 @@ import (
 	"pillion.dev/measure"
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
-	// ErrQuery is a fault of the question, not of the archive.
+	// ErrQuery is an error in the query, not of the archive.
 	ErrQuery = errors.New("bad query")
-	// ErrSchema is a batch whose columns do not fit those of its stream.
+	// ErrSchema is a batch whose columns do not match those of its stream.
 	ErrSchema = errors.New("columns do not match the stream")
 	// ErrFull is an archive that cannot write; nothing of the batch is stored.
 	ErrFull = errors.New("archive cannot write")
@@ -47,14 +47,14 @@ type Batch struct {
 // Archive keeps streams. All methods may be called at once.
 type Archive interface {
 	// Store commits batches together. When it returns nil every batch is on
-	// disk, or was before: stored[i] says which, true for new ones. Batches that
-	// cannot ever be stored come back in rejected, by index, while the others are
-	// stored. An error means that none of the batches is stored.
+	// disk: stored[i] is true if it is new, false if it was stored before. Batches
+	// that can never be stored are returned in rejected, by index, while the others
+	// are stored. An error means that none of the batches is stored.
 	Store(ctx context.Context, batches []Batch) (stored []bool, rejected map[int]error, err error)
-	// Streams lists what there is.
+	// Streams lists all streams.
 	Streams(ctx context.Context) ([]Stream, error)
-	// Query runs one reading SQL statement and hands on its rows in record
-	// batches, which are released after each call.
+	// Query runs one read-only SQL statement and passes its rows in record batches,
+	// which are released after each call.
 	Query(ctx context.Context, sql string, arguments []any, limits Limits, rows func(arrow.RecordBatch) error) error
 	// Highest returns the largest value of an integer column of a stream among rows
 	// whose columns equal the values in where; 0 without such rows.
@@ -65,16 +65,17 @@ type Archive interface {
 	Windows(ctx context.Context, question Windows) (WindowsAnswer, error)
 	// Flows adds up rows of the stream flows by flow.
 	Flows(ctx context.Context, question Flows) (FlowsAnswer, error)
-	// Traces hands on the rows of the stream hops of the last traces of a path.
+	// Traces passes the rows of the stream hops of the last traces of a path.
 	Traces(ctx context.Context, question Traces, rows func(arrow.RecordBatch) error) error
 	// RouterDelays adds up the rows of a router in windows of time.
 	RouterDelays(ctx context.Context, question RouterDelays) (RouterDelaysAnswer, error)
-	// Export hands on the rows of a stream in a range of time, oldest first.
+	// Export passes the rows of a stream in a time range, oldest first unless the
+	// question says otherwise. Columns have the types of their schema.
 	Export(ctx context.Context, question Export, rows func(arrow.RecordBatch) error) error
 	// SetRetention takes effect at the next Retain.
 	SetRetention(stream string, retention Retention)
-	// Retain removes what the retention of each stream no longer allows, and says
-	// how many rows that were, by stream.
+	// Retain removes rows beyond the retention of each stream and returns their
+	// number, by stream.
 	Retain(ctx context.Context, now time.Time) (map[string]int64, error)
 	// Delivered are the counts of all batches and rows ever stored for an agent,
 	// by stream.
@@ -124,7 +125,7 @@ type Series struct {
 	Columns []Aggregate
 	// Where are columns that must equal a value.
 	Where map[string]string
-	// By are columns whose values tell lines apart.
+	// By are columns whose values distinguish lines.
 	By []string
 	// From (inclusive), To (exclusive); the zero To is now.
 	From, To time.Time

@@ -55,7 +55,7 @@ type Archive struct {
 	broken atomic.Bool // db must be opened again
 	closed bool
 
-	// room ends, and is made anew, when storing needs the memory of questions.
+	// room is cancelled and replaced when storing needs the memory of queries.
 	room struct {
 		sync.Mutex
 		context.Context
@@ -73,7 +73,7 @@ type Archive struct {
 	cache      sync.Mutex
 	schemas    map[string]*measure.Schema
 	deliveries map[sender]*delivery
-	// doubt: the last transaction failed, and whether it is on disk is not known.
+	// doubt: the last transaction failed, and it is unknown whether it is on disk.
 	doubt     bool
 	retention map[string]archive.Retention
 	unsaved   bool // retention is not on disk yet
@@ -92,7 +92,7 @@ func init() {
 
 var errClosed = errors.New("archive is closed")
 
-// Open opens the archive in the file at path, or makes it.
+// Open opens the archive in the file at path, or creates it.
 func Open(path string, options Options) (*Archive, error) {
 	if options.Memory == 0 {
 		options.Memory = 1 << 30
@@ -123,16 +123,15 @@ func (a *Archive) settings() map[string]string {
 		"autoinstall_known_extensions": "false",
 		"autoload_known_extensions":    "false",
 		"threads":                      strconv.Itoa(threads),
-		// Those of them that are ours. A caller of DuckDB whose work one of its own
-		// threads has taken turns round and round until that is done: of two processors
-		// that would be one.
+		// Threads of the caller. A caller of DuckDB whose work was taken by one of DuckDB's
+		// threads spins until it is done, which would waste one of two processors.
 		"external_threads": strconv.Itoa(min(2, threads)),
 		// What is packed is written at once: at the end of a transaction others wait.
 		"write_buffer_row_group_count": "1",
 	}
 }
 
-// open needs state held for writing, or nobody else there yet.
+// open requires that state is held for writing, or that there is no other user yet.
 func (a *Archive) open() error {
 	var config duckdb.Config
 	if duckdb.CreateConfig(&config) == duckdb.StateError {
@@ -192,7 +191,7 @@ func (a *Archive) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// script runs several statements of our own.
+// script runs several internal statements.
 func (c *connection) script(sql string) error {
 	var result duckdb.Result
 	defer duckdb.DestroyResult(&result)

@@ -14,7 +14,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// sqlError is what DuckDB said.
+// sqlError is an error of DuckDB.
 type sqlError struct {
 	kind    duckdb.ErrorType
 	message string
@@ -22,7 +22,7 @@ type sqlError struct {
 
 func (e *sqlError) Error() string { return e.message }
 
-// noSpace reports whether an error means that the disk takes no more.
+// noSpace reports whether an error means that the disk is full.
 func noSpace(err error) bool {
 	text := err.Error()
 	for _, sign := range []string{"No space left", "Disk quota exceeded", "File too large", "max_temp_directory_size"} {
@@ -91,12 +91,12 @@ func (c *connection) watch(ctx context.Context) (stop func()) {
 	return func() { close(done); <-gone }
 }
 
-// exec runs statements of our own and drops their rows.
+// exec runs an internal statement and discards its rows.
 func (c *connection) exec(ctx context.Context, sql string, arguments ...any) error {
 	return c.query(ctx, sql, arguments, func(arrow.RecordBatch) error { return nil })
 }
 
-// query runs one statement and hands on its rows.
+// query runs one statement and passes its rows on.
 func (c *connection) query(ctx context.Context, sql string, arguments []any, rows func(arrow.RecordBatch) error) error {
 	if c.stuck {
 		if err := c.rollback(); err != nil {
@@ -163,7 +163,7 @@ func resultError(result *duckdb.Result) error {
 	return &sqlError{duckdb.ResultErrorType(result), duckdb.ResultError(result)}
 }
 
-// because puts the end of the context before what it led to.
+// because returns the context's error, if it has one, instead of its consequence.
 func because(ctx context.Context, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause

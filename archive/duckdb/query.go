@@ -25,7 +25,7 @@ var (
 	firstWord    = regexp.MustCompile(`^[A-Za-z]+`)
 )
 
-// errEnough ends a question that has handed on all the rows it may.
+// errEnough ends a query at its limit of rows.
 var errEnough = errors.New("enough rows")
 
 // reader runs work on a connection of its own in a transaction that cannot write.
@@ -60,7 +60,7 @@ func (a *Archive) reader(ctx context.Context, limit time.Duration, work func(con
 	return nil
 }
 
-// explain says whose fault an error of a question is.
+// explain attributes an error to the query, the caller or the archive.
 func (a *Archive) explain(caller, inner context.Context, limit time.Duration, err error) error {
 	var said *sqlError
 	switch {
@@ -126,7 +126,7 @@ func (c *connection) prepareReading(sql string) (statement duckdb.PreparedStatem
 	return statement, nil
 }
 
-// limited hands on at most most rows; 0 means all.
+// limited passes on at most most rows; 0 means all.
 func limited(most int64, rows func(arrow.RecordBatch) error) func(arrow.RecordBatch) error {
 	if most <= 0 {
 		return rows
@@ -145,7 +145,7 @@ func limited(most int64, rows func(arrow.RecordBatch) error) func(arrow.RecordBa
 	}
 }
 
-// known is the schema of a stream.
+// known returns the schema of a stream.
 func (a *Archive) known(stream string) (*measure.Schema, error) {
 	a.cache.Lock()
 	defer a.cache.Unlock()

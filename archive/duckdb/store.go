@@ -103,8 +103,7 @@ func (a *Archive) storeEach(ctx context.Context, whole *commit, places []int) er
 	return nil
 }
 
-// ofData reports whether an error is the fault of rows, so that trying again is
-// in vain.
+// ofData reports whether an error is caused by the rows, so that a retry would fail too.
 func ofData(err error) bool {
 	var said *sqlError
 	return errors.As(err, &said) && slices.Contains([]duckdb.ErrorType{
@@ -138,7 +137,7 @@ func (a *Archive) plan(batches []archive.Batch) *commit {
 	return c
 }
 
-// streamsMost bounds the tables that agents can make.
+// streamsMost limits the tables that agents can create.
 const streamsMost = 1000
 
 func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
@@ -179,7 +178,7 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 	return nil
 }
 
-// inspect looks for whatever DuckDB would not take, or would take wrongly.
+// inspect rejects what DuckDB would refuse or misread.
 func inspect(b *archive.Batch) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // arrow panics on some malformed arrays
@@ -287,7 +286,7 @@ func inspectText(offsets []int32, text []byte, n int, isText bool) error {
 	return nil
 }
 
-// write brings a commit to disk.
+// write commits to disk.
 func (a *Archive) write(ctx context.Context, c *commit) error {
 	if err := a.shape(ctx, c); err != nil {
 		return err
@@ -295,7 +294,7 @@ func (a *Archive) write(ctx context.Context, c *commit) error {
 	return a.fill(ctx, a.writer, c)
 }
 
-// shape gives tables their columns, which harms nothing if what follows fails.
+// shape adds columns to tables, which is harmless if the commit fails afterwards.
 func (a *Archive) shape(ctx context.Context, c *commit) error {
 	for name, want := range c.schemas {
 		if err := a.writer.widen(ctx, a.schemas[name], want); err != nil {
@@ -328,7 +327,7 @@ func (a *Archive) fill(ctx context.Context, on *connection, c *commit) error {
 // untidy reports whether most of the delivery log is out of date.
 func (a *Archive) untidy() bool { return a.logged > 10_000+4*len(a.deliveries) }
 
-// compact writes the delivery log anew, without what is out of date.
+// compact rewrites the delivery log without obsolete entries.
 func (a *Archive) compact(ctx context.Context) error {
 	if err := a.writer.exec(ctx, "DELETE FROM pillion.delivery"); err != nil {
 		return err
@@ -337,7 +336,7 @@ func (a *Archive) compact(ctx context.Context) error {
 	return a.writer.saveDeliveries(a.revision, a.deliveries)
 }
 
-// accept notes in memory what is on disk.
+// accept updates the state in memory after a commit.
 func (a *Archive) accept(c *commit) {
 	a.cache.Lock()
 	defer a.cache.Unlock()

@@ -1,10 +1,9 @@
-// Package alarm watches rows of the stream flows and tells operators when a pair of
-// hosts begins to lose more packets than it should, and when that is over.
+// Package alarm watches rows of the stream flows and raises an event when the loss of a
+// pair of hosts exceeds a threshold, and another when it has ended.
 //
-// It looks at rows as they are stored and keeps a short window of sums for each
-// pair, nothing else: after a restart of the server, a loss that goes on is told
-// again. Rows come from agents and are not trusted: what cannot be is left out, and
-// what is kept is bounded.
+// It sees rows as they are stored and keeps only a short window of sums for each pair:
+// after a restart of the server, ongoing loss is reported again. Rows come from agents
+// and are not trusted: impossible values are ignored, and the state is bounded.
 package alarm
 
 import (
@@ -16,29 +15,29 @@ import (
 	"pillion.dev/server/event"
 )
 
-// Limit is the loss above which operators are told.
+// Limit is the loss above which an event is raised.
 type Limit struct {
-	// Share of the expected packets, 0 to 1; 0 tells of none.
+	// Share of the expected packets, 0 to 1; 0 disables events.
 	Share float64
 	// Over is the length of the window.
 	Over time.Duration
-	// Packets that have to be expected in a window for it to say anything.
+	// Packets is the minimum number of expected packets in a window.
 	Packets uint64
 }
 
 const (
-	// A loss is over when it was below half of the limit for so long,
+	// A loss has ended when it was below half of the limit for this long,
 	calmFor = 30 * time.Second
-	// or when no packets were expected for so long.
+	// or when no packets were expected for this long.
 	silentFor = 60 * time.Second
 
-	// pairsMost bounds all pairs, agentMost those whose rows one agent delivers.
+	// pairsMost limits all pairs, agentMost those reported by one agent.
 	pairsMost = 65536
 	agentMost = 8192
-	// idleFor is after how long without a row a pair is forgotten.
+	// idleFor is the time without rows after which a pair is forgotten.
 	idleFor = 10 * time.Minute
 
-	// eventsMost are told one by one in each eventsEvery; those beyond as one.
+	// eventsMost events are raised individually in each eventsEvery, the rest as one.
 	eventsMost  = 50
 	eventsEvery = time.Minute
 )
@@ -55,17 +54,17 @@ type Loss struct {
 	mu    sync.Mutex
 	pairs map[key]*pair
 	of    map[string]int // pairs by destination
-	// told are the events since begun, hidden the losses that came beyond eventsMost.
+	// told counts events since begun, hidden the losses beyond eventsMost.
 	begun        time.Time
 	told, hidden int
 }
 
-// New watches nothing yet. Events go to the sink.
+// New returns a Loss without pairs. Events go to the sink.
 func New(limit Limit, events event.Sink) *Loss {
 	return &Loss{limit: limit, events: events, now: time.Now, pairs: map[key]*pair{}, of: map[string]int{}}
 }
 
-// find returns the pair, new if need be; nil where there are too many.
+// find returns the pair, which it adds if needed; nil if there are too many.
 func (l *Loss) find(k key) *pair {
 	if p := l.pairs[k]; p != nil {
 		return p
@@ -73,7 +72,7 @@ func (l *Loss) find(k key) *pair {
 	if len(l.pairs) >= pairsMost || l.of[k.destination] >= agentMost {
 		return nil
 	}
-	// The texts lie in the batch, which does not stay.
+	// The strings point into the batch, which is released.
 	k = key{strings.Clone(k.session), strings.Clone(k.source), strings.Clone(k.destination)}
 	p := &pair{key: k}
 	l.pairs[k] = p
@@ -88,7 +87,7 @@ func (l *Loss) forget(k key) {
 	}
 }
 
-// judge looks at a pair after new rows.
+// judge evaluates a pair after new rows.
 func (l *Loss) judge(k key, p *pair, now time.Time) {
 	lost, expected := p.sums(l.limit.Over)
 	if expected == 0 {
@@ -116,8 +115,8 @@ func (l *Loss) judge(k key, p *pair, now time.Time) {
 	}
 }
 
-// Tick ends losses of pairs that fell silent, forgets pairs, and tells of events
-// that were too many. It is called about once a second.
+// Tick ends losses of pairs without traffic, forgets idle pairs, and raises the summary of
+// hidden events. It is called about once a second.
 func (l *Loss) Tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +136,7 @@ func (l *Loss) Tick() {
 	}
 }
 
-// end tells that a loss is over, unless nobody was told that it began.
+// end raises the event that a loss has ended, unless its beginning was hidden.
 func (l *Loss) end(k key, p *pair, now, at time.Time, why string) {
 	if p.shown {
 		l.tell(k, at, now, "loss-ended", event.Info, "%s: loss is over after %s, at worst %s in %s; %s",
@@ -146,7 +145,7 @@ func (l *Loss) end(k key, p *pair, now, at time.Time, why string) {
 	p.since, p.calm, p.worst, p.shown = time.Time{}, time.Time{}, 0, false
 }
 
-// mayTell counts the losses that begin.
+// mayTell reports whether another loss may be reported individually, and counts it.
 func (l *Loss) mayTell(now time.Time) bool {
 	if now.Sub(l.begun) >= eventsEvery && l.hidden == 0 {
 		l.begun, l.told = now, 0
@@ -159,8 +158,8 @@ func (l *Loss) mayTell(now time.Time) bool {
 	return true
 }
 
-// tell has the time of the rows, so that the event lies on a chart where the loss
-// does; a clock that is ahead does not put it into the future.
+// tell raises an event with the time of the rows, so that charts show it where the loss
+// is, but not with a time in the future.
 func (l *Loss) tell(k key, at, now time.Time, kind, level, format string, a ...any) {
 	if at.After(now) {
 		at = now

@@ -31,17 +31,17 @@ type pair struct {
 	// below half of the limit; zero: it is not.
 	since, calm time.Time
 	worst       float64
-	shown       bool // operators were told
+	shown       bool // an event was raised
 }
 
 // add takes a row of loss that ends at a time, and says whether it did.
 func (p *pair) add(row *flows.Row, over time.Duration, now time.Time) bool {
 	at := row.End
 	if at.After(now.Add(aheadMost)) {
-		at = now // that clock is wrong; what it says would hide all that comes later
+		at = now // a wrong clock; this time would hide all later rows
 	}
-	// Rows of long ago come when an agent was away, and when a clock is set back. Beside
-	// those of now they would mix two times; alone they are what there is to see.
+	// Old rows arrive after an agent was disconnected or a clock was set back. They must
+	// not be mixed with current rows, but are evaluated if there are no others.
 	if at.Before(p.newest.Add(-over)) {
 		if now.Sub(p.heard) < over {
 			return false

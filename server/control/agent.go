@@ -24,7 +24,7 @@ const (
 // Agent is one host that has joined.
 type Agent struct {
 	Name string
-	// Labels of its own configuration and of operators; the latter win.
+	// Labels from its configuration and from operators; the latter take precedence.
 	Labels             map[string]string
 	State              string // connected, away, revoked
 	Enrolled           time.Time
@@ -241,7 +241,7 @@ func (c *Control) DeleteAgent(name string) error {
 	return nil
 }
 
-// Peer is an agent with the addresses by which it can be told from all others.
+// Peer is an agent with the addresses that no other agent has.
 func (c *Control) Peer(name string) (session.Peer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"pillion.dev/session"
 )
 
-// assign works out what each agent shall do: everything of all sessions, in one
-// assignment. It changes nothing for who is told that already.
+// assign computes one assignment for each agent with the tasks of all sessions. It
+// changes nothing for agents that have it already.
 func (c *Control) assign(now time.Time) {
 	if now.Before(c.adoptUntil) {
 		return
@@ -85,8 +85,8 @@ func union(a, b []session.Pair) []session.Pair {
 	return all
 }
 
-// open are the pairs of a session whose source may be told to mark: the
-// destination has confirmed that it reads, or did when the source was told.
+// open returns the pairs of a session whose source may mark: the destination has
+// confirmed that it reads marks, or had when the source was started.
 func (c *Control) open(r *record) []session.Pair {
 	var open []session.Pair
 	for _, pair := range r.pairs {
@@ -117,13 +117,13 @@ func (c *Control) beside(r *record, agent string, older []session.Assignment, ta
 	return tasks
 }
 
-// question is what one agent is told.
+// question is an assignment to be sent to one agent.
 type question struct {
 	agent string
 	apply session.Assignment
 }
 
-// questions are those to be told now, each agent at most once at a time.
+// questions returns the assignments to be sent now, at most one at a time per agent.
 func (c *Control) questions(now time.Time) []question {
 	var questions []question
 	for name, a := range c.agents {
@@ -136,7 +136,7 @@ func (c *Control) questions(now time.Time) []question {
 	return questions
 }
 
-// tell tells an agent what it shall do and takes the answer.
+// tell sends an agent its assignment and processes the reply.
 func (c *Control) tell(ctx context.Context, q question) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

@@ -1,15 +1,13 @@
-// Package control knows which agents there are and what they shall do. It runs the
-// sessions: works out which agents take part, tells destinations before sources
-// and withdraws in the other order, keeps the leases of sources alive while their
-// destinations are, starts and ends runs by their schedules, and says when
-// something went wrong.
+// Package control is the registry of agents and runs the sessions: it determines which
+// agents take part, assigns tasks to destinations before sources and withdraws them in
+// the reverse order, renews the leases of sources while their destinations are alive,
+// starts and ends runs on schedule, and raises events when something fails.
 //
-// Everything is declared, not commanded: in each round what every agent should do
-// is worked out anew from the sessions and from what agents report, and an agent
-// is told when that differs from what it was told last. So a restart of either
-// side needs nothing of its own.
+// It is declarative: each round computes the desired tasks of every agent from the
+// sessions and the agents' reports, and sends them to an agent if they differ from what
+// it was sent last. A restart of either side therefore needs no special handling.
 //
-// It sees no rows and serves no requests; bus carries what it says, api asks it.
+// It sees no rows and serves no requests: it sends through bus and is called by web.
 package control
 
 import (
@@ -26,7 +24,7 @@ import (
 	"pillion.dev/session"
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("already exists")
@@ -34,9 +32,9 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrConflict is two sessions that cannot run at the same time.
 	ErrConflict = session.ErrConflict
-	// ErrState is what cannot be done in the state that something is in.
+	// ErrState is an operation that the current state does not allow.
 	ErrState = errors.New("not possible in this state")
-	// ErrRevoked and ErrSuperseded are certificates that are no longer good.
+	// ErrRevoked and ErrSuperseded are certificates that are no longer valid.
 	ErrRevoked    = errors.New("agent is revoked")
 	ErrSuperseded = errors.New("certificate is superseded by a newer one")
 )
@@ -95,10 +93,10 @@ const (
 	askTime   = 10 * time.Second
 	retryMin  = time.Second
 	retryMax  = 30 * time.Second
-	// adoptTime is how long, after a start, agents may take to be heard before
-	// what they were told is changed.
+	// adoptTime is how long, after a start, the server waits for agents to report before
+	// it changes their assignments.
 	adoptTime = 3 * time.Second
-	// quiet is the least time between two events of one kind that can go on.
+	// quiet is the minimum time between two events of one kind.
 	quiet = time.Minute
 )
 
@@ -142,12 +140,12 @@ func New(o Options) (*Control, error) {
 	return c, nil
 }
 
-// Run carries sessions out until the context ends; what agents do then goes on
-// without it until leases run out. No more than one Run at a time.
+// Run runs the sessions until the context ends; agents continue without it until their
+// leases expire. Only one Run at a time.
 func (c *Control) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	defer others.Wait()
-	// Leases do not wait for a slow disk.
+	// Leases must not wait for a slow disk.
 	others.Go(func() { c.pulses(ctx) })
 	ticker := time.NewTicker(roundEvery)
 	defer ticker.Stop()
@@ -163,7 +161,7 @@ func (c *Control) Run(ctx context.Context) error {
 	}
 }
 
-// Health says what is wrong with the control of sessions, or nil.
+// Health returns an error if sessions are not being controlled.
 func (c *Control) Health() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +181,7 @@ func signal(to chan struct{}) {
 	}
 }
 
-// round works out what everybody should do and tells those who do not.
+// round computes the desired tasks of all agents and sends them where they differ.
 func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) {
 	c.mu.Lock()
 	now := c.Now()
@@ -195,14 +193,14 @@ func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) {
 	questions := c.questions(now)
 	c.rounded = now
 	c.mu.Unlock()
-	// What agents were told must be known after a restart, so it is written first.
+	// Assignments must survive a restart, so they are written before they are sent.
 	c.save()
 	for _, q := range questions {
 		asks.Go(func() { c.tell(ctx, q) })
 	}
 }
 
-// event tells operators; the caller holds the lock, a sink does not block.
+// event raises an event. The caller holds the lock; a sink does not block.
 func (c *Control) event(kind, level, agent, session, format string, a ...any) {
 	c.Events.Event(event.Event{
 		Time: c.Now(), Kind: kind, Level: level, Agent: agent, Session: session, Message: fmt.Sprintf(format, a...),

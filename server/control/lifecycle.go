@@ -9,7 +9,7 @@ import (
 	"pillion.dev/session"
 )
 
-// Plan is what a specification would do.
+// Plan describes what a specification would do.
 type Plan struct {
 	Spec     session.Spec // complete
 	Problems []session.Problem
@@ -22,7 +22,7 @@ type Plan struct {
 
 const startsMax = 10
 
-// Plan says what a specification would do, and does nothing.
+// Plan returns what a specification would do, without doing it.
 func (c *Control) Plan(spec session.Spec) Plan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,12 +43,12 @@ func (c *Control) Plan(spec session.Spec) Plan {
 	return p
 }
 
-// startsNow reports whether a new session runs at once.
+// startsNow reports whether a new session starts immediately.
 func startsNow(spec session.Spec, now time.Time) bool {
 	return spec.Cron == "" && !spec.Start.After(now)
 }
 
-// check finds everything that is wrong with a specification here and now.
+// check validates a specification against the current agents and sessions.
 func (c *Control) check(spec session.Spec, now time.Time) Plan {
 	p := Plan{Spec: spec.Complete(), Problems: spec.Validate()}
 	if !spec.Start.IsZero() && startsNow(spec, now) && spec.Duration > 0 && !session.End(spec, spec.Start).After(now) {
@@ -81,7 +81,7 @@ func (c *Control) check(spec session.Spec, now time.Time) Plan {
 
 const sessionsMax = 1000
 
-// Create starts a session or schedules it. The warnings are for who asked.
+// Create starts a session or schedules it. The warnings are for the caller.
 func (c *Control) Create(ctx context.Context, spec session.Spec, by string) (Session, []string, error) {
 	fail := func(err error) (Session, []string, error) {
 		return Session{}, nil, fmt.Errorf("create session %.70q: %w", spec.Name, err)
@@ -113,7 +113,7 @@ func (c *Control) Create(ctx context.Context, spec session.Spec, by string) (Ses
 	return view, plan.Warnings, nil
 }
 
-// admit says why a new session cannot be.
+// admit returns an error if a new session is not possible.
 func (c *Control) admit(plan Plan, now time.Time) error {
 	if len(plan.Problems) > 0 {
 		return &InvalidError{plan.Problems}
@@ -133,7 +133,7 @@ func (c *Control) admit(plan Plan, now time.Time) error {
 	return nil
 }
 
-// beginNow begins the only run of a session that has no other time to start.
+// beginNow begins the only run of a session without a schedule.
 func (c *Control) beginNow(r *record, now time.Time) {
 	from := now
 	if !r.Spec.Start.IsZero() {
@@ -142,8 +142,8 @@ func (c *Control) beginNow(r *record, now time.Time) {
 	c.begin(r, Run{Session: r.Spec.Name, Start: now, End: session.End(r.Spec, from), State: Running, Due: from}, now)
 }
 
-// Change replaces the specification of a session that has not ended. A run goes on
-// with the new one: what it has in common with the old is not interrupted.
+// Change replaces the specification of a session that has not ended. A current run
+// continues with the new one: tasks that both have in common are not interrupted.
 func (c *Control) Change(ctx context.Context, spec session.Spec, by string) (Session, []string, error) {
 	if err := ctx.Err(); err != nil {
 		return Session{}, nil, fmt.Errorf("change session %.70q: %w", spec.Name, err)
@@ -182,8 +182,8 @@ func (c *Control) Change(ctx context.Context, spec session.Spec, by string) (Ses
 	return view, warnings, err
 }
 
-// Pause stops the marking and keeps the session and its schedule: starts that fall
-// into the pause are missed, a run that goes on at its end goes on then.
+// Pause stops marking and keeps the session and its schedule: starts during the pause are
+// missed, and a run that has not ended by then continues after Resume.
 func (c *Control) Pause(name string) (Session, error) {
 	return c.modify("pause", name, func(r *record, _ time.Time) error {
 		c.phase(r, Paused, "")
@@ -211,7 +211,7 @@ func (c *Control) Resume(name string) (Session, error) {
 	})
 }
 
-// Stop ends a session for good: sources first.
+// Stop ends a session permanently: sources first.
 func (c *Control) Stop(name string) (Session, error) {
 	return c.modify("stop", name, func(r *record, now time.Time) error {
 		if r.Run != nil {

@@ -7,7 +7,7 @@ import (
 	"pillion.dev/session"
 )
 
-// watch notices agents that fell silent.
+// watch detects agents that no longer report.
 func (c *Control) watch(now time.Time) {
 	for _, a := range c.agents {
 		if a.connected && (a.Revoked || now.Sub(a.heardAt) >= awayAfter) {
@@ -17,7 +17,7 @@ func (c *Control) watch(now time.Time) {
 	}
 }
 
-// observe tells what went wrong between two states, once for each change.
+// observe raises events for problems that appeared between two states, once each.
 func (c *Control) observe(a *agent, before session.State, first bool) {
 	now, was := a.state.Clock, before.Clock
 	if !now.Synchronised && (first || was.Synchronised) {
@@ -41,7 +41,7 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 	}
 	held, reported := a.state.Spool, &a.Lost
 	if reported.Instance != a.state.Instance {
-		*reported = lost{Instance: a.state.Instance} // a new count
+		*reported = lost{Instance: a.state.Instance} // the counter was reset
 	}
 	if held.Rejected > reported.Rejected && a.quietly("batch-rejected", a.heardAt) {
 		c.event("batch-rejected", event.Error, a.Name, "", "the server permanently rejected %d batches of %s: %d since the agent started",
@@ -55,8 +55,8 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 	}
 }
 
-// status takes what an agent says of its tasks. A task that begins to fail is an
-// event.
+// status updates the states of an agent's tasks and raises an event for each that begins
+// to fail.
 func (c *Control) status(a *agent, tasks []session.TaskState) {
 	type task struct{ session, role, device string }
 	failed := map[task]bool{}
@@ -73,8 +73,8 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 	}
 }
 
-// confirm notes that the agent does what it was told: links that are no longer in
-// it have stopped now.
+// confirm records that the agent has applied its assignment: links that it no longer
+// contains have stopped.
 func (c *Control) confirm(a *agent, tasks []session.TaskState, now time.Time) {
 	a.confirmed, a.fault, a.wait = true, "", 0
 	c.status(a, tasks)
@@ -86,9 +86,8 @@ func (c *Control) confirm(a *agent, tasks []session.TaskState, now time.Time) {
 	}
 }
 
-// release forgets links whose last marked packets have come: a while after the
-// source has confirmed that it stopped, or, where it cannot, after its lease has
-// run out.
+// release forgets links whose last marked packets have arrived: some time after the
+// source confirmed that it stopped, or after its lease expired if it cannot.
 func (c *Control) release(now time.Time) {
 	for _, a := range c.agents {
 		for l, m := range a.marking {

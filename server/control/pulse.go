@@ -25,9 +25,9 @@ func (c *Control) pulses(ctx context.Context) {
 	}
 }
 
-// pulse renews the leases of sources whose destinations are alive, and tells the
-// clocks of the other ends. A source none of whose destinations is alive is told
-// so, with an Alive that does not name its session.
+// pulse renews the leases of sources whose destinations are alive, and sends the clock
+// state of the other ends. A source without a live destination gets an Alive that does
+// not name its session.
 func (c *Control) pulse() {
 	c.mu.Lock()
 	now := c.Now()

@@ -21,7 +21,7 @@ type mark struct {
 	until time.Time
 }
 
-// agent is what the server knows of one.
+// agent is the server's state of one agent.
 type agent struct {
 	enrolment
 	state     session.State
@@ -31,25 +31,25 @@ type agent struct {
 	former     string
 	duplicated time.Time
 
-	// sent is what the agent shall do, text is that without the revision.
+	// sent is the desired assignment, text is that without the revision.
 	sent session.Assignment
 	text string
-	// confirmed: the agent has said that it does what is in sent.
+	// confirmed: the agent has acknowledged sent.
 	confirmed  bool
 	mismatches int
 	// status are its tasks as it last reported them.
 	status []session.TaskState
-	// asking, retryAt, wait and fault are about telling it.
+	// asking, retryAt, wait and fault are the state of sending it.
 	asking  bool
 	retryAt time.Time
 	wait    time.Duration
 	fault   string
-	// marking is every link that it may be marking for, also one that it was told
-	// to end and has not confirmed. Destinations read marks of all of them.
+	// marking is every link that it may be marking for, including those that it was told
+	// to stop but has not confirmed. Destinations read the marks of all of them.
 	marking map[link]mark
 
-	spoken map[string]time.Time // last event of a kind that can go on
-	// thinning was told, and not yet that it has ended.
+	spoken map[string]time.Time // last event, by kind
+	// thinning: an event has reported its beginning, and none its end.
 	thinning bool
 }
 
@@ -85,8 +85,7 @@ func (a *agent) view() Agent {
 	return v
 }
 
-// quietly reports whether an event of that kind may be told now, at most one a
-// minute.
+// quietly reports whether an event of that kind may be raised now: at most one a minute.
 func (a *agent) quietly(kind string, now time.Time) bool {
 	if last, ok := a.spoken[kind]; ok && now.Sub(last) < quiet {
 		return false
@@ -95,14 +94,14 @@ func (a *agent) quietly(kind string, now time.Time) bool {
 	return true
 }
 
-// adopt takes what the agent was told before the server was restarted.
+// adopt restores the assignment that was sent before the server restarted.
 func (a *agent) adopt(sent session.Assignment, now time.Time) {
 	a.sent, a.text = sent, content(sent)
 	a.note(now)
 }
 
-// told sets what the agent shall do, under a revision that is greater than any it
-// has seen, also after the server lost its memory.
+// told sets the desired assignment, with a revision greater than any that the agent has
+// seen, even if the server has lost its state.
 func (a *agent) told(next session.Assignment, text string, now time.Time) {
 	next.Revision = max(a.sent.Revision+1, a.state.Revision+1, uint64(now.UnixMilli()))
 	a.sent, a.text = next, text
@@ -110,7 +109,7 @@ func (a *agent) told(next session.Assignment, text string, now time.Time) {
 	a.note(now)
 }
 
-// note remembers the links of what it was told.
+// note records the links of the assignment.
 func (a *agent) note(now time.Time) {
 	for _, task := range a.sent.Sources {
 		for _, peer := range task.Peers {
@@ -120,7 +119,7 @@ func (a *agent) note(now time.Time) {
 	}
 }
 
-// marksFor reports whether it is told to mark for the link.
+// marksFor reports whether its assignment marks for the link.
 func (a *agent) marksFor(l link) bool {
 	for _, task := range a.sent.Sources {
 		if task.Session == l.session && hasPeer(task.Peers, l.destination) {
@@ -130,7 +129,7 @@ func (a *agent) marksFor(l link) bool {
 	return false
 }
 
-// reads reports whether it is told to read marks of that source.
+// reads reports whether its assignment reads marks of that source.
 func (a *agent) reads(session, source string) bool {
 	for _, task := range a.sent.Destinations {
 		if task.Session == session && hasPeer(task.Peers, source) {

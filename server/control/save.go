@@ -88,7 +88,7 @@ func (c *Control) take() map[string]any {
 }
 
 // save writes what changed in a round. What could not be written is tried again in
-// the next; a server that cannot write goes on measuring.
+// the next; a server that cannot write continues to measure.
 func (c *Control) save() {
 	if err := c.write(); err != nil {
 		c.Log.Error("cannot save the server's state", "error", err)

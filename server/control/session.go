@@ -20,7 +20,7 @@ const (
 	Ended     = "ended"
 )
 
-// States of a run; one that goes on is Running.
+// States of a run besides Running.
 const (
 	Planned = "planned"
 	Done    = "done"
@@ -28,7 +28,7 @@ const (
 	Failed  = "failed"
 )
 
-// Session is a specification and what became of it.
+// Session is a specification and its current state.
 type Session struct {
 	Spec      session.Spec // complete
 	State     string
@@ -50,11 +50,11 @@ type Run struct {
 	End     time.Time `json:"end,omitzero"` // zero: when it is stopped
 	State   string    `json:"state"`
 	Reason  string    `json:"reason,omitempty"`
-	// Due is when it should have started; the end is reckoned from there.
+	// Due is when it should have started; its end is computed from it.
 	Due time.Time `json:"due,omitzero"`
 }
 
-// saved is what is kept of a session on disk.
+// saved is the part of a session that is stored on disk.
 type saved struct {
 	Spec     session.Spec `json:"spec"`
 	Created  time.Time    `json:"created"`
@@ -63,10 +63,10 @@ type saved struct {
 	// Phase is Paused, Stopping or Ended, else empty; Reason says why.
 	Phase  string `json:"phase,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Run is the one that goes on, Last the start and end of the last one.
+	// Run is the current one, Last the start and end of the last one.
 	Run  *Run `json:"run,omitempty"`
 	Last *Run `json:"last,omitempty"`
-	// Handled is the time up to which starts were begun or found missed.
+	// Handled is the time up to which starts have been begun or counted as missed.
 	Handled time.Time `json:"handled"`
 }
 
@@ -78,31 +78,31 @@ func (s saved) clone() saved {
 	return s // specifications are replaced, never changed
 }
 
-// record is what the server knows of a session.
+// record is the server's state of a session.
 type record struct {
 	saved
-	// next is the next start, zero where there is none; known says whether it was
-	// looked for.
+	// next is the next start, zero if there is none; known says whether it has been
+	// computed.
 	next  time.Time
 	known bool
-	// changed is when it last began to become what it shall be.
+	// changed is when it was last created, changed or resumed.
 	changed time.Time
 	pairs   []session.Pair
-	// points are those that are measured for it, by agent.
+	// points are the points measured for it, by agent.
 	points map[string][]string
-	// refused says, by agent, why its source cannot be beside others.
+	// refused says, by agent, why its source conflicts with others.
 	refused map[string]string
 	state   string
 	reason  string
 }
 
-// active reports whether packets shall be marked for it.
+// active reports whether packets are to be marked for it.
 func (r *record) active() bool { return r.Run != nil && r.Phase == "" }
 
-// reschedule looks for the next start anew.
+// reschedule makes nextStart compute the next start again.
 func (r *record) reschedule() { r.known = false }
 
-// nextStart is the next start after those that were handled.
+// nextStart returns the next start after those that were handled.
 func (r *record) nextStart() time.Time {
 	if !r.known {
 		r.next, _, _ = session.Next(r.Spec, r.Handled)

@@ -27,8 +27,8 @@ const (
 
 var errState = errors.New("invalid state report")
 
-// HandleState takes what an agent reports. What is not a proper state of that
-// agent is refused, logged now and then, and changes nothing.
+// HandleState processes an agent's report. An invalid one is ignored and logged, with a
+// limit on the rate.
 func (c *Control) HandleState(name string, text []byte) {
 	state, err := readState(name, text)
 	c.mu.Lock()
@@ -47,7 +47,7 @@ func (c *Control) HandleState(name string, text []byte) {
 	c.heard(a, state, now)
 }
 
-// readState reads and checks what an agent reports: it is from outside.
+// readState parses and validates an agent's report, which is not trusted.
 func readState(name string, text []byte) (session.State, error) {
 	var s session.State
 	if len(text) > stateMax {
@@ -90,8 +90,7 @@ func readState(name string, text []byte) (session.State, error) {
 	return s, nil
 }
 
-// checkTasks bounds what an agent says of its tasks, and shortens what is long but
-// harmless.
+// checkTasks validates the states of an agent's tasks, and truncates long errors.
 func checkTasks(tasks []session.TaskState) error {
 	if len(tasks) > tasksMax {
 		return fmt.Errorf("%d tasks, at most %d", len(tasks), tasksMax)
@@ -123,7 +122,7 @@ func clip(text string) string {
 	return text[:end] + "..."
 }
 
-// heard takes a proper state.
+// heard processes a valid report.
 func (c *Control) heard(a *agent, state session.State, now time.Time) {
 	first, before, last := a.heardAt.IsZero(), a.state, a.heardAt
 	a.state, a.heardAt = state, now
@@ -151,8 +150,8 @@ func (c *Control) heard(a *agent, state session.State, now time.Time) {
 	c.observe(a, before, first)
 }
 
-// instance notes that another process reports under the name. One that was there
-// before the last is a sign of two.
+// instance records that another process reports under the name. If it alternates with
+// the previous one, two processes use the name.
 func (c *Control) instance(a *agent, last string, now time.Time) {
 	if a.state.Instance == a.former {
 		a.duplicated = now
@@ -164,8 +163,8 @@ func (c *Control) instance(a *agent, last string, now time.Time) {
 	a.former = last
 }
 
-// compare sets what the agent applied beside what it was told, and reports whether
-// something follows from that.
+// compare compares what the agent applied with its assignment, and reports whether a
+// round is needed.
 func (c *Control) compare(a *agent, restarted bool, now time.Time) bool {
 	if a.sent.Revision != 0 && a.state.Revision == a.sent.Revision {
 		news := !a.confirmed || !sameRunning(a.status, a.state.Tasks)

@@ -1,9 +1,8 @@
 // Package ingest takes batches from the bus to the archive: it decodes them, commits
-// many at a time, answers each sender once its batch is on disk, and hands what is
-// new to those who watch live.
+// many at a time, acknowledges each batch once it is on disk, and publishes new
+// batches to live subscribers.
 //
-// It keeps nothing by itself: a batch that it has not answered for is still in its
-// sender's spool.
+// It has no storage: a batch that is not acknowledged is still in its sender's spool.
 package ingest
 
 import (
@@ -23,34 +22,34 @@ import (
 	"pillion.dev/omsp/relay"
 )
 
-// Options of an Ingest. What is left zero has its default.
+// Options of an Ingest. Zero values select the defaults.
 type Options struct {
 	Archive archive.Archive
 	Log     *slog.Logger
-	// QueueBytes is how much may wait; Accept blocks beyond it. Default 128 MiB.
+	// QueueBytes limits the queue; Accept blocks beyond it. Default 128 MiB.
 	QueueBytes int64
-	// CommitBytes is how much goes into one commit at most; default 48 MiB.
+	// CommitBytes limits one commit; default 48 MiB.
 	CommitBytes int64
-	// Linger is how long a commit waits for more to come; default 100 ms.
+	// Linger is how long a commit waits for more batches; default 100 ms.
 	Linger time.Duration
 }
 
-// Ingest is the way into the archive.
+// Ingest queues batches and stores them in the archive.
 type Ingest struct {
 	options Options
 	live    *Live
 	groups  chan []item
 	ended   sync.WaitGroup
-	epoch   uint64 // of Pillion's own batches
-	// own are batches of Pillion's own that the archive could not take: nobody else
-	// has them. They go before the next group. Only commitAll uses it.
+	epoch   uint64 // of the server's batches
+	// own are batches of the server that the archive could not store: there is no other
+	// copy. They precede the next group. Only commitAll uses it.
 	own []item
 
 	mu      sync.Mutex
-	changed *sync.Cond // of what is below
+	changed *sync.Cond // of the fields below
 	adopt   func(archive.Batch) (archive.Batch, error)
 	queue   []item
-	numbers map[string]uint64 // of Pillion's own batches, the next of each stream
+	numbers map[string]uint64 // next sequence number of the server's batches, by stream
 	bytes   int64
 	hurried bool
 	closed  bool
@@ -58,12 +57,12 @@ type Ingest struct {
 	stats   Stats
 }
 
-// item is one batch on its way. Of Pillion's own the record is there already.
+// item is one queued batch. Those of the server have a record from the start.
 type item struct {
 	delivery bus.Delivery
 	batch    archive.Batch
 	err      error
-	// Of a batch that was put: its size in memory, and whom to tell what became of it.
+	// For a batch from Put: its size in memory, and the callback for its outcome.
 	bytes int64
 	done  func(error)
 }
@@ -78,15 +77,15 @@ func (i *item) refused() bool {
 // Stats count since the start.
 type Stats struct {
 	Batches, Rows uint64 // stored, new ones
-	Duplicates    uint64 // batches that were there already
+	Duplicates    uint64 // batches stored before
 	Rejected      uint64 // batches that can never be stored
-	Failed        uint64 // batches that the archive could not take then
-	OwnDropped    uint64 // rows of Pillion's own that will not be stored
+	Failed        uint64 // batches that the archive failed to store, to be retried
+	OwnDropped    uint64 // rows of the server that were dropped
 	Commits       uint64
 	CommitSeconds float64 // total time of commits
 	QueueBytes    int64   // waiting now
 	QueueBatches  int
-	LiveMissed    uint64 // batches that slow watchers did not get
+	LiveMissed    uint64 // batches that slow subscribers missed
 }
 
 // Defaults.
@@ -120,12 +119,12 @@ func New(options Options) *Ingest {
 	return i
 }
 
-// Live is where stored batches can be watched.
+// Live publishes stored batches.
 func (i *Ingest) Live() *Live { return i.live }
 
 var errClosing = errors.New("server is stopping")
 
-// Accept takes a batch; it blocks while too much waits. The delivery is answered
+// Accept queues a batch; it blocks while the queue is full. The delivery is answered
 // later.
 func (i *Ingest) Accept(delivery bus.Delivery) {
 	if !i.enqueue(item{delivery: delivery}) {
@@ -152,9 +151,8 @@ func (i *Ingest) enqueue(it item) bool {
 	return true
 }
 
-// number gives a batch of Pillion's own its place. Only in the queue's own order may
-// it say that whatever is below has come: the archive would take what comes later for
-// something that it has.
+// number assigns a sequence number to a batch of the server. It does so in the order of
+// the queue: a batch that arrived after a higher number would be taken for a duplicate.
 func (i *Ingest) number(it *item) {
 	b, all := &it.batch, uint64(1)
 	if it.done != nil {
@@ -165,12 +163,12 @@ func (i *Ingest) number(it *item) {
 	b.Epoch, b.Sequence, b.Oldest = i.epoch+n%all, n/all, n/all
 }
 
-// lanes are how many senders batches of applications come from in turns: what comes
-// from one the archive writes in one go, and it writes several at once.
+// lanes is the number of senders among which batches of applications are distributed:
+// the archive writes several senders in parallel, but each of them sequentially.
 const lanes = 4
 
-// gather makes groups of what has come and decodes them while the group before is
-// being committed.
+// gather groups queued batches and decodes them while the previous group is being
+// committed.
 func (i *Ingest) gather() {
 	defer close(i.groups)
 	for {
@@ -183,7 +181,7 @@ func (i *Ingest) gather() {
 	}
 }
 
-// next waits for the first batch, lets others come for a while, and takes them.
+// next waits for a first batch, lingers for more, and dequeues them.
 func (i *Ingest) next() []item {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -195,7 +193,7 @@ func (i *Ingest) next() []item {
 	}
 	begun := time.Now()
 	wake := time.AfterFunc(i.options.Linger, func() {
-		i.mu.Lock() // not between the look at the clock and the waiting below: nobody would wake it again
+		i.mu.Lock() // a broadcast between the check of the time and Wait below would be lost
 		defer i.mu.Unlock()
 		i.changed.Broadcast()
 	})
@@ -216,7 +214,7 @@ func (i *Ingest) next() []item {
 	return group
 }
 
-// decode works on a group with all processors.
+// decode decodes a group on all processors.
 func (i *Ingest) decode(group []item) {
 	i.mu.Lock()
 	adopt := i.adopt
@@ -255,25 +253,25 @@ func (i *item) decode(adopt func(archive.Batch) (archive.Batch, error)) {
 	}
 }
 
-// namedPrefix begins the names of streams that the server gives to what
-// applications report: it alone knows which are taken.
+// namedPrefix begins the names that the server assigns to streams of applications: only
+// the server knows which are in use.
 const namedPrefix = "oml_"
 
-// Adopt says who names the streams that agents relay, before the first batch comes;
-// else they are refused. A batch of another error than bus.ErrRejected is sent again.
+// Adopt sets the function that names relayed streams; without it they are rejected. Call
+// it before the first batch. Agents retry after errors other than bus.ErrRejected.
 func (i *Ingest) Adopt(adopt func(archive.Batch) (archive.Batch, error)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.adopt = adopt
 }
 
-// ownRetry is how long Pillion's own batches wait that the archive could not take.
+// ownRetry is the delay before batches of the server are stored again.
 const ownRetry = time.Second
 
 func (i *Ingest) commitAll() {
 	for open := true; open; {
 		var again <-chan time.Time
-		if len(i.own) != 0 { // nobody else may send anything for long, or can: the queue may be full of it
+		if len(i.own) != 0 { // no other batch may arrive for a long time: the queue may be full
 			again = time.After(ownRetry)
 		}
 		var group []item
@@ -294,7 +292,7 @@ func (i *Ingest) commitAll() {
 	i.live.close()
 }
 
-// commit stores a group and answers for each batch of it.
+// commit stores a group and answers each of its batches.
 func (i *Ingest) commit(group []item) {
 	group = append(i.own, group...)
 	i.own = nil
@@ -327,8 +325,8 @@ func (i *Ingest) commit(group []item) {
 	i.settle(group, places, stored, took)
 }
 
-// tell logs when the archive ceases to take batches, and when it does again: senders
-// try many times in between.
+// tell logs when the archive stops storing batches and when it resumes, not each of the
+// retries in between.
 func (i *Ingest) tell(err error) {
 	i.mu.Lock()
 	before := i.failing
@@ -342,14 +340,14 @@ func (i *Ingest) tell(err error) {
 	}
 }
 
-// Failing is why the last commit stored nothing, or nil.
+// Failing returns the error of the last commit, or nil.
 func (i *Ingest) Failing() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.failing
 }
 
-// settle counts, answers, and shows what is new.
+// settle counts and answers the batches of a group, and publishes the new ones.
 func (i *Ingest) settle(group []item, places []int, stored []bool, took float64) {
 	fresh := map[int]bool{}
 	for n, place := range places {
@@ -397,7 +395,7 @@ func (i *Ingest) settle(group []item, places []int, stored []bool, took float64)
 	}
 }
 
-// Stats are the counts so far.
+// Stats returns the current counts.
 func (i *Ingest) Stats() Stats {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -407,15 +405,15 @@ func (i *Ingest) Stats() Stats {
 	return s
 }
 
-// Share is how much of what may wait does.
+// Share returns how full the queue is, 0 to 1.
 func (i *Ingest) Share() float64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return float64(i.bytes) / float64(i.options.QueueBytes)
 }
 
-// Hurry makes nobody wait any more: what finds no room is refused. A server that ends
-// while its archive takes nothing would wait for ever.
+// Hurry makes Accept and Put fail instead of waiting for space. A server that stops while
+// its archive is failing would otherwise wait forever.
 func (i *Ingest) Hurry() {
 	i.mu.Lock()
 	i.hurried = true
@@ -423,7 +421,7 @@ func (i *Ingest) Hurry() {
 	i.mu.Unlock()
 }
 
-// Close commits what has come and ends.
+// Close commits all queued batches and stops.
 func (i *Ingest) Close() {
 	i.mu.Lock()
 	i.closed = true

@@ -8,7 +8,7 @@ import (
 	"pillion.dev/archive"
 )
 
-// Live hands stored batches to watchers. It never waits for one.
+// Live publishes stored batches to watchers. It never waits for them.
 type Live struct {
 	mu       sync.Mutex
 	watchers map[*Watcher]bool
@@ -22,14 +22,14 @@ type Watcher struct {
 	streams []string
 	live    *Live
 	rows    atomic.Uint64
-	// sizes are those of the batches in c, oldest first, and maybe of some before.
+	// sizes are those of the batches in c, oldest first, possibly preceded by others.
 	sizes []int64
 }
 
-// watcherBytes is how much may wait for one watcher, or one batch.
+// watcherBytes limits the backlog of one watcher, unless it is a single batch.
 const watcherBytes = 16 << 20
 
-// takes reports whether a batch of that size may wait too.
+// takes reports whether the backlog has room for a batch of that size.
 func (w *Watcher) takes(size int64) bool {
 	w.sizes = w.sizes[max(0, len(w.sizes)-len(w.c)):]
 	waiting := int64(0)
@@ -41,9 +41,8 @@ func (w *Watcher) takes(size int64) bool {
 
 func newLive() *Live { return &Live{watchers: map[*Watcher]bool{}} }
 
-// Watch begins with the next batch of one of the streams, or of any if none is
-// named. A watcher for which more than buffer batches wait, or too many bytes, loses
-// the newest.
+// Watch subscribes to streams, or to all if none is named, from the next batch on. A
+// watcher with a backlog of more than buffer batches, or too many bytes, misses the newest.
 func (l *Live) Watch(streams []string, buffer int) *Watcher {
 	w := &Watcher{c: make(chan archive.Batch, max(buffer, 1)), streams: streams, live: l}
 	l.mu.Lock()
@@ -56,14 +55,13 @@ func (l *Live) Watch(streams []string, buffer int) *Watcher {
 	return w
 }
 
-// Batches is closed when the server stops. Each record belongs to whoever received
-// it, who releases it.
+// Batches is closed when the server stops. The receiver releases each record.
 func (w *Watcher) Batches() <-chan archive.Batch { return w.c }
 
-// Missed is how many rows this watcher has lost.
+// Missed returns the number of rows that this watcher missed.
 func (w *Watcher) Missed() uint64 { return w.rows.Load() }
 
-// Close ends the watching.
+// Close ends the subscription.
 func (w *Watcher) Close() {
 	w.live.mu.Lock()
 	if w.live.watchers[w] {

@@ -19,12 +19,10 @@ import (
 	"pillion.dev/server/event"
 )
 
-// OwnAgent is the agent name of rows that the server makes itself. No agent can
-// have it.
+// OwnAgent is the agent name of rows that the server itself writes. It is reserved.
 const OwnAgent = "server"
 
-// Local is an event.Sink that stores: events and changes become rows of the streams
-// events and audit.
+// Local is an event.Sink that stores events and changes in the streams events and audit.
 type Local struct {
 	ingest  *Ingest
 	log     *slog.Logger
@@ -39,8 +37,8 @@ type row struct {
 	sample measure.Sample
 }
 
-// ownStreams are written by the server alone: what an agent says of other agents or
-// of users proves nothing.
+// ownStreams are written by the server only: agents cannot be trusted to report on other
+// agents or on users.
 var ownStreams = []*measure.Schema{&measure.Events, &measure.Audit}
 
 func isOwn(stream string) bool {
@@ -49,7 +47,7 @@ func isOwn(stream string) bool {
 
 const localRows = 4096
 
-// NewLocal starts.
+// NewLocal declares the standard streams in the archive and starts.
 func NewLocal(ingest *Ingest, log *slog.Logger) (*Local, error) {
 	l := &Local{ingest: ingest, log: log, rows: make(chan row, localRows)}
 	streams := map[string]*measure.Stream{}
@@ -67,8 +65,8 @@ func NewLocal(ingest *Ingest, log *slog.Logger) (*Local, error) {
 	return l, nil
 }
 
-// declare makes the archive know the standard streams before their first row, so
-// that a question about one is answered by no row and not by an error.
+// declare creates the standard streams in the archive, with all current columns, so that
+// queries before their first row return no rows instead of an error.
 func (l *Local) declare() error {
 	for _, schema := range measure.Standard() {
 		builder := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
@@ -104,7 +102,7 @@ func (l *Local) add(schema *measure.Schema, sample measure.Sample) {
 	}
 }
 
-// store takes a batch of Pillion's own.
+// store queues a batch of the server.
 func (i *Ingest) store(schema *measure.Schema, record arrow.RecordBatch) error {
 	it := item{batch: ownBatch(schema, record)}
 	if !i.enqueue(it) {
@@ -114,9 +112,8 @@ func (i *Ingest) store(schema *measure.Schema, record arrow.RecordBatch) error {
 	return nil
 }
 
-// Put takes a batch from within the server: what an application reported. It waits
-// while too much is under way. done is told once what became of it; while the
-// archive cannot write it is tried again.
+// Put queues a batch of an application's tuples. It blocks while the queue is full. done
+// is called once with the outcome; a batch that the archive fails to store is retried.
 func (i *Ingest) Put(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	it := item{batch: ownBatch(schema, record), bytes: recordBytes(record), done: done}
 	if !i.enqueue(it) {
@@ -125,13 +122,13 @@ func (i *Ingest) Put(schema *measure.Schema, record arrow.RecordBatch, done func
 	}
 }
 
-// ownBatch is one that has no number yet.
+// ownBatch returns a batch without a sequence number.
 func ownBatch(schema *measure.Schema, record arrow.RecordBatch) archive.Batch {
 	record.Retain()
 	return archive.Batch{Agent: OwnAgent, Key: measure.Key{Stream: schema.Name}, Schema: schema, Record: record}
 }
 
-// recordBytes is the memory of a batch's columns.
+// recordBytes returns the memory of a batch's columns.
 func recordBytes(record arrow.RecordBatch) int64 {
 	size := int64(0)
 	for _, column := range record.Columns() {
@@ -140,10 +137,10 @@ func recordBytes(record arrow.RecordBatch) int64 {
 	return size
 }
 
-// ownMax bounds Pillion's own batches that wait for an archive that takes nothing.
+// ownMax limits the server's batches that are waiting for a failing archive.
 const ownMax = 4096
 
-// keep holds a batch of Pillion's own for the next commit.
+// keep holds a batch of the server for the next commit.
 func (i *Ingest) keep(it *item) {
 	if it.done == nil && (it.refused() || len(i.own) >= ownMax) {
 		i.drop(it)
@@ -151,12 +148,12 @@ func (i *Ingest) keep(it *item) {
 	}
 	it.err = nil
 	i.mu.Lock()
-	i.bytes += it.size() // it waits again
+	i.bytes += it.size() // it is queued again
 	i.mu.Unlock()
 	i.own = append(i.own, *it)
 }
 
-// drop counts a batch of Pillion's own that nobody will get.
+// drop counts a batch of the server that will not be stored.
 func (i *Ingest) drop(it *item) {
 	i.mu.Lock()
 	i.stats.OwnDropped += uint64(it.batch.Record.NumRows())
@@ -167,7 +164,8 @@ func (i *Ingest) drop(it *item) {
 	}
 }
 
-// Dropped rows came faster than they could be stored, or could not be stored.
+// Dropped returns the number of rows that came faster than they could be stored, or could
+// not be stored.
 func (l *Local) Dropped() uint64 { return l.dropped.Load() + l.ingest.Stats().OwnDropped }
 
 // Event stores and logs an event.
@@ -181,7 +179,7 @@ func (l *Local) Event(e event.Event) {
 	})
 }
 
-// Change stores who changed what.
+// Change stores an audit record.
 func (l *Local) Change(c event.Change) {
 	l.add(&measure.Audit, measure.Sample{
 		measure.TimeValue(at(c.Time)), measure.StringValue(c.Token), measure.StringValue(c.Role),
@@ -197,7 +195,7 @@ func at(t time.Time) time.Time {
 	return t
 }
 
-// Close stores what is left. Nothing may be added afterwards.
+// Close stores the remaining rows. Nothing may be added afterwards.
 func (l *Local) Close() {
 	l.close.Do(func() { close(l.rows) })
 	l.ended.Wait()
