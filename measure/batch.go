@@ -12,12 +12,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// Key names a batch for ever, together with the agent that sends it. A batch that
-// comes twice is stored once by it.
+// Key identifies a batch uniquely, together with the agent that sends it. A batch that
+// arrives twice is stored once.
 type Key struct {
 	Stream string
-	// Epoch is drawn at random whenever a spool is opened, so that numbers never
-	// mean two batches.
+	// Epoch is drawn at random whenever a spool is opened, so that no two batches
+	// have the same key.
 	Epoch uint64
 	// Sequence counts the batches of one stream in one epoch from 0.
 	Sequence uint64
@@ -29,14 +29,14 @@ type Envelope struct {
 	Key
 	Rows int
 	// Oldest is the lowest sequence of this stream and epoch that the sender
-	// still holds: whatever is below came or was dropped and counted.
+	// still holds: all below were delivered, or dropped and counted.
 	Oldest   uint64
 	Checksum uint32
 	Payload  []byte
 }
 
-// ErrBatch marks a batch that is damaged or is not what it says. It will not get
-// better by being sent again.
+// ErrBatch marks a batch that is damaged or does not match its envelope. Sending it
+// again does not help.
 var ErrBatch = errors.New("bad batch")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -50,7 +50,7 @@ const RowsMax = 1_000_000
 // Buffers in which payloads are written before their length is known.
 var encoders = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// Encode makes an envelope of a record batch; Oldest is left to the spool.
+// Encode returns the envelope of a record batch; the spool sets Oldest.
 func Encode(key Key, record arrow.RecordBatch) (Envelope, error) {
 	if record.NumRows() > RowsMax {
 		return Envelope{}, fmt.Errorf("encode batch of %q: %d rows, at most %d", key.Stream, record.NumRows(), RowsMax)
@@ -71,11 +71,10 @@ func Encode(key Key, record arrow.RecordBatch) (Envelope, error) {
 
 // Decode reads the record batch; the caller releases it. Every fault is ErrBatch.
 //
-// A payload may come from anybody, so Arrow's own reader, which trusts lengths
-// and offsets, never sees it. What is returned has been checked whole: its buffers
-// are as long as its rows need, offsets ascend inside the data, nulls are counted,
-// strings are UTF-8, the time is never null. It is a copy; the payload may be
-// used again.
+// A payload may come from an untrusted sender, so it is not passed to Arrow's reader,
+// which trusts lengths and offsets. The record is fully validated: its buffers are as
+// long as its rows need, offsets ascend inside the data, nulls are counted, strings are
+// UTF-8, the time is never null. It is a copy; the payload may be reused.
 func (e *Envelope) Decode() (*Schema, arrow.RecordBatch, error) {
 	schema, record, err := e.decode(memory.DefaultAllocator)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 )
 
 // flat reads a FlatBuffer from an untrusted writer: every position is checked, none
-// is followed outside the bytes, and nothing is allocated but the strings asked
-// for. The first fault stays in err; whatever is read after it is zero.
+// is followed outside the bytes, and nothing is allocated but the requested strings.
+// The first fault stays in err; everything read after it is zero.
 type flat struct {
 	bytes []byte
 	err   error
@@ -22,7 +22,7 @@ func (f *flat) fail(format string, values ...any) {
 
 var errOutside = errors.New("metadata points outside itself")
 
-// at is the n bytes at a position; zeros where they are not all there.
+// at is the n bytes at a position; zeros if they are not all inside.
 func (f *flat) at(position, n int) []byte {
 	if f.err == nil && position >= 0 && position <= len(f.bytes) && n <= len(f.bytes)-position {
 		return f.bytes[position : position+n]
@@ -49,7 +49,7 @@ func (f *flat) follow(position int) int {
 
 func (f *flat) root() flatTable { return f.table(f.follow(0)) }
 
-// flatTable is one table. Fields go by their number in the FlatBuffers schema;
+// flatTable is one table. Fields are identified by their number in the FlatBuffers schema;
 // one that is absent reads as zero.
 type flatTable struct {
 	*flat
@@ -152,5 +152,5 @@ func (t flatTable) vectorOf(field, size, limit int) (start, n int) {
 	return p + 4, int(count)
 }
 
-// tableAt is the table that an element of a vector of tables leads to.
+// tableAt is the table to which an element of a vector of tables points.
 func (f *flat) tableAt(start, i int) flatTable { return f.table(f.follow(start + 4*i)) }

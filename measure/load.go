@@ -12,12 +12,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// widths are the bits of one value where all have the same.
+// widths are the bits of one value of types with a fixed width.
 var widths = map[Type]int{
 	Bool: 1, Int32: 32, Uint32: 32, Int64: 64, Uint64: 64, Float64: 64, Time: 64,
 }
 
-// loader makes columns of a payload's body, in the order of its nodes and buffers.
+// loader builds the columns of a payload's body, in the order of its nodes and buffers.
 type loader struct {
 	*payload
 	body    *memory.Buffer
@@ -26,7 +26,7 @@ type loader struct {
 	buffers []span
 }
 
-// load checks the columns and copies the body, once, to where Arrow wants it.
+// load checks the columns and copies the body once, into Arrow's buffers.
 func (p *payload) load(allocator memory.Allocator) (arrow.RecordBatch, error) {
 	body := memory.NewResizableBuffer(allocator)
 	defer body.Release()
@@ -63,8 +63,8 @@ func (p *payload) load(allocator memory.Allocator) (arrow.RecordBatch, error) {
 
 var errMissing = errors.New("its description is missing")
 
-// slice is the next buffer, at least so many bytes of it. Where no byte is needed
-// it may be missing in the message, but never is in the array.
+// slice is the next buffer, which must have at least need bytes. If no byte is needed it
+// may be missing in the message, but never is in the array.
 func (l *loader) slice(need int) (*memory.Buffer, error) {
 	if len(l.buffers) == 0 {
 		return nil, errMissing
@@ -135,7 +135,7 @@ func (l *loader) list(t Type, n node, buffers []*memory.Buffer, last int) (arrow
 	return array.NewData(arrowTypes[t], n.length, buffers, []arrow.ArrayData{values}, n.nulls, 0), nil
 }
 
-// validity is the bitmap of the values that are not null; nil where all are.
+// validity is the bitmap of the values that are not null; nil if none is null.
 func (l *loader) validity(n node) (*memory.Buffer, error) {
 	if n.nulls == 0 {
 		if len(l.buffers) == 0 {
@@ -155,8 +155,8 @@ func (l *loader) validity(n node) (*memory.Buffer, error) {
 	return valid, nil
 }
 
-// offsets of strings or lists: one more than there are values, but none need be
-// there for no values.
+// offsets of strings or lists: one more than values. They may be missing if there are no
+// values.
 func (l *loader) offsets(length int) (*memory.Buffer, error) {
 	need := 4 * (length + 1)
 	if length == 0 && len(l.buffers) > 0 && l.buffers[0].length < need {
@@ -177,8 +177,8 @@ func offsetAt(offsets []byte, i int) int {
 	return int(int32(binary.LittleEndian.Uint32(offsets[4*i:])))
 }
 
-// checkOffsets wants them to ascend from one that is not negative; that the last
-// is inside the values, the caller checks.
+// checkOffsets requires them to ascend from a non-negative one. The caller checks that
+// the last is inside the values.
 func checkOffsets(offsets []byte, length int) error {
 	if first := offsetAt(offsets, 0); first < 0 {
 		return fmt.Errorf("offsets: the first is %d", first)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// A payload is what Encode writes, and nothing that an Arrow stream could be
-// besides: a schema message, one record batch message, the end. Numbers below are
-// those of Message.fbs and Schema.fbs of the Arrow format 1.0.
+// A payload is an Arrow stream as Encode writes it, and no other: a schema message, one
+// record batch message, the end. The numbers below are those of Message.fbs and
+// Schema.fbs of the Arrow format 1.0.
 const (
 	continuation = 0xFFFFFFFF
 	// metadataMax bounds either message's header: fieldsMax fields with the
@@ -58,7 +58,7 @@ type payload struct {
 	body    []byte
 }
 
-// node says of a column, or of the values inside a list column, how many there are.
+// node is the number of values in a column, or inside a list column.
 type node struct{ length, nulls int }
 
 // span is a buffer's place in the body.
@@ -148,8 +148,7 @@ func parseField(t flatTable) (Field, error) {
 	return f, nil
 }
 
-// parseType is 0 for what is not one of ours, dictionaries and lists of lists
-// among it.
+// parseType is 0 for unsupported types, including dictionaries and lists of lists.
 func parseType(t flatTable) Type {
 	start, children := t.vectorOf(fieldChildren, 4, 1)
 	kind := t.byteOf(fieldTypeType)
@@ -187,15 +186,15 @@ func parseType(t flatTable) Type {
 	return 0
 }
 
-// notes are the metadata that we know, of a schema or a field.
+// notes are the known metadata of a schema or a field.
 type notes struct{ stream, unit, doc string }
 
 func parseNotes(t flatTable, field int) (n notes) {
 	start, count := t.vectorOf(field, 4, metadataEntries)
 	for i := range count {
 		entry := t.tableAt(start, i)
-		// The first of a name counts: many that point at one text would need
-		// many times its memory.
+		// The first of a name counts: many entries that point at one text would
+		// need many times its memory.
 		switch key := entry.textOf(0, 64); {
 		case key == metaStream && n.stream == "":
 			n.stream = entry.textOf(1, 64)
@@ -208,8 +207,8 @@ func parseNotes(t flatTable, field int) (n notes) {
 	return n
 }
 
-// parseBatch reads where the columns are. Buffers come one after another, so that
-// no byte of the body counts twice: rows cost their sender what they cost us.
+// parseBatch reads where the columns are. Buffers must not overlap, so that no byte of
+// the body counts twice: rows cost the sender as much as the receiver.
 func (p *payload) parseBatch(t flatTable) error {
 	if t.has(batchCompression) || t.has(batchVariadic) {
 		return errors.New("compressed bodies and views are not read")

@@ -13,26 +13,25 @@ const (
 	filtersMax    = 64
 )
 
-// Pipeline says what becomes of a point's samples for one subscriber. The zero
+// Pipeline is how a point's samples are processed for one subscriber. The zero
 // Pipeline passes them unfiltered.
 type Pipeline struct {
-	// Name of the stream of rows. Empty stands for the point's name where samples
-	// pass unfiltered, and else for the point's name, an underscore and a number
-	// that no other pipeline of the point had.
+	// Name of the stream of rows. The default is the point's name; with filters, an
+	// underscore and a number that is unique at the point follow.
 	Name string
 	// Filters that turn each window into one row; none to pass the samples.
 	Filters []Filter
 	// Keys are columns of the point: there is a window for each of their values,
-	// which the row repeats. Null is a value of its own. Floats and lists are no
+	// which the row repeats. Null is a separate value. Floats and lists cannot be
 	// keys.
 	Keys []string
-	// Samples is how many samples make a window, or 0.
+	// Samples is the length of a window in samples, or 0.
 	Samples int
-	// Every is how much time of the samples makes a window, or 0. Such windows are
+	// Every is the length of a window in the samples' time, or 0. Such windows are
 	// common to all keys and begin at multiples of Every since 1970.
 	Every time.Duration
-	// Groups is how many values the keys may have at a time; 0 stands for 1024.
-	// Samples of one more are dropped and counted.
+	// Groups bounds the values of the keys at a time; default 1024. Samples beyond
+	// are dropped and counted.
 	Groups int
 }
 

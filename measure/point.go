@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Point is where samples of one schema are injected. Whatever is measured is one.
+// Point is where samples of one schema are injected. Every measurement is a point.
 type Point struct {
 	schema *Schema
 
-	mu      sync.Mutex // of changes
+	mu      sync.Mutex // serialises changes
 	unnamed int
-	// Injecting reads the subscriptions without a lock: a change makes a new list.
+	// Inject reads the subscriptions without a lock: a change replaces the list.
 	subscriptions atomic.Pointer[[]*Subscription]
 }
 
-// NewPoint makes a point, which nothing comes of before it is subscribed to.
+// NewPoint returns a point without subscriptions, which discards its samples.
 func NewPoint(schema *Schema) (*Point, error) {
 	if err := schema.Validate(); err != nil {
 		return nil, fmt.Errorf("make point: %w", err)
@@ -27,9 +27,9 @@ func NewPoint(schema *Schema) (*Point, error) {
 	return &Point{schema: schema}, nil
 }
 
-// Inject gives a sample to every pipeline. Without any it returns at once, and
-// does not look at the sample. ErrSample says that it does not fit, and nobody
-// got it; any other error is that of a sink.
+// Inject passes a sample to every pipeline. Without any it returns at once and does not
+// check the sample. ErrSample means that the sample does not fit the schema and no
+// pipeline received it; any other error is that of a sink.
 func (p *Point) Inject(sample Sample) error {
 	list := p.subscriptions.Load()
 	if list == nil || len(*list) == 0 {
@@ -47,13 +47,13 @@ func (p *Point) Inject(sample Sample) error {
 	return errors.Join(errs...)
 }
 
-// RowSink takes the rows of one pipeline, one at a time, each good until it
+// RowSink takes the rows of one pipeline, one at a time, each valid until it
 // returns. It must not use the subscription.
 type RowSink func(schema *Schema, row Sample) error
 
-// SubscriptionCounts are what became of the samples of one pipeline.
+// SubscriptionCounts count the samples of one pipeline by their fate.
 type SubscriptionCounts struct {
-	// Samples came; Rows left, for Failed of which the sink returned an error.
+	// Samples came in and Rows went out; for Failed of them the sink returned an error.
 	Samples, Rows, Failed uint64
 	// Overflowed samples were dropped, because there were too many groups.
 	Overflowed uint64
@@ -70,8 +70,8 @@ type Subscription struct {
 	sink   RowSink
 	stream *Stream // that the subscription owns, or nil
 
-	mu      sync.Mutex // of what is below
-	windows *windows   // nil where samples pass
+	mu      sync.Mutex // guards the following
+	windows *windows   // nil without filters
 	counts  SubscriptionCounts
 	ended   bool
 
@@ -79,7 +79,7 @@ type Subscription struct {
 	stopped sync.WaitGroup
 }
 
-// Subscribe hands the rows of a pipeline to a sink until Cancel.
+// Subscribe passes the rows of a pipeline to a sink until Cancel.
 func (p *Point) Subscribe(pipeline Pipeline, sink RowSink) (*Subscription, error) {
 	return p.subscribe(pipeline, func(s *Subscription) error {
 		s.sink = sink
@@ -94,7 +94,7 @@ func (p *Point) SubscribeStream(pipeline Pipeline, options StreamOptions, sink B
 		stream, err := NewStream(s.schema, options, sink)
 		s.stream = stream
 		// Rows have the types of the schema already: samples were checked, and
-		// windows make no others.
+		// windows produce no others.
 		s.sink = func(_ *Schema, row Sample) error { return stream.appendChecked(row) }
 		return err
 	})
@@ -152,7 +152,7 @@ func (s *Subscription) take(sample Sample) error {
 	return s.windows.add(sample)
 }
 
-// hand gives one row to the sink.
+// hand passes one row to the sink.
 func (s *Subscription) hand(row Sample) error {
 	s.counts.Rows++
 	if err := s.sink(s.schema, row); err != nil {
@@ -178,7 +178,7 @@ func (s *Subscription) run() {
 	}
 }
 
-// Flush makes rows of the windows that are open, and batches of the rows.
+// Flush turns the open windows into rows, and the rows into batches.
 func (s *Subscription) Flush() error {
 	s.mu.Lock()
 	err := s.flush()

@@ -1,4 +1,4 @@
-// Package measure is what every measurement has in common: a point with a typed
+// Package measure holds what all measurements have in common: a point with a typed
 // schema, samples injected there, filters that turn windows of samples into rows,
 // and streams of rows cut into numbered Arrow record batches.
 //
@@ -61,7 +61,7 @@ func (t Type) String() string { return typeNames[t] }
 type Field struct {
 	Name string
 	Type Type
-	// Unit of the values, such as "ns" or "packets"; empty where there is none.
+	// Unit of the values, such as "ns" or "packets"; empty if there is none.
 	Unit string
 	// Doc says what the values are.
 	Doc string
@@ -85,7 +85,7 @@ var ErrSchema = errors.New("bad schema")
 
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// ValidName reports whether a stream or a column can have that name.
+// ValidName reports whether a name is valid for a stream or a column.
 func ValidName(name string) bool { return namePattern.MatchString(name) }
 
 // What one batch can make the archive create, or a terminal show, is bounded.
@@ -96,7 +96,7 @@ const (
 	docMax  = 1024
 )
 
-// Validate says what is wrong with the schema.
+// Validate checks the schema.
 func (s *Schema) Validate() error {
 	if !ValidName(s.Name) {
 		return fmt.Errorf("%w: stream name %q: use a lowercase letter, then lowercase letters, digits, underscores, at most 64", ErrSchema, s.Name)
@@ -129,8 +129,8 @@ func (s *Schema) Validate() error {
 	return nil
 }
 
-// checkText refuses what could not be shown safely: units and descriptions come
-// from other hosts and end in terminals.
+// checkText rejects text that is unsafe to display: units and descriptions come from
+// other hosts and are shown in terminals.
 func checkText(text string, limit int) error {
 	if len(text) > limit {
 		return fmt.Errorf("of %d bytes: at most %d", len(text), limit)

@@ -13,15 +13,15 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// Errors of streams and points that callers tell apart.
+// Errors of streams and points that callers distinguish.
 var (
-	// ErrSample marks a sample that does not fit its schema. It was not taken.
+	// ErrSample marks a sample that does not fit its schema. It is discarded.
 	ErrSample = errors.New("bad sample")
-	// ErrClosed is what comes of appending to a closed stream.
+	// ErrClosed marks an append to a closed stream.
 	ErrClosed = errors.New("stream is closed")
 )
 
-// What a batch may grow to. BatchBytesMax leaves room for the message's header and
+// Limits of a batch. BatchBytesMax leaves room for the message's header and
 // for padding below the largest message of the bus.
 const (
 	BatchBytesMax     = 6 << 20
@@ -29,14 +29,14 @@ const (
 	batchRowsDefault  = 10_000
 )
 
-// StreamOptions say when a stream cuts a batch: at whichever comes first.
+// StreamOptions are when a stream cuts a batch: at whichever limit is reached first.
 type StreamOptions struct {
-	// Rows of a batch; 0 stands for 10 000.
+	// Rows of a batch; default 10,000.
 	Rows int
-	// Bytes of a batch's values; 0 stands for 1 MiB.
+	// Bytes of a batch's values; default 1 MiB.
 	Bytes int
-	// Interval is how long the first row of a batch waits at most; 0 waits for
-	// Rows, Bytes or Flush.
+	// Interval is the longest wait of the first row of a batch; 0 waits for Rows,
+	// Bytes or Flush.
 	Interval time.Duration
 }
 
@@ -62,7 +62,7 @@ func (o StreamOptions) validate() (StreamOptions, error) {
 // is released when it returns; it must not use the stream.
 type BatchSink func(schema *Schema, record arrow.RecordBatch) error
 
-// StreamCounts are what became of a stream's rows.
+// StreamCounts count a stream's rows by their fate.
 type StreamCounts struct {
 	// Rows were appended; Refused were not, because they did not fit.
 	Rows, Refused uint64
@@ -71,15 +71,15 @@ type StreamCounts struct {
 	Batches, FailedBatches, FailedRows uint64
 }
 
-// Stream gathers rows of one schema into record batches. It may be used by many
-// goroutines: while the sink works on one batch, the next one is filled; when that
-// is full too, Append waits.
+// Stream gathers rows of one schema into record batches. It is safe for concurrent use.
+// While the sink works on one batch the next one is filled; when that is full too,
+// Append waits.
 type Stream struct {
 	schema  *Schema
 	options StreamOptions
 	sink    BatchSink
 
-	mu      sync.Mutex // of what is below; taken before sinking
+	mu      sync.Mutex // guards the following; taken before sinking
 	builder *array.RecordBuilder
 	rows    int
 	bytes   int
@@ -112,9 +112,8 @@ func NewStream(schema *Schema, options StreamOptions, sink BatchSink) (*Stream, 
 // Schema is what the rows consist of.
 func (s *Stream) Schema() *Schema { return s.schema }
 
-// Append adds a row. An error that is ErrSample or ErrClosed says that the row was
-// not taken; any other is the sink's, about the batch that was cut: the row itself
-// was taken.
+// Append adds a row. After ErrSample or ErrClosed the row was discarded; any other error
+// is the sink's, about the batch that was cut: the row itself was added.
 func (s *Stream) Append(row Sample) error {
 	if err := s.schema.Check(row); err != nil {
 		s.refused.Add(1)
@@ -163,7 +162,7 @@ func (s *Stream) appendChecked(row Sample) error {
 	return errors.Join(s.handOver(early), s.handOver(full))
 }
 
-// cut takes the batch out; nil where there is no row.
+// cut takes the batch out; nil if it has no row.
 func (s *Stream) cut() arrow.RecordBatch {
 	if s.rows == 0 {
 		return nil
@@ -192,7 +191,7 @@ func (s *Stream) handOver(record arrow.RecordBatch) error {
 	return nil
 }
 
-// Flush hands over all rows so far, and returns once the sink has them.
+// Flush passes all rows so far to the sink, and returns when it is done.
 func (s *Stream) Flush() error { return s.flush(false) }
 
 // Close flushes; nothing can be appended after it. It returns when the sink will
@@ -220,8 +219,8 @@ func (s *Stream) Counts() StreamCounts {
 	}
 }
 
-// Check says whether a sample is one of the schema: a value of the right type, or
-// null, for each field, and a time. Its error is ErrSample and names the field.
+// Check verifies that a sample fits the schema: a value of the right type, or null, for
+// each field, and a time. Its error is ErrSample and names the field.
 func (s *Schema) Check(sample Sample) error {
 	if len(sample) != len(s.Fields) {
 		return fmt.Errorf("%w: %d values for %d fields", ErrSample, len(sample), len(s.Fields))
@@ -266,7 +265,7 @@ func rowSize(s *Schema, row Sample) int {
 	return size
 }
 
-// appendValue trusts that the type is right.
+// appendValue requires the right type.
 func appendValue(builder array.Builder, v Value) {
 	if v.kind == 0 {
 		builder.AppendNull()

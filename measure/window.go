@@ -9,11 +9,11 @@ import (
 
 // ticksPerWindow divides Every. A window of time ends by the wall clock when that
 // many ticks and one more have passed since it was opened, so at least Every: the
-// samples' own time would have ended it before, had any come.
+// time of further samples would have ended it before.
 const ticksPerWindow = 4
 
-// windows holds the open windows of one pipeline. It is not safe for many
-// goroutines.
+// windows holds the open windows of one pipeline. It is not safe for concurrent
+// use.
 type windows struct {
 	plan *plan
 	emit func(row Sample) error
@@ -85,9 +85,9 @@ func (w *windows) add(sample Sample) error {
 	return err
 }
 
-// move ends the window that a sample's time is beyond. A sample from up to one
-// window before the open one came late and is put into it; one from earlier tells
-// that the clock was set back, and opens a new window.
+// move ends the window that a sample's time is beyond. A sample from up to one window
+// before the open one came late and is put into it; an earlier one means that the clock
+// was set back, and opens a new window.
 func (w *windows) move(now int64) error {
 	every := int64(w.plan.Every)
 	if len(w.order) > 0 && now < w.end {
@@ -134,7 +134,7 @@ func (w *windows) open(sample Sample, now int64) *group {
 	return g
 }
 
-// close makes a row of a group and forgets it.
+// close turns a group into a row and deletes it.
 func (w *windows) close(g *group, end int64) error {
 	err := w.finish(g, end)
 	last := len(w.order) - 1
@@ -164,7 +164,7 @@ func (w *windows) finish(g *group, end int64) error {
 	return err
 }
 
-// closeAll makes rows in the order in which windows were opened.
+// closeAll turns windows into rows in the order in which they were opened.
 func (w *windows) closeAll(end int64) error {
 	return w.each(func(*group) int64 { return end })
 }
@@ -186,7 +186,7 @@ func (w *windows) each(end func(*group) int64) error {
 	return errors.Join(errs...)
 }
 
-// tick ends windows of time for which no sample comes any more.
+// tick ends windows of time that receive no more samples.
 func (w *windows) tick() error {
 	if len(w.order) == 0 {
 		return nil
