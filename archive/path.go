@@ -12,7 +12,7 @@ type Traces struct {
 	Source, Destination, Address, Protocol string
 	// Until (inclusive); the zero time is now.
 	Until time.Time
-	// Most is how many traces are wanted.
+	// Most is the number of traces to return.
 	Most int
 }
 
@@ -20,21 +20,21 @@ type Traces struct {
 // from one interface to another; an empty interface is any.
 type RouterDelays struct {
 	Agent string
-	// Sessions by preference: the first that has rows counts. Without one the rows
-	// count that belong to no session.
+	// Sessions in order of preference: the first with rows is used. Without any, rows
+	// without a session are.
 	Sessions      []string
 	Input, Output string
-	// From (inclusive), To (exclusive); both are needed.
+	// From (inclusive) and To (exclusive) are required.
 	From, To time.Time
 	Step     time.Duration
-	// Breaks is how many of the longest coffee breaks are wanted.
+	// Breaks is the number of longest coffee breaks to return.
 	Breaks int
 }
 
 // RouterDelaysAnswer answers RouterDelays.
 type RouterDelaysAnswer struct {
 	Session string
-	// Sampled: delays are of one in so many rows.
+	// Sampled is n if delays are those of every nth row.
 	Sampled int64
 	Stages  []StageWindow // by time
 	Queues  []QueueWindow // by time
@@ -56,7 +56,7 @@ type QueueWindow struct {
 	Mean, Kernel    float64
 }
 
-// CoffeeBreak is a spell in which packets wait and the router processes none.
+// CoffeeBreak is a period in which packets wait and the router processes none.
 type CoffeeBreak struct {
 	Time        time.Time
 	Length      time.Duration

@@ -15,7 +15,7 @@ type Selection struct {
 	flows.Flow
 }
 
-// Has reports whether a row is selected, without regard to the election of sessions.
+// Has reports whether a row is selected, ignoring the election of sessions.
 func (s *Selection) Has(row *flows.Row) bool {
 	is := func(want, is string) bool { return want == "" || want == is }
 	return is(s.Source, row.Source) && is(s.Destination, row.Destination) && is(s.Session, row.Session) &&
@@ -26,8 +26,8 @@ func (s *Selection) Has(row *flows.Row) bool {
 // Windows asks for rows of flows added up in windows of equal length.
 type Windows struct {
 	Selection
-	// From (inclusive) and To (exclusive) are required. They are moved outwards to
-	// whole windows.
+	// From (inclusive) and To (exclusive) are required. They are extended to whole
+	// windows.
 	From, To time.Time
 	// Points is how many windows fit into the range at most; with Step they are that
 	// long instead.
@@ -35,8 +35,8 @@ type Windows struct {
 	Step   time.Duration
 	// Before, if set, excludes rows that ended at that time or later.
 	Before time.Time
-	// Sample is the number of rows whose histograms are read; of more rows, one in so
-	// many is. 0 means 200,000.
+	// Sample limits the number of rows whose histograms are read: of more rows, every
+	// nth is. 0 means 200,000.
 	Sample int64
 }
 
@@ -44,8 +44,7 @@ type Windows struct {
 type WindowsAnswer struct {
 	Windows []Window // those with rows, by time
 	Step    time.Duration
-	// Sampled means that histograms are those of one in so many rows, and of one row at
-	// least in each window.
+	// Sampled is n if histograms are those of every nth row, and at least one per window.
 	Sampled int64
 	// Sessions with rows of the selection, regardless of its session, those with
 	// most packets first.
@@ -68,7 +67,7 @@ type Flows struct {
 	// Order is packets, bytes, lost (the share), p50, p90, p99, max or last; largest first.
 	Order     string
 	Ascending bool
-	// Search keeps flows whose text contains it, without regard to case.
+	// Search selects flows whose text contains it, ignoring case.
 	Search string
 	Limit  int
 	// Sample as in Windows.
@@ -108,8 +107,8 @@ func StepOf(least time.Duration) time.Duration {
 	return (least + day - 1) / day * day
 }
 
-// IntervalStep is the least length of windows for rows of an interval. Rows come out
-// a little longer or shorter than their session asks for, so a tenth is let pass.
+// IntervalStep is the minimum length of windows for rows of an interval, with a tolerance
+// of a tenth: rows are slightly longer or shorter than their session's interval.
 func IntervalStep(interval time.Duration) time.Duration {
 	interval = max(0, min(interval, flows.IntervalMax))
 	return StepOf(interval - interval/10)

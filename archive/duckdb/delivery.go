@@ -14,21 +14,21 @@ import (
 	"pillion.dev/measure"
 )
 
-// sender is one series of numbered batches.
+// sender identifies one sequence of batches.
 type sender struct {
 	agent, stream string
 	epoch         uint64
 }
 
-// delivery is what came from a sender: all below next (or it will not come), and
-// extras above.
+// delivery is the state of a sender: all batches below next have arrived or never will,
+// and so have the extras above it.
 type delivery struct {
 	next                   uint64
 	extras                 map[uint64]bool
 	batches, rows, missing int64
 }
 
-// extrasMax bounds what a sender that leaves gaps can make the archive remember.
+// extrasMax limits the state of a sender that leaves gaps.
 const extrasMax = 1 << 14
 
 var errGaps = errors.New("too many batches after a gap")
@@ -41,8 +41,8 @@ func (d *delivery) clone() *delivery {
 
 func (d *delivery) has(sequence uint64) bool { return sequence < d.next || d.extras[sequence] }
 
-// settle closes the gaps below oldest: what is missing there will not come. The
-// work is by extras, not by numbers, since these come from outside.
+// settle closes the gaps below oldest: batches missing there will not arrive. It iterates
+// over extras, not over numbers, which are not trusted.
 func (d *delivery) settle(oldest uint64) {
 	if oldest > d.next {
 		gap := oldest - d.next
@@ -65,7 +65,7 @@ func (d *delivery) advance() {
 	}
 }
 
-// add notes a new batch.
+// add records a new batch.
 func (d *delivery) add(sequence, oldest uint64, rows int64) error {
 	if len(d.extras) >= extrasMax && sequence != d.next {
 		return errGaps
@@ -142,7 +142,7 @@ func (c *connection) loadDeliveries(ctx context.Context) (states map[sender]*del
 	return states, revision, logged, err
 }
 
-// Delivered sums what came from an agent over all its epochs.
+// Delivered returns the sums for an agent over all its epochs.
 func (a *Archive) Delivered(ctx context.Context, agent string) (map[string]archive.Delivered, error) {
 	done, err := a.enter(ctx)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"pillion.dev/measure"
 )
 
-// part is a run of rows on their way into one table: an array for each column of
-// the table, nil for nulls all the way.
+// part is a series of rows for one table: an array for each column of the table, nil for
+// a column of nulls.
 type part struct {
 	rows    int
 	columns []arrow.Array

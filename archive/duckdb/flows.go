@@ -19,8 +19,8 @@ import (
 
 const (
 	flowsMost = 10_000
-	// candidates are the flows with most packets among which the largest quantiles
-	// are looked for: each needs its histogram.
+	// candidates limits the flows, those with most packets, that are ordered by a
+	// quantile: each needs its histogram.
 	candidates = 50_000
 )
 
@@ -33,10 +33,10 @@ var flowKeys = map[string]string{
 	"host":      "coalesce(src, '') AS k0, coalesce(dst, '') AS k1, '' AS k2, 0::BIGINT AS k3, 0::BIGINT AS k4",
 }
 
-// port is a column that an agent can have made wider.
+// port reads a column whose type an agent can have widened.
 func port(column string) string { return "coalesce(try_cast(" + column + " AS BIGINT), 0)" }
 
-// flowText is what a search looks through.
+// flowText is the text that a search matches.
 const flowText = `lower(CASE WHEN k3 = 0 THEN k0 WHEN contains(k0, ':') THEN '[' || k0 || ']:' || k3 ELSE k0 || ':' || k3 END || ' > ' ||
 	CASE WHEN k4 = 0 THEN k1 WHEN contains(k1, ':') THEN '[' || k1 || ']:' || k4 ELSE k1 || ':' || k4 END || ' ' || k2)`
 
@@ -46,11 +46,11 @@ var flowOrders = map[string]string{
 	"max": "max(delay_max_ns) FILTER (" + measured("delay") + ")", "last": "max(epoch_ns(time))",
 }
 
-// quantileOrders are the others.
+// quantileOrders are the orders that need histograms.
 var quantileOrders = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 // Flows implements archive.Archive. Ordered by a quantile, flows are those with most
-// packets, at most 50,000. What cannot be compared comes last either way.
+// packets, at most 50,000. Flows without a value come last in both directions.
 func (a *Archive) Flows(ctx context.Context, question archive.Flows) (archive.FlowsAnswer, error) {
 	_, known := flowOrders[question.Order]
 	quantile, ordered := quantileOrders[question.Order]
@@ -90,7 +90,7 @@ type flowReader struct {
 	every       int64
 }
 
-// groups is the SQL of flows with a place each.
+// groups is the SQL of flows with their places in the order.
 func (f *flowReader) groups(s *survey) (sql string, arguments []any) {
 	where, arguments := s.where()
 	search := "true"

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// partsMost bounds the transactions of one commit: questions need processors too.
+	// partsMost limits the transactions of one commit: queries need processors too.
 	partsMost = 4
-	// partRows is how many rows are worth a transaction of their own: those of a row
-	// group of DuckDB, which goes packed into the file and not through the log.
+	// partRows is the minimum size of a transaction: a DuckDB row group, which is written
+	// compressed to the file and not to the log.
 	partRows = 122_880
 )
 
-// divide makes parts of a commit that can be written at once: all batches of a sender
-// are in one.
+// divide splits a commit into parts that can be written in parallel: all batches of a
+// sender are in the same part.
 func (c *commit) divide(most int) []*commit {
 	rows, total := map[sender]int64{}, int64(0)
 	for _, i := range c.fresh() {
@@ -48,7 +48,7 @@ func (c *commit) divide(most int) []*commit {
 	return parts
 }
 
-// fresh are the batches that are to be written.
+// fresh returns the batches to be written.
 func (c *commit) fresh() []int {
 	var all []int
 	for i, stored := range c.stored {
@@ -64,12 +64,12 @@ func (c *commit) sender(i int) sender {
 	return sender{b.Agent, b.Stream, b.Epoch}
 }
 
-// writeAtOnce writes the parts of a large commit side by side, and returns those that
-// are not on disk. A small commit is returned whole.
+// writeAtOnce writes the parts of a large commit in parallel, and returns those that are
+// not on disk. A small commit is returned unwritten.
 func (a *Archive) writeAtOnce(ctx context.Context, c *commit) (left []*commit, err error) {
 	parts := c.divide(1 + len(a.more))
 	if len(parts) == 1 || a.untidy() || a.shape(ctx, c) != nil {
-		return []*commit{c}, nil // which tells the error, if it is one
+		return []*commit{c}, nil // the caller's attempt reports the error
 	}
 	faults := make([]error, len(parts))
 	var writing sync.WaitGroup

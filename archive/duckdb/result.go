@@ -4,8 +4,8 @@ package duckdb
 #include <stdint.h>
 #include <stdlib.h>
 
-// Only the functions that duckdb-go-bindings hides behind a build tag: a plain
-// `go build` shall do. They are in the library that it links.
+// Only the functions that duckdb-go-bindings hides behind a build tag, so that a plain
+// `go build` works. They are in the library that it links.
 struct ArrowSchema {
 	const char *format, *name, *metadata;
 	int64_t flags, n_children;
@@ -37,7 +37,7 @@ import (
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 )
 
-// schema turns the chunks of one result into record batches.
+// schema converts the chunks of one result to record batches.
 type schema struct {
 	options duckdb.ArrowOptions
 	arrow   *arrow.Schema
@@ -78,7 +78,7 @@ func resultSchema(result *duckdb.Result) (*schema, error) {
 	return s, nil
 }
 
-// hand gives one chunk to rows, as a record batch that is released afterwards.
+// hand passes one chunk to rows, as a record batch that is released afterwards.
 func (s *schema) hand(chunk duckdb.DataChunk, rows func(arrow.RecordBatch) error) error {
 	out := (*C.struct_ArrowArray)(C.calloc(1, C.sizeof_struct_ArrowArray))
 	defer C.free(unsafe.Pointer(out))
@@ -93,7 +93,7 @@ func (s *schema) hand(chunk duckdb.DataChunk, rows func(arrow.RecordBatch) error
 	return rows(record)
 }
 
-// handNone gives no rows to rows, so that the columns are known all the same.
+// handNone passes an empty record batch, so that the columns are known.
 func (s *schema) handNone(rows func(arrow.RecordBatch) error) error {
 	builder := array.NewRecordBuilder(memory.DefaultAllocator, s.arrow)
 	defer builder.Release()
@@ -102,8 +102,8 @@ func (s *schema) handNone(rows func(arrow.RecordBatch) error) error {
 	return rows(record)
 }
 
-// textAt is a text of a result that may be kept: the record's own memory is
-// DuckDB's, and goes with it.
+// textAt returns a copy of a string in a result: the record's memory belongs to DuckDB and
+// is released with it.
 func textAt(r arrow.RecordBatch, column, row int) string {
 	return strings.Clone(r.Column(column).(*array.String).Value(row))
 }

@@ -66,9 +66,9 @@ func (a *Archive) saveRetention(ctx context.Context) error {
 	return nil
 }
 
-// Retain implements archive.Archive. Rows of the same nanosecond go together, so
-// that a little more than necessary may go. The bytes of a stream are estimated
-// from the blocks that it takes up on disk.
+// Retain implements archive.Archive. Rows of the same nanosecond are removed together, so
+// slightly more than necessary may be removed. The bytes of a stream are estimated from
+// its blocks on disk.
 func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, error) {
 	done, err := a.enter(ctx)
 	if err != nil {
@@ -94,9 +94,8 @@ func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, 
 		}
 	}
 	if len(removed) > 0 {
-		// Without this the space of what is gone would be used again only after
-		// the log has filled. A question that still runs is no error: the next
-		// checkpoint comes.
+		// Without this the space would be reused only once the log is full. If a running
+		// query prevents it, the next checkpoint will do.
 		if err := a.writer.exec(ctx, "CHECKPOINT"); err != nil && (noSpace(err) || fatal(err)) {
 			return removed, fmt.Errorf("retain: %w", a.judge(err))
 		}
@@ -146,9 +145,8 @@ func (a *Archive) retain(ctx context.Context, stream string, r archive.Retention
 // steps of the histogram by which cutoff narrows the range.
 const cutoffSteps = 4096
 
-// cutoff is the earliest time before which there are at least drop rows. It counts
-// rows by ever finer steps of time, which takes the same little memory for any
-// number of rows.
+// cutoff is the earliest time before which there are at least drop rows. It counts rows
+// in ever smaller steps of time, which needs constant memory.
 func (c *connection) cutoff(ctx context.Context, stream string, drop int64) (int64, error) {
 	low, err := c.number(ctx, "SELECT epoch_ns(min(time)) FROM "+tableOf(stream))
 	if err != nil {
@@ -189,7 +187,7 @@ func (c *connection) cutoff(ctx context.Context, stream string, drop int64) (int
 	}
 }
 
-// number is the one number that a statement answers with.
+// number returns the single number that is a statement's result.
 func (c *connection) number(ctx context.Context, sql string, arguments ...any) (int64, error) {
 	var out int64
 	err := c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// errRoom is the end of a question that took what storing needed.
+// errRoom ends a query whose memory was needed for storing.
 var errRoom = errors.New("its memory was needed to store rows; ask for less")
 
 const (
@@ -16,7 +16,7 @@ const (
 	roomTime  = 5 * interruptEvery
 )
 
-// roomy is a context that lasts as long as there is memory for questions.
+// roomy returns a context that ends when queries have to release their memory.
 func (a *Archive) roomy() context.Context {
 	a.room.Lock()
 	defer a.room.Unlock()
@@ -26,7 +26,7 @@ func (a *Archive) roomy() context.Context {
 	return a.room.Context
 }
 
-// makeRoom ends all questions that run.
+// makeRoom ends all running queries.
 func (a *Archive) makeRoom() {
 	a.room.Lock()
 	defer a.room.Unlock()
@@ -36,8 +36,8 @@ func (a *Archive) makeRoom() {
 	}
 }
 
-// writeFirst writes a commit; where questions have taken all memory they end, since
-// rows that cannot be stored pile up on all agents.
+// writeFirst writes a commit. If queries use all the memory, it ends them: rows that
+// cannot be stored accumulate on all agents.
 func (a *Archive) writeFirst(ctx context.Context, c *commit) error {
 	err := a.writeOnce(ctx, c)
 	for range roomTries {
@@ -55,15 +55,15 @@ func (a *Archive) writeFirst(ctx context.Context, c *commit) error {
 	return err
 }
 
-// noMemory reports whether DuckDB lacked memory; what fills a row says so in words of
-// its own.
+// noMemory reports whether DuckDB ran out of memory; the appender has a message of its own
+// for that.
 func noMemory(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "Out of Memory Error") || strings.Contains(text, "failed to allocate data of size")
 }
 
-// writeOnce writes, and does not trust an error: DuckDB can fail at tidying up after
-// a transaction that is on disk. Tried again, its rows would be there twice.
+// writeOnce writes and verifies errors: DuckDB can fail in the cleanup after a transaction
+// that is on disk, and a retry would store its rows twice.
 func (a *Archive) writeOnce(ctx context.Context, c *commit) error {
 	err := a.write(ctx, c)
 	if err == nil || ofData(err) {
@@ -79,7 +79,7 @@ func (a *Archive) writeOnce(ctx context.Context, c *commit) error {
 	return err
 }
 
-// recall reads what is on disk of deliveries.
+// recall reloads the delivery state from disk.
 func (a *Archive) recall(ctx context.Context) error {
 	states, revision, logged, err := a.writer.loadDeliveries(ctx)
 	if err != nil {

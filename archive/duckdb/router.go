@@ -17,12 +17,12 @@ import (
 	"pillion.dev/measure/histogram"
 )
 
-// routerRowsMost is how many seconds of rows have their histograms read; of a longer
-// range one in so many seconds is.
+// routerRowsMost limits the seconds of rows whose histograms are read; longer ranges are
+// sampled by the second.
 const routerRowsMost = 3600
 
-// stagesShown are the stages that a packet passes one after the other; the stream has
-// sums and parts of these besides.
+// stagesShown are the stages that a packet passes in sequence; the stream also has sums
+// and parts of these.
 const stagesShown = "('input_queuing', 'processing', 'output_queuing')"
 
 // stageMeasured is true of rows with delays, as package flows reads them.

@@ -12,22 +12,22 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-// What DuckDB itself cannot refuse: reading transactions, a locked configuration
-// and no access to files leave functions that switch logs on, that read and write
-// beside the archive's own file, or that make gigabytes of text of one row, which
-// the limit of memory does not count.
+// What DuckDB itself cannot prevent: read-only transactions, a locked configuration and
+// no access to files leave functions that enable logs, that read and write beside the
+// archive's file, or that produce gigabytes of text from one row, which the memory limit
+// does not include.
 var (
-	// tableFunctions are those that a question may read from.
+	// tableFunctions are those that a query may read from.
 	tableFunctions = []string{
 		"range", "generate_series", "unnest", "json_each", "json_tree",
 		"duckdb_columns", "duckdb_tables", "duckdb_views", "duckdb_functions", "duckdb_types", "duckdb_keywords",
 	}
-	// boundless functions give texts as long as a number says, or write.
+	// boundless functions return strings of any requested length, or write.
 	boundless = []string{
 		"repeat", "lpad", "rpad", "bar", "format", "printf", "bitstring", "write_log", "nextval", "currval",
 	}
-	// joining functions give texts as long as all their arguments; nested ones
-	// double them each time.
+	// joining functions return strings as long as all their arguments; each nesting
+	// can double the length.
 	joining = []string{"||", "concat", "concat_ws", "replace", "regexp_replace", "array_to_string", "translate"}
 )
 
@@ -38,8 +38,8 @@ const (
 
 var explaining = regexp.MustCompile(`(?i)^EXPLAIN(\s+ANALYZE)?\s`)
 
-// inspectQuestion refuses what a question may not do. It looks at the statement as
-// DuckDB has parsed it, so no spelling hides anything.
+// inspectQuestion rejects forbidden queries. It inspects the statement as parsed by DuckDB,
+// so that no spelling can hide anything.
 func (c *connection) inspectQuestion(ctx context.Context, sql string) error {
 	if len(sql) > statementMost {
 		return &sqlError{message: fmt.Sprintf("the statement has %d bytes, at most %d", len(sql), statementMost)}

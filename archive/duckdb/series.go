@@ -26,8 +26,8 @@ var aggregates = map[string]string{
 	"p50": "quantile_cont(%s, 0.5)", "p90": "quantile_cont(%s, 0.9)", "p99": "quantile_cont(%s, 0.99)",
 }
 
-// suited is the function for a column of which none was asked: what only grows is
-// shown by its maximum, what counts within a window adds up.
+// suited is the default function for a column: the maximum for counters, the sum for
+// counts per interval.
 func suited(f measure.Field) string {
 	switch {
 	case !numeric(f.Type):
@@ -88,7 +88,7 @@ func expression(s *measure.Schema, a archive.Aggregate) (string, error) {
 	return fmt.Sprintf("sum(%s * %s) / nullif(sum(%s) FILTER (%s IS NOT NULL), 0)", value, by, by, quoted(a.Column)), nil
 }
 
-// Series implements archive.Archive. A null in a label is the empty text.
+// Series implements archive.Archive. A null in a label is an empty string.
 func (a *Archive) Series(ctx context.Context, question archive.Series) ([]archive.Line, error) {
 	s, err := a.known(question.Stream)
 	if err != nil {

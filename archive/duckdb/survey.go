@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// sampleDefault is how many rows with histograms are read before they are thinned.
+	// sampleDefault is the number of histograms above which they are sampled.
 	sampleDefault = 200_000
 	sessionsMost  = 200
 	// unit is what intervals are rounded up to.
@@ -32,7 +32,7 @@ const (
 // middle is that of a row's interval, ns since 1970.
 var middle = fmt.Sprintf("(epoch_ns(time) - greatest(0, least(coalesce(interval_ns, 0), %d)) // 2)", int64(flows.IntervalMax))
 
-// survey is what has to be known of a selection before it is added up.
+// survey is a first look at a selection before its rows are summed.
 type survey struct {
 	selection archive.Selection
 	from, to  time.Time
@@ -46,7 +46,7 @@ type survey struct {
 	sessions []string
 }
 
-// terms are the WHERE of a selection but for its session.
+// terms are the WHERE terms of a selection except its session.
 func terms(s archive.Selection) (list []string, arguments []any) {
 	for _, equal := range []struct{ column, value string }{
 		{"source", s.Source}, {archive.AgentColumn, s.Destination}, {"src", s.Src}, {"dst", s.Dst}, {"proto", s.Proto},
@@ -78,7 +78,7 @@ func (s *survey) within() (list []string, arguments []any) {
 	return list, append(arguments, s.from, end, s.from.UnixNano(), s.to.UnixNano())
 }
 
-// where is the condition of the rows that count.
+// where is the condition that selects the rows.
 func (s *survey) where() (sql string, arguments []any) {
 	list, arguments := s.within()
 	if s.selection.Session != "" {
@@ -95,7 +95,7 @@ func (s *survey) where() (sql string, arguments []any) {
 		SELECT (unnest(?), unnest(?), unnest(?)))`), " AND "), append(arguments, sources, agents, sessions)
 }
 
-// look fills in what the rows of a selection are like.
+// look determines the sessions and intervals of a selection's rows.
 func (s *survey) look(ctx context.Context, c *connection) error {
 	s.slack = slack
 	list, arguments := s.within()
@@ -112,7 +112,7 @@ func (s *survey) look(ctx context.Context, c *connection) error {
 	return nil
 }
 
-// pairOf is two hosts; sighted is what one session has of them.
+// pairOf is two hosts; sighted sums the rows of one session for them.
 type pairOf struct{ source, destination string }
 
 type sighted struct {
@@ -144,7 +144,7 @@ func (f sightings) read(r arrow.RecordBatch) error {
 	return nil
 }
 
-// sum elects the session of each pair and adds up what the elected ones have.
+// sum elects the session of each pair and sums the elected ones.
 func (f sightings) sum(s *survey) {
 	packets, units := map[string]float64{}, map[int64]int64{}
 	s.elected = map[pairOf]string{}
@@ -198,7 +198,7 @@ func longest(units map[int64]int64) time.Duration {
 	return 0
 }
 
-// every is one in how many rows is read for histograms.
+// every returns n such that every nth row is read for histograms.
 func every(rows, sample int64) int64 {
 	if sample <= 0 {
 		sample = sampleDefault

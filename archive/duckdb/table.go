@@ -48,7 +48,7 @@ func typeWidth(t measure.Type) int {
 	return 8
 }
 
-// merge is the schema that takes the rows of both; new fields go to the end.
+// merge returns a schema that can hold the rows of both; new fields are appended.
 func merge(have, got *measure.Schema) (*measure.Schema, error) {
 	out, _, err := measure.Widen(have, got)
 	if err != nil {
@@ -57,9 +57,9 @@ func merge(have, got *measure.Schema) (*measure.Schema, error) {
 	return out, check(out)
 }
 
-// standard is the schema of a stream of Pillion's own, which its table has from the
-// first row on: else the first agent that sends one could give its columns types
-// that those of all others do not fit.
+// standard returns the schema of a standard stream, with which its table is created:
+// otherwise the first agent to send it could choose column types that do not match those
+// of all others.
 func standard(stream string) *measure.Schema {
 	for _, s := range measure.Standard() {
 		if s.Name == stream {
@@ -69,7 +69,7 @@ func standard(stream string) *measure.Schema {
 	return nil
 }
 
-// check is what the archive asks of a schema beyond measure.
+// check validates a schema for the archive.
 func check(s *measure.Schema) error {
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", archive.ErrSchema, err)
@@ -80,7 +80,7 @@ func check(s *measure.Schema) error {
 	return nil
 }
 
-// quoted is a name in SQL.
+// quoted quotes a name for SQL.
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // tableOf is the table of a stream.
@@ -95,8 +95,8 @@ func tableTypes(s *measure.Schema) []measure.Type {
 	return types
 }
 
-// internals are the archive's own tables, in a schema apart. Of delivery, which is
-// only ever appended to, the row with the highest revision counts.
+// internals are the archive's internal tables, in a separate schema. The table delivery is
+// append-only: the row with the highest revision is valid.
 const internals = `
 CREATE SCHEMA IF NOT EXISTS pillion;
 CREATE TABLE IF NOT EXISTS pillion.streams (stream VARCHAR, schema VARCHAR);
@@ -104,7 +104,7 @@ CREATE TABLE IF NOT EXISTS pillion.retention (stream VARCHAR, age_ns BIGINT, row
 CREATE TABLE IF NOT EXISTS pillion.delivery (revision UBIGINT, agent VARCHAR, stream VARCHAR, epoch UBIGINT,
 	next UBIGINT, extras UBIGINT[], batches BIGINT, rows BIGINT, missing BIGINT);`
 
-// inTransaction runs work, then commits; whatever fails undoes all of it.
+// inTransaction runs work and commits; any failure rolls back all of it.
 func (c *connection) inTransaction(ctx context.Context, work func() error) error {
 	if err := c.exec(ctx, "BEGIN"); err != nil {
 		return err
@@ -119,8 +119,8 @@ func (c *connection) inTransaction(ctx context.Context, work func() error) error
 	return err
 }
 
-// rollback undoes a transaction. Where questions have taken all memory even that fails,
-// and until it succeeds the connection is of no use.
+// rollback rolls a transaction back. If queries use all the memory even that fails, and
+// the connection is unusable until it succeeds.
 func (c *connection) rollback() error {
 	c.stuck = false
 	err := c.exec(context.Background(), "ROLLBACK")
@@ -131,8 +131,8 @@ func (c *connection) rollback() error {
 	return err
 }
 
-// widen makes the table of a stream, or gives it the columns that it lacks. have
-// is nil for a new stream.
+// widen creates the table of a stream, or adds missing columns. have is nil for a new
+// stream.
 func (c *connection) widen(ctx context.Context, have, want *measure.Schema) error {
 	text, err := json.Marshal(want)
 	if err != nil {

@@ -55,7 +55,7 @@ func (a *Archive) Windows(ctx context.Context, question archive.Windows) (archiv
 	return answer, nil
 }
 
-// align moves the range outwards to whole windows.
+// align extends the range to whole windows.
 func (s *survey) align(step time.Duration) {
 	from, to := s.from.UnixNano(), s.to.UnixNano()
 	from -= from % int64(step)
@@ -95,7 +95,7 @@ func (w *windowReader) start(number int64) time.Time {
 	return time.Unix(0, number*int64(w.step)).UTC()
 }
 
-// find takes numbers in ascending order, from the first one on again.
+// find expects numbers in ascending order, and restarts at a lower one.
 func (w *windowReader) find(number int64) *flows.Sum {
 	start := w.start(number)
 	if w.at == len(w.windows) || start.Before(w.windows[w.at].Start) {

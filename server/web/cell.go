@@ -20,11 +20,11 @@ type cells struct {
 	text  func(to []byte, i int) []byte
 }
 
-// IsNull knows the column that has nothing but nulls, too.
+// IsNull also handles columns of type null.
 func (c cells) IsNull(i int) bool { return c.Array.DataType().ID() == arrow.NULL || c.Array.IsNull(i) }
 
-// cellsOf knows every type of package measure, and the most usual ones besides
-// that a query can make. Others become Arrow's text.
+// cellsOf handles every type of package measure and the most common other ones that
+// queries return. The rest become Arrow's text.
 func cellsOf(a arrow.Array) cells {
 	switch a := a.(type) {
 	case *array.Boolean:

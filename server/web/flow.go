@@ -32,13 +32,13 @@ var (
 	flowOrders    = []string{"packets", "bytes", "lost", "p50", "p90", "p99", "max", "last"}
 )
 
-// flows is FlowService.
+// flows implements FlowService.
 type flows struct {
 	*data
 	seconds *live.Pairs
 }
 
-// Windows adds up a range of time.
+// Windows returns the sums of a time range in windows.
 func (f *flows) Windows(ctx context.Context, request *pillionv1.WindowsRequest) (*pillionv1.WindowsResponse, error) {
 	question := archive.Windows{Points: int(cmp.Or(request.GetPoints(), defaultWindows))}
 	if question.Points > maxWindows {
@@ -65,7 +65,7 @@ func (f *flows) Windows(ctx context.Context, request *pillionv1.WindowsRequest) 
 	return response, nil
 }
 
-// ListFlows adds up a range of time by flow.
+// ListFlows returns the sums of a time range by flow.
 func (f *flows) ListFlows(ctx context.Context, request *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error) {
 	question, err := f.flowsOf(request)
 	if err != nil {
@@ -111,7 +111,8 @@ func (f *flows) flowsOf(request *pillionv1.ListFlowsRequest) (archive.Flows, err
 	return question, err
 }
 
-// span is a range of time that the archive can have rows of; by default the last hour.
+// span reads a time range, by default the last hour, and limits it to what the archive can
+// hold.
 func (d *data) span(from, to *timestamppb.Timestamp) (time.Time, time.Time, error) {
 	start, end, err := rangeOf(from, to)
 	if err != nil {
@@ -123,7 +124,7 @@ func (d *data) span(from, to *timestamppb.Timestamp) (time.Time, time.Time, erro
 	if from == nil {
 		start = end.Add(-time.Hour)
 	}
-	// The archive counts ns since 1970 in 64 bits.
+	// The archive's times are ns since 1970 in 64 bits.
 	least, most := time.Unix(0, 0), time.Unix(0, math.MaxInt64).Add(-10*365*day)
 	if start.Before(least) {
 		start = least
@@ -160,7 +161,7 @@ func selectionOf(m *pillionv1.Selection) (archive.Selection, error) {
 	return s, nil
 }
 
-// checkText refuses what no row can hold.
+// checkText rejects text that no row can contain.
 func checkText(field, text string) error {
 	if len(text) > maxSelected {
 		return invalid(field, "read %s: %d bytes, use at most %d", field, len(text), maxSelected)
@@ -198,7 +199,7 @@ func floats[N int64 | uint64](list []N) []float64 {
 	return to
 }
 
-// small is a number as 32 bits have it.
+// small clamps a number to 32 bits.
 func small(n int64) uint32 { return uint32(max(0, min(n, math.MaxUint32))) }
 
 const (
@@ -206,7 +207,7 @@ const (
 	maxStep = day
 )
 
-// stepOf reads a length of windows; 0 leaves it to the rows.
+// stepOf reads the length of windows; 0 means that of the rows.
 func stepOf(ms int64) (time.Duration, error) {
 	if ms == 0 {
 		return 0, nil

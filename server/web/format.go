@@ -12,10 +12,10 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
 
-// rowGroupRows bounds what the Parquet writer holds in memory.
+// rowGroupRows limits the memory of the Parquet writer.
 const rowGroupRows = 64 << 10
 
-// formats are the files that an export can be.
+// formats are the file formats of exports.
 var formats = map[string]struct {
 	contentType, extension string
 	open                   func(io.Writer, *arrow.Schema) (rowWriter, error)
@@ -25,8 +25,8 @@ var formats = map[string]struct {
 	"parquet": {"application/vnd.apache.parquet", "parquet", openParquet},
 }
 
-// rowWriter writes record batches of one schema as a file. Close ends the file,
-// not what is below.
+// rowWriter writes record batches of one schema as a file. Close completes the file but
+// does not close the underlying writer.
 type rowWriter interface {
 	Write(arrow.RecordBatch) error
 	Close() error
@@ -39,7 +39,7 @@ func openArrow(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
 type parquetWriter struct{ *pqarrow.FileWriter }
 
 func openParquet(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
-	// The writer closes what is below it if that can be closed.
+	// The wrapper hides a Close method, which the Parquet writer would call.
 	writer, err := pqarrow.NewFileWriter(schema, struct{ io.Writer }{to},
 		parquet.NewWriterProperties(
 			parquet.WithCompression(compress.Codecs.Snappy), parquet.WithMaxRowGroupLength(rowGroupRows)),
@@ -47,12 +47,12 @@ func openParquet(to io.Writer, schema *arrow.Schema) (rowWriter, error) {
 	return parquetWriter{writer}, err
 }
 
-// Write puts small batches together into row groups.
+// Write combines small batches into row groups.
 func (w parquetWriter) Write(record arrow.RecordBatch) error { return w.WriteBuffered(record) }
 
 // csvWriter writes RFC 4180 with a header: times as RFC 3339 in UTC with
-// nanoseconds, lists as [1,2], binary as base64, null as nothing. Text is quoted
-// where it must be, and otherwise left as it is.
+// nanoseconds, lists as [1,2], binary as base64, null as an empty field. Text is quoted
+// only where required.
 type csvWriter struct {
 	to   io.Writer
 	line []byte
@@ -111,7 +111,7 @@ func appendCell(line []byte, column int, cell []byte) []byte {
 // chunkBytes is the size of the pieces in which a file is sent.
 const chunkBytes = 64 << 10
 
-// chunks hands a file on in pieces, whatever the sizes of the writes.
+// chunks passes a file on in pieces of equal size, independent of the sizes of writes.
 type chunks struct {
 	buffer []byte
 	send   func([]byte) error
@@ -139,8 +139,8 @@ func (c *chunks) flush() error {
 	return err
 }
 
-// rowFile is an export on its way: the format is opened by the first record batch,
-// since only that knows the types.
+// rowFile is an export in progress: the format is opened by the first record batch, which
+// determines the types.
 type rowFile struct {
 	format string
 	chunks *chunks

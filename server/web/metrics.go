@@ -13,24 +13,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metricsBuffer is how many batches the sums for Prometheus may be behind.
+// metricsBuffer is how many batches the metrics may lag behind.
 const metricsBuffer = 1024
 
-// Figure is one number of another part of the server, for Prometheus.
+// Figure is one metric of another part of the server, for Prometheus.
 type Figure struct {
 	// Name in Prometheus, such as pillion_ingest_rows_total; a counter if it ends
 	// in _total.
 	Name, Help string
-	// Label and its value, where there are several figures of one name.
+	// Label and its value, if several figures have the same name.
 	Label, LabelValue string
 	Value             float64
 }
 
-// metrics is what Prometheus reads.
+// metrics is the Prometheus registry.
 type metrics struct {
 	registry *prometheus.Registry
 	pairs    *pairs
-	// missed rows are not in the sums; those of broken batches are among them.
+	// missed rows are not in the sums; they include those of broken batches.
 	missed, broken atomic.Uint64
 }
 
@@ -69,7 +69,7 @@ func (m *metrics) follow(ctx context.Context, live Live, log *slog.Logger) {
 
 func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		// One wrong figure must not hide the others.
+		// One invalid figure must not hide the others.
 		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
 	})
 }
@@ -77,11 +77,10 @@ func (m *metrics) handler() http.Handler {
 // figureCollector asks the other parts of the server at each scrape.
 type figureCollector func() []Figure
 
-// Describe gives nothing: which figures there are is only known when they are
-// asked for.
+// Describe sends nothing: the set of figures is only known at a scrape.
 func (figureCollector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect gives all figures.
+// Collect implements prometheus.Collector.
 func (c figureCollector) Collect(to chan<- prometheus.Metric) {
 	for _, f := range c() {
 		kind := prometheus.GaugeValue

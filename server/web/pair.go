@@ -11,19 +11,19 @@ import (
 	rows "pillion.dev/measure/flows"
 )
 
-// pairIdle is how long a pair without rows keeps its metrics when there is no room for
-// another.
+// pairIdle is how long a pair without rows keeps its metrics when the limit of pairs is
+// reached.
 const pairIdle = time.Hour
 
-// sweepEvery is the least time between two searches for such pairs: with far more pairs
-// than there is room for, nearly every row would start one.
+// sweepEvery is the minimum time between two searches for idle pairs: with far more pairs
+// than the limit, nearly every row would start one.
 const sweepEvery = 10 * time.Second
 
 // otherLabel stands for all pairs beyond the limit.
 const otherLabel = "other"
 
-// delayEdges are the upper bounds of the histogram's buckets, in nanoseconds. The
-// first takes the negative delays of clocks that disagree.
+// delayEdges are the upper bounds of the histogram's buckets, in nanoseconds. The first
+// is for the negative delays of clocks that are not synchronized.
 var delayEdges = func() []int64 {
 	edges := []int64{0}
 	for decade := int64(10_000); decade <= 1_000_000_000; decade *= 10 {
@@ -32,7 +32,7 @@ var delayEdges = func() []int64 {
 	return append(edges, 10_000_000_000)
 }()
 
-// pairKey is one source, one destination, one session.
+// pairKey identifies a source, a destination and a session.
 type pairKey struct{ source, destination, session string }
 
 // pair is the sum of all rows of one pair since the server started.
@@ -83,7 +83,7 @@ func newPairs(limit int, now func() time.Time) *pairs {
 	return p
 }
 
-// Describe gives all descriptions.
+// Describe implements prometheus.Collector.
 func (p *pairs) Describe(to chan<- *prometheus.Desc) {
 	to <- p.delay
 	to <- p.overflowed
@@ -92,7 +92,7 @@ func (p *pairs) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect gives all metrics.
+// Collect implements prometheus.Collector.
 func (p *pairs) Collect(to chan<- prometheus.Metric) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -121,7 +121,7 @@ func (p *pairs) add(batch archive.Batch) error {
 	return nil
 }
 
-// buckets are the delays for Prometheus: their number, and how many are at most at each edge.
+// buckets returns the number of delays, and how many of them are at or below each edge.
 func (p *pair) buckets() (count uint64, upTo map[float64]uint64) {
 	upTo = map[float64]uint64{}
 	h, next := &p.Delay.Histogram, 0
@@ -162,5 +162,5 @@ func (p *pairs) sweep(now time.Time) {
 	}
 }
 
-// labelText bounds what an agent can put into a label.
+// labelText limits the text that an agent can put into a label.
 func labelText(s string) string { return validText(s[:min(len(s), 64)]) }

@@ -16,7 +16,7 @@ import (
 	"pillion.dev/measure/point"
 )
 
-// ListPoints returns what sessions can measure beside the marks themselves.
+// ListPoints returns the points that sessions can measure besides marked packets.
 func (s *sessions) ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error) {
 	response := &pillionv1.ListPointsResponse{}
 	for _, d := range point.All() {
@@ -90,8 +90,8 @@ func (d *data) ListRows(ctx context.Context, request *pillionv1.ListRowsRequest)
 	return response, nil
 }
 
-// own copies what a row shares with the record batch that it comes from, which is
-// released before the row is sent.
+// own copies the values that a row shares with its record batch, which is released before
+// the row is sent.
 func own(row *pillionv1.Row) {
 	for _, value := range row.Values {
 		switch kind := value.Kind.(type) {

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// messageRows and messageBytes bound one message of a stream of rows.
+	// messageRows and messageBytes limit one message of a stream of rows.
 	messageRows  = 1000
 	messageBytes = 256 << 10
 )
 
-// packRows turns a record batch into rows and hands them on in pieces of a
-// bounded size. keep, if set, chooses rows.
+// packRows converts a record batch to rows and passes them on in pieces of limited size.
+// keep, if set, selects rows.
 func packRows(columns []cells, rows int, keep func(i int) bool, send func([]*pillionv1.Row) error) error {
 	var piece []*pillionv1.Row
 	size := 0
@@ -52,7 +52,7 @@ func rowOf(columns []cells, i int) *pillionv1.Row {
 	return row
 }
 
-// allCells are all columns of a record batch, with their descriptions.
+// allCells returns all columns of a record batch, with their descriptions.
 func allCells(record arrow.RecordBatch) ([]cells, []*pillionv1.Column) {
 	var columns []cells
 	var described []*pillionv1.Column
@@ -63,5 +63,5 @@ func allCells(record arrow.RecordBatch) ([]cells, []*pillionv1.Column) {
 	return columns, described
 }
 
-// validText makes any text one that protobuf can carry.
+// validText makes a string valid UTF-8, as protobuf requires.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// watchedPairs bounds the pairs that can be watched, each with a session: some
-	// 3 KB each.
+	// watchedPairs limits the pairs, per session, that can be watched: about 3 KB each.
 	watchedPairs = 100_000
 	pairsBuffer  = 1024 // batches
 	watchBuffer  = 256  // batches
-	// watchAlive is after how long without news an empty message goes out.
+	// watchAlive is the time without changes after which an empty message is sent.
 	watchAlive = 4 * time.Second
-	// watchPause is the least time between two messages, but for those with a window
-	// that is new.
+	// watchPause is the minimum time between two messages, except those with a new
+	// window.
 	watchPause = 250 * time.Millisecond
-	// lackTimeout bounds the question for the beginning of the first windows.
+	// lackTimeout limits the query for the beginning of the first windows.
 	lackTimeout = 5 * time.Second
 )
 
@@ -78,7 +77,7 @@ func (f *flows) WatchPairs(ctx context.Context, request *pillionv1.WatchPairsReq
 	}
 }
 
-// awaitPairs waits for more, and sends empty messages meanwhile.
+// awaitPairs waits for new figures, and sends empty messages meanwhile.
 func (f *flows) awaitPairs(ctx context.Context, more <-chan struct{}, alive *time.Timer, to *connect.ServerStream[pillionv1.WatchPairsResponse]) error {
 	for {
 		select {
@@ -132,7 +131,7 @@ func (f *flows) WatchWindows(ctx context.Context, request *pillionv1.WatchWindow
 	return w.run(ctx, subscription)
 }
 
-// windowWatcher is one reader of windows.
+// windowWatcher is one client that watches windows.
 type windowWatcher struct {
 	*flows
 	watch      *live.Watch
@@ -143,7 +142,7 @@ type windowWatcher struct {
 }
 
 func (w *windowWatcher) run(ctx context.Context, subscription Subscription) error {
-	// An empty message first, so that the reader knows that it has begun.
+	// An empty message first, so that the client knows that the watch has started.
 	if err := w.send(nil); err != nil {
 		return err
 	}
@@ -168,8 +167,8 @@ func (w *windowWatcher) run(ctx context.Context, subscription Subscription) erro
 	}
 }
 
-// add takes a batch, which it releases. What windows lack of the time before the
-// watch the archive has: it stored those rows before these came here.
+// add adds a batch and releases it. Rows from before the watch come from the archive,
+// which stored them before publishing later ones.
 func (w *windowWatcher) add(ctx context.Context, batch archive.Batch) {
 	err := w.watch.Add(batch, time.Now())
 	batch.Record.Release()
@@ -185,13 +184,13 @@ func (w *windowWatcher) add(ctx context.Context, batch archive.Batch) {
 	defer cancel()
 	answer, err := w.archive.Windows(ctx, question)
 	if err != nil {
-		w.log.Warn("watch windows: the first ones are not whole", "error", err)
+		w.log.Warn("watch windows: the first ones are incomplete", "error", err)
 		return
 	}
 	w.watch.Fill(answer)
 }
 
-// sendDue sends what has changed, at once where a window is new.
+// sendDue sends changed windows, immediately if one is new.
 func (w *windowWatcher) sendDue() error {
 	since := time.Since(w.sent)
 	if since < watchPause && !w.watch.Fresh() {
