@@ -132,6 +132,7 @@ type reporter struct {
 	start           int64
 	limit, stored   atomic.Int64
 	thin            atomic.Int64
+	welcome         atomic.Bool // the agent knows the connection's session
 	pace            chan struct{}
 }
 
@@ -188,6 +189,8 @@ func (r *reporter) talk(ctx context.Context, conn net.Conn) {
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
+	r.welcome.Store(true)
+	defer r.welcome.Store(false)
 	for seq++; ; {
 		for ; seq <= r.limit.Load(); seq++ {
 			if _, err := fmt.Fprintf(conn, "%d.5\t1\t%d\t%d\tword %d\n", seq, seq, seq, seq); err != nil {
@@ -245,6 +248,7 @@ func TestRelay(t *testing.T) {
 	const all = 13_000
 	until(t, "the agents have all", func() bool { return reporters[0].stored.Load() == all && reporters[1].stored.Load() == all })
 	until(t, "the archive has all", func() bool { return n.number(t, "SELECT count(*) FROM oml_lab_load") >= 2*all })
+	until(t, "the killed agent has its connection again", reporters[0].welcome.Load) // it may have had all before
 	cancel()
 	until(t, "ends are told", func() bool {
 		return n.number(t, "SELECT count(*) FROM oml_connections WHERE application = 'test'") >= 2
