@@ -77,7 +77,7 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = command.Wait()
-	if said := complaint.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "everything is removed again") {
+	if said := complaint.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "everything was removed") {
 		t.Errorf("said %q", said)
 	}
 	expectGone(t, name)

@@ -9,13 +9,12 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// takeDown removes everything a lab may have made, in the order in which nothing
-// is lost sight of: the state goes last, so that a crash here can be repeated.
-// The caller holds the lock.
+// takeDown removes everything that a lab may have created. The state is removed last, so
+// that taking down can be repeated after a crash. The caller holds the lock.
 func (s state) takeDown() error {
 	var spec Spec
 	if err := s.load("spec.json", &spec); err != nil {
-		if errors.Is(err, fs.ErrNotExist) { // nothing was made yet
+		if errors.Is(err, fs.ErrNotExist) { // nothing was created yet
 			return os.RemoveAll(string(s))
 		}
 		return err
@@ -33,12 +32,12 @@ func (s state) takeDown() error {
 	return nil
 }
 
-// endInhabitants ends the processes that run inside the lab. Without that their
-// namespaces would live on without a name.
+// endInhabitants ends the processes that run inside the lab, which would otherwise keep
+// the unnamed namespaces alive.
 func (s state) endInhabitants(spec *Spec) error {
 	ours := map[string]bool{}
 	for host := range spec.Hosts {
-		// It fails where a crash came before the namespace was made: nobody is in it.
+		// This fails if a crash preceded the creation of the namespace: it has no processes.
 		_ = netns.Do(namespace(spec.Name, host), func() error {
 			where, err := os.Readlink("/proc/thread-self/ns/net")
 			ours[where] = err == nil

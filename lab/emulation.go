@@ -14,8 +14,8 @@ const (
 	secondTap = 4
 )
 
-// startEmulator makes the taps of a link and the process that joins them, and
-// returns once the process carries frames.
+// startEmulator creates the taps of a link and starts the process that connects them. It
+// returns once the process forwards frames.
 func (b *builder) startEmulator(ctx context.Context, l *Link) error {
 	config, err := b.emulatorConfig(l)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *builder) emulatorConfig(l *Link) (*emulator.Config, error) {
 	return config, nil
 }
 
-// truthFile is where the truth of a link is.
+// truthFile is the path of a link's truth file.
 func (s *Spec) truthFile(l *Link) string {
 	if l.Emulate.Truth != "" {
 		return l.Emulate.Truth + ".json"
@@ -61,8 +61,8 @@ func (s *Spec) truthFile(l *Link) string {
 	return stateOf(s.Name).path(l.Name + ".json")
 }
 
-// RunEmulator is the body of an emulator process that startEmulator started. It
-// returns when ctx is done, which is no error.
+// RunEmulator is the main function of an emulator process, which startEmulator starts.
+// It returns nil when ctx is done.
 func RunEmulator(ctx context.Context, lab, link string) error {
 	if err := awaitGo(); err != nil {
 		return err

@@ -26,13 +26,13 @@ func (l *Lab) Do(host string, f func() error) error {
 // Namespace is the name of a host's network namespace.
 func (l *Lab) Namespace(host string) string { return namespace(l.Spec.Name, host) }
 
-// Start starts a prepared command in a host. Only its network namespace is the
-// host's: files, /sys and BPF pins are those of the machine.
+// Start starts a command on a host. Only the network namespace is the host's: files, /sys
+// and BPF pins are those of the machine.
 func (l *Lab) Start(host string, command *exec.Cmd) error {
 	return l.Do(host, command.Start)
 }
 
-// Exec runs a command in a host and returns what it wrote to both outputs.
+// Exec runs a command on a host and returns its standard output and standard error.
 func (l *Lab) Exec(ctx context.Context, host string, command ...string) ([]byte, error) {
 	prepared := exec.CommandContext(ctx, command[0], command[1:]...)
 	output := new(bytes.Buffer)
@@ -46,8 +46,8 @@ func (l *Lab) Exec(ctx context.Context, host string, command ...string) ([]byte,
 	return output.Bytes(), nil
 }
 
-// Replace turns the running program into a command in a host. It returns only if
-// that fails.
+// Replace replaces the running program by a command on a host (execve). It returns only
+// on an error.
 func (l *Lab) Replace(host string, command ...string) error {
 	if err := l.check(host); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (l *Lab) Replace(host string, command ...string) error {
 	if err != nil {
 		return fmt.Errorf("open namespace of %s: %w", host, err)
 	}
-	// The thread is never given back: it becomes the command or ends.
+	// The thread is never unlocked: it becomes the command or ends.
 	runtime.LockOSThread()
 	if err := vishnetns.Set(handle); err != nil {
 		return fmt.Errorf("enter namespace of %s: %w", host, err)

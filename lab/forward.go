@@ -21,16 +21,16 @@ func (b *builder) startForward(ctx context.Context) error {
 	return b.state.pointToken(b.spec.Service.Forward)
 }
 
-// tokenRoot holds, for each port of this machine that leads into a lab, a link
-// <port>.token to the token of the server behind it: there pillion finds it.
+// tokenRoot contains, for each local port that is forwarded to a lab, a symbolic link
+// <port>.token to the token of the lab's server, where pillion looks for it.
 const tokenRoot = "/run/pillion/forward"
 
-// pointToken makes that link; what a crash left of an older one goes.
+// pointToken creates that link, replacing one left by a crash.
 func (s state) pointToken(port int) error {
 	if err := os.MkdirAll(tokenRoot, 0o755); err != nil {
 		return fmt.Errorf("point to token: %w", err)
 	}
-	_ = os.Remove(tokenLink(port)) // most often there is none
+	_ = os.Remove(tokenLink(port)) // usually absent
 	if err := os.Symlink(s.tokenFile(), tokenLink(port)); err != nil {
 		return fmt.Errorf("point to token: %w", err)
 	}
@@ -44,7 +44,7 @@ func (s state) forgetToken(spec *Spec) error {
 	}
 	port := spec.Service.Forward
 	if to, err := os.Readlink(tokenLink(port)); err != nil || to != s.tokenFile() {
-		return nil // there is none, or it belongs to who has the port now
+		return nil // absent, or of the lab that has the port now
 	}
 	return os.Remove(tokenLink(port))
 }
@@ -53,8 +53,8 @@ func tokenLink(port int) string { return filepath.Join(tokenRoot, fmt.Sprintf("%
 
 func (s state) tokenFile() string { return filepath.Join(s.path("server"), "operator.token") }
 
-// RunForward is the body of a forwarder that up started. It returns when ctx is
-// done.
+// RunForward is the main function of a forwarder, which up starts. It returns when ctx
+// is done.
 func RunForward(ctx context.Context, name string) error {
 	if err := awaitGo(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func RunForward(ctx context.Context, name string) error {
 	}
 }
 
-// forward joins a connection to the server inside the namespace.
+// forward connects a client to the server inside the namespace.
 func forward(ctx context.Context, client net.Conn, namespace string) error {
 	defer client.Close()
 	var server net.Conn
@@ -110,9 +110,9 @@ func forward(ctx context.Context, client net.Conn, namespace string) error {
 	return nil
 }
 
-// pipe copies until one side ends, and tells the other that no more will come.
+// pipe copies until one side ends, and half-closes the other.
 func pipe(to, from net.Conn) {
-	_, _ = io.Copy(to, from) // the ends see for themselves what broke
+	_, _ = io.Copy(to, from) // both ends notice errors themselves
 	if half, ok := to.(*net.TCPConn); ok {
 		_ = half.CloseWrite()
 	}

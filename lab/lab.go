@@ -1,10 +1,10 @@
-// Package lab builds testbeds from a YAML file: hosts are network namespaces,
-// links are veth pairs or pairs of taps joined by a process that delays, drops,
-// duplicates and reorders packets and writes down the truth of it.
+// Package lab builds testbeds from a YAML file: hosts are network namespaces, links are
+// veth pairs, or pairs of taps connected by a process that delays, drops, duplicates and
+// reorders packets and records what it did.
 //
-// It is the ground under Pillion's whole-system tests and demonstrations. It
-// knows nothing about measuring: a lab is finished when packets flow. It needs
-// root, and it touches nothing outside the namespaces it makes.
+// Pillion's whole-system tests and demonstrations run in labs. The package does not
+// measure: a lab is complete when packets flow. It requires root and changes nothing
+// outside the namespaces that it creates.
 package lab
 
 import (
@@ -20,7 +20,7 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// Errors that a user can make.
+// Errors that a user can correct.
 var (
 	ErrNotRoot = errors.New("not root")
 	ErrNoLab   = errors.New("no such lab")
@@ -29,8 +29,8 @@ var (
 	ErrMany    = errors.New("more than one lab is up")
 	// ErrBroken is returned if the emulator of a link has ended.
 	ErrBroken = errors.New("its emulator has ended")
-	// ErrForeign is returned if a namespace has the name of one that a lab wants
-	// but no lab made it.
+	// ErrForeign is returned if a namespace of a lab's name exists that no lab
+	// created.
 	ErrForeign = errors.New("exists and belongs to no lab")
 )
 
@@ -47,9 +47,8 @@ type Options struct {
 	Agent string
 }
 
-// Up builds the lab. A lab of the same name that is already up, or half up after
-// a crash, is taken down first. If Up fails or ctx ends, everything it made is
-// removed again.
+// Up builds the lab. A lab of the same name that is up, or was left incomplete by a
+// crash, is taken down first. If Up fails or ctx ends, everything is removed again.
 func Up(ctx context.Context, spec *Spec, options Options) (*Lab, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("take lab %s up: %w", spec.Name, ErrNotRoot)
@@ -74,8 +73,7 @@ func Up(ctx context.Context, spec *Spec, options Options) (*Lab, error) {
 	return &Lab{*spec, s}, nil
 }
 
-// prepare locks an empty state folder for a lab. What was there of an older one is
-// taken down.
+// prepare locks an empty state folder for a lab, after taking down an older one.
 func (s state) prepare(ctx context.Context, spec *Spec) (release func(), err error) {
 	for {
 		release, err := s.lock(ctx, true)
@@ -100,8 +98,8 @@ func (s state) prepare(ctx context.Context, spec *Spec) (release func(), err err
 	}
 }
 
-// Down removes a lab: processes in it, emulators, links, namespaces, state. It
-// also removes what a crash left of one.
+// Down removes a lab, also one left incomplete by a crash: its processes, emulators,
+// links, namespaces and state.
 func Down(ctx context.Context, name string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("take lab %s down: %w", name, ErrNotRoot)
@@ -124,7 +122,7 @@ func Down(ctx context.Context, name string) error {
 	return nil
 }
 
-// Find returns the name of the only lab that is up or was left half up.
+// Find returns the name of the only lab, up or incomplete.
 func Find() (string, error) {
 	names, err := List()
 	switch {
@@ -160,7 +158,7 @@ func Open(name string) (*Lab, error) {
 	return l, nil
 }
 
-// List names the labs that are up or were left half up.
+// List returns the names of the labs, up or incomplete.
 func List() ([]string, error) {
 	entries, err := os.ReadDir(stateRoot)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,14 +15,14 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// tapQueue is how many frames wait in front of an emulator that is busy.
+// tapQueue is the number of frames that can wait for a busy emulator.
 const tapQueue = 10000
 
-// ErrNoTun is returned where the kernel offers no tap devices.
+// ErrNoTun is returned if the kernel has no tap devices.
 var ErrNoTun = errors.New("no tap devices")
 
-// createVeth joins two hosts by a veth pair, made inside the namespaces so that a
-// crash leaves nothing outside them.
+// createVeth connects two hosts by a veth pair, which is created inside the namespaces
+// so that a crash leaves nothing outside them.
 func createVeth(lab string, l *Link) error {
 	var ends [2]vishnetns.NsHandle
 	for i, host := range l.Ends {
@@ -47,7 +47,7 @@ func createVeth(lab string, l *Link) error {
 	})
 }
 
-// createTap makes a tap in a host's namespace. It lives as long as the file.
+// createTap creates a tap in a host's namespace. It exists as long as the file is open.
 func createTap(lab, host, name string) (*os.File, error) {
 	var file *os.File
 	err := netns.Do(namespace(lab, host), func() error {
@@ -82,8 +82,8 @@ func createTap(lab, host, name string) (*os.File, error) {
 	return file, err
 }
 
-// configureLink brings both ends of a link up with addresses and, so that the
-// same lab always has the same frames, fixed hardware addresses.
+// configureLink sets both ends of a link up with addresses and, so that a lab's frames
+// are reproducible, fixed hardware addresses.
 func configureLink(lab string, number int, l *Link, static bool) error {
 	for end, host := range l.Ends {
 		name, peer := l.Interfaces[end], l.Ends[1-end]
@@ -109,13 +109,13 @@ func configureLink(lab string, number int, l *Link, static bool) error {
 	return nil
 }
 
-// hardware is the Ethernet address of one end, 1 or 2, of the n-th link. 02 says
-// that it is administered locally, 50:4c is PL.
+// hardware is the Ethernet address of one end, 1 or 2, of the n-th link: locally
+// administered (02), then PL (50:4c).
 func hardware(n, end int) net.HardwareAddr {
 	return net.HardwareAddr{2, 0x50, 0x4c, byte(n >> 8), byte(n), byte(end)}
 }
 
-// addNeighbours tells the kernel for good who is at the other end of a link.
+// addNeighbours adds permanent neighbour entries for the other end of a link.
 func addNeighbours(link netlink.Link, at net.HardwareAddr, addresses []Prefix) error {
 	for _, address := range addresses {
 		err := netlink.NeighSet(&netlink.Neigh{
@@ -130,8 +130,8 @@ func addNeighbours(link netlink.Link, at net.HardwareAddr, addresses []Prefix) e
 }
 
 // linkLocal is the link-local address of one end, 1 or 2, of the n-th link. A
-// router cannot solicit neighbours without one (RFC 4861), and one that the
-// kernel makes would need time and differ from run to run.
+// router cannot solicit neighbours without one (RFC 4861), and one that the kernel
+// generates would take time and differ between runs.
 func linkLocal(n, end int) Prefix {
 	return Prefix{netip.MustParsePrefix(fmt.Sprintf("fe80::%x:%d/64", n, end))}
 }

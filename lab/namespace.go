@@ -18,8 +18,8 @@ import (
 // so no two hosts of any two labs share one.
 func namespace(lab, host string) string { return "pl-" + lab + "-" + host }
 
-// sysctls are set in every namespace before it gets interfaces. They remove what
-// would send packets that nobody asked for or drop packets on asymmetric paths.
+// sysctls are set in every namespace before it gets interfaces. They disable unsolicited
+// packets and reverse-path filtering, which drops packets on asymmetric paths.
 var sysctls = []struct{ path, value string }{
 	{"net/ipv4/conf/all/rp_filter", "0"},
 	{"net/ipv4/conf/default/rp_filter", "0"},
@@ -31,7 +31,7 @@ var sysctls = []struct{ path, value string }{
 	{"net/ipv6/conf/default/addr_gen_mode", "1"}, // see linkLocal
 }
 
-// createHost makes a host's namespace with lo up.
+// createHost creates a host's namespace with lo up.
 func createHost(lab, name string, host Host) error {
 	ns := namespace(lab, name)
 	if err := netns.Create(ns); err != nil {
@@ -62,8 +62,8 @@ func createHost(lab, name string, host Host) error {
 	})
 }
 
-// writeSysctl sets a value in the namespace of the calling thread. A kernel
-// without the setting, for example without IPv6, is left alone.
+// writeSysctl sets a value in the namespace of the calling thread. A missing setting, as
+// in a kernel without IPv6, is ignored.
 func writeSysctl(path, value string) error {
 	err := os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0o644)
 	if pathError, ok := err.(*fs.PathError); ok && pathError.Err == unix.ENOENT {
@@ -72,8 +72,8 @@ func writeSysctl(path, value string) error {
 	return err
 }
 
-// configureInterface gives an interface its MTU and addresses and sets it up. It
-// runs in the host's namespace.
+// configureInterface sets the MTU and addresses of an interface and sets it up. It runs
+// in the host's namespace.
 func configureInterface(name string, mtu int, addresses []Prefix) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {

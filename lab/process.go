@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process identifies a process beyond its pid, which the kernel uses again.
+// process identifies a process by more than its pid, which the kernel reuses.
 type process struct {
 	Pid   int    `json:"pid"`
 	Start uint64 `json:"start"` // field 22 of /proc/<pid>/stat, clock ticks after boot
 }
 
-// endGrace is how long a process may take to end by itself.
+// endGrace is how long a process may take to end after a signal.
 const endGrace = 3 * time.Second
 
 // identify reads the start time of a living process.
@@ -43,15 +43,15 @@ func identify(pid int) (process, error) {
 	return process{pid, start}, nil
 }
 
-// alive reports whether this very process still runs.
+// alive reports whether this process, not one with the same pid, is running.
 func (p process) alive() bool {
 	found, err := identify(p.Pid)
 	return err == nil && found == p
 }
 
-// end asks the process to end and kills it if it does not. It never touches
-// another process that was given the same pid: the pidfd is opened first and then
-// verified. A process that has ended is no error.
+// end sends SIGTERM and, if the process does not end, SIGKILL. It never signals another
+// process with a reused pid: the pidfd is opened first and then verified. It is not an
+// error if the process has ended.
 func (p process) end() error { return p.signal(unix.SIGTERM, unix.SIGKILL) }
 
 // kill sends SIGKILL.
@@ -95,8 +95,8 @@ func ended(fd int, limit time.Duration) bool {
 	}
 }
 
-// inhabitants are the processes, this one excepted, whose namespace is one of the
-// given, by the link text of /proc/<pid>/ns/net.
+// inhabitants returns the processes in the given namespaces, which are identified by the
+// link text of /proc/<pid>/ns/net, except this one.
 func inhabitants(namespaces map[string]bool) []process {
 	var found []process
 	entries, _ := os.ReadDir("/proc")

@@ -12,15 +12,15 @@ type route struct {
 	via netip.Addr
 }
 
-// neighbour is what one link offers a host: who is at its other end.
+// neighbour is the host at the other end of a link.
 type neighbour struct {
 	host string
 	link *Link
 }
 
 // routes computes the static routes of every host: one to each address that is
-// not on a link of the host itself, over a shortest path through routers. Ties go
-// to the link that comes first in the file. Where no path exists there is no route.
+// not on a link of the host itself, over a shortest path through routers. Of equal paths,
+// that over the first link of the file is used; without a path there is no route.
 func (s *Spec) routes() map[string][]route {
 	neighbours := s.neighbours()
 	all := map[string][]route{}
@@ -54,7 +54,7 @@ func (s *Spec) neighbours() map[string][]neighbour {
 	return all
 }
 
-// firstHops finds, breadth first, through which neighbour each host is reached.
+// firstHops finds the next hop to each host by breadth-first search.
 func (s *Spec) firstHops(from string, neighbours map[string][]neighbour) map[string]neighbour {
 	first := map[string]neighbour{}
 	var queue []string

@@ -16,9 +16,8 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// startRuns starts the commands of the spec in their hosts and leaves them alone:
-// one that ends, or cannot start, has said so in its log. As all that runs inside
-// the lab, down ends them.
+// startRuns starts the commands of the spec on their hosts. They are not monitored: their
+// output and errors are in their logs. Down ends them.
 func (b *builder) startRuns() error {
 	for _, host := range slices.Sorted(maps.Keys(b.spec.Hosts)) {
 		for _, line := range b.spec.Hosts[host].Run {
@@ -30,8 +29,8 @@ func (b *builder) startRuns() error {
 	return nil
 }
 
-// start starts a process that outlives this one in a host, or on this machine if that
-// is "". Its output goes to the end of a log.
+// start starts a process that outlives this one, on a host or, if that is "", on this
+// machine. Its output is appended to a log.
 func (b *builder) start(host, log string, command *exec.Cmd) error {
 	output, err := os.OpenFile(b.state.path(log+".log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -39,7 +38,7 @@ func (b *builder) start(host, log string, command *exec.Cmd) error {
 	}
 	defer output.Close()
 	command.Stdout, command.Stderr = output, output
-	command.SysProcAttr = &unix.SysProcAttr{Setsid: true} // Ctrl-C is for us
+	command.SysProcAttr = &unix.SysProcAttr{Setsid: true} // not interrupted by Ctrl-C
 	command.Dir = "/"
 	if host == "" {
 		err = command.Start()
@@ -47,12 +46,12 @@ func (b *builder) start(host, log string, command *exec.Cmd) error {
 		err = netns.Do(namespace(b.spec.Name, host), command.Start)
 	}
 	if err == nil {
-		go command.Wait() // leave no zombie, whenever it ends
+		go command.Wait() // reap it
 	}
 	return err
 }
 
-// startRecorded starts a process and records in the state folder which one it is.
+// startRecorded starts a process and records its identity in the state folder.
 func (b *builder) startRecorded(host, name string, command *exec.Cmd) error {
 	if err := b.start(host, name, command); err != nil {
 		return err
@@ -64,15 +63,15 @@ func (b *builder) startRecorded(host, name string, command *exec.Cmd) error {
 	return b.state.save(name+".pid", p)
 }
 
-// process is a recorded one, and whether it still runs.
+// process returns a recorded process and whether it is running.
 func (s state) process(name string) (p process, alive bool) {
 	err := s.load(name+".pid", &p)
 	return p, err == nil && p.alive()
 }
 
 // startHelper runs a lab command of the agent's binary outside all hosts, and returns
-// once it is ready. The process does nothing until its pid is recorded: if we end before
-// that, it reads the end of its input and ends too.
+// once it is ready. The process waits until its pid is recorded; if this process ends
+// before, it reads the end of its input and ends too.
 func (b *builder) startHelper(ctx context.Context, name string, files []*os.File, arguments ...string) error {
 	command := exec.Command(b.agent, append([]string{"lab"}, arguments...)...)
 	command.ExtraFiles = files

@@ -20,9 +20,9 @@ type Spec struct {
 	// Routes is auto (the default), which gives every host static routes over the
 	// shortest path to every address, or none.
 	Routes string `yaml:"routes"`
-	// Neighbours is static (the default), which gives the ends of each link
-	// permanent entries for each other, or learned: by ARP and neighbour discovery.
-	// While a host learns, its first packets wait and can leave in another order.
+	// Neighbours is static (the default), with permanent neighbour entries for the ends
+	// of each link, or learned, by ARP and neighbour discovery. Packets sent while an
+	// address is resolved are queued and can be reordered.
 	Neighbours string `yaml:"neighbours"`
 	// Service runs Pillion itself in the lab.
 	Service *Service `yaml:"service"`
@@ -32,8 +32,8 @@ type Spec struct {
 type Host struct {
 	// Forward makes the host a router. Automatic routes pass through routers only.
 	Forward bool `yaml:"forward"`
-	// Run are command lines for the shell, started in the host once all else is
-	// up; down ends them. Their output goes to run-<host>.log in the state folder.
+	// Run are shell commands, started on the host once everything else is up; down ends
+	// them. Their output is in run-<host>.log in the state folder.
 	Run []string `yaml:"run"`
 }
 
@@ -67,17 +67,17 @@ func (p *Prefix) UnmarshalYAML(decode func(any) error) error {
 	return err
 }
 
-// Emulate is what happens to packets on a link. The faults apply to both
-// directions; From sets some of them anew for what one host sends.
+// Emulate has the impairments of a link. They apply to both directions; From overrides
+// them for packets that one host sends.
 type Emulate struct {
 	emulator.Change `yaml:",inline"`
-	// Seed makes chance repeatable: the n-th data packet of a direction meets the
-	// same fate whenever the seed and the faults are the same. Rate is the exception.
+	// Seed makes random impairments reproducible: with the same seed and faults, the n-th
+	// data packet of a direction has the same fate, except for Rate.
 	Seed uint64                     `yaml:"seed"`
 	From map[string]emulator.Change `yaml:"from"`
-	// Truth is where the truth goes, without extension: <truth>.json and, with
-	// Packets, <truth>.<host>.packets. It is relative to where up runs. The default
-	// is in the lab's state folder, which down removes.
+	// Truth is the path of the truth file without extension: <truth>.json and, with
+	// Packets, <truth>.<host>.packets, relative to the working directory of up. The
+	// default is in the lab's state folder, which down removes.
 	Truth string `yaml:"truth"`
 	// Packets also logs every packet, 40 bytes each.
 	Packets bool `yaml:"packets"`
@@ -88,7 +88,7 @@ const (
 	maxLinks   = 250 // default addresses number the links in one byte
 )
 
-// faults are what Ends[i] sends through, for both i.
+// faults returns the faults of packets sent by Ends[i], for both i.
 func (l *Link) faults() ([2]emulator.Faults, error) {
 	var both [2]emulator.Faults
 	for i, host := range l.Ends {

@@ -17,19 +17,19 @@ import (
 
 // stateRoot holds a folder for each lab that is up:
 //
-//	spec.json         the completed spec, written before anything is made
+//	spec.json         the completed spec, written before anything is created
 //	up                present once the lab is complete
-//	<link>.config     what an emulator was told
-//	<link>.pid        which process it is
-//	<link>.socket     where it takes changes
-//	<link>.json       its truth, unless the file says otherwise
-//	<link>.log        what it said on standard error
-//	run-<host>.log    what the commands of a host said
+//	<link>.config     the configuration of an emulator
+//	<link>.pid        its process
+//	<link>.socket     its control socket
+//	<link>.json       its truth, unless the lab file sets another path
+//	<link>.log        its standard error
+//	run-<host>.log    the output of a host's commands
 //
 // The folder itself is locked while a lab is being changed.
 const stateRoot = "/run/pillion/lab"
 
-// lockGrace is how long a change waits for another one to finish.
+// lockGrace is how long an operation waits for another one to finish.
 const lockGrace = 10 * time.Second
 
 // ErrBusy is returned while another process takes the same lab up or down.
@@ -76,7 +76,7 @@ func (s state) lock(ctx context.Context, create bool) (release func(), err error
 	}
 }
 
-// tryLock locks the folder and makes sure that it is still the one in place.
+// tryLock locks the folder and checks that it has not been replaced.
 func (s state) tryLock() (*os.File, error) {
 	folder, err := os.Open(string(s))
 	if err != nil {
@@ -100,7 +100,7 @@ func (s state) tryLock() (*os.File, error) {
 	return folder, nil
 }
 
-// save writes a JSON file in one step.
+// save replaces a JSON file atomically.
 func (s state) save(name string, value any) error {
 	return store.Save(s.path(name), value, 0o644)
 }

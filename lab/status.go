@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// Complete reports whether the lab was built to the end and all its emulators
-// run. One that is not complete can only be taken down.
+// Complete reports whether the lab was built completely and all its emulators are
+// running. An incomplete lab can only be taken down.
 func (l *Lab) Complete() bool {
 	for _, link := range l.Spec.Links {
 		if link.Emulate == nil {

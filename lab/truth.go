@@ -7,8 +7,8 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// Truth returns what the emulator of a link did so far, up to date. If the
-// emulator has died it returns what it wrote last.
+// Truth returns the current truth of a link's emulator; if the emulator has ended, the
+// last one that it wrote.
 func (l *Lab) Truth(ctx context.Context, link string) (*emulator.Truth, error) {
 	found, err := l.emulated(link)
 	if err != nil {
@@ -23,7 +23,7 @@ func (l *Lab) Truth(ctx context.Context, link string) (*emulator.Truth, error) {
 }
 
 // Change sets faults of a running link, for what the host from sends or, if from
-// is empty, in both directions. Packets already under way keep their fate.
+// is empty, in both directions. Packets already in flight are not affected.
 func (l *Lab) Change(ctx context.Context, link, from string, change emulator.Change) error {
 	found, err := l.emulated(link)
 	if err != nil {

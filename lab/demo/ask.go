@@ -16,11 +16,11 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// measurement is what agents and server report of the session.
+// measurement is what agents and server report about the session.
 type measurement struct {
 	// Seen and Marked are the source's own counters.
 	Seen, Marked uint64
-	// flow is what the server has of all marked packets.
+	// flow is the sum of all marked packets at the server.
 	flow
 }
 
@@ -35,15 +35,15 @@ type flow struct {
 	}
 }
 
-// measured asks until no packet is under way and source and archive account for all
-// that the link saw. If that never comes, the differences will show.
+// measured polls until no packet is in flight and source and archive account for all
+// packets of the link. On a timeout, the comparison shows the differences.
 func (d *demo) measured(ctx context.Context) (m measurement, truth emulator.Tally, err error) {
 	var unread uint64
 	waited := until(ctx, "the archive", func() (bool, error) {
 		if m, err = d.ask(ctx); err != nil {
 			return false, err
 		}
-		// Anew each time: connections end with a few packets more.
+		// Read each time: closing connections sends a few more packets.
 		if truth, unread, err = d.truth(ctx); err != nil {
 			return false, err
 		}
@@ -80,7 +80,7 @@ func (d *demo) ask(ctx context.Context) (measurement, error) {
 	return m, err
 }
 
-// shown is what the demonstration reads of a session.
+// shown is the part of a session that the demonstration reads.
 type shown struct {
 	Session struct {
 		State string
@@ -111,14 +111,14 @@ func (d *demo) running(ctx context.Context) error {
 	})
 }
 
-// pillion runs the command line on this machine and returns what it wrote.
+// pillion runs the CLI on this machine and returns its standard output.
 func (d *demo) pillion(ctx context.Context, args ...string) ([]byte, error) {
-	var complaint bytes.Buffer
+	var failure bytes.Buffer
 	command := d.command(ctx, args...)
-	command.Stderr = &complaint
+	command.Stderr = &failure
 	text, err := command.Output()
 	if err != nil {
-		return text, fmt.Errorf("run pillion %s: %w: %s", args[0], err, lastLine(complaint.Bytes()))
+		return text, fmt.Errorf("run pillion %s: %w: %s", args[0], err, lastLine(failure.Bytes()))
 	}
 	return text, nil
 }
@@ -127,7 +127,7 @@ func (d *demo) pillion(ctx context.Context, args ...string) ([]byte, error) {
 func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, d.cli(), args...)
 	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "PILLION_") { // a server of the user's own
+		if !strings.HasPrefix(variable, "PILLION_") { // settings for the user's server
 			command.Env = append(command.Env, variable)
 		}
 	}
@@ -144,11 +144,11 @@ func (d *demo) cli() string {
 	return filepath.Join(filepath.Dir(agent), "pillion")
 }
 
-// watching is a session watch that a person sees.
+// watching is a running session watch.
 type watching struct{ command *exec.Cmd }
 
-// watch shows the session live: a table that stays in place on a terminal, a line a
-// second elsewhere.
+// watch shows the session live: as a table updated in place on a terminal, otherwise as
+// a line per second.
 func (d *demo) watch() (*watching, error) {
 	command := d.command(context.Background(), "session", "watch", sessionName)
 	command.Stdout, command.Stderr = d.out, d.out
@@ -158,7 +158,7 @@ func (d *demo) watch() (*watching, error) {
 	return &watching{command}, nil
 }
 
-// end ends it as a person would.
+// end interrupts it, as a user would.
 func (w *watching) end() {
 	_ = w.command.Process.Signal(unix.SIGINT) // after Ctrl-C it has ended already
 	_ = w.command.Wait()

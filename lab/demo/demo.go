@@ -1,7 +1,7 @@
-// Package demo shows Pillion at work: in a lab with a server, two agents and an
-// emulated link of known faults it creates a session as a user does, shows it live
-// while real TCP and UDP flows over IPv6 and IPv4, and sets what the archive says at
-// the end beside what the link really did.
+// Package demo demonstrates Pillion: in a lab with a server, two agents and an emulated
+// link with known impairments it creates a session as a user does, shows it live while
+// TCP and UDP flows run over IPv6 and IPv4, and compares the archived results with what
+// the link did.
 package demo
 
 import (
@@ -21,23 +21,23 @@ import (
 //go:embed demo.yaml
 var specText []byte
 
-// calmTime is how long the link loses nothing at either end of the time: flows
-// connect, and the last packet of every flow arrives and closes the account.
+// calmTime is how long the link is lossless at the beginning and the end: flows connect,
+// and the last packet of every flow arrives.
 const calmTime = 1500 * time.Millisecond
 
-// grace is how long agents, server and link may take to come to rest.
+// grace is the time limit for agents, server and link to process the last packets.
 const grace = 30 * time.Second
 
 const sessionName = "demo"
 
-// errInterrupted ends a demonstration that was told to end.
-var errInterrupted = errors.New("interrupted; everything is removed again")
+// errInterrupted ends an interrupted demonstration.
+var errInterrupted = errors.New("interrupted; everything was removed")
 
-// Options say how the demonstration runs.
+// Options of the demonstration.
 type Options struct {
 	// Agent is the pillion-agent binary; pillion and pillion-server are beside it.
 	Agent string
-	// Time is how long traffic flows.
+	// Time is the duration of the traffic.
 	Time time.Duration
 	// Keep leaves the lab up at the end.
 	Keep bool
@@ -52,8 +52,8 @@ type demo struct {
 	out     io.Writer
 }
 
-// Run builds the lab, measures and prints, and removes everything again unless it
-// is to be kept.
+// Run builds the lab, measures, prints the comparison, and removes the lab unless it is
+// to be kept.
 func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 	spec, err := lab.ParseSpec(specText)
 	if err != nil {
@@ -85,7 +85,7 @@ func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 	return errors.Join(err, lab.Down(context.WithoutCancel(ctx), spec.Name))
 }
 
-// freePort is the first free port of the loopback from one on.
+// freePort returns the first free loopback port from a number.
 func freePort(from int) (int, error) {
 	var failed error
 	for port := from; port < from+100; port++ {
@@ -127,7 +127,7 @@ func (d *demo) run(ctx context.Context) error {
 	return compare(d.out, measured, truth)
 }
 
-// sections print what the server can say beyond the account: flows and paths.
+// sections print the flows and paths that the server knows.
 func (d *demo) sections(ctx context.Context) error {
 	for _, section := range []struct {
 		title string
@@ -156,10 +156,10 @@ func (d *demo) truth(ctx context.Context) (emulator.Tally, uint64, error) {
 			return direction.Marked, direction.Unread, nil
 		}
 	}
-	return emulator.Tally{}, 0, errors.New("read truth: it says nothing of host a")
+	return emulator.Tally{}, 0, errors.New("read truth: no direction from host a")
 }
 
-// until asks again and again, and gives up in the end.
+// until polls a condition, with a timeout.
 func until(ctx context.Context, what string, condition func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()

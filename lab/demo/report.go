@@ -12,10 +12,10 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// errNothing ends a demonstration that demonstrates nothing.
+// errNothing ends a demonstration without measurements.
 var errNothing = errors.New("no marked packet arrived")
 
-// compare prints what was measured beside what the link did.
+// compare prints the measurement beside what the link did.
 func compare(out io.Writer, m measurement, truth emulator.Tally) error {
 	if m.Packets == 0 {
 		return fmt.Errorf("measure: %w", errNothing)
@@ -70,7 +70,7 @@ func difference(n int64) string {
 
 func milliseconds(ns float64) string { return fmt.Sprintf("%.3f ms", ns/1e6) }
 
-// sayWhere names what a person can look at, and how.
+// sayWhere prints how to look at the measurement.
 func (d *demo) sayWhere(when string) {
 	cli := short(d.cli())
 	if port := d.lab.Spec.Service.Forward; port != defaultPort {
@@ -83,17 +83,17 @@ func (d *demo) sayWhere(when string) {
 		"  curl -H \"Authorization: Bearer $(cat %s)\" %s/metrics\n\n", when, url, token, cli, sessionName, cli, token, url)
 }
 
-// sayKept says how to go on with a lab that stays.
+// sayKept prints how to use and remove a lab that is kept.
 func (d *demo) sayKept() {
 	fmt.Fprintln(d.out)
 	d.sayWhere("The lab stays up")
 	fmt.Fprintf(d.out, "Take it down:\n  %s lab down %s\n", short(d.options.Agent), d.lab.Spec.Name)
 }
 
-// defaultPort is where pillion looks without --server.
+// defaultPort is the port that pillion uses without --server.
 const defaultPort = 8470
 
-// short is a path as one would type it here.
+// short is a path relative to the working directory, if it is below it.
 func short(path string) string {
 	folder, err := os.Getwd()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// flows are the real flows: an iperf3 server and client each.
+// flows are the flows, each with an iperf3 server and client.
 var flows = []struct {
 	name string
 	port int
@@ -26,8 +26,8 @@ var flows = []struct {
 	{"UDP IPv4", 5204, []string{"-c", "10.77.2.2", "-u", "-b", "10M", "-l", "512"}},
 }
 
-// traffic runs all flows at once. The link is calm while they connect, which
-// iperf3 does not survive otherwise, and before they end.
+// traffic runs all flows at once. The link is lossless while they connect, because iperf3
+// fails otherwise, and before they end.
 func (d *demo) traffic(ctx context.Context) error {
 	for _, flow := range flows {
 		server := exec.Command("iperf3", "-s", "-p", fmt.Sprint(flow.port))
@@ -36,7 +36,7 @@ func (d *demo) traffic(ctx context.Context) error {
 		}
 		defer func() {
 			_ = server.Process.Signal(unix.SIGTERM)
-			_ = server.Wait() // ends by our signal
+			_ = server.Wait() // ended by the signal
 		}()
 		if err := d.listening(ctx, flow.port); err != nil {
 			return err
@@ -75,7 +75,7 @@ func lastLine(text []byte) string {
 	return lines[len(lines)-1]
 }
 
-// listening waits until the server's socket is there.
+// listening waits until the server listens.
 func (d *demo) listening(ctx context.Context, port int) error {
 	return until(ctx, "iperf3 to listen", func() (bool, error) {
 		text, err := d.lab.Exec(ctx, "b", "ss", "-Hltn", fmt.Sprintf("sport = :%d", port))

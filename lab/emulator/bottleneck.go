@@ -1,22 +1,22 @@
 package emulator
 
-// bottleneck is a serialiser with a queue in front: it decides when a frame has
-// left at the given rate, and whether it finds room at all.
+// bottleneck is a rate limiter with a queue: it determines when a frame has been
+// transmitted at the rate, and whether the queue has room for it.
 type bottleneck struct {
-	free    int64 // when the last accepted frame has left, ns
+	free    int64 // end of the transmission of the last accepted frame, ns
 	waiting []departure
 	head    int
 	bytes   int64
 }
 
-// departure is one frame that has not left yet, the one on the wire included.
+// departure is a frame that is queued or being transmitted.
 type departure struct {
 	at   int64
 	size int64
 }
 
-// admit returns when a frame of size bytes that comes at now has left, and false
-// if the queue is full.
+// admit returns the end of the transmission of a frame that arrives now, and false if the
+// queue is full.
 func (b *bottleneck) admit(now, size int64, f *Faults) (int64, bool) {
 	b.advance(now)
 	if f.Rate == 0 {
@@ -34,7 +34,7 @@ func (b *bottleneck) admit(now, size int64, f *Faults) (int64, bool) {
 	return b.free, true
 }
 
-// advance forgets the frames that have left by now.
+// advance removes the frames that have been transmitted by now.
 func (b *bottleneck) advance(now int64) {
 	for b.head < len(b.waiting) && b.waiting[b.head].at <= now {
 		b.bytes -= b.waiting[b.head].size

@@ -36,10 +36,9 @@ type key struct {
 	sourcePort, destinationPort uint16
 }
 
-// classify reads a frame's flow. It returns false for control frames, which keep
-// the lab working and meet no fault but delay: everything that is not an
-// untagged IP packet (ARP above all), IPv6 neighbour discovery and multicast
-// listener reports.
+// classify returns a frame's flow. It returns false for control frames, which are only
+// delayed so that the lab keeps working: everything but untagged IP packets (such as
+// ARP), IPv6 neighbour discovery and multicast listener reports.
 func classify(frame []byte) (key, bool) {
 	if len(frame) < etherHeader {
 		return key{}, false
@@ -104,8 +103,7 @@ func classifyIPv6(packet []byte) (key, bool) {
 	return k, true
 }
 
-// ports reads the ports where the protocol has them, and the mark of the UDP
-// encoding.
+// ports reads the ports, if the protocol has them, and recognises the udp encoding.
 func (k *key) ports(payload []byte) {
 	switch k.protocol {
 	case protocolTCP, protocolUDP, protocolSCTP, protocolUDPLite:

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// request is what a client asks of a running emulator, one JSON object on a
-// connection. Every request is answered after the truth file is up to date.
+// request is a client's request to a running emulator, one JSON object per connection.
+// The answer is sent once the truth file is up to date.
 type request struct {
 	From   string  `json:"from,omitempty"` // a host, or "" for both directions
 	Change *Change `json:"change,omitempty"`
@@ -20,7 +20,7 @@ type answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// ErrRefused marks changes that a running emulator did not accept.
+// ErrRefused marks changes that a running emulator rejected.
 var ErrRefused = errors.New("change refused")
 
 type refusal string
@@ -31,7 +31,7 @@ func (r refusal) Is(target error) bool { return target == ErrRefused }
 
 const controlTimeout = 10 * time.Second
 
-// control takes requests on a unix socket.
+// control serves requests on a Unix socket.
 type control struct{ listener net.Listener }
 
 func listen(path string, e *emulator) (*control, error) {
@@ -77,7 +77,7 @@ func (e *emulator) answer(asked request) error {
 	return e.writeTruth(false)
 }
 
-// change sets faults in the directions that it is for, in all of them or none.
+// change sets faults in the selected directions, in all of them or in none.
 func (e *emulator) change(from string, c Change) error {
 	var chosen []*direction
 	for _, d := range e.directions {
@@ -101,8 +101,8 @@ func (e *emulator) change(from string, c Change) error {
 }
 
 // Apply changes the faults of the running emulator behind socket, for what the
-// host from sends or, if from is empty, in both directions. Packets already under
-// way keep their fate.
+// host from sends or, if from is empty, in both directions. Packets already in flight are
+// not affected.
 func Apply(ctx context.Context, socket, from string, change Change) error {
 	return ask(ctx, socket, request{From: from, Change: &change})
 }

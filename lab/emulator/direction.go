@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLineBytes bounds the memory of frames under way in one direction.
+// maxLineBytes limits the memory of frames in flight in one direction.
 const maxLineBytes = 256 << 20
 
-// direction carries frames from one tap to the other. One thread owns it; mu
-// guards what the truth reads and what a change sets.
+// direction forwards frames from one tap to the other. One thread owns it; mu guards what
+// the truth reads and what changes set.
 type direction struct {
 	from, to End
 	in, out  int
@@ -28,9 +28,9 @@ type direction struct {
 	idle       []*frame
 	frameSize  int
 	frameLimit int
-	frames     int // made so far, idle ones included
+	frames     int // allocated, including idle ones
 	lastDue    int64
-	lead       int64 // how late the kernel wakes us, ns
+	lead       int64 // wake-up latency of the kernel, ns
 
 	mu       sync.Mutex
 	faults   Faults
@@ -63,12 +63,11 @@ func (d *direction) run() error {
 	return nil
 }
 
-// maxLead bounds how long before its time a frame may keep the processor busy.
+// maxLead limits how long the thread polls for the due time of a frame, ns.
 const maxLead = 50_000
 
-// sleep waits until there is a frame to read or the earliest passage is nearly
-// due. Waking takes the kernel some time, mostly the same, so sleep asks for an
-// earlier time by as much as it learns; the rest of the time goes by in run.
+// sleep waits until a frame can be read or the earliest passage is nearly due. It wakes
+// up early by the kernel's average wake-up latency; run polls for the rest of the time.
 func (d *direction) sleep() error {
 	if d.line.empty() {
 		_, err := wait(d.in, d.stop, -1)
@@ -87,7 +86,7 @@ func (d *direction) sleep() error {
 	return err
 }
 
-// readOne takes one frame from the tap, if there is one.
+// readOne reads a frame from the tap, if available.
 func (d *direction) readOne() (bool, error) {
 	f := d.takeFrame()
 	n, err := unix.Read(d.in, f.buffer)
@@ -107,7 +106,7 @@ func (d *direction) readOne() (bool, error) {
 	return true, nil
 }
 
-// accept decides what happens to a frame and puts it on the line.
+// accept decides the fate of a frame and puts it on the line.
 func (d *direction) accept(f *frame) {
 	k, data := classify(f.buffer[:f.size])
 	if !data {
@@ -155,7 +154,7 @@ func (d *direction) lose(f *frame, why reason) {
 	d.log.write(f, 0, Lost(why))
 }
 
-// deliverDue writes the earliest frame if its time has come.
+// deliverDue writes the earliest frame if it is due.
 func (d *direction) deliverDue() bool {
 	if d.line.empty() {
 		return false
@@ -173,7 +172,7 @@ func (d *direction) deliverDue() bool {
 	return true
 }
 
-// write hands one copy to the far tap and books it.
+// write writes a copy to the far tap and counts it.
 func (d *direction) write(p passage, mono, wall int64) {
 	f := p.frame
 	_, err := unix.Write(d.out, f.buffer[:f.size])
@@ -214,7 +213,7 @@ func (d *direction) takeFrame() *frame {
 	return &frame{buffer: make([]byte, d.frameSize)}
 }
 
-// release gives a frame back for reading once no copy of it is on the line.
+// release reuses a frame once no copy of it is on the line.
 func (d *direction) release(f *frame) {
 	if f.copies > 0 {
 		return

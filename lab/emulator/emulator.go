@@ -1,10 +1,10 @@
-// Package emulator is a link between two taps that delays, drops, duplicates,
-// reorders and slows packets exactly as told, and writes down the truth of what
-// it did. It runs as a process of its own, started by package lab.
+// Package emulator is a link between two taps that delays, drops, duplicates, reorders
+// and rate-limits packets, and records exactly what it did: the truth. It runs in a
+// separate process, which package lab starts.
 //
-// It stands in for netem, which needs a kernel module and tells nobody what it
-// did. It changes no byte of a packet, and it makes no claim about what happens
-// between a host's stack and its tap.
+// It replaces netem, which needs a kernel module and does not report what it did. It
+// does not modify packets, and the truth does not cover what happens between a host's
+// stack and its tap.
 package emulator
 
 import (
@@ -30,7 +30,7 @@ type End struct {
 	Interface string `json:"interface"`
 }
 
-// Config is what an emulator must know.
+// Config of an emulator.
 type Config struct {
 	Lab     string    `json:"lab"`
 	Link    string    `json:"link"`
@@ -39,7 +39,7 @@ type Config struct {
 	Ends    [2]End    `json:"ends"`
 	Faults  [2]Faults `json:"faults"`  // [0] is what Ends[0] sends
 	Truth   string    `json:"truth"`   // the truth file
-	Socket  string    `json:"socket"`  // where changes are taken
+	Socket  string    `json:"socket"`  // the control socket
 	Packets bool      `json:"packets"` // also write the packet logs
 }
 
@@ -48,8 +48,8 @@ func (c *Config) PacketLog(host string) string {
 	return c.Truth[:len(c.Truth)-len(filepath.Ext(c.Truth))] + "." + host + ".packets"
 }
 
-// truthPeriod is how often the truth file is written anew; writing takes at most
-// a twentieth of the time.
+// truthPeriod is the interval at which the truth file is rewritten; it is increased so
+// that writing takes at most a twentieth of the time.
 const truthPeriod = time.Second
 
 type emulator struct {
@@ -60,11 +60,11 @@ type emulator struct {
 	final      bool // the last truth is written
 }
 
-// Run carries frames between the taps, one for each end, until ctx is done or a
-// tap fails, and then writes the final truth. It calls ready once changes and
-// frames are taken. SIGUSR1 writes the truth at once.
+// Run forwards frames between the taps, one for each end, until ctx is done or a tap
+// fails, and then writes the final truth. It calls ready once it accepts changes and
+// frames. SIGUSR1 writes the truth immediately.
 func Run(ctx context.Context, config Config, taps [2]int, ready func()) error {
-	// A thread that returns from the kernel must always find a processor.
+	// A thread that returns from the kernel must not wait for a processor.
 	runtime.GOMAXPROCS(max(8, runtime.NumCPU()))
 	debug.SetGCPercent(400)
 	e := &emulator{config: config}
@@ -111,7 +111,7 @@ func Run(ctx context.Context, config Config, taps [2]int, ready func()) error {
 	return failed
 }
 
-// newDirection prepares what Ends[i] sends.
+// newDirection prepares the direction from Ends[i].
 func (e *emulator) newDirection(i int, taps [2]int, stop int) (*direction, error) {
 	size := e.config.MTU + etherHeader + 4
 	d := &direction{
@@ -149,7 +149,7 @@ func (e *emulator) report(ctx context.Context, ended <-chan error) error {
 		case <-period.C:
 		}
 		began := time.Now()
-		// A full disk must not end the link; the file's time shows its age.
+		// A full disk must not end the link; the file's time shows that it is stale.
 		_ = e.writeTruth(false)
 		period.Reset(max(truthPeriod, 20*time.Since(began)))
 	}

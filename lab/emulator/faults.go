@@ -7,25 +7,23 @@ import (
 	"time"
 )
 
-// Faults is what one direction of a link does to packets. The zero value does
-// nothing. A packet meets them in this order:
+// Faults are the impairments of one direction of a link; the zero value has none. They
+// apply to a packet in this order:
 //
 //   - Loss: it is dropped with this probability.
-//   - Rate: it waits until the packets before it have left at this speed and
-//     then takes its own time; the Ethernet frame without checksum counts. A
-//     packet that finds Queue full is dropped. Rate is the only fault whose
-//     outcome depends on timing.
-//   - Delay and Jitter: it waits for Delay plus a time that is uniformly
-//     distributed from -Jitter to +Jitter, independent of every other packet,
-//     so jitter that is larger than the spacing of packets reorders them. With
-//     KeepOrder it never leaves before the packet in front of it, at the price
-//     of a distribution that is no longer uniform.
-//   - Reorder: with this probability it is held back for another ReorderGap, and
-//     packets sent within that time overtake it. It is then the late packet that
-//     RFC 4737 counts as reordered. If nothing follows within the gap it is only
-//     delayed. KeepOrder does not apply to it.
-//   - Duplicate: with this probability a second copy leaves right behind the
-//     first. The copy does not use up Rate.
+//   - Rate: it is transmitted at this rate after the packets before it; its size is
+//     that of the Ethernet frame without checksum. It is dropped if Queue is full.
+//     Rate is the only fault whose outcome depends on timing.
+//   - Delay and Jitter: it is delayed by Delay plus a time that is uniformly
+//     distributed from -Jitter to +Jitter, independently of other packets, so that
+//     jitter larger than the spacing of packets reorders them. With KeepOrder it
+//     never overtakes the packet before it; the distribution is then not uniform.
+//   - Reorder: with this probability it is delayed by another ReorderGap, and packets
+//     sent within that time overtake it: it is the packet that RFC 4737 counts as
+//     reordered. If none follows within the gap it is only delayed. KeepOrder does
+//     not apply to it.
+//   - Duplicate: with this probability a second copy follows immediately. The copy does
+//     not count towards Rate.
 type Faults struct {
 	Delay      Duration `json:"delay"`
 	Jitter     Duration `json:"jitter"`
@@ -38,8 +36,8 @@ type Faults struct {
 	Queue      Queue    `json:"queue"`
 }
 
-// DefaultFaults is a link that only forwards; its queue and its gap take effect
-// once there is a rate or reordering.
+// DefaultFaults is a link without impairments; its queue and gap take effect with a rate
+// or reordering.
 func DefaultFaults() Faults {
 	return Faults{ReorderGap: Duration(time.Millisecond), Queue: Queue{Packets: 1000}}
 }
@@ -58,8 +56,8 @@ type Change struct {
 	Queue      *Queue    `json:"queue,omitempty" yaml:"queue" placeholder:"SIZE" help:"Queue limit in packets, or in bytes such as 64kB."`
 }
 
-// Calm is the change that ends every random fault and leaves delay and rate, so
-// that a test can end with packets whose fate is known.
+// Calm is the change that disables random faults and leaves delay and rate unchanged, so
+// that the last packets of a test have a known fate.
 func Calm() Change {
 	var none Fraction
 	return Change{Loss: &none, Duplicate: &none, Reorder: &none}
@@ -74,12 +72,12 @@ func (f Faults) Apply(c Change) (Faults, error) {
 		}
 	}
 	if f.Jitter > f.Delay {
-		return f, errors.New("check jitter: larger than delay, and no packet can leave before it came")
+		return f, errors.New("check jitter: larger than delay")
 	}
 	return f, nil
 }
 
-// fate is what chance decides about one packet.
+// fate is the random outcome for one packet.
 type fate struct {
 	lost       bool
 	heldBack   bool
@@ -87,8 +85,8 @@ type fate struct {
 	jitter     int64 // ns, from -Jitter to +Jitter
 }
 
-// dice throws fates. It draws four numbers for every packet whatever the faults
-// are, so the n-th data packet of a direction always meets the same numbers.
+// dice generates fates. It draws four numbers for every packet regardless of the faults,
+// so that the n-th data packet of a direction always gets the same numbers.
 type dice struct{ source *rand.Rand }
 
 func newDice(seed uint64, direction int) dice {

@@ -5,14 +5,14 @@ type reason int
 
 const (
 	lostRandom reason = iota
-	lostRate          // the queue in front of the rate was full
-	lostFull          // the emulator had no memory left for the delay
-	lostError         // the far tap refused the frame, for example because it was down
+	lostRate          // the queue of the rate was full
+	lostFull          // the limit of packets in flight was reached
+	lostError         // the far tap rejected the frame, for example because it was down
 	reasons
 )
 
-// counts is the running account of one flow or of the control frames. At any
-// time offered = delivered + the sum of lost + inFlight.
+// counts are the counters of a flow or of the control frames. Always offered = delivered +
+// the sum of lost + inFlight.
 type counts struct {
 	offered    uint64
 	delivered  uint64 // first copies
@@ -22,24 +22,24 @@ type counts struct {
 	reordered  uint64 // RFC 4737
 }
 
-// flow is the account of the packets with one key.
+// flow has the counters of the packets with one key.
 type flow struct {
 	counts
 	id       uint32
 	key      key
-	other    bool   // gathers what found no place in the table
-	expected uint64 // one more than the largest send index delivered
+	other    bool   // all flows beyond the limit of the table
+	expected uint64 // the largest send index delivered, plus one
 	delay    histogram
 }
 
-// offer books a packet and returns its send index in the flow.
+// offer counts a packet and returns its send index in the flow.
 func (f *flow) offer() uint64 {
 	f.offered++
 	return f.offered - 1
 }
 
-// deliver books the first copy of a packet. The packet is reordered if one that
-// was sent later came first (RFC 4737, NextExp).
+// deliver counts the first copy of a packet. The packet is reordered if one that was sent
+// later was delivered before (RFC 4737, NextExp).
 func (f *flow) deliver(index uint64, delay int64) {
 	f.delivered++
 	f.inFlight--
@@ -65,8 +65,8 @@ func newFlows(limit int) *flows {
 	return &flows{byKey: make(map[key]*flow), limit: limit}
 }
 
-// find returns the flow of a key. A full table gathers all further flows in one,
-// apart for marked and unmarked packets.
+// find returns the flow of a key. If the table is full, all further flows share one entry
+// for marked and one for unmarked packets.
 func (t *flows) find(k key) *flow {
 	if f, ok := t.byKey[k]; ok {
 		return f

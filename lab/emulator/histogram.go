@@ -61,15 +61,15 @@ func (h *histogram) merge(other *histogram) {
 	}
 }
 
-// clone copies the counts, so that they can be read while h goes on.
+// clone copies the counts, so that they can be read while h changes.
 func (h *histogram) clone() *histogram {
 	fresh := new(histogram)
 	fresh.merge(h)
 	return fresh
 }
 
-// quantile is the smallest value that at least the fraction q of all values does
-// not exceed (nearest rank), to half a bucket. It is 0 if there are no values.
+// quantile returns the nearest-rank quantile to half a bucket; 0 if there are no
+// values.
 func (h *histogram) quantile(q float64) int64 {
 	rank := max(1, uint64(math.Ceil(q*float64(h.count))))
 	if rank >= h.count {

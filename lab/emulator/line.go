@@ -15,15 +15,14 @@ type frame struct {
 	copies    int // still on the line
 }
 
-// passage is one copy of a frame on its way.
+// passage is a copy of a frame in flight.
 type passage struct {
 	due   int64
 	order uint64 // breaks ties: first in, first out
 	frame *frame
 }
 
-// line holds passages and gives them back in the order in which they are due. It
-// is a binary heap.
+// line is a priority queue of passages by due time: a binary heap.
 type line struct {
 	heap  []passage
 	order uint64
@@ -31,7 +30,7 @@ type line struct {
 
 func (l *line) empty() bool { return len(l.heap) == 0 }
 
-// next is when the earliest passage is due; the line must not be empty.
+// next returns the earliest due time; the line must not be empty.
 func (l *line) next() int64 { return l.heap[0].due }
 
 func (l *line) push(due int64, f *frame) {

@@ -1,8 +1,8 @@
 package emulator
 
-// snapshot copies the account of a direction while it goes on. The lock is held
-// for one flow at a time, so that packets do not wait: each flow is consistent in
-// itself, and the totals are sums over the copies, so they close too.
+// snapshot copies the counters of a running direction. The lock is held for one flow at a
+// time, so that packets do not wait: each flow is consistent, and so are the totals,
+// which are sums of the copies.
 func (d *direction) snapshot() Direction {
 	d.mu.Lock()
 	list := d.flows.list

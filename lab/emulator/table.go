@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// WriteTable shows the truth to people: one row for each direction, for the marked
-// packets in it, and for each of its first flows.
+// WriteTable prints the truth: one row for each direction, for its marked packets, and
+// for each of its first flows.
 func (t *Truth) WriteTable(w io.Writer) error {
 	const listed = 20
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

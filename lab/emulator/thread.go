@@ -18,12 +18,12 @@ func now() (mono, wall int64) {
 	return int64(t.Sub(start)), t.UnixNano()
 }
 
-// takeThread gives the calling goroutine an OS thread of its own that wakes as
-// exactly as the kernel can: without timer slack and, where allowed, before
-// ordinary processes. It reports whether the latter was granted.
+// takeThread locks the calling goroutine to an OS thread with the shortest wake-up
+// latency: without timer slack and, if permitted, with real-time priority. It reports
+// whether that was granted.
 func takeThread() bool {
 	runtime.LockOSThread()
-	// Failure costs exactness, which the truth reports as lateness.
+	// On failure frames are late, which the truth reports.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	return unix.SchedSetAttr(0, &unix.SchedAttr{
 		Size:     unix.SizeofSchedAttr,
@@ -33,8 +33,8 @@ func takeThread() bool {
 	}, 0) == nil
 }
 
-// wait blocks until tap has a frame, stop is readable, or timeout ns have passed;
-// a negative timeout never passes. It reports whether the time has passed.
+// wait blocks until tap or stop is readable, or timeout ns have passed; a negative
+// timeout is infinite. It reports whether it timed out.
 func wait(tap, stop int, timeout int64) (bool, error) {
 	var limit *unix.Timespec
 	if timeout >= 0 {

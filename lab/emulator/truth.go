@@ -10,21 +10,21 @@ import (
 	"pillion.dev/internal/store"
 )
 
-// Truth is what an emulator did to the packets of its link: the oracle of the
-// statistics that Pillion measures on the same packets.
+// Truth is what an emulator did to the packets of its link: the reference for what
+// Pillion measures on the same packets.
 //
-// It knows nothing about what happens before a frame is read or after it is
-// written: see Direction.Unread.
+// It does not cover what happens before a frame is read or after it is written: see
+// Direction.Unread.
 type Truth struct {
 	Lab        string      `json:"lab"`
 	Link       string      `json:"link"`
 	Seed       uint64      `json:"seed"`
 	Written    time.Time   `json:"written"`
-	Final      bool        `json:"final"` // the emulator has ended; nothing follows
+	Final      bool        `json:"final"` // the emulator has ended
 	Directions []Direction `json:"directions"`
 }
 
-// Direction is the account of one direction. Total and Marked are sums over the
+// Direction has the counters of one direction. Total and Marked are sums over the
 // flows.
 type Direction struct {
 	From   string `json:"from"`
@@ -33,22 +33,22 @@ type Direction struct {
 	Total  Tally  `json:"total"`
 	Marked Tally  `json:"marked"`
 	Flows  []Flow `json:"flows"`
-	// Control counts frames that keep the lab working and meet only the delay:
-	// ARP, neighbour discovery, multicast listener reports, anything but IP.
+	// Control counts frames that are only delayed: ARP, neighbour discovery, multicast
+	// listener reports, anything but IP.
 	Control Control `json:"control"`
-	// Unread counts frames, control frames too, that the kernel dropped because
-	// the emulator did not read fast enough. They are not offered: a truth with
-	// Unread > 0 does not explain every loss.
+	// Unread counts frames, including control frames, that the kernel dropped because the
+	// emulator did not read fast enough. They are not in Offered: with Unread > 0 the
+	// truth does not explain every loss.
 	Unread uint64 `json:"unread"`
-	// Late is how long after their time frames were written: how exact the
-	// emulator was, and part of DelayNs.
+	// Late is how long after their due time frames were written: the emulator's error,
+	// which the delays include.
 	Late Times `json:"late_ns"`
-	// Realtime says that the thread ran before ordinary processes.
+	// Realtime reports whether the thread had real-time priority.
 	Realtime bool `json:"realtime"`
 }
 
-// Flow is the account of the packets with one set of header fields. Marked and
-// unmarked packets with the same fields are two flows.
+// Flow has the counters of packets with the same header fields. Marked and unmarked
+// packets with the same fields are two flows.
 type Flow struct {
 	ID              uint32     `json:"id"`
 	Source          netip.Addr `json:"src"`
@@ -57,7 +57,7 @@ type Flow struct {
 	SourcePort      uint16     `json:"sport"`
 	DestinationPort uint16     `json:"dport"`
 	Marked          bool       `json:"marked"`
-	// Other gathers all flows beyond the first 16384; its fields are empty.
+	// Other is the sum of all flows beyond the first 16384; its fields are empty.
 	Other bool `json:"other,omitempty"`
 	Tally
 }
@@ -153,7 +153,7 @@ func ReadTruth(path string) (*Truth, error) {
 	return truth, nil
 }
 
-// write replaces the file in one step, so that a reader never sees half of it.
+// write replaces the file atomically.
 func (t *Truth) write(path string) error {
 	if err := store.Save(path, t, 0o644); err != nil {
 		return fmt.Errorf("write truth: %w", err)

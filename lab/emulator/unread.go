@@ -11,8 +11,8 @@ import (
 	pillionns "pillion.dev/internal/netns"
 )
 
-// dropCounter returns a function that reads how many frames the kernel dropped in
-// front of the tap of an end since it was made.
+// dropCounter returns a function that reads how many frames for the tap of an end the
+// kernel has dropped.
 func dropCounter(end End) (func() uint64, error) {
 	namespace, err := netns.GetFromPath(pillionns.Path(end.Namespace))
 	if err != nil {
