@@ -10,16 +10,14 @@ import (
 // Action is the type of a step.
 type Action string
 
-// The actions, in the order in which a session starts and stops. Points start
-// before sources, with "start-" and the point's name, and stop after them.
+// The actions, in the order in which a session starts. Points start between the two,
+// with startPoint and their names.
 const (
 	StartDestination Action = "start-destination"
 	StartSource      Action = "start-source"
-	StopSource       Action = "stop-source"
-	StopDestination  Action = "stop-destination"
 )
 
-const startPoint, stopPoint = "start-", "stop-"
+const startPoint = "start-"
 
 // Step is one step of a plan.
 type Step struct {
@@ -73,24 +71,6 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 		}
 	}
 	return plan
-}
-
-// Stop returns the steps that end the session: every source before any destination.
-func (p Plan) Stop() []Step {
-	var steps []Step
-	for _, step := range slices.Backward(p.Steps) {
-		switch step.Action {
-		case StartSource:
-			step.Action, step.Description = StopSource, "stop marking"
-		case StartDestination:
-			step.Action, step.Description = StopDestination, "stop reading marks after the last marked packets have arrived"
-		default:
-			name := strings.TrimPrefix(string(step.Action), startPoint)
-			step.Action, step.Description = Action(stopPoint+name), "stop measuring "+name
-		}
-		steps = append(steps, step)
-	}
-	return steps
 }
 
 func names(peers []Peer) string {

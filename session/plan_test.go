@@ -36,10 +36,6 @@ func TestPlanOrder(t *testing.T) {
 	if got := order(plan.Steps); !slices.Equal(got, want) {
 		t.Errorf("start %q", got)
 	}
-	want = []string{"stop-source h3", "stop-source h2", "stop-source h1", "stop-destination h3", "stop-destination h2", "stop-destination h1"}
-	if got := order(plan.Stop()); !slices.Equal(got, want) {
-		t.Errorf("stop %q", got)
-	}
 }
 
 func TestPlanTasks(t *testing.T) {

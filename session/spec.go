@@ -1,6 +1,6 @@
 // Package session specifies measurements: which hosts measure which traffic, how and
 // when. It validates a specification, computes the times of its runs, and plans the
-// steps that carry it out: destinations first, sources last, and the reverse to stop.
+// steps that start it: destinations first, sources last.
 //
 // It does no I/O: the server carries out plans, agents the tasks in them. They exchange
 // the messages of control.go.
