@@ -23,6 +23,9 @@ export default defineConfig({
   test: {
     include: ["{data,chart,part,view}/**/*.test.{ts,tsx}"],
     environment: "happy-dom",
+    // A DOM for each file took most of the time.
+    pool: "threads",
+    isolate: false,
     testTimeout: 60_000, // a busy machine is no fault
   },
 });
