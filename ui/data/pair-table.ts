@@ -26,39 +26,37 @@ export const recent = 10;
 /** Limits of hosts and pairs; the rest is only counted. */
 export const limits = { agents: 1024, pairs: 65_536 };
 
+/** A list of numbers with room for more. */
+type Numbers = Uint16Array | Uint32Array | Float32Array | Float64Array;
+
+/** A copy with more room. */
+function grown<A extends Numbers>(list: A, room: number): A {
+  const next = new (list.constructor as new (room: number) => A)(room);
+  next.set(list);
+  return next;
+}
+
 /** One second by pair number. */
 class Column {
   start = -1; // number of the second since 1970; -1: empty
-  packets: Uint32Array;
-  expected: Uint32Array;
-  lost: Uint32Array;
-  p50: Float32Array;
-  p99: Float32Array;
+  packets = new Uint32Array(0);
+  expected = new Uint32Array(0);
+  lost = new Uint32Array(0);
+  p50 = new Float32Array(0);
+  p99 = new Float32Array(0);
 
   constructor(room: number) {
-    this.packets = new Uint32Array(room);
-    this.expected = new Uint32Array(room);
-    this.lost = new Uint32Array(room);
-    this.p50 = new Float32Array(room).fill(NaN);
-    this.p99 = new Float32Array(room).fill(NaN);
+    this.grow(room);
   }
   clear(start: number): void {
     this.start = start;
-    this.packets.fill(0);
-    this.expected.fill(0);
-    this.lost.fill(0);
-    this.p50.fill(NaN);
-    this.p99.fill(NaN);
+    for (const counter of [this.packets, this.expected, this.lost]) counter.fill(0);
+    for (const time of [this.p50, this.p99]) time.fill(NaN);
   }
-  grown(room: number): Column {
-    const next = new Column(room);
-    next.start = this.start;
-    next.packets.set(this.packets);
-    next.expected.set(this.expected);
-    next.lost.set(this.lost);
-    next.p50.set(this.p50);
-    next.p99.set(this.p99);
-    return next;
+  grow(room: number): void {
+    const known = this.p50.length;
+    for (const name of ["packets", "expected", "lost"] as const) this[name] = grown(this[name], room);
+    for (const name of ["p50", "p99"] as const) this[name] = grown(this[name], room).fill(NaN, known);
   }
 }
 
@@ -272,21 +270,10 @@ export class PairTable {
 
   private grow(): void {
     const room = (this.room = Math.max(64, this.room * 2));
-    const single = (a: Float32Array) => { const b = new Float32Array(room); b.set(a); return b; };
-    const double = (a: Float64Array) => { const b = new Float64Array(room); b.set(a); return b; };
-    const short = (a: Uint16Array) => { const b = new Uint16Array(room); b.set(a); return b; };
-    this.source = short(this.source);
-    this.destination = short(this.destination);
-    this.first = double(this.first);
-    this.last = double(this.last);
-    this.p50 = single(this.p50);
-    this.p99 = single(this.p99);
-    this.rate = single(this.rate);
-    this.clockError = single(this.clockError);
-    this.packets = double(this.packets);
-    this.expected = double(this.expected);
-    this.lost = double(this.lost);
-    this.columns.forEach((column, i) => (this.columns[i] = column.grown(room)));
+    for (const name of ["source", "destination"] as const) this[name] = grown(this[name], room);
+    for (const name of ["first", "last", "packets", "expected", "lost"] as const) this[name] = grown(this[name], room);
+    for (const name of ["p50", "p99", "rate", "clockError"] as const) this[name] = grown(this[name], room);
+    for (const column of this.columns) column?.grow(room);
   }
 
   /** Grows the matrix for all hosts. */
