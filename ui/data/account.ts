@@ -1,20 +1,13 @@
 // The signed-in token and the permissions of its role.
 import { computed, signal } from "@preact/signals";
+import { store, stored } from "./store.ts";
 
 const key = "pillion.token";
 
 export type Role = "viewer" | "operator" | "admin";
 
-const stored = (): string | undefined => {
-  try {
-    return sessionStorage.getItem(key) ?? localStorage.getItem(key) ?? undefined;
-  } catch {
-    return undefined; // storage is disabled: the token is not kept beyond this page
-  }
-};
-
 /** The token sent with calls; undefined before signing in. */
-export const token = signal<string | undefined>(stored());
+export const token = signal(stored("tab", key) ?? stored("visits", key));
 
 /** Name and role of the token; undefined until the server has answered. */
 export const who = signal<{ name: string; role: Role } | undefined>(undefined);
@@ -35,13 +28,8 @@ export const operates = computed(() => may("operator"));
 
 /** Stores a valid token on this device, or until the browser is closed. */
 export function signIn(secret: string, name: string, role: Role, remember: boolean): void {
-  try {
-    localStorage.removeItem(key);
-    sessionStorage.setItem(key, secret);
-    if (remember) localStorage.setItem(key, secret);
-  } catch {
-    // as above
-  }
+  store("tab", key, secret);
+  store("visits", key, remember ? secret : undefined);
   refusal.value = undefined;
   who.value = { name, role };
   token.value = secret;
@@ -49,12 +37,8 @@ export function signIn(secret: string, name: string, role: Role, remember: boole
 
 /** Deletes the token. */
 export function signOut(why?: string): void {
-  try {
-    sessionStorage.removeItem(key);
-    localStorage.removeItem(key);
-  } catch {
-    // as above
-  }
+  store("tab", key, undefined);
+  store("visits", key, undefined);
   token.value = undefined;
   who.value = undefined;
   refusal.value = why;

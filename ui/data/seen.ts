@@ -4,32 +4,21 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { serverClient } from "./client.ts";
 import { levelOf } from "./kind.ts";
 import { resource } from "./resource.ts";
+import { store, stored } from "./store.ts";
 import { millis } from "./time.ts";
 
 const key = "pillion.events.seen";
 const day = 86_400_000;
 const most = 500;
 
-const stored = (): number => {
-  try {
-    return Number(localStorage.getItem(key)) || 0;
-  } catch {
-    return 0;
-  }
-};
-
 /** Time of the newest seen event, ms since 1970; 0: none. */
-export const seen = signal(stored());
+export const seen = signal(Number(stored("visits", key)) || 0);
 
 /** Marks all events up to a time as seen. */
 export function see(time: number): void {
   if (time <= seen.peek()) return;
   seen.value = time;
-  try {
-    localStorage.setItem(key, String(time));
-  } catch {
-    // not kept beyond this page
-  }
+  store("visits", key, String(time));
 }
 
 // Another tab of the browser may show the events.

@@ -1,20 +1,13 @@
 // Light, dark or system theme.
 import { computed, effect, signal } from "@preact/signals";
+import { store, stored } from "../data/store.ts";
 import { Icon } from "./icon.tsx";
 
 const key = "pillion.theme";
 const order = ["system", "light", "dark"] as const;
 type Theme = (typeof order)[number];
 
-const stored = (): Theme => {
-  try {
-    return order.find((t) => t === localStorage.getItem(key)) ?? "system";
-  } catch {
-    return "system";
-  }
-};
-
-const chosen = signal<Theme>(stored());
+const chosen = signal<Theme>(order.find((t) => t === stored("visits", key)) ?? "system");
 const query = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : undefined;
 const systemDark = signal(query?.matches ?? false);
 query?.addEventListener("change", (e) => (systemDark.value = e.matches));
@@ -24,11 +17,7 @@ export const dark = computed(() => (chosen.value === "system" ? systemDark.value
 
 effect(() => {
   document.documentElement.dataset.theme = dark.value ? "dark" : "light";
-  try {
-    localStorage.setItem(key, chosen.value);
-  } catch {
-    // not kept beyond this page
-  }
+  store("visits", key, chosen.value);
 });
 
 /** ThemeButton switches to the next theme. */
