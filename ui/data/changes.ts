@@ -21,21 +21,14 @@ export interface Change {
   /** ms since 1970. */
   time: number;
   message: string;
-  /** The path; undefined if the message does not name it. */
-  path?: PathKey;
-  /** The routes as text. */
-  was?: string;
-  is?: string;
+  /** The path. */
+  path: PathKey;
 }
 
-const pattern = /^path from (\S+) to (\S+) \(([0-9a-fA-F.:%]+), (\w+)\) changed: was (.*), is (.*)$/;
-
-/** Parses a change from its event. */
-export function changeOf(event: Event): Change {
-  const [, source, destination, address, protocol, was, is] = pattern.exec(event.message) ?? [];
-  const change: Change = { time: millis(event.time) ?? 0, message: event.message };
-  if (!source || !destination || !address || !protocol) return change;
-  return { ...change, path: { source, destination, address, protocol }, was, is };
+/** A change from its event, whose message alone has the address and protocol of the path. */
+export function changeOf({ time, message, agent, peer }: Event): Change {
+  const [, address = "", protocol = ""] = / \(([^ ,]+), (\w+)\) changed: /.exec(message) ?? [];
+  return { time: millis(time) ?? 0, message, path: { source: agent, destination: peer, address, protocol } };
 }
 
 /** Limit of the server for changes in one answer. */

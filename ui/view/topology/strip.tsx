@@ -36,8 +36,8 @@ export function Strip({ choice }: { choice: Choice }) {
   const { source, destination, at } = choice;
   const paired = source !== "" && destination !== "";
   const all = changes.value.value;
-  const list = all?.filter((c) => !paired || !onlyPair || (c.path?.source === source && c.path.destination === destination));
-  const show = (c: Change): void => (c.path ? choosePath(c.path, Math.round(c.time)) : undefined);
+  const list = all?.filter((c) => !paired || !onlyPair || (c.path.source === source && c.path.destination === destination));
+  const show = (c: Change): void => choosePath(c.path, Math.round(c.time));
   return (
     <section class="panel strip-panel" aria-labelledby="strip-title">
       <header>
@@ -98,9 +98,9 @@ function List({ list, at, show }: ListProps) {
       <ol aria-label="Path changes, newest first">
         {list.slice(0, rows).map((c) => (
           <li key={`${c.time} ${c.message}`}>
-            <button type="button" class="change" aria-pressed={chosen(c, at)} disabled={!c.path} onClick={() => (chosen(c, at) ? refine({ at: undefined }) : show(c))}>
+            <button type="button" class="change" aria-pressed={chosen(c, at)} onClick={() => (chosen(c, at) ? refine({ at: undefined }) : show(c))}>
               <span class="change-time" title={ago(c.time)}>{moment(c.time)}</span>
-              {c.path ? <span><strong>{c.path.source} to {c.path.destination}</strong> <span class="small faint">{c.path.address}, {c.path.protocol}</span><br /><span class="small"><span class="soft">was</span> {c.was} <span class="soft">is</span> {c.is}</span></span> : <span>{c.message}</span>}
+              <span><strong>{c.path.source} to {c.path.destination || c.path.address}</strong> <span class="small faint">{c.path.address}, {c.path.protocol}</span><br /><span class="small">{c.message.split(" changed: ").at(-1)}</span></span>
             </button>
           </li>
         ))}
