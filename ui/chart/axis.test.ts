@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { duration, rate, share } from "../data/quantity.ts";
 import { timeLabels, valueLabels } from "./axis.ts";
 import { axisEnds, indexAt, nearest } from "./ends.ts";
-import { bothSides, linearTicks, logTicks, roundUp } from "./scale.ts";
+import { binary, bothSides, linearTicks, logTicks, roundUp } from "./scale.ts";
 
 const at = (h: number, m: number, s = 0, day = 21) => new Date(2026, 10, day, h, m, s).getTime();
 
@@ -34,6 +34,7 @@ describe("ticks", () => {
   it("of a logarithm over many decades", () => expect(logTicks(1, 1e9, 4).length).toBeLessThanOrEqual(4));
   it("of a logarithm that hardly rises", () => expect(logTicks(5.1, 5.4, 4).length).toBeGreaterThanOrEqual(3));
   it("round up", () => expect([0.7, 1, 1.1, 3, 7].map(roundUp)).toEqual([1, 1, 2, 5, 10]));
+  it("of bytes are round in their unit", () => expect(binary.ticks(0, 1.8 * 2 ** 30, 4)).toEqual([0, 2 ** 29, 2 ** 30, 1.5 * 2 ** 30]));
   it("of both sides of zero", () => expect(bothSides(10).ticks(-100, 1000, 8)).toContain(0));
 });
 

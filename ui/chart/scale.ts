@@ -52,6 +52,15 @@ export function logTicks(low: number, high: number, most: number): number[] {
 
 export const linear: Scale = { distr: 1, ticks: linearTicks };
 
+/** Bytes, whose round figures are those of KiB, MiB and so on. */
+export const binary: Scale = {
+  distr: 1,
+  ticks(low, high, most) {
+    const unit = 1024 ** Math.max(0, Math.floor(Math.log(high) / Math.log(1024)));
+    return linearTicks(low / unit, high / unit, most).map((v) => v * unit);
+  },
+};
+
 export const logarithmic: Scale = { distr: 3, ticks: logTicks };
 
 /** Logarithmic away from zero on both sides, linear between -near and near. */

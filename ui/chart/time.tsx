@@ -1,9 +1,10 @@
 // A line chart over time.
+import { bytes } from "../data/quantity.ts";
 import { lineEnds, nearest, within } from "./ends.ts";
 import { Frame, type Pointed } from "./frame.tsx";
 import { Legend } from "./legend.tsx";
 import type { Line, TimeChartProps } from "./plot.ts";
-import { linear, logarithmic } from "./scale.ts";
+import { binary, linear, logarithmic } from "./scale.ts";
 
 /** TimeChart draws lines, bands between them and event marks over time. */
 export function TimeChart(props: TimeChartProps) {
@@ -15,7 +16,7 @@ export function TimeChart(props: TimeChartProps) {
     return <Legend lines={lines} at={i} format={format} />;
   };
   return (
-    <Frame {...props} scale={props.scale === "log" ? logarithmic : linear} ends={lineEnds(props)} bare={last < 0} legend={legend}
+    <Frame {...props} scale={props.scale === "log" ? logarithmic : format === bytes ? binary : linear} ends={lineEnds(props)} bare={last < 0} legend={legend}
       names={() => named(lines).map((line) => ({ label: line.label, colour: line.colour, dash: line.dash, area: line.hidden }))}
       latest={() => named(lines).map((line) => `${line.label} ${format(line.values[last] ?? NaN)}`).join(", ")} />
   );

@@ -30,7 +30,7 @@ export function RunHistory({ pairs, runs }: { pairs: readonly Pair[]; runs: read
       {past.length === 0 ? <p class="soft">{planned.length > 0 ? "None has started yet." : "No runs in this period."}</p> : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Past runs">
           <table>
-            <thead><tr><th scope="col">Started</th><th scope="col">State</th><th scope="col" class="number">Length</th><th scope="col" class="number">Packets</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col">Charts</th></tr></thead>
+            <thead><tr><th scope="col">Started</th><th scope="col">State</th><th scope="col" class="number">Length</th><th scope="col" class="number">Packets</th><th scope="col" class="number">Loss</th><th scope="col" class="number">Median</th><th scope="col" class="number">p99</th><th scope="col">Charts</th></tr></thead>
             <tbody>{past.slice(0, shown).map((r) => <PastRun key={`${millis(r.start)}${r.state}`} run={r} pairs={pairs} />)}</tbody>
           </table>
         </div>

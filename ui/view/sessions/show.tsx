@@ -105,7 +105,7 @@ function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair
       {pairs.length === 0 ? <NoPairs session={session} /> : (
         <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of pairs">
           <table>
-            <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Median</th><th scope="col" class="number">99 %</th><th scope="col" class="number">Loss, 10 s</th><th scope="col" class="number">Marked</th><th scope="col" class="number">Throughput</th></tr></thead>
+            <thead><tr><th scope="col">Pair</th><th scope="col" class="number">Median</th><th scope="col" class="number">p99</th><th scope="col" class="number">Loss, 10 s</th><th scope="col" class="number">Marked</th><th scope="col" class="number">Throughput</th></tr></thead>
             <tbody>
               {pairs.map((p) => (
                 <tr key={`${p.source} ${p.destination}`}>
