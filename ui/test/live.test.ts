@@ -59,7 +59,7 @@ test("a session that is created in the form shows its live chart", async () => {
   // The plan of the server is shown before anything runs.
   const plan = page.getByRole("complementary", { name: "Plan" });
   await expect.poll(() => plan.innerText(), { timeout: 60_000 }).toMatch(/bytes in each marked/);
-  expect(await plan.innerText()).toMatch(/read marks from/);
+  expect(await plan.innerText()).toMatch(/read and remove marks of packets from/);
   expect(await lab.pillion("session", "list")).not.toContain("from-form");
   await begin.click();
   await until("the session to run", async () => /from-form\s+running/.test(await lab.pillion("session", "list")));
