@@ -133,7 +133,7 @@ test("events come in as they happen", async () => {
   await lab.stop("b", "--kill");
   await expect.poll(() => page.getByText(/b was last heard/).count(), { timeout: 60_000 }).toBeGreaterThan(0);
   await lab.start("b");
-  await page.getByText(/b is back after/).first().waitFor({ timeout: 60_000 });
+  await page.getByText(/b is connected again after/).first().waitFor({ timeout: 60_000 });
   expect(await page.getByRole("alert").allInnerTexts(), "the feed has no fault").toEqual([]);
   clean();
   await close();
