@@ -18,40 +18,40 @@ import (
 	"pillion.dev/session"
 )
 
-// destinationModule reads marks on one device for all sessions there. It reads the
-// program's flows as often as the least interval needs, and puts the readings into
-// a window of each session.
-type destinationModule struct {
+// deviceDestination reads marks on one device for all sessions there. It reads the
+// program's flows as often as the shortest interval needs and adds the readings to
+// the rows of each session.
+type deviceDestination struct {
 	device hook.Device
 	owner  *net.UnixListener
 	sink   Sink
 	log    *slog.Logger
 	now    func() moment
 
-	mu      sync.Mutex
-	probe   *destination.Destination
-	records bool
-	copied  chan struct{} // closed when all records of probe are given out; nil without
-	readers []*reader
-	pulse   session.Pulse // what is known of the peers' clocks
-	err     error         // of the last reading
-	copying error         // of the records
+	mu          sync.Mutex
+	probe       *destination.Destination
+	records     bool
+	copied      chan struct{} // closed when all records of probe are delivered; nil without records
+	subscribers []*subscriber
+	pulse       session.Pulse // what is known of the peers' clocks
+	err         error         // of the last reading
+	copying     error         // of the records
 
 	ending chan struct{}
 	ended  sync.WaitGroup
 	tick   chan time.Duration
 }
 
-// reader is one session's view of what is read.
-type reader struct {
+// subscriber is a session that gets rows, once per interval of its own.
+type subscriber struct {
 	task   destinationTask
-	window *destination.Window
-	turn   turn
+	rows   *destination.Accumulator
+	period period
 	// counters since the task began.
 	counters map[string]uint64
 }
 
-func openDestination(name string, tasks []destinationTask, options Options, now func() moment) (*destinationModule, error) {
+func openDestination(name string, tasks []destinationTask, options Options, now func() moment) (*deviceDestination, error) {
 	device, err := hook.Find(name)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func openDestination(name string, tasks []destinationTask, options Options, now 
 	if err != nil {
 		return nil, err
 	}
-	d := &destinationModule{
+	d := &deviceDestination{
 		device: device, owner: owner, sink: options.Sink, log: options.Log, now: now,
 		ending: make(chan struct{}), tick: make(chan time.Duration, 1),
 	}
@@ -72,12 +72,12 @@ func openDestination(name string, tasks []destinationTask, options Options, now 
 }
 
 // start begins to read records, and flows at every interval.
-func (d *destinationModule) start() {
+func (d *deviceDestination) start() {
 	d.startRecords()
 	d.ended.Go(d.run)
 }
 
-func (d *destinationModule) startRecords() {
+func (d *deviceDestination) startRecords() {
 	d.copied = nil
 	if d.records {
 		probe, copied := d.probe, make(chan struct{})
@@ -86,8 +86,8 @@ func (d *destinationModule) startRecords() {
 	}
 }
 
-// open puts a program on the device, in the place of the one that may be there.
-func (d *destinationModule) open(tasks []destinationTask) error {
+// open attaches a program to the device and replaces the one before it, if any.
+func (d *deviceDestination) open(tasks []destinationTask) error {
 	records := slices.ContainsFunc(tasks, func(t destinationTask) bool { return t.Records })
 	settings := destination.Settings{Peers: prefixes(tasks), Records: records, StartEmpty: true}
 	if local := tasks[0].local; local != nil {
@@ -110,7 +110,7 @@ func (d *destinationModule) open(tasks []destinationTask) error {
 		return nil
 	}
 	d.startRecords()
-	if copied != nil { // it needs the lock to give out the last records
+	if copied != nil { // it needs the lock to deliver the last records
 		d.mu.Unlock()
 		<-copied
 		d.mu.Lock()
@@ -131,8 +131,8 @@ func prefixes(tasks []destinationTask) []netip.Prefix {
 	return slices.Collect(maps.Keys(all))
 }
 
-// follow takes up changes of the tasks and of the device.
-func (d *destinationModule) follow(tasks []destinationTask) error {
+// follow applies changes of the tasks and of the device.
+func (d *deviceDestination) follow(tasks []destinationTask) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now, err := hook.Find(d.device.Name)
@@ -161,32 +161,32 @@ func (d *destinationModule) follow(tasks []destinationTask) error {
 	return nil
 }
 
-// assign gives each task a reader; one that goes on keeps its window.
-func (d *destinationModule) assign(tasks []destinationTask) {
+// assign gives each task a subscriber; that of an unchanged task keeps its period.
+func (d *deviceDestination) assign(tasks []destinationTask) {
 	now := d.now()
-	var readers []*reader
+	var subscribers []*subscriber
 	tick := time.Duration(0)
 	for _, task := range tasks {
-		r := d.reader(task)
+		r := d.subscriber(task)
 		if r == nil {
-			r = &reader{
-				window: destination.NewWindow(destination.Granularity(task.Granularity)),
-				turn:   begin(now, time.Duration(task.Interval)), counters: map[string]uint64{},
+			r = &subscriber{
+				rows:   destination.NewAccumulator(destination.Granularity(task.Granularity)),
+				period: begin(now, time.Duration(task.Interval)), counters: map[string]uint64{},
 			}
 		}
 		r.task = task
-		readers = append(readers, r)
+		subscribers = append(subscribers, r)
 		tick = divisor(tick, time.Duration(task.Interval))
 	}
-	if len(d.readers) > 0 && !slices.Equal(readers, d.readers) {
-		d.take() // earlier packets belong to the readers of that time
+	if len(d.subscribers) > 0 && !slices.Equal(subscribers, d.subscribers) {
+		d.take() // earlier packets belong to the subscribers so far
 	}
-	for _, old := range d.readers {
-		if !slices.Contains(readers, old) {
+	for _, old := range d.subscribers {
+		if !slices.Contains(subscribers, old) {
 			d.emit(old, now)
 		}
 	}
-	d.readers = readers
+	d.subscribers = subscribers
 	select {
 	case <-d.tick:
 	default:
@@ -198,9 +198,9 @@ func (d *destinationModule) assign(tasks []destinationTask) {
 	d.tick <- tick
 }
 
-// reader finds the one that can go on with the task.
-func (d *destinationModule) reader(task destinationTask) *reader {
-	for _, r := range d.readers {
+// subscriber finds the one that can continue with the task.
+func (d *deviceDestination) subscriber(task destinationTask) *subscriber {
+	for _, r := range d.subscribers {
 		if r.task.Session == task.Session && r.task.Granularity == task.Granularity && r.task.Interval == task.Interval {
 			return r
 		}
@@ -218,7 +218,7 @@ func divisor(a, b time.Duration) time.Duration {
 	return a.Truncate(time.Millisecond)
 }
 
-func (d *destinationModule) run() {
+func (d *deviceDestination) run() {
 	tick := <-d.tick
 	for {
 		wait := time.Until(boundary(time.Now(), tick))
@@ -235,53 +235,53 @@ func (d *destinationModule) run() {
 	}
 }
 
-func (d *destinationModule) read(now moment) {
+func (d *deviceDestination) read(now moment) {
 	d.take()
-	for _, r := range d.readers {
-		if interval := time.Duration(r.task.Interval); r.turn.over(now, interval) {
+	for _, r := range d.subscribers {
+		if interval := time.Duration(r.task.Interval); r.period.over(now, interval) {
 			d.emit(r, now)
-			r.turn = begin(now, interval)
+			r.period = begin(now, interval)
 		}
 	}
 }
 
-// take puts what is new into the windows of those who asked for it.
-func (d *destinationModule) take() {
+// take adds new rows to the subscribers that want them.
+func (d *deviceDestination) take() {
 	rows, err := d.probe.Read(destination.ByFlow)
 	d.err = err
 	if err != nil {
 		d.log.Warn("read flows", "device", d.device.Name, "error", err)
 		return
 	}
-	for _, r := range d.readers {
+	for _, r := range d.subscribers {
 		var wanted []destination.Row
 		for _, row := range rows {
 			if r.task.wants(row.Key) {
 				wanted = append(wanted, row)
 			}
 		}
-		r.window.Add(wanted)
+		r.rows.Add(wanted)
 	}
 }
 
-// emit ends a window.
-func (d *destinationModule) emit(r *reader, now moment) {
+// emit delivers the rows of a period.
+func (d *deviceDestination) emit(r *subscriber, now moment) {
 	state, err := clock.Read()
 	if err != nil {
 		d.log.Warn("read clock", "error", err)
 	}
 	if local := r.task.local; local != nil {
 		tally, tallied := d.probe.Tally()
-		d.err = errors.Join(d.err, err, tallied, local.Rows(LocalRows{now.day, r.window.Take(), tally, state}))
+		d.err = errors.Join(d.err, err, tallied, local.Rows(LocalRows{now.day, r.rows.Take(), tally, state}))
 		return
 	}
-	for _, row := range r.window.Take() {
+	for _, row := range r.rows.Take() {
 		r.count(row.Counts)
 		d.sink(&measure.Flows, d.flowRow(r, &row, now, state).Sample(nil))
 	}
 }
 
-func (r *reader) count(c destination.Counts) {
+func (r *subscriber) count(c destination.Counts) {
 	r.counters["packets"] += c.Packets
 	r.counters["bytes"] += c.Bytes
 	r.counters["expected"] += c.Expected
@@ -291,19 +291,19 @@ func (r *reader) count(c destination.Counts) {
 	r.counters["rows"]++
 }
 
-func (d *destinationModule) setClocks(pulse session.Pulse) {
+func (d *deviceDestination) setClocks(pulse session.Pulse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pulse = pulse
 }
 
-func (d *destinationModule) states() []session.TaskState {
+func (d *deviceDestination) states() []session.TaskState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	tally, err := d.probe.Tally()
 	err = errors.Join(d.err, d.copying, err)
 	var states []session.TaskState
-	for _, r := range d.readers {
+	for _, r := range d.subscribers {
 		counters := maps.Clone(r.counters)
 		counters["device_seen"] = tally.Seen
 		counters["device_marked"] = tally.Packets
@@ -322,48 +322,48 @@ func (d *destinationModule) states() []session.TaskState {
 	return states
 }
 
-// close takes the program off and gives out what is left.
-func (d *destinationModule) close() error {
+// close detaches the program and delivers the last rows.
+func (d *deviceDestination) close() error {
 	err := d.detach()
 	d.finish()
 	return errors.Join(err, d.probe.Close(), d.owner.Close())
 }
 
-func (d *destinationModule) detach() error {
+func (d *deviceDestination) detach() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.probe.Detach()
 }
 
 // failure is why rows or records are missing.
-func (d *destinationModule) failure() error {
+func (d *deviceDestination) failure() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return errors.Join(d.err, d.copying)
 }
 
-// leave lets the program on the device and gives out what was read.
-func (d *destinationModule) leave() error {
+// leave keeps the program attached and delivers the last rows.
+func (d *deviceDestination) leave() error {
 	d.finish()
 	return errors.Join(d.probe.Leave(), d.owner.Close())
 }
 
-// finish ends the reading and gives out what is left.
-func (d *destinationModule) finish() {
+// finish stops reading and delivers the last rows.
+func (d *deviceDestination) finish() {
 	close(d.ending)
 	d.ended.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.now()
 	d.take()
-	for _, r := range d.readers {
+	for _, r := range d.subscribers {
 		d.emit(r, now)
 	}
 }
 
-// clearLeftovers takes destination programs off that were left on devices where
-// nothing is to be read any more. Where something is, and cannot be at present, the
-// program still restores packets.
+// clearLeftovers detaches destination programs that an earlier process left on devices
+// without a task. On a device with a task that does not run at present, the program
+// still restores packets.
 func (r *Runner) clearLeftovers() {
 	wanted, _ := place(r.assignment)
 	interfaces, err := net.Interfaces()
@@ -381,7 +381,7 @@ func (r *Runner) clearLeftovers() {
 		}
 		owner, err := hook.Own(roleDestination, device)
 		if err != nil {
-			continue // somebody reads there by hand
+			continue // a destination runs there by hand
 		}
 		r.report(roleDestination, i.Name, errors.Join(destination.Clear(device), owner.Close()))
 	}

@@ -29,9 +29,9 @@ type LocalSource struct {
 
 // Source runs a LocalSource.
 type Source struct {
-	mu     sync.Mutex
-	module *sourceModule
-	task   sourceTask
+	mu      sync.Mutex
+	running *deviceSource
+	task    sourceTask
 }
 
 // OpenSource attaches the program and starts its lease.
@@ -42,13 +42,13 @@ func OpenSource(local LocalSource) (*Source, error) {
 	s := &Source{task: sourceTask{local: &local.Settings}}
 	s.task.Lease = session.Duration(local.Lease)
 	s.setSampling(local.Sampling)
-	module, err := openSource(local.Device, []sourceTask{s.task})
+	running, err := openSource(local.Device, []sourceTask{s.task})
 	if err != nil {
 		return nil, err
 	}
-	s.module = module
-	if module.renew(session.Pulse{}); module.err != nil {
-		return nil, errors.Join(module.err, module.close())
+	s.running = running
+	if running.renew(session.Pulse{}); running.err != nil {
+		return nil, errors.Join(running.err, running.close())
 	}
 	return s, nil
 }
@@ -62,10 +62,10 @@ func checkDevice(name string) error {
 }
 
 // Device is where the program is attached.
-func (s *Source) Device() hook.Device { return s.module.device }
+func (s *Source) Device() hook.Device { return s.running.device }
 
 // Listener is where other processes reach the source: hook.Address.
-func (s *Source) Listener() *net.UnixListener { return s.module.owner }
+func (s *Source) Listener() *net.UnixListener { return s.running.owner }
 
 // Run follows changes of the device and renews the lease until the context ends. It
 // calls show at every interval.
@@ -101,11 +101,11 @@ func renewEvery(lease time.Duration) time.Duration {
 func (s *Source) follow() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.module.follow([]sourceTask{s.task}, session.Pulse{}); err != nil {
+	if err := s.running.follow([]sourceTask{s.task}, session.Pulse{}); err != nil {
 		return err
 	}
-	s.module.renew(session.Pulse{})
-	return s.module.err
+	s.running.renew(session.Pulse{})
+	return s.running.err
 }
 
 func (s *Source) setSampling(sampling source.Sampling) {
@@ -118,7 +118,7 @@ func (s *Source) Sample(sampling source.Sampling) error {
 	defer s.mu.Unlock()
 	before := s.task.Sampling
 	s.setSampling(sampling)
-	err := s.module.follow([]sourceTask{s.task}, session.Pulse{})
+	err := s.running.follow([]sourceTask{s.task}, session.Pulse{})
 	if err != nil {
 		s.task.Sampling = before
 	}
@@ -126,15 +126,15 @@ func (s *Source) Sample(sampling source.Sampling) error {
 }
 
 // Tally is what the program has counted.
-func (s *Source) Tally() (source.Tally, error) { return s.module.probe.Tally() }
+func (s *Source) Tally() (source.Tally, error) { return s.running.probe.Tally() }
 
 // Stop takes the program off the device. Its counters can still be read.
 func (s *Source) Stop() error {
-	return errors.Join(s.module.probe.Detach(), s.module.probe.Sweep())
+	return errors.Join(s.running.probe.Detach(), s.running.probe.Sweep())
 }
 
 // Close stops the source and frees it.
-func (s *Source) Close() error { return s.module.close() }
+func (s *Source) Close() error { return s.running.close() }
 
 // LocalDestination is a destination that runs on one device without a session.
 type LocalDestination struct {
@@ -158,8 +158,8 @@ type LocalRows struct {
 
 // Destination runs a LocalDestination.
 type Destination struct {
-	module *destinationModule
-	tasks  []destinationTask
+	running *deviceDestination
+	tasks   []destinationTask
 }
 
 // OpenDestination attaches the program. Run delivers its rows.
@@ -171,19 +171,19 @@ func OpenDestination(local LocalDestination) (*Destination, error) {
 	task.Interval, task.Granularity = session.Duration(local.Interval), string(local.Granularity)
 	task.Records = local.Records
 	tasks := []destinationTask{task}
-	module, err := openDestination(local.Device, tasks, Options{Log: slog.New(slog.DiscardHandler)}, present)
+	running, err := openDestination(local.Device, tasks, Options{Log: slog.New(slog.DiscardHandler)}, present)
 	if err != nil {
 		return nil, err
 	}
-	return &Destination{module, tasks}, nil
+	return &Destination{running, tasks}, nil
 }
 
 // Device is where the program is attached.
-func (d *Destination) Device() hook.Device { return d.module.device }
+func (d *Destination) Device() hook.Device { return d.running.device }
 
 // Run delivers rows and follows changes of the device until the context ends.
 func (d *Destination) Run(ctx context.Context) error {
-	d.module.start()
+	d.running.start()
 	ticks := time.NewTicker(localFollowEvery)
 	defer ticks.Stop()
 	for {
@@ -192,7 +192,7 @@ func (d *Destination) Run(ctx context.Context) error {
 			return nil
 		case <-ticks.C:
 		}
-		if err := errors.Join(d.module.follow(d.tasks), d.module.failure()); err != nil {
+		if err := errors.Join(d.running.follow(d.tasks), d.running.failure()); err != nil {
 			return err
 		}
 	}
@@ -200,15 +200,15 @@ func (d *Destination) Run(ctx context.Context) error {
 
 // Stop takes the program off the device and delivers the last rows and records.
 func (d *Destination) Stop() error {
-	err := d.module.detach()
-	d.module.finish()
-	return errors.Join(err, d.module.failure())
+	err := d.running.detach()
+	d.running.finish()
+	return errors.Join(err, d.running.failure())
 }
 
 // Tally is what the program has counted.
-func (d *Destination) Tally() (destination.Tally, error) { return d.module.probe.Tally() }
+func (d *Destination) Tally() (destination.Tally, error) { return d.running.probe.Tally() }
 
 // Close frees the destination.
 func (d *Destination) Close() error {
-	return errors.Join(d.module.probe.Close(), d.module.owner.Close())
+	return errors.Join(d.running.probe.Close(), d.running.owner.Close())
 }

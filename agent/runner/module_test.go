@@ -205,7 +205,7 @@ func TestClockStepsLoseNothing(t *testing.T) {
 		{"none", []time.Duration{0, 0, 0, 0}, 4},
 		{"forward", []time.Duration{0, 10 * time.Second, 0, 0}, 4},
 		{"back", []time.Duration{0, -10 * time.Second, 0, 0}, 4},
-		{"back within a window", []time.Duration{0, -300 * time.Millisecond, 0, 0}, 4},
+		{"back within a period", []time.Duration{0, -300 * time.Millisecond, 0, 0}, 4},
 		{"to and fro", []time.Duration{10 * time.Second, -10 * time.Second, -10 * time.Second, 10 * time.Second}, 4},
 		{"forward by a day", []time.Duration{0, 24 * time.Hour, 0, 0}, 4},
 	} {
@@ -250,9 +250,9 @@ func TestClockStepsLoseNothing(t *testing.T) {
 }
 
 // open attaches a destination for the task; nothing is read yet.
-func (r *road) open(clock func() moment, task session.DestinationTask) *destinationModule {
+func (r *road) open(clock func() moment, task session.DestinationTask) *deviceDestination {
 	r.t.Helper()
-	var d *destinationModule
+	var d *deviceDestination
 	err := netns.Do(r.to, func() error {
 		placed, faults := place(session.Assignment{Destinations: []session.DestinationTask{task}})
 		if len(faults) != 0 {
@@ -269,15 +269,15 @@ func (r *road) open(clock func() moment, task session.DestinationTask) *destinat
 }
 
 // TestPacketsBeforeTheFirstReading: packets that arrive between attaching the program
-// and assigning its first reader are in the reader's flows, as they are in its records.
+// and assigning its first subscriber are in the subscriber's flows, as they are in its records.
 func TestPacketsBeforeTheFirstReading(t *testing.T) {
 	r := newRoad(t)
 	r.marks()
 	d := r.open(present, task("s", true, time.Hour))
-	readers := d.readers
-	d.readers, d.tick = nil, make(chan time.Duration, 1)
+	subscribers := d.subscribers
+	d.subscribers, d.tick = nil, make(chan time.Duration, 1)
 	r.send(20)
-	d.assign([]destinationTask{readers[0].task})
+	d.assign([]destinationTask{subscribers[0].task})
 	d.start()
 	r.send(30)
 	if err := netns.Do(r.to, d.close); err != nil {

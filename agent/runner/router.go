@@ -18,16 +18,16 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// routerModule profiles the host as a router, for all sessions with one filter.
-type routerModule struct {
+// routerProfile profiles the host as a router, for all sessions with one filter.
+type routerProfile struct {
 	sink Sink
 	log  *slog.Logger
 	now  func() moment
 
-	mu      sync.Mutex
-	probe   *router.Router
-	readers []*routerReader
-	err     error // of the last reading
+	mu          sync.Mutex
+	probe       *router.Router
+	subscribers []*profileSubscriber
+	err         error // of the last reading
 
 	ending chan struct{}
 	ended  sync.WaitGroup
@@ -37,20 +37,20 @@ type routerModule struct {
 	listened  sync.WaitGroup
 }
 
-// routerReader is one session's view of the profile.
-type routerReader struct {
+// profileSubscriber is a session that gets rows of the profile, once per interval of its own.
+type profileSubscriber struct {
 	task   session.PointTask
-	turn   turn
-	before router.Snapshot // what was given out
-	// peaks are the largest depths of queues in the window: each snapshot of the
-	// profile, whoever asked for it, tells them since the one before.
+	period period
+	before router.Snapshot // at the end of the last period
+	// peaks are the largest depths of queues in the period. A snapshot has them only
+	// since the one before, whichever session that was for.
 	peaks map[queueSide]uint64
 	// counters since the task began.
 	counters map[string]uint64
 }
 
 // runs reports whether the task is the one that it runs.
-func (r *routerReader) runs(task session.PointTask) bool { return reflect.DeepEqual(r.task, task) }
+func (r *profileSubscriber) runs(task session.PointTask) bool { return reflect.DeepEqual(r.task, task) }
 
 // queueSide names a queue.
 type queueSide struct {
@@ -58,12 +58,12 @@ type queueSide struct {
 	input  bool
 }
 
-func openRouter(filter fivetuple.Filter, tasks []session.PointTask, options Options) (*routerModule, error) {
+func openRouter(filter fivetuple.Filter, tasks []session.PointTask, options Options) (*routerProfile, error) {
 	probe, err := router.Open(router.Options{Match: router.Match{Source: filter.Src, Destination: filter.Dst}})
 	if err != nil {
 		return nil, err
 	}
-	m := &routerModule{
+	m := &routerProfile{
 		sink: options.Sink, log: options.Log, now: options.now, probe: probe,
 		ending: make(chan struct{}), tick: make(chan time.Duration, 1),
 	}
@@ -82,34 +82,34 @@ func openRouter(filter fivetuple.Filter, tasks []session.PointTask, options Opti
 	return m, nil
 }
 
-// follow takes up changes of the tasks.
-func (m *routerModule) follow(tasks []session.PointTask) error {
+// follow applies changes of the tasks.
+func (m *routerProfile) follow(tasks []session.PointTask) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.EqualFunc(m.readers, tasks, (*routerReader).runs) {
+	if slices.EqualFunc(m.subscribers, tasks, (*profileSubscriber).runs) {
 		return nil
 	}
 	return m.assign(tasks)
 }
 
-// assign gives each task a reader; one that goes on keeps its window.
-func (m *routerModule) assign(tasks []session.PointTask) error {
+// assign gives each task a subscriber; that of an unchanged task keeps its period.
+func (m *routerProfile) assign(tasks []session.PointTask) error {
 	shot, err := m.snapshot()
 	if err != nil {
 		return err
 	}
 	now, tick := m.now(), time.Duration(0)
-	old := m.readers
-	m.readers = nil
+	old := m.subscribers
+	m.subscribers = nil
 	for _, task := range tasks {
-		var r *routerReader
-		if i := slices.IndexFunc(old, func(r *routerReader) bool { return r.runs(task) }); i >= 0 {
+		var r *profileSubscriber
+		if i := slices.IndexFunc(old, func(r *profileSubscriber) bool { return r.runs(task) }); i >= 0 {
 			r = old[i]
 			old = slices.Delete(old, i, i+1)
 		} else {
-			r = &routerReader{task: task, turn: begin(now, time.Duration(task.Interval)), before: shot, counters: map[string]uint64{}, peaks: map[queueSide]uint64{}}
+			r = &profileSubscriber{task: task, period: begin(now, time.Duration(task.Interval)), before: shot, counters: map[string]uint64{}, peaks: map[queueSide]uint64{}}
 		}
-		m.readers = append(m.readers, r)
+		m.subscribers = append(m.subscribers, r)
 		tick = divisor(tick, time.Duration(task.Interval))
 	}
 	for _, r := range old {
@@ -123,7 +123,7 @@ func (m *routerModule) assign(tasks []session.PointTask) error {
 	return nil
 }
 
-func (m *routerModule) run() {
+func (m *routerProfile) run() {
 	defer m.ended.Done()
 	tick := <-m.tick
 	for {
@@ -140,11 +140,11 @@ func (m *routerModule) run() {
 	}
 }
 
-// read ends the windows that are over.
-func (m *routerModule) read(now moment) {
-	var due []*routerReader
-	for _, r := range m.readers {
-		if r.turn.over(now, time.Duration(r.task.Interval)) {
+// read ends the periods that are over.
+func (m *routerProfile) read(now moment) {
+	var due []*profileSubscriber
+	for _, r := range m.subscribers {
+		if r.period.over(now, time.Duration(r.task.Interval)) {
 			due = append(due, r)
 		}
 	}
@@ -153,8 +153,8 @@ func (m *routerModule) read(now moment) {
 	}
 }
 
-// give reads the profile for them. What cannot be read is in a later window.
-func (m *routerModule) give(due []*routerReader, now moment) {
+// give reads the profile for them. What cannot be read is in a later period.
+func (m *routerProfile) give(due []*profileSubscriber, now moment) {
 	shot, err := m.snapshot()
 	if m.err = err; err != nil {
 		m.log.Warn("read router", "error", err)
@@ -165,13 +165,13 @@ func (m *routerModule) give(due []*routerReader, now moment) {
 	}
 }
 
-// snapshot reads the profile, for all.
-func (m *routerModule) snapshot() (router.Snapshot, error) {
+// snapshot reads the profile and updates the peaks of all subscribers.
+func (m *routerProfile) snapshot() (router.Snapshot, error) {
 	shot, err := m.probe.Snapshot()
 	if err != nil {
 		return shot, err
 	}
-	for _, r := range m.readers {
+	for _, r := range m.subscribers {
 		for i := range shot.Queues {
 			q := &shot.Queues[i]
 			side := queueSide{q.Interface.Index, q.Input}
@@ -181,11 +181,11 @@ func (m *routerModule) snapshot() (router.Snapshot, error) {
 	return shot, nil
 }
 
-// takeBreak gives a coffee break to all sessions.
-func (m *routerModule) takeBreak(b router.Break) error {
+// takeBreak delivers a coffee break to all sessions.
+func (m *routerProfile) takeBreak(b router.Break) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range m.readers {
+	for _, r := range m.subscribers {
 		rows := routerRows{sink: m.sink, session: r.task.Session, day: b.Start}
 		rows.coffee(&b)
 		r.counters["rows"] += rows.count
@@ -193,10 +193,10 @@ func (m *routerModule) takeBreak(b router.Break) error {
 	return nil
 }
 
-// emit ends a window.
-func (m *routerModule) emit(r *routerReader, shot *router.Snapshot, now moment) {
+// emit delivers the rows of a period.
+func (m *routerProfile) emit(r *profileSubscriber, shot *router.Snapshot, now moment) {
 	difference := shot.Sub(r.before)
-	rows := routerRows{sink: m.sink, session: r.task.Session, day: now.day, length: r.turn.length(now)}
+	rows := routerRows{sink: m.sink, session: r.task.Session, day: now.day, length: r.period.length(now)}
 	rows.pairs(&difference)
 	rows.queues(&difference, r.peaks)
 	rows.account(&difference.Account, difference.Breaks.Count)
@@ -204,15 +204,15 @@ func (m *routerModule) emit(r *routerReader, shot *router.Snapshot, now moment) 
 		r.counters[name] += n
 	}
 	r.counters["rows"] += rows.count
-	r.before, r.turn = *shot, begin(now, time.Duration(r.task.Interval))
+	r.before, r.period = *shot, begin(now, time.Duration(r.task.Interval))
 	clear(r.peaks)
 }
 
-func (m *routerModule) states() []session.TaskState {
+func (m *routerProfile) states() []session.TaskState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var states []session.TaskState
-	for _, r := range m.readers {
+	for _, r := range m.subscribers {
 		counters := maps.Clone(r.counters)
 		counters["in_flight"] = r.before.Account.InFlight
 		state := session.TaskState{Session: r.task.Session, Role: r.task.Point, Running: m.err == nil, Counters: counters}
@@ -227,8 +227,8 @@ func (m *routerModule) states() []session.TaskState {
 // settleTime bounds the wait for packets that are inside the router at the end.
 const settleTime = 200 * time.Millisecond
 
-// close ends the profile and gives out what is left.
-func (m *routerModule) close() error {
+// close ends the profile and delivers the last rows.
+func (m *routerProfile) close() error {
 	close(m.ending)
 	m.ended.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
@@ -237,9 +237,9 @@ func (m *routerModule) close() error {
 	if err := m.probe.Settle(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		m.log.Warn("end router", "error", err)
 	}
-	m.give(m.readers, m.now())
+	m.give(m.subscribers, m.now())
 	m.mu.Unlock()
-	m.listening() // the last breaks are given out
+	m.listening() // the last breaks are delivered
 	m.listened.Wait()
 	return m.probe.Close()
 }
@@ -249,13 +249,13 @@ func init() { Register(point.Router.Name, openRouters) }
 // routers profiles the host as a router, once for each filter that sessions have.
 type routers struct {
 	options  Options
-	profiles map[fivetuple.Filter]*routerModule
+	profiles map[fivetuple.Filter]*routerProfile
 	failed   map[fivetuple.Filter]routerFault // profiles that did not start
 	faults   []session.TaskState
 }
 
 func openRouters(options Options) Point {
-	return &routers{options: options, profiles: map[fivetuple.Filter]*routerModule{}, failed: map[fivetuple.Filter]routerFault{}}
+	return &routers{options: options, profiles: map[fivetuple.Filter]*routerProfile{}, failed: map[fivetuple.Filter]routerFault{}}
 }
 
 // Apply implements Point.
@@ -286,11 +286,11 @@ func (r *routers) Apply(tasks []session.PointTask) {
 	}
 }
 
-// routerRetryAfter is how long a profile that did not start is left alone: its
-// programs take half a second of a processor to load.
+// routerRetryAfter is the delay before a profile that failed to start is tried again:
+// its programs take half a second of processor time to load.
 const routerRetryAfter = 30 * time.Second
 
-// routerFault is why a profile did not start, and when, by the steady clock.
+// routerFault is why a profile failed to start, and when, by the monotonic clock.
 type routerFault struct {
 	err error
 	at  time.Duration

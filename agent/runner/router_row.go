@@ -11,7 +11,7 @@ import (
 // stageNames are those of the stream router.
 var stageNames = [router.Stages]string{"input_queuing", "processing", "output_queuing", "transit", "hold"}
 
-// routerRows gives out the rows of one window.
+// routerRows delivers the rows of one period.
 type routerRows struct {
 	sink    Sink
 	session string
@@ -75,7 +75,7 @@ func (w *routerRows) queues(s *router.Snapshot, peaks map[queueSide]uint64) {
 	}
 }
 
-// coffee is a break.
+// coffee delivers a coffee break.
 func (w *routerRows) coffee(b *router.Break) {
 	w.put(&measure.RouterBreaks,
 		measure.Int64Value(int64(b.LastNs)), measure.Uint32Value(uint32(max(b.CPU, 0))), measure.Uint64Value(b.Depth),

@@ -159,7 +159,7 @@ func routerTask(name, to string) session.PointTask {
 	}
 }
 
-// TestRouterRowsAddUp: whatever windows the packets fall into, the rows' packets are
+// TestRouterRowsAddUp: whatever periods the packets fall into, the rows' packets are
 // those that were forwarded, of each session by its filter, and its histograms hold them.
 func TestRouterRowsAddUp(t *testing.T) {
 	f := newForwarder(t)

@@ -16,11 +16,11 @@ import (
 )
 
 // flowRow is what a session reports of a row of the program.
-func (d *destinationModule) flowRow(r *reader, row *destination.Row, now moment, state clock.State) *flows.Row {
+func (d *deviceDestination) flowRow(r *subscriber, row *destination.Row, now moment, state clock.State) *flows.Row {
 	agent := r.task.peers[row.Key.Src]
 	delay, variation := row.Histograms()
 	out := &flows.Row{
-		End: now.day, Interval: r.turn.length(now), Session: r.task.Session, Source: agent, Device: d.device.Name,
+		End: now.day, Interval: r.period.length(now), Session: r.task.Session, Source: agent, Device: d.device.Name,
 		Flow: flows.Flow{Src: addressText(row.Key.Src), Dst: addressText(row.Key.Dst), Sport: uint32(row.Key.Sport), Dport: uint32(row.Key.Dport)},
 		Sum: flows.Sum{
 			Counts: flows.Counts{
@@ -60,7 +60,7 @@ const (
 
 // copyRecords gives the records of a program to the sessions that want them, until
 // another program has taken its place or all ends.
-func (d *destinationModule) copyRecords(probe *destination.Destination, copied chan<- struct{}) {
+func (d *deviceDestination) copyRecords(probe *destination.Destination, copied chan<- struct{}) {
 	defer close(copied)
 	records := make([]destination.Record, recordBulk)
 	for {
@@ -81,7 +81,7 @@ func (d *destinationModule) copyRecords(probe *destination.Destination, copied c
 	}
 }
 
-func (d *destinationModule) over(probe *destination.Destination) bool {
+func (d *deviceDestination) over(probe *destination.Destination) bool {
 	select {
 	case <-d.ending:
 		return true
@@ -92,8 +92,8 @@ func (d *destinationModule) over(probe *destination.Destination) bool {
 	return d.probe != probe
 }
 
-func (d *destinationModule) giveRecord(record *destination.Record) error {
-	for _, r := range d.readers {
+func (d *deviceDestination) giveRecord(record *destination.Record) error {
+	for _, r := range d.subscribers {
 		if r.task.local != nil {
 			return r.task.local.Record(record)
 		}

@@ -48,8 +48,8 @@ type Runner struct {
 
 	mu           sync.Mutex
 	assignment   session.Assignment
-	sources      map[string]*sourceModule      // by device
-	destinations map[string]*destinationModule // by device
+	sources      map[string]*deviceSource      // by device
+	destinations map[string]*deviceDestination // by device
 	points       map[string]Point              // by name
 	faults       []session.TaskState           // tasks that could not be placed
 	pulse        session.Pulse
@@ -63,7 +63,7 @@ type Runner struct {
 func New(options Options) *Runner {
 	r := &Runner{
 		options: options, now: present,
-		sources: map[string]*sourceModule{}, destinations: map[string]*destinationModule{}, points: map[string]Point{},
+		sources: map[string]*deviceSource{}, destinations: map[string]*deviceDestination{}, points: map[string]Point{},
 	}
 	r.options.now = func() moment { return r.now() }
 	return r

@@ -17,9 +17,9 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// sourceModule marks packets on one device for all sessions there. What they ask
+// deviceSource marks packets on one device for all sessions there. What they ask
 // for must agree but for their peers and filters.
-type sourceModule struct {
+type deviceSource struct {
 	device hook.Device
 	owner  *net.UnixListener
 	probe  *source.Source
@@ -37,7 +37,7 @@ type choice struct {
 
 var errDisagree = errors.New("sessions on one interface must agree on modules, encoding and sampling")
 
-func openSource(name string, tasks []sourceTask) (*sourceModule, error) {
+func openSource(name string, tasks []sourceTask) (*deviceSource, error) {
 	device, err := hook.Find(name)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func openSource(name string, tasks []sourceTask) (*sourceModule, error) {
 	if err != nil {
 		return nil, errors.Join(err, owner.Close())
 	}
-	return &sourceModule{device: device, owner: owner, probe: probe, tasks: tasks}, nil
+	return &deviceSource{device: device, owner: owner, probe: probe, tasks: tasks}, nil
 }
 
 func (task *sourceTask) settings() (source.Settings, error) {
@@ -97,7 +97,7 @@ func agreed(tasks []sourceTask) error {
 }
 
 // fits reports whether the program that runs can serve these tasks.
-func (s *sourceModule) fits(tasks []sourceTask) bool {
+func (s *deviceSource) fits(tasks []sourceTask) bool {
 	running := s.tasks[0]
 	for _, task := range tasks {
 		task.Sampling = running.Sampling // changes while it runs
@@ -109,7 +109,7 @@ func (s *sourceModule) fits(tasks []sourceTask) bool {
 }
 
 // follow takes up changes of the tasks and of the device.
-func (s *sourceModule) follow(tasks []sourceTask, pulse session.Pulse) error {
+func (s *deviceSource) follow(tasks []sourceTask, pulse session.Pulse) error {
 	if err := agreed(tasks); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *sourceModule) follow(tasks []sourceTask, pulse session.Pulse) error {
 	return s.choose(pulse)
 }
 
-func (s *sourceModule) followDevice() error {
+func (s *deviceSource) followDevice() error {
 	now, err := hook.Find(s.device.Name)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ const sweepEvery = 5 * time.Second
 
 // renew lets the program go on for the peers that are alive. Where none is, the
 // lease runs out.
-func (s *sourceModule) renew(pulse session.Pulse) {
+func (s *deviceSource) renew(pulse session.Pulse) {
 	if s.err = s.choose(pulse); s.err != nil || len(s.chosen.rules) == 0 && s.tasks[0].local == nil {
 		return
 	}
@@ -168,7 +168,7 @@ func (s *sourceModule) renew(pulse session.Pulse) {
 
 // choose narrows the program down to the peers that are alive. The rules of a local
 // task are fixed.
-func (s *sourceModule) choose(pulse session.Pulse) error {
+func (s *deviceSource) choose(pulse session.Pulse) error {
 	if s.tasks[0].local != nil {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (s *sourceModule) choose(pulse session.Pulse) error {
 
 // choice is a rule for each filter and address as long as there is room, and
 // otherwise the filters, if all sessions have the same, and a table of addresses.
-func (s *sourceModule) choice(pulse session.Pulse) (choice, error) {
+func (s *deviceSource) choice(pulse session.Pulse) (choice, error) {
 	var c choice
 	same := true
 	for _, task := range s.tasks {
@@ -234,7 +234,7 @@ func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
 	return addresses
 }
 
-func (s *sourceModule) states() []session.TaskState {
+func (s *deviceSource) states() []session.TaskState {
 	tally, err := s.probe.Tally()
 	err = errors.Join(s.err, err)
 	counters := map[string]uint64{
@@ -259,6 +259,6 @@ func (s *sourceModule) states() []session.TaskState {
 	return states
 }
 
-func (s *sourceModule) close() error {
+func (s *deviceSource) close() error {
 	return errors.Join(s.probe.Close(), s.owner.Close())
 }

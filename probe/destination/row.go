@@ -87,33 +87,33 @@ func (r *Row) Histograms() (delay, variation *histogram.Histogram) {
 	return &r.values.delay.Histogram, &r.values.variation.Histogram
 }
 
-// Window puts the rows of several readings together, by a granularity of its own.
-type Window struct {
+// Accumulator adds up the rows of several readings, by a granularity of its own.
+type Accumulator struct {
 	by     Granularity
 	groups map[flow.Key]*change
 }
 
-// NewWindow begins empty.
-func NewWindow(by Granularity) *Window {
-	return &Window{by: by, groups: map[flow.Key]*change{}}
+// NewAccumulator returns an empty one.
+func NewAccumulator(by Granularity) *Accumulator {
+	return &Accumulator{by: by, groups: map[flow.Key]*change{}}
 }
 
-// Add takes rows in that were read by flow. It leaves them as they are.
-func (w *Window) Add(rows []Row) {
+// Add adds rows that were read by flow, and does not change them.
+func (a *Accumulator) Add(rows []Row) {
 	for i := range rows {
-		key := w.by.key(rows[i].Key)
-		g := w.groups[key]
+		key := a.by.key(rows[i].Key)
+		g := a.groups[key]
 		if g == nil {
 			g = &change{}
-			w.groups[key] = g
+			a.groups[key] = g
 		}
 		g.add(rows[i].values)
 	}
 }
 
-// Take ends the window: its rows, most packets first. It is empty afterwards.
-func (w *Window) Take() []Row {
-	result := rows(w.groups)
-	w.groups = map[flow.Key]*change{}
+// Take returns the rows, most packets first. The accumulator is empty afterwards.
+func (a *Accumulator) Take() []Row {
+	result := rows(a.groups)
+	a.groups = map[flow.Key]*change{}
 	return result
 }

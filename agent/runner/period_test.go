@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// A step of the clock ends a window early, never late, and never moves the steady
+// A step of the clock ends a period early, never late, and never moves the steady
 // length.
 func TestTurnIsOver(t *testing.T) {
 	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	const interval = 10 * time.Second
 	for _, test := range []struct {
 		name         string
-		from         time.Duration // the window begins so long after noon
+		from         time.Duration // the period begins so long after noon
 		passed, step time.Duration
 		over         bool
-		next         time.Duration // end of the window that follows, after noon
+		next         time.Duration // end of the period that follows, after noon
 	}{
 		{"just begun", 0, 0, 0, false, 0},
 		{"not yet", 0, 9999 * time.Millisecond, 0, false, 0},
