@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * How large a packet the path takes, where a router behind the device takes
- * less than the device. The router says so in an ICMP error about one of our
- * marked packets (RFC 1191, RFC 8201). The stack does not understand the error
- * when the mark hides the packet it sent, and would be told nothing new when
- * the packet fitted before it was marked: so the program learns by itself, and
- * leaves alone what would not fit.
+ * The path MTU, where it is below that of the device. A router reports it in an
+ * ICMP error about one of our marked packets (RFC 1191, RFC 8201). The stack
+ * does not recognize the packet that it sent when a mark hides it, and learns
+ * nothing new when the packet fitted before it was marked. So the program learns
+ * path MTUs itself, and does not mark packets that would exceed them.
  */
 #ifndef PILLION_SOURCE_PATH_H
 #define PILLION_SOURCE_PATH_H
@@ -23,10 +22,10 @@ struct path {
 struct path_limit {
 	__u32 mtu;  /* bytes */
 	__u32 zero;
-	__u64 told; /* kernel ticks; the agent forgets old limits */
+	__u64 learned; /* kernel ticks; the agent removes old limits */
 };
 
-/* Key: destination. Value: largest IP packet on the way there. Written here. */
+/* Key: destination. Value: its path MTU. Written here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -38,7 +37,7 @@ struct {
 #define ICMP_TOO_BIG 4
 #define ICMPV6_TOO_BIG 2
 
-/* What an ICMP error says: its own header, then the packet it is about. */
+/* Header of an ICMP error; the packet that caused it follows. */
 struct icmp_error {
 	__u8 type, code;
 	__u16 check;
@@ -48,7 +47,7 @@ struct icmp_error {
 
 __noinline int path_learn(const struct path *path, __u32 mtu)
 {
-	struct path_limit limit = { .mtu = mtu, .told = bpf_jiffies64() };
+	struct path_limit limit = { .mtu = mtu, .learned = bpf_jiffies64() };
 
 	if (!path || mtu >= path_mtu)
 		return 0;
@@ -58,7 +57,7 @@ __noinline int path_learn(const struct path *path, __u32 mtu)
 }
 
 /* at: the ICMP header; quoted: offset of the destination in the quoted header. */
-static __always_inline void path_hear(struct __sk_buff *skb, __u32 at, int family)
+static __always_inline void path_receive(struct __sk_buff *skb, __u32 at, int family)
 {
 	struct path path = { .family = family };
 	struct icmp_error error;

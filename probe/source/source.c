@@ -197,10 +197,10 @@ int source_return(struct __sk_buff *skb)
 		hear_syn(skb);
 		break;
 	case IPPROTO_ICMPV6:
-		path_hear(skb, link_length + sizeof(struct ipv6hdr), 6);
+		path_receive(skb, link_length + sizeof(struct ipv6hdr), 6);
 		break;
 	case IPPROTO_ICMP:
-		path_hear(skb, link_length + sizeof(struct iphdr), 4);
+		path_receive(skb, link_length + sizeof(struct iphdr), 4);
 		break;
 	}
 	return AGAIN;

@@ -63,10 +63,10 @@ type sourcePath struct {
 }
 
 type sourcePathLimit struct {
-	_    structs.HostLayout
-	Mtu  uint32
-	Zero uint32
-	Told uint64
+	_       structs.HostLayout
+	Mtu     uint32
+	Zero    uint32
+	Learned uint64
 }
 
 type sourceRule struct {

@@ -66,7 +66,7 @@ func (s *Source) forgetPaths(now, ticks uint64) error {
 	var old []sourcePath
 	entries := s.objects.Paths.Iterate()
 	for entries.Next(&key, &limit) {
-		if limit.Told < now && now-limit.Told > ticks {
+		if limit.Learned < now && now-limit.Learned > ticks {
 			old = append(old, key)
 		}
 	}
