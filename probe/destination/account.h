@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What every accepted mark is entered into: totals, its flow, a record. */
+/* Counts every accepted mark: in totals, in its flow, as a record. */
 #ifndef PILLION_DESTINATION_ACCOUNT_H
 #define PILLION_DESTINATION_ACCOUNT_H
 

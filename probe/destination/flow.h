@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What is known of a flow at its destination. */
+/* State of a flow at its destination. */
 #ifndef PILLION_DESTINATION_FLOW_H
 #define PILLION_DESTINATION_FLOW_H
 
@@ -28,7 +28,7 @@ struct flow {
 	__u64 delays;
 	__s64 delay_sum;
 	__s64 delay_last;
-	__u64 sent_last; /* timestamp as it came, to know a burst by */
+	__u64 sent_last; /* timestamp on the wire, which identifies a burst */
 	__u64 variations;
 	__s64 variation_sum;
 	struct extremes extremes[2]; /* by the parity of the epoch */
@@ -51,7 +51,7 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* Key: 0. Value: a flow about which nothing is known. Never written. */
+/* Key: 0. Value: an empty flow. Never written. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -76,7 +76,7 @@ static long flow_try(__u32 index, __u32 **busy)
 }
 
 /*
- * A flow's packets may come on several CPUs at once. bpf_spin_lock would
+ * A flow's packets may arrive on several CPUs at once. bpf_spin_lock would
  * forbid the calls that the window needs. Returns 0 without the lock.
  */
 static __always_inline int flow_lock(struct flow *flow)

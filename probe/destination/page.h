@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * The histograms of a flow, page by page (see bpf/histogram.h). The first pages
- * that a flow needs lie in the flow itself; further ones are in a map, so that a
- * flow whose values lie close together takes little memory and none is too wide.
+ * that a flow needs are stored in the flow itself, further ones in a map, so that a
+ * flow with similar values takes little memory and no range of values is too wide.
  */
 #ifndef PILLION_DESTINATION_PAGE_H
 #define PILLION_DESTINATION_PAGE_H
@@ -41,7 +41,7 @@ struct {
 	__type(value, struct page);
 } pages SEC(".maps");
 
-/* Key: 0. Value: a page without values. Never written. */
+/* Key: 0. Value: an empty page. Never written. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -50,8 +50,8 @@ struct {
 } blank_pages SEC(".maps");
 
 /*
- * The place of a page among those in the flow; own or above: it is in the map.
- * slots has the place plus one of each page, and 0 of pages that were never needed.
+ * The position of a page among those in the flow; own or above: it is in the map.
+ * slots has the position of each page plus one, and 0 for pages that were never needed.
  */
 static __always_inline __u32 page_slot(__u8 *slots, __u8 *used, __u32 own, __u32 page)
 {

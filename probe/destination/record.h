@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* One record per marked packet, for who asks for them. */
+/* One record per marked packet, if requested. */
 #ifndef PILLION_DESTINATION_RECORD_H
 #define PILLION_DESTINATION_RECORD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Which sequence numbers of a flow have come: loss (RFC 7680), duplication
+ * Which sequence numbers of a flow have arrived: loss (RFC 7680), duplication
  * (RFC 5560) and reordering (RFC 4737).
  *
  * A single packet owns its number. The packets of a burst all carry the
@@ -18,18 +18,18 @@
 
 #include "../../wire/wire.h"
 
-#define WINDOW 1024 /* numbers that can still be told apart; a packet further behind is late */
+#define WINDOW 1024 /* numbers that are remembered; a packet further behind is late */
 #define WINDOW_WORDS (WINDOW / 64)
-#define WINDOW_HEAD 64	      /* this near its base a flow is taken to have just begun */
-#define WINDOW_JUMP (1 << 24) /* further ahead is another beginning, not loss */
+#define WINDOW_HEAD 64	      /* a flow this close to its base has just begun */
+#define WINDOW_JUMP (1 << 24) /* further ahead is a restart, not loss */
 
 struct window {
 	__u32 begun;
 	__u32 next;   /* behind the highest number in use */
 	__u32 top;    /* highest first number seen: what RFC 4737 compares with */
-	__u32 before; /* next as it was before the flow began anew */
+	__u32 before; /* next as it was before the flow restarted */
 	__u64 began;  /* expected as it was when the flow began */
-	__u32 joined; /* the first burst is one whose beginning may have gone by */
+	__u32 joined; /* we may have missed the beginning of the first burst */
 	__u32 zero;
 	__u64 expected;
 	__u64 unique;
@@ -90,7 +90,7 @@ __noinline int window_range(struct window *w, __u32 first, __u32 count, int fill
 	return 0;
 }
 
-/* Numbers up to first + count are in use from now on. */
+/* Numbers up to first + count are now in use. */
 static __always_inline void window_advance(struct window *w, __u32 first, __u32 count)
 {
 	__u32 gap = window_apart(first, w->next);
@@ -105,7 +105,7 @@ static __always_inline void window_advance(struct window *w, __u32 first, __u32 
 	w->top = first;
 }
 
-/* A flow begins, or begins anew: what is missing since its base was lost. */
+/* A flow starts or restarts: what is missing since its base was lost. */
 static __always_inline void window_begin(struct window *w, __u32 first, int single)
 {
 	__u32 head = first & (WIRE_FLOW_STRIDE - 1);
@@ -124,8 +124,8 @@ static __always_inline void window_begin(struct window *w, __u32 first, int sing
 }
 
 /*
- * The burst in whose middle we joined the flow is over: how much of it went by
- * before, nobody knows, so the account begins behind it.
+ * The burst during which we joined the flow is over. How much of it we missed is
+ * unknown, so the account begins after it.
  */
 static __always_inline void window_settle(struct window *w, __u32 first)
 {
@@ -134,7 +134,7 @@ static __always_inline void window_settle(struct window *w, __u32 first)
 	w->next = w->top = first;
 }
 
-/* A packet far from where the flow is: did the flow begin anew? */
+/* A packet far from the expected number: did the flow restart? */
 static __always_inline int window_strange(const struct window *w, __u32 first, __s32 ahead)
 {
 	__u32 head = first & (WIRE_FLOW_STRIDE - 1);
@@ -144,7 +144,7 @@ static __always_inline int window_strange(const struct window *w, __u32 first, _
 	return ahead > WINDOW_JUMP || (ahead > (__s32)WIRE_FLOW_STRIDE && head < WINDOW_HEAD);
 }
 
-/* A straggler of the time before the flow began anew. */
+/* A straggler from before the flow restarted. */
 static __always_inline int window_past(const struct window *w, __u32 first)
 {
 	__s32 behind = window_apart(w->before, first);
@@ -155,7 +155,7 @@ static __always_inline int window_past(const struct window *w, __u32 first)
 struct window_walk {
 	struct window *window;
 	__u32 first;
-	__u32 left; /* packets that still want a number */
+	__u32 left; /* packets still without a number */
 	__u32 limit;
 };
 
@@ -177,7 +177,7 @@ static long window_step(__u32 index, struct window_walk *walk)
 	return 0;
 }
 
-/* One number upward: what an earlier burst took in excess is given back. */
+/* One number upward: take back what an earlier burst claimed in excess. */
 static long window_give_back(__u32 index, struct window_walk *walk)
 {
 	struct window *w = walk->window;
@@ -202,7 +202,7 @@ static __always_inline int window_behind(struct window *w, __u32 first, __u32 co
 	struct window_walk walk = { .window = w, .first = first, .left = count, .limit = behind };
 	int fresh, overtaken = window_apart(first, w->top) < 0;
 
-	/* Nobody expects what was sent before the flow began here. */
+	/* What was sent before the flow began here is not expected. */
 	if (behind > WINDOW || behind > w->expected - w->began) {
 		w->late += count;
 		return 0;
@@ -232,7 +232,7 @@ static __always_inline int window_behind(struct window *w, __u32 first, __u32 co
 	return fresh;
 }
 
-/* Nearly always the next single packet comes next. Returns 1 if so. */
+/* The common case: the next single packet, in order. Returns 1 if so. */
 static __always_inline int window_next(struct window *w, __u32 sequence, __u32 count)
 {
 	__u32 first = w->next;
@@ -249,7 +249,7 @@ static __always_inline int window_next(struct window *w, __u32 sequence, __u32 c
 }
 
 /*
- * count packets with this sequence field came. Returns 1 on a first arrival.
+ * count packets with this sequence field arrived. Returns 1 on a first arrival.
  * A global function: the verifier proves it once, apart from its callers.
  */
 __noinline int window_arrive(struct window *w, __u32 sequence, __u32 count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What became of the packets. What is not counted here as an end is in the table. */
+/* What became of the packets. A packet whose end is not counted here is in the table. */
 #ifndef PILLION_ACCOUNT_H
 #define PILLION_ACCOUNT_H
 
@@ -7,7 +7,7 @@
 
 enum lost {
 	LOST_FULL,     /* no room in the table */
-	LOST_REUSED,   /* its memory came again without a word of its end */
+	LOST_REUSED,   /* its memory was reused, and no hook saw its end */
 	LOST_UNSEEN,   /* consumed behind t3, and no driver was seen to get it */
 	LOST_REASONS,
 };
@@ -17,14 +17,14 @@ enum skip {
 	SKIP_LOOPBACK, /* from the router to itself */
 	SKIP_FILTER,   /* another interface or five-tuple */
 	SKIP_SAMPLING,
-	SKIP_UNSEEN, /* met IP, but not t1: inside at the start, or the hook was not run */
+	SKIP_UNSEEN, /* seen by IP, but not at t1: inside at the start, or the hook did not run */
 	SKIP_REASONS,
 };
 
 struct tally {
 	__u64 seen;
 	__u64 forwarded;
-	__u64 below; /* of them, without having met IP */
+	__u64 below; /* of them, below IP */
 	__u64 dropped;
 	__u64 local;
 	__u64 merged;
@@ -66,8 +66,8 @@ static __always_inline struct tally *tally_here(void)
 }
 
 /*
- * Adds where a softirq may come in between. Elsewhere packets are handled with
- * softirqs off, and a plain sum is enough.
+ * Adds where a softirq may interrupt. Elsewhere packets are handled with softirqs
+ * off, and a plain sum is enough.
  */
 static __always_inline void tally_add(__u64 *counter, __u64 n)
 {

@@ -11,7 +11,7 @@
 
 const volatile __u32 namespace; /* number of the router's */
 
-__u64 router_net;      /* address of the router's namespace, once a packet told */
+__u64 router_net;      /* address of the router's namespace, known from the first packet */
 volatile __u32 paused; /* nothing new is taken */
 
 static __always_inline int is_router(struct net_device *dev)
@@ -54,7 +54,7 @@ static __always_inline int is_wanted(struct sk_buff *skb, __u32 in, struct tally
 	return 1;
 }
 
-/* t1, at the first hook that the packet meets. */
+/* t1, at the first hook that sees the packet. */
 static __always_inline struct packet *arrive(struct sk_buff *skb)
 {
 	struct net_device *dev = skb->dev;

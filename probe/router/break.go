@@ -21,28 +21,28 @@ var causeNames = []string{"unknown", "scheduled", "softirq", "irq"}
 // Break is a coffee break (seed 3): packets wait in an input queue, nothing waits in an
 // output queue, and no packet begins or ends its processing.
 //
-// It is told when it is over, by the packet that begins then: the break lasted since
-// that packet came, since the processor last began or ended one, or since a packet last
-// waited at an output, whichever was latest. What that does not prove:
+// It is detected when it is over, by the next packet whose processing begins: the break
+// lasted since that packet arrived, since the processor last began or ended one, or since
+// a packet last waited at an output, whichever was latest. What that does not prove:
 //
-//   - It is a break of one processor, that on which the packet began. Others may have
-//     worked all the while, and the packet may have waited elsewhere before (RPS, a
-//     thread of NAPI that moved).
-//   - That nothing waits at an output is looked at for all processors, once, when the
-//     break is over, and as of when the last one left that had waited for more than
-//     20 us. Packets that pass an output faster do not count as waiting, nor do those
-//     that others have passed by for a second: they are taken for lost. Where several
-//     processors keep an output from ever being empty, breaks may be missed.
-//   - Only packets that the profile follows count. With a filter or sampling, and
-//     beside other namespaces, a break may be work on packets not asked for.
-//   - If another than the first packet to wait begins first, the break was longer than
-//     is told.
-//   - A break is never told if no packet begins after it, and what waits before t1
-//     (the ring of a network card) is not seen to wait.
+//   - It is a break of one processor, the one on which processing began. Others may have
+//     been busy throughout, and the packet may have waited elsewhere before (RPS, a NAPI
+//     thread that migrated).
+//   - Outputs are checked on all processors, once, when the break is over, and as of the
+//     departure of the last packet that had waited for more than 20 us. Packets that pass
+//     an output faster do not count as waiting, nor do those that others have overtaken
+//     for a second: they are taken for lost. Where several processors keep an output from
+//     ever being empty, breaks may be missed.
+//   - Only packets that the profile follows count. With a filter or sampling, or with
+//     traffic in other namespaces, a break may be work on packets that do not match.
+//   - If another packet than the first one waiting begins first, the break was longer than
+//     reported.
+//   - A break is not reported if no packet begins after it, and packets that wait before
+//     t1 (in the ring of a network card) are not seen.
 //   - The cause is what the processor is known to have done for more than half of the
 //     time, no proof that the packet waited for it. A hypervisor that takes the
-//     processor away shows as the process that had it, or as unknown; so does the
-//     network's own softirq where it works on packets that are not followed.
+//     processor away shows as the process that was running, or as unknown; so does the
+//     network softirq where it works on packets that are not followed.
 type Break struct {
 	Start  time.Time `json:"start"` // CLOCK_REALTIME, of the same host
 	MonoNs uint64    `json:"mono_ns"`
@@ -50,11 +50,11 @@ type Break struct {
 	CPU    int       `json:"cpu"`
 	Depth  uint64    `json:"depth"`   // packets that wait at its end, at all inputs
 	Since  uint64    `json:"packets"` // that began on the processor since its last one
-	// What the processor did meanwhile, as far as tracepoints tell.
-	SoftirqNs uint64 `json:"softirq_ns"` // another softirq than that of the network
+	// What the processor did meanwhile, according to tracepoints.
+	SoftirqNs uint64 `json:"softirq_ns"` // softirqs other than the network's
 	IRQNs     uint64 `json:"irq_ns"`
-	TaskNs    uint64 `json:"task_ns"`   // a process had the processor
-	Task      string `json:"task"`      // its name, that of the longest
+	TaskNs    uint64 `json:"task_ns"`   // a process ran
+	Task      string `json:"task"`      // name of the one that ran longest
 	Cause     string `json:"cause"`     // softirq, irq, scheduled, unknown
 	Truncated bool   `json:"truncated"` // the processor did more than was remembered
 }
@@ -64,14 +64,14 @@ type Breaks struct {
 	Count   uint64            `json:"count"`
 	TotalNs uint64            `json:"total_ns"`
 	LongNs  uint64            `json:"longest_ns"`
-	Unsent  uint64            `json:"unsent"` // single ones that found no room on the way
+	Unsent  uint64            `json:"unsent"` // not reported singly: the buffer was full
 	Causes  map[string]uint64 `json:"causes"`
 	Lengths Distribution      `json:"lengths"`
 	Between []uint64          `json:"-"` // packets between two: 0 to 4095, the last is all above
 }
 
-// Sub is what came between before and b. The longest is known as well as the end of its
-// bucket is.
+// Sub is what was counted between before and b. The longest is as exact as its bucket is
+// wide.
 func (b Breaks) Sub(before Breaks) Breaks {
 	b.Lengths = b.Lengths.Sub(&before.Lengths)
 	b.Unsent -= before.Unsent

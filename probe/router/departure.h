@@ -48,7 +48,7 @@ static __always_inline void account_stages(struct packet *p, __u64 t4)
 	account_stage(pair, STAGE_HOLD, p->last_t1 - p->t1);
 }
 
-/* Takes a packet back that turns out not to be asked for. */
+/* Uncounts a packet that turns out not to match. */
 static __always_inline void forget(struct packet *p, __u64 key, __u64 now)
 {
 	struct tally *tally = tally_here();
@@ -87,7 +87,7 @@ static __always_inline void miss(struct packet *p, __u64 key)
 	let_go(p, key);
 }
 
-/* A fragment that the router put together with others for itself. */
+/* A fragment that the router reassembled for itself. */
 static __always_inline void gather(struct packet *p, __u64 key)
 {
 	struct tally *tally = tally_here();
@@ -98,7 +98,7 @@ static __always_inline void gather(struct packet *p, __u64 key)
 	let_go(p, key);
 }
 
-/* A clone of the packet that some socket listening on a device had no room for. */
+/* A clone for a packet socket whose buffer was full. */
 static __always_inline int is_tap(__u32 reason)
 {
 	return bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_PACKET_SOCK_ERROR) &&

@@ -85,7 +85,7 @@ var functions = sync.OnceValue(func() []function {
 	return all
 })
 
-// symbol is the function that the address is in; empty where the kernel does not tell.
+// symbol is the function that the address is in; empty where the kernel does not provide it.
 func symbol(address uint64) string {
 	all := functions()
 	at, _ := slices.BinarySearchFunc(all, address+1, func(f function, a uint64) int {

@@ -55,7 +55,7 @@ static __always_inline struct gro *gro_here(void)
 
 /*
  * A buffer may be freed before its own exit: merged, and sent on at once with what it
- * was merged into; or dropped on its way. Which of the two the exit tells.
+ * was merged into; or dropped on its way. The exit shows which.
  */
 static __always_inline int gro_defers(struct packet *p, __u64 key, __u64 where, __u32 reason, __u32 freed)
 {

@@ -45,8 +45,8 @@ type Account struct {
 	Local       uint64            `json:"local"`        // delivered to the router itself
 	Merged      uint64            `json:"merged"`       // by GRO, into another
 	InFlight    uint64            `json:"in_flight"`
-	// Lost by the tool: no room to remember them, or their memory came again without
-	// a word of what had become of them.
+	// Lost by the tool: the table was full, or a packet's memory was reused before a
+	// hook saw its end.
 	Lost        uint64            `json:"lost"`
 	LostReasons map[string]uint64 `json:"lost_reasons"`
 	Unexplained int64             `json:"unexplained"`
@@ -58,7 +58,7 @@ type Account struct {
 	Own uint64 `json:"own"`
 	// Segments are those that GSO made of forwarded packets at the output.
 	Segments uint64 `json:"segments"`
-	// Below are forwarded packets that never met IP: a bridge, a redirection. They have
+	// Below are packets forwarded below IP: by a bridge, a redirection. They have
 	// no stages, and are in no pair.
 	Below uint64 `json:"below"`
 }
@@ -103,7 +103,7 @@ type Options struct {
 	In, Out []string
 	// Match is the filter of five-tuples.
 	Match Match
-	// Sampling takes one of so many packets, at random; 0 and 1: each.
+	// Sampling takes one in N packets, at random; 0 and 1: all.
 	Sampling uint32
 	// Records asks for each packet, by Router.Records.
 	Records bool

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * How many packets wait at each side of an interface. What all processors have to
- * agree on is one cache line for each queue; all else each keeps for itself.
+ * How many packets wait at each side of an interface. What the processors share is one
+ * cache line for each queue; everything else is per processor.
  */
 #ifndef PILLION_ROUTER_QUEUE_H
 #define PILLION_ROUTER_QUEUE_H
@@ -15,18 +15,18 @@
 #define QUEUE_SIZES 1024
 #define QUEUES 1024 /* a power of two; room for PAIRS_MAX + 1 interfaces */
 
-#define PASSING_NS 20000 /* what is at an output for less passes by and does not wait */
-#define STUCK_NS 1000000000 /* what others pass by for longer does not wait either */
+#define PASSING_NS 20000 /* a packet at an output for less does not wait */
+#define STUCK_NS 1000000000 /* nor does one that others overtake for longer */
 
-#define QUEUE_UNKNOWN 0xffffffff /* the kernel does not tell */
+#define QUEUE_UNKNOWN 0xffffffff /* the kernel does not provide it */
 
-/* How many came and left, by all processors; each counts on. */
+/* Arrivals and departures on all processors; these counters only grow. */
 struct queue {
 	__u64 in;
 	__u64 out;
-	__u64 counted; /* of in, at the last departure */
-	__u64 since;   /* when a packet last came and none waited, ns */
-	__u64 stuck;   /* of the depth, what does not wait but was lost sight of */
+	__u64 counted; /* in, as of the last departure */
+	__u64 since;   /* when a packet last arrived at the empty queue, ns */
+	__u64 stuck;   /* of the depth: packets that do not wait, but whose end was not seen */
 } __attribute__((aligned(64)));
 
 /*
@@ -57,7 +57,7 @@ struct queue_size {
 };
 
 __u32 queue_keys[PAIRS_MAX];                       /* index of the interface; 0: free */
-struct queue queues[QUEUES];                       /* the first two: interfaces that found no place */
+struct queue queues[QUEUES];                       /* the first two: interfaces without a place */
 __u64 queue_epoch; /* the loader counts it on with each reading */
 
 /* Key: place of the interface times sides plus side; value: sums of one processor. */
@@ -169,8 +169,8 @@ static __always_inline void queue_enter(__u32 device, __u32 side, __u64 now)
 }
 
 /*
- * One packet whose end no hook told would stand in the queue for ever, and no coffee
- * break be seen any more.
+ * One packet whose end no hook saw would stay in the queue for ever and hide every
+ * later coffee break.
  */
 static __always_inline void queue_stuck(struct queue *q, __u64 depth, int passing)
 {
@@ -178,7 +178,7 @@ static __always_inline void queue_stuck(struct queue *q, __u64 depth, int passin
 		q->stuck = depth;
 }
 
-/* What left itself included; kernel is what waits according to the kernel, without it. */
+/* Counts the departing packet too; kernel is the kernel's own depth, without it. */
 static __always_inline void queue_leave(__u32 device, __u32 side, __u64 came, __u64 now, __u32 kernel)
 {
 	__u32 number = queue_number(device, side);
@@ -214,7 +214,7 @@ static __always_inline void queue_leave(__u32 device, __u32 side, __u64 came, __
 	z->came[between < QUEUE_SIZES ? between : QUEUE_SIZES - 1]++;
 }
 
-/* It went no further. Softirqs may be on: one may come in between anywhere. */
+/* It went no further. Softirqs may be on and interrupt anywhere. */
 __noinline int queue_end(__u32 device, __u32 side, __u64 came, __u64 now)
 {
 	__u32 number = queue_number(device, side);

@@ -19,7 +19,7 @@ var ErrNoRecords = errors.New("records were not asked for")
 const recordPoll = 100 * time.Millisecond
 
 // Records calls f for each forwarded packet, in the order in which drivers got them on
-// one processor. When the context ends it returns once it has read what is there, but
+// one processor. When the context ends it returns once it has read the pending ones, but
 // soon; or it returns with f's error.
 func (r *Router) Records(ctx context.Context, f func(Record) error) error {
 	if r.records == nil {
@@ -84,7 +84,7 @@ func addressPort(family uint8, words *[4]uint32, port []byte) netip.AddrPort {
 	return netip.AddrPortFrom(address, uint16(port[0])<<8|uint16(port[1]))
 }
 
-// Lost counts the records that found no room on the way.
+// Lost counts the records dropped because the buffer was full.
 func (r *Router) Lost() uint64 {
 	sum, err := r.tally()
 	if err != nil {

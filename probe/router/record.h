@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* One forwarded packet, for who asks for each. */
+/* One record per forwarded packet, if requested. */
 #ifndef PILLION_ROUTER_RECORD_H
 #define PILLION_ROUTER_RECORD_H
 
