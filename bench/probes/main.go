@@ -53,7 +53,7 @@ type part interface {
 
 func main() {
 	r := report{Experiment: "probes", Date: time.Now(), Processors: runtime.NumCPU()}
-	only := flag.String("only", "", "destination or router alone")
+	only := flag.String("only", "", "destination or router, to measure it alone")
 	out := flag.String("out", "bench/results/probes.json", "result file")
 	flag.StringVar(&r.Old, "old", "HEAD~1", "revision to compare with")
 	flag.StringVar(&r.New, "new", "", "revision to judge; empty for the files as they are")
@@ -73,23 +73,24 @@ func main() {
 
 func (r *report) run(ctx context.Context, only string) error {
 	for _, open := range []struct {
-		name string
-		open func(revision string, frames int) (part, error)
-	}{{"destination", openDestination}, {"router", openRouter}} {
+		name  string
+		open  func(revision string, frames int) (part, error)
+		split int // of a round, so that disturbances meet both revisions
+	}{{"destination", openDestination, 8}, {"router", openRouter, 1}} {
 		if only != "" && only != open.name {
 			continue
 		}
-		old, err := open.open(r.Old, r.Frames)
+		old, err := open.open(r.Old, r.Frames/open.split)
 		if err != nil {
 			return err
 		}
 		defer old.close()
-		next, err := open.open(r.New, r.Frames)
+		next, err := open.open(r.New, r.Frames/open.split)
 		if err != nil {
 			return err
 		}
 		defer next.close()
-		if err := r.alternate(ctx, old, next); err != nil {
+		if err := r.alternate(ctx, old, next, open.split*r.Rounds); err != nil {
 			return err
 		}
 	}
@@ -97,9 +98,9 @@ func (r *report) run(ctx context.Context, only string) error {
 }
 
 // alternate runs the rounds; each revision is first in every other one.
-func (r *report) alternate(ctx context.Context, old, next part) error {
+func (r *report) alternate(ctx context.Context, old, next part, rounds int) error {
 	figures := map[string]*figure{}
-	for i := range r.Rounds {
+	for i := range rounds {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
