@@ -154,11 +154,11 @@ func (e Environment) idle() string {
 	}
 	switch {
 	case len(off) == 2:
-		return "nothing was forwarded, for forwarding is off in " + e.where() + ": sysctl -w " + strings.Join(off, "=1 ") + "=1"
+		return "nothing was forwarded because forwarding is off in " + e.where() + ": sysctl -w " + strings.Join(off, "=1 ") + "=1"
 	case len(off) == 1:
-		return "nothing was forwarded; is there traffic that fits, and of the family that is forwarded? off: " + off[0]
+		return "nothing was forwarded; is there matching traffic of the family that is forwarded? off: " + off[0]
 	}
-	return "nothing was forwarded although forwarding is on: is there traffic, and do --dev and --filter fit it?"
+	return "nothing was forwarded although forwarding is on: is there traffic, and do --dev and --filter match it?"
 }
 
 // clockTime formats a moment for people: in the host's time zone, with its name.

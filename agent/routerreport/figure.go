@@ -287,8 +287,8 @@ func (d *drawer) depth(q QueueReport) (figure, bool) {
 	c.SetX(0, last, chart.Number)
 	c.SetY(0, most*1.03, false, chart.Number)
 	c.Line("line largest", "largest of the interval", at, largest)
-	c.Line("line kernel", "as the kernel tells it", at, kernel)
-	c.Line("line mean "+q.Side, "mean, of arrivals and departures", at, mean)
+	c.Line("line kernel", "kernel's own figure", at, kernel)
+	c.Line("line mean "+q.Side, "mean, from arrivals and departures", at, mean)
 	return figure{Name: q.Name(), Class: q.Side, Chart: d.draw(c)}, true
 }
 

@@ -202,6 +202,6 @@ func (r *run) warn(s Summary) {
 		fmt.Fprintln(r.options.Complaints, "hint:", s.Environment.idle())
 	}
 	if s.Records != nil && s.Records.Lost > 0 {
-		fmt.Fprintf(r.options.Complaints, "hint: %d records found no room: --record-bytes makes some, --sampling or --filter asks for fewer\n", s.Records.Lost)
+		fmt.Fprintf(r.options.Complaints, "hint: %d records were dropped: raise --record-bytes, or reduce them with --sampling or --filter\n", s.Records.Lost)
 	}
 }

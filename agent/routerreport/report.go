@@ -124,16 +124,16 @@ func accountRows(a router.Account) []accountRow {
 		return r
 	}
 	rows := []accountRow{
-		row("", "seen", a.Seen, "entered by an interface of this router and fit what was asked for", nil),
-		row("=", "forwarded", a.Forwarded, "an output's driver got them", nil),
-		row("+", "dropped", a.Dropped, "the kernel freed them; with its reason, and the function that did", a.DropReasons),
+		row("", "seen", a.Seen, "received by an interface of this router and matched the filter", nil),
+		row("=", "forwarded", a.Forwarded, "handed to an output's driver", nil),
+		row("+", "dropped", a.Dropped, "freed by the kernel; by its reason and the function that freed them", a.DropReasons),
 		row("+", "local", a.Local, "delivered to the router itself", nil),
 		row("+", "merged", a.Merged, "segments that GRO merged into another packet", nil),
 		row("+", "in flight", a.InFlight, "still inside when the profile ended", nil),
-		row("+", "lost by the tool", a.Lost, "what became of them was not seen; why", a.LostReasons),
+		row("+", "lost by the tool", a.Lost, "their end was not seen; by reason", a.LostReasons),
 	}
 	rows[0].Class = "total"
-	unexplained := accountRow{Sign: "+", Name: "unexplained", Whole: a.Seen, Meaning: "what is left: 0 where the account closes"}
+	unexplained := accountRow{Sign: "+", Name: "unexplained", Whole: a.Seen, Meaning: "the remainder: 0 if every packet is accounted for"}
 	if a.Unexplained != 0 {
 		unexplained.Class, unexplained.Count = "bad", uint64(max(a.Unexplained, -a.Unexplained))
 	}
@@ -143,9 +143,9 @@ func accountRows(a router.Account) []accountRow {
 // Beside lists what is not in the account.
 func (r *report) Beside() []named {
 	beside := []named{
-		{"sent by the router itself, ICMP errors among them", r.Own},
-		{"forwarded below IP: a bridge, a redirection", r.Below},
-		{"segments that GSO made of forwarded packets at outputs", r.Segments},
+		{"sent by the router itself, including ICMP errors", r.Own},
+		{"forwarded below IP, by a bridge or a redirection", r.Below},
+		{"segments into which GSO split forwarded packets at outputs", r.Segments},
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Skipped)) {
 		beside = append(beside, named{"skipped: " + name, r.Skipped[name]})
@@ -173,7 +173,7 @@ func (r *report) Answer() string {
 			longest, at = t.Mean, i
 		}
 	}
-	return fmt.Sprintf("From %s to %s half of the packets were through within %s and 99 %% within %s; on average %s of that time was %s.",
+	return fmt.Sprintf("From %s to %s, half of the packets took up to %s and 99 %% up to %s; on average %s of that time was %s.",
 		p.Input, p.Output, micro(span(float64(p.Stages.Transit.P50))), micro(span(float64(p.Stages.Transit.P99))),
 		mostly(longest/max(p.Stages.Transit.Mean, 1)), stageNames[at].name)
 }

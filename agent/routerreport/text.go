@@ -7,7 +7,7 @@ import (
 
 const summaryRow = "  %-15s %11s %10s %10s %10s %10s %10s %10s %10s\n"
 
-// summaryText is the report at the end, for who reads it in a terminal.
+// summaryText is the report at the end, for a terminal.
 func summaryText(s Summary) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nRouter in %s of %s, Linux %s: %s, %s\n", s.Environment.where(), s.Environment.Host,
@@ -35,7 +35,7 @@ func summaryText(s Summary) string {
 	fmt.Fprintf(&b, "\nbreaks  %s\n", breakText(s.Breaks, 0))
 	writeAccount(&b, s.Account)
 	if s.Own+s.Below+s.Segments > 0 {
-		fmt.Fprintf(&b, "        beside it: %d packets of the router's own, %d forwarded below IP, %d segments made at outputs\n", s.Own, s.Below, s.Segments)
+		fmt.Fprintf(&b, "        not counted above: %d packets of the router's own, %d forwarded below IP, %d segments made at outputs\n", s.Own, s.Below, s.Segments)
 	}
 	if s.Cost != nil {
 		fmt.Fprintf(&b, "cost    %.0f ns a hook, %.2f %% of one processor: %s for each packet\n", s.Cost.HookNs, 100*s.Cost.Share, span(s.Cost.PacketNs))
