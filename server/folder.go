@@ -10,7 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const lockFile = "lock"
+const (
+	lockFile = "lock"
+	// unstartedFile exists from the creation of the tokens until a start succeeds.
+	unstartedFile = "unstarted"
+)
 
 // lockFolder creates the data directory, accessible to this user only, and locks it
 // against other servers.
@@ -70,4 +74,29 @@ func (s *server) restrictFolder() error {
 		return fmt.Errorf("restrict permissions of %s: %w", folder, err)
 	}
 	return nil
+}
+
+// unstarted reports whether no start with these tokens has succeeded yet: one that
+// failed after creating them has not told the user about them.
+func (s *server) unstarted(created bool) (bool, error) {
+	path := filepath.Join(s.config.Folder, unstartedFile)
+	if created {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			return false, fmt.Errorf("note first start: %w", err)
+		}
+		return true, nil
+	}
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// started records that the first start has succeeded.
+func (s *server) started() error {
+	if !s.first {
+		return nil
+	}
+	return os.Remove(filepath.Join(s.config.Folder, unstartedFile))
 }

@@ -30,7 +30,7 @@ import (
 
 // Welcome is what a server reports once it is ready.
 type Welcome struct {
-	// First is set on the first start: initial tokens are in files of the data directory.
+	// First is set until a start has succeeded: initial tokens are in files of the data directory.
 	First        bool
 	HTTP, Bus    string // listen addresses
 	OML          []string
@@ -73,6 +73,9 @@ func Run(ctx context.Context, config Config, page fs.FS, log *slog.Logger, ready
 		return errors.Join(fmt.Errorf("start server: %w", err), s.close())
 	}
 	ready(s.welcome())
+	if err := s.started(); err != nil {
+		log.Warn("the message of the first start will be repeated", "error", err)
+	}
 	failed := s.serve(ctx)
 	if failed != nil {
 		log.Error("server stops", "error", failed)
@@ -86,11 +89,7 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func() error{
-		func() (err error) {
-			s.authority, s.first, err = authority.Open(s.config.Folder,
-				authority.Options{Hosts: s.config.Hosts, AgentValidity: s.config.AgentCertificates})
-			return err
-		},
+		s.openAuthority,
 		func() (err error) {
 			s.archive, err = archive.Open(s.config.Archive, archive.Options{Folder: s.config.Folder, Memory: int64(s.config.MemoryBytes)})
 			return err
@@ -106,6 +105,16 @@ func (s *server) open(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (s *server) openAuthority() error {
+	a, created, err := authority.Open(s.config.Folder, authority.Options{Hosts: s.config.Hosts, AgentValidity: s.config.AgentCertificates})
+	if err != nil {
+		return err
+	}
+	s.authority = a
+	s.first, err = s.unstarted(created)
+	return err
 }
 
 func (s *server) openIngest() (err error) {

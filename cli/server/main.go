@@ -5,6 +5,8 @@ package server
 import (
 	"context"
 	"os"
+	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -21,6 +23,12 @@ type cli struct {
 var hints = []command.Hint{
 	command.Correctable(command.Is(command.ErrUsage), "see pillion-server --help"),
 	command.Correctable(command.Is(server.ErrConfig), "correct the file; docs/server.md lists the keys"),
+	command.Failure(addressInUse, "another program uses this address; --http, --nats-listen and --oml select others"),
+}
+
+// addressInUse recognises the error by its text: NATS does not wrap its cause.
+func addressInUse(err error) bool {
+	return strings.Contains(err.Error(), syscall.EADDRINUSE.Error())
 }
 
 // Main runs the program with the arguments after its name and returns the exit code.
