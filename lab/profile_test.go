@@ -246,7 +246,7 @@ func checkReport(t *testing.T, path string, want profileSummary) {
 	for _, figure := range []string{
 		"<dd>" + grouped(want.Forwarded) + " <small>",
 		"forwarded</th><td>" + grouped(want.Forwarded) + "</td>",
-		"lost by the tool</th><td>" + grouped(want.Lost) + "</td>",
+		"lost by the profiler</th><td>" + grouped(want.Lost) + "</td>",
 		"input queuing</th><td>" + grouped(want.Forwarded) + "</td>",
 		"<h2>a &gt; b</h2>", "a) input queuing", "b) processing", "c) output queuing", "proto=udp dport=9000",
 	} {
@@ -282,7 +282,7 @@ func TestProfileOfAnIdleRouter(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.html")
 	for _, name := range []string{path, filepath.Base(path)} {
 		output, complaint, code := agent(t, "router", "--netns", name, "--dev", "a,b", "--duration", "200ms", "--no-costs", "--report", report)
-		if code != 0 || !strings.Contains(output, "Nothing was forwarded.") || !strings.Contains(output, "in by a, out by b") {
+		if code != 0 || !strings.Contains(output, "Nothing was forwarded.") || !strings.Contains(output, "ingress a, egress b") {
 			t.Errorf("exit code %d: %s%s", code, output, complaint)
 		}
 		if !strings.HasPrefix(complaint, "hint: ") || !strings.Contains(complaint, "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1") {

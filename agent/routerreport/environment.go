@@ -16,7 +16,7 @@ import (
 	"pillion.dev/internal/version"
 )
 
-// Environment is where and how a profile was made.
+// Environment describes where and how a profile was taken.
 type Environment struct {
 	Host       string   `json:"host"`
 	Kernel     string   `json:"kernel"`
@@ -68,7 +68,7 @@ func survey(options Options) (Environment, error) {
 	return e, netns.DoIn(options.Namespace, e.inside)
 }
 
-// inside reads what only a thread in the namespace sees.
+// inside reads the interfaces and settings of the current namespace.
 func (e *Environment) inside() error {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -116,7 +116,7 @@ func (e Environment) names() map[int]string {
 	return names
 }
 
-// where is the router, for people.
+// where names the router's namespace.
 func (e Environment) where() string {
 	if e.Namespace == "" {
 		return "this network namespace"
@@ -124,26 +124,26 @@ func (e Environment) where() string {
 	return "namespace " + e.Namespace
 }
 
-// scope is which packets were asked for, for people.
+// scope describes the selected packets.
 func (e Environment) scope() string {
-	parts := []string{"in by " + orAll(e.Inputs), "out by " + orAll(e.Outputs)}
+	parts := []string{"ingress " + orAny(e.Inputs), "egress " + orAny(e.Outputs)}
 	if e.Filter != "" {
 		parts = append(parts, e.Filter)
 	}
 	if e.Sampling > 1 {
-		parts = append(parts, fmt.Sprintf("one in %d at random", e.Sampling))
+		parts = append(parts, fmt.Sprintf("1 in %d at random", e.Sampling))
 	}
 	return strings.Join(parts, ", ")
 }
 
-func orAll(names []string) string {
+func orAny(names []string) string {
 	if len(names) == 0 {
-		return "any interface"
+		return "any"
 	}
 	return strings.Join(names, ", ")
 }
 
-// idle says why nothing may have been forwarded.
+// idle suggests why nothing was forwarded.
 func (e Environment) idle() string {
 	var off []string
 	if !e.ForwardsIPv4 {
@@ -154,12 +154,12 @@ func (e Environment) idle() string {
 	}
 	switch {
 	case len(off) == 2:
-		return "nothing was forwarded because forwarding is off in " + e.where() + ": sysctl -w " + strings.Join(off, "=1 ") + "=1"
+		return "nothing was forwarded: IP forwarding is disabled in " + e.where() + "; enable it with: sysctl -w " + strings.Join(off, "=1 ") + "=1"
 	case len(off) == 1:
-		return "nothing was forwarded; is there matching traffic of the family that is forwarded? off: " + off[0]
+		return "nothing was forwarded: check that there is matching traffic of the address family that is forwarded; disabled: " + off[0]
 	}
-	return "nothing was forwarded although forwarding is on: is there traffic, and do --dev and --filter match it?"
+	return "nothing was forwarded although IP forwarding is enabled: check that there is traffic that matches --dev and --filter"
 }
 
-// clockTime formats a moment for people: in the host's time zone, with its name.
+// clockTime formats a time in the host's time zone, with the zone's name.
 func clockTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }

@@ -13,7 +13,7 @@ import (
 // sections bounds how many pairs, and queues, have charts of their own.
 const sections = 8
 
-// report is what the page shows.
+// report is the content of the page.
 type report struct {
 	Summary
 	When     string
@@ -26,10 +26,10 @@ type report struct {
 	Depths   []figure
 	Pauses   []figure // of coffee breaks
 	Causes   []named
-	Thinned  int // one of so many intervals is in the charts
+	Thinned  int // the charts show one in this many intervals
 }
 
-// figure is a chart with what is said below it.
+// figure is a chart with its caption.
 type figure struct {
 	Key     string // a, b, c in print
 	Name    string
@@ -65,7 +65,7 @@ func (s StageTimes) consecutive() []Times {
 	return []Times{s.InputQueuing, s.Processing, s.OutputQueuing}
 }
 
-// newReport draws what was measured. Its error is of a template that does not fit.
+// newReport draws the charts of a profile; it fails if a template does not match its data.
 func newReport(s Summary, over *series) (*report, error) {
 	r := &report{Summary: s, When: clockTime(s.Start), Thinned: over.stride}
 	pairs := slices.Clone(s.Pairs)
@@ -124,36 +124,36 @@ func accountRows(a router.Account) []accountRow {
 		return r
 	}
 	rows := []accountRow{
-		row("", "seen", a.Seen, "received by an interface of this router and matched the filter", nil),
-		row("=", "forwarded", a.Forwarded, "handed to an output's driver", nil),
-		row("+", "dropped", a.Dropped, "freed by the kernel; by its reason and the function that freed them", a.DropReasons),
+		row("", "seen", a.Seen, "received on an interface of this router and matched the filter", nil),
+		row("=", "forwarded", a.Forwarded, "passed to the driver of an output", nil),
+		row("+", "dropped", a.Dropped, "dropped by the kernel, with its drop reason and the function", a.DropReasons),
 		row("+", "local", a.Local, "delivered to the router itself", nil),
-		row("+", "merged", a.Merged, "segments that GRO merged into another packet", nil),
-		row("+", "in flight", a.InFlight, "still inside when the profile ended", nil),
-		row("+", "lost by the tool", a.Lost, "their end was not seen; by reason", a.LostReasons),
+		row("+", "merged", a.Merged, "segments merged into another packet by GRO", nil),
+		row("+", "in flight", a.InFlight, "still inside the router when the profile ended", nil),
+		row("+", "lost by the profiler", a.Lost, "fate unknown, with the reason", a.LostReasons),
 	}
 	rows[0].Class = "total"
-	unexplained := accountRow{Sign: "+", Name: "unexplained", Whole: a.Seen, Meaning: "the remainder: 0 if every packet is accounted for"}
+	unexplained := accountRow{Sign: "+", Name: "unexplained", Whole: a.Seen, Meaning: "remainder: 0 if all packets are accounted for"}
 	if a.Unexplained != 0 {
 		unexplained.Class, unexplained.Count = "bad", uint64(max(a.Unexplained, -a.Unexplained))
 	}
 	return append(rows, unexplained)
 }
 
-// Beside lists what is not in the account.
+// Beside lists packets that the account does not include.
 func (r *report) Beside() []named {
 	beside := []named{
-		{"sent by the router itself, including ICMP errors", r.Own},
+		{"locally generated, including ICMP errors", r.Own},
 		{"forwarded below IP, by a bridge or a redirection", r.Below},
-		{"segments into which GSO split forwarded packets at outputs", r.Segments},
+		{"GSO segments of forwarded packets at outputs", r.Segments},
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Skipped)) {
-		beside = append(beside, named{"skipped: " + name, r.Skipped[name]})
+		beside = append(beside, named{"not counted: " + name, r.Skipped[name]})
 	}
 	return slices.DeleteFunc(beside, func(n named) bool { return n.Count == 0 })
 }
 
-// Hint is what may be wrong where nothing was forwarded.
+// Hint suggests why nothing was forwarded.
 func (r *report) Hint() string {
 	if r.Forwarded > 0 {
 		return ""
@@ -161,7 +161,7 @@ func (r *report) Hint() string {
 	return r.Environment.idle()
 }
 
-// Answer is the result in a sentence.
+// Answer summarises the result in one sentence.
 func (r *report) Answer() string {
 	p := r.Busiest
 	if p == nil {
@@ -178,7 +178,7 @@ func (r *report) Answer() string {
 		mostly(longest/max(p.Stages.Transit.Mean, 1)), stageNames[at].name)
 }
 
-// mostly says a part in words that promise no more than they know.
+// mostly formats a share; one that rounds to 100 % is "nearly all".
 func mostly(part float64) string {
 	if part > .99 {
 		return "nearly all"

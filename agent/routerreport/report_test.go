@@ -140,7 +140,7 @@ func TestReport(t *testing.T) {
 	}
 	page := string(text)
 	for _, want := range []string{
-		"&lt;in&gt; &gt; out", "other pairs", "<h2>Other pairs</h2>", "NETFILTER_DROP nf_hook_slow", `class="bad"`, "skipped: filter",
+		"&lt;in&gt; &gt; out", "other pairs", "<h2>Other pairs</h2>", "NETFILTER_DROP nf_hook_slow", `class="bad"`, "not counted: filter",
 		"Little's law", "process &lt;task&gt; 200.0\u00a0µs", "router_free", "0.5", "</html>",
 	} {
 		if !strings.Contains(page, want) {

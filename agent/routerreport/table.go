@@ -16,16 +16,16 @@ const (
 	liveRows = 6
 
 	stageRow = "%-24s %-15s %11s %10s %10s %10s %10s\n"
-	queueRow = "%-24s %9s %8s %8s %8s %11s %10s %11s\n"
+	queueRow = "%-24s %9s %8s %8s %10s %11s %11s %11s\n"
 )
 
-// rows are the stages of a pair in the order of their showing.
+// rows are the stages of a pair in display order.
 func (s StageTimes) rows() []stageTimes {
 	rows := []stageTimes{
-		{"input queuing", s.InputQueuing}, {"processing", s.Processing}, {"output queuing", s.OutputQueuing}, {"transit, sum", s.Transit},
+		{"input queuing", s.InputQueuing}, {"processing", s.Processing}, {"output queuing", s.OutputQueuing}, {"transit (sum)", s.Transit},
 	}
 	if s.Hold.Count > 0 {
-		rows = append(rows, stageTimes{"GRO hold, in it", s.Hold})
+		rows = append(rows, stageTimes{"incl. GRO hold", s.Hold})
 	}
 	return rows
 }
@@ -35,7 +35,7 @@ type stageTimes struct {
 	Times
 }
 
-// draw shows an interval over the one before.
+// draw replaces the previous interval on the terminal.
 func (v view) draw(i Interval) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s  router %s  %s\n\n", home, i.Time.Local().Format(time.TimeOnly),
@@ -45,11 +45,11 @@ func (v view) draw(i Interval) error {
 	fmt.Fprintf(&b, "\nbreaks  %s\n", breakText(i.breaks, i.Breaks))
 	writeAccount(&b, i.Account)
 	if i.Cost != nil {
-		fmt.Fprintf(&b, "cost    %.0f ns a hook, %.2f %% of one processor: %s for each packet\n",
+		fmt.Fprintf(&b, "cost    %.0f ns per hook run, %.2f %% of one CPU: %s per packet\n",
 			i.Cost.HookNs, 100*i.Cost.Share, span(i.Cost.PacketNs))
 	}
 	if i.RecordsLost > 0 {
-		fmt.Fprintf(&b, "records %d lost: no room\n", i.RecordsLost)
+		fmt.Fprintf(&b, "records %d lost: ring buffer full\n", i.RecordsLost)
 	}
 	_, err := v.out.Write([]byte(b.String()))
 	return err
@@ -70,7 +70,7 @@ func writeStages(b *strings.Builder, pairs []PairSummary, seconds float64) {
 		}
 	}
 	if len(pairs) == 0 {
-		b.WriteString("nothing was forwarded yet\n")
+		b.WriteString("nothing forwarded yet\n")
 	}
 }
 
@@ -78,7 +78,7 @@ func writeQueues(b *strings.Builder, queues []QueueReport, limit int) {
 	if len(queues) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n"+queueRow, "queue (packets)", "now", "max", "kernel", "its max", "mean wait", "mean size", "rate x wait")
+	fmt.Fprintf(b, "\n"+queueRow, "queue (packets)", "now", "max", "kernel", "kernel max", "mean wait", "mean length", "rate x wait")
 	for n, q := range queues {
 		if n == limit {
 			fmt.Fprintf(b, "... and %d more queues\n", len(queues)-limit)
@@ -98,11 +98,11 @@ func breakText(all BreakReport, now uint64) string {
 	if now > 0 {
 		text += fmt.Sprintf(" (%d new)", now)
 	}
-	return text + fmt.Sprintf(", longest %s, %s in all%s",
+	return text + fmt.Sprintf(", longest %s, %s in total%s",
 		span(float64(all.LongestNs)), span(float64(all.TotalNs)), counted(all.Causes))
 }
 
-// counted lists what is not 0, the largest first.
+// counted lists the counts other than 0, the largest first.
 func counted(counts map[string]uint64) string {
 	var parts []string
 	for _, name := range ranked(counts) {
@@ -114,7 +114,7 @@ func counted(counts map[string]uint64) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// ranked names what is not 0, the largest first.
+// ranked lists the names of counts other than 0, the largest first.
 func ranked(counts map[string]uint64) []string {
 	names := slices.Sorted(maps.Keys(counts))
 	names = slices.DeleteFunc(names, func(name string) bool { return counts[name] == 0 })
@@ -130,17 +130,17 @@ func ranked(counts map[string]uint64) []string {
 	return names
 }
 
-// writeAccount says what became of each packet.
+// writeAccount prints the packet accounting.
 func writeAccount(b *strings.Builder, a router.Account) {
 	fmt.Fprintf(b, "account seen %d = forwarded %d + dropped %d + local %d + merged %d + in flight %d + lost %d packets\n",
 		a.Seen, a.Forwarded, a.Dropped, a.Local, a.Merged, a.InFlight, a.Lost)
 	if a.Unexplained != 0 {
-		fmt.Fprintf(b, "        UNEXPLAINED %d: the account does not close\n", a.Unexplained)
+		fmt.Fprintf(b, "        UNEXPLAINED %d: the account does not balance\n", a.Unexplained)
 	}
 	for _, part := range []struct {
 		name   string
 		counts map[string]uint64
-	}{{"dropped", a.DropReasons}, {"lost by the tool", a.LostReasons}, {"skipped, not seen", a.Skipped}} {
+	}{{"dropped", a.DropReasons}, {"lost by the profiler", a.LostReasons}, {"not counted", a.Skipped}} {
 		if text := counted(part.counts); text != "" {
 			fmt.Fprintf(b, "        %s:%s\n", part.name, strings.NewReplacer("(", "", ")", "").Replace(text))
 		}

@@ -15,7 +15,7 @@ func summaryText(s Summary) string {
 	for _, p := range s.Pairs {
 		fmt.Fprintf(&b, "\n%s: %d packets, %.0f packets/s, %s", p.Name(), p.Packets, perSecond(p.Packets, s.DurationS), bits(p.Bytes, s.DurationS))
 		if p.Merged > 0 {
-			fmt.Fprintf(&b, "; %d segments merged into them", p.Merged)
+			fmt.Fprintf(&b, "; %d further segments merged into these", p.Merged)
 		}
 		b.WriteString("\n")
 		fmt.Fprintf(&b, summaryRow, "stage", "packets", "min", "mean", "p50", "p90", "p99", "p99.9", "max")
@@ -30,15 +30,15 @@ func summaryText(s Summary) string {
 	}
 	writeQueues(&b, s.Queues, len(s.Queues))
 	if len(s.Queues) > 0 {
-		b.WriteString("Little's law: the mean depth equals rate x wait where each packet was seen at both ends.\n")
+		b.WriteString("Little's law: mean length equals departure rate x wait if each packet was seen at both ends.\n")
 	}
 	fmt.Fprintf(&b, "\nbreaks  %s\n", breakText(s.Breaks, 0))
 	writeAccount(&b, s.Account)
 	if s.Own+s.Below+s.Segments > 0 {
-		fmt.Fprintf(&b, "        not counted above: %d packets of the router's own, %d forwarded below IP, %d segments made at outputs\n", s.Own, s.Below, s.Segments)
+		fmt.Fprintf(&b, "        not included: %d locally generated, %d forwarded below IP, %d GSO segments\n", s.Own, s.Below, s.Segments)
 	}
 	if s.Cost != nil {
-		fmt.Fprintf(&b, "cost    %.0f ns a hook, %.2f %% of one processor: %s for each packet\n", s.Cost.HookNs, 100*s.Cost.Share, span(s.Cost.PacketNs))
+		fmt.Fprintf(&b, "cost    %.0f ns per hook run, %.2f %% of one CPU: %s per packet\n", s.Cost.HookNs, 100*s.Cost.Share, span(s.Cost.PacketNs))
 	}
 	if s.Records != nil {
 		fmt.Fprintf(&b, "records %d written, %d lost\n", s.Records.Written, s.Records.Lost)

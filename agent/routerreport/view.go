@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// view shows a profile where the user looks: JSON lines, a table that is drawn again
-// on a terminal, and elsewhere a line each interval.
+// view prints a profile: as JSON lines, as a table that is redrawn on a terminal, or as
+// one line per interval.
 type view struct {
 	out      io.Writer
 	options  Options
@@ -51,9 +51,9 @@ func (v view) ready() error {
 		return v.encode(readyLine{readyInfo{"router", v.options.Name}})
 	}
 	e := Environment{Namespace: v.options.Name, Inputs: v.options.In, Outputs: v.options.Out, Filter: v.options.Filter, Sampling: v.options.Sampling}
-	until := "Ctrl-C ends."
+	until := "Ctrl-C stops."
 	if v.options.Duration > 0 {
-		until = fmt.Sprintf("Ends in %v, or by Ctrl-C.", v.options.Duration)
+		until = fmt.Sprintf("Stops after %v or on Ctrl-C.", v.options.Duration)
 	}
 	_, err := fmt.Fprintf(v.out, "Profiling the router in %s: %s. %s\n", e.where(), e.scope(), until)
 	return err
@@ -98,7 +98,7 @@ func (v view) summary(s Summary) error {
 	return err
 }
 
-// isTerminal reports whether what is written there is seen by a person.
+// isTerminal reports whether the output is a terminal.
 func isTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok {
