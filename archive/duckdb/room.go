@@ -55,22 +55,32 @@ func (a *Archive) writeFirst(ctx context.Context, c *commit) error {
 	return err
 }
 
-// noMemory reports whether DuckDB ran out of memory; the appender has a message of its own
+// noMemory reports whether DuckDB ran out of memory; the appender has messages of its own
 // for that.
 func noMemory(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "Out of Memory Error") || strings.Contains(text, "failed to allocate data of size")
+	for _, sign := range []string{"Out of Memory Error", "failed to allocate data of size", "could not allocate block of size"} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	return false
 }
 
 // writeOnce writes and verifies errors: DuckDB can fail in the cleanup after a transaction
 // that is on disk, and a retry would store its rows twice.
 func (a *Archive) writeOnce(ctx context.Context, c *commit) error {
+	if a.doubt { // an earlier attempt may be on disk
+		if err := a.recall(ctx); err != nil || a.holds(c) {
+			return err
+		}
+	}
 	err := a.write(ctx, c)
 	if err == nil || ofData(err) {
 		return err
 	}
 	if failed := a.recall(ctx); failed != nil {
-		a.doubt = true // until it can be looked at
+		a.doubt = true // until the state can be read
 		return errors.Join(err, failed)
 	}
 	if a.holds(c) {

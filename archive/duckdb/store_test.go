@@ -179,6 +179,11 @@ func TestDoubt(t *testing.T) {
 	if stored, rejected := store(t, a, one[0]); stored[0] || len(rejected) != 0 {
 		t.Errorf("stored again: %v, %v", stored, rejected)
 	}
+	forget()
+	a.doubt = true // and it stays so between two attempts at one commit
+	if err := a.writeFirst(t.Context(), a.plan(one)); err != nil {
+		t.Error(err)
+	}
 	if n := count(t, a, "SELECT count(*) FROM clock"); n != 10 {
 		t.Errorf("%d rows, want 10", n)
 	}
