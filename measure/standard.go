@@ -51,7 +51,7 @@ var (
 		{"source_clock_error_ns", Int64, "ns", "error bound of the source's clock; null if unknown"},
 	}}
 	// Packets are records of single marked packets.
-	Packets = Schema{Name: "packets", Doc: "marked packets, one by one", Fields: []Field{
+	Packets = Schema{Name: "packets", Doc: "one row per marked packet", Fields: []Field{
 		TimeField,
 		{"session", String, "", "session that requested the row"},
 		{"source", String, "", "agent that marked the packet; empty if unknown"},
@@ -62,7 +62,7 @@ var (
 		{"sport", Uint32, "", "source port"},
 		{"dport", Uint32, "", "destination port"},
 		{"sequence", Uint32, "", "number of the packet in its flow, or the first of its burst"},
-		{"packets", Uint32, "packets", "packets that the device merged into this one"},
+		{"packets", Uint32, "packets", "packets that GRO merged into this one"},
 		{"bytes", Uint32, "bytes", "IP bytes without the mark"},
 		{"delay_ns", Int64, "ns", "one-way delay; null without the delay module"},
 		{"encoding", String, "", "how the mark was carried"},
@@ -84,7 +84,7 @@ var (
 	}}
 	// Router is where packets waited inside a router (seed 3): a row for each stage of
 	// each pair of interfaces and interval.
-	Router = Schema{Name: "router", Doc: "times inside a router, by pair of interfaces, stage and interval", Fields: []Field{
+	Router = Schema{Name: "router", Doc: "delays inside a router, by pair of interfaces, stage and interval", Fields: []Field{
 		TimeField,
 		{"session", String, "", "session that requested the row; empty if the router's own settings did"},
 		{"input", String, "", "interface on which the packets arrived; empty if there were too many pairs to keep apart"},
@@ -117,7 +117,7 @@ var (
 		{"kernel_depth", Uint64, "packets", "backlog or queue length that the kernel reports at time"},
 	}}
 	// RouterBreaks are single coffee breaks.
-	RouterBreaks = Schema{Name: "router_breaks", Doc: "coffee breaks: packets wait and the router processes none", Fields: []Field{
+	RouterBreaks = Schema{Name: "router_breaks", Doc: "coffee breaks: processing stalls, in which packets wait while their CPU processes none", Fields: []Field{
 		TimeField,
 		{"session", String, "", "session that requested the row; empty if the router's own settings did"},
 		{"length_ns", Int64, "ns", "length of the break that begins at time"},
@@ -130,8 +130,8 @@ var (
 		{"irq_ns", Int64, "ns", "time of interrupts"},
 		{"task_ns", Int64, "ns", "time of processes"},
 	}}
-	// RouterAccount says what became of each packet.
-	RouterAccount = Schema{Name: "router_account", Doc: "what became of the packets that a router saw, by interval", Fields: []Field{
+	// RouterAccount is the packet accounting of a router.
+	RouterAccount = Schema{Name: "router_account", Doc: "packet accounting of a router, by interval", Fields: []Field{
 		TimeField,
 		{"session", String, "", "session that requested the row; empty if the router's own settings did"},
 		{"interval_ns", Int64, "ns", "length of the window that ends at time"},
@@ -140,7 +140,7 @@ var (
 		{"dropped", Uint64, "packets", "dropped by the kernel"},
 		{"local", Uint64, "packets", "delivered to the router itself"},
 		{"merged", Uint64, "packets", "merged into another packet by GRO"},
-		{"lost", Uint64, "packets", "lost track of by the profile: their fate is unknown"},
+		{"lost", Uint64, "packets", "lost by the profiler: fate unknown"},
 		{"in_flight", Uint64, "packets", "inside the router at time"},
 		{"unexplained", Int64, "packets", "amount by which the account does not balance; 0"},
 		{"own", Uint64, "packets", "sent by the router itself; not in seen"},
@@ -159,8 +159,8 @@ var (
 		{"reference", String, "", "time source of the daemon"},
 		{"step_ns", Int64, "ns", "step of the clock relative to the monotonic clock since the previous row"},
 	}}
-	// Host is how busy a host is.
-	Host = Schema{Name: "host", Doc: "load of the host; rates are since the previous row", Fields: []Field{
+	// Host is the load of a host.
+	Host = Schema{Name: "host", Doc: "load of the host; rates are over the interval since the previous row", Fields: []Field{
 		TimeField,
 		{"cpu_percent", Float64, "%", "utilisation of all processors"},
 		{"cpus", Uint32, "", "processors"},
@@ -182,8 +182,8 @@ var (
 		{"sent_errors", Uint64, "packets", "not sent because of an error"},
 		{"received_errors", Uint64, "packets", "received with an error"},
 	}}
-	// Agent is what the agent itself costs, and what it lost.
-	Agent = Schema{Name: "agent", Doc: "cost and losses of the agent itself", Fields: []Field{
+	// Agent is the resource use of the agent, and what it dropped.
+	Agent = Schema{Name: "agent", Doc: "resource use of the agent and rows that it dropped", Fields: []Field{
 		TimeField,
 		{"cpu_percent", Float64, "%", "processor time of the agent, as a share of one processor"},
 		{"memory_bytes", Uint64, "bytes", "resident memory of the agent"},
@@ -198,24 +198,24 @@ var (
 		{"probe_ns", Uint64, "ns", "processor time of the BPF programs since they were loaded; null if the kernel does not count it"},
 		{"probe_runs", Uint64, "", "runs of the BPF programs; null if the kernel does not count them"},
 	}}
-	// Events are what operators want to know.
-	Events = Schema{Name: "events", Doc: "what happened", Fields: []Field{
+	// Events are for operators.
+	Events = Schema{Name: "events", Doc: "events of agents, sessions and pairs", Fields: []Field{
 		TimeField,
 		{"kind", String, "", "such as agent-lost, path-changed, start-missed"},
 		{"level", String, "", "info, warning or error"},
 		{"about", String, "", "agent that it is about; of a pair, the source"},
 		{"session", String, "", "session that it is about"},
-		{"message", String, "", "what happened, in words"},
+		{"message", String, "", "description of the event"},
 		{"peer", String, "", "destination of the pair that it is about"},
 	}}
-	// Audit is who changed what.
+	// Audit records changes through the API, and who made them.
 	Audit = Schema{Name: "audit", Doc: "changes through the API", Fields: []Field{
 		TimeField,
 		{"token", String, "", "name of the token"},
 		{"role", String, "", "its role"},
 		{"remote", String, "", "address it came from"},
-		{"method", String, "", "what was asked"},
-		{"request", String, "", "what was asked for, as JSON, without secrets"},
+		{"method", String, "", "API method"},
+		{"request", String, "", "the request as JSON, without secrets"},
 		{"outcome", String, "", "ok, or the error"},
 	}}
 )
