@@ -10,11 +10,11 @@ The interface is that of oml4py, so that a program changes one import:
     oml.inject("sine", [0.5, 0.479])
     oml.close()
 
-inject never waits for the network: tuples go into a bounded queue that a thread of its
-own sends. What finds no room is dropped, counted in `dropped`, left out of the tuples'
-numbers, and reported in-band as metadata. A collector of Pillion says what is on its
-disk; until then tuples are kept, and sent again on the next connection: none is lost
-while there is room, and none is stored twice.
+inject never waits for the network: tuples go into a bounded queue, which a background
+thread sends. Samples that do not fit are dropped, counted in `dropped`, leave a gap in
+the sequence numbers, and are reported in-band as metadata. A Pillion collector
+acknowledges tuples once they are on its disk; until then they are kept, and resent on
+the next connection: none is lost unless the queue is full, and none is stored twice.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def _integer(low, high):
     def encode(value):
         number = int(value)
         if number != value or not low <= number <= high:
-            raise ValueError("%r is no integer from %d to %d" % (value, low, high))
+            raise ValueError("%r is not an integer between %d and %d" % (value, low, high))
         return "%d" % number
 
     return encode
@@ -102,7 +102,7 @@ class _Point:
         for word in schema.split():
             field, colon, kind = word.partition(":")
             if not colon or not _name.match(field) or kind not in _encoders or field in self.fields:
-                raise ValueError("read schema of %s: %r is no new field:type" % (name, word))
+                raise ValueError("read schema of %s: expected NAME:TYPE with a new name, not %r" % (name, word))
             self.fields.append(field)
             self.encoders.append(_encoders[kind])
         self.schema = "%d %s %s" % (index, name, " ".join(schema.split()))
@@ -118,22 +118,21 @@ class _Point:
 
 
 class OMLBase:
-    """One run of a program that reports."""
+    """One run of an instrumented program."""
 
     def __init__(self, appname, domain=None, sender=None, uri=None, expid=None, token=None, buffer=8 << 20, argv=None):
         """Domain, sender and uri come from --oml-domain, --oml-id and --oml-collect of
-        the command line, which are taken out of argv (sys.argv), or from OML_DOMAIN,
-        OML_NAME and OML_COLLECT, where they are not given. buffer bounds what waits,
-        in bytes."""
+        the command line, which are removed from argv (sys.argv), or from OML_DOMAIN,
+        OML_NAME and OML_COLLECT. buffer is the maximum number of buffered bytes."""
         if not _name.match(appname):
-            raise ValueError("%r cannot name an application: use letters, digits and _" % appname)
+            raise ValueError("invalid application name %r: use letters, digits and _" % appname)
         options = self._options(sys.argv if argv is None else argv)
         env = os.environ.get
         self.appname = appname
         self.domain = domain or expid or options.oml_domain or env("OML_DOMAIN") or env("OML_EXP_ID")
         self.sender = sender or options.oml_id or env("OML_NAME")
         if not self.domain or not self.sender:
-            raise ValueError("a domain (OML_DOMAIN) and a sender (OML_NAME) are needed")
+            raise ValueError("a domain (OML_DOMAIN) and a sender (OML_NAME) are required")
         self.omlserver, self.omlport = _address(uri or options.oml_collect or env("OML_COLLECT") or env("OML_SERVER") or "tcp:localhost")
         self.starttime = 0
         self.dropped = 0
@@ -145,7 +144,7 @@ class OMLBase:
         self._bytes = self._sent = self._notes = 0
         self._stored = {}
         self._begun = self._ended = self._moved = False
-        self._thin = 1  # the collector asks for one of so many samples
+        self._thin = 1  # the collector requests one in this many samples
         self._thread = None
         self._socket = None
 
@@ -158,39 +157,38 @@ class OMLBase:
         return options
 
     def addmp(self, mpname, schema):
-        """Begin a measurement point, also after start. schema is "field:type ..."."""
+        """Add a measurement point, also after start. schema is "field:type ..."."""
         if not _name.match(mpname):
-            raise ValueError("%r cannot name a measurement point" % mpname)
+            raise ValueError("invalid name of a measurement point: %r" % mpname)
         with self._changed:
             if mpname in self._points:
-                raise ValueError("there is a measurement point %s already" % mpname)
+                raise ValueError("measurement point %s already exists" % mpname)
             point = _Point(len(self._points) + 1, self.appname + "_" + mpname, schema)
             self._points[mpname] = point
             if self._begun:
                 self._note(".", "schema", point.schema)
 
     def start(self):
-        """Begin to report. It does not wait for the collector."""
+        """Start reporting, without waiting for the collector."""
         with self._changed:
             if self.starttime:
-                raise RuntimeError("start was called before")
+                raise RuntimeError("start was already called")
             self.starttime = int(time.time())
         self._thread = threading.Thread(target=self._run, name="pillion.oml", daemon=True)
         self._thread.start()
-        atexit.register(self.close, 2.0)  # for programs that end without
+        atexit.register(self.close, 2.0)  # for programs that exit without it
 
     def inject(self, mpname, values):
-        """Report values now. It does not wait; False says that there was no room.
-        While the collector asks for fewer samples one of so many is sent, and metadata
-        says so."""
+        """Report values now, without waiting; False if the queue is full. While the
+        collector requests fewer samples, only one in N is sent, and metadata records N."""
         point = self._points[mpname]
         text = point.encode(values)
         with self._changed:
             if not self.starttime or self._ended:
-                raise RuntimeError("start was not called, or close was")
+                raise RuntimeError("not started, or already closed")
             if self._thins(point):
                 return True
-            point.seq += 1  # what is dropped leaves a gap
+            point.seq += 1  # a dropped tuple leaves a gap
             line = ("%.6f\t%d\t%d\t%s\n" % (time.time() - self.starttime, point.index, point.seq, text)).encode("utf-8", "replace")
             if self._bytes + len(line) > self._buffer:
                 point.dropped += 1
@@ -201,8 +199,8 @@ class OMLBase:
             return True
 
     def inject_metadata(self, mpname, key, value, fname=None):
-        """Report what holds for all tuples: of the program (mpname None), of a
-        measurement point, or of one of its fields."""
+        """Report metadata of the program (mpname None), of a measurement point, or of one
+        of its fields."""
         subject = "."
         if mpname:
             point = self._points[mpname]
@@ -211,17 +209,17 @@ class OMLBase:
             subject += point.name + ("." + fname if fname else "")
         with self._changed:
             if not self.starttime or self._ended:
-                raise RuntimeError("start was not called, or close was")
+                raise RuntimeError("not started, or already closed")
             self._note(subject, key, value)
 
     @staticmethod
     def generate_guid():
-        """A random number that names something, never 0."""
+        """A random identifier, never 0."""
         return random.SystemRandom().randrange(1, 1 << 64)
 
     def close(self, timeout=10.0):
-        """Wait until nothing waits, timeout at most, and end. It returns how many
-        tuples are lost: those that the collector does not have."""
+        """Flush the queue, waiting at most timeout seconds, and stop. Returns the number
+        of lost tuples: those that the collector does not have."""
         if self._thread is None:
             return 0
         atexit.unregister(self.close)
@@ -239,7 +237,7 @@ class OMLBase:
         self._thread.join(_connect_timeout + 1)
         return lost
 
-    # What follows, to _run, is called with the lock held.
+    # Methods from here to _run are called with the lock held.
 
     def _tell_drops(self, point):
         if point.told != point.dropped:
@@ -247,7 +245,7 @@ class OMLBase:
             self._note("." + point.name, "dropped", point.dropped)
 
     def _thins(self, point):
-        """Is this one left out? It takes no number, so that it does not look lost."""
+        """Reports whether to skip this tuple. It takes no sequence number, so that it does not look lost."""
         if point.thinned != self._thin:
             point.thinned, point.left = self._thin, self._thin - 1
             self._note("." + point.name, "thinned", self._thin)
@@ -269,7 +267,7 @@ class OMLBase:
         self._changed.notify_all()
 
     def _release(self, sent_only):
-        """Forget the oldest tuples that were sent, or that are on the collector's disk."""
+        """Remove the oldest tuples that were sent, or that are on the collector's disk."""
         while self._queue:
             index, seq, line = self._queue[0]
             if not (self._sent > 0 if sent_only else seq <= self._stored.get(index, 0)):
@@ -340,7 +338,7 @@ class _Link:
         self.answers = self.going = self.ended = False
 
     def listen(self):
-        """Read what the collector says: those of others say nothing."""
+        """Read the collector's messages; collectors other than Pillion's send none."""
         rest = b""
         while True:
             try:
@@ -361,7 +359,7 @@ class _Link:
     def _hear(self, words):
         if words == [b"pillion", b"1"]:
             self.answers = True
-            self.oml._thin = 1  # until this one asks
+            self.oml._thin = 1  # until this collector requests otherwise
         elif words == [b"go"]:
             self.going = True
             self.oml._changed.notify_all()
@@ -374,13 +372,13 @@ class _Link:
             self.oml._release(False)
 
     def send(self):
-        """Write what waits, as it comes."""
+        """Write queued tuples as they arrive."""
         oml = self.oml
         while True:
             with oml._changed:
                 oml._changed.wait_for(lambda: oml._sent < len(oml._queue) or self.ended or oml._ended)
                 if self.ended and not oml._ended:
-                    raise ConnectionError("the collector ended the connection")
+                    raise ConnectionError("the collector closed the connection")
                 if oml._ended:
                     return
                 piece = self._piece()
