@@ -1,5 +1,5 @@
-# Pillion's one door for people and for continuous integration. Go does the
-# work; this file only fixes the order and the flags.
+# Entry point for developers and continuous integration: Go does the work, this file
+# sets order and flags.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -34,11 +34,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: install
-install: ## install what building and running needs (Debian packages, Go); needs root only when something is missing
+install: ## install what is required to build and run (Debian packages, Go); root is required only if something is missing
 	@.ci/install
 
 .PHONY: install-test
-install-test: ## install also what only the page and tests need (Node, Chromium, npm packages, an emulator and a kernel for it)
+install-test: ## also install what only the page and the tests require (Node, Chromium, npm packages, an emulator and its kernel)
 	@.ci/install test
 	@.ci/packages
 	@.ci/kernel || [ "$${CI:-}" != true ] # without it one test is skipped, and in CI none is
@@ -53,20 +53,20 @@ clib: ## build the C library into clib/build
 	@$(MAKE) -C clib
 
 .PHONY: page
-page: ## build the web page into ui/dist, which pillion-server carries
+page: ## build the web page into ui/dist, embedded in pillion-server
 	@.ci/install page
 	go generate ./ui
 
 .PHONY: generate
-generate: ## write all generated files: of the BPF programs, of the API, and the web page
+generate: ## generate the BPF objects, the API code and the web page
 	go generate ./probe/... ./api ./ui
 
 .PHONY: check-generated
-check-generated: ## fail when a generated file is not what its source gives
+check-generated: ## check that generated files match their sources
 	@.ci/check-generated probe api ui
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, tsc, and shellcheck where there is one
+lint: ## run gofmt, go vet, staticcheck, tsc, and shellcheck if installed
 	@.ci/packages
 	@failed=; \
 	unformatted=$$(find . -name node_modules -prune -o -name '*.go' -exec gofmt -l {} +); \
@@ -78,11 +78,11 @@ lint: ## gofmt, go vet, staticcheck, tsc, and shellcheck where there is one
 	[ -z "$$failed" ]
 
 .PHONY: test
-test: install-test ## install, compare generated files, lint, run every test but the long ones; also on a busy machine
+test: install-test ## install, check generated files, lint, run all tests except the long ones; also works on a busy machine
 	@.ci/parts check-generated lint test-clib test-go test-python test-ui test-page
 
 .PHONY: test-long
-test-long: install-test ## run the long tests: they need minutes, or a machine that does nothing else
+test-long: install-test ## run the long tests, which take minutes or require an idle machine
 	go test -count=1 -p=2 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(LONGPACKAGES)
 
 .PHONY: test-busy
@@ -94,7 +94,7 @@ test-clib: ## test the C library
 	@$(MAKE) -C clib test
 
 .PHONY: test-go
-test-go: ## run the Go tests, those of the whole system among them
+test-go: ## run the Go tests, including system tests
 	go test -count=1 -p=2 -timeout=$(TESTTIME) ./...
 
 .PHONY: test-python
@@ -107,7 +107,7 @@ test-ui: ## test the page without a browser
 	cd ui && npx vitest run
 
 .PHONY: test-page
-test-page: build ## try the page in a browser against a real server, agents in a lab, and a crowd of simulated ones
+test-page: build ## test the page in a browser against a real server, agents in a lab, and simulated agents
 	go build -o bin/crowd ./bench/crowd
 	cd ui && npx vitest run --config test/vitest.config.ts
 
@@ -121,7 +121,7 @@ demo: install build ## run server and agents in a lab for SECONDS (15); KEEP=1 l
 	bin/pillion-agent lab demo --seconds $(SECONDS) $(if $(KEEP),--keep)
 
 .PHONY: first-delay
-first-delay: install build ## time the way from nothing to live delay in a lab, five times
+first-delay: install build ## measure the time from zero to the first live delay in a lab, five times
 	go run ./bench/first-delay --bin bin
 
 .PHONY: bench
@@ -129,7 +129,7 @@ bench: install build ## measure the overhead; BENCHFLAGS=--quick for a short run
 	go run ./bench/overhead --agent bin/pillion-agent $(BENCHFLAGS)
 
 .PHONY: bench-service
-bench-service: install build ## measure ingest, 500 agents, and a question among 100 million rows (12 minutes)
+bench-service: install build ## measure ingest, 500 agents, and a query over 100 million rows (12 minutes)
 	go run ./bench/ingest
 	go run ./bench/ingest --steady --agents 500 --seconds 300
 	go run ./bench/query
@@ -139,12 +139,12 @@ bench-page: install ## measure the page's charts in Chromium: 200 lines of 3,600
 	node bench/page/run.mjs $(BENCHFLAGS)
 
 .PHONY: bench-oml
-bench-oml: install build ## measure what the server takes from applications, and what reporting costs them; PEER=PREFIX runs an installed OML beside
+bench-oml: install build ## measure the ingest of application reports and the cost of reporting; PEER=PREFIX also runs an installed OML for comparison
 	go run ./bench/oml $(if $(PEER),--peer $(PEER)/bin/oml2-server)
 	go run ./bench/inject $(if $(PEER),--peer $(PEER))
 
 .PHONY: bench-router
-bench-router: install ## repeat seed 3's experiments with a router, and measure the profile's own cost; BENCHFLAGS="--repeats 100" as in the paper
+bench-router: install ## repeat the experiments of the router-delay paper, and measure the profiling overhead; BENCHFLAGS="--repeats 100" as in the paper
 	go run ./bench/router $(BENCHFLAGS)
 
 .PHONY: size
@@ -160,7 +160,7 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 	done
 
 .PHONY: clean
-clean: ## remove what was built
+clean: ## remove build results
 	rm -rf bin
 	@$(MAKE) -C clib clean
 	rm -f bench/results/*.tmp
