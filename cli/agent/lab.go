@@ -45,7 +45,7 @@ func (c *labUpCmd) Run(ctx context.Context) error {
 	}
 	fmt.Printf("lab %s is up: %d hosts, %d links\n", up.Spec.Name, len(up.Spec.Hosts), len(up.Spec.Links))
 	if url := up.ServiceURL(); url != "" {
-		fmt.Printf("its server, for browsers too: %s, token in %s\n", url, up.TokenFile())
+		fmt.Printf("web page and API: %s, token in %s\n", url, up.TokenFile())
 	}
 	return nil
 }

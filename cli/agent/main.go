@@ -36,6 +36,6 @@ func Main(args []string) int {
 }
 
 func newParser(ctx context.Context) (*kong.Kong, error) {
-	return command.New(ctx, "pillion-agent", "Measure a network with the traffic that is already on it.", &cli{},
+	return command.New(ctx, "pillion-agent", "In-band one-way delay and loss measurement of production traffic.", &cli{},
 		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML}, kong.Bind(service.ReadConfig))
 }

@@ -54,7 +54,7 @@ func Main(args []string) int {
 }
 
 func newParser(ctx context.Context, line *cli) (*kong.Kong, error) {
-	return command.New(ctx, "pillion", "Measure a network with the traffic that is already on it.", line,
+	return command.New(ctx, "pillion", "In-band one-way delay and loss measurement of production traffic.", line,
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.TypeMapper(reflect.TypeFor[time.Time](), kong.MapperFunc(decodeTime)),
 		kong.TypeMapper(reflect.TypeFor[session.PointRequest](), kong.MapperFunc(decodePoint)))

@@ -127,14 +127,14 @@ func (d *demo) run(ctx context.Context) error {
 	return compare(d.out, measured, truth)
 }
 
-// sections print the flows and paths that the server knows.
+// sections prints the flows and paths that the server has archived.
 func (d *demo) sections(ctx context.Context) error {
 	for _, section := range []struct {
 		title string
 		args  []string
 	}{
-		{"What was measured of each flow", []string{"flows", "--session", sessionName, "--by", "host-port", "--limit", "4"}},
-		{"Paths that the agents traced", []string{"topology"}},
+		{"Results per flow", []string{"flows", "--session", sessionName, "--by", "host-port", "--limit", "4"}},
+		{"Traced paths", []string{"topology"}},
 	} {
 		text, err := d.pillion(ctx, section.args...)
 		if err != nil {
@@ -145,7 +145,7 @@ func (d *demo) sections(ctx context.Context) error {
 	return nil
 }
 
-// truth is what the link did to marked packets on their way from a.
+// truth is the ground truth of the link for marked packets from a.
 func (d *demo) truth(ctx context.Context) (emulator.Tally, uint64, error) {
 	truth, err := d.lab.Truth(ctx, "a-r")
 	if err != nil {

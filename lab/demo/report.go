@@ -12,22 +12,22 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// errNothing ends a demonstration without measurements.
+// errNothing ends a demo without measurements.
 var errNothing = errors.New("no marked packet arrived")
 
-// compare prints the measurement beside what the link did.
+// compare prints the measurement beside the ground truth of the link.
 func compare(out io.Writer, m measurement, truth emulator.Tally) error {
 	if m.Packets == 0 {
 		return fmt.Errorf("measure: %w", errNothing)
 	}
 	const format = "%-34s %14s %14s  %s\n"
-	fmt.Fprintf(out, "\n%-34s %14s %14s\n", "a to b, marked packets", "measured", "true")
+	fmt.Fprintf(out, "\n%-34s %14s %14s\n", "a to b, marked packets", "measured", "ground truth")
 	counts := []struct {
 		name           string
 		measured, true uint64
 	}{
-		{"sent (source / link)", m.Marked, truth.Offered},
-		{"arrived, with duplicates", m.Packets, truth.Delivered + truth.Duplicated},
+		{"sent", m.Marked, truth.Offered},
+		{"received, including duplicates", m.Packets, truth.Delivered + truth.Duplicated},
 		{"lost (RFC 7680)", m.Lost, truth.Lost},
 		{"duplicated (RFC 5560)", m.Duplicated, truth.Duplicated},
 		{"reordered (RFC 4737)", m.Reordered, truth.Reordered},
@@ -49,35 +49,36 @@ func compare(out io.Writer, m measurement, truth emulator.Tally) error {
 			fmt.Sprintf("%+.0f us", (d.measured-d.true)/1e3))
 	}
 	if m.Reordered != truth.Reordered || m.Lost != truth.Lost || m.Duplicated != truth.Duplicated {
-		fmt.Fprintf(out, "\nThe packets of one TCP burst carry one sequence number: reordering inside a\n"+
-			"burst is not seen, and a duplicate there offsets a loss. Packets that leave\n"+
-			"one by one are counted exactly.\n")
+		fmt.Fprintf(out, "\nSegments of one TSO/GSO packet share a sequence number: reordering among them is\n"+
+			"not detected, and a duplicate among them offsets a loss. Packets sent individually\n"+
+			"are counted exactly.\n")
 	}
-	fmt.Fprintf(out, "\nAccounts: source saw %d = marked %d + left alone %d packets;\n"+
-		"          sent %d = arrived once %d + lost %d. The measured delay also holds the\n"+
-		"          router and the kernels at both ends, which the link does not know;\n"+
-		"          quantiles come from buckets that are at most 3.2 %% wide.\n",
+	fmt.Fprintf(out, "\nPacket accounting: seen at the source %d = marked %d + not marked %d;\n"+
+		"  sent %d = received %d + lost %d, without duplicates. The measured delay also\n"+
+		"  includes the router and both hosts' network stacks, which the ground truth of the\n"+
+		"  link does not: on a busy machine, waiting for a CPU there raises high percentiles.\n"+
+		"  Quantiles come from histogram buckets that are at most 3.2 %% wide.\n",
 		m.Seen, m.Marked, m.Seen-m.Marked, m.Expected, m.Expected-m.Lost, m.Lost)
 	return nil
 }
 
 func difference(n int64) string {
 	if n == 0 {
-		return "exact"
+		return "0"
 	}
 	return fmt.Sprintf("%+d", n)
 }
 
 func milliseconds(ns float64) string { return fmt.Sprintf("%.3f ms", ns/1e6) }
 
-// sayWhere prints how to look at the measurement.
+// sayWhere prints how to view the measurement.
 func (d *demo) sayWhere(when string) {
 	cli := short(d.cli())
 	if port := d.lab.Spec.Service.Forward; port != defaultPort {
 		cli += fmt.Sprintf(" --server localhost:%d", port)
 	}
 	url, token := d.lab.ServiceURL(), d.lab.TokenFile()
-	fmt.Fprintf(d.out, "%s, look in a browser of this machine, %s, or in another terminal (token: %s):\n"+
+	fmt.Fprintf(d.out, "%s, open %s in a browser on this machine (token: %s), or use another terminal:\n"+
 		"  %s session watch %s --by flow\n"+
 		"  %s tail flows\n"+
 		"  curl -H \"Authorization: Bearer $(cat %s)\" %s/metrics\n\n", when, url, token, cli, sessionName, cli, token, url)
