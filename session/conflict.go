@@ -48,7 +48,7 @@ func Fits(others []SourceTask, next SourceTask) error {
 			continue
 		}
 		if field, theirs, ours := differ(other, next); field != "" {
-			return fmt.Errorf("%w with session %s: both may mark on the same interface but differ in %s (%s there, %s here); "+
+			return fmt.Errorf("%w with session %s: different %s on the same interface (existing: %s; new: %s); "+
 				"use the same value, or set a device for each", ErrConflict, other.Session, field, theirs, ours)
 		}
 		addRules(set, other)
