@@ -20,7 +20,11 @@ type sqlError struct {
 	message string
 }
 
-func (e *sqlError) Error() string { return e.message }
+// Error is the message in one line, without the excerpt with a caret that follows it.
+func (e *sqlError) Error() string {
+	text, _, _ := strings.Cut(e.message, "\n\nLINE ")
+	return strings.Join(strings.Fields(text), " ")
+}
 
 // noSpace reports whether an error means that the disk is full.
 func noSpace(err error) bool {

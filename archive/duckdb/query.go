@@ -88,7 +88,7 @@ func (a *Archive) explain(caller, inner context.Context, limit time.Duration, er
 func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error {
 	word := strings.ToUpper(firstWord.FindString(ornament.ReplaceAllString(sql, "")))
 	if !slices.Contains(readingWords, word) {
-		return fmt.Errorf("%w: a query must begin with one of %s, not %q", archive.ErrQuery, strings.Join(readingWords, ", "), word)
+		return fmt.Errorf("%w: only read-only statements are allowed (%s), not %q", archive.ErrQuery, strings.Join(readingWords, ", "), word)
 	}
 	if strings.ContainsRune(sql, 0) {
 		return fmt.Errorf("%w: it contains a NUL byte", archive.ErrQuery)
@@ -121,7 +121,7 @@ func (c *connection) prepareReading(sql string) (statement duckdb.PreparedStatem
 		return statement, prepareError(statement)
 	}
 	if !slices.Contains(readingTypes, duckdb.PreparedStatementType(statement)) {
-		return statement, &sqlError{duckdb.ErrorTypePermission, "the statement does more than read"}
+		return statement, &sqlError{duckdb.ErrorTypePermission, "only read-only statements are allowed"}
 	}
 	return statement, nil
 }

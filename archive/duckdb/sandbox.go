@@ -68,7 +68,7 @@ func (c *connection) inspectQuestion(ctx context.Context, sql string) error {
 		return &sqlError{message: "the statement cannot be inspected: " + err.Error()}
 	}
 	if tree.Error {
-		return &sqlError{message: fmt.Sprintf("the statement is not one that only reads: %s: %s", tree.Kind, tree.Message)}
+		return &sqlError{message: fmt.Sprintf("only read-only statements are allowed: %s: %s", tree.Kind, tree.Message)}
 	}
 	if len(tree.Nodes) != 1 {
 		return &sqlError{message: fmt.Sprintf("%d statements, want one", len(tree.Nodes))}
