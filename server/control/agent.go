@@ -129,7 +129,7 @@ func (c *Control) Standing(name, serial string) error {
 
 // Renewed notes the new certificate of an agent.
 func (c *Control) Renewed(name, serial string, expires time.Time) error {
-	return c.alter("renew certificate", name, func(a *agent) error {
+	return c.alter("renew certificate of", name, func(a *agent) error {
 		if a.Revoked {
 			return ErrRevoked
 		}
@@ -154,7 +154,7 @@ func (c *Control) alter(what, name string, change func(*agent) error) error {
 		err = c.commit(func() { a.enrolment = before })
 	}
 	if err != nil {
-		return fmt.Errorf("%s of agent %q: %w", what, name, err)
+		return fmt.Errorf("%s agent %q: %w", what, name, err)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (c *Control) Agent(name string) (Agent, error) {
 	if a := c.agents[name]; a != nil {
 		return a.view(), nil
 	}
-	return Agent{}, fmt.Errorf("find agent %q: %w", name, ErrNotFound)
+	return Agent{}, fmt.Errorf("agent %q %w", name, ErrNotFound)
 }
 
 const labelsMax = 64
@@ -193,7 +193,7 @@ func (c *Control) SetLabels(name string, labels map[string]string) error {
 				"%q: use letters, digits and ._/- inside, at most 63 for key and value", key+"="+labels[key]))
 		}
 	}
-	return c.alter("set labels", name, func(a *agent) error {
+	return c.alter("label", name, func(a *agent) error {
 		a.Labels = maps.Clone(labels)
 		return nil
 	})
@@ -201,7 +201,7 @@ func (c *Control) SetLabels(name string, labels map[string]string) error {
 
 // Revoke ends an agent's right to connect, and its connection.
 func (c *Control) Revoke(name string) error {
-	err := c.alter("end the right to connect", name, func(a *agent) error {
+	err := c.alter("revoke", name, func(a *agent) error {
 		a.Revoked = true
 		return nil
 	})
@@ -246,7 +246,7 @@ func (c *Control) Peer(name string) (session.Peer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.agents[name] == nil {
-		return session.Peer{}, fmt.Errorf("find agent %q: %w", name, ErrNotFound)
+		return session.Peer{}, fmt.Errorf("agent %q %w", name, ErrNotFound)
 	}
 	addresses, _ := session.Distinct(c.hosts(true))
 	peer := session.Peer{Agent: name}

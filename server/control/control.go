@@ -33,7 +33,7 @@ var (
 	// ErrConflict is two sessions that cannot run at the same time.
 	ErrConflict = session.ErrConflict
 	// ErrState is an operation that the current state does not allow.
-	ErrState = errors.New("not possible in this state")
+	ErrState = errors.New("not allowed")
 	// ErrRevoked and ErrSuperseded are certificates that are no longer valid.
 	ErrRevoked    = errors.New("agent is revoked")
 	ErrSuperseded = errors.New("certificate is superseded by a newer one")

@@ -120,7 +120,7 @@ func (c *Control) admit(plan Plan, now time.Time) error {
 	}
 	if r := c.sessions[plan.Spec.Name]; r != nil {
 		if r.Phase == Ended {
-			return fmt.Errorf("%w: it has ended; delete it first", ErrExists)
+			return fmt.Errorf("%w; it has ended: delete it first", ErrExists)
 		}
 		return ErrExists
 	}
@@ -195,7 +195,7 @@ func (c *Control) Pause(name string) (Session, error) {
 func (c *Control) Resume(name string) (Session, error) {
 	return c.modify("resume", name, func(r *record, now time.Time) error {
 		if r.Phase != Paused {
-			return fmt.Errorf("%w: it is not paused", ErrState)
+			return fmt.Errorf("%w: the session is not paused", ErrState)
 		}
 		if r.Run != nil {
 			if err := c.conflict(r.Spec); err != nil {
@@ -215,9 +215,9 @@ func (c *Control) Resume(name string) (Session, error) {
 func (c *Control) Stop(name string) (Session, error) {
 	return c.modify("stop", name, func(r *record, now time.Time) error {
 		if r.Run != nil {
-			c.finish(r, Done, "it was stopped", now)
+			c.finish(r, Done, "stopped by operator", now)
 		}
-		c.phase(r, Stopping, "it was stopped")
+		c.phase(r, Stopping, "stopped by operator")
 		return nil
 	})
 }
@@ -232,7 +232,7 @@ func (c *Control) modify(what, name string, change func(*record, time.Time) erro
 	case r == nil:
 		err = ErrNotFound
 	case r.Phase == Ended || r.Phase == Stopping:
-		err = fmt.Errorf("%w: it has ended", ErrState)
+		err = fmt.Errorf("%w: the session has ended", ErrState)
 	}
 	if err != nil {
 		c.mu.Unlock()
@@ -263,7 +263,7 @@ func (c *Control) DeleteSession(name string) error {
 	case r == nil:
 		err = ErrNotFound
 	case r.Phase != Ended:
-		err = fmt.Errorf("%w: it is %s, stop it and wait until it has ended", ErrState, r.state)
+		err = fmt.Errorf("%w while it is %s: stop it first", ErrState, r.state)
 	default:
 		delete(c.sessions, name)
 		c.changed.sessions = true

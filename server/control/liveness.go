@@ -12,7 +12,7 @@ func (c *Control) watch(now time.Time) {
 	for _, a := range c.agents {
 		if a.connected && (a.Revoked || now.Sub(a.heardAt) >= awayAfter) {
 			a.connected = false
-			c.event("agent-lost", event.Warning, a.Name, "", "%s was last heard at %s and is considered lost", a.Name, a.heardAt.UTC().Format(time.RFC3339))
+			c.event("agent-lost", event.Warning, a.Name, "", "lost contact with %s; last heard from at %s", a.Name, a.heardAt.UTC().Format(time.RFC3339))
 		}
 	}
 }
@@ -22,10 +22,10 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 	now, was := a.state.Clock, before.Clock
 	if !now.Synchronised && (first || was.Synchronised) {
 		c.event("clock-unsynchronised", event.Warning, a.Name, "",
-			"the clock of %s is unsynchronized: its one-way delays are unreliable", a.Name)
+			"the clock of %s is unsynchronised: its one-way delays are unreliable", a.Name)
 	}
 	if now.Synchronised && !was.Synchronised && !first {
-		c.event("clock-synchronised", event.Info, a.Name, "", "the clock of %s is synchronized again", a.Name)
+		c.event("clock-synchronised", event.Info, a.Name, "", "the clock of %s is synchronised again", a.Name)
 	}
 	if why := a.state.Spool.DiskError; why != "" && (first || before.Spool.DiskError == "") && a.quietly("spool-disk", a.heardAt) {
 		c.event("spool-disk", event.Error, a.Name, "",

@@ -41,7 +41,7 @@ func TestDestinationFirstSourceFirst(t *testing.T) {
 		if took := time.Since(began); took < defaultGrace {
 			t.Errorf("the destination read on for %v only", took)
 		}
-		if s.Reason != "it was stopped" || b.told("session-started") != 1 || b.told("session-ended") != 1 {
+		if s.Reason != "stopped by operator" || b.told("session-started") != 1 || b.told("session-ended") != 1 {
 			t.Errorf("reason %q, events %v", s.Reason, b.events)
 		}
 		if err := b.control.DeleteSession("web"); err != nil {

@@ -65,7 +65,7 @@ func (c *fakeControl) Agent(name string) (control.Agent, error) {
 			return a, nil
 		}
 	}
-	return control.Agent{}, fmt.Errorf("find agent %q: %w", name, control.ErrNotFound)
+	return control.Agent{}, fmt.Errorf("agent %q %w", name, control.ErrNotFound)
 }
 
 func (c *fakeControl) Peer(name string) (session.Peer, error) {
