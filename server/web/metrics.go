@@ -40,7 +40,7 @@ func newMetrics(limit int, now func() time.Time, figures func() []Figure) *metri
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "pillion_metrics_missed_rows_total",
-			Help: "Rows of flows that these metrics lack, because summing them was too slow or they were broken.",
+			Help: "Rows of flows that are not included in these metrics because aggregation fell behind or they were malformed.",
 		}, func() float64 { return float64(m.missed.Load()) }))
 	return m
 }
