@@ -57,7 +57,7 @@ func (s *server) openApplications() (err error) {
 	socket, err := net.Listen("tcp", DefaultOML)
 	if err != nil {
 		// It was not configured explicitly, and another server may run on this host.
-		s.log.Info("no OML listener on loopback", "error", err)
+		s.log.Info("OML port unavailable: applications cannot report", "error", err)
 		return nil
 	}
 	a.add(socket, token)

@@ -58,13 +58,13 @@ func (s *service) openApplications() error {
 	}
 	listener, err := net.Listen("tcp", s.config.OML)
 	if err != nil {
-		s.log.Warn("no OML collector for applications", "error", err)
+		s.log.Warn("OML port unavailable: applications cannot report", "error", err)
 		return nil
 	}
 	a.listener = listener
 	a.collector = collect.New(collect.Options{Backend: a.backend, Log: s.log})
 	go func() { s.logged("serve OML collector", a.collector.Serve(listener, "")) }()
-	s.log.Info("OML collector for applications", "address", listener.Addr())
+	s.log.Info("OML collector listening", "address", listener.Addr())
 	return nil
 }
 
