@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/internal/quantity"
 )
 
 type list struct {
@@ -75,8 +77,13 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestDurations(t *testing.T) {
-	for text, fault := range map[string]string{"every: 7d": "", "every: '1h30m'": "", "every: 5": `"5" is not a duration`, "every: soon": `"soon" is not a duration`} {
-		var c struct{ Every time.Duration }
+	for text, fault := range map[string]string{"every: 7d": "", "every: '1h30m'": "",
+		"every: 1h # hourly": "", "every: 5": `line 1: every: "5" is not a duration`, "size: 5\nevery: soon": `line 2: every: "soon" is not a duration`,
+		"size: 5x # five": `line 1: size: "5x" is not a size`, "size: 5\nevery: 5": `"5" is not a duration`, "size: 5\nevery: [5s]": "a list"} {
+		var c struct {
+			Every time.Duration
+			Size  quantity.Size
+		}
 		_, err := Decode([]byte(text), &c)
 		if fault == "" && (err != nil || c.Every <= 0) || fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {
 			t.Errorf("%s: got %v, %v", text, c.Every, err)
