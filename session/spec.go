@@ -27,7 +27,7 @@ type Spec struct {
 	// Both measures each pair in both directions.
 	Both bool `json:"both,omitempty" yaml:"both,omitempty" negatable:"" help:"Measure each pair in both directions."`
 	// Modules are delay and loss; default both.
-	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty" placeholder:"LIST" help:"What to measure: delay, loss; default: both."`
+	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty" placeholder:"LIST" help:"Metrics to measure: delay, loss; default: both."`
 	// Encoding of marks in IPv4, by its name in package wire; default udp. With one for
 	// IPv6, IPv4 packets are not marked. IPv6 packets always use native, unless Family
 	// is ipv4.
@@ -43,9 +43,9 @@ type Spec struct {
 	// Interval of the rows; default 1 s, from 100 ms to 1 h.
 	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty" placeholder:"TIME" help:"Interval covered by a row; default: 1s."`
 	// Granularity of the rows: flow (default), host-port, host.
-	Granularity string `json:"granularity,omitempty" yaml:"granularity,omitempty" name:"by" placeholder:"NAME" help:"Aggregation of rows: flow (default), host-port or host."`
+	Granularity string `json:"granularity,omitempty" yaml:"granularity,omitempty" name:"by" placeholder:"NAME" help:"Aggregate rows by flow (default), host-port or host."`
 	// Records asks for a row per packet in the stream packets.
-	Records bool `json:"records,omitempty" yaml:"records,omitempty" negatable:"" help:"Also write one row per packet, to the stream packets."`
+	Records bool `json:"records,omitempty" yaml:"records,omitempty" negatable:"" help:"Also store per-packet records, in the stream packets."`
 	// Device names the interface by agent; the default is that of the route to,
 	// or from, the other end.
 	Device map[string]string `json:"device,omitempty" yaml:"device,omitempty" placeholder:"AGENT=DEV" help:"Network interface of an agent; default: that of the route."`
@@ -68,7 +68,7 @@ type Spec struct {
 	// Cron starts a run at each time that the five fields match (minute, hour, day
 	// of month, month, day of week), in TimeZone (IANA name; default UTC). Next
 	// describes daylight-saving changes.
-	Cron     string `json:"cron,omitempty" yaml:"cron,omitempty" placeholder:"LINE" help:"Start on a cron schedule with five fields, such as '0 9 * * 1-5'."`
+	Cron     string `json:"cron,omitempty" yaml:"cron,omitempty" placeholder:"EXPR" help:"Start on a schedule: a 5-field cron expression, such as '0 9 * * 1-5'."`
 	TimeZone string `json:"time_zone,omitempty" yaml:"time_zone,omitempty" name:"tz" placeholder:"ZONE" help:"Time zone of the cron schedule, such as Europe/Berlin; default: UTC."`
 }
 

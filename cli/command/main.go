@@ -43,13 +43,15 @@ func Is(cause error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, cause) }
 }
 
-// Fail prints an error on one line, followed by the first hint that fits, and returns
-// the exit code.
+// Fail prints an error on one line, followed by the text of the first hint that fits, if
+// it has any, and returns the exit code.
 func Fail(w io.Writer, program string, err error, hints []Hint) int {
 	fmt.Fprintf(w, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
 	for _, h := range hints {
 		if h.fits(err) {
-			fmt.Fprintf(w, "hint: %s\n", h.text)
+			if h.text != "" {
+				fmt.Fprintf(w, "hint: %s\n", h.text)
+			}
 			return h.code
 		}
 	}

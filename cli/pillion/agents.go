@@ -44,7 +44,7 @@ func (c *agentsListCmd) Run(ctx context.Context, a *app, client *api.Client) err
 }
 
 func agentTable(agents ...*pillionv1.Agent) *table {
-	t := newTable("name", "state", "seen", "version", "kernel", "clock", ">clock_error_ns=CLOCK ERROR", ">tasks", ">spool_bytes=SPOOL", ">dropped_rows", "labels")
+	t := newTable("name", "state", "seen=LAST SEEN", "version", "kernel", "clock", ">clock_error_ns=CLOCK ERROR", ">tasks", ">spool_bytes=SPOOL", ">dropped_rows", "labels")
 	for _, g := range agents {
 		clock, bound := text(""), text("")
 		if k := g.GetClock(); k != nil {
@@ -88,7 +88,7 @@ func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
 	f := facts{}
 	f.add("name", g.GetName())
 	f.add("state", g.GetState())
-	f.add("seen", ago(g.GetSeen()).shown)
+	f.add("last seen", ago(g.GetSeen()).shown)
 	f.add("started", when(g.GetStarted()).shown)
 	f.add("enrolled", when(g.GetEnrolled()).shown)
 	f.add("certificate", "until "+when(g.GetCertificateExpires()).shown)
@@ -97,8 +97,8 @@ func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
 	f.add("labels", pairsText(g.GetLabels()))
 	f.add("clock", clockText(g.GetClock()))
 	if s := g.GetSpool(); s != nil {
-		f.add("spool", fmt.Sprintf("%s of %s in %d batches; %d rows sent, %d dropped, %d batches rejected",
-			quantity.FormatBytes(s.Bytes), quantity.FormatBytes(s.LimitBytes), s.Batches, s.SentRows, s.DroppedRows, s.RejectedBatches))
+		f.add("spool", fmt.Sprintf("%s of %s in %s; %d rows sent, %d dropped, %s rejected",
+			quantity.FormatBytes(s.Bytes), quantity.FormatBytes(s.LimitBytes), plural(s.Batches, "batch"), s.SentRows, s.DroppedRows, plural(s.RejectedBatches, "batch")))
 	}
 	interfaces := newTable("interface", "up", ">mtu", "addresses")
 	for _, i := range g.GetInterfaces() {
@@ -112,7 +112,7 @@ func clockText(k *pillionv1.Clock) string {
 		return ""
 	}
 	if !k.Synchronised {
-		return "not synchronised: delays between hosts are not meaningful"
+		return "unsynchronised: one-way delays are unreliable"
 	}
 	return fmt.Sprintf("within %s by %s, offset %s", quantity.FormatNanos(k.MaxErrorNs), cmp.Or(k.By, "an unknown daemon"), quantity.FormatNanos(k.OffsetNs))
 }

@@ -24,9 +24,9 @@ type completionCmd struct {
 func (completionCmd) Help() string {
 	return `Names of agents, sessions, streams and tokens are requested from the server.
 
-For bash, in ~/.bashrc: source <(pillion completion bash)
-For zsh, in ~/.zshrc, after compinit: source <(pillion completion zsh)
-For fish, in ~/.config/fish/config.fish: pillion completion fish | source
+  - bash, in ~/.bashrc: source <(pillion completion bash)
+  - zsh, in ~/.zshrc, after compinit: source <(pillion completion zsh)
+  - fish, in ~/.config/fish/config.fish: pillion completion fish | source
 
 Examples:
 

@@ -31,7 +31,7 @@ type exportCmd struct {
 
 // Help has the examples.
 func (exportCmd) Help() string {
-	return `The file gets its name only once it is complete.
+	return `The file is written atomically: it has its name only when it is complete.
 
 Examples:
 

@@ -27,17 +27,18 @@ var (
 	// errFailed ends a command that has already printed the reason.
 	errFailed = errors.New("failed")
 	// errRefused is a specification whose problems were printed.
-	errRefused = errors.New("refused")
+	errRefused = errors.New("rejected")
 )
 
-// hints tell a user what to do, by cause. The first match applies.
+// hints tell a user what to do, by cause. The first match applies; without a text, the
+// error itself says it.
 var hints = []command.Hint{
-	command.Correctable(command.Is(errUsage), "see pillion --help, or COMMAND --help for the options of a command"),
+	command.Correctable(command.Is(errUsage), "see pillion --help, or COMMAND --help for the options of a command and their values"),
 	command.Correctable(command.Is(errConfig), "correct or remove the line; docs/cli.md lists the keys"),
 	command.Correctable(command.Is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows an example"),
 	command.Correctable(command.Is(api.ErrServer), "for example --server noc.example:8470"),
 	command.Correctable(command.Is(errDomain), "pillion oml domains lists the names"),
-	command.Correctable(command.Is(errValue), "see COMMAND --help for the values of an option"),
+	command.Correctable(command.Is(errValue), ""),
 	command.Correctable(command.Is(errRefused), "correct the fields listed above"),
 	command.Failure(isA[x509.UnknownAuthorityError], "run pillion login SERVER to confirm and save the authority's fingerprint, or use --ca or --ca-fingerprint"),
 	command.Failure(command.Is(api.ErrFingerprint), "this is another server, or it was reinstalled: compare the fingerprint with the one it printed, then run pillion login SERVER"),
@@ -48,7 +49,7 @@ var hints = []command.Hint{
 	command.Failure(code(connect.CodeUnauthenticated), "provide a token: PILLION_TOKEN, --token-file or pillion login SERVER; on the server itself, use sudo"),
 	command.Failure(code(connect.CodePermissionDenied), "the role of the token is not sufficient: an admin can create another (pillion token create)"),
 	command.Failure(code(connect.CodeNotFound), "pillion agents, pillion session list and pillion streams list the names"),
-	command.Correctable(code(connect.CodeInvalidArgument), "see COMMAND --help for the values of an option"),
+	command.Correctable(code(connect.CodeInvalidArgument), ""),
 	command.Failure(code(connect.CodeUnimplemented), "the server is older than this program, or not a pillion-server: compare with pillion version"),
 	command.Failure(code(connect.CodeDeadlineExceeded), "use a longer --timeout, such as 2m"),
 	command.Failure(command.Is(fs.ErrNotExist), "check the path"),
@@ -92,8 +93,13 @@ type callError struct {
 	cause *connect.Error
 }
 
+// Error names the action once, even if the server's message begins with it.
 func (e callError) Error() string {
-	return e.doing + ": " + cmp.Or(e.cause.Message(), e.cause.Code().String())
+	message := cmp.Or(e.cause.Message(), e.cause.Code().String())
+	if strings.HasPrefix(strings.ReplaceAll(message, `"`, ""), e.doing+": ") {
+		return message
+	}
+	return e.doing + ": " + message
 }
 func (e callError) Unwrap() error { return e.cause }
 

@@ -23,9 +23,9 @@ func (healthCmd) Help() string { return "No token is needed.\n\nExample:\n\n  pi
 func (c *healthCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Server.Health(ctx, &pillionv1.HealthRequest{})
 	if err != nil {
-		return failed("ask for health", err)
+		return failed("get health", err)
 	}
-	t := newTable("part", "state", "detail")
+	t := newTable("part=COMPONENT", "state", "detail")
 	for _, p := range answer.Parts {
 		state := "ok"
 		if !p.Ok {
@@ -60,7 +60,7 @@ func (c *versionCmd) Run(ctx context.Context, a *app) error {
 		}
 		answer, err := client.Server.BuildInfo(ctx, &pillionv1.BuildInfoRequest{})
 		if err != nil {
-			refusal = failed("ask "+client.URL+" for its build", err)
+			refusal = failed("get version of "+client.URL, err)
 		} else {
 			o = append(o, pair{"server", messageValue(answer.ProtoReflect())})
 			defer func() { a.client = client }()
@@ -156,7 +156,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 			return fmt.Errorf("check agents: no agent is connected")
 		}
 	}
-	t := newTable("agent", "check", "level", "found", "advice")
+	t := newTable("agent", "check", "level", "found=RESULT", "advice")
 	list, bad := []any{}, false
 	for _, name := range names {
 		checks, err := c.check(ctx, a, name)

@@ -1,6 +1,7 @@
 package pillion
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -60,7 +61,10 @@ func sessionTable(sessions ...*pillionv1.Session) *table {
 type sessionShowCmd struct{ sessionName }
 
 // Help has the example.
-func (sessionShowCmd) Help() string { return "Example:\n\n  pillion session show web-delay" }
+func (sessionShowCmd) Help() string {
+	return "An agent has one task for each role and interface: several if its routes to the addresses of the peers use\n" +
+		"several interfaces.\n\nExample:\n\n  pillion session show web-delay"
+}
 
 // Run shows a session.
 func (c *sessionShowCmd) Run(ctx context.Context, a *app, client *api.Client) error {
@@ -186,6 +190,11 @@ func (c *sessionStopCmd) Run(ctx context.Context, a *app, client *api.Client) er
 
 // sessionDone prints the state of a session after a command, unless that failed.
 func (a *app) sessionDone(s *pillionv1.Session, err error) error {
+	return a.sessionNow("session "+s.GetSpec().GetName(), s, err)
+}
+
+// sessionNow prints what was done with a session and its state.
+func (a *app) sessionNow(done string, s *pillionv1.Session, err error) error {
 	if err != nil {
 		return err
 	}
@@ -194,9 +203,31 @@ func (a *app) sessionDone(s *pillionv1.Session, err error) error {
 		if reason != "" {
 			reason = ": " + reason
 		}
-		_, err := fmt.Fprintln(w, clean("session "+s.GetSpec().GetName()+" is "+s.GetState()+reason))
+		_, err := fmt.Fprintln(w, clean(done+" is "+s.GetState()+reason))
 		return err
 	})
+}
+
+// specChanges says how two specifications differ: interval 1s -> 5s; records - -> a row
+// per packet.
+func specChanges(before, after *pillionv1.SessionSpec) string {
+	var names, changes []string
+	values := [2]map[string]string{{}, {}}
+	for i, s := range []*pillionv1.SessionSpec{before, after} {
+		f := facts{}
+		specFacts(&f, s)
+		for _, fact := range f {
+			names = append(names, fact[0])
+			values[i][fact[0]] = strings.TrimPrefix(values[i][fact[0]]+", "+fact[1], ", ")
+		}
+	}
+	for _, name := range names {
+		if from, to := values[0][name], values[1][name]; from != to {
+			changes = append(changes, fmt.Sprintf("%s %s -> %s", name, cmp.Or(from, "-"), cmp.Or(to, "-")))
+			values[0][name] = to // a name comes twice
+		}
+	}
+	return strings.Join(changes, "; ")
 }
 
 type sessionDeleteCmd struct{ sessionName }

@@ -161,7 +161,7 @@ func (a *app) plan(ctx context.Context, client *api.Client, spec *pillionv1.Sess
 		return err
 	}
 	if len(answer.Problems) > 0 {
-		return fmt.Errorf("plan session %s: %w: %d problems", spec.GetName(), errRefused, len(answer.Problems))
+		return fmt.Errorf("plan session %s: %w: %s", spec.GetName(), errRefused, plural(len(answer.Problems), "error"))
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (a *app) refused(doing string, err error) error {
 	}
 	if len(problems) > 0 {
 		a.problems(problems)
-		return fmt.Errorf("%s: %w: %d problems", doing, errRefused, len(problems))
+		return fmt.Errorf("%s: %w: %s", doing, errRefused, plural(len(problems), "error"))
 	}
 	return failed(doing, err)
 }
@@ -233,7 +233,11 @@ Examples:
 
 // Run changes a session.
 func (c *sessionChangeCmd) Run(ctx context.Context, line *kong.Context, a *app, client *api.Client) error {
-	spec, err := c.current(ctx, a, client)
+	before, err := client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: c.Name})
+	if err != nil {
+		return failed("change session "+c.Name, err)
+	}
+	spec, err := c.current(a, before.GetSession().GetSpec())
 	if err != nil {
 		return err
 	}
@@ -252,21 +256,21 @@ func (c *sessionChangeCmd) Run(ctx context.Context, line *kong.Context, a *app, 
 	for _, warning := range answer.Warnings {
 		a.note("warning: %s", warning)
 	}
-	return a.sessionDone(answer.Session, nil)
+	changes := specChanges(before.GetSession().GetSpec(), answer.GetSession().GetSpec())
+	if changes == "" {
+		return a.sessionNow("session "+c.Name+" is unchanged; it", answer.Session, nil)
+	}
+	return a.sessionNow("session "+c.Name+" changed: "+changes+"; it", answer.Session, nil)
 }
 
 // current is what the flags change: the file, or the session as it is.
-func (c *sessionChangeCmd) current(ctx context.Context, a *app, client *api.Client) (session.Spec, error) {
+func (c *sessionChangeCmd) current(a *app, before *pillionv1.SessionSpec) (session.Spec, error) {
 	if c.File != "" {
 		spec, err := readSpec(c.File, a.in)
 		spec.Name = cmp.Or(spec.Name, c.Name)
 		return spec, err
 	}
-	answer, err := client.Sessions.GetSession(ctx, &pillionv1.GetSessionRequest{Name: c.Name})
-	if err != nil {
-		return session.Spec{}, failed("change session "+c.Name, err)
-	}
-	spec, problems := api.SpecOf(answer.GetSession().GetSpec())
+	spec, problems := api.SpecOf(before)
 	for _, problem := range problems {
 		return spec, fmt.Errorf("change session %s: %w: %v", c.Name, errValue, problem)
 	}

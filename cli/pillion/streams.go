@@ -107,7 +107,7 @@ func (c *retentionCmd) Run(ctx context.Context, a *app, client *api.Client) erro
 	if c.Age != nil || c.Rows != nil || c.Bytes != nil {
 		answer, err := client.Data.SetRetention(ctx, &pillionv1.SetRetentionRequest{Stream: c.Stream, Retention: keep})
 		if err != nil {
-			return failed("bound stream "+c.Stream, err)
+			return failed("set retention of "+c.Stream, err)
 		}
 		stream = answer.GetStream()
 	}
@@ -118,7 +118,7 @@ func (c *retentionCmd) Run(ctx context.Context, a *app, client *api.Client) erro
 func (c *retentionCmd) current(ctx context.Context, client *api.Client) (*pillionv1.Stream, error) {
 	answer, err := client.Data.ListStreams(ctx, &pillionv1.ListStreamsRequest{})
 	if err != nil {
-		return nil, failed("bound stream "+c.Stream, err)
+		return nil, failed("set retention of "+c.Stream, err)
 	}
 	return findStream(answer.Streams, c.Stream)
 }

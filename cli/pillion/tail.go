@@ -50,6 +50,7 @@ func (c *tailCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if a.format == "csv" && len(c.Streams) != 1 {
 		return fmt.Errorf("tail: %w: CSV output requires exactly one stream", errValue)
 	}
+	c.await(ctx, a, client)
 	t := &tailing{app: a, columns: map[string][]*pillionv1.Column{}, rows: newRowWriter(a), count: c.Count}
 	request := &pillionv1.TailRequest{Streams: c.Streams, Where: where, Columns: c.Columns}
 	err = follow(ctx, client, request, t.take, func(err error) {
@@ -59,6 +60,22 @@ func (c *tailCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 		return nil
 	}
 	return failed("tail", err)
+}
+
+// await notes the streams for which it will wait, since they do not exist.
+func (c *tailCmd) await(ctx context.Context, a *app, client *api.Client) {
+	if len(c.Streams) == 0 {
+		return
+	}
+	answer, err := client.Data.ListStreams(ctx, &pillionv1.ListStreamsRequest{})
+	if err != nil {
+		return // tail will report it
+	}
+	for _, name := range c.Streams {
+		if _, err := findStream(answer.Streams, name); err != nil {
+			a.note("there is no stream %s yet: waiting for it; pillion streams lists those that exist", name)
+		}
+	}
 }
 
 func (t *tailing) take(m *pillionv1.TailResponse) error {

@@ -58,7 +58,7 @@ func (c *tokenListCmd) Run(ctx context.Context, a *app, client *api.Client) erro
 	if err != nil {
 		return failed("list tokens", err)
 	}
-	t := newTable("name", "role", "state", "created", "expires", "used")
+	t := newTable("name", "role", "state", "created", "expires", "used=LAST USED")
 	for _, k := range answer.Tokens {
 		state := "ok"
 		if k.Revoked {

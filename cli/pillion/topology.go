@@ -78,7 +78,7 @@ func (c *topologyTraceCmd) Run(ctx context.Context, a *app, client *api.Client) 
 
 // pathTable has a row for each hop.
 func pathTable(paths []*pillionv1.Path) *table {
-	t := newTable("source", "destination", "address", "protocol", "reached", "time", ">ttl", "hop", ">rtt_ns", ">sent", ">answers")
+	t := newTable("source", "destination", "address", "protocol", "reached", "time", ">ttl", "hop", ">rtt_ns", ">sent", ">answers=REPLIES")
 	for _, p := range paths {
 		for _, h := range p.Hops {
 			t.add(text(p.Source), text(p.Destination), text(p.Address), text(p.Protocol), text(fmt.Sprint(p.Reached)), when(p.Time),
@@ -97,12 +97,12 @@ func writePaths(w io.Writer, color bool, paths []*pillionv1.Path) error {
 		if !p.Reached {
 			end = "not reached"
 		}
-		head := fmt.Sprintf("%s > %s  %s by %s, %s in %d hops", p.Source, p.Destination, p.Address, p.Protocol, end, len(p.Hops))
+		head := fmt.Sprintf("%s > %s  %s via %s, %s in %s", p.Source, p.Destination, p.Address, strings.ToUpper(p.Protocol), end, plural(len(p.Hops), "hop"))
 		if p.Changed != nil {
-			head += ", changed " + ago(p.Changed).shown
+			head += ", first seen " + ago(p.Changed).shown
 		}
 		fmt.Fprintln(w, clean(head))
-		t := newTable(">hop", "address", ">rtt", ">answers")
+		t := newTable(">hop", "address", ">rtt", ">answers=REPLIES")
 		for _, h := range p.Hops {
 			rtt, address := text(""), h.Address
 			if address == "" {
