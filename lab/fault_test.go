@@ -305,7 +305,7 @@ func TestAgentKilled(t *testing.T) {
 		t.Errorf("numbers of packets jump %d times, want once: a row is missing or there twice", n)
 	}
 	b.reaches(stored, "SELECT sum(packets) FROM flows")
-	b.says("server", "b was last heard")
+	b.says("server", "lost contact with b")
 }
 
 // resting waits until nothing is written to an agent's spool any more.
