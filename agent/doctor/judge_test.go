@@ -94,12 +94,12 @@ func TestPathJudgements(t *testing.T) {
 		level, options string
 		words          []string
 	}{
-		{"answers", near, OK, OK, []string{"via eth0", "echo in 1ms", "path MTU 1500 bytes", "options in 2ms"}},
-		{"IPv4", with(func(p *path) { p.six, p.marked = false, 0 }), OK, OK, []string{"echo in 1ms"}},
+		{"answers", near, OK, OK, []string{"via eth0", "RTT 1ms", "path MTU 1500 bytes", "options in 2ms"}},
+		{"IPv4", with(func(p *path) { p.six, p.marked = false, 0 }), OK, OK, []string{"RTT 1ms"}},
 		{"options are dropped", with(func(p *path) { p.marked, p.markedErr = 0, errNoReply }), Warning, Warning, []string{"destination options", "--family ipv4"}},
 		{"options are not permitted", with(func(p *path) { p.marked, p.markedErr = 0, odd }), OK, OK, []string{"destination options unknown"}},
 		{"is silent", with(func(p *path) { p.echoErr, p.markedErr = errNoReply, errNoReply }), Warning, OK, []string{"no reply to ICMP echo", "ping -c 3 fd00::b"}},
-		{"echo is not permitted", with(func(p *path) { p.echoErr, p.markedErr = odd, odd }), Warning, OK, []string{"echo unknown: odd"}},
+		{"echo is not permitted", with(func(p *path) { p.echoErr, p.markedErr = odd, odd }), Warning, OK, []string{"RTT unknown: odd"}},
 		{"no route to one of many", with(func(p *path) { p.route = odd }), Warning, OK, []string{"no route: odd", "ip route get fd00::b"}},
 		{"no route to the only one", with(func(p *path) { p.route, p.alone = odd, true }), Error, OK, []string{"no route"}},
 		{"is this host", with(func(p *path) { p.own = true }), Error, OK, []string{"this host"}},

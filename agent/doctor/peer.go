@@ -181,12 +181,12 @@ func judgePath(p path) session.Check {
 	found := []string{"via " + p.device}
 	switch {
 	case p.echoErr == nil:
-		found = append(found, fmt.Sprintf("echo in %v", p.echo.Round(time.Microsecond)))
+		found = append(found, fmt.Sprintf("RTT %v", p.echo.Round(time.Microsecond)))
 	case errors.Is(p.echoErr, errNoReply):
 		found = append(found, "no reply to ICMP echo")
 		worse(Warning, "check that the host is up and that no firewall drops ICMP: ping -c 3 "+p.address)
 	default:
-		found = append(found, fmt.Sprintf("echo unknown: %v", p.echoErr))
+		found = append(found, fmt.Sprintf("RTT unknown: %v", p.echoErr))
 		worse(Warning, rootAdvice)
 	}
 	if p.mtu > 0 {
