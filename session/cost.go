@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"pillion.dev/internal/quantity"
 	"pillion.dev/wire"
 )
 
@@ -37,7 +38,7 @@ func Costs(spec Spec, pairs []Pair) []string {
 		}
 	}
 	if spec.Trace > 0 {
-		costs = append(costs, fmt.Sprintf("%d path traces every %v for each address family", len(pairs), spec.Trace))
+		costs = append(costs, fmt.Sprintf("%s every %v for each address family", quantity.Count(len(pairs), "path trace"), spec.Trace))
 	}
 	return costs
 }
@@ -45,13 +46,13 @@ func Costs(spec Spec, pairs []Pair) []string {
 func rowCosts(spec Spec, pairs []Pair) []string {
 	rate := float64(time.Second) / float64(spec.Interval)
 	if spec.Granularity == ByHost {
-		return []string{fmt.Sprintf("up to %.3g rows per second in flows: one every %v for each of %d pairs and address family with traffic",
-			rate*float64(len(pairs)), spec.Interval, len(pairs))}
+		return []string{fmt.Sprintf("up to %.3g rows per second in flows: one every %v for each of %s and address family with traffic",
+			rate*float64(len(pairs)), spec.Interval, quantity.Count(len(pairs), "pair"))}
 	}
 	what := "flow"
 	if spec.Granularity == ByHostPort {
 		what = "pair of host and port"
 	}
-	return []string{fmt.Sprintf("one row in flows every %v for each %s with traffic: with 100 of them in each of %d pairs, %.3g rows per second",
-		spec.Interval, what, len(pairs), 100*rate*float64(len(pairs)))}
+	return []string{fmt.Sprintf("one row in flows every %v for each %s with traffic: with 100 of them in each of %s, %.3g rows per second",
+		spec.Interval, what, quantity.Count(len(pairs), "pair"), 100*rate*float64(len(pairs)))}
 }

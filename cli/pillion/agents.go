@@ -98,7 +98,7 @@ func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
 	f.add("clock", clockText(g.GetClock()))
 	if s := g.GetSpool(); s != nil {
 		f.add("spool", fmt.Sprintf("%s of %s in %s; %d rows sent, %d dropped, %s rejected",
-			quantity.FormatBytes(s.Bytes), quantity.FormatBytes(s.LimitBytes), plural(s.Batches, "batch"), s.SentRows, s.DroppedRows, plural(s.RejectedBatches, "batch")))
+			quantity.FormatBytes(s.Bytes), quantity.FormatBytes(s.LimitBytes), quantity.Count(s.Batches, "batch"), s.SentRows, s.DroppedRows, quantity.Count(s.RejectedBatches, "batch")))
 	}
 	interfaces := newTable("interface", "up", ">mtu", "addresses")
 	for _, i := range g.GetInterfaces() {

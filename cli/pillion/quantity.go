@@ -13,18 +13,6 @@ func byteSize(n int64) cell { return cell{quantity.FormatBytes(n), fmt.Sprint(n)
 // nanos is a cell with a time in nanoseconds.
 func nanos(ns int64) cell { return cell{quantity.FormatNanos(ns), fmt.Sprint(ns)} }
 
-// plural is a number of things: 1 hop, 2 hops, 2 batches.
-func plural[N int | int64 | uint64](n N, thing string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(thing, "ch"):
-		thing += "es"
-	default:
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
-
 // parsePairs reads words of the form key=value; a key must not come twice.
 func parsePairs(words []string) (map[string]string, error) {
 	pairs := map[string]string{}

@@ -19,6 +19,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
 	"pillion.dev/session"
 )
 
@@ -161,7 +162,7 @@ func (a *app) plan(ctx context.Context, client *api.Client, spec *pillionv1.Sess
 		return err
 	}
 	if len(answer.Problems) > 0 {
-		return fmt.Errorf("plan session %s: %w: %s", spec.GetName(), errRefused, plural(len(answer.Problems), "error"))
+		return fmt.Errorf("plan session %s: %w: %s", spec.GetName(), errRefused, quantity.Count(len(answer.Problems), "error"))
 	}
 	return nil
 }
@@ -186,7 +187,7 @@ func (a *app) refused(doing string, err error) error {
 	}
 	if len(problems) > 0 {
 		a.problems(problems)
-		return fmt.Errorf("%s: %w: %s", doing, errRefused, plural(len(problems), "error"))
+		return fmt.Errorf("%s: %w: %s", doing, errRefused, quantity.Count(len(problems), "error"))
 	}
 	return failed(doing, err)
 }

@@ -97,7 +97,7 @@ func writePaths(w io.Writer, color bool, paths []*pillionv1.Path) error {
 		if !p.Reached {
 			end = "not reached"
 		}
-		head := fmt.Sprintf("%s > %s  %s via %s, %s in %s", p.Source, p.Destination, p.Address, strings.ToUpper(p.Protocol), end, plural(len(p.Hops), "hop"))
+		head := fmt.Sprintf("%s > %s  %s via %s, %s in %s", p.Source, p.Destination, p.Address, strings.ToUpper(p.Protocol), end, quantity.Count(len(p.Hops), "hop"))
 		if p.Changed != nil {
 			head += ", first seen " + ago(p.Changed).shown
 		}

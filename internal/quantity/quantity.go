@@ -98,6 +98,18 @@ func FormatBytes(n int64) string {
 	return scale(float64(n), 1024, "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 }
 
+// Count writes a number of things: 1 hop, 2 hops, 2 batches.
+func Count[N int | int64 | uint64](n N, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "ch"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // FormatNanos writes a time in nanoseconds with three significant figures: 5.12 ms.
 func FormatNanos(ns int64) string {
 	v := float64(ns)

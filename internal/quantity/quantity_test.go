@@ -99,3 +99,13 @@ func TestLeastDuration(t *testing.T) {
 		t.Error("got nothing")
 	}
 }
+
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{
+		"0 hops": quantity.Count(0, "hop"), "1 hop": quantity.Count(1, "hop"), "2 batches": quantity.Count(uint64(2), "batch"), "1 batch": quantity.Count(int64(1), "batch"),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func (c *Control) check(spec session.Spec, now time.Time) Plan {
 			continue
 		}
 		if err := session.Conflict([]session.Plan{planOf(other.Spec, hosts)}, plan); err != nil {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("cannot run at the same time as session %s: %v", other.Spec.Name, err))
+			p.Warnings = append(p.Warnings, fmt.Sprintf("cannot run at the same time: %v", err))
 		}
 	}
 	slices.Sort(p.Warnings)

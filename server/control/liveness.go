@@ -3,6 +3,7 @@ package control
 import (
 	"time"
 
+	"pillion.dev/internal/quantity"
 	"pillion.dev/server/event"
 	"pillion.dev/session"
 )
@@ -44,13 +45,13 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 		*reported = lost{Instance: a.state.Instance} // the counter was reset
 	}
 	if held.Rejected > reported.Rejected && a.quietly("batch-rejected", a.heardAt) {
-		c.event("batch-rejected", event.Error, a.Name, "", "the server permanently rejected %d batches of %s: %d since the agent started",
-			held.Rejected-reported.Rejected, a.Name, held.Rejected)
+		c.event("batch-rejected", event.Error, a.Name, "", "the server permanently rejected %s of %s: %d since the agent started",
+			quantity.Count(held.Rejected-reported.Rejected, "batch"), a.Name, held.Rejected)
 		reported.Rejected, c.changed.agents = held.Rejected, true
 	}
 	if held.DroppedBatches > reported.Dropped && a.quietly("spool-dropped", a.heardAt) {
-		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %d batches: %d batches with %d rows since the agent started",
-			a.Name, held.DroppedBatches-reported.Dropped, held.DroppedBatches, held.DroppedRows)
+		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %s: %s with %s since the agent started",
+			a.Name, quantity.Count(held.DroppedBatches-reported.Dropped, "batch"), quantity.Count(held.DroppedBatches, "batch"), quantity.Count(held.DroppedRows, "row"))
 		reported.Dropped, c.changed.agents = held.DroppedBatches, true
 	}
 }

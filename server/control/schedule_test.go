@@ -146,7 +146,7 @@ func TestScheduledConflict(t *testing.T) {
 		other := web()
 		other.Name = "other"
 		_, warnings, err := b.control.Create(context.Background(), other, "test")
-		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "cannot run at the same time as session web") {
+		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "cannot run at the same time: h1: conflict with session web") {
 			t.Errorf("warnings %q, %v", warnings, err)
 		}
 		b.pass(61 * time.Minute)
