@@ -30,7 +30,7 @@ func (v view) table(interval runner.LocalRows) error {
 	rows, tally, state := interval.Rows, interval.Tally, interval.Clock
 	fmt.Fprintf(&b, "%s  %d flows  marked %d, unmarked %d, rejected %d packets  clock ±%s%s\n",
 		interval.Time.Format(time.TimeOnly), tally.Flows, tally.Packets, tally.Unmarked, tally.Rejected,
-		quantity.FormatNanos(int64(state.MaxError)), unsynchronized(state))
+		quantity.FormatNanos(int64(state.MaxError)), unsynchronised(state))
 	fmt.Fprintf(&b, tableHead, "flow", "proto", "packets", "lost", "dup", "reord",
 		"delay p50", "p90", "p99", "ipdv p90")
 	for _, row := range rows[:min(len(rows), tableRows)] {
@@ -48,11 +48,11 @@ func (v view) table(interval runner.LocalRows) error {
 	return v.print(nil, "%s", b.String())
 }
 
-func unsynchronized(state clock.State) string {
+func unsynchronised(state clock.State) string {
 	if state.Synchronised {
 		return ""
 	}
-	return " (unsynchronized)"
+	return " (unsynchronised)"
 }
 
 func flowText(k flow.Key) string {

@@ -23,7 +23,7 @@ const sweepEvery = 10 * time.Second
 const otherLabel = "other"
 
 // delayEdges are the upper bounds of the histogram's buckets, in nanoseconds. The first
-// is for the negative delays of clocks that are not synchronized.
+// is for the negative delays of clocks that are not synchronised.
 var delayEdges = func() []int64 {
 	edges := []int64{0}
 	for decade := int64(10_000); decade <= 1_000_000_000; decade *= 10 {

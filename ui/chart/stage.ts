@@ -1,5 +1,5 @@
 // The stage of a chart: a uPlot with its lines, bands, axes, grid and cursor, which is
-// synchronized in a group.
+// synchronised in a group.
 import uPlot from "uplot";
 import { timeLabels, timeSteps, valueLabels } from "./axis.ts";
 import { channels } from "./colour.ts";

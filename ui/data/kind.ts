@@ -32,8 +32,8 @@ const kinds: Record<string, Kind> = {
   "batch-rejected": { label: "Rows rejected", icon: "spool" },
   thinning: { label: "Application streams thinned", icon: "spool" },
   "thinning-ended": { label: "Application streams complete again", icon: "spool" },
-  "clock-unsynchronised": { label: "Clock unsynchronized", icon: "clock" },
-  "clock-synchronised": { label: "Clock synchronized", icon: "clock" },
+  "clock-unsynchronised": { label: "Clock unsynchronised", icon: "clock" },
+  "clock-synchronised": { label: "Clock synchronised", icon: "clock" },
 };
 
 /** Label and icon of a kind of event; an unknown one is shown by its name. */

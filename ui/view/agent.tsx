@@ -81,8 +81,8 @@ function ClockPanel({ agent }: { agent: Agent }) {
       <Fact name="Quality" tone={tone}>{word}</Fact>
       <Fact name="Maximum error">{bound}</Fact>
       <Fact name="Last offset">{duration(Number(clock.offsetNs))}</Fact>
-      <Fact name="Synchronized by">{clock.by || "nothing"}</Fact>
-      {!clock.synchronised && <p class="soft small">This clock is unsynchronized. One-way delays to and from this host are unreliable; run chrony or PTP.</p>}
+      <Fact name="Synchronised by">{clock.by || "nothing"}</Fact>
+      {!clock.synchronised && <p class="soft small">This clock is unsynchronised. One-way delays to and from this host are unreliable; run chrony or PTP.</p>}
     </Facts>
   );
 }

@@ -13,13 +13,13 @@ interface ClockQuality {
   error: number;
 }
 
-/** Rates a clock by its synchronization and the bound of its error. */
+/** Rates a clock by its synchronisation and the bound of its error. */
 export function clockQuality(agent: Agent): ClockQuality {
   const { clock } = agent;
   if (!clock) return { word: "unknown", bound: "", tone: "idle", error: Infinity };
   const error = Number(clock.maxErrorNs);
   const bound = `± ${duration(error)}`;
-  if (!clock.synchronised) return { word: "unsynchronized", bound, tone: "bad", error: Math.max(error, 1e12) };
+  if (!clock.synchronised) return { word: "unsynchronised", bound, tone: "bad", error: Math.max(error, 1e12) };
   if (error <= 100e3) return { word: "excellent", bound, tone: "good", error };
   if (error <= 2e6) return { word: "good", bound, tone: "good", error };
   return error <= 20e6 ? { word: "fair", bound, tone: "warning", error } : { word: "poor", bound, tone: "bad", error };

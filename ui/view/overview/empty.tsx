@@ -14,7 +14,7 @@ export function NoAgents() {
       <p>Run this command as root on the host:</p>
       <pre class="left"><code>pillion-agent run --server {location.hostname} --token-file join.token</code></pre>
       {operates.value
-        ? <p>The file <code>join.token</code> is in the data folder of the server, by default <code>/var/lib/pillion-server</code>. Each host needs it once. The host must reach ports 8470 and 8471 of this server.</p>
+        ? <p>The file <code>join.token</code> is in the data directory of the server, by default <code>/var/lib/pillion-server</code>. Each host needs it once. The host must reach ports 8470 and 8471 of this server.</p>
         : <p>Ask the administrator of the server for the join token.</p>}
       <p>The host appears here as soon as it has joined.</p>
     </Notice>
