@@ -121,7 +121,7 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 // parseToken returns the fingerprint of the CA in a join token.
 func parseToken(token string) (fingerprint [sha256.Size]byte, err error) {
 	if token == "" {
-		return fingerprint, errors.New("a join token is required; the server prints one on its first start")
+		return fingerprint, errors.New("a join token is required: the contents of join.token in the data directory of the server")
 	}
 	if strings.HasPrefix(token, "pt_") {
 		return fingerprint, fmt.Errorf("%w: this is a user's token; a join token starts with pj_", ErrToken)
