@@ -82,8 +82,9 @@ test: install-test ## install, check generated files, lint, run all tests except
 	@.ci/parts check-generated lint test-clib test-go test-python test-ui test-page
 
 .PHONY: test-long
-test-long: install-test ## run the long tests, which take minutes or require an idle machine
-	go test -count=1 -p=2 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(LONGPACKAGES)
+test-long: install-test build ## run the long tests, which take minutes or require an idle machine
+	go test -count=1 -p=1 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(LONGPACKAGES)
+	cd ui && LONG=1 npx vitest run --config test/vitest.config.ts live -t 'loss in the network shows'
 
 .PHONY: test-busy
 test-busy: install-test ## run make test TIMES (5) times with a busy loop on each core; results in bin/busy
