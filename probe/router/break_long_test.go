@@ -15,26 +15,26 @@ func TestLongBreaksAreThoseOfASoftirq(t *testing.T) {
 	breaksOfASoftirq(t).agrees(t, "softirq", "")
 }
 
-// agrees fails the test unless what breaks are told to have been is within 100 us of the
-// truth, and there are as many as there were times in which the processor was busy so.
+// agrees fails the test unless there were breaks of that cause, no more than there were
+// times in which the processor was busy so, and the time that breaks give it is no less
+// than the log's, but for 100 us, and no more than the break. The log is a lower bound: it
+// lacks what a hypervisor or an interrupt took, which the kernel counts as the task's.
 func (f flow) agrees(t *testing.T, cause, task string) {
 	t.Helper()
 	// At both ends nobody knows whether a packet waited.
 	first, last := f.sent[0]+uint64(2*time.Millisecond), f.sent[len(f.sent)-1]-uint64(2*time.Millisecond)
 	busy := joined(f.busy, 15*time.Microsecond, 0) // interrupts are part of it
 	hidden := f.snapshot.Account.Lost + f.snapshot.Account.InFlight
-	var breaks []hogSpell
 	var right, wrong int
 	var told, were, inside uint64
 	for _, b := range f.breaks {
-		breaks = append(breaks, hogSpell{b.MonoNs, b.MonoNs + b.LastNs})
 		took := within(b.MonoNs, b.MonoNs+b.LastNs, busy)
 		if took < b.LastNs*6/10 {
 			continue
 		}
 		noted := map[string]uint64{"scheduled": b.TaskNs, "softirq": b.SoftirqNs}[cause]
-		off := time.Duration(noted) - time.Duration(took)
-		if b.Cause == cause && (task == "" || b.Task == task) && b.CPU == 1 && b.Depth > 0 && off.Abs() < 100*time.Microsecond {
+		enough := noted+uint64(100*time.Microsecond) > took && noted <= b.LastNs
+		if b.Cause == cause && (task == "" || b.Task == task) && b.CPU == 1 && b.Depth > 0 && enough {
 			right++
 		} else {
 			wrong++
@@ -46,24 +46,20 @@ func (f flow) agrees(t *testing.T, cause, task string) {
 			were += took
 		}
 	}
-	var spells, missed uint64
+	var spells uint64
 	for _, s := range joined(f.busy, 30*time.Microsecond, DefaultBreak+20*time.Microsecond) {
 		if s.begin < first || s.end > last {
 			continue
 		}
 		spells++
-		if within(s.begin, s.end, breaks)*10 < (s.end-s.begin)*9 {
-			missed++
-		}
 	}
-	t.Logf("%d breaks, %v; by %s %d right, %d wrong; %d spells, %d of them missed; %d breaks of %v, %v by its own log",
-		len(f.breaks), f.snapshot.Breaks.Causes, cause, right, wrong, spells, missed, inside, time.Duration(told), time.Duration(were))
+	t.Logf("%d breaks, %v; by %s %d right, %d wrong; %d spells; %d breaks of %v, %v by its own log",
+		len(f.breaks), f.snapshot.Breaks.Causes, cause, right, wrong, spells, inside, time.Duration(told), time.Duration(were))
 	if right < 3 && hidden == 0 || wrong*10 > right {
 		t.Errorf("%d breaks are told right, %d wrong; of all the first are %+v", right, wrong, f.breaks[:min(3, len(f.breaks))])
 	}
-	// Behind a packet whose departure no hook saw breaks are not told: see told.
-	if missed*4 > spells && hidden == 0 || inside > spells*5/4+2 {
-		t.Errorf("%d spells, %d of them no breaks; %d breaks", spells, missed, inside)
+	if inside > spells*5/4+2 { // that none is missing is asserted in told
+		t.Errorf("%d spells, %d breaks", spells, inside)
 	}
 	if were*4 < told*3 {
 		t.Errorf("breaks last %v, %v by the log", time.Duration(told), time.Duration(were))
