@@ -30,9 +30,10 @@ func TestLongQueueIsThatOfABucket(t *testing.T) {
 	if before.Depth < n/2 || math.Abs(float64(before.Depth)-float64(before.KernelDepth)) > 5 {
 		t.Errorf("depth %d, kernel's %d", before.Depth, before.KernelDepth)
 	}
-	// It falls evenly from the depth to nothing: the mean is half of it while it does.
+	// It falls evenly from the depth to nothing: the mean is half of it while it does. A
+	// packet whose departure no hook saw stays in it.
 	want = float64(before.Depth) * float64(before.Depth) * bucketGap / 2
-	if got := float64(since.IntegralNs); math.Abs(got-want) > 0.05*want {
+	if got := float64(since.IntegralNs); got < 0.95*want || got > 1.05*want+float64(b.missed)*float64(b.took) {
 		t.Errorf("integral %.3g, want %.3g", got, want)
 	}
 }
