@@ -21,7 +21,8 @@ func TestLongQueueIsThatOfABucket(t *testing.T) {
 	if q.MaxDepth < n-8 {
 		t.Errorf("largest depth %d, want %d and no more than 8 below", q.MaxDepth, n)
 	}
-	for size := 2; size < n/2; size++ { // at the ends the bucket lets more pass at once
+	// At the ends the bucket lets more pass at once, and packets whose departure no hook saw stay.
+	for size := 2 + int(b.missed); size < n/2; size++ {
 		if q.Sizes[size] < 1 || q.Sizes[size] > 2 {
 			t.Errorf("%d packets left %d behind them, want 1", q.Sizes[size], size-1)
 		}
