@@ -21,9 +21,13 @@ type process struct {
 // endGrace is how long a process may take to end after a signal.
 const endGrace = 3 * time.Second
 
-// identify reads the start time of a living process.
+// identify reads the start time of a living process; of one that has ended the error is
+// os.ErrProcessDone.
 func identify(pid int) (process, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		err = os.ErrProcessDone
+	}
 	if err != nil {
 		return process{}, fmt.Errorf("identify process %d: %w", pid, err)
 	}

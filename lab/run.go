@@ -57,7 +57,9 @@ func (b *builder) startRecorded(host, name string, command *exec.Cmd) error {
 		return err
 	}
 	p, err := identify(command.Process.Pid)
-	if err != nil {
+	if errors.Is(err, os.ErrProcessDone) {
+		p = process{Pid: command.Process.Pid} // it has ended already; its log says why
+	} else if err != nil {
 		return err
 	}
 	return b.state.save(name+".pid", p)
