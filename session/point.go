@@ -12,10 +12,11 @@ import (
 
 // PointRequest asks for one point of package measure/point.
 type PointRequest struct {
+	// Name of the point.
 	Name string `json:"name" yaml:"name"`
-	// Agents that measure it, as in Spec.Sources; only for points placed on agents.
+	// Agents that measure it, as in sources; only for points that run on agents.
 	Agents []string `json:"agents,omitempty" yaml:"agents,omitempty"`
-	// Options by name; others have their defaults.
+	// Options by name; the others have their defaults.
 	Options map[string]string `json:"options,omitempty" yaml:"options,omitempty"`
 }
 

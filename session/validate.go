@@ -24,7 +24,23 @@ func (p Problem) String() string { return p.Field + ": " + p.Message }
 const (
 	selectorsMax = 1000
 	hostsMax     = 1000
-	durationMax  = Duration(10 * 366 * 24 * time.Hour)
+	traceMin     = Duration(5 * time.Second)
+)
+
+// bounds are the least and the greatest value of each duration, by its field; a zero
+// value stands for the default. Trace has traceMin only.
+var bounds = map[string][2]Duration{
+	"interval": {Duration(100 * time.Millisecond), Duration(time.Hour)},
+	"lease":    {Duration(2 * time.Second), Duration(5 * time.Minute)},
+	"duration": {Duration(time.Second), Duration(10 * 366 * 24 * time.Hour)},
+	"min_gap":  {0, Duration(time.Hour)},
+}
+
+// Valid values.
+var (
+	modules       = []string{wire.Delay.String(), wire.Loss.String()}
+	families      = []string{IPv4, IPv6, AnyFamily}
+	granularities = []string{ByFlow, ByHostPort, ByHost}
 )
 
 // problems collects problems.
@@ -67,17 +83,17 @@ func (s Spec) Validate() []Problem {
 			p.add(field, "invalid interface name %q", d)
 		}
 	}
-	p.within("lease", s.Lease, Duration(2*time.Second), Duration(5*time.Minute))
-	if s.Trace >= 0 && s.Trace < Duration(5*time.Second) {
-		p.add("trace", "%v is too short: use at least 5s, or a negative time to disable tracing", s.Trace)
+	p.within("lease", s.Lease, bounds["lease"])
+	if s.Trace >= 0 && s.Trace < traceMin {
+		p.add("trace", "%v is too short: use at least %v, or a negative time to disable tracing", s.Trace, traceMin)
 	}
 	p.schedule(s)
 	return p
 }
 
-func (p *problems) within(field string, d, least, most Duration) {
-	if d < least || d > most {
-		p.add(field, "%v is out of range: use %v to %v", d, least, most)
+func (p *problems) within(field string, d Duration, bounds [2]Duration) {
+	if d < bounds[0] || d > bounds[1] {
+		p.add(field, "%v is out of range: use %v to %v", d, bounds[0], bounds[1])
 	}
 }
 
@@ -110,8 +126,8 @@ func (p *problems) selectors(field string, selectors []string) {
 func (p *problems) marking(s Spec) {
 	for i, name := range s.Modules {
 		at := fmt.Sprintf("modules[%d]", i)
-		if name != wire.Delay.String() && name != wire.Loss.String() {
-			p.add(at, "unknown module %q; valid: delay, loss", name)
+		if !slices.Contains(modules, name) {
+			p.add(at, "unknown module %q; valid: %s", name, strings.Join(modules, ", "))
 		}
 		if slices.Contains(s.Modules[:i], name) {
 			p.add(at, "duplicate %q", name)
@@ -121,8 +137,8 @@ func (p *problems) marking(s Spec) {
 	if err != nil {
 		p.add("encoding", "unknown encoding %q; valid: %s", s.Encoding, wire.EncodingNames())
 	}
-	if !slices.Contains([]string{IPv4, IPv6, AnyFamily}, s.Family) {
-		p.add("family", "unknown family %q; valid: ipv4, ipv6, any", s.Family)
+	if !slices.Contains(families, s.Family) {
+		p.add("family", "unknown family %q; valid: %s", s.Family, strings.Join(families, ", "))
 	}
 	if s.Family == IPv4 && err == nil && encoding.Version() != 4 {
 		p.add("encoding", "%v does not mark IPv4 packets, but the family is ipv4: nothing would be marked", encoding)
@@ -146,22 +162,20 @@ func (p *problems) sampling(field string, s Sampling) {
 	if s.Every != 0 && s.Random != 0 {
 		p.add(field+".random", "sample either by count (every) or at random, not both")
 	}
-	if s.MinGap < 0 || s.MinGap > Duration(time.Hour) {
-		p.add(field+".min_gap", "%v is out of range: use 0s to 1h", s.MinGap)
-	}
+	p.within(field+".min_gap", s.MinGap, bounds["min_gap"])
 }
 
 // rows checks interval and granularity.
 func (p *problems) rows(s Spec) {
-	p.within("interval", s.Interval, Duration(100*time.Millisecond), Duration(time.Hour))
-	if !slices.Contains([]string{ByFlow, ByHostPort, ByHost}, s.Granularity) {
-		p.add("granularity", "unknown granularity %q; valid: flow, host-port, host", s.Granularity)
+	p.within("interval", s.Interval, bounds["interval"])
+	if !slices.Contains(granularities, s.Granularity) {
+		p.add("granularity", "unknown granularity %q; valid: %s", s.Granularity, strings.Join(granularities, ", "))
 	}
 }
 
 func (p *problems) schedule(s Spec) {
-	if s.Duration < 0 || s.Duration > durationMax || s.Duration > 0 && s.Duration < Duration(time.Second) {
-		p.add("duration", "%v is out of range: use 1s to 10 years", s.Duration)
+	if s.Duration != 0 {
+		p.within("duration", s.Duration, bounds["duration"])
 	}
 	if y := s.Start.Year(); !s.Start.IsZero() && (y < 1970 || y > 2200) {
 		p.add("start", "%s is outside the years 1970 to 2200", s.Start.Format(time.RFC3339))

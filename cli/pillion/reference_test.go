@@ -2,7 +2,9 @@ package pillion
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,6 +18,29 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	compareGolden(t, filepath.Join("..", "..", "docs", "cli.md"), reference(parser.Model))
+}
+
+// TestSessionReference checks the options that docs/session.md names.
+func TestSessionReference(t *testing.T) {
+	parser, err := newParser(t.Context(), &cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	walk(parser.Model.Node, func(node *kong.Node) {
+		for _, flag := range node.Flags {
+			known["--"+flag.Name] = known["--"+flag.Name] || path(node) == "session create"
+		}
+	})
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "session.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, option := range regexp.MustCompile("--[a-z][a-z-]*").FindAllString(string(text), -1) {
+		if !known[option] {
+			t.Errorf("docs/session.md names %s, which session create does not have", option)
+		}
+	}
 }
 
 // TestExamples parses each example of the help texts; they are in docs/cli.md too.
@@ -111,7 +136,7 @@ configuration file has for one server are never sent to another.
 - Durations: 500ms, 1h30m, 7d; units are ns, us, ms, s, m, h, d (24 hours) and w.
 - Sizes and counts: 5000, 10M, 1.5GB, 64MiB; k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti powers of 1024.
 
-Configuration files of agent and server, session files, labs and the web page accept the same durations and sizes.
+Configuration files of agent and server, [session files](session.md), labs and the web page accept the same durations and sizes.
 
 ## Output
 

@@ -1,0 +1,293 @@
+package session
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pillion.dev/measure/point"
+	"pillion.dev/wire/fivetuple"
+)
+
+var update = flag.Bool("update", false, "write docs/session.md")
+
+const referenceFile = "../docs/session.md"
+
+// TestReference compares docs/session.md with the specification; -update writes it.
+func TestReference(t *testing.T) {
+	want := reference(t)
+	if *update {
+		if err := os.WriteFile(referenceFile, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(referenceFile); err != nil || string(got) != want {
+		t.Errorf("%s differs from the specification (%v): run go test ./session -update", referenceFile, err)
+	}
+}
+
+// TestReferenceExample: the example is valid, and has every key that is not an
+// alternative to another one.
+func TestReferenceExample(t *testing.T) {
+	_, text, _ := strings.Cut(referenceEnd, "<<'EOF'\n")
+	text, _, _ = strings.Cut(text, "EOF\n")
+	spec, err := ParseSpec([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range spec.Validate() {
+		t.Error(problem)
+	}
+	for _, k := range keysOf(t, reflect.TypeFor[Spec](), "") {
+		if name := k.name[strings.LastIndex(k.name, ".")+1:]; !strings.Contains(text, name+":") {
+			t.Errorf("the example lacks %s", k.name)
+		}
+	}
+}
+
+// beginning of a comment that repeats the name, as in "Lease is how long" but not in
+// "Duration of a run": a table does without it.
+var beginning = regexp.MustCompile(`^\w+ (?:(?:is|are) (?:the )?|(measures|select|applies|also|marks|starts)\b)`)
+
+// referenceKey is one key of the specification.
+type referenceKey struct {
+	name, option, comment string
+	kind                  reflect.Type
+}
+
+// keysOf returns the keys of a struct in their order, with those inside after a dot.
+func keysOf(t *testing.T, of reflect.Type, before string) []referenceKey {
+	t.Helper()
+	docs := comments(t, of.Name())
+	var keys []referenceKey
+	for i := range of.NumField() {
+		field := of.Field(i)
+		k := referenceKey{name: before + yamlName(field), kind: field.Type}
+		if tag := field.Tag; tag.Get("help") != "" || k.name == "name" { // whose option is that of one command only
+			k.option = cmp.Or(tag.Get("name"), strings.ReplaceAll(yamlName(field), "_", "-"))
+		}
+		if k.comment = beginning.ReplaceAllString(docs[field.Name], "$1"); k.comment == "" {
+			t.Fatalf("%s.%s has no comment", of.Name(), field.Name)
+		}
+		k.comment = strings.ToUpper(k.comment[:1]) + k.comment[1:]
+		keys = append(keys, k)
+		switch inner := field.Type; {
+		case inner == reflect.TypeFor[Sampling]():
+			keys = append(keys, keysOf(t, inner, k.name+".")...)
+		case inner == reflect.TypeFor[[]PointRequest]():
+			keys = append(keys, keysOf(t, inner.Elem(), k.name+".")...)
+		}
+	}
+	return keys
+}
+
+func yamlName(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+	return name
+}
+
+// comments returns those of a struct's fields, by field.
+func comments(t *testing.T, structure string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, name := range []string{"spec.go", "point.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			if declared, ok := node.(*ast.TypeSpec); ok && declared.Name.Name == structure {
+				for _, field := range declared.Type.(*ast.StructType).Fields.List {
+					found[field.Names[0].Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// typeText names the type of a value in YAML.
+func typeText(kind reflect.Type) string {
+	switch kind {
+	case reflect.TypeFor[string]():
+		return "text"
+	case reflect.TypeFor[[]string]():
+		return "list of text"
+	case reflect.TypeFor[bool]():
+		return "true or false"
+	case reflect.TypeFor[uint32]():
+		return "integer"
+	case reflect.TypeFor[Duration]():
+		return "duration"
+	case reflect.TypeFor[time.Time]():
+		return "time, RFC 3339"
+	case reflect.TypeFor[[]fivetuple.Filter]():
+		return "list of filters"
+	case reflect.TypeFor[Sampling](), reflect.TypeFor[map[string]string]():
+		return "map"
+	case reflect.TypeFor[map[string]Sampling]():
+		return "map of agents to `sampling`"
+	case reflect.TypeFor[[]PointRequest]():
+		return "list of maps"
+	}
+	return kind.String()
+}
+
+// values are the valid ones, by key; keys without a restriction are not listed.
+func values() map[string]string {
+	span := func(name string) string { return fmt.Sprintf("%v to %v", bounds[name][0], bounds[name][1]) }
+	selectors := fmt.Sprintf("1 to %d", selectorsMax)
+	agents := fmt.Sprintf("up to %d agents", hostsMax)
+	return map[string]string{
+		"name": "up to 63 characters", "sources": selectors, "destinations": selectors, "routers": fmt.Sprintf("up to %d", selectorsMax),
+		"modules": strings.Join(modules, ", "), "encoding": "[list](encodings.md)",
+		"family": strings.Join(families, ", "), "granularity": strings.Join(granularities, ", "),
+		"filters": fmt.Sprintf("up to %d", RulesMax), "sampling_for": agents, "device": agents,
+		"sampling.min_gap": span("min_gap"), "interval": span("interval"), "lease": span("lease"), "duration": span("duration"),
+		"trace": fmt.Sprintf("at least %v, or negative", traceMin), "start": "1970 to 2200", "cron": "five fields",
+		"points.name": "a [point](#points)", "points.agents": fmt.Sprintf("up to %d", selectorsMax),
+	}
+}
+
+// defaultText is the default of a key, or that it is required.
+func defaultText(key string) string {
+	if slices.ContainsFunc((Spec{}).Validate(), func(p Problem) bool { return p.Field == key }) || key == "points.name" {
+		return "required"
+	}
+	complete := reflect.ValueOf(Spec{Cron: "0 0 * * *"}.Complete())
+	for i := range complete.NumField() {
+		field := complete.Type().Field(i)
+		if yamlName(field) != key || key == "cron" {
+			continue
+		}
+		switch value := complete.Field(i).Interface().(type) {
+		case bool:
+			return fmt.Sprint(value)
+		case []string:
+			return strings.Join(value, ", ")
+		case string:
+			return value
+		case Duration:
+			if value != 0 {
+				return value.String()
+			}
+		}
+	}
+	return ""
+}
+
+func reference(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, referenceStart, specMax>>10)
+	rows, valid := keysOf(t, reflect.TypeFor[Spec](), ""), values()
+	for _, k := range rows {
+		option := ""
+		if k.option != "" && k.kind != reflect.TypeFor[Sampling]() {
+			option = "`--" + k.option + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", k.name, option, typeText(k.kind), defaultText(k.name), valid[k.name], k.comment)
+		delete(valid, k.name)
+	}
+	if len(valid) > 0 {
+		t.Errorf("values of unknown keys: %v", valid)
+	}
+	fmt.Fprintf(&b, referencePoints, RulesMax)
+	for _, d := range point.All() {
+		if strings.HasPrefix(d.Name, "test_") {
+			continue // of point_test.go
+		}
+		var options []string
+		for _, o := range d.Options {
+			options = append(options, optionText(o))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name, d.Placement, strings.Join(options, "; "), d.Doc)
+	}
+	b.WriteString(referenceEnd)
+	return b.String()
+}
+
+func optionText(o point.Option) string {
+	text := fmt.Sprintf("`%s` (%s, default %s): %s", o.Name, o.Type, o.Default, o.Doc)
+	if len(o.Choices) > 0 {
+		text += ": " + strings.Join(o.Choices, ", ")
+	}
+	if o.Min != "" {
+		text += ", at least " + o.Min
+	}
+	if o.Max != "" {
+		text += ", at most " + o.Max
+	}
+	return text
+}
+
+const referenceStart = `<!-- Generated by go test ./session -update from package session. -->
+
+# Session files
+
+A session file, in YAML or JSON, says what a session measures, between which hosts and when. ` + "`pillion session create FILE`" + `
+starts it, with ` + "`--dry-run`" + ` it only validates the file and prints the plan; ` + "`pillion session change NAME FILE`" + ` replaces the
+specification of an existing session. Options of the command line take precedence over the file. Unknown keys are
+errors. A file has at most %d KiB. Durations are written as ` + "`500ms`, `1h30m` or `7d`" + `.
+
+| key | option | type | default | valid | meaning |
+|---|---|---|---|---|---|
+`
+
+const referencePoints = `
+Sessions that mark packets on the same interface of a source must have the same modules, encoding, family and sampling; their
+peers and filters are combined. A source supports %d combinations of filter and destination address, or any number if
+all filters are equal.
+
+## Points
+
+| point | runs on | options | measures |
+|---|---|---|---|
+`
+
+const referenceEnd = `
+## Example
+
+` + "```sh ask" + `
+cat > office.yaml <<'EOF'
+name: office
+sources: [a, site=north]      # an agent, and all agents with a label
+destinations: [b]
+both: true
+modules: [delay, loss]
+encoding: udp
+family: any
+filters:
+  - proto=tcp dport=443
+  - dst=10.77.0.0/16 proto=udp
+sampling: {every: 10, min_gap: 100us}
+sampling_for:
+  b: {random: 100}
+interval: 5s
+granularity: host-port
+records: false
+device: {a: b}                # on agent a, the interface b
+lease: 10s
+trace: 5m
+routers: [a]
+points:
+  - {name: router, agents: [b], options: {}}
+start: 2026-01-05T00:00:00+01:00
+cron: "0 9 * * 1-5"
+time_zone: Europe/Berlin
+duration: 8h
+EOF
+pillion session create office.yaml --dry-run
+` + "```" + `
+`
