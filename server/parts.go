@@ -192,16 +192,16 @@ func (s *server) health(ctx context.Context) []web.Part {
 func (s *server) figures() []web.Figure {
 	in, link := s.ingest.Stats(), s.bus.Stats()
 	return []web.Figure{
-		{Name: "pillion_ingest_batches_total", Help: "Batches stored.", Value: float64(in.Batches)},
+		{Name: "pillion_ingest_batches_total", Help: "Batches of rows stored.", Value: float64(in.Batches)},
 		{Name: "pillion_ingest_rows_total", Help: "Rows stored.", Value: float64(in.Rows)},
-		{Name: "pillion_ingest_duplicates_total", Help: "Duplicate batches.", Value: float64(in.Duplicates)},
+		{Name: "pillion_ingest_duplicates_total", Help: "Batches received again that were already stored.", Value: float64(in.Duplicates)},
 		{Name: "pillion_ingest_rejected_total", Help: "Batches rejected permanently.", Value: float64(in.Rejected + link.Rejected)},
 		{Name: "pillion_ingest_failed_total", Help: "Batches that the archive failed to store, to be retried.", Value: float64(in.Failed)},
 		{Name: "pillion_ingest_commits_total", Help: "Commits of the archive.", Value: float64(in.Commits)},
 		{Name: "pillion_ingest_commit_seconds_total", Help: "Time spent in commits.", Value: in.CommitSeconds},
-		{Name: "pillion_ingest_queue_bytes", Help: "Bytes of queued batches.", Value: float64(in.QueueBytes)},
-		{Name: "pillion_live_missed_total", Help: "Batches that slow subscribers missed.", Value: float64(in.LiveMissed)},
-		{Name: "pillion_bus_busy_total", Help: "Batches refused because the queue was full.", Value: float64(link.Busy)},
+		{Name: "pillion_ingest_queue_bytes", Help: "Bytes of batches waiting to be stored.", Value: float64(in.QueueBytes)},
+		{Name: "pillion_live_missed_total", Help: "Batches that live subscribers missed because they were too slow.", Value: float64(in.LiveMissed)},
+		{Name: "pillion_bus_busy_total", Help: "Batches refused because the queue was full; agents resend them.", Value: float64(link.Busy)},
 		{Name: "pillion_own_rows_dropped_total", Help: "Events and audit records dropped because they came faster than they could be stored.", Value: float64(s.local.Dropped())},
 	}
 }

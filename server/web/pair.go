@@ -44,7 +44,7 @@ type pair struct {
 // pairColumns of the stream flows become counters, in the order of rows.CountNames.
 var pairColumns = [...]struct{ name, help string }{
 	{"pillion_packets_total", "Marked packets received."},
-	{"pillion_bytes_total", "IP bytes of these packets, without marks."},
+	{"pillion_bytes_total", "IP bytes of marked packets received, without the marks."},
 	{"pillion_expected_packets_total", "Packets whose sequence numbers are accounted for."},
 	{"pillion_lost_packets_total", "Expected packets that were not received (RFC 7680)."},
 	{"pillion_duplicated_packets_total", "Packets received more than once (RFC 5560)."},
@@ -72,7 +72,7 @@ func newPairs(limit int, now func() time.Time) *pairs {
 	p := &pairs{
 		limit: limit, now: now, known: map[pairKey]*pair{},
 		delay: prometheus.NewDesc("pillion_delay_seconds",
-			"One-way delay (RFC 7679), counted at the lower bound of its bucket; the sum decreases with negative delays.",
+			"One-way delay (RFC 7679), each counted at the lower bound of its bucket in flows; the sum decreases with negative delays.",
 			pairLabels, nil),
 		overflowed: prometheus.NewDesc("pillion_pairs_overflow_rows_total",
 			"Rows of flows that were summed under the label other because there were too many pairs.", nil, nil),

@@ -178,7 +178,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 func (s *Server) figures(o Options) func() []Figure {
 	return func() []Figure {
 		all := append(o.Figures(),
-			Figure{Name: "pillion_http_refused_connections_total", Help: "Connections beyond the limit.", Value: float64(s.refused.Load())},
+			Figure{Name: "pillion_http_refused_connections_total", Help: "HTTP connections refused because the limit was reached.", Value: float64(s.refused.Load())},
 			Figure{Name: "pillion_audit_unrecorded_total", Help: "Refused unauthenticated calls beyond the rate limit, not in the audit stream.", Value: float64(s.unrecorded.Load())})
 		states := map[string]int{control.Connected: 0, control.Away: 0, control.Revoked: 0}
 		var dropped, waiting int64
@@ -188,7 +188,7 @@ func (s *Server) figures(o Options) func() []Figure {
 			waiting += agent.Spool.Bytes
 		}
 		for state, n := range states {
-			all = append(all, Figure{"pillion_agents", "Agents by state.", "state", state, float64(n)})
+			all = append(all, Figure{"pillion_agents", "Agents by state: connected, away, revoked.", "state", state, float64(n)})
 		}
 		all = append(all,
 			Figure{Name: "pillion_agent_spool_dropped_rows", Help: "Rows that the spools of all agents dropped since those agents started.", Value: float64(dropped)},
@@ -198,7 +198,7 @@ func (s *Server) figures(o Options) func() []Figure {
 			states[session.State]++
 		}
 		for state, n := range states {
-			all = append(all, Figure{"pillion_sessions", "Sessions by state.", "state", state, float64(n)})
+			all = append(all, Figure{"pillion_sessions", "Sessions by state: scheduled, starting, running, degraded, paused, stopping, ended.", "state", state, float64(n)})
 		}
 		if size, err := o.Archive.Size(); err == nil {
 			all = append(all, Figure{Name: "pillion_archive_bytes", Help: "Size of the archive on disk.", Value: float64(size)})
