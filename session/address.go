@@ -58,6 +58,23 @@ func (a Addresses) peer(spec Spec, host string) Peer {
 	return peer
 }
 
+// Lack returns why no packets to or from a host can be measured; empty: they can. The
+// specification is complete.
+func (a Addresses) Lack(spec Spec, host Host) string {
+	why := ""
+	switch {
+	case len(host.Addresses) == 0:
+		why = "it reports none"
+	case len(a[host.Name]) == 0:
+		why = "other agents report the same ones"
+	case len(a.peer(spec, host.Name).Addresses) == 0:
+		why = fmt.Sprintf("none that is marked with family %s and encoding %s", spec.Family, spec.Encoding)
+	default:
+		return ""
+	}
+	return fmt.Sprintf("%s has no usable address: %s", host.Name, why)
+}
+
 // first returns the first address of each family.
 func (p Peer) first() []string {
 	var first []string

@@ -62,12 +62,10 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 				fmt.Sprintf("mark %s to %s%s while the marks are read there", task.Sampling, names(task.Peers), on(task.Device))})
 		}
 	}
-	for _, pair := range pairs {
-		for _, end := range []string{pair.Source, pair.Destination} {
-			text := fmt.Sprintf("%s has no usable address: its pairs are not measured until it has one", end)
-			if len(addresses.peer(spec, end).Addresses) == 0 && !slices.Contains(plan.Warnings, text) {
-				plan.Warnings = append(plan.Warnings, text)
-			}
+	for _, host := range hosts {
+		measured := slices.ContainsFunc(pairs, func(p Pair) bool { return p.Source == host.Name || p.Destination == host.Name })
+		if why := addresses.Lack(spec, host); why != "" && measured {
+			plan.Warnings = append(plan.Warnings, why+"; its pairs are not measured until it has one")
 		}
 	}
 	return plan

@@ -18,11 +18,17 @@ func (c *Control) assign(now time.Time) {
 		return
 	}
 	planned := c.hosts(false)
-	addresses, _ := session.Distinct(c.hosts(true))
+	known := c.hosts(true)
+	addresses, _ := session.Distinct(known)
 	held := c.held()
 	tasks := map[string][]session.Assignment{}
 	for _, r := range c.inOrder() {
-		r.pairs, r.refused = nil, map[string]string{}
+		r.pairs, r.refused, r.lacking = nil, map[string]string{}, map[string]string{}
+		for _, host := range known {
+			if why := addresses.Lack(r.Spec, host); why != "" {
+				r.lacking[host.Name] = why
+			}
+		}
 		if r.active() {
 			r.pairs, _, _ = session.Resolve(r.Spec, planned)
 		}
@@ -238,8 +244,9 @@ func (c *Control) faults(r *record, now time.Time) (faults, waits []string) {
 	for _, pair := range r.pairs {
 		agents[pair.Source], agents[pair.Destination] = true, true
 		source, destination := c.agents[pair.Source], c.agents[pair.Destination]
-		if source == nil || destination == nil || !source.connected || !destination.connected || r.refused[pair.Source] != "" {
-			continue // said once for the agent
+		if source == nil || destination == nil || !source.connected || !destination.connected || r.refused[pair.Source] != "" ||
+			r.lacking[pair.Source] != "" || r.lacking[pair.Destination] != "" {
+			continue // reported once for the agent
 		}
 		switch {
 		case !destination.runs(name, roleDestination) || !destination.reads(name, pair.Source):
@@ -272,8 +279,8 @@ func (c *Control) agentFaults(r *record, name string, now time.Time) (faults []s
 		return []string{name + " has left"}
 	case !a.connected && now.Sub(r.changed) >= aliveFor:
 		faults = append(faults, name+" is away")
-	case len(global(a.Interfaces)) == 0:
-		faults = append(faults, name+" has no address that can be measured")
+	case r.lacking[name] != "":
+		faults = append(faults, r.lacking[name])
 	case !a.duplicated.IsZero() && now.Sub(a.duplicated) < quiet:
 		faults = append(faults, "two processes use the name "+name)
 	}

@@ -90,6 +90,8 @@ type record struct {
 	pairs   []session.Pair
 	// points are the points measured for it, by agent.
 	points map[string][]string
+	// lacking says, by agent, why it has no address that can be measured.
+	lacking map[string]string
 	// refused says, by agent, why its source conflicts with others.
 	refused map[string]string
 	state   string
