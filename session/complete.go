@@ -3,30 +3,8 @@ package session
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"pillion.dev/wire"
-)
-
-// Families of addresses.
-const (
-	IPv4      = "ipv4"
-	IPv6      = "ipv6"
-	AnyFamily = "any"
-)
-
-// Granularities of rows.
-const (
-	ByFlow     = "flow"
-	ByHostPort = "host-port"
-	ByHost     = "host"
-)
-
-// Defaults.
-const (
-	DefaultInterval = Duration(time.Second)
-	DefaultLease    = Duration(10 * time.Second)
-	DefaultTrace    = Duration(time.Minute)
 )
 
 // Complete returns the specification with defaults filled in and modules sorted.
@@ -35,12 +13,12 @@ func (s Spec) Complete() Spec {
 	if len(s.Modules) == 0 {
 		s.Modules = []string{wire.Delay.String(), wire.Loss.String()}
 	}
-	s.Encoding = cmp.Or(s.Encoding, wire.DefaultEncoding.String())
-	s.Family = cmp.Or(s.Family, AnyFamily)
-	s.Granularity = cmp.Or(s.Granularity, ByFlow)
-	s.Interval = cmp.Or(s.Interval, DefaultInterval)
-	s.Lease = cmp.Or(s.Lease, DefaultLease)
-	s.Trace = cmp.Or(s.Trace, DefaultTrace)
+	s.Encoding = cmp.Or(s.Encoding, setting("encoding").Default)
+	s.Family = cmp.Or(s.Family, setting("family").Default)
+	s.Granularity = cmp.Or(s.Granularity, setting("granularity").Default)
+	s.Interval = cmp.Or(s.Interval, defaultDuration("interval"))
+	s.Lease = cmp.Or(s.Lease, defaultDuration("lease"))
+	s.Trace = cmp.Or(s.Trace, defaultDuration("trace"))
 	s.Points = completePoints(s.Points)
 	if s.Cron != "" {
 		s.TimeZone = cmp.Or(s.TimeZone, "UTC")

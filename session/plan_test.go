@@ -46,10 +46,10 @@ func TestPlanTasks(t *testing.T) {
 	a := planOf(t, spec, lab()).Assignments
 	h2 := []Peer{{Agent: "h2", Addresses: []string{"10.0.0.2"}}}
 	want := Assignment{
-		Destinations: []DestinationTask{{Session: "web", Device: "eth1", Peers: h2, Filters: spec.Filters, Interval: DefaultInterval, Granularity: ByFlow}},
+		Destinations: []DestinationTask{{Session: "web", Device: "eth1", Peers: h2, Filters: spec.Filters, Interval: defaultDuration("interval"), Granularity: ByFlow}},
 		Sources: []SourceTask{{Session: "web", Device: "eth1", Addresses: []string{"10.0.0.1", "2001:db8::1"}, Peers: h2, Filters: spec.Filters,
-			Modules: []string{"delay", "loss"}, Encoding: "udp", Family: "any", Lease: DefaultLease}},
-		Traces: []TraceTask{{Session: "web", Peer: "h2", Address: "10.0.0.2", Protocol: "udp", Every: DefaultTrace}},
+			Modules: []string{"delay", "loss"}, Encoding: "udp", Family: "any", Lease: defaultDuration("lease")}},
+		Traces: []TraceTask{{Session: "web", Peer: "h2", Address: "10.0.0.2", Protocol: "udp", Every: defaultDuration("trace")}},
 	}
 	if !reflect.DeepEqual(a["h1"], want) {
 		t.Errorf("got %+v\nwant %+v", a["h1"], want)

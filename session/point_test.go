@@ -82,7 +82,7 @@ func TestRouterTask(t *testing.T) {
 			spec := good()
 			spec.Filters, spec.Interval = parseFilters(row.filters...), Duration(100*time.Millisecond)
 			spec.Routers = []string{"h3"}
-			want := []PointTask{{Session: "web", Point: "router", Filters: row.want, Interval: Duration(time.Second), Lease: DefaultLease}}
+			want := []PointTask{{Session: "web", Point: "router", Filters: row.want, Interval: Duration(time.Second), Lease: defaultDuration("lease")}}
 			if got := planOf(t, spec, lab()).Assignments["h3"].Points; !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
@@ -103,7 +103,7 @@ func TestPlacements(t *testing.T) {
 		var want []PointTask
 		add := func(name string, peers []Peer, filters []fivetuple.Filter) {
 			want = append(want, PointTask{
-				Session: "web", Point: name, Peers: peers, Filters: filters, Interval: DefaultInterval, Lease: DefaultLease,
+				Session: "web", Point: name, Peers: peers, Filters: filters, Interval: defaultDuration("interval"), Lease: defaultDuration("lease"),
 				Options: point.Options{"every": "10s", "count": "7"},
 			})
 		}

@@ -146,16 +146,16 @@ func typeText(kind reflect.Type) string {
 
 // values are the valid ones, by key; keys without a restriction are not listed.
 func values() map[string]string {
-	span := func(name string) string { return fmt.Sprintf("%v to %v", bounds[name][0], bounds[name][1]) }
+	span := func(name string) string { return setting(name).Range() }
 	selectors := fmt.Sprintf("1 to %d", selectorsMax)
 	agents := fmt.Sprintf("up to %d agents", hostsMax)
 	return map[string]string{
 		"name": "up to 63 characters", "sources": selectors, "destinations": selectors, "routers": fmt.Sprintf("up to %d", selectorsMax),
 		"modules": strings.Join(modules, ", "), "encoding": "[list](encodings.md)",
-		"family": strings.Join(families, ", "), "granularity": strings.Join(granularities, ", "),
+		"family": span("family"), "granularity": span("granularity"),
 		"filters": fmt.Sprintf("up to %d", RulesMax), "sampling_for": agents, "device": agents,
 		"sampling.min_gap": span("min_gap"), "interval": span("interval"), "lease": span("lease"), "duration": span("duration"),
-		"trace": fmt.Sprintf("at least %v, or negative", traceMin), "start": "1970 to 2200", "cron": "five fields",
+		"trace": span("trace") + ", or negative", "start": "1970 to 2200", "cron": "five fields",
 		"points.name": "a [point](#points)", "points.agents": fmt.Sprintf("up to %d", selectorsMax),
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Spec is a session as a user writes it, in YAML, JSON or options of the command line,
 // whose names and help are in the tags too (package kong reads them). Complete fills in
-// defaults, Validate checks bounds. docs/session.md, which shows these comments, is
+// defaults, Validate checks bounds; Settings has both. docs/session.md, which shows these comments, is
 // generated from all three by go test ./session -update.
 type Spec struct {
 	// Name of the session: lowercase letters, digits and inner hyphens, as for agents.
@@ -32,9 +32,9 @@ type Spec struct {
 	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty" placeholder:"LIST" help:"Metrics to measure: delay, loss; default: both."`
 	// Encoding of marks in IPv4 packets. With native, IPv4 packets are not marked. IPv6
 	// packets always use native.
-	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty" placeholder:"NAME" help:"Encoding of marks in IPv4: one of ${encodings}; default: ${encoding}."`
+	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty" placeholder:"NAME" help:"Encoding of marks in IPv4: one of ${encoding_range}; default: ${encoding}."`
 	// Family is the address family of the packets that are marked.
-	Family string `json:"family,omitempty" yaml:"family,omitempty" placeholder:"NAME" help:"Address family: ipv4, ipv6 or any (default)."`
+	Family string `json:"family,omitempty" yaml:"family,omitempty" placeholder:"NAME" help:"Address family: one of ${family_range}; default: ${family}."`
 	// Filters select packets by five-tuple: 'src=P dst=P proto=tcp sport=N dport=N', all
 	// parts optional; P is an address or a prefix. A packet has to match one of them;
 	// by default all packets between the pairs are marked.
@@ -44,19 +44,19 @@ type Spec struct {
 	// SamplingFor is the sampling of single sources, by agent.
 	SamplingFor map[string]Sampling `json:"sampling_for,omitempty" yaml:"sampling_for,omitempty" kong:"-"`
 	// Interval is the time that a row covers.
-	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty" placeholder:"TIME" help:"Interval covered by a row; default: 1s."`
+	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty" placeholder:"TIME" help:"Interval covered by a row, ${interval_range}; default: ${interval}."`
 	// Granularity is what a row aggregates: a five-tuple, a pair of addresses with the
 	// destination's port and the protocol, or a pair of addresses.
-	Granularity string `json:"granularity,omitempty" yaml:"granularity,omitempty" name:"by" placeholder:"NAME" help:"Aggregate rows by flow (default), host-port or host."`
+	Granularity string `json:"granularity,omitempty" yaml:"granularity,omitempty" name:"by" placeholder:"NAME" help:"Aggregate rows by one of ${granularity_range}; default: ${granularity}."`
 	// Records also stores a row for each marked packet, in the stream packets.
 	Records bool `json:"records,omitempty" yaml:"records,omitempty" negatable:"" help:"Also store per-packet records, in the stream packets."`
 	// Device is the network interface, by agent; by default that of the route to the
 	// other end.
 	Device map[string]string `json:"device,omitempty" yaml:"device,omitempty" placeholder:"AGENT=DEV" help:"Network interface of an agent; default: that of the route."`
 	// Lease is how long a source keeps marking without a heartbeat.
-	Lease Duration `json:"lease,omitzero" yaml:"lease,omitempty" placeholder:"TIME" help:"Keep marking this long without a heartbeat; default: 10s."`
+	Lease Duration `json:"lease,omitzero" yaml:"lease,omitempty" placeholder:"TIME" help:"Keep marking this long without a heartbeat, ${lease_range}; default: ${lease}."`
 	// Trace is the interval between path traces; a negative time disables them.
-	Trace Duration `json:"trace,omitzero" yaml:"trace,omitempty" placeholder:"TIME" help:"Interval between path traces; default: 1m; negative disables tracing."`
+	Trace Duration `json:"trace,omitzero" yaml:"trace,omitempty" placeholder:"TIME" help:"Interval between path traces, ${trace_range}; default: ${trace}; negative disables tracing."`
 	// Routers are agents, as in sources, whose hosts are profiled as routers while the
 	// session runs: shorthand for the point router.
 	Routers []string `json:"routers,omitempty" yaml:"routers,omitempty" name:"router" sep:"none" placeholder:"AGENT" predictor:"agent" help:"Profile the forwarding delays of this router while the session runs. Repeatable."`

@@ -24,24 +24,9 @@ func (p Problem) String() string { return p.Field + ": " + p.Message }
 const (
 	selectorsMax = 1000
 	hostsMax     = 1000
-	traceMin     = Duration(5 * time.Second)
 )
 
-// bounds are the least and the greatest value of each duration, by its field; a zero
-// value stands for the default. Trace has traceMin only.
-var bounds = map[string][2]Duration{
-	"interval": {Duration(100 * time.Millisecond), Duration(time.Hour)},
-	"lease":    {Duration(2 * time.Second), Duration(5 * time.Minute)},
-	"duration": {Duration(time.Second), Duration(10 * 366 * 24 * time.Hour)},
-	"min_gap":  {0, Duration(time.Hour)},
-}
-
-// Valid values.
-var (
-	modules       = []string{wire.Delay.String(), wire.Loss.String()}
-	families      = []string{IPv4, IPv6, AnyFamily}
-	granularities = []string{ByFlow, ByHostPort, ByHost}
-)
+var modules = []string{wire.Delay.String(), wire.Loss.String()}
 
 // problems collects problems.
 type problems []Problem
@@ -83,17 +68,18 @@ func (s Spec) Validate() []Problem {
 			p.add(field, "invalid interface name %q", d)
 		}
 	}
-	p.within("lease", s.Lease, bounds["lease"])
-	if s.Trace >= 0 && s.Trace < traceMin {
-		p.add("trace", "%v is too short: use at least %v, or a negative time to disable tracing", s.Trace, traceMin)
+	p.setting("lease", s.Lease.String())
+	if s.Trace >= 0 {
+		p.setting("trace", s.Trace.String())
 	}
 	p.schedule(s)
 	return p
 }
 
-func (p *problems) within(field string, d Duration, bounds [2]Duration) {
-	if d < bounds[0] || d > bounds[1] {
-		p.add(field, "%v is out of range: use %v to %v", d, bounds[0], bounds[1])
+// setting checks the value of a field against Settings.
+func (p *problems) setting(field, value string) {
+	if err := setting(field[strings.LastIndex(field, ".")+1:]).Check(value); err != nil {
+		p.add(field, "%v", err)
 	}
 }
 
@@ -133,14 +119,9 @@ func (p *problems) marking(s Spec) {
 			p.add(at, "duplicate %q", name)
 		}
 	}
-	encoding, err := wire.ParseEncoding(s.Encoding)
-	if err != nil {
-		p.add("encoding", "unknown encoding %q; valid: %s", s.Encoding, wire.EncodingNames())
-	}
-	if !slices.Contains(families, s.Family) {
-		p.add("family", "unknown family %q; valid: %s", s.Family, strings.Join(families, ", "))
-	}
-	if s.Family == IPv4 && err == nil && encoding.Version() != 4 {
+	p.setting("encoding", s.Encoding)
+	p.setting("family", s.Family)
+	if encoding, err := wire.ParseEncoding(s.Encoding); s.Family == IPv4 && err == nil && encoding.Version() != 4 {
 		p.add("encoding", "%v does not mark IPv4 packets, but the family is ipv4: nothing would be marked", encoding)
 	}
 }
@@ -162,20 +143,18 @@ func (p *problems) sampling(field string, s Sampling) {
 	if s.Every != 0 && s.Random != 0 {
 		p.add(field+".random", "sample either by count (every) or at random, not both")
 	}
-	p.within(field+".min_gap", s.MinGap, bounds["min_gap"])
+	p.setting(field+".min_gap", s.MinGap.String())
 }
 
 // rows checks interval and granularity.
 func (p *problems) rows(s Spec) {
-	p.within("interval", s.Interval, bounds["interval"])
-	if !slices.Contains(granularities, s.Granularity) {
-		p.add("granularity", "unknown granularity %q; valid: %s", s.Granularity, strings.Join(granularities, ", "))
-	}
+	p.setting("interval", s.Interval.String())
+	p.setting("granularity", s.Granularity)
 }
 
 func (p *problems) schedule(s Spec) {
 	if s.Duration != 0 {
-		p.within("duration", s.Duration, bounds["duration"])
+		p.setting("duration", s.Duration.String())
 	}
 	if y := s.Start.Year(); !s.Start.IsZero() && (y < 1970 || y > 2200) {
 		p.add("start", "%s is outside the years 1970 to 2200", s.Start.Format(time.RFC3339))

@@ -78,7 +78,7 @@ func TestCompleteLeavesTheSpecAlone(t *testing.T) {
 	if spec.Modules[0] != "loss" || spec.Encoding != "" {
 		t.Errorf("changed: %+v", spec)
 	}
-	if strings.Join(done.Modules, ",") != "delay,loss" || done.Encoding != "udp" || done.Lease != DefaultLease || done.TimeZone != "" {
+	if strings.Join(done.Modules, ",") != "delay,loss" || done.Encoding != "udp" || done.Lease != defaultDuration("lease") || done.TimeZone != "" {
 		t.Errorf("completed to %+v", done)
 	}
 }

@@ -13,6 +13,7 @@ type description struct {
 	name     string
 	version  int    // of IP
 	overhead [3]int // bytes added by delay, loss and both
+	doc      string
 }
 
 // Encodings returns all encodings by number.
@@ -49,6 +50,14 @@ func (e Encoding) String() string {
 		return fmt.Sprintf("Encoding(%d)", uint8(e))
 	}
 	return descriptions[e].name
+}
+
+// Doc describes the encoding in sentences.
+func (e Encoding) Doc() string {
+	if !e.valid() {
+		return ""
+	}
+	return descriptions[e].doc
 }
 
 // Version returns the version of IP whose packets the encoding marks, 4 or 6.

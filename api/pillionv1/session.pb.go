@@ -438,7 +438,9 @@ type PointOption struct {
 	// Greatest integer or duration; empty: no bound.
 	Max string `protobuf:"bytes,6,opt,name=max,proto3" json:"max,omitempty"`
 	// Values of a choice.
-	Choices       []string `protobuf:"bytes,7,rep,name=choices,proto3" json:"choices,omitempty"`
+	Choices []string `protobuf:"bytes,7,rep,name=choices,proto3" json:"choices,omitempty"`
+	// What each of them means; empty: the values speak for themselves.
+	ChoiceDocs    []string `protobuf:"bytes,8,rep,name=choice_docs,json=choiceDocs,proto3" json:"choice_docs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +520,13 @@ func (x *PointOption) GetMax() string {
 func (x *PointOption) GetChoices() []string {
 	if x != nil {
 		return x.Choices
+	}
+	return nil
+}
+
+func (x *PointOption) GetChoiceDocs() []string {
+	if x != nil {
+		return x.ChoiceDocs
 	}
 	return nil
 }
@@ -2153,7 +2162,9 @@ func (*ListPointsRequest) Descriptor() ([]byte, []int) {
 type ListPointsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Points, by name.
-	Points        []*Point `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
+	Points []*Point `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
+	// Fields of SessionSpec that have bounds or a fixed set of values, by their names.
+	Settings      []*PointOption `protobuf:"bytes,2,rep,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2191,6 +2202,13 @@ func (*ListPointsResponse) Descriptor() ([]byte, []int) {
 func (x *ListPointsResponse) GetPoints() []*Point {
 	if x != nil {
 		return x.Points
+	}
+	return nil
+}
+
+func (x *ListPointsResponse) GetSettings() []*PointOption {
+	if x != nil {
+		return x.Settings
 	}
 	return nil
 }
@@ -2246,7 +2264,7 @@ const file_session_proto_rawDesc = "" +
 	"\tplacement\x18\x04 \x01(\tR\tplacement\x121\n" +
 	"\aoptions\x18\x05 \x03(\v2\x17.pillion.v1.PointOptionR\aoptions\x12+\n" +
 	"\x05views\x18\x06 \x03(\v2\x15.pillion.v1.PointViewR\x05views\x121\n" +
-	"\astreams\x18\a \x03(\v2\x17.pillion.v1.PointStreamR\astreams\"\x9f\x01\n" +
+	"\astreams\x18\a \x03(\v2\x17.pillion.v1.PointStreamR\astreams\"\xc0\x01\n" +
 	"\vPointOption\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x18\n" +
@@ -2254,7 +2272,9 @@ const file_session_proto_rawDesc = "" +
 	"\x03doc\x18\x04 \x01(\tR\x03doc\x12\x10\n" +
 	"\x03min\x18\x05 \x01(\tR\x03min\x12\x10\n" +
 	"\x03max\x18\x06 \x01(\tR\x03max\x12\x18\n" +
-	"\achoices\x18\a \x03(\tR\achoices\"\x9a\x01\n" +
+	"\achoices\x18\a \x03(\tR\achoices\x12\x1f\n" +
+	"\vchoice_docs\x18\b \x03(\tR\n" +
+	"choiceDocs\"\x9a\x01\n" +
 	"\tPointView\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
@@ -2350,9 +2370,10 @@ const file_session_proto_rawDesc = "" +
 	"\asession\x18\x03 \x01(\tR\asession\"7\n" +
 	"\x10ListRunsResponse\x12#\n" +
 	"\x04runs\x18\x01 \x03(\v2\x0f.pillion.v1.RunR\x04runs\"\x13\n" +
-	"\x11ListPointsRequest\"?\n" +
+	"\x11ListPointsRequest\"t\n" +
 	"\x12ListPointsResponse\x12)\n" +
-	"\x06points\x18\x01 \x03(\v2\x11.pillion.v1.PointR\x06points2\xa8\a\n" +
+	"\x06points\x18\x01 \x03(\v2\x11.pillion.v1.PointR\x06points\x123\n" +
+	"\bsettings\x18\x02 \x03(\v2\x17.pillion.v1.PointOptionR\bsettings2\xa8\a\n" +
 	"\x0eSessionService\x12S\n" +
 	"\vPlanSession\x12\x1e.pillion.v1.PlanSessionRequest\x1a\x1f.pillion.v1.PlanSessionResponse\"\x03\x90\x02\x01\x12T\n" +
 	"\rCreateSession\x12 .pillion.v1.CreateSessionRequest\x1a!.pillion.v1.CreateSessionResponse\x12V\n" +
@@ -2469,34 +2490,35 @@ var file_session_proto_depIdxs = []int32{
 	38, // 41: pillion.v1.ListRunsRequest.to:type_name -> google.protobuf.Timestamp
 	11, // 42: pillion.v1.ListRunsResponse.runs:type_name -> pillion.v1.Run
 	2,  // 43: pillion.v1.ListPointsResponse.points:type_name -> pillion.v1.Point
-	6,  // 44: pillion.v1.SessionSpec.SamplingForEntry.value:type_name -> pillion.v1.Sampling
-	12, // 45: pillion.v1.SessionService.PlanSession:input_type -> pillion.v1.PlanSessionRequest
-	14, // 46: pillion.v1.SessionService.CreateSession:input_type -> pillion.v1.CreateSessionRequest
-	16, // 47: pillion.v1.SessionService.ListSessions:input_type -> pillion.v1.ListSessionsRequest
-	18, // 48: pillion.v1.SessionService.GetSession:input_type -> pillion.v1.GetSessionRequest
-	20, // 49: pillion.v1.SessionService.ChangeSession:input_type -> pillion.v1.ChangeSessionRequest
-	22, // 50: pillion.v1.SessionService.PauseSession:input_type -> pillion.v1.PauseSessionRequest
-	24, // 51: pillion.v1.SessionService.ResumeSession:input_type -> pillion.v1.ResumeSessionRequest
-	26, // 52: pillion.v1.SessionService.StopSession:input_type -> pillion.v1.StopSessionRequest
-	28, // 53: pillion.v1.SessionService.DeleteSession:input_type -> pillion.v1.DeleteSessionRequest
-	32, // 54: pillion.v1.SessionService.ListPoints:input_type -> pillion.v1.ListPointsRequest
-	30, // 55: pillion.v1.SessionService.ListRuns:input_type -> pillion.v1.ListRunsRequest
-	13, // 56: pillion.v1.SessionService.PlanSession:output_type -> pillion.v1.PlanSessionResponse
-	15, // 57: pillion.v1.SessionService.CreateSession:output_type -> pillion.v1.CreateSessionResponse
-	17, // 58: pillion.v1.SessionService.ListSessions:output_type -> pillion.v1.ListSessionsResponse
-	19, // 59: pillion.v1.SessionService.GetSession:output_type -> pillion.v1.GetSessionResponse
-	21, // 60: pillion.v1.SessionService.ChangeSession:output_type -> pillion.v1.ChangeSessionResponse
-	23, // 61: pillion.v1.SessionService.PauseSession:output_type -> pillion.v1.PauseSessionResponse
-	25, // 62: pillion.v1.SessionService.ResumeSession:output_type -> pillion.v1.ResumeSessionResponse
-	27, // 63: pillion.v1.SessionService.StopSession:output_type -> pillion.v1.StopSessionResponse
-	29, // 64: pillion.v1.SessionService.DeleteSession:output_type -> pillion.v1.DeleteSessionResponse
-	33, // 65: pillion.v1.SessionService.ListPoints:output_type -> pillion.v1.ListPointsResponse
-	31, // 66: pillion.v1.SessionService.ListRuns:output_type -> pillion.v1.ListRunsResponse
-	56, // [56:67] is the sub-list for method output_type
-	45, // [45:56] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	3,  // 44: pillion.v1.ListPointsResponse.settings:type_name -> pillion.v1.PointOption
+	6,  // 45: pillion.v1.SessionSpec.SamplingForEntry.value:type_name -> pillion.v1.Sampling
+	12, // 46: pillion.v1.SessionService.PlanSession:input_type -> pillion.v1.PlanSessionRequest
+	14, // 47: pillion.v1.SessionService.CreateSession:input_type -> pillion.v1.CreateSessionRequest
+	16, // 48: pillion.v1.SessionService.ListSessions:input_type -> pillion.v1.ListSessionsRequest
+	18, // 49: pillion.v1.SessionService.GetSession:input_type -> pillion.v1.GetSessionRequest
+	20, // 50: pillion.v1.SessionService.ChangeSession:input_type -> pillion.v1.ChangeSessionRequest
+	22, // 51: pillion.v1.SessionService.PauseSession:input_type -> pillion.v1.PauseSessionRequest
+	24, // 52: pillion.v1.SessionService.ResumeSession:input_type -> pillion.v1.ResumeSessionRequest
+	26, // 53: pillion.v1.SessionService.StopSession:input_type -> pillion.v1.StopSessionRequest
+	28, // 54: pillion.v1.SessionService.DeleteSession:input_type -> pillion.v1.DeleteSessionRequest
+	32, // 55: pillion.v1.SessionService.ListPoints:input_type -> pillion.v1.ListPointsRequest
+	30, // 56: pillion.v1.SessionService.ListRuns:input_type -> pillion.v1.ListRunsRequest
+	13, // 57: pillion.v1.SessionService.PlanSession:output_type -> pillion.v1.PlanSessionResponse
+	15, // 58: pillion.v1.SessionService.CreateSession:output_type -> pillion.v1.CreateSessionResponse
+	17, // 59: pillion.v1.SessionService.ListSessions:output_type -> pillion.v1.ListSessionsResponse
+	19, // 60: pillion.v1.SessionService.GetSession:output_type -> pillion.v1.GetSessionResponse
+	21, // 61: pillion.v1.SessionService.ChangeSession:output_type -> pillion.v1.ChangeSessionResponse
+	23, // 62: pillion.v1.SessionService.PauseSession:output_type -> pillion.v1.PauseSessionResponse
+	25, // 63: pillion.v1.SessionService.ResumeSession:output_type -> pillion.v1.ResumeSessionResponse
+	27, // 64: pillion.v1.SessionService.StopSession:output_type -> pillion.v1.StopSessionResponse
+	29, // 65: pillion.v1.SessionService.DeleteSession:output_type -> pillion.v1.DeleteSessionResponse
+	33, // 66: pillion.v1.SessionService.ListPoints:output_type -> pillion.v1.ListPointsResponse
+	31, // 67: pillion.v1.SessionService.ListRuns:output_type -> pillion.v1.ListRunsResponse
+	57, // [57:68] is the sub-list for method output_type
+	46, // [46:57] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_session_proto_init() }

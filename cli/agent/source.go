@@ -31,7 +31,7 @@ func sampling(s session.Sampling) source.Sampling {
 type sourceRunCmd struct {
 	Dev      string        `required:"" placeholder:"DEV" help:"Network device whose outgoing packets are marked."`
 	Modules  string        `default:"delay,loss" placeholder:"LIST" help:"What to measure: delay, loss or delay,loss (${default})."`
-	Encoding string        `placeholder:"NAME" help:"Encoding of marks: one of ${encodings}. Default: native for IPv6, ${encoding} for IPv4."`
+	Encoding string        `placeholder:"NAME" help:"Encoding of marks: one of ${encoding_range}. Default: native for IPv6, ${encoding} for IPv4."`
 	To       []string      `placeholder:"PREFIX" help:"Mark only packets to these hosts, which must run a destination. Repeatable."`
 	Filter   []string      `sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional. Repeatable: a packet has to match one rule."`
 	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that identify a flow (${default})."`

@@ -14,16 +14,21 @@ import (
 	"github.com/alecthomas/kong"
 
 	"pillion.dev/internal/quantity"
-	"pillion.dev/wire"
+	"pillion.dev/session"
 )
 
 // New makes the parser of a program's flags. Durations have the grammar of package
-// quantity; help texts may name ${encodings}; commands receive ctx.
+// quantity; help texts may name the default and the
+// range of a session.Settings, as ${lease} and ${lease_range}; commands receive ctx.
 func New(ctx context.Context, name, description string, flags any, options ...kong.Option) (*kong.Kong, error) {
+	vars := kong.Vars{}
+	for _, s := range session.Settings() {
+		vars[s.Name], vars[s.Name+"_range"] = s.Default, s.Range()
+	}
 	return kong.New(flags, append([]kong.Option{
 		kong.Name(name),
 		kong.Description(description),
-		kong.Vars{"encodings": wire.EncodingNames(), "encoding": wire.DefaultEncoding.String()},
+		vars,
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(duration)),
 		kong.TypeMapper(reflect.TypeFor[quantity.Duration](), kong.MapperFunc(duration)),
 		kong.BindTo(ctx, (*context.Context)(nil)),

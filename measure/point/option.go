@@ -30,8 +30,9 @@ type Option struct {
 	Doc     string
 	// Min and Max bound integers and durations; empty: no bound.
 	Min, Max string
-	// Choices are the values of a Choice.
-	Choices []string
+	// Choices are the values of a Choice, ChoiceDocs what each of them means, in sentences;
+	// without any, the values speak for themselves.
+	Choices, ChoiceDocs []string
 }
 
 // Check says what is wrong with a value, or nil.
@@ -47,7 +48,7 @@ func (o Option) Check(value string) error {
 		}
 	case Choice:
 		if !slices.Contains(o.Choices, value) {
-			return fmt.Errorf("%q is not one of %s", value, strings.Join(o.Choices, ", "))
+			return fmt.Errorf("%q is not one of %s", value, o.Range())
 		}
 	}
 	return nil
@@ -58,13 +59,28 @@ func within[T int64 | time.Duration](o Option, value string, parse func(string) 
 	if err != nil {
 		return fmt.Errorf("%q is not %s", value, kind)
 	}
-	if least, err := parse(o.Min); err == nil && n < least {
-		return fmt.Errorf("%s is below %s", value, o.Min)
-	}
-	if most, err := parse(o.Max); err == nil && n > most {
-		return fmt.Errorf("%s is above %s", value, o.Max)
+	least, noMin := parse(o.Min)
+	most, noMax := parse(o.Max)
+	if noMin == nil && n < least || noMax == nil && n > most {
+		return fmt.Errorf("%s is out of range: use %s", value, o.Range())
 	}
 	return nil
+}
+
+// Range describes the valid values: "100ms to 1h", "at least 5s", or the choices; empty:
+// no bound.
+func (o Option) Range() string {
+	switch {
+	case len(o.Choices) > 0:
+		return strings.Join(o.Choices, ", ")
+	case o.Min != "" && o.Max != "":
+		return o.Min + " to " + o.Max
+	case o.Min != "":
+		return "at least " + o.Min
+	case o.Max != "":
+		return "at most " + o.Max
+	}
+	return ""
 }
 
 // Options are checked values, with every default filled in.

@@ -14,11 +14,13 @@ import (
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
 	"pillion.dev/measure/point"
+	"pillion.dev/session"
 )
 
-// ListPoints returns the points that sessions can measure besides marked packets.
+// ListPoints returns the points that sessions can measure besides marked packets, and the
+// settings of sessions.
 func (s *sessions) ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error) {
-	response := &pillionv1.ListPointsResponse{}
+	response := &pillionv1.ListPointsResponse{Settings: api.Messages[pillionv1.PointOption](session.Settings())}
 	for _, d := range point.All() {
 		message := api.Message[pillionv1.Point](*d)
 		for _, schema := range d.Schemas {

@@ -30,7 +30,6 @@ export function whenWords(s: SessionSpec): string {
 }
 
 const selectors = (all: readonly string[]): string => all.map((s) => (s === "*" ? "all agents" : s)).join(", ");
-const granularities: Record<string, string> = { flow: "flow", "host-port": "pair of host and port", host: "pair of hosts" };
 
 /** Names of the points of a session; routers is short for one of them. */
 export const pointNames = (s: SessionSpec): string[] => [...(s.routers.length > 0 ? ["router"] : []), ...s.points.map((p) => p.name)];
@@ -52,7 +51,7 @@ export function facts(s: SessionSpec): { label: string; text: string }[] {
     { label: "Sampling", text: samplingWords(s.sampling) },
     { label: "Sampling per source", text: byAgent.join("; ") || "none" },
     { label: "When", text: whenWords(s) },
-    { label: "Rows", text: `one every ${spanText(nanos(s.interval) ?? 0)} per ${granularities[s.granularity] ?? s.granularity}` },
+    { label: "Rows", text: `one every ${spanText(nanos(s.interval) ?? 0)} per ${s.granularity}` },
     { label: "Packet records", text: s.records ? "yes" : "no" },
     { label: "IPv4 encoding", text: s.encoding },
     { label: "Address family", text: s.family === "any" ? "IPv4 and IPv6" : s.family === "ipv4" ? "IPv4" : "IPv6" },

@@ -1,13 +1,27 @@
 // Points that sessions can measure besides the marks, and their rows.
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Column, Line, Row, Value } from "../gen/data_pb.ts";
-import type { Point, PointView } from "../gen/session_pb.ts";
+import type { Point, PointOption, PointView } from "../gen/session_pb.ts";
 import { dataClient, sessionClient } from "./client.ts";
 import { bytes, count, duration, figures, moment } from "./quantity.ts";
-import { resource, type Resource } from "./resource.ts";
+import { mapped, resource, type Resource } from "./resource.ts";
+
+const catalogue = resource(300_000, (signal) => sessionClient.listPoints({}, { signal }));
 
 /** All points by name. */
-export const points = resource(300_000, async (signal) => (await sessionClient.listPoints({}, { signal })).points);
+export const points = mapped(catalogue, (c) => c.points);
+
+/** The fields of a specification that have bounds or a fixed set of values. */
+export const settings = mapped(catalogue, (c) => c.settings);
+
+/** The bounds of an option in words: 100ms to 1h; empty: none. */
+export function rangeOf({ min, max }: PointOption): string {
+  return min && max ? `${min} to ${max}` : min ? `at least ${min}` : max ? `at most ${max}` : "";
+}
+
+/** The values of an option as choices, each with its meaning. */
+export const choicesOf = (o: PointOption | undefined): { value: string; label: string; help: string | undefined }[] =>
+  (o?.choices ?? []).map((value, i) => ({ value, label: value, help: o?.choiceDocs[i] }));
 
 const refreshMs = 2000;
 const hourMs = 3600e3;

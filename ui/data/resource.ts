@@ -1,5 +1,5 @@
 // Data polled from the server while it is shown.
-import { signal, type ReadonlySignal } from "@preact/signals";
+import { computed, signal, type ReadonlySignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { sentence } from "./client.ts";
 
@@ -66,6 +66,10 @@ export function resource<T>(every: number | ((last: T | undefined) => number), a
   };
   return { value, fault, refresh, hold };
 }
+
+/** Part of a resource. */
+export const mapped = <T, U>(r: Resource<T>, part: (value: T) => U): Resource<U> =>
+  ({ ...r, value: computed(() => r.value.value && part(r.value.value)) });
 
 /** Polls a resource while a component is shown. */
 export function useResource<T>(r: Resource<T>): Resource<T> {

@@ -87,7 +87,7 @@ type SessionServiceClient interface {
 	StopSession(context.Context, *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error)
 	// DeleteSession forgets a session that has ended. Its rows stay. Role: operator.
 	DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error)
-	// ListPoints returns what sessions can measure beside the marks themselves. Role: viewer.
+	// ListPoints returns what sessions can measure besides marked packets, and the bounds of their settings. Role: viewer.
 	ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error)
 	// ListRuns gives planned and past runs in a range of time. Role: viewer.
 	ListRuns(context.Context, *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error)
@@ -312,7 +312,7 @@ type SessionServiceHandler interface {
 	StopSession(context.Context, *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error)
 	// DeleteSession forgets a session that has ended. Its rows stay. Role: operator.
 	DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error)
-	// ListPoints returns what sessions can measure beside the marks themselves. Role: viewer.
+	// ListPoints returns what sessions can measure besides marked packets, and the bounds of their settings. Role: viewer.
 	ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error)
 	// ListRuns gives planned and past runs in a range of time. Role: viewer.
 	ListRuns(context.Context, *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error)

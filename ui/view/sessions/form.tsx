@@ -6,6 +6,7 @@ import { sentence, sessionClient } from "../../data/client.ts";
 import { changeCommand, createCommand } from "../../data/command.ts";
 import { defaults } from "../../data/defaults.ts";
 import { draftOf, newDraft, type Draft } from "../../data/draft.ts";
+import { settings } from "../../data/points.ts";
 import { differences } from "../../data/phrase.ts";
 import { href } from "../../data/route.ts";
 import { useResource } from "../../data/resource.ts";
@@ -38,13 +39,14 @@ export function SessionForm({ keep, title, begin, changing }: SessionFormProps) 
   const taken = new Set(sessions.value.value?.map((s) => s.spec?.name ?? ""));
   const state = useDraft(keep, begin, taken, !changing);
   const usual = useResource(defaults).value.value;
+  const all = useResource(settings).value.value ?? [];
   const [more, setMore] = useState(() => usesMore(begin, usual));
   const [done, setDone] = useState(false);
   const { draft, placed } = state;
   useEffect(() => {
     if (placed.sections.has("more")) setMore(true);
   }, [placed.sections.has("more")]);
-  const form: Form = { draft, change: state.change, fault: state.fault, agents: hosts };
+  const form: Form = { draft, change: state.change, fault: state.fault, agents: hosts, setting: (name) => all.find((s) => s.name === name) };
   const zone = draft.when.kind === "now" ? begin.when.zone : draft.when.zone;
   const command = changing ? changeCommand(state.spec) : createCommand(state.spec, usual);
   return (

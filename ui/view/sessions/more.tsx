@@ -1,19 +1,13 @@
 // The advanced options of the form.
-import { encodings } from "../../data/encodings.gen.ts";
 import { allPackets, type SamplingDraft, type SamplingMode } from "../../data/draft.ts";
+import { choicesOf } from "../../data/points.ts";
 import { options } from "../../data/selector.ts";
 import { Choices, Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { Chips } from "./chips.tsx";
 import { PointFields } from "./point-fields.tsx";
-import { Section, type Form } from "./section.tsx";
+import { helpOf, Section, type Form } from "./section.tsx";
 import { SamplingInputs } from "./traffic.tsx";
-
-const families = [
-  { value: "any", label: "IPv4 and IPv6" },
-  { value: "ipv4", label: "IPv4 only" },
-  { value: "ipv6", label: "IPv6 only" },
-] as const;
 
 /** Encoding, address family, interfaces, sampling per source, routers, lease, tracing. */
 export function MoreSection({ form, open, problems, onToggle }: { form: Form; open: boolean; problems: number; onToggle(open: boolean): void }) {
@@ -23,8 +17,8 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
       <summary><span>Advanced</span><small>IPv4 encoding, address family, interfaces, sampling per source, routers, further points, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
       <Section title="Measurement" id="more">
         <div class="two-sides plain">
-          <Choices id="f-encoding" legend="IPv4 encoding" value={draft.encoding} options={encodings} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
-          <Choices id="f-family" legend="Address family" value={draft.family} options={families} fault={form.fault("f-family")} help="IPv6 packets carry marks in an extension header that other hosts skip." onChange={(family) => change({ family })} />
+          <Choices id="f-encoding" legend="IPv4 encoding" value={draft.encoding} options={choicesOf(form.setting("encoding"))} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
+          <Choices id="f-family" legend="Address family" value={draft.family} options={choicesOf(form.setting("family"))} fault={form.fault("f-family")} help="IPv6 packets carry marks in an extension header that other hosts skip." onChange={(family) => change({ family })} />
         </div>
         <Devices form={form} />
         <SingleSources form={form} />
@@ -32,14 +26,14 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
           fault={form.fault("f-routers")} help="Hosts that forward the packets. The pair view shows the delays inside them." onChange={(routers) => change({ routers })} />
         <PointFields form={form} />
         <div class="two-sides plain">
-          <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help="How long a source keeps marking without a heartbeat from the destination. From 2s to 5m: a short lease stops marking sooner, a long one bridges short outages.">
+          <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help={helpOf(form.setting("lease"), "A short lease stops marking sooner, a long one bridges short outages.")}>
             {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.lease} onInput={(e) => change({ lease: e.currentTarget.value })} />}
           </Field>
           <div class="field">
             <label class="check" for="f-tracing"><input type="checkbox" {...ties("f-tracing", false, form.fault("f-tracing"))} checked={draft.tracing} onChange={(e) => change({ tracing: e.currentTarget.checked })} /> Trace the paths between the pairs</label>
             <Fault id="f-tracing" text={form.fault("f-tracing")} />
             {draft.tracing && (
-              <Field id="f-trace" label="Trace interval" fault={form.fault("f-trace")} help="At least 5s. A trace sends a few small packets to each router on the path; the topology is built from them.">
+              <Field id="f-trace" label="Trace interval" fault={form.fault("f-trace")} help={helpOf(form.setting("trace"), "A trace sends a few small packets to each router on the path; the topology is built from them.")}>
                 {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.trace} onInput={(e) => change({ trace: e.currentTarget.value })} />}
               </Field>
             )}

@@ -7,7 +7,7 @@ import type { PointOption } from "../../gen/session_pb.ts";
 import { Fault, Field, FieldGroup, ties } from "../../part/field.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { Chips } from "./chips.tsx";
-import type { Form } from "./section.tsx";
+import { helpOf, type Form } from "./section.tsx";
 
 /** PointFields adds points, with their agents and options. The router has a field of its own. */
 export function PointFields({ form }: { form: Form }) {
@@ -48,11 +48,6 @@ export function PointFields({ form }: { form: Form }) {
       {names.length > 0 && <div><button type="button" onClick={() => change({ points: [...draft.points, { name: names[0] ?? "", agents: [], options: {} }] })}><Icon name="plus" /> Add a point</button></div>}
     </FieldGroup>
   );
-}
-
-function helpOf({ doc, min, max }: PointOption): string {
-  const range = min && max ? `, ${min} to ${max}` : min ? `, at least ${min}` : max ? `, at most ${max}` : "";
-  return `${doc.charAt(0).toUpperCase()}${doc.slice(1)}${range}.`;
 }
 
 function OptionInput({ ties: a, option: o, value, onChange }: { ties: ReturnType<typeof ties>; option: PointOption; value: string; onChange(value: string): void }) {

@@ -1,0 +1,68 @@
+package session
+
+import (
+	"slices"
+
+	"pillion.dev/internal/quantity"
+	"pillion.dev/measure/point"
+	"pillion.dev/wire"
+)
+
+// Families of addresses.
+const (
+	IPv4      = "ipv4"
+	IPv6      = "ipv6"
+	AnyFamily = "any"
+)
+
+// Granularities of rows.
+const (
+	ByFlow     = "flow"
+	ByHostPort = "host-port"
+	ByHost     = "host"
+)
+
+var settings = []point.Option{
+	encodings(),
+	{
+		Name: "family", Type: point.Choice, Default: AnyFamily, Doc: "address family", Choices: []string{AnyFamily, IPv4, IPv6},
+		ChoiceDocs: []string{"IPv4 and IPv6 packets.", "IPv4 packets only.", "IPv6 packets only."},
+	},
+	{Name: "interval", Type: point.Duration, Default: "1s", Min: "100ms", Max: "1h", Doc: "interval covered by a row"},
+	{
+		Name: "granularity", Type: point.Choice, Default: ByFlow, Doc: "what a row aggregates", Choices: []string{ByFlow, ByHostPort, ByHost},
+		ChoiceDocs: []string{
+			"Addresses, protocol and both ports: shows which connection is affected. Most rows.",
+			"Addresses, protocol and destination port: shows which service is affected. Aggregates its connections.",
+			"Addresses only. Fewest rows; enough for the delay and loss of the path.",
+		},
+	},
+	{Name: "lease", Type: point.Duration, Default: "10s", Min: "2s", Max: "5m", Doc: "how long a source keeps marking without a heartbeat from the destination"},
+	{Name: "trace", Type: point.Duration, Default: "1m", Min: "5s", Doc: "interval between path traces"},
+	{Name: "duration", Type: point.Duration, Min: "1s", Max: "3660d", Doc: "duration of a run"},
+	{Name: "min_gap", Type: point.Duration, Default: "0s", Min: "0s", Max: "1h", Doc: "minimum time between two marked packets"},
+}
+
+// Settings are the fields of a specification that have bounds or a fixed set of values,
+// with their defaults, in the form of the options of points. Complete, Validate, the help of
+// the command line and the form on the page follow from them.
+func Settings() []point.Option { return slices.Clone(settings) }
+
+func setting(name string) point.Option {
+	return settings[slices.IndexFunc(settings, func(o point.Option) bool { return o.Name == name })]
+}
+
+// encodings lists the default first.
+func encodings() point.Option {
+	o := point.Option{Name: "encoding", Type: point.Choice, Default: wire.DefaultEncoding.String(), Doc: "encoding of marks in IPv4"}
+	all := slices.DeleteFunc(wire.Encodings(), func(e wire.Encoding) bool { return e == wire.DefaultEncoding })
+	for _, e := range slices.Insert(all, 0, wire.DefaultEncoding) {
+		o.Choices, o.ChoiceDocs = append(o.Choices, e.String()), append(o.ChoiceDocs, e.Doc())
+	}
+	return o
+}
+
+func defaultDuration(name string) Duration {
+	d, _ := quantity.ParseDuration(setting(name).Default)
+	return Duration(d)
+}
