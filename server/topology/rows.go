@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"pillion.dev/measure"
 	"pillion.dev/session"
@@ -22,7 +21,7 @@ type Traces struct {
 
 // trace is what rows of one trace share.
 type trace struct {
-	time                                  arrow.Timestamp
+	time                                  time.Time
 	session, peer, source, dest, protocol string
 }
 
@@ -36,20 +35,24 @@ func (t *Traces) Read(record arrow.RecordBatch) error {
 		t.results = map[trace]*session.TraceResult{}
 	}
 	for i := range int(record.NumRows()) {
-		of := trace{
-			columns.time.Value(i), text(columns.session, i), text(columns.peer, i),
-			text(columns.src, i), text(columns.dst, i), text(columns.protocol, i),
+		value := func(name string) measure.Value {
+			v, _ := measure.ValueAt(columns[name], i) // hopColumns checked the type
+			return v
 		}
+		// Copies, because Arrow's memory is released with the record.
+		text := func(name string) string { return strings.Clone(value(name).Text()) }
+		of := trace{value("time").Time(), text("session"), text("peer"), text("src"), text("dst"), text("protocol")}
 		result := t.results[of]
 		if result == nil {
-			result = &session.TraceResult{
-				Time: time.Unix(0, int64(of.time)).UTC(), Source: of.source, Address: of.dest, Protocol: of.protocol,
-			}
+			result = &session.TraceResult{Time: of.time, Source: of.source, Address: of.dest, Protocol: of.protocol}
 			t.results[of] = result
 			t.order = append(t.order, of)
 		}
-		result.Reached = result.Reached || columns.reached.IsValid(i) && columns.reached.Value(i)
-		result.Hops = append(result.Hops, columns.hop(i))
+		result.Reached = result.Reached || value("reached").Bool()
+		result.Hops = append(result.Hops, session.TraceHop{
+			TTL: int(value("ttl").Uint64()), Address: text("address"), RTT: value("rtt_ns").Int64(),
+			Sent: int(value("sent").Uint64()), Answers: int(value("answers").Uint64()),
+		})
 	}
 	return nil
 }
@@ -68,79 +71,21 @@ func (t *Topology) AddRows(agent string, record arrow.RecordBatch) error {
 	return err
 }
 
-// columns of measure.Hops.
-type columns struct {
-	time                              *array.Timestamp
-	session, peer, src, dst, protocol *array.String
-	address                           *array.String
-	ttl, sent, answers                *array.Uint32
-	rtt                               *array.Int64
-	reached                           *array.Boolean
-}
-
-func hopColumns(record arrow.RecordBatch) (*columns, error) {
-	c := &columns{}
-	var err error
-	for name, to := range map[string]any{
-		measure.TimeField.Name: &c.time, "session": &c.session, "peer": &c.peer, "src": &c.src, "dst": &c.dst,
-		"protocol": &c.protocol, "address": &c.address, "ttl": &c.ttl, "sent": &c.sent, "answers": &c.answers,
-		"rtt_ns": &c.rtt, "reached": &c.reached,
-	} {
-		err = errors.Join(err, column(record, name, to))
-	}
-	return c, err
-}
-
-// column finds a column by name and stores it in to, if its type is right.
-func column(record arrow.RecordBatch, name string, to any) error {
+// hopColumns are the columns of measure.Hops by name, each of its type. A record of the
+// archive may have others, in another order.
+func hopColumns(record arrow.RecordBatch) (map[string]arrow.Array, error) {
+	columns := map[string]arrow.Array{}
 	for i, field := range record.Schema().Fields() {
-		if field.Name != name {
-			continue
+		columns[field.Name] = record.Column(i)
+	}
+	for _, want := range measure.Hops.Fields {
+		column := columns[want.Name]
+		if column == nil {
+			return nil, fmt.Errorf("%w: no column %s", ErrTrace, want.Name)
 		}
-		ok := false
-		switch to := to.(type) {
-		case **array.Timestamp:
-			*to, ok = record.Column(i).(*array.Timestamp)
-			ok = ok && arrow.TypeEqual(field.Type, measure.Hops.Arrow().Field(0).Type)
-		case **array.String:
-			*to, ok = record.Column(i).(*array.String)
-		case **array.Uint32:
-			*to, ok = record.Column(i).(*array.Uint32)
-		case **array.Int64:
-			*to, ok = record.Column(i).(*array.Int64)
-		case **array.Boolean:
-			*to, ok = record.Column(i).(*array.Boolean)
+		if !arrow.TypeEqual(column.DataType(), measure.ArrowType(want.Type)) {
+			return nil, fmt.Errorf("%w: column %s is %s", ErrTrace, want.Name, column.DataType())
 		}
-		if !ok {
-			return fmt.Errorf("%w: column %s is %s", ErrTrace, name, field.Type)
-		}
-		return nil
 	}
-	return fmt.Errorf("%w: no column %s", ErrTrace, name)
-}
-
-// text returns a copy, because Arrow's memory is released with the record. Null is the
-// empty text; Arrow leaves its value undefined.
-func text(column *array.String, i int) string {
-	if column.IsNull(i) {
-		return ""
-	}
-	return strings.Clone(column.Value(i))
-}
-
-func count(column *array.Uint32, i int) int {
-	if column.IsNull(i) {
-		return 0
-	}
-	return int(column.Value(i))
-}
-
-func (c *columns) hop(i int) session.TraceHop {
-	h := session.TraceHop{
-		TTL: count(c.ttl, i), Address: text(c.address, i), Sent: count(c.sent, i), Answers: count(c.answers, i),
-	}
-	if c.rtt.IsValid(i) {
-		h.RTT = c.rtt.Value(i)
-	}
-	return h
+	return columns, nil
 }
