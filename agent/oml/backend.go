@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -171,19 +170,7 @@ func (b *Backend) divide(schema *measure.Schema, record arrow.RecordBatch, done 
 
 // Ended implements collect.Backend.
 func (b *Backend) Ended(c collect.Connection) {
-	err := b.ends.Append(measure.Sample{
-		measure.TimeValue(c.Ended), measure.TimeValue(c.Begun), text(c.Domain), text(c.Sender), text(c.App), text(c.Remote),
-		measure.Uint64Value(c.Session), measure.Uint64Value(c.Tuples), measure.Uint64Value(c.Again), measure.Uint64Value(c.Gaps),
-		measure.Uint64Value(c.Faults), measure.Uint64Value(c.Skipped), measure.Uint64Value(c.Refused), text(c.Reason),
-	})
-	if err != nil {
+	if err := b.ends.Append(c.Sample()); err != nil {
 		b.log.Warn("store the end of an OML connection", "error", err)
 	}
-}
-
-const textMax = 64 << 10
-
-// text is a valid string value: bounded UTF-8.
-func text(s string) measure.Value {
-	return measure.StringValue(strings.ToValidUTF8(s[:min(len(s), textMax)], "\uFFFD"))
 }

@@ -35,22 +35,7 @@ const (
 var ErrOrigin = errors.New("invalid relayed stream")
 
 // Connections has a row for each connection of an application that has ended.
-var Connections = measure.Schema{Name: Prefix + "connections", Doc: "connections of instrumented applications that have ended", Fields: []measure.Field{
-	measure.TimeField,
-	{Name: "begun", Type: measure.Time},
-	{Name: "domain", Type: measure.String},
-	{Name: "sender", Type: measure.String},
-	{Name: "application", Type: measure.String},
-	{Name: "remote", Type: measure.String},
-	{Name: "oml_session", Type: measure.Uint64},
-	{Name: "tuples", Type: measure.Uint64},
-	{Name: "again", Type: measure.Uint64},
-	{Name: "gaps", Type: measure.Uint64},
-	{Name: "faults", Type: measure.Uint64},
-	{Name: "skipped_bytes", Type: measure.Uint64},
-	{Name: "refused", Type: measure.Uint64},
-	{Name: "reason", Type: measure.String},
-}}
+var Connections = collect.Connections(Prefix + "connections")
 
 // Origin identifies the tuples of a relayed stream.
 type Origin struct {

@@ -145,8 +145,3 @@ func printable(name string) string {
 		return r
 	}, strings.ToValidUTF8(name[:min(len(name), 200)], "?"))
 }
-
-// text returns a value for the archive, of limited length and valid UTF-8.
-func text(s string) measure.Value {
-	return measure.StringValue(strings.ToValidUTF8(s[:min(len(s), 64<<10)], "\uFFFD"))
-}

@@ -57,22 +57,7 @@ var (
 		{Name: "start", Type: measure.Int64, Unit: "s", Doc: "start time of the domain, since 1970"},
 	}}
 	// Connections has a row for each connection that has ended.
-	Connections = measure.Schema{Name: "oml_connections", Doc: "connections of instrumented applications that have ended", Fields: []measure.Field{
-		measure.TimeField,
-		{Name: "begun", Type: measure.Time, Doc: "when it began"},
-		{Name: "domain", Type: measure.String, Doc: "experiment"},
-		{Name: "sender", Type: measure.String, Doc: "sender-id of the client"},
-		{Name: "application", Type: measure.String, Doc: "name of the application"},
-		{Name: "remote", Type: measure.String, Doc: "address of the client"},
-		{Name: "oml_session", Type: measure.Uint64, Doc: "session of a client with acknowledgements; 0 for others"},
-		{Name: "tuples", Type: measure.Uint64, Unit: "tuples", Doc: "accepted"},
-		{Name: "again", Type: measure.Uint64, Unit: "tuples", Doc: "retransmitted duplicates"},
-		{Name: "gaps", Type: measure.Uint64, Unit: "tuples", Doc: "sequence gaps: lost, or dropped by the client"},
-		{Name: "faults", Type: measure.Uint64, Unit: "tuples", Doc: "unreadable"},
-		{Name: "skipped_bytes", Type: measure.Uint64, Unit: "bytes", Doc: "of binary content outside packets"},
-		{Name: "refused", Type: measure.Uint64, Unit: "tuples", Doc: "accepted, but not stored"},
-		{Name: "reason", Type: measure.String, Doc: "why it ended; empty if the client closed it"},
-	}}
+	Connections = collect.Connections("oml_connections")
 )
 
 // Backend is a collect.Backend.
@@ -147,7 +132,7 @@ func (k *Backend) announceAll() error {
 
 func (k *Backend) announce(domain string, start int64, t entry) {
 	k.append(k.tables, measure.Sample{
-		measure.TimeValue(time.Now()), text(domain), text(t.Name), text(t.Stream), text(t.Schema), measure.Int64Value(start),
+		measure.TimeValue(time.Now()), collect.Text(domain), collect.Text(t.Name), collect.Text(t.Stream), collect.Text(t.Schema), measure.Int64Value(start),
 	})
 }
 
@@ -250,11 +235,7 @@ func (k *Backend) Stored(ctx context.Context, session uint64, t collect.Table) (
 
 // Ended implements collect.Backend.
 func (k *Backend) Ended(c collect.Connection) {
-	k.append(k.ends, measure.Sample{
-		measure.TimeValue(c.Ended), measure.TimeValue(c.Begun), text(c.Domain), text(c.Sender), text(c.App), text(c.Remote),
-		measure.Uint64Value(c.Session), measure.Uint64Value(c.Tuples), measure.Uint64Value(c.Again), measure.Uint64Value(c.Gaps),
-		measure.Uint64Value(c.Faults), measure.Uint64Value(c.Skipped), measure.Uint64Value(c.Refused), text(c.Reason),
-	})
+	k.append(k.ends, c.Sample())
 }
 
 func (k *Backend) append(to *measure.Stream, row measure.Sample) {
