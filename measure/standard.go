@@ -232,6 +232,16 @@ func Standard() []*Schema {
 	return slices.Clone(standard.schemas)
 }
 
+// FindStandard is the standard schema of a stream, or nil.
+func FindStandard(stream string) *Schema {
+	for _, s := range Standard() {
+		if s.Name == stream {
+			return s
+		}
+	}
+	return nil
+}
+
 // AddStandard adds schemas to Standard; package point does for each point.
 func AddStandard(schemas ...*Schema) {
 	standard.Lock()

@@ -150,7 +150,9 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 	}
 	known := have != nil
 	if !known {
-		have = standard(b.Stream)
+		// As for all, so that the first agent to send a standard stream cannot choose column
+		// types that do not match those of all others.
+		have = measure.FindStandard(b.Stream)
 	}
 	if have == nil && len(a.schemas)+len(c.schemas) >= streamsMost {
 		return fmt.Errorf("store batch of %q: %w: limit of %d streams reached", b.Stream, archive.ErrSchema, streamsMost)

@@ -57,18 +57,6 @@ func merge(have, got *measure.Schema) (*measure.Schema, error) {
 	return out, check(out)
 }
 
-// standard returns the schema of a standard stream, with which its table is created:
-// otherwise the first agent to send it could choose column types that do not match those
-// of all others.
-func standard(stream string) *measure.Schema {
-	for _, s := range measure.Standard() {
-		if s.Name == stream {
-			return s
-		}
-	}
-	return nil
-}
-
 // check validates a schema for the archive.
 func check(s *measure.Schema) error {
 	if err := s.Validate(); err != nil {
@@ -173,7 +161,7 @@ func (c *connection) loadSchemas(ctx context.Context) (map[string]*measure.Schem
 	err := c.query(ctx, "SELECT schema FROM pillion.streams", nil, func(r arrow.RecordBatch) error {
 		for i := range int(r.NumRows()) {
 			s := &measure.Schema{}
-			if err := json.Unmarshal([]byte(textAt(r, 0, i)), s); err != nil {
+			if err := json.Unmarshal([]byte(resultRow{r, i}.text(0)), s); err != nil {
 				return fmt.Errorf("read catalog: %w", err)
 			}
 			schemas[s.Name] = s

@@ -87,19 +87,10 @@ func (d *data) find(ctx context.Context, name string) (archive.Stream, error) {
 			return stream, nil
 		}
 	}
-	if schema := standard(name); schema != nil {
+	if schema := measure.FindStandard(name); schema != nil {
 		return archive.Stream{Schema: schema}, nil
 	}
 	return archive.Stream{}, fmt.Errorf("find stream %q: %w", name, archive.ErrUnknown)
-}
-
-func standard(name string) *measure.Schema {
-	for _, schema := range measure.Standard() {
-		if schema.Name == name {
-			return schema
-		}
-	}
-	return nil
 }
 
 func streamMessage(s archive.Stream) *pillionv1.Stream {

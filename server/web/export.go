@@ -71,7 +71,7 @@ func (d *data) export(ctx context.Context, question archive.Export, file *rowFil
 		defer described.Release()
 		return file.write(described)
 	})
-	if err != nil && (!errors.Is(err, archive.ErrUnknown) || standard(question.Stream) == nil) {
+	if err != nil && (!errors.Is(err, archive.ErrUnknown) || measure.FindStandard(question.Stream) == nil) {
 		return fmt.Errorf("export %s: %w", question.Stream, err)
 	}
 	if file.writer == nil { // no rows: write the columns anyway

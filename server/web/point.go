@@ -13,6 +13,7 @@ import (
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/archive"
+	"pillion.dev/measure"
 	"pillion.dev/measure/point"
 	"pillion.dev/session"
 )
@@ -86,7 +87,7 @@ func (d *data) ListRows(ctx context.Context, request *pillionv1.ListRowsRequest)
 			return nil
 		})
 	})
-	if err != nil && (!errors.Is(err, archive.ErrUnknown) || standard(request.GetStream()) == nil) {
+	if err != nil && (!errors.Is(err, archive.ErrUnknown) || measure.FindStandard(request.GetStream()) == nil) {
 		return nil, fmt.Errorf("list rows of %s: %w", request.GetStream(), err)
 	}
 	return response, nil
