@@ -118,27 +118,22 @@ func (c *connection) saveDeliveries(revision uint64, states map[sender]*delivery
 // revision, and how long the log is.
 func (c *connection) loadDeliveries(ctx context.Context) (states map[sender]*delivery, revision uint64, logged int, err error) {
 	states, latest := map[sender]*delivery{}, map[sender]uint64{}
-	err = c.query(ctx, "SELECT * FROM pillion.delivery", nil, func(r arrow.RecordBatch) error {
-		number := func(column, i int) uint64 { return r.Column(column).(*array.Uint64).Value(i) }
-		count := func(column, i int) int64 { return r.Column(column).(*array.Int64).Value(i) }
-		extras := r.Column(5).(*array.List)
-		for i := range int(r.NumRows()) {
-			logged++
-			key := sender{textAt(r, 1, i), textAt(r, 2, i), number(3, i)}
-			at := number(0, i)
-			revision = max(revision, at)
-			if states[key] != nil && latest[key] > at {
-				continue
-			}
-			d := &delivery{next: number(4, i), extras: map[uint64]bool{}, batches: count(6, i), rows: count(7, i), missing: count(8, i)}
-			start, end := extras.ValueOffsets(i)
-			for k := start; k < end; k++ {
-				d.extras[extras.ListValues().(*array.Uint64).Value(int(k))] = true
-			}
-			states[key], latest[key] = d, at
+	err = c.query(ctx, "SELECT * FROM pillion.delivery", nil, each(func(r resultRow) {
+		logged++
+		key := sender{r.text(1), r.text(2), r.uint(3)}
+		at := r.uint(0)
+		revision = max(revision, at)
+		if states[key] != nil && latest[key] > at {
+			return
 		}
-		return nil
-	})
+		d := &delivery{next: r.uint(4), extras: map[uint64]bool{}, batches: r.int(6), rows: r.int(7), missing: r.int(8)}
+		extras := r.Column(5).(*array.List)
+		start, end := extras.ValueOffsets(r.at)
+		for k := start; k < end; k++ {
+			d.extras[extras.ListValues().(*array.Uint64).Value(int(k))] = true
+		}
+		states[key], latest[key] = d, at
+	}))
 	return states, revision, logged, err
 }
 

@@ -9,9 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-
 	"pillion.dev/archive"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
@@ -116,7 +113,7 @@ func (f *flowReader) groups(s *survey) (sql string, arguments []any) {
 
 func (f *flowReader) ask(ctx context.Context, c *connection, s *survey) error {
 	groups, arguments := f.groups(s)
-	if err := c.query(ctx, "SELECT * FROM ("+groups+") ORDER BY place", arguments, f.read); err != nil {
+	if err := c.query(ctx, "SELECT * FROM ("+groups+") ORDER BY place", arguments, each(f.read)); err != nil {
 		return err
 	}
 	f.every = every(f.rows, f.question.Sample)
@@ -131,23 +128,15 @@ func (f *flowReader) ask(ctx context.Context, c *connection, s *survey) error {
 	})
 }
 
-func (f *flowReader) read(r arrow.RecordBatch) error {
-	sport, dport := r.Column(4).(*array.Int64), r.Column(5).(*array.Int64)
-	begun, last, found := r.Column(6).(*array.Int64), r.Column(7).(*array.Int64), r.Column(int(r.NumCols())-1).(*array.Int64)
-	for i := range int(r.NumRows()) {
-		sum, rows := (&sumReader{r, 9}).sum(i)
-		f.flows = append(f.flows, archive.Flow{
-			Flow: flows.Flow{
-				Src: textAt(r, 1, i), Dst: textAt(r, 2, i), Proto: textAt(r, 3, i),
-				Sport: portOf(sport.Value(i)), Dport: portOf(dport.Value(i)),
-			},
-			Window: archive.Window{Start: time.Unix(0, begun.Value(i)).UTC(), Sum: sum},
-			Last:   time.Unix(0, last.Value(i)).UTC(),
-		})
-		f.rows += rows
-		f.found = found.Value(i)
-	}
-	return nil
+func (f *flowReader) read(r resultRow) {
+	sum, rows := r.sum(9)
+	f.flows = append(f.flows, archive.Flow{
+		Flow:   flows.Flow{Src: r.text(1), Dst: r.text(2), Proto: r.text(3), Sport: portOf(r.int(4)), Dport: portOf(r.int(5))},
+		Window: archive.Window{Start: time.Unix(0, r.int(6)).UTC(), Sum: sum},
+		Last:   time.Unix(0, r.int(7)).UTC(),
+	})
+	f.rows += rows
+	f.found = r.int(int(r.NumCols()) - 1)
 }
 
 func portOf(n int64) uint32 { return uint32(max(0, min(n, math.MaxUint32))) }

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-
 	"pillion.dev/archive"
 )
 
@@ -27,13 +24,9 @@ func (a *Archive) SetRetention(stream string, retention archive.Retention) {
 
 func (c *connection) loadRetention(ctx context.Context) (map[string]archive.Retention, error) {
 	out := map[string]archive.Retention{}
-	err := c.query(ctx, "SELECT stream, age_ns, rows, bytes FROM pillion.retention", nil, func(r arrow.RecordBatch) error {
-		for i := range int(r.NumRows()) {
-			n := func(column int) int64 { return r.Column(column).(*array.Int64).Value(i) }
-			out[textAt(r, 0, i)] = archive.Retention{Age: time.Duration(n(1)), Rows: n(2), Bytes: n(3)}
-		}
-		return nil
-	})
+	err := c.query(ctx, "SELECT stream, age_ns, rows, bytes FROM pillion.retention", nil, each(func(r resultRow) {
+		out[r.text(0)] = archive.Retention{Age: time.Duration(r.int(1)), Rows: r.int(2), Bytes: r.int(3)}
+	}))
 	return out, err
 }
 
@@ -162,16 +155,15 @@ func (c *connection) cutoff(ctx context.Context, stream string, drop int64) (int
 		found := false
 		err := c.query(ctx, "SELECT ((epoch_ns(time)::HUGEINT - ?) // ?)::BIGINT AS step, count(*) FROM "+tableOf(stream)+
 			" WHERE time BETWEEN ? AND ? GROUP BY step ORDER BY step",
-			[]any{low, width, time.Unix(0, low), time.Unix(0, high)}, func(r arrow.RecordBatch) error {
-				for i := 0; i < int(r.NumRows()) && !found; i++ {
-					n := r.Column(1).(*array.Int64).Value(i)
-					step = r.Column(0).(*array.Int64).Value(i)
-					if found = before+n >= drop; !found {
-						before += n
-					}
+			[]any{low, width, time.Unix(0, low), time.Unix(0, high)}, each(func(r resultRow) {
+				if found {
+					return
 				}
-				return nil
-			})
+				step = r.int(0)
+				if found = before+r.int(1) >= drop; !found {
+					before += r.int(1)
+				}
+			}))
 		if err != nil {
 			return 0, err
 		}
@@ -190,11 +182,10 @@ func (c *connection) cutoff(ctx context.Context, stream string, drop int64) (int
 // number returns the single number that is a statement's result.
 func (c *connection) number(ctx context.Context, sql string, arguments ...any) (int64, error) {
 	var out int64
-	err := c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
-		if r.NumRows() > 0 && r.Column(0).IsValid(0) {
-			out = r.Column(0).(*array.Int64).Value(0)
+	err := c.query(ctx, sql, arguments, each(func(r resultRow) {
+		if !r.isNull(0) {
+			out = r.int(0)
 		}
-		return nil
-	})
+	}))
 	return out, err
 }

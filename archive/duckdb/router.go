@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"pillion.dev/archive"
 	"pillion.dev/measure"
@@ -86,12 +85,7 @@ func (q *routerReader) chooseSession(ctx context.Context, c *connection) error {
 	where, arguments := q.where(append(slices.Clone(q.question.Sessions), "")...)
 	found := map[string]bool{}
 	err := c.query(ctx, fmt.Sprintf("SELECT DISTINCT coalesce(session, '') FROM %s WHERE %s", tableOf(measure.Router.Name), where), arguments,
-		func(r arrow.RecordBatch) error {
-			for i := range int(r.NumRows()) {
-				found[textAt(r, 0, i)] = true
-			}
-			return nil
-		})
+		each(func(r resultRow) { found[r.text(0)] = true }))
 	if i := slices.IndexFunc(q.question.Sessions, func(name string) bool { return found[name] }); i >= 0 {
 		q.answer.Session = q.question.Sessions[i]
 	}
@@ -112,7 +106,7 @@ func (q *routerReader) askStages(ctx context.Context, c *connection) error {
 	table := tableOf(measure.Router.Name)
 	sql := fmt.Sprintf(`SELECT %s AS w, stage, least(sum(packets), 18446744073709551615)::UBIGINT, min(delay_min_ns), max(delay_max_ns), sum(delay_mean_ns::HUGEINT * packets)
 		FROM %s WHERE %s AND %s GROUP BY w, stage ORDER BY w, stage`, q.start(), table, where, stageMeasured)
-	if err := c.query(ctx, sql, arguments, q.readStages); err != nil {
+	if err := c.query(ctx, sql, arguments, each(q.readStage)); err != nil {
 		return err
 	}
 	offsets := "delay_offsets_ns"
@@ -133,22 +127,17 @@ func (q *routerReader) askStages(ctx context.Context, c *connection) error {
 	}
 	return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
 		readHistograms(r, func(number int64, i int) *histogram.Histogram {
-			return histograms[key{q.timeOf(number), textAt(r, 4, i)}]
+			return histograms[key{q.timeOf(number), resultRow{r, i}.text(4)}]
 		})
 		return nil
 	})
 }
 
-func (q *routerReader) readStages(r arrow.RecordBatch) error {
-	numbers, packets := r.Column(0).(*array.Int64), r.Column(2).(*array.Uint64)
-	least, most, total := r.Column(3).(*array.Int64), r.Column(4).(*array.Int64), r.Column(5).(*array.Decimal128)
-	for i := range int(r.NumRows()) {
-		q.answer.Stages = append(q.answer.Stages, archive.StageWindow{
-			Stage: textAt(r, 1, i), Start: q.timeOf(numbers.Value(i)),
-			Delay: flows.Distribution{Count: packets.Value(i), Min: least.Value(i), Max: most.Value(i), Total: total.Value(i)},
-		})
-	}
-	return nil
+func (q *routerReader) readStage(r resultRow) {
+	q.answer.Stages = append(q.answer.Stages, archive.StageWindow{
+		Stage: r.text(1), Start: q.timeOf(r.int(0)),
+		Delay: flows.Distribution{Count: r.uint(2), Min: r.int(3), Max: r.int(4), Total: r.total(5)},
+	})
 }
 
 func (q *routerReader) askQueues(ctx context.Context, c *connection) error {
@@ -160,29 +149,20 @@ func (q *routerReader) askQueues(ctx context.Context, c *connection) error {
 	}
 	sql := fmt.Sprintf(`SELECT %s AS w, interface, side, sum(depth_mean * interval_ns) / sum(interval_ns), max(coalesce(kernel_depth, 0))::DOUBLE
 		FROM %s WHERE %s AND interval_ns > 0 GROUP BY w, interface, side ORDER BY w, side, interface`, q.start(), tableOf(measure.RouterQueues.Name), where)
-	return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
-		numbers, mean, kernel := r.Column(0).(*array.Int64), r.Column(3).(*array.Float64), r.Column(4).(*array.Float64)
-		for i := range int(r.NumRows()) {
-			q.answer.Queues = append(q.answer.Queues, archive.QueueWindow{
-				Interface: textAt(r, 1, i), Side: textAt(r, 2, i), Start: q.timeOf(numbers.Value(i)), Mean: mean.Value(i), Kernel: kernel.Value(i),
-			})
-		}
-		return nil
-	})
+	return c.query(ctx, sql, arguments, each(func(r resultRow) {
+		q.answer.Queues = append(q.answer.Queues, archive.QueueWindow{
+			Interface: r.text(1), Side: r.text(2), Start: q.timeOf(r.int(0)), Mean: r.float(3), Kernel: r.float(4),
+		})
+	}))
 }
 
 func (q *routerReader) askBreaks(ctx context.Context, c *connection) error {
 	where, arguments := q.where(q.answer.Session)
 	sql := fmt.Sprintf(`SELECT * FROM (SELECT epoch_ns(time) AS begun, length_ns, coalesce(cause, ''), coalesce(task, ''), coalesce(depth, 0)::UBIGINT
 		FROM %s WHERE %s ORDER BY length_ns DESC LIMIT %d) ORDER BY begun`, tableOf(measure.RouterBreaks.Name), where, q.question.Breaks)
-	return c.query(ctx, sql, arguments, func(r arrow.RecordBatch) error {
-		times, lengths, depths := r.Column(0).(*array.Int64), r.Column(1).(*array.Int64), r.Column(4).(*array.Uint64)
-		for i := range int(r.NumRows()) {
-			q.answer.Breaks = append(q.answer.Breaks, archive.CoffeeBreak{
-				Time: time.Unix(0, times.Value(i)).UTC(), Length: time.Duration(lengths.Value(i)),
-				Cause: textAt(r, 2, i), Task: textAt(r, 3, i), Depth: depths.Value(i),
-			})
-		}
-		return nil
-	})
+	return c.query(ctx, sql, arguments, each(func(r resultRow) {
+		q.answer.Breaks = append(q.answer.Breaks, archive.CoffeeBreak{
+			Time: time.Unix(0, r.int(0)).UTC(), Length: time.Duration(r.int(1)), Cause: r.text(2), Task: r.text(3), Depth: r.uint(4),
+		})
+	}))
 }

@@ -8,8 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/apache/arrow-go/v18/arrow"
 )
 
 // What DuckDB itself cannot prevent: read-only transactions, a locked configuration and
@@ -49,12 +47,7 @@ func (c *connection) inspectQuestion(ctx context.Context, sql string) error {
 		inner = sql
 	}
 	var text string
-	err := c.query(ctx, "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR", []any{inner}, func(r arrow.RecordBatch) error {
-		if r.NumRows() > 0 {
-			text = textAt(r, 0, 0)
-		}
-		return nil
-	})
+	err := c.query(ctx, "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR", []any{inner}, each(func(r resultRow) { text = r.text(0) }))
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-
 	"pillion.dev/archive"
 	"pillion.dev/measure"
 )
@@ -112,7 +109,7 @@ func (a *Archive) Series(ctx context.Context, question archive.Series) ([]archiv
 	}
 	lines := &lineReader{question: question, step: step}
 	err = a.reader(ctx, 0, func(ctx context.Context, c *connection) error {
-		return c.query(ctx, sql, arguments, lines.read)
+		return c.query(ctx, sql, arguments, each(lines.read))
 	})
 	return lines.lines, err
 }
@@ -159,29 +156,23 @@ type lineReader struct {
 	number   int64
 }
 
-func (l *lineReader) read(r arrow.RecordBatch) error {
-	numbers, steps := r.Column(0).(*array.Int64), r.Column(1).(*array.Int64)
+func (l *lineReader) read(r resultRow) {
 	values := 2 + len(l.question.By)
-	for i := range int(r.NumRows()) {
-		if n := numbers.Value(i); n != l.number || len(l.lines) == 0 {
-			l.number = n
-			labels := map[string]string{}
-			for k, column := range l.question.By {
-				labels[column] = textAt(r, 2+k, i)
-			}
-			l.lines = append(l.lines, archive.Line{Labels: labels})
+	if n := r.int(0); n != l.number || len(l.lines) == 0 {
+		l.number = n
+		labels := map[string]string{}
+		for k, column := range l.question.By {
+			labels[column] = r.text(2 + k)
 		}
-		line := &l.lines[len(l.lines)-1]
-		line.Times = append(line.Times, l.question.From.Add(time.Duration(steps.Value(i))*l.step).UTC())
-		row := make([]float64, len(l.question.Columns))
-		for k := range row {
-			value := math.NaN()
-			if column := r.Column(values + k).(*array.Float64); column.IsValid(i) {
-				value = column.Value(i)
-			}
-			row[k] = value
-		}
-		line.Values = append(line.Values, row)
+		l.lines = append(l.lines, archive.Line{Labels: labels})
 	}
-	return nil
+	line := &l.lines[len(l.lines)-1]
+	line.Times = append(line.Times, l.question.From.Add(time.Duration(r.int(1))*l.step).UTC())
+	of := make([]float64, len(l.question.Columns))
+	for k := range of {
+		if of[k] = math.NaN(); !r.isNull(values + k) {
+			of[k] = r.float(values + k)
+		}
+	}
+	line.Values = append(line.Values, of)
 }

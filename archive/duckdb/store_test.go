@@ -244,7 +244,7 @@ func TestShapes(t *testing.T) {
 		}
 		got := ""
 		if err := a.Query(t.Context(), "SELECT typeof(v) FROM s LIMIT 1", nil, archive.Limits{}, func(r arrow.RecordBatch) error {
-			got = textAt(r, 0, 0)
+			got = resultRow{r, 0}.text(0)
 			return nil
 		}); err != nil || got != r.column {
 			t.Errorf("%s: column is %s, %v", r.name, got, err)

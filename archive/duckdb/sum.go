@@ -24,7 +24,7 @@ func measured(of string) string {
 const clockError = `CASE WHEN clock_error_ns >= 0 AND source_clock_error_ns >= 0 THEN
 	least(clock_error_ns::HUGEINT + source_clock_error_ns, 9223372036854775807)::BIGINT END`
 
-// sums are the SQL of what rows add up to, without histograms, as sumReader reads it.
+// sums are the SQL of what rows add up to, without histograms, as resultRow.sum reads it.
 var sums = func() string {
 	var list []string
 	for _, column := range flows.CountNames {
@@ -41,41 +41,24 @@ var sums = func() string {
 	return strings.Join(list, ", ")
 }()
 
-// sumReader reads the columns of sums, which begin at a place.
-type sumReader struct {
-	record arrow.RecordBatch
-	at     int
-}
-
-func (s *sumReader) next() arrow.Array {
-	s.at++
-	return s.record.Column(s.at - 1)
-}
-
-// int is 0 for null.
-func (s *sumReader) int(i int) (n int64, known bool) {
-	if column := s.next().(*array.Int64); column.IsValid(i) {
-		return column.Value(i), true
-	}
-	return 0, false
-}
-
-// sum reads one row: the sum, and how many rows it is of.
-func (s *sumReader) sum(i int) (sum flows.Sum, rows int64) {
+// sum reads the columns of sums, the first of which is at: the sum, and how many rows it
+// is of.
+func (r resultRow) sum(at int) (sum flows.Sum, rows int64) {
 	for _, to := range sum.Counts.List() {
-		*to = s.next().(*array.Uint64).Value(i)
+		*to = r.uint(at)
+		at++
 	}
 	for _, d := range []*flows.Distribution{&sum.Delay, &sum.IPDV} {
-		d.Count = s.next().(*array.Uint64).Value(i)
-		d.Min, _ = s.int(i)
-		d.Max, _ = s.int(i)
-		if total := s.next().(*array.Decimal128); total.IsValid(i) {
-			d.Total = total.Value(i)
+		d.Count, d.Total = r.uint(at), r.total(at+3)
+		if !r.isNull(at + 1) {
+			d.Min, d.Max = r.int(at+1), r.int(at+2)
 		}
+		at += 4
 	}
-	sum.ClockError.Ns, sum.ClockError.Known = s.int(i)
-	rows, _ = s.int(i)
-	return sum, rows
+	if !r.isNull(at) {
+		sum.ClockError = flows.Bound{Ns: r.int(at), Known: true}
+	}
+	return sum, r.int(at + 1)
 }
 
 // histograms are the SQL of a distribution's histograms by key: bounds, counts and

@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-
 	"pillion.dev/archive"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
@@ -104,7 +101,7 @@ func (s *survey) look(ctx context.Context, c *connection) error {
 		count(*) AS n, coalesce(sum(packets), 0)::DOUBLE AS packets FROM %s WHERE %s GROUP BY ALL`,
 		int64(flows.IntervalMax), int64(unit-1), int64(unit), tableOf(measure.Flows.Name), strings.Join(list, " AND "))
 	found := sightings{}
-	if err := c.query(ctx, sql, arguments, found.read); err != nil {
+	if err := c.query(ctx, sql, arguments, each(found.read)); err != nil {
 		return err
 	}
 	found.sum(s)
@@ -123,25 +120,19 @@ type sighted struct {
 
 type sightings map[pairOf]map[string]*sighted
 
-func (f sightings) read(r arrow.RecordBatch) error {
-	units, rows := r.Column(3).(*array.Int64), r.Column(4).(*array.Int64)
-	packets := r.Column(5).(*array.Float64)
-	for i := range int(r.NumRows()) {
-		pair := pairOf{textAt(r, 0, i), textAt(r, 1, i)}
-		if f[pair] == nil {
-			f[pair] = map[string]*sighted{}
-		}
-		session := textAt(r, 2, i)
-		one := f[pair][session]
-		if one == nil {
-			one = &sighted{units: map[int64]int64{}}
-			f[pair][session] = one
-		}
-		one.packets += packets.Value(i)
-		one.rows += rows.Value(i)
-		one.units[units.Value(i)] += rows.Value(i)
+func (f sightings) read(r resultRow) {
+	pair, session := pairOf{r.text(0), r.text(1)}, r.text(2)
+	if f[pair] == nil {
+		f[pair] = map[string]*sighted{}
 	}
-	return nil
+	one := f[pair][session]
+	if one == nil {
+		one = &sighted{units: map[int64]int64{}}
+		f[pair][session] = one
+	}
+	one.packets += r.float(5)
+	one.rows += r.int(4)
+	one.units[r.int(3)] += r.int(4)
 }
 
 // sum elects the session of each pair and sums the elected ones.

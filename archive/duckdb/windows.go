@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-
 	"pillion.dev/archive"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
@@ -76,19 +73,15 @@ func (w *windowReader) ask(ctx context.Context, c *connection, s *survey, every 
 	where, arguments := s.where()
 	number := fmt.Sprintf("(%s // %d)::BIGINT", middle, int64(w.step))
 	from := fmt.Sprintf("FROM %s WHERE %s", tableOf(measure.Flows.Name), where)
-	if err := c.query(ctx, fmt.Sprintf("SELECT %s AS w, %s %s GROUP BY w ORDER BY w", number, sums, from), arguments, w.read); err != nil {
+	if err := c.query(ctx, fmt.Sprintf("SELECT %s AS w, %s %s GROUP BY w ORDER BY w", number, sums, from), arguments, each(w.read)); err != nil {
 		return err
 	}
 	return c.askHistograms(ctx, number, from, arguments, every, w.find)
 }
 
-func (w *windowReader) read(r arrow.RecordBatch) error {
-	numbers := r.Column(0).(*array.Int64)
-	for i := range int(r.NumRows()) {
-		sum, _ := (&sumReader{r, 1}).sum(i)
-		w.windows = append(w.windows, archive.Window{Start: w.start(numbers.Value(i)), Sum: sum})
-	}
-	return nil
+func (w *windowReader) read(r resultRow) {
+	sum, _ := r.sum(1)
+	w.windows = append(w.windows, archive.Window{Start: w.start(r.int(0)), Sum: sum})
 }
 
 func (w *windowReader) start(number int64) time.Time {
