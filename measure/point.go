@@ -79,14 +79,6 @@ type Subscription struct {
 	stopped sync.WaitGroup
 }
 
-// Subscribe passes the rows of a pipeline to a sink until Cancel.
-func (p *Point) Subscribe(pipeline Pipeline, sink RowSink) (*Subscription, error) {
-	return p.subscribe(pipeline, func(s *Subscription) error {
-		s.sink = sink
-		return nil
-	})
-}
-
 // SubscribeStream gathers the rows of a pipeline into batches. The stream belongs
 // to the subscription, and Cancel closes it.
 func (p *Point) SubscribeStream(pipeline Pipeline, options StreamOptions, sink BatchSink) (*Subscription, error) {
@@ -178,17 +170,7 @@ func (s *Subscription) run() {
 	}
 }
 
-// Flush turns the open windows into rows, and the rows into batches.
-func (s *Subscription) Flush() error {
-	s.mu.Lock()
-	err := s.flush()
-	s.mu.Unlock()
-	if s.stream != nil {
-		err = errors.Join(err, s.stream.Flush())
-	}
-	return err
-}
-
+// flush turns the open windows into rows.
 func (s *Subscription) flush() error {
 	if s.windows == nil || s.ended {
 		return nil
@@ -196,7 +178,7 @@ func (s *Subscription) flush() error {
 	return s.windows.flush()
 }
 
-// Cancel ends the subscription after a last Flush. When it returns, the sink will
+// Cancel ends the subscription after a last flush. When it returns, the sink will
 // not be called again.
 func (s *Subscription) Cancel() error {
 	s.point.mu.Lock()
@@ -220,7 +202,7 @@ func (s *Subscription) Cancel() error {
 	return err
 }
 
-// Counts are those since Subscribe.
+// Counts are those since the subscription began.
 func (s *Subscription) Counts() SubscriptionCounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
