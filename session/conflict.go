@@ -49,7 +49,7 @@ func Fits(others []SourceTask, next SourceTask) error {
 		}
 		if field, theirs, ours := differ(other, next); field != "" {
 			return fmt.Errorf("%w with session %s: different %s on the same interface (existing: %s; new: %s); "+
-				"use the same value, or set a device for each", ErrConflict, other.Session, field, theirs, ours)
+				"use the same value, or set an interface for each", ErrConflict, other.Session, field, theirs, ours)
 		}
 		addRules(set, other)
 		same = same && slices.Equal(other.Filters, next.Filters)

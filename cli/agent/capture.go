@@ -13,8 +13,8 @@ import (
 
 type captureCmd struct {
 	reportFlags
-	Dev         string `placeholder:"DEV" help:"Network device to capture on; other traffic is not affected."`
-	Read        string `placeholder:"FILE" help:"Read a pcap or pcapng file instead of a device."`
+	Dev         string `placeholder:"DEV" help:"Network interface to capture on; other traffic is not affected."`
+	Read        string `placeholder:"FILE" help:"Read a pcap or pcapng file instead of an interface."`
 	Filter      string `placeholder:"EXPRESSION" help:"Capture only matching packets, in a subset of the tcpdump filter language: 'udp port 53 or host 10.0.0.1'."`
 	Snap        int    `default:"256" placeholder:"BYTES" help:"Bytes of each packet to decode (${default})."`
 	Count       uint64 `placeholder:"N" help:"Stop after N packets."`

@@ -13,8 +13,8 @@ import (
 )
 
 type destinationCmd struct {
-	Dev         string        `required:"" placeholder:"DEV" help:"Network device whose incoming packets are measured."`
-	Hook        string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on devices whose driver has native XDP (${default})."`
+	Dev         string        `required:"" placeholder:"DEV" help:"Network interface whose incoming packets are measured."`
+	Hook        string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on interfaces whose driver has native XDP (${default})."`
 	From        []string      `placeholder:"PREFIX" help:"Accept marks only from these hosts; default: from all. Repeatable."`
 	Interval    time.Duration `default:"1s" help:"Interval of rows (${default})."`
 	By          string        `default:"flow" placeholder:"NAME" help:"Aggregation of rows: flow, host or host-port (${default})."`

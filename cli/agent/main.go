@@ -17,10 +17,10 @@ import (
 type cli struct {
 	Run         runCmd                        `cmd:"" help:"Join a server and run as its agent."`
 	Check       command.Check[service.Config] `cmd:"" help:"Check a configuration file of run."`
-	Source      sourceCmd                     `cmd:"" help:"Mark outgoing packets of a network device."`
-	Destination destinationCmd                `cmd:"" help:"Read and remove the marks of incoming packets of a network device."`
+	Source      sourceCmd                     `cmd:"" help:"Mark outgoing packets of a network interface."`
+	Destination destinationCmd                `cmd:"" help:"Read and remove the marks of incoming packets of a network interface."`
 	Router      routerCmd                     `cmd:"" help:"Profile the router in a network namespace: where packets wait or are dropped."`
-	Capture     captureCmd                    `cmd:"" help:"Report the packet headers on a device or in a capture file."`
+	Capture     captureCmd                    `cmd:"" help:"Report the packet headers on an interface or in a capture file."`
 	Iperf3      iperfCmd                      `cmd:"" name:"run-iperf3" help:"Run iperf3 and report its measurements."`
 	Doctor      doctorCmd                     `cmd:"" help:"Check whether this host can measure, with advice."`
 	Lab         labCmd                        `cmd:"" help:"Build and control testbeds of network namespaces and emulated links."`

@@ -29,7 +29,7 @@ func sampling(s session.Sampling) source.Sampling {
 }
 
 type sourceRunCmd struct {
-	Dev      string        `required:"" placeholder:"DEV" help:"Network device whose outgoing packets are marked."`
+	Dev      string        `required:"" placeholder:"DEV" help:"Network interface whose outgoing packets are marked."`
 	Modules  string        `default:"delay,loss" placeholder:"LIST" help:"What to measure: delay, loss or delay,loss (${default})."`
 	Encoding string        `placeholder:"NAME" help:"Encoding of marks: one of ${encoding_range}. Default: native for IPv6, ${encoding} for IPv4."`
 	To       []string      `placeholder:"PREFIX" help:"Mark only packets to these hosts, which must run a destination. Repeatable."`
@@ -132,7 +132,7 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 }
 
 type sourceChangeCmd struct {
-	Dev string `required:"" placeholder:"DEV" help:"Network device on which the source runs."`
+	Dev string `required:"" placeholder:"DEV" help:"Network interface on which the source runs."`
 	session.Sampling
 }
 

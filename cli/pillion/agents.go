@@ -118,7 +118,7 @@ func clockText(k *pillionv1.Clock) string {
 }
 
 func taskTable(tasks []*pillionv1.Task) *table {
-	t := newTable("session", "agent", "role", "device", "state", "error", "counters")
+	t := newTable("session", "agent", "role", "interface", "state", "error", "counters")
 	for _, k := range tasks {
 		state := "running"
 		if !k.Running {

@@ -130,7 +130,7 @@ type doctorCmd struct {
 
 // Help has the examples.
 func (doctorCmd) Help() string {
-	return `Agents check kernel, privileges, clock, disk and memory, network devices with their offloads and BPF
+	return `Agents check kernel, privileges, clock, disk and memory, network interfaces with their offloads and BPF
 programs of other software, and whether their peers are reachable. The exit code is 1 if a check fails.
 
 Examples:

@@ -125,7 +125,7 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	if s.GetRecords() {
 		f.add("records", "a row per packet")
 	}
-	f.add("devices", pairsText(s.GetDevice()))
+	f.add("interfaces", pairsText(s.GetDevice()))
 	f.add("lease", length(s.GetLease()).shown)
 	if trace := s.GetTrace(); trace != nil && trace.AsDuration() < 0 {
 		f.add("trace", "never")
