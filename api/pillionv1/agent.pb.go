@@ -25,17 +25,17 @@ const (
 // Agent is one host.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name that it enrolled with: lowercase letters, digits and inner hyphens, at most 63.
+	// Name under which it enrolled: lowercase letters, digits and inner hyphens, at most 63.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Labels of the agent's own configuration and those that operators gave it; the latter win.
+	// Labels from the agent's configuration and from operators; the latter take precedence.
 	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// connected, away, revoked.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	// When it joined.
 	Enrolled *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=enrolled,proto3" json:"enrolled,omitempty"`
-	// When it was last heard.
+	// When it last reported.
 	Seen *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=seen,proto3" json:"seen,omitempty"`
-	// When its process started; unset where it was not heard since the server started.
+	// When its process started; unset if it has not reported since the server started.
 	Started *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started,proto3" json:"started,omitempty"`
 	// Version of the agent.
 	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
@@ -45,11 +45,11 @@ type Agent struct {
 	Interfaces []*Interface `protobuf:"bytes,9,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
 	// State of the host's clock.
 	Clock *Clock `protobuf:"bytes,10,opt,name=clock,proto3" json:"clock,omitempty"`
-	// What it holds back and what it had to drop.
+	// Batches that wait for the archive, and those that were dropped.
 	Spool *Spool `protobuf:"bytes,11,opt,name=spool,proto3" json:"spool,omitempty"`
-	// What it does now.
+	// Current tasks.
 	Tasks []*Task `protobuf:"bytes,12,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// When its certificate ends; an agent renews it before.
+	// When its certificate expires; an agent renews it before that.
 	CertificateExpires *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=certificate_expires,json=certificateExpires,proto3" json:"certificate_expires,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -181,9 +181,9 @@ type Interface struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name in the host, such as eth0.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Largest IP packet, bytes.
+	// MTU, bytes.
 	Mtu uint32 `protobuf:"varint,2,opt,name=mtu,proto3" json:"mtu,omitempty"`
-	// It carries packets.
+	// The interface is up.
 	Up bool `protobuf:"varint,3,opt,name=up,proto3" json:"up,omitempty"`
 	// Addresses with prefix lengths.
 	Addresses     []string `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
@@ -249,14 +249,14 @@ func (x *Interface) GetAddresses() []string {
 	return nil
 }
 
-// Clock is the state of a host's clock, as the kernel and its daemon have it.
+// Clock is the state of a host's clock, according to the kernel and its daemon.
 type Clock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Something disciplines the clock.
+	// The clock is synchronised.
 	Synchronised bool `protobuf:"varint,1,opt,name=synchronised,proto3" json:"synchronised,omitempty"`
-	// Bound of the clock's error, ns.
+	// Bound on the clock error, ns.
 	MaxErrorNs int64 `protobuf:"varint,2,opt,name=max_error_ns,json=maxErrorNs,proto3" json:"max_error_ns,omitempty"`
-	// Offset that the daemon last saw, ns.
+	// Offset that the daemon last measured, ns.
 	OffsetNs int64 `protobuf:"varint,3,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
 	// chrony, ptp4l or kernel.
 	By            string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
@@ -322,20 +322,20 @@ func (x *Clock) GetBy() string {
 	return ""
 }
 
-// Spool is what an agent holds until the archive has it.
+// Spool holds an agent's batches until the archive has stored them.
 type Spool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Batches that wait for the archive.
 	Batches int64 `protobuf:"varint,1,opt,name=batches,proto3" json:"batches,omitempty"`
 	// Bytes of these.
 	Bytes int64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// Most bytes that it may hold.
+	// Capacity in bytes.
 	LimitBytes int64 `protobuf:"varint,3,opt,name=limit_bytes,json=limitBytes,proto3" json:"limit_bytes,omitempty"`
 	// Batches that a full spool dropped since the agent started.
 	DroppedBatches int64 `protobuf:"varint,4,opt,name=dropped_batches,json=droppedBatches,proto3" json:"dropped_batches,omitempty"`
 	// Rows of these.
 	DroppedRows int64 `protobuf:"varint,5,opt,name=dropped_rows,json=droppedRows,proto3" json:"dropped_rows,omitempty"`
-	// Batches that the server refused for good since the agent started.
+	// Batches that the server permanently rejected since the agent started.
 	RejectedBatches int64 `protobuf:"varint,6,opt,name=rejected_batches,json=rejectedBatches,proto3" json:"rejected_batches,omitempty"`
 	// Rows that the archive acknowledged since the agent started.
 	SentRows      int64 `protobuf:"varint,7,opt,name=sent_rows,json=sentRows,proto3" json:"sent_rows,omitempty"`
@@ -429,13 +429,13 @@ type Task struct {
 	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	// source, destination or trace.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// Interface that it works on.
+	// Interface; for a trace, the target address.
 	Device string `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
-	// It does what it shall.
+	// It is running.
 	Running bool `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
-	// Why it does not run.
+	// Why it is not running.
 	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
-	// Counters since it began, packets where nothing else is said.
+	// Counters since its start; packets unless the name says otherwise.
 	Counters map[string]uint64 `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Name of the agent that it runs on.
 	Agent         string `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -706,7 +706,7 @@ type SetLabelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// All labels that it shall have from operators.
+	// All labels from operators.
 	Labels        map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -967,7 +967,7 @@ type CheckAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Agents that it should be able to reach; none: all connected ones.
+	// Agents whose reachability is checked; none: all connected ones.
 	Peers         []string `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1019,7 +1019,7 @@ func (x *CheckAgentRequest) GetPeers() []string {
 
 type CheckAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was looked at, in order.
+	// Results, in order.
 	Checks        []*Check `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1062,16 +1062,16 @@ func (x *CheckAgentResponse) GetChecks() []*Check {
 	return nil
 }
 
-// Check is one thing that was looked at on a host.
+// Check is the result of one check of a host.
 type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was looked at.
+	// What was checked.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// ok, warning or error.
 	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
 	// What was found.
 	Found string `protobuf:"bytes,3,opt,name=found,proto3" json:"found,omitempty"`
-	// What to do; empty where nothing is wrong.
+	// What to do; empty if nothing is wrong.
 	Advice        string `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -38,7 +38,7 @@ type Stream struct {
 	First *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"`
 	// Time of the newest row; unset without rows.
 	Last *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
-	// What is kept of it.
+	// Its retention.
 	Retention     *Retention `protobuf:"bytes,7,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -130,7 +130,7 @@ type Column struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// bool, int32, uint32, int64, uint64, float64, string, binary, time, int64[], uint64[].
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	// Unit of the values; empty where there is none.
+	// Unit of the values; empty: none.
 	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
 	// What the values are.
 	Doc           string `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
@@ -196,14 +196,14 @@ func (x *Column) GetDoc() string {
 	return ""
 }
 
-// Retention bounds what is kept of a stream; zero: no bound.
+// Retention limits a stream; zero: no limit.
 type Retention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rows older than this go.
+	// Maximum age of rows.
 	Age *durationpb.Duration `protobuf:"bytes,1,opt,name=age,proto3" json:"age,omitempty"`
-	// Rows beyond so many go, oldest first.
+	// Maximum number of rows; the oldest are deleted first.
 	Rows int64 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
-	// Estimated bytes on disk.
+	// Maximum size on disk (estimated), bytes.
 	Bytes         int64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -685,13 +685,13 @@ func (x *TailRequest) GetColumns() []string {
 
 type TailResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stream that the rows are of.
+	// Stream of the rows.
 	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Set in the first message of a stream, and whenever they change.
 	Columns []*Column `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`
 	// Rows, in the order in which they were stored.
 	Rows []*Row `protobuf:"bytes,3,rep,name=rows,proto3" json:"rows,omitempty"`
-	// Rows that this reader has lost so far, because it was too slow.
+	// Rows that this reader has missed so far because it was too slow.
 	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -761,7 +761,7 @@ type Aggregate struct {
 	Column string `protobuf:"bytes,1,opt,name=column,proto3" json:"column,omitempty"`
 	// avg, min, max, sum, count, first, last, p50, p90, p99.
 	Function string `protobuf:"bytes,2,opt,name=function,proto3" json:"function,omitempty"`
-	// Column of counts by which avg weights.
+	// Column of counts by which avg is weighted.
 	Weight        string `protobuf:"bytes,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -822,19 +822,19 @@ type SeriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stream to read.
 	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	// What is made of which columns; at least one.
+	// Aggregates to compute; at least one.
 	Aggregates []*Aggregate `protobuf:"bytes,2,rep,name=aggregates,proto3" json:"aggregates,omitempty"`
 	// Columns that must equal a value.
 	Where map[string]string `protobuf:"bytes,3,rep,name=where,proto3" json:"where,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Columns whose values tell lines apart.
+	// Columns whose values distinguish lines.
 	By []string `protobuf:"bytes,4,rep,name=by,proto3" json:"by,omitempty"`
 	// Default: one hour ago.
 	From *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
 	// Default: now.
 	To *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=to,proto3" json:"to,omitempty"`
-	// Most points of a line; default 300, at most 10,000.
+	// Maximum number of points of a line; default 300, at most 10,000.
 	Points uint32 `protobuf:"varint,7,opt,name=points,proto3" json:"points,omitempty"`
-	// Most lines; default 100, at most 1,000.
+	// Maximum number of lines; default 100, at most 1,000.
 	Lines         uint32 `protobuf:"varint,8,opt,name=lines,proto3" json:"lines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -928,7 +928,7 @@ func (x *SeriesRequest) GetLines() uint32 {
 
 type SeriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Lines, those with most rows first.
+	// Lines, those with the most rows first.
 	Lines []*Line `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
 	// Length of a step.
 	Step          *durationpb.Duration `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
@@ -983,7 +983,7 @@ func (x *SeriesResponse) GetStep() *durationpb.Duration {
 // Line of a series; values[i] belongs to aggregates[i].
 type Line struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Values of the columns that tell lines apart.
+	// Values of the columns that distinguish lines.
 	Labels map[string]string `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Starts of steps, ms since 1970, UTC.
 	TimesMs []int64 `protobuf:"varint,2,rep,packed,name=times_ms,json=timesMs,proto3" json:"times_ms,omitempty"`
@@ -1094,7 +1094,7 @@ type QueryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The statement.
 	Sql string `protobuf:"bytes,1,opt,name=sql,proto3" json:"sql,omitempty"`
-	// At most so many rows; default 10,000, at most 1,000,000.
+	// Maximum number of rows; default 10,000, at most 1,000,000.
 	Limit         int64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1150,7 +1150,7 @@ type QueryResponse struct {
 	Columns []*Column `protobuf:"bytes,1,rep,name=columns,proto3" json:"columns,omitempty"`
 	// Rows of the answer.
 	Rows []*Row `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
-	// There would have been more rows than the limit.
+	// More rows than the limit matched.
 	Truncated     bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1221,7 +1221,7 @@ type ExportRequest struct {
 	To *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// arrow (IPC stream), csv or parquet.
 	Format string `protobuf:"bytes,6,opt,name=format,proto3" json:"format,omitempty"`
-	// At most so many rows; 0: all.
+	// Maximum number of rows; 0: all.
 	Limit         int64 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1308,7 +1308,7 @@ func (x *ExportRequest) GetLimit() int64 {
 
 type ExportResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Piece of the file.
+	// Part of the file.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
 	// Rows so far.
 	Rows          int64 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
@@ -1372,7 +1372,7 @@ type ListRowsRequest struct {
 	From *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	// Last time, exclusive; default: now.
 	To *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
-	// Most rows; default 1,000, at most 10,000.
+	// Maximum number of rows; default 1,000, at most 10,000.
 	Limit         uint32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1508,7 +1508,7 @@ type SetRetentionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the stream.
 	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	// New bounds; unset: none.
+	// New limits; unset: none.
 	Retention     *Retention `protobuf:"bytes,2,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1560,7 +1560,7 @@ func (x *SetRetentionRequest) GetRetention() *Retention {
 
 type SetRetentionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The stream with its new bounds.
+	// The stream with its new limits.
 	Stream        *Stream `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,14 +22,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Selection says which rows of the stream flows are added up. What is empty is not asked for.
+// Selection selects rows of the stream flows; empty fields match everything.
 type Selection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agent that marked the packets.
 	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	// Agent that read the marks.
 	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
-	// Session; empty: of each pair of hosts the session that saw most of its packets, so that none counts twice.
+	// Session; empty: for each pair of hosts the session with most of its packets, so that none is counted twice.
 	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
 	// Source address.
 	Src string `protobuf:"bytes,4,opt,name=src,proto3" json:"src,omitempty"`
@@ -131,7 +131,7 @@ func (x *Selection) GetDport() uint32 {
 	return 0
 }
 
-// Window sums the rows of a length of time. Delays are ns in floating point, which every language has; NaN: nothing
+// Window aggregates the rows of a period. Delays are ns in floating point, which every language has; NaN: nothing
 // was measured.
 type Window struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -141,7 +141,7 @@ type Window struct {
 	Packets uint64 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
 	// IP bytes of these packets, without marks.
 	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// Packets whose sequence numbers are accounted for.
+	// Packets whose sequence numbers were received or counted as lost.
 	Expected uint64 `protobuf:"varint,4,opt,name=expected,proto3" json:"expected,omitempty"`
 	// Expected packets that were not received (RFC 7680).
 	Lost uint64 `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`
@@ -155,7 +155,7 @@ type Window struct {
 	Delay *Distribution `protobuf:"bytes,9,opt,name=delay,proto3" json:"delay,omitempty"`
 	// Change of delay from one packet to the next (RFC 3393).
 	Ipdv *Distribution `protobuf:"bytes,10,opt,name=ipdv,proto3" json:"ipdv,omitempty"`
-	// Bound of the error of both clocks together, ns: the largest of the rows with delays; NaN: of one of them unknown.
+	// Bound on the error of both clocks together, ns: the largest of the rows with delays; NaN: unknown for one of them.
 	ClockErrorNs  float64 `protobuf:"fixed64,11,opt,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -268,7 +268,7 @@ func (x *Window) GetClockErrorNs() float64 {
 	return 0
 }
 
-// Distribution of a time. The quantiles are those of the histogram.
+// Distribution of a time. Quantiles come from the histogram.
 type Distribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Packets with a value.
@@ -443,16 +443,16 @@ func (x *Histogram) GetOffsetsNs() []float64 {
 
 type WindowsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rows to add up.
+	// Rows to aggregate.
 	Selection *Selection `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
 	// Default: one hour ago.
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	// Default: now.
 	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
-	// Windows that the range has room for at most; default 300, at most 4,000. There is one more where the range
-	// does not begin at a whole one: those at both ends are whole too.
+	// Maximum number of windows in the range; default 300, at most 4,000. There is one more if the range
+	// does not begin at the start of a window: those at both ends are complete too.
 	Points uint32 `protobuf:"varint,4,opt,name=points,proto3" json:"points,omitempty"`
-	// With histograms.
+	// Include histograms.
 	Histograms    bool `protobuf:"varint,5,opt,name=histograms,proto3" json:"histograms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -527,13 +527,13 @@ type WindowsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Windows with rows, by time.
 	Windows []*Window `protobuf:"bytes,1,rep,name=windows,proto3" json:"windows,omitempty"`
-	// Length of a window, ms; never less than the interval of the rows, but for single ones that came out longer.
+	// Length of a window, ms; at least the interval of the rows, except for single rows that are longer.
 	// Starts are whole multiples of it, counted from 1970.
 	StepMs int64 `protobuf:"varint,2,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
-	// The histograms, and the quantiles with them, are of one in so many rows, evenly spread, because there
-	// were too many; counts, bytes, means, least and largest are of all. 1: of all.
+	// Histograms and quantiles are computed from one row in this many, evenly spread, because there
+	// were too many; counts, bytes, means, minima and maxima are of all rows. 1: of all.
 	Sampled uint32 `protobuf:"varint,3,opt,name=sampled,proto3" json:"sampled,omitempty"`
-	// Sessions that have rows here, whichever was asked for, those with most packets first; at most 200.
+	// Sessions that have rows here, whichever was requested, those with the most packets first; at most 200.
 	Sessions      []string `protobuf:"bytes,4,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -599,9 +599,9 @@ func (x *WindowsResponse) GetSessions() []string {
 
 type WatchWindowsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rows to add up. Its source and destination are needed.
+	// Rows to aggregate. Source and destination are required.
 	Selection *Selection `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
-	// With histograms.
+	// Include histograms.
 	Histograms bool `protobuf:"varint,2,opt,name=histograms,proto3" json:"histograms,omitempty"`
 	// Length of a window, ms, 100 to a day; default: the interval of the rows, at least 1000.
 	StepMs        int64 `protobuf:"varint,3,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
@@ -717,9 +717,9 @@ func (x *WatchWindowsResponse) GetStepMs() int64 {
 
 type WatchPairsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only of this session; empty: as in Selection.
+	// Session; empty: as in Selection.
 	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// So many seconds of the past first; default and at most 60.
+	// Seconds of history to send first; default and at most 60.
 	History       uint32 `protobuf:"varint,2,opt,name=history,proto3" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -774,25 +774,25 @@ type WatchPairsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Start of the second, ms since 1970, UTC.
 	StartMs int64 `protobuf:"varint,1,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
-	// Names of agents that no message before had. Pairs name agents by their place among all that were sent.
+	// Names of agents that are new in this message. Pairs refer to agents by their index among all that were sent.
 	Agents []string `protobuf:"bytes,2,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Places of the sources.
+	// Indices of the sources.
 	Sources []uint32 `protobuf:"varint,3,rep,packed,name=sources,proto3" json:"sources,omitempty"`
-	// Places of the destinations.
+	// Indices of the destinations.
 	Destinations []uint32 `protobuf:"varint,4,rep,packed,name=destinations,proto3" json:"destinations,omitempty"`
-	// Marked packets that came.
+	// Marked packets received.
 	Packets []uint32 `protobuf:"varint,5,rep,packed,name=packets,proto3" json:"packets,omitempty"`
-	// Packets whose numbers are accounted for.
+	// Packets whose sequence numbers were received or counted as lost.
 	Expected []uint32 `protobuf:"varint,6,rep,packed,name=expected,proto3" json:"expected,omitempty"`
-	// Expected packets that did not come (RFC 7680).
+	// Expected packets that were not received (RFC 7680).
 	Lost []uint32 `protobuf:"varint,7,rep,packed,name=lost,proto3" json:"lost,omitempty"`
 	// Median one-way delay, ns; NaN: none.
 	P50Ns []float32 `protobuf:"fixed32,8,rep,packed,name=p50_ns,json=p50Ns,proto3" json:"p50_ns,omitempty"`
 	// 99th percentile of one-way delay, ns; NaN: none.
 	P99Ns []float32 `protobuf:"fixed32,9,rep,packed,name=p99_ns,json=p99Ns,proto3" json:"p99_ns,omitempty"`
-	// Bits a second, IP without marks.
+	// Bits per second, IP without marks.
 	Rate []float32 `protobuf:"fixed32,10,rep,packed,name=rate,proto3" json:"rate,omitempty"`
-	// Bound of what both clocks together may be off, ns; NaN: unknown.
+	// Bound on the error of both clocks together, ns; NaN: unknown.
 	ClockErrorNs  []float32 `protobuf:"fixed32,11,rep,packed,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -905,20 +905,20 @@ func (x *WatchPairsResponse) GetClockErrorNs() []float32 {
 	return nil
 }
 
-// Flow is what was measured of one flow, or of flows put together.
+// Flow has the figures of one flow, or of several aggregated ones.
 type Flow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Source address.
 	Src string `protobuf:"bytes,1,opt,name=src,proto3" json:"src,omitempty"`
 	// Destination address.
 	Dst string `protobuf:"bytes,2,opt,name=dst,proto3" json:"dst,omitempty"`
-	// IP protocol; empty where several are put together.
+	// IP protocol; empty if several are aggregated.
 	Proto string `protobuf:"bytes,3,opt,name=proto,proto3" json:"proto,omitempty"`
-	// Source port; 0 where several are put together.
+	// Source port; 0 if several are aggregated.
 	Sport uint32 `protobuf:"varint,4,opt,name=sport,proto3" json:"sport,omitempty"`
-	// Destination port; 0 where several are put together.
+	// Destination port; 0 if several are aggregated.
 	Dport uint32 `protobuf:"varint,5,opt,name=dport,proto3" json:"dport,omitempty"`
-	// Sums over the range; starts with the first row of the flow.
+	// Aggregate of the range; it starts with the first row of the flow.
 	Total *Window `protobuf:"bytes,6,opt,name=total,proto3" json:"total,omitempty"`
 	// When the last row of the flow ended.
 	Last          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last,proto3" json:"last,omitempty"`
@@ -1007,7 +1007,7 @@ func (x *Flow) GetLast() *timestamppb.Timestamp {
 
 type ListFlowsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rows to add up.
+	// Rows to aggregate.
 	Selection *Selection `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
 	// Default: one hour ago.
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
@@ -1016,9 +1016,9 @@ type ListFlowsRequest struct {
 	// flow (default); host-port: destination and its port; host: addresses; pair: agents, whose names are in src and dst.
 	Granularity string `protobuf:"bytes,4,opt,name=granularity,proto3" json:"granularity,omitempty"`
 	// packets (default), bytes, lost (share), p50, p90, p99, max, last; largest first. For p50, p90 and p99 the 50,000
-	// flows with most packets are looked at.
+	// flows with the most packets are considered.
 	Order string `protobuf:"bytes,5,opt,name=order,proto3" json:"order,omitempty"`
-	// Least first.
+	// Ascending order.
 	Ascending bool `protobuf:"varint,6,opt,name=ascending,proto3" json:"ascending,omitempty"`
 	// Only flows whose text contains this.
 	Search string `protobuf:"bytes,7,opt,name=search,proto3" json:"search,omitempty"`
@@ -1118,7 +1118,7 @@ type ListFlowsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The flows.
 	Flows []*Flow `protobuf:"bytes,1,rep,name=flows,proto3" json:"flows,omitempty"`
-	// How many there are without the limit.
+	// Number of flows without the limit.
 	Found uint32 `protobuf:"varint,2,opt,name=found,proto3" json:"found,omitempty"`
 	// As in WindowsResponse.
 	Sampled       uint32 `protobuf:"varint,3,opt,name=sampled,proto3" json:"sampled,omitempty"`

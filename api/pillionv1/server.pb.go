@@ -62,7 +62,7 @@ type HealthResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ok or failing.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// The parts that were looked at.
+	// The checked parts.
 	Parts         []*Part `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -119,7 +119,7 @@ type Part struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The part works.
 	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
-	// What is wrong, or a figure that says how it is.
+	// The error, or a figure of its state.
 	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -216,9 +216,9 @@ type BuildInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version of the server.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Commit that it was built from; empty where that is not known.
+	// Commit that it was built from; empty if unknown.
 	Revision string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Release of Go that built it.
+	// Go version that built it.
 	Go string `protobuf:"bytes,3,opt,name=go,proto3" json:"go,omitempty"`
 	// When the server started.
 	Started       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started,proto3" json:"started,omitempty"`
@@ -374,7 +374,7 @@ func (x *WhoAmIResponse) GetRole() string {
 	return ""
 }
 
-// Event is something that operators want to know.
+// Event is an occurrence that matters to operators.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it happened.
@@ -384,13 +384,13 @@ type Event struct {
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// info, warning, error.
 	Level string `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
-	// Agent that it is about; empty for none. Of a pair, the source.
+	// Agent that it concerns; for a pair, the source; may be empty.
 	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Session that it is about; empty for none.
+	// Session that it concerns; may be empty.
 	Session string `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
-	// What happened, in words.
+	// Description of the event.
 	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
-	// Destination of the pair that it is about; empty where it is about no pair.
+	// Destination of the pair that it concerns; empty if it concerns no pair.
 	Peer          string `protobuf:"bytes,7,opt,name=peer,proto3" json:"peer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -481,7 +481,7 @@ type ListEventsRequest struct {
 	From *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	// Default: now.
 	To *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	// Only of this kind.
+	// Kind; empty: all.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Default 200, at most 10,000.
 	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -599,13 +599,13 @@ type Token struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// viewer, operator, admin, or join for hosts.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// When it was made.
+	// When it was created.
 	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
-	// When it ends; unset: never.
+	// When it expires; unset: never.
 	Expires *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
 	// When it was last used; unset: never.
 	Used *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=used,proto3" json:"used,omitempty"`
-	// It was ended by hand.
+	// It was revoked.
 	Revoked       bool `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -750,7 +750,7 @@ type CreateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The token.
 	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// What a client sends as bearer token; shown only here.
+	// Secret that a client sends as bearer token; returned only here.
 	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -966,9 +966,9 @@ type EnrolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Join token.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// Name that the agent wants.
+	// Requested name of the agent.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// PKCS #10 request, DER. The server takes the key from it and nothing else.
+	// PKCS #10 request, DER. The server uses only its key.
 	CertificateRequest []byte `protobuf:"bytes,3,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -1031,7 +1031,7 @@ type EnrolResponse struct {
 	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
 	// Certificate of the authority, DER.
 	Authority []byte `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
-	// URL of the bus; an empty host means the one that the agent used for the server.
+	// URL of the bus; an empty host means the one through which the agent reached the server.
 	Bus           string `protobuf:"bytes,3,opt,name=bus,proto3" json:"bus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1090,7 +1090,7 @@ func (x *EnrolResponse) GetBus() string {
 
 type RenewRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// PKCS #10 request, DER. The server takes the key from it and nothing else.
+	// PKCS #10 request, DER. The server uses only its key.
 	CertificateRequest []byte `protobuf:"bytes,1,opt,name=certificate_request,json=certificateRequest,proto3" json:"certificate_request,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -1137,7 +1137,7 @@ type RenewResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// New certificate of the agent, DER.
 	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	// URL of the bus; an empty host means the one that the agent used for the server.
+	// URL of the bus; an empty host means the one through which the agent reached the server.
 	Bus           string `protobuf:"bytes,2,opt,name=bus,proto3" json:"bus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1225,9 +1225,9 @@ func (*StandingRequest) Descriptor() ([]byte, []int) {
 
 type StandingResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server would have this host.
+	// The server accepts this host.
 	Welcome bool `protobuf:"varint,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
-	// Why it would not.
+	// Why it does not.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SessionSpec is what a user asks for. What is left out has its default.
+// SessionSpec is the specification of a session. Omitted fields have their defaults.
 type SessionSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Lowercase letters, digits and inner hyphens, at most 63.
@@ -36,13 +36,13 @@ type SessionSpec struct {
 	Both bool `protobuf:"varint,4,opt,name=both,proto3" json:"both,omitempty"`
 	// delay, loss; default both.
 	Modules []string `protobuf:"bytes,5,rep,name=modules,proto3" json:"modules,omitempty"`
-	// Encoding of marks in IPv4, by name; default udp. One for IPv6 leaves IPv4 packets unmarked.
+	// Encoding of marks in IPv4, by name; default udp. With an encoding for IPv6, IPv4 packets are not marked.
 	Encoding string `protobuf:"bytes,6,opt,name=encoding,proto3" json:"encoding,omitempty"`
 	// ipv4, ipv6 or any (default).
 	Family string `protobuf:"bytes,7,opt,name=family,proto3" json:"family,omitempty"`
-	// Five-tuple filters, as 'src=P dst=P proto=tcp sport=N dport=N'; one that fits is enough.
+	// Five-tuple filters, as 'src=P dst=P proto=tcp sport=N dport=N'; a packet has to match one of them.
 	Filters []string `protobuf:"bytes,8,rep,name=filters,proto3" json:"filters,omitempty"`
-	// Sampling of all sources that sampling_for does not name.
+	// Sampling of all sources that are not in sampling_for.
 	Sampling *Sampling `protobuf:"bytes,9,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	// Sampling of single sources, by agent.
 	SamplingFor map[string]*Sampling `protobuf:"bytes,10,rep,name=sampling_for,json=samplingFor,proto3" json:"sampling_for,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -50,25 +50,25 @@ type SessionSpec struct {
 	Interval *durationpb.Duration `protobuf:"bytes,11,opt,name=interval,proto3" json:"interval,omitempty"`
 	// flow (default), host-port, host.
 	Granularity string `protobuf:"bytes,12,opt,name=granularity,proto3" json:"granularity,omitempty"`
-	// A row per packet in the stream packets.
+	// Also store a row per packet, in the stream packets.
 	Records bool `protobuf:"varint,13,opt,name=records,proto3" json:"records,omitempty"`
 	// Interface by agent; default: that of the route to the other end.
 	Device map[string]string `protobuf:"bytes,15,rep,name=device,proto3" json:"device,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How long a source marks on when it hears nothing; default 10 s.
+	// How long a source keeps marking without a heartbeat; default 10 s, from 2 s to 5 min.
 	Lease *durationpb.Duration `protobuf:"bytes,16,opt,name=lease,proto3" json:"lease,omitempty"`
-	// How often paths are traced; default 1 min; negative: never.
+	// Interval between path traces; default 1 min, at least 5 s; negative disables tracing.
 	Trace *durationpb.Duration `protobuf:"bytes,17,opt,name=trace,proto3" json:"trace,omitempty"`
 	// First start; default now.
 	Start *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=start,proto3" json:"start,omitempty"`
-	// Length of a run; default: until it is stopped.
+	// Duration of a run; default: until it is stopped.
 	Duration *durationpb.Duration `protobuf:"bytes,19,opt,name=duration,proto3" json:"duration,omitempty"`
-	// Starts by a cron line of five fields, in time_zone.
+	// Starts on a schedule: a cron expression of five fields, in time_zone.
 	Cron string `protobuf:"bytes,20,opt,name=cron,proto3" json:"cron,omitempty"`
 	// IANA name; default UTC.
 	TimeZone string `protobuf:"bytes,21,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// Agents, as in sources, whose hosts are profiled as routers while the session runs; short for the point router.
+	// Agents, as in sources, whose hosts are profiled as routers while the session runs; shorthand for the point router.
 	Routers []string `protobuf:"bytes,22,rep,name=routers,proto3" json:"routers,omitempty"`
-	// Further points that are measured while the session runs; see ListPoints.
+	// Additional points that are measured while the session runs; see ListPoints.
 	Points        []*PointRequest `protobuf:"bytes,23,rep,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -258,14 +258,14 @@ func (x *SessionSpec) GetPoints() []*PointRequest {
 	return nil
 }
 
-// PointRequest asks for one point.
+// PointRequest requests one point.
 type PointRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the point.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Agents that measure it, as in sources; only for points placed on agents.
 	Agents []string `protobuf:"bytes,2,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Options by name; what is left out has its default.
+	// Options by name; omitted ones have their defaults.
 	Options       map[string]string `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -322,14 +322,14 @@ func (x *PointRequest) GetOptions() map[string]string {
 	return nil
 }
 
-// Point is what a session can measure beside the marks themselves.
+// Point is a measurement that a session can make besides marked packets.
 type Point struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name in specifications.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it measures.
 	Doc string `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`
-	// What it costs while it runs; {interval} stands for the interval of its rows.
+	// Its cost while it runs, in words; {interval} stands for the interval of its rows.
 	Cost string `protobuf:"bytes,3,opt,name=cost,proto3" json:"cost,omitempty"`
 	// Where it runs: agents (named for it), sources, destinations or pairs.
 	Placement string `protobuf:"bytes,4,opt,name=placement,proto3" json:"placement,omitempty"`
@@ -337,7 +337,7 @@ type Point struct {
 	Options []*PointOption `protobuf:"bytes,5,rep,name=options,proto3" json:"options,omitempty"`
 	// How to show it.
 	Views []*PointView `protobuf:"bytes,6,rep,name=views,proto3" json:"views,omitempty"`
-	// Streams that it fills.
+	// Streams that it writes.
 	Streams       []*PointStream `protobuf:"bytes,7,rep,name=streams,proto3" json:"streams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -429,17 +429,17 @@ type PointOption struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// text, integer, duration, switch (true or false) or choice.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	// Value where none is given.
+	// Default value.
 	Default string `protobuf:"bytes,3,opt,name=default,proto3" json:"default,omitempty"`
 	// What it sets.
 	Doc string `protobuf:"bytes,4,opt,name=doc,proto3" json:"doc,omitempty"`
-	// Least integer or duration; empty: no bound.
+	// Minimum integer or duration; empty: no bound.
 	Min string `protobuf:"bytes,5,opt,name=min,proto3" json:"min,omitempty"`
-	// Greatest integer or duration; empty: no bound.
+	// Maximum integer or duration; empty: no bound.
 	Max string `protobuf:"bytes,6,opt,name=max,proto3" json:"max,omitempty"`
 	// Values of a choice.
 	Choices []string `protobuf:"bytes,7,rep,name=choices,proto3" json:"choices,omitempty"`
-	// What each of them means; empty: the values speak for themselves.
+	// Meanings of the values, in their order; may be empty.
 	ChoiceDocs    []string `protobuf:"bytes,8,rep,name=choice_docs,json=choiceDocs,proto3" json:"choice_docs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -542,7 +542,7 @@ type PointView struct {
 	Stream string `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Columns that it shows.
 	Columns []string `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`
-	// Columns that tell rows, or lines, apart.
+	// Columns that distinguish rows, or lines.
 	GroupBy []string `protobuf:"bytes,5,rep,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
 	// Column of counts by which lines average values; empty: none.
 	Weight        string `protobuf:"bytes,6,opt,name=weight,proto3" json:"weight,omitempty"`
@@ -686,14 +686,14 @@ func (x *PointStream) GetColumns() []*Column {
 	return nil
 }
 
-// Sampling says which of the chosen packets are marked (PSAMP, RFC 5475).
+// Sampling selects which of the matching packets are marked (PSAMP, RFC 5475).
 type Sampling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One of so many, by count.
+	// One packet in N, by count.
 	Every uint32 `protobuf:"varint,1,opt,name=every,proto3" json:"every,omitempty"`
-	// One of so many, at random.
+	// One packet in N, at random.
 	Random uint32 `protobuf:"varint,2,opt,name=random,proto3" json:"random,omitempty"`
-	// Least time between two.
+	// Minimum time between two marked packets.
 	MinGap        *durationpb.Duration `protobuf:"bytes,3,opt,name=min_gap,json=minGap,proto3" json:"min_gap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -750,14 +750,14 @@ func (x *Sampling) GetMinGap() *durationpb.Duration {
 	return nil
 }
 
-// Session is a specification and what became of it.
+// Session is a specification and its current state.
 type Session struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was asked for, with all defaults filled in.
+	// The specification, with all defaults filled in.
 	Spec *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	// scheduled, starting, running, degraded (some task does not run), paused, stopping, ended.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it is in that state, where there is a reason.
+	// Reason for the state; may be empty.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// When it was created.
 	Created *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
@@ -767,13 +767,13 @@ type Session struct {
 	NextStart *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=next_start,json=nextStart,proto3" json:"next_start,omitempty"`
 	// Start of the current or last run.
 	Started *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started,proto3" json:"started,omitempty"`
-	// When the run will end; unset where nobody knows.
+	// End of the run; unset: when it is stopped.
 	Ends *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ends,proto3" json:"ends,omitempty"`
-	// Who is measured.
+	// Measured pairs.
 	Pairs []*Pair `protobuf:"bytes,9,rep,name=pairs,proto3" json:"pairs,omitempty"`
-	// What the agents do for it.
+	// Tasks of the agents.
 	Tasks []*Task `protobuf:"bytes,10,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Grows with each change.
+	// Increases with each change.
 	Revision      uint64 `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -941,12 +941,12 @@ func (x *Pair) GetDestination() string {
 	return ""
 }
 
-// Problem is a fault of a specification, at one of its fields.
+// Problem is an error in a field of a specification.
 type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Such as "filters[1]".
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// What is wrong with it.
+	// The error.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -999,11 +999,11 @@ func (x *Problem) GetMessage() string {
 // Step is one step of a plan.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Agent that does it.
+	// Agent that carries it out.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// start-destination, start-router, start-source, and their counterparts.
 	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
-	// What is done, in words.
+	// Description of the step.
 	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1067,11 +1067,11 @@ type Run struct {
 	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	// Start, planned or past.
 	Start *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
-	// End, planned or past; unset where nobody knows.
+	// End, planned or past; unset: when it is stopped.
 	End *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end,proto3" json:"end,omitempty"`
 	// planned, running, done, missed, failed.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it is in that state, where there is a reason.
+	// Reason for the state; may be empty.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1144,7 +1144,7 @@ func (x *Run) GetReason() string {
 
 type PlanSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to check.
+	// Specification to plan.
 	Spec          *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1189,19 +1189,19 @@ func (x *PlanSessionRequest) GetSpec() *SessionSpec {
 
 type PlanSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With all defaults filled in.
+	// The specification, with all defaults filled in.
 	Spec *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What is wrong with it; none: it can be created.
+	// Errors; none: the session can be created.
 	Problems []*Problem `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
-	// What is worth knowing before.
+	// Warnings that do not prevent it.
 	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// Who would be measured.
+	// Pairs that would be measured.
 	Pairs []*Pair `protobuf:"bytes,4,rep,name=pairs,proto3" json:"pairs,omitempty"`
-	// What would be done, in order.
+	// Steps that would be carried out, in order.
 	Steps []*Step `protobuf:"bytes,5,rep,name=steps,proto3" json:"steps,omitempty"`
 	// Next starts, at most ten.
 	Starts []*timestamppb.Timestamp `protobuf:"bytes,6,rep,name=starts,proto3" json:"starts,omitempty"`
-	// What it will cost, in words: bytes per packet, CPU, rows a second.
+	// Expected costs, in words: bytes per packet, CPU, rows per second.
 	Costs         []string `protobuf:"bytes,7,rep,name=costs,proto3" json:"costs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1288,7 +1288,7 @@ func (x *PlanSessionResponse) GetCosts() []string {
 
 type CreateSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to measure.
+	// Specification of the session.
 	Spec          *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1335,7 +1335,7 @@ type CreateSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	Session *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// What is worth knowing.
+	// Warnings.
 	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1567,7 +1567,7 @@ func (x *GetSessionResponse) GetRuns() []*Run {
 
 type ChangeSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The new specification, whole; its name says which session.
+	// The complete new specification; its name selects the session.
 	Spec          *SessionSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1614,7 +1614,7 @@ type ChangeSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session after the change.
 	Session *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// What is worth knowing.
+	// Warnings.
 	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2021,7 +2021,7 @@ type ListRunsRequest struct {
 	From *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	// Default: one week later.
 	To *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	// Only of this session.
+	// Session to which to restrict the list; empty: all.
 	Session       string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -98,9 +98,9 @@ func (x *Node) GetAddresses() []string {
 // Edge of the graph, in the direction of the traced packets.
 type Edge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the node before.
+	// Id of the preceding node.
 	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	// Id of the node after.
+	// Id of the following node.
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// Minimum difference of round-trip times, ns; it may be negative.
 	RttNs int64 `protobuf:"varint,3,opt,name=rtt_ns,json=rttNs,proto3" json:"rtt_ns,omitempty"`
@@ -644,9 +644,9 @@ type GetRouterDelaysRequest struct {
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Sessions by preference: the first that has rows of the router counts; without one the router's own profile.
 	Sessions []string `protobuf:"bytes,2,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	// Interface by which packets came in; empty: any.
+	// Input interface; empty: any.
 	Input string `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
-	// Interface by which they left; empty: any.
+	// Output interface; empty: any.
 	Output string `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
 	// Default: one hour ago.
 	From *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
@@ -743,7 +743,7 @@ type GetRouterDelaysResponse struct {
 	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	// Length of a window, ms. Starts are whole multiples of it, counted from 1970.
 	StepMs int64 `protobuf:"varint,2,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
-	// Delays are of one in so many rows, because there were too many; 1: of all.
+	// Delays are computed from one row in this many, because there were too many; 1: of all.
 	Sampled uint32 `protobuf:"varint,3,opt,name=sampled,proto3" json:"sampled,omitempty"`
 	// Delays of stages, by start.
 	Stages []*StageWindow `protobuf:"bytes,4,rep,name=stages,proto3" json:"stages,omitempty"`
@@ -827,7 +827,7 @@ func (x *GetRouterDelaysResponse) GetBreaks() []*CoffeeBreak {
 	return nil
 }
 
-// StageWindow is how long packets took in a stage of a router in a window.
+// StageWindow has the times of packets in a stage of a router in a window.
 type StageWindow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// input_queuing, processing or output_queuing.
@@ -891,7 +891,7 @@ func (x *StageWindow) GetDelay() *Distribution {
 	return nil
 }
 
-// QueueWindow is how many packets waited at an interface in a window.
+// QueueWindow has the numbers of packets waiting at an interface in a window.
 type QueueWindow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Interface.
@@ -900,7 +900,7 @@ type QueueWindow struct {
 	Side string `protobuf:"bytes,2,opt,name=side,proto3" json:"side,omitempty"`
 	// Start of the window, ms since 1970, UTC.
 	StartMs int64 `protobuf:"varint,3,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
-	// Mean of the packets that waited.
+	// Mean number of waiting packets.
 	MeanDepth float64 `protobuf:"fixed64,4,opt,name=mean_depth,json=meanDepth,proto3" json:"mean_depth,omitempty"`
 	// Largest backlog that the kernel reported.
 	KernelDepth   float64 `protobuf:"fixed64,5,opt,name=kernel_depth,json=kernelDepth,proto3" json:"kernel_depth,omitempty"`
@@ -973,18 +973,18 @@ func (x *QueueWindow) GetKernelDepth() float64 {
 	return 0
 }
 
-// CoffeeBreak is a spell in which packets wait and the router processes none.
+// CoffeeBreak is a period in which packets wait and the router processes none.
 type CoffeeBreak struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it began.
 	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// How long it was, ns.
+	// Duration, ns.
 	LengthNs int64 `protobuf:"varint,2,opt,name=length_ns,json=lengthNs,proto3" json:"length_ns,omitempty"`
 	// softirq, irq, scheduled or unknown.
 	Cause string `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`
-	// Process that had the processor for longest.
+	// Process that used the processor longest.
 	Task string `protobuf:"bytes,4,opt,name=task,proto3" json:"task,omitempty"`
-	// Packets that waited at its end.
+	// Packets waiting at its end.
 	Depth         uint64 `protobuf:"varint,5,opt,name=depth,proto3" json:"depth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,14 +21,14 @@ export const file_agent: GenFile = /*@__PURE__*/
  */
 export type Agent = Message<"pillion.v1.Agent"> & {
   /**
-   * Name that it enrolled with: lowercase letters, digits and inner hyphens, at most 63.
+   * Name under which it enrolled: lowercase letters, digits and inner hyphens, at most 63.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Labels of the agent's own configuration and those that operators gave it; the latter win.
+   * Labels from the agent's configuration and from operators; the latter take precedence.
    *
    * @generated from field: map<string, string> labels = 2;
    */
@@ -49,14 +49,14 @@ export type Agent = Message<"pillion.v1.Agent"> & {
   enrolled?: Timestamp | undefined;
 
   /**
-   * When it was last heard.
+   * When it last reported.
    *
    * @generated from field: google.protobuf.Timestamp seen = 5;
    */
   seen?: Timestamp | undefined;
 
   /**
-   * When its process started; unset where it was not heard since the server started.
+   * When its process started; unset if it has not reported since the server started.
    *
    * @generated from field: google.protobuf.Timestamp started = 6;
    */
@@ -91,21 +91,21 @@ export type Agent = Message<"pillion.v1.Agent"> & {
   clock?: Clock | undefined;
 
   /**
-   * What it holds back and what it had to drop.
+   * Batches that wait for the archive, and those that were dropped.
    *
    * @generated from field: pillion.v1.Spool spool = 11;
    */
   spool?: Spool | undefined;
 
   /**
-   * What it does now.
+   * Current tasks.
    *
    * @generated from field: repeated pillion.v1.Task tasks = 12;
    */
   tasks: Task[];
 
   /**
-   * When its certificate ends; an agent renews it before.
+   * When its certificate expires; an agent renews it before that.
    *
    * @generated from field: google.protobuf.Timestamp certificate_expires = 13;
    */
@@ -133,14 +133,14 @@ export type Interface = Message<"pillion.v1.Interface"> & {
   name: string;
 
   /**
-   * Largest IP packet, bytes.
+   * MTU, bytes.
    *
    * @generated from field: uint32 mtu = 2;
    */
   mtu: number;
 
   /**
-   * It carries packets.
+   * The interface is up.
    *
    * @generated from field: bool up = 3;
    */
@@ -162,27 +162,27 @@ export const InterfaceSchema: GenMessage<Interface> = /*@__PURE__*/
   messageDesc(file_agent, 1);
 
 /**
- * Clock is the state of a host's clock, as the kernel and its daemon have it.
+ * Clock is the state of a host's clock, according to the kernel and its daemon.
  *
  * @generated from message pillion.v1.Clock
  */
 export type Clock = Message<"pillion.v1.Clock"> & {
   /**
-   * Something disciplines the clock.
+   * The clock is synchronised.
    *
    * @generated from field: bool synchronised = 1;
    */
   synchronised: boolean;
 
   /**
-   * Bound of the clock's error, ns.
+   * Bound on the clock error, ns.
    *
    * @generated from field: int64 max_error_ns = 2;
    */
   maxErrorNs: bigint;
 
   /**
-   * Offset that the daemon last saw, ns.
+   * Offset that the daemon last measured, ns.
    *
    * @generated from field: int64 offset_ns = 3;
    */
@@ -204,7 +204,7 @@ export const ClockSchema: GenMessage<Clock> = /*@__PURE__*/
   messageDesc(file_agent, 2);
 
 /**
- * Spool is what an agent holds until the archive has it.
+ * Spool holds an agent's batches until the archive has stored them.
  *
  * @generated from message pillion.v1.Spool
  */
@@ -224,7 +224,7 @@ export type Spool = Message<"pillion.v1.Spool"> & {
   bytes: bigint;
 
   /**
-   * Most bytes that it may hold.
+   * Capacity in bytes.
    *
    * @generated from field: int64 limit_bytes = 3;
    */
@@ -245,7 +245,7 @@ export type Spool = Message<"pillion.v1.Spool"> & {
   droppedRows: bigint;
 
   /**
-   * Batches that the server refused for good since the agent started.
+   * Batches that the server permanently rejected since the agent started.
    *
    * @generated from field: int64 rejected_batches = 6;
    */
@@ -287,28 +287,28 @@ export type Task = Message<"pillion.v1.Task"> & {
   role: string;
 
   /**
-   * Interface that it works on.
+   * Interface; for a trace, the target address.
    *
    * @generated from field: string device = 3;
    */
   device: string;
 
   /**
-   * It does what it shall.
+   * It is running.
    *
    * @generated from field: bool running = 4;
    */
   running: boolean;
 
   /**
-   * Why it does not run.
+   * Why it is not running.
    *
    * @generated from field: string error = 5;
    */
   error: string;
 
   /**
-   * Counters since it began, packets where nothing else is said.
+   * Counters since its start; packets unless the name says otherwise.
    *
    * @generated from field: map<string, uint64> counters = 6;
    */
@@ -417,7 +417,7 @@ export type SetLabelsRequest = Message<"pillion.v1.SetLabelsRequest"> & {
   name: string;
 
   /**
-   * All labels that it shall have from operators.
+   * All labels from operators.
    *
    * @generated from field: map<string, string> labels = 2;
    */
@@ -526,7 +526,7 @@ export type CheckAgentRequest = Message<"pillion.v1.CheckAgentRequest"> & {
   name: string;
 
   /**
-   * Agents that it should be able to reach; none: all connected ones.
+   * Agents whose reachability is checked; none: all connected ones.
    *
    * @generated from field: repeated string peers = 2;
    */
@@ -545,7 +545,7 @@ export const CheckAgentRequestSchema: GenMessage<CheckAgentRequest> = /*@__PURE_
  */
 export type CheckAgentResponse = Message<"pillion.v1.CheckAgentResponse"> & {
   /**
-   * What was looked at, in order.
+   * Results, in order.
    *
    * @generated from field: repeated pillion.v1.Check checks = 1;
    */
@@ -560,13 +560,13 @@ export const CheckAgentResponseSchema: GenMessage<CheckAgentResponse> = /*@__PUR
   messageDesc(file_agent, 16);
 
 /**
- * Check is one thing that was looked at on a host.
+ * Check is the result of one check of a host.
  *
  * @generated from message pillion.v1.Check
  */
 export type Check = Message<"pillion.v1.Check"> & {
   /**
-   * What was looked at.
+   * What was checked.
    *
    * @generated from field: string name = 1;
    */
@@ -587,7 +587,7 @@ export type Check = Message<"pillion.v1.Check"> & {
   found: string;
 
   /**
-   * What to do; empty where nothing is wrong.
+   * What to do; empty if nothing is wrong.
    *
    * @generated from field: string advice = 4;
    */
@@ -602,13 +602,13 @@ export const CheckSchema: GenMessage<Check> = /*@__PURE__*/
   messageDesc(file_agent, 17);
 
 /**
- * AgentService knows the hosts that have joined.
+ * AgentService manages the hosts that have joined.
  *
  * @generated from service pillion.v1.AgentService
  */
 export const AgentService: GenService<{
   /**
-   * ListAgents gives all agents, by name. Role: viewer.
+   * ListAgents returns all agents, by name. Role: viewer.
    *
    * @generated from rpc pillion.v1.AgentService.ListAgents
    */
@@ -618,7 +618,7 @@ export const AgentService: GenService<{
     output: typeof ListAgentsResponseSchema;
   },
   /**
-   * GetAgent gives one agent. Role: viewer.
+   * GetAgent returns one agent. Role: viewer.
    *
    * @generated from rpc pillion.v1.AgentService.GetAgent
    */
@@ -628,7 +628,7 @@ export const AgentService: GenService<{
     output: typeof GetAgentResponseSchema;
   },
   /**
-   * SetLabels replaces the labels that operators gave an agent. Role: operator.
+   * SetLabels replaces the labels that operators assigned to an agent. Role: operator.
    *
    * @generated from rpc pillion.v1.AgentService.SetLabels
    */
@@ -638,7 +638,7 @@ export const AgentService: GenService<{
     output: typeof SetLabelsResponseSchema;
   },
   /**
-   * RevokeAgent ends an agent's right to connect. Its rows stay. Role: admin.
+   * RevokeAgent revokes an agent's certificate. Its rows are kept. Role: admin.
    *
    * @generated from rpc pillion.v1.AgentService.RevokeAgent
    */
@@ -648,7 +648,7 @@ export const AgentService: GenService<{
     output: typeof RevokeAgentResponseSchema;
   },
   /**
-   * DeleteAgent forgets a revoked agent, so that its name can be used again. Role: admin.
+   * DeleteAgent deletes a revoked agent, so that its name can be reused. Role: admin.
    *
    * @generated from rpc pillion.v1.AgentService.DeleteAgent
    */
@@ -658,7 +658,7 @@ export const AgentService: GenService<{
     output: typeof DeleteAgentResponseSchema;
   },
   /**
-   * CheckAgent lets an agent check its host. Role: operator.
+   * CheckAgent runs an agent's checks of its host. Role: operator.
    *
    * @generated from rpc pillion.v1.AgentService.CheckAgent
    */

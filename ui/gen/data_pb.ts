@@ -63,7 +63,7 @@ export type Stream = Message<"pillion.v1.Stream"> & {
   last?: Timestamp | undefined;
 
   /**
-   * What is kept of it.
+   * Its retention.
    *
    * @generated from field: pillion.v1.Retention retention = 7;
    */
@@ -98,7 +98,7 @@ export type Column = Message<"pillion.v1.Column"> & {
   type: string;
 
   /**
-   * Unit of the values; empty where there is none.
+   * Unit of the values; empty: none.
    *
    * @generated from field: string unit = 3;
    */
@@ -120,27 +120,27 @@ export const ColumnSchema: GenMessage<Column> = /*@__PURE__*/
   messageDesc(file_data, 1);
 
 /**
- * Retention bounds what is kept of a stream; zero: no bound.
+ * Retention limits a stream; zero: no limit.
  *
  * @generated from message pillion.v1.Retention
  */
 export type Retention = Message<"pillion.v1.Retention"> & {
   /**
-   * Rows older than this go.
+   * Maximum age of rows.
    *
    * @generated from field: google.protobuf.Duration age = 1;
    */
   age?: Duration | undefined;
 
   /**
-   * Rows beyond so many go, oldest first.
+   * Maximum number of rows; the oldest are deleted first.
    *
    * @generated from field: int64 rows = 2;
    */
   rows: bigint;
 
   /**
-   * Estimated bytes on disk.
+   * Maximum size on disk (estimated), bytes.
    *
    * @generated from field: int64 bytes = 3;
    */
@@ -349,7 +349,7 @@ export const TailRequestSchema: GenMessage<TailRequest> = /*@__PURE__*/
  */
 export type TailResponse = Message<"pillion.v1.TailResponse"> & {
   /**
-   * Stream that the rows are of.
+   * Stream of the rows.
    *
    * @generated from field: string stream = 1;
    */
@@ -370,7 +370,7 @@ export type TailResponse = Message<"pillion.v1.TailResponse"> & {
   rows: Row[];
 
   /**
-   * Rows that this reader has lost so far, because it was too slow.
+   * Rows that this reader has missed so far because it was too slow.
    *
    * @generated from field: uint64 missed = 4;
    */
@@ -403,7 +403,7 @@ export type Aggregate = Message<"pillion.v1.Aggregate"> & {
   function: string;
 
   /**
-   * Column of counts by which avg weights.
+   * Column of counts by which avg is weighted.
    *
    * @generated from field: string weight = 3;
    */
@@ -429,7 +429,7 @@ export type SeriesRequest = Message<"pillion.v1.SeriesRequest"> & {
   stream: string;
 
   /**
-   * What is made of which columns; at least one.
+   * Aggregates to compute; at least one.
    *
    * @generated from field: repeated pillion.v1.Aggregate aggregates = 2;
    */
@@ -443,7 +443,7 @@ export type SeriesRequest = Message<"pillion.v1.SeriesRequest"> & {
   where: { [key: string]: string };
 
   /**
-   * Columns whose values tell lines apart.
+   * Columns whose values distinguish lines.
    *
    * @generated from field: repeated string by = 4;
    */
@@ -464,14 +464,14 @@ export type SeriesRequest = Message<"pillion.v1.SeriesRequest"> & {
   to?: Timestamp | undefined;
 
   /**
-   * Most points of a line; default 300, at most 10,000.
+   * Maximum number of points of a line; default 300, at most 10,000.
    *
    * @generated from field: uint32 points = 7;
    */
   points: number;
 
   /**
-   * Most lines; default 100, at most 1,000.
+   * Maximum number of lines; default 100, at most 1,000.
    *
    * @generated from field: uint32 lines = 8;
    */
@@ -490,7 +490,7 @@ export const SeriesRequestSchema: GenMessage<SeriesRequest> = /*@__PURE__*/
  */
 export type SeriesResponse = Message<"pillion.v1.SeriesResponse"> & {
   /**
-   * Lines, those with most rows first.
+   * Lines, those with the most rows first.
    *
    * @generated from field: repeated pillion.v1.Line lines = 1;
    */
@@ -518,7 +518,7 @@ export const SeriesResponseSchema: GenMessage<SeriesResponse> = /*@__PURE__*/
  */
 export type Line = Message<"pillion.v1.Line"> & {
   /**
-   * Values of the columns that tell lines apart.
+   * Values of the columns that distinguish lines.
    *
    * @generated from field: map<string, string> labels = 1;
    */
@@ -579,7 +579,7 @@ export type QueryRequest = Message<"pillion.v1.QueryRequest"> & {
   sql: string;
 
   /**
-   * At most so many rows; default 10,000, at most 1,000,000.
+   * Maximum number of rows; default 10,000, at most 1,000,000.
    *
    * @generated from field: int64 limit = 2;
    */
@@ -612,7 +612,7 @@ export type QueryResponse = Message<"pillion.v1.QueryResponse"> & {
   rows: Row[];
 
   /**
-   * There would have been more rows than the limit.
+   * More rows than the limit matched.
    *
    * @generated from field: bool truncated = 3;
    */
@@ -673,7 +673,7 @@ export type ExportRequest = Message<"pillion.v1.ExportRequest"> & {
   format: string;
 
   /**
-   * At most so many rows; 0: all.
+   * Maximum number of rows; 0: all.
    *
    * @generated from field: int64 limit = 7;
    */
@@ -692,7 +692,7 @@ export const ExportRequestSchema: GenMessage<ExportRequest> = /*@__PURE__*/
  */
 export type ExportResponse = Message<"pillion.v1.ExportResponse"> & {
   /**
-   * Piece of the file.
+   * Part of the file.
    *
    * @generated from field: bytes data = 1;
    */
@@ -753,7 +753,7 @@ export type ListRowsRequest = Message<"pillion.v1.ListRowsRequest"> & {
   to?: Timestamp | undefined;
 
   /**
-   * Most rows; default 1,000, at most 10,000.
+   * Maximum number of rows; default 1,000, at most 10,000.
    *
    * @generated from field: uint32 limit = 6;
    */
@@ -805,7 +805,7 @@ export type SetRetentionRequest = Message<"pillion.v1.SetRetentionRequest"> & {
   stream: string;
 
   /**
-   * New bounds; unset: none.
+   * New limits; unset: none.
    *
    * @generated from field: pillion.v1.Retention retention = 2;
    */
@@ -824,7 +824,7 @@ export const SetRetentionRequestSchema: GenMessage<SetRetentionRequest> = /*@__P
  */
 export type SetRetentionResponse = Message<"pillion.v1.SetRetentionResponse"> & {
   /**
-   * The stream with its new bounds.
+   * The stream with its new limits.
    *
    * @generated from field: pillion.v1.Stream stream = 1;
    */
@@ -839,13 +839,13 @@ export const SetRetentionResponseSchema: GenMessage<SetRetentionResponse> = /*@_
   messageDesc(file_data, 22);
 
 /**
- * DataService reads streams: live, as series, by SQL, whole.
+ * DataService reads streams: live, as time series, by SQL, or as a file.
  *
  * @generated from service pillion.v1.DataService
  */
 export const DataService: GenService<{
   /**
-   * ListStreams gives every stream with its columns. Role: viewer.
+   * ListStreams returns every stream with its columns. Role: viewer.
    *
    * @generated from rpc pillion.v1.DataService.ListStreams
    */
@@ -855,7 +855,7 @@ export const DataService: GenService<{
     output: typeof ListStreamsResponseSchema;
   },
   /**
-   * Tail sends rows as they are stored, until the caller leaves. A slow reader loses rows, counted. Role: viewer.
+   * Tail sends rows as they are stored, until the caller disconnects. Rows that a slow reader misses are counted. Role: viewer.
    *
    * @generated from rpc pillion.v1.DataService.Tail
    */
@@ -865,7 +865,7 @@ export const DataService: GenService<{
     output: typeof TailResponseSchema;
   },
   /**
-   * Series gives lines of aggregates, thinned by the server. Role: viewer.
+   * Series returns time series of aggregates, downsampled by the server. Role: viewer.
    *
    * @generated from rpc pillion.v1.DataService.Series
    */
@@ -885,7 +885,7 @@ export const DataService: GenService<{
     output: typeof ListRowsResponseSchema;
   },
   /**
-   * Query runs one SQL statement that only reads, in the archive's dialect. Role: viewer.
+   * Query runs one read-only SQL statement, in the archive's dialect. Role: viewer.
    *
    * @generated from rpc pillion.v1.DataService.Query
    */
@@ -895,7 +895,7 @@ export const DataService: GenService<{
     output: typeof QueryResponseSchema;
   },
   /**
-   * Export sends a stream's rows of a range of time as a file. Role: viewer.
+   * Export sends a stream's rows in a time range as a file. Role: viewer.
    *
    * @generated from rpc pillion.v1.DataService.Export
    */
@@ -905,7 +905,7 @@ export const DataService: GenService<{
     output: typeof ExportResponseSchema;
   },
   /**
-   * SetRetention bounds a stream by age and size. Role: admin.
+   * SetRetention limits a stream by age and size. Role: admin.
    *
    * @generated from rpc pillion.v1.DataService.SetRetention
    */

@@ -15,7 +15,7 @@ export const file_flow: GenFile = /*@__PURE__*/
   fileDesc("CgpmbG93LnByb3RvEgpwaWxsaW9uLnYxIogBCglTZWxlY3Rpb24SDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB3Nlc3Npb24YAyABKAkSCwoDc3JjGAQgASgJEgsKA2RzdBgFIAEoCRINCgVwcm90bxgGIAEoCRINCgVzcG9ydBgHIAEoDRINCgVkcG9ydBgIIAEoDSKEAgoGV2luZG93EhAKCHN0YXJ0X21zGAEgASgDEg8KB3BhY2tldHMYAiABKAQSDQoFYnl0ZXMYAyABKAQSEAoIZXhwZWN0ZWQYBCABKAQSDAoEbG9zdBgFIAEoBBISCgpkdXBsaWNhdGVkGAYgASgEEhEKCXJlb3JkZXJlZBgHIAEoBBIMCgRsYXRlGAggASgEEicKBWRlbGF5GAkgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24SJgoEaXBkdhgKIAEoCzIYLnBpbGxpb24udjEuRGlzdHJpYnV0aW9uEhYKDmNsb2NrX2Vycm9yX25zGAsgASgBSgQIDBANSgQIDRAOIqgBCgxEaXN0cmlidXRpb24SDQoFY291bnQYASABKAQSDgoGbWluX25zGAIgASgBEg8KB21lYW5fbnMYAyABKAESDgoGcDUwX25zGAQgASgBEg4KBnA5MF9ucxgFIAEoARIOCgZwOTlfbnMYBiABKAESDgoGbWF4X25zGAcgASgBEigKCWhpc3RvZ3JhbRgIIAEoCzIVLnBpbGxpb24udjEuSGlzdG9ncmFtIkIKCUhpc3RvZ3JhbRIRCglib3VuZHNfbnMYASADKAESDgoGY291bnRzGAIgAygBEhIKCm9mZnNldHNfbnMYAyADKAEisAEKDldpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZwb2ludHMYBCABKA0SEgoKaGlzdG9ncmFtcxgFIAEoCCJqCg9XaW5kb3dzUmVzcG9uc2USIwoHd2luZG93cxgBIAMoCzISLnBpbGxpb24udjEuV2luZG93Eg8KB3N0ZXBfbXMYAiABKAMSDwoHc2FtcGxlZBgDIAEoDRIQCghzZXNzaW9ucxgEIAMoCSJkChNXYXRjaFdpbmRvd3NSZXF1ZXN0EigKCXNlbGVjdGlvbhgBIAEoCzIVLnBpbGxpb24udjEuU2VsZWN0aW9uEhIKCmhpc3RvZ3JhbXMYAiABKAgSDwoHc3RlcF9tcxgDIAEoAyJMChRXYXRjaFdpbmRvd3NSZXNwb25zZRIjCgd3aW5kb3dzGAEgAygLMhIucGlsbGlvbi52MS5XaW5kb3cSDwoHc3RlcF9tcxgCIAEoAyI1ChFXYXRjaFBhaXJzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB2hpc3RvcnkYAiABKA0i1AEKEldhdGNoUGFpcnNSZXNwb25zZRIQCghzdGFydF9tcxgBIAEoAxIOCgZhZ2VudHMYAiADKAkSDwoHc291cmNlcxgDIAMoDRIUCgxkZXN0aW5hdGlvbnMYBCADKA0SDwoHcGFja2V0cxgFIAMoDRIQCghleHBlY3RlZBgGIAMoDRIMCgRsb3N0GAcgAygNEg4KBnA1MF9ucxgIIAMoAhIOCgZwOTlfbnMYCSADKAISDAoEcmF0ZRgKIAMoAhIWCg5jbG9ja19lcnJvcl9ucxgLIAMoAiKaAQoERmxvdxILCgNzcmMYASABKAkSCwoDZHN0GAIgASgJEg0KBXByb3RvGAMgASgJEg0KBXNwb3J0GAQgASgNEg0KBWRwb3J0GAUgASgNEiEKBXRvdGFsGAYgASgLMhIucGlsbGlvbi52MS5XaW5kb3cSKAoEbGFzdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi5AEKEExpc3RGbG93c1JlcXVlc3QSKAoJc2VsZWN0aW9uGAEgASgLMhUucGlsbGlvbi52MS5TZWxlY3Rpb24SKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2dyYW51bGFyaXR5GAQgASgJEg0KBW9yZGVyGAUgASgJEhEKCWFzY2VuZGluZxgGIAEoCBIOCgZzZWFyY2gYByABKAkSDQoFbGltaXQYCCABKA0iVAoRTGlzdEZsb3dzUmVzcG9uc2USHwoFZmxvd3MYASADKAsyEC5waWxsaW9uLnYxLkZsb3cSDQoFZm91bmQYAiABKA0SDwoHc2FtcGxlZBgDIAEoDTLJAgoLRmxvd1NlcnZpY2USRwoHV2luZG93cxIaLnBpbGxpb24udjEuV2luZG93c1JlcXVlc3QaGy5waWxsaW9uLnYxLldpbmRvd3NSZXNwb25zZSIDkAIBElMKDFdhdGNoV2luZG93cxIfLnBpbGxpb24udjEuV2F0Y2hXaW5kb3dzUmVxdWVzdBogLnBpbGxpb24udjEuV2F0Y2hXaW5kb3dzUmVzcG9uc2UwARJNCgpXYXRjaFBhaXJzEh0ucGlsbGlvbi52MS5XYXRjaFBhaXJzUmVxdWVzdBoeLnBpbGxpb24udjEuV2F0Y2hQYWlyc1Jlc3BvbnNlMAESTQoJTGlzdEZsb3dzEhwucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXF1ZXN0Gh0ucGlsbGlvbi52MS5MaXN0Rmxvd3NSZXNwb25zZSIDkAIBQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
- * Selection says which rows of the stream flows are added up. What is empty is not asked for.
+ * Selection selects rows of the stream flows; empty fields match everything.
  *
  * @generated from message pillion.v1.Selection
  */
@@ -35,7 +35,7 @@ export type Selection = Message<"pillion.v1.Selection"> & {
   destination: string;
 
   /**
-   * Session; empty: of each pair of hosts the session that saw most of its packets, so that none counts twice.
+   * Session; empty: for each pair of hosts the session with most of its packets, so that none is counted twice.
    *
    * @generated from field: string session = 3;
    */
@@ -85,7 +85,7 @@ export const SelectionSchema: GenMessage<Selection> = /*@__PURE__*/
   messageDesc(file_flow, 0);
 
 /**
- * Window sums the rows of a length of time. Delays are ns in floating point, which every language has; NaN: nothing
+ * Window aggregates the rows of a period. Delays are ns in floating point, which every language has; NaN: nothing
  * was measured.
  *
  * @generated from message pillion.v1.Window
@@ -113,7 +113,7 @@ export type Window = Message<"pillion.v1.Window"> & {
   bytes: bigint;
 
   /**
-   * Packets whose sequence numbers are accounted for.
+   * Packets whose sequence numbers were received or counted as lost.
    *
    * @generated from field: uint64 expected = 4;
    */
@@ -162,7 +162,7 @@ export type Window = Message<"pillion.v1.Window"> & {
   ipdv?: Distribution | undefined;
 
   /**
-   * Bound of the error of both clocks together, ns: the largest of the rows with delays; NaN: of one of them unknown.
+   * Bound on the error of both clocks together, ns: the largest of the rows with delays; NaN: unknown for one of them.
    *
    * @generated from field: double clock_error_ns = 11;
    */
@@ -177,7 +177,7 @@ export const WindowSchema: GenMessage<Window> = /*@__PURE__*/
   messageDesc(file_flow, 1);
 
 /**
- * Distribution of a time. The quantiles are those of the histogram.
+ * Distribution of a time. Quantiles come from the histogram.
  *
  * @generated from message pillion.v1.Distribution
  */
@@ -286,7 +286,7 @@ export const HistogramSchema: GenMessage<Histogram> = /*@__PURE__*/
  */
 export type WindowsRequest = Message<"pillion.v1.WindowsRequest"> & {
   /**
-   * Rows to add up.
+   * Rows to aggregate.
    *
    * @generated from field: pillion.v1.Selection selection = 1;
    */
@@ -307,15 +307,15 @@ export type WindowsRequest = Message<"pillion.v1.WindowsRequest"> & {
   to?: Timestamp | undefined;
 
   /**
-   * Windows that the range has room for at most; default 300, at most 4,000. There is one more where the range
-   * does not begin at a whole one: those at both ends are whole too.
+   * Maximum number of windows in the range; default 300, at most 4,000. There is one more if the range
+   * does not begin at the start of a window: those at both ends are complete too.
    *
    * @generated from field: uint32 points = 4;
    */
   points: number;
 
   /**
-   * With histograms.
+   * Include histograms.
    *
    * @generated from field: bool histograms = 5;
    */
@@ -341,7 +341,7 @@ export type WindowsResponse = Message<"pillion.v1.WindowsResponse"> & {
   windows: Window[];
 
   /**
-   * Length of a window, ms; never less than the interval of the rows, but for single ones that came out longer.
+   * Length of a window, ms; at least the interval of the rows, except for single rows that are longer.
    * Starts are whole multiples of it, counted from 1970.
    *
    * @generated from field: int64 step_ms = 2;
@@ -349,15 +349,15 @@ export type WindowsResponse = Message<"pillion.v1.WindowsResponse"> & {
   stepMs: bigint;
 
   /**
-   * The histograms, and the quantiles with them, are of one in so many rows, evenly spread, because there
-   * were too many; counts, bytes, means, least and largest are of all. 1: of all.
+   * Histograms and quantiles are computed from one row in this many, evenly spread, because there
+   * were too many; counts, bytes, means, minima and maxima are of all rows. 1: of all.
    *
    * @generated from field: uint32 sampled = 3;
    */
   sampled: number;
 
   /**
-   * Sessions that have rows here, whichever was asked for, those with most packets first; at most 200.
+   * Sessions that have rows here, whichever was requested, those with the most packets first; at most 200.
    *
    * @generated from field: repeated string sessions = 4;
    */
@@ -376,14 +376,14 @@ export const WindowsResponseSchema: GenMessage<WindowsResponse> = /*@__PURE__*/
  */
 export type WatchWindowsRequest = Message<"pillion.v1.WatchWindowsRequest"> & {
   /**
-   * Rows to add up. Its source and destination are needed.
+   * Rows to aggregate. Source and destination are required.
    *
    * @generated from field: pillion.v1.Selection selection = 1;
    */
   selection?: Selection | undefined;
 
   /**
-   * With histograms.
+   * Include histograms.
    *
    * @generated from field: bool histograms = 2;
    */
@@ -436,14 +436,14 @@ export const WatchWindowsResponseSchema: GenMessage<WatchWindowsResponse> = /*@_
  */
 export type WatchPairsRequest = Message<"pillion.v1.WatchPairsRequest"> & {
   /**
-   * Only of this session; empty: as in Selection.
+   * Session; empty: as in Selection.
    *
    * @generated from field: string session = 1;
    */
   session: string;
 
   /**
-   * So many seconds of the past first; default and at most 60.
+   * Seconds of history to send first; default and at most 60.
    *
    * @generated from field: uint32 history = 2;
    */
@@ -471,42 +471,42 @@ export type WatchPairsResponse = Message<"pillion.v1.WatchPairsResponse"> & {
   startMs: bigint;
 
   /**
-   * Names of agents that no message before had. Pairs name agents by their place among all that were sent.
+   * Names of agents that are new in this message. Pairs refer to agents by their index among all that were sent.
    *
    * @generated from field: repeated string agents = 2;
    */
   agents: string[];
 
   /**
-   * Places of the sources.
+   * Indices of the sources.
    *
    * @generated from field: repeated uint32 sources = 3;
    */
   sources: number[];
 
   /**
-   * Places of the destinations.
+   * Indices of the destinations.
    *
    * @generated from field: repeated uint32 destinations = 4;
    */
   destinations: number[];
 
   /**
-   * Marked packets that came.
+   * Marked packets received.
    *
    * @generated from field: repeated uint32 packets = 5;
    */
   packets: number[];
 
   /**
-   * Packets whose numbers are accounted for.
+   * Packets whose sequence numbers were received or counted as lost.
    *
    * @generated from field: repeated uint32 expected = 6;
    */
   expected: number[];
 
   /**
-   * Expected packets that did not come (RFC 7680).
+   * Expected packets that were not received (RFC 7680).
    *
    * @generated from field: repeated uint32 lost = 7;
    */
@@ -527,14 +527,14 @@ export type WatchPairsResponse = Message<"pillion.v1.WatchPairsResponse"> & {
   p99Ns: number[];
 
   /**
-   * Bits a second, IP without marks.
+   * Bits per second, IP without marks.
    *
    * @generated from field: repeated float rate = 10;
    */
   rate: number[];
 
   /**
-   * Bound of what both clocks together may be off, ns; NaN: unknown.
+   * Bound on the error of both clocks together, ns; NaN: unknown.
    *
    * @generated from field: repeated float clock_error_ns = 11;
    */
@@ -549,7 +549,7 @@ export const WatchPairsResponseSchema: GenMessage<WatchPairsResponse> = /*@__PUR
   messageDesc(file_flow, 9);
 
 /**
- * Flow is what was measured of one flow, or of flows put together.
+ * Flow has the figures of one flow, or of several aggregated ones.
  *
  * @generated from message pillion.v1.Flow
  */
@@ -569,28 +569,28 @@ export type Flow = Message<"pillion.v1.Flow"> & {
   dst: string;
 
   /**
-   * IP protocol; empty where several are put together.
+   * IP protocol; empty if several are aggregated.
    *
    * @generated from field: string proto = 3;
    */
   proto: string;
 
   /**
-   * Source port; 0 where several are put together.
+   * Source port; 0 if several are aggregated.
    *
    * @generated from field: uint32 sport = 4;
    */
   sport: number;
 
   /**
-   * Destination port; 0 where several are put together.
+   * Destination port; 0 if several are aggregated.
    *
    * @generated from field: uint32 dport = 5;
    */
   dport: number;
 
   /**
-   * Sums over the range; starts with the first row of the flow.
+   * Aggregate of the range; it starts with the first row of the flow.
    *
    * @generated from field: pillion.v1.Window total = 6;
    */
@@ -616,7 +616,7 @@ export const FlowSchema: GenMessage<Flow> = /*@__PURE__*/
  */
 export type ListFlowsRequest = Message<"pillion.v1.ListFlowsRequest"> & {
   /**
-   * Rows to add up.
+   * Rows to aggregate.
    *
    * @generated from field: pillion.v1.Selection selection = 1;
    */
@@ -645,14 +645,14 @@ export type ListFlowsRequest = Message<"pillion.v1.ListFlowsRequest"> & {
 
   /**
    * packets (default), bytes, lost (share), p50, p90, p99, max, last; largest first. For p50, p90 and p99 the 50,000
-   * flows with most packets are looked at.
+   * flows with the most packets are considered.
    *
    * @generated from field: string order = 5;
    */
   order: string;
 
   /**
-   * Least first.
+   * Ascending order.
    *
    * @generated from field: bool ascending = 6;
    */
@@ -692,7 +692,7 @@ export type ListFlowsResponse = Message<"pillion.v1.ListFlowsResponse"> & {
   flows: Flow[];
 
   /**
-   * How many there are without the limit.
+   * Number of flows without the limit.
    *
    * @generated from field: uint32 found = 2;
    */
@@ -714,14 +714,14 @@ export const ListFlowsResponseSchema: GenMessage<ListFlowsResponse> = /*@__PURE_
   messageDesc(file_flow, 12);
 
 /**
- * FlowService sums what was measured of the traffic between hosts. Quantiles come from
+ * FlowService aggregates the measured traffic between hosts. Quantiles come from
  * merged histograms, never from quantiles.
  *
  * @generated from service pillion.v1.FlowService
  */
 export const FlowService: GenService<{
   /**
-   * Windows adds up a range of time in windows of equal length. Role: viewer.
+   * Windows aggregates a time range in windows of equal length. Role: viewer.
    *
    * @generated from rpc pillion.v1.FlowService.Windows
    */
@@ -731,7 +731,7 @@ export const FlowService: GenService<{
     output: typeof WindowsResponseSchema;
   },
   /**
-   * WatchWindows sends windows as they grow, until the caller leaves, each with all of its rows. Role: viewer.
+   * WatchWindows sends windows as they grow, until the caller disconnects, each with all of its rows. Role: viewer.
    *
    * @generated from rpc pillion.v1.FlowService.WatchWindows
    */
@@ -741,7 +741,7 @@ export const FlowService: GenService<{
     output: typeof WatchWindowsResponseSchema;
   },
   /**
-   * WatchPairs sends the figures of every pair of hosts, each second, until the caller leaves. Role: viewer.
+   * WatchPairs sends the figures of every pair of hosts each second, until the caller disconnects. Role: viewer.
    *
    * @generated from rpc pillion.v1.FlowService.WatchPairs
    */
@@ -751,7 +751,7 @@ export const FlowService: GenService<{
     output: typeof WatchPairsResponseSchema;
   },
   /**
-   * ListFlows adds up a range of time by flow. Role: viewer.
+   * ListFlows aggregates a time range by flow. Role: viewer.
    *
    * @generated from rpc pillion.v1.FlowService.ListFlows
    */

@@ -39,7 +39,7 @@ export type HealthResponse = Message<"pillion.v1.HealthResponse"> & {
   status: string;
 
   /**
-   * The parts that were looked at.
+   * The checked parts.
    *
    * @generated from field: repeated pillion.v1.Part parts = 2;
    */
@@ -74,7 +74,7 @@ export type Part = Message<"pillion.v1.Part"> & {
   ok: boolean;
 
   /**
-   * What is wrong, or a figure that says how it is.
+   * The error, or a figure of its state.
    *
    * @generated from field: string detail = 3;
    */
@@ -113,14 +113,14 @@ export type BuildInfoResponse = Message<"pillion.v1.BuildInfoResponse"> & {
   version: string;
 
   /**
-   * Commit that it was built from; empty where that is not known.
+   * Commit that it was built from; empty if unknown.
    *
    * @generated from field: string revision = 2;
    */
   revision: string;
 
   /**
-   * Release of Go that built it.
+   * Go version that built it.
    *
    * @generated from field: string go = 3;
    */
@@ -181,7 +181,7 @@ export const WhoAmIResponseSchema: GenMessage<WhoAmIResponse> = /*@__PURE__*/
   messageDesc(file_server, 6);
 
 /**
- * Event is something that operators want to know.
+ * Event is an occurrence that matters to operators.
  *
  * @generated from message pillion.v1.Event
  */
@@ -209,28 +209,28 @@ export type Event = Message<"pillion.v1.Event"> & {
   level: string;
 
   /**
-   * Agent that it is about; empty for none. Of a pair, the source.
+   * Agent that it concerns; for a pair, the source; may be empty.
    *
    * @generated from field: string agent = 4;
    */
   agent: string;
 
   /**
-   * Session that it is about; empty for none.
+   * Session that it concerns; may be empty.
    *
    * @generated from field: string session = 5;
    */
   session: string;
 
   /**
-   * What happened, in words.
+   * Description of the event.
    *
    * @generated from field: string message = 6;
    */
   message: string;
 
   /**
-   * Destination of the pair that it is about; empty where it is about no pair.
+   * Destination of the pair that it concerns; empty if it concerns no pair.
    *
    * @generated from field: string peer = 7;
    */
@@ -263,7 +263,7 @@ export type ListEventsRequest = Message<"pillion.v1.ListEventsRequest"> & {
   to?: Timestamp | undefined;
 
   /**
-   * Only of this kind.
+   * Kind; empty: all.
    *
    * @generated from field: string kind = 3;
    */
@@ -324,14 +324,14 @@ export type Token = Message<"pillion.v1.Token"> & {
   role: string;
 
   /**
-   * When it was made.
+   * When it was created.
    *
    * @generated from field: google.protobuf.Timestamp created = 3;
    */
   created?: Timestamp | undefined;
 
   /**
-   * When it ends; unset: never.
+   * When it expires; unset: never.
    *
    * @generated from field: google.protobuf.Timestamp expires = 4;
    */
@@ -345,7 +345,7 @@ export type Token = Message<"pillion.v1.Token"> & {
   used?: Timestamp | undefined;
 
   /**
-   * It was ended by hand.
+   * It was revoked.
    *
    * @generated from field: bool revoked = 6;
    */
@@ -404,7 +404,7 @@ export type CreateTokenResponse = Message<"pillion.v1.CreateTokenResponse"> & {
   token?: Token | undefined;
 
   /**
-   * What a client sends as bearer token; shown only here.
+   * Secret that a client sends as bearer token; returned only here.
    *
    * @generated from field: string secret = 2;
    */
@@ -494,14 +494,14 @@ export type EnrolRequest = Message<"pillion.v1.EnrolRequest"> & {
   token: string;
 
   /**
-   * Name that the agent wants.
+   * Requested name of the agent.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * PKCS #10 request, DER. The server takes the key from it and nothing else.
+   * PKCS #10 request, DER. The server uses only its key.
    *
    * @generated from field: bytes certificate_request = 3;
    */
@@ -534,7 +534,7 @@ export type EnrolResponse = Message<"pillion.v1.EnrolResponse"> & {
   authority: Uint8Array;
 
   /**
-   * URL of the bus; an empty host means the one that the agent used for the server.
+   * URL of the bus; an empty host means the one through which the agent reached the server.
    *
    * @generated from field: string bus = 3;
    */
@@ -553,7 +553,7 @@ export const EnrolResponseSchema: GenMessage<EnrolResponse> = /*@__PURE__*/
  */
 export type RenewRequest = Message<"pillion.v1.RenewRequest"> & {
   /**
-   * PKCS #10 request, DER. The server takes the key from it and nothing else.
+   * PKCS #10 request, DER. The server uses only its key.
    *
    * @generated from field: bytes certificate_request = 1;
    */
@@ -579,7 +579,7 @@ export type RenewResponse = Message<"pillion.v1.RenewResponse"> & {
   certificate: Uint8Array;
 
   /**
-   * URL of the bus; an empty host means the one that the agent used for the server.
+   * URL of the bus; an empty host means the one through which the agent reached the server.
    *
    * @generated from field: string bus = 2;
    */
@@ -611,14 +611,14 @@ export const StandingRequestSchema: GenMessage<StandingRequest> = /*@__PURE__*/
  */
 export type StandingResponse = Message<"pillion.v1.StandingResponse"> & {
   /**
-   * The server would have this host.
+   * The server accepts this host.
    *
    * @generated from field: bool welcome = 1;
    */
   welcome: boolean;
 
   /**
-   * Why it would not.
+   * Why it does not.
    *
    * @generated from field: string reason = 2;
    */
@@ -633,13 +633,13 @@ export const StandingResponseSchema: GenMessage<StandingResponse> = /*@__PURE__*
   messageDesc(file_server, 22);
 
 /**
- * ServerService is about the server itself and who may use it.
+ * ServerService covers the server itself and its tokens.
  *
  * @generated from service pillion.v1.ServerService
  */
 export const ServerService: GenService<{
   /**
-   * Health says whether the parts of the server work. No token is needed.
+   * Health returns whether the parts of the server work. No token is required.
    *
    * @generated from rpc pillion.v1.ServerService.Health
    */
@@ -649,7 +649,7 @@ export const ServerService: GenService<{
     output: typeof HealthResponseSchema;
   },
   /**
-   * BuildInfo says what runs. No token is needed.
+   * BuildInfo returns the version. No token is required.
    *
    * @generated from rpc pillion.v1.ServerService.BuildInfo
    */
@@ -659,7 +659,7 @@ export const ServerService: GenService<{
     output: typeof BuildInfoResponseSchema;
   },
   /**
-   * WhoAmI names the token and its role. Role: viewer.
+   * WhoAmI returns the name and role of the token. Role: viewer.
    *
    * @generated from rpc pillion.v1.ServerService.WhoAmI
    */
@@ -669,7 +669,7 @@ export const ServerService: GenService<{
     output: typeof WhoAmIResponseSchema;
   },
   /**
-   * ListEvents gives what happened, newest first. Role: viewer.
+   * ListEvents returns events, newest first. Role: viewer.
    *
    * @generated from rpc pillion.v1.ServerService.ListEvents
    */
@@ -679,7 +679,7 @@ export const ServerService: GenService<{
     output: typeof ListEventsResponseSchema;
   },
   /**
-   * CreateToken makes a token; its secret is shown this once. Role: admin.
+   * CreateToken creates a token; its secret is returned only here. Role: admin.
    *
    * @generated from rpc pillion.v1.ServerService.CreateToken
    */
@@ -689,7 +689,7 @@ export const ServerService: GenService<{
     output: typeof CreateTokenResponseSchema;
   },
   /**
-   * ListTokens gives all tokens without their secrets. Role: admin.
+   * ListTokens returns all tokens without their secrets. Role: admin.
    *
    * @generated from rpc pillion.v1.ServerService.ListTokens
    */
@@ -699,7 +699,7 @@ export const ServerService: GenService<{
     output: typeof ListTokensResponseSchema;
   },
   /**
-   * RevokeToken ends a token. Role: admin.
+   * RevokeToken revokes a token. Role: admin.
    *
    * @generated from rpc pillion.v1.ServerService.RevokeToken
    */
@@ -712,13 +712,13 @@ export const ServerService: GenService<{
   serviceDesc(file_server, 0);
 
 /**
- * EnrolService lets hosts join.
+ * EnrolService enrols hosts.
  *
  * @generated from service pillion.v1.EnrolService
  */
 export const EnrolService: GenService<{
   /**
-   * Enrol gives a host its certificate, for a join token.
+   * Enrol issues a certificate to a host with a join token.
    *
    * @generated from rpc pillion.v1.EnrolService.Enrol
    */
@@ -728,7 +728,7 @@ export const EnrolService: GenService<{
     output: typeof EnrolResponseSchema;
   },
   /**
-   * Renew gives a joined host a new certificate. The old one proves who asks, in TLS.
+   * Renew issues a new certificate to an enrolled host, which authenticates with the old one in TLS.
    *
    * @generated from rpc pillion.v1.EnrolService.Renew
    */
@@ -738,7 +738,7 @@ export const EnrolService: GenService<{
     output: typeof RenewResponseSchema;
   },
   /**
-   * Standing says whether the server would have this host, and why not. The certificate proves who asks, in TLS.
+   * Standing returns whether the server accepts this host, and if not, why. The host authenticates with its certificate in TLS.
    *
    * @generated from rpc pillion.v1.EnrolService.Standing
    */

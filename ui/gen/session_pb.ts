@@ -19,7 +19,7 @@ export const file_session: GenFile = /*@__PURE__*/
   fileDesc("Cg1zZXNzaW9uLnByb3RvEgpwaWxsaW9uLnYxIpMGCgtTZXNzaW9uU3BlYxIMCgRuYW1lGAEgASgJEg8KB3NvdXJjZXMYAiADKAkSFAoMZGVzdGluYXRpb25zGAMgAygJEgwKBGJvdGgYBCABKAgSDwoHbW9kdWxlcxgFIAMoCRIQCghlbmNvZGluZxgGIAEoCRIOCgZmYW1pbHkYByABKAkSDwoHZmlsdGVycxgIIAMoCRImCghzYW1wbGluZxgJIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmcSPgoMc2FtcGxpbmdfZm9yGAogAygLMigucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5TYW1wbGluZ0ZvckVudHJ5EisKCGludGVydmFsGAsgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhMKC2dyYW51bGFyaXR5GAwgASgJEg8KB3JlY29yZHMYDSABKAgSMwoGZGV2aWNlGA8gAygLMiMucGlsbGlvbi52MS5TZXNzaW9uU3BlYy5EZXZpY2VFbnRyeRIoCgVsZWFzZRgQIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgV0cmFjZRgRIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIpCgVzdGFydBgSIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YEyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEY3JvbhgUIAEoCRIRCgl0aW1lX3pvbmUYFSABKAkSDwoHcm91dGVycxgWIAMoCRIoCgZwb2ludHMYFyADKAsyGC5waWxsaW9uLnYxLlBvaW50UmVxdWVzdBpIChBTYW1wbGluZ0ZvckVudHJ5EgsKA2tleRgBIAEoCRIjCgV2YWx1ZRgCIAEoCzIULnBpbGxpb24udjEuU2FtcGxpbmc6AjgBGi0KC0RldmljZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFKBAgOEA9SBmZpZWxkcyKUAQoMUG9pbnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSDgoGYWdlbnRzGAIgAygJEjYKB29wdGlvbnMYAyADKAsyJS5waWxsaW9uLnYxLlBvaW50UmVxdWVzdC5PcHRpb25zRW50cnkaLgoMT3B0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEivQEKBVBvaW50EgwKBG5hbWUYASABKAkSCwoDZG9jGAIgASgJEgwKBGNvc3QYAyABKAkSEQoJcGxhY2VtZW50GAQgASgJEigKB29wdGlvbnMYBSADKAsyFy5waWxsaW9uLnYxLlBvaW50T3B0aW9uEiQKBXZpZXdzGAYgAygLMhUucGlsbGlvbi52MS5Qb2ludFZpZXcSKAoHc3RyZWFtcxgHIAMoCzIXLnBpbGxpb24udjEuUG9pbnRTdHJlYW0ihwEKC1BvaW50T3B0aW9uEgwKBG5hbWUYASABKAkSDAoEdHlwZRgCIAEoCRIPCgdkZWZhdWx0GAMgASgJEgsKA2RvYxgEIAEoCRILCgNtaW4YBSABKAkSCwoDbWF4GAYgASgJEg8KB2Nob2ljZXMYByADKAkSEwoLY2hvaWNlX2RvY3MYCCADKAkiawoJUG9pbnRWaWV3Eg0KBXRpdGxlGAEgASgJEgwKBGtpbmQYAiABKAkSDgoGc3RyZWFtGAMgASgJEg8KB2NvbHVtbnMYBCADKAkSEAoIZ3JvdXBfYnkYBSADKAkSDgoGd2VpZ2h0GAYgASgJIk0KC1BvaW50U3RyZWFtEgwKBG5hbWUYASABKAkSCwoDZG9jGAIgASgJEiMKB2NvbHVtbnMYAyADKAsyEi5waWxsaW9uLnYxLkNvbHVtbiJVCghTYW1wbGluZxINCgVldmVyeRgBIAEoDRIOCgZyYW5kb20YAiABKA0SKgoHbWluX2dhcBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiLrAgoHU2Vzc2lvbhIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYxINCgVzdGF0ZRgCIAEoCRIOCgZyZWFzb24YAyABKAkSKwoHY3JlYXRlZBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKY3JlYXRlZF9ieRgFIAEoCRIuCgpuZXh0X3N0YXJ0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdzdGFydGVkGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgRlbmRzGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIfCgVwYWlycxgJIAMoCzIQLnBpbGxpb24udjEuUGFpchIfCgV0YXNrcxgKIAMoCzIQLnBpbGxpb24udjEuVGFzaxIQCghyZXZpc2lvbhgLIAEoBCIrCgRQYWlyEg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCSIpCgdQcm9ibGVtEg0KBWZpZWxkGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiOgoEU3RlcBINCgVhZ2VudBgBIAEoCRIOCgZhY3Rpb24YAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkiiQEKA1J1bhIPCgdzZXNzaW9uGAEgASgJEikKBXN0YXJ0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCgNlbmQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCSI7ChJQbGFuU2Vzc2lvblJlcXVlc3QSJQoEc3BlYxgBIAEoCzIXLnBpbGxpb24udjEuU2Vzc2lvblNwZWMi8gEKE1BsYW5TZXNzaW9uUmVzcG9uc2USJQoEc3BlYxgBIAEoCzIXLnBpbGxpb24udjEuU2Vzc2lvblNwZWMSJQoIcHJvYmxlbXMYAiADKAsyEy5waWxsaW9uLnYxLlByb2JsZW0SEAoId2FybmluZ3MYAyADKAkSHwoFcGFpcnMYBCADKAsyEC5waWxsaW9uLnYxLlBhaXISHwoFc3RlcHMYBSADKAsyEC5waWxsaW9uLnYxLlN0ZXASKgoGc3RhcnRzGAYgAygLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVjb3N0cxgHIAMoCSI9ChRDcmVhdGVTZXNzaW9uUmVxdWVzdBIlCgRzcGVjGAEgASgLMhcucGlsbGlvbi52MS5TZXNzaW9uU3BlYyJPChVDcmVhdGVTZXNzaW9uUmVzcG9uc2USJAoHc2Vzc2lvbhgBIAEoCzITLnBpbGxpb24udjEuU2Vzc2lvbhIQCgh3YXJuaW5ncxgCIAMoCSIVChNMaXN0U2Vzc2lvbnNSZXF1ZXN0Ij0KFExpc3RTZXNzaW9uc1Jlc3BvbnNlEiUKCHNlc3Npb25zGAEgAygLMhMucGlsbGlvbi52MS5TZXNzaW9uIiEKEUdldFNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiWQoSR2V0U2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24SHQoEcnVucxgCIAMoCzIPLnBpbGxpb24udjEuUnVuIj0KFENoYW5nZVNlc3Npb25SZXF1ZXN0EiUKBHNwZWMYASABKAsyFy5waWxsaW9uLnYxLlNlc3Npb25TcGVjIk8KFUNoYW5nZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uEhAKCHdhcm5pbmdzGAIgAygJIiMKE1BhdXNlU2Vzc2lvblJlcXVlc3QSDAoEbmFtZRgBIAEoCSI8ChRQYXVzZVNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uIiQKFFJlc3VtZVNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiPQoVUmVzdW1lU2Vzc2lvblJlc3BvbnNlEiQKB3Nlc3Npb24YASABKAsyEy5waWxsaW9uLnYxLlNlc3Npb24iIgoSU3RvcFNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiOwoTU3RvcFNlc3Npb25SZXNwb25zZRIkCgdzZXNzaW9uGAEgASgLMhMucGlsbGlvbi52MS5TZXNzaW9uIiQKFERlbGV0ZVNlc3Npb25SZXF1ZXN0EgwKBG5hbWUYASABKAkiFwoVRGVsZXRlU2Vzc2lvblJlc3BvbnNlInQKD0xpc3RSdW5zUmVxdWVzdBIoCgRmcm9tGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgJ0bxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHc2Vzc2lvbhgDIAEoCSIxChBMaXN0UnVuc1Jlc3BvbnNlEh0KBHJ1bnMYASADKAsyDy5waWxsaW9uLnYxLlJ1biITChFMaXN0UG9pbnRzUmVxdWVzdCJiChJMaXN0UG9pbnRzUmVzcG9uc2USIQoGcG9pbnRzGAEgAygLMhEucGlsbGlvbi52MS5Qb2ludBIpCghzZXR0aW5ncxgCIAMoCzIXLnBpbGxpb24udjEuUG9pbnRPcHRpb24yqAcKDlNlc3Npb25TZXJ2aWNlElMKC1BsYW5TZXNzaW9uEh4ucGlsbGlvbi52MS5QbGFuU2Vzc2lvblJlcXVlc3QaHy5waWxsaW9uLnYxLlBsYW5TZXNzaW9uUmVzcG9uc2UiA5ACARJUCg1DcmVhdGVTZXNzaW9uEiAucGlsbGlvbi52MS5DcmVhdGVTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuQ3JlYXRlU2Vzc2lvblJlc3BvbnNlElYKDExpc3RTZXNzaW9ucxIfLnBpbGxpb24udjEuTGlzdFNlc3Npb25zUmVxdWVzdBogLnBpbGxpb24udjEuTGlzdFNlc3Npb25zUmVzcG9uc2UiA5ACARJQCgpHZXRTZXNzaW9uEh0ucGlsbGlvbi52MS5HZXRTZXNzaW9uUmVxdWVzdBoeLnBpbGxpb24udjEuR2V0U2Vzc2lvblJlc3BvbnNlIgOQAgESVAoNQ2hhbmdlU2Vzc2lvbhIgLnBpbGxpb24udjEuQ2hhbmdlU2Vzc2lvblJlcXVlc3QaIS5waWxsaW9uLnYxLkNoYW5nZVNlc3Npb25SZXNwb25zZRJRCgxQYXVzZVNlc3Npb24SHy5waWxsaW9uLnYxLlBhdXNlU2Vzc2lvblJlcXVlc3QaIC5waWxsaW9uLnYxLlBhdXNlU2Vzc2lvblJlc3BvbnNlElQKDVJlc3VtZVNlc3Npb24SIC5waWxsaW9uLnYxLlJlc3VtZVNlc3Npb25SZXF1ZXN0GiEucGlsbGlvbi52MS5SZXN1bWVTZXNzaW9uUmVzcG9uc2USTgoLU3RvcFNlc3Npb24SHi5waWxsaW9uLnYxLlN0b3BTZXNzaW9uUmVxdWVzdBofLnBpbGxpb24udjEuU3RvcFNlc3Npb25SZXNwb25zZRJUCg1EZWxldGVTZXNzaW9uEiAucGlsbGlvbi52MS5EZWxldGVTZXNzaW9uUmVxdWVzdBohLnBpbGxpb24udjEuRGVsZXRlU2Vzc2lvblJlc3BvbnNlElAKCkxpc3RQb2ludHMSHS5waWxsaW9uLnYxLkxpc3RQb2ludHNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5MaXN0UG9pbnRzUmVzcG9uc2UiA5ACARJKCghMaXN0UnVucxIbLnBpbGxpb24udjEuTGlzdFJ1bnNSZXF1ZXN0GhwucGlsbGlvbi52MS5MaXN0UnVuc1Jlc3BvbnNlIgOQAgFCJVojcGlsbGlvbi5kZXYvYXBpL3BpbGxpb252MTtwaWxsaW9udjFiBnByb3RvMw", [file_agent, file_data, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
- * SessionSpec is what a user asks for. What is left out has its default.
+ * SessionSpec is the specification of a session. Omitted fields have their defaults.
  *
  * @generated from message pillion.v1.SessionSpec
  */
@@ -60,7 +60,7 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   modules: string[];
 
   /**
-   * Encoding of marks in IPv4, by name; default udp. One for IPv6 leaves IPv4 packets unmarked.
+   * Encoding of marks in IPv4, by name; default udp. With an encoding for IPv6, IPv4 packets are not marked.
    *
    * @generated from field: string encoding = 6;
    */
@@ -74,14 +74,14 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   family: string;
 
   /**
-   * Five-tuple filters, as 'src=P dst=P proto=tcp sport=N dport=N'; one that fits is enough.
+   * Five-tuple filters, as 'src=P dst=P proto=tcp sport=N dport=N'; a packet has to match one of them.
    *
    * @generated from field: repeated string filters = 8;
    */
   filters: string[];
 
   /**
-   * Sampling of all sources that sampling_for does not name.
+   * Sampling of all sources that are not in sampling_for.
    *
    * @generated from field: pillion.v1.Sampling sampling = 9;
    */
@@ -109,7 +109,7 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   granularity: string;
 
   /**
-   * A row per packet in the stream packets.
+   * Also store a row per packet, in the stream packets.
    *
    * @generated from field: bool records = 13;
    */
@@ -123,14 +123,14 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   device: { [key: string]: string };
 
   /**
-   * How long a source marks on when it hears nothing; default 10 s.
+   * How long a source keeps marking without a heartbeat; default 10 s, from 2 s to 5 min.
    *
    * @generated from field: google.protobuf.Duration lease = 16;
    */
   lease?: Duration | undefined;
 
   /**
-   * How often paths are traced; default 1 min; negative: never.
+   * Interval between path traces; default 1 min, at least 5 s; negative disables tracing.
    *
    * @generated from field: google.protobuf.Duration trace = 17;
    */
@@ -144,14 +144,14 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   start?: Timestamp | undefined;
 
   /**
-   * Length of a run; default: until it is stopped.
+   * Duration of a run; default: until it is stopped.
    *
    * @generated from field: google.protobuf.Duration duration = 19;
    */
   duration?: Duration | undefined;
 
   /**
-   * Starts by a cron line of five fields, in time_zone.
+   * Starts on a schedule: a cron expression of five fields, in time_zone.
    *
    * @generated from field: string cron = 20;
    */
@@ -165,14 +165,14 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   timeZone: string;
 
   /**
-   * Agents, as in sources, whose hosts are profiled as routers while the session runs; short for the point router.
+   * Agents, as in sources, whose hosts are profiled as routers while the session runs; shorthand for the point router.
    *
    * @generated from field: repeated string routers = 22;
    */
   routers: string[];
 
   /**
-   * Further points that are measured while the session runs; see ListPoints.
+   * Additional points that are measured while the session runs; see ListPoints.
    *
    * @generated from field: repeated pillion.v1.PointRequest points = 23;
    */
@@ -187,7 +187,7 @@ export const SessionSpecSchema: GenMessage<SessionSpec> = /*@__PURE__*/
   messageDesc(file_session, 0);
 
 /**
- * PointRequest asks for one point.
+ * PointRequest requests one point.
  *
  * @generated from message pillion.v1.PointRequest
  */
@@ -207,7 +207,7 @@ export type PointRequest = Message<"pillion.v1.PointRequest"> & {
   agents: string[];
 
   /**
-   * Options by name; what is left out has its default.
+   * Options by name; omitted ones have their defaults.
    *
    * @generated from field: map<string, string> options = 3;
    */
@@ -222,7 +222,7 @@ export const PointRequestSchema: GenMessage<PointRequest> = /*@__PURE__*/
   messageDesc(file_session, 1);
 
 /**
- * Point is what a session can measure beside the marks themselves.
+ * Point is a measurement that a session can make besides marked packets.
  *
  * @generated from message pillion.v1.Point
  */
@@ -242,7 +242,7 @@ export type Point = Message<"pillion.v1.Point"> & {
   doc: string;
 
   /**
-   * What it costs while it runs; {interval} stands for the interval of its rows.
+   * Its cost while it runs, in words; {interval} stands for the interval of its rows.
    *
    * @generated from field: string cost = 3;
    */
@@ -270,7 +270,7 @@ export type Point = Message<"pillion.v1.Point"> & {
   views: PointView[];
 
   /**
-   * Streams that it fills.
+   * Streams that it writes.
    *
    * @generated from field: repeated pillion.v1.PointStream streams = 7;
    */
@@ -305,7 +305,7 @@ export type PointOption = Message<"pillion.v1.PointOption"> & {
   type: string;
 
   /**
-   * Value where none is given.
+   * Default value.
    *
    * @generated from field: string default = 3;
    */
@@ -319,14 +319,14 @@ export type PointOption = Message<"pillion.v1.PointOption"> & {
   doc: string;
 
   /**
-   * Least integer or duration; empty: no bound.
+   * Minimum integer or duration; empty: no bound.
    *
    * @generated from field: string min = 5;
    */
   min: string;
 
   /**
-   * Greatest integer or duration; empty: no bound.
+   * Maximum integer or duration; empty: no bound.
    *
    * @generated from field: string max = 6;
    */
@@ -340,7 +340,7 @@ export type PointOption = Message<"pillion.v1.PointOption"> & {
   choices: string[];
 
   /**
-   * What each of them means; empty: the values speak for themselves.
+   * Meanings of the values, in their order; may be empty.
    *
    * @generated from field: repeated string choice_docs = 8;
    */
@@ -389,7 +389,7 @@ export type PointView = Message<"pillion.v1.PointView"> & {
   columns: string[];
 
   /**
-   * Columns that tell rows, or lines, apart.
+   * Columns that distinguish rows, or lines.
    *
    * @generated from field: repeated string group_by = 5;
    */
@@ -446,27 +446,27 @@ export const PointStreamSchema: GenMessage<PointStream> = /*@__PURE__*/
   messageDesc(file_session, 5);
 
 /**
- * Sampling says which of the chosen packets are marked (PSAMP, RFC 5475).
+ * Sampling selects which of the matching packets are marked (PSAMP, RFC 5475).
  *
  * @generated from message pillion.v1.Sampling
  */
 export type Sampling = Message<"pillion.v1.Sampling"> & {
   /**
-   * One of so many, by count.
+   * One packet in N, by count.
    *
    * @generated from field: uint32 every = 1;
    */
   every: number;
 
   /**
-   * One of so many, at random.
+   * One packet in N, at random.
    *
    * @generated from field: uint32 random = 2;
    */
   random: number;
 
   /**
-   * Least time between two.
+   * Minimum time between two marked packets.
    *
    * @generated from field: google.protobuf.Duration min_gap = 3;
    */
@@ -481,13 +481,13 @@ export const SamplingSchema: GenMessage<Sampling> = /*@__PURE__*/
   messageDesc(file_session, 6);
 
 /**
- * Session is a specification and what became of it.
+ * Session is a specification and its current state.
  *
  * @generated from message pillion.v1.Session
  */
 export type Session = Message<"pillion.v1.Session"> & {
   /**
-   * What was asked for, with all defaults filled in.
+   * The specification, with all defaults filled in.
    *
    * @generated from field: pillion.v1.SessionSpec spec = 1;
    */
@@ -501,7 +501,7 @@ export type Session = Message<"pillion.v1.Session"> & {
   state: string;
 
   /**
-   * Why it is in that state, where there is a reason.
+   * Reason for the state; may be empty.
    *
    * @generated from field: string reason = 3;
    */
@@ -536,28 +536,28 @@ export type Session = Message<"pillion.v1.Session"> & {
   started?: Timestamp | undefined;
 
   /**
-   * When the run will end; unset where nobody knows.
+   * End of the run; unset: when it is stopped.
    *
    * @generated from field: google.protobuf.Timestamp ends = 8;
    */
   ends?: Timestamp | undefined;
 
   /**
-   * Who is measured.
+   * Measured pairs.
    *
    * @generated from field: repeated pillion.v1.Pair pairs = 9;
    */
   pairs: Pair[];
 
   /**
-   * What the agents do for it.
+   * Tasks of the agents.
    *
    * @generated from field: repeated pillion.v1.Task tasks = 10;
    */
   tasks: Task[];
 
   /**
-   * Grows with each change.
+   * Increases with each change.
    *
    * @generated from field: uint64 revision = 11;
    */
@@ -600,7 +600,7 @@ export const PairSchema: GenMessage<Pair> = /*@__PURE__*/
   messageDesc(file_session, 8);
 
 /**
- * Problem is a fault of a specification, at one of its fields.
+ * Problem is an error in a field of a specification.
  *
  * @generated from message pillion.v1.Problem
  */
@@ -613,7 +613,7 @@ export type Problem = Message<"pillion.v1.Problem"> & {
   field: string;
 
   /**
-   * What is wrong with it.
+   * The error.
    *
    * @generated from field: string message = 2;
    */
@@ -634,7 +634,7 @@ export const ProblemSchema: GenMessage<Problem> = /*@__PURE__*/
  */
 export type Step = Message<"pillion.v1.Step"> & {
   /**
-   * Agent that does it.
+   * Agent that carries it out.
    *
    * @generated from field: string agent = 1;
    */
@@ -648,7 +648,7 @@ export type Step = Message<"pillion.v1.Step"> & {
   action: string;
 
   /**
-   * What is done, in words.
+   * Description of the step.
    *
    * @generated from field: string description = 3;
    */
@@ -683,7 +683,7 @@ export type Run = Message<"pillion.v1.Run"> & {
   start?: Timestamp | undefined;
 
   /**
-   * End, planned or past; unset where nobody knows.
+   * End, planned or past; unset: when it is stopped.
    *
    * @generated from field: google.protobuf.Timestamp end = 3;
    */
@@ -697,7 +697,7 @@ export type Run = Message<"pillion.v1.Run"> & {
   state: string;
 
   /**
-   * Why it is in that state, where there is a reason.
+   * Reason for the state; may be empty.
    *
    * @generated from field: string reason = 5;
    */
@@ -716,7 +716,7 @@ export const RunSchema: GenMessage<Run> = /*@__PURE__*/
  */
 export type PlanSessionRequest = Message<"pillion.v1.PlanSessionRequest"> & {
   /**
-   * What to check.
+   * Specification to plan.
    *
    * @generated from field: pillion.v1.SessionSpec spec = 1;
    */
@@ -735,35 +735,35 @@ export const PlanSessionRequestSchema: GenMessage<PlanSessionRequest> = /*@__PUR
  */
 export type PlanSessionResponse = Message<"pillion.v1.PlanSessionResponse"> & {
   /**
-   * With all defaults filled in.
+   * The specification, with all defaults filled in.
    *
    * @generated from field: pillion.v1.SessionSpec spec = 1;
    */
   spec?: SessionSpec | undefined;
 
   /**
-   * What is wrong with it; none: it can be created.
+   * Errors; none: the session can be created.
    *
    * @generated from field: repeated pillion.v1.Problem problems = 2;
    */
   problems: Problem[];
 
   /**
-   * What is worth knowing before.
+   * Warnings that do not prevent it.
    *
    * @generated from field: repeated string warnings = 3;
    */
   warnings: string[];
 
   /**
-   * Who would be measured.
+   * Pairs that would be measured.
    *
    * @generated from field: repeated pillion.v1.Pair pairs = 4;
    */
   pairs: Pair[];
 
   /**
-   * What would be done, in order.
+   * Steps that would be carried out, in order.
    *
    * @generated from field: repeated pillion.v1.Step steps = 5;
    */
@@ -777,7 +777,7 @@ export type PlanSessionResponse = Message<"pillion.v1.PlanSessionResponse"> & {
   starts: Timestamp[];
 
   /**
-   * What it will cost, in words: bytes per packet, CPU, rows a second.
+   * Expected costs, in words: bytes per packet, CPU, rows per second.
    *
    * @generated from field: repeated string costs = 7;
    */
@@ -796,7 +796,7 @@ export const PlanSessionResponseSchema: GenMessage<PlanSessionResponse> = /*@__P
  */
 export type CreateSessionRequest = Message<"pillion.v1.CreateSessionRequest"> & {
   /**
-   * What to measure.
+   * Specification of the session.
    *
    * @generated from field: pillion.v1.SessionSpec spec = 1;
    */
@@ -822,7 +822,7 @@ export type CreateSessionResponse = Message<"pillion.v1.CreateSessionResponse"> 
   session?: Session | undefined;
 
   /**
-   * What is worth knowing.
+   * Warnings.
    *
    * @generated from field: repeated string warnings = 2;
    */
@@ -918,7 +918,7 @@ export const GetSessionResponseSchema: GenMessage<GetSessionResponse> = /*@__PUR
  */
 export type ChangeSessionRequest = Message<"pillion.v1.ChangeSessionRequest"> & {
   /**
-   * The new specification, whole; its name says which session.
+   * The complete new specification; its name selects the session.
    *
    * @generated from field: pillion.v1.SessionSpec spec = 1;
    */
@@ -944,7 +944,7 @@ export type ChangeSessionResponse = Message<"pillion.v1.ChangeSessionResponse"> 
   session?: Session | undefined;
 
   /**
-   * What is worth knowing.
+   * Warnings.
    *
    * @generated from field: repeated string warnings = 2;
    */
@@ -1123,7 +1123,7 @@ export type ListRunsRequest = Message<"pillion.v1.ListRunsRequest"> & {
   to?: Timestamp | undefined;
 
   /**
-   * Only of this session.
+   * Session to which to restrict the list; empty: all.
    *
    * @generated from field: string session = 3;
    */
@@ -1202,7 +1202,7 @@ export const ListPointsResponseSchema: GenMessage<ListPointsResponse> = /*@__PUR
  */
 export const SessionService: GenService<{
   /**
-   * PlanSession checks a specification and says what it would do, without doing it. Role: viewer.
+   * PlanSession validates a specification and returns what it would do, without starting anything. Role: viewer.
    *
    * @generated from rpc pillion.v1.SessionService.PlanSession
    */
@@ -1222,7 +1222,7 @@ export const SessionService: GenService<{
     output: typeof CreateSessionResponseSchema;
   },
   /**
-   * ListSessions gives all sessions, newest first. Role: viewer.
+   * ListSessions returns all sessions, newest first. Role: viewer.
    *
    * @generated from rpc pillion.v1.SessionService.ListSessions
    */
@@ -1232,7 +1232,7 @@ export const SessionService: GenService<{
     output: typeof ListSessionsResponseSchema;
   },
   /**
-   * GetSession gives one session with its tasks and runs. Role: viewer.
+   * GetSession returns one session with its tasks and runs. Role: viewer.
    *
    * @generated from rpc pillion.v1.SessionService.GetSession
    */
@@ -1272,7 +1272,7 @@ export const SessionService: GenService<{
     output: typeof ResumeSessionResponseSchema;
   },
   /**
-   * StopSession ends a session for good: sources first. Role: operator.
+   * StopSession ends a session permanently, sources first. Role: operator.
    *
    * @generated from rpc pillion.v1.SessionService.StopSession
    */
@@ -1282,7 +1282,7 @@ export const SessionService: GenService<{
     output: typeof StopSessionResponseSchema;
   },
   /**
-   * DeleteSession forgets a session that has ended. Its rows stay. Role: operator.
+   * DeleteSession deletes a session that has ended. Its rows are kept. Role: operator.
    *
    * @generated from rpc pillion.v1.SessionService.DeleteSession
    */
@@ -1302,7 +1302,7 @@ export const SessionService: GenService<{
     output: typeof ListPointsResponseSchema;
   },
   /**
-   * ListRuns gives planned and past runs in a range of time. Role: viewer.
+   * ListRuns returns planned and past runs in a range of time. Role: viewer.
    *
    * @generated from rpc pillion.v1.SessionService.ListRuns
    */

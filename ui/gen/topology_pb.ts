@@ -65,14 +65,14 @@ export const NodeSchema: GenMessage<Node> = /*@__PURE__*/
  */
 export type Edge = Message<"pillion.v1.Edge"> & {
   /**
-   * Id of the node before.
+   * Id of the preceding node.
    *
    * @generated from field: string from = 1;
    */
   from: string;
 
   /**
-   * Id of the node after.
+   * Id of the following node.
    *
    * @generated from field: string to = 2;
    */
@@ -391,14 +391,14 @@ export type GetRouterDelaysRequest = Message<"pillion.v1.GetRouterDelaysRequest"
   sessions: string[];
 
   /**
-   * Interface by which packets came in; empty: any.
+   * Input interface; empty: any.
    *
    * @generated from field: string input = 3;
    */
   input: string;
 
   /**
-   * Interface by which they left; empty: any.
+   * Output interface; empty: any.
    *
    * @generated from field: string output = 4;
    */
@@ -452,7 +452,7 @@ export type GetRouterDelaysResponse = Message<"pillion.v1.GetRouterDelaysRespons
   stepMs: bigint;
 
   /**
-   * Delays are of one in so many rows, because there were too many; 1: of all.
+   * Delays are computed from one row in this many, because there were too many; 1: of all.
    *
    * @generated from field: uint32 sampled = 3;
    */
@@ -488,7 +488,7 @@ export const GetRouterDelaysResponseSchema: GenMessage<GetRouterDelaysResponse> 
   messageDesc(file_topology, 9);
 
 /**
- * StageWindow is how long packets took in a stage of a router in a window.
+ * StageWindow has the times of packets in a stage of a router in a window.
  *
  * @generated from message pillion.v1.StageWindow
  */
@@ -523,7 +523,7 @@ export const StageWindowSchema: GenMessage<StageWindow> = /*@__PURE__*/
   messageDesc(file_topology, 10);
 
 /**
- * QueueWindow is how many packets waited at an interface in a window.
+ * QueueWindow has the numbers of packets waiting at an interface in a window.
  *
  * @generated from message pillion.v1.QueueWindow
  */
@@ -550,7 +550,7 @@ export type QueueWindow = Message<"pillion.v1.QueueWindow"> & {
   startMs: bigint;
 
   /**
-   * Mean of the packets that waited.
+   * Mean number of waiting packets.
    *
    * @generated from field: double mean_depth = 4;
    */
@@ -572,7 +572,7 @@ export const QueueWindowSchema: GenMessage<QueueWindow> = /*@__PURE__*/
   messageDesc(file_topology, 11);
 
 /**
- * CoffeeBreak is a spell in which packets wait and the router processes none.
+ * CoffeeBreak is a period in which packets wait and the router processes none.
  *
  * @generated from message pillion.v1.CoffeeBreak
  */
@@ -585,7 +585,7 @@ export type CoffeeBreak = Message<"pillion.v1.CoffeeBreak"> & {
   time?: Timestamp | undefined;
 
   /**
-   * How long it was, ns.
+   * Duration, ns.
    *
    * @generated from field: int64 length_ns = 2;
    */
@@ -599,14 +599,14 @@ export type CoffeeBreak = Message<"pillion.v1.CoffeeBreak"> & {
   cause: string;
 
   /**
-   * Process that had the processor for longest.
+   * Process that used the processor longest.
    *
    * @generated from field: string task = 4;
    */
   task: string;
 
   /**
-   * Packets that waited at its end.
+   * Packets waiting at its end.
    *
    * @generated from field: uint64 depth = 5;
    */

@@ -51,17 +51,17 @@ const (
 
 // AgentServiceClient is a client for the pillion.v1.AgentService service.
 type AgentServiceClient interface {
-	// ListAgents gives all agents, by name. Role: viewer.
+	// ListAgents returns all agents, by name. Role: viewer.
 	ListAgents(context.Context, *pillionv1.ListAgentsRequest) (*pillionv1.ListAgentsResponse, error)
-	// GetAgent gives one agent. Role: viewer.
+	// GetAgent returns one agent. Role: viewer.
 	GetAgent(context.Context, *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error)
-	// SetLabels replaces the labels that operators gave an agent. Role: operator.
+	// SetLabels replaces the labels that operators assigned to an agent. Role: operator.
 	SetLabels(context.Context, *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error)
-	// RevokeAgent ends an agent's right to connect. Its rows stay. Role: admin.
+	// RevokeAgent revokes an agent's certificate. Its rows are kept. Role: admin.
 	RevokeAgent(context.Context, *pillionv1.RevokeAgentRequest) (*pillionv1.RevokeAgentResponse, error)
-	// DeleteAgent forgets a revoked agent, so that its name can be used again. Role: admin.
+	// DeleteAgent deletes a revoked agent, so that its name can be reused. Role: admin.
 	DeleteAgent(context.Context, *pillionv1.DeleteAgentRequest) (*pillionv1.DeleteAgentResponse, error)
-	// CheckAgent lets an agent check its host. Role: operator.
+	// CheckAgent runs an agent's checks of its host. Role: operator.
 	CheckAgent(context.Context, *pillionv1.CheckAgentRequest) (*pillionv1.CheckAgentResponse, error)
 }
 
@@ -183,17 +183,17 @@ func (c *agentServiceClient) CheckAgent(ctx context.Context, req *pillionv1.Chec
 
 // AgentServiceHandler is an implementation of the pillion.v1.AgentService service.
 type AgentServiceHandler interface {
-	// ListAgents gives all agents, by name. Role: viewer.
+	// ListAgents returns all agents, by name. Role: viewer.
 	ListAgents(context.Context, *pillionv1.ListAgentsRequest) (*pillionv1.ListAgentsResponse, error)
-	// GetAgent gives one agent. Role: viewer.
+	// GetAgent returns one agent. Role: viewer.
 	GetAgent(context.Context, *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error)
-	// SetLabels replaces the labels that operators gave an agent. Role: operator.
+	// SetLabels replaces the labels that operators assigned to an agent. Role: operator.
 	SetLabels(context.Context, *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error)
-	// RevokeAgent ends an agent's right to connect. Its rows stay. Role: admin.
+	// RevokeAgent revokes an agent's certificate. Its rows are kept. Role: admin.
 	RevokeAgent(context.Context, *pillionv1.RevokeAgentRequest) (*pillionv1.RevokeAgentResponse, error)
-	// DeleteAgent forgets a revoked agent, so that its name can be used again. Role: admin.
+	// DeleteAgent deletes a revoked agent, so that its name can be reused. Role: admin.
 	DeleteAgent(context.Context, *pillionv1.DeleteAgentRequest) (*pillionv1.DeleteAgentResponse, error)
-	// CheckAgent lets an agent check its host. Role: operator.
+	// CheckAgent runs an agent's checks of its host. Role: operator.
 	CheckAgent(context.Context, *pillionv1.CheckAgentRequest) (*pillionv1.CheckAgentResponse, error)
 }
 

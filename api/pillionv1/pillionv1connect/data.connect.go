@@ -52,19 +52,19 @@ const (
 
 // DataServiceClient is a client for the pillion.v1.DataService service.
 type DataServiceClient interface {
-	// ListStreams gives every stream with its columns. Role: viewer.
+	// ListStreams returns every stream with its columns. Role: viewer.
 	ListStreams(context.Context, *pillionv1.ListStreamsRequest) (*pillionv1.ListStreamsResponse, error)
-	// Tail sends rows as they are stored, until the caller leaves. A slow reader loses rows, counted. Role: viewer.
+	// Tail sends rows as they are stored, until the caller disconnects. Rows that a slow reader misses are counted. Role: viewer.
 	Tail(context.Context, *pillionv1.TailRequest) (*connect.ServerStreamForClient[pillionv1.TailResponse], error)
-	// Series gives lines of aggregates, thinned by the server. Role: viewer.
+	// Series returns time series of aggregates, downsampled by the server. Role: viewer.
 	Series(context.Context, *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error)
 	// ListRows returns the newest rows of a stream in a range of time. Role: viewer.
 	ListRows(context.Context, *pillionv1.ListRowsRequest) (*pillionv1.ListRowsResponse, error)
-	// Query runs one SQL statement that only reads, in the archive's dialect. Role: viewer.
+	// Query runs one read-only SQL statement, in the archive's dialect. Role: viewer.
 	Query(context.Context, *pillionv1.QueryRequest) (*connect.ServerStreamForClient[pillionv1.QueryResponse], error)
-	// Export sends a stream's rows of a range of time as a file. Role: viewer.
+	// Export sends a stream's rows in a time range as a file. Role: viewer.
 	Export(context.Context, *pillionv1.ExportRequest) (*connect.ServerStreamForClient[pillionv1.ExportResponse], error)
-	// SetRetention bounds a stream by age and size. Role: admin.
+	// SetRetention limits a stream by age and size. Role: admin.
 	SetRetention(context.Context, *pillionv1.SetRetentionRequest) (*pillionv1.SetRetentionResponse, error)
 }
 
@@ -191,19 +191,19 @@ func (c *dataServiceClient) SetRetention(ctx context.Context, req *pillionv1.Set
 
 // DataServiceHandler is an implementation of the pillion.v1.DataService service.
 type DataServiceHandler interface {
-	// ListStreams gives every stream with its columns. Role: viewer.
+	// ListStreams returns every stream with its columns. Role: viewer.
 	ListStreams(context.Context, *pillionv1.ListStreamsRequest) (*pillionv1.ListStreamsResponse, error)
-	// Tail sends rows as they are stored, until the caller leaves. A slow reader loses rows, counted. Role: viewer.
+	// Tail sends rows as they are stored, until the caller disconnects. Rows that a slow reader misses are counted. Role: viewer.
 	Tail(context.Context, *pillionv1.TailRequest, *connect.ServerStream[pillionv1.TailResponse]) error
-	// Series gives lines of aggregates, thinned by the server. Role: viewer.
+	// Series returns time series of aggregates, downsampled by the server. Role: viewer.
 	Series(context.Context, *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error)
 	// ListRows returns the newest rows of a stream in a range of time. Role: viewer.
 	ListRows(context.Context, *pillionv1.ListRowsRequest) (*pillionv1.ListRowsResponse, error)
-	// Query runs one SQL statement that only reads, in the archive's dialect. Role: viewer.
+	// Query runs one read-only SQL statement, in the archive's dialect. Role: viewer.
 	Query(context.Context, *pillionv1.QueryRequest, *connect.ServerStream[pillionv1.QueryResponse]) error
-	// Export sends a stream's rows of a range of time as a file. Role: viewer.
+	// Export sends a stream's rows in a time range as a file. Role: viewer.
 	Export(context.Context, *pillionv1.ExportRequest, *connect.ServerStream[pillionv1.ExportResponse]) error
-	// SetRetention bounds a stream by age and size. Role: admin.
+	// SetRetention limits a stream by age and size. Role: admin.
 	SetRetention(context.Context, *pillionv1.SetRetentionRequest) (*pillionv1.SetRetentionResponse, error)
 }
 

@@ -46,13 +46,13 @@ const (
 
 // FlowServiceClient is a client for the pillion.v1.FlowService service.
 type FlowServiceClient interface {
-	// Windows adds up a range of time in windows of equal length. Role: viewer.
+	// Windows aggregates a time range in windows of equal length. Role: viewer.
 	Windows(context.Context, *pillionv1.WindowsRequest) (*pillionv1.WindowsResponse, error)
-	// WatchWindows sends windows as they grow, until the caller leaves, each with all of its rows. Role: viewer.
+	// WatchWindows sends windows as they grow, until the caller disconnects, each with all of its rows. Role: viewer.
 	WatchWindows(context.Context, *pillionv1.WatchWindowsRequest) (*connect.ServerStreamForClient[pillionv1.WatchWindowsResponse], error)
-	// WatchPairs sends the figures of every pair of hosts, each second, until the caller leaves. Role: viewer.
+	// WatchPairs sends the figures of every pair of hosts each second, until the caller disconnects. Role: viewer.
 	WatchPairs(context.Context, *pillionv1.WatchPairsRequest) (*connect.ServerStreamForClient[pillionv1.WatchPairsResponse], error)
-	// ListFlows adds up a range of time by flow. Role: viewer.
+	// ListFlows aggregates a time range by flow. Role: viewer.
 	ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error)
 }
 
@@ -134,13 +134,13 @@ func (c *flowServiceClient) ListFlows(ctx context.Context, req *pillionv1.ListFl
 
 // FlowServiceHandler is an implementation of the pillion.v1.FlowService service.
 type FlowServiceHandler interface {
-	// Windows adds up a range of time in windows of equal length. Role: viewer.
+	// Windows aggregates a time range in windows of equal length. Role: viewer.
 	Windows(context.Context, *pillionv1.WindowsRequest) (*pillionv1.WindowsResponse, error)
-	// WatchWindows sends windows as they grow, until the caller leaves, each with all of its rows. Role: viewer.
+	// WatchWindows sends windows as they grow, until the caller disconnects, each with all of its rows. Role: viewer.
 	WatchWindows(context.Context, *pillionv1.WatchWindowsRequest, *connect.ServerStream[pillionv1.WatchWindowsResponse]) error
-	// WatchPairs sends the figures of every pair of hosts, each second, until the caller leaves. Role: viewer.
+	// WatchPairs sends the figures of every pair of hosts each second, until the caller disconnects. Role: viewer.
 	WatchPairs(context.Context, *pillionv1.WatchPairsRequest, *connect.ServerStream[pillionv1.WatchPairsResponse]) error
-	// ListFlows adds up a range of time by flow. Role: viewer.
+	// ListFlows aggregates a time range by flow. Role: viewer.
 	ListFlows(context.Context, *pillionv1.ListFlowsRequest) (*pillionv1.ListFlowsResponse, error)
 }
 

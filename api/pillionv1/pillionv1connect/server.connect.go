@@ -63,19 +63,19 @@ const (
 
 // ServerServiceClient is a client for the pillion.v1.ServerService service.
 type ServerServiceClient interface {
-	// Health says whether the parts of the server work. No token is needed.
+	// Health returns whether the parts of the server work. No token is required.
 	Health(context.Context, *pillionv1.HealthRequest) (*pillionv1.HealthResponse, error)
-	// BuildInfo says what runs. No token is needed.
+	// BuildInfo returns the version. No token is required.
 	BuildInfo(context.Context, *pillionv1.BuildInfoRequest) (*pillionv1.BuildInfoResponse, error)
-	// WhoAmI names the token and its role. Role: viewer.
+	// WhoAmI returns the name and role of the token. Role: viewer.
 	WhoAmI(context.Context, *pillionv1.WhoAmIRequest) (*pillionv1.WhoAmIResponse, error)
-	// ListEvents gives what happened, newest first. Role: viewer.
+	// ListEvents returns events, newest first. Role: viewer.
 	ListEvents(context.Context, *pillionv1.ListEventsRequest) (*pillionv1.ListEventsResponse, error)
-	// CreateToken makes a token; its secret is shown this once. Role: admin.
+	// CreateToken creates a token; its secret is returned only here. Role: admin.
 	CreateToken(context.Context, *pillionv1.CreateTokenRequest) (*pillionv1.CreateTokenResponse, error)
-	// ListTokens gives all tokens without their secrets. Role: admin.
+	// ListTokens returns all tokens without their secrets. Role: admin.
 	ListTokens(context.Context, *pillionv1.ListTokensRequest) (*pillionv1.ListTokensResponse, error)
-	// RevokeToken ends a token. Role: admin.
+	// RevokeToken revokes a token. Role: admin.
 	RevokeToken(context.Context, *pillionv1.RevokeTokenRequest) (*pillionv1.RevokeTokenResponse, error)
 }
 
@@ -216,19 +216,19 @@ func (c *serverServiceClient) RevokeToken(ctx context.Context, req *pillionv1.Re
 
 // ServerServiceHandler is an implementation of the pillion.v1.ServerService service.
 type ServerServiceHandler interface {
-	// Health says whether the parts of the server work. No token is needed.
+	// Health returns whether the parts of the server work. No token is required.
 	Health(context.Context, *pillionv1.HealthRequest) (*pillionv1.HealthResponse, error)
-	// BuildInfo says what runs. No token is needed.
+	// BuildInfo returns the version. No token is required.
 	BuildInfo(context.Context, *pillionv1.BuildInfoRequest) (*pillionv1.BuildInfoResponse, error)
-	// WhoAmI names the token and its role. Role: viewer.
+	// WhoAmI returns the name and role of the token. Role: viewer.
 	WhoAmI(context.Context, *pillionv1.WhoAmIRequest) (*pillionv1.WhoAmIResponse, error)
-	// ListEvents gives what happened, newest first. Role: viewer.
+	// ListEvents returns events, newest first. Role: viewer.
 	ListEvents(context.Context, *pillionv1.ListEventsRequest) (*pillionv1.ListEventsResponse, error)
-	// CreateToken makes a token; its secret is shown this once. Role: admin.
+	// CreateToken creates a token; its secret is returned only here. Role: admin.
 	CreateToken(context.Context, *pillionv1.CreateTokenRequest) (*pillionv1.CreateTokenResponse, error)
-	// ListTokens gives all tokens without their secrets. Role: admin.
+	// ListTokens returns all tokens without their secrets. Role: admin.
 	ListTokens(context.Context, *pillionv1.ListTokensRequest) (*pillionv1.ListTokensResponse, error)
-	// RevokeToken ends a token. Role: admin.
+	// RevokeToken revokes a token. Role: admin.
 	RevokeToken(context.Context, *pillionv1.RevokeTokenRequest) (*pillionv1.RevokeTokenResponse, error)
 }
 
@@ -341,11 +341,11 @@ func (UnimplementedServerServiceHandler) RevokeToken(context.Context, *pillionv1
 
 // EnrolServiceClient is a client for the pillion.v1.EnrolService service.
 type EnrolServiceClient interface {
-	// Enrol gives a host its certificate, for a join token.
+	// Enrol issues a certificate to a host with a join token.
 	Enrol(context.Context, *pillionv1.EnrolRequest) (*pillionv1.EnrolResponse, error)
-	// Renew gives a joined host a new certificate. The old one proves who asks, in TLS.
+	// Renew issues a new certificate to an enrolled host, which authenticates with the old one in TLS.
 	Renew(context.Context, *pillionv1.RenewRequest) (*pillionv1.RenewResponse, error)
-	// Standing says whether the server would have this host, and why not. The certificate proves who asks, in TLS.
+	// Standing returns whether the server accepts this host, and if not, why. The host authenticates with its certificate in TLS.
 	Standing(context.Context, *pillionv1.StandingRequest) (*pillionv1.StandingResponse, error)
 }
 
@@ -417,11 +417,11 @@ func (c *enrolServiceClient) Standing(ctx context.Context, req *pillionv1.Standi
 
 // EnrolServiceHandler is an implementation of the pillion.v1.EnrolService service.
 type EnrolServiceHandler interface {
-	// Enrol gives a host its certificate, for a join token.
+	// Enrol issues a certificate to a host with a join token.
 	Enrol(context.Context, *pillionv1.EnrolRequest) (*pillionv1.EnrolResponse, error)
-	// Renew gives a joined host a new certificate. The old one proves who asks, in TLS.
+	// Renew issues a new certificate to an enrolled host, which authenticates with the old one in TLS.
 	Renew(context.Context, *pillionv1.RenewRequest) (*pillionv1.RenewResponse, error)
-	// Standing says whether the server would have this host, and why not. The certificate proves who asks, in TLS.
+	// Standing returns whether the server accepts this host, and if not, why. The host authenticates with its certificate in TLS.
 	Standing(context.Context, *pillionv1.StandingRequest) (*pillionv1.StandingResponse, error)
 }
 

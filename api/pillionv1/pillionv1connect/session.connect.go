@@ -69,13 +69,13 @@ const (
 
 // SessionServiceClient is a client for the pillion.v1.SessionService service.
 type SessionServiceClient interface {
-	// PlanSession checks a specification and says what it would do, without doing it. Role: viewer.
+	// PlanSession validates a specification and returns what it would do, without starting anything. Role: viewer.
 	PlanSession(context.Context, *pillionv1.PlanSessionRequest) (*pillionv1.PlanSessionResponse, error)
 	// CreateSession starts a session, or schedules it. Role: operator.
 	CreateSession(context.Context, *pillionv1.CreateSessionRequest) (*pillionv1.CreateSessionResponse, error)
-	// ListSessions gives all sessions, newest first. Role: viewer.
+	// ListSessions returns all sessions, newest first. Role: viewer.
 	ListSessions(context.Context, *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error)
-	// GetSession gives one session with its tasks and runs. Role: viewer.
+	// GetSession returns one session with its tasks and runs. Role: viewer.
 	GetSession(context.Context, *pillionv1.GetSessionRequest) (*pillionv1.GetSessionResponse, error)
 	// ChangeSession replaces the specification; a running session follows without a gap where it can. Role: operator.
 	ChangeSession(context.Context, *pillionv1.ChangeSessionRequest) (*pillionv1.ChangeSessionResponse, error)
@@ -83,13 +83,13 @@ type SessionServiceClient interface {
 	PauseSession(context.Context, *pillionv1.PauseSessionRequest) (*pillionv1.PauseSessionResponse, error)
 	// ResumeSession ends a pause. Role: operator.
 	ResumeSession(context.Context, *pillionv1.ResumeSessionRequest) (*pillionv1.ResumeSessionResponse, error)
-	// StopSession ends a session for good: sources first. Role: operator.
+	// StopSession ends a session permanently, sources first. Role: operator.
 	StopSession(context.Context, *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error)
-	// DeleteSession forgets a session that has ended. Its rows stay. Role: operator.
+	// DeleteSession deletes a session that has ended. Its rows are kept. Role: operator.
 	DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error)
 	// ListPoints returns what sessions can measure besides marked packets, and the bounds of their settings. Role: viewer.
 	ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error)
-	// ListRuns gives planned and past runs in a range of time. Role: viewer.
+	// ListRuns returns planned and past runs in a range of time. Role: viewer.
 	ListRuns(context.Context, *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error)
 }
 
@@ -294,13 +294,13 @@ func (c *sessionServiceClient) ListRuns(ctx context.Context, req *pillionv1.List
 
 // SessionServiceHandler is an implementation of the pillion.v1.SessionService service.
 type SessionServiceHandler interface {
-	// PlanSession checks a specification and says what it would do, without doing it. Role: viewer.
+	// PlanSession validates a specification and returns what it would do, without starting anything. Role: viewer.
 	PlanSession(context.Context, *pillionv1.PlanSessionRequest) (*pillionv1.PlanSessionResponse, error)
 	// CreateSession starts a session, or schedules it. Role: operator.
 	CreateSession(context.Context, *pillionv1.CreateSessionRequest) (*pillionv1.CreateSessionResponse, error)
-	// ListSessions gives all sessions, newest first. Role: viewer.
+	// ListSessions returns all sessions, newest first. Role: viewer.
 	ListSessions(context.Context, *pillionv1.ListSessionsRequest) (*pillionv1.ListSessionsResponse, error)
-	// GetSession gives one session with its tasks and runs. Role: viewer.
+	// GetSession returns one session with its tasks and runs. Role: viewer.
 	GetSession(context.Context, *pillionv1.GetSessionRequest) (*pillionv1.GetSessionResponse, error)
 	// ChangeSession replaces the specification; a running session follows without a gap where it can. Role: operator.
 	ChangeSession(context.Context, *pillionv1.ChangeSessionRequest) (*pillionv1.ChangeSessionResponse, error)
@@ -308,13 +308,13 @@ type SessionServiceHandler interface {
 	PauseSession(context.Context, *pillionv1.PauseSessionRequest) (*pillionv1.PauseSessionResponse, error)
 	// ResumeSession ends a pause. Role: operator.
 	ResumeSession(context.Context, *pillionv1.ResumeSessionRequest) (*pillionv1.ResumeSessionResponse, error)
-	// StopSession ends a session for good: sources first. Role: operator.
+	// StopSession ends a session permanently, sources first. Role: operator.
 	StopSession(context.Context, *pillionv1.StopSessionRequest) (*pillionv1.StopSessionResponse, error)
-	// DeleteSession forgets a session that has ended. Its rows stay. Role: operator.
+	// DeleteSession deletes a session that has ended. Its rows are kept. Role: operator.
 	DeleteSession(context.Context, *pillionv1.DeleteSessionRequest) (*pillionv1.DeleteSessionResponse, error)
 	// ListPoints returns what sessions can measure besides marked packets, and the bounds of their settings. Role: viewer.
 	ListPoints(context.Context, *pillionv1.ListPointsRequest) (*pillionv1.ListPointsResponse, error)
-	// ListRuns gives planned and past runs in a range of time. Role: viewer.
+	// ListRuns returns planned and past runs in a range of time. Role: viewer.
 	ListRuns(context.Context, *pillionv1.ListRunsRequest) (*pillionv1.ListRunsResponse, error)
 }
 
