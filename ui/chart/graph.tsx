@@ -53,7 +53,7 @@ export function Graph({ title, picture, shape, places, ...answers }: GraphProps)
   useEffect(() => drawing?.paint(), [drawing, dark.value]);
   useEffect(() => drawing?.show(picture, placed(shape, places, aspectOf(box.current))), [drawing, picture, shape, places]);
 
-  const anew = (): void => {
+  const reset = (): void => {
     places.at = arrange(shape, aspectOf(box.current));
     places.moved = false;
     drawing?.show(picture, places.at);
@@ -72,14 +72,14 @@ export function Graph({ title, picture, shape, places, ...answers }: GraphProps)
   };
   return (
     <div class="graph">
-      <div ref={box} class="graph-canvas" tabIndex={0} role="application" aria-roledescription="graph" aria-label={`${title}. Arrow keys move it, plus and minus zoom, 0 shows all. The table of paths below says the same.`} onKeyDown={key} />
+      <div ref={box} class="graph-canvas" tabIndex={0} role="application" aria-roledescription="graph" aria-label={`${title}. Arrow keys move it, plus and minus zoom, 0 shows all. The table of paths below has the same content.`} onKeyDown={key} />
       {fault && <p class="graph-fault" role="alert">Could not load the graph: {fault}</p>}
       {!drawing && !fault && <p class="graph-fault soft">Loading the graph…</p>}
       <div class="graph-buttons" role="group" aria-label="View of the graph">
         <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => drawing?.zoom(1.25)}>+</button>
         <button type="button" aria-label="Zoom out" title="Zoom out (-)" onClick={() => drawing?.zoom(0.8)}>−</button>
         <button type="button" title="Show all (0)" onClick={() => drawing?.fit()}>Fit</button>
-        <button type="button" title="Reset the layout" onClick={anew}>Reset layout</button>
+        <button type="button" title="Reset the layout" onClick={reset}>Reset layout</button>
       </div>
     </div>
   );
@@ -91,7 +91,7 @@ const aspectOf = (element: HTMLElement | null): number =>
 /** Nodes keep their positions, unless most of them are new. */
 function placed(shape: Shape, places: Places, aspect: number): ReadonlyMap<string, Point> {
   const fresh = shape.nodes.filter((n) => !places.at.has(n.id)).length;
-  const anew = !places.moved && fresh > shape.nodes.length / 2;
-  for (const [id, at] of anew ? arrange(shape, aspect) : extend(shape, places.at, aspect)) places.at.set(id, at);
+  const rearrange = !places.moved && fresh > shape.nodes.length / 2;
+  for (const [id, at] of rearrange ? arrange(shape, aspect) : extend(shape, places.at, aspect)) places.at.set(id, at);
   return places.at;
 }

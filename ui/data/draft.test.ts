@@ -10,7 +10,7 @@ const complete = (json: Record<string, JsonValue>): SessionSpec => fromJson(Sess
   granularity: "flow", lease: "10s", trace: "60s", ...json,
 });
 
-describe("the form of a specification means the same specification", () => {
+describe("the form of a specification returns the same specification", () => {
   it.each([
     ["plain", {}],
     ["both ways, one module", { both: true, modules: ["loss"] }],
@@ -34,7 +34,7 @@ describe("the form of a specification means the same specification", () => {
   });
 });
 
-describe("what cannot be read is a fault at its field", () => {
+describe("invalid input is a fault at its field", () => {
   const fault = (change: (d: ReturnType<typeof newDraft>) => void): string[] => {
     const d = newDraft(defaultSpec, ["a"], ["b"]);
     change(d);
@@ -47,7 +47,7 @@ describe("what cannot be read is a fault at its field", () => {
   it("empty filter", () => expect(fault((d) => d.filters.push({ proto: "", src: " ", sport: "", dst: "", dport: "" }))).toEqual(["filters[0]"]));
   it("no start", () => expect(fault((d) => (d.when.kind = "once"))).toEqual(["start"]));
   it("repeated without a length", () => expect(fault((d) => (d.when.kind = "repeat"))).toEqual(["duration"]));
-  it("agents twice", () => expect(fault((d) => d.device.push({ agent: "a", device: "x" }, { agent: "a", device: "y" }, { agent: "", device: "" }))).toEqual(["device[#1]", "device[#2]"]));
+  it("an agent twice", () => expect(fault((d) => d.device.push({ agent: "a", device: "x" }, { agent: "a", device: "y" }, { agent: "", device: "" }))).toEqual(["device[#1]", "device[#2]"]));
 });
 
 it("a copy has no name, and no start that is over", () => {

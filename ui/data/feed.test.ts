@@ -33,7 +33,7 @@ describe("Feed", () => {
     return answer ?? [];
   };
 
-  it("goes on with what is new, and lets go of what is too old", async () => {
+  it("follows new events and drops those that are too old", async () => {
     const feed = new Feed({ last: 3_600_000 }, answering([event(now - 3_599_000), event(now - 1000)], [event(now - 1000), event(now + 500)]));
     await vi.advanceTimersByTimeAsync(0);
     expect(feed.events.value?.map((h) => h.time - now)).toEqual([-1000, -3_599_000]);
@@ -55,7 +55,7 @@ describe("Feed", () => {
     feed.close();
   });
 
-  it("keeps what it has over a fault, and goes on", async () => {
+  it("keeps its events over an error, and resumes", async () => {
     const feed = new Feed({ last: 60_000 }, answering([event(now)], new Error("no"), [event(now + 1)]));
     await vi.advanceTimersByTimeAsync(2000);
     expect([feed.events.value?.length, feed.fault.value]).toEqual([1, "No."]);

@@ -91,12 +91,12 @@ export class PairTable {
   private places = new Map<string, number>();
   private width = 0; // of the matrix below
   private square = new Int32Array(0); // source × width + destination: number of the pair + 1
-  private anew = false;
+  private restarted = false;
   private arrived = 0;
 
   /** A stream begins: its first second clears the table, because host numbers change. */
   begin(): void {
-    this.anew = true;
+    this.restarted = true;
   }
 
   /** Clears the table. */
@@ -106,7 +106,7 @@ export class PairTable {
 
   /** Takes a second or part of one; pairs already present are replaced. A message without pairs is a heartbeat. */
   take(second: Second, now = performance.now()): void {
-    if (this.anew) this.clear();
+    if (this.restarted) this.clear();
     for (const name of second.agents) {
       this.places.set(name, this.agents.length);
       this.agents.push(name);

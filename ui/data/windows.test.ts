@@ -220,7 +220,7 @@ describe("a feed", () => {
     feed.close();
   });
 
-  test("a question that failed is asked again, and said meanwhile", async () => {
+  test("a failed query is shown and repeated", async () => {
     windows.mockRejectedValue("no archive");
     const feed = new PairFeed({ source: "a", destination: "b" });
     feed.look({ live: true, length: 60_000 });

@@ -19,7 +19,7 @@ export function launch(): Promise<Browser> {
 
 export interface Look {
   role?: Role | undefined;
-  /** What follows the server's URL, such as "#/events". */
+  /** Path after the server's URL, such as "#/events". */
   path?: string;
   width?: number;
   height?: number;
@@ -27,17 +27,17 @@ export interface Look {
   touch?: boolean;
 }
 
-/** A page under watch. */
+/** A page whose faults are recorded. */
 export interface Watched {
   page: Page;
   context: BrowserContext;
-  /** What went wrong until now: errors in the console, faults of scripts, requests to others. */
+  /** Faults so far: console errors, script errors, requests to other hosts. */
   faults: string[];
-  /** Faults that fit are expected from here on. */
+  /** Faults that match are expected from now on. */
   forgive(pattern: RegExp): void;
-  /** Shows another view without loading the page again, and waits until it is at rest. */
+  /** Navigates to another view without reloading, and waits until it is idle. */
   visit(path: string): Promise<void>;
-  /** Throws when there was a fault. */
+  /** Throws if there was a fault. */
   clean(): void;
   close(): Promise<void>;
 }
@@ -50,7 +50,7 @@ export async function open(browser: Browser, site: Site, look: Look = {}): Promi
   context.setDefaultTimeout(60_000); // on a busy machine
   if (look.role) {
     const secret = await site.token(look.role);
-    // Once: a later document of this context keeps what the user did.
+    // Once: later documents of this context keep the state of the user.
     await context.addInitScript((text) => {
       if (sessionStorage.getItem("test.begun")) return;
       sessionStorage.setItem("test.begun", "1");
@@ -68,9 +68,9 @@ function watch(page: Page, context: BrowserContext, origin: string): Watched {
   const forgiven: RegExp[] = [];
   const note = (text: string) => void (forgiven.some((p) => p.test(text)) || faults.push(text));
   page.on("console", (m) => ["error", "warning"].includes(m.type()) && note(`console ${m.type()}: ${m.text()} (${m.location().url})`));
-  page.on("pageerror", (e) => note(`fault of a script: ${e.stack ?? e.message}`));
+  page.on("pageerror", (e) => note(`script error: ${e.stack ?? e.message}`));
   page.on("request", (r) => {
-    if (!/^(data|blob|about):/.test(r.url()) && new URL(r.url()).origin !== origin) note(`request to another: ${r.url()}`);
+    if (!/^(data|blob|about):/.test(r.url()) && new URL(r.url()).origin !== origin) note(`request to another host: ${r.url()}`);
   });
   page.on("response", (r) => r.status() >= 400 && note(`answer ${r.status()} of ${r.url()}`));
   return {
@@ -81,26 +81,26 @@ function watch(page: Page, context: BrowserContext, origin: string): Watched {
       await atRest(page);
     },
     clean() {
-      if (faults.length > 0) throw new Error(`the page did what it must not:\n${faults.slice(0, 20).join("\n")}`);
+      if (faults.length > 0) throw new Error(`the page has faults:\n${faults.slice(0, 20).join("\n")}`);
     },
     close: () => context.close(),
   };
 }
 
-/** Waits until a view has its heading, says nothing of loading, and draws its charts. */
+/** Waits until a view has its heading, has finished loading and has drawn its charts. */
 export async function atRest(page: Page): Promise<void> {
   await page.waitForFunction(() => {
     const main = document.querySelector("main");
     const drawn = [...document.querySelectorAll(".chart-stage, .graph-canvas")].every((e) => e.querySelector("canvas"));
     return main?.querySelector("h1, h2") && !/\bLoading\b|updating…/.test(main.textContent ?? "") && drawn;
   }, undefined, { polling: 50 });
-  // What was answered in the same frame is drawn with the next two.
+  // Answers in the same frame are drawn within the next two.
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 }
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Lets axe look for what keeps people out; gives serious and critical findings. */
+/** Returns the serious and critical accessibility findings of axe. */
 export async function barriers(page: Page): Promise<string[]> {
   if (!await page.evaluate(() => "axe" in globalThis)) await page.evaluate(axeSource);
   return page.evaluate(async () => {
@@ -112,16 +112,16 @@ export async function barriers(page: Page): Promise<string[]> {
   });
 }
 
-/** How far the page reaches beyond the window to the right, px. */
+/** Horizontal overflow of the page, px. */
 export function overhang(page: Page): Promise<number> {
   return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 }
 
-/** Pictures of the documents are wanted. */
+/** Screenshots of the documents are updated. */
 export const updates = process.env.UPDATE_SCREENSHOTS === "1";
 const screenshotLimit = 250_000; // bytes
 
-/** Takes a picture: for the documents when that was asked for, else beside the tests. */
+/** Takes a screenshot: for the documents if they are updated, else beside the tests. */
 export async function screenshot(page: Page, name: string, theme: "light" | "dark"): Promise<void> {
   const folder = updates ? join(root, "docs/images") : join(root, "ui/test/results");
   mkdirSync(folder, { recursive: true });
@@ -131,7 +131,7 @@ export async function screenshot(page: Page, name: string, theme: "light" | "dar
   if (size > screenshotLimit) throw new Error(`${path} has ${size} bytes, the limit is ${screenshotLimit}`);
 }
 
-/** Texts of all buttons, fields and links that look as if one can use them. */
+/** Texts of all visible buttons and fields. */
 export function controls(page: Page): Promise<string[]> {
   return page.evaluate(() => [...document.querySelectorAll<HTMLElement>("button, input, select, textarea, [role=button]")]
     .filter((e) => e.checkVisibility())

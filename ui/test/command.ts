@@ -1,4 +1,4 @@
-// The programs that the tests run: where they are, and how they are started and ended.
+// The programs that the tests run.
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { createServer } from "node:net";
 import { resolve } from "node:path";
@@ -9,17 +9,17 @@ export const root = resolve(import.meta.dirname, "../..");
 /** A program that was built for the tests. */
 export const program = (name: string): string => resolve(root, "bin", name);
 
-/** Runs a program to its end and gives what it wrote; its failure is an error with its words. */
+/** Runs a program and returns its output; a failure is an error with both outputs. */
 export function run(path: string, ...words: string[]): Promise<string> {
   return new Promise((done, fail) => {
-    execFile(path, words, { timeout: 60_000, maxBuffer: 64 << 20 }, (error, output, complaint) => {
-      if (error) fail(new Error(`${path} ${words.join(" ")}: ${error.message}\n${output}${complaint}`));
+    execFile(path, words, { timeout: 60_000, maxBuffer: 64 << 20 }, (error, output, errors) => {
+      if (error) fail(new Error(`${path} ${words.join(" ")}: ${error.message}\n${output}${errors}`));
       else done(output);
     });
   });
 }
 
-/** A TCP port of this machine that nobody uses now. */
+/** A free TCP port of this machine. */
 export function freePort(): Promise<number> {
   return new Promise((done, fail) => {
     const server = createServer();
@@ -31,13 +31,13 @@ export function freePort(): Promise<number> {
   });
 }
 
-/** A program that goes on running. */
+/** A program running in the background. */
 export interface Running {
-  /** All that it has written. */
-  said(): string;
-  /** Waits until it has written something that fits. */
+  /** Its output so far. */
+  output(): string;
+  /** Waits until its output matches. */
   says(pattern: RegExp): Promise<RegExpMatchArray>;
-  /** Ends it as Ctrl-C does, and waits until it has ended. */
+  /** Sends SIGINT and waits until it has exited. */
   end(): Promise<void>;
 }
 
@@ -46,14 +46,14 @@ export function start(path: string, ...words: string[]): Running {
   const child: ChildProcess = spawn(path, words, { stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
   let over = false;
-  const hear = (chunk: Buffer) => void (text += chunk.toString());
-  child.stdout?.on("data", hear);
-  child.stderr?.on("data", hear);
+  const read = (chunk: Buffer) => void (text += chunk.toString());
+  child.stdout?.on("data", read);
+  child.stderr?.on("data", read);
   const ended = new Promise<void>((done) => child.on("close", () => { over = true; done(); }));
   const last = () => void (over || child.kill("SIGKILL"));
   process.on("exit", last);
   return {
-    said: () => text,
+    output: () => text,
     async says(pattern) {
       return until(`${path} to say ${pattern}`, () => {
         if (over) throw new Error(`${path} has ended: ${text}`);
@@ -68,13 +68,13 @@ export function start(path: string, ...words: string[]): Running {
   };
 }
 
-/** Waits until a function gives something, and gives that. */
+/** Waits until a function returns a value, and returns it. */
 export async function until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>, limit = 20_000): Promise<T> {
   const deadline = performance.now() + limit;
   for (;;) {
     const found = await look();
     if (found !== undefined && found !== false) return found;
-    if (performance.now() > deadline) throw new Error(`waited ${limit} ms in vain for ${what}`);
+    if (performance.now() > deadline) throw new Error(`timed out after ${limit} ms waiting for ${what}`);
     await new Promise((done) => setTimeout(done, 50));
   }
 }

@@ -19,14 +19,14 @@ export interface Site {
   pillion(...words: string[]): Promise<string>;
 }
 
-/** A lab that is up. */
+/** A running lab. */
 export interface Lab extends Site {
   name: string;
   /** Runs a command in a host. */
   exec(host: string, ...command: string[]): Promise<string>;
   /** Changes the faults of an emulated link. */
   change(link: string, ...flags: string[]): Promise<void>;
-  /** Ends the server or agent on a host, and starts it again. */
+  /** Stops or starts the server or agent on a host. */
   stop(host: string, ...flags: string[]): Promise<void>;
   start(host: string): Promise<void>;
   down(): Promise<void>;
@@ -63,7 +63,7 @@ export async function raise(text: string, server: string, agents: string[]): Pro
   writeFileSync(file, `name: ${name}\n${text}\nservice: {server: ${server}, agents: [${agents.join(", ")}], forward: ${port}}\n`);
   const agent = program("pillion-agent");
   const last = () => void spawnSync(agent, ["lab", "down", name]);
-  process.on("exit", last); // also when a test gave up
+  process.on("exit", last); // also after a failed test
   try {
     await run(agent, "lab", "up", file);
   } finally {

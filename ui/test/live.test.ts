@@ -16,7 +16,7 @@ afterAll(async () => {
   await lab?.down();
 });
 
-/** The figure of a term in the column of a direction, as it is shown now. */
+/** The figure of a term in the column of a direction, as shown now. */
 async function figure(page: Page, direction: string, term: RegExp): Promise<string> {
   const region = page.getByRole("region", { name: `Figures ${direction}` });
   const texts = await region.locator("dt, dd").allInnerTexts();
@@ -26,7 +26,7 @@ async function figure(page: Page, direction: string, term: RegExp): Promise<stri
 
 const number = (text: string): number => parseFloat(text.replace(/[^\d.,-]/g, "").replace(",", "."));
 
-/** Waits until what a chart draws changes, so many times. */
+/** Waits until a chart has changed that many times. */
 async function moves(page: Page, chart: string, times: number): Promise<void> {
   const canvas = page.getByRole("figure", { name: chart }).locator("canvas").first();
   await canvas.waitFor();
@@ -38,7 +38,7 @@ async function moves(page: Page, chart: string, times: number): Promise<void> {
   }
 }
 
-/** Adds an agent in a field that takes names one after the other. */
+/** Adds an agent in a field for several names. */
 async function choose(page: Page, field: string, agent: string): Promise<void> {
   const box = page.getByRole("combobox", { name: field, exact: true });
   await box.fill(agent);
@@ -70,7 +70,7 @@ test("a session that is created in the form shows its live chart", async () => {
   await close();
 });
 
-/** A session that runs, whether or not the form has made one. */
+/** Makes sure that a session is running, whether or not the form has created one. */
 async function running(): Promise<void> {
   if (!/\brunning\b/.test(await lab.pillion("session", "list"))) {
     await lab.pillion("session", "create", "--name", "made", "--from", "a", "--to", "b", "--both");
@@ -82,7 +82,7 @@ test("loss in the network shows", async () => {
   await running();
   const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/pair/a/b" });
   await until("calm", async () => /^0 ?%/.test(await figure(page, "a → b", /^Loss/)));
-  // Noted by the page itself: what it shows, and when.
+  // The page itself records what it shows, and when.
   await page.evaluate(() => {
     const seen: [number, string][] = [];
     Object.assign(globalThis, { seenLoss: seen });
@@ -113,13 +113,13 @@ test("loss in the network shows", async () => {
   await close();
 });
 
-test("a session that is scheduled starts while one looks", async () => {
+test("a scheduled session starts while the list is open", async () => {
   const start = new Date(Math.ceil(Date.now() / 1000) * 1000 + 8000);
   await lab.pillion("session", "create", "--name", "later", "--from", "b", "--to", "a", "--start", start.toISOString(), "--duration", "20s");
   const { page, clean, close } = await open(browser, lab, { role: "operator", path: "#/sessions" });
   const of = (group: string) => page.getByRole("region", { name: group, exact: true }).getByRole("link", { name: "later", exact: true });
   await of("Scheduled").waitFor({ timeout: 60_000 });
-  expect(Date.now(), "it was seen before it began").toBeLessThan(start.getTime());
+  expect(Date.now(), "it was listed before its start").toBeLessThan(start.getTime());
   await of("Running").waitFor({ timeout: 60_000 });
   expect(Date.now()).toBeGreaterThanOrEqual(start.getTime() - 1000);
   clean();
@@ -134,12 +134,12 @@ test("events come in as they happen", async () => {
   await expect.poll(() => page.getByText(/lost contact with b/).count(), { timeout: 60_000 }).toBeGreaterThan(0);
   await lab.start("b");
   await page.getByText(/b is connected again after/).first().waitFor({ timeout: 60_000 });
-  expect(await page.getByRole("alert").allInnerTexts(), "the feed has no fault").toEqual([]);
+  expect(await page.getByRole("alert").allInnerTexts(), "the feed shows no error").toEqual([]);
   clean();
   await close();
 });
 
-test("the page goes on after the server came back", async () => {
+test("the page resumes when the server is back", async () => {
   await running();
   const { page, forgive, clean, close } = await open(browser, lab, { role: "viewer", path: "#/pair/a/b" });
   await moves(page, "Delay a → b", 2);
@@ -153,7 +153,7 @@ test("the page goes on after the server came back", async () => {
   await banner.waitFor({ state: "detached", timeout: 60_000 });
   await moves(page, "Delay a → b", 3);
   expect(await page.evaluate(() => "notReloaded" in globalThis)).toBe(true);
-  // What the agents kept meanwhile is in the table of figures, too.
+  // Rows that the agents spooled meanwhile are stored, too.
   const rows = Number((await lab.pillion("query", "-o", "csv", "SELECT count(*) FROM flows WHERE agent = 'b' AND proto = 'icmp'")).match(/\d+/)?.[0]);
   expect(rows).toBeGreaterThan(5);
   clean();

@@ -5,8 +5,8 @@ import { launch, open } from "./browser.ts";
 import { until } from "./command.ts";
 import { raise, type Lab } from "./lab.ts";
 
-// a - r1 - r2 - r3 - b, and r1 - r4 - r3 as another way; the server stands apart. In r2
-// nothing that the router sends by itself leaves: it forwards, and answers nobody.
+// a - r1 - r2 - r3 - b, and r1 - r4 - r3 as an alternative path; the server is on separate
+// links. Packets that r2 itself sends are dropped: it forwards, but never replies.
 const detour = `
 hosts: {a: {run: ["ping -q -i 0.1 10.77.4.2"]}, r1: {forward: true}, r2: {forward: true}, r4: {forward: true}, r3: {forward: true}, b: {}, noc: {}}
 links:
@@ -42,7 +42,7 @@ afterAll(async () => {
 
 const graph = async (): Promise<Graph> => JSON.parse(await lab.pillion("topology", "-o", "json")) as Graph;
 
-/** The path from a to b as the server has it. */
+/** The path from a to b according to the server. */
 async function path(): Promise<string[]> {
   return (await graph()).paths.find((p) => p.source === "a" && p.destination === "b" && p.reached)?.nodes ?? [];
 }

@@ -1,5 +1,5 @@
-// Every view in both themes and at four widths: nothing keeps people out, nothing
-// reaches beyond the window, nothing is asked of others; with pictures.
+// Every view in both themes and at four widths: accessible, no horizontal overflow, no
+// requests to other hosts; with screenshots.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { atRest, barriers, launch, open, overhang, screenshot, updates, type Watched } from "./browser.ts";
@@ -35,7 +35,7 @@ const views: Record<string, string> = {
 };
 
 describe.each(Object.entries(views))("view %s", (name, path) => {
-  test.each(["light", "dark"] as const)("%s: nothing serious for axe, a picture", async (theme) => {
+  test.each(["light", "dark"] as const)("%s: axe finds nothing serious, a screenshot", async (theme) => {
     const { page, clean, visit } = full;
     await page.emulateMedia({ colorScheme: theme });
     await page.setViewportSize({ width: 1280, height: 900 });
@@ -48,7 +48,7 @@ describe.each(Object.entries(views))("view %s", (name, path) => {
     clean();
   });
 
-  test("no width makes the page scroll to the side", async () => {
+  test("no width makes the page scroll sideways", async () => {
     const { page, clean, visit } = full;
     await visit(path);
     const wide: string[] = [];

@@ -26,7 +26,7 @@ describe("clocks in words", () => {
     f.delay = { ...f.delay, min: -5 };
     expect(clockWords([f])?.text).toContain("due to the clock offset");
   });
-  test("nothing measured, nothing said", () => expect(clockWords([])).toBeUndefined());
+  test("no text without measurements", () => expect(clockWords([])).toBeUndefined());
 });
 
 describe("addresses", () => {
