@@ -31,7 +31,7 @@ function ms(text: string): number {
 
 test("a queue at the router's output rises in its stage as it does in the delay", async () => {
   await lab.pillion("session", "create", "--name", "through", "--from", "a", "--to", "b", "--both", "--router", "r", "--trace", "5s");
-  const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/pair/a/b?range=1m" });
+  const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/pair/a/b?range=1m", height: 1340 });
   const chart = (name: string) => page.getByRole("figure", { name });
   const latest = async (name: string, line: string): Promise<number> => {
     const entry = chart(name).locator(".chart-entry").filter({ hasText: line }).first();
@@ -58,7 +58,6 @@ test("a queue at the router's output rises in its stage as it does in the delay"
   const when = (name: string) => chart(name).locator(".chart-when").innerText();
   await expect.poll(async () => (await when(delay)) === (await when(stage)) && (await when(stage)) !== "latest").toBe(true);
   expect(await barriers(page)).toEqual([]);
-  await chart(stage).scrollIntoViewIfNeeded();
   await screenshot(page, "router", "light");
   await lab.exec("r", "tc", "qdisc", "del", "dev", "b", "root");
   await page.mouse.move(0, 0);
