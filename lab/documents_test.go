@@ -20,7 +20,7 @@ import (
 )
 
 // documents are those whose commands are run here.
-var documents = []string{"README.md", "docs/server.md", "docs/agent.md", "docs/api.md", "docs/session.md"}
+var documents = []string{"README.md", "docs/server.md", "docs/agent.md", "docs/api.md", "docs/session.md", "docs/troubleshooting.md"}
 
 var fence = regexp.MustCompile("(?ms)^```sh ?([a-z-]*)\n(.*?)^```$")
 
@@ -64,6 +64,7 @@ func TestDocumentedCommandsAreRun(t *testing.T) {
 		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd"},
 		"docs/agent.md":  {"hand-destination", "hand-source", "router"},
 		"docs/server.md": {"ask", "application-build", "application", "application-ask"}, "docs/api.md": {"ask"}, "docs/session.md": {"ask"},
+		"docs/troubleshooting.md": {"ask"},
 	}
 	for _, b := range blocks(t) {
 		if !slices.Contains(run[b.document], b.class) {
@@ -223,7 +224,7 @@ func TestTwoCommands(t *testing.T) {
 		watching.t = t
 		watching.until((*exec.Cmd).Start, commands[1], delayLine)
 	})
-	for _, document := range []string{"docs/server.md", "docs/api.md", "docs/session.md", "README.md"} {
+	for _, document := range []string{"docs/server.md", "docs/api.md", "docs/session.md", "docs/troubleshooting.md", "README.md"} {
 		for _, b := range blocks(t) {
 			if b.document == document && b.class == "ask" {
 				d.run(here.Replace(b.text))
