@@ -21,12 +21,13 @@ func Costs(spec Spec, pairs []Pair) []string {
 	if err != nil {
 		return nil
 	}
+	metrics := strings.Join(spec.Modules, " and ")
 	var costs []string
 	if spec.marks(true) {
-		costs = append(costs, fmt.Sprintf("%d bytes in each marked IPv4 packet (%v, encoding %v)", encoding.Overhead(modules), modules, encoding))
+		costs = append(costs, fmt.Sprintf("%d bytes in each marked IPv4 packet (%s, encoding %v)", encoding.Overhead(modules), metrics, encoding))
 	}
 	if spec.marks(false) {
-		costs = append(costs, fmt.Sprintf("%d bytes in each marked IPv6 packet (%v)", wire.Native.Overhead(modules), modules))
+		costs = append(costs, fmt.Sprintf("%d bytes in each marked IPv6 packet (%s)", wire.Native.Overhead(modules), metrics))
 	}
 	costs = append(costs, rowCosts(spec, pairs)...)
 	if spec.Records {

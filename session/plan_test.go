@@ -152,7 +152,7 @@ func TestCosts(t *testing.T) {
 	spec := good()
 	spec.Records = true
 	text := strings.Join(Costs(spec, []Pair{{"h1", "h2"}, {"h2", "h1"}}), "\n")
-	for _, want := range []string{"52 bytes in each marked IPv4 packet (delay,loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows per second", "one row in packets", "2 path traces every 1m"} {
+	for _, want := range []string{"52 bytes in each marked IPv4 packet (delay and loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows per second", "one row in packets", "2 path traces every 1m"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("costs %q do not say %q", text, want)
 		}
