@@ -44,7 +44,7 @@ test("a queue at the router's output rises in its stage as it does in the delay"
   await until("the delay to rise", async () => (await latest(delay, "median")) > 50);
   await until("the output's stage to rise", async () => (await latest(stage, "output queuing")) > 50);
   expect(await latest(stage, "processing")).toBeLessThan(10);
-  expect(await chart("Inside router r: b → a").count()).toBe(1);
+  await chart("Inside router r: b → a").waitFor(); // locators are strict: there is exactly one
   await page.getByText("From a to b. Median").waitFor();
   await until("the output's queue to fill", async () => {
     const entry = chart("Queues of r: a → b").locator(".chart-entry").filter({ hasText: "output b" }).first();
