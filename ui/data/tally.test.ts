@@ -23,4 +23,4 @@ it("closes the accounts of a destination", () => {
   expect(accounts[0]?.parts).toEqual([{ label: "received", n: 97 }, { label: "lost", n: 2 }]);
 });
 
-it("has no account where nothing was counted", () => expect(accountsOf(task("destination", { device_seen: 3 }))).toEqual({ accounts: [], others: [{ label: "device seen", n: 3 }] }));
+it("has no account where nothing was counted", () => expect(accountsOf(task("destination", { device_seen: 3 }))).toEqual({ accounts: [], others: [{ label: "interface seen", n: 3 }] }));

@@ -9,7 +9,7 @@ export interface Account {
   rest: number;
 }
 
-const words = (name: string): string => name.replaceAll("_", " ");
+const words = (name: string): string => name.replace(/^device_/, "interface_").replaceAll("_", " ");
 
 /** Why a source left packets unmarked, by counter. */
 const reasons: Record<string, string> = {
