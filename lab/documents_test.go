@@ -92,7 +92,7 @@ func TestDocumentedTargets(t *testing.T) {
 	}
 }
 
-// desk is a folder like a built clone, and the environment of who sits before it.
+// desk is a folder like a built clone, with the environment of a user in it.
 type desk struct {
 	t           *testing.T
 	folder      string

@@ -330,7 +330,7 @@ func TestNetworkCut(t *testing.T) {
 	networkCut(t, 2500, "agent-a")
 }
 
-// networkCut cuts the network until so many packets were sent and an agent has noticed:
+// networkCut cuts the network until a number of packets were sent and an agent has noticed:
 // b, which has more to say, does so later.
 func networkCut(t *testing.T, packets uint64, agent string) {
 	b := service(t, twoHosts)

@@ -27,7 +27,7 @@ func TestServerDies(t *testing.T) {
 	b.reaches(came(app.end()), "SELECT sum(packets) FROM flows")
 }
 
-// TestDestinationDies: a source does not mark for a destination that nobody reads.
+// TestDestinationDies: a source does not mark for a destination without an agent.
 // Packets that are marked nevertheless are restored by the program that stays.
 func TestDestinationDies(t *testing.T) {
 	t.Parallel() // it mostly waits

@@ -58,7 +58,7 @@ func countTruth(t *testing.T, to netip.Addr, flows, count int) (emulator.Directi
 	return truth, marked, read
 }
 
-// spray sends count packets in each of so many flows, several flows at a time.
+// spray sends count packets in each of a number of flows, several flows at a time.
 func (b *bed) spray(to netip.Addr, flows, count, rate int) uint64 {
 	b.t.Helper()
 	streams := make([]*stream, flows)

@@ -84,7 +84,7 @@ func (p process) signal(signals ...unix.Signal) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("end process %d: still there after SIGKILL", p.Pid)
+	return fmt.Errorf("end process %d: still running after SIGKILL", p.Pid)
 }
 
 // ended waits until the process behind a pidfd has ended.

@@ -106,9 +106,9 @@ func (b *serviceBed) expiry(agent string) (time.Time, bool) {
 	return shown.Expires, err == nil && shown.State == "connected"
 }
 
-// TestStrangersAreRefused: whoever may not be an agent is told why, and no other
+// TestUnauthorisedAgentsAreRefused: a host that may not be an agent gets the reason, and no other
 // agent feels it.
-func TestStrangersAreRefused(t *testing.T) {
+func TestUnauthorisedAgentsAreRefused(t *testing.T) {
 	b := service(t, threeHosts)
 	address := b.serviceAddress()
 	join := filepath.Join(b.path("server"), "join.token")
@@ -126,7 +126,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := b.guest("c", copied)
-	eventually(t, "the second of the name to be told why", func() bool {
+	eventually(t, "the second agent of that name to log the reason", func() bool {
 		return strings.Contains(second.said(), `agent \"a\" is already connected`)
 	})
 	eventually(t, "the event", func() bool { return b.events("agent-refused", "a") > 0 })

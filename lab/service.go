@@ -173,7 +173,7 @@ func (l *Lab) ServicesOn(host string) ([]string, error) {
 		}
 	}
 	if names == nil {
-		return nil, fmt.Errorf("find service on %s of lab %s: neither the server nor an agent is there", host, l.Spec.Name)
+		return nil, fmt.Errorf("find service on %s of lab %s: neither the server nor an agent runs there", host, l.Spec.Name)
 	}
 	return names, nil
 }

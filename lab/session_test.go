@@ -223,7 +223,7 @@ func TestSessionsTogether(t *testing.T) {
 	for name, want := range map[string]int64{"fine": 2, "port": 1, "coarse": 0} {
 		b.reaches(want, "SELECT count(DISTINCT dport) FROM flows WHERE session = '%s'", name)
 	}
-	// One ends, the other goes on.
+	// One ends, the other continues.
 	b.stopped("fine")
 	const more = 512
 	b.open("a", "b", netip.AddrPortFrom(secondIPv4, 9100)).send(more, 4000)

@@ -38,7 +38,7 @@ const (
 	steadyBytes = 200
 )
 
-// steady starts an application of so many flows to ports from 9000 on.
+// steady starts an application with a number of flows to ports from 9000 on.
 func (b *serviceBed) steady(to netip.Addr, flows int) *steady {
 	b.t.Helper()
 	s := &steady{b: b, stopping: make(chan struct{})}
@@ -126,7 +126,7 @@ func (s *steady) passes(count uint64) {
 	})
 }
 
-// some is how many packets tell that marking goes on, or does not.
+// some is how many packets show that marking continues, or does not.
 const some = 40
 
 // marked is how many packets with a mark were on the wire.

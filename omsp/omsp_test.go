@@ -251,7 +251,7 @@ func TestRedefinition(t *testing.T) {
 	}
 }
 
-// TestGarbage: binary reading goes on at the next packet, and counts what it left out.
+// TestGarbage: binary reading continues at the next packet, and counts what it skipped.
 func TestGarbage(t *testing.T) {
 	packet, _ := hex.DecodeString(smallBinary)
 	body := "\x00\xaa\x01junk\xaa\xaa\x09" + string(packet) + "\xaa" + string(packet) + "tail"

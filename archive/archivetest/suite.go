@@ -83,7 +83,7 @@ func (b *bed) rows(stream string) (n int64) {
 
 var epoch = time.Unix(1_700_000_000, 0).UTC()
 
-// at is so many seconds after epoch.
+// at is a number of seconds after epoch.
 func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * 1e9)) }
 
 type fields = measuretest.Fields
@@ -160,7 +160,7 @@ func storeOnce(b *bed) {
 	}
 }
 
-// reject: a batch that cannot be stored comes back alone.
+// reject: only the batch that cannot be stored is returned.
 func reject(b *bed) {
 	value := func(name string, t measure.Type) *measure.Schema {
 		return schemaOf("s", measure.Field{Name: name, Type: t})
@@ -244,7 +244,7 @@ func allTypes(b *bed) {
 	}
 }
 
-// query: statements read, at most so many rows and for so long.
+// query: statements only read, within limits of rows and time.
 func query(b *bed) {
 	b.store(b.lines(0, 0, 5000))
 	ask := func(sql string, limits archive.Limits, arguments ...any) (n int64, err error) {

@@ -135,7 +135,7 @@ func (a *Archive) settings() map[string]string {
 func (a *Archive) open() error {
 	var config duckdb.Config
 	if duckdb.CreateConfig(&config) == duckdb.StateError {
-		return errors.New("make configuration: rejected by DuckDB")
+		return errors.New("create configuration: rejected by DuckDB")
 	}
 	defer duckdb.DestroyConfig(&config)
 	for name, value := range a.settings() {

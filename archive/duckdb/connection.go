@@ -177,7 +177,7 @@ func because(ctx context.Context, err error) error {
 
 func bind(statement duckdb.PreparedStatement, arguments []any) error {
 	if n := duckdb.NParams(statement); int(n) != len(arguments) {
-		return &sqlError{duckdb.ErrorTypeInvalidInput, fmt.Sprintf("the statement has %d parameters, %d values are given", n, len(arguments))}
+		return &sqlError{duckdb.ErrorTypeInvalidInput, fmt.Sprintf("the statement has %d parameters, but %d values were given", n, len(arguments))}
 	}
 	for i, argument := range arguments {
 		value, err := valueOf(argument)

@@ -9,7 +9,7 @@ import (
 )
 
 // errRoom ends a query whose memory was needed for storing.
-var errRoom = errors.New("its memory was needed to store rows; ask for less")
+var errRoom = errors.New("aborted to free memory for storing rows; query fewer rows")
 
 const (
 	roomTries = 10

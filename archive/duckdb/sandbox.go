@@ -40,7 +40,7 @@ var explaining = regexp.MustCompile(`(?i)^EXPLAIN(\s+ANALYZE)?\s`)
 // so that no spelling can hide anything.
 func (c *connection) inspectQuestion(ctx context.Context, sql string) error {
 	if len(sql) > statementMost {
-		return &sqlError{message: fmt.Sprintf("the statement has %d bytes, at most %d", len(sql), statementMost)}
+		return &sqlError{message: fmt.Sprintf("the statement has %d bytes, limit %d", len(sql), statementMost)}
 	}
 	inner := explaining.ReplaceAllString(ornament.ReplaceAllString(sql, ""), "")
 	if inner == ornament.ReplaceAllString(sql, "") {

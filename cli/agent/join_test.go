@@ -100,7 +100,7 @@ func enrolService(t *testing.T, a *authority.Authority, e *bus.Embedded) *httpte
 	return s
 }
 
-// A host joins, sends, renews, is revoked and is told so: agent/identity and
+// A host joins, sends, renews, is revoked and gets the reason: agent/identity and
 // server/authority over real TLS, which only a main may bring together.
 func TestJoin(t *testing.T) {
 	a, _, err := authority.Open(t.TempDir(), authority.Options{})

@@ -86,7 +86,7 @@ func TestReference(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile("`(--[a-z-]+|PILLION_[A-Z_]+)`").FindAllString(table, -1) {
 		if !known[name] {
-			t.Errorf("%s names %s, which is no option", document, name)
+			t.Errorf("%s names %s, which is not an option", document, name)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func TestUnit(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile(`PILLION_[A-Z_]+`).FindAllString(text, -1) {
 		if !slices.Contains(known, name) {
-			t.Errorf("%s names %s, which nobody reads", unit, name)
+			t.Errorf("%s names %s, which no option reads", unit, name)
 		}
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
@@ -199,7 +199,7 @@ func TestRouterReference(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile("--[a-z]+[a-z-]*").FindAllString(text, -1) {
 		if !known[name] {
-			t.Errorf("%s names %s, which is no option", document, name)
+			t.Errorf("%s names %s, which is not an option", document, name)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func newHost(t *testing.T, n *noc, name string, options ...string) *host {
 }
 
 // reporter is an application with a session. After a reconnect it remembers nothing:
-// it goes on where the agent says that the session has come.
+// it continues where the agent says that the session has arrived.
 type reporter struct {
 	address, sender string
 	start           int64
@@ -250,7 +250,7 @@ func TestRelay(t *testing.T) {
 	until(t, "the archive has all", func() bool { return n.number(t, "SELECT count(*) FROM oml_lab_load") >= 2*all })
 	until(t, "the killed agent has its connection again", reporters[0].welcome.Load) // it may have had all before
 	cancel()
-	until(t, "ends are told", func() bool {
+	until(t, "ends are reported", func() bool {
 		return n.number(t, "SELECT count(*) FROM oml_connections WHERE application = 'test'") >= 2
 	})
 	// The domain begins with whose tuples came first; the clocks differ by 10 s.

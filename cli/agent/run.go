@@ -36,7 +36,7 @@ func (c *runCmd) Run(ctx context.Context) error {
 	return service.Run(ctx, config, command.Log(c.Debug), ready)
 }
 
-// ready notifies systemd and whoever reads standard output.
+// ready notifies systemd, and prints ready for readers of standard output.
 func ready() {
 	fmt.Println("ready")
 	command.Notify("READY=1")

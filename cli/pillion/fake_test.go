@@ -32,7 +32,7 @@ type fake struct {
 	asked   []string // requests that change something, as text
 	tails   int
 	sent    bool // the canned rows of a tail, after which the session has ended
-	keep    bool // the session goes on
+	keep    bool // the session continues
 	state   string
 	started chan struct{} // an export has begun and will not end
 }

@@ -187,7 +187,7 @@ func (l *lines) flush(before int64) error {
 	return nil
 }
 
-// stale reports whether a line's window is so many intervals behind the latest.
+// stale reports whether a line's window is that many intervals behind the latest.
 func (l *lines) stale(w *window, intervals int64) bool {
 	return w != nil && w.interval > 0 && (l.newest-w.end)/w.interval > intervals
 }

@@ -88,7 +88,7 @@ func TestReference(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile("`(--[a-z-]+|PILLION_[A-Z_]+)`").FindAllString(table, -1) {
 		if !known[name] {
-			t.Errorf("%s names %s, which is no option", document, name)
+			t.Errorf("%s names %s, which is not an option", document, name)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestUnit(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile(`PILLION_[A-Z_]+`).FindAllString(text, -1) {
 		if !slices.Contains(known, name) {
-			t.Errorf("%s names %s, which nobody reads", unit, name)
+			t.Errorf("%s names %s, which no option reads", unit, name)
 		}
 	}
 	analyze, err := exec.LookPath("systemd-analyze")

@@ -245,7 +245,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.cancel()
 	c.ended.Wait()
 	if left > 0 {
-		return fmt.Errorf("close client of OML: %d tuples are not with the collector: %w", left, ctx.Err())
+		return fmt.Errorf("close OML client: %d tuples have not reached the collector: %w", left, ctx.Err())
 	}
 	return nil
 }

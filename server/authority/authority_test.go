@@ -203,7 +203,7 @@ func TestVerifyAgent(t *testing.T) {
 	}{
 		{"good", stateOf(t, good), 0, "a", ""},
 		{"none", tls.ConnectionState{}, 0, "", "no certificate"},
-		{"of others", stateOf(t, sign(other, "a")), 0, "", "not signed by this server's authority"},
+		{"of another server", stateOf(t, sign(other, "a")), 0, "", "not signed by this server's authority"},
 		{"authority itself", stateOf(t, a.Certificate()), 0, "", "is not an agent"},
 		{"server's", stateOf(t, server.Certificate[0]), 0, "", "is not an agent"},
 		{"server's on the bus", stateOf(t, client.Certificate[0]), 0, "", "is not an agent"},

@@ -43,7 +43,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	if _, err := a.Check("pj_00_x"); err == nil || !strings.Contains(err.Error(), "another server") {
-		t.Errorf("join token of others: %v", err)
+		t.Errorf("join token of another server: %v", err)
 	}
 	if err := a.Flush(); err != nil {
 		t.Fatal(err)

@@ -260,7 +260,7 @@ func (c *Control) Peer(name string) (session.Peer, error) {
 // only sessions say.
 func (c *Control) Ask(ctx context.Context, name string, request session.Request) (session.Reply, error) {
 	if request.Apply != nil || (request.Trace == nil) == (request.Doctor == nil) {
-		return session.Reply{}, fmt.Errorf("ask agent %q: %w", name, invalid("request", "ask for either a trace or a check"))
+		return session.Reply{}, fmt.Errorf("ask agent %q: %w", name, invalid("request", "request either a trace or a check"))
 	}
 	c.mu.Lock()
 	a := c.agents[name]
@@ -298,7 +298,7 @@ func (c *Control) ask(ctx context.Context, name string, request session.Request)
 
 func readReply(text []byte) (session.Reply, error) {
 	if len(text) > replyMax {
-		return session.Reply{}, fmt.Errorf("read reply: %d bytes, at most %d", len(text), replyMax)
+		return session.Reply{}, fmt.Errorf("read reply: %d bytes, limit %d", len(text), replyMax)
 	}
 	var reply session.Reply
 	if err := json.Unmarshal(text, &reply); err != nil {

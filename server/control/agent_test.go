@@ -59,7 +59,7 @@ func TestStanding(t *testing.T) {
 			}
 		}
 		expect("who joined", "h1", "1", nil)
-		expect("a stranger", "h2", "1", ErrNotFound)
+		expect("an unknown agent", "h2", "1", ErrNotFound)
 		expect("another certificate", "h1", "0", ErrSuperseded)
 		if err := b.control.Renewed("h1", "2", time.Now()); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestAsk(t *testing.T) {
 		}{
 			{"nothing", "h1", session.Request{}, ErrInvalid},
 			{"tasks", "h1", session.Request{Apply: &session.Assignment{}}, ErrInvalid},
-			{"a stranger", "h9", session.Request{Doctor: &session.Doctor{}}, ErrNotFound},
+			{"an unknown agent", "h9", session.Request{Doctor: &session.Doctor{}}, ErrNotFound},
 		} {
 			if _, err := b.control.Ask(context.Background(), row.agent, row.request); !errors.Is(err, row.is) {
 				t.Errorf("%s: got %v, want %v", row.name, err, row.is)

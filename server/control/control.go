@@ -193,7 +193,7 @@ func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) {
 	questions := c.questions(now)
 	c.rounded = now
 	c.mu.Unlock()
-	// Assignments must survive a restart, so they are written before they are sent.
+	// Assignments are kept across restarts, so they are written before they are sent.
 	c.save()
 	for _, q := range questions {
 		asks.Go(func() { c.tell(ctx, q) })

@@ -78,7 +78,7 @@ func TestRunOnceForADuration(t *testing.T) {
 	})
 }
 
-func TestScheduleSurvivesServer(t *testing.T) {
+func TestScheduleAfterServerRestart(t *testing.T) {
 	for _, row := range []struct {
 		name         string
 		from, length time.Duration // when the server is away

@@ -51,7 +51,7 @@ func (c *Control) HandleState(name string, text []byte) {
 func readState(name string, text []byte) (session.State, error) {
 	var s session.State
 	if len(text) > stateMax {
-		return s, fmt.Errorf("%w: %d bytes, at most %d", errState, len(text), stateMax)
+		return s, fmt.Errorf("%w: %d bytes, limit %d", errState, len(text), stateMax)
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
 		return s, fmt.Errorf("%w: %w", errState, err)
@@ -93,7 +93,7 @@ func readState(name string, text []byte) (session.State, error) {
 // checkTasks validates the states of an agent's tasks, and truncates long errors.
 func checkTasks(tasks []session.TaskState) error {
 	if len(tasks) > tasksMax {
-		return fmt.Errorf("%d tasks, at most %d", len(tasks), tasksMax)
+		return fmt.Errorf("%d tasks, limit %d", len(tasks), tasksMax)
 	}
 	for i := range tasks {
 		t := &tasks[i]

@@ -17,7 +17,7 @@ import (
 
 var epoch = time.Unix(1_700_000_000, 0).UTC()
 
-// at is so many seconds after epoch.
+// at is a number of seconds after epoch.
 func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * 1e9)) }
 
 type row = measuretest.Fields

@@ -228,8 +228,8 @@ func TestTooManyWrongTokens(t *testing.T) {
 	}
 }
 
-// TestStrangersDoNotFillTheAudit: what they are refused is recorded up to a rate.
-func TestStrangersDoNotFillTheAudit(t *testing.T) {
+// TestUnauthenticatedCallsDoNotFillTheAudit: refused ones are recorded up to a rate.
+func TestUnauthenticatedCallsDoNotFillTheAudit(t *testing.T) {
 	s := newSite(t)
 	for range attemptBurst + 20 {
 		s.post(t, "http1", "/pillion.v1.AgentService/RevokeAgent", "", `{"name":"a"}`)
@@ -258,7 +258,7 @@ func TestMalformed(t *testing.T) {
 		{"deep nesting", create, "operator", strings.Repeat(`{"spec":`, 20_000), 400},
 		{"nothing", create, "operator", "", 400},
 		{"huge", create, "operator", `{"spec":{"name":"` + strings.Repeat("x", bodyBytes) + `"}}`, 429},
-		{"large from a stranger", "/pillion.v1.EnrolService/Enrol", "", strings.Repeat(" ", unauthenticatedBodyBytes+1), 429},
+		{"large, unauthenticated", "/pillion.v1.EnrolService/Enrol", "", strings.Repeat(" ", unauthenticatedBodyBytes+1), 429},
 		{"unknown procedure", "/pillion.v1.SessionService/Nothing", "admin", "{}", 404},
 		{"unknown service", "/pillion.v1.Nothing/Nothing", "admin", "{}", 404},
 		{"path out of the tree", "/pillion.v1.SessionService/../../etc/passwd", "admin", "{}", 404},

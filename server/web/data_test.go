@@ -383,9 +383,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsSurviveBrokenBatches: a list that points beyond its values ends
+// TestMetricsAfterMalformedBatches: a list that points beyond its values ends
 // nothing.
-func TestMetricsSurviveBrokenBatches(t *testing.T) {
+func TestMetricsAfterMalformedBatches(t *testing.T) {
 	s := newSite(t)
 	values := array.NewInt64Builder(memory.DefaultAllocator)
 	values.Append(1)

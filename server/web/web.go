@@ -91,7 +91,7 @@ type Server struct {
 // New returns a server that does not serve yet; Close stops its goroutines.
 func New(o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
-		return nil, fmt.Errorf("make web server: %w", err)
+		return nil, fmt.Errorf("create web server: %w", err)
 	}
 	s := &Server{
 		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: o.Archive, events: o.Events,
@@ -102,7 +102,7 @@ func New(o Options) (*Server, error) {
 	s.tls.NextProtos = []string{"h2", "http/1.1"}
 	files, err := newPage(o.Page)
 	if err != nil {
-		return nil, fmt.Errorf("make web server: %w", err)
+		return nil, fmt.Errorf("create web server: %w", err)
 	}
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
