@@ -13,7 +13,7 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// tableRows is how many flows the live table shows.
+// tableRows is the number of flows in the live table.
 const tableRows = 20
 
 const (

@@ -7,7 +7,7 @@ import (
 	"pillion.dev/measure/histogram"
 )
 
-// bars are the histogram of a stage as it is drawn, in us.
+// bars are the histogram of a stage as drawn, in us.
 type bars struct {
 	width  float64 // of a bar
 	bound  float64
@@ -16,14 +16,14 @@ type bars struct {
 	peak   float64
 }
 
-// leastMicros is the shortest axis, in us.
+// leastMicros is the minimum length of an axis, in us.
 const leastMicros = .1
 
-// manyMicros is where an axis goes over to milliseconds, in us.
+// manyMicros is where an axis switches to milliseconds, in us.
 const manyMicros = 5000
 
-// newBars takes the part that matters: up to where all but one in a thousand are,
-// unless those are far away.
+// newBars covers the values up to the 99.9th percentile, or all of them if the largest is
+// not far beyond.
 func newBars(times Times) bars {
 	d := times.all
 	p99, p999 := d.Quantile(.99)/1e3, d.Quantile(.999)/1e3
@@ -55,7 +55,7 @@ func (h bars) steep() bool {
 	return h.peak > steepPart || h.peak*float64(filled) > steepTimes
 }
 
-// spread lays a bucket over the bars: times in it count as evenly spread.
+// spread distributes a bucket over the bars, as if its values were evenly distributed.
 func (h *bars) spread(low, high, part float64) {
 	if part == 0 || high <= low {
 		return
@@ -66,7 +66,7 @@ func (h *bars) spread(low, high, part float64) {
 	}
 }
 
-// packets counts them in words.
+// packets formats a number of packets.
 func packets(n uint64) string {
 	if n == 1 {
 		return "1 packet"

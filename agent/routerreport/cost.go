@@ -6,27 +6,28 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// countPart of the time the kernel counts costs. Counting prolongs a packet's way by some
-// tenths of a microsecond, so most packets should do without.
+// countPart is the fraction of the time, 1 in countPart, in which the kernel measures run
+// times. Measuring delays a packet by some tenths of a microsecond, so most packets should
+// not be affected.
 const countPart = 10
 
-// packetProgram runs once for each packet that IP begins with.
+// packetProgram runs once for each packet whose IP processing starts.
 const packetProgram = "router_pre_routing"
 
-// CostReport is what the profile itself cost the processors, as the kernel counted it in
-// a part of the time, at the beginning of each interval.
+// CostReport is the processor time used by the profile itself, as measured by the kernel
+// at the beginning of each interval.
 type CostReport struct {
 	CountedS float64    `json:"counted_s"`
 	Hooks    []HookCost `json:"hooks"`
-	// HookNs is the mean of all runs. PacketNs is all their time for each packet that IP
-	// began with in the router, though hooks run for packets of others too.
+	// HookNs is the mean of all runs. PacketNs is their total time divided by the packets
+	// whose IP processing started in the router, although hooks run for other packets too.
 	HookNs   float64 `json:"hook_ns"`
 	PacketNs float64 `json:"packet_ns"`
-	// Share of one processor.
+	// Share is the fraction of one processor.
 	Share float64 `json:"processor_share"`
 }
 
-// HookCost is one program's.
+// HookCost is the cost of one program.
 type HookCost struct {
 	Program string  `json:"program"`
 	Runs    uint64  `json:"runs"`
@@ -78,7 +79,7 @@ func (c *counting) begin() error {
 		return nil // not wanted
 	}
 	err := c.probe.CountCosts(true)
-	c.since = time.Now() // the kernel takes its time to begin
+	c.since = time.Now() // enabling takes the kernel a while
 	return err
 }
 

@@ -26,9 +26,9 @@ type Environment struct {
 	Inputs     []string `json:"inputs"`    // empty: all
 	Outputs    []string `json:"outputs"`
 	Filter     string   `json:"filter"`
-	Sampling   uint32   `json:"sampling"` // one of so many packets
+	Sampling   uint32   `json:"sampling"` // one in N packets
 	Interval   string   `json:"interval"`
-	// Forwarding as the namespace was set when the profile began.
+	// Whether the namespace forwarded packets when the profile began.
 	ForwardsIPv4 bool     `json:"forwards_ipv4"`
 	ForwardsIPv6 bool     `json:"forwards_ipv6"`
 	Devices      []Device `json:"devices"`
@@ -38,14 +38,14 @@ type Environment struct {
 type Device struct {
 	Name     string `json:"name"`
 	Index    int    `json:"index"`
-	Kind     string `json:"kind"` // of the kernel's: veth, tun; device for hardware
+	Kind     string `json:"kind"` // of the kernel: veth, tun; device for hardware
 	MTU      int    `json:"mtu"`
 	Queueing string `json:"qdisc"`
 	Offloads string `json:"offloads"`
 	Up       bool   `json:"up"`
 }
 
-// survey looks at the router before anything is changed.
+// survey describes the router before the profile starts.
 func survey(options Options) (Environment, error) {
 	e := Environment{
 		Version: version.String(), Namespace: options.Name, Inputs: options.In, Outputs: options.Out,
@@ -89,7 +89,7 @@ func (e *Environment) inside() error {
 	return nil
 }
 
-// queueing is the root qdisc; noqueue where there is none.
+// queueing is the root qdisc, or noqueue without one.
 func queueing(l netlink.Link) string {
 	disciplines, err := netlink.QdiscList(l)
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 	"pillion.dev/agent/routerreport/chart"
 )
 
-// Sizes of charts, in the units of their own.
+// Sizes of charts, in SVG user units.
 const (
-	panelWidth, panelHeight = 360, 230 // three beside each other
+	panelWidth, panelHeight = 360, 230 // three in a row
 	wideWidth, wideHeight   = 550, 230 // two
-	lowHeight               = 180      // many below each other
+	lowHeight               = 180      // stacked
 )
 
 // Limits of a histogram: bars of a chart of counts, bars of a chart of times, which are
-// about as wide as buckets are, and rows of its table.
+// about as wide as buckets, and rows of its table.
 const (
 	barLimit  = 400
 	timeLimit = 200
 	binLimit  = 400
 )
 
-// drawer draws charts, and keeps the first error.
+// drawer draws charts and records the first error.
 type drawer struct {
 	over  *series
 	count int
@@ -49,7 +49,7 @@ func (d *drawer) draw(c chart.Chart) template.HTML {
 	return drawn
 }
 
-// pairSection is what the page shows of a pair.
+// pairSection is the section of a pair in the page.
 type pairSection struct {
 	Number     int
 	Pair       PairSummary
@@ -66,8 +66,8 @@ type binRow struct {
 	Counts [3]uint64
 }
 
-// A linear axis hides the other bars if one has this part of all packets, or is so many
-// times as high as they are on average.
+// A linear axis hides the other bars if one of them has this fraction of all packets, or
+// this multiple of their mean height.
 const (
 	steepPart  = .4
 	steepTimes = 25
@@ -123,7 +123,7 @@ func (d *drawer) histogram(key, pair string, stage int, times Times, h bars) fig
 	return f
 }
 
-// binRows lists the buckets that are not empty, up to those that are drawn.
+// binRows lists the buckets that are not empty, within the range drawn.
 func binRows(stages []Times) []binRow {
 	rows := map[int64]binRow{}
 	for stage, times := range stages {
@@ -140,7 +140,7 @@ func binRows(stages []Times) []binRow {
 	return sorted[:min(len(sorted), binLimit)]
 }
 
-// clock are the places of the series' points, in seconds, or minutes if it is long.
+// clock returns the times of the series' points, in seconds, or in minutes if it is long.
 func (d *drawer) clock() (at []float64, last float64, name string) {
 	unit, name := 1.0, "seconds since the start"
 	if n := len(d.over.points); n > 0 && d.over.points[n-1].at.Minutes() > 10 {
@@ -153,7 +153,7 @@ func (d *drawer) clock() (at []float64, last float64, name string) {
 	return at, max(last, .1), name
 }
 
-// spread is how far values may lie apart on a linear axis.
+// spread is the largest ratio of values for a linear axis.
 const spread = 50
 
 func (d *drawer) overTime(pair, name string, of func(pairPoint) [3]uint64) figure {
@@ -198,7 +198,7 @@ func (d *drawer) overTime(pair, name string, of func(pairPoint) [3]uint64) figur
 	return f
 }
 
-// queues draws how large queues were, and when.
+// queues draws the distribution of queue sizes, and the sizes over time.
 func (d *drawer) queues(queues []QueueReport) (sizes, depths []figure) {
 	for _, q := range queues {
 		if q.Arrivals == 0 || len(sizes) >= 2*sections {
@@ -217,7 +217,7 @@ func (d *drawer) queues(queues []QueueReport) (sizes, depths []figure) {
 	return sizes, depths
 }
 
-// counts draws how often 0, 1, 2 and so on were met.
+// counts draws how often each of 0, 1, 2 and so on occurred.
 func (d *drawer) counts(size, height float64, name, class, axis string, counts []uint64) (figure, bool) {
 	all, last, below := uint64(0), 0, uint64(0)
 	for _, n := range counts {
@@ -292,7 +292,7 @@ func (d *drawer) depth(q QueueReport) (figure, bool) {
 	return figure{Name: q.Name(), Class: q.Side, Chart: d.draw(c)}, true
 }
 
-// breaks draws coffee breaks over time, how far apart they were, and how long.
+// breaks draws coffee breaks over time, the packets between them, and their lengths.
 func (d *drawer) breaks(b BreakReport) []figure {
 	if b.Count == 0 {
 		return nil

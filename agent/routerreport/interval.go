@@ -6,8 +6,8 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// Interval is what came between two readings. The account is of all the time, so that
-// it closes; so is what of a queue is largest.
+// Interval is what was counted between two readings. The account and the largest sizes of
+// queues are those since the start: only then does the account balance.
 type Interval struct {
 	Time        time.Time      `json:"time"`
 	DurationS   float64        `json:"duration_s"`
@@ -41,14 +41,14 @@ func newInterval(begin time.Time, before, now router.Snapshot, counted time.Dura
 	return i
 }
 
-// seriesLimit bounds what is kept for the report: an hour of seconds, and then every
-// second point less.
+// seriesLimit bounds the points for the report: one hour at one per second. When it is
+// reached every second point is dropped.
 const seriesLimit = 3600
 
 // series keeps points over time for the report's charts.
 type series struct {
 	points []point
-	// stride: one of so many intervals is kept.
+	// stride: one in stride intervals is kept.
 	stride, skipped int
 }
 

@@ -35,12 +35,12 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":     func() template.CSS { return template.CSS(pageStyle) },
 }).Parse(pageText))
 
-// micro writes microseconds as print does, and keeps the unit with its number.
+// micro formats microseconds with the µ sign and a no-break space before the unit.
 func micro(text string) string {
 	return strings.ReplaceAll(strings.Replace(text, " us", " µs", 1), " ", "\u00a0")
 }
 
-// meanwhile is what a processor is known to have done in a coffee break.
+// meanwhile describes what a processor is known to have done in a coffee break.
 func meanwhile(b router.Break) string {
 	var parts []string
 	for _, part := range []struct {
@@ -66,7 +66,7 @@ func number(value any) float64 {
 	return 0
 }
 
-// grouped sets narrow spaces between thousands.
+// grouped separates thousands by narrow spaces.
 func grouped(n uint64) string {
 	text := strconv.FormatUint(n, 10)
 	for at := len(text) - 3; at > 0; at -= 3 {

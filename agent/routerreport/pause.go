@@ -9,7 +9,7 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// BreakReport is coffee breaks together.
+// BreakReport summarises coffee breaks.
 type BreakReport struct {
 	Count     uint64            `json:"count"`
 	TotalNs   uint64            `json:"total_ns"`
@@ -17,9 +17,9 @@ type BreakReport struct {
 	Unsent    uint64            `json:"unsent"`
 	Causes    map[string]uint64 `json:"causes"`
 	Length    Times             `json:"length_ns"`
-	// Between is the median of how many packets were processed from one to the next.
+	// Between is the median number of packets processed between two breaks.
 	Between uint64 `json:"p50_packets_between"`
-	// Longest are the longest ones, the longest first.
+	// Longest are the longest breaks in descending order.
 	Longest []router.Break `json:"longest,omitempty"`
 	between []uint64
 }
@@ -35,7 +35,7 @@ func newBreakReport(b router.Breaks) BreakReport {
 	}
 }
 
-// medianOf counts of 0, 1, 2 and so on.
+// medianOf returns the median of values 0, 1, 2 and so on, given how often each occurred.
 func medianOf(counts []uint64) uint64 {
 	var all, below uint64
 	for _, n := range counts {

@@ -18,22 +18,23 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// Options say what Run does.
+// Options configure Run.
 type Options struct {
-	// Namespace of the router, open; nil for the caller's. Name is what it is called.
+	// Namespace is the open network namespace of the router; nil for the caller's. Name is
+	// its name.
 	Namespace *os.File
 	Name      string
 	router.Options
-	// Filter is Options.Match as the user wrote it.
+	// Filter is Options.Match as the user entered it.
 	Filter string
 	// Duration of the profile; 0 until the context ends.
 	Duration time.Duration
 	Interval time.Duration
-	// RecordFile is where each packet goes, as CSV; Page where the report goes, as
-	// HTML. Empty for none.
+	// RecordFile is the CSV file for packets, Page the HTML file for the report. Empty for
+	// none.
 	RecordFile, Page string
 	JSON             bool
-	// Complaints is where warnings go.
+	// Complaints takes warnings.
 	Complaints io.Writer
 }
 
@@ -49,9 +50,9 @@ type run struct {
 	breaks  breakList
 	series  series
 	begin   time.Time
-	last    router.Snapshot // the one before
+	last    router.Snapshot // the previous one
 	costs   counting
-	shown   time.Duration // of costs.sum, in intervals
+	shown   time.Duration // the part of costs.sum in earlier intervals
 }
 
 // Run profiles the router until the duration is over or the context ends.
@@ -64,7 +65,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	}
 	options.Records = options.RecordFile != ""
 	wantCosts := options.Costs
-	options.Costs = false // from the start on: see counting
+	options.Costs = false // not from the start: see counting
 	where, err := survey(options)
 	if err != nil {
 		return err
@@ -193,7 +194,7 @@ func (r *run) end() (Summary, error) {
 	return s, err
 }
 
-// warn says on the side what makes a result worth little.
+// warn prints hints about what limits the result.
 func (r *run) warn(s Summary) {
 	if r.options.Complaints == nil {
 		return

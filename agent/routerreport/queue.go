@@ -6,31 +6,31 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// QueueReport is one side of an interface over a time.
+// QueueReport summarises the queue at one side of an interface.
 type QueueReport struct {
 	Interface  string `json:"interface"`
 	Side       string `json:"side"` // input: between t1 and t2; output: between t3 and t4
 	Arrivals   uint64 `json:"arrivals"`
 	Departures uint64 `json:"departures"`
-	Ended      uint64 `json:"ended"` // of those that left: went no further
+	Ended      uint64 `json:"ended"` // departures of packets that ended in the queue
 	Depth      uint64 `json:"depth"`
 	MaxDepth   uint64 `json:"max_depth"`
 	RecentMax  uint64 `json:"recent_max_depth"`
-	// What the kernel itself says: the backlog of its processors, or its qdisc.
+	// The kernel's own figures: the backlog of its processors, or of the qdisc.
 	KernelDepth    uint64 `json:"kernel_depth"`
 	KernelMaxDepth uint64 `json:"kernel_max_depth"`
-	// FoundMean and KernelMean are what packets found when they left, by our counts
-	// and by the kernel's, at the same instants; Compared is how many.
+	// FoundMean and KernelMean are the mean queue sizes at the departures of packets, by our
+	// counts and by the kernel's; Compared is the number of those departures.
 	Compared   uint64  `json:"compared"`
 	FoundMean  float64 `json:"found_mean"`
 	KernelMean float64 `json:"kernel_found_mean"`
-	// Little is Little's law, both sides counted apart.
+	// Little has both sides of Little's law, measured independently.
 	Little router.Little `json:"little"`
 	sizes  []uint64
 	came   []uint64
 }
 
-// Name of the queue, for people.
+// Name of the queue for display.
 func (q QueueReport) Name() string {
 	if q.Interface == "" {
 		return "others " + q.Side

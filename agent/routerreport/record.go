@@ -15,7 +15,7 @@ import (
 const recordTitle = "t1_mono_ns,t2_mono_ns,t3_mono_ns,t4_mono_ns,input,output,src,dst,proto,sport,dport," +
 	"bytes,merged,segments,last_t1_mono_ns\n"
 
-// recordFile writes each forwarded packet as a line of CSV.
+// recordFile writes one CSV line per forwarded packet.
 type recordFile struct {
 	file    *os.File
 	buffer  *bufio.Writer
@@ -26,7 +26,7 @@ type recordFile struct {
 	ended   chan error
 }
 
-// createRecordFile makes the file; names are those of interfaces by index.
+// createRecordFile creates the file; names are those of interfaces by index.
 func createRecordFile(path string, names map[int]string) (*recordFile, error) {
 	file, err := os.Create(path)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *recordFile) write(record router.Record) error {
 	return nil
 }
 
-// appendName names an interface; one that came later has its number for a name.
+// appendName appends an interface's name, or its index if it was created later.
 func (r *recordFile) appendName(b []byte, index int) []byte {
 	if name := r.names[index]; name != "" {
 		return append(b, name...)

@@ -10,7 +10,7 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// sections bounds how many pairs, and queues, have charts of their own.
+// sections bounds the number of pairs, and of queues, that have charts.
 const sections = 8
 
 // report is the content of the page.
@@ -31,11 +31,11 @@ type report struct {
 
 // figure is a chart with its caption.
 type figure struct {
-	Key     string // a, b, c in print
+	Key     string // letter of the panel: a, b, c
 	Name    string
 	Class   string
 	Chart   template.HTML
-	Log     template.HTML // the same with a logarithmic axis, where there are two
+	Log     template.HTML // the same with a logarithmic axis, if there are two
 	Caption string
 }
 
@@ -44,7 +44,7 @@ type named struct {
 	Count uint64
 }
 
-// splitRow is the mean time of a pair, as parts that add up.
+// splitRow splits the mean transit time of a pair into its stages.
 type splitRow struct {
 	Name  string
 	Total float64
@@ -56,7 +56,7 @@ type splitPart struct {
 	Ns, Percent float64
 }
 
-// stages that follow each other, with the class of their colour.
+// consecutive stages, with the CSS classes of their colours.
 var stageNames = []struct{ class, name string }{
 	{"input", "input queuing"}, {"processing", "processing"}, {"output", "output queuing"},
 }
@@ -104,7 +104,7 @@ func split(pairs []PairSummary) []splitRow {
 	return rows
 }
 
-// accountRow is one line of the account, with what it means.
+// accountRow is one line of the account, with its explanation.
 type accountRow struct {
 	Class   string
 	Sign    string

@@ -7,29 +7,29 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// Summary is what a profile found, from its start on. It is the last line of the JSON.
+// Summary is the result of a profile. It is the last line of the JSON.
 type Summary struct {
 	router.Account
 	Start time.Time `json:"start"`
-	// DurationS is the time in which packets were taken.
+	// DurationS is the time during which new packets were profiled.
 	DurationS float64       `json:"duration_s"`
 	Pairs     []PairSummary `json:"pairs"`
 	Queues    []QueueReport `json:"queues"`
 	Breaks    BreakReport   `json:"breaks"`
-	Cost      *CostReport   `json:"cost"` // null: was not counted
+	Cost      *CostReport   `json:"cost"` // null if it was not measured
 	Records   *RecordCount  `json:"records,omitempty"`
-	// Environment is where and how it was measured.
+	// Environment describes where and how it was measured.
 	Environment Environment `json:"environment"`
 }
 
-// RecordCount is how many packets have a line in the file of records.
+// RecordCount counts the packets in the file of records.
 type RecordCount struct {
 	Written uint64 `json:"written"`
 	Lost    uint64 `json:"lost"`
 }
 
-// Times sums a distribution up, in ns. Count, mean and, over the whole profile, least and
-// largest are exact; the others are as exact as a bucket of package histogram is wide.
+// Times summarises a distribution, in ns. Count and mean are exact, and so are minimum and
+// maximum over the whole profile; quantiles have the precision of package histogram.
 type Times struct {
 	Count uint64  `json:"count"`
 	Min   uint64  `json:"min"`
@@ -72,7 +72,7 @@ func newStageTimes(stages [router.Stages]router.Distribution) StageTimes {
 	}
 }
 
-// PairSummary is what went from one interface to another.
+// PairSummary is the traffic from one interface to another.
 type PairSummary struct {
 	Input   string     `json:"input"`
 	Output  string     `json:"output"`
@@ -82,7 +82,7 @@ type PairSummary struct {
 	Stages  StageTimes `json:"stages"`
 }
 
-// Name of the pair, for people.
+// Name of the pair for display.
 func (p PairSummary) Name() string {
 	if p.Input == "" {
 		return "other pairs"
@@ -97,7 +97,7 @@ func newPairSummary(p router.Pair) PairSummary {
 	}
 }
 
-// newSummary sums up a snapshot: the probe counts from its start.
+// newSummary summarises a snapshot, which has the counts since the start.
 func newSummary(begin time.Time, length, counted time.Duration, now router.Snapshot) Summary {
 	s := Summary{
 		Account: now.Account, Start: begin.UTC(), DurationS: round(length.Seconds(), 3),

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// span gives nanoseconds with a unit and three digits or more.
+// span formats nanoseconds with a unit and at least three digits.
 func span(ns float64) string {
 	switch {
 	case ns < 1e3:
@@ -22,7 +22,7 @@ func span(ns float64) string {
 	return fmt.Sprintf("%.3f s", ns/1e9)
 }
 
-// each is a time where there is one.
+// each formats a time, if there is any.
 func each(count uint64, ns float64) string {
 	if count == 0 {
 		return "-"
@@ -30,7 +30,7 @@ func each(count uint64, ns float64) string {
 	return span(ns)
 }
 
-// bits gives a rate with a unit.
+// bits formats a bit rate with a unit.
 func bits(bytes uint64, seconds float64) string {
 	if seconds <= 0 {
 		return "-"
@@ -45,8 +45,8 @@ func bits(bytes uint64, seconds float64) string {
 	return fmt.Sprintf("%.2f Gbit/s", rate)
 }
 
-// three gives three digits, without powers of ten where people can read them. What is
-// left of equal numbers is 0.
+// three formats a number with three digits, without an exponent where that is readable.
+// Rounding errors of equal numbers become 0.
 func three(value float64) string {
 	switch size := math.Abs(value); {
 	case size < 1e-9:
@@ -66,7 +66,7 @@ func perSecond(n uint64, seconds float64) float64 {
 	return float64(n) / seconds
 }
 
-// share is a part of a whole in percent; small ones are told apart from none.
+// share formats a part of a whole in percent; a small one differs from none.
 func share(part, whole uint64) string {
 	if whole == 0 {
 		return "-"
@@ -87,7 +87,7 @@ func share(part, whole uint64) string {
 	return fmt.Sprintf("%.1f %%", p)
 }
 
-// lengthText is a duration in seconds, for people.
+// lengthText formats a duration in seconds.
 func lengthText(seconds float64) string {
 	if seconds < 60 {
 		return strconv.FormatFloat(seconds, 'f', 1, 64) + " s"

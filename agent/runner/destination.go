@@ -31,7 +31,7 @@ type deviceDestination struct {
 	mu          sync.Mutex
 	probe       *destination.Destination
 	records     bool
-	copied      chan struct{} // closed when all records of probe are delivered; nil without records
+	copied      chan struct{} // closed when all records of the probe are delivered; nil without records
 	subscribers []*subscriber
 	pulse       session.Pulse // what is known of the peers' clocks
 	err         error         // of the last reading
@@ -42,7 +42,7 @@ type deviceDestination struct {
 	tick   chan time.Duration
 }
 
-// subscriber is a session that gets rows, once per interval of its own.
+// subscriber is a session that receives rows at its own interval.
 type subscriber struct {
 	task   destinationTask
 	rows   *destination.Accumulator
@@ -161,7 +161,7 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 	return nil
 }
 
-// assign gives each task a subscriber; that of an unchanged task keeps its period.
+// assign creates a subscriber for each task; that of an unchanged task keeps its period.
 func (d *deviceDestination) assign(tasks []destinationTask) {
 	now := d.now()
 	var subscribers []*subscriber
@@ -210,7 +210,7 @@ func (d *deviceDestination) subscriber(task destinationTask) *subscriber {
 
 const tickLeast = 50 * time.Millisecond
 
-// divisor is the greatest common one, in whole milliseconds.
+// divisor is the greatest common divisor, in whole milliseconds.
 func divisor(a, b time.Duration) time.Duration {
 	for b > 0 {
 		a, b = b, a%b
@@ -245,7 +245,7 @@ func (d *deviceDestination) read(now moment) {
 	}
 }
 
-// take adds new rows to the subscribers that want them.
+// take adds new rows to the subscribers whose tasks cover them.
 func (d *deviceDestination) take() {
 	rows, err := d.probe.Read(destination.ByFlow)
 	d.err = err
@@ -362,7 +362,7 @@ func (d *deviceDestination) finish() {
 }
 
 // clearLeftovers detaches destination programs that an earlier process left on devices
-// without a task. On a device with a task that does not run at present, the program
+// without a task. On a device with a task that is not running, the program
 // still restores packets.
 func (r *Runner) clearLeftovers() {
 	wanted, _ := place(r.assignment)

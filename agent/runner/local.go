@@ -64,7 +64,7 @@ func checkDevice(name string) error {
 // Device is where the program is attached.
 func (s *Source) Device() hook.Device { return s.running.device }
 
-// Listener is where other processes reach the source: hook.Address.
+// Listener is the socket at hook.Address, through which other processes reach the source.
 func (s *Source) Listener() *net.UnixListener { return s.running.owner }
 
 // Run follows changes of the device and renews the lease until the context ends. It
@@ -125,10 +125,10 @@ func (s *Source) Sample(sampling source.Sampling) error {
 	return err
 }
 
-// Tally is what the program has counted.
+// Tally returns the program's counters.
 func (s *Source) Tally() (source.Tally, error) { return s.running.probe.Tally() }
 
-// Stop takes the program off the device. Its counters can still be read.
+// Stop detaches the program from the device. Its counters can still be read.
 func (s *Source) Stop() error {
 	return errors.Join(s.running.probe.Detach(), s.running.probe.Sweep())
 }
@@ -142,7 +142,7 @@ type LocalDestination struct {
 	destination.Settings
 	Interval    time.Duration
 	Granularity destination.Granularity
-	// Rows takes the rows of each interval, Record a packet if Settings.Records is
+	// Rows receives the rows of each interval, Record each packet if Settings.Records is
 	// set. Neither is called concurrently with itself or the other.
 	Rows   func(LocalRows) error
 	Record func(*destination.Record) error
@@ -198,14 +198,14 @@ func (d *Destination) Run(ctx context.Context) error {
 	}
 }
 
-// Stop takes the program off the device and delivers the last rows and records.
+// Stop detaches the program from the device and delivers the last rows and records.
 func (d *Destination) Stop() error {
 	err := d.running.detach()
 	d.running.finish()
 	return errors.Join(err, d.running.failure())
 }
 
-// Tally is what the program has counted.
+// Tally returns the program's counters.
 func (d *Destination) Tally() (destination.Tally, error) { return d.running.probe.Tally() }
 
 // Close frees the destination.

@@ -14,7 +14,7 @@ var began = time.Now()
 // present reads the clocks of the host.
 func present() moment {
 	now := time.Now()
-	return moment{day: now.Round(0), steady: now.Sub(began)} // Round takes the steady reading off
+	return moment{day: now.Round(0), steady: now.Sub(began)} // Round strips the monotonic reading
 }
 
 // period is the time that the rows being collected cover.

@@ -17,8 +17,7 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// sourceTask is a session's part on one device: those of its peers that are
-// reached through it.
+// sourceTask is the part of a session's task on one device: the peers reached through it.
 type sourceTask struct {
 	session.SourceTask
 	rules []fivetuple.Filter
@@ -32,7 +31,7 @@ type destinationTask struct {
 	local *LocalDestination // of a task without a session; nil otherwise
 }
 
-// wants reports whether the session asked for that flow.
+// wants reports whether the session measures the flow.
 func (t *destinationTask) wants(key flow.Key) bool {
 	if t.local != nil {
 		return true
@@ -46,12 +45,12 @@ func (t *destinationTask) wants(key flow.Key) bool {
 type deviceTasks struct {
 	sources      []sourceTask
 	destinations []destinationTask
-	// routed: destinations must run there, since a route to a peer leads through it,
-	// or its user said so. On other devices they do what they can.
+	// routed: destinations must run there, since a route to a peer uses the device or the
+	// user named it. On other devices they run on a best-effort basis.
 	routed bool
 }
 
-// place finds the device of each peer of each task. A task without any is a fault.
+// place finds the device of each peer of each task. A task without a device is a fault.
 func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 	devices := map[string]deviceTasks{}
 	var faults []session.TaskState
@@ -92,9 +91,9 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 	return devices, faults
 }
 
-// entrances are the other devices by which packets may come in where none is named.
-// A packet may come by another way than ours to its sender, and one whose mark is
-// not taken out may never reach its application.
+// entrances are the other devices on which packets may arrive if none is named. Routing
+// may be asymmetric, and a packet whose mark is not removed may never reach its
+// application.
 func entrances(named string, routed []string) []string {
 	if named != "" {
 		return nil
@@ -114,9 +113,9 @@ func entrances(named string, routed []string) []string {
 
 var errForeign = errors.New("no filter fits packets of this host")
 
-// from narrows filters to packets from these addresses, where there are any.
-// Destinations believe no others: a packet that this host forwards for another one
-// would never lose its mark.
+// from restricts filters to packets from these addresses, if there are any.
+// Destinations accept marks of no other source: the mark of a packet that this host
+// forwards for another one would never be removed.
 func from(filters []fivetuple.Filter, addresses []string) ([]fivetuple.Filter, error) {
 	if len(addresses) == 0 {
 		return filters, nil

@@ -15,14 +15,14 @@ import (
 	"pillion.dev/session"
 )
 
-// Point measures one point of package measure/point for all sessions that ask this
-// host for it.
+// Point measures one point of package measure/point for all sessions that need it on this
+// host.
 type Point interface {
 	// Apply makes it do exactly these tasks; unchanged ones are not interrupted.
 	Apply(tasks []session.PointTask)
 	// States has one state for each task; Session, Role and Running or Error are set.
 	States() []session.TaskState
-	// Close ends all tasks, after it has emitted what is left.
+	// Close emits the remaining samples and ends all tasks.
 	Close() error
 }
 
@@ -49,8 +49,8 @@ var (
 	errPoint   = errors.New("this agent cannot measure it")
 )
 
-// runPoints moves from the points that are measured to those that shall be: the
-// host's own, and those whose lease is not over.
+// runPoints starts and stops points, so that those of the host itself and those whose
+// lease has not expired are measured.
 func (r *Runner) runPoints() {
 	wanted := map[string][]session.PointTask{}
 	silent := r.now().steady - r.heard
@@ -78,9 +78,9 @@ func (r *Runner) runPoints() {
 	}
 }
 
-// PerTask makes a Point of a function that measures one task until its context
-// ends. An error is the task's state until the function, which is called again
-// after a while, emits a sample.
+// PerTask makes a Point from a function that measures one task until its context ends. A
+// function that returns an error is called again after retryAfter; the error is the task's
+// state until it emits a sample.
 func PerTask(run func(ctx context.Context, task session.PointTask, sink Sink) error) func(Options) Point {
 	return func(options Options) Point { return &perTask{options: options, run: run} }
 }
@@ -127,7 +127,7 @@ func stop(tasks []*runningTask) {
 	}
 }
 
-// retryAfter is how long a task that failed is left alone.
+// retryAfter is the delay before a failed task is retried.
 const retryAfter = 5 * time.Second
 
 func (p *perTask) repeat(ctx context.Context, t *runningTask) {

@@ -37,22 +37,22 @@ type routerProfile struct {
 	listened  sync.WaitGroup
 }
 
-// profileSubscriber is a session that gets rows of the profile, once per interval of its own.
+// profileSubscriber is a session that receives rows of the profile at its own interval.
 type profileSubscriber struct {
 	task   session.PointTask
 	period period
 	before router.Snapshot // at the end of the last period
-	// peaks are the largest depths of queues in the period. A snapshot has them only
-	// since the one before, whichever session that was for.
+	// peaks are the largest depths of queues in the period. A snapshot has them only since
+	// the previous one, which may have been for another session.
 	peaks map[queueSide]uint64
 	// counters since the task began.
 	counters map[string]uint64
 }
 
-// runs reports whether the task is the one that it runs.
+// runs reports whether the subscriber runs this task.
 func (r *profileSubscriber) runs(task session.PointTask) bool { return reflect.DeepEqual(r.task, task) }
 
-// queueSide names a queue.
+// queueSide identifies a queue.
 type queueSide struct {
 	device int
 	input  bool
@@ -92,7 +92,7 @@ func (m *routerProfile) follow(tasks []session.PointTask) error {
 	return m.assign(tasks)
 }
 
-// assign gives each task a subscriber; that of an unchanged task keeps its period.
+// assign creates a subscriber for each task; that of an unchanged task keeps its period.
 func (m *routerProfile) assign(tasks []session.PointTask) error {
 	shot, err := m.snapshot()
 	if err != nil {
@@ -153,7 +153,8 @@ func (m *routerProfile) read(now moment) {
 	}
 }
 
-// give reads the profile for them. What cannot be read is in a later period.
+// give reads the profile and emits the rows of the due subscribers. If reading fails, their
+// periods are extended.
 func (m *routerProfile) give(due []*profileSubscriber, now moment) {
 	shot, err := m.snapshot()
 	if m.err = err; err != nil {
@@ -246,7 +247,7 @@ func (m *routerProfile) close() error {
 
 func init() { Register(point.Router.Name, openRouters) }
 
-// routers profiles the host as a router, once for each filter that sessions have.
+// routers profiles the host as a router, once for each filter of a session.
 type routers struct {
 	options  Options
 	profiles map[fivetuple.Filter]*routerProfile

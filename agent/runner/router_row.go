@@ -26,7 +26,7 @@ func (w *routerRows) put(schema *measure.Schema, values ...measure.Value) {
 	w.count++
 }
 
-// pairs: no packet in a stage, no row.
+// pairs delivers a row for each stage that packets passed.
 func (w *routerRows) pairs(s *router.Snapshot) {
 	for i := range s.Pairs {
 		pair := &s.Pairs[i]

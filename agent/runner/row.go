@@ -15,7 +15,7 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// flowRow is what a session reports of a row of the program.
+// flowRow converts a row of the program to a row of the session.
 func (d *deviceDestination) flowRow(r *subscriber, row *destination.Row, now moment, state clock.State) *flows.Row {
 	agent := r.task.peers[row.Key.Src]
 	delay, variation := row.Histograms()
@@ -58,8 +58,8 @@ const (
 	recordWait = 100 * time.Millisecond
 )
 
-// copyRecords gives the records of a program to the sessions that want them, until
-// another program has taken its place or all ends.
+// copyRecords delivers the records of a program to the sessions that need them, until the
+// program is replaced or the destination is closed.
 func (d *deviceDestination) copyRecords(probe *destination.Destination, copied chan<- struct{}) {
 	defer close(copied)
 	records := make([]destination.Record, recordBulk)

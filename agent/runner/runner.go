@@ -1,9 +1,10 @@
-// Package runner runs what sessions ask of one host: a source or a destination for
-// each interface, and the points of package measure/point, each shared by the
-// sessions that need it.
+// Package runner carries out the tasks of one host: it runs a source or a destination for
+// each interface, and the points of package measure/point, each shared by the sessions that
+// need it. A user may run a source or a destination by hand, without a session:
+// LocalSource, LocalDestination.
 //
-// It takes assignments and pulses, and passes rows to a sink. It does not know where
-// either comes from or goes to.
+// It receives assignments and pulses, and passes rows to a sink. It does not depend on
+// where they come from and go to.
 package runner
 
 import (
@@ -28,20 +29,20 @@ const (
 	roleDestination = "destination"
 )
 
-// Sink takes a sample of a standard stream. The sample is used again afterwards.
+// Sink takes a sample of a standard stream. The sample is reused afterwards.
 type Sink func(schema *measure.Schema, sample measure.Sample)
 
 // Options of a Runner.
 type Options struct {
 	Sink Sink
 	Log  *slog.Logger
-	// Points are measured whatever sessions ask for; their lease is Forever.
+	// Points are measured independently of sessions; their lease is Forever.
 	Points []session.PointTask
 
 	now func() moment
 }
 
-// Runner runs what it was assigned last.
+// Runner runs the current assignment.
 type Runner struct {
 	options Options
 	now     func() moment
@@ -53,13 +54,13 @@ type Runner struct {
 	points       map[string]Point              // by name
 	faults       []session.TaskState           // tasks that could not be placed
 	pulse        session.Pulse
-	// heard is when the server last said something, by the steady clock.
+	// heard is the time of the last message from the server, by the monotonic clock.
 	heard time.Duration
-	// cleared: no device has a program that was left there and is not wanted.
+	// cleared: programs that an earlier process left on devices without a task are detached.
 	cleared bool
 }
 
-// New runs nothing yet.
+// New returns a Runner without an assignment.
 func New(options Options) *Runner {
 	r := &Runner{
 		options: options, now: present,
@@ -69,7 +70,7 @@ func New(options Options) *Runner {
 	return r
 }
 
-// followEvery is how often routes, interfaces and programs are looked at again.
+// followEvery is the interval at which routes, interfaces and programs are checked.
 const followEvery = 2 * time.Second
 
 // Run follows changes of the host until the context ends.
@@ -91,8 +92,8 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// Apply makes the host do exactly what is assigned, and says how each task is. What
-// is unchanged goes on without a break.
+// Apply makes the host run exactly the assignment, and returns the state of each task.
+// Unchanged tasks are not interrupted.
 func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,15 +106,15 @@ func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
 	return r.states()
 }
 
-// Revision of the assignment that was applied last.
+// Revision returns the revision of the current assignment.
 func (r *Runner) Revision() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.assignment.Revision
 }
 
-// Pulse renews the leases of sources for the peers that are alive, and tells
-// destinations how good their peers' clocks are.
+// Pulse renews the leases of sources for the peers that are alive, and passes the clock
+// errors of peers to destinations.
 func (r *Runner) Pulse(pulse session.Pulse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +127,7 @@ func (r *Runner) Pulse(pulse session.Pulse) {
 	}
 }
 
-// States says how each task is.
+// States returns the state of each task.
 func (r *Runner) States() []session.TaskState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +145,7 @@ func (r *Runner) states() []session.TaskState {
 	return append(states, r.pointStates()...)
 }
 
-// Cost is what the programs cost that run now, where the kernel counts it.
+// Cost returns the cost of the running programs, if the kernel measures it.
 func (r *Runner) Cost() (sum hook.Cost, counted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,9 +173,9 @@ func (r *Runner) Cost() (sum hook.Cost, counted bool) {
 	return sum, counted
 }
 
-// Close stops the sources and the reading. Destination programs stay on their
-// devices, so that marked packets on their way are still restored; a Runner that
-// is given an assignment without them takes them off.
+// Close stops the sources and all reading. Destination programs stay attached, so that
+// marked packets in transit are still restored; a later Runner whose assignment does not
+// include them detaches them.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,8 +195,8 @@ func (r *Runner) Close() error {
 	return err
 }
 
-// reconcile moves from what runs to what is assigned: sources that must go, then
-// destinations and points, then the other sources.
+// reconcile makes the host run the assignment: it stops sources first, then starts and
+// stops destinations and points, then starts sources.
 func (r *Runner) reconcile() {
 	r.faults = nil
 	devices, faults := place(r.assignment)
@@ -256,8 +257,8 @@ func (r *Runner) runSource(device string, tasks []sourceTask) {
 	}
 }
 
-// runDestination runs what reads on a device. Where no route to a peer leads through
-// it, as for one that carries no program, a failure is no fault of the session.
+// runDestination runs the destination of a device. If no route to a peer uses the device,
+// as for one that supports no program, a failure is not a fault of the session.
 func (r *Runner) runDestination(device string, tasks []destinationTask, routed bool) {
 	d := r.destinations[device]
 	var err error
@@ -268,7 +269,7 @@ func (r *Runner) runDestination(device string, tasks []destinationTask, routed b
 			r.destinations[device] = d
 		}
 	} else if err = d.follow(tasks); err != nil {
-		// Sources mark on until they hear of it: the program goes on restoring.
+		// Sources keep marking until they are notified: the program keeps restoring.
 		r.report(roleDestination, device, d.leave())
 		delete(r.destinations, device)
 		r.cleared = false

@@ -17,14 +17,14 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// deviceSource marks packets on one device for all sessions there. What they ask
-// for must agree but for their peers and filters.
+// deviceSource marks packets on one device for all sessions there. Their tasks may differ
+// only in peers and filters.
 type deviceSource struct {
 	device hook.Device
 	owner  *net.UnixListener
 	probe  *source.Source
 	tasks  []sourceTask
-	// chosen is what SetRules was given last.
+	// chosen are the last arguments of SetRules.
 	chosen choice
 	swept  time.Time
 	err    error // of the last renewal
@@ -81,12 +81,12 @@ func sampling(s session.Sampling) source.Sampling {
 	return source.Sampling{Every: s.Every, Random: s.Random, MinGap: time.Duration(s.MinGap)}
 }
 
-// agree reports whether one program can serve both.
+// agree reports whether one program can serve both tasks.
 func agree(a, b sourceTask) bool {
 	return slices.Equal(a.Modules, b.Modules) && a.Encoding == b.Encoding && a.Sampling == b.Sampling
 }
 
-// agreed says which of the tasks cannot share a program.
+// agreed reports which of the tasks cannot share a program.
 func agreed(tasks []sourceTask) error {
 	for _, task := range tasks[1:] {
 		if !agree(task, tasks[0]) {
@@ -96,7 +96,7 @@ func agreed(tasks []sourceTask) error {
 	return nil
 }
 
-// fits reports whether the program that runs can serve these tasks.
+// fits reports whether the running program can serve these tasks.
 func (s *deviceSource) fits(tasks []sourceTask) bool {
 	running := s.tasks[0]
 	for _, task := range tasks {
@@ -108,7 +108,7 @@ func (s *deviceSource) fits(tasks []sourceTask) bool {
 	return true
 }
 
-// follow takes up changes of the tasks and of the device.
+// follow applies changes of the tasks and of the device.
 func (s *deviceSource) follow(tasks []sourceTask, pulse session.Pulse) error {
 	if err := agreed(tasks); err != nil {
 		return err
@@ -153,8 +153,8 @@ func (s *deviceSource) followDevice() error {
 
 const sweepEvery = 5 * time.Second
 
-// renew lets the program go on for the peers that are alive. Where none is, the
-// lease runs out.
+// renew extends the lease of the program for the peers that are alive. Without any, the
+// lease expires.
 func (s *deviceSource) renew(pulse session.Pulse) {
 	if s.err = s.choose(pulse); s.err != nil || len(s.chosen.rules) == 0 && s.tasks[0].local == nil {
 		return
@@ -166,8 +166,8 @@ func (s *deviceSource) renew(pulse session.Pulse) {
 	s.err = s.probe.Renew(lease)
 }
 
-// choose narrows the program down to the peers that are alive. The rules of a local
-// task are fixed.
+// choose restricts the program to the peers that are alive. The rules of a local task are
+// fixed.
 func (s *deviceSource) choose(pulse session.Pulse) error {
 	if s.tasks[0].local != nil {
 		return nil
@@ -186,8 +186,8 @@ func (s *deviceSource) choose(pulse session.Pulse) error {
 	return nil
 }
 
-// choice is a rule for each filter and address as long as there is room, and
-// otherwise the filters, if all sessions have the same, and a table of addresses.
+// choice returns a rule for each filter and address if they fit, and otherwise the filters,
+// if all sessions have the same ones, and a table of addresses.
 func (s *deviceSource) choice(pulse session.Pulse) (choice, error) {
 	var c choice
 	same := true

@@ -9,7 +9,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// cutAfter is how long a batch collects rows. Rows of one interval arrive together; a
+// cutAfter is the maximum time that a batch collects rows. Rows of one interval arrive together; a
 // second would race with the next interval.
 const cutAfter = 250 * time.Millisecond
 

@@ -70,8 +70,7 @@ func (s *Spool) Run(ctx context.Context, send Send) error {
 	return nil
 }
 
-// unreadable ends a batch that cannot be read back, or whose segment was dropped
-// meanwhile.
+// unreadable ends a batch that cannot be read back, or whose file has been dropped.
 func (s *Spool) unreadable(e *entry, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -325,7 +325,7 @@ func (s *Spool) maintain() {
 	}
 }
 
-// sync flushes the files that are still there to the disk. It does not block writers.
+// sync flushes the remaining files to the disk. It does not block writers.
 func (s *Spool) sync() {
 	s.mu.Lock()
 	var paths []string

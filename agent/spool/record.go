@@ -8,7 +8,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// A record is one batch in a segment file, little-endian:
+// A record is one batch in a file, little-endian:
 //
 //	 0  magic, "PSP1"; its first byte is lower case when the batch is delivered
 //	 4  epoch, u64; with the magic it marks a possible start of a record
@@ -83,7 +83,7 @@ type damage struct {
 	bytes  int64
 }
 
-// scan calls found for each intact record and returns what lay between them. After a
+// scan calls found for each intact record and counts the damage between them. After a
 // damaged record it continues at the next marker: neither is its length trusted, as it
 // may be torn, and the next record may start inside it.
 func scan(data []byte, epoch uint64, found func(offset int64, e measure.Envelope, delivered bool)) (lost damage) {

@@ -192,7 +192,7 @@ func (s *Spool) Put(schema *measure.Schema, record arrow.RecordBatch) error {
 // spool's lock held: it must be quick and must not use the spool.
 //
 // A record too large for one message is ErrTooLarge: Hold does not split it. It does
-// not count what it returned an error for.
+// not count a record for which it returned an error.
 func (s *Spool) Hold(schema *measure.Schema, record arrow.RecordBatch, kept func(measure.Key, error)) error {
 	envelope, err := measure.Encode(measure.Key{Stream: schema.Name}, record)
 	if err != nil {

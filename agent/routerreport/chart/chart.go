@@ -14,14 +14,14 @@ var drawing = template.Must(template.New("chart").Parse(markup))
 
 // Chart is a drawing with two axes.
 type Chart struct {
-	ID          string // of the page's, for its name and description
+	ID          string // in the page, for its title and description
 	Title       string
 	Description string
 	Width       float64
 	Height      float64
 	XName       string
 	YName       string
-	// Middle names bars of whole numbers in their middle.
+	// Middle puts labels of integer bins at the middle of their bars.
 	Middle bool
 	x, y   Scale
 	XTicks []Tick
@@ -29,16 +29,16 @@ type Chart struct {
 	Shapes []Shape
 }
 
-// Tick is a named place of an axis.
+// Tick is a labelled position on an axis.
 type Tick struct {
 	At, Label string
 	Anchor    string // start, middle, end
 }
 
-// Shape is a path with a look: area, line, rule.
+// Shape is a path with a style: area, line, rule.
 type Shape struct{ Class, Path, Title string }
 
-// Room of the axes' labels around the plot.
+// Margins around the plot for the axes' labels.
 const (
 	marginLeft   = 52
 	marginRight  = 14
@@ -58,7 +58,7 @@ func (c Chart) ViewBox() string  { return fmt.Sprintf("0 0 %s %s", place(c.Width
 func (c Chart) MiddleX() string  { return place((marginLeft + c.Width - marginRight) / 2) }
 func (c Chart) BaseLine() string { return place(c.Height - marginBottom) }
 
-// SetX gives the horizontal axis its range and labels.
+// SetX sets the range and labels of the horizontal axis.
 func (c *Chart) SetX(low, high float64, label func(float64) string) {
 	c.x = Scale{Min: low, Max: high, Low: marginLeft, High: c.Width - marginRight}
 	ticks := c.x.ticks(6)
@@ -76,7 +76,7 @@ func (c *Chart) SetX(low, high float64, label func(float64) string) {
 	}
 }
 
-// SetY gives the vertical axis its range from zero, or from a power of ten.
+// SetY sets the range of the vertical axis, from zero or from a power of ten.
 func (c *Chart) SetY(low, high float64, log bool, label func(float64) string) {
 	c.y = Scale{Min: 0, Max: Ceiling(high), Low: c.Height - marginBottom, High: marginTop, Log: log}
 	if log {
@@ -87,7 +87,7 @@ func (c *Chart) SetY(low, high float64, log bool, label func(float64) string) {
 	}
 }
 
-// Steps draws bars that touch, from bins of one width, as one area.
+// Steps draws adjacent bars of equal width as one area.
 func (c *Chart) Steps(class string, width float64, heights []float64) {
 	var path strings.Builder
 	base := c.y.Low
@@ -96,7 +96,7 @@ func (c *Chart) Steps(class string, width float64, heights []float64) {
 	for i, height := range heights {
 		at := base
 		if height > 0 {
-			at = min(c.y.at(height), base-1) // a bin that is not empty can be seen
+			at = min(c.y.at(height), base-1) // a bin that is not empty stays visible
 		}
 		if at != last {
 			fmt.Fprintf(&path, "H%sV%s", place(c.x.at(float64(i)*width)), place(at))
@@ -109,7 +109,7 @@ func (c *Chart) Steps(class string, width float64, heights []float64) {
 
 const dash = 6
 
-// Line draws values over places. Where there is none (below 0), it is broken.
+// Line draws values at positions. It is interrupted where a value is missing (below 0).
 func (c *Chart) Line(class, title string, x, y []float64) {
 	var path strings.Builder
 	pen := "M"
@@ -118,7 +118,7 @@ func (c *Chart) Line(class, title string, x, y []float64) {
 			pen = "M"
 			continue
 		}
-		if pen == "M" && (i+1 == len(y) || y[i+1] < 0) { // a point alone is a dash
+		if pen == "M" && (i+1 == len(y) || y[i+1] < 0) { // an isolated point is drawn as a dash
 			fmt.Fprintf(&path, "M%s %sh%d", place(c.x.at(x[i])-dash/2), place(c.y.at(value)), dash)
 			continue
 		}
@@ -130,7 +130,7 @@ func (c *Chart) Line(class, title string, x, y []float64) {
 	}
 }
 
-// Bars draws one bar at each place.
+// Bars draws one bar at each position.
 func (c *Chart) Bars(class string, width float64, x, y []float64) {
 	var path strings.Builder
 	for i, value := range y {
@@ -145,7 +145,7 @@ func (c *Chart) Bars(class string, width float64, x, y []float64) {
 	}
 }
 
-// Rule draws an upright line at a value.
+// Rule draws a vertical line at a value.
 func (c *Chart) Rule(class, title string, value float64) {
 	if value > c.x.Max {
 		return
@@ -154,7 +154,7 @@ func (c *Chart) Rule(class, title string, value float64) {
 	c.Shapes = append(c.Shapes, Shape{class, path, title})
 }
 
-// Draw is the chart as markup.
+// Draw returns the chart as markup.
 func (c Chart) Draw() (template.HTML, error) {
 	var b strings.Builder
 	if err := drawing.Execute(&b, c); err != nil {

@@ -1,8 +1,8 @@
-// Package chart draws charts as SVG for a report that needs nothing else: no script, no
-// font, no network.
+// Package chart draws charts as SVG for a self-contained report: without scripts, fonts or
+// network access.
 //
-// It computes geometry; chart.svg is the markup. Colours are classes, which the page
-// that carries a chart gives their look, so that one chart serves light, dark and paper.
+// It computes geometry; chart.svg is the markup. Colours are CSS classes that the page
+// defines, so that the same chart works in light mode, in dark mode and in print.
 package chart
 
 import (
@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// Scale leads from values to places between Low and High.
+// Scale maps values to positions between Low and High.
 type Scale struct {
 	Min, Max  float64 // values
-	Low, High float64 // places
+	Low, High float64 // positions
 	Log       bool
 }
 
-// at is the place of a value; on a logarithmic scale what is not positive lies at the
-// lower end.
+// at is the position of a value; on a logarithmic scale values that are not positive are at
+// the lower end.
 func (s Scale) at(value float64) float64 {
 	part := 0.0
 	switch {
@@ -33,7 +33,7 @@ func (s Scale) at(value float64) float64 {
 	return s.Low + min(max(part, 0), 1)*(s.High-s.Low)
 }
 
-// Nice is the least of 1, 2, 5 times a power of ten that is not below value.
+// Nice is the smallest of 1, 2 and 5 times a power of ten that is not below the value.
 func Nice(value float64) float64 {
 	if value <= 0 {
 		return 1
@@ -47,14 +47,14 @@ func Nice(value float64) float64 {
 	return 10 * power
 }
 
-// Ceiling is value rounded up to a multiple of a nice step of a quarter of it or less,
-// so that an axis ends with a tick.
+// Ceiling rounds a value up to a multiple of a nice step of at most a quarter of it, so that
+// an axis ends with a tick.
 func Ceiling(value float64) float64 {
 	step := Nice(value / 5)
 	return step * math.Ceil(value/step*(1-1e-9))
 }
 
-// ticks are values that an axis names, at most so many on a linear one.
+// ticks are the labelled values of an axis, limited in number on a linear one.
 func (s Scale) ticks(most int) []float64 {
 	if s.Log {
 		var ticks []float64
@@ -83,7 +83,7 @@ func decades(low, high float64) (from, to float64) {
 	return from, to
 }
 
-// Number is a value as an axis names it.
+// Number formats a value for an axis.
 func Number(value float64) string {
 	size := math.Abs(value)
 	switch {
@@ -99,7 +99,7 @@ func Number(value float64) string {
 
 func trim(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) }
 
-// Power is a power of ten as a logarithmic axis of parts names it.
+// Power formats a power of ten for a logarithmic axis of fractions.
 func Power(value float64) string {
 	exponent := int(math.Round(math.Log10(value)))
 	if exponent == 0 {
@@ -110,7 +110,7 @@ func Power(value float64) string {
 	return "10" + digits.Replace(strconv.Itoa(exponent))
 }
 
-// place is a coordinate in the markup.
+// place formats a coordinate for the markup.
 func place(value float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0")
 }
