@@ -126,4 +126,36 @@ static __always_inline void ipv4_restore(struct iphdr *ip, __u8 protocol, __u32 
 	ip->protocol = protocol;
 }
 
+#define ECN_MASK 3
+#define ECN_NOT_ECT 0
+#define ECN_ECT_1 1
+#define ECN_CE 3
+
+/* ECN field of a decapsulated packet (RFC 6040, figure 4), but nothing is dropped. */
+static __always_inline __u8 ecn_decapsulate(__u8 inner, __u8 outer)
+{
+	if (inner == ECN_NOT_ECT || inner == ECN_CE)
+		return inner;
+	return outer == ECN_CE || outer == ECN_ECT_1 ? outer : inner;
+}
+
+/*
+ * Gives a decapsulated header what routers did to the outer one, which began as its
+ * copy: congestion marks, the DSCP (RFC 2983, uniform model) and the hops.
+ */
+static __always_inline void ipv4_follow(struct iphdr *ip, __u8 outer_tos, __u8 outer_ttl)
+{
+	__u8 tos = (outer_tos & ~ECN_MASK) | ecn_decapsulate(ip->tos & ECN_MASK, outer_tos & ECN_MASK);
+	__u8 ttl = outer_ttl < ip->ttl ? outer_ttl : ip->ttl;
+
+	if (tos != ip->tos) {
+		ip->check = update_checksum(ip->check, bpf_htons(ip->tos), bpf_htons(tos));
+		ip->tos = tos;
+	}
+	if (ttl != ip->ttl) {
+		ip->check = update_checksum(ip->check, bpf_htons(ip->ttl << 8), bpf_htons(ttl << 8));
+		ip->ttl = ttl;
+	}
+}
+
 #endif

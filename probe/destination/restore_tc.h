@@ -91,13 +91,29 @@ static __always_inline int restore_inner(struct __sk_buff *skb, const struct mar
 	return bpf_skb_adjust_room(skb, -(__s32)(m->outer + m->size), BPF_ADJ_ROOM_MAC, RESTORE_FLAGS);
 }
 
+/* An IPv4 header with its own checksum adds nothing to a sum over the packet. */
+static __always_inline int restore_outer(struct __sk_buff *skb, const struct mark *m)
+{
+	struct iphdr *ip = packet_start(skb) + link_length;
+	__u8 tos, ttl;
+
+	if ((void *)(ip + 1) > packet_end(skb))
+		return -1;
+	tos = ip->tos;
+	ttl = ip->ttl;
+	if (m->at > m->outer ? restore_tunnel(skb, m) : restore_inner(skb, m))
+		return -1;
+	ip = packet_start(skb) + link_length;
+	if ((void *)(ip + 1) <= packet_end(skb))
+		ipv4_follow(ip, tos, ttl);
+	return 0;
+}
+
 static __always_inline int restore(struct __sk_buff *skb, const struct mark *m)
 {
 	if (m->key.family == 6)
 		return restore_native(skb, m);
-	if (!m->outer)
-		return restore_bare(skb, m);
-	return m->at > m->outer ? restore_tunnel(skb, m) : restore_inner(skb, m);
+	return m->outer ? restore_outer(skb, m) : restore_bare(skb, m);
 }
 
 /* Offset of the timestamps in the packet. */

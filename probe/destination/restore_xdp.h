@@ -14,47 +14,59 @@ struct frame_head {
 
 _Static_assert(FRAME_HEAD_MAX <= sizeof(struct frame_head), "frame head");
 
+static __always_inline void frame_edit_ipv6(const struct mark *m, __u32 l3, struct frame_head *head)
+{
+	struct ipv6hdr *ip = (void *)head->bytes + l3;
+
+	ip->payload_len = bpf_htons(m->length - sizeof(*ip));
+	if (m->hop_by_hop)
+		head->bytes[l3 + sizeof(*ip)] = m->next;
+	else
+		ip->nexthdr = m->next;
+}
+
+/* The inner header takes the place of the outer one. */
+static __always_inline int frame_decapsulate(struct xdp_md *ctx, const struct mark *m, __u32 l3,
+					     struct frame_head *head)
+{
+	struct iphdr *ip = (void *)head->bytes + l3;
+	__u32 inner = m->at > m->outer ? m->outer : m->outer + m->size;
+	__u8 tos = ip->tos, ttl = ip->ttl;
+
+	if (bpf_xdp_load_bytes(ctx, l3 + inner, ip, sizeof(*ip)))
+		return -1;
+	ipv4_follow(ip, tos, ttl);
+	return 0;
+}
+
 /* What stays in front, as it will be. Returns its length, or 0. */
 static __always_inline __u32 frame_restored(struct xdp_md *ctx, const struct mark *m, __u32 l3,
-					    struct frame_head *head, __u32 *cut)
+					    struct frame_head *head)
 {
-	__u32 keep = l3 + m->at - m->outer;
+	__u32 keep = l3 + (m->outer ? sizeof(struct iphdr) : m->at);
 
-	*cut = m->size + m->outer;
 	if (keep == 0 || keep > FRAME_HEAD_MAX || bpf_xdp_load_bytes(ctx, 0, head, keep))
 		return 0;
 	l3 &= 0x1f;
-	if (m->outer && m->at > m->outer && /* the inner header stands before the mark */
-	    bpf_xdp_load_bytes(ctx, l3 + m->outer, head->bytes + l3, sizeof(struct iphdr)))
-		return 0;
-	return keep;
-}
-
-static __always_inline void frame_edit(const struct mark *m, __u32 l3, struct frame_head *head)
-{
-	l3 &= 0x1f;
 	if (m->key.family == 6) {
-		struct ipv6hdr *ip = (void *)head->bytes + l3;
-
-		ip->payload_len = bpf_htons(m->length - sizeof(*ip));
-		if (m->hop_by_hop)
-			head->bytes[l3 + sizeof(*ip)] = m->next;
-		else
-			ip->nexthdr = m->next;
-	} else if (m->at > m->outer) {
-		ipv4_restore((void *)head->bytes + l3, m->next, m->length);
+		frame_edit_ipv6(m, l3, head);
+		return keep;
 	}
+	if (m->outer && frame_decapsulate(ctx, m, l3, head))
+		return 0;
+	if (m->at > m->outer) /* a shim behind this header */
+		ipv4_restore((void *)head->bytes + l3, m->next, m->length);
+	return keep;
 }
 
 static __always_inline int restore_frame(struct xdp_md *ctx, const struct mark *m, __u32 l3)
 {
 	struct frame_head head;
-	__u32 cut, keep = frame_restored(ctx, m, l3, &head, &cut);
+	__u32 keep = frame_restored(ctx, m, l3, &head);
 
 	if (keep == 0 || keep > FRAME_HEAD_MAX)
 		return -1;
-	frame_edit(m, l3, &head);
-	if (bpf_xdp_adjust_head(ctx, cut))
+	if (bpf_xdp_adjust_head(ctx, m->size + m->outer))
 		return -1;
 	return bpf_xdp_store_bytes(ctx, 0, &head, keep);
 }

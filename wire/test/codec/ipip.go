@@ -30,5 +30,9 @@ func extractIPIP(packet []byte, port uint16) (original []byte, m Mark, err error
 	if err := checkInner(packet, inner); err != nil {
 		return nil, Mark{}, err
 	}
-	return extractShim(inner, port)
+	if original, m, err = extractShim(inner, port); err != nil {
+		return nil, Mark{}, err
+	}
+	follow(original, packet)
+	return original, m, nil
 }

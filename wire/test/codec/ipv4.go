@@ -101,6 +101,23 @@ func appendOuter(b, inner []byte, protocol uint8, total int) []byte {
 	return b
 }
 
+// decapsulated is the ECN field after decapsulation, by that of the inner header and
+// that of the outer one (RFC 6040, figure 4; what it drops keeps its field).
+var decapsulated = [4][4]byte{
+	{0, 0, 0, 0},
+	{1, 1, 1, 3},
+	{2, 1, 2, 3},
+	{3, 3, 3, 3},
+}
+
+// follow gives a decapsulated packet what routers wrote into the outer header, which
+// began as a copy of its own: ECN, DSCP (RFC 2983, uniform model) and TTL.
+func follow(packet, outer []byte) {
+	packet[1] = outer[1]&^3 | decapsulated[packet[1]&3][outer[1]&3]
+	packet[8] = min(packet[8], outer[8])
+	binary.BigEndian.PutUint16(packet[10:], headerChecksum(packet))
+}
+
 // seal sets protocol, total length and checksum of an IPv4 packet.
 func seal(packet []byte, protocol uint8) {
 	packet[9] = protocol

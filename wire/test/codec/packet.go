@@ -67,8 +67,9 @@ func insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, erro
 // Extract is the inverse of Insert: it returns the packet as it was before it
 // was marked, the mark and the encoding in which it travelled. UDP packets to
 // other ports than port are not marks. The original's IPv4 header checksum is
-// recomputed, after that of the marked packet was verified; in IPIP and UDP the
-// original's TTL and TOS are those of the inner header.
+// recomputed, after that of the marked packet was verified. In IPIP and UDP the
+// original's DSCP and TTL are those of the outer header, as are congestion marks
+// (RFC 6040): routers see no other.
 //
 // The error is ErrNotMark for an unmarked packet, for a fragment and for a
 // tunnel between other addresses than those of the inner packet; ErrMalformed,

@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"pillion.dev/wire"
 )
@@ -59,7 +60,9 @@ func extractUDP(packet []byte, port uint16) (original []byte, m Mark, err error)
 	if err := checkInner(packet, inner); err != nil {
 		return nil, Mark{}, err
 	}
-	return append([]byte(nil), inner...), m, nil
+	original = slices.Clone(inner)
+	follow(original, packet)
+	return original, m, nil
 }
 
 // sourcePort hashes a packet's five-tuple into the ports from 0xC000 up.
