@@ -39,7 +39,8 @@
 // wire.h lists each [Encoding] with its layout.
 //
 // An outer header has no options and copies the inner one's addresses, TOS,
-// TTL, identification and DF. The UDP checksum is zero; the UDP source port is
+// TTL, identification and DF. Its DSCP, TTL (unless it is larger) and ECN field
+// (RFC 6040, but nothing is dropped) go back to the inner header. The UDP checksum is zero; the UDP source port is
 // 0xC000 plus 14 bits of a hash of the inner five-tuple, so that a flow keeps
 // one path under ECMP. The hash function is not part of the format. Fragments
 // are not marked, nor are packets with IPv4 header options unless the encoding
