@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -130,13 +131,11 @@ func TestQueryEnds(t *testing.T) {
 		t.Errorf("receiver's error: %v", err)
 	}
 	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
 	ended := make(chan error)
 	go func() {
 		ended <- a.Query(context.Background(), "SELECT * FROM range(10000000000)", nil, archive.Limits{}, func(arrow.RecordBatch) error {
-			if begun != nil {
-				close(begun)
-				begun = nil
-			}
+			begin()
 			return nil
 		})
 	}()
