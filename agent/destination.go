@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"pillion.dev/agent/runner"
+	"pillion.dev/agent/view"
 	"pillion.dev/probe/destination"
 )
 
@@ -20,9 +21,9 @@ type DestinationOptions struct {
 // RunDestination reads marks until the context ends: it prints rows at every
 // interval, and the counters at the end.
 func RunDestination(ctx context.Context, options DestinationOptions, out io.Writer) (err error) {
-	view := view{out, options.JSON}
+	v := deviceView{view.View{Out: out, JSON: options.JSON}}
 	var records *recordFile
-	options.Rows = view.rows
+	options.Rows = v.rows
 	options.Records = options.RecordFile != ""
 	options.Record = func(r *destination.Record) error { return records.write(r) }
 	probe, err := runner.OpenDestination(options.LocalDestination)
@@ -36,7 +37,7 @@ func RunDestination(ctx context.Context, options DestinationOptions, out io.Writ
 		}
 		defer func() { err = errors.Join(err, records.close()) }()
 	}
-	if err := view.readyDestination(probe.Device(), options.Peers); err != nil {
+	if err := v.readyDestination(probe.Device(), options.Peers); err != nil {
 		return err
 	}
 	err = errors.Join(probe.Run(ctx), probe.Stop())
@@ -44,5 +45,5 @@ func RunDestination(ctx context.Context, options DestinationOptions, out io.Writ
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	return errors.Join(err, view.destinationSummary(tally))
+	return errors.Join(err, v.destinationSummary(tally))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pillion.dev/agent/runner"
+	"pillion.dev/agent/view"
 )
 
 const (
@@ -33,17 +34,17 @@ func RunSource(ctx context.Context, options SourceOptions, out io.Writer) error 
 	}
 	defer probe.Close()
 	go serveChanges(ctx, probe)
-	view := view{out, options.JSON}
-	if err := view.readySource(probe.Device(), options); err != nil {
+	v := deviceView{view.View{Out: out, JSON: options.JSON}}
+	if err := v.readySource(probe.Device(), options); err != nil {
 		return err
 	}
 	err = errors.Join(probe.Run(ctx, options.Interval, func() error {
 		tally, err := probe.Tally()
-		return errors.Join(err, view.source(tally))
+		return errors.Join(err, v.source(tally))
 	}), probe.Stop())
 	tally, failed := probe.Tally()
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	return errors.Join(err, view.sourceSummary(tally))
+	return errors.Join(err, v.sourceSummary(tally))
 }

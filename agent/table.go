@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pillion.dev/agent/runner"
+	"pillion.dev/agent/view"
 	"pillion.dev/internal/clock"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/flow"
@@ -16,16 +17,13 @@ import (
 // tableRows is the number of flows in the live table.
 const tableRows = 20
 
-const (
-	tableHead = "%-46s %-6s %9s %7s %6s %6s %10s %10s %10s %10s\n"
-	home      = "\x1b[H\x1b[2J"
-)
+const tableHead = "%-46s %-6s %9s %7s %6s %6s %10s %10s %10s %10s\n"
 
 // table prints the live view: over the previous one on a terminal, below it elsewhere.
-func (v view) table(interval runner.LocalRows) error {
+func (v deviceView) table(interval runner.LocalRows) error {
 	var b strings.Builder
-	if v.isTerminal() {
-		b.WriteString(home)
+	if v.IsTerminal() {
+		b.WriteString(view.Home)
 	}
 	rows, tally, state := interval.Rows, interval.Tally, interval.Clock
 	fmt.Fprintf(&b, "%s  %d flows  marked %d, unmarked %d, rejected %d packets  clock ±%s%s\n",
@@ -45,7 +43,7 @@ func (v view) table(interval runner.LocalRows) error {
 	if len(rows) == 0 {
 		b.WriteString("no marked packets in this interval\n")
 	}
-	return v.print(nil, "%s", b.String())
+	return v.Print(nil, "%s", b.String())
 }
 
 func unsynchronised(state clock.State) string {

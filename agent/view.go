@@ -1,18 +1,14 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"pillion.dev/agent/runner"
+	"pillion.dev/agent/view"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
@@ -20,56 +16,31 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// view prints what a probe counts, for people or as JSON, one object a line.
-type view struct {
-	out  io.Writer
-	json bool
+// deviceView prints what a source or a destination counts.
+type deviceView struct{ view.View }
+
+// readyInfo is the first line of JSON.
+type readyInfo struct {
+	Role   string `json:"role"`
+	Device string `json:"device"`
+	MTU    int    `json:"mtu"`
 }
 
-// print prints the object as JSON, or else the text.
-func (v view) print(object any, format string, args ...any) error {
-	var err error
-	if v.json {
-		err = json.NewEncoder(v.out).Encode(object)
-	} else {
-		_, err = fmt.Fprintf(v.out, format, args...)
-	}
-	if err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
-}
-
-// The lines before and after the rows.
-type (
-	readyLine struct {
-		Ready readyInfo `json:"ready"`
-	}
-	readyInfo struct {
-		Role   string `json:"role"`
-		Device string `json:"device"`
-		MTU    int    `json:"mtu"`
-	}
-	summaryLine struct {
-		Summary any `json:"summary"`
-	}
-)
-
-func (v view) readySource(device hook.Device, options SourceOptions) error {
+func (v deviceView) readySource(device hook.Device, options SourceOptions) error {
 	lease := "no lease"
 	if options.Lease != source.Forever {
 		lease = fmt.Sprintf("lease %v", options.Lease)
 	}
-	return v.print(readyLine{readyInfo{roleSource, device.Name, device.MTU}},
+	return v.Ready(readyInfo{roleSource, device.Name, device.MTU},
 		"Marking packets that leave %s (MTU %d bytes; modules %s; %s). Press Ctrl-C to stop.\n",
 		device.Name, device.MTU, options.Modules, lease)
 }
 
-func (v view) source(t source.Tally) error {
-	if v.json {
+func (v deviceView) source(t source.Tally) error {
+	if v.JSON {
 		return nil
 	}
-	return v.print(nil, "%s  seen %d  matched %d  marked %d packets%s\n",
+	return v.Print(nil, "%s  seen %d  matched %d  marked %d packets%s\n",
 		time.Now().Format(time.TimeOnly), t.Seen, t.Matched, t.Marked, skippedText(t.Skipped))
 }
 
@@ -87,8 +58,8 @@ func skippedText(skipped map[string]uint64) string {
 	return "  skipped: " + strings.Join(parts, ", ")
 }
 
-func (v view) sourceSummary(t source.Tally) error {
-	return v.print(summaryLine{t},
+func (v deviceView) sourceSummary(t source.Tally) error {
+	return v.Summary(t,
 		"Source: seen %d = marked %d + skipped %d packets%s\n"+
 			"        marks added %d bytes; flows %d started, %d expired, %d evicted; MSS clamped %d times\n",
 		t.Seen, t.Marked, t.Seen-t.Marked, skippedText(t.Skipped), t.BytesAdded,
@@ -110,12 +81,12 @@ type rowLine struct {
 	ClockError int64 `json:"clock_error_ns"`
 }
 
-func (v view) readyDestination(device hook.Device, peers []netip.Prefix) error {
+func (v deviceView) readyDestination(device hook.Device, peers []netip.Prefix) error {
 	from := "any source (restrict with --from)"
 	if len(peers) != 0 {
 		from = strings.Trim(fmt.Sprint(peers), "[]")
 	}
-	return v.print(readyLine{readyInfo{roleDestination, device.Name, device.MTU}},
+	return v.Ready(readyInfo{roleDestination, device.Name, device.MTU},
 		"Reading marks on %s, from %s. Press Ctrl-C to stop.\n", device.Name, from)
 }
 
@@ -126,12 +97,12 @@ func addressText(a netip.Addr) string {
 	return a.String()
 }
 
-func (v view) rows(interval runner.LocalRows) error {
-	if !v.json {
+func (v deviceView) rows(interval runner.LocalRows) error {
+	if !v.JSON {
 		return v.table(interval)
 	}
 	for _, row := range interval.Rows {
-		err := v.print(rowLine{
+		err := v.Print(rowLine{
 			Time: interval.Time.UTC(), Src: addressText(row.Key.Src), Dst: addressText(row.Key.Dst),
 			Protocol: fivetuple.ProtocolName(row.Key.Protocol), Sport: row.Key.Sport, Dport: row.Key.Dport,
 			Counts: row.Counts, Delay: row.Delay, Variation: row.Variation,
@@ -144,16 +115,11 @@ func (v view) rows(interval runner.LocalRows) error {
 	return nil
 }
 
-func (v view) destinationSummary(t destination.Tally) error {
-	return v.print(summaryLine{t},
+func (v deviceView) destinationSummary(t destination.Tally) error {
+	return v.Summary(t,
 		"Destination: seen %d = marked %d + unmarked %d + rejected %d packets\n"+
 			"        expected %d, lost %d, duplicated %d, reordered %d, late %d packets\n"+
 			"        delay p50 %s, p99 %s, mean %s; records %d, dropped %d\n",
 		t.Seen, t.Packets, t.Unmarked, t.Rejected, t.Expected, t.Lost, t.Duplicated, t.Reordered, t.Late,
 		quantity.FormatNanos(t.Delay.P50), quantity.FormatNanos(t.Delay.P99), quantity.FormatNanos(t.Delay.Mean), t.Records, t.RecordsDropped)
-}
-
-func (v view) isTerminal() bool {
-	file, ok := v.out.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }

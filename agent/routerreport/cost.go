@@ -1,8 +1,11 @@
 package routerreport
 
 import (
+	"errors"
+	"sync"
 	"time"
 
+	"pillion.dev/agent/runner"
 	"pillion.dev/probe/router"
 )
 
@@ -67,27 +70,38 @@ func newCostReport(costs []router.Cost, counted time.Duration) *CostReport {
 	return report
 }
 
-// counting is when costs are counted.
+// counting counts costs in a part of each interval, and adds up the time.
 type counting struct {
-	probe *router.Router
-	since time.Time // zero: not now
-	sum   time.Duration
+	probe *runner.Router // nil: nothing is counted
+	part  time.Duration  // of an interval
+
+	mu     sync.Mutex
+	since  time.Time // zero: not now
+	sum    time.Duration
+	failed error
 }
 
 func (c *counting) begin() error {
 	if c.probe == nil {
-		return nil // not wanted
+		return nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	err := c.probe.CountCosts(true)
-	c.since = time.Now() // enabling takes the kernel a while
+	c.since = time.Now() // the kernel takes its time to begin
+	time.AfterFunc(c.part, func() { _ = c.end() })
 	return err
 }
 
+// end counts no longer, and returns what failed so far. The sum does not change before
+// the next begin.
 func (c *counting) end() error {
-	if c.since.IsZero() {
-		return nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.since.IsZero() {
+		c.sum += time.Since(c.since)
+		c.since = time.Time{}
+		c.failed = errors.Join(c.failed, c.probe.CountCosts(false))
 	}
-	c.sum += time.Since(c.since)
-	c.since = time.Time{}
-	return c.probe.CountCosts(false)
+	return c.failed
 }

@@ -20,6 +20,7 @@ type Interval struct {
 	RecordsLost uint64         `json:"records_lost"`
 	// since the start of the profile.
 	at     time.Duration
+	length time.Duration
 	breaks BreakReport
 }
 
@@ -30,7 +31,7 @@ func newInterval(begin time.Time, before, now router.Snapshot, counted time.Dura
 		Time: now.Time.UTC(), DurationS: round(length.Seconds(), 3), Account: now.Account,
 		Pairs: []PairSummary{}, Queues: []QueueReport{},
 		Breaks: since.Breaks.Count, BreakNs: since.Breaks.TotalNs,
-		Cost: newCostReport(since.Costs, counted), at: now.Time.Sub(begin), breaks: newBreakReport(now.Breaks),
+		Cost: newCostReport(since.Costs, counted), at: now.Time.Sub(begin), length: length, breaks: newBreakReport(now.Breaks),
 	}
 	for _, p := range since.Pairs {
 		i.Pairs = append(i.Pairs, newPairSummary(p))
@@ -73,7 +74,7 @@ func (s *series) add(i Interval) {
 	}
 	s.skipped = 0
 	p := point{
-		at: i.at, length: time.Duration(i.DurationS * float64(time.Second)), queues: i.Queues,
+		at: i.at, length: i.length, queues: i.Queues,
 		breaks: i.Breaks, breakNs: i.BreakNs,
 	}
 	for j := range p.queues {

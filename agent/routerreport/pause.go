@@ -2,8 +2,6 @@ package routerreport
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"slices"
 
 	"pillion.dev/probe/router"
@@ -52,34 +50,14 @@ func medianOf(counts []uint64) uint64 {
 // longestBreaks is how many single breaks are kept.
 const longestBreaks = 20
 
-// breakList keeps the longest coffee breaks.
-type breakList struct {
-	all   []router.Break
-	stop  context.CancelFunc
-	ended chan error
-}
+// longest are the longest coffee breaks, the longest first.
+type longest []router.Break
 
-// follow collects until finish is called.
-func (l *breakList) follow(probe *router.Router) {
-	ctx, stop := context.WithCancel(context.Background())
-	l.stop, l.ended = stop, make(chan error, 1)
-	go func() { l.ended <- probe.Breaks(ctx, l.add) }()
-}
-
-func (l *breakList) add(b router.Break) error {
-	at, _ := slices.BinarySearchFunc(l.all, b, func(a, b router.Break) int { return cmp.Compare(b.LastNs, a.LastNs) })
+func (l *longest) add(b router.Break) error {
+	at, _ := slices.BinarySearchFunc(*l, b, func(a, b router.Break) int { return cmp.Compare(b.LastNs, a.LastNs) })
 	if at < longestBreaks {
-		l.all = slices.Insert(l.all, at, b)
-		l.all = l.all[:min(len(l.all), longestBreaks)]
+		*l = slices.Insert(*l, at, b)
+		*l = (*l)[:min(len(*l), longestBreaks)]
 	}
 	return nil
-}
-
-// finish is the list, once nobody adds to it.
-func (l *breakList) finish() ([]router.Break, error) {
-	if l.stop == nil {
-		return nil, errors.New("read breaks: they were not followed")
-	}
-	l.stop()
-	return l.all, <-l.ended
 }

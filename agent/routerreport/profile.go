@@ -1,9 +1,6 @@
-// Package routerreport runs the router profile by hand (seed 3): it opens the probe, shows
-// what it measures while traffic flows, and at the end sums it up: as text, as JSON,
-// as one line a packet, as a page of HTML.
-//
-// In the flow it stands beside the modules of sessions: it reads package probe/router
-// as they do, but needs no server, and keeps nothing but what its user asked for.
+// Package routerreport runs a router profile of package runner by hand (seed 3), without a
+// server: it shows what is measured while traffic flows, and summarises it at the end: as
+// text, as JSON, as one CSV line per packet, as an HTML page.
 package routerreport
 
 import (
@@ -14,7 +11,8 @@ import (
 	"os"
 	"time"
 
-	"pillion.dev/probe/hook"
+	"pillion.dev/agent/runner"
+	"pillion.dev/agent/view"
 	"pillion.dev/probe/router"
 )
 
@@ -38,28 +36,23 @@ type Options struct {
 	Complaints io.Writer
 }
 
-// settleTime is how long the packets in flight at the end may take to leave.
-const settleTime = time.Second
-
 // run is one profile.
 type run struct {
 	options Options
-	probe   *router.Router
-	view    view
+	probe   *runner.Router
+	view    profileView
 	records *recordFile
-	breaks  breakList
+	breaks  longest
 	series  series
 	begin   time.Time
-	last    router.Snapshot // the previous one
+	length  time.Duration
+	last    router.Snapshot // the one before
 	costs   counting
 	shown   time.Duration // the part of costs.sum in earlier intervals
 }
 
 // Run profiles the router until the duration is over or the context ends.
 func Run(ctx context.Context, options Options, out io.Writer) error {
-	if err := hook.NeedRoot(); err != nil {
-		return err
-	}
 	if options.Namespace != nil {
 		options.Netns = int(options.Namespace.Fd())
 	}
@@ -75,19 +68,22 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		return err
 	}
 	defer page.close()
-	r := &run{options: options, view: newView(out, options)}
+	r := &run{options: options, view: profileView{view.View{Out: out, JSON: options.JSON}, options}}
 	if options.Records {
 		if r.records, err = createRecordFile(options.RecordFile, where.names()); err != nil {
 			return err
 		}
 		defer r.records.close()
 	}
-	if r.probe, err = router.Open(options.Options); err != nil {
+	if r.probe, err = runner.OpenRouter(runner.LocalRouter{
+		Options: options.Options, Interval: options.Interval, Read: r.interval, CoffeeBreak: r.breaks.add,
+		Record: func(record router.Record) error { return r.records.write(record) },
+	}); err != nil {
 		return err
 	}
 	defer r.probe.Close()
 	if wantCosts {
-		r.costs.probe = r.probe
+		r.costs.probe, r.costs.part = r.probe, options.Interval/countPart
 	}
 	if err := r.watch(ctx); err != nil {
 		return err
@@ -98,7 +94,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	}
 	summary.Environment = where
 	r.warn(summary)
-	return errors.Join(r.view.summary(summary), page.write(newReport(summary, &r.series)))
+	return errors.Join(r.view.Summary(summary, "%s", summaryText(summary)), page.write(newReport(summary, &r.series)))
 }
 
 // watch shows each interval until the end.
@@ -112,84 +108,54 @@ func (r *run) watch(ctx context.Context) (err error) {
 		return err
 	}
 	r.begin = r.last.Time
-	var failed <-chan error
-	if r.records != nil {
-		failed = r.records.follow(r.probe)
-	}
-	r.breaks.follow(r.probe)
-	if err := r.view.ready(); err != nil {
+	if err := errors.Join(r.view.ready(), r.costs.begin()); err != nil {
 		return err
 	}
-	ticks := time.NewTicker(r.options.Interval)
-	defer ticks.Stop()
-	counted := time.NewTimer(r.options.Interval / countPart)
-	defer counted.Stop()
-	if err := r.costs.begin(); err != nil {
-		return err
-	}
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return r.costs.end()
-		case err := <-failed:
-			return err
-		case <-counted.C:
-			err = r.costs.end()
-		case <-ticks.C:
-			if err = r.interval(); err == nil {
-				err = r.costs.begin()
-			}
-			counted.Reset(r.options.Interval / countPart)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	r.probe.Run(ctx)
+	r.length = time.Since(r.begin)
+	return errors.Join(r.probe.Stop(), r.costs.end())
 }
 
-func (r *run) interval() error {
+// interval shows the profile at the end of an interval.
+func (r *run) interval(now router.Snapshot) error {
 	if err := r.costs.end(); err != nil { // the machine was too busy to do so in time
 		return err
 	}
-	now, err := r.probe.Snapshot()
-	if err != nil {
-		return err
-	}
-	i := newInterval(r.begin, r.last, now, r.costs.sum-r.shown)
-	r.shown = r.costs.sum
+	i := r.since(now)
 	if r.records != nil {
-		i.RecordsLost = r.probe.Lost()
+		i.RecordsLost = r.probe.RecordsLost()
 	}
 	r.last = now
-	r.series.add(i)
-	return r.view.interval(i)
+	if r.isLong(i.length) {
+		r.series.add(i)
+	}
+	return errors.Join(r.view.interval(i), r.costs.begin())
 }
 
-// end lets the packets in flight leave, so that the account is of whole packets, and
-// reads for the last time.
+// isLong reports whether the charts may show an interval like a whole one. The first and
+// the last are shorter: intervals end at multiples of their length.
+func (r *run) isLong(length time.Duration) bool { return length > r.options.Interval/2 }
+
+func (r *run) since(now router.Snapshot) Interval {
+	counted := r.costs.sum - r.shown
+	r.shown = r.costs.sum
+	return newInterval(r.begin, r.last, now, counted)
+}
+
+// end sums the profile up.
 func (r *run) end() (Summary, error) {
-	length := time.Since(r.begin)
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
-	defer cancel()
-	if err := r.probe.Settle(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return Summary{}, err
-	}
 	now, err := r.probe.Snapshot()
 	if err != nil {
 		return Summary{}, err
 	}
-	// A short rest would stand in the charts like a whole interval.
-	if rest := length - r.last.Time.Sub(r.begin); rest > r.options.Interval/2 || len(r.series.points) == 0 {
-		r.series.add(newInterval(r.begin, r.last, now, r.costs.sum-r.shown))
+	if r.isLong(r.length-r.last.Time.Sub(r.begin)) || len(r.series.points) == 0 {
+		r.series.add(r.since(now))
 	}
-	s := newSummary(r.begin, length, r.costs.sum, now)
-	if s.Breaks.Longest, err = r.breaks.finish(); err != nil {
-		return s, err
-	}
+	s := newSummary(r.begin, r.length, r.costs.sum, now)
+	s.Breaks.Longest = r.breaks
 	if r.records != nil {
-		err = r.records.finish()
-		s.Records = &RecordCount{Written: r.records.written, Lost: r.probe.Lost()}
+		err = r.records.close()
+		s.Records = &RecordCount{Written: r.records.written, Lost: r.probe.RecordsLost()}
 	}
 	return s, err
 }

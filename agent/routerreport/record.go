@@ -2,7 +2,6 @@ package routerreport
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,8 +21,6 @@ type recordFile struct {
 	line    []byte
 	names   map[int]string
 	written uint64
-	stop    context.CancelFunc
-	ended   chan error
 }
 
 // createRecordFile creates the file; names are those of interfaces by index.
@@ -35,19 +32,6 @@ func createRecordFile(path string, names map[int]string) (*recordFile, error) {
 	r := &recordFile{file: file, buffer: bufio.NewWriterSize(file, 1<<16), names: names}
 	_, err = r.buffer.WriteString(recordTitle)
 	return r, err
-}
-
-// follow writes what the probe records until finish is called. What comes out of the
-// channel before that is why it ended early.
-func (r *recordFile) follow(probe *router.Router) <-chan error {
-	ctx, stop := context.WithCancel(context.Background())
-	r.stop, r.ended = stop, make(chan error, 1)
-	go func() {
-		err := probe.Records(ctx, r.write)
-		r.ended <- err
-		close(r.ended)
-	}()
-	return r.ended
 }
 
 func (r *recordFile) write(record router.Record) error {
@@ -82,19 +66,9 @@ func (r *recordFile) appendName(b []byte, index int) []byte {
 	return strconv.AppendInt(b, int64(index), 10)
 }
 
-// finish writes what is still in the ring buffer.
-func (r *recordFile) finish() error {
-	r.stop()
-	return errors.Join(<-r.ended, r.close())
-}
-
 func (r *recordFile) close() error {
 	if r.file == nil {
 		return nil
-	}
-	if r.stop != nil {
-		r.stop()
-		<-r.ended // closed, or about to be: nobody writes after it
 	}
 	err := errors.Join(r.buffer.Flush(), r.file.Close())
 	r.file = nil

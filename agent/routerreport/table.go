@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"pillion.dev/agent/view"
 	"pillion.dev/probe/router"
 )
 
 const (
-	home = "\x1b[H\x1b[2J"
-	// liveRows is the number of pairs, and of queues, in the live table.
+	// liveRows is how many pairs, and queues, the live table shows.
 	liveRows = 6
 
 	stageRow = "%-24s %-15s %11s %10s %10s %10s %10s\n"
@@ -35,10 +35,10 @@ type stageTimes struct {
 	Times
 }
 
-// draw replaces the previous interval on the terminal.
-func (v view) draw(i Interval) error {
+// table shows the interval in place of the previous one on a terminal.
+func (v profileView) table(i Interval) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%s  router %s  %s\n\n", home, i.Time.Local().Format(time.TimeOnly),
+	fmt.Fprintf(&b, "%s%s  router %s  %s\n\n", view.Home, i.Time.Local().Format(time.TimeOnly),
 		v.options.Name, lengthText(i.at.Seconds()))
 	writeStages(&b, i.Pairs, i.DurationS)
 	writeQueues(&b, i.Queues, liveRows)
@@ -51,8 +51,7 @@ func (v view) draw(i Interval) error {
 	if i.RecordsLost > 0 {
 		fmt.Fprintf(&b, "records %d lost: ring buffer full\n", i.RecordsLost)
 	}
-	_, err := v.out.Write([]byte(b.String()))
-	return err
+	return b.String()
 }
 
 func writeStages(b *strings.Builder, pairs []PairSummary, seconds float64) {

@@ -1,29 +1,17 @@
 package routerreport
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"pillion.dev/agent/view"
 )
 
-// view prints a profile: as JSON lines, as a table that is redrawn on a terminal, or as
-// one line per interval.
-type view struct {
-	out      io.Writer
-	options  Options
-	terminal bool
-}
-
-func newView(out io.Writer, options Options) view {
-	return view{out: out, options: options, terminal: !options.JSON && isTerminal(out)}
-}
-
-type readyLine struct {
-	Ready readyInfo `json:"ready"`
+// profileView prints a profile: as JSON lines, as a table that is redrawn on a terminal,
+// or as one line per interval.
+type profileView struct {
+	view.View
+	options Options
 }
 
 type readyInfo struct {
@@ -35,37 +23,25 @@ type intervalLine struct {
 	Interval Interval `json:"interval"`
 }
 
-type summaryLine struct {
-	Summary Summary `json:"summary"`
-}
-
-func (v view) encode(value any) error {
-	if err := json.NewEncoder(v.out).Encode(value); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
-}
-
-func (v view) ready() error {
-	if v.options.JSON {
-		return v.encode(readyLine{readyInfo{"router", v.options.Name}})
-	}
+func (v profileView) ready() error {
 	e := Environment{Namespace: v.options.Name, Inputs: v.options.In, Outputs: v.options.Out, Filter: v.options.Filter, Sampling: v.options.Sampling}
 	until := "Ctrl-C stops."
 	if v.options.Duration > 0 {
 		until = fmt.Sprintf("Stops after %v or on Ctrl-C.", v.options.Duration)
 	}
-	_, err := fmt.Fprintf(v.out, "Profiling the router in %s: %s. %s\n", e.where(), e.scope(), until)
-	return err
+	return v.Ready(readyInfo{"router", v.options.Name}, "Profiling the router in %s: %s. %s\n", e.where(), e.scope(), until)
 }
 
-func (v view) interval(i Interval) error {
-	if v.options.JSON {
-		return v.encode(intervalLine{i})
+func (v profileView) interval(i Interval) error {
+	text := i.line()
+	if v.IsTerminal() {
+		text = v.table(i)
 	}
-	if v.terminal {
-		return v.draw(i)
-	}
+	return v.Print(intervalLine{i}, "%s", text)
+}
+
+// line summarises the interval.
+func (i Interval) line() string {
 	a := i.Account
 	line := fmt.Sprintf("%s  seen %d  forwarded %d  dropped %d  local %d  in flight %d  lost %d packets",
 		i.Time.Local().Format(time.TimeOnly), a.Seen, a.Forwarded, a.Dropped, a.Local, a.InFlight, a.Lost)
@@ -75,8 +51,7 @@ func (v view) interval(i Interval) error {
 	if i.Breaks > 0 {
 		line += fmt.Sprintf("  breaks %d", i.Breaks)
 	}
-	_, err := fmt.Fprintln(v.out, line)
-	return err
+	return line + "\n"
 }
 
 // busiest is the transit of the pair with the most bytes.
@@ -88,22 +63,4 @@ func (i Interval) busiest() Times {
 		}
 	}
 	return most.Stages.Transit
-}
-
-func (v view) summary(s Summary) error {
-	if v.options.JSON {
-		return v.encode(summaryLine{s})
-	}
-	_, err := io.WriteString(v.out, summaryText(s))
-	return err
-}
-
-// isTerminal reports whether the output is a terminal.
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
-	return err == nil
 }

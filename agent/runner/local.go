@@ -11,6 +11,7 @@ import (
 	"pillion.dev/internal/clock"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
+	"pillion.dev/probe/router"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
 )
@@ -184,6 +185,11 @@ func (d *Destination) Device() hook.Device { return d.running.device }
 // Run delivers rows and follows changes of the device until the context ends.
 func (d *Destination) Run(ctx context.Context) error {
 	d.running.start()
+	return watch(ctx, func() error { return errors.Join(d.running.follow(d.tasks), d.running.failure()) })
+}
+
+// watch checks what runs until the context ends.
+func watch(ctx context.Context, check func() error) error {
 	ticks := time.NewTicker(localFollowEvery)
 	defer ticks.Stop()
 	for {
@@ -192,7 +198,7 @@ func (d *Destination) Run(ctx context.Context) error {
 			return nil
 		case <-ticks.C:
 		}
-		if err := errors.Join(d.running.follow(d.tasks), d.running.failure()); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
 	}
@@ -212,3 +218,58 @@ func (d *Destination) Tally() (destination.Tally, error) { return d.running.prob
 func (d *Destination) Close() error {
 	return errors.Join(d.running.probe.Close(), d.running.owner.Close())
 }
+
+// LocalRouter is a router profile without a session.
+type LocalRouter struct {
+	router.Options
+	Interval time.Duration
+	// Read takes the profile so far at the end of each interval, CoffeeBreak a break,
+	// Record a packet if Options.Records is set. None is called concurrently with itself.
+	Read        func(router.Snapshot) error
+	CoffeeBreak func(router.Break) error
+	Record      func(router.Record) error
+}
+
+// Router runs a LocalRouter.
+type Router struct{ running *routerProfile }
+
+// OpenRouter attaches the programs. Run delivers what they measure.
+func OpenRouter(local LocalRouter) (*Router, error) {
+	task := profileTask{local: &local}
+	task.Interval = session.Duration(local.Interval)
+	options := Options{Log: slog.New(slog.DiscardHandler), now: present}
+	running, err := openRouter(local.Options, []profileTask{task}, options)
+	if err != nil {
+		return nil, err
+	}
+	return &Router{running}, nil
+}
+
+// Run delivers the profile until the context ends, or until that fails: Stop returns why.
+func (r *Router) Run(ctx context.Context) {
+	r.running.start()
+	_ = watch(ctx, r.running.failure)
+}
+
+// localSettleTime bounds the wait for packets that are inside the router at the end of a
+// profile by hand, which nobody waits for.
+const localSettleTime = time.Second
+
+// Stop ends the profile, waits until the packets inside the router have left, and
+// delivers the last coffee breaks and records. Its counters can still be read.
+func (r *Router) Stop() error {
+	return errors.Join(r.running.finish(localSettleTime), r.running.failure())
+}
+
+// Snapshot is what the programs have counted. It must not be called during Run, but by
+// LocalRouter.Read.
+func (r *Router) Snapshot() (router.Snapshot, error) { return r.running.probe.Snapshot() }
+
+// RecordsLost counts the records dropped because the buffer was full.
+func (r *Router) RecordsLost() uint64 { return r.running.probe.Lost() }
+
+// CountCosts lets the kernel count what the programs cost, or no longer.
+func (r *Router) CountCosts(on bool) error { return r.running.probe.CountCosts(on) }
+
+// Close frees the profile.
+func (r *Router) Close() error { return r.running.probe.Close() }

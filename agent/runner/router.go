@@ -28,18 +28,25 @@ type routerProfile struct {
 	probe       *router.Router
 	subscribers []*profileSubscriber
 	err         error // of the last reading
+	delivering  error // of coffee breaks, of records, and of all to a LocalRouter
 
 	ending chan struct{}
 	ended  sync.WaitGroup
 	tick   chan time.Duration
-	// listening ends the reading of coffee breaks.
-	listening context.CancelFunc
-	listened  sync.WaitGroup
+	// cancel ends the reading of coffee breaks and records.
+	cancel  context.CancelFunc
+	readers sync.WaitGroup
+}
+
+// profileTask is a session's task, or else that of a profile by hand.
+type profileTask struct {
+	session.PointTask
+	local *LocalRouter
 }
 
 // profileSubscriber is a session that receives rows of the profile at its own interval.
 type profileSubscriber struct {
-	task   session.PointTask
+	task   profileTask
 	period period
 	before router.Snapshot // at the end of the last period
 	// peaks are the largest depths of queues in the period. A snapshot has them only since
@@ -49,8 +56,8 @@ type profileSubscriber struct {
 	counters map[string]uint64
 }
 
-// runs reports whether the subscriber runs this task.
-func (r *profileSubscriber) runs(task session.PointTask) bool { return reflect.DeepEqual(r.task, task) }
+// runs reports whether the task is the one that it runs.
+func (r *profileSubscriber) runs(task profileTask) bool { return reflect.DeepEqual(r.task, task) }
 
 // queueSide identifies a queue.
 type queueSide struct {
@@ -58,8 +65,8 @@ type queueSide struct {
 	input  bool
 }
 
-func openRouter(filter fivetuple.Filter, tasks []session.PointTask, options Options) (*routerProfile, error) {
-	probe, err := router.Open(router.Options{Match: router.Match{Source: filter.Src, Destination: filter.Dst}})
+func openRouter(profile router.Options, tasks []profileTask, options Options) (*routerProfile, error) {
+	probe, err := router.Open(profile)
 	if err != nil {
 		return nil, err
 	}
@@ -70,20 +77,33 @@ func openRouter(filter fivetuple.Filter, tasks []session.PointTask, options Opti
 	if err := m.assign(tasks); err != nil {
 		return nil, errors.Join(err, probe.Close())
 	}
-	m.ended.Add(1)
-	go m.run()
-	ctx, cancel := context.WithCancel(context.Background())
-	m.listening = cancel
-	m.listened.Go(func() {
-		if err := probe.Breaks(ctx, m.takeBreak); err != nil {
-			m.log.Warn("read coffee breaks", "error", err)
-		}
-	})
 	return m, nil
 }
 
+// start begins to read the profile at every interval, and its coffee breaks and records.
+func (m *routerProfile) start() {
+	m.ended.Go(m.run)
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
+	m.goRead(func() error { return m.probe.Breaks(ctx, m.takeBreak) })
+	if local := m.subscribers[0].task.local; local != nil && local.Records {
+		m.goRead(func() error { return m.probe.Records(ctx, local.Record) })
+	}
+}
+
+func (m *routerProfile) goRead(read func() error) {
+	m.readers.Go(func() {
+		if err := read(); err != nil {
+			m.log.Warn("profile router", "error", err)
+			m.mu.Lock()
+			m.delivering = errors.Join(m.delivering, err)
+			m.mu.Unlock()
+		}
+	})
+}
+
 // follow applies changes of the tasks.
-func (m *routerProfile) follow(tasks []session.PointTask) error {
+func (m *routerProfile) follow(tasks []profileTask) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if slices.EqualFunc(m.subscribers, tasks, (*profileSubscriber).runs) {
@@ -92,8 +112,8 @@ func (m *routerProfile) follow(tasks []session.PointTask) error {
 	return m.assign(tasks)
 }
 
-// assign creates a subscriber for each task; that of an unchanged task keeps its period.
-func (m *routerProfile) assign(tasks []session.PointTask) error {
+// assign gives each task a subscriber; that of an unchanged task keeps its period.
+func (m *routerProfile) assign(tasks []profileTask) error {
 	shot, err := m.snapshot()
 	if err != nil {
 		return err
@@ -119,12 +139,15 @@ func (m *routerProfile) assign(tasks []session.PointTask) error {
 	case <-m.tick:
 	default:
 	}
-	m.tick <- max(tick, tickLeast)
+	tick = max(tick, tickLeast)
+	if local := tasks[0].local; local != nil {
+		tick = local.Interval
+	}
+	m.tick <- tick
 	return nil
 }
 
 func (m *routerProfile) run() {
-	defer m.ended.Done()
 	tick := <-m.tick
 	for {
 		select {
@@ -182,11 +205,14 @@ func (m *routerProfile) snapshot() (router.Snapshot, error) {
 	return shot, nil
 }
 
-// takeBreak delivers a coffee break to all sessions.
+// takeBreak delivers a coffee break to all subscribers.
 func (m *routerProfile) takeBreak(b router.Break) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.subscribers {
+		if r.task.local != nil {
+			return r.task.local.CoffeeBreak(b)
+		}
 		rows := routerRows{sink: m.sink, session: r.task.Session, day: b.Start}
 		rows.coffee(&b)
 		r.counters["rows"] += rows.count
@@ -196,6 +222,11 @@ func (m *routerProfile) takeBreak(b router.Break) error {
 
 // emit delivers the rows of a period.
 func (m *routerProfile) emit(r *profileSubscriber, shot *router.Snapshot, now moment) {
+	if local := r.task.local; local != nil {
+		r.period = begin(now, local.Interval)
+		m.delivering = errors.Join(m.delivering, local.Read(*shot))
+		return
+	}
 	difference := shot.Sub(r.before)
 	rows := routerRows{sink: m.sink, session: r.task.Session, day: now.day, length: r.period.length(now)}
 	rows.pairs(&difference)
@@ -228,20 +259,37 @@ func (m *routerProfile) states() []session.TaskState {
 // settleTime bounds the wait for packets that are inside the router at the end.
 const settleTime = 200 * time.Millisecond
 
-// close ends the profile and delivers the last rows.
-func (m *routerProfile) close() error {
+// finish stops reading: it waits until the packets inside the router have left, and
+// delivers the last coffee breaks and records.
+func (m *routerProfile) finish(patience time.Duration) error {
 	close(m.ending)
 	m.ended.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	err := m.probe.Settle(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // the account says what is in flight
+	}
+	m.cancel()
+	m.readers.Wait()
+	return err
+}
+
+// failure is why snapshots, breaks or records are missing.
+func (m *routerProfile) failure() error {
 	m.mu.Lock()
-	if err := m.probe.Settle(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	defer m.mu.Unlock()
+	return errors.Join(m.err, m.delivering)
+}
+
+// close ends the profile and delivers the last rows.
+func (m *routerProfile) close() error {
+	if err := m.finish(settleTime); err != nil {
 		m.log.Warn("end router", "error", err)
 	}
+	m.mu.Lock()
 	m.give(m.subscribers, m.now())
 	m.mu.Unlock()
-	m.listening() // the last breaks are delivered
-	m.listened.Wait()
 	return m.probe.Close()
 }
 
@@ -261,13 +309,13 @@ func openRouters(options Options) Point {
 
 // Apply implements Point.
 func (r *routers) Apply(tasks []session.PointTask) {
-	byFilter := map[fivetuple.Filter][]session.PointTask{}
+	byFilter := map[fivetuple.Filter][]profileTask{}
 	for _, task := range tasks {
 		var filter fivetuple.Filter
 		if len(task.Filters) > 0 {
 			filter = task.Filters[0]
 		}
-		byFilter[filter] = append(byFilter[filter], task)
+		byFilter[filter] = append(byFilter[filter], profileTask{PointTask: task})
 	}
 	for filter, m := range r.profiles {
 		if len(byFilter[filter]) == 0 {
@@ -297,7 +345,7 @@ type routerFault struct {
 	at  time.Duration
 }
 
-func (r *routers) profile(filter fivetuple.Filter, tasks []session.PointTask) error {
+func (r *routers) profile(filter fivetuple.Filter, tasks []profileTask) error {
 	if m := r.profiles[filter]; m != nil {
 		return m.follow(tasks)
 	}
@@ -305,12 +353,13 @@ func (r *routers) profile(filter fivetuple.Filter, tasks []session.PointTask) er
 	if fault := r.failed[filter]; fault.err != nil && now-fault.at < routerRetryAfter {
 		return fault.err
 	}
-	m, err := openRouter(filter, tasks, r.options)
+	m, err := openRouter(router.Options{Match: router.Match{Source: filter.Src, Destination: filter.Dst}}, tasks, r.options)
 	if err != nil {
 		r.options.Log.Warn("profile router", "error", err)
 		r.failed[filter] = routerFault{err, now}
 		return err
 	}
+	m.start()
 	delete(r.failed, filter)
 	r.profiles[filter] = m
 	return nil
