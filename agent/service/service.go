@@ -116,7 +116,7 @@ func (s *service) open(ctx context.Context) (err error) {
 func (s *service) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context){
-		s.report, s.runner.Run, s.keepIdentity, s.capture, s.thin,
+		s.report, s.runner.Run, s.streams.run, s.keepIdentity, s.capture, s.thin,
 		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
 		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.send)) },
 	} {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,14 @@ type streams struct {
 	log    *slog.Logger
 	points map[string]*measure.Point
 	ends   []*measure.Subscription
+	// derived are the derived streams, with what reportLosses logged last.
+	derived []derivedStream
+}
+
+type derivedStream struct {
+	name   string
+	end    *measure.Subscription
+	logged measure.SubscriptionCounts
 }
 
 // openStreams opens all standard points and the wanted ones, each with a stream that cuts
@@ -61,7 +70,40 @@ func (s *streams) add(stream Stream, put measure.BatchSink) error {
 		return fmt.Errorf("%w: stream %q: %w", ErrConfig, stream.Name, err)
 	}
 	s.ends = append(s.ends, end)
+	s.derived = append(s.derived, derivedStream{name: stream.Name, end: end})
 	return nil
+}
+
+// lossEvery is the time between two reports of losses.
+const lossEvery = time.Minute
+
+// run reports losses until the context ends.
+func (s *streams) run(ctx context.Context) {
+	ticks := time.NewTicker(lossEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			s.reportLosses()
+		}
+	}
+}
+
+// reportLosses logs what the filters of derived streams dropped or changed since the last
+// report.
+func (s *streams) reportLosses() {
+	for i := range s.derived {
+		d := &s.derived[i]
+		now, before := d.end.Counts(), d.logged
+		d.logged = now
+		overflowed, late, saturated := now.Overflowed-before.Overflowed, now.Late-before.Late, now.Saturated-before.Saturated
+		if overflowed+late+saturated > 0 {
+			s.log.Warn("derived stream is incomplete", "stream", d.name,
+				"samples_dropped", overflowed, "samples_late", late, "values_saturated", saturated)
+		}
+	}
 }
 
 // inject injects a sample at the point of its schema.
@@ -84,5 +126,6 @@ func (s *streams) close() error {
 	for _, end := range s.ends {
 		err = errors.Join(err, end.Cancel())
 	}
+	s.reportLosses()
 	return err
 }

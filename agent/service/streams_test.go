@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"strings"
@@ -40,6 +41,35 @@ func TestStreamsOfPoints(t *testing.T) {
 	}
 	if rows["host"] != 12 || rows["busy"] != 3 || rows["spread"] != 1 {
 		t.Errorf("rows: %v", rows)
+	}
+}
+
+// TestLossesAreLogged: what a derived stream dropped or changed is logged once.
+func TestLossesAreLogged(t *testing.T) {
+	var text bytes.Buffer
+	put := func(*measure.Schema, arrow.RecordBatch) error { return nil }
+	s, err := openStreams(put, nil, []Stream{
+		{Name: "sent", Point: "interfaces", Filters: []string{"count()"}, Every: time.Minute},
+		{Name: "busy", Point: "host", Filters: []string{"avg(cpu_percent)"}, Every: time.Minute},
+	}, slog.New(slog.NewTextHandler(&text, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, second := range []int64{600, 630, 599} { // the last belongs to the window before
+		s.inject(&measure.Host, measure.Sample{
+			measure.TimeValue(time.Unix(second, 0)), measure.Float64Value(1), measure.Uint32Value(2), {}, {}, {}, {},
+		})
+	}
+	s.reportLosses()
+	if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "stream=busy samples_dropped=0 samples_late=1 values_saturated=0") {
+		t.Errorf("logged %q", got)
+	}
+	text.Reset()
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	if text.Len() != 0 {
+		t.Errorf("logged again: %q", text.String())
 	}
 }
 

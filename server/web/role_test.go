@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"testing"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"pillion.dev/api"
@@ -21,7 +23,7 @@ func TestRolesAreThoseOfTheDocument(t *testing.T) {
 	}
 	named := regexp.MustCompile(`Role: (\w+)\.`)
 	procedures := 0
-	for _, file := range api.Files() {
+	protoregistry.GlobalFiles.RangeFilesByPackage("pillion.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()
 			for j := range methods.Len() {
@@ -52,7 +54,8 @@ func TestRolesAreThoseOfTheDocument(t *testing.T) {
 				}
 			}
 		}
-	}
+		return true
+	})
 	if procedures != len(roles) {
 		t.Errorf("%d procedures, %d roles", procedures, len(roles))
 	}
