@@ -45,8 +45,8 @@ type Server struct {
 	mu   sync.Mutex
 	data *nats.Subscription
 
-	waiting                                  atomic.Int64 // bytes in backlog
-	batches, rejected, busy, retries, states atomic.Uint64
+	waiting                          atomic.Int64 // bytes in backlog
+	batches, rejected, busy, retries atomic.Uint64
 }
 
 // Delivery is a received batch. Answer, called once from any goroutine, replies: nil if
@@ -66,8 +66,7 @@ type ServerStats struct {
 	Retries  uint64 // temporary errors of Answer
 	Busy     uint64 // refused because the backlog was full
 	Dropped  uint64 // by the NATS client, unanswered
-	States   uint64
-	Waiting  int64 // bytes in the backlog now
+	Waiting  int64  // bytes in the backlog now
 }
 
 const (
@@ -146,7 +145,7 @@ func (s *Server) Connected() bool { return s.conn.IsConnected() }
 func (s *Server) Stats() ServerStats {
 	stats := ServerStats{
 		Batches: s.batches.Load(), Rejected: s.rejected.Load(), Retries: s.retries.Load(),
-		Busy: s.busy.Load(), States: s.states.Load(), Waiting: s.waiting.Load(),
+		Busy: s.busy.Load(), Waiting: s.waiting.Load(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +276,6 @@ func (s *Server) ServeStates(handler func(agent string, state []byte)) error {
 		if !ValidAgent(agent) {
 			return
 		}
-		s.states.Add(1)
 		handler(agent, m.Data)
 	})
 	if err == nil {

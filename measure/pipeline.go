@@ -45,21 +45,10 @@ type plan struct {
 	types  []Type
 }
 
-// Schema is what the rows of a pipeline consist of: time, the keys, and for each
-// filter <column>_<function>, such as delay_ns_avg; delay_ns_p99 and
-// delay_ns_p99_9 for quantiles; delay_ns_bounds and delay_ns_counts for a
-// histogram; count for samples. A pipeline without filters has the point's own.
-func (p Pipeline) Schema(point *Schema) (*Schema, error) {
-	if p.Name == "" {
-		p.Name = point.Name
-	}
-	plan, err := p.plan(point)
-	if err != nil {
-		return nil, err
-	}
-	return plan.schema, nil
-}
-
+// plan checks a pipeline. Its rows consist of the time, the keys, and for each filter
+// <column>_<function>, such as delay_ns_avg; delay_ns_p99 and delay_ns_p99_9 for
+// quantiles; delay_ns_bounds and delay_ns_counts for a histogram; count for samples. A
+// pipeline without filters has the point's own schema.
 func (p Pipeline) plan(point *Schema) (*plan, error) {
 	fail := func(err error) (*plan, error) {
 		return nil, fmt.Errorf("plan pipeline %q of point %q: %w", p.Name, point.Name, err)

@@ -217,10 +217,11 @@ func TestKeys(t *testing.T) {
 func TestPipelineSchema(t *testing.T) {
 	p := Pipeline{Name: "delay_windows", Every: 1, Keys: []string{"device"}, Filters: filters(t,
 		"count()", "avg(delay_ns)", "variance(delay_ns)", "quantiles(delay_ns; 0.5, 0.999, 0.07, 1)", "histogram(delay_ns)", "max(load)", "last(device)", "delta(time)")}
-	s, err := p.Schema(&delays)
+	plan, err := p.plan(&delays)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := plan.schema
 	var got []string
 	for _, f := range s.Fields {
 		got = append(got, strings.TrimSpace(fmt.Sprintf("%s %v %s", f.Name, f.Type, f.Unit)))

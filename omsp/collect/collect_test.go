@@ -172,8 +172,8 @@ func TestTooManyConnections(t *testing.T) {
 	if _, err := third.Read(make([]byte, 1)); err == nil {
 		t.Error("heard something")
 	}
-	if s.Refused() != 1 {
-		t.Errorf("%d refused", s.Refused())
+	if s.refused.Load() != 1 {
+		t.Errorf("%d refused", s.refused.Load())
 	}
 }
 

@@ -81,9 +81,6 @@ func (c *Collector) begin(conn net.Conn, token string, slots chan struct{}) {
 	}
 }
 
-// Refused counts connections beyond the limit.
-func (c *Collector) Refused() uint64 { return c.refused.Load() }
-
 // enter registers the connection of a session. An older connection of the same session
 // is stale: it is closed, and its tuples are stored before the new one asks for the
 // last stored sequence number, otherwise they would be stored twice.

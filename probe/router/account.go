@@ -80,7 +80,7 @@ func newAccount(t *routerTally) Account {
 const settlePoll = 5 * time.Millisecond
 
 // Settle takes no more packets, and waits until nothing is in flight or the context
-// ends. What is in flight then the account says. A later Resume takes packets again.
+// ends. The account says what is in flight then.
 func (r *Router) Settle(ctx context.Context) error {
 	if err := r.collection.Variables[routerVarPaused].Set(uint32(1)); err != nil {
 		return fmt.Errorf("settle router: %w", err)
@@ -101,12 +101,4 @@ func (r *Router) Settle(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
-}
-
-// Resume takes packets again after Settle.
-func (r *Router) Resume() error {
-	if err := r.collection.Variables[routerVarPaused].Set(uint32(0)); err != nil {
-		return fmt.Errorf("resume router: %w", err)
-	}
-	return nil
 }
