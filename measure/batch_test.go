@@ -161,7 +161,7 @@ func TestStandardRoundTrip(t *testing.T) {
 }
 
 // A batch that Arrow can write and that is none of ours.
-func TestDecodeRefusesForeign(t *testing.T) {
+func TestDecodeRejectsOtherSchemas(t *testing.T) {
 	stream := arrow.NewMetadata([]string{metaStream}, []string{"s"})
 	at := arrow.Field{Name: "time", Type: arrowTypes[Time]}
 	with := func(types ...arrow.DataType) *arrow.Schema {
@@ -284,7 +284,7 @@ func placeOf(t *testing.T, payload []byte) place {
 // A payload whose numbers lie. The batch has the columns time, text and list with
 // nulls, so nodes are time, text, list, values; buffers are of time 0 and 1, of
 // text 2 to 4, of list 5 and 6, of its values 7 and 8.
-func TestDecodeRefusesLies(t *testing.T) {
+func TestDecodeRejectsFalseLengths(t *testing.T) {
 	schema := Schema{Name: "s", Fields: []Field{TimeField, {Name: "text", Type: String}, {Name: "list", Type: Int64List}}}
 	at := TimeValue(time.Unix(1, 0))
 	e := encode(t, &schema, []Sample{
@@ -511,7 +511,7 @@ func compareArrow(t *testing.T, payload []byte, want arrow.RecordBatch) {
 	checkRows(t, got, rows)
 }
 
-func TestEncodeRefusesRows(t *testing.T) {
+func TestEncodeRejectsRows(t *testing.T) {
 	schema := Schema{Name: "s", Fields: []Field{TimeField}}
 	builder := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
 	defer builder.Release()

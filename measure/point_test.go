@@ -234,7 +234,7 @@ func TestPipelineSchema(t *testing.T) {
 	}
 }
 
-func TestPipelineRefused(t *testing.T) {
+func TestInvalidPipelines(t *testing.T) {
 	one := filters(t, "count()")
 	for name, c := range map[string]struct {
 		pipeline Pipeline
@@ -377,7 +377,7 @@ func TestInjectAllocations(t *testing.T) {
 	}
 }
 
-func BenchmarkInjectUnheard(b *testing.B) {
+func BenchmarkInjectUnsubscribed(b *testing.B) {
 	p, sample := newPoint(b, &delays), delayAt(1, "a", 5)
 	for b.Loop() {
 		_ = p.Inject(sample)

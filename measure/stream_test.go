@@ -121,7 +121,7 @@ func TestStreamInterval(t *testing.T) {
 	})
 }
 
-func TestStreamRefuses(t *testing.T) {
+func TestStreamRejects(t *testing.T) {
 	with := func(i int, v Value) Sample {
 		row := sixRow(1)
 		row[i] = v
@@ -158,7 +158,7 @@ func TestStreamRefuses(t *testing.T) {
 	}
 }
 
-func TestStreamOptionsRefused(t *testing.T) {
+func TestInvalidStreamOptions(t *testing.T) {
 	for name, o := range map[string]StreamOptions{
 		"rows": {Rows: RowsMax + 1}, "negative rows": {Rows: -1}, "bytes": {Bytes: BatchBytesMax + 1},
 		"negative bytes": {Bytes: -1}, "interval": {Interval: -1},

@@ -60,7 +60,7 @@ func TestFlowIsConstant(t *testing.T) {
 }
 
 // The oracle is golang.org/x/net.
-func TestPacketReadsBack(t *testing.T) {
+func TestPacketRoundTrip(t *testing.T) {
 	for name, test := range flows {
 		t.Run(name, func(t *testing.T) {
 			f := newFlow(test.source, test.destination, test.protocol, 7)

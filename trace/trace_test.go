@@ -115,7 +115,7 @@ func checkChain(t *testing.T, path *Path, address func(int, int) netip.Addr, lin
 
 // Linux answers six probes of one host at once, then one a second. A trace must find
 // its way with that.
-func TestRationedAnswers(t *testing.T) {
+func TestRateLimitedAnswers(t *testing.T) {
 	n := newChain(t, 3)
 	for host := range n.hosts {
 		n.do(host, func() error {
@@ -223,7 +223,7 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-func TestGivenSource(t *testing.T) {
+func TestSourceAddress(t *testing.T) {
 	n := newChain(t, 2)
 	for _, family := range families {
 		source := family.address(1, 1)
@@ -251,7 +251,7 @@ func TestNoRoute(t *testing.T) {
 }
 
 // Traces of one flow at once must not take each other's answers.
-func TestTracesAtOnce(t *testing.T) {
+func TestConcurrentTraces(t *testing.T) {
 	n := newChain(t, 3)
 	results := make(chan string)
 	const traces = 8
@@ -315,7 +315,7 @@ func TestWithoutPermission(t *testing.T) {
 	}
 }
 
-func TestBadOptions(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	tests := map[string]Options{
 		"no destination":   {},
 		"everybody":        {Destination: netip.MustParseAddr("224.0.0.1")},

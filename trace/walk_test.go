@@ -114,7 +114,7 @@ func TestWalk(t *testing.T) {
 }
 
 // Hosts ration their answers: hops that may lie behind the destination get one probe.
-func TestDestinationIsSpared(t *testing.T) {
+func TestProbesToDestinationAreLimited(t *testing.T) {
 	w := newWalk(Options{})
 	_, order := w.play(answers{kinds: []kind{reachedEnd, reachedEnd, reachedEnd, reachedEnd, reachedEnd, reachedEnd, reachedEnd}, rtt: 200 * time.Millisecond})
 	if want := w.Gap + w.Attempts - 1; len(order) != want {
@@ -159,7 +159,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func TestSamplesFitTheSchema(t *testing.T) {
+func TestSamplesMatchSchema(t *testing.T) {
 	path := Path{
 		Time: start, Source: near4, Destination: distant4, Protocol: UDP, Reached: true,
 		Hops: []Hop{{TTL: 1, Sent: 3}, {TTL: 2, Address: distant4, RTT: time.Millisecond, Sent: 3, Answers: 2}},

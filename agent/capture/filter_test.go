@@ -90,8 +90,8 @@ func chosen(t *testing.T, path, expression string) map[int]bool {
 	return kept
 }
 
-// TestFilterOracle: tcpdump keeps the same packets.
-func TestFilterOracle(t *testing.T) {
+// TestFilterAgainstTcpdump: tcpdump keeps the same packets.
+func TestFilterAgainstTcpdump(t *testing.T) {
 	if _, err := exec.LookPath("tcpdump"); err != nil {
 		t.Skip("no tcpdump to compare with")
 	}
@@ -121,7 +121,7 @@ func TestFilterOracle(t *testing.T) {
 	}
 }
 
-func TestFilterRefuses(t *testing.T) {
+func TestFilterRejects(t *testing.T) {
 	for _, text := range []string{
 		"tcp[13] & 2 != 0", "host www.example", "10.0.0.1", "port http", "host", "(tcp", "tcp)", "not", "tcp and", "net 10.0.0.1/8",
 		"port 1-2", "portrange 5", "portrange 9-5", "port 65536", "src less 5", "vlan", strings.Repeat("(", 100), "tcp udp",

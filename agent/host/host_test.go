@@ -32,7 +32,7 @@ func checkFits(t *testing.T, schema *measure.Schema, samples []measure.Sample) {
 	}
 }
 
-func TestSamplerFitsTheSchemas(t *testing.T) {
+func TestSamplerMatchesSchemas(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	times := map[string]int{}
@@ -67,7 +67,7 @@ func TestSamplerFitsTheSchemas(t *testing.T) {
 	}
 }
 
-func TestReadingsAreOfThisHost(t *testing.T) {
+func TestSamplesDescribeThisHost(t *testing.T) {
 	l, err := ReadHost(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ const (
 		"\t\tgmPresent                  true\n\t\tgmIdentity                 0cc47a.fffe.0aa6a8\n"
 )
 
-func TestChronyIsFollowed(t *testing.T) {
+func TestReadChrony(t *testing.T) {
 	for _, test := range []struct {
 		name, text string
 		bad        bool
@@ -142,7 +142,7 @@ func TestChronyIsFollowed(t *testing.T) {
 	}
 }
 
-func TestPTPIsFollowed(t *testing.T) {
+func TestReadPTP(t *testing.T) {
 	status, err := parsePTP(ptpGood)
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func FuzzParsePTP(f *testing.F) {
 
 // A clock step between two readings is in the second sample. The test shifts the first
 // reading rather than the host's clock.
-func TestStepOfTheClockIsReported(t *testing.T) {
+func TestClockStepIsReported(t *testing.T) {
 	for _, step := range []time.Duration{10 * time.Second, -10 * time.Second} {
 		first, err := ReadClock(t.Context(), nil)
 		if err != nil {

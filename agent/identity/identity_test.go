@@ -309,7 +309,7 @@ func TestImpostorAfterEnrolment(t *testing.T) {
 	}
 }
 
-func TestAgentCannotPlayServer(t *testing.T) {
+func TestAgentCannotActAsServer(t *testing.T) {
 	n := newNOC(t)
 	i, _, err := Enrol(t.Context(), n.options(t.TempDir(), "good"))
 	if err != nil {

@@ -95,7 +95,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadRejects(t *testing.T) {
 	for _, text := range []string{"iperf 3.12 (cJSON)", tcpText[:300], `{"event":"interval","data":7}`, `{"intervals":"no"}`} {
 		if _, _, err := parse(text); !errors.Is(err, ErrOutput) {
 			t.Errorf("%q: %v", text, err)

@@ -234,7 +234,7 @@ func (n *narrow) Hold(_ *measure.Schema, r arrow.RecordBatch, kept func(measure.
 	return nil
 }
 
-func TestDivides(t *testing.T) {
+func TestSplitStreams(t *testing.T) {
 	a := begin(t, t.TempDir())
 	load := a.table(t, "lab", table)
 	n := &narrow{}

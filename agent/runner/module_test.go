@@ -286,9 +286,9 @@ func TestPacketsBeforeTheFirstReading(t *testing.T) {
 	r.holds("s", r.offered, true)
 }
 
-// TestSessionsComeAndGo: each session has the packets of its time, although the program
+// TestSessionsStartAndStop: each session has the packets of its time, although the program
 // below is replaced as records are asked for.
-func TestSessionsComeAndGo(t *testing.T) {
+func TestSessionsStartAndStop(t *testing.T) {
 	r := newRoad(t)
 	runner := New(Options{Sink: r.take, Log: slog.New(slog.DiscardHandler)})
 	apply := func(tasks ...session.DestinationTask) {

@@ -7,7 +7,7 @@ import (
 
 // A step of the clock ends a period early, never late, and never moves the steady
 // length.
-func TestTurnIsOver(t *testing.T) {
+func TestPeriodIsOver(t *testing.T) {
 	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	const interval = 10 * time.Second
 	for _, test := range []struct {
@@ -44,7 +44,7 @@ func TestTurnIsOver(t *testing.T) {
 	}
 }
 
-func TestPresentHasNoSteadyReadingInDay(t *testing.T) {
+func TestMomentSeparatesClocks(t *testing.T) {
 	first := present()
 	if second := present(); second.steady < first.steady || second.day != second.day.Round(0) {
 		t.Errorf("%v, then %v", first, second)

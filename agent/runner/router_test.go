@@ -256,8 +256,8 @@ func stagesOfTBF(t *testing.T) (mean map[string]float64, deepest uint64) {
 	return mean, deepest
 }
 
-// TestRouterRowsFitTheirSchemas: a value of its type, or null, for each field.
-func TestRouterRowsFitTheirSchemas(t *testing.T) {
+// TestRouterRowsMatchSchemas: a value of its type, or null, for each field.
+func TestRouterRowsMatchSchemas(t *testing.T) {
 	rows := map[string]int{}
 	w := routerRows{session: "s", day: time.Now(), length: time.Second, sink: func(schema *measure.Schema, sample measure.Sample) {
 		rows[schema.Name]++

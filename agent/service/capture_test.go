@@ -20,7 +20,7 @@ import (
 	"pillion.dev/measure"
 )
 
-func TestPointsOfAConfiguration(t *testing.T) {
+func TestConfiguredPoints(t *testing.T) {
 	for name, test := range map[string]struct{ text, points, fault string }{
 		"default":        {"server: noc\n", "host interfaces clock agent", ""},
 		"nmetrics":       {"points: [nmetrics, clock]\n", "nmetrics_cpu nmetrics_memory nmetrics_net clock", ""},

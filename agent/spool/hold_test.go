@@ -92,8 +92,8 @@ func TestHoldReports(t *testing.T) {
 	}
 }
 
-// TestHoldComesFirst: kept is called before a batch is sent.
-func TestHoldComesFirst(t *testing.T) {
+// TestHoldReportsBeforeDelivery: kept is called before a batch is sent.
+func TestHoldReportsBeforeDelivery(t *testing.T) {
 	s := openAt(t, t.TempDir(), Options{})
 	kept := make(chan bool, 1)
 	v := newServer()

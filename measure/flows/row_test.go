@@ -87,8 +87,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestHostileRows: what does not fit is null, the rest of the row stays.
-func TestHostileRows(t *testing.T) {
+// TestMalformedRows: what does not fit is null, the rest of the row stays.
+func TestMalformedRows(t *testing.T) {
 	long := strings.Repeat("a\xff", 5000)
 	rows := map[string]struct {
 		values map[string]measure.Value

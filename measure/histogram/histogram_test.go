@@ -125,8 +125,8 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestHostileLists: lists in any order with numbers that do not fit.
-func TestHostileLists(t *testing.T) {
+// TestMalformedLists: lists in any order with numbers that do not fit.
+func TestMalformedLists(t *testing.T) {
 	var h Histogram
 	h.Merge(&Histogram{
 		Bounds: []int64{5, -3, 5, 9, 0, math.MinInt64, math.MaxInt64},

@@ -65,9 +65,9 @@ func randomDelays(n int) []time.Duration {
 	return delays
 }
 
-// TestHistogramOfTheProgram: delays and variations of every size and both signs, in
+// TestHistogramInKernel: delays and variations of every size and both signs, in
 // more pages than a flow holds, are in the buckets that package histogram has them in.
-func TestHistogramOfTheProgram(t *testing.T) {
+func TestHistogramInKernel(t *testing.T) {
 	d := open(t, Settings{Records: true})
 	var delays, variations histogram.Histogram
 	var last int64
@@ -99,9 +99,9 @@ func TestHistogramOfTheProgram(t *testing.T) {
 	}
 }
 
-// TestPagesLeaveWithTheirFlow: a flow that is removed takes its pages with it, and
+// TestPagesAreFreedWithTheirFlow: a flow that is removed takes its pages with it, and
 // all that they counted is in a row.
-func TestPagesLeaveWithTheirFlow(t *testing.T) {
+func TestPagesAreFreedWithTheirFlow(t *testing.T) {
 	d := open(t, Settings{Records: true})
 	delivered(t, d, randomDelays(300))
 	d.mustRead(t, ByFlow)
@@ -118,8 +118,8 @@ func TestPagesLeaveWithTheirFlow(t *testing.T) {
 	}
 }
 
-// TestNoRoomForPages: values that find no page are counted, and the flow goes on.
-func TestNoRoomForPages(t *testing.T) {
+// TestHistogramPagesExhausted: values that find no page are counted, and the flow goes on.
+func TestHistogramPagesExhausted(t *testing.T) {
 	d := open(t, Settings{Records: true, Flows: 1})
 	delivered(t, d, randomDelays(400))
 	row := d.mustRead(t, ByFlow)[0]

@@ -154,9 +154,9 @@ func TestForgedMarksPass(t *testing.T) {
 		sent, tally.Unmarked, tally.Reasons, real, left, refused, reasons)
 }
 
-// TestSpoiledMarksDoNotCrash sends everything else that forgeries make, among it
+// TestCorruptMarksDoNotCrash sends everything else that forgeries make, among it
 // real marks with other contents, and says that every packet is accounted for.
-func TestSpoiledMarksDoNotCrash(t *testing.T) {
+func TestCorruptMarksDoNotCrash(t *testing.T) {
 	d := open(t, Settings{Flows: 64})
 	all := golden(t)
 	random := rand.New(rand.NewPCG(8, 8))
@@ -198,7 +198,7 @@ func TestSpoiledMarksDoNotCrash(t *testing.T) {
 	}
 }
 
-func TestOnlyPeersAreBelieved(t *testing.T) {
+func TestMarksAreAcceptedFromPeersOnly(t *testing.T) {
 	rows := []struct {
 		name     string
 		peers    []string
@@ -295,7 +295,7 @@ func TestRejectionsAreNamed(t *testing.T) {
 	}
 }
 
-func TestRejectedNamesAreAll(t *testing.T) {
+func TestEveryRejectionHasAName(t *testing.T) {
 	if got, want := len(rejectedNames), int(destinationVerdictVERDICTS-destinationVerdictVERDICT_MALFORMED); got != want {
 		t.Errorf("%d names for %d verdicts", got, want)
 	}

@@ -38,9 +38,9 @@ int main(void)
 }
 `
 
-// TestLayoutOfTheHeader compiles the header for this machine and reads the vectors of
+// TestHeaderLayout compiles the header for this machine and reads the vectors of
 // package histogram with it.
-func TestLayoutOfTheHeader(t *testing.T) {
+func TestHeaderLayout(t *testing.T) {
 	text, err := os.ReadFile("../../measure/histogram/testdata/layout.json")
 	if err != nil {
 		t.Fatal(err)
@@ -83,8 +83,8 @@ func TestLayoutOfTheHeader(t *testing.T) {
 	}
 }
 
-// TestPagesOfAFlow binds the page sizes to those of the program.
-func TestPagesOfAFlow(t *testing.T) {
+// TestPageSizes binds the page sizes to those of the program.
+func TestPageSizes(t *testing.T) {
 	var f destinationFlow
 	if len(f.DelaySlots) != 2*sidePages || len(f.VariationSlots) != 2*sidePages || len(f.DelayPages[0].Counts) != pageSize {
 		t.Errorf("%d and %d pages of %d buckets", len(f.DelaySlots), len(f.VariationSlots), len(f.DelayPages[0].Counts))

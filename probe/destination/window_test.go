@@ -65,7 +65,7 @@ func span(from, to int) []int {
 	return numbers
 }
 
-func TestWindowOfSingles(t *testing.T) {
+func TestSequenceWindow(t *testing.T) {
 	const base, last = 0x30000, 1<<31 - 0x10000
 	rows := []struct {
 		name string
@@ -127,7 +127,7 @@ func TestWindowOfSingles(t *testing.T) {
 	}
 }
 
-func TestWindowOfBursts(t *testing.T) {
+func TestSequenceWindowWithBursts(t *testing.T) {
 	const base = 0x30000
 	b := func(offset, count int) arrival { return arrival{base + uint32(offset), false, count} }
 	s := func(offset int) arrival { return arrival{base + uint32(offset), true, 1} }
@@ -201,9 +201,9 @@ func shake(random *rand.Rand, sent []arrival, lose, repeat float64, depth int) [
 	return arrived
 }
 
-// TestWindowOfRandomSingles has counting by a set as its oracle: it knows all
+// TestSequenceWindowAgainstReference has counting by a set as its oracle: it knows all
 // that came, and no window.
-func TestWindowOfRandomSingles(t *testing.T) {
+func TestSequenceWindowAgainstReference(t *testing.T) {
 	d := open(t, Settings{})
 	for seed := range uint64(16) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -243,10 +243,10 @@ func TestWindowOfRandomSingles(t *testing.T) {
 	}
 }
 
-// TestWindowOfRandomBursts has counting per first number as its oracle: of a
+// TestSequenceWindowWithBurstsAgainstReference has counting per first number as its oracle: of a
 // burst no more can be unique than there are numbers up to the next first number
 // that came; what comes above that is a duplicate.
-func TestWindowOfRandomBursts(t *testing.T) {
+func TestSequenceWindowWithBurstsAgainstReference(t *testing.T) {
 	rows := []struct {
 		name         string
 		lose, repeat float64
@@ -343,8 +343,8 @@ func burstOracle(arrived []arrival, base uint32) counts {
 	return want
 }
 
-// TestWindowIsThatOfEachFlow interleaves flows that do not share numbers.
-func TestWindowIsThatOfEachFlow(t *testing.T) {
+// TestSequenceWindowPerFlow interleaves flows that do not share numbers.
+func TestSequenceWindowPerFlow(t *testing.T) {
 	d := open(t, Settings{})
 	flows := map[string]uint32{}
 	for round := range uint32(20) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestLacking(t *testing.T) {
+func TestMissingCapabilities(t *testing.T) {
 	bits := func(capabilities ...int) (held uint64) {
 		for _, c := range capabilities {
 			held |= 1 << c

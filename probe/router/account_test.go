@@ -17,7 +17,7 @@ import (
 var families = map[string]string{"ipv4": "10.9.2.2:9", "ipv6": "[fd09:2::2]:9"}
 
 // The bar of the account: many packets, some dropped by a rule, nothing unexplained.
-func TestAccountOfManyPacketsCloses(t *testing.T) {
+func TestAccountOfManyPacketsBalances(t *testing.T) {
 	for name, address := range families {
 		t.Run("udp "+name, func(t *testing.T) {
 			r := build(t)
@@ -38,7 +38,7 @@ func TestAccountOfManyPacketsCloses(t *testing.T) {
 	}
 }
 
-func TestAccountOfStreamsCloses(t *testing.T) {
+func TestAccountOfStreamsBalances(t *testing.T) {
 	offloads := map[string]string{
 		"as it is": "", "gro": "gro on", "cut at the output": "tso off",
 		"gro and cut": "gro on tso off", "short packets": "short",
@@ -99,7 +99,7 @@ func (r *rig) offload(features string) {
 	}
 }
 
-func TestDropsHaveTheirReason(t *testing.T) {
+func TestDropReasons(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
 		prepare    func(r *rig)
@@ -188,7 +188,7 @@ func TestListenersDoNotHidePackets(t *testing.T) {
 	}
 }
 
-func TestMirrorIsNoSecondPacket(t *testing.T) {
+func TestMirroredPacketIsCountedOnce(t *testing.T) {
 	r := build(t)
 	r.run(r.router, "tc", "qdisc", "add", "dev", "in0", "ingress")
 	r.run(r.router, "tc", "filter", "add", "dev", "in0", "ingress", "protocol", "ip", "u32",
@@ -202,7 +202,7 @@ func TestMirrorIsNoSecondPacket(t *testing.T) {
 	}
 }
 
-func TestQueueAtTheOutputShowsThere(t *testing.T) {
+func TestOutputQueuingStage(t *testing.T) {
 	for name, features := range map[string]string{"short packets": "short", "cut": "tso off"} {
 		t.Run(name, func(t *testing.T) {
 			r := build(t)
@@ -222,7 +222,7 @@ func TestQueueAtTheOutputShowsThere(t *testing.T) {
 	}
 }
 
-func TestFragmentsAreTheirPacket(t *testing.T) {
+func TestFragmentsAreCountedAsTheirPacket(t *testing.T) {
 	r := build(t)
 	r.run(r.router, "ip", "link", "set", "in1", "mtu", "600")
 	r.run(r.left, "sysctl", "-qw", "net/ipv4/ip_no_pmtu_disc=1")

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-func TestLongBreaksAreThoseOfAHog(t *testing.T) {
+func TestLongBreaksOfAHog(t *testing.T) {
 	breaksOfAHog(t).agrees(t, "scheduled", hogName)
 }
 
-func TestLongBreaksAreThoseOfASoftirq(t *testing.T) {
+func TestLongBreaksOfASoftirq(t *testing.T) {
 	breaksOfASoftirq(t).agrees(t, "softirq", "")
 }
 

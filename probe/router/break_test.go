@@ -225,7 +225,7 @@ func breaksOfAHog(t *testing.T) flow {
 	return f
 }
 
-func TestBreaksAreThoseOfAHog(t *testing.T) { breaksOfAHog(t) }
+func TestBreaksOfAHog(t *testing.T) { breaksOfAHog(t) }
 
 // The oracle is a program that makes softirqs take their time, and notes when.
 func breaksOfASoftirq(t *testing.T) flow {
@@ -239,7 +239,7 @@ func breaksOfASoftirq(t *testing.T) flow {
 	return f
 }
 
-func TestBreaksAreThoseOfASoftirq(t *testing.T) { breaksOfASoftirq(t) }
+func TestBreaksOfASoftirq(t *testing.T) { breaksOfASoftirq(t) }
 
 func TestNoBreakWhilePacketsWaitAtTheOutput(t *testing.T) {
 	twoProcessors(t)
@@ -253,7 +253,7 @@ func TestNoBreakWhilePacketsWaitAtTheOutput(t *testing.T) {
 	}
 }
 
-func TestBreaksOfAnIntervalAreThoseSince(t *testing.T) {
+func TestBreaksOfAnInterval(t *testing.T) {
 	first, d := distributionOf(100_000), distributionOf(100_000, 200_000)
 	before := Breaks{Causes: map[string]uint64{"irq": 1}, Lengths: first, Between: []uint64{1, 0}}
 	after := Breaks{Causes: map[string]uint64{"irq": 1, "softirq": 1}, Lengths: d, Between: []uint64{1, 1}, Unsent: 3}

@@ -50,14 +50,14 @@ func TestQuantileOfKnownTimes(t *testing.T) {
 	}
 }
 
-func TestQuantileOfNothingIsZero(t *testing.T) {
+func TestQuantileOfEmptyDistribution(t *testing.T) {
 	var d Distribution
 	if got := d.Quantile(0.5); got != 0 {
 		t.Errorf("got %v", got)
 	}
 }
 
-func TestDifferenceIsWhatCameBetween(t *testing.T) {
+func TestDistributionDifference(t *testing.T) {
 	before := distributionOf(500, 2_500_000)
 	after := distributionOf(500, 2_500_000, 7_200, 30_000_000)
 	d := after.Sub(&before)
@@ -72,8 +72,8 @@ func TestDifferenceIsWhatCameBetween(t *testing.T) {
 	}
 }
 
-// TestProcessorsAddUp: the copies of the processors are one distribution.
-func TestProcessorsAddUp(t *testing.T) {
+// TestSumOverProcessors: the copies of the processors are one distribution.
+func TestSumOverProcessors(t *testing.T) {
 	var idle routerPauseSum
 	one, other := timesOf(40, 900, 70_000), timesOf(7, 900, 1<<40)
 	var d Distribution

@@ -56,7 +56,7 @@ func TestForwardedPacketsAreCountedExactly(t *testing.T) {
 }
 
 // A bridge or macvlan has no queue of its own: the packet leaves by what is below.
-func TestInterfacesOnTopOfOthers(t *testing.T) {
+func TestStackedInterfaces(t *testing.T) {
 	for name, stack := range map[string]func(r *rig){
 		"bridge": func(r *rig) {
 			r.run(r.router, "ip", "link", "add", "top", "type", "bridge")

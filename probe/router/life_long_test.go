@@ -4,4 +4,4 @@ package router
 
 import "testing"
 
-func TestLongProfilesComeAndGoUnderTraffic(t *testing.T) { profilesComeAndGo(t, 50) }
+func TestLongProfilesStartAndStopUnderTraffic(t *testing.T) { profilesComeAndGo(t, 50) }

@@ -215,7 +215,7 @@ func openFiles(t *testing.T) int {
 	return len(files)
 }
 
-func TestProfilesComeAndGoUnderTraffic(t *testing.T) { profilesComeAndGo(t, 6) }
+func TestProfilesStartAndStopUnderTraffic(t *testing.T) { profilesComeAndGo(t, 6) }
 
 func profilesComeAndGo(t *testing.T, times int) {
 	t.Helper()

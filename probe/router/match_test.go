@@ -10,7 +10,7 @@ import (
 	"pillion.dev/probe/hook"
 )
 
-func TestOnlyWhatWasAskedForIsSeen(t *testing.T) {
+func TestFilterSelectsPackets(t *testing.T) {
 	const n = 50
 	prefix := netip.MustParsePrefix
 	r := build(t)
@@ -50,7 +50,7 @@ func TestOnlyWhatWasAskedForIsSeen(t *testing.T) {
 	}
 }
 
-func TestSamplingTakesItsShare(t *testing.T) {
+func TestSamplingRate(t *testing.T) {
 	r := build(t)
 	profile := r.profile(Options{Sampling: 10, Match: Match{Protocol: unix.IPPROTO_UDP}})
 	const n = 10_000
@@ -68,7 +68,7 @@ func TestSamplingTakesItsShare(t *testing.T) {
 	}
 }
 
-func TestPairsAreKeptApart(t *testing.T) {
+func TestPairsAreSeparate(t *testing.T) {
 	r := build(t)
 	third := r.third()
 	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
@@ -92,7 +92,7 @@ func TestPairsAreKeptApart(t *testing.T) {
 	}
 }
 
-func TestPairsWithoutRoomAreCountedTogether(t *testing.T) {
+func TestPairTableOverflow(t *testing.T) {
 	r := build(t)
 	r.third()
 	profile := r.profile(Options{Pairs: 1, Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
@@ -109,7 +109,7 @@ func TestPairsWithoutRoomAreCountedTogether(t *testing.T) {
 	}
 }
 
-func TestBadOptionsAreRefused(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		options Options
 		want    error

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestLongQueueIsThatOfABucket: on a machine that does nothing else all packets are sent
+// TestLongQueueOfTokenBucket: on a machine that does nothing else all packets are sent
 // before the bucket lets the third go, and its timer is in time.
-func TestLongQueueIsThatOfABucket(t *testing.T) {
+func TestLongQueueOfTokenBucket(t *testing.T) {
 	const n = bucketSent
 	b := throughBucket(t)
 	q := b.queue

@@ -109,10 +109,10 @@ func (b bucketed) least() (waits []float64) {
 	return waits
 }
 
-// TestQueueIsThatOfABucket: however late the machine sends, packets wait at least as long
+// TestQueueOfTokenBucket: however late the machine sends, packets wait at least as long
 // as the bucket keeps them, and what is said of the queue agrees with itself and with
 // what the kernel says of its own.
-func TestQueueIsThatOfABucket(t *testing.T) {
+func TestQueueOfTokenBucket(t *testing.T) {
 	b := throughBucket(t)
 	q := b.queue
 	var least float64
@@ -139,7 +139,7 @@ func TestQueueIsThatOfABucket(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftInQueues(t *testing.T) {
+func TestQueuesAreEmptyAtTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		prepare func(r *rig)
@@ -168,7 +168,7 @@ func TestNothingIsLeftInQueues(t *testing.T) {
 }
 
 // A packet in the queue is in the queue's depth, the whole time.
-func TestDepthIsWhatIsInFlight(t *testing.T) {
+func TestDepthEqualsPacketsInFlight(t *testing.T) {
 	r := build(t)
 	r.run(r.router, "tc", "qdisc", "add", "dev", "in1", "root", "tbf", "rate", "1mbit", "burst", "1600", "limit", "1000000")
 	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}})
@@ -196,7 +196,7 @@ func TestDepthIsWhatIsInFlight(t *testing.T) {
 	emptied(t, s)
 }
 
-func TestLittleIsAnIdentityWhereNothingIsLeft(t *testing.T) {
+func TestLittlesLawIsExactForEmptyQueues(t *testing.T) {
 	q := Queue{Arrivals: 10, Departures: 10, IntegralNs: 5e9, WaitedNs: 5e9}
 	l := q.Little(2 * time.Second)
 	if l.Depth != 2.5 || l.Rate != 5 || l.WaitNs != 5e8 || l.Product != 2.5 || l.Difference != 0 {
@@ -210,7 +210,7 @@ func TestLittleIsAnIdentityWhereNothingIsLeft(t *testing.T) {
 	}
 }
 
-func TestBacklogsAreAddedUp(t *testing.T) {
+func TestBacklogOfAllProcessors(t *testing.T) {
 	const text = "0bc8adc7 0 b 0 0 0 0 0 0 0 0 0000000a 00000000 00000000 0000000a\n081b5173 0 1 0 0 0 0 0 0 1 0 00000010 1 0 0\n1 2 3\n"
 	if got := parseSoftnet(text); got != 26 {
 		t.Errorf("got %d, want 26", got)

@@ -77,7 +77,7 @@ func TestRecordsAddUpToTheHistograms(t *testing.T) {
 	}
 }
 
-func TestRecordsThatFindNoRoomAreCounted(t *testing.T) {
+func TestDroppedRecordsAreCounted(t *testing.T) {
 	r := build(t)
 	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP}, Records: true, RecordBytes: 4096})
 	r.flood("10.9.2.2:9", 1000, 100)
@@ -88,7 +88,7 @@ func TestRecordsThatFindNoRoomAreCounted(t *testing.T) {
 	}
 }
 
-func TestRecordsThatNobodyAskedForAreAnError(t *testing.T) {
+func TestRecordsNotEnabled(t *testing.T) {
 	profile := build(t).profile(Options{})
 	if err := profile.Records(context.Background(), nil); !errors.Is(err, ErrNoRecords) {
 		t.Errorf("got %v, want %v", err, ErrNoRecords)

@@ -18,7 +18,7 @@ func occupy(t *testing.T, profile *Router, key uint64) {
 	}
 }
 
-func TestFullTableOverflows(t *testing.T) {
+func TestPacketTableOverflow(t *testing.T) {
 	r := build(t)
 	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}, Records: true})
 	occupy(t, profile, 1)
@@ -31,7 +31,7 @@ func TestFullTableOverflows(t *testing.T) {
 	}
 }
 
-func TestPacketsWithoutRoomAreLostAndCounted(t *testing.T) {
+func TestOverflowTableFull(t *testing.T) {
 	r := build(t)
 	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
 	overflow := profile.collection.Maps[routerMapOverflows]

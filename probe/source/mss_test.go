@@ -108,8 +108,8 @@ func sealTCP(packet []byte) []byte {
 	return packet
 }
 
-// TestMSSIsLeftAlone where the other way's packets would not be marked.
-func TestMSSIsLeftAlone(t *testing.T) {
+// TestMSSIsUnchanged where the other way's packets would not be marked.
+func TestMSSIsUnchanged(t *testing.T) {
 	packet := synOf(4, 0x02, []byte{2, 4, 5, 180})
 	rows := []struct {
 		name   string

@@ -13,7 +13,7 @@ import (
 	"pillion.dev/wire/test/codec"
 )
 
-func TestOutcomeNamesAreAll(t *testing.T) {
+func TestEveryOutcomeHasAName(t *testing.T) {
 	if len(outcomeNames) != int(sourceOutcomeOUTCOMES) {
 		t.Errorf("%d names for %d outcomes", len(outcomeNames), sourceOutcomeOUTCOMES)
 	}
@@ -51,7 +51,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-func TestOutcomesThatSettingsDecide(t *testing.T) {
+func TestOutcomesOfSettings(t *testing.T) {
 	plain6 := ipv6("2001:db8::1", "2001:db8::2", 17, ported(1, 2, []byte("x")))
 	big := ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 2, make([]byte, 1500-28-51)))
 	rows := []struct {
@@ -81,8 +81,8 @@ func TestOutcomesThatSettingsDecide(t *testing.T) {
 	}
 }
 
-// TestFlowsShareNumbers: packets that differ only in wildcard fields are one flow.
-func TestFlowsShareNumbers(t *testing.T) {
+// TestFlowKeyWildcards: packets that differ only in wildcard fields are one flow.
+func TestFlowKeyWildcards(t *testing.T) {
 	packet := func(src, dst string, protocol uint8, sport, dport uint16) []byte {
 		behind := ported(sport, dport, make([]byte, 12))
 		behind[12] = 5 << 4

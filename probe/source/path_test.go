@@ -20,7 +20,7 @@ func tooBig(quoted []byte, mtu uint16) []byte {
 	return ipv4("203.0.113.9", "192.0.2.1", 1, icmp)
 }
 
-func TestPathsAreLearnt(t *testing.T) {
+func TestPathMTUIsLearned(t *testing.T) {
 	make4 := func(dst string, n int) []byte {
 		return ipv4("192.0.2.1", dst, 17, ported(1, 2, make([]byte, n-28)))
 	}

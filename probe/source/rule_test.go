@@ -53,8 +53,8 @@ func (v variety) rule() fivetuple.Filter {
 	return r
 }
 
-// TestRulesAgainstTheirMeaning compares the program with a matcher of one line.
-func TestRulesAgainstTheirMeaning(t *testing.T) {
+// TestRulesAgainstReference compares the program with a matcher of one line.
+func TestRulesAgainstReference(t *testing.T) {
 	v := variety{rand.New(rand.NewPCG(9, 9))}
 	for _, n := range []int{0, 1, 2, 5, 63, RulesMax} {
 		t.Run(fmt.Sprint(n, " rules"), func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestTooManyRules(t *testing.T) {
 	}
 }
 
-// TestChooseAgain turns the rules and targets of one source over and over.
-func TestChooseAgain(t *testing.T) {
+// TestSetRulesRepeatedly turns the rules and targets of one source over and over.
+func TestSetRulesRepeatedly(t *testing.T) {
 	v := variety{rand.New(rand.NewPCG(3, 9))}
 	settings := all(wire.Shim, wire.Delay)
 	settings.StartEmpty = true

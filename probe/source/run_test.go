@@ -128,8 +128,8 @@ func (s *Source) mustTally(t *testing.T) Tally {
 	return tally
 }
 
-// TestOwnProbesAreLeftAlone: what ends on the way would count as lost.
-func TestOwnProbesAreLeftAlone(t *testing.T) {
+// TestTraceProbesAreNotMarked: what ends on the way would count as lost.
+func TestTraceProbesAreNotMarked(t *testing.T) {
 	s := open(t, all(wire.Shim, wire.Delay|wire.Loss))
 	const markOffset, contextSize = 8, 192 // in struct __sk_buff
 	packet := variety{rand.New(rand.NewPCG(1, 1))}.plain()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestNice(t *testing.T) {
+func TestRoundedTicks(t *testing.T) {
 	for value, want := range map[float64]float64{0: 1, .07: .1, 1: 1, 1.1: 2, 2: 2, 3: 5, 6: 10, 99: 100, 101: 200} {
 		if got := Nice(value); math.Abs(got-want) > 1e-9*want {
 			t.Errorf("%v becomes %v, want %v", value, got, want)
