@@ -70,7 +70,7 @@ func newCostReport(costs []router.Cost, counted time.Duration) *CostReport {
 	return report
 }
 
-// counting counts costs in a part of each interval, and adds up the time.
+// counting measures costs in a part of each interval, and sums up the time.
 type counting struct {
 	probe *runner.Router // nil: nothing is counted
 	part  time.Duration  // of an interval
@@ -88,13 +88,13 @@ func (c *counting) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.probe.CountCosts(true)
-	c.since = time.Now() // the kernel takes its time to begin
+	c.since = time.Now() // enabling takes the kernel a while
 	time.AfterFunc(c.part, func() { _ = c.end() })
 	return err
 }
 
-// end counts no longer, and returns what failed so far. The sum does not change before
-// the next begin.
+// end stops measuring, and returns the errors so far. The sum does not change before the
+// next begin.
 func (c *counting) end() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

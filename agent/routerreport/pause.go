@@ -50,7 +50,7 @@ func medianOf(counts []uint64) uint64 {
 // longestBreaks is how many single breaks are kept.
 const longestBreaks = 20
 
-// longest are the longest coffee breaks, the longest first.
+// longest are the longest coffee breaks in descending order.
 type longest []router.Break
 
 func (l *longest) add(b router.Break) error {

@@ -46,7 +46,7 @@ type run struct {
 	series  series
 	begin   time.Time
 	length  time.Duration
-	last    router.Snapshot // the one before
+	last    router.Snapshot // the previous one
 	costs   counting
 	shown   time.Duration // the part of costs.sum in earlier intervals
 }
@@ -142,7 +142,7 @@ func (r *run) since(now router.Snapshot) Interval {
 	return newInterval(r.begin, r.last, now, counted)
 }
 
-// end sums the profile up.
+// end summarises the profile.
 func (r *run) end() (Summary, error) {
 	now, err := r.probe.Snapshot()
 	if err != nil {

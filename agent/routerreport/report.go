@@ -31,7 +31,7 @@ type report struct {
 
 // figure is a chart with its caption.
 type figure struct {
-	Key     string // letter of the panel: a, b, c
+	Key     string // a, b, c as in the paper
 	Name    string
 	Class   string
 	Chart   template.HTML

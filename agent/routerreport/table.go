@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// liveRows is how many pairs, and queues, the live table shows.
+	// liveRows is the number of pairs, and of queues, in the live table.
 	liveRows = 6
 
 	stageRow = "%-24s %-15s %11s %10s %10s %10s %10s\n"

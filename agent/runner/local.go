@@ -188,7 +188,7 @@ func (d *Destination) Run(ctx context.Context) error {
 	return watch(ctx, func() error { return errors.Join(d.running.follow(d.tasks), d.running.failure()) })
 }
 
-// watch checks what runs until the context ends.
+// watch calls check regularly until the context ends or check returns an error.
 func watch(ctx context.Context, check func() error) error {
 	ticks := time.NewTicker(localFollowEvery)
 	defer ticks.Stop()
@@ -223,8 +223,8 @@ func (d *Destination) Close() error {
 type LocalRouter struct {
 	router.Options
 	Interval time.Duration
-	// Read takes the profile so far at the end of each interval, CoffeeBreak a break,
-	// Record a packet if Options.Records is set. None is called concurrently with itself.
+	// Read receives the profile so far at the end of each interval, CoffeeBreak each break,
+	// Record each packet if Options.Records is set. None is called concurrently with itself.
 	Read        func(router.Snapshot) error
 	CoffeeBreak func(router.Break) error
 	Record      func(router.Record) error
@@ -245,14 +245,13 @@ func OpenRouter(local LocalRouter) (*Router, error) {
 	return &Router{running}, nil
 }
 
-// Run delivers the profile until the context ends, or until that fails: Stop returns why.
+// Run delivers the profile until the context ends or delivery fails; Stop returns the error.
 func (r *Router) Run(ctx context.Context) {
 	r.running.start()
 	_ = watch(ctx, r.running.failure)
 }
 
-// localSettleTime bounds the wait for packets that are inside the router at the end of a
-// profile by hand, which nobody waits for.
+// localSettleTime is settleTime for a profile by hand: no other session waits for it.
 const localSettleTime = time.Second
 
 // Stop ends the profile, waits until the packets inside the router have left, and
@@ -261,14 +260,13 @@ func (r *Router) Stop() error {
 	return errors.Join(r.running.finish(localSettleTime), r.running.failure())
 }
 
-// Snapshot is what the programs have counted. It must not be called during Run, but by
-// LocalRouter.Read.
+// Snapshot reads the profile so far. It must not be called during Run.
 func (r *Router) Snapshot() (router.Snapshot, error) { return r.running.probe.Snapshot() }
 
 // RecordsLost counts the records dropped because the buffer was full.
 func (r *Router) RecordsLost() uint64 { return r.running.probe.Lost() }
 
-// CountCosts lets the kernel count what the programs cost, or no longer.
+// CountCosts turns the kernel's measurement of the programs' run time on or off.
 func (r *Router) CountCosts(on bool) error { return r.running.probe.CountCosts(on) }
 
 // Close frees the profile.

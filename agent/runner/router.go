@@ -28,7 +28,7 @@ type routerProfile struct {
 	probe       *router.Router
 	subscribers []*profileSubscriber
 	err         error // of the last reading
-	delivering  error // of coffee breaks, of records, and of all to a LocalRouter
+	delivering  error // of delivering coffee breaks, records, and anything to a LocalRouter
 
 	ending chan struct{}
 	ended  sync.WaitGroup
@@ -38,7 +38,7 @@ type routerProfile struct {
 	readers sync.WaitGroup
 }
 
-// profileTask is a session's task, or else that of a profile by hand.
+// profileTask is the task of a session, or of a profile by hand.
 type profileTask struct {
 	session.PointTask
 	local *LocalRouter
@@ -56,7 +56,7 @@ type profileSubscriber struct {
 	counters map[string]uint64
 }
 
-// runs reports whether the task is the one that it runs.
+// runs reports whether the subscriber runs this task.
 func (r *profileSubscriber) runs(task profileTask) bool { return reflect.DeepEqual(r.task, task) }
 
 // queueSide identifies a queue.
@@ -112,7 +112,7 @@ func (m *routerProfile) follow(tasks []profileTask) error {
 	return m.assign(tasks)
 }
 
-// assign gives each task a subscriber; that of an unchanged task keeps its period.
+// assign creates a subscriber for each task; that of an unchanged task keeps its period.
 func (m *routerProfile) assign(tasks []profileTask) error {
 	shot, err := m.snapshot()
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package runner carries out the tasks of one host: it runs a source or a destination for
 // each interface, and the points of package measure/point, each shared by the sessions that
-// need it. A user may run a source or a destination by hand, without a session:
-// LocalSource, LocalDestination.
+// need it. A user may run a source, a destination or a router profile by hand, without a
+// session: LocalSource, LocalDestination, LocalRouter.
 //
 // It receives assignments and pulses, and passes rows to a sink. It does not depend on
 // where they come from and go to.

@@ -1,5 +1,6 @@
-// Package view prints what a probe measures that is run by hand, without a server: as
-// text, or as JSON, one object per line. It knows no probe; who uses it formats the text.
+// Package view prints the results of a probe that is run by hand, without a server: as
+// text, or as JSON, one object per line. It does not depend on the probe: the caller
+// formats the text.
 package view
 
 import (
