@@ -45,7 +45,7 @@ func (s Spec) samplingOf(agent string) Sampling {
 func (s Spec) marks(is4 bool) bool {
 	if is4 {
 		encoding, err := wire.ParseEncoding(s.Encoding)
-		return s.Family != IPv6 && (err != nil || encoding.Version() == 4)
+		return s.Family != IPv6 && (err != nil || encoding.Applies(wire.ClassIPv4))
 	}
 	return s.Family != IPv4
 }

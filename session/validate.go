@@ -121,7 +121,7 @@ func (p *problems) marking(s Spec) {
 	}
 	p.setting("encoding", s.Encoding)
 	p.setting("family", s.Family)
-	if encoding, err := wire.ParseEncoding(s.Encoding); s.Family == IPv4 && err == nil && encoding.Version() != 4 {
+	if encoding, err := wire.ParseEncoding(s.Encoding); s.Family == IPv4 && err == nil && !encoding.Applies(wire.ClassIPv4) {
 		p.add("encoding", "%v does not mark IPv4 packets, but the family is ipv4: nothing would be marked", encoding)
 	}
 }

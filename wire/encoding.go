@@ -11,7 +11,7 @@ type Encoding uint8
 // description is a row of WIRE_ENCODINGS in wire.h.
 type description struct {
 	name     string
-	version  int    // of IP
+	packets  Class  // all properties that a packet may have
 	overhead [3]int // bytes added by delay, loss and both
 	doc      string
 }
@@ -60,13 +60,9 @@ func (e Encoding) Doc() string {
 	return descriptions[e].doc
 }
 
-// Version returns the version of IP whose packets the encoding marks, 4 or 6.
-func (e Encoding) Version() int {
-	if !e.valid() {
-		return 0
-	}
-	return descriptions[e].version
-}
+// Applies reports whether the encoding can mark packets with these properties: all of
+// a packet, or only those that matter, such as the version of IP.
+func (e Encoding) Applies(c Class) bool { return e.valid() && c&^descriptions[e].packets == 0 }
 
 // Overhead returns the number of bytes that a mark with these modules adds to
 // a packet, zero for an unknown encoding or a set that no mark can have.

@@ -11,10 +11,10 @@ const (
 )
 
 var descriptions = [...]description{
-	Native: {"native", 6, [3]int{24, 8, 32}, "An IPv6 Destination Options header. IPv4 packets stay unmarked."},
-	Shim:   {"shim", 4, [3]int{20, 8, 24}, "A shim behind the IPv4 header; the packet becomes IP protocol 253. Adds the fewest bytes; firewalls and NAT often drop it."},
-	IPIP:   {"ipip", 4, [3]int{40, 28, 44}, "As shim, behind a second IPv4 header (protocol 4, RFC 2003). For networks that let such tunnels through."},
-	UDP:    {"udp", 4, [3]int{48, 36, 52}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
+	Native: {"native", 0xfe, [3]int{24, 8, 32}, "An IPv6 Destination Options header. IPv4 packets stay unmarked."},
+	Shim:   {"shim", 0x3d, [3]int{20, 8, 24}, "A shim behind the IPv4 header; the packet becomes IP protocol 253. Adds the fewest bytes; firewalls and NAT often drop it."},
+	IPIP:   {"ipip", 0x3d, [3]int{40, 28, 44}, "As shim, behind a second IPv4 header (protocol 4, RFC 2003). For networks that let such tunnels through."},
+	UDP:    {"udp", 0xfd, [3]int{48, 36, 52}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
 }
 
 // DefaultEncoding marks IPv4 packets unless a user chooses another.

@@ -60,6 +60,33 @@ func TestNames(t *testing.T) {
 	}
 }
 
+func TestChoose(t *testing.T) {
+	const ip4, ip6 = wire.ClassIPv4 | wire.ClassTCP, wire.ClassIPv6 | wire.ClassUDP
+	list := []wire.Encoding{wire.Shim, wire.Native, wire.UDP}
+	for _, test := range []struct {
+		name  string
+		class wire.Class
+		want  wire.Encoding
+		ok    bool
+	}{
+		{"the first that applies", ip4, wire.Shim, true},
+		{"forwarded", ip4 | wire.ClassForwarded, wire.Shim, true},
+		{"a segmentation buffer", ip4 | wire.ClassGSO, wire.UDP, true},
+		{"IPv4 options", ip4 | wire.ClassExtended, wire.UDP, true},
+		{"IPv6", ip6 | wire.ClassGSO | wire.ClassExtended, wire.Native, true},
+	} {
+		if got, ok := wire.Choose(list, test.class); got != test.want || ok != test.ok {
+			t.Errorf("%s: %v, %v, want %v", test.name, got, ok, test.want)
+		}
+	}
+	if got, ok := wire.Choose(list[:1], ip6); ok {
+		t.Errorf("%v for IPv6", got)
+	}
+	if wire.Encoding(99).Applies(0) {
+		t.Error("an unknown encoding applies")
+	}
+}
+
 func TestOverhead(t *testing.T) {
 	for _, test := range []struct {
 		encoding          wire.Encoding

@@ -16,6 +16,22 @@
 #define WIRE_LOSS 2
 
 /*
+ * What a packet is, as far as the choice of its encoding depends on it: a set
+ * with one IP version, one transport, and the other properties it has.
+ */
+#define WIRE_IPV4 0x01
+#define WIRE_IPV6 0x02
+#define WIRE_TCP 0x04
+#define WIRE_UDP 0x08
+#define WIRE_OTHER 0x10	    /* any other transport */
+#define WIRE_FORWARDED 0x20 /* not sent by this host */
+#define WIRE_GSO 0x40	    /* a segmentation buffer, which becomes several packets */
+#define WIRE_EXTENDED 0x80  /* IPv4 options, IPv6 extension headers, or inside a tunnel's buffer */
+#define WIRE_CLASSES 0x100
+
+#define WIRE_ANY (WIRE_TCP | WIRE_UDP | WIRE_OTHER)
+
+/*
  * Encodings: how a mark travels. This is the only list of their names and
  * numbers: go test ./wire -update generates the Go constants, the page's
  * choices and the table in the documentation from it.
@@ -25,18 +41,24 @@
  *   ipip    IP(4) IP(253) shim L4    outer header as in RFC 2003
  *   udp     IP(17) UDP shim(4) IP L4 the inner packet is complete and unchanged
  *
- * X(C name, Go name, number, IP version, bytes added by delay, loss, both, text)
+ * An encoding applies to a packet whose properties are all among those listed.
+ *
+ * X(C name, Go name, number, packets, bytes added by delay, loss, both, text)
  */
 #define WIRE_ENCODINGS(X)                                                       \
-	X(NATIVE, Native, 0, 6, 24, 8, 32,                                      \
+	X(NATIVE, Native, 0,                                                    \
+	  WIRE_IPV6 | WIRE_ANY | WIRE_FORWARDED | WIRE_GSO | WIRE_EXTENDED,     \
+	  24, 8, 32,                                                            \
 	  "An IPv6 Destination Options header. IPv4 packets stay unmarked.")    \
-	X(SHIM, Shim, 1, 4, 20, 8, 24,                                          \
+	X(SHIM, Shim, 1, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED, 20, 8, 24,      \
 	  "A shim behind the IPv4 header; the packet becomes IP protocol 253. " \
 	  "Adds the fewest bytes; firewalls and NAT often drop it.")            \
-	X(IPIP, IPIP, 2, 4, 40, 28, 44,                                         \
+	X(IPIP, IPIP, 2, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED, 40, 28, 44,     \
 	  "As shim, behind a second IPv4 header (protocol 4, RFC 2003). "       \
 	  "For networks that let such tunnels through.")                        \
-	X(UDP, UDP, 3, 4, 48, 36, 52,                                           \
+	X(UDP, UDP, 3,                                                          \
+	  WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED | WIRE_GSO | WIRE_EXTENDED,     \
+	  48, 36, 52,                                                           \
 	  "The whole packet travels inside UDP to port 50253. Passes firewalls that " \
 	  "allow UDP; may take another equal-cost path than unmarked packets.")
 
@@ -44,6 +66,7 @@
 
 #define WIRE_ENCODING_NUMBER(name, go, number, ...) WIRE_ENCODING_##name = number,
 enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };
+#define WIRE_ENCODING_NONE 0xff
 
 /* IPv6 option types, RFC 4727 experimental, "skip if unknown". */
 #define WIRE_OPTION_DELAY 0x3e /* may change en route: an edge may fill received */

@@ -94,7 +94,7 @@ func (c *sourceRunCmd) settings() (source.Settings, error) {
 		if err != nil {
 			return settings, fmt.Errorf("%w: %w", command.ErrValue, err)
 		}
-		settings.IPv6, settings.IPv4 = encoding.Version() == 6, encoding
+		settings.IPv6, settings.IPv4 = encoding.Applies(wire.ClassIPv6), encoding
 	}
 	if c.Flows < 1 || c.Flows > 1<<24 {
 		return settings, fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", command.ErrValue, c.Flows)

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	encodings = slices.DeleteFunc(wire.Encodings(), func(e wire.Encoding) bool { return e.Version() != 4 })
+	encodings = slices.DeleteFunc(wire.Encodings(), func(e wire.Encoding) bool { return !e.Applies(wire.ClassIPv4) })
 	sets      = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
 )
 

@@ -53,7 +53,7 @@ func insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	if enc.Version() != version {
+	if !enc.Applies(versionClass(version)) {
 		return nil, fmt.Errorf("%v in IPv%d: %w", enc, version, ErrEncoding)
 	}
 	if version == 4 {
@@ -93,7 +93,7 @@ func extract(packet []byte, port uint16) (original []byte, m Mark, enc wire.Enco
 		}
 	}
 	for _, enc := range wire.Encodings() {
-		if enc.Version() != version {
+		if !enc.Applies(versionClass(version)) {
 			continue
 		}
 		original, m, err = layouts[enc].extract(packet, port)
@@ -114,4 +114,12 @@ func versionOf(packet []byte) (int, error) {
 		return 0, fmt.Errorf("version %d: %w", version, ErrVersion)
 	}
 	return int(version), nil
+}
+
+// versionClass is what a packet's version says about the encodings that apply to it.
+func versionClass(version int) wire.Class {
+	if version == 4 {
+		return wire.ClassIPv4
+	}
+	return wire.ClassIPv6
 }

@@ -93,14 +93,14 @@ type sample struct {
 }
 
 var (
-	native = ofVersion(6)
-	ipv4   = ofVersion(4)
+	native = of(wire.ClassIPv6)
+	ipv4   = of(wire.ClassIPv4)
 	inUDP  = []wire.Encoding{wire.UDP}
 )
 
-// ofVersion returns the encodings for packets of this version of IP.
-func ofVersion(version int) []wire.Encoding {
-	return slices.DeleteFunc(wire.Encodings(), func(e wire.Encoding) bool { return e.Version() != version })
+// of returns the encodings for packets with these properties.
+func of(c wire.Class) []wire.Encoding {
+	return slices.DeleteFunc(wire.Encodings(), func(e wire.Encoding) bool { return !e.Applies(c) })
 }
 
 // samples are the packets that are marked in every encoding that takes them
@@ -163,7 +163,7 @@ func makeVectors(t *testing.T) []codec.Vector {
 	}
 	tails := []int{1, 3, 7, 101, 1399}
 	for _, e := range append(native, ipv4...) {
-		h := header{v6: e.Version() == 6}
+		h := header{v6: e.Applies(wire.ClassIPv6)}
 		plain := h.with(17, udp([]byte("odd")))
 		for _, n := range tails {
 			packet := h.with(17, udp(bytes.Repeat([]byte{0xa5}, n)))
