@@ -13,8 +13,8 @@ func (s Spec) Complete() Spec {
 	if len(s.Modules) == 0 {
 		s.Modules = []string{wire.Delay.String(), wire.Loss.String()}
 	}
-	s.Encoding = cmp.Or(s.Encoding, setting("encoding").Default)
 	s.Family = cmp.Or(s.Family, setting("family").Default)
+	s.Encoding = completeEncodings(s.Encoding, s.Family)
 	s.Granularity = cmp.Or(s.Granularity, setting("granularity").Default)
 	s.Interval = cmp.Or(s.Interval, defaultDuration("interval"))
 	s.Lease = cmp.Or(s.Lease, defaultDuration("lease"))
@@ -44,8 +44,30 @@ func (s Spec) samplingOf(agent string) Sampling {
 // marks reports whether packets of an address family are marked.
 func (s Spec) marks(is4 bool) bool {
 	if is4 {
-		encoding, err := wire.ParseEncoding(s.Encoding)
-		return s.Family != IPv6 && (err != nil || encoding.Applies(wire.ClassIPv4))
+		return s.Family != IPv6 && s.encodes(wire.ClassIPv4)
 	}
-	return s.Family != IPv4
+	return s.Family != IPv4 && s.encodes(wire.ClassIPv6)
+}
+
+// encodes reports whether an encoding marks packets of a class. A list that does not
+// exist is reported elsewhere.
+func (s Spec) encodes(c wire.Class) bool {
+	list, err := wire.ParseEncodings(s.Encoding)
+	_, found := list.Choose(c)
+	return err != nil || found
+}
+
+// completeEncodings fills in the default list, and native where no encoding marks IPv6.
+func completeEncodings(text, family string) string {
+	if text == "" {
+		return wire.DefaultEncodings().String()
+	}
+	list, err := wire.ParseEncodings(text)
+	if err != nil {
+		return text
+	}
+	if _, found := list.Choose(wire.ClassIPv6); !found && family != IPv4 {
+		list = append(wire.EncodingList{wire.Native}, list...)
+	}
+	return list.String()
 }

@@ -17,17 +17,23 @@ func Costs(spec Spec, pairs []Pair) []string {
 	if err != nil {
 		return nil
 	}
-	encoding, err := wire.ParseEncoding(spec.Encoding)
+	encodings, err := wire.ParseEncodings(spec.Encoding)
 	if err != nil {
 		return nil
 	}
 	metrics := strings.Join(spec.Modules, " and ")
 	var costs []string
-	if spec.marks(true) {
-		costs = append(costs, fmt.Sprintf("%d bytes in each marked IPv4 packet (%s, encoding %v)", encoding.Overhead(modules), metrics, encoding))
-	}
-	if spec.marks(false) {
-		costs = append(costs, fmt.Sprintf("%d bytes in each marked IPv6 packet (%s)", wire.Native.Overhead(modules), metrics))
+	for _, family := range []struct {
+		is4   bool
+		name  string
+		class wire.Class
+	}{{true, "IPv4", wire.ClassIPv4}, {false, "IPv6", wire.ClassIPv6}} {
+		for _, e := range encodings {
+			if spec.marks(family.is4) && e.Applies(family.class) {
+				costs = append(costs, fmt.Sprintf("%d bytes in each marked %s packet (%s, encoding %v)",
+					e.Overhead(modules), family.name, metrics, e))
+			}
+		}
 	}
 	costs = append(costs, rowCosts(spec, pairs)...)
 	if spec.Records {

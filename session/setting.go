@@ -52,12 +52,17 @@ func setting(name string) point.Option {
 	return settings[slices.IndexFunc(settings, func(o point.Option) bool { return o.Name == name })]
 }
 
-// encodings lists the default first.
+// encodings offers the default list first, then each encoding alone, in the form in which
+// a specification is completed. Other lists are valid too.
 func encodings() point.Option {
-	o := point.Option{Name: "encoding", Type: point.Choice, Default: wire.DefaultEncoding.String(), Doc: "encoding of marks in IPv4"}
-	all := slices.DeleteFunc(wire.Encodings(), func(e wire.Encoding) bool { return e == wire.DefaultEncoding })
-	for _, e := range slices.Insert(all, 0, wire.DefaultEncoding) {
-		o.Choices, o.ChoiceDocs = append(o.Choices, e.String()), append(o.ChoiceDocs, e.Doc())
+	o := point.Option{
+		Name: "encoding", Type: point.Choice, Default: wire.DefaultEncodings().String(), Doc: "encodings of marks, in order of preference",
+		Choices: []string{wire.DefaultEncodings().String()}, ChoiceDocs: []string{"A packet gets the first of these that applies to it."},
+	}
+	for _, e := range wire.Encodings() {
+		if list := completeEncodings(e.String(), AnyFamily); !slices.Contains(o.Choices, list) {
+			o.Choices, o.ChoiceDocs = append(o.Choices, list), append(o.ChoiceDocs, e.Doc())
+		}
 	}
 	return o
 }

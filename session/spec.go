@@ -30,9 +30,10 @@ type Spec struct {
 	Both bool `json:"both,omitempty" yaml:"both,omitempty" negatable:"" help:"Measure each pair in both directions."`
 	// Modules are the metrics to measure. Loss includes reordering and duplication.
 	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty" placeholder:"LIST" help:"Metrics to measure: delay, loss; default: both."`
-	// Encoding of marks in IPv4 packets. With native, IPv4 packets are not marked. IPv6
-	// packets always use native.
-	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty" placeholder:"NAME" help:"Encoding of marks in IPv4: one of ${encoding_range}; default: ${encoding}."`
+	// Encoding of marks: names in order of preference, separated by commas. A packet gets
+	// the first encoding that applies to it. Native is added to a list without an
+	// encoding for IPv6, unless the family is ipv4.
+	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty" placeholder:"LIST" help:"Encodings of marks, separated by commas: ${encodings}. A packet gets the first that applies to it; default: ${encoding}."`
 	// Family is the address family of the packets that are marked.
 	Family string `json:"family,omitempty" yaml:"family,omitempty" placeholder:"NAME" help:"Address family: one of ${family_range}; default: ${family}."`
 	// Filters select packets by five-tuple: 'src=P dst=P proto=tcp sport=N dport=N', all

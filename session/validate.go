@@ -119,10 +119,12 @@ func (p *problems) marking(s Spec) {
 			p.add(at, "duplicate %q", name)
 		}
 	}
-	p.setting("encoding", s.Encoding)
+	if _, err := wire.ParseEncodings(s.Encoding); err != nil {
+		p.add("encoding", "%v; valid: %s", err, wire.EncodingNames())
+	}
 	p.setting("family", s.Family)
-	if encoding, err := wire.ParseEncoding(s.Encoding); s.Family == IPv4 && err == nil && !encoding.Applies(wire.ClassIPv4) {
-		p.add("encoding", "%v does not mark IPv4 packets, but the family is ipv4: nothing would be marked", encoding)
+	if s.Family == IPv4 && !s.encodes(wire.ClassIPv4) {
+		p.add("encoding", "%s does not mark IPv4 packets, but the family is ipv4: nothing would be marked", s.Encoding)
 	}
 }
 

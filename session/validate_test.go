@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/wire"
 )
 
 func good() Spec {
@@ -78,7 +80,7 @@ func TestCompleteLeavesTheSpecAlone(t *testing.T) {
 	if spec.Modules[0] != "loss" || spec.Encoding != "" {
 		t.Errorf("changed: %+v", spec)
 	}
-	if strings.Join(done.Modules, ",") != "delay,loss" || done.Encoding != "udp" || done.Lease != defaultDuration("lease") || done.TimeZone != "" {
+	if strings.Join(done.Modules, ",") != "delay,loss" || done.Encoding != wire.DefaultEncodings().String() || done.Lease != defaultDuration("lease") || done.TimeZone != "" {
 		t.Errorf("completed to %+v", done)
 	}
 }

@@ -14,13 +14,3 @@ const (
 	ClassGSO       // a segmentation buffer, which becomes several packets
 	ClassExtended  // IPv4 options, IPv6 extension headers, or inside a tunnel's buffer
 )
-
-// Choose returns the first encoding of the list that applies to packets of a class.
-func Choose(list []Encoding, c Class) (Encoding, bool) {
-	for _, e := range list {
-		if e.Applies(c) {
-			return e, true
-		}
-	}
-	return 0, false
-}

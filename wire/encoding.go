@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -26,12 +27,48 @@ func Encodings() []Encoding {
 }
 
 // EncodingNames returns the names of all encodings, separated by commas.
-func EncodingNames() string {
-	names := make([]string, 0, len(descriptions))
-	for _, e := range Encodings() {
+func EncodingNames() string { return strings.ReplaceAll(EncodingList(Encodings()).String(), ",", ", ") }
+
+// An EncodingList is what a source may use: a packet gets the first that applies to it.
+type EncodingList []Encoding
+
+// DefaultEncodings returns the list that is used unless a user chooses another.
+func DefaultEncodings() EncodingList { return slices.Clone(defaultEncodings) }
+
+// ParseEncodings returns the list that s names: encodings in the order of preference,
+// separated by commas.
+func ParseEncodings(s string) (EncodingList, error) {
+	var list EncodingList
+	for name := range strings.SplitSeq(s, ",") {
+		e, err := ParseEncoding(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(list, e) {
+			return nil, fmt.Errorf("parse encodings %q: duplicate %v", s, e)
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// String returns the names of the encodings, separated by commas.
+func (l EncodingList) String() string {
+	names := make([]string, 0, len(l))
+	for _, e := range l {
 		names = append(names, e.String())
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, ",")
+}
+
+// Choose returns the first encoding of the list that applies to packets of a class.
+func (l EncodingList) Choose(c Class) (Encoding, bool) {
+	for _, e := range l {
+		if e.Applies(c) {
+			return e, true
+		}
+	}
+	return 0, false
 }
 
 // ParseEncoding returns the encoding with the name s.

@@ -17,5 +17,4 @@ var descriptions = [...]description{
 	UDP:    {"udp", 0xfd, [3]int{48, 36, 52}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
 }
 
-// DefaultEncoding marks IPv4 packets unless a user chooses another.
-const DefaultEncoding = UDP
+var defaultEncodings = EncodingList{Native, UDP}

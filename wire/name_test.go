@@ -49,6 +49,14 @@ func TestNames(t *testing.T) {
 	if e, err := wire.ParseEncoding("gre"); err == nil {
 		t.Errorf("ParseEncoding(gre) = %v", e)
 	}
+	if list, err := wire.ParseEncodings("shim, native"); err != nil || list.String() != "shim,native" {
+		t.Errorf("a list came back as %v, %v", list, err)
+	}
+	for _, text := range []string{"", "shim,", "shim,gre", "shim,native,shim"} {
+		if list, err := wire.ParseEncodings(text); err == nil {
+			t.Errorf("ParseEncodings(%q) = %v", text, list)
+		}
+	}
 	for _, test := range []struct{ got, want string }{
 		{wire.Module(0).String(), "none"},
 		{wire.Module(7).String(), "Module(0x7)"},
@@ -62,7 +70,7 @@ func TestNames(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	const ip4, ip6 = wire.ClassIPv4 | wire.ClassTCP, wire.ClassIPv6 | wire.ClassUDP
-	list := []wire.Encoding{wire.Shim, wire.Native, wire.UDP}
+	list := wire.EncodingList{wire.Shim, wire.Native, wire.UDP}
 	for _, test := range []struct {
 		name  string
 		class wire.Class
@@ -75,11 +83,11 @@ func TestChoose(t *testing.T) {
 		{"IPv4 options", ip4 | wire.ClassExtended, wire.UDP, true},
 		{"IPv6", ip6 | wire.ClassGSO | wire.ClassExtended, wire.Native, true},
 	} {
-		if got, ok := wire.Choose(list, test.class); got != test.want || ok != test.ok {
+		if got, ok := list.Choose(test.class); got != test.want || ok != test.ok {
 			t.Errorf("%s: %v, %v, want %v", test.name, got, ok, test.want)
 		}
 	}
-	if got, ok := wire.Choose(list[:1], ip6); ok {
+	if got, ok := list[:1].Choose(ip6); ok {
 		t.Errorf("%v for IPv6", got)
 	}
 	if wire.Encoding(99).Applies(0) {

@@ -62,7 +62,11 @@
 	  "The whole packet travels inside UDP to port 50253. Passes firewalls that " \
 	  "allow UDP; may take another equal-cost path than unmarked packets.")
 
-#define WIRE_ENCODING_DEFAULT WIRE_ENCODING_UDP /* for IPv4 */
+/*
+ * A source has a list of encodings; a packet gets the first that applies to
+ * it. This is the list unless a user chooses another.
+ */
+#define WIRE_ENCODING_DEFAULT NATIVE, UDP
 
 #define WIRE_ENCODING_NUMBER(name, go, number, ...) WIRE_ENCODING_##name = number,
 enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };

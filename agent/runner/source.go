@@ -68,12 +68,12 @@ func (task *sourceTask) settings() (source.Settings, error) {
 	if err != nil {
 		return source.Settings{}, err
 	}
-	encoding, err := wire.ParseEncoding(task.Encoding)
+	encodings, err := wire.ParseEncodings(task.Encoding)
 	if err != nil {
 		return source.Settings{}, err
 	}
 	return source.Settings{
-		Modules: modules, IPv6: true, IPv4: encoding, StartEmpty: true, Sampling: sampling(task.Sampling),
+		Modules: modules, Encodings: encodings, StartEmpty: true, Sampling: sampling(task.Sampling),
 	}, nil
 }
 

@@ -36,7 +36,7 @@ type SessionSpec struct {
 	Both bool `protobuf:"varint,4,opt,name=both,proto3" json:"both,omitempty"`
 	// delay, loss; default both.
 	Modules []string `protobuf:"bytes,5,rep,name=modules,proto3" json:"modules,omitempty"`
-	// Encoding of marks in IPv4, by name; default udp. With an encoding for IPv6, IPv4 packets are not marked.
+	// Encodings of marks by name, separated by commas: a packet gets the first that applies to it.
 	Encoding string `protobuf:"bytes,6,opt,name=encoding,proto3" json:"encoding,omitempty"`
 	// ipv4, ipv6 or any (default).
 	Family string `protobuf:"bytes,7,opt,name=family,proto3" json:"family,omitempty"`

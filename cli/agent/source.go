@@ -31,7 +31,7 @@ func sampling(s session.Sampling) source.Sampling {
 type sourceRunCmd struct {
 	Dev      string        `required:"" placeholder:"DEV" help:"Network interface whose outgoing packets are marked."`
 	Modules  string        `default:"delay,loss" placeholder:"LIST" help:"What to measure: delay, loss or delay,loss (${default})."`
-	Encoding string        `placeholder:"NAME" help:"Encoding of marks: one of ${encoding_range}. Default: native for IPv6, ${encoding} for IPv4."`
+	Encoding string        `placeholder:"LIST" help:"Encodings of marks, separated by commas: ${encodings}. A packet gets the first that applies to it. Default: ${encoding}."`
 	To       []string      `placeholder:"PREFIX" help:"Mark only packets to these hosts, which must run a destination. Repeatable."`
 	Filter   []string      `sep:"none" placeholder:"RULE" help:"Mark only packets that match 'src=P dst=P proto=tcp sport=N dport=N'; all parts are optional. Repeatable: a packet has to match one rule."`
 	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that identify a flow (${default})."`
@@ -79,7 +79,7 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 
 func (c *sourceRunCmd) settings() (source.Settings, error) {
 	settings := source.Settings{
-		IPv6: true, IPv4: wire.UDP, Port: c.Port, Flows: c.Flows, Idle: c.Idle, Sampling: sampling(c.Sampling),
+		Encodings: wire.DefaultEncodings(), Port: c.Port, Flows: c.Flows, Idle: c.Idle, Sampling: sampling(c.Sampling),
 		Clsact: c.Clsact,
 	}
 	var err error
@@ -90,11 +90,9 @@ func (c *sourceRunCmd) settings() (source.Settings, error) {
 		return settings, fmt.Errorf("%w: %w", command.ErrValue, err)
 	}
 	if c.Encoding != "" {
-		encoding, err := wire.ParseEncoding(c.Encoding)
-		if err != nil {
+		if settings.Encodings, err = wire.ParseEncodings(c.Encoding); err != nil {
 			return settings, fmt.Errorf("%w: %w", command.ErrValue, err)
 		}
-		settings.IPv6, settings.IPv4 = encoding.Applies(wire.ClassIPv6), encoding
 	}
 	if c.Flows < 1 || c.Flows > 1<<24 {
 		return settings, fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", command.ErrValue, c.Flows)

@@ -15,13 +15,14 @@ import (
 
 	"pillion.dev/internal/quantity"
 	"pillion.dev/session"
+	"pillion.dev/wire"
 )
 
 // New makes the parser of a program's flags. Durations have the grammar of package
-// quantity; help texts may name the default and the
+// quantity; help texts may name ${encodings}, and the default and the
 // range of a session.Settings, as ${lease} and ${lease_range}; commands receive ctx.
 func New(ctx context.Context, name, description string, flags any, options ...kong.Option) (*kong.Kong, error) {
-	vars := kong.Vars{}
+	vars := kong.Vars{"encodings": wire.EncodingNames()}
 	for _, s := range session.Settings() {
 		vars[s.Name], vars[s.Name+"_range"] = s.Default, s.Range()
 	}

@@ -17,8 +17,12 @@
 static __always_inline __u32 mss_limit(const struct subject *s)
 {
 	__u32 headers = s->l4 - link_length + sizeof(struct tcphdr);
-	__u32 add = s->key.family == 6 ? NATIVE_LENGTH : SHIM_OUTER + SHIM_LENGTH;
+	__u32 class = packet_class(s);
+	__u32 add = mark_length(encoding_of(class));
+	__u32 segmented = mark_length(encoding_of(class | WIRE_GSO));
 
+	if (add < segmented)
+		add = segmented;
 	return path_mtu > headers + add ? path_mtu - headers - add : 0;
 }
 

@@ -4,10 +4,9 @@
 #define PILLION_SOURCE_NATIVE_H
 
 #include "../bpf/clock.h"
+#include "encoding.h"
 #include "number.h"
 #include "room.h"
-
-const volatile __u32 modules = WIRE_DELAY | WIRE_LOSS;
 
 #define NATIVE_LENGTH                                            \
 	(modules == WIRE_DELAY  ? WIRE_NATIVE_DELAY :            \

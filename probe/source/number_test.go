@@ -60,12 +60,12 @@ func TestOutcomesOfSettings(t *testing.T) {
 		packet   []byte
 		want     string
 	}{
-		{"IPv6 off", Settings{Modules: wire.Loss, IPv4: wire.UDP}, plain6, "encoding"},
-		{"IPv4 off", Settings{Modules: wire.Loss, IPv6: true}, plain4, "encoding"},
+		{"IPv6 off", Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDP}}, plain6, "encoding"},
+		{"IPv4 off", Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.Native}}, plain4, "encoding"},
 		{"just too large", all(wire.UDP, wire.Delay|wire.Loss), big, "mtu"},
 		{"just fits", all(wire.UDP, wire.Delay|wire.Loss), seal4(big[:len(big)-1]), "marked"},
 		{"to the port of marks", all(wire.UDP, wire.Loss), ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 50253, nil)), "existing_option"},
-		{"to another port of marks", Settings{Modules: wire.Loss, IPv4: wire.UDP, Port: 4000}, ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 4000, nil)), "existing_option"},
+		{"to another port of marks", Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.UDP}, Port: 4000}, ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 4000, nil)), "existing_option"},
 		{"to everybody", all(wire.Shim, wire.Loss), ipv4("192.0.2.1", "255.255.255.255", 17, ported(1, 2, nil)), "multicast"},
 	}
 	for _, row := range rows {

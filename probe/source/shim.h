@@ -5,8 +5,6 @@
 
 #include "native.h"
 
-/* WIRE_ENCODING_NATIVE: IPv4 packets stay unmarked. */
-const volatile __u32 ipv4_encoding = WIRE_ENCODING_DEFAULT;
 const volatile __u16 udp_port = WIRE_UDP_PORT;
 
 #define SHIM_LENGTH                                           \
@@ -15,10 +13,10 @@ const volatile __u16 udp_port = WIRE_UDP_PORT;
 				  WIRE_SHIM_BOTH)
 
 /* Bytes before the shim that were not in the packet. */
-#define SHIM_OUTER                                                                            \
-	(ipv4_encoding == WIRE_ENCODING_UDP  ? sizeof(struct iphdr) + sizeof(struct udphdr) : \
-	 ipv4_encoding == WIRE_ENCODING_IPIP ? sizeof(struct iphdr) :                         \
-					       0)
+#define SHIM_OUTER(encoding)                                                             \
+	((encoding) == WIRE_ENCODING_UDP  ? sizeof(struct iphdr) + sizeof(struct udphdr) : \
+	 (encoding) == WIRE_ENCODING_IPIP ? sizeof(struct iphdr) :                         \
+					    0)
 
 #define SOURCE_PORT_BASE 0xc000 /* the dynamic ports of RFC 6335 */
 #define SOURCE_PORT_MASK 0x3fff
@@ -75,7 +73,7 @@ static __always_inline void shim_write_udp(void *frame, const struct subject *s,
 	struct udphdr *udp = (void *)(outer + 1);
 	void *shim = udp + 1;
 	struct iphdr *inner = shim + SHIM_LENGTH;
-	__u32 length = bpf_ntohs(inner->tot_len) + SHIM_OUTER + SHIM_LENGTH;
+	__u32 length = bpf_ntohs(inner->tot_len) + SHIM_OUTER(WIRE_ENCODING_UDP) + SHIM_LENGTH;
 
 	__builtin_memcpy(outer, inner, sizeof(*outer));
 	outer->ihl = 5;
@@ -99,7 +97,7 @@ static __always_inline void shim_write_ipip(void *frame, const struct subject *s
 	 * The old header lies where the shim ends; bring it before the shim. A
 	 * short shim leaves the two overlapping: not in one copy.
 	 */
-	copy_words(&header, frame + SHIM_OUTER + SHIM_LENGTH, sizeof(header));
+	copy_words(&header, frame + SHIM_OUTER(WIRE_ENCODING_IPIP) + SHIM_LENGTH, sizeof(header));
 	copy_words(inner, &header, sizeof(header));
 	shim_length(inner, SHIM_LENGTH);
 	shim_protocol(inner, WIRE_PROTOCOL);
@@ -120,43 +118,44 @@ static __always_inline void shim_write_bare(void *frame, const struct subject *s
 	shim_write(ip + 1, s->next, number);
 }
 
-static __always_inline int shim_make_room(struct __sk_buff *skb, const struct room *room)
+static __always_inline int shim_make_room(struct __sk_buff *skb, __u32 encoding, const struct room *room)
 {
 	__u64 flags = room->flags;
 
-	if (ipv4_encoding == WIRE_ENCODING_SHIM)
+	if (encoding == WIRE_ENCODING_SHIM)
 		return bpf_skb_adjust_room(skb, SHIM_LENGTH, BPF_ADJ_ROOM_NET, flags);
-	if (ipv4_encoding == WIRE_ENCODING_UDP)
+	if (encoding == WIRE_ENCODING_UDP)
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
 			 BPF_F_ADJ_ROOM_ENCAP_L2(SHIM_LENGTH);
-	return bpf_skb_adjust_room(skb, SHIM_OUTER + SHIM_LENGTH, BPF_ADJ_ROOM_MAC, flags);
+	return bpf_skb_adjust_room(skb, SHIM_OUTER(encoding) + SHIM_LENGTH, BPF_ADJ_ROOM_MAC, flags);
 }
 
 /* The packet goes on as it came. */
-static __always_inline int shim_undo(struct __sk_buff *skb, const struct room *room)
+static __always_inline int shim_undo(struct __sk_buff *skb, __u32 encoding, const struct room *room)
 {
-	bpf_skb_adjust_room(skb, -(int)(SHIM_OUTER + SHIM_LENGTH),
-			    ipv4_encoding == WIRE_ENCODING_SHIM ? BPF_ADJ_ROOM_NET : BPF_ADJ_ROOM_MAC,
+	bpf_skb_adjust_room(skb, -(int)(SHIM_OUTER(encoding) + SHIM_LENGTH),
+			    encoding == WIRE_ENCODING_SHIM ? BPF_ADJ_ROOM_NET : BPF_ADJ_ROOM_MAC,
 			    room->flags);
 	return OUTCOME_NO_ROOM;
 }
 
-static __always_inline int shim_insert(struct __sk_buff *skb, const struct subject *s,
+/* encoding: a constant, so that each has its own code */
+static __always_inline int shim_insert(struct __sk_buff *skb, const struct subject *s, __u32 encoding,
 				       struct numbering *numbers, struct room *room)
 {
 	__be32 number = 0;
 	void *frame;
 
-	if (shim_make_room(skb, room))
+	if (shim_make_room(skb, encoding, room))
 		return s->gso_size ? OUTCOME_GSO : OUTCOME_NO_ROOM;
 	frame = packet_start(skb) + link_length;
-	if (frame + SHIM_OUTER + SHIM_LENGTH + sizeof(struct iphdr) > packet_end(skb))
-		return shim_undo(skb, room);
+	if (frame + SHIM_OUTER(encoding) + SHIM_LENGTH + sizeof(struct iphdr) > packet_end(skb))
+		return shim_undo(skb, encoding, room);
 	if (numbers)
 		number = number_take(numbers, room->packets);
-	if (ipv4_encoding == WIRE_ENCODING_UDP)
+	if (encoding == WIRE_ENCODING_UDP)
 		shim_write_udp(frame, s, number);
-	else if (ipv4_encoding == WIRE_ENCODING_IPIP)
+	else if (encoding == WIRE_ENCODING_IPIP)
 		shim_write_ipip(frame, s, number);
 	else
 		shim_write_bare(frame, s, number);

@@ -19,7 +19,6 @@ volatile __u64 lease_until;
 volatile __u64 lease_ticks; /* what source_renew adds; written by the agent */
 volatile __u64 ticks_now;   /* when source_renew ran */
 
-const volatile __u32 ipv6_native = 1;
 const volatile __u32 probe_mark; /* firewall mark (SO_MARK) of packets to leave alone */
 
 /* Key: 0. Value: what became of the packets of each CPU. Written here. */
@@ -35,6 +34,7 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
 	int outcome = OUTCOME_NOT_IP;
 
 	s->gso_size = skb->gso_size;
+	s->forwarded = !!skb->ingress_ifindex;
 	if (skb->protocol == PROTOCOL_IPV6)
 		outcome = read_ipv6(skb, s);
 	else if (skb->protocol == PROTOCOL_IPV4)
@@ -52,7 +52,7 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
 }
 
 /* What must not be marked although it matches. */
-static __always_inline int refuse(const struct subject *s)
+static __always_inline int refuse(const struct subject *s, __u32 encoding)
 {
 	if (s->multicast)
 		return OUTCOME_MULTICAST;
@@ -62,27 +62,34 @@ static __always_inline int refuse(const struct subject *s)
 		return OUTCOME_FRAGMENT;
 	if (s->blocked)
 		return s->blocked;
-	if (s->key.family == 6)
-		return ipv6_native ? 0 : OUTCOME_ENCODING;
-	if (ipv4_encoding == WIRE_ENCODING_NATIVE)
-		return OUTCOME_ENCODING;
-	if (ipv4_encoding == WIRE_ENCODING_UDP)
-		return s->key.protocol == IPPROTO_UDP && s->key.dport == bpf_htons(udp_port) ?
-			       OUTCOME_EXISTING_OPTION :
-			       0;
-	if (s->l4 != link_length + sizeof(struct iphdr))
-		return OUTCOME_IP_OPTIONS;
-	return s->gso_size ? OUTCOME_GSO : 0;
+	if (encoding == WIRE_ENCODING_NONE)
+		return encoding_refused(packet_class(s));
+	if (encoding == WIRE_ENCODING_UDP && s->key.protocol == IPPROTO_UDP &&
+	    s->key.dport == bpf_htons(udp_port))
+		return OUTCOME_EXISTING_OPTION;
+	return 0;
 }
 
-static __always_inline int insert(struct __sk_buff *skb, struct subject *s, struct tally *tally)
+static __always_inline int encode(struct __sk_buff *skb, const struct subject *s, __u32 encoding,
+				  struct numbering *numbers, struct room *room)
+{
+	if (ENCODING_USED(NATIVE) && encoding == WIRE_ENCODING_NATIVE)
+		return native_insert(skb, s, numbers, room);
+	if (ENCODING_USED(SHIM) && encoding == WIRE_ENCODING_SHIM)
+		return shim_insert(skb, s, WIRE_ENCODING_SHIM, numbers, room);
+	if (ENCODING_USED(IPIP) && encoding == WIRE_ENCODING_IPIP)
+		return shim_insert(skb, s, WIRE_ENCODING_IPIP, numbers, room);
+	if (ENCODING_USED(UDP) && encoding == WIRE_ENCODING_UDP)
+		return shim_insert(skb, s, WIRE_ENCODING_UDP, numbers, room);
+	return OUTCOME_ENCODING;
+}
+
+static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u32 encoding, struct tally *tally)
 {
 	struct numbering *numbers = 0;
-	struct room room = { .flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET };
-	int outcome;
+	struct room room = { .add = mark_length(encoding), .flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET };
+	int outcome = room_plan(s, &room);
 
-	room.add = s->key.family == 6 ? NATIVE_LENGTH : SHIM_OUTER + SHIM_LENGTH;
-	outcome = room_plan(s, &room);
 	if (outcome)
 		return outcome;
 	if (pull(skb, s->l4)) /* what the insertion moves and writes is in reach then */
@@ -95,10 +102,7 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, stru
 		if (!numbers)
 			return OUTCOME_FLOWS;
 	}
-	if (s->key.family == 6)
-		outcome = native_insert(skb, s, numbers, &room);
-	else
-		outcome = shim_insert(skb, s, numbers, &room);
+	outcome = encode(skb, s, encoding, numbers, &room);
 	if (outcome == OUTCOME_MARKED) {
 		s->segments = room.packets;
 		tally->bytes_added += (__u64)room.packets * room.add;
@@ -109,6 +113,7 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, stru
 static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct tally *tally)
 {
 	int outcome = read_packet(skb, s);
+	__u32 encoding;
 
 	if (outcome)
 		return outcome;
@@ -118,14 +123,15 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 		return OUTCOME_PROBE;
 	if (bpf_jiffies64() >= lease_until)
 		return OUTCOME_NO_LEASE;
-	if (s->syn && !refuse(s))
+	encoding = encoding_of(packet_class(s));
+	if (s->syn && !refuse(s, encoding))
 		mss_clamp(skb, s, tally);
 	if (!sample())
 		return OUTCOME_NOT_SAMPLED;
-	outcome = refuse(s);
+	outcome = refuse(s, encoding);
 	if (outcome)
 		return outcome;
-	return insert(skb, s, tally);
+	return insert(skb, s, encoding, tally);
 }
 
 SEC("tc")
@@ -184,7 +190,7 @@ static __always_inline void hear_syn(struct __sk_buff *skb)
 		return;
 	flow_reverse(&s.key);
 	tally = bpf_map_lookup_elem(&tallies, &zero);
-	if (tally && rule_match(&s.key) && !refuse(&s) && bpf_jiffies64() < lease_until)
+	if (tally && rule_match(&s.key) && !refuse(&s, encoding_of(packet_class(&s))) && bpf_jiffies64() < lease_until)
 		mss_clamp(skb, &s, tally);
 }
 

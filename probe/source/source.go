@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -34,10 +35,9 @@ const ProbeMark = 0x50696c6c
 // Settings say what to mark. They hold for the life of a Source.
 type Settings struct {
 	Modules wire.Module
-	// IPv6 says whether IPv6 is marked; its only encoding is native.
-	IPv6 bool
-	// IPv4 is the encoding for IPv4; Native leaves IPv4 packets unmarked.
-	IPv4 wire.Encoding
+	// Encodings of marks: a packet gets the first that applies to it. A packet to which
+	// none applies stays unmarked.
+	Encodings wire.EncodingList
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
 	Port uint16
 	// Rules choose packets; one that fits is enough. None: every packet, and
@@ -135,20 +135,39 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	if settings.Modules&wire.Loss == 0 {
 		spec.Maps[sourceMapFlowNumbers].MaxEntries = 1
 	}
+	encodings, used := encodingTable(settings.Encodings)
 	err = hook.SetConstants(spec, map[string]any{
-		sourceVarModules:      uint32(settings.Modules),
-		sourceVarLinkLength:   uint32(device.LinkLength),
-		sourceVarFlowFields:   uint32(cmp.Or(settings.Flow, flow.All)),
-		sourceVarIpv6Native:   settings.IPv6,
-		sourceVarIpv4Encoding: uint32(settings.IPv4),
-		sourceVarUdpPort:      cmp.Or(settings.Port, wire.Port),
-		sourceVarProbeMark:    uint32(ProbeMark),
-		sourceVarEveryPacket:  !settings.StartEmpty && len(settings.Rules) == 0,
+		sourceVarModules:       uint32(settings.Modules),
+		sourceVarLinkLength:    uint32(device.LinkLength),
+		sourceVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
+		sourceVarEncodings:     encodings,
+		sourceVarEncodingsUsed: used,
+		sourceVarUdpPort:       cmp.Or(settings.Port, wire.Port),
+		sourceVarProbeMark:     uint32(ProbeMark),
+		sourceVarEveryPacket:   !settings.StartEmpty && len(settings.Rules) == 0,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
 	}
 	return spec, nil
+}
+
+// noEncoding is WIRE_ENCODING_NONE of wire.h.
+const noEncoding = 0xff
+
+// encodingTable returns the encoding of each class of packets, and the bits of those that
+// occur in the list.
+func encodingTable(list wire.EncodingList) (table [math.MaxUint8 + 1]uint8, used uint32) {
+	for c := range table {
+		table[c] = noEncoding
+		if e, ok := list.Choose(wire.Class(c)); ok {
+			table[c] = uint8(e)
+		}
+	}
+	for _, e := range list {
+		used |= 1 << e
+	}
+	return table, used
 }
 
 // Forever is a lease without an end.

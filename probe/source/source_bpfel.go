@@ -114,10 +114,10 @@ const (
 	sourceProgSourceRenew  = "source_renew"
 	sourceProgSourceReturn = "source_return"
 	sourceProgSourceTc     = "source_tc"
+	sourceVarEncodings     = "encodings"
+	sourceVarEncodingsUsed = "encodings_used"
 	sourceVarEveryPacket   = "every_packet"
 	sourceVarFlowFields    = "flow_fields"
-	sourceVarIpv4Encoding  = "ipv4_encoding"
-	sourceVarIpv6Native    = "ipv6_native"
 	sourceVarLeaseTicks    = "lease_ticks"
 	sourceVarLeaseUntil    = "lease_until"
 	sourceVarLinkLength    = "link_length"
@@ -199,27 +199,27 @@ type sourceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceVariableSpecs struct {
-	EveryPacket  *ebpf.VariableSpec `ebpf:"every_packet"`
-	FlowFields   *ebpf.VariableSpec `ebpf:"flow_fields"`
-	Ipv4Encoding *ebpf.VariableSpec `ebpf:"ipv4_encoding"`
-	Ipv6Native   *ebpf.VariableSpec `ebpf:"ipv6_native"`
-	LeaseTicks   *ebpf.VariableSpec `ebpf:"lease_ticks"`
-	LeaseUntil   *ebpf.VariableSpec `ebpf:"lease_until"`
-	LinkLength   *ebpf.VariableSpec `ebpf:"link_length"`
-	Modules      *ebpf.VariableSpec `ebpf:"modules"`
-	OutcomeType  *ebpf.VariableSpec `ebpf:"outcome_type"`
-	PathMtu      *ebpf.VariableSpec `ebpf:"path_mtu"`
-	PathsKnown   *ebpf.VariableSpec `ebpf:"paths_known"`
-	ProbeMark    *ebpf.VariableSpec `ebpf:"probe_mark"`
-	RuleChoice   *ebpf.VariableSpec `ebpf:"rule_choice"`
-	Rules        *ebpf.VariableSpec `ebpf:"rules"`
-	SampleEvery  *ebpf.VariableSpec `ebpf:"sample_every"`
-	SampleGapNs  *ebpf.VariableSpec `ebpf:"sample_gap_ns"`
-	SampleNextNs *ebpf.VariableSpec `ebpf:"sample_next_ns"`
-	SampleRandom *ebpf.VariableSpec `ebpf:"sample_random"`
-	TaiOffsetNs  *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
-	TicksNow     *ebpf.VariableSpec `ebpf:"ticks_now"`
-	UdpPort      *ebpf.VariableSpec `ebpf:"udp_port"`
+	Encodings     *ebpf.VariableSpec `ebpf:"encodings"`
+	EncodingsUsed *ebpf.VariableSpec `ebpf:"encodings_used"`
+	EveryPacket   *ebpf.VariableSpec `ebpf:"every_packet"`
+	FlowFields    *ebpf.VariableSpec `ebpf:"flow_fields"`
+	LeaseTicks    *ebpf.VariableSpec `ebpf:"lease_ticks"`
+	LeaseUntil    *ebpf.VariableSpec `ebpf:"lease_until"`
+	LinkLength    *ebpf.VariableSpec `ebpf:"link_length"`
+	Modules       *ebpf.VariableSpec `ebpf:"modules"`
+	OutcomeType   *ebpf.VariableSpec `ebpf:"outcome_type"`
+	PathMtu       *ebpf.VariableSpec `ebpf:"path_mtu"`
+	PathsKnown    *ebpf.VariableSpec `ebpf:"paths_known"`
+	ProbeMark     *ebpf.VariableSpec `ebpf:"probe_mark"`
+	RuleChoice    *ebpf.VariableSpec `ebpf:"rule_choice"`
+	Rules         *ebpf.VariableSpec `ebpf:"rules"`
+	SampleEvery   *ebpf.VariableSpec `ebpf:"sample_every"`
+	SampleGapNs   *ebpf.VariableSpec `ebpf:"sample_gap_ns"`
+	SampleNextNs  *ebpf.VariableSpec `ebpf:"sample_next_ns"`
+	SampleRandom  *ebpf.VariableSpec `ebpf:"sample_random"`
+	TaiOffsetNs   *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
+	TicksNow      *ebpf.VariableSpec `ebpf:"ticks_now"`
+	UdpPort       *ebpf.VariableSpec `ebpf:"udp_port"`
 }
 
 // sourceObjects contains all objects after they have been loaded into the kernel.
@@ -263,27 +263,27 @@ func (m *sourceMaps) Close() error {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceVariables struct {
-	EveryPacket  *ebpf.Variable `ebpf:"every_packet"`
-	FlowFields   *ebpf.Variable `ebpf:"flow_fields"`
-	Ipv4Encoding *ebpf.Variable `ebpf:"ipv4_encoding"`
-	Ipv6Native   *ebpf.Variable `ebpf:"ipv6_native"`
-	LeaseTicks   *ebpf.Variable `ebpf:"lease_ticks"`
-	LeaseUntil   *ebpf.Variable `ebpf:"lease_until"`
-	LinkLength   *ebpf.Variable `ebpf:"link_length"`
-	Modules      *ebpf.Variable `ebpf:"modules"`
-	OutcomeType  *ebpf.Variable `ebpf:"outcome_type"`
-	PathMtu      *ebpf.Variable `ebpf:"path_mtu"`
-	PathsKnown   *ebpf.Variable `ebpf:"paths_known"`
-	ProbeMark    *ebpf.Variable `ebpf:"probe_mark"`
-	RuleChoice   *ebpf.Variable `ebpf:"rule_choice"`
-	Rules        *ebpf.Variable `ebpf:"rules"`
-	SampleEvery  *ebpf.Variable `ebpf:"sample_every"`
-	SampleGapNs  *ebpf.Variable `ebpf:"sample_gap_ns"`
-	SampleNextNs *ebpf.Variable `ebpf:"sample_next_ns"`
-	SampleRandom *ebpf.Variable `ebpf:"sample_random"`
-	TaiOffsetNs  *ebpf.Variable `ebpf:"tai_offset_ns"`
-	TicksNow     *ebpf.Variable `ebpf:"ticks_now"`
-	UdpPort      *ebpf.Variable `ebpf:"udp_port"`
+	Encodings     *ebpf.Variable `ebpf:"encodings"`
+	EncodingsUsed *ebpf.Variable `ebpf:"encodings_used"`
+	EveryPacket   *ebpf.Variable `ebpf:"every_packet"`
+	FlowFields    *ebpf.Variable `ebpf:"flow_fields"`
+	LeaseTicks    *ebpf.Variable `ebpf:"lease_ticks"`
+	LeaseUntil    *ebpf.Variable `ebpf:"lease_until"`
+	LinkLength    *ebpf.Variable `ebpf:"link_length"`
+	Modules       *ebpf.Variable `ebpf:"modules"`
+	OutcomeType   *ebpf.Variable `ebpf:"outcome_type"`
+	PathMtu       *ebpf.Variable `ebpf:"path_mtu"`
+	PathsKnown    *ebpf.Variable `ebpf:"paths_known"`
+	ProbeMark     *ebpf.Variable `ebpf:"probe_mark"`
+	RuleChoice    *ebpf.Variable `ebpf:"rule_choice"`
+	Rules         *ebpf.Variable `ebpf:"rules"`
+	SampleEvery   *ebpf.Variable `ebpf:"sample_every"`
+	SampleGapNs   *ebpf.Variable `ebpf:"sample_gap_ns"`
+	SampleNextNs  *ebpf.Variable `ebpf:"sample_next_ns"`
+	SampleRandom  *ebpf.Variable `ebpf:"sample_random"`
+	TaiOffsetNs   *ebpf.Variable `ebpf:"tai_offset_ns"`
+	TicksNow      *ebpf.Variable `ebpf:"ticks_now"`
+	UdpPort       *ebpf.Variable `ebpf:"udp_port"`
 }
 
 // sourcePrograms contains all programs after they have been loaded into the kernel.

@@ -24,6 +24,7 @@ struct subject {
 	__u8 multicast;
 	__u8 blocked;	  /* an outcome that forbids a mark, or zero */
 	__u8 syn;
+	__u8 forwarded;	  /* not sent by this host */
 };
 
 /* At least length bytes that can be read directly, if the packet has them. */

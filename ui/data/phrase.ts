@@ -53,7 +53,7 @@ export function facts(s: SessionSpec): { label: string; text: string }[] {
     { label: "When", text: whenWords(s) },
     { label: "Rows", text: `one every ${spanText(nanos(s.interval) ?? 0)} per ${s.granularity}` },
     { label: "Packet records", text: s.records ? "yes" : "no" },
-    { label: "IPv4 encoding", text: s.encoding },
+    { label: "Encodings", text: s.encoding },
     { label: "Address family", text: s.family === "any" ? "IPv4 and IPv6" : s.family === "ipv4" ? "IPv4" : "IPv6" },
     { label: "Interfaces", text: Object.entries(s.device).sort().map(([a, d]) => `${a}: ${d}`).join(", ") || "by route" },
     { label: "Routers", text: selectors(s.routers) || "none" },

@@ -9,15 +9,19 @@ import { PointFields } from "./point-fields.tsx";
 import { helpOf, Section, type Form } from "./section.tsx";
 import { SamplingInputs } from "./traffic.tsx";
 
+/** The choices, and the value if it is none of them. */
+const listed = (choices: ReturnType<typeof choicesOf>, value: string) =>
+  choices.some((c) => c.value === value) ? choices : [...choices, { value, label: value, help: undefined }];
+
 /** Encoding, address family, interfaces, sampling per source, routers, lease, tracing. */
 export function MoreSection({ form, open, problems, onToggle }: { form: Form; open: boolean; problems: number; onToggle(open: boolean): void }) {
   const { draft, change } = form;
   return (
     <details class="more" open={open} onToggle={(e) => onToggle(e.currentTarget.open)}>
-      <summary><span>Advanced</span><small>IPv4 encoding, address family, interfaces, sampling per source, routers, further points, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
+      <summary><span>Advanced</span><small>Encodings, address family, interfaces, sampling per source, routers, further points, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
       <Section title="Measurement" id="more">
         <div class="two-sides plain">
-          <Choices id="f-encoding" legend="IPv4 encoding" value={draft.encoding} options={choicesOf(form.setting("encoding"))} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
+          <Choices id="f-encoding" legend="Encodings" value={draft.encoding} options={listed(choicesOf(form.setting("encoding")), draft.encoding)} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
           <Choices id="f-family" legend="Address family" value={draft.family} options={choicesOf(form.setting("family"))} fault={form.fault("f-family")} help="IPv6 packets carry marks in an extension header that other hosts skip." onChange={(family) => change({ family })} />
         </div>
         <Devices form={form} />
