@@ -46,6 +46,22 @@
 // are not marked, nor are packets with IPv4 header options unless the encoding
 // carries them inside.
 //
+// # UDP: an option behind the data
+//
+// The udp-option encoding uses the surplus area of RFC 9868: the IP packet grows, the
+// length in the UDP header does not, and a host that does not know the area never sees it.
+// The area starts with a zero if the UDP length is odd, and has one experimental option:
+//
+//	checksum(2) 7f 0c 504c single|sequence(4) time(4)
+//
+// The checksum is that of the area including its length, so that the sum of the whole IP
+// payload does not change; it is never zero. The time is that of sending, UTC in units of
+// 16 ns since 1970, modulo 2^32 (68.7 s): a reader takes the time nearest to its own clock,
+// so delay and clock offset together must stay within 34 s. A time of zero says that the packet was
+// not stamped, a number of zero (without the single bit) that it is not numbered. An
+// option of another length is not a mark: later versions, and an authentication tag, will
+// make it longer.
+//
 // # Sequence numbers and the single bit
 //
 // A sequence number counts packets on the wire. Where the source marks, a

@@ -4,17 +4,19 @@ package wire
 
 // The encodings.
 const (
-	Native Encoding = 0
-	Shim   Encoding = 1
-	IPIP   Encoding = 2
-	UDP    Encoding = 3
+	Native    Encoding = 0
+	Shim      Encoding = 1
+	IPIP      Encoding = 2
+	UDP       Encoding = 3
+	UDPOption Encoding = 4
 )
 
 var descriptions = [...]description{
-	Native: {"native", 0xfe, [3]int{24, 8, 32}, "An IPv6 Destination Options header. IPv4 packets stay unmarked."},
-	Shim:   {"shim", 0x3d, [3]int{20, 8, 24}, "A shim behind the IPv4 header; the packet becomes IP protocol 253. Adds the fewest bytes; firewalls and NAT often drop it."},
-	IPIP:   {"ipip", 0x3d, [3]int{40, 28, 44}, "As shim, behind a second IPv4 header (protocol 4, RFC 2003). For networks that let such tunnels through."},
-	UDP:    {"udp", 0xfd, [3]int{48, 36, 52}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
+	Native:    {"native", 0xfe, [3]int{24, 8, 32}, "An IPv6 Destination Options header. IPv4 packets stay unmarked."},
+	Shim:      {"shim", 0x3d, [3]int{20, 8, 24}, "A shim behind the IPv4 header; the packet becomes IP protocol 253. Adds the fewest bytes; firewalls and NAT often drop it."},
+	IPIP:      {"ipip", 0x3d, [3]int{40, 28, 44}, "As shim, behind a second IPv4 header (protocol 4, RFC 2003). For networks that let such tunnels through."},
+	UDP:       {"udp", 0xfd, [3]int{48, 36, 52}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
+	UDPOption: {"udp-option", 0x0b, [3]int{14, 14, 14}, "A UDP option (RFC 9868) behind the data of the datagram, which hosts without Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this host sends; one byte more if the UDP length is odd."},
 }
 
 var defaultEncodings = EncodingList{Native, UDP}

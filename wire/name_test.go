@@ -104,6 +104,7 @@ func TestOverhead(t *testing.T) {
 		{wire.Shim, 20, 8, 24},
 		{wire.IPIP, 40, 28, 44},
 		{wire.UDP, 48, 36, 52},
+		{wire.UDPOption, 14, 14, 14},
 		{9, 0, 0, 0},
 	} {
 		for i, want := range []int{test.delay, test.loss, test.both} {

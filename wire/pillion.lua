@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 --
 -- Wireshark dissector of Pillion's marks: the IPv6 Destination Options header
--- of the native encoding, the IPv4 shim of shim, ipip and udp, and what
--- follows a shim. The layouts are those of wire.h.
+-- of the native encoding, the IPv4 shim of shim, ipip and udp, what follows a
+-- shim, and the UDP option of udp-option. The layouts are those of wire.h.
 --
 --   tshark -X lua_script:pillion.lua -r capture.pcap -Y pillion
 --   tshark -X lua_script:pillion.lua -o pillion.port:4000 ...
@@ -17,6 +17,9 @@ local IPIP = 4
 local NTP_UNIX = 2208988800
 local OPTION_DELAY, OPTION_LOSS, OPTION_PADN = 0x3e, 0x1e, 0x01
 local ERA = 2 ^ 32
+local EXPERIMENT, EXID = 127, 0x504c
+local OPTION = 14 -- bytes of the surplus area, without padding
+local TICK = 16 -- nanoseconds
 
 local pillion = Proto("pillion", "Pillion Mark")
 local pillion_udp = Proto("pillion_udp", "Pillion Mark in UDP")
@@ -40,6 +43,9 @@ local dstopts = Field.new("ipv6.dstopts.nxt")
 local ip_proto = Field.new("ip.proto")
 local ip_src = Field.new("ip.src")
 local ip_dst = Field.new("ip.dst")
+local udp_length = Field.new("udp.length")
+local ip_version = Field.new("ip.version")
+local ipv6_plen = Field.new("ipv6.plen")
 
 local modules_names = { "delay", "loss", "delay,loss" }
 
@@ -75,7 +81,9 @@ local function add_mark(tree, range, encoding, modules, next_range)
     local mark = tree:add(pillion, range)
     mark:add(fields.encoding, encoding):set_generated()
     mark:add(fields.modules, modules_names[modules]):set_generated()
-    mark:add(fields.next, next_range)
+    if next_range then
+        mark:add(fields.next, next_range)
+    end
     mark:append_text(", " .. modules_names[modules] .. ", " .. encoding)
     return mark
 end
@@ -217,8 +225,86 @@ local function dissect_options(range, pinfo, tree)
     end
 end
 
--- The stock IPv6 dissector has no table of options, so this runs after it.
+-- near_ticks returns a time in ticks as the one nearest to the capture. Numbers of Lua
+-- are exact up to 2^53: seconds are counted in two parts.
+local function near_ticks(range, pinfo)
+    local seconds = math.floor(pinfo.abs_ts)
+    local within = math.floor((pinfo.abs_ts - seconds) * 1e9 / TICK)
+    local high, low = math.floor(seconds / 0x10000), seconds % 0x10000
+    local per_second = 1e9 / TICK
+    local from = (high * per_second % ERA * 0x10000 + low * per_second + within) % ERA
+    local away = (range:uint() - from) % ERA
+    if away >= ERA / 2 then
+        away = away - ERA
+    end
+    local ticks = within + away
+    local whole = math.floor(ticks / per_second)
+    return NSTime.new(seconds + whole, (ticks - whole * per_second) * TICK)
+end
+
+-- datagram_end returns where the IP packet ends whose UDP header begins at an offset,
+-- and nil if an IP header without options does not stand right before it.
+local function datagram_end(tvb, at)
+    for _, info in ipairs({ ip_version() }) do
+        if info.offset == at - 20 then
+            return info.offset + tvb(info.offset + 2, 2):uint()
+        end
+    end
+    for _, info in ipairs({ ipv6_plen() }) do
+        if info.offset + 36 == at then
+            return at + info.value
+        end
+    end
+end
+
+-- sum16 adds the 16-bit words of a range in one's complement.
+local function sum16(sum, range)
+    for i = 0, range:len() - 2, 2 do
+        sum = sum + range(i, 2):uint()
+    end
+    while sum > 0xffff do
+        sum = sum % 0x10000 + math.floor(sum / 0x10000)
+    end
+    return sum
+end
+
+-- dissect_surplus reads the surplus area of the UDP datagram at an offset.
+local function dissect_surplus(tvb, at, pinfo, tree)
+    local stop = datagram_end(tvb, at)
+    local length = tvb(at + 4, 2):uint()
+    if not stop or length < 8 or stop > tvb:len() or stop - at - length ~= OPTION + length % 2 then
+        return
+    end
+    local option = tvb(stop - OPTION, OPTION)
+    if option(2, 1):uint() ~= EXPERIMENT or option(4, 2):uint() ~= EXID then
+        return
+    end
+    local number, ticks = option(6, 4), option(10, 4)
+    local modules = (ticks:uint() ~= 0 and 1 or 0) + (number:uint() ~= 0 and 2 or 0)
+    if option(3, 1):uint() ~= OPTION - 2 then
+        return add_malformed(tree, option, "udp-option", "option of " .. option(3, 1):uint() .. " bytes")
+    elseif option(0, 2):uint() == 0 or sum16(stop - at - length, option) ~= 0xffff then
+        return add_malformed(tree, option, "udp-option", "checksum of the options")
+    elseif length % 2 == 1 and tvb(at + length, 1):uint() ~= 0 then
+        return add_malformed(tree, option, "udp-option", "padding")
+    elseif modules == 0 then
+        return add_malformed(tree, option, "udp-option", "neither number nor time")
+    end
+    local mark = add_mark(tree, option, "udp-option", modules)
+    if modules ~= 2 then
+        mark:add(fields.sent, ticks, near_ticks(ticks, pinfo))
+    end
+    if modules ~= 1 then
+        add_loss(mark, number)
+    end
+end
+
+-- The stock IPv6 dissector has no table of options, nor has that of UDP, so this runs
+-- after them.
 function pillion_native.dissector(tvb, pinfo, tree)
+    for _, info in ipairs({ udp_length() }) do
+        dissect_surplus(tvb, info.offset - 4, pinfo, tree)
+    end
     for _, info in ipairs({ dstopts() }) do
         local at = info.offset
         dissect_options(tvb(at), pinfo, tree)

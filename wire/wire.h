@@ -5,7 +5,8 @@
  *
  * IPv6 carries a mark in a Destination Options header (RFC 8200) right after
  * the fixed header, or after a Hop-by-Hop header where there is one. IPv4
- * carries it in a shim between the IPv4 header and what followed it.
+ * carries it in a shim between the IPv4 header and what followed it. Either
+ * carries it in an option of the transport, where the encoding says so.
  * Every integer is in network byte order.
  */
 #ifndef PILLION_WIRE_H
@@ -40,6 +41,9 @@
  *   shim    IP(253) shim L4          253: for experiments (RFC 3692, RFC 4727)
  *   ipip    IP(4) IP(253) shim L4    outer header as in RFC 2003
  *   udp     IP(17) UDP shim(4) IP L4 the inner packet is complete and unchanged
+ *   udp-option  IP UDP data surplus  the surplus area of RFC 9868, between the end that the
+ *                                    UDP length states and that of the IP packet: a zero
+ *                                    where the UDP length is odd, struct wire_udp_option
  *
  * An encoding applies to a packet whose properties are all among those listed.
  *
@@ -60,7 +64,11 @@
 	  WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED | WIRE_GSO | WIRE_EXTENDED,     \
 	  48, 36, 52,                                                           \
 	  "The whole packet travels inside UDP to port 50253. Passes firewalls that " \
-	  "allow UDP; may take another equal-cost path than unmarked packets.")
+	  "allow UDP; may take another equal-cost path than unmarked packets.") \
+	X(UDP_OPTION, UDPOption, 4, WIRE_IPV4 | WIRE_IPV6 | WIRE_UDP, 14, 14, 14, \
+	  "A UDP option (RFC 9868) behind the data of the datagram, which hosts without " \
+	  "Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this " \
+	  "host sends; one byte more if the UDP length is odd.")
 
 /*
  * A source has a list of encodings; a packet gets the first that applies to
@@ -185,6 +193,44 @@ struct wire_shim_both {
 	__be32 sequence;
 } __attribute__((packed));
 
+/*
+ * A mark as an experimental option of a transport (kind, length, ExID as in
+ * RFC 6994 and RFC 9868). A number of zero: not numbered; a burst never begins
+ * with zero. A time of zero: not stamped.
+ *
+ * It grows by its length: a later version, or an authentication tag, follows
+ * the time in a longer option. A reader takes only lengths that it knows for a
+ * mark and leaves others alone.
+ */
+#define WIRE_EXID 0x504c
+#define WIRE_EXPERIMENT_LENGTH 12 /* kind and length included */
+
+struct wire_experiment {
+	__u8 kind;
+	__u8 length;
+	__be16 exid;
+	__be32 number; /* WIRE_SINGLE and a sequence number */
+	__be32 time;   /* UTC when sent, in units of 16 ns since 1970, modulo 2^32 */
+} __attribute__((packed));
+
+#define WIRE_TIME_SHIFT 4 /* nanoseconds to units of the time */
+
+/*
+ * A UDP option. The checksum is that of the surplus area and its length, so
+ * that the sum of the whole IP payload, with its length in the pseudo-header,
+ * is what it was: devices that ignore the UDP length find it right. It is never
+ * zero.
+ */
+#define WIRE_UDP_OPTION_KIND 127 /* experimental (RFC 9868) */
+#define WIRE_UDP_OPTION 14
+
+struct wire_udp_option {
+	__be16 check;
+	struct wire_experiment mark;
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct wire_experiment) == WIRE_EXPERIMENT_LENGTH, "experimental option");
+_Static_assert(sizeof(struct wire_udp_option) == WIRE_UDP_OPTION, "UDP option");
 _Static_assert(sizeof(struct wire_native_delay) == WIRE_NATIVE_DELAY, "delay option");
 _Static_assert(sizeof(struct wire_native_loss) == WIRE_NATIVE_LOSS, "loss option");
 _Static_assert(sizeof(struct wire_native_both) == WIRE_NATIVE_BOTH, "delay and loss options");

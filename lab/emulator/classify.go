@@ -9,6 +9,8 @@ const (
 	optionLoss   = 0x1e
 	markProtocol = 253
 	markUDPPort  = 50253
+	markExID     = 0x504c // of an experimental option of the transport
+	udpOption    = 14     // bytes behind the data of a UDP datagram, without padding
 )
 
 const (
@@ -115,9 +117,19 @@ func (k *key) ports(payload []byte) {
 	}
 	k.sourcePort = binary.BigEndian.Uint16(payload)
 	k.destinationPort = binary.BigEndian.Uint16(payload[2:])
-	if k.protocol == protocolUDP && k.destinationPort == markUDPPort {
+	if k.protocol == protocolUDP && (k.destinationPort == markUDPPort || hasUDPOption(payload)) {
 		k.marked = true
 	}
+}
+
+// hasUDPOption reports whether a mark follows the data of a UDP datagram.
+func hasUDPOption(datagram []byte) bool {
+	if len(datagram) < 8 {
+		return false
+	}
+	length := int(binary.BigEndian.Uint16(datagram[4:]))
+	option := length + length%2
+	return length >= 8 && len(datagram) >= option+udpOption && binary.BigEndian.Uint16(datagram[option+4:]) == markExID
 }
 
 // isNeighbourhood reports ICMPv6 types of multicast listener discovery (RFC 2710,

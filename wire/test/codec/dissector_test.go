@@ -103,8 +103,11 @@ func fieldsOf(v codec.Vector, when time.Time) map[string]string {
 		"pillion.modules":  v.Mark.Modules.String(),
 		"pillion.next":     strconv.Itoa(int(next)),
 	}
+	if v.Encoding == wire.UDPOption {
+		want["pillion.next"] = "" // nothing follows
+	}
 	if v.Mark.Modules&wire.Delay != 0 {
-		want["pillion.sent"] = v.Mark.Sent.Near(when).Format(layout)
+		want["pillion.sent"] = v.Mark.SentNear(when).Format(layout)
 		if v.Mark.Received != 0 {
 			want["pillion.received"] = v.Mark.Received.Near(when).Format(layout)
 		}
@@ -193,6 +196,7 @@ func TestDissectorGoesOn(t *testing.T) {
 
 func TestDissectorMalformed(t *testing.T) {
 	native, shim, ipip, udp4 := marked(t, wire.Native), marked(t, wire.Shim), marked(t, wire.IPIP), marked(t, wire.UDP)
+	option := marked(t, wire.UDPOption)
 	tests := []struct {
 		name   string
 		packet []byte
@@ -212,11 +216,15 @@ func TestDissectorMalformed(t *testing.T) {
 		{"shim, half a head", header{}.with(253, []byte{2, 6}), "shim"},
 		{"shim, nothing", header{}.with(253, nil), ""},
 		{"ipip, data length", edit(ipip, 42, 0), "ipip"},
+		{"udp-option, kind", edit(option, 36, 126), ""},
+		{"udp-option, other experiment", edit(option, 39, 0), ""},
+		{"udp-option, option length", edit(option, 37, 10), "udp-option"},
+		{"udp-option, checksum", edit(option, 35, option[35]+1), "udp-option"},
 		{"udp, data length", edit(udp4, 30, 0), "udp"},
 		{"udp, next protocol", edit(udp4, 29, 17), "udp"},
 		{"udp, other type", edit(udp4, 28, 9), ""},
 		{"udp, nothing", header{}.with(17, []byte{0xc0, 0, 0xc4, 0x4d, 0, 8, 0, 0}), ""},
-		{"udp, to another port", header{}.with(17, append([]byte{0xc4, 0x4d, 0x1f, 0x90, 0, 8 + 8, 0, 0}, codec.AppendShim(nil, 4, markOf(wire.Loss))...)), ""},
+		{"udp, to another port", header{}.with(17, append([]byte{0xc4, 0x4d, 0x1f, 0x90, 0, 8 + 8, 0, 0}, codec.AppendShim(nil, 4, markOf(wire.UDP, wire.Loss))...)), ""},
 	}
 	packets := make([]captured, len(tests))
 	for i, test := range tests {
@@ -243,7 +251,7 @@ func TestDissectorMalformed(t *testing.T) {
 func TestDissectorCut(t *testing.T) {
 	var packets []captured
 	var shows []bool
-	for e, end := range map[wire.Encoding]int{wire.Native: 72, wire.Shim: 44, wire.IPIP: 64, wire.UDP: 52} {
+	for e, end := range map[wire.Encoding]int{wire.Native: 72, wire.Shim: 44, wire.IPIP: 64, wire.UDP: 52, wire.UDPOption: 48} {
 		whole := marked(t, e)
 		for n := 1; n <= len(whole); n++ {
 			packets = append(packets, captured{whole[:n], len(whole)}, captured{whole[:n], n})

@@ -21,6 +21,7 @@ var (
 	ErrModules            = errors.New("not a set of delay and loss")
 	ErrEncoding           = errors.New("encoding does not fit")
 	ErrPort               = errors.New("port is not usable")
+	ErrSurplus            = errors.New("UDP datagram has a surplus area")
 	ErrMarked             = errors.New("packet is already marked")
 	ErrTooLong            = errors.New("packet would exceed its length field")
 	ErrFragment           = errors.New("packet is a fragment")

@@ -46,7 +46,7 @@ func FuzzParseOptions(f *testing.F) {
 
 func FuzzParseShim(f *testing.F) {
 	for _, v := range load(f) {
-		if v.Encoding != wire.Native {
+		if v.Encoding != wire.Native && !codec.HasTicks(v.Encoding) {
 			f.Add(codec.AppendShim(nil, 17, v.Mark))
 		}
 	}
@@ -76,11 +76,11 @@ func FuzzExtract(f *testing.F) {
 			checkError(t, err, packetErrors)
 			return
 		}
-		if len(b)-len(original) != e.Overhead(m.Modules) {
+		if len(b)-len(original) != overhead(e, m.Modules, original) {
 			t.Fatalf("%d bytes became %d, %v of %v", len(b), len(original), e, m.Modules)
 		}
 		again, err := codec.Insert(original, e, m, port)
-		if e == wire.Native && err == nil && !bytes.Equal(again, b) {
+		if (e == wire.Native || codec.HasTicks(e)) && err == nil && !bytes.Equal(again, b) {
 			t.Fatalf("extracted from\n%x, inserted to\n%x", b, again)
 		}
 	})
@@ -89,12 +89,14 @@ func FuzzExtract(f *testing.F) {
 func FuzzRoundTrip(f *testing.F) {
 	for _, v := range load(f) {
 		m := v.Mark
-		f.Add(v.Original, uint8(v.Encoding), uint8(m.Modules), uint64(m.Sent), uint64(m.Received), m.Sequence, m.Single, v.Port)
+		f.Add(v.Original, uint8(v.Encoding), uint8(m.Modules), uint64(m.Sent)|uint64(m.Ticks), uint64(m.Received), m.Sequence, m.Single, v.Port)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, e, set uint8, sent, received uint64, sequence uint32, single bool, port uint16) {
 		b = sound(b)
 		m := codec.Mark{Modules: wire.Module(set)}
-		if m.Modules&wire.Delay != 0 {
+		if m.Modules&wire.Delay != 0 && codec.HasTicks(wire.Encoding(e)) {
+			m.Ticks = uint32(sent)
+		} else if m.Modules&wire.Delay != 0 {
 			m.Sent, m.Received = codec.Timestamp(sent), codec.Timestamp(received)
 		}
 		if m.Modules&wire.Loss != 0 {

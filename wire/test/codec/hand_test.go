@@ -82,6 +82,24 @@ var handVectors = []struct {
 			03 04 14 00 eb6f8d8040000000 0000000000000000 00120007
 			4500 0018 0001 4000 40c8 4de6 c0000201 c6336402 deadbeef`,
 	},
+	{
+		// IP header: total length +0e, sum b178; surplus: 0e 7f0c 504c 8000 0005 1234 5678, sum b818
+		name: "udp-option delay,loss, single, even", encoding: wire.UDPOption,
+		mark: codec.Mark{Modules: wire.Delay | wire.Loss, Sequence: 5, Single: true, Ticks: 0x12345678},
+		original: `4500 0020 0001 4000 4011 4e95 c0000201 c6336402
+			03e8 07d0 000c 0000 deadbeef`,
+		marked: `4500 002e 0001 4000 4011 4e87 c0000201 c6336402
+			03e8 07d0 000c 0000 deadbeef  47e7 7f 0c 504c 80000005 12345678`,
+	},
+	{
+		// surplus with padding: 0f 7f0c 504c ffff ffff, sum cf67
+		name: "udp-option delay, odd", encoding: wire.UDPOption,
+		mark: codec.Mark{Modules: wire.Delay, Ticks: 0xffffffff},
+		original: `60000000 0009 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 0009 abcd ff`,
+		marked: `60000000 0018 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 0009 abcd ff 00  3098 7f 0c 504c 00000000 ffffffff`,
+	},
 }
 
 func TestHandVectors(t *testing.T) {

@@ -2,6 +2,8 @@ package codec
 
 import (
 	"encoding/binary"
+	"fmt"
+	"time"
 
 	"pillion.dev/wire"
 )
@@ -22,7 +24,27 @@ type Mark struct {
 	Received Timestamp   // Delay: when an edge received it, zero until then
 	Sequence uint32      // Loss: first number of the packet's burst, modulo 2^31
 	Single   bool        // Loss: the packet left alone, its number is its own
+
+	// Delay, in an option of the transport, which has no room for a Timestamp: Sent in
+	// units of 16 ns since 1970, UTC, modulo 2^32; Sent and Received are zero.
+	Ticks uint32
 }
+
+// tickShift is the logarithm of the nanoseconds in a tick.
+const tickShift = 4
+
+// SentNear returns the time at which the source sent the packet, the nearest to ref that
+// the mark can mean.
+func (m Mark) SentNear(ref time.Time) time.Time {
+	if m.Ticks == 0 {
+		return m.Sent.Near(ref)
+	}
+	now := ref.UnixNano() >> tickShift
+	return time.Unix(0, (now+int64(int32(m.Ticks-uint32(now))))<<tickShift).UTC()
+}
+
+// TicksOf returns t as the option of a transport carries it.
+func TicksOf(t time.Time) uint32 { return uint32(t.UnixNano() >> tickShift) }
 
 // appendDelay appends the 16 bytes of the delay module.
 func (m Mark) appendDelay(b []byte) []byte {
@@ -37,6 +59,40 @@ func (m Mark) appendLoss(b []byte) []byte {
 		number |= wire.SingleBit
 	}
 	return binary.BigEndian.AppendUint32(b, number)
+}
+
+// appendExperiment appends the experimental option of a transport.
+func (m Mark) appendExperiment(b []byte) ([]byte, error) {
+	var number uint32
+	if m.Modules&wire.Loss != 0 {
+		if number = binary.BigEndian.Uint32(m.appendLoss(nil)); number == 0 {
+			return nil, fmt.Errorf("burst with number 0: %w", ErrEncoding)
+		}
+	}
+	if m.Modules&wire.Delay != 0 && m.Ticks == 0 {
+		return nil, fmt.Errorf("delay without ticks: %w", ErrEncoding)
+	}
+	b = append(b, OptionKind, experimentLength)
+	b = binary.BigEndian.AppendUint16(b, ExID)
+	b = binary.BigEndian.AppendUint32(b, number)
+	return binary.BigEndian.AppendUint32(b, m.Ticks), nil
+}
+
+// setExperiment reads the experimental option of a transport. Its kind and ExID are known.
+func (m *Mark) setExperiment(b []byte) error {
+	if b[1] != experimentLength {
+		return fmt.Errorf("option of %d bytes: %w", b[1], ErrMalformed)
+	}
+	if binary.BigEndian.Uint32(b[4:]) != 0 {
+		m.setLoss(b[4:])
+	}
+	if m.Ticks = binary.BigEndian.Uint32(b[8:]); m.Ticks != 0 {
+		m.Modules |= wire.Delay
+	}
+	if m.Modules == 0 {
+		return fmt.Errorf("neither number nor time: %w", ErrMalformed)
+	}
+	return nil
 }
 
 // setDelay reads the 16 bytes of the delay module.

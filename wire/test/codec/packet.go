@@ -56,6 +56,9 @@ func insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, erro
 	if !enc.Applies(versionClass(version)) {
 		return nil, fmt.Errorf("%v in IPv%d: %w", enc, version, ErrEncoding)
 	}
+	if long := !HasTicks(enc); long && m.Ticks != 0 || !long && m.Sent|m.Received != 0 {
+		return nil, fmt.Errorf("time in the format of another encoding: %w", ErrEncoding)
+	}
 	if version == 4 {
 		if err := checkInsertIPv4(packet, enc, m, port); err != nil {
 			return nil, err
@@ -103,6 +106,10 @@ func extract(packet []byte, port uint16) (original []byte, m Mark, enc wire.Enco
 	}
 	return nil, Mark{}, 0, err
 }
+
+// HasTicks reports whether an encoding carries Ticks instead of timestamps: those in an
+// option of the transport do, which only the sending host can write.
+func HasTicks(e wire.Encoding) bool { return !e.Applies(wire.ClassForwarded) }
 
 // versionOf returns 4 or 6.
 func versionOf(packet []byte) (int, error) {

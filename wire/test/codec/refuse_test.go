@@ -96,7 +96,7 @@ func edit(packet []byte, at int, with ...byte) []byte {
 func marked(t *testing.T, e wire.Encoding) []byte {
 	t.Helper()
 	packet := header{v6: e == wire.Native}.with(17, udp([]byte("marked")))
-	b, err := codec.Insert(packet, e, markOf(wire.Delay|wire.Loss), wire.Port)
+	b, err := codec.Insert(packet, e, markOf(e, wire.Delay|wire.Loss), wire.Port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +124,16 @@ func TestInsertRefuses(t *testing.T) {
 		{"native in IPv4", v4, wire.Native, both, 1, codec.ErrEncoding},
 		{"shim in IPv6", v6, wire.Shim, both, 1, codec.ErrEncoding},
 		{"udp in IPv6", v6, wire.UDP, both, 1, codec.ErrEncoding},
+		{"udp-option over TCP", header{}.with(6, tcp(nil)), wire.UDPOption, both, 1, codec.ErrEncoding},
+		{"udp-option behind hop-by-hop", hop.with(17, udp(nil)), wire.UDPOption, both, 1, codec.ErrEncoding},
+		{"udp-option with options", header{extra: make([]byte, 4)}.with(17, udp(nil)), wire.UDPOption, both, 1, codec.ErrHeaderOptions},
+		{"udp-option in a fragment", edit(v4, 6, 0x20), wire.UDPOption, both, 1, codec.ErrFragment},
+		{"udp-option, surplus", edit(header{}.with(17, udp(make([]byte, 4))), 25, 10), wire.UDPOption, both, 1, codec.ErrSurplus},
+		{"udp-option, UDP length 7", edit(v4, 25, 7), wire.UDPOption, both, 1, codec.ErrSurplus},
+		{"udp-option, UDP header cut", header{v6: true}.with(17, make([]byte, 7)), wire.UDPOption, both, 1, codec.ErrShort},
+		{"udp-option without number", v4, wire.UDPOption, wire.Loss, 1, codec.ErrEncoding},
+		{"udp-option without time", v6, wire.UDPOption, wire.Delay, 1, codec.ErrEncoding},
+		{"marked udp-option", marked(t, wire.UDPOption), wire.UDPOption, both, 1, codec.ErrMarked},
 		{"unknown encoding", v4, 9, both, 1, codec.ErrEncoding},
 		{"destination options", header{v6: true}.with(60, []byte{59, 0, 1, 4, 0, 0, 0, 0}), wire.Native, both, 1, codec.ErrDestinationOptions},
 		{"marked native", marked(t, wire.Native), wire.Native, both, 1, codec.ErrDestinationOptions},
@@ -164,6 +174,8 @@ func TestInsertRefuses(t *testing.T) {
 
 func TestExtractRefuses(t *testing.T) {
 	native, shim, ipip, udp4 := marked(t, wire.Native), marked(t, wire.Shim), marked(t, wire.IPIP), marked(t, wire.UDP)
+	option := marked(t, wire.UDPOption) // the option's checksum is at 34
+	long := header{}.with(17, udp(append(bytes.Clone(option[28:]), 0, 0)))
 	for _, test := range []struct {
 		name   string
 		packet []byte
@@ -204,6 +216,15 @@ func TestExtractRefuses(t *testing.T) {
 		{"udp, inner header length", edit(udp4, 52, 0x41), codec.ErrMalformed},
 		{"udp, inner total length", edit(udp4, 55, 1), codec.ErrMalformed},
 		{"udp, inner checksum", edit(udp4, 62, 1, 2), codec.ErrMalformed},
+		{"udp-option, kind", edit(option, 36, 126), codec.ErrNotMark},
+		{"udp-option, other experiment", edit(option, 39, 0), codec.ErrNotMark},
+		{"udp-option, option length", edit(option, 37, 10), codec.ErrMalformed},
+		{"udp-option, checksum", edit(option, 35, option[35]+1), codec.ErrMalformed},
+		{"udp-option, number", edit(option, 40, 0), codec.ErrMalformed},
+		{"udp-option, UDP length", edit(option, 25, 12), codec.ErrNotMark},
+		{"udp-option, padding", edit(option, 25, 13), codec.ErrMalformed},
+		{"udp-option, longer surplus", edit(long, 25, 14), codec.ErrNotMark},
+		{"udp-option, fragment", edit(option, 6, 0x20), codec.ErrNotMark},
 		{"udp, header cut", header{}.with(17, []byte{0xc0, 0, 0xc4, 0x4d, 0, 7, 0}), codec.ErrShort},
 		{"udp, no inner header", header{}.with(17, []byte{0xc0, 0, 0xc4, 0x4d, 0, 16, 0, 0, 2, 4, 4, 0, 0, 0, 0, 0}), codec.ErrShort},
 	} {

@@ -34,6 +34,7 @@ type row struct {
 	Modules  string `json:"modules"`
 	Sent     string `json:"sent"`
 	Received string `json:"received"`
+	Ticks    uint32 `json:"ticks"`
 	Sequence uint32 `json:"sequence"`
 	Single   bool   `json:"single"`
 	Original string `json:"original"`
@@ -55,7 +56,7 @@ func (v Vector) MarshalJSON() ([]byte, error) {
 		Name: v.Name, Encoding: v.Encoding.String(), Port: v.Port,
 		Modules: v.Mark.Modules.String(),
 		Sent:    fmt.Sprintf("%016x", uint64(v.Mark.Sent)), Received: fmt.Sprintf("%016x", uint64(v.Mark.Received)),
-		Sequence: v.Mark.Sequence, Single: v.Mark.Single,
+		Ticks: v.Mark.Ticks, Sequence: v.Mark.Sequence, Single: v.Mark.Single,
 		Original: hex.EncodeToString(v.Original), Marked: hex.EncodeToString(v.Marked),
 	})
 }
@@ -94,7 +95,7 @@ func (v *Vector) UnmarshalJSON(b []byte) error {
 		Name: r.Name, Encoding: encoding, Port: r.Port,
 		Mark: Mark{
 			Modules: modules, Sent: Timestamp(sent), Received: Timestamp(received),
-			Sequence: r.Sequence, Single: r.Single,
+			Ticks: r.Ticks, Sequence: r.Sequence, Single: r.Single,
 		},
 		Original: original, Marked: marked,
 	}

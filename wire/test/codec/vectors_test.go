@@ -37,7 +37,7 @@ func TestVectors(t *testing.T) {
 			if !bytes.Equal(marked, v.Marked) {
 				t.Errorf("Insert gave\n%x, want\n%x", marked, v.Marked)
 			}
-			if got, want := len(v.Marked)-len(v.Original), v.Encoding.Overhead(v.Mark.Modules); got != want {
+			if got, want := len(v.Marked)-len(v.Original), overhead(v.Encoding, v.Mark.Modules, v.Original); got != want {
 				t.Errorf("%d bytes more, Overhead says %d", got, want)
 			}
 			original, mark, encoding, err := codec.Extract(v.Marked, v.Port)
@@ -93,10 +93,22 @@ type sample struct {
 }
 
 var (
-	native = of(wire.ClassIPv6)
-	ipv4   = of(wire.ClassIPv4)
+	native = of(wire.ClassIPv6 | wire.ClassOther)
+	ipv4   = of(wire.ClassIPv4 | wire.ClassOther)
 	inUDP  = []wire.Encoding{wire.UDP}
+	tcp6   = of(wire.ClassIPv6 | wire.ClassTCP)
+	tcp4   = of(wire.ClassIPv4 | wire.ClassTCP)
+	udp6   = of(wire.ClassIPv6 | wire.ClassUDP)
+	udp4   = of(wire.ClassIPv4 | wire.ClassUDP)
 )
+
+// overhead returns how many bytes a mark adds to this packet.
+func overhead(e wire.Encoding, m wire.Module, original []byte) int {
+	if e == wire.UDPOption {
+		return e.Overhead(m) + len(original)%2
+	}
+	return e.Overhead(m)
+}
 
 // of returns the encodings for packets with these properties.
 func of(c wire.Class) []wire.Encoding {
@@ -112,15 +124,15 @@ func samples() []sample {
 	hop16 := header{v6: true, extra: append([]byte{0, 1, 1, 12}, make([]byte, 12)...)}
 	options := header{extra: []byte{0x94, 4, 0, 0, 1, 1, 1, 0}} // router alert (RFC 2113), no-ops
 	return []sample{
-		{"ipv6 tcp", h6.with(6, tcp(text)), native},
-		{"ipv6 udp", h6.with(17, udp(text)), native},
+		{"ipv6 tcp", h6.with(6, tcp(text)), tcp6},
+		{"ipv6 udp", h6.with(17, udp(text)), udp6},
 		{"ipv6 icmpv6", h6.with(58, echo(128, text)), native},
 		{"ipv6 unknown", h6.with(200, text), native},
 		{"ipv6 hop-by-hop udp", hop.with(17, udp(text)), native},
 		{"ipv6 hop-by-hop of 16 bytes tcp", hop16.with(6, tcp(text)), native},
 		{"ipv6 no next header", h6.with(59, nil), native},
-		{"ipv4 tcp", h4.with(6, tcp(text)), ipv4},
-		{"ipv4 udp", h4.with(17, udp(text)), ipv4},
+		{"ipv4 tcp", h4.with(6, tcp(text)), tcp4},
+		{"ipv4 udp", h4.with(17, udp(text)), udp4},
 		{"ipv4 icmp", h4.with(1, echo(8, text)), ipv4},
 		{"ipv4 unknown", h4.with(200, text), ipv4},
 		{"ipv4 no payload", h4.with(200, nil), ipv4},
@@ -132,9 +144,11 @@ func samples() []sample {
 var modules = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
 
 // markOf returns a mark with these modules and no bytes alike.
-func markOf(set wire.Module) codec.Mark {
+func markOf(e wire.Encoding, set wire.Module) codec.Mark {
 	m := codec.Mark{Modules: set}
-	if set&wire.Delay != 0 {
+	if set&wire.Delay != 0 && codec.HasTicks(e) {
+		m.Ticks = 0x9a8b7c6d
+	} else if set&wire.Delay != 0 {
 		m.Sent, m.Received = 0xeea94a97_12345678, 0xeea94a97_23456789
 	}
 	if set&wire.Loss != 0 {
@@ -157,42 +171,53 @@ func makeVectors(t *testing.T) []codec.Vector {
 	for _, s := range samples() {
 		for _, e := range s.encodings {
 			for _, set := range modules {
-				add(e.String()+" "+set.String()+" "+s.name, s.packet, e, markOf(set), wire.Port)
+				add(e.String()+" "+set.String()+" "+s.name, s.packet, e, markOf(e, set), wire.Port)
 			}
 		}
 	}
 	tails := []int{1, 3, 7, 101, 1399}
-	for _, e := range append(native, ipv4...) {
+	for _, e := range of(wire.ClassUDP) {
 		h := header{v6: e.Applies(wire.ClassIPv6)}
 		plain := h.with(17, udp([]byte("odd")))
 		for _, n := range tails {
 			packet := h.with(17, udp(bytes.Repeat([]byte{0xa5}, n)))
-			add(e.String()+" payload of "+strconv.Itoa(n), packet, e, markOf(wire.Delay|wire.Loss), wire.Port)
+			add(e.String()+" payload of "+strconv.Itoa(n), packet, e, markOf(e, wire.Delay|wire.Loss), wire.Port)
 		}
 		for _, edge := range edges {
-			add(e.String()+" "+edge.name, plain, e, edge.mark, wire.Port)
+			if edge.ticks == codec.HasTicks(e) {
+				add(e.String()+" "+edge.name, plain, e, edge.mark, wire.Port)
+			}
 		}
 	}
 	low := header{bare: true}.with(17, udp([]byte("bare")))
-	for _, e := range ipv4 {
-		add(e.String()+" ttl 1, no DF, no tos, no id", low, e, markOf(wire.Delay), wire.Port)
+	for _, e := range udp4 {
+		add(e.String()+" ttl 1, no DF, no tos, no id", low, e, markOf(e, wire.Delay), wire.Port)
 	}
-	add("udp to port 4000", low, wire.UDP, markOf(wire.Delay|wire.Loss), 4000)
+	add("udp to port 4000", low, wire.UDP, markOf(wire.UDP, wire.Delay|wire.Loss), 4000)
 	return all
 }
 
-// edges are marks whose numbers are at an edge.
+// edges are marks whose numbers are at an edge, of encodings with ticks or without.
 var edges = []struct {
-	name string
-	mark codec.Mark
+	name  string
+	mark  codec.Mark
+	ticks bool
 }{
-	{"not received", codec.Mark{Modules: wire.Delay, Sent: 0xeea94a97_00000000}},
-	{"last of era 0, first of era 1", codec.Mark{Modules: wire.Delay, Sent: 0xffffffff_ffffffff, Received: 1}},
-	{"start of era 1", codec.Mark{Modules: wire.Delay, Sent: 0, Received: 1 << 32}},
-	{"burst", codec.Mark{Modules: wire.Loss, Sequence: 0x5b3c0102}},
-	{"burst with delay", codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeea94a97_80000000, Sequence: 0x00010000}},
-	{"last single number", codec.Mark{Modules: wire.Loss, Sequence: 0x7fffffff, Single: true}},
-	{"last burst number", codec.Mark{Modules: wire.Loss, Sequence: 0x7fffffff}},
-	{"number zero, burst", codec.Mark{Modules: wire.Loss}},
-	{"number zero, single", codec.Mark{Modules: wire.Loss, Single: true}},
+	{"not received", codec.Mark{Modules: wire.Delay, Sent: 0xeea94a97_00000000}, false},
+	{"last of era 0, first of era 1", codec.Mark{Modules: wire.Delay, Sent: 0xffffffff_ffffffff, Received: 1}, false},
+	{"start of era 1", codec.Mark{Modules: wire.Delay, Sent: 0, Received: 1 << 32}, false},
+	{"burst", codec.Mark{Modules: wire.Loss, Sequence: 0x5b3c0102}, false},
+	{"burst with delay", codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeea94a97_80000000, Sequence: 0x00010000}, false},
+	{"last single number", codec.Mark{Modules: wire.Loss, Sequence: 0x7fffffff, Single: true}, false},
+	{"last burst number", codec.Mark{Modules: wire.Loss, Sequence: 0x7fffffff}, false},
+	{"number zero, burst", codec.Mark{Modules: wire.Loss}, false},
+	{"number zero, single", codec.Mark{Modules: wire.Loss, Single: true}, false},
+	{"checksum of all ones", codec.Mark{Modules: wire.Loss, Sequence: 0x0001b096, Single: true}, true},
+	{"first tick, not numbered", codec.Mark{Modules: wire.Delay, Ticks: 1}, true},
+	{"last tick, not numbered", codec.Mark{Modules: wire.Delay, Ticks: 0xffffffff}, true},
+	{"first tick", codec.Mark{Modules: wire.Delay | wire.Loss, Sequence: 1, Single: true, Ticks: 1}, true},
+	{"last tick", codec.Mark{Modules: wire.Delay | wire.Loss, Sequence: 1, Single: true, Ticks: 0xffffffff}, true},
+	{"burst, unstamped", codec.Mark{Modules: wire.Loss, Sequence: 1}, true},
+	{"last number, unstamped", codec.Mark{Modules: wire.Loss, Sequence: 0x7fffffff, Single: true}, true},
+	{"number zero, single, unstamped", codec.Mark{Modules: wire.Loss, Single: true}, true},
 }

@@ -49,6 +49,11 @@ static void print_layout(void)
 	VALUE(WIRE_SEQUENCE_MASK);
 	VALUE(WIRE_FLOW_STRIDE);
 	VALUE(WIRE_NTP_UNIX);
+	VALUE(WIRE_EXID);
+	VALUE(WIRE_EXPERIMENT_LENGTH);
+	VALUE(WIRE_TIME_SHIFT);
+	VALUE(WIRE_UDP_OPTION_KIND);
+	VALUE(WIRE_UDP_OPTION);
 	SIZE(wire_timestamp);
 	SIZE(wire_delay);
 	SIZE(wire_option_delay);
@@ -64,6 +69,10 @@ static void print_layout(void)
 	OFFSET(wire_native_both, loss);
 	OFFSET(wire_native_both, loss.sequence);
 	OFFSET(wire_native_both, pad);
+	OFFSET(wire_experiment, exid);
+	OFFSET(wire_experiment, number);
+	OFFSET(wire_experiment, time);
+	OFFSET(wire_udp_option, mark);
 	OFFSET(wire_shim, next_protocol);
 	OFFSET(wire_shim, length);
 	OFFSET(wire_shim, flags);
