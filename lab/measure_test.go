@@ -24,15 +24,18 @@ func TestProbesCountTheTruth(t *testing.T) { probesCountTheTruth(t, 2560) }
 
 func probesCountTheTruth(t *testing.T, count int) {
 	tests := map[string]struct {
-		to     netip.Addr
-		bursts int
+		to       netip.Addr
+		bursts   int
+		encoding string
 	}{
-		"ipv6 native": {secondIPv6, 10},
-		"ipv4 udp":    {secondIPv4, 10},
+		"ipv6 native":     {secondIPv6, 10, "native"},
+		"ipv4 udp":        {secondIPv4, 10, "udp"},
+		"ipv6 udp-option": {secondIPv6, 10, "udp-option"},
+		"ipv4 udp-option": {secondIPv4, 10, "udp-option"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			truth, marked, read := countTruth(t, test.to, test.bursts, count)
+			truth, marked, read := countTruth(t, test.to, test.bursts, count, test.encoding)
 			compareWithTruth(t, truth, marked, read)
 			t.Logf("bar: %d packets marked; lost %d, duplicated %d, reordered %d, truth %d, %d, %d; "+
 				"delay p50 %d ns, truth %d ns, error %d ns; late p99 %d ns",
@@ -45,11 +48,11 @@ func probesCountTheTruth(t *testing.T, count int) {
 
 // countTruth sends no more at once than the link has room for, however late the emulator
 // reads: it sees every frame.
-func countTruth(t *testing.T, to netip.Addr, flows, count int) (emulator.Direction, sourceSummary, destinationSummary) {
+func countTruth(t *testing.T, to netip.Addr, flows, count int, encoding string) (emulator.Direction, sourceSummary, destinationSummary) {
 	t.Helper()
 	b := up(t, faulty)
 	d := b.probe("b", "destination", "a")
-	s := b.probe("a", "source", "b")
+	s := b.probe("a", "source", "b", "--encoding", encoding)
 	truth := b.settled("a-b", "a", b.spray(to, flows, count, 60000))
 	marked, read := both(s, d)
 	if truth.Unread != 0 {

@@ -42,6 +42,8 @@ type destinationSummary struct {
 	Seen           uint64 `json:"seen"`
 	Unmarked       uint64 `json:"unmarked"`
 	Rejected       uint64 `json:"rejected"`
+	Restored       uint64 `json:"restored"`
+	Kept           uint64 `json:"kept"`
 	Unrestored     uint64 `json:"unrestored"`
 	FlowsFull      uint64 `json:"flows_full"`
 	Contended      uint64 `json:"contended"`

@@ -141,18 +141,25 @@ func TestOneProbeOfARoleOnADevice(t *testing.T) {
 	b.expectAttached("b", "a", ebpf.AttachTCXEgress, "source_tc")
 }
 
-// Natively marked packets reach hosts that never heard of Pillion.
+// Marks that are options reach hosts without Pillion, and routers that compute checksums.
 func TestNoDestination(t *testing.T) {
-	b := up(t, pair)
-	s := b.probe("a", "source", "b", "--encoding", "native")
-	for _, address := range toB {
-		b.carry("a", "b", address, 20<<20).finish()
-		b.datagrams("a", "b", address, 200, 1000)
-	}
-	var marked sourceSummary
-	s.finish(&marked)
-	if marked.Marked < 1000 {
-		t.Errorf("want most of the IPv6 packets marked: %+v", marked)
+	for _, encodings := range []string{"native", "udp-option", "udp-option,native"} {
+		t.Run(encodings, func(t *testing.T) {
+			b := up(t, chain)
+			b.offload("r1", "r2", "tx off")
+			s := b.probe("a", "source", "r1", "--encoding", encodings)
+			for _, address := range []string{"fd77:0:0:3::2", "10.77.3.2"} {
+				to := netip.MustParseAddr(address)
+				b.carry("a", "b", to, 20<<20).finish()
+				b.datagrams("a", "b", to, 200, 1000)
+				b.datagrams("a", "b", to, 200, 9)
+			}
+			var marked sourceSummary
+			s.finish(&marked)
+			if want := map[bool]uint64{true: 400, false: 1000}[encodings == "udp-option"]; marked.Marked < want {
+				t.Errorf("want at least %d packets marked: %+v", want, marked)
+			}
+		})
 	}
 }
 

@@ -25,8 +25,13 @@ type destinationCmd struct {
 	Records     string        `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
 	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
 	Amend       bool          `help:"Keep the marks and write the arrival time into them."`
+	Strip       string        `enum:"forwarded,always,never" default:"forwarded" placeholder:"WHEN" help:"When to remove a mark in an option of the transport, which applications do not see: forwarded (packets that this host forwards), always or never (${default})."`
 	JSON        bool          `name:"json" help:"Print JSON, one object per line."`
 	Clsact      bool          `hidden:"" help:"Use clsact even if the kernel has tcx."`
+}
+
+var strips = map[string]destination.Strip{
+	"forwarded": destination.StripForwarded, "always": destination.StripAlways, "never": destination.StripNever,
 }
 
 // Run reads marks.
@@ -36,6 +41,7 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 	options.Settings = destination.Settings{
 		XDP: c.Hook == "xdp", Port: c.Port, Flows: c.Flows, Idle: c.Idle,
 		RecordBytes: c.RecordBytes, Amend: c.Amend, Clsact: c.Clsact,
+		Strip: strips[c.Strip],
 	}
 	var err error
 	if options.Peers, err = prefixes(c.From); err != nil {

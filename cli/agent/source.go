@@ -37,6 +37,7 @@ type sourceRunCmd struct {
 	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that identify a flow (${default})."`
 	Flows    int           `default:"65536" help:"Maximum number of flows (${default})."`
 	Idle     time.Duration `default:"1m" help:"Remove a flow after this time without a packet (${default})."`
+	Stamp    uint32        `name:"stamp-every" default:"16" placeholder:"N" help:"With udp-option, put the time into one packet in N of a flow, besides the first in each tick of the kernel; 1: into all (${default})."`
 	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
 	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking if this program has not responded for this long; 0 disables the lease (${default})."`
 	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
@@ -79,8 +80,9 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 
 func (c *sourceRunCmd) settings() (source.Settings, error) {
 	settings := source.Settings{
-		Encodings: wire.DefaultEncodings(), Port: c.Port, Flows: c.Flows, Idle: c.Idle, Sampling: sampling(c.Sampling),
-		Clsact: c.Clsact,
+		Encodings: wire.DefaultEncodings(), Port: c.Port, Flows: c.Flows, Idle: c.Idle, StampEvery: c.Stamp,
+		Sampling: sampling(c.Sampling),
+		Clsact:   c.Clsact,
 	}
 	var err error
 	if settings.Modules, err = wire.ParseModule(c.Modules); err != nil {

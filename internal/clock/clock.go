@@ -47,6 +47,18 @@ func Read() (State, error) {
 	}, nil
 }
 
+// MonotonicOffset is the real-time minus the monotonic clock, to the time between two calls.
+func MonotonicOffset() (time.Duration, error) {
+	var monotonic, day unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic); err != nil {
+		return 0, fmt.Errorf("read monotonic clock: %w", err)
+	}
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &day); err != nil {
+		return 0, fmt.Errorf("read real-time clock: %w", err)
+	}
+	return time.Duration(day.Nano() - monotonic.Nano()), nil
+}
+
 // Base is the difference between the real-time and the monotonic clock. Frequency
 // corrections apply to both: only a step of the real-time clock changes it.
 type Base struct {

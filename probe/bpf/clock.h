@@ -19,6 +19,15 @@
  */
 volatile __u64 tai_offset_ns;
 
+/* UTC - CLOCK_MONOTONIC in nanoseconds; the agent follows it. */
+volatile __u64 monotonic_offset_ns;
+
+/* The same to a tick of the kernel, at a tenth of the price. */
+static __always_inline __u64 clock_coarse_utc_ns(void)
+{
+	return bpf_ktime_get_coarse_ns() + monotonic_offset_ns;
+}
+
 /* Nanoseconds since 1970, UTC. */
 static __always_inline __u64 clock_utc_ns(void)
 {
@@ -50,6 +59,14 @@ static __always_inline __s64 clock_since(__u64 utc_ns, struct wire_timestamp sta
 	__u64 then = ((__u64)bpf_ntohl(stamp.fraction) * NS_PER_SECOND) >> 32;
 
 	return (__s64)apart * (__s64)NS_PER_SECOND + (__s64)rest - (__s64)then;
+}
+
+/* utc_ns minus the time in an option of a transport, which is the nearest that it can mean. */
+static __always_inline __s64 clock_since_ticks(__u64 utc_ns, __u32 ticks)
+{
+	__s32 apart = (__s32)((__u32)(utc_ns >> WIRE_TIME_SHIFT) - ticks);
+
+	return ((__s64)apart << WIRE_TIME_SHIFT) + (__s64)(utc_ns & ((1 << WIRE_TIME_SHIFT) - 1));
 }
 
 #endif

@@ -27,8 +27,10 @@ struct flow_key {
 	__u16 zero;
 };
 
+#define FLOW_ALL (FLOW_SRC | FLOW_DST | FLOW_PROTOCOL | FLOW_SPORT | FLOW_DPORT)
+
 /* Set by the loader; the verifier removes the branches that are not taken. */
-const volatile __u32 flow_fields = FLOW_SRC | FLOW_DST | FLOW_PROTOCOL | FLOW_SPORT | FLOW_DPORT;
+const volatile __u32 flow_fields = FLOW_ALL;
 
 static __always_inline void flow_aggregate(struct flow_key *key)
 {

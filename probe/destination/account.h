@@ -13,6 +13,7 @@ struct tally {
 	__u64 bytes;	   /* of accepted packets, restored */
 	__u64 restored;	   /* accepted, and the mark taken out */
 	__u64 amended;	   /* accepted, and the mark left in on purpose */
+	__u64 kept;	   /* accepted, and the option left in: the socket does not see it */
 	__u64 unrestored;  /* accepted, but the kernel refused to take the mark out */
 	__u64 flows_full;  /* accepted, but no flow could be entered */
 	__u64 contended;   /* accepted, but the flow stayed busy on another CPU */
@@ -46,6 +47,8 @@ struct {
 	__type(value, __u8);
 } peers SEC(".maps");
 
+volatile __u32 peers_state = 1; /* counted up by the agent when peers change */
+
 static __always_inline int is_peer(const struct mark *m)
 {
 	struct peer peer = { .prefix = 8 + 128, .family = m->key.family };
@@ -58,7 +61,7 @@ static __always_inline int is_peer(const struct mark *m)
 
 static __always_inline __u64 sent_raw(const struct mark *m)
 {
-	return (__u64)m->sent.seconds << 32 | m->sent.fraction;
+	return m->ticks ? m->ticks : (__u64)m->sent.seconds << 32 | m->sent.fraction;
 }
 
 /*
@@ -87,24 +90,25 @@ static __always_inline int account_flow(struct flow *flow, const struct flow_key
 	return flow_delay(flow, key, delay);
 }
 
-static __always_inline void account(const struct mark *m, struct tally *tally, __u64 now_ns,
-				    __u32 packets)
+static __always_inline __s64 delay_of(const struct mark *m, __u64 now_ns)
 {
-	__s64 delay = m->modules & WIRE_DELAY ? clock_since(now_ns, m->sent) : 0;
-	struct flow_key key = m->key;
-	struct flow *flow;
+	if (!(m->modules & WIRE_DELAY))
+		return 0;
+	return m->ticks ? clock_since_ticks(now_ns, m->ticks) : clock_since(now_ns, m->sent);
+}
 
-	flow_aggregate(&key);
+static __always_inline void account(struct flow *flow, const struct flow_key *key, const struct mark *m,
+				    struct tally *tally, __u64 now_ns, __u32 packets)
+{
+	__s64 delay = delay_of(m, now_ns);
+
 	tally->bytes += m->length;
-	flow = bpf_map_lookup_elem(&flows, &key);
-	if (!flow)
-		flow = flow_start(&key);
 	if (!flow) {
 		tally->flows_full += packets;
 	} else if (!flow_lock(flow)) {
 		tally->contended += packets;
 	} else {
-		tally->uncounted += account_flow(flow, &key, m, now_ns, delay, packets);
+		tally->uncounted += account_flow(flow, key, m, now_ns, delay, packets);
 		flow_unlock(flow);
 	}
 	if (!records_wanted)
@@ -115,17 +119,47 @@ static __always_inline void account(const struct mark *m, struct tally *tally, _
 		tally->records++;
 }
 
-/* Reads the mark, decides whether it counts, and enters it. Returns a verdict. */
-static __always_inline int account_packet(struct mark *m, struct tally *tally, int verdict,
-					  __u64 now_ns, __u32 packets)
+/* A packet without a time needs ours only to know when its flow was last seen. */
+static __always_inline __u64 account_time(const struct mark *m)
 {
-	if (verdict == VERDICT_MARKED && !is_peer(m))
-		verdict = VERDICT_PEER;
-	if (verdict < VERDICTS)
+	return (m->modules & WIRE_DELAY) || records_wanted ? clock_utc_ns() : clock_coarse_utc_ns();
+}
+
+/* Flows of several sources are one where the source is a wildcard. */
+#define PEERS_KEPT (flow_fields & FLOW_SRC)
+
+/*
+ * Reads the mark, decides whether it counts, and enters it. The source of a flow
+ * is looked up when the flow begins and when peers change. Returns a verdict, and
+ * above ROUTE_SHIFT the route of the flow. A global function: the verifier proves
+ * it once, apart from the ways to get here.
+ */
+__noinline int account_packet(const struct mark *m, struct tally *tally, int verdict, __u64 now_ns,
+			      __u32 packets)
+{
+	struct flow_key key;
+	struct flow *flow = 0;
+	__u32 state = peers_state;
+
+	if (!m || !tally)
+		return VERDICT_UNMARKED;
+	key = m->key;
+	if (verdict == VERDICT_MARKED) {
+		flow_aggregate(&key);
+		flow = bpf_map_lookup_elem(&flows, &key);
+		if (!(PEERS_KEPT && flow && flow->peers == state) && !is_peer(m))
+			verdict = VERDICT_PEER;
+	}
+	if (verdict >= 0 && verdict < VERDICTS)
 		tally->verdicts[verdict] += packets;
-	if (verdict == VERDICT_MARKED)
-		account(m, tally, now_ns, packets);
-	return verdict;
+	if (verdict != VERDICT_MARKED)
+		return verdict;
+	if (!flow)
+		flow = flow_start(&key);
+	if (flow)
+		flow->peers = state;
+	account(flow, &key, m, tally, now_ns, packets);
+	return VERDICT_MARKED | (flow ? flow->route : 0) << ROUTE_SHIFT;
 }
 
 #endif

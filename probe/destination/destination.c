@@ -7,6 +7,7 @@
  */
 #include "restore_tc.h"
 #include "restore_xdp.h"
+#include "udp_option.h"
 
 const volatile __u32 amend_marks;
 
@@ -59,6 +60,22 @@ static __always_inline int is_far(struct __sk_buff *skb)
 	       next == NEXT_HOP_BY_HOP;
 }
 
+/* Takes the mark out, or leaves it. Returns what is counted. */
+static __always_inline __u64 *settle(struct __sk_buff *skb, struct mark *m, struct tally *tally,
+				     int route, __u64 now_ns)
+{
+	if (amend_marks) {
+		amend(skb, m, now_ns);
+		return &tally->amended;
+	}
+	if (m->encoding == WIRE_ENCODING_UDP_OPTION) {
+		if (!is_stripped(skb, m, route))
+			return &tally->kept;
+		return strip_skb(skb, m) ? &tally->unrestored : &tally->restored;
+	}
+	return restore(skb, m) ? &tally->unrestored : &tally->restored;
+}
+
 SEC("tc")
 int destination_tc(struct __sk_buff *skb)
 {
@@ -72,24 +89,21 @@ int destination_tc(struct __sk_buff *skb)
 		return AGAIN;
 	if (out_of_reach(skb, READ_LENGTH))
 		reach(skb, READ_LENGTH);
-	if (out_of_reach(skb, READ_LENGTH + HOP_BY_HOP_MAX) && is_far(skb))
-		reach(skb, READ_LENGTH + HOP_BY_HOP_MAX);
-	verdict = read_skb(skb, &m);
+	verdict = read_option_skb(skb, &m);
+	if (verdict == VERDICT_UNMARKED) {
+		if (out_of_reach(skb, READ_LENGTH + HOP_BY_HOP_MAX) && is_far(skb))
+			reach(skb, READ_LENGTH + HOP_BY_HOP_MAX);
+		__builtin_memset(&m, 0, sizeof(m));
+		verdict = read_skb(skb, &m);
+	}
 	if (verdict == VERDICT_UNMARKED) {
 		tally->verdicts[VERDICT_UNMARKED] += wire_packets(skb);
 		return AGAIN;
 	}
-	now_ns = clock_utc_ns();
-	if (account_packet(&m, tally, verdict, now_ns, wire_packets(skb)) != VERDICT_MARKED)
-		return AGAIN;
-	if (amend_marks) {
-		amend(skb, &m, now_ns);
-		tally->amended++;
-	} else if (restore(skb, &m)) {
-		tally->unrestored++;
-	} else {
-		tally->restored++;
-	}
+	now_ns = account_time(&m);
+	verdict = account_packet(&m, tally, verdict, now_ns, wire_packets(skb));
+	if ((verdict & ROUTE_MASK) == VERDICT_MARKED)
+		++*settle(skb, &m, tally, verdict >> ROUTE_SHIFT, now_ns);
 	return AGAIN;
 }
 
@@ -113,6 +127,30 @@ static __always_inline __u32 frame_l3(void *data, void *end, __be16 *protocol)
 	return 0;
 }
 
+static __always_inline int read_frame(struct mark *m, __be16 protocol, void *l3, void *end, __u32 length)
+{
+	if (protocol == PROTOCOL_IPV6)
+		return read_ipv6(m, l3, end, length);
+	if (protocol == PROTOCOL_IPV4)
+		return read_ipv4(m, l3, end, length);
+	return VERDICT_UNMARKED;
+}
+
+static __always_inline __u64 *settle_frame(struct xdp_md *ctx, struct mark *m, struct tally *tally,
+					   __u32 l3, __u32 length, __u64 now_ns)
+{
+	if (amend_marks) {
+		amend_frame(ctx, m, l3, now_ns);
+		return &tally->amended;
+	}
+	if (m->encoding == WIRE_ENCODING_UDP_OPTION) {
+		if (strip_options != STRIP_ALWAYS)
+			return &tally->kept;
+		return strip_frame(ctx, m, l3, length) ? &tally->unrestored : &tally->restored;
+	}
+	return restore_frame(ctx, m, l3) ? &tally->unrestored : &tally->restored;
+}
+
 SEC("xdp")
 int destination_xdp(struct xdp_md *ctx)
 {
@@ -129,25 +167,20 @@ int destination_xdp(struct xdp_md *ctx)
 	if (!tally)
 		return XDP_PASS;
 	l3 = frame_l3(data, end, &protocol);
-	if (protocol == PROTOCOL_IPV6 && l3)
-		verdict = read_ipv6(&m, data + l3, end, length - l3);
-	else if (protocol == PROTOCOL_IPV4 && l3)
-		verdict = read_ipv4(&m, data + l3, end, length - l3);
+	if (l3)
+		verdict = read_option_frame(ctx, &m, protocol, l3, length - l3);
+	if (verdict == VERDICT_UNMARKED && l3) {
+		__builtin_memset(&m, 0, sizeof(m));
+		verdict = read_frame(&m, protocol, data + l3, end, length - l3);
+	}
 	if (verdict == VERDICT_UNMARKED) {
 		tally->verdicts[VERDICT_UNMARKED]++;
 		return XDP_PASS;
 	}
-	now_ns = clock_utc_ns();
-	if (account_packet(&m, tally, verdict, now_ns, 1) != VERDICT_MARKED)
-		return XDP_PASS;
-	if (amend_marks) {
-		amend_frame(ctx, &m, l3, now_ns);
-		tally->amended++;
-	} else if (restore_frame(ctx, &m, l3)) {
-		tally->unrestored++;
-	} else {
-		tally->restored++;
-	}
+	now_ns = account_time(&m);
+	verdict = account_packet(&m, tally, verdict, now_ns, 1);
+	if ((verdict & ROUTE_MASK) == VERDICT_MARKED)
+		++*settle_frame(ctx, &m, tally, l3, length, now_ns);
 	return XDP_PASS;
 }
 

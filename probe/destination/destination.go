@@ -66,9 +66,23 @@ type Settings struct {
 	RecordBytes int
 	// Amend leaves marks in and writes the time of arrival into them.
 	Amend bool
+	// Strip says when a mark in an option of the transport is cut off.
+	Strip Strip
 	// Clsact uses the older hook although the kernel has tcx.
 	Clsact bool
 }
+
+// Strip says when a mark in an option of the transport is cut off. A socket never sees
+// it there.
+type Strip uint32
+
+// The choices, as in udp_option.h. XDP takes StripForwarded for StripNever: a frame does
+// not say whether its checksum is complete.
+const (
+	StripForwarded Strip = iota // where this host forwards the packet
+	StripAlways
+	StripNever
+)
 
 // Destination is a program that reads marks on one device.
 type Destination struct {
@@ -79,6 +93,7 @@ type Destination struct {
 	records    *ringbuf.Reader
 	epoch      uint32
 	peers      map[netip.Prefix]bool
+	peersState uint32 // grows, also from one program to the next on the same flows
 	flows      map[flow.Raw]*state
 	total      change
 	expired    uint64
@@ -179,6 +194,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		destinationVarAnyPeer:       !settings.StartEmpty && len(settings.Peers) == 0,
 		destinationVarRecordsWanted: settings.Records,
 		destinationVarAmendMarks:    settings.Amend,
+		destinationVarStripOptions:  uint32(settings.Strip),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open destination: %w", err)
@@ -204,6 +220,10 @@ func (d *Destination) Accept(peers []netip.Prefix) error {
 		}
 	}
 	d.peers = wanted
+	d.peersState++
+	if err := d.objects.PeersState.Set(d.peersState); err != nil {
+		return fmt.Errorf("announce change of peers: %w", err)
+	}
 	return nil
 }
 
@@ -216,7 +236,7 @@ func rawPeer(prefix netip.Prefix) destinationPeer {
 	return peer
 }
 
-// FollowClock brings the distance between TAI and UTC up to date.
+// FollowClock brings the distances between UTC and the kernel's clocks up to date.
 func (d *Destination) FollowClock() error {
 	state, err := clock.Read()
 	if err != nil {
@@ -224,6 +244,13 @@ func (d *Destination) FollowClock() error {
 	}
 	if err := d.objects.TaiOffsetNs.Set(uint64(state.TAIOffset)); err != nil {
 		return fmt.Errorf("set TAI offset: %w", err)
+	}
+	offset, err := clock.MonotonicOffset()
+	if err != nil {
+		return err
+	}
+	if err := d.objects.MonotonicOffsetNs.Set(uint64(offset)); err != nil {
+		return fmt.Errorf("set offset of the monotonic clock: %w", err)
 	}
 	return nil
 }

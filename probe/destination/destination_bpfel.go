@@ -25,7 +25,7 @@ type destinationExtremes struct {
 type destinationFlow struct {
 	_              structs.HostLayout
 	Busy           uint32
-	Zero           uint32
+	Peers          uint32
 	Packets        uint64
 	Bytes          uint64
 	FirstNs        uint64
@@ -42,7 +42,8 @@ type destinationFlow struct {
 	VariationSlots [66]uint8
 	DelayUsed      uint8
 	VariationUsed  uint8
-	Zeros          [2]uint8
+	Route          uint8
+	Zero           uint8
 	DelayPages     [5]destinationPage
 	VariationPages [40][32]uint32
 }
@@ -96,6 +97,7 @@ type destinationTally struct {
 	Bytes          uint64
 	Restored       uint64
 	Amended        uint64
+	Kept           uint64
 	Unrestored     uint64
 	FlowsFull      uint64
 	Contended      uint64
@@ -138,25 +140,29 @@ type destinationWindow struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	destinationMapBlankFlows      = "blank_flows"
-	destinationMapBlankPages      = "blank_pages"
-	destinationMapFlows           = "flows"
-	destinationMapPages           = "pages"
-	destinationMapPeers           = "peers"
-	destinationMapRecords         = "records"
-	destinationMapTallies         = "tallies"
-	destinationProgDestinationTc  = "destination_tc"
-	destinationProgDestinationXdp = "destination_xdp"
-	destinationVarAmendMarks      = "amend_marks"
-	destinationVarAnyPeer         = "any_peer"
-	destinationVarEpoch           = "epoch"
-	destinationVarFlowFields      = "flow_fields"
-	destinationVarLinkLength      = "link_length"
-	destinationVarRecordType      = "record_type"
-	destinationVarRecordsWanted   = "records_wanted"
-	destinationVarTaiOffsetNs     = "tai_offset_ns"
-	destinationVarUdpPort         = "udp_port"
-	destinationVarVerdictType     = "verdict_type"
+	destinationMapBlankFlows        = "blank_flows"
+	destinationMapBlankPages        = "blank_pages"
+	destinationMapFlows             = "flows"
+	destinationMapPages             = "pages"
+	destinationMapPeers             = "peers"
+	destinationMapRecords           = "records"
+	destinationMapTallies           = "tallies"
+	destinationProgDestinationTc    = "destination_tc"
+	destinationProgDestinationXdp   = "destination_xdp"
+	destinationVarAmendMarks        = "amend_marks"
+	destinationVarAnyPeer           = "any_peer"
+	destinationVarEpoch             = "epoch"
+	destinationVarFlowFields        = "flow_fields"
+	destinationVarLinkLength        = "link_length"
+	destinationVarMonotonicOffsetNs = "monotonic_offset_ns"
+	destinationVarPeersState        = "peers_state"
+	destinationVarRecordType        = "record_type"
+	destinationVarRecordsWanted     = "records_wanted"
+	destinationVarStripOptions      = "strip_options"
+	destinationVarSummedByField     = "summed_by_field"
+	destinationVarTaiOffsetNs       = "tai_offset_ns"
+	destinationVarUdpPort           = "udp_port"
+	destinationVarVerdictType       = "verdict_type"
 )
 
 // loadDestination returns the embedded CollectionSpec for destination.
@@ -222,16 +228,20 @@ type destinationMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type destinationVariableSpecs struct {
-	AmendMarks    *ebpf.VariableSpec `ebpf:"amend_marks"`
-	AnyPeer       *ebpf.VariableSpec `ebpf:"any_peer"`
-	Epoch         *ebpf.VariableSpec `ebpf:"epoch"`
-	FlowFields    *ebpf.VariableSpec `ebpf:"flow_fields"`
-	LinkLength    *ebpf.VariableSpec `ebpf:"link_length"`
-	RecordType    *ebpf.VariableSpec `ebpf:"record_type"`
-	RecordsWanted *ebpf.VariableSpec `ebpf:"records_wanted"`
-	TaiOffsetNs   *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
-	UdpPort       *ebpf.VariableSpec `ebpf:"udp_port"`
-	VerdictType   *ebpf.VariableSpec `ebpf:"verdict_type"`
+	AmendMarks        *ebpf.VariableSpec `ebpf:"amend_marks"`
+	AnyPeer           *ebpf.VariableSpec `ebpf:"any_peer"`
+	Epoch             *ebpf.VariableSpec `ebpf:"epoch"`
+	FlowFields        *ebpf.VariableSpec `ebpf:"flow_fields"`
+	LinkLength        *ebpf.VariableSpec `ebpf:"link_length"`
+	MonotonicOffsetNs *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
+	PeersState        *ebpf.VariableSpec `ebpf:"peers_state"`
+	RecordType        *ebpf.VariableSpec `ebpf:"record_type"`
+	RecordsWanted     *ebpf.VariableSpec `ebpf:"records_wanted"`
+	StripOptions      *ebpf.VariableSpec `ebpf:"strip_options"`
+	SummedByField     *ebpf.VariableSpec `ebpf:"summed_by_field"`
+	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
+	UdpPort           *ebpf.VariableSpec `ebpf:"udp_port"`
+	VerdictType       *ebpf.VariableSpec `ebpf:"verdict_type"`
 }
 
 // destinationObjects contains all objects after they have been loaded into the kernel.
@@ -279,16 +289,20 @@ func (m *destinationMaps) Close() error {
 //
 // It can be passed to loadDestinationObjects or ebpf.CollectionSpec.LoadAndAssign.
 type destinationVariables struct {
-	AmendMarks    *ebpf.Variable `ebpf:"amend_marks"`
-	AnyPeer       *ebpf.Variable `ebpf:"any_peer"`
-	Epoch         *ebpf.Variable `ebpf:"epoch"`
-	FlowFields    *ebpf.Variable `ebpf:"flow_fields"`
-	LinkLength    *ebpf.Variable `ebpf:"link_length"`
-	RecordType    *ebpf.Variable `ebpf:"record_type"`
-	RecordsWanted *ebpf.Variable `ebpf:"records_wanted"`
-	TaiOffsetNs   *ebpf.Variable `ebpf:"tai_offset_ns"`
-	UdpPort       *ebpf.Variable `ebpf:"udp_port"`
-	VerdictType   *ebpf.Variable `ebpf:"verdict_type"`
+	AmendMarks        *ebpf.Variable `ebpf:"amend_marks"`
+	AnyPeer           *ebpf.Variable `ebpf:"any_peer"`
+	Epoch             *ebpf.Variable `ebpf:"epoch"`
+	FlowFields        *ebpf.Variable `ebpf:"flow_fields"`
+	LinkLength        *ebpf.Variable `ebpf:"link_length"`
+	MonotonicOffsetNs *ebpf.Variable `ebpf:"monotonic_offset_ns"`
+	PeersState        *ebpf.Variable `ebpf:"peers_state"`
+	RecordType        *ebpf.Variable `ebpf:"record_type"`
+	RecordsWanted     *ebpf.Variable `ebpf:"records_wanted"`
+	StripOptions      *ebpf.Variable `ebpf:"strip_options"`
+	SummedByField     *ebpf.Variable `ebpf:"summed_by_field"`
+	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`
+	UdpPort           *ebpf.Variable `ebpf:"udp_port"`
+	VerdictType       *ebpf.Variable `ebpf:"verdict_type"`
 }
 
 // destinationPrograms contains all programs after they have been loaded into the kernel.

@@ -7,6 +7,12 @@
 #include "page.h"
 #include "window.h"
 
+/* Where the packets of a flow go, once it is known. */
+#define ROUTE_HERE 1
+#define ROUTE_FORWARD 2
+#define ROUTE_SHIFT 8
+#define ROUTE_MASK ((1 << ROUTE_SHIFT) - 1)
+
 #define LOCK_TRIES (1 << 20)
 
 /* Counted up by the agent before it reads, so that an interval has its own extremes. */
@@ -21,7 +27,7 @@ struct extremes {
 /* Nanoseconds throughout. Everything but the extremes only grows. */
 struct flow {
 	__u32 busy;
-	__u32 zero;
+	__u32 peers; /* the state of the peers in which the source was one */
 	__u64 packets; /* on the wire, marked */
 	__u64 bytes;   /* of restored IP packets */
 	__u64 first_ns, last_ns; /* UTC */
@@ -37,7 +43,8 @@ struct flow {
 	__u8 delay_slots[HISTOGRAM_PAGES];
 	__u8 variation_slots[HISTOGRAM_PAGES];
 	__u8 delay_used, variation_used; /* pages here */
-	__u8 zeros[2];
+	__u8 route; /* ROUTE_HERE or ROUTE_FORWARD, once known */
+	__u8 zero;
 	struct page delay_pages[DELAY_PAGES];
 	__u32 variation_pages[VARIATION_PAGES][HISTOGRAM_PAGE];
 };

@@ -71,7 +71,7 @@ func checkGoldenFlow(t *testing.T, d *Destination, v codec.Vector) {
 		}
 		if v.Mark.Modules&wire.Delay != 0 {
 			received := time.Unix(0, int64(f.FirstNs))
-			want := received.Sub(v.Mark.Sent.Near(received))
+			want := received.Sub(v.Mark.SentNear(received))
 			if away := want - time.Duration(f.DelaySum); f.Delays != 1 || away.Abs() > time.Nanosecond {
 				t.Errorf("%d delays, the sum is %d ns, want %d", f.Delays, f.DelaySum, want)
 			}
@@ -150,7 +150,7 @@ func TestAmendLeavesMarksIn(t *testing.T) {
 				d.takeFlows(t)
 				checkFrame(t, original, v.Original)
 				want := v.Mark
-				if want.Modules&wire.Delay != 0 {
+				if want.Modules&wire.Delay != 0 && !codec.HasTicks(v.Encoding) {
 					want.Received = mark.Received
 					at := mark.Received.Near(before)
 					if at.Before(before.Add(-time.Microsecond)) || at.After(after.Add(time.Microsecond)) {

@@ -22,6 +22,7 @@ struct mark {
 	struct flow_key key;
 	__be32 peer[4]; /* source address of the outermost header */
 	struct wire_timestamp sent;
+	__u32 ticks;	/* instead of sent, in an option of the transport; host order */
 	__u32 sequence;	/* host order */
 	__u32 length;	/* of the restored packet */
 	__u16 at;	/* where the header or shim begins */

@@ -59,7 +59,7 @@ static __always_inline __u32 frame_restored(struct xdp_md *ctx, const struct mar
 	return keep;
 }
 
-static __always_inline int restore_frame(struct xdp_md *ctx, const struct mark *m, __u32 l3)
+static __noinline int restore_frame(struct xdp_md *ctx, const struct mark *m, __u32 l3)
 {
 	struct frame_head head;
 	__u32 keep = frame_restored(ctx, m, l3, &head);
@@ -75,7 +75,7 @@ static __always_inline void amend_frame(struct xdp_md *ctx, const struct mark *m
 {
 	struct wire_timestamp now = clock_to_wire(now_ns);
 
-	if (m->modules & WIRE_DELAY)
+	if ((m->modules & WIRE_DELAY) && !m->ticks)
 		bpf_xdp_store_bytes(ctx,
 				    l3 + delay_offset(m) +
 					    __builtin_offsetof(struct wire_delay, received),

@@ -21,6 +21,7 @@ func open(t *testing.T, settings Settings) *Destination {
 	namespace.NeedRoot(t)
 	settings.Flows = cmp.Or(settings.Flows, 256)
 	settings.Idle = cmp.Or(settings.Idle, DefaultIdle)
+	settings.Strip = cmp.Or(settings.Strip, StripAlways) // a test run has no route
 	settings.RecordBytes = cmp.Or(settings.RecordBytes, DefaultRecordBytes)
 	device := hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
 	d := &Destination{settings: settings, device: device, flows: map[flow.Raw]*state{}}

@@ -19,6 +19,8 @@ type Tally struct {
 	Restored   uint64 `json:"restored"`
 	Amended    uint64 `json:"amended"`
 	Unrestored uint64 `json:"unrestored"`
+	// Kept are marks that were read and left in an option of the transport.
+	Kept uint64 `json:"kept"`
 	// FlowsFull and Contended packets are in Packets but in no flow.
 	FlowsFull uint64 `json:"flows_full"`
 	Contended uint64 `json:"contended"`
@@ -61,6 +63,7 @@ func (d *Destination) Tally() (Tally, error) {
 		t.Restored += cpu.Restored
 		t.Amended += cpu.Amended
 		t.Unrestored += cpu.Unrestored
+		t.Kept += cpu.Kept
 		t.FlowsFull += cpu.FlowsFull
 		t.Contended += cpu.Contended
 		t.Uncounted += cpu.Uncounted

@@ -16,6 +16,11 @@ const volatile __u32 encodings_used;
 
 #define ENCODING_USED(name) (encodings_used & 1u << WIRE_ENCODING_##name)
 
+static __always_inline int is_extended(const struct subject *s)
+{
+	return s->l4 != link_length + (s->key.family == 6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
+}
+
 static __always_inline __u32 packet_class(const struct subject *s)
 {
 	__u32 class = s->key.family == 6 ? WIRE_IPV6 : WIRE_IPV4;
@@ -27,7 +32,7 @@ static __always_inline __u32 packet_class(const struct subject *s)
 		class |= WIRE_FORWARDED;
 	if (s->gso_size)
 		class |= WIRE_GSO;
-	if (s->l4 != link_length + (s->key.family == 6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr)))
+	if (s->unfit || is_extended(s))
 		class |= WIRE_EXTENDED;
 	return class;
 }
@@ -38,11 +43,13 @@ static __always_inline __u32 encoding_of(__u32 class)
 }
 
 /* Why no encoding applies to a packet of this class. */
-static __always_inline int encoding_refused(__u32 class)
+static __always_inline int encoding_refused(const struct subject *s)
 {
+	__u32 class = packet_class(s);
+
 	if ((class & WIRE_GSO) && encoding_of(class & ~WIRE_GSO) != WIRE_ENCODING_NONE)
 		return OUTCOME_GSO;
-	if ((class & WIRE_EXTENDED) && encoding_of(class & ~WIRE_EXTENDED) != WIRE_ENCODING_NONE)
+	if (is_extended(s) && encoding_of(class & ~WIRE_EXTENDED) != WIRE_ENCODING_NONE)
 		return OUTCOME_IP_OPTIONS;
 	return OUTCOME_ENCODING;
 }

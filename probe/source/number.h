@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Sequence numbers per flow, for loss, duplication and reordering. */
+/* What the source keeps of a flow: sequence numbers, and what its last checks said. */
 #ifndef PILLION_SOURCE_NUMBER_H
 #define PILLION_SOURCE_NUMBER_H
 
@@ -12,9 +12,12 @@
 #include "outcome.h"
 
 struct numbering {
-	__u32 next;   /* modulo 2^31 */
-	__u32 zero;
-	__u64 used; /* kernel ticks; the agent removes idle flows by it */
+	__u32 next;    /* modulo 2^31 */
+	__u32 checked; /* the state of the rules and paths of which verdict and limit are the result */
+	__u32 limit;   /* largest IP packet of the path, bytes */
+	__u16 verdict; /* an outcome */
+	__u16 left;    /* packets until the next time stamp */
+	__u64 used;    /* kernel ticks; idle flows are removed by it */
 };
 
 /* Key: flow. Value: its numbers. Written here; the agent only removes. */
@@ -25,24 +28,113 @@ struct {
 	__type(value, struct numbering);
 } flow_numbers SEC(".maps");
 
+/* A flow key in words of 64 bits. The last one is never zero. */
+#define SLOT_WORDS 4
+struct slot_key {
+	__u64 words[SLOT_WORDS];
+	__u64 last;
+};
+
+_Static_assert(sizeof(struct slot_key) == sizeof(struct flow_key), "flow key in words");
+
+/* A flow in a cache line of its own. */
+struct slot {
+	struct slot_key key; /* last: 0 if the slot is free, SLOT_BUSY while it is taken */
+	struct numbering numbers;
+};
+
+#define SLOT_BUSY ~0ull
+
+/*
+ * Key: hash of a flow. Value: the first flow with this hash; others are in
+ * flow_numbers. A flow stays where it is until it is idle, since its numbers
+ * must come from one place. Written here and by source_sweep.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct slot);
+} slots SEC(".maps");
+
+const volatile __u32 slot_mask = 4095; /* entries of slots, minus one */
+
+static __always_inline struct slot *slot_of(const struct slot_key *key)
+{
+	__u64 mix = key->words[0] + key->words[1] * 0x9e3779b97f4a7c15ull;
+	__u32 index;
+
+	mix ^= key->words[2] * 0xc2b2ae3d27d4eb4full + key->words[3] * 0x165667b19e3779f9ull;
+	mix = (mix ^ mix >> 32 ^ key->last * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull;
+	index = (mix >> 40) & slot_mask;
+	return bpf_map_lookup_elem(&slots, &index);
+}
+
+/* The last word is compared first: it is written last. */
+static __always_inline int slot_has(const struct slot *slot, const struct slot_key *key)
+{
+	return *(volatile __u64 *)&slot->key.last == key->last && slot->key.words[0] == key->words[0] &&
+	       slot->key.words[1] == key->words[1] && slot->key.words[2] == key->words[2] &&
+	       slot->key.words[3] == key->words[3];
+}
+
+/* key: aligned to 8 bytes */
+static __always_inline struct numbering *number_known(const struct flow_key *key)
+{
+	const struct slot_key *words = (const void *)key;
+	struct slot *slot = slot_of(words);
+
+	return slot && slot_has(slot, words) ? &slot->numbers : 0;
+}
+
 static __noinline struct numbering *number_start(const struct flow_key *key, struct tally *tally)
 {
+	const struct slot_key *words = (const void *)key;
 	struct numbering fresh = {
 		.next = (bpf_get_prandom_u32() * WIRE_FLOW_STRIDE) & WIRE_SEQUENCE_MASK,
+		.used = bpf_jiffies64(),
 	};
+	struct slot *slot;
+	__u64 was;
 
 	if (!key || !tally)
 		return 0;
-	if (!bpf_map_update_elem(&flow_numbers, key, &fresh, BPF_NOEXIST))
-		tally->flows_started++;
-	return bpf_map_lookup_elem(&flow_numbers, key);
+	slot = slot_of(words);
+	if (!slot)
+		return 0;
+	was = __sync_val_compare_and_swap(&slot->key.last, 0, SLOT_BUSY);
+	if (was == SLOT_BUSY) /* another CPU takes it, maybe for this flow */
+		return 0;
+	if (was && slot_has(slot, words))
+		return &slot->numbers;
+	if (was) {
+		if (!bpf_map_update_elem(&flow_numbers, key, &fresh, BPF_NOEXIST))
+			tally->flows_started++;
+		return bpf_map_lookup_elem(&flow_numbers, key);
+	}
+	slot->key.words[0] = words->words[0];
+	slot->key.words[1] = words->words[1];
+	slot->key.words[2] = words->words[2];
+	slot->key.words[3] = words->words[3];
+	slot->numbers = fresh;
+	__sync_lock_test_and_set(&slot->key.last, words->last);
+	tally->flows_started++;
+	return &slot->numbers;
 }
 
-static __always_inline struct numbering *number_flow(const struct flow_key *key, struct tally *tally)
+/* A flow that is in no slot. */
+static __always_inline struct numbering *number_other(const struct flow_key *key, struct tally *tally)
 {
 	struct numbering *numbers = bpf_map_lookup_elem(&flow_numbers, key);
 
 	return numbers ? numbers : number_start(key, tally);
+}
+
+static __always_inline struct numbering *number_flow(const struct flow_key *key, struct tally *tally)
+{
+	struct numbering *numbers = number_known(key);
+
+	return numbers ? numbers : number_other(key, tally);
 }
 
 /* The first of count numbers, as it goes on the wire. */
@@ -54,6 +146,24 @@ static __always_inline __be32 number_take(struct numbering *numbers, __u32 count
 	if (count == 1)
 		first |= WIRE_SINGLE;
 	return bpf_htonl(first);
+}
+
+volatile __u64 sweep_idle;    /* ticks after which a flow is idle; written by the agent */
+volatile __u32 sweep_expired; /* flows that source_sweep removed */
+volatile __u32 sweep_present; /* and those that are left */
+
+static long sweep_slot(void *map, __u32 *index, struct slot *slot, void *none)
+{
+	__u64 last = *(volatile __u64 *)&slot->key.last, now = bpf_jiffies64(), used = slot->numbers.used;
+
+	if (!last || last == SLOT_BUSY)
+		return 0;
+	if (used < now && now - used > sweep_idle &&
+	    __sync_val_compare_and_swap(&slot->key.last, last, 0) == last)
+		sweep_expired++;
+	else
+		sweep_present++;
+	return 0;
 }
 
 #endif

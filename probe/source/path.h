@@ -12,6 +12,7 @@
 #include "subject.h"
 
 volatile __u32 path_mtu; /* largest IP packet for this device, bytes; the agent follows the device */
+volatile __u32 paths_state; /* counted up when a path MTU is learned */
 volatile __u32 paths_known; /* not zero: look paths up */
 
 struct path {
@@ -53,6 +54,7 @@ __noinline int path_learn(const struct path *path, __u32 mtu)
 		return 0;
 	bpf_map_update_elem(&paths, path, &limit, BPF_ANY);
 	paths_known = 1;
+	__sync_fetch_and_add(&paths_state, 1);
 	return 0;
 }
 

@@ -59,7 +59,7 @@ func (s *Source) choose(rules []fivetuple.Filter, targets []netip.Addr) error {
 		return err
 	}
 	s.choice = choice
-	return s.removeTargets(wanted)
+	return errors.Join(s.removeTargets(wanted), s.changed())
 }
 
 func (s *Source) addTargets(wanted map[sourceRuleTarget]bool) error {

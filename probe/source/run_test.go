@@ -17,7 +17,7 @@ import (
 
 // all is what most tests mark: everything, in each packet.
 func all(encoding wire.Encoding, modules wire.Module) Settings {
-	return Settings{Modules: modules, Encodings: wire.EncodingList{encoding, wire.Native}}
+	return Settings{Modules: modules, StampEvery: 1, Encodings: wire.EncodingList{encoding, wire.Native}}
 }
 
 // hookDevice is no device of this machine.

@@ -5,21 +5,10 @@
  * Marks packets that leave a device. An error on the way passes the packet on
  * as it is and counts why.
  */
-#include "mss.h"
-#include "outcome.h"
-#include "rule.h"
-#include "sample.h"
+#include "udp_option.h"
 
-/*
- * Marks are written only before this time, in ticks of the kernel: the only
- * clock that costs a packet nothing (the verifier turns bpf_jiffies64 into a
- * load). All ones: for ever.
- */
-volatile __u64 lease_until;
 volatile __u64 lease_ticks; /* what source_renew adds; written by the agent */
 volatile __u64 ticks_now;   /* when source_renew ran */
-
-const volatile __u32 probe_mark; /* firewall mark (SO_MARK) of packets to leave alone */
 
 /* Key: 0. Value: what became of the packets of each CPU. Written here. */
 struct {
@@ -46,8 +35,11 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
 	/* A destination would not take such a mark out. */
 	if (link_length + s->length > skb->len || (link_length + s->length < s->l4 && !s->gso_size))
 		return OUTCOME_MALFORMED;
-	if (!s->gso_size) /* padding travels along */
+	if (!s->gso_size) { /* padding travels along */
+		if (s->length != skb->len - link_length)
+			s->unfit = 1;
 		s->length = skb->len - link_length;
+	}
 	return 0;
 }
 
@@ -63,7 +55,7 @@ static __always_inline int refuse(const struct subject *s, __u32 encoding)
 	if (s->blocked)
 		return s->blocked;
 	if (encoding == WIRE_ENCODING_NONE)
-		return encoding_refused(packet_class(s));
+		return encoding_refused(s);
 	if (encoding == WIRE_ENCODING_UDP && s->key.protocol == IPPROTO_UDP &&
 	    s->key.dport == bpf_htons(udp_port))
 		return OUTCOME_EXISTING_OPTION;
@@ -95,7 +87,7 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u3
 	if (pull(skb, s->l4)) /* what the insertion moves and writes is in reach then */
 		return OUTCOME_MALFORMED;
 	if (modules & WIRE_LOSS) {
-		struct flow_key key = s->key;
+		struct flow_key key __attribute__((aligned(8))) = s->key;
 
 		flow_aggregate(&key);
 		numbers = number_flow(&key, tally);
@@ -143,7 +135,10 @@ int source_tc(struct __sk_buff *skb)
 
 	if (!tally)
 		return AGAIN;
-	outcome = mark(skb, &s, tally);
+	outcome = ENCODING_USED(UDP_OPTION) ? option_mark(skb, tally) : OPTION_PASS;
+	s.unfit = outcome == OPTION_UNFIT;
+	if (outcome >= OUTCOMES)
+		outcome = mark(skb, &s, tally);
 	if (outcome < OUTCOMES)
 		tally->packets[outcome] += s.segments ? s.segments : 1;
 	return AGAIN;
@@ -220,6 +215,15 @@ int source_renew(void *ctx)
 
 	ticks_now = bpf_jiffies64();
 	lease_until = ticks == ~0ull ? ticks : ticks_now + ticks;
+	return 0;
+}
+
+/* Run by the agent: it removes idle flows without a race. */
+SEC("syscall")
+int source_sweep(void *ctx)
+{
+	sweep_expired = sweep_present = 0;
+	bpf_for_each_map_elem(&slots, sweep_slot, 0, 0);
 	return 0;
 }
 

@@ -26,6 +26,8 @@ import (
 const (
 	DefaultFlows = 65536
 	DefaultIdle  = time.Minute
+	// DefaultStampEvery leaves most packets of fast flows without a time.
+	DefaultStampEvery = 16
 )
 
 // ProbeMark is the firewall mark (SO_MARK) of packets that are left alone: those
@@ -53,6 +55,10 @@ type Settings struct {
 	// Idle is how long a flow stays in the table without a packet; 0 means
 	// DefaultIdle.
 	Idle time.Duration
+	// StampEvery marks one packet in so many with a time, besides the first packet of a
+	// flow in each tick of the kernel, where the encoding leaves the choice: udp-option.
+	// 1 stamps every packet; 0 means DefaultStampEvery.
+	StampEvery uint32
 	// Sampling is what it begins with.
 	Sampling Sampling
 	// Clsact uses the older hook although the kernel has tcx.
@@ -69,6 +75,7 @@ type Source struct {
 	expired uint64
 	present uint64
 	choice  uint32
+	state   uint32
 	targets map[sourceRuleTarget]bool
 }
 
@@ -131,10 +138,9 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
 	}
-	spec.Maps[sourceMapFlowNumbers].MaxEntries = uint32(settings.Flows)
-	if settings.Modules&wire.Loss == 0 {
-		spec.Maps[sourceMapFlowNumbers].MaxEntries = 1
-	}
+	slots := slotsOf(settings.Flows)
+	spec.Maps[sourceMapSlots].MaxEntries = slots
+	spec.Maps[sourceMapFlowNumbers].MaxEntries = max(1, uint32(settings.Flows)-slots)
 	encodings, used := encodingTable(settings.Encodings)
 	err = hook.SetConstants(spec, map[string]any{
 		sourceVarModules:       uint32(settings.Modules),
@@ -142,6 +148,8 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		sourceVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
 		sourceVarEncodings:     encodings,
 		sourceVarEncodingsUsed: used,
+		sourceVarSlotMask:      slots - 1,
+		sourceVarStampEvery:    min(cmp.Or(settings.StampEvery, DefaultStampEvery), math.MaxUint16),
 		sourceVarUdpPort:       cmp.Or(settings.Port, wire.Port),
 		sourceVarProbeMark:     uint32(ProbeMark),
 		sourceVarEveryPacket:   !settings.StartEmpty && len(settings.Rules) == 0,
@@ -150,6 +158,18 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open source: %w", err)
 	}
 	return spec, nil
+}
+
+// slotsMax is how many flows have a cache line of their own, 64 bytes each.
+const slotsMax = 4096
+
+// slotsOf returns how many of the flows are in slots: a power of two, at most half.
+func slotsOf(flows int) uint32 {
+	slots := uint32(1)
+	for slots < slotsMax && int(4*slots) <= flows {
+		slots *= 2
+	}
+	return slots
 }
 
 // noEncoding is WIRE_ENCODING_NONE of wire.h.
@@ -210,6 +230,15 @@ func (s *Source) renew(lease time.Duration) error {
 func (s *Source) SetMTU(mtu int) error {
 	if err := s.objects.PathMtu.Set(uint32(mtu)); err != nil {
 		return fmt.Errorf("set MTU %d: %w", mtu, err)
+	}
+	return s.changed()
+}
+
+// changed makes the program check its flows again: rules or paths are others.
+func (s *Source) changed() error {
+	s.state++
+	if err := s.objects.RulesState.Set(s.state); err != nil {
+		return fmt.Errorf("announce change: %w", err)
 	}
 	return nil
 }

@@ -25,10 +25,13 @@ type sourceFlowKey struct {
 }
 
 type sourceNumbering struct {
-	_    structs.HostLayout
-	Next uint32
-	Zero uint32
-	Used uint64
+	_       structs.HostLayout
+	Next    uint32
+	Checked uint32
+	Limit   uint32
+	Verdict uint16
+	Left    uint16
+	Used    uint64
 }
 
 type sourceOutcome uint32
@@ -94,6 +97,16 @@ type sourceSampleCount struct {
 	Since uint32
 }
 
+type sourceSlot struct {
+	_   structs.HostLayout
+	Key struct {
+		_     structs.HostLayout
+		Words [4]uint64
+		Last  uint64
+	}
+	Numbers sourceNumbering
+}
+
 type sourceTally struct {
 	_            structs.HostLayout
 	Packets      [19]uint64
@@ -106,35 +119,46 @@ type sourceTally struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	sourceMapFlowNumbers   = "flow_numbers"
-	sourceMapPaths         = "paths"
-	sourceMapSampleCounts  = "sample_counts"
-	sourceMapTallies       = "tallies"
-	sourceMapTargets       = "targets"
-	sourceProgSourceRenew  = "source_renew"
-	sourceProgSourceReturn = "source_return"
-	sourceProgSourceTc     = "source_tc"
-	sourceVarEncodings     = "encodings"
-	sourceVarEncodingsUsed = "encodings_used"
-	sourceVarEveryPacket   = "every_packet"
-	sourceVarFlowFields    = "flow_fields"
-	sourceVarLeaseTicks    = "lease_ticks"
-	sourceVarLeaseUntil    = "lease_until"
-	sourceVarLinkLength    = "link_length"
-	sourceVarModules       = "modules"
-	sourceVarOutcomeType   = "outcome_type"
-	sourceVarPathMtu       = "path_mtu"
-	sourceVarPathsKnown    = "paths_known"
-	sourceVarProbeMark     = "probe_mark"
-	sourceVarRuleChoice    = "rule_choice"
-	sourceVarRules         = "rules"
-	sourceVarSampleEvery   = "sample_every"
-	sourceVarSampleGapNs   = "sample_gap_ns"
-	sourceVarSampleNextNs  = "sample_next_ns"
-	sourceVarSampleRandom  = "sample_random"
-	sourceVarTaiOffsetNs   = "tai_offset_ns"
-	sourceVarTicksNow      = "ticks_now"
-	sourceVarUdpPort       = "udp_port"
+	sourceMapFlowNumbers       = "flow_numbers"
+	sourceMapPaths             = "paths"
+	sourceMapSampleCounts      = "sample_counts"
+	sourceMapSlots             = "slots"
+	sourceMapTallies           = "tallies"
+	sourceMapTargets           = "targets"
+	sourceProgSourceRenew      = "source_renew"
+	sourceProgSourceReturn     = "source_return"
+	sourceProgSourceSweep      = "source_sweep"
+	sourceProgSourceTc         = "source_tc"
+	sourceVarEncodings         = "encodings"
+	sourceVarEncodingsUsed     = "encodings_used"
+	sourceVarEveryPacket       = "every_packet"
+	sourceVarFlowFields        = "flow_fields"
+	sourceVarLeaseTicks        = "lease_ticks"
+	sourceVarLeaseUntil        = "lease_until"
+	sourceVarLinkLength        = "link_length"
+	sourceVarModules           = "modules"
+	sourceVarMonotonicOffsetNs = "monotonic_offset_ns"
+	sourceVarOutcomeType       = "outcome_type"
+	sourceVarPathMtu           = "path_mtu"
+	sourceVarPathsKnown        = "paths_known"
+	sourceVarPathsState        = "paths_state"
+	sourceVarProbeMark         = "probe_mark"
+	sourceVarRuleChoice        = "rule_choice"
+	sourceVarRules             = "rules"
+	sourceVarRulesState        = "rules_state"
+	sourceVarSampleEvery       = "sample_every"
+	sourceVarSampleGapNs       = "sample_gap_ns"
+	sourceVarSampleNextNs      = "sample_next_ns"
+	sourceVarSampleRandom      = "sample_random"
+	sourceVarSlotMask          = "slot_mask"
+	sourceVarStampEvery        = "stamp_every"
+	sourceVarSummedByField     = "summed_by_field"
+	sourceVarSweepExpired      = "sweep_expired"
+	sourceVarSweepIdle         = "sweep_idle"
+	sourceVarSweepPresent      = "sweep_present"
+	sourceVarTaiOffsetNs       = "tai_offset_ns"
+	sourceVarTicksNow          = "ticks_now"
+	sourceVarUdpPort           = "udp_port"
 )
 
 // loadSource returns the embedded CollectionSpec for source.
@@ -181,6 +205,7 @@ type sourceSpecs struct {
 type sourceProgramSpecs struct {
 	SourceRenew  *ebpf.ProgramSpec `ebpf:"source_renew"`
 	SourceReturn *ebpf.ProgramSpec `ebpf:"source_return"`
+	SourceSweep  *ebpf.ProgramSpec `ebpf:"source_sweep"`
 	SourceTc     *ebpf.ProgramSpec `ebpf:"source_tc"`
 }
 
@@ -191,6 +216,7 @@ type sourceMapSpecs struct {
 	FlowNumbers  *ebpf.MapSpec `ebpf:"flow_numbers"`
 	Paths        *ebpf.MapSpec `ebpf:"paths"`
 	SampleCounts *ebpf.MapSpec `ebpf:"sample_counts"`
+	Slots        *ebpf.MapSpec `ebpf:"slots"`
 	Tallies      *ebpf.MapSpec `ebpf:"tallies"`
 	Targets      *ebpf.MapSpec `ebpf:"targets"`
 }
@@ -199,27 +225,36 @@ type sourceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceVariableSpecs struct {
-	Encodings     *ebpf.VariableSpec `ebpf:"encodings"`
-	EncodingsUsed *ebpf.VariableSpec `ebpf:"encodings_used"`
-	EveryPacket   *ebpf.VariableSpec `ebpf:"every_packet"`
-	FlowFields    *ebpf.VariableSpec `ebpf:"flow_fields"`
-	LeaseTicks    *ebpf.VariableSpec `ebpf:"lease_ticks"`
-	LeaseUntil    *ebpf.VariableSpec `ebpf:"lease_until"`
-	LinkLength    *ebpf.VariableSpec `ebpf:"link_length"`
-	Modules       *ebpf.VariableSpec `ebpf:"modules"`
-	OutcomeType   *ebpf.VariableSpec `ebpf:"outcome_type"`
-	PathMtu       *ebpf.VariableSpec `ebpf:"path_mtu"`
-	PathsKnown    *ebpf.VariableSpec `ebpf:"paths_known"`
-	ProbeMark     *ebpf.VariableSpec `ebpf:"probe_mark"`
-	RuleChoice    *ebpf.VariableSpec `ebpf:"rule_choice"`
-	Rules         *ebpf.VariableSpec `ebpf:"rules"`
-	SampleEvery   *ebpf.VariableSpec `ebpf:"sample_every"`
-	SampleGapNs   *ebpf.VariableSpec `ebpf:"sample_gap_ns"`
-	SampleNextNs  *ebpf.VariableSpec `ebpf:"sample_next_ns"`
-	SampleRandom  *ebpf.VariableSpec `ebpf:"sample_random"`
-	TaiOffsetNs   *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
-	TicksNow      *ebpf.VariableSpec `ebpf:"ticks_now"`
-	UdpPort       *ebpf.VariableSpec `ebpf:"udp_port"`
+	Encodings         *ebpf.VariableSpec `ebpf:"encodings"`
+	EncodingsUsed     *ebpf.VariableSpec `ebpf:"encodings_used"`
+	EveryPacket       *ebpf.VariableSpec `ebpf:"every_packet"`
+	FlowFields        *ebpf.VariableSpec `ebpf:"flow_fields"`
+	LeaseTicks        *ebpf.VariableSpec `ebpf:"lease_ticks"`
+	LeaseUntil        *ebpf.VariableSpec `ebpf:"lease_until"`
+	LinkLength        *ebpf.VariableSpec `ebpf:"link_length"`
+	Modules           *ebpf.VariableSpec `ebpf:"modules"`
+	MonotonicOffsetNs *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
+	OutcomeType       *ebpf.VariableSpec `ebpf:"outcome_type"`
+	PathMtu           *ebpf.VariableSpec `ebpf:"path_mtu"`
+	PathsKnown        *ebpf.VariableSpec `ebpf:"paths_known"`
+	PathsState        *ebpf.VariableSpec `ebpf:"paths_state"`
+	ProbeMark         *ebpf.VariableSpec `ebpf:"probe_mark"`
+	RuleChoice        *ebpf.VariableSpec `ebpf:"rule_choice"`
+	Rules             *ebpf.VariableSpec `ebpf:"rules"`
+	RulesState        *ebpf.VariableSpec `ebpf:"rules_state"`
+	SampleEvery       *ebpf.VariableSpec `ebpf:"sample_every"`
+	SampleGapNs       *ebpf.VariableSpec `ebpf:"sample_gap_ns"`
+	SampleNextNs      *ebpf.VariableSpec `ebpf:"sample_next_ns"`
+	SampleRandom      *ebpf.VariableSpec `ebpf:"sample_random"`
+	SlotMask          *ebpf.VariableSpec `ebpf:"slot_mask"`
+	StampEvery        *ebpf.VariableSpec `ebpf:"stamp_every"`
+	SummedByField     *ebpf.VariableSpec `ebpf:"summed_by_field"`
+	SweepExpired      *ebpf.VariableSpec `ebpf:"sweep_expired"`
+	SweepIdle         *ebpf.VariableSpec `ebpf:"sweep_idle"`
+	SweepPresent      *ebpf.VariableSpec `ebpf:"sweep_present"`
+	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
+	TicksNow          *ebpf.VariableSpec `ebpf:"ticks_now"`
+	UdpPort           *ebpf.VariableSpec `ebpf:"udp_port"`
 }
 
 // sourceObjects contains all objects after they have been loaded into the kernel.
@@ -245,6 +280,7 @@ type sourceMaps struct {
 	FlowNumbers  *ebpf.Map `ebpf:"flow_numbers"`
 	Paths        *ebpf.Map `ebpf:"paths"`
 	SampleCounts *ebpf.Map `ebpf:"sample_counts"`
+	Slots        *ebpf.Map `ebpf:"slots"`
 	Tallies      *ebpf.Map `ebpf:"tallies"`
 	Targets      *ebpf.Map `ebpf:"targets"`
 }
@@ -254,6 +290,7 @@ func (m *sourceMaps) Close() error {
 		m.FlowNumbers,
 		m.Paths,
 		m.SampleCounts,
+		m.Slots,
 		m.Tallies,
 		m.Targets,
 	)
@@ -263,27 +300,36 @@ func (m *sourceMaps) Close() error {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceVariables struct {
-	Encodings     *ebpf.Variable `ebpf:"encodings"`
-	EncodingsUsed *ebpf.Variable `ebpf:"encodings_used"`
-	EveryPacket   *ebpf.Variable `ebpf:"every_packet"`
-	FlowFields    *ebpf.Variable `ebpf:"flow_fields"`
-	LeaseTicks    *ebpf.Variable `ebpf:"lease_ticks"`
-	LeaseUntil    *ebpf.Variable `ebpf:"lease_until"`
-	LinkLength    *ebpf.Variable `ebpf:"link_length"`
-	Modules       *ebpf.Variable `ebpf:"modules"`
-	OutcomeType   *ebpf.Variable `ebpf:"outcome_type"`
-	PathMtu       *ebpf.Variable `ebpf:"path_mtu"`
-	PathsKnown    *ebpf.Variable `ebpf:"paths_known"`
-	ProbeMark     *ebpf.Variable `ebpf:"probe_mark"`
-	RuleChoice    *ebpf.Variable `ebpf:"rule_choice"`
-	Rules         *ebpf.Variable `ebpf:"rules"`
-	SampleEvery   *ebpf.Variable `ebpf:"sample_every"`
-	SampleGapNs   *ebpf.Variable `ebpf:"sample_gap_ns"`
-	SampleNextNs  *ebpf.Variable `ebpf:"sample_next_ns"`
-	SampleRandom  *ebpf.Variable `ebpf:"sample_random"`
-	TaiOffsetNs   *ebpf.Variable `ebpf:"tai_offset_ns"`
-	TicksNow      *ebpf.Variable `ebpf:"ticks_now"`
-	UdpPort       *ebpf.Variable `ebpf:"udp_port"`
+	Encodings         *ebpf.Variable `ebpf:"encodings"`
+	EncodingsUsed     *ebpf.Variable `ebpf:"encodings_used"`
+	EveryPacket       *ebpf.Variable `ebpf:"every_packet"`
+	FlowFields        *ebpf.Variable `ebpf:"flow_fields"`
+	LeaseTicks        *ebpf.Variable `ebpf:"lease_ticks"`
+	LeaseUntil        *ebpf.Variable `ebpf:"lease_until"`
+	LinkLength        *ebpf.Variable `ebpf:"link_length"`
+	Modules           *ebpf.Variable `ebpf:"modules"`
+	MonotonicOffsetNs *ebpf.Variable `ebpf:"monotonic_offset_ns"`
+	OutcomeType       *ebpf.Variable `ebpf:"outcome_type"`
+	PathMtu           *ebpf.Variable `ebpf:"path_mtu"`
+	PathsKnown        *ebpf.Variable `ebpf:"paths_known"`
+	PathsState        *ebpf.Variable `ebpf:"paths_state"`
+	ProbeMark         *ebpf.Variable `ebpf:"probe_mark"`
+	RuleChoice        *ebpf.Variable `ebpf:"rule_choice"`
+	Rules             *ebpf.Variable `ebpf:"rules"`
+	RulesState        *ebpf.Variable `ebpf:"rules_state"`
+	SampleEvery       *ebpf.Variable `ebpf:"sample_every"`
+	SampleGapNs       *ebpf.Variable `ebpf:"sample_gap_ns"`
+	SampleNextNs      *ebpf.Variable `ebpf:"sample_next_ns"`
+	SampleRandom      *ebpf.Variable `ebpf:"sample_random"`
+	SlotMask          *ebpf.Variable `ebpf:"slot_mask"`
+	StampEvery        *ebpf.Variable `ebpf:"stamp_every"`
+	SummedByField     *ebpf.Variable `ebpf:"summed_by_field"`
+	SweepExpired      *ebpf.Variable `ebpf:"sweep_expired"`
+	SweepIdle         *ebpf.Variable `ebpf:"sweep_idle"`
+	SweepPresent      *ebpf.Variable `ebpf:"sweep_present"`
+	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`
+	TicksNow          *ebpf.Variable `ebpf:"ticks_now"`
+	UdpPort           *ebpf.Variable `ebpf:"udp_port"`
 }
 
 // sourcePrograms contains all programs after they have been loaded into the kernel.
@@ -292,6 +338,7 @@ type sourceVariables struct {
 type sourcePrograms struct {
 	SourceRenew  *ebpf.Program `ebpf:"source_renew"`
 	SourceReturn *ebpf.Program `ebpf:"source_return"`
+	SourceSweep  *ebpf.Program `ebpf:"source_sweep"`
 	SourceTc     *ebpf.Program `ebpf:"source_tc"`
 }
 
@@ -299,6 +346,7 @@ func (p *sourcePrograms) Close() error {
 	return _SourceClose(
 		p.SourceRenew,
 		p.SourceReturn,
+		p.SourceSweep,
 		p.SourceTc,
 	)
 }

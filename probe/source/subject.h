@@ -25,6 +25,7 @@ struct subject {
 	__u8 blocked;	  /* an outcome that forbids a mark, or zero */
 	__u8 syn;
 	__u8 forwarded;	  /* not sent by this host */
+	__u8 unfit;	  /* for an option of the transport */
 };
 
 /* At least length bytes that can be read directly, if the packet has them. */
@@ -38,7 +39,11 @@ static __always_inline int pull(struct __sk_buff *skb, __u32 length)
 /* The first bytes of any transport header with ports, and those of TCP. */
 struct transport {
 	__be16 sport, dport;
-	__be32 sequence, acknowledged;
+	union {
+		__be32 sequence;
+		__be16 udp_length;
+	};
+	__be32 acknowledged;
 	__u8 offset; /* in the upper half, in words */
 	__u8 flags;
 };
@@ -46,6 +51,17 @@ struct transport {
 #define TCP_SYN 0x02
 #define TCP_READ 14 /* of struct transport */
 #define PORTS_READ 4
+
+/* A datagram that ends before its packet has a surplus area (RFC 9868). */
+static __always_inline void take_udp_length(struct subject *s, __u32 length)
+{
+	__u32 ends = s->l4 + length;
+
+	if (ends != link_length + s->length)
+		s->unfit = 1;
+	if (length >= sizeof(struct udphdr) && ends < link_length + s->length)
+		s->blocked = OUTCOME_EXISTING_OPTION;
+}
 
 /*
  * Ports and TCP flags. A later fragment has none. plain: the header lies at
@@ -56,6 +72,8 @@ static __always_inline void take_transport(struct subject *s, const struct trans
 	s->key.sport = t->sport;
 	s->key.dport = t->dport;
 	s->l4_length = sizeof(struct udphdr);
+	if (s->key.protocol == IPPROTO_UDP && !s->gso_size)
+		take_udp_length(s, bpf_ntohs(t->udp_length));
 	if (s->key.protocol == IPPROTO_TCP) {
 		s->l4_length = (t->offset >> 4) * 4;
 		s->syn = !!(t->flags & TCP_SYN);
@@ -75,6 +93,8 @@ static __always_inline int read_transport(struct __sk_buff *skb, struct subject 
 	if (bpf_skb_load_bytes(skb, s->l4, &copy,
 			       s->key.protocol == IPPROTO_TCP ? TCP_READ : PORTS_READ))
 		return OUTCOME_MALFORMED;
+	if (s->key.protocol == IPPROTO_UDP)
+		bpf_skb_load_bytes(skb, s->l4 + PORTS_READ, &copy.udp_length, sizeof(copy.udp_length));
 	take_transport(s, &copy);
 	return 0;
 }

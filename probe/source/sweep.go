@@ -26,11 +26,15 @@ func (s *Source) Sweep() error {
 		return fmt.Errorf("sweep flows: %w", err)
 	}
 	idleTicks := uint64(s.idle / tick)
+	expired, present, err := s.sweepSlots(idleTicks)
+	if err != nil {
+		return fmt.Errorf("sweep flows: %w", err)
+	}
+	s.expired += expired
 	keys := make([]flow.Raw, sweepBatch)
 	values := make([]sourceNumbering, sweepBatch)
 	var cursor ebpf.MapBatchCursor
 	var idle []flow.Raw
-	var present uint64
 	for {
 		n, err := s.objects.FlowNumbers.BatchLookup(&cursor, keys, values, nil)
 		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -56,6 +60,19 @@ func (s *Source) Sweep() error {
 	return s.forgetPaths(now, uint64(pathTime/tick))
 }
 
+// sweepSlots has the kernel remove idle flows from the slots.
+func (s *Source) sweepSlots(idleTicks uint64) (expired, present uint64, err error) {
+	if err := s.objects.SweepIdle.Set(idleTicks); err != nil {
+		return 0, 0, err
+	}
+	if _, err := s.objects.SourceSweep.Run(&ebpf.RunOptions{}); err != nil {
+		return 0, 0, err
+	}
+	var gone, left uint32
+	err = errors.Join(s.objects.SweepExpired.Get(&gone), s.objects.SweepPresent.Get(&left))
+	return uint64(gone), uint64(left), err
+}
+
 // pathTime is how long a router's word about the size of packets counts
 // (RFC 8201, section 4).
 const pathTime = 10 * time.Minute
@@ -73,6 +90,11 @@ func (s *Source) forgetPaths(now, ticks uint64) error {
 	for _, key := range old {
 		if err := s.objects.Paths.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return fmt.Errorf("forget path: %w", err)
+		}
+	}
+	if len(old) > 0 {
+		if err := s.changed(); err != nil {
+			return err
 		}
 	}
 	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {

@@ -181,7 +181,7 @@ func openBoth(t *testing.T, out, in string, encoding wire.Encoding) (*Source, *d
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, errOfD := destination.Open(to, destination.Settings{})
+	d, errOfD := destination.Open(to, destination.Settings{Strip: destination.StripAlways})
 	t.Cleanup(func() {
 		if err := errors.Join(s.Close(), d.Close()); err != nil {
 			t.Error(err)

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The udp-option encoding: a mark in the surplus area behind the data of a UDP
+ * datagram. A socket never sees that area, so a mark for this host is read and
+ * left where it is. It is cut off only where the packet is forwarded.
+ */
+#ifndef PILLION_DESTINATION_UDP_OPTION_H
+#define PILLION_DESTINATION_UDP_OPTION_H
+
+#include "../bpf/summed.h"
+#include "account.h"
+
+#define STRIP_AUTO 0 /* where the packet is forwarded */
+#define STRIP_ALWAYS 1
+#define STRIP_NEVER 2
+
+const volatile __u32 strip_options = STRIP_AUTO;
+
+/* Where the datagram and its surplus area are, as offsets in the IP packet. */
+struct surplus {
+	__u32 at;   /* of the surplus area */
+	__u32 area; /* its length */
+};
+
+/* The checksum of the area with its length is right, and not zero. */
+static __always_inline int is_summed(const struct wire_udp_option *option, __u32 area)
+{
+	const __u16 *words = (const void *)option;
+	__u32 sum = bpf_htons(area);
+
+#pragma unroll
+	for (int i = 0; i < WIRE_UDP_OPTION / 2; i++)
+		sum += words[i];
+	return option->check && !fold_checksum(sum);
+}
+
+/* option: a copy; pad: the byte before it, if the area begins with one */
+static __always_inline int take_option(struct mark *m, const struct wire_udp_option *option,
+				       const struct surplus *where, __u8 pad)
+{
+	if (option->mark.kind != WIRE_UDP_OPTION_KIND || option->mark.exid != bpf_htons(WIRE_EXID))
+		return VERDICT_UNMARKED;
+	if (option->mark.length != WIRE_EXPERIMENT_LENGTH || pad || !is_summed(option, where->area))
+		return VERDICT_MALFORMED;
+	if (option->mark.number) {
+		m->sequence = bpf_ntohl(option->mark.number);
+		m->modules |= WIRE_LOSS;
+	}
+	if (option->mark.time) {
+		m->ticks = bpf_ntohl(option->mark.time);
+		m->modules |= WIRE_DELAY;
+	}
+	m->encoding = WIRE_ENCODING_UDP_OPTION;
+	m->at = where->at;
+	m->size = where->area;
+	m->length = where->at;
+	return m->modules ? VERDICT_MARKED : VERDICT_MALFORMED;
+}
+
+static __always_inline int find_surplus(struct mark *m, const struct udphdr *udp, __u32 headers,
+					__u32 length, struct surplus *where)
+{
+	__u32 udp_length = bpf_ntohs(udp->len);
+
+	where->area = WIRE_UDP_OPTION + (udp_length & 1);
+	where->at = headers + udp_length;
+	m->key.protocol = IPPROTO_UDP;
+	m->key.sport = udp->source;
+	m->key.dport = udp->dest;
+	return udp_length >= sizeof(*udp) && where->at + where->area == length;
+}
+
+/*
+ * Looks for a surplus area of the right size. length: as in read_ipv6. Returns
+ * 0 for every other packet, and for those that are in the encoding udp.
+ */
+static __always_inline int locate_option(struct mark *m, __be16 protocol, void *l3, void *end,
+					 __u32 length, struct surplus *where)
+{
+	if (protocol == PROTOCOL_IPV6) {
+		struct ipv6hdr *ip = l3;
+		struct udphdr *udp = (void *)(ip + 1);
+		__u32 total;
+
+		if ((void *)(udp + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP)
+			return 0;
+		total = sizeof(*ip) + bpf_ntohs(ip->payload_len);
+		if (total > length || !find_surplus(m, udp, sizeof(*ip), total, where))
+			return 0;
+		m->key.family = 6;
+		copy_address(m->key.src, &ip->saddr);
+		copy_address(m->key.dst, &ip->daddr);
+		copy_address(m->peer, &ip->saddr);
+		return 1;
+	}
+	if (protocol == PROTOCOL_IPV4) {
+		struct iphdr *ip = l3;
+		struct udphdr *udp = (void *)(ip + 1);
+		__u32 total;
+
+		if ((void *)(udp + 1) > end || *(__u8 *)l3 != 0x45 || ip->protocol != IPPROTO_UDP ||
+		    (ip->frag_off & IPV4_FRAGMENT) || (udp->dest == bpf_htons(udp_port) && !udp->check))
+			return 0;
+		total = bpf_ntohs(ip->tot_len);
+		if (total > length || !find_surplus(m, udp, sizeof(*ip), total, where))
+			return 0;
+		m->key.family = 4;
+		m->key.src[0] = m->peer[0] = ip->saddr;
+		m->key.dst[0] = ip->daddr;
+		return 1;
+	}
+	return 0;
+}
+
+#define DIRECT 0x7fff /* an offset that the verifier accepts in a packet pointer */
+
+/* Reads an option that lies in direct reach. Returns 0 if it does not. */
+static __always_inline int option_direct(void *l3, void *end, const struct surplus *where,
+					 struct wire_udp_option *option, __u8 *pad)
+{
+	__u32 at = where->at;
+	__u8 *from;
+
+	asm volatile("" : "+r"(at));
+	if (at > DIRECT)
+		return 0;
+	from = l3 + at;
+	if (where->area == WIRE_UDP_OPTION) {
+		if ((void *)(from + WIRE_UDP_OPTION) > end)
+			return 0;
+		__builtin_memcpy(option, from, sizeof(*option));
+		return 1;
+	}
+	if ((void *)(from + WIRE_UDP_OPTION + 1) > end)
+		return 0;
+	*pad = *from;
+	__builtin_memcpy(option, from + 1, sizeof(*option));
+	return 1;
+}
+
+static __always_inline int read_option_skb(struct __sk_buff *skb, struct mark *m)
+{
+	void *l3 = packet_start(skb) + link_length;
+	struct wire_udp_option option;
+	struct surplus where;
+	__u8 pad = 0;
+
+	if (skb->gso_size || !locate_option(m, skb->protocol, l3, packet_end(skb), skb->len - link_length, &where))
+		return VERDICT_UNMARKED;
+	if (!option_direct(l3, packet_end(skb), &where, &option, &pad)) {
+		__u32 at = link_length + where.at;
+
+		if (where.area > WIRE_UDP_OPTION && bpf_skb_load_bytes(skb, at++, &pad, 1))
+			return VERDICT_UNMARKED;
+		if (bpf_skb_load_bytes(skb, at, &option, sizeof(option)))
+			return VERDICT_UNMARKED;
+	}
+	return take_option(m, &option, &where, pad);
+}
+
+static __always_inline int read_option_frame(struct xdp_md *ctx, struct mark *m, __be16 protocol,
+					     __u32 l3, __u32 length)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct wire_udp_option option;
+	struct surplus where;
+	__u8 pad = 0;
+
+	if (!locate_option(m, protocol, data + l3, end, length, &where) ||
+	    !option_direct(data + l3, end, &where, &option, &pad))
+		return VERDICT_UNMARKED;
+	return take_option(m, &option, &where, pad);
+}
+
+/* Will the kernel forward the packet? What it delivers here, and what it drops, it does not. */
+static __always_inline int is_forwarded(struct __sk_buff *skb, const struct mark *m)
+{
+	struct bpf_fib_lookup fib = {
+		.family = m->key.family == 6 ? 10 : 2, .l4_protocol = IPPROTO_UDP,
+		.sport = m->key.sport, .dport = m->key.dport, .tot_len = m->length, .ifindex = skb->ifindex,
+	};
+
+	if (m->key.family == 6) {
+		copy_address(fib.ipv6_src, m->key.src);
+		copy_address(fib.ipv6_dst, m->key.dst);
+	} else {
+		fib.ipv4_src = m->key.src[0];
+		fib.ipv4_dst = m->key.dst[0];
+	}
+	switch (bpf_fib_lookup(skb, &fib, sizeof(fib), 0)) {
+	case BPF_FIB_LKUP_RET_SUCCESS:
+	case BPF_FIB_LKUP_RET_NO_NEIGH:
+	case BPF_FIB_LKUP_RET_FRAG_NEEDED:
+	case BPF_FIB_LKUP_RET_UNSUPP_LWT:
+		return 1;
+	}
+	return 0;
+}
+
+static __noinline int find_route(struct __sk_buff *skb, const struct mark *m)
+{
+	struct flow_key key = m->key;
+	int route = is_forwarded(skb, m) ? ROUTE_FORWARD : ROUTE_HERE;
+	struct flow *flow;
+
+	flow_aggregate(&key);
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (flow)
+		flow->route = route;
+	return route;
+}
+
+/* route: what the flow remembers, or 0 */
+static __always_inline int is_stripped(struct __sk_buff *skb, const struct mark *m, int route)
+{
+	if (strip_options != STRIP_AUTO)
+		return strip_options == STRIP_ALWAYS;
+	return (route ? route : find_route(skb, m)) == ROUTE_FORWARD;
+}
+
+/* The header of the packet without its surplus area. sum: what a checksum of the packet changes by. */
+static __always_inline int strip_header(void *l3, void *end, const struct mark *m, int partial, __u32 *sum)
+{
+	struct udphdr *udp;
+
+	*sum = 0;
+	if (m->key.family == 6) {
+		struct ipv6hdr *ip = l3;
+
+		udp = (void *)(ip + 1);
+		if ((void *)(udp + 1) > end)
+			return -1;
+		*sum = (__u16)~ip->payload_len;
+		ip->payload_len = bpf_htons(m->length - sizeof(*ip));
+		*sum += ip->payload_len;
+	} else {
+		struct iphdr *ip = l3;
+
+		udp = (void *)(ip + 1);
+		if ((void *)(udp + 1) > end)
+			return -1;
+		ipv4_restore(ip, IPPROTO_UDP, m->length);
+	}
+	if (partial)
+		udp->check = ~fold_checksum(udp->check + (__u16)~bpf_htons(m->size));
+	return 0;
+}
+
+static __always_inline int strip_skb(struct __sk_buff *skb, const struct mark *m)
+{
+	__u32 check = link_length + (m->key.family == 6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr)) +
+		      __builtin_offsetof(struct udphdr, check);
+	int partial = summed_partial(skb, check);
+	__u32 sum;
+
+	if (partial < 0 || bpf_skb_change_tail(skb, link_length + m->length, 0) ||
+	    strip_header(packet_start(skb) + link_length, packet_end(skb), m, partial, &sum))
+		return -1;
+	if (sum)
+		bpf_csum_update(skb, sum);
+	return 0;
+}
+
+/*
+ * A frame has no note of whether its checksum is complete, so only a setting
+ * strips here. length: of the frame.
+ */
+static __always_inline int strip_frame(struct xdp_md *ctx, const struct mark *m, __u32 l3, __u32 length)
+{
+	void *data;
+	__u32 sum;
+
+	if (bpf_xdp_adjust_tail(ctx, (int)(l3 + m->length - length)))
+		return -1;
+	data = (void *)(long)ctx->data;
+	return strip_header(data + (l3 & 0x1f), (void *)(long)ctx->data_end, m, 0, &sum);
+}
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The udp-option encoding: a mark in the surplus area behind the data of a UDP
+ * datagram. Most packets of a known flow end here, so what was decided for the
+ * flow is remembered in its slot, and the general path begins where this one
+ * leaves a packet to it.
+ */
+#ifndef PILLION_SOURCE_UDP_OPTION_H
+#define PILLION_SOURCE_UDP_OPTION_H
+
+#include "../bpf/summed.h"
+#include "lease.h"
+#include "mss.h"
+#include "rule.h"
+#include "sample.h"
+
+/* Not an outcome: the general path decides. With UNFIT, among the other encodings. */
+#define OPTION_PASS OUTCOMES
+#define OPTION_UNFIT (OUTCOMES + 1)
+
+/* NAT helpers for these protocols rewrite the UDP length from that of the packet. */
+#define PORT_SIP bpf_htons(5060)
+#define PORT_AMANDA bpf_htons(10080)
+
+const volatile __u32 stamp_every = 1; /* one packet in N has a time, and the first of a tick */
+
+volatile __u32 rules_state = 1; /* counted up by the agent when rules, targets or paths change */
+
+/* A datagram, and where it lies. */
+struct datagram {
+	struct flow_key key;
+	__u32 length;  /* of the IP packet */
+	__u32 headers; /* of IP */
+	__u16 udp_length;
+};
+
+static __always_inline void datagram_ports(struct datagram *d, const struct udphdr *udp)
+{
+	d->key.sport = udp->source;
+	d->key.dport = udp->dest;
+	d->key.protocol = IPPROTO_UDP;
+	d->udp_length = bpf_ntohs(udp->len);
+}
+
+/* Returns 0 unless the packet is UDP right behind an IP header without options. */
+static __always_inline int datagram_read(struct __sk_buff *skb, struct datagram *d)
+{
+	void *l3 = packet_start(skb) + link_length, *end = packet_end(skb);
+
+	if (skb->protocol == PROTOCOL_IPV6) {
+		struct ipv6hdr *ip = l3;
+		struct udphdr *udp = (void *)(ip + 1);
+
+		if ((void *)(udp + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP)
+			return 0;
+		copy_address(d->key.src, &ip->saddr);
+		copy_address(d->key.dst, &ip->daddr);
+		d->key.family = 6;
+		d->headers = sizeof(*ip);
+		d->length = sizeof(*ip) + bpf_ntohs(ip->payload_len);
+		datagram_ports(d, udp);
+	} else if (skb->protocol == PROTOCOL_IPV4) {
+		struct iphdr *ip = l3;
+		struct udphdr *udp = (void *)(ip + 1);
+
+		if ((void *)(udp + 1) > end || *(__u8 *)l3 != 0x45 || ip->protocol != IPPROTO_UDP ||
+		    (ip->frag_off & IPV4_FRAGMENT))
+			return 0;
+		d->key.src[0] = ip->saddr;
+		d->key.dst[0] = ip->daddr;
+		d->key.family = 4;
+		d->headers = sizeof(*ip);
+		d->length = bpf_ntohs(ip->tot_len);
+		datagram_ports(d, udp);
+	} else {
+		return 0;
+	}
+	return d->udp_length >= sizeof(struct udphdr) && d->headers + d->udp_length == d->length &&
+	       link_length + d->length == skb->len;
+}
+
+static __always_inline int is_multicast(const struct flow_key *key)
+{
+	if (key->family == 6)
+		return *(const __u8 *)key->dst == 0xff;
+	return (bpf_ntohl(key->dst[0]) >> 28) == 0xe || key->dst[0] == 0xffffffff;
+}
+
+/* What becomes of the datagrams of a flow, as far as its key says. */
+static __noinline int option_verdict(const struct flow_key *key)
+{
+	if (!key || !rule_match(key))
+		return OUTCOME_NO_MATCH;
+	if (is_multicast(key))
+		return OUTCOME_MULTICAST;
+	if (key->sport == PORT_SIP || key->dport == PORT_SIP || key->sport == PORT_AMANDA ||
+	    key->dport == PORT_AMANDA)
+		return OPTION_UNFIT;
+	if (key->family == 4 && key->dport == bpf_htons(udp_port)) /* looks like a mark in UDP */
+		return OUTCOME_EXISTING_OPTION;
+	return OUTCOME_MARKED;
+}
+
+/* Verdict and limit hold for a five-tuple; an aggregate has many. */
+#define VERDICTS_KEPT (flow_fields == FLOW_ALL)
+
+/* Whether a datagram carries a time: the first in each tick, and one in stamp_every. */
+static __always_inline int stamp_due(struct numbering *numbers)
+{
+	if (modules == WIRE_LOSS)
+		return 0;
+	if (modules == WIRE_DELAY || stamp_every <= 1)
+		return 1;
+	if (numbers->left > 1 && numbers->used == bpf_jiffies64()) {
+		numbers->left--;
+		return 0;
+	}
+	numbers->left = stamp_every;
+	return 1;
+}
+
+static __always_inline __be32 clock_ticks(void)
+{
+	__u32 ticks = clock_utc_ns() >> WIRE_TIME_SHIFT;
+
+	return bpf_htonl(ticks ? ticks : 1);
+}
+
+static __always_inline __u16 option_checksum(const struct wire_udp_option *option, __u32 area)
+{
+	__u32 number = option->mark.number, time = option->mark.time;
+	__u32 sum = bpf_htons(area) + bpf_htons(WIRE_UDP_OPTION_KIND << 8 | WIRE_EXPERIMENT_LENGTH) +
+		    bpf_htons(WIRE_EXID) + (number & 0xffff) + (number >> 16) + (time & 0xffff) +
+		    (time >> 16);
+	__u16 check = fold_checksum(sum);
+
+	return check ? check : 0xffff;
+}
+
+/* The datagram has grown: the IP header says so, and a checksum that is still to be made. */
+static __always_inline int option_lengthen(struct __sk_buff *skb, const struct datagram *d, __u32 area,
+					   int partial)
+{
+	void *l3 = packet_start(skb) + link_length;
+	struct udphdr *udp;
+
+	if (d->key.family == 6) {
+		struct ipv6hdr *ip = l3;
+
+		udp = (void *)(ip + 1);
+		if ((void *)(udp + 1) > packet_end(skb))
+			return -1;
+		ip->payload_len = bpf_htons(d->udp_length + area);
+	} else {
+		struct iphdr *ip = l3;
+		__be16 length = bpf_htons(d->length + area);
+
+		udp = (void *)(ip + 1);
+		if ((void *)(udp + 1) > packet_end(skb))
+			return -1;
+		ip->check = update_checksum(ip->check, ip->tot_len, length);
+		ip->tot_len = length;
+	}
+	if (partial)
+		udp->check = ~fold_checksum(udp->check + bpf_htons(area));
+	return 0;
+}
+
+#define OPTION_DIRECT 0x7fff /* an offset that the verifier accepts in a packet pointer */
+
+/* at: where the datagram ended, as an offset in the frame */
+static __always_inline int option_write(struct __sk_buff *skb, __u32 at, __u32 area,
+					const struct wire_udp_option *option)
+{
+	__u32 pad = area - WIRE_UDP_OPTION;
+	__u8 *to, zero = 0;
+
+	if (at < OPTION_DIRECT) {
+		to = packet_start(skb) + at;
+		if ((void *)(to + WIRE_UDP_OPTION + 1) <= packet_end(skb) && pad) {
+			*to = 0;
+			__builtin_memcpy(to + 1, option, sizeof(*option));
+			return 0;
+		}
+		if ((void *)(to + WIRE_UDP_OPTION) <= packet_end(skb) && !pad) {
+			__builtin_memcpy(to, option, sizeof(*option));
+			return 0;
+		}
+	}
+	if (pad && bpf_skb_store_bytes(skb, at, &zero, 1, 0))
+		return -1;
+	return bpf_skb_store_bytes(skb, at + pad, option, sizeof(*option), 0);
+}
+
+static __always_inline int option_insert(struct __sk_buff *skb, const struct datagram *d, __u32 area,
+					 struct numbering *numbers)
+{
+	int partial = summed_partial(skb, link_length + d->headers + __builtin_offsetof(struct udphdr, check));
+	struct wire_udp_option option = {
+		.mark = { .kind = WIRE_UDP_OPTION_KIND, .length = WIRE_EXPERIMENT_LENGTH,
+			  .exid = bpf_htons(WIRE_EXID) },
+	};
+
+	/* A buffer of a tunnel is refused before it changes. */
+	if (partial < 0 || bpf_skb_change_tail(skb, skb->len + area, 0))
+		return OPTION_UNFIT;
+	if (stamp_due(numbers))
+		option.mark.time = clock_ticks();
+	if (modules & WIRE_LOSS)
+		option.mark.number = number_take(numbers, 1);
+	else
+		numbers->used = bpf_jiffies64();
+	option.check = option_checksum(&option, area);
+	if (option_lengthen(skb, d, area, partial) ||
+	    option_write(skb, link_length + d->length, area, &option))
+		return OUTCOME_MALFORMED;
+	return OUTCOME_MARKED;
+}
+
+/* Returns an outcome, or one of OPTION_PASS and OPTION_UNFIT. */
+static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tally)
+{
+	struct datagram d __attribute__((aligned(8))) = {};
+	struct flow_key flow __attribute__((aligned(8)));
+	struct numbering *numbers;
+	__u32 state, limit, area;
+	int verdict, outcome;
+
+	if (skb->gso_size || skb->ingress_ifindex || !datagram_read(skb, &d))
+		return OPTION_PASS;
+	flow = d.key;
+	flow_aggregate(&flow);
+	state = rules_state + paths_state;
+	numbers = number_known(&flow);
+	if (VERDICTS_KEPT && numbers && numbers->checked == state) {
+		verdict = numbers->verdict;
+		limit = numbers->limit;
+	} else {
+		verdict = option_verdict(&d.key);
+		limit = path_limit(&d.key);
+		if (VERDICTS_KEPT && numbers) {
+			numbers->verdict = verdict;
+			numbers->limit = limit;
+			numbers->checked = state;
+		}
+	}
+	if (verdict == OUTCOME_NO_MATCH || verdict == OPTION_UNFIT)
+		return verdict;
+	if (skb->mark == probe_mark)
+		return OUTCOME_PROBE;
+	if (bpf_jiffies64() >= lease_until)
+		return OUTCOME_NO_LEASE;
+	if (!sample())
+		return OUTCOME_NOT_SAMPLED;
+	if (verdict)
+		return verdict;
+	area = WIRE_UDP_OPTION + (d.udp_length & 1);
+	if (d.length + area > limit || d.length + area > LENGTH_MAX)
+		return OUTCOME_MTU;
+	if (!numbers)
+		numbers = number_other(&flow, tally);
+	if (!numbers)
+		return OUTCOME_FLOWS;
+	outcome = option_insert(skb, &d, area, numbers);
+	if (outcome == OUTCOME_MARKED)
+		tally->bytes_added += area;
+	return outcome;
+}
+
+#endif
