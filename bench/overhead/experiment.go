@@ -67,6 +67,7 @@ type settings struct {
 	Core       int     `json:"core"`      // of the sender
 	TwoCores   bool    `json:"two_cores"` // TCP's receiver on the next one
 	Only       string  `json:"only,omitempty"`
+	Source     string  `json:"source,omitempty"` // further arguments of pillion-agent source
 }
 
 // cells returns the plan. A quick one keeps the dearest treatment and the
@@ -103,7 +104,7 @@ func (s settings) treatmentOf(c cell) treatment {
 	case s.Treatment == "empty" || c.modules == emptyModules:
 		return empty{}
 	}
-	return agents{s.Agent, c.modules, c.every}
+	return agents{s.Agent, c.modules, c.every, strings.Fields(s.Source)}
 }
 
 // sample is one arm of one pair.

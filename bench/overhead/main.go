@@ -83,6 +83,7 @@ func parseFlags(arguments []string) (s settings, folder string, err error) {
 	flags := flag.NewFlagSet("overhead", flag.ContinueOnError)
 	flags.StringVar(&s.Agent, "agent", "bin/pillion-agent", "the agent to measure")
 	flags.StringVar(&s.Treatment, "treatment", "agents", "what the treated arm is: agents, empty (programs that do nothing) or none")
+	flags.StringVar(&s.Source, "source", "", "further arguments of pillion-agent source, as '--encoding native,udp'")
 	flags.BoolVar(&s.Quick, "quick", false, "a few cells, short runs, 3 pairs")
 	flags.IntVar(&s.Pairs, "pairs", 5, "pairs of runs a cell")
 	flags.Float64Var(&s.TCPSeconds, "tcp-seconds", 3, "length of a TCP run, whole seconds")

@@ -102,6 +102,8 @@ type agents struct {
 	binary  string
 	modules string
 	every   int
+	// source has further arguments of the source.
+	source []string
 }
 
 type runningAgents struct {
@@ -118,9 +120,9 @@ func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.source, err = startProcess(ctx, t.source.namespace, isReady,
-		a.binary, "source", "--dev", t.source.device, "--modules", a.modules,
-		"--every", strconv.Itoa(a.every), "--lease", "0", "--json")
+	r.source, err = startProcess(ctx, t.source.namespace, isReady, a.binary, append([]string{
+		"source", "--dev", t.source.device, "--modules", a.modules,
+		"--every", strconv.Itoa(a.every), "--lease", "0", "--json"}, a.source...)...)
 	if err != nil {
 		_, stopErr := r.destination.stop()
 		return nil, errors.Join(err, stopErr)
