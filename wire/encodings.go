@@ -19,4 +19,4 @@ var descriptions = [...]description{
 	UDPOption: {"udp-option", 0x0b, [3]int{14, 14, 14}, "A UDP option (RFC 9868) behind the data of the datagram, which hosts without Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this host sends; one byte more if the UDP length is odd."},
 }
 
-var defaultEncodings = EncodingList{Native, UDP}
+var defaultEncodings = EncodingList{UDPOption, Native, UDP}

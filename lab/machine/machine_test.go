@@ -62,6 +62,7 @@ var suites = []suite{
 		Package: "probe/source",
 		Tests: []string{
 			"TestGoldenOriginalsAreMarked/udp_delay,loss",
+			"TestGoldenOriginalsAreMarked/udp-option_delay,loss",
 			"TestMSSIsClamped",
 			"TestTransparencyWithoutLinkHeader/udp",
 		},

@@ -15,7 +15,7 @@ const words = (name: string): string => name.replace(/^device_/, "interface_").r
 const reasons: Record<string, string> = {
   not_ip: "not IP", malformed: "malformed", no_match: "in no session", no_lease: "without a lease", not_sampled: "not in the sample",
   multicast: "multicast", neighbour: "neighbour discovery", fragment: "fragments", existing_option: "with an option already", extension: "with extension headers",
-  ip_options: "with IPv4 options", encoding: "in a family that carries no marks here", vlan: "with a VLAN tag", mtu: "too long for the MTU", gso: "GSO buffers that could not be segmented once marked",
+  ip_options: "with IPv4 options", encoding: "to which no chosen encoding applies", vlan: "with a VLAN tag", mtu: "too long for the MTU", gso: "GSO buffers that could not be segmented once marked",
   no_room: "no room in the kernel buffer", flows: "flow table full", probe: "own probes",
 };
 

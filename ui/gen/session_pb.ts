@@ -60,7 +60,7 @@ export type SessionSpec = Message<"pillion.v1.SessionSpec"> & {
   modules: string[];
 
   /**
-   * Encoding of marks in IPv4, by name; default udp. With an encoding for IPv6, IPv4 packets are not marked.
+   * Encodings of marks by name, separated by commas: a packet gets the first that applies to it.
    *
    * @generated from field: string encoding = 6;
    */
