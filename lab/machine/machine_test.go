@@ -52,10 +52,10 @@ var suites = []suite{
 			"TestForwardedPacketsAreCountedExactly/ipv4",
 			"TestForwardedPacketsAreCountedExactly/ipv6",
 			"TestRecordsAddUpToTheHistograms/no_queue",
-			"TestAccountOfStreamsCloses/ipv4_gro_and_cut",
-			"TestAccountOfStreamsCloses/ipv6_gro",
+			"TestAccountOfStreamsBalances/ipv4_gro_and_cut",
+			"TestAccountOfStreamsBalances/ipv6_gro",
 			"TestLocalDeliveryIsNotForwarding/ipv6",
-			"TestFragmentsAreTheirPacket",
+			"TestFragmentsAreCountedAsTheirPacket",
 		},
 	},
 	{
@@ -69,7 +69,7 @@ var suites = []suite{
 	},
 	{
 		Package: "probe/destination",
-		Tests:   []string{"TestReplace", "TestHistogramOfTheProgram", "TestPagesLeaveWithTheirFlow"},
+		Tests:   []string{"TestReplace", "TestHistogramInKernel", "TestPagesAreFreedWithTheirFlow"},
 	},
 }
 
