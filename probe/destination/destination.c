@@ -60,17 +60,38 @@ static __always_inline int is_far(struct __sk_buff *skb)
 	       next == NEXT_HOP_BY_HOP;
 }
 
+/*
+ * A mark that was left in its packet is noted in the control block, which the IP
+ * layer clears: while one program takes the place of another, both see the packet.
+ */
+#define READ_TAG_FIRST 0x50696c6c
+#define READ_TAG_SECOND 0x72656164
+
+static __always_inline int was_read(struct __sk_buff *skb)
+{
+	return skb->cb[0] == READ_TAG_FIRST && skb->cb[1] == READ_TAG_SECOND;
+}
+
+static __always_inline void note_read(struct __sk_buff *skb)
+{
+	skb->cb[0] = READ_TAG_FIRST;
+	skb->cb[1] = READ_TAG_SECOND;
+}
+
 /* Takes the mark out, or leaves it. Returns what is counted. */
 static __always_inline __u64 *settle(struct __sk_buff *skb, struct mark *m, struct tally *tally,
 				     int route, __u64 now_ns)
 {
 	if (amend_marks) {
 		amend(skb, m, now_ns);
+		note_read(skb);
 		return &tally->amended;
 	}
 	if (m->encoding == WIRE_ENCODING_UDP_OPTION) {
-		if (!is_stripped(skb, m, route))
+		if (!is_stripped(skb, m, route)) {
+			note_read(skb);
 			return &tally->kept;
+		}
 		return strip_skb(skb, m) ? &tally->unrestored : &tally->restored;
 	}
 	return restore(skb, m) ? &tally->unrestored : &tally->restored;
@@ -89,8 +110,8 @@ int destination_tc(struct __sk_buff *skb)
 		return AGAIN;
 	if (out_of_reach(skb, READ_LENGTH))
 		reach(skb, READ_LENGTH);
-	verdict = read_option_skb(skb, &m);
-	if (verdict == VERDICT_UNMARKED) {
+	verdict = was_read(skb) ? VERDICT_UNMARKED : read_option_skb(skb, &m);
+	if (verdict == VERDICT_UNMARKED && !was_read(skb)) {
 		if (out_of_reach(skb, READ_LENGTH + HOP_BY_HOP_MAX) && is_far(skb))
 			reach(skb, READ_LENGTH + HOP_BY_HOP_MAX);
 		__builtin_memset(&m, 0, sizeof(m));

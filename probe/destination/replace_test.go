@@ -3,12 +3,43 @@ package destination
 import (
 	"testing"
 
+	"github.com/cilium/ebpf"
+
 	"pillion.dev/internal/netns"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
 )
+
+// TestMarksAreReadOnce: a mark that stays in its packet is not read again by a program
+// behind the first, as there is one while the first is replaced.
+func TestMarksAreReadOnce(t *testing.T) {
+	const controlBlock, contextSize = 48, 192 // in struct __sk_buff
+	for _, settings := range []Settings{{Strip: StripNever}, {Amend: true}} {
+		d := open(t, settings)
+		for _, v := range golden(t) {
+			if v.Port != wire.Port || settings.Strip == StripNever && !codec.HasTicks(v.Encoding) {
+				continue
+			}
+			before := d.mustTally(t)
+			context := make([]byte, contextSize)
+			for range 2 {
+				in := frame(v.Marked)
+				out := make([]byte, contextSize)
+				options := ebpf.RunOptions{Data: in, DataOut: make([]byte, len(in)+256), Context: context, ContextOut: out}
+				if _, err := d.objects.DestinationTc.Run(&options); err != nil {
+					t.Fatal(err)
+				}
+				copy(context[controlBlock:controlBlock+20], out[controlBlock:])
+			}
+			after := d.mustTally(t)
+			if after.Packets-before.Packets != 1 || after.Unmarked-before.Unmarked != 1 {
+				t.Errorf("%s, %+v: read %d times", v.Name, settings, after.Packets-before.Packets)
+			}
+		}
+	}
+}
 
 // A program that takes another's place goes on with its flows and counts.
 func TestReplace(t *testing.T) {
