@@ -62,6 +62,20 @@
 // option of another length is not a mark: later versions, and an authentication tag, will
 // make it longer.
 //
+// # TCP: an option of the segment
+//
+// The tcp-option encoding is the last option of a TCP header, of the experimental kind 253
+// with an identifier (RFC 6994):
+//
+//	fd 0c 504c single|sequence(4) time(4)
+//
+// Number and time are as in the udp-option encoding, and so is the meaning of other lengths.
+// The kernel of the sending host reserves the room while it builds the segment, so that the
+// segment size and the checksum follow by themselves. Room that was not used for a mark has
+// the other experimental kind, 254, and zeros; it says nothing. Segmentation repeats the
+// option in every segment of a buffer, and merging (GRO) keeps it. It stays in the packet:
+// hosts that do not know it skip it.
+//
 // # Sequence numbers and the single bit
 //
 // A sequence number counts packets on the wire. Where the source marks, a

@@ -9,6 +9,7 @@ const (
 	IPIP      Encoding = 2
 	UDP       Encoding = 3
 	UDPOption Encoding = 4
+	TCPOption Encoding = 5
 )
 
 var descriptions = [...]description{
@@ -17,6 +18,7 @@ var descriptions = [...]description{
 	IPIP:      {"ipip", 0x3d, [3]int{40, 28, 44}, "As shim, behind a second IPv4 header (protocol 4, RFC 2003). For networks that let such tunnels through."},
 	UDP:       {"udp", 0xfd, [3]int{48, 36, 52}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
 	UDPOption: {"udp-option", 0x0b, [3]int{14, 14, 14}, "A UDP option (RFC 9868) behind the data of the datagram, which hosts without Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this host sends; one byte more if the UDP length is odd."},
+	TCPOption: {"tcp-option", 0xc7, [3]int{12, 12, 12}, "An experimental TCP option, which hosts without Pillion ignore. Only for connections of this host, which then send smaller segments by themselves."},
 }
 
 var defaultEncodings = EncodingList{UDPOption, Native, UDP}

@@ -105,6 +105,7 @@ func TestOverhead(t *testing.T) {
 		{wire.IPIP, 40, 28, 44},
 		{wire.UDP, 48, 36, 52},
 		{wire.UDPOption, 14, 14, 14},
+		{wire.TCPOption, 12, 12, 12},
 		{9, 0, 0, 0},
 	} {
 		for i, want := range []int{test.delay, test.loss, test.both} {

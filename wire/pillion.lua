@@ -2,7 +2,7 @@
 --
 -- Wireshark dissector of Pillion's marks: the IPv6 Destination Options header
 -- of the native encoding, the IPv4 shim of shim, ipip and udp, what follows a
--- shim, and the UDP option of udp-option. The layouts are those of wire.h.
+-- shim, the UDP option of udp-option and the TCP option of tcp-option. The layouts are those of wire.h.
 --
 --   tshark -X lua_script:pillion.lua -r capture.pcap -Y pillion
 --   tshark -X lua_script:pillion.lua -o pillion.port:4000 ...
@@ -19,6 +19,7 @@ local OPTION_DELAY, OPTION_LOSS, OPTION_PADN = 0x3e, 0x1e, 0x01
 local ERA = 2 ^ 32
 local EXPERIMENT, EXID = 127, 0x504c
 local OPTION = 14 -- bytes of the surplus area, without padding
+local TCP_MARK, TCP_OPTION = 253, 12
 local TICK = 16 -- nanoseconds
 
 local pillion = Proto("pillion", "Pillion Mark")
@@ -44,6 +45,7 @@ local ip_proto = Field.new("ip.proto")
 local ip_src = Field.new("ip.src")
 local ip_dst = Field.new("ip.dst")
 local udp_length = Field.new("udp.length")
+local tcp_hdr_len = Field.new("tcp.hdr_len")
 local ip_version = Field.new("ip.version")
 local ipv6_plen = Field.new("ipv6.plen")
 
@@ -242,6 +244,22 @@ local function near_ticks(range, pinfo)
     return NSTime.new(seconds + whole, (ticks - whole * per_second) * TICK)
 end
 
+-- add_experiment adds the mark whose number and time end an option of the transport.
+local function add_experiment(tree, option, encoding, pinfo)
+    local number, ticks = option(option:len() - 8, 4), option(option:len() - 4, 4)
+    local modules = (ticks:uint() ~= 0 and 1 or 0) + (number:uint() ~= 0 and 2 or 0)
+    if modules == 0 then
+        return add_malformed(tree, option, encoding, "neither number nor time")
+    end
+    local mark = add_mark(tree, option, encoding, modules)
+    if modules ~= 2 then
+        mark:add(fields.sent, ticks, near_ticks(ticks, pinfo))
+    end
+    if modules ~= 1 then
+        add_loss(mark, number)
+    end
+end
+
 -- datagram_end returns where the IP packet ends whose UDP header begins at an offset,
 -- and nil if an IP header without options does not stand right before it.
 local function datagram_end(tvb, at)
@@ -279,31 +297,53 @@ local function dissect_surplus(tvb, at, pinfo, tree)
     if option(2, 1):uint() ~= EXPERIMENT or option(4, 2):uint() ~= EXID then
         return
     end
-    local number, ticks = option(6, 4), option(10, 4)
-    local modules = (ticks:uint() ~= 0 and 1 or 0) + (number:uint() ~= 0 and 2 or 0)
     if option(3, 1):uint() ~= OPTION - 2 then
         return add_malformed(tree, option, "udp-option", "option of " .. option(3, 1):uint() .. " bytes")
     elseif option(0, 2):uint() == 0 or sum16(stop - at - length, option) ~= 0xffff then
         return add_malformed(tree, option, "udp-option", "checksum of the options")
     elseif length % 2 == 1 and tvb(at + length, 1):uint() ~= 0 then
         return add_malformed(tree, option, "udp-option", "padding")
-    elseif modules == 0 then
-        return add_malformed(tree, option, "udp-option", "neither number nor time")
     end
-    local mark = add_mark(tree, option, "udp-option", modules)
-    if modules ~= 2 then
-        mark:add(fields.sent, ticks, near_ticks(ticks, pinfo))
+    add_experiment(tree, option, "udp-option", pinfo)
+end
+
+-- is_last_option reports whether the last bytes of TCP options are an option, and not part
+-- of another one.
+local function is_last_option(options)
+    local at, last = 0, options:len() - TCP_OPTION
+    while at < last do
+        local kind = options(at, 1):uint()
+        if kind == 1 then
+            at = at + 1
+        elseif kind == 0 or options(at + 1, 1):uint() < 2 then
+            return false
+        else
+            at = at + options(at + 1, 1):uint()
+        end
     end
-    if modules ~= 1 then
-        add_loss(mark, number)
+    return at == last
+end
+
+-- dissect_segment reads the last option of the TCP header at an offset.
+local function dissect_segment(tvb, at, length, pinfo, tree)
+    if length < 20 + TCP_OPTION or at + length > tvb:len() then
+        return
+    end
+    local option = tvb(at + length - TCP_OPTION, TCP_OPTION)
+    if option(0, 1):uint() == TCP_MARK and option(1, 1):uint() == TCP_OPTION and option(2, 2):uint() == EXID
+        and is_last_option(tvb(at + 20, length - 20)) then
+        add_experiment(tree, option, "tcp-option", pinfo)
     end
 end
 
--- The stock IPv6 dissector has no table of options, nor has that of UDP, so this runs
+-- The stock dissectors of IPv6, UDP and TCP have no table of such options, so this runs
 -- after them.
 function pillion_native.dissector(tvb, pinfo, tree)
     for _, info in ipairs({ udp_length() }) do
         dissect_surplus(tvb, info.offset - 4, pinfo, tree)
+    end
+    for _, info in ipairs({ tcp_hdr_len() }) do
+        dissect_segment(tvb, info.offset - 12, info.value, pinfo, tree)
     end
     for _, info in ipairs({ dstopts() }) do
         local at = info.offset

@@ -44,6 +44,7 @@
  *   udp-option  IP UDP data surplus  the surplus area of RFC 9868, between the end that the
  *                                    UDP length states and that of the IP packet: a zero
  *                                    where the UDP length is odd, struct wire_udp_option
+ *   tcp-option  IP TCP(options) data   the last of the options, struct wire_experiment
  *
  * An encoding applies to a packet whose properties are all among those listed.
  *
@@ -68,7 +69,12 @@
 	X(UDP_OPTION, UDPOption, 4, WIRE_IPV4 | WIRE_IPV6 | WIRE_UDP, 14, 14, 14, \
 	  "A UDP option (RFC 9868) behind the data of the datagram, which hosts without " \
 	  "Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this " \
-	  "host sends; one byte more if the UDP length is odd.")
+	  "host sends; one byte more if the UDP length is odd.")                \
+	X(TCP_OPTION, TCPOption, 5,                                             \
+	  WIRE_IPV4 | WIRE_IPV6 | WIRE_TCP | WIRE_GSO | WIRE_EXTENDED,          \
+	  12, 12, 12,                                                           \
+	  "An experimental TCP option, which hosts without Pillion ignore. Only for " \
+	  "connections of this host, which then send smaller segments by themselves.")
 
 /*
  * A source has a list of encodings; a packet gets the first that applies to
@@ -228,6 +234,15 @@ struct wire_udp_option {
 	__be16 check;
 	struct wire_experiment mark;
 } __attribute__((packed));
+
+/*
+ * A TCP option, of either experimental kind (RFC 4727). With the second, number
+ * and time are zero: the kernel of the source reserved room for a mark that was
+ * not written.
+ */
+#define WIRE_TCP_OPTION_KIND 253
+#define WIRE_TCP_ROOM_KIND 254
+#define WIRE_TCP_OPTION WIRE_EXPERIMENT_LENGTH
 
 _Static_assert(sizeof(struct wire_experiment) == WIRE_EXPERIMENT_LENGTH, "experimental option");
 _Static_assert(sizeof(struct wire_udp_option) == WIRE_UDP_OPTION, "UDP option");

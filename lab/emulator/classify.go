@@ -11,6 +11,8 @@ const (
 	markUDPPort  = 50253
 	markExID     = 0x504c // of an experimental option of the transport
 	udpOption    = 14     // bytes behind the data of a UDP datagram, without padding
+	tcpOption    = 12     // bytes at the end of a TCP header
+	tcpMark      = 253
 )
 
 const (
@@ -117,8 +119,11 @@ func (k *key) ports(payload []byte) {
 	}
 	k.sourcePort = binary.BigEndian.Uint16(payload)
 	k.destinationPort = binary.BigEndian.Uint16(payload[2:])
-	if k.protocol == protocolUDP && (k.destinationPort == markUDPPort || hasUDPOption(payload)) {
-		k.marked = true
+	switch k.protocol {
+	case protocolUDP:
+		k.marked = k.marked || k.destinationPort == markUDPPort || hasUDPOption(payload)
+	case protocolTCP:
+		k.marked = k.marked || hasTCPOption(payload)
 	}
 }
 
@@ -130,6 +135,17 @@ func hasUDPOption(datagram []byte) bool {
 	length := int(binary.BigEndian.Uint16(datagram[4:]))
 	option := length + length%2
 	return length >= 8 && len(datagram) >= option+udpOption && binary.BigEndian.Uint16(datagram[option+4:]) == markExID
+}
+
+// hasTCPOption reports whether a mark is the last option of a TCP segment.
+func hasTCPOption(segment []byte) bool {
+	if len(segment) < 20 {
+		return false
+	}
+	end := int(segment[12]>>4) * 4
+	option := end - tcpOption
+	return option >= 20 && end <= len(segment) && segment[option] == tcpMark && segment[option+1] == tcpOption &&
+		binary.BigEndian.Uint16(segment[option+2:]) == markExID
 }
 
 // isNeighbourhood reports ICMPv6 types of multicast listener discovery (RFC 2710,

@@ -61,6 +61,7 @@ func TestClassify(t *testing.T) {
 	var (
 		udp      = []byte{0x04, 0xd2, 0x23, 0x28, 0, 8, 0, 0} // 1234 to 9000
 		option   = append(append([]byte{0x04, 0xd2, 0x23, 0x28, 0, 9, 0, 0, 'x', 0}, 0, 0, 127, 12, 0x50, 0x4c), make([]byte, 8)...)
+		segment  = append(append(append([]byte{0x04, 0xd2, 0x23, 0x28}, make([]byte, 8)...), 8<<4, 16, 0, 0, 0, 0, 0, 0, 253, 12, 0x50, 0x4c), make([]byte, 8)...)
 		markedTo = []byte{0x04, 0xd2, 0xc4, 0x4d, 0, 8, 0, 0} // 1234 to 50253
 		delay    = append([]byte{17, 2, optionDelay, 16}, make([]byte, 20)...)
 		padded   = []byte{17, 0, 1, 4, 0, 0, 0, 0}
@@ -88,6 +89,9 @@ func TestClassify(t *testing.T) {
 		"ipv4 marked by port":        {ether(etherIPv4, ipv4(17, markedTo...)...), result{true, true, 17, 50253}},
 		"ipv4 udp option":            {ether(etherIPv4, ipv4(17, option...)...), result{true, true, 17, 9000}},
 		"ipv6 udp option":            {ether(etherIPv6, ipv6(17, option...)...), result{true, true, 17, 9000}},
+		"ipv4 tcp option":            {ether(etherIPv4, ipv4(6, segment...)...), result{true, true, 6, 9000}},
+		"ipv6 tcp option":            {ether(etherIPv6, ipv6(6, segment...)...), result{true, true, 6, 9000}},
+		"ipv4 tcp option cut":        {ether(etherIPv4, ipv4(6, segment[:31]...)...), result{true, false, 6, 9000}},
 		"ipv4 udp option cut":        {ether(etherIPv4, ipv4(17, option[:23]...)...), result{true, false, 17, 9000}},
 		"ipv4 first fragment":        {ether(etherIPv4, fragment(ipv4(17, markedTo...), 0x2000)...), result{true, false, 17, 0}},
 		"ipv4 last fragment":         {ether(etherIPv4, fragment(ipv4(17, markedTo...), 0x0001)...), result{true, false, 17, 0}},

@@ -103,7 +103,7 @@ func fieldsOf(v codec.Vector, when time.Time) map[string]string {
 		"pillion.modules":  v.Mark.Modules.String(),
 		"pillion.next":     strconv.Itoa(int(next)),
 	}
-	if v.Encoding == wire.UDPOption {
+	if codec.HasTicks(v.Encoding) {
 		want["pillion.next"] = "" // nothing follows
 	}
 	if v.Mark.Modules&wire.Delay != 0 {
@@ -196,7 +196,7 @@ func TestDissectorGoesOn(t *testing.T) {
 
 func TestDissectorMalformed(t *testing.T) {
 	native, shim, ipip, udp4 := marked(t, wire.Native), marked(t, wire.Shim), marked(t, wire.IPIP), marked(t, wire.UDP)
-	option := marked(t, wire.UDPOption)
+	option, segment := marked(t, wire.UDPOption), marked(t, wire.TCPOption)
 	tests := []struct {
 		name   string
 		packet []byte
@@ -220,6 +220,11 @@ func TestDissectorMalformed(t *testing.T) {
 		{"udp-option, other experiment", edit(option, 39, 0), ""},
 		{"udp-option, option length", edit(option, 37, 10), "udp-option"},
 		{"udp-option, checksum", edit(option, 35, option[35]+1), "udp-option"},
+		{"tcp-option, kind", edit(segment, 40, 254), ""},
+		{"tcp-option, option length", edit(segment, 41, 10), ""},
+		{"tcp-option, other experiment", edit(segment, 43, 0), ""},
+		{"tcp-option, data offset", edit(segment, 32, 7<<4), ""},
+		{"tcp-option, neither number nor time", edit(segment, 44, make([]byte, 8)...), "tcp-option"},
 		{"udp, data length", edit(udp4, 30, 0), "udp"},
 		{"udp, next protocol", edit(udp4, 29, 17), "udp"},
 		{"udp, other type", edit(udp4, 28, 9), ""},
@@ -251,7 +256,7 @@ func TestDissectorMalformed(t *testing.T) {
 func TestDissectorCut(t *testing.T) {
 	var packets []captured
 	var shows []bool
-	for e, end := range map[wire.Encoding]int{wire.Native: 72, wire.Shim: 44, wire.IPIP: 64, wire.UDP: 52, wire.UDPOption: 48} {
+	for e, end := range map[wire.Encoding]int{wire.Native: 72, wire.Shim: 44, wire.IPIP: 64, wire.UDP: 52, wire.UDPOption: 48, wire.TCPOption: 52} {
 		whole := marked(t, e)
 		for n := 1; n <= len(whole); n++ {
 			packets = append(packets, captured{whole[:n], len(whole)}, captured{whole[:n], n})

@@ -22,6 +22,7 @@ var (
 	ErrEncoding           = errors.New("encoding does not fit")
 	ErrPort               = errors.New("port is not usable")
 	ErrSurplus            = errors.New("UDP datagram has a surplus area")
+	ErrOptionRoom         = errors.New("TCP header has no room for an option")
 	ErrMarked             = errors.New("packet is already marked")
 	ErrTooLong            = errors.New("packet would exceed its length field")
 	ErrFragment           = errors.New("packet is a fragment")

@@ -100,6 +100,26 @@ var handVectors = []struct {
 		marked: `60000000 0018 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
 			03e8 07d0 0009 abcd ff 00  3098 7f 0c 504c 00000000 ffffffff`,
 	},
+	{
+		// IP header: total length +0c, sum b177; TCP sum 05c7: option 3609, 2 carried, data offset
+		// +3000, length +0c, sum 6bde
+		name: "tcp-option delay,loss, single", encoding: wire.TCPOption,
+		mark: codec.Mark{Modules: wire.Delay | wire.Loss, Sequence: 5, Single: true, Ticks: 0x12345678},
+		original: `4500 002c 0001 4000 4006 4e94 c0000201 c6336402
+			03e8 07d0 00000001 00000002 50 18 2000 fa38 0000 deadbeef`,
+		marked: `4500 0038 0001 4000 4006 4e88 c0000201 c6336402
+			03e8 07d0 00000001 00000002 80 18 2000 9421 0000 fd 0c 504c 80000005 12345678 deadbeef`,
+	},
+	{
+		// checksum as a sum: edcb; option 4d56, 3 carried, data offset +3000, length +0c: 6b31
+		name: "tcp-option delay, after timestamps", encoding: wire.TCPOption,
+		mark: codec.Mark{Modules: wire.Delay, Ticks: 0xffffffff},
+		original: `60000000 0020 06 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 00000001 00000002 80 10 2000 1234 0000 01 01 08 0a 11111111 22222222`,
+		marked: `60000000 002c 06 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 00000001 00000002 b0 10 2000 94ce 0000 01 01 08 0a 11111111 22222222
+			fd 0c 504c 00000000 ffffffff`,
+	},
 }
 
 func TestHandVectors(t *testing.T) {

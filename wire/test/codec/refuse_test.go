@@ -96,6 +96,9 @@ func edit(packet []byte, at int, with ...byte) []byte {
 func marked(t *testing.T, e wire.Encoding) []byte {
 	t.Helper()
 	packet := header{v6: e == wire.Native}.with(17, udp([]byte("marked")))
+	if e == wire.TCPOption {
+		packet = header{}.with(6, tcp([]byte("marked")))
+	}
 	b, err := codec.Insert(packet, e, markOf(e, wire.Delay|wire.Loss), wire.Port)
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +137,18 @@ func TestInsertRefuses(t *testing.T) {
 		{"udp-option without number", v4, wire.UDPOption, wire.Loss, 1, codec.ErrEncoding},
 		{"udp-option without time", v6, wire.UDPOption, wire.Delay, 1, codec.ErrEncoding},
 		{"marked udp-option", marked(t, wire.UDPOption), wire.UDPOption, both, 1, codec.ErrMarked},
+		{"tcp-option over UDP", v4, wire.TCPOption, both, 1, codec.ErrEncoding},
+		{"tcp-option behind hop-by-hop", hop.with(6, tcp(nil)), wire.TCPOption, both, 1, codec.ErrEncoding},
+		{"tcp-option with IP options", header{extra: make([]byte, 4)}.with(6, tcp(nil)), wire.TCPOption, both, 1, codec.ErrHeaderOptions},
+		{"tcp-option in a fragment", edit(header{}.with(6, tcp(nil)), 6, 0x20), wire.TCPOption, both, 1, codec.ErrFragment},
+		{"tcp-option without room", edit(header{}.with(6, tcp(make([]byte, 40))), 32, 13<<4), wire.TCPOption, both, 1, codec.ErrOptionRoom},
+		{"tcp-option behind an end of options", edit(header{}.with(6, tcp(make([]byte, 4))), 32, 6<<4), wire.TCPOption, both, 1, codec.ErrOptionRoom},
+		{"tcp-option, TCP header cut", header{v6: true}.with(6, make([]byte, 19)), wire.TCPOption, both, 1, codec.ErrShort},
+		{"tcp-option, options cut", edit(header{}.with(6, tcp(nil)), 32, 6<<4), wire.TCPOption, both, 1, codec.ErrLength},
+		{"tcp-option, short data offset", edit(header{}.with(6, tcp(nil)), 32, 4<<4), wire.TCPOption, both, 1, codec.ErrLength},
+		{"tcp-option, impossible checksum", edit(header{}.with(6, tcp(nil)), 36, 0xff, 0xff), wire.TCPOption, both, 1, codec.ErrChecksum},
+		{"tcp-option without number", header{}.with(6, tcp(nil)), wire.TCPOption, wire.Loss, 1, codec.ErrEncoding},
+		{"marked tcp-option", marked(t, wire.TCPOption), wire.TCPOption, both, 1, codec.ErrMarked},
 		{"unknown encoding", v4, 9, both, 1, codec.ErrEncoding},
 		{"destination options", header{v6: true}.with(60, []byte{59, 0, 1, 4, 0, 0, 0, 0}), wire.Native, both, 1, codec.ErrDestinationOptions},
 		{"marked native", marked(t, wire.Native), wire.Native, both, 1, codec.ErrDestinationOptions},
@@ -175,6 +190,10 @@ func TestInsertRefuses(t *testing.T) {
 func TestExtractRefuses(t *testing.T) {
 	native, shim, ipip, udp4 := marked(t, wire.Native), marked(t, wire.Shim), marked(t, wire.IPIP), marked(t, wire.UDP)
 	option := marked(t, wire.UDPOption) // the option's checksum is at 34
+	segment := marked(t, wire.TCPOption)
+	// An unknown option of 16 bytes with those of a mark at its end.
+	inside := header{}.with(6, tcp(append([]byte{200, 16, 0, 0}, segment[40:52]...)))
+	inside = edit(inside, 32, 9<<4)
 	long := header{}.with(17, udp(append(bytes.Clone(option[28:]), 0, 0)))
 	for _, test := range []struct {
 		name   string
@@ -225,6 +244,15 @@ func TestExtractRefuses(t *testing.T) {
 		{"udp-option, padding", edit(option, 25, 13), codec.ErrMalformed},
 		{"udp-option, longer surplus", edit(long, 25, 14), codec.ErrNotMark},
 		{"udp-option, fragment", edit(option, 6, 0x20), codec.ErrNotMark},
+		{"tcp-option, kind", edit(segment, 40, 254), codec.ErrNotMark},
+		{"tcp-option, other experiment", edit(segment, 43, 0), codec.ErrNotMark},
+		{"tcp-option, option length", edit(segment, 41, 10), codec.ErrNotMark},
+		{"tcp-option, neither number nor time", edit(segment, 44, make([]byte, 8)...), codec.ErrMalformed},
+		{"tcp-option, data offset", edit(segment, 32, 7<<4), codec.ErrNotMark},
+		{"tcp-option inside another", inside, codec.ErrNotMark},
+		{"tcp-option behind the end", edit(inside, 40, 0), codec.ErrNotMark},
+		{"tcp-option behind an option of one byte", edit(inside, 41, 1), codec.ErrNotMark},
+		{"tcp-option, fragment", edit(segment, 6, 0x20), codec.ErrNotMark},
 		{"udp, header cut", header{}.with(17, []byte{0xc0, 0, 0xc4, 0x4d, 0, 7, 0}), codec.ErrShort},
 		{"udp, no inner header", header{}.with(17, []byte{0xc0, 0, 0xc4, 0x4d, 0, 16, 0, 0, 2, 4, 4, 0, 0, 0, 0, 0}), codec.ErrShort},
 	} {

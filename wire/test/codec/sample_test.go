@@ -85,6 +85,12 @@ func tcp(payload []byte) segment {
 	}, payload...), 16}
 }
 
+func tcpOptions(flags uint8, options, payload []byte) segment {
+	s := tcp(append(options[:len(options):len(options)], payload...))
+	s.bytes[12], s.bytes[13] = byte(5+len(options)/4)<<4, flags
+	return s
+}
+
 func udp(payload []byte) segment {
 	return segment{append([]byte{
 		0x9c, 0x40, 0x1f, 0x90, byte((len(payload) + 8) >> 8), byte(len(payload) + 8), 0, 0,

@@ -140,6 +140,25 @@ func samples() []sample {
 	}
 }
 
+// segments are TCP segments with options, as kernels build them.
+func segments() []struct {
+	name string
+	segment
+} {
+	stamps := []byte{1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8}
+	block := []byte{1, 1, 5, 10, 9, 8, 7, 6, 5, 4, 3, 2}
+	return []struct {
+		name string
+		segment
+	}{
+		{"timestamps", tcpOptions(0x18, stamps, []byte("the seat behind the rider"))},
+		{"acknowledgement", tcpOptions(0x10, stamps, nil)},
+		{"timestamps, SACK", tcpOptions(0x10, append(stamps[:len(stamps):len(stamps)], block...), nil)},
+		{"SYN", tcpOptions(0x02, append([]byte{2, 4, 5, 0xb4, 4, 2}, append(stamps[2:len(stamps):len(stamps)], 1, 3, 3, 7)...), nil)},
+		{"long", tcpOptions(0x10, stamps, bytes.Repeat([]byte{0xa5}, 1399))},
+	}
+}
+
 // modules are all sets that a mark can have.
 var modules = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
 
@@ -187,6 +206,17 @@ func makeVectors(t *testing.T) []codec.Vector {
 			if edge.ticks == codec.HasTicks(e) {
 				add(e.String()+" "+edge.name, plain, e, edge.mark, wire.Port)
 			}
+		}
+	}
+	for _, s := range segments() {
+		for _, set := range modules {
+			add("tcp-option "+set.String()+" ipv4 "+s.name, header{}.with(6, s.segment), wire.TCPOption, markOf(wire.TCPOption, set), wire.Port)
+			add("tcp-option "+set.String()+" ipv6 "+s.name, header{v6: true}.with(6, s.segment), wire.TCPOption, markOf(wire.TCPOption, set), wire.Port)
+		}
+	}
+	for _, edge := range edges {
+		if edge.ticks {
+			add("tcp-option "+edge.name, header{}.with(6, tcp([]byte("odd"))), wire.TCPOption, edge.mark, wire.Port)
 		}
 	}
 	low := header{bare: true}.with(17, udp([]byte("bare")))

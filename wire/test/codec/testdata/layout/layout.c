@@ -54,6 +54,9 @@ static void print_layout(void)
 	VALUE(WIRE_TIME_SHIFT);
 	VALUE(WIRE_UDP_OPTION_KIND);
 	VALUE(WIRE_UDP_OPTION);
+	VALUE(WIRE_TCP_OPTION_KIND);
+	VALUE(WIRE_TCP_ROOM_KIND);
+	VALUE(WIRE_TCP_OPTION);
 	SIZE(wire_timestamp);
 	SIZE(wire_delay);
 	SIZE(wire_option_delay);
