@@ -61,9 +61,21 @@ func skippedText(skipped map[string]uint64) string {
 func (v deviceView) sourceSummary(t source.Tally) error {
 	return v.Summary(t,
 		"Source: seen %d = marked %d + skipped %d packets%s\n"+
-			"        marks added %d bytes; flows %d started, %d expired, %d evicted; MSS clamped %d times\n",
+			"        marks added %d bytes; flows %d started, %d expired, %d evicted; MSS clamped %d times\n%s",
 		t.Seen, t.Marked, t.Seen-t.Marked, skippedText(t.Skipped), t.BytesAdded,
-		t.FlowsStarted, t.FlowsExpired, t.FlowsEvicted, t.MSSClamped)
+		t.FlowsStarted, t.FlowsExpired, t.FlowsEvicted, t.MSSClamped, connectionsText(t.Connections))
+}
+
+func connectionsText(c source.Connections) string {
+	var text string
+	if c.Marked != 0 {
+		text = fmt.Sprintf("        TCP connections marked %d; timeouts paused %d and stopped %d of them; %d no longer mark acknowledgements; no room in %d segments\n",
+			c.Marked, c.Paused, c.Stopped, c.WithoutAcks, c.Full)
+	}
+	if c.Limit != "" {
+		text += "        " + c.Limit + "\n"
+	}
+	return text
 }
 
 // rowLine is one flow in one interval.

@@ -18,6 +18,14 @@ type sourceSummary struct {
 	Marked     uint64            `json:"marked"`
 	Skipped    map[string]uint64 `json:"skipped"`
 	MSSClamped uint64            `json:"mss_clamped"`
+
+	Connections struct {
+		Marked      uint64 `json:"marked"`
+		Paused      uint64 `json:"paused"`
+		Stopped     uint64 `json:"stopped"`
+		WithoutAcks uint64 `json:"without_acks"`
+		Limit       string `json:"limit"`
+	} `json:"connections"`
 }
 
 type probeDelay struct {

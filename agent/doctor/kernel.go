@@ -32,7 +32,28 @@ var wanted = []feature{
 	{"XDP byte access", "5.18", "", func() error { return features.HaveProgramHelper(ebpf.XDP, asm.FnXdpLoadBytes) }},
 	{"bpf_ktime_get_tai_ns", "6.1", "", func() error { return features.HaveProgramHelper(ebpf.SchedCLS, asm.FnKtimeGetTaiNs) }},
 	{"BPF netfilter links", "6.4", "router profiles are not available; everything else works", func() error { return features.HaveProgramType(ebpf.Netfilter) }},
+	{"BPF TCP header options", "5.10", withoutOptions, func() error { return features.HaveProgramHelper(ebpf.SockOps, asm.FnReserveHdrOpt) }},
+	{"cgroup v2", "4.5", withoutOptions, hook.HaveCgroup},
+	{"BPF callbacks for existing TCP connections", "6.12", "the encoding tcp-option marks new connections only", haveTCPCallbacks},
 	{"tcx", "6.6", "clsact filters are used instead", hook.HaveTCX},
+}
+
+const withoutOptions = "TCP packets get the next encoding after tcp-option"
+
+// haveTCPCallbacks goes by the version: only a connection can tell.
+func haveTCPCallbacks() error {
+	release, err := host.Kernel()
+	if err != nil {
+		return err
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return fmt.Errorf("read kernel release %q: %w", release, err)
+	}
+	if major < 6 || major == 6 && minor < 12 {
+		return ebpf.ErrNotSupported
+	}
+	return nil
 }
 
 // checkKernel checks the kernel version and the features that the programs use.

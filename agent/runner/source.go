@@ -246,6 +246,15 @@ func (s *deviceSource) states() []session.TaskState {
 			counters["skipped_"+reason] = n
 		}
 	}
+	connections := tally.Connections
+	for name, n := range map[string]uint64{
+		"connections": connections.Marked, "connections_paused": connections.Paused,
+		"connections_stopped": connections.Stopped, "connections_without_acks": connections.WithoutAcks,
+	} {
+		if n != 0 {
+			counters[name] = n
+		}
+	}
 	var states []session.TaskState
 	for _, task := range s.tasks {
 		state := session.TaskState{

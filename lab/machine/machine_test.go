@@ -63,6 +63,9 @@ var suites = []suite{
 		Tests: []string{
 			"TestGoldenOriginalsAreMarked/udp_delay,loss",
 			"TestGoldenOriginalsAreMarked/udp-option_delay,loss",
+			"TestTCPOptionIsFilled/delay,loss",
+			"TestConnectionsGetRoom/ipv4",
+			"TestConnectionsGetRoom/ipv6",
 			"TestMSSIsClamped",
 			"TestTransparencyWithoutLinkHeader/udp",
 		},

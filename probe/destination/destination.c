@@ -87,6 +87,10 @@ static __always_inline __u64 *settle(struct __sk_buff *skb, struct mark *m, stru
 		note_read(skb);
 		return &tally->amended;
 	}
+	if (m->encoding == WIRE_ENCODING_TCP_OPTION) {
+		note_read(skb);
+		return &tally->kept;
+	}
 	if (m->encoding == WIRE_ENCODING_UDP_OPTION) {
 		if (!is_stripped(skb, m, route)) {
 			note_read(skb);
@@ -164,6 +168,8 @@ static __always_inline __u64 *settle_frame(struct xdp_md *ctx, struct mark *m, s
 		amend_frame(ctx, m, l3, now_ns);
 		return &tally->amended;
 	}
+	if (m->encoding == WIRE_ENCODING_TCP_OPTION)
+		return &tally->kept;
 	if (m->encoding == WIRE_ENCODING_UDP_OPTION) {
 		if (strip_options != STRIP_ALWAYS)
 			return &tally->kept;

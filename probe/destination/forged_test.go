@@ -186,7 +186,7 @@ func TestCorruptMarksDoNotCrash(t *testing.T) {
 	if tally.Seen != sent || tally.Packets+tally.Unmarked+tally.Rejected != sent || tally.Packets == 0 {
 		t.Errorf("of %d packets: %+v", sent, tally)
 	}
-	if tally.Restored+tally.Unrestored != tally.Packets || tally.Unrestored != 0 {
+	if tally.Restored+tally.Unrestored+tally.Kept != tally.Packets || tally.Unrestored != 0 {
 		t.Errorf("not restored: %+v", tally)
 	}
 	var packets uint64
@@ -229,7 +229,7 @@ func TestMarksAreAcceptedFromPeersOnly(t *testing.T) {
 					}
 					want := frame(v.Marked)
 					if row.believed(keyOf(v.Original)) {
-						want = frame(v.Original)
+						want = frame(restored(v))
 						believed++
 					} else {
 						forged++
@@ -276,6 +276,7 @@ func TestRejectionsAreNamed(t *testing.T) {
 		{"inner destination", "inner", change(find("udp loss ipv4 udp"), 53, 1)},
 		{"inner length", "inner", change(find("ipip loss ipv4 udp"), 23, 30)},
 		{"UDP length", "malformed", change(find("udp loss ipv4 udp"), 25, 9)},
+		{"TCP option without number and time", "malformed", change(change(find("tcp-option burst, unstamped"), 47, 0), 44, 0)},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -44,10 +44,13 @@ func TestGoldenVectorsAreRestored(t *testing.T) {
 			t.Run(hook.name+"/"+v.Name, func(t *testing.T) {
 				before := d.mustTally(t)
 				got := run(t, hook.program(d), frame(v.Marked, hook.tags...), 0)
-				checkFrame(t, got, frame(v.Original, hook.tags...))
 				after := d.mustTally(t)
-				if after.Packets-before.Packets != 1 || after.Seen-before.Seen != 1 ||
-					after.Restored-before.Restored != 1 {
+				settled := after.Restored - before.Restored
+				if v.Encoding == wire.TCPOption {
+					settled = after.Kept - before.Kept
+				}
+				checkFrame(t, got, frame(restored(v), hook.tags...))
+				if after.Packets-before.Packets != 1 || after.Seen-before.Seen != 1 || settled != 1 {
 					t.Errorf("tally went from %+v to %+v", before, after)
 				}
 				if got := after.Bytes - before.Bytes; got != uint64(len(v.Original)) {
@@ -57,6 +60,14 @@ func TestGoldenVectorsAreRestored(t *testing.T) {
 			})
 		}
 	}
+}
+
+// restored is what becomes of a vector's packet: a TCP option stays.
+func restored(v codec.Vector) []byte {
+	if v.Encoding == wire.TCPOption {
+		return v.Marked
+	}
+	return v.Original
 }
 
 // checkGoldenFlow compares the flow that one marked packet made with the vector.

@@ -5,6 +5,7 @@
 
 #include "../../wire/wire.h"
 #include "../bpf/packet.h"
+#include "../bpf/tcp.h"
 
 enum verdict {
 	VERDICT_MARKED,
@@ -26,7 +27,7 @@ struct mark {
 	__u32 sequence;	/* host order */
 	__u32 length;	/* of the restored packet */
 	__u16 at;	/* where the header or shim begins */
-	__u16 size;	/* of the header or shim */
+	__u16 size;	/* of the header or shim; of a TCP header that has the mark in it */
 	__u16 outer;	/* bytes of outer headers, which go with the mark */
 	__u8 hop_by_hop; /* length of the Hop-by-Hop header, or zero */
 	__u8 modules;
@@ -147,6 +148,56 @@ static __always_inline void read_ports(struct mark *m, void *l4, void *end)
 	m->key.dport = ports[1];
 }
 
+/*
+ * The option of a TCP segment, whose addresses are known. It stays in the packet: no
+ * host is disturbed by it, and its end knows how long the header is.
+ */
+static __always_inline int read_tcp(struct mark *m, struct tcphdr *tcp, void *end)
+{
+	struct wire_experiment *option;
+	__u32 at = tcp_find(tcp, end);
+
+	if (!at)
+		return VERDICT_UNMARKED;
+	option = (void *)tcp + (at & TCP_HEADER_MASK);
+	if ((void *)(option + 1) > end || option->kind != WIRE_TCP_OPTION_KIND)
+		return VERDICT_UNMARKED;
+	if (option->number)
+		read_loss(m, FIELD(option, number));
+	m->ticks = bpf_ntohl(option->time);
+	if (m->ticks)
+		m->modules |= WIRE_DELAY;
+	if (!m->modules)
+		return VERDICT_MALFORMED;
+	m->encoding = WIRE_ENCODING_TCP_OPTION;
+	m->next = m->key.protocol = IPPROTO_TCP;
+	m->size = at + WIRE_TCP_OPTION;
+	m->key.sport = tcp->source;
+	m->key.dport = tcp->dest;
+	return VERDICT_MARKED;
+}
+
+static __always_inline int read_tcp6(struct mark *m, struct ipv6hdr *ip, __u32 at, void *end,
+				     __u32 length)
+{
+	struct tcphdr *tcp = (void *)ip + (at & 0x7f);
+	int verdict;
+
+	asm volatile("" : "+r"(tcp)); /* or it is computed again after its checks */
+	verdict = read_tcp(m, tcp, end);
+	if (verdict != VERDICT_MARKED)
+		return verdict;
+	m->length = sizeof(*ip) + bpf_ntohs(ip->payload_len);
+	if (ip->version != 6 || m->length > length || m->length < at + m->size)
+		return VERDICT_MALFORMED;
+	m->length -= WIRE_TCP_OPTION;
+	m->key.family = 6;
+	copy_address(m->key.src, &ip->saddr);
+	copy_address(m->key.dst, &ip->daddr);
+	copy_address(m->peer, &ip->saddr);
+	return VERDICT_MARKED;
+}
+
 /* length: of what the device took for the IP packet, padding included */
 static __always_inline int read_ipv6(struct mark *m, void *l3, void *end, __u32 length)
 {
@@ -169,6 +220,8 @@ static __always_inline int read_ipv6(struct mark *m, void *l3, void *end, __u32 
 		next = header[0];
 		at += m->hop_by_hop & 0x7f;
 	}
+	if (next == IPPROTO_TCP)
+		return read_tcp6(m, ip, at, end, length);
 	if (next != NEXT_OPTIONS)
 		return VERDICT_UNMARKED;
 	m->at = at;
@@ -266,6 +319,24 @@ static __always_inline int read_udp(struct mark *m, struct iphdr *outer, void *e
 	return VERDICT_MARKED;
 }
 
+static __always_inline int read_tcp4(struct mark *m, struct iphdr *ip, void *end)
+{
+	struct tcphdr *tcp = (void *)ip + ip->ihl * 4;
+	int verdict;
+
+	if (ip->ihl < 5 || (ip->frag_off & IPV4_FRAGMENT))
+		return VERDICT_UNMARKED;
+	asm volatile("" : "+r"(tcp)); /* or it is computed again after its checks */
+	verdict = read_tcp(m, tcp, end);
+	if (verdict != VERDICT_MARKED)
+		return verdict;
+	if (bpf_ntohs(ip->tot_len) < ip->ihl * 4 + m->size)
+		return VERDICT_MALFORMED;
+	m->length = bpf_ntohs(ip->tot_len) - WIRE_TCP_OPTION;
+	read_inner(m, ip, IPPROTO_TCP);
+	return VERDICT_MARKED;
+}
+
 static __always_inline int read_ipv4(struct mark *m, void *l3, void *end, __u32 length)
 {
 	struct iphdr *ip = l3;
@@ -275,6 +346,9 @@ static __always_inline int read_ipv4(struct mark *m, void *l3, void *end, __u32 
 		return VERDICT_UNMARKED;
 	m->peer[0] = ip->saddr;
 	switch (ip->protocol) {
+	case IPPROTO_TCP:
+		verdict = read_tcp4(m, ip, end);
+		break;
 	case IPPROTO_UDP:
 		verdict = read_udp(m, ip, end);
 		break;

@@ -11,6 +11,9 @@ const volatile __u32 modules = WIRE_DELAY | WIRE_LOSS;
 /* By properties of a packet (WIRE_IPV4 ...). Written by the loader, from the list. */
 const volatile __u8 encodings[WIRE_CLASSES];
 
+/* The same for TCP segments that have no room for the tcp-option encoding. */
+const volatile __u8 encodings_next[WIRE_CLASSES];
+
 /* Bit by number: those that occur in the list. The verifier removes the code of others. */
 const volatile __u32 encodings_used;
 

@@ -6,13 +6,10 @@
 #ifndef PILLION_SOURCE_MSS_H
 #define PILLION_SOURCE_MSS_H
 
+#include "../bpf/tcp.h"
 #include "shim.h"
 
-#define TCP_OPTION_END 0
-#define TCP_OPTION_NOP 1
 #define TCP_OPTION_MSS 2
-#define TCP_OPTIONS_MAX 40
-#define TCP_CHECK_OFFSET 16
 
 static __always_inline __u32 mss_limit(const struct subject *s)
 {

@@ -3,7 +3,9 @@
 #ifndef PILLION_SOURCE_OUTCOME_H
 #define PILLION_SOURCE_OUTCOME_H
 
-#include <linux/types.h>
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
 
 enum outcome {
 	OUTCOME_MARKED,
@@ -25,6 +27,9 @@ enum outcome {
 	OUTCOME_NO_ROOM,	 /* the kernel refused to make room */
 	OUTCOME_FLOWS,		 /* no entry in the flow table could be had */
 	OUTCOME_PROBE,		 /* one of our own: it may end before the destination */
+	OUTCOME_HANDSHAKE,	 /* of TCP, without room for a mark: it must arrive whatever the path does */
+	OUTCOME_TIMEOUT,	 /* of a connection whose marks may not arrive: see connection.h */
+	OUTCOME_TCP_OPTIONS,	 /* no room for another one */
 	OUTCOMES,
 };
 
@@ -34,6 +39,20 @@ struct tally {
 	__u64 bytes_added;
 	__u64 flows_started;
 	__u64 mss_clamped;
+	/* The tcp-option encoding: see connection.h. */
+	__u64 connections;		/* that got room for marks */
+	__u64 connections_paused;	/* timeouts that interrupted marking */
+	__u64 connections_stopped;	/* timeouts that ended marking */
+	__u64 connections_without_acks;
+	__u64 segments_full;		/* no room among the options */
 };
+
+/* Key: 0. Value: what became of the packets of each CPU. Written here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tally);
+} tallies SEC(".maps");
 
 #endif

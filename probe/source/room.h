@@ -47,6 +47,13 @@ static __always_inline int room_segmented(const struct subject *s, struct room *
 	return 0;
 }
 
+/* The kernel made room already while it built the packet. */
+static __always_inline int room_reserved(const struct subject *s, struct room *room)
+{
+	room->packets = s->segments ? s->segments : 1;
+	return 0;
+}
+
 static __always_inline int room_plan(const struct subject *s, struct room *room)
 {
 	__u32 limit = path_limit(&s->key);

@@ -59,7 +59,10 @@ func (s *Source) choose(rules []fivetuple.Filter, targets []netip.Addr) error {
 		return err
 	}
 	s.choice = choice
-	return errors.Join(s.removeTargets(wanted), s.changed())
+	if err := errors.Join(s.removeTargets(wanted), s.changed()); err != nil {
+		return err
+	}
+	return s.takeUp()
 }
 
 func (s *Source) addTargets(wanted map[sourceRuleTarget]bool) error {

@@ -5,18 +5,10 @@
  * Marks packets that leave a device. An error on the way passes the packet on
  * as it is and counts why.
  */
-#include "udp_option.h"
+#include "tcp_option.h"
 
 volatile __u64 lease_ticks; /* what source_renew adds; written by the agent */
 volatile __u64 ticks_now;   /* when source_renew ran */
-
-/* Key: 0. Value: what became of the packets of each CPU. Written here. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct tally);
-} tallies SEC(".maps");
 
 static __always_inline int read_packet(struct __sk_buff *skb, struct subject *s)
 {
@@ -73,6 +65,8 @@ static __always_inline int encode(struct __sk_buff *skb, const struct subject *s
 		return shim_insert(skb, s, WIRE_ENCODING_IPIP, numbers, room);
 	if (ENCODING_USED(UDP) && encoding == WIRE_ENCODING_UDP)
 		return shim_insert(skb, s, WIRE_ENCODING_UDP, numbers, room);
+	if (ENCODING_USED(TCP_OPTION) && encoding == WIRE_ENCODING_TCP_OPTION)
+		return tcp_option_insert(skb, s, numbers, room);
 	return OUTCOME_ENCODING;
 }
 
@@ -80,7 +74,7 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u3
 {
 	struct numbering *numbers = 0;
 	struct room room = { .add = mark_length(encoding), .flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET };
-	int outcome = room_plan(s, &room);
+	int outcome = encoding == WIRE_ENCODING_TCP_OPTION ? room_reserved(s, &room) : room_plan(s, &room);
 
 	if (outcome)
 		return outcome;
@@ -116,7 +110,10 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 	if (bpf_jiffies64() >= lease_until)
 		return OUTCOME_NO_LEASE;
 	encoding = encoding_of(packet_class(s));
-	if (s->syn && !refuse(s, encoding))
+	tcp_option_look(skb, s);
+	if (encoding == WIRE_ENCODING_TCP_OPTION && !s->room && !s->blocked)
+		encoding = tcp_option_missing(skb, s);
+	if (s->syn && encoding != WIRE_ENCODING_TCP_OPTION && !refuse(s, encoding))
 		mss_clamp(skb, s, tally);
 	if (!sample())
 		return OUTCOME_NOT_SAMPLED;
@@ -182,6 +179,8 @@ static __always_inline void hear_syn(struct __sk_buff *skb)
 	struct tally *tally;
 
 	if (read_packet(skb, &s) || !s.syn)
+		return;
+	if (tcp_option_expected(skb, &s))
 		return;
 	flow_reverse(&s.key);
 	tally = bpf_map_lookup_elem(&tallies, &zero);

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -68,15 +69,47 @@ type Settings struct {
 // Source is a program that marks packets on one device.
 type Source struct {
 	device  hook.Device
-	objects sourceObjects
-	egress  *hook.Attachment
-	ingress *hook.Attachment
-	idle    time.Duration
-	expired uint64
-	present uint64
-	choice  uint32
-	state   uint32
-	targets map[sourceRuleTarget]bool
+	objects objects
+	// connections is nil unless local TCP is marked by the tcp-option encoding.
+	connections *connections
+	// unfollowed is why it is nil although the list of encodings asks for them.
+	unfollowed error
+	egress     *hook.Attachment
+	ingress    *hook.Attachment
+	idle       time.Duration
+	expired    uint64
+	present    uint64
+	choice     uint32
+	state      uint32
+	targets    map[sourceRuleTarget]bool
+}
+
+// objects are what every source needs of the compiled file; connections are the rest.
+type objects struct {
+	SourceTc     *ebpf.Program `ebpf:"source_tc"`
+	SourceReturn *ebpf.Program `ebpf:"source_return"`
+	SourceRenew  *ebpf.Program `ebpf:"source_renew"`
+	SourceSweep  *ebpf.Program `ebpf:"source_sweep"`
+
+	sourceMaps
+	sourceVariables
+	// The maps behind the variables.
+	Constants *ebpf.Map `ebpf:".rodata"`
+	Zeroed    *ebpf.Map `ebpf:".bss"`
+	Data      *ebpf.Map `ebpf:".data"`
+}
+
+func (o *objects) Close() error {
+	return errors.Join(o.SourceTc.Close(), o.SourceReturn.Close(), o.SourceRenew.Close(), o.SourceSweep.Close(),
+		o.sourceMaps.Close(), o.Constants.Close(), o.Zeroed.Close(), o.Data.Close())
+}
+
+// shared are the maps by name, for programs that are loaded later.
+func (o *objects) shared() map[string]*ebpf.Map {
+	return map[string]*ebpf.Map{
+		".rodata": o.Constants, ".bss": o.Zeroed, ".data": o.Data,
+		sourceMapTargets: o.Targets, sourceMapTallies: o.Tallies, sourceMapConnections: o.Connections,
+	}
 }
 
 // Open attaches to the device. Nothing is marked before the first Renew.
@@ -94,6 +127,9 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 	}
 	if err := hook.Load(spec, &s.objects, nil); err != nil {
 		return nil, fmt.Errorf("load source: %w", err)
+	}
+	if err := s.follow(spec, settings.Encodings); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	if err := s.start(settings); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -141,18 +177,26 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	slots := slotsOf(settings.Flows)
 	spec.Maps[sourceMapSlots].MaxEntries = slots
 	spec.Maps[sourceMapFlowNumbers].MaxEntries = max(1, uint32(settings.Flows)-slots)
+	cookie, err := networkCookie()
+	if err != nil {
+		return nil, fmt.Errorf("open source: %w", err)
+	}
 	encodings, used := encodingTable(settings.Encodings)
+	next, _ := encodingTable(withoutRoom(settings.Encodings))
 	err = hook.SetConstants(spec, map[string]any{
 		sourceVarModules:       uint32(settings.Modules),
 		sourceVarLinkLength:    uint32(device.LinkLength),
 		sourceVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
 		sourceVarEncodings:     encodings,
+		sourceVarEncodingsNext: next,
 		sourceVarEncodingsUsed: used,
 		sourceVarSlotMask:      slots - 1,
 		sourceVarStampEvery:    min(cmp.Or(settings.StampEvery, DefaultStampEvery), math.MaxUint16),
 		sourceVarUdpPort:       cmp.Or(settings.Port, wire.Port),
 		sourceVarProbeMark:     uint32(ProbeMark),
 		sourceVarEveryPacket:   !settings.StartEmpty && len(settings.Rules) == 0,
+		sourceVarNetworkCookie: cookie,
+		sourceVarDeviceIndex:   uint32(device.Index),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
@@ -188,6 +232,11 @@ func encodingTable(list wire.EncodingList) (table [math.MaxUint8 + 1]uint8, used
 		used |= 1 << e
 	}
 	return table, used
+}
+
+// withoutRoom returns the list for segments that the tcp-option encoding cannot mark.
+func withoutRoom(list wire.EncodingList) wire.EncodingList {
+	return slices.DeleteFunc(slices.Clone(list), func(e wire.Encoding) bool { return e == wire.TCPOption })
 }
 
 // Forever is a lease without an end.
@@ -253,7 +302,8 @@ func (s *Source) Cost() (cost hook.Cost, counted bool, err error) {
 
 // Detach takes the programs off the device. What they counted can still be read.
 func (s *Source) Detach() error {
-	var err error
+	err := s.connections.Close()
+	s.connections = nil
 	for _, a := range []*hook.Attachment{s.egress, s.ingress} {
 		if a != nil {
 			err = errors.Join(err, a.Close())

@@ -13,6 +13,25 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type sourceConnection struct {
+	_         structs.HostLayout
+	Judged    uint32
+	From      uint32
+	Until     uint32
+	Wanted    uint8
+	Begun     uint8
+	Paused    uint8
+	Stopped   uint8
+	NoAcks    uint8
+	Segments  uint8
+	Counted   uint8
+	Here      uint8
+	AckCredit uint8
+	Acking    uint8
+	Zero      uint16
+	AckLimit  uint32
+}
+
 type sourceFlowKey struct {
 	_        structs.HostLayout
 	Src      [4]uint32
@@ -56,7 +75,10 @@ const (
 	sourceOutcomeOUTCOME_NO_ROOM         sourceOutcome = 16
 	sourceOutcomeOUTCOME_FLOWS           sourceOutcome = 17
 	sourceOutcomeOUTCOME_PROBE           sourceOutcome = 18
-	sourceOutcomeOUTCOMES                sourceOutcome = 19
+	sourceOutcomeOUTCOME_HANDSHAKE       sourceOutcome = 19
+	sourceOutcomeOUTCOME_TIMEOUT         sourceOutcome = 20
+	sourceOutcomeOUTCOME_TCP_OPTIONS     sourceOutcome = 21
+	sourceOutcomeOUTCOMES                sourceOutcome = 22
 )
 
 type sourcePath struct {
@@ -108,57 +130,71 @@ type sourceSlot struct {
 }
 
 type sourceTally struct {
-	_            structs.HostLayout
-	Packets      [19]uint64
-	BytesAdded   uint64
-	FlowsStarted uint64
-	MssClamped   uint64
+	_                      structs.HostLayout
+	Packets                [22]uint64
+	BytesAdded             uint64
+	FlowsStarted           uint64
+	MssClamped             uint64
+	Connections            uint64
+	ConnectionsPaused      uint64
+	ConnectionsStopped     uint64
+	ConnectionsWithoutAcks uint64
+	SegmentsFull           uint64
 }
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	sourceMapFlowNumbers       = "flow_numbers"
-	sourceMapPaths             = "paths"
-	sourceMapSampleCounts      = "sample_counts"
-	sourceMapSlots             = "slots"
-	sourceMapTallies           = "tallies"
-	sourceMapTargets           = "targets"
-	sourceProgSourceRenew      = "source_renew"
-	sourceProgSourceReturn     = "source_return"
-	sourceProgSourceSweep      = "source_sweep"
-	sourceProgSourceTc         = "source_tc"
-	sourceVarEncodings         = "encodings"
-	sourceVarEncodingsUsed     = "encodings_used"
-	sourceVarEveryPacket       = "every_packet"
-	sourceVarFlowFields        = "flow_fields"
-	sourceVarLeaseTicks        = "lease_ticks"
-	sourceVarLeaseUntil        = "lease_until"
-	sourceVarLinkLength        = "link_length"
-	sourceVarModules           = "modules"
-	sourceVarMonotonicOffsetNs = "monotonic_offset_ns"
-	sourceVarOutcomeType       = "outcome_type"
-	sourceVarPathMtu           = "path_mtu"
-	sourceVarPathsKnown        = "paths_known"
-	sourceVarPathsState        = "paths_state"
-	sourceVarProbeMark         = "probe_mark"
-	sourceVarRuleChoice        = "rule_choice"
-	sourceVarRules             = "rules"
-	sourceVarRulesState        = "rules_state"
-	sourceVarSampleEvery       = "sample_every"
-	sourceVarSampleGapNs       = "sample_gap_ns"
-	sourceVarSampleNextNs      = "sample_next_ns"
-	sourceVarSampleRandom      = "sample_random"
-	sourceVarSlotMask          = "slot_mask"
-	sourceVarStampEvery        = "stamp_every"
-	sourceVarSummedByField     = "summed_by_field"
-	sourceVarSweepExpired      = "sweep_expired"
-	sourceVarSweepIdle         = "sweep_idle"
-	sourceVarSweepPresent      = "sweep_present"
-	sourceVarTaiOffsetNs       = "tai_offset_ns"
-	sourceVarTicksNow          = "ticks_now"
-	sourceVarUdpPort           = "udp_port"
+	sourceMapConnections        = "connections"
+	sourceMapFlowNumbers        = "flow_numbers"
+	sourceMapPaths              = "paths"
+	sourceMapSampleCounts       = "sample_counts"
+	sourceMapSlots              = "slots"
+	sourceMapTallies            = "tallies"
+	sourceMapTargets            = "targets"
+	sourceProgSourceConnection  = "source_connection"
+	sourceProgSourceConnections = "source_connections"
+	sourceProgSourceRenew       = "source_renew"
+	sourceProgSourceReturn      = "source_return"
+	sourceProgSourceSweep       = "source_sweep"
+	sourceProgSourceTc          = "source_tc"
+	sourceVarConnectionsFound   = "connections_found"
+	sourceVarConnectionsRefused = "connections_refused"
+	sourceVarDeviceIndex        = "device_index"
+	sourceVarEncodings          = "encodings"
+	sourceVarEncodingsNext      = "encodings_next"
+	sourceVarEncodingsUsed      = "encodings_used"
+	sourceVarEveryPacket        = "every_packet"
+	sourceVarFlowFields         = "flow_fields"
+	sourceVarLeaseTicks         = "lease_ticks"
+	sourceVarLeaseUntil         = "lease_until"
+	sourceVarLinkLength         = "link_length"
+	sourceVarModules            = "modules"
+	sourceVarMonotonicOffsetNs  = "monotonic_offset_ns"
+	sourceVarNetworkCookie      = "network_cookie"
+	sourceVarOutcomeType        = "outcome_type"
+	sourceVarPathMtu            = "path_mtu"
+	sourceVarPathsKnown         = "paths_known"
+	sourceVarPathsState         = "paths_state"
+	sourceVarProbeMark          = "probe_mark"
+	sourceVarRuleChoice         = "rule_choice"
+	sourceVarRules              = "rules"
+	sourceVarRulesState         = "rules_state"
+	sourceVarSampleEvery        = "sample_every"
+	sourceVarSampleGapNs        = "sample_gap_ns"
+	sourceVarSampleNextNs       = "sample_next_ns"
+	sourceVarSampleRandom       = "sample_random"
+	sourceVarSlotMask           = "slot_mask"
+	sourceVarStampEvery         = "stamp_every"
+	sourceVarSummedByField      = "summed_by_field"
+	sourceVarSweepExpired       = "sweep_expired"
+	sourceVarSweepIdle          = "sweep_idle"
+	sourceVarSweepPresent       = "sweep_present"
+	sourceVarTaiOffsetNs        = "tai_offset_ns"
+	sourceVarTcpOptionFamilies  = "tcp_option_families"
+	sourceVarTicksNow           = "ticks_now"
+	sourceVarUdpPort            = "udp_port"
 )
 
 // loadSource returns the embedded CollectionSpec for source.
@@ -203,16 +239,19 @@ type sourceSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceProgramSpecs struct {
-	SourceRenew  *ebpf.ProgramSpec `ebpf:"source_renew"`
-	SourceReturn *ebpf.ProgramSpec `ebpf:"source_return"`
-	SourceSweep  *ebpf.ProgramSpec `ebpf:"source_sweep"`
-	SourceTc     *ebpf.ProgramSpec `ebpf:"source_tc"`
+	SourceConnection  *ebpf.ProgramSpec `ebpf:"source_connection"`
+	SourceConnections *ebpf.ProgramSpec `ebpf:"source_connections"`
+	SourceRenew       *ebpf.ProgramSpec `ebpf:"source_renew"`
+	SourceReturn      *ebpf.ProgramSpec `ebpf:"source_return"`
+	SourceSweep       *ebpf.ProgramSpec `ebpf:"source_sweep"`
+	SourceTc          *ebpf.ProgramSpec `ebpf:"source_tc"`
 }
 
 // sourceMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceMapSpecs struct {
+	Connections  *ebpf.MapSpec `ebpf:"connections"`
 	FlowNumbers  *ebpf.MapSpec `ebpf:"flow_numbers"`
 	Paths        *ebpf.MapSpec `ebpf:"paths"`
 	SampleCounts *ebpf.MapSpec `ebpf:"sample_counts"`
@@ -225,36 +264,42 @@ type sourceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceVariableSpecs struct {
-	Encodings         *ebpf.VariableSpec `ebpf:"encodings"`
-	EncodingsUsed     *ebpf.VariableSpec `ebpf:"encodings_used"`
-	EveryPacket       *ebpf.VariableSpec `ebpf:"every_packet"`
-	FlowFields        *ebpf.VariableSpec `ebpf:"flow_fields"`
-	LeaseTicks        *ebpf.VariableSpec `ebpf:"lease_ticks"`
-	LeaseUntil        *ebpf.VariableSpec `ebpf:"lease_until"`
-	LinkLength        *ebpf.VariableSpec `ebpf:"link_length"`
-	Modules           *ebpf.VariableSpec `ebpf:"modules"`
-	MonotonicOffsetNs *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
-	OutcomeType       *ebpf.VariableSpec `ebpf:"outcome_type"`
-	PathMtu           *ebpf.VariableSpec `ebpf:"path_mtu"`
-	PathsKnown        *ebpf.VariableSpec `ebpf:"paths_known"`
-	PathsState        *ebpf.VariableSpec `ebpf:"paths_state"`
-	ProbeMark         *ebpf.VariableSpec `ebpf:"probe_mark"`
-	RuleChoice        *ebpf.VariableSpec `ebpf:"rule_choice"`
-	Rules             *ebpf.VariableSpec `ebpf:"rules"`
-	RulesState        *ebpf.VariableSpec `ebpf:"rules_state"`
-	SampleEvery       *ebpf.VariableSpec `ebpf:"sample_every"`
-	SampleGapNs       *ebpf.VariableSpec `ebpf:"sample_gap_ns"`
-	SampleNextNs      *ebpf.VariableSpec `ebpf:"sample_next_ns"`
-	SampleRandom      *ebpf.VariableSpec `ebpf:"sample_random"`
-	SlotMask          *ebpf.VariableSpec `ebpf:"slot_mask"`
-	StampEvery        *ebpf.VariableSpec `ebpf:"stamp_every"`
-	SummedByField     *ebpf.VariableSpec `ebpf:"summed_by_field"`
-	SweepExpired      *ebpf.VariableSpec `ebpf:"sweep_expired"`
-	SweepIdle         *ebpf.VariableSpec `ebpf:"sweep_idle"`
-	SweepPresent      *ebpf.VariableSpec `ebpf:"sweep_present"`
-	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
-	TicksNow          *ebpf.VariableSpec `ebpf:"ticks_now"`
-	UdpPort           *ebpf.VariableSpec `ebpf:"udp_port"`
+	ConnectionsFound   *ebpf.VariableSpec `ebpf:"connections_found"`
+	ConnectionsRefused *ebpf.VariableSpec `ebpf:"connections_refused"`
+	DeviceIndex        *ebpf.VariableSpec `ebpf:"device_index"`
+	Encodings          *ebpf.VariableSpec `ebpf:"encodings"`
+	EncodingsNext      *ebpf.VariableSpec `ebpf:"encodings_next"`
+	EncodingsUsed      *ebpf.VariableSpec `ebpf:"encodings_used"`
+	EveryPacket        *ebpf.VariableSpec `ebpf:"every_packet"`
+	FlowFields         *ebpf.VariableSpec `ebpf:"flow_fields"`
+	LeaseTicks         *ebpf.VariableSpec `ebpf:"lease_ticks"`
+	LeaseUntil         *ebpf.VariableSpec `ebpf:"lease_until"`
+	LinkLength         *ebpf.VariableSpec `ebpf:"link_length"`
+	Modules            *ebpf.VariableSpec `ebpf:"modules"`
+	MonotonicOffsetNs  *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
+	NetworkCookie      *ebpf.VariableSpec `ebpf:"network_cookie"`
+	OutcomeType        *ebpf.VariableSpec `ebpf:"outcome_type"`
+	PathMtu            *ebpf.VariableSpec `ebpf:"path_mtu"`
+	PathsKnown         *ebpf.VariableSpec `ebpf:"paths_known"`
+	PathsState         *ebpf.VariableSpec `ebpf:"paths_state"`
+	ProbeMark          *ebpf.VariableSpec `ebpf:"probe_mark"`
+	RuleChoice         *ebpf.VariableSpec `ebpf:"rule_choice"`
+	Rules              *ebpf.VariableSpec `ebpf:"rules"`
+	RulesState         *ebpf.VariableSpec `ebpf:"rules_state"`
+	SampleEvery        *ebpf.VariableSpec `ebpf:"sample_every"`
+	SampleGapNs        *ebpf.VariableSpec `ebpf:"sample_gap_ns"`
+	SampleNextNs       *ebpf.VariableSpec `ebpf:"sample_next_ns"`
+	SampleRandom       *ebpf.VariableSpec `ebpf:"sample_random"`
+	SlotMask           *ebpf.VariableSpec `ebpf:"slot_mask"`
+	StampEvery         *ebpf.VariableSpec `ebpf:"stamp_every"`
+	SummedByField      *ebpf.VariableSpec `ebpf:"summed_by_field"`
+	SweepExpired       *ebpf.VariableSpec `ebpf:"sweep_expired"`
+	SweepIdle          *ebpf.VariableSpec `ebpf:"sweep_idle"`
+	SweepPresent       *ebpf.VariableSpec `ebpf:"sweep_present"`
+	TaiOffsetNs        *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
+	TcpOptionFamilies  *ebpf.VariableSpec `ebpf:"tcp_option_families"`
+	TicksNow           *ebpf.VariableSpec `ebpf:"ticks_now"`
+	UdpPort            *ebpf.VariableSpec `ebpf:"udp_port"`
 }
 
 // sourceObjects contains all objects after they have been loaded into the kernel.
@@ -277,6 +322,7 @@ func (o *sourceObjects) Close() error {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceMaps struct {
+	Connections  *ebpf.Map `ebpf:"connections"`
 	FlowNumbers  *ebpf.Map `ebpf:"flow_numbers"`
 	Paths        *ebpf.Map `ebpf:"paths"`
 	SampleCounts *ebpf.Map `ebpf:"sample_counts"`
@@ -287,6 +333,7 @@ type sourceMaps struct {
 
 func (m *sourceMaps) Close() error {
 	return _SourceClose(
+		m.Connections,
 		m.FlowNumbers,
 		m.Paths,
 		m.SampleCounts,
@@ -300,50 +347,60 @@ func (m *sourceMaps) Close() error {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceVariables struct {
-	Encodings         *ebpf.Variable `ebpf:"encodings"`
-	EncodingsUsed     *ebpf.Variable `ebpf:"encodings_used"`
-	EveryPacket       *ebpf.Variable `ebpf:"every_packet"`
-	FlowFields        *ebpf.Variable `ebpf:"flow_fields"`
-	LeaseTicks        *ebpf.Variable `ebpf:"lease_ticks"`
-	LeaseUntil        *ebpf.Variable `ebpf:"lease_until"`
-	LinkLength        *ebpf.Variable `ebpf:"link_length"`
-	Modules           *ebpf.Variable `ebpf:"modules"`
-	MonotonicOffsetNs *ebpf.Variable `ebpf:"monotonic_offset_ns"`
-	OutcomeType       *ebpf.Variable `ebpf:"outcome_type"`
-	PathMtu           *ebpf.Variable `ebpf:"path_mtu"`
-	PathsKnown        *ebpf.Variable `ebpf:"paths_known"`
-	PathsState        *ebpf.Variable `ebpf:"paths_state"`
-	ProbeMark         *ebpf.Variable `ebpf:"probe_mark"`
-	RuleChoice        *ebpf.Variable `ebpf:"rule_choice"`
-	Rules             *ebpf.Variable `ebpf:"rules"`
-	RulesState        *ebpf.Variable `ebpf:"rules_state"`
-	SampleEvery       *ebpf.Variable `ebpf:"sample_every"`
-	SampleGapNs       *ebpf.Variable `ebpf:"sample_gap_ns"`
-	SampleNextNs      *ebpf.Variable `ebpf:"sample_next_ns"`
-	SampleRandom      *ebpf.Variable `ebpf:"sample_random"`
-	SlotMask          *ebpf.Variable `ebpf:"slot_mask"`
-	StampEvery        *ebpf.Variable `ebpf:"stamp_every"`
-	SummedByField     *ebpf.Variable `ebpf:"summed_by_field"`
-	SweepExpired      *ebpf.Variable `ebpf:"sweep_expired"`
-	SweepIdle         *ebpf.Variable `ebpf:"sweep_idle"`
-	SweepPresent      *ebpf.Variable `ebpf:"sweep_present"`
-	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`
-	TicksNow          *ebpf.Variable `ebpf:"ticks_now"`
-	UdpPort           *ebpf.Variable `ebpf:"udp_port"`
+	ConnectionsFound   *ebpf.Variable `ebpf:"connections_found"`
+	ConnectionsRefused *ebpf.Variable `ebpf:"connections_refused"`
+	DeviceIndex        *ebpf.Variable `ebpf:"device_index"`
+	Encodings          *ebpf.Variable `ebpf:"encodings"`
+	EncodingsNext      *ebpf.Variable `ebpf:"encodings_next"`
+	EncodingsUsed      *ebpf.Variable `ebpf:"encodings_used"`
+	EveryPacket        *ebpf.Variable `ebpf:"every_packet"`
+	FlowFields         *ebpf.Variable `ebpf:"flow_fields"`
+	LeaseTicks         *ebpf.Variable `ebpf:"lease_ticks"`
+	LeaseUntil         *ebpf.Variable `ebpf:"lease_until"`
+	LinkLength         *ebpf.Variable `ebpf:"link_length"`
+	Modules            *ebpf.Variable `ebpf:"modules"`
+	MonotonicOffsetNs  *ebpf.Variable `ebpf:"monotonic_offset_ns"`
+	NetworkCookie      *ebpf.Variable `ebpf:"network_cookie"`
+	OutcomeType        *ebpf.Variable `ebpf:"outcome_type"`
+	PathMtu            *ebpf.Variable `ebpf:"path_mtu"`
+	PathsKnown         *ebpf.Variable `ebpf:"paths_known"`
+	PathsState         *ebpf.Variable `ebpf:"paths_state"`
+	ProbeMark          *ebpf.Variable `ebpf:"probe_mark"`
+	RuleChoice         *ebpf.Variable `ebpf:"rule_choice"`
+	Rules              *ebpf.Variable `ebpf:"rules"`
+	RulesState         *ebpf.Variable `ebpf:"rules_state"`
+	SampleEvery        *ebpf.Variable `ebpf:"sample_every"`
+	SampleGapNs        *ebpf.Variable `ebpf:"sample_gap_ns"`
+	SampleNextNs       *ebpf.Variable `ebpf:"sample_next_ns"`
+	SampleRandom       *ebpf.Variable `ebpf:"sample_random"`
+	SlotMask           *ebpf.Variable `ebpf:"slot_mask"`
+	StampEvery         *ebpf.Variable `ebpf:"stamp_every"`
+	SummedByField      *ebpf.Variable `ebpf:"summed_by_field"`
+	SweepExpired       *ebpf.Variable `ebpf:"sweep_expired"`
+	SweepIdle          *ebpf.Variable `ebpf:"sweep_idle"`
+	SweepPresent       *ebpf.Variable `ebpf:"sweep_present"`
+	TaiOffsetNs        *ebpf.Variable `ebpf:"tai_offset_ns"`
+	TcpOptionFamilies  *ebpf.Variable `ebpf:"tcp_option_families"`
+	TicksNow           *ebpf.Variable `ebpf:"ticks_now"`
+	UdpPort            *ebpf.Variable `ebpf:"udp_port"`
 }
 
 // sourcePrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourcePrograms struct {
-	SourceRenew  *ebpf.Program `ebpf:"source_renew"`
-	SourceReturn *ebpf.Program `ebpf:"source_return"`
-	SourceSweep  *ebpf.Program `ebpf:"source_sweep"`
-	SourceTc     *ebpf.Program `ebpf:"source_tc"`
+	SourceConnection  *ebpf.Program `ebpf:"source_connection"`
+	SourceConnections *ebpf.Program `ebpf:"source_connections"`
+	SourceRenew       *ebpf.Program `ebpf:"source_renew"`
+	SourceReturn      *ebpf.Program `ebpf:"source_return"`
+	SourceSweep       *ebpf.Program `ebpf:"source_sweep"`
+	SourceTc          *ebpf.Program `ebpf:"source_tc"`
 }
 
 func (p *sourcePrograms) Close() error {
 	return _SourceClose(
+		p.SourceConnection,
+		p.SourceConnections,
 		p.SourceRenew,
 		p.SourceReturn,
 		p.SourceSweep,

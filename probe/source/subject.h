@@ -3,6 +3,7 @@
 #ifndef PILLION_SOURCE_SUBJECT_H
 #define PILLION_SOURCE_SUBJECT_H
 
+#include "../../wire/wire.h"
 #include "../bpf/packet.h"
 #include "outcome.h"
 
@@ -26,6 +27,8 @@ struct subject {
 	__u8 syn;
 	__u8 forwarded;	  /* not sent by this host */
 	__u8 unfit;	  /* for an option of the transport */
+	__u8 room;	  /* the kernel reserved room for a mark among the TCP options */
+	__u16 option;	  /* where that room lies */
 };
 
 /* At least length bytes that can be read directly, if the packet has them. */
@@ -48,6 +51,7 @@ struct transport {
 	__u8 flags;
 };
 
+#define TCP_FIN 0x01
 #define TCP_SYN 0x02
 #define TCP_READ 14 /* of struct transport */
 #define PORTS_READ 4

@@ -7,6 +7,7 @@ var outcomeNames = [...]string{
 	"marked", "not_ip", "malformed", "no_match", "no_lease", "not_sampled", "multicast",
 	"neighbour", "fragment", "existing_option", "extension", "ip_options", "encoding", "vlan",
 	"mtu", "gso", "no_room", "flows", "probe",
+	"handshake", "timeout", "tcp_options",
 }
 
 // Tally is what became of the packets that left the device, counted as they are
@@ -28,6 +29,8 @@ type Tally struct {
 	Flows        uint64 `json:"flows"`
 	// MSSClamped counts the SYN and SYN-ACK whose MSS was lowered.
 	MSSClamped uint64 `json:"mss_clamped"`
+	// Connections are those of this host, where the tcp-option encoding marks them.
+	Connections Connections `json:"connections"`
 }
 
 // Tally adds up what the CPUs counted.
@@ -49,7 +52,9 @@ func (s *Source) Tally() (Tally, error) {
 		t.BytesAdded += cpu.BytesAdded
 		t.FlowsStarted += cpu.FlowsStarted
 		t.MSSClamped += cpu.MssClamped
+		t.Connections.add(&cpu)
 	}
+	t.Connections.Limit = s.connectionLimit()
 	t.Matched = t.Seen
 	for _, before := range []string{"not_ip", "vlan", "malformed", "no_match"} {
 		t.Matched -= t.Skipped[before]

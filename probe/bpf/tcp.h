@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Finds our option in a TCP header, as a mark or as room for one. */
+#ifndef PILLION_TCP_H
+#define PILLION_TCP_H
+
+#include "packet.h"
+
+#include "../../wire/wire.h"
+
+#define TCP_CHECK_OFFSET 16
+#define TCP_OPTION_END 0
+#define TCP_OPTION_NOP 1
+#define TCP_OPTIONS_MAX 40
+#define TCP_HEADER_MASK 0x3f /* of an offset in the header */
+#define TCP_TIMESTAMPS bpf_htonl(0x0101080a) /* as every stack begins: NOP NOP timestamps */
+#define TCP_TIMESTAMPS_LENGTH 12
+
+static __always_inline int tcp_is_ours(const struct wire_experiment *o)
+{
+	const __be32 *head = (const void *)o; /* one comparison instead of three */
+
+	return *head == bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID) ||
+	       *head == bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID);
+}
+
+struct tcp_options {
+	__u8 bytes[TCP_OPTIONS_MAX];
+	__u32 last; /* offset of the last option, if it is ours */
+};
+
+struct tcp_walk {
+	const struct tcp_options *options;
+	__u32 at;
+	__u32 found;
+};
+
+/* One option; a callback, which the verifier need not follow 40 times. */
+static long tcp_walk_step(__u32 index, struct tcp_walk *walk)
+{
+	__u32 at = walk->at;
+	__u8 kind, length;
+
+	if (at >= walk->options->last || at > TCP_OPTIONS_MAX - 2) {
+		walk->found = at == walk->options->last;
+		return 1;
+	}
+	kind = walk->options->bytes[at];
+	length = walk->options->bytes[at + 1];
+	if (kind == TCP_OPTION_END)
+		return 1;
+	if (kind == TCP_OPTION_NOP)
+		length = 1;
+	else if (length < 2)
+		return 1;
+	walk->at = at + length;
+	return 0;
+}
+
+/* Do the options lead to the last one? What looks like it may lie inside another. */
+__noinline int tcp_leads(const struct tcp_options *options)
+{
+	struct tcp_walk walk = { .options = options };
+
+	if (!options)
+		return 0;
+	bpf_loop(TCP_OPTIONS_MAX, tcp_walk_step, &walk, 0);
+	return walk.found;
+}
+
+/*
+ * The offset in the TCP header of its last option if it is ours, else 0. Behind
+ * nothing but timestamps, as nearly always, it is found at once.
+ */
+static __always_inline __u32 tcp_find(const struct tcphdr *tcp, const void *end)
+{
+	const __u32 plain = sizeof(*tcp) + TCP_TIMESTAMPS_LENGTH;
+	struct tcp_options options = {};
+	const __be32 *words = (const void *)(tcp + 1);
+	__u32 at;
+
+	if ((const void *)(words + 1) > end) /* also without options: nothing that long is ours */
+		return 0;
+	at = tcp->doff * 4;
+	if (at < sizeof(*tcp) + WIRE_TCP_OPTION)
+		return 0;
+	at -= WIRE_TCP_OPTION;
+	if ((const void *)tcp + at + WIRE_TCP_OPTION > end || !tcp_is_ours((const void *)tcp + at))
+		return 0;
+	if (at == sizeof(*tcp) || (at == plain && *words == TCP_TIMESTAMPS))
+		return at;
+	options.last = at - sizeof(*tcp);
+#pragma unroll
+	for (int i = 0; i < (TCP_OPTIONS_MAX - WIRE_TCP_OPTION) / 4; i++) {
+		if ((const void *)(words + i + 1) > end)
+			break;
+		((__be32 *)options.bytes)[i] = words[i];
+	}
+	return tcp_leads(&options) ? at : 0;
+}
+
+#endif

@@ -1,0 +1,112 @@
+package source
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
+	"pillion.dev/probe/hook"
+	"pillion.dev/wire"
+	"pillion.dev/wire/fivetuple"
+)
+
+// pipe is a TCP connection over the loopback device of a namespace.
+type pipe struct{ client, server net.Conn }
+
+func connect(t *testing.T, name, address string) pipe {
+	t.Helper()
+	var p pipe
+	err := netns.Do(name, func() error {
+		listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		if p.client, err = net.Dial("tcp", listener.Addr().String()); err != nil {
+			return err
+		}
+		p.server, err = listener.Accept()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.client.Close(); p.server.Close() })
+	return p
+}
+
+// echo moves a message there and back.
+func (p pipe) echo(t *testing.T) {
+	t.Helper()
+	const message = "the seat behind the rider"
+	buffer := make([]byte, len(message))
+	for _, way := range []struct{ from, to net.Conn }{{p.client, p.server}, {p.server, p.client}} {
+		_, err := io.WriteString(way.from, message)
+		_, failed := io.ReadFull(way.to, buffer)
+		if err := errors.Join(err, failed); err != nil || string(buffer) != message {
+			t.Fatalf("%q arrived: %v", buffer, err)
+		}
+	}
+}
+
+// The kernel reserves room in connections that begin before and after the source, while
+// its rules want them.
+func TestConnectionsGetRoom(t *testing.T) {
+	for family, address := range map[string]string{"ipv4": "127.0.0.1", "ipv6": "::1"} {
+		t.Run(family, func(t *testing.T) {
+			name := namespace.New(t)
+			existing := connect(t, name, address)
+			existing.echo(t)
+			var s *Source
+			err := netns.Do(name, func() error {
+				device, err := hook.Find("lo")
+				if err != nil {
+					return err
+				}
+				s, err = Open(device, Settings{
+					Modules: wire.Delay | wire.Loss, Encodings: wire.EncodingList{wire.TCPOption}, StartEmpty: true,
+				})
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := s.Renew(Forever); err != nil {
+				t.Fatal(err)
+			}
+			rounds := func(rules []fivetuple.Filter) (marked, connections uint64) {
+				t.Helper()
+				if err := s.SetRules(rules, nil); err != nil {
+					t.Fatal(err)
+				}
+				before := s.mustTally(t)
+				existing.echo(t)
+				connect(t, name, address).echo(t)
+				after := s.mustTally(t)
+				if after.Connections.Limit != "" {
+					t.Error(after.Connections.Limit)
+				}
+				return after.Marked - before.Marked, after.Connections.Marked - before.Connections.Marked
+			}
+			if marked, connections := rounds(nil); marked+connections != 0 {
+				t.Errorf("%d segments of %d connections are marked that no rule wants", marked, connections)
+			}
+			// Each connection has two ends here.
+			tcp := []fivetuple.Filter{{Protocol: 6, HasProtocol: true}}
+			if marked, connections := rounds(tcp); marked < 5 || connections != 4 {
+				t.Errorf("%d segments of %d ends are marked, want at least 5 of 4", marked, connections)
+			}
+			if marked, connections := rounds(nil); marked+connections != 0 {
+				t.Errorf("%d segments of %d connections are still marked", marked, connections)
+			}
+		})
+	}
+}
