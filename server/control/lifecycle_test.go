@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pillion.dev/session"
+	"pillion.dev/wire"
 )
 
 func TestCreateRefuses(t *testing.T) {
@@ -88,7 +89,7 @@ func TestPlan(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2")
 		p := b.control.Plan(hourly())
-		if len(p.Problems) > 0 || len(p.Pairs) != 1 || len(p.Steps) != 2 || len(p.Starts) != 10 || len(p.Costs) == 0 || p.Spec.Encoding != "udp" {
+		if len(p.Problems) > 0 || len(p.Pairs) != 1 || len(p.Steps) != 2 || len(p.Starts) != 10 || len(p.Costs) == 0 || p.Spec.Encoding != wire.DefaultEncodings().String() {
 			t.Errorf("got %+v", p)
 		}
 		b.create(web())
