@@ -89,6 +89,13 @@ static __always_inline void copy_address(__be32 *to, const void *from)
 	copy_words(to, from, 16);
 }
 
+static __always_inline int is_multicast(const struct flow_key *key)
+{
+	if (key->family == 6)
+		return *(const __u8 *)key->dst == 0xff;
+	return (bpf_ntohl(key->dst[0]) >> 28) == 0xe || key->dst[0] == 0xffffffff;
+}
+
 static __always_inline __u16 fold_checksum(__u32 sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16);

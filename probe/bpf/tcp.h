@@ -7,6 +7,8 @@
 
 #include "../../wire/wire.h"
 
+#define TCP_FIN 0x01
+#define TCP_SYN 0x02
 #define TCP_CHECK_OFFSET 16
 #define TCP_OPTION_END 0
 #define TCP_OPTION_NOP 1
@@ -23,6 +25,16 @@ static __always_inline int tcp_is_ours(const struct wire_experiment *o)
 	       *head == bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID);
 }
 
+/* Bytes from an option of this kind and length field to the next; 0: there is none. */
+static __always_inline __u32 tcp_option_step(__u8 kind, __u8 length)
+{
+	if (kind == TCP_OPTION_END)
+		return 0;
+	if (kind == TCP_OPTION_NOP)
+		return 1;
+	return length < 2 ? 0 : length;
+}
+
 struct tcp_options {
 	__u8 bytes[TCP_OPTIONS_MAX];
 	__u32 last; /* offset of the last option, if it is ours */
@@ -37,23 +49,15 @@ struct tcp_walk {
 /* One option; a callback, which the verifier need not follow 40 times. */
 static long tcp_walk_step(__u32 index, struct tcp_walk *walk)
 {
-	__u32 at = walk->at;
-	__u8 kind, length;
+	__u32 at = walk->at, step;
 
 	if (at >= walk->options->last || at > TCP_OPTIONS_MAX - 2) {
 		walk->found = at == walk->options->last;
 		return 1;
 	}
-	kind = walk->options->bytes[at];
-	length = walk->options->bytes[at + 1];
-	if (kind == TCP_OPTION_END)
-		return 1;
-	if (kind == TCP_OPTION_NOP)
-		length = 1;
-	else if (length < 2)
-		return 1;
-	walk->at = at + length;
-	return 0;
+	step = tcp_option_step(walk->options->bytes[at], walk->options->bytes[at + 1]);
+	walk->at = at + step;
+	return !step;
 }
 
 /* Do the options lead to the last one? What looks like it may lie inside another. */

@@ -148,6 +148,17 @@ static __always_inline void read_ports(struct mark *m, void *l4, void *end)
 	m->key.dport = ports[1];
 }
 
+/* What an option of a transport carries; zero stands for nothing. Nothing at all is no mark. */
+static __always_inline int read_experiment(struct mark *m, const struct wire_experiment *option)
+{
+	if (option->number)
+		read_loss(m, FIELD(option, number));
+	m->ticks = bpf_ntohl(option->time);
+	if (m->ticks)
+		m->modules |= WIRE_DELAY;
+	return m->modules ? 0 : -1;
+}
+
 /*
  * The option of a TCP segment, whose addresses are known. It stays in the packet: no
  * host is disturbed by it, and its end knows how long the header is.
@@ -162,12 +173,7 @@ static __always_inline int read_tcp(struct mark *m, struct tcphdr *tcp, void *en
 	option = (void *)tcp + (at & TCP_HEADER_MASK);
 	if ((void *)(option + 1) > end || option->kind != WIRE_TCP_OPTION_KIND)
 		return VERDICT_UNMARKED;
-	if (option->number)
-		read_loss(m, FIELD(option, number));
-	m->ticks = bpf_ntohl(option->time);
-	if (m->ticks)
-		m->modules |= WIRE_DELAY;
-	if (!m->modules)
+	if (read_experiment(m, option))
 		return VERDICT_MALFORMED;
 	m->encoding = WIRE_ENCODING_TCP_OPTION;
 	m->next = m->key.protocol = IPPROTO_TCP;

@@ -42,19 +42,13 @@ static __always_inline int take_option(struct mark *m, const struct wire_udp_opt
 		return VERDICT_UNMARKED;
 	if (option->mark.length != WIRE_EXPERIMENT_LENGTH || pad || !is_summed(option, where->area))
 		return VERDICT_MALFORMED;
-	if (option->mark.number) {
-		m->sequence = bpf_ntohl(option->mark.number);
-		m->modules |= WIRE_LOSS;
-	}
-	if (option->mark.time) {
-		m->ticks = bpf_ntohl(option->mark.time);
-		m->modules |= WIRE_DELAY;
-	}
+	if (read_experiment(m, &option->mark))
+		return VERDICT_MALFORMED;
 	m->encoding = WIRE_ENCODING_UDP_OPTION;
 	m->at = where->at;
 	m->size = where->area;
 	m->length = where->at;
-	return m->modules ? VERDICT_MARKED : VERDICT_MALFORMED;
+	return VERDICT_MARKED;
 }
 
 static __always_inline int find_surplus(struct mark *m, const struct udphdr *udp, __u32 headers,

@@ -19,8 +19,11 @@
 #ifndef PILLION_SOURCE_CONNECTION_H
 #define PILLION_SOURCE_CONNECTION_H
 
+#include "../bpf/tcp.h"
+#include "lease.h"
+#include "outcome.h"
+#include "rule.h"
 #include "sock.h"
-#include "udp_option.h"
 
 const volatile __u64 network_cookie; /* of the device's network namespace */
 const volatile __u32 device_index;

@@ -33,7 +33,7 @@ struct mss_walk {
 /* One option; a callback, which the verifier need not follow 40 times. */
 static long mss_step(__u32 index, struct mss_walk *walk)
 {
-	__u32 at = walk->at;
+	__u32 at = walk->at, step;
 	__u8 kind, length;
 
 	if (at > TCP_OPTIONS_MAX - 4 || at + 4 > walk->length)
@@ -42,14 +42,11 @@ static long mss_step(__u32 index, struct mss_walk *walk)
 	length = walk->options[at + 1];
 	if (kind == TCP_OPTION_MSS && length == 4)
 		walk->found = at + 2;
-	if (kind == TCP_OPTION_MSS || kind == TCP_OPTION_END)
+	if (kind == TCP_OPTION_MSS)
 		return 1;
-	if (kind == TCP_OPTION_NOP)
-		length = 1;
-	else if (length < 2)
-		return 1;
-	walk->at = at + length;
-	return 0;
+	step = tcp_option_step(kind, length);
+	walk->at = at + step;
+	return !step;
 }
 
 __noinline int mss_clamp(struct __sk_buff *skb, struct subject *s, struct tally *tally)

@@ -6,6 +6,7 @@
  * as it is and counts why.
  */
 #include "tcp_option.h"
+#include "udp_option.h"
 
 volatile __u64 lease_ticks; /* what source_renew adds; written by the agent */
 volatile __u64 ticks_now;   /* when source_renew ran */

@@ -5,6 +5,7 @@
 
 #include "../../wire/wire.h"
 #include "../bpf/packet.h"
+#include "../bpf/tcp.h"
 #include "outcome.h"
 
 #define NEIGHBOUR_FIRST 133 /* ICMPv6 router solicitation ... */
@@ -51,8 +52,6 @@ struct transport {
 	__u8 flags;
 };
 
-#define TCP_FIN 0x01
-#define TCP_SYN 0x02
 #define TCP_READ 14 /* of struct transport */
 #define PORTS_READ 4
 
@@ -157,7 +156,7 @@ static __always_inline int read_ipv6(struct __sk_buff *skb, struct subject *s)
 	s->key.family = 6;
 	copy_address(s->key.src, &ip->saddr);
 	copy_address(s->key.dst, &ip->daddr);
-	s->multicast = ip->daddr.s6_addr[0] == 0xff;
+	s->multicast = is_multicast(&s->key);
 	s->length = sizeof(*ip) + bpf_ntohs(ip->payload_len);
 	s->next = ip->nexthdr;
 	s->l4 = link_length + sizeof(*ip);
@@ -186,7 +185,7 @@ static __always_inline int read_ipv4(struct __sk_buff *skb, struct subject *s)
 	s->key.src[0] = ip->saddr;
 	s->key.dst[0] = ip->daddr;
 	s->key.protocol = s->next = ip->protocol;
-	s->multicast = (bpf_ntohl(ip->daddr) >> 28) == 0xe || ip->daddr == 0xffffffff;
+	s->multicast = is_multicast(&s->key);
 	s->fragment = !!(ip->frag_off & IPV4_FRAGMENT);
 	s->length = bpf_ntohs(ip->tot_len);
 	s->l4 = link_length + ip->ihl * 4;

@@ -5,6 +5,8 @@
 
 #include "../bpf/tcp.h"
 #include "connection.h"
+#include "room.h"
+#include "stamp.h"
 
 #define TCP_REACH 0xff /* no option of a packet that may be marked lies further back */
 

@@ -13,6 +13,7 @@
 #include "mss.h"
 #include "rule.h"
 #include "sample.h"
+#include "stamp.h"
 
 /* Not an outcome: the general path decides. With UNFIT, among the other encodings. */
 #define OPTION_PASS OUTCOMES
@@ -21,10 +22,6 @@
 /* NAT helpers for these protocols rewrite the UDP length from that of the packet. */
 #define PORT_SIP bpf_htons(5060)
 #define PORT_AMANDA bpf_htons(10080)
-
-const volatile __u32 stamp_every = 1; /* one packet in N has a time, and the first of a tick */
-
-volatile __u32 rules_state = 1; /* counted up by the agent when rules, targets or paths change */
 
 /* A datagram, and where it lies. */
 struct datagram {
@@ -79,13 +76,6 @@ static __always_inline int datagram_read(struct __sk_buff *skb, struct datagram 
 	       link_length + d->length == skb->len;
 }
 
-static __always_inline int is_multicast(const struct flow_key *key)
-{
-	if (key->family == 6)
-		return *(const __u8 *)key->dst == 0xff;
-	return (bpf_ntohl(key->dst[0]) >> 28) == 0xe || key->dst[0] == 0xffffffff;
-}
-
 /* What becomes of the datagrams of a flow, as far as its key says. */
 static __noinline int option_verdict(const struct flow_key *key)
 {
@@ -103,28 +93,6 @@ static __noinline int option_verdict(const struct flow_key *key)
 
 /* Verdict and limit hold for a five-tuple; an aggregate has many. */
 #define VERDICTS_KEPT (flow_fields == FLOW_ALL)
-
-/* Whether a datagram carries a time: the first in each tick, and one in stamp_every. */
-static __always_inline int stamp_due(struct numbering *numbers)
-{
-	if (modules == WIRE_LOSS)
-		return 0;
-	if (modules == WIRE_DELAY || stamp_every <= 1)
-		return 1;
-	if (numbers->left > 1 && numbers->used == bpf_jiffies64()) {
-		numbers->left--;
-		return 0;
-	}
-	numbers->left = stamp_every;
-	return 1;
-}
-
-static __always_inline __be32 clock_ticks(void)
-{
-	__u32 ticks = clock_utc_ns() >> WIRE_TIME_SHIFT;
-
-	return bpf_htonl(ticks ? ticks : 1);
-}
 
 static __always_inline __u16 option_checksum(const struct wire_udp_option *option, __u32 area)
 {
