@@ -95,8 +95,8 @@ test-clib: ## test the C library
 	@$(MAKE) -C clib test
 
 .PHONY: test-go
-test-go: ## run the Go tests, including system tests
-	go test -count=1 -p=2 -timeout=$(TESTTIME) ./...
+test-go: ## run the Go tests, including system tests; the longest packages begin first
+	go test -count=1 -p=2 -timeout=$(TESTTIME) ./lab/... ./probe/... ./...
 
 .PHONY: test-python
 test-python: ## test the Python package
