@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestApplicationToken: what others reach needs one.
+// TestApplicationToken: addresses other than loopback require a token.
 func TestApplicationToken(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{"good": " secret\n", "empty": " \n"} {
@@ -33,17 +33,17 @@ func TestApplicationToken(t *testing.T) {
 	}
 }
 
-// TestTablesAreKept: a bound for all streams does not remove what tells whose they are.
+// TestTablesAreKept: a retention for all streams does not remove the descriptions of tables.
 func TestTablesAreKept(t *testing.T) {
 	c := Config{Retention: map[string]Retention{"*": {Age: time.Hour}}}
 	if got := c.retention("oml_tables"); got.Age != 0 {
-		t.Errorf("oml_tables is kept %v", got.Age)
+		t.Errorf("retention of oml_tables is %v", got.Age)
 	}
 	if got := c.retention("oml_d_t"); got.Age != time.Hour {
-		t.Errorf("tuples are kept %v", got.Age)
+		t.Errorf("retention of tuples is %v", got.Age)
 	}
 	c.Retention["oml_tables"] = Retention{Age: time.Minute}
 	if got := c.retention("oml_tables"); got.Age != time.Minute {
-		t.Errorf("oml_tables is kept %v though it was named", got.Age)
+		t.Errorf("explicit retention of oml_tables is %v", got.Age)
 	}
 }

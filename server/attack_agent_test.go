@@ -21,9 +21,9 @@ import (
 	"pillion.dev/session"
 )
 
-// TestHostileAgent: a host with a good certificate that lies in all that it may
-// say. It stays alone with it: the rows are under its name, the server's streams
-// have none of them, and other agents are as they were.
+// TestHostileAgent: a host with a valid certificate sends false data everywhere it can.
+// Its rows are stored under its own name only, never in the server's streams, and other
+// agents are not affected.
 func TestHostileAgent(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
 	honest, hostile := s.agent(t, "honest"), s.agent(t, "hostile")
@@ -33,7 +33,7 @@ func TestHostileAgent(t *testing.T) {
 	if err := honest.Report(text); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the honest agent is heard", func() bool { return s.agentOf(t, "honest").Version == "good" })
+	within(t, "the honest agent's report is processed", func() bool { return s.agentOf(t, "honest").Version == "good" })
 	before := used(t)
 	for _, lie := range lies() {
 		if err := hostile.Report([]byte(lie)); err != nil && len(lie) < 1<<20 {
@@ -63,7 +63,7 @@ func TestHostileAgent(t *testing.T) {
 	for _, e := range []measure.Envelope{
 		batchOf(t, odd, 0, measure.Sample{at, measure.Float64Value(math.NaN()), measure.Int64Value(math.MinInt64)},
 			measure.Sample{measure.TimeValue(time.Unix(0, 1)), measure.Float64Value(math.Inf(-1)), measure.Int64Value(-1)}),
-		batchOf(t, &measure.Hops, 0, hopOf("honest", "not-an-address", 4_000_000_000), hopOf("nobody", "10.0.0.1", 0)),
+		batchOf(t, &measure.Hops, 0, hopOf("honest", "not-an-address", 4_000_000_000), hopOf("unknown", "10.0.0.1", 0)),
 	} {
 		if err := hostile.Send(t.Context(), e); err != nil {
 			t.Errorf("send %s: %v", e.Stream, err)
@@ -90,8 +90,8 @@ func TestHostileAgent(t *testing.T) {
 	settled(t, before)
 }
 
-// sendDamaged sends batches that are not what they say, many at a time. Where the
-// damage leaves a whole batch, or none, it is stored under the hostile agent's name.
+// sendDamaged sends damaged batches concurrently. One that is still a valid batch is
+// stored under the hostile agent's name.
 func sendDamaged(t *testing.T, agent *bus.Agent) {
 	t.Helper()
 	good := batchOf(t, &numbers, 0, sampleOf(1))
@@ -139,7 +139,7 @@ func hopOf(peer, address string, ttl uint32) measure.Sample {
 	}
 }
 
-// lies are states that the hostile agent reports.
+// lies returns states that the hostile agent reports.
 func lies() []string {
 	return []string{
 		"", "{", "null", "[]", `{"agent":"honest","instance":"two","version":"bad"}`, `{"agent":"hostile","instance":""}`,
@@ -156,7 +156,7 @@ func lies() []string {
 	}
 }
 
-// serveLies answers control requests with what is no reply.
+// serveLies answers control requests with invalid replies.
 func serveLies(t *testing.T, agent *bus.Agent) {
 	t.Helper()
 	answers := []string{"", "{", `{"tasks":null,"doctor":[{"level":"\u0000"}]}`, strings.Repeat("x", 5<<20), `{"trace":{"hops":[{"ttl":-1,"address":"x"}]}}`}
@@ -175,7 +175,7 @@ func serveLies(t *testing.T, agent *bus.Agent) {
 	}
 }
 
-// TestAgentsStayOnTheirSubjects: with a good certificate, by NATS itself.
+// TestAgentsStayOnTheirSubjects: NATS itself confines agents with a valid certificate.
 func TestAgentsStayOnTheirSubjects(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
 	s.enrol(t, "honest")
@@ -192,7 +192,7 @@ func TestAgentsStayOnTheirSubjects(t *testing.T) {
 	}
 	conn := tls.Client(bare, config)
 	said := bufio.NewReader(conn)
-	// ask sends a line and gives what the server says up to its PONG.
+	// ask sends a line and returns what the server sends up to its PONG.
 	ask := func(line string) string {
 		t.Helper()
 		if _, err := fmt.Fprintf(conn, "%s\r\nPING\r\n", line); err != nil {

@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// procedures are all that the API has, by the descriptors.
+// procedures returns all procedures of the API, by the descriptors.
 func procedures(t *testing.T) map[string]protoreflect.MethodDescriptor {
 	t.Helper()
 	all := map[string]protoreflect.MethodDescriptor{}
@@ -167,7 +167,7 @@ func attempt(r *rand.Rand, url, procedure string, method protoreflect.MethodDesc
 const attempts = 20_000
 
 // TestMalformedRequests: odd and damaged messages for every procedure, in every
-// protocol. Nothing but the server's refusal comes of them.
+// protocol, have no effect except errors.
 func TestMalformedRequests(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
 	honest := s.agent(t, "honest")
@@ -211,7 +211,7 @@ func TestMalformedRequests(t *testing.T) {
 	settled(t, before)
 }
 
-// openers are what connections begin with; %s is random bytes.
+// openers are the first bytes of connections; %s stands for random bytes.
 var openers = []string{
 	"%s", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03%s", "\x16\x03\x01\xff\xff%s", "GET / HTTP/1.1\r\n%s", "GET /%s HTTP/1.1\r\nHost: x\r\n\r\n",
 	"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n%s", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00%s",
@@ -224,22 +224,22 @@ var openers = []string{
 	"protocol: 5\npillion-session: ffffffffffffffff\nschema: 1 a_u n:string\n\n0\t1\t1\t%s\n",
 }
 
-// TestGarbageOnEveryPort: bytes that are no protocol, and connections that say
-// nothing, on both ports, bare and inside TLS.
+// TestGarbageOnEveryPort: garbage and silent connections on every port, plain and
+// inside TLS.
 func TestGarbageOnEveryPort(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
 	honest := s.agent(t, "honest")
 	certificate := s.enrol(t, "hostile")
 	feed(t, honest, 0, 5)
 	before := used(t)
-	var mute []net.Conn
+	var silent []net.Conn
 	for range 200 {
 		for _, port := range []string{s.welcome.HTTP, s.welcome.Bus, s.welcome.OML[0]} {
 			conn, err := net.Dial("tcp", port)
 			if err != nil {
 				t.Fatal(err)
 			}
-			mute = append(mute, conn)
+			silent = append(silent, conn)
 		}
 	}
 	var workers sync.WaitGroup
@@ -273,13 +273,13 @@ func TestGarbageOnEveryPort(t *testing.T) {
 	if n := number(t, s.client(t, s.operator), "SELECT count(*) FROM numbers"); n != 100 {
 		t.Errorf("%d rows of 100", n)
 	}
-	for _, conn := range mute {
+	for _, conn := range silent {
 		conn.Close()
 	}
 	settled(t, before)
 }
 
-// knock opens a connection, says the text and leaves. NATS greets before TLS.
+// knock opens a connection, sends the text and closes. NATS greets before TLS.
 func knock(t *testing.T, address, text string, config *tls.Config, greeted bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

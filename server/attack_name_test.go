@@ -22,13 +22,13 @@ var evilNames = []string{
 	strings.Repeat("x", 10_000), "lock", "agents.json", "$(id)",
 }
 
-// files are the paths below a folder.
+// files returns the paths below a folder.
 func files(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // gone meanwhile
+			return nil // removed meanwhile
 		}
 		if info, err := entry.Info(); err == nil {
 			want := map[bool]fs.FileMode{true: 0o700, false: 0o600}[entry.IsDir()]
@@ -45,9 +45,9 @@ func files(t *testing.T, folder string) map[string]bool {
 	return all
 }
 
-// TestNamesMakeNoFiles: no name that a caller gives becomes a file's, and all files
-// are for the server's user alone, in a folder that was open to all as well.
-func TestNamesMakeNoFiles(t *testing.T) {
+// TestNamesDoNotBecomePaths: no name from a caller becomes a file name, and only the
+// server's user can access its files, even in a folder that was open to all.
+func TestNamesDoNotBecomePaths(t *testing.T) {
 	outside := t.TempDir()
 	folder := filepath.Join(outside, "deep", "data")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -60,7 +60,7 @@ func TestNamesMakeNoFiles(t *testing.T) {
 	feed(t, s.agent(t, "honest"), 0, 2)
 	client := s.client(t, s.operator)
 	ctx := t.Context()
-	within(t, "all usual files are there", func() bool { return number(t, client, "SELECT count(*) FROM audit") > 0 })
+	within(t, "all usual files exist", func() bool { return number(t, client, "SELECT count(*) FROM audit") > 0 })
 	before := files(t, outside)
 	for _, name := range evilNames {
 		client.Server.CreateToken(ctx, &pillionv1.CreateTokenRequest{Name: name, Role: "viewer"})
@@ -89,7 +89,7 @@ func TestNamesMakeNoFiles(t *testing.T) {
 		}
 	}
 	for path := range files(t, outside) {
-		// What is saved is written beside and renamed; the database has its log.
+		// Files are saved to a temporary one and renamed; the database has its log.
 		if !before[path] && filepath.Dir(path) != folder && !strings.Contains(path, "archive.duckdb.tmp") {
 			t.Errorf("%s is new", path)
 		}
@@ -97,7 +97,7 @@ func TestNamesMakeNoFiles(t *testing.T) {
 	s.stop()
 	for path := range files(t, outside) {
 		if known := strings.TrimSuffix(path, ".tmp"); !before[path] && !before[known] && filepath.Base(path) != "sessions.json" && filepath.Base(path) != "assignments.json" {
-			t.Errorf("%s is left", path)
+			t.Errorf("%s was left behind", path)
 		}
 	}
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
@@ -105,7 +105,7 @@ func TestNamesMakeNoFiles(t *testing.T) {
 	}
 }
 
-// sandboxed are statements that reach beyond streams; none may be answered.
+// sandboxed are statements that reach beyond streams; all must be refused.
 var sandboxed = []string{
 	"COPY numbers TO '/tmp/x.csv'", "ATTACH '/tmp/x.db'", "INSTALL httpfs", "LOAD httpfs", "FROM read_csv('/etc/passwd')", "FROM glob('/etc/*')",
 	"SELECT getenv('HOME')", "PRAGMA database_list", "SET threads = 1", "SELECT 1; DROP TABLE numbers", "CALL enable_logging()", "EXPORT DATABASE '/tmp/x'",
@@ -115,7 +115,7 @@ var sandboxed = []string{
 	"SELECT repeat('x', 1000000000) FROM range(1000)", "SELECT lpad('x', 2000000000, 'y')", "FROM arrow_scan(1, 2, 3)",
 }
 
-// bombs take all that they get; they end by a limit of memory, or with their caller.
+// bombs use unlimited resources; they end at the memory limit, or with their caller.
 var bombs = []string{
 	"SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(10000000) b(i)", "SELECT count(*) FROM range(1000000000000)",
 	"WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",
@@ -123,9 +123,9 @@ var bombs = []string{
 	"WITH RECURSIVE t(n) AS (SELECT 'x' UNION ALL SELECT n || n FROM t) SELECT max(length(n)) FROM t",
 }
 
-// TestQuestionsAreBounded: a viewer's worst questions do not stop the ingest, nor
-// others' questions, nor the server.
-func TestQuestionsAreBounded(t *testing.T) {
+// TestQueriesAreBounded: a viewer's most expensive queries stop neither the ingest, nor
+// the queries of other users, nor the server.
+func TestQueriesAreBounded(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
 	honest := s.agent(t, "honest")
 	viewer, other := s.client(t, s.token(t, "greedy", "viewer")), s.client(t, s.operator)
@@ -169,7 +169,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	within(t, "all have begun", func() bool { return begun.Load() == 100 })
 	feed(t, honest, 5, 25)
 	if n := number(t, other, "SELECT count(*) FROM numbers"); n != 250 {
-		t.Errorf("%d rows of 250 while others ask", n)
+		t.Errorf("%d rows of 250 during other queries", n)
 	}
 	within(t, "tails are served", func() bool { return answered.Load() > 0 })
 	cancel()

@@ -20,8 +20,8 @@ func tupleOf(seq int64, clock float64) measure.Sample {
 	}
 }
 
-// TestHostileRelay: an agent that lies about what applications reported. It writes to
-// no stream that the server names but by the rules, and what does not fit is refused.
+// TestHostileRelay: an agent forges reports of applications. It can write to streams
+// named by the server only by the rules, and invalid batches are rejected.
 func TestHostileRelay(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
 	hostile := s.agent(t, "hostile")
@@ -32,7 +32,7 @@ func TestHostileRelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := batchOf(t, origin, 0, tupleOf(1, 1), tupleOf(2, 2))
-	for range 2 { // the second time it is there already
+	for range 2 { // the second time it exists already
 		if err := hostile.Send(t.Context(), good); err != nil {
 			t.Fatal(err)
 		}

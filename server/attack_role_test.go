@@ -40,7 +40,7 @@ func (s *target) call(t *testing.T, procedure, token, body string) (int, string)
 	return response.StatusCode, string(text)
 }
 
-// changing are the procedures that more than a viewer must call.
+// changing returns the procedures that require more than the role viewer.
 func changing(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -57,8 +57,8 @@ func changing(t *testing.T) []string {
 	return names
 }
 
-// TestViewersCannotChange: whatever changes something is refused, changes nothing,
-// and the refusal is on record.
+// TestViewersCannotChange: every procedure that changes something is refused, changes
+// nothing, and the refusal is audited.
 func TestViewersCannotChange(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
 	s.enrol(t, "a")
@@ -84,7 +84,7 @@ func TestViewersCannotChange(t *testing.T) {
 	}
 	names := changing(t)
 	if len(names) < 14 {
-		t.Fatalf("only %v change", names)
+		t.Fatalf("only %v change something", names)
 	}
 	for _, name := range names {
 		body := bodies[name[strings.LastIndex(name, "/")+1:]]
@@ -101,14 +101,14 @@ func TestViewersCannotChange(t *testing.T) {
 	if after := kept(); after != before {
 		t.Errorf("changed from\n%s\nto\n%s", before, after)
 	}
-	within(t, "every refusal is on record", func() bool {
+	within(t, "every refusal is audited", func() bool {
 		return number(t, admin, "SELECT count(*) FROM audit WHERE token = 'the-viewer' AND outcome LIKE 'permission_denied%'") == int64(len(names)-1)
 	})
 }
 
-// TestTokensThatDoNotCount: each is refused, in every place, and no secret is in
-// anything that the server says or writes.
-func TestTokensThatDoNotCount(t *testing.T) {
+// TestInvalidTokens: each is refused everywhere, and the server discloses no secret in
+// answers or files.
+func TestInvalidTokens(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
 	admin := s.client(t, s.operator)
 	revoked := s.token(t, "revoked", "admin")
@@ -122,10 +122,10 @@ func TestTokensThatDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	const whoAmI = "/pillion.v1.ServerService/WhoAmI"
-	said := ""
+	output := ""
 	within(t, "a token expires", func() bool {
 		status, text := s.call(t, whoAmI, brief.Secret, `{}`)
-		said += text
+		output += text
 		return status == http.StatusUnauthorized
 	})
 	for name, row := range map[string]struct {
@@ -141,19 +141,19 @@ func TestTokensThatDoNotCount(t *testing.T) {
 				continue
 			}
 			status, text := s.call(t, procedure, row.token, `{}`)
-			said += text
+			output += text
 			if status != row.status && status != http.StatusTooManyRequests {
 				t.Errorf("%s: %s: %d %s", name, procedure, status, text)
 			}
 		}
 	}
-	// All those wrong tokens came from this address, and yet:
+	// A valid token is accepted although the wrong ones came from the same address.
 	if status, text := s.call(t, whoAmI, s.operator, `{}`); status != 200 {
-		t.Errorf("a good token: %d %s", status, text)
+		t.Errorf("valid token: %d %s", status, text)
 	}
 	for _, token := range []string{s.operator, revoked, "pj_guess", ""} {
 		status, text := s.call(t, "/pillion.v1.EnrolService/Enrol", token, `{"token":"`+token+`","name":"h"}`)
-		said += text
+		output += text
 		if status < 400 {
 			t.Errorf("enrol with %.3s: %d %s", token, status, text)
 		}
@@ -167,17 +167,17 @@ func TestTokensThatDoNotCount(t *testing.T) {
 	if response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("metrics without a token: %d", response.StatusCode)
 	}
-	within(t, "the audit is there", func() bool { return number(t, admin, "SELECT count(*) FROM audit") > 3 })
+	within(t, "the audit records are stored", func() bool { return number(t, admin, "SELECT count(*) FROM audit") > 3 })
 	audit, err := query(t.Context(), admin, "SELECT * FROM audit")
 	if err != nil {
 		t.Fatal(err)
 	}
-	said += fmt.Sprint(audit)
+	output += fmt.Sprint(audit)
 	s.stop()
-	said += s.log.String()
+	output += s.log.String()
 	for name, secret := range map[string]string{"operator": s.operator, "join": s.join, "revoked": revoked, "brief": brief.Secret} {
-		if strings.Contains(said, secret) || strings.Contains(said, secret[len(secret)-16:]) {
-			t.Errorf("the secret of %s is said", name)
+		if strings.Contains(output, secret) || strings.Contains(output, secret[len(secret)-16:]) {
+			t.Errorf("the secret of %s is disclosed", name)
 		}
 		filepath.WalkDir(s.folder, func(path string, _ fs.DirEntry, _ error) error {
 			if text, err := os.ReadFile(path); err == nil && filepath.Ext(path) != ".token" && strings.Contains(string(text), secret) {

@@ -31,7 +31,7 @@ import (
 	"pillion.dev/server"
 )
 
-// patience is how long a condition may take to come true.
+// patience is the timeout of every wait for a condition.
 const patience = 60 * time.Second
 
 // target is a whole server in this process: real archive, real TLS, real bus.
@@ -118,7 +118,7 @@ func (s *target) client(t *testing.T, token string) *api.Client {
 	return client
 }
 
-// token makes one.
+// token creates a token.
 func (s *target) token(t *testing.T, name, role string) string {
 	t.Helper()
 	made, err := s.client(t, s.operator).Server.CreateToken(t.Context(), &pillionv1.CreateTokenRequest{Name: name, Role: role})
@@ -149,7 +149,7 @@ func (s *target) enrol(t *testing.T, name string) *tls.Config {
 	return &tls.Config{RootCAs: s.roots, Certificates: []tls.Certificate{{Certificate: [][]byte{answer.Certificate}, PrivateKey: key}}}
 }
 
-// agent is one that is connected.
+// agent returns a connected agent.
 func (s *target) agent(t *testing.T, name string) *bus.Agent {
 	t.Helper()
 	up := make(chan bool, 64)
@@ -180,13 +180,13 @@ var numbers = measure.Schema{Name: "numbers", Fields: []measure.Field{
 	measure.TimeField, {Name: "n", Type: measure.Int64}, {Name: "word", Type: measure.String},
 }}
 
-// batchOf is one batch of a stream.
+// batchOf returns one batch of a stream.
 func batchOf(t *testing.T, schema *measure.Schema, sequence uint64, samples ...measure.Sample) measure.Envelope {
 	t.Helper()
-	var made measure.Envelope
+	var batch measure.Envelope
 	stream, err := measure.NewStream(schema, measure.StreamOptions{}, func(s *measure.Schema, r arrow.RecordBatch) (err error) {
-		made, err = measure.Encode(measure.Key{Stream: s.Name, Epoch: 7, Sequence: sequence}, r)
-		made.Oldest = 0
+		batch, err = measure.Encode(measure.Key{Stream: s.Name, Epoch: 7, Sequence: sequence}, r)
+		batch.Oldest = 0
 		return err
 	})
 	if err != nil {
@@ -200,7 +200,7 @@ func batchOf(t *testing.T, schema *measure.Schema, sequence uint64, samples ...m
 	if err := stream.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return batch
 }
 
 // feed stores batches of ten numbers each, as an honest agent does.
@@ -225,12 +225,12 @@ func within(t *testing.T, what string, holds func() bool) {
 	defer ticks.Stop()
 	for end := time.Now().Add(patience); !holds(); <-ticks.C {
 		if time.Now().After(end) {
-			t.Fatalf("it never came true that %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
 
-// query is the answer as texts, or the error.
+// query returns the answer as texts, or the error.
 func query(ctx context.Context, client *api.Client, sql string) ([][]string, error) {
 	stream, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Sql: sql})
 	if err != nil {
@@ -250,7 +250,7 @@ func query(ctx context.Context, client *api.Client, sql string) ([][]string, err
 	return rows, stream.Err()
 }
 
-// number is the one number that a question answers with; -1 where there is none.
+// number returns the single number that a query yields, or -1.
 func number(t *testing.T, client *api.Client, sql string) int64 {
 	t.Helper()
 	stream, err := client.Data.Query(t.Context(), &pillionv1.QueryRequest{Sql: sql})
@@ -270,7 +270,7 @@ func number(t *testing.T, client *api.Client, sql string) int64 {
 	return n
 }
 
-// use is what a server takes of the host.
+// use has the resources that a server uses.
 type use struct {
 	goroutines, files int
 	heap              uint64
@@ -288,11 +288,11 @@ func used(t *testing.T) use {
 	return use{runtime.NumGoroutine(), len(files), memory.HeapAlloc}
 }
 
-// settled waits until the server takes no more than it did, but for a little.
+// settled waits until the server uses hardly more resources than before.
 func settled(t *testing.T, before use) {
 	t.Helper()
 	var now use
-	within(t, "the server takes no more than before", func() bool {
+	within(t, "the server uses no more than before", func() bool {
 		now = used(t)
 		ok := now.goroutines <= before.goroutines+20 && now.files <= before.files+10 && now.heap <= before.heap+64<<20
 		if !ok {

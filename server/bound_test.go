@@ -9,7 +9,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// bounded is an archive of which only the retention matters.
+// bounded is an archive that records retention settings.
 type bounded struct {
 	archive.Archive
 	streams []archive.Stream
@@ -20,8 +20,8 @@ func (k *bounded) Streams(context.Context) ([]archive.Stream, error) { return k.
 
 func (k *bounded) SetRetention(stream string, r archive.Retention) { k.set[stream] = r }
 
-// TestBound: what the configuration names counts, then what the API set, then the
-// default; and each stream is bound once, so that the API has the last word.
+// TestBound: the configuration takes precedence over the API, and the API over the
+// default. It is applied to each stream once, so that the API can change it later.
 func TestBound(t *testing.T) {
 	day := 24 * time.Hour
 	stream := func(name string, age time.Duration) archive.Stream {
@@ -38,11 +38,11 @@ func TestBound(t *testing.T) {
 		"flows": day, "busy": 31 * day, "packets": 2 * day, "audit": 365 * day, "kept": 0,
 	} {
 		if got, ok := k.set[name]; !ok || got.Age != want {
-			t.Errorf("%s is kept %v (set: %v), want %v", name, got.Age, ok, want)
+			t.Errorf("retention of %s is %v (set: %v), want %v", name, got.Age, ok, want)
 		}
 	}
 	if _, ok := k.set["hops"]; ok {
-		t.Error("what the API set for hops is gone")
+		t.Error("the retention that the API set for hops was replaced")
 	}
 	clear(k.set)
 	k.streams = append(k.streams, stream("new", 0))

@@ -17,7 +17,7 @@ func TestLossEvent(t *testing.T) {
 		want alarm.Limit
 		bad  bool
 	}{
-		"nothing said": {"http: ':1'", usual, false},
+		"empty":        {"http: ':1'", usual, false},
 		"off":          {"loss_event: {share: 0}", alarm.Limit{Over: usual.Over, Packets: usual.Packets}, false},
 		"only packets": {"loss_event: {packets: 5}", alarm.Limit{Share: 0.01, Over: usual.Over, Packets: 5}, false},
 		"all":          {"loss_event: {share: 0.2, over: 1m, packets: 7}", alarm.Limit{Share: 0.2, Over: time.Minute, Packets: 7}, false},
@@ -25,7 +25,7 @@ func TestLossEvent(t *testing.T) {
 		"negative":     {"loss_event: {share: -1}", usual, true},
 		"no number":    {"loss_event: {share: .nan}", usual, true},
 		"too short":    {"loss_event: {over: 1ms}", usual, true},
-		"strange key":  {"loss_event: {percent: 1}", usual, true},
+		"unknown key":  {"loss_event: {percent: 1}", usual, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"pillion.dev/server"
 )
 
-// TestFirstStart: the first start is the first that succeeds, not the first attempt.
+// TestFirstStart: the first start is the first successful one, not the first attempt.
 func TestFirstStart(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *server) restrictFolder() error {
 	ours := len(entries) == 0 || missing == nil
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a running server removed it; the lock will tell
+			return nil // a running server removed it; locking will fail
 		}
 		if err != nil {
 			return err

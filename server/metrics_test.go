@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write docs/metrics.md")
 
 const metricsFile = "../docs/metrics.md"
 
-// TestMetricsReference compares docs/metrics.md with what a server exposes that has an
+// TestMetricsReference compares docs/metrics.md with the metrics of a server with an
 // agent, a session and rows of a pair; -update writes it.
 func TestMetricsReference(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
@@ -53,7 +53,7 @@ func TestMetricsReference(t *testing.T) {
 	}
 }
 
-// metrics are the server's, in the text format of Prometheus.
+// metrics returns the server's metrics in the text format of Prometheus.
 func (s *target) metrics(t *testing.T) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.welcome.HTTP+"/metrics", nil)
@@ -84,8 +84,8 @@ var (
 	}
 )
 
-// metricsReference is the document, from the text format of Prometheus, which is in
-// the order of names.
+// metricsReference returns the document for metrics in the text format of Prometheus,
+// which is sorted by name.
 func metricsReference(t *testing.T, text string) string {
 	t.Helper()
 	var b strings.Builder

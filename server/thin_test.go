@@ -18,40 +18,40 @@ import (
 	"pillion.dev/server/ingest"
 )
 
-// stuck is an archive that takes nothing until it is let go.
-type stuck struct {
+// blocked is an archive that stores nothing until free is closed.
+type blocked struct {
 	archive.Archive
 	free chan struct{}
 }
 
-func (s stuck) Store(_ context.Context, batches []archive.Batch) ([]bool, map[int]error, error) {
-	<-s.free
+func (b blocked) Store(_ context.Context, batches []archive.Batch) ([]bool, map[int]error, error) {
+	<-b.free
 	return make([]bool, len(batches)), nil, nil
 }
 
-// said is a log that can be read while it is written.
-type said struct {
+// journal is a log that can be read while it is written.
+type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(b)
 }
 
-func (s *said) has(word string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(s.text.String(), word)
+func (j *journal) has(word string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Contains(j.text.String(), word)
 }
 
-// TestThinningOfTheServer begins when the queue is long and ends when it is not.
-func TestThinningOfTheServer(t *testing.T) {
-	heard := &said{}
-	log := slog.New(slog.NewTextHandler(heard, nil))
-	slow := stuck{free: make(chan struct{})}
+// TestThinning: thinning begins when the queue is long and ends when it is short.
+func TestThinning(t *testing.T) {
+	events := &journal{}
+	log := slog.New(slog.NewTextHandler(events, nil))
+	slow := blocked{free: make(chan struct{})}
 	in := ingest.New(ingest.Options{Archive: slow, QueueBytes: 1 << 20})
 	local, err := ingest.NewLocal(in, log)
 	if err != nil {
@@ -78,9 +78,9 @@ func TestThinningOfTheServer(t *testing.T) {
 	stored := make(chan error, 1)
 	in.Put(&wide, record, func(err error) { stored <- err })
 	ticks <- now.Add(time.Second)
-	ticks <- now.Add(2 * time.Second) // by now the first has been heard
-	if !heard.has("kind=thinning ") || heard.has("kind=thinning-ended") {
-		t.Errorf("with a long queue: %s", &heard.text)
+	ticks <- now.Add(2 * time.Second) // by now the first tick has been handled
+	if !events.has("kind=thinning ") || events.has("kind=thinning-ended") {
+		t.Errorf("with a long queue: %s", &events.text)
 	}
 	close(slow.free)
 	if err := <-stored; err != nil {
@@ -88,8 +88,8 @@ func TestThinningOfTheServer(t *testing.T) {
 	}
 	ticks <- now.Add(20 * time.Second)
 	ticks <- now.Add(21 * time.Second)
-	if !heard.has("kind=thinning-ended") {
-		t.Errorf("with a short queue: %s", &heard.text)
+	if !events.has("kind=thinning-ended") {
+		t.Errorf("with a short queue: %s", &events.text)
 	}
 	cancel()
 	<-ended

@@ -26,7 +26,7 @@ type Limit struct {
 }
 
 const (
-	// A loss has ended when it was below half of the limit for this long,
+	// A loss is over when it has been below half of the limit for this long,
 	calmFor = 30 * time.Second
 	// or when no packets were expected for this long.
 	silentFor = 60 * time.Second
@@ -34,7 +34,7 @@ const (
 	// pairsMost limits all pairs, agentMost those reported by one agent.
 	pairsMost = 65536
 	agentMost = 8192
-	// idleFor is the time without rows after which a pair is forgotten.
+	// idleFor is the time without rows after which the state of a pair is deleted.
 	idleFor = 10 * time.Minute
 
 	// eventsMost events are raised individually in each eventsEvery, the rest as one.
@@ -54,9 +54,9 @@ type Loss struct {
 	mu    sync.Mutex
 	pairs map[key]*pair
 	of    map[string]int // pairs by destination
-	// told counts events since begun, hidden the losses beyond eventsMost.
-	begun        time.Time
-	told, hidden int
+	// raised counts events since begun, hidden the losses beyond eventsMost.
+	begun          time.Time
+	raised, hidden int
 }
 
 // New returns a Loss without pairs. Events go to the sink.
@@ -80,7 +80,7 @@ func (l *Loss) find(k key) *pair {
 	return p
 }
 
-func (l *Loss) forget(k key) {
+func (l *Loss) remove(k key) {
 	delete(l.pairs, k)
 	if l.of[k.destination]--; l.of[k.destination] == 0 {
 		delete(l.of, k.destination)
@@ -98,8 +98,8 @@ func (l *Loss) judge(k key, p *pair, now time.Time) {
 	switch {
 	case p.since.IsZero() && enough && share > l.limit.Share:
 		p.since, p.calm, p.worst = p.newest, time.Time{}, share
-		if p.shown = l.mayTell(now); p.shown {
-			l.tell(k, p.newest, now, "loss", event.Warning, "%s lost %s (%s of %s packets) in %s, threshold %s",
+		if p.shown = l.mayRaise(now); p.shown {
+			l.raise(k, p.newest, now, "loss", event.Warning, "%s lost %s (%s of %s packets) in %s, threshold %s",
 				k.words(), percent(share), count(lost), count(expected), span(p.span), percent(l.limit.Share))
 		}
 	case p.since.IsZero():
@@ -115,18 +115,18 @@ func (l *Loss) judge(k key, p *pair, now time.Time) {
 	}
 }
 
-// Tick ends losses of pairs without traffic, forgets idle pairs, and raises the summary of
+// Tick ends losses of pairs without traffic, removes idle pairs, and raises the summary of
 // hidden events. It is called about once a second.
 func (l *Loss) Tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	for k, p := range l.pairs {
-		if silence := max(silentFor, 2*p.span); !p.since.IsZero() && now.Sub(p.traffic) >= silence {
+		if silence := max(silentFor, 2*p.span); !p.since.IsZero() && now.Sub(p.lastTraffic) >= silence {
 			l.end(k, p, now, p.newest, fmt.Sprintf("no packets for %s, so the current loss is unknown", span(silence)))
 		}
-		if p.since.IsZero() && now.Sub(p.heard) >= idleFor {
-			l.forget(k)
+		if p.since.IsZero() && now.Sub(p.lastRow) >= idleFor {
+			l.remove(k)
 		}
 	}
 	if l.hidden > 0 && now.Sub(l.begun) >= eventsEvery {
@@ -139,28 +139,28 @@ func (l *Loss) Tick() {
 // end raises the event that a loss has ended, unless its beginning was hidden.
 func (l *Loss) end(k key, p *pair, now, at time.Time, why string) {
 	if p.shown {
-		l.tell(k, at, now, "loss-ended", event.Info, "%s: loss is over after %s, at worst %s in %s; %s",
+		l.raise(k, at, now, "loss-ended", event.Info, "%s: loss is over after %s, at worst %s in %s; %s",
 			k.words(), span(max(at.Sub(p.since), 0).Round(time.Second)), percent(p.worst), span(p.span), why)
 	}
 	p.since, p.calm, p.worst, p.shown = time.Time{}, time.Time{}, 0, false
 }
 
-// mayTell reports whether another loss may be reported individually, and counts it.
-func (l *Loss) mayTell(now time.Time) bool {
+// mayRaise reports whether another loss may be reported individually, and counts it.
+func (l *Loss) mayRaise(now time.Time) bool {
 	if now.Sub(l.begun) >= eventsEvery && l.hidden == 0 {
-		l.begun, l.told = now, 0
+		l.begun, l.raised = now, 0
 	}
-	if l.told >= eventsMost {
+	if l.raised >= eventsMost {
 		l.hidden++
 		return false
 	}
-	l.told++
+	l.raised++
 	return true
 }
 
-// tell raises an event with the time of the rows, so that charts show it where the loss
+// raise raises an event with the time of the rows, so that charts show it where the loss
 // is, but not with a time in the future.
-func (l *Loss) tell(k key, at, now time.Time, kind, level, format string, a ...any) {
+func (l *Loss) raise(k key, at, now time.Time, kind, level, format string, a ...any) {
 	if at.After(now) {
 		at = now
 	}

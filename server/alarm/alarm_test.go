@@ -20,28 +20,28 @@ import (
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// told collects events.
-type told []event.Event
+// recorder is an event.Sink that keeps events.
+type recorder []event.Event
 
-func (t *told) Event(e event.Event) { *t = append(*t, e) }
-func (t *told) Change(event.Change) {}
+func (r *recorder) Event(e event.Event) { *r = append(*r, e) }
+func (r *recorder) Change(event.Change) {}
 
-// bed is a watch with a clock of its own.
+// bed is a Loss with its own clock.
 type bed struct {
-	t    *testing.T
-	loss *Loss
-	told told
-	now  time.Time
+	t      *testing.T
+	loss   *Loss
+	events recorder
+	now    time.Time
 }
 
 func newBed(t *testing.T) *bed {
 	b := &bed{t: t, now: start}
-	b.loss = New(Limit{Share: 0.01, Over: 10 * time.Second, Packets: 100}, &b.told)
+	b.loss = New(Limit{Share: 0.01, Over: 10 * time.Second, Packets: 100}, &b.events)
 	b.loss.now = func() time.Time { return b.now }
 	return b
 }
 
-// flow is a row of flows; what is nil is null.
+// flow is a row of flows; nil means null.
 type flow struct {
 	time            any
 	session, source any
@@ -79,17 +79,17 @@ func (b *bed) silence(n int) {
 	}
 }
 
-// expect compares messages, each with its kind before it, and forgets them.
+// expect compares the events since the last call, as KIND: MESSAGE.
 func (b *bed) expect(want ...string) {
 	b.t.Helper()
 	var got []string
-	for _, e := range b.told {
+	for _, e := range b.events {
 		got = append(got, e.Kind+": "+e.Message)
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		b.t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	b.told = nil
+	b.events = nil
 }
 
 func TestLossBeginsAndEnds(t *testing.T) {
@@ -98,10 +98,10 @@ func TestLossBeginsAndEnds(t *testing.T) {
 	b.expect()
 	b.seconds(1, 1000, 90)
 	b.seconds(1, 1000, 140)
-	if len(b.told) == 1 {
-		want := event.Event{Time: b.now, Kind: "loss", Level: event.Warning, Agent: "a", Peer: "b", Session: "s", Message: b.told[0].Message}
-		if b.told[0] != want {
-			t.Errorf("got %+v, want %+v", b.told[0], want)
+	if len(b.events) == 1 {
+		want := event.Event{Time: b.now, Kind: "loss", Level: event.Warning, Agent: "a", Peer: "b", Session: "s", Message: b.events[0].Message}
+		if b.events[0] != want {
+			t.Errorf("got %+v, want %+v", b.events[0], want)
 		}
 	}
 	b.expect("loss: a > b lost 2.3 % (230 of 10,000 packets) in 10 s, threshold 1 %")
@@ -137,11 +137,11 @@ func TestLossWithoutTraffic(t *testing.T) {
 	b.expect("loss-ended: a > b: loss is over after 49 s, at worst 10 % in 10 s; no packets for 1 min, so the current loss is unknown")
 	b.silence(int(idleFor / time.Second))
 	if len(b.loss.pairs)+len(b.loss.of) != 0 {
-		t.Errorf("remembers %v, %v", b.loss.pairs, b.loss.of)
+		t.Errorf("idle pairs were kept: %v, %v", b.loss.pairs, b.loss.of)
 	}
 }
 
-func TestFewPacketsSayNothing(t *testing.T) {
+func TestTooFewPacketsRaiseNoEvent(t *testing.T) {
 	b := newBed(t)
 	b.seconds(60, 9, 9)
 	b.expect()
@@ -158,22 +158,22 @@ func TestLongIntervals(t *testing.T) {
 		"loss-ended: a > b: loss is over after 15 min, at worst 2 % in 5 min; now 0 %")
 }
 
-// Rows of one interval are several, of several flows; none alone is what counts.
+// The loss of a pair is that of all its flows together.
 func TestFlowsOfAPair(t *testing.T) {
 	b := newBed(t)
 	b.add("b", flow{start, "s", "a", nil, uint64(100), uint64(50)}, flow{start, "s", "a", nil, uint64(9900), uint64(0)},
 		flow{start, "other", "a", nil, uint64(100), uint64(3)}, flow{start, "s", nil, nil, uint64(100), uint64(4)})
-	if len(b.told) != 2 || b.told[0].Session == b.told[1].Session {
-		t.Fatalf("got %+v", b.told)
+	if len(b.events) != 2 || b.events[0].Session == b.events[1].Session {
+		t.Fatalf("got %+v", b.events)
 	}
-	for _, e := range b.told {
+	for _, e := range b.events {
 		if e.Session == "s" && (e.Agent != "b" || e.Peer != "" || !strings.HasPrefix(e.Message, "an unknown source > b lost 4 %")) {
 			t.Errorf("got %+v", e)
 		}
 	}
 }
 
-func TestRowsThatCannotBe(t *testing.T) {
+func TestInvalidRows(t *testing.T) {
 	far, past := time.Unix(0, math.MaxInt64), time.Unix(0, math.MinInt64)
 	tests := map[string]flow{
 		"no time":         {nil, "s", "a", nil, uint64(1000), uint64(900)},
@@ -193,8 +193,8 @@ func TestRowsThatCannotBe(t *testing.T) {
 			b.add("b", row)
 			b.expect()
 			b.seconds(2, 1000, 100)
-			if len(b.told) != 1 || b.told[0].Time.After(b.now) {
-				t.Errorf("after it: %+v", b.told)
+			if len(b.events) != 1 || b.events[0].Time.After(b.now) {
+				t.Errorf("events after the invalid row: %+v", b.events)
 			}
 		})
 	}
@@ -210,8 +210,8 @@ func TestRowsThatCannotBe(t *testing.T) {
 	b.expect()
 }
 
-// What comes late is of its own time, and does not mix with what comes live.
-func TestRowsOfBefore(t *testing.T) {
+// Delayed rows are counted at their own time and not mixed with current ones.
+func TestDelayedRows(t *testing.T) {
 	b := newBed(t)
 	b.seconds(20, 1000, 0)
 	for i := range 100 {
@@ -220,8 +220,8 @@ func TestRowsOfBefore(t *testing.T) {
 	b.expect()
 	b.silence(20)
 	b.add("b", flow{start.Add(-time.Hour), "s", "a", nil, uint64(1000), uint64(500)})
-	if len(b.told) != 1 || !b.told[0].Time.Equal(start.Add(-time.Hour)) {
-		t.Errorf("got %+v", b.told)
+	if len(b.events) != 1 || !b.events[0].Time.Equal(start.Add(-time.Hour)) {
+		t.Errorf("got %+v", b.events)
 	}
 }
 
@@ -231,35 +231,35 @@ func TestBounds(t *testing.T) {
 		b.add("b", flow{start, "s", fmt.Sprintf("%s%d", strings.Repeat("a", 40), i), nil, uint64(1000), uint64(500)})
 	}
 	if len(b.loss.pairs) != agentMost {
-		t.Errorf("remembers %d pairs", len(b.loss.pairs))
+		t.Errorf("%d pairs are kept", len(b.loss.pairs))
 	}
 	b.add("c", flow{start, strings.Repeat("s", 9999), strings.Repeat("\xff", 9999), nil, uint64(1), uint64(0)})
 	for k := range b.loss.pairs {
 		if len(k.source) > flows.TextMax || len(k.session) > flows.TextMax {
-			t.Errorf("remembers a name of %d bytes", len(k.source))
+			t.Errorf("a name of %d bytes is kept", len(k.source))
 		}
 	}
 	b.silence(59)
-	if len(b.told) != eventsMost {
-		t.Errorf("told %d events", len(b.told))
+	if len(b.events) != eventsMost {
+		t.Errorf("%d events were raised", len(b.events))
 	}
-	b.told = nil
+	b.events = nil
 	b.silence(1)
-	if len(b.told) != eventsMost+1 { // and those that are over
-		t.Errorf("told %d events", len(b.told))
+	if len(b.events) != eventsMost+1 { // the last one summarises the hidden ones
+		t.Errorf("%d events were raised", len(b.events))
 	}
-	if last := b.told[len(b.told)-1]; last.Message != fmt.Sprintf("%d more pairs lost more than 1 %% in the last 1 min", agentMost-eventsMost) {
+	if last := b.events[len(b.events)-1]; last.Message != fmt.Sprintf("%d more pairs lost more than 1 %% in the last 1 min", agentMost-eventsMost) {
 		t.Errorf("got %q", last.Message)
 	}
 }
 
-func TestOff(t *testing.T) {
+func TestDisabled(t *testing.T) {
 	b := newBed(t)
 	b.loss.limit.Share = 0
 	b.seconds(20, 1000, 1000)
 	b.expect()
 	if len(b.loss.pairs) != 0 {
-		t.Error("watches although it is off")
+		t.Error("pairs are kept although events are disabled")
 	}
 }
 

@@ -6,35 +6,35 @@ import (
 	"pillion.dev/measure/flows"
 )
 
-// slots are the parts of a window.
+// slots is the number of slots of a window.
 const slots = 10
 
-// slot sums the rows whose windows end in one part of time.
+// slot sums the rows whose intervals end in one slot of time.
 type slot struct {
-	number         int64 // parts since 1970
+	number         int64 // slots since 1970
 	lost, expected uint64
 }
 
-// pair is the window of one pair, and the loss that it is in.
+// pair is the window of one pair, and its ongoing loss.
 type pair struct {
 	key
 	// slots is a ring, by number.
 	slots [slots]slot
 	// newest is the latest time of a row; span the length of the window: that of
-	// the limit, or of a row that is longer.
+	// the limit, or the interval of a row if that is longer.
 	newest time.Time
 	span   time.Duration
-	// heard and traffic are when the last row came, and the last with packets.
-	heard, traffic time.Time
+	// lastRow is when the last row arrived, lastTraffic when the last one with packets did.
+	lastRow, lastTraffic time.Time
 
-	// since is when the loss began; zero: there is none. calm is since when it is
-	// below half of the limit; zero: it is not.
+	// since is when the loss began, or zero. calm is when it fell below half of the
+	// limit, or zero.
 	since, calm time.Time
 	worst       float64
 	shown       bool // an event was raised
 }
 
-// add takes a row of loss that ends at a time, and says whether it did.
+// add adds a row and reports whether it was used.
 func (p *pair) add(row *flows.Row, over time.Duration, now time.Time) bool {
 	at := row.End
 	if at.After(now.Add(aheadMost)) {
@@ -43,7 +43,7 @@ func (p *pair) add(row *flows.Row, over time.Duration, now time.Time) bool {
 	// Old rows arrive after an agent was disconnected or a clock was set back. They must
 	// not be mixed with current rows, but are evaluated if there are no others.
 	if at.Before(p.newest.Add(-over)) {
-		if now.Sub(p.heard) < over {
+		if now.Sub(p.lastRow) < over {
 			return false
 		}
 		p.slots, p.newest, p.calm = [slots]slot{}, at, time.Time{}
@@ -55,9 +55,9 @@ func (p *pair) add(row *flows.Row, over time.Duration, now time.Time) bool {
 	if at.After(p.newest) {
 		p.newest = at
 	}
-	p.heard = now
+	p.lastRow = now
 	if row.Expected > 0 {
-		p.traffic = now
+		p.lastTraffic = now
 	}
 	number := at.UnixNano() / int64(over/slots)
 	s := &p.slots[((number%slots)+slots)%slots]
@@ -69,7 +69,7 @@ func (p *pair) add(row *flows.Row, over time.Duration, now time.Time) bool {
 	return true
 }
 
-// sums are those of the window that ends with the newest row.
+// sums returns the sums of the window that ends with the newest row.
 func (p *pair) sums(over time.Duration) (lost, expected uint64) {
 	last := p.newest.UnixNano() / int64(over/slots)
 	for _, s := range p.slots {

@@ -34,14 +34,14 @@ func (l *Loss) Add(batch archive.Batch) error {
 			touched[p] = true
 		}
 	}
-	// Afterwards, since the flows of one interval are several rows.
+	// Only now, since one interval has a row for each flow.
 	for p := range touched {
 		l.judge(p.key, p, now)
 	}
 	return failed
 }
 
-// words name the pair.
+// words names the pair.
 func (k key) words() string {
 	if k.source == "" {
 		return "an unknown source > " + k.destination
@@ -49,7 +49,7 @@ func (k key) words() string {
 	return k.source + " > " + k.destination
 }
 
-// percent has what is needed to tell a small share from none.
+// percent formats a share with enough digits to distinguish a small one from zero.
 func percent(share float64) string {
 	p := share * 100
 	switch {
@@ -63,7 +63,7 @@ func percent(share float64) string {
 
 func trimmed(figure string) string { return strings.TrimRight(strings.TrimRight(figure, "0"), ".") }
 
-// count has commas between thousands.
+// count formats a number with thousands separators.
 func count(n uint64) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -72,7 +72,7 @@ func count(n uint64) string {
 	return digits
 }
 
-// span is a duration in words: 10 s, 2 min 10 s, 3 h 5 min.
+// span formats a duration: 10 s, 2 min 10 s, 3 h 5 min.
 func span(d time.Duration) string {
 	if d < time.Minute {
 		return trimmed(fmt.Sprintf("%.1f", d.Seconds())) + " s"

@@ -20,7 +20,7 @@ import (
 	"pillion.dev/internal/store"
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	// ErrUnknown, ErrExpired and ErrRevoked reject a token.
 	ErrUnknown = errors.New("unknown token")
@@ -109,7 +109,7 @@ func Open(folder string, options Options) (a *Authority, created bool, err error
 	return a, created, nil
 }
 
-// Use sets the registry; before that nobody may join, renew or connect.
+// Use sets the registry; until then all requests to join, renew or connect are refused.
 func (a *Authority) Use(agents Registry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

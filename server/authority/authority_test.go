@@ -79,7 +79,7 @@ func stateOf(t *testing.T, der []byte) tls.ConnectionState {
 	return tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 }
 
-func TestOpenKeepsWhatItMade(t *testing.T) {
+func TestOpenKeepsKeysAndTokens(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	c := &clock{time.Now()}
 	first, created := open(t, folder, c)
@@ -89,7 +89,7 @@ func TestOpenKeepsWhatItMade(t *testing.T) {
 	}
 	second, created := open(t, folder, c)
 	if created || second.Fingerprint() != first.Fingerprint() {
-		t.Error("the second start made things again")
+		t.Error("the second start created keys or tokens again")
 	}
 	for secret, role := range map[string]string{operator: RoleAdmin, join: RoleJoin} {
 		if token, err := second.Check(secret); err != nil || token.Role != role {
@@ -159,7 +159,7 @@ func TestServerCertificateIsRenewed(t *testing.T) {
 	}
 	first := serial(a)
 	if again, _ := open(t, folder, c); serial(again) != first {
-		t.Error("renewed without need")
+		t.Error("renewed too early")
 	}
 	named, _ := open(t, folder, c, "noc.example", "192.0.2.1")
 	second := serial(named)
@@ -270,7 +270,7 @@ func TestEnrol(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := a.Enrol(join, "a", csr(t)); err == nil {
-		t.Error("enrols before it can know names")
+		t.Error("enrols without a registry")
 	}
 	registry := names{"taken": "1"}
 	a.Use(registry)

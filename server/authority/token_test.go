@@ -64,33 +64,33 @@ func TestTokens(t *testing.T) {
 	if _, err := again.Check(secret); !errors.Is(err, ErrRevoked) {
 		t.Errorf("revoked: %v", err)
 	}
-	if err := again.Revoke("nobody"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("nobody: %v", err)
+	if err := again.Revoke("unknown"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("unknown token: %v", err)
 	}
 }
 
-func TestLastAdminStays(t *testing.T) {
+func TestLastAdminCannotBeRevoked(t *testing.T) {
 	c := &clock{time.Now()}
 	a, _ := open(t, t.TempDir(), c)
 	if err := a.Revoke("operator"); !errors.Is(err, ErrLast) {
-		t.Errorf("the only one: %v", err)
+		t.Errorf("revoke the only one: %v", err)
 	}
 	if _, _, err := a.Create("brief", RoleAdmin, c.time.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	c.time = c.time.Add(2 * time.Hour)
 	if err := a.Revoke("operator"); !errors.Is(err, ErrLast) {
-		t.Errorf("the other has expired: %v", err)
+		t.Errorf("revoke while the other has expired: %v", err)
 	}
 	if _, _, err := a.Create("second", RoleAdmin, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Revoke("operator"); err != nil {
-		t.Errorf("with another: %v", err)
+		t.Errorf("revoke while another exists: %v", err)
 	}
 }
 
-func TestTokensAreSafeForManyGoroutines(t *testing.T) {
+func TestTokensAreSafeForConcurrentUse(t *testing.T) {
 	a, _ := open(t, t.TempDir(), &clock{time.Now()})
 	operator, _, err := a.Secrets()
 	if err != nil {

@@ -38,27 +38,27 @@ type Agent struct {
 	CertificateExpires time.Time
 }
 
-// Task is what became of one part of a session on one agent.
+// Task is the state of one task of a session on one agent.
 type Task struct {
 	session.TaskState
 	Agent string
 }
 
-// enrolment is what is kept of an agent on disk.
+// enrolment is the part of an agent's state that is stored on disk.
 type enrolment struct {
 	Name     string            `json:"name"`
 	Serial   string            `json:"serial"`
-	Previous string            `json:"previous,omitempty"` // good until Serial was used
+	Previous string            `json:"previous,omitempty"` // valid until Serial is used
 	Expires  time.Time         `json:"expires"`
 	Enrolled time.Time         `json:"enrolled"`
 	Revoked  bool              `json:"revoked,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	// What it last reported; sessions are planned with it before it is heard.
+	// What it last reported; sessions are planned with it until it reports again.
 	OwnLabels  map[string]string   `json:"own_labels,omitempty"`
 	Interfaces []session.Interface `json:"interfaces,omitempty"`
 	Version    string              `json:"version,omitempty"`
 	Kernel     string              `json:"kernel,omitempty"`
-	// Lost are its counts of lost batches as of the last event about them.
+	// Lost has the counts of lost batches that the last event reported.
 	Lost lost `json:"lost,omitzero"`
 }
 
@@ -71,13 +71,13 @@ type lost struct {
 
 func (e enrolment) clone() enrolment {
 	e.Labels = maps.Clone(e.Labels)
-	return e // the rest is replaced, never changed
+	return e // all other fields are immutable
 }
 
 const agentsMax = 10_000
 
-// Claim gives a name to the host whose certificate has that serial number. A name
-// that is taken stays so until its agent is revoked and deleted.
+// Claim assigns a name to the host whose certificate has that serial number. A name
+// is in use until its agent is revoked and deleted.
 func (c *Control) Claim(name, serial string, expires time.Time) error {
 	if !session.ValidName(name) || name == "server" {
 		return fmt.Errorf("claim agent's name: %w", invalid("name",
@@ -104,8 +104,8 @@ func (c *Control) Claim(name, serial string, expires time.Time) error {
 	return nil
 }
 
-// Standing says why a host with that certificate is not wanted, or nil. Between a
-// renewal and the first use of the new certificate the old one is still good.
+// Standing returns why a host with that certificate is not admitted, or nil. The
+// previous certificate is valid until the renewed one is first used.
 func (c *Control) Standing(name, serial string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *Control) Standing(name, serial string) error {
 	return fmt.Errorf("admit agent %q: %w", name, ErrSuperseded)
 }
 
-// Renewed notes the new certificate of an agent.
+// Renewed records the new certificate of an agent.
 func (c *Control) Renewed(name, serial string, expires time.Time) error {
 	return c.alter("renew certificate of", name, func(a *agent) error {
 		if a.Revoked {
@@ -138,7 +138,7 @@ func (c *Control) Renewed(name, serial string, expires time.Time) error {
 	})
 }
 
-// alter changes what is kept of an agent.
+// alter changes the stored state of an agent.
 func (c *Control) alter(what, name string, change func(*agent) error) error {
 	c.mu.Lock()
 	a := c.agents[name]
@@ -159,7 +159,7 @@ func (c *Control) alter(what, name string, change func(*agent) error) error {
 	return nil
 }
 
-// Agents are all agents, by name.
+// Agents returns all agents, by name.
 func (c *Control) Agents() []Agent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,7 +170,7 @@ func (c *Control) Agents() []Agent {
 	return agents
 }
 
-// Agent is one agent.
+// Agent returns one agent.
 func (c *Control) Agent(name string) (Agent, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +182,7 @@ func (c *Control) Agent(name string) (Agent, error) {
 
 const labelsMax = 64
 
-// SetLabels replaces the labels that operators gave an agent. Sessions follow.
+// SetLabels replaces the labels that operators set on an agent. Sessions are updated.
 func (c *Control) SetLabels(name string, labels map[string]string) error {
 	if len(labels) > labelsMax {
 		return fmt.Errorf("label agent %q: %w", name, invalid("labels", "%d labels, at most %d", len(labels), labelsMax))
@@ -199,7 +199,7 @@ func (c *Control) SetLabels(name string, labels map[string]string) error {
 	})
 }
 
-// Revoke ends an agent's right to connect, and its connection.
+// Revoke revokes an agent's certificate and closes its connection.
 func (c *Control) Revoke(name string) error {
 	err := c.alter("revoke", name, func(a *agent) error {
 		a.Revoked = true
@@ -215,7 +215,7 @@ func (c *Control) Revoke(name string) error {
 	return nil
 }
 
-// DeleteAgent forgets a revoked agent, once none of its packets can carry marks.
+// DeleteAgent deletes a revoked agent, once none of its packets can carry marks.
 func (c *Control) DeleteAgent(name string) error {
 	c.mu.Lock()
 	a := c.agents[name]
@@ -241,7 +241,7 @@ func (c *Control) DeleteAgent(name string) error {
 	return nil
 }
 
-// Peer is an agent with the addresses that no other agent has.
+// Peer returns an agent with the addresses that no other agent has.
 func (c *Control) Peer(name string) (session.Peer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,8 +256,8 @@ func (c *Control) Peer(name string) (session.Peer, error) {
 	return peer, nil
 }
 
-// Ask asks an agent for a trace or a check of its host. What it shall do beside,
-// only sessions say.
+// Ask requests a trace or a check of the host from an agent. Tasks are assigned
+// through sessions only.
 func (c *Control) Ask(ctx context.Context, name string, request session.Request) (session.Reply, error) {
 	if request.Apply != nil || (request.Trace == nil) == (request.Doctor == nil) {
 		return session.Reply{}, fmt.Errorf("ask agent %q: %w", name, invalid("request", "request either a trace or a check"))
@@ -313,7 +313,7 @@ func readReply(text []byte) (session.Reply, error) {
 	return reply, nil
 }
 
-// hosts are the agents as a planner sees them, by name.
+// hosts returns the agents for session planning, by name.
 func (c *Control) hosts(withRevoked bool) []session.Host {
 	var hosts []session.Host
 	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
@@ -326,7 +326,7 @@ func (c *Control) hosts(withRevoked bool) []session.Host {
 	return hosts
 }
 
-// global are the addresses by which other hosts can reach these interfaces.
+// global returns the global unicast addresses of these interfaces.
 func global(interfaces []session.Interface) []string {
 	var addresses []string
 	for _, i := range interfaces {

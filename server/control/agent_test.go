@@ -32,13 +32,13 @@ func TestClaim(t *testing.T) {
 			}
 		}
 		if err := b.control.DeleteAgent("h1"); !errors.Is(err, ErrState) {
-			t.Errorf("delete who is not revoked: %v", err)
+			t.Errorf("delete an agent that is not revoked: %v", err)
 		}
 		if err := b.control.Revoke("h1"); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.control.Claim("h1", "2", time.Now()); !errors.Is(err, ErrExists) {
-			t.Errorf("claim the name of who is revoked: %v", err)
+			t.Errorf("claim the name of a revoked agent: %v", err)
 		}
 		if err := b.control.DeleteAgent("h1"); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestStanding(t *testing.T) {
 		}
 		expect("revoked", "h1", "2", ErrRevoked)
 		if err := b.control.Renewed("h1", "3", time.Now()); !errors.Is(err, ErrRevoked) {
-			t.Errorf("renew who is revoked: %v", err)
+			t.Errorf("renew a revoked agent: %v", err)
 		}
 		if a, err := b.control.Agent("h1"); err != nil || a.State != Revoked {
 			t.Errorf("%s, %v", a.State, err)
@@ -139,7 +139,7 @@ func TestAsk(t *testing.T) {
 		}
 		b.on("h1", func(h *host) { h.connected = false })
 		if _, err := b.control.Ask(context.Background(), "h1", session.Request{Trace: &session.TraceTask{}}); !errors.Is(err, errAway) {
-			t.Errorf("ask who is away: %v", err)
+			t.Errorf("ask an agent that is away: %v", err)
 		}
 	})
 }
@@ -150,18 +150,18 @@ func TestEventsOncePerChange(t *testing.T) {
 		expect := func(what, kind string, n int) {
 			t.Helper()
 			b.pass(2 * time.Second)
-			if got := b.told(kind); got != n {
+			if got := b.eventCount(kind); got != n {
 				t.Errorf("%s: %d events of kind %s, want %d", what, got, kind, n)
 			}
 		}
 		expect("at first", "agent-connected", 1)
 		b.on("h1", func(h *host) { h.clock.Synchronised = false })
-		expect("the clock is lost", "clock-unsynchronised", 1)
-		expect("it stays so", "clock-unsynchronised", 1)
+		expect("the clock is unsynchronised", "clock-unsynchronised", 1)
+		expect("it stays unsynchronised", "clock-unsynchronised", 1)
 		b.on("h1", func(h *host) { h.clock.Synchronised = true })
-		expect("it is back", "clock-synchronised", 1)
+		expect("it is synchronised", "clock-synchronised", 1)
 		b.on("h1", func(h *host) { h.clock.Synchronised = false })
-		expect("once more", "clock-unsynchronised", 2)
+		expect("it is unsynchronised again", "clock-unsynchronised", 2)
 		b.on("h1", func(h *host) { h.spool.DroppedBatches = 3 })
 		expect("three batches", "spool-dropped", 1)
 		b.on("h1", func(h *host) { h.spool.DroppedBatches = 9 })
@@ -169,8 +169,8 @@ func TestEventsOncePerChange(t *testing.T) {
 		b.pass(time.Minute)
 		expect("six more", "spool-dropped", 2)
 		b.on("h1", func(h *host) { h.spool.Rejected = 2 })
-		expect("two refused", "batch-rejected", 1)
-		expect("no more", "batch-rejected", 1)
+		expect("two rejected", "batch-rejected", 1)
+		expect("no new ones", "batch-rejected", 1)
 		b.on("h1", func(h *host) { h.spool.DiskError = "no space left on device" })
 		expect("its disk is full", "spool-disk", 1)
 		expect("it stays full", "spool-disk", 1)
@@ -209,7 +209,7 @@ func TestLossesWhileTheServerIsDown(t *testing.T) {
 			b.on("h1", row.change)
 			b.boot()
 			b.pass(5 * time.Second)
-			if dropped, rejected := b.told("spool-dropped"), b.told("batch-rejected"); dropped != row.dropped || rejected != row.rejected {
+			if dropped, rejected := b.eventCount("spool-dropped"), b.eventCount("batch-rejected"); dropped != row.dropped || rejected != row.rejected {
 				t.Errorf("%s: %d events of dropped batches and %d of rejected, want %d and %d", row.name, dropped, rejected, row.dropped, row.rejected)
 			}
 		}
@@ -223,7 +223,7 @@ func TestTwoAgentsWithOneName(t *testing.T) {
 			b.on("h1", func(h *host) { h.instance = fmt.Sprint("h1-", i%2) })
 			b.pass(500 * time.Millisecond)
 		}
-		if got := b.told("agent-duplicated"); got != 1 {
+		if got := b.eventCount("agent-duplicated"); got != 1 {
 			t.Errorf("%d events", got)
 		}
 	})

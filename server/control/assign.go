@@ -38,23 +38,23 @@ func (c *Control) assign(now time.Time) {
 			for _, task := range a.Points {
 				r.points[agent] = append(r.points[agent], task.Point)
 			}
-			tasks[agent] = append(tasks[agent], c.beside(r, agent, tasks[agent], a))
+			tasks[agent] = append(tasks[agent], c.resolveConflict(r, agent, tasks[agent], a))
 		}
 	}
 	for name, a := range c.agents {
 		next := session.Union(tasks[name]...)
 		text := content(next)
-		stale := a.state.Revision > a.sent.Revision && !a.asking // of a server that lost its memory
+		stale := a.state.Revision > a.sent.Revision && !a.asking // of a server that lost its state
 		if a.sent.Revision == 0 && a.state.Revision == 0 && len(tasks[name]) == 0 || text == a.text && !stale {
 			continue
 		}
-		a.told(next, text, now)
+		a.assign(next, text, now)
 		c.changed.assignments = true
 	}
 }
 
-// inOrder are the sessions by the start of their runs: where two cannot be beside
-// each other, the older one stays.
+// inOrder returns the sessions by the start of their runs: if two conflict, the older
+// one takes precedence.
 func (c *Control) inOrder() []*record {
 	return slices.SortedFunc(maps.Values(c.sessions), func(a, b *record) int {
 		if a.Run != nil && b.Run != nil {
@@ -66,7 +66,7 @@ func (c *Control) inOrder() []*record {
 	})
 }
 
-// held are the pairs, by session, for which packets may still come marked.
+// held returns the pairs, by session, for which marked packets may still arrive.
 func (c *Control) held() map[string][]session.Pair {
 	held := map[string][]session.Pair{}
 	for name, a := range c.agents {
@@ -109,9 +109,9 @@ func (a *agent) ready(session, source string) bool {
 	return a.connected && a.confirmed && a.reads(session, source) && a.runs(session, roleDestination)
 }
 
-// beside takes the source of a session out of its tasks if it cannot be beside
-// those of older ones, which happens when agents join while sessions run.
-func (c *Control) beside(r *record, agent string, older []session.Assignment, tasks session.Assignment) session.Assignment {
+// resolveConflict removes the source of a session from its tasks if it conflicts with
+// those of older sessions, which happens when agents join while sessions run.
+func (c *Control) resolveConflict(r *record, agent string, older []session.Assignment, tasks session.Assignment) session.Assignment {
 	others := session.Union(older...).Sources
 	for _, task := range tasks.Sources {
 		if err := session.Fits(others, task); err != nil {
@@ -170,7 +170,7 @@ func (c *Control) tell(ctx context.Context, q question) {
 	c.hurry()
 }
 
-// settle finds the state of each session.
+// settle determines the state of each session.
 func (c *Control) settle(now time.Time) {
 	for _, r := range c.sessions {
 		c.settleOne(r, now)
@@ -195,7 +195,7 @@ func (c *Control) settleOne(r *record, now time.Time) {
 	}
 }
 
-// winding reports whether some agent still has, or may have, a part in a session.
+// winding reports whether some agent still has, or may have, a task of a session.
 func (c *Control) winding(name string) bool {
 	for _, a := range c.agents {
 		for l := range a.marking {
@@ -212,7 +212,7 @@ func (c *Control) winding(name string) bool {
 	return false
 }
 
-// reasonsMax is how many reasons are named.
+// reasonsMax limits the reasons in the state of a session.
 const reasonsMax = 3
 
 func (c *Control) settleRunning(r *record, now time.Time) {
@@ -234,7 +234,7 @@ func (c *Control) settleRunning(r *record, now time.Time) {
 	r.reason = strings.Join(all, "; ")
 }
 
-// faults are what is wrong with a running session, and what it waits for.
+// faults returns the problems of a running session, and what it waits for.
 func (c *Control) faults(r *record, now time.Time) (faults, waits []string) {
 	if len(r.pairs) == 0 {
 		return nil, []string{"no two agents match"}

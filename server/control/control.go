@@ -106,17 +106,17 @@ type Control struct {
 	mu       sync.Mutex
 	agents   map[string]*agent
 	sessions map[string]*record
-	runs     []Run // that are over, oldest first
+	runs     []Run // past ones, oldest first
 	// changed documents are written at the end of a round.
 	changed documents
 	saving  sync.Mutex
 	wake    chan struct{}
-	// pulseSoon asks for a pulse now, for a source that waits for its first lease.
+	// pulseSoon requests an immediate pulse, for a source that waits for its first lease.
 	pulseSoon chan struct{}
-	// rounded is when the last round was, unsaved why not all is on disk.
+	// rounded is the time of the last round, unsaved the error of the last write.
 	rounded time.Time
 	unsaved error
-	// adoptUntil is when assignments may change first after a restart.
+	// adoptUntil is when assignments may first change after a restart.
 	adoptUntil time.Time
 }
 
@@ -171,7 +171,7 @@ func (c *Control) Health() error {
 	return c.unsaved
 }
 
-// hurry asks for a round now.
+// hurry requests an immediate round.
 func (c *Control) hurry() { signal(c.wake) }
 
 func signal(to chan struct{}) {

@@ -19,9 +19,9 @@ import (
 
 var errAway = errors.New("agent is not connected")
 
-// testbed is a Control with agents that do what they are told, in the time of a
-// synctest bubble. It watches the promise of the whole: whenever a source may mark
-// packets for a destination, that destination reads them.
+// testbed is a Control with agents that carry out their assignments, in the time of a
+// synctest bubble. It checks the main invariant: whenever a source may mark packets for
+// a destination, that destination reads the marks.
 type testbed struct {
 	t       *testing.T
 	dir     string
@@ -42,12 +42,12 @@ type host struct {
 	labels    map[string]string
 	connected bool
 	applied   session.Assignment
-	// pinned is what programs of a process before this one still read.
+	// pinned is what pinned programs of a previous process still read.
 	pinned session.Assignment
 	pulse  session.Pulse
-	// leased is until when the source marks, by link.
+	// leased is when the source's lease expires, by link.
 	leased map[link]time.Time
-	// broken says why destinations do not run, refuses why nothing is taken.
+	// broken is why destinations do not run, refuses why assignments are rejected.
 	broken, refuses string
 	clock           session.Clock
 	spool           session.Spool
@@ -72,7 +72,7 @@ func bed(t *testing.T, test func(*testbed)) {
 	})
 }
 
-// boot starts the server, again where it ran.
+// boot starts the server, or restarts it.
 func (b *testbed) boot() {
 	b.t.Helper()
 	c, err := New(Options{Dir: b.dir, Bus: b, Events: b})
@@ -93,7 +93,7 @@ func (b *testbed) boot() {
 	}
 }
 
-// report lets agents report, twice a second, and watches the promise.
+// report lets agents report twice a second, and checks the invariant.
 func (b *testbed) report(ctx context.Context) {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
@@ -111,7 +111,7 @@ func (b *testbed) report(ctx context.Context) {
 			}
 		}
 		control := b.control
-		b.promise()
+		b.checkInvariant()
 		b.mu.Unlock()
 		for _, name := range slices.Sorted(maps.Keys(states)) {
 			control.HandleState(name, states[name])
@@ -145,9 +145,9 @@ func (h *host) tasks() []session.TaskState {
 	return tasks
 }
 
-// promise fails the test if marks can come where nobody reads them. The caller
+// checkInvariant fails the test if marks can arrive where they are not read. The caller
 // holds the lock.
-func (b *testbed) promise() {
+func (b *testbed) checkInvariant() {
 	now := time.Now()
 	for name, h := range b.hosts {
 		for l, until := range h.leased {
@@ -166,7 +166,7 @@ func reads(a session.Assignment, name, source string) bool {
 	})
 }
 
-// Ask is the Bus.
+// Ask implements Bus.
 func (b *testbed) Ask(_ context.Context, name string, request []byte) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,19 +190,19 @@ func (b *testbed) Ask(_ context.Context, name string, request []byte) ([]byte, e
 	}
 	h.applied, h.pinned = *r.Apply, session.Assignment{}
 	for l, until := range h.leased {
-		told := slices.ContainsFunc(h.applied.Sources, func(s session.SourceTask) bool {
+		assigned := slices.ContainsFunc(h.applied.Sources, func(s session.SourceTask) bool {
 			return s.Session == l.session && hasPeer(s.Peers, l.destination)
 		})
-		if last := time.Now().Add(time.Second); !told && until.After(last) {
-			h.leased[l] = last // packets on the way carry marks a while longer
+		if last := time.Now().Add(time.Second); !assigned && until.After(last) {
+			h.leased[l] = last // packets in transit still carry marks
 		}
 	}
 	b.journal = append(b.journal, name+describe(h.applied))
-	b.promise()
+	b.checkInvariant()
 	return json.Marshal(session.Reply{Tasks: h.tasks()})
 }
 
-// describe gives an assignment in short: what it reads and what it marks.
+// describe formats an assignment: what it reads and what it marks.
 func describe(a session.Assignment) string {
 	text := ""
 	for _, d := range a.Destinations {
@@ -228,7 +228,7 @@ func peers(list []session.Peer) string {
 	return strings.Join(names, ",")
 }
 
-// Pulse is the Bus.
+// Pulse implements Bus.
 func (b *testbed) Pulse(name string, pulse []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -253,21 +253,21 @@ func (b *testbed) Pulse(name string, pulse []byte) error {
 	return nil
 }
 
-// Disconnect is the Bus.
+// Disconnect implements Bus.
 func (b *testbed) Disconnect(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.hosts[name].connected, b.hosts[name].revoked = false, true
 }
 
-// Event is the sink.
+// Event implements event.Sink.
 func (b *testbed) Event(e event.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.events = append(b.events, e)
 }
 
-// Change is the sink.
+// Change implements event.Sink.
 func (b *testbed) Change(event.Change) {}
 
 // join adds agents and connects them.
@@ -299,12 +299,12 @@ func (b *testbed) on(name string, change func(*host)) {
 	change(b.hosts[name])
 }
 
-// until lets time pass until something is so.
-func (b *testbed) until(what string, so func() bool) {
+// until lets time pass until a condition holds.
+func (b *testbed) until(what string, holds func() bool) {
 	b.t.Helper()
 	for range 1200 {
 		synctest.Wait()
-		if so() {
+		if holds() {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -339,7 +339,7 @@ func (b *testbed) create(spec session.Spec) Session {
 	return s
 }
 
-// takeJournal gives what agents applied since the last time.
+// takeJournal returns what agents applied since the last call.
 func (b *testbed) takeJournal() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -348,8 +348,8 @@ func (b *testbed) takeJournal() string {
 	return text
 }
 
-// told counts the events of a kind.
-func (b *testbed) told(kind string) int {
+// eventCount returns the number of events of a kind.
+func (b *testbed) eventCount(kind string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0

@@ -56,7 +56,7 @@ func (c *Control) check(spec session.Spec, now time.Time) Plan {
 			Field: "start", Message: fmt.Sprintf("a run starting at %s would already have ended", spec.Start.Format(time.RFC3339))})
 	}
 	if len(p.Problems) > 0 {
-		return p // pairs of what is not understood mean nothing
+		return p // the pairs of an invalid specification are meaningless
 	}
 	hosts := c.hosts(false)
 	p.Pairs, p.Warnings, p.Problems = session.Resolve(p.Spec, hosts)
@@ -174,7 +174,7 @@ func (c *Control) Change(ctx context.Context, spec session.Spec, by string) (Ses
 		} else if starts {
 			c.beginNow(r, now)
 		} else {
-			r.Last = nil // a resumed session begins if nothing says when
+			r.Last = nil // without a schedule, a resumed session begins immediately
 		}
 		c.Log.Info("session changed", "session", spec.Name, "by", by, "revision", r.Revision)
 		return nil
@@ -254,7 +254,7 @@ func (c *Control) modify(what, name string, change func(*record, time.Time) erro
 	return view, nil
 }
 
-// DeleteSession forgets a session that has ended. Its runs stay in the history.
+// DeleteSession deletes a session that has ended. Its runs stay in the history.
 func (c *Control) DeleteSession(name string) error {
 	c.mu.Lock()
 	r := c.sessions[name]

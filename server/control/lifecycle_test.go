@@ -31,7 +31,7 @@ func TestCreateRefuses(t *testing.T) {
 			{"unknown agent", t.Context(), func(s *session.Spec) { s.Sources = []string{"h9"} }, ErrInvalid, "sources[0]"},
 			{"over already", t.Context(), func(s *session.Spec) { s.Start, s.Duration = time.Now().Add(-time.Hour), 1e9 }, ErrInvalid, "start: "},
 			{"conflict", t.Context(), func(s *session.Spec) { s.Encoding = "shim" }, ErrConflict, "h1: conflict with session web"},
-			{"nobody asks any more", ended, func(*session.Spec) {}, context.Canceled, ""},
+			{"cancelled request", ended, func(*session.Spec) {}, context.Canceled, ""},
 		} {
 			spec := web()
 			spec.Name = "other"
@@ -70,17 +70,17 @@ func TestErrorsOfLifecycle(t *testing.T) {
 		b.create(web())
 		b.state("web", Running)
 		if err := b.control.DeleteSession("web"); !errors.Is(err, ErrState) {
-			t.Errorf("delete what runs: %v", err)
+			t.Errorf("delete a running session: %v", err)
 		}
 		if _, err := b.control.Stop("web"); err != nil {
 			t.Fatal(err)
 		}
 		b.state("web", Ended)
 		if _, err := b.control.Pause("web"); !errors.Is(err, ErrState) {
-			t.Errorf("pause what ended: %v", err)
+			t.Errorf("pause an ended session: %v", err)
 		}
 		if _, _, err := b.control.Create(context.Background(), web(), ""); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "delete it first") {
-			t.Errorf("create what ended: %v", err)
+			t.Errorf("create under the name of an ended session: %v", err)
 		}
 	})
 }
@@ -102,14 +102,14 @@ func TestPlan(t *testing.T) {
 			t.Errorf("got %+v", p)
 		}
 		if n := len(b.control.Sessions()); n != 1 {
-			t.Errorf("a plan made a session: %d", n)
+			t.Errorf("a plan created a session: %d", n)
 		}
 	})
 }
 
-// Two sessions that mark alike are one assignment; agents that join can bring
-// sessions together that cannot be.
-func TestSessionsMeet(t *testing.T) {
+// Two sessions with equal settings share one source; agents that join can make sessions
+// conflict.
+func TestSessionsOfOneSource(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2", "h3")
 		b.create(web())
@@ -128,7 +128,7 @@ func TestSessionsMeet(t *testing.T) {
 		if err := b.control.SetLabels("h1", map[string]string{"site": "b"}); err != nil {
 			t.Fatal(err)
 		}
-		b.until("it says why", func() bool {
+		b.until("the reason is reported", func() bool {
 			s, _ := b.control.Session("third")
 			return s.State == Degraded && strings.Contains(s.Reason, "h1: conflict with session")
 		})
@@ -155,7 +155,7 @@ func TestSaveFails(t *testing.T) {
 			t.Errorf("claim on a full disk: %v", err)
 		}
 		if len(b.control.Sessions()) != 1 || len(b.control.Agents()) != 2 {
-			t.Error("what could not be saved is there")
+			t.Error("what could not be saved exists")
 		}
 		b.pass(10 * time.Second)
 		b.state("web", Running)

@@ -11,9 +11,9 @@ import (
 // watch detects agents that no longer report.
 func (c *Control) watch(now time.Time) {
 	for _, a := range c.agents {
-		if a.connected && (a.Revoked || now.Sub(a.heardAt) >= awayAfter) {
+		if a.connected && (a.Revoked || now.Sub(a.lastReport) >= awayAfter) {
 			a.connected = false
-			c.event("agent-lost", event.Warning, a.Name, "", "lost contact with %s; last heard from at %s", a.Name, a.heardAt.UTC().Format(time.RFC3339))
+			c.event("agent-lost", event.Warning, a.Name, "", "lost contact with %s; last heard from at %s", a.Name, a.lastReport.UTC().Format(time.RFC3339))
 		}
 	}
 }
@@ -28,11 +28,11 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 	if now.Synchronised && !was.Synchronised && !first {
 		c.event("clock-synchronised", event.Info, a.Name, "", "the clock of %s is synchronised again", a.Name)
 	}
-	if why := a.state.Spool.DiskError; why != "" && (first || before.Spool.DiskError == "") && a.quietly("spool-disk", a.heardAt) {
+	if why := a.state.Spool.DiskError; why != "" && (first || before.Spool.DiskError == "") && a.quietly("spool-disk", a.lastReport) {
 		c.event("spool-disk", event.Error, a.Name, "",
 			"the spool of %s cannot write to disk: batches stay in memory and are lost if the agent stops: %s", a.Name, why)
 	}
-	if thin := a.state.Thin > 1; thin && !a.thinning && a.quietly("thinning", a.heardAt) {
+	if thin := a.state.Thin > 1; thin && !a.thinning && a.quietly("thinning", a.lastReport) {
 		a.thinning = true
 		c.event("thinning", event.Warning, a.Name, "",
 			"the queue of %s is long: applications that report to it are asked to send fewer samples", a.Name)
@@ -44,12 +44,12 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 	if reported.Instance != a.state.Instance {
 		*reported = lost{Instance: a.state.Instance} // the counter was reset
 	}
-	if held.Rejected > reported.Rejected && a.quietly("batch-rejected", a.heardAt) {
+	if held.Rejected > reported.Rejected && a.quietly("batch-rejected", a.lastReport) {
 		c.event("batch-rejected", event.Error, a.Name, "", "the server permanently rejected %s of %s: %d since the agent started",
 			quantity.Count(held.Rejected-reported.Rejected, "batch"), a.Name, held.Rejected)
 		reported.Rejected, c.changed.agents = held.Rejected, true
 	}
-	if held.DroppedBatches > reported.Dropped && a.quietly("spool-dropped", a.heardAt) {
+	if held.DroppedBatches > reported.Dropped && a.quietly("spool-dropped", a.lastReport) {
 		c.event("spool-dropped", event.Error, a.Name, "", "the full spool of %s dropped %s: %s with %s since the agent started",
 			a.Name, quantity.Count(held.DroppedBatches-reported.Dropped, "batch"), quantity.Count(held.DroppedBatches, "batch"), quantity.Count(held.DroppedRows, "row"))
 		reported.Dropped, c.changed.agents = held.DroppedBatches, true
@@ -87,7 +87,7 @@ func (c *Control) confirm(a *agent, tasks []session.TaskState, now time.Time) {
 	}
 }
 
-// release forgets links whose last marked packets have arrived: some time after the
+// release removes links whose last marked packets have arrived: some time after the
 // source confirmed that it stopped, or after its lease expired if it cannot.
 func (c *Control) release(now time.Time) {
 	for _, a := range c.agents {

@@ -85,6 +85,6 @@ func (c *Control) addClock(p *session.Pulse, a *agent, peer string) {
 
 // alive reports whether the agent, which may be nil, reads marks of a source now.
 func (a *agent) alive(session, source string, now time.Time) bool {
-	return a != nil && !a.Revoked && a.connected && now.Sub(a.heardAt) < aliveFor &&
+	return a != nil && !a.Revoked && a.connected && now.Sub(a.lastReport) < aliveFor &&
 		a.reads(session, source) && a.runs(session, roleDestination)
 }

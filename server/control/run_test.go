@@ -11,11 +11,11 @@ import (
 	"pillion.dev/session"
 )
 
-func TestDestinationFirstSourceFirst(t *testing.T) {
+func TestStartDestinationFirstStopSourceFirst(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2")
 		if s := b.create(web()); s.State != Starting {
-			t.Errorf("it begins as %s", s.State)
+			t.Errorf("initial state %s", s.State)
 		}
 		s := b.state("web", Running)
 		if len(s.Pairs) != 1 || len(s.Tasks) != 2 || s.Started.IsZero() || !s.Ends.IsZero() {
@@ -27,7 +27,7 @@ func TestDestinationFirstSourceFirst(t *testing.T) {
 		b.until("h1 marks", func() bool { return b.marks("h1", "web", "h2") })
 		b.pass(time.Minute)
 		if got := b.takeJournal(); got != "" {
-			t.Errorf("told again:\n%s", got)
+			t.Errorf("applied again:\n%s", got)
 		}
 		s, err := b.control.Stop("web")
 		if err != nil || s.State != Stopping {
@@ -39,9 +39,9 @@ func TestDestinationFirstSourceFirst(t *testing.T) {
 			t.Errorf("stopped as\n%s", got)
 		}
 		if took := time.Since(began); took < defaultGrace {
-			t.Errorf("the destination read on for %v only", took)
+			t.Errorf("the destination stopped reading after only %v", took)
 		}
-		if s.Reason != "stopped by operator" || b.told("session-started") != 1 || b.told("session-ended") != 1 {
+		if s.Reason != "stopped by operator" || b.eventCount("session-started") != 1 || b.eventCount("session-ended") != 1 {
 			t.Errorf("reason %q, events %v", s.Reason, b.events)
 		}
 		if err := b.control.DeleteSession("web"); err != nil {
@@ -64,11 +64,11 @@ func TestStartWaitsForDestination(t *testing.T) {
 		b.until("h1 marks to h3", func() bool { return b.marks("h1", "web", "h3") })
 		b.on("h1", func(h *host) {
 			if got := describe(h.applied); got != " web>h3" {
-				t.Errorf("h1 is told%s while h2 does not read", got)
+				t.Errorf("h1 is assigned%s while h2 does not read", got)
 			}
 		})
-		if b.marks("h1", "web", "h2") || b.told("task-failed") != 1 {
-			t.Errorf("h1 marks to a broken destination, or %d events", b.told("task-failed"))
+		if b.marks("h1", "web", "h2") || b.eventCount("task-failed") != 1 {
+			t.Errorf("h1 marks to a broken destination, or %d events", b.eventCount("task-failed"))
 		}
 		b.on("h2", func(h *host) { h.broken = "" })
 		b.state("web", Running)
@@ -98,17 +98,17 @@ func TestLeaseIsWithdrawn(t *testing.T) {
 		if b.marks("h1", "web", "h2") || !b.marks("h1", "web", "h3") {
 			t.Error("h1 marks for h2, or not for h3")
 		}
-		if b.told("agent-lost") != 1 {
-			t.Errorf("%d events of a lost agent", b.told("agent-lost"))
+		if b.eventCount("agent-lost") != 1 {
+			t.Errorf("%d events of a lost agent", b.eventCount("agent-lost"))
 		}
 		b.on("h2", func(h *host) { h.connected = true })
 		b.state("web", Running)
 		b.until("h1 marks to h2 again", func() bool { return b.marks("h1", "web", "h2") })
 		if got := b.takeJournal(); got != "" {
-			t.Errorf("told again, without need:\n%s", got)
+			t.Errorf("applied again without need:\n%s", got)
 		}
-		b.on("h3", func(h *host) { h.broken = "its program is gone" })
-		b.until("nobody but h2 is alive", func() bool {
+		b.on("h3", func(h *host) { h.broken = "its program is missing" })
+		b.until("only h2 is alive", func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			alive := b.hosts["h1"].pulse.Alive["web"]
@@ -128,11 +128,11 @@ func TestAgentRestarts(t *testing.T) {
 				h.instance, h.leased = name+"-2", map[link]time.Time{}
 				h.applied, h.pinned = session.Assignment{}, h.applied
 			})
-			b.until(name+" is told again", func() bool { return strings.HasPrefix(b.takeJournal(), name+" web") })
+			b.until(name+" is assigned its tasks again", func() bool { return strings.HasPrefix(b.takeJournal(), name+" web") })
 			b.state("web", Running)
 		}
-		if b.told("agent-duplicated") != 0 {
-			t.Error("a restart counts as a second agent")
+		if b.eventCount("agent-duplicated") != 0 {
+			t.Error("a restart is reported as a duplicate agent")
 		}
 	})
 }
@@ -155,7 +155,7 @@ func TestServerRestarts(t *testing.T) {
 		}
 		b.state("web", Running)
 		if got := b.takeJournal(); got != "" {
-			t.Errorf("told again:\n%s", got)
+			t.Errorf("applied again:\n%s", got)
 		}
 		if _, err := b.control.Stop("web"); err != nil {
 			t.Error(err)
@@ -167,14 +167,14 @@ func TestServerRestarts(t *testing.T) {
 	})
 }
 
-// A server whose folder was lost must end what agents still do.
-func TestForgottenTasksEnd(t *testing.T) {
+// A server that lost its data directory ends the tasks that agents still have.
+func TestUnknownTasksEnd(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1")
 		b.on("h1", func(h *host) {
 			h.applied = session.Assignment{Revision: 1 << 50, Traces: []session.TraceTask{{Session: "old", Address: "10.0.0.9", Protocol: "udp"}}}
 		})
-		b.until("h1 is told to end them", func() bool {
+		b.until("h1 has ended them", func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return len(b.hosts["h1"].applied.Traces) == 0
@@ -195,11 +195,11 @@ func TestStopWhileSourceIsAway(t *testing.T) {
 		}
 		b.until("h2 stops", func() bool { return b.takeJournal() == "h2" })
 		if b.marks("h1", "web", "h2") {
-			t.Error("h2 stopped before the lease of h1 ran out")
+			t.Error("h2 stopped before the lease of h1 expired")
 		}
 		b.state("web", Ended)
 		b.on("h1", func(h *host) { h.connected = true })
-		b.until("h1 is told when it is back", func() bool { return b.takeJournal() == "h1" })
+		b.until("h1 is assigned nothing when it is back", func() bool { return b.takeJournal() == "h1" })
 	})
 }
 
@@ -218,7 +218,7 @@ func TestJoinAndLeave(t *testing.T) {
 		if err := b.control.SetLabels("h3", map[string]string{"site": "b"}); err != nil {
 			t.Fatal(err)
 		}
-		b.until("two pairs run, and h3 does nothing", func() bool {
+		b.until("two pairs run, and h3 has no tasks", func() bool {
 			s, _ := b.control.Session("mesh")
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -229,11 +229,11 @@ func TestJoinAndLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := b.state("mesh", Degraded)
-		if s.Reason != "no two agents match" || b.told("agent-revoked") != 1 {
+		if s.Reason != "no two agents match" || b.eventCount("agent-revoked") != 1 {
 			t.Errorf("reason %q", s.Reason)
 		}
 		if err := b.control.DeleteAgent("h2"); !errors.Is(err, ErrState) {
-			t.Errorf("delete while marks can come: %v", err)
+			t.Errorf("delete while marks may arrive: %v", err)
 		}
 		b.until("h2 can be deleted", func() bool { return b.control.DeleteAgent("h2") == nil })
 	})
@@ -251,13 +251,13 @@ func TestChangeWhileRunning(t *testing.T) {
 		if err != nil || s.Revision != 2 {
 			t.Fatalf("revision %d, %v", s.Revision, err)
 		}
-		b.until("h1 samples, and nobody else is told", func() bool { return b.takeJournal() == "h1 web>h2/10" })
+		b.until("h1 samples, and no other agent is assigned anything", func() bool { return b.takeJournal() == "h1 web>h2/10" })
 		b.pass(5 * time.Second)
 		spec.Destinations = []string{"h3"}
 		if _, _, err := b.control.Change(context.Background(), spec, "test"); err != nil {
 			t.Fatal(err)
 		}
-		b.until("h2 has nothing to do", func() bool {
+		b.until("h2 has no tasks", func() bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return len(b.hosts["h2"].applied.Destinations) == 0
@@ -294,7 +294,7 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("resumed as\n%s", got)
 		}
 		if _, err := b.control.Resume("web"); !errors.Is(err, ErrState) {
-			t.Errorf("resume what runs: %v", err)
+			t.Errorf("resume a running session: %v", err)
 		}
 	})
 }
@@ -319,9 +319,9 @@ func TestAgentRefuses(t *testing.T) {
 	})
 }
 
-// Whatever happens in whatever order, marks never come where nobody reads them:
-// the testbed watches that.
-func TestPromiseHoldsInDisorder(t *testing.T) {
+// Whatever happens in whatever order, marks never arrive where they are not read: the
+// testbed checks that.
+func TestInvariantHoldsUnderRandomFaults(t *testing.T) {
 	for seed := range uint64(4) {
 		bed(t, func(b *testbed) {
 			random := rand.New(rand.NewPCG(seed, 7))
@@ -373,15 +373,15 @@ func TestPromiseHoldsInDisorder(t *testing.T) {
 	}
 }
 
-// TestRouterOfSession: it profiles from the start of the session until its last marked
-// packets have come, with pulses, and is missed where it does not.
+// TestRouterOfSession: a router profiles from the start of the session until its last
+// marked packets have arrived, is pulsed, and degrades the session if it fails.
 func TestRouterOfSession(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2", "r1")
 		spec := web()
 		spec.Routers = []string{"r2"}
 		if _, _, err := b.control.Create(t.Context(), spec, "me"); !errors.Is(err, ErrInvalid) {
-			t.Fatalf("a router that nobody knows: %v", err)
+			t.Fatalf("unknown router: %v", err)
 		}
 		spec.Routers = []string{"r1"}
 		b.create(spec)

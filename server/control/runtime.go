@@ -17,17 +17,17 @@ type mark struct {
 	// renewed is when its lease was last renewed, or could have been.
 	renewed time.Time
 	// until is set when the source has stopped, to when the last marked packets
-	// must have come.
+	// must have arrived.
 	until time.Time
 }
 
 // agent is the server's state of one agent.
 type agent struct {
 	enrolment
-	state     session.State
-	heardAt   time.Time // by the server's clock
-	connected bool
-	// former is the instance before the present one.
+	state      session.State
+	lastReport time.Time // by the server's clock
+	connected  bool
+	// former is the instance before the current one.
 	former     string
 	duplicated time.Time
 
@@ -39,22 +39,22 @@ type agent struct {
 	mismatches int
 	// status are its tasks as it last reported them.
 	status []session.TaskState
-	// asking, retryAt, wait and fault are the state of sending it.
+	// asking, retryAt, wait and fault are the state of its delivery.
 	asking  bool
 	retryAt time.Time
 	wait    time.Duration
 	fault   string
-	// marking is every link that it may be marking for, including those that it was told
-	// to stop but has not confirmed. Destinations read the marks of all of them.
+	// marking is every link that it may be marking for, including those whose end it has
+	// not confirmed. Destinations read the marks of all of them.
 	marking map[link]mark
 
-	spoken map[string]time.Time // last event, by kind
+	lastEvent map[string]time.Time // by kind
 	// thinning: an event has reported its beginning, and none its end.
 	thinning bool
 }
 
 func newAgent(e enrolment) *agent {
-	return &agent{enrolment: e, marking: map[link]mark{}, spoken: map[string]time.Time{}}
+	return &agent{enrolment: e, marking: map[link]mark{}, lastEvent: map[string]time.Time{}}
 }
 
 func (a *agent) labels() map[string]string {
@@ -66,10 +66,10 @@ func (a *agent) labels() map[string]string {
 	return labels
 }
 
-// view is the agent as others see it. What it shares is replaced, never changed.
+// view returns a copy of the agent for callers. What it shares is immutable.
 func (a *agent) view() Agent {
 	v := Agent{
-		Name: a.Name, Labels: a.labels(), State: Away, Enrolled: a.Enrolled, Seen: a.heardAt,
+		Name: a.Name, Labels: a.labels(), State: Away, Enrolled: a.Enrolled, Seen: a.lastReport,
 		Started: a.state.Started, Version: a.Version, Kernel: a.Kernel, Interfaces: a.Interfaces,
 		Clock: a.state.Clock, Spool: a.state.Spool, CertificateExpires: a.Expires,
 	}
@@ -87,10 +87,10 @@ func (a *agent) view() Agent {
 
 // quietly reports whether an event of that kind may be raised now: at most one a minute.
 func (a *agent) quietly(kind string, now time.Time) bool {
-	if last, ok := a.spoken[kind]; ok && now.Sub(last) < quiet {
+	if last, ok := a.lastEvent[kind]; ok && now.Sub(last) < quiet {
 		return false
 	}
-	a.spoken[kind] = now
+	a.lastEvent[kind] = now
 	return true
 }
 
@@ -100,9 +100,9 @@ func (a *agent) adopt(sent session.Assignment, now time.Time) {
 	a.note(now)
 }
 
-// told sets the desired assignment, with a revision greater than any that the agent has
+// assign sets the desired assignment, with a revision greater than any that the agent has
 // seen, even if the server has lost its state.
-func (a *agent) told(next session.Assignment, text string, now time.Time) {
+func (a *agent) assign(next session.Assignment, text string, now time.Time) {
 	next.Revision = max(a.sent.Revision+1, a.state.Revision+1, uint64(now.UnixMilli()))
 	a.sent, a.text = next, text
 	a.confirmed, a.retryAt, a.wait, a.mismatches = false, time.Time{}, 0, 0
@@ -168,7 +168,7 @@ func (a *agent) runs(session, role string) bool {
 	return found
 }
 
-// leaseEnd is when it marks nothing any more if it hears nothing.
+// leaseEnd returns when its last lease expires if none is renewed.
 func (a *agent) leaseEnd() time.Time {
 	var last time.Time
 	for _, m := range a.marking {
@@ -179,12 +179,12 @@ func (a *agent) leaseEnd() time.Time {
 	return last
 }
 
-// content is an assignment as text, without its revision.
+// content returns an assignment as text, without its revision.
 func content(a session.Assignment) string {
 	a.Revision = 0
 	text, err := json.Marshal(a)
 	if err != nil {
-		panic(err) // it has neither cycles nor numbers that JSON cannot say
+		panic(err) // it has neither cycles nor numbers that JSON cannot represent
 	}
 	return string(text)
 }

@@ -10,7 +10,7 @@ import (
 	"pillion.dev/session"
 )
 
-// documents says which files differ from what is in memory.
+// documents has the files that differ from the state in memory.
 type documents struct{ agents, sessions, assignments bool }
 
 type agentsFile struct {
@@ -56,8 +56,8 @@ func (c *Control) load() error {
 	return nil
 }
 
-// take gives what must be written, and counts it as written. The caller holds the
-// lock.
+// take returns the documents to be written, and marks them as written. The caller
+// holds the lock.
 func (c *Control) take() map[string]any {
 	files := map[string]any{}
 	if c.changed.agents {
@@ -87,16 +87,16 @@ func (c *Control) take() map[string]any {
 	return files
 }
 
-// save writes what changed in a round. What could not be written is tried again in
-// the next; a server that cannot write continues to measure.
+// save writes what changed in a round. Failed writes are retried in the next one; a
+// server that cannot write continues to measure.
 func (c *Control) save() {
 	if err := c.write(); err != nil {
 		c.Log.Error("cannot save the server's state", "error", err)
 	}
 }
 
-// write writes what differs from the files; when it returns without an error, all
-// that was changed before is on disk.
+// write writes the changed documents; when it returns without an error, all previous
+// changes are on disk.
 func (c *Control) write() error {
 	c.saving.Lock()
 	defer c.saving.Unlock()
@@ -129,8 +129,8 @@ func (c *Control) mark(name string) {
 	}
 }
 
-// commit writes what the caller just changed under the lock; undo takes it back if
-// that fails.
+// commit writes what the caller just changed under the lock; undo reverts it if that
+// fails.
 func (c *Control) commit(undo func()) error {
 	if err := c.write(); err != nil {
 		c.mu.Lock()
@@ -142,9 +142,9 @@ func (c *Control) commit(undo func()) error {
 	return nil
 }
 
-const runsMax = 1000 // runs that are remembered
+const runsMax = 1000 // runs in the history
 
-// remember puts a run that is over into the history.
+// remember adds a run that has ended to the history.
 func (c *Control) remember(run Run) {
 	c.runs = append(c.runs, run)
 	if over := len(c.runs) - runsMax; over > 0 {

@@ -10,7 +10,7 @@ import (
 	"pillion.dev/session"
 )
 
-// lateAfter is how long after its time a start is called late.
+// lateAfter is the delay above which a start is reported as late.
 const lateAfter = 5 * time.Second
 
 // schedule begins and ends runs.
@@ -66,7 +66,7 @@ func (c *Control) due(r *record, now time.Time) {
 	c.begin(r, Run{Session: name, Start: start, End: late.End, State: Running, Reason: reason, Due: late.Start}, now)
 }
 
-// begin begins a run, unless it cannot be beside those that go on.
+// begin begins a run, unless it conflicts with current ones.
 func (c *Control) begin(r *record, run Run, now time.Time) {
 	if r.Run != nil {
 		c.finish(r, Done, "the next one began", now)
@@ -100,7 +100,7 @@ func (c *Control) phase(r *record, phase, reason string) {
 	c.changed.sessions = true
 }
 
-// conflict says why a session cannot run beside those that do.
+// conflict returns why a session cannot run at the same time as the current ones.
 func (c *Control) conflict(spec session.Spec) error {
 	hosts := c.hosts(false)
 	var running []session.Plan

@@ -30,7 +30,7 @@ func hourly() session.Spec {
 	return spec
 }
 
-// dayOf are the runs of the first hours.
+// dayOf returns the runs of the first hours.
 func (b *testbed) dayOf(hours int) string {
 	midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	return runText(b.control.Runs(midnight, midnight.Add(time.Duration(hours)*time.Hour), "web"))
@@ -41,12 +41,12 @@ func TestScheduleRuns(t *testing.T) {
 		b.join("h1", "h2")
 		s := b.create(hourly())
 		if s.State != Scheduled || s.NextStart.UTC().Hour() != 1 {
-			t.Errorf("it is %s, next %v", s.State, s.NextStart)
+			t.Errorf("state %s, next start %v", s.State, s.NextStart)
 		}
 		b.pass(62 * time.Minute)
 		s = b.state("web", Running)
 		if s.Ends.UTC().Format("15:04") != "01:10" || s.NextStart.UTC().Hour() != 2 {
-			t.Errorf("it ends %v, next %v", s.Ends, s.NextStart)
+			t.Errorf("end %v, next start %v", s.Ends, s.NextStart)
 		}
 		b.takeJournal()
 		b.pass(10 * time.Minute)
@@ -66,7 +66,7 @@ func TestRunOnceForADuration(t *testing.T) {
 		spec := web()
 		spec.Start, spec.Duration = time.Now().Add(time.Hour), session.Duration(time.Minute)
 		if s := b.create(spec); s.State != Scheduled {
-			t.Errorf("it is %s", s.State)
+			t.Errorf("state %s", s.State)
 		}
 		b.pass(time.Hour + 30*time.Second)
 		b.state("web", Running)
@@ -109,7 +109,7 @@ func TestScheduleAfterServerRestart(t *testing.T) {
 				if got := b.dayOf(3); got != row.runs {
 					t.Errorf("runs %s, want %s", got, row.runs)
 				}
-				if got := b.told("start-missed"); got != row.missed {
+				if got := b.eventCount("start-missed"); got != row.missed {
 					t.Errorf("%d events of missed starts, want %d", got, row.missed)
 				}
 			})
@@ -117,7 +117,7 @@ func TestScheduleAfterServerRestart(t *testing.T) {
 	}
 }
 
-func TestStartsInAPauseAreMissed(t *testing.T) {
+func TestStartsDuringAPauseAreMissed(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2")
 		b.create(hourly())
@@ -151,7 +151,7 @@ func TestScheduledConflict(t *testing.T) {
 		}
 		b.pass(61 * time.Minute)
 		s := b.state("web", Scheduled)
-		if !strings.Contains(s.Reason, "conflict with session other") || b.told("session-failed") != 1 {
+		if !strings.Contains(s.Reason, "conflict with session other") || b.eventCount("session-failed") != 1 {
 			t.Errorf("reason %q", s.Reason)
 		}
 		if got := b.dayOf(2); got != "01:00/01:00 failed" {
@@ -174,12 +174,12 @@ func TestChangeOfSchedule(t *testing.T) {
 		spec.Duration = session.Duration(time.Minute)
 		s, _, err := b.control.Change(context.Background(), spec, "test")
 		if err != nil || !s.Ends.Equal(s.Started.Add(time.Minute)) {
-			t.Errorf("it ends %v, %v", s.Ends, err)
+			t.Errorf("end %v, %v", s.Ends, err)
 		}
 		late := spec
 		late.Start = time.Now().Add(time.Hour)
 		if _, _, err := b.control.Change(context.Background(), late, "test"); !errors.Is(err, ErrInvalid) {
-			t.Errorf("start what runs: %v", err)
+			t.Errorf("start a running session: %v", err)
 		}
 		if _, _, err = b.control.Change(context.Background(), hourly(), "test"); err != nil {
 			t.Fatal(err)

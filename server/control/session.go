@@ -14,7 +14,7 @@ const (
 	Scheduled = "scheduled"
 	Starting  = "starting"
 	Running   = "running"
-	Degraded  = "degraded" // some part of it does not run
+	Degraded  = "degraded" // not all of its tasks run
 	Paused    = "paused"
 	Stopping  = "stopping"
 	Ended     = "ended"
@@ -32,7 +32,7 @@ const (
 type Session struct {
 	Spec      session.Spec // complete
 	State     string
-	Reason    string // of the state, where there is one
+	Reason    string // of the state, if any
 	Created   time.Time
 	CreatedBy string
 	NextStart time.Time // zero: none
@@ -75,14 +75,13 @@ func (s saved) clone() saved {
 		run := *s.Run
 		s.Run = &run
 	}
-	return s // specifications are replaced, never changed
+	return s // specifications are immutable
 }
 
 // record is the server's state of a session.
 type record struct {
 	saved
-	// next is the next start, zero if there is none; known says whether it has been
-	// computed.
+	// next is the next start, zero if there is none; known: it has been computed.
 	next  time.Time
 	known bool
 	// changed is when it was last created, changed or resumed.
@@ -90,9 +89,9 @@ type record struct {
 	pairs   []session.Pair
 	// points are the points measured for it, by agent.
 	points map[string][]string
-	// lacking says, by agent, why it has no address that can be measured.
+	// lacking is, by agent, why it has no address that can be measured.
 	lacking map[string]string
-	// refused says, by agent, why its source conflicts with others.
+	// refused is, by agent, why its source conflicts with other sessions.
 	refused map[string]string
 	state   string
 	reason  string
@@ -136,7 +135,7 @@ func (c *Control) view(r *record) Session {
 	return v
 }
 
-// Sessions are all sessions, newest first.
+// Sessions returns all sessions, newest first.
 func (c *Control) Sessions() []Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +152,7 @@ func (c *Control) Sessions() []Session {
 	return sessions
 }
 
-// Session is one session.
+// Session returns one session.
 func (c *Control) Session(name string) (Session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,12 +162,12 @@ func (c *Control) Session(name string) (Session, error) {
 	return Session{}, notFound("find", name)
 }
 
-// upcomingMax bounds the planned runs of one session that Runs gives.
+// upcomingMax limits the planned runs of one session that Runs returns.
 const upcomingMax = 1000
 
-// Runs are the runs, past, present and planned, that touch a range of time, by
-// start; of one session, or of all where the name is empty. Zero times mean now
-// and one week later.
+// Runs returns the past, current and planned runs that overlap a range of time, by
+// start; of one session, or of all if the name is empty. Zero times mean now and one
+// week later.
 func (c *Control) Runs(from, to time.Time, name string) []Run {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,7 +44,7 @@ func (c *Control) HandleState(name string, text []byte) {
 		}
 		return
 	}
-	c.heard(a, state, now)
+	c.process(a, state, now)
 }
 
 // readState parses and validates an agent's report, which is not trusted.
@@ -122,10 +122,10 @@ func clip(text string) string {
 	return text[:end] + "..."
 }
 
-// heard processes a valid report.
-func (c *Control) heard(a *agent, state session.State, now time.Time) {
-	first, before, last := a.heardAt.IsZero(), a.state, a.heardAt
-	a.state, a.heardAt = state, now
+// process processes a valid report.
+func (c *Control) process(a *agent, state session.State, now time.Time) {
+	first, before, last := a.lastReport.IsZero(), a.state, a.lastReport
+	a.state, a.lastReport = state, now
 	urgent := false
 	if !a.connected {
 		a.connected, urgent, a.retryAt = true, true, time.Time{}
@@ -172,8 +172,8 @@ func (c *Control) compare(a *agent, restarted bool, now time.Time) bool {
 		c.confirm(a, a.state.Tasks, now)
 		return news
 	}
-	// A state may have been on the way while the agent applied what is new, so one
-	// alone says nothing, unless the agent is a new process.
+	// A report may have been in transit while the agent applied the new assignment, so
+	// one alone proves nothing, unless the agent is a new process.
 	if a.confirmed {
 		a.mismatches++
 		if !restarted && a.mismatches < 2 {

@@ -152,7 +152,7 @@ func (i *Ingest) enqueue(it item) bool {
 }
 
 // number assigns a sequence number to a batch of the server. It does so in the order of
-// the queue: a batch that arrived after a higher number would be taken for a duplicate.
+// the queue: a batch that arrived after a higher number would be treated as a duplicate.
 func (i *Ingest) number(it *item) {
 	b, all := &it.batch, uint64(1)
 	if it.done != nil {

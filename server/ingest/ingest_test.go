@@ -23,10 +23,10 @@ type shelf struct {
 	mu     sync.Mutex
 	have   map[string]bool
 	rows   map[string]int64
-	oldest map[string]uint64 // what its sender still has, of each line of batches
+	oldest map[string]uint64 // sequence number still in the sender's spool, by series of batches
 	fail   error
-	begun  chan struct{} // told at each commit, if there is one
-	hold   chan struct{} // commits wait for it, if there is one
+	begun  chan struct{} // receives at each commit, unless nil
+	hold   chan struct{} // commits wait for it, unless nil
 }
 
 func newShelf() *shelf {
@@ -52,9 +52,9 @@ func (s *shelf) Store(_ context.Context, batches []archive.Batch) ([]bool, map[i
 			rejected[i] = archive.ErrSchema
 			continue
 		}
-		line := fmt.Sprint(b.Agent, b.Stream, b.Epoch)
-		stored[i] = !s.have[key] && b.Sequence >= s.oldest[line]
-		s.oldest[line] = max(s.oldest[line], b.Oldest)
+		series := fmt.Sprint(b.Agent, b.Stream, b.Epoch)
+		stored[i] = !s.have[key] && b.Sequence >= s.oldest[series]
+		s.oldest[series] = max(s.oldest[series], b.Oldest)
 		if stored[i] {
 			s.have[key] = true
 			s.rows[b.Stream] += b.Record.NumRows()
@@ -143,7 +143,7 @@ func TestEveryBatchIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-func TestFailureIsForNow(t *testing.T) {
+func TestFailureIsTemporary(t *testing.T) {
 	s := newShelf()
 	s.fail = archive.ErrFull
 	i := New(Options{Archive: s, Linger: time.Millisecond})
@@ -164,7 +164,7 @@ func TestFailureIsForNow(t *testing.T) {
 	}
 	i.Accept(a.of("late", envelope(t, 1, 1)))
 	if err := a.got["late"]; len(err) != 1 || err[0] == nil {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after close: %v", err)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestQueueIsBounded(t *testing.T) {
 			e := envelope(t, uint64(n), 10)
 			i.Accept(a.of("a", e))
 			if st := i.Stats(); st.QueueBytes > int64(3*len(e.Payload)) {
-				t.Errorf("%d bytes wait", st.QueueBytes)
+				t.Errorf("%d bytes queued", st.QueueBytes)
 			}
 		}
 	}()
@@ -199,7 +199,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-func TestSlowWatcherLosesAndIsTold(t *testing.T) {
+func TestSlowWatcherMissesRows(t *testing.T) {
 	i := New(Options{Archive: newShelf(), Linger: time.Millisecond})
 	slow, other := i.Live().Watch(nil, 1), i.Live().Watch([]string{"flows"}, 1)
 	a := &answers{got: map[string][]error{}}
@@ -214,7 +214,7 @@ func TestSlowWatcherLosesAndIsTold(t *testing.T) {
 		b.Record.Release()
 	}
 	if rows+int64(slow.Missed()) != 20 || slow.Missed() != 15 || i.Stats().LiveMissed != 3 {
-		t.Errorf("%d rows came, %d missed", rows, slow.Missed())
+		t.Errorf("%d rows received, %d missed", rows, slow.Missed())
 	}
 	if _, open := <-other.Batches(); open {
 		t.Error("the watcher of another stream got a batch")
@@ -232,7 +232,7 @@ func TestEventsAndChangesAreStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 3 {
-		l.Event(event.Event{Kind: "agent-lost", Level: event.Warning, Agent: fmt.Sprint("a", n), Message: "not heard"})
+		l.Event(event.Event{Kind: "agent-lost", Level: event.Warning, Agent: fmt.Sprint("a", n), Message: "lost contact"})
 	}
 	l.Change(event.Change{Token: "operator", Role: "admin", Method: "StopSession", Outcome: "ok"})
 	l.Close()
@@ -242,13 +242,13 @@ func TestEventsAndChangesAreStored(t *testing.T) {
 	}
 }
 
-// TestOwnRowsOutliveAFullDisk: no spool has them, so they wait here.
-func TestOwnRowsOutliveAFullDisk(t *testing.T) {
+// TestOwnRowsAreKeptWhileTheDiskIsFull: no spool has them, so they are held in memory.
+func TestOwnRowsAreKeptWhileTheDiskIsFull(t *testing.T) {
 	for _, row := range []struct {
 		name            string
-		heals           bool
+		recovers        bool
 		stored, dropped int64
-	}{{"it heals", true, 6, 0}, {"it stays", false, 0, 6}} {
+	}{{"disk recovers", true, 6, 0}, {"disk stays full", false, 0, 6}} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newShelf()
 			s.fail = archive.ErrFull
@@ -266,23 +266,22 @@ func TestOwnRowsOutliveAFullDisk(t *testing.T) {
 				a.all.Wait()
 			}
 			s.mu.Lock()
-			if row.heals {
+			if row.recovers {
 				s.fail = nil
 			}
 			s.mu.Unlock()
 			l.Event(event.Event{Kind: "agent-connected", Level: event.Info})
 			l.Close()
 			i.Close()
-			if s.rows["events"] != row.stored || int64(l.Dropped()) != row.dropped || (i.Failing() == nil) != row.heals {
+			if s.rows["events"] != row.stored || int64(l.Dropped()) != row.dropped || (i.Failing() == nil) != row.recovers {
 				t.Errorf("stored %d rows, dropped %d, %v", s.rows["events"], l.Dropped(), i.Failing())
 			}
 		})
 	}
 }
 
-// TestAgentsCannotSpeakForTheServer: what happened and who changed what only the
-// server writes.
-func TestAgentsCannotSpeakForTheServer(t *testing.T) {
+// TestAgentsCannotWriteServerStreams: only the server writes events and audit records.
+func TestAgentsCannotWriteServerStreams(t *testing.T) {
 	s := newShelf()
 	i := New(Options{Archive: s, Linger: time.Millisecond})
 	a := &answers{got: map[string][]error{}}
@@ -305,8 +304,8 @@ func TestAgentsCannotSpeakForTheServer(t *testing.T) {
 	}
 }
 
-// TestWatchersHoldBoundedBytes: a watcher that does not read holds few bytes,
-// whatever the number of batches that it may hold.
+// TestWatchersHoldBoundedBytes: the backlog of a watcher that does not read is limited
+// in bytes, whatever the limit in batches.
 func TestWatchersHoldBoundedBytes(t *testing.T) {
 	w := newLive().Watch(nil, 1000)
 	for range 100 {
@@ -316,7 +315,7 @@ func TestWatchersHoldBoundedBytes(t *testing.T) {
 		}
 	}
 	if len(w.c) != 4 {
-		t.Fatalf("%d quarters wait", len(w.c))
+		t.Fatalf("%d quarters are queued", len(w.c))
 	}
 	for range 4 {
 		<-w.c

@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// recordOf is a batch of rows as the server's own parts make them.
+// recordOf returns a batch of rows like those of the server's own parts.
 func recordOf(t *testing.T, rows int) arrow.RecordBatch {
 	t.Helper()
 	builder := array.NewRecordBuilder(memory.DefaultAllocator, incidents.Arrow())
@@ -31,8 +31,8 @@ func recordOf(t *testing.T, rows int) arrow.RecordBatch {
 	return record
 }
 
-// TestPutIsTriedAgain: also where nobody else sends anything.
-func TestPutIsTriedAgain(t *testing.T) {
+// TestPutIsRetried: even if no other batch arrives.
+func TestPutIsRetried(t *testing.T) {
 	s := newShelf()
 	s.fail, s.begun = errors.New("disk full"), make(chan struct{}, 100)
 	i := New(Options{Archive: s, Linger: time.Millisecond})
@@ -49,14 +49,14 @@ func TestPutIsTriedAgain(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("it was not tried again")
+		t.Fatal("it was not retried")
 	}
 	if s.rows[incidents.Name] != 3 || len(done) != 0 {
-		t.Errorf("%d rows, told again: %v", s.rows[incidents.Name], len(done))
+		t.Errorf("%d rows, %d more answers", s.rows[incidents.Name], len(done))
 	}
 }
 
-// TestHurry: a server that ends does not wait for an archive that takes nothing.
+// TestHurry: a server that stops does not wait for an archive that stores nothing.
 func TestHurry(t *testing.T) {
 	s := newShelf()
 	s.fail, s.begun = errors.New("disk full"), make(chan struct{}, 100)
@@ -77,27 +77,27 @@ func TestHurry(t *testing.T) {
 	i.Close()
 	for range 2 {
 		if err := <-done; !errors.Is(err, errClosing) {
-			t.Errorf("told %v", err)
+			t.Errorf("answered %v", err)
 		}
 	}
 }
 
-// TestPutAtOnce: batches of one stream from many places are all new.
-func TestPutAtOnce(t *testing.T) {
+// TestConcurrentPuts: batches put concurrently are never duplicates.
+func TestConcurrentPuts(t *testing.T) {
 	s := newShelf()
 	i := New(Options{Archive: s, Linger: time.Microsecond, CommitBytes: 1})
 	record := recordOf(t, 3)
-	var putting, told sync.WaitGroup
+	var putting, answered sync.WaitGroup
 	for range 8 {
 		putting.Go(func() {
 			for range 200 {
-				told.Add(1)
-				i.Put(&incidents, record, func(error) { told.Done() })
+				answered.Add(1)
+				i.Put(&incidents, record, func(error) { answered.Done() })
 			}
 		})
 	}
 	putting.Wait()
-	told.Wait()
+	answered.Wait()
 	i.Close()
 	if got := s.rows[incidents.Name]; got != 8*200*3 || i.Stats().Duplicates != 0 {
 		t.Errorf("%d rows, %d duplicates", got, i.Stats().Duplicates)

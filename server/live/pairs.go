@@ -2,7 +2,7 @@
 // watchers of one pair of hosts, and by the second for watchers of all pairs. It keeps
 // sums for a minute or so; the archive has the rest.
 //
-// It does not decide who may watch. In the flow it stands beside the archive, between
+// It does not decide who may watch. In the flow it is parallel to the archive, between
 // ingest and the API.
 package live
 
@@ -23,8 +23,7 @@ const (
 	History = 60
 	// ahead is how far a host's clock may be ahead, in seconds; it may be behind by History.
 	ahead = 60
-	// idleTime is how long a pair without rows is kept; no second has figures of it
-	// then.
+	// idleTime is how long a pair without rows is kept: until no second has figures of it.
 	idleTime = (History + ahead + 10) * time.Second
 	tickTime = 100 * time.Millisecond
 )
@@ -32,7 +31,7 @@ const (
 // keyName is one session's view of one pair of hosts.
 type keyName struct{ session, source, destination string }
 
-// key is a keyName by numbers.
+// key is a keyName as ids.
 type key struct {
 	name                keyName
 	session             uint32
@@ -56,13 +55,13 @@ type Pairs struct {
 	pairs   map[[2]uint32][]uint32 // keys of a pair of agents
 	seconds map[int64]*second
 	version uint32
-	changed chan struct{} // is closed at the next version
+	changed chan struct{} // closed at the next version
 	purged  time.Time
 	// Rows beyond the limit, rows from the future, and batches that cannot be read.
 	refused, early, broken uint64
 }
 
-// names gives numbers to texts, never the same one twice.
+// names assigns ids to names. An id is never reused.
 type names struct {
 	ids  map[string]uint32
 	used map[uint32]int
@@ -151,7 +150,7 @@ func (p *Pairs) addRow(row *flows.Row, now time.Time) {
 		p.warnOnce(&p.early, "rows of flows lie in the future and are not watched", "agent", row.Destination, "time", row.End)
 		return
 	}
-	if start <= now.Unix()-History { // from a spool, for one; the archive has it
+	if start <= now.Unix()-History { // delayed in a spool, for example; only the archive has it
 		return
 	}
 	id, ok := p.find(row)
@@ -171,7 +170,7 @@ func (p *Pairs) addRow(row *flows.Row, now time.Time) {
 	p.elect(s, f, now)
 }
 
-// elect says which session of the pair counts in the second.
+// elect determines which session of the pair counts in the second.
 func (p *Pairs) elect(s *second, changed *figure, now time.Time) {
 	k := &p.keys[changed.key]
 	keys := p.pairs[[2]uint32{k.source, k.destination}]
@@ -194,7 +193,7 @@ func (p *Pairs) elect(s *second, changed *figure, now time.Time) {
 	}
 }
 
-// find is the number of a row's key.
+// find returns the id of a row's key, which it adds if needed.
 func (p *Pairs) find(row *flows.Row) (uint32, bool) {
 	name := keyName{row.Session, row.Source, row.Destination}
 	if id, known := p.ids[name]; known {
@@ -246,7 +245,7 @@ func (p *Pairs) publish(now time.Time) {
 	}
 }
 
-// purge drops pairs of which no second has figures any more.
+// purge drops pairs without figures in any second.
 func (p *Pairs) purge(now time.Time) {
 	for name, id := range p.ids {
 		k := &p.keys[id]

@@ -37,13 +37,13 @@ func (b *bench) take(t testing.TB, seconds float64, agent string, rows ...row) {
 // reach publishes at a time.
 func (b *bench) reach(seconds float64) { b.time = at(seconds); b.publish(b.time) }
 
-// follower puts messages together as a page does.
+// follower combines messages like the page does.
 type follower struct {
 	*Reader
 	agents []string
 }
 
-// next gives each second's pairs as text.
+// next returns each second's pairs as text.
 func (f *follower) next(t testing.TB) map[int64][]string {
 	t.Helper()
 	seconds, more, err := f.Next()
@@ -81,8 +81,8 @@ func (f *follower) want(t testing.TB, when string, want map[int64][]string) {
 	}
 }
 
-// TestPairs: a second is sent once it is over and quiet, late rows make it be sent
-// again with what changed, and a new reader begins with all of it.
+// TestPairs: a second is sent once it is over and quiet, late rows cause it to be sent
+// again with what changed, and a new reader begins with all figures.
 func TestPairs(t *testing.T) {
 	b := newBench(100)
 	f := &follower{Reader: b.Reader("", 60)}
@@ -97,11 +97,11 @@ func TestPairs(t *testing.T) {
 	b.take(t, 2.2, "c", measured(1.003, "s", "a", 5, 1024), measured(2.003, "s", "a", 7, 1024))
 	b.reach(2.6)
 	f.want(t, "late rows", map[int64][]string{0: {"a>c 25"}, 1: {"a>c 7"}})
-	for i := range 40 { // rows come all the time
+	for i := range 40 { // rows keep arriving
 		b.take(t, 3.1+float64(i)/50, "b", measured(3.001, "s", "a", 1, 1024))
 		if i == 35 {
 			b.reach(3.9)
-			f.want(t, "it does not wait for quiet for ever", map[int64][]string{2: {"a>b 36"}})
+			f.want(t, "it does not wait for quiet indefinitely", map[int64][]string{2: {"a>b 36"}})
 		}
 	}
 	b.reach(4.5)
@@ -121,10 +121,10 @@ func TestPairs(t *testing.T) {
 	}
 	b.take(t, 201, "x", measured(201, "s", "a", 3, 1024))
 	b.reach(202)
-	f.want(t, "a number is used again", map[int64][]string{200: {"a>x 3"}})
+	f.want(t, "a key is reused", map[int64][]string{200: {"a>x 3"}})
 }
 
-// TestPairsFigures: what one row says, and what several add up to.
+// TestPairsFigures: figures of one row, and of the sum of several.
 func TestPairsFigures(t *testing.T) {
 	b := newBench(100)
 	one := measured(1.0005, "s", "one", 10, 1024)
@@ -154,7 +154,7 @@ func TestPairsFigures(t *testing.T) {
 		}
 	}
 	nan := float32(math.NaN())
-	// Of the 10 values in [1024, 1056) that of rank 5 is 1038. Of the 20 values of half those of ranks 1 to 10 are in [2048, 2112).
+	// The value of rank 5 of the 10 in [1024, 1056) is 1038. Ranks 1 to 10 of the 20 values of half are in [2048, 2112).
 	for name, want := range map[string]figures{
 		"one0": {1, math.MaxUint32, 1038, 8 << 20, nan}, "none0": {4, 0, nan, 0, nan}, "half0": {2, 20, 2108, 16000, 30}, "long4": {1, 10, 1038, 1000, 30},
 	} {
@@ -167,7 +167,7 @@ func TestPairsFigures(t *testing.T) {
 	}
 }
 
-// TestPairsOfSessions: each pair is shown as the session sees it that sees most.
+// TestPairsOfSessions: each pair has the figures of the session with the most packets.
 func TestPairsOfSessions(t *testing.T) {
 	b := newBench(100)
 	f, s1 := &follower{Reader: b.Reader("", 60)}, &follower{Reader: b.Reader("s1", 60)}
@@ -188,7 +188,7 @@ func TestPairsOfSessions(t *testing.T) {
 	f.want(t, "the other sees more now", map[int64][]string{0: {"a>b 32"}})
 }
 
-// TestPairsRefused: what does not fit is counted and logged once.
+// TestPairsRefused: rows beyond a limit are counted and logged once.
 func TestPairsRefused(t *testing.T) {
 	b := newBench(2)
 	f := &follower{Reader: b.Reader("", 60)}
@@ -199,11 +199,11 @@ func TestPairsRefused(t *testing.T) {
 	b.reach(2)
 	f.want(t, "two fit", map[int64][]string{0: {"a>b 10", "c>b 10"}})
 	if b.refused != 3 || b.early != 2 || strings.Count(b.log.String(), "\n") != 2 {
-		t.Errorf("refused %d, early %d, said %s", b.refused, b.early, &b.log)
+		t.Errorf("refused %d, early %d, log %s", b.refused, b.early, &b.log)
 	}
 }
 
-// TestPairsOfAFastClock: a host whose clock is ahead is shown all the same.
+// TestPairsOfAFastClock: rows of a host whose clock is ahead are shown.
 func TestPairsOfAFastClock(t *testing.T) {
 	b := newBench(2)
 	f := &follower{Reader: b.Reader("", 60)}

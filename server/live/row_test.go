@@ -22,8 +22,8 @@ func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * 1e
 
 type row = measuretest.Fields
 
-// measured is a row of one second with delays; its columns of quantiles are far from
-// those of the histogram, which alone count.
+// measured is a row of one second with delays; its columns of quantiles differ from
+// those of its histogram, which take precedence.
 func measured(end float64, session, source string, packets int, bounds ...int64) row {
 	counts := make([]uint64, len(bounds))
 	for i := range counts {
@@ -42,7 +42,7 @@ func batchOf(t testing.TB, agent string, rows ...row) archive.Batch {
 	return archive.Batch{Agent: agent, Key: measure.Key{Stream: measure.Flows.Name}, Schema: &measure.Flows, Record: measuretest.Record(t, &measure.Flows, rows...)}
 }
 
-// garbage are rows that no agent of ours would send.
+// garbage returns invalid rows.
 func garbage() []row {
 	return []row{
 		{}, {"time": at(1)}, {"time": at(1), "source": "a"},
@@ -82,14 +82,13 @@ func broken(agent string) archive.Batch {
 	return archive.Batch{Agent: agent, Key: measure.Key{Stream: "flows"}, Schema: schema, Record: array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, -1)}
 }
 
-// TestGarbage: nothing that an agent sends ends a watch, or is shown as a number
-// that it is not.
+// TestGarbage: no invalid row ends a watch or yields inconsistent figures.
 func TestGarbage(t *testing.T) {
 	p := NewPairs(10, func() time.Time { return at(3) }, slog.New(slog.DiscardHandler))
 	w := NewWatch(archive.Selection{Source: "a", Destination: "b"}, 0)
 	for _, r := range garbage() {
 		for _, batch := range []archive.Batch{batchOf(t, "b", r), batchOf(t, "b", measured(1, "", "a", 4, 1024), r), broken("b")} {
-			_ = p.add(batch, at(1.5)) // either way
+			_ = p.add(batch, at(1.5)) // may fail
 			_ = w.Add(batch, at(1.5))
 			for _, window := range w.Changed() {
 				d := window.Delay
@@ -105,7 +104,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// FuzzRow: no figures of one row end a watch.
+// FuzzRow: no row ends a watch.
 func FuzzRow(f *testing.F) {
 	f.Add(int64(1), int64(1e9), uint64(1), uint64(1), int64(1), int64(5), uint64(1), "s")
 	f.Add(int64(math.MaxInt64), int64(math.MinInt64), uint64(math.MaxUint64), uint64(0), int64(math.MinInt64), int64(-1), uint64(math.MaxUint64), "\xff")

@@ -7,7 +7,7 @@ import (
 	"pillion.dev/measure/flows"
 )
 
-// figure is what one session has of one pair of hosts in one second.
+// figure is what one session measured of one pair of hosts in one second.
 type figure struct {
 	key                     uint32
 	packets, expected, lost uint32
@@ -24,7 +24,7 @@ type second struct {
 	begun   time.Time
 	figures []figure
 	place   []int32 // of the figure of a key, plus one
-	// open are the sums behind figures as long as more rows are likely.
+	// open has the sums of the figures as long as more rows are likely.
 	open map[uint32]*flows.Sum
 	// version is the highest of the figures.
 	version uint32
@@ -33,7 +33,7 @@ type second struct {
 	first, latest time.Time
 }
 
-// find is the figure of a key, or nil.
+// find returns the figure of a key, or nil.
 func (s *second) find(key uint32) *figure {
 	if int(key) >= len(s.place) || s.place[key] == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (s *second) find(key uint32) *figure {
 	return &s.figures[s.place[key]-1]
 }
 
-// take is the figure of a key, created if there is none.
+// take returns the figure of a key, created if there is none.
 func (s *second) take(key uint32, keys int) *figure {
 	if found := s.find(key); found != nil {
 		return found
@@ -55,7 +55,7 @@ func (s *second) take(key uint32, keys int) *figure {
 	return &s.figures[len(s.figures)-1]
 }
 
-// add adds a row to a figure. Once the sum is gone, delays stay as they are.
+// add adds a row to a figure. Once the sum is dropped, delays no longer change.
 func (s *second) add(f *figure, row *flows.Row) {
 	f.packets, f.expected, f.lost = saturated(f.packets, row.Packets), saturated(f.expected, row.Expected), saturated(f.lost, row.Lost)
 	f.rate += float32(float64(row.Bytes) * 8 / max(row.Interval, time.Second).Seconds())
@@ -76,7 +76,7 @@ func saturated(a uint32, b uint64) uint32 {
 	return uint32(min(uint64(a)+min(b, math.MaxUint32), math.MaxUint32))
 }
 
-// mark notes that a figure has changed.
+// mark records that a figure has changed.
 func (s *second) mark(f *figure, now time.Time) {
 	if len(s.pending) == 0 {
 		s.first = now

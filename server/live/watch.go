@@ -14,8 +14,8 @@ const (
 	// windowsMost are kept for further rows, each for windowTime after the last one.
 	windowsMost = 128
 	windowTime  = 30 * time.Second
-	// closedMost dropped windows are remembered: rows that belong to one are too late,
-	// since a window of these rows alone would replace the whole one at the reader.
+	// closedMost is the number of dropped windows whose starts are kept: rows that belong
+	// to one are too late, since a window of these rows alone would replace the complete one.
 	closedMost   = 4096
 	sessionsMost = 8
 	// leadFactor is how many times as many packets another session has to see before
@@ -64,12 +64,12 @@ type watchedWindow struct {
 	fresh   bool // never returned by Changed
 }
 
-// NewWatch makes a watch; a step of 0 is that of the rows, at least a second.
+// NewWatch returns a watch; a step of 0 is that of the rows, at least a second.
 func NewWatch(selection archive.Selection, step time.Duration) *Watch {
 	return &Watch{selection: selection, asked: step, step: cmp.Or(step, time.Second), sessions: map[string]*watched{}}
 }
 
-// Step is the length of windows.
+// Step returns the length of windows.
 func (w *Watch) Step() time.Duration { return w.step }
 
 // Add adds the selected rows of a batch. An error means that the batch cannot be read
@@ -93,7 +93,7 @@ func (w *Watch) Add(batch archive.Batch, now time.Time) error {
 func (w *Watch) addRow(row *flows.Row, now time.Time) {
 	one := w.sessions[row.Session]
 	if one == nil {
-		if len(w.sessions) >= sessionsMost && !w.forget(now) {
+		if len(w.sessions) >= sessionsMost && !w.evict(now) {
 			return
 		}
 		name := strings.Clone(row.Session)
@@ -122,8 +122,8 @@ func (w *Watch) addRow(row *flows.Row, now time.Time) {
 	at.updated, at.changed = now, true
 }
 
-// forget makes room for another session if one has ended.
-func (w *Watch) forget(now time.Time) bool {
+// evict makes room for another session if one has ended.
+func (w *Watch) evict(now time.Time) bool {
 	for name, one := range w.sessions {
 		if name != w.current && one.silent(now) {
 			delete(w.sessions, name)
@@ -133,7 +133,7 @@ func (w *Watch) forget(now time.Time) bool {
 	return false
 }
 
-// floor is the multiple of step at or below.
+// floor rounds down to a multiple of step.
 func floor(n, step int64) int64 {
 	rest := n % step
 	if rest < 0 {
@@ -145,7 +145,7 @@ func floor(n, step int64) int64 {
 // arrivalsMost bounds the arrivals that are kept.
 const arrivalsMost = 4096
 
-// arrive notes a row; those of one reading have the same end.
+// arrive records a row; those of one reading have the same end.
 func (o *watched) arrive(now time.Time, packets float64, end int64, interval time.Duration) {
 	o.seen = now
 	if last := len(o.arrived) - 1; last >= 0 && o.arrived[last].end == end {
@@ -160,7 +160,7 @@ func (o *watched) arrive(now time.Time, packets float64, end int64, interval tim
 	o.arrived = slices.Delete(o.arrived, 0, old)
 }
 
-// step is the median of the latest rows: a single one can be too long.
+// step returns the median interval of the latest rows: a single one can be too long.
 func (o *watched) step() time.Duration {
 	var latest []time.Duration
 	for _, a := range o.arrived[max(0, len(o.arrived)-5):] {
@@ -170,7 +170,7 @@ func (o *watched) step() time.Duration {
 	return latest[len(latest)/2]
 }
 
-// rate is packets per second in the latest rows.
+// rate returns the packets per second in the latest rows.
 func (o *watched) rate() float64 {
 	packets, seconds := 0.0, 0.0
 	for _, a := range o.arrived {
@@ -185,7 +185,7 @@ func (o *watched) silent(now time.Time) bool {
 	return len(o.arrived) == 0 || now.Sub(o.seen) > 3*o.arrived[len(o.arrived)-1].step+2*time.Second
 }
 
-// elect says which session's windows are shown.
+// elect determines which session's windows are shown.
 func (w *Watch) elect(now time.Time) {
 	elected := w.sessions[flows.Elect(func(yield func(string, float64) bool) {
 		for name, one := range w.sessions {
@@ -206,7 +206,7 @@ func (w *Watch) elect(now time.Time) {
 	}
 }
 
-// setStep drops the windows for those of another length.
+// setStep replaces the windows by those of another length.
 func (w *Watch) setStep(step time.Duration) {
 	if step == w.step {
 		return

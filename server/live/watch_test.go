@@ -15,7 +15,7 @@ import (
 
 var ab = archive.Selection{Source: "a", Destination: "b"}
 
-// follow adds rows that come at a time, and gives what has changed as text.
+// follow adds rows that arrive at a time, and returns what has changed as text.
 func follow(t testing.TB, w *Watch, seconds float64, rows ...row) string {
 	t.Helper()
 	if len(rows) > 0 {
@@ -59,7 +59,7 @@ func TestWatch(t *testing.T) {
 			{"next", 2.1, []row{second(2.02, "s", 4)}, "1:4 new"},
 			{"late one", 2.2, []row{second(1.003, "s", 8)}, "0:11"},
 			{"a little long", 3.2, []row{every(1080*time.Millisecond, 3.1, "s", 1)}, "2:1 new"},
-			{"of others", 3.3, []row{measured(3, "s", "c", 5, 1024)}, ""},
+			{"other pairs", 3.3, []row{measured(3, "s", "c", 5, 1024)}, ""},
 		}},
 		{"rows over a border", 2 * time.Second, []step{
 			{"middle at the border", 2.6, []row{second(2.5, "s", 1)}, "2:1 new"},
@@ -79,7 +79,7 @@ func TestWatch(t *testing.T) {
 			{"it ends", 3.2, []row{second(3, "x", 10)}, ""},
 			{"for long", 20, []row{second(20, "x", 10)}, "0:10 1:10 2:10 19:10 new"},
 		}},
-		{"forgotten windows stay so", 0, []step{
+		{"dropped windows stay dropped", 0, []step{
 			{"first", 1.1, []row{second(1, "s", 1)}, "0:1 new"},
 			{"much later", 40, []row{second(39, "s", 1)}, "38:1 new"},
 			{"too late", 40.1, []row{second(1, "s", 1)}, ""},
@@ -97,7 +97,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchSelection: each part of a selection is looked at.
+// TestWatchSelection: each field of a selection is compared.
 func TestWatchSelection(t *testing.T) {
 	full := measured(1, "s", "a", 5, 1024)
 	full["src"], full["dst"], full["proto"], full["sport"], full["dport"] = "192.0.2.1", "192.0.2.2", "udp", 7, 8
@@ -182,6 +182,6 @@ func TestLack(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if _, lacks := w.Lack(); lacks {
-		t.Error("it asks again")
+		t.Error("the archive is queried again")
 	}
 }

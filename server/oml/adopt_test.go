@@ -22,7 +22,7 @@ import (
 	"pillion.dev/server/oml"
 )
 
-// nothing takes all and has nothing.
+// nothing accepts all batches and has no rows.
 type nothing struct{}
 
 func (nothing) Put(_ *measure.Schema, _ arrow.RecordBatch, done func(error)) {
@@ -100,8 +100,8 @@ func values(t *testing.T, b archive.Batch, column string) string {
 	return strings.Join(all, " ")
 }
 
-// TestAdopt: tuples come to the table of their domain, on its time base, and a batch
-// that comes again has the same key.
+// TestAdopt: tuples are assigned to the table of their domain, on its time base, and a
+// retransmitted batch has the same key.
 func TestAdopt(t *testing.T) {
 	k := backend(t, t.TempDir())
 	if _, err := k.Start("Lab", 1000); err != nil {
@@ -117,7 +117,7 @@ func TestAdopt(t *testing.T) {
 		{"later start", "Lab", 1010, "1 load n:int64", "oml_lab_load", "11.5 (null)"},
 		{"earlier start", "Lab", 990, "1 load n:int64", "oml_lab_load", "-8.5 (null)"},
 		{"other fields", "Lab", 1000, "1 load n:uint64", "oml_lab_load_2", "1.5 (null)"},
-		{"fresh domain", "x", 77, "4 load n:int64", "oml_x_load", "1.5 (null)"},
+		{"new domain", "x", 77, "4 load n:int64", "oml_x_load", "1.5 (null)"},
 	} {
 		b, err := k.Adopt(batch(t, stream(t, row.domain, row.start, row.text), 5, uint64(len(keys))))
 		if err != nil || b.Stream != row.want || b.Schema.Name != row.want || b.Agent != "north" {
@@ -130,7 +130,7 @@ func TestAdopt(t *testing.T) {
 		keys[fmt.Sprint(b.Key)] = true
 		again, err := k.Adopt(batch(t, stream(t, row.domain, row.start, row.text), 5, b.Sequence))
 		if err != nil || again.Key != b.Key {
-			t.Errorf("%s: sent again it is %v, %v, and was %v", row.name, again.Key, err, b.Key)
+			t.Errorf("%s: retransmitted with key %v, %v, want %v", row.name, again.Key, err, b.Key)
 		}
 	}
 	for _, domain := range []string{"Lab", "x"} {
@@ -149,8 +149,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestAdoptRefuses: what is no relayed stream, or beyond the limits, is refused for
-// good; a disk that cannot be written may be better later.
+// TestAdoptRefuses: invalid relayed streams and those beyond the limits are rejected
+// permanently; a failing disk is a temporary error.
 func TestAdoptRefuses(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "server")
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -159,11 +159,11 @@ func TestAdoptRefuses(t *testing.T) {
 	k := backend(t, folder)
 	forged := *stream(t, "lab", 5, "1 t n:int64")
 	forged.Doc = strings.Replace(forged.Doc, " t", " u", 1)
-	strange := relay.Connections
-	strange.Fields = append([]measure.Field(nil), strange.Fields...)
-	strange.Fields[2].Type = measure.Int64
+	mistyped := relay.Connections
+	mistyped.Fields = append([]measure.Field(nil), mistyped.Fields...)
+	mistyped.Fields[2].Type = measure.Int64
 	for name, s := range map[string]*measure.Schema{
-		"forged": &forged, "connections of other types": &strange,
+		"forged": &forged, "connections of other types": &mistyped,
 		"no tuples": {Name: relay.Prefix + "x", Fields: []measure.Field{measure.TimeField}},
 	} {
 		before := batch(t, s, 1, 0)
@@ -175,7 +175,7 @@ func TestAdoptRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := k.Adopt(batch(t, stream(t, "lab", 5, "1 t n:int64"), 1, 0)); err == nil || errors.Is(err, bus.ErrRejected) {
-		t.Errorf("a disk that cannot be written: %v", err)
+		t.Errorf("failing disk: %v", err)
 	}
 	if err := os.Rename(folder+".away", folder); err != nil {
 		t.Fatal(err)

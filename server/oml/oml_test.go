@@ -19,7 +19,7 @@ import (
 	"pillion.dev/omsp/collect"
 )
 
-// sink takes batches and has nothing to read.
+// sink accepts batches and has no rows to read.
 type sink struct {
 	mu   sync.Mutex
 	rows map[string][]string
@@ -114,8 +114,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNameThatIsNoText: JSON would give another name back.
-func TestNameThatIsNoText(t *testing.T) {
+// TestNameThatIsNotUTF8: JSON would not preserve it.
+func TestNameThatIsNotUTF8(t *testing.T) {
 	k, _ := open(t, t.TempDir())
 	defer k.Close()
 	k.Start("a\xffb", 7)
@@ -125,8 +125,8 @@ func TestNameThatIsNoText(t *testing.T) {
 	}
 }
 
-// TestNamesThatLookTaken: whoever chooses names cannot bring two tables together.
-func TestNamesThatLookTaken(t *testing.T) {
+// TestNamesThatCollide: no choice of names makes two tables share a stream.
+func TestNamesThatCollide(t *testing.T) {
 	k, _ := open(t, t.TempDir())
 	defer k.Close()
 	first, err := k.Table("d", schemaOf(t, "1 t n:int32"))
@@ -137,7 +137,7 @@ func TestNamesThatLookTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the table D, t would be called without the hash, and with it.
+	// This name is that of a generated stream.
 	third, err := k.Table("d", schemaOf(t, "1 "+strings.TrimPrefix(second.Schema.Name, "oml_d_")+" n:int32"))
 	if err != nil {
 		t.Fatal(err)
@@ -162,26 +162,26 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	if _, err := k.Start(long, 1); err == nil {
-		t.Error("a domain with a name of 2000 bytes began")
+		t.Error("a domain with a name of 2000 bytes was accepted")
 	}
 	for n := range tablesMax {
 		k.catalog.Domains["d"].Tables = append(k.catalog.Domains["d"].Tables, entry{Name: fmt.Sprint("t", n), Stream: fmt.Sprint("oml_d_t", n), Schema: "0 x n:int32"})
 	}
 	if _, err := k.Table("d", schemaOf(t, "1 more n:int32")); err == nil {
-		t.Error("one table more than there can be began")
+		t.Error("a table beyond the limit was accepted")
 	}
 	for n := len(k.catalog.Domains); n < domainsMax; n++ {
 		k.catalog.Domains[fmt.Sprint("d", n)] = &domain{}
 	}
 	if _, err := k.Start("more", 1); err == nil {
-		t.Error("one domain more than there can be began")
+		t.Error("a domain beyond the limit was accepted")
 	}
 	if start, err := k.Start("d", 5); err != nil || start != 5 {
 		t.Errorf("a known domain: %d, %v", start, err)
 	}
 }
 
-// TestTimeBase: the first client's start counts for all of a domain.
+// TestTimeBase: the start of the first client is the time base of its domain.
 func TestTimeBase(t *testing.T) {
 	k, _ := open(t, t.TempDir())
 	defer k.Close()
@@ -212,15 +212,15 @@ func TestTablesAreAnnounced(t *testing.T) {
 	if got := s.rows[Connections.Name]; len(got) != 1 || !strings.HasSuffix(got[0], "|My Domain|s|||3|5|0|1|0|0|2|r") {
 		t.Errorf("connections %q", got)
 	}
-	// An archive that knows nothing of it is told again.
+	// An archive without the row gets it again.
 	k, s = open(t, folder)
 	k.Close()
 	if got := s.rows[Tables.Name]; len(got) != 1 || got[0] != want {
-		t.Errorf("tables after the start %q", got)
+		t.Errorf("tables after a restart %q", got)
 	}
 }
 
-func TestBookThatCannotBe(t *testing.T) {
+func TestInvalidCatalog(t *testing.T) {
 	folder := t.TempDir()
 	for _, text := range []string{"", "{", `{"domains": 5}`, "\x00"} {
 		if err := os.WriteFile(filepath.Join(folder, "oml.json"), []byte(text), 0o600); err != nil {

@@ -16,14 +16,14 @@ func TestPathChanges(t *testing.T) {
 	}{
 		"nothing changes":               {[]string{"r1 r2 b", "r1 r2 b", "r1 r2 b"}, nil},
 		"change":                        {[]string{"r1 r2 b", "r1 r3 b", "r1 r3 b"}, []string{"was r1 > r2 > b, is r1 > r3 > b"}},
-		"change is told once":           {[]string{"r1 r2 b", "r1 r3 b", "r1 r3 b", "r1 r3 b"}, []string{"was r1 > r2 > b, is r1 > r3 > b"}},
+		"change is reported once":       {[]string{"r1 r2 b", "r1 r3 b", "r1 r3 b", "r1 r3 b"}, []string{"was r1 > r2 > b, is r1 > r3 > b"}},
 		"there and back":                {[]string{"r1 b", "r2 b", "r2 b", "r1 b", "r1 b"}, []string{"was r1 > b, is r2 > b", "was r2 > b, is r1 > b"}},
 		"odd trace":                     {[]string{"r1 r2 b", "r1 r3 b", "r1 r2 b", "r1 r3 b", "r1 r2 b"}, nil},
 		"two odd traces that differ":    {[]string{"r1 r2 b", "r1 r3 b", "r1 r4 b", "r1 r2 b"}, nil},
 		"longer":                        {[]string{"r1 b", "r1 r2 b", "r1 r2 b"}, []string{"was r1 > b, is r1 > r2 > b"}},
 		"longer by a silent hop":        {[]string{"r1 b", "r1 * b", "r1 * b"}, []string{"was r1 > b, is r1 > ? > b"}},
 		"hop falls silent":              {[]string{"r1 r2 b", "r1 * b", "r1 * b", "r1 r2 b"}, nil},
-		"silent hop speaks":             {[]string{"r1 * b", "r1 r2 b", "r1 r2 b"}, nil},
+		"silent hop replies":            {[]string{"r1 * b", "r1 r2 b", "r1 r2 b"}, nil},
 		"silence between hides nothing": {[]string{"r1 r2 b", "r1 * b", "r1 r3 b", "r1 r3 b"}, []string{"was r1 > r2 > b, is r1 > r3 > b"}},
 		"silence confirms nothing":      {[]string{"r1 r2 b", "r1 r3 b", "r1 * b", "r1 r2 b", "r1 r3 b"}, nil},
 		"silence does not deny":         {[]string{"r1 r2 b", "r1 r3 b", "r1 * b", "r1 r3 b"}, []string{"was r1 > r2 > b, is r1 > r3 > b"}},
@@ -61,7 +61,7 @@ func TestPathChanges(t *testing.T) {
 	}
 }
 
-func TestChangedIsWhenItWasFirstSeen(t *testing.T) {
+func TestChangedIsTheFirstTraceOfTheRoute(t *testing.T) {
 	topology, _ := newTopology(t)
 	for i, words := range []string{"r1 b", "r1 b", "r2 b", "r2 b", "r2 b"} {
 		add(t, topology, "a", "b", result(time.Duration(i)*time.Minute, "b", words))
@@ -71,12 +71,12 @@ func TestChangedIsWhenItWasFirstSeen(t *testing.T) {
 	}
 }
 
-// The rows of one trace may come in parts, and a part is not a shorter path.
+// The rows of one trace may arrive in parts, and a part is not a shorter path.
 func TestPartsOfATrace(t *testing.T) {
 	topology, events := newTopology(t)
 	for i, words := range []string{"r1 r2 b", "r1 r3 b", "r1 r3 b"} {
 		whole := result(time.Duration(i)*time.Minute, "b", words)
-		for _, cut := range [][2]int{{0, 2}, {2, 3}, {0, 3}} { // and all once more
+		for _, cut := range [][2]int{{0, 2}, {2, 3}, {0, 3}} { // and all of it again
 			part := whole
 			part.Hops = whole.Hops[cut[0]:cut[1]]
 			add(t, topology, "a", "b", part)
@@ -113,16 +113,16 @@ func TestChangeIn(t *testing.T) {
 		before, after int // minutes; -1: none
 		state         string
 	}{
-		"none":                     {nil, "r1 b", -1, -1, ""},
-		"no change":                {[]string{"r1 b", "r1 b"}, "r1 b", -1, 1, "current"},
-		"change":                   {[]string{"r1 b", "r1 b", "r2 b", "* b", "r2 b"}, "r2 b", 1, 4, "current"},
-		"and back since":           {[]string{"r1 b", "r2 b"}, "r1 b", 0, 1, "reverted"},
-		"and a third since":        {[]string{"r1 b", "r2 b"}, "r3 b", 0, 1, ""},
-		"not traced any more":      {[]string{"r1 b", "r2 b"}, "", 0, 1, ""},
-		"another address of b":     {[]string{"r1 b", "r1 b'"}, "r1 b", -1, 1, "current"},
-		"longer":                   {[]string{"r1 b", "r1 r2 b"}, "r1 r2 b", 0, 1, "current"},
-		"silence at the end":       {[]string{"r1 r2 b", "r1 * * * * !"}, "r1 r2 b", -1, 1, "current"},
-		"an address that is wrong": {[]string{"x b", "r1 b"}, "r1 b", -1, 1, "current"},
+		"none":                 {nil, "r1 b", -1, -1, ""},
+		"no change":            {[]string{"r1 b", "r1 b"}, "r1 b", -1, 1, "current"},
+		"change":               {[]string{"r1 b", "r1 b", "r2 b", "* b", "r2 b"}, "r2 b", 1, 4, "current"},
+		"and back since":       {[]string{"r1 b", "r2 b"}, "r1 b", 0, 1, "reverted"},
+		"and a third since":    {[]string{"r1 b", "r2 b"}, "r3 b", 0, 1, ""},
+		"not traced any more":  {[]string{"r1 b", "r2 b"}, "", 0, 1, ""},
+		"another address of b": {[]string{"r1 b", "r1 b'"}, "r1 b", -1, 1, "current"},
+		"longer":               {[]string{"r1 b", "r1 r2 b"}, "r1 r2 b", 0, 1, "current"},
+		"silence at the end":   {[]string{"r1 r2 b", "r1 * * * * !"}, "r1 r2 b", -1, 1, "current"},
+		"invalid address":      {[]string{"x b", "r1 b"}, "r1 b", -1, 1, "current"},
 	}
 	addresses["x"] = "no address"
 	for name, test := range tests {

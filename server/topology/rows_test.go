@@ -107,7 +107,7 @@ func TestAddBadRows(t *testing.T) {
 		t.Errorf("got %v, want %v", err, ErrTrace)
 	}
 	if got := len(topology.Graph("").Paths); got != 1 {
-		t.Errorf("got %d paths, want the good one", got)
+		t.Errorf("got %d paths, want the valid one", got)
 	}
 	other := array.NewRecordBuilder(memory.DefaultAllocator, measure.Clock.Arrow())
 	defer other.Release()

@@ -64,7 +64,7 @@ type path struct {
 	result session.TraceResult
 	hops   []session.TraceHop // one for each TTL from 1
 	route  route
-	// least are the minimum round-trip times since the hop has its address; 0: none.
+	// least has the minimum round-trip times since the hop has its address; 0: none.
 	least []int64
 	// before is the history without the last trace, of which more rows may follow.
 	before, known history

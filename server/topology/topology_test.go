@@ -44,7 +44,7 @@ var addresses = map[string]string{
 	"r1": "192.0.2.1", "r2": "192.0.2.2", "r3": "192.0.2.3", "r4": "192.0.2.4", "*": "",
 }
 
-// result is a trace from words such as "r1 * b"; a last ! says that it did not reach.
+// result is a trace from words such as "r1 * b"; a final ! means that it is unreached.
 func result(at time.Duration, destination, words string) session.TraceResult {
 	trace := session.TraceResult{
 		Time: start.Add(at), Source: addresses["a"], Address: addresses[destination], Protocol: "udp", Reached: true,
@@ -79,12 +79,12 @@ func TestNodes(t *testing.T) {
 		"routers":                    {"r1 r2 b", "agent:a router:192.0.2.1 router:192.0.2.2 agent:b"},
 		"agent on the way":           {"r1 c b", "agent:a router:192.0.2.1 agent:c agent:b"},
 		"alias of the end":           {"r1 b'", "agent:a router:192.0.2.1 agent:b"},
-		"strange address of the end": {"r1 r4", "agent:a router:192.0.2.1 agent:b"},
+		"unknown address of the end": {"r1 r4", "agent:a router:192.0.2.1 agent:b"},
 		"silent hop":                 {"r1 * b", "agent:a router:192.0.2.1 unknown:router:192.0.2.1|1/1|agent:b agent:b"},
 		"silent first hop":           {"* r1 b", "agent:a unknown:agent:a|1/1|router:192.0.2.1 router:192.0.2.1 agent:b"},
 		"two silent hops":            {"* * b", "agent:a unknown:agent:a|1/2|agent:b unknown:agent:a|2/2|agent:b agent:b"},
 		"not reached":                {"r1 * * !", "agent:a router:192.0.2.1 unknown:router:192.0.2.1|1/2|to:b unknown:router:192.0.2.1|2/2|to:b"},
-		"nobody":                     {"* !", "agent:a unknown:agent:a|1/1|to:b"},
+		"no reply at all":            {"* !", "agent:a unknown:agent:a|1/1|to:b"},
 		"refused":                    {"r1 r2 !", "agent:a router:192.0.2.1 router:192.0.2.2"},
 		"same router twice":          {"r1 r1 b", "agent:a router:192.0.2.1 router:192.0.2.1 agent:b"},
 	}
@@ -104,7 +104,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// checkWhole fails where a graph left something of its paths out.
+// checkWhole checks that a graph has all nodes and edges of its paths.
 func checkWhole(t *testing.T, graph Graph) {
 	t.Helper()
 	nodes := map[string]Node{}
@@ -141,7 +141,7 @@ func checkWhole(t *testing.T, graph Graph) {
 	}
 }
 
-func TestNothingIsLeftOut(t *testing.T) {
+func TestGraphIsComplete(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, seed))
 	words := []string{"r1", "r2", "r3", "r4", "c", "b'", "*", "*"}
@@ -286,7 +286,7 @@ func TestBadTraces(t *testing.T) {
 		"long protocol":   func(r *session.TraceResult) { r.Protocol = strings.Repeat("x", 10000) },
 		"ttl 0":           func(r *session.TraceResult) { r.Hops[0].TTL = 0 },
 		"huge ttl":        func(r *session.TraceResult) { r.Hops[0].TTL = 1 << 30 },
-		"strange address": func(r *session.TraceResult) { r.Hops[0].Address = "somewhere" },
+		"invalid address": func(r *session.TraceResult) { r.Hops[0].Address = "somewhere" },
 		"long zone":       func(r *session.TraceResult) { r.Hops[0].Address = "fe80::1%" + strings.Repeat("x", 10000) },
 	}
 	for name, spoil := range tests {
@@ -308,7 +308,7 @@ func TestBadTraces(t *testing.T) {
 }
 
 // For the race detector.
-func TestAllAtOnce(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	topology := New(discard{})
 	var group sync.WaitGroup
 	for worker := range 4 {

@@ -15,7 +15,7 @@ import (
 	"pillion.dev/api/pillionv1/pillionv1connect"
 )
 
-// post is what a user does with curl.
+// post makes a JSON call like curl.
 func (s *site) post(t testing.TB, protocol, procedure, token, body string) (int, string) {
 	t.Helper()
 	client, url := s.client(t, protocol)
@@ -44,7 +44,7 @@ func do(t testing.TB, client *http.Client, request *http.Request) (int, string) 
 	return response.StatusCode, string(text)
 }
 
-// bearer puts a token into each call of a client.
+// bearer adds a token to each call of a client.
 func bearer(token string) connect.ClientOption {
 	return connect.WithInterceptors(bearerToken(token))
 }
@@ -216,12 +216,12 @@ func TestTooManyWrongTokens(t *testing.T) {
 	if status != http.StatusTooManyRequests {
 		t.Errorf("enrol: got status %d, want %d", status, http.StatusTooManyRequests)
 	}
-	// Others of that address are not locked out.
+	// Valid tokens from that address are still accepted.
 	if status, _ = s.post(t, "http1", "/pillion.v1.EnrolService/Enrol", "", `{"token":"join","name":"h"}`); status != http.StatusOK {
-		t.Errorf("good join token: got status %d", status)
+		t.Errorf("valid join token: got status %d", status)
 	}
 	if status, _ = s.post(t, "http1", "/pillion.v1.AgentService/ListAgents", "viewer", "{}"); status != http.StatusOK {
-		t.Errorf("good token: got status %d", status)
+		t.Errorf("valid token: got status %d", status)
 	}
 	if status, _ = s.post(t, "http1", "/pillion.v1.ServerService/Health", "", `{}`); status != http.StatusOK {
 		t.Errorf("health: got status %d", status)
@@ -239,7 +239,7 @@ func TestUnauthenticatedCallsDoNotFillTheAudit(t *testing.T) {
 	}
 	s.post(t, "http1", "/pillion.v1.EnrolService/Enrol", "", `{"token":"join","name":"h"}`)
 	if c := s.sink.last(t); c.Outcome != "ok" || !strings.HasSuffix(c.Method, "Enrol") {
-		t.Errorf("what was done is not recorded: %+v", c)
+		t.Errorf("a successful change is not recorded: %+v", c)
 	}
 }
 
@@ -277,8 +277,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// FuzzCreate sends any bytes as JSON: the server answers with 200 or 400, and
-// whatever it accepts it can show.
+// FuzzCreate sends arbitrary bytes as JSON: the server answers with 200 or 400, and can
+// return what it accepted.
 func FuzzCreate(f *testing.F) {
 	f.Add([]byte(`{"spec":{"name":"a","sources":["*"],"destinations":["*"],"interval":"1s"}}`))
 	f.Add([]byte(`{"spec":{"name":"a","samplingFor":{"x":{"every":1}},"cron":"* * * * *","start":"2026-01-01T00:00:00Z"}}`))

@@ -49,14 +49,14 @@ func TestAttemptsAreBounded(t *testing.T) {
 		a.failed(address(i))
 	}
 	if n := len(a.buckets); n > attemptSources+1 {
-		t.Errorf("%d accounts, want at most %d", n, attemptSources+1)
+		t.Errorf("%d buckets, want at most %d", n, attemptSources+1)
 	}
 	if !a.blocked(address(1 << 30)) {
-		t.Error("an unknown address does not share the account of the others")
+		t.Error("a new address does not share the common bucket")
 	}
 	now = now.Add(time.Hour)
 	a.failed(address(1 << 30))
 	if n := len(a.buckets); n > 10 {
-		t.Errorf("%d accounts after an hour, want the forgiven ones gone", n)
+		t.Errorf("%d buckets after an hour, want empty ones removed", n)
 	}
 }

@@ -153,7 +153,7 @@ func typeName(t arrow.DataType) string {
 	case arrow.STRING, arrow.LARGE_STRING:
 		return measure.String.String()
 	case arrow.BOOL, arrow.INT32, arrow.UINT32, arrow.INT64, arrow.UINT64, arrow.FLOAT64, arrow.BINARY:
-		return t.Name() // as in package measure, but for these
+		return t.Name() // otherwise the same name as in package measure
 	case arrow.LIST:
 		if element := t.(*arrow.ListType).Elem().ID(); element == arrow.INT64 || element == arrow.UINT64 {
 			return typeName(t.(*arrow.ListType).Elem()) + "[]"

@@ -22,7 +22,7 @@ import (
 	"pillion.dev/server/topology"
 )
 
-// The other rooms fit as they are.
+// The types of the other rooms implement the interfaces.
 var (
 	_ Control   = (*control.Control)(nil)
 	_ Topology  = (*topology.Topology)(nil)
@@ -30,7 +30,7 @@ var (
 	_ Archive   = archive.Archive(nil)
 )
 
-// oneName takes any name, and remembers the certificate.
+// oneName accepts any name, and keeps the serial number of the certificate.
 type oneName struct{ name, serial string }
 
 func (n *oneName) Claim(name, serial string, _ time.Time) error {
@@ -56,8 +56,8 @@ func (n *oneName) Renewed(_, serial string, _ time.Time) error {
 	return nil
 }
 
-// TestJoining goes the way of a host with the real authority: it joins, is
-// welcome, renews, and is no longer welcome with its old certificate.
+// TestJoining follows a host through the real authority: it enrols, is accepted, renews,
+// and is refused with its old certificate.
 func TestJoining(t *testing.T) {
 	own, _, err := authority.Open(t.TempDir(), authority.Options{})
 	if err != nil {
@@ -127,6 +127,6 @@ func checkStanding(t *testing.T, service pillionv1connect.EnrolServiceClient, wa
 	t.Helper()
 	standing, err := service.Standing(t.Context(), &pillionv1.StandingRequest{})
 	if err != nil || standing.Welcome != want || (standing.Reason == "") != want {
-		t.Errorf("standing: got %v, %v; want welcome %v", standing, err, want)
+		t.Errorf("standing: got %v, %v; want accepted %v", standing, err, want)
 	}
 }

@@ -71,7 +71,7 @@ func TestTail(t *testing.T) {
 			}
 			publish(s, "a", &numbers, numbersRecord(10))
 			if !stream.Receive() || len(stream.Msg().Columns) != 0 {
-				t.Errorf("columns came again: %v, %v", stream.Msg().Columns, stream.Err())
+				t.Errorf("columns were sent again: %v, %v", stream.Msg().Columns, stream.Err())
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func names(fields []measure.Field) []string {
 	return all
 }
 
-// TestTailOfASlowReader: rows are lost and counted, nobody waits.
+// TestTailOfASlowReader: missed rows are counted, and nothing waits for the reader.
 func TestTailOfASlowReader(t *testing.T) {
 	s := newSite(t)
 	stream, err := s.rows(t, "viewer").Tail(t.Context(), &pillionv1.TailRequest{})
@@ -208,7 +208,7 @@ func TestQueryRefuses(t *testing.T) {
 	}
 }
 
-// TestValuesOfQueries: types that are no column's, but a query's.
+// TestValuesOfQueries: types that occur in queries but not in columns.
 func TestValuesOfQueries(t *testing.T) {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "date", Type: arrow.FixedWidthTypes.Date32}, {Name: "micros", Type: arrow.FixedWidthTypes.Timestamp_us},
@@ -383,8 +383,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsAfterMalformedBatches: a list that points beyond its values ends
-// nothing.
+// TestMetricsAfterMalformedBatches: a list whose offsets exceed its values does no harm.
 func TestMetricsAfterMalformedBatches(t *testing.T) {
 	s := newSite(t)
 	values := array.NewInt64Builder(memory.DefaultAllocator)

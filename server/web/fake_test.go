@@ -481,7 +481,7 @@ func newCertificate(t testing.TB, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// client speaks TLS and HTTP/2, or plain HTTP/1.1 or HTTP/2.
+// client uses TLS and HTTP/2, or plain HTTP/1.1 or HTTP/2.
 func (s *site) client(t testing.TB, protocol string) (client *http.Client, url string) {
 	t.Helper()
 	protocols := new(http.Protocols)
@@ -515,7 +515,7 @@ var numbers = measure.Schema{Name: "numbers", Doc: "one of each", Fields: []meas
 
 var words = []string{"plain", "with, comma", "with \"quotes\"", "two\nlines", "=1+1", "", "größe"}
 
-// numbersRecord has rows in which every seventh has nulls all along.
+// numbersRecord has rows of which every seventh is null in all columns.
 func numbersRecord(rows int) arrow.RecordBatch {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, numbers.Arrow())
 	defer b.Release()

@@ -116,8 +116,8 @@ func jsonOf(t *testing.T, w *archive.Window, histograms bool) json.RawMessage {
 	return text
 }
 
-// TestFigures: the API says of rows what everybody says of them, live and of one row.
-// -update writes what that is.
+// TestFigures: the API reports the same figures as all other interfaces, from the
+// archive, live, and of one row. -update writes them.
 func TestFigures(t *testing.T) {
 	if *update {
 		writeFigures(t)

@@ -123,7 +123,7 @@ func TestFlowsRefuse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := s.flows(t, "nobody").Windows(t.Context(), &pillionv1.WindowsRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
+	if _, err := s.flows(t, "unknown").Windows(t.Context(), &pillionv1.WindowsRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("without a token: %v", err)
 	}
 	if len(s.archive.asked) != 0 {
@@ -131,8 +131,8 @@ func TestFlowsRefuse(t *testing.T) {
 	}
 }
 
-// TestWatchWindows: windows come as rows do; the archive is asked once for what they
-// lack; a reader that leaves is forgotten.
+// TestWatchWindows: windows are sent as rows arrive; the archive is queried once for the
+// rows that they lack; a reader that disconnects is removed.
 func TestWatchWindows(t *testing.T) {
 	s := newSite(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -174,8 +174,8 @@ func TestWatchWindows(t *testing.T) {
 	})
 }
 
-// TestWatchPairs: a second comes when it is over, a second reader has the history,
-// and both end with the server.
+// TestWatchPairs: figures of a second are sent when it is over, another reader gets the
+// history, and both end with the server.
 func TestWatchPairs(t *testing.T) {
 	s := newSite(t)
 	watch := func() *connect.ServerStreamForClient[pillionv1.WatchPairsResponse] {

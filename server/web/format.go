@@ -111,7 +111,7 @@ func appendCell(line []byte, column int, cell []byte) []byte {
 // chunkBytes is the size of the pieces in which a file is sent.
 const chunkBytes = 64 << 10
 
-// chunks passes a file on in pieces of equal size, independent of the sizes of writes.
+// chunks passes a file on in chunks of equal size, independent of the sizes of writes.
 type chunks struct {
 	buffer []byte
 	send   func([]byte) error

@@ -24,7 +24,7 @@ import (
 	"pillion.dev/archive"
 )
 
-// readArrow and readParquet are the oracles: other readers give back the records.
+// readArrow and readParquet are the oracles: independent readers return the records.
 func readArrow(t *testing.T, text []byte) []arrow.RecordBatch {
 	t.Helper()
 	reader, err := ipc.NewReader(bytes.NewReader(text))
@@ -82,7 +82,7 @@ func TestExport(t *testing.T) {
 				var text []byte
 				for stream.Receive() {
 					if n := len(stream.Msg().Data); n == 0 || n > chunkBytes {
-						t.Errorf("a piece of %d bytes", n)
+						t.Errorf("a chunk of %d bytes", n)
 					}
 					text = append(text, stream.Msg().Data...)
 				}
@@ -142,7 +142,7 @@ func checkCSV(t *testing.T, text []byte) {
 		t.Errorf("words: got %q, %q, %q", lines[3][6], lines[4][6], lines[5][6])
 	}
 	if !bytes.HasPrefix(text, []byte("time,flag,")) || !bytes.Contains(text, []byte("port\r\n")) || !bytes.Contains(text, []byte(`"with ""quotes"""`)) {
-		t.Error("not as RFC 4180 has it")
+		t.Error("not as in RFC 4180")
 	}
 }
 
@@ -194,8 +194,8 @@ func TestExportForCurl(t *testing.T) {
 	checkFile(t, "csv", []byte(body))
 }
 
-// TestExportThatBreaksOff: the reader sees that the file is not whole.
-func TestExportThatBreaksOff(t *testing.T) {
+// TestTruncatedExport: the client notices that the file is incomplete.
+func TestTruncatedExport(t *testing.T) {
 	s := newSite(t, func(o *Options) { o.Archive = &brokenExport{o.Archive} })
 	client, url := s.client(t, "tls1")
 	request, err := http.NewRequest("GET", url+"/export?stream=numbers&format=csv", nil)
@@ -209,7 +209,7 @@ func TestExportThatBreaksOff(t *testing.T) {
 	}
 	defer response.Body.Close()
 	if _, err := io.ReadAll(response.Body); err == nil {
-		t.Error("the file looks whole")
+		t.Error("the file seems complete")
 	}
 }
 
@@ -250,7 +250,7 @@ func TestParquetIsBounded(t *testing.T) {
 	}
 }
 
-// TestDescribe: what a database forgot about the columns comes back.
+// TestDescribe: metadata of columns that a database does not keep is restored.
 func TestDescribe(t *testing.T) {
 	local := arrow.NewSchema([]arrow.Field{
 		{Name: "word", Type: arrow.BinaryTypes.String}, {Name: "time", Type: &arrow.TimestampType{Unit: arrow.Nanosecond}, Nullable: true},

@@ -25,7 +25,7 @@ func ask(t *testing.T, s *site, method, path string, header map[string]string) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.URL.Opaque = path // as it is, without cleaning
+	request.URL.Opaque = path // not cleaned
 	request.Header.Set("Accept-Encoding", "identity")
 	for key, value := range header {
 		request.Header.Set(key, value)
@@ -89,8 +89,8 @@ func TestPageFiles(t *testing.T) {
 	}
 }
 
-// TestPageTags: a browser that has a file is told so, and one that has an older file,
-// or the other encoding, is not.
+// TestPageTags: a browser that has the current file gets 304; one that has an older file,
+// or the other encoding, does not.
 func TestPageTags(t *testing.T) {
 	s := pageSite(t)
 	for _, encoding := range []string{"identity", "gzip"} {
@@ -158,7 +158,7 @@ func TestPageRefusals(t *testing.T) {
 	} {
 		t.Run(test.method+" "+test.path, func(t *testing.T) {
 			response, body := ask(t, s, test.method, test.path, nil)
-			// The mux sends paths with dots elsewhere, to one that is as unknown.
+			// The mux redirects paths with dots to one that does not exist either.
 			redirected := response.StatusCode/100 == 3 && !strings.Contains(response.Header.Get("Location"), "..")
 			if response.StatusCode != test.status && !redirected {
 				t.Errorf("got %d %.200s, want %d", response.StatusCode, body, test.status)
@@ -179,8 +179,8 @@ func TestPageWithoutIndex(t *testing.T) {
 	}
 }
 
-// TestPageBrotli: what the build has compressed is sent to those who accept it, and
-// is no file of its own.
+// TestPageBrotli: files compressed by the build are sent to clients that accept them,
+// and have no path of their own.
 func TestPageBrotli(t *testing.T) {
 	s := newSite(t, func(o *Options) {
 		o.Page = fstest.MapFS{

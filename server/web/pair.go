@@ -54,7 +54,7 @@ var pairColumns = [...]struct{ name, help string }{
 var pairLabels = []string{"source", "destination", "session"}
 
 // pairs sums the rows of the stream flows for Prometheus. The number of pairs is
-// bounded; the rows of others are summed under the label other, and counted.
+// bounded; the rows of further pairs are summed under the label other, and counted.
 type pairs struct {
 	limit int
 	now   func() time.Time

@@ -94,12 +94,12 @@ func TestOpenMetrics(t *testing.T) {
 	}
 }
 
-// strangeListener makes connections look as if they came from elsewhere.
-type strangeListener struct{ net.Listener }
+// remoteListener makes connections appear to come from another host.
+type remoteListener struct{ net.Listener }
 
 type strangeConn struct{ net.Conn }
 
-func (l strangeListener) Accept() (net.Conn, error) {
+func (l remoteListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	return strangeConn{conn}, err
 }
@@ -107,14 +107,14 @@ func (strangeConn) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.7:1234"))
 }
 
-func TestPlainFromElsewhere(t *testing.T) {
+func TestPlainFromAnotherHost(t *testing.T) {
 	s := newSite(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(strangeListener{listener}) }()
+	go func() { served <- s.Serve(remoteListener{listener}) }()
 	s.addr = listener.Addr().String()
 	for _, protocol := range []string{"http1", "h2c"} {
 		status, body := s.get(t, protocol, "/healthz", "")
@@ -131,7 +131,7 @@ func TestPlainFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestGarbage throws bytes at the port; it stays well and keeps nothing.
+// TestGarbage sends garbage to the port; it keeps serving and leaves no connection open.
 func TestGarbage(t *testing.T) {
 	s := newSite(t)
 	s.get(t, "http1", "/healthz", "")
@@ -161,7 +161,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestSilentConnections do not keep others waiting, and there are not too many.
+// TestSilentConnections: they do not block others, and their number is limited.
 func TestSilentConnections(t *testing.T) {
 	const limit = 4
 	s := newSite(t, func(o *Options) { o.Connections = limit })
@@ -175,7 +175,7 @@ func TestSilentConnections(t *testing.T) {
 		silent = append(silent, conn)
 	}
 	if status, _ := s.get(t, "http1", "/healthz", ""); status != http.StatusOK {
-		t.Errorf("got %d beside silent connections", status)
+		t.Errorf("got %d with silent connections open", status)
 	}
 	eventually(t, "a connection beyond the limit is refused", func() bool {
 		conn, err := net.Dial("tcp", s.addr)
@@ -200,7 +200,7 @@ func TestSilentConnections(t *testing.T) {
 	})
 }
 
-func TestCloseEndsWhatWaits(t *testing.T) {
+func TestCloseEndsIdleConnections(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var silent net.Conn
 	t.Run("site", func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before+2 })
 }
 
-func TestNewSaysWhatIsMissing(t *testing.T) {
+func TestNewReportsMissingOptions(t *testing.T) {
 	if _, err := New(Options{}); err == nil || !strings.Contains(err.Error(), "is missing") {
 		t.Errorf("got %v", err)
 	}

@@ -12,9 +12,9 @@ import (
 	"pillion.dev/api"
 )
 
-// TestRolesAreThoseOfTheDocument walks all procedures: none is forgotten, and each
-// asks for the role that its comment names.
-func TestRolesAreThoseOfTheDocument(t *testing.T) {
+// TestRolesMatchTheDocumentation: every procedure requires the role that its comment
+// names.
+func TestRolesMatchTheDocumentation(t *testing.T) {
 	var document struct {
 		Paths map[string]map[string]struct{ Summary, Description string }
 	}
@@ -40,7 +40,7 @@ func TestRolesAreThoseOfTheDocument(t *testing.T) {
 					want = match[1]
 				}
 				if needed.String() != want {
-					t.Errorf("%s: asks for %v, its comment says %s", procedure, needed, want)
+					t.Errorf("%s: requires %v, its comment says %s", procedure, needed, want)
 				}
 				reads := method.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 				if reads && audited(procedure) {

@@ -15,7 +15,7 @@ const (
 	messageBytes = 256 << 10
 )
 
-// packRows converts a record batch to rows and passes them on in pieces of limited size.
+// packRows converts a record batch to rows and passes them on in chunks of limited size.
 // keep, if set, selects rows.
 func packRows(columns []cells, rows int, keep func(i int) bool, send func([]*pillionv1.Row) error) error {
 	var piece []*pillionv1.Row

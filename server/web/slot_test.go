@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSlotsLeaveSomeToOthers(t *testing.T) {
+func TestSlotsPerTokenAreLimited(t *testing.T) {
 	s := newSlots(8)
 	of := func(token string) context.Context {
 		return context.WithValue(t.Context(), callerKey{}, caller{token: token})
@@ -17,12 +17,12 @@ func TestSlotsLeaveSomeToOthers(t *testing.T) {
 		}
 	}
 	if len(releases) != 6 {
-		t.Errorf("one token took %d of 8", len(releases))
+		t.Errorf("one token got %d of 8", len(releases))
 	}
 	for n, want := range []bool{true, true, false} {
 		release, err := s.take(of("other"))
 		if (err == nil) != want {
-			t.Errorf("other's question %d: %v", n, err)
+			t.Errorf("query %d of another token: %v", n, err)
 		}
 		if err == nil {
 			releases = append(releases, release)
@@ -30,7 +30,7 @@ func TestSlotsLeaveSomeToOthers(t *testing.T) {
 	}
 	for _, release := range releases {
 		release()
-		release() // does no harm
+		release() // has no effect
 	}
 	if s.used != 0 || len(s.of) != 0 {
 		t.Errorf("%d used, of %v", s.used, s.of)
