@@ -10,7 +10,8 @@ import (
 )
 
 // request is a client's request to a running emulator, one JSON object per connection.
-// The answer is sent once the truth file is up to date.
+// The answer is sent once the truth file is up to date: it includes every packet that was
+// sent before the request.
 type request struct {
 	From   string  `json:"from,omitempty"` // a host, or "" for both directions
 	Change *Change `json:"change,omitempty"`
@@ -29,7 +30,7 @@ func (r refusal) Error() string { return string(r) }
 
 func (r refusal) Is(target error) bool { return target == ErrRefused }
 
-const controlTimeout = 10 * time.Second
+const controlTimeout = 30 * time.Second
 
 // control serves requests on a Unix socket.
 type control struct{ listener net.Listener }
@@ -55,12 +56,15 @@ func (c *control) close() { c.listener.Close() }
 
 func (e *emulator) serve(connection net.Conn) {
 	defer connection.Close()
-	_ = connection.SetDeadline(time.Now().Add(controlTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	_ = connection.SetDeadline(deadline)
 	var asked request
 	var reply answer
 	err := json.NewDecoder(connection).Decode(&asked)
 	if err == nil {
-		err = e.answer(asked)
+		err = e.answer(ctx, asked)
 	}
 	if err != nil {
 		reply.Error = err.Error()
@@ -68,7 +72,12 @@ func (e *emulator) serve(connection net.Conn) {
 	_ = json.NewEncoder(connection).Encode(reply)
 }
 
-func (e *emulator) answer(asked request) error {
+func (e *emulator) answer(ctx context.Context, asked request) error {
+	for _, d := range e.directions {
+		if err := d.drain(ctx); err != nil {
+			return err
+		}
+	}
 	if asked.Change != nil {
 		if err := e.change(asked.From, *asked.Change); err != nil {
 			return err

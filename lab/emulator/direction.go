@@ -1,13 +1,18 @@
 package emulator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// maxQueued is more frames than the kernel queues at a tap.
+const maxQueued = 4096
 
 // maxLineBytes limits the memory of frames in flight in one direction.
 const maxLineBytes = 256 << 20
@@ -86,10 +91,12 @@ func (d *direction) sleep() error {
 	return err
 }
 
-// readOne reads a frame from the tap, if available.
+// readOne reads a frame from the tap, if available, and decides its fate.
 func (d *direction) readOne() (bool, error) {
 	f := d.takeFrame()
-	n, err := unix.Read(d.in, f.buffer)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, err := unix.Read(d.in, f.buffer) // does not block
 	if err != nil {
 		d.idle = append(d.idle, f)
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
@@ -99,11 +106,38 @@ func (d *direction) readOne() (bool, error) {
 	}
 	f.size = n
 	f.read, f.readWall = now()
-	d.mu.Lock()
 	d.accept(f)
-	d.mu.Unlock()
 	d.release(f)
 	return true, nil
+}
+
+// drain waits until the frames that were queued at the tap have been read.
+func (d *direction) drain(ctx context.Context) error {
+	last := d.frameCount() + maxQueued
+	for d.frameCount() < last && d.isQueued() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("read what %s has sent: %w", d.from.Host, ctx.Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// frameCount is how many frames have been read.
+func (d *direction) frameCount() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.index + d.control.offered
+}
+
+// isQueued reports whether a frame waits at the tap.
+func (d *direction) isQueued() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fds := []unix.PollFd{{Fd: int32(d.in), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err != nil || n == 1 && fds[0].Revents&unix.POLLIN != 0
 }
 
 // accept decides the fate of a frame and puts it on the line.
