@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// FuzzReader: whatever a client sends, reading ends, holds no more than the limits
-// allow, and every row that is read is written and read again as the same row.
+// FuzzReader: whatever a client sends, reading ends, memory stays within the limits, and
+// every row is unchanged after it is written and read again.
 func FuzzReader(f *testing.F) {
 	packet, _ := hex.DecodeString(smallBinary)
 	header := "protocol: 4\ndomain: d\nstart-time: 1\nsender-id: s\napp-name: a\nschema: " + smallSchema + "\ncontent: "
 	f.Add([]byte(header + "text\n\n" + smallText + smallText[:30]))
 	f.Add([]byte(header + "binary\n\n" + string(packet) + "\xaa" + string(packet)))
-	f.Add([]byte("protocol:1\ncontent:binary\n\n\xaa\xaa\x0200")) // ends within a long head
+	f.Add([]byte("protocol:1\ncontent:binary\n\n\xaa\xaa\x0200")) // truncated within a long head
 	f.Add([]byte("protocol: 4\n\n0\t0\t1\t.\tschema\t3 x a:[int32]\n1\t3\t1\t2 5 6\n"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		r := NewReader(bytes.NewReader(sent), Limits{Line: 4096, Header: 4096, Schemas: 8, Fields: 16})
@@ -45,7 +45,7 @@ func again(t *testing.T, content Content, tuple *Tuple) {
 		if content == Text {
 			t.Fatalf("write %+v: %v", tuple, err)
 		}
-		return // the packet has room for less
+		return // too large for a packet
 	}
 	r := NewReader(bytes.NewReader(wire), Limits{})
 	r.header.Content = content
@@ -65,7 +65,7 @@ func again(t *testing.T, content Content, tuple *Tuple) {
 	}
 }
 
-// FuzzSchema: what is read as a schema is written as the same one.
+// FuzzSchema: a schema is unchanged after it is written and read again.
 func FuzzSchema(f *testing.F) {
 	f.Add(smallSchema)
 	f.Add("0 _experiment_metadata subject:string key:string value:string ")

@@ -12,8 +12,8 @@ import (
 
 const smallSchema = "2 small_t i64:int64 d:double s:string u32:uint32 b:bool g:guid bl:blob vd:[double] vb:[bool]"
 
-// The example of the protocol's description, in both forms. They were sent one after
-// the other; the text has six digits of pi, the packet 31 bits.
+// The example of the protocol's description, in both forms. They differ in time; the text
+// has six digits of pi, the packet 31 bits.
 const (
 	smallText   = "0.556765\t2\t1\t-5\t3.141593\ta\\tb\\\\c\\nd\t4000000000\tF\t1234605616436508552\tAAH/\t2 1.5 -0.1\t3 True False True\n"
 	smallBinary = "aaaa010057090205000000010224" + "08919e0007fffffffffffffffb023243f6a8020407" + "6109625c630a64" +
@@ -84,7 +84,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// open is a Reader behind its header.
+// open returns a Reader that has read its header.
 func open(t testing.TB, content Content, body string, schemas ...string) *Reader {
 	t.Helper()
 	text := "protocol: 4\ndomain: d\nstart-time: 1700000000\nsender-id: s\napp-name: a\n"
@@ -140,9 +140,9 @@ func TestHeader(t *testing.T) {
 
 func itoa(n int64) string { return string(appendScalar(nil, Int64, uint64(n), "", "")) }
 
-// TestSloppy: what real clients write is read, what is wrong is said, and the rows
-// behind it are read.
-func TestSloppy(t *testing.T) {
+// TestDeviations: common deviations of real clients are accepted, errors are reported, and
+// the rows after them are read.
+func TestDeviations(t *testing.T) {
 	const schema = "1 s b:bool i:int32 u:uint32 d:double t:string v:[int32]"
 	for _, c := range []struct{ name, row, want string }{
 		{"python", "1e-07\t1\t0\tTrue\t-3\t4\tnan\tüml\t0", "True -3 4 nan üml 0"},
@@ -164,7 +164,7 @@ func TestSloppy(t *testing.T) {
 		{"unknown stream", "1\t7\t2\tF", "!no schema"},
 		{"no time", "\t1\t2\tF", "!time"},
 		{"no seq", "1\t1\tx\tF", "!seq"},
-		{"nothing but a word", "hello", "!time"},
+		{"only one word", "hello", "!time"},
 	} {
 		r := open(t, Text, c.row+"\n\n9\t1\t9\tT\t9\t9\t9\t9\t0\n", schema)
 		var tuple Tuple
@@ -177,7 +177,7 @@ func TestSloppy(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", c.name, words(&tuple), err, c.want)
 		}
 		if err := r.Next(&tuple); err != nil || tuple.Seq != 9 {
-			t.Errorf("%s: the row behind: %+v, %v", c.name, tuple, err)
+			t.Errorf("%s: the next row: %+v, %v", c.name, tuple, err)
 		}
 	}
 }
@@ -195,15 +195,15 @@ func words(t *Tuple) string {
 	return strings.Join(all, " ")
 }
 
-// TestCutOff: a number that was cut off is not a number.
-func TestCutOff(t *testing.T) {
+// TestTruncated: a truncated number is an error.
+func TestTruncated(t *testing.T) {
 	r := open(t, Text, "1\t1\t0\t123456", "1 s a:int32")
 	var tuple Tuple
 	if err := r.Next(&tuple); !errors.Is(err, ErrTuple) {
 		t.Errorf("got %v", err)
 	}
 	if err := r.Next(&tuple); err != io.EOF {
-		t.Errorf("behind it: %v", err)
+		t.Errorf("after it: %v", err)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestLong: a packet that needs the long head, and a line beyond the buffer.
+// TestLong: a packet that needs a long head, and a line larger than the buffer.
 func TestLong(t *testing.T) {
 	s := &Schema{1, "s", []Field{{"b", Blob}}}
 	for _, content := range []Content{Text, Binary} {
@@ -298,7 +298,7 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: reading and writing rows takes no memory.
+// TestNoAllocation: reading and writing rows allocates no memory.
 func TestNoAllocation(t *testing.T) {
 	s, _ := ParseSchema("1 s a:int64 b:double c:string d:uint32")
 	sample := &Tuple{Schema: &s, Time: 1.25, Seq: 7, Values: make([]Value, 4)}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// endless repeats bytes without end.
+// endless repeats bytes indefinitely.
 type endless struct {
 	wire []byte
 	at   int

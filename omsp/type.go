@@ -41,7 +41,7 @@ var types = func() map[string]Type {
 // vectors reports whether the type can be a vector's element.
 func (t Type) vectors() bool { return t >= Int32 && t <= Double || t == Bool }
 
-// Element is the type of a vector's elements, and of itself for others.
+// Element returns the type of a vector's elements; for other types, the type itself.
 func (t Type) Element() Type { return t &^ Vector }
 
 // IsVector reports whether values are lists.

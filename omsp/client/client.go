@@ -99,13 +99,13 @@ func New(o Options) (*Client, error) {
 
 // Point is a stream of tuples.
 type Point struct {
-	client  *Client
-	schema  omsp.Schema
-	seq     int64
-	dropped uint64
-	told    uint64 // dropped tuples reported in-band
-	thinned uint64 // one in thinned is sent, as reported in-band
-	left    uint64 // samples left out since the last one sent
+	client   *Client
+	schema   omsp.Schema
+	seq      int64
+	dropped  uint64
+	reported uint64 // dropped tuples reported in-band
+	thinned  uint64 // one in thinned is sent, as reported in-band
+	skipped  uint64 // samples left out since the last one sent
 }
 
 // Point creates a stream. Collectors call it APP_NAME.
@@ -152,12 +152,18 @@ func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 		c.dropped++
 		return ErrDropped
 	}
-	if p.told != p.dropped {
-		p.told = p.dropped
-		c.note("."+p.schema.Name, "dropped", strconv.FormatUint(p.dropped, 10))
-	}
+	p.reportDropped()
 	c.add(entry{p.schema.Index, p.seq, text})
 	return nil
+}
+
+// reportDropped adds metadata if more tuples have been dropped since the last report. The
+// caller holds the lock.
+func (p *Point) reportDropped() {
+	if p.reported != p.dropped {
+		p.reported = p.dropped
+		p.client.note("."+p.schema.Name, "dropped", strconv.FormatUint(p.dropped, 10))
+	}
 }
 
 // thins reports whether a sample is skipped because the collector requested fewer: it
@@ -165,13 +171,13 @@ func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 func (p *Point) thins() bool {
 	c := p.client
 	if p.thinned != c.thin {
-		p.thinned, p.left = c.thin, c.thin-1
+		p.thinned, p.skipped = c.thin, c.thin-1
 		c.note("."+p.schema.Name, "thinned", strconv.FormatUint(c.thin, 10))
 	}
-	if p.left++; p.left < p.thinned {
+	if p.skipped++; p.skipped < p.thinned {
 		return true
 	}
-	p.left = 0
+	p.skipped = 0
 	return false
 }
 
@@ -198,10 +204,10 @@ func (c *Client) note(subject, key, value string) {
 func (c *Client) add(e entry) {
 	c.queue = append(c.queue, e)
 	c.bytes += len(e.text)
-	c.tell()
+	c.wake()
 }
 
-func (c *Client) tell() {
+func (c *Client) wake() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -221,15 +227,12 @@ func (c *Client) Waiting() int {
 	return len(c.queue)
 }
 
-// Close waits until nothing waits or the context ends, and ends. It reports what was
-// dropped last, and how many tuples are lost.
+// Close waits until the queue is empty or the context ends, then disconnects. It reports
+// the last dropped tuples, and returns how many are lost as an error.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	for _, p := range c.points {
-		if p.told != p.dropped {
-			p.told = p.dropped
-			c.note("."+p.schema.Name, "dropped", strconv.FormatUint(p.dropped, 10))
-		}
+		p.reportDropped()
 	}
 	for len(c.queue) > 0 && ctx.Err() == nil {
 		changed := c.changed

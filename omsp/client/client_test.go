@@ -111,8 +111,8 @@ func closed(t *testing.T, c *Client) {
 	}
 }
 
-// TestCollectorThatComesAndGoes: every tuple once, in order.
-func TestCollectorThatComesAndGoes(t *testing.T) {
+// TestCollectorRestarts: every tuple is stored once, in order.
+func TestCollectorRestarts(t *testing.T) {
 	k := newShelf()
 	address, stop := serve(t, k, "127.0.0.1:0", "secret")
 	c, p := begin(t, Options{Address: address, Token: "secret"})
@@ -150,7 +150,7 @@ func TestCollectorThatComesAndGoes(t *testing.T) {
 }
 
 func TestDropsAreReported(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // the port is taken, and nobody there
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // reserves the port, on which nothing listens
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,29 +180,30 @@ func TestDropsAreReported(t *testing.T) {
 	}
 }
 
-// TestCollectorOfOthers: one that says nothing is served the old way.
-func TestCollectorOfOthers(t *testing.T) {
+// TestCollectorWithoutGreeting: a collector that sends none, such as OML's, gets the tuples
+// without acknowledgements.
+func TestCollectorWithoutGreeting(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	go func() {
 		conn, err := listener.Accept()
 		if err != nil {
 			return
 		}
 		text, _ := io.ReadAll(conn)
-		heard <- string(text)
+		received <- string(text)
 	}()
 	c, p := begin(t, Options{Address: listener.Addr().String(), Greeting: time.Millisecond})
 	for n := range int64(3) {
 		inject(p, n)
 	}
 	closed(t, c)
-	if text := <-heard; strings.Count(text, "\t1\t") != 3 || !strings.HasPrefix(text, "protocol: 4\n") {
-		t.Errorf("it heard %q", text)
+	if text := <-received; strings.Count(text, "\t1\t") != 3 || !strings.HasPrefix(text, "protocol: 4\n") {
+		t.Errorf("the collector received %q", text)
 	}
 }
 
@@ -216,7 +217,7 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzAnswers: whatever a collector says, the client holds no more than before.
+// FuzzAnswers: no answer of a collector makes the client hold more than before.
 func FuzzAnswers(f *testing.F) {
 	f.Add("pillion 1\nstored 1 3\nstored 0 1\ngo\nstored 1 99\nthin 4\n")
 	f.Add("go\ngo\nstored -1 -1\nstored 1\nstored 1 99999999999999999999\nstored 2000000 1")

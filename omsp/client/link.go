@@ -43,7 +43,7 @@ func (c *Client) run() {
 	}
 }
 
-// connect serves one connection to its end.
+// connect serves one connection until it ends.
 func (c *Client) connect() error {
 	ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
 	defer cancel()
@@ -142,7 +142,7 @@ func (c *Client) release(n int) {
 	}
 	c.queue = c.queue[n:]
 	c.sent = max(0, c.sent-n)
-	c.tell()
+	c.wake()
 }
 
 // greet sends the header and waits until the collector has sent what it has stored, or

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestThin: the collector asks for one of three, and for all again.
+// TestThin: the collector requests one sample in three, and then all again.
 func TestThin(t *testing.T) {
 	k := newShelf()
 	address, _ := serve(t, k, "127.0.0.1:0", "")
@@ -17,14 +17,14 @@ func TestThin(t *testing.T) {
 		case 5:
 			l.handle("thin 3")
 		case 6:
-			l.handle("thin 0") // no number to ask for
+			l.handle("thin 0") // not a valid number
 		case 15:
 			l.handle("thin 1")
 		}
 		if err := inject(p, n); err != nil {
 			t.Fatal(err)
 		}
-		for n == 0 && c.Waiting() > 0 { // until it is connected: the greeting asks for all
+		for n == 0 && c.Waiting() > 0 { // until it is connected: the greeting requests all
 			runtime.Gosched()
 		}
 	}

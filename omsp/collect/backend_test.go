@@ -19,7 +19,7 @@ import (
 	"pillion.dev/omsp"
 )
 
-// patience is how long a condition may take to come true.
+// patience is the timeout of every wait for a condition.
 const patience = 30 * time.Second
 
 // shelf is a Backend in memory.
@@ -51,7 +51,7 @@ func (k *shelf) Table(domain string, s omsp.Schema) (Table, error) {
 		return Table{Name: s.Name, Schema: &notes, Before: []string{domain}}, nil
 	}
 	if s.Name == "forbidden" {
-		return Table{}, fmt.Errorf("there is no room for %s", s.Name)
+		return Table{}, fmt.Errorf("no space for %s", s.Name)
 	}
 	name := fmt.Sprintf("%s_%s_%d", domain, strings.ToLower(s.Name), len(s.Fields))
 	schema, err := SchemaOf(name, "", s)
@@ -183,7 +183,7 @@ func begin(t *testing.T, o Options, token string) *target {
 	return s
 }
 
-// client is what speaks to a collector.
+// client is a connection to a collector.
 type client struct {
 	t *testing.T
 	*net.TCPConn
@@ -199,34 +199,34 @@ func (s *target) dial(t *testing.T, text string) *client {
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(patience))
 	c := &client{t, conn.(*net.TCPConn), bufio.NewReader(conn)}
-	c.say(text)
+	c.send(text)
 	return c
 }
 
-func (c *client) say(text string) {
+func (c *client) send(text string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.TCPConn, text); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// hear expects these lines.
-func (c *client) hear(want ...string) {
+// expect fails the test unless the collector sends these lines.
+func (c *client) expect(want ...string) {
 	c.t.Helper()
 	for _, line := range want {
 		got, err := c.lines.ReadString('\n')
 		if err != nil || got != line+"\n" {
-			c.t.Fatalf("heard %q, %v, want %q", got, err, line)
+			c.t.Fatalf("received %q, %v, want %q", got, err, line)
 		}
 	}
 }
 
-// finish ends sending and expects nothing but the end.
+// finish ends sending and expects the collector to close the connection.
 func (c *client) finish() {
 	c.t.Helper()
 	c.CloseWrite()
 	if rest, err := io.ReadAll(c.lines); err != nil || len(rest) != 0 {
-		c.t.Fatalf("heard %q, %v at the end", rest, err)
+		c.t.Fatalf("received %q, %v at the end", rest, err)
 	}
 }
 
@@ -243,7 +243,7 @@ func within(t *testing.T, what string, holds func() bool) {
 	defer ticks.Stop()
 	for end := time.Now().Add(patience); !holds(); <-ticks.C {
 		if time.Now().After(end) {
-			t.Fatalf("it never came true that %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }

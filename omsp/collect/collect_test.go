@@ -33,25 +33,25 @@ func TestTuplesBecomeRows(t *testing.T) {
 }
 
 func TestLinger(t *testing.T) {
-	t.Run("while nothing comes", func(t *testing.T) {
+	t.Run("while idle", func(t *testing.T) {
 		s := begin(t, Options{Linger: 10 * time.Millisecond}, "")
 		s.dial(t, header("d", 0, oneStream)+"0\t1\t1\t1\ta\n")
-		within(t, "the row is there though the client stays", func() bool { return len(s.shelf.of("d_app_t_2")) == 1 })
+		within(t, "the row is stored although the client stays connected", func() bool { return len(s.shelf.of("d_app_t_2")) == 1 })
 	})
 	t.Run("while data trickles", func(t *testing.T) {
 		s := begin(t, Options{Linger: 50 * time.Millisecond}, "")
 		c := s.dial(t, header("d", 0, oneStream))
 		seq := 0
-		within(t, "rows are there though more comes all the time", func() bool {
+		within(t, "rows are stored although more keep arriving", func() bool {
 			seq++
-			c.say(fmt.Sprintf("0\t1\t%d\t1\ta\n", seq))
+			c.send(fmt.Sprintf("0\t1\t%d\t1\ta\n", seq))
 			return len(s.shelf.of("d_app_t_2")) > 0
 		})
 	})
 	t.Run("full batch", func(t *testing.T) {
 		s := begin(t, Options{Linger: time.Hour, Rows: 3}, "")
 		s.dial(t, header("d", 0, oneStream)+strings.Repeat("0\t1\t1\t1\ta\n", 7))
-		within(t, "two batches of three are there", func() bool { return len(s.shelf.of("d_app_t_2")) == 6 })
+		within(t, "two batches of three are stored", func() bool { return len(s.shelf.of("d_app_t_2")) == 6 })
 	})
 }
 
@@ -72,7 +72,7 @@ func TestRedefinition(t *testing.T) {
 	}
 }
 
-func TestFaultsAreCountedAndLoggedFew(t *testing.T) {
+func TestFaultsAreCountedAndLoggedUpToALimit(t *testing.T) {
 	s := begin(t, Options{}, "")
 	var text strings.Builder
 	for seq := range 100 {
@@ -123,27 +123,27 @@ func TestRefusedClients(t *testing.T) {
 			defer conn.Close()
 			conn.SetDeadline(time.Now().Add(patience))
 			io.WriteString(conn, test.text+"0\t1\t1\t1\ta\n") // it may be refused while it is sent
-			if heard, _ := io.ReadAll(conn); len(heard) != 0 {
-				t.Errorf("heard %q", heard)
+			if received, _ := io.ReadAll(conn); len(received) != 0 {
+				t.Errorf("received %q", received)
 			}
 			within(t, "the log says why", func() bool { return s.log.count(test.reason) > 0 })
 			if len(s.shelf.of("d_app_t_2")) != 0 || s.log.count("secret") != 0 {
-				t.Error("a tuple was kept, or the secret is in the log")
+				t.Error("a tuple was stored, or the secret is in the log")
 			}
 		})
 	}
 	for name, text := range map[string]string{
 		"key": header("d", 0, oneStream+"pillion-token: secret\n"), "domain": header("d?token=secret", 0, oneStream),
 	} {
-		t.Run("good token as "+name, func(t *testing.T) {
+		t.Run("valid token as "+name, func(t *testing.T) {
 			s := begin(t, Options{}, "secret")
 			s.dial(t, text+"0\t1\t1\t1\ta\n").finish()
-			within(t, "the tuple is kept", func() bool { return len(s.shelf.of("d_app_t_2")) == 1 })
+			within(t, "the tuple is stored", func() bool { return len(s.shelf.of("d_app_t_2")) == 1 })
 		})
 	}
 }
 
-func TestHeaderThatDoesNotCome(t *testing.T) {
+func TestMissingHeader(t *testing.T) {
 	s := begin(t, Options{Idle: 20 * time.Millisecond}, "")
 	s.dial(t, "protocol: 4\n").ended()
 	within(t, "the log says that it was refused", func() bool { return s.log.count("refused OML client") == 1 })
@@ -153,7 +153,7 @@ func TestHeaderThatDoesNotCome(t *testing.T) {
 func (c *client) ended() {
 	c.t.Helper()
 	if rest, err := io.ReadAll(c.lines); err != nil || len(rest) != 0 {
-		c.t.Fatalf("heard %q, %v", rest, err)
+		c.t.Fatalf("received %q, %v", rest, err)
 	}
 }
 
@@ -170,14 +170,14 @@ func TestTooManyConnections(t *testing.T) {
 	defer third.Close()
 	third.SetDeadline(time.Now().Add(patience))
 	if _, err := third.Read(make([]byte, 1)); err == nil {
-		t.Error("heard something")
+		t.Error("received data")
 	}
 	if s.refused.Load() != 1 {
 		t.Errorf("%d refused", s.refused.Load())
 	}
 }
 
-func TestSlowKeeperHoldsItsOwn(t *testing.T) {
+func TestSlowDomainBlocksOnlyItself(t *testing.T) {
 	s := begin(t, Options{Linger: time.Millisecond, Rows: 1, Outstanding: 1}, "")
 	free := make(chan struct{})
 	s.shelf.slow["slow"] = free
@@ -185,22 +185,22 @@ func TestSlowKeeperHoldsItsOwn(t *testing.T) {
 	s.dial(t, header("fast", 0, oneStream)+strings.Repeat("0\t1\t1\t1\ta\n", 10)).finish()
 	within(t, "the other client is served", func() bool { return len(s.shelf.of("fast_app_t_2")) == 10 })
 	if len(s.shelf.of("slow_app_t_2")) != 0 {
-		t.Error("the slow one was not slow")
+		t.Error("tuples of the slow domain are stored already")
 	}
 	close(free)
-	within(t, "the slow one is served later", func() bool { return len(s.shelf.of("slow_app_t_2")) == 10 })
+	within(t, "the slow domain is stored later", func() bool { return len(s.shelf.of("slow_app_t_2")) == 10 })
 }
 
-func TestCloseKeepsWhatCame(t *testing.T) {
+func TestCloseStoresReceivedTuples(t *testing.T) {
 	s := begin(t, Options{Linger: time.Hour}, "")
 	c := s.dial(t, header("d", 0, oneStream+"pillion-session: 000000000000000100000000000000ff\n"))
-	c.hear("pillion 1", "go")
-	c.say(strings.Repeat("0\t1\t1\t1\ta\n", 1) + "0\t1\t2\t2\tb\n")
+	c.expect("pillion 1", "go")
+	c.send(strings.Repeat("0\t1\t1\t1\ta\n", 1) + "0\t1\t2\t2\tb\n")
 	s.Close()
 	if got := s.shelf.of("d_app_t_2"); len(got) != 2 {
 		t.Errorf("kept %q", got)
 	}
-	c.hear("stored 1 2")
+	c.expect("stored 1 2")
 	if got := s.shelf.connections(); len(got) != 1 || got[0].Reason == "" {
 		t.Errorf("%+v", got)
 	}
@@ -218,23 +218,23 @@ func TestCloseDespiteFlood(t *testing.T) {
 			}
 		}
 	}()
-	within(t, "some is kept", func() bool { return len(s.shelf.of("d_app_t_2")) > 0 })
+	within(t, "some tuples are stored", func() bool { return len(s.shelf.of("d_app_t_2")) > 0 })
 	s.Close()
 	<-flooding
 }
 
 func TestCloseIsBounded(t *testing.T) {
-	for _, stuck := range []string{"taking", "writing"} {
+	for _, stuck := range []string{"storing", "writing"} {
 		t.Run(stuck, func(t *testing.T) {
 			s := begin(t, Options{Linger: time.Millisecond, Rows: 1, Outstanding: 1, Grace: 10 * time.Millisecond}, "")
 			never := make(chan struct{})
-			if stuck == "taking" {
+			if stuck == "storing" {
 				s.shelf.slow["d"] = never
 			} else {
 				s.shelf.undone["d"] = never
 			}
 			s.dial(t, header("d", 0, oneStream)+strings.Repeat("0\t1\t1\t1\ta\n", 10))
-			within(t, "the collector has the client", func() bool {
+			within(t, "the collector has accepted the client", func() bool {
 				s.shelf.mu.Lock()
 				defer s.shelf.mu.Unlock()
 				return len(s.shelf.starts) == 1
@@ -253,11 +253,11 @@ func TestRefusedBatchIsCounted(t *testing.T) {
 	within(t, "it is counted", func() bool { c := s.shelf.connections(); return len(c) == 1 && c[0].Refused == 1 })
 }
 
-func TestNoRoomForTable(t *testing.T) {
+func TestRefusedTable(t *testing.T) {
 	s := begin(t, Options{}, "")
 	s.dial(t, header("d", 0, "schema: 1 forbidden n:int64\n")+"0\t1\t1\t1\n").ended()
-	within(t, "the reason is kept", func() bool {
+	within(t, "the reason is recorded", func() bool {
 		c := s.shelf.connections()
-		return len(c) == 1 && strings.Contains(c[0].Reason, "no room")
+		return len(c) == 1 && strings.Contains(c[0].Reason, "no space")
 	})
 }

@@ -69,7 +69,7 @@ type connection struct {
 	drained time.Time // when reading must end; zero: not closing
 }
 
-// serve reads a connection to its end.
+// serve reads a connection until it ends.
 func (all *Collector) serve(conn net.Conn, token string) {
 	c := &connection{
 		ctx: all.ctx, o: all.o, conn: conn, now: time.Now(), settled: make(chan struct{}),

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// FuzzConnection: whatever comes, the collector ends the connection and counts.
+// FuzzConnection: whatever a client sends, the collector ends the connection and counts.
 func FuzzConnection(f *testing.F) {
 	f.Add([]byte(header("d", 5, oneStream) + "0\t1\t1\t1\ta\n"))
 	f.Add([]byte(header("d", 5, oneStream+session) + "0\t1\t1\t1\ta\n0\t1\t-4\t1\ta\nx\n0\t0\t1\t.\tschema\t1 app_t n:[double]\n0\t1\t3\t2 1.5 nan\n"))

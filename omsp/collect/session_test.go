@@ -13,26 +13,26 @@ func TestSessionResumes(t *testing.T) {
 	s := begin(t, Options{Linger: time.Millisecond}, "")
 	head := header("d", 0, oneStream+session)
 	c := s.dial(t, head)
-	c.hear("pillion 1", "go")
-	c.say("0\t1\t1\t1\ta\n0\t0\t1\t.\tk\tv\n")
+	c.expect("pillion 1", "go")
+	c.send("0\t1\t1\t1\ta\n0\t0\t1\t.\tk\tv\n")
 	first, err := c.lines.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
 	second, _ := c.lines.ReadString('\n')
 	if both := []string{first, second}; !slices.Contains(both, "stored 1 1\n") || !slices.Contains(both, "stored 0 1\n") {
-		t.Fatalf("heard %q", both)
+		t.Fatalf("received %q", both)
 	}
 	c.Close()
 	c = s.dial(t, head)
-	c.hear("pillion 1")
+	c.expect("pillion 1")
 	first, _ = c.lines.ReadString('\n')
 	second, _ = c.lines.ReadString('\n')
 	if both := []string{first, second}; !slices.Contains(both, "stored 1 1\n") || !slices.Contains(both, "stored 0 1\n") {
-		t.Fatalf("heard %q", both)
+		t.Fatalf("received %q", both)
 	}
-	c.hear("go")
-	c.say("0\t1\t1\t1\ta\n0\t0\t1\t.\tk\tv\n0\t1\t2\t2\tb\n") // it was too careful
+	c.expect("go")
+	c.send("0\t1\t1\t1\ta\n0\t0\t1\t.\tk\tv\n0\t1\t2\t2\tb\n") // the first two are retransmitted without need
 	within(t, "the new tuple is kept", func() bool { return len(s.shelf.of("d_app_t_2")) == 2 })
 	c.Close()
 	within(t, "both connections have ended", func() bool { return len(s.shelf.connections()) == 2 })
@@ -47,56 +47,56 @@ func TestSessionResumes(t *testing.T) {
 	}
 }
 
-// TestSessionComesBackEarly: what the connection before took is on its way to the
-// disk when the client comes back. It must not be stored twice.
-func TestSessionComesBackEarly(t *testing.T) {
+// TestSessionReconnectsEarly: tuples of the previous connection are still being written
+// when the client reconnects. They must not be stored twice.
+func TestSessionReconnectsEarly(t *testing.T) {
 	s := begin(t, Options{Linger: time.Millisecond}, "")
 	free := make(chan struct{})
 	s.shelf.undone["d"] = free
 	head := header("d", 0, oneStream+session)
 	c := s.dial(t, head)
-	c.hear("pillion 1", "go")
-	c.say("0\t1\t1\t1\ta\n")
-	within(t, "the batch is under way", func() bool {
+	c.expect("pillion 1", "go")
+	c.send("0\t1\t1\t1\ta\n")
+	within(t, "the batch is pending", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.sessions) == 1 && len(s.sessions[1].under) == 1
 	})
 	again := s.dial(t, head)
-	again.hear("pillion 1")
-	again.say("0\t1\t1\t1\ta\n0\t1\t2\t2\tb\n")
+	again.expect("pillion 1")
+	again.send("0\t1\t1\t1\ta\n0\t1\t2\t2\tb\n")
 	close(free)
-	again.hear("stored 1 1", "go")
-	again.hear("stored 1 2")
+	again.expect("stored 1 1", "go")
+	again.expect("stored 1 2")
 	if got := s.shelf.of("d_app_t_2"); !slices.Equal(got, []string{"s 1 1 a", "s 2 2 b"}) {
 		t.Errorf("rows %q", got)
 	}
 }
 
-// TestDefinitionsAreAnswered: they are not kept, but the client may forget them.
-func TestDefinitionsAreAnswered(t *testing.T) {
+// TestDefinitionsAreAcknowledged: they are not stored, but the client need not keep them.
+func TestDefinitionsAreAcknowledged(t *testing.T) {
 	s := begin(t, Options{Linger: time.Millisecond}, "")
 	c := s.dial(t, header("d", 0, session))
-	c.hear("pillion 1", "go")
-	c.say("0\t0\t1\t.\tschema\t1 app_t n:int64\n")
-	c.hear("stored 0 1")
-	c.say("0\t1\t3\t7\n")
-	c.hear("stored 1 3")
+	c.expect("pillion 1", "go")
+	c.send("0\t0\t1\t.\tschema\t1 app_t n:int64\n")
+	c.expect("stored 0 1")
+	c.send("0\t1\t3\t7\n")
+	c.expect("stored 1 3")
 	c.CloseWrite()
-	c.hear()
+	c.expect()
 	within(t, "it has ended", func() bool { return len(s.shelf.connections()) == 1 })
-	if got := s.shelf.connections()[0]; got.Gaps != 2 { // of its first tuples too
+	if got := s.shelf.connections()[0]; got.Gaps != 2 { // including those before its first tuple
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestStreamsOfOneTable: their numbers have nothing to do with each other.
+// TestStreamsOfOneTable: their sequence numbers are independent.
 func TestStreamsOfOneTable(t *testing.T) {
 	s := begin(t, Options{Linger: time.Millisecond}, "")
 	head := header("d", 0, "schema: 1 t n:int64\nschema: 2 t n:int64\n"+session)
 	for round := range int64(2) {
 		c := s.dial(t, head)
-		c.hear("pillion 1")
+		c.expect("pillion 1")
 		for line := ""; line != "go\n"; {
 			var err error
 			if line, err = c.lines.ReadString('\n'); err != nil {
@@ -104,14 +104,14 @@ func TestStreamsOfOneTable(t *testing.T) {
 			}
 		}
 		for seq := range 3 + round {
-			c.say(fmt.Sprintf("0\t1\t%d\t1\n0\t2\t%d\t2\n", seq+1, seq+1))
+			c.send(fmt.Sprintf("0\t1\t%d\t1\n0\t2\t%d\t2\n", seq+1, seq+1))
 		}
-		within(t, "all are there once", func() bool { return len(s.shelf.of("d_t_1")) == int(6+2*round) })
+		within(t, "all are stored once", func() bool { return len(s.shelf.of("d_t_1")) == int(6+2*round) })
 		c.Close()
 	}
 }
 
-func TestSessionsThatCannotBe(t *testing.T) {
+func TestInvalidSessions(t *testing.T) {
 	for _, text := range []string{"x", "00", "zz00000000000000"} {
 		s := begin(t, Options{}, "")
 		s.dial(t, header("d", 0, "pillion-session: "+text+"\n")).ended()

@@ -16,7 +16,7 @@ import (
 	"pillion.dev/omsp/collect"
 )
 
-// TestThinningPolicy: what is asked for, as the share that waits goes up and down.
+// TestThinningPolicy: the requested fraction as the fill level of the queue rises and falls.
 func TestThinningPolicy(t *testing.T) {
 	var policy collect.Thinning
 	begun := time.Unix(0, 0)
@@ -38,11 +38,11 @@ func TestThinningPolicy(t *testing.T) {
 		policy.Step(begun.Add(time.Duration(100+10*i)*time.Second), 1)
 	}
 	if policy.N() != 1024 {
-		t.Errorf("at most %d", policy.N())
+		t.Errorf("%d after many steps, want the limit", policy.N())
 	}
 }
 
-// noter keeps notes alone, as text.
+// noter is a Backend that keeps only metadata, as text.
 type noter struct {
 	mu    sync.Mutex
 	notes []string
@@ -62,8 +62,8 @@ func (n *noter) Store(_ *measure.Schema, r arrow.RecordBatch, done func(error)) 
 	done(nil)
 }
 
-// TestThin: sessions are told, those that come later too, and clients of others
-// never get a byte.
+// TestThin: all sessions get the request, including later ones; clients without a
+// session never get a byte.
 func TestThin(t *testing.T) {
 	n := &noter{}
 	c := collect.New(collect.Options{Backend: n})
@@ -89,26 +89,26 @@ func TestThin(t *testing.T) {
 		fmt.Fprintf(conn, "protocol: 4\ndomain: lab\nstart-time: 1\nsender-id: me\napp-name: a\n%scontent: text\n\n", extra)
 		return conn, bufio.NewReader(conn)
 	}
-	says := func(from *bufio.Reader, want string) {
+	expect := func(from *bufio.Reader, want string) {
 		t.Helper()
 		if line, err := from.ReadString('\n'); line != want+"\n" {
-			t.Fatalf("the collector says %q, %v, want %q", line, err, want)
+			t.Fatalf("the collector sent %q, %v, want %q", line, err, want)
 		}
 	}
 	_, first := dial("pillion-session: 00000000000000010000000000000000\n")
-	says(first, "pillion 1")
-	says(first, "go")
+	expect(first, "pillion 1")
+	expect(first, "go")
 	other, silent := dial("")
-	// Whoever has said "go" may not be in the audience yet: what is asked for is told then.
+	// A session that got "go" may not be in the audience yet: it gets the request when it joins.
 	c.Thin(4)
-	says(first, "thin 4")
+	expect(first, "thin 4")
 	_, later := dial("pillion-session: 00000000000000020000000000000000\n")
 	for _, want := range []string{"pillion 1", "go", "thin 4"} {
-		says(later, want)
+		expect(later, want)
 	}
 	c.Thin(1)
-	says(first, "thin 1")
-	says(later, "thin 1")
+	expect(first, "thin 1")
+	expect(later, "thin 1")
 	n.mu.Lock()
 	if len(n.notes) < 2 || n.notes[len(n.notes)-1] != `["me"] ["."] ["thin"] ["1"]` {
 		t.Errorf("notes: %q", n.notes)
@@ -118,6 +118,6 @@ func TestThin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := silent.ReadString('\n'); text != "" || err == nil {
-		t.Errorf("a client of others is told %q", text)
+		t.Errorf("a client without a session received %q", text)
 	}
 }

@@ -14,7 +14,7 @@ var table = omsp.Schema{Name: "Load_1", Fields: []omsp.Field{
 	{Name: "CPU", Type: omsp.Double}, {Name: "cpu", Type: omsp.Uint64}, {Name: "_x", Type: omsp.Int32 | omsp.Vector}, {Name: "agent", Type: omsp.Blob},
 }}
 
-// TestOrigin: what Schema makes is read back, whatever names there are.
+// TestOrigin: OriginOf is the inverse of Schema, for any names.
 func TestOrigin(t *testing.T) {
 	many := omsp.Schema{Name: strings.Repeat("n", nameMax)}
 	for i := range 250 {
@@ -37,18 +37,18 @@ func TestOrigin(t *testing.T) {
 				t.Errorf("got %v, %v, want %v", read, err, o)
 			}
 			if read.IsMetadata() != (name == "metadata") {
-				t.Error("metadata is taken for something else")
+				t.Error("metadata is not recognised")
 			}
 			later := o
 			later.Start = 7
 			if other, _ := later.Schema(); other.Name != s.Name {
-				t.Error("the start changes the name")
+				t.Error("the name depends on the start")
 			}
 		})
 	}
 }
 
-// TestRefused: what Schema would not make is no origin.
+// TestRefused: streams that Schema would not return are invalid.
 func TestRefused(t *testing.T) {
 	for name, o := range map[string]Origin{
 		"long domain": {Domain: strings.Repeat("d", 1023), Table: table},
@@ -90,7 +90,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzOriginOf: whatever is read is made again the same.
+// FuzzOriginOf: Schema is the inverse of OriginOf.
 func FuzzOriginOf(f *testing.F) {
 	f.Add("omlx_0", "oml 1 5 t", `"lab"`, "a as double", "a", uint8(6))
 	f.Add("omlx_connections", "oml 1 -5 t", "`lab`", "a as [int32]", "f_a", uint8(10))
@@ -101,7 +101,7 @@ func FuzzOriginOf(f *testing.F) {
 		}
 		s.Doc, s.Fields[1].Doc = doc, domain
 		s.Fields = append(s.Fields, measure.Field{Name: column, Type: measure.Type(kind), Doc: field})
-		// The name cannot be guessed: let it be the right one now and then.
+		// The fuzzer cannot guess the name: use the right one in some inputs.
 		if o, err := OriginOf(s); err == nil {
 			t.Errorf("%v has a wrong name", o)
 		}

@@ -41,7 +41,7 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// Compilers take the header in C and C++ without a word.
+// Compilers accept the header as C and C++ without a warning.
 func TestCompile(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "everything_oml.h"), everything(t), 0o644); err != nil {
@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the text, there is a header or an error with a reason.
+// FuzzParse: any text yields a header or an error with a reason.
 func FuzzParse(f *testing.F) {
 	text, err := os.ReadFile("testdata/everything.yaml")
 	if err != nil {
