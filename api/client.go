@@ -21,7 +21,7 @@ import (
 // DefaultPort is the default port of a server.
 const DefaultPort = "8470"
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	// ErrServer is an invalid server address.
 	ErrServer = errors.New("invalid server address")

@@ -98,7 +98,7 @@ func TestParseFingerprint(t *testing.T) {
 	}
 }
 
-// health answers and remembers the token.
+// health answers and records the token.
 type health struct {
 	pillionv1connect.UnimplementedServerServiceHandler
 	tokens chan string
@@ -110,7 +110,7 @@ func (h *health) Health(ctx context.Context, _ *pillionv1.HealthRequest) (*pilli
 	return &pillionv1.HealthResponse{Status: "ok"}, nil
 }
 
-// issue makes a certificate; a nil parent makes an authority.
+// issue returns a certificate; without a parent, that of an authority.
 func issue(t *testing.T, parent *tls.Certificate) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -145,7 +145,7 @@ func issue(t *testing.T, parent *tls.Certificate) tls.Certificate {
 }
 
 func TestClientTrust(t *testing.T) {
-	authority, stranger := issue(t, nil), issue(t, nil)
+	authority, otherAuthority := issue(t, nil), issue(t, nil)
 	handler := &health{tokens: make(chan string, 10)}
 	mux := http.NewServeMux()
 	mux.Handle(pillionv1connect.NewServerServiceHandler(handler))
@@ -164,9 +164,9 @@ func TestClientTrust(t *testing.T) {
 	}{
 		{"system roots", ClientOptions{}, false},
 		{"authority", ClientOptions{Authority: file(authority)}, true},
-		{"other authority", ClientOptions{Authority: file(stranger)}, false},
+		{"other authority", ClientOptions{Authority: file(otherAuthority)}, false},
 		{"fingerprint", ClientOptions{Fingerprint: Fingerprint(authority.Leaf)}, true},
-		{"other fingerprint", ClientOptions{Fingerprint: Fingerprint(stranger.Leaf)}, false},
+		{"other fingerprint", ClientOptions{Fingerprint: Fingerprint(otherAuthority.Leaf)}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.options.Server, test.options.Token = server.URL, "secret"
@@ -180,7 +180,7 @@ func TestClientTrust(t *testing.T) {
 				t.Fatalf("health: %v", err)
 			}
 			if !test.ok && len(handler.tokens) > 0 {
-				t.Fatal("the token went to a server that is not trusted")
+				t.Fatal("the token was sent to an untrusted server")
 			}
 			if test.ok {
 				if got := <-handler.tokens; got != "Bearer secret" {
@@ -201,8 +201,8 @@ func TestFingerprintNeedsName(t *testing.T) {
 	if err := verify(chain, "noc.example", Fingerprint(authority.Leaf)); err == nil {
 		t.Fatal("a certificate for another name was accepted")
 	}
-	forged := issue(t, nil) // shows the right authority beside a leaf that it did not sign
+	forged := issue(t, nil) // sends the right authority with a leaf that it did not sign
 	if err := verify([]*x509.Certificate{forged.Leaf, authority.Leaf}, "127.0.0.1", Fingerprint(authority.Leaf)); err == nil {
-		t.Fatal("a leaf of somebody else was accepted")
+		t.Fatal("a leaf of another authority was accepted")
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"pillion.dev/session"
 )
 
-// fill gives every field of the value a content of its own, so that a field that
-// a conversion forgets is seen.
+// fill sets every field to a different value, so that the test notices a field that a
+// conversion lacks.
 func fill(t *testing.T, v reflect.Value, next *int64) {
 	t.Helper()
 	*next++
@@ -59,7 +59,7 @@ func fill(t *testing.T, v reflect.Value, next *int64) {
 			fill(t, v.Field(i), next)
 		}
 	default:
-		t.Fatalf("fill %v: no content for it", v.Type())
+		t.Fatalf("fill %v: no value for it", v.Type())
 	}
 }
 
@@ -120,9 +120,8 @@ func TestSpecOfRefuses(t *testing.T) {
 	}
 }
 
-// TestMessagesLeaveNothingOut: a filled value gives a message without an unset
-// field.
-func TestMessagesLeaveNothingOut(t *testing.T) {
+// TestMessagesAreComplete: a filled value gives a message without an unset field.
+func TestMessagesAreComplete(t *testing.T) {
 	tests := []struct {
 		name    string
 		message proto.Message
@@ -150,7 +149,7 @@ func TestMessagesLeaveNothingOut(t *testing.T) {
 	}
 }
 
-// TestOpenAPI: every method is there with a summary, every field with words.
+// TestOpenAPI: every method has a summary, every field a description.
 func TestOpenAPI(t *testing.T) {
 	var document struct {
 		Paths       map[string]map[string]struct{ Summary string }
@@ -185,7 +184,7 @@ func checkDocumented(t *testing.T, message protoreflect.MessageDescriptor, prope
 	for i := range message.Fields().Len() {
 		field := message.Fields().Get(i)
 		if p := properties[field.JSONName()]; p.Title == "" && p.Description == "" {
-			t.Errorf("%s: no words", field.FullName())
+			t.Errorf("%s: no description", field.FullName())
 		}
 	}
 }

@@ -35,8 +35,8 @@ func TestAgentStaysOnItsSubjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	complaints := make(chan error, 100)
-	c := rawClient(t, p, e, "eve", complaints)
+	violations := make(chan error, 100)
+	c := rawClient(t, p, e, "eve", violations)
 	for _, subject := range []string{
 		">", "*", "pillion.>", "pillion.data.>", "pillion.data.victim.*", "pillion.data.*.flows", "pillion.state.*",
 		"pillion.control.victim", "pillion.control.*", "pillion.pulse.victim", "_INBOX.>", "_INBOX.victim.>", "_INBOX._server.>",
@@ -46,7 +46,7 @@ func TestAgentStaysOnItsSubjects(t *testing.T) {
 			if _, err := c.SubscribeSync(subject); err != nil {
 				t.Fatal(err)
 			}
-			if err := await(t, "violation", complaints); !errors.Is(err, nats.ErrPermissionViolation) {
+			if err := await(t, "violation", violations); !errors.Is(err, nats.ErrPermissionViolation) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -60,7 +60,7 @@ func TestAgentStaysOnItsSubjects(t *testing.T) {
 			if err := c.Publish(subject, []byte("x")); err != nil {
 				t.Fatal(err)
 			}
-			if err := await(t, "violation", complaints); !errors.Is(err, nats.ErrPermissionViolation) {
+			if err := await(t, "violation", violations); !errors.Is(err, nats.ErrPermissionViolation) {
 				t.Errorf("got %v", err)
 			}
 		})

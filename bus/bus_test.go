@@ -328,10 +328,10 @@ func TestConnectAgentOptions(t *testing.T) {
 }
 
 // rawClient is a NATS client with an agent's certificate that does what it likes.
-func rawClient(t *testing.T, p *pki, e *Embedded, name string, complaints chan<- error) *nats.Conn {
+func rawClient(t *testing.T, p *pki, e *Embedded, name string, violations chan<- error) *nats.Conn {
 	t.Helper()
 	c, err := nats.Connect(url(e), nats.Secure(p.agent(name)), nats.NoReconnect(), nats.CustomInboxPrefix(inboxPrefix(name)),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { complaints <- err }))
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { violations <- err }))
 	if err != nil {
 		t.Fatal(err)
 	}

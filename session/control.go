@@ -139,7 +139,7 @@ type State struct {
 	Kernel   string    `json:"kernel"`
 	// Boot is the running kernel's boot ID: agents that share it share a clock.
 	Boot       string            `json:"boot,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"` // of its own configuration
+	Labels     map[string]string `json:"labels,omitempty"` // from the agent's configuration
 	Interfaces []Interface       `json:"interfaces,omitempty"`
 	Clock      Clock             `json:"clock"`
 	Spool      Spool             `json:"spool"`

@@ -141,7 +141,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// names32 are 32 hosts from that number on.
+// names32 returns 32 hosts from that number on.
 func names32(first int) (hosts []string) {
 	for i := range 32 {
 		hosts = append(hosts, fmt.Sprintf("h%d", first+i))
@@ -155,7 +155,7 @@ func TestCosts(t *testing.T) {
 	text := strings.Join(Costs(spec, []Pair{{"h1", "h2"}, {"h2", "h1"}}), "\n")
 	for _, want := range []string{"52 bytes in each marked IPv4 packet (delay and loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows per second", "one row in packets", "2 path traces every 1m"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("costs %q do not say %q", text, want)
+			t.Errorf("costs %q do not mention %q", text, want)
 		}
 	}
 	spec.Granularity, spec.Family, spec.Trace = ByHost, IPv6, -1

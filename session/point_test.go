@@ -37,7 +37,7 @@ func TestResolvePoints(t *testing.T) {
 	if len(warnings) != 2 || len(faults) != 0 {
 		t.Errorf("warnings %v, faults %v", warnings, faults)
 	}
-	spec.Routers, spec.Points = []string{"stranger"}, []PointRequest{{Name: "router", Agents: []string{"h3", "other"}}}
+	spec.Routers, spec.Points = []string{"unknown"}, []PointRequest{{Name: "router", Agents: []string{"h3", "other"}}}
 	if _, faults = ResolvePoints(spec, lab()); len(faults) != 2 || faults[0].Field != "routers[0]" || faults[1].Field != "points[0].agents[1]" {
 		t.Errorf("faults %v", faults)
 	}

@@ -38,7 +38,7 @@ func TestResolve(t *testing.T) {
 		{name: "fits twice", sources: []string{"h1", "edge", "site=a"}, destinations: []string{"h2"}, pairs: "h1>h2"},
 		{name: "away", sources: []string{"h1"}, destinations: []string{"h3"}, pairs: "h1>h3", warning: "h3 is not connected"},
 		{name: "unknown name", sources: []string{"h9"}, destinations: []string{"h2"}, problem: "sources[0]: no agent or label"},
-		{name: "label of nobody", sources: []string{"site=c"}, destinations: []string{"h2"}, warning: "no agent matches site=c yet"},
+		{name: "label of no host", sources: []string{"site=c"}, destinations: []string{"h2"}, warning: "no agent matches site=c yet"},
 		{name: "itself", sources: []string{"h1"}, destinations: []string{"h1"}, problem: "the same agent"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestCompleteLeavesTheSpecAlone(t *testing.T) {
+func TestCompleteDoesNotChangeTheSpec(t *testing.T) {
 	spec := good()
 	spec.Modules = []string{"loss", "delay"}
 	done := spec.Complete()

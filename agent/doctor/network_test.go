@@ -52,8 +52,8 @@ func checkInside(t *testing.T, namespace string, options Options, changes ...fun
 	}
 	command := exec.CommandContext(t.Context(), os.Args[0])
 	command.Env = append(os.Environ(), insideVariable+"="+string(text))
-	var output, complaint strings.Builder
-	command.Stdout, command.Stderr = &output, &complaint
+	var output, stderr strings.Builder
+	command.Stdout, command.Stderr = &output, &stderr
 	for _, change := range changes {
 		change(command)
 	}
@@ -62,7 +62,7 @@ func checkInside(t *testing.T, namespace string, options Options, changes ...fun
 	}
 	var checks []session.Check
 	if err := command.Wait(); err != nil {
-		t.Fatalf("check in %s: %v: %s", namespace, err, complaint.String())
+		t.Fatalf("check in %s: %v: %s", namespace, err, stderr.String())
 	}
 	if err := json.Unmarshal([]byte(output.String()), &checks); err != nil {
 		t.Fatal(err)
