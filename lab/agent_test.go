@@ -32,9 +32,9 @@ func TestCommands(t *testing.T) {
 	t.Cleanup(func() { agent(t, "lab", "down", name) })
 	expect := func(code int, pattern string, args ...string) string {
 		t.Helper()
-		output, complaint, got := agent(t, args...)
-		if got != code || !regexp.MustCompile(pattern).MatchString(output+complaint) {
-			t.Fatalf("%v: exit code %d, want %d; output %q does not match %q", args, got, code, output+complaint, pattern)
+		output, stderr, got := agent(t, args...)
+		if got != code || !regexp.MustCompile(pattern).MatchString(output+stderr) {
+			t.Fatalf("%v: exit code %d, want %d; output %q does not match %q", args, got, code, output+stderr, pattern)
 		}
 		return output
 	}
@@ -56,11 +56,11 @@ func TestCommands(t *testing.T) {
 }
 
 // Every mistake of a user is one line that says what is wrong and one that helps.
-func TestComplaints(t *testing.T) {
+func TestErrors(t *testing.T) {
 	namespace.NeedRoot(t)
 	good, name := yamlFile(t, routed)
-	if _, complaint, code := agent(t, "lab", "up", good); code != 0 {
-		t.Fatal(complaint)
+	if _, stderr, code := agent(t, "lab", "up", good); code != 0 {
+		t.Fatal(stderr)
 	}
 	t.Cleanup(func() { agent(t, "lab", "down", name) })
 	unknown, _ := yamlFile(t, "hosts: {a: {}}\nlinx: []\n")
@@ -92,13 +92,13 @@ func TestComplaints(t *testing.T) {
 	}
 	for what, test := range tests {
 		t.Run(what, func(t *testing.T) {
-			_, complaint, code := agent(t, test.args...)
-			checkComplaint(t, complaint, code, test.want)
+			_, stderr, code := agent(t, test.args...)
+			checkErrorOutput(t, stderr, code, test.want)
 		})
 	}
 }
 
-func TestComplaintWithoutRoot(t *testing.T) {
+func TestErrorWithoutRoot(t *testing.T) {
 	namespace.NeedRoot(t)
 	path, name := yamlFile(t, routed)
 	folder, err := os.MkdirTemp("", "pillion-nobody") // t.TempDir is closed to others
@@ -113,15 +113,16 @@ func TestComplaintWithoutRoot(t *testing.T) {
 	command := exec.Command(filepath.Join(folder, "pillion-agent"), "lab", "up", filepath.Join(folder, "lab.yaml"))
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	said, _ := command.CombinedOutput()
-	checkComplaint(t, string(said), command.ProcessState.ExitCode(), "take lab "+name+" up: not root")
+	checkErrorOutput(t, string(said), command.ProcessState.ExitCode(), "take lab "+name+" up: not root")
 	expectGone(t, name)
 }
 
-func checkComplaint(t *testing.T, complaint string, code int, want string) {
+// checkErrorOutput expects an error that the user can correct, with a hint.
+func checkErrorOutput(t *testing.T, stderr string, code int, want string) {
 	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(complaint, "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
 	if code != 2 || len(lines) != 2 || !strings.HasPrefix(lines[0], "pillion-agent: ") || !strings.HasPrefix(lines[1], "hint: ") ||
 		!regexp.MustCompile(want).MatchString(lines[0]) {
-		t.Errorf("exit code %d, want 2 and two lines with %q:\n%s", code, want, complaint)
+		t.Errorf("exit code %d, want 2 and two lines with %q:\n%s", code, want, stderr)
 	}
 }

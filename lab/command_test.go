@@ -59,7 +59,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-func TestProbeComplaints(t *testing.T) {
+func TestProbeErrors(t *testing.T) {
 	b := up(t, pair)
 	tests := map[string]struct{ args, want string }{
 		"no device":       {"source --dev nodev", `find device "nodev": no such device`},
@@ -81,8 +81,8 @@ func TestProbeComplaints(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			complaint, code := b.complain("a", strings.Fields(test.args)...)
-			checkComplaint(t, complaint, code, test.want)
+			stderr, code := b.failing("a", strings.Fields(test.args)...)
+			checkErrorOutput(t, stderr, code, test.want)
 		})
 	}
 }

@@ -66,8 +66,8 @@ func TestDemo(t *testing.T) {
 func TestDemoInterrupted(t *testing.T) {
 	command, name := demoCommand(t, "--seconds", "60")
 	command.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	output, complaint := &transcript{}, &transcript{}
-	command.Stdout, command.Stderr = output, complaint
+	output, stderr := &transcript{}, &transcript{}
+	command.Stdout, command.Stderr = output, stderr
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = command.Wait()
-	if said := complaint.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "everything was removed") {
+	if said := stderr.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "everything was removed") {
 		t.Errorf("said %q", said)
 	}
 	expectGone(t, name)
@@ -87,8 +87,8 @@ func TestDemoInterrupted(t *testing.T) {
 func TestDemoKept(t *testing.T) {
 	command, name := demoCommand(t, "--seconds", "3", "--keep")
 	t.Cleanup(func() {
-		if _, complaint, code := agent(t, "lab", "down", name); code != 0 && !t.Failed() {
-			t.Error(complaint)
+		if _, stderr, code := agent(t, "lab", "down", name); code != 0 && !t.Failed() {
+			t.Error(stderr)
 		}
 		expectGone(t, name)
 	})

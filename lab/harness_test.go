@@ -174,7 +174,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 
 // agent runs pillion-agent on the machine itself and returns both outputs and the
 // exit code.
-func agent(t testing.TB, args ...string) (output, complaint string, code int) {
+func agent(t testing.TB, args ...string) (output, errorText string, code int) {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	command := exec.Command(agentPath, args...)

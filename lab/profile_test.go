@@ -59,10 +59,10 @@ type profileSummary struct {
 
 // profiling is a profile that runs in the background.
 type profiling struct {
-	t          *testing.T
-	command    *exec.Cmd
-	lines      *json.Decoder
-	complaints bytes.Buffer
+	t       *testing.T
+	command *exec.Cmd
+	lines   *json.Decoder
+	stderr  bytes.Buffer
 }
 
 // profile starts one by the host's name, and returns when it takes packets.
@@ -70,7 +70,7 @@ func (b *bed) profile(t *testing.T, arguments ...string) *profiling {
 	t.Helper()
 	p := &profiling{t: t}
 	p.command = exec.Command(agentPath, append([]string{"router", "--netns", "r", "--lab", b.Spec.Name, "--json", "--interval", "100ms"}, arguments...)...)
-	p.command.Stderr = &p.complaints
+	p.command.Stderr = &p.stderr
 	output, err := p.command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func (p *profiling) next() map[string]json.RawMessage {
 	p.t.Helper()
 	line := map[string]json.RawMessage{}
 	if err := p.lines.Decode(&line); err != nil {
-		p.t.Fatalf("read line: %v; %s", err, p.complaints.String())
+		p.t.Fatalf("read line: %v; %s", err, p.stderr.String())
 	}
 	return line
 }
@@ -137,7 +137,7 @@ func (p *profiling) end() profileSummary {
 		}
 	}
 	if err := p.command.Wait(); err != nil {
-		p.t.Fatalf("%v; %s", err, p.complaints.String())
+		p.t.Fatalf("%v; %s", err, p.stderr.String())
 	}
 	return summary
 }
@@ -281,12 +281,12 @@ func TestProfileOfAnIdleRouter(t *testing.T) {
 	path := netns.Path(b.Namespace("r"))
 	report := filepath.Join(t.TempDir(), "report.html")
 	for _, name := range []string{path, filepath.Base(path)} {
-		output, complaint, code := agent(t, "router", "--netns", name, "--dev", "a,b", "--duration", "200ms", "--no-costs", "--report", report)
+		output, stderr, code := agent(t, "router", "--netns", name, "--dev", "a,b", "--duration", "200ms", "--no-costs", "--report", report)
 		if code != 0 || !strings.Contains(output, "Nothing was forwarded.") || !strings.Contains(output, "ingress a, egress b") {
-			t.Errorf("exit code %d: %s%s", code, output, complaint)
+			t.Errorf("exit code %d: %s%s", code, output, stderr)
 		}
-		if !strings.HasPrefix(complaint, "hint: ") || !strings.Contains(complaint, "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1") {
-			t.Errorf("the hint is %q", complaint)
+		if !strings.HasPrefix(stderr, "hint: ") || !strings.Contains(stderr, "sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1") {
+			t.Errorf("the hint is %q", stderr)
 		}
 	}
 	text, err := os.ReadFile(report)
@@ -295,8 +295,8 @@ func TestProfileOfAnIdleRouter(t *testing.T) {
 	}
 }
 
-// TestProfileComplaints: each mistake is one line, and one that helps.
-func TestProfileComplaints(t *testing.T) {
+// TestProfileErrors: each error is one line, with a hint.
+func TestProfileErrors(t *testing.T) {
 	b := up(t, plainRouter)
 	host := []string{"--lab", b.Spec.Name, "--netns", "r"}
 	tests := map[string]struct {
@@ -316,8 +316,8 @@ func TestProfileComplaints(t *testing.T) {
 	}
 	for what, test := range tests {
 		t.Run(what, func(t *testing.T) {
-			_, complaint, code := agent(t, append([]string{"router", "--duration", "100ms"}, test.args...)...)
-			checkComplaint(t, complaint, code, test.want)
+			_, stderr, code := agent(t, append([]string{"router", "--duration", "100ms"}, test.args...)...)
+			checkErrorOutput(t, stderr, code, test.want)
 		})
 	}
 }
@@ -336,7 +336,7 @@ func TestProfileWithoutRoot(t *testing.T) {
 	command := exec.Command(filepath.Join(folder, "pillion-agent"), "router", "--duration", "100ms")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	said, _ := command.CombinedOutput()
-	checkComplaint(t, string(said), command.ProcessState.ExitCode(), "not permitted")
+	checkErrorOutput(t, string(said), command.ProcessState.ExitCode(), "not permitted")
 }
 
 // TestDocumentedProfiles runs what the documents show, in a router.

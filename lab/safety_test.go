@@ -134,8 +134,8 @@ func TestOneProbeOfARoleOnADevice(t *testing.T) {
 	b.probe("b", "destination", "a")
 	b.probe("b", "source", "a")
 	for _, role := range []string{"source", "destination"} {
-		complaint, code := b.complain("b", role, "--dev", "a")
-		checkComplaint(t, complaint, code, fmt.Sprintf(`become %s of device "a": another agent has it`, role))
+		stderr, code := b.failing("b", role, "--dev", "a")
+		checkErrorOutput(t, stderr, code, fmt.Sprintf(`become %s of device "a": another agent has it`, role))
 	}
 	b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc source_return")
 	b.expectAttached("b", "a", ebpf.AttachTCXEgress, "source_tc")
@@ -163,15 +163,15 @@ func TestNoDestination(t *testing.T) {
 	}
 }
 
-// complain runs pillion-agent in a host and returns what it said on stderr.
-func (b *bed) complain(host string, args ...string) (complaint string, code int) {
+// failing runs pillion-agent in a host and returns its standard error.
+func (b *bed) failing(host string, args ...string) (stderr string, code int) {
 	b.t.Helper()
 	err := netns.Do(b.Namespace(host), func() error {
-		_, complaint, code = agent(b.t, args...)
+		_, stderr, code = agent(b.t, args...)
 		return nil
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return complaint, code
+	return stderr, code
 }

@@ -172,9 +172,9 @@ func TestStopAndStart(t *testing.T) {
 	b := service(t, twoHosts)
 	lab := func(want string, arguments ...string) {
 		t.Helper()
-		_, complaint, code := agent(t, append([]string{"lab"}, append(arguments, "--lab", b.Spec.Name)...)...)
-		if (code == 0) != (want == "") || !strings.Contains(complaint, want) {
-			t.Fatalf("lab %q: code %d: %s; want %q", arguments, code, complaint, want)
+		_, stderr, code := agent(t, append([]string{"lab"}, append(arguments, "--lab", b.Spec.Name)...)...)
+		if (code == 0) != (want == "") || !strings.Contains(stderr, want) {
+			t.Fatalf("lab %q: code %d: %s; want %q", arguments, code, stderr, want)
 		}
 	}
 	connected := func(want string) {

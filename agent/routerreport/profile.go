@@ -32,8 +32,8 @@ type Options struct {
 	// none.
 	RecordFile, Page string
 	JSON             bool
-	// Complaints takes warnings.
-	Complaints io.Writer
+	// Warnings receives hints and warnings.
+	Warnings io.Writer
 }
 
 // run is one profile.
@@ -162,13 +162,13 @@ func (r *run) end() (Summary, error) {
 
 // warn prints hints about what limits the result.
 func (r *run) warn(s Summary) {
-	if r.options.Complaints == nil {
+	if r.options.Warnings == nil {
 		return
 	}
 	if s.Forwarded == 0 {
-		fmt.Fprintln(r.options.Complaints, "hint:", s.Environment.idle())
+		fmt.Fprintln(r.options.Warnings, "hint:", s.Environment.idle())
 	}
 	if s.Records != nil && s.Records.Lost > 0 {
-		fmt.Fprintf(r.options.Complaints, "hint: %d records were dropped: raise --record-bytes, or reduce them with --sampling or --filter\n", s.Records.Lost)
+		fmt.Fprintf(r.options.Warnings, "hint: %d records were dropped: raise --record-bytes, or reduce them with --sampling or --filter\n", s.Records.Lost)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
-// captureFile has datagrams to the ports 1, 2, 3…, and is cut within the last if so
-// wanted.
+// captureFile has datagrams to the ports 1, 2, 3…, and is truncated within the last one if
+// requested.
 func captureFile(t *testing.T, datagrams int, cut bool) string {
 	t.Helper()
 	var file bytes.Buffer
@@ -48,20 +48,20 @@ func captureFile(t *testing.T, datagrams int, cut bool) string {
 	return path
 }
 
-// TestCaptureToCollector: many more rows than may wait reach it, each once.
+// TestCaptureToCollector: many more rows than fit into the queue arrive, each once.
 func TestCaptureToCollector(t *testing.T) {
 	const datagrams = 60_000
-	address, heard := collector(t)
+	address, received := collector(t)
 	c := captureCmd{reportFlags: reportFlags{OML: address, OMLDomain: "lab", OMLID: "me"}, Read: captureFile(t, datagrams, false)}
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	text := <-heard
+	text := <-received
 	if ip, udp := strings.Count(text, "\ttest.pcap\t4\t10.0.0.1\t"), strings.Count(text, "\ttest.pcap\t1000\t"); ip != datagrams || udp != datagrams {
 		t.Errorf("%d rows of ip, %d of udp, want %d", ip, udp, datagrams)
 	}
 	if !strings.Contains(text, "\tpackets\t60000 packets = 60000 decoded + 0 partial + 0 skipped;") {
-		t.Error("the counts are not there")
+		t.Error("the counts are missing")
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	"pillion.dev/internal/test/namespace"
 )
 
-// collector hears one client of OMSP to its end.
-func collector(t *testing.T) (address string, heard <-chan string) {
+// collector receives all data of one OMSP client.
+func collector(t *testing.T) (address string, received <-chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,7 +37,7 @@ func collector(t *testing.T) (address string, heard <-chan string) {
 	return listener.Addr().String(), texts
 }
 
-// script stands in for iperf3.
+// script replaces iperf3.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "iperf3")
@@ -58,7 +58,7 @@ func TestIperf(t *testing.T) {
 		t.Skip("no iperf3")
 	}
 	host := namespace.New(t)
-	address, heard := collector(t)
+	address, received := collector(t)
 	in := []string{"netns", "exec", host, "iperf3"}
 	server := exec.Command("ip", append(in, "-s", "-1", "--forceflush")...)
 	out, err := server.StdoutPipe()
@@ -82,7 +82,7 @@ func TestIperf(t *testing.T) {
 	if err := runIperf(t.Context(), address, inside, "--", "-c", "127.0.0.1", "-t", "1", "-i", "0.5", "-P", "2", "-b", "10M"); err != nil {
 		t.Fatal(err)
 	}
-	text := <-heard
+	text := <-received
 	for _, part := range []string{"domain: lab\n", "sender-id: me\n", "app-name: iperf3\n", "1 iperf3_interval start:double", "2 iperf3_stream socket:int64",
 		"\tcommand_line\tiperf3 -c 127.0.0.1 -t 1", "\tiperf3_version\tiperf 3", "\tprotocol\tTCP\n", "\texit_code\t0\n"} {
 		if !strings.Contains(text, part) {
@@ -96,9 +96,9 @@ func TestIperf(t *testing.T) {
 	}
 }
 
-// TestIperfThatIsInterrupted reports what it says then. The script says when it works,
-// in a FIFO, and must be interrupted once only.
-func TestIperfThatIsInterrupted(t *testing.T) {
+// TestIperfInterrupted: the final report is used. The script signals in a FIFO that it
+// runs, and must be interrupted only once.
+func TestIperfInterrupted(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := exec.Command("mkfifo", fifo).Run(); err != nil {
 		t.Fatal(err)
@@ -126,16 +126,16 @@ wait
 	}
 }
 
-func TestIperfThatFails(t *testing.T) {
+func TestIperfFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		program string
 		code    int
 		want    string
 	}{
-		"says so with 0": {`echo '{"start":{},"intervals":[],"error":"unable to connect"}'`, 1, "unable to connect"},
-		"own code":       {"exit 7", 7, "exited with 7"},
-		"killed":         {"kill -9 $$", 137, "exited with 137"},
-		"no JSON":        {"echo hello", command.ExitFailure, "unexpected output"},
+		"reports an error with code 0": {`echo '{"start":{},"intervals":[],"error":"unable to connect"}'`, 1, "unable to connect"},
+		"own code":                     {"exit 7", 7, "exited with 7"},
+		"killed":                       {"kill -9 $$", 137, "exited with 137"},
+		"no JSON":                      {"echo hello", command.ExitFailure, "unexpected output"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := runIperf(t.Context(), "file:"+filepath.Join(t.TempDir(), "rows"), script(t, "[ \"$1\" = --help ] && exit\n"+test.program+"\n"), "-c", "x")

@@ -19,7 +19,7 @@ import (
 	"pillion.dev/server/authority"
 )
 
-// registry is the server's book of names, in memory.
+// registry is an in-memory authority.Registry.
 type registry struct {
 	mu      sync.Mutex
 	serials map[string]string
@@ -54,7 +54,7 @@ func (r *registry) Standing(name, serial string) error {
 	return nil
 }
 
-// enrolService answers as server/web does, with the real authority behind.
+// enrolService answers like server/web, with the real authority.
 func enrolService(t *testing.T, a *authority.Authority, e *bus.Embedded) *httptest.Server {
 	t.Helper()
 	_, port, _ := strings.Cut(e.Addr().String(), ":")
@@ -94,14 +94,14 @@ func enrolService(t *testing.T, a *authority.Authority, e *bus.Embedded) *httpte
 		}
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.Listener = tls.NewListener(s.Listener, a.TLS()) // StartTLS would add a certificate of its own
+	s.Listener = tls.NewListener(s.Listener, a.TLS()) // StartTLS would add its own certificate
 	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }
 
 // A host joins, sends, renews, is revoked and gets the reason: agent/identity and
-// server/authority over real TLS, which only a main may bring together.
+// server/authority over real TLS, which only this room may import together.
 func TestJoin(t *testing.T) {
 	a, _, err := authority.Open(t.TempDir(), authority.Options{})
 	if err != nil {
@@ -151,7 +151,7 @@ func TestJoin(t *testing.T) {
 	if err := own.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e.Disconnect("host") // it comes back with the new certificate
+	e.Disconnect("host") // it reconnects with the new certificate
 	until(t, "sends again", func() bool { return agent.Send(t.Context(), batch) == nil })
 
 	names.mu.Lock()
@@ -161,7 +161,7 @@ func TestJoin(t *testing.T) {
 	select {
 	case err := <-refused:
 		if !strings.Contains(err.Error(), "revoked by the test") {
-			t.Errorf("the bus says: %v", err)
+			t.Errorf("error of the bus: %v", err)
 		}
 	case <-time.After(30 * time.Second):
 		t.Fatal("never refused")

@@ -10,8 +10,8 @@ import (
 	"pillion.dev/session"
 )
 
-// The example point: this file is all that a point needs. It would be two files in
-// measure/point and agent/runner; being in the tests it is part of no program.
+// The example point: a point needs no more than this file. Outside the tests it would be
+// two files, in measure/point and agent/runner.
 
 var exampleRows = measure.Schema{Name: "example", Doc: "rows of the example point", Fields: []measure.Field{
 	measure.TimeField,

@@ -17,13 +17,13 @@ import (
 	"pillion.dev/api/pillionv1"
 )
 
-// examplePage is what the page's test draws: the answers that this test had.
+// examplePage has the answers that this test got, for the page's test.
 const examplePage = "../../ui/data/testdata/example-point.json"
 
 var update = flag.Bool("update", false, "write the page's golden answers")
 
-// TestExamplePoint: a point that is nothing but a descriptor and a function is
-// validated, planned, assigned, measured, archived and described to the page.
+// TestExamplePoint: a point that consists of a descriptor and a function is validated,
+// planned, assigned, measured, archived and described to the page.
 func TestExamplePoint(t *testing.T) {
 	n := &noc{folder: t.TempDir(), http: freeAddress(t), bus: freeAddress(t)}
 	n.begin(t)
@@ -37,7 +37,7 @@ func TestExamplePoint(t *testing.T) {
 	})
 
 	spec := &pillionv1.SessionSpec{Name: "try", Sources: []string{"north"}, Destinations: []string{"south"}, Trace: api.DurationMessage(-time.Second)}
-	spec.Points = []*pillionv1.PointRequest{{Name: "example", Agents: []string{"nobody"}, Options: map[string]string{"count": "0"}}}
+	spec.Points = []*pillionv1.PointRequest{{Name: "example", Agents: []string{"unknown"}, Options: map[string]string{"count": "0"}}}
 	plan, err := client.Sessions.PlanSession(t.Context(), &pillionv1.PlanSessionRequest{Spec: spec})
 	if err != nil || len(plan.Problems) != 1 || plan.Problems[0].Field != "points[0].options[count]" {
 		t.Fatalf("plan of an invalid option: %v, %v", plan.GetProblems(), err)
@@ -88,7 +88,7 @@ func TestExamplePoint(t *testing.T) {
 	t.Errorf("ListPoints has no example: %v", points)
 }
 
-// comparePage compares the answers with those that the page's test reads.
+// comparePage compares the answers with the file that the page's test reads.
 func comparePage(t *testing.T, answers map[string]proto.Message) {
 	t.Helper()
 	page := map[string]json.RawMessage{}

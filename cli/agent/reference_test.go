@@ -17,7 +17,7 @@ import (
 	"pillion.dev/cli/command"
 )
 
-// program is what is tested here, and where it is documented.
+// The program under test, and its documentation.
 const (
 	program  = "pillion-agent"
 	document = "../../docs/agent.md"
@@ -33,7 +33,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// keys are those of a configuration, with those inside after a dot.
+// keys returns the keys of a configuration; nested ones follow a dot.
 func keys(of reflect.Type, before string) []string {
 	var found []string
 	for i := range of.NumField() {
@@ -50,7 +50,7 @@ func keys(of reflect.Type, before string) []string {
 	return found
 }
 
-// runFlags are the options of the command that the unit starts.
+// runFlags returns the options of the command that the unit starts.
 func runFlags(t *testing.T) []*kong.Flag {
 	t.Helper()
 	parser, err := newParser(t.Context())
@@ -91,7 +91,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestExampleConfiguration reads the file that is shown.
+// TestExampleConfiguration reads the documented file.
 func TestExampleConfiguration(t *testing.T) {
 	match := regexp.MustCompile("(?s)\n```yaml [a-z]+\n(.*?)```").FindStringSubmatch(read(t, document))
 	if match == nil {
@@ -106,7 +106,7 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 }
 
-// TestUnit: systemd takes the unit, and the program what the unit says.
+// TestUnit: systemd accepts the unit, and the program its command lines.
 func TestUnit(t *testing.T) {
 	text := read(t, unit)
 	match := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/(\S+) (.*)$`).FindStringSubmatch(text)
@@ -132,7 +132,7 @@ func TestUnit(t *testing.T) {
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		return // a system without systemd has no use for the unit
+		return // a system without systemd
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -147,7 +147,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestCheck: a file with a mistake is refused before it is used.
+// TestCheck: an invalid file is rejected.
 func TestCheck(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"good":          {"server: noc\n", ""},
@@ -173,7 +173,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestRouterReference: the table of options has each of the command, and no other.
+// TestRouterReference: the table has exactly the options of the command.
 func TestRouterReference(t *testing.T) {
 	parser, err := newParser(t.Context())
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"pillion.dev/server"
 )
 
-// TestMain is the program itself where a test starts it as such.
+// TestMain runs the program itself in a process that a test starts as such.
 func TestMain(m *testing.M) {
 	if os.Getenv("PILLION_TEST_MAIN") != "" {
 		os.Exit(Main(os.Args[1:]))
@@ -37,7 +37,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// noc is a whole server that goes away and comes back.
+// noc is a whole server that can be stopped and restarted.
 type noc struct {
 	folder, http, bus string
 	welcome           server.Welcome
@@ -65,7 +65,7 @@ func (n *noc) begin(t *testing.T) {
 	}
 }
 
-// number is the first number of the answer; -1: there is none yet.
+// number returns the first number of the answer, or -1.
 func (n *noc) number(t *testing.T, sql string) int64 {
 	t.Helper()
 	client := n.client(t)
@@ -83,7 +83,7 @@ func (n *noc) number(t *testing.T, sql string) int64 {
 	return found
 }
 
-// host is an agent in a process of its own.
+// host is an agent in a separate process.
 type host struct {
 	name, folder, oml string
 	command           *exec.Cmd
@@ -125,8 +125,8 @@ func newHost(t *testing.T, n *noc, name string, options ...string) *host {
 	return h
 }
 
-// reporter is an application with a session. After a reconnect it remembers nothing:
-// it continues where the agent says that the session has arrived.
+// reporter is an application with a session. After a reconnect it has no state: it
+// continues after the last tuple that the agent acknowledges.
 type reporter struct {
 	address, sender string
 	start           int64
@@ -136,7 +136,7 @@ type reporter struct {
 	pace            chan struct{}
 }
 
-// allow lets it send up to a number.
+// allow lets it send up to a sequence number.
 func (r *reporter) allow(limit int64) {
 	r.limit.Store(limit)
 	select {
@@ -152,7 +152,7 @@ func (r *reporter) run(ctx context.Context) {
 		if err != nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(5 * time.Millisecond): // the agent begins
+			case <-time.After(5 * time.Millisecond): // the agent is starting
 			}
 			continue
 		}
@@ -165,9 +165,9 @@ func (r *reporter) talk(ctx context.Context, conn net.Conn) {
 	fmt.Fprintf(conn, "protocol: 4\ndomain: Lab\nstart-time: %d\nsender-id: %s\napp-name: test\npillion-session: %032x\n"+
 		"schema: 1 load n:int64 text:string\ncontent: text\n\n", r.start, r.sender, 1<<40+r.start)
 	said := bufio.NewScanner(conn)
-	welcome, gone := make(chan int64, 1), make(chan bool)
+	welcome, closed := make(chan int64, 1), make(chan bool)
 	go func() {
-		defer close(gone)
+		defer close(closed)
 		last := int64(0)
 		for said.Scan() {
 			var index, seq int64
@@ -184,7 +184,7 @@ func (r *reporter) talk(ctx context.Context, conn net.Conn) {
 	var seq int64
 	select {
 	case seq = <-welcome:
-	case <-gone:
+	case <-closed:
 		return
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -195,20 +195,20 @@ func (r *reporter) talk(ctx context.Context, conn net.Conn) {
 		for ; seq <= r.limit.Load(); seq++ {
 			if _, err := fmt.Fprintf(conn, "%d.5\t1\t%d\t%d\tword %d\n", seq, seq, seq, seq); err != nil {
 				conn.Close()
-				<-gone
+				<-closed
 				return
 			}
 		}
 		select {
 		case <-r.pace:
-		case <-gone:
+		case <-closed:
 			return
 		}
 	}
 }
 
-// TestRelay: two agents with a client each in one domain; the server is away for a
-// while, and one agent is killed again and again. Every tuple is in the archive once.
+// TestRelay: two agents with a client each in one domain; the server is down for a while,
+// and one agent is killed repeatedly. Every tuple is archived once.
 func TestRelay(t *testing.T) {
 	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: freeAddress(t), bus: freeAddress(t)}
 	n.begin(t)
@@ -246,14 +246,14 @@ func TestRelay(t *testing.T) {
 		north.begin(t, n)
 	}
 	const all = 13_000
-	until(t, "the agents have all", func() bool { return reporters[0].stored.Load() == all && reporters[1].stored.Load() == all })
+	until(t, "the agents have acknowledged all", func() bool { return reporters[0].stored.Load() == all && reporters[1].stored.Load() == all })
 	until(t, "the archive has all", func() bool { return n.number(t, "SELECT count(*) FROM oml_lab_load") >= 2*all })
-	until(t, "the killed agent has its connection again", reporters[0].welcome.Load) // it may have had all before
+	until(t, "the killed agent is connected again", reporters[0].welcome.Load) // its tuples may have been stored before
 	cancel()
 	until(t, "ends are reported", func() bool {
 		return n.number(t, "SELECT count(*) FROM oml_connections WHERE application = 'test'") >= 2
 	})
-	// The domain begins with whose tuples came first; the clocks differ by 10 s.
+	// The start of the domain is that of the agent whose tuples arrived first; the clocks differ by 10 s.
 	for sql, want := range map[string]int64{
 		"SELECT count(*) FROM oml_lab_load": 2 * all,
 		"SELECT count(DISTINCT (oml_sender, oml_seq)) FROM oml_lab_load WHERE n = oml_seq AND text = 'word ' || n":     2 * all,
@@ -267,8 +267,8 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestThinning: the server is away until the spool is half full. Applications are
-// asked for less, and for all when it has drained; operators hear of both.
+// TestThinning: the server is down until the spool is half full. Applications are asked
+// for fewer samples, and for all once it has drained; an event reports each.
 func TestThinning(t *testing.T) {
 	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: freeAddress(t), bus: freeAddress(t)}
 	n.begin(t)
@@ -287,17 +287,17 @@ func TestThinning(t *testing.T) {
 	n.stop()
 	const all = 4000
 	r.allow(all)
-	until(t, "the application is asked for less", func() bool { return r.thin.Load() > 1 })
+	until(t, "the application is asked for fewer samples", func() bool { return r.thin.Load() > 1 })
 	n.begin(t)
 	until(t, "the archive has all", func() bool { return n.number(t, "SELECT count(*) FROM oml_lab_load") == all })
-	until(t, "operators hear of it", func() bool {
+	until(t, "an event reports it", func() bool {
 		return n.number(t, "SELECT count(*) FROM events WHERE kind = 'thinning' AND about = 'north'") == 1
 	})
-	until(t, "the application is asked for all", func() bool { return r.thin.Load() == 1 })
-	until(t, "operators hear of the end", func() bool {
+	until(t, "the application is asked for all samples", func() bool { return r.thin.Load() == 1 })
+	until(t, "an event reports the end", func() bool {
 		return n.number(t, "SELECT count(*) FROM events WHERE kind = 'thinning-ended' AND about = 'north'") == 1
 	})
-	until(t, "notes are left", func() bool {
+	until(t, "metadata is stored", func() bool {
 		return n.number(t, "SELECT count(DISTINCT value) FROM oml_metadata WHERE key = 'thin' AND domain = 'Lab' AND value IN ('1', '2')") == 2
 	})
 }

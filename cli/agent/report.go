@@ -20,7 +20,7 @@ func (f reportFlags) open(uri, app string, points []*measure.Schema) (report.Rep
 	return report.Open(report.Options{URI: uri, App: app, Domain: f.OMLDomain, Sender: f.OMLID, Points: points})
 }
 
-// reportTime is how long a collector may take for the last rows.
+// reportTime is the timeout for delivering the last rows to a collector.
 const reportTime = 10 * time.Second
 
 // finish waits for the collector, also after an interrupt.

@@ -47,7 +47,7 @@ func (c *routerCmd) Run(ctx context.Context) error {
 	}
 	options := routerreport.Options{
 		Name: c.Netns, Filter: c.Filter, Duration: c.Duration, Interval: c.Interval,
-		RecordFile: c.Records, Page: c.Report, JSON: c.JSON, Complaints: os.Stderr,
+		RecordFile: c.Records, Page: c.Report, JSON: c.JSON, Warnings: os.Stderr,
 		Options: router.Options{Sampling: c.Sampling, RecordBytes: c.RecordBytes, Costs: c.Costs, Break: c.Break},
 	}
 	if c.Interval <= 0 || c.Duration < 0 || c.Break <= 0 {

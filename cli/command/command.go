@@ -18,7 +18,7 @@ import (
 	"pillion.dev/wire"
 )
 
-// New makes the parser of a program's flags. Durations have the grammar of package
+// New returns the parser of a program's flags. Durations have the grammar of package
 // quantity; help texts may name ${encodings}, and the default and the
 // range of a session.Settings, as ${lease} and ${lease_range}; commands receive ctx.
 func New(ctx context.Context, name, description string, flags any, options ...kong.Option) (*kong.Kong, error) {

@@ -27,7 +27,7 @@ const (
 	ExitUser    = 2
 )
 
-// Hint tells a user what to do about errors that fit, and has their exit code.
+// Hint is advice about matching errors, and their exit code.
 type Hint struct {
 	fits func(error) bool
 	text string
@@ -38,13 +38,13 @@ type Hint struct {
 func Correctable(fits func(error) bool, text string) Hint { return Hint{fits, text, ExitUser} }
 func Failure(fits func(error) bool, text string) Hint     { return Hint{fits, text, ExitFailure} }
 
-// Is fits errors with a cause.
+// Is matches errors with a cause.
 func Is(cause error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, cause) }
 }
 
-// Fail prints an error on one line, followed by the text of the first hint that fits, if
-// it has any, and returns the exit code.
+// Fail prints an error on one line, followed by the text of the first matching hint, if
+// any, and returns the exit code.
 func Fail(w io.Writer, program string, err error, hints []Hint) int {
 	fmt.Fprintf(w, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
 	for _, h := range hints {

@@ -241,7 +241,7 @@ type agentsDeleteCmd struct {
 // Help has the example.
 func (agentsDeleteCmd) Help() string { return "Example:\n\n  pillion agents delete north1" }
 
-// Run forgets an agent.
+// Run deletes an agent.
 func (c *agentsDeleteCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if _, err := client.Agents.DeleteAgent(ctx, &pillionv1.DeleteAgentRequest{Name: c.Name}); err != nil {
 		return failed("delete agent "+c.Name, err)

@@ -52,12 +52,12 @@ func TestConfig(t *testing.T) {
 			p := newProgram(t, nil)
 			replace := strings.NewReplacer("SERVER", server.URL, "OTHER", other.URL)
 			p.write(configName, replace.Replace(test.text), test.mode)
-			out, complaint, code := p.run(strings.Fields(replace.Replace(test.args))...)
-			if code != test.code || !strings.Contains(out+complaint, test.contains) {
-				t.Fatalf("exit %d, want %d with %q\n%s%s", code, test.code, test.contains, out, complaint)
+			out, stderr, code := p.run(strings.Fields(replace.Replace(test.args))...)
+			if code != test.code || !strings.Contains(out+stderr, test.contains) {
+				t.Fatalf("exit %d, want %d with %q\n%s%s", code, test.code, test.contains, out, stderr)
 			}
-			if strings.Contains(out+complaint, secret) {
-				t.Fatalf("the token is in\n%s%s", out, complaint)
+			if strings.Contains(out+stderr, secret) {
+				t.Fatalf("the token is in\n%s%s", out, stderr)
 			}
 		})
 	}
@@ -68,21 +68,21 @@ func TestTokenOfThisMachine(t *testing.T) {
 	p := newProgram(t, nil)
 	p.write("data/operator.token", secret+"\n", 0o600)
 	p.environment = append(p.environment, "PILLION_SERVER="+server.URL)
-	if _, complaint, code := p.run("session", "list"); code != 1 || !strings.Contains(complaint, "hint: provide a token") {
-		t.Fatalf("without a token: exit %d, %s", code, complaint)
+	if _, stderr, code := p.run("session", "list"); code != 1 || !strings.Contains(stderr, "hint: provide a token") {
+		t.Fatalf("without a token: exit %d, %s", code, stderr)
 	}
 	p.environment = append(p.environment, "PILLION_DATA="+filepath.Join(p.home, "data"))
-	if _, complaint, code := p.run("session", "list"); code != 0 {
-		t.Fatalf("with the server's own token: exit %d, %s", code, complaint)
+	if _, stderr, code := p.run("session", "list"); code != 0 {
+		t.Fatalf("with the server's own token: exit %d, %s", code, stderr)
 	}
 	file := p.write("mine.token", secret, 0o600)
 	p.environment = append(p.environment, "PILLION_TOKEN=wrong")
-	if _, complaint, code := p.run("session", "list", "--token-file", file); code != 0 {
-		t.Fatalf("a file that was named loses to the environment: exit %d, %s", code, complaint)
+	if _, stderr, code := p.run("session", "list", "--token-file", file); code != 0 {
+		t.Fatalf("the environment takes precedence over --token-file: exit %d, %s", code, stderr)
 	}
 }
 
-// secure serves a fake over TLS with httptest's certificate, its own authority.
+// secure serves a fake over TLS with the self-signed certificate of httptest.
 func secure(t *testing.T) (server *httptest.Server, fingerprint string) {
 	t.Helper()
 	_, open := newFake(t)
@@ -97,28 +97,28 @@ func TestLogin(t *testing.T) {
 	server, fingerprint := secure(t)
 	p := newProgram(t, nil)
 	p.input = secret + "\n"
-	_, complaint, code := p.run("login", server.URL)
-	if code == 0 || !strings.Contains(complaint, fingerprint) {
-		t.Fatalf("a server was trusted that nobody compared: exit %d, %s", code, complaint)
+	_, stderr, code := p.run("login", server.URL)
+	if code == 0 || !strings.Contains(stderr, fingerprint) {
+		t.Fatalf("a server was trusted without confirmation: exit %d, %s", code, stderr)
 	}
 	p.input = "wrong\n"
-	if _, complaint, code := p.run("login", server.URL, "--ca-fingerprint", fingerprint); code != 1 {
-		t.Fatalf("wrong token: exit %d, %s", code, complaint)
+	if _, stderr, code := p.run("login", server.URL, "--ca-fingerprint", fingerprint); code != 1 {
+		t.Fatalf("wrong token: exit %d, %s", code, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(p.home, configName)); err == nil {
-		t.Fatal("a refused login was kept")
+		t.Fatal("a refused login was saved")
 	}
 	p.input = secret + "\n"
-	out, complaint, code := p.run("login", server.URL, "--ca-fingerprint", fingerprint)
-	if code != 0 || !strings.Contains(out, "as me (operator)") || strings.Contains(out+complaint, secret) {
-		t.Fatalf("exit %d\n%s%s", code, out, complaint)
+	out, stderr, code := p.run("login", server.URL, "--ca-fingerprint", fingerprint)
+	if code != 0 || !strings.Contains(out, "as me (operator)") || strings.Contains(out+stderr, secret) {
+		t.Fatalf("exit %d\n%s%s", code, out, stderr)
 	}
 	info, err := os.Stat(filepath.Join(p.home, configName))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("configuration: %v, %v", info, err)
 	}
-	if out, complaint, code := p.run("session", "list"); code != 0 || !strings.Contains(out, "web") {
-		t.Fatalf("after login: exit %d\n%s%s", code, out, complaint)
+	if out, stderr, code := p.run("session", "list"); code != 0 || !strings.Contains(out, "web") {
+		t.Fatalf("after login: exit %d\n%s%s", code, out, stderr)
 	}
 }
 
@@ -136,9 +136,9 @@ func TestTrustHints(t *testing.T) {
 			if test.flag != "" {
 				args = append(args, "--ca-fingerprint", test.flag)
 			}
-			_, complaint, code := p.run(args...)
-			if !strings.Contains(complaint, test.want) || (code == 0) != (test.want == "") {
-				t.Fatalf("exit %d\n%s", code, complaint)
+			_, stderr, code := p.run(args...)
+			if !strings.Contains(stderr, test.want) || (code == 0) != (test.want == "") {
+				t.Fatalf("exit %d\n%s", code, stderr)
 			}
 		})
 	}

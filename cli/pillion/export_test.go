@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// files are the names in the program's home.
+// files returns the names in the program's home.
 func (p *program) files() []string {
 	p.t.Helper()
 	entries, err := os.ReadDir(p.home)
@@ -39,9 +39,9 @@ func TestExportFile(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, server := newFake(t)
 			p := newProgram(t, server)
-			out, complaint, code := p.run(strings.Fields(test.line)...)
+			out, stderr, code := p.run(strings.Fields(test.line)...)
 			if code != test.code || !slices.Equal(p.files(), test.files) {
-				t.Fatalf("exit %d, files %v\n%s%s", code, p.files(), out, complaint)
+				t.Fatalf("exit %d, files %v\n%s%s", code, p.files(), out, stderr)
 			}
 			if len(test.files) == 0 {
 				return
@@ -58,8 +58,8 @@ func TestExportInterrupted(t *testing.T) {
 	f, server := newFake(t)
 	p := newProgram(t, server)
 	command := p.command("export", "endless", "-f", "out.csv")
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -73,12 +73,12 @@ func TestExportInterrupted(t *testing.T) {
 	if files := p.files(); len(files) != 0 {
 		t.Fatalf("left behind: %v", files)
 	}
-	if complaint.String() != "pillion: interrupted\n" {
-		t.Fatalf("said %q", complaint.String())
+	if stderr.String() != "pillion: interrupted\n" {
+		t.Fatalf("stderr %q", stderr.String())
 	}
 }
 
-// TestCompletion lets bash read its code and complete lines with the command in it.
+// TestCompletion lets bash load the completion code and complete lines with it.
 func TestCompletion(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"pillion.dev/api/pillionv1/pillionv1connect"
 )
 
-// fake answers as a server with canned data would, over real HTTP.
+// fake is a server with canned data, over real HTTP.
 type fake struct {
 	pillionv1connect.UnimplementedAgentServiceHandler
 	pillionv1connect.UnimplementedSessionServiceHandler
@@ -31,7 +31,7 @@ type fake struct {
 	mutex   sync.Mutex
 	asked   []string // requests that change something, as text
 	tails   int
-	sent    bool // the canned rows of a tail, after which the session has ended
+	sent    bool // the canned rows of a tail were sent; then the session ends
 	keep    bool // the session continues
 	state   string
 	started chan struct{} // an export has begun and will not end
@@ -194,7 +194,7 @@ func (f *fake) PlanSession(_ context.Context, r *pillionv1.PlanSessionRequest) (
 
 var twoProblems = []*pillionv1.Problem{{Field: "destinations", Message: "none given"}, {Field: "filters[0]", Message: "no port 70000"}}
 
-// refusal has problems as the server's refusals have them.
+// refusal is an error with problems in the form of the server's.
 func refusal(message string, problems ...*pillionv1.Problem) error {
 	refusal := connect.NewError(connect.CodeInvalidArgument, errors.New(message))
 	for _, problem := range problems {
@@ -300,14 +300,14 @@ func (f *fake) Export(ctx context.Context, r *pillionv1.ExportRequest, s *connec
 	return s.Send(&pillionv1.ExportResponse{Data: []byte("2026-03-01T12:00:00Z," + r.Format + "\r\n"), Rows: 1})
 }
 
-// Tail breaks once, to be asked again, and then sends the canned rows.
+// Tail fails once, so that the client reconnects, and then sends the canned rows.
 func (f *fake) Tail(ctx context.Context, r *pillionv1.TailRequest, s *connect.ServerStream[pillionv1.TailResponse]) error {
 	f.mutex.Lock()
 	f.tails++
 	first := f.tails == 1
 	f.mutex.Unlock()
 	if first {
-		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the server ends"))
+		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the server is shutting down"))
 	}
 	message := &pillionv1.TailResponse{Stream: "clock", Columns: cannedColumns(), Rows: []*pillionv1.Row{cannedRow("north1", 5), cannedRow("south1", 60_000)}}
 	if r.Where["session"] == "web" {
@@ -337,7 +337,7 @@ func (f *fake) WhoAmI(context.Context, *pillionv1.WhoAmIRequest) (*pillionv1.Who
 
 func (f *fake) ListEvents(context.Context, *pillionv1.ListEventsRequest) (*pillionv1.ListEventsResponse, error) {
 	return &pillionv1.ListEventsResponse{Events: []*pillionv1.Event{
-		{Time: at(time.Minute), Kind: "agent-lost", Level: "error", Agent: "south1", Message: "not heard for 10 s"},
+		{Time: at(time.Minute), Kind: "agent-lost", Level: "error", Agent: "south1", Message: "no contact for 10 s"},
 		{Time: at(0), Kind: "session-started", Level: "info", Session: "web"},
 	}}, nil
 }

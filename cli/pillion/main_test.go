@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files and docs/cli.md")
 
-// TestMain is the program itself where a test starts it as such.
+// TestMain runs the program itself in a process that a test starts as such.
 func TestMain(m *testing.M) {
 	if os.Getenv("PILLION_TEST_MAIN") != "" {
 		os.Exit(Main(os.Args[1:]))
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is the command line with a home of its own.
+// program is the command line with its own home directory.
 type program struct {
 	t           *testing.T
 	home        string
@@ -51,7 +51,7 @@ func (p *program) command(args ...string) *exec.Cmd {
 	return command
 }
 
-func (p *program) run(args ...string) (out, complaint string, code int) {
+func (p *program) run(args ...string) (out, errorText string, code int) {
 	p.t.Helper()
 	command := p.command(args...)
 	var stdout, stderr bytes.Buffer
@@ -84,7 +84,7 @@ var goldens = []struct {
 	{name: "agents-csv", line: "agents -o csv"},
 	{name: "agents-none", line: "agents --label x -o json"},
 	{name: "agents-show", line: "agents show north1"},
-	{name: "agents-unknown", line: "agents show nobody"},
+	{name: "agents-unknown", line: "agents show unknown"},
 	{name: "agents-label", line: "agents label north1 site=west role-"},
 	{name: "agents-label-bad", line: "agents label north1 =x"},
 	{name: "agents-revoke", line: "agents revoke north1"},
@@ -141,11 +141,11 @@ func TestGolden(t *testing.T) {
 			f, server := newFake(t)
 			p := newProgram(t, server)
 			p.input = test.input
-			out, complaint, code := p.run(strings.Split(test.line, " ")...)
+			out, stderr, code := p.run(strings.Split(test.line, " ")...)
 			got := fmt.Sprintf("$ pillion %s\n%s", test.line, out)
-			// What a watch says is in its way depends on when it looks; see TestWhy.
-			if complaint != "" && !(strings.HasPrefix(test.name, "session-watch") && code == 0) {
-				got += "--- stderr\n" + complaint
+			// The reasons that a watch prints depend on the time; see TestWhy.
+			if stderr != "" && !(strings.HasPrefix(test.name, "session-watch") && code == 0) {
+				got += "--- stderr\n" + stderr
 			}
 			f.mutex.Lock()
 			defer f.mutex.Unlock()

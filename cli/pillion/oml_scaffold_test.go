@@ -21,7 +21,7 @@ func TestScaffold(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "oml_inject_p(OmlMP *oml_mp, double f)") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	// What was generated is written again, what somebody wrote is not.
+	// A generated file is overwritten, any other is not.
 	if err := run(t.Context(), []string{"oml", "scaffold", "a.yaml"}); err != nil {
 		t.Error(err)
 	}
@@ -30,7 +30,7 @@ func TestScaffold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), []string{"oml", "scaffold", "a.yaml", "-f", own}); err == nil || !strings.Contains(err.Error(), "was not generated") {
-		t.Errorf("over a file of somebody's: %v", err)
+		t.Errorf("over a file that was not generated: %v", err)
 	}
 	if err := run(t.Context(), []string{"oml", "scaffold", "a.yaml", "-f", own, "--force"}); err != nil {
 		t.Error(err)

@@ -52,7 +52,7 @@ func omlTablesOf(words ...string) []byte {
 	return out.Bytes()
 }
 
-func TestOMLExportThatFails(t *testing.T) {
+func TestOMLExportFails(t *testing.T) {
 	for _, test := range []struct {
 		name, line, said string
 		code             int
@@ -66,10 +66,10 @@ func TestOMLExportThatFails(t *testing.T) {
 			_, server := newFake(t)
 			p := newProgram(t, server)
 			p.write("there.sq3", "precious", 0o600)
-			_, complaint, code := p.run(strings.Fields(test.line)...)
+			_, stderr, code := p.run(strings.Fields(test.line)...)
 			text, _ := os.ReadFile(filepath.Join(p.home, "there.sq3"))
-			if code != test.code || !strings.Contains(complaint, test.said) || string(text) != "precious" || !slices.Equal(p.files(), []string{"there.sq3"}) {
-				t.Errorf("exit %d, said %q, files %v, %q", code, complaint, p.files(), text)
+			if code != test.code || !strings.Contains(stderr, test.said) || string(text) != "precious" || !slices.Equal(p.files(), []string{"there.sq3"}) {
+				t.Errorf("exit %d, stderr %q, files %v, %q", code, stderr, p.files(), text)
 			}
 		})
 	}
@@ -79,8 +79,8 @@ func TestOMLExportInterrupted(t *testing.T) {
 	f, server := newFake(t)
 	p := newProgram(t, server)
 	command := p.command("oml", "export", "busy", "out.sq3")
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestOMLExportInterrupted(t *testing.T) {
 	if err := command.Wait(); command.ProcessState.ExitCode() != 1 {
 		t.Fatalf("exit: %v", err)
 	}
-	if files := p.files(); len(files) != 0 || complaint.String() != "pillion: interrupted\n" {
-		t.Errorf("left behind %v, said %q", files, complaint.String())
+	if files := p.files(); len(files) != 0 || stderr.String() != "pillion: interrupted\n" {
+		t.Errorf("left behind %v, stderr %q", files, stderr.String())
 	}
 }
 
@@ -119,7 +119,7 @@ func realServer(t *testing.T) (w server.Welcome) {
 	return w
 }
 
-// tell reports to a collector and waits until it has taken all.
+// tell reports to a collector and waits until it has received everything.
 func tell(t *testing.T, address, text string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -133,7 +133,7 @@ func tell(t *testing.T, address, text string) {
 	conn.(*net.TCPConn).CloseWrite()
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if rest, err := io.ReadAll(conn); err != nil || len(rest) != 0 {
-		t.Fatalf("heard %q, %v", rest, err)
+		t.Fatalf("received %q, %v", rest, err)
 	}
 }
 
@@ -171,7 +171,7 @@ const omlHeader = "protocol: 4\ndomain: my domain\nstart-time: %d\nsender-id: %s
 	"schema: 1 app_All I32:int32 u32:uint32 i64:int64 u64:uint64 d:double s:string bl:blob g:guid b:bool vi:[int32] vu:[uint64] vd:[double] vb:[bool]\n" +
 	"schema: 2 App_all n:int32 N:int32 oml_seq:int32 select:string\n%scontent: text\n\n"
 
-// TestOMLExport compares a file with what OML's server would have written.
+// TestOMLExport compares a file with that of OML's server for the same tuples.
 func TestOMLExport(t *testing.T) {
 	w := realServer(t)
 	future := 1 << 32 // seconds; a clock may be wrong
@@ -185,17 +185,17 @@ func TestOMLExport(t *testing.T) {
 	}
 	p := newProgram(t, nil)
 	p.environment = append(p.environment, "PILLION_SERVER="+w.HTTP, "PILLION_TOKEN="+strings.TrimSpace(string(token)))
-	var out, complaint string
+	var out, stderr string
 	for end := time.Now().Add(time.Minute); !strings.Contains(out, "app_All App_all t t_2") && time.Now().Before(end); {
-		out, complaint, _ = p.run("oml", "domains", "-o", "csv") // tables are told within 100 ms
+		out, stderr, _ = p.run("oml", "domains", "-o", "csv") // tables are archived within 100 ms
 	}
 	if !strings.HasPrefix(out, "domain,tuples,start,last,tables\r\nmy domain,6,1970-01-01T00:16:40Z,") {
-		t.Fatalf("domains %q %q", out, complaint)
+		t.Fatalf("domains %q %q", out, stderr)
 	}
 	p.write("out.sq3", "old", 0o600)
-	out, complaint, code := p.run("oml", "export", "my domain", "out.sq3", "--force")
-	if code != 0 || out != "6 tuples of 4 tables written to out.sq3\n" || !strings.Contains(complaint, "2 values of 2^63 or more") {
-		t.Fatalf("exit %d, %q, %q", code, out, complaint)
+	out, stderr, code := p.run("oml", "export", "my domain", "out.sq3", "--force")
+	if code != 0 || out != "6 tuples of 4 tables written to out.sq3\n" || !strings.Contains(stderr, "2 values of 2^63 or more") {
+		t.Fatalf("exit %d, %q, %q", code, out, stderr)
 	}
 	if files := p.files(); !slices.Equal(files, []string{"out.sq3"}) {
 		t.Errorf("files %v", files)

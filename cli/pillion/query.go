@@ -28,7 +28,7 @@ Examples:
   pillion query - -o csv --limit 1M`
 }
 
-// Run asks the archive.
+// Run queries the archive.
 func (c *queryCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	sql := c.SQL
 	if sql == "-" {

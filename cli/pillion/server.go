@@ -19,7 +19,7 @@ type healthCmd struct{}
 // Help has the example.
 func (healthCmd) Help() string { return "No token is needed.\n\nExample:\n\n  pillion health" }
 
-// Run asks how the server is.
+// Run requests the health of the server.
 func (c *healthCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	answer, err := client.Server.Health(ctx, &pillionv1.HealthRequest{})
 	if err != nil {

@@ -193,7 +193,7 @@ func (a *app) sessionDone(s *pillionv1.Session, err error) error {
 	return a.sessionNow("session "+s.GetSpec().GetName(), s, err)
 }
 
-// sessionNow prints what was done with a session and its state.
+// sessionNow confirms an action on a session and prints its state.
 func (a *app) sessionNow(done string, s *pillionv1.Session, err error) error {
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (a *app) sessionNow(done string, s *pillionv1.Session, err error) error {
 	})
 }
 
-// specChanges says how two specifications differ: interval 1s -> 5s; records - -> a row
+// specChanges describes how two specifications differ: interval 1s -> 5s; records - -> a row
 // per packet.
 func specChanges(before, after *pillionv1.SessionSpec) string {
 	var names, changes []string
@@ -224,7 +224,7 @@ func specChanges(before, after *pillionv1.SessionSpec) string {
 	for _, name := range names {
 		if from, to := values[0][name], values[1][name]; from != to {
 			changes = append(changes, fmt.Sprintf("%s %s -> %s", name, cmp.Or(from, "-"), cmp.Or(to, "-")))
-			values[0][name] = to // a name comes twice
+			values[0][name] = to // a name occurs twice
 		}
 	}
 	return strings.Join(changes, "; ")
@@ -235,7 +235,7 @@ type sessionDeleteCmd struct{ sessionName }
 // Help has the example.
 func (sessionDeleteCmd) Help() string { return "Example:\n\n  pillion session delete web-delay" }
 
-// Run forgets a session.
+// Run deletes a session.
 func (c *sessionDeleteCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if _, err := client.Sessions.DeleteSession(ctx, &pillionv1.DeleteSessionRequest{Name: c.Name}); err != nil {
 		return failed("delete session "+c.Name, err)

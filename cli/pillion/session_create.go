@@ -45,7 +45,7 @@ func (f *specFlags) apply(line *kong.Context, s *session.Spec) {
 			case field.Type() == reflect.TypeFor[session.Sampling]():
 				set(field, into)
 			case !given[field.Addr().Pointer()]:
-			case field.Kind() == reflect.Map: // adds to what is there
+			case field.Kind() == reflect.Map: // adds to existing keys
 				if into.IsNil() {
 					into.Set(reflect.MakeMap(into.Type()))
 				}
@@ -264,7 +264,7 @@ func (c *sessionChangeCmd) Run(ctx context.Context, line *kong.Context, a *app, 
 	return a.sessionNow("session "+c.Name+" changed: "+changes+"; it", answer.Session, nil)
 }
 
-// current is what the flags change: the file, or the session as it is.
+// current returns the specification that the flags change: the file, or the session's.
 func (c *sessionChangeCmd) current(a *app, before *pillionv1.SessionSpec) (session.Spec, error) {
 	if c.File != "" {
 		spec, err := readSpec(c.File, a.in)

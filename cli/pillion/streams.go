@@ -88,7 +88,7 @@ func (retentionCmd) Help() string {
 		"Examples:\n\n  pillion retention flows --age 90d --bytes 20GiB\n  pillion retention packets"
 }
 
-// Run bounds a stream.
+// Run sets the retention of a stream.
 func (c *retentionCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	stream, err := c.current(ctx, client)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal makes a pair of terminals of a size: what is written to the second
-// is read from the first.
+// openTerminal opens a pseudo-terminal of a size: what is written to the second file is
+// read from the first.
 func openTerminal(t *testing.T, columns, rows uint16) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -56,7 +56,7 @@ func TestWatchOnTerminal(t *testing.T) {
 	p.environment = append(p.environment, "TERM=xterm")
 	master, slave := openTerminal(t, 120, 20)
 	f.mutex.Lock()
-	f.tails, f.keep = 1, true // neither connection nor session ends
+	f.tails, f.keep = 1, true // keeps both connection and session
 	f.mutex.Unlock()
 	command := p.command("session", "watch", "web")
 	command.Stdin, command.Stdout, command.Stderr = slave, slave, slave
@@ -83,6 +83,6 @@ func TestWatchOnTerminal(t *testing.T) {
 	}
 	restore := strings.Index(after.String(), "\x1b[?25h\x1b[?1049l")
 	if restore < 0 || !strings.Contains(after.String()[restore:], "508 µs") {
-		t.Errorf("the terminal is not as before, or the last figures are not on it: %q", after.String())
+		t.Errorf("the terminal was not restored, or lacks the last figures: %q", after.String())
 	}
 }

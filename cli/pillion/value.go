@@ -37,7 +37,7 @@ func valueJSON(v *pillionv1.Value) any {
 func nanoTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
 // valueCell is one value of a row; null is empty in CSV. A time in nanoseconds
-// gets a unit that fits for people.
+// gets a suitable unit for people.
 func valueCell(v *pillionv1.Value, unit string) cell {
 	switch k := v.GetKind().(type) {
 	case *pillionv1.Value_Bool:

@@ -49,9 +49,9 @@ type watching struct {
 	lines   lines
 	session *pillionv1.Session
 	rows    *flowReader
-	lost    error // why there is no connection now
+	lost    error // why there is no connection
 	missed  uint64
-	last    time.Time // when rows came
+	last    time.Time // when the last rows arrived
 	ended   time.Time // when the session was seen to have ended
 	said    string
 	screen  *screen
@@ -77,7 +77,7 @@ func (c *sessionWatchCmd) Run(ctx context.Context, a *app, client *api.Client) e
 		return failed("watch session "+c.Name, err)
 	}
 	w := &watching{app: a, client: client, name: c.Name, count: c.Count, last: time.Now()}
-	w.see(answer.GetSession())
+	w.setSession(answer.GetSession())
 	w.lines = lines{byFlow: c.By == "flow", all: map[string]*line{}, closed: w.print}
 	if a.format == "table" && isTerminal(a.out) {
 		w.screen = openScreen(os.Stdout)
@@ -109,7 +109,7 @@ func (w *watching) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return w.finish()
 		case n := <-reached:
-			err = w.hear(n)
+			err = w.update(n)
 		case <-tick.C:
 			err = w.tick()
 		}
@@ -119,14 +119,14 @@ func (w *watching) run(ctx context.Context) error {
 	}
 }
 
-func (w *watching) hear(n news) error {
+func (w *watching) update(n news) error {
 	switch {
 	case n.fatal != nil:
 		return n.fatal
 	case n.lost != nil:
 		w.lost = n.lost
 	case n.session != nil:
-		w.see(n.session)
+		w.setSession(n.session)
 	case n.rows != nil:
 		w.lost, w.missed = nil, n.rows.GetMissed()
 		if len(n.rows.Columns) > 0 {
@@ -142,7 +142,7 @@ func (w *watching) hear(n news) error {
 	return nil
 }
 
-func (w *watching) see(s *pillionv1.Session) {
+func (w *watching) setSession(s *pillionv1.Session) {
 	w.session = s
 	if s.GetState() != "ended" {
 		w.ended = time.Time{}
@@ -166,7 +166,7 @@ func (w *watching) tick() error {
 	if !w.ended.IsZero() && time.Since(w.ended) > time.Second {
 		return errors.Join(w.finish(), errEnough)
 	}
-	return w.lines.forget()
+	return w.lines.expire()
 }
 
 // finish prints incomplete intervals; a terminal shows them already.

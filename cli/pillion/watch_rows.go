@@ -47,7 +47,7 @@ func newFlowReader(columns []*pillionv1.Column) *flowReader {
 	return r
 }
 
-// read is good until the next row.
+// read returns a row that is valid until the next call.
 func (r *flowReader) read(row *pillionv1.Row) *flows.Row {
 	return r.scanner.Scan(func(i int) measure.Value {
 		if i >= len(row.GetValues()) {
@@ -57,7 +57,7 @@ func (r *flowReader) read(row *pillionv1.Row) *flows.Row {
 	})
 }
 
-// typedValue is a value of the API as one of a stream; null if it is of another type.
+// typedValue converts a value of the API to one of a stream; null if the type differs.
 func typedValue(t measure.Type, v *pillionv1.Value) measure.Value {
 	number := uint64(0)
 	switch k := v.GetKind().(type) {
@@ -87,7 +87,7 @@ func typedValue(t measure.Type, v *pillionv1.Value) measure.Value {
 	return measure.Int64Value(int64(number))
 }
 
-// flowName names a flow as far as it is known.
+// flowName names a flow by its known fields.
 func flowName(f flows.Flow) string {
 	end := func(address string, port uint32) string {
 		if address = cmp.Or(address, "*"); port != 0 {
@@ -104,7 +104,7 @@ type window struct {
 	flows.Sum
 }
 
-// rate is packets a second.
+// rate returns packets per second.
 func (w *window) rate() float64 {
 	if w.interval <= 0 {
 		return math.NaN()
@@ -192,9 +192,9 @@ func (l *lines) stale(w *window, intervals int64) bool {
 	return w != nil && w.interval > 0 && (l.newest-w.end)/w.interval > intervals
 }
 
-// forget closes and drops lines of which nothing came for as long as a sparkline
-// shows: flows come and go.
-func (l *lines) forget() error {
+// expire closes and drops lines without rows in the period that a sparkline shows: flows
+// are short-lived.
+func (l *lines) expire() error {
 	for key, to := range l.all {
 		if !l.stale(to.now, historyMax) {
 			continue
@@ -213,7 +213,7 @@ func (l *lines) sorted() []*line {
 	})
 }
 
-// cells are a window's values, in the order of the live table's columns.
+// cells returns a window's values, in the order of the live table's columns.
 func (w *window) cells() (rate, loss, p50, p90, p99, clock, ipdv cell) {
 	rate = decimal(w.rate(), 1)
 	loss = decimal(100*w.Loss(), 2)
@@ -231,7 +231,7 @@ func decimal(v float64, places int) cell {
 	return cell{s, s}
 }
 
-// object is the window of a line for JSON.
+// object returns the window of a line for JSON.
 func (w *window) object(session string, to *line) object {
 	o := object{{"time", nanoTime(w.end)}, {"session", session}, {"source", to.source}, {"destination", to.destination}}
 	if to.flow != "" {

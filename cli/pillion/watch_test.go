@@ -30,7 +30,7 @@ func newWatching(t *testing.T) *watching {
 
 func TestWindowMergesFlows(t *testing.T) {
 	w := newWatching(t)
-	if err := w.hear(news{rows: flowRows()}); err != nil {
+	if err := w.update(news{rows: flowRows()}); err != nil {
 		t.Fatal(err)
 	}
 	to := w.lines.sorted()[0]
@@ -38,7 +38,7 @@ func TestWindowMergesFlows(t *testing.T) {
 	if len(past) != 1 || past[0] != 507_852 {
 		t.Errorf("history %v, want [507852]", past)
 	}
-	// The oracle: 200 values, 20 in the bucket of 400 µs, 80 from 499,712 to 507,903 ns,
+	// Oracle: 200 values, 20 in the bucket of 400 µs, 80 from 499,712 to 507,903 ns,
 	// 90 from 589,824 to 606,207, 10 from 786,432 to 802,815.
 	if now.Packets != 200 || now.Delay.Quantile(0.5) != 507_852 || now.Delay.Quantile(0.9) != 604_296 || now.Delay.Quantile(0.99) != 798_720 || now.ClockError != flows.BoundOf(35_000) {
 		t.Errorf("window %+v, median %v", now, now.Delay.Quantile(0.5))
@@ -142,7 +142,7 @@ func TestHistoryKeepsGaps(t *testing.T) {
 
 func TestFrameFits(t *testing.T) {
 	w := newWatching(t)
-	if err := w.hear(news{rows: flowRows()}); err != nil {
+	if err := w.update(news{rows: flowRows()}); err != nil {
 		t.Fatal(err)
 	}
 	for width := 1; width <= 200; width++ {
@@ -221,7 +221,7 @@ func FuzzFlowRow(f *testing.F) {
 	})
 }
 
-func TestLinesThatEnd(t *testing.T) {
+func TestLinesExpire(t *testing.T) {
 	w := newWatching(t)
 	row := func(source string, second int64) *flows.Row {
 		r := delayRow(second, 7_000)
@@ -236,17 +236,17 @@ func TestLinesThatEnd(t *testing.T) {
 		{"both", 1, 2, 2},
 		{"one is late", 4, 2, 2},
 		{"one has ended", 5, 1, 2},
-		{"one is forgotten", 1 + historyMax + 1, 1, 1},
+		{"one is dropped", 1 + historyMax + 1, 1, 1},
 	} {
 		if step.second == 1 {
-			if err := w.lines.take(row("gone", 1)); err != nil {
+			if err := w.lines.take(row("ended", 1)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := w.lines.take(row("here", step.second)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.lines.forget(); err != nil {
+		if err := w.lines.expire(); err != nil {
 			t.Fatal(err)
 		}
 		frame := strings.Join(w.frame(160, 24), "\n")

@@ -200,7 +200,7 @@ func fit(s string, width int) string {
 	return string(runes[:max(0, width-1)]) + "…"
 }
 
-// countOnly is what closes windows where they are drawn.
+// countOnly closes windows on a terminal, where they are already drawn.
 func (w *watching) countOnly(*line, *window) error {
 	w.closed++
 	if w.count > 0 && w.closed >= w.count {

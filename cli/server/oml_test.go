@@ -26,7 +26,7 @@ import (
 	"pillion.dev/server"
 )
 
-// TestMain is the program itself where a test starts it as such.
+// TestMain runs the program itself in a process that a test starts as such.
 func TestMain(m *testing.M) {
 	if os.Getenv("PILLION_TEST_MAIN") != "" {
 		os.Exit(Main(os.Args[1:]))
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is a server in a process of its own.
+// process is a server in a separate process.
 type process struct {
 	t       *testing.T
 	folder  string
@@ -93,7 +93,7 @@ func serverProcess(t *testing.T, options ...string) *process {
 	return p
 }
 
-// ask reads the folder of a server that has ended; each row is its values as text.
+// ask queries the archive of a server that has ended; each row is its values as text.
 func ask(t *testing.T, folder, sql string) []string {
 	t.Helper()
 	a, err := archive.Open(server.DefaultArchive, archive.Options{Folder: folder})
@@ -126,7 +126,7 @@ var allFields = []omsp.Field{
 	{Name: "time", Type: omsp.String}, {Name: "oml_seq", Type: omsp.Int32}, {Name: "_select", Type: omsp.Int32},
 }
 
-// allValues are the largest there are.
+// allValues has the largest value of each type.
 func allValues(double float64) []omsp.Value {
 	v := make([]omsp.Value, len(allFields))
 	v[0].SetInt(omsp.Int32, math.MinInt32)
@@ -176,12 +176,12 @@ func report(t *testing.T, address string, content omsp.Content, start int64, dou
 	}
 	conn.(*net.TCPConn).CloseWrite()
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
-	if heard, err := io.ReadAll(conn); err != nil || len(heard) != 0 {
-		t.Errorf("a client of OML heard %q, %v", heard, err)
+	if received, err := io.ReadAll(conn); err != nil || len(received) != 0 {
+		t.Errorf("an OML client received %q, %v", received, err)
 	}
 }
 
-// TestTuplesArriveExactly: all types, by text and binary, of a domain that is a trap.
+// TestTuplesArriveExactly: all types, as text and binary, of a domain with a hostile name.
 func TestTuplesArriveExactly(t *testing.T) {
 	p := serverProcess(t)
 	report(t, p.oml, omsp.Text, 1000, 0.1, math.Pi*1e-300, math.NaN(), math.Inf(-1))
@@ -212,12 +212,12 @@ func TestTuplesArriveExactly(t *testing.T) {
 		t.Errorf("connections %q, want %q", ends, want)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(p.folder)); err != nil || len(entries) != 1 {
-		t.Errorf("beside the folder: %v, %v", entries, err)
+		t.Errorf("files beside the data directory: %v, %v", entries, err)
 	}
 }
 
 // TestServerKilled: while a client with a session sends, the server is killed and
-// started again. Nothing is lost and nothing comes twice, of notes neither.
+// restarted. No tuple and no metadata is lost or stored twice.
 func TestServerKilled(t *testing.T) {
 	p := serverProcess(t)
 	c, err := client.New(client.Options{Address: p.oml, Domain: "d", Sender: "s", App: "app", Pause: 10 * time.Millisecond, Buffer: 64 << 20})
@@ -238,7 +238,7 @@ func TestServerKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n == each/2 && round < kills {
-				// Some is on disk and some is not.
+				// Some tuples are on disk and some are not.
 				ticks := time.NewTicker(time.Millisecond)
 				for end := time.Now().Add(time.Minute); c.Waiting() > each/2 && time.Now().Before(end); {
 					<-ticks.C
@@ -268,8 +268,8 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// TestOthersNeedTokenAndTLS: on an address that others reach.
-func TestOthersNeedTokenAndTLS(t *testing.T) {
+// TestRemoteClientsNeedTokenAndTLS: on addresses other than loopback.
+func TestRemoteClientsNeedTokenAndTLS(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func TestOthersNeedTokenAndTLS(t *testing.T) {
 		}
 		patience := 30 * time.Second
 		if test.want == 0 {
-			patience = 200 * time.Millisecond // it would never end
+			patience = 200 * time.Millisecond // it would wait forever
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		if err := c.Close(ctx); (err == nil) != (test.want == 1) {

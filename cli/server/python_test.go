@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// python runs a program with modules of a folder.
+// python runs a program with the modules in a folder.
 func python(t *testing.T, modules, program string, arguments ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "python3", append([]string{"-c", program}, arguments...)...)
@@ -27,7 +27,7 @@ func needPython(t *testing.T) {
 	}
 }
 
-// TestPythonClient lets our own client report, with a restart of the server.
+// TestPythonClient lets Pillion's own client report, with a restart of the server.
 func TestPythonClient(t *testing.T) {
 	needPython(t)
 	p := serverProcess(t)
@@ -80,8 +80,8 @@ assert lost == 0 and oml.dropped == 0, (lost, oml.dropped)
 	}
 }
 
-// TestOML4Py lets oml4py of PyPI report, unchanged. Without a way to PyPI it is
-// skipped; where PILLION_TEST_PYPI is set that is a fault.
+// TestOML4Py lets unmodified oml4py from PyPI report. Without access to PyPI it is skipped,
+// or fails if PILLION_TEST_PYPI is set.
 func TestOML4Py(t *testing.T) {
 	needPython(t)
 	modules := t.TempDir()
@@ -91,7 +91,7 @@ func TestOML4Py(t *testing.T) {
 		if os.Getenv("PILLION_TEST_PYPI") != "" {
 			t.Fatalf("install oml4py: %v: %s", err, said)
 		}
-		t.Skipf("oml4py cannot be had: %v: %.200s", err, strings.TrimSpace(string(said)))
+		t.Skipf("cannot install oml4py: %v: %.200s", err, strings.TrimSpace(string(said)))
 	}
 	p := serverProcess(t)
 	python(t, modules, `

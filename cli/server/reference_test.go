@@ -16,7 +16,7 @@ import (
 	"pillion.dev/server"
 )
 
-// program is what is tested here, and where it is documented.
+// The program under test, and its documentation.
 const (
 	program  = "pillion-server"
 	document = "../../docs/server.md"
@@ -32,7 +32,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// keys are those of a configuration, with those inside after a dot.
+// keys returns the keys of a configuration; nested ones follow a dot.
 func keys(of reflect.Type, before string) []string {
 	var found []string
 	for i := range of.NumField() {
@@ -52,7 +52,7 @@ func keys(of reflect.Type, before string) []string {
 	return found
 }
 
-// runFlags are the options of the command that the unit starts.
+// runFlags returns the options of the command that the unit starts.
 func runFlags(t *testing.T) []*kong.Flag {
 	t.Helper()
 	parser, err := newParser(t.Context())
@@ -93,7 +93,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestExampleConfiguration reads the file that is shown.
+// TestExampleConfiguration reads the documented file.
 func TestExampleConfiguration(t *testing.T) {
 	match := regexp.MustCompile("(?s)\n```yaml [a-z]+\n(.*?)```").FindStringSubmatch(read(t, document))
 	if match == nil {
@@ -108,7 +108,7 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 }
 
-// TestUnit: systemd takes the unit, and the program what the unit says.
+// TestUnit: systemd accepts the unit, and the program its command lines.
 func TestUnit(t *testing.T) {
 	text := read(t, unit)
 	match := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/(\S+) (.*)$`).FindStringSubmatch(text)
@@ -134,7 +134,7 @@ func TestUnit(t *testing.T) {
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		return // a system without systemd has no use for the unit
+		return // a system without systemd
 	}
 	self, err := os.Executable()
 	if err != nil {

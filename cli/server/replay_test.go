@@ -48,7 +48,7 @@ func serving(t *testing.T, folder string) (w server.Welcome, stop func()) {
 	return w, stop
 }
 
-// join gives a host the certificate of an agent.
+// join enrols a host.
 func join(t *testing.T, w server.Welcome, name string) *identity.Identity {
 	t.Helper()
 	token, err := os.ReadFile(w.JoinFile)
@@ -64,7 +64,7 @@ func join(t *testing.T, w server.Welcome, name string) *identity.Identity {
 	return own
 }
 
-// connect gives an agent's side of the bus, up.
+// connect returns an agent's connection to the bus.
 func connect(t *testing.T, w server.Welcome, own *identity.Identity) *bus.Agent {
 	t.Helper()
 	up := make(chan bool, 100)
@@ -90,7 +90,7 @@ func connect(t *testing.T, w server.Welcome, own *identity.Identity) *bus.Agent 
 
 const epoch = 0xfee1
 
-// rowsIn is how many rows the batch with a number has.
+// rowsIn returns the number of rows of a batch.
 func rowsIn(sequence uint64) int { return 1 + int(sequence%5) }
 
 // envelope is a batch of interfaces whose rows name their agent and batch.
@@ -116,11 +116,11 @@ func envelope(t *testing.T, agent string, sequence uint64) measure.Envelope {
 	if err := stream.Close(); err != nil {
 		t.Fatal(err)
 	}
-	made.Oldest = 0 // its sender holds all of them
+	made.Oldest = 0 // its sender's spool holds all batches
 	return made
 }
 
-// damages are what can happen to a batch on its way. None of them may be stored.
+// damages are ways to corrupt a batch in transit. No damaged batch may be stored.
 var damages = []struct {
 	name string
 	harm func(e *measure.Envelope)
@@ -141,8 +141,8 @@ var damages = []struct {
 	{"followed by more", func(e *measure.Envelope) { e.Payload = append(e.Payload, e.Payload...) }},
 }
 
-// TestReplayedReorderedCorrupted: what two agents send in a bad order, many times, at
-// once, and damaged, over a restart of the server, is in the archive once.
+// TestReplayedReorderedCorrupted: batches that two agents send reordered, repeatedly,
+// concurrently and damaged, across a restart of the server, are archived once.
 func TestReplayedReorderedCorrupted(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "server")
 	w, stop := serving(t, folder)
@@ -188,7 +188,7 @@ func TestReplayedReorderedCorrupted(t *testing.T) {
 	stop()
 }
 
-// send tries until the server says that the batch is stored.
+// send retries until the server acknowledges the batch.
 func send(t *testing.T, agent *bus.Agent, e measure.Envelope) {
 	for {
 		err := agent.Send(t.Context(), e)

@@ -133,12 +133,12 @@ func needs(code []byte) ([]string, error) {
 // call runs a command of this machine and returns what it writes.
 func call(t *testing.T, command ...string) []byte {
 	t.Helper()
-	var complaint bytes.Buffer
+	var stderr bytes.Buffer
 	c := exec.Command(command[0], command[1:]...)
-	c.Stderr = &complaint
+	c.Stderr = &stderr
 	output, err := c.Output()
 	if err != nil {
-		t.Fatalf("run %s: %v: %s", strings.Join(command, " "), err, complaint.String())
+		t.Fatalf("run %s: %v: %s", strings.Join(command, " "), err, stderr.String())
 	}
 	return output
 }
