@@ -1,5 +1,5 @@
-// Package clib holds no Go: it is the C library libpillion. These tests build it,
-// drive a program that uses it, and read what that sends with package omsp.
+// Package clib contains no Go: it is the C library libpillion. These tests build it,
+// control a program that uses it, and parse what that sends with package omsp.
 package clib
 
 import (
@@ -18,13 +18,13 @@ import (
 	"pillion.dev/omsp"
 )
 
-// long is how long a condition may take on a busy machine.
+// long is the timeout of every wait for a condition.
 const long = 30 * time.Second
 
 func afterLong(do func()) (stop func() bool) { return time.AfterFunc(long, do).Stop }
 
-// flags for the compiler; CLIB_CFLAGS='-O1 -g -fsanitize=thread' has the same tests
-// run under a sanitizer.
+// flags for the compiler; with CLIB_CFLAGS='-O1 -g -fsanitize=thread' the same tests run
+// under a sanitizer.
 var flags = func() []string {
 	if own := os.Getenv("CLIB_CFLAGS"); own != "" {
 		return strings.Fields(own)
@@ -32,7 +32,7 @@ var flags = func() []string {
 	return []string{"-O2", "-g"}
 }()
 
-// build is where the library and the programs are.
+// build is the folder of the library and the programs.
 var build string
 
 func TestMain(m *testing.M) {
@@ -98,8 +98,8 @@ func startClient(t *testing.T, options ...string) *client {
 	return &client{t, in, bufio.NewReader(out)}
 }
 
-// tell sends a command and reads the answer by a format.
-func (c *client) tell(command, format string, to ...any) {
+// command sends a command and scans the answer with a format.
+func (c *client) command(command, format string, to ...any) {
 	c.t.Helper()
 	fmt.Fprintln(c.in, command)
 	line, err := c.out.ReadString('\n')
@@ -113,7 +113,7 @@ func (c *client) tell(command, format string, to ...any) {
 
 func (c *client) inject(threads, count int) (refused int, worst time.Duration) {
 	c.t.Helper()
-	c.tell(fmt.Sprintf("inject %d %d", threads, count), "refused %d worst %d", &refused, &worst)
+	c.command(fmt.Sprintf("inject %d %d", threads, count), "refused %d worst %d", &refused, &worst)
 	return refused, worst
 }
 
@@ -121,14 +121,14 @@ func (c *client) close(want int) time.Duration {
 	c.t.Helper()
 	var got int
 	var took time.Duration
-	c.tell("close", "close %d %d", &got, &took)
+	c.command("close", "close %d %d", &got, &took)
 	if got != want {
 		c.t.Errorf("close returned %d, want %d", got, want)
 	}
 	return took
 }
 
-// forms are how a server is talked to.
+// forms are the variants of the protocol.
 var forms = []struct {
 	name    string
 	answers bool
@@ -146,7 +146,7 @@ func TestTypes(t *testing.T) {
 			c := newCollector(t, f.answers, 1)
 			p := startClient(t, append(f.options, "--oml-collect", "tcp:"+c.address)...)
 			var failed int
-			p.tell("types", "types %d", &failed)
+			p.command("types", "types %d", &failed)
 			p.close(0)
 			c.until("3 tuples", func() bool { return len(c.of("client_types")) == 3 })
 			for i, got := range c.of("client_types") {
@@ -205,24 +205,24 @@ func TestThreads(t *testing.T) {
 	c := newCollector(t, true, 500)
 	p := startClient(t, "--oml-collect", c.address)
 	if refused, _ := p.inject(8, 5000); refused > 0 {
-		t.Errorf("%d samples were refused", refused)
+		t.Errorf("%d samples were dropped", refused)
 	}
 	p.close(0)
 	c.numbers(40000)
 }
 
-// A collector that is killed and comes back gets everything, and nothing twice.
+// A collector that is killed and restarted gets every tuple exactly once.
 func TestKilled(t *testing.T) {
 	for _, f := range forms[2:] {
 		t.Run(f.name, func(t *testing.T) {
 			c := newCollector(t, true, 300)
 			p := startClient(t, append(f.options, "--oml-collect", c.address)...)
 			p.inject(1, 5000)
-			c.until("something", func() bool { return len(c.stored) > 1000 })
+			c.until("some tuples", func() bool { return len(c.stored) > 1000 })
 			c.kill()
 			p.inject(1, 20000)
 			c.start()
-			c.until("what was there before", func() bool { return len(c.stored) >= 25000 })
+			c.until("the tuples from before", func() bool { return len(c.stored) >= 25000 })
 			c.kill()
 			c.start()
 			p.inject(1, 1000)
@@ -235,14 +235,14 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// One that does not answer gets whole tuples after a cut.
+// A collector without acknowledgements gets complete tuples after a disconnect.
 func TestCut(t *testing.T) {
 	for _, f := range forms[:2] {
 		t.Run(f.name, func(t *testing.T) {
 			c := newCollector(t, false, 1)
 			p := startClient(t, append(f.options, "--oml-collect", c.address)...)
 			p.inject(1, 2000)
-			c.until("something", func() bool { return len(c.stored) > 0 })
+			c.until("some tuples", func() bool { return len(c.stored) > 0 })
 			c.kill()
 			p.inject(1, 2000)
 			c.start()
@@ -258,7 +258,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// What a full ring refuses is counted, told, and missing in seq.
+// Samples dropped by a full ring are counted, reported, and leave gaps in seq.
 func TestDropped(t *testing.T) {
 	c := newCollector(t, true, 100)
 	c.deaf = true
@@ -269,45 +269,45 @@ func TestDropped(t *testing.T) {
 		refused += n
 	}
 	var injected, dropped int
-	p.tell("counts", "counts %d %d", &injected, &dropped)
+	p.command("counts", "counts %d %d", &injected, &dropped)
 	if dropped != refused {
-		t.Errorf("%d dropped, %d refused", dropped, refused)
+		t.Errorf("%d dropped, %d injections failed", dropped, refused)
 	}
 	c.lock.Lock()
 	c.deaf = false
 	c.changed.Broadcast()
 	c.lock.Unlock()
 	want := note{".client_load", "dropped", fmt.Sprint(refused)}
-	c.until("the count", func() bool { return slices.Contains(c.notes, want) })
-	p.tell("again", "again 1")
+	c.until("the number of drops", func() bool { return slices.Contains(c.notes, want) })
+	p.command("again", "again 1")
 	p.inject(1, 10)
-	p.tell("counts", "counts %d %d", &injected, &dropped)
+	p.command("counts", "counts %d %d", &injected, &dropped)
 	p.close(0)
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	all := c.of("client_load")
 	if len(all) != injected {
-		t.Errorf("%d samples came, %d were injected", len(all), injected)
+		t.Errorf("%d samples arrived, %d were injected", len(all), injected)
 	}
 	if last := all[len(all)-1].seq; last != int64(injected+dropped) {
 		t.Errorf("the last seq is %d, with %d injected and %d dropped", last, injected, dropped)
 	}
 }
 
-// A collector that stands still costs the program nothing.
+// A collector that does not read never blocks the program.
 func TestStopped(t *testing.T) {
 	c := newCollector(t, true, 100)
 	c.deaf = true
 	p := startClient(t, "--oml-collect", c.address, "--oml-ring", "1000000", "--oml-bufsize", "0", "--oml-close", "0.5")
 	refused, worst := p.inject(2, 200000)
 	took := p.close(-1)
-	t.Logf("%d of 400000 refused, slowest inject %v, close %v", refused, worst, took)
+	t.Logf("%d of 400000 dropped, slowest inject %v, close %v", refused, worst, took)
 	if worst > time.Second || took > 5*time.Second {
 		t.Errorf("inject took %v, close %v", worst, took)
 	}
 }
 
-// A short run against a server that does not answer is a success, and quick.
+// A short run against a server without acknowledgements succeeds quickly.
 func TestShort(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
@@ -322,8 +322,8 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// Points may be declared and notes sent while it runs; long texts are cut in binary
-// only.
+// Points may be declared and metadata sent after the start; long strings are truncated in
+// binary only.
 func TestLater(t *testing.T) {
 	for _, f := range forms {
 		t.Run(f.name, func(t *testing.T) {
@@ -332,9 +332,9 @@ func TestLater(t *testing.T) {
 			var failed int
 			p.inject(1, 1)
 			c.until("a tuple", func() bool { return len(c.stored) == 1 })
-			p.tell("add late", "add %d", &failed)
-			p.tell("long 1000", "long %d", &failed)
-			p.tell("note unit seconds", "note %d", &failed)
+			p.command("add late", "add %d", &failed)
+			p.command("long 1000", "long %d", &failed)
+			p.command("note unit seconds", "note %d", &failed)
 			p.close(0)
 			c.until("all", func() bool { return len(c.of("client_late")) == 1 && len(c.of("client_load")) == 2 })
 			c.lock.Lock()
@@ -344,7 +344,7 @@ func TestLater(t *testing.T) {
 				want = 255
 			}
 			if got := len(c.of("client_load")[1].values[2].Bytes()); got != want {
-				t.Errorf("%d letters of %d", got, want)
+				t.Errorf("%d characters of %d", got, want)
 			}
 			if !slices.Contains(c.notes, note{".client_load.n", "unit", "seconds"}) || len(c.faults) > 0 {
 				t.Errorf("notes %v, faults %v", c.notes, c.faults)
@@ -353,7 +353,7 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// A collector that asks for fewer samples gets them, with a note and without gaps.
+// A collector that requests fewer samples gets them, with metadata and without gaps.
 func TestThin(t *testing.T) {
 	c := newCollector(t, true, 1)
 	p := startClient(t, "--oml-collect", c.address)
@@ -421,13 +421,13 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// With flush: each tuple is in the file at once.
+// With flush, each tuple is written immediately.
 func TestFlush(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if out, err := exec.Command("mkfifo", path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	// Opened for both, so that neither end waits for the other.
+	// Opened for reading and writing, so that neither end blocks.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -448,7 +448,7 @@ func TestFlush(t *testing.T) {
 	p.close(0)
 }
 
-// Samples from before the collector was there come whole.
+// Samples from before the collector started arrive complete.
 func TestAbsent(t *testing.T) {
 	for _, f := range forms[2:] {
 		t.Run(f.name, func(t *testing.T) {
@@ -464,7 +464,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// What a collector says, the library takes with caution.
+// Garbage from a collector does no harm.
 func TestNoise(t *testing.T) {
 	c := newCollector(t, true, 1)
 	p := startClient(t, "--oml-collect", c.address)

@@ -13,22 +13,22 @@ import (
 	"pillion.dev/omsp"
 )
 
-// tuple is what a collector keeps of one.
+// tuple is a received tuple.
 type tuple struct {
 	table  string
 	seq    int64
 	values []omsp.Value
 }
 
-// note is a tuple of the metadata.
+// note is a metadata tuple.
 type note struct{ subject, key, value string }
 
-// collector is a server for tests. It stores in batches, and what is not stored yet
-// when it is killed is gone, as with a real one.
+// collector is a server for tests. It stores in batches; like a real one, it loses what is
+// not stored when it is killed.
 type collector struct {
 	t       *testing.T
 	address string
-	// answers: it tells clients what is stored, as Pillion's does.
+	// answers: it acknowledges stored tuples, as Pillion's does.
 	answers bool
 	batch   int
 
@@ -38,12 +38,12 @@ type collector struct {
 	conns    map[net.Conn]bool
 	headers  []*omsp.Header
 	stored   []tuple
-	last     map[string]int64 // of a session and stream, the seq that is stored
+	last     map[string]int64 // stored seq, by session and stream
 	notes    []note
-	again    int // tuples that were stored already
+	again    int // duplicate tuples
 	faults   []error
 	skipped  uint64
-	deaf     bool // reads nothing
+	deaf     bool // does not read
 }
 
 func newCollector(t *testing.T, answers bool, batch int) *collector {
@@ -55,7 +55,7 @@ func newCollector(t *testing.T, answers bool, batch int) *collector {
 	return c
 }
 
-// start listens; again at the same port after kill.
+// start listens; after kill, on the same port.
 func (c *collector) start() {
 	c.t.Helper()
 	l, err := net.Listen("tcp", c.address)
@@ -88,7 +88,7 @@ func (c *collector) kill() {
 	clear(c.conns)
 }
 
-// until waits for a condition, which is asked under the lock.
+// until waits for a condition, which it calls with the lock held.
 func (c *collector) until(what string, condition func() bool) {
 	c.t.Helper()
 	expired := make(chan struct{})
@@ -102,7 +102,7 @@ func (c *collector) until(what string, condition func() bool) {
 	for !condition() {
 		select {
 		case <-expired:
-			c.t.Fatalf("%s does not come: %d tuples are stored, faults %v", what, len(c.stored), c.faults)
+			c.t.Fatalf("timed out waiting for %s: %d tuples are stored, faults %v", what, len(c.stored), c.faults)
 		default:
 			c.changed.Wait()
 		}
@@ -168,7 +168,7 @@ func (s *service) take(r *omsp.Reader, t *omsp.Tuple, err error) {
 		s.c.notes = append(s.c.notes, note{string(t.Values[0].Bytes()), string(t.Values[1].Bytes()), string(t.Values[2].Bytes())})
 		s.c.changed.Broadcast()
 	default:
-		// Its memory is the reader's: keep a copy.
+		// Its memory belongs to the reader: copy it.
 		values := make([]omsp.Value, len(t.Values))
 		for i := range t.Values {
 			v := &t.Values[i]
@@ -193,11 +193,11 @@ func (s *service) take(r *omsp.Reader, t *omsp.Tuple, err error) {
 
 // store is called with the lock.
 func (s *service) store() {
-	if !s.c.conns[s.conn] { // killed: nothing more gets there
+	if !s.c.conns[s.conn] { // killed: nothing more is stored
 		s.pending, s.indexes = nil, nil
 		return
 	}
-	told := map[int]int64{}
+	acknowledged := map[int]int64{}
 	for i, t := range s.pending {
 		key := s.key(s.indexes[i])
 		if s.c.answers && t.seq <= s.c.last[key] {
@@ -206,11 +206,11 @@ func (s *service) store() {
 		}
 		s.c.last[key] = t.seq
 		s.c.stored = append(s.c.stored, t)
-		told[s.indexes[i]] = t.seq
+		acknowledged[s.indexes[i]] = t.seq
 	}
 	s.pending, s.indexes = nil, nil
 	if s.c.answers && s.session != "" {
-		for index, seq := range told {
+		for index, seq := range acknowledged {
 			fmt.Fprintf(s.conn, "stored %d %d\n", index, seq)
 		}
 	}
@@ -231,7 +231,7 @@ func (s *service) end(r *omsp.Reader, err error) {
 	s.c.changed.Broadcast()
 }
 
-// of gives the tuples of a table; the lock is the caller's.
+// of returns the tuples of a table; the caller holds the lock.
 func (c *collector) of(table string) []tuple {
 	var all []tuple
 	for _, t := range c.stored {
@@ -242,8 +242,8 @@ func (c *collector) of(table string) []tuple {
 	return all
 }
 
-// numbers checks that the samples 0 to n-1 are there once each, and that their
-// seq have neither gap nor duplicate.
+// numbers checks that the samples 0 to n-1 were stored once each, and that their seq have
+// neither gaps nor duplicates.
 func (c *collector) numbers(n int64) {
 	c.t.Helper()
 	c.lock.Lock()

@@ -22,7 +22,7 @@ func execute(t *testing.T, name string, words ...string) string {
 	return string(out)
 }
 
-// The example's header is what its description gives.
+// The example's header is generated from its description.
 func TestExampleHeader(t *testing.T) {
 	text, err := os.ReadFile("examples/sine.yaml")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestExampleHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile("examples/sine_oml.h"); err != nil || !bytes.Equal(got, a.Header()) {
-		t.Errorf("examples/sine_oml.h is not what pillion oml scaffold writes: %v", err)
+		t.Errorf("examples/sine_oml.h differs from the output of pillion oml scaffold: %v", err)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// What is installed is enough to build with, and shows nothing but the interface.
+// The installed files suffice to build a program, and the library exports only its interface.
 func TestInstall(t *testing.T) {
 	folder := t.TempDir()
 	execute(t, "make", "-s", "BUILD="+build, "install", "DESTDIR="+folder, "PREFIX=/usr")
@@ -96,7 +96,7 @@ func TestInstall(t *testing.T) {
 	for _, line := range strings.Split(strings.TrimSpace(execute(t, "nm", "-D", "--defined-only", lib+"/libpillion.so.1")), "\n") {
 		name := line[strings.LastIndex(line, " ")+1:]
 		if !strings.HasPrefix(name, "oml") && !strings.HasPrefix(name, "o_") && !strings.HasPrefix(name, "pillion_") {
-			t.Errorf("the library shows %s", name)
+			t.Errorf("the library exports %s", name)
 		}
 	}
 	if needed := execute(t, "readelf", "-d", lib+"/libpillion.so.1"); !strings.Contains(needed, "soname: [libpillion.so.1]") {

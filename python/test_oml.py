@@ -14,8 +14,8 @@ PATIENCE = 30.0
 
 
 class Collector:
-    """Takes connections, one at a time. Where it answers it keeps tuples as Pillion's
-    does: those up to `until` of a connection, which it then ends."""
+    """Accepts connections, one at a time. If it acknowledges, it stores tuples as Pillion's
+    does: up to `until` of a connection, which it then closes."""
 
     def __init__(self, answers=True, port=0, until=None, kept=None):
         self.listener = socket.create_server(("127.0.0.1", port))
@@ -106,7 +106,7 @@ class TestClient(unittest.TestCase):
     def test_wrong_values(self):
         oml = client(1)
         oml.addmp("v", "x:[int32]")
-        oml._thread, oml.starttime = None, 1  # nothing is sent
+        oml._thread, oml.starttime = None, 1  # not started: sends nothing
         for name, values in (("t", [1]), ("t", [2**63, "a"]), ("t", [1.5, "a"]), ("t", ["x", "a"]), ("t", [None, "a"]), ("t", [float("inf"), "a"]), ("v", [5])):
             with self.subTest(values=values), self.assertRaises(ValueError):
                 oml.inject(name, values)
@@ -118,7 +118,7 @@ class TestClient(unittest.TestCase):
         self.assertEqual(oml._points["t"].seq, 0)
 
     def test_resume(self):
-        collector = self.collector(until=7)  # it ends a connection after 7 tuples
+        collector = self.collector(until=7)  # closes a connection after 7 tuples
         oml = client(collector.port)
         oml.start()
         for n in range(50):
@@ -163,14 +163,14 @@ class TestClient(unittest.TestCase):
             with oml._changed:
                 link._hear(asked.get(n, b"").split())
             self.assertTrue(oml.inject("t", [n, "x"]))
-            with oml._changed:  # the greeting asks for all: it is over when the first is stored
+            with oml._changed:  # the greeting requests all samples: it has arrived when the first tuple is stored
                 self.assertTrue(oml._changed.wait_for(lambda: n > 0 or oml._stored, PATIENCE))
         self.assertEqual(oml.close(PATIENCE), 0)
         kept = [0, 1, 2, 3, 4, 5, 8, 11, 14, 15, 16, 17, 18, 19]
         self.assertEqual([t[1:3] for t in collector.tuples if t[0] == "1"], [[str(i + 1), str(n)] for i, n in enumerate(kept)])
         self.assertEqual([t[2:] for t in collector.tuples if t[0] == "0"], [[".app_t", "thinned", "3"], [".app_t", "thinned", "1"]])
 
-    def test_collector_of_others(self):
+    def test_collector_without_acknowledgements(self):
         before, module._greeting = module._greeting, 0.01
         self.addCleanup(setattr, module, "_greeting", before)
         collector = self.collector(answers=False)

@@ -232,13 +232,13 @@ static int binary_vector(struct buffer *to, const struct value *v)
 /* The length to which a string is truncated, at a character boundary. */
 static size_t binary_length(const struct value *v)
 {
-	static atomic_flag told = ATOMIC_FLAG_INIT;
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
 	const unsigned char *bytes = v->bytes;
 	size_t length = UINT8_MAX;
 
 	if (v->length <= UINT8_MAX)
 		return v->length;
-	if (!atomic_flag_test_and_set(&told))
+	if (!atomic_flag_test_and_set(&warned))
 		logwarn("oml: strings longer than %d bytes are truncated in binary; use --oml-text to send them completely\n", UINT8_MAX);
 	for (int back = 0; back < 3 && (bytes[length] & 0xC0) == 0x80; back++)
 		length--;

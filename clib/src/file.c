@@ -48,7 +48,7 @@ static ssize_t file_write(struct sink *s, const unsigned char *bytes, size_t len
 	return n;
 }
 
-int file_turn(struct sink *s, int64_t now)
+int file_step(struct sink *s, int64_t now)
 {
 	const unsigned char *bytes;
 	size_t length;

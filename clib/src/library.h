@@ -1,7 +1,7 @@
 /* The state of the library: options, points, streams and collectors. It is global.
  *
  * Injecting threads only read points and write to the ring. Everything else is guarded
- * by the lock, held by the sending thread for one turn, or by a thread that declares a
+ * by the lock, held by the sending thread for one step, or by a thread that declares a
  * point or sends metadata. */
 #ifndef PILLION_LIBRARY_H
 #define PILLION_LIBRARY_H
@@ -49,10 +49,10 @@ struct stream {
 	char *name;
 	int index; /* in the collector's numbering */
 	int64_t seq;
-	uint64_t skipped; /* drops of the point already counted in seq */
-	uint64_t lost;    /* tuples dropped because the collector's queue was full */
-	uint64_t told;    /* drops reported to the collector */
-	int64_t thinned;  /* samples since the last one sent, if the collector requested fewer */
+	uint64_t skipped;  /* drops of the point already counted in seq */
+	uint64_t lost;     /* tuples dropped because the collector's queue was full */
+	uint64_t reported; /* drops reported to the collector */
+	int64_t thinned;   /* samples since the last one sent, if the collector requested fewer */
 	struct field *fields;
 	int count;
 	struct window *window; /* NULL: samples are sent unchanged */

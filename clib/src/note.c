@@ -27,7 +27,7 @@ static int note_text(struct buffer *to, OmlValueT type, const OmlValueU *value)
 int omlc_inject_metadata(OmlMP *mp, const char *key, const OmlValueU *value, OmlValueT type, const char *field)
 {
 	struct buffer subject = {0}, text = {0};
-	int told = -1;
+	int result = -1;
 
 	if (atomic_load(&library.stage) != STAGE_RUNNING || !key || !value || (field && !mp))
 		return library.options.noop ? 0 : -1;
@@ -41,9 +41,9 @@ int omlc_inject_metadata(OmlMP *mp, const char *key, const OmlValueU *value, Oml
 		for (struct sink *s = library.sinks; s; s = s->next)
 			sink_note(s, (const char *)subject.bytes, key, (const char *)text.bytes);
 		library_unlock();
-		told = 0;
+		result = 0;
 	}
 	buffer_free(&subject);
 	buffer_free(&text);
-	return told;
+	return result;
 }

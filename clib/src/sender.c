@@ -8,7 +8,7 @@
 #include "sink.h"
 #include "window.h"
 
-#define TURN_MOST 4096          /* samples per turn */
+#define STEP_MOST 4096          /* samples per step */
 #define REST_LEAST 200000       /* ns to sleep when idle */
 #define REST_MOST 10000000      /* grows up to this */
 #define REST_ASIDE 20000        /* ns, to yield the lock to another thread */
@@ -16,7 +16,7 @@
 #define JOIN_MORE 500000000     /* ns after the deadline until the thread is abandoned */
 
 static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t end_told;
+static pthread_cond_t end_changed;
 static int ended;
 
 static void sample(struct record *record)
@@ -48,7 +48,7 @@ static int drain(void)
 	int n = 0;
 	struct record *record;
 
-	while (n < TURN_MOST && room() && (record = ring_oldest(&library.ring))) {
+	while (n < STEP_MOST  && room() && (record = ring_oldest(&library.ring))) {
 		sample(record);
 		ring_release(&library.ring, record);
 		n++;
@@ -77,13 +77,13 @@ static void report(void)
 		uint64_t dropped = atomic_load(&library.points[i]->dropped);
 
 		for (struct stream *s = library.points[i]->streams; s; s = s->next) {
-			if (dropped + s->lost == s->told || !sink_has_room(s->sink))
+			if (dropped + s->lost == s->reported || !sink_has_room(s->sink))
 				continue;
 			if (!s->window)
 				s->seq += (int64_t)(dropped - s->skipped);
 			s->skipped = dropped;
-			s->told = dropped + s->lost;
-			note_number(s, "dropped", s->told);
+			s->reported = dropped + s->lost;
+			note_number(s, "dropped", s->reported);
 		}
 	}
 }
@@ -92,12 +92,12 @@ static void report(void)
 static void report_thinning(void)
 {
 	for (struct sink *s = library.sinks; s; s = s->next) {
-		if (s->thin == s->thin_told || !sink_has_room(s))
+		if (s->thin == s->thin_reported || !sink_has_room(s))
 			continue;
 		for (int i = 1; i < s->stream_count; i++)
 			if (!s->streams[i]->window)
 				note_number(s->streams[i], "thinned", (uint64_t)s->thin);
-		s->thin_told = s->thin;
+		s->thin_reported = s->thin;
 	}
 }
 
@@ -106,7 +106,7 @@ static int move(int64_t now)
 	int moved = 0;
 
 	for (struct sink *s = library.sinks; s; s = s->next)
-		moved |= sink_turn(s, now) > 0;
+		moved |= sink_step(s, now) > 0;
 	return moved;
 }
 
@@ -125,16 +125,16 @@ static void rest(int64_t ns)
 	nanosleep(&t, NULL);
 }
 
-/* One turn; 1 if busy, 0 if idle, -1 at the end. */
-static int turn(int64_t now, int64_t *told)
+/* One step of the thread; 1 if busy, 0 if idle, -1 at the end. */
+static int step(int64_t now, int64_t *reported)
 {
 	int busy = drain() > 0;
 
-	windows_turn(now);
+	windows_expire(now);
 	report_thinning();
-	if (now - *told > REPORT_EVERY) {
+	if (now - *reported > REPORT_EVERY) {
 		report();
-		*told = now;
+		*reported = now;
 	}
 	/* When closing: incomplete windows, and counts. */
 	if (atomic_load(&library.closing) == CLOSING_BEGUN && ring_is_empty(&library.ring) && room()) {
@@ -150,14 +150,14 @@ static int turn(int64_t now, int64_t *told)
 
 static void *run(void *unused)
 {
-	int64_t pause = REST_LEAST, told = now_steady();
+	int64_t pause = REST_LEAST, reported = now_steady();
 
 	(void)unused;
 	for (;;) {
 		int busy;
 
 		pthread_mutex_lock(&library.lock);
-		busy = turn(now_steady(), &told);
+		busy = step(now_steady(), &reported);
 		pthread_mutex_unlock(&library.lock);
 		if (busy < 0)
 			break;
@@ -169,7 +169,7 @@ static void *run(void *unused)
 	}
 	pthread_mutex_lock(&end_lock);
 	ended = 1;
-	pthread_cond_signal(&end_told);
+	pthread_cond_signal(&end_changed);
 	pthread_mutex_unlock(&end_lock);
 	return NULL;
 }
@@ -182,7 +182,7 @@ int sender_begin(void)
 
 	pthread_condattr_init(&steady);
 	pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-	pthread_cond_init(&end_told, &steady);
+	pthread_cond_init(&end_changed, &steady);
 	pthread_condattr_destroy(&steady);
 	sigfillset(&all); /* signals go to the program's threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -202,7 +202,7 @@ int sender_end(void)
 	until += JOIN_MORE;
 	limit = (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 	pthread_mutex_lock(&end_lock);
-	while (!ended && pthread_cond_timedwait(&end_told, &end_lock, &limit) == 0)
+	while (!ended && pthread_cond_timedwait(&end_changed, &end_lock, &limit) == 0)
 		;
 	over = ended;
 	pthread_mutex_unlock(&end_lock);

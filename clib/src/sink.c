@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PAUSE_MOST 5000000000   /* ns between tries */
+#define PAUSE_MOST 5000000000   /* ns between attempts */
 
 static const struct field note_fields[] = {
 	{(char *)"subject", OML_STRING_VALUE}, {(char *)"key", OML_STRING_VALUE}, {(char *)"value", OML_STRING_VALUE}};
@@ -51,7 +51,7 @@ struct sink *sink_open(const char *uri, int content)
 	if (!s)
 		return NULL;
 	s->fd = -1;
-	s->thin = s->thin_told = 1;
+	s->thin = s->thin_reported = 1;
 	s->uri = strdup(uri);
 	s->queue.limit = library.options.kept;
 	s->pause = PAUSE_FIRST;
@@ -113,9 +113,9 @@ void sink_fail(struct sink *s, int64_t now, const char *why)
 	s->pause = s->pause * 2 > PAUSE_MOST ? PAUSE_MOST : s->pause * 2;
 }
 
-int sink_turn(struct sink *s, int64_t now)
+int sink_step(struct sink *s, int64_t now)
 {
-	return s->path ? file_turn(s, now) : tcp_turn(s, now);
+	return s->path ? file_step(s, now) : tcp_step(s, now);
 }
 
 int sink_has_room(const struct sink *s)

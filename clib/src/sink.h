@@ -5,7 +5,7 @@
 #include "address.h"
 #include "library.h"
 
-#define PAUSE_FIRST 100000000 /* ns until the second try */
+#define PAUSE_FIRST 100000000 /* ns until the second attempt */
 
 enum state {
 	SINK_DOWN,  /* not connected; retries at `retry` */
@@ -46,7 +46,7 @@ struct sink {
 	size_t header_done;
 	int64_t notes; /* seq of the last metadata tuple */
 	int64_t lost;  /* dropped tuples */
-	int thin, thin_told; /* the collector requests every n-th sample, initially 1 */
+	int thin, thin_reported; /* the collector requests every n-th sample, initially 1 */
 };
 
 /* Queues a tuple; 0, or -1 if the queue is full: it is counted, and leaves a gap in the
@@ -55,7 +55,7 @@ int sink_take(struct sink *sink, int index, int64_t seq, int64_t time, const str
 /* Creates a collector from a URI; NULL with a message in the log. */
 struct sink *sink_open(const char *uri, int content);
 /* Sends and receives without blocking; returns 1 if it made progress. */
-int sink_turn(struct sink *sink, int64_t now);
+int sink_step(struct sink *sink, int64_t now);
 /* 1 if it has ended. */
 int sink_done(const struct sink *sink);
 void sink_close(struct sink *sink);
@@ -66,7 +66,7 @@ int sink_header(struct sink *sink);
 void sink_fail(struct sink *sink, int64_t now, const char *why);
 
 /* Of a file, and of a server. */
-int file_turn(struct sink *sink, int64_t now);
-int tcp_turn(struct sink *sink, int64_t now);
+int file_step(struct sink *sink, int64_t now);
+int tcp_step(struct sink *sink, int64_t now);
 
 #endif

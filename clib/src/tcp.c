@@ -22,8 +22,8 @@
 #define CLOSING_PAUSE 200000000 /* ns between retries when the program ends */
 #define ANSWER_MOST 65536 /* maximum length of a line, bytes */
 
-/* Results of reading. */
-enum heard { HEARD_NOTHING_BAD, HEARD_END, HEARD_FAULT };
+/* Results of receiving: all available data, the end of the connection, an error. */
+enum received { RECEIVED_ALL, RECEIVED_END, RECEIVED_FAULT };
 
 static void find(struct sink *s, int64_t now)
 {
@@ -132,27 +132,27 @@ static void take_answers(struct sink *s)
 	s->answer.used = left;
 }
 
-static enum heard listen_to(struct sink *s)
+static enum received receive(struct sink *s)
 {
 	for (;;) {
 		unsigned char *to = buffer_room(&s->answer, 4096);
 		ssize_t n = to ? recv(s->fd, to, 4096, MSG_DONTWAIT) : -1;
 
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return HEARD_NOTHING_BAD;
+			return RECEIVED_ALL;
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n == 0)
-			return HEARD_END;
+			return RECEIVED_END;
 		if (n < 0 || s->answer.used > ANSWER_MOST)
-			return HEARD_FAULT;
+			return RECEIVED_FAULT;
 		s->answer.used += (size_t)n;
 		take_answers(s);
 	}
 }
 
 /* Sends; the number of bytes sent, 0 if it would block, -1 if the connection is closed. */
-static ssize_t give(struct sink *s, const unsigned char *bytes, size_t length)
+static ssize_t send_some(struct sink *s, const unsigned char *bytes, size_t length)
 {
 	ssize_t n;
 
@@ -183,25 +183,25 @@ static int push(struct sink *s, int64_t now)
 	const unsigned char *bytes;
 	size_t length;
 	ssize_t n;
-	int moved = 0;
+	int progress = 0;
 
 	while (s->header_done < s->header.used) {
-		n = give(s, s->header.bytes + s->header_done, s->header.used - s->header_done);
+		n = send_some(s, s->header.bytes + s->header_done, s->header.used - s->header_done);
 		if (n <= 0)
 			return (int)n;
 		s->header_done += (size_t)n;
-		moved = 1;
+		progress = 1;
 	}
 	if (s->state == SINK_GREET || is_held(s, now))
-		return moved;
+		return progress;
 	while ((length = queue_next(&s->queue, &bytes)) > 0) {
-		n = give(s, bytes, length);
+		n = send_some(s, bytes, length);
 		if (n <= 0)
-			return n < 0 ? -1 : moved;
+			return n < 0 ? -1 : progress;
 		queue_sent(&s->queue, (size_t)n);
-		moved = 1;
+		progress = 1;
 	}
-	return moved;
+	return progress;
 }
 
 /* Closes the sending side when all is sent and, with acknowledgements, stored. */
@@ -228,9 +228,9 @@ static void wind_up(struct sink *s, int64_t now)
 }
 
 /* The connection is closed: after everything was sent, or too early. */
-static void ended(struct sink *s, int64_t now, enum heard heard)
+static void ended(struct sink *s, int64_t now, enum received received)
 {
-	if (s->state == SINK_ENDING && heard == HEARD_END) {
+	if (s->state == SINK_ENDING && received == RECEIVED_END) {
 		if (s->answers != ANSWERS_GIVEN)
 			queue_release(&s->queue, NULL);
 		if (!s->queue.oldest) {
@@ -244,15 +244,15 @@ static void ended(struct sink *s, int64_t now, enum heard heard)
 /* Sends and receives; 1 on progress. */
 static int exchange(struct sink *s, int64_t now)
 {
-	int moved = s->state == SINK_ENDING ? 0 : push(s, now);
-	enum heard heard = listen_to(s);
+	int progress = s->state == SINK_ENDING ? 0 : push(s, now);
+	enum received received = receive(s);
 
 	if (s->answers == ANSWERS_UNKNOWN && now - s->since > GREETING_MOST)
 		s->answers = ANSWERS_NONE;
-	if (s->answers == ANSWERS_GIVEN || (s->answers == ANSWERS_NONE && moved >= 0))
+	if (s->answers == ANSWERS_GIVEN || (s->answers == ANSWERS_NONE && progress >= 0))
 		queue_release(&s->queue, s->answers == ANSWERS_GIVEN ? s->stored : NULL);
-	if (moved < 0 || heard != HEARD_NOTHING_BAD) {
-		ended(s, now, moved < 0 ? HEARD_FAULT : heard);
+	if (progress < 0 || received != RECEIVED_ALL) {
+		ended(s, now, progress < 0 ? RECEIVED_FAULT : received);
 		return 0;
 	}
 	if (s->state == SINK_GREET && now - s->since > GREETING_MOST) {
@@ -261,7 +261,7 @@ static int exchange(struct sink *s, int64_t now)
 	}
 	if (atomic_load(&library.closing) == CLOSING_LAST)
 		wind_up(s, now);
-	return moved;
+	return progress;
 }
 
 /* 1 when it is time to retry. */
@@ -270,7 +270,7 @@ static int is_time(const struct sink *s, int64_t now)
 	return now >= s->retry || (atomic_load(&library.closing) && now >= s->since + CLOSING_PAUSE);
 }
 
-int tcp_turn(struct sink *s, int64_t now)
+int tcp_step(struct sink *s, int64_t now)
 {
 	if (s->state == SINK_ENDED)
 		return 0;

@@ -25,7 +25,7 @@ struct field {
 
 /* Name of a type in schemas; NULL if invalid. */
 const char *type_name(OmlValueT type);
-/* The type of a vector's elements; of others the type itself. */
+/* The type of a vector's elements; for other types, the type itself. */
 OmlValueT type_element(OmlValueT type);
 /* 1 for types of variable size. */
 int type_is_long(OmlValueT type);

@@ -169,7 +169,7 @@ static void each(int64_t now, int all)
 				end_window(s);
 }
 
-void windows_turn(int64_t now)
+void windows_expire(int64_t now)
 {
 	each(now, 0);
 }

@@ -7,7 +7,7 @@
 /* Specification of a filter. */
 struct filter_spec {
 	const char *field;
-	const char *operation; /* NULL: avg of numbers, first of others */
+	const char *operation; /* NULL: avg of numbers, first of other types */
 	const char *rename;    /* NULL: the field's name */
 };
 
@@ -24,7 +24,7 @@ void filters_list(void);
 /* Adds a sample; sends a tuple when the window is full. */
 void window_add(struct stream *stream, int64_t time, const struct value *values);
 /* Ends the windows of all streams whose interval is over. */
-void windows_turn(int64_t now);
+void windows_expire(int64_t now);
 /* Ends all non-empty windows. */
 void windows_flush(void);
 void window_free(struct window *window);

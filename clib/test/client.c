@@ -1,5 +1,5 @@
-/* A client that does what it is told on its standard input, one word a line, and
- * says what came of it. The tests in Go drive it. */
+/* A client that executes the commands on its standard input, one word a line, and
+ * prints the results. The tests in Go control it. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

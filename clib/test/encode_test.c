@@ -171,7 +171,7 @@ static void long_values(void)
 	CHECK(memcmp(out.bytes, "\xaa\xaa\x02\x00\x01\x11\x82\x01\x03\x05", 10) == 0);
 	v = bytes(OML_VECTOR_BOOL_VALUE, many, 70000);
 	CHECK(encode_tuple(&out, CONTENT_BINARY, 3, 1, 0, &v, 1) < 0);
-	CHECK(out.used == 7 + 2 + 5 + 6 + 5 + sizeof many); /* nothing of it is left */
+	CHECK(out.used == 7 + 2 + 5 + 6 + 5 + sizeof many); /* nothing was appended */
 }
 
 /* What was encoded with whole doubles becomes, byte by byte, what would have been

@@ -20,7 +20,7 @@ static void take_message(int level, const char *format, ...)
 static const char *words[64];
 static int count;
 
-/* Reads options from words; what is left is in words and count. */
+/* Parses options from words; the remaining ones are in words and count. */
 static int read_words(struct options *o, const char *const *from)
 {
 	for (count = 0; from[count]; count++)
@@ -102,7 +102,7 @@ static void faults(void)
 
 /* A wrong option does not leave the program with a muddle; an array of words may end
  * without NULL. */
-static void left_over(void)
+static void remaining_arguments(void)
 {
 	struct options o;
 	const char *exact[2] = {"app", "rest"};
@@ -161,7 +161,7 @@ static uint32_t next(void)
 #define ROUNDS 200000
 #endif
 
-/* Whatever the words, those that are left are some of them. */
+/* The remaining words are always a subset of the original ones. */
 static void random_words(void)
 {
 	static const char *const pieces[] = {"--oml-id", "--oml-id=", "--oml-", "--oml-=", "--", "-", "", "=", "--oml-domain", "--oml-collect=x",
@@ -196,7 +196,7 @@ int main(void)
 	unsetenv("OML_CONFIG");
 	RUN(forms);
 	RUN(faults);
-	RUN(left_over);
+	RUN(remaining_arguments);
 	RUN(random_words);
 	RUN(environment);
 	END;

@@ -97,7 +97,7 @@ class _Point:
 
     def __init__(self, index, name, schema):
         self.index, self.name, self.fields, self.encoders = index, name, [], []
-        self.seq = self.dropped = self.told = self.left = 0
+        self.seq = self.dropped = self.reported = self.skipped = 0
         self.thinned = 1
         for word in schema.split():
             field, colon, kind = word.partition(":")
@@ -194,7 +194,7 @@ class OMLBase:
                 point.dropped += 1
                 self.dropped += 1
                 return False
-            self._tell_drops(point)
+            self._report_dropped(point)
             self._add(point.index, point.seq, line)
             return True
 
@@ -226,7 +226,7 @@ class OMLBase:
         until = time.monotonic() + timeout
         with self._changed:
             for point in self._points.values():
-                self._tell_drops(point)
+                self._report_dropped(point)
             while self._queue and not self._ended and time.monotonic() < until:
                 self._changed.wait(until - time.monotonic())
             lost = len(self._queue)
@@ -239,20 +239,20 @@ class OMLBase:
 
     # Methods from here to _run are called with the lock held.
 
-    def _tell_drops(self, point):
-        if point.told != point.dropped:
-            point.told = point.dropped
+    def _report_dropped(self, point):
+        if point.reported != point.dropped:
+            point.reported = point.dropped
             self._note("." + point.name, "dropped", point.dropped)
 
     def _thins(self, point):
         """Reports whether to skip this tuple. It takes no sequence number, so that it does not look lost."""
         if point.thinned != self._thin:
-            point.thinned, point.left = self._thin, self._thin - 1
+            point.thinned, point.skipped = self._thin, self._thin - 1
             self._note("." + point.name, "thinned", self._thin)
-        point.left += 1
-        if point.left < point.thinned:
+        point.skipped += 1
+        if point.skipped < point.thinned:
             return True
-        point.left = 0
+        point.skipped = 0
         return False
 
     def _note(self, subject, key, value):
