@@ -2,6 +2,7 @@ package lab_test
 
 import (
 	"net/netip"
+	"strconv"
 	"testing"
 
 	"pillion.dev/lab/emulator"
@@ -27,16 +28,20 @@ func probesCountTheTruth(t *testing.T, count int) {
 		to       netip.Addr
 		bursts   int
 		encoding string
+		every    uint64 // stamped: one packet in so many
 	}{
-		"ipv6 native":     {secondIPv6, 10, "native"},
-		"ipv4 udp":        {secondIPv4, 10, "udp"},
-		"ipv6 udp-option": {secondIPv6, 10, "udp-option"},
-		"ipv4 udp-option": {secondIPv4, 10, "udp-option"},
+		"ipv6 native":                       {secondIPv6, 10, "native", 16},
+		"ipv6 native, every packet stamped": {secondIPv6, 10, "native", 1},
+		"ipv4 udp":                          {secondIPv4, 10, "udp", 16},
+		"ipv6 udp-option":                   {secondIPv6, 10, "udp-option", 16},
+		"ipv4 udp-option":                   {secondIPv4, 10, "udp-option", 16},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			truth, marked, read := countTruth(t, test.to, test.bursts, count, test.encoding)
+			truth, marked, read := countTruth(t, test.to, test.bursts, count,
+				"--encoding", test.encoding, "--stamp-every", strconv.FormatUint(test.every, 10))
 			compareWithTruth(t, truth, marked, read)
+			compareSamples(t, read, test.every)
 			t.Logf("bar: %d packets marked; lost %d, duplicated %d, reordered %d, truth %d, %d, %d; "+
 				"delay p50 %d ns, truth %d ns, error %d ns; late p99 %d ns",
 				marked.Marked, read.Lost, read.Duplicated, read.Reordered,
@@ -48,11 +53,11 @@ func probesCountTheTruth(t *testing.T, count int) {
 
 // countTruth sends no more at once than the link has room for, however late the emulator
 // reads: it sees every frame.
-func countTruth(t *testing.T, to netip.Addr, flows, count int, encoding string) (emulator.Direction, sourceSummary, destinationSummary) {
+func countTruth(t *testing.T, to netip.Addr, flows, count int, options ...string) (emulator.Direction, sourceSummary, destinationSummary) {
 	t.Helper()
 	b := up(t, faulty)
 	d := b.probe("b", "destination", "a")
-	s := b.probe("a", "source", "b", "--encoding", encoding)
+	s := b.probe("a", "source", "b", options...)
 	truth := b.settled("a-b", "a", b.spray(to, flows, count, 60000))
 	marked, read := both(s, d)
 	if truth.Unread != 0 {
@@ -87,6 +92,19 @@ func (b *bed) spray(to netip.Addr, flows, count, rate int) uint64 {
 		s.send(1, rate)
 	}
 	return offered + uint64(flows)
+}
+
+// compareSamples checks how many packets had a time: all, or one in so many on average and
+// never fewer than half as many, except those that were lost.
+func compareSamples(t *testing.T, read destinationSummary, every uint64) {
+	t.Helper()
+	arrived := read.Expected - read.Lost
+	if every == 1 && read.Delay.Count != arrived {
+		t.Errorf("%d delays of %d packets", read.Delay.Count, arrived)
+	}
+	if least := arrived / (2 * every) / 2; every > 1 && (read.Delay.Count < least || read.Delay.Count == arrived) {
+		t.Errorf("%d delays of %d packets, want at least %d and not all", read.Delay.Count, arrived, least)
+	}
 }
 
 func compareWithTruth(t *testing.T, truth emulator.Direction, marked sourceSummary, read destinationSummary) {

@@ -37,7 +37,7 @@ type sourceRunCmd struct {
 	Flow     string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that identify a flow (${default})."`
 	Flows    int           `default:"65536" help:"Maximum number of flows (${default})."`
 	Idle     time.Duration `default:"1m" help:"Remove a flow after this time without a packet (${default})."`
-	Stamp    uint32        `name:"stamp-every" default:"16" placeholder:"N" help:"With udp-option, put the time into one packet in N of a flow, besides the first in each tick of the kernel; 1: into all (${default})."`
+	Stamp    uint32        `name:"stamp-every" default:"16" placeholder:"N" help:"Put a time into one packet in N of a fast flow, at random, and into every packet of a flow with fewer than 8 N packets/s; 1: into every packet (${default})."`
 	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
 	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking if this program has not responded for this long; 0 disables the lease (${default})."`
 	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
@@ -98,6 +98,9 @@ func (c *sourceRunCmd) settings() (source.Settings, error) {
 	}
 	if c.Flows < 1 || c.Flows > 1<<24 {
 		return settings, fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", command.ErrValue, c.Flows)
+	}
+	if c.Stamp < 1 || c.Stamp > source.StampEveryMax {
+		return settings, fmt.Errorf("read interval of time stamps: %w: %d is not between 1 and %d packets", command.ErrValue, c.Stamp, source.StampEveryMax)
 	}
 	settings.Rules, err = c.rules()
 	return settings, err

@@ -59,10 +59,10 @@ static __always_inline int encoding_refused(const struct subject *s)
 
 #define MARK_LENGTH_CASE(name, go, number, packets, delay, loss, both, text) \
 	case number:                                                         \
-		return modules == WIRE_DELAY ? delay : modules == WIRE_LOSS ? loss : both;
+		return carried == WIRE_DELAY ? delay : carried == WIRE_LOSS ? loss : both;
 
-/* Bytes that a mark adds to a packet. */
-static __always_inline __u32 mark_length(__u32 encoding)
+/* Bytes that a mark with these modules adds to a packet. */
+static __always_inline __u32 mark_length(__u32 encoding, __u32 carried)
 {
 	switch (encoding) {
 		WIRE_ENCODINGS(MARK_LENGTH_CASE)

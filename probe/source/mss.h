@@ -7,7 +7,8 @@
 #define PILLION_SOURCE_MSS_H
 
 #include "../bpf/tcp.h"
-#include "shim.h"
+#include "encoding.h"
+#include "path.h"
 
 #define TCP_OPTION_MSS 2
 
@@ -15,8 +16,8 @@ static __always_inline __u32 mss_limit(const struct subject *s)
 {
 	__u32 headers = s->l4 - link_length + sizeof(struct tcphdr);
 	__u32 class = packet_class(s);
-	__u32 add = mark_length(encoding_of(class));
-	__u32 segmented = mark_length(encoding_of(class | WIRE_GSO));
+	__u32 add = mark_length(encoding_of(class), modules);
+	__u32 segmented = mark_length(encoding_of(class | WIRE_GSO), modules);
 
 	if (add < segmented)
 		add = segmented;

@@ -8,45 +8,52 @@
 #include "number.h"
 #include "room.h"
 
-#define NATIVE_LENGTH                                            \
-	(modules == WIRE_DELAY  ? WIRE_NATIVE_DELAY :            \
-	 modules == WIRE_LOSS ? WIRE_NATIVE_LOSS :               \
-				  WIRE_NATIVE_BOTH)
-
 #define OPTION_DELAY(stamp)                                                        \
 	{ .type = WIRE_OPTION_DELAY, .length = WIRE_OPTION_DELAY_LENGTH,           \
 	  .data.sent = stamp }
 #define OPTION_LOSS(number)                                                        \
 	{ .type = WIRE_OPTION_LOSS, .length = WIRE_OPTION_LOSS_LENGTH, .sequence = number }
 
-/* at: NATIVE_LENGTH bytes inside the packet. */
-static __always_inline void native_write(void *at, __u8 next, __be32 number)
+/* Writes the mark, and takes its numbers, unless the packet is too short. */
+static __always_inline int native_write(void *at, void *end, __u8 next, struct numbering *numbers,
+					const struct room *room)
 {
-	struct wire_options head = { .next_header = next, .length = NATIVE_LENGTH / 8 - 1 };
+	struct wire_options head = { .next_header = next, .length = room->add / 8 - 1 };
 
-	if (modules == WIRE_DELAY) {
+	if (room->carried == WIRE_DELAY) {
 		struct wire_native_delay mark __attribute__((aligned(8))) = {
 			.head = head,
-			.delay = OPTION_DELAY(clock_to_wire(clock_utc_ns())),
 			.pad = { WIRE_OPTION_PADN, 2 },
 		};
+
+		if (at + sizeof(mark) > end)
+			return -1;
+		mark.delay = (struct wire_option_delay)OPTION_DELAY(clock_to_wire(clock_utc_ns()));
 		copy_words(at, &mark, sizeof(mark));
-	} else if (modules == WIRE_LOSS) {
-		struct wire_native_loss mark __attribute__((aligned(8))) = { .head = head, .loss = OPTION_LOSS(number) };
+	} else if (room->carried == WIRE_LOSS) {
+		struct wire_native_loss mark __attribute__((aligned(8))) = { .head = head };
+
+		if (at + sizeof(mark) > end)
+			return -1;
+		mark.loss = (struct wire_option_loss)OPTION_LOSS(number_take(numbers, room->packets));
 		copy_words(at, &mark, sizeof(mark));
 	} else {
 		struct wire_native_both mark __attribute__((aligned(8))) = {
 			.head = head,
-			.delay = OPTION_DELAY(clock_to_wire(clock_utc_ns())),
-			.loss = OPTION_LOSS(number),
 			.pad = { WIRE_OPTION_PADN, 4 },
 		};
+
+		if (at + sizeof(mark) > end)
+			return -1;
+		mark.loss = (struct wire_option_loss)OPTION_LOSS(number_take(numbers, room->packets));
+		mark.delay = (struct wire_option_delay)OPTION_DELAY(clock_to_wire(clock_utc_ns()));
 		copy_words(at, &mark, sizeof(mark));
 	}
+	return 0;
 }
 
 /* Room appears behind the fixed header: bring a Hop-by-Hop header before it. */
-static __always_inline int native_step_over(struct __sk_buff *skb, const struct subject *s)
+static __always_inline int native_step_over(struct __sk_buff *skb, const struct subject *s, __u32 add)
 {
 	__u32 at = link_length + sizeof(struct ipv6hdr);
 	__u32 length = s->hop_by_hop;
@@ -54,7 +61,7 @@ static __always_inline int native_step_over(struct __sk_buff *skb, const struct 
 
 	if (length == 0 || length > HOP_BY_HOP_MAX)
 		return -1;
-	if (bpf_skb_load_bytes(skb, at + NATIVE_LENGTH, header, length))
+	if (bpf_skb_load_bytes(skb, at + add, header, length))
 		return -1;
 	header[0] = NEXT_OPTIONS;
 	return bpf_skb_store_bytes(skb, at, header, length, 0);
@@ -63,33 +70,27 @@ static __always_inline int native_step_over(struct __sk_buff *skb, const struct 
 /* The packet goes on as it came. */
 static __always_inline int native_undo(struct __sk_buff *skb, const struct room *room)
 {
-	bpf_skb_adjust_room(skb, -NATIVE_LENGTH, BPF_ADJ_ROOM_NET, room->flags);
+	bpf_skb_adjust_room(skb, -(int)room->add, BPF_ADJ_ROOM_NET, room->flags);
 	return OUTCOME_NO_ROOM;
 }
 
 static __always_inline int native_insert(struct __sk_buff *skb, const struct subject *s,
-					 struct numbering *numbers, struct room *room)
+					 struct numbering *numbers, const struct room *room)
 {
 	__u32 at = link_length + sizeof(struct ipv6hdr) + (s->hop_by_hop & 0x7f);
 	struct ipv6hdr *ip;
-	void *mark;
-	__be32 number = 0;
 
-	if (bpf_skb_adjust_room(skb, NATIVE_LENGTH, BPF_ADJ_ROOM_NET, room->flags))
+	if (bpf_skb_adjust_room(skb, room->add, BPF_ADJ_ROOM_NET, room->flags))
 		return s->gso_size ? OUTCOME_GSO : OUTCOME_NO_ROOM;
-	if (s->hop_by_hop && native_step_over(skb, s))
+	if (s->hop_by_hop && native_step_over(skb, s, room->add))
 		return native_undo(skb, room);
 	ip = packet_start(skb) + link_length;
-	mark = packet_start(skb) + at;
 	if ((void *)(ip + 1) > packet_end(skb) ||
-	    mark + NATIVE_LENGTH > packet_end(skb))
+	    native_write(packet_start(skb) + at, packet_end(skb), s->next, numbers, room))
 		return native_undo(skb, room);
 	if (!s->hop_by_hop)
 		ip->nexthdr = NEXT_OPTIONS;
-	ip->payload_len = bpf_htons(bpf_ntohs(ip->payload_len) + NATIVE_LENGTH);
-	if (numbers)
-		number = number_take(numbers, room->packets);
-	native_write(mark, s->next, number);
+	ip->payload_len = bpf_htons(bpf_ntohs(ip->payload_len) + room->add);
 	return OUTCOME_MARKED;
 }
 

@@ -11,13 +11,20 @@
 #include "../bpf/flow.h"
 #include "outcome.h"
 
+/* Which packets of a flow are stamped: see stamp.h. */
+struct stamping {
+	__u16 second; /* when the current one began, in units of 2^stamp_shift ticks */
+	__u16 count;  /* packets in it, up to STAMP_FAST */
+	__u16 left;   /* packets until the next time stamp; 0: every packet has one */
+	__u8 hold;    /* slow seconds until every packet has one again */
+	__u8 state;   /* STAMP_SETTLED, STAMP_DONE */
+};
+
 struct numbering {
-	__u32 next;    /* modulo 2^31 */
-	__u32 checked; /* the state of the rules and paths of which verdict and limit are the result */
-	__u32 limit;   /* largest IP packet of the path, bytes */
-	__u16 verdict; /* an outcome */
-	__u16 left;    /* packets until the next time stamp */
-	__u64 used;    /* kernel ticks; idle flows are removed by it */
+	__u32 next;	/* modulo 2^31 */
+	__u32 used;	/* kernel ticks; idle flows are removed by it */
+	__u64 judgement; /* see verdict.h */
+	struct stamping stamping;
 };
 
 /* Key: flow. Value: its numbers. Written here; the agent only removes. */
@@ -148,17 +155,18 @@ static __always_inline __be32 number_take(struct numbering *numbers, __u32 count
 	return bpf_htonl(first);
 }
 
-volatile __u64 sweep_idle;    /* ticks after which a flow is idle; written by the agent */
+volatile __u32 sweep_idle;    /* ticks after which a flow is idle; written by the agent */
 volatile __u32 sweep_expired; /* flows that source_sweep removed */
 volatile __u32 sweep_present; /* and those that are left */
 
 static long sweep_slot(void *map, __u32 *index, struct slot *slot, void *none)
 {
-	__u64 last = *(volatile __u64 *)&slot->key.last, now = bpf_jiffies64(), used = slot->numbers.used;
+	__u64 last = *(volatile __u64 *)&slot->key.last;
+	__s32 idle = (__u32)bpf_jiffies64() - slot->numbers.used;
 
 	if (!last || last == SLOT_BUSY)
 		return 0;
-	if (used < now && now - used > sweep_idle &&
+	if (idle > 0 && (__u32)idle > sweep_idle &&
 	    __sync_val_compare_and_swap(&slot->key.last, last, 0) == last)
 		sweep_expired++;
 	else

@@ -6,12 +6,14 @@
 #ifndef PILLION_SOURCE_ROOM_H
 #define PILLION_SOURCE_ROOM_H
 
-#include "path.h"
-
-#define LENGTH_MAX 0xffff /* what an IP length field can say */
+#include "encoding.h"
+#include "verdict.h"
 
 struct room {
-	__u32 add;	/* bytes per packet */
+	__u32 most;	/* bytes per packet with all modules: a packet must have room for these */
+	__u32 carried;	/* modules of this mark */
+	__u32 add;	/* bytes per packet with these */
+	__u32 payload;	/* of a segmentation buffer, otherwise zero */
 	__u32 packets;	/* on the wire, once marked */
 	__u64 flags;	/* for bpf_skb_adjust_room */
 };
@@ -24,10 +26,8 @@ struct room {
 static __always_inline int room_segmented(const struct subject *s, struct room *room, __u32 limit)
 {
 	__u32 headers = s->l4 - link_length + s->l4_length;
-	__u32 payload = s->length - headers;
-	__u32 size = s->gso_size;
 
-	if (s->length < headers || size <= room->add)
+	if (s->length < headers || s->gso_size <= room->most)
 		return OUTCOME_GSO;
 	/*
 	 * Where such a buffer arrives whole, as on veth, taking the mark out does
@@ -36,36 +36,45 @@ static __always_inline int room_segmented(const struct subject *s, struct room *
 	 */
 	if (s->key.family == 4 && s->key.protocol != IPPROTO_TCP)
 		return OUTCOME_GSO;
-	if (headers + size + room->add <= limit) {
+	if (headers + s->gso_size + room->most <= limit)
 		room->flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
-	} else {
-		if (s->key.protocol != IPPROTO_TCP)
-			return OUTCOME_MTU;
-		size -= room->add;
-	}
-	room->packets = (payload + size - 1) / size;
+	else if (s->key.protocol != IPPROTO_TCP)
+		return OUTCOME_MTU;
+	room->payload = s->length - headers;
 	return 0;
 }
 
-/* The kernel made room already while it built the packet. */
-static __always_inline int room_reserved(const struct subject *s, struct room *room)
+/* The kernel made room already where an option of the transport is the mark. */
+static __always_inline int room_plan(const struct subject *s, __u32 encoding, __u32 limit, struct room *room)
 {
-	room->packets = s->segments ? s->segments : 1;
-	return 0;
-}
-
-static __always_inline int room_plan(const struct subject *s, struct room *room)
-{
-	__u32 limit = path_limit(&s->key);
-
 	room->packets = 1;
-	if (s->length + room->add > LENGTH_MAX)
+	room->most = mark_length(encoding, modules);
+	room->flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET;
+	if (encoding == WIRE_ENCODING_TCP_OPTION) {
+		room->packets = s->segments ? s->segments : 1;
+		return 0;
+	}
+	if (s->length + room->most > LENGTH_MAX)
 		return OUTCOME_MTU;
 	if (s->gso_size)
 		return room_segmented(s, room, limit);
-	if (s->length + room->add > limit)
+	if (s->length + room->most > limit)
 		return OUTCOME_MTU;
 	return 0;
+}
+
+/* What the mark carries is known: so is how long it is, and how many packets have it. */
+static __always_inline void room_settle(const struct subject *s, __u32 encoding, __u32 carried, struct room *room)
+{
+	__u32 size = s->gso_size;
+
+	room->carried = carried;
+	room->add = mark_length(encoding, carried);
+	if (!room->payload)
+		return;
+	if (!(room->flags & BPF_F_ADJ_ROOM_FIXED_GSO))
+		size -= room->add;
+	room->packets = (room->payload + size - 1) / size;
 }
 
 #endif

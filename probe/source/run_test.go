@@ -25,7 +25,7 @@ var hookDevice = hook.Device{Name: "none", MTU: 1500, LinkLength: 14}
 
 // open loads the programs and attaches them to nothing: frames reach them by
 // BPF_PROG_TEST_RUN. The lease has no end.
-func open(t *testing.T, settings Settings) *Source {
+func open(t *testing.T, settings Settings, changes ...func(*ebpf.CollectionSpec) error) *Source {
 	t.Helper()
 	namespace.NeedRoot(t)
 	settings.Flows = cmp.Or(settings.Flows, 1024)
@@ -33,6 +33,11 @@ func open(t *testing.T, settings Settings) *Source {
 	spec, err := specification(hookDevice, settings)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, change := range changes {
+		if err := change(spec); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := spec.LoadAndAssign(&s.objects, nil); err != nil {
 		t.Fatalf("load source: %+v", err)

@@ -5,12 +5,10 @@
 
 #include "native.h"
 
-const volatile __u16 udp_port = WIRE_UDP_PORT;
-
-#define SHIM_LENGTH                                           \
-	(modules == WIRE_DELAY  ? WIRE_SHIM_DELAY :           \
-	 modules == WIRE_LOSS ? WIRE_SHIM_LOSS :              \
-				  WIRE_SHIM_BOTH)
+#define SHIM_LENGTH(carried)                                  \
+	((carried) == WIRE_DELAY ? WIRE_SHIM_DELAY :          \
+	 (carried) == WIRE_LOSS	 ? WIRE_SHIM_LOSS :           \
+				   WIRE_SHIM_BOTH)
 
 /* Bytes before the shim that were not in the packet. */
 #define SHIM_OUTER(encoding)                                                             \
@@ -21,15 +19,16 @@ const volatile __u16 udp_port = WIRE_UDP_PORT;
 #define SOURCE_PORT_BASE 0xc000 /* the dynamic ports of RFC 6335 */
 #define SOURCE_PORT_MASK 0x3fff
 
-static __always_inline void shim_write(void *at, __u8 next, __be32 number)
+/* carried: a constant here and below, so that offsets in the packet are, too */
+static __always_inline void shim_write(void *at, __u8 next, __u32 carried, __be32 number)
 {
-	struct wire_shim head = { .type = modules, .next_protocol = next,
-				  .length = SHIM_LENGTH - WIRE_SHIM_HEAD };
+	struct wire_shim head = { .type = carried, .next_protocol = next,
+				  .length = SHIM_LENGTH(carried) - WIRE_SHIM_HEAD };
 
-	if (modules == WIRE_DELAY) {
+	if (carried == WIRE_DELAY) {
 		struct wire_shim_delay shim __attribute__((aligned(8))) = { head, { clock_to_wire(clock_utc_ns()), {} } };
 		copy_words(at, &shim, sizeof(shim));
-	} else if (modules == WIRE_LOSS) {
+	} else if (carried == WIRE_LOSS) {
 		struct wire_shim_loss shim __attribute__((aligned(8))) = { head, number };
 		copy_words(at, &shim, sizeof(shim));
 	} else {
@@ -67,13 +66,14 @@ static __always_inline void shim_protocol(struct iphdr *ip, __u8 protocol)
 }
 
 /* frame: the new bytes begin behind the link header; the old packet follows. */
-static __always_inline void shim_write_udp(void *frame, const struct subject *s, __be32 number)
+static __always_inline void shim_write_udp(void *frame, const struct subject *s, __u32 carried,
+					   __be32 number)
 {
 	struct iphdr *outer = frame;
 	struct udphdr *udp = (void *)(outer + 1);
 	void *shim = udp + 1;
-	struct iphdr *inner = shim + SHIM_LENGTH;
-	__u32 length = bpf_ntohs(inner->tot_len) + SHIM_OUTER(WIRE_ENCODING_UDP) + SHIM_LENGTH;
+	struct iphdr *inner = shim + SHIM_LENGTH(carried);
+	__u32 length = bpf_ntohs(inner->tot_len) + SHIM_OUTER(WIRE_ENCODING_UDP) + SHIM_LENGTH(carried);
 
 	__builtin_memcpy(outer, inner, sizeof(*outer));
 	outer->ihl = 5;
@@ -85,10 +85,11 @@ static __always_inline void shim_write_udp(void *frame, const struct subject *s,
 	udp->dest = bpf_htons(udp_port);
 	udp->len = bpf_htons(length - sizeof(*outer));
 	udp->check = 0;
-	shim_write(shim, IPPROTO_IPIP, number);
+	shim_write(shim, IPPROTO_IPIP, carried, number);
 }
 
-static __always_inline void shim_write_ipip(void *frame, const struct subject *s, __be32 number)
+static __always_inline void shim_write_ipip(void *frame, const struct subject *s, __u32 carried,
+					    __be32 number)
 {
 	struct iphdr *outer = frame, *inner = outer + 1;
 	struct iphdr header;
@@ -97,25 +98,26 @@ static __always_inline void shim_write_ipip(void *frame, const struct subject *s
 	 * The old header lies where the shim ends; bring it before the shim. A
 	 * short shim leaves the two overlapping: not in one copy.
 	 */
-	copy_words(&header, frame + SHIM_OUTER(WIRE_ENCODING_IPIP) + SHIM_LENGTH, sizeof(header));
+	copy_words(&header, frame + SHIM_OUTER(WIRE_ENCODING_IPIP) + SHIM_LENGTH(carried), sizeof(header));
 	copy_words(inner, &header, sizeof(header));
-	shim_length(inner, SHIM_LENGTH);
+	shim_length(inner, SHIM_LENGTH(carried));
 	shim_protocol(inner, WIRE_PROTOCOL);
 	__builtin_memcpy(outer, inner, sizeof(*outer));
 	outer->frag_off &= IPV4_DONT_FRAGMENT;
 	outer->protocol = IPPROTO_IPIP;
 	outer->tot_len = bpf_htons(bpf_ntohs(inner->tot_len) + sizeof(*outer));
 	ipv4_checksum(outer);
-	shim_write(inner + 1, s->next, number);
+	shim_write(inner + 1, s->next, carried, number);
 }
 
-static __always_inline void shim_write_bare(void *frame, const struct subject *s, __be32 number)
+static __always_inline void shim_write_bare(void *frame, const struct subject *s, __u32 carried,
+					    __be32 number)
 {
 	struct iphdr *ip = frame;
 
-	shim_length(ip, SHIM_LENGTH);
+	shim_length(ip, SHIM_LENGTH(carried));
 	shim_protocol(ip, WIRE_PROTOCOL);
-	shim_write(ip + 1, s->next, number);
+	shim_write(ip + 1, s->next, carried, number);
 }
 
 static __always_inline int shim_make_room(struct __sk_buff *skb, __u32 encoding, const struct room *room)
@@ -123,43 +125,57 @@ static __always_inline int shim_make_room(struct __sk_buff *skb, __u32 encoding,
 	__u64 flags = room->flags;
 
 	if (encoding == WIRE_ENCODING_SHIM)
-		return bpf_skb_adjust_room(skb, SHIM_LENGTH, BPF_ADJ_ROOM_NET, flags);
+		return bpf_skb_adjust_room(skb, room->add, BPF_ADJ_ROOM_NET, flags);
 	if (encoding == WIRE_ENCODING_UDP)
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
-			 BPF_F_ADJ_ROOM_ENCAP_L2(SHIM_LENGTH);
-	return bpf_skb_adjust_room(skb, SHIM_OUTER(encoding) + SHIM_LENGTH, BPF_ADJ_ROOM_MAC, flags);
+			 BPF_F_ADJ_ROOM_ENCAP_L2(room->add - SHIM_OUTER(WIRE_ENCODING_UDP));
+	return bpf_skb_adjust_room(skb, room->add, BPF_ADJ_ROOM_MAC, flags);
 }
 
 /* The packet goes on as it came. */
 static __always_inline int shim_undo(struct __sk_buff *skb, __u32 encoding, const struct room *room)
 {
-	bpf_skb_adjust_room(skb, -(int)(SHIM_OUTER(encoding) + SHIM_LENGTH),
+	bpf_skb_adjust_room(skb, -(int)room->add,
 			    encoding == WIRE_ENCODING_SHIM ? BPF_ADJ_ROOM_NET : BPF_ADJ_ROOM_MAC,
 			    room->flags);
 	return OUTCOME_NO_ROOM;
 }
 
+/* Fills the room that was made, and takes the numbers, unless the packet is too short. */
+static __always_inline int shim_fill(struct __sk_buff *skb, const struct subject *s, __u32 encoding,
+				     __u32 carried, struct numbering *numbers, const struct room *room)
+{
+	void *frame = packet_start(skb) + link_length;
+	__be32 number = 0;
+
+	if (frame + SHIM_OUTER(encoding) + SHIM_LENGTH(carried) + sizeof(struct iphdr) > packet_end(skb))
+		return -1;
+	if (carried & WIRE_LOSS)
+		number = number_take(numbers, room->packets);
+	if (encoding == WIRE_ENCODING_UDP)
+		shim_write_udp(frame, s, carried, number);
+	else if (encoding == WIRE_ENCODING_IPIP)
+		shim_write_ipip(frame, s, carried, number);
+	else
+		shim_write_bare(frame, s, carried, number);
+	return 0;
+}
+
 /* encoding: a constant, so that each has its own code */
 static __always_inline int shim_insert(struct __sk_buff *skb, const struct subject *s, __u32 encoding,
-				       struct numbering *numbers, struct room *room)
+				       struct numbering *numbers, const struct room *room)
 {
-	__be32 number = 0;
-	void *frame;
+	int failed;
 
 	if (shim_make_room(skb, encoding, room))
 		return s->gso_size ? OUTCOME_GSO : OUTCOME_NO_ROOM;
-	frame = packet_start(skb) + link_length;
-	if (frame + SHIM_OUTER(encoding) + SHIM_LENGTH + sizeof(struct iphdr) > packet_end(skb))
-		return shim_undo(skb, encoding, room);
-	if (numbers)
-		number = number_take(numbers, room->packets);
-	if (encoding == WIRE_ENCODING_UDP)
-		shim_write_udp(frame, s, number);
-	else if (encoding == WIRE_ENCODING_IPIP)
-		shim_write_ipip(frame, s, number);
+	if (room->carried == WIRE_DELAY)
+		failed = shim_fill(skb, s, encoding, WIRE_DELAY, numbers, room);
+	else if (room->carried == WIRE_LOSS)
+		failed = shim_fill(skb, s, encoding, WIRE_LOSS, numbers, room);
 	else
-		shim_write_bare(frame, s, number);
-	return OUTCOME_MARKED;
+		failed = shim_fill(skb, s, encoding, WIRE_DELAY | WIRE_LOSS, numbers, room);
+	return failed ? shim_undo(skb, encoding, room) : OUTCOME_MARKED;
 }
 
 #endif

@@ -5,6 +5,8 @@
  * Marks packets that leave a device. An error on the way passes the packet on
  * as it is and counts why.
  */
+#include "mss.h"
+#include "shim.h"
 #include "tcp_option.h"
 #include "udp_option.h"
 
@@ -56,7 +58,7 @@ static __always_inline int refuse(const struct subject *s, __u32 encoding)
 }
 
 static __always_inline int encode(struct __sk_buff *skb, const struct subject *s, __u32 encoding,
-				  struct numbering *numbers, struct room *room)
+				  struct numbering *numbers, const struct room *room)
 {
 	if (ENCODING_USED(NATIVE) && encoding == WIRE_ENCODING_NATIVE)
 		return native_insert(skb, s, numbers, room);
@@ -71,24 +73,26 @@ static __always_inline int encode(struct __sk_buff *skb, const struct subject *s
 	return OUTCOME_ENCODING;
 }
 
-static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u32 encoding, struct tally *tally)
+/* flow: the aggregate that the packet is in; numbers: of it, or 0 if it is in no slot */
+static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u32 encoding,
+				  const struct flow_key *flow, struct numbering *numbers, __u32 limit,
+				  struct tally *tally)
 {
-	struct numbering *numbers = 0;
-	struct room room = { .add = mark_length(encoding), .flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET };
-	int outcome = encoding == WIRE_ENCODING_TCP_OPTION ? room_reserved(s, &room) : room_plan(s, &room);
+	struct room room = {};
+	int outcome = room_plan(s, encoding, limit, &room);
 
 	if (outcome)
 		return outcome;
 	if (pull(skb, s->l4)) /* what the insertion moves and writes is in reach then */
 		return OUTCOME_MALFORMED;
-	if (modules & WIRE_LOSS) {
-		struct flow_key key __attribute__((aligned(8))) = s->key;
-
-		flow_aggregate(&key);
-		numbers = number_flow(&key, tally);
+	if (!(modules & WIRE_LOSS)) {
+		numbers = 0;
+	} else if (!numbers) {
+		numbers = number_other(flow, tally);
 		if (!numbers)
 			return OUTCOME_FLOWS;
 	}
+	room_settle(s, encoding, stamp_modules(numbers), &room);
 	outcome = encode(skb, s, encoding, numbers, &room);
 	if (outcome == OUTCOME_MARKED) {
 		s->segments = room.packets;
@@ -99,12 +103,19 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u3
 
 static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct tally *tally)
 {
+	struct flow_key flow __attribute__((aligned(8)));
 	int outcome = read_packet(skb, s);
+	struct numbering *numbers;
+	__u64 judgement;
 	__u32 encoding;
 
 	if (outcome)
 		return outcome;
-	if (!rule_match(&s->key))
+	flow = s->key;
+	flow_aggregate(&flow);
+	numbers = number_known(&flow);
+	judgement = flow_judgement(&s->key, numbers);
+	if (JUDGEMENT_VERDICT(judgement) == OUTCOME_NO_MATCH)
 		return OUTCOME_NO_MATCH;
 	if (skb->mark == probe_mark)
 		return OUTCOME_PROBE;
@@ -121,7 +132,7 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 	outcome = refuse(s, encoding);
 	if (outcome)
 		return outcome;
-	return insert(skb, s, encoding, tally);
+	return insert(skb, s, encoding, &flow, numbers, JUDGEMENT_LIMIT(judgement), tally);
 }
 
 SEC("tc")

@@ -31,6 +31,9 @@ const (
 	DefaultStampEvery = 16
 )
 
+// StampEveryMax is the largest Settings.StampEvery.
+const StampEveryMax = 4096
+
 // ProbeMark is the firewall mark (SO_MARK) of packets that are left alone: those
 // that Pillion sends itself to find a path, of which many are to end on the way.
 const ProbeMark = 0x50696c6c
@@ -56,9 +59,9 @@ type Settings struct {
 	// Idle is how long a flow stays in the table without a packet; 0 means
 	// DefaultIdle.
 	Idle time.Duration
-	// StampEvery marks one packet in so many with a time, besides the first packet of a
-	// flow in each tick of the kernel, where the encoding leaves the choice: udp-option.
-	// 1 stamps every packet; 0 means DefaultStampEvery.
+	// StampEvery is how many packets of a fast flow share one time stamp, if both modules
+	// are measured: each packet is numbered, and of a slow flow each has a time (stamp.h).
+	// 1 stamps every packet; 0 means DefaultStampEvery; at most StampEveryMax.
 	StampEvery uint32
 	// Sampling is what it begins with.
 	Sampling Sampling
@@ -177,6 +180,10 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	slots := slotsOf(settings.Flows)
 	spec.Maps[sourceMapSlots].MaxEntries = slots
 	spec.Maps[sourceMapFlowNumbers].MaxEntries = max(1, uint32(settings.Flows)-slots)
+	tick, err := clock.Tick()
+	if err != nil {
+		return nil, fmt.Errorf("open source: %w", err)
+	}
 	cookie, err := networkCookie()
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
@@ -191,7 +198,8 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		sourceVarEncodingsNext: next,
 		sourceVarEncodingsUsed: used,
 		sourceVarSlotMask:      slots - 1,
-		sourceVarStampEvery:    min(cmp.Or(settings.StampEvery, DefaultStampEvery), math.MaxUint16),
+		sourceVarStampEvery:    min(cmp.Or(settings.StampEvery, DefaultStampEvery), StampEveryMax),
+		sourceVarStampShift:    stampShift(tick),
 		sourceVarUdpPort:       cmp.Or(settings.Port, wire.Port),
 		sourceVarProbeMark:     uint32(ProbeMark),
 		sourceVarEveryPacket:   !settings.StartEmpty && len(settings.Rules) == 0,
@@ -202,6 +210,11 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open source: %w", err)
 	}
 	return spec, nil
+}
+
+// stampShift is STAMP_SECOND of stamp.h for a tick: 16 << stampShift ticks are about a second.
+func stampShift(tick time.Duration) uint32 {
+	return uint32(math.Round(math.Log2(float64(time.Second) / float64(16*tick))))
 }
 
 // slotsMax is how many flows have a cache line of their own, 64 bytes each.

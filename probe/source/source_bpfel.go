@@ -44,13 +44,18 @@ type sourceFlowKey struct {
 }
 
 type sourceNumbering struct {
-	_       structs.HostLayout
-	Next    uint32
-	Checked uint32
-	Limit   uint32
-	Verdict uint16
-	Left    uint16
-	Used    uint64
+	_         structs.HostLayout
+	Next      uint32
+	Used      uint32
+	Judgement uint64
+	Stamping  struct {
+		_      structs.HostLayout
+		Second uint16
+		Count  uint16
+		Left   uint16
+		Hold   uint8
+		State  uint8
+	}
 }
 
 type sourceOutcome uint32
@@ -187,6 +192,7 @@ const (
 	sourceVarSampleRandom       = "sample_random"
 	sourceVarSlotMask           = "slot_mask"
 	sourceVarStampEvery         = "stamp_every"
+	sourceVarStampShift         = "stamp_shift"
 	sourceVarSummedByField      = "summed_by_field"
 	sourceVarSweepExpired       = "sweep_expired"
 	sourceVarSweepIdle          = "sweep_idle"
@@ -292,6 +298,7 @@ type sourceVariableSpecs struct {
 	SampleRandom       *ebpf.VariableSpec `ebpf:"sample_random"`
 	SlotMask           *ebpf.VariableSpec `ebpf:"slot_mask"`
 	StampEvery         *ebpf.VariableSpec `ebpf:"stamp_every"`
+	StampShift         *ebpf.VariableSpec `ebpf:"stamp_shift"`
 	SummedByField      *ebpf.VariableSpec `ebpf:"summed_by_field"`
 	SweepExpired       *ebpf.VariableSpec `ebpf:"sweep_expired"`
 	SweepIdle          *ebpf.VariableSpec `ebpf:"sweep_idle"`
@@ -375,6 +382,7 @@ type sourceVariables struct {
 	SampleRandom       *ebpf.Variable `ebpf:"sample_random"`
 	SlotMask           *ebpf.Variable `ebpf:"slot_mask"`
 	StampEvery         *ebpf.Variable `ebpf:"stamp_every"`
+	StampShift         *ebpf.Variable `ebpf:"stamp_shift"`
 	SummedByField      *ebpf.Variable `ebpf:"summed_by_field"`
 	SweepExpired       *ebpf.Variable `ebpf:"sweep_expired"`
 	SweepIdle          *ebpf.Variable `ebpf:"sweep_idle"`

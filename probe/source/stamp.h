@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Which packets carry a time in an option of the transport, and that time. */
+/*
+ * Which packets carry a time, and that time. Reading the clock is most of the cost of a
+ * mark, so of a fast flow one packet in stamp_every has one. Which one is drawn at random:
+ * a rule that prefers the first packet after a pause prefers packets that find queues
+ * empty. Of a slow flow every packet has one. A flow is slow until it has sent STAMP_FAST
+ * packets in a second, or STAMP_NEW in its first, and again after STAMP_HOLD slow seconds
+ * that followed the last fast one: otherwise the first packets of bursts that are seconds
+ * apart would all be stamped. Seconds without packets do not count.
+ */
 #ifndef PILLION_SOURCE_STAMP_H
 #define PILLION_SOURCE_STAMP_H
 
@@ -7,21 +15,78 @@
 #include "encoding.h"
 #include "number.h"
 
-const volatile __u32 stamp_every = 1; /* one packet in N has a time, and the first of a tick */
+const volatile __u32 stamp_every = 1; /* of a fast flow one packet in so many has a time; 1: all */
+const volatile __u32 stamp_shift = 4; /* STAMP_SECOND << stamp_shift ticks are about a second */
 
-/* Whether a packet carries a time: the first in each tick, and one in stamp_every. */
-static __always_inline int stamp_due(struct numbering *numbers)
+#define STAMP_SECOND 16
+#define STAMP_FAST (8 * stamp_every)
+#define STAMP_NEW stamp_every
+#define STAMP_HOLD 16
+
+#define STAMP_SETTLED 1 /* the first second of the flow is over */
+#define STAMP_DONE 2	/* a packet was stamped in this second */
+
+/* Gaps are uniform from 1 to twice the mean: every packet is equally likely to be stamped. */
+static __always_inline __u16 stamp_gap(void)
 {
-	if (modules == WIRE_LOSS)
-		return 0;
-	if (modules == WIRE_DELAY || stamp_every <= 1)
-		return 1;
-	if (numbers->left > 1 && numbers->used == bpf_jiffies64()) {
-		numbers->left--;
-		return 0;
+	return 1 + bpf_get_prandom_u32() % (2 * stamp_every - 1);
+}
+
+/* A flow without a time in the last second has one in the first packet of the next. */
+static __always_inline int stamp_next_second(struct stamping *s, __u16 now)
+{
+	int due = s->left && !(s->state & STAMP_DONE);
+
+	if (s->count >= STAMP_FAST)
+		s->hold = STAMP_HOLD;
+	else if (s->hold > 1)
+		s->hold--;
+	else
+		s->left = 0;
+	s->state = s->count ? STAMP_SETTLED : 0;
+	s->second = now;
+	s->count = 0;
+	return due;
+}
+
+static __always_inline void stamp_count(struct stamping *s)
+{
+	if (s->count >= STAMP_FAST)
+		return;
+	s->count++;
+	if (!s->left && s->count >= (s->state & STAMP_SETTLED ? STAMP_FAST : STAMP_NEW)) {
+		s->left = stamp_gap();
+		s->state |= STAMP_DONE;
 	}
-	numbers->left = stamp_every;
+}
+
+/* Whether the next packet of a flow, or buffer of several, carries a time. */
+static __always_inline int stamp_due(struct stamping *s)
+{
+	__u16 now = bpf_jiffies64() >> stamp_shift, left;
+	int due = 0;
+
+	if ((__u16)(now - s->second) >= STAMP_SECOND)
+		due = stamp_next_second(s, now);
+	left = s->left; /* other CPUs count down, too */
+	stamp_count(s);
+	if (!left)
+		return 1;
+	if (left > 1) {
+		s->left = left - 1;
+		return due;
+	}
+	s->left = stamp_gap();
+	s->state |= STAMP_DONE;
 	return 1;
+}
+
+/* The modules that a mark carries. numbers: of its flow; 0 if packets are not numbered. */
+static __always_inline __u32 stamp_modules(struct numbering *numbers)
+{
+	if (modules != (WIRE_DELAY | WIRE_LOSS) || stamp_every <= 1 || (numbers && stamp_due(&numbers->stamping)))
+		return modules;
+	return WIRE_LOSS;
 }
 
 static __always_inline __be32 clock_ticks(void)

@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -25,7 +26,7 @@ func (s *Source) Sweep() error {
 	if err := s.objects.TicksNow.Get(&now); err != nil {
 		return fmt.Errorf("sweep flows: %w", err)
 	}
-	idleTicks := uint64(s.idle / tick)
+	idleTicks := uint32(min(s.idle/tick, math.MaxInt32))
 	expired, present, err := s.sweepSlots(idleTicks)
 	if err != nil {
 		return fmt.Errorf("sweep flows: %w", err)
@@ -41,7 +42,7 @@ func (s *Source) Sweep() error {
 			return fmt.Errorf("sweep flows: %w", err)
 		}
 		for i := range n {
-			if used := values[i].Used; used != 0 && used < now && now-used > idleTicks {
+			if unused := int32(uint32(now) - values[i].Used); unused > 0 && uint32(unused) > idleTicks {
 				idle = append(idle, keys[i])
 				continue
 			}
@@ -61,7 +62,7 @@ func (s *Source) Sweep() error {
 }
 
 // sweepSlots has the kernel remove idle flows from the slots.
-func (s *Source) sweepSlots(idleTicks uint64) (expired, present uint64, err error) {
+func (s *Source) sweepSlots(idleTicks uint32) (expired, present uint64, err error) {
 	if err := s.objects.SweepIdle.Set(idleTicks); err != nil {
 		return 0, 0, err
 	}

@@ -65,9 +65,9 @@ static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct
 
 	if ((void *)(option + 1) > packet_end(skb))
 		return OUTCOME_NO_ROOM;
-	if (modules == WIRE_DELAY || (numbers && stamp_due(numbers)))
+	if (room->carried & WIRE_DELAY)
 		time = clock_ticks();
-	if (numbers)
+	if (room->carried & WIRE_LOSS)
 		number = tcp_option_number(numbers, room);
 	option->kind = WIRE_TCP_OPTION_KIND;
 	option->number = number;

@@ -10,18 +10,9 @@
 
 #include "../bpf/summed.h"
 #include "lease.h"
-#include "mss.h"
-#include "rule.h"
 #include "sample.h"
 #include "stamp.h"
-
-/* Not an outcome: the general path decides. With UNFIT, among the other encodings. */
-#define OPTION_PASS OUTCOMES
-#define OPTION_UNFIT (OUTCOMES + 1)
-
-/* NAT helpers for these protocols rewrite the UDP length from that of the packet. */
-#define PORT_SIP bpf_htons(5060)
-#define PORT_AMANDA bpf_htons(10080)
+#include "verdict.h"
 
 /* A datagram, and where it lies. */
 struct datagram {
@@ -75,24 +66,6 @@ static __always_inline int datagram_read(struct __sk_buff *skb, struct datagram 
 	return d->udp_length >= sizeof(struct udphdr) && d->headers + d->udp_length == d->length &&
 	       link_length + d->length == skb->len;
 }
-
-/* What becomes of the datagrams of a flow, as far as its key says. */
-static __noinline int option_verdict(const struct flow_key *key)
-{
-	if (!key || !rule_match(key))
-		return OUTCOME_NO_MATCH;
-	if (is_multicast(key))
-		return OUTCOME_MULTICAST;
-	if (key->sport == PORT_SIP || key->dport == PORT_SIP || key->sport == PORT_AMANDA ||
-	    key->dport == PORT_AMANDA)
-		return OPTION_UNFIT;
-	if (key->family == 4 && key->dport == bpf_htons(udp_port)) /* looks like a mark in UDP */
-		return OUTCOME_EXISTING_OPTION;
-	return OUTCOME_MARKED;
-}
-
-/* Verdict and limit hold for a five-tuple; an aggregate has many. */
-#define VERDICTS_KEPT (flow_fields == FLOW_ALL)
 
 static __always_inline __u16 option_checksum(const struct wire_udp_option *option, __u32 area)
 {
@@ -172,7 +145,7 @@ static __always_inline int option_insert(struct __sk_buff *skb, const struct dat
 	/* A buffer of a tunnel is refused before it changes. */
 	if (partial < 0 || bpf_skb_change_tail(skb, skb->len + area, 0))
 		return OPTION_UNFIT;
-	if (stamp_due(numbers))
+	if (stamp_modules(numbers) & WIRE_DELAY)
 		option.mark.time = clock_ticks();
 	if (modules & WIRE_LOSS)
 		option.mark.number = number_take(numbers, 1);
@@ -191,27 +164,17 @@ static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tall
 	struct datagram d __attribute__((aligned(8))) = {};
 	struct flow_key flow __attribute__((aligned(8)));
 	struct numbering *numbers;
-	__u32 state, limit, area;
+	__u64 judgement;
+	__u32 area;
 	int verdict, outcome;
 
 	if (skb->gso_size || skb->ingress_ifindex || !datagram_read(skb, &d))
 		return OPTION_PASS;
 	flow = d.key;
 	flow_aggregate(&flow);
-	state = rules_state + paths_state;
 	numbers = number_known(&flow);
-	if (VERDICTS_KEPT && numbers && numbers->checked == state) {
-		verdict = numbers->verdict;
-		limit = numbers->limit;
-	} else {
-		verdict = option_verdict(&d.key);
-		limit = path_limit(&d.key);
-		if (VERDICTS_KEPT && numbers) {
-			numbers->verdict = verdict;
-			numbers->limit = limit;
-			numbers->checked = state;
-		}
-	}
+	judgement = flow_judgement(&d.key, numbers);
+	verdict = JUDGEMENT_VERDICT(judgement);
 	if (verdict == OUTCOME_NO_MATCH || verdict == OPTION_UNFIT)
 		return verdict;
 	if (skb->mark == probe_mark)
@@ -223,7 +186,7 @@ static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tall
 	if (verdict)
 		return verdict;
 	area = WIRE_UDP_OPTION + (d.udp_length & 1);
-	if (d.length + area > limit || d.length + area > LENGTH_MAX)
+	if (d.length + area > JUDGEMENT_LIMIT(judgement))
 		return OUTCOME_MTU;
 	if (!numbers)
 		numbers = number_other(&flow, tally);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * What the addresses and ports of a packet say about it: whether a rule wants it,
+ * and how large it may become. A flow with a slot remembers both.
+ */
+#ifndef PILLION_SOURCE_VERDICT_H
+#define PILLION_SOURCE_VERDICT_H
+
+#include "number.h"
+#include "path.h"
+#include "rule.h"
+
+/* Not an outcome: the general path decides. With UNFIT, among the other encodings. */
+#define OPTION_PASS OUTCOMES
+#define OPTION_UNFIT (OUTCOMES + 1)
+
+/* NAT helpers for these protocols rewrite the UDP length from that of the packet. */
+#define PORT_SIP bpf_htons(5060)
+#define PORT_AMANDA bpf_htons(10080)
+
+const volatile __u16 udp_port = WIRE_UDP_PORT;
+
+#define LENGTH_MAX 0xffff /* what an IP length field can say */
+
+/* What becomes of the packets of a flow; all but NO_MATCH is about the udp-option encoding. */
+static __noinline int flow_verdict(const struct flow_key *key)
+{
+	if (!key || !rule_match(key))
+		return OUTCOME_NO_MATCH;
+	if (is_multicast(key))
+		return OUTCOME_MULTICAST;
+	if (key->sport == PORT_SIP || key->dport == PORT_SIP || key->sport == PORT_AMANDA ||
+	    key->dport == PORT_AMANDA)
+		return OPTION_UNFIT;
+	if (key->family == 4 && key->dport == bpf_htons(udp_port)) /* looks like a mark in UDP */
+		return OUTCOME_EXISTING_OPTION;
+	return OUTCOME_MARKED;
+}
+
+/* Verdict and limit hold for a five-tuple; an aggregate has many. */
+#define VERDICTS_KEPT (flow_fields == FLOW_ALL)
+
+/*
+ * A judgement is one word, so that several CPUs can write it: verdict, limit, and the
+ * state of the rules and paths from which they follow.
+ */
+#define JUDGEMENT(state, limit, verdict) ((__u64)(verdict) << 48 | (__u64)(limit) << 32 | (state))
+#define JUDGEMENT_STATE(judgement) ((__u32)(judgement))
+#define JUDGEMENT_LIMIT(judgement) ((__u32)((judgement) >> 32) & LENGTH_MAX)
+#define JUDGEMENT_VERDICT(judgement) ((int)((judgement) >> 48))
+
+static __noinline __u64 flow_judge(const struct flow_key *key, __u32 state)
+{
+	int verdict = flow_verdict(key);
+	__u32 limit = 0;
+
+	if (!key)
+		return 0;
+	if (verdict != OUTCOME_NO_MATCH)
+		limit = path_limit(key);
+	return JUDGEMENT(state, limit < LENGTH_MAX ? limit : LENGTH_MAX, verdict);
+}
+
+/* key: of the packet. numbers: of its flow, or 0. Returns a judgement. */
+static __always_inline __u64 flow_judgement(const struct flow_key *key, struct numbering *numbers)
+{
+	__u32 state = rules_state + paths_state;
+	__u64 judgement;
+
+	if (VERDICTS_KEPT && numbers) {
+		judgement = *(volatile __u64 *)&numbers->judgement;
+		if (JUDGEMENT_STATE(judgement) == state)
+			return judgement;
+	}
+	judgement = flow_judge(key, state);
+	if (VERDICTS_KEPT && numbers)
+		*(volatile __u64 *)&numbers->judgement = judgement;
+	return judgement;
+}
+
+#endif
