@@ -68,9 +68,10 @@ func (v deviceView) sourceSummary(t source.Tally) error {
 
 func connectionsText(c source.Connections) string {
 	var text string
-	if c.Marked != 0 {
-		text = fmt.Sprintf("        TCP connections marked %d; timeouts paused %d and stopped %d of them; %d no longer mark acknowledgements; no room in %d segments\n",
-			c.Marked, c.Paused, c.Stopped, c.WithoutAcks, c.Full)
+	if c.Marked+c.Avoided != 0 {
+		text = fmt.Sprintf("        TCP connections marked %d; timeouts paused %d and stopped %d of them; %d no longer mark acknowledgements; no room in %d segments\n"+
+			"        TCP connections not marked because the path drops marks: %d\n",
+			c.Marked, c.Paused, c.Stopped, c.WithoutAcks, c.Full, c.Avoided)
 	}
 	if c.Limit != "" {
 		text += "        " + c.Limit + "\n"

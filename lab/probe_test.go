@@ -24,6 +24,7 @@ type sourceSummary struct {
 		Paused      uint64 `json:"paused"`
 		Stopped     uint64 `json:"stopped"`
 		WithoutAcks uint64 `json:"without_acks"`
+		Avoided     uint64 `json:"avoided"`
 		Limit       string `json:"limit"`
 	} `json:"connections"`
 }

@@ -10,6 +10,7 @@ import (
 )
 
 var (
+	firstIPv6  = netip.MustParseAddr("fd77:0:0:1::1")
 	firstIPv4  = netip.MustParseAddr("10.77.1.1")
 	secondIPv4 = netip.MustParseAddr("10.77.1.2")
 	secondIPv6 = netip.MustParseAddr("fd77:0:0:1::2")

@@ -40,6 +40,9 @@ type Connections struct {
 	// WithoutAcks are connections whose acknowledgements without data are not marked any
 	// more, since the peer repeated data as if it had not received them.
 	WithoutAcks uint64 `json:"without_acks"`
+	// Avoided are connections without marks, since those of earlier ones to the same
+	// destination were lost on the way.
+	Avoided uint64 `json:"avoided"`
 	// Full counts segments whose options left no room.
 	Full uint64 `json:"full"`
 	// Limit says which connections are not marked although the encodings ask for it.
@@ -51,6 +54,7 @@ func (c *Connections) add(cpu *sourceTally) {
 	c.Paused += cpu.ConnectionsPaused
 	c.Stopped += cpu.ConnectionsStopped
 	c.WithoutAcks += cpu.ConnectionsWithoutAcks
+	c.Avoided += cpu.ConnectionsAvoided
 	c.Full += cpu.SegmentsFull
 }
 

@@ -14,12 +14,14 @@
  *     dropped. If the peer waited before it sent the duplicate, and did not send more
  *     before than it could have without acknowledgements, none carries a mark from then
  *     on. Where duplicates would not be reported none ever does;
- *   - a probe (keepalive, zero window) carries none if the one before had no answer.
+ *   - a probe (keepalive, zero window) carries none if the one before had no answer;
+ *   - a destination to which that happens again and again is left alone (blackhole.h).
  */
 #ifndef PILLION_SOURCE_CONNECTION_H
 #define PILLION_SOURCE_CONNECTION_H
 
 #include "../bpf/tcp.h"
+#include "blackhole.h"
 #include "lease.h"
 #include "outcome.h"
 #include "rule.h"
@@ -39,13 +41,14 @@ struct connection {
 	__u8 begun;
 	__u8 paused;
 	__u8 stopped;
+	__u8 learned;	/* whether its marks arrive was noted for its destination */
+	__u8 avoided;	/* its destination is a black hole */
 	__u8 no_acks;	/* acknowledgements without data get no room */
 	__u8 segments;	/* the segment size takes the room into account */
 	__u8 counted;
 	__u8 here;	/* its route leads to our device */
 	__u8 ack_credit; /* late duplicates that are put down to other causes */
 	__u8 acking;
-	__u16 zero;
 	__u32 ack_limit; /* what the peer may send until it gets another acknowledgement, if acking */
 };
 
@@ -96,6 +99,16 @@ static __always_inline int connection_wanted(struct tcp_sock *tcp)
 	return connection_matches(&key);
 }
 
+/* Something was acknowledged that was sent after the first mark. */
+static __always_inline void connection_learn(struct tcp_sock *tcp, struct connection *c)
+{
+	struct flow_key key = {};
+
+	c->learned = 1;
+	sock_flow(tcp, &key);
+	blackhole_learn(&key, c->stopped);
+}
+
 /* A new connection: ask for callbacks if a rule wants it. */
 static __always_inline void connection_begin(struct bpf_sock_ops *ops)
 {
@@ -114,20 +127,34 @@ static __always_inline void connection_established(struct bpf_sock_ops *ops)
 {
 	struct bpf_sock *sk = ops->sk;
 	struct connection *c;
+	struct tcp_sock *tcp;
 
 	if (!sk)
 		return;
 	c = bpf_sk_storage_get(&connections, sk, 0, 0);
-	if (c)
-		c->begun = 0;
+	tcp = bpf_skc_to_tcp_sock(sk);
+	if (!c || !tcp)
+		return;
+	if (c->stopped) /* the first SYN had a mark and was not answered, a later one had none */
+		connection_learn(tcp, c);
+	c->begun = 0;
 }
 
 static __always_inline void connection_judge(struct bpf_sock_ops *ops, struct tcp_sock *tcp,
 					     struct connection *c)
 {
+	struct flow_key key = {};
 	__u32 state = rules_state;
+	int avoided;
 
-	c->wanted = bpf_get_netns_cookie(ops) == network_cookie && connection_wanted(tcp);
+	sock_flow(tcp, &key);
+	c->wanted = bpf_get_netns_cookie(ops) == network_cookie && connection_matches(&key);
+	avoided = c->wanted && !c->begun && blackhole_known(&key);
+	if (avoided)
+		c->wanted = 0;
+	if (avoided && !c->avoided)
+		CONNECTION_COUNT(connections_avoided);
+	c->avoided = avoided;
 	c->judged = state;
 }
 
@@ -209,7 +236,11 @@ static __always_inline void connection_length(struct bpf_sock_ops *ops)
 		return;
 	c = bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	tcp = bpf_skc_to_tcp_sock(sk);
-	if (!c || !tcp || c->stopped)
+	if (!c || !tcp)
+		return;
+	if (c->begun && !c->learned && after(ops->snd_una, c->from))
+		connection_learn(tcp, c);
+	if (c->stopped)
 		return;
 	if (c->judged != rules_state)
 		connection_judge(ops, tcp, c);

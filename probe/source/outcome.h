@@ -44,6 +44,7 @@ struct tally {
 	__u64 connections_paused;	/* timeouts that interrupted marking */
 	__u64 connections_stopped;	/* timeouts that ended marking */
 	__u64 connections_without_acks;
+	__u64 connections_avoided;	/* to destinations whose path drops marks */
 	__u64 segments_full;		/* no room among the options */
 };
 

@@ -112,6 +112,7 @@ func (o *objects) shared() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{
 		".rodata": o.Constants, ".bss": o.Zeroed, ".data": o.Data,
 		sourceMapTargets: o.Targets, sourceMapTallies: o.Tallies, sourceMapConnections: o.Connections,
+		sourceMapBlackholes: o.Blackholes,
 	}
 }
 

@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type sourceBlackhole struct {
+	_       structs.HostLayout
+	Since   uint64
+	Strikes uint64
+}
+
 type sourceConnection struct {
 	_         structs.HostLayout
 	Judged    uint32
@@ -22,13 +28,14 @@ type sourceConnection struct {
 	Begun     uint8
 	Paused    uint8
 	Stopped   uint8
+	Learned   uint8
+	Avoided   uint8
 	NoAcks    uint8
 	Segments  uint8
 	Counted   uint8
 	Here      uint8
 	AckCredit uint8
 	Acking    uint8
-	Zero      uint16
 	AckLimit  uint32
 }
 
@@ -144,6 +151,7 @@ type sourceTally struct {
 	ConnectionsPaused      uint64
 	ConnectionsStopped     uint64
 	ConnectionsWithoutAcks uint64
+	ConnectionsAvoided     uint64
 	SegmentsFull           uint64
 }
 
@@ -151,6 +159,7 @@ type sourceTally struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	sourceMapBlackholes         = "blackholes"
 	sourceMapConnections        = "connections"
 	sourceMapFlowNumbers        = "flow_numbers"
 	sourceMapPaths              = "paths"
@@ -257,6 +266,7 @@ type sourceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceMapSpecs struct {
+	Blackholes   *ebpf.MapSpec `ebpf:"blackholes"`
 	Connections  *ebpf.MapSpec `ebpf:"connections"`
 	FlowNumbers  *ebpf.MapSpec `ebpf:"flow_numbers"`
 	Paths        *ebpf.MapSpec `ebpf:"paths"`
@@ -329,6 +339,7 @@ func (o *sourceObjects) Close() error {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceMaps struct {
+	Blackholes   *ebpf.Map `ebpf:"blackholes"`
 	Connections  *ebpf.Map `ebpf:"connections"`
 	FlowNumbers  *ebpf.Map `ebpf:"flow_numbers"`
 	Paths        *ebpf.Map `ebpf:"paths"`
@@ -340,6 +351,7 @@ type sourceMaps struct {
 
 func (m *sourceMaps) Close() error {
 	return _SourceClose(
+		m.Blackholes,
 		m.Connections,
 		m.FlowNumbers,
 		m.Paths,

@@ -98,7 +98,7 @@ static __noinline __u32 tcp_option_missing(struct __sk_buff *skb, struct subject
 		c = bpf_sk_storage_get(&connections, sk, 0, 0);
 	if (s->syn)
 		s->blocked = OUTCOME_HANDSHAKE;
-	else if (c && (c->paused || c->stopped || c->no_acks))
+	else if (c && (c->paused || c->stopped || c->no_acks || c->avoided))
 		s->blocked = OUTCOME_TIMEOUT;
 	else if (s->key.family == 4)
 		s->blocked = OUTCOME_TCP_OPTIONS;
