@@ -124,6 +124,8 @@ type TaskState struct {
 	Running bool   `json:"running"`
 	// Error is the reason why it is not running.
 	Error string `json:"error,omitempty"`
+	// Limit is what this host does not let it do although it is running, and why.
+	Limit string `json:"limit,omitempty"`
 	// Counters since its start, by name; in packets unless the name says otherwise.
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }

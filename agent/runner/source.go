@@ -250,6 +250,7 @@ func (s *deviceSource) states() []session.TaskState {
 	for name, n := range map[string]uint64{
 		"connections": connections.Marked, "connections_paused": connections.Paused,
 		"connections_stopped": connections.Stopped, "connections_without_acks": connections.WithoutAcks,
+		"connections_avoided": connections.Avoided, "connection_segments_full": connections.Full,
 	} {
 		if n != 0 {
 			counters[name] = n
@@ -258,7 +259,7 @@ func (s *deviceSource) states() []session.TaskState {
 	var states []session.TaskState
 	for _, task := range s.tasks {
 		state := session.TaskState{
-			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Counters: counters,
+			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Limit: connections.Limit, Counters: counters,
 		}
 		if err != nil {
 			state.Error = err.Error()

@@ -438,7 +438,9 @@ type Task struct {
 	// Counters since its start; packets unless the name says otherwise.
 	Counters map[string]uint64 `protobuf:"bytes,6,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Name of the agent that it runs on.
-	Agent         string `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent string `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What the host does not let it do although it is running, and why.
+	Limit         string `protobuf:"bytes,8,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +520,13 @@ func (x *Task) GetCounters() map[string]uint64 {
 func (x *Task) GetAgent() string {
 	if x != nil {
 		return x.Agent
+	}
+	return ""
+}
+
+func (x *Task) GetLimit() string {
+	if x != nil {
+		return x.Limit
 	}
 	return ""
 }
@@ -1180,7 +1189,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fdropped_batches\x18\x04 \x01(\x03R\x0edroppedBatches\x12!\n" +
 	"\fdropped_rows\x18\x05 \x01(\x03R\vdroppedRows\x12)\n" +
 	"\x10rejected_batches\x18\x06 \x01(\x03R\x0frejectedBatches\x12\x1b\n" +
-	"\tsent_rows\x18\a \x01(\x03R\bsentRows\"\x8b\x02\n" +
+	"\tsent_rows\x18\a \x01(\x03R\bsentRows\"\xa1\x02\n" +
 	"\x04Task\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
@@ -1188,7 +1197,8 @@ const file_agent_proto_rawDesc = "" +
 	"\arunning\x18\x04 \x01(\bR\arunning\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x12:\n" +
 	"\bcounters\x18\x06 \x03(\v2\x1e.pillion.v1.Task.CountersEntryR\bcounters\x12\x14\n" +
-	"\x05agent\x18\a \x01(\tR\x05agent\x1a;\n" +
+	"\x05agent\x18\a \x01(\tR\x05agent\x12\x14\n" +
+	"\x05limit\x18\b \x01(\tR\x05limit\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\")\n" +

@@ -118,13 +118,13 @@ func clockText(k *pillionv1.Clock) string {
 }
 
 func taskTable(tasks []*pillionv1.Task) *table {
-	t := newTable("session", "agent", "role", "interface", "state", "error", "counters")
+	t := newTable("session", "agent", "role", "interface", "state", "error", "limit", "counters")
 	for _, k := range tasks {
 		state := "running"
 		if !k.Running {
 			state = cmp.Or(map[bool]string{true: "failed"}[k.Error != ""], "waiting")
 		}
-		t.add(text(k.Session), text(k.Agent), text(k.Role), text(k.Device), text(state), text(k.Error), text(countersText(k.Counters)))
+		t.add(text(k.Session), text(k.Agent), text(k.Role), text(k.Device), text(state), text(k.Error), text(k.Limit), text(countersText(k.Counters)))
 	}
 	return t
 }

@@ -105,7 +105,7 @@ func checkTasks(tasks []session.TaskState) error {
 				return fmt.Errorf("task of session %.70q has a counter %.70q", t.Session, name)
 			}
 		}
-		t.Error = clip(t.Error)
+		t.Error, t.Limit = clip(t.Error), clip(t.Limit)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ function TaskItem({ task }: { task: Task }) {
     <li>
       <div class="row"><a href={href(["agent", task.agent])}>{task.agent}</a> <span>{task.role}{task.device && <span class="soft"> {task.role === "trace" ? "to" : "on"} {task.device}</span>}</span> <Badge state={task.error ? "error" : task.running ? "running" : "starting"} /></div>
       {task.error && <p class="field-fault">{task.error}</p>}
+      {task.limit && <p class="small soft">{task.limit}</p>}
       <Counters task={task} />
     </li>
   );
