@@ -64,7 +64,7 @@ func (x *experiment) measureCosts(ctx context.Context) (costs, error) {
 	}
 	for _, modules := range treatments {
 		for _, v6 := range []bool{true, false} {
-			c := cell{modules, 1, traffic{v6, 56}}
+			c := cell{modules, 1, traffic{v6: v6, payload: 56}}
 			if err := x.measureCost(ctx, c, &all); err != nil {
 				return all, fmt.Errorf("measure programs under %s: %w", c, err)
 			}

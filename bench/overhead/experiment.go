@@ -12,11 +12,23 @@ import (
 	"time"
 )
 
-// traffic is one kind of load. Payload 0 means a TCP bulk stream.
+// traffic is one kind of load. Payload 0 means TCP: a bulk stream, or requests and replies.
 type traffic struct {
 	v6      bool
 	payload int
+	tcp     tcpTraffic
 }
+
+type tcpTraffic string
+
+const (
+	// bulk crosses the pair in buffers that no device segments.
+	bulk tcpTraffic = ""
+	// segmented is a bulk stream that leaves in segments, as on a wire; the receiver merges them (GRO).
+	segmented tcpTraffic = "-segmented"
+	// requests are transactions of a short request and reply.
+	requests tcpTraffic = "-requests"
+)
 
 func (k traffic) String() string {
 	family := "4"
@@ -24,7 +36,7 @@ func (k traffic) String() string {
 		family = "6"
 	}
 	if k.payload == 0 {
-		return "tcp" + family
+		return "tcp" + family + string(k.tcp)
 	}
 	return "udp" + family + "-" + strconv.Itoa(k.payload)
 }
@@ -46,6 +58,8 @@ func (c cell) target() float64 {
 	switch {
 	case c.modules == emptyModules:
 		return 0
+	case c.traffic.tcp == requests && c.every == 1:
+		return 0.94
 	case c.traffic.payload == 0 && c.every == 1:
 		return 0.95
 	case c.traffic.payload == 56 && c.every == 1:
@@ -73,13 +87,16 @@ type settings struct {
 // cells returns the plan. A quick one keeps the dearest treatment and the
 // kinds of traffic that show most.
 func (s settings) cells() []cell {
-	kinds := []traffic{{true, 0}, {false, 0}}
+	var kinds []traffic
+	for _, tcp := range []tcpTraffic{bulk, segmented, requests} {
+		kinds = append(kinds, traffic{v6: true, tcp: tcp}, traffic{tcp: tcp})
+	}
 	for _, payload := range []int{56, 512, 1400} {
-		kinds = append(kinds, traffic{true, payload}, traffic{false, payload})
+		kinds = append(kinds, traffic{v6: true, payload: payload}, traffic{payload: payload})
 	}
 	modules, everies := []string{"delay", "loss", "delay,loss"}, []int{1, 10}
 	if s.Quick {
-		kinds = []traffic{{true, 0}, {true, 56}, {false, 56}}
+		kinds = []traffic{{v6: true}, {v6: true, payload: 56}, {payload: 56}}
 		modules, everies = []string{"delay,loss"}, []int{1}
 	}
 	var plan []cell
@@ -91,7 +108,7 @@ func (s settings) cells() []cell {
 		}
 	}
 	for _, v6 := range []bool{true, false} {
-		plan = append(plan, cell{emptyModules, 1, traffic{v6, 56}})
+		plan = append(plan, cell{emptyModules, 1, traffic{v6: v6, payload: 56}})
 	}
 	return slices.DeleteFunc(plan, func(c cell) bool { return !strings.Contains(c.String(), s.Only) })
 }
@@ -109,22 +126,29 @@ func (s settings) treatmentOf(c cell) treatment {
 
 // sample is one arm of one pair.
 type sample struct {
-	TCP *tcpResult `json:"tcp,omitempty"`
-	UDP *udpResult `json:"udp,omitempty"`
+	TCP      *tcpResult     `json:"tcp,omitempty"`
+	UDP      *udpResult     `json:"udp,omitempty"`
+	Requests *requestResult `json:"requests,omitempty"`
 }
 
-// byCPU is the rate by CPU time: packets or bits a CPU second.
+// byCPU is the rate by CPU time: packets, bits or transactions a CPU second.
 func (s sample) byCPU() float64 {
-	if s.TCP != nil {
+	switch {
+	case s.TCP != nil:
 		return s.TCP.BitsPerCPUSecond
+	case s.Requests != nil:
+		return 1e9 / s.Requests.CPUNs
 	}
 	return 1e9 / s.UDP.CPUNs
 }
 
-// byClock is the rate by elapsed time: packets or bits a second.
+// byClock is the rate by elapsed time: packets, bits or transactions a second.
 func (s sample) byClock() float64 {
-	if s.TCP != nil {
+	switch {
+	case s.TCP != nil:
 		return s.TCP.BitsPerSecond
+	case s.Requests != nil:
+		return 1e9 / s.Requests.ClockNs
 	}
 	return 1e9 / s.UDP.ClockNs
 }
@@ -212,6 +236,9 @@ func (x *experiment) measureArm(ctx context.Context, what treatment, k traffic) 
 	if err := checkBare(x.testbed); err != nil {
 		return s, a, err
 	}
+	if err := x.testbed.segment(k.tcp == segmented); err != nil {
+		return s, a, err
+	}
 	effect, err := what.start(ctx, x.testbed)
 	if err != nil {
 		return s, a, err
@@ -224,6 +251,10 @@ func (x *experiment) measureArm(ctx context.Context, what treatment, k traffic) 
 // send runs the traffic once and refuses a run in which packets went missing:
 // the pair loses none by itself, and a lost packet is a cheap one.
 func (x *experiment) send(ctx context.Context, k traffic) (sample, error) {
+	if k.tcp == requests {
+		r, err := sendRequests(ctx, x.testbed, k.v6, x.settings.Core, seconds(x.settings.UDPSeconds))
+		return sample{Requests: &r}, err
+	}
 	if k.payload == 0 {
 		r, err := sendTCP(ctx, x.testbed, k.v6, x.affinity(), seconds(x.settings.TCPSeconds))
 		return sample{TCP: &r}, err

@@ -34,17 +34,17 @@ func TestMedian(t *testing.T) {
 }
 
 func TestCells(t *testing.T) {
-	const promised = 2*3 + 2*3*2 // TCP at 1-in-1; 56 bytes at 1-in-1 and 1-in-10
+	const promised = 3*2*3 + 2*3*2 // three kinds of TCP at 1-in-1; 56 bytes at 1-in-1 and 1-in-10
 	for _, test := range []struct {
 		name     string
 		settings settings
 		cells    int
 		targets  int
 	}{
-		{"full", settings{}, 2*3*8 + 2, promised},
+		{"full", settings{}, 2*3*12 + 2, promised},
 		{"quick", settings{Quick: true}, 3 + 2, 3},
 		{"one kind", settings{Only: "udp6-1400"}, 6, 0},
-		{"one cell", settings{Only: "delay,loss 1-in-10 tcp4"}, 1, 0},
+		{"one cell", settings{Only: "delay,loss 1-in-10 tcp4-requests"}, 1, 0},
 		{"none", settings{Only: "sctp"}, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestSummariseTakesRatiosPairByPair(t *testing.T) {
 	udp := func(cpuNs, clockNs float64) sample {
 		return sample{UDP: &udpResult{Packets: 1000, Delivered: 1000, CPUNs: cpuNs, ClockNs: clockNs}}
 	}
-	c := cell{"delay", 10, traffic{true, 56}}
+	c := cell{"delay", 10, traffic{v6: true, payload: 56}}
 	o := outcome{cell: c}
 	// The machine is twice as slow in the second pair; no ratio shows it.
 	for _, p := range []pair{

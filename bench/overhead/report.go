@@ -81,7 +81,10 @@ func summarise(o outcome) cellReport {
 		return spread{median(values), slices.Min(values), slices.Max(values)}
 	}
 	unit := "packets/CPU s"
-	if o.cell.traffic.payload == 0 {
+	switch {
+	case o.cell.traffic.tcp == requests:
+		unit = "transactions/CPU s"
+	case o.cell.traffic.payload == 0:
 		unit = "bits/CPU s"
 	}
 	return cellReport{
@@ -106,7 +109,8 @@ func (c cellReport) doubt() string {
 const method = `Two network namespaces and a veth pair; native and treated runs take turns. A ratio is the treated rate
 over the native one, pair by pair: median [least..greatest]. UDP: one thread on one core, which also carries each
 packet all the way into the receiving socket; ns of its CPU time a packet, median over bursts. TCP: one iperf3
-stream with both ends on one core; bits a second of the CPU time of both. By the clock, what else the machine does
+stream with both ends on one core; bits a second of the CPU time of both; ` + "`segmented`" + `: the source's device segments each buffer and the destination's
+merges them (GRO). ` + "`requests`" + `: a request and a reply of 100 bytes, one after the other, ns of CPU time of both ends. By the clock, what else the machine does
 is in the figure too. ` + "`empty`" + ` is a program at each end that does nothing. A veth pair has no wire: with a real
 link the same cost is a smaller share. Few pairs say little about the tails.
 
@@ -151,7 +155,7 @@ func (r report) markdown() string {
 	return b.String()
 }
 
-// quantity shows a rate: bits as a rate, packets as the time of one.
+// quantity shows a rate: bits as a rate, packets and transactions as the time of one.
 func quantity(value float64, unit string) string {
 	if unit == "bits/CPU s" {
 		return fmt.Sprintf("%.2f Gbit/s", value/1e9)

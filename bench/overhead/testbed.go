@@ -78,6 +78,31 @@ func (t *testbed) build() error {
 	return nil
 }
 
+// segment has the source's device leave no buffer whole, and the destination's merge what
+// arrives; or, as veth pairs begin, neither.
+func (t *testbed) segment(on bool) error {
+	leave, merge := "on", "off"
+	if on {
+		leave, merge = "off", "on"
+	}
+	for _, change := range []struct {
+		side      side
+		arguments []string
+	}{
+		{t.source, []string{"tso", leave, "gso", leave}},
+		{t.destination, []string{"gro", merge}},
+	} {
+		err := netns.Do(change.side.namespace, func() error {
+			_, err := run("ethtool", append([]string{"-K", change.side.device}, change.arguments...)...)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("set offloads of %s: %w", change.side.device, err)
+		}
+	}
+	return nil
+}
+
 // Close removes the namespaces, and with them the pair.
 func (t *testbed) Close() error {
 	return errors.Join(netns.Delete(t.source.namespace), netns.Delete(t.destination.namespace))

@@ -159,13 +159,29 @@ func TestExperimentWithEmptyPrograms(t *testing.T) {
 	}
 }
 
+// Requests and replies, and segments that are merged again, in either arm.
+func TestKindsOfTCP(t *testing.T) {
+	for _, kind := range []tcpTraffic{segmented, requests} {
+		t.Run(string(kind[1:]), func(t *testing.T) {
+			x := newExperiment(t, settings{Treatment: "empty", Pairs: 1, TCPSeconds: 1, UDPSeconds: 0.02, Only: "delay,loss 1-in-1 tcp4" + string(kind)})
+			outcomes, err := x.run(t.Context())
+			if err != nil || len(outcomes) != 1 {
+				t.Fatalf("%d outcomes, %v", len(outcomes), err)
+			}
+			if r := summarise(outcomes[0]); r.Native.Median <= 0 || r.Treated.Median <= 0 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
 func TestSendRefusesLosses(t *testing.T) {
 	x := newExperiment(t, settings{UDPSeconds: 0.01})
 	if err := ip(x.testbed.source.namespace,
 		"neighbour replace fd70:6c62::2 lladdr 02:00:00:00:00:99 dev pl-bench-a nud permanent"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := x.send(t.Context(), traffic{true, 56})
+	_, err := x.send(t.Context(), traffic{v6: true, payload: 56})
 	if err == nil || !strings.Contains(err.Error(), "0 of ") {
 		t.Errorf("error %v, want the count of packets that arrived", err)
 	}
@@ -175,11 +191,14 @@ func TestSendStopsWhenInterrupted(t *testing.T) {
 	x := newExperiment(t, settings{UDPSeconds: 1e6, TCPSeconds: 1e6})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := x.send(ctx, traffic{true, 56}); err == nil {
+	if _, err := x.send(ctx, traffic{v6: true, payload: 56}); err == nil {
 		t.Error("UDP: no error after the interrupt")
 	}
-	if _, err := x.send(ctx, traffic{true, 0}); err == nil {
+	if _, err := x.send(ctx, traffic{v6: true}); err == nil {
 		t.Error("TCP: no error after the interrupt")
+	}
+	if _, err := x.send(ctx, traffic{v6: true, tcp: requests}); err == nil {
+		t.Error("requests: no error after the interrupt")
 	}
 }
 
