@@ -25,6 +25,7 @@ type sourceSummary struct {
 		Stopped     uint64 `json:"stopped"`
 		WithoutAcks uint64 `json:"without_acks"`
 		Avoided     uint64 `json:"avoided"`
+		Full        uint64 `json:"full"`
 		Limit       string `json:"limit"`
 	} `json:"connections"`
 }

@@ -26,10 +26,16 @@ type transfer struct {
 // carry begins to move size bytes from one host to an address of another.
 func (b *bed) carry(from, to string, address netip.Addr, size int64) *transfer {
 	b.t.Helper()
+	return b.carryOver(from, to, address, size, net.ListenConfig{}, net.Dialer{})
+}
+
+// carryOver is carry over a connection of a certain kind.
+func (b *bed) carryOver(from, to string, address netip.Addr, size int64, at net.ListenConfig, by net.Dialer) *transfer {
+	b.t.Helper()
 	x := &transfer{t: b.t, size: size, result: make(chan error, 2)}
 	var listener net.Listener
 	b.do(to, func() (err error) {
-		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
+		listener, err = at.Listen(b.t.Context(), "tcp", netip.AddrPortFrom(address, 0).String())
 		return err
 	})
 	sums := make(chan [sha256.Size]byte, 2)
@@ -39,7 +45,7 @@ func (b *bed) carry(from, to string, address netip.Addr, size int64) *transfer {
 	b.do(from, func() (err error) {
 		ctx, stop := context.WithTimeout(b.t.Context(), 5*time.Second)
 		defer stop()
-		out, err = new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
+		out, err = by.DialContext(ctx, "tcp", listener.Addr().String())
 		return err
 	})
 	b.t.Cleanup(func() { out.Close() })

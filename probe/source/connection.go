@@ -43,7 +43,8 @@ type Connections struct {
 	// Avoided are connections without marks, since those of earlier ones to the same
 	// destination were lost on the way.
 	Avoided uint64 `json:"avoided"`
-	// Full counts segments whose options left no room.
+	// Full counts segments whose options left too little room. The kernel does not ask where
+	// they left none: among the skipped packets, tcp_options has both.
 	Full uint64 `json:"full"`
 	// Limit says which connections are not marked although the encodings ask for it.
 	Limit string `json:"limit,omitempty"`
