@@ -41,9 +41,21 @@ func Do(name string, f func() error) error {
 	return doIn(target, name, f)
 }
 
-// DoIn is Do in the namespace of an open file.
+// DoIn is Do in the namespace of an open file. It requires no privilege if the caller
+// is in that namespace already.
 func DoIn(file *os.File, f func() error) error {
-	return doIn(netns.NsHandle(file.Fd()), file.Name(), f)
+	target := netns.NsHandle(file.Fd())
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	here, err := netns.Get()
+	if err != nil {
+		return fmt.Errorf("open own namespace: %w", err)
+	}
+	defer here.Close()
+	if here.Equal(target) {
+		return f()
+	}
+	return doIn(target, file.Name(), f)
 }
 
 func doIn(target netns.NsHandle, name string, f func() error) error {

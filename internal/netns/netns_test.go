@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"pillion.dev/internal/netns"
 	"pillion.dev/internal/test/namespace"
 )
@@ -37,6 +39,27 @@ func TestDoEntersAndComesBack(t *testing.T) {
 		t.Errorf("function ran in %s, the namespace of the caller", inside)
 	}
 	checkThreads(t, before)
+}
+
+// Where the caller is already, its thread stays as it is: only entering requires a privilege.
+func TestDoInTheOwnNamespace(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	before, want := unix.Gettid(), errors.New("mine")
+	err = netns.DoIn(own, func() error {
+		if unix.Gettid() != before {
+			t.Error("function ran on another thread")
+		}
+		return want
+	})
+	if !errors.Is(err, want) {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestDoReturnsTheFunctionsError(t *testing.T) {

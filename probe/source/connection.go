@@ -25,8 +25,10 @@ type connections struct {
 	network  *os.File // the device's namespace
 	callback link.Link
 	iterator *link.Iter
-	// refused says that the kernel does not let programs take up existing connections.
-	refused bool
+	// refused says that the kernel does not let programs take up existing connections,
+	// unlisted why they could not be listed.
+	refused  bool
+	unlisted error
 }
 
 // Connections counts the TCP connections whose segments carry marks in an option.
@@ -64,6 +66,8 @@ func (s *Source) connectionLimit() string {
 	switch c := s.connections; {
 	case s.unfollowed != nil:
 		return fmt.Sprintf("no connection is marked by %v: %v", wire.TCPOption, s.unfollowed)
+	case c != nil && c.unlisted != nil:
+		return fmt.Sprintf("connections that began earlier are not marked: %v", c.unlisted)
 	case c != nil && c.refused:
 		return "connections that began earlier are not marked: that needs Linux 6.12"
 	}
@@ -147,9 +151,7 @@ func (s *Source) takeUp() error {
 	if err != nil {
 		return err
 	}
-	if err := netns.DoIn(c.network, c.list); err != nil {
-		return fmt.Errorf("take up existing connections: %w", err)
-	}
+	c.unlisted = netns.DoIn(c.network, c.list)
 	var refused uint32
 	if err := s.objects.ConnectionsRefused.Get(&refused); err != nil {
 		return err
