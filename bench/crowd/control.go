@@ -38,28 +38,28 @@ func (h *host) serve(_ context.Context, text []byte) ([]byte, error) {
 	return json.Marshal(reply)
 }
 
-// tracedOfAll is to how many hosts each traces its paths where traffic comes from all.
+// tracedOfAll is the number of hosts to which each traces paths if traffic comes from all.
 const tracedOfAll = 10
 
-// apply takes an assignment: from then on it is in force.
+// apply applies an assignment.
 func (h *host) apply(a session.Assignment) []session.TaskState {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.told = a
-	h.heard = map[string]map[string]bool{}
+	h.assignment = a
+	h.senders = map[string]map[string]bool{}
 	for i := range a.Destinations {
 		task := &a.Destinations[i]
-		h.heard[task.Session] = heard(h.name, task.Peers, h.crowd.settings.sources)
+		h.senders[task.Session] = peersWithTraffic(h.name, task.Peers, h.crowd.settings.sources)
 	}
 	traced := map[session.TraceTask]time.Time{}
 	sending := map[string]map[string]bool{}
 	for i := range a.Sources {
 		task := &a.Sources[i]
-		sending[task.Session] = heard(h.name, task.Peers, cmp.Or(h.crowd.settings.sources, tracedOfAll))
+		sending[task.Session] = peersWithTraffic(h.name, task.Peers, cmp.Or(h.crowd.settings.sources, tracedOfAll))
 	}
 	for _, task := range a.Traces {
 		if !sending[task.Session][task.Peer] {
-			continue // real agents trace all; the server knows the same of a few
+			continue // real agents trace all, with the same effect on the server
 		}
 		at, ok := h.traced[task]
 		if !ok { // the first within seconds, the next ones spread out
@@ -71,11 +71,11 @@ func (h *host) apply(a session.Assignment) []session.TaskState {
 	return h.states()
 }
 
-// hear takes what the server says about once a second.
-func (h *host) hear(text []byte) {
+// receivePulse handles the server's pulse, about once a second.
+func (h *host) receivePulse(text []byte) {
 	var pulse session.Pulse
 	if json.Unmarshal(text, &pulse) != nil {
-		return // the lease runs out
+		return // the lease expires
 	}
 	alive := map[string]map[string]bool{}
 	for name, peers := range pulse.Alive {

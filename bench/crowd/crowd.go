@@ -14,7 +14,7 @@ import (
 	"pillion.dev/session"
 )
 
-// crowd is all hosts.
+// crowd is the set of all hosts.
 type crowd struct {
 	settings  settings
 	world     *world
@@ -27,10 +27,10 @@ func newCrowd(s settings) *crowd {
 	return &crowd{settings: s, world: newWorld(s), byName: map[string]*host{}, byAddress: map[netip.Addr]*host{}}
 }
 
-// joinAtATime bounds the hosts that join at a time.
+// joinAtATime limits the hosts that join concurrently.
 const joinAtATime = 8
 
-// join makes the hosts, and lets each join and report itself.
+// join creates the hosts, and lets each enrol and report.
 func (c *crowd) join(ctx context.Context, joining fleet.Joining) error {
 	for n := range c.settings.agents {
 		h := newHost(c, n)
@@ -68,7 +68,7 @@ func (h *host) join(ctx context.Context, joining fleet.Joining) (err error) {
 	if err := h.bus.Serve(h.serve); err != nil {
 		return err
 	}
-	if err := h.bus.Pulse(h.hear); err != nil {
+	if err := h.bus.Pulse(h.receivePulse); err != nil {
 		return err
 	}
 	return h.report()
@@ -85,7 +85,7 @@ func (h *host) report() error {
 	return h.bus.Report(text)
 }
 
-// close ends all links, each of which may wait for an answer, side by side.
+// close closes all connections concurrently, since each may wait for an answer.
 func (c *crowd) close() {
 	var closers sync.WaitGroup
 	for _, h := range c.hosts {
@@ -103,7 +103,7 @@ func (c *crowd) work(ctx context.Context) {
 		// Rows of all hosts end together; what is made of them is spread out.
 		phase := 500 * time.Millisecond * time.Duration(n) / time.Duration(len(c.hosts))
 		parts.Go(func() { h.work(ctx, phase) })
-		// What is under way may be acknowledged yet when all ends.
+		// Batches in flight may still be acknowledged at the end.
 		parts.Go(func() { h.sending.run(ctx, h.bus) })
 	}
 	parts.Go(func() { c.weather(ctx) })
@@ -128,7 +128,7 @@ func (c *crowd) weather(ctx context.Context) {
 	}
 }
 
-// work makes rows and reports once a second, until the context ends.
+// work generates rows and reports once a second, until the context ends.
 func (h *host) work(ctx context.Context, phase time.Duration) {
 	vitals := time.Now().Add(time.Duration(h.random.Int64N(int64(vitalsEvery))))
 	for {
@@ -156,22 +156,22 @@ func (h *host) work(ctx context.Context, phase time.Duration) {
 }
 
 // flows sends a row for each flow whose window ends now. Windows shorter than a
-// second are made as long as one.
+// second are extended to one.
 func (h *host) flows(now time.Time) error {
 	h.mu.Lock()
-	told := h.told.Destinations
-	peers := h.heard
+	tasks := h.assignment.Destinations
+	senders := h.senders
 	h.mu.Unlock()
 	stream := h.sending.streams[measure.Flows.Name]
-	for i := range told {
-		task := told[i]
+	for i := range tasks {
+		task := tasks[i]
 		task.Interval = max(task.Interval, session.Duration(time.Second))
 		if now.Truncate(time.Duration(task.Interval)) != now {
 			continue
 		}
 		for _, peer := range task.Peers {
 			source := h.crowd.byName[peer.Agent]
-			if source == nil || !peers[task.Session][peer.Agent] || !source.marks(task.Session, h.name, now) {
+			if source == nil || !senders[task.Session][peer.Agent] || !source.marks(task.Session, h.name, now) {
 				continue
 			}
 			way := h.crowd.world.between(&source.place, &h.place)

@@ -11,8 +11,8 @@ import (
 // delaySamples are the simulated packets of a row; each stands for several.
 const delaySamples = 24
 
-// delays are the distributions of a row whose packets travel a way, with every simulated
-// packet standing for weight.
+// delays returns the distributions of a row whose packets take a way, where every simulated
+// packet counts weight times.
 func delays(random *rand.Rand, w way, clockOffset time.Duration, weight uint64) (delay, ipdv flows.Distribution) {
 	before := int64(0)
 	for i := range delaySamples {

@@ -11,29 +11,29 @@ import (
 	"pillion.dev/session"
 )
 
-// flow is traffic that goes from one host to another all the time.
+// flow is continuous traffic from one host to another.
 type flow struct {
 	proto        string
 	sport, dport uint32
-	// rate is in packets a second, size in bytes a packet.
+	// rate is in packets per second, size in bytes per packet.
 	rate, size float64
 }
 
-// pairHash is the same in both directions, so that who is heard also hears.
+// pairHash is the same in both directions, so that traffic is bidirectional.
 func pairHash(a, b string) uint64 {
 	if a > b {
 		a, b = b, a
 	}
 	sum := fnv.New64a()
 	sum.Write([]byte(a + " " + b))
-	x := sum.Sum64() // its low bits alone are not even
+	x := sum.Sum64() // its low bits alone are not uniform
 	x ^= x >> 31
 	x *= 0x9e3779b97f4a7c15
 	return x ^ x>>29
 }
 
-// heard are the peers of which a host gets traffic: about so many, or all.
-func heard(own string, peers []session.Peer, sources int) map[string]bool {
+// peersWithTraffic selects the peers that send traffic to a host: about this many, or all.
+func peersWithTraffic(own string, peers []session.Peer, sources int) map[string]bool {
 	chosen := map[string]bool{}
 	for _, peer := range peers {
 		share := float64(pairHash(own, peer.Agent)>>11) / (1 << 53)
@@ -44,7 +44,7 @@ func heard(own string, peers []session.Peer, sources int) map[string]bool {
 	return chosen
 }
 
-// trafficOf a pair: mostly one flow, for some more.
+// trafficOf returns the flows of a pair: mostly one, for some pairs more.
 func trafficOf(source, destination string) []flow {
 	random := rand.New(rand.NewPCG(pairHash(source, destination), uint64(len(source))+uint64(source[len(source)-1])))
 	kinds := []flow{{"tcp", 0, 443, 80, 1100}, {"tcp", 0, 5432, 120, 420}, {"udp", 0, 4500, 200, 900}, {"udp", 0, 53, 48, 110}}
@@ -60,7 +60,7 @@ func trafficOf(source, destination string) []flow {
 	return kinds[:count]
 }
 
-// merge is what granularity makes of the flows of a pair.
+// merge aggregates the flows of a pair by granularity.
 func merge(all []flow, granularity string) []flow {
 	if granularity != session.ByHost {
 		return all
@@ -73,7 +73,7 @@ func merge(all []flow, granularity string) []flow {
 	return []flow{sum}
 }
 
-// row is one of measure.Flows, of a flow in the window that ends now.
+// row returns a row of measure.Flows for a flow in the window that ends now.
 func (h *host) row(task *session.DestinationTask, source *host, f flow, w way, now time.Time) measure.Sample {
 	seconds := time.Duration(task.Interval).Seconds()
 	wave := 1 + 0.35*math.Sin(float64(now.Unix())/37+float64(f.sport))
@@ -102,7 +102,7 @@ func (h *host) row(task *session.DestinationTask, source *host, f flow, w way, n
 	return h.sample
 }
 
-// losses of so many packets: about as a binomial distribution has them.
+// losses draws the losses of a number of packets, approximately from a binomial distribution.
 func (h *host) losses(packets uint64, share float64) uint64 {
 	mean := float64(packets) * share
 	return uint64(max(0, math.Floor(mean+h.random.NormFloat64()*math.Sqrt(mean)+h.random.Float64())))

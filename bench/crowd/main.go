@@ -1,11 +1,11 @@
-// Command crowd simulates agents of a real pillion-server: as many as are wanted
-// join it, report themselves, take what sessions assign and send rows as agents do,
-// over the real bus. What they measure is made up: hosts at the edges of a mesh of
-// routers, delays by distance with jitter, busy links, loss, routes that change.
+// Command crowd simulates agents of a real pillion-server: any number of them enrol,
+// report, apply the assignments of sessions and send rows like agents, over the real
+// bus. Their measurements are synthetic: hosts at the edges of a mesh of routers, delays
+// by distance with jitter, busy links, loss, changing routes.
 //
-// Without --server it starts a server of its own in a temporary folder. A page, a
-// query or a person then has much to look at. What it does not prove: no packet
-// flows, so nothing is said of probes, and an agent here costs less than a real one.
+// Without --server it starts its own server in a temporary folder. It provides data for
+// the page, for queries and for manual tests. What it does not prove: no packets flow,
+// so it says nothing about probes, and an agent here costs less than a real one.
 package main
 
 import (
@@ -32,7 +32,7 @@ type settings struct {
 	http      string
 	agents    int
 	pairs     string
-	sources   int // of pairs; all of them where it is 0
+	sources   int // with traffic to each host; 0: all
 	interval  time.Duration
 	routers   int
 	session   string
@@ -67,7 +67,7 @@ func main() {
 	}
 }
 
-// complete reads what flags cannot, and fills in defaults.
+// complete parses values that flags cannot, and fills in defaults.
 func (s *settings) complete() error {
 	if s.pairs != "all" {
 		n, err := strconv.Atoi(s.pairs)

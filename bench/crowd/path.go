@@ -13,13 +13,13 @@ import (
 // probes of a hop.
 const probes = 3
 
-// trace makes up a traced path.
+// trace generates a traced path.
 func (h *host) trace(task session.TraceTask, now time.Time) trace.Path {
 	path := trace.Path{Time: now, Source: h.place.address, Protocol: task.Protocol}
 	path.Destination, _ = netip.ParseAddr(task.Address)
 	other := h.crowd.byAddress[path.Destination]
 	if other == nil || !path.Destination.Is4() {
-		for ttl := range 4 { // the silence that ends a trace
+		for ttl := range 4 { // the silent hops that end a trace
 			path.Hops = append(path.Hops, trace.Hop{TTL: ttl + 1, Sent: probes})
 		}
 		return path
@@ -40,7 +40,7 @@ func (h *host) trace(task session.TraceTask, now time.Time) trace.Path {
 	return path
 }
 
-// traceDue traces the paths whose time has come.
+// traceDue traces the paths that are due.
 func (h *host) traceDue(now time.Time) error {
 	var due []session.TraceTask
 	h.mu.Lock()

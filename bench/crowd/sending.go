@@ -15,11 +15,11 @@ import (
 	"pillion.dev/session"
 )
 
-// waitingMax bounds the batches that wait while the server is away.
+// waitingMax limits the batches that wait while the server is down.
 const waitingMax = 300
 
-// sending brings the rows of a host to the server: in order, each batch again until
-// it is acknowledged, as a spool does, but in memory.
+// sending delivers the rows of a host to the server: in order, each batch until it is
+// acknowledged, like a spool, but in memory.
 type sending struct {
 	epoch   uint64
 	streams map[string]*measure.Stream
@@ -61,7 +61,7 @@ func (s *sending) put(schema *measure.Schema, rows ...measure.Sample) error {
 	return s.streams[schema.Name].Flush()
 }
 
-// queue takes a batch of a stream.
+// queue adds a batch of a stream.
 func (s *sending) queue(schema *measure.Schema, record arrow.RecordBatch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *sending) stir() {
 	}
 }
 
-// take gives the batch that has waited longest and is not under way, with the oldest
-// of its stream that is still held.
+// take returns the oldest batch that is not in flight, with the oldest sequence number of
+// its stream that is still held.
 func (s *sending) take() *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *sending) take() *held {
 	return nil
 }
 
-// land forgets a batch, or lets it be sent again.
+// land removes an acknowledged batch, or lets it be retransmitted.
 func (s *sending) land(h *held, stored bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *sending) land(h *held, stored bool) {
 
 const (
 	retryAfter = 500 * time.Millisecond
-	// sendAtATime is how many batches of a host are under way at once.
+	// sendAtATime is the number of batches of a host in flight.
 	sendAtATime = 8
 )
 

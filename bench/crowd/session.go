@@ -13,11 +13,11 @@ import (
 	"pillion.dev/bench/fleet"
 )
 
-// traceEvery is how often hosts trace each path: seldom, or there would be more
-// rows of paths than of flows.
+// traceEvery is how often hosts trace each path: rarely, or there would be more rows of
+// paths than of flows.
 const traceEvery = time.Minute
 
-// createSession asks for a session among all agents; one that is there is left.
+// createSession creates a session between all agents, unless it exists.
 func createSession(ctx context.Context, s settings) error {
 	token, err := fleet.ReadSecret(s.userFile)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"pillion.dev/measure"
 )
 
-// vitalsEvery is how often a host tells its load and clock: more seldom than agents
-// do, since nothing else depends on it.
+// vitalsEvery is how often a host reports its load and clock: less often than agents,
+// since nothing else depends on it.
 const vitalsEvery = 30 * time.Second
 
 // vitals sends a row of each stream about the host itself.

@@ -10,34 +10,34 @@ import (
 )
 
 // world is the simulated network: hosts at routers, links between routers, each with
-// a length and, now and then, a queue. It is safe for concurrent use.
+// a length and, at times, a queue. It is safe for concurrent use.
 type world struct {
 	mu      sync.RWMutex
 	random  *rand.Rand
 	routers []router
 	links   map[[2]int]*link
-	// next is the router behind the first on the best way to the second; -1: none.
+	// next is the next hop of the first router on the best way to the second; -1: none.
 	next [][]int
-	// down is the link that is out of use now, if any.
+	// down is the link that is currently down, if any.
 	down [2]int
 }
 
 type router struct {
 	x, y    float64 // ms of light in fibre
 	address netip.Addr
-	silent  bool // it answers no trace
+	silent  bool // does not answer traces
 }
 
 // link leads in one direction.
 type link struct {
 	delay time.Duration
-	// queue is the mean wait in it, loss the share that it drops.
+	// queue is its mean queueing delay, loss the share that it drops.
 	queue time.Duration
 	loss  float64
-	until time.Time // when it is no longer busy
+	until time.Time // when its load ends
 }
 
-// way is what a packet meets between two hosts.
+// way is the path of packets between two hosts.
 type way struct {
 	routers []int
 	delays  []time.Duration // from the source to each of them, without queues
@@ -61,7 +61,7 @@ func newWorld(s settings) *world {
 	return w
 }
 
-// nearest are the routers before the n-th that are nearest to it.
+// nearest returns the routers before the n-th that are nearest to it.
 func (w *world) nearest(n, count int) []int {
 	var found []int
 	for len(found) < min(count, n) {
@@ -89,7 +89,7 @@ func (w *world) distance(a, b int) float64 {
 	return math.Hypot(w.routers[a].x-w.routers[b].x, w.routers[a].y-w.routers[b].y)
 }
 
-// join makes both directions, which differ a little.
+// join adds both directions, which differ slightly.
 func (w *world) join(a, b int) {
 	for _, ends := range [][2]int{{a, b}, {b, a}} {
 		ms := 0.05 + w.distance(a, b)*(1+0.1*w.random.Float64())
@@ -97,7 +97,7 @@ func (w *world) join(a, b int) {
 	}
 }
 
-// route finds the shortest ways (Floyd and Warshall).
+// route finds the shortest ways (Floyd-Warshall).
 func (w *world) route() {
 	n := len(w.routers)
 	length := make([][]float64, n)
@@ -123,7 +123,7 @@ func (w *world) route() {
 	}
 }
 
-// between is the way from one host to another.
+// between returns the way from one host to another.
 func (w *world) between(a, b *place) way {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -136,7 +136,7 @@ func (w *world) between(a, b *place) way {
 	for at != b.router {
 		next := w.next[at][b.router]
 		if next < 0 {
-			break // never: one link that is down leaves another way, or is not taken down
+			break // unreachable: a link is taken down only if another way remains
 		}
 		l := w.links[[2]int{at, next}]
 		result.delay, result.queue = result.delay+l.delay, result.queue+l.queue
@@ -148,14 +148,14 @@ func (w *world) between(a, b *place) way {
 	return result
 }
 
-// Times of the network's weather.
+// Times between changes of the network.
 const (
 	weatherEvery = time.Second
 	routeFirst   = 90 * time.Second
 	routeEvery   = 4 * time.Minute
 )
 
-// weather makes links busy and calm again, and changes routes now and then.
+// weather adds and removes load on links, and changes routes at times.
 func (w *world) weather(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,7 +173,7 @@ func (w *world) weather(now time.Time) {
 	}
 }
 
-// reroute takes a link out of use, or back into it, and says what it did.
+// reroute takes a link down, or up again, and describes it.
 func (w *world) reroute() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,7 +201,7 @@ func (w *world) reroute() string {
 	return "no link can be spared"
 }
 
-// place is where a host is in the network.
+// place is the position of a host in the network.
 type place struct {
 	router  int
 	access  time.Duration
@@ -209,7 +209,7 @@ type place struct {
 	address netip.Addr
 }
 
-// place of the n-th host: most are at routers that were added late, at the edge.
+// place returns the position of the n-th host: most are at routers that were added late, at the edge.
 func (w *world) place(n int) place {
 	r := (n*7 + n/len(w.routers)) % len(w.routers)
 	p := place{
@@ -217,7 +217,7 @@ func (w *world) place(n int) place {
 		address: netip.AddrFrom4([4]byte{10, 80, byte(n / 250), byte(1 + n%250)}),
 	}
 	if n%37 == 11 {
-		p.loss = 0.004 // a bad cable
+		p.loss = 0.004 // a faulty cable
 	}
 	return p
 }

@@ -1,7 +1,7 @@
 // Command fill compares two ways of appending rows of flows to DuckDB: column by column
 // with copies of whole buffers, as archive/duckdb does, and value by value, the plain way.
-// It runs BenchmarkFill of that package in turns. The plain way has to take at least 1.5
-// times as long, or archive/duckdb/fill.go is not worth its unsafe code.
+// It runs BenchmarkFill of that package alternately. The plain way has to take at least
+// 1.5 times as long to justify the unsafe code in archive/duckdb/fill.go.
 package main
 
 import (
@@ -77,7 +77,7 @@ func run(rounds int, out string) error {
 	return os.WriteFile(out, append(text, '\n'), 0o644)
 }
 
-// measure is one run of one way, rows per second.
+// measure runs one way once and returns rows per second.
 func measure(binary, way string) (float64, error) {
 	text, err := exec.Command(binary, "-test.run", "^$", "-test.bench", "^BenchmarkFill$/^"+way+"$", "-test.benchtime", "3x").CombinedOutput()
 	if err != nil {

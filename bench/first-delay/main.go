@@ -27,10 +27,10 @@ import (
 	"time"
 )
 
-// delay is what a line of a watch says of it.
+// delay matches the delay in a line of a watch.
 var delay = regexp.MustCompile(` p50 [0-9.]+ (ns|µs|ms|s) `)
 
-// limit is the bar: a minute.
+// limit is the target: a minute.
 const limit = time.Minute
 
 type report struct {
@@ -131,7 +131,7 @@ func once(ctx context.Context, up, watch []string) (ready, whole time.Duration, 
 		}
 	}
 	_ = command.Process.Kill()
-	_ = command.Wait() // ends by our signal
+	_ = command.Wait() // interrupted
 	if whole == 0 {
 		return 0, 0, fmt.Errorf("run %s: no delay was shown", strings.Join(watch, " "))
 	}
@@ -141,6 +141,6 @@ func once(ctx context.Context, up, watch []string) (ready, whole time.Duration, 
 func rounded(d time.Duration) float64 { return float64(d.Milliseconds()) / 1e3 }
 
 func said(name string, args ...string) string {
-	text, _ := exec.Command(name, args...).Output() // unknown is better than no figure
+	text, _ := exec.Command(name, args...).Output() // unknown if that fails
 	return strings.TrimSpace(string(text))
 }

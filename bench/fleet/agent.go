@@ -12,18 +12,18 @@ import (
 	"pillion.dev/bus"
 )
 
-// Joining is how agents join a server.
+// Joining has the parameters for joining a server.
 type Joining struct {
 	// Server is host:port of its API, Token its join token.
 	Server, Token string
-	// Folder keeps the identities, each in a folder of the agent's name.
+	// Folder has the identities, each in a folder with the agent's name.
 	Folder string
 }
 
 const joinTime = 30 * time.Second
 
-// Join enrols an agent, or finds the identity that it has, and waits until it is
-// connected. The agent ends with the context.
+// Join enrols an agent, or loads its existing identity, and waits until it is connected.
+// The agent ends with the context.
 func (j Joining) Join(ctx context.Context, name string) (*bus.Agent, error) {
 	i, _, err := identity.Enrol(ctx, identity.Options{
 		Server: j.Server, Token: j.Token, Name: name, Folder: filepath.Join(j.Folder, name),

@@ -8,7 +8,7 @@ import (
 	"pillion.dev/api/pillionv1"
 )
 
-// Client is one with the rights of an operator. The caller closes it.
+// Client returns a client with the role operator. The caller closes it.
 func (s *Server) Client() (*api.Client, error) {
 	token, err := s.Secret("operator.token")
 	if err != nil {
@@ -17,7 +17,7 @@ func (s *Server) Client() (*api.Client, error) {
 	return api.NewClient(api.ClientOptions{Server: "http://" + s.Address, Token: token})
 }
 
-// Number is the single figure of an answer.
+// Number returns the single figure of an answer.
 func Number(ctx context.Context, client *api.Client, sql string) (int64, error) {
 	answer, err := client.Data.Query(ctx, &pillionv1.QueryRequest{Sql: sql})
 	if err != nil {

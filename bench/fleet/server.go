@@ -1,6 +1,6 @@
-// Package fleet starts what the benches of the service need: a pillion-server, the
-// program that users run, in a process of its own, and agents in this one, each with
-// a certificate and a connection of its own.
+// Package fleet starts what the benches of the service require: a pillion-server in a
+// separate process, as users run it, and agents in this one, each with its own certificate
+// and connection.
 package fleet
 
 import (
@@ -16,16 +16,16 @@ import (
 	"syscall"
 )
 
-// Server is the program that is measured, or asked.
+// Server is the program that is measured, or queried.
 type Server struct {
 	Command *exec.Cmd
-	// Folder is all that the server keeps, Address that of its API.
+	// Folder is the server's data directory, Address that of its API.
 	Folder, Address string
 }
 
-// StartServer starts the program with a folder of its own and waits until it is
-// ready. An empty address means any free port of this machine alone; options are more
-// of its command line. What it logs is in a file beside the folder.
+// StartServer starts the program with its own folder and waits until it is ready. An empty
+// address means any free loopback port; options are additional arguments. Its log is in a
+// file beside the folder.
 func StartServer(program, folder, address string, options ...string) (*Server, error) {
 	if address == "" {
 		var err error
@@ -36,7 +36,7 @@ func StartServer(program, folder, address string, options ...string) (*Server, e
 	s := &Server{Folder: folder, Address: address}
 	s.Command = exec.Command(program, "--data", folder, "--http", address, "--nats-listen", "127.0.0.1:0")
 	s.Command.Args = append(s.Command.Args, options...)
-	// Ctrl-C is ours: the server ends when we tell it to, after the agents.
+	// Ctrl-C stops this process only, which stops the server after the agents.
 	s.Command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	log, err := os.Create(folder + ".log")
 	if err != nil {
@@ -62,7 +62,7 @@ func StartServer(program, folder, address string, options ...string) (*Server, e
 	return nil, fmt.Errorf("start server: it ended: %w: %s", s.Command.Wait(), bytes.TrimSpace(text))
 }
 
-// FreeAddress is a port of this machine that nobody has taken.
+// FreeAddress returns an unused port of this machine.
 func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,7 +72,7 @@ func FreeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// Secret is a token that the server has made: operator.token or join.token.
+// Secret returns a token that the server has created: operator.token or join.token.
 func (s *Server) Secret(name string) (string, error) {
 	return ReadSecret(filepath.Join(s.Folder, name))
 }
@@ -86,11 +86,11 @@ func ReadSecret(path string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Stop ends the server and waits until it has.
+// Stop stops the server and waits until it has exited.
 func (s *Server) Stop() {
 	if s.Command.ProcessState != nil {
 		return
 	}
 	_ = s.Command.Process.Signal(syscall.SIGTERM)
-	_ = s.Command.Wait() // a server that was told to end may say so
+	_ = s.Command.Wait() // an interrupted server may exit with an error
 }

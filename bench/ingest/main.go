@@ -1,11 +1,11 @@
-// Command ingest measures how many rows a pillion-server takes from agents, over
+// Command ingest measures how many rows a pillion-server ingests from agents, over
 // the bus and into its archive, acknowledged; or, with --agents 500, how long rows
 // of many agents take from sample to archive.
 //
-// The server is the program that users run, in a process of its own. The agents are
-// in this process: each has a certificate and a connection of its own, sends batches
-// and waits for the answers. At the end the archive is asked how many rows it has.
-// What it does not prove: both share the processors, so a server alone takes more.
+// The server runs in a separate process, as users run it. The agents are in this process:
+// each has its own certificate and connection, sends batches and waits for the answers. At
+// the end the number of rows in the archive is queried. What it does not prove: both share
+// the processors, so a server on its own machine ingests more.
 package main
 
 import (
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// result is what the file says.
+// result is the content of the results file.
 type result struct {
 	Time       time.Time `json:"time"`
 	Processors int       `json:"processors"`
@@ -68,7 +68,7 @@ type result struct {
 	BatchRows  int       `json:"rows_in_a_batch"`
 	Columns    int       `json:"columns"`
 	Seconds    float64   `json:"seconds"`
-	// Rate of acknowledged rows: of each window of a second, their median and least.
+	// Rate of acknowledged rows: the median and minimum of windows of a second.
 	RowsPerSecond      float64 `json:"rows_per_second_median"`
 	RowsPerSecondLeast float64 `json:"rows_per_second_least"`
 	RowsSent           int64   `json:"rows_sent"`

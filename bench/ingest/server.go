@@ -32,7 +32,7 @@ func startServer(ctx context.Context, program, folder string) (*server, error) {
 	return s, nil
 }
 
-// watch keeps the largest memory that the server had.
+// watch records the server's peak memory.
 func (s *server) watch(ctx context.Context) {
 	ticks := time.NewTicker(200 * time.Millisecond)
 	defer ticks.Stop()
@@ -53,7 +53,7 @@ func (s *server) watch(ctx context.Context) {
 	}
 }
 
-// account asks the archive what it has, and ends the server.
+// account counts the rows in the archive, and stops the server.
 func (s *server) account(ctx context.Context, r *result) error {
 	client, err := s.Client()
 	if err != nil {

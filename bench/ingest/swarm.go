@@ -17,14 +17,14 @@ import (
 	"pillion.dev/measure"
 )
 
-// columns are those that peers were measured with (design/omsp.md), and the time.
+// columns are those of the comparison with other programs, and the time.
 var columns = &measure.Schema{Name: "ingest", Doc: "rows of the benchmark", Fields: []measure.Field{
 	measure.TimeField,
 	{Name: "number", Type: measure.Int64}, {Name: "value", Type: measure.Float64}, {Name: "total", Type: measure.Uint64},
 	{Name: "label", Type: measure.String}, {Name: "small", Type: measure.Uint32},
 }}
 
-// swarm are the agents.
+// swarm is the set of agents.
 type swarm struct {
 	agents  []*bus.Agent
 	acked   atomic.Int64 // rows
@@ -89,7 +89,7 @@ func batch(rows int, last time.Time) ([]byte, error) {
 	return payload, stream.Close()
 }
 
-// flow lets all agents send, and notes what came of it.
+// flow lets all agents send, and records the results.
 func (w *swarm) flow(ctx context.Context, o settings, r *result) {
 	ctx, stop := context.WithTimeout(ctx, time.Duration(o.warm+o.seconds)*time.Second)
 	defer stop()
@@ -116,8 +116,7 @@ func (w *swarm) flow(ctx context.Context, o settings, r *result) {
 	}
 }
 
-// prepare makes some different payloads: what an agent's work costs is not what is
-// measured.
+// prepare encodes different payloads in advance: the agents' work is not measured.
 func prepare(rows int) [][]byte {
 	var payloads [][]byte
 	for n := range 8 {
@@ -130,7 +129,7 @@ func prepare(rows int) [][]byte {
 	return payloads
 }
 
-// flood sends one batch after the other.
+// flood sends batches continuously.
 func (w *swarm) flood(ctx context.Context, a *bus.Agent, next *atomic.Uint64, payloads [][]byte, rows int) {
 	for ctx.Err() == nil {
 		sequence := next.Add(1) - 1
@@ -138,7 +137,7 @@ func (w *swarm) flood(ctx context.Context, a *bus.Agent, next *atomic.Uint64, pa
 	}
 }
 
-// steady sends one batch a second, of the second that has passed.
+// steady sends one batch per second, with the rows of that second.
 func (w *swarm) steady(ctx context.Context, a *bus.Agent, rows int, phase time.Duration) {
 	select {
 	case <-time.After(phase):
@@ -163,7 +162,7 @@ func (w *swarm) steady(ctx context.Context, a *bus.Agent, rows int, phase time.D
 	}
 }
 
-// note takes down how long the rows of a batch took, the oldest of them longest.
+// note records how long the rows of a batch took; the oldest took longest.
 func (w *swarm) note(last time.Time, rows int) {
 	if !w.counted.Load() {
 		return
@@ -202,7 +201,7 @@ func (w *swarm) send(a *bus.Agent, sequence uint64, payload []byte, rows int) {
 	}
 }
 
-// rates are the acknowledged rows of each second after the warming up.
+// rates returns the acknowledged rows of each second after the warm-up.
 func (w *swarm) rates(ctx context.Context, o settings) (median, least float64) {
 	var rates []float64
 	ticks := time.NewTicker(time.Second)

@@ -20,8 +20,8 @@ const (
 )
 
 // measureKilled runs the program against a real server, which is killed after 5 s and
-// back 3 s later with what it has on disk. Stored are numbers that are there; Twice
-// those that are there more than once.
+// restarted 3 s later with its data. Stored counts sequence numbers in the archive, Twice
+// duplicates.
 func (r *result) measureKilled(program, pillion string) error {
 	folder, err := os.MkdirTemp("", "inject")
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *result) measureKilled(program, pillion string) error {
 	return r.count(server)
 }
 
-// count asks the server what it has.
+// count queries the archive.
 func (r *result) count(server *fleet.Server) error {
 	client, err := server.Client()
 	if err != nil {

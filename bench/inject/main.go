@@ -1,8 +1,7 @@
 // Command inject measures what reporting with libpillion costs a program: the time
 // of each omlc_inject at a rate, and what is lost, against a collector in this
 // process that counts tuples, against one that stops reading, and against a server
-// that is killed and comes back. With --peer the same
-// program runs with OML's own library too.
+// that is killed and restarted. With --peer the same program also runs with OML's library.
 package main
 
 import (
@@ -35,7 +34,7 @@ type result struct {
 	P99Ns        int64   `json:"p99_ns"`
 	P999Ns       int64   `json:"p999_ns"`
 	WorstNs      int64   `json:"worst_ns"`
-	IdleNs       int64   `json:"worst_idle_ns"` // of as many pairs of readings of the clock with nothing between
+	IdleNs       int64   `json:"worst_idle_ns"` // of as many pairs of consecutive clock readings
 	CloseSeconds float64 `json:"close_seconds"`
 	Close        int     `json:"close"`
 }
@@ -131,7 +130,7 @@ func (s settings) measureAll(kinds []kind) (results []result, err error) {
 	return results, nil
 }
 
-// compile makes the program that injects, with one library or the other.
+// compile builds the injecting program with either library.
 func compile(program, include string, more ...string) error {
 	return command(append([]string{"gcc", "-O2", "-std=c11", "-D_GNU_SOURCE", "-I" + include, "-o", program, "bench/inject/pace/pace.c"}, more...)...)
 }
@@ -179,7 +178,7 @@ func (r *result) measure(k kind, seconds float64) error {
 	return json.Unmarshal(text, r)
 }
 
-// count answers as Pillion's server does, and counts the tuples of the point.
+// count answers like Pillion's server, and counts the tuples of the point.
 func count(conn net.Conn) (n int64) {
 	r := omsp.NewReader(conn, omsp.Limits{})
 	header, err := r.Header()

@@ -1,8 +1,8 @@
 // Command oml measures how many tuples of instrumented applications a pillion-server
-// takes into its archive: rows of int64, double, string(12) and uint32 over four
-// connections, as text and in binary, the same with a reader that asks all the time.
-// Clients and server share the processors. With --peer OML's own server gets the same
-// bytes, in turns.
+// ingests: rows of int64, double, string(12) and uint32 over four
+// connections, as text and in binary, and the same with a client that queries continuously.
+// Clients and server share the processors. With --peer OML's server gets the same bytes,
+// alternately.
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 
 const (
 	connections = 4
-	// block is how many rows are encoded; they are sent again and again.
+	// block is the number of encoded rows, which are sent repeatedly.
 	block = 100_000
 )
 
@@ -41,7 +41,7 @@ type settings struct {
 	out    string
 }
 
-// figure is one run: rows a second from the first byte until the last row can be asked for.
+// figure is one run: rows per second from the first byte until the last row can be queried.
 type figure struct {
 	Server     string  `json:"server"`
 	Content    string  `json:"content"`
@@ -155,7 +155,7 @@ func measure(ctx context.Context, s settings, content omsp.Content, reader bool)
 	}
 	for f.Stored < f.Rows && time.Since(begun) < 2*time.Minute {
 		if f.Stored, err = fleet.Number(ctx, client, "SELECT count(*) FROM oml_bench_app_lin"); err != nil {
-			f.Stored = 0 // not a row yet
+			f.Stored = 0 // no rows yet
 		}
 	}
 	f.Seconds = time.Since(begun).Seconds()
@@ -169,12 +169,12 @@ func measure(ctx context.Context, s settings, content omsp.Content, reader bool)
 	return f, err
 }
 
-// figure is one of a run with a part of the rows that are asked for.
+// figure runs once with a part of the requested rows.
 func (s settings) figure(server string, content omsp.Content, reader bool, part int64) figure {
 	return figure{Server: server, Content: content.String(), Reader: reader, Rows: s.rows / part / (connections * block) * connections * block}
 }
 
-// encode makes the header and a block of rows.
+// encode returns the header and a block of rows.
 func encode(content omsp.Content) (head, rows []byte, err error) {
 	schema, err := omsp.ParseSchema("1 app_lin a:int64 b:double c:string d:uint32")
 	if err != nil {
@@ -195,7 +195,7 @@ func encode(content omsp.Content) (head, rows []byte, err error) {
 	return head, rows, nil
 }
 
-// flood sends the rows so many times over each connection.
+// flood sends the rows a number of times over each connection.
 func flood(address string, head, rows []byte, times int) error {
 	var sending sync.WaitGroup
 	faults := make(chan error, connections)
@@ -221,7 +221,7 @@ func flood(address string, head, rows []byte, times int) error {
 	return nil
 }
 
-// ask reads the table all the time, as an analyst would.
+// ask queries the table continuously.
 func ask(ctx context.Context, client *api.Client, answered *atomic.Int64) {
 	for ctx.Err() == nil {
 		if _, err := fleet.Number(ctx, client, "SELECT count(*) FROM oml_bench_app_lin WHERE d > 1000000"); err == nil {

@@ -10,14 +10,14 @@ import (
 	"path/filepath"
 	"time"
 
-	_ "modernc.org/sqlite" // reads what OML's server wrote
+	_ "modernc.org/sqlite" // reads the database of OML's server
 
 	"pillion.dev/bench/fleet"
 	"pillion.dev/omsp"
 )
 
-// measurePeer sends a quarter of the rows to OML's own server. Its file is looked at
-// once a second, without a lock: it loses rows when somebody reads with one.
+// measurePeer sends a quarter of the rows to OML's server. Its file is read once a second,
+// without a lock: it loses rows while a reader holds one.
 func measurePeer(ctx context.Context, s settings, content omsp.Content, reader bool) (figure, error) {
 	f := s.figure("oml2-server", content, reader, 4)
 	folder, err := os.MkdirTemp("", "pillion-oml-")
@@ -35,7 +35,7 @@ func measurePeer(ctx context.Context, s settings, content omsp.Content, reader b
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	server := exec.CommandContext(ctx, s.peer, "-l", port, "-D", folder, "--logfile", filepath.Join(folder, "log"))
-	server.Dir = folder // it leaves files where it is
+	server.Dir = folder // it writes files to its working directory
 	if err := server.Start(); err != nil {
 		cancel()
 		return f, err
@@ -67,7 +67,7 @@ func listening(address string) (err error) {
 	return err
 }
 
-// settled waits until all rows are there, or no more come for 5 s. The seconds are
+// settled waits until all rows are stored, or none were added for 5 s. The seconds are
 // those until the number was reached, to a quarter of a second.
 func settled(path string, want int64, begun time.Time) (stored int64, seconds float64) {
 	last := time.Now()

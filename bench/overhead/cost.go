@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programCost is what the kernel itself counts for one program.
+// programCost has the kernel's own statistics of one program.
 type programCost struct {
 	Family   string  `json:"family"` // of the traffic
 	Name     string  `json:"name"`
@@ -19,7 +19,7 @@ type programCost struct {
 	NsPerRun float64 `json:"ns_per_run"`
 }
 
-// target returns the most ns that the project allows a program, 0 for none.
+// target returns the maximum ns that the project allows a program, 0 for none.
 func (p programCost) target() float64 {
 	switch {
 	case strings.HasPrefix(p.Name, "source_tc"):
@@ -30,7 +30,7 @@ func (p programCost) target() float64 {
 	return 0
 }
 
-// mapMemory is what one map of a program takes from the kernel.
+// mapMemory is the kernel memory of one map of a program.
 type mapMemory struct {
 	Name       string `json:"name"`
 	Type       string `json:"type"`
@@ -38,15 +38,15 @@ type mapMemory struct {
 	Bytes      uint64 `json:"bytes"`
 }
 
-// costs is the outcome of the pass with the kernel's statistics on. They slow
-// every program down, so no ratio is measured in that pass, and reading the
-// clock twice is in every figure: compare with the empty programs.
+// costs is the result of the pass with the kernel's statistics on. They slow
+// every program down, so no ratio is measured in that pass, and every figure includes
+// reading the clock twice: compare with the empty programs.
 type costs struct {
 	Programs []programCost `json:"programs"`
 	Maps     []mapMemory   `json:"maps"`
 }
 
-// ourPrograms are the prefixes of the names of programs that are looked at.
+// ourPrograms are the prefixes of the names of the measured programs.
 var ourPrograms = []string{"source_", "destination_", "empty_"}
 
 // measureCosts sends the smallest packets of both families through the empty
@@ -87,8 +87,8 @@ func (x *experiment) measureCost(ctx context.Context, c cell, all *costs) error 
 	return errors.Join(err, stopErr)
 }
 
-// readCost looks at the programs that were loaded since before, so that other
-// agents on the machine stay out of it.
+// readCost reads the programs that were loaded since before, to exclude other agents on
+// the machine.
 func (x *experiment) readCost(ctx context.Context, c cell, before []ebpf.ProgramID, all *costs) error {
 	loaded, err := programs()
 	if err != nil {
@@ -110,7 +110,7 @@ func (x *experiment) readCost(ctx context.Context, c cell, before []ebpf.Program
 func readProgram(id ebpf.ProgramID, c cell, all *costs) error {
 	program, err := ebpf.NewProgramFromID(id)
 	if errors.Is(err, unix.ENOENT) {
-		return nil // a feature probe, gone again
+		return nil // a feature probe, already removed
 	}
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func readMaps(ids []ebpf.MapID, all *costs) error {
 	return nil
 }
 
-// programs lists what is loaded in the kernel now.
+// programs lists the programs loaded in the kernel.
 func programs() ([]ebpf.ProgramID, error) {
 	var ids []ebpf.ProgramID
 	for id := ebpf.ProgramID(0); ; {

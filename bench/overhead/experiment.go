@@ -52,7 +52,7 @@ const emptyModules = "empty"
 
 func (c cell) String() string { return fmt.Sprintf("%s 1-in-%d %s", c.modules, c.every, c.traffic) }
 
-// target is the least ratio the project promises for the cell, 0 where it
+// target is the minimum ratio that the project promises for the cell, 0 if it
 // promises none.
 func (c cell) target() float64 {
 	switch {
@@ -70,7 +70,7 @@ func (c cell) target() float64 {
 	return 0
 }
 
-// settings are the user's choices; they are written beside the results.
+// settings are the user's options; they are part of the results.
 type settings struct {
 	Agent      string  `json:"agent"`
 	Treatment  string  `json:"treatment"` // agents, empty or none
@@ -84,8 +84,8 @@ type settings struct {
 	Source     string  `json:"source,omitempty"` // further arguments of pillion-agent source
 }
 
-// cells returns the plan. A quick one keeps the dearest treatment and the
-// kinds of traffic that show most.
+// cells returns the plan. A quick one has only the most expensive treatment and the
+// most sensitive kinds of traffic.
 func (s settings) cells() []cell {
 	var kinds []traffic
 	for _, tcp := range []tcpTraffic{bulk, segmented, requests} {
@@ -153,8 +153,7 @@ func (s sample) byClock() float64 {
 	return 1e9 / s.UDP.ClockNs
 }
 
-// pair is two runs next to each other in time, so that what the machine's other
-// users do hits both alike.
+// pair is two consecutive runs, so that other load on the machine affects both.
 type pair struct {
 	NativeFirst bool    `json:"native_first"`
 	Native      sample  `json:"native"`
@@ -183,8 +182,8 @@ type experiment struct {
 	log      *slog.Logger
 }
 
-// run measures all cells, round by round: a disturbance of a minute spoils one
-// pair of many cells, not all pairs of one.
+// run measures all cells, round by round: a disturbance of a minute affects one pair of
+// many cells, not all pairs of one.
 func (x *experiment) run(ctx context.Context) ([]outcome, error) {
 	plan := x.settings.cells()
 	outcomes := make([]outcome, len(plan))
@@ -248,8 +247,8 @@ func (x *experiment) measureArm(ctx context.Context, what treatment, k traffic) 
 	return s, a, errors.Join(err, stopErr)
 }
 
-// send runs the traffic once and refuses a run in which packets went missing:
-// the pair loses none by itself, and a lost packet is a cheap one.
+// send runs the traffic once and rejects a run with lost packets: the pair itself loses
+// none, and a lost packet costs less.
 func (x *experiment) send(ctx context.Context, k traffic) (sample, error) {
 	if k.tcp == requests {
 		r, err := sendRequests(ctx, x.testbed, k.v6, x.settings.Core, seconds(x.settings.UDPSeconds))
@@ -266,9 +265,8 @@ func (x *experiment) send(ctx context.Context, k traffic) (sample, error) {
 	return sample{UDP: &r}, err
 }
 
-// affinity keeps iperf3's two ends on one core: then the whole cost of a byte
-// limits the rate, and the scheduler has no say in it. Two cores differ from
-// run to run by ten times as much.
+// affinity pins iperf3's two ends to one core: then the whole cost of a byte limits the
+// rate, independent of the scheduler. With two cores, runs vary ten times as much.
 func (x *experiment) affinity() string {
 	receiver := x.settings.Core
 	if x.settings.TwoCores {

@@ -12,7 +12,7 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// tcpResult is what iperf3 saw in one run of a single stream.
+// tcpResult is iperf3's result of one run of a single stream.
 type tcpResult struct {
 	Bytes       float64 `json:"bytes"` // received
 	Retransmits int     `json:"retransmits"`

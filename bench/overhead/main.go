@@ -1,10 +1,9 @@
-// Overhead measures what Pillion costs: the same traffic over a veth pair, in
-// turn without anything and with a source and a destination attached. It knows
-// Pillion only as a user does, by the agent's command line, and needs root.
+// Overhead measures what Pillion costs: the same traffic over a veth pair, alternately
+// without any program and with a source and a destination attached. It uses only the
+// agent's command line, and needs root.
 //
-// Its results (bench/results) are figures of one machine; the ratios carry over
-// to others better than the absolute values, and neither says anything about
-// links that are slower than a core.
+// Its results (bench/results) are figures of one machine; ratios are more portable than
+// absolute values, and neither applies to links that are slower than a core.
 package main
 
 import (
@@ -38,7 +37,7 @@ func main() {
 	}
 }
 
-// usageError is one that the user can mend; it carries the hint.
+// usageError is an error that the user can correct; it has a hint.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
@@ -106,7 +105,7 @@ func parseFlags(arguments []string) (s settings, folder string, err error) {
 		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 		for name, value := range map[string]string{"pairs": "3", "tcp-seconds": "1", "udp-seconds": "0.5"} {
 			if !given[name] {
-				_ = flags.Set(name, value) // cannot fail: the values are ours
+				_ = flags.Set(name, value) // cannot fail: the values are constants
 			}
 		}
 	}
@@ -123,7 +122,7 @@ func parseFlags(arguments []string) (s settings, folder string, err error) {
 	return s, folder, err
 }
 
-// commit names the checkout that is measured, as git does.
+// commit returns the git description of the measured checkout.
 func commit() string {
 	name, err := run("git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty")
 	if err != nil {
@@ -132,7 +131,7 @@ func commit() string {
 	return strings.TrimSpace(name)
 }
 
-// run returns what a short command prints.
+// run returns the output of a short command.
 func run(name string, arguments ...string) (string, error) {
 	output, err := exec.Command(name, arguments...).Output()
 	if err != nil {

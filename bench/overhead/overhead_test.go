@@ -129,7 +129,7 @@ func TestSummariseTakesRatiosPairByPair(t *testing.T) {
 	}
 	c := cell{"delay", 10, traffic{v6: true, payload: 56}}
 	o := outcome{cell: c}
-	// The machine is twice as slow in the second pair; no ratio shows it.
+	// The machine is half as fast in the second pair, which affects no ratio.
 	for _, p := range []pair{
 		{Native: udp(1000, 1000), Treated: udp(1250, 2000)},
 		{Native: udp(2000, 2000), Treated: udp(2500, 4000)},

@@ -22,20 +22,20 @@ const (
 	stopTimeout  = 15 * time.Second
 )
 
-// process is a program that runs beside the measurement, in a namespace.
+// process is a program that runs in a namespace during the measurement.
 type process struct {
 	name    string
 	command *exec.Cmd
-	ready   chan struct{} // closed at the first line that says so
-	ended   chan struct{} // closed when the process is gone; then the rest is set
+	ready   chan struct{} // closed at the line that reports readiness
+	ended   chan struct{} // closed when the process has exited; then the fields below are set
 	exit    error
 	summary json.RawMessage
 	stderr  tail
 }
 
-// startProcess starts a program in the namespace and returns once it has
-// written a line that isReady accepts. It dies with us, and does not get the
-// Ctrl-C meant for us, so that we stop things in their order.
+// startProcess starts a program in the namespace and returns once it has written a line
+// that isReady accepts. It is killed if this process dies, and does not receive its Ctrl-C,
+// so that processes stop in order.
 func startProcess(ctx context.Context, namespace string, isReady func(line string) bool, name string, args ...string) (*process, error) {
 	p := &process{name: name, command: exec.Command(name, args...),
 		ready: make(chan struct{}), ended: make(chan struct{})}
@@ -69,7 +69,7 @@ func startProcess(ctx context.Context, namespace string, isReady func(line strin
 // String names the process by its command line.
 func (p *process) String() string { return strings.Join(p.command.Args, " ") }
 
-// read follows standard output to its end, then reaps the process.
+// read reads standard output until its end, then reaps the process.
 func (p *process) read(stdout io.Reader, isReady func(string) bool) {
 	var once sync.Once
 	lines := bufio.NewReader(stdout)
@@ -89,7 +89,7 @@ func (p *process) read(stdout io.Reader, isReady func(string) bool) {
 	close(p.ended)
 }
 
-// stop interrupts the process and returns the summary it leaves, if any.
+// stop interrupts the process and returns the summary that it prints, if any.
 func (p *process) stop() (json.RawMessage, error) {
 	select {
 	case <-p.ended:
@@ -105,13 +105,13 @@ func (p *process) stop() (json.RawMessage, error) {
 	case <-p.ended:
 		return p.summary, nil
 	case <-limit.C:
-		_ = p.command.Process.Kill() // it may have ended just now
+		_ = p.command.Process.Kill() // it may have exited meanwhile
 		<-p.ended
 		return p.summary, fmt.Errorf("stop %s: still there %s after SIGINT, killed", p, stopTimeout)
 	}
 }
 
-// failure explains an unwanted end.
+// failure describes an unexpected exit.
 func (p *process) failure() error {
 	exit := p.exit
 	if exit == nil {
@@ -135,7 +135,7 @@ func jsonKey(line, key string) json.RawMessage {
 	return object[key]
 }
 
-// tail keeps the last kilobytes that were written to it.
+// tail keeps the last kilobytes written to it.
 type tail struct {
 	mutex sync.Mutex
 	kept  bytes.Buffer

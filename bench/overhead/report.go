@@ -22,7 +22,7 @@ type outcome struct {
 	pairs []pair
 }
 
-// spread is what several pairs say: the middle and the ends.
+// spread summarises several pairs: the median and the extremes.
 type spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -31,9 +31,8 @@ type spread struct {
 
 func (s spread) String() string { return fmt.Sprintf("%.3f [%.3f..%.3f]", s.Median, s.Min, s.Max) }
 
-// cellReport is a cell as the results file has it: every raw value, and what
-// they come to. A ratio is taken pair by pair, so its median need not be the
-// ratio of the two median rates.
+// cellReport is a cell in the results file: every raw value, and the statistics. Ratios are
+// computed pair by pair, so their median need not be the ratio of the two median rates.
 type cellReport struct {
 	Modules    string `json:"modules"`
 	Every      int    `json:"every"`
@@ -43,13 +42,13 @@ type cellReport struct {
 	Treated    spread `json:"treated"`
 	RatioCPU   spread `json:"ratio_cpu"`
 	RatioClock spread `json:"ratio_clock"`
-	// MarkedShare is the least of all pairs; 0 where it is not known.
+	// MarkedShare is the minimum of all pairs; 0 if unknown.
 	MarkedShare float64 `json:"marked_share,omitempty"`
 	Target      float64 `json:"target,omitempty"` // for the median of RatioCPU
 	Pairs       []pair  `json:"pairs"`
 }
 
-// machine is where the figures come from.
+// machine describes the machine of the figures.
 type machine struct {
 	Processor string `json:"processor"`
 	Cores     int    `json:"cores"`
@@ -98,7 +97,7 @@ func summarise(o outcome) cellReport {
 	}
 }
 
-// doubt warns of a ratio that is good because marks were left out.
+// doubt warns of a ratio that is good because packets were not marked.
 func (c cellReport) doubt() string {
 	if c.MarkedShare == 0 || c.MarkedShare > 0.9 {
 		return ""
@@ -173,7 +172,7 @@ func verdict(sign string, target float64, met bool) string {
 	return fmt.Sprintf("%s %g **missed**", sign, target)
 }
 
-// write puts both files into the folder, each whole or not at all.
+// write writes both files to the folder, each atomically.
 func (r report) write(folder string) error {
 	name := "overhead"
 	if r.Settings.Quick || r.Settings.Only != "" || r.Settings.Treatment != "agents" {
@@ -200,7 +199,7 @@ func replace(path string, text []byte) error {
 	return nil
 }
 
-// describeMachine reads what the kernel says; what it does not say stays empty.
+// describeMachine reads the kernel's information; what is not available stays empty.
 func describeMachine() machine {
 	m := machine{Cores: runtime.NumCPU(), LoadBegin: load()}
 	m.Processor = field("/proc/cpuinfo", "model name", ":")

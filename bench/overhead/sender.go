@@ -17,26 +17,26 @@ import (
 
 const (
 	udpPort = 9 // discard
-	// burst packets are sent between two looks at the clock, then taken from
-	// the receiving socket, outside the measured time. So every packet goes the
-	// whole way into a socket that has room, each is seen to arrive unchanged,
+	// burst packets are sent between two readings of the clock, then read from
+	// the receiving socket, outside the measured time. So every packet takes the
+	// whole path into a socket with free space, is verified to arrive unchanged,
 	// and no second thread's wake-ups disturb the first. A full socket that drops
-	// all was tried: the same cost within noise, and nothing seen to arrive.
+	// everything was tried: the same cost within noise, but nothing is verified.
 	burst        = 128
 	warmBursts   = 16
 	socketBuffer = 4 << 20
 )
 
-// udpResult is what the sender saw in one run.
+// udpResult is the sender's result of one run.
 type udpResult struct {
 	Packets   int `json:"packets"`
 	Delivered int `json:"delivered"`
-	// CPUNs is the sending thread's CPU time a packet, the median over bursts.
-	// It is blind to what runs on other cores or now and then, and hardly moved
-	// by a neighbour that takes the core away.
+	// CPUNs is the sending thread's CPU time per packet, the median over bursts.
+	// It excludes work on other cores and rare work, and is hardly affected by other
+	// processes on the core.
 	CPUNs float64 `json:"cpu_ns"`
-	// ClockNs is the elapsed time of all bursts over all packets: everything is
-	// in it, the neighbours' work too.
+	// ClockNs is the elapsed time of all bursts over all packets: it includes everything,
+	// other processes too.
 	ClockNs float64 `json:"clock_ns"`
 }
 
@@ -45,7 +45,7 @@ type sender struct {
 	out, in  int
 	payload  []byte
 	received []byte
-	cpu      []float64 // CPU ns a packet, one value a burst
+	cpu      []float64 // CPU ns per packet, one value per burst
 	elapsed  time.Duration
 	result   udpResult
 }
@@ -142,8 +142,8 @@ func (s *sender) burst() error {
 	return nil
 }
 
-// drain takes what has arrived; a datagram counts as delivered only when it is
-// the one that was sent, byte for byte.
+// drain reads arrived datagrams; one counts as delivered only if it equals the sent one,
+// byte for byte.
 func (s *sender) drain() {
 	for {
 		n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.in),
@@ -157,25 +157,25 @@ func (s *sender) drain() {
 	}
 }
 
-// awaitLate gives packets that a busy soft interrupt still holds a moment.
+// awaitLate waits briefly for packets that a busy soft interrupt still holds.
 func (s *sender) awaitLate() {
 	for end := time.Now().Add(200 * time.Millisecond); s.result.Delivered < s.result.Packets; s.drain() {
 		if time.Now().After(end) {
 			return
 		}
 		poll := []unix.PollFd{{Fd: int32(s.in), Events: unix.POLLIN}}
-		_, _ = unix.Poll(poll, 10) // a failed poll only costs the rest of the wait
+		_, _ = unix.Poll(poll, 10) // a failed poll only ends the wait
 	}
 }
 
 // threadTime returns the CPU time of the calling thread in nanoseconds.
 func threadTime() int64 {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // cannot fail for the own thread
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // cannot fail for the calling thread
 	return now.Nano()
 }
 
-// pin keeps the calling thread on one core until release is called.
+// pin pins the calling thread to one core until release is called.
 func pin(core int) (release func(), err error) {
 	var before, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {

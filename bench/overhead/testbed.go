@@ -15,7 +15,7 @@ import (
 
 const namePrefix = "pl-bench-"
 
-// side is one end of the veth pair, in a namespace of its own.
+// side is one end of the veth pair, in its own namespace.
 type side struct {
 	namespace string
 	device    string
@@ -30,7 +30,7 @@ type testbed struct {
 	source, destination side
 }
 
-// buildTestbed makes the testbed, after it has removed what crashed runs left.
+// buildTestbed creates the testbed, after removing those of crashed runs.
 // Neighbours are static and duplicate address detection is off, so that only
 // the measured packets cross the pair.
 func buildTestbed() (*testbed, error) {
@@ -108,7 +108,7 @@ func (t *testbed) Close() error {
 	return errors.Join(netns.Delete(t.source.namespace), netns.Delete(t.destination.namespace))
 }
 
-// removeStale deletes the namespaces of runs whose process is gone.
+// removeStale deletes the namespaces of runs whose process no longer exists.
 func removeStale() error {
 	entries, err := os.ReadDir(netns.Path(""))
 	if errors.Is(err, os.ErrNotExist) {
@@ -139,8 +139,8 @@ func (s side) index() (int, error) {
 	return device.Index, nil
 }
 
-// ip runs lines of the ip command in a namespace, "" being the own one. It
-// enters by itself: ip's own -n remounts folders too, which fails in a chroot.
+// ip runs lines of the ip command in a namespace, "" being the current one. It does not
+// use ip's option -n, which remounts folders and fails in a chroot.
 func ip(namespace string, lines ...string) error {
 	command := exec.Command("ip", "-batch", "-")
 	command.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")

@@ -33,8 +33,8 @@ func newExperiment(t *testing.T, s settings) *experiment {
 	return &experiment{s, newTestbed(t), slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 
-// fakeAgent writes a shell script that stands for the agent: it says that it is
-// ready, waits for the interrupt and leaves the given summary.
+// fakeAgent writes a shell script that replaces the agent: it reports that it is
+// ready, waits for the interrupt and prints the given summary.
 func fakeAgent(t *testing.T, begin, summary string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent")
@@ -140,7 +140,7 @@ func TestExperimentWithEmptyPrograms(t *testing.T) {
 		if len(o.pairs) != 2 || o.pairs[0].NativeFirst == o.pairs[1].NativeFirst {
 			t.Errorf("%s: want 2 pairs in both orders, got %+v", o.cell, o.pairs)
 		}
-		// Loose on purpose: a shared machine. It only says that both arms ran.
+		// Only checks that both arms ran: the machine may be shared.
 		if r := summarise(o).RatioCPU.Median; r < 0.1 || r > 10 {
 			t.Errorf("%s: ratio %g", o.cell, r)
 		}
@@ -204,7 +204,7 @@ func TestSendStopsWhenInterrupted(t *testing.T) {
 
 func TestStaleTestbedsAreRemoved(t *testing.T) {
 	namespace.NeedRoot(t)
-	// The largest pid is beyond what any process has.
+	// No process has the largest pid.
 	stale, live := namePrefix+"4194305-a", namePrefix+"1-a"
 	for _, name := range []string{stale, live} {
 		if err := netns.Create(name); err != nil {

@@ -15,32 +15,32 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// treatment is what one arm of a pair does to the testbed. Starting and
-// stopping it is never inside the measured time.
+// treatment is applied to the testbed in one arm of a pair. Starting and stopping it is
+// never inside the measured time.
 type treatment interface {
 	start(ctx context.Context, t *testbed) (running, error)
 }
 
 // running is a treatment in effect.
 type running interface {
-	// stop takes the treatment away and returns what it says about itself.
+	// stop removes the treatment and returns its counters.
 	stop() (account, error)
 }
 
-// account is what the agents counted while a treatment was in effect.
+// account has the agents' counters of a treatment.
 type account struct {
 	Source      json.RawMessage `json:"source,omitempty"`
 	Destination json.RawMessage `json:"destination,omitempty"`
 }
 
-// native leaves the testbed as it is.
+// native is no treatment.
 type native struct{}
 
 func (native) start(context.Context, *testbed) (running, error) { return native{}, nil }
 func (native) stop() (account, error)                           { return account{}, nil }
 
-// empty attaches programs that do nothing where Pillion's would be: what any
-// BPF program there costs at the least. Needs tcx (Linux 6.6).
+// empty attaches programs that do nothing in place of Pillion's: the minimum cost of any
+// BPF program there. Needs tcx (Linux 6.6).
 type empty struct{}
 
 const (
@@ -84,7 +84,7 @@ func (empty) start(_ context.Context, t *testbed) (running, error) {
 	return attached, nil
 }
 
-// closers are undone last first.
+// closers are closed in reverse order.
 type closers []func() error
 
 func (c closers) close() error {
@@ -102,7 +102,7 @@ type agents struct {
 	binary  string
 	modules string
 	every   int
-	// source has further arguments of the source.
+	// source has additional arguments of the source.
 	source []string
 }
 
@@ -130,7 +130,7 @@ func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 	return r, nil
 }
 
-// stop refuses a treatment that did nothing: its ratio would be a fine one.
+// stop returns an error if the treatment had no effect, which would yield a good ratio.
 func (r runningAgents) stop() (account, error) {
 	var a account
 	var sourceErr, destinationErr error
@@ -159,8 +159,8 @@ func number(object json.RawMessage, key string) float64 {
 	return value
 }
 
-// checkBare fails when a program is attached to the pair: a native arm that
-// something slows down makes every ratio look good.
+// checkBare fails if a program is attached to the pair: a slower native arm would make
+// every ratio look good.
 func checkBare(t *testbed) error {
 	for _, s := range []side{t.source, t.destination} {
 		err := netns.Do(s.namespace, func() error {

@@ -1,6 +1,6 @@
 // Measures the page's charts in Chromium: how long until the first drawing of 200
-// lines of 3,600 points, and the script of each frame while they are live. Script is
-// what the browser's own trace says (devtools.timeline), drawing commands included.
+// lines of 3,600 points, and the script time of each frame while they are live. Script time
+// is from the browser's own trace (devtools.timeline) and includes drawing commands.
 // Results: bench/results/page.json, figures of one machine.
 //
 //   node bench/page/run.mjs [--runs 5] [--updates 60] [--pace 250] [--out FILE]
@@ -30,7 +30,7 @@ const loads = {
   "200 lines x 3600 points": { lines: 200, points: 3600, band: false },
   "3 lines and a band x 1000 points": { lines: 3, points: 1000, band: true },
 };
-// tasks of script in a trace; what runs within another counts once
+// script tasks in a trace; nested ones count once
 const script = new Set(["FunctionCall", "EvaluateScript", "RunMicrotasks", "FireAnimationFrame", "TimerFire", "EventDispatch", "HandlePostMessage", "MajorGC", "MinorGC", "V8.GCScavenger"]);
 
 const folder = mkdtempSync(join(tmpdir(), "pillion-bench-page-"));
@@ -76,7 +76,7 @@ function serve(root) {
     const server = createServer((request, response) => {
       try {
         const path = new URL(request.url, "http://localhost").pathname;
-        const body = readFileSync(join(root, path)); // URL has taken out any ..
+        const body = readFileSync(join(root, path)); // URL has resolved any ..
         response.writeHead(200, { "content-type": types[extname(path)] ?? "application/octet-stream" }).end(body);
       } catch {
         response.writeHead(404).end();
@@ -91,14 +91,14 @@ async function measure(browser, port, load) {
   await page.goto(`http://127.0.0.1:${port}/series.html`);
   await page.evaluate((l) => window.bench.prepare(l), load);
   const first = await page.evaluate(() => window.bench.first());
-  // the first updates compile what the others run
+  // the first updates include compilation
   for (let i = 0; i < 5; i++) await page.evaluate(() => (window.bench.step(), window.bench.painted()));
   const events = await traced(page, () => steps(page, Array(Number(flags.updates)).fill(0)));
-  // each peak is half as high again as the last: the axis changes, and all is painted anew
+  // each peak is 1.5 times as high as the last: the axis changes, and everything is repainted
   const jumps = await traced(page, () => steps(page, Array.from({ length: 6 }, (_, i) => 40e6 * 1.5 ** i)));
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("HeapProfiler.collectGarbage");
-  const { usedSize, backingStorageSize = 0 } = await cdp.send("Runtime.getHeapUsage"); // the second is of typed arrays
+  const { usedSize, backingStorageSize = 0 } = await cdp.send("Runtime.getHeapUsage"); // backingStorageSize: typed arrays
   await page.close();
   const frames = perUpdate(events);
   const axis = perUpdate(jumps);
@@ -140,19 +140,19 @@ function perUpdate(events) {
   });
 }
 
-// ms of the processor that events took together: what other programs took between does not count.
+// total CPU time of events, ms; other programs are excluded.
 function ownTime(events, from) {
   let sum = 0;
   let end = from;
   for (const e of events.sort((a, b) => a.ts - b.ts)) {
-    if (e.ts + e.dur <= end) continue; // within another
+    if (e.ts + e.dur <= end) continue; // nested
     sum += ((e.tdur ?? e.dur) * (e.ts + e.dur - Math.max(e.ts, end))) / e.dur;
     end = e.ts + e.dur;
   }
   return sum / 1000;
 }
 
-// ms that events cover together, from a moment on.
+// ms covered by events, from a time on.
 function covered(events, from) {
   let sum = 0;
   let end = from;
@@ -180,7 +180,7 @@ function summary(list) {
     script_ms: { median: middle((r) => r.script_ms.median), p95: middle((r) => r.script_ms.p95), worst: middle((r) => r.script_ms.worst) },
     script_ms_runs: list.map((r) => ({ median: round(r.script_ms.median), p95: round(r.script_ms.p95), worst: round(r.script_ms.worst) })),
     script_cpu_ms: { median: middle((r) => r.cpu_ms.median), p95: middle((r) => r.cpu_ms.p95), worst: middle((r) => r.cpu_ms.worst) },
-    // painted over several frames: of all together, and the longest task (of the processor) in one
+    // painted over several frames: total, and the longest task (CPU time) in one
     axis_change: { script_ms_all_frames: middle((r) => r.axis_ms.median), script_cpu_ms_all_frames: middle((r) => r.axis_cpu_ms.median), longest_cpu_ms: middle((r) => r.axis_longest_ms.median), longest_cpu_ms_worst: middle((r) => r.axis_longest_ms.worst) },
     main_thread_ms: { median: middle((r) => r.task_ms.median), p95: middle((r) => r.task_ms.p95) },
     heap_mib: middle((r) => r.heap_mib),

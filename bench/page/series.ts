@@ -1,4 +1,4 @@
-// The page that bench/page/run.mjs drives: charts of made-up figures, live.
+// The page that bench/page/run.mjs controls: live charts of generated figures.
 import { h, render } from "preact";
 import "uplot/dist/uPlot.min.css";
 import "../../ui/style/colour.css";
@@ -14,7 +14,7 @@ interface Load {
   band: boolean;
 }
 
-// A fixed end, so that runs draw the same: 2026-11-21 08:00 UTC.
+// A fixed end, so that all runs draw the same: 2026-11-21 08:00 UTC.
 const begin = 1795248000e3;
 let seed = 1;
 const random = (): number => (seed = (seed * 48271) % 2147483647) / 2147483647;
@@ -26,7 +26,7 @@ let load: Load;
 let times: Float64Array;
 let values: Float64Array[];
 
-/** Makes the figures, as they would come from the server. */
+/** Generates the figures in the form of the server. */
 function prepare(wanted: Load): void {
   load = wanted;
   seed = 1;
@@ -45,14 +45,14 @@ function show(): void {
   if (page) render(h(TimeChart, props), page);
 }
 
-/** Shows what was prepared; resolves with ms from the data's arrival until the browser has painted. */
+/** Shows the prepared figures; resolves with ms from the data's arrival until the browser has painted. */
 function first(): Promise<number> {
   const start = performance.now();
   show();
   return painted().then(() => performance.now() - start);
 }
 
-/** One second goes by: each line has one new value, the oldest goes, the range slides. A peak makes the axis of values longer. */
+/** Adds one second: each line gets one new value and loses the oldest, the range slides. A peak extends the axis of values. */
 function step(peak = 0): void {
   const t = (times[times.length - 1] ?? 0) + 1000;
   times = slid(times, t);

@@ -17,7 +17,7 @@ import (
 
 const linkLength = 14 // Ethernet
 
-// destination is the destination's object of one revision, attached to nothing.
+// destination is the destination's object of one revision, not attached.
 type destination struct {
 	*ebpf.Collection
 	frames   int
@@ -91,8 +91,8 @@ func (d *destination) measure() (map[string]float64, error) {
 	return costs, nil
 }
 
-// cost is the mean of a round's frames, each with a delay of its own, without the
-// slowest 5 %, which interrupts met.
+// cost is the mean of a round's frames, each with a different delay, without the
+// slowest 5 %, which include interrupts.
 func (d *destination) cost(program *ebpf.Program, encoding wire.Encoding, spread time.Duration) (float64, error) {
 	ethertype := []byte{0x86, 0xdd}
 	if encoding != wire.Native {

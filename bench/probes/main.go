@@ -3,7 +3,7 @@
 // affects both. It needs root.
 //
 // The destination's programs get frames from BPF_PROG_TEST_RUN, one call per frame: a
-// sequence number and a delay of each its own, as from a network. The router's hooks
+// separate sequence number and delay for each, as from a network. The router's hooks
 // see the packets of bench/router, which is built from each revision.
 package main
 
@@ -75,7 +75,7 @@ func (r *report) run(ctx context.Context, only string) error {
 	for _, open := range []struct {
 		name  string
 		open  func(revision string, frames int) (part, error)
-		split int // of a round, so that disturbances meet both revisions
+		split int // of a round, so that disturbances affect both revisions
 	}{{"destination", openDestination, 8}, {"router", openRouter, 1}} {
 		if only != "" && only != open.name {
 			continue
@@ -150,7 +150,7 @@ func (r *report) write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// object returns a file of a revision; the empty one is the files as they are.
+// object returns a file of a revision; empty means the working tree.
 func object(revision, path string) ([]byte, error) {
 	if revision == "" {
 		return os.ReadFile(path)

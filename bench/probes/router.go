@@ -71,7 +71,7 @@ func (r *router) measure() (map[string]float64, error) {
 	}
 	costs := map[string]float64{"router, all hooks": result.Costs.Packet, "router, each hook once": result.Costs.Once}
 	for _, hook := range result.Costs.Hooks {
-		if hook.Runs > 200_000 && hook.Ns > 0 { // those that forwarded packets meet
+		if hook.Runs > 200_000 && hook.Ns > 0 { // those on the path of forwarded packets
 			costs["router, "+hook.Hook] = hook.Ns
 		}
 	}

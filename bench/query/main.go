@@ -1,6 +1,6 @@
-// Command query measures how long the archive takes to draw one flow's hour out of
-// a day of many flows. It fills a fresh archive through Store, as a server would,
-// and asks Series.
+// Command query measures how long the archive takes to return one flow's hour out of
+// a day of many flows. It fills an empty archive through Store, like a server, and calls
+// Series.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// flows are the columns of measure.Flows that the question needs, and its labels.
+// flows has the columns of measure.Flows that the query requires, and its labels.
 var flows = &measure.Schema{Name: "flows", Doc: "flows for the benchmark", Fields: []measure.Field{
 	measure.TimeField,
 	{Name: "session", Type: measure.String}, {Name: "src", Type: measure.String}, {Name: "dst", Type: measure.String},
@@ -117,7 +117,7 @@ func run(rows int64, out string) error {
 	return os.WriteFile(out, append(text, '\n'), 0o644)
 }
 
-// ask draws one flow in one hour with 300 points, and checks the answer's size.
+// ask queries one flow in one hour with 300 points, and checks the answer's size.
 func ask(a archive.Archive, flow int, seconds int64) (ms float64, err error) {
 	flow %= flowCount
 	hour := min(int64(3600), seconds)
@@ -140,7 +140,7 @@ func ask(a archive.Archive, flow int, seconds int64) (ms float64, err error) {
 
 func source(flow int) string { return fmt.Sprintf("2001:db8::%x", flow) }
 
-// fill stores every flow once a second, and says for how many seconds.
+// fill stores every flow once a second, and returns the number of seconds.
 func fill(path string, rows int64) (seconds int64, err error) {
 	a, err := duckdb.Open(path, duckdb.Options{LogBytes: 512 << 20})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	dropOne  = 100 // of so many is dropped by the rule
+	dropOne  = 100 // the rule drops one in this many
 	patience = 10 * time.Second
 	tcpPort  = 9001
 	// segment is what one packet of TCP holds: what asks for so many packets has to
@@ -27,15 +27,15 @@ const (
 	segment = 1448
 )
 
-// account is what became of many packets of which a rule drops one of a hundred.
+// account has the fate of many packets of which a rule drops one in a hundred.
 type account struct {
 	Traffic string `json:"traffic"`
 	router.Account
-	// Closed: no packet is unexplained, none lost by the profile, none left behind.
+	// Closed: no packet is unexplained, lost by the profile, or still pending.
 	Closed bool `json:"closed"`
 }
 
-// measureAccounts sends so many packets of each kind through the router.
+// measureAccounts sends a number of packets of each kind through the router.
 func measureAccounts(ctx context.Context, s settings) (all []account, err error) {
 	for _, kind := range []struct {
 		name     string
@@ -130,7 +130,7 @@ func (b *bench) rule() (link.Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load rule: %w", err)
 	}
-	defer program.Close() // the link keeps it
+	defer program.Close() // the link holds a reference
 	var rule link.Link
 	err = netns.Do(b.router, func() (err error) {
 		rule, err = link.AttachNetfilter(link.NetfilterOptions{
@@ -141,8 +141,8 @@ func (b *bench) rule() (link.Link, error) {
 	return rule, err
 }
 
-// stream sends so many bytes by TCP. The receiver takes them from its socket, so what
-// counts and drops packets there has to go first.
+// stream sends a number of bytes by TCP. The receiver reads them from its socket, so the
+// hook that counts and drops packets there is detached first.
 func (b *bench) stream(size int64) error {
 	if err := b.receiver.close(); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// bench is a testbed with what it takes to run tests on it.
+// bench is a testbed with the sender and receiver of the tests.
 type bench struct {
 	*testbed
 	sender   *sender
@@ -72,11 +72,11 @@ const (
 	trialTime   = 300 * time.Millisecond
 	trialMost   = 60_000
 	trialTries  = 2
-	kept        = 0.98 // of the rate that was asked for, or the sender is the limit
+	kept        = 0.98 // of the requested rate; below, the sender is the limit
 )
 
-// lossless searches the highest rate at which all that is sent arrives, first in short
-// trials, then in one of n packets.
+// lossless finds the highest rate without loss, first in short trials, then in one of n
+// packets.
 func (b *bench) lossless(ctx context.Context, s sizes, n int) (rate float64, err error) {
 	good, bad := float64(firstRate), float64(topRate)
 	for next := good; bad/good > closeEnough; {
@@ -123,7 +123,7 @@ func (b *bench) passes(s sizes, n int, rate float64) (bool, error) {
 // Names of the stages in the results, in the profile's order.
 var stageNames = []string{"input_queuing", "processing", "output_queuing", "transit"}
 
-// test is one test of a cell: what the profile found of its packets.
+// test is one test of a cell: the profile of its packets.
 type test struct {
 	shot
 	Stages      map[string]times `json:"stages"`
@@ -148,7 +148,7 @@ type cell struct {
 }
 
 // measureCells runs constant sizes at their lossless throughput, then all sizes at one
-// rate, a little below the least of those: what differs then is due to the sizes.
+// rate, slightly below the lowest of those: differences are then due to the sizes.
 func measureCells(ctx context.Context, s settings) (cells []*cell, err error) {
 	err = onBench(true, func(b *bench) error {
 		shared := float64(topRate)
@@ -169,7 +169,7 @@ func measureCells(ctx context.Context, s settings) (cells []*cell, err error) {
 	return cells, err
 }
 
-// measure runs the tests of cells in turn, so that what else the machine does meets all.
+// measure runs the tests of cells alternately, so that other load on the machine affects all.
 func (b *bench) measure(ctx context.Context, s settings, cells ...*cell) error {
 	if err := b.tests(ctx, s, cells); err != nil {
 		return fmt.Errorf("test %s: %w", cells[0].sizes.name, err)
@@ -241,7 +241,7 @@ func (b *bench) test(profile *router.Router, lengths []uint16, rate float64) (te
 	return t, nil
 }
 
-// queues takes what the profile knows of queues and coffee breaks.
+// queues copies the profile's queue sizes and coffee breaks.
 func (t *test) queues(before, after router.Snapshot) {
 	find := func(s router.Snapshot, device string, input bool) []uint64 {
 		for _, q := range s.Queues {
@@ -260,7 +260,7 @@ func (t *test) queues(before, after router.Snapshot) {
 // Of the fine histogram.
 const (
 	fineNs    = 50
-	fineBins  = 2000 // the last is all above
+	fineBins  = 2000 // the last has all larger values
 	fineBytes = 64 << 20
 )
 
@@ -286,7 +286,7 @@ func (b *bench) magnify(ctx context.Context, s settings, c *cell) (err error) {
 	return errors.Join(shootErr, <-done)
 }
 
-// pooled adds up the tests of a cell.
+// pooled sums the tests of a cell.
 func (c *cell) pooled(bins func(t *test) []uint64) []uint64 {
 	var all []uint64
 	for i := range c.Tests {

@@ -8,7 +8,7 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// Of the short packets that costs are measured with.
+// Parameters of the short packets with which costs are measured.
 const (
 	shortPayload = 22 // 64 bytes on Ethernet, the checksum at its end included in neither
 	costPackets  = 300_000
@@ -18,26 +18,26 @@ const (
 	targetRatio  = 0.90
 )
 
-// hookCost is what the kernel counts of one program; reading the clock twice is in it.
+// hookCost has the kernel's statistics of one program, including reading the clock twice.
 type hookCost struct {
 	Hook     string  `json:"hook"`
 	Runs     uint64  `json:"runs"`
 	NsPerRun float64 `json:"ns_per_run"`
 }
 
-// costs are what the profile itself costs.
+// costs has the costs of the profile itself.
 type costs struct {
 	Hooks       []hookCost `json:"hooks"`
 	WorstHookNs float64    `json:"worst_hook_ns"`
-	// NsPerPacket is all that the hooks cost, on whatever: sender and receiver are of the
-	// same machine here, and its other packets and processes meet hooks too. NsOnce takes
-	// each hook once a forwarded packet at most, as on a machine that only routes.
+	// NsPerPacket is the cost of all hooks: sender and receiver are on the same machine
+	// here, whose other packets and processes also run hooks. NsOnce counts each hook at
+	// most once per forwarded packet, as on a machine that only routes.
 	NsPerPacket float64 `json:"ns_per_forwarded_packet"`
 	NsOnce      float64 `json:"ns_per_forwarded_packet_each_hook_once"`
-	// Rates: on one processor each packet's whole way is, from the sending process into
-	// the receiving socket, and its time is counted. A router with a processor of its own
-	// gets more than it can take, and what it forwards is counted: there is nothing but
-	// the router that the profile could be small against.
+	// Rates: on one processor, the CPU time of a packet's whole way, from the sending
+	// process to the receiving socket, is measured. A router on a separate processor is
+	// overloaded, and the packets that it forwards are counted, so that the profile is
+	// compared with the router alone.
 	OneProcessor    rates `json:"one_processor"`
 	RouterProcessor rates `json:"router_processor"`
 	Met             struct {
@@ -47,7 +47,7 @@ type costs struct {
 	} `json:"targets_met"`
 }
 
-// rates are packets a second without and with the profile, in turn.
+// rates has packets per second without and with the profile, alternately.
 type rates struct {
 	Native   []float64 `json:"native_packets_per_s"`
 	Profiled []float64 `json:"profiled_packets_per_s"`
@@ -88,8 +88,8 @@ func onBench(steered bool, f func(b *bench) error) error {
 	return errors.Join(f(b), b.close())
 }
 
-// costHooks lets the kernel count the programs' time. Hooks that hardly any packet meets
-// are told but not judged.
+// costHooks enables the kernel's statistics of the programs. Hooks that hardly any packet
+// runs are reported but not compared with the target.
 func (b *bench) costHooks(p *passage, c *costs) (err error) {
 	profile, err := b.profile(router.Options{Costs: true})
 	if err != nil {
@@ -128,7 +128,7 @@ func (b *bench) costHooks(p *passage, c *costs) (err error) {
 	return nil
 }
 
-// compare measures the rate of short packets without and with the profile, in turn.
+// compare measures the rate of short packets without and with the profile, alternately.
 func (b *bench) compare(ctx context.Context, pairs int, rate func() (float64, error)) (r rates, err error) {
 	if _, err := rate(); err != nil { // warms up
 		return r, err
@@ -142,7 +142,7 @@ func (b *bench) compare(ctx context.Context, pairs int, rate func() (float64, er
 			func() (err error) { native, err = rate(); return err },
 			func() (err error) { profiled, err = b.profiled(rate); return err },
 		}
-		for j := range steps { // each is the first of the two in turn
+		for j := range steps { // their order alternates
 			if err := steps[(i+j)%2](); err != nil {
 				return r, fmt.Errorf("compare rates: %w", err)
 			}
@@ -163,7 +163,7 @@ func (b *bench) profiled(rate func() (float64, error)) (result float64, err erro
 	return rate()
 }
 
-// forwardedRate sends as fast as it goes and returns how many packets arrived a second.
+// forwardedRate sends as fast as possible and returns how many packets arrived per second.
 func (b *bench) forwardedRate() (float64, error) {
 	s, err := b.shoot(constant(shortPayload).series(ratePackets, 0), 0)
 	return round(s.Rate * float64(s.Received) / float64(s.Sent)), err

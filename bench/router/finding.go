@@ -7,18 +7,18 @@ import (
 	"pillion.dev/measure/histogram"
 )
 
-// finding is a claim of the paper and what this kernel says to it.
+// finding is a claim of the paper and the result on this kernel.
 type finding struct {
 	Claim     string             `json:"claim"`
 	Confirmed bool               `json:"confirmed"`
-	Rule      string             `json:"rule"` // by which that was decided
+	Rule      string             `json:"rule"` // that decides
 	Statistic map[string]float64 `json:"statistic"`
 }
 
 // Limits of the rules.
 const (
 	constantVariation = 0.1
-	limitedDepth      = 10 // packets, of the 1,000 that the kernel's input queue takes
+	limitedDepth      = 10 // packets; the kernel's input queue holds 1,000
 	smallDistance     = 0.1
 	regularVariation  = 0.5
 )
@@ -28,7 +28,7 @@ func findings(cells []*cell) []finding {
 	return []finding{notConstant(cells), limited(cells), distribution(cells), mean(cells), regular(cells)}
 }
 
-// atLossless are the cells of the first set of experiments.
+// atLossless returns the cells of the first set of experiments.
 func atLossless(cells []*cell) (found []*cell) {
 	for _, c := range cells {
 		if c.Lossless {
@@ -59,8 +59,8 @@ func notConstant(cells []*cell) finding {
 	return f
 }
 
-// limited takes the mean depth of each queue from Little's law, arrivals times the mean
-// wait: that needs no queue to be counted.
+// limited computes the mean depth of each queue by Little's law, arrivals times mean wait,
+// without counting any queue.
 func limited(cells []*cell) finding {
 	f := finding{
 		Claim:     "queuing is limited",
@@ -88,8 +88,8 @@ func limited(cells []*cell) finding {
 	return f
 }
 
-// within is the distance that 95 of 100 pairs of tests of the same cell are not above:
-// what differs although nothing does.
+// within is the 95th percentile of the distance between tests of the same cell: the
+// difference without a cause.
 func within(c *cell, name string) float64 {
 	var all []float64
 	for i := range c.Tests {
@@ -104,7 +104,7 @@ func within(c *cell, name string) float64 {
 	return all[len(all)*95/100]
 }
 
-// between are the median distance and shift of tests of two cells.
+// between returns the median distance and shift of tests of two cells.
 func between(a, b *cell, name string) (apart, moved float64) {
 	var distances, shifts []float64
 	for _, t := range a.Tests {
@@ -116,11 +116,11 @@ func between(a, b *cell, name string) (apart, moved float64) {
 	return median(distances), median(shifts)
 }
 
-// widthUs is that of a bucket of package histogram.
+// widthUs returns the width of a bucket of package histogram.
 func widthUs(i int) float64 { return float64(histogram.Width(i)) / 1e3 }
 
 // compare adds the distances of two cells at the same rate to the finding and returns
-// the largest of those that are larger than what tests of one cell differ by.
+// the largest of those that exceed the distance within one cell.
 func (f *finding) compare(a, b *cell) (most float64) {
 	if a == nil || b == nil {
 		return 0

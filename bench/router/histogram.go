@@ -5,7 +5,7 @@ import (
 	"pillion.dev/probe/router"
 )
 
-// times are what one test found of a stage.
+// times has the times of a stage in one test.
 type times struct {
 	Count    uint64   `json:"count"`
 	MeanUs   float64  `json:"mean_us"`
@@ -27,15 +27,15 @@ func newTimes(d router.Distribution) times {
 	return t
 }
 
-// histograms are those of a cell, of all its tests together. Each lists its bins that
-// hold something: bin, count, bin, count and so on.
+// histograms has the histograms of a cell over all its tests. Each lists its non-empty
+// bins: bin, count, bin, count and so on.
 type histograms struct {
 	// The bin of a time is the lower bound of its bucket, in ns.
 	Input      []uint64 `json:"input_queuing_ns"`
 	Processing []uint64 `json:"processing_ns"`
 	Output     []uint64 `json:"output_queuing_ns"`
 	Transit    []uint64 `json:"transit_ns"`
-	// Fine is processing in bins of 50 ns, of one more test that wrote down each packet.
+	// Fine is processing in bins of 50 ns, of one more test with a record of each packet.
 	Fine []uint64 `json:"processing_50ns"`
 	// Sizes of the queues that packets found when they left.
 	InputSizes  []uint64 `json:"input_queue_size,omitempty"`
@@ -58,7 +58,7 @@ func (c *cell) histograms() histograms {
 func lowerBound(i int) uint64 { return uint64(histogram.Bound(i)) }
 func itself(i int) uint64     { return uint64(i) }
 
-// sparse lists a histogram's bins that are not empty, each by name before its count.
+// sparse lists a histogram's non-empty bins, each name before its count.
 func sparse(bins []uint64, name func(i int) uint64) []uint64 {
 	list := []uint64{}
 	for i, n := range bins {
@@ -83,7 +83,7 @@ func sum(all ...[]uint64) []uint64 {
 	return result
 }
 
-// less takes an earlier histogram from a later one.
+// less subtracts an earlier histogram from a later one.
 func less(after, before []uint64) []uint64 {
 	result := append([]uint64(nil), after...)
 	for i, n := range before {

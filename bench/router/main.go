@@ -121,7 +121,7 @@ func (c *cell) String() string {
 	return b.String()
 }
 
-// tell prints what is in the report, for people.
+// tell prints the report for people.
 func (r *report) tell() {
 	for _, f := range r.Findings {
 		verdict := "refuted"

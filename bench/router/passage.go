@@ -12,15 +12,14 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// burst packets are sent between two looks at the clock, then taken from the receiving
-// socket outside of the measured time: so each goes its whole way, into a socket that
-// has room.
+// burst packets are sent between two readings of the clock, then read from the receiving
+// socket outside the measured time: each takes its whole way, into a socket with free space.
 const (
 	burst        = 128
 	socketBuffer = 4 << 20
 )
 
-// passage is the whole way of short packets on one thread and processor.
+// passage measures the whole way of short packets on one thread and processor.
 type passage struct {
 	out      *sender
 	in       int
@@ -28,8 +27,7 @@ type passage struct {
 	received [2 * shortPayload]byte
 }
 
-// openPassage takes the place of the bench's receiver, which would drop what is to
-// arrive.
+// openPassage replaces the bench's receiver, which would drop the packets.
 func (b *bench) openPassage() (*passage, error) {
 	if err := b.receiver.close(); err != nil {
 		return nil, err
@@ -60,8 +58,8 @@ func (p *passage) close() {
 
 var errMissing = errors.New("packets are missing")
 
-// rate sends so many packets and returns how many a second of processor time would pass:
-// the median over bursts, so that what else the machine does hardly counts.
+// rate sends a number of packets and returns packets per second of CPU time: the median
+// over bursts, so that other load on the machine hardly affects it.
 func (p *passage) rate(packets int) (float64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -92,7 +90,7 @@ func (p *passage) rate(packets int) (float64, error) {
 	return round(1e9 / median(costs)), nil
 }
 
-// drain takes what has arrived.
+// drain reads the arrived packets.
 func (p *passage) drain() (n int) {
 	for {
 		_, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(p.in), uintptr(unsafe.Pointer(&p.received)),
@@ -104,7 +102,7 @@ func (p *passage) drain() (n int) {
 	}
 }
 
-// late takes what a softirq has put off.
+// late reads packets that a softirq has deferred.
 func (p *passage) late(missing int) (n int) {
 	for n < missing {
 		ready := []unix.PollFd{{Fd: int32(p.in), Events: unix.POLLIN}}
@@ -116,9 +114,9 @@ func (p *passage) late(missing int) (n int) {
 	return n
 }
 
-// threadTime is the processor time of the calling thread, in ns.
+// threadTime returns the CPU time of the calling thread, ns.
 func threadTime() int64 {
 	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // cannot fail for the own thread
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // cannot fail for the calling thread
 	return now.Nano()
 }

@@ -12,8 +12,8 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// receiver counts what arrives at the receiving host, before its sockets: a reading
-// process would share a processor with one of the others and disturb it.
+// receiver counts packets at the receiving host before its sockets: a reading process
+// would share a processor with sender or router and disturb it.
 type receiver struct {
 	counts  *ebpf.Map
 	program *ebpf.Program
@@ -39,7 +39,7 @@ func (r *receiver) open(t *testbed) (err error) {
 			asm.LoadMapValue(asm.R1, r.counts.FD(), 0),
 			asm.Mov.Imm(asm.R2, 1),
 			asm.StoreXAdd(asm.R1, asm.R2, asm.DWord),
-			asm.Mov.Imm(asm.R0, 0), // NF_DROP: nobody waits for it
+			asm.Mov.Imm(asm.R0, 0), // NF_DROP: no socket needs it
 			asm.Return(),
 		},
 	})
@@ -73,10 +73,10 @@ func (r *receiver) count() (n uint64, err error) {
 	return n, err
 }
 
-// lull is how long nothing has to arrive until nothing more is expected.
+// lull is the time without packets after which no more are expected.
 const lull = 100 * time.Millisecond
 
-// await returns how many came since before, once all did or no more come.
+// await returns how many packets arrived since before, once all did or no more arrive.
 func (r *receiver) await(before uint64, expected int) (int, error) {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()

@@ -12,8 +12,8 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// batch is the most packets of one system call. At a rate that can be kept each packet
-// has a call of its own; only what is late goes with others.
+// batch is the maximum number of packets per system call. At a sustainable rate each packet
+// has its own call; only late ones are batched.
 const batch = 32
 
 // sender is a connected UDP socket of the sending host.
@@ -22,7 +22,7 @@ type sender struct{ socket int }
 // message is struct mmsghdr.
 type message struct {
 	header unix.Msghdr
-	_      [2]uint32 // how much of it was sent, and padding
+	_      [2]uint32 // sent bytes, and padding
 }
 
 func openSender(t *testbed) (*sender, error) {
@@ -46,8 +46,8 @@ func (s *sender) close() {
 	}
 }
 
-// send sends packets of these payloads at a constant rate, or as fast as it can if that
-// is 0, and returns how long it took. It keeps its processor busy.
+// send sends packets of these payloads at a constant rate, or as fast as possible if that
+// is 0, and returns how long it took. It busy-waits.
 func (s *sender) send(lengths []uint16, rate float64) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -91,7 +91,7 @@ func (s *sender) send(lengths []uint16, rate float64) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// pin keeps the calling thread on one processor until release is called.
+// pin pins the calling thread to one processor until release is called.
 func pin(cpu int) (release func(), err error) {
 	var before, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {

@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// Payloads that fit an Ethernet packet, and hold D-ITG's least.
+// Payloads that fit an Ethernet packet and are at least D-ITG's minimum.
 const (
 	leastPayload = 20
 	mostPayload  = 1472
 )
 
-// sizes is how long payloads are.
+// sizes is a distribution of payload lengths.
 type sizes struct {
 	name string
 	draw func(random *rand.Rand) float64
@@ -28,7 +28,7 @@ var (
 	pareto   = sizes{"pareto 12 550", func(r *rand.Rand) float64 { return 550 * math.Pow(1-r.Float64(), -1.0/12) }}
 )
 
-// series draws n sizes, the same for the same seed; those that do not fit are cut.
+// series draws n sizes, the same for the same seed, clamped to the valid range.
 func (s sizes) series(n int, seed uint64) []uint16 {
 	random := rand.New(rand.NewPCG(seed, 3))
 	all := make([]uint16, n)

@@ -23,15 +23,15 @@ func total(bins []uint64) (sum uint64) {
 	return sum
 }
 
-// distance is the two-sample statistic of Kolmogorov and Smirnov: the largest difference
+// distance is the two-sample Kolmogorov-Smirnov statistic: the largest difference
 // of the two cumulative relative frequencies, 0 to 1. With hundreds of thousands of
-// packets every difference is significant; the distance itself is the effect's size.
+// packets every difference is significant; the distance itself is the effect size.
 func distance(a, b []uint64) float64 {
 	return largest(a, b, func(int) float64 { return 1 }, math.Max)
 }
 
-// shift is the distance of Wasserstein: by how much one has to move the packets of one
-// histogram, on average, to get the other, in the unit of the bins' widths.
+// shift is the Wasserstein distance: how far the packets of one histogram have to be moved,
+// on average, to get the other, in the unit of the bins' widths.
 func shift(a, b []uint64, width func(i int) float64) float64 {
 	return largest(a, b, width, func(sum, x float64) float64 { return sum + x })
 }
@@ -53,14 +53,14 @@ func largest(a, b []uint64, weight func(i int) float64, fold func(x, y float64) 
 	return result
 }
 
-// Peaks are told from noise by what they hold and by what lies between them.
+// Peaks are distinguished from noise by their share and by the valleys between them.
 const (
 	peakShare  = 0.005 // of all packets, in its bin
 	valleyDeep = 0.5   // of the lower of two peaks
 )
 
-// peaks are the bins of a histogram that others rise to and fall from: each has a share
-// of all, and between two of them lies a bin with at most half of the lower one.
+// peaks returns the local maxima of a histogram that have a minimum share, where between
+// two of them lies a bin with at most half of the lower one.
 func peaks(bins []uint64) []int {
 	least := max(uint64(peakShare*float64(total(bins))), 1)
 	var found []int
@@ -84,7 +84,7 @@ func peaks(bins []uint64) []int {
 	return found
 }
 
-// spreadOf are the mean and the coefficient of variation of a histogram, in bins.
+// spreadOf returns the mean and the coefficient of variation of a histogram, in bins.
 func spreadOf(bins []uint64) (mean, variation float64) {
 	n := float64(total(bins))
 	if n == 0 {
@@ -102,7 +102,7 @@ func spreadOf(bins []uint64) (mean, variation float64) {
 	return mean, math.Sqrt(max(squares/n-mean*mean, 0)) / mean
 }
 
-// below is the share of a histogram in its first bins.
+// below returns the share of a histogram in its first bins.
 func below(bins []uint64, first int) float64 {
 	return float64(total(bins[:min(first, len(bins))])) / float64(max(total(bins), 1))
 }

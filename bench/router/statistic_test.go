@@ -29,7 +29,7 @@ func TestPeaks(t *testing.T) {
 	}
 }
 
-// The oracle are histograms small enough to do by hand.
+// Oracle: histograms small enough to compute by hand.
 func TestDistances(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b            []uint64

@@ -21,8 +21,8 @@ const (
 	udpPort    = 9 // discard
 )
 
-// processors that the three hosts work on. Where there are too few they share: the
-// receiver with the sender, and all with the only one.
+// processors of the three hosts. With too few they share: the receiver with the sender, or
+// all the only one.
 type processors struct {
 	Sender   int `json:"sender"`
 	Router   int `json:"router"`
@@ -39,7 +39,7 @@ func spread() processors {
 	return processors{}
 }
 
-// testbed is sender, router and receiver, each in a namespace of its own.
+// testbed is sender, router and receiver, each in its own namespace.
 type testbed struct {
 	sender, router, receiver string
 }
@@ -51,9 +51,9 @@ var (
 	target                 = netip.MustParseAddr("10.253.82.2")
 )
 
-// buildTestbed makes the three. With steered, router and receiver take in what comes to
-// them on their own processors; otherwise a packet's whole way is on the sender's.
-// Neighbours are static and IPv6 is off, so that nothing else crosses.
+// buildTestbed creates the three. With steered, router and receiver process incoming
+// packets on their own processors; otherwise a packet's whole way is on the sender's.
+// Neighbours are static and IPv6 is off, so that only measured packets are sent.
 func buildTestbed(steered bool) (*testbed, error) {
 	if err := removeStale(); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (t *testbed) join(host, side, hostMAC, sideMAC, network string) error {
 			"neighbour replace "+network+".2 lladdr "+hostMAC+" dev "+side+" nud permanent"))
 }
 
-// Close removes the namespaces, and with them all in them.
+// Close removes the namespaces and their contents.
 func (t *testbed) Close() error {
 	return errors.Join(space.Delete(t.sender), space.Delete(t.router), space.Delete(t.receiver))
 }
@@ -120,7 +120,7 @@ func (t *testbed) profile(o router.Options) (*router.Router, error) {
 	return router.Open(o)
 }
 
-// removeStale deletes the namespaces of runs whose process is gone.
+// removeStale deletes the namespaces of runs whose process no longer exists.
 func removeStale() error {
 	entries, err := os.ReadDir(space.Path(""))
 	if errors.Is(err, os.ErrNotExist) {

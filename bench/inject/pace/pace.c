@@ -11,11 +11,11 @@
 
 #include <oml2/omlc.h>
 
-#ifdef PEER /* OML's own library counts nothing */
+#ifdef PEER /* OML's library has no counters */
 #define pillion_dropped(mp) 0
 #endif
 
-#define MOST 1000000 /* ns that are told apart */
+#define MOST 1000000 /* ns: durations above are counted as one */
 
 static uint32_t counts[MOST + 1];
 
