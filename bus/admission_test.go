@@ -65,7 +65,7 @@ func TestAgentStaysOnItsSubjects(t *testing.T) {
 			}
 		})
 	}
-	// A batch whose reply would make the server speak to the victim.
+	// A batch whose reply subject would make the server send to the victim.
 	e1 := batch(1, "x")
 	forged := &nats.Msg{Subject: dataSubject("eve", "flows"), Reply: controlSubject("victim"),
 		Header: nats.Header{batchHeader: {formatBatch(&e1)}}, Data: e1.Payload}
@@ -73,7 +73,7 @@ func TestAgentStaysOnItsSubjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := await(t, "eve's own state", agents); got != "eve" {
-		t.Errorf("from %q", got)
+		t.Errorf("received from %q", got)
 	}
 	eventually(t, "the forged batch is ignored", func() bool { return s.Stats().Rejected == 1 })
 	if got, err := s.Ask(within(t), "victim", []byte("last")); err != nil || string(got) != "secret" {
@@ -142,15 +142,15 @@ func TestRefusedWithReason(t *testing.T) {
 	revoked.Store(false)
 	eventually(t, "connects when it may again", gone.Connected)
 
-	stranger := other.agent("a")
-	stranger.RootCAs = p.pool
+	foreign := other.agent("a")
+	foreign.RootCAs = p.pool
 	for _, row := range []struct {
 		name, agent, want string
 		config            *tls.Config
 	}{
 		{"expired certificate", "old", "certificate expired on", p.client("old", time.Now().Add(-time.Minute))},
 		{"second host of a name", "twin", `agent "twin" is already connected, from 127.0.0.1`, p.agent("twin")},
-		{"certificate of others", "a", "authorization violation", stranger},
+		{"certificate of another authority", "a", "authorization violation", foreign},
 		{"name that none can have", "a", "authorization violation", p.agent("a.b")},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestRefusedWithReason(t *testing.T) {
 	}
 }
 
-func TestTwinsDoNotDisplaceEachOther(t *testing.T) {
+func TestDuplicateDoesNotDisplaceTheFirst(t *testing.T) {
 	p := newPKI(t)
 	e := startEmbedded(t, p)
 	config := p.agent("twin")
@@ -175,7 +175,7 @@ func TestTwinsDoNotDisplaceEachOther(t *testing.T) {
 	second, secondChanges := dialAgent(t, url(e), "twin", config)
 	eventually(t, "the second is refused", func() bool { return secondChanges.refusal() != nil })
 	if !first.Connected() || second.Connected() || len(firstChanges.list) != 0 {
-		t.Errorf("the first lost its link: %v", firstChanges.list)
+		t.Errorf("the first lost its connection: %v", firstChanges.list)
 	}
 	first.Close()
 	eventually(t, "the second takes the place", second.Connected)
@@ -239,7 +239,7 @@ func TestGarbageOnThePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := connectAgent(t, p, e, "a")
-	if err := a.Send(within(t), batch(0, "x")); err != nil { // starts what sending needs
+	if err := a.Send(within(t), batch(0, "x")); err != nil { // initialises sending
 		t.Fatal(err)
 	}
 	before := runtime.NumGoroutine()
@@ -270,8 +270,8 @@ func TestGarbageOnThePort(t *testing.T) {
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// spit writes the text, after a handshake where there is a config, and hangs up.
-// That it cannot be written is as good.
+// spit writes the text, after a handshake if there is a config, and closes. Write errors
+// are expected.
 func spit(t *testing.T, address, text string, config *tls.Config) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -324,7 +324,7 @@ func TestServerRestart(t *testing.T) {
 		d := await(t, "delivery", held)
 		s.Close()
 		e.Shutdown()
-		d.Answer(nil) // too late: the batch is to be sent again
+		d.Answer(nil) // too late: the batch is retransmitted
 		if err := await(t, "end of sending", sent); !errors.Is(err, ErrOffline) {
 			t.Errorf("sending when the server dies: %v", err)
 		}
@@ -336,7 +336,7 @@ func TestServerRestart(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ups != 3 {
-		t.Errorf("%d times up, want 3; down for %v", c.ups, c.list)
+		t.Errorf("connected %d times, want 3; reasons %v", c.ups, c.list)
 	}
 }
 
@@ -385,7 +385,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	if _, err := ConnectServer(within(t), ServerOptions{URL: "tls://127.0.0.1:1", TLS: p.agent("x")}); err == nil {
-		t.Error("connects to nobody")
+		t.Error("connects without a server")
 	}
 	if _, err := ConnectServer(within(t), ServerOptions{URL: url}); err == nil {
 		t.Error("connects without TLS")

@@ -17,7 +17,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// patience is how long a test waits for what must come; it asserts no time.
+// patience is the timeout of every wait; no test asserts a duration.
 const patience = 30 * time.Second
 
 func eventually(t *testing.T, what string, condition func() bool) {
@@ -77,7 +77,7 @@ func connectServer(t *testing.T, options ServerOptions) *Server {
 
 func url(e *Embedded) string { return "tls://" + e.Addr().String() }
 
-// changes records what Changed was told.
+// changes records the calls of Changed.
 type changes struct {
 	mu   sync.Mutex
 	list []error
@@ -94,7 +94,7 @@ func (c *changes) changed(connected bool, reason error) {
 	c.list = append(c.list, reason)
 }
 
-// refusal is the first that came, or nil.
+// refusal returns the first refusal, or nil.
 func (c *changes) refusal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func TestSend(t *testing.T) {
 	s := connectServer(t, ServerOptions{InProcess: e})
 	a := connectAgent(t, p, e, "a")
 	if err := a.Send(within(t), batch(1, "early")); err == nil || errors.Is(err, ErrRejected) {
-		t.Fatalf("nobody serves data, got %v", err)
+		t.Fatalf("without a data handler, got %v", err)
 	}
 	came := make(chan Delivery, 1)
 	var answer error
@@ -145,7 +145,7 @@ func TestSend(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.ServeData(nil); err == nil {
-		t.Error("data are served twice")
+		t.Error("a second data handler was accepted")
 	}
 	for _, row := range []struct {
 		name   string
@@ -200,7 +200,7 @@ func TestSendSizes(t *testing.T) {
 	}
 }
 
-func TestBlockedHandlerTurnsAwayWhatDoesNotFit(t *testing.T) {
+func TestBlockedHandlerRejectsBeyondTheBacklog(t *testing.T) {
 	p := newPKI(t)
 	e := startEmbedded(t, p)
 	s := connectServer(t, ServerOptions{InProcess: e, Backlog: 1}) // raised to MaxPayload
@@ -288,7 +288,7 @@ func TestStatesPulsesAndRequests(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := s.Ask(short, "a", []byte("wait")); err == nil {
-		t.Error("no time-out")
+		t.Error("no timeout")
 	}
 	if err := s.Pulse("a", []byte("beat")); err != nil {
 		t.Fatal(err)
@@ -304,8 +304,8 @@ func TestStatesPulsesAndRequests(t *testing.T) {
 			t.Errorf("pulse %q: no error", name)
 		}
 	}
-	if _, err := s.Ask(within(t), "nobody", nil); !errors.Is(err, ErrAway) {
-		t.Errorf("nobody: %v", err)
+	if _, err := s.Ask(within(t), "unknown", nil); !errors.Is(err, ErrAway) {
+		t.Errorf("unknown agent: %v", err)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestConnectAgentOptions(t *testing.T) {
 	}
 }
 
-// rawClient is a NATS client with an agent's certificate that does what it likes.
+// rawClient is a NATS client with an agent's certificate and no restrictions of its own.
 func rawClient(t *testing.T, p *pki, e *Embedded, name string, violations chan<- error) *nats.Conn {
 	t.Helper()
 	c, err := nats.Connect(url(e), nats.Secure(p.agent(name)), nats.NoReconnect(), nats.CustomInboxPrefix(inboxPrefix(name)),
@@ -339,7 +339,7 @@ func rawClient(t *testing.T, p *pki, e *Embedded, name string, violations chan<-
 	return c
 }
 
-func TestCloseLeavesNothing(t *testing.T) {
+func TestCloseEndsGoroutines(t *testing.T) {
 	p := newPKI(t)
 	before := runtime.NumGoroutine()
 	e := startEmbedded(t, p)
@@ -362,14 +362,14 @@ func TestCloseLeavesNothing(t *testing.T) {
 	go func() { _, _ = s.Ask(within(t), "a", nil) }() // ends with the agent's handler
 	await(t, "handler runs", waiting)
 	away, _ := dialAgent(t, "tls://127.0.0.1:1", "b", p.agent("b"))
-	for range 2 { // closing twice is nothing
+	for range 2 { // closing twice has no effect
 		away.Close()
 		a.Close()
 		s.Close()
 		e.Shutdown()
 	}
 	if err := a.Pulse(nil); err == nil {
-		t.Error("a closed agent subscribes")
+		t.Error("a closed agent can subscribe")
 	}
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -82,7 +82,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// A reason survives the wire whatever it holds.
+// A reason is transferred unchanged, whatever it contains.
 func FuzzReply(f *testing.F) {
 	f.Add("disk is full")
 	f.Add("two\r\nlines: and \x00 \xff more " + strings.Repeat("é", reasonLimit))

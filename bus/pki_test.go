@@ -76,8 +76,8 @@ func (p *pki) client(name string, until time.Time) *tls.Config {
 
 func (p *pki) agent(name string) *tls.Config { return p.client(name, time.Now().Add(time.Hour)) }
 
-// authorize is what the server's authority does: it knows the name even of a
-// certificate that has expired.
+// authorize works like the server's authority: it returns the name even for an expired
+// certificate.
 func (p *pki) authorize(state tls.ConnectionState) (string, error) {
 	cert := state.PeerCertificates[0]
 	if err := cert.CheckSignatureFrom(p.cert); err != nil {

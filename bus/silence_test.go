@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// wall passes TCP connections on until it falls silent: nothing passes then, and
-// nobody is told, as when a host or a path vanishes.
+// wall forwards TCP connections until it falls silent: then it drops all data without an
+// error, as when a host or a path fails.
 type wall struct {
 	listener net.Listener
 	silent   chan struct{}
@@ -61,8 +61,8 @@ func (w *wall) pass(to io.Writer, from io.Reader) {
 	}
 }
 
-// A host that vanished without a word loses its name to the next one, and sees
-// itself that the link is down.
+// A host that vanished without closing its connection loses its name to the next one, and
+// notices itself that the connection is down.
 func TestSilenceEndsBothSides(t *testing.T) {
 	t.Parallel() // waits for pings
 	p := newPKI(t)

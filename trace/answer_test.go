@@ -17,8 +17,8 @@ func icmpError(kind, code byte, quote []byte) []byte {
 	return append([]byte{kind, code, 0, 0, 0, 0, 0, 0}, quote...)
 }
 
-// marked puts bytes between the IP header and what follows, as the in-line source
-// does, under another protocol.
+// marked inserts bytes behind the IP header, with another protocol number, as the in-line
+// source does.
 func marked(packet []byte, header int, protocol byte, mark ...byte) []byte {
 	packet = bytes.Clone(packet)
 	if header == length4 {
@@ -32,7 +32,7 @@ func marked(packet []byte, header int, protocol byte, mark ...byte) []byte {
 func TestRead(t *testing.T) {
 	udp4, icmp4 := newFlow(near4, distant4, UDP, 0), newFlow(near4, distant4, ICMP, 0)
 	udp6, icmp6 := newFlow(near6, distant6, UDP, 0), newFlow(near6, distant6, ICMP, 0)
-	stranger := newFlow(near4, elsewhere4, UDP, 0)
+	otherFlow := newFlow(near4, elsewhere4, UDP, 0)
 	sibling := newFlow(near4, distant4, UDP, 0) // the same flow in another trace
 	p4, p6, e4, e6 := udp4.packet(3, 5), udp6.packet(3, 5), icmp4.packet(3, 5), icmp6.packet(3, 5)
 	reply := func(request []byte, kind byte) []byte {
@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 		flow    *flow
 		from    netip.Addr
 		message []byte
-		want    kind // 0: not ours
+		want    kind // 0: not an answer
 	}{
 		"time exceeded":                 {udp4, router4, icmpError(11, 0, p4), passedOn},
 		"time exceeded, ICMP":           {icmp4, router4, icmpError(11, 0, e4), passedOn},
@@ -69,16 +69,16 @@ func TestRead(t *testing.T) {
 		"echo reply, IPv6":              {icmp6, distant6, reply(e6[length6:], 129), reachedEnd},
 		"echo reply, another sequence":  {icmp4, distant4, other, 0},
 		"echo reply to UDP":             {udp4, distant4, reply(e4[length4:], 0), 0},
-		"to somebody else":              {udp4, router4, icmpError(11, 0, stranger.packet(3, 5)), 0},
+		"of another flow":               {udp4, router4, icmpError(11, 0, otherFlow.packet(3, 5)), 0},
 		"of another trace":              {udp4, router4, icmpError(11, 0, sibling.packet(3, 5)), 0},
 		"another protocol, short quote": {icmp4, router4, icmpError(11, 0, p4[:28]), 0},
 		"source quench":                 {udp4, router4, icmpError(4, 0, p4), 0},
 		"no transport header":           {udp4, router4, icmpError(11, 0, p4[:27]), 0},
-		"no number behind the token":    {udp6, router6, icmpError(3, 0, p6[:length6+16]), 0},
+		"no number after the token":     {udp6, router6, icmpError(3, 0, p6[:length6+16]), 0},
 		"IPv6 in IPv4":                  {udp4, router4, icmpError(11, 0, p6), 0},
 		"IPv4 in IPv6":                  {udp6, router6, icmpError(3, 0, p4), 0},
 		"nothing":                       {udp4, router4, nil, 0},
-		"head alone":                    {udp4, router4, icmpError(11, 0, nil), 0},
+		"header only":                   {udp4, router4, icmpError(11, 0, nil), 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A forged message must not take the parser, or the walk behind it, out of bounds.
+// A forged message must not take the parser or the walk out of bounds.
 func FuzzRead(f *testing.F) {
 	for _, test := range flows {
 		flow := fixed(test.source, test.destination, test.protocol)
@@ -128,7 +128,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// fixed is a flow whose token is the same in every run, so that a fuzzer can learn it.
+// fixed is a flow whose token is the same in every run, so that a fuzzer can find it.
 func fixed(source, destination netip.Addr, protocol string) *flow {
 	flow := newFlow(source, destination, protocol, 0)
 	flow.token, flow.first = [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, 100

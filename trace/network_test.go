@@ -24,10 +24,9 @@ type network struct {
 	hosts map[string]string // to namespaces
 }
 
-// settings of every host. Routers ration ICMP errors by default, in a test of many
-// traces more than is of use; and the ration of the whole host, which a mask of no
-// types leaves aside, turns away an answer that comes on one processor while the
-// first one fills it on another.
+// settings of every host. Routers limit the rate of ICMP errors by default, too much for
+// a test of many traces; and the global limit, which does not apply to types outside the
+// mask, drops an answer on one processor while another one refills it.
 var settings = map[string]string{
 	"net/ipv4/ip_forward":                        "1",
 	"net/ipv4/icmp_ratelimit":                    "0",
@@ -37,7 +36,7 @@ var settings = map[string]string{
 	"net/ipv4/fib_multipath_hash_policy":         "1",
 	"net/ipv6/conf/all/forwarding":               "1",
 	"net/ipv6/icmp/ratelimit":                    "0",
-	"net/ipv6/icmp/ratemask":                     "255", // a type that is none
+	"net/ipv6/icmp/ratemask":                     "255", // not an ICMP type
 	"net/ipv6/fib_multipath_hash_policy":         "1",
 	"net/ipv6/conf/all/accept_dad":               "0",
 	"net/ipv6/conf/default/accept_dad":           "0",
@@ -46,8 +45,8 @@ var settings = map[string]string{
 	"net/ipv6/conf/default/addr_gen_mode":        "1", // see addLink
 }
 
-// newNetwork makes hosts and links: {"a", "b"} joins a and b, and is link 1 if it
-// is the first.
+// newNetwork creates hosts and links: {"a", "b"} connects a and b, and is link 1 if it is
+// the first.
 func newNetwork(t *testing.T, links [][2]string) *network {
 	t.Helper()
 	n := &network{t: t, hosts: map[string]string{}}
@@ -133,7 +132,7 @@ func (n *network) addLink(number int, ends [2]string) {
 				return err
 			}
 			for _, prefix := range addresses(number, i+1) {
-				// The default would wait for others to object to the address.
+				// The default would wait for duplicate address detection.
 				err := netlink.AddrAdd(link, &netlink.Addr{Flags: unix.IFA_F_NODAD, IPNet: netOf(prefix)})
 				if err != nil {
 					return err
@@ -142,7 +141,7 @@ func (n *network) addLink(number int, ends [2]string) {
 			if err := netlink.LinkSetUp(link); err != nil {
 				return err
 			}
-			// A first question to a neighbour that is not up yet is asked again a second later.
+			// A solicitation of a neighbour that is not up yet is repeated only after a second.
 			for _, prefix := range addresses(number, 2-i) {
 				err := netlink.NeighSet(&netlink.Neigh{
 					LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT,
@@ -161,8 +160,8 @@ func hardware(link, end int) net.HardwareAddr {
 	return net.HardwareAddr{2, 0x50, 0x4c, 0, byte(link), byte(end)}
 }
 
-// addresses of one end of a link. IPv6 does nothing without a link-local one, and the
-// kernel would make it some time later.
+// addresses of one end of a link. IPv6 requires a link-local one, which the kernel would
+// only add some time later.
 func addresses(link, end int) []netip.Prefix {
 	local := netip.MustParseAddr(fmt.Sprintf("fe80::%x:%d", link, end))
 	return []netip.Prefix{
@@ -174,8 +173,8 @@ func netOf(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
 }
 
-// route sends what a host has for a link's network to the given ends of links, by
-// flow if they are several.
+// route routes a link's network from a host to the given ends of links, by flow if there
+// are several.
 func (n *network) route(host, to string, via ...[2]int) {
 	n.t.Helper()
 	n.do(host, func() error {
@@ -203,7 +202,7 @@ func (n *network) route(host, to string, via ...[2]int) {
 	})
 }
 
-// newChain is a, routers r1, r2 and so on, and b, with routes between all.
+// newChain returns a, routers r1, r2 and so on, and b, with routes between all.
 func newChain(t *testing.T, routers int) *network {
 	t.Helper()
 	hosts := []string{"a"}
@@ -229,8 +228,8 @@ func newChain(t *testing.T, routers int) *network {
 	return n
 }
 
-// silence keeps a router from sending packets of its own, such as ICMP errors; it
-// forwards as before.
+// silence prevents a router from sending its own packets, such as ICMP errors; it still
+// forwards.
 func (n *network) silence(host string) {
 	n.t.Helper()
 	n.do(host, func() error {
@@ -245,8 +244,7 @@ func (n *network) silence(host string) {
 	})
 }
 
-// addDefault adds a route to everywhere else by a neighbour; one that is there is
-// replaced.
+// addDefault adds or replaces the default route through a neighbour.
 func addDefault(via netip.Addr) error {
 	everywhere := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	if via.Is6() {
@@ -255,7 +253,7 @@ func addDefault(via netip.Addr) error {
 	return netlink.RouteReplace(&netlink.Route{Dst: netOf(everywhere), Gw: via.AsSlice()})
 }
 
-// dropCapability takes a capability from the calling thread for good.
+// dropCapability removes a capability from the calling thread permanently.
 func dropCapability(capability uint) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

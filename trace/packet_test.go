@@ -23,8 +23,8 @@ var flows = map[string]struct {
 	"IPv6 UDP": {near6, distant6, UDP}, "IPv6 ICMP": {near6, distant6, ICMP},
 }
 
-// All that routers may hash must be the same in all probes, and in those of another
-// trace; the checksum must be right in each.
+// Every field that routers may hash must be the same in all probes, also of another trace;
+// the checksum of each must be correct.
 func TestFlowIsConstant(t *testing.T) {
 	for name, test := range flows {
 		t.Run(name, func(t *testing.T) {
@@ -50,10 +50,10 @@ func TestFlowIsConstant(t *testing.T) {
 				}
 			}
 			if bytes.Equal(other.packet(1, 0)[header:header+8], want[header:header+8]) {
-				t.Error("another flow looks the same")
+				t.Error("another flow has the same header")
 			}
 			if first.token == again.token {
-				t.Error("two traces have one token")
+				t.Error("two traces have the same token")
 			}
 		})
 	}

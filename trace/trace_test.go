@@ -28,7 +28,7 @@ func (n *network) trace(options Options) Path {
 	return path
 }
 
-// shown is the path in one line: the addresses, * for nobody.
+// shown formats the path in one line: the addresses, * for no answer.
 func shown(path *Path) string {
 	var hops []string
 	for i, h := range path.Hops {
@@ -60,7 +60,7 @@ func TestChain(t *testing.T) {
 	tests := map[string]struct {
 		routers int
 		silent  []string
-		want    []int // links by whose second end the hops answer; 0: nobody
+		want    []int // links from whose second end the hops answer; 0: no answer
 	}{
 		"no router":              {0, nil, []int{1}},
 		"three routers":          {3, nil, []int{1, 2, 3, 4}},
@@ -108,13 +108,13 @@ func checkChain(t *testing.T, path *Path, address func(int, int) netip.Addr, lin
 	}
 	for _, h := range path.Hops {
 		if h.Sent != 3 || h.Address.IsValid() != (h.Answers > 0) || h.Answers > h.Sent || (h.RTT > 0) != (h.Answers > 0) {
-			t.Errorf("hop does not agree with itself: %+v", h)
+			t.Errorf("inconsistent hop: %+v", h)
 		}
 	}
 }
 
-// Linux answers six probes of one host at once, then one a second. A trace must find
-// its way with that.
+// Linux answers six probes of one host at once, then one a second. A trace must work with
+// that.
 func TestRateLimitedAnswers(t *testing.T) {
 	n := newChain(t, 3)
 	for host := range n.hosts {
@@ -173,8 +173,8 @@ func TestOneFlowShowsOnePath(t *testing.T) {
 	}
 }
 
-// Without this the test above would pass over a fork that is none. Linux looks at
-// no ports in ICMP, so UDP alone spreads.
+// This proves that the fork of the test above works. Linux hashes no ports of ICMP, so
+// only UDP spreads.
 func TestFlowsSpreadOverAFork(t *testing.T) {
 	n := newFork(t)
 	for _, family := range families {
@@ -234,7 +234,7 @@ func TestSourceAddress(t *testing.T) {
 	}
 	n.do("a", func() error {
 		if _, err := Trace(t.Context(), Options{Destination: four(3, 2), Source: four(9, 9)}); !errors.Is(err, unix.EADDRNOTAVAIL) {
-			t.Errorf("from a strange address: got %v", err)
+			t.Errorf("from a foreign address: got %v", err)
 		}
 		return nil
 	})
@@ -250,7 +250,7 @@ func TestNoRoute(t *testing.T) {
 	})
 }
 
-// Traces of one flow at once must not take each other's answers.
+// Concurrent traces of one flow must not use each other's answers.
 func TestConcurrentTraces(t *testing.T) {
 	n := newChain(t, 3)
 	results := make(chan string)
@@ -301,7 +301,7 @@ func TestWithoutPermission(t *testing.T) {
 	namespace.NeedRoot(t)
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine, and its lack with it
+		runtime.LockOSThread() // the thread ends with the goroutine
 		if err := dropCapability(unix.CAP_NET_RAW); err != nil {
 			result <- err
 			return
@@ -317,14 +317,14 @@ func TestWithoutPermission(t *testing.T) {
 
 func TestInvalidOptions(t *testing.T) {
 	tests := map[string]Options{
-		"no destination":   {},
-		"everybody":        {Destination: netip.MustParseAddr("224.0.0.1")},
-		"nobody":           {Destination: netip.MustParseAddr("::")},
-		"two families":     {Destination: netip.MustParseAddr("10.0.0.1"), Source: netip.MustParseAddr("fd00::1")},
-		"strange protocol": {Destination: netip.MustParseAddr("10.0.0.1"), Protocol: "tcp"},
-		"too many hops":    {Destination: netip.MustParseAddr("10.0.0.1"), MaxHops: 256},
-		"less than none":   {Destination: netip.MustParseAddr("10.0.0.1"), Attempts: -1},
-		"negative wait":    {Destination: netip.MustParseAddr("10.0.0.1"), Wait: -1},
+		"no destination":    {},
+		"everybody":         {Destination: netip.MustParseAddr("224.0.0.1")},
+		"nobody":            {Destination: netip.MustParseAddr("::")},
+		"two families":      {Destination: netip.MustParseAddr("10.0.0.1"), Source: netip.MustParseAddr("fd00::1")},
+		"unknown protocol":  {Destination: netip.MustParseAddr("10.0.0.1"), Protocol: "tcp"},
+		"too many hops":     {Destination: netip.MustParseAddr("10.0.0.1"), MaxHops: 256},
+		"negative attempts": {Destination: netip.MustParseAddr("10.0.0.1"), Attempts: -1},
+		"negative wait":     {Destination: netip.MustParseAddr("10.0.0.1"), Wait: -1},
 	}
 	for name, options := range tests {
 		if _, err := Trace(t.Context(), options); !errors.Is(err, errOptions) {

@@ -29,8 +29,8 @@ type answers struct {
 	rtt   time.Duration
 }
 
-// play runs a walk against answers with a clock of its own, and returns how long it
-// took and the probes in their order.
+// play runs a walk against answers with a simulated clock, and returns how long it took and
+// the probes in order.
 func (w *walk) play(network answers) (time.Duration, []int) {
 	now := start
 	type pending struct {
@@ -74,17 +74,17 @@ func TestWalk(t *testing.T) {
 		reached bool
 		longest time.Duration
 	}{
-		"all answer":              {Options{}, answers{kinds: []kind{p, p, p, e}, rtt: time.Millisecond}, "3 3 3 3", true, 200 * time.Millisecond},
-		"far away":                {Options{}, answers{kinds: []kind{p, p, p, e}, rtt: 300 * time.Millisecond}, "3 3 3 3", true, time.Second},
-		"silent hop":              {Options{}, answers{kinds: []kind{p, 0, p, e}, rtt: time.Millisecond}, "3 0 3 3", true, 700 * time.Millisecond},
-		"nobody":                  {Options{}, answers{}, "0 0 0 0 0", false, 2200 * time.Millisecond},
-		"nobody behind the first": {Options{}, answers{kinds: []kind{p}, rtt: time.Millisecond}, "3 0 0 0 0 0", false, 1200 * time.Millisecond},
-		"gap of four":             {Options{}, answers{kinds: []kind{0, 0, 0, 0, e}, rtt: time.Millisecond}, "0 0 0 0 3", true, 1200 * time.Millisecond},
-		"gap is too long":         {Options{Gap: 2}, answers{kinds: []kind{p, 0, 0, e}, rtt: time.Millisecond}, "3 0 0", false, 1200 * time.Millisecond},
-		"hop limit":               {Options{MaxHops: 2}, answers{kinds: []kind{p, p, p, e}, rtt: time.Millisecond}, "3 3", false, 200 * time.Millisecond},
-		"refused":                 {Options{}, answers{kinds: []kind{p, r}, rtt: time.Millisecond}, "3 3", false, 200 * time.Millisecond},
-		"refused but reached":     {Options{}, answers{kinds: []kind{p, r, e}, rtt: 30 * time.Millisecond}, "3 3 3", true, 400 * time.Millisecond},
-		"answers behind the end":  {Options{}, answers{kinds: []kind{e, e, e, e, e, e}, rtt: 100 * time.Millisecond}, "3", true, 400 * time.Millisecond},
+		"all answer":               {Options{}, answers{kinds: []kind{p, p, p, e}, rtt: time.Millisecond}, "3 3 3 3", true, 200 * time.Millisecond},
+		"far away":                 {Options{}, answers{kinds: []kind{p, p, p, e}, rtt: 300 * time.Millisecond}, "3 3 3 3", true, time.Second},
+		"silent hop":               {Options{}, answers{kinds: []kind{p, 0, p, e}, rtt: time.Millisecond}, "3 0 3 3", true, 700 * time.Millisecond},
+		"nobody":                   {Options{}, answers{}, "0 0 0 0 0", false, 2200 * time.Millisecond},
+		"nothing behind the first": {Options{}, answers{kinds: []kind{p}, rtt: time.Millisecond}, "3 0 0 0 0 0", false, 1200 * time.Millisecond},
+		"gap of four":              {Options{}, answers{kinds: []kind{0, 0, 0, 0, e}, rtt: time.Millisecond}, "0 0 0 0 3", true, 1200 * time.Millisecond},
+		"gap is too long":          {Options{Gap: 2}, answers{kinds: []kind{p, 0, 0, e}, rtt: time.Millisecond}, "3 0 0", false, 1200 * time.Millisecond},
+		"hop limit":                {Options{MaxHops: 2}, answers{kinds: []kind{p, p, p, e}, rtt: time.Millisecond}, "3 3", false, 200 * time.Millisecond},
+		"refused":                  {Options{}, answers{kinds: []kind{p, r}, rtt: time.Millisecond}, "3 3", false, 200 * time.Millisecond},
+		"refused but reached":      {Options{}, answers{kinds: []kind{p, r, e}, rtt: 30 * time.Millisecond}, "3 3 3", true, 400 * time.Millisecond},
+		"answers behind the end":   {Options{}, answers{kinds: []kind{e, e, e, e, e, e}, rtt: 100 * time.Millisecond}, "3", true, 400 * time.Millisecond},
 		"first probes lost": {Options{}, answers{kinds: []kind{p, p, e}, rtt: time.Millisecond, lose: func(n int) bool { return n%3 == 0 }},
 			"2 2 2", true, 2200 * time.Millisecond},
 		"one attempt": {Options{Attempts: 1}, answers{kinds: []kind{p, p, e}, rtt: time.Millisecond}, "1 1 1", true, 100 * time.Millisecond},
@@ -113,7 +113,8 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// Hosts ration their answers: hops that may lie behind the destination get one probe.
+// Hosts limit the rate of their answers: hops that may lie behind the destination get one
+// probe.
 func TestProbesToDestinationAreLimited(t *testing.T) {
 	w := newWalk(Options{})
 	_, order := w.play(answers{kinds: []kind{reachedEnd, reachedEnd, reachedEnd, reachedEnd, reachedEnd, reachedEnd, reachedEnd}, rtt: 200 * time.Millisecond})
@@ -132,8 +133,8 @@ func TestSeveralAddresses(t *testing.T) {
 		a.from = one // a second answer to the same probe
 		w.take(a)
 	}
-	w.take(answer{number: 3, from: one})    // never sent
-	w.take(answer{number: 9999, from: one}) // never was
+	w.take(answer{number: 3, from: one})    // not sent
+	w.take(answer{number: 9999, from: one}) // does not exist
 	got := fmt.Sprintf("%+v", w.hops())
 	if want := "[{TTL:1 Address:10.0.0.2 Others:[10.0.0.1] RTT:8ms Sent:3 Answers:3}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)

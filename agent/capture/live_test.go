@@ -144,13 +144,13 @@ func sendFrame(device string, frame []byte) error {
 func TestDeviceEnds(t *testing.T) {
 	host := namespace.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan Tally, 10)
+	tallies := make(chan Tally, 10)
 	err := netns.Do(host, func() error {
-		_, err := Run(ctx, Options{Device: "lo", Ready: cancel, Tallied: func(tally Tally) { told <- tally }})
+		_, err := Run(ctx, Options{Device: "lo", Ready: cancel, Tallied: func(tally Tally) { tallies <- tally }})
 		return err
 	})
-	if err != nil || len(told) == 0 {
-		t.Errorf("%v, told %d times", err, len(told))
+	if err != nil || len(tallies) == 0 {
+		t.Errorf("%v, %d tallies", err, len(tallies))
 	}
 	err = netns.Do(host, func() error {
 		_, err := Run(t.Context(), Options{Device: "nowhere"})
@@ -176,7 +176,7 @@ func TestSlowReader(t *testing.T) {
 			if err := netns.Do(host, func() error { return talk("127.0.0.1", datagrams) }); err != nil {
 				t.Error(err)
 			}
-			cancel() // at the latest now: the rest is unread
+			cancel() // the rest stays unread
 		})
 	}
 	var tally Tally

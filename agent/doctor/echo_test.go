@@ -51,7 +51,7 @@ func FuzzReadEcho(f *testing.F) {
 	f.Add([]byte{3, 1, 0, 0, 0, 0, 0, 0, 0x45}, false)
 	f.Fuzz(func(t *testing.T, message []byte, six bool) {
 		if sequence, ok := readEcho(message, six, testToken); ok && (sequence < 0 || sequence >= echoTries) {
-			t.Errorf("answers echo %d, of which there was none", sequence)
+			t.Errorf("answers echo %d, which was not sent", sequence)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // checkIs fails on another level or if a word is in neither finding nor advice. Only
-// checks that are not ok have an advice.
+// checks that are not ok have advice.
 func checkIs(t *testing.T, got session.Check, level string, words ...string) {
 	t.Helper()
 	if got.Level != level {
@@ -23,11 +23,11 @@ func checkIs(t *testing.T, got session.Check, level string, words ...string) {
 	}
 	for _, word := range words {
 		if !strings.Contains(got.Found+"\n"+got.Advice, word) {
-			t.Errorf("%+v: %q is not in it", got, word)
+			t.Errorf("%+v: lacks %q", got, word)
 		}
 	}
 	if got.Name == "" || got.Found == "" || (got.Advice == "") != (level == OK) {
-		t.Errorf("%+v: name, finding or advice is missing, or there is advice for nothing", got)
+		t.Errorf("%+v: name, finding or advice is missing, or advice is unnecessary", got)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestJudgements(t *testing.T) {
 		d.name = "eth0"
 		return d
 	}
-	destination, stranger := program{"tcx ingress", "destination_tc", 4, "root"}, program{"xdp", "balancer", 9, "lb"}
+	destination, foreign := program{"tcx ingress", "destination_tc", 4, "root"}, program{"xdp", "balancer", 9, "lb"}
 	for _, row := range []struct {
 		name  string
 		got   session.Check
@@ -73,8 +73,8 @@ func TestJudgements(t *testing.T) {
 		{"device with LRO", judgeDevice(eth0(device{mtu: 1500, offloads: offloads{"lro": offloadOn}}))[0], Warning, []string{"ethtool -K eth0 lro off"}},
 		{"no programs", judgePrograms(eth0(device{})), OK, []string{"none"}},
 		{"own programs", judgePrograms(eth0(device{programs: []program{destination}})), OK, []string{"tcx ingress destination_tc (id 4", "part of Pillion"}},
-		{"others' programs", judgePrograms(eth0(device{programs: []program{destination, stranger}})), Warning, []string{"xdp balancer", "loaded by lb", "bpftool net show dev eth0"}},
-		{"programs unread", judgePrograms(eth0(device{programs: []program{stranger}, unread: odd})), Warning, []string{"unknown: odd", "balancer"}},
+		{"foreign programs", judgePrograms(eth0(device{programs: []program{destination, foreign}})), Warning, []string{"xdp balancer", "loaded by lb", "bpftool net show dev eth0"}},
+		{"programs unread", judgePrograms(eth0(device{programs: []program{foreign}, unread: odd})), Warning, []string{"unknown: odd", "balancer"}},
 	} {
 		t.Run(row.name, func(t *testing.T) { checkIs(t, row.got, row.level, row.words...) })
 	}
@@ -135,7 +135,7 @@ func TestExamineWithFailingParts(t *testing.T) {
 	}
 	checkIs(t, checks[0], Warning, "unknown: timed out")
 	checkIs(t, checks[1], Warning, "panic: no such thing")
-	// On a busy host the last may time out too; it is never missing.
+	// On a busy host the last part may time out too, but is reported.
 	if checks[2].Name != "good" {
 		t.Errorf("last check is %+v", checks[2])
 	}

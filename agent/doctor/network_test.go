@@ -118,15 +118,15 @@ func pair(t *testing.T) (near, far string) {
 	return near, far
 }
 
-// untilLocal waits until the kernel takes an IPv6 address for its own, which is when it
-// has noticed that the link has a carrier.
+// untilLocal waits until the kernel treats an IPv6 address as local, which is when it has
+// noticed that the link has a carrier.
 func untilLocal(address string) error {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if routes, err := netlink.RouteGet(net.ParseIP(address)); err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s does not become local", address)
+	return fmt.Errorf("%s is not local yet", address)
 }
 
 // attach puts a program on ingress of the namespace's link until the test ends.
@@ -207,9 +207,9 @@ func TestCheckInANamespacePair(t *testing.T) {
 	checkIs(t, found["IPv6 destination options"], OK, "1 of 1")
 
 	attach(t, far, "middlebox", dropOptions())
-	attach(t, near, "stranger", asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()})
+	attach(t, near, "foreign", asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()})
 	found = checkInside(t, near, options)
-	checkIs(t, found["programs on w"], Warning, "tcx ingress stranger", "root")
+	checkIs(t, found["programs on w"], Warning, "tcx ingress foreign", "root")
 	checkIs(t, found["peer b 10.99.0.2"], OK, "RTT")
 	checkIs(t, found["peer b fd99::2"], Warning, "RTT", "drops IPv6 destination options")
 	checkIs(t, found["IPv6 destination options"], Warning, "0 of 1")

@@ -34,8 +34,8 @@ type noc struct {
 	http  *httptest.Server
 	life  time.Duration
 	bus   string
-	fault string // answered instead, with status 400
-	body  string // answered instead, with status 200
+	fault string // answer with status 400, if set
+	body  string // answer with status 200, if set
 	calls []string
 }
 
@@ -159,16 +159,16 @@ func TestEnrol(t *testing.T) {
 	calls := len(n.calls)
 	for _, name := range []string{"good", ""} {
 		again := n.options(folder, name)
-		again.Token = "" // not needed any more
+		again.Token = "" // no longer required
 		if same, fresh, err := Enrol(t.Context(), again); err != nil || fresh || same.Name() != "good" {
 			t.Errorf("again as %q: fresh %t, %v", name, fresh, err)
 		}
 	}
 	if len(n.calls) != calls {
-		t.Errorf("enrolling again asked the server: %q", n.calls)
+		t.Errorf("enrolling again called the server: %q", n.calls)
 	}
 	if _, _, err := Enrol(t.Context(), n.options(folder, "other")); !errors.Is(err, ErrEnrolled) {
-		t.Errorf("by another name: %v", err)
+		t.Errorf("under another name: %v", err)
 	}
 	if _, _, err := Enrol(t.Context(), newNOC(t).options(folder, "good")); !errors.Is(err, ErrEnrolled) {
 		t.Errorf("at another server: %v", err)
@@ -256,7 +256,7 @@ func TestRenewAndStanding(t *testing.T) {
 	}
 	now := time.Now() // an hour into two
 	if i.Due(now) || !i.Due(now.Add(21*time.Minute)) || i.Due(now.Add(19*time.Minute)) {
-		t.Error("due at the wrong time")
+		t.Error("renewal is due at the wrong time")
 	}
 	config := i.TLS()
 	old, _ := config.GetClientCertificate(nil)
@@ -274,10 +274,10 @@ func TestRenewAndStanding(t *testing.T) {
 		t.Errorf("not renewed, or not kept; bus %q", again.Bus())
 	}
 	if err := i.Standing(t.Context()); err != nil {
-		t.Errorf("good: %v", err)
+		t.Errorf("valid: %v", err)
 	}
 	if err := bad.Standing(t.Context()); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "agent is revoked") {
-		t.Errorf("bad: %v", err)
+		t.Errorf("revoked: %v", err)
 	}
 	for _, body := range []string{"{}", `{"certificate":"AAAA"}`} {
 		n.body = body
@@ -290,7 +290,7 @@ func TestRenewAndStanding(t *testing.T) {
 	}
 	n.fault = `{"code":"unauthenticated"}`
 	if err := i.Standing(t.Context()); !errors.Is(err, ErrRefused) || errors.Is(err, ErrToken) {
-		t.Errorf("without a certificate on the way: %v", err)
+		t.Errorf("response without a certificate: %v", err)
 	}
 }
 
@@ -376,7 +376,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"name":"a","server":"noc:1","certificate":"","key":"","authority":""}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if new(Identity).load(text) == nil {
-			t.Errorf("%q is an identity", text)
+			t.Errorf("%q was accepted as an identity", text)
 		}
 	})
 }
@@ -388,10 +388,10 @@ func FuzzParseResponse(f *testing.F) {
 		var answer enrolResponse
 		err := parseResponse(status, text, &answer)
 		if (err == nil) && status != http.StatusOK {
-			t.Errorf("status %d is no error", status)
+			t.Errorf("status %d is not an error", status)
 		}
 		if err != nil && strings.ContainsAny(strings.TrimPrefix(err.Error(), "read the server's response"), "\x1b\r\n") {
-			t.Errorf("not fit for a terminal: %q", err)
+			t.Errorf("control characters in %q", err)
 		}
 	})
 }

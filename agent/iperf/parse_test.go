@@ -80,8 +80,8 @@ func TestRead(t *testing.T) {
 			"iperf3_stream 08:00:01.0 socket=5 start=0 end=1 bytes=8 sender=0"}},
 		"refused": {`{"start":{"connected":[],"version":"iperf 3.12"},"intervals":[],"end":{},"error":"unable to connect"}`,
 			"unable to connect", []string{"iperf3_version: iperf 3.12"}},
-		"numbers that cannot be": {`{"intervals":[{"sum":{"end":-5,"bytes":1e300,"packets":-2,"lost_packets":1e300}}]}`, "", []string{"iperf3_interval 08:00:00.0 end=-5"}},
-		"nothing":                {"", "", nil},
+		"impossible numbers": {`{"intervals":[{"sum":{"end":-5,"bytes":1e300,"packets":-2,"lost_packets":1e300}}]}`, "", []string{"iperf3_interval 08:00:00.0 end=-5"}},
+		"nothing":            {"", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, lines, err := parse(test.text)

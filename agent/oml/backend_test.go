@@ -54,7 +54,7 @@ func (a *agent) end() {
 	a.Forget()
 }
 
-// rowsOf is a batch of a session, numbered from..to.
+// rowsOf returns a batch of a session, numbered from..to.
 func rowsOf(t collect.Table, session uint64, from, to int64) arrow.RecordBatch {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Schema.Arrow())
 	defer b.Release()
@@ -74,14 +74,14 @@ func (a *agent) store(t *testing.T, to collect.Table, session uint64, first, las
 	t.Helper()
 	r := rowsOf(to, session, first, last)
 	defer r.Release()
-	told := 0
+	calls := 0
 	a.Store(to.Schema, r, func(err error) {
-		if told++; err != nil {
+		if calls++; err != nil {
 			t.Error(err)
 		}
 	})
-	if told != 1 {
-		t.Errorf("told %d times that a batch is kept", told)
+	if calls != 1 {
+		t.Errorf("%d callbacks for one batch", calls)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestSessionsAfterRestart(t *testing.T) {
 	damaged := append([]byte("??"), whole...)
 	damaged[30] ^= 1
 	for name, text := range map[string][]byte{
-		"all noted": whole, "killed before the note": before, "torn": whole[:len(whole)-5], "damaged": damaged, "none": nil,
+		"complete": whole, "killed before the entry": before, "torn": whole[:len(whole)-5], "damaged": damaged, "none": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -137,7 +137,7 @@ func TestSessionsAfterRestart(t *testing.T) {
 			}
 			a := begin(t, folder)
 			if got := []int64{a.last(t, 7, load), a.last(t, 8, load), a.last(t, 7, other), a.last(t, 9, load)}; fmt.Sprint(got) != "[20 3 5 0]" {
-				t.Errorf("sessions have come to %v", got)
+				t.Errorf("sessions resume after %v", got)
 			}
 			a.end()
 		})
@@ -147,7 +147,7 @@ func TestSessionsAfterRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := begin(t, folder).last(t, 7, load); got != 20 {
-		t.Errorf("session has come to %d", got)
+		t.Errorf("session resumes after %d", got)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestMarksAreBounded(t *testing.T) {
 	m.record(1, measure.Key{Stream: "flows"}, 5)
 	m.record(1, measure.Key{Stream: relay.Connections.Name}, 5)
 	if m.last(1, "flows") != 0 {
-		t.Error("other streams have marks")
+		t.Error("marks were kept for other streams")
 	}
 }
 
@@ -192,7 +192,7 @@ func TestBackend(t *testing.T) {
 	a := begin(t, t.TempDir())
 	load := a.table(t, "lab", table)
 	if start, err := a.Start("lab", 5000); err != nil || start != 1000 {
-		t.Errorf("start %d, %v: that of the first client is 1000", start, err)
+		t.Errorf("start %d, %v, want that of the first client, 1000", start, err)
 	}
 	second := table
 	second.Index = 9

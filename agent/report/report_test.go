@@ -70,12 +70,12 @@ func TestFile(t *testing.T) {
 	for ; from.Next(&tuple) == nil; n++ {
 	}
 	if n != 3 {
-		t.Errorf("%d tuples can be read", n)
+		t.Errorf("%d readable tuples", n)
 	}
 }
 
 // collector receives everything from one client.
-func collector(t *testing.T) (address string, heard <-chan string) {
+func collector(t *testing.T) (address string, received <-chan string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -96,7 +96,7 @@ func collector(t *testing.T) (address string, heard <-chan string) {
 }
 
 func TestCollector(t *testing.T) {
-	address, heard := collector(t)
+	address, received := collector(t)
 	r, err := Open(Options{URI: "tcp://" + address, App: "app", Domain: "d?token=se%20cret", Sender: "s", Points: []*measure.Schema{schema}})
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestCollector(t *testing.T) {
 	if err := errors.Join(r.Room(t.Context()), r.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	text := <-heard
+	text := <-received
 	for _, part := range []string{"domain: d\n", "pillion-token: se cret\n", strings.TrimPrefix(schemaLine, "schema: "), fullLine, nullLine, "\tkey\ta value\n"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in\n%s", part, text)

@@ -12,7 +12,7 @@ func TestPeriodIsOver(t *testing.T) {
 	const interval = 10 * time.Second
 	for _, test := range []struct {
 		name         string
-		from         time.Duration // the period begins so long after noon
+		from         time.Duration // start of the period, after noon
 		passed, step time.Duration
 		over         bool
 		next         time.Duration // end of the period that follows, after noon
@@ -35,7 +35,7 @@ func TestPeriodIsOver(t *testing.T) {
 			opened := begin(first, interval)
 			now := moment{day: first.day.Add(test.passed + test.step), steady: first.steady + test.passed}
 			if opened.over(now, interval) != test.over || opened.length(now) != test.passed {
-				t.Errorf("over %t after %v, want %t after %v", !test.over, opened.length(now), test.over, test.passed)
+				t.Errorf("ended %t after %v, want %t after %v", !test.over, opened.length(now), test.over, test.passed)
 			}
 			if next := begin(now, interval).next; test.over && !next.Equal(noon.Add(test.next)) {
 				t.Errorf("the next ends at %v, want %v", next, noon.Add(test.next))

@@ -53,13 +53,13 @@ var (
 // lease has not expired are measured.
 func (r *Runner) runPoints() {
 	wanted := map[string][]session.PointTask{}
-	silent := r.now().steady - r.heard
+	silence := r.now().steady - r.lastMessage
 	for _, task := range slices.Concat(r.options.Points, r.assignment.Points) {
 		switch {
 		case factoryOf(task.Point) == nil:
 			r.fail(task.Point, task.Session, "", fmt.Errorf("point %s: %w", task.Point, errPoint))
-		case task.Lease != session.Forever && silent > time.Duration(task.Lease):
-			r.fail(task.Point, task.Session, "", fmt.Errorf("%w for %v", errNoPulse, silent.Round(time.Second)))
+		case task.Lease != session.Forever && silence > time.Duration(task.Lease):
+			r.fail(task.Point, task.Session, "", fmt.Errorf("%w for %v", errNoPulse, silence.Round(time.Second)))
 		default:
 			wanted[task.Point] = append(wanted[task.Point], task)
 		}

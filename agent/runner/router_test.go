@@ -21,7 +21,7 @@ import (
 	"pillion.dev/wire/fivetuple"
 )
 
-// forwarder is a router between two hosts, and the rows that its profile gave out.
+// forwarder is a router between two hosts, and the rows of its profile.
 type forwarder struct {
 	t                   *testing.T
 	left, router, right string // namespaces
@@ -57,7 +57,7 @@ func newForwarder(t *testing.T) *forwarder {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.out.Close() })
-	f.send(1, time.Second) // neighbours are known from now on
+	f.send(1, time.Second) // resolves the neighbours
 	return f
 }
 
@@ -73,7 +73,7 @@ func (f *forwarder) run(namespace, line string) {
 	}
 }
 
-// send sends packets, and returns how many came within a while after the last one.
+// send sends packets, and returns how many arrived until some time after the last one.
 func (f *forwarder) send(packets int, patience time.Duration) (came int) {
 	f.t.Helper()
 	buffer := make([]byte, 1000)
@@ -92,7 +92,7 @@ func (f *forwarder) send(packets int, patience time.Duration) (came int) {
 	return came
 }
 
-// runner works in the router's namespace.
+// runner returns a Runner in the router's namespace.
 func (f *forwarder) runner(own time.Duration) *Runner {
 	f.t.Helper()
 	options := Options{Sink: f.take, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
@@ -111,7 +111,7 @@ func (f *forwarder) inside(do func() error) {
 	}
 }
 
-// apply gives the runner an assignment and returns the states.
+// apply applies an assignment and returns the states.
 func (f *forwarder) apply(r *Runner, tasks ...session.PointTask) (states []session.TaskState) {
 	f.t.Helper()
 	f.inside(func() error {
@@ -132,7 +132,7 @@ func (f *forwarder) take(schema *measure.Schema, sample measure.Sample) {
 	f.rows[key] = append(f.rows[key], row)
 }
 
-// sum of a column of those rows that fit all of column=value.
+// sum of a column over the rows that match all of column=value.
 func (f *forwarder) sum(key, column string, where ...string) (sum uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,8 +159,8 @@ func routerTask(name, to string) session.PointTask {
 	}
 }
 
-// TestRouterRowsAddUp: whatever periods the packets fall into, the rows' packets are
-// those that were forwarded, of each session by its filter, and its histograms hold them.
+// TestRouterRowsAddUp: over all periods, the packets in the rows are the forwarded ones
+// that match each session's filter, and the histograms contain them.
 func TestRouterRowsAddUp(t *testing.T) {
 	f := newForwarder(t)
 	r := f.runner(time.Second)
@@ -212,12 +212,12 @@ func TestRouterRowsAddUp(t *testing.T) {
 	}
 }
 
-// TestRouterStageOfTBF: what a queue at the output holds back is in the output stage
-// of the rows.
+// TestRouterStageOfTBF: the wait in a queue at the output is in the output stage of the
+// rows.
 func TestRouterStageOfTBF(t *testing.T) { stagesOfTBF(t) }
 
 // stagesOfTBF sends packets through a token bucket, and returns the mean times of the
-// stages and the most that waited.
+// stages and the largest queue.
 func stagesOfTBF(t *testing.T) (mean map[string]float64, deepest uint64) {
 	t.Helper()
 	f := newForwarder(t)
@@ -227,7 +227,7 @@ func stagesOfTBF(t *testing.T) (mean map[string]float64, deepest uint64) {
 	const packets = 50 // of 142 bytes: 1.136 ms each
 	begun := time.Now()
 	if came := f.send(packets, 20*time.Second); came != packets {
-		t.Fatalf("%d of %d packets came", came, packets)
+		t.Fatalf("%d of %d packets arrived", came, packets)
 	}
 	took := time.Since(begun)
 	f.inside(r.Close)
@@ -241,15 +241,15 @@ func stagesOfTBF(t *testing.T) (mean map[string]float64, deepest uint64) {
 			deepest = max(deepest, row["depth_max"].Uint64())
 		}
 	}
-	// A kernel may run no hook while process 1 is current; the account says so.
+	// A kernel may run no hook while process 1 is current; the account counts that.
 	lost := f.sum("router_account s", "lost")
 	if rows := f.rows["router_account s"]; len(rows) > 0 {
 		lost += rows[len(rows)-1]["in_flight"].Uint64()
 	}
 	if left > packets || left+min(lost, packets/5)+packets/10 < packets || deepest == 0 || deepest > packets {
-		t.Errorf("%d packets left the output's queue, %d at most waited, %d lost, of %d", left, deepest, lost, packets)
+		t.Errorf("%d packets left the output's queue, which held up to %d, %d lost, of %d", left, deepest, lost, packets)
 	}
-	// None waits longer than the whole test took, and none is processed while it waits.
+	// No packet waits longer than the test took, and the wait is not processing time.
 	if mean["output_queuing"] <= 0 || mean["transit"] > float64(took) || mean["transit"] < mean["output_queuing"]+mean["processing"] {
 		t.Errorf("mean times %v in %v", mean, took)
 	}
@@ -287,8 +287,8 @@ func TestRouterRowsMatchSchemas(t *testing.T) {
 	}
 }
 
-// TestRouterLease: without a word of the server the profile ends, and comes back with
-// the next.
+// TestRouterLease: without pulses from the server the profile stops, and resumes with the
+// next one.
 func TestRouterLease(t *testing.T) {
 	f := newForwarder(t)
 	r := f.runner(0)

@@ -54,8 +54,8 @@ type Runner struct {
 	points       map[string]Point              // by name
 	faults       []session.TaskState           // tasks that could not be placed
 	pulse        session.Pulse
-	// heard is the time of the last message from the server, by the monotonic clock.
-	heard time.Duration
+	// lastMessage is the time of the last message from the server, by the monotonic clock.
+	lastMessage time.Duration
 	// cleared: programs that an earlier process left on devices without a task are detached.
 	cleared bool
 }
@@ -97,7 +97,7 @@ func (r *Runner) Run(ctx context.Context) {
 func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.assignment, r.heard = assignment, r.now().steady
+	r.assignment, r.lastMessage = assignment, r.now().steady
 	r.reconcile()
 	if !r.cleared {
 		r.cleared = true
@@ -118,7 +118,7 @@ func (r *Runner) Revision() uint64 {
 func (r *Runner) Pulse(pulse session.Pulse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pulse, r.heard = pulse, r.now().steady
+	r.pulse, r.lastMessage = pulse, r.now().steady
 	for _, s := range r.sources {
 		s.renew(pulse)
 	}

@@ -27,7 +27,7 @@ func TestBusyServer(t *testing.T) {
 	begun := time.Now()
 	a.step(begun, 0)
 	if n := a.thin.Load(); n != 0 {
-		t.Errorf("%d before anything happens", n)
+		t.Errorf("%d initially", n)
 	}
 	a.busy.Store(begun.UnixNano())
 	a.step(begun.Add(time.Second), 0)
@@ -36,6 +36,6 @@ func TestBusyServer(t *testing.T) {
 	}
 	a.step(begun.Add(time.Minute), 0)
 	if n := a.thin.Load(); n != 1 {
-		t.Errorf("%d when it is no more", n)
+		t.Errorf("%d when it is no longer busy", n)
 	}
 }

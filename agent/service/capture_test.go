@@ -115,7 +115,7 @@ func TestCaptureOnADevice(t *testing.T) {
 	}
 	defer conn.Close()
 	late := time.NewTimer(20 * time.Second)
-	for kept.of("pcap_udp") == 0 { // until the capture has begun
+	for kept.of("pcap_udp") == 0 { // until the capture has started
 		if _, err := conn.WriteTo([]byte("hello"), conn.LocalAddr()); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestCaptureOnADevice(t *testing.T) {
 		case <-kept.came:
 		case <-time.After(10 * time.Millisecond):
 		case <-late.C:
-			t.Fatal("no row came")
+			t.Fatal("no rows")
 		}
 	}
 	cancel()

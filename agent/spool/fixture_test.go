@@ -59,7 +59,7 @@ type server struct {
 	seen   map[measure.Key]bool
 	floor  map[string]uint64 // highest Oldest by stream and epoch
 	values map[uint64]int    // times each value was stored
-	order  []measure.Key     // as they came first
+	order  []measure.Key     // of first arrival
 	faults []string
 	// fail may return an error before or after a batch is stored.
 	fail func(e measure.Envelope) (before, after error)
@@ -97,7 +97,7 @@ func (v *server) store(e measure.Envelope) {
 	}
 	line := fmt.Sprint(e.Stream, e.Epoch)
 	if e.Sequence < v.floor[line] {
-		v.faults = append(v.faults, fmt.Sprintf("%v: came new although %d was said to be the oldest", e.Key, v.floor[line]))
+		v.faults = append(v.faults, fmt.Sprintf("%v: is new although %d was announced as the oldest", e.Key, v.floor[line]))
 	}
 	v.floor[line] = max(v.floor[line], e.Oldest)
 	_, r, err := e.Decode()

@@ -13,9 +13,9 @@ import (
 
 // holder puts batches and records the outcome of each, by sequence number.
 type holder struct {
-	spool *Spool
-	told  []uint64
-	lost  []uint64
+	spool   *Spool
+	written []uint64
+	lost    []uint64
 }
 
 func (h *holder) hold(t *testing.T, value uint64, padding int) {
@@ -26,7 +26,7 @@ func (h *holder) hold(t *testing.T, value uint64, padding int) {
 		if err != nil {
 			h.lost = append(h.lost, key.Sequence)
 		} else {
-			h.told = append(h.told, key.Sequence)
+			h.written = append(h.written, key.Sequence)
 		}
 	})
 	if err != nil {
@@ -46,8 +46,8 @@ func move(t *testing.T, s *Spool, from, to string) {
 	}
 }
 
-// TestHoldReports: kept is called when the batch is on the disk; while writing fails, when
-// it is written later, or it and all earlier batches were delivered.
+// TestHoldReports: the callback runs when the batch is on disk; if writing fails, when it
+// is written later, or it and all earlier batches have been delivered.
 func TestHoldReports(t *testing.T) {
 	dir, v := filepath.Join(t.TempDir(), "spool"), newServer()
 	away := dir + ".away"
@@ -55,32 +55,32 @@ func TestHoldReports(t *testing.T) {
 	s := openAt(t, dir, Options{MemoryBytes: 4 << 10, Window: 1})
 	h := &holder{spool: s}
 	h.hold(t, 0, 10)
-	if !slices.Equal(h.told, []uint64{0}) {
-		t.Errorf("told %v of a batch on the disk", h.told)
+	if !slices.Equal(h.written, []uint64{0}) {
+		t.Errorf("written %v, with the batch on disk", h.written)
 	}
 	move(t, s, dir, away)
 	for i := range uint64(3) {
 		h.hold(t, 1+i, 10)
 	}
-	if len(h.told) != 1 || len(h.lost) != 0 {
-		t.Errorf("told %v, lost %v while the disk refuses", h.told, h.lost)
+	if len(h.written) != 1 || len(h.lost) != 0 {
+		t.Errorf("written %v, lost %v while the disk fails", h.written, h.lost)
 	}
 	move(t, s, away, dir)
 	s.mu.Lock()
 	s.flushMemory()
 	s.mu.Unlock()
-	if !slices.Equal(h.told, []uint64{0, 1, 2, 3}) {
-		t.Errorf("told %v when the disk has all", h.told)
+	if !slices.Equal(h.written, []uint64{0, 1, 2, 3}) {
+		t.Errorf("written %v when all are on disk", h.written)
 	}
 	move(t, s, dir, away)
 	h.hold(t, 4, 10)
 	h.hold(t, 5, 3000)
-	h.hold(t, 6, 3000) // drops those before from memory
+	h.hold(t, 6, 3000) // drops earlier ones from memory
 	move(t, s, away, dir)
 	run(t, s, v.send)
 	drain(t, s)
-	if !slices.Equal(h.told, []uint64{0, 1, 2, 3, 6}) || !slices.Equal(h.lost, []uint64{4, 5}) {
-		t.Errorf("told %v, lost %v", h.told, h.lost)
+	if !slices.Equal(h.written, []uint64{0, 1, 2, 3, 6}) || !slices.Equal(h.lost, []uint64{4, 5}) {
+		t.Errorf("written %v, lost %v", h.written, h.lost)
 	}
 	h.hold(t, 7, 10)
 	if err := s.Close(); err != nil {
@@ -92,7 +92,7 @@ func TestHoldReports(t *testing.T) {
 	}
 }
 
-// TestHoldReportsBeforeDelivery: kept is called before a batch is sent.
+// TestHoldReportsBeforeDelivery: the callback runs before a batch is sent.
 func TestHoldReportsBeforeDelivery(t *testing.T) {
 	s := openAt(t, t.TempDir(), Options{})
 	kept := make(chan bool, 1)
@@ -119,7 +119,7 @@ func TestHoldReportsBeforeDelivery(t *testing.T) {
 	}
 	large := record(schemaOf("a"), 0, 1, payloadMax)
 	defer large.Release()
-	if err := s.Hold(schemaOf("a"), large, func(measure.Key, error) { t.Error("told") }); !errors.Is(err, ErrTooLarge) {
+	if err := s.Hold(schemaOf("a"), large, func(measure.Key, error) { t.Error("callback") }); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
 	if lost := s.Stats().DroppedRows; lost != 0 {

@@ -71,19 +71,19 @@ func child(dir, from string) error {
 }
 
 // serveChild stores batches; every third reply is lost.
-func serveChild(listener net.Listener, v *server, turn *int) error {
+func serveChild(listener net.Listener, v *server, replies *int) error {
 	conn, err := listener.Accept()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	for decode := gob.NewDecoder(conn); ; *turn++ {
+	for decode := gob.NewDecoder(conn); ; *replies++ {
 		var e measure.Envelope
 		if decode.Decode(&e) != nil {
-			return nil // it was killed
+			return nil // the child was killed
 		}
 		answer := "y"
-		if v.send(context.Background(), e) != nil || *turn%3 == 0 {
+		if v.send(context.Background(), e) != nil || *replies%3 == 0 {
 			answer = "n"
 		}
 		if _, err := conn.Write([]byte(answer)); err != nil {
@@ -100,9 +100,9 @@ func TestKillLosesNothing(t *testing.T) {
 	}
 	defer listener.Close()
 	written := map[uint64]bool{}
-	turn, next := 0, uint64(0)
+	replies, next := 0, uint64(0)
 	for round := range 6 {
-		next = killChild(t, dir, listener, v, &turn, next, 50+100*round, written)
+		next = killChild(t, dir, listener, v, &replies, next, 50+100*round, written)
 	}
 	s := openAt(t, filepath.Join(dir, "spool"), Options{})
 	run(t, s, v.send)
@@ -118,13 +118,13 @@ func TestKillLosesNothing(t *testing.T) {
 		t.Errorf("%d of %d batches are missing", missing, len(written))
 	}
 	if lost := s.Stats(); lost.DroppedBatches > 0 {
-		t.Errorf("%d batches are said to be dropped", lost.DroppedBatches)
+		t.Errorf("%d batches are reported as dropped", lost.DroppedBatches)
 	}
 }
 
 // killChild kills a child after a number of batches. It returns the first number that no
 // child has used.
-func killChild(t *testing.T, dir string, listener net.Listener, v *server, turn *int,
+func killChild(t *testing.T, dir string, listener net.Listener, v *server, replies *int,
 	first uint64, count int, written map[uint64]bool) uint64 {
 	t.Helper()
 	command := exec.Command(os.Args[0])
@@ -138,12 +138,12 @@ func killChild(t *testing.T, dir string, listener net.Listener, v *server, turn 
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- serveChild(listener, v, turn) }()
+	go func() { served <- serveChild(listener, v, replies) }()
 	highest := first
 	lines := bufio.NewScanner(out)
 	for i := 0; lines.Scan(); i++ {
 		var n uint64
-		if _, err := fmt.Sscan(lines.Text(), &n); err != nil { // a pipe takes a line whole or not at all
+		if _, err := fmt.Sscan(lines.Text(), &n); err != nil { // a line is written to a pipe completely or not at all
 			t.Fatal(err)
 		}
 		// Put returned before the line was written, even if it was read after the kill.

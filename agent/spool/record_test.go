@@ -62,7 +62,7 @@ func TestScanContinuesAfterDamage(t *testing.T) {
 func TestFileName(t *testing.T) {
 	for _, name := range []string{"", "lock", "position", "1-2.spool", "000000000001-0000000000000002.spool.gz", "../x.spool"} {
 		if _, _, ok := parseFileName(name); ok {
-			t.Errorf("%q is taken for a file of batches", name)
+			t.Errorf("%q is treated as a file of batches", name)
 		}
 	}
 	number, epoch, ok := parseFileName((&file{number: 12, epoch: testEpoch}).name())
@@ -86,11 +86,11 @@ func FuzzScan(f *testing.F) {
 			end = offset + recordSize(&e)
 			whole += recordSize(&e)
 			if end > int64(len(data)) || measure.Checksum(e.Payload) != e.Checksum {
-				t.Fatalf("record at %d is not whole", offset)
+				t.Fatalf("record at %d is incomplete", offset)
 			}
 		})
 		if whole+lost.bytes != int64(len(data)) {
-			t.Fatalf("%d bytes whole and %d damaged of %d", whole, lost.bytes, len(data))
+			t.Fatalf("%d bytes intact and %d damaged of %d", whole, lost.bytes, len(data))
 		}
 	})
 }

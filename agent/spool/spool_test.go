@@ -18,7 +18,7 @@ import (
 	"pillion.dev/measure"
 )
 
-func TestDeliversInOrderAndForgets(t *testing.T) {
+func TestDeliversInOrderAndDeletes(t *testing.T) {
 	dir, v := t.TempDir(), newServer()
 	s := openAt(t, dir, Options{LimitBytes: 1 << 20, Window: 1})
 	for i := range uint64(100) {
@@ -30,7 +30,7 @@ func TestDeliversInOrderAndForgets(t *testing.T) {
 	v.check(t)
 	bySequence := func(x, y measure.Key) int { return cmp.Compare(x.Sequence, y.Sequence) }
 	if len(v.order) != 100 || !slices.IsSortedFunc(v.order, bySequence) {
-		t.Errorf("%d came, in the order %v", len(v.order), v.order)
+		t.Errorf("%d arrived, in the order %v", len(v.order), v.order)
 	}
 	stats := s.Stats()
 	if stats.SentBatches != 100 || stats.SentRows != 100 || stats.Batches != 0 || stats.Bytes != 0 || stats.DroppedBatches != 0 {
@@ -41,16 +41,16 @@ func TestDeliversInOrderAndForgets(t *testing.T) {
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "*"+suffix))
 	if len(left) != 0 {
-		t.Errorf("files are left: %v", left)
+		t.Errorf("files left: %v", left)
 	}
 }
 
 func TestLostAnswersAndFailuresStoreOnce(t *testing.T) {
 	v := newServer()
-	turn := 0
+	replies := 0
 	v.fail = func(measure.Envelope) (before, after error) {
-		turn++
-		switch turn % 5 {
+		replies++
+		switch replies % 5 {
 		case 0:
 			return errAway, nil
 		case 1:
@@ -66,7 +66,7 @@ func TestLostAnswersAndFailuresStoreOnce(t *testing.T) {
 	drain(t, s)
 	v.check(t)
 	if len(v.values) != 60 || s.Stats().SentRows != 60 {
-		t.Errorf("%d values stored, %d rows said to be sent, want 60", len(v.values), s.Stats().SentRows)
+		t.Errorf("%d values stored, %d rows reported as sent, want 60", len(v.values), s.Stats().SentRows)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestFullDropsTheOldestAndCounts(t *testing.T) {
 	drain(t, s)
 	v.check(t)
 	if int64(len(v.values)) != before.Batches || v.values[199] != 1 || v.values[0] != 0 {
-		t.Errorf("%d came of %d; the newest %d times, the oldest %d", len(v.values), before.Batches, v.values[199], v.values[0])
+		t.Errorf("%d arrived of %d; the newest %d times, the oldest %d", len(v.values), before.Batches, v.values[199], v.values[0])
 	}
 	lost := s.Stats().Lost
 	if lost["a"].Rows+lost["b"].Rows != before.DroppedRows || lost["a"].Batches == 0 || lost["b"].Batches == 0 {
@@ -102,7 +102,7 @@ func TestFullWhileInFlight(t *testing.T) {
 	send := func(ctx context.Context, e measure.Envelope) error {
 		flying <- struct{}{}
 		if e.Sequence%2 == 0 {
-			<-release // deaf to the end of its context, and stored
+			<-release // ignores the end of its context, and stores
 			return v.send(context.Background(), e)
 		}
 		select {
@@ -224,7 +224,7 @@ func TestAcknowledgedIsNotSentAgain(t *testing.T) {
 		}
 		s = openAt(t, dir, Options{})
 		if got := s.Stats().Batches; got != 1 {
-			t.Fatalf("%d batches are held, want the one that did not come", got)
+			t.Fatalf("%d batches are held, want the one that did not arrive", got)
 		}
 	}
 	v.fail = nil
@@ -268,7 +268,7 @@ func TestDamagedFilesAreSkippedAndCounted(t *testing.T) {
 			}
 			s = openAt(t, dir, Options{})
 			if stats := s.Stats(); stats.Batches != test.want || stats.Damaged != test.places {
-				t.Errorf("%d held, %d places damaged; want %d, %d", stats.Batches, stats.Damaged, test.want, test.places)
+				t.Errorf("%d held, %d damaged places; want %d, %d", stats.Batches, stats.Damaged, test.want, test.places)
 			}
 			run(t, s, v.send)
 			drain(t, s)
@@ -332,7 +332,7 @@ func TestLargeRecordIsSplit(t *testing.T) {
 		t.Errorf("got %v, %+v", err, s.Stats())
 	}
 	if err := s.Put(schemaOf("b"), r); err == nil {
-		t.Error("a record of another stream is taken")
+		t.Error("a record of another schema is accepted")
 	}
 }
 
@@ -373,7 +373,7 @@ func TestFullDisk(t *testing.T) {
 	put(t, s, "a", 300, 2000)
 	drain(t, s)
 	if got := s.Stats(); got.MemoryBytes != 0 || got.DiskError != "" || v.values[300] != 1 {
-		t.Errorf("the disk has room again: %+v", got)
+		t.Errorf("after space was freed: %+v", got)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -384,7 +384,7 @@ func TestMemoryGoesToTheDiskWhenThereIsRoom(t *testing.T) {
 	dir, v := t.TempDir(), newServer()
 	s := openAt(t, dir, Options{})
 	put(t, s, "a", 0, 10)
-	// Without the folder creating the next file fails as on a full disk.
+	// Without the folder, creating the next file fails as on a full disk.
 	s.mu.Lock()
 	s.seal()
 	s.dir = filepath.Join(dir, "gone")
@@ -412,7 +412,7 @@ func TestMemoryGoesToTheDiskWhenThereIsRoom(t *testing.T) {
 	v.check(t)
 	for i, key := range v.order {
 		if key.Sequence != uint64(i) {
-			t.Errorf("batch %d came as number %d", key.Sequence, i)
+			t.Errorf("batch %d arrived as number %d", key.Sequence, i)
 		}
 	}
 	if len(v.values) != 7 {
