@@ -55,7 +55,7 @@ func TestCommands(t *testing.T) {
 	expectGone(t, name)
 }
 
-// Every mistake of a user is one line that says what is wrong and one that helps.
+// Every user error is one line with the cause and one with a hint.
 func TestErrors(t *testing.T) {
 	namespace.NeedRoot(t)
 	good, name := yamlFile(t, routed)
@@ -101,7 +101,7 @@ func TestErrors(t *testing.T) {
 func TestErrorWithoutRoot(t *testing.T) {
 	namespace.NeedRoot(t)
 	path, name := yamlFile(t, routed)
-	folder, err := os.MkdirTemp("", "pillion-nobody") // t.TempDir is closed to others
+	folder, err := os.MkdirTemp("", "pillion-nobody") // t.TempDir is not accessible to others
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// application reports 1,000 samples a second for 12 s to the agent of its host.
+// application reports 1,000 samples per second for 12 s to the agent of its host.
 const application = `
 import time
 from pillion.oml import OMLBase
@@ -24,9 +24,9 @@ oml.close()
 print(oml.dropped, "dropped")
 `
 
-// TestApplicationThroughCutAndDeath: what an application reports to the agent of its
-// host is stored once, though the network is cut, and the agent dies meanwhile.
-func TestApplicationThroughCutAndDeath(t *testing.T) {
+// TestApplicationDuringFaults: every sample that an application reports to the agent of
+// its host is stored once, although the network is cut and the agent killed meanwhile.
+func TestApplicationDuringFaults(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, calmHosts)
 	python, err := filepath.Abs("../python")
@@ -46,15 +46,15 @@ func TestApplicationThroughCutAndDeath(t *testing.T) {
 	})
 	b.cut(true)
 	for range 2 {
-		time.Sleep(2 * time.Second) // samples come
+		time.Sleep(2 * time.Second) // samples accumulate
 		b.kill("agent-b")
 		b.start("agent-b")
 	}
 	if output := string(<-ended); !strings.HasSuffix(output, "\n0 dropped\n") {
-		t.Errorf("the application says %q", output)
+		t.Errorf("output of the application: %q", output)
 	}
 	if n := b.number(rows); n > 11_000 {
-		t.Errorf("%d rows came though the network was cut", n)
+		t.Errorf("%d rows arrived although the network was cut", n)
 	}
 	b.cut(false)
 	b.reaches(12_000, rows)

@@ -7,7 +7,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// twoWays has b answer a by another way than that by which a's packets come.
+// twoWays is a lab with asymmetric paths between a and b.
 const twoWays = `
 hosts: {a: {}, b: {}, noc: {}}
 links:
@@ -18,8 +18,8 @@ links:
 service: {server: noc, agents: [a, b]}
 `
 
-// TestWaysDiffer: marks are read wherever they come in.
-func TestWaysDiffer(t *testing.T) {
+// TestAsymmetricPaths: marks are read on whichever interface they arrive.
+func TestAsymmetricPaths(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoWays)
 	b.do("b", func() error {

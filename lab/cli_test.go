@@ -15,7 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/file"
 )
 
-// lines are the words of a text between line ends.
+// lines splits a text into lines.
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
 // TestCommandLine: the commands of a user, against a server that measures.
@@ -35,7 +35,7 @@ func TestCommandLine(t *testing.T) {
 	t.Run("roles", func(t *testing.T) { b.knowsRoles(t) })
 }
 
-// firstHint runs what the server says to do first.
+// firstHint runs the command that the server suggests first.
 func (b *serviceBed) firstHint() {
 	b.t.Helper()
 	said, err := os.ReadFile(filepath.Join(filepath.Dir(b.path("server")), "server.log"))
@@ -44,7 +44,7 @@ func (b *serviceBed) firstHint() {
 	}
 	hints := regexp.MustCompile(`(?m)^ +pillion (--server .*)$`).FindAllSubmatch(said, -1)
 	if len(hints) < 2 {
-		b.t.Fatalf("the server gives %d hints", len(hints))
+		b.t.Fatalf("the server prints %d hints", len(hints))
 	}
 	for _, hint := range hints {
 		text := string(hint[1])
@@ -145,7 +145,7 @@ func arrowRows(t *testing.T, content []byte) (rows int64) {
 	return rows
 }
 
-// onlyReads asks for what a question must not do.
+// onlyReads runs queries that must be refused.
 func (b *serviceBed) onlyReads(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.csv")
 	before := b.number("SELECT count(*) FROM flows")
@@ -164,14 +164,14 @@ func (b *serviceBed) onlyReads(t *testing.T) {
 		"install": "INSTALL httpfs",
 	} {
 		if output, err := b.tryPillion("query", sql); err == nil {
-			t.Errorf("%s: %s was answered:\n%s", name, sql, output)
+			t.Errorf("%s: %s was executed:\n%s", name, sql, output)
 		}
 	}
 	if after := b.number("SELECT count(*) FROM flows"); after != before {
-		t.Errorf("there were %d rows, now %d", before, after)
+		t.Errorf("%d rows before, %d after", before, after)
 	}
 	if _, err := os.Stat(out); err == nil {
-		t.Error("a question wrote a file")
+		t.Error("a query wrote a file")
 	}
 }
 

@@ -87,8 +87,8 @@ func TestProbeErrors(t *testing.T) {
 	}
 }
 
-// A program of somebody else sees every packet, and is still there afterwards.
-func TestBesideOtherPrograms(t *testing.T) {
+// A foreign program sees every packet, and stays attached.
+func TestBesideForeignPrograms(t *testing.T) {
 	b := up(t, pair)
 	var attachments []link.Link
 	attach := func(host, device string, at ebpf.AttachType) {

@@ -14,7 +14,7 @@ import (
 	"pillion.dev/internal/test/namespace"
 )
 
-// freePort is a port of this machine's loopback that was free a moment ago.
+// freePort returns a loopback port that was free a moment ago.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,8 +33,8 @@ func demoCommand(t *testing.T, args ...string) (command *exec.Cmd, name string) 
 	return exec.Command(agentPath, append([]string{"lab", "demo", "--name", name}, args...)...), name
 }
 
-// TestDemo: the demonstration counts what the link did, shows the session live, and
-// leaves nothing. Delays are not compared: the machine may be busy.
+// TestDemo: the demonstration agrees with the link, shows the session live, and leaves
+// nothing behind. Delays are not compared: the machine may be busy.
 func TestDemo(t *testing.T) {
 	command, name := demoCommand(t, "--seconds", "4")
 	text, err := command.CombinedOutput()
@@ -62,7 +62,7 @@ func TestDemo(t *testing.T) {
 	expectGone(t, name)
 }
 
-// TestDemoInterrupted: Ctrl-C removes everything, and says so in one line.
+// TestDemoInterrupted: Ctrl-C removes everything, which one line reports.
 func TestDemoInterrupted(t *testing.T) {
 	command, name := demoCommand(t, "--seconds", "60")
 	command.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
@@ -71,19 +71,19 @@ func TestDemoInterrupted(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Kill(-command.Process.Pid, unix.SIGKILL) }) // most often it has ended
+	t.Cleanup(func() { _ = unix.Kill(-command.Process.Pid, unix.SIGKILL) }) // usually it has ended
 	eventually(t, "live rows", func() bool { return strings.Contains(output.String(), "pkt/s") })
-	if err := unix.Kill(-command.Process.Pid, unix.SIGINT); err != nil { // as a terminal does
+	if err := unix.Kill(-command.Process.Pid, unix.SIGINT); err != nil { // like a terminal
 		t.Fatal(err)
 	}
 	_ = command.Wait()
 	if said := stderr.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "everything was removed") {
-		t.Errorf("said %q", said)
+		t.Errorf("stderr %q", said)
 	}
 	expectGone(t, name)
 }
 
-// TestDemoKept: with --keep the lab stays, and what is said of it works.
+// TestDemoKept: with --keep the lab stays up, and the printed commands work.
 func TestDemoKept(t *testing.T) {
 	command, name := demoCommand(t, "--seconds", "3", "--keep")
 	t.Cleanup(func() {

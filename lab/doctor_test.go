@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestDoctorSeesTheHosts: agents that measure say so, and that they reach each
-// other, through the server.
-func TestDoctorSeesTheHosts(t *testing.T) {
+// TestDoctorThroughTheServer: checks report that the agents measure and reach each other.
+func TestDoctorThroughTheServer(t *testing.T) {
 	b := service(t, twoHosts)
 	b.running("checked", "--from", "a", "--to", "b")
 	var checks []struct{ Agent, Name, Level, Found, Advice string }

@@ -19,13 +19,13 @@ import (
 	"pillion.dev/lab"
 )
 
-// documents are those whose commands are run here.
+// documents has the documents whose commands are tested.
 var documents = []string{"README.md", "docs/server.md", "docs/agent.md", "docs/api.md", "docs/session.md", "docs/troubleshooting.md"}
 
 var fence = regexp.MustCompile("(?ms)^```sh ?([a-z-]*)\n(.*?)^```$")
 
-// block is the text of a fenced block of commands. Its class, behind the word sh,
-// says where they are run.
+// block is a fenced block of commands. Its class, after the word sh, selects the test that
+// runs them.
 type block struct{ document, class, text string }
 
 func blocks(t *testing.T) []block {
@@ -43,7 +43,7 @@ func blocks(t *testing.T) []block {
 	return found
 }
 
-// ofClass is the text of all blocks of a class in a document.
+// ofClass returns the text of all blocks of a class in a document.
 func ofClass(t *testing.T, document, class string) string {
 	t.Helper()
 	var text string
@@ -58,7 +58,7 @@ func ofClass(t *testing.T, document, class string) string {
 	return text
 }
 
-// Every block is of a class that a test here runs.
+// Every block has a class that a test runs.
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	run := map[string][]string{
 		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd"},
@@ -92,7 +92,7 @@ func TestDocumentedTargets(t *testing.T) {
 	}
 }
 
-// desk is a folder like a built clone, with the environment of a user in it.
+// desk is a folder like a built clone, with a user's environment.
 type desk struct {
 	t           *testing.T
 	folder      string
@@ -123,7 +123,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// shell is a shell with a text of commands.
+// shell returns a shell that runs a text.
 func (d *desk) shell(text string) *exec.Cmd {
 	command := exec.Command("bash", "-euo", "pipefail", "-c", text)
 	command.Dir, command.Env = d.folder, d.environment
@@ -139,9 +139,9 @@ func (d *desk) run(text string) string {
 	return string(said)
 }
 
-// until starts commands in this test's or a host's network and waits for an output
-// that fits; when the test ends, the commands are interrupted. bash becomes the
-// last command, so that the signal is the command's.
+// until starts commands in this test's or a host's network and waits for matching output;
+// when the test ends, the commands are interrupted. bash executes the last command in its
+// own process, so that the command gets the signal.
 func (d *desk) until(start func(*exec.Cmd) error, text string, wanted *regexp.Regexp) *exec.Cmd {
 	d.t.Helper()
 	command := d.shell("exec " + strings.TrimSpace(text))
@@ -166,13 +166,13 @@ func (d *desk) until(start func(*exec.Cmd) error, text string, wanted *regexp.Re
 	return command
 }
 
-// transcript is an output that is read while it is written.
+// transcript is output that is read while it is written.
 type transcript struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// Write adds to it.
+// Write implements io.Writer.
 func (t *transcript) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,8 +192,8 @@ var (
 	attached            = regexp.MustCompile(`"ready"`)
 )
 
-// TestTwoCommands: those of README.md lead to live delay, and the others that are
-// documented for that lab work in it. The lab has a name and a port of its own.
+// TestTwoCommands: those of README.md show live delay, and the other documented commands
+// for that lab work in it. The lab has its own name and port.
 func TestTwoCommands(t *testing.T) {
 	d := newDesk(t)
 	name, port := fmt.Sprintf("t%dx%d", os.Getpid(), beds.Add(1)), freePort(t)
@@ -216,7 +216,7 @@ func TestTwoCommands(t *testing.T) {
 	})
 	commands := strings.Split(strings.TrimSpace(ofClass(t, "README.md", "two-hosts")), "\n")
 	if len(commands) != 2 {
-		t.Fatalf("README.md promises two commands, not %d", len(commands))
+		t.Fatalf("README.md has %d commands, want two", len(commands))
 	}
 	d.run(commands[0])
 	t.Run("watch", func(t *testing.T) {
@@ -233,12 +233,12 @@ func TestTwoCommands(t *testing.T) {
 	}
 	expectGone(t, name)
 	if _, err := os.Lstat("/run/pillion/forward/" + port + ".token"); err == nil {
-		t.Error("the link to the token is still there")
+		t.Error("the link to the token still exists")
 	}
 }
 
-// TestJoinAsDocumented: a server and two hosts as README.md says, in a lab that has
-// only the network.
+// TestJoinAsDocumented: a server and two hosts as in README.md, in a lab that has only the
+// network.
 func TestJoinAsDocumented(t *testing.T) {
 	b := up(t, `
 hosts: {noc: {}, north: {}, south: {}}
@@ -277,8 +277,8 @@ links: [{ends: [noc, north]}, {ends: [noc, south]}, {ends: [north, south]}]
 	d.reports(in("north"), in("noc"))
 }
 
-// reports builds the application of docs/server.md, runs it on one host, and asks on
-// another for what it has reported.
+// reports builds the application of docs/server.md, runs it on one host, and queries its
+// reports on another.
 func (d *desk) reports(there, asked func(*exec.Cmd) error) {
 	d.t.Helper()
 	if said, err := exec.Command("cp", "-r", "../clib", d.folder).CombinedOutput(); err != nil {
@@ -308,7 +308,7 @@ func (d *desk) reports(there, asked func(*exec.Cmd) error) {
 
 }
 
-// TestProbesAsDocumented: the two programs by hand.
+// TestProbesAsDocumented: source and destination without a server.
 func TestProbesAsDocumented(t *testing.T) {
 	b := up(t, pair)
 	d := newDesk(t)

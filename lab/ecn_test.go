@@ -20,8 +20,8 @@ const (
 	experience = 3 // CE
 )
 
-// TestCongestionMarksReachTheReceiver: what a router marks CE arrives as CE, in every
-// encoding.
+// TestCongestionMarksReachTheReceiver: packets that a router marks CE arrive as CE, in
+// every encoding.
 func TestCongestionMarksReachTheReceiver(t *testing.T) {
 	b := up(t, `
 hosts: {a: {}, b: {}, r: {forward: true}}
@@ -100,7 +100,7 @@ func setECN(t *testing.T, socket *net.UDPConn, to netip.Addr, ecn int) {
 	})
 }
 
-// countECN receives count packets and returns how many came with each ECN field.
+// countECN receives count packets and returns how many arrived with each ECN field.
 func countECN(t *testing.T, socket *net.UDPConn, to netip.Addr, count int) map[byte]int {
 	t.Helper()
 	control(t, socket, func(fd int) error {

@@ -8,7 +8,7 @@ import (
 )
 
 // BenchmarkLink sends UDP packets of 56 bytes through an emulated link with 5 ms
-// delay as fast as a window of 4000 packets allows, and reports packets a second
+// delay as fast as a window of 4000 packets allows, and reports packets per second
 // and how late the emulator wrote them. Sender, emulator and receiver share the
 // machine's processors.
 func BenchmarkLink(b *testing.B) {
@@ -41,7 +41,7 @@ func benchmarkLink(b *testing.B, both bool) {
 	b.ReportMetric(float64(truth.Unread), "unread")
 }
 
-// BenchmarkLateness sends packets one at a time, at 2000 a second.
+// BenchmarkLateness sends packets one at a time, at 2000 per second.
 func BenchmarkLateness(b *testing.B) {
 	bed := up(b, "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n    emulate: {delay: 5ms}\n")
 	s := bed.open("a", "b", netip.AddrPortFrom(secondIPv4, 9000))
@@ -57,8 +57,8 @@ func BenchmarkLateness(b *testing.B) {
 	b.ReportMetric(float64(truth.Late.Max), "late-max-ns")
 }
 
-// flood sends count packets with at most a window of them under way, and reports
-// whether all came.
+// flood sends count packets with at most a window of them in flight, and reports whether
+// all arrived.
 func (s *stream) flood(count int) bool {
 	const window = 4000
 	var received atomic.Int64

@@ -16,7 +16,7 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// calmHosts are twoHosts with a link that only takes its time.
+// calmHosts is twoHosts with a link that only delays.
 const calmHosts = `
 hosts: {a: {}, b: {}, r: {forward: true}, noc: {}}
 links:
@@ -27,15 +27,15 @@ links:
 service: {server: noc, agents: [a, b]}
 `
 
-// recording runs a session whose source marks on for minutes without the server,
-// with a row for each packet, and gives a flow of its own.
+// recording runs a session whose source keeps marking for minutes without the server, with
+// a row for each packet, and returns a flow for it.
 func (b *serviceBed) recording(more ...string) *stream {
 	b.t.Helper()
 	b.running("fault", append([]string{"--from", "a", "--to", "b", "--records", "--lease", "4m"}, more...)...)
 	return b.open("a", "b", netip.AddrPortFrom(secondIPv4, 9000))
 }
 
-// traffic sends on and on until stop is called.
+// traffic sends continuously until stop is called.
 func (s *stream) traffic(rate int) (stop func()) {
 	ending, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -64,14 +64,14 @@ func (s *stream) traffic(rate int) (stop func()) {
 	return stop
 }
 
-// marked is what the link did to marked packets, once all have come that were sent.
+// marked returns the truth of marked packets, once none is in flight.
 func (b *serviceBed) marked(s *stream) emulator.Tally {
 	b.t.Helper()
 	return b.settled("a-b", "a", s.next).Marked
 }
 
-// concluded makes the link calm, sends a last marked packet, which shows what was
-// lost before it, and returns the link's account of marked packets.
+// concluded makes the link calm, sends a last marked packet, which reveals earlier losses,
+// and returns the truth of marked packets.
 func (b *serviceBed) concluded(s *stream) emulator.Tally {
 	b.t.Helper()
 	b.marked(s)
@@ -100,7 +100,7 @@ func (b *serviceBed) agrees(truth emulator.Tally) {
 	}
 }
 
-// account is what an agent says of its spool since it started.
+// account has an agent's spool counters since it started.
 type account struct{ Batches, SentRows, DroppedRows int64 }
 
 func (b *serviceBed) account(agent string) (account, error) {
@@ -124,14 +124,14 @@ func (b *serviceBed) account(agent string) (account, error) {
 	return account{batches, sent, dropped}, nil
 }
 
-// rowsOf are all rows of an agent in the archive.
+// rowsOf returns the number of an agent's rows in the archive.
 const rowsOf = `SELECT sum(n) FROM (SELECT count(*) AS n FROM flows WHERE agent = '%[1]s'
 UNION ALL SELECT count(*) FROM packets WHERE agent = '%[1]s' UNION ALL SELECT count(*) FROM clock WHERE agent = '%[1]s'
 UNION ALL SELECT count(*) FROM host WHERE agent = '%[1]s' UNION ALL SELECT count(*) FROM interfaces WHERE agent = '%[1]s'
 UNION ALL SELECT count(*) FROM agent WHERE agent = '%[1]s' UNION ALL SELECT count(*) FROM hops WHERE agent = '%[1]s')`
 
-// balances waits until the spool of an agent is empty, and the rows that it sent are
-// those that were stored since there were earlier.
+// balances waits until the spool of an agent is empty, and it has sent as many rows as
+// were stored in addition to earlier ones.
 func (b *serviceBed) balances(agent string, earlier int64) account {
 	b.t.Helper()
 	var a account
@@ -152,8 +152,8 @@ func (b *serviceBed) balances(agent string, earlier int64) account {
 	return a
 }
 
-// cut takes the way between the server and all agents away, or gives it back. Packets
-// vanish, as behind a router that failed. The way between the agents stays.
+// cut drops all packets between the server and the agents, as a failed router would, or
+// restores the path. The path between the agents is not affected.
 func (b *serviceBed) cut(yes bool) {
 	b.t.Helper()
 	b.do("r", func() error {
@@ -175,7 +175,7 @@ func (b *serviceBed) start(name string, more ...string) {
 	}
 }
 
-// says waits for words in a log.
+// says waits for a text in a log.
 func (b *serviceBed) says(name, words string) {
 	b.t.Helper()
 	eventually(b.t, name+" to say "+words, func() bool {
@@ -191,7 +191,7 @@ func (b *serviceBed) log(name string) string {
 	return string(text)
 }
 
-// onSmallDisk moves the data of a program that has ended to a disk of its own.
+// onSmallDisk moves the data of a stopped program to a separate disk.
 func (b *serviceBed) onSmallDisk(name string, bytes int) (folder string) {
 	b.t.Helper()
 	folder = b.path(name)
@@ -220,7 +220,7 @@ func (b *serviceBed) onSmallDisk(name string, bytes int) (folder string) {
 	return folder
 }
 
-// fill leaves no room on a disk until the ballast is removed.
+// fill uses all space on a disk until the ballast is removed.
 func (b *serviceBed) fill(folder string) (ballast string) {
 	b.t.Helper()
 	ballast = filepath.Join(folder, "ballast")
@@ -237,7 +237,7 @@ func (b *serviceBed) fill(folder string) (ballast string) {
 	return ballast
 }
 
-// TestServerKilled: what was stored stays, what was not comes again, nothing twice.
+// TestServerKilled: stored batches are kept, others retransmitted, and none is stored twice.
 func TestServerKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
@@ -263,8 +263,8 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// TestAgentKilled: what it had read arrives once; what came while nobody read is
-// missing in one piece, and the packets' numbers show it.
+// TestAgentKilled: records that it had read arrive once; packets during its absence are
+// missing as one gap in the sequence numbers.
 func TestAgentKilled(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, calmHosts)
@@ -290,7 +290,7 @@ func TestAgentKilled(t *testing.T) {
 	s.send(1000, 2000)
 	total := int64(b.marked(s).Delivered)
 	if missing != 500 {
-		t.Fatalf("%d packets were marked while nobody read", missing)
+		t.Fatalf("%d packets were marked without a reader", missing)
 	}
 	eventually(t, "last packet to be stored", func() bool {
 		n, err := b.tryNumber("SELECT max(sequence) - min(sequence) + 1 FROM packets")
@@ -302,13 +302,13 @@ func TestAgentKilled(t *testing.T) {
 	}
 	jumps := "SELECT count(*) FROM (SELECT sequence - lag(sequence) OVER (ORDER BY sequence) AS d FROM packets) WHERE d <> 1"
 	if n := b.number("%s", jumps); n != 1 {
-		t.Errorf("numbers of packets jump %d times, want once: a row is missing or there twice", n)
+		t.Errorf("the sequence numbers have %d gaps, want one: a row is missing or duplicated", n)
 	}
 	b.reaches(stored, "SELECT sum(packets) FROM flows")
 	b.says("server", "lost contact with b")
 }
 
-// resting waits until nothing is written to an agent's spool any more.
+// resting waits until nothing more is written to an agent's spool.
 func (b *serviceBed) resting(name string) {
 	b.t.Helper()
 	began := time.Now()
@@ -324,14 +324,15 @@ func (b *serviceBed) resting(name string) {
 	})
 }
 
-// TestNetworkCut: an agent without its server measures on, and its spool holds all.
+// TestNetworkCut: an agent without its server continues to measure, and its spool holds
+// all rows.
 func TestNetworkCut(t *testing.T) {
 	t.Parallel() // it mostly waits
 	networkCut(t, 2500, "agent-a")
 }
 
-// networkCut cuts the network until a number of packets were sent and an agent has noticed:
-// b, which has more to say, does so later.
+// networkCut cuts the network until a number of packets were sent and an agent has noticed
+// it: b, which sends more, notices later.
 func networkCut(t *testing.T, packets uint64, agent string) {
 	b := service(t, twoHosts)
 	s := b.recording()
@@ -358,7 +359,7 @@ func TestAgentDiskFull(t *testing.T) {
 	b.kill("agent-b")
 	folder := b.onSmallDisk("agent-b", 2<<20)
 	b.start("agent-b", "--interval", "1h", "--spool", "300000")
-	s := b.recording("--interval", "1h") // so that the rows are packets alone
+	s := b.recording("--interval", "1h") // so that all rows are packets
 	earlier := int64(0)
 	eventually(t, "first rows to come", func() bool {
 		a, err := b.account("b")
@@ -402,15 +403,15 @@ func TestAgentDiskFull(t *testing.T) {
 		stored, err2 = b.tryNumber("SELECT count(*) FROM packets")
 		return err == nil && err2 == nil && a.Batches == 0 && a.DroppedRows > 0 && a.DroppedRows+stored >= came && stored <= came
 	})
-	// What was sent while the network was cut may arrive after it was dropped and counted.
+	// Batches sent while the network was cut may arrive after they were dropped and counted.
 	if rows := b.number(rowsOf, "b") - earlier; rows < a.SentRows || rows > a.SentRows+a.DroppedRows {
 		t.Errorf("%d rows are stored, %d were sent and %d dropped", rows, a.SentRows, a.DroppedRows)
 	}
 	b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'spool-dropped' AND about = 'b'")
 }
 
-// TestServerDiskFull: the server says so, agents keep what it cannot take, and it goes
-// on when there is room.
+// TestServerDiskFull: the server reports it, agents keep what it cannot store, and it
+// resumes when there is space.
 func TestServerDiskFull(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)

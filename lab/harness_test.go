@@ -54,8 +54,8 @@ type bed struct {
 
 var beds atomic.Uint32
 
-// up builds the lab of a YAML text without a name line; the name is made up. The
-// lab is taken down when the test ends. Without root the test is skipped.
+// up builds the lab of a YAML text without a name line, with a generated name. The lab
+// is taken down when the test ends. Without root the test is skipped.
 func up(t testing.TB, text string) *bed {
 	t.Helper()
 	namespace.NeedRoot(t)
@@ -82,7 +82,7 @@ func up(t testing.TB, text string) *bed {
 // path is a file or folder in the lab's state folder.
 func (b *bed) path(name string) string { return filepath.Join("/run/pillion/lab", b.Spec.Name, name) }
 
-// serviceAddress is where the server of the lab is, for the lab's hosts.
+// serviceAddress returns the address of the lab's server for its hosts.
 func (b *bed) serviceAddress() string {
 	b.t.Helper()
 	for _, link := range b.Spec.Links {
@@ -102,7 +102,7 @@ func (b *bed) do(host string, f func() error) {
 	}
 }
 
-// exec runs a command in a host to its end and returns its output.
+// exec runs a command in a host and returns its output.
 func (b *bed) exec(host string, command ...string) string {
 	b.t.Helper()
 	output, err := b.Exec(b.t.Context(), host, command...)
@@ -144,8 +144,8 @@ func (b *bed) truth(link, from string) emulator.Direction {
 	return emulator.Direction{}
 }
 
-// settled waits until nothing of what from sent is under way any more and at
-// least offered packets were read, and returns the truth.
+// settled waits until no packet from a host is in flight and at least offered packets were
+// read, and returns the truth.
 func (b *bed) settled(link, from string, offered uint64) emulator.Direction {
 	b.t.Helper()
 	var d emulator.Direction
@@ -156,8 +156,7 @@ func (b *bed) settled(link, from string, offered uint64) emulator.Direction {
 	return d
 }
 
-// eventually waits for a condition, at most a minute: that is for a busy machine, and
-// no test needs so long on another.
+// eventually waits for a condition, with a timeout of a minute for busy machines.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -167,7 +166,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 		select {
 		case <-retry.C:
 		case <-deadline:
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }

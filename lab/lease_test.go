@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestServerDies: without a server sources mark no longer than their lease, and
-// nothing else changes for the application. When it is back, so are the marks, and
-// what was measured without it is in the archive once.
+// TestServerDies: without a server, sources mark no longer than their lease, and the
+// application is not affected. When it is back, marking resumes, and the rows measured in
+// between are archived once.
 func TestServerDies(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
@@ -20,7 +20,7 @@ func TestServerDies(t *testing.T) {
 	app.fallsSilent()
 	app.unmarked()
 	server.start()
-	app.marks() // nobody asked for it
+	app.marks() // without a command
 	b.becomes("s", "running")
 	b.stopped("s")
 	app.unmarked()
@@ -28,7 +28,7 @@ func TestServerDies(t *testing.T) {
 }
 
 // TestDestinationDies: a source does not mark for a destination without an agent.
-// Packets that are marked nevertheless are restored by the program that stays.
+// Packets that are marked nevertheless are restored by the pinned program.
 func TestDestinationDies(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, perfect)
@@ -39,7 +39,7 @@ func TestDestinationDies(t *testing.T) {
 	destination := b.program("agent-b")
 	destination.kill()
 	app.fallsSilent()
-	silent := int64(app.unmarked()) // none is lost, so they all came
+	silent := int64(app.unmarked()) // none is lost, so all arrived
 	b.becomes("s", "degraded")
 	b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'agent-lost' AND about = 'b'")
 	back := fmt.Sprintf("make_timestamp_ns(%d)", time.Now().UnixNano())
@@ -50,7 +50,7 @@ func TestDestinationDies(t *testing.T) {
 	app.unmarked()
 	truth := app.end()
 	b.reaches(came(truth)-silent, "SELECT sum(packets) FROM flows WHERE time > %s", back)
-	// What the killed process had not written down is lost; nothing is there twice.
+	// Records that the killed process had not written are lost; none is stored twice.
 	before := b.number("SELECT sum(packets) FROM flows WHERE time < %s", back)
 	if before < some || before > silent {
 		t.Errorf("%d packets were marked before it was back, the archive has %d", silent, before)

@@ -52,7 +52,7 @@ func expectGone(t *testing.T, name string) {
 	eventually(t, "lab "+name+" to leave nothing", func() bool { return len(remains(t, name)) == 0 })
 }
 
-// links are the interfaces of the machine's own namespace: a lab makes none there.
+// links lists the interfaces of the machine's own namespace: a lab creates none there.
 func links(t *testing.T) string {
 	t.Helper()
 	entries, err := os.ReadDir("/sys/class/net")
@@ -96,7 +96,7 @@ func TestLifeOfALab(t *testing.T) {
 	}
 	expectGone(t, name)
 	if err := sleeper.Wait(); err == nil {
-		t.Error("a process in the lab outlived it")
+		t.Error("a process in the lab still runs")
 	}
 	if err := lab.Down(t.Context(), name); !errors.Is(err, lab.ErrNoLab) {
 		t.Errorf("second down: got %v, want %v", err, lab.ErrNoLab)
@@ -137,7 +137,7 @@ func TestDownAfterTheEmulatorIsKilled(t *testing.T) {
 	expectGone(t, b.Spec.Name)
 }
 
-// A pid that was given to another process must never be killed.
+// A process with a reused pid must never be killed.
 func TestDownSparesARecycledPid(t *testing.T) {
 	b := up(t, routed)
 	bystander := exec.Command("sleep", "1000")
@@ -160,14 +160,14 @@ func TestDownSparesARecycledPid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := unix.Kill(bystander.Process.Pid, 0); err != nil {
-		t.Errorf("bystander is gone: %v", err)
+		t.Errorf("the other process has ended: %v", err)
 	}
 	if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", bystander.Process.Pid)); err != nil || strings.Contains(string(state), ") Z") {
-		t.Errorf("bystander was killed: %s", state)
+		t.Errorf("the other process was killed: %s", state)
 	}
 }
 
-// Whenever up is killed, down removes what it made so far.
+// Whenever up is killed, down removes what it created.
 func TestDownAfterUpIsKilled(t *testing.T) {
 	namespace.NeedRoot(t)
 	stages := map[string]func(name string) string{
@@ -223,7 +223,7 @@ func TestCtrlCLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := command.Wait(); err == nil {
-		t.Skip("up was done before the signal came")
+		t.Skip("up was done before the signal arrived")
 	}
 	expectGone(t, name)
 }
@@ -285,14 +285,14 @@ func TestChangeOfARunningLink(t *testing.T) {
 	}
 }
 
-// Hosts find each other however lossy the link is.
+// Neighbour discovery works however lossy the link is.
 func TestControlFramesAreNotLost(t *testing.T) {
 	b := up(t, "neighbours: learned\nhosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n    emulate: {loss: 100%, delay: 1ms}\n")
 	for _, to := range []netip.Addr{secondIPv4, secondIPv6} {
 		s := b.open("a", "b", netip.AddrPortFrom(to, 9000))
 		s.send(1, 1000)
 	}
-	// The packets are read only after their neighbour has answered.
+	// The packets are sent only after their neighbour has answered.
 	got := b.settled("a-b", "a", 2)
 	if got.Total.LostRandom != 2 || got.Control.Delivered < 2 {
 		t.Errorf("got %+v, control %+v", got.Total, got.Control)
@@ -312,7 +312,7 @@ func emulatorPid(t *testing.T, name, link string) int {
 	return pid
 }
 
-// kill ends an emulator that this test started, as a crash would.
+// kill kills an emulator that this test started.
 func kill(t *testing.T, pid int) {
 	t.Helper()
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
@@ -324,7 +324,7 @@ func kill(t *testing.T, pid int) {
 	})
 }
 
-// waitForFile waits without a pause, to be there early.
+// waitForFile polls without a pause, to return early.
 func waitForFile(t *testing.T, path string) {
 	t.Helper()
 	for {

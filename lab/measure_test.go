@@ -8,7 +8,7 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// faulty is a link that does everything at once to what a sends.
+// faulty is a link with all impairments for packets from a.
 const faulty = `hosts: {a: {}, b: {}}
 links:
   - ends: [a, b]
@@ -19,8 +19,8 @@ links:
         a: {jitter: 100us, loss: 1%, duplicate: 0.5%, reorder: 1%, reorder_gap: 2ms}
 `
 
-// The emulator is the oracle: what the probes count must be what it did to the
-// marked packets, to the last one.
+// The emulator is the oracle: the probes' counts must equal its counts of marked packets
+// exactly.
 func TestProbesCountTheTruth(t *testing.T) { probesCountTheTruth(t, 2560) }
 
 func probesCountTheTruth(t *testing.T, count int) {
@@ -51,8 +51,8 @@ func probesCountTheTruth(t *testing.T, count int) {
 	}
 }
 
-// countTruth sends no more at once than the link has room for, however late the emulator
-// reads: it sees every frame.
+// countTruth sends no more at once than the link can queue, however late the emulator
+// reads, so that it sees every frame.
 func countTruth(t *testing.T, to netip.Addr, flows, count int, options ...string) (emulator.Direction, sourceSummary, destinationSummary) {
 	t.Helper()
 	b := up(t, faulty)
@@ -73,16 +73,16 @@ func (b *bed) spray(to netip.Addr, flows, count, rate int) uint64 {
 	for i := range streams {
 		streams[i] = b.open("a", "b", netip.AddrPortFrom(to, uint16(9000+i)))
 	}
-	const turn = 256 // of each of ten flows: less than a queue of 10,000
+	const burst = 256 // of each of ten flows: less than a queue of 10,000
 	offered := uint64(0)
-	for n := 0; n < count; n += turn {
+	for n := 0; n < count; n += burst {
 		for _, s := range streams {
-			s.send(turn, rate)
+			s.send(burst, rate)
 		}
-		offered += turn * uint64(flows)
+		offered += burst * uint64(flows)
 		b.settled("a-b", "a", offered)
 	}
-	// The last packets of each flow must come: only a later one shows a loss.
+	// The last packets of each flow must arrive: only a later packet reveals a loss.
 	calm := emulator.Calm()
 	change := emulator.Change{Loss: calm.Loss, Duplicate: calm.Duplicate, Reorder: calm.Reorder}
 	if err := b.Change(b.t.Context(), "a-b", "a", change); err != nil {

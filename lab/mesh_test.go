@@ -11,7 +11,7 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// star is four hosts around a router, each on a link that knows the truth.
+// star is four hosts around a router, each on an emulated link.
 const star = `
 hosts: {a: {}, b: {}, c: {}, d: {}, r: {forward: true}, noc: {}}
 links:
@@ -28,7 +28,7 @@ var starHosts = map[string]netip.Addr{
 	"c": netip.MustParseAddr("10.77.3.1"), "d": netip.MustParseAddr("10.77.4.1"),
 }
 
-// pairs are those of a session, such as a>b.
+// pairs returns the pairs of a session, such as a>b.
 func (b *serviceBed) pairs(session string) []string {
 	b.t.Helper()
 	var shown struct {
@@ -63,7 +63,7 @@ func (b *serviceBed) paired(session string, want ...string) {
 	})
 }
 
-// mesh are all pairs of hosts.
+// mesh returns all pairs of hosts.
 func mesh(hosts ...string) []string {
 	var pairs []string
 	for _, from := range hosts {
@@ -76,9 +76,9 @@ func mesh(hosts ...string) []string {
 	return pairs
 }
 
-const talk = 96 // packets of each pair
+const talk = 96 // packets per pair
 
-// talks sends from every host to every other, and checks that all came.
+// talks sends from every host to every other, and checks that all packets arrived.
 func (b *serviceBed) talks(port uint16, pairs []string) {
 	b.t.Helper()
 	for i, pair := range pairs {
@@ -89,14 +89,14 @@ func (b *serviceBed) talks(port uint16, pairs []string) {
 	}
 }
 
-// arrived is how many marked packets the link of a host brought it.
+// arrived returns how many marked packets the link delivered to a host.
 func (b *serviceBed) arrived(host string) emulator.Tally {
 	b.t.Helper()
 	return b.settled(host+"-r", "r", 0).Marked
 }
 
-// TestSessionMesh: a session between all agents takes in who joins and lets go who
-// leaves, and one by labels follows the labels, on the same interfaces.
+// TestSessionMesh: a session between all agents includes those that join and drops those
+// that leave, and one by labels follows the labels, on the same interfaces.
 func TestSessionMesh(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, star)

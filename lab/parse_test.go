@@ -77,7 +77,7 @@ func TestParseWholeSpec(t *testing.T) {
 	}
 }
 
-// The example is the file that README.md of the project names.
+// The example is the file that README.md refers to.
 func TestExampleFile(t *testing.T) {
 	spec, err := ReadSpec("two-hosts.yaml")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestExampleFile(t *testing.T) {
 	}
 }
 
-// The README shows a file that works.
+// The file in README.md is valid.
 func TestReadmeExample(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -157,7 +157,7 @@ func TestParseMistakes(t *testing.T) {
 	}
 }
 
-// Whatever text comes, the answer is a valid spec or one line.
+// Any text yields a valid spec or an error of one line.
 func FuzzParseSpec(f *testing.F) {
 	f.Add(wholeSpec)
 	f.Add("name: x\nhosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n    emulate: {rate: 1mbit}\n")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// narrow is a path whose second link takes smaller packets than the first.
+// narrow is a path whose second link has a smaller MTU than the first.
 const narrow = `
 hosts: {a: {}, r: {forward: true}, b: {}}
 links:
@@ -15,8 +15,8 @@ links:
     mtu: 1400
 `
 
-// TestNarrowPath moves data over a path that is narrower than the device: a mark
-// must not make a packet too big for it, or TCP would repeat it for ever.
+// TestNarrowPath transfers data over a path with a smaller MTU than the device: a mark must
+// not make a packet too large, or TCP would retransmit it forever.
 func TestNarrowPath(t *testing.T) {
 	tests := map[string]struct{ options, features string }{
 		"native and udp":         {"", ""},

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sourceSummary and destinationSummary are what the probes print at their end.
+// sourceSummary and destinationSummary are the final output of the probes.
 type sourceSummary struct {
 	Seen       uint64            `json:"seen"`
 	Marked     uint64            `json:"marked"`
@@ -83,8 +83,8 @@ type runningProbe struct {
 	summary json.RawMessage
 }
 
-// probe starts a source or destination with --json and waits until it is
-// attached. It ends with the test at the latest.
+// probe starts a source or destination with --json and waits until it is attached. It is
+// stopped at the end of the test at the latest.
 func (b *bed) probe(host, role, device string, args ...string) *runningProbe {
 	b.t.Helper()
 	p := &runningProbe{t: b.t, ended: make(chan struct{})}
@@ -105,7 +105,7 @@ func (b *bed) probe(host, role, device string, args ...string) *runningProbe {
 		return p.ready || p.gone()
 	})
 	if p.gone() {
-		b.t.Fatalf("%s on %s of %s ended at once", role, device, host)
+		b.t.Fatalf("%s on %s of %s exited immediately", role, device, host)
 	}
 	return p
 }
@@ -145,7 +145,7 @@ func (p *runningProbe) gone() bool {
 	}
 }
 
-// end sends a signal and waits; it returns the exit code, -1 for a killed one.
+// end sends a signal and waits; it returns the exit code, -1 if killed.
 func (p *runningProbe) end(signal unix.Signal) int {
 	if p.command.ProcessState == nil {
 		_ = p.command.Process.Signal(signal)
@@ -166,7 +166,7 @@ func (p *runningProbe) finish(s any) {
 	}
 }
 
-// seen adds up the rows so far.
+// seen sums the rows so far.
 func (p *runningProbe) seen() probeCounts {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -182,7 +182,7 @@ func (p *runningProbe) seen() probeCounts {
 	return sum
 }
 
-// both ends the source, then the destination, and returns what they counted.
+// both stops the source, then the destination, and returns their summaries.
 func both(s, d *runningProbe) (marked sourceSummary, read destinationSummary) {
 	s.t.Helper()
 	s.finish(&marked)

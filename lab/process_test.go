@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A program may end before its process is identified: it counts as started, and as not
+// A program may exit before its process is identified: it counts as started, and as not
 // running.
-func TestProgramThatEndsAtOnce(t *testing.T) {
+func TestProgramThatExitsImmediately(t *testing.T) {
 	b := &builder{state: state(t.TempDir())}
 	for range 50 {
 		command := exec.Command("/bin/true")

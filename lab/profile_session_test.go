@@ -16,8 +16,8 @@ links:
 service: {server: noc, agents: [a, r, b]}
 `
 
-// TestSessionProfilesItsRouter: the rows of the router that a session names hold each
-// packet that it forwarded for the session, and none other; and their account closes.
+// TestSessionProfilesItsRouter: the rows of the session's router count exactly the packets
+// that it forwarded for the session, and their account is closed.
 func TestSessionProfilesItsRouter(t *testing.T) {
 	b := service(t, throughRouter)
 	b.running("s", "--from", "a", "--to", "b", "--router", "r", "--trace=-1s", "--filter", "src=10.77.1.1 dst=10.77.2.2")
@@ -39,9 +39,8 @@ func TestSessionProfilesItsRouter(t *testing.T) {
 	b.reaches(0, "SELECT count(*) FROM events WHERE kind = 'task-failed'")
 }
 
-// TestProfileWithoutServer: the profile ends with its lease when nothing is heard of the
-// server, and begins again when the server is back; what was read before is in the
-// archive, once.
+// TestProfileWithoutServer: without contact to the server the profile ends with its lease,
+// and resumes when the server is back; earlier rows are archived once.
 func TestProfileWithoutServer(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, throughRouter)
@@ -51,7 +50,7 @@ func TestProfileWithoutServer(t *testing.T) {
 	server := b.program("server")
 	server.kill()
 	app.fallsSilent()
-	silent := time.Now().Add(2 * time.Second) // a lease that began then is over
+	silent := time.Now().Add(2 * time.Second) // a lease renewed before has expired then
 	app.passes(1000)                          // for at least 5 s
 	over := time.Now()
 	server.start()

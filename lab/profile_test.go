@@ -27,7 +27,7 @@ links:
   - ends: [r, b]
 `
 
-// profileTimes and profileSummary are the parts of the JSON that are compared here.
+// profileTimes and profileSummary are the parts of the JSON that the tests compare.
 type profileTimes struct {
 	Count         uint64
 	Min, P50, Max uint64
@@ -65,7 +65,7 @@ type profiling struct {
 	stderr  bytes.Buffer
 }
 
-// profile starts one by the host's name, and returns when it takes packets.
+// profile starts a profile by the host's name, and returns when it counts packets.
 func (b *bed) profile(t *testing.T, arguments ...string) *profiling {
 	t.Helper()
 	p := &profiling{t: t}
@@ -98,7 +98,7 @@ func (p *profiling) next() map[string]json.RawMessage {
 	return line
 }
 
-// until waits for an interval whose account fits.
+// until waits for an interval whose account matches.
 func (p *profiling) until(fits func(seen, forwarded uint64) bool) {
 	p.t.Helper()
 	eventually(p.t, "an interval", func() bool {
@@ -142,8 +142,8 @@ func (p *profiling) end() profileSummary {
 	return summary
 }
 
-// TestProfileOfARouter: the last line adds up, the records and the report have its
-// figures, and Ctrl-C is a good end.
+// TestProfileOfARouter: the summary adds up, the records and the report have its figures,
+// and Ctrl-C exits with success.
 func TestProfileOfARouter(t *testing.T) {
 	b := up(t, plainRouter)
 	folder := t.TempDir()
@@ -158,8 +158,8 @@ func TestProfileOfARouter(t *testing.T) {
 	if sum := got.Forwarded + got.Dropped + got.Local + got.Merged + got.InFlight + got.Lost; sum != got.Seen || got.Unexplained != 0 {
 		t.Errorf("%d seen, but %d explained and %d not", got.Seen, sum, got.Unexplained)
 	}
-	// A machine may run no tracing program on top of processes of its own; what goes
-	// unseen there is told as lost.
+	// A machine may not run tracing programs in some contexts; packets that are unseen there
+	// are counted as lost.
 	if got.Seen != count || got.Forwarded+got.Lost != count {
 		t.Errorf("%d of %d packets seen, %d forwarded, %d lost", got.Seen, count, got.Forwarded, got.Lost)
 	}
@@ -220,7 +220,8 @@ func checkRecords(t *testing.T, path string, want profileSummary) {
 	}
 }
 
-// checkReport: the page is whole, asks nobody for anything, and has the same figures.
+// checkReport: the page is complete, requests nothing from other hosts, and has the same
+// figures.
 func checkReport(t *testing.T, path string, want profileSummary) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -266,7 +267,7 @@ func checkReport(t *testing.T, path string, want profileSummary) {
 			t.Errorf("chart %d: %v", charts, err)
 		}
 		if strings.Contains(chart, "NaN") || strings.Contains(chart, "Inf") {
-			t.Errorf("chart %d has no number somewhere: %s", charts, chart)
+			t.Errorf("chart %d has an invalid number: %s", charts, chart)
 		}
 	}
 	if charts < 6 { // three stages, each linear and logarithmic
@@ -274,7 +275,7 @@ func checkReport(t *testing.T, path string, want profileSummary) {
 	}
 }
 
-// TestProfileOfAnIdleRouter: nothing forwarded is said, with what may be wrong.
+// TestProfileOfAnIdleRouter: without forwarded packets, a hint names the possible cause.
 func TestProfileOfAnIdleRouter(t *testing.T) {
 	b := up(t, plainRouter)
 	b.exec("r", "sysctl", "-qw", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0")
@@ -324,7 +325,7 @@ func TestProfileErrors(t *testing.T) {
 
 func TestProfileWithoutRoot(t *testing.T) {
 	namespace.NeedRoot(t)
-	folder, err := os.MkdirTemp("", "pillion-nobody") // t.TempDir is closed to others
+	folder, err := os.MkdirTemp("", "pillion-nobody") // t.TempDir is not accessible to others
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +340,7 @@ func TestProfileWithoutRoot(t *testing.T) {
 	checkErrorOutput(t, string(said), command.ProcessState.ExitCode(), "not permitted")
 }
 
-// TestDocumentedProfiles runs what the documents show, in a router.
+// TestDocumentedProfiles runs the documented commands in a router.
 func TestDocumentedProfiles(t *testing.T) {
 	b := up(t, plainRouter)
 	d := newDesk(t)

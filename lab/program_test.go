@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// program is one that the lab's service runs: "server", or "agent-" and a host.
+// program is a program of the lab's service: "server", or "agent-" and a host.
 type program struct {
 	b         *serviceBed
 	name      string
@@ -21,7 +21,7 @@ type program struct {
 	starts    int
 }
 
-// program finds one that runs.
+// program finds a running program.
 func (b *serviceBed) program(name string) *program {
 	b.t.Helper()
 	text, err := os.ReadFile(b.path(name + ".pid"))
@@ -44,7 +44,7 @@ func (b *serviceBed) program(name string) *program {
 		arguments: strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")}
 }
 
-// kill ends it as a crash would.
+// kill kills it.
 func (p *program) kill() {
 	p.b.t.Helper()
 	if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
@@ -55,7 +55,7 @@ func (p *program) kill() {
 	})
 }
 
-// start starts it again with the same command line and waits until it works.
+// start restarts it with the same command line and waits until it is ready.
 func (p *program) start() {
 	t := p.b.t
 	t.Helper()
@@ -85,11 +85,11 @@ func (p *program) start() {
 	for !p.ready(path) {
 		select {
 		case <-ended:
-			t.Fatalf("%s ended when it was started again", p.name)
+			t.Fatalf("%s exited after it was restarted", p.name)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(patience) {
-			t.Fatalf("%s was started again and is not ready", p.name)
+			t.Fatalf("%s was restarted and is not ready", p.name)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (p *program) ready(path string) bool {
 	return err == nil && strings.Contains("\n"+string(text), "\nready\n")
 }
 
-// join starts an agent on one more host, as its operator would.
+// join starts an agent on another host.
 func (b *serviceBed) join(host string) *program {
 	b.t.Helper()
 	address := b.serviceAddress()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// threeHosts are two agents and a host that would like to be one.
+// threeHosts has two agents and a host without one.
 const threeHosts = `
 hosts: {a: {}, b: {}, c: {}, r: {forward: true}, noc: {}}
 links:
@@ -25,7 +25,7 @@ service:
   agents: [a, b]
 `
 
-// guest is an agent that a test starts by itself.
+// guest is an agent that the test starts itself.
 type guest struct {
 	command *exec.Cmd
 	ended   chan struct{}
@@ -33,14 +33,14 @@ type guest struct {
 	output  bytes.Buffer
 }
 
-// Write takes what the agent says.
+// Write implements io.Writer for the agent's output.
 func (g *guest) Write(text []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.output.Write(text)
 }
 
-func (g *guest) said() string {
+func (g *guest) text() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.output.String()
@@ -57,19 +57,19 @@ func (b *serviceBed) guest(host, folder string, arguments ...string) *guest {
 	}
 	go func() {
 		defer close(g.ended)
-		_ = g.command.Wait() // the exit code is looked at where it matters
+		_ = g.command.Wait() // fails checks the exit code
 	}()
 	b.t.Cleanup(func() {
 		_ = g.command.Process.Signal(os.Interrupt)
 		<-g.ended
 		if b.t.Failed() {
-			b.t.Logf("guest on %s:\n%s", host, g.said())
+			b.t.Logf("guest on %s:\n%s", host, g.text())
 		}
 	})
 	return g
 }
 
-// fails waits until the guest has ended and checks what it complained of.
+// fails waits until the guest has exited and checks its exit code and error.
 func (b *serviceBed) fails(g *guest, words string) {
 	b.t.Helper()
 	eventually(b.t, "the agent to give up", func() bool {
@@ -80,8 +80,8 @@ func (b *serviceBed) fails(g *guest, words string) {
 			return false
 		}
 	})
-	if code := g.command.ProcessState.ExitCode(); code == 0 || !strings.Contains(g.said(), words) {
-		b.t.Errorf("exit code %d, it says %q, want %q", code, g.said(), words)
+	if code := g.command.ProcessState.ExitCode(); code == 0 || !strings.Contains(g.text(), words) {
+		b.t.Errorf("exit code %d, output %q, want %q", code, g.text(), words)
 	}
 }
 
@@ -93,7 +93,7 @@ func (b *serviceBed) events(kind, about string) int64 {
 	return n
 }
 
-// expiry is when the certificate of an agent ends, by the server.
+// expiry returns when the certificate of an agent expires, according to the server.
 func (b *serviceBed) expiry(agent string) (time.Time, bool) {
 	output, err := b.tryPillion("agents", "show", agent, "-o", "json")
 	var shown struct {
@@ -106,8 +106,8 @@ func (b *serviceBed) expiry(agent string) (time.Time, bool) {
 	return shown.Expires, err == nil && shown.State == "connected"
 }
 
-// TestUnauthorisedAgentsAreRefused: a host that may not be an agent gets the reason, and no other
-// agent feels it.
+// TestUnauthorisedAgentsAreRefused: a host that is not authorised gets the reason, and no
+// other agent is affected.
 func TestUnauthorisedAgentsAreRefused(t *testing.T) {
 	b := service(t, threeHosts)
 	address := b.serviceAddress()
@@ -127,7 +127,7 @@ func TestUnauthorisedAgentsAreRefused(t *testing.T) {
 	}
 	second := b.guest("c", copied)
 	eventually(t, "the second agent of that name to log the reason", func() bool {
-		return strings.Contains(second.said(), `agent \"a\" is already connected`)
+		return strings.Contains(second.text(), `agent \"a\" is already connected`)
 	})
 	eventually(t, "the event", func() bool { return b.events("agent-refused", "a") > 0 })
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "a", "--token-file", join), "an agent with that name exists")
@@ -136,7 +136,7 @@ func TestUnauthorisedAgentsAreRefused(t *testing.T) {
 	b.fails(b.guest("c", t.TempDir(), "--server", address, "--name", "c",
 		"--token-file", filepath.Join(b.path("server"), "operator.token")), "does not accept the join token")
 	if log := b.log("agent-a"); strings.Contains(log, "not connected") || b.events("agent-lost", "a") != 0 {
-		t.Errorf("the first of the name felt the second:\n%s", log)
+		t.Errorf("the second agent of the name affected the first:\n%s", log)
 	}
 
 	b.pillion("agents", "revoke", "b")
@@ -148,8 +148,8 @@ func TestUnauthorisedAgentsAreRefused(t *testing.T) {
 	b.balances("a", 0)
 }
 
-// TestShortCertificates: an agent renews its certificate in time, unless it is away too
-// long.
+// TestShortCertificates: an agent renews its certificate in time, unless it is away for
+// too long.
 func TestShortCertificates(t *testing.T) {
 	t.Parallel() // it mostly waits
 	config := filepath.Join(t.TempDir(), "server.yaml")

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestRouterMarksItsOwn: a source on a router marks what the router sends, and
-// leaves alone what it forwards for others, which no destination would believe.
-func TestRouterMarksItsOwn(t *testing.T) {
+// TestRouterMarksItsOwnPackets: a source on a router marks packets that the router itself
+// sends, not forwarded ones, which no destination would accept.
+func TestRouterMarksItsOwnPackets(t *testing.T) {
 	b := service(t, routerTakesPart)
 	b.running("s", "--from", "r", "--to", "a", "--trace=-1s", "--interval", "200ms")
 	through := b.open("b", "a", netip.AddrPortFrom(starHosts["a"], 9000))

@@ -10,8 +10,8 @@ import (
 	"pillion.dev/lab"
 )
 
-// TestRun: commands of a host run in it and are ended with the lab, with all that
-// they started; what they say is in a log.
+// TestRun: commands of a host run in it and end with the lab, with all their child
+// processes; their output is in a log.
 func TestRun(t *testing.T) {
 	b := up(t, `
 hosts:
@@ -43,7 +43,7 @@ links: [{ends: [a, b]}]
 	expectGone(t, b.Spec.Name)
 }
 
-// where is a host's network namespace as /proc names it.
+// where returns a host's network namespace as named in /proc.
 func (b *bed) where(host string) (name string) {
 	b.do(host, func() (err error) {
 		name, err = os.Readlink("/proc/thread-self/ns/net")

@@ -14,13 +14,13 @@ import (
 
 const pair = "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n"
 
-// slowPair keeps a transfer going long enough to do something in its middle.
+// slowPair makes a transfer slow enough for an action in its middle.
 const slowPair = pair + "    emulate: {rate: 200mbit, queue: 100000, delay: 1ms}\n"
 
 // both families go to b.
 var toB = map[string]netip.Addr{"ipv6": secondIPv6, "ipv4": secondIPv4}
 
-// attached names the tcx programs on a device of a host.
+// attached returns the names of the tcx programs on a device of a host.
 func (b *bed) attached(host, device string, at ebpf.AttachType) []string {
 	b.t.Helper()
 	var names []string
@@ -79,7 +79,7 @@ func TestKilledSourceStopsMarking(t *testing.T) {
 	}
 }
 
-func TestKilledDestinationGoesOnRestoring(t *testing.T) {
+func TestKilledDestinationKeepsRestoring(t *testing.T) {
 	for name, address := range toB {
 		t.Run(name, func(t *testing.T) {
 			b := up(t, slowPair)
@@ -92,8 +92,8 @@ func TestKilledDestinationGoesOnRestoring(t *testing.T) {
 			x.midway()
 			d = b.probe("b", "destination", "a")
 			b.expectAttached("b", "a", ebpf.AttachTCXIngress, "destination_tc")
-			x.finish()                                 // maybe before the successor was there
-			b.carry("a", "b", address, 1<<20).finish() // it is
+			x.finish()                                 // perhaps before the successor was attached
+			b.carry("a", "b", address, 1<<20).finish() // after it was attached
 			marked, read := both(s, d)
 			if read.Packets == 0 || read.Lost != 0 || read.Unrestored != 0 || marked.Marked <= read.Packets {
 				t.Errorf("successor: marked %+v, read %+v", marked, read)
@@ -103,7 +103,7 @@ func TestKilledDestinationGoesOnRestoring(t *testing.T) {
 	}
 }
 
-// Who is stopped is not dead: the program stays, and its lease must end by itself.
+// A stopped process is not dead: the program stays attached, and its lease must expire.
 func TestStoppedSourceLosesItsLease(t *testing.T) {
 	b := up(t, pair)
 	d := b.probe("b", "destination", "a", "--interval", "50ms")
@@ -117,7 +117,7 @@ func TestStoppedSourceLosesItsLease(t *testing.T) {
 		return d.seen().Packets > before
 	}
 	if !marking() {
-		t.Fatal("nothing is marked")
+		t.Fatal("no packets are marked")
 	}
 	_ = s.command.Process.Signal(unix.SIGSTOP)
 	eventually(t, "marking to end with the lease", func() bool { return !marking() })

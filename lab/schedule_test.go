@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// runStates are the states of a session's runs, by start.
+// runStates returns the states of a session's runs, by start.
 func (b *serviceBed) runStates(session string) []string {
 	b.t.Helper()
 	var runs []struct{ State string }
@@ -20,9 +20,9 @@ func (b *serviceBed) runStates(session string) []string {
 	return states
 }
 
-// TestSessionSchedule: a session begins and ends at its times, and marks in between
-// only. What should have begun while the server was down is said to be missed, or
-// begins late where its time is not over; schedules survive.
+// TestSessionSchedule: a session begins and ends on time, and marks only in between. A
+// start while the server was down is reported as missed, or is late if its time is not
+// over; schedules are kept.
 func TestSessionSchedule(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
@@ -61,7 +61,7 @@ func TestSessionSchedule(t *testing.T) {
 	server := b.program("server")
 	server.kill()
 	if !time.Now().Before(start) {
-		t.Fatal("this machine is too slow: the server was still there at the start")
+		t.Fatal("this machine is too slow: the server was still running at the start")
 	}
 	eventually(t, "the time of the start to pass", func() bool { return time.Since(start) > 1500*time.Millisecond })
 	server.start()

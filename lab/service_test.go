@@ -37,8 +37,8 @@ func service(t testing.TB, text string) *serviceBed {
 	return b
 }
 
-// twoHosts are a and b with a link that is not good, and the server, which they
-// reach by another way.
+// twoHosts has a and b with an impaired link, and the server, which they reach by another
+// path.
 const twoHosts = `
 hosts: {a: {}, b: {}, r: {forward: true}, noc: {}}
 links:
@@ -73,7 +73,7 @@ func (b *serviceBed) tryPillion(arguments ...string) (string, error) {
 	return output.String(), err
 }
 
-// number is the single figure that a query gives.
+// number returns the single figure that a query yields.
 func (b *serviceBed) number(sql string, values ...any) int64 {
 	b.t.Helper()
 	n, err := b.tryNumber(sql, values...)
@@ -96,7 +96,7 @@ func (b *serviceBed) tryNumber(sql string, values ...any) (int64, error) {
 	return row.N, nil
 }
 
-// reaches waits until a query's figure is as wanted.
+// reaches waits until a query yields the wanted figure.
 func (b *serviceBed) reaches(want int64, sql string, values ...any) {
 	b.t.Helper()
 	var got int64
@@ -122,7 +122,7 @@ func (b *serviceBed) running(name string, arguments ...string) {
 	eventually(b.t, "session "+name+" to run", func() bool { return b.sessionState(name) == "running" })
 }
 
-// sessionState is what the server says of a session.
+// sessionState is a session as the server reports it.
 func (b *serviceBed) sessionState(name string) string {
 	b.t.Helper()
 	var sessions []struct {
@@ -140,9 +140,8 @@ func (b *serviceBed) sessionState(name string) string {
 	return "none"
 }
 
-// TestServiceCountsTheTruth: what the archive says of a session is what the link
-// did to every marked packet. So the destination read before the first mark was
-// made, and until the last one had come.
+// TestServiceCountsTheTruth: the archived counts of a session equal the truth of all marked
+// packets. So the destination read from before the first mark until after the last one.
 func TestServiceCountsTheTruth(t *testing.T) {
 	b := service(t, twoHosts)
 	b.running("truth", "--from", "a", "--to", "b")
@@ -158,15 +157,15 @@ func TestServiceCountsTheTruth(t *testing.T) {
 		b.reaches(int64(want), "SELECT sum(%s) FROM flows WHERE session = 'truth'", column)
 	}
 	if n := b.number("SELECT count(*) FROM flows WHERE clock_error_ns + source_clock_error_ns IS DISTINCT FROM 0"); n != 0 {
-		t.Errorf("%d rows claim that one clock is off against itself", n)
+		t.Errorf("%d rows have a clock error although both hosts share one clock", n)
 	}
 	delay := b.number("SELECT median(delay_p50_ns) FROM flows WHERE session = 'truth'")
 	if off := delay - truth.Delay.P50; off < -1e6 || off > 1e6 {
-		t.Errorf("median delay %d ns, the link says %d ns", delay, truth.Delay.P50)
+		t.Errorf("median delay %d ns, truth %d ns", delay, truth.Delay.P50)
 	}
 }
 
-// TestStopAndStart: the commands that end and start programs of the service.
+// TestStopAndStart: the commands that stop and start programs of the service.
 func TestStopAndStart(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
@@ -195,9 +194,9 @@ func TestStopAndStart(t *testing.T) {
 	lab("it runs", "start", "noc")
 	lab("neither", "stop", "r")
 	lab("", "stop", "noc")
-	lab("", "stop", "noc") // it has ended already
+	lab("", "stop", "noc") // it has already exited
 	if output, err := b.tryPillion("agents"); err == nil {
-		t.Errorf("a server that was stopped answers %s", output)
+		t.Errorf("a stopped server answers %s", output)
 	}
 	lab("", "start", "noc")
 	connected("connected connected")

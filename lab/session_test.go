@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// perfect is twoHosts with a link that loses nothing.
+// perfect is twoHosts with a link without loss.
 var perfect = strings.Replace(twoHosts, ", from: {a: {loss: 1%, duplicate: 0.5%, reorder: 1%}}", "", 1)
 
-// atLeast waits until a query's figure is so great.
+// atLeast waits until a query's figure reaches a minimum.
 func (b *serviceBed) atLeast(least int64, sql string, values ...any) {
 	b.t.Helper()
 	eventually(b.t, fmt.Sprintf("%s to be %d or more", fmt.Sprintf(sql, values...), least), func() bool {
@@ -21,7 +21,7 @@ func (b *serviceBed) atLeast(least int64, sql string, values ...any) {
 	})
 }
 
-// task gives the counters of an agent's part in a session.
+// task returns the counters of an agent's task of a session.
 func (b *serviceBed) task(session, agent, role string) map[string]uint64 {
 	b.t.Helper()
 	var shown struct {
@@ -53,9 +53,9 @@ func containsAll(text string, words ...string) bool {
 	return true
 }
 
-// TestSessionOnTheWire: while an application talks all the time, sessions start and
-// stop. Its packets are marked only in between, and each marked one is read and
-// restored: no source marks before its destination reads, or after it ended.
+// TestSessionOnTheWire: while an application sends continuously, sessions start and stop.
+// Its packets are marked only in between, and each marked one is read and restored: no
+// source marks before its destination reads, or after it has ended.
 func TestSessionOnTheWire(t *testing.T) {
 	tests := map[string]struct {
 		to    netip.Addr
@@ -83,8 +83,8 @@ func TestSessionOnTheWire(t *testing.T) {
 	}
 }
 
-// TestSessionChanges: a pause ends the marking and a resumption begins it again, and
-// no change of a running session costs or counts a packet twice.
+// TestSessionChanges: a pause stops marking and a resumption restarts it, and no change of
+// a running session loses a packet or counts it twice.
 func TestSessionChanges(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, perfect)
@@ -139,9 +139,9 @@ func TestSessionChanges(t *testing.T) {
 	b.reaches(came(truth), "SELECT sum(expected) FROM flows")
 }
 
-// TestSessionInHaste: a user, or a program, that does not wait for anything harms
-// nobody. Whatever was marked in the end is read and restored.
-func TestSessionInHaste(t *testing.T) {
+// TestRapidSessionCommands: commands that do not wait for each other do no harm. All marked
+// packets are read and restored.
+func TestRapidSessionCommands(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
 	app := b.steady(secondIPv4, 2)
@@ -162,7 +162,7 @@ func TestSessionInHaste(t *testing.T) {
 	app.marks()
 	for range 50 {
 		app.passes(chance.Uint64N(60))
-		_, _ = b.tryPillion(commands[chance.IntN(len(commands))]...) // much of it is refused
+		_, _ = b.tryPillion(commands[chance.IntN(len(commands))]...) // many of them are refused
 	}
 	for _, name := range []string{"s", "beside"} {
 		_, _ = b.tryPillion("session", "stop", name)
@@ -190,8 +190,8 @@ func TestSessionRecords(t *testing.T) {
 	b.reaches(4, "SELECT count(DISTINCT (source, agent, dport, session)) + count(DISTINCT encoding) + count(DISTINCT proto) FROM packets")
 }
 
-// TestSessionsTogether: two sessions on one interface each have all of their
-// packets, in rows of their own; a third that cannot be beside them is refused.
+// TestSessionsTogether: two sessions on one interface each have all of their packets, in
+// separate rows; a third that conflicts with them is refused.
 func TestSessionsTogether(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoHosts)
@@ -229,7 +229,7 @@ func TestSessionsTogether(t *testing.T) {
 	b.open("a", "b", netip.AddrPortFrom(secondIPv4, 9100)).send(more, 4000)
 	after := b.settled("a-b", "a", truth.Total.Offered+more)
 	if got := after.Marked.Offered - truth.Marked.Offered; got != more {
-		t.Errorf("of %d packets %d were marked for the sessions that go on", more, got)
+		t.Errorf("of %d packets %d were marked for the remaining sessions", more, got)
 	}
 	truth = after
 	b.reaches(came(truth), "SELECT sum(packets) FROM flows WHERE session = 'coarse'")

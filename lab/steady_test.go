@@ -13,28 +13,28 @@ import (
 	"pillion.dev/lab/emulator"
 )
 
-// steady is an application from host a to host b that never pauses: a few UDP flows
-// whose receivers look at every byte. A packet with a mark that nobody took out does
-// not reach them: IPv4 marks are in front of the UDP header.
+// steady is an application from host a to host b that sends continuously: a few UDP flows
+// whose receivers check every byte. A packet whose mark was not removed does not reach
+// them: IPv4 marks are in front of the UDP header.
 type steady struct {
 	b        *serviceBed
 	flows    []*steadyFlow
 	stopping chan struct{}
 	sending  sync.WaitGroup
 	reading  sync.WaitGroup
-	sent     atomic.Uint64 // packets of each flow
-	received atomic.Uint64 // packets of all, copies too
-	broken   atomic.Uint64 // that are not what was sent
+	sent     atomic.Uint64 // packets per flow
+	received atomic.Uint64 // packets of all flows, including duplicates
+	broken   atomic.Uint64 // packets with modified content
 	failed   atomic.Pointer[error]
 }
 
 type steadyFlow struct {
 	in, out *net.UDPConn
-	latest  atomic.Uint64 // greatest number that came
+	latest  atomic.Uint64 // highest number received
 }
 
 const (
-	steadyEvery = 5 * time.Millisecond // a packet of each flow
+	steadyEvery = 5 * time.Millisecond // per flow
 	steadyBytes = 200
 )
 
@@ -59,7 +59,7 @@ func (b *serviceBed) steady(to netip.Addr, flows int) *steady {
 	return s
 }
 
-// content is what packet n carries.
+// content returns the payload of packet n.
 func content(payload []byte, n uint64) {
 	binary.BigEndian.PutUint64(payload, n)
 	for i := 8; i < len(payload); i++ {
@@ -109,7 +109,7 @@ func (s *steady) read(f *steadyFlow) {
 	}
 }
 
-// passes waits until count more packets of each flow were sent and came.
+// passes waits until count more packets of each flow were sent and received.
 func (s *steady) passes(count uint64) {
 	s.b.t.Helper()
 	next := s.sent.Load() + count
@@ -126,23 +126,23 @@ func (s *steady) passes(count uint64) {
 	})
 }
 
-// some is how many packets show that marking continues, or does not.
+// some is the number of packets that shows whether marking continues.
 const some = 40
 
-// marked is how many packets with a mark were on the wire.
+// marked returns how many marked packets were on the wire.
 func (s *steady) marked() uint64 {
 	s.b.t.Helper()
 	return s.b.truth("a-b", "a").Marked.Offered
 }
 
-// unmarked checks that no packet is marked while some pass, and returns how many
-// were so far.
+// unmarked checks that no packet is marked while some pass, and returns how many were
+// before.
 func (s *steady) unmarked() uint64 {
 	s.b.t.Helper()
 	before := s.marked()
 	s.passes(some)
 	if after := s.marked(); after != before {
-		s.b.t.Errorf("%d packets were marked while nobody should mark", after-before)
+		s.b.t.Errorf("%d packets were marked although marking should have stopped", after-before)
 	}
 	return before
 }
@@ -154,7 +154,7 @@ func (s *steady) marks() {
 	eventually(s.b.t, "packets to be marked", func() bool { return s.marked() >= before+some })
 }
 
-// fallsSilent waits until no packet is marked any more.
+// fallsSilent waits until no more packets are marked.
 func (s *steady) fallsSilent() {
 	s.b.t.Helper()
 	eventually(s.b.t, "marking to end", func() bool {
@@ -173,8 +173,8 @@ func (s *steady) stop() {
 	s.sending.Wait()
 }
 
-// end stops the application and checks that it received exactly what the link
-// delivered, unchanged. It returns what the link did to the packets from a.
+// end stops the application and checks that it received exactly what the link delivered,
+// unchanged. It returns the truth of the packets from a.
 func (s *steady) end() emulator.Direction {
 	t := s.b.t
 	t.Helper()
@@ -199,17 +199,17 @@ func (s *steady) end() emulator.Direction {
 		t.Errorf("the link delivered %d packets, the application received %d", want, got)
 	}
 	if n := s.broken.Load(); n != 0 {
-		t.Errorf("%d packets came changed", n)
+		t.Errorf("%d packets were modified", n)
 	}
 	return truth
 }
 
-// came is how many marked packets a destination had to read.
+// came returns how many marked packets a destination had to read.
 func came(truth emulator.Direction) int64 {
 	return int64(truth.Marked.Delivered + truth.Marked.Duplicated)
 }
 
-// stopped ends a session and waits until it has.
+// stopped stops a session and waits until it has ended.
 func (b *serviceBed) stopped(name string) {
 	b.t.Helper()
 	b.pillion("session", "stop", name)

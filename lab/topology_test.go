@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detour has two ways from r1 to r3; the first in the file is the one in use.
+// detour has two paths from r1 to r3; the first in the file is in use.
 const detour = `
 hosts: {a: {}, r1: {forward: true}, r2: {forward: true}, r4: {forward: true}, r3: {forward: true}, b: {}, noc: {}}
 links:
@@ -43,7 +43,7 @@ func (b *bed) talkative(hosts ...string) {
 	}
 }
 
-// silence keeps a router from sending packets of its own; it forwards as before.
+// silence prevents a router from sending its own packets; it still forwards.
 func (b *bed) silence(host string) {
 	b.t.Helper()
 	b.do(host, func() error {
@@ -58,7 +58,7 @@ func (b *bed) silence(host string) {
 	})
 }
 
-// path is what the topology says of one path.
+// path is a path in the topology.
 type path struct {
 	Source, Destination, Address string
 	Reached                      bool
@@ -82,7 +82,7 @@ func (b *serviceBed) topology(arguments ...string) (paths []path, kinds map[stri
 	return graph.Paths, kinds
 }
 
-// wayTo is the path from a to an IPv4 address of b, or nil.
+// wayTo returns the path from a to an IPv4 address of b, or nil.
 func (b *serviceBed) wayTo(address string, arguments ...string) (nodes, kinds []string) {
 	paths, kindOf := b.topology(arguments...)
 	for _, p := range paths {
@@ -121,7 +121,7 @@ func TestTopology(t *testing.T) {
 		via := &netlink.Route{Dst: &net.IPNet{IP: net.ParseIP(far).To4(), Mask: net.CIDRMask(32, 32)}, Gw: net.ParseIP("10.77.5.2")}
 		return netlink.RouteReplace(via)
 	})
-	// A change has to be seen twice; asking does not wait for the next turn.
+	// A change has to be seen twice; a trace on demand does not wait for the interval.
 	eventually(t, "the path to change", func() bool {
 		b.pillion("topology", "trace", "a", "b", "--address", far)
 		n, err := b.tryNumber("SELECT count(*) FROM events WHERE kind = 'path-changed'")

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arrival is one received packet: what the sender wrote into it, and when it came.
+// arrival is one received packet: the sender's content, and the time of arrival.
 type arrival struct {
 	sequence       uint64
 	sent, received int64 // CLOCK_REALTIME ns
 }
 
-// stream is a UDP flow between two hosts, watched by a receiver that knows
-// nothing of the emulator.
+// stream is a UDP flow between two hosts with a receiver that is independent of the
+// emulator.
 type stream struct {
 	t        testing.TB
 	in, out  *net.UDPConn
@@ -27,8 +27,7 @@ type stream struct {
 	arrivals []arrival
 }
 
-// open prepares a flow; packets go from a port that is free to the given
-// one, or to a free one if that is 0.
+// open prepares a flow from a free port to the given one, or to a free one if that is 0.
 func (b *bed) open(from, to string, destination netip.AddrPort) *stream {
 	b.t.Helper()
 	s := &stream{t: b.t}
@@ -55,7 +54,7 @@ func (b *bed) open(from, to string, destination netip.AddrPort) *stream {
 }
 
 // send sends count packets with sequence numbers, in bursts of 32 at about rate
-// packets a second.
+// packets per second.
 func (s *stream) send(count, rate int) {
 	s.t.Helper()
 	const burst = 32
@@ -107,7 +106,7 @@ func (s *stream) read(buffer []byte) error {
 	return nil
 }
 
-// seen is what the receiver counted by itself.
+// seen has the receiver's own counts.
 type seen struct{ delivered, duplicated, reordered uint64 }
 
 // count applies the definitions of RFC 5560 and RFC 4737 to the arrivals.
@@ -131,7 +130,7 @@ func (s *stream) count() seen {
 	return result
 }
 
-// localPort is the sender's port.
+// localPort returns the sender's port.
 func (s *stream) localPort() uint16 {
 	return s.out.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }

@@ -23,7 +23,7 @@ type transfer struct {
 	result  chan error
 }
 
-// carry begins to move size bytes from one host to an address of another.
+// carry starts a transfer of size bytes from one host to an address of another.
 func (b *bed) carry(from, to string, address netip.Addr, size int64) *transfer {
 	b.t.Helper()
 	return b.carryOver(from, to, address, size, net.ListenConfig{}, net.Dialer{})
@@ -86,7 +86,7 @@ func (x *transfer) receive(listener net.Listener, sums <-chan [sha256.Size]byte)
 		return fmt.Errorf("received %d of %d bytes: %w", n, x.size, err)
 	}
 	if sent := <-sums; !bytes.Equal(hash.Sum(nil), sent[:]) {
-		return fmt.Errorf("received %d other bytes than were sent", n)
+		return fmt.Errorf("received %d bytes that differ from those sent", n)
 	}
 	return nil
 }
@@ -97,11 +97,11 @@ func (x *transfer) midway() {
 	before := x.carried.Load()
 	eventually(x.t, "the transfer to go on", func() bool { return x.carried.Load() > before+1<<20 || x.carried.Load() == x.size })
 	if x.carried.Load() == x.size {
-		x.t.Fatal("transfer ended before its middle: make it larger")
+		x.t.Fatal("transfer ended too early: make it larger")
 	}
 }
 
-// finish waits for the end of both sides.
+// finish waits until both sides have ended.
 func (x *transfer) finish() {
 	x.t.Helper()
 	for range 2 {

@@ -16,8 +16,8 @@ var (
 	secondIPv6 = netip.MustParseAddr("fd77:0:0:1::2")
 )
 
-// The receiver is the oracle: it counts sequence numbers in payloads and knows
-// nothing of the emulator.
+// The receiver is the oracle: it counts sequence numbers in payloads, independently of the
+// emulator.
 func TestTruthEqualsWhatAReceiverSaw(t *testing.T) {
 	tests := map[string]struct {
 		faults      string
@@ -38,7 +38,7 @@ func TestTruthEqualsWhatAReceiverSaw(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := up(t, "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n    emulate:\n      seed: 7\n      packets: true\n      "+test.faults+"\n")
 			s := b.open("a", "b", test.destination)
-			s.send(test.count, 10000) // a receiver that has to wait must find room for what comes meanwhile
+			s.send(test.count, 10000) // the receive buffer must hold what arrives while the receiver waits
 			truth := b.settled("a-b", "a", uint64(test.count))
 			if len(truth.Flows) != 1 {
 				t.Fatalf("got %d flows, want 1: %+v", len(truth.Flows), truth.Flows)
@@ -51,7 +51,7 @@ func TestTruthEqualsWhatAReceiverSaw(t *testing.T) {
 	}
 }
 
-// compare holds the truth against the receiver's own counts.
+// compare compares the truth with the receiver's own counts.
 func compare(t *testing.T, truth emulator.Direction, s *stream, sent int) {
 	t.Helper()
 	if truth.Unread != 0 {
@@ -63,7 +63,7 @@ func compare(t *testing.T, truth emulator.Direction, s *stream, sent int) {
 	}
 	want := seen{f.Delivered, f.Duplicated, f.Reordered}
 	if got != want {
-		t.Errorf("receiver saw %+v, truth says %+v", got, want)
+		t.Errorf("receiver counted %+v, truth is %+v", got, want)
 	}
 	if f.Offered != uint64(sent) || f.Offered != f.Delivered+f.Lost+f.InFlight {
 		t.Errorf("account is not closed: sent %d, %+v", sent, f.Tally)
@@ -83,9 +83,9 @@ func compare(t *testing.T, truth emulator.Direction, s *stream, sent int) {
 	}
 }
 
-// checkPacketLog holds every record against the receiver, packet by packet. Clocks
-// can be compared because all run on one machine: a packet is sent, then read,
-// then written, then received.
+// checkPacketLog compares every record with the receiver, packet by packet. Times are
+// comparable because all hosts share one clock: a packet is sent, then read, then written,
+// then received.
 func checkPacketLog(t *testing.T, b *bed, truth emulator.Direction, s *stream) {
 	t.Helper()
 	file, err := os.Open(b.path("a-b.a.packets"))
@@ -116,7 +116,7 @@ func checkPacketLog(t *testing.T, b *bed, truth emulator.Direction, s *stream) {
 	}
 	for fate, n := range want {
 		if counted[fate] != n {
-			t.Errorf("log has %d packets of fate %d, truth says %d", counted[fate], fate, n)
+			t.Errorf("log has %d packets of fate %d, truth has %d", counted[fate], fate, n)
 		}
 	}
 }

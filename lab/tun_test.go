@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tun makes a device without Ethernet in a host, with addresses; its packets are
-// read from and written to the file.
+// tun creates a device without Ethernet in a host, with addresses; its packets are read
+// from and written to the file.
 func (b *bed) tun(host, device, ipv4, ipv6 string) *os.File {
 	b.t.Helper()
 	var file *os.File
@@ -36,7 +36,7 @@ func (b *bed) tun(host, device, ipv4, ipv6 string) *os.File {
 	return file
 }
 
-// join carries packets one way until the device is closed.
+// join forwards packets in one direction until the device is closed.
 func join(from, to *os.File) {
 	buffer := make([]byte, 1<<16)
 	for {

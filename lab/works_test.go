@@ -13,7 +13,7 @@ links:
   - ends: [r2, b]
 `
 
-// offload sets features of a device, as "tso off gso on".
+// offload sets features of a device, such as "tso off gso on".
 func (b *bed) offload(host, device, features string) {
 	b.t.Helper()
 	if features != "" {
@@ -21,8 +21,8 @@ func (b *bed) offload(host, device, features string) {
 	}
 }
 
-// tryTraffic moves TCP and UDP past a source and a destination: nobody may notice
-// them, and they must agree.
+// tryTraffic sends TCP and UDP through a source and a destination: applications must not
+// notice them, and their counts must agree.
 func (b *bed) tryTraffic(s, d *runningProbe, to netip.Addr, size int64) {
 	b.t.Helper()
 	b.carry("a", "b", to, size).finish()
@@ -42,7 +42,7 @@ func (b *bed) tryTraffic(s, d *runningProbe, to netip.Addr, size int64) {
 
 func TestOffloads(t *testing.T) {
 	tests := map[string]struct{ source, destination string }{
-		"as it comes":         {"", ""},
+		"default":             {"", ""},
 		"tso off":             {"tso off", ""},
 		"gso off":             {"tso off gso off", ""},
 		"gro on":              {"", "gro on"},
@@ -66,10 +66,10 @@ func TestOffloads(t *testing.T) {
 	}
 }
 
-// Routers measure what they forward, and pass buffers on that were marked and
-// restored before they were segmented.
+// Routers measure forwarded packets, and forward buffers that were marked and restored
+// before they are segmented.
 func TestForwarding(t *testing.T) {
-	tests := map[string]string{"as it comes": "", "tso off": "tso off", "gso off": "tso off gso off", "tx off": "tx off"}
+	tests := map[string]string{"default": "", "tso off": "tso off", "gso off": "tso off gso off", "tx off": "tx off"}
 	addresses := map[string]string{"ipv6": "fd77:0:0:3::2", "ipv4": "10.77.3.2"}
 	for name, features := range tests {
 		for family, address := range addresses {
@@ -87,7 +87,7 @@ func TestForwarding(t *testing.T) {
 // A mark in a UDP option passes routers that know nothing of it, and whichever device has
 // to compute the checksum. The first one that reads it and forwards the packet removes it.
 func TestUDPOptionIsForwarded(t *testing.T) {
-	tests := map[string]string{"as it comes": "", "gso off": "tso off gso off", "tx off": "tx off"}
+	tests := map[string]string{"default": "", "gso off": "tso off gso off", "tx off": "tx off"}
 	addresses := map[string]string{"ipv6": "fd77:0:0:3::2", "ipv4": "10.77.3.2"}
 	for name, features := range tests {
 		for family, address := range addresses {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The numbers here must be those of wire/wire.h, which this room cannot import.
-func TestMarksAreThoseOfTheWire(t *testing.T) {
+// The constants must equal those of wire/wire.h, which this room must not import.
+func TestConstantsEqualThoseOfTheWire(t *testing.T) {
 	header, err := os.ReadFile("../../wire/wire.h")
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestClassify(t *testing.T) {
 		"ipv6 echo":                  {ether(etherIPv6, ipv6(58, 128, 0)...), result{true, false, 58, 0}},
 		"ipv6 option in hop by hop":  {ether(etherIPv6, ipv6(0, append([]byte{17, 0, optionLoss, 4, 0, 0, 0, 0}, udp...)...)...), result{true, false, 17, 9000}},
 		"ipv6 without upper header":  {ether(etherIPv6, ipv6(17)...), result{true, false, 17, 0}},
-		"ipv6 header not whole":      {ether(etherIPv6, ipv6(17)[:39]...), result{}},
+		"ipv6 header truncated":      {ether(etherIPv6, ipv6(17)[:39]...), result{}},
 		"ipv6 empty message":         {ether(etherIPv6, ipv6(58)...), result{true, false, 58, 0}},
 		"ipv6 hop by hop, then none": {ether(etherIPv6, ipv6(0)...), result{true, false, 0, 0}},
 	}

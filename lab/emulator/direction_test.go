@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// step is what became of one packet without the clock: lost, or when each copy is
-// due after it was read.
+// step is the fate of one packet without the clock: lost, or when each copy is due after
+// it was read.
 type step struct {
 	lost bool
 	due  []int64
 }
 
-// through gives count UDP packets, spacing apart, to a direction that never runs,
-// and returns their fates. With control, ARP frames come in between.
+// through passes count UDP packets, spacing apart, to a direction that never runs, and
+// returns their fates. With control, ARP frames are interleaved.
 func through(f Faults, seed uint64, count int, spacing time.Duration, control bool) ([]step, *direction) {
 	d := &direction{dice: newDice(seed, 0), faults: f, frameSize: 200, frameLimit: 1 << 20, flows: newFlows(8)}
 	steps := make([]step, count)
@@ -49,7 +49,7 @@ func TestSeedDecidesFates(t *testing.T) {
 	first, _ := through(f, 7, 2000, time.Microsecond, false)
 	again, _ := through(f, 7, 2000, time.Microsecond, true)
 	if !reflect.DeepEqual(first, again) {
-		t.Error("same seed gave other fates once there were control frames")
+		t.Error("control frames changed the fates")
 	}
 	if other, _ := through(f, 8, 2000, time.Microsecond, false); reflect.DeepEqual(first, other) {
 		t.Error("another seed gave the same fates")
@@ -64,7 +64,7 @@ func TestSeedDecidesFates(t *testing.T) {
 			t.Fatalf("packet %d of a calm link: %+v", n, s)
 		}
 		if !first[n].lost && s.due[0] != first[n].due[0] && s.due[0]+int64(f.ReorderGap) != first[n].due[0] {
-			t.Fatalf("packet %d meets other jitter on a calm link: %+v, before %+v", n, s, first[n])
+			t.Fatalf("packet %d has different jitter on a calm link: %+v, before %+v", n, s, first[n])
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestJitterIsUniform(t *testing.T) {
 	for _, s := range steps {
 		extra := float64(s.due[0]) - float64(f.Delay)
 		if math.Abs(extra) > float64(f.Jitter) {
-			t.Fatalf("jitter of %g ns is outside", extra)
+			t.Fatalf("jitter of %g ns is out of range", extra)
 		}
 		if extra < -float64(f.Jitter)/2 {
 			below++
@@ -135,9 +135,9 @@ func TestRateSerialises(t *testing.T) {
 		"alone":            {"1000", time.Second, []int64{800, 800, 800}},
 		"back to back":     {"1000", 0, []int64{800, 1600, 2400, 3200}},
 		"half as fast":     {"1000", 400 * time.Microsecond, []int64{800, 1200, 1600}},
-		"room for two":     {"2", 0, []int64{800, 1600, -1, -1}},
-		"room for a few B": {"250B", 0, []int64{800, 1600, -1}},
-		"room comes back":  {"1", 500 * time.Microsecond, []int64{800, -1, 800, -1, 800}},
+		"queue of two":     {"2", 0, []int64{800, 1600, -1, -1}},
+		"queue of a few B": {"250B", 0, []int64{800, 1600, -1}},
+		"queue drains":     {"1", 500 * time.Microsecond, []int64{800, -1, 800, -1, 800}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -174,6 +174,6 @@ func TestFlowTableIsBounded(t *testing.T) {
 func TestApplyRefusesJitterBeyondDelay(t *testing.T) {
 	jitter := Duration(2)
 	if _, err := DefaultFaults().Apply(Change{Jitter: &jitter}); err == nil {
-		t.Error("no error for packets that leave before they come")
+		t.Error("no error for packets that leave before they arrive")
 	}
 }

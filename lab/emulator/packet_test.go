@@ -44,7 +44,7 @@ func TestPacketLogRoundTrip(t *testing.T) {
 		failed = err
 	}
 	if failed == nil {
-		t.Error("no error for a record that is cut")
+		t.Error("no error for a truncated record")
 	}
 }
 

@@ -65,7 +65,7 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
-// Whatever is accepted is in range and is the same after being written and read again.
+// Accepted values are in range and unchanged after being written and read again.
 func FuzzQuantities(f *testing.F) {
 	for _, seed := range []string{"5ms", "0.1%", "100mbit", "64kB", "0", "nan%", "1e999%", "", ".", "1.%"} {
 		f.Add(seed)

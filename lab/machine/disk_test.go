@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// disk is what the guest finds as its root: files by path, without a leading slash.
+// disk is the guest's root file system: files by path, without a leading slash.
 type disk map[string]content
 
 type content struct {
@@ -25,7 +25,7 @@ func (d disk) put(name string, mode fs.FileMode, data []byte) {
 	d[strings.TrimPrefix(name, "/")] = content{mode, data}
 }
 
-// copy takes over a file of this machine.
+// copy adds a file of this machine.
 func (d disk) copy(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -35,7 +35,7 @@ func (d disk) copy(t *testing.T, from, to string) {
 	d.put(to, 0o755, data)
 }
 
-// program takes over a program of this machine, with its libraries.
+// program adds a program of this machine, with its libraries.
 func (d disk) program(t *testing.T, name string) {
 	t.Helper()
 	found, err := exec.LookPath(name)
@@ -61,7 +61,7 @@ func (d disk) program(t *testing.T, name string) {
 	}
 }
 
-// write makes the cpio archive ("newc") that the kernel unpacks.
+// write writes the cpio archive ("newc") that the kernel unpacks.
 func (d disk) write(name string) (err error) {
 	file, err := os.Create(name)
 	if err != nil {
@@ -100,5 +100,5 @@ func (d disk) write(name string) (err error) {
 	return out.Flush()
 }
 
-// padding fills up to four bytes.
+// padding pads to a multiple of four bytes.
 func padding(length int) string { return "\x00\x00\x00"[:-length&3] }

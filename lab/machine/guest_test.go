@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the guest writes to its console besides what the suites say.
+// What the guest writes to its console besides the output of the suites.
 const (
 	kernelLine = "== kernel "
 	suiteLine  = "== suite "
@@ -32,7 +32,7 @@ type suite struct {
 	Tests []string
 }
 
-// pattern is what tells a test binary to run these tests.
+// pattern returns the -test.run pattern of these tests.
 func (s suite) pattern() string {
 	var patterns []string
 	for _, test := range s.Tests {
@@ -51,7 +51,7 @@ func guest() {
 	}
 	fmt.Println(doneLine)
 	unix.Sync()
-	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) // which QEMU takes for the end
+	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) // which ends QEMU
 }
 
 func runSuites() error {
@@ -78,7 +78,7 @@ func runSuites() error {
 		fmt.Println(suiteLine + s.Package)
 		c := exec.Command(s.folder()+"/run", "-test.v", "-test.run="+s.pattern())
 		c.Dir = s.folder()
-		c.Env = []string{"PATH=/usr/sbin", "HOME=/", "CI=true"} // in CI nothing is skipped
+		c.Env = []string{"PATH=/usr/sbin", "HOME=/", "CI=true"} // in CI a skip fails
 		c.Stdout, c.Stderr = os.Stdout, os.Stdout
 		if err := c.Run(); err != nil {
 			fmt.Printf("%s%s: %v\n", failedLine, s.Package, err)

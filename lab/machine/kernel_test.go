@@ -29,7 +29,7 @@ type kernel struct {
 	modules map[string]string
 }
 
-// unpack takes the newest package of the cache apart.
+// unpack unpacks the newest package in the cache.
 func unpack(t *testing.T) kernel {
 	t.Helper()
 	folder, err := kernelFolder()
@@ -79,7 +79,7 @@ type module struct {
 	code []byte
 }
 
-// choose unpacks the modules and those that they need, in the order of loading.
+// choose unpacks the modules and their dependencies, in the order of loading.
 func (k kernel) choose(t *testing.T, names ...string) []module {
 	t.Helper()
 	var chosen []module
@@ -108,7 +108,7 @@ func (k kernel) choose(t *testing.T, names ...string) []module {
 	return chosen
 }
 
-// needs reads what a module says of others.
+// needs reads the dependencies of a module.
 func needs(code []byte) ([]string, error) {
 	file, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
@@ -130,7 +130,7 @@ func needs(code []byte) ([]string, error) {
 	return nil, nil
 }
 
-// call runs a command of this machine and returns what it writes.
+// call runs a command of this machine and returns its output.
 func call(t *testing.T, command ...string) []byte {
 	t.Helper()
 	var stderr bytes.Buffer

@@ -2,8 +2,8 @@
 // boots Debian's 6.12 in QEMU, without hardware's help, from a disk in memory that holds
 // the test binaries and little else.
 //
-// It proves that programs load, attach and count there. It proves nothing about time:
-// an emulated processor is slow, and unevenly so. All of it is tests; nothing is shipped.
+// It proves that programs load, attach and count there. It proves nothing about time: an
+// emulated processor is slow and irregular. It consists of tests only.
 package machine
 
 import (
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // it of its command line.
 const guestVariable = "PILLION_GUEST"
 
-// suites are chosen to show each hook at work and still to be done in a minute.
+// suites cover each hook and finish within a minute.
 var suites = []suite{
 	{
 		Package: "probe/router",
@@ -76,9 +76,9 @@ var suites = []suite{
 	},
 }
 
-func TestDebian12Kernel(t *testing.T) {
+func TestDebianKernel(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
-		t.Skipf("the guest's programs are this machine's, of %s, and the kernel is for amd64", runtime.GOARCH)
+		t.Skipf("the guest runs this machine's programs, for %s, but its kernel is for amd64", runtime.GOARCH)
 	}
 	if _, err := exec.LookPath(emulator); err != nil {
 		lack(t, emulator, ".ci/install test")
@@ -116,7 +116,7 @@ func lack(t *testing.T, what, bringer string) {
 	t.Skipf("needs %s: '%s' brings it", what, bringer)
 }
 
-// fill puts together what the guest needs.
+// fill adds everything that the guest requires.
 func fill(t *testing.T, k kernel) disk {
 	t.Helper()
 	d := disk{}
@@ -134,7 +134,7 @@ func fill(t *testing.T, k kernel) disk {
 	for _, s := range suites {
 		d.copy(t, filepath.Join(built, filepath.Base(s.Package)+".test"), s.folder()+"/run")
 	}
-	// One that the source's tests load beside their own.
+	// The source's tests load it besides their own.
 	d.copy(t, "../../probe/destination/destination_bpfel.o", "/pillion/probe/destination/destination_bpfel.o")
 	for _, name := range []string{"ip", "tc", "ethtool", "sysctl"} {
 		d.program(t, name)
@@ -150,16 +150,16 @@ func fill(t *testing.T, k kernel) disk {
 	return d
 }
 
-// boot runs the machine to its end and returns what it told.
+// boot runs the machine until it ends and returns its report.
 func boot(t *testing.T, image, initial string) *report {
 	t.Helper()
-	// The emulator dies with the thread that starts it, however this process ends.
+	// The emulator is killed when the thread that starts it ends, however this process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	// One thread for both processors: with two, the emulator now and then runs the
-	// breakpoint with which the kernel switches a tracepoint, after it is gone.
+	// One thread for both processors: with two, the emulator sometimes executes the
+	// breakpoint with which the kernel patches a tracepoint after its removal.
 	c := exec.CommandContext(ctx, emulator,
 		"-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", "1G",
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-serial", "stdio",
@@ -195,7 +195,7 @@ func boot(t *testing.T, image, initial string) *report {
 	case err != nil:
 		t.Errorf("run %s: %v", emulator, err)
 	case !r.done:
-		t.Error("the guest did not come to its end")
+		t.Error("the guest did not finish")
 	}
 	return r
 }

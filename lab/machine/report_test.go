@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// report is what the guest's console tells.
+// report is parsed from the guest's console.
 type report struct {
 	kernel string
 	// suite is the package that runs.
 	suite string
 	// verdicts: package and test to PASS, FAIL or SKIP.
 	verdicts map[string]string
-	// failed: package to how its test binary ended.
+	// failed: package to the error of its test binary.
 	failed map[string]string
 	done   bool
 }
