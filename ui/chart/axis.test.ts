@@ -17,22 +17,22 @@ describe("timeLabels", () => {
 });
 
 describe("valueLabels", () => {
-  it("leaves out needless zeros", () => expect(valueLabels([0, 5e6, 1e7, 1.25e7], duration)).toEqual(["0", "5 ms", "10 ms", "12.5 ms"]));
-  it("keeps zeros that count", () => expect(valueLabels([1e8, 2e8], duration)).toEqual(["100 ms", "200 ms"]));
+  it("omits trailing zeros", () => expect(valueLabels([0, 5e6, 1e7, 1.25e7], duration)).toEqual(["0", "5 ms", "10 ms", "12.5 ms"]));
+  it("keeps significant zeros", () => expect(valueLabels([1e8, 2e8], duration)).toEqual(["100 ms", "200 ms"]));
   it("keeps the unit of shares", () => expect(valueLabels([0, 0.01], share)).toEqual(["0 %", "1 %"]));
-  it("tells close values apart by their distance", () => expect(valueLabels([5.1e6, 5.101e6, 5.102e6], duration)).toEqual(["5.1 ms", "+1 µs", "+2 µs"]));
-  it("says nothing twice", () => expect(valueLabels([1, 1.1, 1.2], duration)).toEqual(["1 ns", "", ""]));
+  it("distinguishes close values by their distance", () => expect(valueLabels([5.1e6, 5.101e6, 5.102e6], duration)).toEqual(["5.1 ms", "+1 µs", "+2 µs"]));
+  it("repeats no label", () => expect(valueLabels([1, 1.1, 1.2], duration)).toEqual(["1 ns", "", ""]));
   it("knows rates", () => expect(valueLabels([0, 2e7], rate)).toEqual(["0", "20 Mbit/s"]));
 });
 
 describe("ticks", () => {
   it("are round", () => expect(linearTicks(0, 0.9, 4)).toEqual([0, 0.5]));
   it("are clean", () => expect(linearTicks(0, 0.31, 4)).toEqual([0, 0.1, 0.2, 0.3]));
-  it("go through zero", () => expect(linearTicks(-2, 4, 6)).toEqual([-2, -1, 0, 1, 2, 3, 4]));
-  it("of a logarithm, with room", () => expect(logTicks(1, 100, 8)).toEqual([1, 2, 5, 10, 20, 50, 100]));
-  it("of a logarithm, with less", () => expect(logTicks(1, 1000, 8)).toEqual([1, 3, 10, 30, 100, 300, 1000]));
-  it("of a logarithm over many decades", () => expect(logTicks(1, 1e9, 4).length).toBeLessThanOrEqual(4));
-  it("of a logarithm that hardly rises", () => expect(logTicks(5.1, 5.4, 4).length).toBeGreaterThanOrEqual(3));
+  it("include zero", () => expect(linearTicks(-2, 4, 6)).toEqual([-2, -1, 0, 1, 2, 3, 4]));
+  it("of a logarithmic axis, with space for many", () => expect(logTicks(1, 100, 8)).toEqual([1, 2, 5, 10, 20, 50, 100]));
+  it("of a logarithmic axis, with space for few", () => expect(logTicks(1, 1000, 8)).toEqual([1, 3, 10, 30, 100, 300, 1000]));
+  it("of a logarithmic axis over many decades", () => expect(logTicks(1, 1e9, 4).length).toBeLessThanOrEqual(4));
+  it("of a logarithmic axis over a short range", () => expect(logTicks(5.1, 5.4, 4).length).toBeGreaterThanOrEqual(3));
   it("round up", () => expect([0.7, 1, 1.1, 3, 7].map(roundUp)).toEqual([1, 1, 2, 5, 10]));
   it("of bytes are round in their unit", () => expect(binary.ticks(0, 1.8 * 2 ** 30, 4)).toEqual([0, 2 ** 29, 2 ** 30, 1.5 * 2 ** 30]));
   it("of both sides of zero", () => expect(bothSides(10).ticks(-100, 1000, 8)).toContain(0));
@@ -43,7 +43,7 @@ describe("axisEnds", () => {
   it("stays while values change a little", () => expect(axisEnds(3, 9.7, "zero")).toEqual(axisEnds(2, 10.5, "zero")));
   it("is not filled by noise", () => expect(axisEnds(0, 0.0002, "zero", 0.01)).toEqual([0, 0.01]));
   it("shows what is below zero", () => expect(axisEnds(-2, 5, "zero")[0]).toBeLessThan(-2));
-  it("has room for a flat line", () => {
+  it("leaves space around a flat line", () => {
     for (const scale of ["zero", "fit"] as const) {
       const [low, high] = axisEnds(7, 7, scale);
       expect(low).toBeLessThan(7);
@@ -51,8 +51,8 @@ describe("axisEnds", () => {
     }
   });
   it("fits", () => expect(axisEnds(5.1, 5.4, "fit")[0]).toBeGreaterThan(4.9));
-  it("of a logarithm are above zero", () => expect(axisEnds(3, 700, "log")).toEqual([2, 1000]));
-  it("are sound without values", () => {
+  it("of a logarithmic axis are above zero", () => expect(axisEnds(3, 700, "log")).toEqual([2, 1000]));
+  it("are valid without values", () => {
     for (const scale of ["zero", "fit", "log"] as const) {
       const [low, high] = axisEnds(Infinity, -Infinity, scale);
       expect(high).toBeGreaterThan(low);
@@ -65,5 +65,5 @@ describe("indexAt and nearest", () => {
   for (const [t, at, near] of [[5, 0, 0], [10, 0, 0], [14, 1, 0], [16, 1, 1], [30, 2, 2], [99, 3, 2]] as const) {
     it(`${t}`, () => expect([indexAt(times, t), nearest(times, t)]).toEqual([at, near]));
   }
-  it("nothing is near in no times", () => expect(nearest([], 1)).toBe(-1));
+  it("nothing is near in an empty list", () => expect(nearest([], 1)).toBe(-1));
 });

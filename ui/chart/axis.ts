@@ -10,7 +10,7 @@ export const dayName = (ms: number): string => {
   return `${d.getDate()} ${months[d.getMonth()] ?? ""}`;
 };
 
-/** Distances between time ticks, ms; uPlot takes the first that fits. */
+/** Distances between time ticks, ms; uPlot uses the first that fits. */
 export const timeSteps = [
   1, 2, 5, 10, 20, 50, 100, 200, 500,
   ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800].map((s) => s * 1000),

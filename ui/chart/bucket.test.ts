@@ -19,7 +19,7 @@ describe("regroup", () => {
   it("adds up buckets that share a row", () => {
     expect([...regroup({ bounds: [0, 32, 63], counts: [1, 2, 4] }, spread(0, 128, 2))]).toEqual([7, 0]);
   });
-  it("loses no packet within the rows, on a logarithm too", () => {
+  it("loses no packet within the rows, also on a logarithmic axis", () => {
     const values = [512];
     while (values.length < 300) values.push((values.at(-1) ?? 0) + bucketWidth(values.at(-1) ?? 0));
     const counts = values.map((_, i) => (i * 7) % 13);

@@ -1,4 +1,4 @@
-// Scales of colour: ordered by lightness alone, readable in both themes.
+// Colour scales: ordered by lightness alone, readable in both themes.
 import { describe, expect, it } from "vitest";
 import { shade } from "./cells.ts";
 import { channels, inkOn, lossColour, luminance, sequential } from "./colour.ts";
@@ -15,25 +15,25 @@ for (const [name, colour] of Object.entries(scales)) {
     describe(`${name}, ${dark ? "dark" : "light"}`, () => {
       const colours = places.map((t) => colour(t, dark));
       it("are colours", () => colours.forEach((c) => expect(c).toMatch(/^#[0-9a-f]{6}$/)));
-      it("goes from the page's lightness away, never back", () => {
+      it("departs monotonically from the page's lightness", () => {
         const ls = colours.map(luminance);
         ls.forEach((l, i) => {
           const before = ls[i - 1];
           if (before !== undefined) expect(dark ? l >= before : l <= before, `at ${i} %`).toBe(true);
         });
       });
-      it("spans enough for ten steps", () => expect(contrast(colours[0] ?? "", colours[100] ?? "")).toBeGreaterThan(4));
-      it("bears text", () => colours.forEach((c) => expect(contrast(c, inkOn(c))).toBeGreaterThanOrEqual(4.5)));
+      it("has enough contrast for ten steps", () => expect(contrast(colours[0] ?? "", colours[100] ?? "")).toBeGreaterThan(4));
+      it("is readable behind text", () => colours.forEach((c) => expect(contrast(c, inkOn(c))).toBeGreaterThanOrEqual(4.5)));
     });
   }
 }
 
 describe("what is not measured", () => {
-  it("looks like nothing", () => {
+  it("looks empty", () => {
     expect(sequential(NaN, false)).toBe(lossColour(NaN, false));
     expect(sequential(NaN, true)).toBe(lossColour(NaN, true));
   });
-  it("no loss is not a little loss", () => expect(lossColour(0, false)).not.toBe(lossColour(1e-9, false)));
+  it("distinguishes no loss from little loss", () => expect(lossColour(0, false)).not.toBe(lossColour(1e-9, false)));
 });
 
 describe("shade", () => {

@@ -1,12 +1,12 @@
-// Ranges that gestures ask for.
+// Ranges that gestures request.
 import { describe, expect, it } from "vitest";
 import { keyed, moved, pinched, zoomed } from "./gesture.ts";
 
 const range = { from: 100000, to: 200000 };
 
 describe("gestures", () => {
-  it("zoom about a time, which stays where it is", () => expect(zoomed(range, 0.5, 120000)).toEqual({ from: 110000, to: 160000 }));
-  it("zoom out about the middle", () => expect(zoomed(range, 2)).toEqual({ from: 50000, to: 250000 }));
+  it("zoom around a time, which keeps its position", () => expect(zoomed(range, 0.5, 120000)).toEqual({ from: 110000, to: 160000 }));
+  it("zoom out around the middle", () => expect(zoomed(range, 2)).toEqual({ from: 50000, to: 250000 }));
   it("zoom no closer than a second", () => {
     const { from, to } = zoomed(range, 1e-9);
     expect(to - from).toBeCloseTo(1000, 6);

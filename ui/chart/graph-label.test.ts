@@ -3,15 +3,15 @@ import { readable, type Label } from "./graph-label.ts";
 
 const label = (id: string, left: number, top: number, weight = 0): Label => ({ id, left, top, width: 50, height: 14, weight });
 
-it("writes names that do not overlap", () => {
+it("shows names that do not overlap", () => {
   expect(readable([label("a", 0, 0), label("b", 60, 0), label("c", 0, 20)])).toEqual(new Set(["a", "b", "c"]));
 });
 
-it("writes the weightier of two that overlap", () => {
+it("shows the one with more weight of two that overlap", () => {
   expect(readable([label("a", 0, 0), label("b", 30, 5, 1)])).toEqual(new Set(["b"]));
 });
 
-it("finds overlaps across cells, and never writes two over each other", () => {
+it("finds overlaps across cells, and never shows overlapping names", () => {
   const labels = Array.from({ length: 400 }, (_, i) => label(`n${i}`, (i * 37) % 900, (i * 91) % 600, i % 7));
   const ids = readable(labels);
   const written = labels.filter((l) => ids.has(l.id));

@@ -47,7 +47,7 @@ describe("arrange", () => {
     expect(Math.max(...core)).toBeLessThan(Math.max(...access));
   });
 
-  it("puts hosts behind one router beside each other", () => {
+  it("places hosts behind one router next to each other", () => {
     // Names alone would mix them: odd hosts are behind one router, even ones behind another.
     const ways: Shape["ways"] = [];
     for (let a = 0; a < 12; a++) for (let b = 0; b < 12; b++) if (a !== b) ways.push({ nodes: [`h${a}`, ...(a % 2 === b % 2 ? [`r${a % 2}`] : [`r${a % 2}`, "core", `r${b % 2}`]), `h${b}`] });
@@ -56,7 +56,7 @@ describe("arrange", () => {
     expect(turn.filter((side, i) => side !== turn.at(i - 1)).length).toBe(2);
   });
 
-  it("keeps ways there and back apart", () => {
+  it("separates the ways of both directions", () => {
     const places = arrange(shapeOf([{ nodes: ["h1", "a", "b", "h2"] }, { nodes: ["h2", "c", "d", "h1"] }]));
     const side = (id: string) => Math.sign(places.get(id)?.y ?? 0);
     expect(side("a")).toBe(side("b"));
@@ -71,7 +71,7 @@ describe("arrange", () => {
 });
 
 describe("extend", () => {
-  it("leaves every node where it is", () => {
+  it("keeps every node in its position", () => {
     const before = arrange(network(20, 4));
     const shape = network(26, 4);
     const after = extend(shape, before);
@@ -80,7 +80,7 @@ describe("extend", () => {
     expect(closest(after)).toBeGreaterThanOrEqual(apart * 0.999);
   });
 
-  it("brings back what was gone to its place", () => {
+  it("returns a node that reappears to its position", () => {
     const whole = arrange(network(8, 2));
     const part = extend(network(6, 2), whole);
     expect(part.size).toBeLessThan(whole.size);

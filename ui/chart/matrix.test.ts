@@ -19,16 +19,16 @@ it("moves by keys, and stays inside", () => {
 
 describe("layoutOf", () => {
   const wide = (text: string) => text.length * 7;
-  it("shows 200 hosts whole on a desktop", () => {
+  it("shows 200 hosts without scrolling on a desktop", () => {
     const l = layoutOf(cells(200), 1206, 900, false, wide);
     expect(l.left + 200 * l.cellWidth).toBeLessThanOrEqual(1206);
   });
   it("keeps cells large enough for a finger", () => expect(layoutOf(cells(200), 330, 600, true, wide).cellWidth).toBe(16));
-  it("leaves room for figures", () => expect(layoutOf(cells(40, true), 1206, 900, false, wide).cellWidth).toBe(52));
+  it("leaves space for figures", () => expect(layoutOf(cells(40, true), 1206, 900, false, wide).cellWidth).toBe(52));
 });
 
 describe("courseEnds", () => {
-  it("draws small changes small", () => expect(courseEnds([100, 101])).toEqual([90.4, 110.6].map((v) => expect.closeTo(v, 0))));
-  it("begins at zero where there is nothing but zero", () => expect(courseEnds([0, NaN, 0])?.[0]).toBe(0));
+  it("does not magnify small changes", () => expect(courseEnds([100, 101])).toEqual([90.4, 110.6].map((v) => expect.closeTo(v, 0))));
+  it("begins at zero if all values are zero", () => expect(courseEnds([0, NaN, 0])?.[0]).toBe(0));
   it("needs a value", () => expect(courseEnds([NaN])).toBeUndefined());
 });

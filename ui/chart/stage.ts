@@ -206,5 +206,5 @@ export class Stage {
 
 type Values = uPlot.AlignedData[1];
 
-/** Values with null for NaN, which uPlot takes for a number. */
+/** Values with null for NaN, which uPlot treats as a number. */
 const gapped = (values: ArrayLike<number>): Values => Array.from(values, (v) => (Number.isNaN(v) ? null : v));

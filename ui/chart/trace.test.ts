@@ -1,4 +1,4 @@
-// A traced line has the same first, least, greatest and last value in every column of pixels.
+// A traced line has the same first, smallest, largest and last value in every pixel column.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { traced } from "./trace.ts";
 
@@ -19,7 +19,7 @@ const y = (v: number) => v;
 
 describe("traced", () => {
   for (const [name, points, gaps] of [["dense", 20000, 0], ["with gaps", 20000, 0.01], ["sparse", 50, 0.1]] as const) {
-    it(`draws first, least, greatest and last of every column: ${name}`, () => {
+    it(`draws first, smallest, largest and last of every column: ${name}`, () => {
       const times = Array.from({ length: points }, (_, i) => i * 10);
       const values = times.map(() => (random() < gaps ? NaN : random() < 0.001 ? 1e6 * random() : random()));
       const wide = (points * 10) / 300;

@@ -13,17 +13,17 @@ describe("boundOf", () => {
   const ab = path("a", "b");
   const ac = path("a", "c");
   const counts = pathCounts([ab, ac]);
-  it("is the least loss of the pairs that cross", () => {
+  it("is the lowest loss of the pairs that use the edge", () => {
     expect(boundOf(way(ab, ac), losses({ "a>b": [8, 1000], "a>c": [4, 1000], "b>c": [0, 1000] }), counts)).toMatchObject({ share: 0.004, pair: "a>c", perhaps: false });
   });
   it("is unknown without a measured pair", () => {
     expect(boundOf(way(ab), losses({ "b>a": [0, 1000] }), counts)).toBeUndefined();
     expect(boundOf(way(path("a", "")), losses({ "a>b": [0, 1000] }), counts)).toBeUndefined();
   });
-  it("takes nothing from a handful of packets", () => {
+  it("ignores a few packets", () => {
     expect(boundOf(way(ab, ac), losses({ "a>b": [0, 3], "a>c": [10, 1000] }), counts)?.pair).toBe("a>c");
   });
-  it("of equal losses names the pair with most packets", () => {
+  it("names the pair with most packets if losses are equal", () => {
     expect(boundOf(way(ab, ac), losses({ "a>b": [0, 100], "a>c": [0, 1000] }), counts)?.pair).toBe("a>c");
   });
   it("trusts a pair less whose route is new", () => {

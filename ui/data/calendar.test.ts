@@ -28,19 +28,19 @@ it("splits a run at midnight", () => {
   expect(week.placed[3]?.[0]).toMatchObject({ top: 0 });
 });
 
-it("makes bars of what lasts, in lanes, also beyond the week", () => {
+it("shows long runs as bars in lanes, also beyond the week", () => {
   const week = layout([run("a", at(0, -30), at(1, 1)), run("b", at(0, 0), at(2, 0)), run("c", at(2, 0), undefined, "running")], days, at(4, 0));
   expect(week.bars.map((b) => [b.block.session, b.from, b.to, b.lane, b.before, b.after])).toEqual([["a", 0, 2, 0, true, false], ["b", 0, 2, 1, false, false], ["c", 2, 7, 0, false, true]]);
   expect(week.lanes).toBe(2);
 });
 
-it("shows what is too short to be seen, also before midnight", () => {
+it("gives short runs a minimum height, also before midnight", () => {
   const week = layout([run("a", at(1, 24) - 1000, at(1, 24) - 500), run("b", at(1, 3), at(1, 3))], days, 0);
   expect(week.placed[1]?.map((p) => p.height)).toEqual([1 / 48, 1 / 48]);
   expect((week.placed[1]?.[1]?.top ?? 0) + 1 / 48).toBeCloseTo(1);
 });
 
-it("puts many short runs of a session together, by state", () => {
+it("combines many short runs of a session, by state", () => {
   const each = Array.from({ length: 12 }, (_, i) => run("ping", at(1, 10) + i * 300_000, at(1, 10) + i * 300_000 + 60_000, i < 6 ? "done" : "planned"));
   expect(blocks(each).map((b) => [b.runs, b.state])).toEqual([[6, "done"], [6, "planned"]]);
   expect(blocks([run("x", at(1, 1), at(1, 1)), run("x", at(1, 3), at(1, 3))])).toHaveLength(2);

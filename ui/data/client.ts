@@ -9,7 +9,7 @@ import { ServerService } from "../gen/server_pb.ts";
 import { SessionService } from "../gen/session_pb.ts";
 import { TopologyService } from "../gen/topology_pb.ts";
 import { refused, token } from "./account.ts";
-import { heard, unheard } from "./link.ts";
+import { reached, unreached } from "./link.ts";
 
 /** Adds the token and records whether the server is reachable. */
 const bearer: Interceptor = (next) => async (request) => {
@@ -17,7 +17,7 @@ const bearer: Interceptor = (next) => async (request) => {
   if (secret) request.header.set("Authorization", `Bearer ${secret}`);
   try {
     const answer = await next(request);
-    heard();
+    reached();
     return answer;
   } catch (fault) {
     note(fault);
@@ -29,8 +29,8 @@ const bearer: Interceptor = (next) => async (request) => {
 export function note(fault: unknown): void {
   const error = ConnectError.from(fault);
   if (error.code === Code.Canceled) return;
-  if (nobody(error)) unheard(error.rawMessage);
-  else heard();
+  if (nobody(error)) unreached(error.rawMessage);
+  else reached();
   if (error.code === Code.Unauthenticated) refused(error.rawMessage);
 }
 

@@ -5,11 +5,11 @@ import { SessionSpecSchema } from "../gen/session_pb.ts";
 import { changeCommand, createCommand, quoted } from "./command.ts";
 import { defaultSpec } from "./defaults.fixture.ts";
 
-it.each(["plain", "*", "", "it's", "a b", "$(x) `y` \\ \"z\"", "proto=tcp dport=443", "0 9 * * 1-5", "#x", "~", "a;b", "ümlaut"])("a shell reads %j back", (word) => {
+it.each(["plain", "*", "", "it's", "a b", "$(x) `y` \\ \"z\"", "proto=tcp dport=443", "0 9 * * 1-5", "#x", "~", "a;b", "ümlaut"])("a shell parses %j unchanged", (word) => {
   expect(execFileSync("sh", ["-c", `printf %s ${quoted(word)}`]).toString()).toBe(word);
 });
 
-it("leaves defaults out", () => {
+it("omits defaults", () => {
   expect(createCommand({ ...defaultSpec, name: "x", sources: ["a"], destinations: ["b"] }, defaultSpec)).toBe("pillion session create --name x --from a --to b");
 });
 

@@ -27,10 +27,10 @@ describe("repeatOf", () => {
   it.each(["0 9 * * *", "30 9,21 * * *", "0,30 9,10 * * *", "0 9 * * 1-5", "0 9 * * 0,1,3", "15 * * * *", "*/5 * * * *", "0 9 1 * *", "0 9 * * MON", "nonsense"])("comes back from %s", (line) => {
     expect(cronOf(repeatOf(line))).toEqual({ line });
   });
-  it("keeps what it does not understand as its own line", () => expect(repeatOf("0 25 * * *").kind).toBe("own"));
+  it("keeps a line that it cannot parse", () => expect(repeatOf("0 25 * * *").kind).toBe("own"));
 });
 
-it("says a line in words", () => {
+it("describes a line", () => {
   expect(cronWords("0 9 * * 1-5")).toBe("Monday to Friday at 09:00");
   expect(cronWords("0 9 * * 0,6")).toBe("Saturday, Sunday at 09:00");
   expect(cronWords("5 * * * *")).toBe("every hour at minute 5");

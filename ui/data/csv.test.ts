@@ -6,7 +6,7 @@ import { columnsOf, gridOf } from "./columns.ts";
 import { flowText } from "./flows.ts";
 import { figures } from "./window.fixture.ts";
 
-test("cells are quoted where they must, and nothing is a formula", () => {
+test("cells are quoted where required, and nothing is a formula", () => {
   expect(csv([["a,b", 'say "x"', "=1+1", NaN, undefined, -5, 0.1]])).toBe('"a,b","say ""x""",\'=1+1,,,-5,0.1\r\n');
 });
 
@@ -36,7 +36,7 @@ test("flows", () => {
   expect(flowText({ src: "", dst: "10.0.0.1", proto: "", sport: 0, dport: 53 })).toBe("→ 10.0.0.1:53");
 });
 
-test("a file's name says pair and range", () => {
+test("a file's name has pair and range", () => {
   expect(fileName("windows", "a", "b", 0, 1000, "csv")).toMatch(/^pillion-windows-a-b-\d{8}-\d{6}-\d{8}-\d{6}\.csv$/);
 });
 
@@ -48,7 +48,7 @@ test("windows as columns: a gap where there is none", () => {
   expect(c.loss[1]).toBeCloseTo(0.1);
   expect(c.rate[1]).toBe(16000);
   const late = columnsOf([figures(0), figures(10_000), figures(20_000)], [0, 10_000, 20_000], 10_000, 24_000);
-  expect([...late.rate]).toEqual([1600, 1600, NaN]); // the last one has hardly begun
+  expect([...late.rate]).toEqual([1600, 1600, NaN]); // the last one is too short for a rate
   expect(columnsOf([figures(20_000)], [20_000], 10_000, 29_500).rate[0]).toBe(2000);
   expect(gridOf(0, 1e12, 1000)).toEqual([]);
 });

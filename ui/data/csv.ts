@@ -14,7 +14,7 @@ export function csv(rows: Iterable<readonly Cell[]>): string {
 
 function cell(v: Cell): string {
   if (v === undefined || (typeof v === "number" && !Number.isFinite(v))) return "";
-  // Spreadsheets must not take text for a formula.
+  // Spreadsheets must not treat text as a formula.
   const text = typeof v === "string" && /^[=+\-@\t\r]/.test(v) ? `'${v}` : String(v);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -4,7 +4,7 @@ import { SessionSpecSchema, type SessionSpec } from "../gen/session_pb.ts";
 import { defaultSpec } from "./defaults.fixture.ts";
 import { copyOf, draftOf, newDraft, specOf, suggestName } from "./draft.ts";
 
-/** As the server gives them: with all defaults filled in. */
+/** As the server returns them: with all defaults filled in. */
 const complete = (json: Record<string, JsonValue>): SessionSpec => fromJson(SessionSpecSchema, {
   name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp-option,native,udp", family: "any", interval: "1s",
   granularity: "flow", lease: "10s", trace: "60s", ...json,
@@ -50,7 +50,7 @@ describe("invalid input is a fault at its field", () => {
   it("an agent twice", () => expect(fault((d) => d.device.push({ agent: "a", device: "x" }, { agent: "a", device: "y" }, { agent: "", device: "" }))).toEqual(["device[#1]", "device[#2]"]));
 });
 
-it("a copy has no name, and no start that is over", () => {
+it("a copy has no name, and no start in the past", () => {
   const spec = complete({ start: "2020-01-01T00:00:00Z", duration: "60s" });
   expect(copyOf(spec)).toMatchObject({ name: "", named: false, when: { kind: "now", duration: "1m" } });
   expect(copyOf(spec, 0).when.kind).toBe("once");

@@ -10,7 +10,7 @@ describe("happenings", () => {
   it("are newest first, without those of no time", () => {
     expect(happenings([event(1), event(3), create(EventSchema), event(2)]).map((h) => h.time)).toEqual([3, 2, 1]);
   });
-  it("keep equal ones apart, and once when they come again", () => {
+  it("distinguish equal ones, and are not duplicated when repeated", () => {
     const twice = happenings([event(1), event(1)]);
     expect(new Set(twice.map((h) => h.key)).size).toBe(2);
     expect(merged(twice, happenings([event(1), event(1)]))).toBe(twice);
@@ -42,13 +42,13 @@ describe("Feed", () => {
     expect(asked).toEqual([[now - 3_600_000, undefined], [now - 1000 - 300_000, undefined]]);
     const list = feed.events.value;
     await vi.advanceTimersByTimeAsync(2000);
-    expect(feed.events.value).toBe(list); // nothing new: nothing is drawn
+    expect(feed.events.value).toBe(list); // nothing new: no redraw
     feed.close();
     await vi.advanceTimersByTimeAsync(10_000);
     expect(asked).toHaveLength(3);
   });
 
-  it("asks once for a range that is over", async () => {
+  it("queries a past range once", async () => {
     const feed = new Feed({ from: 100, to: 200 }, answering([event(150)]));
     await vi.advanceTimersByTimeAsync(10_000);
     expect(asked).toEqual([[100, 200]]);
@@ -64,7 +64,7 @@ describe("Feed", () => {
     feed.close();
   });
 
-  it("says when there is more, and asks for it", async () => {
+  it("reports that there is more, and queries it", async () => {
     const many = Array.from({ length: 10_000 }, (_, i) => event(now - i, String(i)));
     const feed = new Feed({ last: 3_600_000 }, answering(many, [event(now - 20_000)], []));
     await vi.advanceTimersByTimeAsync(0);

@@ -5,7 +5,7 @@ it.each(["proto=tcp dport=443", "src=10.0.0.0/8 dst=2001:db8::/32 proto=17 sport
   expect(filterText(filterRow(text) ?? emptyFilter())).toBe(text);
 });
 it.each(["dport=1 dport=2", "443", "port=443"])("has no row for %j", (text) => expect(filterRow(text)).toBeUndefined());
-it("says it in words", () => {
+it("describes a filter", () => {
   expect(filterWords("proto=tcp dport=443")).toBe("TCP to port 443");
   expect(filterWords("src=10.0.0.0/8 sport=53 proto=47")).toBe("protocol 47 from 10.0.0.0/8 port 53");
   expect(filterWords("dst=10.0.0.1")).toBe("any protocol to 10.0.0.1");

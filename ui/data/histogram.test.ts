@@ -1,4 +1,4 @@
-// The vectors of measure/histogram, which hold Go, C, Python and this page together.
+// The golden vectors of measure/histogram, shared with Go, C and Python.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { bucketWidth, merge, quantile, type Histogram } from "./histogram.ts";
@@ -10,7 +10,7 @@ const histogram = ({ bounds, counts, offsets }: Lists): Histogram => ({ bounds, 
 
 test("buckets are those of the layout", () => {
   for (const v of vectors<{ value: string; bound: string; width: string }>("layout")) {
-    const value = Number.isSafeInteger(Number(v.value)) ? Number(v.value) : Number(v.bound); // a double has no other
+    const value = Number.isSafeInteger(Number(v.value)) ? Number(v.value) : Number(v.bound); // the nearest double
     const width = bucketWidth(value);
     expect([v.value, width, Math.floor(value / width) * width]).toEqual([v.value, Number(v.width), Number(v.bound)]);
   }

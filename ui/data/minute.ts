@@ -2,7 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import type { PairLoss } from "./bound.ts";
 import type { PairTable } from "./pair-table.ts";
-import { pairsFault, pairsHeard, pairsTold, pairTable, watchPairs } from "./pairs.ts";
+import { pairsFault, pairsReceived, pairsVersion, pairTable, watchPairs } from "./pairs.ts";
 import { pairName } from "./topology.ts";
 
 /** Figures of a pair. */
@@ -36,8 +36,8 @@ export function followMinute(session: string): () => void {
   const stop = watchPairs(session);
   let shown = -Infinity;
   const forget = effect(() => {
-    void pairsTold.value;
-    if (!pairsHeard.value || performance.now() - shown < refreshMs) return;
+    void pairsVersion.value;
+    if (!pairsReceived.value || performance.now() - shown < refreshMs) return;
     shown = performance.now();
     minute.value = figuresOf(pairTable);
   });

@@ -145,7 +145,7 @@ export class PairFeed {
       if (same > 0) steps = finer === this.out ? [same, steps[1]] : [steps[0], same];
     }
     this.busy.value = false;
-    const failed = this.out.heard.peek().fault ?? this.back.heard.peek().fault;
+    const failed = this.out.status.peek().fault ?? this.back.status.peek().fault;
     if (failed) this.#after(retryMs, () => this.#ask());
     else this.#good = Math.max(this.#good, to);
     this.#put(true);
@@ -210,7 +210,7 @@ export class PairFeed {
 
   #put(always = false): void {
     if (this.paused.peek() !== undefined && !always) return;
-    if (!this.out.heard.peek().answered && !this.back.heard.peek().answered) return; // unknown, not empty
+    if (!this.out.status.peek().answered && !this.back.status.peek().answered) return; // unknown, not empty
     const { from, to } = this.#range();
     const step = this.#step;
     if (this.#span.live && this.paused.peek() === undefined) {

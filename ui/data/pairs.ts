@@ -7,49 +7,49 @@ import { follow } from "./follow.ts";
 import { kept, PairTable } from "./pair-table.ts";
 import { PackedService, unpack, type Packed } from "./pair-wire.ts";
 
-/** The latest figures of each pair. Views read it when `pairsTold` changes. */
+/** The latest figures of each pair. Views read it when `pairsVersion` changes. */
 export const pairTable = new PairTable();
 
 /** Incremented when the table has changed, at most once a frame. */
-export const pairsTold = signal(0);
+export const pairsVersion = signal(0);
 
 /** Why the stream is interrupted; undefined while it works. */
 export const pairsFault = signal<string | undefined>(undefined);
 
 /** A message was received since the watch began. */
-export const pairsHeard = signal(false);
+export const pairsReceived = signal(false);
 
 const client = createClient(PackedService, transport);
 const refreshMs = 2000; // views are updated without messages too, because figures become stale
-let telling = false;
-let told = 0;
+let notifying = false;
+let notified = 0;
 
 /** Notifies the views with the next frame. */
-function tell(): void {
-  if (telling) return;
-  telling = true;
+function notify(): void {
+  if (notifying) return;
+  notifying = true;
   requestAnimationFrame(() => {
-    telling = false;
-    told = performance.now();
-    pairsTold.value++;
+    notifying = false;
+    notified = performance.now();
+    pairsVersion.value++;
   });
 }
 
 /** Follows the pairs of one session, or of all, until the returned function is called. */
 export function watchPairs(session: string): () => void {
   pairTable.clear();
-  pairsHeard.value = false;
+  pairsReceived.value = false;
   pairsFault.value = undefined;
-  tell();
-  const timer = setInterval(() => performance.now() - told > refreshMs * 0.9 && tell(), refreshMs);
+  notify();
+  const timer = setInterval(() => performance.now() - notified > refreshMs * 0.9 && notify(), refreshMs);
   const stop = follow<Packed>({
     open: (abort) => client.watchPairs({ session, history: kept }, { signal: abort }) as unknown as AsyncIterable<Packed>,
     begin: () => pairTable.begin(),
     message: (m) => {
       pairTable.take(unpack(m));
-      pairsHeard.value = true;
+      pairsReceived.value = true;
       pairsFault.value = undefined;
-      tell();
+      notify();
     },
     broken: (why) => (pairsFault.value = why),
   });

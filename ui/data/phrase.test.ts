@@ -6,7 +6,7 @@ import { differences, samplingWords, trafficWords, whenWords } from "./phrase.ts
 
 const spec = (json: Record<string, JsonValue> = {}) => fromJson(SessionSpecSchema, { ...(toJson(SessionSpecSchema, defaultSpec) as JsonObject), name: "x", sources: ["a"], destinations: ["*"], ...json });
 
-it("says what a specification means", () => {
+it("describes a specification", () => {
   expect(samplingWords(undefined)).toBe("every packet");
   expect(samplingWords(spec({ sampling: { random: 9, minGap: "0.001s" } }).sampling)).toBe("1 in 9 packets, at random, at least 1ms apart");
   expect(trafficWords([])).toBe("all traffic");

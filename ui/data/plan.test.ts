@@ -8,7 +8,7 @@ afterEach(() => void vi.useRealTimers());
 
 const spec = (name: string) => create(SessionSpecSchema, { name });
 
-it("asks once for what is typed quickly, and drops answers that come too late", async () => {
+it("requests once for quick input, and drops outdated answers", async () => {
   const asked: string[] = [];
   const answers: ((p: PlanSessionResponse) => void)[] = [];
   const p = planner((s) => {
@@ -29,7 +29,7 @@ it("asks once for what is typed quickly, and drops answers that come too late", 
   expect(p.fresh.value).toBe(true);
 });
 
-it("says why there is no answer, and asks again", async () => {
+it("reports why there is no answer, and retries", async () => {
   let n = 0;
   const p = planner(() => (n++ === 0 ? Promise.reject(new Error("broken")) : Promise.resolve(create(PlanSessionResponseSchema))));
   p.ask(spec("a"));

@@ -36,7 +36,7 @@ describe("placeOf", () => {
   ])("%s is at %s", (field, id, d) => expect(placeOf(field, d)?.id).toBe(id));
 });
 
-it("gathers problems by place, those of the page before those of the server", () => {
+it("groups problems by place, those of the page before those of the server", () => {
   const p = place(
     [{ field: "interval", message: "Write a length of time." }],
     [{ field: "interval", message: "0s is not from 100ms to 1h" }, { field: "sources[0]", message: "x" }, { field: "sources[1]", message: "y" }, { field: "odd", message: "z" }],
@@ -49,7 +49,7 @@ it("gathers problems by place, those of the page before those of the server", ()
   expect(p.sections.get("who")).toBe(2);
 });
 
-it("leaves out what the form says anyway", () => {
+it("omits what the form shows anyway", () => {
   expect(tidy('read filter "dport=x \\"y\\"": port "x" is not a number from 1 to 65535')).toBe('Port "x" is not a number from 1 to 65535.');
   expect(tidy("a: conflict with session x")).toBe("a: conflict with session x.");
 });

@@ -31,7 +31,7 @@ describe("routers of a pair", () => {
 
 const stage = (startMs: number, stageName: string, p50Ns: number) => create(StageWindowSchema, { startMs: BigInt(startMs), stage: stageName, delay: { count: 1n, p50Ns, p99Ns: 2 * p50Ns } });
 
-test("delays of stages stand on the grid", () => {
+test("delays of stages are on the grid", () => {
   const c = stageColumns([stage(1000, "output_queuing", 5), stage(9000, "processing", 7), stage(1000, "other", 1)], [0, 1000, 2000], 1000);
   expect([...(c.get("output_queuing")?.p50 ?? [])]).toEqual([NaN, 5, NaN]);
   expect(c.get("output_queuing")?.p99[1]).toBe(10);

@@ -15,7 +15,7 @@ test.each([
   ["to=5000", { live: true, length: 300e3 }],
 ])("the address %j", (text, span) => expect(read(text)).toEqual(span));
 
-test.each(["range=15m", "range=90s", "from=1000&to=5000", ""])("what %j says comes back", (text) => {
+test.each(["range=15m", "range=90s", "from=1000&to=5000", ""])("%j round trip", (text) => {
   const query = new URLSearchParams();
   for (const [k, v] of Object.entries(queryOf(read(text)))) if (v !== undefined) query.set(k, String(v));
   expect(query.toString()).toBe(text);
@@ -24,7 +24,7 @@ test.each(["range=15m", "range=90s", "from=1000&to=5000", ""])("what %j says com
 test.each([[60e3, "1 min"], [90e3, "90 s"], [300e3, "5 min"], [5400e3, "90 min"], [86400e3, "1 d"], [1000, "1 s"], [500, "0.5 s"]])(
   "%d ms in words", (ms, words) => expect(lengthWords(ms)).toBe(words));
 
-test("short ranges are asked for as they were measured", () => {
+test("short ranges are requested in full resolution", () => {
   expect(pointsFor({ live: true, length: 300e3 })).toBe(300);
   expect(pointsFor({ live: false, from: 0, to: 30e3 })).toBe(300);
   expect(pointsFor({ live: true, length: 30 * 86400e3 })).toBe(480);
@@ -38,7 +38,7 @@ describe("sliding", () => {
     expect(s.to(1000, 77_900)).toBe(1_000_000);
     expect(s.to(1000, 78_800)).toBe(1_001_000);
   });
-  test("a window that comes a little late does not move it twice", () => {
+  test("a slightly late window does not move it twice", () => {
     const s = new Sliding();
     const edges: number[] = [];
     for (let i = 0; i < 5; i++) {
@@ -48,7 +48,7 @@ describe("sliding", () => {
     }
     expect([...new Set(edges)]).toEqual([100_000, 101_000, 102_000, 103_000, 104_000]);
   });
-  test("old windows at the begin of a stream are not now", () => {
+  test("old windows at the beginning of a stream do not define now", () => {
     const s = new Sliding();
     s.server(10_000_000, 0);
     s.newest(9_000_000, 0);

@@ -6,13 +6,13 @@ import { accountsOf } from "./tally.ts";
 const task = (role: string, counters: Record<string, number>) =>
   create(TaskSchema, { role, counters: Object.fromEntries(Object.entries(counters).map(([k, n]) => [k, BigInt(n)])) });
 
-it("closes the account of a source, and says what is left", () => {
+it("closes the account of a source, and shows the rest", () => {
   const { accounts, others } = accountsOf(task("source", { seen: 100, marked: 90, skipped_probe: 4, skipped_not_sampled: 5, skipped_gso: 0, bytes_added: 7 }));
   expect(accounts).toEqual([{ total: { label: "packets seen", n: 100 }, parts: [{ label: "marked", n: 90 }, { label: "unmarked: not in the sample", n: 5 }, { label: "unmarked: own probes", n: 4 }], rest: 1 }]);
   expect(others).toEqual([{ label: "bytes added", n: 7 }]);
 });
 
-it("names a reason that it does not know by its counter", () => {
+it("names an unknown reason by its counter", () => {
   const { accounts } = accountsOf(task("source", { seen: 10, marked: 7, skipped_new_reason: 1 }));
   expect(accounts[0]).toMatchObject({ parts: [{ n: 7 }, { label: "unmarked: new reason", n: 1 }], rest: 2 });
 });

@@ -36,7 +36,7 @@ it("makes one edge of two directions with both figures, and none below zero", ()
   expect(graph.links).toHaveLength(3);
 });
 
-it("puts hosts behind one router together, but those in open groups", () => {
+it("groups hosts behind one router, except in open groups", () => {
   const paths = Array.from({ length: 9 }, (_, i) => create(PathSchema, path("10.0.0.2", `agent:h${i}`, i < 6 ? "router:r1" : "router:r2", "agent:b")));
   const groups = groupsOf(paths, new Set());
   expect([...groups.keys()]).toEqual(["agent:h0", "agent:h1", "agent:h2", "agent:h3", "agent:h4", "agent:h5"]);

@@ -20,7 +20,7 @@ describe("compare", () => {
     const sign = { same: "=", gone: "-", new: "+" };
     expect(compare(hops(was), hops(is)).map((l) => sign[l.kind] + (l.was?.address || l.is?.address || "*")).join(" ")).toBe(want);
   });
-  it("takes addresses of one host for one", () => {
+  it("treats addresses of one host as equal", () => {
     expect(compare(hops("b1"), hops("b2"), () => "b").map((l) => l.kind)).toEqual(["same"]);
   });
 });

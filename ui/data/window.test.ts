@@ -37,7 +37,7 @@ describe("adding up", () => {
     const error = (...list: number[]) => sum(list.map((clockError, i) => figures(1000 * i, { clockError })))?.clockError;
     expect([error(5, 7), error(5, NaN), error(NaN, 5)]).toEqual([7, NaN, NaN]);
   });
-  test("nothing gives nothing", () => expect(sum([])).toBeUndefined());
+  test("no windows have no sum", () => expect(sum([])).toBeUndefined());
 });
 
 // The rows behind these windows are also summed by the API, the CLI and the archive, with the same total.

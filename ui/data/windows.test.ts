@@ -12,12 +12,12 @@ vi.mock("./client.ts", () => ({
 }));
 const { Direction, most, reversed, WindowList } = await import("./windows.ts");
 const { PairFeed } = await import("./pair.ts");
-const { heard, unheard } = await import("./link.ts");
+const { reached, unreached } = await import("./link.ts");
 
 const starts = (list: readonly { start: number }[]) => list.map((f) => f.start / 1000);
 
 describe("a list of windows", () => {
-  test("live windows replace their like and are put by time", () => {
+  test("live windows replace those with their start and are sorted", () => {
     const list = new WindowList();
     list.replace([figures(1000), figures(2000, { packets: 5 })], 1000, 0);
     list.add([figures(4000), figures(2000, { packets: 9 })], 1000);
@@ -25,33 +25,33 @@ describe("a list of windows", () => {
     expect(starts(list.list)).toEqual([1, 2, 3, 4]);
     expect(list.list[1]?.packets).toBe(9);
   });
-  test("an answer that was on its way does not undo what grew meanwhile", () => {
+  test("an answer in transit does not replace windows that grew meanwhile", () => {
     const list = new WindowList();
     list.add([figures(5000, { packets: 30 }), figures(6000)], 1000);
     list.replace([figures(4000), figures(5000, { packets: 10 })], 1000, 4000);
     expect(starts(list.list)).toEqual([4, 5, 6]);
     expect(list.list[1]?.packets).toBe(30);
   });
-  test("a restarted server that knows the end of a window only does not shrink it", () => {
+  test("a restarted server that has only the end of a window does not shrink it", () => {
     const list = new WindowList();
     list.replace([figures(10_000, { packets: 90 })], 10_000, 0);
     list.add([figures(10_000, { packets: 10 })], 10_000);
     expect(list.list[0]?.packets).toBe(90);
   });
-  test("an answer with another length takes the place of all", () => {
+  test("an answer with another length replaces all", () => {
     const list = new WindowList();
     list.add([figures(1000), figures(2000)], 1000);
     list.replace([figures(0)], 10_000, 0);
     expect(starts(list.list)).toEqual([0]);
     expect(list.step).toBe(10_000);
   });
-  test("live windows of another length are of no use", () => {
+  test("live windows of another length are dropped", () => {
     const list = new WindowList();
     list.replace([figures(0)], 10_000, 0);
     expect(list.add([figures(1000)], 1000)).toBe(false);
     expect(starts(list.list)).toEqual([0]);
   });
-  test("a part keeps what is older, the whole does not", () => {
+  test("a part keeps older windows, a full answer does not", () => {
     const list = new WindowList();
     list.replace([figures(1000), figures(2000)], 1000, 1000);
     list.replace([figures(5000)], 1000, 5000, true);
@@ -68,21 +68,21 @@ describe("a list of windows", () => {
     list.trim(1e12);
     expect(list.list).toHaveLength(0);
   });
-  test("a range gets one window more at each side", () => {
+  test("a range gets one more window on each side", () => {
     const list = new WindowList();
     list.replace([1, 2, 3, 4, 5, 6].map((s) => figures(s * 1000)), 1000, 0);
     expect(starts(list.within(3000, 5000))).toEqual([2, 3, 4, 5]);
   });
 });
 
-test("the way back has the ends of a flow changed", () => {
+test("the other direction has the ends of a flow swapped", () => {
   expect(reversed({ source: "a", destination: "b", session: "s", src: "x", dst: "y", sport: 1, dport: 2 }))
     .toEqual({ source: "b", destination: "a", session: "s", src: "y", dst: "x", sport: 2, dport: 1, proto: undefined });
 });
 
 const message = (start: number, packets = 20, stepMs = 1000n) => create(WatchWindowsResponseSchema, { stepMs, windows: [create(WindowSchema, { startMs: BigInt(start), packets: BigInt(packets) })] });
 
-/** A stream that a test feeds and breaks. */
+/** A stream that a test controls. */
 function channel() {
   const queue: (WatchWindowsResponse | Error)[] = [];
   let wake: () => void = () => undefined;
@@ -128,7 +128,7 @@ describe("a feed", () => {
   afterEach(() => vi.useRealTimers());
   const wait = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
-  test("shows what was kept, then follows both directions in the same step", async () => {
+  test("shows stored windows, then follows both directions in the same step", async () => {
     const feed = new PairFeed({ source: "a", destination: "b" });
     feed.look({ live: true, length: 60_000 });
     await wait(10);
@@ -142,7 +142,7 @@ describe("a feed", () => {
     feed.close();
   });
 
-  test("slides when nothing comes, and never back", async () => {
+  test("slides without new windows, and never back", async () => {
     const feed = new PairFeed({ source: "a", destination: "b" });
     feed.look({ live: true, length: 60_000 });
     await wait(10);
@@ -171,7 +171,7 @@ describe("a feed", () => {
     feed.close();
   });
 
-  test("paused nothing moves, and what came is there afterwards", async () => {
+  test("nothing moves while paused, and collected windows are shown afterwards", async () => {
     const feed = new PairFeed({ source: "a", destination: "b" });
     feed.look({ live: true, length: 60_000 });
     await wait(10);
@@ -190,7 +190,7 @@ describe("a feed", () => {
     feed.close();
   });
 
-  test("after a broken stream what was missed is asked for", async () => {
+  test("missed windows are queried after a broken stream", async () => {
     const feed = new PairFeed({ source: "a", destination: "b" });
     feed.look({ live: true, length: 60_000 });
     await wait(10);
@@ -208,13 +208,13 @@ describe("a feed", () => {
     feed.close();
   });
 
-  test("when the server is back all is asked again", async () => {
+  test("everything is queried again when the server is back", async () => {
     const feed = new PairFeed({ source: "a", destination: "b" });
     feed.look({ live: false, from: base - 10_000, to: base });
     await wait(10);
     windows.mockClear();
-    unheard("gone");
-    heard();
+    unreached("gone");
+    reached();
     await wait(10);
     expect(windows).toHaveBeenCalledTimes(2);
     feed.close();
@@ -225,15 +225,15 @@ describe("a feed", () => {
     const feed = new PairFeed({ source: "a", destination: "b" });
     feed.look({ live: true, length: 60_000 });
     await wait(10);
-    expect(feed.out.heard.value.fault).toBe("no archive");
+    expect(feed.out.status.value.fault).toBe("no archive");
     windows.mockImplementation(async () => answer(base - 5000, base));
     await wait(3100);
-    expect(feed.out.heard.value.fault).toBeUndefined();
+    expect(feed.out.status.value.fault).toBeUndefined();
     expect(feed.drawn.value?.out.length).toBe(5);
     feed.close();
   });
 
-  test("directions of unlike intervals share the longer step", async () => {
+  test("directions with different intervals share the longer step", async () => {
     windows.mockImplementation(async (q: { selection: { source: string }; points: number }) => {
       if (q.selection.source === "b") return answer(base - 60_000, base, 5000);
       return answer(base - 60_000, base, q.points < 30 ? 5000 : 1000);
@@ -246,7 +246,7 @@ describe("a feed", () => {
     feed.close();
   });
 
-  test("zooming rests before the server is asked, and shows the old meanwhile", async () => {
+  test("a zoom is queried after a pause, and shows the old windows meanwhile", async () => {
     const feed = new PairFeed({ source: "a", destination: "b" });
     feed.look({ live: true, length: 60_000 });
     await wait(10);
@@ -264,7 +264,7 @@ describe("a feed", () => {
   });
 });
 
-test("a direction that is closed takes no answer", async () => {
+test("a closed direction ignores answers", async () => {
   let give: (m: unknown) => void = () => undefined;
   windows.mockReset().mockImplementation(() => new Promise((done) => (give = done)));
   const d = new Direction({ source: "a", destination: "b" }, { changed: vi.fn(), newest: vi.fn(), serverTime: vi.fn(), gap: vi.fn() });

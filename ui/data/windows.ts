@@ -96,7 +96,7 @@ function merged(a: readonly Figures[], b: readonly Figures[], choose: (a: Figure
 }
 
 /** The state of a direction besides its windows. */
-interface Hearing {
+interface Status {
   /** A query succeeded at least once. */
   answered: boolean;
   /** Why the last query failed. */
@@ -120,12 +120,12 @@ interface DirectionHooks {
   gap(): void;
 }
 
-const quiet: Hearing = { answered: false, sampled: 1, sessions: [] };
+const unanswered: Status = { answered: false, sampled: 1, sessions: [] };
 
 /** Direction queries and follows the windows of one direction. */
 export class Direction {
   readonly windows = new WindowList();
-  readonly heard = signal<Hearing>(quiet);
+  readonly status = signal<Status>(unanswered);
   #hooks: DirectionHooks;
   #selection: Selection;
   #asking = new AbortController();
@@ -153,11 +153,11 @@ export class Direction {
       const step = Number(answer.stepMs);
       if (part && step !== this.windows.step) return step;
       this.windows.replace(answer.windows.map(figuresOf), step, from, part);
-      this.heard.value = { ...this.heard.value, answered: true, fault: undefined, sampled: Math.max(1, answer.sampled), sessions: answer.sessions };
+      this.status.value = { ...this.status.value, answered: true, fault: undefined, sampled: Math.max(1, answer.sampled), sessions: answer.sessions };
       this.#hooks.changed();
       return step;
     } catch (fault) {
-      if (!mine.signal.aborted) this.heard.value = { ...this.heard.value, fault: sentence(fault) };
+      if (!mine.signal.aborted) this.status.value = { ...this.status.value, fault: sentence(fault) };
       return 0;
     }
   }
@@ -173,12 +173,12 @@ export class Direction {
     this.unfollow();
     this.#following = step;
     let fresh = true;
-    let told = 0;
+    let reportedStep = 0;
     this.#unfollow = follow({
       open: (signal) => flowClient.watchWindows({ selection: this.#selection, histograms: true, stepMs: BigInt(step) }, { signal }),
       begin: () => (fresh = true),
       message: (m) => {
-        if (this.heard.peek().broken) this.heard.value = { ...this.heard.peek(), broken: undefined };
+        if (this.status.peek().broken) this.status.value = { ...this.status.peek(), broken: undefined };
         // Windows between the last answer and this connection are in no message.
         if (fresh) this.#hooks.gap();
         fresh = false;
@@ -186,8 +186,8 @@ export class Direction {
         const live = m.windows.map(figuresOf);
         if (!this.windows.add(live, length)) {
           // The interval of the rows has changed: report each new length once.
-          if (told !== length) this.#hooks.gap();
-          told = length;
+          if (reportedStep !== length) this.#hooks.gap();
+          reportedStep = length;
           return;
         }
         const last = live.at(-1);
@@ -195,7 +195,7 @@ export class Direction {
         this.#hooks.newest(Math.max(...live.map((f) => f.start)) + length);
         this.#hooks.changed();
       },
-      broken: (why) => (this.heard.value = { ...this.heard.peek(), broken: why }),
+      broken: (why) => (this.status.value = { ...this.status.peek(), broken: why }),
     });
   }
 
@@ -203,7 +203,7 @@ export class Direction {
     this.#unfollow?.();
     this.#unfollow = undefined;
     this.#following = 0;
-    if (this.heard.peek().broken) this.heard.value = { ...this.heard.peek(), broken: undefined };
+    if (this.status.peek().broken) this.status.value = { ...this.status.peek(), broken: undefined };
   }
 
   close(): void {

@@ -12,6 +12,6 @@ it.each([
   expect(wallText(ms, zone)).toBe(text);
 });
 
-it("refuses what is no time", () => expect(fromWall("", "UTC")).toBeUndefined());
+it("rejects invalid times", () => expect(fromWall("", "UTC")).toBeUndefined());
 it("names the day", () => expect(zoned(Date.UTC(2026, 10, 23, 8), "Europe/Berlin")).toBe("Mon 2026-11-23 09:00"));
 it("has the browser's zone first", () => expect(zones()[0]).toBe(ownZone()));

@@ -1,4 +1,4 @@
-// A browser, and pages of it that note everything that a page must not do.
+// A browser, and pages that record everything that a page must not do.
 import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";

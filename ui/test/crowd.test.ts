@@ -23,7 +23,7 @@ afterAll(async () => {
 /** Processor time of the page's scripts, ms, and the longest single tasks in a stretch of time. */
 async function cost(page: Page, ms: number): Promise<{ script: number; longest: number; over16: number }> {
   const session = await page.context().newCDPSession(page);
-  await session.send("Performance.enable", { timeDomain: "threadTicks" }); // processor time: others may be busy
+  await session.send("Performance.enable", { timeDomain: "threadTicks" }); // processor time: excludes other processes
   const script = async () => {
     const { metrics } = await session.send("Performance.getMetrics");
     return (metrics.find((m) => m.name === "ScriptDuration")?.value ?? 0) * 1e3;

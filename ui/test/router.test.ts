@@ -23,7 +23,7 @@ afterAll(async () => {
   await lab?.down();
 });
 
-/** A time as it is written, in ms; NaN: none. */
+/** A time parsed from text, ms; NaN: none. */
 function ms(text: string): number {
   const [, figure = "", unit = ""] = /([\d.,]+)\s*(ns|µs|ms|s)\b/.exec(text) ?? [];
   return parseFloat(figure.replace(",", ".")) * ({ ns: 1e-6, "µs": 1e-3, ms: 1, s: 1e3 }[unit] ?? NaN);
@@ -50,7 +50,7 @@ test("a queue at the router's output rises in its stage as it does in the delay"
     const entry = chart("Queues of r: a → b").locator(".chart-entry").filter({ hasText: "output b" }).first();
     return (await entry.count()) > 0 && parseFloat(await entry.locator(".chart-value").innerText()) > 5;
   });
-  // One time for both: what the stage shows as the latest window is under the same crosshair.
+  // One time for both: the crosshair is at the latest window of the stage.
   await chart(stage).locator("canvas").first().scrollIntoViewIfNeeded();
   const box = await chart(stage).locator(".chart-stage").boundingBox();
   if (!box) throw new Error("the chart has no place");

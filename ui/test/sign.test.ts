@@ -1,4 +1,4 @@
-// Who may come in, what each role sees, and the way by keyboard alone.
+// Signing in, what each role sees, and navigation by keyboard alone.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { controls, launch, open } from "./browser.ts";
@@ -17,7 +17,7 @@ afterAll(async () => {
 
 const views = ["#/", "#/pair/a/b", "#/agent/a", "#/topology", "#/sessions", "#/sessions/first", "#/events"];
 
-test("a wrong token is refused in words", async () => {
+test("a wrong token is rejected with a message", async () => {
   const { page, clean, forgive, close } = await open(browser, lab);
   forgive(/401/);
   await page.getByRole("button", { name: "Sign in" }).click();
@@ -30,7 +30,7 @@ test("a wrong token is refused in words", async () => {
   await close();
 });
 
-test("a token signs in, lasts as long as asked, and signs out", async () => {
+test("a token signs in, is kept as selected, and signs out", async () => {
   const { page, context, clean, close } = await open(browser, lab);
   const secret = await lab.token("operator");
   await page.getByLabel("Token", { exact: true }).fill(secret);
@@ -51,7 +51,7 @@ test("a token signs in, lasts as long as asked, and signs out", async () => {
   await close();
 });
 
-test("a token that is revoked signs out and says why", async () => {
+test("a revoked token signs out and shows why", async () => {
   const text = await lab.pillion("token", "create", "short", "--role", "viewer", "-o", "json");
   const secret = /pt_[a-z0-9]+/.exec(text)?.[0] ?? "";
   const { page, forgive, close } = await open(browser, { ...lab, token: async () => secret }, { role: "viewer" });
@@ -64,7 +64,7 @@ test("a token that is revoked signs out and says why", async () => {
   await close();
 });
 
-test("a viewer sees no button that an operator alone may press", async () => {
+test("a viewer sees no button for operators", async () => {
   const forbidden = /new session|create|change|edit|pause session|resume|stop|delete|remove|revoke|trace now|trace again|label/i;
   const found: Record<string, string[]> = {};
   for (const role of ["viewer", "operator"] as const) {

@@ -1,4 +1,4 @@
-// The graph of a lab with three routers and a way around one of them.
+// The graph of a lab with three routers and an alternative path around one of them.
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launch, open } from "./browser.ts";
@@ -47,7 +47,7 @@ async function path(): Promise<string[]> {
   return (await graph()).paths.find((p) => p.source === "a" && p.destination === "b" && p.reached)?.nodes ?? [];
 }
 
-test("the graph is what was built, with the hop that does not answer", async () => {
+test("the graph shows the lab, with the hop that does not answer", async () => {
   const nodes = await until("the path", async () => {
     const found = await path();
     return found.length === 5 && found;
@@ -80,7 +80,7 @@ test("a link leads to the pair that is highlighted", async () => {
   await again.close();
 });
 
-test("a path that changes is on the line of time", async () => {
+test("a path change is on the timeline", async () => {
   const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/topology" });
   const changes = page.getByRole("region", { name: "Path changes" });
   await changes.waitFor();

@@ -21,7 +21,7 @@ beforeAll(async () => {
   if (updates) await new Promise((done) => setTimeout(done, 75_000)); // charts of a minute, for the documents
   full = await open(browser, lab, { role: "operator" });
   bare = await open(browser, empty, { role: "operator" });
-  bare.forgive(/answer (404|400)|status of 40/); // there is no such host, no such session
+  bare.forgive(/answer (404|400)|status of 40/); // unknown host, unknown session
 });
 afterAll(async () => {
   await browser?.close();
@@ -62,7 +62,7 @@ describe.each(Object.entries(views))("view %s", (name, path) => {
     clean();
   });
 
-  test("without hosts and rows it says what to do next", async () => {
+  test("without hosts and rows it suggests the next step", async () => {
     const { page, clean, visit } = bare;
     await visit(path);
     const text = await page.locator("main").innerText();
@@ -84,7 +84,7 @@ test("signing in looks right in both themes", async () => {
   }
 });
 
-test("an address that leads nowhere says so", async () => {
+test("an unknown address shows a notice", async () => {
   const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/nowhere" });
   await page.getByText("Page not found").waitFor();
   expect(await barriers(page)).toEqual([]);

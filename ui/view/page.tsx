@@ -3,7 +3,7 @@ import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
 import { may, signOut, token, who } from "../data/account.ts";
 import { serverClient } from "../data/client.ts";
-import { silence } from "../data/link.ts";
+import { outage } from "../data/link.ts";
 import { place, route } from "../data/route.ts";
 import { clock } from "../data/quantity.ts";
 import { Icon, type IconName } from "../part/icon.tsx";
@@ -100,7 +100,7 @@ async function identify(): Promise<void> {
 }
 
 function Silence() {
-  const s = silence.value;
+  const s = outage.value;
   if (!s) return null;
   return <p class="banner" role="alert">No answer from the server since {clock(s.since)}. The data shown may be out of date. Retrying.</p>;
 }

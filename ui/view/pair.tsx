@@ -58,8 +58,8 @@ function Between() {
   const length = useRef<number | undefined>(undefined);
   if (span.live) length.current = span.length;
   const mine = (useResource(sessions).value.value ?? []).filter((s) => measures(s, source, destination) || measures(s, destination, source));
-  const out = feed.out.heard.value;
-  const back = feed.back.heard.value;
+  const out = feed.out.status.value;
+  const back = feed.back.status.value;
   const measured = [...new Set([...out.sessions, ...back.sessions])];
   const charts = useRef<HTMLDivElement>(null);
   const names: [string, string] = [source, destination];
@@ -102,11 +102,11 @@ function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; me
   const drawn = feed.drawn.value;
   const marks = useMarks([source, destination], measured, drawn);
   const [open, setOpen] = useState(false);
-  const heard = [feed.out.heard.value, feed.back.heard.value];
-  const fault = heard.find((h) => h.fault)?.fault;
+  const statuses = [feed.out.status.value, feed.back.status.value];
+  const fault = statuses.find((h) => h.fault)?.fault;
   const all = sessions.value.value;
   const bare = !drawn || drawn.out.length + drawn.back.length === 0;
-  if (!drawn || (bare && !fault && heard.some((h) => !h.answered))) {
+  if (!drawn || (bare && !fault && statuses.some((h) => !h.answered))) {
     if (fault) return <Why hosts={agents.value.value} sessions={all} source={source} destination={destination} fault={fault} onRetry={() => feed.retry()} />;
     return <div class="panel pair-wait"><Notice title="Loading…" /></div>;
   }

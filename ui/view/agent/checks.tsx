@@ -1,4 +1,4 @@
-// Whether a host is fit to measure: it looks at itself when asked.
+// Checks of a host, on request.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Agent, Check } from "../../gen/agent_pb.ts";
 import { operates } from "../../data/account.ts";

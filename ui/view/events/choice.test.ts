@@ -32,7 +32,7 @@ describe("matching", () => {
 });
 
 describe("foldDays", () => {
-  it("folds what repeats itself, but not over midnight", () => {
+  it("folds repeated events, but not over midnight", () => {
     const days = foldDays(list([at(2, 1), { agent: "a" }], [at(2, 0, 30), { agent: "a" }], [at(1, 23), { agent: "a" }], [at(1, 22), { agent: "b" }], [at(1, 21), { agent: "a" }]));
     expect(days.map((d) => d.folds.map((f) => f.length))).toEqual([[2], [1, 1, 1]]);
     expect(firstOf(days, 2).map((d) => d.folds.length)).toEqual([1, 1]);
@@ -58,7 +58,7 @@ describe("binsOf", () => {
 });
 
 describe("eventsCsv", () => {
-  it("quotes what has to be", () => {
+  it("quotes where required", () => {
     expect(eventsCsv(list([0, { message: 'a, "b"\n', agent: "=1+1" }])).split("\r\n")[1]).toBe(`1970-01-01T00:00:00.000Z,warning,loss,'=1+1,,,"a, ""b""\n"`);
   });
 });

@@ -5,7 +5,7 @@ import type { Cells, Cursor } from "../../chart/matrix-paint.ts";
 import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import type { Measure } from "../../data/pair-table.ts";
-import { pairsFault, pairsTold, pairTable } from "../../data/pairs.ts";
+import { pairsFault, pairsVersion, pairTable } from "../../data/pairs.ts";
 import { count } from "../../data/quantity.ts";
 import { href, refine, route } from "../../data/route.ts";
 import { Notice } from "../../part/notice.tsx";
@@ -32,7 +32,7 @@ const measureOf = (text: string | null): Measure => (text === "p99" || text === 
 
 /** MatrixPanel shows source × destination, and beside it the worst pairs. */
 export function MatrixPanel({ agents, sessions, only }: MatrixPanelProps) {
-  void pairsTold.value;
+  void pairsVersion.value;
   const { query } = route.value;
   const measure = measureOf(query.get("by"));
   const choice: Choice = { filter: query.get("hosts") ?? "", group: query.get("group") ?? "", all: query.get("all") === "1" };
@@ -73,7 +73,7 @@ function usePicture(agents: readonly Agent[], sessions: readonly Session[], only
     return before.current?.only === only ? next.inherit(before.current.picture) : next;
   }, [chosen, measured, measure]);
   before.current = { picture, only };
-  return useMemo(() => picture.update(pairTable), [picture, pairsTold.value]);
+  return useMemo(() => picture.update(pairTable), [picture, pairsVersion.value]);
 }
 
 const sessionsKey = (sessions: readonly Session[]): string => sessions.map((s) => `${s.spec?.name} ${s.state} ${s.revision} ${s.pairs.length}`).join("\n");
@@ -101,7 +101,7 @@ function Body({ picture, palette, measure, only, filter }: { picture: Picture; p
   const address = (at: Cursor) => addressOf(picture, at, only);
   if (rows.length <= few && columns.length <= few) return <FewMatrix picture={picture} palette={palette} label={label} address={address} />;
   return (
-    <Matrix label={label} cells={cells} version={pairsTold.value} most={mostHeight()} address={address}
+    <Matrix label={label} cells={cells} version={pairsVersion.value} most={mostHeight()} address={address}
       say={(at) => sayCell(picture, at)} card={(at) => <PairCard picture={picture} at={at} />} />
   );
 }

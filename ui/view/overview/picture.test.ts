@@ -39,14 +39,14 @@ describe("hosts", () => {
     const got = choose(["h10", "h2", "h1"].map((n) => agent(n)), new Measured([]), empty, all);
     expect(got.rows.names).toEqual(["h1", "h2", "h10"]);
   });
-  it("of many, only those that take part", () => {
+  it("of many, only measured ones", () => {
     const agents = Array.from({ length: 20 }, (_, i) => agent(`h${i}`));
     const measured = new Measured([session("x", "running", [["h1", "h2"], ["h1", "h3"]])]);
     const got = choose(agents, measured, empty, all);
     expect([got.rows.names, got.columns.names, got.idle]).toEqual([["h1"], ["h2", "h3"], 17]);
     expect(choose(agents, measured, empty, { ...all, all: true }).rows.names.length).toBe(20);
   });
-  it("are there when only figures tell of them", () => {
+  it("include those with figures only", () => {
     expect(choose([], new Measured([]), fed([{ from: 0, to: 1 }], ["a", "b"]), all).rows.names).toEqual(["a", "b"]);
   });
   it("are grouped by a label, those without it last", () => {
@@ -55,7 +55,7 @@ describe("hosts", () => {
     expect(rows).toEqual({ names: ["c", "a", "d", "b"], groups: ["north", "south", "south", ""] });
     expect(labelKeys(agents)).toEqual(["site"]);
   });
-  it("fit a filter by name or label", () => {
+  it("match a filter by name or label", () => {
     const labels = { site: "north", edge: "" };
     for (const filter of ["", "H1", "site=no", "edge", "h1 north"]) expect(fits("h1", labels, filter), filter).toBe(true);
     for (const filter of ["h2", "site=south", "h1 south"]) expect(fits("h1", labels, filter), filter).toBe(false);

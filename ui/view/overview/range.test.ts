@@ -24,7 +24,7 @@ describe("Calm", () => {
     expect(calm.next(span(1, 50))).toEqual(span(1, 50));
     expect(calm.next(span(0.5, 2))).toEqual(span(0.5, 50));
   });
-  it("narrows when that has lasted", () => {
+  it("narrows after a delay", () => {
     const calm = new Calm();
     calm.next(span(1, 50));
     for (let i = 0; i < 14; i++) expect(calm.next(span(1, 2))?.high).toBe(50);

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import type { Agent } from "../../gen/agent_pb.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import { events } from "../../data/events.ts";
-import { pairsTold, pairTable } from "../../data/pairs.ts";
+import { pairsVersion, pairTable } from "../../data/pairs.ts";
 import { count, duration, packetRate, share } from "../../data/quantity.ts";
 import { href } from "../../data/route.ts";
 import { millis } from "../../data/time.ts";
@@ -30,7 +30,7 @@ export function Totals({ agents, sessions }: { agents: readonly Agent[]; session
 }
 
 function LiveTotals({ running }: { running: readonly Session[] }) {
-  void pairsTold.value;
+  void pairsVersion.value;
   const now = performance.now();
   const live = (pair: number) => stateOf(pairTable.age(pair, now), undefined) !== "none";
   let [pairs, packets] = [0, 0];

@@ -1,6 +1,6 @@
 // Failures of the server, above every view.
 import { health } from "../../data/health.ts";
-import { silence } from "../../data/link.ts";
+import { outage } from "../../data/link.ts";
 import { useResource } from "../../data/resource.ts";
 import { route } from "../../data/route.ts";
 
@@ -8,7 +8,7 @@ import { route } from "../../data/route.ts";
 export function Failing() {
   const state = useResource(health).value.value;
   const parts = state?.parts.filter((p) => !p.ok) ?? [];
-  if (!state || state.status === "ok" || silence.value) return null;
+  if (!state || state.status === "ok" || outage.value) return null;
   const words = parts.map((p) => `${p.name}: ${p.detail || "failing"}`).join("; ");
   return (
     <p class="banner" role="alert">

@@ -30,8 +30,8 @@ function Pulse({ feed }: { feed: PairFeed }) {
   const paused = feed.paused.value;
   const step = feed.drawn.value?.step ?? 0;
   const each = step > 0 ? `, one value per ${step === 1000 ? "second" : lengthWords(step)}` : "";
-  const heard = [feed.out.heard.value, feed.back.heard.value];
-  const broken = heard.find((h) => h.broken)?.broken;
+  const statuses = [feed.out.status.value, feed.back.status.value];
+  const broken = statuses.find((h) => h.broken)?.broken;
   if (paused !== undefined) return <><b>Paused at {clock(paused)}.</b> Measurement continues.</>;
   if (!span.live) return <>Fixed range{each}</>;
   if (broken) return <b class="warning">Live values interrupted: {broken} Reconnecting.</b>;

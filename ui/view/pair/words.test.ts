@@ -31,7 +31,7 @@ describe("clocks in words", () => {
 
 describe("addresses", () => {
   const at = (query: string) => (route.value = { words: ["pair", "a", "b"], query: new URLSearchParams(query) });
-  test("everything seen is in them", () => {
+  test("contain the whole view", () => {
     at("session=s&range=1h&src=1.2.3.4&dport=443&proto=tcp&show=back&by=host&sort=p99.up&find=x&axis=log");
     expect(look.value).toMatchObject({
       source: "a", destination: "b", selection: { session: "s", src: "1.2.3.4", dport: 443, proto: "tcp" }, narrowed: true,
@@ -42,7 +42,7 @@ describe("addresses", () => {
     at("sport=99999&by=nonsense");
     expect(look.value).toMatchObject({ selection: { sport: undefined }, by: "flow", narrowed: false });
   });
-  test("the way back turns a flow round", () => {
+  test("the other direction swaps the ends of a flow", () => {
     at("src=1.1.1.1&dport=443");
     expect(swapped()).toBe("#/pair/b/a?dst=1.1.1.1&sport=443");
     at("show=back");
@@ -50,18 +50,18 @@ describe("addresses", () => {
   });
 });
 
-describe("what the strip speaks of", () => {
+describe("the windows of the strip", () => {
   const drawn = { from: 0, to: 10_000, step: 1000, now: 10_000, out: [], back: [] };
-  test("the last whole window while live", () => expect(subject([figures(8000), figures(9000), figures(10_000)], drawn, true)?.figures.start).toBe(9000));
-  test("not the one that grows", () => {
+  test("the last complete window while live", () => expect(subject([figures(8000), figures(9000), figures(10_000)], drawn, true)?.figures.start).toBe(9000));
+  test("not the growing one", () => {
     const long = { ...drawn, step: 10_000, from: 0, to: 40_000, now: 36_000 };
     expect(subject([figures(20_000), figures(30_000)], long, true)).toMatchObject({ length: 10_000, figures: { start: 20_000 } });
   });
-  test("nothing that is old", () => expect(subject([figures(0)], { ...drawn, to: 60_000, now: 60_000, from: 0 }, true)).toBeUndefined());
-  test("all of a fixed time", () => expect(subject([figures(1000), figures(2000)], drawn, false)).toMatchObject({ length: 10_000, figures: { packets: 40 } }));
+  test("no outdated window", () => expect(subject([figures(0)], { ...drawn, to: 60_000, now: 60_000, from: 0 }, true)).toBeUndefined());
+  test("the whole fixed range", () => expect(subject([figures(1000), figures(2000)], drawn, false)).toMatchObject({ length: 10_000, figures: { packets: 40 } }));
 });
 
-test("a source's counters in words", () => {
+test("a source's counters as text", () => {
   expect(sourceWords(create(TaskSchema, { agent: "a", device: "eth0", counters: { seen: 12345n, marked: 5n } }))).toBe("The source on a (eth0) has seen 12\u202f345, marked 5 packets.");
 });
 

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { createCommand } from "../../data/command.ts";
 import { defaults } from "../../data/defaults.ts";
-import { pairsFault, pairsTold, pairTable, watchPairs } from "../../data/pairs.ts";
+import { pairsFault, pairsVersion, pairTable, watchPairs } from "../../data/pairs.ts";
 import { facts, pointNames, whenWords } from "../../data/phrase.ts";
 import { duration, moment, packetRate, rate, share } from "../../data/quantity.ts";
 import { go, href } from "../../data/route.ts";
@@ -97,7 +97,7 @@ function Pairs({ session, pairs: all }: { session: Session; pairs: readonly Pair
   const name = session.spec?.name ?? "";
   const runs = ["running", "starting", "degraded"].includes(session.state);
   useEffect(() => (runs ? watchPairs(name) : undefined), [name, runs]);
-  void pairsTold.value;
+  void pairsVersion.value;
   const pairs = all.slice(0, many);
   return (
     <section class="panel" aria-labelledby="pairs-title">
