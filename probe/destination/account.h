@@ -77,6 +77,7 @@ static __always_inline int account_flow(struct flow *flow, const struct flow_key
 	if (!flow->packets)
 		flow->first_ns = now_ns;
 	flow->last_ns = now_ns;
+	flow->touched = 1;
 	flow->packets += packets;
 	flow->bytes += m->length;
 	if (m->modules & WIRE_LOSS)

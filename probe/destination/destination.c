@@ -5,6 +5,7 @@
  * Reads the marks of packets that arrive, and takes them out. An error on the
  * way passes the packet on as it is and counts why.
  */
+#include "collect.h"
 #include "restore_tc.h"
 #include "restore_xdp.h"
 #include "udp_option.h"

@@ -32,8 +32,8 @@ const (
 	DefaultRecordBytes = 4 << 20
 )
 
-// pagesPerFlow is how many pages a flow may have outside of it, on average over a full
-// table. Most flows have none.
+// pagesPerFlow is how many pages a flow may have outside of it in an interval, on average
+// over a full table. Most flows have none.
 const pagesPerFlow = 4
 
 // ErrRecords marks an invalid ring buffer size.
@@ -91,9 +91,9 @@ type Destination struct {
 	objects    destinationObjects
 	attachment *hook.Attachment
 	records    *ringbuf.Reader
-	epoch      uint32
+	pass       uint32 // grows, also from one program to the next on the same flows
 	peers      map[netip.Prefix]bool
-	peersState uint32 // grows, also from one program to the next on the same flows
+	peersState uint32 // the same
 	flows      map[flow.Raw]*state
 	total      change
 	expired    uint64
@@ -153,9 +153,6 @@ func (d *Destination) start() error {
 
 // prepare is all that comes before the first packet.
 func (d *Destination) prepare() error {
-	if err := d.objects.Epoch.Set(d.epoch); err != nil {
-		return fmt.Errorf("begin interval: %w", err)
-	}
 	if err := d.FollowClock(); err != nil {
 		return err
 	}

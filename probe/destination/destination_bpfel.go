@@ -13,39 +13,55 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type destinationExtremes struct {
+type destinationCollectedPage struct {
+	_       structs.HostLayout
+	Flow    uint32
+	Page    uint32
+	Buckets destinationPage
+}
+
+type destinationFlow struct {
 	_            structs.HostLayout
-	Epoch        uint64
+	Busy         uint32
+	Peers        uint32
+	Packets      uint64
+	Bytes        uint64
+	FirstNs      uint64
+	LastNs       uint64
+	Delays       uint64
+	DelaySum     int64
+	DelayLast    int64
+	SentLast     uint64
+	Variations   uint64
+	VariationSum int64
 	DelayMin     int64
 	DelayMax     int64
 	VariationMin int64
 	VariationMax int64
-}
-
-type destinationFlow struct {
-	_              structs.HostLayout
-	Busy           uint32
-	Peers          uint32
-	Packets        uint64
-	Bytes          uint64
-	FirstNs        uint64
-	LastNs         uint64
-	Delays         uint64
-	DelaySum       int64
-	DelayLast      int64
-	SentLast       uint64
-	Variations     uint64
-	VariationSum   int64
-	Extremes       [2]destinationExtremes
-	Window         destinationWindow
-	DelaySlots     [66]uint8
-	VariationSlots [66]uint8
-	DelayUsed      uint8
-	VariationUsed  uint8
-	Route          uint8
-	Zero           uint8
-	DelayPages     [5]destinationPage
-	VariationPages [40][32]uint32
+	Pass         uint32
+	Touched      uint8
+	HasDelay     uint8
+	HasVariation uint8
+	Route        uint8
+	Window       destinationWindow
+	Histograms   struct {
+		_              structs.HostLayout
+		DelaySlots     [66]uint8
+		VariationSlots [66]uint8
+		DelayUsed      uint8
+		VariationUsed  uint8
+		Spilled        uint16
+		Spills         [3]uint64
+		DelayPages     [3]struct {
+			_       structs.HostLayout
+			Offsets [32]uint32
+			Counts  [32]uint8
+		}
+		VariationPages [24]struct {
+			_      structs.HostLayout
+			Counts [32]uint8
+		}
+	}
 }
 
 type destinationFlowKey struct {
@@ -140,29 +156,40 @@ type destinationWindow struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	destinationMapBlankFlows        = "blank_flows"
-	destinationMapBlankPages        = "blank_pages"
-	destinationMapFlows             = "flows"
-	destinationMapPages             = "pages"
-	destinationMapPeers             = "peers"
-	destinationMapRecords           = "records"
-	destinationMapTallies           = "tallies"
-	destinationProgDestinationTc    = "destination_tc"
-	destinationProgDestinationXdp   = "destination_xdp"
-	destinationVarAmendMarks        = "amend_marks"
-	destinationVarAnyPeer           = "any_peer"
-	destinationVarEpoch             = "epoch"
-	destinationVarFlowFields        = "flow_fields"
-	destinationVarLinkLength        = "link_length"
-	destinationVarMonotonicOffsetNs = "monotonic_offset_ns"
-	destinationVarPeersState        = "peers_state"
-	destinationVarRecordType        = "record_type"
-	destinationVarRecordsWanted     = "records_wanted"
-	destinationVarStripOptions      = "strip_options"
-	destinationVarSummedByField     = "summed_by_field"
-	destinationVarTaiOffsetNs       = "tai_offset_ns"
-	destinationVarUdpPort           = "udp_port"
-	destinationVarVerdictType       = "verdict_type"
+	destinationMapBlankFlows          = "blank_flows"
+	destinationMapBlankPages          = "blank_pages"
+	destinationMapCollectedFlows      = "collected_flows"
+	destinationMapCollectedKeys       = "collected_keys"
+	destinationMapCollectedPages      = "collected_pages"
+	destinationMapFlows               = "flows"
+	destinationMapLeavingKeys         = "leaving_keys"
+	destinationMapPages               = "pages"
+	destinationMapPeers               = "peers"
+	destinationMapRecords             = "records"
+	destinationMapTallies             = "tallies"
+	destinationProgDestinationCollect = "destination_collect"
+	destinationProgDestinationRemove  = "destination_remove"
+	destinationProgDestinationTc      = "destination_tc"
+	destinationProgDestinationXdp     = "destination_xdp"
+	destinationVarAmendMarks          = "amend_marks"
+	destinationVarAnyPeer             = "any_peer"
+	destinationVarCollectMore         = "collect_more"
+	destinationVarCollectPass         = "collect_pass"
+	destinationVarCollected           = "collected"
+	destinationVarCollectedSpills     = "collected_spills"
+	destinationVarFlowFields          = "flow_fields"
+	destinationVarLeaving             = "leaving"
+	destinationVarLinkLength          = "link_length"
+	destinationVarMonotonicOffsetNs   = "monotonic_offset_ns"
+	destinationVarPeersState          = "peers_state"
+	destinationVarRecordType          = "record_type"
+	destinationVarRecordsWanted       = "records_wanted"
+	destinationVarRemoved             = "removed"
+	destinationVarStripOptions        = "strip_options"
+	destinationVarSummedByField       = "summed_by_field"
+	destinationVarTaiOffsetNs         = "tai_offset_ns"
+	destinationVarUdpPort             = "udp_port"
+	destinationVarVerdictType         = "verdict_type"
 )
 
 // loadDestination returns the embedded CollectionSpec for destination.
@@ -207,21 +234,27 @@ type destinationSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type destinationProgramSpecs struct {
-	DestinationTc  *ebpf.ProgramSpec `ebpf:"destination_tc"`
-	DestinationXdp *ebpf.ProgramSpec `ebpf:"destination_xdp"`
+	DestinationCollect *ebpf.ProgramSpec `ebpf:"destination_collect"`
+	DestinationRemove  *ebpf.ProgramSpec `ebpf:"destination_remove"`
+	DestinationTc      *ebpf.ProgramSpec `ebpf:"destination_tc"`
+	DestinationXdp     *ebpf.ProgramSpec `ebpf:"destination_xdp"`
 }
 
 // destinationMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type destinationMapSpecs struct {
-	BlankFlows *ebpf.MapSpec `ebpf:"blank_flows"`
-	BlankPages *ebpf.MapSpec `ebpf:"blank_pages"`
-	Flows      *ebpf.MapSpec `ebpf:"flows"`
-	Pages      *ebpf.MapSpec `ebpf:"pages"`
-	Peers      *ebpf.MapSpec `ebpf:"peers"`
-	Records    *ebpf.MapSpec `ebpf:"records"`
-	Tallies    *ebpf.MapSpec `ebpf:"tallies"`
+	BlankFlows     *ebpf.MapSpec `ebpf:"blank_flows"`
+	BlankPages     *ebpf.MapSpec `ebpf:"blank_pages"`
+	CollectedFlows *ebpf.MapSpec `ebpf:"collected_flows"`
+	CollectedKeys  *ebpf.MapSpec `ebpf:"collected_keys"`
+	CollectedPages *ebpf.MapSpec `ebpf:"collected_pages"`
+	Flows          *ebpf.MapSpec `ebpf:"flows"`
+	LeavingKeys    *ebpf.MapSpec `ebpf:"leaving_keys"`
+	Pages          *ebpf.MapSpec `ebpf:"pages"`
+	Peers          *ebpf.MapSpec `ebpf:"peers"`
+	Records        *ebpf.MapSpec `ebpf:"records"`
+	Tallies        *ebpf.MapSpec `ebpf:"tallies"`
 }
 
 // destinationVariableSpecs contains global variables before they are loaded into the kernel.
@@ -230,13 +263,18 @@ type destinationMapSpecs struct {
 type destinationVariableSpecs struct {
 	AmendMarks        *ebpf.VariableSpec `ebpf:"amend_marks"`
 	AnyPeer           *ebpf.VariableSpec `ebpf:"any_peer"`
-	Epoch             *ebpf.VariableSpec `ebpf:"epoch"`
+	CollectMore       *ebpf.VariableSpec `ebpf:"collect_more"`
+	CollectPass       *ebpf.VariableSpec `ebpf:"collect_pass"`
+	Collected         *ebpf.VariableSpec `ebpf:"collected"`
+	CollectedSpills   *ebpf.VariableSpec `ebpf:"collected_spills"`
 	FlowFields        *ebpf.VariableSpec `ebpf:"flow_fields"`
+	Leaving           *ebpf.VariableSpec `ebpf:"leaving"`
 	LinkLength        *ebpf.VariableSpec `ebpf:"link_length"`
 	MonotonicOffsetNs *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
 	PeersState        *ebpf.VariableSpec `ebpf:"peers_state"`
 	RecordType        *ebpf.VariableSpec `ebpf:"record_type"`
 	RecordsWanted     *ebpf.VariableSpec `ebpf:"records_wanted"`
+	Removed           *ebpf.VariableSpec `ebpf:"removed"`
 	StripOptions      *ebpf.VariableSpec `ebpf:"strip_options"`
 	SummedByField     *ebpf.VariableSpec `ebpf:"summed_by_field"`
 	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
@@ -264,20 +302,28 @@ func (o *destinationObjects) Close() error {
 //
 // It can be passed to loadDestinationObjects or ebpf.CollectionSpec.LoadAndAssign.
 type destinationMaps struct {
-	BlankFlows *ebpf.Map `ebpf:"blank_flows"`
-	BlankPages *ebpf.Map `ebpf:"blank_pages"`
-	Flows      *ebpf.Map `ebpf:"flows"`
-	Pages      *ebpf.Map `ebpf:"pages"`
-	Peers      *ebpf.Map `ebpf:"peers"`
-	Records    *ebpf.Map `ebpf:"records"`
-	Tallies    *ebpf.Map `ebpf:"tallies"`
+	BlankFlows     *ebpf.Map `ebpf:"blank_flows"`
+	BlankPages     *ebpf.Map `ebpf:"blank_pages"`
+	CollectedFlows *ebpf.Map `ebpf:"collected_flows"`
+	CollectedKeys  *ebpf.Map `ebpf:"collected_keys"`
+	CollectedPages *ebpf.Map `ebpf:"collected_pages"`
+	Flows          *ebpf.Map `ebpf:"flows"`
+	LeavingKeys    *ebpf.Map `ebpf:"leaving_keys"`
+	Pages          *ebpf.Map `ebpf:"pages"`
+	Peers          *ebpf.Map `ebpf:"peers"`
+	Records        *ebpf.Map `ebpf:"records"`
+	Tallies        *ebpf.Map `ebpf:"tallies"`
 }
 
 func (m *destinationMaps) Close() error {
 	return _DestinationClose(
 		m.BlankFlows,
 		m.BlankPages,
+		m.CollectedFlows,
+		m.CollectedKeys,
+		m.CollectedPages,
 		m.Flows,
+		m.LeavingKeys,
 		m.Pages,
 		m.Peers,
 		m.Records,
@@ -291,13 +337,18 @@ func (m *destinationMaps) Close() error {
 type destinationVariables struct {
 	AmendMarks        *ebpf.Variable `ebpf:"amend_marks"`
 	AnyPeer           *ebpf.Variable `ebpf:"any_peer"`
-	Epoch             *ebpf.Variable `ebpf:"epoch"`
+	CollectMore       *ebpf.Variable `ebpf:"collect_more"`
+	CollectPass       *ebpf.Variable `ebpf:"collect_pass"`
+	Collected         *ebpf.Variable `ebpf:"collected"`
+	CollectedSpills   *ebpf.Variable `ebpf:"collected_spills"`
 	FlowFields        *ebpf.Variable `ebpf:"flow_fields"`
+	Leaving           *ebpf.Variable `ebpf:"leaving"`
 	LinkLength        *ebpf.Variable `ebpf:"link_length"`
 	MonotonicOffsetNs *ebpf.Variable `ebpf:"monotonic_offset_ns"`
 	PeersState        *ebpf.Variable `ebpf:"peers_state"`
 	RecordType        *ebpf.Variable `ebpf:"record_type"`
 	RecordsWanted     *ebpf.Variable `ebpf:"records_wanted"`
+	Removed           *ebpf.Variable `ebpf:"removed"`
 	StripOptions      *ebpf.Variable `ebpf:"strip_options"`
 	SummedByField     *ebpf.Variable `ebpf:"summed_by_field"`
 	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`
@@ -309,12 +360,16 @@ type destinationVariables struct {
 //
 // It can be passed to loadDestinationObjects or ebpf.CollectionSpec.LoadAndAssign.
 type destinationPrograms struct {
-	DestinationTc  *ebpf.Program `ebpf:"destination_tc"`
-	DestinationXdp *ebpf.Program `ebpf:"destination_xdp"`
+	DestinationCollect *ebpf.Program `ebpf:"destination_collect"`
+	DestinationRemove  *ebpf.Program `ebpf:"destination_remove"`
+	DestinationTc      *ebpf.Program `ebpf:"destination_tc"`
+	DestinationXdp     *ebpf.Program `ebpf:"destination_xdp"`
 }
 
 func (p *destinationPrograms) Close() error {
 	return _DestinationClose(
+		p.DestinationCollect,
+		p.DestinationRemove,
 		p.DestinationTc,
 		p.DestinationXdp,
 	)

@@ -1,10 +1,6 @@
 package destination
 
-import (
-	"math"
-
-	"pillion.dev/measure/histogram"
-)
+import "pillion.dev/measure/histogram"
 
 // Summary describes the values of an interval in nanoseconds. Count, Min, Mean
 // and Max are exact; quantiles are those of package histogram. It does not prove
@@ -19,9 +15,8 @@ type Summary struct {
 	Max   int64  `json:"max"`
 }
 
-// distribution is a histogram with its exact moments. The program may count a packet
-// between the reading of a count and of its bucket, so that a row's histogram may have
-// a few values more or fewer than its count; the next row makes up for them.
+// distribution is a histogram with its exact moments. The histogram has count values but
+// for those that the program had no room for.
 type distribution struct {
 	histogram.Histogram
 	count    uint64
@@ -60,41 +55,10 @@ func (d *distribution) add(other *distribution) {
 	d.sum += other.sum
 }
 
-// bound sets the extremes. Where a value came after those of its interval were read,
-// they are taken from the histogram.
-func (d *distribution) bound(low, high int64, known bool) {
-	switch {
-	case d.count == 0:
-	case known && low <= high:
+// moments sets what is exact. The extremes of no values are of no interval.
+func (d *distribution) moments(count uint64, sum, low, high int64) {
+	d.count, d.sum = count, sum
+	if count > 0 {
 		d.min, d.max = low, high
-	case !d.Empty():
-		d.min = int64(d.Quantile(0, math.Inf(-1), math.Inf(1)))
-		d.max = int64(d.Quantile(1, math.Inf(-1), math.Inf(1)))
-	default:
-		d.min = d.sum / int64(d.count)
-		d.max = d.min
-	}
-}
-
-// pageSize and sidePages are those of bpf/histogram.h.
-const (
-	pageSize  = 32
-	sidePages = (histogram.Side + pageSize - 1) / pageSize
-)
-
-// grow adds what the buckets of a page have counted since they were last read.
-// Variations have no offsets.
-func (d *distribution) grow(page int, now, before *[pageSize]uint32, offsets, offsetsBefore *[pageSize]uint64) {
-	for i := range now {
-		n := uint64(now[i] - before[i]) // modulo 2^32, as the program counts
-		bound := histogram.Bound((page-sidePages)*pageSize + i)
-		switch {
-		case offsets == nil:
-			d.AddBucket(bound, n)
-		case n > 0:
-			d.AddSum(bound, n, offsets[i]-offsetsBefore[i])
-		default: // the program may be about to count the value
-			offsets[i] = offsetsBefore[i]
-		}
 	}
 }

@@ -15,16 +15,7 @@
 
 #define LOCK_TRIES (1 << 20)
 
-/* Counted up by the agent before it reads, so that an interval has its own extremes. */
-volatile __u32 epoch;
-
-struct extremes {
-	__u64 epoch; /* that these belong to, plus one; 0: none yet */
-	__s64 delay_min, delay_max;
-	__s64 variation_min, variation_max;
-};
-
-/* Nanoseconds throughout. Everything but the extremes only grows. */
+/* Nanoseconds throughout. What is not said to be since the last collection only grows. */
 struct flow {
 	__u32 busy;
 	__u32 peers; /* the state of the peers in which the source was one */
@@ -37,19 +28,17 @@ struct flow {
 	__u64 sent_last; /* timestamp on the wire, which identifies a burst */
 	__u64 variations;
 	__s64 variation_sum;
-	struct extremes extremes[2]; /* by the parity of the epoch */
-	struct window window;
-	/* Where the pages of a histogram are: see page_slot. */
-	__u8 delay_slots[HISTOGRAM_PAGES];
-	__u8 variation_slots[HISTOGRAM_PAGES];
-	__u8 delay_used, variation_used; /* pages here */
+	__s64 delay_min, delay_max; /* since the last collection, if has_delay */
+	__s64 variation_min, variation_max; /* the same, if has_variation */
+	__u32 pass;   /* the last collection, as the agent numbers them */
+	__u8 touched; /* since then */
+	__u8 has_delay, has_variation;
 	__u8 route; /* ROUTE_HERE or ROUTE_FORWARD, once known */
-	__u8 zero;
-	struct page delay_pages[DELAY_PAGES];
-	__u32 variation_pages[VARIATION_PAGES][HISTOGRAM_PAGE];
+	struct window window;
+	struct histograms histograms;
 };
 
-/* Key: flow. Value: its state. Written here; the agent reads, and removes idle flows. */
+/* Key: flow. Value: its state. Written here; collect.h reads it, and removes idle flows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -100,62 +89,38 @@ static __always_inline void flow_unlock(struct flow *flow)
 	__sync_lock_test_and_set(&flow->busy, 0);
 }
 
-static __always_inline struct extremes *flow_extremes(struct flow *flow)
-{
-	__u64 now = (__u64)epoch + 1;
-	struct extremes *x = &flow->extremes[now & 1];
-
-	if (x->epoch != now) {
-		x->epoch = now;
-		x->delay_min = x->variation_min = 0x7fffffffffffffffll;
-		x->delay_max = x->variation_max = -0x7fffffffffffffffll;
-	}
-	return x;
-}
-
 /* RFC 3393: the change of delay from the packet before it in the flow. */
-static __always_inline int flow_variation(struct flow *flow, const struct flow_key *key,
-					  struct extremes *x, __s64 change)
+static __always_inline int flow_variation(struct flow *flow, const struct flow_key *key, __s64 change)
 {
-	struct histogram_place at = histogram_find(change);
-	__u32 slot = page_slot(flow->variation_slots, &flow->variation_used, VARIATION_PAGES, at.page);
-
+	if (!flow->has_variation || change < flow->variation_min)
+		flow->variation_min = change;
+	if (!flow->has_variation || change > flow->variation_max)
+		flow->variation_max = change;
+	flow->has_variation = 1;
 	flow->variations++;
 	flow->variation_sum += change;
-	if (change < x->variation_min)
-		x->variation_min = change;
-	if (change > x->variation_max)
-		x->variation_max = change;
-	if (slot >= VARIATION_PAGES)
-		return page_spill(key, HISTOGRAM_PAGES, &at);
-	flow->variation_pages[slot][at.bucket]++;
-	return 0;
+	return count_variation(&flow->histograms, key, change);
 }
 
 /*
  * One-way delay (RFC 7679), negative where the source's clock is ahead of ours.
- * Returns how many values found no page.
+ * Returns how many values are in no histogram, for lack of room.
  */
 static __always_inline int flow_delay(struct flow *flow, const struct flow_key *key, __s64 delay)
 {
-	struct histogram_place at = histogram_find(delay);
-	__u32 slot = page_slot(flow->delay_slots, &flow->delay_used, DELAY_PAGES, at.page);
-	struct extremes *x = flow_extremes(flow);
 	int missed = 0;
 
 	if (flow->delays)
-		missed = flow_variation(flow, key, x, delay - flow->delay_last);
+		missed = flow_variation(flow, key, delay - flow->delay_last);
+	if (!flow->has_delay || delay < flow->delay_min)
+		flow->delay_min = delay;
+	if (!flow->has_delay || delay > flow->delay_max)
+		flow->delay_max = delay;
+	flow->has_delay = 1;
 	flow->delays++;
 	flow->delay_sum += delay;
 	flow->delay_last = delay;
-	if (delay < x->delay_min)
-		x->delay_min = delay;
-	if (delay > x->delay_max)
-		x->delay_max = delay;
-	if (slot >= DELAY_PAGES)
-		return missed + page_spill(key, 0, &at);
-	page_count(&flow->delay_pages[slot], &at);
-	return missed;
+	return missed + count_delay(&flow->histograms, key, delay);
 }
 
 #endif

@@ -86,7 +86,8 @@ func TestHeaderLayout(t *testing.T) {
 // TestPageSizes binds the page sizes to those of the program.
 func TestPageSizes(t *testing.T) {
 	var f destinationFlow
-	if len(f.DelaySlots) != 2*sidePages || len(f.VariationSlots) != 2*sidePages || len(f.DelayPages[0].Counts) != pageSize {
-		t.Errorf("%d and %d pages of %d buckets", len(f.DelaySlots), len(f.VariationSlots), len(f.DelayPages[0].Counts))
+
+	if len(f.Histograms.DelaySlots) != 2*sidePages || len(f.Histograms.VariationSlots) != 2*sidePages || len(f.Histograms.DelayPages[0].Counts) != pageSize {
+		t.Errorf("%d and %d pages of %d buckets", len(f.Histograms.DelaySlots), len(f.Histograms.VariationSlots), len(f.Histograms.DelayPages[0].Counts))
 	}
 }

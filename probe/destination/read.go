@@ -12,44 +12,38 @@ import (
 	"pillion.dev/probe/flow"
 )
 
-// readBatch is how many entries of a map one system call reads.
+// readBatch is how many flows the program hands over in one run: COLLECT_FLOWS of
+// collect.h.
 const readBatch = 128
 
-// pageKey is struct page_key of page.h.
-type pageKey struct {
-	Flow flow.Raw
-	Page uint32
-}
+// testFrame is a frame for programs that do not look at it.
+var testFrame = make([]byte, 64)
 
 // reading is one interval.
 type reading struct {
-	by      Granularity
-	tag     uint64 // epoch that ends, plus one
-	groups  map[flow.Key]*change
-	spilled bool
+	by     Granularity
+	groups map[flow.Key]*change
+
+	// Of one run of a program.
+	keys  []flow.Raw
+	flows []destinationFlow
+	pages []destinationCollectedPage
 }
 
 // Read ends an interval: a row for each group of flows with new packets, most packets
 // first. It also removes flows that have been idle, and, when the table is three
 // quarters full, those that have been idle longest.
 func (d *Destination) Read(by Granularity) ([]Row, error) {
-	r := &reading{by: by, tag: uint64(d.epoch) + 1, groups: map[flow.Key]*change{}}
-	d.epoch++
-	if err := d.objects.Epoch.Set(d.epoch); err != nil {
-		return nil, fmt.Errorf("begin interval: %w", err)
+	r := &reading{
+		by: by, groups: map[flow.Key]*change{},
+		keys: make([]flow.Raw, readBatch), flows: make([]destinationFlow, readBatch), pages: make([]destinationCollectedPage, readBatch),
 	}
-	err := each(d.objects.Flows, func(key flow.Raw, f *destinationFlow) { d.enter(r, key, f) })
-	if err != nil {
+	if err := d.readFlows(r); err != nil {
 		return nil, fmt.Errorf("read flows: %w", err)
-	}
-	if r.spilled {
-		if err := d.readPages(r); err != nil {
-			return nil, err
-		}
 	}
 	owed, err := d.sweep(r)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("remove flows: %w", err)
 	}
 	for _, c := range r.groups {
 		d.total.add(c)
@@ -58,66 +52,85 @@ func (d *Destination) Read(by Granularity) ([]Row, error) {
 	return rows(r.groups), nil
 }
 
-// each reads every entry of a map.
-func each[K, V any](m *ebpf.Map, f func(K, *V)) error {
-	keys := make([]K, readBatch)
-	values := make([]V, readBatch)
-	var cursor ebpf.MapBatchCursor
-	for {
-		n, err := m.BatchLookup(&cursor, keys, values, nil)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+// readFlows enters every flow with new packets.
+func (d *Destination) readFlows(r *reading) error {
+	d.pass++
+	if err := d.objects.CollectPass.Set(d.pass); err != nil {
+		return err
+	}
+	for more := uint32(1); more > 0; {
+		if err := d.collect(r, d.objects.DestinationCollect); err != nil {
 			return err
 		}
-		for i := range n {
-			f(keys[i], &values[i])
-		}
-		if err != nil {
-			return nil
+		if err := d.objects.CollectMore.Get(&more); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-func (d *Destination) enter(r *reading, key flow.Raw, f *destinationFlow) {
+// collect runs a program that hands over flows, and enters them.
+func (d *Destination) collect(r *reading, program *ebpf.Program) error {
+	if _, err := program.Run(&ebpf.RunOptions{Data: testFrame}); err != nil {
+		return err
+	}
+	var flows, pages uint32
+	if err := errors.Join(d.objects.Collected.Get(&flows), d.objects.CollectedSpills.Get(&pages)); err != nil {
+		return err
+	}
+	if err := firstOf(d.objects.CollectedKeys, r.keys[:flows]); err != nil {
+		return err
+	}
+	if err := firstOf(d.objects.CollectedFlows, r.flows[:flows]); err != nil {
+		return err
+	}
+	r.pages = slices.Grow(r.pages[:0], int(pages))[:pages]
+	if err := firstOf(d.objects.CollectedPages, r.pages); err != nil {
+		return err
+	}
+	changes := make([]*change, flows)
+	for i := range changes {
+		changes[i] = d.advance(r.keys[i], &r.flows[i])
+	}
+	for i := range r.pages {
+		p := &r.pages[i]
+		changes[p.Flow].enterPage(int(p.Page), &p.Buckets)
+	}
+	for i, c := range changes {
+		group := r.by.key(r.keys[i].Key())
+		if g := r.groups[group]; g != nil {
+			g.add(c)
+		} else {
+			r.groups[group] = c
+		}
+	}
+	return nil
+}
+
+// firstOf reads the first values of an array.
+func firstOf[V any](array *ebpf.Map, values []V) error {
+	if len(values) == 0 {
+		return nil
+	}
+	var cursor ebpf.MapBatchCursor
+	n, err := array.BatchLookup(&cursor, make([]uint32, len(values)), values, nil)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return err
+	}
+	if n < len(values) {
+		return fmt.Errorf("%d of %d values", n, len(values))
+	}
+	return nil
+}
+
+// advance returns what is new of a flow.
+func (d *Destination) advance(key flow.Raw, f *destinationFlow) *change {
 	s := d.flows[key]
 	if s == nil {
 		s = &state{}
 		d.flows[key] = s
 	}
-	r.spilled = r.spilled || spilled(f)
-	if f.Packets == s.last.Packets {
-		return
-	}
-	c := s.advance(f, r.tag)
-	group := r.by.key(key.Key())
-	if g := r.groups[group]; g != nil {
-		g.add(c)
-		c = g
-	} else {
-		r.groups[group] = c
-	}
-	s.group, s.tag = c, r.tag
-}
-
-// readPages reads the pages that are not in their flows. One without a flow was
-// written while the flow was removed.
-func (d *Destination) readPages(r *reading) error {
-	var orphans []pageKey
-	err := each(d.objects.Pages, func(key pageKey, page *destinationPage) {
-		if s := d.flows[key.Flow]; s != nil {
-			s.advancePage(key.Page, page, r.tag)
-		} else {
-			orphans = append(orphans, key)
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("read pages: %w", err)
-	}
-	for _, key := range orphans {
-		if err := d.objects.Pages.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("remove page: %w", err)
-		}
-	}
-	return nil
+	return s.advance(f)
 }
 
 func rows(groups map[flow.Key]*change) []Row {
@@ -139,53 +152,58 @@ func (d *Destination) sweep(r *reading) (owed uint64, err error) {
 	now := uint64(time.Now().UnixNano())
 	var old, rest []flow.Raw
 	for key, s := range d.flows {
-		if s.last.LastNs+uint64(d.settings.Idle) < now {
+		if s.lastNs+uint64(d.settings.Idle) < now {
 			old = append(old, key)
 		} else {
 			rest = append(rest, key)
 		}
 	}
-	d.expired += uint64(len(old))
+	expired := len(old)
 	if len(rest) > d.settings.Flows*3/4 {
 		slices.SortFunc(rest, func(a, b flow.Raw) int {
-			return cmp.Compare(d.flows[a].last.LastNs, d.flows[b].last.LastNs)
+			return cmp.Compare(d.flows[a].lastNs, d.flows[b].lastNs)
 		})
-		excess := rest[:len(rest)-d.settings.Flows/2]
-		d.evicted += uint64(len(excess))
-		old = append(old, excess...)
+		old = append(old, rest[:len(rest)-d.settings.Flows/2]...)
 	}
-	for _, key := range old {
-		if err := d.remove(r, key); err != nil {
+	for first := 0; first < len(old); {
+		removed, err := d.remove(r, old[first:min(first+readBatch, len(old))])
+		if err != nil {
 			return 0, err
 		}
-		owed += d.flows[key].owed
-		delete(d.flows, key)
+		for _, key := range old[first : first+removed] {
+			owed += d.flows[key].owed
+			delete(d.flows, key)
+			if first < expired {
+				d.expired++
+			} else {
+				d.evicted++
+			}
+			first++
+		}
+		if removed == 0 { // packets of the flow keep it from being removed
+			first++
+		}
 	}
 	return owed, nil
 }
 
-// remove takes a flow and its pages out of the maps.
-func (d *Destination) remove(r *reading, key flow.Raw) error {
-	var f destinationFlow
-	err := d.objects.Flows.LookupAndDelete(key, &f)
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil
+// remove takes flows out of the table. It returns how many of them are gone, from the
+// first on; one at least unless the first contends for long.
+func (d *Destination) remove(r *reading, keys []flow.Raw) (int, error) {
+	positions := make([]uint32, len(keys))
+	for i := range positions {
+		positions[i] = uint32(i)
 	}
-	if err != nil {
-		return fmt.Errorf("remove flow: %w", err)
+	if _, err := d.objects.LeavingKeys.BatchUpdate(positions, keys, nil); err != nil {
+		return 0, err
 	}
-	d.enter(r, key, &f)
-	if !spilled(&f) {
-		return nil
+	if err := d.objects.Leaving.Set(uint32(len(keys))); err != nil {
+		return 0, err
 	}
-	for page := range uint32(4 * sidePages) {
-		var p destinationPage
-		err := d.objects.Pages.LookupAndDelete(pageKey{key, page}, &p)
-		if err == nil {
-			d.flows[key].advancePage(page, &p, r.tag)
-		} else if !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("remove page: %w", err)
-		}
+	if err := d.collect(r, d.objects.DestinationRemove); err != nil {
+		return 0, err
 	}
-	return nil
+	var removed uint32
+	err := d.objects.Removed.Get(&removed)
+	return int(removed), err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -101,7 +102,26 @@ func golden(t *testing.T) []codec.Vector {
 	return all
 }
 
-// flows returns what the programs keep, and forgets it.
+// each reads every entry of a map.
+func each[K, V any](m *ebpf.Map, f func(K, *V)) error {
+	keys := make([]K, readBatch)
+	values := make([]V, readBatch)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookup(&cursor, keys, values, nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return err
+		}
+		for i := range n {
+			f(keys[i], &values[i])
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// takeFlows returns what the programs keep, and forgets it.
 func (d *Destination) takeFlows(t *testing.T) map[flow.Raw]destinationFlow {
 	t.Helper()
 	all := map[flow.Raw]destinationFlow{}

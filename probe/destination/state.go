@@ -1,17 +1,36 @@
 package destination
 
-import "bytes"
+import "pillion.dev/measure/histogram"
 
-// state is what was last read of a flow, and what is owed to its rows.
+// state is what was last read of a flow, and what is owed to its rows. Histograms are not
+// in it: the program begins them from zero when it hands them over.
 type state struct {
-	last  destinationFlow
-	pages map[uint32]*destinationPage // last read of those outside the flow
+	last   totals
+	lastNs uint64 // when the last packet came, UTC
 	// owed are losses that a row reported and that turned out to be late
 	// arrivals: later rows pay them back.
 	owed uint64
-	// group has the flow's change in the interval that ends with tag.
-	group *change
-	tag   uint64
+}
+
+// totals are what a flow counted since it began.
+type totals struct {
+	Counts                       // but for Lost
+	missing                int64 // expected packets that have not come
+	delays, variations     uint64
+	delaySum, variationSum int64
+}
+
+func totalsOf(f *destinationFlow) totals {
+	w := &f.Window
+	return totals{
+		Counts: Counts{
+			Packets: f.Packets, Bytes: f.Bytes, Expected: w.Expected, Duplicated: w.Duplicated,
+			Reordered: w.Reordered, Late: w.Late, Restarts: w.Restarts,
+		},
+		missing: int64(w.Expected) - int64(w.Unique),
+		delays:  f.Delays, delaySum: f.DelaySum,
+		variations: f.Variations, variationSum: f.VariationSum,
+	}
 }
 
 // change is what happened to a flow between two readings.
@@ -26,71 +45,65 @@ func (c *change) add(other *change) {
 	c.variation.add(&other.variation)
 }
 
-// advance returns what is new in now. tag is the epoch that ended, plus one.
-func (s *state) advance(now *destinationFlow, tag uint64) *change {
-	c := &change{}
-	before := &s.last
-	c.Packets = now.Packets - before.Packets
-	c.Bytes = now.Bytes - before.Bytes
-	c.Expected = now.Window.Expected - before.Window.Expected
-	c.Duplicated = now.Window.Duplicated - before.Window.Duplicated
-	c.Reordered = now.Window.Reordered - before.Window.Reordered
-	c.Late = now.Window.Late - before.Window.Late
-	c.Restarts = now.Window.Restarts - before.Window.Restarts
-	c.Lost = s.settle(missing(now) - missing(before))
-
-	c.delay.count = now.Delays - before.Delays
-	c.delay.sum = now.DelaySum - before.DelaySum
-	c.variation.count = now.Variations - before.Variations
-	c.variation.sum = now.VariationSum - before.VariationSum
-	for page := range now.DelaySlots {
-		if slot := int(now.DelaySlots[page]) - 1; slot >= 0 && slot < len(now.DelayPages) {
-			p, q := &now.DelayPages[slot], &before.DelayPages[slot]
-			c.delay.grow(page, &p.Counts, &q.Counts, &p.Offsets, &q.Offsets)
+// advance returns what is new in a flow, but for its pages outside of it.
+func (s *state) advance(f *destinationFlow) *change {
+	now, before := totalsOf(f), s.last
+	c := &change{Counts: Counts{
+		Packets: now.Packets - before.Packets, Bytes: now.Bytes - before.Bytes,
+		Expected: now.Expected - before.Expected, Lost: s.settle(now.missing - before.missing),
+		Duplicated: now.Duplicated - before.Duplicated, Reordered: now.Reordered - before.Reordered,
+		Late: now.Late - before.Late, Restarts: now.Restarts - before.Restarts,
+	}}
+	s.last, s.lastNs = now, f.LastNs
+	c.delay.moments(now.delays-before.delays, now.delaySum-before.delaySum, f.DelayMin, f.DelayMax)
+	c.variation.moments(now.variations-before.variations, now.variationSum-before.variationSum, f.VariationMin, f.VariationMax)
+	h := &f.Histograms
+	for page := range h.DelaySlots {
+		if slot := int(h.DelaySlots[page]) - 1; slot >= 0 && slot < len(h.DelayPages) {
+			p := &h.DelayPages[slot]
+			enterSums(&c.delay.Histogram, page, p.Counts[:], p.Offsets[:])
 		}
-		if slot := int(now.VariationSlots[page]) - 1; slot >= 0 && slot < len(now.VariationPages) {
-			c.variation.grow(page, &now.VariationPages[slot], &before.VariationPages[slot], nil, nil)
+		if slot := int(h.VariationSlots[page]) - 1; slot >= 0 && slot < len(h.VariationPages) {
+			enterCounts(&c.variation.Histogram, page, h.VariationPages[slot].Counts[:])
 		}
 	}
-	x := &now.Extremes[tag&1]
-	c.delay.bound(x.DelayMin, x.DelayMax, x.Epoch == tag)
-	c.variation.bound(x.VariationMin, x.VariationMax, x.Epoch == tag)
-	s.last = *now
 	return c
 }
 
-// spilled reports whether a flow has pages outside of it.
-func spilled(f *destinationFlow) bool {
-	return bytes.IndexByte(f.DelaySlots[:], uint8(len(f.DelayPages)+1)) >= 0 ||
-		bytes.IndexByte(f.VariationSlots[:], uint8(len(f.VariationPages)+1)) >= 0
-}
-
-// advancePage adds what is new in a page outside of its flow to the change of the
-// interval that ends with tag. A page of which the flow knows nothing yet waits for
-// the next.
-func (s *state) advancePage(page uint32, now *destinationPage, tag uint64) {
-	if s.tag != tag {
-		return
-	}
-	before := s.pages[page]
-	if before == nil {
-		if s.pages == nil {
-			s.pages = map[uint32]*destinationPage{}
-		}
-		before = &destinationPage{}
-		s.pages[page] = before
-	}
+// enterPage adds a page that was outside of its flow.
+func (c *change) enterPage(page int, p *destinationPage) {
 	if page < 2*sidePages {
-		s.group.delay.grow(int(page), &now.Counts, &before.Counts, &now.Offsets, &before.Offsets)
+		enterSums(&c.delay.Histogram, page, p.Counts[:], p.Offsets[:])
 	} else {
-		s.group.variation.grow(int(page)-2*sidePages, &now.Counts, &before.Counts, nil, nil)
+		enterCounts(&c.variation.Histogram, page-2*sidePages, p.Counts[:])
 	}
-	*before = *now
 }
 
-// missing is how many expected packets have not come.
-func missing(f *destinationFlow) int64 {
-	return int64(f.Window.Expected) - int64(f.Window.Unique)
+// pageSize and sidePages are those of bpf/histogram.h.
+const (
+	pageSize  = 32
+	sidePages = (histogram.Side + pageSize - 1) / pageSize
+)
+
+// bucketBound is the lower bound of a bucket of a page.
+func bucketBound(page, bucket int) int64 {
+	return histogram.Bound((page-sidePages)*pageSize + bucket)
+}
+
+func enterCounts[C uint8 | uint32](h *histogram.Histogram, page int, counts []C) {
+	for i, n := range counts {
+		if n > 0 {
+			h.AddBucket(bucketBound(page, i), uint64(n))
+		}
+	}
+}
+
+func enterSums[C uint8 | uint32, S uint32 | uint64](h *histogram.Histogram, page int, counts []C, offsets []S) {
+	for i, n := range counts {
+		if n > 0 {
+			h.AddSum(bucketBound(page, i), uint64(n), uint64(offsets[i]))
+		}
+	}
 }
 
 // settle turns a signed change into what a row may say, so that rows add up.

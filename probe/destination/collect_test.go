@@ -1,0 +1,153 @@
+package destination
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pillion.dev/measure/histogram"
+	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
+)
+
+// hashEntry is what the kernel adds to each entry of a hash table (struct htab_elem).
+const hashEntry = 48
+
+func TestFlowFitsInTwoKilobytes(t *testing.T) {
+	d := open(t, Settings{})
+	flows := d.objects.Flows
+	if size := flows.ValueSize() + flows.KeySize() + hashEntry; size > 2048 {
+		t.Errorf("a flow takes %d bytes", size)
+	}
+}
+
+// TestTypicalFlowFitsInItsEntry: 300 stamped packets in an interval, on quiet paths and on
+// one with queues, need at most one page outside of their flow.
+func TestTypicalFlowFitsInItsEntry(t *testing.T) {
+	var f destinationFlow
+
+	for _, spread := range []time.Duration{3 * time.Microsecond, 30 * time.Microsecond, 300 * time.Microsecond} {
+		random := rand.New(rand.NewPCG(9, 9))
+		delays, variations := map[int]bool{}, map[int]bool{}
+		var last int64
+		for i := range 300 {
+			delay := int64(500*time.Microsecond) + int64(random.ExpFloat64()*float64(spread))
+			delays[histogram.Index(delay)>>5] = true
+			if i > 0 {
+				variations[histogram.Index(delay-last)>>5] = true
+			}
+			last = delay
+		}
+		outside := max(0, len(delays)-len(f.Histograms.DelayPages)) + max(0, len(variations)-len(f.Histograms.VariationPages))
+		if outside > 1 {
+			t.Errorf("delays that vary by %v are in %d pages, their variations in %d", spread, len(delays), len(variations))
+		}
+	}
+}
+
+// optionMark is an IPv4 datagram from this port with a mark in a UDP option.
+func optionMark(t *testing.T, port uint16, mark codec.Mark) []byte {
+	t.Helper()
+	original := datagram()
+	binary.BigEndian.PutUint16(original[20:], port)
+	marked, err := codec.Insert(rewritten(original, 0, 64), wire.UDPOption, mark, wire.Port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frame(marked)
+}
+
+// TestManyFlowsAreCollected: more flows than one run of the program hands over.
+func TestManyFlowsAreCollected(t *testing.T) {
+	const flows = 2*readBatch + 10
+	d := open(t, Settings{Flows: 2 * flows})
+	for interval := range uint32(2) {
+		for port := range uint16(flows) {
+			for range interval + 1 {
+				mark := codec.Mark{
+					Modules: wire.Delay | wire.Loss, Single: true, Sequence: uint32(port)<<16 + interval,
+					Ticks: codec.TicksOf(time.Now().Add(-time.Second)),
+				}
+				run(t, d.objects.DestinationTc, optionMark(t, port, mark), 0)
+			}
+		}
+		rows, err := d.Read(ByFlow)
+		if err != nil || len(rows) != flows {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		for _, row := range rows {
+			delay, variation := row.Histograms()
+			want := Counts{Packets: uint64(interval) + 1, Expected: 1, Duplicated: uint64(interval), Bytes: row.Bytes}
+			if row.Counts != want || delay.Total() != 1 || row.Delay.Count != 1 || variation.Total() != uint64(interval) {
+				t.Fatalf("%+v, %d delays, %d variations", row, delay.Total(), variation.Total())
+			}
+		}
+	}
+	d.settings.Idle = time.Nanosecond
+	if rows, err := d.Read(ByFlow); err != nil || len(rows) != 0 || len(d.takeFlows(t)) != 0 || d.expired != flows {
+		t.Errorf("%d rows, %v; %d flows expired", len(rows), err, d.expired)
+	}
+}
+
+// TestCountsAreExactOnSeveralProcessors: a flow whose packets arrive on several processors
+// while it is read. Rows add up to what was sent, histograms included.
+func TestCountsAreExactOnSeveralProcessors(t *testing.T) {
+	const senders, packets = 4, 12000
+	d := open(t, Settings{})
+	frames := make([][]byte, packets)
+	for i := range frames {
+		mark := codec.Mark{Modules: wire.Delay | wire.Loss, Single: true, Sequence: uint32(i), Ticks: codec.TicksOf(time.Now())}
+		frames[i] = optionMark(t, 7, mark)
+	}
+	var next atomic.Int32
+	var wait sync.WaitGroup
+	for range senders {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; i < packets; i = next.Add(1) - 1 {
+				if _, _, err := tryRun(d.objects.DestinationTc, frames[i], 0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wait.Wait(); close(done) }()
+	var sum Counts
+	var delays, inBuckets, variations uint64
+	for reading := true; reading; {
+		select {
+		case <-done:
+			reading = false
+		default:
+		}
+		rows, err := d.Read(ByFlow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			delay, variation := row.Histograms()
+			if row.Delay.Count != delay.Total() || row.Variation.Count != variation.Total() || row.Delay.Min > row.Delay.Max {
+				t.Errorf("%d of %d delays and %d of %d variations are in histograms", delay.Total(), row.Delay.Count, variation.Total(), row.Variation.Count)
+			}
+			sum.add(row.Counts)
+			delays, inBuckets = delays+row.Delay.Count, inBuckets+delay.Total()
+			variations += variation.Total()
+		}
+	}
+	for _, s := range d.flows {
+		sum.Lost -= s.owed
+	}
+	// A sender may pause for so long that its packet is late, and then has no delay.
+	want := Counts{
+		Packets: packets, Expected: packets, Lost: sum.Late, Late: sum.Late, Reordered: sum.Reordered, Bytes: sum.Bytes,
+	}
+	if sum != want || delays != packets-sum.Late || inBuckets != delays || variations != delays-1 {
+		t.Errorf("%+v, %d delays, %d in buckets, %d variations", sum, delays, inBuckets, variations)
+	}
+	if tally := d.mustTally(t); tally.Contended != 0 || tally.Bytes != sum.Bytes {
+		t.Errorf("rows have %d bytes, the tally %+v", sum.Bytes, tally)
+	}
+}
