@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../../wire/wire.h"
-#include "../bpf/flow.h"
+#include "../bpf/slot.h"
 #include "outcome.h"
 
 /* Which packets of a flow are stamped: see stamp.h. */
@@ -35,22 +35,11 @@ struct {
 	__type(value, struct numbering);
 } flow_numbers SEC(".maps");
 
-/* A flow key in words of 64 bits. The last one is never zero. */
-#define SLOT_WORDS 4
-struct slot_key {
-	__u64 words[SLOT_WORDS];
-	__u64 last;
-};
-
-_Static_assert(sizeof(struct slot_key) == sizeof(struct flow_key), "flow key in words");
-
 /* A flow in a cache line of its own. */
 struct slot {
 	struct slot_key key; /* last: 0 if the slot is free, SLOT_BUSY while it is taken */
 	struct numbering numbers;
 };
-
-#define SLOT_BUSY ~0ull
 
 /*
  * Key: hash of a flow. Value: the first flow with this hash; others are in
@@ -68,21 +57,9 @@ const volatile __u32 slot_mask = 4095; /* entries of slots, minus one */
 
 static __always_inline struct slot *slot_of(const struct slot_key *key)
 {
-	__u64 mix = key->words[0] + key->words[1] * 0x9e3779b97f4a7c15ull;
-	__u32 index;
+	__u32 index = slot_hash(key) & slot_mask;
 
-	mix ^= key->words[2] * 0xc2b2ae3d27d4eb4full + key->words[3] * 0x165667b19e3779f9ull;
-	mix = (mix ^ mix >> 32 ^ key->last * 0xd6e8feb86659fd93ull) * 0x9e3779b97f4a7c15ull;
-	index = (mix >> 40) & slot_mask;
 	return bpf_map_lookup_elem(&slots, &index);
-}
-
-/* The last word is compared first: it is written last. */
-static __always_inline int slot_has(const struct slot *slot, const struct slot_key *key)
-{
-	return *(volatile __u64 *)&slot->key.last == key->last && slot->key.words[0] == key->words[0] &&
-	       slot->key.words[1] == key->words[1] && slot->key.words[2] == key->words[2] &&
-	       slot->key.words[3] == key->words[3];
 }
 
 /* key: aligned to 8 bytes */
@@ -91,7 +68,7 @@ static __always_inline struct numbering *number_known(const struct flow_key *key
 	const struct slot_key *words = (const void *)key;
 	struct slot *slot = slot_of(words);
 
-	return slot && slot_has(slot, words) ? &slot->numbers : 0;
+	return slot && slot_has(&slot->key, words) ? &slot->numbers : 0;
 }
 
 static __noinline struct numbering *number_start(const struct flow_key *key, struct tally *tally)
@@ -112,7 +89,7 @@ static __noinline struct numbering *number_start(const struct flow_key *key, str
 	was = __sync_val_compare_and_swap(&slot->key.last, 0, SLOT_BUSY);
 	if (was == SLOT_BUSY) /* another CPU takes it, maybe for this flow */
 		return 0;
-	if (was && slot_has(slot, words))
+	if (was && slot_has(&slot->key, words))
 		return &slot->numbers;
 	if (was) {
 		if (!bpf_map_update_elem(&flow_numbers, key, &fresh, BPF_NOEXIST))
