@@ -89,6 +89,16 @@ static __always_inline void copy_address(__be32 *to, const void *from)
 	copy_words(to, from, 16);
 }
 
+/*
+ * The same to where it is aligned to 8 bytes. A processor that reads wider words than it
+ * wrote just before waits for them.
+ */
+static __always_inline void copy_address_aligned(void *to, const void *from)
+{
+	((volatile __u64 *)to)[0] = ((const volatile __u64 *)from)[0];
+	((volatile __u64 *)to)[1] = ((const volatile __u64 *)from)[1];
+}
+
 static __always_inline int is_multicast(const struct flow_key *key)
 {
 	if (key->family == 6)

@@ -5,6 +5,7 @@
 
 #include "../../wire/wire.h"
 #include "../bpf/packet.h"
+#include "../bpf/slot.h"
 #include "../bpf/tcp.h"
 
 enum verdict {
@@ -18,10 +19,17 @@ enum verdict {
 
 const volatile __u16 udp_port = WIRE_UDP_PORT;
 
+/* When a mark in an option of the transport is cut off. */
+#define STRIP_AUTO 0 /* where the packet is forwarded */
+#define STRIP_ALWAYS 1
+#define STRIP_NEVER 2
+
+const volatile __u32 strip_options = STRIP_AUTO;
+
 /* Offsets count from the start of the IP packet. */
 struct mark {
-	struct flow_key key;
-	__be32 peer[4]; /* source address of the outermost header */
+	struct flow_key key __attribute__((aligned(8)));
+	__be32 peer[4]; /* aligned likewise: source address of the outermost header */
 	struct wire_timestamp sent;
 	__u32 ticks;	/* instead of sent, in an option of the transport; host order */
 	__u32 sequence;	/* host order */
@@ -148,12 +156,23 @@ static __always_inline void read_ports(struct mark *m, void *l4, void *end)
 	m->key.dport = ports[1];
 }
 
-/* What an option of a transport carries; zero stands for nothing. Nothing at all is no mark. */
-static __always_inline int read_experiment(struct mark *m, const struct wire_experiment *option)
+/* The end of a key in one word, as it is read again. */
+static __always_inline void key_end(struct flow_key *key, __u8 family, __u8 protocol, __be16 sport,
+				    __be16 dport)
 {
-	if (option->number)
-		read_loss(m, FIELD(option, number));
-	m->ticks = bpf_ntohl(option->time);
+	struct slot_key *words = (void *)key;
+
+	words->last = sport | (__u32)dport << 16 | (__u64)protocol << 32 | (__u64)family << 40;
+}
+
+/* What an option of a transport carries; zero stands for nothing. Nothing at all is no mark. */
+static __always_inline int read_experiment(struct mark *m, __be32 number, __be32 time)
+{
+	if (number) {
+		m->sequence = bpf_ntohl(number);
+		m->modules |= WIRE_LOSS;
+	}
+	m->ticks = bpf_ntohl(time);
 	if (m->ticks)
 		m->modules |= WIRE_DELAY;
 	return m->modules ? 0 : -1;
@@ -173,7 +192,7 @@ static __always_inline int read_tcp(struct mark *m, struct tcphdr *tcp, void *en
 	option = (void *)tcp + (at & TCP_HEADER_MASK);
 	if ((void *)(option + 1) > end || option->kind != WIRE_TCP_OPTION_KIND)
 		return VERDICT_UNMARKED;
-	if (read_experiment(m, option))
+	if (read_experiment(m, option->number, option->time))
 		return VERDICT_MALFORMED;
 	m->encoding = WIRE_ENCODING_TCP_OPTION;
 	m->next = m->key.protocol = IPPROTO_TCP;
@@ -198,9 +217,9 @@ static __always_inline int read_tcp6(struct mark *m, struct ipv6hdr *ip, __u32 a
 		return VERDICT_MALFORMED;
 	m->length -= WIRE_TCP_OPTION;
 	m->key.family = 6;
-	copy_address(m->key.src, &ip->saddr);
-	copy_address(m->key.dst, &ip->daddr);
-	copy_address(m->peer, &ip->saddr);
+	copy_address_aligned(m->key.src, &ip->saddr);
+	copy_address_aligned(m->key.dst, &ip->daddr);
+	copy_address_aligned(m->peer, &ip->saddr);
 	return VERDICT_MARKED;
 }
 
@@ -242,9 +261,9 @@ static __always_inline int read_ipv6(struct mark *m, void *l3, void *end, __u32 
 	m->length = sizeof(*ip) + bpf_ntohs(ip->payload_len) - m->size;
 	m->key.family = 6;
 	m->key.protocol = m->next;
-	copy_address(m->key.src, &ip->saddr);
-	copy_address(m->key.dst, &ip->daddr);
-	copy_address(m->peer, &ip->saddr);
+	copy_address_aligned(m->key.src, &ip->saddr);
+	copy_address_aligned(m->key.dst, &ip->daddr);
+	copy_address_aligned(m->peer, &ip->saddr);
 	read_ports(m, l3 + at + (m->size & 0x3f), end);
 	return VERDICT_MARKED;
 }

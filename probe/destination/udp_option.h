@@ -10,39 +10,52 @@
 #include "../bpf/summed.h"
 #include "account.h"
 
-#define STRIP_AUTO 0 /* where the packet is forwarded */
-#define STRIP_ALWAYS 1
-#define STRIP_NEVER 2
-
-const volatile __u32 strip_options = STRIP_AUTO;
-
 /* Where the datagram and its surplus area are, as offsets in the IP packet. */
 struct surplus {
 	__u32 at;   /* of the surplus area */
 	__u32 area; /* its length */
 };
 
-/* The checksum of the area with its length is right, and not zero. */
-static __always_inline int is_summed(const struct wire_udp_option *option, __u32 area)
-{
-	const __u16 *words = (const void *)option;
-	__u32 sum = bpf_htons(area);
+/* struct wire_udp_option, as its words are summed. */
+struct option_words {
+	__u16 check;
+	__be32 head; /* of struct wire_experiment: kind, length, ExID */
+	__be32 number;
+	__be32 time;
+};
 
-#pragma unroll
-	for (int i = 0; i < WIRE_UDP_OPTION / 2; i++)
-		sum += words[i];
-	return option->check && !fold_checksum(sum);
+/* Packed fields would be read byte by byte. */
+static __always_inline struct option_words option_at(const void *from)
+{
+	return (struct option_words){
+		.check = *(const volatile __u16 *)from,
+		.head = *(const volatile __be32 *)(from + 2),
+		.number = *(const volatile __be32 *)(from + 6),
+		.time = *(const volatile __be32 *)(from + 10),
+	};
 }
 
-/* option: a copy; pad: the byte before it, if the area begins with one */
-static __always_inline int take_option(struct mark *m, const struct wire_udp_option *option,
+/* The head of our option, and its length field alone. */
+#define HEAD_LENGTH bpf_htonl(0xff << 16)
+#define HEAD bpf_htonl((__u32)WIRE_UDP_OPTION_KIND << 24 | WIRE_EXPERIMENT_LENGTH << 16 | WIRE_EXID)
+
+/* The checksum of the area with its length is right, and not zero. */
+static __always_inline int is_summed(const struct option_words *o, __u32 area)
+{
+	__u64 sum = (__u64)bpf_htons(area) + o->check + o->head + o->number + o->time;
+
+	return o->check && !fold_checksum((sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32));
+}
+
+/* pad: the byte before the option, if the area begins with one */
+static __always_inline int take_option(struct mark *m, const struct option_words *option,
 				       const struct surplus *where, __u8 pad)
 {
-	if (option->mark.kind != WIRE_UDP_OPTION_KIND || option->mark.exid != bpf_htons(WIRE_EXID))
+	if ((option->head ^ HEAD) & ~HEAD_LENGTH)
 		return VERDICT_UNMARKED;
-	if (option->mark.length != WIRE_EXPERIMENT_LENGTH || pad || !is_summed(option, where->area))
+	if (option->head != HEAD || pad || !is_summed(option, where->area))
 		return VERDICT_MALFORMED;
-	if (read_experiment(m, &option->mark))
+	if (read_experiment(m, option->number, option->time))
 		return VERDICT_MALFORMED;
 	m->encoding = WIRE_ENCODING_UDP_OPTION;
 	m->at = where->at;
@@ -51,16 +64,14 @@ static __always_inline int take_option(struct mark *m, const struct wire_udp_opt
 	return VERDICT_MARKED;
 }
 
-static __always_inline int find_surplus(struct mark *m, const struct udphdr *udp, __u32 headers,
-					__u32 length, struct surplus *where)
+static __always_inline int find_surplus(struct mark *m, __u8 family, const struct udphdr *udp,
+					__u32 headers, __u32 length, struct surplus *where)
 {
 	__u32 udp_length = bpf_ntohs(udp->len);
 
 	where->area = WIRE_UDP_OPTION + (udp_length & 1);
 	where->at = headers + udp_length;
-	m->key.protocol = IPPROTO_UDP;
-	m->key.sport = udp->source;
-	m->key.dport = udp->dest;
+	key_end(&m->key, family, IPPROTO_UDP, udp->source, udp->dest);
 	return udp_length >= sizeof(*udp) && where->at + where->area == length;
 }
 
@@ -79,28 +90,28 @@ static __always_inline int locate_option(struct mark *m, __be16 protocol, void *
 		if ((void *)(udp + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP)
 			return 0;
 		total = sizeof(*ip) + bpf_ntohs(ip->payload_len);
-		if (total > length || !find_surplus(m, udp, sizeof(*ip), total, where))
+		if (total > length || !find_surplus(m, 6, udp, sizeof(*ip), total, where))
 			return 0;
-		m->key.family = 6;
-		copy_address(m->key.src, &ip->saddr);
-		copy_address(m->key.dst, &ip->daddr);
-		copy_address(m->peer, &ip->saddr);
+		copy_address_aligned(m->key.src, &ip->saddr);
+		copy_address_aligned(m->key.dst, &ip->daddr);
+		copy_address_aligned(m->peer, &ip->saddr);
 		return 1;
 	}
 	if (protocol == PROTOCOL_IPV4) {
 		struct iphdr *ip = l3;
 		struct udphdr *udp = (void *)(ip + 1);
+		struct slot_key *words;
 		__u32 total;
 
 		if ((void *)(udp + 1) > end || *(__u8 *)l3 != 0x45 || ip->protocol != IPPROTO_UDP ||
 		    (ip->frag_off & IPV4_FRAGMENT) || (udp->dest == bpf_htons(udp_port) && !udp->check))
 			return 0;
 		total = bpf_ntohs(ip->tot_len);
-		if (total > length || !find_surplus(m, udp, sizeof(*ip), total, where))
+		if (total > length || !find_surplus(m, 4, udp, sizeof(*ip), total, where))
 			return 0;
-		m->key.family = 4;
-		m->key.src[0] = m->peer[0] = ip->saddr;
-		m->key.dst[0] = ip->daddr;
+		words = (void *)&m->key;
+		words->words[0] = m->peer[0] = ip->saddr;
+		words->words[2] = ip->daddr;
 		return 1;
 	}
 	return 0;
@@ -110,7 +121,7 @@ static __always_inline int locate_option(struct mark *m, __be16 protocol, void *
 
 /* Reads an option that lies in direct reach. Returns 0 if it does not. */
 static __always_inline int option_direct(void *l3, void *end, const struct surplus *where,
-					 struct wire_udp_option *option, __u8 *pad)
+					 struct option_words *option, __u8 *pad)
 {
 	__u32 at = where->at;
 	__u8 *from;
@@ -122,32 +133,34 @@ static __always_inline int option_direct(void *l3, void *end, const struct surpl
 	if (where->area == WIRE_UDP_OPTION) {
 		if ((void *)(from + WIRE_UDP_OPTION) > end)
 			return 0;
-		__builtin_memcpy(option, from, sizeof(*option));
+		*option = option_at(from);
 		return 1;
 	}
 	if ((void *)(from + WIRE_UDP_OPTION + 1) > end)
 		return 0;
 	*pad = *from;
-	__builtin_memcpy(option, from + 1, sizeof(*option));
+	*option = option_at(from + 1);
 	return 1;
 }
 
 static __always_inline int read_option_skb(struct __sk_buff *skb, struct mark *m)
 {
 	void *l3 = packet_start(skb) + link_length;
-	struct wire_udp_option option;
+	struct option_words option;
 	struct surplus where;
 	__u8 pad = 0;
 
 	if (skb->gso_size || !locate_option(m, skb->protocol, l3, packet_end(skb), skb->len - link_length, &where))
 		return VERDICT_UNMARKED;
 	if (!option_direct(l3, packet_end(skb), &where, &option, &pad)) {
+		__u8 bytes[WIRE_UDP_OPTION + 2] __attribute__((aligned(8)));
 		__u32 at = link_length + where.at;
 
 		if (where.area > WIRE_UDP_OPTION && bpf_skb_load_bytes(skb, at++, &pad, 1))
 			return VERDICT_UNMARKED;
-		if (bpf_skb_load_bytes(skb, at, &option, sizeof(option)))
+		if (bpf_skb_load_bytes(skb, at, bytes + 2, WIRE_UDP_OPTION))
 			return VERDICT_UNMARKED;
+		option = option_at(bytes + 2);
 	}
 	return take_option(m, &option, &where, pad);
 }
@@ -156,7 +169,7 @@ static __always_inline int read_option_frame(struct xdp_md *ctx, struct mark *m,
 					     __u32 l3, __u32 length)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct wire_udp_option option;
+	struct option_words option;
 	struct surplus where;
 	__u8 pad = 0;
 
