@@ -4,8 +4,7 @@
 #define PILLION_DESTINATION_ACCOUNT_H
 
 #include "../bpf/clock.h"
-#include "flow.h"
-#include "record.h"
+#include "run.h"
 
 /* Per CPU; packets on the wire. seen = accepted + unmarked + rejected. */
 struct tally {
@@ -46,8 +45,6 @@ struct {
 	__type(key, struct peer);
 	__type(value, __u8);
 } peers SEC(".maps");
-
-volatile __u32 peers_state = 1; /* counted up by the agent when peers change */
 
 static __always_inline int is_peer(const struct mark *m)
 {
@@ -102,15 +99,16 @@ static __always_inline void account(struct flow *flow, const struct flow_key *ke
 				    struct tally *tally, __u64 now_ns, __u32 packets)
 {
 	__s64 delay = delay_of(m, now_ns);
+	struct held held;
 
 	tally->bytes += m->length;
 	if (!flow) {
 		tally->flows_full += packets;
-	} else if (!flow_lock(flow)) {
+	} else if (!flow_lock(&held, flow, key)) {
 		tally->contended += packets;
 	} else {
 		tally->uncounted += account_flow(flow, key, m, now_ns, delay, packets);
-		flow_unlock(flow);
+		flow_unlock(&held);
 	}
 	if (!records_wanted)
 		return;
@@ -128,6 +126,19 @@ static __always_inline __u64 account_time(const struct mark *m)
 
 /* Flows of several sources are one where the source is a wildcard. */
 #define PEERS_KEPT (flow_fields & FLOW_SRC)
+
+/* The next packet of a run. Returns what account_packet would, or -1 for every other packet. */
+static __always_inline int account_next(const struct mark *m, struct tally *tally, int verdict,
+					__u32 packets)
+{
+	int route = verdict == VERDICT_MARKED ? run_next(m, packets) : -1;
+
+	if (route < 0)
+		return -1;
+	tally->verdicts[VERDICT_MARKED]++;
+	tally->bytes += m->length;
+	return VERDICT_MARKED | route << ROUTE_SHIFT;
+}
 
 /*
  * Reads the mark, decides whether it counts, and enters it. The source of a flow

@@ -7,7 +7,8 @@
 #ifndef PILLION_DESTINATION_COLLECT_H
 #define PILLION_DESTINATION_COLLECT_H
 
-#include "flow.h"
+#include "../bpf/clock.h"
+#include "run.h"
 
 #define COLLECT_FLOWS 128 /* in one run */
 #define COLLECT_PAGES 512 /* of them, outside of the flows */
@@ -86,14 +87,17 @@ static long collect_page(__u32 number, struct page_walk *walk)
 	return 0;
 }
 
-/* The flow is locked. Returns 0 if there was room for it. */
-static __always_inline int collect_locked(const struct flow_key *key, struct flow *flow)
+/* Returns 0 if there was room for the flow. */
+static __always_inline int collect_locked(const struct flow_key *key, const struct held *held)
 {
+	struct flow *flow = held->flow;
 	struct page_walk walk = { .key = *key, .flow = flow, .position = collected };
 
 	if (walk.position >= COLLECT_FLOWS || collected_spills + flow->histograms.spilled > COLLECT_PAGES)
 		return -1;
 	flow->pass = collect_pass;
+	if (run_packets(held->run)) /* they came since the last collection, without a time */
+		flow->last_ns = clock_coarse_utc_ns();
 	bpf_map_update_elem(&collected_keys, &walk.position, key, BPF_ANY);
 	bpf_map_update_elem(&collected_flows, &walk.position, flow, BPF_ANY);
 	collected = walk.position + 1;
@@ -104,41 +108,49 @@ static __always_inline int collect_locked(const struct flow_key *key, struct flo
 	return 0;
 }
 
-/* A flow that contends for long is collected next time. */
+static __always_inline int has_news(const struct flow *flow)
+{
+	struct slot *slot = slot_at(flow->place - 1);
+
+	return flow->touched || (slot && run_packets(slot->run));
+}
+
+/* A flow that stays busy is collected next time. */
 static long collect_flow(void *map, struct flow_key *key, struct flow *flow, void *none)
 {
+	struct held held;
 	int full;
 
-	if (!flow->touched || flow->pass == collect_pass || !flow_lock(flow))
+	if (flow->pass == collect_pass || !has_news(flow) || !flow_lock(&held, flow, key))
 		return 0;
-	full = collect_locked(key, flow);
-	flow_unlock(flow);
+	full = collect_locked(key, &held);
+	flow_unlock(&held);
 	if (full)
 		collect_more = 1;
 	return !!full;
 }
 
 /*
- * Removes a flow; what it counted since the last collection is collected first. The lock
- * ends with the flow. Where there is no room, or the flow contends for long, the agent
- * runs the program again for the rest.
+ * Removes a flow; what it counted since the last collection is collected first. Where
+ * there is no room, or the flow stays busy, the agent runs the program again for the rest.
  */
 static long remove_flow(__u32 index, void *none)
 {
 	struct flow_key *key = bpf_map_lookup_elem(&leaving_keys, &index);
 	struct flow *flow;
+	struct held held;
 
 	if (!key)
 		return 1;
 	flow = bpf_map_lookup_elem(&flows, key);
 	if (flow) {
-		if (!flow_lock(flow))
+		if (!flow_lock(&held, flow, key))
 			return 1;
-		if (flow->touched && collect_locked(key, flow)) {
-			flow_unlock(flow);
+		if (flow->touched && collect_locked(key, &held)) {
+			flow_unlock(&held);
 			return 1;
 		}
-		bpf_map_delete_elem(&flows, key);
+		flow_remove(&held, key);
 	}
 	removed = index + 1;
 	return 0;

@@ -106,10 +106,10 @@ SEC("tc")
 int destination_tc(struct __sk_buff *skb)
 {
 	struct mark m = {};
-	__u32 zero = 0;
-	__u64 now_ns;
+	__u32 zero = 0, packets;
+	__u64 now_ns = 0; /* not needed for the mark of a packet without a time */
 	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
-	int verdict;
+	int verdict, counted;
 
 	if (!tally)
 		return AGAIN;
@@ -126,10 +126,14 @@ int destination_tc(struct __sk_buff *skb)
 		tally->verdicts[VERDICT_UNMARKED] += wire_packets(skb);
 		return AGAIN;
 	}
-	now_ns = account_time(&m);
-	verdict = account_packet(&m, tally, verdict, now_ns, wire_packets(skb));
-	if ((verdict & ROUTE_MASK) == VERDICT_MARKED)
-		++*settle(skb, &m, tally, verdict >> ROUTE_SHIFT, now_ns);
+	packets = wire_packets(skb);
+	counted = account_next(&m, tally, verdict, packets);
+	if (counted < 0) {
+		now_ns = account_time(&m);
+		counted = account_packet(&m, tally, verdict, now_ns, packets);
+	}
+	if ((counted & ROUTE_MASK) == VERDICT_MARKED)
+		++*settle(skb, &m, tally, counted >> ROUTE_SHIFT, now_ns);
 	return AGAIN;
 }
 
@@ -185,11 +189,11 @@ int destination_xdp(struct xdp_md *ctx)
 	struct mark m = {};
 	__u32 zero = 0, l3;
 	__be16 protocol = 0;
-	__u64 now_ns;
+	__u64 now_ns = 0;
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
 	__u64 length = end - data;
-	int verdict = VERDICT_UNMARKED;
+	int verdict = VERDICT_UNMARKED, counted;
 
 	asm volatile("" : "+r"(length)); /* pointers are subtracted in 64 bits or not at all */
 	if (!tally)
@@ -205,9 +209,12 @@ int destination_xdp(struct xdp_md *ctx)
 		tally->verdicts[VERDICT_UNMARKED]++;
 		return XDP_PASS;
 	}
-	now_ns = account_time(&m);
-	verdict = account_packet(&m, tally, verdict, now_ns, 1);
-	if ((verdict & ROUTE_MASK) == VERDICT_MARKED)
+	counted = account_next(&m, tally, verdict, 1);
+	if (counted < 0) {
+		now_ns = account_time(&m);
+		counted = account_packet(&m, tally, verdict, now_ns, 1);
+	}
+	if ((counted & ROUTE_MASK) == VERDICT_MARKED)
 		++*settle_frame(ctx, &m, tally, l3, length, now_ns);
 	return XDP_PASS;
 }

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"time"
 
@@ -35,6 +36,10 @@ const (
 // pagesPerFlow is how many pages a flow may have outside of it in an interval, on average
 // over a full table. Most flows have none.
 const pagesPerFlow = 4
+
+// maxSlots is the largest table of slots (run.h), of 64 bytes each. Flows that find no
+// slot only cost more time.
+const maxSlots = 4096
 
 // ErrRecords marks an invalid ring buffer size.
 var ErrRecords = errors.New("bad record buffer size")
@@ -70,6 +75,8 @@ type Settings struct {
 	Strip Strip
 	// Clsact uses the older hook although the kernel has tcx.
 	Clsact bool
+
+	slots int // a power of two; 0 means as many as flows, up to maxSlots
 }
 
 // Strip says when a mark in an option of the transport is cut off. A socket never sees
@@ -111,12 +118,12 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 // the flows and all counts: no packet is missed or counted twice, and flows continue.
 // After that the old program may only be read for records and closed.
 func (d *Destination) Replace(settings Settings) (*Destination, error) {
-	settings.Flows = d.settings.Flows // the table stays as it is
+	settings.Flows, settings.slots = d.settings.Flows, d.settings.slots // the tables stay as they are
 	next := *d
 	next.settings, next.objects, next.attachment, next.records = settings, destinationObjects{}, nil, nil
 	return next.open(map[string]*ebpf.Map{
 		destinationMapFlows: d.objects.Flows, destinationMapPages: d.objects.Pages,
-		destinationMapTallies: d.objects.Tallies, destinationMapPeers: d.objects.Peers,
+		destinationMapSlots: d.objects.Slots, destinationMapTallies: d.objects.Tallies, destinationMapPeers: d.objects.Peers,
 	})
 }
 
@@ -184,6 +191,12 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	if settings.Records {
 		spec.Maps[destinationMapRecords].MaxEntries = uint32(size)
 	}
+	slots := uint32(cmp.Or(settings.slots, min(maxSlots, 1<<bits.Len(uint(settings.Flows-1)))))
+	spec.Maps[destinationMapSlots].MaxEntries = slots
+	strip := settings.Strip
+	if settings.XDP && strip == StripForwarded {
+		strip = StripNever
+	}
 	err = hook.SetConstants(spec, map[string]any{
 		destinationVarLinkLength:    uint32(device.LinkLength),
 		destinationVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
@@ -191,7 +204,8 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		destinationVarAnyPeer:       !settings.StartEmpty && len(settings.Peers) == 0,
 		destinationVarRecordsWanted: settings.Records,
 		destinationVarAmendMarks:    settings.Amend,
-		destinationVarStripOptions:  uint32(settings.Strip),
+		destinationVarStripOptions:  uint32(strip),
+		destinationVarSlotMask:      slots - 1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open destination: %w", err)

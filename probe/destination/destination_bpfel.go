@@ -22,8 +22,10 @@ type destinationCollectedPage struct {
 
 type destinationFlow struct {
 	_            structs.HostLayout
-	Busy         uint32
+	Free         uint32
+	Place        uint32
 	Peers        uint32
+	Pass         uint32
 	Packets      uint64
 	Bytes        uint64
 	FirstNs      uint64
@@ -38,11 +40,11 @@ type destinationFlow struct {
 	DelayMax     int64
 	VariationMin int64
 	VariationMax int64
-	Pass         uint32
 	Touched      uint8
 	HasDelay     uint8
 	HasVariation uint8
 	Route        uint8
+	Zero         uint32
 	Window       destinationWindow
 	Histograms   struct {
 		_              structs.HostLayout
@@ -107,6 +109,21 @@ type destinationRecord struct {
 	Key        destinationFlowKey
 }
 
+type destinationSlot struct {
+	_   structs.HostLayout
+	Key struct {
+		_     structs.HostLayout
+		Words [4]uint64
+		Last  uint64
+	}
+	Run        uint64
+	Begin      uint64
+	Peers      uint32
+	Generation uint16
+	Route      uint8
+	Zero       uint8
+}
+
 type destinationTally struct {
 	_              structs.HostLayout
 	Verdicts       [5]uint64
@@ -166,6 +183,7 @@ const (
 	destinationMapPages               = "pages"
 	destinationMapPeers               = "peers"
 	destinationMapRecords             = "records"
+	destinationMapSlots               = "slots"
 	destinationMapTallies             = "tallies"
 	destinationProgDestinationCollect = "destination_collect"
 	destinationProgDestinationRemove  = "destination_remove"
@@ -185,6 +203,7 @@ const (
 	destinationVarRecordType          = "record_type"
 	destinationVarRecordsWanted       = "records_wanted"
 	destinationVarRemoved             = "removed"
+	destinationVarSlotMask            = "slot_mask"
 	destinationVarStripOptions        = "strip_options"
 	destinationVarSummedByField       = "summed_by_field"
 	destinationVarTaiOffsetNs         = "tai_offset_ns"
@@ -254,6 +273,7 @@ type destinationMapSpecs struct {
 	Pages          *ebpf.MapSpec `ebpf:"pages"`
 	Peers          *ebpf.MapSpec `ebpf:"peers"`
 	Records        *ebpf.MapSpec `ebpf:"records"`
+	Slots          *ebpf.MapSpec `ebpf:"slots"`
 	Tallies        *ebpf.MapSpec `ebpf:"tallies"`
 }
 
@@ -275,6 +295,7 @@ type destinationVariableSpecs struct {
 	RecordType        *ebpf.VariableSpec `ebpf:"record_type"`
 	RecordsWanted     *ebpf.VariableSpec `ebpf:"records_wanted"`
 	Removed           *ebpf.VariableSpec `ebpf:"removed"`
+	SlotMask          *ebpf.VariableSpec `ebpf:"slot_mask"`
 	StripOptions      *ebpf.VariableSpec `ebpf:"strip_options"`
 	SummedByField     *ebpf.VariableSpec `ebpf:"summed_by_field"`
 	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
@@ -312,6 +333,7 @@ type destinationMaps struct {
 	Pages          *ebpf.Map `ebpf:"pages"`
 	Peers          *ebpf.Map `ebpf:"peers"`
 	Records        *ebpf.Map `ebpf:"records"`
+	Slots          *ebpf.Map `ebpf:"slots"`
 	Tallies        *ebpf.Map `ebpf:"tallies"`
 }
 
@@ -327,6 +349,7 @@ func (m *destinationMaps) Close() error {
 		m.Pages,
 		m.Peers,
 		m.Records,
+		m.Slots,
 		m.Tallies,
 	)
 }
@@ -349,6 +372,7 @@ type destinationVariables struct {
 	RecordType        *ebpf.Variable `ebpf:"record_type"`
 	RecordsWanted     *ebpf.Variable `ebpf:"records_wanted"`
 	Removed           *ebpf.Variable `ebpf:"removed"`
+	SlotMask          *ebpf.Variable `ebpf:"slot_mask"`
 	StripOptions      *ebpf.Variable `ebpf:"strip_options"`
 	SummedByField     *ebpf.Variable `ebpf:"summed_by_field"`
 	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`

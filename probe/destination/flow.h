@@ -14,12 +14,17 @@
 #define ROUTE_MASK ((1 << ROUTE_SHIFT) - 1)
 
 #define LOCK_TRIES (1 << 20)
+#define PLACE_GONE 0xffffffffu /* the flow is being removed */
+
+volatile __u32 peers_state = 1; /* counted up by the agent when peers change */
 
 /* Nanoseconds throughout. What is not said to be since the last collection only grows. */
 struct flow {
-	__u32 busy;
+	__u32 free;  /* 0: a processor has the flow, or its lock is in its slot */
+	__u32 place; /* of its slot, plus 1; 0: none; PLACE_GONE; see run.h */
 	__u32 peers; /* the state of the peers in which the source was one */
-	__u64 packets; /* on the wire, marked */
+	__u32 pass;  /* the last collection, as the agent numbers them */
+	__u64 packets; /* on the wire, marked, but for a run in the slot */
 	__u64 bytes;   /* of restored IP packets */
 	__u64 first_ns, last_ns; /* UTC */
 	__u64 delays;
@@ -30,10 +35,10 @@ struct flow {
 	__s64 variation_sum;
 	__s64 delay_min, delay_max; /* since the last collection, if has_delay */
 	__s64 variation_min, variation_max; /* the same, if has_variation */
-	__u32 pass;   /* the last collection, as the agent numbers them */
-	__u8 touched; /* since then */
+	__u8 touched; /* since the last collection */
 	__u8 has_delay, has_variation;
 	__u8 route; /* ROUTE_HERE or ROUTE_FORWARD, once known */
+	__u32 zero;
 	struct window window;
 	struct histograms histograms;
 };
@@ -54,40 +59,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct flow);
 } blank_flows SEC(".maps");
-
-static __noinline struct flow *flow_start(const struct flow_key *key)
-{
-	__u32 zero = 0;
-	struct flow *blank = bpf_map_lookup_elem(&blank_flows, &zero);
-
-	if (!key || !blank)
-		return 0;
-	bpf_map_update_elem(&flows, key, blank, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&flows, key);
-}
-
-static long flow_try(__u32 index, __u32 **busy)
-{
-	return __sync_lock_test_and_set(*busy, 1) == 0;
-}
-
-/*
- * A flow's packets may arrive on several CPUs at once. bpf_spin_lock would
- * forbid the calls that the window needs. Returns 0 without the lock.
- */
-static __always_inline int flow_lock(struct flow *flow)
-{
-	__u32 *busy = &flow->busy;
-
-	if (__sync_lock_test_and_set(busy, 1) == 0)
-		return 1;
-	return bpf_loop(LOCK_TRIES, flow_try, &busy, 0) < LOCK_TRIES;
-}
-
-static __always_inline void flow_unlock(struct flow *flow)
-{
-	__sync_lock_test_and_set(&flow->busy, 0);
-}
 
 /* RFC 3393: the change of delay from the packet before it in the flow. */
 static __always_inline int flow_variation(struct flow *flow, const struct flow_key *key, __s64 change)

@@ -30,14 +30,17 @@ type reading struct {
 	pages []destinationCollectedPage
 }
 
+func newReading(by Granularity) *reading {
+	return &reading{
+		by: by, groups: map[flow.Key]*change{}, keys: make([]flow.Raw, readBatch), flows: make([]destinationFlow, readBatch),
+	}
+}
+
 // Read ends an interval: a row for each group of flows with new packets, most packets
 // first. It also removes flows that have been idle, and, when the table is three
 // quarters full, those that have been idle longest.
 func (d *Destination) Read(by Granularity) ([]Row, error) {
-	r := &reading{
-		by: by, groups: map[flow.Key]*change{},
-		keys: make([]flow.Raw, readBatch), flows: make([]destinationFlow, readBatch), pages: make([]destinationCollectedPage, readBatch),
-	}
+	r := newReading(by)
 	if err := d.readFlows(r); err != nil {
 		return nil, fmt.Errorf("read flows: %w", err)
 	}

@@ -63,9 +63,14 @@ static __always_inline __u64 low_bits(__s32 count)
 	return count >= 64 ? ~0ull : (1ull << (count & 63)) - 1;
 }
 
+/* What a range of numbers is set to: FILL_BURST is the inside of a burst. */
+#define FILL_NONE 0
+#define FILL_BURST 1
+#define FILL_SINGLES 2
+
 /*
- * Clears count numbers from first on; sets them in seen if fill is set. Each
- * round depends on nothing but its index, for the verifier's sake.
+ * Sets count numbers from first on. Each round depends on nothing but its index, for the
+ * verifier's sake.
  */
 __noinline int window_range(struct window *w, __u32 first, __u32 count, int fill)
 {
@@ -81,11 +86,14 @@ __noinline int window_range(struct window *w, __u32 first, __u32 count, int fill
 		if (begin >= length)
 			break;
 		mask = low_bits(length - begin) & ~low_bits(-begin);
-		if (fill)
-			w->seen[word] |= mask;
-		else
+		if (fill == FILL_NONE)
 			w->seen[word] &= ~mask;
-		w->starts[word] &= ~mask;
+		else
+			w->seen[word] |= mask;
+		if (fill == FILL_SINGLES)
+			w->starts[word] |= mask;
+		else
+			w->starts[word] &= ~mask;
 	}
 	return 0;
 }
@@ -96,8 +104,8 @@ static __always_inline void window_advance(struct window *w, __u32 first, __u32 
 	__u32 gap = window_apart(first, w->next);
 
 	if (gap)
-		window_range(w, w->next, gap, 0);
-	window_range(w, first, count, 1);
+		window_range(w, w->next, gap, FILL_NONE);
+	window_range(w, first, count, FILL_BURST);
 	w->starts[WORD(first)] |= BIT(first);
 	w->expected += gap + count;
 	w->unique += count;
@@ -120,7 +128,7 @@ static __always_inline void window_begin(struct window *w, __u32 first, int sing
 	w->top = w->next;
 	w->began = w->expected;
 	w->joined = head >= WINDOW_HEAD && !single;
-	window_range(w, 0, WINDOW, 0);
+	window_range(w, 0, WINDOW, FILL_NONE);
 }
 
 /*
@@ -220,7 +228,7 @@ static __always_inline int window_behind(struct window *w, __u32 first, __u32 co
 	bpf_loop(WINDOW, window_step, &walk, 0);
 	if (walk.left && !single && w->top == first) {
 		/* The newest burst: its end is not known yet. */
-		window_range(w, w->next, walk.left, 1);
+		window_range(w, w->next, walk.left, FILL_BURST);
 		w->expected += walk.left;
 		w->unique += walk.left;
 		w->next = window_add(w->next, walk.left);
@@ -246,6 +254,16 @@ static __always_inline int window_next(struct window *w, __u32 sequence, __u32 c
 	w->next = window_add(first, 1);
 	w->top = first;
 	return 1;
+}
+
+/* A run of such packets. */
+static __always_inline void window_run(struct window *w, __u32 count)
+{
+	window_range(w, w->next, count, FILL_SINGLES);
+	w->expected += count;
+	w->unique += count;
+	w->next = window_add(w->next, count);
+	w->top = window_add(w->next, WIRE_SEQUENCE_MASK); /* one less */
 }
 
 /*
