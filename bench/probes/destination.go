@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -11,11 +13,15 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 
 	"pillion.dev/internal/clock"
+	"pillion.dev/probe/test/advance"
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
 )
 
-const linkLength = 14 // Ethernet
+const (
+	linkLength = 14 // Ethernet
+	stripNever = 2  // STRIP_NEVER: a test run has no route
+)
 
 // destination is the destination's object of one revision, not attached.
 type destination struct {
@@ -24,6 +30,21 @@ type destination struct {
 	original map[wire.Encoding][]byte
 	sequence uint32
 	random   *rand.Rand
+	pass     uint32
+}
+
+// collect begins an interval, as the agent does; earlier revisions need no program for it.
+func (d *destination) collect() error {
+	program := d.Programs["destination_collect"]
+	if program == nil {
+		return nil
+	}
+	d.pass++
+	if err := d.Variables["collect_pass"].Set(d.pass); err != nil {
+		return err
+	}
+	_, err := program.Run(&ebpf.RunOptions{Data: make([]byte, 64)})
+	return err
 }
 
 func openDestination(revision string, frames int) (part, error) {
@@ -45,7 +66,7 @@ func openDestination(revision string, frames int) (part, error) {
 	}
 	for name, value := range map[string]any{
 		"link_length": uint32(linkLength), "flow_fields": uint32(31), "udp_port": uint16(wire.Port),
-		"any_peer": uint32(1), "tai_offset_ns": uint64(state.TAIOffset),
+		"any_peer": uint32(1), "tai_offset_ns": uint64(state.TAIOffset), "strip_options": uint32(stripNever),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
@@ -88,12 +109,75 @@ func (d *destination) measure() (map[string]float64, error) {
 		}
 		costs[fmt.Sprintf("%s, %v, delays vary by %v", c.program, c.encoding, c.spread)] = ns
 	}
-	return costs, nil
+	return costs, d.above(costs)
+}
+
+// above adds what a packet of a UDP flow costs above an empty program. Delays are
+// evenly distributed.
+func (d *destination) above(costs map[string]float64) error {
+	for _, c := range []struct {
+		version    int
+		stampEvery uint32
+		spread     uint32
+	}{
+		{6, 0, 0}, {6, 16, 1<<12 - 1}, {6, 1, 1<<12 - 1}, {6, 1, 1<<19 - 1}, {4, 16, 1<<12 - 1}, {4, 1, 1<<12 - 1},
+	} {
+		marked, err := codec.Insert(datagram(c.version), wire.UDPOption, codec.Mark{Modules: wire.Loss, Single: true}, wire.Port)
+		if err != nil {
+			return fmt.Errorf("mark datagram: %w", err)
+		}
+		ethertype := map[int][]byte{4: {8, 0}, 6: {0x86, 0xdd}}[c.version]
+		frame := slices.Concat(make([]byte, linkLength-2), ethertype, marked)
+		if err := d.collect(); err != nil {
+			return err
+		}
+		flow, err := advance.Open(advance.Flow{Frame: frame, StampEvery: c.stampEvery, Spread: c.spread})
+		if err != nil {
+			return err
+		}
+		took, err := flow.Above(d.Programs["destination_tc"], d.frames)
+		if err := errors.Join(err, flow.Close()); err != nil {
+			return err
+		}
+		costs[fmt.Sprintf("destination_tc above an empty program, udp-option, IPv%d, 56 B, %s", c.version, stamps(c.stampEvery, c.spread))] = float64(took.Nanoseconds())
+	}
+	return nil
+}
+
+func stamps(every, spread uint32) string {
+	if every == 0 {
+		return "no stamps"
+	}
+	return fmt.Sprintf("1 in %d stamped, delays vary by %v", every, time.Duration(spread+1).Round(time.Microsecond))
+}
+
+// datagram has 56 bytes of UDP payload.
+func datagram(version int) []byte {
+	udp := []byte{0x30, 0x39, 0x30, 0x3a, 0, 64, 0, 0}
+	payload := make([]byte, 56)
+	if version == 4 {
+		ip := []byte{
+			0x45, 0, 0, 84, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2,
+		}
+		var sum uint32
+		for i := 0; i < len(ip); i += 2 {
+			sum += uint32(ip[i])<<8 | uint32(ip[i+1])
+		}
+		sum = sum>>16 + sum&0xffff
+		ip[10], ip[11] = byte(^sum>>8), byte(^sum)
+		return slices.Concat(ip, udp, payload)
+	}
+	udp[6], udp[7] = 0x12, 0x34 // IPv6 requires a checksum, which nobody verifies here
+	source, to := netip.MustParseAddr("2001:db8::1").As16(), netip.MustParseAddr("2001:db8::2").As16()
+	return slices.Concat([]byte{0x60, 0, 0, 0, 0, 64, 17, 64}, source[:], to[:], udp, payload)
 }
 
 // cost is the mean of a round's frames, each with a different delay, without the
 // slowest 5 %, which include interrupts.
 func (d *destination) cost(program *ebpf.Program, encoding wire.Encoding, spread time.Duration) (float64, error) {
+	if err := d.collect(); err != nil {
+		return 0, err
+	}
 	ethertype := []byte{0x86, 0xdd}
 	if encoding != wire.Native {
 		ethertype = []byte{8, 0}
