@@ -104,7 +104,7 @@ static __always_inline void account(struct flow *flow, const struct flow_key *ke
 	tally->bytes += m->length;
 	if (!flow) {
 		tally->flows_full += packets;
-	} else if (!flow_lock(&held, flow, key)) {
+	} else if (!flow_lock(&held, flow, key, 0)) {
 		tally->contended += packets;
 	} else {
 		tally->uncounted += account_flow(flow, key, m, now_ns, delay, packets);

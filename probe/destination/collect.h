@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * Hands the flows to the agent: whole, under the lock that packets take, so that counts
- * and histograms belong together. The agent runs these programs with BPF_PROG_TEST_RUN,
- * which disables softirqs, and so a packet never waits for a lock that its own CPU holds.
+ * and histograms belong together. The agent runs these programs with BPF_PROG_TEST_RUN.
  */
 #ifndef PILLION_DESTINATION_COLLECT_H
 #define PILLION_DESTINATION_COLLECT_H
@@ -121,7 +120,7 @@ static long collect_flow(void *map, struct flow_key *key, struct flow *flow, voi
 	struct held held;
 	int full;
 
-	if (flow->pass == collect_pass || !has_news(flow) || !flow_lock(&held, flow, key))
+	if (flow->pass == collect_pass || !has_news(flow) || !flow_lock(&held, flow, key, 1))
 		return 0;
 	full = collect_locked(key, &held);
 	flow_unlock(&held);
@@ -144,7 +143,7 @@ static long remove_flow(__u32 index, void *none)
 		return 1;
 	flow = bpf_map_lookup_elem(&flows, key);
 	if (flow) {
-		if (!flow_lock(&held, flow, key))
+		if (!flow_lock(&held, flow, key, 1))
 			return 1;
 		if (flow->touched && collect_locked(key, &held)) {
 			flow_unlock(&held);
@@ -160,7 +159,9 @@ SEC("tc")
 int destination_collect(struct __sk_buff *skb)
 {
 	collected = collected_spills = collect_more = 0;
+	collecting = bpf_get_smp_processor_id() + 1;
 	bpf_for_each_map_elem(&flows, collect_flow, 0, 0);
+	collecting = 0;
 	return 0;
 }
 
@@ -168,7 +169,9 @@ SEC("tc")
 int destination_remove(struct __sk_buff *skb)
 {
 	collected = collected_spills = removed = 0;
+	collecting = bpf_get_smp_processor_id() + 1;
 	bpf_loop(leaving, remove_flow, 0, 0);
+	collecting = 0;
 	return 0;
 }
 

@@ -195,6 +195,7 @@ const (
 	destinationVarCollectPass         = "collect_pass"
 	destinationVarCollected           = "collected"
 	destinationVarCollectedSpills     = "collected_spills"
+	destinationVarCollecting          = "collecting"
 	destinationVarFlowFields          = "flow_fields"
 	destinationVarLeaving             = "leaving"
 	destinationVarLinkLength          = "link_length"
@@ -287,6 +288,7 @@ type destinationVariableSpecs struct {
 	CollectPass       *ebpf.VariableSpec `ebpf:"collect_pass"`
 	Collected         *ebpf.VariableSpec `ebpf:"collected"`
 	CollectedSpills   *ebpf.VariableSpec `ebpf:"collected_spills"`
+	Collecting        *ebpf.VariableSpec `ebpf:"collecting"`
 	FlowFields        *ebpf.VariableSpec `ebpf:"flow_fields"`
 	Leaving           *ebpf.VariableSpec `ebpf:"leaving"`
 	LinkLength        *ebpf.VariableSpec `ebpf:"link_length"`
@@ -364,6 +366,7 @@ type destinationVariables struct {
 	CollectPass       *ebpf.Variable `ebpf:"collect_pass"`
 	Collected         *ebpf.Variable `ebpf:"collected"`
 	CollectedSpills   *ebpf.Variable `ebpf:"collected_spills"`
+	Collecting        *ebpf.Variable `ebpf:"collecting"`
 	FlowFields        *ebpf.Variable `ebpf:"flow_fields"`
 	Leaving           *ebpf.Variable `ebpf:"leaving"`
 	LinkLength        *ebpf.Variable `ebpf:"link_length"`

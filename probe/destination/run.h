@@ -135,15 +135,28 @@ static __always_inline void flow_flush(struct held *held)
 	window_run(&flow->window, packets);
 }
 
+/* The processor on which collect.h runs, plus 1. */
+volatile __u32 collecting;
+
+/*
+ * Could the lock become free while this program waits? Before Linux 6.3, which runs
+ * collect.h with softirqs disabled, a packet may interrupt it.
+ */
+static __always_inline int flow_waits(void)
+{
+	return collecting != bpf_get_smp_processor_id() + 1;
+}
+
 /*
  * A flow's packets may arrive on several CPUs at once. bpf_spin_lock would forbid the
  * calls that the window needs. Returns 0 without the lock: the flow stays busy, or has
  * been removed.
  */
-static __always_inline int flow_lock(struct held *held, struct flow *flow, const struct flow_key *key)
+static __always_inline int flow_lock(struct held *held, struct flow *flow, const struct flow_key *key,
+				     int collects)
 {
 	*held = (struct held){ .flow = flow };
-	if (!flow_try(held))
+	if (!flow_try(held) && (collects || flow_waits()))
 		bpf_loop(LOCK_TRIES, flow_try_again, held, 0);
 	if (!held->locked)
 		return 0;

@@ -1,9 +1,13 @@
 package destination
 
 import (
+	"math"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"pillion.dev/probe/flow"
 	"pillion.dev/wire"
@@ -103,4 +107,65 @@ func TestRunEndsWhenPeersChange(t *testing.T) {
 	if want := (Counts{Packets: 15, Bytes: row.Bytes, Expected: 20, Lost: 5}); row.Counts != want {
 		t.Errorf("got %+v, want %+v", row.Counts, want)
 	}
+}
+
+// TestPacketDuringACollection: a packet that interrupts the collection of its flow, on the
+// same processor, cannot wait for its end, and is counted as contended. One on another
+// processor waits, and where that takes too long is counted so too.
+func TestPacketDuringACollection(t *testing.T) {
+	d := open(t, Settings{slots: 1})
+	arriveInOrder(t, d, 1, 0, 10)
+	var slot destinationSlot
+	if err := d.objects.Slots.Lookup(uint32(0), &slot); err != nil {
+		t.Fatal(err)
+	}
+	locked := slot
+	locked.Run = math.MaxUint64
+	if err := d.objects.Slots.Put(uint32(0), locked); err != nil {
+		t.Fatal(err)
+	}
+	pinned(t, func(processor int) {
+		for i, collecting := range []int{processor + 1, 0} {
+			if err := d.objects.Collecting.Set(uint32(collecting)); err != nil {
+				t.Fatal(err)
+			}
+			arriveInOrder(t, d, 1, 10+i, 1)
+			if got := d.mustTally(t).Contended; got != uint64(i)+1 {
+				t.Errorf("%d packets contended", got)
+			}
+		}
+	})
+	if err := d.objects.Slots.Put(uint32(0), slot); err != nil {
+		t.Fatal(err)
+	}
+	arriveInOrder(t, d, 1, 12, 1)
+	row := d.mustRead(t, ByFlow)[0]
+	if want := (Counts{Packets: 11, Bytes: row.Bytes, Expected: 13, Lost: 2}); row.Counts != want {
+		t.Errorf("got %+v, want %+v", row.Counts, want)
+	}
+}
+
+// pinned keeps the test on one processor.
+func pinned(t *testing.T, f func(processor int)) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	processor := 0
+	for !before.IsSet(processor) {
+		processor++
+	}
+	one.Set(processor)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.SchedSetaffinity(0, &before); err != nil {
+			t.Error(err)
+		}
+	}()
+	f(processor)
 }
