@@ -50,7 +50,7 @@ func everyRows() []Sample {
 	}
 }
 
-// makeRecord puts rows into a batch of a stream.
+// makeRecord returns a batch of a stream.
 func makeRecord(t testing.TB, schema *Schema, rows []Sample) arrow.RecordBatch {
 	t.Helper()
 	builder := array.NewRecordBuilder(memory.DefaultAllocator, schema.Arrow())
@@ -77,7 +77,7 @@ func encode(t testing.TB, schema *Schema, rows []Sample) Envelope {
 	return e
 }
 
-// sameValue compares what two values hold; lists and bytes without their room.
+// sameValue compares the contents of two values; the capacity of lists and bytes is ignored.
 func sameValue(a, b Value) bool {
 	return a.kind == b.kind && a.number == b.number && a.text == b.text && bytes.Equal(a.bytes, b.bytes) && slices.Equal(a.list, b.list)
 }
@@ -129,7 +129,7 @@ func checkRows(t testing.TB, record arrow.RecordBatch, rows []Sample) {
 	}
 }
 
-// A slice of a batch begins inside the buffers; what is sent must not.
+// A slice of a batch begins inside the buffers; its encoding must not.
 func TestEncodeSlice(t *testing.T) {
 	rows := slices.Repeat(everyRows(), 7)
 	slice := makeRecord(t, &every, rows).NewSlice(5, 17)
@@ -160,7 +160,7 @@ func TestStandardRoundTrip(t *testing.T) {
 	}
 }
 
-// A batch that Arrow can write and that is none of ours.
+// Batches that Arrow can write but that are invalid here.
 func TestDecodeRejectsOtherSchemas(t *testing.T) {
 	stream := arrow.NewMetadata([]string{metaStream}, []string{"s"})
 	at := arrow.Field{Name: "time", Type: arrowTypes[Time]}
@@ -250,7 +250,7 @@ func refused(t *testing.T, e *Envelope, want string) {
 	}
 }
 
-// place is where the parts of a payload are, found by reading it as Decode does.
+// place has the positions in a payload, found by parsing it like Decode.
 type place struct {
 	metadata int // of the record batch message, in the payload
 	nodes    int // in the payload
@@ -281,7 +281,7 @@ func placeOf(t *testing.T, payload []byte) place {
 	return p
 }
 
-// A payload whose numbers lie. The batch has the columns time, text and list with
+// A payload with false numbers. The batch has the columns time, text and list with
 // nulls, so nodes are time, text, list, values; buffers are of time 0 and 1, of
 // text 2 to 4, of list 5 and 6, of its values 7 and 8.
 func TestDecodeRejectsFalseLengths(t *testing.T) {
@@ -365,7 +365,7 @@ func TestDecodeRejectsFalseLengths(t *testing.T) {
 	})
 }
 
-// allocated is how many bytes a function allocates.
+// allocated returns how many bytes a function allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -379,7 +379,7 @@ func allocated(f func()) uint64 {
 // binary may allocate a little meanwhile.
 func allocationBound(payload []byte) uint64 { return uint64(len(payload)) + 2<<20 }
 
-// Whatever eight bytes of the header claim, memory stays in proportion.
+// Whatever eight bytes of the header contain, allocations stay proportional to the payload.
 func TestDecodeAllocation(t *testing.T) {
 	e := encode(t, &every, everyRows())
 	for _, claim := range []uint64{math.MaxUint64, 1 << 62, 1<<31 - 1, 1 << 30, math.MaxUint32} {
@@ -410,8 +410,8 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) { checkPayload(t, payload) })
 }
 
-// checkPayload decodes what anybody may have sent, and reports whether it was
-// accepted. If so, it must be whole.
+// checkPayload decodes untrusted input, and reports whether it was accepted. If so, it must
+// be complete.
 func checkPayload(t *testing.T, payload []byte) bool {
 	t.Helper()
 	p, err := parsePayload(payload)
@@ -427,7 +427,7 @@ func checkPayload(t *testing.T, payload []byte) bool {
 	if err := schema.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	// What was accepted can be read, row by row, and sent again.
+	// An accepted batch can be read, row by row, and encoded again.
 	row := make(Sample, len(schema.Fields))
 	for i := range p.rows {
 		if err := readRow(record, i, row); err != nil {
@@ -447,7 +447,7 @@ func checkPayload(t *testing.T, payload []byte) bool {
 	}
 	defer same.Release()
 	if !array.RecordApproxEqual(record, same, array.WithNaNsEqual(true)) {
-		t.Fatalf("%v comes back as %v", record, same)
+		t.Fatalf("%v became %v", record, same)
 	}
 	compareArrow(t, payload, record)
 	return true
@@ -487,8 +487,8 @@ func TestDecodeMutations(t *testing.T) {
 	}
 }
 
-// compareArrow is the oracle: Arrow's own reader finds the same values. It may
-// refuse what Decode does not look at, such as a note under an unknown name.
+// compareArrow is the oracle: Arrow's own reader finds the same values. It may reject what
+// Decode ignores, such as metadata under an unknown name.
 func compareArrow(t *testing.T, payload []byte, want arrow.RecordBatch) {
 	t.Helper()
 	reader, err := ipc.NewReader(bytes.NewReader(payload))
@@ -500,7 +500,7 @@ func compareArrow(t *testing.T, payload []byte, want arrow.RecordBatch) {
 	if err != nil {
 		return
 	}
-	// By values: the name of a list's elements is no part of ours, but of Arrow's type.
+	// By values: the name of a list's elements belongs to Arrow's type, not to ours.
 	rows := make([]Sample, want.NumRows())
 	for i := range rows {
 		rows[i] = make(Sample, want.NumCols())
@@ -524,14 +524,14 @@ func TestEncodeRejectsRows(t *testing.T) {
 }
 
 // readRow puts one row of a record batch into a sample that has a value for each
-// column. Texts, bytes and lists are those of the record: they are good until it
-// is released. A column of a type that is none of ours is an error.
+// column. Texts, bytes and lists share the record's memory: they are valid until it is
+// released. A column of an unknown type is an error.
 func readRow(record arrow.RecordBatch, row int, into Sample) error {
 	if row < 0 || int64(row) >= record.NumRows() {
 		return fmt.Errorf("read row %d: the batch has %d", row, record.NumRows())
 	}
 	if int64(len(into)) != record.NumCols() {
-		return fmt.Errorf("read row %d: room for %d values, the batch has %d columns", row, len(into), record.NumCols())
+		return fmt.Errorf("read row %d: space for %d values, the batch has %d columns", row, len(into), record.NumCols())
 	}
 	for i, column := range record.Columns() {
 		value, ok := ValueAt(column, row)

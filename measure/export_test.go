@@ -10,7 +10,7 @@ func (p *Point) Subscribe(pipeline Pipeline, sink RowSink) (*Subscription, error
 	})
 }
 
-// Flush turns the open windows into rows, and the rows into batches.
+// Flush closes the open windows, and sends their rows as batches.
 func (s *Subscription) Flush() error {
 	s.mu.Lock()
 	err := s.flush()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// run gives values to one filter, as one window, and returns its columns.
+// run passes values to one filter, as one window, and returns its columns.
 func run(t *testing.T, filter string, column Type, values ...Value) (Sample, *Schema, SubscriptionCounts) {
 	t.Helper()
 	f, err := ParseFilter(filter)
@@ -42,7 +42,7 @@ func run(t *testing.T, filter string, column Type, values ...Value) (Sample, *Sc
 	if err := s.schema.Check(row); err != nil {
 		t.Fatalf("row of %s: %v", filter, err)
 	}
-	// State is used again: lists of the row may change from here on.
+	// State is reused: lists of the row may change from here on.
 	return row[1:], s.schema, s.Counts()
 }
 
@@ -72,7 +72,7 @@ var (
 	inf       = math.Inf(1)
 )
 
-// Known values, worked out by hand.
+// Known values, computed by hand.
 var knownValues = []struct {
 	name, filter string
 	column       Type
@@ -159,7 +159,7 @@ func near(a, b, relative float64) bool {
 	return a == b || math.Abs(a-b) <= max(relative, 1e-14)*math.Abs(b)
 }
 
-// The oracle is exact arithmetic of fractions (math/big).
+// Oracle: exact rational arithmetic (math/big).
 func TestFilterAgainstExact(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {
@@ -204,7 +204,7 @@ func TestFilterAgainstExact(t *testing.T) {
 	}
 }
 
-// The oracle is the sorted values: DDSketch promises 1 % of the value at the rank.
+// Oracle: the sorted values. DDSketch guarantees 1 % of the value at the rank.
 func TestQuantilesAgainstSorted(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {
@@ -237,7 +237,7 @@ func TestQuantilesAgainstSorted(t *testing.T) {
 	}
 }
 
-// An infinity has no bucket in a sketch, and must not cost the others theirs.
+// An infinity has no bucket in a sketch, and must not affect other values.
 func TestQuantilesOfInfinity(t *testing.T) {
 	got, _, _ := run(t, "quantiles(v; 0, 0.25, 0.5, 0.75, 1)", Float64, floats(-inf, 3, 1, 2, inf)...)
 	for i, want := range []float64{-inf, 1, 2, 3, inf} {
@@ -311,7 +311,7 @@ func FuzzParseFilter(f *testing.F) {
 		}
 		if again.Function != filter.Function || again.Column != filter.Column ||
 			!slices.Equal(again.Quantiles, filter.Quantiles) || !slices.Equal(again.Bounds, filter.Bounds) {
-			t.Fatalf("%+v comes back as %+v", filter, again)
+			t.Fatalf("%+v became %+v", filter, again)
 		}
 	})
 }

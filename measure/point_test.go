@@ -123,7 +123,7 @@ func TestWindows(t *testing.T) {
 			[]string{"10 a 2 2"}, []string{"12 b 1 1"}, SubscriptionCounts{Samples: 4, Rows: 2, Overflowed: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The wall clock of a bubble stands still, so no tick comes.
+			// The wall clock of a bubble does not advance, so there are no ticks.
 			synctest.Test(t, func(t *testing.T) {
 				p := newPoint(t, &delays)
 				var r rows
@@ -147,14 +147,14 @@ func TestWindows(t *testing.T) {
 					t.Errorf("counts %+v, want %+v", got, c.counts)
 				}
 				if err := p.Inject(delayAt(1, "a", 1)); err != nil || r.take() != nil || len(*p.subscriptions.Load()) > 0 {
-					t.Errorf("a sample came after Cancel, error %v", err)
+					t.Errorf("a sample was accepted after Cancel, error %v", err)
 				}
 			})
 		})
 	}
 }
 
-// A point that falls silent still gives the row of its last window.
+// A point without further samples still yields the row of its last window.
 func TestWindowsByWallClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPoint(t, &delays)
@@ -167,7 +167,7 @@ func TestWindowsByWallClock(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := r.take(); got != nil {
-			t.Errorf("rows %q before the window is over for sure", got)
+			t.Errorf("rows %q before the window is certainly over", got)
 		}
 		time.Sleep(250 * time.Millisecond)
 		synctest.Wait()
@@ -201,7 +201,7 @@ func TestKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			copy(room, "xx") // a sample may be used again
+			copy(room, "xx") // a sample may be reused
 			continue
 		}
 	}
@@ -298,7 +298,7 @@ func TestPointSinkFails(t *testing.T) {
 	}
 }
 
-// The way of the agent: samples in, batches out; Cancel loses none.
+// As in the agent: samples in, batches out; Cancel loses none.
 func TestSubscribeStream(t *testing.T) {
 	p := newPoint(t, &delays)
 	var sizes []int64

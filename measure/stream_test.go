@@ -104,7 +104,7 @@ func TestStreamInterval(t *testing.T) {
 		var b batches
 		s := newStream(t, &six, StreamOptions{Interval: time.Second}, b.sink)
 		for i, wait := range []time.Duration{0, 600 * time.Millisecond, 600 * time.Millisecond} {
-			time.Sleep(wait) // the bubble's clock: nobody waits
+			time.Sleep(wait) // the bubble's clock does not really wait
 			synctest.Wait()
 			if err := s.Append(sixRow(i)); err != nil {
 				t.Fatal(err)
@@ -191,7 +191,7 @@ func TestStreamSinkFails(t *testing.T) {
 	}
 }
 
-// Rows of each goroutine come whole and in its order.
+// Rows of each goroutine arrive complete and in its order.
 func TestStreamConcurrent(t *testing.T) {
 	var b batches
 	s := newStream(t, &six, StreamOptions{Rows: 7, Interval: time.Microsecond}, b.sink)

@@ -6,7 +6,7 @@ import (
 	"pillion.dev/wire"
 )
 
-// modules are all sets that a mark can have.
+// modules has all sets of modules.
 var modules = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
 
 func TestParseModule(t *testing.T) {

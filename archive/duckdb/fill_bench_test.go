@@ -12,8 +12,8 @@ import (
 	"pillion.dev/measure"
 )
 
-// appendByValue is the plain way that duckdb-go's Appender.AppendRow takes: each value
-// by itself, by its type, strings copied by DuckDB.
+// appendByValue works like duckdb-go's Appender.AppendRow: value by value, by type, with
+// strings copied by DuckDB.
 func (c *connection) appendByValue(schema, table string, types []measure.Type, p part) error {
 	f := &filler{types: types}
 	defer duckdb.AppenderDestroy(&f.appender)

@@ -34,8 +34,8 @@ func longBatch(t testing.TB, sequence uint64, from, n int) archive.Batch {
 	return flowBatch(t, "b", sequence, rows...)
 }
 
-// BenchmarkFlows asks about a long archive of one pair. PILLION_BENCH_ROWS are how
-// many seconds it has; PILLION_BENCH_FOLDER keeps it for the next time.
+// BenchmarkFlows queries a long archive of one pair. PILLION_BENCH_ROWS is its length in
+// seconds; PILLION_BENCH_FOLDER keeps it for further runs.
 func BenchmarkFlows(b *testing.B) {
 	rows := 50_000
 	if n, err := strconv.Atoi(os.Getenv("PILLION_BENCH_ROWS")); err == nil {

@@ -26,7 +26,7 @@ func flowsOf(t testing.TB, a *Archive, change func(*archive.Flows)) archive.Flow
 	return answer
 }
 
-// someFlows: 1 has most packets, 2 the largest delay and loss, 3 is the last.
+// someFlows: 1 has the most packets, 2 the largest delay and loss, 3 is the last.
 func someFlows(t testing.TB) *Archive {
 	t.Helper()
 	lossy := flowOf(second(2, "s", "a", 20, 1<<22), "192.0.2.1", "192.0.2.2", "tcp", 2, 443)
@@ -37,7 +37,7 @@ func someFlows(t testing.TB) *Archive {
 		flowOf(second(1, "t", "a", 20, 1<<19), "192.0.2.9", "192.0.2.2", "udp", 3, 53))
 }
 
-// TestFlow: all that a flow says, by hand.
+// TestFlow: all figures of a flow, computed by hand.
 func TestFlow(t *testing.T) {
 	answer := flowsOf(t, someFlows(t), func(*archive.Flows) {})
 	one, two := answer.Flows[0], answer.Flows[1]
@@ -45,7 +45,7 @@ func TestFlow(t *testing.T) {
 		one.Lost != 2 || one.Delay.Count != 110 {
 		t.Errorf("got %+v", one)
 	}
-	// Of 110 values that of rank 55 is the 5th of 60 in [2^21, 2^21 + 2^16).
+	// The value of rank 55 of 110 is the 5th of 60 in [2^21, 2^21 + 2^16).
 	if want := math.Floor(1<<21 + 4.5/60*(1<<16)); math.Abs(one.Delay.Quantile(0.5)-want) > 1e-3 {
 		t.Errorf("median %v, want %v", one.Delay.Quantile(0.5), want)
 	}
@@ -54,8 +54,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// TestFlowsSampled: sums stay exact; a flow of which no row was read has quantiles all
-// the same.
+// TestFlowsSampled: sums stay exact; a flow without a sampled row still has quantiles.
 func TestFlowsSampled(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	batch := longBatch(t, 0, 0, 4000)

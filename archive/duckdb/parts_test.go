@@ -8,7 +8,7 @@ import (
 	"pillion.dev/measure"
 )
 
-// large are batches of several senders, enough rows for parts.
+// large returns batches of several senders with enough rows for several parts.
 func large(t *testing.T) []archive.Batch {
 	t.Helper()
 	one, two := schemaOf("one", measure.Field{Name: "a", Type: measure.Int64}), schemaOf("two", measure.Field{Name: "b", Type: measure.String})
@@ -30,7 +30,7 @@ func TestDivide(t *testing.T) {
 	for p, part := range parts {
 		for _, i := range part.fresh() {
 			if before, known := home[c.sender(i)]; places[i] || known && before != p {
-				t.Errorf("batch %d is in two parts, or its sender is", i)
+				t.Errorf("batch %d or its sender is in two parts", i)
 			}
 			places[i], home[c.sender(i)] = true, p
 		}
@@ -46,8 +46,8 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// TestParts: each row is stored once, whether the parts are written at once, or one of
-// them only when it is tried again.
+// TestParts: each row is stored once, whether all parts are written at once, or one only
+// when it is retried.
 func TestParts(t *testing.T) {
 	for name, spoil := range map[string]func(*Archive) error{
 		"all good": func(*Archive) error { return nil },

@@ -49,7 +49,7 @@ func lineArchive(t testing.TB, rows int) *Archive {
 	return a
 }
 
-// TestAttack: no question writes, reads a file or changes a setting.
+// TestAttack: no query writes, reads a file or changes a setting.
 func TestAttack(t *testing.T) {
 	a := lineArchive(t, 10)
 	file := filepath.Join(t.TempDir(), "out")
@@ -75,7 +75,7 @@ func TestAttack(t *testing.T) {
 		t.Errorf("files were written: %v", files)
 	}
 	if n := count(t, a, "SELECT count(*) FROM lines WHERE v IS NOT NULL"); n != 10 {
-		t.Errorf("%d rows are left of 10", n)
+		t.Errorf("%d rows of 10 remain", n)
 	}
 }
 
@@ -119,12 +119,12 @@ func TestQueryEnds(t *testing.T) {
 	endless := "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b"
 	drop := func(arrow.RecordBatch) error { return nil }
 	if err := a.Query(t.Context(), endless, nil, archive.Limits{Time: 50 * time.Millisecond}, drop); !errors.Is(err, archive.ErrQuery) || !strings.Contains(err.Error(), "time limit") {
-		t.Errorf("over its time: %v", err)
+		t.Errorf("after its timeout: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := a.Query(ctx, endless, nil, archive.Limits{}, drop); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("caller gone: %v", err)
+		t.Errorf("cancelled: %v", err)
 	}
 	own := errors.New("enough for me")
 	if err := a.Query(t.Context(), "FROM lines", nil, archive.Limits{}, func(arrow.RecordBatch) error { return own }); !errors.Is(err, own) {
@@ -144,7 +144,7 @@ func TestQueryEnds(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-ended; err == nil {
-		t.Error("a question outlives the archive")
+		t.Error("a query continues after the archive is closed")
 	}
 	if err := a.Query(t.Context(), "SELECT 1", nil, archive.Limits{}, drop); err == nil {
 		t.Error("a closed archive answers")
@@ -235,7 +235,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestBytesAreBounded: far more than the bound goes in, and the file stops growing.
+// TestBytesAreBounded: much more data than the bound is stored, and the file stops growing.
 func TestBytesAreBounded(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{LogBytes: 1 << 20})
 	const bound, each = 4 << 20, 200_000
@@ -255,6 +255,6 @@ func TestBytesAreBounded(t *testing.T) {
 	}
 	left := count(t, a, "SELECT count(*) FROM lines")
 	if largest > 4*bound || left == 0 || left > written/2 {
-		t.Errorf("the file grew to %d bytes for a bound of %d; %d of %d rows are left", largest, bound, left, written)
+		t.Errorf("the file grew to %d bytes with a bound of %d; %d of %d rows remain", largest, bound, left, written)
 	}
 }

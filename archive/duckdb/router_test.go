@@ -17,7 +17,7 @@ import (
 
 type row = measuretest.Fields
 
-// stage is a row of one second of a stage with all packets in the bucket of a value.
+// stage is a row of one second of a stage with all packets in one bucket.
 func stage(end float64, session, input, output, name string, packets int, value int64) row {
 	return row{
 		"time": epoch.Add(time.Duration(end * 1e9)), "session": session, "input": input, "output": output, "stage": name, "interval_ns": time.Second,
@@ -96,7 +96,7 @@ func TestRouterDelays(t *testing.T) {
 	}
 }
 
-// TestRouterDelaysSampled: of a long range the histograms of some seconds are read.
+// TestRouterDelaysSampled: for a long range, the histograms of some seconds are read.
 func TestRouterDelaysSampled(t *testing.T) {
 	answer, err := routerArchive(t).RouterDelays(t.Context(), archive.RouterDelays{Agent: "r", From: epoch.Add(-12 * time.Hour), To: epoch.Add(12 * time.Hour), Step: 5 * time.Minute})
 	if err != nil || answer.Sampled != 24 {
@@ -114,7 +114,7 @@ func TestTraces(t *testing.T) {
 		return r
 	}
 	question := archive.Traces{Source: "a", Destination: "b", Address: "10.0.0.2", Protocol: "udp", Until: epoch.Add(3 * time.Minute), Most: 2}
-	if err := a.Traces(t.Context(), question, func(arrow.RecordBatch) error { t.Error("rows of no stream"); return nil }); err != nil {
+	if err := a.Traces(t.Context(), question, func(arrow.RecordBatch) error { t.Error("rows of a stream that does not exist"); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	store(t, a, rowBatch(t, &measure.Hops, "a", 0, hop(1, "b", 1, "10.0.0.2"), hop(2, "b", 2, "10.0.0.2"), hop(2, "b", 1, ""), hop(3, "b", 1, "10.0.0.9"), hop(3, "c", 1, "10.0.0.9"), hop(4, "b", 1, "10.0.0.2")))

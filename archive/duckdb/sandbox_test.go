@@ -15,9 +15,9 @@ import (
 	"pillion.dev/measure"
 )
 
-// TestQuestionsOnlyRead: what reaches files, settings or the archive itself is
-// refused. DIR is the archive's folder, where DuckDB alone would let it.
-func TestQuestionsOnlyRead(t *testing.T) {
+// TestQueriesOnlyRead: access to files, settings or the archive itself is refused. DIR is
+// the archive's folder, where DuckDB itself would permit it.
+func TestQueriesOnlyRead(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "archive.duckdb")
 	a := open(t, path, Options{})
@@ -73,9 +73,9 @@ func TestQuestionsOnlyRead(t *testing.T) {
 	}
 }
 
-// TestNoAgentShapesOurStreams: the first batch of a stream of Pillion's own cannot
-// give its columns types that shut others out.
-func TestNoAgentShapesOurStreams(t *testing.T) {
+// TestAgentsCannotDefineStandardStreams: the first batch of a standard stream cannot give
+// its columns types that exclude other agents.
+func TestAgentsCannotDefineStandardStreams(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	wrong := &measure.Schema{Name: "clock", Fields: []measure.Field{measure.TimeField, {Name: "offset_ns", Type: measure.String}}}
 	if _, rejected := store(t, a, batch(t, "evil", wrong, 0, 0, 1)); !errors.Is(rejected[0], archive.ErrSchema) {
@@ -86,8 +86,8 @@ func TestNoAgentShapesOurStreams(t *testing.T) {
 	}
 }
 
-// TestStreamsAreBounded: no agent can make tables without end, and those of
-// Pillion's own have room all the same.
+// TestStreamsAreBounded: the number of agents' tables is limited, and standard streams can
+// be created at the limit.
 func TestStreamsAreBounded(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	a.cache.Lock()

@@ -117,8 +117,8 @@ func count(t testing.TB, a *Archive, sql string, arguments ...any) int64 {
 	return n
 }
 
-// TestRoundTrip: every type comes back as it went, through chunk borders, small
-// parts, slices and reopening. The oracle is the record that was stored.
+// TestRoundTrip: every type is read as it was stored, across chunk borders, small parts,
+// slices and reopening. The oracle is the stored record.
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	a := open(t, path, Options{})
@@ -159,8 +159,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDoubt: a transaction that is on disk although it was said to have failed is
-// found there, and its rows do not come twice.
+// TestDoubt: a transaction that is on disk although it was reported as failed is found
+// there, and its rows are not stored twice.
 func TestDoubt(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	one := []archive.Batch{batch(t, "x", &measure.Clock, 0, 0, 10)}
@@ -169,10 +169,10 @@ func TestDoubt(t *testing.T) {
 	forget()
 	c := a.plan(one)
 	if !c.stored[0] || a.holds(c) {
-		t.Fatalf("plan %+v of what memory does not know", c)
+		t.Fatalf("plan %+v without the state in memory", c)
 	}
 	if err := a.recall(t.Context()); err != nil || !a.holds(c) {
-		t.Errorf("what is on disk was not found: %v", err)
+		t.Errorf("the transaction on disk was not found: %v", err)
 	}
 	forget()
 	a.doubt = true
@@ -180,7 +180,7 @@ func TestDoubt(t *testing.T) {
 		t.Errorf("stored again: %v, %v", stored, rejected)
 	}
 	forget()
-	a.doubt = true // and it stays so between two attempts at one commit
+	a.doubt = true // also between two attempts at one commit
 	if err := a.writeFirst(t.Context(), a.plan(one)); err != nil {
 		t.Error(err)
 	}
@@ -189,7 +189,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestDeliveryLog: the log of states is compacted, and says the same afterwards.
+// TestDeliveryLog: the log of states is compacted without changing its content.
 func TestDeliveryLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	a := open(t, path, Options{})
@@ -234,7 +234,7 @@ func TestShapes(t *testing.T) {
 	}
 	total := int64(0)
 	for i, r := range rows {
-		// One good batch comes with each: what is wrong is rejected alone.
+		// Each has a valid batch too: only the invalid one is rejected.
 		_, rejected := store(t, a, batch(t, "x", r.schema, uint64(i), 0, 10), batch(t, "x", &measure.Host, uint64(i), 0, 10))
 		if (rejected[0] != nil) != r.rejected || rejected[1] != nil || rejected[0] != nil && !errors.Is(rejected[0], archive.ErrSchema) {
 			t.Errorf("%s: rejected %v", r.name, rejected)
@@ -254,7 +254,7 @@ func TestShapes(t *testing.T) {
 		t.Errorf("%d and %d rows", n, hosts)
 	}
 	if n := count(t, a, `SELECT count(v) FROM s WHERE v < 0`); n == 0 {
-		t.Error("narrow values are lost in the wide column")
+		t.Error("narrow values are missing in the wide column")
 	}
 }
 
@@ -284,7 +284,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestKill: what Store has acknowledged is there after kill -9.
+// TestKill: acknowledged batches are stored after kill -9.
 func TestKill(t *testing.T) {
 	if path := os.Getenv("PILLION_ARCHIVE_CHILD"); path != "" {
 		storeForEver(t, path)
@@ -336,8 +336,8 @@ func storeForEver(t *testing.T, path string) {
 	}
 }
 
-// TestFull: a full disk refuses batches whole, and the archive works on when
-// there is room again.
+// TestFull: a full disk rejects complete batches, and the archive resumes when there is
+// space again.
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=24m"); err != nil {
@@ -401,7 +401,7 @@ func BenchmarkStore(b *testing.B) {
 }
 
 // TestStoreAfterAFailedRollback: a transaction that could not be rolled back does not
-// keep later ones from being stored.
+// prevent later ones.
 func TestStoreAfterAFailedRollback(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	for _, sql := range []string{"BEGIN", "SELECT error('no memory')"} {

@@ -55,8 +55,8 @@ func TestWindowsOfNothing(t *testing.T) {
 	}
 }
 
-// second is a row of one second with one bucket; its columns of quantiles are far from
-// what that says, and do not count.
+// second is a row of one second with one bucket; its columns of quantiles differ from
+// those of the histogram, which take precedence.
 func second(end float64, session, source string, packets int, bound int64) flowRow {
 	return flowRow{
 		"time": epoch.Add(time.Duration(end * 1e9)), "session": session, "source": source, "interval_ns": time.Second, "packets": packets,
@@ -87,7 +87,7 @@ func windows(t testing.TB, a *Archive, question archive.Windows) archive.Windows
 	return answer
 }
 
-// starts are the windows as start:packets.
+// starts formats the windows as start:packets.
 func starts(answer archive.WindowsAnswer) string {
 	text := ""
 	for _, w := range answer.Windows {
@@ -96,7 +96,7 @@ func starts(answer archive.WindowsAnswer) string {
 	return strings.TrimSpace(text)
 }
 
-// TestWindow: all that a window says, by hand.
+// TestWindow: all figures of a window, computed by hand.
 func TestWindow(t *testing.T) {
 	a := flowArchive(t, "b", second(1, "s", "a", 10, 1024), second(2, "s", "a", 30, 4096), second(6, "s", "a", 5, 2048))
 	question := archive.Windows{From: epoch, To: epoch.Add(10 * time.Second), Points: 2}
@@ -113,7 +113,7 @@ func TestWindow(t *testing.T) {
 	if got := answer.Windows[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	// Of 40 values that of rank 20 is the 10th of 30 in [4096, 4224).
+	// The value of rank 20 of 40 is the 10th of 30 in [4096, 4224).
 	if d := &answer.Windows[0].Delay; d.Quantile(0.5) != 4136 || d.Quantile(0.99) != 4221 || answer.Windows[0].IPDV.Quantile(0.5) != 30 {
 		t.Errorf("several rows: got %v, %v", d.Quantile(0.5), d.Quantile(0.99))
 	}
@@ -179,7 +179,7 @@ func TestWindowsOfTime(t *testing.T) {
 	}
 }
 
-// TestWindowsSampled: sums stay exact, quantiles near.
+// TestWindowsSampled: sums stay exact, quantiles close.
 func TestWindowsSampled(t *testing.T) {
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
 	batch := longBatch(t, 0, 0, 4000)
@@ -201,7 +201,7 @@ func TestWindowsSampled(t *testing.T) {
 			t.Errorf("quantiles differ: %+v, %+v", w.Delay, whole.Delay)
 		}
 	}
-	question.Sample = 1 // hardly any row, but one of each window
+	question.Sample = 1 // few rows, but one of each window
 	for _, w := range windows(t, a, question).Windows {
 		if math.IsNaN(w.Delay.Quantile(0.5)) {
 			t.Errorf("no quantiles: %+v", w)
@@ -209,7 +209,7 @@ func TestWindowsSampled(t *testing.T) {
 	}
 }
 
-// TestWindowsOfGarbage: what no agent of ours sends does no harm.
+// TestWindowsOfGarbage: invalid rows do no harm.
 func TestWindowsOfGarbage(t *testing.T) {
 	most := uint64(math.MaxUint64)
 	a := open(t, filepath.Join(t.TempDir(), "a"), Options{})
@@ -253,7 +253,7 @@ func TestWindowsOfGarbage(t *testing.T) {
 	}
 }
 
-// TestLongest: rows of a busy host do not widen the windows, another interval does.
+// TestLongest: late rows of a busy host do not widen the windows, another interval does.
 func TestLongest(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -274,8 +274,8 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// TestOlderTable: a table of a version without the newer columns of flows has them once
-// the server has started, which stores an empty batch of each standard stream.
+// TestOlderTable: a table of an older version gets the new columns of flows when the server
+// starts, which stores an empty batch of each standard stream.
 func TestOlderTable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	a := open(t, path, Options{})

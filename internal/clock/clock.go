@@ -11,7 +11,7 @@ import (
 
 // State is the state of the kernel's clock (adjtimex(2), RFC 5905).
 type State struct {
-	// TAIOffset is TAI minus UTC: 37 s, or 0 if the kernel was not told.
+	// TAIOffset is TAI minus UTC: 37 s, or 0 if it was not set in the kernel.
 	TAIOffset time.Duration
 	// MaxError is the bound of the offset from UTC; the kernel increases it between
 	// corrections, up to 16 s.

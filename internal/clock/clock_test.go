@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestOffsetIsWhatTheTwoClocksShow(t *testing.T) {
+func TestOffsetIsTheDifferenceOfTheClocks(t *testing.T) {
 	state, err := Read()
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestBaseIsTheDistanceOfTheClocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	apart := time.Since(time.Unix(0, steady.Nano()+int64(base.Distance)))
-	if apart.Abs() > time.Minute { // only that neither sign nor clock is wrong
+	if apart.Abs() > time.Minute { // detects a wrong sign or clock
 		t.Errorf("the clock of day differs by %v from the steady one and %v", apart, base)
 	}
 }

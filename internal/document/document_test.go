@@ -29,7 +29,7 @@ func (a *answer) UnmarshalText(text []byte) error {
 
 func (a *answer) UnmarshalYAML(decode func(any) error) error { return Text(decode, a) }
 
-// broken stands for what the parser fails over.
+// broken makes the parser panic.
 type broken struct{}
 
 func (*broken) UnmarshalYAML([]byte) error { panic("a node is missing") }

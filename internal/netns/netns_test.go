@@ -13,7 +13,7 @@ import (
 	"pillion.dev/internal/test/namespace"
 )
 
-func TestDoEntersAndComesBack(t *testing.T) {
+func TestDoEntersAndReturns(t *testing.T) {
 	name := namespace.New(t)
 	before, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestDoEntersAndComesBack(t *testing.T) {
 	checkThreads(t, before)
 }
 
-// Where the caller is already, its thread stays as it is: only entering requires a privilege.
+// In the caller's own namespace the thread does not change: only entering requires a privilege.
 func TestDoInTheOwnNamespace(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -70,10 +70,10 @@ func TestDoReturnsTheFunctionsError(t *testing.T) {
 	}
 }
 
-func TestDoSurvivesGoexit(t *testing.T) {
+func TestDoWithGoexit(t *testing.T) {
 	name := namespace.New(t)
 	if err := netns.Do(name, func() error { runtime.Goexit(); return nil }); err == nil {
-		t.Error("no error although the function never returned")
+		t.Error("no error although the function did not return")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestDoNamesAMissingNamespace(t *testing.T) {
 	}
 }
 
-func TestDeleteForgivesAbsence(t *testing.T) {
+func TestDeleteIgnoresAbsence(t *testing.T) {
 	namespace.NeedRoot(t)
 	if err := netns.Delete("pt-none"); err != nil {
 		t.Error(err)

@@ -10,8 +10,7 @@ import (
 	"pillion.dev/internal/quantity"
 )
 
-// vectors are read by ui/data/quantity.test.ts too. A figure that is absent means that
-// the text is refused.
+// vectors are also read by ui/data/quantity.test.ts. Without a figure the text is invalid.
 type vectors struct {
 	Durations []struct {
 		Text    string

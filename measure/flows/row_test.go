@@ -51,7 +51,7 @@ func read(t testing.TB, r arrow.RecordBatch) (all []flows.Row) {
 	return all
 }
 
-// TestRoundTrip: a row comes back from its record, field by field.
+// TestRoundTrip: a row is read from its record unchanged, field by field.
 func TestRoundTrip(t *testing.T) {
 	want := full()
 	want.Destination = "b"
@@ -64,7 +64,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// equal compares all that a row says.
+// equal compares all fields of a row.
 func equal(a, b *flows.Row) bool {
 	x, y := a.Sample(measure.Sample{measure.StringValue(a.Destination)}), b.Sample(measure.Sample{measure.StringValue(b.Destination)})
 	for i := range x {
@@ -87,7 +87,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestMalformedRows: what does not fit is null, the rest of the row stays.
+// TestMalformedRows: invalid values become null, the rest of the row is kept.
 func TestMalformedRows(t *testing.T) {
 	long := strings.Repeat("a\xff", 5000)
 	rows := map[string]struct {
@@ -147,7 +147,7 @@ func with(to map[string]measure.Value, more ...any) map[string]measure.Value {
 	return to
 }
 
-// TestDamagedRecord: offsets that lead nowhere are an error.
+// TestDamagedRecord: invalid offsets are an error.
 func TestDamagedRecord(t *testing.T) {
 	times := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Nanosecond})
 	times.Append(1)
@@ -164,8 +164,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// FuzzScan: no values of a row break reading and adding up, and quantiles are within the
-// extremes.
+// FuzzScan: any row can be read and summed, and quantiles are within the extremes.
 func FuzzScan(f *testing.F) {
 	f.Add(int64(1), int64(1e9), uint64(3), int64(1), int64(2), int64(3), int64(1), uint64(3), uint64(0), "s")
 	f.Add(int64(math.MinInt64), int64(math.MaxInt64), uint64(flows.CountMax), int64(math.MinInt64), int64(math.MinInt64), int64(math.MaxInt64), int64(-1), uint64(math.MaxUint64), uint64(math.MaxUint64), "\xff")

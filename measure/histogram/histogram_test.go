@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLayoutCoversEveryValue: buckets follow each other without a gap from the least
-// to the largest value, and are as narrow as the layout says.
+// TestLayoutCoversEveryValue: buckets are contiguous from the smallest to the largest
+// value, and as narrow as specified.
 func TestLayoutCoversEveryValue(t *testing.T) {
 	end := int64(math.MinInt64)
 	for i := -Side; i < Side; i++ {
@@ -34,7 +34,7 @@ func TestLayoutCoversEveryValue(t *testing.T) {
 	}
 }
 
-// TestQuantileAgainstSorted has the sorted values as its oracle.
+// TestQuantileAgainstSorted: the oracle is the sorted values.
 func TestQuantileAgainstSorted(t *testing.T) {
 	for _, sample := range samples {
 		t.Run(sample.name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestQuantileAgainstSorted(t *testing.T) {
 	}
 }
 
-// TestQuantileOfNearlyEqualValues: the mean of a bucket tells where its values lie.
+// TestQuantileOfNearlyEqualValues: the mean of a bucket determines the position of its values.
 func TestQuantileOfNearlyEqualValues(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	var h Histogram
@@ -97,7 +97,7 @@ func TestMergeInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestSince: what was counted between two readings is what was added.
+// TestSince: the difference of two readings is what was added in between.
 func TestSince(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	var before, after, between Histogram
@@ -125,7 +125,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestMalformedLists: lists in any order with numbers that do not fit.
+// TestMalformedLists: unsorted lists with invalid numbers.
 func TestMalformedLists(t *testing.T) {
 	var h Histogram
 	h.Merge(&Histogram{

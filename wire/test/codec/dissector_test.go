@@ -30,7 +30,7 @@ func dissect(t *testing.T, packets []captured, when time.Time, port uint16, fiel
 	if err != nil {
 		missing(t, err)
 	}
-	home := t.TempDir() // no preference of the user's
+	home := t.TempDir() // without the user's preferences
 	file := filepath.Join(home, "vectors.pcap")
 	if err := os.WriteFile(file, pcap(packets, when), 0o644); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func pcap(packets []captured, when time.Time) []byte {
 
 func whole(b []byte) captured { return captured{b, len(b)} }
 
-// markFields are all that the dissector shows of a mark.
+// markFields are all fields that the dissector shows of a mark.
 var markFields = []string{
 	"pillion.encoding", "pillion.modules", "pillion.sent", "pillion.received",
 	"pillion.sequence", "pillion.single", "pillion.next", "pillion.malformed",
@@ -158,9 +158,9 @@ func TestDissector(t *testing.T) {
 	}
 }
 
-// TestDissectorGoesOn checks that what follows a mark is dissected as it is in
-// the unmarked packet.
-func TestDissectorGoesOn(t *testing.T) {
+// TestDissectorContinues checks that what follows a mark is dissected as in the unmarked
+// packet.
+func TestDissectorContinues(t *testing.T) {
 	fields := []string{
 		"tcp.srcport", "tcp.seq_raw", "tcp.len", "udp.srcport", "udp.dstport", "udp.length",
 		"icmp.type", "icmp.ident", "icmpv6.type", "icmpv6.echo.identifier", "data.data",
@@ -251,8 +251,8 @@ func TestDissectorMalformed(t *testing.T) {
 	}
 }
 
-// TestDissectorCut cuts packets at every length, in the capture and on the wire:
-// a mark shows if and only if it is whole.
+// TestDissectorCut truncates packets at every length, in the capture and on the wire: a
+// mark shows if and only if it is complete.
 func TestDissectorCut(t *testing.T) {
 	var packets []captured
 	var shows []bool

@@ -9,10 +9,10 @@ import (
 	"pillion.dev/wire/test/codec"
 )
 
-// parseErrors are all that a parser may return.
+// parseErrors are all errors that a parser may return.
 var parseErrors = []error{codec.ErrNotMark, codec.ErrMalformed, codec.ErrShort}
 
-// packetErrors are what Extract may return besides.
+// packetErrors are the additional errors that Extract may return.
 var packetErrors = append([]error{codec.ErrVersion, codec.ErrLength, codec.ErrChecksum}, parseErrors...)
 
 // checkError fails if err is not one of those named.
@@ -116,8 +116,8 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// sound returns a packet whose outer lengths and checksum are right, as the
-// fuzzer will hardly ever find them by itself.
+// sound returns a packet with correct outer lengths and checksum, which the fuzzer would
+// hardly ever find.
 func sound(b []byte) []byte {
 	if len(b) == 0 || len(b) > 65535 {
 		return b

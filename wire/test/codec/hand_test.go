@@ -24,8 +24,8 @@ func unhex(t *testing.T, s string) []byte {
 // without checksum is 0x2b217, folded 0xb219, so its checksum is 0x4de6.
 const handIPv4 = `4500 0018 0001 4000 40c8 4de6 c0000201 c6336402 deadbeef`
 
-// handVectors were derived with pencil and paper from the layouts, not by this
-// package: they keep the generated vectors from defining the truth.
+// handVectors were derived by hand from the layouts, independently of this package: they
+// prevent the generated vectors from defining the truth.
 var handVectors = []struct {
 	name             string
 	encoding         wire.Encoding

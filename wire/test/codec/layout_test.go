@@ -11,8 +11,8 @@ import (
 	"pillion.dev/wire/test/codec"
 )
 
-// layout is what a C compiler must make of wire.h. The offsets are those of
-// the layouts in the package comment.
+// layout is the expected layout of wire.h as compiled. The offsets are those in the package
+// comment.
 var layout = []struct {
 	name  string
 	value uint64
@@ -126,7 +126,7 @@ func TestLayout(t *testing.T) {
 	}
 	for i := range want {
 		if got[i] != want[i] {
-			t.Errorf("C says %q, Go says %q", got[i], want[i])
+			t.Errorf("C has %q, Go has %q", got[i], want[i])
 		}
 	}
 }

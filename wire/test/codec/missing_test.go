@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// missing ends a test whose tool is not there: in CI that is a failure.
+// missing ends a test whose tool is not installed: in CI that is a failure.
 func missing(t *testing.T, err error) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

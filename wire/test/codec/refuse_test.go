@@ -79,7 +79,7 @@ func TestParseShimIgnoresFlags(t *testing.T) {
 }
 
 // edit returns a copy of packet with bytes at an offset overwritten, and its
-// IPv4 header checksum right again unless the edit is there.
+// IPv4 header checksum corrected unless the edit is in it.
 func edit(packet []byte, at int, with ...byte) []byte {
 	packet = bytes.Clone(packet)
 	copy(packet[at:], with)
@@ -265,7 +265,7 @@ func TestExtractRefuses(t *testing.T) {
 	}
 }
 
-// TestExtractCut cuts every vector at every length: never a mark, never a panic.
+// TestExtractCut truncates every vector at every length: never a mark, never a panic.
 func TestExtractCut(t *testing.T) {
 	for _, v := range load(t) {
 		for n := range v.Marked {
@@ -276,8 +276,8 @@ func TestExtractCut(t *testing.T) {
 	}
 }
 
-// TestInsertLeavesInputAlone checks that input and output share no memory.
-func TestInsertLeavesInputAlone(t *testing.T) {
+// TestInsertDoesNotShareMemory checks that input and output share no memory.
+func TestInsertDoesNotShareMemory(t *testing.T) {
 	for _, v := range load(t) {
 		in := bytes.Clone(v.Original)
 		out, err := codec.Insert(in, v.Encoding, v.Mark, v.Port)

@@ -7,7 +7,7 @@ import (
 	"pillion.dev/wire/test/codec"
 )
 
-// An account is what a destination believes happened to a flow.
+// An account is a destination's view of a flow.
 type account struct{ lost, duplicated int }
 
 // literal counts arrivals per first number and takes the next first number for
@@ -45,9 +45,9 @@ func flagged(arrivals []uint32, end uint32) (a account) {
 	return a
 }
 
-// TestSingleBit shows what the single bit is for. A duplicated packet followed
-// by a lost one looks like a burst of two without it: of a million packets
-// that happens to 1 % of 1 %. The oracle is what the simulation did.
+// TestSingleBit shows the purpose of the single bit. Without it, a duplicated packet
+// followed by a lost one looks like a burst of two: of a million packets that happens to
+// 1 % of 1 %. The oracle is the simulation.
 func TestSingleBit(t *testing.T) {
 	const packets, lossRate, duplicateRate = 1_000_000, 0.01, 0.01
 	random := rand.New(rand.NewPCG(5, 7679))

@@ -38,7 +38,7 @@ func TestVectors(t *testing.T) {
 				t.Errorf("Insert gave\n%x, want\n%x", marked, v.Marked)
 			}
 			if got, want := len(v.Marked)-len(v.Original), overhead(v.Encoding, v.Mark.Modules, v.Original); got != want {
-				t.Errorf("%d bytes more, Overhead says %d", got, want)
+				t.Errorf("%d bytes more, Overhead returns %d", got, want)
 			}
 			original, mark, encoding, err := codec.Extract(v.Marked, v.Port)
 			if err != nil {
@@ -51,7 +51,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestVectorsFile checks that the file is the one that the list below gives.
+// TestVectorsFile checks that the file has exactly the vectors of the list below.
 func TestVectorsFile(t *testing.T) {
 	all := makeVectors(t)
 	names := map[string]bool{}
@@ -81,7 +81,7 @@ func TestVectorsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("%s is not what the tests make; if that is right, run go test -update", vectorsFile)
+		t.Errorf("%s differs from the vectors of the tests; if that is intended, run go test -update", vectorsFile)
 	}
 }
 
@@ -115,8 +115,8 @@ func of(c wire.Class) []wire.Encoding {
 	return slices.DeleteFunc(wire.Encodings(), func(e wire.Encoding) bool { return !e.Applies(c) })
 }
 
-// samples are the packets that are marked in every encoding that takes them
-// and with every set of modules.
+// samples are the packets that are marked in every applicable encoding and with every set
+// of modules.
 func samples() []sample {
 	text := []byte("the seat behind the rider")
 	h4, h6 := header{}, header{v6: true}
@@ -159,7 +159,7 @@ func segments() []struct {
 	}
 }
 
-// modules are all sets that a mark can have.
+// modules has all sets of modules.
 var modules = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
 
 // markOf returns a mark with these modules and no bytes alike.
@@ -176,7 +176,7 @@ func markOf(e wire.Encoding, set wire.Module) codec.Mark {
 	return m
 }
 
-// makeVectors makes the golden vectors.
+// makeVectors returns the golden vectors.
 func makeVectors(t *testing.T) []codec.Vector {
 	t.Helper()
 	var all []codec.Vector
