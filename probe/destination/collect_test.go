@@ -158,15 +158,20 @@ func countOnSeveralProcessors(t *testing.T, slots, stampEvery int) {
 	for _, s := range d.flows {
 		sum.Lost -= s.owed
 	}
-	// A sender may pause for so long that its packet is late, and then has no delay.
-	want := Counts{
-		Packets: flows * packets, Expected: flows * packets, Lost: sum.Late, Late: sum.Late, Reordered: sum.Reordered, Bytes: sum.Bytes,
-	}
-	if sum != want || delays > stamped || delays+sum.Late < stamped || variations != delays-flows {
-		t.Errorf("%+v, %d delays, %d variations of %d stamped packets", sum, delays, variations, stamped)
-	}
 	tally := d.mustTally(t)
-	if tally.Contended != 0 || tally.Packets != sum.Packets || tally.Bytes != sum.Bytes || tally.Restored != sum.Packets {
-		t.Errorf("rows have %d packets of %d bytes, the tally %+v", sum.Packets, sum.Bytes, tally)
+	if sum.Packets+tally.Contended != flows*packets || tally.Packets != flows*packets || tally.Restored != flows*packets {
+		t.Errorf("flows have %d packets of %d, the tally %+v", sum.Packets, flows*packets, tally)
+	}
+	if sum.Packets != sum.Expected-sum.Lost+sum.Late || sum.Duplicated+sum.Restarts > 0 {
+		t.Errorf("packets are not expected - lost + late: %+v", sum)
+	}
+	// A sender may pause for so long that its packet is late, and then has no delay, or
+	// with the lock for so long that packets of the other senders are in no flow.
+	missed := sum.Late + tally.Contended
+	if delays > stamped || delays+missed < stamped || variations != delays-flows || sum.Lost > missed {
+		t.Errorf("%+v, %d delays, %d variations of %d stamped packets, %d contended", sum, delays, variations, stamped, tally.Contended)
+	}
+	if missed == 0 && (sum.Expected != flows*packets || tally.Bytes != sum.Bytes) {
+		t.Errorf("%+v of %d packets and %d bytes", sum, flows*packets, tally.Bytes)
 	}
 }
