@@ -5,7 +5,7 @@
 //
 // A BPF program at TC ingress, or native XDP, does the work; this package loads
 // it and turns its maps into rows. The program stays on the device when the
-// process is killed, so that marked packets go on being restored; the next Open
+// process is killed, so that marked packets are still restored; the next Open
 // takes its place.
 package destination
 
@@ -292,7 +292,7 @@ func Clear(device hook.Device) error {
 // destinationProgram is the name of the program at TC ingress.
 const destinationProgram = "destination_tc"
 
-// Leave frees everything but lets the program go on restoring packets.
+// Leave frees everything but keeps the program attached, which restores packets.
 func (d *Destination) Leave() error {
 	d.attachment = nil
 	return d.Close()

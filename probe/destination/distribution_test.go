@@ -130,7 +130,7 @@ func TestPagesAreFreedWithTheirFlow(t *testing.T) {
 	}
 }
 
-// TestHistogramPagesExhausted: values that find no page are counted, and the flow goes on.
+// TestHistogramPagesExhausted: values without a page are counted, and the flow continues.
 func TestHistogramPagesExhausted(t *testing.T) {
 	d := open(t, Settings{Records: true, Flows: 1})
 	delivered(t, d, randomDelays(400))

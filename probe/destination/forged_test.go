@@ -204,7 +204,7 @@ func TestMarksAreAcceptedFromPeersOnly(t *testing.T) {
 		peers    []string
 		believed func(k flow.Key) bool
 	}{
-		{"nobody here", []string{"203.0.113.0/24", "2001:db8:ffff::/48"}, func(flow.Key) bool { return false }},
+		{"unknown peers", []string{"203.0.113.0/24", "2001:db8:ffff::/48"}, func(flow.Key) bool { return false }},
 		{"IPv4 only", []string{"192.0.2.1/32"}, func(k flow.Key) bool { return k.Src.Is4() }},
 		{"IPv6 only", []string{"2001:db8::/32"}, func(k flow.Key) bool { return k.Src.Is6() }},
 		{"every IPv4 host is no IPv6 host", []string{"0.0.0.0/0"}, func(k flow.Key) bool { return k.Src.Is4() }},

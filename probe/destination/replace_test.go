@@ -41,7 +41,7 @@ func TestMarksAreReadOnce(t *testing.T) {
 	}
 }
 
-// A program that takes another's place goes on with its flows and counts.
+// A program that replaces another continues its flows and counts.
 func TestReplace(t *testing.T) {
 	host := namespace.New(t)
 	var first, second *Destination

@@ -156,7 +156,7 @@ func TestSequenceWindowWithBursts(t *testing.T) {
 		{"burst beyond the window", []arrival{b(0, 2), s(3000), b(2, 3)}, counts{expected: 3001, lost: 2998, late: 3}},
 		{"longest burst", []arrival{b(0, 1000), b(1000, 1000), b(2000, 1000), s(3000)}, counts{expected: 3001}},
 		{"single as one packet of none", []arrival{s(0), b(1, 1), b(1, 1), s(3)}, counts{expected: 4}},
-		// Four of the first burst's seven went by before: nobody lost them.
+		// Four of the first burst's seven arrived before the first one here: they are not lost.
 		{"joined inside a burst", []arrival{b(500, 3), b(507, 4), b(511, 2), s(514)},
 			counts{expected: 11, lost: 1}},
 		{"began in the middle of a burst", []arrival{b(500, 3), b(500, 4), s(507), b(490, 2)}, counts{expected: 8, late: 2}},

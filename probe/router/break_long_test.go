@@ -21,12 +21,12 @@ func TestLongBreaksOfASoftirq(t *testing.T) {
 // lacks what a hypervisor or an interrupt took, which the kernel counts as the task's.
 func (f flow) agrees(t *testing.T, cause, task string) {
 	t.Helper()
-	// At both ends nobody knows whether a packet waited.
+	// At both ends it is unknown whether a packet waited.
 	first, last := f.sent[0]+uint64(2*time.Millisecond), f.sent[len(f.sent)-1]-uint64(2*time.Millisecond)
 	busy := joined(f.busy, 15*time.Microsecond, 0) // interrupts are part of it
 	hidden := f.snapshot.Account.Lost + f.snapshot.Account.InFlight
 	var right, wrong int
-	var told, were, inside uint64
+	var reported, truth, inside uint64
 	for _, b := range f.breaks {
 		took := within(b.MonoNs, b.MonoNs+b.LastNs, busy)
 		if took < b.LastNs*6/10 {
@@ -42,8 +42,8 @@ func (f flow) agrees(t *testing.T, cause, task string) {
 		}
 		if b.MonoNs > first && b.MonoNs+b.LastNs < last {
 			inside++
-			told += b.LastNs
-			were += took
+			reported += b.LastNs
+			truth += took
 		}
 	}
 	var spells uint64
@@ -54,14 +54,14 @@ func (f flow) agrees(t *testing.T, cause, task string) {
 		spells++
 	}
 	t.Logf("%d breaks, %v; by %s %d right, %d wrong; %d spells; %d breaks of %v, %v by its own log",
-		len(f.breaks), f.snapshot.Breaks.Causes, cause, right, wrong, spells, inside, time.Duration(told), time.Duration(were))
+		len(f.breaks), f.snapshot.Breaks.Causes, cause, right, wrong, spells, inside, time.Duration(reported), time.Duration(truth))
 	if right < 3 && hidden == 0 || wrong*10 > right {
-		t.Errorf("%d breaks are told right, %d wrong; of all the first are %+v", right, wrong, f.breaks[:min(3, len(f.breaks))])
+		t.Errorf("%d breaks have the right cause, %d a wrong one; the first are %+v", right, wrong, f.breaks[:min(3, len(f.breaks))])
 	}
-	if inside > spells*5/4+2 { // that none is missing is asserted in told
+	if inside > spells*5/4+2 { // reported asserts that none is missing
 		t.Errorf("%d spells, %d breaks", spells, inside)
 	}
-	if were*4 < told*3 {
-		t.Errorf("breaks last %v, %v by the log", time.Duration(told), time.Duration(were))
+	if truth*4 < reported*3 {
+		t.Errorf("breaks last %v, %v by the log", time.Duration(reported), time.Duration(truth))
 	}
 }

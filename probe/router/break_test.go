@@ -60,24 +60,24 @@ func gather(t *testing.T, profile *Router) func(count uint64) []Break {
 	}
 }
 
-// flow is what was measured of a flood, and what was known of it.
+// flow has the measurements of a flood, and its truth.
 type flow struct {
 	snapshot Snapshot
 	breaks   []Break
-	sent     []uint64   // when a packet was, or could not be as too many waited, ns
-	busy     []hogSpell // when the processor was kept from the packets
+	sent     []uint64   // when a packet was sent, or could not be because of a full queue, ns
+	busy     []hogSpell // when the processor was not available to the packets
 }
 
-// occupant keeps the second processor busy, and knows when it did.
+// occupant keeps the second processor busy, and records when.
 type occupant struct {
 	attach func() // called when the profile is open
-	// keep is called while packets are sent: it says when it is ready, and is told when.
+	// keep is called while packets are sent: it signals when it is ready, and receives when to be busy.
 	keep func(ready *sync.WaitGroup, when <-chan [2]uint64) error
 	busy func() []hogSpell // called afterwards
 }
 
-// held runs a flood whose packets wait on the second processor, which another keeps busy
-// meanwhile.
+// held runs a flood whose packets wait on the second processor, which an occupant keeps
+// busy.
 func held(t *testing.T, r *rig, length time.Duration, o occupant) (f flow) {
 	t.Helper()
 	r.steer("in0", 1)
@@ -135,11 +135,11 @@ func within(begin, end uint64, others []hogSpell) (sum uint64) {
 	return sum
 }
 
-// told fails the test unless all times in which the processor was busy so, and kept
-// packets waiting, are breaks, and every break that they explain has them as its cause.
-// There may be other breaks, and on a busy machine no such time at all: that there are
-// some is for the long tests.
-func (f flow) told(t *testing.T, cause, task string) {
+// reported fails the test unless all spells in which the processor was busy for this cause
+// and packets waited are breaks, and every break that they explain has this cause. There
+// may be other breaks, and on a busy machine no such spell at all: the long tests require
+// some.
+func (f flow) reported(t *testing.T, cause, task string) {
 	t.Helper()
 	var breaks []hogSpell
 	explained := 0
@@ -158,7 +158,7 @@ func (f flow) told(t *testing.T, cause, task string) {
 			t.Errorf("%+v, but %d ns were %s", b, took, cause)
 		}
 	}
-	// What came early enough waited until the processor was free, and a later one told it.
+	// Packets that arrived early enough waited until the processor was free, which a later one showed.
 	last := f.sent[len(f.sent)-1] - uint64(2*time.Millisecond)
 	waits, hidden := 0, f.snapshot.Account.Lost+f.snapshot.Account.InFlight
 	for _, s := range f.busy {
@@ -169,14 +169,14 @@ func (f flow) told(t *testing.T, cause, task string) {
 		waits++
 		from := f.sent[next] + uint64(20*time.Microsecond) // by then it is in the queue
 		// A packet whose departure no hook saw counts as waiting at the output for a second.
-		if told := within(from, s.end, breaks); told < s.end-from && hidden == 0 {
-			t.Errorf("packets waited from %d to %d, for %d ns, and of that %d are a break", from, s.end, s.end-from, told)
+		if covered := within(from, s.end, breaks); covered < s.end-from && hidden == 0 {
+			t.Errorf("packets waited from %d to %d, for %d ns, and of that %d are a break", from, s.end, s.end-from, covered)
 		}
 	}
 	t.Logf("%d breaks, %v, %d of them by %s; packets had to wait %d times", len(f.breaks), f.snapshot.Breaks.Causes, explained, cause, waits)
 }
 
-// sums fails the test unless the sums are those of the single breaks.
+// sums fails the test unless the sums equal those of the single breaks.
 func (f flow) sums(t *testing.T) {
 	t.Helper()
 	s := f.snapshot.Breaks
@@ -203,8 +203,8 @@ func (f flow) sums(t *testing.T) {
 	}
 }
 
-// The oracle is a process with real-time priority that notes when it has the processor.
-// It keeps ksoftirqd from it, which goes on where softirqs gave up.
+// The oracle is a process with real-time priority that records when it has the processor. It
+// displaces ksoftirqd, which processes packets when softirqs are deferred.
 func breaksOfAHog(t *testing.T) flow {
 	t.Helper()
 	twoProcessors(t)
@@ -219,7 +219,7 @@ func breaksOfAHog(t *testing.T) flow {
 		},
 		busy: func() []hogSpell { return spells },
 	})
-	f.told(t, "scheduled", hogName)
+	f.reported(t, "scheduled", hogName)
 	f.sums(t)
 	emptied(t, f.snapshot)
 	return f
@@ -233,7 +233,7 @@ func breaksOfASoftirq(t *testing.T) flow {
 	twoProcessors(t)
 	r := build(t)
 	f := held(t, r, 200*time.Millisecond, burner(t, 1))
-	f.told(t, "softirq", "")
+	f.reported(t, "softirq", "")
 	f.sums(t)
 	emptied(t, f.snapshot)
 	return f

@@ -20,8 +20,8 @@ static __always_inline __u32 head_place(__u64 head)
 }
 
 /*
- * Address of the data, written down and read again: so it is a number to all verifiers,
- * the newer of which take it for an address that cannot be hashed.
+ * Address of the data, stored and loaded again: so it is a number to all verifiers, the
+ * newer of which would treat it as a pointer that cannot be hashed.
  */
 static __always_inline __u64 head_of(struct sk_buff *skb, volatile __u64 *place)
 {

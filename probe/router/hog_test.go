@@ -49,8 +49,8 @@ func pin(cpu int, name string) error {
 	return nil
 }
 
-// hog keeps a processor busy as soon as told when to, from and to a time in ns of the
-// monotonic clock, and returns when it had it.
+// hog keeps a processor busy in the interval that it receives, in ns of the monotonic
+// clock, and returns the spells in which it had the processor.
 func hog(cpu int, ready *sync.WaitGroup, when <-chan [2]uint64) (spells []hogSpell, err error) {
 	done := make(chan struct{})
 	go func() {

@@ -82,7 +82,7 @@ enum netdev_priv_flags {
 	(bpf_core_enum_value_exists(enum netdev_priv_flags, name) ? bpf_core_enum_value(enum netdev_priv_flags, name) : 0)
 
 /*
- * An interface on top of others: what its driver gets goes on to the queue of one of
+ * An interface on top of others: its driver passes packets to the queue of one of
  * them, in the same buffer.
  */
 static __always_inline int is_upper(struct net_device *dev)
@@ -111,7 +111,7 @@ static __always_inline __u64 distance(const void *to, const void *from)
 	return apart;
 }
 
-/* Offset to an address, for who goes on to cast it. */
+/* Offset to an address, which the caller casts. */
 static __always_inline const void *address(const void *base, __u64 offset)
 {
 	__u64 sum = (__u64)base;

@@ -238,14 +238,14 @@ func (s spread) median() float64 {
 	return sizes[len(sizes)/2]
 }
 
-// comparison of what the profile found with a truth.
+// comparison of the profile with the truth.
 type comparison struct {
 	what string
 	spread
-	most time.Duration // of the median where nothing else runs; 0: it is only told
+	most time.Duration // limit of the median on an idle machine; 0: only logged
 }
 
-// tell logs how far the profile was from the truth.
+// tell logs the differences of the profile from the truth.
 func tell(t *testing.T, all []comparison) {
 	t.Helper()
 	for _, c := range all {

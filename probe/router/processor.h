@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
  * What each processor does besides: processes, interrupts, softirqs other than that of
- * the network. Spells of it are remembered for a while, so that a coffee break can be
- * told its cause afterwards and no packet has to pay for it.
+ * the network. Spells of it are kept for a while, so that the cause of a coffee break is
+ * determined afterwards, at no cost per packet.
  */
 #ifndef PILLION_ROUTER_PROCESSOR_H
 #define PILLION_ROUTER_PROCESSOR_H

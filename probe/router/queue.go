@@ -30,7 +30,7 @@ type Queue struct {
 	// Depth now and the largest; the integral of the depth over time, for the mean.
 	Depth    uint64 `json:"depth"`
 	MaxDepth uint64 `json:"max_depth"`
-	// RecentMax is the largest since the snapshot before, whoever took that.
+	// RecentMax is the largest since the previous snapshot, whoever took that.
 	RecentMax  uint64 `json:"recent_max_depth"`
 	IntegralNs uint64 `json:"integral_packet_ns"`
 	WaitedNs   uint64 `json:"waited_ns"` // sum of the waits of those that left

@@ -30,9 +30,9 @@ func emptied(t testing.TB, s Snapshot) {
 		t.Error("no queues")
 	}
 	for _, q := range s.Queues {
-		// A packet whose end no hook told is in flight, and so in its queue.
+		// A packet whose end no hook saw counts as in flight, and so as in its queue.
 		if q.Depth > s.Account.InFlight || q.Arrivals != q.Departures+q.Depth {
-			t.Errorf("%s, input %v: depth %d, %d came, %d left", q.Interface.Name, q.Input, q.Depth, q.Arrivals, q.Departures)
+			t.Errorf("%s, input %v: depth %d, %d arrived, %d left", q.Interface.Name, q.Input, q.Depth, q.Arrivals, q.Departures)
 		}
 		if q.Depth == 0 && q.IntegralNs != q.WaitedNs {
 			t.Errorf("%s, input %v: integral of the depth %d, sum of waits %d", q.Interface.Name, q.Input, q.IntegralNs, q.WaitedNs)

@@ -3,7 +3,7 @@
  * The packets inside the router, by the address of their socket buffer. A set-
  * associative table in plain memory, so that no hook has to call anything: the keys
  * of a set are one cache line, and places are claimed by compare-and-swap. A buffer
- * is with one processor at a time, so nobody else looks for the same key.
+ * is with one processor at a time, so no other one looks for the same key.
  */
 #ifndef PILLION_TABLE_H
 #define PILLION_TABLE_H

@@ -40,7 +40,7 @@ func (r *rig) flood(address string, n, length int) {
 	defer client.Close()
 	payload := make([]byte, length)
 	for sent := 0; sent < n; {
-		// An error that another packet met is told instead of sending this one.
+		// A pending error of another packet is returned instead of sending this one.
 		if _, err := client.Write(payload); err == nil {
 			sent++
 		} else if !isRefusal(err) {

@@ -67,7 +67,7 @@ static __always_inline int native_step_over(struct __sk_buff *skb, const struct 
 	return bpf_skb_store_bytes(skb, at, header, length, 0);
 }
 
-/* The packet goes on as it came. */
+/* The packet is sent unchanged. */
 static __always_inline int native_undo(struct __sk_buff *skb, const struct room *room)
 {
 	bpf_skb_adjust_room(skb, -(int)room->add, BPF_ADJ_ROOM_NET, room->flags);

@@ -121,7 +121,7 @@ static __always_inline struct numbering *number_flow(const struct flow_key *key,
 	return numbers ? numbers : number_other(key, tally);
 }
 
-/* The first of count numbers, as it goes on the wire. */
+/* The first of count numbers, in network byte order. */
 static __always_inline __be32 number_take(struct numbering *numbers, __u32 count)
 {
 	__u32 first = __sync_fetch_and_add(&numbers->next, count) & WIRE_SEQUENCE_MASK;

@@ -164,7 +164,7 @@ func onOneCPU(t *testing.T) {
 	})
 }
 
-// TestSampling changes the sampling while the numbers go on.
+// TestSampling changes the sampling while sequence numbers continue.
 func TestSampling(t *testing.T) {
 	const n = 2000
 	// Of random ones six standard deviations of the binomial distribution.
@@ -181,7 +181,7 @@ func TestSampling(t *testing.T) {
 		{"at random one in twenty", Sampling{Random: 20}, n / 20, spread(1. / 20)},
 		{"one in five, of these one in two", Sampling{Every: 5, Random: 2}, n / 10, 6 * math.Sqrt(n/5*0.25)},
 		{"one an hour", Sampling{MinGap: time.Hour}, 1, 0},
-		{"one an hour, anew", Sampling{MinGap: time.Hour}, 1, 0},
+		{"one an hour again", Sampling{MinGap: time.Hour}, 1, 0},
 		{"all again", Sampling{}, n, 0},
 	}
 	s := open(t, all(wire.UDP, wire.Loss))

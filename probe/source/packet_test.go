@@ -130,7 +130,7 @@ func (v variety) packet6() []byte {
 	switch v.IntN(16) {
 	case 0:
 		next, behind = 59, nil
-	case 1: // Destination Options of somebody else
+	case 1: // foreign Destination Options
 		next, behind = 60, append([]byte{next, 0, 0x05, 4, 0, 0, 0, 0}, behind...)
 	case 2:
 		next, behind = 43, append([]byte{next, 0, 4, 0, 0, 0, 0, 0}, behind...)

@@ -28,11 +28,11 @@ func TestPathMTUIsLearned(t *testing.T) {
 		return ipv6("2001:db8::1", dst, 17, ported(1, 2, make([]byte, n-48)))
 	}
 	rows := []struct {
-		name     string
-		told     []byte
-		packet   []byte
-		want     string
-		unlearnt string // what happens before the error came
+		name   string
+		icmp   []byte
+		packet []byte
+		want   string
+		before string // outcome before the error arrived
 	}{
 		{"IPv6 too big", tooBig(make6("2001:db8::2", 100), 1400), make6("2001:db8::2", 1390), "mtu", "marked"},
 		{"IPv6 just fits", tooBig(make6("2001:db8::2", 100), 1400), make6("2001:db8::2", 1368), "marked", "marked"},
@@ -47,10 +47,10 @@ func TestPathMTUIsLearned(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			s := open(t, all(wire.UDP, wire.Delay|wire.Loss))
-			if got := s.outcome(t, row.packet); got != row.unlearnt {
-				t.Fatalf("before: %s, want %s", got, row.unlearnt)
+			if got := s.outcome(t, row.packet); got != row.before {
+				t.Fatalf("before: %s, want %s", got, row.before)
 			}
-			if out := run(t, s.objects.SourceReturn, row.told); string(out) != string(row.told) {
+			if out := run(t, s.objects.SourceReturn, row.icmp); string(out) != string(row.icmp) {
 				t.Errorf("the error itself was changed")
 			}
 			if got := s.outcome(t, row.packet); got != row.want {
@@ -59,8 +59,8 @@ func TestPathMTUIsLearned(t *testing.T) {
 			if err := s.forgetPaths(1<<63, 1); err != nil {
 				t.Fatal(err)
 			}
-			if got := s.outcome(t, row.packet); got != row.unlearnt {
-				t.Errorf("forgotten: %s, want %s", got, row.unlearnt)
+			if got := s.outcome(t, row.packet); got != row.before {
+				t.Errorf("forgotten: %s, want %s", got, row.before)
 			}
 		})
 	}

@@ -19,9 +19,8 @@ const (
 	choiceTargets = 1 << 30
 )
 
-// SetRules replaces the rules while traffic flows; no packet sees half of a change,
-// and sequence numbers go on. Where there are targets a packet must go to one of
-// these addresses besides.
+// SetRules replaces the rules while traffic flows; no packet sees half of a change, and
+// sequence numbers continue. With targets, a packet must also be addressed to one of them.
 func (s *Source) SetRules(rules []fivetuple.Filter, targets []netip.Addr) error {
 	if len(rules) > RulesMax {
 		return fmt.Errorf("choose packets: %w: %d rules, at most %d", fivetuple.ErrFilter, len(rules), RulesMax)

@@ -22,7 +22,7 @@ type Sampling struct {
 	MinGap time.Duration `json:"min_gap"`
 }
 
-// Sample changes the sampling while traffic flows. Sequence numbers go on.
+// Sample changes the sampling while traffic flows. Sequence numbers continue.
 func (s *Source) Sample(sampling Sampling) error {
 	if sampling.MinGap < 0 {
 		return fmt.Errorf("set sampling: %w: gap %v is negative", ErrSampling, sampling.MinGap)

@@ -132,7 +132,7 @@ static __always_inline int shim_make_room(struct __sk_buff *skb, __u32 encoding,
 	return bpf_skb_adjust_room(skb, room->add, BPF_ADJ_ROOM_MAC, flags);
 }
 
-/* The packet goes on as it came. */
+/* The packet is sent unchanged. */
 static __always_inline int shim_undo(struct __sk_buff *skb, __u32 encoding, const struct room *room)
 {
 	bpf_skb_adjust_room(skb, -(int)room->add,

@@ -142,7 +142,7 @@ func TestTCPOptionSkipsNumberZero(t *testing.T) {
 	}
 }
 
-// What has no room, or room that is not ours, goes on as it was or in the next encoding.
+// A segment without space for the option is sent unmarked or in the next encoding.
 func TestTCPOptionLeaves(t *testing.T) {
 	const syn, ack = 0x02, 0x10
 	list := Settings{Modules: wire.Loss, Encodings: wire.EncodingList{wire.TCPOption, wire.Native, wire.UDP}}
