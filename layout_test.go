@@ -50,7 +50,7 @@ var rooms = map[string]room{
 
 var mains = []string{"cmd/pillion-agent", "cmd/pillion-server", "cmd/pillion"}
 
-// confined lists packages of others that only some places may import. A package
+// confined lists external packages that only some places may import. A package
 // that ends in a slash stands for all below it.
 var confined = []struct{ imported, to string }{
 	{"github.com/nats-io/", "bus"},

@@ -122,7 +122,7 @@ func TestStoppedSourceLosesItsLease(t *testing.T) {
 	_ = s.command.Process.Signal(unix.SIGSTOP)
 	eventually(t, "marking to end with the lease", func() bool { return !marking() })
 	_ = s.command.Process.Signal(unix.SIGCONT)
-	eventually(t, "marking to go on", marking)
+	eventually(t, "marking to continue", marking)
 	marked, read := both(s, d)
 	if marked.Skipped["no_lease"] == 0 || read.Packets != marked.Marked || read.Lost != 0 {
 		t.Errorf("source %+v, destination %+v", marked, read)

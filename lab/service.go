@@ -183,7 +183,7 @@ const readyLine = "ready\n"
 
 var errNotReady = errors.New("not ready")
 
-// isReady waits until the log says so.
+// isReady waits until the log reports it.
 func (b *builder) isReady(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, joinGrace)
 	defer cancel()

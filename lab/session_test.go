@@ -108,7 +108,7 @@ func TestSessionChanges(t *testing.T) {
 		more := app.marked() - first
 		return 0 < more && more < some // of two flows
 	})
-	eventually(t, "the destination to go on", func() bool {
+	eventually(t, "the destination to continue", func() bool {
 		after := b.task("s", "b", "destination")
 		return after["packets"] > before["packets"] && after["device_marked"] > before["device_marked"]
 	})

@@ -95,7 +95,7 @@ func (x *transfer) receive(listener net.Listener, sums <-chan [sha256.Size]byte)
 func (x *transfer) midway() {
 	x.t.Helper()
 	before := x.carried.Load()
-	eventually(x.t, "the transfer to go on", func() bool { return x.carried.Load() > before+1<<20 || x.carried.Load() == x.size })
+	eventually(x.t, "the transfer to continue", func() bool { return x.carried.Load() > before+1<<20 || x.carried.Load() == x.size })
 	if x.carried.Load() == x.size {
 		x.t.Fatal("transfer ended too early: make it larger")
 	}

@@ -317,14 +317,14 @@ func TestWithoutPermission(t *testing.T) {
 
 func TestInvalidOptions(t *testing.T) {
 	tests := map[string]Options{
-		"no destination":    {},
-		"everybody":         {Destination: netip.MustParseAddr("224.0.0.1")},
-		"nobody":            {Destination: netip.MustParseAddr("::")},
-		"two families":      {Destination: netip.MustParseAddr("10.0.0.1"), Source: netip.MustParseAddr("fd00::1")},
-		"unknown protocol":  {Destination: netip.MustParseAddr("10.0.0.1"), Protocol: "tcp"},
-		"too many hops":     {Destination: netip.MustParseAddr("10.0.0.1"), MaxHops: 256},
-		"negative attempts": {Destination: netip.MustParseAddr("10.0.0.1"), Attempts: -1},
-		"negative wait":     {Destination: netip.MustParseAddr("10.0.0.1"), Wait: -1},
+		"no destination":          {},
+		"everybody":               {Destination: netip.MustParseAddr("224.0.0.1")},
+		"unspecified destination": {Destination: netip.MustParseAddr("::")},
+		"two families":            {Destination: netip.MustParseAddr("10.0.0.1"), Source: netip.MustParseAddr("fd00::1")},
+		"unknown protocol":        {Destination: netip.MustParseAddr("10.0.0.1"), Protocol: "tcp"},
+		"too many hops":           {Destination: netip.MustParseAddr("10.0.0.1"), MaxHops: 256},
+		"negative attempts":       {Destination: netip.MustParseAddr("10.0.0.1"), Attempts: -1},
+		"negative wait":           {Destination: netip.MustParseAddr("10.0.0.1"), Wait: -1},
 	}
 	for name, options := range tests {
 		if _, err := Trace(t.Context(), options); !errors.Is(err, errOptions) {

@@ -77,7 +77,7 @@ func TestWalk(t *testing.T) {
 		"all answer":               {Options{}, answers{kinds: []kind{p, p, p, e}, rtt: time.Millisecond}, "3 3 3 3", true, 200 * time.Millisecond},
 		"far away":                 {Options{}, answers{kinds: []kind{p, p, p, e}, rtt: 300 * time.Millisecond}, "3 3 3 3", true, time.Second},
 		"silent hop":               {Options{}, answers{kinds: []kind{p, 0, p, e}, rtt: time.Millisecond}, "3 0 3 3", true, 700 * time.Millisecond},
-		"nobody":                   {Options{}, answers{}, "0 0 0 0 0", false, 2200 * time.Millisecond},
+		"no answer":                {Options{}, answers{}, "0 0 0 0 0", false, 2200 * time.Millisecond},
 		"nothing behind the first": {Options{}, answers{kinds: []kind{p}, rtt: time.Millisecond}, "3 0 0 0 0 0", false, 1200 * time.Millisecond},
 		"gap of four":              {Options{}, answers{kinds: []kind{0, 0, 0, 0, e}, rtt: time.Millisecond}, "0 0 0 0 3", true, 1200 * time.Millisecond},
 		"gap is too long":          {Options{Gap: 2}, answers{kinds: []kind{p, 0, 0, e}, rtt: time.Millisecond}, "3 0 0", false, 1200 * time.Millisecond},

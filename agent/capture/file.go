@@ -24,7 +24,7 @@ type source interface {
 	ZeroCopyReadPacketData() ([]byte, gopacket.CaptureInfo, error)
 }
 
-// readFile reads a pcap or pcapng file to its end.
+// readFile reads a pcap or pcapng file until its end.
 func (c *capture) readFile(ctx context.Context, path string) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -167,7 +167,7 @@ func datagram(version int) []byte {
 		ip[10], ip[11] = byte(^sum>>8), byte(^sum)
 		return slices.Concat(ip, udp, payload)
 	}
-	udp[6], udp[7] = 0x12, 0x34 // IPv6 requires a checksum, which nobody verifies here
+	udp[6], udp[7] = 0x12, 0x34 // IPv6 requires a checksum, which is not verified here
 	source, to := netip.MustParseAddr("2001:db8::1").As16(), netip.MustParseAddr("2001:db8::2").As16()
 	return slices.Concat([]byte{0x60, 0, 0, 0, 0, 64, 17, 64}, source[:], to[:], udp, payload)
 }

@@ -186,7 +186,7 @@ APART(switched_off)
 	CHECK(omlc_close() == 0);
 }
 
-/* A program may go on after an init that failed. */
+/* A program may continue after a failed init. */
 APART(init_failed)
 {
 	int count = 2;
@@ -251,7 +251,7 @@ APART(config_good)
 	other = omlc_add_mp("unwanted", numbers);
 	CHECK(omlc_start() == 0);
 	CHECK_SAYING(strstr(said, "line 3: unknown point later (so far)") != NULL, "%s", said);
-	CHECK(inject(other, 1, 1) == 0); /* nobody asked for it, and nothing is lost */
+	CHECK(inject(other, 1, 1) == 0); /* no stream wants it, and nothing is lost */
 	CHECK(pillion_injected(other) == 0);
 	for (int i = 0; i < 4; i++)
 		CHECK(inject(lin, 2, i * i) == 0);
@@ -425,7 +425,7 @@ APART(collector_absent)
 	fill_and_close(uri, -1);
 }
 
-/* A file collector that is a pipe nobody reads. */
+/* A file collector that is a pipe without a reader. */
 APART(collector_pipe)
 {
 	char uri[160], path[128];

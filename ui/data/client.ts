@@ -29,20 +29,20 @@ const bearer: Interceptor = (next) => async (request) => {
 export function note(fault: unknown): void {
   const error = ConnectError.from(fault);
   if (error.code === Code.Canceled) return;
-  if (nobody(error)) unreached(error.rawMessage);
+  if (isUnreachable(error)) unreached(error.rawMessage);
   else reached();
   if (error.code === Code.Unauthenticated) refused(error.rawMessage);
 }
 
 /** Reports whether an error means that the server is unreachable. */
-export function nobody(error: ConnectError): boolean {
+export function isUnreachable(error: ConnectError): boolean {
   return error.code === Code.Unavailable || (error.code === Code.Unknown && error.cause instanceof TypeError);
 }
 
 /** An error as one sentence for users, without its code. */
 export function sentence(fault: unknown): string {
   const error = ConnectError.from(fault);
-  if (nobody(error)) return "The server is unreachable.";
+  if (isUnreachable(error)) return "The server is unreachable.";
   const text = error.rawMessage || String(fault);
   return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }

@@ -69,7 +69,7 @@ func extractNative(packet []byte, _ uint16) (original []byte, m Mark, err error)
 	if err != nil {
 		return nil, Mark{}, err
 	}
-	if next == nextHopByHop { // RFC 8200: only right after the fixed header; nobody may move it there
+	if next == nextHopByHop { // RFC 8200: only immediately after the fixed header, so it cannot be moved
 		return nil, Mark{}, fmt.Errorf("Hop-by-Hop header after the mark: %w", ErrMalformed)
 	}
 	original = make([]byte, 0, len(packet)-n)
