@@ -136,6 +136,7 @@ var (
 		{"session", String, "", "session that requested the row; empty if the router's own settings did"},
 		{"interval_ns", Int64, "ns", "length of the window that ends at time"},
 		{"seen", Uint64, "packets", "packets that arrived: forwarded, dropped, local, merged, lost, or in flight at the end but not at the beginning"},
+		{"no_arrival", Uint64, "packets", "of those seen, packets first observed by IP: they have no input queuing and no transit"},
 		{"forwarded", Uint64, "packets", "passed to an output driver"},
 		{"dropped", Uint64, "packets", "dropped by the kernel"},
 		{"local", Uint64, "packets", "delivered to the router itself"},

@@ -36,7 +36,11 @@ func createRecordFile(path string, names map[int]string) (*recordFile, error) {
 
 func (r *recordFile) write(record router.Record) error {
 	b := r.line[:0]
-	for _, t := range []uint64{record.T1, record.T2, record.T3, record.T4} {
+	if record.T1 != 0 { // otherwise no hook observed the arrival: the column is empty
+		b = strconv.AppendUint(b, record.T1, 10)
+	}
+	b = append(b, ',')
+	for _, t := range []uint64{record.T2, record.T3, record.T4} {
 		b = append(strconv.AppendUint(b, t, 10), ',')
 	}
 	b = append(r.appendName(b, record.In), ',')

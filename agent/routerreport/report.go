@@ -124,7 +124,7 @@ func accountRows(a router.Account) []accountRow {
 		return r
 	}
 	rows := []accountRow{
-		row("", "seen", a.Seen, "received on an interface of this router and matched the filter", nil),
+		row("", "seen", a.Seen, "received on an interface of this router and matched the filter", map[string]uint64{"no arrival observed": a.NoArrival}),
 		row("=", "forwarded", a.Forwarded, "passed to the driver of an output", nil),
 		row("+", "dropped", a.Dropped, "dropped by the kernel, with its drop reason and the function", a.DropReasons),
 		row("+", "local", a.Local, "delivered to the router itself", nil),

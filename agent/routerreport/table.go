@@ -133,6 +133,9 @@ func ranked(counts map[string]uint64) []string {
 func writeAccount(b *strings.Builder, a router.Account) {
 	fmt.Fprintf(b, "account seen %d = forwarded %d + dropped %d + local %d + merged %d + in flight %d + lost %d packets\n",
 		a.Seen, a.Forwarded, a.Dropped, a.Local, a.Merged, a.InFlight, a.Lost)
+	if a.NoArrival > 0 {
+		fmt.Fprintf(b, "        no arrival observed: %d; without input queuing and transit\n", a.NoArrival)
+	}
 	if a.Unexplained != 0 {
 		fmt.Fprintf(b, "        UNEXPLAINED %d: the account does not balance\n", a.Unexplained)
 	}

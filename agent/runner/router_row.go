@@ -86,7 +86,7 @@ func (w *routerRows) coffee(b *router.Break) {
 func (w *routerRows) account(a *router.Account, breaks uint64) {
 	w.put(&measure.RouterAccount,
 		measure.Int64Value(int64(w.length)),
-		measure.Uint64Value(a.Seen), measure.Uint64Value(a.Forwarded), measure.Uint64Value(a.Dropped),
+		measure.Uint64Value(a.Seen), measure.Uint64Value(a.NoArrival), measure.Uint64Value(a.Forwarded), measure.Uint64Value(a.Dropped),
 		measure.Uint64Value(a.Local), measure.Uint64Value(a.Merged), measure.Uint64Value(a.Lost),
 		measure.Uint64Value(a.InFlight), measure.Int64Value(a.Unexplained), measure.Uint64Value(a.Own),
 		measure.Uint64Value(breaks))

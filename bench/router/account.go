@@ -31,7 +31,10 @@ const (
 type account struct {
 	Traffic string `json:"traffic"`
 	router.Account
-	// Closed: no packet is unexplained, lost by the profile, or still pending.
+	// Sent is the number of packets sent; 0 where the kernel decides how many those are.
+	Sent uint64 `json:"sent,omitempty"`
+	// Closed: each packet sent was seen, and none is unexplained, lost by the profile, or
+	// still pending.
 	Closed bool `json:"closed"`
 }
 
@@ -58,6 +61,9 @@ func measureAccounts(ctx context.Context, s settings) (all []account, err error)
 			return all, ctx.Err()
 		}
 		a := account{Traffic: kind.name}
+		if kind.protocol == unix.IPPROTO_UDP {
+			a.Sent = uint64(s.Account)
+		}
 		err := onBench(false, func(b *bench) (err error) {
 			if err := b.features(kind.features); err != nil {
 				return err
@@ -69,7 +75,7 @@ func measureAccounts(ctx context.Context, s settings) (all []account, err error)
 			return all, fmt.Errorf("account of %s: %w", kind.name, err)
 		}
 		a.Closed = a.Unexplained == 0 && a.Lost == 0 && a.InFlight == 0 &&
-			a.Seen == a.Forwarded+a.Dropped+a.Local+a.Merged
+			a.Seen == a.Forwarded+a.Dropped+a.Local+a.Merged && (a.Sent == 0 || a.Seen == a.Sent)
 		all = append(all, a)
 	}
 	return all, nil

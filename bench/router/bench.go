@@ -128,6 +128,7 @@ type test struct {
 	shot
 	Stages      map[string]times `json:"stages"`
 	Breaks      uint64           `json:"coffee_breaks"`
+	NoArrival   uint64           `json:"no_arrival"` // of those sent: without input queuing and transit
 	Lost        uint64           `json:"lost_by_the_profile"`
 	Unexplained int64            `json:"unexplained"`
 
@@ -235,6 +236,7 @@ func (b *bench) test(profile *router.Router, lengths []uint16, rate float64) (te
 	if len(t.Stages) == 0 {
 		return test{}, errors.New("the profile saw no packet")
 	}
+	t.NoArrival = after.Account.NoArrival - before.Account.NoArrival
 	t.Lost = after.Account.Lost - before.Account.Lost
 	t.Unexplained = after.Account.Unexplained
 	t.queues(before, after)

@@ -58,7 +58,7 @@ func (r *Router) account() (Account, error) {
 
 func newAccount(t *routerTally) Account {
 	a := Account{
-		Seen: t.Seen, Forwarded: t.Forwarded, Dropped: t.Dropped, Local: t.Local, Merged: t.Merged,
+		Seen: t.Seen, NoArrival: t.Late, Forwarded: t.Forwarded, Dropped: t.Dropped, Local: t.Local, Merged: t.Merged,
 		Own: t.Own, Segments: t.Segments, Below: t.Below,
 		LostReasons: map[string]uint64{}, Skipped: map[string]uint64{},
 	}

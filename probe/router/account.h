@@ -17,7 +17,7 @@ enum skip {
 	SKIP_LOOPBACK, /* from the router to itself */
 	SKIP_FILTER,   /* another interface or five-tuple */
 	SKIP_SAMPLING,
-	SKIP_UNSEEN, /* seen by IP, but not at t1: inside at the start, or the hook did not run */
+	SKIP_UNSEEN, /* first seen at t3: a copy made by IP, or inside at the start */
 	SKIP_REASONS,
 };
 
@@ -25,6 +25,7 @@ struct tally {
 	__u64 seen;
 	__u64 forwarded;
 	__u64 below; /* of them, below IP */
+	__u64 late;  /* of those seen, first seen at t2 */
 	__u64 dropped;
 	__u64 local;
 	__u64 merged;

@@ -5,26 +5,12 @@
 
 #include "account.h"
 #include "clone.h"
+#include "departure.h"
 #include "event.h"
 #include "match.h"
 #include "table.h"
 
-const volatile __u32 namespace; /* number of the router's */
-
-__u64 router_net;      /* address of the router's namespace, known from the first packet */
 volatile __u32 paused; /* nothing new is taken */
-
-static __always_inline int is_router(struct net_device *dev)
-{
-	struct net *net = dev->nd_net.net;
-
-	if ((__u64)net == router_net)
-		return 1;
-	if (net->ns.inum != namespace)
-		return 0;
-	router_net = (__u64)net;
-	return 1;
-}
 
 /* Wanted: 1; not: 0, and counted why. */
 static __always_inline int is_wanted(struct sk_buff *skb, __u32 in, struct tally *tally, __u16 *flags)
@@ -54,6 +40,29 @@ static __always_inline int is_wanted(struct sk_buff *skb, __u32 in, struct tally
 	return 1;
 }
 
+/* A record left behind by a packet whose end no hook saw, at an address that another has now. */
+static __always_inline void reused(struct packet *p, __u64 key, struct tally *tally)
+{
+	tally->lost[LOST_REUSED]++;
+	packet_vanished(p, bpf_ktime_get_ns());
+	let_go(p, key);
+}
+
+static __always_inline void remember(struct packet *p, __u64 now, __u32 in, __u16 flags)
+{
+	p->t1 = now;
+	p->t2 = 0;
+	p->t3 = 0;
+	p->last_t1 = 0;
+	p->in = in;
+	p->out = 0;
+	p->length = 0;
+	p->merged = 0;
+	p->wire = 1;
+	p->segments = 0;
+	p->flags = flags;
+}
+
 /* t1, at the first hook that sees the packet. */
 static __always_inline struct packet *arrive(struct sk_buff *skb)
 {
@@ -74,9 +83,7 @@ static __always_inline struct packet *arrive(struct sk_buff *skb)
 		/* A bridge, a VLAN and their like receive a packet once more. */
 		if (!p->t2 && p->head == (__u64)skb->head && p->in != in)
 			return 0;
-		tally->lost[LOST_REUSED]++;
-		packet_vanished(p, bpf_ktime_get_ns());
-		table_remove(p, key);
+		reused(p, key, tally);
 	}
 	if (paused)
 		return 0;
@@ -94,19 +101,43 @@ static __always_inline struct packet *arrive(struct sk_buff *skb)
 	}
 	clone_expect(p, skb, key);
 	now = bpf_ktime_get_ns();
-	p->t1 = now;
-	p->t2 = 0;
-	p->t3 = 0;
-	p->last_t1 = 0;
-	p->in = in;
-	p->out = 0;
-	p->length = 0;
-	p->merged = 0;
-	p->wire = 1;
-	p->segments = 0;
-	p->flags = flags;
+	remember(p, now, in, flags);
 	packet_arrived(p, now);
 	return p;
+}
+
+/*
+ * A packet that reaches t2 without a record: it was inside at the start, or the hook of
+ * t1 did not run, as some kernels do not run tracing programs on top of some processes.
+ * It has no input queuing. One without a record for lack of room was counted at t1, and
+ * so was one that was not asked for; after sampling the two cannot be told apart.
+ */
+static __noinline void appear(struct sk_buff *skb, __u64 key, struct net_device *in)
+{
+	struct tally *tally;
+	struct packet *p;
+	__u64 now;
+
+	if (sampling > 1 || paused || !in || in->ifindex == LOOPBACK || !is_input(in->ifindex))
+		return;
+	if (match_wanted) {
+		struct tuple t = {};
+
+		if (!read_front(&t, skb) || !matches(&t))
+			return;
+	}
+	tally = tally_here();
+	if (!tally)
+		return;
+	p = table_claim(key);
+	if (!p)
+		return;
+	tally->seen++;
+	tally->late++;
+	now = bpf_ktime_get_ns();
+	remember(p, now, in->ifindex, PACKET_LATE);
+	p->t2 = now;
+	packet_appeared(now);
 }
 
 #endif

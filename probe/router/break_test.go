@@ -160,7 +160,7 @@ func (f flow) reported(t *testing.T, cause, task string) {
 	}
 	// Packets that arrived early enough waited until the processor was free, which a later one showed.
 	last := f.sent[len(f.sent)-1] - uint64(2*time.Millisecond)
-	waits, hidden := 0, f.snapshot.Account.Lost+f.snapshot.Account.InFlight
+	waits, hidden := 0, f.snapshot.Account.Lost+f.snapshot.Account.InFlight+f.snapshot.Account.NoArrival
 	for _, s := range f.busy {
 		next, _ := slices.BinarySearch(f.sent, s.begin)
 		if s.end > last || next == 0 || next == len(f.sent) || f.sent[next]+uint64(DefaultBreak+20*time.Microsecond) > s.end {

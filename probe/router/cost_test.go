@@ -10,9 +10,8 @@ import (
 // others does not hold still.
 func TestCost(t *testing.T) {
 	r := build(t)
-	n := packetCount(t)
 	profile := r.profile(Options{Match: Match{}, Costs: true})
-	r.flood("10.9.2.2:9", n, 22)
+	r.flood("10.9.2.2:9", packets, 22)
 	s := settled(t, profile)
 	var total time.Duration
 	for _, c := range s.Costs {

@@ -38,9 +38,11 @@ static __always_inline void account_stages(struct packet *p, __u64 t4)
 	if (!pair)
 		return;
 	sum_up(&pair->bytes, p->length);
-	account_stage(pair, STAGE_INPUT, p->t2 - p->t1);
 	account_stage(pair, STAGE_PROCESSING, p->t3 - p->t2);
 	account_stage(pair, STAGE_OUTPUT, t4 - p->t3);
+	if (p->flags & PACKET_LATE)
+		return;
+	account_stage(pair, STAGE_INPUT, p->t2 - p->t1);
 	account_stage(pair, STAGE_TRANSIT, t4 - p->t1);
 	if (!p->merged)
 		return;
@@ -55,6 +57,8 @@ static __always_inline void forget(struct packet *p, __u64 key, __u64 now)
 
 	if (tally) {
 		tally->seen--;
+		if (p->flags & PACKET_LATE)
+			tally->late--;
 		tally->skipped[SKIP_FILTER]++;
 	}
 	packet_vanished(p, now);
@@ -85,6 +89,14 @@ static __always_inline void miss(struct packet *p, __u64 key)
 		tally_add(&tally->lost[LOST_UNSEEN], 1);
 	packet_vanished(p, bpf_ktime_get_ns());
 	let_go(p, key);
+}
+
+/* Other hosts' namespaces may be on the same kernel: it left the router, unseen. */
+static __always_inline int has_left(struct sk_buff *skb)
+{
+	struct net_device *dev = skb->dev;
+
+	return dev && !is_router(dev);
 }
 
 /* A fragment that the router reassembled for itself. */

@@ -31,6 +31,17 @@ static __always_inline void packet_began(struct packet *p, __u64 now)
 	queue_leave(p->in, QUEUE_INPUT, p->t1, now, backlog_length(c));
 }
 
+/* First seen at t2: IP begins with it. No input queue is known to have held it. */
+static __always_inline void packet_appeared(__u64 now)
+{
+	struct processor *c = processor_here();
+
+	if (!c)
+		return;
+	c->touched = now;
+	c->since++;
+}
+
 /* t3: IP has ended with it; it waits in the output queue of p->out. */
 static __always_inline void packet_ended(struct packet *p, __u64 now)
 {

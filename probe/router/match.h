@@ -32,6 +32,22 @@ const volatile __be32 match_dst[4], match_dst_mask[4];
 const volatile __be32 match_ports, match_ports_mask;
 const volatile __u8 match_protocol, match_family;
 
+const volatile __u32 namespace; /* number of the router's */
+
+__u64 router_net; /* address of the router's namespace, known from the first packet */
+
+static __always_inline int is_router(struct net_device *dev)
+{
+	struct net *net = dev->nd_net.net;
+
+	if ((__u64)net == router_net)
+		return 1;
+	if (net->ns.inum != namespace)
+		return 0;
+	router_net = (__u64)net;
+	return 1;
+}
+
 static __always_inline int has_ports(__u8 protocol)
 {
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE ||

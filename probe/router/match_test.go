@@ -86,7 +86,7 @@ func TestPairsAreSeparate(t *testing.T) {
 		n       uint64
 	}{{"in0", "in1", 100}, {"in0", "in2", 200}, {"in2", "in1", 300}} {
 		p := pair(t, s, want.in, want.out)
-		if p.Packets > want.n || p.Packets+missed < want.n || p.Stages[Transit].Count != p.Packets {
+		if p.Packets > want.n || p.Packets+missed < want.n || p.Stages[Processing].Count != p.Packets {
 			t.Errorf("%s to %s: %d packets, want %d", want.in, want.out, p.Packets, want.n)
 		}
 	}

@@ -140,7 +140,7 @@ func realAhead() (ahead int64) {
 }
 
 // trace returns the records of the packets that send sends, in the order in which they
-// entered: as many as the account has once all have left.
+// entered: as many as the account has once all have left. Those without an arrival are first.
 func trace(t *testing.T, profile *Router, send func()) []Record {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -168,8 +168,9 @@ func trace(t *testing.T, profile *Router, send func()) []Record {
 
 // belong fails the test unless each record is of one of the packets that were sent: it
 // entered after that and before the next was sent, and what is said of it adds up. It
-// returns which packet each record is of; those that hooks did not see have none.
-func (r *rig) belong(profile *Router, records []Record, sent []uint64) []int {
+// returns the records with an arrival, and which packet each is of; those that hooks did
+// not see have none.
+func (r *rig) belong(profile *Router, records []Record, sent []uint64) (arrived []Record, of []int) {
 	t := r.t
 	t.Helper()
 	s := settled(t, profile)
@@ -178,7 +179,10 @@ func (r *rig) belong(profile *Router, records []Record, sent []uint64) []int {
 		t.Fatalf("%d records of %d packets, %d missed", len(records), len(sent), missed)
 	}
 	sumsUp(t, pair(t, s, "in0", "in1"), records)
-	of := make([]int, len(records))
+	if records = records[s.Account.NoArrival:]; len(records) == 0 || records[0].T1 == 0 {
+		t.Fatalf("%d records with an arrival, %d packets without", len(records), s.Account.NoArrival)
+	}
+	of = make([]int, len(records))
 	for i, record := range records {
 		next, _ := slices.BinarySearch(sent, record.T1+1)
 		if of[i] = next - 1; next == 0 || i > 0 && of[i] <= of[i-1] {
@@ -189,19 +193,28 @@ func (r *rig) belong(profile *Router, records []Record, sent []uint64) []int {
 			t.Errorf("record %d: %d, %d, %d, %d", i, record.T1, record.T2, record.T3, record.T4)
 		}
 	}
-	return of
+	return records, of
 }
 
 func (r Record) input() uint64      { return r.T2 - r.T1 }
 func (r Record) processing() uint64 { return r.T3 - r.T2 }
 func (r Record) output() uint64     { return r.T4 - r.T3 }
 
+// stages are the times of the stages that the record has.
+func (r Record) stages() map[Stage]uint64 {
+	times := map[Stage]uint64{Processing: r.processing(), OutputQueuing: r.output()}
+	if r.T1 != 0 {
+		times[InputQueuing], times[Transit] = r.input(), r.T4-r.T1
+	}
+	return times
+}
+
 // sumsUp fails the test unless the histograms of the only pair say what the records say.
 func sumsUp(t testing.TB, p Pair, records []Record) {
 	t.Helper()
 	var want [Stages]Distribution
 	for _, r := range records {
-		for stage, ns := range []uint64{r.input(), r.processing(), r.output(), r.T4 - r.T1} {
+		for stage, ns := range r.stages() {
 			want[stage].Count++
 			want[stage].SumNs += ns
 			want[stage].MaxNs = max(want[stage].MaxNs, ns)

@@ -30,7 +30,7 @@ type Interface struct {
 type Pair struct {
 	In, Out Interface
 	Stages  [Stages]Distribution
-	Packets uint64 // that the driver got
+	Packets uint64 // that the driver got; fewer have a transit time, see Account.NoArrival
 	Bytes   uint64 // of them, from the IP header on
 	Merged  uint64 // segments that GRO merged into others of this pair
 }
@@ -38,7 +38,11 @@ type Pair struct {
 // Account explains each packet: Seen = Forwarded + Dropped + Local + Merged + InFlight
 // + Lost + Unexplained.
 type Account struct {
-	Seen        uint64            `json:"seen"` // at t1
+	Seen uint64 `json:"seen"` // at t1, or first at t2
+	// NoArrival are those of Seen whose t1 no hook observed: packets that were inside at
+	// the start, or arrived while the kernel ran no tracing program. They are in no input
+	// queue, and have neither input queuing nor transit.
+	NoArrival   uint64            `json:"no_arrival"`
 	Forwarded   uint64            `json:"forwarded"`
 	Dropped     uint64            `json:"dropped"`
 	DropReasons map[string]uint64 `json:"drop_reasons"` // the kernel's names, and where it freed
@@ -50,8 +54,8 @@ type Account struct {
 	Lost        uint64            `json:"lost"`
 	LostReasons map[string]uint64 `json:"lost_reasons"`
 	Unexplained int64             `json:"unexplained"`
-	// Skipped are packets that were not asked for: filter, sampling, no IP. They are
-	// not in Seen.
+	// Skipped are packets that were not asked for: filter, sampling, no IP; or that were
+	// first seen at t3 (unseen), such as copies of multicast packets. They are not in Seen.
 	Skipped map[string]uint64 `json:"skipped"`
 	// Own are packets that the router itself sent, ICMP errors among them: they have
 	// no t1, and are not in Seen.
@@ -83,7 +87,7 @@ type Snapshot struct {
 
 // Record is one forwarded packet.
 type Record struct {
-	T1, T2, T3, T4 uint64 // CLOCK_MONOTONIC, ns
+	T1, T2, T3, T4 uint64 // CLOCK_MONOTONIC, ns; T1 is 0 if no hook observed the arrival
 	In, Out        int    // indexes of interfaces
 	Source         netip.AddrPort
 	Destination    netip.AddrPort

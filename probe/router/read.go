@@ -74,7 +74,7 @@ func (r *Router) pairs(names map[int]string) ([]Pair, error) {
 				return nil, err
 			}
 		}
-		if pair.Packets = pair.Stages[Transit].Count; pair.Packets > 0 {
+		if pair.Packets = pair.Stages[OutputQueuing].Count; pair.Packets > 0 {
 			all = append(all, pair)
 		}
 	}
@@ -130,6 +130,7 @@ func (r *Router) tally() (routerTally, error) {
 		sum.Seen += t.Seen
 		sum.Forwarded += t.Forwarded
 		sum.Below += t.Below
+		sum.Late += t.Late
 		sum.Dropped += t.Dropped
 		sum.Local += t.Local
 		sum.Merged += t.Merged

@@ -38,7 +38,7 @@ static __always_inline void record_packet(struct packet *p, struct sk_buff *skb,
 		return;
 	}
 	read_tuple(&t, base, linear_from(skb, base), skb->protocol);
-	r->t1 = p->t1;
+	r->t1 = p->flags & PACKET_LATE ? 0 : p->t1;
 	r->t2 = p->t2;
 	r->t3 = p->t3;
 	r->t4 = t4;

@@ -156,8 +156,15 @@ int router_pre_routing(struct bpf_nf_ctx *ctx)
 
 	if (!p)
 		p = clone_find(skb, key);
+	if (p && p->t3) {
+		struct tally *tally = tally_here();
+
+		if (tally)
+			reused(p, key, tally);
+		p = 0;
+	}
 	if (!p)
-		unseen(ctx->state->in);
+		appear(skb, key, ctx->state->in);
 	if (!p || p->t2)
 		return NF_ACCEPT;
 	now = bpf_ktime_get_ns();
@@ -218,7 +225,9 @@ int router_post_routing(struct bpf_nf_ctx *ctx)
 	if (!p) {
 		struct tally *tally = tally_here();
 
-		if (tally && !ctx->state->in)
+		if (ctx->state->in)
+			unseen(ctx->state->in);
+		else if (tally)
 			tally_add(&tally->own, 1);
 		return NF_ACCEPT;
 	}
@@ -295,7 +304,11 @@ static __always_inline void free_packet(__u64 *ctx)
 
 	if (!p && !is_tap(reason))
 		p = content_find(skb, &key);
-	if (p && !gro_defers(p, key, ctx[1], reason, FREED_DROPPED))
+	if (!p)
+		return;
+	if (p->t3 && has_left(skb))
+		miss(p, key);
+	else if (!gro_defers(p, key, ctx[1], reason, FREED_DROPPED))
 		end(p, key, ctx[1], reason, 0);
 }
 

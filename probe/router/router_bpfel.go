@@ -178,6 +178,7 @@ type routerTally struct {
 	Seen        uint64
 	Forwarded   uint64
 	Below       uint64
+	Late        uint64
 	Dropped     uint64
 	Local       uint64
 	Merged      uint64

@@ -44,6 +44,7 @@ func (p Pair) sub(before Pair) Pair {
 // end in the interval without having been seen in it.
 func (a Account) sub(before Account) Account {
 	a.Seen -= before.Seen
+	a.NoArrival -= before.NoArrival
 	a.Forwarded -= before.Forwarded
 	a.Dropped -= before.Dropped
 	a.Local -= before.Local

@@ -5,9 +5,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
-	"strconv"
-	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -18,20 +15,8 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// packetCount is how many packets the great tests send; PILLION_ROUTER_PACKETS asks
-// for another number.
-func packetCount(t testing.TB) int {
-	t.Helper()
-	text := os.Getenv("PILLION_ROUTER_PACKETS")
-	if text == "" {
-		return 100_000
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("read PILLION_ROUTER_PACKETS: %v", err)
-	}
-	return n
-}
+// packets is how many the large tests send.
+const packets = 100_000
 
 // flood sends n payloads from the left host to the right one, which need not listen.
 func (r *rig) flood(address string, n, length int) {
