@@ -124,7 +124,7 @@ var (
 		{"cpu", Uint32, "", "processor"},
 		{"depth", Uint64, "packets", "packets that waited at its end, at all inputs"},
 		{"since", Uint64, "packets", "packets that began on the processor since its previous break"},
-		{"cause", String, "", "softirq, irq, scheduled, unknown"},
+		{"cause", String, "", "softirq, irq, scheduled, unknown; not_recorded: no session asked for causes"},
 		{"task", String, "", "process that occupied the processor longest"},
 		{"softirq_ns", Int64, "ns", "time of other soft interrupts"},
 		{"irq_ns", Int64, "ns", "time of interrupts"},

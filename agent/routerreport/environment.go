@@ -28,6 +28,7 @@ type Environment struct {
 	Filter     string   `json:"filter"`
 	Sampling   uint32   `json:"sampling"` // one in N packets
 	Interval   string   `json:"interval"`
+	Causes     bool     `json:"causes"` // causes of coffee breaks were recorded
 	// Whether the namespace forwarded packets when the profile began.
 	ForwardsIPv4 bool     `json:"forwards_ipv4"`
 	ForwardsIPv6 bool     `json:"forwards_ipv6"`
@@ -49,7 +50,7 @@ type Device struct {
 func survey(options Options) (Environment, error) {
 	e := Environment{
 		Version: version.String(), Namespace: options.Name, Inputs: options.In, Outputs: options.Out,
-		Filter: options.Filter, Sampling: max(options.Sampling, 1), Interval: options.Interval.String(),
+		Filter: options.Filter, Sampling: max(options.Sampling, 1), Interval: options.Interval.String(), Causes: options.Causes,
 	}
 	var err error
 	if e.Host, err = os.Hostname(); err != nil {

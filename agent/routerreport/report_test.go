@@ -125,7 +125,7 @@ func TestReport(t *testing.T) {
 	over.add(newInterval(begin, now, router.Snapshot{Time: begin.Add(3 * time.Second), Pairs: pairs}, 0))
 	summary := newSummary(begin, 2*time.Second, time.Second, now)
 	summary.Breaks.Longest = []router.Break{{Start: begin, LastNs: 300_000, Task: "<task>", TaskNs: 200_000, Cause: "scheduled"}}
-	summary.Environment = Environment{Namespace: "<r>", Devices: []Device{{Name: "<in>", MTU: 1500, Up: true}}}
+	summary.Environment = Environment{Namespace: "<r>", Causes: true, Devices: []Device{{Name: "<in>", MTU: 1500, Up: true}}}
 	path := filepath.Join(t.TempDir(), "r.html")
 	p, err := createPage(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func TestReport(t *testing.T) {
 	page := string(text)
 	for _, want := range []string{
 		"&lt;in&gt; &gt; out", "other pairs", "<h2>Other pairs</h2>", "NETFILTER_DROP nf_hook_slow", `class="bad"`, "not counted: filter",
-		"Little's law", "process &lt;task&gt; 200.0\u00a0µs", "router_free", "0.5", "</html>",
+		"Little's law", "Activity of the CPU", "process &lt;task&gt; 200.0\u00a0µs", "router_free", "0.5", "</html>",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)

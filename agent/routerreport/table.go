@@ -97,8 +97,11 @@ func breakText(all BreakReport, now uint64) string {
 	if now > 0 {
 		text += fmt.Sprintf(" (%d new)", now)
 	}
-	return text + fmt.Sprintf(", longest %s, %s in total%s",
-		span(float64(all.LongestNs)), span(float64(all.TotalNs)), counted(all.Causes))
+	causes := counted(all.Causes)
+	if all.Causes[router.CauseNotRecorded] > 0 {
+		causes = ", causes not recorded"
+	}
+	return text + fmt.Sprintf(", longest %s, %s in total%s", span(float64(all.LongestNs)), span(float64(all.TotalNs)), causes)
 }
 
 // counted lists the counts other than 0, the largest first.

@@ -44,6 +44,14 @@ type profileTask struct {
 	local *LocalRouter
 }
 
+// causes reports whether the task asks for the causes of coffee breaks.
+func (t profileTask) causes() bool {
+	if t.local != nil {
+		return t.local.Causes
+	}
+	return point.Options(t.Options).Switch(point.RouterCauses)
+}
+
 // profileSubscriber is a session that receives rows of the profile at its own interval.
 type profileSubscriber struct {
 	task   profileTask
@@ -134,6 +142,9 @@ func (m *routerProfile) assign(tasks []profileTask) error {
 	}
 	for _, r := range old {
 		m.emit(r, &shot, now)
+	}
+	if err := m.probe.RecordCauses(slices.ContainsFunc(tasks, profileTask.causes)); err != nil {
+		return err
 	}
 	select {
 	case <-m.tick:

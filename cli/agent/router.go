@@ -33,6 +33,7 @@ type routerCmd struct {
 	Duration    time.Duration `placeholder:"TIME" help:"Stop after this time, such as 30s; default: on Ctrl-C."`
 	Interval    time.Duration `default:"1s" help:"Interval of the live view (${default})."`
 	Break       time.Duration `default:"100us" help:"Minimum length of a coffee break, a period in which queued packets are not processed (${default})."`
+	Causes      bool          `default:"true" negatable:"" help:"Record the causes of coffee breaks, which adds hooks on softirqs and process switches (on)."`
 	Records     string        `placeholder:"FILE" help:"Write one CSV line per packet to this file."`
 	RecordBytes int           `default:"4194304" placeholder:"BYTES" help:"Size of the ring buffer for records in bytes, a power of two (${default})."`
 	Report      string        `placeholder:"FILE" help:"Write an HTML report to this file."`
@@ -48,7 +49,7 @@ func (c *routerCmd) Run(ctx context.Context) error {
 	options := routerreport.Options{
 		Name: c.Netns, Filter: c.Filter, Duration: c.Duration, Interval: c.Interval,
 		RecordFile: c.Records, Page: c.Report, JSON: c.JSON, Warnings: os.Stderr,
-		Options: router.Options{Sampling: c.Sampling, RecordBytes: c.RecordBytes, Costs: c.Costs, Break: c.Break},
+		Options: router.Options{Sampling: c.Sampling, RecordBytes: c.RecordBytes, Costs: c.Costs, Causes: c.Causes, Break: c.Break},
 	}
 	if c.Interval <= 0 || c.Duration < 0 || c.Break <= 0 {
 		return fmt.Errorf("read times: %w: --interval, --duration and --break must be positive", command.ErrValue)

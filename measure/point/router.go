@@ -6,6 +6,9 @@ import (
 	"pillion.dev/measure"
 )
 
+// RouterCauses is the option of Router that records the causes of coffee breaks.
+const RouterCauses = "causes"
+
 // Router profiles the hosts that the session names as routers (seed 3).
 var Router = Register(Descriptor{
 	Name:   "router",
@@ -13,6 +16,10 @@ var Router = Register(Descriptor{
 	Action: "profile packets that the host forwards",
 	Cost: "about half a microsecond of processor time for each packet that a router forwards, " +
 		"and about 5 rows in router each {interval} for each pair of its interfaces",
+	Options: []Option{
+		{Name: RouterCauses, Type: Switch, Default: "false",
+			Doc: "record the causes of coffee breaks: what the processor did meanwhile, at the cost of two program runs per softirq and one per process switch"},
+	},
 	Schemas:     []*measure.Schema{&measure.Router, &measure.RouterQueues, &measure.RouterBreaks, &measure.RouterAccount},
 	Placement:   OnAgents,
 	Match:       MatchAddresses,

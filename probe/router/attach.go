@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -37,11 +38,15 @@ func hasTracepoint(kernel *btf.Spec, name string) bool {
 // seen whose end is not.
 var tracepoints = []string{
 	routerProgRouterFree, routerProgRouterFreeAgain, routerProgRouterConsume, routerProgRouterStartXmit,
-	routerProgRouterSwitch, routerProgRouterSoftirqExit, routerProgRouterSoftirqEntry,
-	routerProgRouterIrqExit, routerProgRouterIrqEntry,
 	routerProgRouterGroExit, routerProgRouterFragsExit,
 	routerProgRouterGroEntry, routerProgRouterFragsEntry,
 	routerProgRouterReceive, routerProgRouterReceiveList, routerProgRouterNetifRx,
+}
+
+// causeTracepoints are those that only the causes of coffee breaks need, likewise.
+var causeTracepoints = []string{
+	routerProgRouterSwitch, routerProgRouterSoftirqExit, routerProgRouterSoftirqEntry,
+	routerProgRouterIrqExit, routerProgRouterIrqEntry,
 }
 
 // The outermost places in netfilter that the kernel gives away; the very first and last
@@ -67,7 +72,18 @@ func (r *Router) attach() error {
 	if err := r.inNamespace(r.attachFilters); err != nil {
 		return err
 	}
-	for _, name := range tracepoints {
+	if err := r.trace(tracepoints, &r.links); err != nil {
+		return err
+	}
+	if r.options.Causes {
+		return r.RecordCauses(true)
+	}
+	return nil
+}
+
+// trace attaches programs to their tracepoints, except those that the kernel lacks.
+func (r *Router) trace(names []string, links *[]link.Link) error {
+	for _, name := range names {
 		program := r.collection.Programs[name]
 		if program == nil {
 			continue
@@ -76,7 +92,29 @@ func (r *Router) attach() error {
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", name, err)
 		}
-		r.links = append(r.links, l)
+		*links = append(*links, l)
+	}
+	return nil
+}
+
+// RecordCauses records the causes of coffee breaks from now on, or no longer. That costs
+// two runs of a program for each softirq, and one for each switch between processes. A
+// break that began before has what was recorded of it.
+func (r *Router) RecordCauses(on bool) error {
+	var since uint64
+	var err error
+	switch recorded := len(r.causes) > 0; {
+	case on == recorded:
+		return nil
+	case on:
+		if since, err = monotonic(); err == nil {
+			err = r.trace(causeTracepoints, &r.causes)
+		}
+	default:
+		err = closeLinks(&r.causes)
+	}
+	if err = errors.Join(err, r.collection.Variables[routerVarCausesSince].Set(since)); err != nil {
+		return fmt.Errorf("record causes of breaks: %w", err)
 	}
 	return nil
 }
@@ -143,10 +181,15 @@ func (r *Router) inNamespace(f func() error) error {
 
 // detach takes the programs off, beginnings first.
 func (r *Router) detach() error {
+	return errors.Join(closeLinks(&r.links), closeLinks(&r.causes))
+}
+
+// closeLinks closes links in the reverse order.
+func closeLinks(links *[]link.Link) error {
 	var err error
-	for i := len(r.links) - 1; i >= 0; i-- {
-		err = errors.Join(err, r.links[i].Close())
+	for _, l := range slices.Backward(*links) {
+		err = errors.Join(err, l.Close())
 	}
-	r.links = nil
+	*links = nil
 	return err
 }

@@ -15,8 +15,11 @@ import (
 // DefaultBreak is the least length of a coffee break.
 const DefaultBreak = 100 * time.Microsecond
 
+// CauseNotRecorded is the cause of breaks while causes are not recorded.
+const CauseNotRecorded = "not_recorded"
+
 // causeNames as in break.h.
-var causeNames = []string{"unknown", "scheduled", "softirq", "irq"}
+var causeNames = []string{"unknown", "scheduled", "softirq", "irq", CauseNotRecorded}
 
 // Break is a coffee break (seed 3): packets wait in an input queue, nothing waits in an
 // output queue, and no packet begins or ends its processing.
@@ -50,12 +53,12 @@ type Break struct {
 	CPU    int       `json:"cpu"`
 	Depth  uint64    `json:"depth"`   // packets that wait at its end, at all inputs
 	Since  uint64    `json:"packets"` // that began on the processor since its last one
-	// What the processor did meanwhile, according to tracepoints.
+	// What the processor did meanwhile, according to tracepoints; see RecordCauses.
 	SoftirqNs uint64 `json:"softirq_ns"` // softirqs other than the network's
 	IRQNs     uint64 `json:"irq_ns"`
 	TaskNs    uint64 `json:"task_ns"`   // a process ran
 	Task      string `json:"task"`      // name of the one that ran longest
-	Cause     string `json:"cause"`     // softirq, irq, scheduled, unknown
+	Cause     string `json:"cause"`     // softirq, irq, scheduled, unknown, not_recorded
 	Truncated bool   `json:"truncated"` // the processor did more than was remembered
 }
 

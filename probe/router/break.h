@@ -18,8 +18,10 @@ enum break_cause {
 	CAUSE_SCHEDULED,
 	CAUSE_SOFTIRQ,
 	CAUSE_IRQ,
-	CAUSES,
+	CAUSE_NOT_RECORDED,
 };
+
+#define CAUSES 8 /* a power of two */
 
 struct pause {
 	__u64 start; /* ns, CLOCK_MONOTONIC */
@@ -140,9 +142,13 @@ static __always_inline void explain(struct pause *b, struct processor *c, __u64 
 	struct search f = {.c = c, .b = b, .now = now, .task = now, .softirq = now};
 	__u64 half = b->length / 2;
 
+	if (!causes_since) {
+		b->cause = CAUSE_NOT_RECORDED;
+		return;
+	}
 	b->truncated = 1;
 	/* The process that is interrupted right now for the packet's sake. */
-	if (c->kind == SPELL_TASK && c->running)
+	if (c->kind == SPELL_TASK && is_recent(c->running))
 		add_task(&f, c->running, now, bpf_get_current_task_btf()->comm);
 	bpf_loop(SPELLS, add_spell, &f, 0);
 	if (b->kinds[SPELL_TASK] > half)

@@ -74,6 +74,8 @@ type occupant struct {
 	// keep is called while packets are sent: it signals when it is ready, and receives when to be busy.
 	keep func(ready *sync.WaitGroup, when <-chan [2]uint64) error
 	busy func() []hogSpell // called afterwards
+	// unrecorded: no causes of breaks are recorded.
+	unrecorded bool
 }
 
 // held runs a flood whose packets wait on the second processor, which an occupant keeps
@@ -84,7 +86,7 @@ func held(t *testing.T, r *rig, length time.Duration, o occupant) (f flow) {
 	server, client := r.listen("10.9.2.2:9"), r.dial("10.9.2.2:9")
 	defer server.Close()
 	defer client.Close()
-	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
+	profile := r.profile(Options{Causes: !o.unrecorded, Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
 	finish := gather(t, profile)
 	o.attach()
 	// Both have their processors before the time is set.
@@ -240,6 +242,56 @@ func breaksOfASoftirq(t *testing.T) flow {
 }
 
 func TestBreaksOfASoftirq(t *testing.T) { breaksOfASoftirq(t) }
+
+// TestBreaksWithoutCauses: breaks are found without the hooks that only causes need, and
+// say that theirs was not recorded.
+func TestBreaksWithoutCauses(t *testing.T) {
+	twoProcessors(t)
+	r := build(t)
+	o := burner(t, 1)
+	o.unrecorded = true
+	f := held(t, r, 200*time.Millisecond, o)
+	f.sums(t)
+	for _, b := range f.breaks {
+		if b.Cause != CauseNotRecorded || b.Task != "" || b.TaskNs+b.SoftirqNs+b.IRQNs != 0 || b.Truncated {
+			t.Errorf("%+v, but causes were not recorded", b)
+		}
+	}
+	if f.kept() > 0 && len(f.breaks) == 0 {
+		t.Errorf("packets had to wait %d times, no break", f.kept())
+	}
+}
+
+// TestCauseHooksAttachOnDemand: the kernel counts the runs of the programs.
+func TestCauseHooksAttachOnDemand(t *testing.T) {
+	profile := build(t).profile(Options{Costs: true})
+	switches := func() uint64 {
+		t.Helper()
+		stats, err := profile.collection.Programs[routerProgRouterSwitch].Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stats.RunCount
+	}
+	record := func(on bool) {
+		t.Helper()
+		if err := profile.RecordCauses(on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := switches(); n != 0 {
+		t.Errorf("%d switches of processes were seen without causes", n)
+	}
+	for range 2 {
+		record(true)
+		before := switches()
+		await(t, "a switch of processes", func() bool { return switches() > before })
+		record(false)
+		if len(profile.causes) != 0 {
+			t.Errorf("%d hooks stay", len(profile.causes))
+		}
+	}
+}
 
 func TestNoBreakWhilePacketsWaitAtTheOutput(t *testing.T) {
 	twoProcessors(t)

@@ -211,7 +211,7 @@ func burner(t *testing.T, cpu int32) occupant {
 		<-when
 		return nil
 	}
-	return occupant{attach, keep, busy}
+	return occupant{attach: attach, keep: keep, busy: busy}
 }
 
 // joined makes one of spells that are not so far apart, and leaves out what is shorter.

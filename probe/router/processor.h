@@ -2,7 +2,8 @@
 /*
  * What each processor does besides: processes, interrupts, softirqs other than that of
  * the network. Spells of it are kept for a while, so that the cause of a coffee break is
- * determined afterwards, at no cost per packet.
+ * determined afterwards, at no cost per packet. The programs here run for every softirq
+ * and every switch between processes: they are attached only while causes are requested.
  */
 #ifndef PILLION_ROUTER_PROCESSOR_H
 #define PILLION_ROUTER_PROCESSOR_H
@@ -15,6 +16,8 @@
 #define TASK_COMM 16
 
 const volatile __u64 break_ns = 100000; /* the least length of a break; set by the loader */
+
+volatile __u64 causes_since; /* since when causes are recorded, ns; 0: they are not. Set by the loader */
 
 enum spell_kind {
 	SPELL_NONE,
@@ -96,6 +99,12 @@ static __always_inline __u32 task_kind(const struct task_struct *task)
 	return SPELL_TASK;
 }
 
+/* A beginning from before the programs were attached again may have ended without them. */
+static __always_inline int is_recent(__u64 begin)
+{
+	return begin && begin >= causes_since;
+}
+
 SEC("tp_btf/sched_switch")
 int router_switch(__u64 *ctx)
 {
@@ -107,7 +116,7 @@ int router_switch(__u64 *ctx)
 	if (!c)
 		return 0;
 	/* Many short ones would make the long ones forgotten. */
-	if (c->kind == SPELL_TASK && c->running && now - c->running >= break_ns / 16) {
+	if (c->kind == SPELL_TASK && is_recent(c->running) && now - c->running >= break_ns / 16) {
 		struct spell *s = spell_new(c, SPELL_TASK, c->running, now);
 
 		bpf_probe_read_kernel(s->task, sizeof(s->task), last->comm);
@@ -144,7 +153,7 @@ int router_softirq_exit(__u64 *ctx)
 	if (ctx[0] == SOFTIRQ_NET_RX)
 		return 0;
 	c = processor_here();
-	if (!c || !c->softirq)
+	if (!c || !is_recent(c->softirq))
 		return 0;
 	now = bpf_ktime_get_ns();
 	spell_new(c, SPELL_SOFTIRQ, c->softirq, now);
@@ -168,7 +177,7 @@ int router_irq_exit(__u64 *ctx)
 	struct processor *c = processor_here();
 	__u64 now = bpf_ktime_get_ns();
 
-	if (!c || !c->irq)
+	if (!c || !is_recent(c->irq))
 		return 0;
 	spell_new(c, SPELL_IRQ, c->irq, now);
 	c->irq = 0;

@@ -116,6 +116,8 @@ type Options struct {
 	// Costs lets the kernel count what the programs cost, from the start on. That costs
 	// something itself: it reads the clock twice for each program. See CountCosts.
 	Costs bool
+	// Causes records the causes of coffee breaks from the start on. See RecordCauses.
+	Causes bool
 	// Break is the least length of a coffee break; default 100 us.
 	Break time.Duration
 	// Pairs of interfaces that histograms are kept of; default 16. What comes beyond

@@ -51,6 +51,7 @@ type Router struct {
 	interfaces *netlink.Handle
 	collection *ebpf.Collection
 	links      []link.Link
+	causes     []link.Link // of the programs that only causes need
 	records    *ringbuf.Reader
 	breaks     *ringbuf.Reader
 	stats      io.Closer

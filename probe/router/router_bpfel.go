@@ -91,7 +91,7 @@ type routerPause struct {
 type routerPauseSum struct {
 	_        structs.HostLayout
 	Unsent   uint64
-	Causes   [4]uint64
+	Causes   [8]uint64
 	Between  [4096]uint64
 	Extremes routerExtremes
 	Lengths  [1051]routerBucket
@@ -226,6 +226,7 @@ const (
 	routerProgRouterStartXmit    = "router_start_xmit"
 	routerProgRouterSwitch       = "router_switch"
 	routerVarBreakNs             = "break_ns"
+	routerVarCausesSince         = "causes_since"
 	routerVarContents            = "contents"
 	routerVarDropKeyType         = "drop_key_type"
 	routerVarHeads               = "heads"
@@ -350,6 +351,7 @@ type routerMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type routerVariableSpecs struct {
 	BreakNs        *ebpf.VariableSpec `ebpf:"break_ns"`
+	CausesSince    *ebpf.VariableSpec `ebpf:"causes_since"`
 	Contents       *ebpf.VariableSpec `ebpf:"contents"`
 	DropKeyType    *ebpf.VariableSpec `ebpf:"drop_key_type"`
 	Heads          *ebpf.VariableSpec `ebpf:"heads"`
@@ -442,6 +444,7 @@ func (m *routerMaps) Close() error {
 // It can be passed to loadRouterObjects or ebpf.CollectionSpec.LoadAndAssign.
 type routerVariables struct {
 	BreakNs        *ebpf.Variable `ebpf:"break_ns"`
+	CausesSince    *ebpf.Variable `ebpf:"causes_since"`
 	Contents       *ebpf.Variable `ebpf:"contents"`
 	DropKeyType    *ebpf.Variable `ebpf:"drop_key_type"`
 	Heads          *ebpf.Variable `ebpf:"heads"`

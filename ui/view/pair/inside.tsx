@@ -80,7 +80,7 @@ const colours: Record<Stage, string> = { input_queuing: "--busy", processing: "-
 /** Coffee breaks, in which packets wait and the router processes none, as marks. */
 const breakMarks = (breaks: readonly CoffeeBreak[]): Mark[] => breaks.map((b) => ({
   time: millis(b.time) ?? 0, level: "info",
-  text: `coffee break of ${duration(Number(b.lengthNs))}: ${b.depth} packets waited${b.cause && b.cause !== "unknown" ? `, ${b.cause}` : ""}${b.task ? ` (${b.task})` : ""}`,
+  text: `coffee break of ${duration(Number(b.lengthNs))}: ${b.depth} packets waited${b.cause && b.cause !== "unknown" && b.cause !== "not_recorded" ? `, ${b.cause}` : ""}${b.task ? ` (${b.task})` : ""}`,
 }));
 
 /** One router in one direction. */
