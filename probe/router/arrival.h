@@ -66,7 +66,7 @@ static __always_inline void remember(struct packet *p, __u64 now, __u32 in, __u1
 /* t1, at the first hook that sees the packet. */
 static __always_inline struct packet *arrive(struct sk_buff *skb)
 {
-	struct net_device *dev = skb->dev;
+	struct net_device *dev = device_of(skb);
 	__u64 now, key = key_of(skb);
 	__u32 in = dev->ifindex;
 	__u16 flags = 0;

@@ -100,6 +100,26 @@ extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
 	((const type *)bpf_rdonly_cast(address, bpf_core_type_id_kernel(type)))
 
 /*
+ * Pointers that are read through these are not looked up among the trusted ones, for
+ * each of which the verifier searches all types of the kernel: that took it longer than
+ * all else.
+ */
+static __always_inline struct net_device *device_of(struct sk_buff *skb)
+{
+	return AT(struct sk_buff, skb)->dev;
+}
+
+static __always_inline struct net_device *device_in(const struct nf_hook_state *state)
+{
+	return AT(struct nf_hook_state, state)->in;
+}
+
+static __always_inline struct net_device *device_out(const struct nf_hook_state *state)
+{
+	return AT(struct nf_hook_state, state)->out;
+}
+
+/*
  * Distance of two addresses, in bytes. Newer verifiers let addresses be subtracted but
  * not, as a compiler would, be added up otherwise.
  */

@@ -251,7 +251,7 @@ static __always_inline __u32 qdisc_length(struct sk_buff *skb, struct net_device
 	const struct netdev_queue *queue;
 	struct Qdisc *qdisc;
 
-	queue = AT(struct netdev_queue, address(((struct net_device___queue *)dev)->_tx, offset));
+	queue = AT(struct netdev_queue, address(AT(struct net_device___queue, dev)->_tx, offset));
 	qdisc = queue->qdisc;
 	if (!qdisc || qdisc->flags & QDISC_PER_CPU)
 		return QUEUE_UNKNOWN;

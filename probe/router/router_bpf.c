@@ -164,7 +164,7 @@ int router_pre_routing(struct bpf_nf_ctx *ctx)
 		p = 0;
 	}
 	if (!p)
-		appear(skb, key, ctx->state->in);
+		appear(skb, key, device_in(ctx->state));
 	if (!p || p->t2)
 		return NF_ACCEPT;
 	now = bpf_ktime_get_ns();
@@ -216,7 +216,7 @@ SEC("netfilter")
 int router_post_routing(struct bpf_nf_ctx *ctx)
 {
 	struct sk_buff *skb = ctx->skb;
-	struct net_device *out = ctx->state->out;
+	struct net_device *out = device_out(ctx->state);
 	__u64 now, content, key = key_of(skb);
 	struct packet *p = table_find(key);
 	__u32 length = skb->len;
@@ -225,8 +225,8 @@ int router_post_routing(struct bpf_nf_ctx *ctx)
 	if (!p) {
 		struct tally *tally = tally_here();
 
-		if (ctx->state->in)
-			unseen(ctx->state->in);
+		if (device_in(ctx->state))
+			unseen(device_in(ctx->state));
 		else if (tally)
 			tally_add(&tally->own, 1);
 		return NF_ACCEPT;
