@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -35,42 +36,65 @@ type rig struct {
 func build(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{t: t, left: namespace.New(t), router: namespace.New(t), right: namespace.New(t)}
+	for _, host := range []string{r.left, r.router, r.right} {
+		r.configure(host, "ipv6/conf/default/accept_dad", "0")
+	}
 	r.join(r.left, "out", "in0", 1)
 	r.join(r.right, "out", "in1", 2)
-	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
-		r.run(r.router, "sysctl", "-qw", "net/"+name+"=1")
-	}
+	r.configure(r.router, "ipv4/ip_forward", "1")
+	r.configure(r.router, "ipv6/conf/all/forwarding", "1")
 	r.warm()
 	return r
+}
+
+// configure sets a sysctl of a namespace, named from net/ on.
+func (r *rig) configure(namespace, name, value string) {
+	r.t.Helper()
+	err := netns.Do(namespace, func() error { return os.WriteFile("/proc/sys/net/"+name, []byte(value), 0) })
+	if err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // join connects a host to the router by a pair of veth; the number is that of the network.
 func (r *rig) join(host, name, side string, network int) {
 	r.t.Helper()
-	r.run(host, "ip", "link", "add", name, "type", "veth", "peer", "name", side, "netns", r.router)
-	for _, end := range []struct {
-		namespace, device string
-		address           int
-	}{{host, name, 2}, {r.router, side, 1}} {
-		r.run(end.namespace, "sysctl", "-qw", "net/ipv6/conf/"+end.device+"/accept_dad=0")
-		r.run(end.namespace, "ip", "addr", "add", fmt.Sprintf("10.9.%d.%d/24", network, end.address), "dev", end.device)
-		r.run(end.namespace, "ip", "-6", "addr", "add", fmt.Sprintf("fd09:%d::%d/64", network, end.address), "dev", end.device, "nodad")
-		r.run(end.namespace, "ip", "link", "set", end.device, "up")
+	address := func(device string, number int) []string {
+		return []string{
+			fmt.Sprintf("address add 10.9.%d.%d/24 dev %s", network, number, device),
+			fmt.Sprintf("address add fd09:%d::%d/64 dev %s nodad", network, number, device),
+			"link set " + device + " up",
+		}
 	}
-	r.run(host, "ip", "route", "add", "default", "via", fmt.Sprintf("10.9.%d.1", network))
-	r.run(host, "ip", "-6", "route", "add", "default", "via", fmt.Sprintf("fd09:%d::1", network))
+	r.ip(host, "link add "+name+" type veth peer name "+side+" netns "+r.router)
+	r.ip(r.router, address(side, 1)...)
+	r.ip(host, append(address(name, 2),
+		fmt.Sprintf("route add 0.0.0.0/0 via 10.9.%d.1", network), fmt.Sprintf("route add ::/0 via fd09:%d::1", network))...)
+}
+
+// ip runs commands of ip in a namespace, all in one process.
+func (r *rig) ip(namespace string, lines ...string) {
+	r.t.Helper()
+	command := exec.Command("ip", "-batch", "-")
+	command.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	r.start(namespace, command)
 }
 
 // run runs a command in a namespace.
 func (r *rig) run(namespace string, command ...string) string {
 	r.t.Helper()
+	return r.start(namespace, exec.Command(command[0], command[1:]...))
+}
+
+func (r *rig) start(namespace string, command *exec.Cmd) string {
+	r.t.Helper()
 	var output []byte
 	err := netns.Do(namespace, func() (err error) {
-		output, err = exec.Command(command[0], command[1:]...).CombinedOutput()
+		output, err = command.CombinedOutput()
 		return err
 	})
 	if err != nil {
-		r.t.Fatalf("run %s: %v: %s", strings.Join(command, " "), err, output)
+		r.t.Fatalf("run %s: %v: %s", strings.Join(command.Args, " "), err, output)
 	}
 	return string(output)
 }
