@@ -45,6 +45,69 @@ func accountOf(t *testing.T, address string, n uint64) {
 	}
 }
 
+// only leaves these hooks attached, and those of netfilter.
+func (r *rig) only(profile *Router, names ...string) {
+	r.t.Helper()
+	if err := profile.detach(); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := profile.inNamespace(profile.attachFilters); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := profile.trace(names, &profile.links); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestPacketsWithoutAnArrival: what the hooks of t1 miss is first seen at t2, with the
+// same filter, and ends as all else does.
+func TestPacketsWithoutAnArrival(t *testing.T) {
+	const n = 2000
+	for name, address := range families {
+		t.Run(name, func(t *testing.T) {
+			r := build(t)
+			r.rule(10)
+			profile := r.profile(Options{In: []string{"in0"}, Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
+			r.only(profile, routerProgRouterFree, routerProgRouterFreeAgain, routerProgRouterConsume, routerProgRouterStartXmit)
+			r.flood(address, n, 40)
+			r.flood(strings.TrimSuffix(address, "9")+"10", n, 40)
+			s := settled(t, profile)
+			r.closes(s.Account)
+			a := s.Account
+			if missed := a.Lost + a.InFlight; a.Seen != n || a.NoArrival != n || a.Forwarded+a.Dropped+missed != n || a.Dropped == 0 {
+				t.Errorf("%d sent, %d seen, %d without an arrival, %d forwarded, %d dropped", n, a.Seen, a.NoArrival, a.Forwarded, a.Dropped)
+			}
+			p := pair(t, s, "in0", "in1")
+			if p.Packets != a.Forwarded || p.Stages[Processing].Count != a.Forwarded || p.Stages[InputQueuing].Count+p.Stages[Transit].Count != 0 {
+				t.Errorf("%d forwarded, %d in the pair: %+v", a.Forwarded, p.Packets, p.Stages)
+			}
+			for _, q := range s.Queues {
+				if q.Input {
+					t.Errorf("input queue of %s: %d came", q.Interface.Name, q.Arrivals)
+				}
+			}
+		})
+	}
+}
+
+// TestPacketsWithoutAnEnd: whose end no hook sees is in flight, until another packet has
+// its memory.
+func TestPacketsWithoutAnEnd(t *testing.T) {
+	const n = 2000
+	r := build(t)
+	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
+	r.only(profile)
+	r.flood(families["ipv4"], n, 40)
+	s, err := profile.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.Account
+	if a.Seen != n || a.Lost != a.LostReasons["reused"] || a.Lost+a.InFlight != n || a.Unexplained != 0 {
+		t.Errorf("%d sent; account %+v", n, a)
+	}
+}
+
 func TestAccountOfStreamsBalances(t *testing.T) {
 	offloads := map[string]string{
 		"as it is": "", "gro": "gro on", "cut at the output": "tso off",
