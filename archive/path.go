@@ -38,6 +38,7 @@ type RouterDelaysAnswer struct {
 	Sampled int64
 	Stages  []StageWindow // by time
 	Queues  []QueueWindow // by time
+	Sizes   []QueueSizes  // of the whole range
 	Breaks  []CoffeeBreak // by time
 }
 
@@ -47,6 +48,18 @@ type StageWindow struct {
 	Start time.Time
 	Delay flows.Distribution
 }
+
+// QueueSizes are distributions of one side, input or output, of an interface.
+type QueueSizes struct {
+	Interface, Side string
+	// Sizes counts departing packets by the queue length that they found, themselves included.
+	Sizes []PacketCount
+	// Arrivals counts inter-departure times by the packets that arrived meanwhile.
+	Arrivals []PacketCount
+}
+
+// PacketCount is how often there were so many packets.
+type PacketCount struct{ Packets, Count uint64 }
 
 // QueueWindow is how many packets waited at one side, input or output, of an
 // interface: on average, and the largest backlog that the kernel reported.

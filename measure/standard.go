@@ -115,6 +115,10 @@ var (
 		{"departures", Uint64, "packets", "packets that left"},
 		{"waited_mean_ns", Int64, "ns", "mean wait of those that left"},
 		{"kernel_depth", Uint64, "packets", "backlog or queue length that the kernel reports at time"},
+		{"sizes", Int64List, "packets", "queue lengths found by departing packets, themselves included, ascending; 1023 also stands for all above"},
+		{"size_counts", Uint64List, "packets", "departing packets that found each of these lengths"},
+		{"gap_arrivals", Int64List, "packets", "numbers of arrivals between two consecutive departures, ascending; 1023 also stands for all above"},
+		{"gap_counts", Uint64List, "", "inter-departure times with each of these numbers of arrivals"},
 	}}
 	// RouterBreaks are single coffee breaks.
 	RouterBreaks = Schema{Name: "router_breaks", Doc: "coffee breaks: processing stalls, in which packets wait while their CPU processes none", Fields: []Field{

@@ -68,11 +68,24 @@ func (w *routerRows) queues(s *router.Snapshot, peaks map[queueSide]uint64) {
 			waited = measure.Int64Value(int64(q.WaitedNs / q.Departures))
 		}
 		peak := max(peaks[queueSide{q.Interface.Index, q.Input}], q.RecentMax)
-		w.put(&measure.RouterQueues,
+		values := []measure.Value{
 			measure.StringValue(q.Interface.Name), measure.StringValue(side), measure.Int64Value(int64(w.length)),
 			measure.Float64Value(q.Mean(w.length)), measure.Uint64Value(peak),
-			measure.Uint64Value(q.Arrivals), measure.Uint64Value(q.Departures), waited, measure.Uint64Value(q.KernelDepth))
+			measure.Uint64Value(q.Arrivals), measure.Uint64Value(q.Departures), waited, measure.Uint64Value(q.KernelDepth),
+		}
+		w.put(&measure.RouterQueues, appendCounts(appendCounts(values, q.Sizes), q.Came)...)
 	}
+}
+
+// appendCounts appends the values 0, 1, 2 and so on that occurred, and how often each did.
+func appendCounts(sample measure.Sample, counts []uint64) measure.Sample {
+	values, often := []int64{}, []uint64{}
+	for value, n := range counts {
+		if n > 0 {
+			values, often = append(values, int64(value)), append(often, n)
+		}
+	}
+	return append(sample, measure.Int64ListValue(values), measure.Uint64ListValue(often))
 }
 
 // coffee delivers a coffee break.

@@ -200,6 +200,19 @@ func TestRouterRowsAddUp(t *testing.T) {
 			t.Errorf("session %q: the account is open by %d, unexplained %d", row.session, int64(seen), unexplained)
 		}
 	}
+	for _, row := range f.rows["router_queues all"] {
+		var sizes, gaps uint64
+		for _, n := range row["size_counts"].List() {
+			sizes += n
+		}
+		for _, n := range row["gap_counts"].List() {
+			gaps += n
+		}
+		if left := row["departures"].Uint64(); sizes != gaps || sizes > left ||
+			len(row["sizes"].List()) != len(row["size_counts"].List()) || len(row["gap_arrivals"].List()) != len(row["gap_counts"].List()) {
+			t.Errorf("%s %s: %d left, %d in lengths, %d in arrivals between departures", row["side"].Text(), row["interface"].Text(), left, sizes, gaps)
+		}
+	}
 	for _, row := range f.rows["router all"] {
 		counts := uint64(0)
 		for _, n := range row["delay_counts"].List() {

@@ -750,7 +750,9 @@ type GetRouterDelaysResponse struct {
 	// Queues, by start.
 	Queues []*QueueWindow `protobuf:"bytes,5,rep,name=queues,proto3" json:"queues,omitempty"`
 	// The longest coffee breaks (packets wait and the router processes none), by time; at most 200.
-	Breaks        []*CoffeeBreak `protobuf:"bytes,6,rep,name=breaks,proto3" json:"breaks,omitempty"`
+	Breaks []*CoffeeBreak `protobuf:"bytes,6,rep,name=breaks,proto3" json:"breaks,omitempty"`
+	// Distributions of queues over the range, by side and interface.
+	Sizes         []*QueueSizes `protobuf:"bytes,7,rep,name=sizes,proto3" json:"sizes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -823,6 +825,13 @@ func (x *GetRouterDelaysResponse) GetQueues() []*QueueWindow {
 func (x *GetRouterDelaysResponse) GetBreaks() []*CoffeeBreak {
 	if x != nil {
 		return x.Breaks
+	}
+	return nil
+}
+
+func (x *GetRouterDelaysResponse) GetSizes() []*QueueSizes {
+	if x != nil {
+		return x.Sizes
 	}
 	return nil
 }
@@ -973,6 +982,134 @@ func (x *QueueWindow) GetKernelDepth() float64 {
 	return 0
 }
 
+// QueueSizes has the distributions of a queue of a router.
+type QueueSizes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Interface.
+	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
+	// input: before IP; output: after it.
+	Side string `protobuf:"bytes,2,opt,name=side,proto3" json:"side,omitempty"`
+	// Departing packets by the queue length that they found, themselves included.
+	Sizes []*PacketCount `protobuf:"bytes,3,rep,name=sizes,proto3" json:"sizes,omitempty"`
+	// Inter-departure times by the packets that arrived meanwhile.
+	Arrivals      []*PacketCount `protobuf:"bytes,4,rep,name=arrivals,proto3" json:"arrivals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueSizes) Reset() {
+	*x = QueueSizes{}
+	mi := &file_topology_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueSizes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueSizes) ProtoMessage() {}
+
+func (x *QueueSizes) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueSizes.ProtoReflect.Descriptor instead.
+func (*QueueSizes) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *QueueSizes) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *QueueSizes) GetSide() string {
+	if x != nil {
+		return x.Side
+	}
+	return ""
+}
+
+func (x *QueueSizes) GetSizes() []*PacketCount {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *QueueSizes) GetArrivals() []*PacketCount {
+	if x != nil {
+		return x.Arrivals
+	}
+	return nil
+}
+
+// PacketCount is how often a number of packets occurred.
+type PacketCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of packets; 1023 also stands for all above.
+	Packets uint32 `protobuf:"varint,1,opt,name=packets,proto3" json:"packets,omitempty"`
+	// How often.
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PacketCount) Reset() {
+	*x = PacketCount{}
+	mi := &file_topology_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PacketCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PacketCount) ProtoMessage() {}
+
+func (x *PacketCount) ProtoReflect() protoreflect.Message {
+	mi := &file_topology_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PacketCount.ProtoReflect.Descriptor instead.
+func (*PacketCount) Descriptor() ([]byte, []int) {
+	return file_topology_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PacketCount) GetPackets() uint32 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *PacketCount) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // CoffeeBreak is a period in which packets wait and the router processes none.
 type CoffeeBreak struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -992,7 +1129,7 @@ type CoffeeBreak struct {
 
 func (x *CoffeeBreak) Reset() {
 	*x = CoffeeBreak{}
-	mi := &file_topology_proto_msgTypes[12]
+	mi := &file_topology_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1141,7 @@ func (x *CoffeeBreak) String() string {
 func (*CoffeeBreak) ProtoMessage() {}
 
 func (x *CoffeeBreak) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[12]
+	mi := &file_topology_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1154,7 @@ func (x *CoffeeBreak) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoffeeBreak.ProtoReflect.Descriptor instead.
 func (*CoffeeBreak) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{12}
+	return file_topology_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CoffeeBreak) GetTime() *timestamppb.Timestamp {
@@ -1071,7 +1208,7 @@ type TraceRequest struct {
 
 func (x *TraceRequest) Reset() {
 	*x = TraceRequest{}
-	mi := &file_topology_proto_msgTypes[13]
+	mi := &file_topology_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1220,7 @@ func (x *TraceRequest) String() string {
 func (*TraceRequest) ProtoMessage() {}
 
 func (x *TraceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[13]
+	mi := &file_topology_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1233,7 @@ func (x *TraceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceRequest.ProtoReflect.Descriptor instead.
 func (*TraceRequest) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{13}
+	return file_topology_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TraceRequest) GetSource() string {
@@ -1137,7 +1274,7 @@ type TraceResponse struct {
 
 func (x *TraceResponse) Reset() {
 	*x = TraceResponse{}
-	mi := &file_topology_proto_msgTypes[14]
+	mi := &file_topology_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1286,7 @@ func (x *TraceResponse) String() string {
 func (*TraceResponse) ProtoMessage() {}
 
 func (x *TraceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topology_proto_msgTypes[14]
+	mi := &file_topology_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1299,7 @@ func (x *TraceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceResponse.ProtoReflect.Descriptor instead.
 func (*TraceResponse) Descriptor() ([]byte, []int) {
-	return file_topology_proto_rawDescGZIP(), []int{14}
+	return file_topology_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TraceResponse) GetPaths() []*Path {
@@ -1230,14 +1367,15 @@ const file_topology_proto_rawDesc = "" +
 	"\x06output\x18\x04 \x01(\tR\x06output\x12.\n" +
 	"\x04from\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x17\n" +
-	"\astep_ms\x18\a \x01(\x03R\x06stepMs\"\xf9\x01\n" +
+	"\astep_ms\x18\a \x01(\x03R\x06stepMs\"\xa7\x02\n" +
 	"\x17GetRouterDelaysResponse\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x17\n" +
 	"\astep_ms\x18\x02 \x01(\x03R\x06stepMs\x12\x18\n" +
 	"\asampled\x18\x03 \x01(\rR\asampled\x12/\n" +
 	"\x06stages\x18\x04 \x03(\v2\x17.pillion.v1.StageWindowR\x06stages\x12/\n" +
 	"\x06queues\x18\x05 \x03(\v2\x17.pillion.v1.QueueWindowR\x06queues\x12/\n" +
-	"\x06breaks\x18\x06 \x03(\v2\x17.pillion.v1.CoffeeBreakR\x06breaks\"n\n" +
+	"\x06breaks\x18\x06 \x03(\v2\x17.pillion.v1.CoffeeBreakR\x06breaks\x12,\n" +
+	"\x05sizes\x18\a \x03(\v2\x16.pillion.v1.QueueSizesR\x05sizes\"n\n" +
 	"\vStageWindow\x12\x14\n" +
 	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x19\n" +
 	"\bstart_ms\x18\x02 \x01(\x03R\astartMs\x12.\n" +
@@ -1248,7 +1386,16 @@ const file_topology_proto_rawDesc = "" +
 	"\bstart_ms\x18\x03 \x01(\x03R\astartMs\x12\x1d\n" +
 	"\n" +
 	"mean_depth\x18\x04 \x01(\x01R\tmeanDepth\x12!\n" +
-	"\fkernel_depth\x18\x05 \x01(\x01R\vkernelDepth\"\x9a\x01\n" +
+	"\fkernel_depth\x18\x05 \x01(\x01R\vkernelDepth\"\xa2\x01\n" +
+	"\n" +
+	"QueueSizes\x12\x1c\n" +
+	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x12\n" +
+	"\x04side\x18\x02 \x01(\tR\x04side\x12-\n" +
+	"\x05sizes\x18\x03 \x03(\v2\x17.pillion.v1.PacketCountR\x05sizes\x123\n" +
+	"\barrivals\x18\x04 \x03(\v2\x17.pillion.v1.PacketCountR\barrivals\"=\n" +
+	"\vPacketCount\x12\x18\n" +
+	"\apackets\x18\x01 \x01(\rR\apackets\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\x9a\x01\n" +
 	"\vCoffeeBreak\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1b\n" +
 	"\tlength_ns\x18\x02 \x01(\x03R\blengthNs\x12\x14\n" +
@@ -1280,7 +1427,7 @@ func file_topology_proto_rawDescGZIP() []byte {
 	return file_topology_proto_rawDescData
 }
 
-var file_topology_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_topology_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_topology_proto_goTypes = []any{
 	(*Node)(nil),                    // 0: pillion.v1.Node
 	(*Edge)(nil),                    // 1: pillion.v1.Edge
@@ -1294,44 +1441,49 @@ var file_topology_proto_goTypes = []any{
 	(*GetRouterDelaysResponse)(nil), // 9: pillion.v1.GetRouterDelaysResponse
 	(*StageWindow)(nil),             // 10: pillion.v1.StageWindow
 	(*QueueWindow)(nil),             // 11: pillion.v1.QueueWindow
-	(*CoffeeBreak)(nil),             // 12: pillion.v1.CoffeeBreak
-	(*TraceRequest)(nil),            // 13: pillion.v1.TraceRequest
-	(*TraceResponse)(nil),           // 14: pillion.v1.TraceResponse
-	(*timestamppb.Timestamp)(nil),   // 15: google.protobuf.Timestamp
-	(*Distribution)(nil),            // 16: pillion.v1.Distribution
+	(*QueueSizes)(nil),              // 12: pillion.v1.QueueSizes
+	(*PacketCount)(nil),             // 13: pillion.v1.PacketCount
+	(*CoffeeBreak)(nil),             // 14: pillion.v1.CoffeeBreak
+	(*TraceRequest)(nil),            // 15: pillion.v1.TraceRequest
+	(*TraceResponse)(nil),           // 16: pillion.v1.TraceResponse
+	(*timestamppb.Timestamp)(nil),   // 17: google.protobuf.Timestamp
+	(*Distribution)(nil),            // 18: pillion.v1.Distribution
 }
 var file_topology_proto_depIdxs = []int32{
-	15, // 0: pillion.v1.Edge.seen:type_name -> google.protobuf.Timestamp
-	15, // 1: pillion.v1.Path.time:type_name -> google.protobuf.Timestamp
-	15, // 2: pillion.v1.Path.changed:type_name -> google.protobuf.Timestamp
+	17, // 0: pillion.v1.Edge.seen:type_name -> google.protobuf.Timestamp
+	17, // 1: pillion.v1.Path.time:type_name -> google.protobuf.Timestamp
+	17, // 2: pillion.v1.Path.changed:type_name -> google.protobuf.Timestamp
 	3,  // 3: pillion.v1.Path.hops:type_name -> pillion.v1.Hop
 	0,  // 4: pillion.v1.GetTopologyResponse.nodes:type_name -> pillion.v1.Node
 	1,  // 5: pillion.v1.GetTopologyResponse.edges:type_name -> pillion.v1.Edge
 	2,  // 6: pillion.v1.GetTopologyResponse.paths:type_name -> pillion.v1.Path
-	15, // 7: pillion.v1.GetPathChangeRequest.until:type_name -> google.protobuf.Timestamp
+	17, // 7: pillion.v1.GetPathChangeRequest.until:type_name -> google.protobuf.Timestamp
 	2,  // 8: pillion.v1.GetPathChangeResponse.before:type_name -> pillion.v1.Path
 	2,  // 9: pillion.v1.GetPathChangeResponse.after:type_name -> pillion.v1.Path
-	15, // 10: pillion.v1.GetRouterDelaysRequest.from:type_name -> google.protobuf.Timestamp
-	15, // 11: pillion.v1.GetRouterDelaysRequest.to:type_name -> google.protobuf.Timestamp
+	17, // 10: pillion.v1.GetRouterDelaysRequest.from:type_name -> google.protobuf.Timestamp
+	17, // 11: pillion.v1.GetRouterDelaysRequest.to:type_name -> google.protobuf.Timestamp
 	10, // 12: pillion.v1.GetRouterDelaysResponse.stages:type_name -> pillion.v1.StageWindow
 	11, // 13: pillion.v1.GetRouterDelaysResponse.queues:type_name -> pillion.v1.QueueWindow
-	12, // 14: pillion.v1.GetRouterDelaysResponse.breaks:type_name -> pillion.v1.CoffeeBreak
-	16, // 15: pillion.v1.StageWindow.delay:type_name -> pillion.v1.Distribution
-	15, // 16: pillion.v1.CoffeeBreak.time:type_name -> google.protobuf.Timestamp
-	2,  // 17: pillion.v1.TraceResponse.paths:type_name -> pillion.v1.Path
-	4,  // 18: pillion.v1.TopologyService.GetTopology:input_type -> pillion.v1.GetTopologyRequest
-	6,  // 19: pillion.v1.TopologyService.GetPathChange:input_type -> pillion.v1.GetPathChangeRequest
-	8,  // 20: pillion.v1.TopologyService.GetRouterDelays:input_type -> pillion.v1.GetRouterDelaysRequest
-	13, // 21: pillion.v1.TopologyService.Trace:input_type -> pillion.v1.TraceRequest
-	5,  // 22: pillion.v1.TopologyService.GetTopology:output_type -> pillion.v1.GetTopologyResponse
-	7,  // 23: pillion.v1.TopologyService.GetPathChange:output_type -> pillion.v1.GetPathChangeResponse
-	9,  // 24: pillion.v1.TopologyService.GetRouterDelays:output_type -> pillion.v1.GetRouterDelaysResponse
-	14, // 25: pillion.v1.TopologyService.Trace:output_type -> pillion.v1.TraceResponse
-	22, // [22:26] is the sub-list for method output_type
-	18, // [18:22] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	14, // 14: pillion.v1.GetRouterDelaysResponse.breaks:type_name -> pillion.v1.CoffeeBreak
+	12, // 15: pillion.v1.GetRouterDelaysResponse.sizes:type_name -> pillion.v1.QueueSizes
+	18, // 16: pillion.v1.StageWindow.delay:type_name -> pillion.v1.Distribution
+	13, // 17: pillion.v1.QueueSizes.sizes:type_name -> pillion.v1.PacketCount
+	13, // 18: pillion.v1.QueueSizes.arrivals:type_name -> pillion.v1.PacketCount
+	17, // 19: pillion.v1.CoffeeBreak.time:type_name -> google.protobuf.Timestamp
+	2,  // 20: pillion.v1.TraceResponse.paths:type_name -> pillion.v1.Path
+	4,  // 21: pillion.v1.TopologyService.GetTopology:input_type -> pillion.v1.GetTopologyRequest
+	6,  // 22: pillion.v1.TopologyService.GetPathChange:input_type -> pillion.v1.GetPathChangeRequest
+	8,  // 23: pillion.v1.TopologyService.GetRouterDelays:input_type -> pillion.v1.GetRouterDelaysRequest
+	15, // 24: pillion.v1.TopologyService.Trace:input_type -> pillion.v1.TraceRequest
+	5,  // 25: pillion.v1.TopologyService.GetTopology:output_type -> pillion.v1.GetTopologyResponse
+	7,  // 26: pillion.v1.TopologyService.GetPathChange:output_type -> pillion.v1.GetPathChangeResponse
+	9,  // 27: pillion.v1.TopologyService.GetRouterDelays:output_type -> pillion.v1.GetRouterDelaysResponse
+	16, // 28: pillion.v1.TopologyService.Trace:output_type -> pillion.v1.TraceResponse
+	25, // [25:29] is the sub-list for method output_type
+	21, // [21:25] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_topology_proto_init() }
@@ -1346,7 +1498,7 @@ func file_topology_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_topology_proto_rawDesc), len(file_topology_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -41,7 +41,7 @@ func (a *Archive) RouterDelays(ctx context.Context, question archive.RouterDelay
 			ask    func(context.Context, *connection) error
 		}{
 			{&measure.Router, q.chooseSession}, {&measure.Router, q.askStages},
-			{&measure.RouterQueues, q.askQueues}, {&measure.RouterBreaks, q.askBreaks},
+			{&measure.RouterQueues, q.askQueues}, {&measure.RouterQueues, q.askSizes}, {&measure.RouterBreaks, q.askBreaks},
 		} {
 			var err error
 			if q.schema, err = a.known(part.stream.Name); errors.Is(err, archive.ErrUnknown) {
@@ -140,13 +140,19 @@ func (q *routerReader) readStage(r resultRow) {
 	})
 }
 
-func (q *routerReader) askQueues(ctx context.Context, c *connection) error {
-	where, arguments := q.where(q.answer.Session)
+// whereQueues is the condition of the rows of queues that count.
+func (q *routerReader) whereQueues() (sql string, arguments []any) {
+	sql, arguments = q.where(q.answer.Session)
 	for _, of := range []struct{ side, name string }{{"input", q.question.Input}, {"output", q.question.Output}} {
 		if of.name != "" {
-			where, arguments = where+" AND (side <> '"+of.side+"' OR interface = ?)", append(arguments, of.name)
+			sql, arguments = sql+" AND (side <> '"+of.side+"' OR interface = ?)", append(arguments, of.name)
 		}
 	}
+	return sql, arguments
+}
+
+func (q *routerReader) askQueues(ctx context.Context, c *connection) error {
+	where, arguments := q.whereQueues()
 	sql := fmt.Sprintf(`SELECT %s AS w, interface, side, sum(depth_mean * interval_ns) / sum(interval_ns), max(coalesce(kernel_depth, 0))::DOUBLE
 		FROM %s WHERE %s AND interval_ns > 0 GROUP BY w, interface, side ORDER BY w, side, interface`, q.start(), tableOf(measure.RouterQueues.Name), where)
 	return c.query(ctx, sql, arguments, each(func(r resultRow) {
@@ -154,6 +160,47 @@ func (q *routerReader) askQueues(ctx context.Context, c *connection) error {
 			Interface: r.text(1), Side: r.text(2), Start: q.timeOf(r.int(0)), Mean: r.float(3), Kernel: r.float(4),
 		})
 	}))
+}
+
+// sizeMost is the largest value of the distributions of queues.
+const sizeMost = 1023
+
+// askSizes adds up the distributions of queues, which rows of older agents lack.
+func (q *routerReader) askSizes(ctx context.Context, c *connection) error {
+	if _, err := columnType(q.schema, "gap_counts"); err != nil { // an archive from before they existed
+		return nil
+	}
+	where, arguments := q.whereQueues()
+	for _, of := range []struct {
+		values, counts string
+		counted        func(*archive.QueueSizes) *[]archive.PacketCount
+	}{
+		{"sizes", "size_counts", func(s *archive.QueueSizes) *[]archive.PacketCount { return &s.Sizes }},
+		{"gap_arrivals", "gap_counts", func(s *archive.QueueSizes) *[]archive.PacketCount { return &s.Arrivals }},
+	} {
+		sql := fmt.Sprintf(`SELECT interface, side, v::UBIGINT, least(sum(n), 18446744073709551615)::UBIGINT FROM (
+			SELECT interface, side, unnest(%s) AS v, unnest(%s) AS n FROM %s WHERE %s)
+			WHERE v BETWEEN 0 AND %d AND n > 0 GROUP BY side, interface, v ORDER BY side, interface, v`,
+			of.values, of.counts, tableOf(measure.RouterQueues.Name), where, sizeMost)
+		err := c.query(ctx, sql, arguments, each(func(r resultRow) {
+			counts := of.counted(q.sizesOf(r.text(0), r.text(1)))
+			*counts = append(*counts, archive.PacketCount{Packets: r.uint(2), Count: r.uint(3)})
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizesOf returns the distributions of a queue.
+func (q *routerReader) sizesOf(device, side string) *archive.QueueSizes {
+	i := slices.IndexFunc(q.answer.Sizes, func(s archive.QueueSizes) bool { return s.Interface == device && s.Side == side })
+	if i < 0 {
+		i = len(q.answer.Sizes)
+		q.answer.Sizes = append(q.answer.Sizes, archive.QueueSizes{Interface: device, Side: side})
+	}
+	return &q.answer.Sizes[i]
 }
 
 func (q *routerReader) askBreaks(ctx context.Context, c *connection) error {

@@ -3,6 +3,7 @@ package duckdb
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,32 @@ func TestRouterDelaysSampled(t *testing.T) {
 	answer, err := routerArchive(t).RouterDelays(t.Context(), archive.RouterDelays{Agent: "r", From: epoch.Add(-12 * time.Hour), To: epoch.Add(12 * time.Hour), Step: 5 * time.Minute})
 	if err != nil || answer.Sampled != 24 {
 		t.Errorf("got %+v, %v", answer, err)
+	}
+}
+
+// TestQueueSizes: distributions of rows are added up; rows without one do not count.
+func TestQueueSizes(t *testing.T) {
+	a := routerArchive(t)
+	question := archive.RouterDelays{Agent: "r", Sessions: []string{"s"}, Input: "west", From: epoch, To: epoch.Add(time.Minute), Step: time.Second}
+	if answer, err := a.RouterDelays(t.Context(), question); err != nil || len(answer.Sizes) != 0 {
+		t.Errorf("without distributions: got %+v, %v", answer.Sizes, err)
+	}
+	sized := func(end float64, session, name, side string, sizes []int64, counts []uint64) row {
+		r := queue(end, session, name, side, 1, 1)
+		r["sizes"], r["size_counts"], r["gap_arrivals"], r["gap_counts"] = sizes, counts, []int64{0, 1}, []uint64{1, 2}
+		return r
+	}
+	store(t, a, rowBatch(t, &measure.RouterQueues, "r", 1,
+		sized(2, "s", "west", "input", []int64{1, 2}, []uint64{5, 1}), sized(3, "s", "west", "input", []int64{2, 1023}, []uint64{3, 1}),
+		sized(3, "s", "east", "output", []int64{1}, []uint64{7}), sized(3, "s", "south", "input", []int64{1}, []uint64{9}),
+		sized(3, "", "west", "input", []int64{1}, []uint64{9}), sized(90, "s", "west", "input", []int64{1}, []uint64{9})))
+	answer, err := a.RouterDelays(t.Context(), question)
+	want := []archive.QueueSizes{
+		{Interface: "west", Side: "input", Sizes: []archive.PacketCount{{Packets: 1, Count: 5}, {Packets: 2, Count: 4}, {Packets: 1023, Count: 1}}, Arrivals: []archive.PacketCount{{Packets: 0, Count: 2}, {Packets: 1, Count: 4}}},
+		{Interface: "east", Side: "output", Sizes: []archive.PacketCount{{Packets: 1, Count: 7}}, Arrivals: []archive.PacketCount{{Packets: 0, Count: 1}, {Packets: 1, Count: 2}}},
+	}
+	if err != nil || !reflect.DeepEqual(answer.Sizes, want) {
+		t.Errorf("got %+v, %v; want %+v", answer.Sizes, err, want)
 	}
 }
 

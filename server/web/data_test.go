@@ -299,6 +299,7 @@ func TestOtherCalls(t *testing.T) {
 		{"delays of a router", "TopologyService/GetRouterDelays", "viewer", `{"agent":"a","sessions":["s"]}`,
 			`"stages":[{"stage":"processing","startMs":"1772366400123","delay":{"count":"7",`},
 		{"queues of a router", "TopologyService/GetRouterDelays", "viewer", `{"agent":"a"}`, `"queues":[{"interface":"eth0","side":"input","startMs":"1772366400123","meanDepth":1.5,"kernelDepth":2}]`},
+		{"distributions of its queues", "TopologyService/GetRouterDelays", "viewer", `{"agent":"a"}`, `"sizes":[{"interface":"eth0","side":"input","sizes":[{"packets":2,"count":"9"}],"arrivals":[{"count":"4"}]}]`},
 		{"too many windows", "TopologyService/GetRouterDelays", "viewer", `{"from":"2026-01-01T00:00:00Z","to":"2026-03-01T00:00:00Z","stepMs":1000}`, `"invalid_argument"`},
 		{"trace", "TopologyService/Trace", "operator", `{"source":"a","destination":"b"}`, `"address":"2001:db8::2"`},
 		{"trace to no address", "TopologyService/Trace", "operator", `{"source":"a","destination":"b","address":"x"}`, `"invalid_argument"`},

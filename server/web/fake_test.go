@@ -265,6 +265,8 @@ func (a *fakeArchive) RouterDelays(_ context.Context, question archive.RouterDel
 	return archive.RouterDelaysAnswer{
 		Session: "s", Sampled: 1, Stages: []archive.StageWindow{{Stage: "processing", Start: epoch, Delay: rows.NewDistribution(7, 5, 5, 5, histogram.Histogram{Bounds: []int64{5}, Counts: []uint64{7}})}},
 		Queues: []archive.QueueWindow{{Interface: "eth0", Side: "input", Start: epoch, Mean: 1.5, Kernel: 2}},
+		Sizes: []archive.QueueSizes{{Interface: "eth0", Side: "input", Sizes: []archive.PacketCount{{Packets: 2, Count: 9}},
+			Arrivals: []archive.PacketCount{{Packets: 0, Count: 4}}}},
 		Breaks: []archive.CoffeeBreak{{Time: epoch, Length: time.Millisecond, Cause: "irq", Task: "cc\xff", Depth: 3}},
 	}, a.fault
 }

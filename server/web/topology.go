@@ -135,12 +135,25 @@ func routerMessage(answer archive.RouterDelaysAnswer, step time.Duration) *pilli
 			Interface: validText(w.Interface), Side: validText(w.Side), StartMs: w.Start.UnixMilli(), MeanDepth: w.Mean, KernelDepth: w.Kernel,
 		})
 	}
+	for _, s := range answer.Sizes {
+		response.Sizes = append(response.Sizes, &pillionv1.QueueSizes{
+			Interface: validText(s.Interface), Side: validText(s.Side), Sizes: packetCounts(s.Sizes), Arrivals: packetCounts(s.Arrivals),
+		})
+	}
 	for _, b := range answer.Breaks {
 		response.Breaks = append(response.Breaks, &pillionv1.CoffeeBreak{
 			Time: api.TimeMessage(b.Time), LengthNs: b.Length.Nanoseconds(), Cause: validText(b.Cause), Task: validText(b.Task), Depth: b.Depth,
 		})
 	}
 	return response
+}
+
+func packetCounts(counts []archive.PacketCount) []*pillionv1.PacketCount {
+	messages := make([]*pillionv1.PacketCount, len(counts))
+	for i, c := range counts {
+		messages[i] = &pillionv1.PacketCount{Packets: small(int64(c.Packets)), Count: c.Count}
+	}
+	return messages
 }
 
 // Trace makes the source trace each of the addresses and adds the paths to the graph.

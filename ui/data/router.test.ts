@@ -2,8 +2,8 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { AgentSchema, type Agent } from "../gen/agent_pb.ts";
 import { SessionSchema } from "../gen/session_pb.ts";
-import { PathSchema, QueueWindowSchema, StageWindowSchema } from "../gen/topology_pb.ts";
-import { queueColumns, routersOf, stageColumns } from "./router.ts";
+import { PathSchema, QueueSizesSchema, QueueWindowSchema, StageWindowSchema } from "../gen/topology_pb.ts";
+import { queueColumns, queueSummaries, routersOf, stageColumns, stageShares } from "./router.ts";
 
 const host = (name: string, interfaces: Record<string, string> = {}, role?: string): Agent => create(AgentSchema, {
   name, interfaces: Object.entries(interfaces).map(([n, a]) => ({ name: n, addresses: [a] })), tasks: role ? [{ agent: name, role }] : [],
@@ -43,4 +43,20 @@ test("a line for each queue", () => {
   const q = (name: string, side: string, meanDepth: number) => create(QueueWindowSchema, { interface: name, side, startMs: 1000n, meanDepth, kernelDepth: 1 });
   const lines = queueColumns([q("east", "output", 2), q("west", "input", 1)], [0, 1000], 1000);
   expect(lines.map((l) => [l.side, l.interface, l.mean[1], l.kernel[1]])).toEqual([["input", "west", 1, 1], ["output", "east", 2, 1]]);
+});
+
+test("shares of stages are of the time inside, whatever the windows", () => {
+  const window = (name: string, count: bigint, meanNs: number) => create(StageWindowSchema, { stage: name, delay: { count, meanNs } });
+  const shares = stageShares([window("input_queuing", 2n, 10), window("processing", 2n, 30), window("input_queuing", 1n, 20), window("transit", 3n, 99)]);
+  expect([...shares]).toEqual([["input_queuing", 0.4], ["processing", 0.6], ["output_queuing", 0]]);
+  expect(stageShares([]).size).toBe(0);
+});
+
+test("a summary of each queue's distributions", () => {
+  const counts = (...pairs: [number, number][]) => pairs.map(([packets, n]) => ({ packets, count: BigInt(n) }));
+  const queues = [
+    create(QueueSizesSchema, { interface: "west", side: "input", sizes: counts([1, 90], [2, 9], [7, 1]), arrivals: counts([0, 10], [1, 80], [3, 10]) }),
+    create(QueueSizesSchema, { interface: "east", side: "output" }),
+  ];
+  expect(queueSummaries(queues)).toEqual([{ interface: "west", side: "input", waiting: 0.1, p99: 2, bursts: 0.1 }]);
 });

@@ -1,7 +1,7 @@
 // Inside routers: which ones a pair's packets pass, and where packets wait in them.
 import type { Agent } from "../gen/agent_pb.ts";
 import type { Session } from "../gen/session_pb.ts";
-import type { Path, QueueWindow, StageWindow } from "../gen/topology_pb.ts";
+import type { PacketCount, Path, QueueSizes, QueueWindow, StageWindow } from "../gen/topology_pb.ts";
 import { selected } from "./selector.ts";
 
 /** A router that a pair's packets pass. */
@@ -88,3 +88,42 @@ export function queueColumns(windows: readonly QueueWindow[], times: readonly nu
   }
   return [...lines.entries()].sort(([a], [b]) => a.localeCompare(b)).map(([, line]) => line);
 }
+
+/** Share of each stage in the time that packets spent inside the router; empty without a packet. */
+export function stageShares(windows: readonly StageWindow[]): Map<Stage, number> {
+  const sums = new Map<string, number>(stages.map((stage) => [stage, 0]));
+  for (const w of windows) {
+    const sum = sums.get(w.stage);
+    if (sum !== undefined && w.delay) sums.set(w.stage, sum + Number(w.delay.count) * w.delay.meanNs);
+  }
+  const all = [...sums.values()].reduce((a, b) => a + b, 0);
+  return new Map(all > 0 ? stages.map((stage) => [stage, (sums.get(stage) ?? 0) / all]) : []);
+}
+
+/** What a queue's distributions say. */
+interface QueueSummary {
+  interface: string;
+  side: string;
+  /** Share of departing packets that left others waiting. */
+  waiting: number;
+  /** 99th percentile of the length that departing packets found, themselves included. */
+  p99: number;
+  /** Share of inter-departure times in which more than one packet arrived. */
+  bursts: number;
+}
+
+const sumOf = (counts: readonly PacketCount[], from = 0): number =>
+  counts.reduce((sum, c) => sum + (c.packets >= from ? Number(c.count) : 0), 0);
+
+/** The least number of packets that a part of all counts does not exceed. */
+function quantile(counts: readonly PacketCount[], part: number): number {
+  let left = part * sumOf(counts);
+  return counts.find((c) => (left -= Number(c.count)) <= 0)?.packets ?? NaN;
+}
+
+/** A summary of each queue with departures. */
+export const queueSummaries = (queues: readonly QueueSizes[]): QueueSummary[] =>
+  queues.filter((q) => sumOf(q.sizes) > 0).map((q) => ({
+    interface: q.interface, side: q.side, waiting: sumOf(q.sizes, 2) / sumOf(q.sizes), p99: quantile(q.sizes, 0.99),
+    bursts: sumOf(q.arrivals, 2) / Math.max(sumOf(q.arrivals), 1),
+  }));

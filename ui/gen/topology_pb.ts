@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file topology.proto.
  */
 export const file_topology: GenFile = /*@__PURE__*/
-  fileDesc("Cg50b3BvbG9neS5wcm90bxIKcGlsbGlvbi52MSJCCgROb2RlEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYWdlbnQYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJImwKBEVkZ2USDAoEZnJvbRgBIAEoCRIKCgJ0bxgCIAEoCRIOCgZydHRfbnMYAyABKAMSKAoEc2VlbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVhc3VyZWQYBSABKAgi5AEKBFBhdGgSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSDQoFbm9kZXMYBSADKAkSDwoHcmVhY2hlZBgGIAEoCBIoCgR0aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdjaGFuZ2VkGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgRob3BzGAkgAygLMg8ucGlsbGlvbi52MS5Ib3AiUgoDSG9wEgsKA3R0bBgBIAEoDRIPCgdhZGRyZXNzGAIgASgJEg4KBnJ0dF9ucxgDIAEoAxIMCgRzZW50GAQgASgNEg8KB2Fuc3dlcnMYBSABKA0iJQoSR2V0VG9wb2xvZ3lSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkieAoTR2V0VG9wb2xvZ3lSZXNwb25zZRIfCgVub2RlcxgBIAMoCzIQLnBpbGxpb24udjEuTm9kZRIfCgVlZGdlcxgCIAMoCzIQLnBpbGxpb24udjEuRWRnZRIfCgVwYXRocxgDIAMoCzIQLnBpbGxpb24udjEuUGF0aCKJAQoUR2V0UGF0aENoYW5nZVJlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIn0KFUdldFBhdGhDaGFuZ2VSZXNwb25zZRIgCgZiZWZvcmUYASABKAsyEC5waWxsaW9uLnYxLlBhdGgSHwoFYWZ0ZXIYAiABKAsyEC5waWxsaW9uLnYxLlBhdGgSDwoHY3VycmVudBgDIAEoCBIQCghyZXZlcnRlZBgEIAEoCCK7AQoWR2V0Um91dGVyRGVsYXlzUmVxdWVzdBINCgVhZ2VudBgBIAEoCRIQCghzZXNzaW9ucxgCIAMoCRINCgVpbnB1dBgDIAEoCRIOCgZvdXRwdXQYBCABKAkSKAoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3N0ZXBfbXMYByABKAMixwEKF0dldFJvdXRlckRlbGF5c1Jlc3BvbnNlEg8KB3Nlc3Npb24YASABKAkSDwoHc3RlcF9tcxgCIAEoAxIPCgdzYW1wbGVkGAMgASgNEicKBnN0YWdlcxgEIAMoCzIXLnBpbGxpb24udjEuU3RhZ2VXaW5kb3cSJwoGcXVldWVzGAUgAygLMhcucGlsbGlvbi52MS5RdWV1ZVdpbmRvdxInCgZicmVha3MYBiADKAsyFy5waWxsaW9uLnYxLkNvZmZlZUJyZWFrIlcKC1N0YWdlV2luZG93Eg0KBXN0YWdlGAEgASgJEhAKCHN0YXJ0X21zGAIgASgDEicKBWRlbGF5GAMgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24iagoLUXVldWVXaW5kb3cSEQoJaW50ZXJmYWNlGAEgASgJEgwKBHNpZGUYAiABKAkSEAoIc3RhcnRfbXMYAyABKAMSEgoKbWVhbl9kZXB0aBgEIAEoARIUCgxrZXJuZWxfZGVwdGgYBSABKAEidgoLQ29mZmVlQnJlYWsSKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJbGVuZ3RoX25zGAIgASgDEg0KBWNhdXNlGAMgASgJEgwKBHRhc2sYBCABKAkSDQoFZGVwdGgYBSABKAQiVgoMVHJhY2VSZXF1ZXN0Eg4KBnNvdXJjZRgBIAEoCRITCgtkZXN0aW5hdGlvbhgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhAKCHByb3RvY29sGAQgASgJIjAKDVRyYWNlUmVzcG9uc2USHwoFcGF0aHMYASADKAsyEC5waWxsaW9uLnYxLlBhdGgy4AIKD1RvcG9sb2d5U2VydmljZRJTCgtHZXRUb3BvbG9neRIeLnBpbGxpb24udjEuR2V0VG9wb2xvZ3lSZXF1ZXN0Gh8ucGlsbGlvbi52MS5HZXRUb3BvbG9neVJlc3BvbnNlIgOQAgESWQoNR2V0UGF0aENoYW5nZRIgLnBpbGxpb24udjEuR2V0UGF0aENoYW5nZVJlcXVlc3QaIS5waWxsaW9uLnYxLkdldFBhdGhDaGFuZ2VSZXNwb25zZSIDkAIBEl8KD0dldFJvdXRlckRlbGF5cxIiLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVxdWVzdBojLnBpbGxpb24udjEuR2V0Um91dGVyRGVsYXlzUmVzcG9uc2UiA5ACARI8CgVUcmFjZRIYLnBpbGxpb24udjEuVHJhY2VSZXF1ZXN0GhkucGlsbGlvbi52MS5UcmFjZVJlc3BvbnNlQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_flow, file_google_protobuf_timestamp]);
+  fileDesc("Cg50b3BvbG9neS5wcm90bxIKcGlsbGlvbi52MSJCCgROb2RlEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYWdlbnQYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJImwKBEVkZ2USDAoEZnJvbRgBIAEoCRIKCgJ0bxgCIAEoCRIOCgZydHRfbnMYAyABKAMSKAoEc2VlbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVhc3VyZWQYBSABKAgi5AEKBFBhdGgSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSDQoFbm9kZXMYBSADKAkSDwoHcmVhY2hlZBgGIAEoCBIoCgR0aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdjaGFuZ2VkGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgRob3BzGAkgAygLMg8ucGlsbGlvbi52MS5Ib3AiUgoDSG9wEgsKA3R0bBgBIAEoDRIPCgdhZGRyZXNzGAIgASgJEg4KBnJ0dF9ucxgDIAEoAxIMCgRzZW50GAQgASgNEg8KB2Fuc3dlcnMYBSABKA0iJQoSR2V0VG9wb2xvZ3lSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkieAoTR2V0VG9wb2xvZ3lSZXNwb25zZRIfCgVub2RlcxgBIAMoCzIQLnBpbGxpb24udjEuTm9kZRIfCgVlZGdlcxgCIAMoCzIQLnBpbGxpb24udjEuRWRnZRIfCgVwYXRocxgDIAMoCzIQLnBpbGxpb24udjEuUGF0aCKJAQoUR2V0UGF0aENoYW5nZVJlcXVlc3QSDgoGc291cmNlGAEgASgJEhMKC2Rlc3RpbmF0aW9uGAIgASgJEg8KB2FkZHJlc3MYAyABKAkSEAoIcHJvdG9jb2wYBCABKAkSKQoFdW50aWwYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIn0KFUdldFBhdGhDaGFuZ2VSZXNwb25zZRIgCgZiZWZvcmUYASABKAsyEC5waWxsaW9uLnYxLlBhdGgSHwoFYWZ0ZXIYAiABKAsyEC5waWxsaW9uLnYxLlBhdGgSDwoHY3VycmVudBgDIAEoCBIQCghyZXZlcnRlZBgEIAEoCCK7AQoWR2V0Um91dGVyRGVsYXlzUmVxdWVzdBINCgVhZ2VudBgBIAEoCRIQCghzZXNzaW9ucxgCIAMoCRINCgVpbnB1dBgDIAEoCRIOCgZvdXRwdXQYBCABKAkSKAoEZnJvbRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJgoCdG8YBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3N0ZXBfbXMYByABKAMi7gEKF0dldFJvdXRlckRlbGF5c1Jlc3BvbnNlEg8KB3Nlc3Npb24YASABKAkSDwoHc3RlcF9tcxgCIAEoAxIPCgdzYW1wbGVkGAMgASgNEicKBnN0YWdlcxgEIAMoCzIXLnBpbGxpb24udjEuU3RhZ2VXaW5kb3cSJwoGcXVldWVzGAUgAygLMhcucGlsbGlvbi52MS5RdWV1ZVdpbmRvdxInCgZicmVha3MYBiADKAsyFy5waWxsaW9uLnYxLkNvZmZlZUJyZWFrEiUKBXNpemVzGAcgAygLMhYucGlsbGlvbi52MS5RdWV1ZVNpemVzIlcKC1N0YWdlV2luZG93Eg0KBXN0YWdlGAEgASgJEhAKCHN0YXJ0X21zGAIgASgDEicKBWRlbGF5GAMgASgLMhgucGlsbGlvbi52MS5EaXN0cmlidXRpb24iagoLUXVldWVXaW5kb3cSEQoJaW50ZXJmYWNlGAEgASgJEgwKBHNpZGUYAiABKAkSEAoIc3RhcnRfbXMYAyABKAMSEgoKbWVhbl9kZXB0aBgEIAEoARIUCgxrZXJuZWxfZGVwdGgYBSABKAEigAEKClF1ZXVlU2l6ZXMSEQoJaW50ZXJmYWNlGAEgASgJEgwKBHNpZGUYAiABKAkSJgoFc2l6ZXMYAyADKAsyFy5waWxsaW9uLnYxLlBhY2tldENvdW50EikKCGFycml2YWxzGAQgAygLMhcucGlsbGlvbi52MS5QYWNrZXRDb3VudCItCgtQYWNrZXRDb3VudBIPCgdwYWNrZXRzGAEgASgNEg0KBWNvdW50GAIgASgEInYKC0NvZmZlZUJyZWFrEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCWxlbmd0aF9ucxgCIAEoAxINCgVjYXVzZRgDIAEoCRIMCgR0YXNrGAQgASgJEg0KBWRlcHRoGAUgASgEIlYKDFRyYWNlUmVxdWVzdBIOCgZzb3VyY2UYASABKAkSEwoLZGVzdGluYXRpb24YAiABKAkSDwoHYWRkcmVzcxgDIAEoCRIQCghwcm90b2NvbBgEIAEoCSIwCg1UcmFjZVJlc3BvbnNlEh8KBXBhdGhzGAEgAygLMhAucGlsbGlvbi52MS5QYXRoMuACCg9Ub3BvbG9neVNlcnZpY2USUwoLR2V0VG9wb2xvZ3kSHi5waWxsaW9uLnYxLkdldFRvcG9sb2d5UmVxdWVzdBofLnBpbGxpb24udjEuR2V0VG9wb2xvZ3lSZXNwb25zZSIDkAIBElkKDUdldFBhdGhDaGFuZ2USIC5waWxsaW9uLnYxLkdldFBhdGhDaGFuZ2VSZXF1ZXN0GiEucGlsbGlvbi52MS5HZXRQYXRoQ2hhbmdlUmVzcG9uc2UiA5ACARJfCg9HZXRSb3V0ZXJEZWxheXMSIi5waWxsaW9uLnYxLkdldFJvdXRlckRlbGF5c1JlcXVlc3QaIy5waWxsaW9uLnYxLkdldFJvdXRlckRlbGF5c1Jlc3BvbnNlIgOQAgESPAoFVHJhY2USGC5waWxsaW9uLnYxLlRyYWNlUmVxdWVzdBoZLnBpbGxpb24udjEuVHJhY2VSZXNwb25zZUIlWiNwaWxsaW9uLmRldi9hcGkvcGlsbGlvbnYxO3BpbGxpb252MWIGcHJvdG8z", [file_flow, file_google_protobuf_timestamp]);
 
 /**
  * Node is a host, a router, or a hop without a reply.
@@ -478,6 +478,13 @@ export type GetRouterDelaysResponse = Message<"pillion.v1.GetRouterDelaysRespons
    * @generated from field: repeated pillion.v1.CoffeeBreak breaks = 6;
    */
   breaks: CoffeeBreak[];
+
+  /**
+   * Distributions of queues over the range, by side and interface.
+   *
+   * @generated from field: repeated pillion.v1.QueueSizes sizes = 7;
+   */
+  sizes: QueueSizes[];
 };
 
 /**
@@ -572,6 +579,76 @@ export const QueueWindowSchema: GenMessage<QueueWindow> = /*@__PURE__*/
   messageDesc(file_topology, 11);
 
 /**
+ * QueueSizes has the distributions of a queue of a router.
+ *
+ * @generated from message pillion.v1.QueueSizes
+ */
+export type QueueSizes = Message<"pillion.v1.QueueSizes"> & {
+  /**
+   * Interface.
+   *
+   * @generated from field: string interface = 1;
+   */
+  interface: string;
+
+  /**
+   * input: before IP; output: after it.
+   *
+   * @generated from field: string side = 2;
+   */
+  side: string;
+
+  /**
+   * Departing packets by the queue length that they found, themselves included.
+   *
+   * @generated from field: repeated pillion.v1.PacketCount sizes = 3;
+   */
+  sizes: PacketCount[];
+
+  /**
+   * Inter-departure times by the packets that arrived meanwhile.
+   *
+   * @generated from field: repeated pillion.v1.PacketCount arrivals = 4;
+   */
+  arrivals: PacketCount[];
+};
+
+/**
+ * Describes the message pillion.v1.QueueSizes.
+ * Use `create(QueueSizesSchema)` to create a new message.
+ */
+export const QueueSizesSchema: GenMessage<QueueSizes> = /*@__PURE__*/
+  messageDesc(file_topology, 12);
+
+/**
+ * PacketCount is how often a number of packets occurred.
+ *
+ * @generated from message pillion.v1.PacketCount
+ */
+export type PacketCount = Message<"pillion.v1.PacketCount"> & {
+  /**
+   * Number of packets; 1023 also stands for all above.
+   *
+   * @generated from field: uint32 packets = 1;
+   */
+  packets: number;
+
+  /**
+   * How often.
+   *
+   * @generated from field: uint64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message pillion.v1.PacketCount.
+ * Use `create(PacketCountSchema)` to create a new message.
+ */
+export const PacketCountSchema: GenMessage<PacketCount> = /*@__PURE__*/
+  messageDesc(file_topology, 13);
+
+/**
  * CoffeeBreak is a period in which packets wait and the router processes none.
  *
  * @generated from message pillion.v1.CoffeeBreak
@@ -618,7 +695,7 @@ export type CoffeeBreak = Message<"pillion.v1.CoffeeBreak"> & {
  * Use `create(CoffeeBreakSchema)` to create a new message.
  */
 export const CoffeeBreakSchema: GenMessage<CoffeeBreak> = /*@__PURE__*/
-  messageDesc(file_topology, 12);
+  messageDesc(file_topology, 14);
 
 /**
  * @generated from message pillion.v1.TraceRequest
@@ -658,7 +735,7 @@ export type TraceRequest = Message<"pillion.v1.TraceRequest"> & {
  * Use `create(TraceRequestSchema)` to create a new message.
  */
 export const TraceRequestSchema: GenMessage<TraceRequest> = /*@__PURE__*/
-  messageDesc(file_topology, 13);
+  messageDesc(file_topology, 15);
 
 /**
  * @generated from message pillion.v1.TraceResponse
@@ -677,7 +754,7 @@ export type TraceResponse = Message<"pillion.v1.TraceResponse"> & {
  * Use `create(TraceResponseSchema)` to create a new message.
  */
 export const TraceResponseSchema: GenMessage<TraceResponse> = /*@__PURE__*/
-  messageDesc(file_topology, 14);
+  messageDesc(file_topology, 16);
 
 /**
  * TopologyService provides the paths between agents and the routers on them.

@@ -7,9 +7,9 @@ import { agents } from "../../data/agents.ts";
 import { topologyClient } from "../../data/client.ts";
 import { gridOf } from "../../data/columns.ts";
 import type { Drawn } from "../../data/pair.ts";
-import { duration, figures } from "../../data/quantity.ts";
+import { duration, figures, share } from "../../data/quantity.ts";
 import { resource, useResource } from "../../data/resource.ts";
-import { queueColumns, routersOf, stageColumns, stages, type Stage } from "../../data/router.ts";
+import { queueColumns, queueSummaries, routersOf, stageColumns, stageShares, stages, type Stage } from "../../data/router.ts";
 import { millis } from "../../data/time.ts";
 import type { Session } from "../../gen/session_pb.ts";
 import type { CoffeeBreak, GetRouterDelaysResponse } from "../../gen/topology_pb.ts";
@@ -98,19 +98,26 @@ function Profile(props: ProfileProps) {
     { label: "p99", values: columns.get(stage)?.p99 ?? [], colour: colours[stage], dash: [4, 3] },
   ]);
   const shared = { times, range: { from: drawn.from, to: drawn.to }, marks, onRange, group: "pair" };
+  const shares = [...stageShares(answer.stages)].map(([stage, part]) => `${share(part)} ${stageWords[stage]}`).join(", ");
   const through = [input, output].filter(Boolean).join(" to ");
   return (
     <section class="panel">
       <TimeChart {...shared} title={`Inside router ${agent}: ${way}`} lines={lines} format={duration} height={220} scale={log ? "log" : "zero"} />
       <div class="pair-under"><p class="small soft">
         {through ? `From ${through}. ` : "All forwarded packets. "}Median and 99th percentile of the time in each stage
-        {answer.sampled > 1 ? `, sampled from one in ${answer.sampled} rows` : ""}{answer.session ? "" : "; from the router's own profile, not the session's"}.
+        {answer.sampled > 1 ? `, sampled from one in ${answer.sampled} rows` : ""}{answer.session ? "" : "; from the router's own profile, not the session's"}.{shares && ` Of the time inside, ${shares}.`}
       </p></div>
       {queues.length > 0 && <TimeChart {...shared} title={`Queues of ${agent}: ${way}`} format={(v) => (Number.isNaN(v) ? "–" : `${figures(v)} pkt`)} atLeast={1} height={130}
         lines={queues.flatMap((q): Line[] => {
           const colour = colours[q.side === "input" ? "input_queuing" : "output_queuing"];
           return [{ label: `${q.side} ${q.interface}`, values: q.mean, colour, width: 2 }, { label: "reported by the kernel", values: q.kernel, colour, dash: [4, 3] }];
         })} />}
+      {queueSummaries(answer.sizes).map((q) => (
+        <div class="pair-under" key={`${q.side} ${q.interface}`}><p class="small soft">
+          {q.side} {q.interface}: {share(q.waiting)} of departing packets left others waiting; length at departure up to {q.p99} packets in
+          99 % of cases; more than one arrival in {share(q.bursts)} of the inter-departure times.
+        </p></div>
+      ))}
     </section>
   );
 }
