@@ -26,12 +26,9 @@ static __always_inline void let_go(struct packet *p, __u64 key)
 	table_remove(p, key);
 }
 
-/* A function by itself: the verifier looks at it once, not at each call. */
-__noinline int account_stage(struct pair *pair, __u32 stage, __u64 ns)
+static __always_inline void account_stage(struct pair *pair, __u32 stage, __u64 ns)
 {
-	if (pair && stage < STAGES)
-		observe(&pair->extremes[stage], pair->buckets[stage], ns);
-	return 0;
+	observe(&pair->extremes[stage], pair->buckets[stage], ns);
 }
 
 static __always_inline void account_stages(struct packet *p, __u64 t4)
