@@ -66,6 +66,7 @@ func differ(a, b SourceTask) (field, theirs, ours string) {
 	for _, f := range []struct{ name, a, b string }{
 		{"modules", strings.Join(a.Modules, ","), strings.Join(b.Modules, ",")},
 		{"encoding", a.Encoding, b.Encoding},
+		{"stamp_every", fmt.Sprint(a.StampEvery), fmt.Sprint(b.StampEvery)},
 		{"family", a.Family, b.Family},
 	} {
 		if f.a != f.b {

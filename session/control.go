@@ -48,14 +48,17 @@ type SourceTask struct {
 	Device  string `json:"device,omitempty"` // empty: by the route to the peers
 	// Addresses of the source, by which destinations identify it: only packets from
 	// them are marked, not forwarded ones. None means any.
-	Addresses []string           `json:"addresses,omitempty"`
-	Peers     []Peer             `json:"peers"`
-	Modules   []string           `json:"modules"`
-	Encoding  string             `json:"encoding"`
-	Family    string             `json:"family"`
-	Filters   []fivetuple.Filter `json:"filters,omitempty"`
-	Sampling  Sampling           `json:"sampling"`
-	Lease     Duration           `json:"lease"`
+	Addresses []string `json:"addresses,omitempty"`
+	Peers     []Peer   `json:"peers"`
+	Modules   []string `json:"modules"`
+	Encoding  string   `json:"encoding"`
+	// StampEvery is that of the specification; 0, from a server that does not know it: the
+	// default.
+	StampEvery uint32             `json:"stamp_every,omitempty"`
+	Family     string             `json:"family"`
+	Filters    []fivetuple.Filter `json:"filters,omitempty"`
+	Sampling   Sampling           `json:"sampling"`
+	Lease      Duration           `json:"lease"`
 }
 
 // DestinationTask reads marks from the peers, for one session.

@@ -49,7 +49,7 @@ func TestPlanTasks(t *testing.T) {
 	want := Assignment{
 		Destinations: []DestinationTask{{Session: "web", Device: "eth1", Peers: h2, Filters: spec.Filters, Interval: defaultDuration("interval"), Granularity: ByFlow}},
 		Sources: []SourceTask{{Session: "web", Device: "eth1", Addresses: []string{"10.0.0.1", "2001:db8::1"}, Peers: h2, Filters: spec.Filters,
-			Modules: []string{"delay", "loss"}, Encoding: wire.DefaultEncodings().String(), Family: "any", Lease: defaultDuration("lease")}},
+			Modules: []string{"delay", "loss"}, Encoding: wire.DefaultEncodings().String(), StampEvery: 16, Family: "any", Lease: defaultDuration("lease")}},
 		Traces: []TraceTask{{Session: "web", Peer: "h2", Address: "10.0.0.2", Protocol: "udp", Every: defaultDuration("trace")}},
 	}
 	if !reflect.DeepEqual(a["h1"], want) {
@@ -118,6 +118,7 @@ func TestConflict(t *testing.T) {
 		{"other order of modules", equal, func(s *Spec) { s.Modules = []string{"loss", "delay"} }, ""},
 		{"other encoding", equal, func(s *Spec) { s.Encoding = "shim" }, "encoding on the same interface (existing: udp-option,native,udp"},
 		{"other family", equal, func(s *Spec) { s.Family = "ipv4" }, "family on the same interface (existing: any"},
+		{"other time stamps", equal, func(s *Spec) { s.StampEvery = 1 }, "stamp_every on the same interface (existing: 16; new: 1)"},
 		{"other sampling", equal, func(s *Spec) { s.Sampling.Every = 3 }, "different sampling on the same interface (existing: all packets; new: one in 3 packets)"},
 		{"one of one is all", equal, func(s *Spec) { s.Sampling.Every = 1 }, ""},
 		{"one device is not known", func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} }, func(s *Spec) { s.Encoding = "shim" }, "encoding"},

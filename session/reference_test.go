@@ -154,7 +154,7 @@ func values() map[string]string {
 		"modules": strings.Join(modules, ", "), "encoding": "[list](encodings.md)",
 		"family": span("family"), "granularity": span("granularity"),
 		"filters": fmt.Sprintf("up to %d", RulesMax), "sampling_for": agents, "device": agents,
-		"sampling.min_gap": span("min_gap"), "interval": span("interval"), "lease": span("lease"), "duration": span("duration"),
+		"sampling.min_gap": span("min_gap"), "interval": span("interval"), "lease": span("lease"), "stamp_every": span("stamp_every"), "duration": span("duration"),
 		"trace": span("trace") + ", or negative", "start": "1970 to 2200", "cron": "five fields",
 		"points.name": "a [point](#points)", "points.agents": fmt.Sprintf("up to %d", selectorsMax),
 	}
@@ -178,6 +178,8 @@ func defaultText(key string) string {
 			return strings.Join(value, ", ")
 		case string:
 			return value
+		case uint32:
+			return fmt.Sprint(value)
 		case Duration:
 			if value != 0 {
 				return value.String()
@@ -246,8 +248,8 @@ errors. A file has at most %d KiB. Durations are written as ` + "`500ms`, `1h30m
 `
 
 const referencePoints = `
-Sessions that mark packets on the same interface of a source must have the same modules, encoding, family and sampling; their
-peers and filters are combined. A source supports %d combinations of filter and destination address, or any number if
+Sessions that mark packets on the same interface of a source must have the same modules, encoding, stamp_every, family and
+sampling; their peers and filters are combined. A source supports %d combinations of filter and destination address, or any number if
 all filters are equal.
 
 ## Points
@@ -267,6 +269,7 @@ destinations: [b]
 both: true
 modules: [delay, loss]
 encoding: udp
+stamp_every: 16
 family: any
 filters:
   - proto=tcp dport=443

@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"strconv"
 
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure/point"
@@ -24,6 +25,7 @@ const (
 
 var settings = []point.Option{
 	encodings(),
+	{Name: "stamp_every", Type: point.Integer, Default: "16", Min: "1", Max: "4096", Doc: "how many packets of a fast flow share one time stamp"},
 	{
 		Name: "family", Type: point.Choice, Default: AnyFamily, Doc: "address family", Choices: []string{AnyFamily, IPv4, IPv6},
 		ChoiceDocs: []string{"IPv4 and IPv6 packets.", "IPv4 packets only.", "IPv6 packets only."},
@@ -65,6 +67,11 @@ func encodings() point.Option {
 		}
 	}
 	return o
+}
+
+func defaultInteger(name string) uint32 {
+	n, _ := strconv.ParseUint(setting(name).Default, 10, 32)
+	return uint32(n)
 }
 
 func defaultDuration(name string) Duration {

@@ -34,6 +34,10 @@ type Spec struct {
 	// the first encoding that applies to it. Native is added to a list without an
 	// encoding for IPv6, unless the family is ipv4.
 	Encoding string `json:"encoding,omitempty" yaml:"encoding,omitempty" placeholder:"LIST" help:"Encodings of marks, separated by commas: ${encodings}. A packet gets the first that applies to it; default: ${encoding}."`
+	// StampEvery is how many packets of a fast flow share one time stamp: one in N has a
+	// time, chosen at random, and so has every packet of a flow with fewer than 8 N packets
+	// per second. All are numbered. 1 stamps every packet.
+	StampEvery uint32 `json:"stamp_every,omitempty" yaml:"stamp_every,omitempty" placeholder:"N" help:"Put a time into one packet in N of a fast flow, at random, and into every packet of a flow with fewer than 8 N packets/s, ${stamp_every_range}; 1: into every packet; default: ${stamp_every}."`
 	// Family is the address family of the packets that are marked.
 	Family string `json:"family,omitempty" yaml:"family,omitempty" placeholder:"NAME" help:"Address family: one of ${family_range}; default: ${family}."`
 	// Filters select packets by five-tuple: 'src=P dst=P proto=tcp sport=N dport=N', all

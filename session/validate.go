@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,6 +123,7 @@ func (p *problems) marking(s Spec) {
 	if _, err := wire.ParseEncodings(s.Encoding); err != nil {
 		p.add("encoding", "%v; valid: %s", err, wire.EncodingNames())
 	}
+	p.setting("stamp_every", strconv.FormatUint(uint64(s.StampEvery), 10))
 	p.setting("family", s.Family)
 	if s.Family == IPv4 && !s.encodes(wire.ClassIPv4) {
 		p.add("encoding", "%s does not mark IPv4 packets, but the family is ipv4: nothing would be marked", s.Encoding)

@@ -39,6 +39,7 @@ func TestValidate(t *testing.T) {
 			s.Device = map[string]string{"h1": "../x", "h2": "averyveryverylongname", "h3": "eth0.1", "h4": ".."}
 		}, []string{"device[h1]", "device[h2]", "device[h4]"}},
 		{"bad router", func(s *Spec) { s.Routers = []string{"r1", "r 1", "r1"} }, []string{"routers[1]", "routers[2]"}},
+		{"time stamps", func(s *Spec) { s.StampEvery = 5000 }, []string{"stamp_every"}},
 		{"lease", func(s *Spec) { s.Lease = Duration(time.Second) }, []string{"lease"}},
 		{"trace too often", func(s *Spec) { s.Trace = Duration(time.Second) }, []string{"trace"}},
 		{"trace never", func(s *Spec) { s.Trace = -1 }, nil},

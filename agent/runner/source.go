@@ -35,7 +35,7 @@ type choice struct {
 	targets []netip.Addr
 }
 
-var errDisagree = errors.New("sessions on one interface must agree on modules, encoding and sampling")
+var errDisagree = errors.New("sessions on one interface must agree on modules, encoding, time stamps and sampling")
 
 func openSource(name string, tasks []sourceTask) (*deviceSource, error) {
 	device, err := hook.Find(name)
@@ -73,7 +73,7 @@ func (task *sourceTask) settings() (source.Settings, error) {
 		return source.Settings{}, err
 	}
 	return source.Settings{
-		Modules: modules, Encodings: encodings, StartEmpty: true, Sampling: sampling(task.Sampling),
+		Modules: modules, Encodings: encodings, StampEvery: task.StampEvery, StartEmpty: true, Sampling: sampling(task.Sampling),
 	}, nil
 }
 
@@ -83,7 +83,7 @@ func sampling(s session.Sampling) source.Sampling {
 
 // agree reports whether one program can serve both tasks.
 func agree(a, b sourceTask) bool {
-	return slices.Equal(a.Modules, b.Modules) && a.Encoding == b.Encoding && a.Sampling == b.Sampling
+	return slices.Equal(a.Modules, b.Modules) && a.Encoding == b.Encoding && a.StampEvery == b.StampEvery && a.Sampling == b.Sampling
 }
 
 // agreed reports which of the tasks cannot share a program.

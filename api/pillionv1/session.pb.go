@@ -69,7 +69,10 @@ type SessionSpec struct {
 	// Agents, as in sources, whose hosts are profiled as routers while the session runs; shorthand for the point router.
 	Routers []string `protobuf:"bytes,22,rep,name=routers,proto3" json:"routers,omitempty"`
 	// Additional points that are measured while the session runs; see ListPoints.
-	Points        []*PointRequest `protobuf:"bytes,23,rep,name=points,proto3" json:"points,omitempty"`
+	Points []*PointRequest `protobuf:"bytes,23,rep,name=points,proto3" json:"points,omitempty"`
+	// How many packets of a fast flow share one time stamp; default 16, 1 to 4096. Every packet of a flow with fewer
+	// than 8 times as many packets per second has a time. 1 stamps every packet.
+	StampEvery    uint32 `protobuf:"varint,24,opt,name=stamp_every,json=stampEvery,proto3" json:"stamp_every,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -256,6 +259,13 @@ func (x *SessionSpec) GetPoints() []*PointRequest {
 		return x.Points
 	}
 	return nil
+}
+
+func (x *SessionSpec) GetStampEvery() uint32 {
+	if x != nil {
+		return x.StampEvery
+	}
+	return 0
 }
 
 // PointRequest requests one point.
@@ -2219,7 +2229,7 @@ const file_session_proto_rawDesc = "" +
 	"\n" +
 	"\rsession.proto\x12\n" +
 	"pillion.v1\x1a\vagent.proto\x1a\n" +
-	"data.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\a\n" +
+	"data.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\b\n" +
 	"\vSessionSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asources\x18\x02 \x03(\tR\asources\x12\"\n" +
@@ -2243,7 +2253,9 @@ const file_session_proto_rawDesc = "" +
 	"\x04cron\x18\x14 \x01(\tR\x04cron\x12\x1b\n" +
 	"\ttime_zone\x18\x15 \x01(\tR\btimeZone\x12\x18\n" +
 	"\arouters\x18\x16 \x03(\tR\arouters\x120\n" +
-	"\x06points\x18\x17 \x03(\v2\x18.pillion.v1.PointRequestR\x06points\x1aT\n" +
+	"\x06points\x18\x17 \x03(\v2\x18.pillion.v1.PointRequestR\x06points\x12\x1f\n" +
+	"\vstamp_every\x18\x18 \x01(\rR\n" +
+	"stampEvery\x1aT\n" +
 	"\x10SamplingForEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12*\n" +
 	"\x05value\x18\x02 \x01(\v2\x14.pillion.v1.SamplingR\x05value:\x028\x01\x1a9\n" +

@@ -114,6 +114,7 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	}
 	f.add("modules", strings.Join(s.GetModules(), " "))
 	f.add("encoding", s.GetEncoding())
+	f.add("time stamps", stampText(s.GetStampEvery()))
 	f.add("family", s.GetFamily())
 	f.add("filters", strings.Join(s.GetFilters(), "; "))
 	f.add("sampling", samplingText(s.GetSampling()))
@@ -139,6 +140,16 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	f.add("first start", when(s.GetStart()).shown)
 	f.add("duration", length(s.GetDuration()).shown)
 	f.add("cron", strings.TrimSpace(s.GetCron()+" "+s.GetTimeZone()))
+}
+
+func stampText(every uint32) string {
+	switch every {
+	case 0:
+		return ""
+	case 1:
+		return "in every packet"
+	}
+	return fmt.Sprintf("one in %d packets of fast flows", every)
 }
 
 func samplingText(s *pillionv1.Sampling) string {

@@ -11,7 +11,7 @@ export function quoted(word: string): string {
 
 function flags(s: SessionSpec, usual: SessionSpec | undefined): string[][] {
   const all: string[][] = [];
-  const flag = (name: string, value: string | number | undefined, byDefault?: string): void => {
+  const flag = (name: string, value: string | number | undefined, byDefault?: string | number): void => {
     if (value !== undefined && value !== "" && value !== 0 && value !== byDefault) all.push([`--${name}`, String(value)]);
   };
   const span = (name: string, ns: number | undefined, byDefault?: number): void => {
@@ -23,6 +23,7 @@ function flags(s: SessionSpec, usual: SessionSpec | undefined): string[][] {
   if (s.both) all.push(["--both"]);
   flag("modules", s.modules.join(","), usual?.modules.join(","));
   flag("encoding", s.encoding, usual?.encoding);
+  flag("stamp-every", s.stampEvery, usual?.stampEvery);
   flag("family", s.family, usual?.family);
   for (const f of s.filters) flag("filter", f);
   flag("every", s.sampling?.every);

@@ -6,7 +6,7 @@ import { copyOf, draftOf, newDraft, specOf, suggestName } from "./draft.ts";
 
 /** As the server returns them: with all defaults filled in. */
 const complete = (json: Record<string, JsonValue>): SessionSpec => fromJson(SessionSpecSchema, {
-  name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp-option,native,udp", family: "any", interval: "1s",
+  name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp-option,native,udp", stampEvery: 16, family: "any", interval: "1s",
   granularity: "flow", lease: "10s", trace: "60s", ...json,
 });
 
@@ -20,7 +20,7 @@ describe("the form of a specification returns the same specification", () => {
     ["a gap alone", { sampling: { minGap: "0.5s" } }],
     ["single sources", { samplingFor: { a: { every: 3 }, b: {} } }],
     ["rows", { interval: "0.1s", granularity: "host", records: true }],
-    ["marks", { encoding: "shim", family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
+    ["marks", { encoding: "shim", stampEvery: 1, family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
     ["routers", { routers: ["r1", "role=edge"] }],
     ["points", { points: [{ name: "load", agents: ["a"], options: { size: "5" } }, { name: "other" }] }],
     ["once", { start: "2027-01-02T03:04:05Z", duration: "5400s" }],
@@ -43,6 +43,7 @@ describe("invalid input is a fault at its field", () => {
   it("nothing at first", () => expect(fault(() => {})).toEqual([]));
   it("interval", () => expect(fault((d) => (d.interval = "soon"))).toEqual(["interval"]));
   it("one in one", () => expect(fault((d) => (d.sampling = { mode: "every", n: "1", gap: "" }))).toEqual(["sampling.every"]));
+  it("time stamps", () => expect(fault((d) => (d.stampEvery = "0"))).toEqual(["stamp_every"]));
   it("no module", () => expect(fault((d) => (d.delay = d.loss = false))).toEqual(["modules"]));
   it("empty filter", () => expect(fault((d) => d.filters.push({ proto: "", src: " ", sport: "", dst: "", dport: "" }))).toEqual(["filters[0]"]));
   it("no start", () => expect(fault((d) => (d.when.kind = "once"))).toEqual(["start"]));

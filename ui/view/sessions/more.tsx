@@ -13,12 +13,12 @@ import { SamplingInputs } from "./traffic.tsx";
 const listed = (choices: ReturnType<typeof choicesOf>, value: string) =>
   choices.some((c) => c.value === value) ? choices : [...choices, { value, label: value, help: undefined }];
 
-/** Encoding, address family, interfaces, sampling per source, routers, lease, tracing. */
+/** Encoding, time stamps, address family, interfaces, sampling per source, routers, lease, tracing. */
 export function MoreSection({ form, open, problems, onToggle }: { form: Form; open: boolean; problems: number; onToggle(open: boolean): void }) {
   const { draft, change } = form;
   return (
     <details class="more" open={open} onToggle={(e) => onToggle(e.currentTarget.open)}>
-      <summary><span>Advanced</span><small>Encodings, address family, interfaces, sampling per source, routers, further points, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
+      <summary><span>Advanced</span><small>Encodings, time stamps, address family, interfaces, sampling per source, routers, further points, lease, path tracing</small>{problems > 0 && <span class="field-fault block">{problems === 1 ? "1 problem" : `${problems} problems`}</span>}</summary>
       <Section title="Measurement" id="more">
         <div class="two-sides plain">
           <Choices id="f-encoding" legend="Encodings" value={draft.encoding} options={listed(choicesOf(form.setting("encoding")), draft.encoding)} fault={form.fault("f-encoding")} onChange={(encoding) => change({ encoding })} />
@@ -30,6 +30,9 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
           fault={form.fault("f-routers")} help="Hosts that forward the packets. The pair view shows the delays inside them." onChange={(routers) => change({ routers })} />
         <PointFields form={form} />
         <div class="two-sides plain">
+          <Field id="f-stamp-every" label="Packets per time stamp" fault={form.fault("f-stamp-every")} help={helpOf(form.setting("stamp_every"), "Every packet is numbered. In a flow with fewer than 8 times as many packets per second, every packet has a time; 1 stamps every packet.")}>
+            {(a) => <input {...a} class="short" type="text" inputMode="numeric" value={draft.stampEvery} onInput={(e) => change({ stampEvery: e.currentTarget.value })} />}
+          </Field>
           <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help={helpOf(form.setting("lease"), "A short lease stops marking sooner, a long one bridges short outages.")}>
             {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.lease} onInput={(e) => change({ lease: e.currentTarget.value })} />}
           </Field>
