@@ -28,7 +28,7 @@ var (
 		{"duplicated", Uint64, "packets", "additional copies of packets (RFC 5560)"},
 		{"reordered", Uint64, "packets", "packets that arrived after one sent later (RFC 4737)"},
 		{"late", Uint64, "packets", "packets that arrived so late that they count as lost"},
-		{"delay_count", Uint64, "packets", "packets with a delay"},
+		{"delay_count", Uint64, "packets", "packets with a delay: those with a time stamp"},
 		{"delay_min_ns", Int64, "ns", "minimum one-way delay (RFC 7679); negative if the clocks disagree"},
 		{"delay_mean_ns", Int64, "ns", "mean one-way delay"},
 		{"delay_p50_ns", Int64, "ns", "median one-way delay"},

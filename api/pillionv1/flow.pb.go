@@ -271,7 +271,7 @@ func (x *Window) GetClockErrorNs() float64 {
 // Distribution of a time. Quantiles come from the histogram.
 type Distribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Packets with a value.
+	// Samples: packets with a value. A delay is known of packets with a time stamp (see stamp_every of a session).
 	Count uint64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
 	// Minimum, ns.
 	MinNs float64 `protobuf:"fixed64,2,opt,name=min_ns,json=minNs,proto3" json:"min_ns,omitempty"`

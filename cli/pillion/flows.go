@@ -22,9 +22,9 @@ type flowsCmd struct {
 
 // Help explains the columns.
 func (flowsCmd) Help() string {
-	return `Each line aggregates the rows of a flow. LOSS is a share of the expected packets. P50, P90 and P99 are
-percentiles of one-way delay; ± is the combined error bound of both clocks. IPDV is the 90th percentile of the
-delay variation between consecutive packets.
+	return `Each line aggregates the rows of a flow. LOSS is a share of the expected packets. SAMPLES is the number of packets
+with a time stamp, on which P50, P90 and P99, percentiles of one-way delay, rest; ± is the combined error bound of
+both clocks. IPDV is the 90th percentile of the delay variation between consecutive samples.
 
 Examples:
 
@@ -44,7 +44,7 @@ func (c *flowsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	if n := len(answer.Flows); a.format == "table" && n < int(answer.Found) {
 		a.note("%d of %d flows", n, answer.Found)
 	}
-	t := newTable("flow", ">packets", ">bytes", ">loss", ">p50_ns=P50", ">p90_ns=P90", ">p99_ns=P99", "clock_error_ns=±", ">ipdv_p90_ns=IPDV")
+	t := newTable("flow", ">packets", ">bytes", ">loss", ">samples", ">p50_ns=P50", ">p90_ns=P90", ">p99_ns=P99", "clock_error_ns=±", ">ipdv_p90_ns=IPDV")
 	for _, f := range answer.Flows {
 		w := f.GetTotal()
 		loss := decimal(100*float64(w.GetLost())/float64(w.GetExpected()), 2)
@@ -52,7 +52,7 @@ func (c *flowsCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 			loss.shown += " %"
 		}
 		t.add(text(flowName(flows.Flow{Src: f.Src, Dst: f.Dst, Proto: f.Proto, Sport: f.Sport, Dport: f.Dport})),
-			number(w.GetPackets()), byteSize(int64(w.GetBytes())), loss, delayCell(w.GetDelay().GetP50Ns()),
+			number(w.GetPackets()), byteSize(int64(w.GetBytes())), loss, number(w.GetDelay().GetCount()), delayCell(w.GetDelay().GetP50Ns()),
 			delayCell(w.GetDelay().GetP90Ns()), delayCell(w.GetDelay().GetP99Ns()), clockCell(w.GetDelay().GetCount(), w.GetClockErrorNs()), delayCell(w.GetIpdv().GetP90Ns()))
 	}
 	return a.show(messageList(answer.Flows), t, nil)

@@ -29,9 +29,9 @@ func (sessionWatchCmd) Help() string {
 	return `On a terminal, a table is updated in place, with a sparkline of the median over the last 60 intervals.
 Otherwise each interval is printed as a line, or with -o json as an object.
 
-PKT/S and LOSS count marked packets. P50, P90 and P99 are percentiles of one-way delay; ± is the combined
-error bound of both clocks, and delays below it are not significant. IPDV is the 90th percentile of the
-delay variation between consecutive packets.
+PKT/S and LOSS count marked packets. P50, P90 and P99 are percentiles of one-way delay, of the packets with a
+time stamp (delay_count in JSON); ± is the combined error bound of both clocks, and delays below it are not
+significant. IPDV is the 90th percentile of the delay variation between consecutive ones of these packets.
 
 Examples:
 

@@ -240,6 +240,7 @@ func (w *window) object(session string, to *line) object {
 	return append(o,
 		pair{"interval_ns", w.interval}, pair{"packets", w.Packets}, pair{"packets_per_s", finite(w.rate())},
 		pair{"expected", w.Expected}, pair{"lost", w.Lost}, pair{"loss_percent", finite(100 * w.Loss())},
+		pair{"delay_count", w.Delay.Count},
 		pair{"delay_p50_ns", finite(w.Delay.Quantile(0.5))}, pair{"delay_p90_ns", finite(w.Delay.Quantile(0.9))},
 		pair{"delay_p99_ns", finite(w.Delay.Quantile(0.99))}, pair{"clock_error_ns", finite(w.ClockError.Float())},
 		pair{"ipdv_p90_ns", finite(w.IPDV.Quantile(0.9))})

@@ -183,7 +183,7 @@ export const WindowSchema: GenMessage<Window> = /*@__PURE__*/
  */
 export type Distribution = Message<"pillion.v1.Distribution"> & {
   /**
-   * Packets with a value.
+   * Samples: packets with a value. A delay is known of packets with a time stamp (see stamp_every of a session).
    *
    * @generated from field: uint64 count = 1;
    */

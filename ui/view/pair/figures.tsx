@@ -34,7 +34,7 @@ function columnsFor(drawn: Drawn): Column<Row>[] {
   return [
     { key: "start", title: "Start", cell: (r) => time(r.start) },
     { key: "way", title: "Direction", cell: (r) => r.way },
-    figure("Median", (f) => duration(f.delay.p50)), figure("p90", (f) => duration(f.delay.p90)), figure("p99", (f) => duration(f.delay.p99)),
+    figure("Samples", (f) => count(f.delay.count)), figure("Median", (f) => duration(f.delay.p50)), figure("p90", (f) => duration(f.delay.p90)), figure("p99", (f) => duration(f.delay.p99)),
     figure("Min", (f) => duration(f.delay.min)), figure("Max", (f) => duration(f.delay.max)), figure("Loss", (f) => share(lossIn(f))),
     figure("IPDV p90", (f) => duration(f.ipdv.p90)), figure("Throughput", (f) => rate(rateIn(f, measuredIn(f, drawn.step, drawn.now)))),
     figure("Packets", (f) => count(f.packets)), figure("Clock ±", (f) => Number.isNaN(f.clockError) ? "unknown" : f.clockError === 0 ? "shared" : duration(f.clockError)),

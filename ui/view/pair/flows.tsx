@@ -26,6 +26,7 @@ const columns: readonly Column<Flow>[] = [
   { key: "packets", title: "Packets", number: true, help: "Marked packets received", cell: (f) => count(f.total?.packets) },
   { key: "bytes", title: "Volume", number: true, help: "IP bytes without marks", cell: (f) => bytes(Number(f.total?.bytes ?? 0)) },
   { key: "lost", title: "Loss", number: true, help: "Share of the packets sent that were lost (RFC 7680)", cell: (f) => share(lossOf(Number(f.total?.lost ?? 0), Number(f.total?.expected ?? 0))) },
+  { key: "samples", title: "Samples", number: true, fixed: true, help: "Packets with a time stamp, on which the delays rest", cell: (f) => count(f.total?.delay?.count) },
   delay("p50", "Median", "Median one-way delay (RFC 7679)"),
   delay("p90", "p90", "90th percentile of one-way delay"),
   delay("p99", "p99", "99th percentile of one-way delay"),

@@ -6,8 +6,8 @@ import { lengthWords } from "../../data/span.ts";
 import { lossIn, measuredIn, packetsIn, rateIn, sum, type Figures } from "../../data/window.ts";
 
 const kinds: { name: string; help: string; of: (f: Figures, length: number) => string }[] = [
-  { name: "Median delay", of: (f) => duration(f.delay.p50), help: "Half of the packets had a lower one-way delay (RFC 7679)." },
-  { name: "p99 delay", of: (f) => duration(f.delay.p99), help: "99 % of the packets had a lower one-way delay (RFC 7679)." },
+  { name: "Median delay", of: (f) => duration(f.delay.p50), help: "Half of the packets with a time stamp had a lower one-way delay (RFC 7679)." },
+  { name: "p99 delay", of: (f) => duration(f.delay.p99), help: "99 % of the packets with a time stamp had a lower one-way delay (RFC 7679)." },
   { name: "Loss", of: (f) => share(lossIn(f)), help: "Share of the packets sent that were lost (RFC 7680)." },
   { name: "IPDV p90", of: (f) => duration(f.ipdv.p90), help: "90th percentile of the delay variation between consecutive packets (RFC 3393)." },
   { name: "Throughput", of: (f, ms) => rate(rateIn(f, ms)), help: "IP bits of the received marked packets, without marks." },
