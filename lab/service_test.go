@@ -142,9 +142,16 @@ func (b *serviceBed) sessionState(name string) string {
 
 // TestServiceCountsTheTruth: the archived counts of a session equal the truth of all marked
 // packets. So the destination read from before the first mark until after the last one.
+// Delays rest on as many packets as the session stamps.
 func TestServiceCountsTheTruth(t *testing.T) {
+	for name, every := range map[string]string{"every packet stamped": "1", "one in 100 stamped": "100"} {
+		t.Run(name, func(t *testing.T) { serviceCountsTheTruth(t, every) })
+	}
+}
+
+func serviceCountsTheTruth(t *testing.T, every string) {
 	b := service(t, twoHosts)
-	b.running("truth", "--from", "a", "--to", "b")
+	b.running("truth", "--from", "a", "--to", "b", "--stamp-every", every)
 	offered := b.spray(secondIPv4, 4, 5120, 20000)
 	truth := b.settled("a-b", "a", offered).Marked
 	if truth.Offered < offered {
@@ -155,6 +162,10 @@ func TestServiceCountsTheTruth(t *testing.T) {
 		"reordered": truth.Reordered, "expected": truth.Offered,
 	} {
 		b.reaches(int64(want), "SELECT sum(%s) FROM flows WHERE session = 'truth'", column)
+	}
+	delays := uint64(b.number("SELECT sum(delay_count) FROM flows WHERE session = 'truth'"))
+	if all := every == "1"; all && delays != truth.Delivered || !all && (delays == 0 || delays > truth.Delivered/10) {
+		t.Errorf("%d delays of %d packets, 1 in %s stamped", delays, truth.Delivered, every)
 	}
 	if n := b.number("SELECT count(*) FROM flows WHERE clock_error_ns + source_clock_error_ns IS DISTINCT FROM 0"); n != 0 {
 		t.Errorf("%d rows have a clock error although both hosts share one clock", n)
