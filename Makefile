@@ -125,6 +125,10 @@ demo: install build ## run server and agents in a lab for SECONDS (15); KEEP=1 l
 first-delay: install build ## measure the time from zero to the first live delay in a lab, five times
 	go run ./bench/first-delay --bin bin
 
+.PHONY: install-bench
+install-bench: ## also install what the benchmark compares Pillion with (softflowd)
+	@.ci/install bench
+
 .PHONY: bench
 bench: install build ## measure the overhead; BENCHFLAGS=--quick for a short run
 	go run ./bench/overhead --agent bin/pillion-agent $(BENCHFLAGS)
