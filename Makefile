@@ -130,7 +130,7 @@ install-bench: ## also install what the benchmark compares Pillion with (softflo
 	@.ci/install bench
 
 .PHONY: bench
-bench: install build ## measure the overhead; BENCHFLAGS=--quick for a short run
+bench: install build ## measure the overhead, beside other programs as far as installed; BENCHFLAGS="--quick --only udp6-56" or --help
 	go run ./bench/overhead --agent bin/pillion-agent $(BENCHFLAGS)
 
 .PHONY: bench-service

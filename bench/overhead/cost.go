@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,23 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programCost has the kernel's own statistics of one program.
+// programCost has the kernel's own statistics of one program. Every figure includes reading
+// the clock twice: compare with the empty programs.
 type programCost struct {
-	Family   string  `json:"family"` // of the traffic
 	Name     string  `json:"name"`
 	Runs     uint64  `json:"runs"`
 	NsPerRun float64 `json:"ns_per_run"`
-}
-
-// target returns the maximum ns that the project allows a program, 0 for none.
-func (p programCost) target() float64 {
-	switch {
-	case strings.HasPrefix(p.Name, "source_tc"):
-		return 250
-	case strings.HasPrefix(p.Name, "destination_tc"):
-		return 150
-	}
-	return 0
 }
 
 // mapMemory is the kernel memory of one map of a program.
@@ -38,104 +26,93 @@ type mapMemory struct {
 	Bytes      uint64 `json:"bytes"`
 }
 
-// costs is the result of the pass with the kernel's statistics on. They slow
-// every program down, so no ratio is measured in that pass, and every figure includes
-// reading the clock twice: compare with the empty programs.
-type costs struct {
-	Programs []programCost `json:"programs"`
-	Maps     []mapMemory   `json:"maps"`
+const (
+	roleSource      = "source"
+	roleDestination = "destination"
+)
+
+// perPacket names the programs that run for every packet, Pillion's and the empty one at the
+// same hook.
+var perPacket = map[string]struct{ ours, empty string }{
+	roleSource:      {"source_tc", emptyEgress},
+	roleDestination: {"destination_tc", emptyIngress},
 }
 
-// ourPrograms are the prefixes of the names of the measured programs.
-var ourPrograms = []string{"source_", "destination_", "empty_"}
+// aboveEmpty is the time of Pillion's program above that of the empty one, ns a run.
+func (b block) aboveEmpty(arm, role string) (ns float64, ok bool) {
+	r, found := b.of(arm)
+	base, hasBase := b.of(armEmpty)
+	if !found || !hasBase {
+		return 0, false
+	}
+	names := perPacket[role]
+	ours, counted := r.program(names.ours)
+	least, baseCounted := base.program(names.empty)
+	return ours - least, counted && baseCounted
+}
 
-// measureCosts sends the smallest packets of both families through the empty
-// programs and through Pillion with both modules and no sampling.
-func (x *experiment) measureCosts(ctx context.Context) (costs, error) {
-	var all costs
+func (r trial) program(prefix string) (ns float64, ok bool) {
+	for _, p := range r.Programs {
+		if strings.HasPrefix(p.Name, prefix) {
+			return p.NsPerRun, true
+		}
+	}
+	return 0, false
+}
+
+// runCounted runs an arm while the kernel counts the time of programs.
+func (b *bench) runCounted(ctx context.Context, a arm, c cell) (trial, error) {
 	switchOff, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
-		return all, fmt.Errorf("switch program statistics on (Linux 5.8): %w", err)
+		return trial{}, fmt.Errorf("switch program statistics on (Linux 5.8): %w", err)
 	}
 	defer switchOff.Close()
-	treatments := []string{emptyModules}
-	if x.settings.Treatment == "agents" {
-		treatments = append(treatments, "delay,loss")
-	}
-	for _, modules := range treatments {
-		for _, v6 := range []bool{true, false} {
-			c := cell{modules, 1, traffic{v6: v6, payload: 56}}
-			if err := x.measureCost(ctx, c, &all); err != nil {
-				return all, fmt.Errorf("measure programs under %s: %w", c, err)
+	return b.runTreated(ctx, a, c, func(r *trial) error {
+		attached, err := attachedPrograms(b.testbed)
+		if err != nil {
+			return err
+		}
+		var maps []ebpf.MapID
+		for _, id := range attached {
+			used, err := readProgram(id, r)
+			if err != nil {
+				return fmt.Errorf("read program %d: %w", id, err)
 			}
+			maps = append(maps, used...)
 		}
-	}
-	return all, nil
-}
-
-func (x *experiment) measureCost(ctx context.Context, c cell, all *costs) error {
-	before, err := programs()
-	if err != nil {
-		return err
-	}
-	effect, err := x.settings.treatmentOf(c).start(ctx, x.testbed)
-	if err != nil {
-		return err
-	}
-	err = x.readCost(ctx, c, before, all)
-	_, stopErr := effect.stop()
-	return errors.Join(err, stopErr)
-}
-
-// readCost reads the programs that were loaded since before, to exclude other agents on
-// the machine.
-func (x *experiment) readCost(ctx context.Context, c cell, before []ebpf.ProgramID, all *costs) error {
-	loaded, err := programs()
-	if err != nil {
-		return err
-	}
-	loaded = slices.DeleteFunc(loaded, func(id ebpf.ProgramID) bool { return slices.Contains(before, id) })
-	if _, err := x.send(ctx, c.traffic); err != nil {
-		return err
-	}
-	all.Maps = nil // the last treatment's count, the earlier ones' are the same
-	for _, id := range loaded {
-		if err := readProgram(id, c, all); err != nil {
-			return fmt.Errorf("read program %d: %w", id, err)
+		if a.name == armAgents {
+			return b.readMaps(maps)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
-func readProgram(id ebpf.ProgramID, c cell, all *costs) error {
+// readProgram adds the statistics of a program and returns its maps.
+func readProgram(id ebpf.ProgramID, r *trial) ([]ebpf.MapID, error) {
 	program, err := ebpf.NewProgramFromID(id)
-	if errors.Is(err, unix.ENOENT) {
-		return nil // a feature probe, already removed
-	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer program.Close()
 	info, err := program.Info()
 	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(ourPrograms, func(p string) bool { return strings.HasPrefix(info.Name, p) }) {
-		return nil
+		return nil, err
 	}
 	stats, err := program.Stats()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if stats.RunCount > 0 {
-		all.Programs = append(all.Programs, programCost{familyName(c.traffic.v6), info.Name,
-			stats.RunCount, float64(stats.Runtime.Nanoseconds()) / float64(stats.RunCount)})
+		r.Programs = append(r.Programs, programCost{info.Name, stats.RunCount,
+			float64(stats.Runtime.Nanoseconds()) / float64(stats.RunCount)})
 	}
-	ids, _ := info.MapIDs()
-	return readMaps(ids, all)
+	maps, _ := info.MapIDs()
+	return maps, nil
 }
 
-func readMaps(ids []ebpf.MapID, all *costs) error {
+// readMaps collects the maps of the programs in the packet path. Those of a later run are
+// the same.
+func (b *bench) readMaps(ids []ebpf.MapID) error {
 	for _, id := range ids {
 		m, err := ebpf.NewMapFromID(id)
 		if err != nil {
@@ -148,32 +125,9 @@ func readMaps(ids []ebpf.MapID, all *costs) error {
 		}
 		bytes, _ := info.Memlock()
 		found := mapMemory{info.Name, info.Type.String(), info.MaxEntries, bytes}
-		if !slices.Contains(all.Maps, found) { // shared by two programs
-			all.Maps = append(all.Maps, found)
+		if !slices.Contains(b.maps, found) { // shared by two programs
+			b.maps = append(b.maps, found)
 		}
 	}
 	return nil
-}
-
-// programs lists the programs loaded in the kernel.
-func programs() ([]ebpf.ProgramID, error) {
-	var ids []ebpf.ProgramID
-	for id := ebpf.ProgramID(0); ; {
-		next, err := ebpf.ProgramGetNextID(id)
-		if errors.Is(err, unix.ENOENT) {
-			return ids, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list programs: %w", err)
-		}
-		ids = append(ids, next)
-		id = next
-	}
-}
-
-func familyName(v6 bool) string {
-	if v6 {
-		return "IPv6"
-	}
-	return "IPv4"
 }

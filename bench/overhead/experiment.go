@@ -5,274 +5,196 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
+	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// traffic is one kind of load. Payload 0 means TCP: a bulk stream, or requests and replies.
-type traffic struct {
-	v6      bool
-	payload int
-	tcp     tcpTraffic
-}
-
-type tcpTraffic string
-
-const (
-	// bulk crosses the pair in buffers that no device segments.
-	bulk tcpTraffic = ""
-	// segmented is a bulk stream that leaves in segments, as on a wire; the receiver merges them (GRO).
-	segmented tcpTraffic = "-segmented"
-	// requests are transactions of a short request and reply.
-	requests tcpTraffic = "-requests"
-)
-
-func (k traffic) String() string {
-	family := "4"
-	if k.v6 {
-		family = "6"
-	}
-	if k.payload == 0 {
-		return "tcp" + family + string(k.tcp)
-	}
-	return "udp" + family + "-" + strconv.Itoa(k.payload)
-}
-
-// cell is one line of the table: a treatment under one kind of traffic.
-type cell struct {
-	modules string // "empty" stands for the empty programs
-	every   int
-	traffic traffic
-}
-
-const emptyModules = "empty"
-
-func (c cell) String() string { return fmt.Sprintf("%s 1-in-%d %s", c.modules, c.every, c.traffic) }
-
-// target is the minimum ratio that the project promises for the cell, 0 if it
-// promises none.
-func (c cell) target() float64 {
-	switch {
-	case c.modules == emptyModules:
-		return 0
-	case c.traffic.tcp == requests && c.every == 1:
-		return 0.94
-	case c.traffic.payload == 0 && c.every == 1:
-		return 0.95
-	case c.traffic.payload == 56 && c.every == 1:
-		return 0.90
-	case c.traffic.payload == 56 && c.every == 10:
-		return 0.98
-	}
-	return 0
-}
-
 // settings are the user's options; they are part of the results.
 type settings struct {
-	Agent      string  `json:"agent"`
-	Treatment  string  `json:"treatment"` // agents, empty or none
-	Quick      bool    `json:"quick"`
-	Pairs      int     `json:"pairs"`
-	TCPSeconds float64 `json:"tcp_seconds"`
-	UDPSeconds float64 `json:"udp_seconds"`
-	Core       int     `json:"core"`      // of the sender
-	TwoCores   bool    `json:"two_cores"` // TCP's receiver on the next one
-	Only       string  `json:"only,omitempty"`
-	Source     string  `json:"source,omitempty"` // further arguments of pillion-agent source
+	Agent      string        `json:"agent"`
+	Source     string        `json:"source,omitempty"` // further arguments of pillion-agent source
+	EPPing     string        `json:"epping,omitempty"` // program of ePPing
+	Quick      bool          `json:"quick"`
+	Only       string        `json:"only,omitempty"`
+	Arms       string        `json:"arms,omitempty"` // those the user named
+	Blocks     int           `json:"blocks"`
+	Budget     time.Duration `json:"budget_ns"` // 0 means no limit
+	Seed       uint64        `json:"seed"`      // of the order of cells and arms
+	TCPSeconds float64       `json:"tcp_seconds"`
+	UDPSeconds float64       `json:"udp_seconds"`
+	Core       int           `json:"core"`      // of the sender
+	TwoCores   bool          `json:"two_cores"` // TCP's receiver on the next one
 }
 
-// cells returns the plan. A quick one has only the most expensive treatment and the
-// most sensitive kinds of traffic.
+// cell is one kind of traffic. With programs, the kernel counts the run time of each program
+// meanwhile, which slows every program down: no rate is measured there.
+type cell struct {
+	traffic  traffic
+	programs bool
+}
+
+func (c cell) String() string {
+	if c.programs {
+		return "programs" + c.traffic.family()
+	}
+	return c.traffic.String()
+}
+
+// cells returns the plan. A quick one has only the most sensitive kinds of traffic.
 func (s settings) cells() []cell {
-	var kinds []traffic
-	for _, tcp := range []tcpTraffic{bulk, segmented, requests} {
-		kinds = append(kinds, traffic{v6: true, tcp: tcp}, traffic{tcp: tcp})
-	}
-	for _, payload := range []int{56, 512, 1400} {
-		kinds = append(kinds, traffic{v6: true, payload: payload}, traffic{payload: payload})
-	}
-	modules, everies := []string{"delay", "loss", "delay,loss"}, []int{1, 10}
-	if s.Quick {
-		kinds = []traffic{{v6: true}, {v6: true, payload: 56}, {payload: 56}}
-		modules, everies = []string{"delay,loss"}, []int{1}
-	}
 	var plan []cell
-	for _, every := range everies {
-		for _, m := range modules {
-			for _, k := range kinds {
-				plan = append(plan, cell{m, every, k})
-			}
-		}
+	for _, payload := range []int{56, 512, 1400} {
+		plan = append(plan, cell{traffic: traffic{v6: true, payload: payload}}, cell{traffic: traffic{payload: payload}})
+	}
+	for _, tcp := range []tcpTraffic{bulk, segmented, requests} {
+		plan = append(plan, cell{traffic: traffic{v6: true, tcp: tcp}}, cell{traffic: traffic{tcp: tcp}})
+	}
+	if s.Quick {
+		plan = []cell{{traffic: traffic{v6: true, payload: 56}}, {traffic: traffic{payload: 56}}, {traffic: traffic{v6: true}}}
 	}
 	for _, v6 := range []bool{true, false} {
-		plan = append(plan, cell{emptyModules, 1, traffic{v6: v6, payload: 56}})
+		plan = append(plan, cell{traffic{v6: v6, payload: 56}, true})
 	}
-	return slices.DeleteFunc(plan, func(c cell) bool { return !strings.Contains(c.String(), s.Only) })
+	wanted := strings.Split(s.Only, ",")
+	return slices.DeleteFunc(plan, func(c cell) bool {
+		return !slices.ContainsFunc(wanted, func(part string) bool { return strings.Contains(c.String(), part) })
+	})
 }
 
-// treatmentOf returns what the treated arm of the cell does.
-func (s settings) treatmentOf(c cell) treatment {
-	switch {
-	case s.Treatment == "none":
-		return native{}
-	case s.Treatment == "empty" || c.modules == emptyModules:
-		return empty{}
+// trial is one run of an arm under one kind of traffic.
+type trial struct {
+	Arm string `json:"arm"`
+	sample
+	account
+	// Beside is the CPU time of the treatment's processes over the elapsed time. No rate
+	// includes it: the rates are of the threads that carry the packets.
+	Beside   float64       `json:"beside,omitempty"`
+	Programs []programCost `json:"programs,omitempty"`
+	// Invalid is how many runs lost packets and were repeated before this one.
+	Invalid int `json:"invalid,omitempty"`
+}
+
+// block is consecutive trials, one of every arm, in random order, so that other load on the
+// machine affects all arms. The trials are in the order in which they ran.
+type block struct {
+	Trials []trial `json:"trials"`
+}
+
+// of returns the run of an arm.
+func (b block) of(arm string) (trial, bool) {
+	i := slices.IndexFunc(b.Trials, func(r trial) bool { return r.Arm == arm })
+	if i < 0 {
+		return trial{}, false
 	}
-	return agents{s.Agent, c.modules, c.every, strings.Fields(s.Source)}
+	return b.Trials[i], true
 }
 
-// sample is one arm of one pair.
-type sample struct {
-	TCP      *tcpResult     `json:"tcp,omitempty"`
-	UDP      *udpResult     `json:"udp,omitempty"`
-	Requests *requestResult `json:"requests,omitempty"`
+// outcome is a cell with all its blocks.
+type outcome struct {
+	cell   cell
+	arms   []arm
+	blocks []block
 }
 
-// byCPU is the rate by CPU time: packets, bits or transactions a CPU second.
-func (s sample) byCPU() float64 {
-	switch {
-	case s.TCP != nil:
-		return s.TCP.BitsPerCPUSecond
-	case s.Requests != nil:
-		return 1e9 / s.Requests.CPUNs
-	}
-	return 1e9 / s.UDP.CPUNs
+// runner runs one arm; a lossError says that the run is invalid.
+type runner interface {
+	run(ctx context.Context, a arm, c cell) (trial, error)
 }
 
-// byClock is the rate by elapsed time: packets, bits or transactions a second.
-func (s sample) byClock() float64 {
-	switch {
-	case s.TCP != nil:
-		return s.TCP.BitsPerSecond
-	case s.Requests != nil:
-		return 1e9 / s.Requests.ClockNs
-	}
-	return 1e9 / s.UDP.ClockNs
-}
-
-// pair is two consecutive runs, so that other load on the machine affects both.
-type pair struct {
-	NativeFirst bool    `json:"native_first"`
-	Native      sample  `json:"native"`
-	Treated     sample  `json:"treated"`
-	Account     account `json:"account"`
-	// The ratios are the treated rate over the native one; below 1 is a cost.
-	RatioCPU   float64 `json:"ratio_cpu"`
-	RatioClock float64 `json:"ratio_clock"`
-	// MarkedShare is the packets marked over those that the sampling asks for,
-	// on UDP, where the number sent is known; warm-up makes it exceed 1 a little.
-	MarkedShare float64 `json:"marked_share,omitempty"`
-}
-
-func (p *pair) conclude(c cell) {
-	p.RatioCPU = p.Treated.byCPU() / p.Native.byCPU()
-	p.RatioClock = p.Treated.byClock() / p.Native.byClock()
-	if p.Treated.UDP != nil {
-		p.MarkedShare = p.Account.marked() * float64(c.every) / float64(p.Treated.UDP.Packets)
-	}
-}
-
-// experiment is one whole run.
+// experiment is one whole run: randomised complete blocks.
 type experiment struct {
 	settings settings
-	testbed  *testbed
+	outcomes []outcome
+	runner   runner
 	log      *slog.Logger
+	now      func() time.Time
 }
 
-// run measures all cells, round by round: a disturbance of a minute affects one pair of
-// many cells, not all pairs of one.
-func (x *experiment) run(ctx context.Context) ([]outcome, error) {
-	plan := x.settings.cells()
-	outcomes := make([]outcome, len(plan))
-	for i, c := range plan {
-		outcomes[i].cell = c
+// mostInvalid is the number of consecutive invalid runs of an arm that ends the experiment.
+const mostInvalid = 5
+
+// design fills in the cells, each with the arms that apply to it.
+func (x *experiment) design(cells []cell, blocks, costs []arm) {
+	for _, c := range cells {
+		arms := blocks
+		if c.programs {
+			arms = costs
+		}
+		arms = slices.DeleteFunc(slices.Clone(arms), func(a arm) bool { return !a.appliesTo(c) })
+		x.outcomes = append(x.outcomes, outcome{cell: c, arms: arms})
 	}
-	server, err := startIperfServer(ctx, x.testbed)
-	if err != nil {
-		return nil, err
-	}
-	for round := range x.settings.Pairs {
-		for i, c := range plan {
-			p, err := x.measurePair(ctx, c, (round+i)%2 == 0)
-			if err != nil {
-				_, stopErr := server.stop()
-				return nil, errors.Join(fmt.Errorf("measure %s, pair %d: %w", c, round+1, err), stopErr)
+}
+
+// measure measures all cells, round by round: a disturbance of a minute affects one block of
+// many cells, not all blocks of one. It stops early, without an error, before a block
+// that would exceed the budget.
+func (x *experiment) measure(ctx context.Context) error {
+	random := rand.New(rand.NewPCG(x.settings.Seed, 0))
+	begin := x.now()
+	took := make([]time.Duration, len(x.outcomes))
+	for round := range x.settings.Blocks {
+		for _, i := range random.Perm(len(x.outcomes)) {
+			o := &x.outcomes[i]
+			start := x.now()
+			if limit := x.settings.Budget; limit > 0 && start.Sub(begin)+took[i] > limit {
+				x.log.Info("budget exhausted", "budget", limit, "round", round+1)
+				return nil
 			}
-			outcomes[i].pairs = append(outcomes[i].pairs, p)
-			x.log.Info("pair", "round", round+1, "of", x.settings.Pairs, "cell", c.String(),
-				"ratio_cpu", round3(p.RatioCPU), "ratio_clock", round3(p.RatioClock))
+			b, err := x.measureBlock(ctx, *o, random)
+			if err != nil {
+				return fmt.Errorf("measure %s, block %d: %w", o.cell, round+1, err)
+			}
+			o.blocks = append(o.blocks, b)
+			took[i] = x.now().Sub(start)
+			x.log.Info("block", "cell", o.cell.String(), "round", round+1, "of", x.settings.Blocks,
+				"elapsed", x.now().Sub(begin).Round(time.Second), "result", b.line(*o))
 		}
 	}
-	_, err = server.stop()
-	return outcomes, err
+	return nil
 }
 
-func (x *experiment) measurePair(ctx context.Context, c cell, nativeFirst bool) (pair, error) {
-	p := pair{NativeFirst: nativeFirst}
-	arms := []func() error{
-		func() (err error) { p.Native, _, err = x.measureArm(ctx, native{}, c.traffic); return err },
-		func() (err error) {
-			p.Treated, p.Account, err = x.measureArm(ctx, x.settings.treatmentOf(c), c.traffic)
-			return err
-		},
+func (x *experiment) measureBlock(ctx context.Context, o outcome, random *rand.Rand) (block, error) {
+	var b block
+	for _, i := range random.Perm(len(o.arms)) {
+		r, err := x.measureRun(ctx, o.arms[i], o.cell)
+		if err != nil {
+			return b, fmt.Errorf("arm %s: %w", o.arms[i].name, err)
+		}
+		b.Trials = append(b.Trials, r)
 	}
-	if !nativeFirst {
-		slices.Reverse(arms)
-	}
-	for _, arm := range arms {
-		if err := arm(); err != nil {
-			return p, err
+	return b, nil
+}
+
+// measureRun repeats runs that lost packets.
+func (x *experiment) measureRun(ctx context.Context, a arm, c cell) (trial, error) {
+	for invalid := 0; ; invalid++ {
+		r, err := x.runner.run(ctx, a, c)
+		r.Invalid = invalid
+		var lost lossError
+		if !errors.As(err, &lost) {
+			return r, err
+		}
+		x.log.Warn("invalid run", "cell", c.String(), "arm", a.name, "error", err)
+		if invalid+1 == mostInvalid {
+			return r, fmt.Errorf("%d runs in a row lost packets: %w", mostInvalid, err)
 		}
 	}
-	p.conclude(c)
-	return p, nil
 }
 
-func (x *experiment) measureArm(ctx context.Context, what treatment, k traffic) (s sample, a account, err error) {
-	if err := checkBare(x.testbed); err != nil {
-		return s, a, err
+// line shows the ratios of one block.
+func (b block) line(o outcome) string {
+	var parts []string
+	for _, a := range o.arms {
+		if ratio, ok := b.ratio(a.name, armNone); ok && a.name != armNone && !o.cell.programs {
+			parts = append(parts, fmt.Sprintf("%s %.3f", a.name, ratio))
+		}
+		for _, role := range []string{roleSource, roleDestination} {
+			if ns, ok := b.aboveEmpty(a.name, role); ok {
+				parts = append(parts, fmt.Sprintf("%s %s %.0f ns", a.name, role, ns))
+			}
+		}
 	}
-	if err := x.testbed.segment(k.tcp == segmented); err != nil {
-		return s, a, err
-	}
-	effect, err := what.start(ctx, x.testbed)
-	if err != nil {
-		return s, a, err
-	}
-	s, err = x.send(ctx, k)
-	a, stopErr := effect.stop()
-	return s, a, errors.Join(err, stopErr)
+	return strings.Join(parts, ", ")
 }
-
-// send runs the traffic once and rejects a run with lost packets: the pair itself loses
-// none, and a lost packet costs less.
-func (x *experiment) send(ctx context.Context, k traffic) (sample, error) {
-	if k.tcp == requests {
-		r, err := sendRequests(ctx, x.testbed, k.v6, x.settings.Core, seconds(x.settings.UDPSeconds))
-		return sample{Requests: &r}, err
-	}
-	if k.payload == 0 {
-		r, err := sendTCP(ctx, x.testbed, k.v6, x.affinity(), seconds(x.settings.TCPSeconds))
-		return sample{TCP: &r}, err
-	}
-	r, err := sendUDP(ctx, x.testbed, k.v6, k.payload, x.settings.Core, seconds(x.settings.UDPSeconds))
-	if err == nil && float64(r.Delivered) < 0.999*float64(r.Packets) {
-		err = fmt.Errorf("send %s: %d of %d packets arrived as they were sent", k, r.Delivered, r.Packets)
-	}
-	return sample{UDP: &r}, err
-}
-
-// affinity pins iperf3's two ends to one core: then the whole cost of a byte limits the
-// rate, independent of the scheduler. With two cores, runs vary ten times as much.
-func (x *experiment) affinity() string {
-	receiver := x.settings.Core
-	if x.settings.TwoCores {
-		receiver = (receiver + 1) % runtime.NumCPU()
-	}
-	return fmt.Sprintf("%d,%d", x.settings.Core, receiver)
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

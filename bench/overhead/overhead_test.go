@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"pillion.dev/wire"
 )
 
 func TestMedian(t *testing.T) {
@@ -33,32 +35,103 @@ func TestMedian(t *testing.T) {
 	}
 }
 
+// The oracle of the coverage is the table of binomial probabilities with p = 1/2.
+func TestEstimate(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		values     int
+		low, high  float64
+		confidence float64
+	}{
+		{"one", 1, 1, 1, 0},
+		{"five do not decide", 5, 1, 5, 0.9375},
+		{"six", 6, 1, 6, 0.96875},
+		{"nine", 9, 2, 8, 0.9609375},
+		{"twelve", 12, 3, 10, 0.96142578125},
+		{"twenty", 20, 6, 15, 0.9586105346679688},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var values []float64
+			for i := range test.values {
+				values = append(values, float64(test.values-i))
+			}
+			e := estimateOf(values)
+			if e.Low != test.low || e.High != test.high || e.Confidence != test.confidence || e.Values != test.values {
+				t.Errorf("got %+v, want %g..%g with %g", e, test.low, test.high, test.confidence)
+			}
+			if e.isDecisive() != (test.values >= 6) {
+				t.Errorf("%d values decide: %t", test.values, e.isDecisive())
+			}
+		})
+	}
+	if e := estimateOf(nil); e != (estimate{}) || e.isDecisive() {
+		t.Errorf("no values give %+v", e)
+	}
+}
+
 func TestCells(t *testing.T) {
-	const promised = 3*2*3 + 2*3*2 // three kinds of TCP at 1-in-1; 56 bytes at 1-in-1 and 1-in-10
 	for _, test := range []struct {
 		name     string
 		settings settings
 		cells    int
-		targets  int
 	}{
-		{"full", settings{}, 2*3*12 + 2, promised},
-		{"quick", settings{Quick: true}, 3 + 2, 3},
-		{"one kind", settings{Only: "udp6-1400"}, 6, 0},
-		{"one cell", settings{Only: "delay,loss 1-in-10 tcp4-requests"}, 1, 0},
-		{"none", settings{Only: "sctp"}, 0, 0},
+		{"full", settings{}, 2*3 + 2*3 + 2},
+		{"quick", settings{Quick: true}, 3 + 2},
+		{"one", settings{Only: "udp6-56"}, 1},
+		{"a kind", settings{Only: "udp"}, 6},
+		{"two kinds", settings{Only: "udp4,tcp6"}, 3 + 3},
+		{"programs", settings{Only: "programs"}, 2},
+		{"none", settings{Only: "sctp"}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			plan := test.settings.cells()
-			seen, targets := map[string]bool{}, 0
-			for _, c := range plan {
+			seen := map[string]bool{}
+			for _, c := range test.settings.cells() {
 				seen[c.String()] = true
-				if c.target() != 0 {
-					targets++
-				}
 			}
-			if len(plan) != test.cells || len(seen) != test.cells || targets != test.targets {
-				t.Errorf("%d cells (%d different) with %d targets, want %d with %d: %v",
-					len(plan), len(seen), targets, test.cells, test.targets, plan)
+			if plan := test.settings.cells(); len(plan) != test.cells || len(seen) != test.cells {
+				t.Errorf("%d cells, %d of them different, want %d: %v", len(plan), len(seen), test.cells, plan)
+			}
+		})
+	}
+}
+
+func TestSelectArms(t *testing.T) {
+	path := t.TempDir()
+	for _, name := range []string{"tcpdump", "epping"} {
+		if err := os.WriteFile(filepath.Join(path, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", path)
+	var encodings string
+	for _, e := range wire.Encodings() {
+		encodings += " agents-" + e.String()
+	}
+	for _, test := range []struct{ name, arms, epping, blocks, costs, missing, wrong string }{
+		{"default", "", "", "none none-again empty agents agents-stamp-all tcpdump",
+			"empty agents agents-stamp-all" + encodings, "softflowd epping", ""},
+		{"with ePPing", "", "epping", "none none-again empty agents agents-stamp-all tcpdump epping",
+			"empty agents agents-stamp-all" + encodings, "softflowd", ""},
+		{"named", "agents,tcpdump", "", "none agents tcpdump", "agents tcpdump", "", ""},
+		{"unknown", "agents,magic", "", "", "", "", `unknown arm "magic"`},
+		{"named but not installed", "softflowd", "", "", "", "", "make install-bench"},
+		{"named without its program", "epping", "", "", "", "", "--peer-epping PATH"},
+		{"program does not exist", "epping", "/nowhere/epping", "", "", "", "/nowhere/epping"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			blocks, costs, missing, err := selectArms(settings{Arms: test.arms, EPPing: test.epping})
+			if test.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wrong) {
+					t.Errorf("error %v, want one with %q", err, test.wrong)
+				}
+				return
+			}
+			for i := range missing {
+				missing[i], _, _ = strings.Cut(missing[i], ":")
+			}
+			got := []string{strings.ReplaceAll(armNames(blocks), ",", ""), strings.ReplaceAll(armNames(costs), ",", ""), strings.Join(missing, " ")}
+			if want := []string{test.blocks, test.costs, test.missing}; err != nil || !slices.Equal(got, want) {
+				t.Errorf("got %q, %v, want %q", got, err, want)
 			}
 		})
 	}
@@ -123,73 +196,17 @@ func FuzzJSONKey(f *testing.F) {
 	})
 }
 
-func TestSummariseTakesRatiosPairByPair(t *testing.T) {
-	udp := func(cpuNs, clockNs float64) sample {
-		return sample{UDP: &udpResult{Packets: 1000, Delivered: 1000, CPUNs: cpuNs, ClockNs: clockNs}}
-	}
-	c := cell{"delay", 10, traffic{v6: true, payload: 56}}
-	o := outcome{cell: c}
-	// The machine is half as fast in the second pair, which affects no ratio.
-	for _, p := range []pair{
-		{Native: udp(1000, 1000), Treated: udp(1250, 2000)},
-		{Native: udp(2000, 2000), Treated: udp(2500, 4000)},
-		{Native: udp(1000, 1000), Treated: udp(1000, 1000)},
-	} {
-		p.Account.Source = json.RawMessage(`{"marked":100}`)
-		p.conclude(c)
-		if p.MarkedShare != 1 {
-			t.Errorf("marked share %g, want 1: 100 of 1000 packets at 1 in 10", p.MarkedShare)
-		}
-		o.pairs = append(o.pairs, p)
-	}
-	r := summarise(o)
-	if want := (spread{0.8, 0.8, 1}); r.RatioCPU != want {
-		t.Errorf("ratio by CPU %v, want %v", r.RatioCPU, want)
-	}
-	if want := (spread{0.5, 0.5, 1}); r.RatioClock != want {
-		t.Errorf("ratio by the clock %v, want %v", r.RatioClock, want)
-	}
-	table := report{Cells: []cellReport{r}}.markdown()
-	want := "| delay | 1 in 10 | udp6-56 | 1000 ns | 1250 ns | 0.800 [0.800..1.000] | 0.500 [0.500..1.000] | ≥ 0.98 **missed** |"
-	if !strings.Contains(table, want) {
-		t.Errorf("no line %q in\n%s", want, table)
-	}
-	r.MarkedShare = 0.5
-	if table := (report{Cells: []cellReport{r}}).markdown(); !strings.Contains(table, "only 0.5 of the packets due were marked") {
-		t.Errorf("no doubt about too few marks in\n%s", table)
-	}
-}
-
-func TestMarkdownShowsCosts(t *testing.T) {
-	r := report{Costs: costs{
-		Programs: []programCost{
-			{"IPv6", "source_tcx", 1000, 240.4}, {"IPv4", "destination_tcx", 1000, 151}, {"IPv6", emptyEgress, 9, 50},
-		},
-		Maps: []mapMemory{{"flows", "LRUHash", 65536, 2048}, {"counters", "PerCPUArray", 16, 1024}},
-	}}
-	for _, want := range []string{
-		"| source_tcx | IPv6 | 1000 | 240 | ≤ 250 met |",
-		"| destination_tcx | IPv4 | 1000 | 151 | ≤ 150 **missed** |",
-		"| empty_egress | IPv6 | 9 | 50 | – |",
-		"| flows | LRUHash | 65536 | 2.0 |",
-		"| all | | | 3.0 |",
-	} {
-		if !strings.Contains(r.markdown(), want) {
-			t.Errorf("no line %q in\n%s", want, r.markdown())
-		}
-	}
-}
-
 func TestWriteKeepsPartialResultsApart(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		settings settings
 		want     string
 	}{
-		{"full", settings{Treatment: "agents"}, "overhead"},
-		{"quick", settings{Treatment: "agents", Quick: true}, "overhead-partial"},
-		{"some cells", settings{Treatment: "agents", Only: "tcp"}, "overhead-partial"},
-		{"no agents", settings{Treatment: "none"}, "overhead-partial"},
+		{"full", settings{}, "overhead"},
+		{"quick", settings{Quick: true}, "overhead-partial"},
+		{"some cells", settings{Only: "tcp"}, "overhead-partial"},
+		{"some arms", settings{Arms: "empty"}, "overhead-partial"},
+		{"arguments of the source", settings{Source: "--encoding native"}, "overhead-partial"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "results")
@@ -217,9 +234,9 @@ func TestParseFlags(t *testing.T) {
 		{"quick", "--quick", ""},
 		{"unknown flag", "--fast", "-fast"},
 		{"argument", "now", `unexpected "now"`},
-		{"no pairs", "--pairs 0", "at least 1"},
+		{"no blocks", "--blocks 0", "at least 1"},
 		{"no such cell", "--only sctp", "no cell"},
-		{"unknown treatment", "--treatment magic", `unknown treatment "magic"`},
+		{"negative budget", "--budget -5m", "negative"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, _, err := parseFlags(strings.Fields(test.arguments))
@@ -228,8 +245,8 @@ func TestParseFlags(t *testing.T) {
 			}
 		})
 	}
-	s, _, err := parseFlags(strings.Fields("--quick --pairs 7"))
-	if err != nil || s.Pairs != 7 || s.UDPSeconds != 0.5 {
-		t.Errorf("quick with --pairs 7 gives %+v, %v", s, err)
+	s, _, err := parseFlags(strings.Fields("--quick --blocks 7"))
+	if err != nil || s.Blocks != 7 || s.UDPSeconds != 0.2 || s.Seed == 0 {
+		t.Errorf("quick with --blocks 7 gives %+v, %v", s, err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pillion.dev/internal/netns"
 )
 
@@ -26,6 +28,8 @@ const (
 type process struct {
 	name    string
 	command *exec.Cmd
+	isReady func(line string) bool
+	once    sync.Once
 	ready   chan struct{} // closed at the line that reports readiness
 	ended   chan struct{} // closed when the process has exited; then the fields below are set
 	exit    error
@@ -34,21 +38,22 @@ type process struct {
 }
 
 // startProcess starts a program in the namespace and returns once it has written a line
-// that isReady accepts. It is killed if this process dies, and does not receive its Ctrl-C,
-// so that processes stop in order.
+// that isReady accepts, to standard output or standard error. It is killed if this process
+// dies, and does not receive its Ctrl-C, so that processes stop in order.
 func startProcess(ctx context.Context, namespace string, isReady func(line string) bool, name string, args ...string) (*process, error) {
-	p := &process{name: name, command: exec.Command(name, args...),
+	p := &process{name: name, command: exec.Command(name, args...), isReady: isReady,
 		ready: make(chan struct{}), ended: make(chan struct{})}
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT}
-	p.command.Stderr = &p.stderr
-	stdout, err := p.command.StdoutPipe()
+	stdout, outErr := p.command.StdoutPipe()
+	stderr, errErr := p.command.StderrPipe()
+	err := errors.Join(outErr, errErr)
 	if err == nil {
 		err = netns.Do(namespace, p.command.Start)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	go p.read(stdout, isReady)
+	go p.read(stdout, stderr)
 
 	limit := time.NewTimer(readyTimeout)
 	defer limit.Stop()
@@ -69,24 +74,44 @@ func startProcess(ctx context.Context, namespace string, isReady func(line strin
 // String names the process by its command line.
 func (p *process) String() string { return strings.Join(p.command.Args, " ") }
 
-// read reads standard output until its end, then reaps the process.
-func (p *process) read(stdout io.Reader, isReady func(string) bool) {
-	var once sync.Once
-	lines := bufio.NewReader(stdout)
-	for {
-		line, err := lines.ReadString('\n')
-		if isReady(line) {
-			once.Do(func() { close(p.ready) })
-		}
-		if summary := jsonKey(line, "summary"); summary != nil {
-			p.summary = summary
-		}
-		if err != nil {
-			break
-		}
-	}
+// read reads both outputs until their end, then reaps the process.
+func (p *process) read(stdout, stderr io.Reader) {
+	var both sync.WaitGroup
+	both.Go(func() {
+		p.follow(stdout, func(line string) {
+			if summary := jsonKey(line, "summary"); summary != nil {
+				p.summary = summary
+			}
+		})
+	})
+	both.Go(func() { p.follow(stderr, p.stderr.add) })
+	both.Wait()
 	p.exit = p.command.Wait()
 	close(p.ended)
+}
+
+func (p *process) follow(output io.Reader, see func(line string)) {
+	lines := bufio.NewReader(output)
+	for {
+		line, err := lines.ReadString('\n')
+		see(line)
+		if p.isReady(line) {
+			p.once.Do(func() { close(p.ready) })
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// cpuTime is that of all threads of the process so far; 0 if it has ended.
+func (p *process) cpuTime() time.Duration {
+	const clockSched = 2 // CPUCLOCK_SCHED of a process, as clock_getcpuclockid makes it
+	var now unix.Timespec
+	if unix.ClockGettime(int32(^p.command.Process.Pid<<3|clockSched), &now) != nil {
+		return 0
+	}
+	return time.Duration(now.Nano())
 }
 
 // stop interrupts the process and returns the summary that it prints, if any.
@@ -135,7 +160,7 @@ func jsonKey(line, key string) json.RawMessage {
 	return object[key]
 }
 
-// tail keeps the last kilobytes written to it.
+// tail keeps the last kilobytes of text.
 type tail struct {
 	mutex sync.Mutex
 	kept  bytes.Buffer
@@ -143,15 +168,13 @@ type tail struct {
 
 const tailSize = 2048
 
-// Write never fails.
-func (t *tail) Write(text []byte) (int, error) {
+func (t *tail) add(text string) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	t.kept.Write(text)
+	t.kept.WriteString(text)
 	if extra := t.kept.Len() - tailSize; extra > 0 {
 		t.kept.Next(extra)
 	}
-	return len(text), nil
 }
 
 func (t *tail) String() string {

@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // median returns the middle value, or the mean of the two middle ones; 0 for
 // none. It does not change its argument.
@@ -11,4 +14,50 @@ func median(values []float64) float64 {
 		return 0
 	}
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// estimate is a median with its confidence interval. It says nothing about the tails, nor
+// about errors that every block has in common.
+type estimate struct {
+	Median float64 `json:"median"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	// Confidence is the probability that such an interval contains the true median.
+	Confidence float64 `json:"confidence"`
+	Values     int     `json:"values"`
+}
+
+// leastConfidence is required of an interval that decides. Fewer than 6 values do not reach it.
+const leastConfidence = 0.95
+
+// estimateOf returns the narrowest symmetric pair of order statistics that reaches
+// leastConfidence, minimum and maximum if none does. Values are assumed to be independent;
+// nothing is assumed about their distribution.
+func estimateOf(values []float64) estimate {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	if n == 0 {
+		return estimate{}
+	}
+	// The interval excludes k values at either end; tail is the probability that at most
+	// k of n values are below the true median: a cumulative binomial distribution.
+	term := 1.0
+	for range n {
+		term /= 2
+	}
+	k, tail := 0, term
+	for {
+		term *= float64(n-k) / float64(k+1)
+		if 1-2*(tail+term) < leastConfidence {
+			break
+		}
+		k, tail = k+1, tail+term
+	}
+	return estimate{median(sorted), sorted[k], sorted[n-1-k], max(1-2*tail, 0), n}
+}
+
+func (e estimate) isDecisive() bool { return e.Confidence >= leastConfidence }
+
+func (e estimate) String() string {
+	return fmt.Sprintf("%.3f [%.3f..%.3f]", e.Median, e.Low, e.High)
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
-	"io"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pillion.dev/internal/netns"
 	"pillion.dev/internal/test/namespace"
@@ -28,9 +30,30 @@ func newTestbed(t *testing.T) *testbed {
 	return bed
 }
 
-func newExperiment(t *testing.T, s settings) *experiment {
+func newTestBench(t *testing.T, s settings, cells ...cell) *bench {
 	t.Helper()
-	return &experiment{s, newTestbed(t), slog.New(slog.NewTextHandler(io.Discard, nil))}
+	namespace.NeedRoot(t)
+	b, err := newBench(t.Context(), s, cells)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func armOf(t *testing.T, name string) arm {
+	t.Helper()
+	for _, a := range arms() {
+		if a.name == name {
+			return a
+		}
+	}
+	t.Fatalf("no arm %s", name)
+	return arm{}
 }
 
 // fakeAgent writes a shell script that replaces the agent: it reports that it is
@@ -65,8 +88,8 @@ func TestAgentsTreatment(t *testing.T) {
 				a, err = effect.stop()
 			}
 			switch {
-			case test.wrong == "" && (err != nil || a.marked() != 12):
-				t.Errorf("got %s, %v", a.Source, err)
+			case test.wrong == "" && (err != nil || a.Marked != 12 || a.Accepted != 11):
+				t.Errorf("got %+v, %v", a, err)
 			case test.wrong != "" && (err == nil || !strings.Contains(err.Error(), test.wrong)):
 				t.Errorf("error %v, want one with %q", err, test.wrong)
 			}
@@ -130,74 +153,107 @@ func TestCheckBareSeesFilters(t *testing.T) {
 	}
 }
 
-func TestExperimentWithEmptyPrograms(t *testing.T) {
-	x := newExperiment(t, settings{Treatment: "empty", Pairs: 2, TCPSeconds: 1, UDPSeconds: 0.02, Quick: true})
-	outcomes, err := x.run(t.Context())
+func TestCheckBareSeesCaptures(t *testing.T) {
+	bed := newTestbed(t)
+	effect, err := tcpdump{}.start(t.Context(), bed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range outcomes {
-		if len(o.pairs) != 2 || o.pairs[0].NativeFirst == o.pairs[1].NativeFirst {
-			t.Errorf("%s: want 2 pairs in both orders, got %+v", o.cell, o.pairs)
-		}
-		// Only checks that both arms ran: the machine may be shared.
-		if r := summarise(o).RatioCPU.Median; r < 0.1 || r > 10 {
-			t.Errorf("%s: ratio %g", o.cell, r)
-		}
+	if err := checkBare(bed); err == nil || !strings.Contains(err.Error(), "packet sockets are open: 1") {
+		t.Errorf("with a capture: %v", err)
 	}
-	all, err := x.measureCosts(t.Context())
+	if _, err := effect.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkBare(bed); err != nil {
+		t.Errorf("after stop: %v", err)
+	}
+}
+
+// Every treatment that needs no agent, under every kind of traffic.
+func TestExperimentWithoutAgents(t *testing.T) {
+	s := settings{Blocks: 1, TCPSeconds: 1, UDPSeconds: 0.02, Arms: "none-again,empty,tcpdump", Only: "udp6-56,tcp4,programs6"}
+	blocks, costs, _, err := selectArms(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all.Programs) != 4 {
-		t.Errorf("got %+v, want two empty programs under two families", all.Programs)
+	x := experiment{settings: s, runner: newTestBench(t, s, s.cells()...), log: slog.New(slog.DiscardHandler), now: time.Now}
+	x.design(s.cells(), blocks, costs)
+	if err := x.measure(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	for _, p := range all.Programs {
-		if p.Runs < burst || p.NsPerRun <= 0 {
-			t.Errorf("program %+v", p)
+	for _, o := range x.outcomes {
+		r := summarise(o)
+		if len(r.Blocks) != 1 || len(r.Blocks[0].Trials) != len(o.arms) {
+			t.Errorf("%s: %+v", o.cell, r)
+		}
+		for _, a := range r.Arms {
+			if !o.cell.programs && a.Rate.Median <= 0 {
+				t.Errorf("%s: arm %s: %+v", o.cell, a.Arm, a)
+			}
+		}
+		if !o.cell.programs {
+			continue
+		}
+		found, _ := o.blocks[0].of(armEmpty)
+		if len(found.Programs) != 2 || found.Programs[0].Runs < burst || found.Programs[0].NsPerRun <= 0 {
+			t.Errorf("programs %+v, want both empty ones", found.Programs)
 		}
 	}
 }
 
-// Requests and replies, and segments that are merged again, in either arm.
-func TestKindsOfTCP(t *testing.T) {
-	for _, kind := range []tcpTraffic{segmented, requests} {
-		t.Run(string(kind[1:]), func(t *testing.T) {
-			x := newExperiment(t, settings{Treatment: "empty", Pairs: 1, TCPSeconds: 1, UDPSeconds: 0.02, Only: "delay,loss 1-in-1 tcp4" + string(kind)})
-			outcomes, err := x.run(t.Context())
-			if err != nil || len(outcomes) != 1 {
-				t.Fatalf("%d outcomes, %v", len(outcomes), err)
+// Scripts replace the peers that not every machine has.
+func TestPeers(t *testing.T) {
+	for _, test := range []struct{ name, argument, ready string }{
+		{"softflowd", "-d", "softflowd v1.1.0 starting data collection"},
+		{"epping", "-i", "Starting ePPing in standard mode tracking TCP, ICMP on pl-bench-a"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			folder := t.TempDir()
+			t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+			script := "#!/bin/bash\ntrap 'exit 0' INT\n[ \"$1\" = " + test.argument + " ] || exit 3\n" +
+				"echo '" + test.ready + "' >&2\nwhile :; do read -rt 1 <> <(:); done\n"
+			if err := os.WriteFile(filepath.Join(folder, test.name), []byte(script), 0o755); err != nil {
+				t.Fatal(err)
 			}
-			if r := summarise(outcomes[0]); r.Native.Median <= 0 || r.Treated.Median <= 0 {
-				t.Errorf("%+v", r)
+			c := cell{traffic: traffic{v6: true, payload: 56}}
+			b := newTestBench(t, settings{UDPSeconds: 0.02, EPPing: test.name}, c)
+			r, err := b.run(t.Context(), armOf(t, test.name), c)
+			if err != nil || r.UDP == nil || r.UDP.Delivered == 0 || r.Arm != test.name {
+				t.Errorf("got %+v, %v", r, err)
+			}
+			left, err := filepath.Glob("/dev/shm/" + namePrefix + strconv.Itoa(os.Getpid()) + "-*")
+			if err != nil || len(left) > 0 {
+				t.Errorf("left %v, %v", left, err)
 			}
 		})
 	}
 }
 
 func TestSendRefusesLosses(t *testing.T) {
-	x := newExperiment(t, settings{UDPSeconds: 0.01})
-	if err := ip(x.testbed.source.namespace,
+	b := newTestBench(t, settings{UDPSeconds: 0.01})
+	if err := ip(b.testbed.source.namespace,
 		"neighbour replace fd70:6c62::2 lladdr 02:00:00:00:00:99 dev pl-bench-a nud permanent"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := x.send(t.Context(), traffic{v6: true, payload: 56})
-	if err == nil || !strings.Contains(err.Error(), "0 of ") {
+	_, err := b.run(t.Context(), armOf(t, armNone), cell{traffic: traffic{v6: true, payload: 56}})
+	var lost lossError
+	if !errors.As(err, &lost) || lost.sent == 0 || lost.delivered != 0 {
 		t.Errorf("error %v, want the count of packets that arrived", err)
 	}
 }
 
 func TestSendStopsWhenInterrupted(t *testing.T) {
-	x := newExperiment(t, settings{UDPSeconds: 1e6, TCPSeconds: 1e6})
+	b := newTestBench(t, settings{UDPSeconds: 1e6, TCPSeconds: 1e6}, cell{traffic: traffic{v6: true}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := x.send(ctx, traffic{v6: true, payload: 56}); err == nil {
+	if _, err := b.send(ctx, traffic{v6: true, payload: 56}); err == nil {
 		t.Error("UDP: no error after the interrupt")
 	}
-	if _, err := x.send(ctx, traffic{v6: true}); err == nil {
+	if _, err := b.send(ctx, traffic{v6: true}); err == nil {
 		t.Error("TCP: no error after the interrupt")
 	}
-	if _, err := x.send(ctx, traffic{v6: true, tcp: requests}); err == nil {
+	if _, err := b.send(ctx, traffic{v6: true, tcp: requests}); err == nil {
 		t.Error("requests: no error after the interrupt")
 	}
 }

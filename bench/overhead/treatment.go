@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -15,7 +17,7 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// treatment is applied to the testbed in one arm of a pair. Starting and stopping it is
+// treatment is applied to the testbed in one arm of a block. Starting and stopping it is
 // never inside the measured time.
 type treatment interface {
 	start(ctx context.Context, t *testbed) (running, error)
@@ -23,20 +25,25 @@ type treatment interface {
 
 // running is a treatment in effect.
 type running interface {
+	// cpuTime is that of the treatment's processes so far.
+	cpuTime() time.Duration
 	// stop removes the treatment and returns its counters.
 	stop() (account, error)
 }
 
-// account has the agents' counters of a treatment.
+// account has the counters of a treatment, warm-up included.
 type account struct {
-	Source      json.RawMessage `json:"source,omitempty"`
-	Destination json.RawMessage `json:"destination,omitempty"`
+	Marked   float64 `json:"marked,omitempty"`   // packets, by the source
+	Accepted float64 `json:"accepted,omitempty"` // marked packets, by the destination
+	// Missed are packets that a capture did not see.
+	Missed float64 `json:"missed,omitempty"`
 }
 
 // native is no treatment.
 type native struct{}
 
 func (native) start(context.Context, *testbed) (running, error) { return native{}, nil }
+func (native) cpuTime() time.Duration                           { return 0 }
 func (native) stop() (account, error)                           { return account{}, nil }
 
 // empty attaches programs that do nothing in place of Pillion's: the minimum cost of any
@@ -95,6 +102,7 @@ func (c closers) close() error {
 	return err
 }
 
+func (c closers) cpuTime() time.Duration { return 0 }
 func (c closers) stop() (account, error) { return account{}, c.close() }
 
 // agents runs Pillion itself, as a user would: one process at each end.
@@ -130,26 +138,24 @@ func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 	return r, nil
 }
 
+func (r runningAgents) cpuTime() time.Duration { return r.source.cpuTime() + r.destination.cpuTime() }
+
 // stop returns an error if the treatment had no effect, which would yield a good ratio.
 func (r runningAgents) stop() (account, error) {
-	var a account
-	var sourceErr, destinationErr error
-	a.Source, sourceErr = r.source.stop()
-	a.Destination, destinationErr = r.destination.stop()
+	source, sourceErr := r.source.stop()
+	destination, destinationErr := r.destination.stop()
+	a := account{Marked: number(source, "marked"), Accepted: number(destination, "packets")}
 	if err := errors.Join(sourceErr, destinationErr); err != nil {
 		return a, err
 	}
-	if a.marked() == 0 {
-		return a, fmt.Errorf("run %s: it marked no packet: summary %s", r.source, a.Source)
+	if a.Marked == 0 {
+		return a, fmt.Errorf("run %s: it marked no packet: summary %s", r.source, source)
 	}
-	if number(a.Destination, "packets") == 0 {
-		return a, fmt.Errorf("run %s: it accepted no mark: summary %s", r.destination, a.Destination)
+	if a.Accepted == 0 {
+		return a, fmt.Errorf("run %s: it accepted no mark: summary %s", r.destination, destination)
 	}
 	return a, nil
 }
-
-// marked returns how many packets, on the wire's count, the source marked.
-func (a account) marked() float64 { return number(a.Source, "marked") }
 
 func number(object json.RawMessage, key string) float64 {
 	var value float64
@@ -162,6 +168,27 @@ func number(object json.RawMessage, key string) float64 {
 // checkBare fails if a program is attached to the pair: a slower native arm would make
 // every ratio look good.
 func checkBare(t *testbed) error {
+	attached, err := attachedPrograms(t)
+	if err != nil {
+		return err
+	}
+	if len(attached) > 0 {
+		return fmt.Errorf("expect no programs on the pair: program %d is attached", attached[0])
+	}
+	for _, s := range []side{t.source, t.destination} {
+		err := netns.Do(s.namespace, func() error {
+			return errors.Join(checkNoFilter(s), checkNoCapture())
+		})
+		if err != nil {
+			return fmt.Errorf("expect nothing on %s in %s: %w", s.device, s.namespace, err)
+		}
+	}
+	return nil
+}
+
+// attachedPrograms lists the programs at the hooks of the pair. A kernel without tcx has none.
+func attachedPrograms(t *testbed) ([]ebpf.ProgramID, error) {
+	var ids []ebpf.ProgramID
 	for _, s := range []side{t.source, t.destination} {
 		err := netns.Do(s.namespace, func() error {
 			index, err := s.index()
@@ -170,17 +197,20 @@ func checkBare(t *testbed) error {
 			}
 			for _, kind := range []ebpf.AttachType{ebpf.AttachTCXEgress, ebpf.AttachTCXIngress} {
 				found, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: kind})
-				if err == nil && len(found.Programs) > 0 {
-					return fmt.Errorf("program %d is attached (%v)", found.Programs[0].ID, kind)
+				if err != nil {
+					continue
+				}
+				for _, p := range found.Programs {
+					ids = append(ids, p.ID)
 				}
 			}
-			return checkNoFilter(s)
+			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("expect nothing on %s in %s: %w", s.device, s.namespace, err)
+			return nil, fmt.Errorf("list programs on %s in %s: %w", s.device, s.namespace, err)
 		}
 	}
-	return nil
+	return ids, nil
 }
 
 // checkNoFilter looks for clsact filters, which older kernels have instead of
@@ -197,4 +227,16 @@ func checkNoFilter(s side) error {
 		return errors.New("an XDP program is attached")
 	}
 	return err
+}
+
+// checkNoCapture looks for packet sockets. Call it in the namespace.
+func checkNoCapture() error {
+	text, err := os.ReadFile("/proc/thread-self/net/packet")
+	if err != nil {
+		return fmt.Errorf("list packet sockets: %w", err)
+	}
+	if sockets := strings.Count(string(text), "\n") - 1; sockets > 0 { // the first line is a heading
+		return fmt.Errorf("packet sockets are open: %d", sockets)
+	}
+	return nil
 }
