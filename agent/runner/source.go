@@ -133,8 +133,8 @@ func (s *deviceSource) followDevice() error {
 	if now.Index != s.device.Index {
 		return fmt.Errorf("follow device %q: it was replaced", s.device.Name)
 	}
-	if now.MTU != s.device.MTU {
-		if err := s.probe.SetMTU(now.MTU); err != nil {
+	if now != s.device {
+		if err := s.probe.Follow(now); err != nil {
 			return err
 		}
 		s.device = now

@@ -13,9 +13,10 @@
 
 #define SUMMED_PARTIAL 3
 
-/* What is needed of the kernel's own type; the loader finds the field. */
+/* What is needed of the kernel's own type; the loader finds the fields. */
 struct sk_buff {
 	__u8 ip_summed : 2;
+	__u8 encapsulation : 1;
 } __attribute__((preserve_access_index));
 
 extern void *bpf_cast_to_kern_ctx(void *context) __ksym __weak; /* 6.2 */
@@ -53,6 +54,14 @@ static __always_inline int summed_partial(struct __sk_buff *skb, __u32 at)
 		return BPF_CORE_READ_BITFIELD(kernel, ip_summed) == SUMMED_PARTIAL;
 	}
 	return summed_by_trial(skb, at);
+}
+
+/* Whether the packet is inside a tunnel of this host; 0 also before Linux 6.2, which does not say. */
+static __always_inline int is_encapsulated(struct __sk_buff *skb)
+{
+	if (!bpf_cast_to_kern_ctx)
+		return 0;
+	return BPF_CORE_READ_BITFIELD((struct sk_buff *)bpf_cast_to_kern_ctx(skb), encapsulation);
 }
 
 #endif

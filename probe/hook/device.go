@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +33,10 @@ type Device struct {
 	// LinkLength is the length of the link header in a frame, bytes: 14 on
 	// Ethernet, 0 on tun, WireGuard and the like.
 	LinkLength int
+	// WholeTunnels says that a UDP segmentation buffer inside a UDP tunnel may leave the
+	// device in one piece and reach another host so, as over veth and between virtual
+	// machines. Other devices, or the kernel before them, segment it.
+	WholeTunnels bool
 }
 
 // Find looks the device up in the calling thread's network namespace.
@@ -44,7 +49,7 @@ func Find(name string) (Device, error) {
 		return Device{}, fmt.Errorf("find device %q: %w", name, err)
 	}
 	attrs := link.Attrs()
-	device := Device{Name: name, Index: attrs.Index, MTU: attrs.MTU}
+	device := Device{Name: name, Index: attrs.Index, MTU: attrs.MTU, WholeTunnels: wholeTunnels(attrs)}
 	switch attrs.EncapType {
 	case "ether", "loopback":
 		device.LinkLength = 14
@@ -54,6 +59,20 @@ func Find(name string) (Device, error) {
 		return Device{}, fmt.Errorf("use device %q: %w: %s", name, ErrLink, attrs.EncapType)
 	}
 	return device, nil
+}
+
+// wholeTunnels reads the offloads of a device. If they are unknown it assumes the worst.
+func wholeTunnels(attrs *netlink.LinkAttrs) bool {
+	if attrs.ParentDevBus == "pci" { // hardware; virtio has a bus of its own
+		return false
+	}
+	handle, err := ethtool.NewEthtool()
+	if err != nil {
+		return true
+	}
+	defer handle.Close()
+	features, err := handle.Features(attrs.Name)
+	return err != nil || features["tx-udp_tnl-segmentation"] && features["tx-udp-segmentation"]
 }
 
 // others lists the existing devices, for the error about an unknown one.

@@ -6,6 +6,7 @@
 #ifndef PILLION_SOURCE_ROOM_H
 #define PILLION_SOURCE_ROOM_H
 
+#include "../bpf/summed.h"
 #include "encoding.h"
 #include "verdict.h"
 
@@ -19,22 +20,40 @@ struct room {
 };
 
 /*
+ * Whether a UDP segmentation buffer inside a UDP tunnel may leave the device as one
+ * and arrive so. The agent follows the device. Removing the tunnel does not remove the
+ * kernel's note of it: when the socket there segments the buffer, the kernel looks for
+ * the tunnel and drops it.
+ */
+volatile __u32 tunnels_whole = 1;
+
+/*
+ * The kernel keeps the place of a checksum right, while it makes room, only if the
+ * checksum is still to be computed. Otherwise it drops the buffer when it segments it:
+ * UDP of a device without checksum offload (since Linux 6.11), and what GRO forwards
+ * as a list of packets. How long the packets of a tunnel's buffer will be depends on
+ * headers that are not read here.
+ */
+static __always_inline int room_segmentable(struct __sk_buff *skb, const struct subject *s)
+{
+	__u32 check = s->key.protocol == IPPROTO_TCP ? TCP_CHECK_OFFSET : __builtin_offsetof(struct udphdr, check);
+
+	if (s->key.family == 4 && s->key.protocol != IPPROTO_TCP && tunnels_whole)
+		return 0;
+	return !is_encapsulated(skb) && summed_partial(skb, s->l4 + check) > 0;
+}
+
+/*
  * A TCP buffer keeps its segment size if the marked segments fit (the MSS was
  * clamped); otherwise the kernel lowers it by what was added and the buffer
  * becomes more packets. UDP segments are datagrams: their size is not ours.
  */
-static __always_inline int room_segmented(const struct subject *s, struct room *room, __u32 limit)
+static __always_inline int room_segmented(struct __sk_buff *skb, const struct subject *s, struct room *room,
+					  __u32 limit)
 {
 	__u32 headers = s->l4 - link_length + s->l4_length;
 
-	if (s->length < headers || s->gso_size <= room->most)
-		return OUTCOME_GSO;
-	/*
-	 * Where such a buffer arrives whole, as on veth, taking the mark out does
-	 * not take the kernel's note of a UDP tunnel out: it would be dropped when
-	 * the socket segments it. TCP is not segmented there.
-	 */
-	if (s->key.family == 4 && s->key.protocol != IPPROTO_TCP)
+	if (s->length < headers || s->gso_size <= room->most || !room_segmentable(skb, s))
 		return OUTCOME_GSO;
 	if (headers + s->gso_size + room->most <= limit)
 		room->flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
@@ -45,7 +64,8 @@ static __always_inline int room_segmented(const struct subject *s, struct room *
 }
 
 /* The kernel made room already where an option of the transport is the mark. */
-static __always_inline int room_plan(const struct subject *s, __u32 encoding, __u32 limit, struct room *room)
+static __always_inline int room_plan(struct __sk_buff *skb, const struct subject *s, __u32 encoding, __u32 limit,
+				     struct room *room)
 {
 	room->packets = 1;
 	room->most = mark_length(encoding, modules);
@@ -57,7 +77,7 @@ static __always_inline int room_plan(const struct subject *s, __u32 encoding, __
 	if (s->length + room->most > LENGTH_MAX)
 		return OUTCOME_MTU;
 	if (s->gso_size)
-		return room_segmented(s, room, limit);
+		return room_segmented(skb, s, room, limit);
 	if (s->length + room->most > limit)
 		return OUTCOME_MTU;
 	return 0;

@@ -79,7 +79,7 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u3
 				  struct tally *tally)
 {
 	struct room room = {};
-	int outcome = room_plan(s, encoding, limit, &room);
+	int outcome = room_plan(skb, s, encoding, limit, &room);
 
 	if (outcome)
 		return outcome;

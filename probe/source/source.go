@@ -158,7 +158,7 @@ func (s *Source) start(settings Settings) error {
 
 // prepare is all that comes before the first packet.
 func (s *Source) prepare(settings Settings) error {
-	if err := s.SetMTU(s.device.MTU); err != nil {
+	if err := s.Follow(s.device); err != nil {
 		return err
 	}
 	if err := s.SetRules(settings.Rules, nil); err != nil {
@@ -289,10 +289,15 @@ func (s *Source) renew(lease time.Duration) error {
 	return err
 }
 
-// SetMTU sets the largest IP packet that the path takes, in bytes.
-func (s *Source) SetMTU(mtu int) error {
-	if err := s.objects.PathMtu.Set(uint32(mtu)); err != nil {
-		return fmt.Errorf("set MTU %d: %w", mtu, err)
+// Follow sets what the program knows of the device: its MTU, and whether buffers of UDP
+// tunnels leave it whole.
+func (s *Source) Follow(device hook.Device) error {
+	whole := uint32(0)
+	if device.WholeTunnels {
+		whole = 1
+	}
+	if err := errors.Join(s.objects.PathMtu.Set(uint32(device.MTU)), s.objects.TunnelsWhole.Set(whole)); err != nil {
+		return fmt.Errorf("follow device %q: %w", device.Name, err)
 	}
 	return s.changed()
 }

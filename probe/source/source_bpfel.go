@@ -209,6 +209,7 @@ const (
 	sourceVarTaiOffsetNs        = "tai_offset_ns"
 	sourceVarTcpOptionFamilies  = "tcp_option_families"
 	sourceVarTicksNow           = "ticks_now"
+	sourceVarTunnelsWhole       = "tunnels_whole"
 	sourceVarUdpPort            = "udp_port"
 )
 
@@ -316,6 +317,7 @@ type sourceVariableSpecs struct {
 	TaiOffsetNs        *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
 	TcpOptionFamilies  *ebpf.VariableSpec `ebpf:"tcp_option_families"`
 	TicksNow           *ebpf.VariableSpec `ebpf:"ticks_now"`
+	TunnelsWhole       *ebpf.VariableSpec `ebpf:"tunnels_whole"`
 	UdpPort            *ebpf.VariableSpec `ebpf:"udp_port"`
 }
 
@@ -402,6 +404,7 @@ type sourceVariables struct {
 	TaiOffsetNs        *ebpf.Variable `ebpf:"tai_offset_ns"`
 	TcpOptionFamilies  *ebpf.Variable `ebpf:"tcp_option_families"`
 	TicksNow           *ebpf.Variable `ebpf:"ticks_now"`
+	TunnelsWhole       *ebpf.Variable `ebpf:"tunnels_whole"`
 	UdpPort            *ebpf.Variable `ebpf:"udp_port"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"pillion.dev/probe/flow"
+	"pillion.dev/probe/hook"
 	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 	"pillion.dev/wire/test/codec"
@@ -174,9 +175,9 @@ func TestVerdictsFollowChanges(t *testing.T) {
 			expect("another target", "no_match")
 			change(s.SetRules([]fivetuple.Filter{{}}, append(other, netip.MustParseAddr("198.51.100.2"))))
 			expect("this target", "marked")
-			change(s.SetMTU(1300))
+			change(s.Follow(hook.Device{MTU: 1300}))
 			expect("small MTU", "mtu")
-			change(s.SetMTU(1500))
+			change(s.Follow(hook.Device{MTU: 1500}))
 			expect("large MTU", "marked")
 			run(t, s.objects.SourceReturn, tooBig4(packet, 1340))
 			expect("path MTU", "mtu")
