@@ -30,7 +30,7 @@ func compare(out io.Writer, m measurement, truth emulator.Tally) error {
 		{"received, including duplicates", m.Packets, truth.Delivered + truth.Duplicated},
 		{"lost (RFC 7680)", m.Lost, truth.Lost},
 		{"duplicated (RFC 5560)", m.Duplicated, truth.Duplicated},
-		{"reordered (RFC 4737)", m.Reordered, truth.Reordered},
+		{"reordered (RFC 4737), lower bound", m.Reordered, truth.Reordered},
 	}
 	for _, c := range counts {
 		fmt.Fprintf(out, format, c.name, strconv.FormatUint(c.measured, 10), strconv.FormatUint(c.true, 10),
@@ -50,8 +50,8 @@ func compare(out io.Writer, m measurement, truth emulator.Tally) error {
 	}
 	if m.Reordered != truth.Reordered || m.Lost != truth.Lost || m.Duplicated != truth.Duplicated {
 		fmt.Fprintf(out, "\nSegments of one TSO/GSO packet share a sequence number: reordering among them is\n"+
-			"not detected, and a duplicate among them offsets a loss. Packets sent individually\n"+
-			"are counted exactly.\n")
+			"not detected, so that the number of reordered packets is a lower bound, and a\n"+
+			"duplicate among them offsets a loss. Packets sent individually are counted exactly.\n")
 	}
 	fmt.Fprintf(out, "\nPacket accounting: seen at the source %d = marked %d + not marked %d;\n"+
 		"  sent %d = received %d + lost %d, without duplicates. The measured delay also\n"+
