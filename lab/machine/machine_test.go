@@ -71,6 +71,18 @@ var suites = []suite{
 		},
 	},
 	{
+		Package: "probe/device",
+		Tests: []string{
+			"TestModuleDevices/VLAN,_the_VLAN_device",
+			"TestModuleDevices/VLAN,_the_device_below",
+			"TestModuleDevices/bond,_the_bond",
+			"TestModuleDevices/bond,_its_port",
+			"TestModuleDevices/ipvlan,_the_device",
+			"TestModuleDevices/Geneve_over_IPv4,_the_Geneve_device",
+			"TestModuleDevices/Geneve_over_IPv4,_the_device_below",
+		},
+	},
+	{
 		Package: "probe/destination",
 		Tests:   []string{"TestReplace", "TestHistogramInKernel", "TestPagesAreFreedWithTheirFlow"},
 	},
@@ -139,7 +151,7 @@ func fill(t *testing.T, k kernel) disk {
 	for _, name := range []string{"ip", "tc", "ethtool", "sysctl"} {
 		d.program(t, name)
 	}
-	for i, m := range k.choose(t, "veth", "tun", "dummy", "sch_ingress", "sch_tbf", "sch_netem", "cls_bpf", "cls_u32", "act_mirred") {
+	for i, m := range k.choose(t, "veth", "tun", "dummy", "8021q", "bonding", "ipvlan", "geneve", "sch_ingress", "sch_tbf", "sch_netem", "cls_bpf", "cls_u32", "act_mirred") {
 		d.put(fmt.Sprintf("%s/%02d-%s", moduleFolder, i, m.name), 0o644, m.code)
 	}
 	text, err := json.Marshal(suites)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,7 +23,8 @@ below; the bridge, not its port. An agent finds that device by the route to the 
 
 The tests send each kind of traffic through each device below with the encodings ` + "`" + encodings + "`" + `. Every byte arrives, at
 sockets with and without UDP GRO; every marked packet is read and none is counted as lost. "Unmarked" packets arrive as
-well, and the reason is the name of their counter without ` + "`skipped_`" + `.
+well, and the reason is the name of their counter without ` + "`skipped_`" + `. VLAN, bond, ipvlan and Geneve devices are tested with
+Debian's Linux 6.12, the others with the kernel of the machine that runs the tests.
 
 | device | probes on | %s |
 |---|---|%s
@@ -54,8 +56,8 @@ duplicate among them offsets it; reordering among them is not detected, and ` + 
 The probes do not attach to GRE, IPIP and 6in4 devices: ` + "`link type is not supported`" + `.
 `
 
-// untested are kinds of devices that no test creates: the kernel that runs the tests has none.
-const untested = "WireGuard, Geneve, VLAN, bond, ipvlan, VRF and netkit devices, and IPsec"
+// untested are kinds of devices that no test creates.
+const untested = "WireGuard, VRF and netkit devices, and IPsec"
 
 func document() string {
 	var columns, dashes, rows, paths strings.Builder
@@ -68,7 +70,7 @@ func document() string {
 			dashes.WriteString("---|")
 		}
 	}
-	for _, n := range networks {
+	for _, n := range slices.Concat(networks, moduleNetworks) {
 		for _, at := range n.places {
 			fmt.Fprintf(&rows, "| %s | %s | %s |\n", n.name, at.name, strings.Join(at.cells[:], " | "))
 		}
