@@ -135,7 +135,7 @@ func (m *routerProfile) assign(tasks []profileTask) error {
 			r = old[i]
 			old = slices.Delete(old, i, i+1)
 		} else {
-			r = &profileSubscriber{task: task, period: begin(now, time.Duration(task.Interval)), before: shot, counters: map[string]uint64{}, peaks: map[queueSide]uint64{}}
+			r = &profileSubscriber{task: task, period: begin(now, time.Duration(task.Interval)), before: shot.Begin(), counters: map[string]uint64{}, peaks: map[queueSide]uint64{}}
 		}
 		m.subscribers = append(m.subscribers, r)
 		tick = divisor(tick, time.Duration(task.Interval))

@@ -82,8 +82,8 @@ const settlePoll = 5 * time.Millisecond
 // Settle takes no more packets, and waits until nothing is in flight or the context
 // ends. The account says what is in flight then.
 func (r *Router) Settle(ctx context.Context) error {
-	if err := r.collection.Variables[routerVarPaused].Set(uint32(1)); err != nil {
-		return fmt.Errorf("settle router: %w", err)
+	if err := r.pause(true); err != nil {
+		return err
 	}
 	ticker := time.NewTicker(settlePoll)
 	defer ticker.Stop()

@@ -34,8 +34,7 @@ func hasTracepoint(kernel *btf.Spec, name string) bool {
 	return err == nil
 }
 
-// tracepoints in the order of attachment: ends before beginnings, so that no packet is
-// seen whose end is not.
+// tracepoints in the order of attachment: ends before beginnings.
 var tracepoints = []string{
 	routerProgRouterFree, routerProgRouterFreeAgain, routerProgRouterConsume, routerProgRouterStartXmit,
 	routerProgRouterGroExit, routerProgRouterFragsExit,
@@ -68,15 +67,34 @@ var filters = []struct {
 	{routerProgRouterPreRouting, link.NetfilterInetPreRouting, first},
 }
 
+// attach takes no packet before all programs are attached: they must see its end.
 func (r *Router) attach() error {
+	if err := r.pause(true); err != nil {
+		return err
+	}
 	if err := r.inNamespace(r.attachFilters); err != nil {
 		return err
 	}
 	if err := r.trace(tracepoints, &r.links); err != nil {
 		return err
 	}
+	if err := r.pause(false); err != nil {
+		return err
+	}
 	if r.options.Causes {
 		return r.RecordCauses(true)
+	}
+	return nil
+}
+
+// pause takes no new packets; those inside are still observed.
+func (r *Router) pause(on bool) error {
+	value := uint32(0)
+	if on {
+		value = 1
+	}
+	if err := r.collection.Variables[routerVarPaused].Set(value); err != nil {
+		return fmt.Errorf("pause router: %w", err)
 	}
 	return nil
 }

@@ -1,5 +1,12 @@
 package router
 
+// Begin returns s as what the first interval begins with: it sees the packets that are
+// inside the router now, since they end in it.
+func (s Snapshot) Begin() Snapshot {
+	s.Account.Seen -= s.Account.InFlight
+	return s
+}
+
 // Sub is what came between before and s. What is a state, not a count, is that of s:
 // packets in flight, and depths of queues.
 func (s Snapshot) Sub(before Snapshot) Snapshot {
