@@ -132,6 +132,13 @@ func (f *forwarder) take(schema *measure.Schema, sample measure.Sample) {
 	f.rows[key] = append(f.rows[key], row)
 }
 
+// count is how many rows there are so far.
+func (f *forwarder) count(key string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.rows[key])
+}
+
 // sum of a column over the rows that match all of column=value.
 func (f *forwarder) sum(key, column string, where ...string) (sum uint64) {
 	f.mu.Lock()
@@ -174,7 +181,7 @@ func TestRouterRowsAddUp(t *testing.T) {
 		}
 	}
 	sent := uint64(0)
-	for deadline := time.Now().Add(20 * time.Second); len(f.rows["router_account all"]) < 3 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(20 * time.Second); f.count("router_account all") < 3 && time.Now().Before(deadline); {
 		sent += uint64(f.send(100, time.Second))
 	}
 	f.inside(r.Close)
@@ -200,19 +207,7 @@ func TestRouterRowsAddUp(t *testing.T) {
 			t.Errorf("session %q: the account is open by %d, unexplained %d", row.session, int64(seen), unexplained)
 		}
 	}
-	for _, row := range f.rows["router_queues all"] {
-		var sizes, gaps uint64
-		for _, n := range row["size_counts"].List() {
-			sizes += n
-		}
-		for _, n := range row["gap_counts"].List() {
-			gaps += n
-		}
-		if left := row["departures"].Uint64(); sizes != gaps || sizes > left ||
-			len(row["sizes"].List()) != len(row["size_counts"].List()) || len(row["gap_arrivals"].List()) != len(row["gap_counts"].List()) {
-			t.Errorf("%s %s: %d left, %d in lengths, %d in arrivals between departures", row["side"].Text(), row["interface"].Text(), left, sizes, gaps)
-		}
-	}
+	checkQueueSums(t, f.rows["router_queues all"])
 	for _, row := range f.rows["router all"] {
 		counts := uint64(0)
 		for _, n := range row["delay_counts"].List() {
@@ -325,5 +320,33 @@ func TestRouterLease(t *testing.T) {
 	}
 	if states := f.apply(r); len(states) != 0 || len(r.points) != 0 {
 		t.Errorf("without a task: %+v", states)
+	}
+}
+
+// checkQueueSums compares the counts of queues over all rows: those of one row are read one
+// after the other while packets pass.
+func checkQueueSums(t *testing.T, rows []map[string]measure.Value) {
+	t.Helper()
+	type counts struct{ departures, sizes, gaps uint64 }
+	sums := map[string]counts{}
+	for _, row := range rows {
+		if len(row["sizes"].List()) != len(row["size_counts"].List()) || len(row["gap_arrivals"].List()) != len(row["gap_counts"].List()) {
+			t.Errorf("values and counts of %v differ in number", row)
+		}
+		queue := row["side"].Text() + " " + row["interface"].Text()
+		sum := sums[queue]
+		sum.departures += row["departures"].Uint64()
+		for _, n := range row["size_counts"].List() {
+			sum.sizes += n
+		}
+		for _, n := range row["gap_counts"].List() {
+			sum.gaps += n
+		}
+		sums[queue] = sum
+	}
+	for queue, sum := range sums {
+		if sum.sizes != sum.gaps || sum.sizes > sum.departures {
+			t.Errorf("%s: %d left, %d in lengths, %d in arrivals between departures", queue, sum.departures, sum.sizes, sum.gaps)
+		}
 	}
 }

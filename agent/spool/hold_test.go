@@ -77,8 +77,9 @@ func TestHoldReports(t *testing.T) {
 	h.hold(t, 5, 3000)
 	h.hold(t, 6, 3000) // drops earlier ones from memory
 	move(t, s, away, dir)
-	run(t, s, v.send)
+	stop := run(t, s, v.send)
 	drain(t, s)
+	stop() // the next batch is to stay
 	if !slices.Equal(h.written, []uint64{0, 1, 2, 3, 6}) || !slices.Equal(h.lost, []uint64{4, 5}) {
 		t.Errorf("written %v, lost %v", h.written, h.lost)
 	}
