@@ -42,12 +42,10 @@ static __always_inline __u32 run_packets(__u64 run)
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 4096);
+	__uint(max_entries, SLOTS);
 	__type(key, __u32);
 	__type(value, struct slot);
 } slots SEC(".maps");
-
-const volatile __u32 slot_mask = 4095; /* entries of slots, minus one */
 
 static __always_inline struct slot *slot_at(__u32 index)
 {
@@ -72,7 +70,7 @@ static __always_inline int run_next(const struct mark *m, __u32 packets)
 
 	if (records_wanted || flow_fields != FLOW_ALL || m->modules != WIRE_LOSS || packets != 1)
 		return -1;
-	slot = slot_at(slot_hash(key) & slot_mask);
+	slot = slot_at(slot_index(key));
 	if (!slot || !slot_has(&slot->key, key) || slot->peers != peers_state ||
 	    (!slot->route && is_routed(m)))
 		return -1;
@@ -193,7 +191,7 @@ static __always_inline void flow_unlock(const struct held *held)
 /* Takes the slot of a new flow, locked, if it is free. Returns 0 if not. */
 static __always_inline struct slot *slot_take(struct flow *flow, const struct slot_key *key)
 {
-	__u32 index = slot_hash(key) & slot_mask;
+	__u32 index = slot_index(key);
 	struct slot *slot = slot_at(index);
 
 	if (!slot || __sync_val_compare_and_swap(&slot->key.last, 0, SLOT_BUSY))
@@ -203,11 +201,7 @@ static __always_inline struct slot *slot_take(struct flow *flow, const struct sl
 		__sync_lock_test_and_set(&slot->key.last, 0);
 		return 0;
 	}
-	slot->key.words[0] = key->words[0];
-	slot->key.words[1] = key->words[1];
-	slot->key.words[2] = key->words[2];
-	slot->key.words[3] = key->words[3];
-	__sync_lock_test_and_set(&slot->key.last, key->last);
+	slot_publish(&slot->key, key);
 	*(volatile __u32 *)&flow->place = index + 1;
 	return slot;
 }

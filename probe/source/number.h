@@ -48,16 +48,14 @@ struct slot {
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 4096);
+	__uint(max_entries, SLOTS);
 	__type(key, __u32);
 	__type(value, struct slot);
 } slots SEC(".maps");
 
-const volatile __u32 slot_mask = 4095; /* entries of slots, minus one */
-
 static __always_inline struct slot *slot_of(const struct slot_key *key)
 {
-	__u32 index = slot_hash(key) & slot_mask;
+	__u32 index = slot_index(key);
 
 	return bpf_map_lookup_elem(&slots, &index);
 }
@@ -96,12 +94,8 @@ static __noinline struct numbering *number_start(const struct flow_key *key, str
 			tally->flows_started++;
 		return bpf_map_lookup_elem(&flow_numbers, key);
 	}
-	slot->key.words[0] = words->words[0];
-	slot->key.words[1] = words->words[1];
-	slot->key.words[2] = words->words[2];
-	slot->key.words[3] = words->words[3];
 	slot->numbers = fresh;
-	__sync_lock_test_and_set(&slot->key.last, words->last);
+	slot_publish(&slot->key, words);
 	tally->flows_started++;
 	return &slot->numbers;
 }
