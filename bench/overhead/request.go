@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"runtime"
-	"runtime/debug"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/bench/thread"
 	"pillion.dev/internal/netns"
 )
 
@@ -44,15 +43,11 @@ func sendRequests(ctx context.Context, t *testbed, v6 bool, core int, duration t
 	}
 	defer r.close()
 
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	release, err := pin(core)
+	release, err := thread.Own(core)
 	if err != nil {
 		return requestResult{}, err
 	}
 	defer release()
-	runtime.GC()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 
 	for range warmBursts {
 		if err := r.burst(); err != nil {
@@ -63,11 +58,11 @@ func sendRequests(ctx context.Context, t *testbed, v6 bool, core int, duration t
 	var cpu []float64
 	begin := time.Now()
 	for time.Since(begin) < duration && ctx.Err() == nil {
-		before := threadTime()
+		before := thread.CPUTime()
 		if err := r.burst(); err != nil {
 			return result, err
 		}
-		cpu = append(cpu, float64(threadTime()-before)/requestBurst)
+		cpu = append(cpu, float64(thread.CPUTime()-before)/requestBurst)
 		result.Transactions += requestBurst
 	}
 	result.CPUNs = median(cpu)
@@ -125,11 +120,7 @@ func (r *requester) open(t *testbed, to netip.Addr) error {
 }
 
 func tcpSocket(family netip.Addr) (int, error) {
-	domain := unix.AF_INET
-	if family.Is6() {
-		domain = unix.AF_INET6
-	}
-	descriptor, err := unix.Socket(domain, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	descriptor, err := openSocket(family, unix.SOCK_STREAM)
 	if err != nil {
 		return -1, err
 	}

@@ -5,13 +5,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"runtime"
-	"runtime/debug"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/bench/thread"
 	"pillion.dev/internal/netns"
 )
 
@@ -59,15 +58,11 @@ func sendUDP(ctx context.Context, t *testbed, v6 bool, payload int, core int, du
 	}
 	defer s.close()
 
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	release, err := pin(core)
+	release, err := thread.Own(core)
 	if err != nil {
 		return udpResult{}, err
 	}
 	defer release()
-	runtime.GC()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 
 	for range warmBursts {
 		if err := s.burst(); err != nil {
@@ -127,7 +122,7 @@ func (s *sender) close() {
 // burst sends a burst against the clock, then empties the receiving socket.
 func (s *sender) burst() error {
 	begin := time.Now()
-	cpu := threadTime()
+	cpu := thread.CPUTime()
 	for range burst {
 		_, _, e := unix.RawSyscall(unix.SYS_WRITE, uintptr(s.out),
 			uintptr(unsafe.Pointer(unsafe.SliceData(s.payload))), uintptr(len(s.payload)))
@@ -135,7 +130,7 @@ func (s *sender) burst() error {
 			return fmt.Errorf("send %d bytes: %w", len(s.payload), e)
 		}
 	}
-	s.cpu = append(s.cpu, float64(threadTime()-cpu)/burst)
+	s.cpu = append(s.cpu, float64(thread.CPUTime()-cpu)/burst)
 	s.elapsed += time.Since(begin)
 	s.result.Packets += burst
 	s.drain()
@@ -168,36 +163,21 @@ func (s *sender) awaitLate() {
 	}
 }
 
-// threadTime returns the CPU time of the calling thread in nanoseconds.
-func threadTime() int64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // cannot fail for the calling thread
-	return now.Nano()
-}
-
-// pin pins the calling thread to one core until release is called.
-func pin(core int) (release func(), err error) {
-	var before, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return nil, fmt.Errorf("read own cores: %w", err)
-	}
-	one.Set(core)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return nil, fmt.Errorf("pin sender to core %d: %w", core, err)
-	}
-	return func() { _ = unix.SchedSetaffinity(0, &before) }, nil
-}
-
 func udpSocket(local netip.Addr, port int) (int, error) {
-	family := unix.AF_INET
-	if local.Is6() {
-		family = unix.AF_INET6
-	}
-	descriptor, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	descriptor, err := openSocket(local, unix.SOCK_DGRAM)
 	if err != nil {
 		return -1, err
 	}
 	return descriptor, unix.Bind(descriptor, socketAddress(local, port))
+}
+
+// openSocket opens a socket of the family of an address.
+func openSocket(address netip.Addr, kind int) (int, error) {
+	family := unix.AF_INET
+	if address.Is6() {
+		family = unix.AF_INET6
+	}
+	return unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
 }
 
 func socketAddress(address netip.Addr, port int) unix.Sockaddr {

@@ -3,12 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/bench/thread"
 	"pillion.dev/internal/netns"
 )
 
@@ -61,26 +60,22 @@ var errMissing = errors.New("packets are missing")
 // rate sends a number of packets and returns packets per second of CPU time: the median
 // over bursts, so that other load on the machine hardly affects it.
 func (p *passage) rate(packets int) (float64, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	release, err := pin(spread().Sender)
+	release, err := thread.Own(spread().Sender)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	runtime.GC()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	costs := make([]float64, 0, packets/burst+1)
 	arrived := 0
 	for range packets / burst {
-		begin := threadTime()
+		begin := thread.CPUTime()
 		for range burst {
 			_, _, e := unix.RawSyscall(unix.SYS_WRITE, uintptr(p.out.socket), uintptr(unsafe.Pointer(&p.payload)), shortPayload)
 			if e != 0 {
 				return 0, fmt.Errorf("send packet: %w", e)
 			}
 		}
-		costs = append(costs, float64(threadTime()-begin)/burst)
+		costs = append(costs, float64(thread.CPUTime()-begin)/burst)
 		arrived += p.drain()
 	}
 	arrived += p.late(packets/burst*burst - arrived)
@@ -112,11 +107,4 @@ func (p *passage) late(missing int) (n int) {
 		n += p.drain()
 	}
 	return n
-}
-
-// threadTime returns the CPU time of the calling thread, ns.
-func threadTime() int64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // cannot fail for the calling thread
-	return now.Nano()
 }

@@ -2,13 +2,12 @@ package main
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/bench/thread"
 	"pillion.dev/internal/netns"
 )
 
@@ -49,15 +48,11 @@ func (s *sender) close() {
 // send sends packets of these payloads at a constant rate, or as fast as possible if that
 // is 0, and returns how long it took. It busy-waits.
 func (s *sender) send(lengths []uint16, rate float64) (time.Duration, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	release, err := pin(spread().Sender)
+	release, err := thread.Own(spread().Sender)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	runtime.GC()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 
 	payload := make([]byte, mostPayload)
 	var vectors [batch]unix.Iovec
@@ -89,17 +84,4 @@ func (s *sender) send(lengths []uint16, rate float64) (time.Duration, error) {
 		}
 	}
 	return time.Since(begin), nil
-}
-
-// pin pins the calling thread to one processor until release is called.
-func pin(cpu int) (release func(), err error) {
-	var before, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return nil, fmt.Errorf("read own processors: %w", err)
-	}
-	one.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return nil, fmt.Errorf("pin sender to processor %d: %w", cpu, err)
-	}
-	return func() { _ = unix.SchedSetaffinity(0, &before) }, nil
 }
