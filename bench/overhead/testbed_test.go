@@ -56,13 +56,20 @@ func armOf(t *testing.T, name string) arm {
 	return arm{}
 }
 
-// fakeAgent writes a shell script that replaces the agent: it reports that it is
-// ready, waits for the interrupt and prints the given summary.
+// fakeAgent writes a script that replaces the agent: it reports that it is ready, waits
+// for the interrupt and prints the given summary. The interrupt is blocked before it can
+// arrive; a shell may lose it between two commands.
 func fakeAgent(t *testing.T, begin, summary string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "agent")
-	script := "#!/bin/bash\n" + begin + "\ntrap 'echo \"$summary\"; exit 0' INT\nsummary='" + summary + "'\n" +
-		"echo '{\"ready\":{\"role\":\"'$1'\"}}'\necho '{\"packets\":1}'\nwhile :; do read -rt 1 <> <(:); done\n"
+	script := "#!/bin/bash\n" + begin + "\nexec python3 - \"$1\" '" + summary + "' <<'end'\n" + `import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+print('{"ready":{"role":"%s"}}' % sys.argv[1])
+print('{"packets":1}', flush=True)
+signal.sigwait({signal.SIGINT})
+print(sys.argv[2])
+end
+`
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
