@@ -9,7 +9,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
@@ -90,27 +89,8 @@ func TestProbeErrors(t *testing.T) {
 // A foreign program sees every packet, and stays attached.
 func TestBesideForeignPrograms(t *testing.T) {
 	b := up(t, pair)
-	var attachments []link.Link
 	attach := func(host, device string, at ebpf.AttachType) {
-		b.do(host, func() error {
-			index, err := indexOf(device)
-			if err != nil {
-				return err
-			}
-			program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-				Name: "other", Type: ebpf.SchedCLS, License: "GPL",
-				Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
-			})
-			if err != nil {
-				return err
-			}
-			defer program.Close()
-			l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: program, Attach: at})
-			if err == nil {
-				attachments = append(attachments, l)
-			}
-			return err
-		})
+		b.attach(host, device, at, nil, "other", asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()})
 	}
 	attach("a", "b", ebpf.AttachTCXEgress)
 	attach("b", "a", ebpf.AttachTCXIngress)
@@ -121,9 +101,6 @@ func TestBesideForeignPrograms(t *testing.T) {
 	b.tryTraffic(s, d, secondIPv6, 1<<20)
 	b.expectAttached("a", "b", ebpf.AttachTCXEgress, "other")
 	b.expectAttached("b", "a", ebpf.AttachTCXIngress, "other")
-	for _, l := range attachments {
-		l.Close()
-	}
 }
 
 // Datagrams of one UDP_SEGMENT call are as many packets. On IPv4 they are left

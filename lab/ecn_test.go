@@ -10,7 +10,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,25 +55,8 @@ links:
 func (b *bed) congested(host, device string) {
 	b.t.Helper()
 	const next = -1
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.SchedCLS, License: "GPL",
-		Instructions: asm.Instructions{asm.FnSkbEcnSetCe.Call(), asm.Mov.Imm(asm.R0, next), asm.Return()},
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer program.Close()
-	b.do(host, func() error {
-		index, err := indexOf(device)
-		if err != nil {
-			return err
-		}
-		attached, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: program, Attach: ebpf.AttachTCXEgress})
-		if err == nil {
-			b.t.Cleanup(func() { attached.Close() })
-		}
-		return err
-	})
+	b.attach(host, device, ebpf.AttachTCXEgress, nil, "congested",
+		asm.Instructions{asm.FnSkbEcnSetCe.Call(), asm.Mov.Imm(asm.R0, next), asm.Return()})
 }
 
 // control calls f with the descriptor of a socket.

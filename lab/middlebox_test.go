@@ -217,21 +217,5 @@ func (m middlebox) act(at layout) asm.Instructions {
 // insert puts a middlebox before a device of a host.
 func (b *bed) insert(host, device string, m middlebox) {
 	b.t.Helper()
-	b.do(host, func() error {
-		index, err := indexOf(device)
-		if err != nil {
-			return err
-		}
-		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "middlebox", Type: ebpf.SchedCLS, License: "GPL", Instructions: m.program()})
-		if err != nil {
-			return err
-		}
-		defer program.Close()
-		attached, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: program, Attach: ebpf.AttachTCXIngress, Anchor: link.Head()})
-		if err != nil {
-			return err
-		}
-		b.t.Cleanup(func() { attached.Close() })
-		return nil
-	})
+	b.attach(host, device, ebpf.AttachTCXIngress, link.Head(), "middlebox", m.program())
 }
