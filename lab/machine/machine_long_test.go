@@ -1,3 +1,5 @@
+//go:build long
+
 // Package machine runs tests of the probes on another kernel than this machine's: it
 // boots Debian's 6.12 in QEMU, without hardware's help, from a disk in memory that holds
 // the test binaries and little else.
@@ -88,7 +90,7 @@ var suites = []suite{
 	},
 }
 
-func TestDebianKernel(t *testing.T) {
+func TestLongDebianKernel(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("the guest runs this machine's programs, for %s, but its kernel is for amd64", runtime.GOARCH)
 	}
@@ -137,7 +139,7 @@ func fill(t *testing.T, k kernel) disk {
 	for _, s := range suites {
 		packages = append(packages, "pillion.dev/"+s.Package)
 	}
-	build := exec.Command("go", append([]string{"test", "-c", "-ldflags=-s -w", "-o", built + "/"}, packages...)...)
+	build := exec.Command("go", append([]string{"test", "-c", "-tags=long", "-ldflags=-s -w", "-o", built + "/"}, packages...)...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build tests: %v\n%s", err, said)
