@@ -10,31 +10,37 @@
 
 #define TCP_REACH 0xff /* no option of a packet that may be marked lies further back */
 
-/* Is there a mark, or room for one? That of a forwarded packet is the sender's. */
-static __always_inline void tcp_option_look(struct __sk_buff *skb, struct subject *s)
+/*
+ * Is there a mark, or room for one? That of a forwarded packet is the sender's. A global
+ * function: what follows is verified once, not once for each way through this one.
+ */
+__noinline int tcp_option_look(struct __sk_buff *skb, struct subject *s)
 {
 	struct wire_experiment *option;
 	struct tcphdr *tcp;
 	__u32 at;
 
+	if (!s)
+		return 0;
 	if (s->key.protocol != IPPROTO_TCP || s->fragment || s->l4 > TCP_REACH ||
 	    s->l4_length < sizeof(struct tcphdr) + sizeof(*option))
-		return;
+		return 0;
 	if (pull(skb, s->l4 + s->l4_length))
-		return;
+		return 0;
 	tcp = packet_start(skb) + (s->l4 & TCP_REACH);
 	asm volatile("" : "+r"(tcp)); /* or it is computed again after its checks */
 	at = tcp_find(tcp, packet_end(skb));
 	if (!at)
-		return;
+		return 0;
 	s->option = s->l4 + at;
 	option = packet_start(skb) + (s->option & TCP_REACH);
 	if ((void *)(option + 1) > packet_end(skb))
-		return;
+		return 0;
 	if (option->kind == WIRE_TCP_OPTION_KIND)
 		s->blocked = OUTCOME_EXISTING_OPTION;
 	else
 		s->room = !s->forwarded && skb->sk;
+	return 0;
 }
 
 /* How a 32-bit word adds to a checksum. */
