@@ -112,12 +112,8 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = d.traffic(ctx)
-	watch.end()
-	if err != nil {
-		return err
-	}
-	measured, truth, err := d.measured(ctx)
+	measured, truth, err := d.carried(ctx)
+	watch.end() // by now it has shown the last seconds, too
 	if err != nil {
 		return err
 	}
@@ -125,6 +121,14 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	return compare(d.out, measured, truth)
+}
+
+// carried runs the traffic and returns what was measured.
+func (d *demo) carried(ctx context.Context) (measurement, emulator.Tally, error) {
+	if err := d.traffic(ctx); err != nil {
+		return measurement{}, emulator.Tally{}, err
+	}
+	return d.measured(ctx)
 }
 
 // sections prints the flows and paths that the server has archived.
