@@ -14,16 +14,22 @@ import (
 	"time"
 )
 
+// transferTime is more than any transfer takes, also on a busy machine.
+const transferTime = 3 * time.Minute
+
 // transfer is a TCP connection that carries pseudo-random bytes, hashed at both
 // ends: no offload, mark or loss may change them.
 type transfer struct {
 	t       testing.TB
 	size    int64
 	carried atomic.Int64
+	last    chan struct{} // closed when the sender may end
 	result  chan error
 }
 
-// carry starts a transfer of size bytes from one host to an address of another.
+// carry starts a transfer of size bytes from one host to an address of another. It goes
+// beyond that size if it reaches it before finish is called, so that a test that is slow
+// never meets its end.
 func (b *bed) carry(from, to string, address netip.Addr, size int64) *transfer {
 	b.t.Helper()
 	return b.carryOver(from, to, address, size, net.ListenConfig{}, net.Dialer{})
@@ -32,7 +38,7 @@ func (b *bed) carry(from, to string, address netip.Addr, size int64) *transfer {
 // carryOver is carry over a connection of a certain kind.
 func (b *bed) carryOver(from, to string, address netip.Addr, size int64, at net.ListenConfig, by net.Dialer) *transfer {
 	b.t.Helper()
-	x := &transfer{t: b.t, size: size, result: make(chan error, 2)}
+	x := &transfer{t: b.t, size: size, last: make(chan struct{}), result: make(chan error, 2)}
 	var listener net.Listener
 	b.do(to, func() (err error) {
 		listener, err = at.Listen(b.t.Context(), "tcp", netip.AddrPortFrom(address, 0).String())
@@ -55,21 +61,32 @@ func (b *bed) carryOver(from, to string, address netip.Addr, size int64, at net.
 
 func (x *transfer) send(out net.Conn, sums chan<- [sha256.Size]byte) error {
 	defer out.Close()
-	_ = out.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = out.SetDeadline(time.Now().Add(transferTime))
 	hash := sha256.New()
-	content := io.LimitReader(rand.NewChaCha8([32]byte{1}), x.size)
+	content := rand.NewChaCha8([32]byte{1})
 	buffer := make([]byte, 1<<18)
-	for {
-		n, err := content.Read(buffer)
-		hash.Write(buffer[:n])
-		if _, err := out.Write(buffer[:n]); err != nil {
+	for x.continues() {
+		part := buffer
+		if left := x.size - x.carried.Load(); left > 0 && left < int64(len(part)) {
+			part = part[:left]
+		}
+		content.Read(part)
+		hash.Write(part)
+		if _, err := out.Write(part); err != nil {
 			return fmt.Errorf("send: %w", err)
 		}
-		x.carried.Add(int64(n))
-		if err == io.EOF {
-			sums <- [sha256.Size]byte(hash.Sum(nil))
-			return nil
-		}
+		x.carried.Add(int64(len(part)))
+	}
+	sums <- [sha256.Size]byte(hash.Sum(nil))
+	return nil
+}
+
+func (x *transfer) continues() bool {
+	select {
+	case <-x.last:
+		return x.carried.Load() < x.size
+	default:
+		return true
 	}
 }
 
@@ -79,11 +96,11 @@ func (x *transfer) receive(listener net.Listener, sums <-chan [sha256.Size]byte)
 		return err
 	}
 	defer in.Close()
-	_ = in.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = in.SetDeadline(time.Now().Add(transferTime))
 	hash := sha256.New()
 	n, err := io.Copy(hash, in)
-	if err != nil || n != x.size {
-		return fmt.Errorf("received %d of %d bytes: %w", n, x.size, err)
+	if err != nil {
+		return fmt.Errorf("received %d bytes: %w", n, err)
 	}
 	if sent := <-sums; !bytes.Equal(hash.Sum(nil), sent[:]) {
 		return fmt.Errorf("received %d bytes that differ from those sent", n)
@@ -91,19 +108,17 @@ func (x *transfer) receive(listener net.Listener, sums <-chan [sha256.Size]byte)
 	return nil
 }
 
-// midway waits until some of the transfer is done, and checks that not all is.
+// midway waits until the transfer has made progress.
 func (x *transfer) midway() {
 	x.t.Helper()
 	before := x.carried.Load()
-	eventually(x.t, "the transfer to continue", func() bool { return x.carried.Load() > before+1<<20 || x.carried.Load() == x.size })
-	if x.carried.Load() == x.size {
-		x.t.Fatal("transfer ended too early: make it larger")
-	}
+	eventually(x.t, "the transfer to continue", func() bool { return x.carried.Load() > before+1<<20 })
 }
 
-// finish waits until both sides have ended.
+// finish lets the transfer end, and waits until both sides have.
 func (x *transfer) finish() {
 	x.t.Helper()
+	close(x.last)
 	for range 2 {
 		if err := <-x.result; err != nil {
 			x.t.Fatal(err)
