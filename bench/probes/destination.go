@@ -135,7 +135,7 @@ func (d *destination) above(costs map[string]float64) error {
 		if err != nil {
 			return err
 		}
-		took, err := flow.Above(d.Programs["destination_tc"], d.frames)
+		took, err := flow.Destination(d.Programs["destination_tc"], d.frames)
 		if err := errors.Join(err, flow.Close()); err != nil {
 			return err
 		}

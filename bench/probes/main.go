@@ -4,8 +4,8 @@
 //
 // The destination's programs get frames from BPF_PROG_TEST_RUN, one call per frame: a
 // separate sequence number and delay for each, as from a network. What they cost above an
-// empty program is measured without calls in between, on packets in UDP options. The
-// router's hooks see the packets of bench/router, which is built from each revision.
+// empty program is measured without calls in between, on packets in UDP options; what the
+// source costs likewise, above a program that only makes room for the option. The router's hooks see the packets of bench/router, which is built from each revision.
 package main
 
 import (
@@ -54,7 +54,7 @@ type part interface {
 
 func main() {
 	r := report{Experiment: "probes", Date: time.Now(), Processors: runtime.NumCPU()}
-	only := flag.String("only", "", "destination or router, to measure it alone")
+	only := flag.String("only", "", "source, destination or router, to measure it alone")
 	out := flag.String("out", "bench/results/probes.json", "result file")
 	flag.StringVar(&r.Old, "old", "HEAD~1", "revision to compare with")
 	flag.StringVar(&r.New, "new", "", "revision to judge; empty for the files as they are")
@@ -77,7 +77,7 @@ func (r *report) run(ctx context.Context, only string) error {
 		name  string
 		open  func(revision string, frames int) (part, error)
 		split int // of a round, so that disturbances affect both revisions
-	}{{"destination", openDestination, 8}, {"router", openRouter, 1}} {
+	}{{"source", openSource, 8}, {"destination", openDestination, 8}, {"router", openRouter, 1}} {
 		if only != "" && only != open.name {
 			continue
 		}

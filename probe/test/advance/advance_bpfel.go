@@ -16,9 +16,15 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	advanceMapMeasured          = "measured"
+	advanceMapMemory            = "memory"
+	advanceMapNext              = "next"
 	advanceProgAdvance          = "advance"
+	advanceProgAgain            = "again"
+	advanceProgEvict            = "evict"
+	advanceProgLengthen         = "lengthen"
 	advanceVarFlowFields        = "flow_fields"
+	advanceVarIpCheck           = "ip_check"
+	advanceVarIpLength          = "ip_length"
 	advanceVarLinkLength        = "link_length"
 	advanceVarMonotonicOffsetNs = "monotonic_offset_ns"
 	advanceVarNumber            = "number"
@@ -26,6 +32,7 @@ const (
 	advanceVarSpreadMask        = "spread_mask"
 	advanceVarStampEvery        = "stamp_every"
 	advanceVarTaiOffsetNs       = "tai_offset_ns"
+	advanceVarWhole             = "whole"
 )
 
 // loadAdvance returns the embedded CollectionSpec for advance.
@@ -70,14 +77,18 @@ type advanceSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type advanceProgramSpecs struct {
-	Advance *ebpf.ProgramSpec `ebpf:"advance"`
+	Advance  *ebpf.ProgramSpec `ebpf:"advance"`
+	Again    *ebpf.ProgramSpec `ebpf:"again"`
+	Evict    *ebpf.ProgramSpec `ebpf:"evict"`
+	Lengthen *ebpf.ProgramSpec `ebpf:"lengthen"`
 }
 
 // advanceMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type advanceMapSpecs struct {
-	Measured *ebpf.MapSpec `ebpf:"measured"`
+	Memory *ebpf.MapSpec `ebpf:"memory"`
+	Next   *ebpf.MapSpec `ebpf:"next"`
 }
 
 // advanceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -85,6 +96,8 @@ type advanceMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type advanceVariableSpecs struct {
 	FlowFields        *ebpf.VariableSpec `ebpf:"flow_fields"`
+	IpCheck           *ebpf.VariableSpec `ebpf:"ip_check"`
+	IpLength          *ebpf.VariableSpec `ebpf:"ip_length"`
 	LinkLength        *ebpf.VariableSpec `ebpf:"link_length"`
 	MonotonicOffsetNs *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
 	Number            *ebpf.VariableSpec `ebpf:"number"`
@@ -92,6 +105,7 @@ type advanceVariableSpecs struct {
 	SpreadMask        *ebpf.VariableSpec `ebpf:"spread_mask"`
 	StampEvery        *ebpf.VariableSpec `ebpf:"stamp_every"`
 	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
+	Whole             *ebpf.VariableSpec `ebpf:"whole"`
 }
 
 // advanceObjects contains all objects after they have been loaded into the kernel.
@@ -114,12 +128,14 @@ func (o *advanceObjects) Close() error {
 //
 // It can be passed to loadAdvanceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type advanceMaps struct {
-	Measured *ebpf.Map `ebpf:"measured"`
+	Memory *ebpf.Map `ebpf:"memory"`
+	Next   *ebpf.Map `ebpf:"next"`
 }
 
 func (m *advanceMaps) Close() error {
 	return _AdvanceClose(
-		m.Measured,
+		m.Memory,
+		m.Next,
 	)
 }
 
@@ -128,6 +144,8 @@ func (m *advanceMaps) Close() error {
 // It can be passed to loadAdvanceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type advanceVariables struct {
 	FlowFields        *ebpf.Variable `ebpf:"flow_fields"`
+	IpCheck           *ebpf.Variable `ebpf:"ip_check"`
+	IpLength          *ebpf.Variable `ebpf:"ip_length"`
 	LinkLength        *ebpf.Variable `ebpf:"link_length"`
 	MonotonicOffsetNs *ebpf.Variable `ebpf:"monotonic_offset_ns"`
 	Number            *ebpf.Variable `ebpf:"number"`
@@ -135,18 +153,25 @@ type advanceVariables struct {
 	SpreadMask        *ebpf.Variable `ebpf:"spread_mask"`
 	StampEvery        *ebpf.Variable `ebpf:"stamp_every"`
 	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`
+	Whole             *ebpf.Variable `ebpf:"whole"`
 }
 
 // advancePrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadAdvanceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type advancePrograms struct {
-	Advance *ebpf.Program `ebpf:"advance"`
+	Advance  *ebpf.Program `ebpf:"advance"`
+	Again    *ebpf.Program `ebpf:"again"`
+	Evict    *ebpf.Program `ebpf:"evict"`
+	Lengthen *ebpf.Program `ebpf:"lengthen"`
 }
 
 func (p *advancePrograms) Close() error {
 	return _AdvanceClose(
 		p.Advance,
+		p.Again,
+		p.Evict,
+		p.Lengthen,
 	)
 }
 
