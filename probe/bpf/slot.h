@@ -14,6 +14,15 @@ struct slot_key {
 
 _Static_assert(sizeof(struct slot_key) == sizeof(struct flow_key), "flow key in words");
 
+/* The end of a key in one word, as it is read again. */
+static __always_inline void key_end(struct flow_key *key, __u8 family, __u8 protocol, __be16 sport,
+				    __be16 dport)
+{
+	struct slot_key *words = (void *)key;
+
+	words->last = sport | (__u32)dport << 16 | (__u64)protocol << 32 | (__u64)family << 40;
+}
+
 #define SLOT_BUSY ~0ull /* last, while a slot is taken */
 
 #define SLOTS 4096

@@ -156,15 +156,6 @@ static __always_inline void read_ports(struct mark *m, void *l4, void *end)
 	m->key.dport = ports[1];
 }
 
-/* The end of a key in one word, as it is read again. */
-static __always_inline void key_end(struct flow_key *key, __u8 family, __u8 protocol, __be16 sport,
-				    __be16 dport)
-{
-	struct slot_key *words = (void *)key;
-
-	words->last = sport | (__u32)dport << 16 | (__u64)protocol << 32 | (__u64)family << 40;
-}
-
 /* What an option of a transport carries; zero stands for nothing. Nothing at all is no mark. */
 static __always_inline int read_experiment(struct mark *m, __be32 number, __be32 time)
 {

@@ -35,8 +35,8 @@ enum outcome {
 
 /* Per CPU; packets as they will be on the wire. */
 struct tally {
+	__u64 bytes_added; /* beside the packets that are marked */
 	__u64 packets[OUTCOMES];
-	__u64 bytes_added;
 	__u64 flows_started;
 	__u64 mss_clamped;
 	/* The tcp-option encoding: see connection.h. */

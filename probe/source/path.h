@@ -12,7 +12,7 @@
 #include "subject.h"
 
 volatile __u32 path_mtu; /* largest IP packet for this device, bytes; the agent follows the device */
-volatile __u32 paths_state; /* counted up when a path MTU is learned */
+volatile __u32 paths_state PER_PACKET; /* counted up when a path MTU is learned */
 volatile __u32 paths_known; /* not zero: look paths up */
 
 struct path {

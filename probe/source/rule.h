@@ -29,7 +29,7 @@ struct rule {
 
 const volatile __u32 every_packet; /* there are no rules at all */
 volatile __u32 rule_choice;
-volatile __u32 rules_state = 1; /* counted up by the agent when rules, targets or paths change */
+volatile __u32 rules_state PER_PACKET = 1; /* counted up by the agent when rules, targets or paths change */
 struct rule rules[2 * RULES_MAX];
 
 struct rule_target {

@@ -8,13 +8,11 @@
 #ifndef PILLION_SOURCE_SAMPLE_H
 #define PILLION_SOURCE_SAMPLE_H
 
-#include <linux/bpf.h>
+#include "../bpf/packet.h"
 
-#include <bpf/bpf_helpers.h>
-
-volatile __u32 sample_every = 1; /* 1-in-N; 0 and 1: all */
-volatile __u32 sample_random;	 /* probability in 2^-32; 0: all */
-volatile __u64 sample_gap_ns;	 /* at most one in this time; 0: no limit */
+volatile __u32 sample_every PER_PACKET = 1; /* 1-in-N; 0 and 1: all */
+volatile __u32 sample_random PER_PACKET;	 /* probability in 2^-32; 0: all */
+volatile __u64 sample_gap_ns PER_PACKET;	 /* at most one in this time; 0: no limit */
 
 /* When the time-based sampler may choose again; CLOCK_MONOTONIC ns. */
 __u64 sample_next_ns;

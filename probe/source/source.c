@@ -5,6 +5,7 @@
  * Marks packets that leave a device. An error on the way passes the packet on
  * as it is and counts why.
  */
+#include "lease.h" /* first: what every packet needs comes before the tables */
 #include "mss.h"
 #include "shim.h"
 #include "tcp_option.h"

@@ -143,8 +143,8 @@ type sourceSlot struct {
 
 type sourceTally struct {
 	_                      structs.HostLayout
-	Packets                [22]uint64
 	BytesAdded             uint64
+	Packets                [22]uint64
 	FlowsStarted           uint64
 	MssClamped             uint64
 	Connections            uint64

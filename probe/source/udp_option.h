@@ -22,11 +22,9 @@ struct datagram {
 	__u16 udp_length;
 };
 
-static __always_inline void datagram_ports(struct datagram *d, const struct udphdr *udp)
+static __always_inline void datagram_ports(struct datagram *d, __u8 family, const struct udphdr *udp)
 {
-	d->key.sport = udp->source;
-	d->key.dport = udp->dest;
-	d->key.protocol = IPPROTO_UDP;
+	key_end(&d->key, family, IPPROTO_UDP, udp->source, udp->dest);
 	d->udp_length = bpf_ntohs(udp->len);
 }
 
@@ -34,6 +32,7 @@ static __always_inline void datagram_ports(struct datagram *d, const struct udph
 static __always_inline int datagram_read(struct __sk_buff *skb, struct datagram *d)
 {
 	void *l3 = packet_start(skb) + link_length, *end = packet_end(skb);
+	struct slot_key *words = (void *)&d->key;
 
 	if (skb->protocol == PROTOCOL_IPV6) {
 		struct ipv6hdr *ip = l3;
@@ -41,12 +40,11 @@ static __always_inline int datagram_read(struct __sk_buff *skb, struct datagram 
 
 		if ((void *)(udp + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_UDP)
 			return 0;
-		copy_address(d->key.src, &ip->saddr);
-		copy_address(d->key.dst, &ip->daddr);
-		d->key.family = 6;
+		copy_address_aligned(d->key.src, &ip->saddr);
+		copy_address_aligned(d->key.dst, &ip->daddr);
 		d->headers = sizeof(*ip);
 		d->length = sizeof(*ip) + bpf_ntohs(ip->payload_len);
-		datagram_ports(d, udp);
+		datagram_ports(d, 6, udp);
 	} else if (skb->protocol == PROTOCOL_IPV4) {
 		struct iphdr *ip = l3;
 		struct udphdr *udp = (void *)(ip + 1);
@@ -54,12 +52,12 @@ static __always_inline int datagram_read(struct __sk_buff *skb, struct datagram 
 		if ((void *)(udp + 1) > end || *(__u8 *)l3 != 0x45 || ip->protocol != IPPROTO_UDP ||
 		    (ip->frag_off & IPV4_FRAGMENT))
 			return 0;
-		d->key.src[0] = ip->saddr;
-		d->key.dst[0] = ip->daddr;
-		d->key.family = 4;
+		words->words[0] = ip->saddr;
+		words->words[1] = words->words[3] = 0;
+		words->words[2] = ip->daddr;
 		d->headers = sizeof(*ip);
 		d->length = bpf_ntohs(ip->tot_len);
-		datagram_ports(d, udp);
+		datagram_ports(d, 4, udp);
 	} else {
 		return 0;
 	}
@@ -161,8 +159,9 @@ static __always_inline int option_insert(struct __sk_buff *skb, const struct dat
 /* Returns an outcome, or one of OPTION_PASS and OPTION_UNFIT. */
 static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tally)
 {
-	struct datagram d __attribute__((aligned(8))) = {};
-	struct flow_key flow __attribute__((aligned(8)));
+	struct flow_key aggregate __attribute__((aligned(8)));
+	struct datagram d __attribute__((aligned(8)));
+	const struct flow_key *flow = &d.key;
 	struct numbering *numbers;
 	__u64 judgement;
 	__u32 area;
@@ -170,9 +169,12 @@ static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tall
 
 	if (skb->gso_size || skb->ingress_ifindex || !datagram_read(skb, &d))
 		return OPTION_PASS;
-	flow = d.key;
-	flow_aggregate(&flow);
-	numbers = number_known(&flow);
+	if (flow_fields != FLOW_ALL) {
+		aggregate = d.key;
+		flow_aggregate(&aggregate);
+		flow = &aggregate;
+	}
+	numbers = number_known(flow);
 	judgement = flow_judgement(&d.key, numbers);
 	verdict = JUDGEMENT_VERDICT(judgement);
 	if (verdict == OUTCOME_NO_MATCH || verdict == OPTION_UNFIT)
@@ -189,7 +191,7 @@ static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tall
 	if (d.length + area > JUDGEMENT_LIMIT(judgement))
 		return OUTCOME_MTU;
 	if (!numbers)
-		numbers = number_other(&flow, tally);
+		numbers = number_other(flow, tally);
 	if (!numbers)
 		return OUTCOME_FLOWS;
 	outcome = option_insert(skb, &d, area, numbers);
