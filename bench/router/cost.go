@@ -13,9 +13,9 @@ const (
 	shortPayload = 22 // 64 bytes on Ethernet, the checksum at its end included in neither
 	costPackets  = 300_000
 	ratePackets  = 200_000
-	targetHook   = 150.0 // ns
+	targetHook   = 100.0 // ns
 	targetPacket = 600.0 // ns
-	targetRatio  = 0.90
+	targetRatio  = 0.92
 )
 
 // hookCost has the kernel's statistics of one program, including reading the clock twice.
@@ -37,13 +37,15 @@ type costs struct {
 	// Rates: on one processor, the CPU time of a packet's whole way, from the sending
 	// process to the receiving socket, is measured. A router on a separate processor is
 	// overloaded, and the packets that it forwards are counted, so that the profile is
-	// compared with the router alone.
+	// compared with the router alone. Causes of coffee breaks are recorded only for
+	// WithCauses.
 	OneProcessor    rates `json:"one_processor"`
+	WithCauses      rates `json:"one_processor_with_causes"`
 	RouterProcessor rates `json:"router_processor"`
 	Met             struct {
-		Hook   bool `json:"150_ns_per_hook"`
+		Hook   bool `json:"100_ns_per_hook"`
 		Packet bool `json:"600_ns_per_packet"`
-		Ratio  bool `json:"0.90_of_native_on_one_processor"`
+		Ratio  bool `json:"0.92_of_native_on_one_processor"`
 	} `json:"targets_met"`
 }
 
@@ -65,13 +67,17 @@ func measureCosts(ctx context.Context, s settings) (c costs, err error) {
 		if err := b.costHooks(passage, &c); err != nil {
 			return err
 		}
-		c.OneProcessor, err = b.compare(ctx, s.Pairs, func() (float64, error) { return passage.rate(ratePackets) })
+		rate := func() (float64, error) { return passage.rate(ratePackets) }
+		if c.OneProcessor, err = b.compare(ctx, s.Pairs, router.Options{}, rate); err != nil {
+			return err
+		}
+		c.WithCauses, err = b.compare(ctx, s.Pairs, router.Options{Causes: true}, rate)
 		return err
 	}); err != nil {
 		return c, err
 	}
 	err = onBench(true, func(b *bench) (err error) {
-		c.RouterProcessor, err = b.compare(ctx, s.Pairs, b.forwardedRate)
+		c.RouterProcessor, err = b.compare(ctx, s.Pairs, router.Options{}, b.forwardedRate)
 		return err
 	})
 	c.Met.Hook = c.WorstHookNs <= targetHook
@@ -129,7 +135,7 @@ func (b *bench) costHooks(p *passage, c *costs) (err error) {
 }
 
 // compare measures the rate of short packets without and with the profile, alternately.
-func (b *bench) compare(ctx context.Context, pairs int, rate func() (float64, error)) (r rates, err error) {
+func (b *bench) compare(ctx context.Context, pairs int, o router.Options, rate func() (float64, error)) (r rates, err error) {
 	if _, err := rate(); err != nil { // warms up
 		return r, err
 	}
@@ -140,7 +146,7 @@ func (b *bench) compare(ctx context.Context, pairs int, rate func() (float64, er
 		var native, profiled float64
 		steps := []func() error{
 			func() (err error) { native, err = rate(); return err },
-			func() (err error) { profiled, err = b.profiled(rate); return err },
+			func() (err error) { profiled, err = b.profiled(o, rate); return err },
 		}
 		for j := range steps { // their order alternates
 			if err := steps[(i+j)%2](); err != nil {
@@ -154,8 +160,8 @@ func (b *bench) compare(ctx context.Context, pairs int, rate func() (float64, er
 	return r, nil
 }
 
-func (b *bench) profiled(rate func() (float64, error)) (result float64, err error) {
-	profile, err := b.profile(router.Options{})
+func (b *bench) profiled(o router.Options, rate func() (float64, error)) (result float64, err error) {
+	profile, err := b.profile(o)
 	if err != nil {
 		return 0, err
 	}

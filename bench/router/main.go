@@ -131,8 +131,8 @@ func (r *report) tell() {
 		fmt.Printf("%s: %s\n", verdict, f.Claim)
 	}
 	if c := r.Costs; c != nil {
-		fmt.Printf("worst hook %.0f ns, %.0f ns a forwarded packet (%.0f each hook once); rate at 64 bytes %.3f of native on one processor, %.3f on the router's\n",
-			c.WorstHookNs, c.NsPerPacket, c.NsOnce, c.OneProcessor.Ratio, c.RouterProcessor.Ratio)
+		fmt.Printf("worst hook %.0f ns, %.0f ns a forwarded packet (%.0f each hook once); rate at 64 bytes %.3f of native on one processor (%.3f with causes), %.3f on the router's\n",
+			c.WorstHookNs, c.NsPerPacket, c.NsOnce, c.OneProcessor.Ratio, c.WithCauses.Ratio, c.RouterProcessor.Ratio)
 	}
 	for _, a := range r.Accounts {
 		fmt.Printf("%s: %d seen, %d forwarded, %d dropped, %d merged, %d lost, %d unexplained; closed: %t\n",
