@@ -103,12 +103,13 @@ func (r *Router) open() error {
 	if err := r.enter(); err != nil {
 		return err
 	}
-	kernel, err := btf.LoadKernelSpec()
+	types := btf.NewCache()
+	kernel, err := types.Kernel()
 	if err != nil {
 		return fmt.Errorf("read the kernel's types: %w", err)
 	}
 	r.reasons = dropReasons(kernel)
-	if err := r.load(kernel); err != nil {
+	if err := r.load(kernel, types); err != nil {
 		return err
 	}
 	if r.options.Records {
@@ -152,7 +153,8 @@ func (r *Router) enter() (err error) {
 	return nil
 }
 
-func (r *Router) load(kernel *btf.Spec) error {
+// load loads the programs; types has the kernel's types, so that they are decoded once.
+func (r *Router) load(kernel *btf.Spec, types *btf.Cache) error {
 	spec, err := loadRouter()
 	if err != nil {
 		return err
@@ -178,7 +180,7 @@ func (r *Router) load(kernel *btf.Spec) error {
 	} else {
 		spec.Maps[routerMapRecords].MaxEntries = uint32(os.Getpagesize())
 	}
-	r.collection, err = ebpf.NewCollection(spec)
+	r.collection, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return fmt.Errorf("load programs: %w: BPF netfilter programs, since 6.4, are needed: %w", hook.ErrOldKernel, err)
 	}
