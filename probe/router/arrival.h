@@ -8,6 +8,7 @@
 #include "departure.h"
 #include "event.h"
 #include "match.h"
+#include "refusal.h"
 #include "table.h"
 
 volatile __u32 paused; /* nothing new is taken */
@@ -80,10 +81,15 @@ static __always_inline struct packet *arrive(struct sk_buff *skb)
 		return 0;
 	p = table_find(key);
 	if (p) {
-		/* A bridge, a VLAN and their like receive a packet once more. */
-		if (!p->t2 && p->head == (__u64)skb->head && p->in != in)
+		/*
+		 * A bridge, a VLAN and their like receive a packet once more, a bridge that
+		 * asks netfilter after t2.
+		 */
+		if (!p->t3 && p->head == (__u64)skb->head && p->in != in)
 			return 0;
 		reused(p, key, tally);
+	} else if (refused && refusal_returns(skb, key, in, tally)) {
+		return 0;
 	}
 	if (paused)
 		return 0;
@@ -96,7 +102,7 @@ static __always_inline struct packet *arrive(struct sk_buff *skb)
 	tally->seen++;
 	p = table_claim(key);
 	if (!p) {
-		tally->lost[LOST_FULL]++;
+		refuse(skb, key, in, tally);
 		return 0;
 	}
 	clone_expect(p, skb, key);
@@ -109,8 +115,8 @@ static __always_inline struct packet *arrive(struct sk_buff *skb)
 /*
  * A packet that reaches t2 without a record: it was inside at the start, or the hook of
  * t1 did not run, as some kernels do not run tracing programs on top of some processes.
- * It has no input queuing. One without a record for lack of room was counted at t1, and
- * so was one that was not asked for; after sampling the two cannot be told apart.
+ * It has no input queuing. One that was refused at t1 was counted there, and so was one
+ * that was not asked for; after sampling the latter cannot be distinguished.
  */
 static __noinline void appear(struct sk_buff *skb, __u64 key, struct net_device *in)
 {
@@ -127,13 +133,15 @@ static __noinline void appear(struct sk_buff *skb, __u64 key, struct net_device 
 			return;
 	}
 	tally = tally_here();
-	if (!tally)
-		return;
-	p = table_claim(key);
-	if (!p)
+	if (!tally || (refused && refusal_begins(skb, key, tally)))
 		return;
 	tally->seen++;
 	tally->late++;
+	p = table_claim(key);
+	if (!p) {
+		refuse(skb, key, in->ifindex, tally);
+		return;
+	}
 	now = bpf_ktime_get_ns();
 	remember(p, now, in->ifindex, PACKET_LATE);
 	p->t2 = now;

@@ -26,7 +26,8 @@ struct gro_flow {
 };
 
 struct gro {
-	__u64 entered; /* key of the buffer between entry and exit */
+	__u64 entered;    /* key of the buffer between entry and exit */
+	__u64 unfollowed; /* the same of one without a record; it stays after the exit */
 	__u64 t1;
 	__u64 flow;
 	__u32 wire;     /* packets on the wire in it */

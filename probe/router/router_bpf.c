@@ -15,6 +15,7 @@
 #include "kernel.h"
 #include "match.h"
 #include "record.h"
+#include "refusal.h"
 #include "table.h"
 
 SEC("tp_btf/netif_rx_entry")
@@ -49,8 +50,10 @@ static __always_inline void gro_enter(struct sk_buff *skb)
 		return;
 	g->entered = 0;
 	p = arrive(skb);
-	if (!p)
+	if (!p) {
+		g->unfollowed = key_of(skb);
 		return;
+	}
 	segments = shared_info(skb)->gso_segs;
 	g->entered = key_of(skb);
 	g->t1 = p->t1;
@@ -72,8 +75,13 @@ static __always_inline void gro_leave(int verdict)
 	struct tally *tally;
 	__u64 key;
 
-	if (!g || !g->entered)
+	if (!g)
 		return;
+	if (!g->entered) {
+		if (verdict == GRO_MERGED || verdict == GRO_MERGED_FREE)
+			refusal_end(g->unfollowed);
+		return;
+	}
 	key = g->entered;
 	g->entered = 0;
 	if (verdict != GRO_HELD && verdict != GRO_MERGED && verdict != GRO_MERGED_FREE && !g->freed)
@@ -189,6 +197,8 @@ int router_local_in(struct bpf_nf_ctx *ctx)
 	struct packet *p = table_find(key);
 	struct tally *tally = tally_here();
 
+	if (!p)
+		refusal_end(key);
 	if (!p || !tally)
 		return NF_ACCEPT;
 	tally->local++;
@@ -225,6 +235,8 @@ int router_post_routing(struct bpf_nf_ctx *ctx)
 	if (!p) {
 		struct tally *tally = tally_here();
 
+		if (refusal_end(key))
+			return NF_ACCEPT;
 		if (device_in(ctx->state))
 			unseen(device_in(ctx->state));
 		else if (tally)
@@ -263,6 +275,8 @@ int router_start_xmit(__u64 *ctx)
 	__u64 key, now;
 	struct packet *p = find(skb, &key);
 
+	if (!p)
+		refusal_end(key);
 	if (!p || is_upper(dev))
 		return 0;
 	tally = tally_here();
@@ -304,8 +318,10 @@ static __always_inline void free_packet(__u64 *ctx)
 
 	if (!p && !is_tap(reason))
 		p = content_find(skb, &key);
-	if (!p)
+	if (!p) {
+		refusal_end(key);
 		return;
+	}
 	if (p->t3 && has_left(skb))
 		miss(p, key);
 	else if (!gro_defers(p, key, ctx[1], reason, FREED_DROPPED))
@@ -341,8 +357,10 @@ int router_consume(__u64 *ctx)
 	__u64 where = ctx[1], key = key_of(skb);
 	struct packet *p = table_find(key);
 
-	if (!p)
+	if (!p) {
+		refusal_end(key);
 		return 0;
+	}
 	if (p->t3)
 		miss(p, key);
 	else if (p->t2 && is_fragment(skb))

@@ -33,16 +33,17 @@ type routerExtremes struct {
 }
 
 type routerGro struct {
-	_        structs.HostLayout
-	Entered  uint64
-	T1       uint64
-	Flow     uint64
-	Wire     uint32
-	Credited uint32
-	Where    uint64
-	Reason   uint32
-	Freed    uint32
-	Flows    [256]struct {
+	_          structs.HostLayout
+	Entered    uint64
+	Unfollowed uint64
+	T1         uint64
+	Flow       uint64
+	Wire       uint32
+	Credited   uint32
+	Where      uint64
+	Reason     uint32
+	Freed      uint32
+	Flows      [256]struct {
 		_    structs.HostLayout
 		Flow uint64
 		Held uint64
@@ -173,6 +174,13 @@ type routerRecord struct {
 	}
 }
 
+type routerRefusal struct {
+	_      structs.HostLayout
+	Head   uint64
+	In     uint32
+	Unused uint32
+}
+
 type routerTally struct {
 	_           structs.HostLayout
 	Seen        uint64
@@ -204,6 +212,7 @@ const (
 	routerMapQueueSizes          = "queue_sizes"
 	routerMapQueueSums           = "queue_sums"
 	routerMapRecords             = "records"
+	routerMapRefusals            = "refusals"
 	routerMapTallies             = "tallies"
 	routerProgRouterConsume      = "router_consume"
 	routerProgRouterFragsEntry   = "router_frags_entry"
@@ -259,6 +268,7 @@ const (
 	routerVarRecordType          = "record_type"
 	routerVarRecordsBatch        = "records_batch"
 	routerVarRecordsWanted       = "records_wanted"
+	routerVarRefused             = "refused"
 	routerVarRouterNet           = "router_net"
 	routerVarSampling            = "sampling"
 	routerVarShards              = "shards"
@@ -343,6 +353,7 @@ type routerMapSpecs struct {
 	QueueSizes *ebpf.MapSpec `ebpf:"queue_sizes"`
 	QueueSums  *ebpf.MapSpec `ebpf:"queue_sums"`
 	Records    *ebpf.MapSpec `ebpf:"records"`
+	Refusals   *ebpf.MapSpec `ebpf:"refusals"`
 	Tallies    *ebpf.MapSpec `ebpf:"tallies"`
 }
 
@@ -384,6 +395,7 @@ type routerVariableSpecs struct {
 	RecordType     *ebpf.VariableSpec `ebpf:"record_type"`
 	RecordsBatch   *ebpf.VariableSpec `ebpf:"records_batch"`
 	RecordsWanted  *ebpf.VariableSpec `ebpf:"records_wanted"`
+	Refused        *ebpf.VariableSpec `ebpf:"refused"`
 	RouterNet      *ebpf.VariableSpec `ebpf:"router_net"`
 	Sampling       *ebpf.VariableSpec `ebpf:"sampling"`
 	Shards         *ebpf.VariableSpec `ebpf:"shards"`
@@ -420,6 +432,7 @@ type routerMaps struct {
 	QueueSizes *ebpf.Map `ebpf:"queue_sizes"`
 	QueueSums  *ebpf.Map `ebpf:"queue_sums"`
 	Records    *ebpf.Map `ebpf:"records"`
+	Refusals   *ebpf.Map `ebpf:"refusals"`
 	Tallies    *ebpf.Map `ebpf:"tallies"`
 }
 
@@ -435,6 +448,7 @@ func (m *routerMaps) Close() error {
 		m.QueueSizes,
 		m.QueueSums,
 		m.Records,
+		m.Refusals,
 		m.Tallies,
 	)
 }
@@ -477,6 +491,7 @@ type routerVariables struct {
 	RecordType     *ebpf.Variable `ebpf:"record_type"`
 	RecordsBatch   *ebpf.Variable `ebpf:"records_batch"`
 	RecordsWanted  *ebpf.Variable `ebpf:"records_wanted"`
+	Refused        *ebpf.Variable `ebpf:"refused"`
 	RouterNet      *ebpf.Variable `ebpf:"router_net"`
 	Sampling       *ebpf.Variable `ebpf:"sampling"`
 	Shards         *ebpf.Variable `ebpf:"shards"`

@@ -34,15 +34,7 @@ func TestPacketTableOverflow(t *testing.T) {
 func TestOverflowTableFull(t *testing.T) {
 	r := build(t)
 	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
-	overflow := profile.collection.Maps[routerMapOverflows]
-	var used uint32
-	for range overflow.MaxEntries() {
-		used++
-		if err := overflow.Put(uint64(used), routerPacket{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	occupy(t, profile, 1)
+	fill(t, profile, 0)
 	r.flood("10.9.2.2:9", 300, 100)
 	occupy(t, profile, 0)
 	s := settled(t, profile)
