@@ -85,6 +85,7 @@
 #define WIRE_ENCODING_NUMBER(name, go, number, ...) WIRE_ENCODING_##name = number,
 enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };
 #define WIRE_ENCODING_NONE 0xff
+#define WIRE_ENCODINGS_MAX 8 /* numbers are below this */
 
 /* IPv6 option types, RFC 4727 experimental, "skip if unknown". */
 #define WIRE_OPTION_DELAY 0x3e /* may change en route: an edge may fill received */
@@ -244,8 +245,40 @@ struct wire_udp_option {
 #define WIRE_TCP_ROOM_KIND 254
 #define WIRE_TCP_OPTION WIRE_EXPERIMENT_LENGTH
 
+/*
+ * A path probe: the data of a UDP datagram by which a source finds out whether
+ * packets with a mark in one of the encodings arrive (path validation). A
+ * destination program that reads the mark of a probe says so in read, and
+ * reverses it in balance, so that checksums stay right; the destination's host
+ * sends the datagram back as an answer. Probes are padded with zeros.
+ */
+#define WIRE_PROBE_PORT 25253	     /* destination port of probes; no ephemeral port on Linux */
+#define WIRE_PROBE_MAGIC 0x504c5650u /* "PLVP" */
+#define WIRE_PROBE_LENGTH 24
+
+enum wire_probe_read {
+	WIRE_PROBE_UNREAD,
+	WIRE_PROBE_READ,      /* the mark is intact */
+	WIRE_PROBE_MALFORMED, /* something like a mark, but its checksum or layout is wrong */
+};
+
+struct wire_probe {
+	__be32 magic;
+	__be16 read;
+	__be16 balance; /* the complement of read */
+	__u8 kind;	/* question or answer */
+	__u8 encoding;	/* of the mark, WIRE_ENCODING_NONE for a probe without one */
+	__be16 round;	/* of the validation */
+	__be32 zero;
+	__be64 token; /* random; an answer has that of its question */
+} __attribute__((packed));
+
+#define WIRE_PROBE_QUESTION 1
+#define WIRE_PROBE_ANSWER 2
+
 _Static_assert(sizeof(struct wire_experiment) == WIRE_EXPERIMENT_LENGTH, "experimental option");
 _Static_assert(sizeof(struct wire_udp_option) == WIRE_UDP_OPTION, "UDP option");
+_Static_assert(sizeof(struct wire_probe) == WIRE_PROBE_LENGTH, "path probe");
 _Static_assert(sizeof(struct wire_native_delay) == WIRE_NATIVE_DELAY, "delay option");
 _Static_assert(sizeof(struct wire_native_loss) == WIRE_NATIVE_LOSS, "loss option");
 _Static_assert(sizeof(struct wire_native_both) == WIRE_NATIVE_BOTH, "delay and loss options");
