@@ -6,6 +6,7 @@
  * way passes the packet on as it is and counts why.
  */
 #include "collect.h"
+#include "path_probe.h"
 #include "restore_tc.h"
 #include "restore_xdp.h"
 #include "udp_option.h"
@@ -109,7 +110,8 @@ int destination_tc(struct __sk_buff *skb)
 	__u32 zero = 0, packets;
 	__u64 now_ns = 0; /* not needed for the mark of a packet without a time */
 	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
-	int verdict, counted;
+	int verdict, counted, probe;
+	__u64 *settled;
 
 	if (!tally)
 		return AGAIN;
@@ -127,13 +129,19 @@ int destination_tc(struct __sk_buff *skb)
 		return AGAIN;
 	}
 	packets = wire_packets(skb);
-	counted = account_next(&m, tally, verdict, packets);
+	probe = is_path_probe(&m);
+	counted = probe ? probe_verdict(&m, tally, verdict) : account_next(&m, tally, verdict, packets);
 	if (counted < 0) {
 		now_ns = account_time(&m);
 		counted = account_packet(&m, tally, verdict, now_ns, packets);
 	}
-	if ((counted & ROUTE_MASK) == VERDICT_MARKED)
-		++*settle(skb, &m, tally, counted >> ROUTE_SHIFT, now_ns);
+	if ((counted & ROUTE_MASK) == VERDICT_MARKED) {
+		settled = settle(skb, &m, tally, counted >> ROUTE_SHIFT, now_ns);
+		if (!probe)
+			++*settled;
+	}
+	if (probe && !amend_marks)
+		probe_confirm(skb, &m, counted);
 	return AGAIN;
 }
 
@@ -193,7 +201,8 @@ int destination_xdp(struct xdp_md *ctx)
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
 	__u64 length = end - data;
-	int verdict = VERDICT_UNMARKED, counted;
+	int verdict = VERDICT_UNMARKED, counted, probe;
+	__u64 *settled;
 
 	asm volatile("" : "+r"(length)); /* pointers are subtracted in 64 bits or not at all */
 	if (!tally)
@@ -209,13 +218,19 @@ int destination_xdp(struct xdp_md *ctx)
 		tally->verdicts[VERDICT_UNMARKED]++;
 		return XDP_PASS;
 	}
-	counted = account_next(&m, tally, verdict, 1);
+	probe = is_path_probe(&m);
+	counted = probe ? probe_verdict(&m, tally, verdict) : account_next(&m, tally, verdict, 1);
 	if (counted < 0) {
 		now_ns = account_time(&m);
 		counted = account_packet(&m, tally, verdict, now_ns, 1);
 	}
-	if ((counted & ROUTE_MASK) == VERDICT_MARKED)
-		++*settle_frame(ctx, &m, tally, l3, length, now_ns);
+	if ((counted & ROUTE_MASK) == VERDICT_MARKED) {
+		settled = settle_frame(ctx, &m, tally, l3, length, now_ns);
+		if (!probe)
+			++*settled;
+	}
+	if (probe && !amend_marks)
+		probe_confirm_frame(ctx, &m, l3, counted);
 	return XDP_PASS;
 }
 
