@@ -11,8 +11,8 @@ const volatile __u32 modules = WIRE_DELAY | WIRE_LOSS;
 /* By properties of a packet (WIRE_IPV4 ...). Written by the loader, from the list. */
 const volatile __u8 encodings[WIRE_CLASSES];
 
-/* The same for TCP segments that have no room for the tcp-option encoding. */
-const volatile __u8 encodings_next[WIRE_CLASSES];
+/* The same without the encodings up to this one: for packets that it cannot mark. */
+const volatile __u8 encodings_after[WIRE_ENCODINGS_MAX * WIRE_CLASSES];
 
 /* Bit by number: those that occur in the list. The verifier removes the code of others. */
 const volatile __u32 encodings_used;
@@ -43,6 +43,12 @@ static __always_inline __u32 packet_class(const struct subject *s)
 static __always_inline __u32 encoding_of(__u32 class)
 {
 	return encodings[class & (WIRE_CLASSES - 1)];
+}
+
+/* encoding: one that applies to the class */
+static __always_inline __u32 encoding_after(__u32 encoding, __u32 class)
+{
+	return encodings_after[(encoding & (WIRE_ENCODINGS_MAX - 1)) * WIRE_CLASSES + (class & (WIRE_CLASSES - 1))];
 }
 
 /* Why no encoding applies to a packet of this class. */

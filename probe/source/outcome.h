@@ -30,6 +30,8 @@ enum outcome {
 	OUTCOME_HANDSHAKE,	 /* of TCP, without room for a mark: it must arrive whatever the path does */
 	OUTCOME_TIMEOUT,	 /* of a connection whose marks may not arrive: see connection.h */
 	OUTCOME_TCP_OPTIONS,	 /* no room for another one */
+	OUTCOME_UNVALIDATED,	 /* not known yet whether a marked packet would arrive */
+	OUTCOME_PATH_FAILED,	 /* marked packets do not arrive, in any encoding that applies */
 	OUTCOMES,
 };
 

@@ -51,7 +51,7 @@ static __always_inline int refuse(const struct subject *s, __u32 encoding)
 	if (s->blocked)
 		return s->blocked;
 	if (encoding == WIRE_ENCODING_NONE)
-		return encoding_refused(s);
+		return s->unvalidated ? s->unvalidated : encoding_refused(s);
 	if (encoding == WIRE_ENCODING_UDP && s->key.protocol == IPPROTO_UDP &&
 	    s->key.dport == bpf_htons(udp_port))
 		return OUTCOME_EXISTING_OPTION;
@@ -77,7 +77,7 @@ static __always_inline int encode(struct __sk_buff *skb, const struct subject *s
 /* flow: the aggregate that the packet is in; numbers: of it, or 0 if it is in no slot */
 static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u32 encoding,
 				  const struct flow_key *flow, struct numbering *numbers, __u32 limit,
-				  struct tally *tally)
+				  struct tally *tally, int probe)
 {
 	struct room room = {};
 	int outcome = room_plan(skb, s, encoding, limit, &room);
@@ -95,28 +95,25 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u3
 	}
 	room_settle(s, encoding, stamp_modules(numbers), &room);
 	outcome = encode(skb, s, encoding, numbers, &room);
-	if (outcome == OUTCOME_MARKED) {
+	if (outcome == OUTCOME_MARKED && !probe) {
 		s->segments = room.packets;
 		tally->bytes_added += (__u64)room.packets * room.add;
 	}
 	return outcome;
 }
 
-static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct tally *tally)
+/*
+ * Finds the encoding of a packet. Returns an outcome if the packet is to stay as it is.
+ * A global function: what follows is verified once, not once for each way through this one.
+ */
+__noinline int choose(struct __sk_buff *skb, struct subject *s, int verdict, struct tally *tally, __u32 *chosen)
 {
-	struct flow_key flow __attribute__((aligned(8)));
-	int outcome = read_packet(skb, s);
-	struct numbering *numbers;
-	__u64 judgement;
 	__u32 encoding;
+	int outcome;
 
-	if (outcome)
-		return outcome;
-	flow = s->key;
-	flow_aggregate(&flow);
-	numbers = number_known(&flow);
-	judgement = flow_judgement(&s->key, numbers);
-	if (JUDGEMENT_VERDICT(judgement) == OUTCOME_NO_MATCH)
+	if (!s || !tally || !chosen)
+		return OUTCOME_MALFORMED;
+	if (verdict == OUTCOME_NO_MATCH)
 		return OUTCOME_NO_MATCH;
 	if (skb->mark == probe_mark)
 		return OUTCOME_PROBE;
@@ -131,9 +128,36 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 	if (!sample())
 		return OUTCOME_NOT_SAMPLED;
 	outcome = refuse(s, encoding);
+	if (!outcome && validate_paths) {
+		encoding = encoding_validated(s, encoding);
+		outcome = refuse(s, encoding);
+	}
+	*chosen = encoding;
+	return outcome;
+}
+
+static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct tally *tally)
+{
+	__u32 encoding = probed_encoding(skb), limit = path_mtu;
+	struct flow_key flow __attribute__((aligned(8)));
+	struct numbering *numbers = &probe_numbers;
+	int outcome = read_packet(skb, s), probe = encoding != WIRE_ENCODING_NONE;
+	__u64 judgement;
+
 	if (outcome)
 		return outcome;
-	return insert(skb, s, encoding, &flow, numbers, JUDGEMENT_LIMIT(judgement), tally);
+	flow = s->key;
+	flow_aggregate(&flow);
+	if (!probe) {
+		numbers = number_known(&flow);
+		judgement = flow_judgement(&s->key, numbers);
+		limit = JUDGEMENT_LIMIT(judgement);
+		outcome = choose(skb, s, JUDGEMENT_VERDICT(judgement), tally, &encoding);
+		if (outcome)
+			return outcome;
+	}
+	outcome = insert(skb, s, encoding, &flow, numbers, limit, tally, probe);
+	return probe && outcome == OUTCOME_MARKED ? OUTCOME_PROBE : outcome;
 }
 
 SEC("tc")
@@ -146,7 +170,8 @@ int source_tc(struct __sk_buff *skb)
 	if (!tally)
 		return AGAIN;
 	outcome = ENCODING_USED(UDP_OPTION) ? option_mark(skb, tally) : OPTION_PASS;
-	s.unfit = outcome == OPTION_UNFIT;
+	s.unfit = outcome == OPTION_UNFIT || outcome == OPTION_FAILED;
+	s.unvalidated = outcome == OPTION_FAILED ? OUTCOME_PATH_FAILED : 0;
 	if (outcome >= OUTCOMES)
 		outcome = mark(skb, &s, tally);
 	if (outcome < OUTCOMES)

@@ -11,10 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
 
 	"pillion.dev/internal/clock"
 	"pillion.dev/probe/flow"
@@ -37,6 +38,10 @@ const StampEveryMax = 4096
 // ProbeMark is the firewall mark (SO_MARK) of packets that are left alone: those
 // that Pillion sends itself to find a path, of which many are to end on the way.
 const ProbeMark = 0x50696c6c
+
+// PathProbeMark is the firewall mark of probes that get a mark in an encoding, whatever
+// the rules and validations say.
+func PathProbeMark(e wire.Encoding) uint32 { return ProbeMark + 1 + uint32(e) }
 
 // Settings say what to mark. They hold for the life of a Source.
 type Settings struct {
@@ -63,6 +68,9 @@ type Settings struct {
 	// are measured: each packet is numbered, and of a slow flow each has a time (stamp.h).
 	// 1 stamps every packet; 0 means DefaultStampEvery; at most StampEveryMax.
 	StampEvery uint32
+	// ValidatePaths uses an encoding towards a destination only after SetValidation says
+	// that packets marked in it arrive there.
+	ValidatePaths bool
 	// Sampling is what it begins with.
 	Sampling Sampling
 	// Clsact uses the older hook although the kernel has tcx.
@@ -84,7 +92,10 @@ type Source struct {
 	present    uint64
 	choice     uint32
 	state      uint32
-	targets    map[sourceRuleTarget]bool
+	// validated counts the changes of validations.
+	validated atomic.Uint32
+	requests  *ringbuf.Reader
+	targets   map[sourceRuleTarget]bool
 }
 
 // objects are what every source needs of the compiled file; connections are the rest.
@@ -134,6 +145,9 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 	}
 	if err := s.follow(spec, settings.Encodings); err != nil {
 		return nil, errors.Join(err, s.Close())
+	}
+	if s.requests, err = ringbuf.NewReader(s.objects.ValidationRequests); err != nil {
+		return nil, errors.Join(fmt.Errorf("open ring buffer: %w", err), s.Close())
 	}
 	if err := s.start(settings); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -190,22 +204,22 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open source: %w", err)
 	}
 	encodings, used := encodingTable(settings.Encodings)
-	next, _ := encodingTable(withoutRoom(settings.Encodings))
 	err = hook.SetConstants(spec, map[string]any{
-		sourceVarModules:       uint32(settings.Modules),
-		sourceVarLinkLength:    uint32(device.LinkLength),
-		sourceVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
-		sourceVarEncodings:     encodings,
-		sourceVarEncodingsNext: next,
-		sourceVarEncodingsUsed: used,
-		sourceVarSlotMask:      slots - 1,
-		sourceVarStampEvery:    min(cmp.Or(settings.StampEvery, DefaultStampEvery), StampEveryMax),
-		sourceVarStampShift:    stampShift(tick),
-		sourceVarUdpPort:       cmp.Or(settings.Port, wire.Port),
-		sourceVarProbeMark:     uint32(ProbeMark),
-		sourceVarEveryPacket:   !settings.StartEmpty && len(settings.Rules) == 0,
-		sourceVarNetworkCookie: cookie,
-		sourceVarDeviceIndex:   uint32(device.Index),
+		sourceVarModules:        uint32(settings.Modules),
+		sourceVarLinkLength:     uint32(device.LinkLength),
+		sourceVarFlowFields:     uint32(cmp.Or(settings.Flow, flow.All)),
+		sourceVarEncodings:      encodings,
+		sourceVarEncodingsUsed:  used,
+		sourceVarEncodingsAfter: encodingsAfter(settings.Encodings),
+		sourceVarValidatePaths:  settings.ValidatePaths,
+		sourceVarSlotMask:       slots - 1,
+		sourceVarStampEvery:     min(cmp.Or(settings.StampEvery, DefaultStampEvery), StampEveryMax),
+		sourceVarStampShift:     stampShift(tick),
+		sourceVarUdpPort:        cmp.Or(settings.Port, wire.Port),
+		sourceVarProbeMark:      uint32(ProbeMark),
+		sourceVarEveryPacket:    !settings.StartEmpty && len(settings.Rules) == 0,
+		sourceVarNetworkCookie:  cookie,
+		sourceVarDeviceIndex:    uint32(device.Index),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open source: %w", err)
@@ -233,6 +247,9 @@ func slotsOf(flows int) uint32 {
 // noEncoding is WIRE_ENCODING_NONE of wire.h.
 const noEncoding = 0xff
 
+// encodingsMax is WIRE_ENCODINGS_MAX of wire.h.
+const encodingsMax = 8
+
 // encodingTable returns the encoding of each class of packets, and the bits of those that
 // occur in the list.
 func encodingTable(list wire.EncodingList) (table [math.MaxUint8 + 1]uint8, used uint32) {
@@ -248,9 +265,16 @@ func encodingTable(list wire.EncodingList) (table [math.MaxUint8 + 1]uint8, used
 	return table, used
 }
 
-// withoutRoom returns the list for segments that the tcp-option encoding cannot mark.
-func withoutRoom(list wire.EncodingList) wire.EncodingList {
-	return slices.DeleteFunc(slices.Clone(list), func(e wire.Encoding) bool { return e == wire.TCPOption })
+// encodingsAfter returns for each encoding of the list the table of those behind it.
+func encodingsAfter(list wire.EncodingList) (after [encodingsMax * (math.MaxUint8 + 1)]uint8) {
+	for i := range after {
+		after[i] = noEncoding
+	}
+	for i, e := range list {
+		table, _ := encodingTable(list[i+1:])
+		copy(after[int(e)*len(table):], table[:])
+	}
+	return after
 }
 
 // Forever is a lease without an end.
@@ -334,5 +358,9 @@ func (s *Source) Detach() error {
 
 // Close detaches and frees everything.
 func (s *Source) Close() error {
-	return errors.Join(s.Detach(), s.objects.Close())
+	var err error
+	if s.requests != nil {
+		err = s.requests.Close()
+	}
+	return errors.Join(err, s.Detach(), s.objects.Close())
 }

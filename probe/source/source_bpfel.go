@@ -39,6 +39,13 @@ type sourceConnection struct {
 	AckLimit  uint32
 }
 
+type sourceEncodedPath struct {
+	_        structs.HostLayout
+	Dst      [4]uint32
+	Family   uint16
+	Encoding uint16
+}
+
 type sourceFlowKey struct {
 	_        structs.HostLayout
 	Src      [4]uint32
@@ -90,7 +97,9 @@ const (
 	sourceOutcomeOUTCOME_HANDSHAKE       sourceOutcome = 19
 	sourceOutcomeOUTCOME_TIMEOUT         sourceOutcome = 20
 	sourceOutcomeOUTCOME_TCP_OPTIONS     sourceOutcome = 21
-	sourceOutcomeOUTCOMES                sourceOutcome = 22
+	sourceOutcomeOUTCOME_UNVALIDATED     sourceOutcome = 22
+	sourceOutcomeOUTCOME_PATH_FAILED     sourceOutcome = 23
+	sourceOutcomeOUTCOMES                sourceOutcome = 24
 )
 
 type sourcePath struct {
@@ -144,7 +153,7 @@ type sourceSlot struct {
 type sourceTally struct {
 	_                      structs.HostLayout
 	BytesAdded             uint64
-	Packets                [22]uint64
+	Packets                [24]uint64
 	FlowsStarted           uint64
 	MssClamped             uint64
 	Connections            uint64
@@ -153,6 +162,13 @@ type sourceTally struct {
 	ConnectionsWithoutAcks uint64
 	ConnectionsAvoided     uint64
 	SegmentsFull           uint64
+}
+
+type sourceValidation struct {
+	_     structs.HostLayout
+	State uint32
+	Zero  uint32
+	Used  uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -167,6 +183,8 @@ const (
 	sourceMapSlots              = "slots"
 	sourceMapTallies            = "tallies"
 	sourceMapTargets            = "targets"
+	sourceMapValidationRequests = "validation_requests"
+	sourceMapValidations        = "validations"
 	sourceProgSourceConnection  = "source_connection"
 	sourceProgSourceConnections = "source_connections"
 	sourceProgSourceRenew       = "source_renew"
@@ -177,7 +195,7 @@ const (
 	sourceVarConnectionsRefused = "connections_refused"
 	sourceVarDeviceIndex        = "device_index"
 	sourceVarEncodings          = "encodings"
-	sourceVarEncodingsNext      = "encodings_next"
+	sourceVarEncodingsAfter     = "encodings_after"
 	sourceVarEncodingsUsed      = "encodings_used"
 	sourceVarEveryPacket        = "every_packet"
 	sourceVarFlowFields         = "flow_fields"
@@ -192,6 +210,7 @@ const (
 	sourceVarPathsKnown         = "paths_known"
 	sourceVarPathsState         = "paths_state"
 	sourceVarProbeMark          = "probe_mark"
+	sourceVarProbeNumbers       = "probe_numbers"
 	sourceVarRuleChoice         = "rule_choice"
 	sourceVarRules              = "rules"
 	sourceVarRulesState         = "rules_state"
@@ -211,6 +230,8 @@ const (
 	sourceVarTicksNow           = "ticks_now"
 	sourceVarTunnelsWhole       = "tunnels_whole"
 	sourceVarUdpPort            = "udp_port"
+	sourceVarValidatePaths      = "validate_paths"
+	sourceVarValidationsState   = "validations_state"
 )
 
 // loadSource returns the embedded CollectionSpec for source.
@@ -267,14 +288,16 @@ type sourceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type sourceMapSpecs struct {
-	Blackholes   *ebpf.MapSpec `ebpf:"blackholes"`
-	Connections  *ebpf.MapSpec `ebpf:"connections"`
-	FlowNumbers  *ebpf.MapSpec `ebpf:"flow_numbers"`
-	Paths        *ebpf.MapSpec `ebpf:"paths"`
-	SampleCounts *ebpf.MapSpec `ebpf:"sample_counts"`
-	Slots        *ebpf.MapSpec `ebpf:"slots"`
-	Tallies      *ebpf.MapSpec `ebpf:"tallies"`
-	Targets      *ebpf.MapSpec `ebpf:"targets"`
+	Blackholes         *ebpf.MapSpec `ebpf:"blackholes"`
+	Connections        *ebpf.MapSpec `ebpf:"connections"`
+	FlowNumbers        *ebpf.MapSpec `ebpf:"flow_numbers"`
+	Paths              *ebpf.MapSpec `ebpf:"paths"`
+	SampleCounts       *ebpf.MapSpec `ebpf:"sample_counts"`
+	Slots              *ebpf.MapSpec `ebpf:"slots"`
+	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
+	Targets            *ebpf.MapSpec `ebpf:"targets"`
+	ValidationRequests *ebpf.MapSpec `ebpf:"validation_requests"`
+	Validations        *ebpf.MapSpec `ebpf:"validations"`
 }
 
 // sourceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -285,7 +308,7 @@ type sourceVariableSpecs struct {
 	ConnectionsRefused *ebpf.VariableSpec `ebpf:"connections_refused"`
 	DeviceIndex        *ebpf.VariableSpec `ebpf:"device_index"`
 	Encodings          *ebpf.VariableSpec `ebpf:"encodings"`
-	EncodingsNext      *ebpf.VariableSpec `ebpf:"encodings_next"`
+	EncodingsAfter     *ebpf.VariableSpec `ebpf:"encodings_after"`
 	EncodingsUsed      *ebpf.VariableSpec `ebpf:"encodings_used"`
 	EveryPacket        *ebpf.VariableSpec `ebpf:"every_packet"`
 	FlowFields         *ebpf.VariableSpec `ebpf:"flow_fields"`
@@ -300,6 +323,7 @@ type sourceVariableSpecs struct {
 	PathsKnown         *ebpf.VariableSpec `ebpf:"paths_known"`
 	PathsState         *ebpf.VariableSpec `ebpf:"paths_state"`
 	ProbeMark          *ebpf.VariableSpec `ebpf:"probe_mark"`
+	ProbeNumbers       *ebpf.VariableSpec `ebpf:"probe_numbers"`
 	RuleChoice         *ebpf.VariableSpec `ebpf:"rule_choice"`
 	Rules              *ebpf.VariableSpec `ebpf:"rules"`
 	RulesState         *ebpf.VariableSpec `ebpf:"rules_state"`
@@ -319,6 +343,8 @@ type sourceVariableSpecs struct {
 	TicksNow           *ebpf.VariableSpec `ebpf:"ticks_now"`
 	TunnelsWhole       *ebpf.VariableSpec `ebpf:"tunnels_whole"`
 	UdpPort            *ebpf.VariableSpec `ebpf:"udp_port"`
+	ValidatePaths      *ebpf.VariableSpec `ebpf:"validate_paths"`
+	ValidationsState   *ebpf.VariableSpec `ebpf:"validations_state"`
 }
 
 // sourceObjects contains all objects after they have been loaded into the kernel.
@@ -341,14 +367,16 @@ func (o *sourceObjects) Close() error {
 //
 // It can be passed to loadSourceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sourceMaps struct {
-	Blackholes   *ebpf.Map `ebpf:"blackholes"`
-	Connections  *ebpf.Map `ebpf:"connections"`
-	FlowNumbers  *ebpf.Map `ebpf:"flow_numbers"`
-	Paths        *ebpf.Map `ebpf:"paths"`
-	SampleCounts *ebpf.Map `ebpf:"sample_counts"`
-	Slots        *ebpf.Map `ebpf:"slots"`
-	Tallies      *ebpf.Map `ebpf:"tallies"`
-	Targets      *ebpf.Map `ebpf:"targets"`
+	Blackholes         *ebpf.Map `ebpf:"blackholes"`
+	Connections        *ebpf.Map `ebpf:"connections"`
+	FlowNumbers        *ebpf.Map `ebpf:"flow_numbers"`
+	Paths              *ebpf.Map `ebpf:"paths"`
+	SampleCounts       *ebpf.Map `ebpf:"sample_counts"`
+	Slots              *ebpf.Map `ebpf:"slots"`
+	Tallies            *ebpf.Map `ebpf:"tallies"`
+	Targets            *ebpf.Map `ebpf:"targets"`
+	ValidationRequests *ebpf.Map `ebpf:"validation_requests"`
+	Validations        *ebpf.Map `ebpf:"validations"`
 }
 
 func (m *sourceMaps) Close() error {
@@ -361,6 +389,8 @@ func (m *sourceMaps) Close() error {
 		m.Slots,
 		m.Tallies,
 		m.Targets,
+		m.ValidationRequests,
+		m.Validations,
 	)
 }
 
@@ -372,7 +402,7 @@ type sourceVariables struct {
 	ConnectionsRefused *ebpf.Variable `ebpf:"connections_refused"`
 	DeviceIndex        *ebpf.Variable `ebpf:"device_index"`
 	Encodings          *ebpf.Variable `ebpf:"encodings"`
-	EncodingsNext      *ebpf.Variable `ebpf:"encodings_next"`
+	EncodingsAfter     *ebpf.Variable `ebpf:"encodings_after"`
 	EncodingsUsed      *ebpf.Variable `ebpf:"encodings_used"`
 	EveryPacket        *ebpf.Variable `ebpf:"every_packet"`
 	FlowFields         *ebpf.Variable `ebpf:"flow_fields"`
@@ -387,6 +417,7 @@ type sourceVariables struct {
 	PathsKnown         *ebpf.Variable `ebpf:"paths_known"`
 	PathsState         *ebpf.Variable `ebpf:"paths_state"`
 	ProbeMark          *ebpf.Variable `ebpf:"probe_mark"`
+	ProbeNumbers       *ebpf.Variable `ebpf:"probe_numbers"`
 	RuleChoice         *ebpf.Variable `ebpf:"rule_choice"`
 	Rules              *ebpf.Variable `ebpf:"rules"`
 	RulesState         *ebpf.Variable `ebpf:"rules_state"`
@@ -406,6 +437,8 @@ type sourceVariables struct {
 	TicksNow           *ebpf.Variable `ebpf:"ticks_now"`
 	TunnelsWhole       *ebpf.Variable `ebpf:"tunnels_whole"`
 	UdpPort            *ebpf.Variable `ebpf:"udp_port"`
+	ValidatePaths      *ebpf.Variable `ebpf:"validate_paths"`
+	ValidationsState   *ebpf.Variable `ebpf:"validations_state"`
 }
 
 // sourcePrograms contains all programs after they have been loaded into the kernel.

@@ -28,6 +28,7 @@ struct subject {
 	__u8 syn;
 	__u8 forwarded;	  /* not sent by this host */
 	__u8 unfit;	  /* for an option of the transport */
+	__u8 unvalidated; /* why the path takes no mark: an outcome, or zero */
 	__u8 room;	  /* the kernel reserved room for a mark among the TCP options */
 	__u16 option;	  /* where that room lies */
 };

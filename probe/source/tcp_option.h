@@ -97,7 +97,7 @@ static __noinline __u32 tcp_option_missing(struct __sk_buff *skb, struct subject
 	struct bpf_sock *sk = skb->sk;
 
 	if (!tcp_option_families)
-		return encodings_next[packet_class(s) & (WIRE_CLASSES - 1)];
+		return encoding_after(WIRE_ENCODING_TCP_OPTION, packet_class(s));
 	if (sk)
 		sk = bpf_sk_fullsock(sk);
 	if (sk)
@@ -108,7 +108,7 @@ static __noinline __u32 tcp_option_missing(struct __sk_buff *skb, struct subject
 		s->blocked = OUTCOME_TIMEOUT;
 	else if (s->key.family == 4)
 		s->blocked = OUTCOME_TCP_OPTIONS;
-	return encodings_next[packet_class(s) & (WIRE_CLASSES - 1)];
+	return encoding_after(WIRE_ENCODING_TCP_OPTION, packet_class(s));
 }
 
 /* A SYN from the peer: will our own segments have room that the MSS allows for? */

@@ -156,7 +156,22 @@ static __always_inline int option_insert(struct __sk_buff *skb, const struct dat
 	return OUTCOME_MARKED;
 }
 
-/* Returns an outcome, or one of OPTION_PASS and OPTION_UNFIT. */
+static __noinline int option_probe(struct __sk_buff *skb)
+{
+	struct datagram d __attribute__((aligned(8))) = {};
+	__u32 area;
+	int outcome;
+
+	if (!datagram_read(skb, &d))
+		return OUTCOME_PROBE;
+	area = WIRE_UDP_OPTION + (d.udp_length & 1);
+	if (d.length + area > LENGTH_MAX)
+		return OUTCOME_MTU;
+	outcome = option_insert(skb, &d, area, &probe_numbers);
+	return outcome == OUTCOME_MARKED || outcome >= OUTCOMES ? OUTCOME_PROBE : outcome;
+}
+
+/* Returns an outcome, or one of OPTION_PASS, OPTION_UNFIT and OPTION_FAILED. */
 static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tally)
 {
 	struct flow_key aggregate __attribute__((aligned(8)));
@@ -164,9 +179,11 @@ static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tall
 	const struct flow_key *flow = &d.key;
 	struct numbering *numbers;
 	__u64 judgement;
-	__u32 area;
+	__u32 area, probed = probed_encoding(skb);
 	int verdict, outcome;
 
+	if (probed != WIRE_ENCODING_NONE)
+		return probed == WIRE_ENCODING_UDP_OPTION ? option_probe(skb) : OPTION_PASS;
 	if (skb->gso_size || skb->ingress_ifindex || !datagram_read(skb, &d))
 		return OPTION_PASS;
 	if (flow_fields != FLOW_ALL) {
@@ -177,7 +194,7 @@ static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tall
 	numbers = number_known(flow);
 	judgement = flow_judgement(&d.key, numbers);
 	verdict = JUDGEMENT_VERDICT(judgement);
-	if (verdict == OUTCOME_NO_MATCH || verdict == OPTION_UNFIT)
+	if (verdict == OUTCOME_NO_MATCH || verdict >= OUTCOMES)
 		return verdict;
 	if (skb->mark == probe_mark)
 		return OUTCOME_PROBE;

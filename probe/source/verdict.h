@@ -9,10 +9,12 @@
 #include "number.h"
 #include "path.h"
 #include "rule.h"
+#include "validation.h"
 
-/* Not an outcome: the general path decides. With UNFIT, among the other encodings. */
+/* Not outcomes: the general path decides. With UNFIT, among the other encodings. */
 #define OPTION_PASS OUTCOMES
 #define OPTION_UNFIT (OUTCOMES + 1)
+#define OPTION_FAILED (OUTCOMES + 2) /* the same, because the option does not arrive */
 
 /* NAT helpers for these protocols rewrite the UDP length from that of the packet. */
 #define PORT_SIP bpf_htons(5060)
@@ -34,7 +36,15 @@ static __noinline int flow_verdict(const struct flow_key *key)
 		return OPTION_UNFIT;
 	if (key->family == 4 && key->dport == bpf_htons(udp_port)) /* looks like a mark in UDP */
 		return OUTCOME_EXISTING_OPTION;
-	return OUTCOME_MARKED;
+	if (!ENCODING_USED(UDP_OPTION) || key->protocol != IPPROTO_UDP)
+		return OUTCOME_MARKED;
+	switch (validation(key, WIRE_ENCODING_UDP_OPTION)) {
+	case VALIDATION_PASSED:
+		return OUTCOME_MARKED;
+	case VALIDATION_FAILED:
+		return OPTION_FAILED;
+	}
+	return OUTCOME_UNVALIDATED;
 }
 
 /* Verdict and limit hold for a five-tuple; an aggregate has many. */
@@ -42,7 +52,7 @@ static __noinline int flow_verdict(const struct flow_key *key)
 
 /*
  * A judgement is one word, so that several CPUs can write it: verdict, limit, and the
- * state of the rules and paths from which they follow.
+ * state of the rules, paths and validations from which they follow.
  */
 #define JUDGEMENT(state, limit, verdict) ((__u64)(verdict) << 48 | (__u64)(limit) << 32 | (state))
 #define JUDGEMENT_STATE(judgement) ((__u32)(judgement))
@@ -64,7 +74,7 @@ static __noinline __u64 flow_judge(const struct flow_key *key, __u32 state)
 /* key: of the packet. numbers: of its flow, or 0. Returns a judgement. */
 static __always_inline __u64 flow_judgement(const struct flow_key *key, struct numbering *numbers)
 {
-	__u32 state = rules_state + paths_state;
+	__u32 state = rules_state + paths_state + validations_state;
 	__u64 judgement;
 
 	if (VERDICTS_KEPT && numbers) {

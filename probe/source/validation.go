@@ -1,0 +1,121 @@
+package source
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"pillion.dev/internal/clock"
+	"pillion.dev/wire"
+)
+
+// A Path is a destination and the encoding of packets to it.
+type Path struct {
+	Address  netip.Addr
+	Encoding wire.Encoding
+}
+
+// A Validation is what is known about a path: enum validation_state of validation.h.
+type Validation uint32
+
+const (
+	// Unknown paths were not tested yet, or gave no answer.
+	Unknown Validation = iota
+	// Passed says that marked packets arrive.
+	Passed
+	// Failed says that marked packets do not arrive while others do.
+	Failed
+)
+
+// NextPath waits for a flow that wants to use a path whose validation is unknown. A path
+// is announced once. After StopRequests the error is os.ErrClosed.
+func (s *Source) NextPath() (Path, error) {
+	record, err := s.requests.Read()
+	if err != nil {
+		return Path{}, fmt.Errorf("read requested path: %w", err)
+	}
+	var raw sourceEncodedPath
+	if err := binary.Read(bytes.NewReader(record.RawSample), binary.NativeEndian, &raw); err != nil {
+		return Path{}, fmt.Errorf("read requested path: %w", err)
+	}
+	return raw.path(), nil
+}
+
+// StopRequests ends NextPath.
+func (s *Source) StopRequests() error { return s.requests.Close() }
+
+// SetValidation changes what is known about a path. Flows heed it with their next packet.
+func (s *Source) SetValidation(path Path, v Validation) error {
+	raw := rawPath(path)
+	var value sourceValidation
+	if err := s.objects.Validations.Lookup(raw, &value); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("look up validation: %w", err)
+	}
+	value.State = uint32(v)
+	if err := s.objects.Validations.Put(raw, value); err != nil {
+		return fmt.Errorf("set validation of %v to %v: %w", path.Encoding, path.Address, err)
+	}
+	return s.revalidate()
+}
+
+// revalidate makes every flow look its validation up again.
+func (s *Source) revalidate() error {
+	return s.objects.ValidationsState.Set(s.validated.Add(1))
+}
+
+// ForgetPath makes the validation of a path unknown; a flow that wants to use it announces
+// it again.
+func (s *Source) ForgetPath(path Path) error {
+	if err := s.objects.Validations.Delete(rawPath(path)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("forget validation of %v to %v: %w", path.Encoding, path.Address, err)
+	}
+	return s.revalidate()
+}
+
+// PathsInUse returns the paths that flows asked for within this time before the last
+// Renew, and has the flows that still use them ask again.
+func (s *Source) PathsInUse(within time.Duration) (map[Path]bool, error) {
+	tick, err := clock.Tick()
+	if err != nil {
+		return nil, fmt.Errorf("list paths: %w", err)
+	}
+	var now uint64
+	if err := s.objects.TicksNow.Get(&now); err != nil {
+		return nil, fmt.Errorf("list paths: %w", err)
+	}
+	used := map[Path]bool{}
+	var raw sourceEncodedPath
+	var value sourceValidation
+	entries := s.objects.Validations.Iterate()
+	for entries.Next(&raw, &value) {
+		if value.Used+uint64(within/tick) >= now {
+			used[raw.path()] = true
+		}
+	}
+	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return nil, fmt.Errorf("list paths: %w", err)
+	}
+	return used, s.revalidate()
+}
+
+func rawPath(path Path) sourceEncodedPath {
+	target := rawTarget(path.Address)
+	return sourceEncodedPath{Dst: target.Address, Family: uint16(target.Family), Encoding: uint16(path.Encoding)}
+}
+
+func (raw *sourceEncodedPath) path() Path {
+	var b [16]byte
+	for i, word := range raw.Dst {
+		binary.NativeEndian.PutUint32(b[4*i:], word)
+	}
+	address := netip.AddrFrom16(b)
+	if raw.Family == 4 {
+		address = netip.AddrFrom4([4]byte(b[:4]))
+	}
+	return Path{address, wire.Encoding(raw.Encoding)}
+}

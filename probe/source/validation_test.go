@@ -1,0 +1,137 @@
+package source
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+
+	"pillion.dev/wire"
+	"pillion.dev/wire/test/codec"
+)
+
+func validating(t *testing.T, list ...wire.Encoding) *Source {
+	s := open(t, Settings{Modules: wire.Delay | wire.Loss, StampEvery: 1, Encodings: list, ValidatePaths: true})
+	var err error
+	if s.requests, err = ringbuf.NewReader(s.objects.ValidationRequests); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *Source) validate(t *testing.T, address string, e wire.Encoding, v Validation) {
+	t.Helper()
+	if err := s.SetValidation(Path{netip.MustParseAddr(address), e}, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// requested returns the paths announced so far.
+func (s *Source) requested(t *testing.T) (paths []Path) {
+	t.Helper()
+	s.requests.SetDeadline(time.Unix(1, 0)) // read what is there
+	for {
+		path, err := s.NextPath()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return paths
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+}
+
+// TestValidationComesBeforeMarks: flows of before and after a change heed it, in both
+// families and whichever encoding they have.
+func TestValidationComesBeforeMarks(t *testing.T) {
+	six := ipv6("2001:db8::1", "2001:db8::2", 17, ported(1, 2, []byte("x")))
+	four := ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, 2, []byte("x")))
+	segment := ipv4("192.0.2.1", "198.51.100.2", 6, tcp(1, 2, 0x10, nil, nil))
+	for _, row := range []struct {
+		name    string
+		packet  []byte
+		to      string
+		choices []wire.Encoding
+	}{
+		{"IPv6", six, "2001:db8::2", []wire.Encoding{wire.UDPOption, wire.Native}},
+		{"IPv4", four, "198.51.100.2", []wire.Encoding{wire.UDPOption, wire.UDP}},
+		{"TCP", segment, "198.51.100.2", []wire.Encoding{wire.UDP}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := validating(t, wire.UDPOption, wire.Native, wire.UDP)
+			for _, e := range row.choices {
+				for range 3 {
+					if got := s.outcome(t, row.packet); got != "unvalidated" {
+						t.Fatalf("got %s, want unvalidated", got)
+					}
+				}
+				if got, want := s.requested(t), (Path{netip.MustParseAddr(row.to), e}); len(got) != 1 || got[0] != want {
+					t.Fatalf("announced %v, want %v once", got, want)
+				}
+				s.validate(t, row.to, e, Passed)
+				for range 3 {
+					out := run(t, s.objects.SourceTc, row.packet)
+					if _, _, encoding, err := codec.Extract(out, wire.Port); err != nil || encoding != e {
+						t.Fatalf("%v, %v, want %v", encoding, err, e)
+					}
+				}
+				s.validate(t, row.to, e, Failed)
+			}
+			if got := s.outcome(t, row.packet); got != "path_failed" {
+				t.Errorf("got %s, want path_failed", got)
+			}
+			s.validate(t, row.to, row.choices[0], Passed)
+			if got := s.outcome(t, row.packet); got != "marked" {
+				t.Errorf("got %s, want marked", got)
+			}
+			if err := s.ForgetPath(Path{netip.MustParseAddr(row.to), row.choices[0]}); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.outcome(t, row.packet); got != "unvalidated" || len(s.requested(t)) != 1 {
+				t.Errorf("got %s and no announcement of a forgotten path", got)
+			}
+			multicast := ipv6("2001:db8::1", "ff02::1", 17, ported(1, 2, nil))
+			if got := s.outcome(t, multicast); got != "multicast" || len(s.requested(t)) != 0 {
+				t.Errorf("multicast is %s, and announced", got)
+			}
+		})
+	}
+}
+
+// TestPathProbesAreMarked in the encoding that their firewall mark names, whatever is known
+// of the path and without rules, and count as probes.
+func TestPathProbesAreMarked(t *testing.T) {
+	const markOffset, contextSize = 8, 192 // in struct __sk_buff
+	six := ipv6("2001:db8::1", "2001:db8::2", 17, ported(1, wire.ProbePort, make([]byte, 24)))
+	four := ipv4("192.0.2.1", "198.51.100.2", 17, ported(1, wire.ProbePort, make([]byte, 24)))
+	for _, row := range []struct {
+		packet   []byte
+		encoding wire.Encoding
+	}{{six, wire.UDPOption}, {six, wire.Native}, {four, wire.UDPOption}, {four, wire.UDP}, {four, wire.Shim}, {four, wire.IPIP}} {
+		t.Run(row.encoding.String(), func(t *testing.T) {
+			settings := Settings{Modules: wire.Delay | wire.Loss, Encodings: wire.Encodings(), ValidatePaths: true, StartEmpty: true}
+			s := open(t, settings)
+			context := make([]byte, contextSize)
+			binary.NativeEndian.PutUint32(context[markOffset:], PathProbeMark(row.encoding))
+			in := frame(row.packet)
+			options := ebpf.RunOptions{Data: in, DataOut: make([]byte, len(in)+256), Context: context}
+			if _, err := s.objects.SourceTc.Run(&options); err != nil {
+				t.Fatal(err)
+			}
+			restored, _, encoding, err := codec.Extract(options.DataOut[14:], wire.Port)
+			if err != nil || encoding != row.encoding || !bytes.Equal(restored, row.packet) {
+				t.Errorf("%x: %v, %v", options.DataOut, encoding, err)
+			}
+			if tally := s.mustTally(t); tally.Skipped["probe"] != 1 || tally.Seen != 1 || tally.FlowsStarted != 0 || tally.BytesAdded != 0 {
+				t.Errorf("%+v", tally)
+			}
+		})
+	}
+}
