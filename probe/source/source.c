@@ -58,9 +58,13 @@ static __always_inline int refuse(const struct subject *s, __u32 encoding)
 	return 0;
 }
 
-static __always_inline int encode(struct __sk_buff *skb, const struct subject *s, __u32 encoding,
-				  struct numbering *numbers, const struct room *room)
+/* A global function, as choose: what precedes it is verified apart from it. */
+__noinline int encode(struct __sk_buff *skb, struct subject *s, __u32 encoding, struct numbering *numbers,
+		      struct room *room)
 {
+	if (!s || !numbers || !room)
+		return OUTCOME_MALFORMED;
+	room_settle(s, encoding, stamp_modules(numbers), room);
 	if (ENCODING_USED(NATIVE) && encoding == WIRE_ENCODING_NATIVE)
 		return native_insert(skb, s, numbers, room);
 	if (ENCODING_USED(SHIM) && encoding == WIRE_ENCODING_SHIM)
@@ -86,14 +90,12 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u3
 		return outcome;
 	if (pull(skb, s->l4)) /* what the insertion moves and writes is in reach then */
 		return OUTCOME_MALFORMED;
-	if (!(modules & WIRE_LOSS)) {
-		numbers = 0;
-	} else if (!numbers) {
+	if (!(modules & WIRE_LOSS))
+		numbers = &unnumbered;
+	else if (!numbers)
 		numbers = number_other(flow, tally);
-		if (!numbers)
-			return OUTCOME_FLOWS;
-	}
-	room_settle(s, encoding, stamp_modules(numbers), &room);
+	if (!numbers)
+		return OUTCOME_FLOWS;
 	outcome = encode(skb, s, encoding, numbers, &room);
 	if (outcome == OUTCOME_MARKED && !probe) {
 		s->segments = room.packets;
@@ -140,7 +142,7 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 {
 	__u32 encoding = probed_encoding(skb), limit = path_mtu;
 	struct flow_key flow __attribute__((aligned(8)));
-	struct numbering *numbers = &probe_numbers;
+	struct numbering *numbers = &unnumbered;
 	int outcome = read_packet(skb, s), probe = encoding != WIRE_ENCODING_NONE;
 	__u64 judgement;
 
@@ -174,6 +176,7 @@ int source_tc(struct __sk_buff *skb)
 	s.unvalidated = outcome == OPTION_FAILED ? OUTCOME_PATH_FAILED : 0;
 	if (outcome >= OUTCOMES)
 		outcome = mark(skb, &s, tally);
+	asm volatile("" : "+r"(outcome)); /* or a copy is compared, and the verifier does not see it */
 	if (outcome < OUTCOMES)
 		tally->packets[outcome] += s.segments ? s.segments : 1;
 	return AGAIN;

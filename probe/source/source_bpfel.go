@@ -210,7 +210,6 @@ const (
 	sourceVarPathsKnown         = "paths_known"
 	sourceVarPathsState         = "paths_state"
 	sourceVarProbeMark          = "probe_mark"
-	sourceVarProbeNumbers       = "probe_numbers"
 	sourceVarRuleChoice         = "rule_choice"
 	sourceVarRules              = "rules"
 	sourceVarRulesState         = "rules_state"
@@ -230,6 +229,7 @@ const (
 	sourceVarTicksNow           = "ticks_now"
 	sourceVarTunnelsWhole       = "tunnels_whole"
 	sourceVarUdpPort            = "udp_port"
+	sourceVarUnnumbered         = "unnumbered"
 	sourceVarValidatePaths      = "validate_paths"
 	sourceVarValidationsState   = "validations_state"
 )
@@ -323,7 +323,6 @@ type sourceVariableSpecs struct {
 	PathsKnown         *ebpf.VariableSpec `ebpf:"paths_known"`
 	PathsState         *ebpf.VariableSpec `ebpf:"paths_state"`
 	ProbeMark          *ebpf.VariableSpec `ebpf:"probe_mark"`
-	ProbeNumbers       *ebpf.VariableSpec `ebpf:"probe_numbers"`
 	RuleChoice         *ebpf.VariableSpec `ebpf:"rule_choice"`
 	Rules              *ebpf.VariableSpec `ebpf:"rules"`
 	RulesState         *ebpf.VariableSpec `ebpf:"rules_state"`
@@ -343,6 +342,7 @@ type sourceVariableSpecs struct {
 	TicksNow           *ebpf.VariableSpec `ebpf:"ticks_now"`
 	TunnelsWhole       *ebpf.VariableSpec `ebpf:"tunnels_whole"`
 	UdpPort            *ebpf.VariableSpec `ebpf:"udp_port"`
+	Unnumbered         *ebpf.VariableSpec `ebpf:"unnumbered"`
 	ValidatePaths      *ebpf.VariableSpec `ebpf:"validate_paths"`
 	ValidationsState   *ebpf.VariableSpec `ebpf:"validations_state"`
 }
@@ -417,7 +417,6 @@ type sourceVariables struct {
 	PathsKnown         *ebpf.Variable `ebpf:"paths_known"`
 	PathsState         *ebpf.Variable `ebpf:"paths_state"`
 	ProbeMark          *ebpf.Variable `ebpf:"probe_mark"`
-	ProbeNumbers       *ebpf.Variable `ebpf:"probe_numbers"`
 	RuleChoice         *ebpf.Variable `ebpf:"rule_choice"`
 	Rules              *ebpf.Variable `ebpf:"rules"`
 	RulesState         *ebpf.Variable `ebpf:"rules_state"`
@@ -437,6 +436,7 @@ type sourceVariables struct {
 	TicksNow           *ebpf.Variable `ebpf:"ticks_now"`
 	TunnelsWhole       *ebpf.Variable `ebpf:"tunnels_whole"`
 	UdpPort            *ebpf.Variable `ebpf:"udp_port"`
+	Unnumbered         *ebpf.Variable `ebpf:"unnumbered"`
 	ValidatePaths      *ebpf.Variable `ebpf:"validate_paths"`
 	ValidationsState   *ebpf.Variable `ebpf:"validations_state"`
 }

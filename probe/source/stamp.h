@@ -81,10 +81,10 @@ static __always_inline int stamp_due(struct stamping *s)
 	return 1;
 }
 
-/* The modules that a mark carries. numbers: of its flow; 0 if packets are not numbered. */
+/* The modules that a mark carries. numbers: of its flow; not read if packets are not numbered. */
 static __always_inline __u32 stamp_modules(struct numbering *numbers)
 {
-	if (modules != (WIRE_DELAY | WIRE_LOSS) || stamp_every <= 1 || (numbers && stamp_due(&numbers->stamping)))
+	if (modules != (WIRE_DELAY | WIRE_LOSS) || stamp_every <= 1 || stamp_due(&numbers->stamping))
 		return modules;
 	return WIRE_LOSS;
 }

@@ -156,7 +156,8 @@ static __always_inline int option_insert(struct __sk_buff *skb, const struct dat
 	return OUTCOME_MARKED;
 }
 
-static __noinline int option_probe(struct __sk_buff *skb)
+/* Global, so that the insertion is verified once for all packets and once for these. */
+__noinline int option_probe(struct __sk_buff *skb)
 {
 	struct datagram d __attribute__((aligned(8))) = {};
 	__u32 area;
@@ -167,7 +168,7 @@ static __noinline int option_probe(struct __sk_buff *skb)
 	area = WIRE_UDP_OPTION + (d.udp_length & 1);
 	if (d.length + area > LENGTH_MAX)
 		return OUTCOME_MTU;
-	outcome = option_insert(skb, &d, area, &probe_numbers);
+	outcome = option_insert(skb, &d, area, &unnumbered);
 	return outcome == OUTCOME_MARKED || outcome >= OUTCOMES ? OUTCOME_PROBE : outcome;
 }
 

@@ -106,7 +106,7 @@ static __always_inline __u32 probed_encoding(const struct __sk_buff *skb)
 	return encoding < WIRE_ENCODINGS_MAX ? encoding : WIRE_ENCODING_NONE;
 }
 
-/* Path probes are not counted as a flow. */
-struct numbering probe_numbers;
+/* Of packets that are in no flow: path probes, and all if none is numbered. */
+struct numbering unnumbered;
 
 #endif
