@@ -28,13 +28,14 @@ type SourceOptions struct {
 
 // RunSource marks packets until the context ends, then prints the counters.
 func RunSource(ctx context.Context, options SourceOptions, out io.Writer) error {
+	v := deviceView{view.View{Out: out, JSON: options.JSON}}
+	options.Path = v.path
 	probe, err := runner.OpenSource(options.LocalSource)
 	if err != nil {
 		return err
 	}
 	defer probe.Close()
 	go serveChanges(ctx, probe)
-	v := deviceView{view.View{Out: out, JSON: options.JSON}}
 	if err := v.readySource(probe.Device(), options); err != nil {
 		return err
 	}
@@ -46,5 +47,5 @@ func RunSource(ctx context.Context, options SourceOptions, out io.Writer) error 
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	return errors.Join(err, v.sourceSummary(tally))
+	return errors.Join(err, v.sourceSummary(tally, probe.Paths()))
 }

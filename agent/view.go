@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pillion.dev/agent/runner"
+	"pillion.dev/agent/validation"
 	"pillion.dev/agent/view"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/probe/destination"
@@ -58,12 +59,48 @@ func skippedText(skipped map[string]uint64) string {
 	return "  skipped: " + strings.Join(parts, ", ")
 }
 
-func (v deviceView) sourceSummary(t source.Tally) error {
-	return v.Summary(t,
+// pathLine is what path validation has found.
+type pathLine struct {
+	Address  netip.Addr       `json:"address"`
+	Encoding string           `json:"encoding"`
+	State    validation.State `json:"state"`
+	Since    time.Time        `json:"since"`
+}
+
+func newPathLine(p validation.Path) pathLine {
+	return pathLine{p.Address, p.Encoding.String(), p.State, p.Since.UTC()}
+}
+
+func (v deviceView) path(p validation.Path) error {
+	return v.Print(struct {
+		Path pathLine `json:"path"`
+	}{newPathLine(p)}, "%s  %s\n", time.Now().Format(time.TimeOnly), pathText(p))
+}
+
+func pathText(p validation.Path) string {
+	return fmt.Sprintf("path to %s, encoding %s: %s: %s", p.Address, p.Encoding, p.State, p.State.Text())
+}
+
+// sourceSummary is the last line of JSON.
+type sourceSummary struct {
+	source.Tally
+	Paths []pathLine `json:"paths,omitempty"`
+}
+
+func (v deviceView) sourceSummary(t source.Tally, paths []validation.Path) error {
+	summary := sourceSummary{Tally: t}
+	var unused string
+	for _, p := range paths {
+		summary.Paths = append(summary.Paths, newPathLine(p))
+		if p.State != validation.Passed {
+			unused += "        " + pathText(p) + "\n"
+		}
+	}
+	return v.Summary(summary,
 		"Source: seen %d = marked %d + skipped %d packets%s\n"+
-			"        marks added %d bytes; flows %d started, %d expired, %d evicted; MSS clamped %d times\n%s",
+			"        marks added %d bytes; flows %d started, %d expired, %d evicted; MSS clamped %d times\n%s%s",
 		t.Seen, t.Marked, t.Seen-t.Marked, skippedText(t.Skipped), t.BytesAdded,
-		t.FlowsStarted, t.FlowsExpired, t.FlowsEvicted, t.MSSClamped, connectionsText(t.Connections))
+		t.FlowsStarted, t.FlowsExpired, t.FlowsEvicted, t.MSSClamped, connectionsText(t.Connections), unused)
 }
 
 func connectionsText(c source.Connections) string {

@@ -6,9 +6,9 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// attach attaches a TC program to a device of a host until the test ends: behind the
-// others, or at a place among them.
-func (b *bed) attach(host, device string, at ebpf.AttachType, place link.Anchor, name string, program asm.Instructions) {
+// attach attaches a TC program to a device of a host until the test ends, or the link is
+// closed: behind the others, or at a place among them.
+func (b *bed) attach(host, device string, at ebpf.AttachType, place link.Anchor, name string, program asm.Instructions) (attached link.Link) {
 	b.t.Helper()
 	loaded, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: name, Type: ebpf.SchedCLS, License: "GPL", Instructions: program})
 	if err != nil {
@@ -20,10 +20,11 @@ func (b *bed) attach(host, device string, at ebpf.AttachType, place link.Anchor,
 		if err != nil {
 			return err
 		}
-		attached, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: loaded, Attach: at, Anchor: place})
+		attached, err = link.AttachTCX(link.TCXOptions{Interface: index, Program: loaded, Attach: at, Anchor: place})
 		if err == nil {
 			b.t.Cleanup(func() { attached.Close() })
 		}
 		return err
 	})
+	return attached
 }

@@ -214,8 +214,8 @@ func (m middlebox) act(at layout) asm.Instructions {
 		asm.FnSkbStoreBytes.Call())
 }
 
-// insert puts a middlebox before a device of a host.
-func (b *bed) insert(host, device string, m middlebox) {
+// insert puts a middlebox before a device of a host, until the link is closed.
+func (b *bed) insert(host, device string, m interface{ program() asm.Instructions }) link.Link {
 	b.t.Helper()
-	b.attach(host, device, ebpf.AttachTCXIngress, link.Head(), "middlebox", m.program())
+	return b.attach(host, device, ebpf.AttachTCXIngress, link.Head(), "middlebox", m.program())
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 
@@ -71,6 +72,16 @@ type flowRow struct {
 	probeCounts
 }
 
+// validated is the argument of a source that validates paths.
+const validated = "--path-validation=auto"
+
+// pathLine is what a source has found about a path.
+type pathLine struct {
+	Address  string `json:"address"`
+	Encoding string `json:"encoding"`
+	State    string `json:"state"`
+}
+
 // runningProbe is a pillion-agent source or destination in a host.
 type runningProbe struct {
 	t       testing.TB
@@ -80,14 +91,19 @@ type runningProbe struct {
 	mutex   sync.Mutex
 	ready   bool
 	rows    []flowRow
+	paths   map[string]string // states of paths by encoding
 	summary json.RawMessage
 }
 
 // probe starts a source or destination with --json and waits until it is attached. It is
-// stopped at the end of the test at the latest.
+// stopped at the end of the test at the latest. Unless the arguments ask for path
+// validation a source marks from its first packet on.
 func (b *bed) probe(host, role, device string, args ...string) *runningProbe {
 	b.t.Helper()
-	p := &runningProbe{t: b.t, ended: make(chan struct{})}
+	if role == "source" && !slices.Contains(args, validated) {
+		args = append(args, "--path-validation=off")
+	}
+	p := &runningProbe{t: b.t, ended: make(chan struct{}), paths: map[string]string{}}
 	p.command = exec.Command(agentPath, append([]string{role, "--dev", device, "--json"}, args...)...)
 	p.command.Stderr = b.t.Output()
 	output, err := p.command.StdoutPipe()
@@ -118,6 +134,7 @@ func (p *runningProbe) read(output io.Reader) {
 		var line struct {
 			Ready   json.RawMessage `json:"ready"`
 			Summary json.RawMessage `json:"summary"`
+			Path    *pathLine       `json:"path"`
 			flowRow
 		}
 		err := json.Unmarshal(lines.Bytes(), &line)
@@ -129,6 +146,8 @@ func (p *runningProbe) read(output io.Reader) {
 			p.ready = true
 		case line.Summary != nil:
 			p.summary = line.Summary
+		case line.Path != nil:
+			p.paths[line.Path.Encoding] = line.Path.State
 		default:
 			p.rows = append(p.rows, line.flowRow)
 		}
@@ -164,6 +183,13 @@ func (p *runningProbe) finish(s any) {
 	if err := json.Unmarshal(p.summary, s); err != nil {
 		p.t.Fatalf("%v: summary %q: %v", p.command.Args[1:], p.summary, err)
 	}
+}
+
+// path is the state of the path that uses the encoding.
+func (p *runningProbe) path(encoding string) string {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.paths[encoding]
 }
 
 // seen sums the rows so far.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"pillion.dev/agent/validation"
 	"pillion.dev/internal/clock"
 	"pillion.dev/measure"
 	"pillion.dev/probe/destination"
@@ -27,6 +28,8 @@ type deviceDestination struct {
 	sink   Sink
 	log    *slog.Logger
 	now    func() moment
+	// responder answers path probes; nil if its port is taken.
+	responder *validation.Responder
 
 	mu          sync.Mutex
 	probe       *destination.Destination
@@ -68,7 +71,22 @@ func openDestination(name string, tasks []destinationTask, options Options, now 
 		return nil, errors.Join(err, owner.Close())
 	}
 	d.assign(tasks)
+	if err := d.respond(); err != nil {
+		d.log.Warn("peers get no answer to path probes", "device", name, "error", err)
+	}
 	return d, nil
+}
+
+// respond answers path probes, which may need another process to release the port first.
+func (d *deviceDestination) respond() error {
+	if d.responder != nil {
+		return nil
+	}
+	responder, err := validation.Respond(d.log)
+	if err == nil {
+		d.responder = responder
+	}
+	return err
 }
 
 // start begins to read records, and flows at every interval.
@@ -158,6 +176,9 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 		return err
 	}
 	d.assign(tasks)
+	if err := d.respond(); err != nil {
+		d.log.Debug("peers get no answer to path probes", "device", d.device.Name, "error", err)
+	}
 	return nil
 }
 
@@ -326,7 +347,7 @@ func (d *deviceDestination) states() []session.TaskState {
 func (d *deviceDestination) close() error {
 	err := d.detach()
 	d.finish()
-	return errors.Join(err, d.probe.Close(), d.owner.Close())
+	return errors.Join(err, d.responder.Close(), d.probe.Close(), d.owner.Close())
 }
 
 func (d *deviceDestination) detach() error {
@@ -345,7 +366,7 @@ func (d *deviceDestination) failure() error {
 // leave keeps the program attached and delivers the last rows.
 func (d *deviceDestination) leave() error {
 	d.finish()
-	return errors.Join(d.probe.Leave(), d.owner.Close())
+	return errors.Join(d.responder.Close(), d.probe.Leave(), d.owner.Close())
 }
 
 // finish stops reading and delivers the last rows.

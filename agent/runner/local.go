@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"pillion.dev/agent/validation"
 	"pillion.dev/internal/clock"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
@@ -26,6 +27,8 @@ type LocalSource struct {
 	// Lease is how long the program keeps marking without this process;
 	// source.Forever for no limit.
 	Lease time.Duration
+	// Path is called by Run for each change in what path validation has found.
+	Path func(validation.Path) error
 }
 
 // Source runs a LocalSource.
@@ -33,6 +36,8 @@ type Source struct {
 	mu      sync.Mutex
 	running *deviceSource
 	task    sourceTask
+	paths   chan validation.Path // changes that Run has not reported yet
+	path    func(validation.Path) error
 }
 
 // OpenSource attaches the program and starts its lease.
@@ -40,10 +45,11 @@ func OpenSource(local LocalSource) (*Source, error) {
 	if err := checkDevice(local.Device); err != nil {
 		return nil, err
 	}
-	s := &Source{task: sourceTask{local: &local.Settings}}
+	s := &Source{task: sourceTask{local: &local.Settings}, paths: make(chan validation.Path, 64), path: local.Path}
+	s.task.pathFound = s.pathFound
 	s.task.Lease = session.Duration(local.Lease)
 	s.setSampling(local.Sampling)
-	running, err := openSource(local.Device, []sourceTask{s.task})
+	running, err := openSource(local.Device, []sourceTask{s.task}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +58,23 @@ func OpenSource(local LocalSource) (*Source, error) {
 		return nil, errors.Join(running.err, running.close())
 	}
 	return s, nil
+}
+
+// pathFound passes a change to Run. If there are too many Run learns only some; Paths has
+// all.
+func (s *Source) pathFound(path validation.Path) {
+	select {
+	case s.paths <- path:
+	default:
+	}
+}
+
+// Paths returns what path validation has found.
+func (s *Source) Paths() []validation.Path {
+	if s.running.paths == nil {
+		return nil
+	}
+	return s.running.paths.Paths()
 }
 
 // checkDevice reports a missing device or missing privileges before anything changes.
@@ -84,6 +107,8 @@ func (s *Source) Run(ctx context.Context, interval time.Duration, show func() er
 			err = s.follow()
 		case <-ticks.C:
 			err = show()
+		case path := <-s.paths:
+			err = s.path(path)
 		}
 		if err != nil {
 			return err
@@ -131,7 +156,7 @@ func (s *Source) Tally() (source.Tally, error) { return s.running.probe.Tally() 
 
 // Stop detaches the program from the device. Its counters can still be read.
 func (s *Source) Stop() error {
-	return errors.Join(s.running.probe.Detach(), s.running.probe.Sweep())
+	return errors.Join(s.running.paths.Close(), s.running.probe.Detach(), s.running.probe.Sweep())
 }
 
 // Close stops the source and frees it.
@@ -176,6 +201,9 @@ func OpenDestination(local LocalDestination) (*Destination, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := running.respond(); err != nil {
+		slog.Warn("sources get no answer to path probes", "error", err)
+	}
 	return &Destination{running, tasks}, nil
 }
 
@@ -216,7 +244,7 @@ func (d *Destination) Tally() (destination.Tally, error) { return d.running.prob
 
 // Close frees the destination.
 func (d *Destination) Close() error {
-	return errors.Join(d.running.probe.Close(), d.running.owner.Close())
+	return errors.Join(d.running.responder.Close(), d.running.probe.Close(), d.running.owner.Close())
 }
 
 // LocalRouter is a router profile without a session.

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"pillion.dev/agent/host"
+	"pillion.dev/agent/validation"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
@@ -23,6 +24,8 @@ type sourceTask struct {
 	rules []fivetuple.Filter
 	peers map[netip.Addr]string
 	local *source.Settings // of a task without a session; nil otherwise
+	// pathFound is deviceSource.pathFound.
+	pathFound func(validation.Path)
 }
 
 type destinationTask struct {

@@ -238,7 +238,7 @@ func (r *Runner) runSource(device string, tasks []sourceTask) {
 	}
 	var err error
 	if s == nil {
-		if s, err = openSource(device, tasks); err == nil {
+		if s, err = openSource(device, tasks, r.options.Log); err == nil {
 			r.sources[device] = s
 		}
 	}

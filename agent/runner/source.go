@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"reflect"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"pillion.dev/agent/validation"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
@@ -26,8 +29,13 @@ type deviceSource struct {
 	tasks  []sourceTask
 	// chosen are the last arguments of SetRules.
 	chosen choice
-	swept  time.Time
-	err    error // of the last renewal
+	// paths validates the paths of packets; nil if that is switched off.
+	paths *validation.Prober
+	// pathFound is called when the state of a path has changed; nil: it is logged.
+	pathFound func(validation.Path)
+	log       *slog.Logger
+	swept     time.Time
+	err       error // of the last renewal
 }
 
 type choice struct {
@@ -37,7 +45,7 @@ type choice struct {
 
 var errDisagree = errors.New("sessions on one interface must agree on modules, encoding, time stamps and sampling")
 
-func openSource(name string, tasks []sourceTask) (*deviceSource, error) {
+func openSource(name string, tasks []sourceTask, log *slog.Logger) (*deviceSource, error) {
 	device, err := hook.Find(name)
 	if err != nil {
 		return nil, err
@@ -57,7 +65,16 @@ func openSource(name string, tasks []sourceTask) (*deviceSource, error) {
 	if err != nil {
 		return nil, errors.Join(err, owner.Close())
 	}
-	return &deviceSource{device: device, owner: owner, probe: probe, tasks: tasks}, nil
+	s := &deviceSource{device: device, owner: owner, probe: probe, tasks: tasks, log: log, pathFound: tasks[0].pathFound}
+	if settings.ValidatePaths {
+		s.paths, err = validation.New(validation.Options{
+			Source: probe, Device: device.Index, Encodings: settings.Encodings, Changed: s.pathChanged, Log: log,
+		})
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
 }
 
 func (task *sourceTask) settings() (source.Settings, error) {
@@ -234,6 +251,30 @@ func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
 	return addresses
 }
 
+// pathChanged reports what path validation has found.
+func (s *deviceSource) pathChanged(path validation.Path) {
+	if s.pathFound != nil {
+		s.pathFound(path)
+		return
+	}
+	level := slog.LevelInfo
+	if path.State != validation.Passed {
+		level = slog.LevelWarn
+	}
+	s.log.Log(context.Background(), level, "path validation "+string(path.State), "device", s.device.Name,
+		"address", path.Address, "encoding", path.Encoding, "found", path.State.Text())
+}
+
+// countPaths counts the paths by their state.
+func (s *deviceSource) countPaths(counters map[string]uint64) {
+	if s.paths == nil {
+		return
+	}
+	for _, path := range s.paths.Paths() {
+		counters["paths_"+string(path.State)]++
+	}
+}
+
 func (s *deviceSource) states() []session.TaskState {
 	tally, err := s.probe.Tally()
 	err = errors.Join(s.err, err)
@@ -256,6 +297,7 @@ func (s *deviceSource) states() []session.TaskState {
 			counters[name] = n
 		}
 	}
+	s.countPaths(counters)
 	var states []session.TaskState
 	for _, task := range s.tasks {
 		state := session.TaskState{
@@ -270,5 +312,5 @@ func (s *deviceSource) states() []session.TaskState {
 }
 
 func (s *deviceSource) close() error {
-	return errors.Join(s.probe.Close(), s.owner.Close())
+	return errors.Join(s.paths.Close(), s.probe.Close(), s.owner.Close())
 }

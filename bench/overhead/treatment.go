@@ -129,7 +129,7 @@ func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 		return nil, err
 	}
 	r.source, err = startProcess(ctx, t.source.namespace, isReady, a.binary, append([]string{
-		"source", "--dev", t.source.device, "--modules", a.modules,
+		"source", "--dev", t.source.device, "--path-validation", "off", "--modules", a.modules,
 		"--every", strconv.Itoa(a.every), "--lease", "0", "--json"}, a.source...)...)
 	if err != nil {
 		_, stopErr := r.destination.stop()

@@ -39,6 +39,7 @@ type sourceRunCmd struct {
 	Idle     time.Duration `default:"1m" help:"Remove a flow after this time without a packet (${default})."`
 	Stamp    uint32        `name:"stamp-every" default:"16" placeholder:"N" help:"Put a time into one packet in N of a fast flow, at random, and into every packet of a flow with fewer than 8 N packets/s; 1: into every packet (${default})."`
 	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
+	Validate string        `name:"path-validation" enum:"auto,off" default:"auto" placeholder:"WHEN" help:"auto: mark packets to a host only after path probes have shown that marked packets arrive there; off: mark them at once (${default})."`
 	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking if this program has not responded for this long; 0 disables the lease (${default})."`
 	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
 	JSON     bool          `name:"json" help:"Print JSON, one object per line."`
@@ -81,8 +82,8 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 func (c *sourceRunCmd) settings() (source.Settings, error) {
 	settings := source.Settings{
 		Encodings: wire.DefaultEncodings(), Port: c.Port, Flows: c.Flows, Idle: c.Idle, StampEvery: c.Stamp,
-		Sampling: sampling(c.Sampling),
-		Clsact:   c.Clsact,
+		Sampling:      sampling(c.Sampling),
+		ValidatePaths: c.Validate == "auto", Clsact: c.Clsact,
 	}
 	var err error
 	if settings.Modules, err = wire.ParseModule(c.Modules); err != nil {

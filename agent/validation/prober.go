@@ -1,0 +1,463 @@
+// Package validation finds out whether packets with a mark arrive at a destination, before
+// a source marks packets to it and again while it does: path validation, as RFC 9000,
+// section 13.4.2, has it for ECN.
+//
+// A Prober sends pairs of small UDP datagrams, one of which the source marks. Either is
+// answered by a Responder, which an agent with a destination runs, or by an ICMP port
+// unreachable of a host without Pillion. An encoding fails if datagrams without a mark are
+// answered and marked ones are not, or if the mark does not arrive intact. The package
+// learns nothing about paths on which neither is answered, nor about other ports: routers
+// may treat these differently.
+package validation
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"pillion.dev/probe/source"
+	"pillion.dev/wire"
+)
+
+// State is what is known about a path.
+type State string
+
+// The states of a path.
+const (
+	// Pending: the first test is not over.
+	Pending State = "pending"
+	// Passed: marked packets arrive.
+	Passed State = "passed"
+	// Failed: packets arrive, but not with a mark.
+	Failed State = "failed"
+	// Altered: packets arrive, and their mark is missing or damaged.
+	Altered State = "altered"
+	// Unanswered: nothing is answered, marked or not.
+	Unanswered State = "unanswered"
+)
+
+// Text says what the state means.
+func (s State) Text() string {
+	switch s {
+	case Pending:
+		return "path validation has not ended yet"
+	case Passed:
+		return "marked packets arrive"
+	case Failed:
+		return "path probes without a mark are answered, marked ones are not"
+	case Altered:
+		return "packets arrive, but their mark is missing, damaged or not read"
+	}
+	return fmt.Sprintf("path probes to UDP port %d are not answered, marked or not", wire.ProbePort)
+}
+
+// forSource is what a state means for the source.
+func (s State) forSource() source.Validation {
+	switch s {
+	case Passed:
+		return source.Passed
+	case Failed, Altered:
+		return source.Failed
+	}
+	return source.Unknown
+}
+
+// A Path is a destination, an encoding, and what is known about packets to it.
+type Path struct {
+	source.Path
+	State State
+	Since time.Time
+}
+
+// Source is what a Prober needs of a source.
+type Source interface {
+	NextPath() (source.Path, error)
+	StopRequests() error
+	SetValidation(source.Path, source.Validation) error
+	ForgetPath(source.Path) error
+	PathsInUse(within time.Duration) (map[source.Path]bool, error)
+}
+
+const (
+	// refreshLeast is how often a path in use is tested.
+	refreshLeast = 10 * time.Second
+	// testsPerSecond bounds the traffic of all probes; beyond it paths are tested less often.
+	testsPerSecond = 100
+	// retryFirst doubles with each failure up to retryMost.
+	retryFirst = time.Second
+	retryMost  = time.Minute
+	// silentMost is how many tests in a row may remain without an answer before a path
+	// that passed is not used any more: loss of both probes says nothing about marks.
+	silentMost = 3
+	// unusedEvery is how often unused paths are forgotten, after unusedTime.
+	unusedEvery = 30 * time.Second
+	unusedTime  = 65 * time.Second
+	// pathsMax is the size of the source's table.
+	pathsMax = 16384
+)
+
+// Prober validates the paths of one source.
+type Prober struct {
+	source  Source
+	sockets map[channel]*socket
+	changed func(Path)
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	paths  map[source.Path]*path
+	tests  map[source.Path]*test
+	budget budget
+	swept  time.Time
+
+	wake    chan struct{}
+	settled *sync.Cond // a test is over
+	ending  chan struct{}
+	close   sync.Once
+	ended   sync.WaitGroup
+}
+
+// path is a Path and when it is tested.
+type path struct {
+	Path
+	due      time.Time
+	testing  bool
+	kept     bool
+	silent   int // tests without an answer since the last that had one
+	failures int
+}
+
+// channel is what the probes of a socket have in common.
+type channel struct {
+	six      bool
+	marked   bool
+	encoding wire.Encoding
+}
+
+// Options of a Prober.
+type Options struct {
+	Source Source
+	// Device is the index of the source's device.
+	Device    int
+	Encodings wire.EncodingList
+	// Changed is called when the state of a path has changed.
+	Changed func(Path)
+	Log     *slog.Logger
+}
+
+// New starts a Prober in the network namespace of the calling thread.
+func New(options Options) (*Prober, error) {
+	p := &Prober{
+		source: options.Source, changed: options.Changed, log: options.Log, sockets: map[channel]*socket{},
+		paths: map[source.Path]*path{}, tests: map[source.Path]*test{}, swept: time.Now(),
+		wake: make(chan struct{}, 1), ending: make(chan struct{}),
+	}
+	p.settled = sync.NewCond(&p.mu)
+	if err := p.openSockets(options); err != nil {
+		return nil, errors.Join(fmt.Errorf("validate paths: %w", err), p.closeSockets())
+	}
+	if err := p.watchRoutes(); err != nil {
+		return nil, errors.Join(fmt.Errorf("validate paths: watch routes: %w", err), p.closeSockets())
+	}
+	for c, s := range p.sockets {
+		p.ended.Go(func() {
+			err := s.receive(func(from netip.Addr, probe wire.Probe) { p.answered(c, from, probe) },
+				func(from netip.Addr) { p.unreachable(c, from) })
+			if err != nil && !errors.Is(err, os.ErrClosed) {
+				p.log.Warn("receive answers to path probes", "error", err)
+			}
+		})
+	}
+	p.ended.Go(p.listen)
+	p.ended.Go(p.schedule)
+	return p, nil
+}
+
+// openSockets opens those of both families; a host may lack one.
+func (p *Prober) openSockets(options Options) error {
+	var failed error
+	for _, six := range []bool{false, true} {
+		family := wire.ClassIPv4
+		if six {
+			family = wire.ClassIPv6
+		}
+		marks := map[channel]uint32{{six: six}: source.ProbeMark}
+		for _, e := range options.Encodings {
+			if e.Applies(family | wire.ClassUDP) {
+				marks[channel{six, true, e}] = source.PathProbeMark(e)
+			}
+		}
+		for c, mark := range marks {
+			s, err := openSocket(six, mark, options.Device)
+			if err != nil {
+				failed = errors.Join(failed, err)
+				break
+			}
+			p.sockets[c] = s
+		}
+	}
+	if len(p.sockets) == 0 {
+		return failed
+	}
+	return nil
+}
+
+func (p *Prober) closeSockets() error {
+	var err error
+	for _, s := range p.sockets {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
+
+// listen adds the paths that flows want to use.
+func (p *Prober) listen() {
+	for {
+		path, err := p.source.NextPath()
+		if errors.Is(err, os.ErrClosed) {
+			return
+		}
+		if err != nil {
+			p.log.Warn("read paths to validate", "error", err)
+			continue
+		}
+		p.mu.Lock()
+		if known := p.add(path); known.State != Pending { // the source's table was full
+			p.set(path, known.State)
+		}
+		p.mu.Unlock()
+		p.hurry()
+	}
+}
+
+// add returns the path, which is tested at once if it is new.
+func (p *Prober) add(key source.Path) *path {
+	known := p.paths[key]
+	if known == nil {
+		known = &path{Path: Path{key, Pending, time.Now()}}
+		if len(p.paths) < pathsMax {
+			p.paths[key] = known
+		}
+	}
+	return known
+}
+
+// hurry makes schedule look at the paths again.
+func (p *Prober) hurry() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Keep validates these paths although no flow uses them yet, and no longer keeps others.
+func (p *Prober) Keep(paths []source.Path) {
+	p.mu.Lock()
+	for _, known := range p.paths {
+		known.kept = false
+	}
+	for _, path := range paths {
+		p.add(path).kept = true
+	}
+	p.mu.Unlock()
+	p.hurry()
+}
+
+// Await waits until no kept path is pending. That takes waitLast at most, unless there
+// are so many that tests are delayed.
+func (p *Prober) Await() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.isPending() {
+		p.settled.Wait()
+	}
+}
+
+func (p *Prober) isPending() bool {
+	select {
+	case <-p.ending:
+		return false
+	default:
+	}
+	for _, known := range p.paths {
+		if known.kept && known.State == Pending {
+			return true
+		}
+	}
+	return false
+}
+
+// Recheck tests every path soon: routes or devices are others.
+func (p *Prober) Recheck() {
+	p.mu.Lock()
+	now := time.Now()
+	for _, known := range p.paths {
+		known.due = now
+	}
+	p.mu.Unlock()
+	p.hurry()
+}
+
+// Paths returns what is known, ordered by destination and encoding.
+func (p *Prober) Paths() []Path {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var paths []Path
+	for _, known := range p.paths {
+		paths = append(paths, known.Path)
+	}
+	slices.SortFunc(paths, func(a, b Path) int {
+		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Encoding, b.Encoding))
+	})
+	return paths
+}
+
+// schedule starts the tests that are due, until the prober is closed.
+func (p *Prober) schedule() {
+	var tests sync.WaitGroup
+	defer tests.Wait()
+	for {
+		p.mu.Lock()
+		next := p.startDue(&tests)
+		p.forgetUnused()
+		p.mu.Unlock()
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-p.ending:
+			timer.Stop()
+			return
+		case <-p.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// startDue starts tests as the budget allows, and returns when the next is due.
+func (p *Prober) startDue(tests *sync.WaitGroup) time.Time {
+	now := time.Now()
+	next := now.Add(unusedEvery)
+	for key, known := range p.paths {
+		switch {
+		case known.testing:
+		case known.due.After(now):
+			if known.due.Before(next) {
+				next = known.due
+			}
+		case !p.budget.take(now, testsPerSecond):
+			return now.Add(time.Second / testsPerSecond)
+		default:
+			known.testing = true
+			t := newTest(key)
+			p.tests[key] = t
+			tests.Go(func() { p.settle(t, p.run(t)) })
+		}
+	}
+	return next
+}
+
+// settle takes the result of a test into account.
+func (p *Prober) settle(t *test, result State) {
+	p.mu.Lock()
+	delete(p.tests, t.path)
+	known := p.paths[t.path]
+	if known == nil || result == Pending { // forgotten, or interrupted
+		p.settled.Broadcast()
+		p.mu.Unlock()
+		return
+	}
+	before := known.State
+	known.take(result, p.refresh())
+	after := known.Path
+	if after.State != before {
+		p.set(t.path, after.State)
+	}
+	p.settled.Broadcast()
+	p.mu.Unlock()
+	p.hurry()
+	if after.State != before {
+		p.changed(after)
+	}
+}
+
+// refresh is how long a result holds.
+func (p *Prober) refresh() time.Duration {
+	return max(refreshLeast, time.Duration(len(p.paths))*2*time.Second/testsPerSecond)
+}
+
+// take decides about the state, and when the path is tested again.
+func (known *path) take(result State, refresh time.Duration) {
+	now := time.Now()
+	known.testing = false
+	before := known.State
+	switch {
+	case result == Passed:
+		known.State, known.silent, known.failures = Passed, 0, max(0, known.failures-1)
+		known.due = now.Add(refresh)
+	case result == Unanswered && before == Passed && known.silent+1 < silentMost:
+		known.silent++
+		known.due = now.Add(retryFirst)
+	default:
+		known.State = result
+		known.due = now.Add(min(retryFirst<<min(known.failures, 10), retryMost))
+		known.failures++
+	}
+	if known.State != before {
+		known.Since = now
+	}
+}
+
+// set tells the source.
+func (p *Prober) set(path source.Path, state State) {
+	if err := p.source.SetValidation(path, state.forSource()); err != nil {
+		p.log.Warn("validate path", "address", path.Address, "encoding", path.Encoding, "error", err)
+	}
+}
+
+// forgetUnused stops tests of paths that no flow uses.
+func (p *Prober) forgetUnused() {
+	if time.Since(p.swept) < unusedEvery {
+		return
+	}
+	p.swept = time.Now()
+	used, err := p.source.PathsInUse(unusedTime)
+	if err != nil {
+		p.log.Warn("list paths in use", "error", err)
+		return
+	}
+	for key, known := range p.paths {
+		if used[key] || known.kept || known.testing || time.Since(known.Since) < unusedTime {
+			continue
+		}
+		delete(p.paths, key)
+		if err := p.source.ForgetPath(key); err != nil {
+			p.log.Warn("forget path", "error", err)
+		}
+	}
+}
+
+// randomToken is what no one can guess.
+func randomToken() uint64 { return rand.Uint64() }
+
+// Close stops the tests. The source keeps what it was last told.
+func (p *Prober) Close() error {
+	if p == nil {
+		return nil
+	}
+	var err error
+	p.close.Do(func() {
+		close(p.ending)
+		p.mu.Lock()
+		p.settled.Broadcast()
+		p.mu.Unlock()
+		err = errors.Join(p.source.StopRequests(), p.closeSockets())
+		p.ended.Wait()
+	})
+	return err
+}

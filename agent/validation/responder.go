@@ -1,0 +1,155 @@
+package validation
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/probe/source"
+	"pillion.dev/wire"
+)
+
+// A Responder answers path probes to this host. It sends a question back as an answer of
+// the same size, with what a destination program noted in it. Several may run on one
+// host: the kernel chooses one for each source.
+type Responder struct {
+	conns []*net.UDPConn
+	done  sync.WaitGroup
+	log   *slog.Logger
+}
+
+// answersPerSecond bounds what a responder sends, and so what forged questions can cause.
+const answersPerSecond = 2000
+
+// Respond starts a Responder in the network namespace of the calling thread.
+func Respond(log *slog.Logger) (*Responder, error) {
+	r := &Responder{log: log}
+	var failed error
+	for _, network := range []string{"udp4", "udp6"} {
+		conn, err := listen(network)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		r.conns = append(r.conns, conn)
+	}
+	if len(r.conns) == 0 { // a host may lack one family
+		return nil, fmt.Errorf("answer path probes: %w", failed)
+	}
+	for _, conn := range r.conns {
+		r.done.Go(func() { r.answer(conn) })
+	}
+	return r, nil
+}
+
+func listen(network string) (*net.UDPConn, error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var set error
+		err := raw.Control(func(fd uintptr) {
+			set = errors.Join(
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1),
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, source.ProbeMark),
+			)
+			if network == "udp4" {
+				set = errors.Join(set, unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_PKTINFO, 1))
+			} else {
+				set = errors.Join(set, unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1))
+			}
+		})
+		return errors.Join(err, set)
+	}}
+	conn, err := config.ListenPacket(context.Background(), network, fmt.Sprintf(":%d", wire.ProbePort))
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UDPConn), nil
+}
+
+// answer replies from the address that was asked.
+func (r *Responder) answer(conn *net.UDPConn) {
+	data, control := make([]byte, 512), make([]byte, 256)
+	var budget budget
+	for {
+		n, oobn, _, from, err := conn.ReadMsgUDPAddrPort(data, control)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // of one datagram
+		}
+		probe, err := wire.ParseProbe(data[:n])
+		if err != nil || probe.Answer || !budget.take(time.Now(), answersPerSecond) {
+			continue
+		}
+		probe.Answer = true
+		if _, _, err := conn.WriteMsgUDPAddrPort(probe.Append(nil), replyFrom(control[:oobn]), from); err != nil {
+			r.log.Debug("answer path probe", "to", from, "error", err)
+		}
+	}
+}
+
+// replyFrom turns the address that a datagram was sent to into the source address of the
+// reply, as a control message. The route decides about the interface, but for link-local
+// addresses.
+func replyFrom(control []byte) []byte {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return nil
+	}
+	for _, m := range messages {
+		switch {
+		case m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_PKTINFO && len(m.Data) >= unix.SizeofInet4Pktinfo:
+			// ipi_ifindex, ipi_spec_dst, ipi_addr
+			return unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: [4]byte(m.Data[8:12])})
+		case m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= unix.SizeofInet6Pktinfo:
+			address := [16]byte(m.Data[:16])
+			info := unix.Inet6Pktinfo{Addr: address}
+			if netip.AddrFrom16(address).IsLinkLocalUnicast() {
+				info.Ifindex = binary.NativeEndian.Uint32(m.Data[16:])
+			}
+			return unix.PktInfo6(&info)
+		}
+	}
+	return nil
+}
+
+// Close stops the responder.
+func (r *Responder) Close() error {
+	if r == nil {
+		return nil
+	}
+	var err error
+	for _, conn := range r.conns {
+		err = errors.Join(err, conn.Close())
+	}
+	r.done.Wait()
+	return err
+}
+
+// budget is a token bucket that holds what may be spent within a second.
+type budget struct {
+	spent float64
+	then  time.Time
+}
+
+// take reports whether one more may be spent.
+func (b *budget) take(now time.Time, perSecond float64) bool {
+	if !b.then.IsZero() {
+		b.spent = max(0, b.spent-now.Sub(b.then).Seconds()*perSecond)
+	}
+	b.then = now
+	if b.spent+1 > perSecond {
+		return false
+	}
+	b.spent++
+	return true
+}

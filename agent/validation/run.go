@@ -1,0 +1,158 @@
+package validation
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"pillion.dev/probe/source"
+	"pillion.dev/wire"
+)
+
+const (
+	// rounds of a test; each sends a probe without a mark and one with it.
+	rounds = 3
+	// plainLeast is how many probes without a mark must be answered if the lack of
+	// answers to marked ones is to count.
+	plainLeast = 2
+)
+
+var (
+	// waitRound is how long each round waits for an answer to its marked probe; the last
+	// waits longer.
+	waitRound = [rounds]time.Duration{150 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond}
+	// waitLast is added for long paths as long as nothing at all is answered.
+	waitLast = 2 * time.Second
+)
+
+// test is one validation of a path.
+type test struct {
+	path  source.Path
+	token uint64
+
+	mu      sync.Mutex
+	plain   int // answered probes without a mark
+	unread  int // answered marked probes whose mark no destination program read intact
+	decided chan struct{}
+	once    sync.Once // of closing decided: a marked probe arrived
+}
+
+func newTest(path source.Path) *test {
+	return &test{path: path, token: randomToken(), decided: make(chan struct{})}
+}
+
+// pass ends the test: a marked probe has arrived.
+func (t *test) pass() { t.once.Do(func() { close(t.decided) }) }
+
+func (t *test) count(n *int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*n++
+}
+
+// silent reports whether there was no answer.
+func (t *test) silent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.plain+t.unread == 0
+}
+
+// result is what the answers say; none about marked probes has decided the test.
+func (t *test) result() State {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.unread > 0:
+		return Altered
+	case t.plain >= plainLeast:
+		return Failed
+	}
+	return Unanswered
+}
+
+// run sends probes until a marked one has arrived. It returns Pending if the prober is
+// closed.
+func (p *Prober) run(t *test) State {
+	for round := range rounds {
+		p.send(t, round)
+		if state, over := p.wait(t, waitRound[round]); over {
+			return state
+		}
+	}
+	if t.silent() {
+		if state, over := p.wait(t, waitLast); over {
+			return state
+		}
+	}
+	return t.result()
+}
+
+func (p *Prober) wait(t *test, most time.Duration) (State, bool) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-t.decided:
+		return Passed, true
+	case <-p.ending:
+		return Pending, true
+	case <-timer.C:
+		return "", false
+	}
+}
+
+// send sends a pair. Its order alternates, since hosts limit the rate of ICMP errors.
+func (p *Prober) send(t *test, round int) {
+	six := t.path.Address.Is6()
+	pair := []channel{{six: six}, {six, true, t.path.Encoding}}
+	if round%2 == 1 {
+		pair[0], pair[1] = pair[1], pair[0]
+	}
+	for _, c := range pair {
+		s := p.sockets[c]
+		if s == nil {
+			continue
+		}
+		probe := wire.Probe{Marked: c.marked, Encoding: c.encoding, Round: uint16(round), Token: t.token}
+		if err := s.send(t.path.Address, probe); err != nil { // counts as lost
+			p.log.Debug("send path probe", "to", t.path.Address, "error", err)
+		}
+	}
+}
+
+// answered handles an answer from a responder.
+func (p *Prober) answered(c channel, from netip.Addr, probe wire.Probe) {
+	for _, t := range p.testsOf(c, from) {
+		switch {
+		case probe.Token != t.token || probe.Marked != c.marked:
+		case !c.marked:
+			t.count(&t.plain)
+		case probe.Read == wire.ProbeMarkRead:
+			t.pass()
+		default:
+			t.count(&t.unread)
+		}
+	}
+}
+
+// unreachable handles an ICMP port unreachable that the destination sent about a probe.
+func (p *Prober) unreachable(c channel, destination netip.Addr) {
+	for _, t := range p.testsOf(c, destination) {
+		if c.marked {
+			t.pass()
+		} else {
+			t.count(&t.plain)
+		}
+	}
+}
+
+// testsOf returns the running tests to which an answer on a channel may belong.
+func (p *Prober) testsOf(c channel, destination netip.Addr) (tests []*test) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range wire.Encodings() {
+		if t := p.tests[source.Path{Address: destination, Encoding: e}]; t != nil && (!c.marked || e == c.encoding) {
+			tests = append(tests, t)
+		}
+	}
+	return tests
+}
