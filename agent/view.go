@@ -74,11 +74,7 @@ func newPathLine(p validation.Path) pathLine {
 func (v deviceView) path(p validation.Path) error {
 	return v.Print(struct {
 		Path pathLine `json:"path"`
-	}{newPathLine(p)}, "%s  %s\n", time.Now().Format(time.TimeOnly), pathText(p))
-}
-
-func pathText(p validation.Path) string {
-	return fmt.Sprintf("path to %s, encoding %s: %s: %s", p.Address, p.Encoding, p.State, p.State.Text())
+	}{newPathLine(p)}, "%s  %s\n", time.Now().Format(time.TimeOnly), p.Text())
 }
 
 // sourceSummary is the last line of JSON.
@@ -93,7 +89,7 @@ func (v deviceView) sourceSummary(t source.Tally, paths []validation.Path) error
 	for _, p := range paths {
 		summary.Paths = append(summary.Paths, newPathLine(p))
 		if p.State != validation.Passed {
-			unused += "        " + pathText(p) + "\n"
+			unused += "        " + p.Text() + "\n"
 		}
 	}
 	return v.Summary(summary,

@@ -127,10 +127,27 @@ type TaskState struct {
 	Running bool   `json:"running"`
 	// Error is the reason why it is not running.
 	Error string `json:"error,omitempty"`
-	// Limit is what this host does not let it do although it is running, and why.
+	// Limit is what this host, or the paths from it, do not let it do although it is
+	// running, and why.
 	Limit string `json:"limit,omitempty"`
 	// Counters since its start, by name; in packets unless the name says otherwise.
 	Counters map[string]uint64 `json:"counters,omitempty"`
+}
+
+// Counters of a source: paths, each a destination and an encoding, by the result of path
+// validation.
+const (
+	PathsPending    = "paths_pending"
+	PathsPassed     = "paths_passed"
+	PathsFailed     = "paths_failed"
+	PathsAltered    = "paths_altered"
+	PathsUnanswered = "paths_unanswered"
+)
+
+// PathsNotPassed returns the number of paths that were tested and on which no marked packet
+// was seen to arrive.
+func (t TaskState) PathsNotPassed() uint64 {
+	return t.Counters[PathsFailed] + t.Counters[PathsAltered] + t.Counters[PathsUnanswered]
 }
 
 // State is what an agent reports about once a second.

@@ -38,6 +38,8 @@ type Options struct {
 	Log  *slog.Logger
 	// Points are measured independently of sessions; their lease is Forever.
 	Points []session.PointTask
+	// ValidatePaths marks packets to a peer only after path validation.
+	ValidatePaths bool
 
 	now func() moment
 }
@@ -119,6 +121,9 @@ func (r *Runner) Pulse(pulse session.Pulse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pulse, r.lastMessage = pulse, r.now().steady
+	for _, s := range r.sources { // all first, since renew waits for the tests
+		s.announce(pulse)
+	}
 	for _, s := range r.sources {
 		s.renew(pulse)
 	}
@@ -238,7 +243,7 @@ func (r *Runner) runSource(device string, tasks []sourceTask) {
 	}
 	var err error
 	if s == nil {
-		if s, err = openSource(device, tasks, r.options.Log); err == nil {
+		if s, err = openSource(device, tasks, r.options.ValidatePaths, r.options.Log); err == nil {
 			r.sources[device] = s
 		}
 	}

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,7 +29,10 @@ type deviceSource struct {
 	// chosen are the last arguments of SetRules.
 	chosen choice
 	// paths validates the paths of packets; nil if that is switched off.
-	paths *validation.Prober
+	paths     *validation.Prober
+	encodings wire.EncodingList
+	announced []source.Path
+	awaited   time.Time // when marking no longer waits for the validation of these
 	// pathFound is called when the state of a path has changed; nil: it is logged.
 	pathFound func(validation.Path)
 	log       *slog.Logger
@@ -45,7 +47,7 @@ type choice struct {
 
 var errDisagree = errors.New("sessions on one interface must agree on modules, encoding, time stamps and sampling")
 
-func openSource(name string, tasks []sourceTask, log *slog.Logger) (*deviceSource, error) {
+func openSource(name string, tasks []sourceTask, validate bool, log *slog.Logger) (*deviceSource, error) {
 	device, err := hook.Find(name)
 	if err != nil {
 		return nil, err
@@ -57,6 +59,7 @@ func openSource(name string, tasks []sourceTask, log *slog.Logger) (*deviceSourc
 	if err != nil {
 		return nil, err
 	}
+	settings.ValidatePaths = settings.ValidatePaths || validate
 	owner, err := hook.Own(roleSource, device)
 	if err != nil {
 		return nil, err
@@ -65,14 +68,13 @@ func openSource(name string, tasks []sourceTask, log *slog.Logger) (*deviceSourc
 	if err != nil {
 		return nil, errors.Join(err, owner.Close())
 	}
-	s := &deviceSource{device: device, owner: owner, probe: probe, tasks: tasks, log: log, pathFound: tasks[0].pathFound}
-	if settings.ValidatePaths {
-		s.paths, err = validation.New(validation.Options{
-			Source: probe, Device: device.Index, Encodings: settings.Encodings, Changed: s.pathChanged, Log: log,
-		})
+	s := &deviceSource{
+		device: device, owner: owner, probe: probe, tasks: tasks, encodings: settings.Encodings, pathFound: tasks[0].pathFound, log: log,
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.close())
+	if settings.ValidatePaths {
+		if err := s.validatePaths(); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
 	}
 	return s, nil
 }
@@ -196,6 +198,8 @@ func (s *deviceSource) choose(pulse session.Pulse) error {
 	if reflect.DeepEqual(wanted, s.chosen) {
 		return nil
 	}
+	s.announce(pulse)
+	s.awaitPaths()
 	if err := s.probe.SetRules(wanted.rules, wanted.targets); err != nil {
 		return err
 	}
@@ -251,30 +255,6 @@ func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
 	return addresses
 }
 
-// pathChanged reports what path validation has found.
-func (s *deviceSource) pathChanged(path validation.Path) {
-	if s.pathFound != nil {
-		s.pathFound(path)
-		return
-	}
-	level := slog.LevelInfo
-	if path.State != validation.Passed {
-		level = slog.LevelWarn
-	}
-	s.log.Log(context.Background(), level, "path validation "+string(path.State), "device", s.device.Name,
-		"address", path.Address, "encoding", path.Encoding, "found", path.State.Text())
-}
-
-// countPaths counts the paths by their state.
-func (s *deviceSource) countPaths(counters map[string]uint64) {
-	if s.paths == nil {
-		return
-	}
-	for _, path := range s.paths.Paths() {
-		counters["paths_"+string(path.State)]++
-	}
-}
-
 func (s *deviceSource) states() []session.TaskState {
 	tally, err := s.probe.Tally()
 	err = errors.Join(s.err, err)
@@ -298,10 +278,11 @@ func (s *deviceSource) states() []session.TaskState {
 		}
 	}
 	s.countPaths(counters)
+	limit := joinLimits(connections.Limit, s.pathLimit())
 	var states []session.TaskState
 	for _, task := range s.tasks {
 		state := session.TaskState{
-			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Limit: connections.Limit, Counters: counters,
+			Session: task.Session, Role: roleSource, Device: s.device.Name, Running: err == nil, Limit: limit, Counters: counters,
 		}
 		if err != nil {
 			state.Error = err.Error()

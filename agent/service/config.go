@@ -26,6 +26,12 @@ const (
 	DefaultHostInterval = 10 * time.Second
 )
 
+// Choices of Config.PathValidation.
+const (
+	validateAuto = "auto"
+	validateOff  = "off"
+)
+
 // Config is the configuration of an agent, from a YAML file and the command line.
 type Config struct {
 	// Server is the host of the server, with a port unless that is 8470.
@@ -45,6 +51,9 @@ type Config struct {
 	Points []string `yaml:"points"`
 	// Capture are devices whose packet headers are reported.
 	Capture []Capture `yaml:"capture"`
+	// PathValidation is auto or off: whether sources of sessions mark packets to a peer only
+	// after path probes have shown that marked packets arrive; default auto.
+	PathValidation string `yaml:"path_validation"`
 	// OML is the address of the collector for applications of this host, HOST:PORT on
 	// loopback, or "off"; default DefaultOML.
 	OML string `yaml:"oml"`
@@ -114,6 +123,10 @@ func (c Config) complete() (Config, error) {
 	c.Folder = cmp.Or(c.Folder, DefaultFolder)
 	c.HostInterval = cmp.Or(c.HostInterval, DefaultHostInterval)
 	c.OML = cmp.Or(c.OML, DefaultOML)
+	c.PathValidation = cmp.Or(c.PathValidation, validateAuto)
+	if c.PathValidation != validateAuto && c.PathValidation != validateOff {
+		return c, fmt.Errorf("%w: path_validation %q is neither auto nor off", ErrConfig, c.PathValidation)
+	}
 	if err := checkOML(c.OML); err != nil {
 		return c, err
 	}

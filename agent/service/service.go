@@ -97,7 +97,7 @@ func (s *service) open(ctx context.Context) (err error) {
 	if s.streams, err = openStreams(s.spool.Put, wanted, s.config.Streams, s.log); err != nil {
 		return err
 	}
-	s.runner = runner.New(runner.Options{Sink: s.streams.inject, Log: s.log, Points: s.config.ownPoints()})
+	s.runner = runner.New(runner.Options{Sink: s.streams.inject, Log: s.log, Points: s.config.ownPoints(), ValidatePaths: s.config.PathValidation != validateOff})
 	s.tracer = newTracer(s.streams.inject, s.log)
 	s.sampler = &host.Sampler{
 		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spool.Stats, Probe: s.probeCost, Log: s.log,

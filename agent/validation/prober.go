@@ -5,9 +5,9 @@
 // A Prober sends pairs of small UDP datagrams, one of which the source marks. Either is
 // answered by a Responder, which an agent with a destination runs, or by an ICMP port
 // unreachable of a host without Pillion. An encoding fails if datagrams without a mark are
-// answered and marked ones are not, or if the mark does not arrive intact. The package
-// learns nothing about paths on which neither is answered, nor about other ports: routers
-// may treat these differently.
+// answered and marked ones are not, or if the mark does not arrive intact. Where
+// neither is answered nothing is known, and results hold for the port of the probes only:
+// routers may treat other ports differently.
 package validation
 
 import (
@@ -74,6 +74,11 @@ type Path struct {
 	source.Path
 	State State
 	Since time.Time
+}
+
+// Text says what is known.
+func (p Path) Text() string {
+	return fmt.Sprintf("path to %s, encoding %s: %s: %s", p.Address, p.Encoding, p.State, p.State.Text())
 }
 
 // Source is what a Prober needs of a source.
@@ -232,7 +237,7 @@ func (p *Prober) listen() {
 			p.set(path, known.State)
 		}
 		p.mu.Unlock()
-		p.hurry()
+		p.reschedule()
 	}
 }
 
@@ -248,33 +253,45 @@ func (p *Prober) add(key source.Path) *path {
 	return known
 }
 
-// hurry makes schedule look at the paths again.
-func (p *Prober) hurry() {
+// reschedule wakes schedule, since tests may be due.
+func (p *Prober) reschedule() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Keep validates these paths although no flow uses them yet, and no longer keeps others.
+// Keep validates these paths although no flow uses them yet, and no longer keeps others. A
+// path that was not kept is tested at once unless it has passed.
 func (p *Prober) Keep(paths []source.Path) {
 	p.mu.Lock()
+	before := map[*path]bool{}
 	for _, known := range p.paths {
-		known.kept = false
+		before[known], known.kept = known.kept, false
 	}
 	for _, path := range paths {
-		p.add(path).kept = true
+		known := p.add(path)
+		if known.kept = true; !before[known] && known.State != Passed {
+			known.due = time.Now()
+		}
 	}
 	p.mu.Unlock()
-	p.hurry()
+	p.reschedule()
 }
 
-// Await waits until no kept path is pending. That takes waitLast at most, unless there
-// are so many that tests are delayed.
-func (p *Prober) Await() {
+// Await waits until no kept path is pending, or for this time at most.
+func (p *Prober) Await(most time.Duration) {
+	over := false
+	timer := time.AfterFunc(most, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		over = true
+		p.settled.Broadcast()
+	})
+	defer timer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.isPending() {
+	for !over && p.isPending() {
 		p.settled.Wait()
 	}
 }
@@ -293,7 +310,7 @@ func (p *Prober) isPending() bool {
 	return false
 }
 
-// Recheck tests every path soon: routes or devices are others.
+// Recheck tests every path again, since routes or devices have changed.
 func (p *Prober) Recheck() {
 	p.mu.Lock()
 	now := time.Now()
@@ -301,7 +318,7 @@ func (p *Prober) Recheck() {
 		known.due = now
 	}
 	p.mu.Unlock()
-	p.hurry()
+	p.reschedule()
 }
 
 // Paths returns what is known, ordered by destination and encoding.
@@ -380,7 +397,7 @@ func (p *Prober) settle(t *test, result State) {
 	}
 	p.settled.Broadcast()
 	p.mu.Unlock()
-	p.hurry()
+	p.reschedule()
 	if after.State != before {
 		p.changed(after)
 	}
@@ -413,7 +430,7 @@ func (known *path) take(result State, refresh time.Duration) {
 	}
 }
 
-// set tells the source.
+// set passes the state of a path to the source.
 func (p *Prober) set(path source.Path, state State) {
 	if err := p.source.SetValidation(path, state.forSource()); err != nil {
 		p.log.Warn("validate path", "address", path.Address, "encoding", path.Encoding, "error", err)
@@ -442,10 +459,10 @@ func (p *Prober) forgetUnused() {
 	}
 }
 
-// randomToken is what no one can guess.
+// randomToken returns an unpredictable token.
 func randomToken() uint64 { return rand.Uint64() }
 
-// Close stops the tests. The source keeps what it was last told.
+// Close stops the tests. The source keeps its last validations.
 func (p *Prober) Close() error {
 	if p == nil {
 		return nil

@@ -97,8 +97,8 @@ func (r *Responder) answer(conn *net.UDPConn) {
 	}
 }
 
-// replyFrom turns the address that a datagram was sent to into the source address of the
-// reply, as a control message. The route decides about the interface, but for link-local
+// replyFrom returns a control message that sends a reply from the address to which the
+// datagram was sent. The route decides about the interface, except for link-local
 // addresses.
 func replyFrom(control []byte) []byte {
 	messages, err := unix.ParseSocketControlMessage(control)

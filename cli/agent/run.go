@@ -24,6 +24,7 @@ type runCmd struct {
 	Spool     quantity.Size     `help:"Maximum size of the spool, such as 512MiB; default: 1GiB." placeholder:"SIZE"`
 	Interval  time.Duration     `help:"Interval at which host load and clock are sampled; default: 10s." placeholder:"TIME"`
 	OML       string            `name:"oml" help:"Listen address for applications of this host that use OML's protocol, or off; default: ${oml}." placeholder:"ADDR"`
+	Validate  string            `name:"path-validation" enum:"auto,off," default:"" placeholder:"WHEN" help:"auto: sources of sessions mark packets to a peer only after path probes have shown that marked packets arrive; off: mark them at once; default: auto."`
 	Debug     bool              `help:"Log debug messages."`
 }
 
@@ -52,6 +53,7 @@ func (c *runCmd) settings() (service.Config, error) {
 	}
 	config.Server, config.Name = cmp.Or(c.Server, config.Server), cmp.Or(c.Name, config.Name)
 	config.Folder, config.OML = cmp.Or(c.Data, config.Folder), cmp.Or(c.OML, config.OML)
+	config.PathValidation = cmp.Or(c.Validate, config.PathValidation)
 	config.SpoolBytes = cmp.Or(c.Spool, config.SpoolBytes)
 	config.HostInterval = cmp.Or(c.Interval, config.HostInterval)
 	if len(c.Label) != 0 {

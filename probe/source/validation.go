@@ -49,7 +49,7 @@ func (s *Source) NextPath() (Path, error) {
 // StopRequests ends NextPath.
 func (s *Source) StopRequests() error { return s.requests.Close() }
 
-// SetValidation changes what is known about a path. Flows heed it with their next packet.
+// SetValidation changes what is known about a path. It applies to the next packet of each flow.
 func (s *Source) SetValidation(path Path, v Validation) error {
 	raw := rawPath(path)
 	var value sourceValidation

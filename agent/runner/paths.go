@@ -1,0 +1,122 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"pillion.dev/agent/validation"
+	"pillion.dev/probe/source"
+	"pillion.dev/session"
+	"pillion.dev/wire"
+)
+
+// validateTime is how long marking may be delayed by path validation, so that the first
+// packets of a session are marked where the peer answers.
+const validateTime = 500 * time.Millisecond
+
+// validatePaths starts path validation.
+func (s *deviceSource) validatePaths() (err error) {
+	s.paths, err = validation.New(validation.Options{
+		Source: s.probe, Device: s.device.Index, Encodings: s.encodings, Changed: s.pathChanged, Log: s.log,
+	})
+	return err
+}
+
+// announce begins to test the paths to the peers that are alive, before flows use them.
+func (s *deviceSource) announce(pulse session.Pulse) {
+	if s.paths == nil || s.tasks[0].local != nil {
+		return
+	}
+	var paths []source.Path
+	for _, task := range s.tasks {
+		for _, address := range alive(task, pulse) {
+			paths = append(paths, s.pathsTo(address)...)
+		}
+	}
+	if slices.Equal(paths, s.announced) {
+		return
+	}
+	s.announced, s.awaited = paths, time.Now().Add(validateTime)
+	s.paths.Keep(paths)
+}
+
+// awaitPaths waits until the announced paths have been tested, or validateTime is over.
+func (s *deviceSource) awaitPaths() {
+	if s.paths != nil {
+		s.paths.Await(time.Until(s.awaited))
+	}
+}
+
+// pathsTo returns a path to the address for each encoding that may be used.
+func (s *deviceSource) pathsTo(address netip.Addr) (paths []source.Path) {
+	family := wire.ClassIPv4
+	if address.Is6() {
+		family = wire.ClassIPv6
+	}
+	for _, e := range s.encodings {
+		if e.Applies(family | wire.ClassUDP) {
+			paths = append(paths, source.Path{Address: address, Encoding: e})
+		}
+	}
+	return paths
+}
+
+// pathChanged reports what path validation has found.
+func (s *deviceSource) pathChanged(path validation.Path) {
+	if s.pathFound != nil {
+		s.pathFound(path)
+		return
+	}
+	level := slog.LevelInfo
+	if path.State != validation.Passed {
+		level = slog.LevelWarn
+	}
+	s.log.Log(context.Background(), level, "path validation "+string(path.State), "device", s.device.Name,
+		"address", path.Address, "encoding", path.Encoding, "found", path.State.Text())
+}
+
+var pathCounters = map[validation.State]string{
+	validation.Pending: session.PathsPending, validation.Passed: session.PathsPassed, validation.Failed: session.PathsFailed,
+	validation.Altered: session.PathsAltered, validation.Unanswered: session.PathsUnanswered,
+}
+
+// countPaths counts the paths by their state.
+func (s *deviceSource) countPaths(counters map[string]uint64) {
+	if s.paths == nil {
+		return
+	}
+	for _, path := range s.paths.Paths() {
+		counters[pathCounters[path.State]]++
+	}
+}
+
+// pathLimit names the paths on which marked packets do not arrive.
+func (s *deviceSource) pathLimit() string {
+	if s.paths == nil {
+		return ""
+	}
+	first, others := "", 0
+	for _, path := range s.paths.Paths() {
+		switch {
+		case path.State == validation.Passed || path.State == validation.Pending:
+		case first == "":
+			first = path.Text()
+		default:
+			others++
+		}
+	}
+	if others > 0 {
+		first += fmt.Sprintf("; and %d more paths", others)
+	}
+	return first
+}
+
+// joinLimits joins those that are not empty.
+func joinLimits(limits ...string) string {
+	return strings.Join(slices.DeleteFunc(limits, func(l string) bool { return l == "" }), "; ")
+}
