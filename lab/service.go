@@ -25,6 +25,9 @@ type Service struct {
 	Forward int `yaml:"forward"`
 	// Options are more arguments of the server's command line.
 	Options []string `yaml:"options"`
+	// AgentOptions are more arguments of the agents'. Agents in a lab do not validate paths
+	// unless these ask for it: the truth counts all packets, path probes too.
+	AgentOptions []string `yaml:"agent_options"`
 }
 
 // Ports of the server in a lab.
@@ -52,10 +55,12 @@ func (b *builder) startService(ctx context.Context) error {
 		return err
 	}
 	for _, host := range s.Agents {
-		err := b.startInHost(ctx, host, "agent-"+host, b.agent, "run",
-			"--server", net.JoinHostPort(address, strconv.Itoa(servicePort)), "--name", host,
-			"--token-file", filepath.Join(b.state.path("server"), "join.token"), "--data", b.state.path("agent-"+host))
-		if err != nil {
+		arguments := append([]string{
+			"run", "--server", net.JoinHostPort(address, strconv.Itoa(servicePort)), "--name", host,
+			"--token-file", filepath.Join(b.state.path("server"), "join.token"), "--data", b.state.path("agent-" + host),
+			"--path-validation", "off",
+		}, s.AgentOptions...)
+		if err := b.startInHost(ctx, host, "agent-"+host, b.agent, arguments...); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package lab_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/asm"
@@ -175,5 +176,58 @@ func TestPathValidationWithoutAnswers(t *testing.T) {
 	var marked sourceSummary
 	if s.finish(&marked); marked.Marked != 0 || marked.Skipped["unvalidated"] < sent+100 {
 		t.Errorf("%+v", marked)
+	}
+}
+
+// validatingHosts is perfect with agents that validate paths.
+var validatingHosts = strings.Replace(perfect, "agents: [a, b]", "agents: [a, b], agent_options: [--path-validation=auto]", 1)
+
+// A session measures from the first packet on, since the paths between its hosts were
+// tested before.
+func TestSessionValidatesPathsFirst(t *testing.T) {
+	for name, address := range toB {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			b := service(t, validatingHosts)
+			b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
+			flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
+			flow.send(200, 32000)
+			flow.receive(200)
+			b.reaches(200, "SELECT sum(packets) FROM flows WHERE dport = 9000")
+			var counters map[string]uint64
+			eventually(t, "the agent to report", func() bool {
+				counters = b.task("s", "a", "source")
+				return counters["marked"] >= 200
+			})
+			if counters["skipped_unvalidated"] != 0 || counters["paths_passed"] == 0 {
+				t.Errorf("%v", counters)
+			}
+		})
+	}
+}
+
+// A path that begins to drop marks during a session makes it use another encoding, raises an
+// event and shows in the state of the source, until the path passes them again.
+func TestSessionAvoidsBlackHoles(t *testing.T) {
+	for name, address := range toB {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			b := service(t, validatingHosts)
+			b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
+			box := b.insert("b", "a", dropping)
+			b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'path-validation-failed' AND about = 'a' AND session = 's'")
+			if shown := b.pillion("session", "show", "s"); !containsAll(shown, "encoding udp-option: failed", "marked ones are not") {
+				t.Errorf("%s", shown)
+			}
+			flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
+			flow.send(200, 32000)
+			flow.receive(200)
+			b.reaches(200, "SELECT sum(packets) FROM flows WHERE dport = 9000")
+			if err := box.Close(); err != nil {
+				t.Fatal(err)
+			}
+			b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'path-validation-passed' AND about = 'a' AND session = 's'")
+			b.becomes("s", "running")
+		})
 	}
 }
