@@ -49,11 +49,13 @@ type host struct {
 	leased map[link]time.Time
 	// broken is why destinations do not run, refuses why assignments are rejected.
 	broken, refuses string
-	clock           session.Clock
-	spool           session.Spool
-	thin            int
-	asked           int
-	revoked         bool
+	// unanswered paths of its sources.
+	unanswered uint64
+	clock      session.Clock
+	spool      session.Spool
+	thin       int
+	asked      int
+	revoked    bool
 }
 
 func bed(t *testing.T, test func(*testbed)) {
@@ -137,7 +139,9 @@ func (h *host) tasks() []session.TaskState {
 		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken})
 	}
 	for _, s := range h.applied.Sources {
-		tasks = append(tasks, session.TaskState{Session: s.Session, Role: "source", Running: true})
+		tasks = append(tasks, session.TaskState{
+			Session: s.Session, Role: "source", Running: true, Counters: map[string]uint64{session.PathsUnanswered: h.unanswered},
+		})
 	}
 	for _, r := range h.applied.Points {
 		tasks = append(tasks, session.TaskState{Session: r.Session, Role: r.Point, Running: h.broken == "", Error: h.broken})

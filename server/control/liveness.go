@@ -57,19 +57,29 @@ func (c *Control) observe(a *agent, before session.State, first bool) {
 }
 
 // status updates the states of an agent's tasks and raises an event for each that begins
-// to fail.
+// to fail, and for each source on which path validation begins or ceases to fail.
 func (c *Control) status(a *agent, tasks []session.TaskState) {
 	type task struct{ session, role, device string }
-	failed := map[task]bool{}
+	before := map[task]session.TaskState{}
 	for _, t := range a.status {
-		if t.Error != "" {
-			failed[task{t.Session, t.Role, t.Device}] = true
-		}
+		before[task{t.Session, t.Role, t.Device}] = t
 	}
 	a.status = tasks
 	for _, t := range tasks {
-		if t.Error != "" && !failed[task{t.Session, t.Role, t.Device}] && c.sessions[t.Session] != nil {
+		was := before[task{t.Session, t.Role, t.Device}]
+		if c.sessions[t.Session] == nil {
+			continue
+		}
+		if t.Error != "" && was.Error == "" {
 			c.event("task-failed", event.Error, a.Name, t.Session, "%s failed on %s: %s", t.Role, a.Name, t.Error)
+		}
+		switch now := t.PathsNotPassed(); {
+		case now > 0 && was.PathsNotPassed() == 0:
+			c.event("path-validation-failed", event.Warning, a.Name, t.Session,
+				"path validation fails on %s, device %s: %s", a.Name, t.Device, t.Limit)
+		case now == 0 && was.PathsNotPassed() > 0 && t.Error == "":
+			c.event("path-validation-passed", event.Info, a.Name, t.Session,
+				"path validation no longer fails on %s, device %s", a.Name, t.Device)
 		}
 	}
 }

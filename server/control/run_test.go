@@ -76,6 +76,32 @@ func TestStartWaitsForDestination(t *testing.T) {
 	})
 }
 
+// TestPathValidationIsReported once when it begins to fail on a source, and once when it
+// passes again. The session runs meanwhile.
+func TestPathValidationIsReported(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.create(web())
+		b.state("web", Running)
+		for n := range 2 {
+			b.on("h1", func(h *host) { h.unanswered = 1 })
+			b.pass(5 * time.Second)
+			b.on("h1", func(h *host) { h.unanswered = 2 })
+			b.pass(5 * time.Second)
+			failed, passed := b.eventCount("path-validation-failed"), b.eventCount("path-validation-passed")
+			if failed != n+1 || passed != n {
+				t.Errorf("after failure %d: %d events of failures, %d of recoveries", n+1, failed, passed)
+			}
+			b.state("web", Running)
+			b.on("h1", func(h *host) { h.unanswered = 0 })
+			b.pass(5 * time.Second)
+			if passed := b.eventCount("path-validation-passed"); passed != n+1 {
+				t.Errorf("after recovery %d: %d events", n+1, passed)
+			}
+		}
+	})
+}
+
 func TestLeaseIsWithdrawn(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2", "h3")

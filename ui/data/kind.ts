@@ -24,6 +24,8 @@ const kinds: Record<string, Kind> = {
   "session-failed": { label: "Session did not start", icon: "sessions" },
   "start-missed": { label: "Missed start", icon: "sessions" },
   "task-failed": { label: "Task failed", icon: "sessions" },
+  "path-validation-failed": { label: "Path validation failed", icon: "path" },
+  "path-validation-passed": { label: "Path validation passed", icon: "path" },
   "path-changed": { label: "Path changed", icon: "path" },
   loss: { label: "Loss", icon: "loss" },
   "loss-ended": { label: "Loss ended", icon: "loss" },
