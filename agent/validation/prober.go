@@ -98,9 +98,12 @@ const (
 	// retryFirst doubles with each failure up to retryMost.
 	retryFirst = time.Second
 	retryMost  = time.Minute
-	// silentMost is how many tests in a row may remain without an answer before a path
-	// that passed is not used any more: loss of both probes says nothing about marks.
-	silentMost = 3
+	// silentTime is how long a path that passed is used although no test is answered any
+	// more. That both probes are lost says nothing about marks: during an outage packets
+	// are marked, so that their loss is counted.
+	silentTime = 30 * time.Second
+	// retrySilent bounds the time between tests that are not answered.
+	retrySilent = 10 * time.Second
 	// unusedEvery is how often unused paths are forgotten, after unusedTime.
 	unusedEvery = 30 * time.Second
 	unusedTime  = 65 * time.Second
@@ -134,7 +137,7 @@ type path struct {
 	due      time.Time
 	testing  bool
 	kept     bool
-	silent   int // tests without an answer since the last that had one
+	silent   time.Time // first test without an answer since the last that had one
 	failures int
 }
 
@@ -390,7 +393,7 @@ func (p *Prober) settle(t *test, result State) {
 		return
 	}
 	before := known.State
-	known.take(result, p.refresh())
+	known.take(result, time.Now(), p.refresh())
 	after := known.Path
 	if after.State != before {
 		p.set(t.path, after.State)
@@ -409,20 +412,27 @@ func (p *Prober) refresh() time.Duration {
 }
 
 // take decides about the state, and when the path is tested again.
-func (known *path) take(result State, refresh time.Duration) {
-	now := time.Now()
+func (known *path) take(result State, now time.Time, refresh time.Duration) {
 	known.testing = false
 	before := known.State
+	if result != Unanswered {
+		known.silent = time.Time{}
+	} else if known.silent.IsZero() {
+		known.silent = now
+	}
 	switch {
 	case result == Passed:
-		known.State, known.silent, known.failures = Passed, 0, max(0, known.failures-1)
+		known.State, known.failures = Passed, max(0, known.failures-1)
 		known.due = now.Add(refresh)
-	case result == Unanswered && before == Passed && known.silent+1 < silentMost:
-		known.silent++
+	case result == Unanswered && before == Passed && now.Sub(known.silent) < silentTime:
 		known.due = now.Add(retryFirst)
 	default:
+		most := retryMost
+		if result == Unanswered {
+			most = retrySilent
+		}
 		known.State = result
-		known.due = now.Add(min(retryFirst<<min(known.failures, 10), retryMost))
+		known.due = now.Add(min(retryFirst<<min(known.failures, 10), most))
 		known.failures++
 	}
 	if known.State != before {

@@ -8,7 +8,7 @@ import (
 	"pillion.dev/wire"
 )
 
-// TestStates: what a sequence of results makes of a path.
+// TestStates: what a sequence of results, 10 s apart, says about a path.
 func TestStates(t *testing.T) {
 	for _, row := range []struct {
 		name    string
@@ -20,16 +20,18 @@ func TestStates(t *testing.T) {
 		{"no answer at first", []State{Unanswered}, Unanswered},
 		{"a failure counts at once", []State{Passed, Failed}, Failed},
 		{"so does an altered mark", []State{Passed, Altered}, Altered},
-		{"lost probes do not", []State{Passed, Unanswered, Unanswered}, Passed},
-		{"unless they are many", []State{Passed, Unanswered, Unanswered, Unanswered}, Unanswered},
-		{"answers in between", []State{Passed, Unanswered, Unanswered, Passed, Unanswered, Unanswered}, Passed},
+		{"lost probes do not", []State{Passed, Unanswered, Unanswered, Unanswered}, Passed},
+		{"unless for a long time", []State{Passed, Unanswered, Unanswered, Unanswered, Unanswered}, Unanswered},
+		{"answers in between", []State{Passed, Unanswered, Unanswered, Unanswered, Passed, Unanswered, Unanswered, Unanswered}, Passed},
 		{"a path recovers", []State{Failed, Failed, Passed}, Passed},
 		{"a failed path without answers", []State{Failed, Unanswered}, Unanswered},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := &path{Path: Path{State: Pending}}
+			now := time.Now()
 			for _, r := range row.results {
-				p.take(r, refreshLeast)
+				p.take(r, now, refreshLeast)
+				now = now.Add(10 * time.Second)
 			}
 			if p.State != row.want {
 				t.Errorf("got %s, want %s", p.State, row.want)
@@ -40,17 +42,19 @@ func TestStates(t *testing.T) {
 
 // TestRetries: a path that fails is tested less and less often, one that passes regularly.
 func TestRetries(t *testing.T) {
-	p := &path{}
-	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		before := time.Now()
-		p.take(Failed, refreshLeast)
-		if got := p.due.Sub(before).Round(time.Second); got != want*time.Second {
-			t.Errorf("failure %d: next test after %v, want %v s", i, got, int(want))
+	now := time.Now()
+	for result, intervals := range map[State][]time.Duration{
+		Failed: {1, 2, 4, 8, 16, 32, 60, 60}, Unanswered: {1, 2, 4, 8, 10, 10},
+	} {
+		p := &path{}
+		for i, want := range intervals {
+			if p.take(result, now, refreshLeast); p.due.Sub(now) != want*time.Second {
+				t.Errorf("%s %d: next test after %v, want %v s", result, i, p.due.Sub(now), int(want))
+			}
 		}
-	}
-	before := time.Now()
-	if p.take(Passed, refreshLeast); p.due.Sub(before).Round(time.Second) != refreshLeast {
-		t.Errorf("next test of a path that passed after %v", p.due.Sub(before))
+		if p.take(Passed, now, refreshLeast); p.due.Sub(now) != refreshLeast {
+			t.Errorf("next test of a path that passed after %v", p.due.Sub(now))
+		}
 	}
 }
 
