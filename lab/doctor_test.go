@@ -31,6 +31,7 @@ func TestDoctorThroughTheServer(t *testing.T) {
 		expect(agent, "clock", "synchronised")
 		expect(agent, "device "+peer, "MTU")
 		expect(agent, "peer "+peer+" "+"10.77.1.", "path MTU")
+		expect(agent, "peer "+peer+" "+"10.77.1.", "path probes answered")
 		expect(agent, "peer "+peer+" "+"fd77:0:0:1:", "destination options")
 	}
 	expect("a", "programs on b", "part of Pillion")

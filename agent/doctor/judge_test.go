@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"pillion.dev/agent/host"
+	"pillion.dev/agent/validation"
 	"pillion.dev/internal/clock"
 	"pillion.dev/session"
 )
@@ -81,7 +82,7 @@ func TestJudgements(t *testing.T) {
 }
 
 func TestPathJudgements(t *testing.T) {
-	near := path{peer: "b", address: "fd00::b", device: "eth0", mtu: 1500, echo: time.Millisecond, six: true, marked: 2 * time.Millisecond}
+	near := path{peer: "b", address: "fd00::b", device: "eth0", mtu: 1500, echo: time.Millisecond, six: true, marked: 2 * time.Millisecond, probe: validation.Answered}
 	with := func(change func(*path)) path {
 		p := near
 		change(&p)
@@ -94,7 +95,10 @@ func TestPathJudgements(t *testing.T) {
 		level, options string
 		words          []string
 	}{
-		{"answers", near, OK, OK, []string{"via eth0", "RTT 1ms", "path MTU 1500 bytes", "options in 2ms"}},
+		{"answers", near, OK, OK, []string{"via eth0", "RTT 1ms", "path MTU 1500 bytes", "options in 2ms", "path probes answered"}},
+		{"has no destination", with(func(p *path) { p.probe = validation.Unreachable }), OK, OK, []string{"path probes answered by ICMP port unreachable"}},
+		{"path probes are not answered", with(func(p *path) { p.probe = validation.NoReply }), Warning, OK, []string{"no answer to path probes", "permit UDP port 25253"}},
+		{"path probes are not permitted", with(func(p *path) { p.probe, p.probeErr = validation.NoReply, odd }), OK, OK, []string{"path probes unknown: odd"}},
 		{"IPv4", with(func(p *path) { p.six, p.marked = false, 0 }), OK, OK, []string{"RTT 1ms"}},
 		{"options are dropped", with(func(p *path) { p.marked, p.markedErr = 0, errNoReply }), Warning, Warning, []string{"destination options", "--family ipv4"}},
 		{"options are not permitted", with(func(p *path) { p.marked, p.markedErr = 0, odd }), OK, OK, []string{"destination options unknown"}},

@@ -13,11 +13,13 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/agent/validation"
 	"pillion.dev/session"
+	"pillion.dev/wire"
 )
 
 const (
-	// concurrent bounds the addresses checked at a time, each with three sockets.
+	// concurrent bounds the addresses checked at a time, each with four sockets.
 	concurrent = 128
 	// addressesMax bounds the addresses of one request.
 	addressesMax = 4096
@@ -40,6 +42,9 @@ type path struct {
 	echo, marked       time.Duration
 	echoErr, markedErr error
 	six                bool
+	// probe is what answers path probes.
+	probe    validation.Reply
+	probeErr error
 }
 
 // checkPeers checks all addresses of the peers in parallel.
@@ -106,10 +111,19 @@ func (p *path) walk(ctx context.Context) {
 	p.mtu = pathMTU(ctx, address)
 	var plain sync.WaitGroup
 	plain.Go(func() { p.echo, p.echoErr = echo(ctx, address, false) })
+	plain.Go(func() { p.probe, p.probeErr = askProbe(ctx, address, p.device) })
 	if p.six {
 		p.marked, p.markedErr = echo(ctx, address, true)
 	}
 	plain.Wait()
+}
+
+func askProbe(ctx context.Context, address netip.Addr, device string) (validation.Reply, error) {
+	link, err := net.InterfaceByName(device)
+	if err != nil {
+		return validation.NoReply, err
+	}
+	return validation.Ask(ctx, address, link.Index)
 }
 
 // findRoute looks up the kernel's route; nothing is sent.
@@ -204,6 +218,17 @@ func judgePath(p path) session.Check {
 		case !errors.Is(p.markedErr, errNoReply):
 			found = append(found, "with destination options unknown")
 		}
+	}
+	switch {
+	case p.probeErr != nil:
+		found = append(found, fmt.Sprintf("path probes unknown: %v", p.probeErr))
+	case p.probe == validation.Answered:
+		found = append(found, "path probes answered")
+	case p.probe == validation.Unreachable:
+		found = append(found, "path probes answered by ICMP port unreachable")
+	default:
+		found = append(found, "no answer to path probes")
+		worse(Warning, fmt.Sprintf("path validation requires an answer: permit UDP port %d to the peer; without a destination there, ICMP port unreachable from it", wire.ProbePort))
 	}
 	check.Found = strings.Join(found, ", ")
 	return check
