@@ -2,6 +2,7 @@ package lab_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,66 +14,115 @@ import (
 var fallback = map[string]string{"ipv6": "native", "ipv4": "udp"}
 
 // surplusBox is a middlebox that treats datagrams with something behind the end that the
-// UDP length states (RFC 9868): it has no IP options or extension headers to deal with.
-type surplusBox struct{ act asm.Instructions }
+// UDP length states (RFC 9868): it has no IP options or extension headers to deal with. act
+// treats them; R7 is the length of all behind the IP header, R8 the UDP length.
+type surplusBox struct {
+	act func(surplusLayout) asm.Instructions
+}
+
+// surplusLayout is where fields lie in a frame. headers is how much of the length is the
+// IP header.
+type surplusLayout struct {
+	length, headers, udp int32
+	six                  bool
+}
+
+var (
+	surplusIPv4 = surplusLayout{length: 16, headers: 20, udp: 34}
+	surplusIPv6 = surplusLayout{length: 18, udp: 54, six: true}
+)
 
 const (
-	lengthAt   = 16
 	protocolAt = 23
-	payloadAt6 = 18 // length of the payload in an IPv6 header
 	nextAt6    = 20
-	udpAt6     = 54
-	udpAt4     = 34
+	checksumAt = 24    // of the IPv4 header
 	probePort  = 25253 // of path probes
 )
 
-// dropping drops them.
-var dropping = surplusBox{asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}}
+var (
+	dropping   = surplusBox{func(surplusLayout) asm.Instructions { return asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()} }}
+	stripping  = surplusBox{stripSurplus}
+	corrupting = surplusBox{corruptSurplus}
+)
 
-// portBox is a firewall that lets no path probe of IPv4 pass.
-var portBox = instructions{
-	asm.Mov.Reg(asm.R6, asm.R1),
-	asm.LoadAbs(ethertypeAt, asm.Half),
-	asm.JNE.Imm(asm.R0, unix.ETH_P_IP, "pass"),
-	asm.LoadAbs(protocolAt, asm.Byte),
-	asm.JNE.Imm(asm.R0, unix.IPPROTO_UDP, "pass"),
-	asm.LoadAbs(udpAt4+2, asm.Half),
-	asm.JNE.Imm(asm.R0, probePort, "pass"),
-	asm.Mov.Imm(asm.R0, 2),
-	asm.Return(),
-	asm.Mov.Imm(asm.R0, -1).WithSymbol("pass"),
-	asm.Return(),
+// stripSurplus removes what is behind the datagram, as a device that rebuilds packets does.
+func stripSurplus(at surplusLayout) asm.Instructions {
+	const length, skbLength = -8, 0
+	strip := asm.Instructions{
+		asm.Mov.Reg(asm.R9, asm.R8), asm.Add.Imm(asm.R9, at.headers), asm.HostTo(asm.BE, asm.R9, asm.Half),
+		asm.StoreMem(asm.RFP, length, asm.R9, asm.Half),
+	}
+	if !at.six {
+		strip = append(strip,
+			asm.Mov.Reg(asm.R3, asm.R7), asm.Add.Imm(asm.R3, at.headers), asm.HostTo(asm.BE, asm.R3, asm.Half),
+			asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, checksumAt), asm.Mov.Reg(asm.R4, asm.R9), asm.Mov.Imm(asm.R5, 2),
+			asm.FnL3CsumReplace.Call())
+	}
+	return append(strip,
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R2, at.length), asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, length),
+		asm.Mov.Imm(asm.R4, 2), asm.Mov.Imm(asm.R5, 0),
+		asm.FnSkbStoreBytes.Call(),
+		asm.LoadMem(asm.R2, asm.R6, skbLength, asm.Word), asm.Sub.Reg(asm.R2, asm.R7), asm.Add.Reg(asm.R2, asm.R8),
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Imm(asm.R3, 0),
+		asm.FnSkbChangeTail.Call(),
+		asm.Ja.Label("pass"))
 }
 
-// instructions are a middlebox as it stands.
-type instructions asm.Instructions
-
-func (i instructions) program() asm.Instructions { return asm.Instructions(i) }
+// corruptSurplus inverts a byte in it.
+func corruptSurplus(at surplusLayout) asm.Instructions {
+	const inside, changed = 8, -8
+	return asm.Instructions{
+		asm.LoadInd(asm.R0, asm.R8, at.udp+inside, asm.Byte),
+		asm.Xor.Imm(asm.R0, 0xff),
+		asm.StoreMem(asm.RFP, changed, asm.R0, asm.Byte),
+		asm.Mov.Reg(asm.R1, asm.R6), asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, at.udp+inside),
+		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, changed), asm.Mov.Imm(asm.R4, 1), asm.Mov.Imm(asm.R5, 0),
+		asm.FnSkbStoreBytes.Call(),
+		asm.Ja.Label("pass"),
+	}
+}
 
 func (m surplusBox) program() asm.Instructions {
-	program := asm.Instructions{
+	branch := func(at surplusLayout) asm.Instructions {
+		return append(asm.Instructions{
+			asm.LoadAbs(at.length, asm.Half), asm.Sub.Imm(asm.R0, at.headers), asm.Mov.Reg(asm.R7, asm.R0),
+			asm.LoadAbs(at.udp+4, asm.Half), asm.Mov.Reg(asm.R8, asm.R0),
+			asm.JEq.Reg(asm.R8, asm.R7, "pass"),
+		}, m.act(at)...)
+	}
+	return slices.Concat(asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadAbs(ethertypeAt, asm.Half),
 		asm.JEq.Imm(asm.R0, unix.ETH_P_IPV6, "six"),
 		asm.JNE.Imm(asm.R0, unix.ETH_P_IP, "pass"),
 		asm.LoadAbs(protocolAt, asm.Byte),
 		asm.JNE.Imm(asm.R0, unix.IPPROTO_UDP, "pass"),
-		asm.LoadAbs(lengthAt, asm.Half),
-		asm.Sub.Imm(asm.R0, 20),
-		asm.Mov.Reg(asm.R7, asm.R0),
-		asm.LoadAbs(udpAt4+4, asm.Half),
-		asm.Ja.Label("compare"),
+	}, branch(surplusIPv4), asm.Instructions{
 		asm.LoadAbs(nextAt6, asm.Byte).WithSymbol("six"),
 		asm.JNE.Imm(asm.R0, unix.IPPROTO_UDP, "pass"),
-		asm.LoadAbs(payloadAt6, asm.Half),
-		asm.Mov.Reg(asm.R7, asm.R0),
-		asm.LoadAbs(udpAt6+4, asm.Half),
-		asm.JEq.Reg(asm.R0, asm.R7, "pass").WithSymbol("compare"),
-	}
-	program = append(program, m.act...)
-	const pass = -1
-	return append(program, asm.Mov.Imm(asm.R0, pass).WithSymbol("pass"), asm.Return())
+	}, branch(surplusIPv6), pass)
 }
+
+// pass is the end of a middlebox's program.
+var pass = asm.Instructions{asm.Mov.Imm(asm.R0, -1).WithSymbol("pass"), asm.Return()}
+
+// instructions is a middlebox that is its program.
+type instructions asm.Instructions
+
+func (i instructions) program() asm.Instructions { return asm.Instructions(i) }
+
+// portBox is a firewall that drops path probes over IPv4.
+var portBox = instructions(append(asm.Instructions{
+	asm.Mov.Reg(asm.R6, asm.R1),
+	asm.LoadAbs(ethertypeAt, asm.Half),
+	asm.JNE.Imm(asm.R0, unix.ETH_P_IP, "pass"),
+	asm.LoadAbs(protocolAt, asm.Byte),
+	asm.JNE.Imm(asm.R0, unix.IPPROTO_UDP, "pass"),
+	asm.LoadAbs(surplusIPv4.udp+2, asm.Half),
+	asm.JNE.Imm(asm.R0, probePort, "pass"),
+	asm.Mov.Imm(asm.R0, 2),
+	asm.Return(),
+}, pass...))
 
 // used sends packets of the flow until the path that uses the encoding is in this state,
 // and returns how many.
@@ -119,25 +169,31 @@ func TestPathValidationPasses(t *testing.T) {
 	}
 }
 
-// A middlebox that drops datagrams with options takes nothing from applications: no packet
-// is marked in the option, and the next encoding is used.
-func TestPathValidationAgainstDrops(t *testing.T) {
-	for name, address := range toB {
-		t.Run(name, func(t *testing.T) {
-			b := up(t, pair)
-			b.insert("b", "a", dropping)
-			d := b.probe("b", "destination", "a", "--interval", "50ms")
-			s := b.probe("a", "source", "b", validated)
-			flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
-			sent := flow.used(s, "udp-option", "failed")
-			sent += flow.used(s, fallback[name], "passed")
-			flow.send(100, 32000)
-			flow.receive(sent + 100)
-			marked, read := both(s, d)
-			if read.Packets < 100 || read.Packets != marked.Marked || read.Lost != 0 {
-				t.Errorf("marked %+v, read %+v", marked, read)
-			}
-		})
+// A middlebox that drops, strips or corrupts what is behind a datagram takes nothing from
+// applications: no packet is marked in the option, and the next encoding is used.
+func TestPathValidationAgainstMiddleboxes(t *testing.T) {
+	for _, row := range []struct {
+		name, state string
+		box         surplusBox
+	}{{"drops", "failed", dropping}, {"strips", "altered", stripping}, {"corrupts", "altered", corrupting}} {
+		for family, address := range toB {
+			t.Run(row.name+" "+family, func(t *testing.T) {
+				b := up(t, pair)
+				b.offload("a", "b", "tx off") // what passes a middlebox has a checksum
+				d := b.probe("b", "destination", "a", "--interval", "50ms")
+				b.insert("b", "a", row.box) // before it
+				s := b.probe("a", "source", "b", validated)
+				flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
+				sent := flow.used(s, "udp-option", row.state)
+				sent += flow.used(s, fallback[family], "passed")
+				flow.send(100, 32000)
+				flow.receive(sent + 100)
+				marked, read := both(s, d)
+				if read.Packets < 100 || read.Packets != marked.Marked || read.Lost != 0 {
+					t.Errorf("marked %+v, read %+v", marked, read)
+				}
+			})
+		}
 	}
 }
 
