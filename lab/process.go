@@ -41,7 +41,7 @@ func identify(pid int) (process, error) {
 	if err != nil {
 		return process{}, fmt.Errorf("identify process %d: %w", pid, err)
 	}
-	if fields[0][0] == 'Z' {
+	if state := fields[0][0]; state == 'Z' || state == 'X' { // a zombie, and one that is being reaped
 		return process{}, fmt.Errorf("identify process %d: %w", pid, os.ErrProcessDone)
 	}
 	return process{pid, start}, nil
