@@ -108,14 +108,15 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u3
  * Finds the encoding of a packet. Returns an outcome if the packet is to stay as it is.
  * A global function: what follows is verified once, not once for each way through this one.
  */
-__noinline int choose(struct __sk_buff *skb, struct subject *s, int verdict, struct tally *tally, __u32 *chosen)
+__noinline int choose(struct __sk_buff *skb, struct subject *s, __u64 judgement, struct tally *tally,
+		      __u32 *chosen)
 {
 	__u32 encoding;
 	int outcome;
 
 	if (!s || !tally || !chosen)
 		return OUTCOME_MALFORMED;
-	if (verdict == OUTCOME_NO_MATCH)
+	if (JUDGEMENT_VERDICT(judgement) == OUTCOME_NO_MATCH)
 		return OUTCOME_NO_MATCH;
 	if (skb->mark == probe_mark)
 		return OUTCOME_PROBE;
@@ -130,7 +131,7 @@ __noinline int choose(struct __sk_buff *skb, struct subject *s, int verdict, str
 	if (!sample())
 		return OUTCOME_NOT_SAMPLED;
 	outcome = refuse(s, encoding);
-	if (!outcome && validate_paths) {
+	if (!outcome && validate_paths && !(JUDGEMENT_PASSED(judgement) >> (encoding & 31) & 1)) {
 		encoding = encoding_validated(s, encoding);
 		outcome = refuse(s, encoding);
 	}
@@ -154,7 +155,7 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 		numbers = number_known(&flow);
 		judgement = flow_judgement(&s->key, numbers);
 		limit = JUDGEMENT_LIMIT(judgement);
-		outcome = choose(skb, s, JUDGEMENT_VERDICT(judgement), tally, &encoding);
+		outcome = choose(skb, s, judgement, tally, &encoding);
 		if (outcome)
 			return outcome;
 	}

@@ -67,6 +67,30 @@ __noinline int validation_of(const struct flow_key *key, __u32 encoding)
 	return VALIDATION_UNKNOWN;
 }
 
+/* Bit by number: the encodings whose marks are known to arrive. Paths are not entered. */
+__noinline __u32 validations_passed(const struct flow_key *key)
+{
+	struct encoded_path path = {};
+	struct validation *known;
+	__u32 passed = 0;
+
+	if (!key)
+		return 0;
+	path.family = key->family;
+	copy_address(path.dst, key->dst);
+	for (__u32 i = 0; i < WIRE_ENCODINGS_MAX; i++) {
+		if (!(encodings_used & 1u << i))
+			continue;
+		path.encoding = i;
+		known = bpf_map_lookup_elem(&validations, &path);
+		if (!known || known->state != VALIDATION_PASSED)
+			continue;
+		known->used = bpf_jiffies64();
+		passed |= 1u << i;
+	}
+	return passed;
+}
+
 static __always_inline int validation(const struct flow_key *key, __u32 encoding)
 {
 	return validate_paths ? validation_of(key, encoding) : VALIDATION_PASSED;

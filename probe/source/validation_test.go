@@ -105,6 +105,51 @@ func TestValidationComesBeforeMarks(t *testing.T) {
 	}
 }
 
+// TestPathsInUse: packets keep a path in use although the verdict on their flow is kept.
+func TestPathsInUse(t *testing.T) {
+	const to = "198.51.100.2"
+	for name, row := range map[string]struct {
+		packet   []byte
+		encoding wire.Encoding
+	}{
+		"option":         {ipv4("192.0.2.1", to, 17, ported(1, 2, []byte("x"))), wire.UDPOption},
+		"other encoding": {ipv4("192.0.2.1", to, 6, tcp(1, 2, 0x10, nil, nil)), wire.UDP},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := validating(t, wire.UDPOption, wire.UDP)
+			path := Path{netip.MustParseAddr(to), row.encoding}
+			s.validate(t, to, row.encoding, Passed)
+			inUse := func() bool {
+				t.Helper()
+				if err := s.Renew(Forever); err != nil { // which reads the kernel's ticks
+					t.Fatal(err)
+				}
+				used, err := s.PathsInUse(time.Hour)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return used[path]
+			}
+			for range 2 {
+				for range 3 {
+					if got := s.outcome(t, row.packet); got != "marked" {
+						t.Fatalf("got %s, want marked", got)
+					}
+				}
+				if !inUse() {
+					t.Error("not in use after packets")
+				}
+				if err := s.objects.Validations.Put(rawPath(path), sourceValidation{State: uint32(Passed)}); err != nil {
+					t.Fatal(err)
+				}
+				if inUse() {
+					t.Error("in use without packets")
+				}
+			}
+		})
+	}
+}
+
 // TestPathProbesAreMarked in the encoding that their firewall mark names, whatever is known
 // of the path and without rules, and count as probes.
 func TestPathProbesAreMarked(t *testing.T) {

@@ -51,24 +51,34 @@ static __noinline int flow_verdict(const struct flow_key *key)
 #define VERDICTS_KEPT (flow_fields == FLOW_ALL)
 
 /*
- * A judgement is one word, so that several CPUs can write it: verdict, limit, and the
- * state of the rules, paths and validations from which they follow.
+ * A judgement is one word, so that several CPUs can write it: the encodings whose
+ * validation has passed (bit by number), verdict, limit, and the state of the rules,
+ * paths and validations from which they follow.
  */
-#define JUDGEMENT(state, limit, verdict) ((__u64)(verdict) << 48 | (__u64)(limit) << 32 | (state))
+#define JUDGEMENT(state, limit, verdict, passed) \
+	((__u64)(passed) << 56 | (__u64)(verdict) << 48 | (__u64)(limit) << 32 | (state))
 #define JUDGEMENT_STATE(judgement) ((__u32)(judgement))
 #define JUDGEMENT_LIMIT(judgement) ((__u32)((judgement) >> 32) & LENGTH_MAX)
-#define JUDGEMENT_VERDICT(judgement) ((int)((judgement) >> 48))
+#define JUDGEMENT_VERDICT(judgement) ((int)((judgement) >> 48) & 0xff)
+#define JUDGEMENT_PASSED(judgement) ((__u32)((judgement) >> 56))
 
-static __noinline __u64 flow_judge(const struct flow_key *key, __u32 state)
+_Static_assert(OPTION_FAILED <= 0xff && WIRE_ENCODINGS_MAX <= 8, "judgement");
+
+/* kept: the judgement will hold for more packets. */
+static __noinline __u64 flow_judge(const struct flow_key *key, __u32 state, int kept)
 {
 	int verdict = flow_verdict(key);
-	__u32 limit = 0;
+	__u32 limit = 0, passed = 0;
 
 	if (!key)
 		return 0;
 	if (verdict != OUTCOME_NO_MATCH)
 		limit = path_limit(key);
-	return JUDGEMENT(state, limit < LENGTH_MAX ? limit : LENGTH_MAX, verdict);
+	/* Datagrams marked in an option have no other encoding, most of them. */
+	if (kept && validate_paths && verdict != OUTCOME_NO_MATCH &&
+	    (verdict || key->protocol != IPPROTO_UDP || !ENCODING_USED(UDP_OPTION)))
+		passed = validations_passed(key);
+	return JUDGEMENT(state, limit < LENGTH_MAX ? limit : LENGTH_MAX, verdict, passed);
 }
 
 /* key: of the packet. numbers: of its flow, or 0. Returns a judgement. */
@@ -82,7 +92,7 @@ static __always_inline __u64 flow_judgement(const struct flow_key *key, struct n
 		if (JUDGEMENT_STATE(judgement) == state)
 			return judgement;
 	}
-	judgement = flow_judge(key, state);
+	judgement = flow_judge(key, state, VERDICTS_KEPT && numbers);
 	if (VERDICTS_KEPT && numbers)
 		*(volatile __u64 *)&numbers->judgement = judgement;
 	return judgement;
