@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 
 	"pillion.dev/internal/clock"
+	sender "pillion.dev/probe/source"
 	"pillion.dev/probe/test/advance"
 	"pillion.dev/wire"
 )
@@ -54,7 +55,7 @@ func loadSource(revision string, stampEvery uint32) (*ebpf.Collection, error) {
 	for name, value := range map[string]any{
 		"link_length": uint32(linkLength), "encodings_used": uint32(1) << wire.UDPOption, "stamp_every": stampEvery,
 		"every_packet": uint32(1), "path_mtu": uint32(1500), "lease_until": ^uint64(0), "tai_offset_ns": uint64(state.TAIOffset),
-		"probe_mark": ^uint32(0),
+		"probe_mark": uint32(sender.ProbeMark),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)

@@ -118,7 +118,7 @@ __noinline int choose(struct __sk_buff *skb, struct subject *s, __u64 judgement,
 		return OUTCOME_MALFORMED;
 	if (JUDGEMENT_VERDICT(judgement) == OUTCOME_NO_MATCH)
 		return OUTCOME_NO_MATCH;
-	if (skb->mark == probe_mark)
+	if (probed_encoding(skb) == PROBE_UNMARKED)
 		return OUTCOME_PROBE;
 	if (bpf_jiffies64() >= lease_until)
 		return OUTCOME_NO_LEASE;
@@ -144,7 +144,7 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 	__u32 encoding = probed_encoding(skb), limit = path_mtu;
 	struct flow_key flow __attribute__((aligned(8)));
 	struct numbering *numbers = &unnumbered;
-	int outcome = read_packet(skb, s), probe = encoding != WIRE_ENCODING_NONE;
+	int outcome = read_packet(skb, s), probe = encoding < WIRE_ENCODINGS_MAX;
 	__u64 judgement;
 
 	if (outcome)

@@ -183,7 +183,7 @@ static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tall
 	__u32 area, probed = probed_encoding(skb);
 	int verdict, outcome;
 
-	if (probed != WIRE_ENCODING_NONE)
+	if (probed < WIRE_ENCODINGS_MAX)
 		return probed == WIRE_ENCODING_UDP_OPTION ? option_probe(skb) : OPTION_PASS;
 	if (skb->gso_size || skb->ingress_ifindex || !datagram_read(skb, &d))
 		return OPTION_PASS;
@@ -197,7 +197,7 @@ static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tall
 	verdict = JUDGEMENT_VERDICT(judgement);
 	if (verdict == OUTCOME_NO_MATCH || verdict >= OUTCOMES)
 		return verdict;
-	if (skb->mark == probe_mark)
+	if (probed == PROBE_UNMARKED)
 		return OUTCOME_PROBE;
 	if (bpf_jiffies64() >= lease_until)
 		return OUTCOME_NO_LEASE;

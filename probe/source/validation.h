@@ -12,7 +12,7 @@
 #include "number.h"
 
 const volatile __u32 validate_paths;	/* 0: every encoding may be used everywhere */
-volatile __u32 validations_state;	/* counted up by the agent when a state changes */
+volatile __u32 validations_state PER_PACKET; /* counted up by the agent when a state changes */
 
 enum validation_state {
 	VALIDATION_UNKNOWN, /* not tested yet, or without an answer */
@@ -122,12 +122,16 @@ __noinline __u32 encoding_validated(struct subject *s, __u32 encoding)
 	return WIRE_ENCODING_NONE;
 }
 
-/* The encoding that a path probe is to get, or WIRE_ENCODING_NONE for other packets. */
+#define PROBE_UNMARKED (~0u)
+
+/*
+ * By the firewall mark: the encoding that a path probe is to get, which is below
+ * WIRE_ENCODINGS_MAX; PROBE_UNMARKED for probes that are left alone; neither for
+ * other packets.
+ */
 static __always_inline __u32 probed_encoding(const struct __sk_buff *skb)
 {
-	__u32 encoding = skb->mark - probe_mark - 1;
-
-	return encoding < WIRE_ENCODINGS_MAX ? encoding : WIRE_ENCODING_NONE;
+	return skb->mark - probe_mark - 1;
 }
 
 /* Of packets that are in no flow: path probes, and all if none is numbered. */
