@@ -116,7 +116,7 @@ func TestConflict(t *testing.T) {
 		{"other interval and lease", equal, func(s *Spec) { s.Interval, s.Lease = 2e9, 2e9 }, ""},
 		{"other modules", equal, func(s *Spec) { s.Modules = []string{"loss"} }, "h1: conflict with session first: different modules on the same interface (existing: delay,loss; new: loss)"},
 		{"other order of modules", equal, func(s *Spec) { s.Modules = []string{"loss", "delay"} }, ""},
-		{"other encoding", equal, func(s *Spec) { s.Encoding = "shim" }, "encoding on the same interface (existing: udp-option,native,udp"},
+		{"other encoding", equal, func(s *Spec) { s.Encoding = "shim" }, "encoding on the same interface (existing: udp-option,tcp-option,native,udp"},
 		{"other family", equal, func(s *Spec) { s.Family = "ipv4" }, "family on the same interface (existing: any"},
 		{"other time stamps", equal, func(s *Spec) { s.StampEvery = 1 }, "stamp_every on the same interface (existing: 16; new: 1)"},
 		{"other sampling", equal, func(s *Spec) { s.Sampling.Every = 3 }, "different sampling on the same interface (existing: all packets; new: one in 3 packets)"},

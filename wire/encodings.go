@@ -21,4 +21,4 @@ var descriptions = [...]description{
 	TCPOption: {"tcp-option", 0xc7, [3]int{12, 12, 12}, "An experimental TCP option, which hosts without Pillion ignore. Only for connections of this host, which then send smaller segments by themselves."},
 }
 
-var defaultEncodings = EncodingList{UDPOption, Native, UDP}
+var defaultEncodings = EncodingList{UDPOption, TCPOption, Native, UDP}

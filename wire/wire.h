@@ -80,7 +80,7 @@
  * A source has a list of encodings; a packet gets the first that applies to
  * it. This is the list unless a user chooses another.
  */
-#define WIRE_ENCODING_DEFAULT UDP_OPTION, NATIVE, UDP
+#define WIRE_ENCODING_DEFAULT UDP_OPTION, TCP_OPTION, NATIVE, UDP
 
 #define WIRE_ENCODING_NUMBER(name, go, number, ...) WIRE_ENCODING_##name = number,
 enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };

@@ -3,5 +3,5 @@ import { fromJson } from "@bufbuild/protobuf";
 import { SessionSpecSchema } from "../gen/session_pb.ts";
 
 export const defaultSpec = fromJson(SessionSpecSchema, {
-  modules: ["delay", "loss"], encoding: "udp-option,native,udp", stampEvery: 16, family: "any", interval: "1s", granularity: "flow", lease: "10s", trace: "60s",
+  modules: ["delay", "loss"], encoding: "udp-option,tcp-option,native,udp", stampEvery: 16, family: "any", interval: "1s", granularity: "flow", lease: "10s", trace: "60s",
 });

@@ -6,7 +6,7 @@ import { copyOf, draftOf, newDraft, specOf, suggestName } from "./draft.ts";
 
 /** As the server returns them: with all defaults filled in. */
 const complete = (json: Record<string, JsonValue>): SessionSpec => fromJson(SessionSpecSchema, {
-  name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp-option,native,udp", stampEvery: 16, family: "any", interval: "1s",
+  name: "x", sources: ["a"], destinations: ["b"], modules: ["delay", "loss"], encoding: "udp-option,tcp-option,native,udp", stampEvery: 16, family: "any", interval: "1s",
   granularity: "flow", lease: "10s", trace: "60s", ...json,
 });
 
@@ -66,5 +66,5 @@ it("suggests names that are free", () => {
 });
 
 it("a new session has the defaults and both directions", () => {
-  expect(newDraft(defaultSpec)).toMatchObject({ named: false, both: true, delay: true, loss: true, interval: "1s", lease: "10s", encoding: "udp-option,native,udp", tracing: true, trace: "1m", points: [] });
+  expect(newDraft(defaultSpec)).toMatchObject({ named: false, both: true, delay: true, loss: true, interval: "1s", lease: "10s", encoding: "udp-option,tcp-option,native,udp", tracing: true, trace: "1m", points: [] });
 });
