@@ -65,10 +65,11 @@ type pathLine struct {
 	Encoding string           `json:"encoding"`
 	State    validation.State `json:"state"`
 	Since    time.Time        `json:"since"`
+	MTU      int              `json:"mtu,omitempty"`
 }
 
 func newPathLine(p validation.Path) pathLine {
-	return pathLine{p.Address, p.Encoding.String(), p.State, p.Since.UTC()}
+	return pathLine{p.Address, p.Encoding.String(), p.State, p.Since.UTC(), p.MTU}
 }
 
 func (v deviceView) path(p validation.Path) error {
@@ -88,7 +89,7 @@ func (v deviceView) sourceSummary(t source.Tally, paths []validation.Path) error
 	var unused string
 	for _, p := range paths {
 		summary.Paths = append(summary.Paths, newPathLine(p))
-		if p.State != validation.Passed {
+		if p.State != validation.Passed || p.MTU != 0 {
 			unused += "        " + p.Text() + "\n"
 		}
 	}

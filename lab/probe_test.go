@@ -80,6 +80,7 @@ type pathLine struct {
 	Address  string `json:"address"`
 	Encoding string `json:"encoding"`
 	State    string `json:"state"`
+	MTU      int    `json:"mtu"`
 }
 
 // runningProbe is a pillion-agent source or destination in a host.
@@ -91,7 +92,7 @@ type runningProbe struct {
 	mutex   sync.Mutex
 	ready   bool
 	rows    []flowRow
-	paths   map[string]string // states of paths by encoding
+	paths   map[string]pathLine // by encoding
 	summary json.RawMessage
 }
 
@@ -103,7 +104,7 @@ func (b *bed) probe(host, role, device string, args ...string) *runningProbe {
 	if role == "source" && !slices.Contains(args, validated) {
 		args = append(args, "--path-validation=off")
 	}
-	p := &runningProbe{t: b.t, ended: make(chan struct{}), paths: map[string]string{}}
+	p := &runningProbe{t: b.t, ended: make(chan struct{}), paths: map[string]pathLine{}}
 	p.command = exec.Command(agentPath, append([]string{role, "--dev", device, "--json"}, args...)...)
 	p.command.Stderr = b.t.Output()
 	output, err := p.command.StdoutPipe()
@@ -147,7 +148,7 @@ func (p *runningProbe) read(output io.Reader) {
 		case line.Summary != nil:
 			p.summary = line.Summary
 		case line.Path != nil:
-			p.paths[line.Path.Encoding] = line.Path.State
+			p.paths[line.Path.Encoding] = *line.Path
 		default:
 			p.rows = append(p.rows, line.flowRow)
 		}
@@ -185,8 +186,8 @@ func (p *runningProbe) finish(s any) {
 	}
 }
 
-// path is the state of the path that uses the encoding.
-func (p *runningProbe) path(encoding string) string {
+// path is what the source last reported about the path that uses the encoding.
+func (p *runningProbe) path(encoding string) pathLine {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.paths[encoding]

@@ -131,7 +131,7 @@ func (s *stream) used(p *runningProbe, encoding, state string) (sent uint64) {
 	eventually(s.t, "path validation of "+encoding+" to be "+state, func() bool {
 		s.send(1, 32000)
 		sent++
-		return p.path(encoding) == state
+		return p.path(encoding).State == state
 	})
 	return sent
 }
@@ -206,7 +206,7 @@ func TestPathValidationOfChangedPath(t *testing.T) {
 	sent := flow.used(s, "udp-option", "passed")
 	flow.receive(sent)
 	box := b.insert("b", "a", dropping)
-	eventually(t, "path validation of udp-option to fail", func() bool { return s.path("udp-option") == "failed" })
+	eventually(t, "path validation of udp-option to fail", func() bool { return s.path("udp-option").State == "failed" })
 	flow.send(100, 32000)
 	flow.receive(sent + 100)
 	if err := box.Close(); err != nil {
@@ -217,6 +217,53 @@ func TestPathValidationOfChangedPath(t *testing.T) {
 	var marked sourceSummary
 	if s.finish(&marked); marked.Marked == 0 || marked.Skipped["path_failed"]+marked.Skipped["unvalidated"] < 100 {
 		t.Errorf("%+v", marked)
+	}
+}
+
+// sizeBox is a path with an MTU of 1400 bytes whose routers report nothing.
+var sizeBox = instructions(slices.Concat(asm.Instructions{
+	asm.Mov.Reg(asm.R6, asm.R1),
+	asm.LoadAbs(ethertypeAt, asm.Half),
+	asm.JEq.Imm(asm.R0, unix.ETH_P_IPV6, "six"),
+	asm.JNE.Imm(asm.R0, unix.ETH_P_IP, "pass"),
+	asm.LoadAbs(surplusIPv4.length, asm.Half),
+	asm.Ja.Label("compare"),
+	asm.LoadAbs(surplusIPv6.length, asm.Half).WithSymbol("six"),
+	asm.Add.Imm(asm.R0, 40),
+	asm.JLE.Imm(asm.R0, 1400, "pass").WithSymbol("compare"),
+	asm.Mov.Imm(asm.R0, 2),
+	asm.Return(),
+}, pass))
+
+// Packets that fit a path, but not once they are marked, are not marked, although no router
+// reports its MTU.
+func TestPathValidationFindsSize(t *testing.T) {
+	headers := map[string]int{"ipv4": 28, "ipv6": 48}
+	for family, address := range toB {
+		for _, pillion := range []bool{true, false} {
+			t.Run(family+map[bool]string{true: " destination", false: " host without Pillion"}[pillion], func(t *testing.T) {
+				b := up(t, pair)
+				b.insert("b", "a", sizeBox)
+				if pillion {
+					b.probe("b", "destination", "a")
+				}
+				s := b.probe("a", "source", "b", validated)
+				flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
+				sent := flow.used(s, "udp-option", "passed")
+				eventually(t, "the path MTU to be found", func() bool { return s.path("udp-option").MTU == 1400 })
+				for range 100 {
+					if _, err := flow.out.Write(make([]byte, 1400-headers[family])); err != nil {
+						t.Fatal(err)
+					}
+				}
+				flow.send(100, 32000)
+				flow.receive(sent + 200)
+				var marked sourceSummary
+				if s.finish(&marked); marked.Marked < 100 || marked.Skipped["mtu"] != 100 {
+					t.Errorf("%+v", marked)
+				}
+			})
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ const validateTime = 500 * time.Millisecond
 // validatePaths starts path validation.
 func (s *deviceSource) validatePaths() (err error) {
 	s.paths, err = validation.New(validation.Options{
-		Source: s.probe, Device: s.device.Index, Encodings: s.encodings, Changed: s.pathChanged, Log: s.log,
+		Source: s.probe, Device: s.device.Index, Encodings: s.encodings, Modules: s.modules, Changed: s.pathChanged, Log: s.log,
 	})
 	return err
 }
@@ -77,7 +77,7 @@ func (s *deviceSource) pathChanged(path validation.Path) {
 		level = slog.LevelWarn
 	}
 	s.log.Log(context.Background(), level, "path validation "+string(path.State), "device", s.device.Name,
-		"address", path.Address, "encoding", path.Encoding, "found", path.State.Text())
+		"address", path.Address, "encoding", path.Encoding, "found", path.Text())
 }
 
 var pathCounters = map[validation.State]string{
@@ -95,7 +95,7 @@ func (s *deviceSource) countPaths(counters map[string]uint64) {
 	}
 }
 
-// pathLimit names the paths on which marked packets do not arrive.
+// pathLimit names the paths on which marked packets do not arrive, or not all.
 func (s *deviceSource) pathLimit() string {
 	if s.paths == nil {
 		return ""
@@ -103,7 +103,7 @@ func (s *deviceSource) pathLimit() string {
 	first, others := "", 0
 	for _, path := range s.paths.Paths() {
 		switch {
-		case path.State == validation.Passed || path.State == validation.Pending:
+		case path.State == validation.Passed && path.MTU == 0 || path.State == validation.Pending:
 		case first == "":
 			first = path.Text()
 		default:

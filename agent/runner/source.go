@@ -31,6 +31,7 @@ type deviceSource struct {
 	// paths validates the paths of packets; nil if that is switched off.
 	paths     *validation.Prober
 	encodings wire.EncodingList
+	modules   wire.Module
 	announced []source.Path
 	awaited   time.Time // when marking no longer waits for the validation of these
 	// pathFound is called when the state of a path has changed; nil: it is logged.
@@ -69,7 +70,8 @@ func openSource(name string, tasks []sourceTask, validate bool, log *slog.Logger
 		return nil, errors.Join(err, owner.Close())
 	}
 	s := &deviceSource{
-		device: device, owner: owner, probe: probe, tasks: tasks, encodings: settings.Encodings, pathFound: tasks[0].pathFound, log: log,
+		device: device, owner: owner, probe: probe, tasks: tasks, encodings: settings.Encodings, modules: settings.Modules,
+		pathFound: tasks[0].pathFound, log: log,
 	}
 	if settings.ValidatePaths {
 		if err := s.validatePaths(); err != nil {

@@ -50,7 +50,7 @@ func Ask(ctx context.Context, to netip.Addr, device int) (Reply, error) {
 			if from == to && answer.Token == probe.Token {
 				offer(replies, Answered)
 			}
-		}, func(from netip.Addr) {
+		}, func(from netip.Addr, _ wire.Probe) {
 			if from == to {
 				offer(replies, Unreachable)
 			}
@@ -58,7 +58,7 @@ func Ask(ctx context.Context, to netip.Addr, device int) (Reply, error) {
 	}()
 	defer func() { <-received }()
 	defer s.Close()
-	return ask(ctx, replies, func() error { return s.send(to, probe) })
+	return ask(ctx, replies, func() error { return s.send(to, probe.Append(nil)) })
 }
 
 // ask sends until there is a reply. Its error is that of sending, if nothing was sent.

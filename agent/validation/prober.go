@@ -74,11 +74,18 @@ type Path struct {
 	source.Path
 	State State
 	Since time.Time
+	// MTU is the size of the largest marked packet that arrives, bytes, if larger ones that
+	// fit the device do not and no router reports it; otherwise 0.
+	MTU int
 }
 
 // Text says what is known.
 func (p Path) Text() string {
-	return fmt.Sprintf("path to %s, encoding %s: %s: %s", p.Address, p.Encoding, p.State, p.State.Text())
+	text := fmt.Sprintf("path to %s, encoding %s: %s: %s", p.Address, p.Encoding, p.State, p.State.Text())
+	if p.State == Passed && p.MTU != 0 {
+		text += fmt.Sprintf(", up to %d bytes", p.MTU)
+	}
+	return text
 }
 
 // Source is what a Prober needs of a source.
@@ -87,6 +94,8 @@ type Source interface {
 	StopRequests() error
 	SetValidation(source.Path, source.Validation) error
 	ForgetPath(source.Path) error
+	LimitPath(address netip.Addr, size int) error
+	MTU() (int, error)
 	PathsInUse(within time.Duration) (map[source.Path]bool, error)
 }
 
@@ -114,6 +123,7 @@ const (
 // Prober validates the paths of one source.
 type Prober struct {
 	source  Source
+	modules wire.Module
 	sockets map[channel]*socket
 	changed func(Path)
 	log     *slog.Logger
@@ -121,6 +131,7 @@ type Prober struct {
 	mu     sync.Mutex
 	paths  map[source.Path]*path
 	tests  map[source.Path]*test
+	sizes  map[source.Path]*sizeTest
 	budget budget
 	swept  time.Time
 
@@ -139,6 +150,7 @@ type path struct {
 	kept     bool
 	silent   time.Time // first test without an answer since the last that had one
 	failures int
+	sized    time.Time // last test of sizes
 }
 
 // channel is what the probes of a socket have in common.
@@ -154,6 +166,8 @@ type Options struct {
 	// Device is the index of the source's device.
 	Device    int
 	Encodings wire.EncodingList
+	// Modules of the source's marks, on which their size depends.
+	Modules wire.Module
 	// Changed is called when the state of a path has changed.
 	Changed func(Path)
 	Log     *slog.Logger
@@ -163,7 +177,8 @@ type Options struct {
 func New(options Options) (*Prober, error) {
 	p := &Prober{
 		source: options.Source, changed: options.Changed, log: options.Log, sockets: map[channel]*socket{},
-		paths: map[source.Path]*path{}, tests: map[source.Path]*test{}, swept: time.Now(),
+		modules: options.Modules, paths: map[source.Path]*path{}, tests: map[source.Path]*test{},
+		sizes: map[source.Path]*sizeTest{}, swept: time.Now(),
 		wake: make(chan struct{}, 1), ending: make(chan struct{}),
 	}
 	p.settled = sync.NewCond(&p.mu)
@@ -176,7 +191,7 @@ func New(options Options) (*Prober, error) {
 	for c, s := range p.sockets {
 		p.ended.Go(func() {
 			err := s.receive(func(from netip.Addr, probe wire.Probe) { p.answered(c, from, probe) },
-				func(from netip.Addr) { p.unreachable(c, from) })
+				func(from netip.Addr, quoted wire.Probe) { p.unreachable(c, from, quoted) })
 			if err != nil && !errors.Is(err, os.ErrClosed) {
 				p.log.Warn("receive answers to path probes", "error", err)
 			}
@@ -248,7 +263,7 @@ func (p *Prober) listen() {
 func (p *Prober) add(key source.Path) *path {
 	known := p.paths[key]
 	if known == nil {
-		known = &path{Path: Path{key, Pending, time.Now()}}
+		known = &path{Path: Path{Path: key, State: Pending, Since: time.Now()}}
 		if len(p.paths) < pathsMax {
 			p.paths[key] = known
 		}
@@ -320,6 +335,7 @@ func (p *Prober) Recheck() {
 	for _, known := range p.paths {
 		known.due = now
 	}
+	p.forgetSizes()
 	p.mu.Unlock()
 	p.reschedule()
 }
@@ -376,7 +392,10 @@ func (p *Prober) startDue(tests *sync.WaitGroup) time.Time {
 			known.testing = true
 			t := newTest(key)
 			p.tests[key] = t
-			tests.Go(func() { p.settle(t, p.run(t)) })
+			tests.Go(func() {
+				p.settle(t, p.run(t))
+				p.testSize(key)
+			})
 		}
 	}
 	return next

@@ -1,6 +1,8 @@
 package validation
 
 import (
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,5 +101,35 @@ func TestBudget(t *testing.T) {
 	}
 	if now = now.Add(time.Hour); count() != 100 {
 		t.Error("not 100 after an hour")
+	}
+}
+
+// TestSizes: what the arrival of some sizes says about a path.
+func TestSizes(t *testing.T) {
+	four, six := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	for _, row := range []struct {
+		name    string
+		to      netip.Addr
+		mtu     int
+		arrived []int
+		limit   int
+		known   bool
+	}{
+		{"the largest", four, 1500, []int{1500}, 0, true},
+		{"the largest, after smaller ones", four, 1500, []int{1280, 1400, 1500}, 0, true},
+		{"smaller ones", four, 1500, []int{1280, 1400, 1006}, 1400, true},
+		{"none", four, 1500, nil, 0, false},
+		{"below what IPv6 permits", six, 1500, []int{1280, 1006}, 1280, true},
+		{"the largest that is tested", four, 65536, []int{9000}, 0, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			test := newSizeTest(source.Path{Address: row.to}, row.mtu)
+			for _, size := range row.arrived {
+				test.arrived(slices.Index(test.sizes, size))
+			}
+			if limit, known := test.limit(); limit != row.limit || known != row.known {
+				t.Errorf("%d, %v, want %d, %v; sizes %v", limit, known, row.limit, row.known, test.sizes)
+			}
+		})
 	}
 }

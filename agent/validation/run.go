@@ -113,7 +113,7 @@ func (p *Prober) send(t *test, round int) {
 			continue
 		}
 		probe := wire.Probe{Marked: c.marked, Encoding: c.encoding, Round: uint16(round), Token: t.token}
-		if err := s.send(t.path.Address, probe); err != nil { // counts as lost
+		if err := s.send(t.path.Address, probe.Append(nil)); err != nil { // counts as lost
 			p.log.Debug("send path probe", "to", t.path.Address, "error", err)
 		}
 	}
@@ -121,6 +121,9 @@ func (p *Prober) send(t *test, round int) {
 
 // answered handles an answer from a responder.
 func (p *Prober) answered(c channel, from netip.Addr, probe wire.Probe) {
+	if probe.Read == wire.ProbeMarkRead {
+		p.sizeArrived(c, from, probe)
+	}
 	for _, t := range p.testsOf(c, from) {
 		switch {
 		case probe.Token != t.token || probe.Marked != c.marked:
@@ -134,8 +137,10 @@ func (p *Prober) answered(c channel, from netip.Addr, probe wire.Probe) {
 	}
 }
 
-// unreachable handles an ICMP port unreachable that the destination sent about a probe.
-func (p *Prober) unreachable(c channel, destination netip.Addr) {
+// unreachable handles an ICMP port unreachable that the destination sent about a probe, as
+// far as it quotes it.
+func (p *Prober) unreachable(c channel, destination netip.Addr, quoted wire.Probe) {
+	p.sizeArrived(c, destination, quoted)
 	for _, t := range p.testsOf(c, destination) {
 		if c.marked {
 			t.pass()

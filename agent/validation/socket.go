@@ -32,15 +32,16 @@ func openSocket(six bool, mark uint32, device int) (*socket, error) {
 		return nil, fmt.Errorf("open socket: %w", err)
 	}
 	s := &socket{os.NewFile(uintptr(fd), "path probes"), six, device}
-	errs, out := unix.IP_RECVERR, unix.IP_UNICAST_IF
+	errs, out, discover, probe := unix.IP_RECVERR, unix.IP_UNICAST_IF, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE
 	if six {
-		errs, out = unix.IPV6_RECVERR, unix.IPV6_UNICAST_IF
+		errs, out, discover, probe = unix.IPV6_RECVERR, unix.IPV6_UNICAST_IF, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE
 	}
 	var index [4]byte
 	binary.BigEndian.PutUint32(index[:], uint32(device))
 	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(mark)),
 		unix.SetsockoptInt(fd, level, errs, 1),
+		unix.SetsockoptInt(fd, level, discover, probe), // no fragments, whatever the path MTU is thought to be
 		unix.SetsockoptInt(fd, level, out, int(binary.NativeEndian.Uint32(index[:]))),
 	)
 	if err != nil {
@@ -49,14 +50,14 @@ func openSocket(six bool, mark uint32, device int) (*socket, error) {
 	return s, nil
 }
 
-// send sends a probe. An error of an earlier probe that the kernel reports here is not its
-// own: the probe is sent again.
-func (s *socket) send(to netip.Addr, probe wire.Probe) error {
+// send sends a probe, with padding. An error of an earlier probe that the kernel reports
+// here is not its own: the probe is sent again.
+func (s *socket) send(to netip.Addr, message []byte) error {
 	raw, err := s.file.SyscallConn()
 	if err != nil {
 		return err
 	}
-	message, address := probe.Append(nil), s.address(to)
+	address := s.address(to)
 	var failed error
 	err = raw.Control(func(fd uintptr) {
 		for range 3 {
@@ -80,8 +81,9 @@ func (s *socket) address(to netip.Addr) unix.Sockaddr {
 }
 
 // receive calls answered for each answer, and unreachable for each destination whose host
-// says that nothing listens on the port, until the socket is closed.
-func (s *socket) receive(answered func(netip.Addr, wire.Probe), unreachable func(netip.Addr)) error {
+// says that nothing listens on the port, with the probe as far as it quotes it, until the
+// socket is closed.
+func (s *socket) receive(answered, unreachable func(netip.Addr, wire.Probe)) error {
 	raw, err := s.file.SyscallConn()
 	if err != nil {
 		return err
@@ -89,12 +91,13 @@ func (s *socket) receive(answered func(netip.Addr, wire.Probe), unreachable func
 	data, control := make([]byte, 512), make([]byte, 512)
 	return raw.Read(func(fd uintptr) bool {
 		for {
-			from, refused, err := receiveError(int(fd), data, control)
+			from, n, refused, err := receiveError(int(fd), data, control)
 			if err != nil {
 				break
 			}
 			if refused {
-				unreachable(from)
+				quoted, _ := wire.ParseProbe(data[:n]) // zero if it is cut
+				unreachable(from, quoted)
 			}
 		}
 		for {
@@ -136,23 +139,23 @@ const (
 	icmp6Port           = 4
 )
 
-// receiveError takes an error from the queue: refused if the destination itself sent an
-// ICMP port unreachable about the probe to it.
-func receiveError(fd int, data, control []byte) (destination netip.Addr, refused bool, err error) {
-	_, n, _, to, err := unix.Recvmsg(fd, data, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+// receiveError takes an error from the queue, and what it quotes of the probe into data:
+// refused if the destination itself sent an ICMP port unreachable about the probe to it.
+func receiveError(fd int, data, control []byte) (destination netip.Addr, quoted int, refused bool, err error) {
+	quoted, n, _, to, err := unix.Recvmsg(fd, data, control, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 	if err != nil {
-		return netip.Addr{}, false, err
+		return netip.Addr{}, 0, false, err
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:n])
 	if err != nil {
-		return netip.Addr{}, false, nil
+		return netip.Addr{}, 0, false, nil
 	}
 	for _, m := range messages {
 		if e, sender, ok := parseExtendedError(m.Data); ok && e.isPortUnreachable() {
-			return addressOf(to), sender == addressOf(to), nil
+			return addressOf(to), quoted, sender == addressOf(to), nil
 		}
 	}
-	return netip.Addr{}, false, nil
+	return netip.Addr{}, 0, false, nil
 }
 
 func (e extendedError) isPortUnreachable() bool {

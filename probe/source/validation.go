@@ -77,6 +77,47 @@ func (s *Source) ForgetPath(path Path) error {
 	return s.revalidate()
 }
 
+// MTU returns the size of the largest IP packet that may leave the device, bytes.
+func (s *Source) MTU() (int, error) {
+	var mtu uint32
+	if err := s.objects.PathMtu.Get(&mtu); err != nil {
+		return 0, fmt.Errorf("read MTU of %s: %w", s.device.Name, err)
+	}
+	return int(mtu), nil
+}
+
+// LimitPath limits packets to an address to this size with their mark, as if a router had
+// reported it as path MTU. Size 0 removes the limit, which a router may then report again.
+func (s *Source) LimitPath(address netip.Addr, size int) error {
+	target := rawTarget(address)
+	key := sourcePath{Dst: target.Address, Family: target.Family}
+	if size == 0 {
+		if err := s.objects.Paths.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("remove path MTU to %v: %w", address, err)
+		}
+		return s.revalidate()
+	}
+	var known sourcePathLimit
+	err := s.objects.Paths.Lookup(key, &known)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("look up path MTU to %v: %w", address, err)
+	}
+	limit := sourcePathLimit{Mtu: uint32(size)}
+	if err == nil {
+		limit.Mtu = min(limit.Mtu, known.Mtu)
+	}
+	if err := s.objects.TicksNow.Get(&limit.Learned); err != nil {
+		return fmt.Errorf("limit path MTU to %v: %w", address, err)
+	}
+	if err := s.objects.Paths.Put(key, limit); err != nil {
+		return fmt.Errorf("limit path MTU to %v: %w", address, err)
+	}
+	if err := s.objects.PathsKnown.Set(uint32(1)); err != nil {
+		return fmt.Errorf("limit path MTU to %v: %w", address, err)
+	}
+	return s.revalidate()
+}
+
 // PathsInUse returns the paths that flows asked for within this time before the last
 // Renew, and has the flows that still use them ask again.
 func (s *Source) PathsInUse(within time.Duration) (map[Path]bool, error) {

@@ -150,6 +150,26 @@ func TestPathsInUse(t *testing.T) {
 	}
 }
 
+// TestLimitPath: packets that would exceed the limit once marked stay as they are, until it
+// is removed.
+func TestLimitPath(t *testing.T) {
+	const to = "198.51.100.2"
+	packet := ipv4("192.0.2.1", to, 17, ported(1, 2, make([]byte, 100))) // 128 bytes, 142 with a mark
+	s := validating(t, wire.UDPOption)
+	s.validate(t, to, wire.UDPOption, Passed)
+	for _, row := range []struct {
+		limit   int
+		outcome string
+	}{{0, "marked"}, {142, "marked"}, {141, "mtu"}, {1400, "mtu"}, {0, "marked"}, {1400, "marked"}} {
+		if err := s.LimitPath(netip.MustParseAddr(to), row.limit); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.outcome(t, packet); got != row.outcome {
+			t.Errorf("limit %d: got %s, want %s", row.limit, got, row.outcome)
+		}
+	}
+}
+
 // TestPathProbesAreMarked in the encoding that their firewall mark names, whatever is known
 // of the path and without rules, and count as probes.
 func TestPathProbesAreMarked(t *testing.T) {

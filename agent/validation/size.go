@@ -1,0 +1,179 @@
+package validation
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"pillion.dev/probe/source"
+	"pillion.dev/wire"
+)
+
+// sizeEvery is how often the size of packets on a path that passes is tested.
+const sizeEvery = time.Minute
+
+// plateaus are path MTUs to expect: those of RFC 1191, section 7.1, and of tunnels.
+var plateaus = []int{9000, 4352, 2002, 1500, 1492, 1480, 1460, 1440, 1420, 1400, 1380, 1360, 1320, 1280, 1006, 576}
+
+// sizeMax is the largest packet that is tested.
+const sizeMax = 9000
+
+// sizeTest finds the largest marked packet that arrives, where routers do not report it: a
+// packet may have the size of such a path before it is marked, and is lost once it is. As in
+// packetization layer path MTU discovery (RFC 8899), only what arrives counts.
+type sizeTest struct {
+	path  source.Path
+	token uint64
+	sizes []int // of IP packets, the largest first
+
+	mu      sync.Mutex
+	best    int           // index of the largest that arrived; len(sizes): none
+	largest chan struct{} // closed when the first of sizes has arrived
+}
+
+func newSizeTest(path source.Path, mtu int) *sizeTest {
+	mtu = min(mtu, sizeMax)
+	sizes := []int{mtu}
+	least := 68 // RFC 791
+	if path.Address.Is6() {
+		least = 1280 // RFC 8200
+	}
+	for _, size := range plateaus {
+		if size < mtu && size >= least {
+			sizes = append(sizes, size)
+		}
+	}
+	return &sizeTest{path: path, token: randomToken(), sizes: sizes, best: len(sizes), largest: make(chan struct{})}
+}
+
+// arrived records the arrival of a probe by its index in sizes.
+func (t *sizeTest) arrived(index int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if index < 0 || index >= t.best {
+		return
+	}
+	t.best = index
+	if index == 0 {
+		close(t.largest)
+	}
+}
+
+// limit returns the size of the largest packet that arrived if larger ones did not.
+func (t *sizeTest) limit() (size int, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch t.best {
+	case 0:
+		return 0, true
+	case len(t.sizes):
+		return 0, false
+	}
+	return t.sizes[t.best], true
+}
+
+// testSize tests the sizes of a path that has just passed, and has the source limit packets
+// to the address if it must.
+func (p *Prober) testSize(key source.Path) {
+	mtu, err := p.source.MTU()
+	if err != nil {
+		p.log.Warn("test sizes of packets", "error", err)
+		return
+	}
+	p.mu.Lock()
+	known := p.paths[key]
+	if known == nil || known.State != Passed || time.Since(known.sized) < sizeEvery || p.sizes[key] != nil {
+		p.mu.Unlock()
+		return
+	}
+	known.sized = time.Now()
+	t := newSizeTest(key, mtu)
+	p.sizes[key] = t
+	p.mu.Unlock()
+	completed := p.runSizes(t)
+	size, found := t.limit()
+	p.mu.Lock()
+	delete(p.sizes, key)
+	known = p.paths[key]
+	if known == nil || !completed || !found {
+		p.mu.Unlock()
+		return
+	}
+	before := known.MTU
+	known.MTU = size
+	if size != before || size != 0 { // a limit is renewed before it expires
+		if err := p.source.LimitPath(key.Address, size); err != nil {
+			p.log.Warn("limit size of packets", "address", key.Address, "error", err)
+		}
+	}
+	after := known.Path
+	p.mu.Unlock()
+	if after.MTU != before {
+		p.changed(after)
+	}
+}
+
+// runSizes sends the largest size first, and all if it does not arrive. It returns false if
+// the prober is closed.
+func (p *Prober) runSizes(t *sizeTest) bool {
+	for _, count := range []int{1, len(t.sizes)} {
+		for round := range rounds {
+			for i := range count {
+				p.sendSize(t, i)
+			}
+			timer := time.NewTimer(waitRound[round])
+			select {
+			case <-t.largest:
+				timer.Stop()
+				return true
+			case <-p.ending:
+				timer.Stop()
+				return false
+			case <-timer.C:
+			}
+		}
+	}
+	return true
+}
+
+// sendSize sends a marked probe that makes an IP packet of this size.
+func (p *Prober) sendSize(t *sizeTest, index int) {
+	six := t.path.Address.Is6()
+	s := p.sockets[channel{six, true, t.path.Encoding}]
+	if s == nil {
+		return
+	}
+	headers := 20 + 8
+	if six {
+		headers = 40 + 8
+	}
+	length := (t.sizes[index] - headers - t.path.Encoding.Overhead(p.modules)) &^ 1 // UDP options pad odd lengths
+	probe := wire.Probe{Marked: true, Encoding: t.path.Encoding, Round: sizeRounds + uint16(index), Token: t.token}
+	message := probe.Append(nil)
+	if length < len(message) {
+		return
+	}
+	if err := s.send(t.path.Address, append(message, make([]byte, length-len(message))...)); err != nil { // counts as lost
+		p.log.Debug("send path probe", "to", t.path.Address, "size", t.sizes[index], "error", err)
+	}
+}
+
+// sizeRounds is the number of the pair in probes of the largest size; smaller ones follow.
+const sizeRounds = rounds
+
+// sizeArrived handles what answers a marked probe.
+func (p *Prober) sizeArrived(c channel, from netip.Addr, probe wire.Probe) {
+	p.mu.Lock()
+	t := p.sizes[source.Path{Address: from, Encoding: c.encoding}]
+	p.mu.Unlock()
+	if t != nil && c.marked && probe.Token == t.token {
+		t.arrived(int(probe.Round) - sizeRounds)
+	}
+}
+
+// forgetSizes has the sizes of all paths tested again. The caller holds the lock.
+func (p *Prober) forgetSizes() {
+	for _, known := range p.paths {
+		known.sized = time.Time{}
+	}
+}
