@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,12 +30,23 @@ func (s *deviceSource) validatePaths() (err error) {
 
 // announce begins to test the paths to the peers that are alive, before flows use them.
 func (s *deviceSource) announce(pulse session.Pulse) {
+	s.announceEach(func(task sourceTask) []netip.Addr { return alive(task, pulse) })
+}
+
+// announceAll does so for all peers, which read marks before their source is assigned.
+func (s *deviceSource) announceAll() {
+	s.announceEach(func(task sourceTask) []netip.Addr {
+		return slices.SortedFunc(maps.Keys(task.peers), netip.Addr.Compare)
+	})
+}
+
+func (s *deviceSource) announceEach(addresses func(sourceTask) []netip.Addr) {
 	if s.paths == nil || s.tasks[0].local != nil {
 		return
 	}
 	var paths []source.Path
 	for _, task := range s.tasks {
-		for _, address := range alive(task, pulse) {
+		for _, address := range addresses(task) {
 			paths = append(paths, s.pathsTo(address)...)
 		}
 	}

@@ -105,6 +105,12 @@ func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
 		r.cleared = true
 		r.clearLeftovers()
 	}
+	for _, s := range r.sources {
+		s.announceAll()
+	}
+	for _, s := range r.sources { // a task that runs marks from the first packet on
+		s.awaitPaths()
+	}
 	return r.states()
 }
 
