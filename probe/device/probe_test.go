@@ -77,14 +77,14 @@ func (p *probes) close() {
 // tallies reads both and returns by how much they grew.
 func (p *probes) tallies() (marked uint64, skipped map[string]uint64, read destination.Counts) {
 	p.t.Helper()
-	now, err := p.s.Tally()
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	if _, err := p.d.Read(destination.ByFlow); err != nil {
 		p.t.Fatal(err)
 	}
 	came, err := p.d.Tally()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	now, err := p.s.Tally() // last: what was read is among what was marked
 	if err != nil {
 		p.t.Fatal(err)
 	}
