@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"pillion.dev/bench/estimate"
+)
 
 // bar is a target for an arm: a minimum ratio of its rate by CPU time to that of another arm
 // in the same block, or a maximum cost of a program above an empty one.
@@ -57,23 +61,16 @@ func barsOf(o outcome) []bar {
 	return found
 }
 
-// Verdicts. A bar is met or missed only if the whole interval is on one side of it.
-const (
-	met       = "met"
-	missed    = "missed"
-	undecided = "undecided"
-)
-
 // barReport is a bar with its figures.
 type barReport struct {
 	What    string `json:"what"`
 	Arm     string `json:"arm"`
 	Against string `json:"against"`
 	// Sign is ≥ or ≤: the figure is to be at least, or at most, the target.
-	Sign    string   `json:"sign"`
-	Target  float64  `json:"target"`
-	Figure  estimate `json:"figure"`
-	Verdict string   `json:"verdict"`
+	Sign    string            `json:"sign"`
+	Target  float64           `json:"target"`
+	Figure  estimate.Estimate `json:"figure"`
+	Verdict estimate.Verdict  `json:"verdict"`
 	// Doubt is the reason why a good figure does not decide.
 	Doubt string `json:"doubt,omitempty"`
 }
@@ -83,36 +80,20 @@ func (b bar) judge(o outcome) barReport {
 	if b.role != "" {
 		r.Against, r.Sign = "empty program", "≤"
 		r.Figure = o.estimate(func(k block) (float64, bool) { return k.aboveEmpty(b.arm, b.role) })
+		r.Verdict = r.Figure.AtMost(b.target)
 	} else {
 		r.Figure = o.estimate(func(k block) (float64, bool) { return k.ratio(b.arm, b.against) })
+		r.Verdict = r.Figure.AtLeast(b.target)
 	}
-	r.Verdict = verdict(r.Figure, b.target, b.role != "")
-	if r.Verdict == met {
+	if r.Verdict == estimate.Met {
 		if r.Doubt = o.doubt(b.arm); r.Doubt != "" {
-			r.Verdict = undecided
+			r.Verdict = estimate.Undecided
 		}
 	}
-	if r.Verdict == undecided && r.Doubt == "" && !r.Figure.isDecisive() {
+	if r.Verdict == estimate.Undecided && r.Doubt == "" && !r.Figure.IsDecisive() {
 		r.Doubt = fmt.Sprintf("too few blocks (%d)", r.Figure.Values)
 	}
 	return r
-}
-
-// verdict compares the interval with a minimum, or with a maximum.
-func verdict(e estimate, target float64, atMost bool) string {
-	low, high := e.Low, e.High
-	if atMost {
-		low, high, target = -high, -low, -target
-	}
-	switch {
-	case !e.isDecisive():
-		return undecided
-	case low >= target:
-		return met
-	case high < target:
-		return missed
-	}
-	return undecided
 }
 
 // ratio is the rate of an arm over that of another, by CPU time; below 1 is a cost.
@@ -175,12 +156,12 @@ func (o outcome) has(name string) bool {
 }
 
 // estimate is over the blocks in which a value is known.
-func (o outcome) estimate(value func(b block) (float64, bool)) estimate {
+func (o outcome) estimate(value func(b block) (float64, bool)) estimate.Estimate {
 	var values []float64
 	for _, b := range o.blocks {
 		if v, ok := value(b); ok {
 			values = append(values, v)
 		}
 	}
-	return estimateOf(values)
+	return estimate.Of(values)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pillion.dev/bench/estimate"
 )
 
 // fakeRunner replaces the testbed: every run takes a second, and costs depend on the arm.
@@ -198,41 +200,10 @@ func TestRatiosAreTakenWithinBlocks(t *testing.T) {
 	}
 	var verdicts []string
 	for _, b := range r.Bars {
-		verdicts = append(verdicts, b.What+", "+b.Against+": "+b.Verdict)
+		verdicts = append(verdicts, b.What+", "+b.Against+": "+string(b.Verdict))
 	}
 	if want := []string{numbered + ", none: met", numbered + ", empty: met", cheapest + ", tcpdump: met"}; !slices.Equal(verdicts, want) {
 		t.Errorf("verdicts %q, want %q", verdicts, want)
-	}
-}
-
-func TestVerdict(t *testing.T) {
-	for _, test := range []struct {
-		name      string
-		low, high float64
-		values    int
-		target    float64
-		atMost    bool
-		want      string
-	}{
-		{"above", 0.94, 0.96, 9, 0.93, false, met},
-		{"exactly", 0.93, 0.96, 9, 0.93, false, met},
-		{"across", 0.92, 0.96, 9, 0.93, false, undecided},
-		{"below", 0.90, 0.92, 9, 0.93, false, missed},
-		{"above, but too few", 0.94, 0.96, 5, 0.93, false, undecided},
-		{"below, but too few", 0.90, 0.92, 5, 0.93, false, undecided},
-		{"at most: below", 90, 105, 9, 110, true, met},
-		{"at most: exactly", 90, 110, 9, 110, true, met},
-		{"at most: across", 100, 120, 9, 110, true, undecided},
-		{"at most: above", 115, 120, 9, 110, true, missed},
-		{"no values", 0, 0, 0, 0.93, false, undecided},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			e := estimate{Low: test.low, High: test.high, Values: test.values}
-			e.Confidence = 1 - math.Pow(2, 1-float64(test.values))
-			if got := verdict(e, test.target, test.atMost); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
-		})
 	}
 }
 
@@ -244,13 +215,13 @@ func TestUnmarkedPacketsDoNotMeetATarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := x.outcomes[0]
-	if r := summarise(o).Bars[0]; r.Verdict != met || r.Doubt != "" {
+	if r := summarise(o).Bars[0]; r.Verdict != estimate.Met || r.Doubt != "" {
 		t.Errorf("all marked: %+v", r)
 	}
 	for i := range o.blocks[3].Trials {
 		o.blocks[3].Trials[i].Marked = 500
 	}
-	if r := summarise(o).Bars[0]; r.Verdict != undecided || r.Doubt != "only 0.5 of the packets due were marked" {
+	if r := summarise(o).Bars[0]; r.Verdict != estimate.Undecided || r.Doubt != "only 0.5 of the packets due were marked" {
 		t.Errorf("half marked in one block: %+v", r)
 	}
 }

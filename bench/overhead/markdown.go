@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"pillion.dev/bench/estimate"
 )
 
 const method = `Two network namespaces and a veth pair. A block is one run of each arm, in random order; a ratio is that of the rates of
@@ -63,8 +65,8 @@ func (r report) writeBars(b *strings.Builder) {
 	var lines strings.Builder
 	for _, c := range r.Cells {
 		for _, bar := range c.Bars {
-			verdict := bar.Verdict
-			if bar.Verdict != met {
+			verdict := string(bar.Verdict)
+			if bar.Verdict != estimate.Met {
 				verdict = "**" + verdict + "**"
 			}
 			if bar.Doubt != "" {
@@ -152,14 +154,14 @@ func quantity(value float64, unit string) string {
 	return fmt.Sprintf("%.0f ns", 1e9/value)
 }
 
-func ratio(e *estimate) string {
+func ratio(e *estimate.Estimate) string {
 	if e == nil {
 		return "–"
 	}
 	return e.String()
 }
 
-func nanoseconds(e *estimate) string {
+func nanoseconds(e *estimate.Estimate) string {
 	if e == nil {
 		return "–"
 	}

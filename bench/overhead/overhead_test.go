@@ -11,64 +11,6 @@ import (
 	"pillion.dev/wire"
 )
 
-func TestMedian(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		values []float64
-		want   float64
-	}{
-		{"none", nil, 0},
-		{"one", []float64{3}, 3},
-		{"odd", []float64{9, 1, 5}, 5},
-		{"even", []float64{4, 1, 3, 2}, 2.5},
-		{"an outlier does not move it", []float64{1, 1, 1, 1e9}, 1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			before := slices.Clone(test.values)
-			if got := median(test.values); got != test.want {
-				t.Errorf("median(%v) = %g, want %g", test.values, got, test.want)
-			}
-			if !slices.Equal(before, test.values) {
-				t.Errorf("median changed its argument to %v", test.values)
-			}
-		})
-	}
-}
-
-// The oracle of the coverage is the table of binomial probabilities with p = 1/2.
-func TestEstimate(t *testing.T) {
-	for _, test := range []struct {
-		name       string
-		values     int
-		low, high  float64
-		confidence float64
-	}{
-		{"one", 1, 1, 1, 0},
-		{"five do not decide", 5, 1, 5, 0.9375},
-		{"six", 6, 1, 6, 0.96875},
-		{"nine", 9, 2, 8, 0.9609375},
-		{"twelve", 12, 3, 10, 0.96142578125},
-		{"twenty", 20, 6, 15, 0.9586105346679688},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var values []float64
-			for i := range test.values {
-				values = append(values, float64(test.values-i))
-			}
-			e := estimateOf(values)
-			if e.Low != test.low || e.High != test.high || e.Confidence != test.confidence || e.Values != test.values {
-				t.Errorf("got %+v, want %g..%g with %g", e, test.low, test.high, test.confidence)
-			}
-			if e.isDecisive() != (test.values >= 6) {
-				t.Errorf("%d values decide: %t", test.values, e.isDecisive())
-			}
-		})
-	}
-	if e := estimateOf(nil); e != (estimate{}) || e.isDecisive() {
-		t.Errorf("no values give %+v", e)
-	}
-}
-
 func TestCells(t *testing.T) {
 	for _, test := range []struct {
 		name     string

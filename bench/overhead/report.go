@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"pillion.dev/bench/estimate"
 )
 
 // armReport has the statistics of one arm in a cell. Ratios are computed block by block, so
@@ -16,17 +18,17 @@ import (
 type armReport struct {
 	Arm string `json:"arm"`
 	// Rate is by CPU time, in the unit of the cell; absent if programs are measured.
-	Rate         *estimate `json:"rate,omitempty"`
-	RatioToNone  *estimate `json:"ratio_to_none,omitempty"`
-	RatioToEmpty *estimate `json:"ratio_to_empty,omitempty"`
-	RatioByClock *estimate `json:"ratio_to_none_by_clock,omitempty"`
+	Rate         *estimate.Estimate `json:"rate,omitempty"`
+	RatioToNone  *estimate.Estimate `json:"ratio_to_none,omitempty"`
+	RatioToEmpty *estimate.Estimate `json:"ratio_to_empty,omitempty"`
+	RatioByClock *estimate.Estimate `json:"ratio_to_none_by_clock,omitempty"`
 	// Beside is the CPU time of the treatment's processes, in cores; no rate includes it.
-	Beside *estimate `json:"beside,omitempty"`
+	Beside *estimate.Estimate `json:"beside,omitempty"`
 	// SourceNs and DestinationNs are those of the programs above empty ones, a packet.
-	SourceNs      *estimate `json:"source_ns,omitempty"`
-	DestinationNs *estimate `json:"destination_ns,omitempty"`
-	Invalid       int       `json:"invalid"` // runs that lost packets and were repeated
-	Missed        float64   `json:"missed"`  // packets that a capture did not see
+	SourceNs      *estimate.Estimate `json:"source_ns,omitempty"`
+	DestinationNs *estimate.Estimate `json:"destination_ns,omitempty"`
+	Invalid       int                `json:"invalid"` // runs that lost packets and were repeated
+	Missed        float64            `json:"missed"`  // packets that a capture did not see
 	// MarkedShare is the minimum of all blocks, of the packets due; absent if unknown.
 	MarkedShare *float64 `json:"marked_share,omitempty"`
 }
@@ -88,7 +90,7 @@ func summarise(o outcome) cellReport {
 
 func (o outcome) summariseArm(a arm) armReport {
 	r := armReport{Arm: a.name}
-	over := func(value func(b block) (float64, bool)) *estimate {
+	over := func(value func(b block) (float64, bool)) *estimate.Estimate {
 		if e := o.estimate(value); e.Values > 0 {
 			return &e
 		}

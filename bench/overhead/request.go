@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/bench/estimate"
 	"pillion.dev/bench/thread"
 	"pillion.dev/internal/netns"
 )
@@ -65,7 +66,7 @@ func sendRequests(ctx context.Context, t *testbed, v6 bool, core int, duration t
 		cpu = append(cpu, float64(thread.CPUTime()-before)/requestBurst)
 		result.Transactions += requestBurst
 	}
-	result.CPUNs = median(cpu)
+	result.CPUNs = estimate.Median(cpu)
 	result.ClockNs = float64(time.Since(begin).Nanoseconds()) / float64(result.Transactions)
 	return result, ctx.Err()
 }

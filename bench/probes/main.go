@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"pillion.dev/bench/estimate"
 )
 
 // figure is one cost in ns per packet: of each round, the medians, and the ratio of the
@@ -132,8 +134,8 @@ func (r *report) alternate(ctx context.Context, old, next part, rounds int) erro
 		for i, ns := range f.Old {
 			ratios = append(ratios, f.New[i]/ns)
 		}
-		f.OldMedian, f.NewMedian = median(f.Old), median(f.New)
-		f.Ratio, f.RatioMedian = round(f.NewMedian/f.OldMedian), round(median(ratios))
+		f.OldMedian, f.NewMedian = estimate.Median(f.Old), estimate.Median(f.New)
+		f.Ratio, f.RatioMedian = round(f.NewMedian/f.OldMedian), round(estimate.Median(ratios))
 		r.Figures = append(r.Figures, f)
 	}
 	slices.SortFunc(r.Figures, func(a, b *figure) int { return strings.Compare(a.Name, b.Name) })
@@ -161,14 +163,6 @@ func object(revision, path string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s of %s: %w", path, revision, err)
 	}
 	return text, nil
-}
-
-func median(all []float64) float64 {
-	if len(all) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(all))
-	return round((sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2)
 }
 
 func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }

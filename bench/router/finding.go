@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"pillion.dev/bench/estimate"
 	"pillion.dev/measure/histogram"
 )
 
@@ -74,9 +75,9 @@ func limited(cells []*cell) finding {
 				depths = append(depths, t.Rate*t.Stages[name].MeanUs/1e6)
 				high = append(high, t.Stages[name].P99Us)
 			}
-			f.Statistic[c.Name+" "+name+" mean depth"] = round(median(depths))
-			f.Statistic[c.Name+" "+name+" p99 us"] = median(high)
-			f.Confirmed = f.Confirmed && median(depths) <= limitedDepth
+			f.Statistic[c.Name+" "+name+" mean depth"] = round(estimate.Median(depths))
+			f.Statistic[c.Name+" "+name+" p99 us"] = estimate.Median(high)
+			f.Confirmed = f.Confirmed && estimate.Median(depths) <= limitedDepth
 		}
 		if sizes := c.pooled(func(t *test) []uint64 { return t.inputs }); total(sizes) > 0 {
 			f.Statistic[c.Name+" share that found at most 10 in the input queue"] = round(below(sizes, limitedDepth+1))
@@ -113,7 +114,7 @@ func between(a, b *cell, name string) (apart, moved float64) {
 			shifts = append(shifts, shift(t.Stages[name].bins, u.Stages[name].bins, widthUs))
 		}
 	}
-	return median(distances), median(shifts)
+	return estimate.Median(distances), estimate.Median(shifts)
 }
 
 // widthUs returns the width of a bucket of package histogram.

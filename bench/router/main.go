@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/bench/estimate"
 )
 
 type settings struct {
@@ -111,7 +113,7 @@ func (c *cell) String() string {
 		for _, t := range c.Tests {
 			medians, high = append(medians, t.Stages[name].MedianUs), append(high, t.Stages[name].P99Us)
 		}
-		fmt.Fprintf(&b, "  %s %.2f us (p99 %.1f)", name, median(medians), median(high))
+		fmt.Fprintf(&b, "  %s %.2f us (p99 %.1f)", name, estimate.Median(medians), estimate.Median(high))
 	}
 	lost := 0
 	for _, t := range c.Tests {
@@ -131,8 +133,11 @@ func (r *report) tell() {
 		fmt.Printf("%s: %s\n", verdict, f.Claim)
 	}
 	if c := r.Costs; c != nil {
-		fmt.Printf("worst hook %.0f ns, %.0f ns a forwarded packet (%.0f each hook once); rate at 64 bytes %.3f of native on one processor (%.3f with causes), %.3f on the router's\n",
-			c.WorstHookNs, c.NsPerPacket, c.NsOnce, c.OneProcessor.Ratio, c.WithCauses.Ratio, c.RouterProcessor.Ratio)
+		for _, t := range c.Targets {
+			fmt.Printf("%s: %s: %v, target %g\n", t.Verdict, t.What, t.Figure, t.Target)
+		}
+		fmt.Printf("each hook once %v ns a packet; rate %v of native with causes, %v on the router's own processor\n",
+			c.NsOnce, c.WithCauses.Ratio, c.RouterProcessor.Ratio)
 	}
 	for _, a := range r.Accounts {
 		fmt.Printf("%s: %d seen, %d forwarded, %d dropped, %d merged, %d lost, %d unexplained; closed: %t\n",

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pillion.dev/bench/estimate"
 	"pillion.dev/bench/thread"
 	"pillion.dev/internal/netns"
 )
@@ -82,7 +83,7 @@ func (p *passage) rate(packets int) (float64, error) {
 	if missing := packets/burst*burst - arrived; missing > packets/1000 {
 		return 0, fmt.Errorf("pass packets: %d: %w", missing, errMissing)
 	}
-	return round(1e9 / median(costs)), nil
+	return round(1e9 / estimate.Median(costs)), nil
 }
 
 // drain reads the arrived packets.

@@ -1,20 +1,6 @@
 package main
 
-import (
-	"math"
-	"slices"
-)
-
-// median returns the middle value, or the mean of the two middle ones; 0 for none. It
-// does not change its argument.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	if n == 0 {
-		return 0
-	}
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
+import "math"
 
 func total(bins []uint64) (sum uint64) {
 	for _, n := range bins {
