@@ -2,12 +2,15 @@ package lab_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +24,15 @@ import (
 // Programs that TestMain builds: whole-system tests run those that users run.
 var agentPath, serverPath, cliPath string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+// TestMain lets more tests than there are processors run beside each other: those that
+// call t.Parallel mostly wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	os.Exit(buildAndRun(m))
+}
 
 func buildAndRun(m *testing.M) int {
 	folder, err := os.MkdirTemp("", "pillion-lab-test")

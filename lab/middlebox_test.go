@@ -40,6 +40,7 @@ func TestTCPOptionIsDroppedOnTheWay(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := up(t, slowPair)
 			s := b.probe("a", "source", "b", tcpOption)
 			if !row.late {
@@ -69,6 +70,7 @@ func TestTCPOptionIsDroppedOnTheWay(t *testing.T) {
 func TestTCPOptionAvoidsBlackHoles(t *testing.T) {
 	for name, address := range toB {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := up(t, pair)
 			s := b.probe("a", "source", "b", tcpOption)
 			b.insert("b", "a", middlebox{v6: address.Is6()})

@@ -37,6 +37,7 @@ func (b *bed) invalid(router string) string {
 func TestAddressTranslation(t *testing.T) {
 	for family, address := range map[string]string{"ipv6": "fd77:0:0:2::2", "ipv4": "10.77.2.2"} {
 		t.Run(family, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			to := netip.MustParseAddr(address)
 			b := up(t, routed)
 			b.exec("r", "nft", translation)
@@ -60,6 +61,7 @@ func TestAddressTranslation(t *testing.T) {
 func TestAddressTranslationOfOuterHeaders(t *testing.T) {
 	for _, encoding := range []string{"udp", "shim", "ipip"} {
 		t.Run(encoding, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			b := up(t, routed)
 			b.exec("r", "nft", translation)
 			b.probe("b", "destination", "r")

@@ -178,6 +178,7 @@ func TestPathValidationAgainstMiddleboxes(t *testing.T) {
 	}{{"drops", "failed", dropping}, {"strips", "altered", stripping}, {"corrupts", "altered", corrupting}} {
 		for family, address := range toB {
 			t.Run(row.name+" "+family, func(t *testing.T) {
+				t.Parallel() // it mostly waits
 				b := up(t, pair)
 				b.offload("a", "b", "tx off") // what passes a middlebox has a checksum
 				d := b.probe("b", "destination", "a", "--interval", "50ms")
@@ -200,6 +201,7 @@ func TestPathValidationAgainstMiddleboxes(t *testing.T) {
 // A path that begins to drop them while a flow is marked costs the flow what it sends
 // until the next test, and is used again when it stops.
 func TestPathValidationOfChangedPath(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, pair)
 	s := b.probe("a", "source", "b", validated)
 	flow := b.open("a", "b", netip.AddrPortFrom(secondIPv4, 9000))
@@ -242,6 +244,7 @@ func TestPathValidationFindsSize(t *testing.T) {
 	for family, address := range toB {
 		for _, pillion := range []bool{true, false} {
 			t.Run(family+map[bool]string{true: " destination", false: " host without Pillion"}[pillion], func(t *testing.T) {
+				t.Parallel() // it mostly waits
 				b := up(t, pair)
 				b.insert("b", "a", sizeBox)
 				if pillion {
@@ -269,6 +272,7 @@ func TestPathValidationFindsSize(t *testing.T) {
 
 // Nothing is marked where probes are not answered, marked or not.
 func TestPathValidationWithoutAnswers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	b := up(t, pair)
 	b.insert("b", "a", portBox)
 	s := b.probe("a", "source", "b", validated)
