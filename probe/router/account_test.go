@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,27 @@ func TestPacketsWithoutAnArrival(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOwnPacketsAtOldAddresses: packets of this host have the memory of others whose end no
+// hook saw. They are its own, and wait in no queue in place of those.
+func TestOwnPacketsAtOldAddresses(t *testing.T) {
+	const n, own = 2000, 300
+	r := build(t)
+	profile := r.profile(Options{})
+	r.only(profile)
+	for range 3 {
+		r.flood(families["ipv4"], n, 40)
+		r.run(r.router, "ping", "-q", "-c", strconv.Itoa(own), "-i", "0.002", "10.9.2.2")
+	}
+	s, err := profile.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	emptied(t, s)
+	if s.Account.Own < 3*own || s.Account.LostReasons["reused"] == 0 {
+		t.Errorf("%d own packets, want %d: %+v", s.Account.Own, 3*own, s.Account)
 	}
 }
 

@@ -221,6 +221,23 @@ static __always_inline void know_by_content(struct packet *p, __u64 key, __u64 c
 		tally->lost[LOST_FULL]++;
 }
 
+/*
+ * A record at t3 that has t3 already, or a packet of this host, which did not come in: the
+ * packet passes once more, as for IPsec, or no hook saw it end, and one of this host has its
+ * address now. It leaves the queue in which it was.
+ */
+static __always_inline struct packet *pass_again(struct packet *p, __u64 key, struct net_device *in)
+{
+	struct tally *tally = tally_here();
+
+	if (in || !tally) {
+		packet_vanished(p, bpf_ktime_get_ns());
+		return p;
+	}
+	reused(p, key, tally);
+	return 0;
+}
+
 /* t3 */
 SEC("netfilter")
 int router_post_routing(struct bpf_nf_ctx *ctx)
@@ -232,6 +249,8 @@ int router_post_routing(struct bpf_nf_ctx *ctx)
 	__u32 length = skb->len;
 	const struct skb_shared_info *info;
 
+	if (p && (p->t3 || !device_in(ctx->state)))
+		p = pass_again(p, key, device_in(ctx->state));
 	if (!p) {
 		struct tally *tally = tally_here();
 
