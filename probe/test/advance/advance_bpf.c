@@ -21,6 +21,14 @@ struct {
 	__type(value, __u32);
 } next SEC(".maps");
 
+/* Returns only if there is no next program. */
+static __always_inline int proceed(struct __sk_buff *skb)
+{
+	bpf_tail_call(skb, &next, BETWEEN);
+	bpf_tail_call(skb, &next, MEASURED);
+	return TC_ACT_SHOT;
+}
+
 /* Set by the loader. */
 const volatile __u32 option_at;   /* offset in the frame */
 const volatile __u32 stamp_every; /* 0: never */
@@ -57,9 +65,7 @@ int advance(struct __sk_buff *skb)
 		sum += words[i];
 	option->check = fold_checksum(sum);
 	skb->cb[0] = skb->cb[1] = 0;
-	bpf_tail_call(skb, &next, BETWEEN);
-	bpf_tail_call(skb, &next, MEASURED);
-	return TC_ACT_SHOT;
+	return proceed(skb);
 }
 
 /* Set by the loader: the packet before it is marked. */
@@ -84,9 +90,7 @@ int again(struct __sk_buff *skb)
 		((struct iphdr *)l3)->tot_len = ip_length;
 		((struct iphdr *)l3)->check = ip_check;
 	}
-	bpf_tail_call(skb, &next, BETWEEN);
-	bpf_tail_call(skb, &next, MEASURED);
-	return TC_ACT_SHOT;
+	return proceed(skb);
 }
 
 #define CACHE (48 << 10) /* bytes, of a first-level cache and more */
