@@ -13,7 +13,6 @@ import (
 	"pillion.dev/agent/validation"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
-	"pillion.dev/wire"
 )
 
 // validateTime is how long marking may be delayed by path validation, so that the first
@@ -47,7 +46,7 @@ func (s *deviceSource) announceEach(addresses func(sourceTask) []netip.Addr) {
 	var paths []source.Path
 	for _, task := range s.tasks {
 		for _, address := range addresses(task) {
-			paths = append(paths, s.pathsTo(address)...)
+			paths = append(paths, validation.PathsTo(address, s.encodings)...)
 		}
 	}
 	if slices.Equal(paths, s.announced) {
@@ -62,20 +61,6 @@ func (s *deviceSource) awaitPaths() {
 	if s.paths != nil {
 		s.paths.Await(time.Until(s.awaited))
 	}
-}
-
-// pathsTo returns a path to the address for each encoding that may be used.
-func (s *deviceSource) pathsTo(address netip.Addr) (paths []source.Path) {
-	family := wire.ClassIPv4
-	if address.Is6() {
-		family = wire.ClassIPv6
-	}
-	for _, e := range s.encodings {
-		if e.Applies(family | wire.ClassUDP) {
-			paths = append(paths, source.Path{Address: address, Encoding: e})
-		}
-	}
-	return paths
 }
 
 // pathChanged reports what path validation has found.

@@ -31,8 +31,7 @@ const (
 )
 
 // Ask sends path probes without a mark to a host until one is answered. Without privileges
-// a source on this host may mark them.
-// They leave by the device with this index, or by any if it is 0.
+// a source on this host may mark them. They leave by the device with this index, or by any if it is 0.
 func Ask(ctx context.Context, to netip.Addr, device int) (Reply, error) {
 	to = to.WithZone("")
 	s, err := openSocket(to.Is6(), source.ProbeMark, device)

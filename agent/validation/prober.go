@@ -202,19 +202,37 @@ func New(options Options) (*Prober, error) {
 	return p, nil
 }
 
+// tested returns the encodings of the list that paths of a family are tested in: those that
+// a path probe, which is a UDP datagram, can be marked in.
+func tested(list wire.EncodingList, six bool) (encodings []wire.Encoding) {
+	family := wire.ClassIPv4
+	if six {
+		family = wire.ClassIPv6
+	}
+	for _, e := range list {
+		if e.Applies(family | wire.ClassUDP) {
+			encodings = append(encodings, e)
+		}
+	}
+	return encodings
+}
+
+// PathsTo returns the paths to an address that are tested: one for each encoding of the
+// list that a path probe can be marked in.
+func PathsTo(address netip.Addr, list wire.EncodingList) (paths []source.Path) {
+	for _, e := range tested(list, address.Is6()) {
+		paths = append(paths, source.Path{Address: address, Encoding: e})
+	}
+	return paths
+}
+
 // openSockets opens those of both families; a host may lack one.
 func (p *Prober) openSockets(options Options) error {
 	var failed error
 	for _, six := range []bool{false, true} {
-		family := wire.ClassIPv4
-		if six {
-			family = wire.ClassIPv6
-		}
 		marks := map[channel]uint32{{six: six}: source.ProbeMark}
-		for _, e := range options.Encodings {
-			if e.Applies(family | wire.ClassUDP) {
-				marks[channel{six, true, e}] = source.PathProbeMark(e)
-			}
+		for _, e := range tested(options.Encodings, six) {
+			marks[channel{six, true, e}] = source.PathProbeMark(e)
 		}
 		for c, mark := range marks {
 			s, err := openSocket(six, mark, options.Device)
