@@ -167,6 +167,19 @@ func (b *bed) settled(link, from string, offered uint64) emulator.Direction {
 	return d
 }
 
+// quiet is settled where the number of packets is not known: nothing has come for a while.
+func (b *bed) quiet(link, from string) emulator.Direction {
+	b.t.Helper()
+	d := b.settled(link, from, 1)
+	for {
+		time.Sleep(300 * time.Millisecond)
+		before := d.Total.Offered
+		if d = b.settled(link, from, 1); d.Total.Offered == before {
+			return d
+		}
+	}
+}
+
 // eventually waits for a condition, with a timeout of a minute for busy machines.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()

@@ -21,7 +21,7 @@ func TestTCPOptionTruth(t *testing.T) {
 			d := b.probe("b", "destination", "a")
 			s := b.probe("a", "source", "b", tcpOption, "--filter", "proto=tcp")
 			b.carry("a", "b", address, 20<<20).finish()
-			truth := b.settled("a-b", "a", 1)
+			truth := b.quiet("a-b", "a")
 			marked, read := both(s, d)
 			if truth.Unread != 0 {
 				t.Skipf("emulator did not read %d frames: this machine is too slow", truth.Unread)
@@ -64,7 +64,7 @@ func TestTCPOptionSegmentSize(t *testing.T) {
 			b := up(t, "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n    emulate: {delay: 1us, queue: 100000, packets: true}\n")
 			s := b.probe("a", "source", "b", tcpOption, "--filter", "proto=tcp")
 			b.carry("a", "b", address, 2<<20).finish()
-			b.settled("a-b", "a", 1)
+			b.quiet("a-b", "a")
 			var marked sourceSummary
 			s.finish(&marked)
 			if marked.Skipped["mtu"]+marked.Skipped["gso"]+marked.MSSClamped != 0 {
@@ -105,7 +105,7 @@ func TestTCPOptionOfExistingConnection(t *testing.T) {
 			x.midway()
 			before := b.truth("a-b", "a").Marked.Offered
 			x.finish()
-			truth := b.settled("a-b", "a", 1)
+			truth := b.quiet("a-b", "a")
 			if truth.Marked.Offered != before || truth.Total.Offered == truth.Marked.Offered {
 				t.Errorf("%d marks when the source was gone, %d at the end", before, truth.Marked.Offered)
 			}
@@ -132,7 +132,7 @@ func TestTCPOptionOfOthers(t *testing.T) {
 	if marked.Connections.Marked != 1 || marked.Marked == 0 {
 		t.Errorf("own connection: %+v", marked)
 	}
-	if truth := b.settled("c-b", "c", 1); unmarked.Connections.Marked != 0 || truth.Marked.Offered != 0 {
+	if truth := b.quiet("c-b", "c"); unmarked.Connections.Marked != 0 || truth.Marked.Offered != 0 {
 		t.Errorf("another's connection: %+v, %+v", unmarked, truth.Marked)
 	}
 }
