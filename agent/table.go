@@ -26,15 +26,15 @@ func (v deviceView) table(interval runner.LocalRows) error {
 		b.WriteString(view.Home)
 	}
 	rows, tally, state := interval.Rows, interval.Tally, interval.Clock
-	fmt.Fprintf(&b, "%s  %d flows  marked %d, unmarked %d, rejected %d packets  clock ±%s%s\n",
+	fmt.Fprintf(&b, "%s  %d flows  measured %d, unmarked %d, rejected %d packets  clock ±%s%s\n",
 		interval.Time.Format(time.TimeOnly), tally.Flows, tally.Packets, tally.Unmarked, tally.Rejected,
 		quantity.FormatNanos(int64(state.MaxError)), unsynchronised(state))
 	fmt.Fprintf(&b, tableHead, "flow", "proto", "packets", "lost", "dup", "reord",
 		"delay p50", "p90", "p99", "ipdv p90")
 	for _, row := range rows[:min(len(rows), tableRows)] {
 		fmt.Fprintf(&b, tableHead, flowText(row.Key), fivetuple.ProtocolName(row.Key.Protocol),
-			fmt.Sprint(row.Packets), fmt.Sprint(row.Lost), fmt.Sprint(row.Duplicated),
-			fmt.Sprint(row.Reordered), quantity.FormatNanos(row.Delay.P50), quantity.FormatNanos(row.Delay.P90),
+			fmt.Sprint(row.Packets), fmt.Sprint(row.Lost), checked(row.Duplicated, row.Counts),
+			checked(row.Reordered, row.Counts), quantity.FormatNanos(row.Delay.P50), quantity.FormatNanos(row.Delay.P90),
 			quantity.FormatNanos(row.Delay.P99), quantity.FormatNanos(row.Variation.P90))
 	}
 	if len(rows) > tableRows {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,8 +42,16 @@ func (v deviceView) source(t source.Tally) error {
 	if v.JSON {
 		return nil
 	}
-	return v.Print(nil, "%s  seen %d  matched %d  marked %d packets%s\n",
-		time.Now().Format(time.TimeOnly), t.Seen, t.Matched, t.Marked, skippedText(t.Skipped))
+	return v.Print(nil, "%s  seen %d  matched %d  marked %d%s packets%s\n",
+		time.Now().Format(time.TimeOnly), t.Seen, t.Matched, t.Marked, countedText("  ", t), skippedText(t.Skipped))
+}
+
+// countedText is empty unless marks are sparse.
+func countedText(before string, t source.Tally) string {
+	if t.Counted == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%scounted without a mark %d", before, t.Counted)
 }
 
 func skippedText(skipped map[string]uint64) string {
@@ -94,9 +103,9 @@ func (v deviceView) sourceSummary(t source.Tally, paths []validation.Path) error
 		}
 	}
 	return v.Summary(summary,
-		"Source: seen %d = marked %d + skipped %d packets%s\n"+
+		"Source: seen %d = marked %d%s + skipped %d packets%s\n"+
 			"        marks added %d bytes; flows %d started, %d expired, %d evicted; MSS clamped %d times\n%s%s",
-		t.Seen, t.Marked, t.Seen-t.Marked, skippedText(t.Skipped), t.BytesAdded,
+		t.Seen, t.Marked, countedText(" + ", t), t.Seen-t.Marked-t.Counted, skippedText(t.Skipped), t.BytesAdded,
 		t.FlowsStarted, t.FlowsExpired, t.FlowsEvicted, t.MSSClamped, connectionsText(t.Connections), unused)
 }
 
@@ -162,11 +171,21 @@ func (v deviceView) rows(interval runner.LocalRows) error {
 	return nil
 }
 
+// checked is a count of packets that are recognised by their sequence numbers: unknown
+// where not all packets have one.
+func checked(n uint64, of destination.Counts) string {
+	if of.Unchecked > 0 {
+		return "-"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
 func (v deviceView) destinationSummary(t destination.Tally) error {
 	return v.Summary(t,
-		"Destination: seen %d = marked %d + unmarked %d + rejected %d packets\n"+
-			"        expected %d, lost %d, duplicated %d, reordered %d, late %d packets\n"+
+		"Destination: seen %d = measured %d + unmarked %d + rejected %d packets\n"+
+			"        expected %d, lost %d, duplicated %s, reordered %s, late %s packets\n"+
 			"        delay p50 %s, p99 %s, mean %s; records %d, dropped %d\n",
-		t.Seen, t.Packets, t.Unmarked, t.Rejected, t.Expected, t.Lost, t.Duplicated, t.Reordered, t.Late,
+		t.Seen, t.Packets, t.Unmarked, t.Rejected, t.Expected, t.Lost,
+		checked(t.Duplicated, t.Counts), checked(t.Reordered, t.Counts), checked(t.Late, t.Counts),
 		quantity.FormatNanos(t.Delay.P50), quantity.FormatNanos(t.Delay.P99), quantity.FormatNanos(t.Delay.Mean), t.Records, t.RecordsDropped)
 }

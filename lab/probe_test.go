@@ -17,6 +17,7 @@ import (
 type sourceSummary struct {
 	Seen       uint64            `json:"seen"`
 	Marked     uint64            `json:"marked"`
+	Counted    uint64            `json:"counted"`
 	Skipped    map[string]uint64 `json:"skipped"`
 	MSSClamped uint64            `json:"mss_clamped"`
 
@@ -44,6 +45,7 @@ type probeCounts struct {
 	Duplicated uint64     `json:"duplicated"`
 	Reordered  uint64     `json:"reordered"`
 	Late       uint64     `json:"late"`
+	Unchecked  uint64     `json:"unchecked"`
 	Restarts   uint64     `json:"restarts"`
 	Delay      probeDelay `json:"delay_ns"`
 }
@@ -51,6 +53,7 @@ type probeCounts struct {
 type destinationSummary struct {
 	probeCounts
 	Seen           uint64 `json:"seen"`
+	Counted        uint64 `json:"counted"`
 	Unmarked       uint64 `json:"unmarked"`
 	Rejected       uint64 `json:"rejected"`
 	Restored       uint64 `json:"restored"`

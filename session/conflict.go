@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -67,6 +68,7 @@ func differ(a, b SourceTask) (field, theirs, ours string) {
 		{"modules", strings.Join(a.Modules, ","), strings.Join(b.Modules, ",")},
 		{"encoding", a.Encoding, b.Encoding},
 		{"stamp_every", fmt.Sprint(a.StampEvery), fmt.Sprint(b.StampEvery)},
+		{"sparse_marks", strconv.FormatBool(a.SparseMarks), strconv.FormatBool(b.SparseMarks)},
 		{"family", a.Family, b.Family},
 	} {
 		if f.a != f.b {

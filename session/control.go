@@ -54,11 +54,12 @@ type SourceTask struct {
 	Encoding  string   `json:"encoding"`
 	// StampEvery is that of the specification; 0, from a server that does not know it: the
 	// default.
-	StampEvery uint32             `json:"stamp_every,omitempty"`
-	Family     string             `json:"family"`
-	Filters    []fivetuple.Filter `json:"filters,omitempty"`
-	Sampling   Sampling           `json:"sampling"`
-	Lease      Duration           `json:"lease"`
+	StampEvery  uint32             `json:"stamp_every,omitempty"`
+	SparseMarks bool               `json:"sparse_marks,omitempty"`
+	Family      string             `json:"family"`
+	Filters     []fivetuple.Filter `json:"filters,omitempty"`
+	Sampling    Sampling           `json:"sampling"`
+	Lease       Duration           `json:"lease"`
 }
 
 // DestinationTask reads marks from the peers, for one session.

@@ -124,7 +124,7 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map
 		a.Sources = []SourceTask{{
 			Session: spec.Name, Device: spec.Device[agent], Addresses: addresses.peer(spec, agent).Addresses,
 			Peers: peers, Modules: spec.Modules, Encoding: spec.Encoding, StampEvery: spec.StampEvery,
-			Family: spec.Family, Filters: spec.Filters,
+			SparseMarks: spec.SparseMarks, Family: spec.Family, Filters: spec.Filters,
 			Sampling: spec.samplingOf(agent), Lease: spec.Lease,
 		}}
 		a.Traces = traces(spec, peers)

@@ -119,6 +119,7 @@ func TestConflict(t *testing.T) {
 		{"other encoding", equal, func(s *Spec) { s.Encoding = "shim" }, "encoding on the same interface (existing: udp-option,tcp-option,native,udp"},
 		{"other family", equal, func(s *Spec) { s.Family = "ipv4" }, "family on the same interface (existing: any"},
 		{"other time stamps", equal, func(s *Spec) { s.StampEvery = 1 }, "stamp_every on the same interface (existing: 16; new: 1)"},
+		{"other marks", equal, func(s *Spec) { s.SparseMarks = true }, "sparse_marks on the same interface (existing: false; new: true)"},
 		{"other sampling", equal, func(s *Spec) { s.Sampling.Every = 3 }, "different sampling on the same interface (existing: all packets; new: one in 3 packets)"},
 		{"one of one is all", equal, func(s *Spec) { s.Sampling.Every = 1 }, ""},
 		{"one device is not known", func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} }, func(s *Spec) { s.Encoding = "shim" }, "encoding"},

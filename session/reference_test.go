@@ -248,8 +248,8 @@ errors. A file has at most %d KiB. Durations are written as ` + "`500ms`, `1h30m
 `
 
 const referencePoints = `
-Sessions that mark packets on the same interface of a source must have the same modules, encoding, stamp_every, family and
-sampling; their peers and filters are combined. A source supports %d combinations of filter and destination address, or any number if
+Sessions that mark packets on the same interface of a source must have the same modules, encoding, stamp_every, sparse_marks,
+family and sampling; their peers and filters are combined. A source supports %d combinations of filter and destination address, or any number if
 all filters are equal.
 
 ## Points
@@ -270,6 +270,7 @@ both: true
 modules: [delay, loss]
 encoding: udp
 stamp_every: 16
+sparse_marks: false
 family: any
 filters:
   - proto=tcp dport=443

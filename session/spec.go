@@ -38,6 +38,10 @@ type Spec struct {
 	// time, chosen at random, and so has every packet of a flow with fewer than 8 N packets
 	// per second. All are numbered. 1 stamps every packet.
 	StampEvery uint32 `json:"stamp_every,omitempty" yaml:"stamp_every,omitempty" placeholder:"N" help:"Put a time into one packet in N of a fast flow, at random, and into every packet of a flow with fewer than 8 N packets/s, ${stamp_every_range}; 1: into every packet; default: ${stamp_every}."`
+	// SparseMarks marks only packets with a time stamp; sequence numbers count the others.
+	// That costs least. Loss is exact from one mark to the next, but neither duplicates nor
+	// reordering are detected. Requires both modules, and no sampling.
+	SparseMarks bool `json:"sparse_marks,omitempty" yaml:"sparse_marks,omitempty" negatable:"" help:"Mark only packets with a time, and count the others: costs least; loss is exact between marks, but duplicates and reordering are not detected."`
 	// Family is the address family of the packets that are marked.
 	Family string `json:"family,omitempty" yaml:"family,omitempty" placeholder:"NAME" help:"Address family: one of ${family_range}; default: ${family}."`
 	// Filters select packets by five-tuple: 'src=P dst=P proto=tcp sport=N dport=N', all

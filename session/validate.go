@@ -124,9 +124,27 @@ func (p *problems) marking(s Spec) {
 		p.add("encoding", "%v; valid: %s", err, wire.EncodingNames())
 	}
 	p.setting("stamp_every", strconv.FormatUint(uint64(s.StampEvery), 10))
+	p.sparse(s)
 	p.setting("family", s.Family)
 	if s.Family == IPv4 && !s.encodes(wire.ClassIPv4) {
 		p.add("encoding", "%s does not mark IPv4 packets, but the family is ipv4: nothing would be marked", s.Encoding)
+	}
+}
+
+// sparse checks what sparse marks do not go with.
+func (p *problems) sparse(s Spec) {
+	if !s.SparseMarks {
+		return
+	}
+	if len(s.Modules) < 2 {
+		p.add("sparse_marks", "sparse marks require the modules delay and loss")
+	}
+	sampled := s.samplingOf("") != Sampling{}
+	for agent := range s.SamplingFor {
+		sampled = sampled || s.samplingOf(agent) != Sampling{}
+	}
+	if sampled {
+		p.add("sparse_marks", "sparse marks cannot be combined with sampling: packets that are not sampled would count as part of the flow")
 	}
 }
 

@@ -40,6 +40,13 @@ func TestValidate(t *testing.T) {
 		}, []string{"device[h1]", "device[h2]", "device[h4]"}},
 		{"bad router", func(s *Spec) { s.Routers = []string{"r1", "r 1", "r1"} }, []string{"routers[1]", "routers[2]"}},
 		{"time stamps", func(s *Spec) { s.StampEvery = 5000 }, []string{"stamp_every"}},
+		{"sparse marks", func(s *Spec) { s.SparseMarks = true }, nil},
+		{"sparse marks of one module", func(s *Spec) { s.SparseMarks, s.Modules = true, []string{"loss"} }, []string{"sparse_marks"}},
+		{"sparse marks of a sample", func(s *Spec) { s.SparseMarks, s.Sampling = true, Sampling{Random: 2} }, []string{"sparse_marks"}},
+		{"sparse marks of all", func(s *Spec) { s.SparseMarks, s.Sampling = true, Sampling{Every: 1} }, nil},
+		{"sparse marks of one source's sample", func(s *Spec) {
+			s.SparseMarks, s.SamplingFor = true, map[string]Sampling{"h1": {Every: 2}}
+		}, []string{"sparse_marks"}},
 		{"lease", func(s *Spec) { s.Lease = Duration(time.Second) }, []string{"lease"}},
 		{"trace too often", func(s *Spec) { s.Trace = Duration(time.Second) }, []string{"trace"}},
 		{"trace never", func(s *Spec) { s.Trace = -1 }, nil},

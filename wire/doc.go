@@ -23,6 +23,7 @@
 //	delay       next 02 3e 10 sent(8) received(8) 01 02 00 00
 //	loss        next 00 1e 04 single|sequence(4)
 //	delay,loss  next 03 3e 10 sent(8) received(8) 1e 04 single|sequence(4) 01 04 00 00 00 00
+//	sparse      next 03 3e 10 sent(8) received(8) 1e 05 single|sequence(4) 04 01 03 00 00 00
 //
 // A packet that already has a Destination Options, Routing, Fragment or
 // Authentication header is refused.
@@ -35,6 +36,7 @@
 //	delay       01 next 10 flags sent(8) received(8)
 //	loss        02 next 04 flags single|sequence(4)
 //	delay,loss  03 next 14 flags sent(8) received(8) single|sequence(4)
+//	sparse      07 next 14 flags sent(8) received(8) single|sequence(4)
 //
 // wire.h lists each [Encoding] with its layout.
 //

@@ -17,7 +17,8 @@ local IPIP = 4
 local NTP_UNIX = 2208988800
 local OPTION_DELAY, OPTION_LOSS, OPTION_PADN = 0x3e, 0x1e, 0x01
 local ERA = 2 ^ 32
-local EXPERIMENT, EXID = 127, 0x504c
+local EXPERIMENT, EXID, EXID_SPARSE = 127, 0x504c, 0x504d
+local SPARSE = 4
 local OPTION = 14 -- bytes of the surplus area, without padding
 local TCP_MARK, TCP_OPTION = 253, 12
 local TICK = 16 -- nanoseconds
@@ -34,6 +35,7 @@ local fields = {
     received = ProtoField.absolute_time("pillion.received", "Received", base.UTC),
     sequence = ProtoField.uint32("pillion.sequence", "Sequence", base.DEC, nil, 0x7fffffff),
     single = ProtoField.bool("pillion.single", "Single", 32, nil, 0x80000000),
+    sparse = ProtoField.bool("pillion.sparse", "Sparse"),
 }
 pillion.fields = fields
 local malformed = ProtoExpert.new("pillion.malformed", "Malformed mark", expert.group.MALFORMED, expert.severity.ERROR)
@@ -50,6 +52,10 @@ local ip_version = Field.new("ip.version")
 local ipv6_plen = Field.new("ipv6.plen")
 
 local modules_names = { "delay", "loss", "delay,loss" }
+
+local function is_exid(id)
+    return id == EXID or id == EXID_SPARSE
+end
 
 -- near returns an NTP timestamp as a time in the era nearest to the capture.
 local function near(range, pinfo)
@@ -78,6 +84,11 @@ local function add_loss(tree, range)
     tree:add(fields.sequence, range)
 end
 
+-- add_sparse says that the numbers of the flow count packets without a mark, too.
+local function add_sparse(tree, range)
+    tree:add(fields.sparse, range, true)
+end
+
 -- add_mark adds the tree of a mark and returns it.
 local function add_mark(tree, range, encoding, modules, next_range)
     local mark = tree:add(pillion, range)
@@ -104,6 +115,10 @@ local function dissect_shim(tvb, pinfo, tree, encoding)
         return 0
     end
     local kind = tvb(0, 1):uint()
+    local sparse = kind == SPARSE + 3
+    if sparse then
+        kind = 3
+    end
     if not modules_names[kind] then
         return 0
     end
@@ -128,6 +143,9 @@ local function dissect_shim(tvb, pinfo, tree, encoding)
     end
     if kind ~= 1 then
         add_loss(mark, tvb(want, 4))
+    end
+    if sparse then
+        add_sparse(mark, tvb(0, 1))
     end
     return 4 + want, protocol
 end
@@ -206,7 +224,7 @@ local function dissect_options(range, pinfo, tree)
         end
         return true
     end
-    local modules
+    local modules, sparse
     if header(0, 1):uint() == 0 then
         return add_malformed(tree, header, "native", "Hop-by-Hop header after the mark")
     elseif size == 24 and is(2, OPTION_DELAY, 16) and padded(20) then
@@ -215,6 +233,8 @@ local function dissect_options(range, pinfo, tree)
         modules = 2
     elseif size == 32 and is(2, OPTION_DELAY, 16) and is(20, OPTION_LOSS, 4) and padded(26) then
         modules = 3
+    elseif size == 32 and is(2, OPTION_DELAY, 16) and is(20, OPTION_LOSS, 5) and header(26, 1):uint() == SPARSE and padded(27) then
+        modules, sparse = 3, true
     else
         return add_malformed(tree, header, "native", "options are not those of a mark")
     end
@@ -224,6 +244,9 @@ local function dissect_options(range, pinfo, tree)
     end
     if modules ~= 1 then
         add_loss(mark, header(modules == 2 and 4 or 22, 4))
+    end
+    if sparse then
+        add_sparse(mark, header(26, 1))
     end
 end
 
@@ -248,8 +271,11 @@ end
 local function add_experiment(tree, option, encoding, pinfo)
     local number, ticks = option(option:len() - 8, 4), option(option:len() - 4, 4)
     local modules = (ticks:uint() ~= 0 and 1 or 0) + (number:uint() ~= 0 and 2 or 0)
+    local sparse = option(option:len() - 10, 2):uint() == EXID_SPARSE
     if modules == 0 then
         return add_malformed(tree, option, encoding, "neither number nor time")
+    elseif sparse and modules ~= 3 then
+        return add_malformed(tree, option, encoding, "sparse, but not number and time")
     end
     local mark = add_mark(tree, option, encoding, modules)
     if modules ~= 2 then
@@ -257,6 +283,9 @@ local function add_experiment(tree, option, encoding, pinfo)
     end
     if modules ~= 1 then
         add_loss(mark, number)
+    end
+    if sparse then
+        add_sparse(mark, option(option:len() - 10, 2))
     end
 end
 
@@ -294,7 +323,7 @@ local function dissect_surplus(tvb, at, pinfo, tree)
         return
     end
     local option = tvb(stop - OPTION, OPTION)
-    if option(2, 1):uint() ~= EXPERIMENT or option(4, 2):uint() ~= EXID then
+    if option(2, 1):uint() ~= EXPERIMENT or not is_exid(option(4, 2):uint()) then
         return
     end
     if option(3, 1):uint() ~= OPTION - 2 then
@@ -330,7 +359,7 @@ local function dissect_segment(tvb, at, length, pinfo, tree)
         return
     end
     local option = tvb(at + length - TCP_OPTION, TCP_OPTION)
-    if option(0, 1):uint() == TCP_MARK and option(1, 1):uint() == TCP_OPTION and option(2, 2):uint() == EXID
+    if option(0, 1):uint() == TCP_MARK and option(1, 1):uint() == TCP_OPTION and is_exid(option(2, 2):uint())
         and is_last_option(tvb(at + 20, length - 20)) then
         add_experiment(tree, option, "tcp-option", pinfo)
     end

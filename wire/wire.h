@@ -17,6 +17,13 @@
 #define WIRE_LOSS 2
 
 /*
+ * Beside both modules: only some packets of the flow carry a mark, and the sequence
+ * numbers count the others, too. Those are what carries TCP or UDP right behind an IP
+ * header without options or extension headers, but for fragments.
+ */
+#define WIRE_SPARSE 4
+
+/*
  * What a packet is, as far as the choice of its encoding depends on it: a set
  * with one IP version, one transport, and the other properties it has.
  */
@@ -94,6 +101,7 @@ enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };
 
 #define WIRE_OPTION_DELAY_LENGTH 16
 #define WIRE_OPTION_LOSS_LENGTH 4
+#define WIRE_OPTION_SPARSE_LENGTH 5
 
 /* Whole header sizes in bytes. */
 #define WIRE_NATIVE_DELAY 24
@@ -152,6 +160,14 @@ struct wire_option_loss {
 	__be32 sequence;
 } __attribute__((packed));
 
+/* The same of a flow of which only some packets carry a mark. */
+struct wire_option_sparse {
+	__u8 type;
+	__u8 length;
+	__be32 sequence;
+	__u8 flags; /* WIRE_SPARSE */
+} __attribute__((packed));
+
 /* The head of an IPv6 Destination Options header. */
 struct wire_options {
 	__u8 next_header;
@@ -176,7 +192,14 @@ struct wire_native_both {
 	__u8 pad[6]; /* 01 04 00 00 00 00 */
 } __attribute__((packed));
 
-/* IPv4: type is the sum of the modules, length counts the data after the head. */
+struct wire_native_sparse {
+	struct wire_options head;
+	struct wire_option_delay delay;
+	struct wire_option_sparse loss;
+	__u8 pad[5]; /* 01 03 00 00 00 */
+} __attribute__((packed));
+
+/* IPv4: type is the sum of the modules and WIRE_SPARSE, length counts the data after the head. */
 struct wire_shim {
 	__u8 type;
 	__u8 next_protocol;
@@ -210,6 +233,7 @@ struct wire_shim_both {
  * mark and leaves others alone.
  */
 #define WIRE_EXID 0x504c
+#define WIRE_EXID_SPARSE 0x504d /* only some packets of the flow carry a mark: see WIRE_SPARSE */
 #define WIRE_EXPERIMENT_LENGTH 12 /* kind and length included */
 
 struct wire_experiment {
@@ -282,6 +306,7 @@ _Static_assert(sizeof(struct wire_probe) == WIRE_PROBE_LENGTH, "path probe");
 _Static_assert(sizeof(struct wire_native_delay) == WIRE_NATIVE_DELAY, "delay option");
 _Static_assert(sizeof(struct wire_native_loss) == WIRE_NATIVE_LOSS, "loss option");
 _Static_assert(sizeof(struct wire_native_both) == WIRE_NATIVE_BOTH, "delay and loss options");
+_Static_assert(sizeof(struct wire_native_sparse) == WIRE_NATIVE_BOTH, "options of a sparse mark");
 _Static_assert(sizeof(struct wire_shim_delay) == WIRE_SHIM_DELAY, "delay shim");
 _Static_assert(sizeof(struct wire_shim_loss) == WIRE_SHIM_LOSS, "loss shim");
 _Static_assert(sizeof(struct wire_shim_both) == WIRE_SHIM_BOTH, "delay and loss shim");

@@ -309,6 +309,7 @@ func (r *subscriber) count(c destination.Counts) {
 	r.counters["lost"] += c.Lost
 	r.counters["duplicated"] += c.Duplicated
 	r.counters["reordered"] += c.Reordered
+	r.counters["unchecked"] += c.Unchecked
 	r.counters["rows"]++
 }
 

@@ -25,7 +25,7 @@ func (d *deviceDestination) flowRow(r *subscriber, row *destination.Row, now mom
 		Sum: flows.Sum{
 			Counts: flows.Counts{
 				Packets: row.Packets, Bytes: row.Bytes, Expected: row.Expected, Lost: row.Lost,
-				Duplicated: row.Duplicated, Reordered: row.Reordered, Late: row.Late,
+				Duplicated: row.Duplicated, Reordered: row.Reordered, Late: row.Late, Unchecked: row.Unchecked,
 			},
 			Delay: distribution(row.Delay, delay), IPDV: distribution(row.Variation, variation),
 		},

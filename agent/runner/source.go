@@ -94,7 +94,7 @@ func (task *sourceTask) settings() (source.Settings, error) {
 		return source.Settings{}, err
 	}
 	return source.Settings{
-		Modules: modules, Encodings: encodings, StampEvery: task.StampEvery, StartEmpty: true, Sampling: sampling(task.Sampling),
+		Modules: modules, Encodings: encodings, StampEvery: task.StampEvery, Sparse: task.SparseMarks, StartEmpty: true, Sampling: sampling(task.Sampling),
 	}, nil
 }
 
@@ -104,7 +104,8 @@ func sampling(s session.Sampling) source.Sampling {
 
 // agree reports whether one program can serve both tasks.
 func agree(a, b sourceTask) bool {
-	return slices.Equal(a.Modules, b.Modules) && a.Encoding == b.Encoding && a.StampEvery == b.StampEvery && a.Sampling == b.Sampling
+	return slices.Equal(a.Modules, b.Modules) && a.Encoding == b.Encoding && a.StampEvery == b.StampEvery &&
+		a.SparseMarks == b.SparseMarks && a.Sampling == b.Sampling
 }
 
 // agreed reports which of the tasks cannot share a program.
@@ -271,6 +272,7 @@ func (s *deviceSource) states() []session.TaskState {
 	}
 	connections := tally.Connections
 	for name, n := range map[string]uint64{
+		"counted":     tally.Counted,
 		"connections": connections.Marked, "connections_paused": connections.Paused,
 		"connections_stopped": connections.Stopped, "connections_without_acks": connections.WithoutAcks,
 		"connections_avoided": connections.Avoided, "connection_segments_full": connections.Full,

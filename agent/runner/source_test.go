@@ -18,6 +18,14 @@ func TestTaskSetsTimeStamps(t *testing.T) {
 	if err := agreed([]sourceTask{task, other}); !errors.Is(err, errDisagree) {
 		t.Errorf("one program for 1 and 100: %v", err)
 	}
+	other = task
+	other.SparseMarks = true
+	if settings, err := other.settings(); err != nil || !settings.Sparse {
+		t.Errorf("settings %+v, %v", settings, err)
+	}
+	if err := agreed([]sourceTask{task, other}); !errors.Is(err, errDisagree) {
+		t.Errorf("one program with and without sparse marks: %v", err)
+	}
 	if err := agreed([]sourceTask{task, task}); err != nil {
 		t.Error(err)
 	}

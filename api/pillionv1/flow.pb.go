@@ -137,7 +137,7 @@ type Window struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its start, ms since 1970, UTC. A row belongs to the window in which the middle of its interval lies.
 	StartMs int64 `protobuf:"varint,1,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
-	// Marked packets received.
+	// Packets received: marked ones, and others of flows with sparse marks.
 	Packets uint64 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
 	// IP bytes of these packets, without marks.
 	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
@@ -156,7 +156,9 @@ type Window struct {
 	// Change of delay from one packet to the next (RFC 3393).
 	Ipdv *Distribution `protobuf:"bytes,10,opt,name=ipdv,proto3" json:"ipdv,omitempty"`
 	// Bound on the error of both clocks together, ns: the largest of the rows with delays; NaN: unknown for one of them.
-	ClockErrorNs  float64 `protobuf:"fixed64,11,opt,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
+	ClockErrorNs float64 `protobuf:"fixed64,11,opt,name=clock_error_ns,json=clockErrorNs,proto3" json:"clock_error_ns,omitempty"`
+	// Packets of flows with sparse marks: neither duplicates nor reordering are detected among them.
+	Unchecked     uint64 `protobuf:"varint,14,opt,name=unchecked,proto3" json:"unchecked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -264,6 +266,13 @@ func (x *Window) GetIpdv() *Distribution {
 func (x *Window) GetClockErrorNs() float64 {
 	if x != nil {
 		return x.ClockErrorNs
+	}
+	return 0
+}
+
+func (x *Window) GetUnchecked() uint64 {
+	if x != nil {
+		return x.Unchecked
 	}
 	return 0
 }
@@ -1192,7 +1201,7 @@ const file_flow_proto_rawDesc = "" +
 	"\x03dst\x18\x05 \x01(\tR\x03dst\x12\x14\n" +
 	"\x05proto\x18\x06 \x01(\tR\x05proto\x12\x14\n" +
 	"\x05sport\x18\a \x01(\rR\x05sport\x12\x14\n" +
-	"\x05dport\x18\b \x01(\rR\x05dport\"\xe5\x02\n" +
+	"\x05dport\x18\b \x01(\rR\x05dport\"\x83\x03\n" +
 	"\x06Window\x12\x19\n" +
 	"\bstart_ms\x18\x01 \x01(\x03R\astartMs\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
@@ -1207,7 +1216,8 @@ const file_flow_proto_rawDesc = "" +
 	"\x05delay\x18\t \x01(\v2\x18.pillion.v1.DistributionR\x05delay\x12,\n" +
 	"\x04ipdv\x18\n" +
 	" \x01(\v2\x18.pillion.v1.DistributionR\x04ipdv\x12$\n" +
-	"\x0eclock_error_ns\x18\v \x01(\x01R\fclockErrorNsJ\x04\b\f\x10\rJ\x04\b\r\x10\x0e\"\xe5\x01\n" +
+	"\x0eclock_error_ns\x18\v \x01(\x01R\fclockErrorNs\x12\x1c\n" +
+	"\tunchecked\x18\x0e \x01(\x04R\tuncheckedJ\x04\b\f\x10\rJ\x04\b\r\x10\x0e\"\xe5\x01\n" +
 	"\fDistribution\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
 	"\x06min_ns\x18\x02 \x01(\x01R\x05minNs\x12\x17\n" +

@@ -72,7 +72,10 @@ type SessionSpec struct {
 	Points []*PointRequest `protobuf:"bytes,23,rep,name=points,proto3" json:"points,omitempty"`
 	// How many packets of a fast flow share one time stamp; default 16, 1 to 4096. Every packet of a flow with fewer
 	// than 8 times as many packets per second has a time. 1 stamps every packet.
-	StampEvery    uint32 `protobuf:"varint,24,opt,name=stamp_every,json=stampEvery,proto3" json:"stamp_every,omitempty"`
+	StampEvery uint32 `protobuf:"varint,24,opt,name=stamp_every,json=stampEvery,proto3" json:"stamp_every,omitempty"`
+	// Only packets with a time stamp are marked; sequence numbers count the others. Loss is exact from one mark to the
+	// next, but neither duplicates nor reordering are detected. Requires both modules, and no sampling.
+	SparseMarks   bool `protobuf:"varint,25,opt,name=sparse_marks,json=sparseMarks,proto3" json:"sparse_marks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -266,6 +269,13 @@ func (x *SessionSpec) GetStampEvery() uint32 {
 		return x.StampEvery
 	}
 	return 0
+}
+
+func (x *SessionSpec) GetSparseMarks() bool {
+	if x != nil {
+		return x.SparseMarks
+	}
+	return false
 }
 
 // PointRequest requests one point.
@@ -2229,7 +2239,7 @@ const file_session_proto_rawDesc = "" +
 	"\n" +
 	"\rsession.proto\x12\n" +
 	"pillion.v1\x1a\vagent.proto\x1a\n" +
-	"data.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\b\n" +
+	"data.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb5\b\n" +
 	"\vSessionSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asources\x18\x02 \x03(\tR\asources\x12\"\n" +
@@ -2255,7 +2265,8 @@ const file_session_proto_rawDesc = "" +
 	"\arouters\x18\x16 \x03(\tR\arouters\x120\n" +
 	"\x06points\x18\x17 \x03(\v2\x18.pillion.v1.PointRequestR\x06points\x12\x1f\n" +
 	"\vstamp_every\x18\x18 \x01(\rR\n" +
-	"stampEvery\x1aT\n" +
+	"stampEvery\x12!\n" +
+	"\fsparse_marks\x18\x19 \x01(\bR\vsparseMarks\x1aT\n" +
 	"\x10SamplingForEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12*\n" +
 	"\x05value\x18\x02 \x01(\v2\x14.pillion.v1.SamplingR\x05value:\x028\x01\x1a9\n" +

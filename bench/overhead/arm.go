@@ -34,6 +34,7 @@ const (
 	armEmpty     = "empty"
 	armAgents    = "agents"
 	armStampAll  = "agents-stamp-all"
+	armSparse    = "agents-sparse"
 )
 
 // pillion is an arm of the agents.
@@ -55,6 +56,7 @@ func arms() []arm {
 		{name: armEmpty, what: "two programs that do nothing", start: func(settings) treatment { return empty{} }},
 		pillion(armAgents, "Pillion with its defaults: every packet numbered, 1 in 16 stamped", "delay,loss", 1),
 		pillion(armStampAll, "Pillion, every packet stamped", "delay,loss", 1, "--stamp-every", "1"),
+		pillion(armSparse, "Pillion with sparse marks: 1 packet in 16 marked, all counted", "delay,loss", 1, "--sparse-marks"),
 		{name: "tcpdump", what: "tcpdump at both ends, 96 bytes of each packet to a file in memory", needs: "tcpdump",
 			delay: true, loss: true, start: func(settings) treatment { return tcpdump{} }},
 		{name: "softflowd", what: "softflowd at both ends", needs: "softflowd",

@@ -27,6 +27,7 @@ func isPrograms(c cell) bool { return c.programs }
 const (
 	numbered = "every packet numbered, 1 in 16 stamped"
 	stamped  = "every packet stamped"
+	counted  = "every packet counted, 1 in 16 marked"
 	cheapest = "cheapest with one-way delay and loss"
 )
 
@@ -35,6 +36,7 @@ var bars = []bar{
 	{numbered, armAgents, armNone, "", isUDP, 0.93},
 	{numbered, armAgents, armEmpty, "", isUDP, 0.96},
 	{stamped, armStampAll, armNone, "", isUDP, 0.90},
+	{counted, armSparse, armNone, "", isUDP, 0.95},
 	{numbered, armAgents, armNone, "", isStream, 0.95},
 	{numbered, armAgents, armNone, "", isRequests, 0.94},
 	{"1 packet in 10 marked", "agents-delay-loss-1-in-10", armNone, "", isShort, 0.98},

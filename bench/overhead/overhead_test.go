@@ -50,9 +50,9 @@ func TestSelectArms(t *testing.T) {
 		encodings += " agents-" + e.String()
 	}
 	for _, test := range []struct{ name, arms, epping, blocks, costs, missing, wrong string }{
-		{"default", "", "", "none none-again empty agents agents-stamp-all tcpdump",
+		{"default", "", "", "none none-again empty agents agents-stamp-all agents-sparse tcpdump",
 			"empty agents agents-stamp-all" + encodings, "softflowd epping", ""},
-		{"with ePPing", "", "epping", "none none-again empty agents agents-stamp-all tcpdump epping",
+		{"with ePPing", "", "epping", "none none-again empty agents agents-stamp-all agents-sparse tcpdump epping",
 			"empty agents agents-stamp-all" + encodings, "softflowd", ""},
 		{"named", "agents,tcpdump", "", "none agents tcpdump", "agents tcpdump", "", ""},
 		{"unknown", "agents,magic", "", "", "", "", `unknown arm "magic"`},

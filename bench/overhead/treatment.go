@@ -33,8 +33,8 @@ type running interface {
 
 // account has the counters of a treatment, warm-up included.
 type account struct {
-	Marked   float64 `json:"marked,omitempty"`   // packets, by the source
-	Accepted float64 `json:"accepted,omitempty"` // marked packets, by the destination
+	Marked   float64 `json:"marked,omitempty"`   // packets, or counted with sparse marks, by the source
+	Accepted float64 `json:"accepted,omitempty"` // of these, by the destination
 	// Missed are packets that a capture did not see.
 	Missed float64 `json:"missed,omitempty"`
 }
@@ -144,7 +144,7 @@ func (r runningAgents) cpuTime() time.Duration { return r.source.cpuTime() + r.d
 func (r runningAgents) stop() (account, error) {
 	source, sourceErr := r.source.stop()
 	destination, destinationErr := r.destination.stop()
-	a := account{Marked: number(source, "marked"), Accepted: number(destination, "packets")}
+	a := account{Marked: number(source, "marked") + number(source, "counted"), Accepted: number(destination, "packets")}
 	if err := errors.Join(sourceErr, destinationErr); err != nil {
 		return a, err
 	}

@@ -38,6 +38,7 @@ type sourceRunCmd struct {
 	Flows    int           `default:"65536" help:"Maximum number of flows (${default})."`
 	Idle     time.Duration `default:"1m" help:"Remove a flow after this time without a packet (${default})."`
 	Stamp    uint32        `name:"stamp-every" default:"16" placeholder:"N" help:"Put a time into one packet in N of a fast flow, at random, and into every packet of a flow with fewer than 8 N packets/s; 1: into every packet (${default})."`
+	Sparse   bool          `name:"sparse-marks" help:"Mark only packets with a time, and count the others: costs least; loss is exact between marks, but duplicates and reordering are not detected."`
 	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
 	Validate string        `name:"path-validation" enum:"auto,off" default:"auto" placeholder:"WHEN" help:"auto: mark packets to a host only after path probes have shown that marked packets arrive there; off: mark them at once (${default})."`
 	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking if this program has not responded for this long; 0 disables the lease (${default})."`
@@ -82,7 +83,7 @@ func (c *sourceRunCmd) Run(ctx context.Context) error {
 func (c *sourceRunCmd) settings() (source.Settings, error) {
 	settings := source.Settings{
 		Encodings: wire.DefaultEncodings(), Port: c.Port, Flows: c.Flows, Idle: c.Idle, StampEvery: c.Stamp,
-		Sampling:      sampling(c.Sampling),
+		Sparse: c.Sparse, Sampling: sampling(c.Sampling),
 		ValidatePaths: c.Validate == "auto", Clsact: c.Clsact,
 	}
 	var err error

@@ -115,6 +115,9 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	f.add("modules", strings.Join(s.GetModules(), " "))
 	f.add("encoding", s.GetEncoding())
 	f.add("time stamps", stampText(s.GetStampEvery()))
+	if s.GetSparseMarks() {
+		f.add("sparse marks", "only packets with a time stamp are marked")
+	}
 	f.add("family", s.GetFamily())
 	f.add("filters", strings.Join(s.GetFilters(), "; "))
 	f.add("sampling", samplingText(s.GetSampling()))

@@ -10,6 +10,7 @@ const (
 	markProtocol = 253
 	markUDPPort  = 50253
 	markExID     = 0x504c // of an experimental option of the transport
+	sparseExID   = 0x504d // the same in a flow of which only some packets carry a mark
 	udpOption    = 14     // bytes behind the data of a UDP datagram, without padding
 	tcpOption    = 12     // bytes at the end of a TCP header
 	tcpMark      = 253
@@ -134,7 +135,7 @@ func hasUDPOption(datagram []byte) bool {
 	}
 	length := int(binary.BigEndian.Uint16(datagram[4:]))
 	option := length + length%2
-	return length >= 8 && len(datagram) >= option+udpOption && binary.BigEndian.Uint16(datagram[option+4:]) == markExID
+	return length >= 8 && len(datagram) >= option+udpOption && isExID(datagram[option+4:])
 }
 
 // hasTCPOption reports whether a mark is the last option of a TCP segment.
@@ -145,7 +146,12 @@ func hasTCPOption(segment []byte) bool {
 	end := int(segment[12]>>4) * 4
 	option := end - tcpOption
 	return option >= 20 && end <= len(segment) && segment[option] == tcpMark && segment[option+1] == tcpOption &&
-		binary.BigEndian.Uint16(segment[option+2:]) == markExID
+		isExID(segment[option+2:])
+}
+
+func isExID(b []byte) bool {
+	id := binary.BigEndian.Uint16(b)
+	return id == markExID || id == sparseExID
 }
 
 // isNeighbourhood reports ICMPv6 types of multicast listener discovery (RFC 2710,

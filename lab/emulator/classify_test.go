@@ -19,7 +19,7 @@ func TestConstantsEqualThoseOfTheWire(t *testing.T) {
 	want := map[string]int{
 		"WIRE_OPTION_DELAY": optionDelay, "WIRE_OPTION_LOSS": optionLoss,
 		"WIRE_PROTOCOL": markProtocol, "WIRE_UDP_PORT": markUDPPort,
-		"WIRE_EXID": markExID, "WIRE_UDP_OPTION": udpOption,
+		"WIRE_EXID": markExID, "WIRE_EXID_SPARSE": sparseExID, "WIRE_UDP_OPTION": udpOption,
 	}
 	for name, number := range want {
 		found := regexp.MustCompile(`#define ` + name + ` (\S+)`).FindSubmatch(header)
@@ -62,6 +62,7 @@ func TestClassify(t *testing.T) {
 		udp      = []byte{0x04, 0xd2, 0x23, 0x28, 0, 8, 0, 0} // 1234 to 9000
 		option   = append(append([]byte{0x04, 0xd2, 0x23, 0x28, 0, 9, 0, 0, 'x', 0}, 0, 0, 127, 12, 0x50, 0x4c), make([]byte, 8)...)
 		segment  = append(append(append([]byte{0x04, 0xd2, 0x23, 0x28}, make([]byte, 8)...), 8<<4, 16, 0, 0, 0, 0, 0, 0, 253, 12, 0x50, 0x4c), make([]byte, 8)...)
+		sparse   = append(append([]byte{0x04, 0xd2, 0x23, 0x28, 0, 8, 0, 0}, 0, 0, 127, 12, 0x50, 0x4d), make([]byte, 8)...)
 		markedTo = []byte{0x04, 0xd2, 0xc4, 0x4d, 0, 8, 0, 0} // 1234 to 50253
 		delay    = append([]byte{17, 2, optionDelay, 16}, make([]byte, 20)...)
 		padded   = []byte{17, 0, 1, 4, 0, 0, 0, 0}
@@ -88,6 +89,7 @@ func TestClassify(t *testing.T) {
 		"ipv4 tunnel, shim inside":   {ether(etherIPv4, ipv4(4, ipv4(253)...)...), result{true, true, 4, 0}},
 		"ipv4 marked by port":        {ether(etherIPv4, ipv4(17, markedTo...)...), result{true, true, 17, 50253}},
 		"ipv4 udp option":            {ether(etherIPv4, ipv4(17, option...)...), result{true, true, 17, 9000}},
+		"ipv4 udp option, sparse":    {ether(etherIPv4, ipv4(17, sparse...)...), result{true, true, 17, 9000}},
 		"ipv6 udp option":            {ether(etherIPv6, ipv6(17, option...)...), result{true, true, 17, 9000}},
 		"ipv4 tcp option":            {ether(etherIPv4, ipv4(6, segment...)...), result{true, true, 6, 9000}},
 		"ipv6 tcp option":            {ether(etherIPv6, ipv6(6, segment...)...), result{true, true, 6, 9000}},

@@ -20,7 +20,7 @@ type Sum struct {
 }
 
 // Counts are packets, but for Bytes. They stop at the largest uint64.
-type Counts struct{ Packets, Bytes, Expected, Lost, Duplicated, Reordered, Late uint64 }
+type Counts struct{ Packets, Bytes, Expected, Lost, Duplicated, Reordered, Late, Unchecked uint64 }
 
 // Bound of an error in ns; the zero value is unknown.
 type Bound struct {
@@ -71,11 +71,11 @@ func (s *Sum) Merge(other *Sum) {
 }
 
 // CountNames are the columns of Counts.List.
-var CountNames = [...]string{"packets", "bytes", "expected", "lost", "duplicated", "reordered", "late"}
+var CountNames = [...]string{"packets", "bytes", "expected", "lost", "duplicated", "reordered", "late", "unchecked"}
 
 // List points to the counts in the order of CountNames.
 func (c *Counts) List() [len(CountNames)]*uint64 {
-	return [...]*uint64{&c.Packets, &c.Bytes, &c.Expected, &c.Lost, &c.Duplicated, &c.Reordered, &c.Late}
+	return [...]*uint64{&c.Packets, &c.Bytes, &c.Expected, &c.Lost, &c.Duplicated, &c.Reordered, &c.Late, &c.Unchecked}
 }
 
 // Loss is the lost share of the expected packets; NaN if none was expected.

@@ -17,11 +17,15 @@
 #define TCP_TIMESTAMPS bpf_htonl(0x0101080a) /* as every stack begins: NOP NOP timestamps */
 #define TCP_TIMESTAMPS_LENGTH 12
 
+/* How the two experiment identifiers differ in the first word of an option. */
+#define EXID_DIFFERENCE bpf_htonl(WIRE_EXID ^ WIRE_EXID_SPARSE)
+
 static __always_inline int tcp_is_ours(const struct wire_experiment *o)
 {
 	const __be32 *head = (const void *)o; /* one comparison instead of three */
 
-	return *head == bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID) ||
+	return (*head & ~EXID_DIFFERENCE) ==
+		       bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID) ||
 	       *head == bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID);
 }
 

@@ -6,10 +6,10 @@
 #include "../bpf/clock.h"
 #include "run.h"
 
-/* Per CPU; packets on the wire. seen = accepted + unmarked + rejected. */
+/* Per CPU; packets on the wire. seen = accepted + counted + unmarked + rejected. */
 struct tally {
 	__u64 verdicts[VERDICTS];
-	__u64 bytes;	   /* of accepted packets, restored */
+	__u64 bytes;	   /* of accepted packets, restored, and of counted ones */
 	__u64 restored;	   /* accepted, and the mark taken out */
 	__u64 amended;	   /* accepted, and the mark left in on purpose */
 	__u64 kept;	   /* accepted, and the option left in: the socket does not see it */
@@ -62,6 +62,27 @@ static __always_inline __u64 sent_raw(const struct mark *m)
 }
 
 /*
+ * Enters the packets of a mark by their number. counted: zero, and then what is to be added
+ * to the flow. Returns 1 on a first arrival.
+ */
+static __always_inline int account_number(struct flow *flow, const struct mark *m, __u32 packets,
+					  struct window_sum *counted)
+{
+	if (m->modules & WIRE_SPARSE)
+		return window_sparse(&flow->window, m->sequence, packets, m->length, counted);
+	if (flow->window.sparse)
+		window_count(&flow->window, counted);
+	counted->packets += packets;
+	counted->bytes += m->length;
+	if (m->modules & WIRE_LOSS)
+		return window_next(&flow->window, m->sequence, packets) ||
+		       window_arrive(&flow->window, m->sequence, packets);
+	if (m->modules & WIRE_DELAY)
+		return !flow->delays || sent_raw(m) != flow->sent_last;
+	return 1;
+}
+
+/*
  * The packets of a burst carry one timestamp; only the first that arrives has the
  * delay of the path. The same holds for a duplicate.
  */
@@ -69,19 +90,16 @@ static __always_inline int account_flow(struct flow *flow, const struct flow_key
 					const struct mark *m, __u64 now_ns, __s64 delay,
 					__u32 packets)
 {
-	int fresh = 1;
+	struct window_sum counted = {};
+	int fresh;
 
 	if (!flow->packets)
 		flow->first_ns = now_ns;
 	flow->last_ns = now_ns;
 	flow->touched = 1;
-	flow->packets += packets;
-	flow->bytes += m->length;
-	if (m->modules & WIRE_LOSS)
-		fresh = window_next(&flow->window, m->sequence, packets) ||
-			window_arrive(&flow->window, m->sequence, packets);
-	else if (m->modules & WIRE_DELAY)
-		fresh = !flow->delays || sent_raw(m) != flow->sent_last;
+	fresh = account_number(flow, m, packets, &counted);
+	flow->packets += counted.packets;
+	flow->bytes += counted.bytes;
 	if (!(m->modules & WIRE_DELAY) || !fresh)
 		return 0;
 	flow->sent_last = sent_raw(m);
@@ -93,6 +111,22 @@ static __always_inline __s64 delay_of(const struct mark *m, __u64 now_ns)
 	if (!(m->modules & WIRE_DELAY))
 		return 0;
 	return m->ticks ? clock_since_ticks(now_ns, m->ticks) : clock_since(now_ns, m->sent);
+}
+
+/* Flows of which only some packets carry a mark. */
+#define SPARSE_NONE 0
+#define SPARSE_SLOTS 1 /* there may be some, all in slots */
+#define SPARSE_FLOWS 2 /* there may be others */
+
+/* Grows; a program that takes the place of another begins with that of the other. */
+volatile __u32 sparse_flows PER_PACKET = SPARSE_NONE;
+
+static __always_inline void sparse_note(const struct slot *slot)
+{
+	__u32 now = slot ? SPARSE_SLOTS : SPARSE_FLOWS;
+
+	if (sparse_flows < now)
+		sparse_flows = now;
 }
 
 static __always_inline void account(struct flow *flow, const struct flow_key *key, const struct mark *m,
@@ -108,6 +142,8 @@ static __always_inline void account(struct flow *flow, const struct flow_key *ke
 		tally->contended += packets;
 	} else {
 		tally->uncounted += account_flow(flow, key, m, now_ns, delay, packets);
+		if (flow->window.sparse)
+			sparse_note(held.slot);
 		flow_unlock(&held);
 	}
 	if (!records_wanted)

@@ -111,7 +111,7 @@ static __always_inline int has_news(const struct flow *flow)
 {
 	struct slot *slot = slot_at(flow->place - 1);
 
-	return flow->touched || (slot && run_packets(slot->run));
+	return flow->touched || (slot && !flow->window.sparse && run_packets(slot->run));
 }
 
 /* A flow that stays busy is collected next time. */

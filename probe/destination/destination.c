@@ -9,6 +9,7 @@
 #include "path_probe.h"
 #include "restore_tc.h"
 #include "restore_xdp.h"
+#include "sparse.h"
 #include "udp_option.h"
 
 const volatile __u32 amend_marks;
@@ -80,6 +81,23 @@ static __always_inline void note_read(struct __sk_buff *skb)
 	skb->cb[1] = READ_TAG_SECOND;
 }
 
+/* A packet without a mark. Returns a verdict. */
+static __always_inline __u32 count_skb(struct __sk_buff *skb, struct mark *m, struct tally *tally, __u32 packets)
+{
+	__u32 room = m->size; /* for a mark, in a TCP header */
+
+	if (!is_sparse() || was_read(skb))
+		return VERDICT_UNMARKED;
+	__builtin_memset(m, 0, sizeof(*m));
+	if (!sparse_read(m, skb->protocol, packet_start(skb) + link_length, packet_end(skb), skb->len - link_length))
+		return VERDICT_UNMARKED;
+	m->length -= room;
+	if (sparse_count(m, tally, packets) != VERDICT_COUNTED)
+		return VERDICT_UNMARKED;
+	note_read(skb);
+	return VERDICT_COUNTED;
+}
+
 /* Takes the mark out, or leaves it. Returns what is counted. */
 static __always_inline __u64 *settle(struct __sk_buff *skb, struct mark *m, struct tally *tally,
 				     int route, __u64 now_ns)
@@ -124,11 +142,11 @@ int destination_tc(struct __sk_buff *skb)
 		__builtin_memset(&m, 0, sizeof(m));
 		verdict = read_skb(skb, &m);
 	}
+	packets = wire_packets(skb);
 	if (verdict == VERDICT_UNMARKED) {
-		tally->verdicts[VERDICT_UNMARKED] += wire_packets(skb);
+		tally->verdicts[count_skb(skb, &m, tally, packets)] += packets;
 		return AGAIN;
 	}
-	packets = wire_packets(skb);
 	probe = is_path_probe(&m);
 	counted = probe ? probe_verdict(&m, tally, verdict) : account_next(&m, tally, verdict, packets);
 	if (counted < 0) {
@@ -174,6 +192,21 @@ static __always_inline int read_frame(struct mark *m, __be16 protocol, void *l3,
 	return VERDICT_UNMARKED;
 }
 
+static __always_inline int count_frame(struct xdp_md *ctx, struct mark *m, struct tally *tally, __be16 protocol,
+				       __u32 l3, __u32 length)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 room = m->size;
+
+	if (!is_sparse())
+		return VERDICT_UNMARKED;
+	__builtin_memset(m, 0, sizeof(*m));
+	if (!sparse_read(m, protocol, data + l3, end, length))
+		return VERDICT_UNMARKED;
+	m->length -= room;
+	return sparse_count(m, tally, 1);
+}
+
 static __always_inline __u64 *settle_frame(struct xdp_md *ctx, struct mark *m, struct tally *tally,
 					   __u32 l3, __u32 length, __u64 now_ns)
 {
@@ -215,7 +248,9 @@ int destination_xdp(struct xdp_md *ctx)
 		verdict = read_frame(&m, protocol, data + l3, end, length - l3);
 	}
 	if (verdict == VERDICT_UNMARKED) {
-		tally->verdicts[VERDICT_UNMARKED]++;
+		if (l3)
+			verdict = count_frame(ctx, &m, tally, protocol, l3, length - l3);
+		tally->verdicts[verdict == VERDICT_COUNTED ? VERDICT_COUNTED : VERDICT_UNMARKED]++;
 		return XDP_PASS;
 	}
 	probe = is_path_probe(&m);

@@ -101,6 +101,7 @@ type Destination struct {
 	pass       uint32 // grows, also from one program to the next on the same flows
 	peers      map[netip.Prefix]bool
 	peersState uint32 // the same
+	sparse     uint32 // sparse_flows of account.h
 	flows      map[flow.Raw]*state
 	total      change
 	expired    uint64
@@ -120,6 +121,9 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	settings.Flows, settings.slots = d.settings.Flows, d.settings.slots // the tables stay as they are
 	next := *d
+	if err := d.objects.SparseFlows.Get(&next.sparse); err != nil {
+		return nil, fmt.Errorf("replace destination: %w", err)
+	}
 	next.settings, next.objects, next.attachment, next.records = settings, destinationObjects{}, nil, nil
 	return next.open(map[string]*ebpf.Map{
 		destinationMapFlows: d.objects.Flows, destinationMapPages: d.objects.Pages,
@@ -162,6 +166,9 @@ func (d *Destination) start() error {
 func (d *Destination) prepare() error {
 	if err := d.FollowClock(); err != nil {
 		return err
+	}
+	if err := d.objects.SparseFlows.Set(d.sparse); err != nil {
+		return fmt.Errorf("announce sparse flows: %w", err)
 	}
 	if err := d.Accept(d.settings.Peers); err != nil {
 		return err

@@ -126,7 +126,7 @@ type destinationSlot struct {
 
 type destinationTally struct {
 	_              structs.HostLayout
-	Verdicts       [5]uint64
+	Verdicts       [6]uint64
 	Bytes          uint64
 	Restored       uint64
 	Amended        uint64
@@ -144,29 +144,33 @@ type destinationVerdict uint32
 const (
 	destinationVerdictVERDICT_MARKED    destinationVerdict = 0
 	destinationVerdictVERDICT_UNMARKED  destinationVerdict = 1
-	destinationVerdictVERDICT_MALFORMED destinationVerdict = 2
-	destinationVerdictVERDICT_INNER     destinationVerdict = 3
-	destinationVerdictVERDICT_PEER      destinationVerdict = 4
-	destinationVerdictVERDICTS          destinationVerdict = 5
+	destinationVerdictVERDICT_COUNTED   destinationVerdict = 2
+	destinationVerdictVERDICT_MALFORMED destinationVerdict = 3
+	destinationVerdictVERDICT_INNER     destinationVerdict = 4
+	destinationVerdictVERDICT_PEER      destinationVerdict = 5
+	destinationVerdictVERDICTS          destinationVerdict = 6
 )
 
 type destinationWindow struct {
-	_          structs.HostLayout
-	Begun      uint32
-	Next       uint32
-	Top        uint32
-	Before     uint32
-	Began      uint64
-	Joined     uint32
-	Zero       uint32
-	Expected   uint64
-	Unique     uint64
-	Duplicated uint64
-	Reordered  uint64
-	Late       uint64
-	Restarts   uint64
-	Seen       [16]uint64
-	Starts     [16]uint64
+	_            structs.HostLayout
+	Begun        uint32
+	Next         uint32
+	Top          uint32
+	Before       uint32
+	Began        uint64
+	Joined       uint32
+	Sparse       uint32
+	Expected     uint64
+	Unique       uint64
+	Duplicated   uint64
+	Reordered    uint64
+	Late         uint64
+	Restarts     uint64
+	Unchecked    uint64
+	Pending      uint64
+	PendingBytes uint64
+	Seen         [16]uint64
+	Starts       [16]uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -205,6 +209,7 @@ const (
 	destinationVarRecordsWanted       = "records_wanted"
 	destinationVarRemoved             = "removed"
 	destinationVarSlotMask            = "slot_mask"
+	destinationVarSparseFlows         = "sparse_flows"
 	destinationVarStripOptions        = "strip_options"
 	destinationVarSummedByField       = "summed_by_field"
 	destinationVarTaiOffsetNs         = "tai_offset_ns"
@@ -298,6 +303,7 @@ type destinationVariableSpecs struct {
 	RecordsWanted     *ebpf.VariableSpec `ebpf:"records_wanted"`
 	Removed           *ebpf.VariableSpec `ebpf:"removed"`
 	SlotMask          *ebpf.VariableSpec `ebpf:"slot_mask"`
+	SparseFlows       *ebpf.VariableSpec `ebpf:"sparse_flows"`
 	StripOptions      *ebpf.VariableSpec `ebpf:"strip_options"`
 	SummedByField     *ebpf.VariableSpec `ebpf:"summed_by_field"`
 	TaiOffsetNs       *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
@@ -376,6 +382,7 @@ type destinationVariables struct {
 	RecordsWanted     *ebpf.Variable `ebpf:"records_wanted"`
 	Removed           *ebpf.Variable `ebpf:"removed"`
 	SlotMask          *ebpf.Variable `ebpf:"slot_mask"`
+	SparseFlows       *ebpf.Variable `ebpf:"sparse_flows"`
 	StripOptions      *ebpf.Variable `ebpf:"strip_options"`
 	SummedByField     *ebpf.Variable `ebpf:"summed_by_field"`
 	TaiOffsetNs       *ebpf.Variable `ebpf:"tai_offset_ns"`

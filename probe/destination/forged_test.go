@@ -186,12 +186,12 @@ func TestCorruptMarksDoNotCrash(t *testing.T) {
 	if tally.Seen != sent || tally.Packets+tally.Unmarked+tally.Rejected != sent || tally.Packets == 0 {
 		t.Errorf("of %d packets: %+v", sent, tally)
 	}
-	if tally.Restored+tally.Unrestored+tally.Kept != tally.Packets || tally.Unrestored != 0 {
+	if tally.Restored+tally.Unrestored+tally.Kept+tally.Counted != tally.Packets || tally.Unrestored != 0 {
 		t.Errorf("not restored: %+v", tally)
 	}
 	var packets uint64
 	for _, f := range d.takeFlows(t) {
-		packets += f.Packets
+		packets += f.Packets + f.Window.Pending
 	}
 	if packets+tally.FlowsFull+tally.Contended != tally.Packets {
 		t.Errorf("flows have %d packets: %+v", packets, tally)

@@ -11,6 +11,7 @@
 enum verdict {
 	VERDICT_MARKED,
 	VERDICT_UNMARKED,
+	VERDICT_COUNTED,   /* no mark, but of a flow of which only some packets carry one */
 	VERDICT_MALFORMED, /* begins like a mark, but is none */
 	VERDICT_INNER,	   /* inner addresses or length do not belong to the outer header */
 	VERDICT_PEER,	   /* a mark from a host that is not a peer */
@@ -83,12 +84,25 @@ static __always_inline int is_both_pad(const void *pad)
 	       *(const __be16 *)(pad + 4) == 0;
 }
 
-/* A Destination Options header: one of exactly three layouts is ours. */
+static __always_inline int is_sparse_option(const struct wire_option_sparse *o)
+{
+	return o->type == WIRE_OPTION_LOSS && o->length == WIRE_OPTION_SPARSE_LENGTH &&
+	       o->flags == WIRE_SPARSE;
+}
+
+static __always_inline int is_sparse_pad(const void *pad)
+{
+	return *(const __be32 *)pad == bpf_htonl(WIRE_OPTION_PADN << 24 | 3 << 16) &&
+	       *(const __u8 *)(pad + 4) == 0;
+}
+
+/* A Destination Options header: one of exactly four layouts is ours. */
 static __always_inline int read_options(struct mark *m, void *at, void *end)
 {
 	struct wire_native_loss *loss = at;
 	struct wire_native_delay *delay = at;
 	struct wire_native_both *both = at;
+	struct wire_native_sparse *sparse = at;
 
 	if ((void *)(loss + 1) > end)
 		return VERDICT_UNMARKED;
@@ -109,8 +123,11 @@ static __always_inline int read_options(struct mark *m, void *at, void *end)
 		read_delay(m, FIELD(delay, delay.data));
 		return VERDICT_MARKED;
 	}
-	if (m->size != sizeof(*both) || (void *)(both + 1) > end || !is_delay_option(&both->delay) ||
-	    !is_loss_option(&both->loss) || !is_both_pad(FIELD(both, pad)))
+	if (m->size != sizeof(*both) || (void *)(both + 1) > end || !is_delay_option(&both->delay))
+		return VERDICT_MALFORMED;
+	if (is_sparse_option(&sparse->loss) && is_sparse_pad(FIELD(sparse, pad)))
+		m->modules = WIRE_SPARSE;
+	else if (!is_loss_option(&both->loss) || !is_both_pad(FIELD(both, pad)))
 		return VERDICT_MALFORMED;
 	read_delay(m, FIELD(both, delay.data));
 	read_loss(m, FIELD(both, loss.sequence));
@@ -137,9 +154,10 @@ static __always_inline int read_shim(struct mark *m, void *at, void *end)
 		read_delay(m, FIELD(delay, delay));
 		return VERDICT_MARKED;
 	}
-	if (loss->head.type != (WIRE_DELAY | WIRE_LOSS) || m->size != sizeof(*both) ||
+	if ((loss->head.type & ~WIRE_SPARSE) != (WIRE_DELAY | WIRE_LOSS) || m->size != sizeof(*both) ||
 	    (void *)(both + 1) > end)
 		return VERDICT_MALFORMED;
+	m->modules = loss->head.type & WIRE_SPARSE;
 	read_delay(m, FIELD(both, delay));
 	read_loss(m, FIELD(both, sequence));
 	return VERDICT_MARKED;
@@ -156,8 +174,11 @@ static __always_inline void read_ports(struct mark *m, void *l4, void *end)
 	m->key.dport = ports[1];
 }
 
-/* What an option of a transport carries; zero stands for nothing. Nothing at all is no mark. */
-static __always_inline int read_experiment(struct mark *m, __be32 number, __be32 time)
+/*
+ * What an option of a transport carries; zero stands for nothing. Nothing at all is no
+ * mark. sparse: not zero with the ExID for such flows, whose marks carry both.
+ */
+static __always_inline int read_experiment(struct mark *m, __be32 number, __be32 time, __u32 sparse)
 {
 	if (number) {
 		m->sequence = bpf_ntohl(number);
@@ -166,7 +187,12 @@ static __always_inline int read_experiment(struct mark *m, __be32 number, __be32
 	m->ticks = bpf_ntohl(time);
 	if (m->ticks)
 		m->modules |= WIRE_DELAY;
-	return m->modules ? 0 : -1;
+	if (!sparse)
+		return m->modules ? 0 : -1;
+	if (m->modules != (WIRE_DELAY | WIRE_LOSS))
+		return -1;
+	m->modules |= WIRE_SPARSE;
+	return 0;
 }
 
 /*
@@ -181,9 +207,12 @@ static __always_inline int read_tcp(struct mark *m, struct tcphdr *tcp, void *en
 	if (!at)
 		return VERDICT_UNMARKED;
 	option = (void *)tcp + (at & TCP_HEADER_MASK);
-	if ((void *)(option + 1) > end || option->kind != WIRE_TCP_OPTION_KIND)
+	if ((void *)(option + 1) > end)
 		return VERDICT_UNMARKED;
-	if (read_experiment(m, option->number, option->time))
+	m->size = WIRE_TCP_OPTION;
+	if (option->kind != WIRE_TCP_OPTION_KIND) /* room for a mark that was not written */
+		return VERDICT_UNMARKED;
+	if (read_experiment(m, option->number, option->time, option->exid != bpf_htons(WIRE_EXID)))
 		return VERDICT_MALFORMED;
 	m->encoding = WIRE_ENCODING_TCP_OPTION;
 	m->next = m->key.protocol = IPPROTO_TCP;

@@ -38,7 +38,7 @@ static __always_inline int record_write(const struct mark *m, __u64 now_ns, __s6
 	record->sequence = m->sequence;
 	record->length = m->length;
 	record->packets = packets;
-	record->modules = m->modules;
+	record->modules = m->modules & (WIRE_DELAY | WIRE_LOSS);
 	record->encoding = m->encoding;
 	record->zero = 0;
 	record->key = m->key;

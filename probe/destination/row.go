@@ -55,6 +55,9 @@ type Counts struct {
 	Reordered uint64 `json:"reordered"`
 	// Late packets arrived after they were counted as lost.
 	Late uint64 `json:"late"`
+	// Unchecked packets are those of flows of which only some carry a mark. They count from
+	// the next mark on; none counts as duplicated or reordered, and a duplicate offsets a loss.
+	Unchecked uint64 `json:"unchecked"`
 	// Restarts of a flow's sequence numbers: its source restarted or expired the flow.
 	Restarts uint64 `json:"restarts"`
 }
@@ -67,6 +70,7 @@ func (c *Counts) add(other Counts) {
 	c.Duplicated += other.Duplicated
 	c.Reordered += other.Reordered
 	c.Late += other.Late
+	c.Unchecked += other.Unchecked
 	c.Restarts += other.Restarts
 }
 

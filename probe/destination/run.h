@@ -2,7 +2,8 @@
 /*
  * The shortest way to count a packet. Most packets of a fast flow are the next one: single,
  * in order, without a time. Such a run is counted in one word of the flow's slot, and
- * enters the flow when another packet comes or the agent collects it.
+ * enters the flow when another packet comes or the agent collects it. The run of a sparse
+ * flow are its packets without a mark.
  *
  * That word is also the lock of a flow with a slot.
  */
@@ -17,7 +18,7 @@
 struct slot {
 	struct slot_key key; /* last: 0 if the slot is free, SLOT_BUSY while it is taken */
 	__u64 run;	     /* generation, packets and bytes; RUN_LOCKED */
-	__u64 begin;	     /* generation and the first number of the run; RUN_CLOSED */
+	__u64 begin;	     /* generation and the first number of the run, or RUN_SPARSE; RUN_CLOSED */
 	__u32 peers;	     /* as in struct flow */
 	__u16 generation;    /* grows whenever the flow is unlocked */
 	__u8 route;	     /* as in struct flow */
@@ -30,6 +31,7 @@ struct slot {
 #define RUN_GENERATION_SHIFT 48
 #define RUN_LOCKED ~0ull
 #define RUN_CLOSED ~0ull
+#define RUN_SPARSE 0xfffffffeu /* no number */
 
 static __always_inline __u32 run_packets(__u64 run)
 {
@@ -84,6 +86,34 @@ static __always_inline int run_next(const struct mark *m, __u32 packets)
 	return slot->route;
 }
 
+#define RUN_OTHER 0   /* the slot is not that of the flow */
+#define RUN_REFUSED 1 /* it is, but its run is in use, or full */
+#define RUN_COUNTED 2
+
+/*
+ * Counts packets without a mark of a sparse flow. The run is read before the key, so that
+ * it changes if another flow takes the slot.
+ */
+static __always_inline int run_unmarked(const struct mark *m, __u32 packets)
+{
+	const struct slot_key *key = (const void *)&m->key;
+	struct slot *slot = slot_at(slot_index(key));
+	__u64 run, begin;
+
+	if (!slot)
+		return RUN_OTHER;
+	run = *(volatile __u64 *)&slot->run;
+	begin = *(volatile __u64 *)&slot->begin;
+	if (!slot_has(&slot->key, key))
+		return RUN_OTHER;
+	if ((__u32)begin != RUN_SPARSE || begin >> 32 != run >> RUN_GENERATION_SHIFT ||
+	    slot->peers != peers_state || run_packets(run) + packets > RUN_PACKETS_MAX ||
+	    m->length > RUN_LENGTH_MAX ||
+	    __sync_val_compare_and_swap(&slot->run, run, run + RUN_PACKET * packets + m->length) != run)
+		return RUN_REFUSED;
+	return RUN_COUNTED;
+}
+
 /* A flow to be locked, and what its lock was. */
 struct held {
 	struct flow *flow;
@@ -127,6 +157,10 @@ static __always_inline void flow_flush(struct held *held)
 
 	if (!packets)
 		return;
+	if (flow->window.sparse) {
+		window_unmarked(&flow->window, packets, (__u32)held->run);
+		return;
+	}
 	flow->packets += packets;
 	flow->bytes += (__u32)held->run;
 	flow->touched = 1;
@@ -168,6 +202,11 @@ static __always_inline int flow_lock(struct held *held, struct flow *flow, const
 	return 1;
 }
 
+static __always_inline __u32 run_begin(const struct window *w)
+{
+	return w->sparse ? RUN_SPARSE : w->next;
+}
+
 /* From here on the next packets of a run count without the lock, if the flow has a slot. */
 static __always_inline void flow_unlock(const struct held *held)
 {
@@ -184,7 +223,7 @@ static __always_inline void flow_unlock(const struct held *held)
 	slot->peers = flow->peers;
 	slot->route = flow->route;
 	*(volatile __u64 *)&slot->begin =
-		flow->window.begun ? generation << 32 | flow->window.next : RUN_CLOSED;
+		flow->window.begun ? generation << 32 | run_begin(&flow->window) : RUN_CLOSED;
 	__sync_lock_test_and_set(&slot->run, generation << RUN_GENERATION_SHIFT);
 }
 

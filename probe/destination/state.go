@@ -25,7 +25,7 @@ func totalsOf(f *destinationFlow) totals {
 	return totals{
 		Counts: Counts{
 			Packets: f.Packets, Bytes: f.Bytes, Expected: w.Expected, Duplicated: w.Duplicated,
-			Reordered: w.Reordered, Late: w.Late, Restarts: w.Restarts,
+			Reordered: w.Reordered, Late: w.Late, Unchecked: w.Unchecked, Restarts: w.Restarts,
 		},
 		missing: int64(w.Expected) - int64(w.Unique),
 		delays:  f.Delays, delaySum: f.DelaySum,
@@ -52,7 +52,7 @@ func (s *state) advance(f *destinationFlow) *change {
 		Packets: now.Packets - before.Packets, Bytes: now.Bytes - before.Bytes,
 		Expected: now.Expected - before.Expected, Lost: s.settle(now.missing - before.missing),
 		Duplicated: now.Duplicated - before.Duplicated, Reordered: now.Reordered - before.Reordered,
-		Late: now.Late - before.Late, Restarts: now.Restarts - before.Restarts,
+		Late: now.Late - before.Late, Unchecked: now.Unchecked - before.Unchecked, Restarts: now.Restarts - before.Restarts,
 	}}
 	s.last, s.lastNs = now, f.LastNs
 	c.delay.moments(now.delays-before.delays, now.delaySum-before.delaySum, f.DelayMin, f.DelayMax)

@@ -11,6 +11,8 @@ var rejectedNames = [...]string{"malformed", "inner", "peer"}
 type Tally struct {
 	Seen uint64 `json:"seen"`
 	Counts
+	// Counted are those of Packets that carry no mark, but belong to a sparse flow.
+	Counted  uint64 `json:"counted"`
 	Unmarked uint64 `json:"unmarked"`
 	// Rejected marks were left in their packets; Reasons says why.
 	Rejected uint64            `json:"rejected"`
@@ -78,6 +80,9 @@ func (t *Tally) enter(verdict destinationVerdict, n uint64) {
 	switch verdict {
 	case destinationVerdictVERDICT_MARKED:
 		t.Packets += n
+	case destinationVerdictVERDICT_COUNTED:
+		t.Packets += n
+		t.Counted += n
 	case destinationVerdictVERDICT_UNMARKED:
 		t.Unmarked += n
 	default:

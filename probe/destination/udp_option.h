@@ -51,11 +51,13 @@ static __always_inline int is_summed(const struct option_words *o, __u32 area)
 static __always_inline int take_option(struct mark *m, const struct option_words *option,
 				       const struct surplus *where, __u8 pad)
 {
-	if ((option->head ^ HEAD) & ~HEAD_LENGTH)
+	__be32 other = option->head ^ HEAD;
+
+	if (other & ~(HEAD_LENGTH | EXID_DIFFERENCE))
 		return VERDICT_UNMARKED;
-	if (option->head != HEAD || pad || !is_summed(option, where->area))
+	if ((other & HEAD_LENGTH) || pad || !is_summed(option, where->area))
 		return VERDICT_MALFORMED;
-	if (read_experiment(m, option->number, option->time))
+	if (read_experiment(m, option->number, option->time, other))
 		return VERDICT_MALFORMED;
 	m->encoding = WIRE_ENCODING_UDP_OPTION;
 	m->at = where->at;

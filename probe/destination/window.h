@@ -8,6 +8,11 @@
  * next first number that was seen. What finds no free number is a duplicate.
  *
  * packets = unique + duplicated + late; lost = expected - unique.
+ *
+ * Of a sparse flow (WIRE_SPARSE) only some packets carry a number, which counts the
+ * others, too: between two of them so many were sent, and so many arrived. Which one
+ * was lost, or came twice, or late, is unknown: packets = unique + late, and a duplicate
+ * offsets a loss.
  */
 #ifndef PILLION_DESTINATION_WINDOW_H
 #define PILLION_DESTINATION_WINDOW_H
@@ -30,13 +35,15 @@ struct window {
 	__u32 before; /* next as it was before the flow restarted */
 	__u64 began;  /* expected as it was when the flow began */
 	__u32 joined; /* we may have missed the beginning of the first burst */
-	__u32 zero;
+	__u32 sparse;
 	__u64 expected;
 	__u64 unique;
 	__u64 duplicated;
 	__u64 reordered;
 	__u64 late;
 	__u64 restarts;
+	__u64 unchecked;	      /* packets of a sparse flow */
+	__u64 pending, pending_bytes; /* since the last number ahead: not counted yet */
 	__u64 seen[WINDOW_WORDS];   /* bit of each number, modulo WINDOW */
 	__u64 starts[WINDOW_WORDS]; /* numbers that were a first number */
 };
@@ -245,7 +252,7 @@ static __always_inline int window_next(struct window *w, __u32 sequence, __u32 c
 {
 	__u32 first = w->next;
 
-	if (sequence != (first | WIRE_SINGLE) || !w->begun || count != 1)
+	if (sequence != (first | WIRE_SINGLE) || !w->begun || w->sparse || count != 1)
 		return 0;
 	w->seen[WORD(first)] |= BIT(first);
 	w->starts[WORD(first)] |= BIT(first);
@@ -266,6 +273,72 @@ static __always_inline void window_run(struct window *w, __u32 count)
 	w->top = window_add(w->next, WIRE_SEQUENCE_MASK); /* one less */
 }
 
+/* What else came is not all from reordering, but from a pause of marking. */
+#define WINDOW_EXCESS WINDOW
+
+/* Packets of a sparse flow, and their bytes. */
+struct window_sum {
+	__u64 packets, bytes;
+};
+
+/* Packets of a sparse flow that no mark, or none with a number ahead, has come with. */
+static __always_inline void window_unmarked(struct window *w, __u64 packets, __u64 bytes)
+{
+	w->pending += packets;
+	w->pending_bytes += bytes;
+}
+
+/* Counts what is pending, though maybe nothing says how many were lost. */
+static __always_inline void window_count(struct window *w, struct window_sum *sum)
+{
+	sum->packets += w->pending;
+	sum->bytes += w->pending_bytes;
+	w->unchecked += w->pending;
+	w->pending = w->pending_bytes = 0;
+}
+
+/* So many packets were sent since the last number ahead, and these arrived. */
+static __always_inline void window_close(struct window *w, __u32 sent, struct window_sum *sum)
+{
+	__u64 arrived = w->pending, most = (__u64)sent + WINDOW_EXCESS;
+
+	w->expected += sent;
+	w->unique += arrived < most ? arrived : most;
+	window_count(w, sum);
+}
+
+/*
+ * count packets of a sparse flow with this sequence field. Where there are several, they
+ * are a burst, and the number is that of the first. They count, as those without a mark,
+ * when the next number ahead arrives. sum: zero, and then what counts now.
+ * Returns 1 on a first arrival, which a copy of a single packet is taken for.
+ */
+static __always_inline int window_sparse(struct window *w, __u32 sequence, __u32 count, __u32 length,
+					 struct window_sum *sum)
+{
+	__u32 first = sequence & WIRE_SEQUENCE_MASK;
+	__s32 ahead = window_apart(first, w->next);
+
+	if (!w->begun || !w->sparse || window_strange(w, first, ahead)) {
+		if (window_past(w, first)) {
+			w->late += count;
+			sum->packets = count;
+			sum->bytes = length;
+			return 0;
+		}
+		window_count(w, sum);
+		window_begin(w, first, 1);
+		w->sparse = 1;
+		ahead = window_apart(first, w->next);
+	}
+	window_unmarked(w, count, length);
+	if (ahead < 0) /* overtaken, or the rest of a burst */
+		return !!(sequence & WIRE_SINGLE);
+	window_close(w, ahead + 1, sum);
+	w->next = window_add(first, 1);
+	return 1;
+}
+
 /*
  * count packets with this sequence field arrived. Returns 1 on a first arrival.
  * A global function: the verifier proves it once, apart from its callers.
@@ -279,12 +352,13 @@ __noinline int window_arrive(struct window *w, __u32 sequence, __u32 count)
 	if (!w)
 		return 0;
 	ahead = window_apart(first, w->next);
-	if (!w->begun || window_strange(w, first, ahead)) {
+	if (!w->begun || w->sparse || window_strange(w, first, ahead)) {
 		if (window_past(w, first)) {
 			w->late += count;
 			return 0;
 		}
 		window_begin(w, first, single);
+		w->sparse = 0;
 		ahead = window_apart(first, w->next);
 	}
 	if (ahead < 0)

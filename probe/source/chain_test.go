@@ -150,11 +150,11 @@ func otherEnd(t *testing.T) (*ebpf.Program, *ebpf.Map) {
 	return collection.Programs["destination_tc"], collection.Maps["tallies"]
 }
 
-// verdicts adds up what the destination's CPUs counted: marked, unmarked and the
-// three rejections, which are the first five numbers of its tally.
-func verdicts(t *testing.T, tallies *ebpf.Map) (sum [5]uint64) {
+// verdicts adds up what the destination's CPUs counted: marked, unmarked, counted and the
+// three rejections, which are the first six numbers of its tally.
+func verdicts(t *testing.T, tallies *ebpf.Map) (sum [6]uint64) {
 	t.Helper()
-	var cpus [][15]uint64
+	var cpus [][16]uint64
 	if err := tallies.Lookup(uint32(0), &cpus); err != nil {
 		t.Fatal(err)
 	}
@@ -170,52 +170,73 @@ func verdicts(t *testing.T, tallies *ebpf.Map) (sum [5]uint64) {
 // the second as it came to the first, and each must be accounted for once.
 func TestTransparency(t *testing.T) {
 	namespace.NeedRoot(t)
-	const each1 = 1500 // packets for each of the nine ways
-	outcomes := map[string]uint64{}
-	var refused, compared int
+	var sum chain
 	each(t, func(t *testing.T, encoding wire.Encoding, modules wire.Module) {
-		s := open(t, all(encoding, modules))
-		to, tallies := otherEnd(t)
-		v := variety{rand.New(rand.NewPCG(uint64(encoding), uint64(modules)))}
-		for sent := 0; sent < each1; {
-			packet := v.packet()
-			marked, err := tryRun(t, s.objects.SourceTc, packet)
-			if err != nil {
-				refused++ // by the kernel, before the program
-				continue
-			}
-			sent++
-			if got := run(t, to, marked); !bytes.Equal(got, packet) {
-				t.Fatalf("packet  %x\nmarked  %x\nbecame  %x", packet, marked, got)
-			}
-			if len(marked) > 1500 && !bytes.Equal(marked, packet) {
-				t.Fatalf("a marked packet of %d bytes", len(marked))
-			}
-			if !bytes.Equal(marked, packet) && compare(t, packet, marked, encoding) {
-				compared++
-			}
-		}
-		tally := s.mustTally(t)
-		sum := tally.Marked
-		for name, n := range tally.Skipped {
-			sum += n
-			outcomes[name] += n
-		}
-		outcomes["marked"] += tally.Marked
-		if tally.Seen != each1 || sum != each1 {
-			t.Errorf("of %d packets %d were seen, %d accounted for", each1, tally.Seen, sum)
-		}
-		if got := verdicts(t, tallies); got[0] != tally.Marked || got[0]+got[1]+got[2]+got[3]+got[4] != each1 {
-			t.Errorf("%d of %d marked, the other end has %v", tally.Marked, each1, got)
-		}
+		sum.pass(t, encoding, all(encoding, modules), 0)
 	})
-	t.Logf("%d packets, %d compared with the codec, %d refused by the kernel before; outcomes %v",
-		9*each1, compared, refused, outcomes)
-	for _, name := range []string{"marked", "malformed", "multicast", "neighbour", "fragment",
+	for _, encoding := range encodings {
+		t.Run(fmt.Sprint(encoding, " sparse"), func(t *testing.T) {
+			// One port, so that flows have many packets, and some carry no mark.
+			sum.pass(t, encoding, sparsely(2, encoding, wire.Native), 80)
+		})
+	}
+	t.Logf("%d compared with the codec, %d refused by the kernel before; outcomes %v", sum.compared, sum.refused, sum.outcomes)
+	for _, name := range []string{"marked", "counted", "malformed", "multicast", "neighbour", "fragment",
 		"existing_option", "extension", "ip_options", "mtu"} {
-		if !t.Failed() && outcomes[name] == 0 {
-			t.Errorf("no packet ended as %s: %v", name, outcomes)
+		if !t.Failed() && sum.outcomes[name] == 0 {
+			t.Errorf("no packet ended as %s: %v", name, sum.outcomes)
 		}
+	}
+}
+
+// chain is what became of packets that passed both ends.
+type chain struct {
+	outcomes          map[string]uint64
+	refused, compared int
+}
+
+// pass sends packets through a source and a destination. port: of all, or 0 for various ones.
+func (c *chain) pass(t *testing.T, encoding wire.Encoding, settings Settings, port uint16) {
+	t.Helper()
+	const packets = 1500
+	s := open(t, settings)
+	to, tallies := otherEnd(t)
+	v := variety{rand.New(rand.NewPCG(uint64(encoding), uint64(settings.Modules))), port}
+	for sent := 0; sent < packets; {
+		packet := v.packet()
+		marked, err := tryRun(t, s.objects.SourceTc, packet)
+		if err != nil {
+			c.refused++ // by the kernel, before the program
+			continue
+		}
+		sent++
+		if got := run(t, to, marked); !bytes.Equal(got, packet) {
+			t.Fatalf("packet  %x\nmarked  %x\nbecame  %x", packet, marked, got)
+		}
+		if len(marked) > 1500 && !bytes.Equal(marked, packet) {
+			t.Fatalf("a marked packet of %d bytes", len(marked))
+		}
+		if !bytes.Equal(marked, packet) && compare(t, packet, marked, encoding) {
+			c.compared++
+		}
+	}
+	if c.outcomes == nil {
+		c.outcomes = map[string]uint64{}
+	}
+	tally := s.mustTally(t)
+	sum := tally.Marked + tally.Counted
+	for name, n := range tally.Skipped {
+		sum += n
+		c.outcomes[name] += n
+	}
+	c.outcomes["marked"] += tally.Marked
+	c.outcomes["counted"] += tally.Counted
+	if tally.Seen != packets || sum != packets {
+		t.Errorf("of %d packets %d were seen, %d accounted for", packets, tally.Seen, sum)
+	}
+	got := verdicts(t, tallies)
+	if got[0] != tally.Marked || got[2] != tally.Counted || got[0]+got[1]+got[2]+got[3]+got[4]+got[5] != packets {
+		t.Errorf("%d marked and %d counted of %d, the other end has %v", tally.Marked, tally.Counted, packets, got)
 	}
 }
 

@@ -65,7 +65,7 @@ static __always_inline int encoding_refused(const struct subject *s)
 
 #define MARK_LENGTH_CASE(name, go, number, packets, delay, loss, both, text) \
 	case number:                                                         \
-		return carried == WIRE_DELAY ? delay : carried == WIRE_LOSS ? loss : both;
+		return carried == WIRE_DELAY ? delay : carried == WIRE_LOSS ? loss : both; /* sparse: both */
 
 /* Bytes that a mark with these modules adds to a packet. */
 static __always_inline __u32 mark_length(__u32 encoding, __u32 carried)

@@ -14,6 +14,10 @@
 #define OPTION_LOSS(number)                                                        \
 	{ .type = WIRE_OPTION_LOSS, .length = WIRE_OPTION_LOSS_LENGTH, .sequence = number }
 
+#define OPTION_SPARSE(number)                                                      \
+	{ .type = WIRE_OPTION_LOSS, .length = WIRE_OPTION_SPARSE_LENGTH,           \
+	  .sequence = number, .flags = WIRE_SPARSE }
+
 /* Writes the mark, and takes its numbers, unless the packet is too short. */
 static __always_inline int native_write(void *at, void *end, __u8 next, struct numbering *numbers,
 					const struct room *room)
@@ -36,6 +40,17 @@ static __always_inline int native_write(void *at, void *end, __u8 next, struct n
 		if (at + sizeof(mark) > end)
 			return -1;
 		mark.loss = (struct wire_option_loss)OPTION_LOSS(number_take(numbers, room->packets));
+		copy_words(at, &mark, sizeof(mark));
+	} else if (room->carried & WIRE_SPARSE) {
+		struct wire_native_sparse mark __attribute__((aligned(8))) = {
+			.head = head,
+			.pad = { WIRE_OPTION_PADN, 3 },
+		};
+
+		if (at + sizeof(mark) > end)
+			return -1;
+		mark.loss = (struct wire_option_sparse)OPTION_SPARSE(number_take(numbers, room->packets));
+		mark.delay = (struct wire_option_delay)OPTION_DELAY(clock_to_wire(clock_utc_ns()));
 		copy_words(at, &mark, sizeof(mark));
 	} else {
 		struct wire_native_both mark __attribute__((aligned(8))) = {

@@ -17,8 +17,10 @@ struct stamping {
 	__u16 count;  /* packets in it, up to STAMP_FAST */
 	__u16 left;   /* packets until the next time stamp; 0: every packet has one */
 	__u8 hold;    /* slow seconds until every packet has one again */
-	__u8 state;   /* STAMP_SETTLED, STAMP_DONE */
+	__u8 state;   /* STAMP_SETTLED, STAMP_DONE, STAMP_BEGUN */
 };
+
+#define STAMP_BEGUN 4 /* of state: packets of the flow have numbers */
 
 struct numbering {
 	__u32 next;	/* modulo 2^31 */
@@ -115,12 +117,17 @@ static __always_inline struct numbering *number_flow(const struct flow_key *key,
 	return numbers ? numbers : number_other(key, tally);
 }
 
+/* Whether only packets with a time carry a mark: see sparse.h. */
+const volatile __u32 sparse_marks;
+
 /* The first of count numbers, in network byte order. */
 static __always_inline __be32 number_take(struct numbering *numbers, __u32 count)
 {
 	__u32 first = __sync_fetch_and_add(&numbers->next, count) & WIRE_SEQUENCE_MASK;
 
 	numbers->used = bpf_jiffies64();
+	if (sparse_marks && !(numbers->stamping.state & STAMP_BEGUN))
+		numbers->stamping.state |= STAMP_BEGUN;
 	if (count == 1)
 		first |= WIRE_SINGLE;
 	return bpf_htonl(first);

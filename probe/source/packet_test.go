@@ -82,7 +82,10 @@ func ported(sport, dport uint16, payload []byte) []byte {
 }
 
 // variety makes packets of every kind that a device may see.
-type variety struct{ *rand.Rand }
+type variety struct {
+	*rand.Rand
+	onePort uint16 // instead of various ones, if not 0
+}
 
 func (v variety) bytes(n int) []byte {
 	b := make([]byte, n)
@@ -95,6 +98,9 @@ func (v variety) bytes(n int) []byte {
 func (v variety) pick(from []string) string { return from[v.IntN(len(from))] }
 
 func (v variety) port() uint16 {
+	if v.onePort != 0 {
+		return v.onePort
+	}
 	return []uint16{53, 80, 443, 5000, 50253, uint16(v.Uint32())}[v.IntN(6)]
 }
 

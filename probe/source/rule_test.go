@@ -55,7 +55,7 @@ func (v variety) rule() fivetuple.Filter {
 
 // TestRulesAgainstReference compares the program with a matcher of one line.
 func TestRulesAgainstReference(t *testing.T) {
-	v := variety{rand.New(rand.NewPCG(9, 9))}
+	v := variety{Rand: rand.New(rand.NewPCG(9, 9))}
 	for _, n := range []int{0, 1, 2, 5, 63, RulesMax} {
 		t.Run(fmt.Sprint(n, " rules"), func(t *testing.T) {
 			settings := all(wire.Shim, wire.Delay)
@@ -92,7 +92,7 @@ func TestTooManyRules(t *testing.T) {
 
 // TestSetRulesRepeatedly turns the rules and targets of one source over and over.
 func TestSetRulesRepeatedly(t *testing.T) {
-	v := variety{rand.New(rand.NewPCG(3, 9))}
+	v := variety{Rand: rand.New(rand.NewPCG(3, 9))}
 	settings := all(wire.Shim, wire.Delay)
 	settings.StartEmpty = true
 	s := open(t, settings)

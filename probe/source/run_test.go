@@ -29,7 +29,7 @@ func open(t *testing.T, settings Settings, changes ...func(*ebpf.CollectionSpec)
 	t.Helper()
 	namespace.NeedRoot(t)
 	settings.Flows = cmp.Or(settings.Flows, 1024)
-	s := &Source{device: hookDevice, idle: cmp.Or(settings.Idle, DefaultIdle)}
+	s := &Source{device: hookDevice, idle: cmp.Or(settings.Idle, DefaultIdle), sparse: settings.Sparse}
 	spec, err := specification(hookDevice, settings)
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +121,9 @@ func (s *Source) outcome(t *testing.T, packet []byte) string {
 			return name
 		}
 	}
+	if after.Counted != before.Counted {
+		return "counted"
+	}
 	return "marked"
 }
 
@@ -137,7 +140,7 @@ func (s *Source) mustTally(t *testing.T) Tally {
 func TestTraceProbesAreNotMarked(t *testing.T) {
 	s := open(t, all(wire.Shim, wire.Delay|wire.Loss))
 	const markOffset, contextSize = 8, 192 // in struct __sk_buff
-	packet := variety{rand.New(rand.NewPCG(1, 1))}.plain()
+	packet := variety{Rand: rand.New(rand.NewPCG(1, 1))}.plain()
 	for _, row := range []struct {
 		name    string
 		mark    uint32

@@ -22,10 +22,16 @@ type Sampling struct {
 	MinGap time.Duration `json:"min_gap"`
 }
 
+// all says whether no packet is left out.
+func (s Sampling) all() bool { return s.Every <= 1 && s.Random <= 1 && s.MinGap == 0 }
+
 // Sample changes the sampling while traffic flows. Sequence numbers continue.
 func (s *Source) Sample(sampling Sampling) error {
 	if sampling.MinGap < 0 {
 		return fmt.Errorf("set sampling: %w: gap %v is negative", ErrSampling, sampling.MinGap)
+	}
+	if s.sparse && !sampling.all() {
+		return fmt.Errorf("set sampling: %w cannot be combined with sampling", ErrSparse)
 	}
 	var threshold uint32
 	if sampling.Random > 1 {

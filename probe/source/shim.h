@@ -174,7 +174,8 @@ static __always_inline int shim_insert(struct __sk_buff *skb, const struct subje
 	else if (room->carried == WIRE_LOSS)
 		failed = shim_fill(skb, s, encoding, WIRE_LOSS, numbers, room);
 	else
-		failed = shim_fill(skb, s, encoding, WIRE_DELAY | WIRE_LOSS, numbers, room);
+		failed = shim_fill(skb, s, encoding, WIRE_DELAY | WIRE_LOSS | (room->carried & WIRE_SPARSE),
+				   numbers, room);
 	return failed ? shim_undo(skb, encoding, room) : OUTCOME_MARKED;
 }
 

@@ -8,6 +8,7 @@
 #include "lease.h" /* first: what every packet needs comes before the tables */
 #include "mss.h"
 #include "shim.h"
+#include "sparse.h"
 #include "tcp_option.h"
 #include "udp_option.h"
 
@@ -156,11 +157,15 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 		judgement = flow_judgement(&s->key, numbers);
 		limit = JUDGEMENT_LIMIT(judgement);
 		outcome = choose(skb, s, judgement, tally, &encoding);
+		if (sparse_marks)
+			outcome = sparse_decide(&flow, s, tally, outcome);
 		if (outcome)
 			return outcome;
 	}
 	outcome = insert(skb, s, encoding, &flow, numbers, limit, tally, probe);
-	return probe && outcome == OUTCOME_MARKED ? OUTCOME_PROBE : outcome;
+	if (probe)
+		return outcome == OUTCOME_MARKED ? OUTCOME_PROBE : outcome;
+	return sparse_marks && outcome != OUTCOME_MARKED ? sparse_decide(&flow, s, tally, outcome) : outcome;
 }
 
 SEC("tc")

@@ -68,6 +68,10 @@ type Settings struct {
 	// are measured: each packet is numbered, and of a slow flow each has a time (stamp.h).
 	// 1 stamps every packet; 0 means DefaultStampEvery; at most StampEveryMax.
 	StampEvery uint32
+	// Sparse marks only packets with a time stamp; sequence numbers count the others, so
+	// that loss is exact from one mark to the next, but neither duplication nor
+	// reordering is seen. Requires both modules, all flow fields, and no sampling.
+	Sparse bool
 	// ValidatePaths uses an encoding towards a destination only after SetValidation says
 	// that packets marked in it arrive there.
 	ValidatePaths bool
@@ -95,6 +99,7 @@ type Source struct {
 	// validated counts the changes of validations.
 	validated atomic.Uint32
 	requests  *ringbuf.Reader
+	sparse    bool
 	targets   map[sourceRuleTarget]bool
 }
 
@@ -135,7 +140,7 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 	if settings.Idle == 0 {
 		settings.Idle = DefaultIdle
 	}
-	s := &Source{device: device, idle: settings.Idle}
+	s := &Source{device: device, idle: settings.Idle, sparse: settings.Sparse}
 	spec, err := specification(device, settings)
 	if err != nil {
 		return nil, err
@@ -185,6 +190,11 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	if settings.Modules == 0 || settings.Modules > wire.Delay|wire.Loss {
 		return nil, fmt.Errorf("open source: no modules: %d", settings.Modules)
 	}
+	if settings.Sparse {
+		if err := checkSparse(settings); err != nil {
+			return nil, fmt.Errorf("open source: %w", err)
+		}
+	}
 	if len(settings.Rules) > RulesMax {
 		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", fivetuple.ErrFilter, len(settings.Rules), RulesMax)
 	}
@@ -215,6 +225,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		sourceVarSlotMask:       slots - 1,
 		sourceVarStampEvery:     min(cmp.Or(settings.StampEvery, DefaultStampEvery), StampEveryMax),
 		sourceVarStampShift:     stampShift(tick),
+		sourceVarSparseMarks:    settings.Sparse,
 		sourceVarUdpPort:        cmp.Or(settings.Port, wire.Port),
 		sourceVarProbeMark:      uint32(ProbeMark),
 		sourceVarEveryPacket:    !settings.StartEmpty && len(settings.Rules) == 0,
@@ -225,6 +236,21 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open source: %w", err)
 	}
 	return spec, nil
+}
+
+// ErrSparse refuses sparse marks together with other settings.
+var ErrSparse = errors.New("sparse marks")
+
+func checkSparse(settings Settings) error {
+	switch {
+	case settings.Modules != wire.Delay|wire.Loss:
+		return fmt.Errorf("%w require the modules delay and loss", ErrSparse)
+	case cmp.Or(settings.Flow, flow.All) != flow.All:
+		return fmt.Errorf("%w require flows by address, protocol and port", ErrSparse)
+	case !settings.Sampling.all():
+		return fmt.Errorf("%w cannot be combined with sampling", ErrSparse)
+	}
+	return nil
 }
 
 // stampShift is STAMP_SECOND of stamp.h for a tick: 16 << stampShift ticks are about a second.

@@ -99,7 +99,8 @@ const (
 	sourceOutcomeOUTCOME_TCP_OPTIONS     sourceOutcome = 21
 	sourceOutcomeOUTCOME_UNVALIDATED     sourceOutcome = 22
 	sourceOutcomeOUTCOME_PATH_FAILED     sourceOutcome = 23
-	sourceOutcomeOUTCOMES                sourceOutcome = 24
+	sourceOutcomeOUTCOME_COUNTED         sourceOutcome = 24
+	sourceOutcomeOUTCOMES                sourceOutcome = 25
 )
 
 type sourcePath struct {
@@ -153,7 +154,7 @@ type sourceSlot struct {
 type sourceTally struct {
 	_                      structs.HostLayout
 	BytesAdded             uint64
-	Packets                [24]uint64
+	Packets                [25]uint64
 	FlowsStarted           uint64
 	MssClamped             uint64
 	Connections            uint64
@@ -218,6 +219,7 @@ const (
 	sourceVarSampleNextNs       = "sample_next_ns"
 	sourceVarSampleRandom       = "sample_random"
 	sourceVarSlotMask           = "slot_mask"
+	sourceVarSparseMarks        = "sparse_marks"
 	sourceVarStampEvery         = "stamp_every"
 	sourceVarStampShift         = "stamp_shift"
 	sourceVarSummedByField      = "summed_by_field"
@@ -331,6 +333,7 @@ type sourceVariableSpecs struct {
 	SampleNextNs       *ebpf.VariableSpec `ebpf:"sample_next_ns"`
 	SampleRandom       *ebpf.VariableSpec `ebpf:"sample_random"`
 	SlotMask           *ebpf.VariableSpec `ebpf:"slot_mask"`
+	SparseMarks        *ebpf.VariableSpec `ebpf:"sparse_marks"`
 	StampEvery         *ebpf.VariableSpec `ebpf:"stamp_every"`
 	StampShift         *ebpf.VariableSpec `ebpf:"stamp_shift"`
 	SummedByField      *ebpf.VariableSpec `ebpf:"summed_by_field"`
@@ -425,6 +428,7 @@ type sourceVariables struct {
 	SampleNextNs       *ebpf.Variable `ebpf:"sample_next_ns"`
 	SampleRandom       *ebpf.Variable `ebpf:"sample_random"`
 	SlotMask           *ebpf.Variable `ebpf:"slot_mask"`
+	SparseMarks        *ebpf.Variable `ebpf:"sparse_marks"`
 	StampEvery         *ebpf.Variable `ebpf:"stamp_every"`
 	StampShift         *ebpf.Variable `ebpf:"stamp_shift"`
 	SummedByField      *ebpf.Variable `ebpf:"summed_by_field"`

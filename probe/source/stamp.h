@@ -43,7 +43,7 @@ static __always_inline int stamp_next_second(struct stamping *s, __u16 now)
 		s->hold--;
 	else
 		s->left = 0;
-	s->state = s->count ? STAMP_SETTLED : 0;
+	s->state = (s->state & STAMP_BEGUN) | (s->count ? STAMP_SETTLED : 0);
 	s->second = now;
 	s->count = 0;
 	return due;
@@ -81,12 +81,27 @@ static __always_inline int stamp_due(struct stamping *s)
 	return 1;
 }
 
+/* A packet that was to have a time did not get it: the next one gets it. */
+static __always_inline void stamp_again(struct stamping *s)
+{
+	if (s->left)
+		s->left = 1;
+}
+
 /* The modules that a mark carries. numbers: of its flow; not read if packets are not numbered. */
 static __always_inline __u32 stamp_modules(struct numbering *numbers)
 {
+	if (sparse_marks)
+		return modules | WIRE_SPARSE;
 	if (modules != (WIRE_DELAY | WIRE_LOSS) || stamp_every <= 1 || stamp_due(&numbers->stamping))
 		return modules;
 	return WIRE_LOSS;
+}
+
+/* Of a mark in an option of the transport. */
+static __always_inline __be16 stamp_exid(void)
+{
+	return bpf_htons(sparse_marks ? WIRE_EXID_SPARSE : WIRE_EXID);
 }
 
 static __always_inline __be32 clock_ticks(void)

@@ -7,16 +7,19 @@ var outcomeNames = [...]string{
 	"marked", "not_ip", "malformed", "no_match", "no_lease", "not_sampled", "multicast",
 	"neighbour", "fragment", "existing_option", "extension", "ip_options", "encoding", "vlan",
 	"mtu", "gso", "no_room", "flows", "probe",
-	"handshake", "timeout", "tcp_options", "unvalidated", "path_failed",
+	"handshake", "timeout", "tcp_options", "unvalidated", "path_failed", "counted",
 }
 
 // Tally is what became of the packets that left the device, counted as they are
-// on the wire: Seen = Marked + the sum of Skipped.
+// on the wire: Seen = Marked + Counted + the sum of Skipped.
 type Tally struct {
 	Seen uint64 `json:"seen"`
 	// Matched are the packets that a rule wants, marked or not.
 	Matched uint64 `json:"matched"`
 	Marked  uint64 `json:"marked"`
+	// Counted packets carry no mark, but the sequence numbers of the marked ones count
+	// them: see Settings.Sparse.
+	Counted uint64 `json:"counted"`
 	// Skipped says by reason how many were left alone. Every reason is present.
 	Skipped map[string]uint64 `json:"skipped"`
 	// BytesAdded is what the marks weigh.
@@ -43,9 +46,12 @@ func (s *Source) Tally() (Tally, error) {
 	for _, cpu := range cpus {
 		for i, n := range cpu.Packets {
 			t.Seen += n
-			if sourceOutcome(i) == sourceOutcomeOUTCOME_MARKED {
+			switch sourceOutcome(i) {
+			case sourceOutcomeOUTCOME_MARKED:
 				t.Marked += n
-			} else {
+			case sourceOutcomeOUTCOME_COUNTED:
+				t.Counted += n
+			default:
 				t.Skipped[outcomeNames[i]] += n
 			}
 		}

@@ -76,10 +76,11 @@ static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct
 	if (room->carried & WIRE_LOSS)
 		number = tcp_option_number(numbers, room);
 	option->kind = WIRE_TCP_OPTION_KIND;
+	option->exid = stamp_exid();
 	option->number = number;
 	option->time = time;
 	change = halves(number) + halves(time) + bpf_htons(WIRE_TCP_OPTION_KIND << 8) +
-		 (__u16)~bpf_htons(WIRE_TCP_ROOM_KIND << 8);
+		 (__u16)~bpf_htons(WIRE_TCP_ROOM_KIND << 8) + stamp_exid() + (__u16)~bpf_htons(WIRE_EXID);
 	/* Nothing to do where the device, or the kernel later, computes the checksum. */
 	bpf_l4_csum_replace(skb, s->l4 + TCP_CHECK_OFFSET, 0, change, 0);
 	return OUTCOME_MARKED;

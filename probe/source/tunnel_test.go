@@ -132,7 +132,7 @@ func through(t *testing.T, encoding wire.Encoding, packets int) {
 	redirect(t, in.Name, end)
 	send := sender(t, out)
 	s, d := openBoth(t, out.Name, in.Name, encoding)
-	v := variety{rand.New(rand.NewPCG(uint64(encoding), 10))}
+	v := variety{Rand: rand.New(rand.NewPCG(uint64(encoding), 10))}
 	for sent := 0; sent < packets; {
 		packet := v.packet()
 		if version := packet[0] >> 4; version != 4 && version != 6 || len(packet) > 1500 {

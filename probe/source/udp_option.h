@@ -11,6 +11,7 @@
 #include "../bpf/summed.h"
 #include "lease.h"
 #include "sample.h"
+#include "sparse.h"
 #include "stamp.h"
 #include "verdict.h"
 
@@ -69,7 +70,7 @@ static __always_inline __u16 option_checksum(const struct wire_udp_option *optio
 {
 	__u32 number = option->mark.number, time = option->mark.time;
 	__u32 sum = bpf_htons(area) + bpf_htons(WIRE_UDP_OPTION_KIND << 8 | WIRE_EXPERIMENT_LENGTH) +
-		    bpf_htons(WIRE_EXID) + (number & 0xffff) + (number >> 16) + (time & 0xffff) +
+		    stamp_exid() + (number & 0xffff) + (number >> 16) + (time & 0xffff) +
 		    (time >> 16);
 	__u16 check = fold_checksum(sum);
 
@@ -137,7 +138,7 @@ static __always_inline int option_insert(struct __sk_buff *skb, const struct dat
 	int partial = summed_partial(skb, link_length + d->headers + __builtin_offsetof(struct udphdr, check));
 	struct wire_udp_option option = {
 		.mark = { .kind = WIRE_UDP_OPTION_KIND, .length = WIRE_EXPERIMENT_LENGTH,
-			  .exid = bpf_htons(WIRE_EXID) },
+			  .exid = stamp_exid() },
 	};
 
 	/* A buffer of a tunnel is refused before it changes. */
@@ -204,17 +205,21 @@ static __always_inline int option_mark(struct __sk_buff *skb, struct tally *tall
 	if (!sample())
 		return OUTCOME_NOT_SAMPLED;
 	if (verdict)
-		return verdict;
+		return sparse_refused(numbers, 1, verdict);
 	area = WIRE_UDP_OPTION + (d.udp_length & 1);
 	if (d.length + area > JUDGEMENT_LIMIT(judgement))
-		return OUTCOME_MTU;
+		return sparse_refused(numbers, 1, OUTCOME_MTU);
 	if (!numbers)
 		numbers = number_other(flow, tally);
 	if (!numbers)
 		return OUTCOME_FLOWS;
+	if (sparse_marks && sparse_spares(numbers))
+		return sparse_take(numbers, 1, OUTCOME_COUNTED);
 	outcome = option_insert(skb, &d, area, numbers);
 	if (outcome == OUTCOME_MARKED)
 		tally->bytes_added += area;
+	else if (sparse_marks)
+		stamp_again(&numbers->stamping);
 	return outcome;
 }
 

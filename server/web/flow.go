@@ -175,7 +175,7 @@ func checkText(field, text string) error {
 func windowMessage(w *archive.Window, histograms bool) *pillionv1.Window {
 	return &pillionv1.Window{
 		StartMs: w.Start.UnixMilli(), Packets: w.Packets, Bytes: w.Bytes, Expected: w.Expected, Lost: w.Lost,
-		Duplicated: w.Duplicated, Reordered: w.Reordered, Late: w.Late, ClockErrorNs: w.ClockError.Float(),
+		Duplicated: w.Duplicated, Reordered: w.Reordered, Late: w.Late, Unchecked: w.Unchecked, ClockErrorNs: w.ClockError.Float(),
 		Delay: distributionMessage(&w.Delay, histograms), Ipdv: distributionMessage(&w.IPDV, histograms),
 	}
 }

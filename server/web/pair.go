@@ -43,12 +43,14 @@ type pair struct {
 
 // pairColumns of the stream flows become counters, in the order of rows.CountNames.
 var pairColumns = [...]struct{ name, help string }{
-	{"pillion_packets_total", "Marked packets received."},
-	{"pillion_bytes_total", "IP bytes of marked packets received, without the marks."},
+	{"pillion_packets_total", "Packets received: marked ones, and others of flows with sparse marks."},
+	{"pillion_bytes_total", "IP bytes of these packets, without the marks."},
 	{"pillion_expected_packets_total", "Packets whose sequence numbers are accounted for."},
 	{"pillion_lost_packets_total", "Expected packets that were not received (RFC 7680)."},
 	{"pillion_duplicated_packets_total", "Packets received more than once (RFC 5560)."},
 	{"pillion_reordered_packets_total", "Packets received after one that was sent later (RFC 4737)."},
+	{"pillion_late_packets_total", "Packets received so late that they count as lost."},
+	{"pillion_unchecked_packets_total", "Packets of flows with sparse marks: duplicates and reordering among them are not detected."},
 }
 
 var pairLabels = []string{"source", "destination", "session"}

@@ -24,6 +24,7 @@ function flags(s: SessionSpec, usual: SessionSpec | undefined): string[][] {
   flag("modules", s.modules.join(","), usual?.modules.join(","));
   flag("encoding", s.encoding, usual?.encoding);
   flag("stamp-every", s.stampEvery, usual?.stampEvery);
+  if (s.sparseMarks) all.push(["--sparse-marks"]);
   flag("family", s.family, usual?.family);
   for (const f of s.filters) flag("filter", f);
   flag("every", s.sampling?.every);

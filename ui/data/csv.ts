@@ -20,12 +20,12 @@ function cell(v: Cell): string {
 }
 
 const spread = (name: string): string[] => ["count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"].map((k) => `${name}_${k}`);
-const counts = ["packets", "bytes", "expected", "lost", "duplicated", "reordered", "late"];
+const counts = ["packets", "bytes", "expected", "lost", "duplicated", "reordered", "late", "unchecked"];
 const measured = [...counts, ...spread("delay"), ...spread("ipdv"), "clock_error_ns"];
 
 const ofSpread = (s: Spread): number[] => [s.count, s.min, s.mean, s.p50, s.p90, s.p99, s.max];
 const ofFigures = (f: Figures): number[] =>
-  [f.packets, f.bytes, f.expected, f.lost, f.duplicated, f.reordered, f.late, ...ofSpread(f.delay), ...ofSpread(f.ipdv), f.clockError];
+  [f.packets, f.bytes, f.expected, f.lost, f.duplicated, f.reordered, f.late, f.unchecked, ...ofSpread(f.delay), ...ofSpread(f.ipdv), f.clockError];
 
 /** The windows of a direction. */
 interface WrittenDirection {

@@ -20,7 +20,7 @@ describe("the form of a specification returns the same specification", () => {
     ["a gap alone", { sampling: { minGap: "0.5s" } }],
     ["single sources", { samplingFor: { a: { every: 3 }, b: {} } }],
     ["rows", { interval: "0.1s", granularity: "host", records: true }],
-    ["marks", { encoding: "shim", stampEvery: 1, family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
+    ["marks", { encoding: "shim", stampEvery: 1, sparseMarks: true, family: "ipv4", device: { a: "eth0" }, lease: "120s", trace: "-1s" }],
     ["routers", { routers: ["r1", "role=edge"] }],
     ["points", { points: [{ name: "load", agents: ["a"], options: { size: "5" } }, { name: "other" }] }],
     ["once", { start: "2027-01-02T03:04:05Z", duration: "5400s" }],

@@ -54,6 +54,7 @@ export interface Draft {
   records: boolean;
   encoding: string;
   stampEvery: string;
+  sparseMarks: boolean;
   family: string;
   device: { agent: string; device: string }[];
   /** Agents whose hosts are profiled as routers. */
@@ -100,7 +101,7 @@ export function draftOf(spec: SessionSpec): Draft {
     filters: spec.filters.map((f) => filterRow(f)).filter((row) => row !== undefined),
     sampling: samplingDraft(spec.sampling),
     samplingFor: byName(spec.samplingFor).map(([agent, s]) => ({ agent, sampling: samplingDraft(s) })),
-    interval: text(nanos(spec.interval)), granularity: spec.granularity, records: spec.records, encoding: spec.encoding, stampEvery: spec.stampEvery ? String(spec.stampEvery) : "", family: spec.family,
+    interval: text(nanos(spec.interval)), granularity: spec.granularity, records: spec.records, encoding: spec.encoding, stampEvery: spec.stampEvery ? String(spec.stampEvery) : "", sparseMarks: spec.sparseMarks, family: spec.family,
     device: byName(spec.device).map(([agent, device]) => ({ agent, device })),
     routers: [...spec.routers], points: spec.points.map(({ name, agents, options }) => ({ name, agents: [...agents], options: { ...options } })),
     lease: text(nanos(spec.lease)), tracing: trace >= 0, trace: trace > 0 ? spanText(trace) : "",
@@ -197,7 +198,7 @@ export function specOf(d: Draft): { spec: SessionSpec; faults: Fault[] } {
       agent: s.agent, value: r.sampling(`sampling_for[${s.agent}]`, s.sampling) ?? create(SamplingSchema),
     }))),
     interval: r.span("interval", d.interval), granularity: d.granularity, records: d.records,
-    encoding: d.encoding, stampEvery: r.count("stamp_every", d.stampEvery), family: d.family,
+    encoding: d.encoding, stampEvery: r.count("stamp_every", d.stampEvery), sparseMarks: d.sparseMarks, family: d.family,
     device: r.byAgent("device", d.device.map((one) => ({ agent: one.agent, value: one.device.trim() }))),
     routers: d.routers, points: d.points, lease: r.span("lease", d.lease), trace: d.tracing ? r.span("trace", d.trace) : spanMessage(-1e9),
     ...schedule(d.when, r),

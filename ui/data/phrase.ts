@@ -55,6 +55,7 @@ export function facts(s: SessionSpec): { label: string; text: string }[] {
     { label: "Packet records", text: s.records ? "yes" : "no" },
     { label: "Encodings", text: s.encoding },
     { label: "Time stamps", text: s.stampEvery === 1 ? "in every packet" : `one in ${s.stampEvery} packets of fast flows` },
+    { label: "Marks", text: s.sparseMarks ? "in packets with a time stamp" : "in every packet" },
     { label: "Address family", text: s.family === "any" ? "IPv4 and IPv6" : s.family === "ipv4" ? "IPv4" : "IPv6" },
     { label: "Interfaces", text: Object.entries(s.device).sort().map(([a, d]) => `${a}: ${d}`).join(", ") || "by route" },
     { label: "Routers", text: selectors(s.routers) || "none" },

@@ -23,4 +23,12 @@ it("closes the accounts of a destination", () => {
   expect(accounts[0]?.parts).toEqual([{ label: "received", n: 97 }, { label: "lost", n: 2 }]);
 });
 
+it("closes the accounts of sparse marks", () => {
+  const source = accountsOf(task("source", { seen: 100, marked: 10, counted: 85, skipped_mtu: 5 }));
+  expect(source.accounts[0]).toMatchObject({ parts: [{ n: 10 }, { label: "counted without a mark", n: 85 }, { n: 5 }], rest: 0 });
+  const destination = accountsOf(task("destination", { packets: 90, duplicated: 0, unchecked: 80, expected: 95, lost: 5 }));
+  expect(destination.accounts.map((a) => a.rest)).toEqual([0, 0]);
+  expect(destination.accounts[1]?.parts).toEqual([{ label: "checked for duplicates", n: 10 }, { label: "not checked, as marks are sparse", n: 80 }]);
+});
+
 it("has no account where nothing was counted", () => expect(accountsOf(task("destination", { device_seen: 3 }))).toEqual({ accounts: [], others: [{ label: "interface seen", n: 3 }] }));

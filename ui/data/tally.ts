@@ -35,7 +35,8 @@ export function accountsOf(task: Task): { accounts: Account[]; others: { label: 
   const accounts: Account[] = [];
   if (task.role === "source" && left.has("seen")) {
     const seen = take("seen");
-    const parts = [{ label: "marked", n: take("marked") }];
+    const counted = take("counted");
+    const parts = [{ label: "marked", n: take("marked") }, ...(counted > 0 ? [{ label: "counted without a mark", n: counted }] : [])];
     const skipped = [...left.keys()].filter((k) => k.startsWith("skipped_")).map((key) => ({ label: `unmarked: ${reasons[key.slice(8)] ?? words(key.slice(8))}`, n: take(key) }));
     accounts.push(account("packets seen", seen, [...parts, ...skipped.filter((s) => s.n > 0).sort((a, b) => b.n - a.n)]));
   }
@@ -44,7 +45,10 @@ export function accountsOf(task: Task): { accounts: Account[]; others: { label: 
     const lost = take("lost");
     const [packets, duplicated] = [take("packets"), take("duplicated")];
     accounts.push(account("packets expected", expected, [{ label: "received", n: expected - lost }, { label: "lost", n: lost }]));
-    accounts.push(account("marked packets received", packets, [{ label: "once", n: packets - duplicated }, { label: "duplicates", n: duplicated }]));
+    const unchecked = take("unchecked");
+    const parts = unchecked > 0 ? [{ label: "checked for duplicates", n: packets - unchecked }, { label: "not checked, as marks are sparse", n: unchecked }] :
+      [{ label: "once", n: packets - duplicated }, { label: "duplicates", n: duplicated }];
+    accounts.push(account("packets received", packets, parts));
   }
   if (task.role === "router" && left.has("seen")) {
     const seen = take("seen");

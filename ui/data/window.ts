@@ -26,6 +26,8 @@ export interface Figures {
   duplicated: number;
   reordered: number;
   late: number;
+  /** Packets of flows with sparse marks, among which neither duplicates nor reordering are detected. */
+  unchecked: number;
   delay: Spread;
   ipdv: Spread;
   /** Bound of the error of both clocks together, ns: the largest of the rows; NaN: one does not know it. */
@@ -55,6 +57,7 @@ export function figuresOf(w: WindowMessage): Figures {
     duplicated: Number(w.duplicated),
     reordered: Number(w.reordered),
     late: Number(w.late),
+    unchecked: Number(w.unchecked),
     delay: spread(w.delay),
     ipdv: spread(w.ipdv),
     clockError: w.clockErrorNs,
@@ -83,7 +86,7 @@ export const rateIn = (f: Figures, step: number): number => (f.bytes * 8000) / s
 /** Packets per second in a window of that many ms. */
 export const packetsIn = (f: Figures, step: number): number => (f.packets * 1000) / step;
 
-const counters = ["packets", "bytes", "expected", "lost", "duplicated", "reordered", "late"] as const;
+const counters = ["packets", "bytes", "expected", "lost", "duplicated", "reordered", "late", "unchecked"] as const;
 
 /** Sums windows; quantiles are those of the merged histograms. */
 export function sum(list: readonly Figures[]): Figures | undefined {

@@ -33,6 +33,11 @@ export function MoreSection({ form, open, problems, onToggle }: { form: Form; op
           <Field id="f-stamp-every" label="Packets per time stamp" fault={form.fault("f-stamp-every")} help={helpOf(form.setting("stamp_every"), "Every packet is numbered. In a flow with fewer than 8 times as many packets per second, every packet has a time; 1 stamps every packet.")}>
             {(a) => <input {...a} class="short" type="text" inputMode="numeric" value={draft.stampEvery} onInput={(e) => change({ stampEvery: e.currentTarget.value })} />}
           </Field>
+          <div class="field">
+            <label class="check" for="f-sparse-marks"><input type="checkbox" {...ties("f-sparse-marks", true, form.fault("f-sparse-marks"))} checked={draft.sparseMarks} onChange={(e) => change({ sparseMarks: e.currentTarget.checked })} /> Mark only packets with a time stamp</label>
+            <p class="field-help" id="f-sparse-marks-help">The other packets are counted, which costs least. Loss is exact from one mark to the next, but neither duplicates nor reordering are detected.</p>
+            <Fault id="f-sparse-marks" text={form.fault("f-sparse-marks")} />
+          </div>
           <Field id="f-lease" label="Lease" fault={form.fault("f-lease")} help={helpOf(form.setting("lease"), "A short lease stops marking sooner, a long one bridges short outages.")}>
             {(a) => <input {...a} class="short" type="text" spellcheck={false} autocapitalize="none" value={draft.lease} onInput={(e) => change({ lease: e.currentTarget.value })} />}
           </Field>

@@ -88,7 +88,7 @@ func whole(b []byte) captured { return captured{b, len(b)} }
 // markFields are all fields that the dissector shows of a mark.
 var markFields = []string{
 	"pillion.encoding", "pillion.modules", "pillion.sent", "pillion.received",
-	"pillion.sequence", "pillion.single", "pillion.next", "pillion.malformed",
+	"pillion.sequence", "pillion.single", "pillion.sparse", "pillion.next", "pillion.malformed",
 }
 
 // fieldsOf returns what the dissector must show of a vector's mark.
@@ -115,6 +115,9 @@ func fieldsOf(v codec.Vector, when time.Time) map[string]string {
 	if v.Mark.Modules&wire.Loss != 0 {
 		want["pillion.sequence"] = strconv.Itoa(int(v.Mark.Sequence))
 		want["pillion.single"] = map[bool]string{true: "1", false: "0"}[v.Mark.Single]
+	}
+	if v.Mark.Sparse {
+		want["pillion.sparse"] = "1"
 	}
 	return want
 }

@@ -19,6 +19,7 @@ var layout = []struct {
 }{
 	{"WIRE_DELAY", uint64(wire.Delay)},
 	{"WIRE_LOSS", uint64(wire.Loss)},
+	{"WIRE_SPARSE", 4},
 	{"WIRE_IPV4", uint64(wire.ClassIPv4)},
 	{"WIRE_IPV6", uint64(wire.ClassIPv6)},
 	{"WIRE_TCP", uint64(wire.ClassTCP)},
@@ -32,6 +33,7 @@ var layout = []struct {
 	{"WIRE_OPTION_PADN", 1},
 	{"WIRE_OPTION_DELAY_LENGTH", 16},
 	{"WIRE_OPTION_LOSS_LENGTH", 4},
+	{"WIRE_OPTION_SPARSE_LENGTH", 5},
 	{"WIRE_NATIVE_DELAY", uint64(wire.Native.Overhead(wire.Delay))},
 	{"WIRE_NATIVE_LOSS", uint64(wire.Native.Overhead(wire.Loss))},
 	{"WIRE_NATIVE_BOTH", uint64(wire.Native.Overhead(wire.Delay | wire.Loss))},
@@ -48,6 +50,7 @@ var layout = []struct {
 	{"WIRE_FLOW_STRIDE", codec.FlowStride},
 	{"WIRE_NTP_UNIX", codec.NTPUnix},
 	{"WIRE_EXID", codec.ExID},
+	{"WIRE_EXID_SPARSE", codec.ExIDSparse},
 	{"WIRE_EXPERIMENT_LENGTH", 12},
 	{"WIRE_TIME_SHIFT", 4},
 	{"WIRE_UDP_OPTION_KIND", codec.OptionKind},
@@ -111,8 +114,12 @@ func TestLayout(t *testing.T) {
 		if v.Mark.Single {
 			number |= 1 << 31
 		}
-		want = append(want, fmt.Sprintf("%d %d %016x %016x %08x %x.", v.Mark.Modules, next,
-			uint64(v.Mark.Sent), uint64(v.Mark.Received), number, pad[v.Mark.Modules]))
+		set := v.Mark.Modules
+		if v.Mark.Sparse {
+			set |= 4
+		}
+		want = append(want, fmt.Sprintf("%d %d %016x %016x %08x %x.", set, next,
+			uint64(v.Mark.Sent), uint64(v.Mark.Received), number, pad[set]))
 	}
 	run := exec.Command(program)
 	run.Stdin = strings.NewReader(input.String())
@@ -142,8 +149,9 @@ func cut(t *testing.T, packet []byte, e wire.Encoding) (kind string, header []by
 		}
 		header = packet[at : at+8+8*int(packet[at+1])]
 		return "options", header, header[0], map[wire.Module][]byte{
-			wire.Delay:             {1, 2, 0, 0},
-			wire.Delay | wire.Loss: {1, 4, 0, 0, 0, 0},
+			wire.Delay:                 {1, 2, 0, 0},
+			wire.Delay | wire.Loss:     {1, 4, 0, 0, 0, 0},
+			wire.Delay | wire.Loss | 4: {1, 3, 0, 0, 0},
 		}
 	}
 	at := map[wire.Encoding]int{wire.Shim: 20, wire.IPIP: 40, wire.UDP: 28}[e]

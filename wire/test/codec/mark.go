@@ -24,6 +24,7 @@ type Mark struct {
 	Received Timestamp   // Delay: when an edge received it, zero until then
 	Sequence uint32      // Loss: first number of the packet's burst, modulo 2^31
 	Single   bool        // Loss: the packet left alone, its number is its own
+	Sparse   bool        // Delay and Loss: numbers count packets without a mark, too
 
 	// Delay, in an option of the transport, which has no room for a Timestamp: Sent in
 	// units of 16 ns since 1970, UTC, modulo 2^32; Sent and Received are zero.
@@ -73,9 +74,19 @@ func (m Mark) appendExperiment(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("delay without ticks: %w", ErrEncoding)
 	}
 	b = append(b, OptionKind, experimentLength)
-	b = binary.BigEndian.AppendUint16(b, ExID)
+	if m.Sparse {
+		b = binary.BigEndian.AppendUint16(b, ExIDSparse)
+	} else {
+		b = binary.BigEndian.AppendUint16(b, ExID)
+	}
 	b = binary.BigEndian.AppendUint32(b, number)
 	return binary.BigEndian.AppendUint32(b, m.Ticks), nil
+}
+
+// isExID reports whether an experiment identifier is one of ours.
+func isExID(b []byte) bool {
+	id := binary.BigEndian.Uint16(b)
+	return id == ExID || id == ExIDSparse
 }
 
 // setExperiment reads the experimental option of a transport. Its kind and ExID are known.
@@ -89,8 +100,9 @@ func (m *Mark) setExperiment(b []byte) error {
 	if m.Ticks = binary.BigEndian.Uint32(b[8:]); m.Ticks != 0 {
 		m.Modules |= wire.Delay
 	}
-	if m.Modules == 0 {
-		return fmt.Errorf("neither number nor time: %w", ErrMalformed)
+	m.Sparse = binary.BigEndian.Uint16(b[2:]) == ExIDSparse
+	if m.Modules == 0 || m.Sparse && m.Modules != wire.Delay|wire.Loss {
+		return fmt.Errorf("sparse %v with %v: %w", m.Sparse, m.Modules, ErrMalformed)
 	}
 	return nil
 }

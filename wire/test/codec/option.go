@@ -18,6 +18,10 @@ const (
 const (
 	padDelay = "\x01\x02\x00\x00"
 	padBoth  = "\x01\x04\x00\x00\x00\x00"
+
+	// A loss option with a byte of flags, and less padding.
+	sparseLength = lossLength + 1
+	padSparse    = "\x01\x03\x00\x00\x00"
 )
 
 // AppendOptions appends to b an IPv6 Destination Options header (RFC 8200,
@@ -32,6 +36,9 @@ func AppendOptions(b []byte, next uint8, m Mark) []byte {
 	b = append(b, next, uint8(size/8-1))
 	if m.Modules&wire.Delay != 0 {
 		b = m.appendDelay(append(b, OptionDelay, delayLength))
+	}
+	if m.Sparse {
+		return append(append(m.appendLoss(append(b, OptionLoss, sparseLength)), typeSparse), padSparse...)
 	}
 	if m.Modules&wire.Loss != 0 {
 		b = m.appendLoss(append(b, OptionLoss, lossLength))
@@ -92,6 +99,11 @@ func readOptions(b []byte, set wire.Module) (m Mark, ok bool) {
 		}
 		m.setDelay(b[2:])
 		b = b[2+delayLength:]
+	}
+	if set == wire.Delay|wire.Loss && binary.BigEndian.Uint16(b) == OptionLoss<<8|sparseLength {
+		m.setLoss(b[2:])
+		m.Sparse = true
+		return m, b[2+lossLength] == typeSparse && string(b[2+sparseLength:]) == padSparse
 	}
 	if set&wire.Loss != 0 {
 		if binary.BigEndian.Uint16(b) != OptionLoss<<8|lossLength {

@@ -9,6 +9,9 @@ import (
 // Protocol is the IPv4 protocol for experiments (RFC 3692, RFC 4727).
 const Protocol = 253
 
+// typeSparse is the bit of a shim's type for marks with Sparse.
+const typeSparse = 4
+
 // shimHead is the size of type, next protocol, length and flags.
 const shimHead = 4
 
@@ -51,7 +54,11 @@ func AppendShim(b []byte, next uint8, m Mark) []byte {
 	if size == 0 {
 		return b
 	}
-	b = append(b, uint8(m.Modules), next, uint8(size-shimHead), 0)
+	kind := uint8(m.Modules)
+	if m.Sparse {
+		kind |= typeSparse
+	}
+	b = append(b, kind, next, uint8(size-shimHead), 0)
 	if m.Modules&wire.Delay != 0 {
 		b = m.appendDelay(b)
 	}
@@ -69,8 +76,9 @@ func ParseShim(b []byte) (m Mark, next uint8, n int, err error) {
 	if len(b) < shimHead {
 		return Mark{}, 0, 0, fmt.Errorf("parse shim: %d bytes: %w", len(b), ErrShort)
 	}
-	set := wire.Module(b[0])
-	if !set.Valid() {
+	set := wire.Module(b[0] &^ typeSparse)
+	m.Sparse = b[0]&typeSparse != 0
+	if !set.Valid() || m.Sparse && set != wire.Delay|wire.Loss {
 		return Mark{}, 0, 0, fmt.Errorf("parse shim: type %d: %w", b[0], ErrNotMark)
 	}
 	size := shimSize(set)

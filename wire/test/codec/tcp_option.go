@@ -101,7 +101,7 @@ func hasTCPOption(header []byte) bool {
 	options := header[tcpSize:]
 	last := len(options) - experimentLength
 	return last >= 0 && leadTo(options, last) && options[last] == TCPOptionKind && options[last+1] == experimentLength &&
-		binary.BigEndian.Uint16(options[last+2:]) == ExID
+		isExID(options[last+2:])
 }
 
 // leadTo reports whether an option may begin at an offset: each one before it says where

@@ -8,10 +8,12 @@ import (
 	"pillion.dev/wire"
 )
 
-// The experimental option of UDP (RFC 9868) and its experiment identifier.
+// The experimental option of UDP (RFC 9868) and its experiment identifiers: ExIDSparse is
+// that of marks with Sparse.
 const (
 	OptionKind       = 127
 	ExID             = 0x504c
+	ExIDSparse       = 0x504d
 	experimentLength = 12
 	udpOptionSize    = 14
 )
@@ -60,7 +62,7 @@ func extractUDPOption(packet []byte, _ uint16) (original []byte, m Mark, err err
 		return nil, Mark{}, fmt.Errorf("surplus area of %d bytes: %w", area, ErrNotMark)
 	}
 	option := packet[len(packet)-udpOptionSize:]
-	if option[2] != OptionKind || binary.BigEndian.Uint16(option[4:]) != ExID {
+	if option[2] != OptionKind || !isExID(option[4:]) {
 		return nil, Mark{}, fmt.Errorf("option %x: %w", option[2:6], ErrNotMark)
 	}
 	if pad := packet[at+length]; area > udpOptionSize && pad != 0 {

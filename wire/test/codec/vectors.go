@@ -37,6 +37,7 @@ type row struct {
 	Ticks    uint32 `json:"ticks"`
 	Sequence uint32 `json:"sequence"`
 	Single   bool   `json:"single"`
+	Sparse   bool   `json:"sparse,omitempty"`
 	Original string `json:"original"`
 	Marked   string `json:"marked"`
 }
@@ -56,7 +57,7 @@ func (v Vector) MarshalJSON() ([]byte, error) {
 		Name: v.Name, Encoding: v.Encoding.String(), Port: v.Port,
 		Modules: v.Mark.Modules.String(),
 		Sent:    fmt.Sprintf("%016x", uint64(v.Mark.Sent)), Received: fmt.Sprintf("%016x", uint64(v.Mark.Received)),
-		Ticks: v.Mark.Ticks, Sequence: v.Mark.Sequence, Single: v.Mark.Single,
+		Ticks: v.Mark.Ticks, Sequence: v.Mark.Sequence, Single: v.Mark.Single, Sparse: v.Mark.Sparse,
 		Original: hex.EncodeToString(v.Original), Marked: hex.EncodeToString(v.Marked),
 	})
 }
@@ -95,7 +96,7 @@ func (v *Vector) UnmarshalJSON(b []byte) error {
 		Name: r.Name, Encoding: encoding, Port: r.Port,
 		Mark: Mark{
 			Modules: modules, Sent: Timestamp(sent), Received: Timestamp(received),
-			Ticks: r.Ticks, Sequence: r.Sequence, Single: r.Single,
+			Ticks: r.Ticks, Sequence: r.Sequence, Single: r.Single, Sparse: r.Sparse,
 		},
 		Original: original, Marked: marked,
 	}

@@ -192,6 +192,9 @@ func makeVectors(t *testing.T) []codec.Vector {
 			for _, set := range modules {
 				add(e.String()+" "+set.String()+" "+s.name, s.packet, e, markOf(e, set), wire.Port)
 			}
+			sparse := markOf(e, wire.Delay|wire.Loss)
+			sparse.Sparse = true
+			add(e.String()+" sparse "+s.name, s.packet, e, sparse, wire.Port)
 		}
 	}
 	tails := []int{1, 3, 7, 101, 1399}

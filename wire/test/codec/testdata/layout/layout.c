@@ -21,6 +21,7 @@ static void print_layout(void)
 {
 	VALUE(WIRE_DELAY);
 	VALUE(WIRE_LOSS);
+	VALUE(WIRE_SPARSE);
 	VALUE(WIRE_IPV4);
 	VALUE(WIRE_IPV6);
 	VALUE(WIRE_TCP);
@@ -34,6 +35,7 @@ static void print_layout(void)
 	VALUE(WIRE_OPTION_PADN);
 	VALUE(WIRE_OPTION_DELAY_LENGTH);
 	VALUE(WIRE_OPTION_LOSS_LENGTH);
+	VALUE(WIRE_OPTION_SPARSE_LENGTH);
 	VALUE(WIRE_NATIVE_DELAY);
 	VALUE(WIRE_NATIVE_LOSS);
 	VALUE(WIRE_NATIVE_BOTH);
@@ -50,6 +52,7 @@ static void print_layout(void)
 	VALUE(WIRE_FLOW_STRIDE);
 	VALUE(WIRE_NTP_UNIX);
 	VALUE(WIRE_EXID);
+	VALUE(WIRE_EXID_SPARSE);
 	VALUE(WIRE_EXPERIMENT_LENGTH);
 	VALUE(WIRE_TIME_SHIFT);
 	VALUE(WIRE_UDP_OPTION_KIND);
@@ -105,6 +108,7 @@ static void read_options(const __u8 *bytes)
 	const struct wire_native_delay *delay = (const void *)bytes;
 	const struct wire_native_loss *loss = (const void *)bytes;
 	const struct wire_native_both *both = (const void *)bytes;
+	const struct wire_native_sparse *sparse = (const void *)bytes;
 	const struct wire_delay none = {};
 
 	switch (8 * (head->length + 1)) {
@@ -117,6 +121,12 @@ static void read_options(const __u8 *bytes)
 		print_hex(NULL, 0);
 		return;
 	case WIRE_NATIVE_BOTH:
+		if (sparse->loss.length == WIRE_OPTION_SPARSE_LENGTH) {
+			print_mark(WIRE_DELAY | WIRE_LOSS | sparse->loss.flags, head->next_header,
+				   sparse->delay.data, sparse->loss.sequence);
+			print_hex(sparse->pad, sizeof(sparse->pad));
+			return;
+		}
 		print_mark(WIRE_DELAY | WIRE_LOSS, head->next_header, both->delay.data, both->loss.sequence);
 		print_hex(both->pad, sizeof(both->pad));
 	}
@@ -138,6 +148,7 @@ static void read_shim(const __u8 *bytes)
 		print_mark(head->type, head->next_protocol, none, loss->sequence);
 		break;
 	case WIRE_DELAY | WIRE_LOSS:
+	case WIRE_DELAY | WIRE_LOSS | WIRE_SPARSE:
 		print_mark(head->type, head->next_protocol, both->delay, both->sequence);
 	}
 	print_hex(NULL, 0);
