@@ -45,14 +45,18 @@ static __noinline int summed_by_trial(struct __sk_buff *skb, __u32 at)
 	return after == added;
 }
 
+/* Does the field say so? Returns 0 also where it cannot be read. */
+static __always_inline int summed_partial_field(struct __sk_buff *skb)
+{
+	return summed_by_field && bpf_cast_to_kern_ctx &&
+	       BPF_CORE_READ_BITFIELD((struct sk_buff *)bpf_cast_to_kern_ctx(skb), ip_summed) == SUMMED_PARTIAL;
+}
+
 /* at: offset of the checksum. Returns 1 if so, 0 if not, less if the kernel refuses to say. */
 static __always_inline int summed_partial(struct __sk_buff *skb, __u32 at)
 {
-	if (summed_by_field && bpf_cast_to_kern_ctx) {
-		struct sk_buff *kernel = bpf_cast_to_kern_ctx(skb);
-
-		return BPF_CORE_READ_BITFIELD(kernel, ip_summed) == SUMMED_PARTIAL;
-	}
+	if (summed_by_field && bpf_cast_to_kern_ctx)
+		return summed_partial_field(skb);
 	return summed_by_trial(skb, at);
 }
 

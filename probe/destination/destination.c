@@ -55,12 +55,35 @@ static __always_inline void reach(struct __sk_buff *skb, __u32 length)
 /* A Hop-by-Hop header moves the mark further back. */
 static __always_inline int is_far(struct __sk_buff *skb)
 {
-	__u8 next;
+	struct ipv6hdr *ip = packet_start(skb) + link_length;
 
-	return skb->protocol == PROTOCOL_IPV6 &&
-	       !bpf_skb_load_bytes(skb, link_length + __builtin_offsetof(struct ipv6hdr, nexthdr),
-				   &next, sizeof(next)) &&
-	       next == NEXT_HOP_BY_HOP;
+	return skb->protocol == PROTOCOL_IPV6 && (void *)(ip + 1) <= packet_end(skb) &&
+	       ip->nexthdr == NEXT_HOP_BY_HOP;
+}
+
+/*
+ * Are the headers of a TCP segment all that could be needed, and in reach? Its data often
+ * lies elsewhere, and is shared with the sender: to pull it in costs a copy of the headers.
+ */
+static __always_inline int is_segment_in_reach(struct __sk_buff *skb)
+{
+	void *l3 = packet_start(skb) + link_length, *end = packet_end(skb);
+	struct tcphdr *tcp;
+
+	if (skb->protocol == PROTOCOL_IPV6) {
+		struct ipv6hdr *ip = l3;
+
+		tcp = (void *)(ip + 1);
+		if ((void *)(tcp + 1) > end || ip->nexthdr != IPPROTO_TCP)
+			return 0;
+	} else {
+		struct iphdr *ip = l3;
+
+		tcp = (void *)(ip + 1);
+		if ((void *)(tcp + 1) > end || *(__u8 *)l3 != 0x45 || ip->protocol != IPPROTO_TCP)
+			return 0;
+	}
+	return (void *)tcp + tcp->doff * 4 <= end;
 }
 
 /*
@@ -98,6 +121,20 @@ static __always_inline __u32 count_skb(struct __sk_buff *skb, struct mark *m, st
 	return VERDICT_COUNTED;
 }
 
+/* The shortest way for such packets: datagrams of a flow with a slot. Returns 0 for others. */
+static __always_inline int count_datagram(struct __sk_buff *skb, struct mark *m, struct tally *tally)
+{
+	void *l3 = packet_start(skb) + link_length, *end = packet_end(skb);
+
+	if (skb->gso_size || !sparse_read(m, skb->protocol, l3, end, skb->len - link_length) ||
+	    !sparse_datagram(m, l3, end) || was_read(skb) || run_unmarked(m, 1) != RUN_COUNTED)
+		return 0;
+	tally->verdicts[VERDICT_COUNTED]++;
+	tally->bytes += m->length;
+	note_read(skb);
+	return 1;
+}
+
 /* Takes the mark out, or leaves it. Returns what is counted. */
 static __always_inline __u64 *settle(struct __sk_buff *skb, struct mark *m, struct tally *tally,
 				     int route, __u64 now_ns)
@@ -131,9 +168,9 @@ int destination_tc(struct __sk_buff *skb)
 	int verdict, counted, probe;
 	__u64 *settled;
 
-	if (!tally)
+	if (!tally || (is_sparse() && count_datagram(skb, &m, tally)))
 		return AGAIN;
-	if (out_of_reach(skb, READ_LENGTH))
+	if (out_of_reach(skb, READ_LENGTH) && !is_segment_in_reach(skb))
 		reach(skb, READ_LENGTH);
 	verdict = was_read(skb) ? VERDICT_UNMARKED : read_option_skb(skb, &m);
 	if (verdict == VERDICT_UNMARKED && !was_read(skb)) {

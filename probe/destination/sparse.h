@@ -62,6 +62,16 @@ static __always_inline int sparse_read(struct mark *m, __be16 protocol, void *l3
 	return 0;
 }
 
+/* A datagram that ends where its packet ends, so that nothing in it can be a mark. */
+static __always_inline int sparse_datagram(const struct mark *m, void *l3, void *end)
+{
+	__u32 headers = m->key.family == 6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+	struct udphdr *udp = l3 + headers;
+
+	return m->key.protocol == IPPROTO_UDP && (void *)(udp + 1) <= end &&
+	       headers + bpf_ntohs(udp->len) == m->length && udp->dest != bpf_htons(udp_port);
+}
+
 /* The flow has no slot, or the slot is in use. Returns 0 if there is no such flow. */
 static __always_inline int sparse_account(const struct mark *m, struct tally *tally, __u32 packets)
 {

@@ -223,6 +223,13 @@ static __always_inline int connection_reserve(struct bpf_sock_ops *ops, struct c
 	return 0;
 }
 
+/* Nothing to find out for a segment with data since the kernel computed the segment size. */
+static __always_inline int connection_steady(const struct connection *c)
+{
+	return c->segments && c->begun && c->learned && !c->paused && !c->stopped &&
+	       c->judged == rules_state && bpf_jiffies64() < lease_until;
+}
+
 /* The kernel computes the segment size, or the header of a segment. */
 static __always_inline void connection_length(struct bpf_sock_ops *ops)
 {
@@ -235,8 +242,14 @@ static __always_inline void connection_length(struct bpf_sock_ops *ops)
 	if (!sk) /* SYN-ACK: there is no socket yet */
 		return;
 	c = bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!c)
+		return;
+	if (!size && ops->skb_len && connection_steady(c)) {
+		connection_reserve(ops, c, 0);
+		return;
+	}
 	tcp = bpf_skc_to_tcp_sock(sk);
-	if (!c || !tcp)
+	if (!tcp)
 		return;
 	if (c->begun && !c->learned && after(ops->snd_una, c->from))
 		connection_learn(tcp, c);

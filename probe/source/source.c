@@ -207,6 +207,22 @@ static __always_inline __u8 incoming_protocol(struct __sk_buff *skb)
 	return 0;
 }
 
+/* May it be a SYN? Only one whose flags are in reach and say otherwise is none. */
+static __always_inline int incoming_syn(struct __sk_buff *skb)
+{
+	void *l3 = packet_start(skb) + link_length, *end = packet_end(skb);
+	__u32 headers = sizeof(struct ipv6hdr);
+	struct tcphdr *tcp;
+
+	if (skb->protocol == PROTOCOL_IPV4) {
+		struct iphdr *ip = l3;
+
+		headers = (void *)(ip + 1) <= end ? ip->ihl * 4 : 0;
+	}
+	tcp = l3 + headers;
+	return (void *)(tcp + 1) > end || tcp->syn;
+}
+
 /* The rules are about packets that leave: look at this one from the other side. */
 static __always_inline void flow_reverse(struct flow_key *key)
 {
@@ -241,7 +257,8 @@ int source_return(struct __sk_buff *skb)
 {
 	switch (incoming_protocol(skb)) {
 	case IPPROTO_TCP:
-		hear_syn(skb);
+		if (incoming_syn(skb))
+			hear_syn(skb);
 		break;
 	case IPPROTO_ICMPV6:
 		path_receive(skb, link_length + sizeof(struct ipv6hdr), 6);
