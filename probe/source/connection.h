@@ -26,6 +26,7 @@
 #include "outcome.h"
 #include "rule.h"
 #include "sock.h"
+#include "stamp.h"
 
 const volatile __u64 network_cookie; /* of the device's network namespace */
 const volatile __u32 device_index;
@@ -50,6 +51,7 @@ struct connection {
 	__u8 ack_credit; /* late duplicates that are put down to other causes */
 	__u8 acking;
 	__u32 ack_limit; /* what the peer may send until it gets another acknowledgement, if acking */
+	struct stamping stamping; /* of sparse marks: which segments get room */
 };
 
 #define ACK_CREDIT 2
@@ -245,7 +247,8 @@ static __always_inline void connection_length(struct bpf_sock_ops *ops)
 	if (!c)
 		return;
 	if (!size && ops->skb_len && connection_steady(c)) {
-		connection_reserve(ops, c, 0);
+		if (!sparse_marks || stamp_due(&c->stamping))
+			connection_reserve(ops, c, 0);
 		return;
 	}
 	tcp = bpf_skc_to_tcp_sock(sk);

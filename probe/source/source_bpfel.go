@@ -37,6 +37,14 @@ type sourceConnection struct {
 	AckCredit uint8
 	Acking    uint8
 	AckLimit  uint32
+	Stamping  struct {
+		_      structs.HostLayout
+		Second uint16
+		Count  uint16
+		Left   uint16
+		Hold   uint8
+		State  uint8
+	}
 }
 
 type sourceEncodedPath struct {

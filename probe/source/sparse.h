@@ -78,6 +78,8 @@ __noinline int sparse_decide(const struct flow_key *flow, const struct subject *
 		return outcome ? outcome : OUTCOME_FLOWS;
 	if (outcome)
 		return sparse_refused(numbers, sparse_packets(s), outcome);
+	if (s->room) /* decided when the segment was built: see connection.h */
+		return 0;
 	return sparse_spares(numbers) ? sparse_take(numbers, sparse_packets(s), 0) : 0;
 }
 

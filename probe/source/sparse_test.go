@@ -40,17 +40,13 @@ func (s *Source) sparseMark(t *testing.T, packet []byte) (m codec.Mark, marked b
 func TestSparseMarks(t *testing.T) {
 	const n, every = 2000, 10
 	plain6 := ipv6("2001:db8::1", "2001:db8::2", 17, ported(1, 2, []byte("x")))
-	segment, err := codec.ReserveTCPOption(sealTCP(ipv4("192.0.2.1", "198.51.100.2", 6, tcp(1, 2, 0x10, nil, []byte("x")))))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, row := range []struct {
 		encoding wire.Encoding
 		packet   []byte
 		padding  int
 	}{
 		{wire.Native, plain6, 0}, {wire.Shim, plain4, 0}, {wire.IPIP, plain4, 0}, {wire.UDP, plain4, 0},
-		{wire.UDPOption, plain4, 1}, {wire.UDPOption, plain6, 1}, {wire.TCPOption, segment, 0},
+		{wire.UDPOption, plain4, 1}, {wire.UDPOption, plain6, 1},
 	} {
 		t.Run(row.encoding.String(), func(t *testing.T) {
 			s := open(t, sparsely(every, row.encoding), oneSecond)
@@ -58,7 +54,7 @@ func TestSparseMarks(t *testing.T) {
 			marks, gap := 0, 0
 			for i := range n {
 				gap++
-				m, marked := s.markOrRoom(t, row.encoding, row.packet)
+				m, marked := s.sparseMark(t, row.packet)
 				if !marked {
 					if gap >= 2*every || i < every {
 						t.Fatalf("packet %d is not marked, nor the %d before", i, gap-1)
@@ -85,18 +81,28 @@ func TestSparseMarks(t *testing.T) {
 	}
 }
 
-// markOrRoom is sparseMark, but that a segment without a mark keeps the room for it.
-func (s *Source) markOrRoom(t *testing.T, encoding wire.Encoding, packet []byte) (m codec.Mark, marked bool) {
-	t.Helper()
-	if encoding != wire.TCPOption {
-		return s.sparseMark(t, packet)
+// TestSparseSegments: segments with room for a mark get one, and their numbers count the
+// others.
+func TestSparseSegments(t *testing.T) {
+	plain := sealTCP(ipv4("192.0.2.1", "198.51.100.2", 6, tcp(1, 2, 0x10, nil, []byte("x"))))
+	room, err := codec.ReserveTCPOption(plain)
+	if err != nil {
+		t.Fatal(err)
 	}
-	out := run(t, s.objects.SourceTc, packet)
-	_, m, _, err := codec.Extract(out, wire.Port)
-	if err != nil && (!errors.Is(err, codec.ErrNotMark) || !bytes.Equal(out, packet)) {
-		t.Fatalf("%x became %x: %v", packet, out, err)
+	s := open(t, sparsely(10, wire.TCPOption), oneSecond)
+	s.ready(t)
+	if got := s.outcome(t, plain); got != "tcp_options" {
+		t.Errorf("before the first mark: %s", got)
 	}
-	return m, err == nil
+	first := s.mark(t, room)
+	for i := range uint32(100) {
+		if got := s.outcome(t, plain); got != "counted" {
+			t.Fatalf("without room: %s", got)
+		}
+		if m := s.mark(t, room); !m.Sparse || m.Sequence != first.Sequence+2*i+2 {
+			t.Fatalf("segment %d: %+v, the first was %+v", i, m, first)
+		}
+	}
 }
 
 // TestSparseMarksWithoutSlots: of flows with one hash only the first has a slot.

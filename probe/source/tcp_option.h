@@ -92,7 +92,8 @@ static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct
  * What marks a segment that has no room: the next encoding of the list. But
  * connections whose program is attached may go to hosts that do not know marks:
  * for IPv4 no other encoding leaves such a segment readable to them. Nothing marks
- * segments of a handshake, or of a connection whose marks may not arrive.
+ * segments of a handshake, of a connection whose marks may not arrive, or, with sparse
+ * marks, of one whose other segments have room.
  */
 static __noinline __u32 tcp_option_missing(struct __sk_buff *skb, struct subject *s)
 {
@@ -109,7 +110,7 @@ static __noinline __u32 tcp_option_missing(struct __sk_buff *skb, struct subject
 		s->blocked = OUTCOME_HANDSHAKE;
 	else if (c && (c->paused || c->stopped || c->no_acks || c->avoided))
 		s->blocked = OUTCOME_TIMEOUT;
-	else if (s->key.family == 4)
+	else if (s->key.family == 4 || (sparse_marks && c && c->segments))
 		s->blocked = OUTCOME_TCP_OPTIONS;
 	return encoding_after(WIRE_ENCODING_TCP_OPTION, packet_class(s));
 }
