@@ -51,9 +51,9 @@ func TestSelectArms(t *testing.T) {
 	}
 	for _, test := range []struct{ name, arms, epping, blocks, costs, missing, wrong string }{
 		{"default", "", "", "none none-again empty agents agents-stamp-all agents-sparse tcpdump",
-			"empty agents agents-stamp-all" + encodings, "softflowd epping", ""},
+			"empty agents agents-stamp-all agents-sparse" + encodings, "softflowd epping", ""},
 		{"with ePPing", "", "epping", "none none-again empty agents agents-stamp-all agents-sparse tcpdump epping",
-			"empty agents agents-stamp-all" + encodings, "softflowd", ""},
+			"empty agents agents-stamp-all agents-sparse" + encodings, "softflowd", ""},
 		{"named", "agents,tcpdump", "", "none agents tcpdump", "agents tcpdump", "", ""},
 		{"unknown", "agents,magic", "", "", "", "", `unknown arm "magic"`},
 		{"named but not installed", "softflowd", "", "", "", "", "make install-bench"},
