@@ -9,6 +9,7 @@
 
 #include "../bpf/summed.h"
 #include "account.h"
+#include "find.h"
 
 /* Where the datagram and its surplus area are, as offsets in the IP packet. */
 struct surplus {
