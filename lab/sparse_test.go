@@ -26,7 +26,7 @@ func TestSparseMarksTruth(t *testing.T) {
 			s := b.probe("a", "source", "b", "--encoding="+row.encoding, "--sparse-marks", "--filter", "dport=9000")
 			stream := b.open("a", "b", netip.AddrPortFrom(row.to, 9000))
 			stream.send(packets, 10000)
-			stream.enclose(func(sent uint64) bool { return d.expected() == sent })
+			stream.enclose(func(sent uint64) bool { return d.seen().Expected == sent })
 			truth := b.settled("a-b", "a", stream.next)
 			marked, read := both(s, d)
 			if truth.Unread != 0 {
@@ -61,16 +61,6 @@ func (s *stream) enclose(enclosed func(sent uint64) bool) {
 		s.send(1, 10000)
 	}
 	s.t.Fatalf("no mark after %d packets", s.next)
-}
-
-// expected is the sum of what the rows of a destination say.
-func (p *runningProbe) expected() (sum uint64) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	for _, row := range p.rows {
-		sum += row.Expected
-	}
-	return sum
 }
 
 // TestSparseMarksOfTCP: segments are counted as they are on the wire, whatever buffers the

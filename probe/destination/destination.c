@@ -107,15 +107,9 @@ static __always_inline void note_read(struct __sk_buff *skb)
 /* A packet without a mark. Returns a verdict. */
 static __always_inline __u32 count_skb(struct __sk_buff *skb, struct mark *m, struct tally *tally, __u32 packets)
 {
-	__u32 room = m->size; /* for a mark, in a TCP header */
-
-	if (!is_sparse() || was_read(skb))
-		return VERDICT_UNMARKED;
-	__builtin_memset(m, 0, sizeof(*m));
-	if (!sparse_read(m, skb->protocol, packet_start(skb) + link_length, packet_end(skb), skb->len - link_length))
-		return VERDICT_UNMARKED;
-	m->length -= room;
-	if (sparse_count(m, tally, packets) != VERDICT_COUNTED)
+	if (!is_sparse() || was_read(skb) ||
+	    !sparse_take(m, tally, skb->protocol, packet_start(skb) + link_length, packet_end(skb),
+			 skb->len - link_length, packets))
 		return VERDICT_UNMARKED;
 	note_read(skb);
 	return VERDICT_COUNTED;
@@ -229,21 +223,6 @@ static __always_inline int read_frame(struct mark *m, __be16 protocol, void *l3,
 	return VERDICT_UNMARKED;
 }
 
-static __always_inline int count_frame(struct xdp_md *ctx, struct mark *m, struct tally *tally, __be16 protocol,
-				       __u32 l3, __u32 length)
-{
-	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	__u32 room = m->size;
-
-	if (!is_sparse())
-		return VERDICT_UNMARKED;
-	__builtin_memset(m, 0, sizeof(*m));
-	if (!sparse_read(m, protocol, data + l3, end, length))
-		return VERDICT_UNMARKED;
-	m->length -= room;
-	return sparse_count(m, tally, 1);
-}
-
 static __always_inline __u64 *settle_frame(struct xdp_md *ctx, struct mark *m, struct tally *tally,
 					   __u32 l3, __u32 length, __u64 now_ns)
 {
@@ -285,9 +264,9 @@ int destination_xdp(struct xdp_md *ctx)
 		verdict = read_frame(&m, protocol, data + l3, end, length - l3);
 	}
 	if (verdict == VERDICT_UNMARKED) {
-		if (l3)
-			verdict = count_frame(ctx, &m, tally, protocol, l3, length - l3);
-		tally->verdicts[verdict == VERDICT_COUNTED ? VERDICT_COUNTED : VERDICT_UNMARKED]++;
+		if (l3 && is_sparse() && sparse_take(&m, tally, protocol, data + l3, end, length - l3, 1))
+			verdict = VERDICT_COUNTED;
+		tally->verdicts[verdict]++;
 		return XDP_PASS;
 	}
 	probe = is_path_probe(&m);

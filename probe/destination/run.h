@@ -3,7 +3,7 @@
  * The shortest way to count a packet. Most packets of a fast flow are the next one: single,
  * in order, without a time. Such a run is counted in one word of the flow's slot, and
  * enters the flow when another packet comes or the agent collects it. The run of a sparse
- * flow are its packets without a mark.
+ * flow consists of its packets without a mark.
  *
  * That word is also the lock of a flow with a slot.
  */

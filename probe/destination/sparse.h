@@ -93,22 +93,35 @@ static __always_inline int sparse_account(const struct mark *m, struct tally *ta
 }
 
 /*
- * Counts packets without a mark. Returns a verdict. A global function: the verifier
- * proves it once, apart from its callers.
+ * Counts packets without a mark. Returns 0 if they are of no sparse flow. A global
+ * function: the verifier proves it once, apart from its callers.
  */
 __noinline int sparse_count(const struct mark *m, struct tally *tally, __u32 packets)
 {
 	int counted;
 
 	if (!m || !tally)
-		return VERDICT_UNMARKED;
+		return 0;
 	counted = run_unmarked(m, packets);
 	if (counted == RUN_OTHER && sparse_flows < SPARSE_FLOWS)
-		return VERDICT_UNMARKED;
+		return 0;
 	if (counted != RUN_COUNTED && !sparse_account(m, tally, packets))
-		return VERDICT_UNMARKED;
+		return 0;
 	tally->bytes += m->length;
-	return VERDICT_COUNTED;
+	return 1;
+}
+
+/* The same for packets in which no mark was found. m: as that search left it */
+static __always_inline int sparse_take(struct mark *m, struct tally *tally, __be16 protocol, void *l3, void *end,
+				       __u32 length, __u32 packets)
+{
+	__u32 room = m->size; /* for a mark, in a TCP header */
+
+	__builtin_memset(m, 0, sizeof(*m));
+	if (!sparse_read(m, protocol, l3, end, length))
+		return 0;
+	m->length -= room;
+	return sparse_count(m, tally, packets);
 }
 
 /* Where source and destination see the same flows. */

@@ -273,7 +273,7 @@ static __always_inline void window_run(struct window *w, __u32 count)
 	w->top = window_add(w->next, WIRE_SEQUENCE_MASK); /* one less */
 }
 
-/* What else came is not all from reordering, but from a pause of marking. */
+/* More packets than this beyond those sent: not reordering, but marking was interrupted. */
 #define WINDOW_EXCESS WINDOW
 
 /* Packets of a sparse flow, and their bytes. */

@@ -207,7 +207,7 @@ static __always_inline __u8 incoming_protocol(struct __sk_buff *skb)
 	return 0;
 }
 
-/* May it be a SYN? Only one whose flags are in reach and say otherwise is none. */
+/* Returns 0 if the flags are in reach and the segment is no SYN. */
 static __always_inline int incoming_syn(struct __sk_buff *skb)
 {
 	void *l3 = packet_start(skb) + link_length, *end = packet_end(skb);

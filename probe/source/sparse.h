@@ -47,13 +47,13 @@ static __always_inline int sparse_refused(struct numbering *numbers, __u32 packe
 	return sparse_take(numbers, packets, outcome);
 }
 
-/* Does a packet of a flow do without a mark? */
+/* Is the next packet of a flow to be counted only? */
 static __always_inline int sparse_spares(struct numbering *numbers)
 {
 	return !stamp_due(&numbers->stamping) && (numbers->stamping.state & STAMP_BEGUN);
 }
 
-/* What keeps a packet out of the flow altogether: its destination hears of none of these. */
+/* Outcomes of packets that do not belong to a measured flow, at its destination either. */
 static __always_inline int is_outside(int outcome)
 {
 	return outcome == OUTCOME_NO_MATCH || outcome == OUTCOME_NO_LEASE || outcome == OUTCOME_PROBE ||

@@ -75,24 +75,33 @@ func count(stamped []bool) (n int) {
 	return n
 }
 
-// TestSparseStamps: in every encoding all packets are numbered. The first of a flow are
-// stamped, then one in N on average, never more than 2N-1 apart. A mark without a time is
-// as short as one of the module loss.
-func TestSparseStamps(t *testing.T) {
-	const n, every = 2000, 10
+// way is an encoding, a packet to which it applies, and the bytes that align the mark.
+type way struct {
+	encoding wire.Encoding
+	packet   []byte
+	padding  int
+}
+
+// ways has every encoding.
+func ways(t *testing.T) []way {
+	t.Helper()
 	plain6 := ipv6("2001:db8::1", "2001:db8::2", 17, ported(1, 2, []byte("x")))
 	segment, err := codec.ReserveTCPOption(sealTCP(ipv4("192.0.2.1", "198.51.100.2", 6, tcp(1, 2, 0x10, nil, []byte("x")))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []struct {
-		encoding wire.Encoding
-		packet   []byte
-		padding  int
-	}{
+	return []way{
 		{wire.Native, plain6, 0}, {wire.Shim, plain4, 0}, {wire.IPIP, plain4, 0}, {wire.UDP, plain4, 0},
-		{wire.UDPOption, plain4, 1}, {wire.TCPOption, segment, 0},
-	} {
+		{wire.UDPOption, plain4, 1}, {wire.UDPOption, plain6, 1}, {wire.TCPOption, segment, 0},
+	}
+}
+
+// TestSparseStamps: in every encoding all packets are numbered. The first of a flow are
+// stamped, then one in N on average, never more than 2N-1 apart. A mark without a time is
+// as short as one of the module loss.
+func TestSparseStamps(t *testing.T) {
+	const n, every = 2000, 10
+	for _, row := range ways(t) {
 		t.Run(row.encoding.String(), func(t *testing.T) {
 			settings := all(row.encoding, wire.Delay|wire.Loss)
 			settings.StampEvery = every

@@ -82,7 +82,7 @@ static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct
 	option->time = time;
 	change = halves(number) + halves(time) + bpf_htons(WIRE_TCP_OPTION_KIND << 8) +
 		 (__u16)~bpf_htons(WIRE_TCP_ROOM_KIND << 8) + stamp_exid() + (__u16)~bpf_htons(WIRE_EXID);
-	/* Nothing to do where the device, or the kernel later, computes the checksum: the call knows, too. */
+	/* Nothing to do where the device, or the kernel later, computes the checksum: it saves the call. */
 	if (!summed_partial_field(skb))
 		bpf_l4_csum_replace(skb, s->l4 + TCP_CHECK_OFFSET, 0, change, 0);
 	return OUTCOME_MARKED;
