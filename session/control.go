@@ -160,6 +160,8 @@ type State struct {
 	Started  time.Time `json:"started"`
 	Version  string    `json:"version"`
 	Kernel   string    `json:"kernel"`
+	// Capabilities of the agent; earlier versions state none.
+	Capabilities []string `json:"capabilities,omitempty"`
 	// Boot is the running kernel's boot ID: agents that share it share a clock.
 	Boot       string            `json:"boot,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"` // from the agent's configuration

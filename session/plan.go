@@ -64,8 +64,17 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	}
 	for _, host := range hosts {
 		measured := slices.ContainsFunc(pairs, func(p Pair) bool { return p.Source == host.Name || p.Destination == host.Name })
-		if why := addresses.Lack(spec, host); why != "" && measured {
+		if !measured {
+			continue
+		}
+		if why := addresses.Lack(spec, host); why != "" {
 			plan.Warnings = append(plan.Warnings, why+"; its pairs are not measured until it has one")
+		} else if why := Incapable(spec, host); why != "" {
+			plan.Warnings = append(plan.Warnings, why+"; its pairs are not measured until then")
+		}
+		sources := Assignment{Sources: slices.Clone(plan.Assignments[host.Name].Sources)}
+		if why := Restrict(&sources, host.Name, hosts)[spec.Name]; why != "" {
+			plan.Warnings = append(plan.Warnings, host.Name+" "+why)
 		}
 	}
 	return plan
@@ -107,7 +116,8 @@ func (s Sampling) String() string {
 // Assign returns the tasks of a session by agent: destinations read the marks of the
 // pairs in read, sources mark and trace paths for those in mark. The two differ only
 // while a session starts or stops. Points run while any pair is read. An agent without
-// an address gets no task: a source without peers would mark all packets.
+// an address gets no task: a source without peers would mark all packets. No source marks
+// for an agent that cannot read its marks.
 func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map[string]Assignment {
 	spec = spec.Complete()
 	assignments := map[string]Assignment{}
@@ -119,7 +129,7 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map
 		}}
 		assignments[agent] = a
 	}
-	for agent, peers := range ends(spec, addresses, mark, func(p Pair) (string, string) { return p.Source, p.Destination }) {
+	for agent, peers := range ends(spec, addresses, capable(spec, hosts, mark), func(p Pair) (string, string) { return p.Source, p.Destination }) {
 		a := assignments[agent]
 		a.Sources = []SourceTask{{
 			Session: spec.Name, Device: spec.Device[agent], Addresses: addresses.peer(spec, agent).Addresses,

@@ -8,9 +8,9 @@ import (
 
 func lab() []Host {
 	return []Host{
-		{Name: "h1", Connected: true, Addresses: []string{"10.0.0.1", "2001:db8::1"}, Labels: map[string]string{"edge": "", "site": "a"}},
-		{Name: "h2", Connected: true, Addresses: []string{"10.0.0.2"}, Labels: map[string]string{"site": "b"}},
-		{Name: "h3", Addresses: []string{"10.0.0.3"}, Labels: map[string]string{"site": "b"}},
+		{Name: "h1", Connected: true, Addresses: []string{"10.0.0.1", "2001:db8::1"}, Labels: map[string]string{"edge": "", "site": "a"}, Capabilities: Capabilities()},
+		{Name: "h2", Connected: true, Addresses: []string{"10.0.0.2"}, Labels: map[string]string{"site": "b"}, Capabilities: Capabilities()},
+		{Name: "h3", Addresses: []string{"10.0.0.3"}, Labels: map[string]string{"site": "b"}, Capabilities: Capabilities()},
 	}
 }
 

@@ -106,4 +106,6 @@ type Host struct {
 	Connected bool
 	// Addresses are its global addresses.
 	Addresses []string
+	// Capabilities of its agent; nil: of a version that does not state them.
+	Capabilities []string
 }

@@ -164,7 +164,7 @@ func (s *service) state() session.State {
 	}
 	state.Agent, state.Instance = s.identity.Name(), s.instance
 	state.Time, state.Started = time.Now(), s.started
-	state.Version, state.Labels = version.Short(), s.config.Labels
+	state.Version, state.Labels, state.Capabilities = version.Short(), s.config.Labels, session.Capabilities()
 	state.Clock, state.Spool = s.sampler.Clock(), s.spool.Stats().Spool
 	state.Thin = int(s.applications.thin.Load())
 	state.Revision = s.runner.Revision()

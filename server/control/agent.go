@@ -58,6 +58,8 @@ type enrolment struct {
 	Interfaces []session.Interface `json:"interfaces,omitempty"`
 	Version    string              `json:"version,omitempty"`
 	Kernel     string              `json:"kernel,omitempty"`
+	// Capabilities that its version states.
+	Capabilities []string `json:"capabilities,omitempty"`
 	// Lost has the counts of lost batches that the last event reported.
 	Lost lost `json:"lost,omitzero"`
 }
@@ -320,6 +322,7 @@ func (c *Control) hosts(withRevoked bool) []session.Host {
 		if a := c.agents[name]; withRevoked || !a.Revoked {
 			hosts = append(hosts, session.Host{
 				Name: name, Labels: a.labels(), Connected: a.connected, Addresses: global(a.Interfaces),
+				Capabilities: a.Capabilities,
 			})
 		}
 	}

@@ -282,3 +282,61 @@ func FuzzState(f *testing.F) {
 		_, _ = readReply(text)
 	})
 }
+
+// A destination whose agent does not read the marks of a session, since it is of an earlier
+// version, gets no such marks, and the source says why, until the agent is updated.
+func TestEarlierAgentGetsOtherMarks(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.on("h2", func(h *host) { h.capabilities = nil })
+		b.pass(2 * time.Second)
+		spec := web()
+		spec.SparseMarks = true
+		b.create(spec)
+		s := b.state("web", Running)
+		if limit := limitOf(s, "h1"); !strings.Contains(limit, "the agent on h2 does not support sparse marks") {
+			t.Errorf("limit %q", limit)
+		}
+		source := func() session.SourceTask {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.hosts["h1"].applied.Sources[0]
+		}
+		if task := source(); task.SparseMarks || task.Encoding != "native,udp" {
+			t.Errorf("%+v", task)
+		}
+		b.on("h2", func(h *host) { h.capabilities = session.Capabilities() })
+		b.until("sparse marks", func() bool { return source().SparseMarks })
+		s, _ = b.control.Session("web")
+		if limit := limitOf(s, "h1"); limit != "" {
+			t.Errorf("limit %q", limit)
+		}
+	})
+}
+
+// A pair is not measured if no encoding of the session is read at its destination.
+func TestEarlierAgentIsRefused(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.on("h2", func(h *host) { h.capabilities = nil })
+		b.pass(2 * time.Second)
+		spec := web()
+		spec.Encoding, spec.Family = "udp-option", session.IPv4
+		b.create(spec)
+		s := b.state("web", Degraded)
+		if !strings.Contains(s.Reason, "the agent on h2 does not support encoding udp-option") || b.marks("h1", "web", "h2") {
+			t.Errorf("%+v", s)
+		}
+		b.on("h2", func(h *host) { h.capabilities = session.Capabilities() })
+		b.state("web", Running)
+	})
+}
+
+func limitOf(s Session, agent string) string {
+	for _, task := range s.Tasks {
+		if task.Agent == agent && task.Role == roleSource {
+			return task.Limit
+		}
+	}
+	return ""
+}

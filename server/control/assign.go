@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -25,7 +26,7 @@ func (c *Control) assign(now time.Time) {
 	for _, r := range c.inOrder() {
 		r.pairs, r.refused, r.lacking = nil, map[string]string{}, map[string]string{}
 		for _, host := range known {
-			if why := addresses.Lack(r.Spec, host); why != "" {
+			if why := cmp.Or(addresses.Lack(r.Spec, host), session.Incapable(r.Spec, host)); why != "" {
 				r.lacking[host.Name] = why
 			}
 		}
@@ -43,6 +44,7 @@ func (c *Control) assign(now time.Time) {
 	}
 	for name, a := range c.agents {
 		next := session.Union(tasks[name]...)
+		a.restricted = session.Restrict(&next, name, known)
 		text := content(next)
 		stale := a.state.Revision > a.sent.Revision && !a.asking // of a server that lost its state
 		if a.sent.Revision == 0 && a.state.Revision == 0 && len(tasks[name]) == 0 || text == a.text && !stale {

@@ -49,6 +49,8 @@ type host struct {
 	leased map[link]time.Time
 	// broken is why destinations do not run, refuses why assignments are rejected.
 	broken, refuses string
+	// capabilities of its agent; nil: of a version that states none.
+	capabilities []string
 	// unanswered paths of its sources.
 	unanswered uint64
 	clock      session.Clock
@@ -124,8 +126,8 @@ func (b *testbed) report(ctx context.Context) {
 func (h *host) state(t *testing.T) []byte {
 	text, err := json.Marshal(session.State{
 		Agent: h.name, Instance: h.instance, Time: time.Now(), Version: "1", Labels: h.labels,
-		Interfaces: []session.Interface{{Name: "eth0", Up: true, Addresses: []string{h.address + "/24", "127.0.0.1/8", "fe80::1/64"}}},
-		Clock:      h.clock, Spool: h.spool, Thin: h.thin, Revision: h.applied.Revision, Tasks: h.tasks(),
+		Interfaces:   []session.Interface{{Name: "eth0", Up: true, Addresses: []string{h.address + "/24", "127.0.0.1/8", "fe80::1/64"}}},
+		Capabilities: h.capabilities, Clock: h.clock, Spool: h.spool, Thin: h.thin, Revision: h.applied.Revision, Tasks: h.tasks(),
 	})
 	if err != nil {
 		t.Error(err)
@@ -284,7 +286,7 @@ func (b *testbed) join(names ...string) {
 		b.mu.Lock()
 		b.hosts[name] = &host{
 			name: name, instance: name + "-1", address: fmt.Sprintf("10.0.0.%d", len(b.hosts)+1), connected: true,
-			leased: map[link]time.Time{}, clock: session.Clock{Synchronised: true, MaxErrorNs: 100}, labels: map[string]string{"site": "a"},
+			capabilities: session.Capabilities(), leased: map[link]time.Time{}, clock: session.Clock{Synchronised: true, MaxErrorNs: 100}, labels: map[string]string{"site": "a"},
 		}
 		b.mu.Unlock()
 	}

@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 	"maps"
+	"strings"
 	"time"
 
 	"pillion.dev/session"
@@ -34,6 +35,8 @@ type agent struct {
 	// sent is the desired assignment, text is that without the revision.
 	sent session.Assignment
 	text string
+	// restricted is, by session, why its source does not mark as the session asks for.
+	restricted map[string]string
 	// confirmed: the agent has acknowledged sent.
 	confirmed  bool
 	mismatches int
@@ -79,10 +82,20 @@ func (a *agent) view() Agent {
 	case a.connected:
 		v.State = Connected
 	}
-	for _, t := range a.status {
-		v.Tasks = append(v.Tasks, Task{TaskState: t, Agent: a.Name})
-	}
+	v.Tasks = a.tasks()
 	return v
+}
+
+// tasks returns its tasks as it last reported them, with what limits their assignment.
+func (a *agent) tasks() []Task {
+	var tasks []Task
+	for _, t := range a.status {
+		if why := a.restricted[t.Session]; t.Role == roleSource && why != "" {
+			t.Limit = strings.TrimSuffix(why+"; "+t.Limit, "; ")
+		}
+		tasks = append(tasks, Task{TaskState: t, Agent: a.Name})
+	}
+	return tasks
 }
 
 // quietly reports whether an event of that kind may be raised now: at most one a minute.

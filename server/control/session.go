@@ -89,7 +89,7 @@ type record struct {
 	pairs   []session.Pair
 	// points are the points measured for it, by agent.
 	points map[string][]string
-	// lacking is, by agent, why it has no address that can be measured.
+	// lacking is, by agent, why it has no address that can be measured, or cannot mark.
 	lacking map[string]string
 	// refused is, by agent, why its source conflicts with other sessions.
 	refused map[string]string
@@ -126,9 +126,9 @@ func (c *Control) view(r *record) Session {
 		v.Started, v.Ends = run.Start, run.End
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
-		for _, t := range c.agents[name].status {
+		for _, t := range c.agents[name].tasks() {
 			if t.Session == r.Spec.Name {
-				v.Tasks = append(v.Tasks, Task{TaskState: t, Agent: name})
+				v.Tasks = append(v.Tasks, t)
 			}
 		}
 	}

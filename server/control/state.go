@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,12 +18,13 @@ import (
 
 // Bounds of what an agent may report.
 const (
-	stateMax      = 1 << 20 // bytes
-	interfacesMax = 1024
-	addressesMax  = 256 // of an interface
-	tasksMax      = 4096
-	countersMax   = 128
-	textMax       = 512 // bytes of a text
+	stateMax        = 1 << 20 // bytes
+	interfacesMax   = 1024
+	addressesMax    = 256 // of an interface
+	tasksMax        = 4096
+	countersMax     = 128
+	capabilitiesMax = 128
+	textMax         = 512 // bytes of a text
 )
 
 var errState = errors.New("invalid state report")
@@ -65,6 +67,8 @@ func readState(name string, text []byte) (session.State, error) {
 		return s, fmt.Errorf("%w: a string exceeds %d bytes", errState, textMax)
 	case s.Revision > math.MaxInt64:
 		return s, fmt.Errorf("%w: revision %d", errState, s.Revision)
+	case len(s.Capabilities) > capabilitiesMax || slices.ContainsFunc(s.Capabilities, func(c string) bool { return len(c) > textMax }):
+		return s, fmt.Errorf("%w: %d capabilities, or a long name", errState, len(s.Capabilities))
 	case len(s.Labels) > labelsMax || len(s.Interfaces) > interfacesMax:
 		return s, fmt.Errorf("%w: %d labels, %d interfaces", errState, len(s.Labels), len(s.Interfaces))
 	}
@@ -140,8 +144,9 @@ func (c *Control) process(a *agent, state session.State, now time.Time) {
 		c.instance(a, before.Instance, now)
 	}
 	if !reflect.DeepEqual(a.Interfaces, state.Interfaces) || !reflect.DeepEqual(a.OwnLabels, state.Labels) ||
-		a.Version != state.Version || a.Kernel != state.Kernel {
+		a.Version != state.Version || a.Kernel != state.Kernel || !slices.Equal(a.Capabilities, state.Capabilities) {
 		a.Interfaces, a.OwnLabels, a.Version, a.Kernel = state.Interfaces, state.Labels, state.Version, state.Kernel
+		a.Capabilities = state.Capabilities
 		c.changed.agents, urgent = true, true
 	}
 	if c.compare(a, restarted && !first, now) || urgent {

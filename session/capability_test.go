@@ -1,0 +1,79 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"pillion.dev/wire"
+)
+
+// An agent of an earlier version limits the marks of the sources that it is a peer of, or
+// has no part in a session whose marks it cannot read.
+func TestEarlierAgents(t *testing.T) {
+	early := lab()
+	early[1].Capabilities = nil
+	earlySource := lab()
+	earlySource[0].Capabilities = nil
+	without := lab()
+	without[1].Capabilities = append([]string{wire.UDPOption.String(), wire.TCPOption.String()}, earliest...)
+	all := wire.DefaultEncodings().String()
+	for _, row := range []struct {
+		name     string
+		hosts    []Host
+		change   func(*Spec)
+		encoding string // empty: no source
+		sparse   bool
+		stamp    uint32
+		warning  string
+	}{
+		{"none", lab(), func(*Spec) {}, all, true, 16, ""},
+		{"destination without sparse marks", without, func(*Spec) {}, all, false, 16, "h1 marks every packet: the version of the agent on h2 does not support sparse marks"},
+		{"destination", early, func(*Spec) {}, "native,udp", false, 16, "h1 marks in native,udp only: the version of the agent on h2"},
+		{"source", earlySource, func(*Spec) {}, "native,udp", false, 0, "h1 marks in native,udp only: the version of the agent on h1"},
+		{"destination without any of the encodings", early, func(s *Spec) { s.Encoding, s.Family = "udp-option", IPv4 }, "", false, 0,
+			"the version of the agent on h2 does not support encoding udp-option: update it"},
+		{"destination without one for IPv4", early, func(s *Spec) { s.Encoding = "udp-option,native" }, "", false, 0, "does not support encoding udp-option,native"},
+		{"source without any of them", earlySource, func(s *Spec) { s.Encoding, s.Family = "tcp-option", IPv4 }, "", false, 0, "the version of the agent on h1 does not"},
+		{"destination, encoding that it has", early, func(s *Spec) { s.Encoding, s.SparseMarks = "shim", false }, "native,shim", false, 16, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			spec := good()
+			spec.SparseMarks = true
+			row.change(&spec)
+			plan := planOf(t, spec, row.hosts)
+			warnings := strings.Join(plan.Warnings, "\n")
+			if row.warning == "" && warnings != "" || !strings.Contains(warnings, row.warning) {
+				t.Errorf("warnings %q, want %q", warnings, row.warning)
+			}
+			a := plan.Assignments["h1"]
+			Restrict(&a, "h1", row.hosts)
+			if row.encoding == "" {
+				if len(a.Sources) != 0 {
+					t.Errorf("got %+v", a.Sources)
+				}
+				return
+			}
+			if len(a.Sources) != 1 || a.Sources[0].Encoding != row.encoding || a.Sources[0].SparseMarks != row.sparse || a.Sources[0].StampEvery != row.stamp {
+				t.Errorf("got %+v", a.Sources)
+			}
+		})
+	}
+}
+
+// Sessions on one interface agree after the limits of one's peers apply.
+func TestRestrictTogether(t *testing.T) {
+	hosts := lab()
+	hosts[2].Capabilities = nil
+	way := SourceTask{Encoding: wire.DefaultEncodings().String(), SparseMarks: true}
+	new, old := way, way
+	new.Session, new.Peers = "new", []Peer{{Agent: "h2"}}
+	old.Session, old.Peers = "old", []Peer{{Agent: "h3"}}
+	a := Assignment{Sources: []SourceTask{new, old}}
+	reasons := Restrict(&a, "h1", hosts)
+	if field, _, _ := differ(a.Sources[0], a.Sources[1]); field != "" || a.Sources[0].Encoding != "native,udp" {
+		t.Errorf("%+v", a.Sources)
+	}
+	if reasons["new"] == "" || reasons["new"] != reasons["old"] {
+		t.Errorf("%q", reasons)
+	}
+}
