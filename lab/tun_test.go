@@ -1,6 +1,7 @@
 package lab_test
 
 import (
+	"errors"
 	"os"
 	"testing"
 
@@ -10,6 +11,12 @@ import (
 // tun creates a device without Ethernet in a host, with addresses; its packets are read
 // from and written to the file.
 func (b *bed) tun(host, device, ipv4, ipv6 string) *os.File {
+	b.t.Helper()
+	return b.tunWith(host, device, ipv4, ipv6, 0, func(int) error { return nil })
+}
+
+// tunWith is tun with flags and settings of the device.
+func (b *bed) tunWith(host, device, ipv4, ipv6 string, flags uint16, set func(fd int) error) *os.File {
 	b.t.Helper()
 	var file *os.File
 	b.do(host, func() error {
@@ -21,8 +28,8 @@ func (b *bed) tun(host, device, ipv4, ipv6 string) *os.File {
 		if err != nil {
 			return err
 		}
-		request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
-		if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
+		request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | flags)
+		if err := errors.Join(unix.IoctlIfreq(fd, unix.TUNSETIFF, request), set(fd)); err != nil {
 			unix.Close(fd)
 			return err
 		}

@@ -326,6 +326,9 @@ func TestSessionAvoidsBlackHoles(t *testing.T) {
 			if shown := b.pillion("session", "show", "s"); !containsAll(shown, "encoding udp-option: failed", "marked ones are not") {
 				t.Errorf("%s", shown)
 			}
+			if found, _ := b.tryPillion("doctor", "a"); !containsAll(found, "path validation", "permit packets marked with udp-option") {
+				t.Errorf("%s", found)
+			}
 			flow := b.open("a", "b", netip.AddrPortFrom(address, 9000))
 			flow.send(200, 32000)
 			flow.receive(200)

@@ -142,13 +142,14 @@ const (
 	PathsPassed     = "paths_passed"
 	PathsFailed     = "paths_failed"
 	PathsAltered    = "paths_altered"
+	PathsChecksum   = "paths_checksum"
 	PathsUnanswered = "paths_unanswered"
 )
 
 // PathsNotPassed returns the number of paths that were tested and on which no marked packet
 // was seen to arrive.
 func (t TaskState) PathsNotPassed() uint64 {
-	return t.Counters[PathsFailed] + t.Counters[PathsAltered] + t.Counters[PathsUnanswered]
+	return t.Counters[PathsFailed] + t.Counters[PathsAltered] + t.Counters[PathsChecksum] + t.Counters[PathsUnanswered]
 }
 
 // State is what an agent reports about once a second.

@@ -33,6 +33,8 @@ const checkTimeout = 4500 * time.Millisecond
 type Options struct {
 	// Peers to check the paths to.
 	Peers []session.Peer
+	// Paths of the sources that run in this process.
+	Paths []Path
 	// Folder holds the agent's spool; default identity.DefaultFolder.
 	Folder string
 }
@@ -54,6 +56,7 @@ func Check(ctx context.Context, options Options) []session.Check {
 		{"resources", func(context.Context) []session.Check { return checkResources(options.Folder) }},
 		{"devices", func(context.Context) []session.Check { return checkDevices() }},
 		{"peers", func(ctx context.Context) []session.Check { return checkPeers(ctx, options.Peers) }},
+		{"paths", func(context.Context) []session.Check { return judgePaths(options.Paths) }},
 	})
 }
 

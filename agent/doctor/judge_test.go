@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"errors"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,9 @@ import (
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/validation"
 	"pillion.dev/internal/clock"
+	"pillion.dev/probe/source"
 	"pillion.dev/session"
+	"pillion.dev/wire"
 )
 
 // checkIs fails on another level or if a word is in neither finding nor advice. Only
@@ -155,5 +159,35 @@ func TestCheckCoversTheHost(t *testing.T) {
 		if !names[name] {
 			t.Errorf("no check %q among %v", name, names)
 		}
+	}
+}
+
+func TestValidatedPaths(t *testing.T) {
+	path := func(state validation.State) Path {
+		return Path{"eth7", validation.Path{Path: source.Path{Address: netip.MustParseAddr("10.0.0.2"), Encoding: wire.UDPOption}, State: state}}
+	}
+	for _, row := range []struct {
+		state validation.State
+		level string
+		words []string
+	}{
+		{validation.Passed, OK, []string{"1 path"}},
+		{validation.Pending, OK, nil},
+		{validation.Failed, Warning, []string{"10.0.0.2", "permit packets marked with udp-option"}},
+		{validation.Altered, Warning, []string{"mark is missing"}},
+		{validation.ChecksumFailed, Warning, []string{"network card", "ethtool -K eth7 tx off"}},
+		{validation.Unanswered, Warning, []string{"UDP port 25253"}},
+	} {
+		checks := judgePaths([]Path{path(row.state)})
+		if len(checks) != 1 {
+			t.Fatalf("%s: %+v", row.state, checks)
+		}
+		checkIs(t, checks[0], row.level, row.words...)
+	}
+	if checks := judgePaths(nil); len(checks) != 0 {
+		t.Errorf("no paths: %+v", checks)
+	}
+	if checks := judgePaths(slices.Repeat([]Path{path(validation.Failed)}, 40)); len(checks) != pathsMax+1 {
+		t.Errorf("40 paths: %d checks", len(checks))
 	}
 }

@@ -79,7 +79,7 @@ func (s *deviceSource) pathChanged(path validation.Path) {
 
 var pathCounters = map[validation.State]string{
 	validation.Pending: session.PathsPending, validation.Passed: session.PathsPassed, validation.Failed: session.PathsFailed,
-	validation.Altered: session.PathsAltered, validation.Unanswered: session.PathsUnanswered,
+	validation.Altered: session.PathsAltered, validation.ChecksumFailed: session.PathsChecksum, validation.Unanswered: session.PathsUnanswered,
 }
 
 // countPaths counts the paths by their state.

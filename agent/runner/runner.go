@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"pillion.dev/agent/doctor"
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 	"pillion.dev/session"
@@ -143,6 +144,21 @@ func (r *Runner) States() []session.TaskState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.states()
+}
+
+// Paths returns what path validation has found about the paths of all sources.
+func (r *Runner) Paths() []doctor.Path {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var paths []doctor.Path
+	for _, device := range slices.Sorted(maps.Keys(r.sources)) {
+		if s := r.sources[device]; s.paths != nil {
+			for _, path := range s.paths.Paths() {
+				paths = append(paths, doctor.Path{Device: device, Path: path})
+			}
+		}
+	}
+	return paths
 }
 
 func (r *Runner) states() []session.TaskState {

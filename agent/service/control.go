@@ -27,7 +27,7 @@ func (s *service) serve(ctx context.Context, text []byte) ([]byte, error) {
 		result := s.tracer.once(ctx, *request.Trace)
 		reply.Trace, reply.Error = &result, result.Error
 	case request.Doctor != nil:
-		reply.Doctor = doctor.Check(ctx, doctor.Options{Peers: request.Doctor.Peers, Folder: s.config.Folder})
+		reply.Doctor = doctor.Check(ctx, doctor.Options{Peers: request.Doctor.Peers, Paths: s.runner.Paths(), Folder: s.config.Folder})
 	default:
 		return nil, fmt.Errorf("read request: unknown kind of request")
 	}

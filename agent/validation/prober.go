@@ -5,7 +5,9 @@
 // A Prober sends pairs of small UDP datagrams, one of which the source marks. Either is
 // answered by a Responder, which an agent with a destination runs, or by an ICMP port
 // unreachable of a host without Pillion. An encoding fails if datagrams without a mark are
-// answered and marked ones are not, or if the mark does not arrive intact. Where
+// answered and marked ones are not, or if the mark does not arrive intact. Probes leave their
+// checksum to the device, as other datagrams do; if only those with a checksum that the
+// kernel computed arrive, the device computes it incorrectly. Where
 // neither is answered nothing is known, and results hold for the port of the probes only:
 // routers may treat other ports differently.
 package validation
@@ -39,6 +41,8 @@ const (
 	Failed State = "failed"
 	// Altered: packets arrive, and their mark is missing or damaged.
 	Altered State = "altered"
+	// ChecksumFailed: packets arrive with a mark unless the device computes their checksum.
+	ChecksumFailed State = "checksum"
 	// Unanswered: nothing is answered, marked or not.
 	Unanswered State = "unanswered"
 )
@@ -54,6 +58,8 @@ func (s State) Text() string {
 		return "path probes without a mark are answered, marked ones are not"
 	case Altered:
 		return "packets arrive, but their mark is missing, damaged or not read"
+	case ChecksumFailed:
+		return "marked packets arrive only if the kernel computes their checksum, the network card computes it incorrectly"
 	}
 	return fmt.Sprintf("path probes to UDP port %d are not answered, marked or not", wire.ProbePort)
 }
@@ -63,7 +69,7 @@ func (s State) forSource() source.Validation {
 	switch s {
 	case Passed:
 		return source.Passed
-	case Failed, Altered:
+	case Failed, Altered, ChecksumFailed:
 		return source.Failed
 	}
 	return source.Unknown
@@ -158,6 +164,8 @@ type channel struct {
 	six      bool
 	marked   bool
 	encoding wire.Encoding
+	// complete: the kernel computes the checksum, not the device.
+	complete bool
 }
 
 // Options of a Prober.
@@ -232,7 +240,8 @@ func (p *Prober) openSockets(options Options) error {
 	for _, six := range []bool{false, true} {
 		marks := map[channel]uint32{{six: six}: source.ProbeMark}
 		for _, e := range tested(options.Encodings, six) {
-			marks[channel{six, true, e}] = source.PathProbeMark(e)
+			marks[channel{six: six, marked: true, encoding: e}] = source.PathProbeMark(e)
+			marks[channel{six: six, marked: true, encoding: e, complete: true}] = source.PathProbeMark(e)
 		}
 		for c, mark := range marks {
 			s, err := openSocket(six, mark, options.Device)

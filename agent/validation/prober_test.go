@@ -65,17 +65,20 @@ func TestResult(t *testing.T) {
 	for _, row := range []struct {
 		name          string
 		plain, unread int
+		complete      int
 		want          State
 	}{
-		{"none", 0, 0, Unanswered},
-		{"one without a mark: the other may be lost", 1, 0, Unanswered},
-		{"those without a mark", 2, 0, Failed},
-		{"marked ones that no destination read", 3, 1, Altered},
-		{"only marked ones that no destination read", 0, 3, Altered},
+		{"none", 0, 0, 0, Unanswered},
+		{"one without a mark: the other may be lost", 1, 0, 0, Unanswered},
+		{"those without a mark", 2, 0, 0, Failed},
+		{"marked ones that no destination read", 3, 1, 0, Altered},
+		{"only marked ones that no destination read", 0, 3, 0, Altered},
+		{"marked ones with a complete checksum only", 2, 0, 1, ChecksumFailed},
+		{"one with a complete checksum: the others may be lost", 0, 0, 1, Unanswered},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			test := newTest(source.Path{Encoding: wire.UDPOption})
-			test.plain, test.unread = row.plain, row.unread
+			test.plain, test.unread, test.complete = row.plain, row.unread, row.complete
 			if got := test.result(); got != row.want {
 				t.Errorf("got %s, want %s", got, row.want)
 			}

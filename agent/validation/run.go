@@ -30,11 +30,13 @@ type test struct {
 	path  source.Path
 	token uint64
 
-	mu      sync.Mutex
-	plain   int // answered probes without a mark
-	unread  int // answered marked probes whose mark no destination program read intact
-	decided chan struct{}
-	once    sync.Once // of closing decided: a marked probe arrived
+	mu     sync.Mutex
+	plain  int // answered probes without a mark
+	unread int // answered marked probes whose mark no destination program read intact
+	// complete counts answered marked probes whose checksum the kernel computed.
+	complete int
+	decided  chan struct{}
+	once     sync.Once // of closing decided: a marked probe arrived
 }
 
 func newTest(path source.Path) *test {
@@ -54,7 +56,7 @@ func (t *test) count(n *int) {
 func (t *test) silent() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.plain+t.unread == 0
+	return t.plain+t.unread+t.complete == 0
 }
 
 // result is what the answers say; none about marked probes has decided the test.
@@ -64,6 +66,8 @@ func (t *test) result() State {
 	switch {
 	case t.unread > 0:
 		return Altered
+	case t.plain+t.complete >= plainLeast && t.complete > 0:
+		return ChecksumFailed
 	case t.plain >= plainLeast:
 		return Failed
 	}
@@ -100,20 +104,31 @@ func (p *Prober) wait(t *test, most time.Duration) (State, bool) {
 	}
 }
 
-// send sends a pair. Its order alternates, since hosts limit the rate of ICMP errors.
+// send sends a pair. Its order alternates, since hosts limit the rate of ICMP errors. From
+// the second on, a marked probe with a complete checksum follows, to find out whether it is
+// the device that fails.
 func (p *Prober) send(t *test, round int) {
 	six := t.path.Address.Is6()
-	pair := []channel{{six: six}, {six, true, t.path.Encoding}}
+	marked := channel{six: six, marked: true, encoding: t.path.Encoding}
+	probes := []channel{{six: six}, marked}
 	if round%2 == 1 {
-		pair[0], pair[1] = pair[1], pair[0]
+		probes[0], probes[1] = probes[1], probes[0]
 	}
-	for _, c := range pair {
+	if round > 0 {
+		marked.complete = true
+		probes = append(probes, marked)
+	}
+	for _, c := range probes {
 		s := p.sockets[c]
 		if s == nil {
 			continue
 		}
 		probe := wire.Probe{Marked: c.marked, Encoding: c.encoding, Round: uint16(round), Token: t.token}
-		if err := s.send(t.path.Address, probe.Append(nil)); err != nil { // counts as lost
+		send := s.send
+		if c.complete {
+			send = s.sendComplete
+		}
+		if err := send(t.path.Address, probe.Append(nil)); err != nil { // counts as lost
 			p.log.Debug("send path probe", "to", t.path.Address, "error", err)
 		}
 	}
@@ -129,6 +144,8 @@ func (p *Prober) answered(c channel, from netip.Addr, probe wire.Probe) {
 		case probe.Token != t.token || probe.Marked != c.marked:
 		case !c.marked:
 			t.count(&t.plain)
+		case probe.Read == wire.ProbeMarkRead && c.complete:
+			t.count(&t.complete)
 		case probe.Read == wire.ProbeMarkRead:
 			t.pass()
 		default:
@@ -142,10 +159,13 @@ func (p *Prober) answered(c channel, from netip.Addr, probe wire.Probe) {
 func (p *Prober) unreachable(c channel, destination netip.Addr, quoted wire.Probe) {
 	p.sizeArrived(c, destination, quoted)
 	for _, t := range p.testsOf(c, destination) {
-		if c.marked {
-			t.pass()
-		} else {
+		switch {
+		case !c.marked:
 			t.count(&t.plain)
+		case c.complete:
+			t.count(&t.complete)
+		default:
+			t.pass()
 		}
 	}
 }

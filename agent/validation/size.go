@@ -139,7 +139,7 @@ func (p *Prober) runSizes(t *sizeTest) bool {
 // sendSize sends a marked probe that makes an IP packet of this size.
 func (p *Prober) sendSize(t *sizeTest, index int) {
 	six := t.path.Address.Is6()
-	s := p.sockets[channel{six, true, t.path.Encoding}]
+	s := p.sockets[channel{six: six, marked: true, encoding: t.path.Encoding}]
 	if s == nil {
 		return
 	}

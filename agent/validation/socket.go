@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,8 @@ type socket struct {
 	six  bool
 	// device limits the route of probes, not of answers.
 	device int
+	// sending keeps the parts of a datagram together.
+	sending sync.Mutex
 }
 
 // openSocket opens a socket whose packets have the firewall mark and leave by the device.
@@ -31,7 +34,7 @@ func openSocket(six bool, mark uint32, device int) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open socket: %w", err)
 	}
-	s := &socket{os.NewFile(uintptr(fd), "path probes"), six, device}
+	s := &socket{file: os.NewFile(uintptr(fd), "path probes"), six: six, device: device}
 	errs, out, discover, probe := unix.IP_RECVERR, unix.IP_UNICAST_IF, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE
 	if six {
 		errs, out, discover, probe = unix.IPV6_RECVERR, unix.IPV6_UNICAST_IF, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE
@@ -50,23 +53,49 @@ func openSocket(six bool, mark uint32, device int) (*socket, error) {
 	return s, nil
 }
 
-// send sends a probe, with padding. An error of an earlier probe that the kernel reports
-// here is not its own: the probe is sent again.
-func (s *socket) send(to netip.Addr, message []byte) error {
+// send sends a probe, with padding. As for the datagrams of applications, its checksum is
+// left to the device if that computes checksums.
+func (s *socket) send(to netip.Addr, message []byte) error { return s.sendParts(to, message) }
+
+// sendComplete sends a probe whose checksum the kernel computes: it does so for datagrams
+// that are made of parts, since it does not know their length when they begin.
+func (s *socket) sendComplete(to netip.Addr, message []byte) error {
+	half := len(message) / 2
+	return s.sendParts(to, message[:half], message[half:])
+}
+
+// sendParts sends a datagram. An error of an earlier probe that the kernel reports here is
+// not its own: the datagram, of which an error leaves no part behind, is sent again.
+func (s *socket) sendParts(to netip.Addr, parts ...[]byte) error {
 	raw, err := s.file.SyscallConn()
 	if err != nil {
 		return err
 	}
 	address := s.address(to)
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	var failed error
 	err = raw.Control(func(fd uintptr) {
 		for range 3 {
-			if failed = unix.Sendto(int(fd), message, unix.MSG_DONTWAIT, address); failed == nil {
+			if failed = sendAll(int(fd), address, parts); failed == nil {
 				return
 			}
 		}
 	})
 	return errors.Join(err, failed)
+}
+
+func sendAll(fd int, to unix.Sockaddr, parts [][]byte) error {
+	for i, part := range parts {
+		flags := unix.MSG_DONTWAIT
+		if i < len(parts)-1 {
+			flags |= unix.MSG_MORE
+		}
+		if err := unix.Sendto(fd, part, flags, to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *socket) address(to netip.Addr) unix.Sockaddr {
