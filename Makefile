@@ -59,11 +59,11 @@ page: ## build the web page into ui/dist, embedded in pillion-server
 
 .PHONY: generate
 generate: ## generate the BPF objects, the API code and the web page
-	go generate ./probe/... ./api ./ui
+	go generate ./probe/... ./send/... ./api ./ui
 
 .PHONY: check-generated
 check-generated: ## check that generated files match their sources
-	@.ci/check-generated probe api ui
+	@.ci/check-generated probe send api ui
 
 .PHONY: lint
 lint: ## run gofmt, go vet, staticcheck, tsc, and shellcheck if installed

@@ -19,6 +19,10 @@ import (
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/router"
 	"pillion.dev/probe/source"
+	"pillion.dev/send"
+	"pillion.dev/send/dispatch"
+	"pillion.dev/send/frame"
+	"pillion.dev/send/schedule"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -52,6 +56,10 @@ var hints = []struct {
 	{emulator.ErrRefused, "pillion-agent lab truth --json prints the current settings"},
 	{lab.ErrBusy, "wait for the other pillion-agent lab command to finish"},
 	{lab.ErrNoTun, "emulated links require tun/tap: CONFIG_TUN and /dev/net/tun"},
+	{dispatch.ErrMechanism, "pillion-agent send --help lists the mechanisms; omit --mechanism to use the first that works"},
+	{schedule.ErrPattern, "see pillion-agent send --help for the options of a pattern"},
+	{frame.ErrHeader, "see pillion-agent send --help for the options of headers and sizes"},
+	{send.ErrUnreachable, "check the address and the routes of this network namespace: ip route get ADDRESS"},
 	{capture.ErrFilter, "docs/agent.md documents filters: '[tcp|udp] [src|dst] host A, net P, port N', not, and, or, parentheses"},
 	{capture.ErrOptions, "for example pillion-agent capture --dev eth0, or --read FILE"},
 	{capture.ErrDevice, "ip link lists the interfaces of this network namespace"},

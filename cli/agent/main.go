@@ -20,6 +20,7 @@ type cli struct {
 	Source      sourceCmd                     `cmd:"" help:"Mark outgoing packets of a network interface."`
 	Destination destinationCmd                `cmd:"" help:"Read and remove the marks of incoming packets of a network interface."`
 	Router      routerCmd                     `cmd:"" help:"Profile the router in a network namespace: where packets wait or are dropped."`
+	Send        sendCmd                       `cmd:"" help:"Send packets at exact times and report when each left."`
 	Capture     captureCmd                    `cmd:"" help:"Report the packet headers on an interface or in a capture file."`
 	Iperf3      iperfCmd                      `cmd:"" name:"run-iperf3" help:"Run iperf3 and report its measurements."`
 	Doctor      doctorCmd                     `cmd:"" help:"Check whether this host can measure, with advice."`
@@ -37,5 +38,5 @@ func Main(args []string) int {
 
 func newParser(ctx context.Context) (*kong.Kong, error) {
 	return command.New(ctx, "pillion-agent", "In-band one-way delay and loss measurement of production traffic.", &cli{},
-		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML}, kong.Bind(service.ReadConfig))
+		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML, "mechanisms": mechanisms()}, kong.Bind(service.ReadConfig))
 }

@@ -14,6 +14,7 @@ import (
 	"runtime"
 
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 const folder = "/run/netns"
@@ -113,4 +114,14 @@ func onThread(f func() error) error {
 	}()
 	<-done
 	return result
+}
+
+// Inode is the inode number of the calling thread's network namespace, by which the
+// kernel's own structures name it.
+func Inode() (uint32, error) {
+	var s unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &s); err != nil {
+		return 0, fmt.Errorf("read own network namespace: %w", err)
+	}
+	return uint32(s.Ino), nil
 }

@@ -1,0 +1,47 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestDocumentedSending runs the documented commands between two hosts.
+func TestDocumentedSending(t *testing.T) {
+	b := up(t, perfect)
+	text := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String()).Replace(ofClass(t, "docs/agent.md", "send"))
+	for command := range strings.Lines(text) {
+		said := b.exec("a", append([]string{agentPath}, strings.Fields(command)[1:]...)...)
+		if !strings.Contains(said, "late-dropped 0 + cancelled 0 + failed 0") && !strings.Contains(said, `"late_dropped":0,"cancelled":0,"failed":0`) {
+			t.Errorf("%s\n%s", command, said)
+		}
+	}
+}
+
+// TestSentPacketsAreMarked: what the sender sends through an interface with a source is an
+// in-line measurement at the far end.
+func TestSentPacketsAreMarked(t *testing.T) {
+	const packets = 2000
+	for name, row := range map[string]struct{ to, encoding string }{
+		"IPv6": {"[" + secondIPv6.String() + "]:9000", "udp-option"}, "IPv4": {secondIPv4.String() + ":9000", "udp-option"},
+		"destination options": {"[" + secondIPv6.String() + "]:9000", "native"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := up(t, "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n    emulate: {seed: 3, delay: 2ms, loss: 1%}\n")
+			d := b.probe("b", "destination", "a")
+			s := b.probe("a", "source", "b", "--encoding="+row.encoding, "--filter", "dport=9000")
+			said := b.exec("a", agentPath, "send", "train", "--dev", "b", "--to", row.to, "--count", "2000", "--gap", "100us", "--json")
+			var last struct{ Summary struct{ Scheduled, Sent int } }
+			lines := strings.Split(strings.TrimSpace(said), "\n")
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Summary.Sent != packets {
+				t.Fatalf("%v, %+v: %s", err, last, lines[len(lines)-1])
+			}
+			truth := b.settled("a-b", "a", packets)
+			marked, read := both(s, d)
+			if marked.Marked != packets || read.Packets != truth.Total.Delivered || read.Lost > truth.Total.Lost || read.Lost == 0 {
+				t.Errorf("lost %d of %d: %+v, %+v", truth.Total.Lost, truth.Total.Offered, marked, read)
+			}
+		})
+	}
+}

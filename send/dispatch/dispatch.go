@@ -1,0 +1,153 @@
+// Package dispatch hands packets to a network device at exact times and reports what
+// became of each (seed 5).
+//
+// Two modes exist. Pre-dispatch hands packets over before their time, all of them
+// (initial) or each a fixed period ahead (on the fly), to a mechanism that waits in the
+// kernel. Sequential sending prepares a packet, waits and sends, as ordinary programs do;
+// it is the baseline. A mechanism is named in every result, and what it promises is tested
+// on the device before it is chosen.
+//
+// Times are of CLOCK_MONOTONIC: a step of the real-time clock moves no packet. The package
+// knows neither schedules nor protocols: frames come complete, link-layer header and
+// checksums included.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"time"
+
+	"pillion.dev/send/frame"
+)
+
+// Packet is one packet of a schedule.
+type Packet struct {
+	// Due is the intended departure, since the start of the schedule. The packets of a
+	// schedule are in the order of their due times.
+	Due time.Duration
+	// Train and Number name the packet in reports.
+	Train, Number uint32
+	// Frame is the packet itself.
+	Frame frame.Frame
+	// Together asks for the least distance to the next packet: both are prepared
+	// before the first of them is sent, where the mechanism can.
+	Together bool
+}
+
+// Fate is what became of a packet.
+type Fate uint8
+
+// Fates. Every packet of a schedule has exactly one.
+const (
+	Cancelled Fate = iota // the schedule ended before its turn
+	Sent
+	DroppedLate // not sent: later than the bound
+	Failed      // refused: Error says why
+)
+
+var fates = [...]string{Cancelled: "cancelled", Sent: "sent", DroppedLate: "late-dropped", Failed: "failed"}
+
+// String is the name of the fate in reports.
+func (f Fate) String() string { return fates[f] }
+
+// Record is what became of one packet. Times are of CLOCK_MONOTONIC in nanoseconds.
+type Record struct {
+	Train, Number uint32
+	Bytes         int
+	// Intended is the time asked for.
+	Intended int64
+	// Handed is read directly before the packet is handed to the device; 0 unless sent.
+	Handed int64
+	// Driver is the time at which the device's driver got the packet; 0 if unknown.
+	Driver int64
+	Fate   Fate
+	Error  error // of Failed
+}
+
+// Departure is the best known departure: the driver's time, or else when the packet
+// was handed over.
+func (r Record) Departure() int64 {
+	if r.Driver != 0 {
+		return r.Driver
+	}
+	return r.Handed
+}
+
+// Options of a sender.
+type Options struct {
+	// Device is the name of the interface; Namespace its network namespace, nil for
+	// the caller's.
+	Device    string
+	Namespace *os.File
+	// Mechanism forces a mechanism by name; empty chooses the first that works, or of
+	// those for sequential sending if Sequential is set.
+	Mechanism  string
+	Sequential bool
+	// Lead is the pre-dispatch period: packets are handed over that long before they
+	// are due. 0: as early as there is room (initial pre-dispatch).
+	Lead time.Duration
+	// DropLate drops packets that would leave later than this behind their due time;
+	// 0 sends them, however late.
+	DropLate time.Duration
+	// NoDriver leaves the driver's times out, which saves a hook on the device's path.
+	NoDriver bool
+}
+
+// Sender sends by one mechanism on one device.
+type Sender interface {
+	// Name is that of the mechanism.
+	Name() string
+	// Remarks says what limits the accuracy here, if anything does.
+	Remarks() []string
+	// Send sends the packets, whose due times count from start (CLOCK_MONOTONIC, ns), and
+	// reports each in order. It returns when all are reported. A cancelled context ends
+	// it early: packets taken from the schedule already are reported as cancelled.
+	Send(ctx context.Context, start int64, packets iter.Seq2[Packet, error], report func(Record)) error
+	// Close frees what the sender holds.
+	Close() error
+}
+
+// Mechanism is one way to send.
+type Mechanism struct {
+	Name string
+	// Summary is a line for help texts.
+	Summary string
+	// Predispatch reports whether packets wait for their time in the kernel.
+	Predispatch bool
+	open        func(Options) (Sender, error)
+}
+
+// Mechanisms in the order of preference, best first.
+var Mechanisms = []Mechanism{
+	{"bpf", "BPF program that waits in the kernel, run once per train", true, openKernel},
+	{"packet-spin", "packet socket, busy wait at real-time priority", false, openSpin},
+	{"packet-sleep", "packet socket, clock_nanosleep at ordinary priority (the baseline of the literature)", false, openSleep},
+}
+
+// ErrMechanism marks a mechanism that does not work or does not exist.
+var ErrMechanism = errors.New("mechanism unavailable")
+
+// Open opens the mechanism that options name, or the best that works on the device.
+func Open(options Options) (Sender, error) {
+	var failures []error
+	for _, m := range Mechanisms {
+		switch {
+		case options.Mechanism != "" && m.Name != options.Mechanism:
+			continue
+		case options.Mechanism == "" && options.Sequential && m.Name != "packet-sleep":
+			continue
+		}
+		sender, err := m.open(options)
+		if err == nil {
+			return sender, nil
+		}
+		failures = append(failures, fmt.Errorf("%s: %w", m.Name, err))
+	}
+	if len(failures) == 0 {
+		return nil, fmt.Errorf("%w: no mechanism %q", ErrMechanism, options.Mechanism)
+	}
+	return nil, fmt.Errorf("%w: %w", ErrMechanism, errors.Join(failures...))
+}

@@ -1,0 +1,162 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// flight is one schedule on its way: the calling goroutine hands packets over and reports
+// them, a thread of its own runs the program.
+type flight struct {
+	*kernel
+	ctx    context.Context
+	start  int64
+	report func(Record)
+
+	names  []name // by slot
+	reaped uint64 // slots reported
+	spare  *name  // taken from the schedule but not handed over
+
+	begin   func()        // starts the thread
+	filled  chan struct{} // closed: nothing more is handed over
+	landed  chan struct{} // closed: the thread has ended
+	failure error         // of the thread; read after landed
+}
+
+// name is what a report says of a packet that the ring does not hold.
+type name struct {
+	train, number uint32
+	bytes         int
+	due           int64
+}
+
+// fill hands packets over as early as the options say. The thread begins when the ring is
+// full, or when a packet is to be handed over later.
+func (f *flight) fill(packets iter.Seq2[Packet, error]) error {
+	for p, err := range packets {
+		if err != nil {
+			return err
+		}
+		n := name{p.Train, p.Number, p.Frame.Len(), f.start + int64(p.Due)}
+		if err := f.hand(&p, n); err != nil {
+			f.spare = &n
+			if f.ctx.Err() != nil || errors.Is(err, errLanded) {
+				return nil // reported by the caller
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// errLanded is a thread that has ended before its time.
+var errLanded = errors.New("sender ended")
+
+func (f *flight) hand(p *Packet, n name) error {
+	if f.options.Lead > 0 {
+		f.begin()
+		for early := n.due - int64(f.options.Lead); early > now(); {
+			f.reap(false)
+			if err := sleepUntil(f.ctx, min(early, now()+int64(sleepSlice))); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		at := f.ring.filled()
+		err := f.ring.put(p, n.due, f.reaped)
+		if err == nil {
+			f.names[at&slotMask] = n
+		}
+		if !errors.Is(err, errFull) {
+			return err
+		}
+		f.begin()
+		if isClosed(f.landed) {
+			return errLanded
+		}
+		if err := f.ctx.Err(); err != nil {
+			return err
+		}
+		if !f.reap(true) {
+			time.Sleep(idle)
+		}
+	}
+}
+
+// reap reports the packets that have left and says whether there were any. It waits for
+// driver times only if the ring has room.
+func (f *flight) reap(full bool) bool {
+	began, next, late := f.reaped, f.ring.next(), now()-int64(stampWait)
+	for ; f.reaped < next; f.reaped++ {
+		o := &f.ring.outcomes[f.reaped&slotMask]
+		fate := atomic.LoadUint32(&o.Fate)
+		if fate == 0 {
+			break
+		}
+		driver := int64(atomic.LoadUint64(&o.Driver))
+		if Fate(fate) == Sent && driver == 0 && f.driver != nil && !full && int64(o.Handed) > late {
+			break
+		}
+		n := &f.names[f.reaped&slotMask]
+		r := Record{
+			Train: n.train, Number: n.number, Bytes: n.bytes, Intended: n.due,
+			Handed: int64(o.Handed), Driver: driver, Fate: Fate(fate),
+		}
+		if r.Fate == Failed {
+			r.Error = refusal(o.Error)
+		}
+		if driver != 0 {
+			r.Fate, r.Error = Sent, nil // it was counted as congestion, and left
+		}
+		f.report(r)
+	}
+	return f.reaped > began
+}
+
+// reapAll reports what is left, each packet when its fate is known.
+func (f *flight) reapAll() {
+	for !isClosed(f.landed) {
+		f.reap(false)
+		time.Sleep(time.Millisecond)
+	}
+	for f.reaped < f.ring.next() {
+		f.reap(false)
+		time.Sleep(time.Millisecond)
+	}
+	rest := Record{Fate: Cancelled}
+	if f.failure != nil {
+		rest.Fate, rest.Error = Failed, f.failure
+	}
+	report := func(n *name) {
+		rest.Train, rest.Number, rest.Bytes, rest.Intended = n.train, n.number, n.bytes, n.due
+		f.report(rest)
+	}
+	for ; f.reaped < f.ring.filled(); f.reaped++ {
+		report(&f.names[f.reaped&slotMask])
+	}
+	atomic.StoreUint64(&f.ring.control.Next, f.reaped)
+	if f.spare != nil {
+		report(f.spare)
+	}
+}
+
+// refusal is the cause of a packet that the device did not take: a negative errno value,
+// or a verdict of the queueing discipline (NET_XMIT_*).
+func refusal(code int32) error {
+	switch {
+	case code < 0:
+		return syscall.Errno(-code)
+	case code == 1:
+		return errDropped
+	default:
+		return fmt.Errorf("%w or another packet (congestion)", errDropped)
+	}
+}
+
+var errDropped = errors.New("queueing discipline dropped the packet")

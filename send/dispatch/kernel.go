@@ -1,0 +1,195 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"pillion.dev/internal/netns"
+)
+
+const (
+	// slice is the longest wait of one iteration: SLICE_NS of dispatch_bpf.c.
+	slice = 20 * time.Microsecond
+	// wakeAhead is how long before a packet is due its run begins; packets nearer to each
+	// other than that are sent in one run.
+	wakeAhead = 300 * time.Microsecond
+	// longestRun bounds the busy time of one run: the scheduler takes 50 ms of each second
+	// of a real-time thread that never sleeps.
+	longestRun = 400 * time.Millisecond
+	// stampWait is how long a driver's time may come after the packet was handed over.
+	stampWait = 50 * time.Millisecond
+	// idle is the sleep of a thread that has nothing to do until another has worked.
+	idle = 50 * time.Microsecond
+)
+
+// kernel sends by a BPF program that waits in the kernel.
+type kernel struct {
+	options Options
+	objects dispatchObjects
+	driver  link.Link // of the tracepoint; nil if driver times are left out
+	ring    *ring
+	device  int
+	remarks []string
+}
+
+// skbContext is struct __sk_buff up to ifindex, which tells a run its device.
+type skbContext struct {
+	_       [10]uint32
+	IfIndex uint32
+}
+
+func openKernel(options Options) (Sender, error) {
+	k := &kernel{options: options}
+	err := onThread(options.Namespace, k.open)
+	if err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return k, nil
+}
+
+func (k *kernel) open() error {
+	device, err := net.InterfaceByName(k.options.Device)
+	if err != nil {
+		return fmt.Errorf("find interface %s: %w", k.options.Device, err)
+	}
+	k.device = device.Index
+	spec, err := loadDispatch()
+	if err != nil {
+		return err
+	}
+	namespace, err := netns.Inode()
+	if err != nil {
+		return err
+	}
+	for name, value := range map[string]uint32{dispatchVarDevice: uint32(k.device), dispatchVarNamespace: namespace} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	spec.Maps[dispatchMapFrames].MaxEntries = frameCount
+	if err := spec.LoadAndAssign(&k.objects, nil); err != nil {
+		return fmt.Errorf("load programs (needs Linux 5.17): %w", err)
+	}
+	if k.ring, err = openRing(&k.objects.dispatchMaps); err != nil {
+		return err
+	}
+	k.ring.control.LateAfter = uint64(k.options.DropLate)
+	if k.options.NoDriver {
+		return nil
+	}
+	k.driver, err = link.AttachTracing(link.TracingOptions{Program: k.objects.DispatchDriver, AttachType: ebpf.AttachTraceRawTp})
+	if err != nil {
+		k.remarks = append(k.remarks, fmt.Sprintf("no driver times: %v", err))
+	}
+	return nil
+}
+
+// Name is that of the mechanism.
+func (k *kernel) Name() string { return "bpf" }
+
+// Remarks says what limits the accuracy.
+func (k *kernel) Remarks() []string { return k.remarks }
+
+// Close detaches and unloads the programs.
+func (k *kernel) Close() error {
+	var failures []error
+	if k.driver != nil {
+		failures = append(failures, k.driver.Close())
+	}
+	if k.ring != nil {
+		failures = append(failures, k.ring.close())
+	}
+	return errors.Join(append(failures, k.objects.Close())...)
+}
+
+// Send hands packets over ahead of time while a thread of its own runs the program.
+func (k *kernel) Send(ctx context.Context, start int64, packets iter.Seq2[Packet, error], report func(Record)) error {
+	k.ring.control.Cancelled = 0
+	stop := context.AfterFunc(ctx, k.ring.cancel)
+	defer stop()
+	f := &flight{
+		kernel: k, ctx: ctx, start: start, report: report, names: make([]name, slotCount),
+		reaped: k.ring.filled(), filled: make(chan struct{}), landed: make(chan struct{}),
+	}
+	f.begin = sync.OnceFunc(func() {
+		go func() {
+			defer close(f.landed)
+			f.failure = onThread(k.options.Namespace, f.run)
+		}()
+	})
+	err := f.fill(packets)
+	close(f.filled)
+	f.begin() // if the whole schedule was handed over first
+	f.reapAll()
+	return errors.Join(err, f.failure, ctx.Err())
+}
+
+// run sends what is in the ring until nothing more comes. It runs on a thread of its own.
+func (f *flight) run() error {
+	if err := errors.Join(blockSignals(), prioritise()); err != nil {
+		f.remarks = append(f.remarks, fmt.Sprintf("ordinary priority, other processes may delay packets: %v", err))
+	}
+	for {
+		last := isClosed(f.filled)
+		next := f.ring.next()
+		if next == f.ring.filled() {
+			if last {
+				return nil
+			}
+			if sleepUntil(f.ctx, now()+int64(idle)) != nil {
+				return nil
+			}
+			continue
+		}
+		if sleepUntil(f.ctx, int64(f.ring.slots[next&slotMask].Due)-int64(wakeAhead)) != nil {
+			return nil
+		}
+		if err := f.once(next); err != nil {
+			return err
+		}
+	}
+}
+
+// once runs the program for the packets that follow each other closely.
+func (f *flight) once(next uint64) error {
+	first := f.ring.slots[next&slotMask]
+	longest, due := first.Length, first.Due
+	var packets int
+	for at := next; at < f.ring.filled(); at++ {
+		s := &f.ring.slots[at&slotMask]
+		if s.Protocol != first.Protocol || s.Due > due+uint64(wakeAhead) || s.Due > first.Due+uint64(longestRun) {
+			break
+		}
+		longest, due = max(longest, s.Length), s.Due
+		packets++
+	}
+	wait := max(0, int64(due)-now())
+	f.ring.control.Prepared, f.ring.control.Frame, f.ring.control.Length = 0, 0, 0
+	data := make([]byte, longest)
+	data[12], data[13] = byte(first.Protocol), byte(first.Protocol>>8)
+	_, err := f.objects.DispatchRun.Run(&ebpf.RunOptions{
+		Data: data, Context: skbContext{IfIndex: uint32(f.device)},
+		Repeat: uint32(packets) + uint32(wait/int64(slice)) + 16, // those without a packet return at once
+	})
+	if err != nil {
+		return fmt.Errorf("run program on %s: %w", f.options.Device, err)
+	}
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,84 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// realtime is the SCHED_FIFO priority of senders, below the kernel's interrupt threads (50).
+const realtime = 40
+
+// sleepSlice is the longest sleep before a thread looks for cancellation.
+const sleepSlice = 50 * time.Millisecond
+
+// onThread runs f on an operating system thread of its own, which ends with f: in the
+// namespace, if one is given, with all signals blocked so that none interrupts a train.
+func onThread(namespace *os.File, f func() error) error {
+	result := errors.New("thread ended early")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if namespace != nil {
+			if err := netns.Set(netns.NsHandle(namespace.Fd())); err != nil {
+				result = fmt.Errorf("enter network namespace: %w", err)
+				return
+			}
+		}
+		result = f()
+	}()
+	<-done
+	return result
+}
+
+func blockSignals() error {
+	var all unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	return unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil)
+}
+
+// prioritise makes the calling thread a real-time thread.
+func prioritise() error {
+	attributes := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: realtime}
+	return unix.SchedSetAttr(0, attributes, 0)
+}
+
+// now is CLOCK_MONOTONIC in nanoseconds.
+func now() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail with this clock
+	return t.Nano()
+}
+
+// Now is CLOCK_MONOTONIC in nanoseconds, which senders count in.
+func Now() int64 { return now() }
+
+// sleepUntil sleeps until a time of CLOCK_MONOTONIC, or until the context ends.
+func sleepUntil(ctx context.Context, at int64) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		left := time.Duration(at - now())
+		if left <= 0 {
+			return nil
+		}
+		until := unix.NsecToTimespec(at)
+		if left > sleepSlice {
+			until = unix.NsecToTimespec(now() + int64(sleepSlice))
+		}
+		err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &until, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("sleep: %w", err)
+		}
+	}
+}

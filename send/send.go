@@ -1,0 +1,105 @@
+// Package send sends packets at exact times: schedules (package schedule) become frames
+// (package frame), which a mechanism hands to a device (package dispatch, seed 5). It
+// reports what became of every packet, and each account is closed: scheduled = sent +
+// late-dropped + cancelled + failed.
+//
+// It measures the departure only. With marks of probe/source on the same device the
+// packets are one-way measurements, too.
+package send
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"pillion.dev/send/dispatch"
+	"pillion.dev/send/frame"
+	"pillion.dev/send/schedule"
+)
+
+// DefaultLate is the lateness from which a sent packet counts as late.
+const DefaultLate = 100 * time.Microsecond
+
+// DefaultDelay is the time between the call and the start of a schedule, in which packets
+// are handed over.
+const DefaultDelay = 20 * time.Millisecond
+
+// Job is a schedule, and what to send it with.
+type Job struct {
+	Schedule schedule.Schedule
+	// Headers by flow; the empty name is the default flow.
+	Headers map[string]*frame.Header
+	// Delay from the call to the start of the schedule; 0: DefaultDelay.
+	Delay time.Duration
+}
+
+// Run sends the job's packets and reports each.
+func Run(ctx context.Context, sender dispatch.Sender, job Job, report func(dispatch.Record)) error {
+	delay := job.Delay
+	if delay == 0 {
+		delay = DefaultDelay
+	}
+	return sender.Send(ctx, dispatch.Now()+int64(delay), job.packets(), report)
+}
+
+// shape is what packets with the same template have in common.
+type shape struct {
+	flow string
+	size int
+}
+
+// templates kept for reuse; a schedule with more different sizes builds some again.
+const templates = 4096
+
+// packets builds the frames, as they are drawn.
+func (j *Job) packets() iter.Seq2[dispatch.Packet, error] {
+	return func(yield func(dispatch.Packet, error) bool) {
+		cache := map[shape]*frame.Template{}
+		for e, err := range j.Schedule {
+			if err != nil {
+				yield(dispatch.Packet{}, err)
+				return
+			}
+			t, err := j.template(cache, &e)
+			if err != nil {
+				yield(dispatch.Packet{}, fmt.Errorf("packet %d of train %d: %w", e.Number, e.Train, err))
+				return
+			}
+			p := dispatch.Packet{Due: e.Due, Train: e.Train, Number: e.Number, Frame: frame.Frame{Template: t}, Together: e.Together}
+			if t.PatchAt > 0 {
+				p.Frame.Patch = frame.Tag{Train: e.Train, Number: e.Number, Due: uint64(e.Due)}.Patch()
+			}
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (j *Job) template(cache map[shape]*frame.Template, e *schedule.Entry) (*frame.Template, error) {
+	if e.Frame != nil {
+		if len(e.Frame) < frame.MinBytes || len(e.Frame) > frame.MaxBytes {
+			return nil, fmt.Errorf("%w: frame of %d bytes: %d to %d", frame.ErrHeader, len(e.Frame), frame.MinBytes, frame.MaxBytes)
+		}
+		return &frame.Template{Bytes: e.Frame}, nil
+	}
+	h, ok := j.Headers[e.Flow]
+	if !ok {
+		return nil, fmt.Errorf("%w: no flow %q", frame.ErrHeader, e.Flow)
+	}
+	if e.Payload != nil {
+		return h.Build(e.Size, e.Payload)
+	}
+	if t, ok := cache[shape{e.Flow, e.Size}]; ok {
+		return t, nil
+	}
+	t, err := h.Build(e.Size, nil)
+	if err == nil {
+		if len(cache) >= templates {
+			clear(cache)
+		}
+		cache[shape{e.Flow, e.Size}] = t
+	}
+	return t, err
+}

@@ -1,0 +1,182 @@
+package send
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"pillion.dev/send/dispatch"
+	"pillion.dev/send/frame"
+	"pillion.dev/send/schedule"
+)
+
+func jobOf(t testing.TB, h *frame.Header, s schedule.Schedule, err error) Job {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Job{Schedule: s, Headers: map[string]*frame.Header{"": h}}
+}
+
+// TestEveryPacketArrivesOnce: an observer at the far end sees each packet once, not before
+// its time, and not before it was handed over by the sender's own account.
+func TestEveryPacketArrivesOnce(t *testing.T) {
+	r := newRig(t)
+	const trains, packets = 3, 500
+	for _, m := range dispatch.Mechanisms {
+		for _, protocol := range []string{frame.UDP, frame.TCP, frame.ICMP, frame.Raw} {
+			for _, to := range []struct {
+				name   string
+				header *frame.Header
+			}{{"ipv4", r.header(farAddress, protocol)}, {"ipv6", r.header(farAddress6, protocol)}} {
+				t.Run(fmt.Sprintf("%s/%s/%s", m.Name, protocol, to.name), func(t *testing.T) {
+					r := *r
+					r.TB = t
+					o := r.observe(to.header, trains, packets)
+					s, err := schedule.Train(packets, 120, 20*time.Microsecond, schedule.Trains{Count: trains, Every: 20 * time.Millisecond})
+					a, records, err := r.send(t.Context(), r.open(dispatch.Options{Mechanism: m.Name}), jobOf(t, to.header, s, err))
+					if err != nil || a.Sent != trains*packets {
+						t.Fatalf("%+v, %v", a, err)
+					}
+					for i, record := range records {
+						sight := o.Sight(int(record.Train), int(record.Number))
+						if int(record.Train)*packets+int(record.Number) != i || sight.Copies != 1 || sight.At < record.Intended || sight.At < record.Handed {
+							t.Fatalf("record %d: %+v, seen %+v", i, record, sight)
+						}
+						if record.Driver != 0 && (record.Driver < record.Handed || record.Driver > sight.At) {
+							t.Fatalf("record %d: %+v, seen %+v", i, record, sight)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestLongSchedule has more packets than the ring has slots and more templates than it
+// has frames.
+func TestLongSchedule(t *testing.T) {
+	r := newRig(t)
+	h := r.header(farAddress, frame.UDP)
+	const packets = 300_000
+	o := r.observe(h, 1, packets)
+	sizes := func(yield func(schedule.Entry, error) bool) {
+		for i := range packets {
+			if !yield(schedule.Entry{Due: time.Duration(i), Number: uint32(i), Size: 80 + i/64%1400, Together: i%5 > 0}, nil) {
+				return
+			}
+		}
+	}
+	a, _, err := r.send(t.Context(), r.open(dispatch.Options{Mechanism: "bpf"}), jobOf(t, h, sizes, nil))
+	if err != nil || a.Sent != packets {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	for i := range packets {
+		if s := o.Sight(0, i); s.Copies != 1 {
+			t.Fatalf("packet %d: %+v", i, s)
+		}
+	}
+}
+
+// TestCancelled: what was not sent when the context ends is in the account as cancelled.
+func TestCancelled(t *testing.T) {
+	r := newRig(t)
+	h := r.header(farAddress, frame.UDP)
+	for name, o := range map[string]dispatch.Options{
+		"initial": {Mechanism: "bpf"}, "on the fly": {Mechanism: "bpf", Lead: time.Millisecond},
+		"spin": {Mechanism: "packet-spin"}, "sleep": {Mechanism: "packet-sleep"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := *r
+			r.TB = t
+			seen := r.observe(h, 1, 10_000)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s, err := schedule.Train(10_000, 100, time.Millisecond, schedule.Trains{})
+			job := jobOf(t, h, s, err)
+			go func() {
+				for seen.Sight(0, 20).Copies == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+			}()
+			a, records, err := r.send(ctx, r.open(o), job)
+			if !errors.Is(err, context.Canceled) || a.Sent < 21 || a.Sent > 9000 || a.Cancelled == 0 {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			for _, record := range records {
+				if copies := seen.Sight(0, int(record.Number)).Copies; (record.Fate == dispatch.Sent) != (copies == 1) {
+					t.Fatalf("%+v, seen %d times", record, copies)
+				}
+			}
+		})
+	}
+}
+
+// TestInterfaceGoes: packets for an interface that went down or away fail with a cause.
+func TestInterfaceGoes(t *testing.T) {
+	for name, change := range map[string]func(netlink.Link) error{"down": netlink.LinkSetDown, "deleted": netlink.LinkDel} {
+		for _, m := range dispatch.Mechanisms {
+			t.Run(m.Name+"/"+name, func(t *testing.T) {
+				r := newRig(t)
+				h := r.header(farAddress, frame.UDP)
+				seen := r.observe(h, 1, 1000)
+				s, err := schedule.Train(1000, 100, 200*time.Microsecond, schedule.Trains{})
+				job := jobOf(t, h, s, err)
+				go func() {
+					for seen.Sight(0, 20).Copies == 0 {
+						time.Sleep(time.Millisecond)
+					}
+					r.in(r.near, func() error {
+						l, err := netlink.LinkByName(nearDevice)
+						if err != nil {
+							return err
+						}
+						return change(l)
+					})
+				}()
+				a, records, err := r.send(t.Context(), r.open(dispatch.Options{Mechanism: m.Name}), job)
+				if a.Scheduled != 1000 || a.Failed == 0 || len(a.Failures) == 0 {
+					t.Fatalf("%+v, %v", a, err)
+				}
+				for _, record := range records {
+					if copies := seen.Sight(0, int(record.Number)).Copies; record.Fate == dispatch.Failed && copies > 0 {
+						t.Fatalf("%+v arrived", record)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestDropLate: packets behind the bound are not sent.
+func TestDropLate(t *testing.T) {
+	r := newRig(t)
+	h := r.header(farAddress, frame.UDP)
+	for _, m := range dispatch.Mechanisms {
+		s, err := schedule.Train(20, 100, time.Microsecond, schedule.Trains{})
+		job := jobOf(t, h, s, err)
+		job.Delay = time.Nanosecond // they are late before they are handed over
+		a, _, err := r.send(t.Context(), r.open(dispatch.Options{Mechanism: m.Name, DropLate: time.Nanosecond}), job)
+		if err != nil || a.LateDropped != 20 {
+			t.Errorf("%s: %+v, %v", m.Name, a, err)
+		}
+	}
+}
+
+// TestOpenFails: errors name the mechanism and the cause.
+func TestOpenFails(t *testing.T) {
+	r := newRig(t)
+	for name, o := range map[string]dispatch.Options{"mechanism": {Device: nearDevice, Mechanism: "pigeon"}, "device": {Device: "none0"}} {
+		o.Namespace = r.namespace
+		if s, err := dispatch.Open(o); err == nil {
+			t.Errorf("%s: opened %v", name, s)
+		} else {
+			t.Log(err)
+		}
+	}
+}
