@@ -341,3 +341,19 @@ func TestSessionAvoidsBlackHoles(t *testing.T) {
 		})
 	}
 }
+
+// A destination at which marked packets cease to arrive makes the source test their path at
+// once; a regular test comes up to 10 s later. The application continues with other marks.
+func TestSilenceMakesSourceTestPath(t *testing.T) {
+	t.Parallel() // it mostly waits
+	b := service(t, strings.Replace(validatingHosts, "--path-validation=auto", "--path-validation=auto, --debug", 1))
+	app := b.steady(secondIPv4, 2)
+	b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
+	app.marks()
+	b.atLeast(some, "SELECT sum(packets) FROM flows")
+	b.insert("b", "a", dropping)
+	b.says("agent-a", "marked packets have ceased to arrive")
+	b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'path-validation-failed' AND about = 'a' AND session = 's'")
+	app.passes(some)
+	app.marks()
+}

@@ -131,6 +131,8 @@ type TaskState struct {
 	// Limit is what this host, or the paths from it, do not let it do although it is
 	// running, and why.
 	Limit string `json:"limit,omitempty"`
+	// Silent are the peers of a destination whose marked packets have just ceased to arrive.
+	Silent []string `json:"silent,omitempty"`
 	// Counters since its start, by name; in packets unless the name says otherwise.
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
@@ -211,6 +213,9 @@ type Pulse struct {
 	Revision uint64 `json:"revision"`
 	// Alive are the destination agents that are reading marks, by session.
 	Alive map[string][]string `json:"alive,omitempty"`
+	// Silent are those of them where the marked packets of this agent have just ceased to
+	// arrive, by session.
+	Silent map[string][]string `json:"silent,omitempty"`
 	// ClockErrorNs bounds the clock of each peer, by agent.
 	ClockErrorNs map[string]int64 `json:"clock_error_ns,omitempty"`
 	// SameClock are the peers on the same kernel as the agent: delays between them have

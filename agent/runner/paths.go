@@ -56,6 +56,22 @@ func (s *deviceSource) announceEach(addresses func(sourceTask) []netip.Addr) {
 	s.paths.Keep(paths)
 }
 
+// doubt tests the paths to peers again where marked packets have just ceased to arrive.
+func (s *deviceSource) doubt(before, pulse session.Pulse) {
+	if s.paths == nil {
+		return
+	}
+	for _, task := range s.tasks {
+		for address, agent := range task.peers {
+			if !slices.Contains(pulse.Silent[task.Session], agent) || slices.Contains(before.Silent[task.Session], agent) {
+				continue
+			}
+			s.log.Debug("marked packets have ceased to arrive, testing the path", "session", task.Session, "device", s.device.Name, "address", address)
+			s.paths.Doubt(address)
+		}
+	}
+}
+
 // awaitPaths waits until the announced paths have been tested, or validateTime is over.
 func (s *deviceSource) awaitPaths() {
 	if s.paths != nil {

@@ -127,7 +127,11 @@ func (r *Runner) Revision() uint64 {
 func (r *Runner) Pulse(pulse session.Pulse) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	before := r.pulse
 	r.pulse, r.lastMessage = pulse, r.now().steady
+	for _, s := range r.sources {
+		s.doubt(before, pulse)
+	}
 	for _, s := range r.sources { // all first, since renew waits for the tests
 		s.announce(pulse)
 	}

@@ -367,6 +367,20 @@ func (p *Prober) Recheck() {
 	p.reschedule()
 }
 
+// Doubt tests the paths to an address again that have passed, since there are signs that
+// marked packets no longer arrive there.
+func (p *Prober) Doubt(address netip.Addr) {
+	p.mu.Lock()
+	now := time.Now()
+	for key, known := range p.paths {
+		if key.Address == address && known.State == Passed {
+			known.due = now
+		}
+	}
+	p.mu.Unlock()
+	p.reschedule()
+}
+
 // Paths returns what is known, ordered by destination and encoding.
 func (p *Prober) Paths() []Path {
 	p.mu.Lock()

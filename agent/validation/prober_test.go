@@ -60,6 +60,32 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestDoubt: doubts about an address make the test of its paths due, unless it failed.
+func TestDoubt(t *testing.T) {
+	due := time.Now().Add(time.Hour)
+	doubted, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	p := &Prober{paths: map[source.Path]*path{}, wake: make(chan struct{}, 1)}
+	for key, state := range map[source.Path]State{
+		{Address: doubted, Encoding: wire.UDPOption}: Passed,
+		{Address: doubted, Encoding: wire.UDP}:       Failed,
+		{Address: other, Encoding: wire.UDPOption}:   Passed,
+	} {
+		p.paths[key] = &path{Path: Path{Path: key, State: state}, due: due}
+	}
+	p.Doubt(doubted)
+	for key, known := range p.paths {
+		want := key.Address == doubted && known.State == Passed
+		if got := known.due.Before(due); got != want {
+			t.Errorf("%v, %s: due %v", key, known.State, known.due)
+		}
+	}
+	select {
+	case <-p.wake:
+	default:
+		t.Error("the tests are not scheduled again")
+	}
+}
+
 // TestResult: what the answers of a test say.
 func TestResult(t *testing.T) {
 	for _, row := range []struct {
