@@ -43,6 +43,10 @@
 /* Length of the device's own header: 14 on Ethernet, 0 on tun and the like. */
 const volatile __u32 link_length = ETHERNET_LENGTH;
 
+/* What most packets do comes first in the program, without jumps. */
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
 #define AGAIN TC_ACT_UNSPEC /* let the next program on the hook decide; TCX_NEXT has the same value */
 
 /*

@@ -6,11 +6,9 @@
  * as it is and counts why.
  */
 #include "lease.h" /* first: what every packet needs comes before the tables */
+#include "fast_path.h"
 #include "mss.h"
 #include "shim.h"
-#include "sparse.h"
-#include "tcp_option.h"
-#include "udp_option.h"
 
 volatile __u64 lease_ticks; /* what source_renew adds; written by the agent */
 volatile __u64 ticks_now;   /* when source_renew ran */
@@ -168,23 +166,36 @@ static __always_inline int mark(struct __sk_buff *skb, struct subject *s, struct
 	return sparse_marks && outcome != OUTCOME_MARKED ? sparse_decide(&flow, s, tally, outcome) : outcome;
 }
 
-SEC("tc")
-int source_tc(struct __sk_buff *skb)
+/* fast: why the fast path left the packet to this one. Counts it. */
+static __always_inline void mark_other(struct __sk_buff *skb, struct tally *tally, int fast)
 {
 	struct subject s = { .segments = skb->gso_segs };
-	__u32 zero = 0, outcome;
-	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
+	__u32 outcome;
 
-	if (!tally)
-		return AGAIN;
-	outcome = ENCODING_USED(UDP_OPTION) ? option_mark(skb, tally) : OPTION_PASS;
-	s.unfit = outcome == OPTION_UNFIT || outcome == OPTION_FAILED;
-	s.unvalidated = outcome == OPTION_FAILED ? OUTCOME_PATH_FAILED : 0;
-	if (outcome >= OUTCOMES)
-		outcome = mark(skb, &s, tally);
+	s.unfit = fast == OPTION_UNFIT || fast == OPTION_FAILED;
+	s.unvalidated = fast == OPTION_FAILED ? OUTCOME_PATH_FAILED : 0;
+	outcome = mark(skb, &s, tally);
 	asm volatile("" : "+r"(outcome)); /* or a copy is compared, and the verifier does not see it */
 	if (outcome < OUTCOMES)
 		tally->packets[outcome] += s.segments ? s.segments : 1;
+}
+
+SEC("tc")
+int source_tc(struct __sk_buff *skb)
+{
+	__u32 zero = 0, outcome, packets = skb->gso_segs;
+	struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
+
+	if (UNLIKELY(!tally))
+		return AGAIN;
+	if (!packets)
+		packets = 1;
+	outcome = fast_mark(skb, packets, tally);
+	asm volatile("" : "+r"(outcome)); /* as above */
+	if (LIKELY(outcome < OUTCOMES))
+		tally->packets[outcome] += packets;
+	else
+		mark_other(skb, tally, outcome);
 	return AGAIN;
 }
 

@@ -6,6 +6,7 @@
 #include "../bpf/summed.h"
 #include "../bpf/tcp.h"
 #include "connection.h"
+#include "headers.h"
 #include "room.h"
 #include "stamp.h"
 
@@ -51,41 +52,78 @@ static __always_inline __u32 halves(__be32 word)
 }
 
 /* Numbers are never zero as a whole, so that zero can stand for none. */
-static __always_inline __be32 tcp_option_number(struct numbering *numbers, const struct room *room)
+static __always_inline __be32 tcp_option_number(struct numbering *numbers, __u32 packets)
 {
-	__be32 number = number_take(numbers, room->packets);
+	__be32 number = number_take(numbers, packets);
 
-	if (!number) {
+	if (UNLIKELY(!number)) {
 		numbers->next = WIRE_FLOW_STRIDE; /* as if the flow began here */
-		number = number_take(numbers, room->packets);
+		number = number_take(numbers, packets);
 	}
 	return number;
 }
 
-/* The room is all zeros behind its head. */
+#define TCP_ROOM_HEAD bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID)
+
+/* The room is all zeros behind its head. carried: modules of the mark; l4: offset of the TCP header */
+static __always_inline void tcp_option_fill(struct __sk_buff *skb, struct wire_experiment *option, __u32 l4,
+					    struct numbering *numbers, __u32 packets, __u32 carried)
+{
+	__be32 number = 0, time = 0;
+	volatile __be32 *words = (void *)option; /* packed fields would be written byte by byte */
+	__u32 change;
+
+	if (carried & WIRE_DELAY)
+		time = clock_ticks();
+	if (carried & WIRE_LOSS)
+		number = tcp_option_number(numbers, packets);
+	words[0] = bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | WIRE_TCP_OPTION << 16) | (__be32)stamp_exid() << 16;
+	words[1] = number;
+	words[2] = time;
+	change = halves(number) + halves(time) + bpf_htons(WIRE_TCP_OPTION_KIND << 8) +
+		 (__u16)~bpf_htons(WIRE_TCP_ROOM_KIND << 8) + stamp_exid() + (__u16)~bpf_htons(WIRE_EXID);
+	/* Nothing to do where the device, or the kernel later, computes the checksum: it saves the call. */
+	if (UNLIKELY(!summed_partial_field(skb)))
+		bpf_l4_csum_replace(skb, l4 + TCP_CHECK_OFFSET, 0, change, 0);
+}
+
 static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct subject *s,
 					     struct numbering *numbers, const struct room *room)
 {
 	struct wire_experiment *option = packet_start(skb) + (s->option & TCP_REACH);
-	__be32 number = 0, time = 0;
-	__u32 change;
 
 	if ((void *)(option + 1) > packet_end(skb))
 		return OUTCOME_NO_ROOM;
-	if (room->carried & WIRE_DELAY)
-		time = clock_ticks();
-	if (room->carried & WIRE_LOSS)
-		number = tcp_option_number(numbers, room);
-	option->kind = WIRE_TCP_OPTION_KIND;
-	option->exid = stamp_exid();
-	option->number = number;
-	option->time = time;
-	change = halves(number) + halves(time) + bpf_htons(WIRE_TCP_OPTION_KIND << 8) +
-		 (__u16)~bpf_htons(WIRE_TCP_ROOM_KIND << 8) + stamp_exid() + (__u16)~bpf_htons(WIRE_EXID);
-	/* Nothing to do where the device, or the kernel later, computes the checksum: it saves the call. */
-	if (!summed_partial_field(skb))
-		bpf_l4_csum_replace(skb, s->l4 + TCP_CHECK_OFFSET, 0, change, 0);
+	tcp_option_fill(skb, option, s->l4, numbers, room->packets, room->carried);
 	return OUTCOME_MARKED;
+}
+
+/*
+ * The room in a segment of this host, if it lies behind nothing but timestamps. Returns 0
+ * for every segment that the general path decides about.
+ */
+static __always_inline struct wire_experiment *tcp_option_room(struct __sk_buff *skb, const struct headers *h,
+							       void *l4, __u32 gso_size)
+{
+	__u32 class = (h->size == sizeof(struct ipv6hdr) ? WIRE_IPV6 : WIRE_IPV4) | WIRE_TCP;
+	struct tcphdr *tcp = l4;
+	__be32 *words = (void *)(tcp + 1);
+
+	if (gso_size)
+		class |= WIRE_GSO;
+	if (UNLIKELY((void *)(words + WIRE_TCP_OPTION / 4) > packet_end(skb) || !skb->sk ||
+		     encoding_of(class) != WIRE_ENCODING_TCP_OPTION))
+		return 0;
+	if (LIKELY(tcp->doff * 4 == sizeof(*tcp) + TCP_TIMESTAMPS_LENGTH + WIRE_TCP_OPTION)) {
+		if (UNLIKELY(*words != TCP_TIMESTAMPS))
+			return 0;
+		words += TCP_TIMESTAMPS_LENGTH / 4;
+		if (UNLIKELY((void *)(words + WIRE_TCP_OPTION / 4) > packet_end(skb)))
+			return 0;
+	} else if (tcp->doff * 4 != sizeof(*tcp) + WIRE_TCP_OPTION) {
+		return 0;
+	}
+	return LIKELY(*words == TCP_ROOM_HEAD) ? (void *)words : 0;
 }
 
 /*

@@ -15,6 +15,7 @@ import (
 // Of struct __sk_buff.
 const (
 	contextSize           = 192
+	contextMark           = 8
 	contextIngressIfindex = 36
 	contextGSOSegs        = 164
 	contextGSOSize        = 176

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The fast path: datagrams that get a UDP option, and TCP segments with room for a mark.
+ * What was decided for their flow is remembered in its slot. The general path begins
+ * where this one leaves a packet to it, and decides the same.
+ */
+#ifndef PILLION_SOURCE_FAST_PATH_H
+#define PILLION_SOURCE_FAST_PATH_H
+
+#include "headers.h"
+#include "lease.h"
+#include "sample.h"
+#include "tcp_option.h"
+#include "udp_option.h"
+
+/* What keeps a packet of a flow without a mark, whatever it is otherwise. Returns 0 if nothing. */
+static __always_inline int fast_refuse(int verdict, __u32 probed)
+{
+	if (UNLIKELY(verdict == OUTCOME_NO_MATCH))
+		return OUTCOME_NO_MATCH;
+	if (UNLIKELY(probed == PROBE_UNMARKED))
+		return OUTCOME_PROBE;
+	if (UNLIKELY(bpf_jiffies64() >= lease_until))
+		return OUTCOME_NO_LEASE;
+	return UNLIKELY(!sample()) ? OUTCOME_NOT_SAMPLED : 0;
+}
+
+/* Returns an outcome, or one of OPTION_PASS, OPTION_UNFIT and OPTION_FAILED. */
+static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram *d, __u32 probed,
+					 struct tally *tally)
+{
+	struct flow_key aggregate __attribute__((aligned(8)));
+	const struct flow_key *flow = &d->headers.key;
+	struct numbering *numbers;
+	__u64 judgement;
+	__u32 area;
+	int verdict, outcome;
+
+	if (flow_fields != FLOW_ALL) {
+		aggregate = d->headers.key;
+		flow_aggregate(&aggregate);
+		flow = &aggregate;
+	}
+	numbers = number_known(flow);
+	judgement = flow_judgement(&d->headers.key, numbers);
+	verdict = JUDGEMENT_VERDICT(judgement);
+	if (UNLIKELY(verdict >= OUTCOMES))
+		return verdict;
+	outcome = fast_refuse(verdict, probed);
+	if (UNLIKELY(outcome))
+		return outcome;
+	if (UNLIKELY(verdict))
+		return sparse_refused(numbers, 1, verdict);
+	area = WIRE_UDP_OPTION + (d->udp_length & 1);
+	if (UNLIKELY(d->headers.length + area > JUDGEMENT_LIMIT(judgement)))
+		return sparse_refused(numbers, 1, OUTCOME_MTU);
+	if (UNLIKELY(!numbers))
+		numbers = number_other(flow, tally);
+	if (UNLIKELY(!numbers))
+		return OUTCOME_FLOWS;
+	if (sparse_marks && LIKELY(sparse_spares(numbers)))
+		return sparse_take(numbers, 1, OUTCOME_COUNTED);
+	outcome = option_insert(skb, d, area, numbers);
+	if (LIKELY(outcome == OUTCOME_MARKED))
+		tally->bytes_added += area;
+	else if (sparse_marks)
+		stamp_again(&numbers->stamping);
+	return outcome;
+}
+
+/* option: room for a mark in a segment of this host. Returns an outcome, or OPTION_PASS. */
+static __always_inline int segment_mark(struct __sk_buff *skb, struct headers *h, struct wire_experiment *option,
+					__u32 probed, __u32 packets, struct tally *tally)
+{
+	struct numbering *numbers = number_known(&h->key);
+	int verdict, outcome;
+
+	if (UNLIKELY(!numbers))
+		return OPTION_PASS;
+	verdict = JUDGEMENT_VERDICT(flow_judgement(&h->key, numbers));
+	if (UNLIKELY(verdict && verdict != OUTCOME_NO_MATCH))
+		return OPTION_PASS;
+	outcome = fast_refuse(verdict, probed);
+	if (UNLIKELY(outcome))
+		return outcome;
+	if (!(modules & WIRE_LOSS))
+		numbers = &unnumbered;
+	tcp_option_fill(skb, option, link_length + h->size, numbers, packets, stamp_modules(numbers));
+	tally->bytes_added += (__u64)packets * WIRE_TCP_OPTION;
+	return OUTCOME_MARKED;
+}
+
+/* Returns an outcome, or one of OPTION_PASS, OPTION_UNFIT and OPTION_FAILED. */
+static __always_inline int fast_mark(struct __sk_buff *skb, __u32 packets, struct tally *tally)
+{
+	__u32 probed = probed_encoding(skb), gso_size = skb->gso_size;
+	struct wire_experiment *option;
+	struct datagram d;
+	void *l4;
+
+	if (UNLIKELY(probed < WIRE_ENCODINGS_MAX))
+		return ENCODING_USED(UDP_OPTION) && probed == WIRE_ENCODING_UDP_OPTION ? option_probe(skb) :
+										       OPTION_PASS;
+	if (UNLIKELY(skb->ingress_ifindex))
+		return OPTION_PASS;
+	l4 = headers_read(skb, &d.headers);
+	if (UNLIKELY(!l4 || link_length + d.headers.length != skb->len))
+		return OPTION_PASS;
+	if (ENCODING_USED(UDP_OPTION) && d.headers.protocol == IPPROTO_UDP && !gso_size && datagram_read(&d, l4))
+		return datagram_mark(skb, &d, probed, tally);
+	if (!ENCODING_USED(TCP_OPTION) || flow_fields != FLOW_ALL || d.headers.protocol != IPPROTO_TCP)
+		return OPTION_PASS;
+	option = tcp_option_room(skb, &d.headers, l4, gso_size);
+	return option ? segment_mark(skb, &d.headers, option, probed, packets, tally) : OPTION_PASS;
+}
+
+#endif
