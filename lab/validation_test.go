@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
@@ -342,18 +343,80 @@ func TestSessionAvoidsBlackHoles(t *testing.T) {
 	}
 }
 
+// debuggingHosts is validatingHosts with agents that log what makes them test paths.
+var debuggingHosts = strings.Replace(validatingHosts, "--path-validation=auto", "--path-validation=auto, --debug", 1)
+
 // A destination at which marked packets cease to arrive makes the source test their path at
 // once; a regular test comes up to 10 s later. The application continues with other marks.
-func TestSilenceMakesSourceTestPath(t *testing.T) {
+func TestMissingMarksMakeSourceTestPath(t *testing.T) {
 	t.Parallel() // it mostly waits
-	b := service(t, strings.Replace(validatingHosts, "--path-validation=auto", "--path-validation=auto, --debug", 1))
+	b := service(t, debuggingHosts)
 	app := b.steady(secondIPv4, 2)
 	b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
 	app.marks()
 	b.atLeast(some, "SELECT sum(packets) FROM flows")
 	b.insert("b", "a", dropping)
-	b.says("agent-a", "marked packets have ceased to arrive")
+	b.says("agent-a", "marked packets are missing")
 	b.atLeast(1, "SELECT count(*) FROM events WHERE kind = 'path-validation-failed' AND about = 'a' AND session = 's'")
 	app.passes(some)
 	app.marks()
+}
+
+// A path whose MTU falls while ICMP is filtered loses marked datagrams that would have fitted
+// without a mark, until the source has found the size: the destination misses them, which is
+// what makes it look. TCP adapts by itself, with marks as without.
+func TestSmallerPathWithoutICMP(t *testing.T) {
+	headers := map[string]int{"ipv4": 28, "ipv6": 48}
+	for family, address := range toB {
+		t.Run(family, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			b := service(t, debuggingHosts)
+			b.exec("a", "sysctl", "-qw", "net.ipv4.tcp_mtu_probing=1")
+			b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--interval", "100ms")
+			x := b.carry("a", "b", address, 1<<20)
+			largest := make([]byte, 1400-headers[family])
+			mixed := b.open("a", "b", netip.AddrPortFrom(address, 9000))
+			stop, stopped := make(chan struct{}), make(chan error, 1)
+			go func() { stopped <- mixed.alternate(stop, largest, largest[:100]) }()
+			b.atLeast(2000, "SELECT sum(packets) FROM flows WHERE dport = 9000")
+			b.insert("b", "a", sizeBox)
+			b.says("agent-a", "marked packets are missing")
+			eventually(t, "the size of packets to be found", func() bool {
+				return strings.Contains(b.pillion("session", "show", "s"), "passed: marked packets arrive, up to 1400 bytes")
+			})
+			close(stop)
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+			x.finish()
+			after := b.open("a", "b", netip.AddrPortFrom(address, 9001))
+			for range 100 {
+				if _, err := after.out.Write(largest); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after.send(100, 32000)
+			after.receive(200)
+			b.reaches(100, "SELECT sum(packets) FROM flows WHERE dport = 9001")
+		})
+	}
+}
+
+// alternate sends packets of these sizes by turns, about a thousand each second, until it
+// is stopped.
+func (s *stream) alternate(stop <-chan struct{}, payloads ...[]byte) error {
+	ticks := time.NewTicker(time.Millisecond)
+	defer ticks.Stop()
+	for {
+		for _, payload := range payloads {
+			select {
+			case <-stop:
+				return nil
+			case <-ticks.C:
+			}
+			if _, err := s.out.Write(payload); err != nil {
+				return err
+			}
+		}
+	}
 }

@@ -131,8 +131,9 @@ type TaskState struct {
 	// Limit is what this host, or the paths from it, do not let it do although it is
 	// running, and why.
 	Limit string `json:"limit,omitempty"`
-	// Silent are the peers of a destination whose marked packets have just ceased to arrive.
-	Silent []string `json:"silent,omitempty"`
+	// Missing are the peers of a destination whose marked packets have just ceased to arrive,
+	// all or many of them.
+	Missing []string `json:"missing,omitempty"`
 	// Counters since its start, by name; in packets unless the name says otherwise.
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
@@ -213,9 +214,9 @@ type Pulse struct {
 	Revision uint64 `json:"revision"`
 	// Alive are the destination agents that are reading marks, by session.
 	Alive map[string][]string `json:"alive,omitempty"`
-	// Silent are those of them where the marked packets of this agent have just ceased to
-	// arrive, by session.
-	Silent map[string][]string `json:"silent,omitempty"`
+	// Missing are those of them where the marked packets of this agent have just ceased to
+	// arrive, all or many of them, by session.
+	Missing map[string][]string `json:"missing,omitempty"`
 	// ClockErrorNs bounds the clock of each peer, by agent.
 	ClockErrorNs map[string]int64 `json:"clock_error_ns,omitempty"`
 	// SameClock are the peers on the same kernel as the agent: delays between them have

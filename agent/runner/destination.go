@@ -52,7 +52,7 @@ type subscriber struct {
 	period period
 	// counters since the task began.
 	counters map[string]uint64
-	silence  silence
+	missing  missing
 }
 
 func openDestination(name string, tasks []destinationTask, options Options, now func() moment) (*deviceDestination, error) {
@@ -260,7 +260,7 @@ func (d *deviceDestination) run() {
 func (d *deviceDestination) read(now moment) {
 	d.take()
 	for _, r := range d.subscribers {
-		r.silence.advance(now.steady)
+		r.missing.advance(now.steady)
 		if interval := time.Duration(r.task.Interval); r.period.over(now, interval) {
 			d.emit(r, now)
 			r.period = begin(now, interval)
@@ -281,7 +281,7 @@ func (d *deviceDestination) take() {
 		for _, row := range rows {
 			if r.task.wants(row.Key) {
 				wanted = append(wanted, row)
-				r.silence.add(r.task.peers[row.Key.Src], row.Packets)
+				r.missing.add(r.task.peers[row.Key.Src], row.Packets, row.Lost)
 			}
 		}
 		r.rows.Add(wanted)
@@ -338,7 +338,7 @@ func (d *deviceDestination) states() []session.TaskState {
 		counters["uncounted"] = tally.Uncounted
 		state := session.TaskState{
 			Session: r.task.Session, Role: roleDestination, Device: d.device.Name, Running: err == nil, Counters: counters,
-			Silent: r.silence.peers(),
+			Missing: r.missing.peers(),
 		}
 		if err != nil {
 			state.Error = err.Error()

@@ -63,10 +63,10 @@ func (s *deviceSource) doubt(before, pulse session.Pulse) {
 	}
 	for _, task := range s.tasks {
 		for address, agent := range task.peers {
-			if !slices.Contains(pulse.Silent[task.Session], agent) || slices.Contains(before.Silent[task.Session], agent) {
+			if !slices.Contains(pulse.Missing[task.Session], agent) || slices.Contains(before.Missing[task.Session], agent) {
 				continue
 			}
-			s.log.Debug("marked packets have ceased to arrive, testing the path", "session", task.Session, "device", s.device.Name, "address", address)
+			s.log.Debug("marked packets are missing, testing the path", "session", task.Session, "device", s.device.Name, "address", address)
 			s.paths.Doubt(address)
 		}
 	}

@@ -367,14 +367,14 @@ func (p *Prober) Recheck() {
 	p.reschedule()
 }
 
-// Doubt tests the paths to an address again that have passed, since there are signs that
-// marked packets no longer arrive there.
+// Doubt tests the paths to an address again that have passed, and the size of packets on
+// them, since there are signs that marked packets no longer arrive there.
 func (p *Prober) Doubt(address netip.Addr) {
 	p.mu.Lock()
 	now := time.Now()
 	for key, known := range p.paths {
 		if key.Address == address && known.State == Passed {
-			known.due = now
+			known.due, known.sized = now, time.Time{}
 		}
 	}
 	p.mu.Unlock()

@@ -70,13 +70,13 @@ func TestDoubt(t *testing.T) {
 		{Address: doubted, Encoding: wire.UDP}:       Failed,
 		{Address: other, Encoding: wire.UDPOption}:   Passed,
 	} {
-		p.paths[key] = &path{Path: Path{Path: key, State: state}, due: due}
+		p.paths[key] = &path{Path: Path{Path: key, State: state}, due: due, sized: due}
 	}
 	p.Doubt(doubted)
 	for key, known := range p.paths {
 		want := key.Address == doubted && known.State == Passed
-		if got := known.due.Before(due); got != want {
-			t.Errorf("%v, %s: due %v", key, known.State, known.due)
+		if due, sized := known.due.Before(due), known.sized.IsZero(); due != want || sized != want {
+			t.Errorf("%v, %s: due %v, sized %v", key, known.State, known.due, known.sized)
 		}
 	}
 	select {

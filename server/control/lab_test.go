@@ -49,8 +49,8 @@ type host struct {
 	leased map[link]time.Time
 	// broken is why destinations do not run, refuses why assignments are rejected.
 	broken, refuses string
-	// silent are the peers whose marks its destinations miss.
-	silent []string
+	// missing are the peers whose marks its destinations miss.
+	missing []string
 	// capabilities of its agent; nil: of a version that states none.
 	capabilities []string
 	// unanswered paths of its sources.
@@ -140,7 +140,7 @@ func (h *host) state(t *testing.T) []byte {
 func (h *host) tasks() []session.TaskState {
 	var tasks []session.TaskState
 	for _, d := range h.applied.Destinations {
-		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Silent: h.silent})
+		tasks = append(tasks, session.TaskState{Session: d.Session, Role: "destination", Running: h.broken == "", Error: h.broken, Missing: h.missing})
 	}
 	for _, s := range h.applied.Sources {
 		tasks = append(tasks, session.TaskState{

@@ -50,7 +50,7 @@ func (c *Control) pulse() {
 }
 
 func (c *Control) pulseOf(a *agent, now time.Time) session.Pulse {
-	p := session.Pulse{Revision: a.sent.Revision, Alive: map[string][]string{}, Silent: map[string][]string{}, ClockErrorNs: map[string]int64{}}
+	p := session.Pulse{Revision: a.sent.Revision, Alive: map[string][]string{}, Missing: map[string][]string{}, ClockErrorNs: map[string]int64{}}
 	for _, task := range a.sent.Sources {
 		r := c.sessions[task.Session]
 		for _, peer := range task.Peers {
@@ -58,7 +58,7 @@ func (c *Control) pulseOf(a *agent, now time.Time) session.Pulse {
 			if r != nil && r.active() && c.agents[peer.Agent].alive(task.Session, a.Name, now) {
 				p.Alive[task.Session] = append(p.Alive[task.Session], peer.Agent)
 				if c.agents[peer.Agent].misses(task.Session, a.Name) {
-					p.Silent[task.Session] = append(p.Silent[task.Session], peer.Agent)
+					p.Missing[task.Session] = append(p.Missing[task.Session], peer.Agent)
 				}
 				l := link{task.Session, peer.Agent}
 				m := a.marking[l]
@@ -89,7 +89,7 @@ func (c *Control) addClock(p *session.Pulse, a *agent, peer string) {
 // misses reports whether marked packets of a source have just ceased to arrive.
 func (a *agent) misses(name, source string) bool {
 	return slices.ContainsFunc(a.status, func(t session.TaskState) bool {
-		return t.Session == name && t.Role == roleDestination && slices.Contains(t.Silent, source)
+		return t.Session == name && t.Role == roleDestination && slices.Contains(t.Missing, source)
 	})
 }
 

@@ -440,24 +440,24 @@ func TestRouterOfSession(t *testing.T) {
 }
 
 // A source learns from its pulses where its marked packets have ceased to arrive.
-func TestSilenceIsPassedOn(t *testing.T) {
+func TestMissingMarksArePassedOn(t *testing.T) {
 	bed(t, func(b *testbed) {
 		b.join("h1", "h2", "h3")
 		spec := web()
 		spec.Destinations = []string{"h2", "h3"}
 		b.create(spec)
 		b.state("web", Running)
-		silent := func() []string {
+		missing := func() []string {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			return b.hosts["h1"].pulse.Silent["web"]
+			return b.hosts["h1"].pulse.Missing["web"]
 		}
-		if peers := silent(); len(peers) != 0 {
+		if peers := missing(); len(peers) != 0 {
 			t.Errorf("at first: %v", peers)
 		}
-		b.on("h2", func(h *host) { h.silent = []string{"h1", "h3"} })
-		b.until("h1 hears about h2", func() bool { return slices.Equal(silent(), []string{"h2"}) })
-		b.on("h2", func(h *host) { h.silent = nil })
-		b.until("that is over", func() bool { return len(silent()) == 0 })
+		b.on("h2", func(h *host) { h.missing = []string{"h1", "h3"} })
+		b.until("h1 hears about h2", func() bool { return slices.Equal(missing(), []string{"h2"}) })
+		b.on("h2", func(h *host) { h.missing = nil })
+		b.until("that is over", func() bool { return len(missing()) == 0 })
 	})
 }

@@ -101,7 +101,7 @@ func checkTasks(tasks []session.TaskState) error {
 	}
 	for i := range tasks {
 		t := &tasks[i]
-		if len(t.Counters) > countersMax || len(t.Silent) > agentsMax || len(t.Session) > textMax || len(t.Role) > textMax || len(t.Device) > textMax {
+		if len(t.Counters) > countersMax || len(t.Missing) > agentsMax || len(t.Session) > textMax || len(t.Role) > textMax || len(t.Device) > textMax {
 			return fmt.Errorf("task of session %.70q has %d counters, or a long name", t.Session, len(t.Counters))
 		}
 		for name := range t.Counters {
