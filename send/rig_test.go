@@ -103,7 +103,7 @@ func (r *rig) observe(h *frame.Header, trains, packets int) *observer.Observer {
 	const link = 14
 	var o *observer.Observer
 	r.in(r.far, func() (err error) {
-		o, err = observer.Open(r.peer, overhead-link, trains, packets)
+		o, err = observer.Open(observer.Arrival, r.peer, overhead-link, trains, packets)
 		return err
 	})
 	r.Cleanup(func() { o.Close() })

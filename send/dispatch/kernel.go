@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ type kernel struct {
 	driver  link.Link // of the tracepoint; nil if driver times are left out
 	ring    *ring
 	device  int
+	mu      sync.Mutex // guards remarks
 	remarks []string
 }
 
@@ -96,7 +98,11 @@ func (k *kernel) open() error {
 func (k *kernel) Name() string { return "bpf" }
 
 // Remarks says what limits the accuracy.
-func (k *kernel) Remarks() []string { return k.remarks }
+func (k *kernel) Remarks() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.remarks)
+}
 
 // Close detaches and unloads the programs.
 func (k *kernel) Close() error {
@@ -125,7 +131,15 @@ func (k *kernel) Send(ctx context.Context, start int64, packets iter.Seq2[Packet
 			f.failure = onThread(k.options.Namespace, f.run)
 		}()
 	})
-	err := f.fill(packets)
+	var err error
+	if k.options.Lead > 0 { // a packet handed over too late leaves too late
+		err = onThread(nil, func() error {
+			f.prioritise()
+			return f.fill(packets)
+		})
+	} else {
+		err = f.fill(packets)
+	}
 	close(f.filled)
 	f.begin() // if the whole schedule was handed over first
 	f.reapAll()
@@ -134,9 +148,7 @@ func (k *kernel) Send(ctx context.Context, start int64, packets iter.Seq2[Packet
 
 // run sends what is in the ring until nothing more comes. It runs on a thread of its own.
 func (f *flight) run() error {
-	if err := errors.Join(blockSignals(), prioritise()); err != nil {
-		f.remarks = append(f.remarks, fmt.Sprintf("ordinary priority, other processes may delay packets: %v", err))
-	}
+	f.prioritise()
 	for {
 		last := isClosed(f.filled)
 		next := f.ring.next()
@@ -155,6 +167,16 @@ func (f *flight) run() error {
 		if err := f.once(next); err != nil {
 			return err
 		}
+	}
+}
+
+// prioritise makes the calling thread a real-time thread, or says why it is none.
+func (f *flight) prioritise() {
+	err := errors.Join(blockSignals(), prioritise())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil && len(f.remarks) == 0 {
+		f.remarks = append(f.remarks, fmt.Sprintf("ordinary priority, other processes may delay packets: %v", err))
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package observer is a witness of departures: it records when tagged packets (frame.Tag)
-// enter the far end of a veth pair. It shares neither code nor map with the sender, so
+// reach the driver of an interface, or enter the far end of a veth pair. It shares neither code nor map with the sender, so
 // tests and benchmarks take it for the truth. Its own cost on the path is 150 to 310 ns.
 package observer
 
@@ -24,17 +24,26 @@ type Observer struct {
 	train   int
 }
 
-// Sight is when the first copy of a packet arrived (CLOCK_MONOTONIC, ns; 0: none did),
-// and how many did.
+// Place is where packets are seen.
+type Place int
+
+// Places.
+const (
+	Arrival   Place = iota // netif_rx of the interface
+	Departure              // the driver of the interface gets the packet
+)
+
+// Sight is when the first copy of a packet was seen (CLOCK_MONOTONIC, ns; 0: none was),
+// and how many were.
 type Sight struct {
 	At     int64
 	Copies uint64
 }
 
-// Open watches the interface with the given index in the network namespace of the calling
+// Open watches a place of the interface with the given index, in the network namespace of the calling
 // thread. Tags lie offset bytes behind the
 // beginning of the network header; there are trains of packets each.
-func Open(device, offset, trains, packets int) (*Observer, error) {
+func Open(place Place, device, offset, trains, packets int) (*Observer, error) {
 	spec, err := loadObserver()
 	if err != nil {
 		return nil, err
@@ -60,7 +69,11 @@ func Open(device, offset, trains, packets int) (*Observer, error) {
 		return nil, errors.Join(fmt.Errorf("map observer: %w", err), o.Close())
 	}
 	o.sights = unsafe.Slice((*observerSight)(unsafe.Pointer(unsafe.SliceData(o.memory))), trains*packets)
-	o.link, err = link.AttachTracing(link.TracingOptions{Program: o.objects.ObserverArrival, AttachType: ebpf.AttachTraceRawTp})
+	program := o.objects.ObserverArrival
+	if place == Departure {
+		program = o.objects.ObserverDeparture
+	}
+	o.link, err = link.AttachTracing(link.TracingOptions{Program: program, AttachType: ebpf.AttachTraceRawTp})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("attach observer: %w", err), o.Close())
 	}

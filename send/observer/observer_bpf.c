@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 //go:build ignore
 
-/* Notes when tagged packets enter an interface: a witness that shares nothing with the sender. */
+/* Notes when tagged packets enter or leave an interface: a witness that shares nothing with the sender. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_core_read.h>
@@ -59,26 +59,38 @@ struct sk_buff {
 	__u16 network_header;
 } __attribute__((preserve_access_index));
 
-SEC("tp_btf/netif_rx_entry")
-int BPF_PROG(observer_arrival, struct sk_buff *skb)
+static __always_inline void note(struct sk_buff *skb, struct net_device *dev)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct tag t;
 	struct sight *s;
 	__u32 at;
 
-	if (skb->dev->ifindex != device || skb->dev->nd_net.net->ns.inum != namespace)
-		return 0;
+	if (dev->ifindex != device || dev->nd_net.net->ns.inum != namespace)
+		return;
 	if (bpf_probe_read_kernel(&t, sizeof(t), skb->head + skb->network_header + offset))
-		return 0;
+		return;
 	if (t.magic != bpf_htonl(TAG_MAGIC))
-		return 0;
+		return;
 	at = bpf_ntohl(t.train) * train + bpf_ntohl(t.number);
 	s = bpf_map_lookup_elem(&sights, &at);
 	if (!s)
-		return 0;
+		return;
 	if (!__sync_fetch_and_add(&s->copies, 1))
 		s->at = now;
+}
+
+SEC("tp_btf/netif_rx_entry")
+int BPF_PROG(observer_arrival, struct sk_buff *skb)
+{
+	note(skb, skb->dev);
+	return 0;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(observer_departure, struct sk_buff *skb, struct net_device *dev)
+{
+	note(skb, dev);
 	return 0;
 }
 

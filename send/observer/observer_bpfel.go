@@ -23,12 +23,13 @@ type observerSight struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	observerMapSights           = "sights"
-	observerProgObserverArrival = "observer_arrival"
-	observerVarDevice           = "device"
-	observerVarNamespace        = "namespace"
-	observerVarOffset           = "offset"
-	observerVarTrain            = "train"
+	observerMapSights             = "sights"
+	observerProgObserverArrival   = "observer_arrival"
+	observerProgObserverDeparture = "observer_departure"
+	observerVarDevice             = "device"
+	observerVarNamespace          = "namespace"
+	observerVarOffset             = "offset"
+	observerVarTrain              = "train"
 )
 
 // loadObserver returns the embedded CollectionSpec for observer.
@@ -73,7 +74,8 @@ type observerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type observerProgramSpecs struct {
-	ObserverArrival *ebpf.ProgramSpec `ebpf:"observer_arrival"`
+	ObserverArrival   *ebpf.ProgramSpec `ebpf:"observer_arrival"`
+	ObserverDeparture *ebpf.ProgramSpec `ebpf:"observer_departure"`
 }
 
 // observerMapSpecs contains maps before they are loaded into the kernel.
@@ -136,12 +138,14 @@ type observerVariables struct {
 //
 // It can be passed to loadObserverObjects or ebpf.CollectionSpec.LoadAndAssign.
 type observerPrograms struct {
-	ObserverArrival *ebpf.Program `ebpf:"observer_arrival"`
+	ObserverArrival   *ebpf.Program `ebpf:"observer_arrival"`
+	ObserverDeparture *ebpf.Program `ebpf:"observer_departure"`
 }
 
 func (p *observerPrograms) Close() error {
 	return _ObserverClose(
 		p.ObserverArrival,
+		p.ObserverDeparture,
 	)
 }
 

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+
+	"pillion.dev/bench/estimate"
+)
+
+// bar compares a figure with its target (issue bars of the sender).
+type bar struct {
+	Name     string            `json:"name"`
+	Sense    string            `json:"sense"`
+	Target   float64           `json:"target"`
+	Estimate estimate.Estimate `json:"estimate"`
+	Verdict  estimate.Verdict  `json:"verdict"`
+}
+
+func atMost(name string, target float64, e estimate.Estimate) bar {
+	return bar{name, "<=", target, e, e.AtMost(target)}
+}
+
+func atLeast(name string, target float64, e estimate.Estimate) bar {
+	return bar{name, ">=", target, e, e.AtLeast(target)}
+}
+
+// bars of all cells.
+func bars(all []*cell) (list []bar) {
+	find := func(k kind, load, arm string, like *cell) *cell {
+		for _, c := range all {
+			if c.Kind == k && c.Load == load && c.Arm == arm && c.AskGap == like.AskGap {
+				return c
+			}
+		}
+		return nil
+	}
+	for _, c := range all {
+		switch c.Kind {
+		case train:
+			if c.Arm == "socket" {
+				continue
+			}
+			plain := find(train, c.Load, "socket", c)
+			if c.Load == "idle" {
+				list = append(list, atMost(c.Name+": p50, us", 1.5, c.P50), atMost(c.Name+": p99, us", 25, c.P99),
+					atLeast(c.Name+": within 10 us", 0.98, c.Within10),
+					atLeast(c.Name+": times better than the socket at p50", 50, ratio(plain, c, 0.5)))
+			} else {
+				list = append(list, atMost(c.Name+": p50, us", 2, c.P50), atLeast(c.Name+": within 10 us", 0.96, c.Within10),
+					atLeast(c.Name+": within 100 us", 0.98, c.Within100),
+					atLeast(c.Name+": times better than the socket at p99", 100, ratio(plain, c, 0.99)))
+			}
+		case pair:
+			if c.Arm == "initial" {
+				list = append(list, atMost(c.Name+": distance, us", 2, c.Gap),
+					atLeast(c.Name+": times closer than the socket's", 3, gapRatio(find(pair, c.Load, "socket", c), c)))
+			}
+		case flush:
+			list = append(list, atMost(fmt.Sprintf("%s: distance, us", c.Name), 1.2, c.MeanGap))
+		case rate:
+			list = append(list, atMost(c.Name+": rate above that asked for", 0.001, c.RateError), atLeast(c.Name+": rate below that asked for", -0.001, c.RateError))
+			if c.bitsPerSecond == 50e6 {
+				list = append(list, atMost(c.Name+": mean distance, us", 243.24, c.MeanGap), atLeast(c.Name+": mean distance, us", 241.24, c.MeanGap))
+			}
+		}
+	}
+	return list
+}
+
+// ratio of the errors of two cells, block by block.
+func ratio(of, to *cell, q float64) estimate.Estimate {
+	var values []float64
+	for i := range min(len(of.errors), len(to.errors)) {
+		a, b := of.errors[i], to.errors[i] // sorted by close
+		values = append(values, a[int(q*float64(len(a)-1))]/b[int(q*float64(len(b)-1))])
+	}
+	return estimate.Of(values)
+}
+
+func gapRatio(of, to *cell) estimate.Estimate {
+	var values []float64
+	for i := range min(len(of.gaps), len(to.gaps)) {
+		values = append(values, estimate.Median(of.gaps[i])/estimate.Median(to.gaps[i]))
+	}
+	return estimate.Of(values)
+}
