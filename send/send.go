@@ -9,6 +9,7 @@ package send
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -40,8 +41,32 @@ func Run(ctx context.Context, sender dispatch.Sender, job Job, report func(dispa
 	if delay == 0 {
 		delay = DefaultDelay
 	}
-	return sender.Send(ctx, dispatch.Now()+int64(delay), job.packets(), report)
+	start := dispatch.Now() + int64(delay)
+	return sender.Send(ctx, start, job.packets(func(e *schedule.Entry, err error) {
+		report(dispatch.Record{
+			Train: e.Train, Number: e.Number, Bytes: e.Size, Intended: start + int64(e.Due), Fate: dispatch.Failed, Error: err,
+		})
+	}), report)
 }
+
+// Frames are the packets of the job as complete frames, with their due times, for a
+// capture file. Packets that cannot be built are passed to failed.
+func (j *Job) Frames(failed func(error)) iter.Seq2[time.Duration, []byte] {
+	return func(yield func(time.Duration, []byte) bool) {
+		for p, err := range j.packets(func(_ *schedule.Entry, err error) { failed(err) }) {
+			if err != nil {
+				failed(err)
+				return
+			}
+			if !yield(p.Due, p.Frame.AppendTo(nil)) {
+				return
+			}
+		}
+	}
+}
+
+// errTruncated is a packet of a capture that holds only its beginning.
+var errTruncated = errors.New("packet was captured only in part")
 
 // shape is what packets with the same template have in common.
 type shape struct {
@@ -52,8 +77,9 @@ type shape struct {
 // templates kept for reuse; a schedule with more different sizes builds some again.
 const templates = 4096
 
-// packets builds the frames, as they are drawn.
-func (j *Job) packets() iter.Seq2[dispatch.Packet, error] {
+// packets builds the frames, as they are drawn. One that cannot be built is passed to
+// failed at once, ahead of the packets that are still waiting for their time.
+func (j *Job) packets(failed func(*schedule.Entry, error)) iter.Seq2[dispatch.Packet, error] {
 	return func(yield func(dispatch.Packet, error) bool) {
 		cache := map[shape]*frame.Template{}
 		for e, err := range j.Schedule {
@@ -63,8 +89,8 @@ func (j *Job) packets() iter.Seq2[dispatch.Packet, error] {
 			}
 			t, err := j.template(cache, &e)
 			if err != nil {
-				yield(dispatch.Packet{}, fmt.Errorf("packet %d of train %d: %w", e.Number, e.Train, err))
-				return
+				failed(&e, err)
+				continue
 			}
 			p := dispatch.Packet{Due: e.Due, Train: e.Train, Number: e.Number, Frame: frame.Frame{Template: t}, Together: e.Together}
 			if t.PatchAt > 0 {
@@ -79,10 +105,10 @@ func (j *Job) packets() iter.Seq2[dispatch.Packet, error] {
 
 func (j *Job) template(cache map[shape]*frame.Template, e *schedule.Entry) (*frame.Template, error) {
 	if e.Frame != nil {
-		if len(e.Frame) < frame.MinBytes || len(e.Frame) > frame.MaxBytes {
-			return nil, fmt.Errorf("%w: frame of %d bytes: %d to %d", frame.ErrHeader, len(e.Frame), frame.MinBytes, frame.MaxBytes)
+		if len(e.Frame) < e.Size {
+			return nil, errTruncated
 		}
-		return &frame.Template{Bytes: e.Frame}, nil
+		return frame.Complete(e.Frame)
 	}
 	h, ok := j.Headers[e.Flow]
 	if !ok {

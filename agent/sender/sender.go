@@ -3,6 +3,7 @@
 package sender
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ import (
 // Options of a run.
 type Options struct {
 	Device    string
-	Namespace *os.File // nil: the caller's
-	Header    *frame.Header
+	Namespace *os.File                 // nil: the caller's
+	Flows     map[string]*frame.Header // the default flow has an empty name
 	Schedule  schedule.Schedule
 	Late      time.Duration // bound from which a packet counts as late
 	JSON      bool
@@ -56,12 +57,7 @@ type summary struct {
 
 // Run sends the schedule and prints the result: with JSON a line for each packet.
 func Run(ctx context.Context, options Options, out io.Writer) error {
-	resolve := func() error { return send.Address(options.Header, options.Device) }
-	if options.Namespace != nil {
-		if err := netns.DoIn(options.Namespace, resolve); err != nil {
-			return err
-		}
-	} else if err := resolve(); err != nil {
+	if err := resolve(options); err != nil {
 		return err
 	}
 	sender, err := dispatch.Open(dispatch.Options{
@@ -74,7 +70,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	defer sender.Close()
 	v := view.View{Out: out, JSON: options.JSON}
 	account := send.NewAccount(options.Late)
-	job := send.Job{Schedule: options.Schedule, Headers: map[string]*frame.Header{"": options.Header}}
+	job := send.Job{Schedule: options.Schedule, Headers: options.Flows}
 	var printed error
 	failed := send.Run(ctx, sender, job, func(r dispatch.Record) {
 		late := account.Add(r)
@@ -85,6 +81,59 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	account.Close()
 	s := summary{account, sender.Name(), mode(options), sender.Remarks()}
 	return errors.Join(failed, printed, v.Summary(s, "%s", table(&s)))
+}
+
+// resolve fills in the link-layer addresses of all flows.
+func resolve(options Options) error {
+	all := func() error {
+		for name, h := range options.Flows {
+			if err := send.Address(h, options.Device); err != nil {
+				return fmt.Errorf("flow %q: %w", name, err)
+			}
+		}
+		return nil
+	}
+	if options.Namespace != nil {
+		return netns.DoIn(options.Namespace, all)
+	}
+	return all()
+}
+
+// Save writes the frames to a capture file instead of sending them.
+func Save(options Options, out io.Writer) error {
+	if err := resolve(options); err != nil {
+		return err
+	}
+	job := send.Job{Schedule: options.Schedule, Headers: options.Flows}
+	var failures []error
+	err := schedule.WriteCapture(out, time.Now(), job.Frames(func(err error) { failures = append(failures, err) }))
+	return errors.Join(append(failures, err)...)
+}
+
+// Read opens a schedule file, of text or a capture. The caller closes the file when the
+// schedule is used up.
+func Read(path string, replay schedule.Replay) (schedule.Schedule, map[string]*frame.Header, io.Closer, error) {
+	file := os.Stdin
+	if path != "-" {
+		var err error
+		if file, err = os.Open(path); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	in := bufio.NewReader(file)
+	magic, _ := in.Peek(4) // shorter files are neither
+	if len(magic) == 4 && schedule.IsCapture([4]byte(magic)) {
+		packets, err := schedule.ReadCapture(in, replay)
+		if err != nil {
+			return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+		}
+		return packets, map[string]*frame.Header{}, file, nil
+	}
+	text, err := schedule.ReadText(in)
+	if err != nil {
+		return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+	}
+	return text.Packets(), text.Flows, file, nil
 }
 
 func mode(options Options) string {

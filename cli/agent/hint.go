@@ -57,6 +57,7 @@ var hints = []struct {
 	{lab.ErrBusy, "wait for the other pillion-agent lab command to finish"},
 	{lab.ErrNoTun, "emulated links require tun/tap: CONFIG_TUN and /dev/net/tun"},
 	{dispatch.ErrMechanism, "pillion-agent send --help lists the mechanisms; omit --mechanism to use the first that works"},
+	{schedule.ErrFile, "docs/agent.md documents the format of schedules"},
 	{schedule.ErrPattern, "see pillion-agent send --help for the options of a pattern"},
 	{frame.ErrHeader, "see pillion-agent send --help for the options of headers and sizes"},
 	{send.ErrUnreachable, "check the address and the routes of this network namespace: ip route get ADDRESS"},

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -20,14 +20,19 @@ import (
 )
 
 type sendCmd struct {
-	Pattern string `arg:"" enum:"train,pair,rate,chirp,periodic,poisson" help:"Pattern: train (--count packets, --gap apart), pair, rate (a train at --rate), chirp (a train whose gaps shrink), periodic (RFC 3432) or poisson (RFC 2330)."`
+	Pattern string `arg:"" optional:"" help:"train (--count packets, --gap apart), pair, rate (a train at --rate), chirp (a train whose gaps shrink), periodic (RFC 3432) or poisson (RFC 2330); or give --schedule or --model."`
 
-	Dev    string        `required:"" placeholder:"DEV" help:"Network interface to send on."`
-	To     string        `required:"" placeholder:"ADDRESS[:PORT]" help:"Destination; IPv6 with a port in brackets: [2001:db8::1]:9. The default port is 9 (discard)."`
+	Schedule string        `placeholder:"FILE" help:"Send the packets of a file: a schedule as text (docs/agent.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
+	Speed    float64       `placeholder:"FACTOR" help:"Replay a capture faster or slower: 2 is twice as fast."`
+	MaxGap   time.Duration `placeholder:"TIME" help:"Replay a capture with gaps of this length at most."`
+	Save     string        `placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, or the complete frames if the name ends in .pcap."`
+
+	Dev    string        `placeholder:"DEV" help:"Network interface to send on."`
+	To     string        `placeholder:"ADDRESS[:PORT]" help:"Destination; IPv6 with a port in brackets: [2001:db8::1]:9. The default port is 9 (discard)."`
 	From   string        `placeholder:"ADDRESS[:PORT]" help:"Source; default: the interface's address, port 50000."`
 	Netns  string        `placeholder:"NAME" help:"Network namespace of the interface: a name, a path, the ID of a process in it, or a host of a lab; default: the current one."`
 	Lab    string        `placeholder:"NAME" help:"Lab of the host given by --netns, if several are running."`
-	Count  int           `default:"0" placeholder:"N" help:"Packets per train, or in all of periodic and poisson; default: 50, of periodic and poisson until Ctrl-C."`
+	Count  int           `placeholder:"N" help:"Packets per train, or in all of periodic, poisson and --model; default: 50, or until Ctrl-C."`
 	Gap    time.Duration `default:"1ms" placeholder:"TIME" help:"Time between packets, the mean of poisson, or the first of chirp (${default}). 0 in a train: as close as possible."`
 	Rate   string        `placeholder:"BITS" help:"Rate of the frames in bit/s, such as 50M."`
 	Factor float64       `default:"1.2" help:"Factor by which the gaps of a chirp shrink (${default})."`
@@ -36,13 +41,14 @@ type sendCmd struct {
 	Every  time.Duration `default:"100ms" placeholder:"TIME" help:"Time from the beginning of a train to that of the next (${default})."`
 	Seed   uint64        `default:"1" help:"Seed of random times (${default})."`
 
-	Proto string `default:"udp" enum:"udp,tcp,icmp,raw" help:"Protocol: udp, tcp (SYN segments of no connection), icmp (echo requests) or raw (--ip-protocol)."`
-	IP    uint8  `name:"ip-protocol" default:"253" placeholder:"NUMBER" help:"IP protocol number of --proto raw (${default})."`
-	DSCP  uint8  `name:"dscp" placeholder:"N" help:"Differentiated services code point, 0 to 63."`
-	ECN   uint8  `name:"ecn" placeholder:"N" help:"ECN field, 0 to 3."`
-	TTL   uint8  `name:"ttl" default:"64" placeholder:"N" help:"TTL or hop limit (${default})."`
-	Flow  uint32 `name:"flow-label" placeholder:"N" help:"IPv6 flow label."`
-	VLAN  []int  `name:"vlan" placeholder:"ID" help:"IEEE 802.1Q tag; repeat for several, the outermost first."`
+	Proto     string   `default:"udp" enum:"udp,tcp,icmp,raw" help:"Protocol: udp, tcp (segments of no connection), icmp (echo requests) or raw (--ip-protocol)."`
+	Number    string   `name:"ip-protocol" default:"253" placeholder:"NUMBER" help:"IP protocol number of --proto raw (${default})."`
+	TCPFlags  string   `name:"tcp-flags" default:"S" placeholder:"FLAGS" help:"TCP flags, letters of SAFRPU (${default})."`
+	DSCP      string   `name:"dscp" default:"0" placeholder:"N" help:"Differentiated services code point, 0 to 63."`
+	ECN       string   `name:"ecn" default:"0" placeholder:"N" help:"ECN field, 0 to 3."`
+	TTL       string   `name:"ttl" default:"64" placeholder:"N" help:"TTL or hop limit (${default})."`
+	FlowLabel string   `name:"flow-label" default:"0" placeholder:"N" help:"IPv6 flow label."`
+	VLAN      []string `name:"vlan" placeholder:"ID" help:"IEEE 802.1Q tag; repeat for several, the outermost first."`
 
 	Mode      string        `default:"predispatch" enum:"predispatch,sequential" help:"predispatch (packets wait for their time in the kernel) or sequential (prepare, wait, send)."`
 	Mechanism string        `placeholder:"NAME" help:"Force a mechanism: ${mechanisms}; default: the best that works."`
@@ -53,22 +59,32 @@ type sendCmd struct {
 	JSON      bool          `name:"json" help:"Print JSON: one object per packet, and a summary."`
 }
 
-// Run sends the pattern.
+// Run sends the packets, or saves their schedule.
 func (c *sendCmd) Run(ctx context.Context) error {
+	options := sender.Options{
+		Device: c.Dev, Late: c.Late, JSON: c.JSON, Mechanism: c.Mechanism, Sequential: c.Mode == "sequential",
+		Lead: c.Lead, DropLate: c.DropLate, NoDriver: c.NoDriver, Flows: map[string]*frame.Header{},
+	}
+	file, err := c.packets(&options)
+	if err != nil {
+		return err
+	}
+	if file != nil {
+		defer file.Close()
+	}
+	if c.To != "" {
+		if options.Flows[""], err = c.header(); err != nil {
+			return err
+		}
+	}
+	if c.Save != "" && !strings.HasSuffix(c.Save, ".pcap") {
+		return save(c.Save, func(w io.Writer) error { return schedule.WriteText(w, options.Schedule) })
+	}
+	if c.Dev == "" {
+		return fmt.Errorf("read --dev: %w: name the interface to send on", command.ErrValue)
+	}
 	if err := hook.NeedRoot(); err != nil {
 		return err
-	}
-	header, err := c.header()
-	if err != nil {
-		return err
-	}
-	packets, err := c.pattern()
-	if err != nil {
-		return err
-	}
-	options := sender.Options{
-		Device: c.Dev, Header: header, Schedule: packets, Late: c.Late, JSON: c.JSON,
-		Mechanism: c.Mechanism, Sequential: c.Mode == "sequential", Lead: c.Lead, DropLate: c.DropLate, NoDriver: c.NoDriver,
 	}
 	if c.Netns != "" {
 		if options.Namespace, err = openNetns(c.Netns, c.Lab); err != nil {
@@ -76,9 +92,42 @@ func (c *sendCmd) Run(ctx context.Context) error {
 		}
 		defer options.Namespace.Close()
 	}
+	if c.Save != "" {
+		return save(c.Save, func(w io.Writer) error { return sender.Save(options, w) })
+	}
 	err = sender.Run(ctx, options, os.Stdout)
 	if errors.Is(err, context.Canceled) {
 		return nil // interrupted, which is how a stream ends
+	}
+	return err
+}
+
+// packets sets the schedule, and the flows that a file defines. The file is to be closed
+// when everything is sent.
+func (c *sendCmd) packets(options *sender.Options) (file io.Closer, err error) {
+	if (c.Pattern == "") == (c.Schedule == "") {
+		return nil, fmt.Errorf("read arguments: %w: name a pattern, or a file with --schedule", command.ErrValue)
+	}
+	if c.Schedule == "" {
+		options.Schedule, err = c.pattern()
+	} else {
+		options.Schedule, options.Flows, file, err = sender.Read(c.Schedule, schedule.Replay{Speed: c.Speed, MaxGap: c.MaxGap})
+	}
+	if c.To == "" && c.Schedule == "" && err == nil {
+		err = fmt.Errorf("read --to: %w: name the destination", command.ErrValue)
+	}
+	return file, err
+}
+
+// save writes a file that is complete or does not exist.
+func save(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(file), file.Close())
+	if err != nil {
+		os.Remove(path)
 	}
 	return err
 }
@@ -92,43 +141,24 @@ func mechanisms() string {
 	return strings.Join(names, ", ")
 }
 
-// header is that of the packets, without the addresses of the link.
+// header is that of the default flow, without the addresses of the link.
 func (c *sendCmd) header() (*frame.Header, error) {
-	h := &frame.Header{
-		Protocol: c.Proto, Number: c.IP, HopLimit: c.TTL, TrafficClass: c.DSCP<<2 | c.ECN&3, FlowLabel: c.Flow,
-		SourcePort: 50000, DestinationPort: 9,
+	h := &frame.Header{}
+	set := func(name, value string) error {
+		if err := h.Set(name, value); err != nil {
+			return fmt.Errorf("read --%s: %w", name, err)
+		}
+		return nil
 	}
-	if c.DSCP > 63 || c.ECN > 3 || c.Flow > 0xfffff {
-		return nil, fmt.Errorf("read header: %w: --dscp is at most 63, --ecn 3, --flow-label 1048575", command.ErrValue)
+	err := errors.Join(set("to", c.To), set("proto", c.Proto), set("ip-protocol", c.Number), set("tcp-flags", c.TCPFlags),
+		set("dscp", c.DSCP), set("ecn", c.ECN), set("ttl", c.TTL), set("flow-label", c.FlowLabel))
+	if c.From != "" {
+		err = errors.Join(err, set("from", c.From))
 	}
 	for _, id := range c.VLAN {
-		if id < 0 || id > 4094 {
-			return nil, fmt.Errorf("read --vlan %d: %w: 0 to 4094", id, command.ErrValue)
-		}
-		h.VLANs = append(h.VLANs, uint16(id))
+		err = errors.Join(err, set("vlan", id))
 	}
-	var err error
-	if h.Destination, h.DestinationPort, err = endpoint(c.To, 9); err != nil {
-		return nil, fmt.Errorf("read --to: %w", err)
-	}
-	if c.From != "" {
-		if h.Source, h.SourcePort, err = endpoint(c.From, 50000); err != nil {
-			return nil, fmt.Errorf("read --from: %w", err)
-		}
-	}
-	return h, nil
-}
-
-// endpoint reads ADDRESS or ADDRESS:PORT.
-func endpoint(text string, port uint16) (netip.Addr, uint16, error) {
-	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
-		return a, port, nil
-	}
-	a, err := netip.ParseAddrPort(text)
-	if err != nil {
-		return netip.Addr{}, 0, fmt.Errorf("%w: %q is not an address such as 192.0.2.1, 192.0.2.1:9 or [2001:db8::1]:9", command.ErrValue, text)
-	}
-	return a.Addr(), a.Port(), nil
+	return h, err
 }
 
 func (c *sendCmd) pattern() (schedule.Schedule, error) {
@@ -139,6 +169,8 @@ func (c *sendCmd) pattern() (schedule.Schedule, error) {
 	}
 	trains := schedule.Trains{Count: c.Trains, Every: c.Every}
 	switch c.Pattern {
+	case "train":
+		return schedule.Train(count, c.Size, c.Gap, trains)
 	case "pair":
 		return schedule.Pair(c.Size, trains)
 	case "rate":
@@ -154,7 +186,7 @@ func (c *sendCmd) pattern() (schedule.Schedule, error) {
 	case "poisson":
 		return schedule.Poisson(count, c.Size, c.Gap, c.Seed)
 	}
-	return schedule.Train(count, c.Size, c.Gap, trains)
+	return nil, fmt.Errorf("read pattern %q: %w: train, pair, rate, chirp, periodic or poisson", c.Pattern, command.ErrValue)
 }
 
 // bits reads a rate in bit/s.

@@ -74,6 +74,18 @@ func (h *Header) Build(size int, payload []byte) (*Template, error) {
 	return t, err
 }
 
+// Complete makes a template of a frame that the user built, padded to MinBytes.
+func Complete(b []byte) (*Template, error) {
+	const ethernet = 14
+	if len(b) < ethernet || len(b) > MaxBytes {
+		return nil, fmt.Errorf("%w: frame length outside %d to %d bytes", ErrHeader, ethernet, MaxBytes)
+	}
+	if len(b) < MinBytes {
+		b = append(make([]byte, 0, MinBytes), b...)[:MinBytes]
+	}
+	return &Template{Bytes: b}, nil
+}
+
 func (h *Header) serialise(payload []byte) ([]byte, error) {
 	list, err := h.layers()
 	if err != nil {
