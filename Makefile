@@ -152,6 +152,10 @@ bench-oml: install build ## measure the ingest of application reports and the co
 bench-router: install ## repeat the experiments of the router-delay paper, and measure the profiling overhead; BENCHFLAGS="--repeats 100" as in the paper
 	go run ./bench/router $(BENCHFLAGS)
 
+.PHONY: bench-send
+bench-send: install ## measure how exactly packets leave, idle and beside loads, with an independent observer (3 minutes); BENCHFLAGS="--blocks 9"
+	go run ./bench/send $(BENCHFLAGS)
+
 .PHONY: size
 size: ## count lines of code at REV (HEAD) and now, without tests and generated files
 	@.ci/size $(REV)

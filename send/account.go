@@ -37,26 +37,28 @@ type Account struct {
 // Spread is a distribution in nanoseconds. The quantiles are those of a histogram whose
 // buckets are at most 3.2 % wide (measure/histogram); the maximum is exact.
 type Spread struct {
+	Min float64 `json:"min"`
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 
 	// Histogram of all values.
 	Histogram histogram.Histogram `json:"-"`
-	least     float64
 }
 
-func (s *Spread) add(value int64) {
+// Add counts a value.
+func (s *Spread) Add(value int64) {
 	if s.Histogram.Empty() {
-		s.least, s.Max = float64(value), float64(value)
+		s.Min, s.Max = float64(value), float64(value)
 	}
-	s.least, s.Max = min(s.least, float64(value)), max(s.Max, float64(value))
+	s.Min, s.Max = min(s.Min, float64(value)), max(s.Max, float64(value))
 	s.Histogram.Add(value)
 }
 
-func (s *Spread) close() {
+// Close computes the quantiles.
+func (s *Spread) Close() {
 	if !s.Histogram.Empty() {
-		s.P50, s.P99 = s.Histogram.Quantile(0.5, s.least, s.Max), s.Histogram.Quantile(0.99, s.least, s.Max)
+		s.P50, s.P99 = s.Histogram.Quantile(0.5, s.Min, s.Max), s.Histogram.Quantile(0.99, s.Min, s.Max)
 	}
 }
 
@@ -73,8 +75,13 @@ func NewAccount(bound time.Duration) *Account {
 	return &Account{bound: bound, Failures: map[string]uint64{}}
 }
 
-// Add counts a packet and says whether it was late.
-func (a *Account) Add(r dispatch.Record) bool {
+// IsLate reports whether a packet was sent later than the bound.
+func (a *Account) IsLate(r dispatch.Record) bool {
+	return r.Fate == dispatch.Sent && time.Duration(r.Departure()-r.Intended) > a.bound
+}
+
+// Add counts a packet.
+func (a *Account) Add(r dispatch.Record) {
 	a.Scheduled++
 	switch r.Fate {
 	case dispatch.Cancelled:
@@ -85,40 +92,36 @@ func (a *Account) Add(r dispatch.Record) bool {
 		a.Failed++
 		a.Failures[r.Error.Error()]++
 	case dispatch.Sent:
-		return a.sent(r)
+		a.sent(r)
+		return
 	}
 	a.train.began = false // no distance across a gap
-	return false
 }
 
-func (a *Account) sent(r dispatch.Record) bool {
+func (a *Account) sent(r dispatch.Record) {
 	a.Sent++
-	departed := r.Departure()
-	lateness := departed - r.Intended
-	if last := a.train; last.began && last.number == r.Train && last.intended == r.Intended {
-		lateness = 0 // as close as possible to the packet before: without a time of its own
-	} else {
-		a.Lateness.add(lateness)
+	departed, last := r.Departure(), a.train
+	again := last.began && last.number == r.Train
+	if !again || last.intended != r.Intended { // otherwise as close as possible, without a time of its own
+		a.Lateness.Add(departed - r.Intended)
+		if a.IsLate(r) {
+			a.Late++
+		}
 	}
-	if last := a.train; last.began && last.number == r.Train {
+	if again {
 		distance, asked := departed-last.departed, r.Intended-last.intended
-		a.Interdeparture.add(max(distance-asked, asked-distance))
+		a.Interdeparture.Add(max(distance-asked, asked-distance))
 		a.bits += float64(r.Bytes) * 8
 		a.took += float64(distance)
 		a.askedTook += float64(asked)
 	}
 	a.train = train{true, r.Train, departed, r.Intended}
-	late := time.Duration(lateness) > a.bound
-	if late {
-		a.Late++
-	}
-	return late
 }
 
 // Close computes the distributions and rates.
 func (a *Account) Close() {
-	a.Lateness.close()
-	a.Interdeparture.close()
+	a.Lateness.Close()
+	a.Interdeparture.Close()
 	if a.took > 0 {
 		a.BitsPerSecond = a.bits / a.took * 1e9
 	}

@@ -31,6 +31,9 @@ type Job struct {
 	Schedule schedule.Schedule
 	// Headers by flow; the empty name is the default flow.
 	Headers map[string]*frame.Header
+	// Prepare, if not nil, changes each packet's copy of its flow's header. Each packet is
+	// then built by itself.
+	Prepare func(h *frame.Header, e *schedule.Entry)
 	// Delay from the call to the start of the schedule; 0: DefaultDelay.
 	Delay time.Duration
 }
@@ -113,6 +116,11 @@ func (j *Job) template(cache map[shape]*frame.Template, e *schedule.Entry) (*fra
 	h, ok := j.Headers[e.Flow]
 	if !ok {
 		return nil, fmt.Errorf("%w: no flow %q", frame.ErrHeader, e.Flow)
+	}
+	if j.Prepare != nil {
+		own := *h
+		j.Prepare(&own, e)
+		return own.Build(e.Size, e.Payload)
 	}
 	if e.Payload != nil {
 		return h.Build(e.Size, e.Payload)

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"pillion.dev/agent/view"
@@ -16,6 +18,7 @@ import (
 	"pillion.dev/send"
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
+	"pillion.dev/send/reply"
 	"pillion.dev/send/schedule"
 )
 
@@ -33,6 +36,10 @@ type Options struct {
 	Lead       time.Duration
 	DropLate   time.Duration
 	NoDriver   bool
+
+	// Replies awaits a reply to each packet, as long as Wait after its departure.
+	Replies bool
+	Wait    time.Duration
 }
 
 // line is a packet in JSON. Times are of CLOCK_MONOTONIC.
@@ -45,14 +52,20 @@ type line struct {
 	Late     bool   `json:"late"`
 	Fate     string `json:"fate,omitempty"` // unless sent
 	Error    string `json:"error,omitempty"`
+
+	Reply     reply.Kind `json:"reply,omitempty"`
+	ReplyFrom string     `json:"reply_from,omitempty"`
+	ReplyAt   int64      `json:"reply_ns,omitempty"`
+	RoundTrip int64      `json:"round_trip_ns,omitempty"`
 }
 
 // summary is the last line.
 type summary struct {
 	*send.Account
-	Mechanism string   `json:"mechanism"`
-	Mode      string   `json:"mode"`
-	Remarks   []string `json:"remarks,omitempty"`
+	Mechanism string        `json:"mechanism"`
+	Mode      string        `json:"mode"`
+	Remarks   []string      `json:"remarks,omitempty"`
+	Replies   *replySummary `json:"replies,omitempty"`
 }
 
 // Run sends the schedule and prints the result: with JSON a line for each packet.
@@ -72,14 +85,33 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	account := send.NewAccount(options.Late)
 	job := send.Job{Schedule: options.Schedule, Headers: options.Flows}
 	var printed error
-	failed := send.Run(ctx, sender, job, func(r dispatch.Record) {
-		late := account.Add(r)
+	show := func(r dispatch.Record, got *reply.Reply) {
 		if options.JSON && printed == nil {
-			printed = v.Print(packet(r, late), "")
+			printed = v.Print(packet(r, got, account.IsLate(r)), "")
 		}
+	}
+	report := func(r dispatch.Record) { show(r, nil) }
+	var awaited *replies
+	if options.Replies {
+		l, err := reply.Listen(options.Namespace, options.Device, options.Flows)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		job.Prepare = l.Prepare
+		awaited = &replies{listener: l, wait: options.Wait, print: show, summary: replySummary{Kinds: map[reply.Kind]uint64{}}}
+		report = awaited.add
+	}
+	failed := send.Run(ctx, sender, job, func(r dispatch.Record) {
+		account.Add(r)
+		report(r)
 	})
 	account.Close()
-	s := summary{account, sender.Name(), mode(options), sender.Remarks()}
+	s := summary{Account: account, Mechanism: sender.Name(), Mode: mode(options), Remarks: sender.Remarks()}
+	if awaited != nil {
+		awaited.end(context.WithoutCancel(ctx), account.Sent)
+		s.Replies = &awaited.summary
+	}
 	return errors.Join(failed, printed, v.Summary(s, "%s", table(&s)))
 }
 
@@ -146,13 +178,16 @@ func mode(options Options) string {
 	return "initial"
 }
 
-func packet(r dispatch.Record, late bool) line {
+func packet(r dispatch.Record, got *reply.Reply, late bool) line {
 	l := line{Train: r.Train, Number: r.Number, Intended: r.Intended, Handed: r.Handed, Driver: r.Driver, Late: late}
 	if r.Fate != dispatch.Sent {
 		l.Fate = r.Fate.String()
 	}
 	if r.Error != nil {
 		l.Error = r.Error.Error()
+	}
+	if got != nil {
+		l.Reply, l.ReplyFrom, l.ReplyAt, l.RoundTrip = got.Kind, got.From.String(), got.At, got.At-r.Departure()
 	}
 	return l
 }
@@ -164,11 +199,18 @@ func table(s *summary) string {
 		text += fmt.Sprintf("  failed %d: %s\n", n, cause)
 	}
 	if s.Sent > 0 {
-		text += fmt.Sprintf("%-24s %10s %10s %10s\n", "microseconds", "p50", "p99", "max")
-		row := func(name string, d send.Spread) string {
-			return fmt.Sprintf("%-24s %10.2f %10.2f %10.2f\n", name, d.P50/1e3, d.P99/1e3, d.Max/1e3)
-		}
+		text += fmt.Sprintf("%-24s %10s %10s %10s %10s\n", "microseconds", "min", "p50", "p99", "max")
 		text += row("departure behind due", s.Lateness) + row("interdeparture error", s.Interdeparture)
+		if s.Replies != nil && s.Replies.Replied > 0 {
+			text += row("round trip", s.Replies.RoundTrip)
+		}
+	}
+	if r := s.Replies; r != nil {
+		text += fmt.Sprintf("replies to %d of %d packets, %d duplicates", r.Replied, s.Sent, r.Duplicates)
+		for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
+			text += fmt.Sprintf(", %s %d", kind, r.Kinds[kind])
+		}
+		text += "\n"
 	}
 	if s.BitsPerSecond > 0 {
 		text += fmt.Sprintf("rate %.4f Mbit/s", s.BitsPerSecond/1e6)
@@ -181,4 +223,8 @@ func table(s *summary) string {
 		text += "note: " + r + "\n"
 	}
 	return text
+}
+
+func row(name string, d send.Spread) string {
+	return fmt.Sprintf("%-24s %10.2f %10.2f %10.2f %10.2f\n", name, d.Min/1e3, d.P50/1e3, d.P99/1e3, d.Max/1e3)
 }

@@ -56,6 +56,8 @@ type sendCmd struct {
 	Late      time.Duration `default:"100us" placeholder:"TIME" help:"Packets that leave later than this behind their time count as late (${default})."`
 	DropLate  time.Duration `placeholder:"TIME" help:"Drop packets that would leave later than this behind their time; default: send them."`
 	NoDriver  bool          `name:"no-driver-times" help:"Do not record when the driver gets each packet."`
+	Replies   bool          `help:"Await a reply to each packet and report round-trip times: echo replies, SYN-ACK and RST of TCP, ICMP errors."`
+	Wait      time.Duration `default:"1s" placeholder:"TIME" help:"How long to await a reply (${default})."`
 	JSON      bool          `name:"json" help:"Print JSON: one object per packet, and a summary."`
 }
 
@@ -64,6 +66,7 @@ func (c *sendCmd) Run(ctx context.Context) error {
 	options := sender.Options{
 		Device: c.Dev, Late: c.Late, JSON: c.JSON, Mechanism: c.Mechanism, Sequential: c.Mode == "sequential",
 		Lead: c.Lead, DropLate: c.DropLate, NoDriver: c.NoDriver, Flows: map[string]*frame.Header{},
+		Replies: c.Replies, Wait: c.Wait,
 	}
 	file, err := c.packets(&options)
 	if err != nil {
@@ -155,6 +158,7 @@ func (c *sendCmd) header() (*frame.Header, error) {
 	if c.From != "" {
 		err = errors.Join(err, set("from", c.From))
 	}
+	h.Identifier = uint16(os.Getpid())
 	for _, id := range c.VLAN {
 		err = errors.Join(err, set("vlan", id))
 	}

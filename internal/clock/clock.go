@@ -47,16 +47,11 @@ func Read() (State, error) {
 	}, nil
 }
 
-// MonotonicOffset is the real-time minus the monotonic clock, to the time between two calls.
+// MonotonicOffset is the real-time minus the monotonic clock, read as closely together as
+// ReadBase does.
 func MonotonicOffset() (time.Duration, error) {
-	var monotonic, day unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic); err != nil {
-		return 0, fmt.Errorf("read monotonic clock: %w", err)
-	}
-	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &day); err != nil {
-		return 0, fmt.Errorf("read real-time clock: %w", err)
-	}
-	return time.Duration(day.Nano() - monotonic.Nano()), nil
+	base, err := readBase(unix.CLOCK_MONOTONIC)
+	return base.Distance, err
 }
 
 // Base is the difference between the real-time and the monotonic clock. Frequency
@@ -68,7 +63,9 @@ type Base struct {
 }
 
 // ReadBase reads both clocks several times and takes the closest readings.
-func ReadBase() (Base, error) {
+func ReadBase() (Base, error) { return readBase(unix.CLOCK_BOOTTIME) }
+
+func readBase(monotonic int32) (Base, error) {
 	const attempts = 5
 	best := Base{Uncertainty: 1<<63 - 1}
 	for range attempts {
@@ -76,7 +73,7 @@ func ReadBase() (Base, error) {
 		for _, reading := range []struct {
 			clock int32
 			into  *unix.Timespec
-		}{{unix.CLOCK_BOOTTIME, &before}, {unix.CLOCK_REALTIME, &day}, {unix.CLOCK_BOOTTIME, &after}} {
+		}{{monotonic, &before}, {unix.CLOCK_REALTIME, &day}, {monotonic, &after}} {
 			if err := unix.ClockGettime(reading.clock, reading.into); err != nil {
 				return Base{}, fmt.Errorf("read clock %d: %w", reading.clock, err)
 			}

@@ -37,6 +37,7 @@ type Header struct {
 	TrafficClass              uint8  // DSCP in the upper six bits, ECN in the lower two
 	FlowLabel                 uint32 // IPv6, 20 bits
 	DontFragment              bool   // IPv4
+	ID                        uint16 // identification of IPv4
 	Protocol                  string // empty: UDP
 	Number                    uint8  // IP protocol number of Raw
 	SourcePort                uint16
@@ -115,7 +116,7 @@ func (h *Header) layers() ([]gopacket.SerializableLayer, error) {
 	var network gopacket.NetworkLayer
 	if h.Source.Is4() {
 		ip := &layers.IPv4{
-			Version: 4, TOS: h.TrafficClass, TTL: hops, Protocol: number,
+			Version: 4, TOS: h.TrafficClass, TTL: hops, Protocol: number, Id: h.ID,
 			SrcIP: h.Source.AsSlice(), DstIP: h.Destination.AsSlice(),
 		}
 		if h.DontFragment {

@@ -47,7 +47,6 @@ type Text struct {
 	numbers map[uint32]uint32
 	last    time.Duration
 	ahead   *Entry // the first packet
-	ended   bool
 }
 
 // ReadText reads the flows of a schedule and its first packet.
@@ -117,7 +116,7 @@ func (t *Text) flow(words []string) error {
 		return errors.New("flows are defined before the first packet")
 	}
 	if len(words) == 0 || strings.Contains(words[0], "=") {
-		return errors.New("the form is: flow NAME to=ADDRESS:PORT ...")
+		return errors.New("flow without a name: flow NAME to=ADDRESS:PORT")
 	}
 	if t.Flows[words[0]] != nil {
 		return fmt.Errorf("flow %q is defined twice", words[0])

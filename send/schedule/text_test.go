@@ -69,7 +69,7 @@ func TestTextErrors(t *testing.T) {
 		"option":           {"0 length=7", "size, train, payload, frame or together"},
 		"unknown flow":     {"0 voice size=7", "neither a flow nor an option"},
 		"flow twice":       {"flow a to=::1\nflow a to=::1\n0 a", "line 2"},
-		"flow, no name":    {"flow to=::1", "flow NAME"},
+		"flow, no name":    {"flow to=::1", "without a name"},
 		"flow, no address": {"flow a dscp=1", "no destination"},
 		"flow, field":      {"flow a to=::1 colour=red", "no field"},
 		"flow, value":      {"flow a to=::1 dscp=64", "a number from 0 to 63"},
