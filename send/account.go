@@ -29,7 +29,7 @@ type Account struct {
 	Asked         float64 `json:"bits_per_second_asked"`
 
 	bound      time.Duration
-	train      train
+	trains     [interleaved]train // by number modulo their count
 	bits, took float64
 	askedTook  float64
 }
@@ -39,6 +39,7 @@ type Account struct {
 type Spread struct {
 	Min float64 `json:"min"`
 	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 
@@ -58,11 +59,15 @@ func (s *Spread) Add(value int64) {
 // Close computes the quantiles.
 func (s *Spread) Close() {
 	if !s.Histogram.Empty() {
-		s.P50, s.P99 = s.Histogram.Quantile(0.5, s.Min, s.Max), s.Histogram.Quantile(0.99, s.Min, s.Max)
+		s.P50, s.P95 = s.Histogram.Quantile(0.5, s.Min, s.Max), s.Histogram.Quantile(0.95, s.Min, s.Max)
+		s.P99 = s.Histogram.Quantile(0.99, s.Min, s.Max)
 	}
 }
 
-// train is what is known of the train of the last packet.
+// interleaved is how many trains may take turns: flows of a model are trains.
+const interleaved = 4096
+
+// train is what is known of the last packet of a train.
 type train struct {
 	began    bool
 	number   uint32
@@ -95,12 +100,12 @@ func (a *Account) Add(r dispatch.Record) {
 		a.sent(r)
 		return
 	}
-	a.train.began = false // no distance across a gap
+	a.trains[r.Train%interleaved].began = false // no distance across a gap
 }
 
 func (a *Account) sent(r dispatch.Record) {
 	a.Sent++
-	departed, last := r.Departure(), a.train
+	departed, last := r.Departure(), a.trains[r.Train%interleaved]
 	again := last.began && last.number == r.Train
 	if !again || last.intended != r.Intended { // otherwise as close as possible, without a time of its own
 		a.Lateness.Add(departed - r.Intended)
@@ -115,7 +120,7 @@ func (a *Account) sent(r dispatch.Record) {
 		a.took += float64(distance)
 		a.askedTook += float64(asked)
 	}
-	a.train = train{true, r.Train, departed, r.Intended}
+	a.trains[r.Train%interleaved] = train{true, r.Train, departed, r.Intended}
 }
 
 // Close computes the distributions and rates.

@@ -18,6 +18,7 @@ import (
 	"pillion.dev/send"
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
+	"pillion.dev/send/model"
 	"pillion.dev/send/reply"
 	"pillion.dev/send/schedule"
 )
@@ -28,6 +29,8 @@ type Options struct {
 	Namespace *os.File                 // nil: the caller's
 	Flows     map[string]*frame.Header // the default flow has an empty name
 	Schedule  schedule.Schedule
+	Model     *model.Model  // instead of a schedule
+	FlowCount int           // flows of the model
 	Late      time.Duration // bound from which a packet counts as late
 	JSON      bool
 
@@ -66,12 +69,21 @@ type summary struct {
 	Mode      string        `json:"mode"`
 	Remarks   []string      `json:"remarks,omitempty"`
 	Replies   *replySummary `json:"replies,omitempty"`
+	Model     string        `json:"model,omitempty"`
+	Fits      []fit         `json:"fits,omitempty"`
 }
 
 // Run sends the schedule and prints the result: with JSON a line for each packet.
 func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err := resolve(options); err != nil {
 		return err
+	}
+	var drawn *traffic
+	if options.Model != nil {
+		drawn = &traffic{model: options.Model}
+		if err := drawn.plan(&options, options.FlowCount); err != nil {
+			return err
+		}
 	}
 	sender, err := dispatch.Open(dispatch.Options{
 		Device: options.Device, Namespace: options.Namespace, Mechanism: options.Mechanism, Sequential: options.Sequential,
@@ -104,6 +116,9 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	}
 	failed := send.Run(ctx, sender, job, func(r dispatch.Record) {
 		account.Add(r)
+		if drawn != nil {
+			drawn.sent(r)
+		}
 		report(r)
 	})
 	account.Close()
@@ -111,6 +126,9 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if awaited != nil {
 		awaited.end(context.WithoutCancel(ctx), account.Sent)
 		s.Replies = &awaited.summary
+	}
+	if drawn != nil {
+		s.Model, s.Fits = drawn.model.String(), drawn.fits()
 	}
 	return errors.Join(failed, printed, v.Summary(s, "%s", table(&s)))
 }
@@ -131,9 +149,20 @@ func resolve(options Options) error {
 	return all()
 }
 
+// Plan draws the schedule from the model, if there is one.
+func Plan(options *Options) error {
+	if options.Model == nil {
+		return nil
+	}
+	return (&traffic{model: options.Model}).plan(options, options.FlowCount)
+}
+
 // Save writes the frames to a capture file instead of sending them.
 func Save(options Options, out io.Writer) error {
 	if err := resolve(options); err != nil {
+		return err
+	}
+	if err := Plan(&options); err != nil {
 		return err
 	}
 	job := send.Job{Schedule: options.Schedule, Headers: options.Flows}
@@ -199,7 +228,7 @@ func table(s *summary) string {
 		text += fmt.Sprintf("  failed %d: %s\n", n, cause)
 	}
 	if s.Sent > 0 {
-		text += fmt.Sprintf("%-24s %10s %10s %10s %10s\n", "microseconds", "min", "p50", "p99", "max")
+		text += fmt.Sprintf("%-24s %10s %10s %10s %10s %10s\n", "microseconds", "min", "p50", "p95", "p99", "max")
 		text += row("departure behind due", s.Lateness) + row("interdeparture error", s.Interdeparture)
 		if s.Replies != nil && s.Replies.Replied > 0 {
 			text += row("round trip", s.Replies.RoundTrip)
@@ -219,6 +248,12 @@ func table(s *summary) string {
 		}
 		text += "\n"
 	}
+	if s.Model != "" {
+		text += "model " + s.Model + "\n"
+	}
+	for _, f := range s.Fits {
+		text += f.String()
+	}
 	for _, r := range s.Remarks {
 		text += "note: " + r + "\n"
 	}
@@ -226,5 +261,5 @@ func table(s *summary) string {
 }
 
 func row(name string, d send.Spread) string {
-	return fmt.Sprintf("%-24s %10.2f %10.2f %10.2f %10.2f\n", name, d.Min/1e3, d.P50/1e3, d.P99/1e3, d.Max/1e3)
+	return fmt.Sprintf("%-24s %10.2f %10.2f %10.2f %10.2f %10.2f\n", name, d.Min/1e3, d.P50/1e3, d.P95/1e3, d.P99/1e3, d.Max/1e3)
 }

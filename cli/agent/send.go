@@ -16,6 +16,7 @@ import (
 	"pillion.dev/probe/hook"
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
+	"pillion.dev/send/model"
 	"pillion.dev/send/schedule"
 )
 
@@ -23,6 +24,8 @@ type sendCmd struct {
 	Pattern string `arg:"" optional:"" help:"train (--count packets, --gap apart), pair, rate (a train at --rate), chirp (a train whose gaps shrink), periodic (RFC 3432) or poisson (RFC 2330); or give --schedule or --model."`
 
 	Schedule string        `placeholder:"FILE" help:"Send the packets of a file: a schedule as text (docs/agent.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
+	Model    string        `placeholder:"MODEL" help:"Draw times and sizes of frames from distributions: 'interval=exponential(1ms) size=pareto(1.5,100B) [seed=N] [count=N] [duration=TIME]' (docs/agent.md), and test whether what was sent fits them."`
+	Flows    int           `default:"1" placeholder:"N" help:"Independent flows of --model, with consecutive source ports (${default})."`
 	Speed    float64       `placeholder:"FACTOR" help:"Replay a capture faster or slower: 2 is twice as fast."`
 	MaxGap   time.Duration `placeholder:"TIME" help:"Replay a capture with gaps of this length at most."`
 	Save     string        `placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, or the complete frames if the name ends in .pcap."`
@@ -81,6 +84,9 @@ func (c *sendCmd) Run(ctx context.Context) error {
 		}
 	}
 	if c.Save != "" && !strings.HasSuffix(c.Save, ".pcap") {
+		if err := sender.Plan(&options); err != nil {
+			return err
+		}
 		return save(c.Save, func(w io.Writer) error { return schedule.WriteText(w, options.Schedule) })
 	}
 	if c.Dev == "" {
@@ -108,12 +114,25 @@ func (c *sendCmd) Run(ctx context.Context) error {
 // packets sets the schedule, and the flows that a file defines. The file is to be closed
 // when everything is sent.
 func (c *sendCmd) packets(options *sender.Options) (file io.Closer, err error) {
-	if (c.Pattern == "") == (c.Schedule == "") {
-		return nil, fmt.Errorf("read arguments: %w: name a pattern, or a file with --schedule", command.ErrValue)
+	given := 0
+	for _, text := range []string{c.Pattern, c.Schedule, c.Model} {
+		if text != "" {
+			given++
+		}
 	}
-	if c.Schedule == "" {
+	switch {
+	case given != 1:
+		return nil, fmt.Errorf("read arguments: %w: give one of a pattern, --schedule FILE and --model MODEL", command.ErrValue)
+	case c.Flows < 1 || c.Flows > 4096:
+		return nil, fmt.Errorf("read --flows: %w: 1 to 4096", command.ErrValue)
+	case c.Model != "":
+		options.FlowCount = c.Flows
+		if options.Model, err = model.ParseModel(c.Model); err != nil {
+			return nil, fmt.Errorf("read --model: %w: %w", command.ErrValue, err)
+		}
+	case c.Pattern != "":
 		options.Schedule, err = c.pattern()
-	} else {
+	default:
 		options.Schedule, options.Flows, file, err = sender.Read(c.Schedule, schedule.Replay{Speed: c.Speed, MaxGap: c.MaxGap})
 	}
 	if c.To == "" && c.Schedule == "" && err == nil {

@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"runtime"
+	"sync"
 	"time"
 
 	"pillion.dev/send/frame"
@@ -130,8 +132,15 @@ var Mechanisms = []Mechanism{
 // ErrMechanism marks a mechanism that does not work or does not exist.
 var ErrMechanism = errors.New("mechanism unavailable")
 
+// spare processors of the Go scheduler: a real-time thread that returns from the kernel
+// must not wait for an ordinary thread that holds one and does not run.
+const spare = 4
+
+var addSpare = sync.OnceFunc(func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spare) })
+
 // Open opens the mechanism that options name, or the best that works on the device.
 func Open(options Options) (Sender, error) {
+	addSpare()
 	var failures []error
 	for _, m := range Mechanisms {
 		switch {

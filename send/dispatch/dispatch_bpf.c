@@ -76,7 +76,7 @@ static __always_inline int send_next(struct __sk_buff *skb, struct control *c, i
 	__u64 late_after = c->late_after;
 	long error;
 
-	if (c->cancelled || next >= c->filled)
+	if (c->cancelled || next >= c->limit)
 		return 0;
 	s = bpf_map_lookup_elem(&slots, &at);
 	o = bpf_map_lookup_elem(&outcomes, &at);

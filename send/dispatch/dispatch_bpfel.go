@@ -17,6 +17,7 @@ type dispatchControl struct {
 	_         structs.HostLayout
 	Filled    uint64
 	Next      uint64
+	Limit     uint64
 	Cancelled uint64
 	LateAfter uint64
 	Prepared  uint64

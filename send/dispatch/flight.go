@@ -26,6 +26,8 @@ type flight struct {
 	filled  chan struct{} // closed: nothing more is handed over
 	landed  chan struct{} // closed: the thread has ended
 	failure error         // of the thread; read after landed
+
+	busy time.Duration // of the thread, less what it has slept since
 }
 
 // name is what a report says of a packet that the ring does not hold.

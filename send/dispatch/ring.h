@@ -47,6 +47,7 @@ struct frame {
 struct control {
 	__u64 filled; /* slots filled so far; the agent writes it last */
 	__u64 next; /* slots used so far */
+	__u64 limit; /* slots that this run may use: the agent sleeps before the next one */
 	__u64 cancelled; /* not 0: send nothing more */
 	__u64 late_after; /* ns behind its due time after which a packet is dropped; 0: never */
 	__u64 prepared; /* next + 1 if the packet is in the buffer; 0 at the start of a run */
