@@ -14,9 +14,12 @@
 #define TABLE_BITS 16
 #define TABLE_SIZE (1 << TABLE_BITS)
 #define TABLE_WAYS 8
-#define TABLE_SETS (TABLE_SIZE / TABLE_WAYS)
+#define TABLE_BLOCK (8 * TABLE_WAYS) /* places for the buffers of one page: their records fill a page too */
 #define TABLE_OVERFLOW 0xffffffff /* p->slot of a packet that lies in the overflow */
 #define OVERFLOW_SIZE 16384
+
+#define BUFFER_BITS 8 /* a buffer has 256 bytes */
+#define NEAR_BITS 12
 
 #define GOLDEN 0x9e3779b97f4a7c15ull
 
@@ -42,9 +45,16 @@ static __always_inline __u64 key_of(const void *skb)
 	return distance(skb, packet_keys);
 }
 
+/*
+ * First place of a key's set. A hash selects the block, the place in the page the set in
+ * it: the kernel allocates buffers that are in use together from few pages, so that their
+ * records are in few cache lines and pages, too.
+ */
 static __always_inline __u32 table_set(__u64 key)
 {
-	return ((key * GOLDEN) >> (64 - TABLE_BITS)) & (TABLE_SIZE - TABLE_WAYS);
+	__u64 block = ((key >> NEAR_BITS) * GOLDEN) >> (64 - TABLE_BITS) & (TABLE_SIZE - TABLE_BLOCK);
+
+	return block | ((key >> BUFFER_BITS) * TABLE_WAYS & (TABLE_BLOCK - 1));
 }
 
 static __always_inline struct packet *table_find(__u64 key)
