@@ -126,7 +126,7 @@ func needs(code []byte) ([]string, error) {
 	}
 	for _, line := range strings.Split(string(text), "\x00") {
 		if list, ok := strings.CutPrefix(line, "depends="); ok {
-			return strings.FieldsFunc(list, func(r rune) bool { return r == ',' }), nil
+			return strings.FieldsFunc(strings.ReplaceAll(list, "-", "_"), func(r rune) bool { return r == ',' }), nil
 		}
 	}
 	return nil, nil

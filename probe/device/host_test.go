@@ -72,13 +72,18 @@ func (h host) try(command string) (string, error) {
 	return string(output), err
 }
 
+// absences are what ip says about kinds of devices, and parts of IPsec, that a kernel lacks.
+var absences = []string{"Unknown device type", "algorithm not found", "Protocol not supported"}
+
 // run runs commands in the host. A kernel without a kind of devices skips their test.
 func (h host) run(commands ...string) {
 	h.t.Helper()
 	for _, command := range commands {
 		output, err := h.try(command)
-		if strings.Contains(output, "Unknown device type") {
-			h.t.Skipf("this kernel has no such devices: %s", command)
+		for _, absence := range absences {
+			if strings.Contains(output, absence) {
+				h.t.Skipf("this kernel has no such devices: %s: %s", command, output)
+			}
 		}
 		if err != nil {
 			h.t.Fatalf("in %s: %s: %v\n%s", h.name, command, err, output)

@@ -43,6 +43,41 @@ var moduleNetworks = []network{
 		},
 		build: over("type geneve id 7 remote FAR4"),
 	},
+	{
+		name: "WireGuard over IPv4",
+		places: []place{
+			{name: "the WireGuard device", near: "over", far: "over", cells: cells(udpOption, inUDP, tcpOption, udpOption, native, tcpOption)},
+		},
+		build: secure,
+	},
+	{
+		name: "IPIP and 6in4",
+		places: []place{
+			{name: "the device below", near: "under", far: "under", rule: underFarIPv4, cells: cells(noRoom, unsegmented, unsegmented, noRoom, unsegmented, unsegmented)},
+		},
+		build: over("type sit mode any local NEAR4 remote FAR4"),
+	},
+	{
+		name: "IPsec (ESP, transport mode)",
+		places: []place{
+			{name: "the device", near: "over", far: "over", cells: cells(inUDP, refused, noSpace, native, refused, noSpace)},
+		},
+		build: encrypt,
+	},
+	{
+		name: "VRF, sockets outside of it",
+		places: []place{
+			{name: "the device in the VRF", near: "under", far: "under", cells: cells(udpOption, unsegmented, noOption, udpOption, native, native)},
+		},
+		build: divide,
+	},
+	{
+		name: "netkit",
+		places: []place{
+			{name: "the device", near: "over", far: "over", cells: cells(udpOption, unsegmented, tcpOption, udpOption, native, tcpOption)},
+		},
+		build: pairNetkit,
+	},
 }
 
 // TestModuleDevices does what TestDevices does, with devices that are modules.
