@@ -116,7 +116,7 @@ func find(findings []estimate.Finding, a estimate.Assumption) (estimate.Finding,
 func TestCoarseTimestampsAreReported(t *testing.T) {
 	// A pair of 1500 bytes at 100 Mbit/s arrives 120 µs apart.
 	for _, row := range []struct {
-		unit                float64
+		unit              float64
 		reported, invalid bool
 	}{{1, false, false}, {1000, false, false}, {10_000, true, false}, {30_000, true, true}, {1e6, true, true}} {
 		t.Run(fmt.Sprintf("%g ns", row.unit), func(t *testing.T) {
