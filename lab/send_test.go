@@ -45,3 +45,22 @@ func TestSentPacketsAreMarked(t *testing.T) {
 		})
 	}
 }
+
+// TestSenderKilled: a killed sender leaves nothing behind that sends, and the next one works.
+func TestSenderKilled(t *testing.T) {
+	b := up(t, perfect)
+	words := []string{agentPath, "send", "train", "--dev", "b", "--to", secondIPv4.String(), "--gap", "1ms"}
+	sender := b.start("a", append(words, "--count", "100000")...)
+	eventually(t, "the sender sends", func() bool { return b.truth("a-b", "a").Total.Offered > 100 })
+	if err := sender.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = sender.Wait() // it was killed
+	sent := b.quiet("a-b", "a").Total.Offered
+	if said := b.exec("a", append(words, "--count", "50")...); !strings.Contains(said, "= sent 50 +") {
+		t.Error(said)
+	}
+	if now := b.quiet("a-b", "a").Total.Offered; now != sent+50 {
+		t.Errorf("%d packets on the link, then %d", sent, now)
+	}
+}
