@@ -27,6 +27,7 @@ type flight struct {
 	landed  chan struct{} // closed: the thread has ended
 	failure error         // of the thread; read after landed
 
+	data []byte        // input of the program
 	busy time.Duration // of the thread, less what it has slept since
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -62,23 +64,32 @@ func now() int64 {
 // Now is CLOCK_MONOTONIC in nanoseconds, which senders count in.
 func Now() int64 { return now() }
 
+// A thread that returns from a system call asks the Go scheduler for a processor, and may
+// then wait for a lock that an ordinary thread holds and cannot run to release. Calls that
+// end soon keep their processor instead; the garbage collector waits for them as long.
+const soon = time.Millisecond
+
 // sleepUntil sleeps until a time of CLOCK_MONOTONIC, or until the context ends.
 func sleepUntil(ctx context.Context, at int64) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		left := time.Duration(at - now())
+		here := now()
+		left := time.Duration(at - here)
 		if left <= 0 {
 			return nil
 		}
-		until := unix.NsecToTimespec(at)
-		if left > sleepSlice {
-			until = unix.NsecToTimespec(now() + int64(sleepSlice))
+		var e syscall.Errno
+		if left > 3*soon {
+			until := unix.NsecToTimespec(here + int64(min(left-2*soon, sleepSlice)))
+			_, _, e = unix.Syscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&until)), 0, 0, 0)
+		} else {
+			until := unix.NsecToTimespec(here + int64(min(left, soon)))
+			_, _, e = unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&until)), 0, 0, 0)
 		}
-		err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &until, nil)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("sleep: %w", err)
+		if e != 0 && e != unix.EINTR {
+			return fmt.Errorf("sleep: %w", e)
 		}
 	}
 }
