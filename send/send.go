@@ -22,9 +22,9 @@ import (
 // DefaultLate is the lateness from which a sent packet counts as late.
 const DefaultLate = 100 * time.Microsecond
 
-// DefaultDelay is the time between the call and the start of a schedule, in which packets
-// are handed over.
-const DefaultDelay = 20 * time.Millisecond
+// DefaultDelay is the time between the moment at which everything is ready to send and the
+// start of a schedule.
+const DefaultDelay = 5 * time.Millisecond
 
 // Job is a schedule, and what to send it with.
 type Job struct {
@@ -34,7 +34,7 @@ type Job struct {
 	// Prepare, if not nil, changes each packet's copy of its flow's header. Each packet is
 	// then built by itself.
 	Prepare func(h *frame.Header, e *schedule.Entry)
-	// Delay from the call to the start of the schedule; 0: DefaultDelay.
+	// Delay to the start of the schedule once everything is ready; 0: DefaultDelay.
 	Delay time.Duration
 }
 
@@ -44,22 +44,20 @@ func Run(ctx context.Context, sender dispatch.Sender, job Job, report func(dispa
 	if delay == 0 {
 		delay = DefaultDelay
 	}
-	start := dispatch.Now() + int64(delay)
-	return sender.Send(ctx, start, job.packets(func(e *schedule.Entry, err error) {
-		report(dispatch.Record{
-			Train: e.Train, Number: e.Number, Bytes: e.Size, Intended: start + int64(e.Due), Fate: dispatch.Failed, Error: err,
-		})
-	}), report)
+	return sender.Send(ctx, delay, job.packets(), report)
 }
 
 // Frames are the packets of the job as complete frames, with their due times, for a
 // capture file. Packets that cannot be built are passed to failed.
 func (j *Job) Frames(failed func(error)) iter.Seq2[time.Duration, []byte] {
 	return func(yield func(time.Duration, []byte) bool) {
-		for p, err := range j.packets(func(_ *schedule.Entry, err error) { failed(err) }) {
+		for p, err := range j.packets() {
+			if err == nil {
+				err = p.Invalid
+			}
 			if err != nil {
 				failed(err)
-				return
+				continue
 			}
 			if !yield(p.Due, p.Frame.AppendTo(nil)) {
 				return
@@ -80,9 +78,8 @@ type shape struct {
 // templates kept for reuse; a schedule with more different sizes builds some again.
 const templates = 4096
 
-// packets builds the frames, as they are drawn. One that cannot be built is passed to
-// failed at once, ahead of the packets that are still waiting for their time.
-func (j *Job) packets(failed func(*schedule.Entry, error)) iter.Seq2[dispatch.Packet, error] {
+// packets builds the frames, as they are drawn.
+func (j *Job) packets() iter.Seq2[dispatch.Packet, error] {
 	return func(yield func(dispatch.Packet, error) bool) {
 		cache := map[shape]*frame.Template{}
 		for e, err := range j.Schedule {
@@ -91,12 +88,8 @@ func (j *Job) packets(failed func(*schedule.Entry, error)) iter.Seq2[dispatch.Pa
 				return
 			}
 			t, err := j.template(cache, &e)
-			if err != nil {
-				failed(&e, err)
-				continue
-			}
-			p := dispatch.Packet{Due: e.Due, Train: e.Train, Number: e.Number, Frame: frame.Frame{Template: t}, Together: e.Together}
-			if t.PatchAt > 0 {
+			p := dispatch.Packet{Due: e.Due, Train: e.Train, Number: e.Number, Frame: frame.Frame{Template: t}, Invalid: err, Together: e.Together}
+			if err == nil && t.PatchAt > 0 {
 				p.Frame.Patch = frame.Tag{Train: e.Train, Number: e.Number, Due: uint64(e.Due)}.Patch()
 			}
 			if !yield(p, nil) {

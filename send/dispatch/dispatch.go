@@ -34,9 +34,19 @@ type Packet struct {
 	Train, Number uint32
 	// Frame is the packet itself.
 	Frame frame.Frame
+	// Invalid, if not nil, is why the packet cannot be built: it fails.
+	Invalid error
 	// Together asks for the least distance to the next packet: both are prepared
 	// before the first of them is sent, where the mechanism can.
 	Together bool
+}
+
+// Bytes is the length of the frame; 0 of an invalid packet.
+func (p *Packet) Bytes() int {
+	if p.Invalid != nil {
+		return 0
+	}
+	return p.Frame.Len()
 }
 
 // Fate is what became of a packet.
@@ -104,10 +114,12 @@ type Sender interface {
 	Name() string
 	// Remarks says what limits the accuracy here, if anything does.
 	Remarks() []string
-	// Send sends the packets, whose due times count from start (CLOCK_MONOTONIC, ns), and
-	// reports each in order. It returns when all are reported. A cancelled context ends
-	// it early: packets taken from the schedule already are reported as cancelled.
-	Send(ctx context.Context, start int64, packets iter.Seq2[Packet, error], report func(Record)) error
+	// Send sends the packets and reports each, in order except for invalid ones, which are
+	// reported at once. The start is delay after everything is ready to send; initial
+	// pre-dispatch hands over first what there is room for. Send returns when all packets
+	// are reported. A cancelled context ends it early: packets taken from the schedule
+	// already are reported as cancelled.
+	Send(ctx context.Context, delay time.Duration, packets iter.Seq2[Packet, error], report func(Record)) error
 	// Close frees what the sender holds.
 	Close() error
 }

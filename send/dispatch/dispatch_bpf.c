@@ -74,6 +74,7 @@ static __always_inline int send_next(struct __sk_buff *skb, struct control *c, i
 	__u64 next = c->next;
 	__u32 at = next & SLOT_MASK;
 	__u64 late_after = c->late_after;
+	__u64 due;
 	long error;
 
 	if (c->cancelled || next >= c->limit)
@@ -92,15 +93,16 @@ static __always_inline int send_next(struct __sk_buff *skb, struct control *c, i
 		}
 		c->prepared = next + 1;
 	}
+	due = c->start + s->due;
 	w.now = bpf_ktime_get_ns();
-	if (w.now < s->due) {
-		w.until = w.now + SLICE_NS < s->due ? w.now + SLICE_NS : s->due;
+	if (w.now < due) {
+		w.until = w.now + SLICE_NS < due ? w.now + SLICE_NS : due;
 		bpf_loop(SPINS, spin, &w, 0);
-		if (w.now < s->due)
+		if (w.now < due)
 			return 0;
 	}
 	c->next = next + 1;
-	if (late_after && w.now > s->due + late_after) {
+	if (late_after && w.now > due + late_after) {
 		o->handed = w.now;
 		o->fate = FATE_LATE;
 		return 1;

@@ -15,6 +15,7 @@ import (
 
 type dispatchControl struct {
 	_         structs.HostLayout
+	Start     uint64
 	Filled    uint64
 	Next      uint64
 	Limit     uint64

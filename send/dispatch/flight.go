@@ -15,14 +15,17 @@ import (
 type flight struct {
 	*kernel
 	ctx    context.Context
-	start  int64
+	delay  time.Duration
+	start  int64 // CLOCK_MONOTONIC, ns; set before started is closed
 	report func(Record)
 
-	names  []name // by slot
-	reaped uint64 // slots reported
-	spare  *name  // taken from the schedule but not handed over
+	names   []name    // by slot
+	reaped  uint64    // slots reported
+	refused []invalid // not reported before the start is known
+	spare   *name     // taken from the schedule but not handed over
 
-	begin   func()        // starts the thread
+	ready   chan struct{} // closed: the thread has its priority
+	started chan struct{} // closed: the thread may send
 	filled  chan struct{} // closed: nothing more is handed over
 	landed  chan struct{} // closed: the thread has ended
 	failure error         // of the thread; read after landed
@@ -35,17 +38,43 @@ type flight struct {
 type name struct {
 	train, number uint32
 	bytes         int
-	due           int64
+	due           time.Duration
 }
 
-// fill hands packets over as early as the options say. The thread begins when the ring is
-// full, or when a packet is to be handed over later.
+// begin sets the start, once, and lets the thread send.
+func (f *flight) begin() {
+	if !isClosed(f.started) {
+		f.start = now() + int64(f.delay)
+		f.ring.control.Start = uint64(f.start)
+		close(f.started)
+	}
+}
+
+// fillAll hands packets over, on the fly from a real-time thread: one that is handed over
+// too late leaves too late.
+func (f *flight) fillAll(packets iter.Seq2[Packet, error]) error {
+	if f.options.Lead == 0 {
+		return f.fill(packets)
+	}
+	return onThread(nil, func() error {
+		f.prioritise()
+		f.begin()
+		return f.fill(packets)
+	})
+}
+
+// fill hands packets over as early as the options say. Sending begins when the ring is
+// full, or at once if packets are handed over on the fly.
 func (f *flight) fill(packets iter.Seq2[Packet, error]) error {
 	for p, err := range packets {
 		if err != nil {
 			return err
 		}
-		n := name{p.Train, p.Number, p.Frame.Len(), f.start + int64(p.Due)}
+		n := name{p.Train, p.Number, p.Bytes(), p.Due}
+		if p.Invalid != nil {
+			f.refuse(invalid{n, p.Invalid})
+			continue
+		}
 		if err := f.hand(&p, n); err != nil {
 			f.spare = &n
 			if f.ctx.Err() != nil || errors.Is(err, errLanded) {
@@ -57,13 +86,35 @@ func (f *flight) fill(packets iter.Seq2[Packet, error]) error {
 	return nil
 }
 
+// invalid is a packet that cannot be built.
+type invalid struct {
+	name
+	cause error
+}
+
+// refuse reports an invalid packet once the start is known.
+func (f *flight) refuse(more ...invalid) {
+	f.refused = append(f.refused, more...)
+	if !isClosed(f.started) {
+		return
+	}
+	for _, i := range f.refused {
+		f.report(f.record(&i.name, Failed, i.cause))
+	}
+	f.refused = nil
+}
+
+// record of a packet that was not sent.
+func (f *flight) record(n *name, fate Fate, cause error) Record {
+	return Record{Train: n.train, Number: n.number, Bytes: n.bytes, Intended: f.start + int64(n.due), Fate: fate, Error: cause}
+}
+
 // errLanded is a thread that has ended before its time.
 var errLanded = errors.New("sender ended")
 
 func (f *flight) hand(p *Packet, n name) error {
 	if f.options.Lead > 0 {
-		f.begin()
-		for early := n.due - int64(f.options.Lead); early > now(); {
+		for early := f.start + int64(n.due-f.options.Lead); early > now(); {
 			f.reap(false)
 			if err := sleepUntil(f.ctx, min(early, now()+int64(sleepSlice))); err != nil {
 				return err
@@ -72,7 +123,7 @@ func (f *flight) hand(p *Packet, n name) error {
 	}
 	for {
 		at := f.ring.filled()
-		err := f.ring.put(p, n.due, f.reaped)
+		err := f.ring.put(p, f.reaped)
 		if err == nil {
 			f.names[at&slotMask] = n
 		}
@@ -107,10 +158,8 @@ func (f *flight) reap(full bool) bool {
 			break
 		}
 		n := &f.names[f.reaped&slotMask]
-		r := Record{
-			Train: n.train, Number: n.number, Bytes: n.bytes, Intended: n.due,
-			Handed: int64(o.Handed), Driver: driver, Fate: Fate(fate),
-		}
+		r := f.record(n, Fate(fate), nil)
+		r.Handed, r.Driver = int64(o.Handed), driver
 		if r.Fate == Failed {
 			r.Error = refusal(o.Error)
 		}
@@ -124,6 +173,7 @@ func (f *flight) reap(full bool) bool {
 
 // reapAll reports what is left, each packet when its fate is known.
 func (f *flight) reapAll() {
+	f.refuse()
 	for !isClosed(f.landed) {
 		f.reap(false)
 		time.Sleep(time.Millisecond)
@@ -132,13 +182,12 @@ func (f *flight) reapAll() {
 		f.reap(false)
 		time.Sleep(time.Millisecond)
 	}
-	rest := Record{Fate: Cancelled}
-	if f.failure != nil {
-		rest.Fate, rest.Error = Failed, f.failure
-	}
 	report := func(n *name) {
-		rest.Train, rest.Number, rest.Bytes, rest.Intended = n.train, n.number, n.bytes, n.due
-		f.report(rest)
+		if f.failure != nil {
+			f.report(f.record(n, Failed, f.failure))
+		} else {
+			f.report(f.record(n, Cancelled, nil))
+		}
 	}
 	for ; f.reaped < f.ring.filled(); f.reaped++ {
 		report(&f.names[f.reaped&slotMask])

@@ -121,29 +121,20 @@ func (k *kernel) Close() error {
 }
 
 // Send hands packets over ahead of time while a thread of its own runs the program.
-func (k *kernel) Send(ctx context.Context, start int64, packets iter.Seq2[Packet, error], report func(Record)) error {
+func (k *kernel) Send(ctx context.Context, delay time.Duration, packets iter.Seq2[Packet, error], report func(Record)) error {
 	k.ring.control.Cancelled = 0
 	stop := context.AfterFunc(ctx, k.ring.cancel)
 	defer stop()
 	f := &flight{
-		kernel: k, ctx: ctx, start: start, report: report, names: make([]name, slotCount), data: make([]byte, frameBytes),
-		reaped: k.ring.filled(), filled: make(chan struct{}), landed: make(chan struct{}),
+		kernel: k, ctx: ctx, delay: max(delay, k.options.Lead), report: report, names: make([]name, slotCount), data: make([]byte, frameBytes),
+		reaped: k.ring.filled(), ready: make(chan struct{}), started: make(chan struct{}), filled: make(chan struct{}), landed: make(chan struct{}),
 	}
-	f.begin = sync.OnceFunc(func() {
-		go func() {
-			defer close(f.landed)
-			f.failure = onThread(k.options.Namespace, f.run)
-		}()
-	})
-	var err error
-	if k.options.Lead > 0 { // a packet handed over too late leaves too late
-		err = onThread(nil, func() error {
-			f.prioritise()
-			return f.fill(packets)
-		})
-	} else {
-		err = f.fill(packets)
-	}
+	go func() {
+		defer close(f.landed)
+		f.failure = onThread(k.options.Namespace, f.run)
+	}()
+	<-f.ready
+	err := f.fillAll(packets)
 	close(f.filled)
 	f.begin() // if the whole schedule was handed over first
 	f.reapAll()
@@ -153,6 +144,8 @@ func (k *kernel) Send(ctx context.Context, start int64, packets iter.Seq2[Packet
 // run sends what is in the ring until nothing more comes. It runs on a thread of its own.
 func (f *flight) run() error {
 	f.prioritise()
+	close(f.ready)
+	<-f.started
 	for {
 		last := isClosed(f.filled)
 		next := f.ring.next()
@@ -166,7 +159,7 @@ func (f *flight) run() error {
 			continue
 		}
 		near, begun := f.near(), now()
-		if sleepUntil(f.ctx, int64(f.ring.slots[next&slotMask].Due)-int64(near)) != nil {
+		if sleepUntil(f.ctx, f.start+int64(f.ring.slots[next&slotMask].Due)-int64(near)) != nil {
 			return nil
 		}
 		woke := now()
@@ -216,7 +209,7 @@ func (f *flight) once(next uint64, near time.Duration) error {
 		longest, due = max(longest, s.Length), s.Due
 		packets++
 	}
-	wait := max(0, int64(due)-now())
+	wait := max(0, f.start+int64(due)-now())
 	f.ring.control.Limit = next + uint64(packets)
 	f.ring.control.Prepared, f.ring.control.Frame, f.ring.control.Length = 0, 0, 0
 	data := f.data[:longest]

@@ -85,7 +85,7 @@ func (r *ring) next() uint64   { return atomic.LoadUint64(&r.control.Next) }
 func (r *ring) cancel()        { atomic.StoreUint64(&r.control.Cancelled, 1) }
 
 // put hands the packet over. Everything before reaped is free.
-func (r *ring) put(p *Packet, due int64, reaped uint64) error {
+func (r *ring) put(p *Packet, reaped uint64) error {
 	at := r.control.Filled
 	if at-reaped >= slotCount {
 		return errFull
@@ -97,7 +97,7 @@ func (r *ring) put(p *Packet, due int64, reaped uint64) error {
 	protocol := p.Frame.Protocol()
 	s := &r.slots[at&slotMask]
 	*s = dispatchSlot{
-		Due: uint64(max(due, 0)), Frame: template, Length: uint16(p.Frame.Len()),
+		Due: uint64(max(p.Due, 0)), Frame: template, Length: uint16(p.Frame.Len()),
 		Protocol: uint16(protocol[0]) | uint16(protocol[1])<<8,
 		PatchAt:  uint16(p.Frame.PatchAt), Patch: p.Frame.Patch,
 	}

@@ -14,7 +14,7 @@
 
 /* A packet of the schedule: a frame, with a patch of its own. */
 struct slot {
-	__u64 due; /* CLOCK_MONOTONIC, ns */
+	__u64 due; /* ns since the start */
 	__u32 frame; /* index in frames */
 	__u16 length; /* bytes of the frame */
 	__u16 protocol; /* EtherType, network byte order */
@@ -45,6 +45,7 @@ struct frame {
 };
 
 struct control {
+	__u64 start; /* CLOCK_MONOTONIC, ns; the agent writes it before the first run */
 	__u64 filled; /* slots filled so far; the agent writes it last */
 	__u64 next; /* slots used so far */
 	__u64 limit; /* slots that this run may use: the agent sleeps before the next one */

@@ -62,13 +62,14 @@ func (s *socket) Close() error {
 
 // Send prepares, waits and sends, packet by packet. It reports each when the next one's
 // wait allows it, so that reporting delays no packet.
-func (s *socket) Send(ctx context.Context, start int64, packets iter.Seq2[Packet, error], report func(Record)) error {
+func (s *socket) Send(ctx context.Context, delay time.Duration, packets iter.Seq2[Packet, error], report func(Record)) error {
 	return onThread(nil, func() error {
 		if s.spin {
 			if err := errors.Join(blockSignals(), prioritise()); err != nil {
 				s.remarks = append(s.remarks, fmt.Sprintf("ordinary priority: %v", err))
 			}
 		}
+		start := now() + int64(delay)
 		for p, err := range packets {
 			if err != nil {
 				return err
@@ -81,7 +82,11 @@ func (s *socket) Send(ctx context.Context, start int64, packets iter.Seq2[Packet
 
 func (s *socket) send(ctx context.Context, start int64, p Packet) Record {
 	due := start + int64(p.Due)
-	r := Record{Train: p.Train, Number: p.Number, Bytes: p.Frame.Len(), Intended: due}
+	r := Record{Train: p.Train, Number: p.Number, Bytes: p.Bytes(), Intended: due}
+	if p.Invalid != nil {
+		r.Fate, r.Error = Failed, p.Invalid
+		return r
+	}
 	s.buffer = p.Frame.AppendTo(s.buffer[:0])
 	wake := due
 	if s.spin {
