@@ -118,7 +118,7 @@ static __always_inline __s64 delay_of(const struct mark *m, __u64 now_ns)
 #define SPARSE_SLOTS 1 /* there may be some, all in slots */
 #define SPARSE_FLOWS 2 /* there may be others */
 
-/* Grows; a program that takes the place of another begins with that of the other. */
+/* Grows; shared with a program that takes the place of this one. */
 volatile __u32 sparse_flows PER_PACKET = SPARSE_NONE;
 
 static __always_inline void sparse_note(const struct slot *slot)

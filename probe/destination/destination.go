@@ -96,12 +96,12 @@ type Destination struct {
 	settings   Settings
 	device     hook.Device
 	objects    destinationObjects
+	carried    *ebpf.Map // variables that a program which replaces this one shares with it
 	attachment *hook.Attachment
 	records    *ringbuf.Reader
 	pass       uint32 // grows, also from one program to the next on the same flows
 	peers      map[netip.Prefix]bool
 	peersState uint32 // the same
-	sparse     uint32 // sparse_flows of account.h
 	flows      map[flow.Raw]*state
 	total      change
 	expired    uint64
@@ -121,15 +121,16 @@ func Open(device hook.Device, settings Settings) (*Destination, error) {
 func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	settings.Flows, settings.slots = d.settings.Flows, d.settings.slots // the tables stay as they are
 	next := *d
-	if err := d.objects.SparseFlows.Get(&next.sparse); err != nil {
-		return nil, fmt.Errorf("replace destination: %w", err)
-	}
-	next.settings, next.objects, next.attachment, next.records = settings, destinationObjects{}, nil, nil
+	next.settings, next.objects, next.carried, next.attachment, next.records = settings, destinationObjects{}, nil, nil, nil
 	return next.open(map[string]*ebpf.Map{
 		destinationMapFlows: d.objects.Flows, destinationMapPages: d.objects.Pages,
 		destinationMapSlots: d.objects.Slots, destinationMapTallies: d.objects.Tallies, destinationMapPeers: d.objects.Peers,
+		carriedSection: d.carried,
 	})
 }
+
+// carriedSection has the variables that grow from one program to the next (PER_PACKET).
+const carriedSection = ".data"
 
 func (d *Destination) open(shared map[string]*ebpf.Map) (*Destination, error) {
 	d.settings.Idle = cmp.Or(d.settings.Idle, DefaultIdle)
@@ -138,9 +139,14 @@ func (d *Destination) open(shared map[string]*ebpf.Map) (*Destination, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := hook.Load(spec, &d.objects, shared); err != nil {
+	assigned := struct {
+		*destinationObjects
+		Carried *ebpf.Map `ebpf:".data"`
+	}{destinationObjects: &d.objects}
+	if err := hook.Load(spec, &assigned, shared); err != nil {
 		return nil, fmt.Errorf("load destination: %w", err)
 	}
+	d.carried = assigned.Carried
 	if err := d.start(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -166,9 +172,6 @@ func (d *Destination) start() error {
 func (d *Destination) prepare() error {
 	if err := d.FollowClock(); err != nil {
 		return err
-	}
-	if err := d.objects.SparseFlows.Set(d.sparse); err != nil {
-		return fmt.Errorf("announce sparse flows: %w", err)
 	}
 	if err := d.Accept(d.settings.Peers); err != nil {
 		return err
@@ -311,5 +314,5 @@ func (d *Destination) Close() error {
 	if d.records != nil {
 		err = errors.Join(err, d.records.Close())
 	}
-	return errors.Join(err, d.objects.Close())
+	return errors.Join(err, d.carried.Close(), d.objects.Close())
 }

@@ -100,3 +100,38 @@ func TestReplace(t *testing.T) {
 		return second.Close()
 	})
 }
+
+// TestReplaceNotesSparseFlows: a sparse flow whose first mark the old program reads after the
+// new one was opened is counted by the new one from its next packet on.
+func TestReplaceNotesSparseFlows(t *testing.T) {
+	plain := originalOf(t, "udp-option delay ipv4 udp")
+	host := namespace.New(t)
+	var first, second *Destination
+	err := netns.Do(host, func() error {
+		device, err := hook.Find("lo")
+		if err == nil {
+			first, err = Open(device, Settings{})
+		}
+		if err == nil {
+			second, err = first.Replace(Settings{})
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := sparseFlow{t, first.objects.DestinationTc, nil, wire.UDPOption, plain, 1 << 16}
+	f.arrive(0, true)
+	f.program = second.objects.DestinationTc
+	f.arrive(1, false)
+	f.arrive(2, false)
+	if err := netns.Do(host, first.Close); err != nil {
+		t.Fatal(err)
+	}
+	f.arrive(3, false)
+	f.arrive(4, true)
+	checkSparse(t, second, Tally{}, Counts{Packets: 5, Expected: 5, Unchecked: 5}, plain)
+	if err := netns.Do(host, second.Close); err != nil {
+		t.Fatal(err)
+	}
+}
