@@ -42,6 +42,9 @@ type cell struct {
 	Gap       estimate.Estimate `json:"gap_us"`
 	MeanGap   estimate.Estimate `json:"mean_gap_us"`
 	RateError estimate.Estimate `json:"rate_error"`
+	// Returned is from the time that the sender returns to the observer's, in microseconds (E8).
+	Returned50 estimate.Estimate `json:"returned_p50_us"`
+	Returned99 estimate.Estimate `json:"returned_p99_us"`
 	// Packets that the observer did not see, and copies that it saw.
 	Unseen uint64 `json:"unseen"`
 	Copies uint64 `json:"copies"`
@@ -50,6 +53,7 @@ type cell struct {
 	bitsPerSecond float64
 	errors        [][]float64 // by block
 	gaps          [][]float64
+	returned      [][]float64
 }
 
 var arms = []struct {
@@ -109,7 +113,7 @@ func (c *cell) schedule(s settings) (schedule.Schedule, error) {
 
 // add takes a block's departures.
 func (c *cell) add(records []dispatch.Record, at func(train, number int) (int64, uint64)) {
-	var off, gaps []float64
+	var off, gaps, returned []float64
 	var last int64
 	for _, r := range records {
 		seen, copies := at(int(r.Train), int(r.Number))
@@ -122,12 +126,16 @@ func (c *cell) add(records []dispatch.Record, at func(train, number int) (int64,
 			continue
 		}
 		c.Copies++
+		returned = append(returned, float64(seen-r.Handed)/1e3)
 		if c.Kind == train {
 			off = append(off, math.Abs(float64(seen-r.Intended))/1e3)
 		} else if last > 0 && r.Number > 0 {
 			gaps = append(gaps, float64(seen-last)/1e3)
 		}
 		last = seen
+	}
+	if returned != nil {
+		c.returned = append(c.returned, returned)
 	}
 	if off != nil {
 		c.errors = append(c.errors, off)
@@ -158,6 +166,7 @@ func (c *cell) close() {
 	}
 	c.P50, c.P99 = by(c.errors, quantile(0.5)), by(c.errors, quantile(0.99))
 	c.Within10, c.Within100 = by(c.errors, share(10)), by(c.errors, share(100))
+	c.Returned50, c.Returned99 = by(c.returned, quantile(0.5)), by(c.returned, quantile(0.99))
 	for _, b := range c.errors {
 		c.Max = max(c.Max, slices.Max(b))
 	}

@@ -1,4 +1,4 @@
-// Command send measures how exactly packets leave (seed 5, E3 to E6 and E10 to E11): trains
+// Command send measures how exactly packets leave (seed 5, E1 to E6, E8, E10 and E11): trains
 // and pairs by pre-dispatch and by a plain socket, idle and beside loads, over a veth pair,
 // as an observer that shares nothing with the sender sees them reach the driver. Blocks
 // hold every cell once, in random order. It needs root.
@@ -42,6 +42,7 @@ type report struct {
 	LoadBegin  string    `json:"load_begin"`
 	LoadEnd    string    `json:"load_end"`
 	Settings   settings  `json:"settings"`
+	Clock      *clock    `json:"clock"`
 	Cells      []*cell   `json:"cells"`
 	Bars       []bar     `json:"bars"`
 }
@@ -78,6 +79,9 @@ func measure(ctx context.Context) (err error) {
 		return errors.New("make network namespaces: not root; run it with sudo")
 	}
 	r := report{Experiment: "send", Date: time.Now().UTC(), Kernel: kernel(), Cores: runtime.NumCPU(), LoadBegin: load(), Settings: s}
+	if r.Clock, err = measureClock(); err != nil {
+		return err
+	}
 	b, err := newBed()
 	if err != nil {
 		return err
@@ -116,6 +120,7 @@ func load() string {
 }
 
 func print(r *report) {
+	r.Clock.print()
 	fmt.Printf("%-44s %9s %9s %9s %8s %8s\n", "departure error, us, by an observer", "p50", "p99", "max", "<=10us", "<=100us")
 	for _, c := range r.Cells {
 		if len(c.errors) > 0 {
@@ -129,6 +134,11 @@ func print(r *report) {
 				fmt.Printf(", rate %+.4f %% of that asked for", c.RateError.Median*100)
 			}
 			fmt.Println()
+		}
+	}
+	for _, c := range r.Cells {
+		if c.Kind == train && c.Load == "idle" {
+			fmt.Printf("%-44s returned time of handing over to the observer's: p50 %.2f us, p99 %.2f us\n", c.Name, c.Returned50.Median, c.Returned99.Median)
 		}
 	}
 	for _, b := range r.Bars {
