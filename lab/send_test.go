@@ -64,3 +64,14 @@ func TestSenderKilled(t *testing.T) {
 		t.Errorf("%d packets on the link, then %d", sent, now)
 	}
 }
+
+// TestRouterReplies: a packet whose TTL ends at a router has a round-trip time to it.
+func TestRouterReplies(t *testing.T) {
+	b := up(t, plainRouter)
+	for _, to := range []string{"10.77.2.2", "fd77:0:0:2::2"} {
+		said := b.exec("a", agentPath, "send", "train", "--dev", "r", "--to", to, "--ttl", "1", "--count", "3", "--replies", "--json")
+		if !strings.Contains(said, `"reply":"time-exceeded","reply_from":"`) {
+			t.Errorf("%s:\n%s", to, said)
+		}
+	}
+}

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // spinAhead is how long before its due time a packet's wait becomes a busy one.
 const spinAhead = 300 * time.Microsecond
+
+// ethernet is the length of a frame's link-layer header. A device without link-layer
+// addresses takes packets from the network header on.
+const ethernet = 14
 
 // socket sends by a packet socket, one packet after the other.
 type socket struct {
@@ -20,6 +24,7 @@ type socket struct {
 	options Options
 	spin    bool
 	fd      int
+	skip    int // bytes of the link-layer header that the device does not have
 	buffer  []byte
 	remarks []string
 }
@@ -30,14 +35,17 @@ func openSleep(options Options) (Sender, error) { return openSocket("packet-slee
 func openSocket(name string, options Options, spin bool) (Sender, error) {
 	s := &socket{name: name, options: options, spin: spin, fd: -1}
 	err := onThread(options.Namespace, func() error {
-		device, err := net.InterfaceByName(options.Device)
+		device, err := netlink.LinkByName(options.Device)
 		if err != nil {
 			return fmt.Errorf("find interface %s: %w", options.Device, err)
+		}
+		if kind := device.Attrs().EncapType; kind != "ether" && kind != "loopback" {
+			s.skip = ethernet
 		}
 		if s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
 			return fmt.Errorf("open packet socket: %w", err)
 		}
-		if err := unix.Bind(s.fd, &unix.SockaddrLinklayer{Ifindex: device.Index}); err != nil {
+		if err := unix.Bind(s.fd, &unix.SockaddrLinklayer{Ifindex: device.Attrs().Index}); err != nil {
 			return fmt.Errorf("bind packet socket to %s: %w", options.Device, err)
 		}
 		return nil
@@ -103,7 +111,7 @@ func (s *socket) send(ctx context.Context, start int64, p Packet) Record {
 		r.Fate = DroppedLate
 		return r
 	}
-	if _, err := unix.Write(s.fd, s.buffer); err != nil {
+	if _, err := unix.Write(s.fd, s.buffer[s.skip:]); err != nil {
 		r.Fate, r.Error = Failed, err
 		return r
 	}
