@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"pillion.dev/bench/estimate"
 )
 
 // router is bench/router built from one revision.
@@ -54,12 +56,12 @@ func (r *router) measure() (map[string]float64, error) {
 	}
 	var result struct {
 		Costs struct {
-			Packet float64 `json:"ns_per_forwarded_packet"`
-			Once   float64 `json:"ns_per_forwarded_packet_each_hook_once"`
+			Packet estimate.Estimate `json:"ns_per_forwarded_packet"`
+			Once   estimate.Estimate `json:"ns_per_forwarded_packet_each_hook_once"`
 			Hooks  []struct {
-				Hook string  `json:"hook"`
-				Runs uint64  `json:"runs"`
-				Ns   float64 `json:"ns_per_run"`
+				Hook string            `json:"hook"`
+				Runs uint64            `json:"runs"`
+				Ns   estimate.Estimate `json:"ns_per_run"`
 			} `json:"hooks"`
 		} `json:"costs"`
 	}
@@ -69,10 +71,10 @@ func (r *router) measure() (map[string]float64, error) {
 	if len(result.Costs.Hooks) == 0 {
 		return nil, errors.New("read costs of bench/router: no hook")
 	}
-	costs := map[string]float64{"router, all hooks": result.Costs.Packet, "router, each hook once": result.Costs.Once}
+	costs := map[string]float64{"router, all hooks": result.Costs.Packet.Median, "router, each hook once": result.Costs.Once.Median}
 	for _, hook := range result.Costs.Hooks {
-		if hook.Runs > 200_000 && hook.Ns > 0 { // those on the path of forwarded packets
-			costs["router, "+hook.Hook] = hook.Ns
+		if hook.Runs > 200_000 && hook.Ns.Median > 0 { // those on the path of forwarded packets
+			costs["router, "+hook.Hook] = hook.Ns.Median
 		}
 	}
 	return costs, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"pillion.dev/bench/estimate"
 	"pillion.dev/probe/router"
@@ -23,11 +24,14 @@ const (
 )
 
 // hookCost has the kernel's statistics of one program, including reading the clock twice:
-// ns a run, over the rounds.
+// ns a run, over the rounds. AboveEmpty is what exceeds the run of a program that does
+// nothing at the same hook, in the same round. Packets of sender and receiver are among the
+// runs of hooks that are not of one namespace.
 type hookCost struct {
-	Hook     string            `json:"hook"`
-	Runs     uint64            `json:"runs"`
-	NsPerRun estimate.Estimate `json:"ns_per_run"`
+	Hook       string             `json:"hook"`
+	Runs       uint64             `json:"runs"`
+	NsPerRun   estimate.Estimate  `json:"ns_per_run"`
+	AboveEmpty *estimate.Estimate `json:"ns_above_empty,omitempty"`
 }
 
 // costs has the costs of the profile itself.
@@ -42,9 +46,11 @@ type costs struct {
 	// process to the receiving socket, is measured. A router on a separate processor is
 	// overloaded, and the packets that it forwards are counted, so that the profile is
 	// compared with the router alone. Causes of coffee breaks are recorded only for
-	// WithCauses.
+	// WithCauses. Empty has programs that do nothing at the same hooks instead of the
+	// profile: no profile with these hooks reaches a higher rate.
 	OneProcessor    rates `json:"one_processor"`
 	WithCauses      rates `json:"one_processor_with_causes"`
+	Empty           rates `json:"one_processor_empty_programs"`
 	RouterProcessor rates `json:"router_processor"`
 	Targets         []bar `json:"targets"`
 }
@@ -59,14 +65,20 @@ type bar struct {
 
 // judge compares the costs with the targets; of the hooks that most packets run, the worst.
 func (c *costs) judge() {
-	var worst hookCost
+	var worst, most hookCost // most above an empty program
 	for _, h := range c.Hooks {
-		if h.Runs > costRounds*costPackets/10 && h.NsPerRun.Median > worst.NsPerRun.Median {
+		if h.Runs <= costRounds*costPackets/10 {
+			continue
+		}
+		if h.NsPerRun.Median > worst.NsPerRun.Median {
 			worst = h
 		}
+		if h.AboveEmpty != nil && (most.AboveEmpty == nil || h.AboveEmpty.Median > most.AboveEmpty.Median) {
+			most = h
+		}
 	}
-	atMost := func(what string, e estimate.Estimate, most float64) bar {
-		return bar{what, e, most, e.AtMost(most)}
+	atMost := func(what string, e estimate.Estimate, target float64) bar {
+		return bar{what, e, target, e.AtMost(target)}
 	}
 	ratio := c.OneProcessor.Ratio
 	c.Targets = []bar{
@@ -74,9 +86,13 @@ func (c *costs) judge() {
 		atMost("all hooks of a forwarded packet, ns", c.NsPerPacket, targetPacket),
 		{"rate at 64 bytes on one processor, of native", ratio, targetRatio, ratio.AtLeast(targetRatio)},
 	}
+	if most.AboveEmpty != nil {
+		c.Targets = append(c.Targets, atMost("worst hook above an empty program, "+most.Hook+", ns", *most.AboveEmpty, targetHook))
+	}
 }
 
-// rates has packets per second without and with the profile, alternately.
+// rates has packets per second without and with the profile, or what stands in for it,
+// alternately.
 type rates struct {
 	Native   []float64 `json:"native_packets_per_s"`
 	Profiled []float64 `json:"profiled_packets_per_s"`
@@ -96,16 +112,19 @@ func measureCosts(ctx context.Context, s settings) (c costs, err error) {
 			return err
 		}
 		rate := func() (float64, error) { return passage.rate(ratePackets) }
-		if c.OneProcessor, err = b.compare(ctx, s.Pairs, router.Options{}, rate); err != nil {
+		if c.OneProcessor, err = compare(ctx, s.Pairs, rate, b.profiled(router.Options{})); err != nil {
 			return err
 		}
-		c.WithCauses, err = b.compare(ctx, s.Pairs, router.Options{Causes: true}, rate)
+		if c.WithCauses, err = compare(ctx, s.Pairs, rate, b.profiled(router.Options{Causes: true})); err != nil {
+			return err
+		}
+		c.Empty, err = compare(ctx, s.Pairs, rate, b.withEmpties)
 		return err
 	}); err != nil {
 		return c, err
 	}
 	err = onBench(true, func(b *bench) (err error) {
-		c.RouterProcessor, err = b.compare(ctx, s.Pairs, router.Options{}, b.forwardedRate)
+		c.RouterProcessor, err = compare(ctx, s.Pairs, b.forwardedRate, b.profiled(router.Options{}))
 		return err
 	})
 	c.judge()
@@ -127,6 +146,11 @@ func (b *bench) costHooks(p *passage, c *costs) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, profile.Close()) }()
+	empty, err := attachEmpties(b.testbed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, empty.close()) }()
 	if _, err := p.rate(costPackets); err != nil { // warms up
 		return err
 	}
@@ -136,6 +160,11 @@ func (b *bench) costHooks(p *passage, c *costs) (err error) {
 		if err != nil {
 			return err
 		}
+		floor, err := empty.costs()
+		if err != nil {
+			return err
+		}
+		s.Costs = append(s.Costs, floor...)
 		if rounds = append(rounds, s); len(rounds) > costRounds {
 			break
 		}
@@ -161,19 +190,42 @@ func (c *costs) take(rounds []router.Snapshot) {
 			}
 			ns := float64(p.Time.Nanoseconds()) / float64(p.Runs)
 			hooks[p.Program], runs[p.Program] = append(hooks[p.Program], round(ns)), runs[p.Program]+p.Runs
+			if strings.HasPrefix(p.Program, emptyPrefix) {
+				continue
+			}
 			all += float64(p.Time.Nanoseconds()) / forwarded
 			each += ns * min(float64(p.Runs)/forwarded, 1)
 		}
 		packet, once = append(packet, round(all)), append(once, round(each))
 	}
 	for _, name := range slices.Sorted(maps.Keys(hooks)) {
-		c.Hooks = append(c.Hooks, hookCost{name, runs[name], estimate.Of(hooks[name])})
+		if strings.HasPrefix(name, emptyPrefix) {
+			continue
+		}
+		h := hookCost{Hook: name, Runs: runs[name], NsPerRun: estimate.Of(hooks[name])}
+		if floor := hooks[emptyAt(name)]; len(floor) == len(hooks[name]) {
+			h.AboveEmpty = above(hooks[name], floor)
+		}
+		c.Hooks = append(c.Hooks, h)
 	}
 	c.NsPerPacket, c.NsOnce = estimate.Of(packet), estimate.Of(once)
 }
 
-// compare measures the rate of short packets without and with the profile, alternately.
-func (b *bench) compare(ctx context.Context, pairs int, o router.Options, rate func() (float64, error)) (r rates, err error) {
+// above estimates the difference of costs of the same rounds.
+func above(costs, floor []float64) *estimate.Estimate {
+	differences := make([]float64, len(costs))
+	for i := range costs {
+		differences[i] = round(costs[i] - floor[i])
+	}
+	e := estimate.Of(differences)
+	return &e
+}
+
+// measurement returns packets per second.
+type measurement func() (float64, error)
+
+// compare measures the rate of short packets without and with what with attaches, alternately.
+func compare(ctx context.Context, pairs int, rate measurement, with func(measurement) (float64, error)) (r rates, err error) {
 	if _, err := rate(); err != nil { // warms up
 		return r, err
 	}
@@ -184,7 +236,7 @@ func (b *bench) compare(ctx context.Context, pairs int, o router.Options, rate f
 		var native, profiled float64
 		steps := []func() error{
 			func() (err error) { native, err = rate(); return err },
-			func() (err error) { profiled, err = b.profiled(o, rate); return err },
+			func() (err error) { profiled, err = with(rate); return err },
 		}
 		for j := range steps { // their order alternates
 			if err := steps[(i+j)%2](); err != nil {
@@ -198,12 +250,25 @@ func (b *bench) compare(ctx context.Context, pairs int, o router.Options, rate f
 	return r, nil
 }
 
-func (b *bench) profiled(o router.Options, rate func() (float64, error)) (result float64, err error) {
-	profile, err := b.profile(o)
+// profiled returns what measures while a profile with these options runs.
+func (b *bench) profiled(o router.Options) func(measurement) (float64, error) {
+	return func(rate measurement) (result float64, err error) {
+		profile, err := b.profile(o)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, profile.Close()) }()
+		return rate()
+	}
+}
+
+// withEmpties measures with programs that do nothing.
+func (b *bench) withEmpties(rate measurement) (result float64, err error) {
+	empty, err := attachEmpties(b.testbed)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, profile.Close()) }()
+	defer func() { err = errors.Join(err, empty.close()) }()
 	return rate()
 }
 

@@ -136,8 +136,8 @@ func (r *report) tell() {
 		for _, t := range c.Targets {
 			fmt.Printf("%s: %s: %v, target %g\n", t.Verdict, t.What, t.Figure, t.Target)
 		}
-		fmt.Printf("each hook once %v ns a packet; rate %v of native with causes, %v on the router's own processor\n",
-			c.NsOnce, c.WithCauses.Ratio, c.RouterProcessor.Ratio)
+		fmt.Printf("each hook once %v ns a packet; rate %v of native with causes, %v on the router's own processor, %v with empty programs\n",
+			c.NsOnce, c.WithCauses.Ratio, c.RouterProcessor.Ratio, c.Empty.Ratio)
 	}
 	for _, a := range r.Accounts {
 		fmt.Printf("%s: %d seen, %d forwarded, %d dropped, %d merged, %d lost, %d unexplained; closed: %t\n",
