@@ -130,6 +130,33 @@ func TestPacketsWithoutAnEnd(t *testing.T) {
 	}
 }
 
+// TestPacketsOfOtherNamespacesAtOldAddresses: those of the left host have the memory of
+// packets whose end no hook saw. They are not taken for these.
+func TestPacketsOfOtherNamespacesAtOldAddresses(t *testing.T) {
+	const n = 200
+	r := build(t)
+	server := r.listen(families["ipv4"])
+	profile := r.profile(Options{Match: Match{Protocol: unix.IPPROTO_UDP, DestinationPort: 9}})
+	r.only(profile)
+	r.flood(families["ipv4"], n, 40)
+	server.SetReadDeadline(time.Now().Add(patience))
+	for range n { // they have all left the router
+		if _, err := server.Read(make([]byte, 40)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.only(profile, routerProgRouterStartXmit)
+	r.flood("10.9.1.1:10", 10*n, 40)
+	s, err := profile.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.Account
+	if a.Seen != n || a.Forwarded != 0 || a.Lost != a.LostReasons["reused"] || a.Lost+a.InFlight != n || a.Unexplained != 0 {
+		t.Errorf("account %+v", a)
+	}
+}
+
 func TestAccountOfStreamsBalances(t *testing.T) {
 	offloads := map[string]string{
 		"as it is": "", "gro": "gro on", "cut at the output": "tso off",

@@ -6,8 +6,27 @@
 #include "account.h"
 #include "content.h"
 #include "event.h"
+#include "match.h"
 #include "stage.h"
 #include "table.h"
+
+/* At an interface on top of others, one of which the driver passes the packet to. */
+static __always_inline int descends(struct packet *p, struct net_device *dev)
+{
+	if (!is_upper(dev))
+		return 0;
+	p->flags |= PACKET_STACKED;
+	return 1;
+}
+
+/*
+ * Routed packets leave by an interface of the router, or one below it. Elsewhere, a packet
+ * of another namespace is at the address of one whose end no hook saw.
+ */
+static __always_inline int is_elsewhere(const struct packet *p, struct net_device *dev)
+{
+	return p->t3 && !(p->flags & PACKET_STACKED) && !is_router(dev);
+}
 
 /* A record by address, or by content if there are such. */
 static __always_inline struct packet *find(struct sk_buff *skb, __u64 *key)

@@ -117,6 +117,13 @@ static __always_inline int matches(const struct tuple *t)
 	return !apart;
 }
 
+static __always_inline int is_refused(struct sk_buff *skb)
+{
+	struct tuple t = {};
+
+	return !read_front(&t, skb) || !matches(&t);
+}
+
 static __always_inline int is_input(__u32 device)
 {
 	if (!input_count)

@@ -9,6 +9,7 @@
 #define PACKET_UNDECIDED 2 /* its headers could not be read at t1: the filter decides at t2 */
 #define PACKET_CONTENT 4   /* found by what is in it, not by its address */
 #define PACKET_LATE 8      /* first seen at t2: t1 is unknown, and holds t2 */
+#define PACKET_STACKED 16  /* left by an interface on top of others, which may be in another namespace */
 
 struct packet {
 	__u64 t1; /* ns, CLOCK_MONOTONIC; 0: not yet */

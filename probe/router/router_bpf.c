@@ -135,13 +135,6 @@ int router_frags_exit(__u64 *ctx)
 	return 0;
 }
 
-static __always_inline int is_refused(struct sk_buff *skb)
-{
-	struct tuple t = {};
-
-	return !read_front(&t, skb) || !matches(&t);
-}
-
 /* Only where all are asked for is one without a record known not to have been seen. */
 static __always_inline void unseen(struct net_device *in)
 {
@@ -296,11 +289,15 @@ int router_start_xmit(__u64 *ctx)
 
 	if (!p)
 		refusal_end(key);
-	if (!p || is_upper(dev))
+	if (!p || descends(p, dev))
 		return 0;
 	tally = tally_here();
 	if (!tally)
 		return 0;
+	if (is_elsewhere(p, dev)) {
+		reused(p, key, tally);
+		return 0;
+	}
 	now = bpf_ktime_get_ns();
 	if (!p->t3) {
 		/* A bridge or a redirection: it never met IP, and has no stages. */
