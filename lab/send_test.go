@@ -2,6 +2,8 @@ package lab_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -73,5 +75,19 @@ func TestRouterReplies(t *testing.T) {
 		if !strings.Contains(said, `"reply":"time-exceeded","reply_from":"`) {
 			t.Errorf("%s:\n%s", to, said)
 		}
+	}
+}
+
+// TestSentRows: each packet is a row at a collector.
+func TestSentRows(t *testing.T) {
+	b := up(t, perfect)
+	path := filepath.Join(t.TempDir(), "rows")
+	b.exec("a", agentPath, "send", "train", "--dev", "b", "--to", secondIPv4.String(), "--proto", "icmp", "--replies", "--oml", "file:"+path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), "\tsent\t"); n != 50 || strings.Count(string(text), "\techo-reply\t"+secondIPv4.String()) != 50 {
+		t.Errorf("%d rows:\n%s", n, text)
 	}
 }

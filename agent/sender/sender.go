@@ -13,7 +13,9 @@ import (
 	"slices"
 	"time"
 
+	"pillion.dev/agent/report"
 	"pillion.dev/agent/view"
+	"pillion.dev/internal/clock"
 	"pillion.dev/internal/netns"
 	"pillion.dev/send"
 	"pillion.dev/send/dispatch"
@@ -39,6 +41,9 @@ type Options struct {
 	Lead       time.Duration
 	DropLate   time.Duration
 	NoDriver   bool
+
+	// Report takes a row for each packet (Packets), if not nil.
+	Report report.Report
 
 	// Replies awaits a reply to each packet, as long as Wait after its departure.
 	Replies bool
@@ -96,13 +101,23 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	v := view.View{Out: out, JSON: options.JSON}
 	account := send.NewAccount(options.Late)
 	job := send.Job{Schedule: options.Schedule, Headers: options.Flows}
+	offset, err := clock.MonotonicOffset()
+	if err != nil {
+		return err
+	}
 	var printed error
 	show := func(r dispatch.Record, got *reply.Reply) {
-		if options.JSON && printed == nil {
+		if printed != nil {
+			return
+		}
+		if options.JSON {
 			printed = v.Print(packet(r, got, account.IsLate(r)), "")
 		}
+		if options.Report != nil {
+			printed = errors.Join(printed, options.Report.Put(&Packets, packetRow(r, got, account.IsLate(r), offset)))
+		}
 	}
-	report := func(r dispatch.Record) { show(r, nil) }
+	take := func(r dispatch.Record) { show(r, nil) }
 	var awaited *replies
 	if options.Replies {
 		l, err := reply.Listen(options.Namespace, options.Device, options.Flows)
@@ -112,14 +127,14 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		defer l.Close()
 		job.Prepare = l.Prepare
 		awaited = &replies{listener: l, wait: options.Wait, print: show, summary: replySummary{Kinds: map[reply.Kind]uint64{}}}
-		report = awaited.add
+		take = awaited.add
 	}
 	failed := send.Run(ctx, sender, job, func(r dispatch.Record) {
 		account.Add(r)
 		if drawn != nil {
 			drawn.sent(r)
 		}
-		report(r)
+		take(r)
 	})
 	account.Close()
 	s := summary{Account: account, Mechanism: sender.Name(), Mode: mode(options), Remarks: sender.Remarks()}

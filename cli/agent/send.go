@@ -13,6 +13,7 @@ import (
 	"pillion.dev/agent/sender"
 	"pillion.dev/cli/command"
 	"pillion.dev/internal/quantity"
+	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
@@ -21,6 +22,7 @@ import (
 )
 
 type sendCmd struct {
+	reportFlags
 	Pattern string `arg:"" optional:"" help:"train (--count packets, --gap apart), pair, rate (a train at --rate), chirp (a train whose gaps shrink), periodic (RFC 3432) or poisson (RFC 2330); or give --schedule or --model."`
 
 	Schedule string        `placeholder:"FILE" help:"Send the packets of a file: a schedule as text (docs/agent.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
@@ -65,7 +67,7 @@ type sendCmd struct {
 }
 
 // Run sends the packets, or saves their schedule.
-func (c *sendCmd) Run(ctx context.Context) error {
+func (c *sendCmd) Run(ctx context.Context) (failed error) {
 	options := sender.Options{
 		Device: c.Dev, Late: c.Late, JSON: c.JSON, Mechanism: c.Mechanism, Sequential: c.Mode == "sequential",
 		Lead: c.Lead, DropLate: c.DropLate, NoDriver: c.NoDriver, Flows: map[string]*frame.Header{},
@@ -103,6 +105,12 @@ func (c *sendCmd) Run(ctx context.Context) error {
 	}
 	if c.Save != "" {
 		return save(c.Save, func(w io.Writer) error { return sender.Save(options, w) })
+	}
+	if c.OML != "" {
+		if options.Report, err = c.open(c.OML, "send", []*measure.Schema{&sender.Packets}); err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, finish(options.Report)) }()
 	}
 	err = sender.Run(ctx, options, os.Stdout)
 	if errors.Is(err, context.Canceled) {
