@@ -23,8 +23,8 @@ below; the bridge, not its port. An agent finds that device by the route to the 
 
 The tests send each kind of traffic through each device below with the encodings ` + "`" + encodings + "`" + `. Every byte arrives, at
 sockets with and without UDP GRO; every marked packet is read and none is counted as lost. "Unmarked" packets arrive as
-well, and the reason is the name of their counter without ` + "`skipped_`" + `. VLAN, bond, ipvlan, Geneve, WireGuard, IPIP, 6in4 and
-netkit devices, IPsec and VRFs are tested with Debian's Linux 6.12, the others with the kernel of the machine that runs the tests.
+well, and the reason is the name of their counter without ` + "`skipped_`" + `. VLAN, bond, ipvlan, Geneve, IPIP, 6in4 and netkit
+devices and VRFs are tested with Debian's Linux 6.12, WireGuard and IPsec where the kernel has them, the others everywhere.
 
 | device | probes on | %s |
 |---|---|%s
