@@ -83,7 +83,7 @@ func neighbour(device int, ip net.IP) (net.HardwareAddr, error) {
 			}
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%w: neighbour %v does not answer", ErrUnreachable, ip)
+			return nil, fmt.Errorf("%w: %v is on the link of the interface but does not answer", ErrUnreachable, ip)
 		}
 		if time.Since(asked) < resolveAgain {
 			continue

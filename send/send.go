@@ -66,6 +66,13 @@ func (j *Job) Frames(failed func(error)) iter.Seq2[time.Duration, []byte] {
 	}
 }
 
+func noFlow(name string) string {
+	if name == "" {
+		return "the packet names no flow, and there is no default one (--to)"
+	}
+	return "no flow " + name
+}
+
 // errTruncated is a packet of a capture that holds only its beginning.
 var errTruncated = errors.New("packet was captured only in part")
 
@@ -108,7 +115,7 @@ func (j *Job) template(cache map[shape]*frame.Template, e *schedule.Entry) (*fra
 	}
 	h, ok := j.Headers[e.Flow]
 	if !ok {
-		return nil, fmt.Errorf("%w: no flow %q", frame.ErrHeader, e.Flow)
+		return nil, fmt.Errorf("%w: %s", frame.ErrHeader, noFlow(e.Flow))
 	}
 	if j.Prepare != nil {
 		own := *h

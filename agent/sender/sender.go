@@ -137,23 +137,32 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		take(r)
 	})
 	account.Close()
-	s := summary{Account: account, Mechanism: sender.Name(), Mode: mode(options), Remarks: sender.Remarks()}
+	s := summary{Account: account, Mechanism: sender.Name(), Mode: mode(options, sender.Name()), Remarks: sender.Remarks()}
 	if awaited != nil {
-		awaited.end(context.WithoutCancel(ctx), account.Sent)
+		awaited.end(ctx, account.Sent)
 		s.Replies = &awaited.summary
 	}
 	if drawn != nil {
 		s.Model, s.Fits = drawn.model.String(), drawn.fits()
 	}
+	if failed == nil && account.Sent == 0 && account.Failed > 0 {
+		failed = fmt.Errorf("%w (%d scheduled)", errNothing, account.Scheduled)
+	}
 	return errors.Join(failed, printed, v.Summary(s, "%s", table(&s)))
 }
+
+// errNothing is a schedule of which no packet could be sent.
+var errNothing = errors.New("no packet was sent")
 
 // resolve fills in the link-layer addresses of all flows.
 func resolve(options Options) error {
 	all := func() error {
 		for name, h := range options.Flows {
 			if err := send.Address(h, options.Device); err != nil {
-				return fmt.Errorf("flow %q: %w", name, err)
+				if name != "" {
+					err = fmt.Errorf("flow %s: %w", name, err)
+				}
+				return err
 			}
 		}
 		return nil
@@ -173,22 +182,22 @@ func Plan(options *Options) error {
 }
 
 // Save writes the frames to a capture file instead of sending them.
-func Save(options Options, out io.Writer) error {
+func Save(ctx context.Context, options Options, out io.Writer) error {
 	if err := resolve(options); err != nil {
 		return err
 	}
 	if err := Plan(&options); err != nil {
 		return err
 	}
-	job := send.Job{Schedule: options.Schedule, Headers: options.Flows}
+	job := send.Job{Schedule: schedule.Until(ctx, options.Schedule), Headers: options.Flows}
 	var failures []error
 	err := schedule.WriteCapture(out, time.Now(), job.Frames(func(err error) { failures = append(failures, err) }))
 	return errors.Join(append(failures, err)...)
 }
 
-// Read opens a schedule file, of text or a capture. The caller closes the file when the
+// Read opens a schedule file, of text or, unless replies are awaited, a capture. The caller closes the file when the
 // schedule is used up.
-func Read(path string, replay schedule.Replay) (schedule.Schedule, map[string]*frame.Header, io.Closer, error) {
+func Read(path string, replay schedule.Replay, replies bool) (schedule.Schedule, map[string]*frame.Header, io.Closer, error) {
 	file := os.Stdin
 	if path != "-" {
 		var err error
@@ -199,6 +208,9 @@ func Read(path string, replay schedule.Replay) (schedule.Schedule, map[string]*f
 	in := bufio.NewReader(file)
 	magic, _ := in.Peek(4) // shorter files are neither
 	if len(magic) == 4 && schedule.IsCapture([4]byte(magic)) {
+		if replies {
+			return nil, nil, nil, errors.Join(fmt.Errorf("%w: replies are matched only with packets that are built, not with those of a capture", schedule.ErrFile), file.Close())
+		}
 		packets, err := schedule.ReadCapture(in, replay)
 		if err != nil {
 			return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
@@ -212,14 +224,17 @@ func Read(path string, replay schedule.Replay) (schedule.Schedule, map[string]*f
 	return text.Packets(), text.Flows, file, nil
 }
 
-func mode(options Options) string {
-	if options.Sequential {
-		return "sequential"
+// mode says how packets waited for their time.
+func mode(options Options, mechanism string) string {
+	for _, m := range dispatch.Mechanisms {
+		if m.Name == mechanism && !m.Predispatch {
+			return "sequential"
+		}
 	}
 	if options.Lead > 0 {
-		return "on the fly, " + options.Lead.String() + " ahead"
+		return "pre-dispatch on the fly, " + options.Lead.String() + " ahead"
 	}
-	return "initial"
+	return "initial pre-dispatch"
 }
 
 func packet(r dispatch.Record, got *reply.Reply, late bool) line {
@@ -237,14 +252,14 @@ func packet(r dispatch.Record, got *reply.Reply, late bool) line {
 }
 
 func table(s *summary) string {
-	text := fmt.Sprintf("mechanism %s (%s)\nscheduled %d = sent %d + late-dropped %d + cancelled %d + failed %d; %d of the sent were late\n",
+	text := fmt.Sprintf("mechanism %s (%s)\nscheduled %d = sent %d + late-dropped %d + cancelled %d + failed %d; %d sent late\n",
 		s.Mechanism, s.Mode, s.Scheduled, s.Sent, s.LateDropped, s.Cancelled, s.Failed, s.Late)
 	for cause, n := range s.Failures {
 		text += fmt.Sprintf("  failed %d: %s\n", n, cause)
 	}
 	if s.Sent > 0 {
 		text += fmt.Sprintf("%-24s %10s %10s %10s %10s %10s\n", "microseconds", "min", "p50", "p95", "p99", "max")
-		text += row("departure behind due", s.Lateness) + row("interdeparture error", s.Interdeparture)
+		text += row("departure lateness", s.Lateness) + row("interdeparture error", s.Interdeparture)
 		if s.Replies != nil && s.Replies.Replied > 0 {
 			text += row("round trip", s.Replies.RoundTrip)
 		}
@@ -259,7 +274,7 @@ func table(s *summary) string {
 	if s.BitsPerSecond > 0 {
 		text += fmt.Sprintf("rate %.4f Mbit/s", s.BitsPerSecond/1e6)
 		if s.Asked > 0 {
-			text += fmt.Sprintf(", %+.3f %% of the %.4f Mbit/s asked for", (s.BitsPerSecond/s.Asked-1)*100, s.Asked/1e6)
+			text += fmt.Sprintf(", %+.3f %% from the %.4f Mbit/s requested", (s.BitsPerSecond/s.Asked-1)*100, s.Asked/1e6)
 		}
 		text += "\n"
 	}

@@ -40,7 +40,11 @@ func (t *traffic) plan(options *Options, flows int) error {
 	base := options.Flows[""]
 	least := frame.MinBytes
 	if base != nil {
-		overhead, err := base.Overhead()
+		resolved := *base
+		if !resolved.Source.IsValid() { // of the same family, which is all that matters
+			resolved.Source = resolved.Destination
+		}
+		overhead, err := resolved.Overhead()
 		if err != nil {
 			return err
 		}

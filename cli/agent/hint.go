@@ -60,7 +60,7 @@ var hints = []struct {
 	{schedule.ErrFile, "docs/agent.md documents the format of schedules"},
 	{schedule.ErrPattern, "see pillion-agent send --help for the options of a pattern"},
 	{frame.ErrHeader, "see pillion-agent send --help for the options of headers and sizes"},
-	{send.ErrUnreachable, "check the address and the routes of this network namespace: ip route get ADDRESS"},
+	{send.ErrUnreachable, "check the address and the routes of the network namespace (ip route get ADDRESS); an IPv6 address with a port is written [ADDRESS]:PORT"},
 	{capture.ErrFilter, "docs/agent.md documents filters: '[tcp|udp] [src|dst] host A, net P, port N', not, and, or, parentheses"},
 	{capture.ErrOptions, "for example pillion-agent capture --dev eth0, or --read FILE"},
 	{capture.ErrDevice, "ip link lists the interfaces of this network namespace"},

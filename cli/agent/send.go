@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ type sendCmd struct {
 	Flows    int           `default:"1" placeholder:"N" help:"Independent flows of --model, with consecutive source ports (${default})."`
 	Speed    float64       `placeholder:"FACTOR" help:"Replay a capture faster or slower: 2 is twice as fast."`
 	MaxGap   time.Duration `placeholder:"TIME" help:"Replay a capture with gaps of this length at most."`
-	Save     string        `placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, or the complete frames if the name ends in .pcap."`
+	Save     string        `placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, or the complete frames if the name ends in .pcap; - writes text to standard output."`
 
 	Dev    string        `placeholder:"DEV" help:"Network interface to send on."`
 	To     string        `placeholder:"ADDRESS[:PORT]" help:"Destination; IPv6 with a port in brackets: [2001:db8::1]:9. The default port is 9 (discard)."`
@@ -44,7 +45,7 @@ type sendCmd struct {
 	Size   int           `default:"100" placeholder:"BYTES" help:"Length of the frame without its frame check sequence, 60 to 1514 (${default})."`
 	Trains int           `default:"1" placeholder:"N" help:"Number of trains, pairs or chirps (${default})."`
 	Every  time.Duration `default:"100ms" placeholder:"TIME" help:"Time from the beginning of a train to that of the next (${default})."`
-	Seed   uint64        `default:"1" help:"Seed of random times (${default})."`
+	Seed   *uint64       `help:"Seed of random times; default: 1, of --model the one in MODEL or a random one."`
 
 	Proto     string   `default:"udp" enum:"udp,tcp,icmp,raw" help:"Protocol: udp, tcp (segments of no connection), icmp (echo requests) or raw (--ip-protocol)."`
 	Number    string   `name:"ip-protocol" default:"253" placeholder:"NUMBER" help:"IP protocol number of --proto raw (${default})."`
@@ -85,14 +86,21 @@ func (c *sendCmd) Run(ctx context.Context) (failed error) {
 			return err
 		}
 	}
+	if err := c.check(options); err != nil {
+		return err
+	}
+	if c.isEndless(options) {
+		options.Lead = cmp.Or(options.Lead, endlessLead)
+	}
 	if c.Save != "" && !strings.HasSuffix(c.Save, ".pcap") {
 		if err := sender.Plan(&options); err != nil {
 			return err
 		}
-		return save(c.Save, func(w io.Writer) error { return schedule.WriteText(w, options.Schedule) })
+		options.Schedule = schedule.Until(ctx, options.Schedule)
+		return save(c.Save, func(w io.Writer) error { return schedule.WriteText(w, options.Flows, options.Schedule) })
 	}
 	if c.Dev == "" {
-		return fmt.Errorf("read --dev: %w: name the interface to send on", command.ErrValue)
+		return fmt.Errorf("read --dev: %w: an interface is required", command.ErrValue)
 	}
 	if err := hook.NeedRoot(); err != nil {
 		return err
@@ -104,7 +112,7 @@ func (c *sendCmd) Run(ctx context.Context) (failed error) {
 		defer options.Namespace.Close()
 	}
 	if c.Save != "" {
-		return save(c.Save, func(w io.Writer) error { return sender.Save(options, w) })
+		return save(c.Save, func(w io.Writer) error { return sender.Save(ctx, options, w) })
 	}
 	if c.OML != "" {
 		if options.Report, err = c.open(c.OML, "send", []*measure.Schema{&sender.Packets}); err != nil {
@@ -117,6 +125,41 @@ func (c *sendCmd) Run(ctx context.Context) (failed error) {
 		return nil // interrupted, which is how a stream ends
 	}
 	return err
+}
+
+// endlessLead is the pre-dispatch period of a pattern without an end.
+const endlessLead = 100 * time.Millisecond
+
+// isEndless reports whether only an interrupt ends the packets.
+func (c *sendCmd) isEndless(options sender.Options) bool {
+	if options.Model != nil {
+		return options.Model.Count == 0 && options.Model.Duration == 0
+	}
+	return c.Count == 0 && (c.Pattern == "periodic" || c.Pattern == "poisson")
+}
+
+// check refuses options that contradict each other, or that are out of range.
+func (c *sendCmd) check(options sender.Options) error {
+	refuse := func(format string, arguments ...any) error {
+		return fmt.Errorf("read arguments: %w: %s", command.ErrValue, fmt.Sprintf(format, arguments...))
+	}
+	switch {
+	case c.Save != "" && c.isEndless(options):
+		return refuse("--save needs --count, or a model with count= or duration=")
+	case strings.HasSuffix(c.Save, ".pcapng"):
+		return refuse("--save writes pcap, not pcapng, or text")
+	case c.Lead < 0 || c.Late < 0 || c.DropLate < 0 || c.Wait < 0 || c.Speed < 0 || c.MaxGap < 0 || c.Count < 0:
+		return refuse("--lead, --late, --drop-late, --wait, --speed, --max-gap and --count must not be negative")
+	case c.Trains < 1:
+		return refuse("--trains must be 1 or more")
+	case c.Flows > 1 && c.Model == "":
+		return refuse("--flows needs --model")
+	case c.Rate != "" && c.Pattern != "rate":
+		return refuse("--rate needs the pattern rate")
+	case c.Mode == "sequential" && c.Mechanism == "bpf":
+		return refuse("--mode sequential does not go with --mechanism bpf")
+	}
+	return nil
 }
 
 // packets sets the schedule, and the flows that a file defines. The file is to be closed
@@ -132,25 +175,34 @@ func (c *sendCmd) packets(options *sender.Options) (file io.Closer, err error) {
 	case given != 1:
 		return nil, fmt.Errorf("read arguments: %w: give one of a pattern, --schedule FILE and --model MODEL", command.ErrValue)
 	case c.Flows < 1 || c.Flows > 4096:
-		return nil, fmt.Errorf("read --flows: %w: 1 to 4096", command.ErrValue)
+		return nil, fmt.Errorf("read --flows: %w: must be 1 to 4096", command.ErrValue)
 	case c.Model != "":
 		options.FlowCount = c.Flows
 		if options.Model, err = model.ParseModel(c.Model); err != nil {
 			return nil, fmt.Errorf("read --model: %w: %w", command.ErrValue, err)
 		}
+		if c.Seed != nil {
+			options.Model.Seed = *c.Seed
+		}
+		if c.Count > 0 {
+			options.Model.Count = int64(c.Count)
+		}
 	case c.Pattern != "":
 		options.Schedule, err = c.pattern()
 	default:
-		options.Schedule, options.Flows, file, err = sender.Read(c.Schedule, schedule.Replay{Speed: c.Speed, MaxGap: c.MaxGap})
+		options.Schedule, options.Flows, file, err = sender.Read(c.Schedule, schedule.Replay{Speed: c.Speed, MaxGap: c.MaxGap}, c.Replies)
 	}
 	if c.To == "" && c.Schedule == "" && err == nil {
-		err = fmt.Errorf("read --to: %w: name the destination", command.ErrValue)
+		err = fmt.Errorf("read --to: %w: a destination is required", command.ErrValue)
 	}
 	return file, err
 }
 
 // save writes a file that is complete or does not exist.
 func save(path string, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(os.Stdout)
+	}
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -199,6 +251,13 @@ func (c *sendCmd) pattern() (schedule.Schedule, error) {
 		count = 50
 	}
 	trains := schedule.Trains{Count: c.Trains, Every: c.Every}
+	if c.Size < frame.MinBytes || c.Size > frame.MaxBytes {
+		return nil, fmt.Errorf("read --size %d: %w: must be %d to %d bytes", c.Size, command.ErrValue, frame.MinBytes, frame.MaxBytes)
+	}
+	seed := uint64(1)
+	if c.Seed != nil {
+		seed = *c.Seed
+	}
 	switch c.Pattern {
 	case "train":
 		return schedule.Train(count, c.Size, c.Gap, trains)
@@ -213,11 +272,11 @@ func (c *sendCmd) pattern() (schedule.Schedule, error) {
 	case "chirp":
 		return schedule.Chirp(count, c.Size, c.Gap, c.Factor, trains)
 	case "periodic":
-		return schedule.Periodic(count, c.Size, c.Gap, c.Seed)
+		return schedule.Periodic(count, c.Size, c.Gap, seed)
 	case "poisson":
-		return schedule.Poisson(count, c.Size, c.Gap, c.Seed)
+		return schedule.Poisson(count, c.Size, c.Gap, seed)
 	}
-	return nil, fmt.Errorf("read pattern %q: %w: train, pair, rate, chirp, periodic or poisson", c.Pattern, command.ErrValue)
+	return nil, fmt.Errorf("read pattern %q: %w: must be train, pair, rate, chirp, periodic or poisson", c.Pattern, command.ErrValue)
 }
 
 // bits reads a rate in bit/s.

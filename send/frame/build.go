@@ -61,7 +61,7 @@ func (h *Header) Build(size int, payload []byte) (*Template, error) {
 		return nil, err
 	}
 	if least := max(MinBytes, overhead+len(payload)); size < least || size > MaxBytes {
-		return nil, fmt.Errorf("%w: size %d: from %d, which headers and payload need, to %d bytes", ErrHeader, size, least, MaxBytes)
+		return nil, fmt.Errorf("%w: size %d is outside %d, which headers and payload need, to %d bytes", ErrHeader, size, least, MaxBytes)
 	}
 	body := make([]byte, size-overhead)
 	copy(body, payload)
@@ -202,7 +202,7 @@ func (h *Header) tcp() (*layers.TCP, error) {
 	for _, f := range flags {
 		set, ok := map[rune]*bool{'S': &tcp.SYN, 'A': &tcp.ACK, 'F': &tcp.FIN, 'R': &tcp.RST, 'P': &tcp.PSH, 'U': &tcp.URG}[f]
 		if !ok {
-			return nil, fmt.Errorf("%w: TCP flag %q: letters of SAFRPU", ErrHeader, f)
+			return nil, fmt.Errorf("%w: TCP flag %q: must be letters of SAFRPU", ErrHeader, f)
 		}
 		*set = true
 	}

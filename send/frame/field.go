@@ -29,12 +29,13 @@ var fields = map[string]func(h *Header, value string) error{
 	},
 	"proto": func(h *Header, value string) error {
 		if !slices.Contains([]string{UDP, TCP, ICMP, Raw}, value) {
-			return fmt.Errorf("udp, tcp, icmp or raw")
+			return fmt.Errorf("must be udp, tcp, icmp or raw")
 		}
 		h.Protocol = value
 		return nil
 	},
 	"ip-protocol": number(0, 255, func(h *Header, n uint64) { h.Number = uint8(n) }),
+	"source-port": number(1, 0xffff, func(h *Header, n uint64) { h.SourcePort = uint16(n) }),
 	"dscp":        number(0, 63, func(h *Header, n uint64) { h.TrafficClass = h.TrafficClass&3 | uint8(n)<<2 }),
 	"ecn":         number(0, 3, func(h *Header, n uint64) { h.TrafficClass = h.TrafficClass&^3 | uint8(n) }),
 	"ttl":         number(1, 255, func(h *Header, n uint64) { h.HopLimit = uint8(n) }),
@@ -72,11 +73,37 @@ func (h *Header) Set(name, value string) error {
 	return nil
 }
 
+// String is the header's fields as Set reads them, without those of the link.
+func (h *Header) String() string {
+	text := "to=" + netip.AddrPortFrom(h.Destination, h.DestinationPort).String()
+	add := func(name string, value any, set bool) {
+		if set {
+			text += fmt.Sprintf(" %s=%v", name, value)
+		}
+	}
+	if h.Source.IsValid() {
+		add("from", netip.AddrPortFrom(h.Source, h.SourcePort), true)
+	} else {
+		add("source-port", h.SourcePort, h.SourcePort != 0)
+	}
+	add("proto", h.Protocol, h.Protocol != "")
+	add("ip-protocol", h.Number, h.Protocol == Raw)
+	add("tcp-flags", h.TCPFlags, h.Protocol == TCP && h.TCPFlags != "")
+	add("dscp", h.TrafficClass>>2, h.TrafficClass>>2 != 0)
+	add("ecn", h.TrafficClass&3, h.TrafficClass&3 != 0)
+	add("ttl", h.HopLimit, h.HopLimit != 0)
+	add("flow-label", h.FlowLabel, h.FlowLabel != 0)
+	for _, tag := range h.VLANs {
+		add("vlan", tag, true)
+	}
+	return text
+}
+
 func number(least, most uint64, set func(*Header, uint64)) func(*Header, string) error {
 	return func(h *Header, value string) error {
 		n, err := strconv.ParseUint(value, 0, 64)
 		if err != nil || n < least || n > most {
-			return fmt.Errorf("a number from %d to %d", least, most)
+			return fmt.Errorf("must be a number from %d to %d", least, most)
 		}
 		set(h, n)
 		return nil
@@ -90,7 +117,7 @@ func endpoint(text string, port uint16) (netip.Addr, uint16, error) {
 	}
 	a, err := netip.ParseAddrPort(text)
 	if err != nil || a.Addr().Zone() != "" {
-		return netip.Addr{}, 0, fmt.Errorf("an address such as 192.0.2.1, 192.0.2.1:9 or [2001:db8::1]:9, without a zone")
+		return netip.Addr{}, 0, fmt.Errorf("an IP address such as 192.0.2.1 or 2001:db8::1, or with a port from 0 to 65535 192.0.2.1:9 or [2001:db8::1]:9; names are not resolved")
 	}
 	return a.Addr().Unmap(), a.Port(), nil
 }

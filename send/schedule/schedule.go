@@ -6,6 +6,7 @@
 package schedule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -33,6 +34,20 @@ type Entry struct {
 // Schedule is a sequence of entries in the order of Due. A sequence ends with its first
 // error.
 type Schedule = iter.Seq2[Entry, error]
+
+// Until ends a schedule with the context's error when the context ends.
+func Until(ctx context.Context, s Schedule) Schedule {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range s {
+			if err == nil && ctx.Err() != nil {
+				e, err = Entry{}, ctx.Err()
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
 
 // ErrPattern marks an invalid pattern.
 var ErrPattern = errors.New("invalid pattern")

@@ -2,10 +2,13 @@ package schedule
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -173,11 +176,16 @@ const defaultSize = 100
 
 var options = map[string]func(e *Entry, value string) error{
 	"size": func(e *Entry, value string) (err error) {
-		e.Size, err = strconv.Atoi(value)
+		if e.Size, err = strconv.Atoi(value); err != nil {
+			err = errors.New("must be a number of bytes")
+		}
 		return err
 	},
 	"train": func(e *Entry, value string) error {
 		n, err := strconv.ParseUint(value, 10, 32)
+		if err != nil {
+			err = errors.New("must be a number from 0 to 4294967295")
+		}
 		e.Train = uint32(n)
 		return err
 	},
@@ -196,21 +204,25 @@ var options = map[string]func(e *Entry, value string) error{
 	},
 }
 
-// WriteText writes packets of the default flow as Text reads them.
-func WriteText(out io.Writer, packets Schedule) error {
+// defaultFlow is the name of the flow without a name in a file.
+const defaultFlow = "default"
+
+// WriteText writes flows and packets as Text reads them.
+func WriteText(out io.Writer, flows map[string]*frame.Header, packets Schedule) error {
 	w := bufio.NewWriter(out)
+	for _, name := range slices.Sorted(maps.Keys(flows)) {
+		fmt.Fprintf(w, "flow %s %v\n", cmp.Or(name, defaultFlow), flows[name])
+	}
 	for e, err := range packets {
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "%dns", e.Due)
-		if e.Flow != "" {
-			fmt.Fprintf(w, " %s", e.Flow)
+		if e.Flow != "" || flows[""] != nil && e.Frame == nil {
+			fmt.Fprintf(w, " %s", cmp.Or(e.Flow, defaultFlow))
 		}
 		fmt.Fprintf(w, " size=%d", e.Size)
-		if e.Train != 0 {
-			fmt.Fprintf(w, " train=%d", e.Train)
-		}
+		fmt.Fprintf(w, " train=%d", e.Train)
 		if e.Payload != nil {
 			fmt.Fprintf(w, " payload=%s", hex.EncodeToString(e.Payload))
 		}

@@ -72,7 +72,7 @@ func TestTextErrors(t *testing.T) {
 		"flow, no name":    {"flow to=::1", "without a name"},
 		"flow, no address": {"flow a dscp=1", "no destination"},
 		"flow, field":      {"flow a to=::1 colour=red", "no field"},
-		"flow, value":      {"flow a to=::1 dscp=64", "a number from 0 to 63"},
+		"flow, value":      {"flow a to=::1 dscp=64", "must be a number from 0 to 63"},
 		"flow too late":    {"0\nflow a to=::1", "before the first packet"},
 		"payload":          {"0 payload=xy", "line 1"},
 		"long line":        {"0 payload=" + strings.Repeat("00", lineLimit), "line 1"},
@@ -117,7 +117,7 @@ func FuzzText(f *testing.F) {
 func checkRoundTrip(t *testing.T, all []Entry) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteText(&b, of(all)); err != nil {
+	if err := WriteText(&b, nil, of(all)); err != nil {
 		t.Fatal(err)
 	}
 	written := b.String()
