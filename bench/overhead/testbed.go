@@ -34,7 +34,7 @@ type testbed struct {
 // Neighbours are static and duplicate address detection is off, so that only
 // the measured packets cross the pair.
 func buildTestbed() (*testbed, error) {
-	if err := removeStale(); err != nil {
+	if err := netns.DeleteStale(namePrefix); err != nil {
 		return nil, err
 	}
 	pid := strconv.Itoa(os.Getpid())
@@ -106,28 +106,6 @@ func (t *testbed) segment(on bool) error {
 // Close removes the namespaces, and with them the pair.
 func (t *testbed) Close() error {
 	return errors.Join(netns.Delete(t.source.namespace), netns.Delete(t.destination.namespace))
-}
-
-// removeStale deletes the namespaces of runs whose process no longer exists.
-func removeStale() error {
-	entries, err := os.ReadDir(netns.Path(""))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("list namespaces: %w", err)
-	}
-	for _, entry := range entries {
-		rest, ours := strings.CutPrefix(entry.Name(), namePrefix)
-		pid, _, _ := strings.Cut(rest, "-")
-		if _, err := os.Stat("/proc/" + pid); !ours || err == nil && pid != "" {
-			continue
-		}
-		if err := netns.Delete(entry.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // index returns the interface index of the device; call it in its namespace.

@@ -264,25 +264,3 @@ func TestSendStopsWhenInterrupted(t *testing.T) {
 		t.Error("requests: no error after the interrupt")
 	}
 }
-
-func TestStaleTestbedsAreRemoved(t *testing.T) {
-	namespace.NeedRoot(t)
-	// No process has the largest pid.
-	stale, live := namePrefix+"4194305-a", namePrefix+"1-a"
-	for _, name := range []string{stale, live} {
-		if err := netns.Create(name); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := netns.Delete(name); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	if err := removeStale(); err != nil {
-		t.Fatal(err)
-	}
-	if netns.Exists(stale) || !netns.Exists(live) {
-		t.Errorf("stale exists: %t, live exists: %t", netns.Exists(stale), netns.Exists(live))
-	}
-}

@@ -55,7 +55,7 @@ var (
 // packets on their own processors; otherwise a packet's whole way is on the sender's.
 // Neighbours are static and IPv6 is off, so that only measured packets are sent.
 func buildTestbed(steered bool) (*testbed, error) {
-	if err := removeStale(); err != nil {
+	if err := space.DeleteStale(namePrefix); err != nil {
 		return nil, err
 	}
 	prefix := namePrefix + strconv.Itoa(os.Getpid())
@@ -118,28 +118,6 @@ func (t *testbed) profile(o router.Options) (*router.Router, error) {
 	defer handle.Close()
 	o.Netns = int(handle)
 	return router.Open(o)
-}
-
-// removeStale deletes the namespaces of runs whose process no longer exists.
-func removeStale() error {
-	entries, err := os.ReadDir(space.Path(""))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("list namespaces: %w", err)
-	}
-	for _, entry := range entries {
-		rest, ours := strings.CutPrefix(entry.Name(), namePrefix)
-		pid, _, _ := strings.Cut(rest, "-")
-		if _, err := os.Stat("/proc/" + pid); !ours || err == nil && pid != "" {
-			continue
-		}
-		if err := space.Delete(entry.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func ip(namespace string, lines ...string) error {

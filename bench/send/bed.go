@@ -22,6 +22,7 @@ import (
 )
 
 const (
+	namePrefix            = "pl-send-"
 	nearDevice, farDevice = "near0", "far0"
 	nearAddress           = "192.0.2.1"
 	farAddress            = "192.0.2.2"
@@ -39,7 +40,10 @@ type bed struct {
 }
 
 func newBed() (*bed, error) {
-	prefix := "pl-send-" + strconv.Itoa(os.Getpid())
+	if err := netns.DeleteStale(namePrefix); err != nil {
+		return nil, err
+	}
+	prefix := namePrefix + strconv.Itoa(os.Getpid())
 	b := &bed{near: prefix + "-n", far: prefix + "-f"}
 	if err := b.build(); err != nil {
 		return nil, errors.Join(err, b.Close())

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -92,6 +93,29 @@ func Delete(name string) error {
 		return nil
 	}
 	return fmt.Errorf("delete namespace %s: %w", name, err)
+}
+
+// DeleteStale deletes the namespaces PREFIX<process ID>-... of processes that no longer
+// exist, which could not do so themselves.
+func DeleteStale(prefix string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list namespaces: %w", err)
+	}
+	for _, entry := range entries {
+		rest, ours := strings.CutPrefix(entry.Name(), prefix)
+		pid, _, _ := strings.Cut(rest, "-")
+		if _, err := os.Stat("/proc/" + pid); !ours || err == nil && pid != "" {
+			continue
+		}
+		if err := Delete(entry.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // onThread runs f on a locked thread and restores the thread's namespace.

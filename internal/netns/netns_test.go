@@ -104,3 +104,26 @@ func checkThreads(t *testing.T, want string) {
 		}
 	}
 }
+
+func TestDeleteStale(t *testing.T) {
+	namespace.NeedRoot(t)
+	const prefix = "pt-stale-"
+	// No process has the largest pid.
+	stale, live := prefix+"4194305-a", prefix+"1-a"
+	for _, name := range []string{stale, live} {
+		if err := netns.Create(name); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := netns.Delete(name); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := netns.DeleteStale(prefix); err != nil {
+		t.Fatal(err)
+	}
+	if netns.Exists(stale) || !netns.Exists(live) {
+		t.Errorf("stale exists: %t, live exists: %t", netns.Exists(stale), netns.Exists(live))
+	}
+}
