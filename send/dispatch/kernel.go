@@ -26,7 +26,7 @@ const (
 	// other than that are sent in one run.
 	wakeAhead = 300 * time.Microsecond
 	// longestRun bounds the busy time of one run: the scheduler takes 50 ms of each second
-	// of a real-time thread that never sleeps.
+	// of a real-time thread that never sleeps, if it stays on one processor.
 	longestRun = 400 * time.Millisecond
 	// stampWait is how long a driver's time may come after the packet was handed over.
 	stampWait = 50 * time.Millisecond
@@ -158,6 +158,9 @@ func (f *flight) run() error {
 			}
 			continue
 		}
+		if f.busy > longestRun && leaveProcessor() {
+			f.busy = 0
+		}
 		near, begun := f.near(), now()
 		if sleepUntil(f.ctx, f.start+int64(f.ring.slots[next&slotMask].Due)-int64(near)) != nil {
 			return nil
@@ -182,7 +185,8 @@ func (f *flight) prioritise() {
 
 // A thread that has been busy for long sleeps before packets that are not as far away:
 // other processes of the processor get their time then, and the scheduler need not take
-// it in one piece of 50 ms a second. Sleep makes up for busyRefund times its length, so that
+// it in one piece of 50 ms a second. If packets are too close for that, it moves to another
+// processor (leaveProcessor). Sleep makes up for busyRefund times its length, so that
 // about a tenth of the time is slept.
 const busyRefund = 10
 

@@ -54,6 +54,24 @@ func prioritise() error {
 	return unix.SchedSetAttr(0, attributes, 0)
 }
 
+// leaveProcessor moves the calling thread to another of its processors and reports whether
+// there is one. Ordinary threads that waited for the processor can run then, so that the
+// scheduler has no reason to stop a real-time thread for their sake.
+func leaveProcessor() bool {
+	var all unix.CPUSet
+	if unix.SchedGetaffinity(0, &all) != nil {
+		return false
+	}
+	var here uint32
+	_, _, e := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&here)), 0, 0)
+	others := all
+	others.Clear(int(here))
+	if e != 0 || others.Count() == 0 || unix.SchedSetaffinity(0, &others) != nil {
+		return false
+	}
+	return unix.SchedSetaffinity(0, &all) == nil
+}
+
 // now is CLOCK_MONOTONIC in nanoseconds.
 func now() int64 {
 	var t unix.Timespec
