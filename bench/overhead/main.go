@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"pillion.dev/bench/machine"
 )
 
 func main() {
@@ -63,7 +65,7 @@ func measure(ctx context.Context, arguments []string) (err error) {
 	}
 	x := experiment{settings: s, log: slog.New(slog.NewTextHandler(os.Stderr, nil)), now: time.Now}
 	x.design(s.cells(), blocks, costs)
-	r := report{Experiment: "overhead", Date: x.now(), Commit: commit(), Machine: describeMachine(), Settings: s,
+	r := report{Experiment: "overhead", Date: x.now(), Commit: machine.Commit(), Machine: machine.Describe(), Settings: s,
 		Missing: missing}
 	b, err := newBench(ctx, s, s.cells())
 	if err != nil {
@@ -82,7 +84,7 @@ func measure(ctx context.Context, arguments []string) (err error) {
 	}
 	r.Maps = b.maps
 	r.Seconds = round3(time.Since(r.Date).Seconds())
-	r.Machine.LoadEnd = load()
+	r.Machine.LoadEnd = machine.Load()
 	fmt.Print(r.markdown())
 	return r.write(folder)
 }
@@ -135,15 +137,6 @@ func parseFlags(arguments []string) (s settings, folder string, err error) {
 		err = usageError(fmt.Sprintf("read arguments: no cell has %q in its name; try udp6-56", s.Only))
 	}
 	return s, folder, err
-}
-
-// commit returns the git description of the measured checkout.
-func commit() string {
-	name, err := run("git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(name)
 }
 
 // run returns the output of a short command.

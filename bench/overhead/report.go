@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pillion.dev/bench/estimate"
+	"pillion.dev/bench/machine"
 )
 
 // armReport has the statistics of one arm in a cell. Ratios are computed block by block, so
@@ -52,16 +53,16 @@ type armText struct {
 
 // report is the whole results file.
 type report struct {
-	Experiment string       `json:"experiment"`
-	Date       time.Time    `json:"date"`
-	Seconds    float64      `json:"seconds"`
-	Commit     string       `json:"commit"`
-	Machine    machine      `json:"machine"`
-	Settings   settings     `json:"settings"`
-	Arms       []armText    `json:"arms"`
-	Missing    []string     `json:"missing,omitempty"` // arms that were left out, and why
-	Cells      []cellReport `json:"cells"`
-	Maps       []mapMemory  `json:"maps,omitempty"`
+	Experiment string          `json:"experiment"`
+	Date       time.Time       `json:"date"`
+	Seconds    float64         `json:"seconds"`
+	Commit     string          `json:"commit"`
+	Machine    machine.Machine `json:"machine"`
+	Settings   settings        `json:"settings"`
+	Arms       []armText       `json:"arms"`
+	Missing    []string        `json:"missing,omitempty"` // arms that were left out, and why
+	Cells      []cellReport    `json:"cells"`
+	Maps       []mapMemory     `json:"maps,omitempty"`
 }
 
 // add concludes a cell that has at least one block.

@@ -16,14 +16,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pillion.dev/bench/estimate"
+	"pillion.dev/bench/machine"
 )
 
 type settings struct {
@@ -38,19 +36,17 @@ type settings struct {
 
 // report is the whole results file.
 type report struct {
-	Experiment string     `json:"experiment"`
-	Date       time.Time  `json:"date"`
-	Seconds    float64    `json:"seconds"`
-	Kernel     string     `json:"kernel"`
-	Cores      int        `json:"cores"`
-	Processors processors `json:"processors"`
-	LoadBegin  string     `json:"load_begin"`
-	LoadEnd    string     `json:"load_end"`
-	Settings   settings   `json:"settings"`
-	Findings   []finding  `json:"findings,omitempty"`
-	Costs      *costs     `json:"costs,omitempty"`
-	Accounts   []account  `json:"accounts,omitempty"`
-	Cells      []*cell    `json:"cells,omitempty"`
+	Experiment string          `json:"experiment"`
+	Date       time.Time       `json:"date"`
+	Seconds    float64         `json:"seconds"`
+	Commit     string          `json:"commit"`
+	Machine    machine.Machine `json:"machine"`
+	Processors processors      `json:"processors"`
+	Settings   settings        `json:"settings"`
+	Findings   []finding       `json:"findings,omitempty"`
+	Costs      *costs          `json:"costs,omitempty"`
+	Accounts   []account       `json:"accounts,omitempty"`
+	Cells      []*cell         `json:"cells,omitempty"`
 }
 
 func main() {
@@ -81,8 +77,8 @@ func measure(ctx context.Context) error {
 	}
 	begin := time.Now()
 	r := report{
-		Experiment: "router", Date: begin, Kernel: kernel(), Cores: runtime.NumCPU(), Processors: spread(),
-		LoadBegin: load(), Settings: s,
+		Experiment: "router", Date: begin, Commit: machine.Commit(), Machine: machine.Describe(), Processors: spread(),
+		Settings: s,
 	}
 	for _, part := range []struct {
 		name string
@@ -99,7 +95,7 @@ func measure(ctx context.Context) error {
 			return fmt.Errorf("measure %s: %w", part.name, err)
 		}
 	}
-	r.Seconds, r.LoadEnd = round(time.Since(begin).Seconds()), load()
+	r.Seconds, r.Machine.LoadEnd = round(time.Since(begin).Seconds()), machine.Load()
 	r.tell()
 	return r.write(s.out)
 }
@@ -160,18 +156,4 @@ func (r *report) write(path string) error {
 		return fmt.Errorf("write results: %w", err)
 	}
 	return nil
-}
-
-func kernel() string {
-	var name unix.Utsname
-	if unix.Uname(&name) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(name.Release[:])
-}
-
-func load() string {
-	text, _ := os.ReadFile("/proc/loadavg") // empty when there is none
-	fields := strings.Fields(string(text))
-	return strings.Join(fields[:min(3, len(fields))], " ")
 }

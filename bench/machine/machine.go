@@ -1,16 +1,18 @@
-package main
+// Package machine describes the machine whose figures an experiment reports.
+package machine
 
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// machine describes the machine of the figures.
-type machine struct {
+// Machine is what figures depend on beside the program.
+type Machine struct {
 	Processor string `json:"processor"`
 	Cores     int    `json:"cores"`
 	MemoryMB  uint64 `json:"memory_mb"`
@@ -20,9 +22,9 @@ type machine struct {
 	LoadEnd   string `json:"load_end"`
 }
 
-// describeMachine reads the kernel's information; what is not available stays empty.
-func describeMachine() machine {
-	m := machine{Cores: runtime.NumCPU(), LoadBegin: load()}
+// Describe reads the kernel's information; what is not available stays empty.
+func Describe() Machine {
+	m := Machine{Cores: runtime.NumCPU(), LoadBegin: Load()}
 	m.Processor = field("/proc/cpuinfo", "model name", ":")
 	m.System = strings.Trim(field("/etc/os-release", "PRETTY_NAME", "="), `"`)
 	var name unix.Utsname
@@ -36,7 +38,17 @@ func describeMachine() machine {
 	return m
 }
 
-func load() string {
+// Commit returns the git description of the measured checkout.
+func Commit() string {
+	name, err := exec.Command("git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(name))
+}
+
+// Load returns the load averages of 1, 5 and 15 minutes.
+func Load() string {
 	text, _ := os.ReadFile("/proc/loadavg") // empty when there is none
 	fields := bytes.Fields(text)
 	return string(bytes.Join(fields[:min(3, len(fields))], []byte(" ")))
