@@ -126,7 +126,7 @@ first-delay: install build ## measure the time from zero to the first live delay
 	go run ./bench/first-delay --bin bin
 
 .PHONY: install-bench
-install-bench: ## also install what the benchmark compares Pillion with (softflowd)
+install-bench: ## also install what the benchmarks compare Pillion with (softflowd, iperf2, D-ITG)
 	@.ci/install bench
 
 .PHONY: bench
@@ -153,7 +153,7 @@ bench-router: install ## repeat the experiments of the router-delay paper, and m
 	go run ./bench/router $(BENCHFLAGS)
 
 .PHONY: bench-send
-bench-send: install ## measure how exactly packets leave, idle and beside loads, with an independent observer (3 minutes); BENCHFLAGS="--blocks 9"
+bench-send: install ## repeat the experiments of the paper on exact sending, beside other senders as far as installed (10 minutes); BENCHFLAGS="--help"
 	go run ./bench/send $(BENCHFLAGS)
 
 .PHONY: size

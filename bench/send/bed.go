@@ -1,19 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/netns"
 	"pillion.dev/send"
@@ -31,38 +26,48 @@ const (
 	iperfPort             = 5201
 )
 
-// bed is a sender and a receiver, each in its own network namespace.
+// bed is a sender and a receiver, each in its own network namespace, and a line between
+// them: a veth pair, or a bridge that sends at a limited rate.
 type bed struct {
 	near, far string
+	line      string // the namespace of the bridge; empty without one
 	namespace *os.File
-	device    int
 	header    *frame.Header
 }
 
-func newBed() (*bed, error) {
-	if err := netns.DeleteStale(namePrefix); err != nil {
-		return nil, err
-	}
+// newBed builds a bed; rate in bit/s, 0 for a veth pair alone.
+func newBed(rate float64) (*bed, error) {
 	prefix := namePrefix + strconv.Itoa(os.Getpid())
 	b := &bed{near: prefix + "-n", far: prefix + "-f"}
-	if err := b.build(); err != nil {
+	if rate > 0 {
+		b.near, b.far, b.line = prefix+"-ln", prefix+"-lf", prefix+"-l"
+	}
+	if err := b.build(rate); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
 }
 
-func (b *bed) build() (err error) {
-	for _, name := range []string{b.near, b.far} {
+func (b *bed) build(rate float64) (err error) {
+	for _, name := range b.namespaces() {
 		if err := netns.Create(name); err != nil {
 			return err
 		}
 	}
-	for _, command := range []string{
-		"ip -n NEAR link add near0 type veth peer name far0 netns FAR",
+	line := []string{"ip -n NEAR link add near0 type veth peer name far0 netns FAR"}
+	if rate > 0 {
+		line = []string{
+			"ip -n LINE link add br0 type bridge", "ip -n LINE link add in0 master br0 type veth peer name near0 netns NEAR",
+			"ip -n LINE link add out0 master br0 type veth peer name far0 netns FAR",
+			"ip -n LINE link set br0 up", "ip -n LINE link set in0 up", "ip -n LINE link set out0 up",
+			fmt.Sprintf("tc -n LINE qdisc add dev out0 root tbf rate %.0f burst 1600 limit 1000000", rate),
+		}
+	}
+	for _, command := range append(line,
 		"ip -n NEAR link set lo up", "ip -n FAR link set lo up", "ip -n NEAR link set near0 up", "ip -n FAR link set far0 up",
-		"ip -n NEAR addr add " + nearAddress + "/24 dev near0", "ip -n FAR addr add " + farAddress + "/24 dev far0",
-	} {
-		words := strings.Fields(strings.NewReplacer("NEAR", b.near, "FAR", b.far).Replace(command))
+		"ip -n NEAR addr add "+nearAddress+"/24 dev near0", "ip -n FAR addr add "+farAddress+"/24 dev far0",
+	) {
+		words := strings.Fields(strings.NewReplacer("NEAR", b.near, "FAR", b.far, "LINE", b.line).Replace(command))
 		if said, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", command, err, said)
 		}
@@ -71,14 +76,7 @@ func (b *bed) build() (err error) {
 		return err
 	}
 	b.header = &frame.Header{Destination: netip.MustParseAddr(farAddress), Protocol: protocol, SourcePort: 50000, DestinationPort: port}
-	return netns.Do(b.near, func() error {
-		device, err := net.InterfaceByName(nearDevice)
-		if err != nil {
-			return err
-		}
-		b.device = device.Index
-		return send.Address(b.header, nearDevice)
-	})
+	return netns.Do(b.near, func() error { return send.Address(b.header, nearDevice) })
 }
 
 // Close deletes the namespaces.
@@ -86,93 +84,42 @@ func (b *bed) Close() error {
 	if b.namespace != nil {
 		b.namespace.Close()
 	}
-	return errors.Join(netns.Delete(b.near), netns.Delete(b.far))
+	var failures []error
+	for _, name := range b.namespaces() {
+		failures = append(failures, netns.Delete(name))
+	}
+	return errors.Join(failures...)
+}
+
+func (b *bed) namespaces() []string {
+	if b.line != "" {
+		return []string{b.near, b.far, b.line}
+	}
+	return []string{b.near, b.far}
 }
 
 // observe sees packets reach the driver of the sender's device.
-func (b *bed) observe(trains, packets int) (o *observer.Observer, err error) {
+func (b *bed) observe(trains, packets int) (*observer.Observer, error) {
+	return b.observeAt(observer.Departure, trains, packets)
+}
+
+func (b *bed) observeAt(place observer.Place, trains, packets int) (o *observer.Observer, err error) {
+	namespace, name := b.near, nearDevice
+	if place == observer.Arrival {
+		namespace, name = b.far, farDevice
+	}
 	overhead, err := b.header.Overhead()
 	if err != nil {
 		return nil, err
 	}
 	const link = 14
-	err = netns.Do(b.near, func() error {
-		o, err = observer.Open(observer.Departure, b.device, overhead-link, trains, packets)
-		return err
-	})
-	return o, err
-}
-
-// impose starts a load and returns what stops it.
-func (b *bed) impose(ctx context.Context, load string) (stop func(), err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	var running []*exec.Cmd
-	stop = func() {
-		cancel()
-		for _, c := range running {
-			_ = c.Wait() // it was killed
-		}
-	}
-	start := func(namespace string, words ...string) error {
-		c := exec.CommandContext(ctx, words[0], words[1:]...)
-		if err := netns.Do(namespace, c.Start); err != nil {
-			return fmt.Errorf("start %s: %w", words[0], err)
-		}
-		running = append(running, c)
-		return nil
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	switch load {
-	case "processor":
-		for cpu := range runtime.NumCPU() {
-			err = errors.Join(err, start(b.near, self, "load", "processor", strconv.Itoa(cpu)))
-		}
-	case "interface":
-		err = start(b.near, self, "load", "interface")
-	case "cross traffic":
-		err = start(b.far, "iperf3", "-s", "-p", strconv.Itoa(iperfPort))
-		if err == nil {
-			time.Sleep(200 * time.Millisecond) // it has no other sign that it listens
-			err = start(b.near, "iperf3", "-c", farAddress, "-p", strconv.Itoa(iperfPort), "-t", "600", "-b", "10G")
-		}
-	}
-	if err != nil {
-		stop()
-		return nil, err
-	}
-	if load != "idle" {
-		time.Sleep(300 * time.Millisecond) // until it is at its rate
-	}
-	return stop, nil
-}
-
-// imposeLoad is the child process: a busy loop on one processor, or a flood of datagrams
-// through the sender's device.
-func imposeLoad(arguments []string) error {
-	if arguments[0] == "processor" {
-		cpu, err := strconv.Atoi(arguments[1])
+	err = netns.Do(namespace, func() error {
+		device, err := net.InterfaceByName(name)
 		if err != nil {
 			return err
 		}
-		var set unix.CPUSet
-		set.Set(cpu)
-		runtime.LockOSThread()
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			return err
-		}
-		for os.Getppid() > 1 { // until it is killed
-		}
-		return nil
-	}
-	c, err := net.Dial("udp", net.JoinHostPort(farAddress, strconv.Itoa(floodPort)))
-	if err != nil {
+		o, err = observer.Open(place, device.Index, overhead-link, trains, packets)
 		return err
-	}
-	datagram := make([]byte, 1400)
-	for {
-		_, _ = c.Write(datagram) // refused by the far end, which does not matter
-	}
+	})
+	return o, err
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"pillion.dev/bench/estimate"
+	"pillion.dev/send"
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
 	"pillion.dev/send/schedule"
@@ -65,7 +67,10 @@ var arms = []struct {
 	{"socket", dispatch.Options{Mechanism: "packet-sleep"}},
 }
 
-var loads = []string{"idle", "processor", "interface", "cross traffic"}
+// leadArm names a pre-dispatch period (E6).
+func leadArm(lead time.Duration) string {
+	return fmt.Sprintf("lead %v", lead.Truncate(time.Microsecond))
+}
 
 func cells() (all []*cell) {
 	add := func(c cell, o dispatch.Options, name string) {
@@ -82,11 +87,54 @@ func cells() (all []*cell) {
 			}
 		}
 	}
-	add(cell{Kind: flush, Arm: "initial", Load: "idle", Size: 100}, arms[0].options, "idle, longest train, initial")
+	for _, lead := range []time.Duration{1, 100 * time.Microsecond, 500 * time.Microsecond, time.Millisecond} { // 0 would be initial
+		for _, gap := range []time.Duration{10 * time.Microsecond, time.Millisecond} {
+			add(cell{Kind: train, Arm: leadArm(lead), Load: idle, Size: 100, AskGap: gap},
+				dispatch.Options{Mechanism: "bpf", Lead: lead, NoDriver: true}, fmt.Sprintf("idle, train %v, %s", gap, leadArm(lead)))
+		}
+	}
+	for _, l := range []string{idle, throttled} {
+		for _, a := range []int{0, 2} {
+			add(cell{Kind: flush, Arm: arms[a].name, Load: l, Size: 100}, arms[a].options, fmt.Sprintf("%s, longest train, %s", l, arms[a].name))
+		}
+	}
 	for _, mbit := range []float64{1, 10, 50, 200, 1000, 5000} {
 		add(cell{Kind: rate, Arm: "initial", Load: "idle", Size: 1514, bitsPerSecond: mbit * 1e6}, arms[0].options, fmt.Sprintf("idle, 1514 B at %g Mbit/s", mbit))
 	}
 	return all
+}
+
+func (c *cell) name() string   { return c.Name }
+func (c *cell) beside() string { return c.Load }
+
+func (c *cell) run(ctx context.Context, x *experiment) error {
+	trains, packets := c.shape(x.settings)
+	o, err := x.bed.observe(trains, packets)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	options := c.options
+	options.Device, options.Namespace = nearDevice, x.bed.namespace
+	s, err := dispatch.Open(options)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	packetsOf, err := c.schedule(x.settings)
+	if err != nil {
+		return err
+	}
+	records := make([]dispatch.Record, 0, trains*packets)
+	job := send.Job{Schedule: packetsOf, Headers: map[string]*frame.Header{"": x.bed.header}}
+	if err := send.Run(ctx, s, job, func(r dispatch.Record) { records = append(records, r) }); err != nil {
+		return err
+	}
+	c.add(records, func(train, number int) (int64, uint64) {
+		sight := o.Sight(train, number)
+		return sight.At, sight.Copies
+	})
+	return nil
 }
 
 // packets and trains of the cell in a block.
@@ -97,6 +145,9 @@ func (c *cell) shape(s settings) (trains, packets int) {
 	case pair:
 		return s.Pairs, 2
 	case flush:
+		if c.Load == throttled {
+			return 1, s.Flush / 10
+		}
 		return 1, s.Flush
 	}
 	return 1, max(50, min(20_000, int(c.bitsPerSecond/8/1514*0.25))) // a quarter of a second
@@ -147,34 +198,39 @@ func (c *cell) add(records []dispatch.Record, at func(train, number int) (int64,
 
 // close computes the estimates.
 func (c *cell) close() {
-	by := func(blocks [][]float64, f func([]float64) float64) estimate.Estimate {
-		var values []float64
-		for _, b := range blocks {
-			slices.Sort(b)
-			values = append(values, f(b))
-		}
-		return estimate.Of(values)
-	}
-	quantile := func(q float64) func([]float64) float64 {
-		return func(sorted []float64) float64 { return sorted[int(q*float64(len(sorted)-1))] }
-	}
-	share := func(bound float64) func([]float64) float64 {
-		return func(sorted []float64) float64 {
-			n, _ := slices.BinarySearch(sorted, math.Nextafter(bound, math.Inf(1)))
-			return float64(n) / float64(len(sorted))
-		}
-	}
-	c.P50, c.P99 = by(c.errors, quantile(0.5)), by(c.errors, quantile(0.99))
-	c.Within10, c.Within100 = by(c.errors, share(10)), by(c.errors, share(100))
-	c.Returned50, c.Returned99 = by(c.returned, quantile(0.5)), by(c.returned, quantile(0.99))
+	c.P50, c.P99 = byBlock(c.errors, quantile(0.5)), byBlock(c.errors, quantile(0.99))
+	c.Within10, c.Within100 = byBlock(c.errors, share(10)), byBlock(c.errors, share(100))
+	c.Returned50, c.Returned99 = byBlock(c.returned, quantile(0.5)), byBlock(c.returned, quantile(0.99))
 	for _, b := range c.errors {
 		c.Max = max(c.Max, slices.Max(b))
 	}
-	c.Gap, c.MeanGap = by(c.gaps, quantile(0.5)), by(c.gaps, mean)
+	c.Gap, c.MeanGap = byBlock(c.gaps, quantile(0.5)), byBlock(c.gaps, mean)
 	if c.bitsPerSecond > 0 {
-		c.RateError = by(c.gaps, func(gaps []float64) float64 {
+		c.RateError = byBlock(c.gaps, func(gaps []float64) float64 {
 			return float64(c.Size)*8e6/mean(gaps)/c.bitsPerSecond - 1
 		})
+	}
+}
+
+// byBlock is the median over the blocks of a statistic of each.
+func byBlock(blocks [][]float64, f func(sorted []float64) float64) estimate.Estimate {
+	var values []float64
+	for _, b := range blocks {
+		slices.Sort(b)
+		values = append(values, f(b))
+	}
+	return estimate.Of(values)
+}
+
+func quantile(q float64) func(sorted []float64) float64 {
+	return func(sorted []float64) float64 { return sorted[int(q*float64(len(sorted)-1))] }
+}
+
+// share of the values that are at most bound.
+func share(bound float64) func(sorted []float64) float64 {
+	return func(sorted []float64) float64 {
+		n, _ := slices.BinarySearch(sorted, math.Nextafter(bound, math.Inf(1)))
+		return float64(n) / float64(len(sorted))
 	}
 }
 

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/bench/estimate"
 )
 
 // clock is what the sender's clock and sleep can do (seed 5, E1 and E2).
@@ -14,28 +16,22 @@ type clock struct {
 	// ResolutionNS is what clock_getres says of CLOCK_MONOTONIC.
 	ResolutionNS int64 `json:"resolution_ns"`
 	// Between is the time between two successive readings.
-	Between quantiles `json:"between_readings_ns"`
-	Sleeps  []sleep   `json:"sleeps"`
+	Between50 estimate.Estimate `json:"between_readings_p50_ns"`
+	Between99 estimate.Estimate `json:"between_readings_p99_ns"`
+	Sleeps    []*sleep          `json:"sleeps"`
+
+	between [][]float64
 }
 
 // sleep is how much longer than asked for clock_nanosleep takes.
 type sleep struct {
 	Asked    time.Duration `json:"asked_ns"`
 	Realtime bool          `json:"realtime"` // priority of the thread
-	Over     quantiles     `json:"oversleep_ns"`
-}
+	// Oversleep in microseconds.
+	P50 estimate.Estimate `json:"p50_us"`
+	P99 estimate.Estimate `json:"p99_us"`
 
-// quantiles of measured times in nanoseconds.
-type quantiles struct {
-	P50 int64 `json:"p50"`
-	P99 int64 `json:"p99"`
-	Max int64 `json:"max"`
-}
-
-func quantilesOf(values []int64) quantiles {
-	slices.Sort(values)
-	n := len(values)
-	return quantiles{values[n/2], values[n*99/100], values[n-1]}
+	over [][]float64
 }
 
 func monotonic() int64 {
@@ -45,70 +41,81 @@ func monotonic() int64 {
 }
 
 const (
-	readings = 1_000_000
-	sleeps   = 300
+	readings = 100_000
+	sleeps   = 100
 )
 
-func measureClock() (*clock, error) {
+func newClock() (*clock, error) {
 	var resolution unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC, &resolution); err != nil {
 		return nil, fmt.Errorf("read clock resolution: %w", err)
 	}
 	c := &clock{ResolutionNS: resolution.Nano()}
-	between := make([]int64, readings)
-	last := monotonic()
-	for i := range between {
-		here := monotonic()
-		between[i], last = here-last, here
-	}
-	c.Between = quantilesOf(between)
 	for _, realtime := range []bool{false, true} {
 		for _, asked := range []time.Duration{10 * time.Microsecond, 100 * time.Microsecond, time.Millisecond} {
-			s, err := measureSleep(asked, realtime)
-			if err != nil {
-				return nil, err
-			}
-			c.Sleeps = append(c.Sleeps, s)
+			c.Sleeps = append(c.Sleeps, &sleep{Asked: asked, Realtime: realtime})
 		}
 	}
 	return c, nil
 }
 
-// measureSleep sleeps on a thread of its own, which ends with it.
-func measureSleep(asked time.Duration, realtime bool) (s sleep, err error) {
+func (c *clock) name() string   { return "clock" }
+func (c *clock) beside() string { return idle }
+
+func (c *clock) run(context.Context, *experiment) error {
+	between := make([]float64, readings)
+	last := monotonic()
+	for i := range between {
+		here := monotonic()
+		between[i], last = float64(here-last), here
+	}
+	c.between = append(c.between, between)
+	for _, s := range c.Sleeps {
+		if err := s.measure(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *clock) close() {
+	c.Between50, c.Between99 = byBlock(c.between, quantile(0.5)), byBlock(c.between, quantile(0.99))
+	for _, s := range c.Sleeps {
+		s.P50, s.P99 = byBlock(s.over, quantile(0.5)), byBlock(s.over, quantile(0.99))
+	}
+}
+
+// measure sleeps on a thread of its own, which ends with it.
+func (s *sleep) measure() (err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked: the thread ends
-		if realtime {
+		if s.Realtime {
 			fifo := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 40}
 			if err = unix.SchedSetAttr(0, fifo, 0); err != nil {
 				err = fmt.Errorf("set real-time priority: %w", err)
 				return
 			}
 		}
-		over := make([]int64, sleeps)
+		over := make([]float64, sleeps)
 		for i := range over {
-			until := monotonic() + int64(asked)
+			until := monotonic() + int64(s.Asked)
 			at := unix.NsecToTimespec(until)
 			for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil) == unix.EINTR {
 			}
-			over[i] = monotonic() - until
+			over[i] = float64(monotonic()-until) / 1e3
 		}
-		s = sleep{asked, realtime, quantilesOf(over)}
+		s.over = append(s.over, over)
 	}()
 	<-done
-	return s, err
+	return err
 }
 
-func (c *clock) print() {
-	fmt.Printf("clock: resolution %d ns, between two readings p50 %d, p99 %d ns\n", c.ResolutionNS, c.Between.P50, c.Between.P99)
-	for _, s := range c.Sleeps {
-		priority := "ordinary"
-		if s.Realtime {
-			priority = "real-time"
-		}
-		fmt.Printf("clock_nanosleep %v, %s priority: oversleep p50 %.1f, p99 %.1f us\n", s.Asked, priority, float64(s.Over.P50)/1e3, float64(s.Over.P99)/1e3)
+// priority of the thread that slept.
+func (s *sleep) priority() string {
+	if s.Realtime {
+		return "real-time"
 	}
-	fmt.Println()
+	return "ordinary"
 }

@@ -2,20 +2,25 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-
-	"pillion.dev/send"
-	"pillion.dev/send/dispatch"
-	"pillion.dev/send/frame"
 )
 
-// experiment runs every cell once in each block.
+// unit is what each block has once.
+type unit interface {
+	name() string
+	beside() string // the load
+	run(context.Context, *experiment) error
+	close() // computes the estimates when all blocks are done
+}
+
+// experiment runs every unit once in each block.
 type experiment struct {
 	settings
 	bed   *bed
-	cells []*cell
+	units []unit
 }
 
 func (x *experiment) run(ctx context.Context) error {
@@ -28,54 +33,32 @@ func (x *experiment) run(ctx context.Context) error {
 			}
 		}
 	}
+	for _, u := range x.units {
+		u.close()
+	}
 	return nil
 }
 
-// beside runs the cells of one load in random order.
-func (x *experiment) beside(ctx context.Context, load string, random *rand.Rand) error {
+// beside runs the units of one load in random order.
+func (x *experiment) beside(ctx context.Context, load string, random *rand.Rand) (err error) {
+	var units []unit
+	for _, i := range random.Perm(len(x.units)) {
+		if x.units[i].beside() == load {
+			units = append(units, x.units[i])
+		}
+	}
+	if len(units) == 0 {
+		return nil
+	}
 	stop, err := x.bed.impose(ctx, load)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	for _, i := range random.Perm(len(x.cells)) {
-		c := x.cells[i]
-		if c.Load != load {
-			continue
-		}
-		if err := x.one(ctx, c); err != nil {
-			return fmt.Errorf("%s: %w", c.Name, err)
+	defer func() { err = errors.Join(err, stop()) }()
+	for _, u := range units {
+		if err := u.run(ctx, x); err != nil {
+			return fmt.Errorf("%s: %w", u.name(), err)
 		}
 	}
-	return nil
-}
-
-func (x *experiment) one(ctx context.Context, c *cell) error {
-	trains, packets := c.shape(x.settings)
-	o, err := x.bed.observe(trains, packets)
-	if err != nil {
-		return err
-	}
-	defer o.Close()
-	options := c.options
-	options.Device, options.Namespace = nearDevice, x.bed.namespace
-	s, err := dispatch.Open(options)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	packetsOf, err := c.schedule(x.settings)
-	if err != nil {
-		return err
-	}
-	records := make([]dispatch.Record, 0, trains*packets)
-	job := send.Job{Schedule: packetsOf, Headers: map[string]*frame.Header{"": x.bed.header}}
-	if err := send.Run(ctx, s, job, func(r dispatch.Record) { records = append(records, r) }); err != nil {
-		return err
-	}
-	c.add(records, func(train, number int) (int64, uint64) {
-		sight := o.Sight(train, number)
-		return sight.At, sight.Copies
-	})
 	return nil
 }
