@@ -56,10 +56,11 @@ struct net_device {
 struct sk_buff {
 	struct net_device *dev;
 	unsigned char *head;
+	unsigned char *data;
 	__u16 network_header;
 } __attribute__((preserve_access_index));
 
-static __always_inline void note(struct sk_buff *skb, struct net_device *dev)
+static __always_inline void note(struct net_device *dev, unsigned char *network)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct tag t;
@@ -68,7 +69,7 @@ static __always_inline void note(struct sk_buff *skb, struct net_device *dev)
 
 	if (dev->ifindex != device || dev->nd_net.net->ns.inum != namespace)
 		return;
-	if (bpf_probe_read_kernel(&t, sizeof(t), skb->head + skb->network_header + offset))
+	if (bpf_probe_read_kernel(&t, sizeof(t), network + offset))
 		return;
 	if (t.magic != bpf_htonl(TAG_MAGIC))
 		return;
@@ -83,14 +84,14 @@ static __always_inline void note(struct sk_buff *skb, struct net_device *dev)
 SEC("tp_btf/netif_rx_entry")
 int BPF_PROG(observer_arrival, struct sk_buff *skb)
 {
-	note(skb, skb->dev);
+	note(skb->dev, skb->data); /* the network header of packets of AF_XDP is not set yet */
 	return 0;
 }
 
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(observer_departure, struct sk_buff *skb, struct net_device *dev)
 {
-	note(skb, dev);
+	note(dev, skb->head + skb->network_header);
 	return 0;
 }
 
