@@ -131,14 +131,22 @@ type Mechanism struct {
 	Summary string
 	// Predispatch reports whether packets wait for their time in the kernel.
 	Predispatch bool
-	open        func(Options) (Sender, error)
+	// Datagrams reports whether it sends only what an ordinary UDP socket can send.
+	Datagrams bool
+	open      func(Options) (Sender, error)
 }
+
+// coarse is the remark of UDP sockets.
+const coarse = "coarse: a UDP socket, whose link-layer and IP headers the kernel builds when it sends"
 
 // Mechanisms in the order of preference, best first.
 var Mechanisms = []Mechanism{
-	{"bpf", "BPF program that waits in the kernel, run once per train", true, openKernel},
-	{"packet-spin", "packet socket, busy wait at real-time priority", false, openSpin},
-	{"packet-sleep", "packet socket, clock_nanosleep at ordinary priority (the baseline of the literature)", false, openSleep},
+	{"bpf", "BPF program that waits in the kernel, run once per train", true, false, openKernel},
+	{"xdp", "AF_XDP socket in copy mode, busy wait at real-time priority", false, false, sequentially("xdp", true, openXDP, bypass)},
+	{"packet-spin", "packet socket, busy wait at real-time priority", false, false, sequentially("packet-spin", true, openPacketSocket)},
+	{"packet-sleep", "packet socket, clock_nanosleep at ordinary priority (the baseline of the literature)", false, false, sequentially("packet-sleep", false, openPacketSocket)},
+	{"udp-spin", "UDP socket, busy wait at real-time priority; coarse", false, true, sequentially("udp-spin", true, openUDP, coarse)},
+	{"udp-sleep", "UDP socket, clock_nanosleep at ordinary priority; coarse", false, true, sequentially("udp-sleep", false, openUDP, coarse)},
 }
 
 // ErrMechanism marks a mechanism that does not work or does not exist.

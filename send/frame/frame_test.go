@@ -2,8 +2,11 @@ package frame
 
 import (
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
+	"net"
 	"net/netip"
+	"reflect"
 	"testing"
 
 	"github.com/gopacket/gopacket"
@@ -85,4 +88,60 @@ func TestBuildRefuses(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+}
+
+// TestDatagram reads back the headers that were built, and refuses what a UDP socket cannot send.
+func TestDatagram(t *testing.T) {
+	for name, h := range headers {
+		h.SourceMAC, h.SourcePort, h.VLANs, h.FlowLabel = net.HardwareAddr{2, 0, 0, 0, 0, 1}, 5, nil, 0
+		template, err := h.Build(100, []byte("payload"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := template.Datagram()
+		if h.Protocol != "" {
+			if !errors.Is(err, ErrDatagram) {
+				t.Errorf("%s: %+v, %v", name, d, err)
+			}
+			continue
+		}
+		hops := h.HopLimit
+		if hops == 0 {
+			hops = 64
+		}
+		want := Datagram{
+			SourceMAC: h.SourceMAC, Source: netip.AddrPortFrom(h.Source, 5), Destination: netip.AddrPortFrom(h.Destination, 9),
+			HopLimit: hops, TrafficClass: h.TrafficClass, DontFragment: h.DontFragment, End: 100,
+		}
+		want.PayloadAt, err = h.Overhead()
+		if err != nil || !reflect.DeepEqual(d, &want) || string(template.Bytes[d.PayloadAt:d.PayloadAt+7]) != "payload" {
+			t.Errorf("%s: %+v, want %+v, %v", name, d, want, err)
+		}
+	}
+	for name, h := range map[string]Header{"vlan": {VLANs: []uint16{3}}, "flow label": {FlowLabel: 1}} {
+		h.Source, h.Destination, h.SourcePort, h.DestinationPort = netip.IPv6Loopback(), netip.IPv6Loopback(), 1, 2
+		template, err := h.Build(100, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := template.Datagram(); !errors.Is(err, ErrDatagram) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzDatagram(f *testing.F) {
+	for _, h := range headers {
+		template, err := h.Build(100, nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(template.Bytes)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := (&Template{Bytes: b}).Datagram()
+		if err == nil && (d.PayloadAt > d.End || d.End > len(b)) {
+			t.Errorf("%+v of %d bytes", d, len(b))
+		}
+	})
 }
