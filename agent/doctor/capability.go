@@ -30,7 +30,7 @@ func checkCapabilities() []session.Check {
 	})
 }
 
-const capabilityAdvice = "run as root, or: setcap cap_bpf,cap_net_admin,cap_perfmon,cap_net_raw+ep $(command -v pillion-agent)"
+const capabilityAdvice = "run as root, or: setcap cap_bpf,cap_net_admin,cap_perfmon,cap_net_raw,cap_sys_nice+ep $(command -v pillion-agent)"
 
 func judgeCapabilities(p privileges) []session.Check {
 	user := fmt.Sprintf("user %d", p.user)
