@@ -6,9 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 
 	"pillion.dev/internal/netns"
 )
@@ -57,14 +55,14 @@ func (t *testbed) build() error {
 			return err
 		}
 	}
-	err := ip("", fmt.Sprintf("link add %s netns %s address %s type veth peer name %s netns %s address %s",
-		a.device, a.namespace, a.mac, b.device, b.namespace, b.mac))
+	err := netns.IP(a.namespace, fmt.Sprintf("link add %s address %s type veth peer name %s netns %s address %s",
+		a.device, a.mac, b.device, b.namespace, b.mac))
 	if err != nil {
 		return err
 	}
 	for _, end := range []struct{ own, far side }{{a, b}, {b, a}} {
 		dev := " dev " + end.own.device
-		err := ip(end.own.namespace,
+		err := netns.IP(end.own.namespace,
 			"link set lo up",
 			"link set"+dev+" addrgenmode none up",
 			"address add "+end.own.address6.String()+"/64"+dev+" nodad",
@@ -115,25 +113,4 @@ func (s side) index() (int, error) {
 		return 0, fmt.Errorf("find %s in %s: %w", s.device, s.namespace, err)
 	}
 	return device.Index, nil
-}
-
-// ip runs lines of the ip command in a namespace, "" being the current one. It does not
-// use ip's option -n, which remounts folders and fails in a chroot.
-func ip(namespace string, lines ...string) error {
-	command := exec.Command("ip", "-batch", "-")
-	command.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
-	var output strings.Builder
-	command.Stdout, command.Stderr = &output, &output
-	err := within(namespace, command.Run)
-	if err != nil {
-		return fmt.Errorf("ip %s: %w: %s", strings.Join(lines, "; "), err, strings.TrimSpace(output.String()))
-	}
-	return nil
-}
-
-func within(namespace string, f func() error) error {
-	if namespace == "" {
-		return f()
-	}
-	return netns.Do(namespace, f)
 }

@@ -239,7 +239,7 @@ func TestPeers(t *testing.T) {
 
 func TestSendRefusesLosses(t *testing.T) {
 	b := newTestBench(t, settings{UDPSeconds: 0.01})
-	if err := ip(b.testbed.source.namespace,
+	if err := netns.IP(b.testbed.source.namespace,
 		"neighbour replace fd70:6c62::2 lladdr 02:00:00:00:00:99 dev pl-bench-a nud permanent"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/vishvananda/netns"
 
@@ -94,12 +93,12 @@ func (t *testbed) build(steered bool) error {
 // join connects a host with the router.
 func (t *testbed) join(host, side, hostMAC, sideMAC, network string) error {
 	return errors.Join(
-		ip(host, fmt.Sprintf("link add out address %s type veth peer name %s netns %s address %s", hostMAC, side, t.router, sideMAC),
+		space.IP(host, fmt.Sprintf("link add out address %s type veth peer name %s netns %s address %s", hostMAC, side, t.router, sideMAC),
 			"link set lo up", "link set out up",
 			"address add "+network+".2/30 dev out",
 			"route add default via "+network+".1",
 			"neighbour replace "+network+".1 lladdr "+sideMAC+" dev out nud permanent"),
-		ip(t.router, "link set lo up", "link set "+side+" up",
+		space.IP(t.router, "link set lo up", "link set "+side+" up",
 			"address add "+network+".1/30 dev "+side,
 			"neighbour replace "+network+".2 lladdr "+hostMAC+" dev "+side+" nud permanent"))
 }
@@ -120,24 +119,7 @@ func (t *testbed) profile(o router.Options) (*router.Router, error) {
 	return router.Open(o)
 }
 
-func ip(namespace string, lines ...string) error {
-	command := exec.Command("ip", "-batch", "-")
-	command.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
-	return start(namespace, command)
-}
-
 func run(namespace, name string, arguments ...string) error {
-	return start(namespace, exec.Command(name, arguments...))
-}
-
-func start(namespace string, command *exec.Cmd) error {
-	var output []byte
-	err := space.Do(namespace, func() (err error) {
-		output, err = command.CombinedOutput()
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("run %s: %w: %s", strings.Join(command.Args, " "), err, strings.TrimSpace(string(output)))
-	}
-	return nil
+	_, err := space.Run(namespace, exec.Command(name, arguments...))
+	return err
 }

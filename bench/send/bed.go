@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 
 	"pillion.dev/internal/netns"
 	"pillion.dev/send"
@@ -54,29 +53,35 @@ func (b *bed) build(rate float64) (err error) {
 			return err
 		}
 	}
-	line := []string{"ip -n NEAR link add near0 type veth peer name far0 netns FAR"}
-	if rate > 0 {
-		line = []string{
-			"ip -n LINE link add br0 type bridge", "ip -n LINE link add in0 master br0 type veth peer name near0 netns NEAR",
-			"ip -n LINE link add out0 master br0 type veth peer name far0 netns FAR",
-			"ip -n LINE link set br0 up", "ip -n LINE link set in0 up", "ip -n LINE link set out0 up",
-			fmt.Sprintf("tc -n LINE qdisc add dev out0 root tbf rate %.0f burst 1600 limit 1000000", rate),
-		}
-	}
-	for _, command := range append(line,
-		"ip -n NEAR link set lo up", "ip -n FAR link set lo up", "ip -n NEAR link set near0 up", "ip -n FAR link set far0 up",
-		"ip -n NEAR addr add "+nearAddress+"/24 dev near0", "ip -n FAR addr add "+farAddress+"/24 dev far0",
-	) {
-		words := strings.Fields(strings.NewReplacer("NEAR", b.near, "FAR", b.far, "LINE", b.line).Replace(command))
-		if said, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", command, err, said)
-		}
+	if err := b.connect(rate); err != nil {
+		return err
 	}
 	if b.namespace, err = os.Open(netns.Path(b.near)); err != nil {
 		return err
 	}
 	b.header = &frame.Header{Destination: netip.MustParseAddr(farAddress), Protocol: protocol, SourcePort: 50000, DestinationPort: port}
 	return netns.Do(b.near, func() error { return send.Address(b.header, nearDevice) })
+}
+
+// connect makes the line.
+func (b *bed) connect(rate float64) error {
+	if rate == 0 {
+		err := netns.IP(b.near, "link add near0 type veth peer name far0 netns "+b.far)
+		return errors.Join(err, b.configure())
+	}
+	err := netns.IP(b.line, "link add br0 type bridge", "link add in0 master br0 type veth peer name near0 netns "+b.near,
+		"link add out0 master br0 type veth peer name far0 netns "+b.far, "link set br0 up", "link set in0 up", "link set out0 up")
+	if err == nil {
+		_, err = netns.Run(b.line, exec.Command("tc", "qdisc", "add", "dev", "out0", "root", "tbf",
+			"rate", fmt.Sprintf("%.0f", rate), "burst", "1600", "limit", "1000000"))
+	}
+	return errors.Join(err, b.configure())
+}
+
+func (b *bed) configure() error {
+	return errors.Join(
+		netns.IP(b.near, "link set lo up", "link set near0 up", "addr add "+nearAddress+"/24 dev near0"),
+		netns.IP(b.far, "link set lo up", "link set far0 up", "addr add "+farAddress+"/24 dev far0"))
 }
 
 // Close deletes the namespaces.

@@ -30,7 +30,7 @@ func confirmedAtMost(experiment, text string, most float64, e estimate.Estimate,
 	return claim{experiment, text, verdicts[e.AtMost(most)], e, fmt.Sprintf("%s, at most %g", rule, most)}
 }
 
-// claims of the paper, in the order of its experiments.
+// claims of the paper of what was run, in the order of its experiments.
 func claims(r *report) []claim {
 	find := func(k kind, load, arm string, gap time.Duration) *cell {
 		i := slices.IndexFunc(r.Cells, func(c *cell) bool {
@@ -79,7 +79,7 @@ func claims(r *report) []claim {
 	for _, s := range r.Speeds {
 		list = append(list, confirmedAtLeast("E12", "rates by tcpdump exceed that of the line ("+s.Arm+")", 1.05, s.Captured, "rate by tcpdump at the sender over that of the line"))
 	}
-	return list
+	return slices.DeleteFunc(list, func(c claim) bool { return c.Estimate.Values == 0 }) // of what was not run
 }
 
 // gapError is the distance of the mean gap from what was asked for.

@@ -121,12 +121,7 @@ func (p *peer) run(ctx context.Context, x *experiment) error {
 	} else {
 		command := t.client(p)
 		client := exec.CommandContext(ctx, command[0], command[1:]...)
-		err = netns.Do(x.bed.near, func() error {
-			if said, err := client.CombinedOutput(); err != nil {
-				return fmt.Errorf("%s: %w: %s", p.Name, err, said)
-			}
-			return nil
-		})
+		_, err = netns.Run(x.bed.near, client)
 	}
 	stamps, stopped := captured.stop(p.Size)
 	if err = errors.Join(err, stopped); err != nil {

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -75,28 +74,19 @@ func (r *rig) join(host, name, side string, network int) {
 // ip runs commands of ip in a namespace, all in one process.
 func (r *rig) ip(namespace string, lines ...string) {
 	r.t.Helper()
-	command := exec.Command("ip", "-batch", "-")
-	command.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
-	r.start(namespace, command)
+	if err := netns.IP(namespace, lines...); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // run runs a command in a namespace.
 func (r *rig) run(namespace string, command ...string) string {
 	r.t.Helper()
-	return r.start(namespace, exec.Command(command[0], command[1:]...))
-}
-
-func (r *rig) start(namespace string, command *exec.Cmd) string {
-	r.t.Helper()
-	var output []byte
-	err := netns.Do(namespace, func() (err error) {
-		output, err = command.CombinedOutput()
-		return err
-	})
+	output, err := netns.Run(namespace, exec.Command(command[0], command[1:]...))
 	if err != nil {
-		r.t.Fatalf("run %s: %v: %s", strings.Join(command.Args, " "), err, output)
+		r.t.Fatal(err)
 	}
-	return string(output)
+	return output
 }
 
 // profile opens the router's profile and closes it at the end of the test.
