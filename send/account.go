@@ -10,8 +10,10 @@ import (
 // Account sums up what became of a schedule. Its counts add up:
 // Scheduled = Sent + LateDropped + Cancelled + Failed.
 type Account struct {
-	Scheduled   uint64 `json:"scheduled"`
-	Sent        uint64 `json:"sent"`
+	Scheduled uint64 `json:"scheduled"`
+	Sent      uint64 `json:"sent"`
+	// Bytes of the frames sent, without their frame check sequences.
+	Bytes       uint64 `json:"bytes"`
 	LateDropped uint64 `json:"late_dropped"`
 	Cancelled   uint64 `json:"cancelled"`
 	Failed      uint64 `json:"failed"`
@@ -105,6 +107,7 @@ func (a *Account) Add(r dispatch.Record) {
 
 func (a *Account) sent(r dispatch.Record) {
 	a.Sent++
+	a.Bytes += uint64(r.Bytes)
 	departed, last := r.Departure(), a.trains[r.Train%interleaved]
 	again := last.began && last.number == r.Train
 	if !again || last.intended != r.Intended { // otherwise as close as possible, without a time of its own
@@ -121,6 +124,15 @@ func (a *Account) sent(r dispatch.Record) {
 		a.askedTook += float64(asked)
 	}
 	a.trains[r.Train%interleaved] = train{true, r.Train, departed, r.Intended}
+}
+
+// Cut returns the account so far, closed, and empties it. Distances to packets before the
+// cut are counted after it.
+func (a *Account) Cut() Account {
+	sum := *a
+	sum.Close()
+	*a = Account{bound: a.bound, Failures: map[string]uint64{}, trains: a.trains}
+	return sum
 }
 
 // Close computes the distributions and rates.

@@ -34,6 +34,8 @@ type Job struct {
 	// Prepare, if not nil, changes each packet's copy of its flow's header. Each packet is
 	// then built by itself.
 	Prepare func(h *frame.Header, e *schedule.Entry)
+	// Check, if not nil, returns why a packet is not to be sent: it then fails.
+	Check func(e *schedule.Entry) error
 	// Delay to the start of the schedule once everything is ready; 0: DefaultDelay.
 	Delay time.Duration
 }
@@ -107,6 +109,11 @@ func (j *Job) packets() iter.Seq2[dispatch.Packet, error] {
 }
 
 func (j *Job) template(cache map[shape]*frame.Template, e *schedule.Entry) (*frame.Template, error) {
+	if j.Check != nil {
+		if err := j.Check(e); err != nil {
+			return nil, err
+		}
+	}
 	if e.Frame != nil {
 		if len(e.Frame) < e.Size {
 			return nil, errTruncated

@@ -78,6 +78,20 @@ func (t Trains) repeat(train func(yield func(Entry) bool) bool) Schedule {
 	}
 }
 
+// Repeat sends the packets of a list as each train. A packet's train is the repetition, its
+// number the place in the list.
+func Repeat(packets []Entry, trains Trains) Schedule {
+	return trains.repeat(func(yield func(Entry) bool) bool {
+		for i, e := range packets {
+			e.Number = uint32(i)
+			if !yield(e) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // Train is count packets of one size at a fixed distance. A gap of 0 asks for the least
 // distance.
 func Train(count, size int, gap time.Duration, trains Trains) (Schedule, error) {
