@@ -31,7 +31,7 @@ var rooms = map[string]room{
 	"omsp":     {imports: "measure"},
 	"send":     {imports: "wire measure"},
 	"trace":    {imports: "measure"},
-	"session":  {imports: "wire measure"}, // measure/point: what a session can ask for
+	"session":  {imports: "wire measure send"}, // measure/point, send/traffic: what a session can ask for
 	"bus":      {imports: "measure"},
 	"archive":  {imports: "measure omsp"},
 	"api":      {imports: "session"},

@@ -62,7 +62,7 @@ func ofClass(t *testing.T, document, class string) string {
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	run := map[string][]string{
 		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd"},
-		"docs/agent.md":  {"hand-destination", "hand-source", "router", "send"},
+		"docs/agent.md":  {"hand-destination", "hand-source", "router", "send", "ask"},
 		"docs/server.md": {"ask", "application-build", "application", "application-ask"}, "docs/api.md": {"ask"}, "docs/session.md": {"ask"},
 		"docs/troubleshooting.md": {"ask"},
 	}
@@ -224,7 +224,7 @@ func TestTwoCommands(t *testing.T) {
 		watching.t = t
 		watching.until((*exec.Cmd).Start, commands[1], delayLine)
 	})
-	for _, document := range []string{"docs/server.md", "docs/api.md", "docs/session.md", "docs/troubleshooting.md", "README.md"} {
+	for _, document := range []string{"docs/server.md", "docs/api.md", "docs/session.md", "docs/troubleshooting.md", "docs/agent.md", "README.md"} {
 		for _, b := range blocks(t) {
 			if b.document == document && b.class == "ask" {
 				d.run(here.Replace(b.text))

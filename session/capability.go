@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"pillion.dev/measure/point"
 	"pillion.dev/wire"
 )
 
@@ -12,9 +13,16 @@ import (
 const SparseMarks = "sparse-marks"
 
 // Capabilities returns what agents of this version can do and those of an earlier version
-// may not: the encodings that they write and read, by name, and SparseMarks.
+// may not: the encodings that they write and read, by name, SparseMarks, and the points that
+// require a capability.
 func Capabilities() []string {
-	return append(namesOf(wire.Encodings()), SparseMarks)
+	capabilities := append(namesOf(wire.Encodings()), SparseMarks)
+	for _, d := range point.All() {
+		if d.Capability != "" {
+			capabilities = append(capabilities, d.Capability)
+		}
+	}
+	return capabilities
 }
 
 // earliest are the capabilities of agents that state none: the encodings that precede options
@@ -75,9 +83,15 @@ func capable(spec Spec, hosts []Host, pairs []Pair) []Pair {
 	return slices.DeleteFunc(slices.Clone(pairs), func(p Pair) bool { return incapable[p.Source] || incapable[p.Destination] })
 }
 
+// Measures reports whether the version of the agent can measure a point.
+func (h Host) Measures(name string) bool {
+	d := point.Find(name)
+	return d == nil || d.Capability == "" || h.can(d.Capability)
+}
+
 // Restrict limits the sources of an assignment to what the agent and all peers of each task
-// can do, and returns why, by session. Tasks that mark in the same way before, which those on
-// one interface must, do so after.
+// can do, removes points that the agent cannot measure, and returns why, by session. Tasks
+// that mark in the same way before, which those on one interface must, do so after.
 func Restrict(a *Assignment, agent string, hosts []Host) map[string]string {
 	type way struct {
 		encoding string
@@ -101,6 +115,20 @@ func Restrict(a *Assignment, agent string, hosts []Host) map[string]string {
 		}
 		if reasons := task.restrict(ends[way{task.Encoding, task.SparseMarks}]); len(reasons) > 0 {
 			restricted[task.Session] = strings.Join(reasons, "; ")
+		}
+	}
+	for _, host := range hosts {
+		if host.Name == agent {
+			a.Points = slices.DeleteFunc(slices.Clone(a.Points), func(task PointTask) bool {
+				if host.Measures(task.Point) {
+					return false
+				}
+				why := fmt.Sprintf("does not measure %s: the version of the agent does not support it", task.Point)
+				if text := restricted[task.Session]; !strings.Contains(text, why) {
+					restricted[task.Session] = strings.TrimPrefix(text+"; "+why, "; ")
+				}
+				return true
+			})
 		}
 	}
 	return restricted

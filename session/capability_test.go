@@ -77,3 +77,27 @@ func TestRestrictTogether(t *testing.T) {
 		t.Errorf("%q", reasons)
 	}
 }
+
+// A point is not assigned to an agent whose version cannot measure it, and the plan says so.
+func TestPointsOfEarlierAgents(t *testing.T) {
+	hosts := lab()
+	hosts[0].Capabilities = append([]string{SparseMarks}, namesOf(wire.Encodings())...)
+	spec := good()
+	spec.Points = []PointRequest{{Name: "send"}}
+	plan := planOf(t, spec, hosts)
+	const why = "does not measure send: the version of the agent does not support it"
+	if !strings.Contains(strings.Join(plan.Warnings, "\n"), "h1 "+why) {
+		t.Errorf("warnings %q", plan.Warnings)
+	}
+	a := plan.Assignments["h1"]
+	if len(a.Points) != 1 {
+		t.Fatalf("points %+v", a.Points)
+	}
+	if reasons := Restrict(&a, "h1", hosts); len(a.Points) != 0 || reasons[spec.Name] != why {
+		t.Errorf("%+v, %q", a.Points, reasons)
+	}
+	hosts[0].Capabilities = Capabilities()
+	if a = plan.Assignments["h1"]; len(Restrict(&a, "h1", hosts)) != 0 || len(a.Points) != 1 {
+		t.Errorf("restricted although able: %+v", a.Points)
+	}
+}

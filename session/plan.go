@@ -72,8 +72,8 @@ func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 		} else if why := Incapable(spec, host); why != "" {
 			plan.Warnings = append(plan.Warnings, why+"; its pairs are not measured until then")
 		}
-		sources := Assignment{Sources: slices.Clone(plan.Assignments[host.Name].Sources)}
-		if why := Restrict(&sources, host.Name, hosts)[spec.Name]; why != "" {
+		tasks := Assignment{Sources: slices.Clone(plan.Assignments[host.Name].Sources), Points: plan.Assignments[host.Name].Points}
+		if why := Restrict(&tasks, host.Name, hosts)[spec.Name]; why != "" {
 			plan.Warnings = append(plan.Warnings, host.Name+" "+why)
 		}
 	}

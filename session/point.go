@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"pillion.dev/measure/point"
+	_ "pillion.dev/send/traffic" // registers the point send
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -32,7 +33,7 @@ func ParsePoint(text string) (PointRequest, error) {
 		return request, nil
 	}
 	request.Options = map[string]string{}
-	for assignment := range strings.SplitSeq(options, ",") {
+	for _, assignment := range splitOptions(options) {
 		key, value, ok := strings.Cut(assignment, "=")
 		if !ok {
 			return request, fmt.Errorf("read point %q: %q is not OPTION=VALUE", text, assignment)
@@ -40,6 +41,20 @@ func ParsePoint(text string) (PointRequest, error) {
 		request.Options[key] = value
 	}
 	return request, nil
+}
+
+// splitOptions splits at commas outside of parentheses, which models contain.
+func splitOptions(text string) []string {
+	depth := 0
+	return strings.FieldsFunc(text, func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		return r == ',' && depth <= 0
+	})
 }
 
 // String returns the form that ParsePoint parses.
@@ -163,7 +178,7 @@ func (p *problems) points(s Spec) {
 		p.selectors("routers", s.Routers)
 	}
 	for i, request := range s.Points {
-		at := fmt.Sprintf("points[%d]", i)
+		at, before := fmt.Sprintf("points[%d]", i), len(*p)
 		d := point.Find(request.Name)
 		if d == nil {
 			p.add(at+".name", "unknown point %q; valid: %s", request.Name, strings.Join(point.Names(), ", "))
@@ -181,6 +196,11 @@ func (p *problems) points(s Spec) {
 				p.add(field, "%s has no option %q", d.Name, name)
 			} else if err := d.Options[i].Check(request.Options[name]); err != nil {
 				p.add(field, "%v", err)
+			}
+		}
+		if d.Check != nil && len(*p) == before {
+			if err := d.Check(d.Complete(request.Options)); err != nil {
+				p.add(at+".options", "%v", err)
 			}
 		}
 	}

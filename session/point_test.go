@@ -3,6 +3,7 @@ package session
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,5 +173,36 @@ func TestParsePoint(t *testing.T) {
 	}
 	if _, err := ParsePoint("dns:every"); err == nil {
 		t.Error("an option without a value is accepted")
+	}
+}
+
+// TestOptionsOfPoints: options are checked one by one, and then together.
+func TestOptionsOfPoints(t *testing.T) {
+	for name, row := range map[string]struct {
+		point string
+		want  []string
+	}{
+		"valid":            {"send:count=100,pattern=train", nil},
+		"model":            {"send:pattern=model,model=interval=uniform(20ms,30ms) size=constant(100B),dscp=46", nil},
+		"one by one":       {"send:count=0,gap=x", []string{"points[0].options[count]", "points[0].options[gap]"}},
+		"together":         {"send:count=300", []string{"points[0].options"}},
+		"missing":          {"send:pattern=rate", []string{"points[0].options"}},
+		"agents of a pair": {"send@h1", []string{"points[0].agents"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request, err := ParsePoint(row.point)
+			if err != nil || !strings.Contains(row.point, "(") && request.String() != row.point {
+				t.Fatalf("%v, %v", request, err)
+			}
+			spec := good()
+			spec.Points = []PointRequest{request}
+			var fields []string
+			for _, problem := range spec.Validate() {
+				fields = append(fields, problem.Field)
+			}
+			if !slices.Equal(fields, row.want) {
+				t.Errorf("got %v, want %v: %v", fields, row.want, spec.Validate())
+			}
+		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"pillion.dev/agent/doctor"
+	"pillion.dev/agent/policy"
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 	"pillion.dev/session"
@@ -41,6 +42,8 @@ type Options struct {
 	Points []session.PointTask
 	// ValidatePaths marks packets to a peer only after path validation.
 	ValidatePaths bool
+	// Policy is what the host allows; nil: the default policy.
+	Policy *policy.Policy
 
 	now func() moment
 }
@@ -65,6 +68,9 @@ type Runner struct {
 
 // New returns a Runner without an assignment.
 func New(options Options) *Runner {
+	if options.Policy == nil {
+		options.Policy = policy.Default()
+	}
 	r := &Runner{
 		options: options, now: present,
 		sources: map[string]*deviceSource{}, destinations: map[string]*deviceDestination{}, points: map[string]Point{},

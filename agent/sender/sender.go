@@ -17,6 +17,7 @@ import (
 	"pillion.dev/agent/view"
 	"pillion.dev/internal/clock"
 	"pillion.dev/internal/netns"
+	"pillion.dev/measure"
 	"pillion.dev/send"
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
@@ -42,7 +43,7 @@ type Options struct {
 	DropLate   time.Duration
 	NoDriver   bool
 
-	// Report takes a row for each packet (Packets), if not nil.
+	// Report takes a row for each packet (measure.SendPackets), if not nil.
 	Report report.Report
 
 	// Replies awaits a reply to each packet, as long as Wait after its departure.
@@ -114,7 +115,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 			printed = v.Print(packet(r, got, account.IsLate(r)), "")
 		}
 		if options.Report != nil {
-			printed = errors.Join(printed, options.Report.Put(&Packets, packetRow(r, got, account.IsLate(r), offset)))
+			printed = errors.Join(printed, options.Report.Put(&measure.SendPackets, PacketRow(Owner{}, r, got, account.IsLate(r), offset)))
 		}
 	}
 	take := func(r dispatch.Record) { show(r, nil) }

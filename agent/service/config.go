@@ -12,6 +12,7 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
+	"pillion.dev/agent/policy"
 	"pillion.dev/internal/document"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
@@ -54,6 +55,9 @@ type Config struct {
 	// PathValidation is auto or off: whether sources of sessions mark packets to a peer only
 	// after path probes have shown that marked packets arrive; default auto.
 	PathValidation string `yaml:"path_validation"`
+	// Policy is a file with what the host allows servers to have done on it; default
+	// policy.DefaultFile, if it exists.
+	Policy string `yaml:"policy"`
 	// OML is the address of the collector for applications of this host, HOST:PORT on
 	// loopback, or "off"; default DefaultOML.
 	OML string `yaml:"oml"`
@@ -129,6 +133,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if err := checkOML(c.OML); err != nil {
 		return c, err
+	}
+	if _, err := policy.Open(c.Policy); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if c.HostInterval < time.Second {
 		return c, fmt.Errorf("%w: host interval %v is below 1 s", ErrConfig, c.HostInterval)

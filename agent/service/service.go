@@ -20,6 +20,7 @@ import (
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
 	"pillion.dev/agent/oml"
+	"pillion.dev/agent/policy"
 	"pillion.dev/agent/runner"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
@@ -73,6 +74,10 @@ func Run(ctx context.Context, config Config, log *slog.Logger, ready func()) err
 }
 
 func (s *service) open(ctx context.Context) (err error) {
+	allowed, err := policy.Open(s.config.Policy)
+	if err != nil {
+		return err
+	}
 	if s.identity, err = join(ctx, s.config, s.log); err != nil {
 		return err
 	}
@@ -97,7 +102,9 @@ func (s *service) open(ctx context.Context) (err error) {
 	if s.streams, err = openStreams(s.spool.Put, wanted, s.config.Streams, s.log); err != nil {
 		return err
 	}
-	s.runner = runner.New(runner.Options{Sink: s.streams.inject, Log: s.log, Points: s.config.ownPoints(), ValidatePaths: s.config.PathValidation != validateOff})
+	s.runner = runner.New(runner.Options{
+		Sink: s.streams.inject, Log: s.log, Points: s.config.ownPoints(), ValidatePaths: s.config.PathValidation != validateOff, Policy: allowed,
+	})
 	s.tracer = newTracer(s.streams.inject, s.log)
 	s.sampler = &host.Sampler{
 		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spool.Stats, Probe: s.probeCost, Log: s.log,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"pillion.dev/agent/policy"
 	"pillion.dev/agent/service"
 	"pillion.dev/cli/command"
 )
@@ -21,7 +22,6 @@ type cli struct {
 	Destination destinationCmd                `cmd:"" help:"Read and remove the marks of incoming packets of a network interface."`
 	Router      routerCmd                     `cmd:"" help:"Profile the router in a network namespace: where packets wait or are dropped."`
 	Send        sendCmd                       `cmd:"" help:"Send packets at exact times and report when each left."`
-	Estimate    estimateCmd                   `cmd:"" help:"Estimate the capacity of a path."`
 	Capture     captureCmd                    `cmd:"" help:"Report the packet headers on an interface or in a capture file."`
 	Iperf3      iperfCmd                      `cmd:"" name:"run-iperf3" help:"Run iperf3 and report its measurements."`
 	Doctor      doctorCmd                     `cmd:"" help:"Check whether this host can measure, with advice."`
@@ -39,5 +39,5 @@ func Main(args []string) int {
 
 func newParser(ctx context.Context) (*kong.Kong, error) {
 	return command.New(ctx, "pillion-agent", "In-band one-way delay and loss measurement of production traffic.", &cli{},
-		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML, "mechanisms": mechanisms()}, kong.Bind(service.ReadConfig))
+		kong.Vars{"folder": service.DefaultFolder, "oml": service.DefaultOML, "mechanisms": mechanisms(), "policy": policy.DefaultFile}, kong.Bind(service.ReadConfig))
 }

@@ -25,6 +25,7 @@ type runCmd struct {
 	Interval  time.Duration     `help:"Interval at which host load and clock are sampled; default: 10s." placeholder:"TIME"`
 	OML       string            `name:"oml" help:"Listen address for applications of this host that use OML's protocol, or off; default: ${oml}." placeholder:"ADDR"`
 	Validate  string            `name:"path-validation" enum:"auto,off," default:"" placeholder:"WHEN" help:"auto: sources of sessions mark packets to a peer only after path probes have shown that marked packets arrive; off: mark them at once; default: auto."`
+	Policy    string            `type:"existingfile" placeholder:"FILE" help:"YAML file with what this host lets sessions do, which the server cannot override; default: ${policy}, if it exists."`
 	Debug     bool              `help:"Log debug messages."`
 }
 
@@ -53,6 +54,7 @@ func (c *runCmd) settings() (service.Config, error) {
 	}
 	config.Server, config.Name = cmp.Or(c.Server, config.Server), cmp.Or(c.Name, config.Name)
 	config.Folder, config.OML = cmp.Or(c.Data, config.Folder), cmp.Or(c.OML, config.OML)
+	config.Policy = cmp.Or(c.Policy, config.Policy)
 	config.PathValidation = cmp.Or(c.Validate, config.PathValidation)
 	config.SpoolBytes = cmp.Or(c.Spool, config.SpoolBytes)
 	config.HostInterval = cmp.Or(c.Interval, config.HostInterval)

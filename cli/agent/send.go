@@ -115,7 +115,7 @@ func (c *sendCmd) Run(ctx context.Context) (failed error) {
 		return save(c.Save, func(w io.Writer) error { return sender.Save(ctx, options, w) })
 	}
 	if c.OML != "" {
-		if options.Report, err = c.open(c.OML, "send", []*measure.Schema{&sender.Packets}); err != nil {
+		if options.Report, err = c.open(c.OML, "send", []*measure.Schema{&measure.SendPackets}); err != nil {
 			return err
 		}
 		defer func() { failed = errors.Join(failed, finish(options.Report)) }()

@@ -50,11 +50,16 @@ type Descriptor struct {
 	// forwards"; filters are appended where it matches any.
 	Action string
 	// Cost is what it costs, in words; {interval} stands for that of its rows.
-	Cost      string
-	Schemas   []*measure.Schema
-	Options   []Option
+	Cost    string
+	Schemas []*measure.Schema
+	Options []Option
+	// Check returns what is wrong with a complete set of options that are valid one by one;
+	// nil: nothing can be.
+	Check     func(Options) error
 	Placement Placement
 	Match     Match
+	// Capability that agents must state to be assigned the point; empty: none.
+	Capability string
 	// MinInterval is the shortest interval of its rows; zero: any that a session can have.
 	MinInterval time.Duration
 	// Views are how the page and the command line show it by default.
@@ -96,6 +101,11 @@ func (d *Descriptor) check() error {
 		}
 		if err := option.Check(option.Default); err != nil {
 			return fmt.Errorf("default of option %s: %w", option.Name, err)
+		}
+	}
+	if d.Check != nil {
+		if err := d.Check(d.Complete(nil)); err != nil {
+			return fmt.Errorf("defaults: %w", err)
 		}
 	}
 	for _, view := range d.Views {

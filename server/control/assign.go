@@ -37,7 +37,9 @@ func (c *Control) assign(now time.Time) {
 		r.points = map[string][]string{}
 		for agent, a := range session.Assign(r.Spec, planned, addresses, read, c.open(r)) {
 			for _, task := range a.Points {
-				r.points[agent] = append(r.points[agent], task.Point)
+				if measures(known, agent, task.Point) {
+					r.points[agent] = append(r.points[agent], task.Point)
+				}
 			}
 			tasks[agent] = append(tasks[agent], c.resolveConflict(r, agent, tasks[agent], a))
 		}
@@ -53,6 +55,12 @@ func (c *Control) assign(now time.Time) {
 		a.assign(next, text, now)
 		c.changed.assignments = true
 	}
+}
+
+// measures reports whether an agent can measure a point, by its capabilities.
+func measures(hosts []session.Host, agent, point string) bool {
+	i := slices.IndexFunc(hosts, func(h session.Host) bool { return h.Name == agent })
+	return i < 0 || hosts[i].Measures(point)
 }
 
 // inOrder returns the sessions by the start of their runs: if two conflict, the older

@@ -35,7 +35,7 @@ type agent struct {
 	// sent is the desired assignment, text is that without the revision.
 	sent session.Assignment
 	text string
-	// restricted is, by session, why its source does not mark as the session asks for.
+	// restricted is, by session, why it does not mark or measure as the session asks for.
 	restricted map[string]string
 	// confirmed: the agent has acknowledged sent.
 	confirmed  bool

@@ -1,0 +1,221 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/agent/policy"
+	"pillion.dev/agent/sender"
+	"pillion.dev/internal/clock"
+	"pillion.dev/measure"
+	"pillion.dev/send"
+	"pillion.dev/send/dispatch"
+	"pillion.dev/send/frame"
+	"pillion.dev/send/traffic"
+	"pillion.dev/session"
+)
+
+func init() {
+	Register(traffic.Point.Name, func(options Options) Point { return PerTask(sending{options}.run)(options) })
+}
+
+// sending sends the packets of sessions, within the host's policy.
+type sending struct{ options Options }
+
+// run sends the packets of a task, and a row each interval.
+func (s sending) run(ctx context.Context, task session.PointTask, sink Sink) error {
+	t, err := traffic.Parse(task.Options)
+	if err != nil {
+		return err
+	}
+	if len(task.Peers) != 1 {
+		return fmt.Errorf("send: %d destinations, want 1", len(task.Peers))
+	}
+	device, to, err := unicast(task.Peers[0])
+	if err != nil {
+		return err
+	}
+	release, err := s.options.Policy.Admit(policy.Request{
+		Target: to, Protocol: t.Protocol(), BitsPerSecond: t.Limit.BitsPerSecond, PacketsPerSecond: t.Limit.PacketsPerSecond,
+	})
+	if err != nil {
+		return err
+	}
+	defer release()
+	r := &sentRows{task: task, traffic: t, to: to, sink: sink, now: s.options.now, account: send.NewAccount(t.Late)}
+	if err := r.send(ctx, device); err != nil {
+		return fmt.Errorf("send to %s by %s: %w", task.Peers[0].Agent, device, err)
+	}
+	<-ctx.Done() // the schedule has ended
+	return nil
+}
+
+// unicast returns the first address of a peer to which packets can be sent, and the
+// interface of the route.
+func unicast(peer session.Peer) (device string, to netip.Addr, err error) {
+	var reasons []error
+	for _, text := range peer.Addresses {
+		to, err := netip.ParseAddr(text)
+		if err != nil {
+			reasons = append(reasons, fmt.Errorf("read address of %s: %w", peer.Agent, err))
+			continue
+		}
+		device, err := routeDevice(to)
+		if err != nil {
+			reasons = append(reasons, err)
+			continue
+		}
+		// The address of a network or its broadcast address has a route of another type.
+		routes, err := netlink.RouteGet(net.IP(to.AsSlice()))
+		if err != nil || len(routes) == 0 || routes[0].Type != unix.RTN_UNICAST {
+			reasons = append(reasons, fmt.Errorf("%v is not the unicast address of another host", to))
+			continue
+		}
+		return device, to, nil
+	}
+	return "", to, cmp.Or(errors.Join(reasons...), fmt.Errorf("%s has no address", peer.Agent))
+}
+
+// sentRows sends for one task and makes its rows.
+type sentRows struct {
+	task    session.PointTask
+	traffic *traffic.Traffic
+	to      netip.Addr
+	sink    Sink
+	now     func() moment
+
+	sender dispatch.Sender
+	offset time.Duration // of the wall clock from the monotonic clock
+
+	mu      sync.Mutex
+	account *send.Account
+	period  period
+}
+
+// send sends until the schedule or the context ends.
+func (r *sentRows) send(ctx context.Context, device string) (err error) {
+	h, err := r.traffic.Header(r.to)
+	if err != nil {
+		return err
+	}
+	if err := send.Address(h, device); err != nil {
+		return err
+	}
+	packets, err := r.traffic.Schedule()
+	if err != nil {
+		return err
+	}
+	if r.offset, err = clock.MonotonicOffset(); err != nil {
+		return err
+	}
+	r.sender, err = dispatch.Open(dispatch.Options{Device: device, Mechanism: r.traffic.Mechanism, Lead: sendLead, DropLate: r.traffic.DropLate})
+	if err != nil {
+		return err
+	}
+	r.period = begin(r.now(), time.Duration(r.task.Interval))
+	ended := make(chan struct{})
+	var rows sync.WaitGroup
+	rows.Go(func() { r.rows(ended) })
+	job := send.Job{
+		Schedule: packets, Headers: map[string]*frame.Header{"": h}, Check: r.traffic.Limit.Check(), Delay: r.traffic.Delay,
+	}
+	err = send.Run(ctx, r.sender, job, r.take)
+	close(ended)
+	rows.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil // which is how a task ends
+	}
+	return errors.Join(err, r.sender.Close())
+}
+
+// sendLead is the pre-dispatch period: what is on its way when a task ends is cancelled.
+const sendLead = 100 * time.Millisecond
+
+// take counts a packet, and reports it if asked.
+func (r *sentRows) take(record dispatch.Record) {
+	r.mu.Lock()
+	r.account.Add(record)
+	late := r.account.IsLate(record)
+	r.mu.Unlock()
+	if r.traffic.Packets {
+		owner := sender.Owner{Session: r.task.Session, Destination: r.task.Peers[0].Agent}
+		r.sink(&measure.SendPackets, sender.PacketRow(owner, record, nil, late, r.offset))
+	}
+}
+
+// rows emits a row at the end of each interval, and the last one when sending has ended.
+func (r *sentRows) rows(ended <-chan struct{}) {
+	interval := time.Duration(r.task.Interval)
+	for {
+		wait := time.NewTimer(min(interval, max(r.period.next.Sub(r.now().day), time.Millisecond)))
+		select {
+		case <-ended:
+			wait.Stop()
+			r.emit(r.now())
+			return
+		case <-wait.C:
+		}
+		if now := r.now(); r.period.over(now, interval) {
+			r.emit(now)
+			r.period = begin(now, interval)
+		}
+	}
+}
+
+// emit makes the row of the period that ends now.
+func (r *sentRows) emit(now moment) {
+	r.mu.Lock()
+	sum := r.account.Cut()
+	r.mu.Unlock()
+	floats := func(known bool, values ...float64) []measure.Value {
+		cells := make([]measure.Value, len(values))
+		for i, v := range values {
+			if known {
+				cells[i] = measure.Float64Value(v)
+			}
+		}
+		return cells
+	}
+	text := func(s string) measure.Value {
+		if s == "" {
+			return measure.Value{}
+		}
+		return measure.StringValue(s)
+	}
+	lateness, distance := sum.Lateness, sum.Interdeparture
+	sample := measure.Sample{
+		measure.TimeValue(now.day), measure.StringValue(r.task.Session), measure.StringValue(r.task.Peers[0].Agent), measure.StringValue(r.to.String()),
+		measure.StringValue(r.traffic.String()), measure.Int64Value(int64(r.period.length(now))),
+		measure.Uint64Value(sum.Scheduled), measure.Uint64Value(sum.Sent), measure.Uint64Value(sum.Late), measure.Uint64Value(sum.LateDropped),
+		measure.Uint64Value(sum.Cancelled), measure.Uint64Value(sum.Failed), text(failures(sum.Failures)), measure.Uint64Value(sum.Bytes),
+	}
+	sample = append(sample, floats(sum.BitsPerSecond > 0, sum.BitsPerSecond)...)
+	sample = append(sample, floats(sum.Asked > 0, sum.Asked)...)
+	sample = append(sample, floats(!lateness.Histogram.Empty(), lateness.P50, lateness.P99, lateness.Max)...)
+	sample = append(sample, floats(!distance.Histogram.Empty(), distance.P50, distance.P99, distance.Max)...)
+	sample = append(sample, measure.StringValue(r.sender.Name()), text(strings.Join(r.sender.Remarks(), "; ")))
+	r.sink(&measure.Send, sample)
+}
+
+// failures lists causes with their counts, the most frequent first.
+func failures(causes map[string]uint64) string {
+	var texts []string
+	for _, cause := range slices.SortedFunc(maps.Keys(causes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(causes[b], causes[a]), strings.Compare(a, b))
+	}) {
+		texts = append(texts, fmt.Sprintf("%s (%d)", cause, causes[cause]))
+	}
+	return strings.Join(texts, "; ")
+}
