@@ -195,3 +195,28 @@ func TestOpenFails(t *testing.T) {
 		}
 	}
 }
+
+// TestSendersShareDevice: the driver times of two senders on one device are those of their own
+// packets, although the packets have the same slots.
+func TestSendersShareDevice(t *testing.T) {
+	r := newRig(t)
+	s, err := schedule.Train(400, 100, 500*time.Microsecond, schedule.Trains{})
+	opened := []dispatch.Sender{r.open(dispatch.Options{Mechanism: "bpf"}), r.open(dispatch.Options{Mechanism: "bpf"})}
+	job := jobOf(t, r.header(farAddress, frame.UDP), s, err)
+	var senders sync.WaitGroup
+	for _, sender := range opened {
+		senders.Go(func() {
+			a := NewAccount(DefaultLate)
+			err := Run(t.Context(), sender, job, func(record dispatch.Record) {
+				a.Add(record)
+				if record.Driver < record.Handed || record.Handed < record.Intended {
+					t.Errorf("%+v", record)
+				}
+			})
+			if err != nil || a.Sent != 400 {
+				t.Errorf("%+v, %v", a, err)
+			}
+		})
+	}
+	senders.Wait()
+}

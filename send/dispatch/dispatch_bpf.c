@@ -21,12 +21,9 @@
 #define TOGETHER 64 /* packets of one iteration at most */
 #define SPINS (1 << 20) /* far more than a slice needs */
 
-/* The upper bits of a packet's mark; the lower ones are its slot. */
-#define MARK 0x5e000000u
-#define MARK_MASK 0xff000000u
-
 volatile const __u32 device; /* index of the interface */
 volatile const __u32 namespace; /* inode number of its network namespace */
+volatile const __u32 mark; /* of this sender's packets: the upper bits; the lower ones are the slot */
 
 struct wait {
 	__u64 until; /* ns */
@@ -107,7 +104,7 @@ static __always_inline int send_next(struct __sk_buff *skb, struct control *c, i
 		o->fate = FATE_LATE;
 		return 1;
 	}
-	skb->mark = MARK | at;
+	skb->mark = mark | at;
 	o->handed = w.now;
 	error = bpf_clone_redirect(skb, device, 0);
 	o->error = error;
@@ -155,10 +152,10 @@ struct sk_buff {
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(dispatch_driver, struct sk_buff *skb, struct net_device *dev)
 {
-	__u32 mark = skb->mark, at = mark & SLOT_MASK;
+	__u32 marked = skb->mark, at = marked & SLOT_MASK;
 	struct outcome *o;
 
-	if ((mark & MARK_MASK) != MARK || dev->ifindex != device || dev->nd_net.net->ns.inum != namespace)
+	if ((marked & ~SLOT_MASK) != mark || dev->ifindex != device || dev->nd_net.net->ns.inum != namespace)
 		return 0;
 	o = bpf_map_lookup_elem(&outcomes, &at);
 	if (o && !o->driver)

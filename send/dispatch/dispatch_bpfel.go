@@ -63,6 +63,7 @@ const (
 	dispatchProgDispatchDriver = "dispatch_driver"
 	dispatchProgDispatchRun    = "dispatch_run"
 	dispatchVarDevice          = "device"
+	dispatchVarMark            = "mark"
 	dispatchVarNamespace       = "namespace"
 )
 
@@ -127,6 +128,7 @@ type dispatchMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type dispatchVariableSpecs struct {
 	Device    *ebpf.VariableSpec `ebpf:"device"`
+	Mark      *ebpf.VariableSpec `ebpf:"mark"`
 	Namespace *ebpf.VariableSpec `ebpf:"namespace"`
 }
 
@@ -170,6 +172,7 @@ func (m *dispatchMaps) Close() error {
 // It can be passed to loadDispatchObjects or ebpf.CollectionSpec.LoadAndAssign.
 type dispatchVariables struct {
 	Device    *ebpf.Variable `ebpf:"device"`
+	Mark      *ebpf.Variable `ebpf:"mark"`
 	Namespace *ebpf.Variable `ebpf:"namespace"`
 }
 

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -75,7 +77,9 @@ func (k *kernel) open() error {
 	if err != nil {
 		return err
 	}
-	for name, value := range map[string]uint32{dispatchVarDevice: uint32(k.device), dispatchVarNamespace: namespace} {
+	for name, value := range map[string]uint32{
+		dispatchVarDevice: uint32(k.device), dispatchVarNamespace: namespace, dispatchVarMark: nextMark(),
+	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("set %s: %w", name, err)
 		}
@@ -97,6 +101,15 @@ func (k *kernel) open() error {
 	}
 	return nil
 }
+
+// opened counts the senders of this process, from a random number.
+var opened atomic.Uint32
+
+func init() { opened.Store(rand.Uint32()) }
+
+// nextMark is the part of the packets' marks by which several senders on one device tell
+// their packets apart. Its upper bit is set, which marks of other programs seldom have.
+func nextMark() uint32 { return 1<<31 | opened.Add(slotCount)&^slotMask }
 
 // Name is that of the mechanism.
 func (k *kernel) Name() string { return "bpf" }
