@@ -29,6 +29,9 @@ type Capacity struct {
 	// DispersionRate is the mean rate of long trains (pathrate's ADR), which lies between
 	// the available bandwidth and the capacity; 0 without long trains.
 	DispersionRate Interval `json:"dispersion_rate"`
+	// Span is the number of gaps of the spans within trains whose rates give the capacity; 0:
+	// it is that of pairs.
+	Span int `json:"span"`
 	// Samples is the number of gaps used, Lossy and Reordered those of trains left out.
 	Samples   int       `json:"samples"`
 	Lossy     int       `json:"lossy"`
@@ -41,8 +44,10 @@ type Capacity struct {
 // Packet-dispersion techniques and a capacity-estimation methodology, IEEE/ACM Transactions
 // on Networking 12, 2004): of the modes of the rates of pairs that are not below the
 // dispersion rate of long trains, the densest. With fewer than 20 pairs the gaps within
-// trains are used like pairs. The interval is a percentile bootstrap over the pairs and over
-// the trains, 200 times, widened by the resolution of the receive times.
+// trains are used like pairs. Where trains show a mode that is sharper, without the packets
+// that a receiver which has to wake up stamps late, its rate is used instead. The interval is
+// a percentile bootstrap over the pairs and over the trains, 200 times, widened by the
+// resolution of the receive times and by the deviation of spans.
 func EstimateCapacity(trains []Train) Capacity {
 	var c Capacity
 	usable := c.usable(trains)
@@ -53,17 +58,18 @@ func EstimateCapacity(trains []Train) Capacity {
 		c.DispersionRate = resampledMean(dispersion)
 	}
 	c.Findings = assumptions(usable, gaps, pairs)
-	rates := make([]float64, 0, len(gaps))
-	for _, g := range gaps {
-		if g.received > 0 && g.size > 0 {
-			rates = append(rates, g.rate())
-		}
-	}
+	rates := rates(gaps)
 	if len(rates) == 0 {
 		return c
 	}
 	c.Modes = modes(rates)
-	c.Rate = bootstrap(rates, dispersion)
+	byTrain, span, deviation := spans(usable)
+	if _, limited := found(c.Findings, ConstantRate); span > 0 && !limited {
+		c.Span, c.Rate = span, bootstrap(byTrain, dispersion).widened(deviation)
+		gaps = innerGaps(usable)
+	} else {
+		c.Rate = bootstrap(single(rates), dispersion)
+	}
 	if len(dispersion) == 0 {
 		c.Findings = append(c.Findings, finding(LongTrains, false,
 			"no train of %d packets or more; a mode caused by cross traffic may have been taken for the capacity", longTrain))
@@ -153,17 +159,34 @@ func capacityOf(rates []float64, dispersionRate float64) float64 {
 	return found[0].Rate
 }
 
-// bootstrap estimates the capacity of the rates, and of as many drawn from them.
-func bootstrap(rates, dispersion []float64) Interval {
+// widened adds a relative error to both sides.
+func (i Interval) widened(relative float64) Interval {
+	return Interval{i.Value, i.Low / (1 + relative), i.High * (1 + relative)}
+}
+
+// single makes each rate a group of its own.
+func single(rates []float64) [][]float64 {
+	var groups [][]float64
+	for i := range rates {
+		groups = append(groups, rates[i:i+1])
+	}
+	return groups
+}
+
+// bootstrap estimates the capacity of the rates, and of as many groups of them drawn at
+// random: the rates of one train are not independent.
+func bootstrap(groups [][]float64, dispersion []float64) Interval {
 	r := rand.New(rand.NewPCG(1, 2))
-	again, values := make([]float64, len(rates)), make([]float64, replicates)
+	values := make([]float64, replicates)
+	var again []float64
 	for i := range values {
-		for k := range again {
-			again[k] = rates[r.IntN(len(rates))]
+		again = again[:0]
+		for range groups {
+			again = append(again, groups[r.IntN(len(groups))]...)
 		}
 		values[i] = capacityOf(again, resampled(r, dispersion))
 	}
-	return between(capacityOf(rates, mean(dispersion)), values)
+	return between(capacityOf(slices.Concat(groups...), mean(dispersion)), values)
 }
 
 // resampledMean is the mean of the values with its interval.

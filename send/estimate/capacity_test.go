@@ -88,6 +88,28 @@ func TestCapacityWithNoisyTimestamps(t *testing.T) {
 	}
 }
 
+// A receiver that sleeps stamps the first packet of a train late: pairs appear closer.
+func TestCapacityWithAReceiverThatWakesUp(t *testing.T) {
+	for _, rate := range []float64{10e6, 100e6, 1e9} {
+		p := newPath(link{rate: rate})
+		p.receive = func(times []float64) []int64 {
+			stamps, last := make([]int64, len(times)), int64(0)
+			for i, at := range times {
+				last = max(last+500, int64(at+2000*math.Abs(p.r.NormFloat64())))
+				if i == 0 {
+					last = int64(at) + 4000
+				}
+				stamps[i] = last
+			}
+			return stamps
+		}
+		c := estimate.EstimateCapacity(p.dispersion(300, 20))
+		if !c.Valid || c.Span == 0 || math.Abs(c.Rate.Value/rate-1) > 0.05 || c.Rate.Low > rate || c.Rate.High < rate {
+			t.Errorf("%g: %+v, span %d, pairs %+v, %v", rate, c.Rate, c.Span, c.Modes, c.Findings)
+		}
+	}
+}
+
 func TestCapacityOfTrainsAlone(t *testing.T) {
 	p := newPath(link{rate: 100e6, load: 0.3, poisson: true})
 	c := estimate.EstimateCapacity(p.dispersion(0, 30))

@@ -68,8 +68,21 @@ const (
 	ConsistentTrends Assumption = "consistent trends"
 )
 
+// CapacityAssumptions are those that EstimateCapacity tests.
+var CapacityAssumptions = []Assumption{EnoughSamples, FineTimestamps, SeparateArrivals, ClearMode, SenderFaster, ConstantRate, LongTrains}
+
 func finding(a Assumption, invalidates bool, format string, args ...any) Finding {
 	return Finding{Assumption: a, Invalidates: invalidates, Detail: fmt.Sprintf(format, args...)}
+}
+
+// found returns the finding about an assumption.
+func found(findings []Finding, a Assumption) (Finding, bool) {
+	for _, f := range findings {
+		if f.Assumption == a {
+			return f, true
+		}
+	}
+	return Finding{}, false
 }
 
 // valid reports whether no finding invalidates the estimate.

@@ -1,0 +1,106 @@
+package estimator
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"pillion.dev/send/estimate"
+)
+
+// rate writes bit/s with a unit.
+func rate(bits float64) string {
+	switch {
+	case bits >= 1e9:
+		return fmt.Sprintf("%.4g Gbit/s", bits/1e9)
+	case bits >= 1e6:
+		return fmt.Sprintf("%.4g Mbit/s", bits/1e6)
+	}
+	return fmt.Sprintf("%.4g kbit/s", bits/1e3)
+}
+
+// interval writes an estimate with its bounds.
+func interval(i estimate.Interval) string {
+	return fmt.Sprintf("%s [%s, %s]", rate(i.Value), rate(i.Low), rate(i.High))
+}
+
+func (r *capacityResult) text() string {
+	c := &r.Capacity
+	var b strings.Builder
+	b.WriteString(histogram(r.rates, c.Modes))
+	switch {
+	case c.Samples == 0 || c.Rate.Value == 0:
+		b.WriteString("capacity        not measured: no usable pairs or trains\n")
+	case c.Valid:
+		fmt.Fprintf(&b, "capacity        %s of %s, %s\n", interval(c.Rate), r.Layer, r.Direction)
+	default:
+		fmt.Fprintf(&b, "capacity        not known: %s is contradicted by the assumptions below\n", interval(c.Rate))
+	}
+	if c.DispersionRate.Value > 0 {
+		fmt.Fprintf(&b, "dispersion rate %s of trains: between available bandwidth and capacity\n", interval(c.DispersionRate))
+	}
+	fmt.Fprintf(&b, "samples         %d gaps; left out: %d trains with loss, %d with reordering, %d not sent entirely\n", c.Samples, c.Lossy, c.Reordered, r.Unsent)
+	return b.String() + r.about.text()
+}
+
+func (a *about) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "sent            %d packets by mechanism %s; arrivals from %s\n", a.Packets, a.Mechanism, a.Arrivals)
+	for _, c := range a.Assumptions {
+		if c.Holds {
+			fmt.Fprintf(&b, "assumption      %s: holds\n", c.Assumption)
+		} else {
+			fmt.Fprintf(&b, "assumption      %s: contradicted: %s\n", c.Assumption, c.Detail)
+		}
+	}
+	for _, text := range a.Untested {
+		fmt.Fprintf(&b, "assumed         %s\n", text)
+	}
+	for _, text := range a.Remarks {
+		fmt.Fprintf(&b, "note: %s\n", text)
+	}
+	return b.String()
+}
+
+const (
+	bins     = 24
+	barWidth = 50
+	edges    = 0.01 // share of the rates at each end outside the histogram
+)
+
+// histogram draws the rates in bins of equal width on a logarithmic scale and names the modes.
+func histogram(rates []float64, modes []estimate.Mode) string {
+	if len(rates) == 0 {
+		return ""
+	}
+	sorted := slices.Sorted(slices.Values(rates))
+	low, high := sorted[int(edges*float64(len(sorted)))], sorted[int((1-edges)*float64(len(sorted)-1))]
+	width := math.Max(math.Log(high/low)/bins, 0.002) // narrower bins show the clock's unit
+	bin := func(rate float64) int { return int(math.Floor(math.Log(rate/low) / width)) }
+	counts, outside := make([]int, bins+1), 0
+	for _, r := range sorted {
+		if i := bin(r); i >= 0 && i < len(counts) {
+			counts[i]++
+		} else {
+			outside++
+		}
+	}
+	most := slices.Max(counts)
+	var b strings.Builder
+	fmt.Fprintf(&b, "rates of %d gaps, %d outside the range\n", len(rates), outside)
+	last := bins
+	for last > 0 && counts[last] == 0 {
+		last--
+	}
+	for i, n := range counts[:last+1] {
+		line := fmt.Sprintf("%14s %5d %s", rate(low*math.Exp(float64(i)*width)), n, strings.Repeat("#", (n*barWidth+most-1)/max(most, 1)))
+		for k, m := range modes {
+			if bin(m.Rate) == i {
+				line += fmt.Sprintf(" mode %d: %s, %.0f %%", k+1, rate(m.Rate), 100*m.Share)
+			}
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,87 @@
+package send
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"pillion.dev/send/arrival"
+	"pillion.dev/send/dispatch"
+	"pillion.dev/send/frame"
+	"pillion.dev/send/schedule"
+)
+
+// TestArrivals: a watch sees each packet of its flow after it was handed over, and none of
+// other flows or earlier rounds.
+func TestArrivals(t *testing.T) {
+	r := newRig(t)
+	const trains, packets = 3, 20
+	sender := r.open(dispatch.Options{Mechanism: "bpf"})
+	for _, row := range []struct {
+		protocol string
+		to       netip.Addr
+	}{{frame.UDP, farAddress}, {frame.TCP, farAddress6}, {frame.ICMP, farAddress}, {frame.ICMP, farAddress6}} {
+		t.Run(fmt.Sprintf("%s to %v", row.protocol, row.to), func(t *testing.T) {
+			h := r.header(row.to, row.protocol)
+			var w *arrival.Watch
+			r.in(r.far, func() (err error) {
+				w, err = arrival.Open(farDevice, arrival.Flow{Source: h.Source, Protocol: h.Protocol, SourcePort: h.SourcePort, DestinationPort: h.DestinationPort})
+				return err
+			})
+			defer w.Close()
+			for _, first := range []int{0, 1, trains} { // trains before the first one are of an earlier round
+				other := *h
+				other.SourcePort++
+				flows := []*frame.Header{h}
+				if row.protocol != frame.ICMP {
+					flows = []*frame.Header{&other, h}
+				}
+				r.must(w.Begin(uint32(first), trains, packets))
+				for _, flow := range flows {
+					for _, at := range w.Arrivals(trains * packets) {
+						if at != 0 {
+							t.Fatalf("from train %d on: a packet of another flow or round arrived at %d", first, at)
+						}
+					}
+					s, err := schedule.Train(packets, 120, 50*time.Microsecond, schedule.Trains{Count: trains, Every: 3 * time.Millisecond})
+					_, records, err := r.send(t.Context(), sender, jobOf(t, flow, s, err))
+					r.must(err)
+					got := w.Arrivals(trains * packets)
+					for i, record := range records {
+						at := i - first*packets
+						if flow == h && at >= 0 && (got[at] < record.Handed || got[at] > dispatch.Now()) {
+							t.Fatalf("from train %d on, record %d: %+v, arrived at %d", first, i, record, got[at])
+						}
+					}
+					for _, at := range got[(trains-first)*packets:] {
+						if at != 0 {
+							t.Fatalf("from train %d on: a packet of an earlier round arrived at %d", first, at)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestWatchFails: errors state the cause.
+func TestWatchFails(t *testing.T) {
+	r := newRig(t)
+	for name, row := range map[string]struct {
+		device string
+		flow   arrival.Flow
+	}{
+		"interface": {"none0", arrival.Flow{Source: farAddress}},
+		"source":    {farDevice, arrival.Flow{}},
+		"protocol":  {farDevice, arrival.Flow{Source: farAddress, Protocol: frame.Raw}},
+	} {
+		r.in(r.far, func() error {
+			if w, err := arrival.Open(row.device, row.flow); err == nil {
+				w.Close()
+				t.Errorf("%s: opened", name)
+			}
+			return nil
+		})
+	}
+}
