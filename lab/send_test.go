@@ -20,6 +20,20 @@ func TestDocumentedSending(t *testing.T) {
 	}
 }
 
+// TestDocumentedBenchmarks runs the documented commands between two hosts, with short trials.
+func TestDocumentedBenchmarks(t *testing.T) {
+	b := up(t, "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n")
+	text := strings.NewReplacer("eth1", "b", "eth2", "a", "198.19.0.2", secondIPv4.String(), "--receive-netns far", "--receive-netns b --lab "+b.Spec.Name).
+		Replace(ofClass(t, "docs/agent.md", "benchmark"))
+	for command := range strings.Lines(text) {
+		short := " --duration 50ms --wait 50ms --json"
+		said := b.exec("a", "bash", "-c", strings.Replace(strings.TrimSpace(command), "pillion-agent", agentPath, 1)+short)
+		if !strings.Contains(said, `{"result":{"benchmark":`) || !strings.Contains(said, `{"summary":{"benchmark":`) {
+			t.Errorf("%s\n%s", command, said)
+		}
+	}
+}
+
 // TestSentPacketsAreMarked: what the sender sends through an interface with a source is an
 // in-line measurement at the far end.
 func TestSentPacketsAreMarked(t *testing.T) {

@@ -21,12 +21,12 @@ func TestArrivals(t *testing.T) {
 	for _, row := range []struct {
 		protocol string
 		to       netip.Addr
-	}{{frame.UDP, farAddress}, {frame.TCP, farAddress6}, {frame.ICMP, farAddress}, {frame.ICMP, farAddress6}} {
+	}{{frame.UDP, farAddress}, {frame.TCP, farAddress6}, {frame.ICMP, farAddress}, {frame.ICMP, farAddress6}, {frame.Raw, farAddress}} {
 		t.Run(fmt.Sprintf("%s to %v", row.protocol, row.to), func(t *testing.T) {
 			h := r.header(row.to, row.protocol)
 			var w *arrival.Watch
 			r.in(r.far, func() (err error) {
-				w, err = arrival.Open(farDevice, arrival.Flow{Source: h.Source, Protocol: h.Protocol, SourcePort: h.SourcePort, DestinationPort: h.DestinationPort})
+				w, err = arrival.Open(farDevice, arrival.Flow{Source: h.Source, Protocol: h.Protocol, Number: h.Number, SourcePort: h.SourcePort, DestinationPort: h.DestinationPort}, trains*packets)
 				return err
 			})
 			defer w.Close()
@@ -34,7 +34,7 @@ func TestArrivals(t *testing.T) {
 				other := *h
 				other.SourcePort++
 				flows := []*frame.Header{h}
-				if row.protocol != frame.ICMP {
+				if row.protocol == frame.UDP || row.protocol == frame.TCP {
 					flows = []*frame.Header{&other, h}
 				}
 				r.must(w.Begin(uint32(first), trains, packets))
@@ -74,10 +74,10 @@ func TestWatchFails(t *testing.T) {
 	}{
 		"interface": {"none0", arrival.Flow{Source: farAddress}},
 		"source":    {farDevice, arrival.Flow{}},
-		"protocol":  {farDevice, arrival.Flow{Source: farAddress, Protocol: frame.Raw}},
+		"protocol":  {farDevice, arrival.Flow{Source: farAddress, Protocol: "sctp"}},
 	} {
 		r.in(r.far, func() error {
-			if w, err := arrival.Open(row.device, row.flow); err == nil {
+			if w, err := arrival.Open(row.device, row.flow, 1); err == nil {
 				w.Close()
 				t.Errorf("%s: opened", name)
 			}

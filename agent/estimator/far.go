@@ -61,7 +61,7 @@ type local struct{ *arrival.Watch }
 func watch(namespace *os.File, device string, flow arrival.Flow) (receiver, error) {
 	var w *arrival.Watch
 	open := func() (err error) {
-		w, err = arrival.Open(device, flow)
+		w, err = arrival.Open(device, flow, arrival.Limit)
 		return err
 	}
 	var err error

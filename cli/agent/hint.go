@@ -12,6 +12,7 @@ import (
 	"pillion.dev/agent/capture"
 	"pillion.dev/agent/report"
 	"pillion.dev/agent/service"
+	"pillion.dev/agent/tester"
 	"pillion.dev/cli/command"
 	"pillion.dev/lab"
 	"pillion.dev/lab/emulator"
@@ -23,6 +24,7 @@ import (
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
 	"pillion.dev/send/schedule"
+	"pillion.dev/send/search"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -60,6 +62,9 @@ var hints = []struct {
 	{schedule.ErrFile, "docs/agent.md documents the format of schedules"},
 	{schedule.ErrPattern, "see pillion-agent send --help for the options of a pattern"},
 	{frame.ErrHeader, "see pillion-agent send --help for the options of headers and sizes"},
+	{tester.ErrOptions, "see pillion-agent benchmark throughput --help for the options and their units"},
+	{search.ErrRange, "--resolution and --step are shares such as 0.5%, and --max-rate is above 10 frames per trial"},
+	{tester.ErrPath, "check the addresses and routes on the way, that the device under test forwards, and --receive-dev and --receive-netns"},
 	{send.ErrUnreachable, "check the address and the routes of the network namespace (ip route get ADDRESS); an IPv6 address with a port is written [ADDRESS]:PORT"},
 	{capture.ErrFilter, "docs/agent.md documents filters: '[tcp|udp] [src|dst] host A, net P, port N', not, and, or, parentheses"},
 	{capture.ErrOptions, "for example pillion-agent capture --dev eth0, or --read FILE"},

@@ -264,7 +264,7 @@ func (c *sendCmd) pattern() (schedule.Schedule, error) {
 	case "pair":
 		return schedule.Pair(c.Size, trains)
 	case "rate":
-		rate, err := bits(c.Rate)
+		rate, err := bits("--rate", c.Rate)
 		if err != nil {
 			return nil, err
 		}
@@ -279,11 +279,11 @@ func (c *sendCmd) pattern() (schedule.Schedule, error) {
 	return nil, fmt.Errorf("read pattern %q: %w: must be train, pair, rate, chirp, periodic or poisson", c.Pattern, command.ErrValue)
 }
 
-// bits reads a rate in bit/s.
-func bits(text string) (float64, error) {
+// bits reads a rate in bit/s, the value of an option.
+func bits(option, text string) (float64, error) {
 	n, err := quantity.ParseSize(text)
 	if err != nil || n == 0 {
-		return 0, fmt.Errorf("read --rate %s: %w: a number of bits per second, such as 50M", strconv.Quote(text), command.ErrValue)
+		return 0, fmt.Errorf("read %s %s: %w: a number of bits per second, such as 50M", option, strconv.Quote(text), command.ErrValue)
 	}
 	return float64(n), nil
 }

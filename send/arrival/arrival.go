@@ -21,14 +21,15 @@ import (
 	"pillion.dev/send/frame"
 )
 
-// Limit is how many packets a round may have.
+// Limit is how many packets the round of a sender on another host may have.
 const Limit = 1 << 18
 
 // Flow tells the packets of one sender from all others.
 type Flow struct {
 	Source                      netip.Addr
-	Protocol                    string // frame.UDP, frame.TCP or frame.ICMP
-	SourcePort, DestinationPort uint16 // not of ICMP
+	Protocol                    string // of package frame; empty: UDP
+	Number                      uint8  // IP protocol number of frame.Raw
+	SourcePort, DestinationPort uint16 // not of ICMP and Raw
 }
 
 // Watch records the arrivals of a flow.
@@ -55,12 +56,15 @@ func (f Flow) number() (uint8, error) {
 		return unix.IPPROTO_ICMP, nil
 	case f.Protocol == frame.ICMP:
 		return unix.IPPROTO_ICMPV6, nil
+	case f.Protocol == frame.Raw:
+		return f.Number, nil
 	}
-	return 0, fmt.Errorf("%w: protocol %q: udp, tcp or icmp", ErrFlow, f.Protocol)
+	return 0, fmt.Errorf("%w: protocol %q: udp, tcp, icmp or raw", ErrFlow, f.Protocol)
 }
 
-// Open watches an interface in the network namespace of the calling thread.
-func Open(device string, flow Flow) (*Watch, error) {
+// Open watches an interface in the network namespace of the calling thread. A round has limit
+// packets at most, each of which takes 8 bytes of memory.
+func Open(device string, flow Flow, limit int) (*Watch, error) {
 	dev, err := net.InterfaceByName(device)
 	if err != nil {
 		return nil, fmt.Errorf("find interface %s: %w", device, err)
@@ -83,21 +87,25 @@ func Open(device string, flow Flow) (*Watch, error) {
 	if flow.Source.Is4() {
 		version = 4
 	}
+	raw := uint8(0)
+	if flow.Protocol == frame.Raw {
+		raw = 1
+	}
 	for name, value := range map[string]any{
 		arrivalVarDevice: uint32(dev.Index), arrivalVarNamespace: namespace, arrivalVarVersion: version,
-		arrivalVarProtocol: protocol, arrivalVarSource: source,
+		arrivalVarProtocol: protocol, arrivalVarRaw: raw, arrivalVarSource: source,
 		arrivalVarSourcePort: networkOrder(flow.SourcePort), arrivalVarDestinationPort: networkOrder(flow.DestinationPort),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	spec.Maps[arrivalMapArrivals].MaxEntries = Limit
+	spec.Maps[arrivalMapArrivals].MaxEntries = uint32(limit)
 	w := &Watch{}
 	if err := spec.LoadAndAssign(&w.objects, nil); err != nil {
 		return nil, fmt.Errorf("load programs (needs Linux 5.11 with BTF): %w", err)
 	}
-	if err := w.attach(); err != nil {
+	if err := w.attach(limit); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
@@ -109,12 +117,12 @@ func networkOrder(port uint16) (b [2]byte) {
 	return b
 }
 
-func (w *Watch) attach() (err error) {
-	const size = Limit * int(unsafe.Sizeof(uint64(0)))
+func (w *Watch) attach(limit int) (err error) {
+	size := limit * int(unsafe.Sizeof(uint64(0)))
 	if w.memory, err = unix.Mmap(w.objects.Arrivals.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("map arrivals: %w", err)
 	}
-	w.arrivals = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(w.memory))), Limit)
+	w.arrivals = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(w.memory))), limit)
 	for _, program := range []*ebpf.Program{w.objects.ArrivalGro, w.objects.ArrivalReceive, w.objects.ArrivalRx} {
 		l, err := link.AttachTracing(link.TracingOptions{Program: program, AttachType: ebpf.AttachTraceRawTp})
 		if err != nil {
@@ -128,8 +136,9 @@ func (w *Watch) attach() (err error) {
 // Begin forgets all arrivals and begins a round: trains of packets each, numbered from first
 // on. Packets of trains with lower numbers are ignored.
 func (w *Watch) Begin(first uint32, trains, packets int) error {
-	if trains < 1 || packets < 1 || trains > Limit || packets > Limit || trains*packets > Limit {
-		return fmt.Errorf("%w: %d trains of %d packets: the limit is %d packets", ErrFlow, trains, packets, Limit)
+	limit := len(w.arrivals)
+	if trains < 1 || packets < 1 || trains > limit || packets > limit || trains*packets > limit {
+		return fmt.Errorf("%w: %d trains of %d packets: the limit is %d packets", ErrFlow, trains, packets, limit)
 	}
 	if err := errors.Join(w.objects.FirstTrain.Set(first), w.objects.Packets.Set(uint32(packets))); err != nil {
 		return fmt.Errorf("begin round: %w", err)

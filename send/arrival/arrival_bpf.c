@@ -21,6 +21,7 @@ volatile const __u32 device; /* index of the interface */
 volatile const __u32 namespace; /* inode number of its network namespace */
 volatile const __u8 version; /* of IP: 4 or 6 */
 volatile const __u8 protocol;
+volatile const __u8 raw; /* 1: nothing between IP and the tag */
 volatile const __u8 source[16]; /* 4 bytes of IPv4 */
 volatile const __be16 source_port, destination_port; /* not compared of ICMP */
 
@@ -110,7 +111,9 @@ static __always_inline void note(struct sk_buff *skb)
 	if (bpf_probe_read_kernel(head, sizeof(head), at) || !(length = network(head)))
 		return;
 	at += length;
-	if (!(length = transport(at)) || bpf_probe_read_kernel(&t, sizeof(t), at + length))
+	if (!raw && !(length = transport(at)))
+		return;
+	if (bpf_probe_read_kernel(&t, sizeof(t), raw ? at : at + length))
 		return;
 	if (t.magic != bpf_htonl(TAG_MAGIC) || bpf_ntohl(t.train) < first_train || bpf_ntohl(t.number) >= packets)
 		return;

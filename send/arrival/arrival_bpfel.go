@@ -26,6 +26,7 @@ const (
 	arrivalVarNamespace       = "namespace"
 	arrivalVarPackets         = "packets"
 	arrivalVarProtocol        = "protocol"
+	arrivalVarRaw             = "raw"
 	arrivalVarSource          = "source"
 	arrivalVarSourcePort      = "source_port"
 	arrivalVarVersion         = "version"
@@ -95,6 +96,7 @@ type arrivalVariableSpecs struct {
 	Namespace       *ebpf.VariableSpec `ebpf:"namespace"`
 	Packets         *ebpf.VariableSpec `ebpf:"packets"`
 	Protocol        *ebpf.VariableSpec `ebpf:"protocol"`
+	Raw             *ebpf.VariableSpec `ebpf:"raw"`
 	Source          *ebpf.VariableSpec `ebpf:"source"`
 	SourcePort      *ebpf.VariableSpec `ebpf:"source_port"`
 	Version         *ebpf.VariableSpec `ebpf:"version"`
@@ -139,6 +141,7 @@ type arrivalVariables struct {
 	Namespace       *ebpf.Variable `ebpf:"namespace"`
 	Packets         *ebpf.Variable `ebpf:"packets"`
 	Protocol        *ebpf.Variable `ebpf:"protocol"`
+	Raw             *ebpf.Variable `ebpf:"raw"`
 	Source          *ebpf.Variable `ebpf:"source"`
 	SourcePort      *ebpf.Variable `ebpf:"source_port"`
 	Version         *ebpf.Variable `ebpf:"version"`
