@@ -41,6 +41,8 @@ var (
 		{"late", Bool, "", "sent later than the bound behind the intended departure"},
 		{"handed_ns", Int64, "ns", "handed to the device, after the intended departure; null unless sent"},
 		{"driver_ns", Int64, "ns", "received by the driver, after the intended departure; null if unknown"},
+		{"driver_source", String, "", "source of the driver's time: observer (a BPF program) or software (a transmit time stamp); null if unknown"},
+		{"hardware_ns", Int64, "ns", "sent by the device, by its own clock, after the intended departure; null if unknown"},
 		{"reply", String, "", "kind of the reply; null without one"},
 		{"reply_from", String, "", "address of the reply; null likewise"},
 		{"round_trip_ns", Int64, "ns", "from the departure to the kernel's receipt of the reply; null likewise"},

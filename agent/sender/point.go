@@ -21,7 +21,7 @@ func PacketRow(owner Owner, r dispatch.Record, got *reply.Reply, late bool, offs
 		measure.TimeValue(time.Unix(0, r.Intended+int64(offset))), measure.StringValue(owner.Session), measure.StringValue(owner.Destination),
 		measure.Uint64Value(uint64(r.Train)), measure.Uint64Value(uint64(r.Number)),
 		measure.Uint64Value(uint64(r.Bytes)), measure.StringValue(r.Fate.String()), measure.Value{}, measure.BoolValue(late),
-		measure.Value{}, measure.Value{}, measure.Value{}, measure.Value{}, measure.Value{},
+		measure.Value{}, measure.Value{}, measure.Value{}, measure.Value{}, measure.Value{}, measure.Value{}, measure.Value{},
 	}
 	if r.Error != nil {
 		sample[7] = measure.StringValue(r.Error.Error())
@@ -30,10 +30,13 @@ func PacketRow(owner Owner, r dispatch.Record, got *reply.Reply, late bool, offs
 		sample[9] = measure.Int64Value(r.Handed - r.Intended)
 	}
 	if r.Driver != 0 {
-		sample[10] = measure.Int64Value(r.Driver - r.Intended)
+		sample[10], sample[11] = measure.Int64Value(r.Driver-r.Intended), measure.StringValue(r.Source.String())
+	}
+	if r.Hardware != 0 {
+		sample[12] = measure.Int64Value(r.Hardware - r.Intended)
 	}
 	if got != nil {
-		sample[11], sample[12], sample[13] = measure.StringValue(string(got.Kind)), measure.StringValue(got.From.String()), measure.Int64Value(got.At-r.Departure())
+		sample[13], sample[14], sample[15] = measure.StringValue(string(got.Kind)), measure.StringValue(got.From.String()), measure.Int64Value(got.At-r.Departure())
 	}
 	return sample
 }

@@ -58,6 +58,8 @@ type line struct {
 	Intended int64  `json:"intended_ns"`
 	Handed   int64  `json:"handed_ns,omitempty"`
 	Driver   int64  `json:"driver_ns,omitempty"`
+	Source   string `json:"driver_source,omitempty"`
+	Hardware int64  `json:"hardware_ns,omitempty"`
 	Late     bool   `json:"late"`
 	Fate     string `json:"fate,omitempty"` // unless sent
 	Error    string `json:"error,omitempty"`
@@ -71,12 +73,14 @@ type line struct {
 // summary is the last line.
 type summary struct {
 	*send.Account
-	Mechanism string        `json:"mechanism"`
-	Mode      string        `json:"mode"`
-	Remarks   []string      `json:"remarks,omitempty"`
-	Replies   *replySummary `json:"replies,omitempty"`
-	Model     string        `json:"model,omitempty"`
-	Fits      []fit         `json:"fits,omitempty"`
+	Mechanism string   `json:"mechanism"`
+	Mode      string   `json:"mode"`
+	Remarks   []string `json:"remarks,omitempty"`
+	// Uncertainty of times by their source, in nanoseconds.
+	Uncertainty map[string]int64 `json:"uncertainty_ns"`
+	Replies     *replySummary    `json:"replies,omitempty"`
+	Model       string           `json:"model,omitempty"`
+	Fits        []fit            `json:"fits,omitempty"`
 }
 
 // Run sends the schedule and prints the result: with JSON a line for each packet.
@@ -138,7 +142,10 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		take(r)
 	})
 	account.Close()
-	s := summary{Account: account, Mechanism: sender.Name(), Mode: mode(options, sender.Name()), Remarks: sender.Remarks()}
+	s := summary{Account: account, Mechanism: sender.Name(), Mode: mode(options, sender.Name()), Remarks: sender.Remarks(), Uncertainty: map[string]int64{}}
+	for source, bound := range sender.Uncertainty() {
+		s.Uncertainty[source.String()] = bound.Nanoseconds()
+	}
 	if awaited != nil {
 		awaited.end(ctx, account.Sent)
 		s.Replies = &awaited.summary
@@ -239,7 +246,7 @@ func mode(options Options, mechanism string) string {
 }
 
 func packet(r dispatch.Record, got *reply.Reply, late bool) line {
-	l := line{Train: r.Train, Number: r.Number, Intended: r.Intended, Handed: r.Handed, Driver: r.Driver, Late: late}
+	l := line{Train: r.Train, Number: r.Number, Intended: r.Intended, Handed: r.Handed, Driver: r.Driver, Source: r.Source.String(), Hardware: r.Hardware, Late: late}
 	if r.Fate != dispatch.Sent {
 		l.Fate = r.Fate.String()
 	}
@@ -285,6 +292,11 @@ func table(s *summary) string {
 	for _, f := range s.Fits {
 		text += f.String()
 	}
+	text += "uncertainty of times:"
+	for i, source := range slices.Sorted(maps.Keys(s.Uncertainty)) {
+		text += fmt.Sprintf("%s %s %d ns", []string{"", ","}[min(i, 1)], source, s.Uncertainty[source])
+	}
+	text += "\n"
 	for _, r := range s.Remarks {
 		text += "note: " + r + "\n"
 	}

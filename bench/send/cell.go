@@ -64,7 +64,7 @@ var arms = []struct {
 }{
 	{"initial", dispatch.Options{Mechanism: "bpf", NoDriver: true}},
 	{"on the fly", dispatch.Options{Mechanism: "bpf", Lead: 500 * time.Microsecond, NoDriver: true}},
-	{"socket", dispatch.Options{Mechanism: "packet-sleep"}},
+	{"socket", dispatch.Options{Mechanism: "packet-sleep", NoDriver: true}},
 }
 
 // leadArm names a pre-dispatch period (E6).

@@ -50,9 +50,12 @@ func Read() (State, error) {
 // MonotonicOffset is the real-time minus the monotonic clock, read as closely together as
 // ReadBase does.
 func MonotonicOffset() (time.Duration, error) {
-	base, err := readBase(unix.CLOCK_MONOTONIC)
+	base, err := ReadMonotonicBase()
 	return base.Distance, err
 }
+
+// ReadMonotonicBase is MonotonicOffset with its uncertainty.
+func ReadMonotonicBase() (Base, error) { return readBase(unix.CLOCK_MONOTONIC) }
 
 // Base is the difference between the real-time and the monotonic clock. Frequency
 // corrections apply to both: only a step of the real-time clock changes it.

@@ -73,11 +73,33 @@ type Record struct {
 	Intended int64
 	// Handed is read directly before the packet is handed to the device; 0 unless sent.
 	Handed int64
-	// Driver is the time at which the device's driver got the packet; 0 if unknown.
+	// Driver is the time at which the device's driver got the packet; 0 if unknown. Source
+	// says who noted it.
 	Driver int64
-	Fate   Fate
-	Error  error // of Failed
+	Source Source
+	// Hardware is the time at which the device sent the packet, by its own clock, converted;
+	// 0 if unknown.
+	Hardware int64
+	Fate     Fate
+	Error    error // of Failed
 }
+
+// Source is where a time comes from.
+type Source uint8
+
+// Sources.
+const (
+	Unknown  Source = iota
+	Handover        // the sender's clock, directly before it handed the packet over
+	Observer        // a program on the tracepoint net_dev_start_xmit
+	Software        // a transmit time stamp of the driver (SO_TIMESTAMPING)
+	Hardware        // a transmit time stamp of the device
+)
+
+var sources = [...]string{Handover: "handover", Observer: "observer", Software: "software", Hardware: "hardware"}
+
+// String is the name of the source in reports; empty if it is unknown.
+func (s Source) String() string { return sources[s] }
 
 // Departure is the best known departure: the driver's time, or else when the packet
 // was handed over.
@@ -120,6 +142,9 @@ type Sender interface {
 	// are reported. A cancelled context ends it early: packets taken from the schedule
 	// already are reported as cancelled.
 	Send(ctx context.Context, delay time.Duration, packets iter.Seq2[Packet, error], report func(Record)) error
+	// Uncertainty bounds, for each source of times in the records so far, the difference between a time and
+	// the reading of CLOCK_MONOTONIC at its event: how long reading and converting clocks takes.
+	Uncertainty() map[Source]time.Duration
 	// Close frees what the sender holds.
 	Close() error
 }

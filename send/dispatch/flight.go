@@ -164,6 +164,7 @@ func (f *flight) reap(full bool) bool {
 			r.Error = refusal(o.Error)
 		}
 		if driver != 0 {
+			r.Source = Observer
 			r.Fate, r.Error = Sent, nil // it was counted as congestion, and left
 		}
 		f.report(r)

@@ -44,7 +44,8 @@ type kernel struct {
 	ring    *ring
 	device  int
 	context skbContext
-	mu      sync.Mutex // guards remarks
+	reading time.Duration // of the clock
+	mu      sync.Mutex    // guards remarks
 	remarks []string
 }
 
@@ -55,7 +56,7 @@ type skbContext struct {
 }
 
 func openKernel(options Options) (Sender, error) {
-	k := &kernel{options: options}
+	k := &kernel{options: options, reading: readingTime()}
 	err := onThread(options.Namespace, k.open)
 	if err != nil {
 		return nil, errors.Join(err, k.Close())
@@ -113,6 +114,15 @@ func nextMark() uint32 { return 1<<31 | opened.Add(slotCount)&^slotMask }
 
 // Name is that of the mechanism.
 func (k *kernel) Name() string { return "bpf" }
+
+// Uncertainty of the times in records.
+func (k *kernel) Uncertainty() map[Source]time.Duration {
+	bounds := map[Source]time.Duration{Handover: k.reading}
+	if k.driver != nil {
+		bounds[Observer] = k.reading
+	}
+	return bounds
+}
 
 // Remarks says what limits the accuracy.
 func (k *kernel) Remarks() []string {

@@ -39,7 +39,7 @@ const (
 	maxParsedNames = 4096
 )
 
-func openUDP(options Options) (outlet, error) {
+func openUDP(options Options, _ bool) (outlet, error) {
 	device, err := netlink.LinkByName(options.Device)
 	if err != nil {
 		return nil, fmt.Errorf("find interface %s: %w", options.Device, err)
@@ -52,7 +52,7 @@ func (u *udpSockets) prepare(p *Packet) error {
 	if err != nil {
 		return err
 	}
-	if u.next, err = u.socket(d); err != nil {
+	if u.next, err = u.socketOf(d); err != nil {
 		return err
 	}
 	u.to, u.control = u.address(d.Destination), u.control[:0]
@@ -98,8 +98,8 @@ func (u *udpSockets) address(to netip.AddrPort) unix.Sockaddr {
 	return a
 }
 
-// socket that sends from the datagram's source.
-func (u *udpSockets) socket(d *frame.Datagram) (*udpSocket, error) {
+// socketOf returns the socket that sends from the datagram's source.
+func (u *udpSockets) socketOf(d *frame.Datagram) (*udpSocket, error) {
 	s := u.sockets[d.Source]
 	if s == nil {
 		if len(u.sockets) >= maxUDPSockets {
@@ -152,6 +152,8 @@ func (u *udpSockets) open(source netip.AddrPort) (fd int, err error) {
 func (u *udpSockets) send() error {
 	return unix.Sendmsg(u.next.fd, u.payload, u.control, u.to, 0)
 }
+
+func (u *udpSockets) socket() int { return u.next.fd }
 
 func (u *udpSockets) close() error {
 	var failures []error

@@ -20,8 +20,8 @@ const (
 	// xdpPatience is how long a packet is offered to a device whose queue is full, and how
 	// long one waits for a free frame.
 	xdpPatience = time.Millisecond
-	// xdpRelease bounds the time to wait for a queue of another socket.
-	xdpRelease = 250 * time.Millisecond
+	// xdpRelease bounds the time to wait for a queue that another socket uses, or has used.
+	xdpRelease = 2 * time.Second
 )
 
 // xdpSocket sends frames by an AF_XDP socket in copy mode, which works on each Ethernet
@@ -49,7 +49,7 @@ const bypass = "packets bypass the queueing discipline, TC programs and packet c
 // errBypass is an interface with programs that the packets would not pass.
 var errBypass = errors.New("the interface has TC programs, which packets would bypass (--mechanism xdp does so)")
 
-func openXDP(options Options) (outlet, error) {
+func openXDP(options Options, _ bool) (outlet, error) {
 	device, err := netlink.LinkByName(options.Device)
 	if err != nil {
 		return nil, fmt.Errorf("find interface %s: %w", options.Device, err)
@@ -115,7 +115,7 @@ func (x *xdpSocket) open(device int) (err error) {
 		x.free = append(x.free, i*xdpFrameBytes)
 	}
 	// The kernel releases the queue some time after the socket that used it is closed.
-	for until := time.Now().Add(xdpRelease); ; time.Sleep(xdpRelease / 50) {
+	for until := time.Now().Add(xdpRelease); ; time.Sleep(5 * time.Millisecond) {
 		err := unix.Bind(x.fd, &unix.SockaddrXDP{Flags: unix.XDP_COPY, Ifindex: uint32(device)})
 		if err != unix.EBUSY || time.Now().After(until) {
 			return err
@@ -194,6 +194,8 @@ func (x *xdpSocket) send() error {
 		x.reclaim() // the completion ring may be full
 	}
 }
+
+func (x *xdpSocket) socket() int { return -1 }
 
 func (x *xdpSocket) close() error {
 	failures := []error{unix.Close(x.fd)}

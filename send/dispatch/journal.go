@@ -1,0 +1,199 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// journal holds the records of packets until their time stamps have come, and reports them
+// in order. It is used by one thread.
+type journal struct {
+	options  Options
+	report   func(Record)
+	reading  time.Duration // of the clock
+	wall     *wall
+	hardware *hardwareClock
+	sockets  map[int]*stamps
+	remarks  []string
+
+	queue    []Record // not reported yet
+	awaiting []bool   // their time stamps
+	reported uint64   // place of the first record in the queue
+	software bool     // a software stamp has come
+}
+
+// Collecting one time stamp takes less than collectTime. While packets follow each other
+// more closely, up to mostAwaited records wait.
+const (
+	collectTime = 5 * time.Microsecond
+	mostAwaited = 4096
+)
+
+func newJournal(options Options) (*journal, error) {
+	j := &journal{options: options, reading: readingTime(), sockets: map[int]*stamps{}}
+	if options.NoDriver {
+		return j, nil
+	}
+	var err error
+	if j.wall, err = newWall(); err != nil {
+		return nil, err
+	}
+	err = onThread(options.Namespace, func() error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		j.hardware, err = openHardware(fd, options.Device)
+		return err
+	})
+	if err != nil && !errors.Is(err, errNoHardware) && !errors.Is(err, unix.EOPNOTSUPP) {
+		j.remarks = append(j.remarks, fmt.Sprintf("no hardware time stamps: %v", err))
+	}
+	return j, nil
+}
+
+// enable enables the time stamps of a socket, once, and returns it; -1 if it has none.
+func (j *journal) enable(fd int) int {
+	if fd < 0 || j.wall == nil {
+		return -1
+	}
+	if _, known := j.sockets[fd]; !known {
+		s, err := newStamps(fd, j.hardware)
+		if err != nil {
+			j.remarks = append(j.remarks, fmt.Sprintf("no driver times: %v", err))
+			s = nil
+		}
+		j.sockets[fd] = s
+	}
+	if j.sockets[fd] == nil {
+		return -1
+	}
+	return fd
+}
+
+// add takes the record of a packet that left, or did not leave, by a socket whose time
+// stamps are enabled, or by none.
+func (j *journal) add(r Record, from int) {
+	s := j.sockets[from]
+	j.queue, j.awaiting = append(j.queue, r), append(j.awaiting, s != nil && r.Fate == Sent)
+	switch {
+	case s == nil:
+	case r.Fate == Sent:
+		s.await(j.reported + uint64(len(j.queue)-1))
+	default:
+		j.forget(s)
+	}
+}
+
+// forget gives up the stamps of a socket that refused a packet.
+func (j *journal) forget(s *stamps) {
+	for _, place := range s.awaited {
+		j.awaiting[place-j.reported] = false
+	}
+	if err := s.reset(); err != nil {
+		j.remarks = append(j.remarks, fmt.Sprintf("no driver times: %v", err))
+		j.sockets[s.fd] = nil
+	}
+}
+
+// collect takes stamps and reports records until shortly before the next packet is due.
+func (j *journal) collect(due int64) {
+	for _, s := range j.sockets {
+		for s != nil && len(s.awaited) > 0 && (now()+int64(collectTime) < due || len(j.queue) > mostAwaited) {
+			m, ok := s.read()
+			if !ok {
+				break
+			}
+			j.note(s, m)
+		}
+	}
+	for len(j.queue) > 0 && (now()+int64(collectTime) < due || len(j.queue) > mostAwaited) {
+		if j.awaiting[0] && j.queue[0].Handed+int64(stampWait) > now() && len(j.queue) <= mostAwaited {
+			return
+		}
+		j.release()
+	}
+}
+
+// note adds the times of a stamp to the packet's record.
+func (j *journal) note(s *stamps, m stamp) {
+	place, ok := s.awaited[m.id]
+	if !ok {
+		return
+	}
+	r := &j.queue[place-j.reported]
+	j.wall.check()
+	if m.software != 0 {
+		if r.Driver = j.wall.convert(m.software, r.Handed, 0); r.Driver != 0 {
+			r.Source, j.software = Software, true
+		}
+	}
+	if m.hardware != 0 && s.hardware != nil {
+		if at := s.hardware.realtime(m.hardware); at != 0 {
+			r.Hardware = j.wall.convert(at, r.Handed, s.hardware.bound)
+		}
+	}
+	if s.hardware == nil || m.hardware != 0 { // which comes last
+		delete(s.awaited, m.id)
+		j.awaiting[place-j.reported] = false
+	}
+}
+
+// release reports the first record. A stamp that comes later finds nothing.
+func (j *journal) release() {
+	if j.awaiting[0] {
+		for _, s := range j.sockets {
+			for id, place := range s.awaited {
+				if place == j.reported {
+					delete(s.awaited, id)
+				}
+			}
+		}
+	}
+	j.report(j.queue[0])
+	j.queue, j.awaiting = j.queue[1:], j.awaiting[1:]
+	j.reported++
+}
+
+// end reports what is left, when its stamps have come.
+func (j *journal) end() {
+	for j.collect(1<<63 - 1); len(j.queue) > 0; j.collect(1<<63 - 1) {
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+func (j *journal) uncertainty() map[Source]time.Duration {
+	bounds := map[Source]time.Duration{Handover: j.reading}
+	if j.software {
+		bounds[Software] = j.reading + j.wall.base.Uncertainty
+	}
+	if j.hardware != nil {
+		bounds[Hardware] = j.reading + j.wall.base.Uncertainty + j.hardware.bound
+	}
+	return bounds
+}
+
+func (j *journal) close() error {
+	if j.hardware == nil {
+		return nil
+	}
+	return onThread(j.options.Namespace, j.hardware.close)
+}
+
+// readingTime is the time between two readings of the clock, at the 99th percentile.
+func readingTime() time.Duration {
+	const readings = 1000
+	took := make([]int64, readings)
+	last := now()
+	for i := range took {
+		here := now()
+		took[i], last = here-last, here
+	}
+	slices.Sort(took)
+	return time.Duration(took[readings*99/100])
+}
