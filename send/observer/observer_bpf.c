@@ -57,10 +57,11 @@ struct sk_buff {
 	struct net_device *dev;
 	unsigned char *head;
 	unsigned char *data;
+	__u32 len;
 	__u16 network_header;
 } __attribute__((preserve_access_index));
 
-static __always_inline void note(struct net_device *dev, unsigned char *network)
+static __always_inline void note(struct sk_buff *skb, struct net_device *dev, unsigned char *network)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct tag t;
@@ -68,6 +69,9 @@ static __always_inline void note(struct net_device *dev, unsigned char *network)
 	__u32 at;
 
 	if (dev->ifindex != device || dev->nd_net.net->ns.inum != namespace)
+		return;
+	/* Behind a shorter packet there may be the remains of an earlier one. */
+	if (network + offset + sizeof(t) > skb->data + skb->len)
 		return;
 	if (bpf_probe_read_kernel(&t, sizeof(t), network + offset))
 		return;
@@ -84,14 +88,14 @@ static __always_inline void note(struct net_device *dev, unsigned char *network)
 SEC("tp_btf/netif_rx_entry")
 int BPF_PROG(observer_arrival, struct sk_buff *skb)
 {
-	note(skb->dev, skb->data); /* the network header of packets of AF_XDP is not set yet */
+	note(skb, skb->dev, skb->data); /* the network header of packets of AF_XDP is not set yet */
 	return 0;
 }
 
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(observer_departure, struct sk_buff *skb, struct net_device *dev)
 {
-	note(dev, skb->head + skb->network_header);
+	note(skb, dev, skb->head + skb->network_header);
 	return 0;
 }
 
