@@ -29,8 +29,9 @@ function ms(text: string): number {
   return parseFloat(figure.replace(",", ".")) * ({ ns: 1e-6, "µs": 1e-3, ms: 1, s: 1e3 }[unit] ?? NaN);
 }
 
-test("a queue at the router's output rises in its stage as it does in the delay", async () => {
-  await lab.pillion("session", "create", "--name", "through", "--from", "a", "--to", "b", "--both", "--router", "r", "--trace", "5s");
+test("a queue at the router's output rises in its stage as it does in the delay, and the sender's figures are beside it", async () => {
+  await lab.pillion("session", "create", "--name", "through", "--from", "a", "--to", "b", "--both", "--router", "r", "--trace", "5s",
+    "--point", "send:pattern=train,count=20,gap=500us,every=1s,delay=0s");
   const { page, clean, close } = await open(browser, lab, { role: "viewer", path: "#/pair/a/b?range=1m", height: 1340 });
   const chart = (name: string) => page.getByRole("figure", { name });
   const latest = async (name: string, line: string): Promise<number> => {
@@ -39,6 +40,12 @@ test("a queue at the router's output rises in its stage as it does in the delay"
   };
   const [delay, stage] = ["Delay a → b", "Inside router r: a → b"];
   await chart(stage).waitFor({ timeout: 60_000 });
+  const sent = page.locator("section").filter({ has: chart("Lateness of departures a → b") });
+  const figure = (name: string) => sent.locator(".pair-figure").filter({ hasText: new RegExp(`^${name}`) }).locator("dd").innerText();
+  await until("packets of the sender", async () => (await sent.count()) > 0 && parseInt(await figure("Sent")) > 20);
+  expect(await sent.locator("h3").innerText()).toBe("train of 20 × 100 B, gap 500us, every 1s, udp port 9 session through");
+  expect([await figure("Requested"), await figure("Failed"), await figure("Mechanism")]).toEqual(["1.60 Mbit/s", "0", "bpf"]);
+  expect(ms(await figure("Lateness p50"))).toBeGreaterThan(0);
   await until("calm", async () => (await latest(delay, "median")) < 10 && (await latest(stage, "output queuing")) < 5);
   await lab.exec("r", "tc", "qdisc", "add", "dev", "b", "root", "tbf", "rate", "160kbit", "burst", "600", "limit", "6000");
   await until("the delay to rise", async () => (await latest(delay, "median")) > 50);

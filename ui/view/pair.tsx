@@ -21,6 +21,7 @@ import { useMarks } from "./pair/happened.ts";
 import { InsideRouters } from "./pair/inside.tsx";
 import { Head } from "./pair/head.tsx";
 import { look, showSpan } from "./pair/look.ts";
+import { SentPackets } from "./pair/sent.tsx";
 import { Strip } from "./pair/strip.tsx";
 import { measures, missingWords, Why } from "./pair/why.tsx";
 
@@ -122,6 +123,7 @@ function Picture({ feed, mine, measured }: { feed: PairFeed; mine: Session[]; me
       {fault && <p class="pair-fault" role="alert">The last query failed: {fault} The data shown may be out of date. Retrying.</p>}
       <Strip drawn={drawn} live={live} source={source} destination={destination} />
       <Charts drawn={drawn} source={source} destination={destination} show={show} log={log} marks={marks} onRange={onRange} missing={missing}>
+        <SentPackets drawn={drawn} live={live} source={source} destination={destination} log={log} sessions={mine} onRange={onRange} />
         <InsideRouters drawn={drawn} live={live} source={source} destination={destination} log={log} sessions={mine} measured={measured} onRange={onRange} />
       </Charts>
       <FiguresTable drawn={drawn} names={[`${source} → ${destination}`, `${destination} → ${source}`]} open={open} onOpen={setOpen} />
