@@ -32,6 +32,7 @@ type bed struct {
 	line      string // the namespace of the bridge; empty without one
 	namespace *os.File
 	header    *frame.Header
+	discard   net.PacketConn
 }
 
 // newBed builds a bed; rate in bit/s, 0 for a veth pair alone.
@@ -57,6 +58,15 @@ func (b *bed) build(rate float64) (err error) {
 		return err
 	}
 	if b.namespace, err = os.Open(netns.Path(b.near)); err != nil {
+		return err
+	}
+	// Without a socket, the far end answers packets with ICMP errors. On a veth pair that is
+	// processor time of the sender, between two of its packets.
+	err = netns.Do(b.far, func() (err error) {
+		b.discard, err = net.ListenPacket("udp4", net.JoinHostPort(farAddress, strconv.Itoa(port)))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	b.header = &frame.Header{Destination: netip.MustParseAddr(farAddress), Protocol: protocol, SourcePort: 50000, DestinationPort: port}
@@ -88,6 +98,9 @@ func (b *bed) configure() error {
 func (b *bed) Close() error {
 	if b.namespace != nil {
 		b.namespace.Close()
+	}
+	if b.discard != nil {
+		b.discard.Close()
 	}
 	var failures []error
 	for _, name := range b.namespaces() {
