@@ -2,6 +2,7 @@ package lab_test
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,38 @@ func TestEstimatedCapacityAccount(t *testing.T) {
 			if text, err := os.ReadFile(rows); err != nil || !strings.Contains(string(text), "\tframe\t"+name) {
 				t.Errorf("%v:\n%s", err, text)
 			}
+		}
+	}
+}
+
+// TestEstimateWithReceiver: a receiver on another host tells when packets arrived, to those who know its token,
+// and is still there for the next sender.
+func TestEstimateWithReceiver(t *testing.T) {
+	t.Parallel()
+	b := up(t, narrowed("200mbit"))
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort(secondIPv6.String(), "8478")
+	b.start("b", agentPath, "receive", "--dev", "a", "--listen", address, "--token-file", token)
+	eventually(t, "the receiver listens", func() bool {
+		return b.Do("b", func() error {
+			c, err := net.Dial("tcp", address)
+			if err == nil {
+				c.Close()
+			}
+			return err
+		}) == nil
+	})
+	words := []string{"capacity", "--dev", "b", "--to", secondIPv4.String(), "--pairs", "30", "--trains", "1", "--count", "20", "--every", "2ms", "--receiver", address}
+	if said, err := b.Exec(t.Context(), "a", append([]string{agentPath, "estimate"}, words...)...); err == nil || !strings.Contains(err.Error()+string(said), "token") {
+		t.Errorf("without the token: %v: %s", err, said)
+	}
+	for range 2 {
+		r, trains := b.estimate(append(words, "--token-file", token)...)
+		if s := r.Summary; s.Packets != 30*2+20 || s.Capacity.Samples+s.Capacity.Lossy+s.Capacity.Reordered != 30 || len(trains) != 31 || s.Capacity.Rate.Value <= 0 {
+			t.Errorf("%+v, %d trains", r, len(trains))
 		}
 	}
 }

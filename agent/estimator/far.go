@@ -26,6 +26,8 @@ type Far struct {
 type receiver interface {
 	// begin forgets all arrivals: trains of packets each will be sent, numbered from first on.
 	begin(first uint32, trains, packets int) error
+	// arrived counts the first packets of the round that have arrived.
+	arrived(packets int) (int, error)
 	// arrivals of the first packets of the round, by train and number; 0: not arrived.
 	arrivals(packets int) ([]int64, error)
 	// prepare numbers packets, if replies are to name them; it may be nil.
@@ -47,6 +49,8 @@ func (p *Path) open(ctx context.Context) (receiver, error) {
 			return nil, err
 		}
 		return &replies{Listener: l}, nil
+	case p.Far.Receiver != "":
+		return p.connect(ctx)
 	case p.Far.Device != "":
 		return watch(p.Far.Namespace, p.Far.Device, p.flow())
 	}
@@ -54,6 +58,16 @@ func (p *Path) open(ctx context.Context) (receiver, error) {
 }
 
 var errFar = errors.New("no source of arrival times")
+
+// count counts arrivals.
+func count(arrivals []int64) (n int) {
+	for _, at := range arrivals {
+		if at != 0 {
+			n++
+		}
+	}
+	return n
+}
 
 // local is an interface of this host.
 type local struct{ *arrival.Watch }
@@ -78,6 +92,8 @@ func watch(namespace *os.File, device string, flow arrival.Flow) (receiver, erro
 
 func (l local) begin(first uint32, trains, packets int) error { return l.Begin(first, trains, packets) }
 
+func (l local) arrived(packets int) (int, error) { return count(l.Arrivals(packets)), nil }
+
 func (l local) arrivals(packets int) ([]int64, error) { return l.Arrivals(packets), nil }
 
 func (l local) prepare() func(*frame.Header, *schedule.Entry) { return nil }
@@ -92,6 +108,11 @@ type replies struct {
 func (r *replies) begin(first uint32, _, packets int) error {
 	r.first, r.packets = first, packets
 	return nil
+}
+
+func (r *replies) arrived(packets int) (int, error) {
+	list, err := r.arrivals(packets)
+	return count(list), err
 }
 
 func (r *replies) arrivals(packets int) ([]int64, error) {

@@ -177,21 +177,15 @@ func (p *Prober) await(ctx context.Context, packets, sent int) ([]int64, error) 
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for last, since := 0, time.Now(); ; {
-		arrivals, err := p.far.arrivals(packets)
+		arrived, err := p.far.arrived(packets)
 		if err != nil {
 			return nil, err
-		}
-		arrived := 0
-		for _, at := range arrivals {
-			if at != 0 {
-				arrived++
-			}
 		}
 		if arrived > last {
 			last, since = arrived, time.Now()
 		}
 		if arrived >= sent || time.Since(since) > p.path.Wait {
-			return arrivals, nil
+			return p.far.arrivals(packets)
 		}
 		select {
 		case <-ctx.Done():

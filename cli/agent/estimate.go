@@ -34,6 +34,8 @@ type pathFlags struct {
 
 	ReceiveDev   string `placeholder:"DEV" help:"Receive on an interface of this host."`
 	ReceiveNetns string `placeholder:"NAME" help:"Network namespace of --receive-dev; default: the current one."`
+	Receiver     string `placeholder:"ADDRESS[:PORT]" help:"Receive by pillion-agent receive on another host; the default port is 8478."`
+	TokenFile    string `placeholder:"FILE" help:"File with the token that --receiver requires."`
 	Replies      bool   `help:"Use the replies of a far end that does not cooperate: the round trip is measured."`
 	JSON         bool   `name:"json" help:"Print JSON: one object per train, and a summary."`
 }
@@ -73,6 +75,14 @@ func (f *pathFlags) run(ctx context.Context, estimate func(estimator.Options) er
 	if err := f.check(); err != nil {
 		return err
 	}
+	if f.Receiver != "" {
+		if options.Path.Far.Receiver, err = receiverAddress("receiver", f.Receiver); err != nil {
+			return err
+		}
+		if options.Path.Far.Token, err = readToken(f.TokenFile); err != nil {
+			return err
+		}
+	}
 	if err := hook.NeedRoot(); err != nil {
 		return err
 	}
@@ -98,8 +108,8 @@ func (f *pathFlags) run(ctx context.Context, estimate func(estimator.Options) er
 		options.Progress = os.Stderr
 	}
 	err = estimate(options)
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%w: %w", errInterrupted, err)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", errInterrupted, context.Cause(ctx))
 	}
 	return err
 }
@@ -110,16 +120,18 @@ var errInterrupted = errors.New("interrupted before there was a result")
 // check refuses options that contradict each other.
 func (f *pathFlags) check() error {
 	sources := 0
-	for _, given := range []bool{f.ReceiveDev != "", f.Replies} {
+	for _, given := range []bool{f.ReceiveDev != "", f.Receiver != "", f.Replies} {
 		if given {
 			sources++
 		}
 	}
 	switch {
 	case sources != 1:
-		return fmt.Errorf("read arguments: %w: give one of --receive-dev and --replies", command.ErrValue)
+		return fmt.Errorf("read arguments: %w: give one of --receiver, --receive-dev and --replies", command.ErrValue)
 	case f.ReceiveNetns != "" && f.ReceiveDev == "":
 		return fmt.Errorf("read --receive-netns: %w: it needs --receive-dev", command.ErrValue)
+	case f.TokenFile != "" && f.Receiver == "":
+		return fmt.Errorf("read --token-file: %w: it needs --receiver", command.ErrValue)
 	case f.Wait <= 0:
 		return fmt.Errorf("read --wait: %w: must be positive", command.ErrValue)
 	}

@@ -11,16 +11,19 @@ func TestEstimateRefuses(t *testing.T) {
 	const path = "--dev eth0 --to 192.0.2.2"
 	for arguments, want := range map[string]string{
 		"capacity " + path: "give one of",
-		"capacity " + path + " --replies --receive-dev eth1":              "give one of",
-		"capacity " + path + " --replies --receive-netns b":               "--receive-netns",
-		"capacity " + path + " --replies --wait 0s":                       "--wait",
-		"capacity " + path + " --replies --pairs 0 --trains 0":            "--pairs",
-		"capacity " + path + " --replies --count 1":                       "--count",
-		"capacity " + path + " --replies --every 0s":                      "--every",
-		"capacity " + path + " --replies --size 1515":                     "--size",
-		"capacity --replies --dev eth0 --to nowhere":                      "--to",
-		"capacity " + path + " --replies --from nowhere":                  "--from",
-		"capacity " + path + " --receive-dev eth1 --size 60 --proto icmp": "--size",
+		"capacity " + path + " --replies --receive-dev eth1":                "give one of",
+		"capacity " + path + " --replies --receive-netns b":                 "--receive-netns",
+		"capacity " + path + " --receiver nowhere":                          "--receiver",
+		"capacity " + path + " --replies --token-file /dev/null":            "--token-file",
+		"capacity " + path + " --receiver 192.0.2.2 --token-file /dev/null": "token",
+		"capacity " + path + " --replies --wait 0s":                         "--wait",
+		"capacity " + path + " --replies --pairs 0 --trains 0":              "--pairs",
+		"capacity " + path + " --replies --count 1":                         "--count",
+		"capacity " + path + " --replies --every 0s":                        "--every",
+		"capacity " + path + " --replies --size 1515":                       "--size",
+		"capacity --replies --dev eth0 --to nowhere":                        "--to",
+		"capacity " + path + " --replies --from nowhere":                    "--from",
+		"capacity " + path + " --receive-dev eth1 --size 60 --proto icmp":   "--size",
 	} {
 		parser, err := newParser(t.Context())
 		if err != nil {

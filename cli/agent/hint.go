@@ -10,6 +10,7 @@ import (
 
 	"pillion.dev/agent"
 	"pillion.dev/agent/capture"
+	"pillion.dev/agent/estimator"
 	"pillion.dev/agent/report"
 	"pillion.dev/agent/service"
 	"pillion.dev/agent/tester"
@@ -21,6 +22,7 @@ import (
 	"pillion.dev/probe/router"
 	"pillion.dev/probe/source"
 	"pillion.dev/send"
+	"pillion.dev/send/arrival"
 	"pillion.dev/send/dispatch"
 	"pillion.dev/send/frame"
 	"pillion.dev/send/schedule"
@@ -66,6 +68,9 @@ var hints = []struct {
 	{search.ErrRange, "--resolution and --step are shares such as 0.5%, and --max-rate is above 10 frames per trial"},
 	{tester.ErrPath, "check the addresses and routes on the way, that the device under test forwards, and --receive-dev and --receive-netns"},
 	{send.ErrUnreachable, "check the address and the routes of the network namespace (ip route get ADDRESS); an IPv6 address with a port is written [ADDRESS]:PORT"},
+	{estimator.ErrToken, "give the sender the same token: --token-file FILE"},
+	{estimator.ErrReceiver, "start pillion-agent receive on the far host; both sides need the same --token-file"},
+	{arrival.ErrFlow, "the packets must be UDP, TCP or ICMP; see pillion-agent estimate --help"},
 	{capture.ErrFilter, "docs/agent.md documents filters: '[tcp|udp] [src|dst] host A, net P, port N', not, and, or, parentheses"},
 	{capture.ErrOptions, "for example pillion-agent capture --dev eth0, or --read FILE"},
 	{capture.ErrDevice, "ip link lists the interfaces of this network namespace"},

@@ -24,6 +24,7 @@ type cli struct {
 	Send        sendCmd                       `cmd:"" help:"Send packets at exact times and report when each left."`
 	Estimate    estimateCmd                   `cmd:"" help:"Estimate the capacity of a path."`
 	Benchmark   benchmarkCmd                  `cmd:"" help:"Benchmark the devices between two interfaces of this host (RFC 2544, RFC 8219)."`
+	Receive     receiveCmd                    `cmd:"" help:"Receive the packets of estimates on another host, and tell it when they arrived."`
 	Capture     captureCmd                    `cmd:"" help:"Report the packet headers on an interface or in a capture file."`
 	Iperf3      iperfCmd                      `cmd:"" name:"run-iperf3" help:"Run iperf3 and report its measurements."`
 	Doctor      doctorCmd                     `cmd:"" help:"Check whether this host can measure, with advice."`
