@@ -41,13 +41,34 @@ func newPath(links ...link) *path {
 
 const idleBefore = 50e6 // ns of cross traffic before a train
 
-// train sends packets of the sizes at the intervals.
+// train sends packets of the sizes at the interval.
 func (p *path) train(interval float64, sizes ...int) estimate.Train {
+	at := make([]float64, len(sizes))
+	for i := range at {
+		at[i] = float64(i) * interval
+	}
+	return p.send(at, sizes)
+}
+
+// trainAt sends packets of a size, each an interval after the one before.
+func (p *path) trainAt(intervals []float64, size int) estimate.Train {
+	at := make([]float64, len(intervals))
+	for i, interval := range intervals {
+		at[i] = interval
+		if i > 0 {
+			at[i] += at[i-1]
+		}
+	}
+	return p.send(at, repeat(len(at), size))
+}
+
+// send sends packets of the sizes at times.
+func (p *path) send(at []float64, sizes []int) estimate.Train {
 	offset := 1e9 + p.r.Float64()*1e6
 	packets := make([]arrival, len(sizes))
 	train := make(estimate.Train, len(sizes))
 	for i, size := range sizes {
-		packets[i] = arrival{idleBefore + float64(i)*interval, size, i}
+		packets[i] = arrival{idleBefore + at[i], size, i}
 		train[i] = estimate.Packet{SentNS: int64(packets[i].at), Size: size}
 	}
 	for _, l := range p.links {
