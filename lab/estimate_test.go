@@ -50,12 +50,19 @@ func (b *bed) estimate(words ...string) (result estimated, trains []string) {
 func TestDocumentedEstimates(t *testing.T) {
 	t.Parallel()
 	b := up(t, narrowed("200mbit"))
-	text := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String(), "eth1", "a --receive-netns b --pairs 30 --trains 3 --lab "+b.Spec.Name).Replace(ofClass(t, "docs/agent.md", "estimate"))
+	text := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String(), "eth1", "a --receive-netns b --lab "+b.Spec.Name).Replace(ofClass(t, "docs/agent.md", "estimate"))
+	// Shorter than by default.
+	short := map[string]string{"capacity": " --pairs 30 --trains 3", "available": " --streams 2 --packets 40 --chirps 20 --every 1ms"}
 	for command := range strings.Lines(text) {
-		said := b.exec("a", "bash", "-c", strings.Replace(command, "pillion-agent", agentPath, 1))
-		if !strings.Contains(said, "separate arrivals") {
+		what := strings.Fields(command)[2]
+		said := b.exec("a", "bash", "-c", strings.Replace(strings.TrimSpace(command), "pillion-agent", agentPath, 1)+short[what])
+		if !strings.Contains(said, "packets by mechanism") && !strings.Contains(said, `"packets_sent"`) {
 			t.Errorf("%s\n%s", command, said)
 		}
+	}
+	hops := strings.NewReplacer("eth0", "b", "192.0.2.2", secondIPv4.String(), "pillion-agent", agentPath).Replace(ofClass(t, "docs/agent.md", "estimate-hops"))
+	if said := b.exec("a", "bash", "-c", strings.TrimSpace(hops)+" --every 1ms"); !strings.Contains(said, secondIPv4.String()) {
+		t.Errorf("%s\n%s", hops, said)
 	}
 }
 
@@ -111,6 +118,57 @@ func TestEstimateWithReceiver(t *testing.T) {
 		r, trains := b.estimate(append(words, "--token-file", token)...)
 		if s := r.Summary; s.Packets != 30*2+20 || s.Capacity.Samples+s.Capacity.Lossy+s.Capacity.Reordered != 30 || len(trains) != 31 || s.Capacity.Rate.Value <= 0 {
 			t.Errorf("%+v, %d trains", r, len(trains))
+		}
+	}
+}
+
+// TestEstimatedAvailableAccount: streams and chirps are all sent, received and reported.
+func TestEstimatedAvailableAccount(t *testing.T) {
+	t.Parallel()
+	b := up(t, narrowed("200mbit"))
+	words := []string{"available", "--dev", "b", "--to", secondIPv4.String(), "--receive-dev", "a", "--receive-netns", "b", "--max-rate", "50M", "--every", "1ms"}
+	for method, row := range map[string]struct {
+		options []string
+		trains  int
+	}{
+		"slops": {[]string{"--streams", "3", "--packets", "40", "--resolution", "0.5"}, 3},
+		"chirp": {[]string{"--chirps", "22", "--packets", "20"}, 22},
+	} {
+		rows := filepath.Join(t.TempDir(), "rows")
+		r, trains := b.estimate(append(append(words, "--method", method, "--oml", "file:"+rows), row.options...)...)
+		text, err := os.ReadFile(rows)
+		if err != nil || !strings.Contains(string(text), "\t"+method+"\t") || r.Summary.Unsent != 0 || len(trains) < row.trains || len(trains)%row.trains != 0 {
+			t.Errorf("%s: %+v, %d trains, %v:\n%s", method, r, len(trains), err, text)
+		}
+	}
+}
+
+// TestEstimatedHops: each router on the path is named, and the destination ends it.
+func TestEstimatedHops(t *testing.T) {
+	t.Parallel()
+	b := up(t, plainRouter)
+	for to, routers := range map[string][]string{
+		"10.77.2.2": {"10.77.1.2", "10.77.2.2"}, "fd77:0:0:2::2": {"fd77:0:0:1::2", "fd77:0:0:2::2"},
+	} {
+		// Linux limits ICMP errors to 6 at once, at first.
+		said := b.exec("a", agentPath, "estimate", "hops", "--dev", "r", "--to", to, "--sizes", "3", "--repeats", "1", "--json")
+		var last struct {
+			Summary struct {
+				Hops []struct {
+					Router  string
+					Sent    int
+					Samples int
+					Valid   bool
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(said), &last); err != nil || len(last.Summary.Hops) != len(routers) {
+			t.Fatalf("%v: %s", err, said)
+		}
+		for i, h := range last.Summary.Hops {
+			if h.Router != routers[i] || h.Sent != 3 || h.Samples != 3 || h.Valid {
+				t.Errorf("hop %d: %+v, want %s", i+1, h, routers[i])
+			}
 		}
 	}
 }

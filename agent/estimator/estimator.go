@@ -57,7 +57,10 @@ func (p *Prober) about(tested []estimate.Assumption, findings []estimate.Finding
 		c := check{Assumption: assumption, Holds: true}
 		for _, f := range findings {
 			if f.Assumption == assumption {
-				c.Holds, c.Detail = false, f.Detail
+				if c.Detail != "" {
+					c.Detail += "; "
+				}
+				c.Holds, c.Detail = false, c.Detail+f.Detail
 			}
 		}
 		a.Assumptions = append(a.Assumptions, c)
@@ -117,7 +120,7 @@ func RunCapacity(ctx context.Context, options Options, plan CapacityPlan, out io
 }
 
 // Points are all points of the package.
-var Points = []*measure.Schema{&Capacities}
+var Points = []*measure.Schema{&Capacities, &Availables, &Hops}
 
 // run opens the path and ends the line of progress.
 func (o *Options) run(ctx context.Context, out io.Writer, do func(*Prober, view.View) error) error {

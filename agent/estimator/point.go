@@ -61,3 +61,67 @@ func findings(list []estimate.Finding) measure.Value {
 	}
 	return measure.StringValue(strings.Join(texts, "; "))
 }
+
+// Availables is the point of estimated available bandwidths, a row each.
+var Availables = measure.Schema{
+	Name: "send_available", Doc: "available bandwidth of a path by self-loading streams or chirps",
+	Fields: []measure.Field{
+		measure.TimeField,
+		{Name: "method", Type: measure.String, Doc: "slops or chirp"},
+		rateField("available_bps", "estimate of chirps; null with streams, which only give a range, and if not valid"),
+		rateField("low_bps", "lower bound; null if not valid"),
+		rateField("high_bps", "upper bound; null likewise"),
+		layerField, directionField, findingsField,
+	},
+}
+
+func availableRow(at time.Time, r *availableResult) measure.Sample {
+	row := measure.Sample{
+		measure.TimeValue(at), measure.StringValue(r.Method), measure.Value{}, measure.Value{}, measure.Value{},
+		measure.StringValue(string(r.Layer)), measure.StringValue(r.Direction), findings(r.findings),
+	}
+	if r.Valid {
+		row[3], row[4] = measure.Float64Value(r.Low), measure.Float64Value(r.High)
+		if r.Method == Chirp {
+			row[2] = measure.Float64Value(r.Value)
+		}
+	}
+	return row
+}
+
+// Hops is the point of estimated links, a row for each hop.
+var Hops = measure.Schema{
+	Name: "send_hops", Doc: "links of a path by round-trip times of packets of several sizes to each router",
+	Fields: []measure.Field{
+		measure.TimeField,
+		{Name: "hop", Type: measure.Uint64, Doc: "number of the hop, from 1"},
+		{Name: "router", Type: measure.String, Doc: "address that replied; null if none did"},
+		rateField("capacity_bps", "rate of the link before the router; null if not valid"),
+		rateField("low_bps", "lower bound of its 95 % interval; null if unknown"),
+		rateField("high_bps", "upper bound; null if not valid"),
+		{Name: "round_trip_ns", Type: measure.Int64, Unit: "ns", Doc: "least round-trip time, without the time that depends on the size; null without enough replies"},
+		{Name: "queue_ns", Type: measure.Int64, Unit: "ns", Doc: "median time in queues, beyond that up to the hop before; null likewise"},
+		{Name: "replies", Type: measure.Uint64, Doc: "replies used"},
+		findingsField,
+	},
+}
+
+func hopRow(at time.Time, h *hop) measure.Sample {
+	row := measure.Sample{
+		measure.TimeValue(at), measure.Uint64Value(uint64(h.Number)), measure.Value{}, measure.Value{}, measure.Value{}, measure.Value{},
+		measure.Value{}, measure.Value{}, measure.Uint64Value(uint64(h.Samples)), findings(h.Findings),
+	}
+	if h.Router != "" {
+		row[2] = measure.StringValue(h.Router)
+	}
+	if h.Rate.Low > 0 {
+		row[4] = measure.Float64Value(h.Rate.Low)
+	}
+	if h.Valid {
+		row[3], row[5] = measure.Float64Value(h.Rate.Value), measure.Float64Value(h.Rate.High)
+	}
+	if h.RoundTripNS > 0 {
+		row[6], row[7] = measure.Int64Value(int64(h.RoundTripNS)), measure.Int64Value(int64(h.QueueNS))
+	}
+	return row
+}

@@ -44,6 +44,50 @@ func (r *capacityResult) text() string {
 	return b.String() + r.about.text()
 }
 
+func (r *availableResult) text() string {
+	var b strings.Builder
+	if r.Streams != nil {
+		fmt.Fprintf(&b, "%16s %10s %14s %9s %8s\n", "streams at", "increasing", "not increasing", "ambiguous", "unusable")
+		for _, t := range r.Streams.Rates {
+			fmt.Fprintf(&b, "%16s %10d %14d %9d %8d\n", rate(t.Rate), t.Increasing, t.NonIncreasing, t.Ambiguous, t.Unusable)
+		}
+	}
+	switch {
+	case r.Valid && r.Method == Chirp:
+		fmt.Fprintf(&b, "available       %s of %s, %s; %d chirps, left out: %d with loss, %d with reordering\n",
+			interval(r.Chirps.Rate), r.Layer, r.Direction, r.Chirps.Chirps, r.Chirps.Lossy, r.Chirps.Reordered)
+	case r.Valid:
+		fmt.Fprintf(&b, "available       between %s and %s of %s, %s\n", rate(r.Low), rate(r.High), r.Layer, r.Direction)
+	case r.Streams != nil && r.Low > 0 && len(r.findings) == 0:
+		fmt.Fprintf(&b, "available       at least %s of %s, %s: no faster streams built up a queue\n", rate(r.Low), r.Layer, r.Direction)
+	case r.Streams != nil && r.High > 0 && len(r.findings) == 0:
+		fmt.Fprintf(&b, "available       below %s of %s, %s: no streams passed without a queue\n", rate(r.High), r.Layer, r.Direction)
+	default:
+		fmt.Fprintf(&b, "available       not known; rates up to %s were sent\n", rate(r.mostAsked))
+	}
+	return b.String() + r.about.text()
+}
+
+func (r *hopsResult) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%3s %-24s %-44s %12s %12s %9s\n", "hop", "router", "link before it", "round trip", "queue", "replies")
+	for _, h := range r.Hops {
+		link := "not known"
+		switch {
+		case h.Valid:
+			link = interval(h.Rate)
+		case h.Rate.Low > 0:
+			link = "faster than " + rate(h.Rate.Low)
+		}
+		router := h.Router
+		if router == "" {
+			router = "no reply"
+		}
+		fmt.Fprintf(&b, "%3d %-24s %-44s %9.1f us %9.1f us %4d/%d\n", h.Number, router, link, h.RoundTripNS/1e3, h.QueueNS/1e3, h.Samples, h.Sent)
+	}
+	return b.String() + r.about.text()
+}
+
 func (a *about) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sent            %d packets by mechanism %s; arrivals from %s\n", a.Packets, a.Mechanism, a.Arrivals)

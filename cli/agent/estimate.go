@@ -16,28 +16,35 @@ import (
 )
 
 type estimateCmd struct {
-	Capacity capacityCmd `cmd:"" help:"Estimate the rate of the narrowest link from the dispersion of packet pairs and trains."`
+	Capacity  capacityCmd  `cmd:"" help:"Estimate the rate of the narrowest link from the dispersion of packet pairs and trains."`
+	Available availableCmd `cmd:"" help:"Estimate the bandwidth that cross traffic leaves, from streams or chirps that build up a queue."`
+	Hops      hopsCmd      `cmd:"" help:"Estimate the links before routers, from round-trip times of packets of several sizes."`
 }
 
-// pathFlags select the path, and where its packets are received.
-type pathFlags struct {
+// sendFlags select the path.
+type sendFlags struct {
 	reportFlags
 	Dev       string        `required:"" placeholder:"DEV" help:"Network interface to send on."`
 	To        string        `required:"" placeholder:"ADDRESS[:PORT]" help:"Destination; IPv6 with a port in brackets: [2001:db8::1]:9. The default port is 9 (discard)."`
 	From      string        `placeholder:"ADDRESS[:PORT]" help:"Source; default: the interface's address, port 50000."`
 	Netns     string        `placeholder:"NAME" help:"Network namespace of the interface: a name, a path, the ID of a process in it, or a host of a lab; default: the current one."`
 	Lab       string        `placeholder:"NAME" help:"Lab of the hosts given by --netns and --receive-netns, if several are running."`
-	Proto     string        `enum:"udp,tcp,icmp," default:"" placeholder:"PROTOCOL" help:"Protocol: udp, tcp (SYN segments) or icmp (echo requests); default: udp, or icmp with --replies."`
-	Layer     string        `default:"frame" enum:"ip,frame,wire" help:"What rates count: ip (IP packets), frame (Ethernet frames without frame check sequence) or wire (with the 24 bytes of preamble, check sequence and gap); default ${default}."`
 	Mechanism string        `placeholder:"NAME" help:"Force a mechanism of send: ${mechanisms}; default: the best that works."`
 	Wait      time.Duration `default:"500ms" placeholder:"TIME" help:"How long to wait for packets after the last one that arrived (${default})."`
+	JSON      bool          `name:"json" help:"Print JSON: a summary, and for rates one object per train."`
+}
+
+// pathFlags select in addition where packets are received.
+type pathFlags struct {
+	sendFlags
+	Proto string `enum:"udp,tcp,icmp," default:"" placeholder:"PROTOCOL" help:"Protocol: udp, tcp (SYN segments) or icmp (echo requests); default: udp, or icmp with --replies."`
+	Layer string `default:"frame" enum:"ip,frame,wire" help:"What rates count: ip (IP packets), frame (Ethernet frames without frame check sequence) or wire (with the 24 bytes of preamble, check sequence and gap); default ${default}."`
 
 	ReceiveDev   string `placeholder:"DEV" help:"Receive on an interface of this host."`
 	ReceiveNetns string `placeholder:"NAME" help:"Network namespace of --receive-dev; default: the current one."`
 	Receiver     string `placeholder:"ADDRESS[:PORT]" help:"Receive by pillion-agent receive on another host; the default port is 8478."`
 	TokenFile    string `placeholder:"FILE" help:"File with the token that --receiver requires."`
 	Replies      bool   `help:"Use the replies of a far end that does not cooperate: the round trip is measured."`
-	JSON         bool   `name:"json" help:"Print JSON: one object per train, and a summary."`
 }
 
 type capacityCmd struct {
@@ -62,50 +69,132 @@ func (c *capacityCmd) Run(ctx context.Context) error {
 	return c.run(ctx, func(options estimator.Options) error { return estimator.RunCapacity(ctx, options, plan, os.Stdout) })
 }
 
+type availableCmd struct {
+	pathFlags
+	Method     string        `default:"slops" enum:"slops,chirp" help:"slops (streams at rates that narrow down the range; slower) or chirp (trains whose rate grows); default ${default}."`
+	MaxRate    string        `placeholder:"BITS" help:"Highest rate to send in bit/s, such as 100M; default: a little above that at which trains arrive."`
+	Streams    int           `default:"10" placeholder:"N" help:"Streams of each rate (${default})."`
+	Packets    int           `placeholder:"N" help:"Packets of a stream or chirp; default: 100, of a chirp 40."`
+	Chirps     int           `default:"60" placeholder:"N" help:"Chirps (${default})."`
+	Resolution float64       `default:"0.05" placeholder:"SHARE" help:"Width of the range at which the search ends, as a share of the highest rate (${default})."`
+	Every      time.Duration `default:"20ms" placeholder:"TIME" help:"Least mean time between streams or chirps (${default})."`
+	Seed       uint64        `default:"1" help:"Seed of the random times between streams."`
+}
+
+// Run estimates the available bandwidth.
+func (c *availableCmd) Run(ctx context.Context) (err error) {
+	plan := estimator.AvailablePlan{
+		Method: c.Method, Streams: c.Streams, Packets: c.Packets, Chirps: c.Chirps, Resolution: c.Resolution, Every: c.Every, Seed: c.Seed,
+	}
+	if plan.Packets == 0 {
+		plan.Packets = map[string]int{estimator.SLoPS: 100, estimator.Chirp: 40}[c.Method]
+	}
+	if c.MaxRate != "" {
+		if plan.Most, err = bits("--max-rate", c.MaxRate); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Streams < 1 || c.Streams > 1000 || c.Chirps < 1 || c.Chirps > 100_000 || c.Every <= 0:
+		return fmt.Errorf("read arguments: %w: --streams must be 1 to 1000, --chirps 1 to 100000, --every positive", command.ErrValue)
+	case plan.Packets < 10 || plan.Packets > 10_000/c.Streams*10:
+		return fmt.Errorf("read --packets: %w: must be 10 to %d with %d streams", command.ErrValue, 10_000/c.Streams*10, c.Streams)
+	case !(c.Resolution >= 0.01 && c.Resolution <= 0.5):
+		return fmt.Errorf("read --resolution: %w: must be 0.01 to 0.5", command.ErrValue)
+	}
+	return c.run(ctx, func(options estimator.Options) error { return estimator.RunAvailable(ctx, options, plan, os.Stdout) })
+}
+
+type hopsCmd struct {
+	sendFlags
+	First   uint8         `default:"1" placeholder:"N" help:"First hop (${default})."`
+	Last    uint8         `default:"30" placeholder:"N" help:"Last hop, unless the destination replies before (${default})."`
+	Sizes   int           `default:"10" placeholder:"N" help:"Different sizes of packets (${default})."`
+	Repeats int           `default:"20" placeholder:"N" help:"Packets of each size (${default})."`
+	Every   time.Duration `default:"20ms" placeholder:"TIME" help:"Mean time between packets; routers limit the rate of their replies (${default})."`
+	Seed    uint64        `default:"1" help:"Seed of the order of sizes and of the times between packets."`
+}
+
+// Run estimates the links of the path.
+func (c *hopsCmd) Run(ctx context.Context) error {
+	options, err := c.options(frame.UDP)
+	if err != nil {
+		return err
+	}
+	if c.First < 1 || c.Last < c.First || c.Sizes < 3 || c.Sizes > 100 || c.Repeats < 1 || c.Repeats > 500 || c.Every <= 0 {
+		return fmt.Errorf("read arguments: %w: --first must be 1 to --last, --sizes 3 to 100, --repeats 1 to 500, --every positive", command.ErrValue)
+	}
+	plan := estimator.HopsPlan{First: c.First, Last: c.Last, Sizes: c.Sizes, Repeats: c.Repeats, Every: c.Every, Seed: c.Seed}
+	return c.run(ctx, options, func(options estimator.Options) error { return estimator.RunHops(ctx, options, plan, os.Stdout) })
+}
+
 // run opens what the flags name, runs the estimate, and delivers its rows.
-func (f *pathFlags) run(ctx context.Context, estimate func(estimator.Options) error) (failed error) {
-	options := estimator.Options{JSON: f.JSON, Path: estimator.Path{
-		Device: f.Dev, Layer: estimator.Layer(f.Layer), Mechanism: f.Mechanism, Wait: f.Wait,
-		Far: estimator.Far{Device: f.ReceiveDev, Replies: f.Replies},
-	}}
-	var err error
-	if options.Path.Header, err = f.header(); err != nil {
+func (f *pathFlags) run(ctx context.Context, estimate func(estimator.Options) error) error {
+	protocol := f.Proto
+	if protocol == "" {
+		if protocol = frame.UDP; f.Replies {
+			protocol = frame.ICMP
+		}
+	}
+	options, err := f.options(protocol)
+	if err != nil {
 		return err
 	}
 	if err := f.check(); err != nil {
 		return err
 	}
+	far := &options.Path.Far
+	options.Path.Layer, far.Device, far.Replies = estimator.Layer(f.Layer), f.ReceiveDev, f.Replies
 	if f.Receiver != "" {
-		if options.Path.Far.Receiver, err = receiverAddress("receiver", f.Receiver); err != nil {
+		if far.Receiver, err = receiverAddress("receiver", f.Receiver); err != nil {
 			return err
 		}
-		if options.Path.Far.Token, err = readToken(f.TokenFile); err != nil {
+		if far.Token, err = readToken(f.TokenFile); err != nil {
 			return err
 		}
 	}
 	if err := hook.NeedRoot(); err != nil {
 		return err
 	}
-	for _, space := range []struct {
-		name string
-		file **os.File
-	}{{f.Netns, &options.Path.Namespace}, {f.ReceiveNetns, &options.Path.Far.Namespace}} {
-		if space.name == "" {
-			continue
-		}
-		if *space.file, err = openNetns(space.name, f.Lab); err != nil {
+	if f.ReceiveNetns != "" {
+		if far.Namespace, err = openNetns(f.ReceiveNetns, f.Lab); err != nil {
 			return err
 		}
-		defer (*space.file).Close()
+		defer far.Namespace.Close()
+	}
+	return f.sendFlags.run(ctx, options, estimate)
+}
+
+// options are those of the path, without what receives.
+func (f *sendFlags) options(protocol string) (options estimator.Options, err error) {
+	if f.Wait <= 0 {
+		return options, fmt.Errorf("read --wait: %w: must be positive", command.ErrValue)
+	}
+	options = estimator.Options{JSON: f.JSON, Path: estimator.Path{Device: f.Dev, Layer: estimator.Frames, Mechanism: f.Mechanism, Wait: f.Wait}}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		options.Progress = os.Stderr
+	}
+	options.Path.Header, err = f.header(protocol)
+	return options, err
+}
+
+// run opens the namespace and the collector.
+func (f *sendFlags) run(ctx context.Context, options estimator.Options, estimate func(estimator.Options) error) (failed error) {
+	if err := hook.NeedRoot(); err != nil {
+		return err
+	}
+	var err error
+	if f.Netns != "" {
+		if options.Path.Namespace, err = openNetns(f.Netns, f.Lab); err != nil {
+			return err
+		}
+		defer options.Path.Namespace.Close()
 	}
 	if f.OML != "" {
 		if options.Report, err = f.open(f.OML, "send", estimator.Points); err != nil {
 			return err
 		}
 		defer func() { failed = errors.Join(failed, finish(options.Report)) }()
-	}
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		options.Progress = os.Stderr
 	}
 	err = estimate(options)
 	if err != nil && ctx.Err() != nil {
@@ -132,20 +221,12 @@ func (f *pathFlags) check() error {
 		return fmt.Errorf("read --receive-netns: %w: it needs --receive-dev", command.ErrValue)
 	case f.TokenFile != "" && f.Receiver == "":
 		return fmt.Errorf("read --token-file: %w: it needs --receiver", command.ErrValue)
-	case f.Wait <= 0:
-		return fmt.Errorf("read --wait: %w: must be positive", command.ErrValue)
 	}
 	return nil
 }
 
 // header is that of the packets, without the addresses of the link.
-func (f *pathFlags) header() (*frame.Header, error) {
-	protocol := f.Proto
-	if protocol == "" {
-		if protocol = frame.UDP; f.Replies {
-			protocol = frame.ICMP
-		}
-	}
+func (f *sendFlags) header(protocol string) (*frame.Header, error) {
 	h := &frame.Header{Identifier: uint16(os.Getpid())}
 	err := errors.Join(set(h, "to", f.To), set(h, "proto", protocol))
 	if f.From != "" {

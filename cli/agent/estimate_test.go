@@ -24,6 +24,14 @@ func TestEstimateRefuses(t *testing.T) {
 		"capacity --replies --dev eth0 --to nowhere":                        "--to",
 		"capacity " + path + " --replies --from nowhere":                    "--from",
 		"capacity " + path + " --receive-dev eth1 --size 60 --proto icmp":   "--size",
+		"available " + path + " --replies --max-rate fast":                  "--max-rate",
+		"available " + path + " --replies --packets 9":                      "--packets",
+		"available " + path + " --replies --streams 0":                      "--streams",
+		"available " + path + " --replies --resolution 0.6":                 "--resolution",
+		"available " + path:                    "give one of",
+		"hops " + path + " --sizes 2":          "--sizes",
+		"hops " + path + " --first 3 --last 2": "--first",
+		"hops " + path + " --wait 0s":          "--wait",
 	} {
 		parser, err := newParser(t.Context())
 		if err != nil {

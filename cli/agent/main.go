@@ -22,7 +22,7 @@ type cli struct {
 	Destination destinationCmd                `cmd:"" help:"Read and remove the marks of incoming packets of a network interface."`
 	Router      routerCmd                     `cmd:"" help:"Profile the router in a network namespace: where packets wait or are dropped."`
 	Send        sendCmd                       `cmd:"" help:"Send packets at exact times and report when each left."`
-	Estimate    estimateCmd                   `cmd:"" help:"Estimate the capacity of a path."`
+	Estimate    estimateCmd                   `cmd:"" help:"Estimate the capacity, the available bandwidth or the links of a path."`
 	Benchmark   benchmarkCmd                  `cmd:"" help:"Benchmark the devices between two interfaces of this host (RFC 2544, RFC 8219)."`
 	Receive     receiveCmd                    `cmd:"" help:"Receive the packets of estimates on another host, and tell it when they arrived."`
 	Capture     captureCmd                    `cmd:"" help:"Report the packet headers on an interface or in a capture file."`

@@ -22,7 +22,15 @@ func FuzzEstimate(f *testing.F) {
 				trains, train = append(trains, train), nil
 			}
 		}
-		for _, result := range []any{estimate.EstimateCapacity(trains), estimate.EstimateAvailable(trains)} {
+		var hops [][]estimate.Echo
+		for _, train := range trains {
+			var echoes []estimate.Echo
+			for _, p := range train {
+				echoes = append(echoes, estimate.Echo{Size: p.Size, RoundTripNS: p.ReceivedNS - p.SentNS})
+			}
+			hops = append(hops, echoes)
+		}
+		for _, result := range []any{estimate.EstimateCapacity(trains), estimate.EstimateAvailable(trains), estimate.EstimateChirps(trains), estimate.EstimateHops(hops)} {
 			if _, err := json.Marshal(result); err != nil {
 				t.Fatalf("%+v: %v", result, err)
 			}

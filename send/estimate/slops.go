@@ -132,8 +132,8 @@ type RateTrend struct {
 // majority of the decided and ambiguous streams of a rate that must agree.
 const majority = 0.7
 
-// agreed is the trend of most streams.
-func (r RateTrend) agreed() Trend {
+// Agreed is the trend of most streams; ambiguous if they disagree.
+func (r RateTrend) Agreed() Trend {
 	enough := majority * float64(r.Increasing+r.NonIncreasing+r.Ambiguous)
 	switch {
 	case r.Increasing > 0 && float64(r.Increasing) >= enough:
@@ -167,7 +167,7 @@ func EstimateAvailable(streams []Train) Available {
 	unusable, all := 0, 0
 	for _, r := range a.Rates {
 		unusable, all = unusable+r.Unusable, all+r.Unusable+r.Increasing+r.NonIncreasing+r.Ambiguous
-		switch r.agreed() {
+		switch r.Agreed() {
 		case Increasing:
 			slowestStopped = min(slowestStopped, r.Rate)
 		case NonIncreasing:
@@ -175,7 +175,7 @@ func EstimateAvailable(streams []Train) Available {
 		}
 	}
 	for _, r := range slices.Backward(a.Rates) {
-		switch r.agreed() {
+		switch r.Agreed() {
 		case Increasing:
 			if r.Rate > fastestPassed {
 				a.High = r.Rate
