@@ -43,6 +43,9 @@ type Options struct {
 	DropLate   time.Duration
 	NoDriver   bool
 
+	// Remarks on the schedule, for the summary.
+	Remarks []string
+
 	// Report takes a row for each packet (measure.SendPackets), if not nil.
 	Report report.Report
 
@@ -142,7 +145,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		take(r)
 	})
 	account.Close()
-	s := summary{Account: account, Mechanism: sender.Name(), Mode: mode(options, sender.Name()), Remarks: sender.Remarks(), Uncertainty: map[string]int64{}}
+	s := summary{Account: account, Mechanism: sender.Name(), Mode: mode(options, sender.Name()), Remarks: append(options.Remarks, sender.Remarks()...), Uncertainty: map[string]int64{}}
 	for source, bound := range sender.Uncertainty() {
 		s.Uncertainty[source.String()] = bound.Nanoseconds()
 	}
@@ -203,8 +206,8 @@ func Save(ctx context.Context, options Options, out io.Writer) error {
 	return errors.Join(append(failures, err)...)
 }
 
-// Read opens a schedule file, of text or, unless replies are awaited, a capture. The caller closes the file when the
-// schedule is used up.
+// Read opens a schedule file, of text or, unless replies are awaited, a capture, which has
+// nil flows. The caller closes the file when the schedule is used up.
 func Read(path string, replay schedule.Replay, replies bool) (schedule.Schedule, map[string]*frame.Header, io.Closer, error) {
 	file := os.Stdin
 	if path != "-" {
@@ -223,7 +226,7 @@ func Read(path string, replay schedule.Replay, replies bool) (schedule.Schedule,
 		if err != nil {
 			return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
 		}
-		return packets, map[string]*frame.Header{}, file, nil
+		return packets, nil, file, nil
 	}
 	text, err := schedule.ReadText(in)
 	if err != nil {

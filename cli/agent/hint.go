@@ -35,9 +35,9 @@ var hints = []struct {
 	cause error
 	hint  string
 }{
-	{command.ErrUsage, "see pillion-agent --help, or COMMAND --help for the options of a command"},
+	{command.ErrUsage, "see COMMAND --help"},
 	{service.ErrConfig, "correct the file; docs/agent.md lists the keys"},
-	{command.ErrValue, "see COMMAND --help for the values of an option"},
+	{command.ErrValue, "see COMMAND --help for the values of options"},
 	{hook.ErrNotRoot, "BPF programs require root: use sudo"},
 	{hook.ErrNoDevice, "ip link lists the interfaces of this network namespace"},
 	{hook.ErrLink, "use an interface with Ethernet or raw IP packets; xdp also requires support in the driver"},
@@ -64,7 +64,7 @@ var hints = []struct {
 	{schedule.ErrFile, "docs/agent.md documents the format of schedules"},
 	{schedule.ErrPattern, "see pillion-agent send --help for the options of a pattern"},
 	{frame.ErrHeader, "see pillion-agent send --help for the options of headers and sizes"},
-	{tester.ErrOptions, "see pillion-agent benchmark throughput --help for the options and their units"},
+	{tester.ErrOptions, "see COMMAND --help for the options and their units"},
 	{search.ErrRange, "--resolution and --step are shares such as 0.5%, and --max-rate is above 10 frames per trial"},
 	{tester.ErrPath, "check the addresses and routes on the way, that the device under test forwards, and --receive-dev and --receive-netns"},
 	{send.ErrUnreachable, "check the address and the routes of the network namespace (ip route get ADDRESS); an IPv6 address with a port is written [ADDRESS]:PORT"},

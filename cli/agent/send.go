@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"pillion.dev/agent/sender"
 	"pillion.dev/cli/command"
 	"pillion.dev/internal/quantity"
@@ -23,58 +25,61 @@ import (
 )
 
 type sendCmd struct {
-	reportFlags
 	Pattern string `arg:"" optional:"" help:"train (--count packets, --gap apart), pair, rate (a train at --rate), chirp (a train whose gaps shrink), periodic (RFC 3432) or poisson (RFC 2330); or give --schedule or --model."`
 
-	Schedule string        `placeholder:"FILE" help:"Send the packets of a file: a schedule as text (docs/agent.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
-	Model    string        `placeholder:"MODEL" help:"Draw times and sizes of frames from distributions: 'interval=exponential(1ms) size=pareto(1.5,100B) [seed=N] [count=N] [duration=TIME]' (docs/agent.md), and test whether what was sent fits them."`
-	Flows    int           `default:"1" placeholder:"N" help:"Independent flows of --model, with consecutive source ports (${default})."`
-	Speed    float64       `placeholder:"FACTOR" help:"Replay a capture faster or slower: 2 is twice as fast."`
-	MaxGap   time.Duration `placeholder:"TIME" help:"Replay a capture with gaps of this length at most."`
-	Save     string        `placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, or the complete frames if the name ends in .pcap; - writes text to standard output."`
+	Dev   string `group:"Path:" placeholder:"DEV" help:"Network interface to send on."`
+	To    string `group:"Path:" placeholder:"ADDRESS[:PORT]" help:"Destination; IPv6 with a port in brackets: [2001:db8::1]:9. The default port is 9 (discard)."`
+	From  string `group:"Path:" placeholder:"ADDRESS[:PORT]" help:"Source; default: the interface's address, port 50000."`
+	Netns string `group:"Path:" placeholder:"NAME" help:"Network namespace of the interface: a name, a path, the ID of a process in it, or a host of a lab; default: the current one."`
+	Lab   string `group:"Path:" placeholder:"NAME" help:"Lab of the host given by --netns, if several are running."`
 
-	Dev    string        `placeholder:"DEV" help:"Network interface to send on."`
-	To     string        `placeholder:"ADDRESS[:PORT]" help:"Destination; IPv6 with a port in brackets: [2001:db8::1]:9. The default port is 9 (discard)."`
-	From   string        `placeholder:"ADDRESS[:PORT]" help:"Source; default: the interface's address, port 50000."`
-	Netns  string        `placeholder:"NAME" help:"Network namespace of the interface: a name, a path, the ID of a process in it, or a host of a lab; default: the current one."`
-	Lab    string        `placeholder:"NAME" help:"Lab of the host given by --netns, if several are running."`
-	Count  int           `placeholder:"N" help:"Packets per train, or in all of periodic, poisson and --model; default: 50, or until Ctrl-C."`
-	Gap    time.Duration `default:"1ms" placeholder:"TIME" help:"Time between packets, the mean of poisson, or the first of chirp (${default}). 0 in a train: as close as possible."`
-	Rate   string        `placeholder:"BITS" help:"Rate of the frames in bit/s, such as 50M."`
-	Factor float64       `default:"1.2" help:"Factor by which the gaps of a chirp shrink (${default})."`
-	Size   int           `default:"100" placeholder:"BYTES" help:"Length of the frame without its frame check sequence, 60 to 1514 (${default})."`
-	Trains int           `default:"1" placeholder:"N" help:"Number of trains, pairs or chirps (${default})."`
-	Every  time.Duration `default:"100ms" placeholder:"TIME" help:"Time from the beginning of a train to that of the next (${default})."`
-	Seed   *uint64       `help:"Seed of random times; default: 1, of --model the one in MODEL or a random one."`
+	Count  int           `group:"Patterns:" placeholder:"N" help:"Packets per train, or in all of periodic, poisson and --model; default: 50, or until Ctrl-C."`
+	Gap    time.Duration `group:"Patterns:" default:"1ms" placeholder:"TIME" help:"Time between packets, the mean of poisson, or the first of chirp (${default}). 0 in a train: as close as possible."`
+	Rate   string        `group:"Patterns:" placeholder:"BITS" help:"Rate of the frames in bit/s, such as 50M."`
+	Size   int           `group:"Patterns:" default:"100" placeholder:"BYTES" help:"Length of the frame without its frame check sequence, 60 to 1514 (${default})."`
+	Trains int           `group:"Patterns:" default:"1" placeholder:"N" help:"Number of trains, pairs or chirps (${default})."`
+	Every  time.Duration `group:"Patterns:" default:"100ms" placeholder:"TIME" help:"Time from the beginning of a train to that of the next (${default})."`
+	Factor float64       `group:"Patterns:" default:"1.2" placeholder:"FACTOR" help:"Factor by which the gaps of a chirp shrink (${default})."`
+	Seed   *uint64       `group:"Patterns:" placeholder:"N" help:"Seed of random times; default: 1, of --model the one in MODEL or a random one."`
 
-	Proto     string   `default:"udp" enum:"udp,tcp,icmp,raw" help:"Protocol: udp, tcp (segments of no connection), icmp (echo requests) or raw (--ip-protocol)."`
-	Number    string   `name:"ip-protocol" default:"253" placeholder:"NUMBER" help:"IP protocol number of --proto raw (${default})."`
-	TCPFlags  string   `name:"tcp-flags" default:"S" placeholder:"FLAGS" help:"TCP flags, letters of SAFRPU (${default})."`
-	DSCP      string   `name:"dscp" default:"0" placeholder:"N" help:"Differentiated services code point, 0 to 63."`
-	ECN       string   `name:"ecn" default:"0" placeholder:"N" help:"ECN field, 0 to 3."`
-	TTL       string   `name:"ttl" default:"64" placeholder:"N" help:"TTL or hop limit (${default})."`
-	FlowLabel string   `name:"flow-label" default:"0" placeholder:"N" help:"IPv6 flow label."`
-	VLAN      []string `name:"vlan" placeholder:"ID" help:"IEEE 802.1Q tag; repeat for several, the outermost first."`
+	Model    string        `group:"Models and files:" placeholder:"MODEL" help:"Draw times and sizes of frames from distributions: 'interval=exponential(1ms) size=pareto(1.5,100B) [seed=N] [count=N] [duration=TIME]' (docs/agent.md), and test whether what was sent fits them."`
+	Flows    int           `group:"Models and files:" default:"1" placeholder:"N" help:"Independent flows of --model, with consecutive source ports (${default})."`
+	Schedule string        `group:"Models and files:" placeholder:"FILE" help:"Send the packets of a file: a schedule as text (docs/agent.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
+	Speed    float64       `group:"Models and files:" placeholder:"FACTOR" help:"Replay a capture faster or slower: 2 is twice as fast."`
+	MaxGap   time.Duration `group:"Models and files:" placeholder:"TIME" help:"Replay a capture with gaps of this length at most."`
+	Save     string        `group:"Models and files:" placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, or the complete frames if the name ends in .pcap; - writes text to standard output."`
 
-	Mode      string        `default:"predispatch" enum:"predispatch,sequential" help:"predispatch (packets wait for their time in the kernel) or sequential (prepare, wait, send)."`
-	Mechanism string        `placeholder:"NAME" help:"Force a mechanism: ${mechanisms}; default: the best that works."`
-	Lead      time.Duration `placeholder:"TIME" help:"Pre-dispatch period: hand packets over this long before they are due; default: as early as possible."`
-	Late      time.Duration `default:"100us" placeholder:"TIME" help:"Packets that leave later than this behind their time count as late (${default})."`
-	DropLate  time.Duration `placeholder:"TIME" help:"Drop packets that would leave later than this behind their time; default: send them."`
-	NoDriver  bool          `name:"no-driver-times" help:"Do not record when the driver gets each packet."`
-	Replies   bool          `help:"Await a reply to each packet and report round-trip times: echo replies, SYN-ACK and RST of TCP, ICMP errors."`
-	Wait      time.Duration `default:"1s" placeholder:"TIME" help:"How long to await a reply (${default})."`
-	JSON      bool          `name:"json" help:"Print JSON: one object per packet, and a summary."`
+	Proto     string   `group:"Headers:" default:"udp" enum:"udp,tcp,icmp,raw" help:"Protocol: udp, tcp (segments of no connection), icmp (echo requests) or raw (--ip-protocol)."`
+	TCPFlags  string   `group:"Headers:" name:"tcp-flags" default:"S" placeholder:"FLAGS" help:"TCP flags, letters of SAFRPU (${default})."`
+	Number    string   `group:"Headers:" name:"ip-protocol" default:"253" placeholder:"NUMBER" help:"IP protocol number of --proto raw (${default})."`
+	DSCP      string   `group:"Headers:" name:"dscp" default:"0" placeholder:"N" help:"Differentiated services code point, 0 to 63."`
+	ECN       string   `group:"Headers:" name:"ecn" default:"0" placeholder:"N" help:"ECN field, 0 to 3."`
+	TTL       string   `group:"Headers:" name:"ttl" default:"64" placeholder:"N" help:"TTL or hop limit (${default})."`
+	FlowLabel string   `group:"Headers:" name:"flow-label" default:"0" placeholder:"N" help:"IPv6 flow label."`
+	VLAN      []string `group:"Headers:" name:"vlan" placeholder:"ID" help:"IEEE 802.1Q tag; repeat for several, the outermost first."`
+
+	Replies bool          `group:"Replies:" help:"Await a reply to each packet and report round-trip times: echo replies, SYN-ACK and RST of TCP, ICMP errors."`
+	Wait    time.Duration `group:"Replies:" default:"1s" placeholder:"TIME" help:"How long to await a reply (${default})."`
+
+	Late      time.Duration `group:"Accuracy:" default:"100us" placeholder:"TIME" help:"Packets that leave later than this behind their time count as late (${default})."`
+	DropLate  time.Duration `group:"Accuracy:" placeholder:"TIME" help:"Drop packets that would leave later than this behind their time; default: send them."`
+	Lead      time.Duration `group:"Accuracy:" placeholder:"TIME" help:"Pre-dispatch period: hand packets over this long before they are due; default: as early as possible."`
+	Mode      string        `group:"Accuracy:" default:"predispatch" enum:"predispatch,sequential" help:"predispatch (packets wait for their time in the kernel) or sequential (prepare, wait, send)."`
+	Mechanism string        `group:"Accuracy:" placeholder:"NAME" help:"Force a mechanism: ${mechanisms}; default: the best that works."`
+	NoDriver  bool          `group:"Accuracy:" name:"no-driver-times" help:"Do not record when the driver gets each packet."`
+
+	JSON        bool `group:"Output:" name:"json" help:"Print JSON: one object per packet, and a summary."`
+	reportFlags `group:"Output:"`
 }
 
 // Run sends the packets, or saves their schedule.
-func (c *sendCmd) Run(ctx context.Context) (failed error) {
+func (c *sendCmd) Run(ctx context.Context, line *kong.Context) (failed error) {
 	options := sender.Options{
 		Device: c.Dev, Late: c.Late, JSON: c.JSON, Mechanism: c.Mechanism, Sequential: c.Mode == "sequential",
 		Lead: c.Lead, DropLate: c.DropLate, NoDriver: c.NoDriver, Flows: map[string]*frame.Header{},
 		Replies: c.Replies, Wait: c.Wait,
 	}
-	file, err := c.packets(&options)
+	file, source, err := c.packets(&options)
 	if err != nil {
 		return err
 	}
@@ -86,8 +91,11 @@ func (c *sendCmd) Run(ctx context.Context) (failed error) {
 			return err
 		}
 	}
-	if err := c.check(options); err != nil {
+	if err := errors.Join(c.check(options), c.checkApplies(line, source, options.Flows[""])); err != nil {
 		return err
+	}
+	for _, r := range options.Remarks {
+		fmt.Fprintln(os.Stderr, "note:", r)
 	}
 	if c.isEndless(options) {
 		options.Lead = cmp.Or(options.Lead, endlessLead)
@@ -135,8 +143,11 @@ func (c *sendCmd) isEndless(options sender.Options) bool {
 	if options.Model != nil {
 		return options.Model.Count == 0 && options.Model.Duration == 0
 	}
-	return c.Count == 0 && (c.Pattern == "periodic" || c.Pattern == "poisson")
+	return c.Count == 0 && c.isStream()
 }
+
+// isStream reports whether the pattern has no trains.
+func (c *sendCmd) isStream() bool { return c.Pattern == "periodic" || c.Pattern == "poisson" }
 
 // check refuses options that contradict each other, or that are out of range.
 func (c *sendCmd) check(options sender.Options) error {
@@ -152,19 +163,15 @@ func (c *sendCmd) check(options sender.Options) error {
 		return refuse("--lead, --late, --drop-late, --wait, --speed, --max-gap and --count must not be negative")
 	case c.Trains < 1:
 		return refuse("--trains must be 1 or more")
-	case c.Flows > 1 && c.Model == "":
-		return refuse("--flows needs --model")
-	case c.Rate != "" && c.Pattern != "rate":
-		return refuse("--rate needs the pattern rate")
 	case c.Mode == "sequential" && c.Mechanism == "bpf":
 		return refuse("--mode sequential does not go with --mechanism bpf")
 	}
 	return nil
 }
 
-// packets sets the schedule, and the flows that a file defines. The file is to be closed
-// when everything is sent.
-func (c *sendCmd) packets(options *sender.Options) (file io.Closer, err error) {
+// packets sets the schedule, and the flows that a file defines, and returns where the packets
+// come from. The file is to be closed when everything is sent.
+func (c *sendCmd) packets(options *sender.Options) (file io.Closer, source string, err error) {
 	given := 0
 	for _, text := range []string{c.Pattern, c.Schedule, c.Model} {
 		if text != "" {
@@ -173,13 +180,13 @@ func (c *sendCmd) packets(options *sender.Options) (file io.Closer, err error) {
 	}
 	switch {
 	case given != 1:
-		return nil, fmt.Errorf("read arguments: %w: give one of a pattern, --schedule FILE and --model MODEL", command.ErrValue)
+		return nil, "", fmt.Errorf("read arguments: %w: give one of a pattern, --schedule FILE and --model MODEL", command.ErrValue)
 	case c.Flows < 1 || c.Flows > 4096:
-		return nil, fmt.Errorf("read --flows: %w: must be 1 to 4096", command.ErrValue)
+		return nil, "", fmt.Errorf("read --flows: %w: must be 1 to 4096", command.ErrValue)
 	case c.Model != "":
-		options.FlowCount = c.Flows
+		source, options.FlowCount = fromModel, c.Flows
 		if options.Model, err = model.ParseModel(c.Model); err != nil {
-			return nil, fmt.Errorf("read --model: %w: %w", command.ErrValue, err)
+			return nil, "", fmt.Errorf("read --model: %w: %w", command.ErrValue, err)
 		}
 		if c.Seed != nil {
 			options.Model.Seed = *c.Seed
@@ -188,14 +195,19 @@ func (c *sendCmd) packets(options *sender.Options) (file io.Closer, err error) {
 			options.Model.Count = int64(c.Count)
 		}
 	case c.Pattern != "":
-		options.Schedule, err = c.pattern()
+		source = c.Pattern
+		options.Schedule, options.Remarks, err = c.pattern()
 	default:
 		options.Schedule, options.Flows, file, err = sender.Read(c.Schedule, schedule.Replay{Speed: c.Speed, MaxGap: c.MaxGap}, c.Replies)
+		source = fromText
+		if options.Flows == nil {
+			source, options.Flows = fromCapture, map[string]*frame.Header{}
+		}
 	}
 	if c.To == "" && c.Schedule == "" && err == nil {
 		err = fmt.Errorf("read --to: %w: a destination is required", command.ErrValue)
 	}
-	return file, err
+	return file, source, err
 }
 
 // save writes a file that is complete or does not exist.
@@ -244,15 +256,34 @@ func (c *sendCmd) header() (*frame.Header, error) {
 	return h, err
 }
 
-func (c *sendCmd) pattern() (schedule.Schedule, error) {
-	count := c.Count
-	stream := c.Pattern == "periodic" || c.Pattern == "poisson"
-	if count == 0 && !stream {
-		count = 50
-	}
+// pattern returns the schedule of a pattern, and remarks on it.
+func (c *sendCmd) pattern() (schedule.Schedule, []string, error) {
 	trains := schedule.Trains{Count: c.Trains, Every: c.Every}
 	if c.Size < frame.MinBytes || c.Size > frame.MaxBytes {
-		return nil, fmt.Errorf("read --size %d: %w: must be %d to %d bytes", c.Size, command.ErrValue, frame.MinBytes, frame.MaxBytes)
+		return nil, nil, fmt.Errorf("read --size %d: %w: must be %d to %d bytes", c.Size, command.ErrValue, frame.MinBytes, frame.MaxBytes)
+	}
+	packets, err := c.build(trains)
+	if err != nil || c.Trains == 1 || c.isStream() {
+		return packets, nil, err
+	}
+	train, err := c.build(schedule.Trains{})
+	if err != nil {
+		return nil, nil, err
+	}
+	var length time.Duration
+	for e := range train {
+		length = e.Due
+	}
+	if length <= c.Every {
+		return packets, nil, nil
+	}
+	return packets, []string{fmt.Sprintf("a train takes %v, longer than --every %v: each begins with the last packet of the one before", length, c.Every)}, nil
+}
+
+func (c *sendCmd) build(trains schedule.Trains) (schedule.Schedule, error) {
+	count := c.Count
+	if count == 0 && !c.isStream() {
+		count = 50
 	}
 	seed := uint64(1)
 	if c.Seed != nil {
@@ -276,7 +307,7 @@ func (c *sendCmd) pattern() (schedule.Schedule, error) {
 	case "poisson":
 		return schedule.Poisson(count, c.Size, c.Gap, seed)
 	}
-	return nil, fmt.Errorf("read pattern %q: %w: must be train, pair, rate, chirp, periodic or poisson", c.Pattern, command.ErrValue)
+	return nil, fmt.Errorf("read pattern %q: %w: must be %s", c.Pattern, command.ErrValue, strings.Join(patterns, ", "))
 }
 
 // bits reads a rate in bit/s, the value of an option.

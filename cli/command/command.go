@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -32,6 +34,9 @@ func New(ctx context.Context, name, description string, flags any, options ...ko
 		vars,
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(duration)),
 		kong.TypeMapper(reflect.TypeFor[quantity.Duration](), kong.MapperFunc(duration)),
+		kong.KindMapper(reflect.Int, kong.MapperFunc(whole)),
+		kong.KindMapper(reflect.Uint64, kong.MapperFunc(count)),
+		kong.KindMapper(reflect.Float64, kong.MapperFunc(number)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	}, options...)...)
 }
@@ -47,6 +52,47 @@ func duration(ctx *kong.DecodeContext, target reflect.Value) error {
 		target.SetInt(int64(d))
 	}
 	return err
+}
+
+// whole, count and number accept values that begin with a hyphen as well, so that the error
+// of one that is out of range is about the value.
+func whole(ctx *kong.DecodeContext, target reflect.Value) error {
+	text, err := Pop(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseInt(text, 10, target.Type().Bits())
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number, or too large", text)
+	}
+	target.SetInt(n)
+	return nil
+}
+
+func count(ctx *kong.DecodeContext, target reflect.Value) error {
+	text, err := Pop(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is negative, not a whole number, or too large", text)
+	}
+	target.SetUint(n)
+	return nil
+}
+
+func number(ctx *kong.DecodeContext, target reflect.Value) error {
+	text, err := Pop(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(f) {
+		return fmt.Errorf("%q is not a number", text)
+	}
+	target.SetFloat(f)
+	return nil
 }
 
 // Pop takes the next word of the command line, even one that begins with a hyphen.

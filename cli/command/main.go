@@ -43,14 +43,47 @@ func Is(cause error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, cause) }
 }
 
+// commandError is an error of a command, which hints name.
+type commandError struct {
+	error
+	command string
+}
+
+func (e commandError) Unwrap() error { return e.error }
+
+// commandOf returns the program, and the command whose error this is if it is known.
+func commandOf(program string, err error) string {
+	if e := (commandError{}); errors.As(err, &e) {
+		return e.command
+	}
+	return program
+}
+
+// Named adds the command of a parsed command line, or of one that could not be parsed, to
+// its error.
+func Named(line *kong.Context, err error) error {
+	if parsed := (*kong.ParseError)(nil); line == nil && errors.As(err, &parsed) {
+		line = parsed.Context
+	}
+	if err == nil || line == nil || line.Selected() == nil {
+		return err
+	}
+	node := line.Selected()
+	for node.Type == kong.ArgumentNode {
+		node = node.Parent
+	}
+	return commandError{err, node.FullPath()}
+}
+
 // Fail prints an error on one line, followed by the text of the first matching hint, if
-// any, and returns the exit code.
+// any, and returns the exit code. The word COMMAND in a hint stands for the program and the
+// command that failed.
 func Fail(w io.Writer, program string, err error, hints []Hint) int {
 	fmt.Fprintf(w, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
 	for _, h := range hints {
 		if h.fits(err) {
 			if h.text != "" {
-				fmt.Fprintf(w, "hint: %s\n", h.text)
+				fmt.Fprintf(w, "hint: %s\n", strings.ReplaceAll(h.text, "COMMAND", commandOf(program, err)))
 			}
 			return h.code
 		}
@@ -69,9 +102,9 @@ func Run(args []string, parser func(context.Context) (*kong.Kong, error)) error 
 	}
 	line, err := p.Parse(args)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUsage, err)
+		return Named(nil, fmt.Errorf("%w: %w", ErrUsage, err))
 	}
-	return line.Run()
+	return Named(line, line.Run())
 }
 
 // Version is the command that prints the version of a program.

@@ -33,7 +33,7 @@ var (
 // hints tell a user what to do, by cause. The first match applies; without a text, the
 // error itself says it.
 var hints = []command.Hint{
-	command.Correctable(command.Is(errUsage), "see pillion --help, or COMMAND --help for the options of a command and their values"),
+	command.Correctable(command.Is(errUsage), "see COMMAND --help for options and their values"),
 	command.Correctable(command.Is(errConfig), "correct or remove the line; docs/cli.md lists the keys"),
 	command.Correctable(command.Is(scaffold.ErrDescription), "correct the line; pillion oml scaffold --help shows an example"),
 	command.Correctable(command.Is(api.ErrServer), "for example --server noc.example:8470"),

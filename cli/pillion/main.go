@@ -73,17 +73,17 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	command, err := parser.Parse(args)
+	parsed, err := parser.Parse(args)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+		return command.Named(nil, fmt.Errorf("%w: %w", errUsage, err))
 	}
 	a, err := newApp(&line.connection)
 	if err != nil {
 		return err
 	}
 	defer a.close()
-	if err := command.BindToProvider(a.dial); err != nil {
+	if err := parsed.BindToProvider(a.dial); err != nil {
 		return err
 	}
-	return command.Run(a)
+	return command.Named(parsed, parsed.Run(a))
 }

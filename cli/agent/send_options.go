@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"pillion.dev/cli/command"
+	"pillion.dev/send/frame"
+)
+
+// Sources of packets besides the patterns.
+const (
+	fromModel   = "--model"
+	fromText    = "--schedule as text"
+	fromCapture = "--schedule of a capture"
+)
+
+var patterns = []string{"train", "pair", "rate", "chirp", "periodic", "poisson"}
+
+// sourced says with which sources of packets options have an effect.
+var sourced = []struct {
+	options []string
+	sources []string
+}{
+	{[]string{"gap"}, []string{"train", "chirp", "periodic", "poisson"}},
+	{[]string{"rate"}, []string{"rate"}},
+	{[]string{"factor"}, []string{"chirp"}},
+	{[]string{"size"}, patterns},
+	{[]string{"count"}, []string{"train", "rate", "chirp", "periodic", "poisson", fromModel}},
+	{[]string{"trains", "every"}, []string{"train", "pair", "rate", "chirp"}},
+	{[]string{"seed"}, []string{"periodic", "poisson", fromModel}},
+	{[]string{"flows"}, []string{fromModel}},
+	{[]string{"speed", "max-gap"}, []string{fromCapture}},
+	{
+		[]string{"to", "from", "proto", "ip-protocol", "tcp-flags", "dscp", "ecn", "ttl", "flow-label", "vlan", "replies"},
+		append([]string{fromModel, fromText}, patterns...),
+	},
+}
+
+// conditional says what else options need to have an effect.
+var conditional = []struct {
+	options []string
+	needs   string
+	met     func(c *sendCmd, h *frame.Header) bool
+}{
+	{[]string{"tcp-flags"}, "--proto tcp", func(c *sendCmd, h *frame.Header) bool { return c.Proto == frame.TCP }},
+	{[]string{"ip-protocol"}, "--proto raw", func(c *sendCmd, h *frame.Header) bool { return c.Proto == frame.Raw }},
+	{[]string{"flow-label"}, "an IPv6 destination", func(c *sendCmd, h *frame.Header) bool { return h == nil || h.Destination.Is6() }},
+	{[]string{"from", "proto", "dscp", "ecn", "ttl", "flow-label", "vlan"}, "--to", func(c *sendCmd, h *frame.Header) bool { return h != nil }},
+	{[]string{"every"}, "--trains", func(c *sendCmd, h *frame.Header) bool { return c.Trains > 1 }},
+	{[]string{"wait"}, "--replies", func(c *sendCmd, h *frame.Header) bool { return c.Replies }},
+	{[]string{"lab"}, "--netns", func(c *sendCmd, h *frame.Header) bool { return c.Netns != "" }},
+	{
+		[]string{"mechanism", "lead", "late", "drop-late", "no-driver-times", "replies", "oml", "json"}, "packets that are sent, not saved (--save)",
+		func(c *sendCmd, h *frame.Header) bool { return c.Save == "" },
+	},
+}
+
+// checkApplies refuses options of the command line that would have no effect. Header is that of the
+// default flow, nil without one.
+func (c *sendCmd) checkApplies(line *kong.Context, source string, header *frame.Header) error {
+	var given []string
+	for _, p := range line.Path {
+		if p.Flag != nil && !p.Resolved {
+			given = append(given, p.Flag.Name)
+		}
+	}
+	for _, name := range given {
+		for _, row := range sourced {
+			if slices.Contains(row.options, name) && !slices.Contains(row.sources, source) {
+				return fmt.Errorf("read --%s: %w: it has no effect with %s, only with %s", name, command.ErrValue, source, strings.Join(row.sources, ", "))
+			}
+		}
+		for _, row := range conditional {
+			if slices.Contains(row.options, name) && !row.met(c, header) {
+				return fmt.Errorf("read --%s: %w: it needs %s", name, command.ErrValue, row.needs)
+			}
+		}
+	}
+	return nil
+}
