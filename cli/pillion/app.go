@@ -118,12 +118,14 @@ func (a *app) clientOptions() (api.ClientOptions, error) {
 			return o, fmt.Errorf("read certificate of the authority: %w", err)
 		}
 	}
-	o.Token, err = a.token(server, ours)
-	return o, err
+	if o.Token, err = a.token(server, ours); err != nil || o.Token != "" || !api.Loopback(server.Hostname()) {
+		return o, err
+	}
+	return o, useOperatorToken(&o, server)
 }
 
-// token returns the token from the flag or environment, a token file, the
-// configuration file, or, on the server itself, the server's own file.
+// token returns the token from the flag or environment, a token file or the
+// configuration file.
 func (a *app) token(server *url.URL, ours bool) (string, error) {
 	fileFlag := a.flags.TokenFile != "" && a.flags.TokenFile != os.Getenv("PILLION_TOKEN_FILE")
 	if a.flags.Token != "" && (!fileFlag || a.flags.Token != os.Getenv("PILLION_TOKEN")) {
@@ -138,27 +140,43 @@ func (a *app) token(server *url.URL, ours bool) (string, error) {
 	if ours && a.config.TokenFile != "" {
 		return readToken(expandHome(a.config.TokenFile))
 	}
-	if !api.Loopback(server.Hostname()) {
-		return "", nil
-	}
-	return tokenHere(server.Port())
+	return "", nil
 }
 
 // labTokens holds the tokens of servers in labs, by the port of this machine that
 // leads to them; pillion-agent lab up makes it.
 const labTokens = "/run/pillion/forward"
 
-// tokenHere reads the operator's token of the server on a port of this machine: one
-// in a lab first, since no other server can then have the port.
-func tokenHere(port string) (string, error) {
+// useOperatorToken uses the operator's token of the server on this machine, if this user can
+// read it: one in a lab first, since no other server can then have the port. Any user can
+// listen on a port, so the token is sent only to who has a certificate of the authority
+// beside it.
+func useOperatorToken(o *api.ClientOptions, server *url.URL) error {
 	folder := cmp.Or(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
-	for _, path := range []string{filepath.Join(labTokens, port+".token"), filepath.Join(folder, "operator.token")} {
+	for _, path := range []string{filepath.Join(labTokens, server.Port()+".token"), filepath.Join(folder, "operator.token")} {
 		token, err := readToken(path)
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			return token, err
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			continue
 		}
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(o.Server, "http://") {
+			return fmt.Errorf("read server %q: %w: the token in %s is not sent without TLS; leave http:// out", o.Server, errValue, path)
+		}
+		o.Token, o.Server = token, "https://"+server.Host
+		if len(o.Authority) > 0 || o.Fingerprint != "" {
+			return nil
+		}
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			o.Authority, err = os.ReadFile(filepath.Join(filepath.Dir(path), "ca.crt"))
+		}
+		if err != nil {
+			return fmt.Errorf("read certificate of the authority: %w", err)
+		}
+		return nil
 	}
-	return "", nil
+	return nil
 }
 
 func readToken(path string) (string, error) {

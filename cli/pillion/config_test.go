@@ -1,13 +1,24 @@
 package pillion
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
 	"log"
+	"math/big"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"pillion.dev/api"
 )
@@ -64,22 +75,70 @@ func TestConfig(t *testing.T) {
 }
 
 func TestTokenOfThisMachine(t *testing.T) {
-	_, server := newFake(t)
+	server, _ := secure(t)
 	p := newProgram(t, nil)
 	p.write("data/operator.token", secret+"\n", 0o600)
-	p.environment = append(p.environment, "PILLION_SERVER="+server.URL)
-	if _, stderr, code := p.run("session", "list"); code != 1 || !strings.Contains(stderr, "hint: provide a token") {
-		t.Fatalf("without a token: exit %d, %s", code, stderr)
-	}
-	p.environment = append(p.environment, "PILLION_DATA="+filepath.Join(p.home, "data"))
+	p.write("data/ca.crt", certificateOf(server), 0o600)
+	p.environment = append(p.environment, "PILLION_SERVER="+server.Listener.Addr().String(), "PILLION_DATA="+filepath.Join(p.home, "data"))
 	if _, stderr, code := p.run("session", "list"); code != 0 {
 		t.Fatalf("with the server's own token: exit %d, %s", code, stderr)
 	}
-	file := p.write("mine.token", secret, 0o600)
+	authority := p.write("ca.crt", certificateOf(server), 0o600)
 	p.environment = append(p.environment, "PILLION_TOKEN=wrong")
-	if _, stderr, code := p.run("session", "list", "--token-file", file); code != 0 {
+	file := p.write("mine.token", secret, 0o600)
+	if _, stderr, code := p.run("session", "list", "--token-file", file, "--ca", authority, "--server", server.URL); code != 0 {
 		t.Fatalf("the environment takes precedence over --token-file: exit %d, %s", code, stderr)
 	}
+}
+
+// TestTokenOfThisMachineIsNotSentToOthers: whoever else listens on the port of the server
+// does not learn the operator's token.
+func TestTokenOfThisMachineIsNotSentToOthers(t *testing.T) {
+	var told atomic.Bool
+	listen := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			told.Store(true)
+		}
+	})
+	plain, other := httptest.NewServer(listen), httptest.NewUnstartedServer(listen)
+	other.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
+	other.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
+	other.StartTLS()
+	t.Cleanup(plain.Close)
+	t.Cleanup(other.Close)
+	server, _ := secure(t)
+	p := newProgram(t, nil)
+	p.write("data/operator.token", secret+"\n", 0o600)
+	p.write("data/ca.crt", certificateOf(server), 0o600)
+	p.environment = append(p.environment, "PILLION_DATA="+filepath.Join(p.home, "data"))
+	for name, test := range map[string]struct{ server, want string }{
+		"without TLS":           {plain.Listener.Addr().String(), "HTTPS client"},
+		"without TLS, as asked": {plain.URL, "without TLS"},
+		"other authority":       {other.Listener.Addr().String(), "certificate"},
+	} {
+		if _, stderr, code := p.run("session", "list", "--server", test.server); code == 0 || told.Load() || !strings.Contains(stderr, test.want) || strings.Contains(stderr, secret) {
+			t.Errorf("%s: exit %d, told %v: %s", name, code, told.Load(), stderr)
+		}
+	}
+}
+
+func certificateOf(s *httptest.Server) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+}
+
+// selfSigned is a certificate for 127.0.0.1 that nobody trusts.
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: key}
 }
 
 // secure serves a fake over TLS with the self-signed certificate of httptest.
