@@ -100,7 +100,7 @@ func measure(ctx context.Context, s settings) (r *report, err error) {
 	if err := netns.DeleteStale(namePrefix); err != nil {
 		return nil, err
 	}
-	r = &report{Experiment: "send", Date: time.Now().UTC(), Commit: machine.Commit(), Machine: machine.Describe(), Settings: s, Cells: cells(), Peers: peers(), Speeds: speeds()}
+	r = &report{Experiment: "send", Date: time.Now().UTC(), Commit: machine.Commit(), Machine: machine.Describe(), Settings: s, Cells: cells(), Models: models(), Peers: peers(), Speeds: speeds()}
 	if r.Clock, err = newClock(); err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func measure(ctx context.Context, s settings) (r *report, err error) {
 	if err := x.run(ctx); err != nil {
 		return nil, err
 	}
-	r.Bars, r.Claims = bars(r.Cells), claims(r)
+	r.Bars, r.Claims = append(bars(r.Cells), modelBars(r.Models)...), claims(r)
 	r.Seconds, r.Machine.LoadEnd = time.Since(r.Date).Seconds(), machine.Load()
 	return r, nil
 }

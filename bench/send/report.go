@@ -25,6 +25,7 @@ type report struct {
 	Bars       []bar           `json:"bars"`
 	Clock      *clock          `json:"clock"`
 	Cells      []*cell         `json:"cells"`
+	Models     []*drawn        `json:"models"`
 	Speeds     []*speed        `json:"speeds"`
 	Peers      []*peer         `json:"peers"`
 }
@@ -34,6 +35,9 @@ func (r *report) units() (all []unit) {
 	all = append(all, r.Clock)
 	for _, c := range r.Cells {
 		all = append(all, c)
+	}
+	for _, d := range r.Models {
+		all = append(all, d)
 	}
 	for _, s := range r.Speeds {
 		all = append(all, s)
