@@ -28,11 +28,33 @@ var (
 		{"mechanism", String, "", "mechanism that sends"},
 		{"remarks", String, "", "what limits the accuracy on this host; null if nothing does"},
 	}}
+	// RouterPackets are the packets of senders that a router forwarded.
+	RouterPackets = Schema{Name: "router_packets", Doc: "packets of the sender that a router forwarded: their time in each stage", Fields: []Field{
+		TimeField,
+		{"session", String, "", "session that requested the row"},
+		{"src", String, "", "source address"},
+		{"dst", String, "", "destination address"},
+		{"proto", String, "", "IP protocol by name or number"},
+		{"sport", Uint32, "", "source port"},
+		{"dport", Uint32, "", "destination port"},
+		{"train", Uint64, "", "train of the packet, or flow of a model, as in send_packets"},
+		{"number", Uint64, "", "number of the packet in its train"},
+		{"input", String, "", "interface by which it entered"},
+		{"output", String, "", "interface by which it left"},
+		{"input_queuing_ns", Int64, "ns", "time from the driver to IP; null if the arrival was not observed"},
+		{"processing_ns", Int64, "ns", "time in IP"},
+		{"output_queuing_ns", Int64, "ns", "time from IP to the driver"},
+		{"transit_ns", Int64, "ns", "the sum; null like the time of input queuing"},
+	}}
 	// SendPackets is a row for each packet of the sender.
 	SendPackets = Schema{Name: "send_packets", Doc: "packets of the sender: intended and real departure", Fields: []Field{
 		TimeField,
 		{"session", String, "", "session that sends; empty by hand"},
 		{"destination", String, "", "agent to which the packet is sent; empty by hand"},
+		{"src", String, "", "source address; null for a frame of a capture or schedule"},
+		{"dst", String, "", "destination address; null likewise"},
+		{"sport", Uint32, "", "source port; null likewise"},
+		{"dport", Uint32, "", "destination port; null likewise"},
 		{"train", Uint64, "", "train of the packet, or flow of a model"},
 		{"number", Uint64, "", "number of the packet in its train"},
 		{"bytes", Uint64, "bytes", "length of the frame without its frame check sequence; 0 if it could not be built"},

@@ -83,7 +83,7 @@ func TestRouterTask(t *testing.T) {
 			spec := good()
 			spec.Filters, spec.Interval = parseFilters(row.filters...), Duration(100*time.Millisecond)
 			spec.Routers = []string{"h3"}
-			want := []PointTask{{Session: "web", Point: "router", Filters: row.want, Options: map[string]string{"causes": "false"}, Interval: Duration(time.Second), Lease: defaultDuration("lease")}}
+			want := []PointTask{{Session: "web", Point: "router", Filters: row.want, Options: map[string]string{"causes": "false", "packets": "false"}, Interval: Duration(time.Second), Lease: defaultDuration("lease")}}
 			if got := planOf(t, spec, lab()).Assignments["h3"].Points; !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 const recordTitle = "t1_mono_ns,t2_mono_ns,t3_mono_ns,t4_mono_ns,input,output,src,dst,proto,sport,dport," +
-	"bytes,merged,segments,last_t1_mono_ns\n"
+	"bytes,merged,segments,last_t1_mono_ns,train,number\n"
 
 // recordFile writes one CSV line per forwarded packet.
 type recordFile struct {
@@ -54,7 +54,14 @@ func (r *recordFile) write(record router.Record) error {
 	} {
 		b = append(strconv.AppendUint(b, n, 10), ',')
 	}
-	r.line = append(strconv.AppendUint(b, record.LastT1, 10), '\n')
+	b = append(strconv.AppendUint(b, record.LastT1, 10), ',')
+	if record.Sent { // otherwise both columns are empty
+		b = append(strconv.AppendUint(b, uint64(record.Train), 10), ',')
+		b = strconv.AppendUint(b, uint64(record.Number), 10)
+	} else {
+		b = append(b, ',')
+	}
+	r.line = append(b, '\n')
 	if _, err := r.buffer.Write(r.line); err != nil {
 		return fmt.Errorf("write record: %w", err)
 	}

@@ -8,9 +8,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
+	"pillion.dev/internal/clock"
 	"pillion.dev/measure/point"
 	"pillion.dev/probe/hook"
 	"pillion.dev/probe/router"
@@ -23,9 +25,11 @@ type routerProfile struct {
 	sink Sink
 	log  *slog.Logger
 	now  func() moment
+	sent bool // record the packets of senders
 
 	mu          sync.Mutex
 	probe       *router.Router
+	devices     map[int]string // names by index
 	subscribers []*profileSubscriber
 	err         error // of the last reading
 	delivering  error // of delivering coffee breaks, records, and anything to a LocalRouter
@@ -51,6 +55,9 @@ func (t profileTask) causes() bool {
 	}
 	return point.Options(t.Options).Switch(point.RouterCauses)
 }
+
+// packets reports whether the task asks for a row for each packet of a sender.
+func (t profileTask) packets() bool { return point.Options(t.Options).Switch(point.RouterPackets) }
 
 // profileSubscriber is a session that receives rows of the profile at its own interval.
 type profileSubscriber struct {
@@ -79,7 +86,7 @@ func openRouter(profile router.Options, tasks []profileTask, options Options) (*
 		return nil, err
 	}
 	m := &routerProfile{
-		sink: options.Sink, log: options.Log, now: options.now, probe: probe,
+		sink: options.Sink, log: options.Log, now: options.now, probe: probe, sent: profile.SentOnly,
 		ending: make(chan struct{}), tick: make(chan time.Duration, 1),
 	}
 	if err := m.assign(tasks); err != nil {
@@ -96,6 +103,8 @@ func (m *routerProfile) start() {
 	m.goRead(func() error { return m.probe.Breaks(ctx, m.takeBreak) })
 	if local := m.subscribers[0].task.local; local != nil && local.Records {
 		m.goRead(func() error { return m.probe.Records(ctx, local.Record) })
+	} else if local == nil && m.sent {
+		m.goRead(func() error { return m.probe.Records(ctx, m.takePacket) })
 	}
 }
 
@@ -231,6 +240,33 @@ func (m *routerProfile) takeBreak(b router.Break) error {
 	return nil
 }
 
+// takePacket delivers a packet of a sender to all subscribers.
+func (m *routerProfile) takePacket(r router.Record) error {
+	offset, err := clock.MonotonicOffset()
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.subscribers {
+		rows := routerRows{sink: m.sink, session: s.task.Session, day: time.Unix(0, int64(r.T2)+int64(offset))}
+		rows.packet(&r, m.device(r.In), m.device(r.Out))
+		s.counters["rows"] += rows.count
+	}
+	return nil
+}
+
+// device is the name of an interface by its index, which stands for one that is gone. Names are
+// read again for an unknown index only.
+func (m *routerProfile) device(index int) string {
+	if m.devices[index] == "" {
+		if names, err := m.probe.Interfaces(); err == nil {
+			m.devices = names
+		}
+	}
+	return cmp.Or(m.devices[index], strconv.Itoa(index))
+}
+
 // emit delivers the rows of a period.
 func (m *routerProfile) emit(r *profileSubscriber, shot *router.Snapshot, now moment) {
 	if local := r.task.local; local != nil {
@@ -306,39 +342,46 @@ func (m *routerProfile) close() error {
 
 func init() { Register(point.Router.Name, openRouters) }
 
+// profileKey is what sessions that share a profile have in common.
+type profileKey struct {
+	filter  fivetuple.Filter
+	packets bool // a row for each packet of a sender
+}
+
 // routers profiles the host as a router, once for each filter of a session.
 type routers struct {
 	options  Options
-	profiles map[fivetuple.Filter]*routerProfile
-	failed   map[fivetuple.Filter]routerFault // profiles that did not start
+	profiles map[profileKey]*routerProfile
+	failed   map[profileKey]routerFault // profiles that did not start
 	faults   []session.TaskState
 }
 
 func openRouters(options Options) Point {
-	return &routers{options: options, profiles: map[fivetuple.Filter]*routerProfile{}, failed: map[fivetuple.Filter]routerFault{}}
+	return &routers{options: options, profiles: map[profileKey]*routerProfile{}, failed: map[profileKey]routerFault{}}
 }
 
 // Apply implements Point.
 func (r *routers) Apply(tasks []session.PointTask) {
-	byFilter := map[fivetuple.Filter][]profileTask{}
+	byKey := map[profileKey][]profileTask{}
 	for _, task := range tasks {
-		var filter fivetuple.Filter
+		t := profileTask{PointTask: task}
+		key := profileKey{packets: t.packets()}
 		if len(task.Filters) > 0 {
-			filter = task.Filters[0]
+			key.filter = task.Filters[0]
 		}
-		byFilter[filter] = append(byFilter[filter], profileTask{PointTask: task})
+		byKey[key] = append(byKey[key], t)
 	}
-	for filter, m := range r.profiles {
-		if len(byFilter[filter]) == 0 {
+	for key, m := range r.profiles {
+		if len(byKey[key]) == 0 {
 			if err := m.close(); err != nil {
-				r.options.Log.Warn("end profile", "filter", filter, "error", err)
+				r.options.Log.Warn("end profile", "filter", key.filter, "error", err)
 			}
-			delete(r.profiles, filter)
+			delete(r.profiles, key)
 		}
 	}
 	r.faults = nil
-	for filter, wanted := range byFilter {
-		if err := r.profile(filter, wanted); err != nil {
+	for key, wanted := range byKey {
+		if err := r.profile(key, wanted); err != nil {
 			for _, task := range wanted {
 				r.faults = append(r.faults, session.TaskState{Session: task.Session, Role: task.Point, Error: err.Error()})
 			}
@@ -356,23 +399,24 @@ type routerFault struct {
 	at  time.Duration
 }
 
-func (r *routers) profile(filter fivetuple.Filter, tasks []profileTask) error {
-	if m := r.profiles[filter]; m != nil {
+func (r *routers) profile(key profileKey, tasks []profileTask) error {
+	if m := r.profiles[key]; m != nil {
 		return m.follow(tasks)
 	}
 	now := r.options.now().steady
-	if fault := r.failed[filter]; fault.err != nil && now-fault.at < routerRetryAfter {
+	if fault := r.failed[key]; fault.err != nil && now-fault.at < routerRetryAfter {
 		return fault.err
 	}
-	m, err := openRouter(router.Options{Match: router.Match{Source: filter.Src, Destination: filter.Dst}}, tasks, r.options)
+	match := router.Match{Source: key.filter.Src, Destination: key.filter.Dst}
+	m, err := openRouter(router.Options{Match: match, Records: key.packets, SentOnly: key.packets}, tasks, r.options)
 	if err != nil {
 		r.options.Log.Warn("profile router", "error", err)
-		r.failed[filter] = routerFault{err, now}
+		r.failed[key] = routerFault{err, now}
 		return err
 	}
 	m.start()
-	delete(r.failed, filter)
-	r.profiles[filter] = m
+	delete(r.failed, key)
+	r.profiles[key] = m
 	return nil
 }
 

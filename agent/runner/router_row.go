@@ -1,11 +1,15 @@
 package runner
 
 import (
+	"net/netip"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"pillion.dev/measure"
 	"pillion.dev/measure/histogram"
 	"pillion.dev/probe/router"
+	"pillion.dev/wire/fivetuple"
 )
 
 // stageNames are those of the stream router.
@@ -55,6 +59,27 @@ func appendHistogram(sample measure.Sample, h *histogram.Histogram) measure.Samp
 		offsets = measure.Uint64ListValue(h.Offsets)
 	}
 	return append(sample, measure.Int64ListValue(h.Bounds), measure.Uint64ListValue(h.Counts), offsets)
+}
+
+// packet delivers the row of a packet of a sender.
+func (w *routerRows) packet(r *router.Record, input, output string) {
+	nanoseconds := func(known bool, ns uint64) measure.Value {
+		if !known {
+			return measure.Value{}
+		}
+		return measure.Int64Value(int64(ns))
+	}
+	port := func(a netip.AddrPort) measure.Value {
+		if r.Protocol != unix.IPPROTO_UDP && r.Protocol != unix.IPPROTO_TCP {
+			return measure.Value{}
+		}
+		return measure.Uint32Value(uint32(a.Port()))
+	}
+	w.put(&measure.RouterPackets,
+		measure.StringValue(r.Source.Addr().String()), measure.StringValue(r.Destination.Addr().String()), measure.StringValue(fivetuple.ProtocolName(r.Protocol)),
+		port(r.Source), port(r.Destination), measure.Uint64Value(uint64(r.Train)), measure.Uint64Value(uint64(r.Number)),
+		measure.StringValue(input), measure.StringValue(output),
+		nanoseconds(r.T1 != 0, r.T2-r.T1), nanoseconds(true, r.T3-r.T2), nanoseconds(true, r.T4-r.T3), nanoseconds(r.T1 != 0, r.T4-r.T1))
 }
 
 func (w *routerRows) queues(s *router.Snapshot, peaks map[queueSide]uint64) {

@@ -97,6 +97,7 @@ type sentRows struct {
 	now     func() moment
 
 	sender dispatch.Sender
+	header *frame.Header
 	offset time.Duration // of the wall clock from the monotonic clock
 
 	mu      sync.Mutex
@@ -113,6 +114,7 @@ func (r *sentRows) send(ctx context.Context, device string) (err error) {
 	if err := send.Address(h, device); err != nil {
 		return err
 	}
+	r.header = h
 	packets, err := r.traffic.Schedule()
 	if err != nil {
 		return err
@@ -150,7 +152,7 @@ func (r *sentRows) take(record dispatch.Record) {
 	late := r.account.IsLate(record)
 	r.mu.Unlock()
 	if r.traffic.Packets {
-		owner := sender.Owner{Session: r.task.Session, Destination: r.task.Peers[0].Agent}
+		owner := sender.Owner{Session: r.task.Session, Destination: r.task.Peers[0].Agent, Header: r.header}
 		r.sink(&measure.SendPackets, sender.PacketRow(owner, record, nil, late, r.offset))
 	}
 }

@@ -113,6 +113,10 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	owner := Owner{}
+	if len(options.Flows) == 1 {
+		owner.Header = options.Flows[""]
+	}
 	var printed error
 	show := func(r dispatch.Record, got *reply.Reply) {
 		if printed != nil {
@@ -122,7 +126,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 			printed = v.Print(packet(r, got, account.IsLate(r)), "")
 		}
 		if options.Report != nil {
-			printed = errors.Join(printed, options.Report.Put(&measure.SendPackets, PacketRow(Owner{}, r, got, account.IsLate(r), offset)))
+			printed = errors.Join(printed, options.Report.Put(&measure.SendPackets, PacketRow(owner, r, got, account.IsLate(r), offset)))
 		}
 	}
 	take := func(r dispatch.Record) { show(r, nil) }

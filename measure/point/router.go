@@ -9,6 +9,9 @@ import (
 // RouterCauses is the option of Router that records the causes of coffee breaks.
 const RouterCauses = "causes"
 
+// RouterPackets is the option of Router that records the packets of senders.
+const RouterPackets = "packets"
+
 // Router profiles the hosts that the session names as routers (seed 3).
 var Router = Register(Descriptor{
 	Name:   "router",
@@ -19,8 +22,10 @@ var Router = Register(Descriptor{
 	Options: []Option{
 		{Name: RouterCauses, Type: Switch, Default: "false",
 			Doc: "record the causes of coffee breaks: what the processor did meanwhile, at the cost of two program runs per softirq and one per process switch"},
+		{Name: RouterPackets, Type: Switch, Default: "false",
+			Doc: "also store a row for each packet of a sender, in the stream router_packets, to be joined with send_packets"},
 	},
-	Schemas:     []*measure.Schema{&measure.Router, &measure.RouterQueues, &measure.RouterBreaks, &measure.RouterAccount},
+	Schemas:     []*measure.Schema{&measure.Router, &measure.RouterQueues, &measure.RouterBreaks, &measure.RouterAccount, &measure.RouterPackets},
 	Placement:   OnAgents,
 	Match:       MatchAddresses,
 	MinInterval: time.Second, // reading a profile costs milliseconds

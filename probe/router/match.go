@@ -38,6 +38,7 @@ func (r *Router) constants() (map[string]any, error) {
 		routerVarOutputCount:   uint32(len(r.options.Out)),
 		routerVarSampling:      r.options.Sampling,
 		routerVarRecordsWanted: r.options.Records,
+		routerVarRecordsTagged: r.options.SentOnly,
 		routerVarRecordsBatch:  uint32(r.options.RecordBytes / 4),
 		routerVarPairPlaces:    uint32(r.places),
 		routerVarShards:        uint32(r.shards),

@@ -96,6 +96,9 @@ type Record struct {
 	Merged         uint16 // segments in it that GRO merged; 0: none
 	Segments       uint16 // that GSO made of it; 0: none
 	LastT1         uint64 // of the last merged segment
+	// Sent: it is a packet of the sender, with this train and number (send/frame.Tag).
+	Sent          bool
+	Train, Number uint32
 }
 
 // Options of a profile. Zero values: all packets of the namespace that the process
@@ -111,6 +114,8 @@ type Options struct {
 	Sampling uint32
 	// Records asks for each packet, by Router.Records.
 	Records bool
+	// SentOnly restricts them to packets of the sender (package send).
+	SentOnly bool
 	// RecordBytes is the size of their ring buffer, a power of two; default 4 MiB.
 	RecordBytes int
 	// Costs lets the kernel count what the programs cost, from the start on. That costs

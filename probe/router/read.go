@@ -12,7 +12,7 @@ import (
 // Snapshot reads everything since the start.
 func (r *Router) Snapshot() (Snapshot, error) {
 	s := Snapshot{Time: time.Now()}
-	names, err := r.names()
+	names, err := r.Interfaces()
 	if err != nil {
 		return s, err
 	}
@@ -34,8 +34,8 @@ func (r *Router) Snapshot() (Snapshot, error) {
 	return s, nil
 }
 
-// names of the interfaces that there are now, by index.
-func (r *Router) names() (map[int]string, error) {
+// Interfaces are the names of the present interfaces, by index.
+func (r *Router) Interfaces() (map[int]string, error) {
 	links, err := r.interfaces.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)

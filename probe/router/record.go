@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -72,7 +73,15 @@ func decodeRecord(sample []byte) (Record, error) {
 		Destination: addressPort(raw.Tuple.Family, &raw.Tuple.Dst, ports[2:4]),
 		Protocol:    raw.Tuple.Protocol, Length: raw.Length,
 		Merged: raw.Merged, Segments: raw.Segments, LastT1: raw.LastT1,
+		Sent: raw.Tagged != 0, Train: network(raw.Train), Number: network(raw.Number),
 	}, nil
+}
+
+// network reads a word in network byte order.
+func network(word uint32) uint32 {
+	var b [4]byte
+	binary.NativeEndian.PutUint32(b[:], word)
+	return binary.BigEndian.Uint32(b[:])
 }
 
 func addressPort(family uint8, words *[4]uint32, port []byte) netip.AddrPort {

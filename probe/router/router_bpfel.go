@@ -172,6 +172,10 @@ type routerRecord struct {
 		Family   uint8
 		Zero     uint16
 	}
+	Train  uint32
+	Number uint32
+	Tagged uint32
+	Zero   uint32
 }
 
 type routerRefusal struct {
@@ -267,6 +271,7 @@ const (
 	routerVarQueues              = "queues"
 	routerVarRecordType          = "record_type"
 	routerVarRecordsBatch        = "records_batch"
+	routerVarRecordsTagged       = "records_tagged"
 	routerVarRecordsWanted       = "records_wanted"
 	routerVarRefused             = "refused"
 	routerVarRouterNet           = "router_net"
@@ -394,6 +399,7 @@ type routerVariableSpecs struct {
 	Queues         *ebpf.VariableSpec `ebpf:"queues"`
 	RecordType     *ebpf.VariableSpec `ebpf:"record_type"`
 	RecordsBatch   *ebpf.VariableSpec `ebpf:"records_batch"`
+	RecordsTagged  *ebpf.VariableSpec `ebpf:"records_tagged"`
 	RecordsWanted  *ebpf.VariableSpec `ebpf:"records_wanted"`
 	Refused        *ebpf.VariableSpec `ebpf:"refused"`
 	RouterNet      *ebpf.VariableSpec `ebpf:"router_net"`
@@ -490,6 +496,7 @@ type routerVariables struct {
 	Queues         *ebpf.Variable `ebpf:"queues"`
 	RecordType     *ebpf.Variable `ebpf:"record_type"`
 	RecordsBatch   *ebpf.Variable `ebpf:"records_batch"`
+	RecordsTagged  *ebpf.Variable `ebpf:"records_tagged"`
 	RecordsWanted  *ebpf.Variable `ebpf:"records_wanted"`
 	Refused        *ebpf.Variable `ebpf:"refused"`
 	RouterNet      *ebpf.Variable `ebpf:"router_net"`
