@@ -62,7 +62,7 @@ func ofClass(t *testing.T, document, class string) string {
 func TestDocumentedCommandsAreRun(t *testing.T) {
 	run := map[string][]string{
 		"README.md":      {"make", "two-hosts", "ask", "noc", "north", "south", "noc-ask", "systemd"},
-		"docs/agent.md":  {"hand-destination", "hand-source", "router", "send", "ask", "benchmark", "estimate"},
+		"docs/agent.md":  {"hand-destination", "hand-source", "router", "send", "ask", "benchmark", "estimate", "estimate-hops"},
 		"docs/server.md": {"ask", "application-build", "application", "application-ask"}, "docs/api.md": {"ask"}, "docs/session.md": {"ask"},
 		"docs/troubleshooting.md": {"ask"},
 	}
