@@ -43,6 +43,11 @@ type Options struct {
 	DropLate   time.Duration
 	NoDriver   bool
 
+	// Stream writes to TCP connections instead of sending packets, from the source ports of
+	// the flows if FixedPorts is set.
+	Stream     bool
+	FixedPorts bool
+
 	// Remarks on the schedule, for the summary.
 	Remarks []string
 
@@ -98,17 +103,14 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 			return err
 		}
 	}
-	sender, err := dispatch.Open(dispatch.Options{
-		Device: options.Device, Namespace: options.Namespace, Mechanism: options.Mechanism, Sequential: options.Sequential,
-		Lead: options.Lead, DropLate: options.DropLate, NoDriver: options.NoDriver,
-	})
+	job := send.Job{Schedule: options.Schedule, Headers: options.Flows}
+	sender, run, err := open(ctx, options, &job)
 	if err != nil {
 		return err
 	}
 	defer sender.Close()
 	v := view.View{Out: out, JSON: options.JSON}
 	account := send.NewAccount(options.Late)
-	job := send.Job{Schedule: options.Schedule, Headers: options.Flows}
 	offset, err := clock.MonotonicOffset()
 	if err != nil {
 		return err
@@ -141,7 +143,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		awaited = &replies{listener: l, wait: options.Wait, print: show, summary: replySummary{Kinds: map[reply.Kind]uint64{}}}
 		take = awaited.add
 	}
-	failed := send.Run(ctx, sender, job, func(r dispatch.Record) {
+	failed := run(ctx, func(r dispatch.Record) {
 		account.Add(r)
 		if drawn != nil {
 			drawn.sent(r)
@@ -241,6 +243,9 @@ func Read(path string, replay schedule.Replay, replies bool) (schedule.Schedule,
 
 // mode says how packets waited for their time.
 func mode(options Options, mechanism string) string {
+	if options.Stream {
+		return "sequential"
+	}
 	for _, m := range dispatch.Mechanisms {
 		if m.Name == mechanism && !m.Predispatch {
 			return "sequential"
@@ -299,11 +304,15 @@ func table(s *summary) string {
 	for _, f := range s.Fits {
 		text += f.String()
 	}
-	text += "uncertainty of times:"
+	if len(s.Uncertainty) > 0 {
+		text += "uncertainty of times:"
+	}
 	for i, source := range slices.Sorted(maps.Keys(s.Uncertainty)) {
 		text += fmt.Sprintf("%s %s %d ns", []string{"", ","}[min(i, 1)], source, s.Uncertainty[source])
 	}
-	text += "\n"
+	if len(s.Uncertainty) > 0 {
+		text += "\n"
+	}
 	for _, r := range s.Remarks {
 		text += "note: " + r + "\n"
 	}

@@ -9,6 +9,7 @@ import (
 	"pillion.dev/send/frame"
 	"pillion.dev/send/model"
 	"pillion.dev/send/schedule"
+	"pillion.dev/send/stream"
 )
 
 // fitLimit is how many packets of a flow the test of fit looks at: the first ones.
@@ -34,12 +35,14 @@ type fit struct {
 	Sent  model.Fit `json:"sent"`
 }
 
-// plan limits the model to frames that can be sent, and gives each flow a source port of
+// plan limits the model to what can be sent, and gives each flow a source port of
 // its own.
 func (t *traffic) plan(options *Options, flows int) error {
 	base := options.Flows[""]
-	least := frame.MinBytes
-	if base != nil {
+	least, most := frame.MinBytes, frame.MaxBytes
+	if options.Stream {
+		least, most = 1, stream.MaxBytes
+	} else if base != nil {
 		resolved := *base
 		if !resolved.Source.IsValid() { // of the same family, which is all that matters
 			resolved.Source = resolved.Destination
@@ -50,7 +53,7 @@ func (t *traffic) plan(options *Options, flows int) error {
 		}
 		least = max(least, overhead)
 	}
-	if err := t.model.LimitSize(least, frame.MaxBytes); err != nil {
+	if err := t.model.LimitSize(least, most); err != nil {
 		return fmt.Errorf("%w: model: %w", schedule.ErrPattern, err)
 	}
 	t.flows = make([]realised, flows)

@@ -27,6 +27,7 @@ import (
 	"pillion.dev/send/frame"
 	"pillion.dev/send/schedule"
 	"pillion.dev/send/search"
+	"pillion.dev/send/stream"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -67,6 +68,7 @@ var hints = []struct {
 	{tester.ErrOptions, "see COMMAND --help for the options and their units"},
 	{search.ErrRange, "--resolution and --step are shares such as 0.5%, and --max-rate is above 10 frames per trial"},
 	{tester.ErrPath, "check the addresses and routes on the way, that the device under test forwards, and --receive-dev and --receive-netns"},
+	{stream.ErrConnect, "start pillion-agent discard --listen ADDRESS:PORT at the far end, and check the route to it"},
 	{send.ErrUnreachable, "check the address and the routes of the network namespace (ip route get ADDRESS); an IPv6 address with a port is written [ADDRESS]:PORT"},
 	{estimator.ErrToken, "give the sender the same token: --token-file FILE"},
 	{estimator.ErrReceiver, "start pillion-agent receive on the far host; both sides need the same --token-file"},

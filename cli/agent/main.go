@@ -25,6 +25,7 @@ type cli struct {
 	Estimate    estimateCmd                   `cmd:"" help:"Estimate the capacity, the available bandwidth or the links of a path."`
 	Benchmark   benchmarkCmd                  `cmd:"" help:"Benchmark the devices between two interfaces of this host (RFC 2544, RFC 8219)."`
 	Receive     receiveCmd                    `cmd:"" help:"Receive the packets of estimates on another host, and tell it when they arrived."`
+	Discard     discardCmd                    `cmd:"" help:"Accept TCP connections and discard what they receive: the far end of send --proto tcp-stream."`
 	Capture     captureCmd                    `cmd:"" help:"Report the packet headers on an interface or in a capture file."`
 	Iperf3      iperfCmd                      `cmd:"" name:"run-iperf3" help:"Run iperf3 and report its measurements."`
 	Doctor      doctorCmd                     `cmd:"" help:"Check whether this host can measure, with advice."`

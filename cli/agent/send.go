@@ -22,6 +22,7 @@ import (
 	"pillion.dev/send/frame"
 	"pillion.dev/send/model"
 	"pillion.dev/send/schedule"
+	"pillion.dev/send/stream"
 )
 
 type sendCmd struct {
@@ -49,7 +50,7 @@ type sendCmd struct {
 	MaxGap   time.Duration `group:"Models and files:" placeholder:"TIME" help:"Replay a capture with gaps of this length at most."`
 	Save     string        `group:"Models and files:" placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, or the complete frames if the name ends in .pcap; - writes text to standard output."`
 
-	Proto     string   `group:"Headers:" default:"udp" enum:"udp,tcp,icmp,raw" help:"Protocol: udp, tcp (segments of no connection), icmp (echo requests) or raw (--ip-protocol)."`
+	Proto     string   `group:"Headers:" default:"udp" enum:"udp,tcp,icmp,raw,tcp-stream" help:"Protocol: udp, tcp (segments of no connection), icmp (echo requests), raw (--ip-protocol), or tcp-stream (writes to a TCP connection for each flow, at coarse times; sizes are those of the writes)."`
 	TCPFlags  string   `group:"Headers:" name:"tcp-flags" default:"S" placeholder:"FLAGS" help:"TCP flags, letters of SAFRPU (${default})."`
 	Number    string   `group:"Headers:" name:"ip-protocol" default:"253" placeholder:"NUMBER" help:"IP protocol number of --proto raw (${default})."`
 	DSCP      string   `group:"Headers:" name:"dscp" default:"0" placeholder:"N" help:"Differentiated services code point, 0 to 63."`
@@ -77,7 +78,7 @@ func (c *sendCmd) Run(ctx context.Context, line *kong.Context) (failed error) {
 	options := sender.Options{
 		Device: c.Dev, Late: c.Late, JSON: c.JSON, Mechanism: c.Mechanism, Sequential: c.Mode == "sequential",
 		Lead: c.Lead, DropLate: c.DropLate, NoDriver: c.NoDriver, Flows: map[string]*frame.Header{},
-		Replies: c.Replies, Wait: c.Wait,
+		Replies: c.Replies, Wait: c.Wait, Stream: c.Proto == tcpStream, FixedPorts: c.From != "",
 	}
 	file, source, err := c.packets(&options)
 	if err != nil {
@@ -134,6 +135,9 @@ func (c *sendCmd) Run(ctx context.Context, line *kong.Context) (failed error) {
 	}
 	return err
 }
+
+// tcpStream is the protocol of writes to TCP connections.
+const tcpStream = "tcp-stream"
 
 // endlessLead is the pre-dispatch period of a pattern without an end.
 const endlessLead = 100 * time.Millisecond
@@ -244,7 +248,11 @@ func (c *sendCmd) header() (*frame.Header, error) {
 		}
 		return nil
 	}
-	err := errors.Join(set("to", c.To), set("proto", c.Proto), set("ip-protocol", c.Number), set("tcp-flags", c.TCPFlags),
+	protocol := c.Proto
+	if protocol == tcpStream {
+		protocol = frame.TCP
+	}
+	err := errors.Join(set("to", c.To), set("proto", protocol), set("ip-protocol", c.Number), set("tcp-flags", c.TCPFlags),
 		set("dscp", c.DSCP), set("ecn", c.ECN), set("ttl", c.TTL), set("flow-label", c.FlowLabel))
 	if c.From != "" {
 		err = errors.Join(err, set("from", c.From))
@@ -259,8 +267,12 @@ func (c *sendCmd) header() (*frame.Header, error) {
 // pattern returns the schedule of a pattern, and remarks on it.
 func (c *sendCmd) pattern() (schedule.Schedule, []string, error) {
 	trains := schedule.Trains{Count: c.Trains, Every: c.Every}
-	if c.Size < frame.MinBytes || c.Size > frame.MaxBytes {
-		return nil, nil, fmt.Errorf("read --size %d: %w: must be %d to %d bytes", c.Size, command.ErrValue, frame.MinBytes, frame.MaxBytes)
+	least, most := frame.MinBytes, frame.MaxBytes
+	if c.Proto == tcpStream {
+		least, most = 1, stream.MaxBytes
+	}
+	if c.Size < least || c.Size > most {
+		return nil, nil, fmt.Errorf("read --size %d: %w: must be %d to %d bytes", c.Size, command.ErrValue, least, most)
 	}
 	packets, err := c.build(trains)
 	if err != nil || c.Trains == 1 || c.isStream() {

@@ -50,6 +50,10 @@ var conditional = []struct {
 	{[]string{"ip-protocol"}, "--proto raw", func(c *sendCmd, h *frame.Header) bool { return c.Proto == frame.Raw }},
 	{[]string{"flow-label"}, "an IPv6 destination", func(c *sendCmd, h *frame.Header) bool { return h == nil || h.Destination.Is6() }},
 	{[]string{"from", "proto", "dscp", "ecn", "ttl", "flow-label", "vlan"}, "--to", func(c *sendCmd, h *frame.Header) bool { return h != nil }},
+	{
+		[]string{"ecn", "flow-label", "vlan", "replies", "mode", "mechanism", "lead", "drop-late", "no-driver-times", "schedule", "save"}, "packets, not --proto tcp-stream",
+		func(c *sendCmd, h *frame.Header) bool { return c.Proto != tcpStream },
+	},
 	{[]string{"every"}, "--trains", func(c *sendCmd, h *frame.Header) bool { return c.Trains > 1 }},
 	{[]string{"wait"}, "--replies", func(c *sendCmd, h *frame.Header) bool { return c.Replies }},
 	{[]string{"lab"}, "--netns", func(c *sendCmd, h *frame.Header) bool { return c.Netns != "" }},

@@ -41,6 +41,8 @@ func TestSendRefuses(t *testing.T) {
 		"train" + to + " --wait 2s":                                             "--wait: invalid value: it needs --replies",
 		"train" + to + " --lab x":                                               "--lab: invalid value: it needs --netns",
 		"train" + to + " --save - --late 1ms":                                   "--late: invalid value: it needs packets that are sent",
+		"train" + to + " --proto tcp-stream --lead 1ms":                         "--lead: invalid value: it needs packets, not --proto tcp-stream",
+		"train" + to + " --proto tcp-stream --size 65536":                       "must be 1 to 65535 bytes",
 		"train" + to + " --count -5":                                            "-5 packets",
 		"periodic" + to + " --count -5":                                         "must not be negative",
 		"chirp" + to + " --factor -1":                                           "factor -1",
