@@ -61,7 +61,7 @@ func TestWithoutLinkLayer(t *testing.T) {
 		}
 	}()
 	const link, udp = 14, 28
-	for _, m := range dispatch.Mechanisms {
+	for _, m := range mechanisms() {
 		s, err := dispatch.Open(dispatch.Options{Device: "tun0", Namespace: file, Mechanism: m.Name})
 		if m.Name == "xdp" && errors.Is(err, dispatch.ErrMechanism) {
 			continue // Ethernet only

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -133,4 +134,9 @@ func (r *rig) send(ctx context.Context, s dispatch.Sender, job Job) (*Account, [
 		r.Errorf("account is not closed: %+v", a)
 	}
 	return a, records, err
+}
+
+// mechanisms that work on any interface; txtime has a test of its own (TestLaunchTime).
+func mechanisms() []dispatch.Mechanism {
+	return slices.DeleteFunc(slices.Clone(dispatch.Mechanisms), func(m dispatch.Mechanism) bool { return m.Name == "txtime" })
 }

@@ -29,7 +29,7 @@ func jobOf(t testing.TB, h *frame.Header, s schedule.Schedule, err error) Job {
 func TestEveryPacketArrivesOnce(t *testing.T) {
 	r := newRig(t)
 	const trains, packets = 3, 500
-	for _, m := range dispatch.Mechanisms {
+	for _, m := range mechanisms() {
 		protocols := []string{frame.UDP, frame.TCP, frame.ICMP, frame.Raw}
 		if m.Datagrams || m.Name == "xdp" { // which does not look at the packet
 			protocols = protocols[:1]
@@ -145,7 +145,7 @@ func TestCancelled(t *testing.T) {
 // TestInterfaceGoes: packets for an interface that went down or away fail with a cause.
 func TestInterfaceGoes(t *testing.T) {
 	for name, change := range map[string]func(netlink.Link) error{"down": netlink.LinkSetDown, "deleted": netlink.LinkDel} {
-		for _, m := range dispatch.Mechanisms {
+		for _, m := range mechanisms() {
 			t.Run(m.Name+"/"+name, func(t *testing.T) {
 				r := newRig(t)
 				h := r.header(farAddress, frame.UDP)
@@ -198,7 +198,7 @@ func TestInterfaceGoes(t *testing.T) {
 func TestDropLate(t *testing.T) {
 	r := newRig(t)
 	h := r.header(farAddress, frame.UDP)
-	for _, m := range dispatch.Mechanisms {
+	for _, m := range mechanisms() {
 		s, err := schedule.Train(20, 100, time.Microsecond, schedule.Trains{})
 		job := jobOf(t, h, s, err)
 		job.Delay = time.Nanosecond // they are late before they are handed over

@@ -251,8 +251,12 @@ func mode(options Options, mechanism string) string {
 			return "sequential"
 		}
 	}
-	if options.Lead > 0 {
-		return "pre-dispatch on the fly, " + options.Lead.String() + " ahead"
+	lead := options.Lead
+	if mechanism == "txtime" && lead == 0 {
+		lead = dispatch.LaunchLead
+	}
+	if lead > 0 {
+		return "pre-dispatch on the fly, " + lead.String() + " ahead"
 	}
 	return "initial pre-dispatch"
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,8 +168,8 @@ func (c *sendCmd) check(options sender.Options) error {
 		return refuse("--lead, --late, --drop-late, --wait, --speed, --max-gap and --count must not be negative")
 	case c.Trains < 1:
 		return refuse("--trains must be 1 or more")
-	case c.Mode == "sequential" && c.Mechanism == "bpf":
-		return refuse("--mode sequential does not go with --mechanism bpf")
+	case c.Mode == "sequential" && isPredispatch(c.Mechanism):
+		return refuse("--mode sequential does not go with --mechanism %s", c.Mechanism)
 	}
 	return nil
 }
@@ -228,6 +229,11 @@ func save(path string, write func(io.Writer) error) error {
 		os.Remove(path)
 	}
 	return err
+}
+
+// isPredispatch reports whether a mechanism makes packets wait in the kernel.
+func isPredispatch(mechanism string) bool {
+	return slices.ContainsFunc(dispatch.Mechanisms, func(m dispatch.Mechanism) bool { return m.Name == mechanism && m.Predispatch })
 }
 
 // mechanisms lists the names for the help text.

@@ -94,6 +94,10 @@ var suites = []suite{
 		Package: "probe/destination",
 		Tests:   []string{"TestReplace", "TestHistogramInKernel", "TestPagesAreFreedWithTheirFlow"},
 	},
+	{
+		Package: "send",
+		Tests:   []string{"TestLaunchTime/fq", "TestLaunchTime/etf", "TestEveryPacketArrivesOnce/bpf/udp/ipv4", "TestEveryPacketArrivesOnce/xdp/udp/ipv6"},
+	},
 }
 
 func TestLongDebianKernel(t *testing.T) {
@@ -159,7 +163,7 @@ func fill(t *testing.T, k kernel) disk {
 	for _, name := range []string{"ip", "tc", "ethtool", "sysctl"} {
 		d.program(t, name)
 	}
-	for i, m := range k.choose(t, "veth", "tun", "dummy", "8021q", "bonding", "ipvlan", "geneve", "sit", "vrf", "sch_ingress", "sch_tbf", "sch_netem", "cls_bpf", "cls_u32", "act_mirred") {
+	for i, m := range k.choose(t, "veth", "tun", "dummy", "8021q", "bonding", "ipvlan", "geneve", "sit", "vrf", "sch_ingress", "sch_tbf", "sch_netem", "sch_fq", "sch_etf", "cls_bpf", "cls_u32", "act_mirred") {
 		d.put(fmt.Sprintf("%s/%02d-%s", moduleFolder, i, m.name), 0o644, m.code)
 	}
 	text, err := json.Marshal(suites)

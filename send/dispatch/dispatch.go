@@ -167,6 +167,7 @@ const coarse = "coarse: a UDP socket, whose link-layer and IP headers the kernel
 // Mechanisms in the order of preference, best first.
 var Mechanisms = []Mechanism{
 	{"bpf", "BPF program that waits in the kernel, run once per train", true, false, openKernel},
+	{"txtime", "packet socket with launch times (SO_TXTIME), where the queueing discipline is fq or etf", true, false, openLauncher},
 	{"xdp", "AF_XDP socket in copy mode, busy wait at real-time priority", false, false, sequentially("xdp", true, openXDP, bypass)},
 	{"packet-spin", "packet socket, busy wait at real-time priority", false, false, sequentially("packet-spin", true, openPacketSocket)},
 	{"packet-sleep", "packet socket, clock_nanosleep at ordinary priority (the baseline of the literature)", false, false, sequentially("packet-sleep", false, openPacketSocket)},

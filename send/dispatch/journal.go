@@ -24,7 +24,17 @@ type journal struct {
 	awaiting []bool   // their time stamps
 	reported uint64   // place of the first record in the queue
 	software bool     // a software stamp has come
+
+	// proof makes a stamp the proof that a packet left: the queueing discipline may drop it
+	// without a word. Without its stamp, a packet has failed.
+	proof bool
 }
+
+// proofWait is how long after its launch time a packet counts as on its way.
+const proofWait = time.Second
+
+// errVanished is a packet that was handed over, and did not reach the driver.
+var errVanished = errors.New("packet was handed over but did not reach the driver")
 
 // Collecting one time stamp takes less than collectTime. While packets follow each other
 // more closely, up to mostAwaited records wait.
@@ -113,7 +123,11 @@ func (j *journal) collect(due int64) {
 		}
 	}
 	for len(j.queue) > 0 && (now()+int64(collectTime) < due || len(j.queue) > mostAwaited) {
-		if j.awaiting[0] && j.queue[0].Handed+int64(stampWait) > now() && len(j.queue) <= mostAwaited {
+		wait := stampWait
+		if j.proof {
+			wait = proofWait
+		}
+		if r := &j.queue[0]; j.awaiting[0] && max(r.Handed, r.Intended)+int64(wait) > now() && len(j.queue) <= mostAwaited {
 			return
 		}
 		j.release()
@@ -122,11 +136,20 @@ func (j *journal) collect(due int64) {
 
 // note adds the times of a stamp to the packet's record.
 func (j *journal) note(s *stamps, m stamp) {
+	if m.missed {
+		m.id = s.launchedAt(m.launch)
+	}
 	place, ok := s.awaited[m.id]
 	if !ok {
 		return
 	}
 	r := &j.queue[place-j.reported]
+	if m.missed {
+		r.Fate = DroppedLate
+		delete(s.awaited, m.id)
+		j.awaiting[place-j.reported] = false
+		return
+	}
 	j.wall.check()
 	if m.software != 0 {
 		if r.Driver = j.wall.convert(m.software, r.Handed, 0); r.Driver != 0 {
@@ -147,6 +170,9 @@ func (j *journal) note(s *stamps, m stamp) {
 // release reports the first record. A stamp that comes later finds nothing.
 func (j *journal) release() {
 	if j.awaiting[0] {
+		if j.proof {
+			j.queue[0].Fate, j.queue[0].Error = Failed, errVanished
+		}
 		for _, s := range j.sockets {
 			for id, place := range s.awaited {
 				if place == j.reported {
@@ -158,6 +184,29 @@ func (j *journal) release() {
 	j.report(j.queue[0])
 	j.queue, j.awaiting = j.queue[1:], j.awaiting[1:]
 	j.reported++
+}
+
+// launched notes the launch time of the packet that was added last.
+func (j *journal) launched(from int, at int64) {
+	s := j.sockets[from]
+	s.launches[(s.next-1)%uint32(len(s.launches))] = at
+}
+
+// inFlight is the number of packets whose stamp has not come.
+func (j *journal) inFlight() (n int) {
+	for _, s := range j.sockets {
+		if s != nil {
+			n += len(s.awaited)
+		}
+	}
+	return n
+}
+
+// settle waits until each packet has its stamp or has failed.
+func (j *journal) settle() {
+	for j.collect(1<<63 - 1); j.inFlight() > 0; j.collect(1<<63 - 1) {
+		time.Sleep(100 * time.Microsecond)
+	}
 }
 
 // end reports what is left, when its stamps have come.

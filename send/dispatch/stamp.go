@@ -22,6 +22,8 @@ type stamps struct {
 	// Packets without their stamp, by number: their places in the queue of records.
 	awaited map[uint32]uint64
 	control [256]byte
+	// Launch times of the last packets, by number.
+	launches [2 * mostLaunched]int64
 }
 
 // stampBytes bounds the memory of stamps that were not collected yet: those of more than
@@ -57,6 +59,16 @@ func (s *stamps) reset() error {
 func (s *stamps) await(place uint64) {
 	s.awaited[s.next] = place
 	s.next++
+}
+
+// launchedAt is the number of a packet with a launch time; that of none if there is none.
+func (s *stamps) launchedAt(at int64) uint32 {
+	for id := range s.awaited {
+		if s.launches[id%uint32(len(s.launches))] == at {
+			return id
+		}
+	}
+	return s.next
 }
 
 // stamp is a message of the error queue.
