@@ -212,7 +212,7 @@ func Save(ctx context.Context, options Options, out io.Writer) error {
 	return errors.Join(append(failures, err)...)
 }
 
-// Read opens a schedule file, of text or, unless replies are awaited, a capture, which has
+// Read opens a schedule file, text or binary or, unless replies are awaited, a capture, which has
 // nil flows. The caller closes the file when the schedule is used up.
 func Read(path string, replay schedule.Replay, replies bool) (schedule.Schedule, map[string]*frame.Header, io.Closer, error) {
 	file := os.Stdin
@@ -233,6 +233,13 @@ func Read(path string, replay schedule.Replay, replies bool) (schedule.Schedule,
 			return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
 		}
 		return packets, nil, file, nil
+	}
+	if len(magic) == 4 && schedule.IsBinary([4]byte(magic)) {
+		binary, err := schedule.ReadBinary(in)
+		if err != nil {
+			return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+		}
+		return binary.Packets(), binary.Flows, file, nil
 	}
 	text, err := schedule.ReadText(in)
 	if err != nil {

@@ -46,10 +46,10 @@ type sendCmd struct {
 
 	Model    string        `group:"Models and files:" placeholder:"MODEL" help:"Draw times and sizes of frames from distributions: 'interval=exponential(1ms) size=pareto(1.5,100B) [seed=N] [count=N] [duration=TIME]' (docs/agent.md), and test whether what was sent fits them."`
 	Flows    int           `group:"Models and files:" default:"1" placeholder:"N" help:"Independent flows of --model, with consecutive source ports (${default})."`
-	Schedule string        `group:"Models and files:" placeholder:"FILE" help:"Send the packets of a file: a schedule as text (docs/agent.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
+	Schedule string        `group:"Models and files:" placeholder:"FILE" help:"Send the packets of a file: a schedule as text or binary (docs/agent.md), or a pcap or pcapng file, whose times are kept; - reads standard input."`
 	Speed    float64       `group:"Models and files:" placeholder:"FACTOR" help:"Replay a capture faster or slower: 2 is twice as fast."`
 	MaxGap   time.Duration `group:"Models and files:" placeholder:"TIME" help:"Replay a capture with gaps of this length at most."`
-	Save     string        `group:"Models and files:" placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, or the complete frames if the name ends in .pcap; - writes text to standard output."`
+	Save     string        `group:"Models and files:" placeholder:"FILE" help:"Write the schedule to a file instead of sending it: as text, in binary if the name ends in .plsb, or the complete frames if it ends in .pcap; - writes text to standard output."`
 
 	Proto     string   `group:"Headers:" default:"udp" enum:"udp,tcp,icmp,raw,tcp-stream" help:"Protocol: udp, tcp (segments of no connection), icmp (echo requests), raw (--ip-protocol), or tcp-stream (writes to a TCP connection for each flow, at coarse times; sizes are those of the writes)."`
 	TCPFlags  string   `group:"Headers:" name:"tcp-flags" default:"S" placeholder:"FLAGS" help:"TCP flags, letters of SAFRPU (${default})."`
@@ -107,7 +107,11 @@ func (c *sendCmd) Run(ctx context.Context, line *kong.Context) (failed error) {
 			return err
 		}
 		options.Schedule = schedule.Until(ctx, options.Schedule)
-		return save(c.Save, func(w io.Writer) error { return schedule.WriteText(w, options.Flows, options.Schedule) })
+		write := schedule.WriteText
+		if strings.HasSuffix(c.Save, ".plsb") {
+			write = schedule.WriteBinary
+		}
+		return save(c.Save, func(w io.Writer) error { return write(w, options.Flows, options.Schedule) })
 	}
 	if c.Dev == "" {
 		return fmt.Errorf("read --dev: %w: an interface is required", command.ErrValue)
@@ -204,7 +208,7 @@ func (c *sendCmd) packets(options *sender.Options) (file io.Closer, source strin
 		options.Schedule, options.Remarks, err = c.pattern()
 	default:
 		options.Schedule, options.Flows, file, err = sender.Read(c.Schedule, schedule.Replay{Speed: c.Speed, MaxGap: c.MaxGap}, c.Replies)
-		source = fromText
+		source = fromFlows
 		if options.Flows == nil {
 			source, options.Flows = fromCapture, map[string]*frame.Header{}
 		}

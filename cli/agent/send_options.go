@@ -14,7 +14,7 @@ import (
 // Sources of packets besides the patterns.
 const (
 	fromModel   = "--model"
-	fromText    = "--schedule as text"
+	fromFlows   = "--schedule of flows"
 	fromCapture = "--schedule of a capture"
 )
 
@@ -36,7 +36,7 @@ var sourced = []struct {
 	{[]string{"speed", "max-gap"}, []string{fromCapture}},
 	{
 		[]string{"to", "from", "proto", "ip-protocol", "tcp-flags", "dscp", "ecn", "ttl", "flow-label", "vlan", "replies"},
-		append([]string{fromModel, fromText}, patterns...),
+		append([]string{fromModel, fromFlows}, patterns...),
 	},
 }
 

@@ -54,9 +54,7 @@ type Text struct {
 
 // ReadText reads the flows of a schedule and its first packet.
 func ReadText(in io.Reader) (*Text, error) {
-	t := &Text{
-		Flows: map[string]*frame.Header{}, in: bufio.NewScanner(in), order: map[string]uint32{}, numbers: map[uint32]uint32{},
-	}
+	t := newText(bufio.NewScanner(in))
 	t.in.Buffer(nil, lineLimit)
 	e, err := t.next()
 	if err != nil {
@@ -67,6 +65,10 @@ func ReadText(in io.Reader) (*Text, error) {
 	}
 	t.ahead = e
 	return t, nil
+}
+
+func newText(in *bufio.Scanner) *Text {
+	return &Text{Flows: map[string]*frame.Header{}, in: in, order: map[string]uint32{}, numbers: map[uint32]uint32{}}
 }
 
 // Packets are the packets of the file. They can be read once.
