@@ -156,6 +156,10 @@ bench-router: install ## repeat the experiments of the router-delay paper, and m
 bench-send: install ## repeat the experiments of the paper on exact sending, beside other senders as far as installed (10 minutes); BENCHFLAGS="--help"
 	go run ./bench/send $(BENCHFLAGS)
 
+.PHONY: bench-capacity
+bench-capacity: install build ## measure how well capacities are estimated, and repeat the experiments of the paper on pairs and trains over routers (7 minutes); BENCHFLAGS="--blocks 6"
+	go run ./bench/capacity $(BENCHFLAGS)
+
 .PHONY: size
 size: ## count lines of code at REV (HEAD) and now, without tests and generated files
 	@.ci/size $(REV)

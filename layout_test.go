@@ -102,6 +102,7 @@ var exceptions = []exception{
 	{"main", "bench/oml", "an experiment for `make bench-oml`, never shipped: the product is three binaries"},
 	{"main", "bench/router", "an experiment for `make bench-router`, never shipped: the product is three binaries"},
 	{"main", "bench/send", "an experiment for `make bench-send`, never shipped: the product is three binaries"},
+	{"main", "bench/capacity", "an experiment for `make bench-capacity`, never shipped: the product is three binaries"},
 	{"main", "bench/fill", "an experiment run by hand, never shipped: the product is three binaries"},
 	{"main", "bench/probes", "an experiment run by hand, never shipped: the product is three binaries"},
 	{"main", "bench/query", "an experiment run by hand, never shipped: the product is three binaries"},
