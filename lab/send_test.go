@@ -23,7 +23,8 @@ func TestDocumentedSending(t *testing.T) {
 // TestDocumentedBenchmarks runs the documented commands between two hosts, with short trials.
 func TestDocumentedBenchmarks(t *testing.T) {
 	b := up(t, "hosts: {a: {}, b: {}}\nlinks:\n  - ends: [a, b]\n")
-	text := strings.NewReplacer("eth1", "b", "eth2", "a", "198.19.0.2", secondIPv4.String(), "--receive-netns far", "--receive-netns b --lab "+b.Spec.Name).
+	text := strings.NewReplacer("eth1", "b", "eth2", "a", "198.19.0.2", secondIPv4.String(), "--receive-netns far", "--receive-netns b --lab "+b.Spec.Name,
+		"--max-rate 200M", "--max-rate 20M", "--max-rate 130M", "--max-rate 20M", "--max-frames 1000", "--max-frames 50").
 		Replace(ofClass(t, "docs/agent.md", "benchmark"))
 	for command := range strings.Lines(text) {
 		short := " --duration 50ms --wait 50ms --json"
