@@ -48,6 +48,10 @@ build: ## build bin/pillion-agent and bin/pillion, both static, and bin/pillion-
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-agent ./cmd/pillion
 	go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/pillion-server
 
+.PHONY: build-all
+build-all: ## build pillion-agent for arm64, armv7, mips and mipsle, static, into bin/linux-*; TARGETS="mips arm64" builds some
+	@BUILDVCS=$(BUILDVCS) .ci/build-all $(TARGETS)
+
 .PHONY: clib
 clib: ## build the C library into clib/build
 	@$(MAKE) -C clib

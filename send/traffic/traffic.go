@@ -209,7 +209,7 @@ func (t *Traffic) Schedule() (schedule.Schedule, error) {
 
 func (t *Traffic) schedule() (s schedule.Schedule, err error) {
 	count, size, gap := int(t.options.Integer("count")), int(t.options.Integer("size")), t.options.Duration("gap")
-	endless := schedule.Trains{Count: math.MaxUint32, Every: t.options.Duration("every")}
+	endless := schedule.Trains{Count: math.MaxInt32, Every: t.options.Duration("every")}
 	seed := uint64(t.options.Integer("seed"))
 	switch t.options.Text("pattern") {
 	case train:
