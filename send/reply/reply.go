@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -68,7 +69,7 @@ type Listener struct {
 	closing chan struct{}
 
 	mu         sync.Mutex
-	sent       uint32 // packets prepared
+	next       uint32 // index of the next packet; the first is random, so that late replies to packets of another run fit none
 	expected   [outstanding]expected
 	replies    map[name]Reply
 	duplicates uint64
@@ -77,7 +78,7 @@ type Listener struct {
 // Listen receives on an interface; a nil namespace is the caller's. Headers by the names of
 // their flows have addresses.
 func Listen(namespace *os.File, device string, headers map[string]*frame.Header) (*Listener, error) {
-	l := &Listener{fd: -1, headers: headers, closing: make(chan struct{}), replies: map[name]Reply{}}
+	l := &Listener{fd: -1, headers: headers, closing: make(chan struct{}), next: rand.Uint32(), replies: map[name]Reply{}}
 	open := func() error { return l.open(device) }
 	var err error
 	if namespace != nil {
@@ -123,9 +124,9 @@ func (l *Listener) open(device string) error {
 func (l *Listener) Prepare(h *frame.Header, e *schedule.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	Number(h, l.sent)
-	l.expected[l.sent%outstanding] = expected{name{e.Train, e.Number}, l.sent, true}
-	l.sent++
+	Number(h, l.next)
+	l.expected[l.next%outstanding] = expected{name{e.Train, e.Number}, l.next, true}
+	l.next++
 }
 
 // Of returns the reply to a packet.
@@ -220,10 +221,7 @@ func (l *Listener) find(a answer) (name, bool) {
 	if a.wrap == 0 {
 		return name{a.tag.Train, a.tag.Number}, true
 	}
-	if l.sent == 0 {
-		return name{}, false
-	}
-	last := l.sent - 1
+	last := l.next - 1
 	index := last - uint32((uint64(last)+a.wrap-uint64(a.index)%a.wrap)%a.wrap)
 	e := l.expected[index%outstanding]
 	return e.name, e.known && e.index == index
