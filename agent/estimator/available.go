@@ -116,6 +116,9 @@ func (p *Prober) highest(ctx context.Context, plan AvailablePlan) (float64, erro
 	if err != nil {
 		return 0, err
 	}
+	if err := p.heard(); err != nil {
+		return 0, err
+	}
 	rate := estimate.EstimateCapacity(trains).DispersionRate.Value
 	if rate == 0 {
 		return 0, errNoRate
@@ -176,6 +179,9 @@ func (p *Prober) slops(ctx context.Context, plan AvailablePlan, progress func(st
 		if err != nil {
 			return estimate.Available{}, nil, err
 		}
+		if err := p.heard(); err != nil {
+			return estimate.Available{}, nil, err
+		}
 		all = append(all, streams...)
 		e := estimate.EstimateAvailable(streams)
 		trend := estimate.Ambiguous
@@ -222,6 +228,9 @@ func (p *Prober) chirps(ctx context.Context, plan AvailablePlan, progress func(s
 		progress(fmt.Sprintf("%d of %d chirps of %s to %s", sent, plan.Chirps, rate(lowest), rate(plan.Most*chirpTop)))
 		chirps, err := p.Round(ctx, repeat(chirp, n, max(plan.Every, length), random), n, plan.Packets)
 		if err != nil {
+			return estimate.ChirpEstimate{}, nil, err
+		}
+		if err := p.heard(); err != nil {
 			return estimate.ChirpEstimate{}, nil, err
 		}
 		all = slices.Concat(all, chirps)

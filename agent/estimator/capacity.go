@@ -43,6 +43,9 @@ func (p *Prober) Capacity(ctx context.Context, plan CapacityPlan, progress func(
 		if err != nil {
 			return estimate.Capacity{}, nil, err
 		}
+		if err := p.heard(); err != nil {
+			return estimate.Capacity{}, nil, err
+		}
 		all = append(all, pairs...)
 		every = max(plan.Every, idleFactor*2*perPacket(pairs))
 	}

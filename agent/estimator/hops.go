@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"pillion.dev/agent/view"
@@ -39,6 +40,9 @@ type hop struct {
 	estimate.Hop
 }
 
+// isLimited reports whether the router answered, but to few packets.
+func (h hop) isLimited() bool { return h.Samples > 0 && 2*h.Samples < h.Sent }
+
 // hopsResult is the result of RunHops.
 type hopsResult struct {
 	about
@@ -66,6 +70,10 @@ func RunHops(ctx context.Context, options Options, plan HopsPlan, out io.Writer)
 			"some packets of each size meet no queue",
 			"the route did not change",
 			"each byte takes the same time, so that the layer does not matter",
+		}
+		if slices.ContainsFunc(hops, hop.isLimited) {
+			r.Remarks = append(r.Remarks, "less than half of the packets to a router had a reply: routers limit the rate of ICMP errors (Linux: 6 at once, "+
+				"then 1 a second for each peer); use a longer --every, such as 1s")
 		}
 		for i := range hops {
 			if options.Report != nil {

@@ -76,7 +76,8 @@ type Prober struct {
 	sender dispatch.Sender
 	far    receiver
 	next   uint32 // number of the next train
-	sent   uint64 // packets
+	// sent and arrived packets.
+	sent, arrived uint64
 	// Unsent counts trains of which a packet could not be sent; they are not returned.
 	Unsent int
 }
@@ -143,8 +144,24 @@ func (p *Prober) Round(ctx context.Context, s schedule.Schedule, trains, packets
 	if err != nil {
 		return nil, err
 	}
+	for _, at := range arrivals {
+		if at != 0 {
+			p.arrived++
+		}
+	}
 	return p.join(records, arrivals, packets), nil
 }
+
+// heard fails if nothing has arrived so far.
+func (p *Prober) heard() error {
+	if p.arrived > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d packets were sent, arrivals expected from %s", errUnheard, p.sent, p.path.Far)
+}
+
+// errUnheard is an estimate without a single arrival.
+var errUnheard = errors.New("no packet arrived")
 
 // errUnsent is a round of which no packet could be sent.
 var errUnsent = errors.New("no packet was sent")

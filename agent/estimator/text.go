@@ -83,9 +83,17 @@ func (r *hopsResult) text() string {
 		if router == "" {
 			router = "no reply"
 		}
-		fmt.Fprintf(&b, "%3d %-24s %-44s %9.1f us %9.1f us %4d/%d\n", h.Number, router, link, h.RoundTripNS/1e3, h.QueueNS/1e3, h.Samples, h.Sent)
+		fmt.Fprintf(&b, "%3d %-24s %-44s %12s %12s %4d/%d\n", h.Number, router, link, measured(h.RoundTripNS), measured(h.QueueNS), h.Samples, h.Sent)
 	}
 	return b.String() + r.about.text()
+}
+
+// measured writes a time in microseconds, or - for none.
+func measured(ns float64) string {
+	if ns == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f us", ns/1e3)
 }
 
 func (a *about) text() string {

@@ -65,6 +65,9 @@ func receiverAddress(option, text string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read --%s %q: %w: an address such as 192.0.2.2, 192.0.2.2:%s or [2001:db8::2]:%[4]s", option, text, command.ErrValue, receiverPort)
 	}
+	if address.Addr().IsUnspecified() {
+		return "", fmt.Errorf("read --%s %q: %w: one address of the host, not all", option, text, command.ErrValue)
+	}
 	return address.String(), nil
 }
 

@@ -13,7 +13,8 @@ type Hop struct {
 	// then Low is the bound.
 	Rate  Interval `json:"rate"`
 	Valid bool     `json:"valid"`
-	// RoundTripNS is the least round-trip time to the hop, of a packet of size 0; QueueNS the
+	// RoundTripNS is the least round-trip time to the hop, of a packet of size 0, or of those
+	// sent if there are too few; QueueNS the
 	// median of how much longer packets took, beyond that of the hop before.
 	RoundTripNS float64   `json:"round_trip_ns"`
 	QueueNS     float64   `json:"queue_ns"`
@@ -59,6 +60,11 @@ func EstimateHops(hops [][]Echo) []Hop {
 		bySize := groupBySize(echoes)
 		if len(echoes) < fewestSamples || len(bySize) < 3 {
 			h.Findings = append(h.Findings, finding(EnoughSamples, true, "%d replies to packets of %d sizes; at least %d of 3 are required", len(echoes), len(bySize), fewestSamples))
+			for j, e := range echoes {
+				if rtt := float64(e.RoundTripNS); j == 0 || rtt < h.RoundTripNS {
+					h.RoundTripNS = rtt
+				}
+			}
 			continue // the next hop is compared with the one before
 		}
 		lines := make([]line, replicates+1)
