@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"sync/atomic"
 	"syscall"
@@ -207,9 +206,12 @@ func refusal(code int32) error {
 		return syscall.Errno(-code)
 	case code == 1:
 		return errDropped
-	default:
-		return fmt.Errorf("%w or another packet (congestion)", errDropped)
+	default: // NET_XMIT_CN, also of a device without a carrier
+		return errCongested
 	}
 }
 
-var errDropped = errors.New("queueing discipline dropped the packet")
+var (
+	errDropped   = errors.New("queueing discipline dropped the packet")
+	errCongested = errors.New("interface is down or has no carrier, or its queueing discipline dropped the packet or another one (congestion)")
+)
