@@ -157,7 +157,7 @@ bench-router: install ## repeat the experiments of the router-delay paper, and m
 	go run ./bench/router $(BENCHFLAGS)
 
 .PHONY: bench-send
-bench-send: install ## repeat the experiments of the paper on exact sending, beside other senders as far as installed (10 minutes); BENCHFLAGS="--help"
+bench-send: bench-capacity ## repeat all experiments of the paper on exact sending, beside other senders as far as installed (20 minutes); BENCHFLAGS="--blocks 6"
 	go run ./bench/send $(BENCHFLAGS)
 
 .PHONY: bench-capacity

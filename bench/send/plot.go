@@ -87,7 +87,12 @@ func (r *report) plots() (all []*figure) {
 		others.add(p.Name, series, p.P50, p.P99, 1)
 	}
 	add(others)
-	return all
+	drawn := &figure{file: "models", title: "Models: error of the inter-departure times as sent against those drawn (p50 to p95)", unit: "us"}
+	for _, d := range r.Models {
+		drawn.add(strings.TrimPrefix(d.Name, "model, "), "initial", d.P50, d.P95, 1)
+	}
+	add(drawn)
+	return append(all, r.others...)
 }
 
 // trains of one gap.
@@ -136,7 +141,7 @@ func (f *figure) write(folder string) error {
 		p.Add(line, point)
 	}
 	p.NominalY(labels...)
-	p.Y.Padding = vg.Points(8)
+	p.Y.Padding = vg.Points(20)
 	p.X.Min, p.X.Max = math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))
 	if p.X.Min == p.X.Max {
 		p.X.Max *= 10

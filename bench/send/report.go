@@ -28,6 +28,8 @@ type report struct {
 	Models     []*drawn        `json:"models"`
 	Speeds     []*speed        `json:"speeds"`
 	Peers      []*peer         `json:"peers"`
+
+	others []*figure // of bench/capacity
 }
 
 // units are everything that a block has once.
@@ -63,10 +65,7 @@ func render(folder string) error {
 	if err := read(filepath.Join(folder, "send.json"), &r); err != nil {
 		return err
 	}
-	var other struct {
-		Claims []claim `json:"claims"`
-		Bars   []bar   `json:"bars"`
-	}
+	var other capacityReport
 	if err := read(filepath.Join(folder, "capacity.json"), &other); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -75,6 +74,7 @@ func render(folder string) error {
 	if err := os.MkdirAll(plots, 0o755); err != nil {
 		return err
 	}
+	r.others = other.plots()
 	for _, p := range r.plots() {
 		if err := p.write(plots); err != nil {
 			return fmt.Errorf("plot %s: %w", p.file, err)
