@@ -91,6 +91,7 @@ func RunAvailable(ctx context.Context, options Options, plan AvailablePlan, out 
 		if err != nil {
 			return err
 		}
+		options.clear()
 		if err := printTrains(v, trains); err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (p *Prober) slops(ctx context.Context, plan AvailablePlan, progress func(st
 	s := search{stopped: plan.Most, resolution: plan.Resolution * plan.Most, lowest: plan.Resolution * plan.Most / 2}
 	var all []estimate.Train
 	for bits, more := plan.Most, true; more; bits, more = s.next() {
-		progress(fmt.Sprintf("streams at %s, between %s and %s", rate(bits), rate(s.passed), rate(s.stopped)))
+		progress(fmt.Sprintf("streams at %s, between %s and %s", estimate.Bits(bits), estimate.Bits(s.passed), estimate.Bits(s.stopped)))
 		streams, err := p.streams(ctx, plan, bits, random)
 		if err != nil {
 			return estimate.Available{}, nil, err
@@ -225,7 +226,7 @@ func (p *Prober) chirps(ctx context.Context, plan AvailablePlan, progress func(s
 	var all []estimate.Train
 	for sent := 0; sent < plan.Chirps; sent += plan.Streams {
 		n := min(plan.Streams, plan.Chirps-sent)
-		progress(fmt.Sprintf("%d of %d chirps of %s to %s", sent, plan.Chirps, rate(lowest), rate(plan.Most*chirpTop)))
+		progress(fmt.Sprintf("%d of %d chirps of %s to %s", sent, plan.Chirps, estimate.Bits(lowest), estimate.Bits(plan.Most*chirpTop)))
 		chirps, err := p.Round(ctx, repeat(chirp, n, max(plan.Every, length), random), n, plan.Packets)
 		if err != nil {
 			return estimate.ChirpEstimate{}, nil, err

@@ -106,6 +106,7 @@ func RunCapacity(ctx context.Context, options Options, plan CapacityPlan, out io
 		if err != nil {
 			return err
 		}
+		options.clear()
 		if err := printTrains(v, trains); err != nil {
 			return err
 		}
@@ -138,6 +139,13 @@ func (o *Options) progress(what string) func(string) {
 		if o.Progress != nil {
 			fmt.Fprintf(o.Progress, "\r\x1b[K%s: %s\r", what, text)
 		}
+	}
+}
+
+// clear removes the line of progress.
+func (o *Options) clear() {
+	if o.Progress != nil {
+		fmt.Fprint(o.Progress, "\r\x1b[K")
 	}
 }
 

@@ -57,6 +57,7 @@ func RunHops(ctx context.Context, options Options, plan HopsPlan, out io.Writer)
 		if err != nil {
 			return err
 		}
+		options.clear()
 		var found []estimate.Finding
 		for _, h := range hops {
 			for _, f := range h.Findings {

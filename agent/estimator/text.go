@@ -9,20 +9,9 @@ import (
 	"pillion.dev/send/estimate"
 )
 
-// rate writes bit/s with a unit.
-func rate(bits float64) string {
-	switch {
-	case bits >= 1e9:
-		return fmt.Sprintf("%.4g Gbit/s", bits/1e9)
-	case bits >= 1e6:
-		return fmt.Sprintf("%.4g Mbit/s", bits/1e6)
-	}
-	return fmt.Sprintf("%.4g kbit/s", bits/1e3)
-}
-
 // interval writes an estimate with its bounds.
 func interval(i estimate.Interval) string {
-	return fmt.Sprintf("%s [%s, %s]", rate(i.Value), rate(i.Low), rate(i.High))
+	return fmt.Sprintf("%s [%s, %s]", estimate.Bits(i.Value), estimate.Bits(i.Low), estimate.Bits(i.High))
 }
 
 func (r *capacityResult) text() string {
@@ -49,7 +38,7 @@ func (r *availableResult) text() string {
 	if r.Streams != nil {
 		fmt.Fprintf(&b, "%16s %10s %14s %9s %8s\n", "streams at", "increasing", "not increasing", "ambiguous", "unusable")
 		for _, t := range r.Streams.Rates {
-			fmt.Fprintf(&b, "%16s %10d %14d %9d %8d\n", rate(t.Rate), t.Increasing, t.NonIncreasing, t.Ambiguous, t.Unusable)
+			fmt.Fprintf(&b, "%16s %10d %14d %9d %8d\n", estimate.Bits(t.Rate), t.Increasing, t.NonIncreasing, t.Ambiguous, t.Unusable)
 		}
 	}
 	switch {
@@ -57,13 +46,13 @@ func (r *availableResult) text() string {
 		fmt.Fprintf(&b, "available       %s of %s, %s; %d chirps, left out: %d with loss, %d with reordering\n",
 			interval(r.Chirps.Rate), r.Layer, r.Direction, r.Chirps.Chirps, r.Chirps.Lossy, r.Chirps.Reordered)
 	case r.Valid:
-		fmt.Fprintf(&b, "available       between %s and %s of %s, %s\n", rate(r.Low), rate(r.High), r.Layer, r.Direction)
+		fmt.Fprintf(&b, "available       between %s and %s of %s, %s\n", estimate.Bits(r.Low), estimate.Bits(r.High), r.Layer, r.Direction)
 	case r.Streams != nil && r.Low > 0 && len(r.findings) == 0:
-		fmt.Fprintf(&b, "available       at least %s of %s, %s: no faster streams built up a queue\n", rate(r.Low), r.Layer, r.Direction)
+		fmt.Fprintf(&b, "available       at least %s of %s, %s: no faster streams built up a queue\n", estimate.Bits(r.Low), r.Layer, r.Direction)
 	case r.Streams != nil && r.High > 0 && len(r.findings) == 0:
-		fmt.Fprintf(&b, "available       below %s of %s, %s: no streams passed without a queue\n", rate(r.High), r.Layer, r.Direction)
+		fmt.Fprintf(&b, "available       below %s of %s, %s: no streams passed without a queue\n", estimate.Bits(r.High), r.Layer, r.Direction)
 	default:
-		fmt.Fprintf(&b, "available       not known; rates up to %s were sent\n", rate(r.mostAsked))
+		fmt.Fprintf(&b, "available       not known; rates up to %s were sent\n", estimate.Bits(r.mostAsked))
 	}
 	return b.String() + r.about.text()
 }
@@ -77,7 +66,7 @@ func (r *hopsResult) text() string {
 		case h.Valid:
 			link = interval(h.Rate)
 		case h.Rate.Low > 0:
-			link = "faster than " + rate(h.Rate.Low)
+			link = "faster than " + estimate.Bits(h.Rate.Low)
 		}
 		router := h.Router
 		if router == "" {
@@ -146,10 +135,10 @@ func histogram(rates []float64, modes []estimate.Mode) string {
 		last--
 	}
 	for i, n := range counts[:last+1] {
-		line := fmt.Sprintf("%14s %5d %s", rate(low*math.Exp(float64(i)*width)), n, strings.Repeat("#", (n*barWidth+most-1)/max(most, 1)))
+		line := fmt.Sprintf("%14s %5d %s", estimate.Bits(low*math.Exp(float64(i)*width)), n, strings.Repeat("#", (n*barWidth+most-1)/max(most, 1)))
 		for k, m := range modes {
 			if bin(m.Rate) == i {
-				line += fmt.Sprintf(" mode %d: %s, %.0f %%", k+1, rate(m.Rate), 100*m.Share)
+				line += fmt.Sprintf(" mode %d: %s, %.0f %%", k+1, estimate.Bits(m.Rate), 100*m.Share)
 			}
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")

@@ -76,7 +76,7 @@ func unclear(rate Interval) []Finding {
 	if rate.Low >= (1-tooWide)*rate.Value && rate.High <= (1+tooWide)*rate.Value {
 		return nil
 	}
-	return []Finding{finding(ClearMode, true, "the samples are consistent with rates from %.3g to %.3g bit/s", rate.Low, rate.High)}
+	return []Finding{finding(ClearMode, true, "the samples are consistent with rates from %s to %s", Bits(rate.Low), Bits(rate.High))}
 }
 
 // resolution compares the unit of the receive times with the gaps at the estimated rate,
@@ -155,8 +155,8 @@ func limiter(trains []Train, arePairs bool) []Finding {
 		return nil
 	}
 	return []Finding{finding(ConstantRate, !arePairs,
-		"the rate falls from %.3g to %.3g bit/s after %.0f bytes in %d of %d trains: a rate limiter such as a token bucket",
-		median(before), median(after), quantile(bursts, 0.5), len(bursts), long)}
+		"the rate falls from %s to %s after %.0f bytes in %d of %d trains: a rate limiter such as a token bucket",
+		Bits(median(before)), Bits(median(after)), quantile(bursts, 0.5), len(bursts), long)}
 }
 
 // slowdown finds the place that best divides the gaps into two parts of constant time a

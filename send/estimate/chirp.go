@@ -70,7 +70,7 @@ func EstimateChirps(chirps []Train) ChirpEstimate {
 	e.Rate = between(value, values)
 	if lowest, highest := all[0].rate, all[len(all)-1].rate; e.Rate.Low <= lowest || e.Rate.High >= highest {
 		e.Findings = append(e.Findings, finding(AvailableInsideRates, true,
-			"chirps of %.3g to %.3g bit/s do not enclose it: send other rates", lowest, highest))
+			"chirps of %s to %s do not enclose it: send other rates", Bits(lowest), Bits(highest)))
 	}
 	e.Valid = valid(e.Findings)
 	return e

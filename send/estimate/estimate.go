@@ -68,6 +68,17 @@ const (
 	ConsistentTrends Assumption = "consistent trends"
 )
 
+// Bits writes a rate in bit/s with a unit.
+func Bits(rate float64) string {
+	switch {
+	case rate >= 1e9:
+		return fmt.Sprintf("%.4g Gbit/s", rate/1e9)
+	case rate >= 1e6:
+		return fmt.Sprintf("%.4g Mbit/s", rate/1e6)
+	}
+	return fmt.Sprintf("%.4g kbit/s", rate/1e3)
+}
+
 // CapacityAssumptions are those that EstimateCapacity tests.
 var CapacityAssumptions = []Assumption{EnoughSamples, FineTimestamps, SeparateArrivals, ClearMode, SenderFaster, ConstantRate, LongTrains}
 

@@ -97,7 +97,7 @@ func (h *Hop) rate(lines, before []line) {
 	}
 	h.Rate.Low = bits / s.High
 	if s.Low <= 0 {
-		h.Findings = append(h.Findings, finding(Growing, true, "the slope does not differ clearly from that of the hop before: the link is faster than %.3g bit/s, or too few packets met no queue", h.Rate.Low))
+		h.Findings = append(h.Findings, finding(Growing, true, "the slope does not differ clearly from that of the hop before: the link is faster than %s, or too few packets met no queue", Bits(h.Rate.Low)))
 		return
 	}
 	h.Rate.Value, h.Rate.High = bits/slope, bits/s.Low

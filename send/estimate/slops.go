@@ -188,8 +188,8 @@ func EstimateAvailable(streams []Train) Available {
 	}
 	if fastestPassed > slowestStopped {
 		a.Findings = append(a.Findings, finding(ConsistentTrends, false,
-			"streams of %.4g bit/s built up a queue, faster ones of %.4g bit/s did not: the available bandwidth varied",
-			slowestStopped, fastestPassed))
+			"streams of %s built up a queue, faster ones of %s did not: the available bandwidth varied",
+			Bits(slowestStopped), Bits(fastestPassed)))
 	}
 	if 2*unusable > all {
 		a.Findings = append(a.Findings, finding(SteadySending, true,
