@@ -8,6 +8,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"pillion.dev/send/search"
 )
 
 // results of a benchmark's output.
@@ -26,22 +28,36 @@ func (r *rig) results() (all []Result) {
 	return all
 }
 
+// throughput of one size of frames. A result that the sender limits, as on a busy machine, says
+// nothing about the device: the search is repeated, twice at most.
+func (r *rig) throughput(o Options) (result Result) {
+	r.Helper()
+	for range 3 {
+		if err := r.tester(o).Throughput(r.Context()); err != nil {
+			r.Fatal(err)
+		}
+		if result = r.results()[0]; result.Searches[0].Limit != search.BySender {
+			break
+		}
+	}
+	return result
+}
+
 // TestLongBenchmarks: the figures of a bottleneck of known rate and queue. The oracle is the
 // token bucket of the kernel, which counts frames as sizes do.
 func TestLongBenchmarks(t *testing.T) {
-	const rate, queue, bucket = 20e6, 30_000, 6000
+	const rate, queue, bucket = 17e6, 30_000, 6000 // no rate that a bisection from 40 Mbit/s tries
 	r := newRig(t)
 	r.limit(rate, queue)
 	o := r.options()
-	o.Sizes, o.Duration = []int{508, 1514}, 3*time.Second
-	if err := r.tester(o).Throughput(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, result := range r.results() {
-		if off := result.BitsPerSecond.Median/rate - 1; math.Abs(off) > 0.01 || result.Searches[0].Limit != "device" {
-			t.Errorf("throughput %+.4f from the truth: %+v", off, result)
+	o.Duration = 3 * time.Second
+	for _, size := range []int{508, 1514} {
+		o.Sizes = []int{size}
+		result := r.throughput(o)
+		if off := result.BitsPerSecond.Median/rate - 1; math.Abs(off) > 0.01 || result.Searches[0].Limit != search.ByDevice {
+			t.Errorf("throughput %+.4f from the truth: %+v", off, result.Searches)
 		} else {
-			t.Logf("%d bytes: throughput %+.4f from the truth, %d trials", result.Size, off, result.Searches[0].Trials)
+			t.Logf("%d bytes: throughput %+.4f from the truth, %d trials", size, off, result.Searches[0].Trials)
 		}
 	}
 
@@ -55,7 +71,7 @@ func TestLongBenchmarks(t *testing.T) {
 		}
 	}
 
-	o.MaxRate, o.Step = 25e6, 0.1
+	o.MaxRate, o.Step = 21e6, 0.1
 	if err := r.tester(o).FrameLoss(t.Context()); err != nil {
 		t.Fatal(err)
 	}
