@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -329,6 +330,38 @@ func TestEarlierAgentIsRefused(t *testing.T) {
 		}
 		b.on("h2", func(h *host) { h.capabilities = session.Capabilities() })
 		b.state("web", Running)
+	})
+}
+
+// An agent of an earlier version is not assigned a point that it cannot measure; the session
+// runs without it and says why, until the agent is updated.
+func TestEarlierAgentDoesNotSend(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1", "h2")
+		b.on("h1", func(h *host) {
+			h.capabilities = slices.DeleteFunc(session.Capabilities(), func(c string) bool { return c == "send" })
+		})
+		b.pass(2 * time.Second)
+		spec := web()
+		spec.Points = []session.PointRequest{{Name: "send"}}
+		b.create(spec)
+		s := b.state("web", Running)
+		if limit := limitOf(s, "h1"); limit != "does not measure send: the version of the agent does not support it" {
+			t.Errorf("limit %q", limit)
+		}
+		tasks := func() int {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.hosts["h1"].applied.Points)
+		}
+		if n := tasks(); n != 0 {
+			t.Errorf("%d tasks", n)
+		}
+		b.on("h1", func(h *host) { h.capabilities = session.Capabilities() })
+		b.until("the task is assigned", func() bool { return tasks() == 1 })
+		if limit := limitOf(b.state("web", Running), "h1"); limit != "" {
+			t.Errorf("limit %q", limit)
+		}
 	})
 }
 
