@@ -69,6 +69,19 @@ func (r PointRequest) String() string {
 	return text
 }
 
+// Chosen is the request without the options that have their defaults.
+func (r PointRequest) Chosen() PointRequest {
+	if d := point.Find(r.Name); d != nil {
+		defaults := d.Complete(nil)
+		r.Options = maps.Clone(r.Options)
+		maps.DeleteFunc(r.Options, func(name, value string) bool {
+			standard, known := defaults[name]
+			return known && standard == value
+		})
+	}
+	return r
+}
+
 // placedPoint is a request with its descriptor and the field of the specification that
 // lists its agents.
 type placedPoint struct {

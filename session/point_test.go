@@ -176,6 +176,17 @@ func TestParsePoint(t *testing.T) {
 	}
 }
 
+func TestChosen(t *testing.T) {
+	request := PointRequest{Name: "send", Options: point.Find("send").Complete(map[string]string{"count": "7", "gap": "2ms"})}
+	if got := request.Chosen().String(); got != "send:count=7,gap=2ms" || len(request.Options) < 20 {
+		t.Errorf("got %s of %v", got, request.Options)
+	}
+	unknown := PointRequest{Name: "unknown", Options: map[string]string{"a": "b"}}
+	if got := unknown.Chosen().String(); got != "unknown:a=b" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestOptionsOfPoints: options are checked one by one, and then together.
 func TestOptionsOfPoints(t *testing.T) {
 	for name, row := range map[string]struct {

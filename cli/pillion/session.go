@@ -138,7 +138,7 @@ func specFacts(f *facts, s *pillionv1.SessionSpec) {
 	}
 	f.add("routers", strings.Join(s.GetRouters(), " "))
 	for _, p := range s.GetPoints() {
-		f.add("point", session.PointRequest{Name: p.GetName(), Agents: p.GetAgents(), Options: p.GetOptions()}.String())
+		f.add("point", session.PointRequest{Name: p.GetName(), Agents: p.GetAgents(), Options: p.GetOptions()}.Chosen().String())
 	}
 	f.add("first start", when(s.GetStart()).shown)
 	f.add("duration", length(s.GetDuration()).shown)
