@@ -96,7 +96,15 @@ var suites = []suite{
 	},
 	{
 		Package: "send",
-		Tests:   []string{"TestLaunchTime/fq", "TestLaunchTime/etf", "TestEveryPacketArrivesOnce/bpf/udp/ipv4", "TestEveryPacketArrivesOnce/xdp/udp/ipv6"},
+		Tests: []string{
+			"TestLaunchTime/fq",
+			"TestLaunchTime/etf",
+			"TestEveryPacketArrivesOnce/bpf/udp/ipv4",
+			"TestEveryPacketArrivesOnce/xdp/udp/ipv6",
+			"TestClockIsStepped/bpf",
+			"TestClockIsStepped/packet-spin",
+			"TestClockIsStepped/udp-sleep",
+		},
 	},
 }
 

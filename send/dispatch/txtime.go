@@ -149,11 +149,24 @@ func (l *launcher) test(address []byte) error {
 // hand hands the frame in the buffer over, to be launched at a time of CLOCK_MONOTONIC.
 func (l *launcher) hand(at int64) error {
 	if l.discipline.clock != unix.CLOCK_MONOTONIC {
-		at += nowOf(l.discipline.clock) - now()
+		at += clockOffset(l.discipline.clock)
 	}
 	l.launch = at
 	binary.NativeEndian.PutUint64(l.control[unix.CmsgLen(0):], uint64(at))
 	return unix.Sendmsg(l.fd, l.buffer, l.control, nil, 0)
+}
+
+// clockOffset is a clock minus CLOCK_MONOTONIC, of the closest of several readings: the
+// thread may be interrupted between two of them.
+func clockOffset(clock int32) (offset int64) {
+	const readings = 3
+	for closest, i := int64(1<<63-1), 0; i < readings; i++ {
+		before, at, after := now(), nowOf(clock), now()
+		if took := after - before; took < closest {
+			closest, offset = took, at-before-took/2
+		}
+	}
+	return offset
 }
 
 // Name is that of the mechanism.
