@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"pillion.dev/bench/estimate"
 )
@@ -23,7 +24,7 @@ func atLeast(name string, target float64, e estimate.Estimate) bar {
 	return bar{name, ">=", target, e, e.AtLeast(target)}
 }
 
-// bars of all cells.
+// bars of what was run.
 func bars(all []*cell) (list []bar) {
 	find := func(k kind, load, arm string, like *cell) *cell {
 		for _, c := range all {
@@ -63,7 +64,7 @@ func bars(all []*cell) (list []bar) {
 			}
 		}
 	}
-	return list
+	return slices.DeleteFunc(list, func(b bar) bool { return b.Estimate.Values == 0 }) // of what was not run
 }
 
 // ratio of the errors of two cells, block by block.
