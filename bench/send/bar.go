@@ -35,11 +35,11 @@ func bars(all []*cell) (list []bar) {
 		return nil
 	}
 	for _, c := range all {
+		if c.Load == throttled || c.Arm != "initial" && c.Arm != "on the fly" {
+			continue // for comparison, without a target
+		}
 		switch c.Kind {
 		case train:
-			if c.Arm == "socket" {
-				continue
-			}
 			plain := find(train, c.Load, "socket", c)
 			if c.Load == "idle" {
 				list = append(list, atMost(c.Name+": p50, us", 1.5, c.P50), atMost(c.Name+": p99, us", 25, c.P99),
