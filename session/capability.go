@@ -12,11 +12,15 @@ import (
 // SparseMarks is the capability to write sparse marks, and to read them.
 const SparseMarks = "sparse-marks"
 
+// MarkKeys is the capability to take the keys of sessions with tasks. Earlier versions reject
+// fields that they do not know.
+const MarkKeys = "mark-keys"
+
 // Capabilities returns what agents of this version can do and those of an earlier version
-// may not: the encodings that they write and read, by name, SparseMarks, and the points that
-// require a capability.
+// may not: the encodings that they write and read, by name, SparseMarks, MarkKeys, and the
+// points that require a capability.
 func Capabilities() []string {
-	capabilities := append(namesOf(wire.Encodings()), SparseMarks)
+	capabilities := append(namesOf(wire.Encodings()), SparseMarks, MarkKeys)
 	for _, d := range point.All() {
 		if d.Capability != "" {
 			capabilities = append(capabilities, d.Capability)
@@ -90,7 +94,8 @@ func (h Host) Measures(name string) bool {
 }
 
 // Restrict limits the sources of an assignment to what the agent and all peers of each task
-// can do, removes points that the agent cannot measure, and returns why, by session. Tasks
+// can do, removes points that the agent cannot measure and keys that it does not know, and
+// returns why, by session. Tasks
 // that mark in the same way before, which those on one interface must, do so after.
 func Restrict(a *Assignment, agent string, hosts []Host) map[string]string {
 	type way struct {
@@ -108,6 +113,7 @@ func Restrict(a *Assignment, agent string, hosts []Host) map[string]string {
 	}
 	early := slices.ContainsFunc(hosts, func(h Host) bool { return h.Name == agent && h.Capabilities == nil })
 	restricted := map[string]string{}
+	a.restrictKeys(agent, hosts)
 	for i := range a.Sources {
 		task := &a.Sources[i]
 		if early {
@@ -132,6 +138,19 @@ func Restrict(a *Assignment, agent string, hosts []Host) map[string]string {
 		}
 	}
 	return restricted
+}
+
+// restrictKeys removes the keys of sessions if the agent does not know the field.
+func (a *Assignment) restrictKeys(agent string, hosts []Host) {
+	if slices.ContainsFunc(hosts, func(h Host) bool { return h.Name == agent && h.can(MarkKeys) }) {
+		return
+	}
+	for i := range a.Sources {
+		a.Sources[i].Key = nil
+	}
+	for i := range a.Destinations {
+		a.Destinations[i].Key = nil
+	}
 }
 
 // restrict limits a task to what all of these agents can do.

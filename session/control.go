@@ -60,6 +60,8 @@ type SourceTask struct {
 	Filters     []fivetuple.Filter `json:"filters,omitempty"`
 	Sampling    Sampling           `json:"sampling"`
 	Lease       Duration           `json:"lease"`
+	// Key of the session; only for agents with the capability MarkKeys.
+	Key Key `json:"key,omitempty"`
 }
 
 // DestinationTask reads marks from the peers, for one session.
@@ -71,6 +73,8 @@ type DestinationTask struct {
 	Interval    Duration           `json:"interval"`
 	Granularity string             `json:"granularity"`
 	Records     bool               `json:"records,omitempty"`
+	// Key of the session; only for agents with the capability MarkKeys.
+	Key Key `json:"key,omitempty"`
 }
 
 // PointTask measures a point, for one session.

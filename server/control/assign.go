@@ -41,6 +41,7 @@ func (c *Control) assign(now time.Time) {
 					r.points[agent] = append(r.points[agent], task.Point)
 				}
 			}
+			r.giveKey(a)
 			tasks[agent] = append(tasks[agent], c.resolveConflict(r, agent, tasks[agent], a))
 		}
 	}
@@ -54,6 +55,16 @@ func (c *Control) assign(now time.Time) {
 		}
 		a.assign(next, text, now)
 		c.changed.assignments = true
+	}
+}
+
+// giveKey adds the key of the session to its tasks that mark or read.
+func (r *record) giveKey(a session.Assignment) {
+	for i := range a.Sources {
+		a.Sources[i].Key = r.Key
+	}
+	for i := range a.Destinations {
+		a.Destinations[i].Key = r.Key
 	}
 }
 

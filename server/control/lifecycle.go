@@ -97,7 +97,7 @@ func (c *Control) Create(ctx context.Context, spec session.Spec, by string) (Ses
 		c.mu.Unlock()
 		return fail(err)
 	}
-	r := &record{saved: saved{Spec: plan.Spec, Created: now, By: by, Revision: 1, Handled: now}, changed: now}
+	r := &record{saved: saved{Spec: plan.Spec, Created: now, By: by, Revision: 1, Handled: now, Key: session.NewKey()}, changed: now}
 	c.sessions[spec.Name] = r
 	if startsNow(plan.Spec, now) {
 		c.beginNow(r, now)

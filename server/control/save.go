@@ -42,6 +42,9 @@ func (c *Control) load() error {
 		c.agents[e.Name] = newAgent(e)
 	}
 	for _, s := range sessions.Sessions {
+		if len(s.Key) == 0 { // saved by an earlier version
+			s.Key, c.changed.sessions = session.NewKey(), true
+		}
 		c.sessions[s.Spec.Name] = &record{saved: s, changed: now}
 	}
 	c.runs = sessions.Runs

@@ -68,6 +68,8 @@ type saved struct {
 	Last *Run `json:"last,omitempty"`
 	// Handled is the time up to which starts have been begun or counted as missed.
 	Handled time.Time `json:"handled"`
+	// Key is the secret of its agents.
+	Key session.Key `json:"key,omitempty"`
 }
 
 func (s saved) clone() saved {

@@ -1,0 +1,23 @@
+package session
+
+import (
+	"crypto/rand"
+	"fmt"
+)
+
+// KeyLength is that of a Key in bytes.
+const KeyLength = 16
+
+// A Key is a secret that only the agents of one session and the server have. JSON has it in
+// base64; as text it is never shown, so that it appears in no log.
+type Key []byte
+
+// NewKey draws a key at random.
+func NewKey() Key {
+	key := make(Key, KeyLength)
+	_, _ = rand.Read(key) // never fails
+	return key
+}
+
+// Format hides the key from all verbs of package fmt.
+func (Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("(secret)")) }

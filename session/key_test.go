@@ -1,0 +1,46 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// A key is in JSON, and in no text.
+func TestKeyIsNotShown(t *testing.T) {
+	task := SourceTask{Session: "web", Key: NewKey()}
+	message, err := json.Marshal(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again SourceTask
+	if err := json.Unmarshal(message, &again); err != nil || string(again.Key) != string(task.Key) || len(task.Key) != KeyLength {
+		t.Errorf("got %x from %s, %v", []byte(again.Key), message, err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("task", "task", task, "key", task.Key)
+	text := log.String() + fmt.Sprintf("%v %+v %#v %x %s %d", task, task, task, task.Key, task.Key, task.Key)
+	for _, bare := range []string{fmt.Sprint([]byte(task.Key)), fmt.Sprintf("%x", []byte(task.Key)), string(task.Key)} {
+		if strings.Contains(text, bare) {
+			t.Errorf("the key is in %q", text)
+		}
+	}
+	if NewKey() == nil || string(NewKey()) == string(NewKey()) {
+		t.Error("keys are equal")
+	}
+}
+
+// Agents of earlier versions reject fields that they do not know.
+func TestKeyIsGivenToAgentsThatKnowIt(t *testing.T) {
+	hosts := lab()
+	hosts[1].Capabilities = earliest
+	for _, host := range hosts[:2] {
+		a := Assignment{Sources: []SourceTask{{Session: "web", Key: NewKey()}}, Destinations: []DestinationTask{{Session: "web", Key: NewKey()}}}
+		Restrict(&a, host.Name, hosts)
+		if given := a.Sources[0].Key != nil && a.Destinations[0].Key != nil; given != host.can(MarkKeys) || !given && a.Sources[0].Key != nil {
+			t.Errorf("%s: source %t, destination %t", host.Name, a.Sources[0].Key != nil, a.Destinations[0].Key != nil)
+		}
+	}
+}
