@@ -51,8 +51,10 @@ type Agent struct {
 	Tasks []*Task `protobuf:"bytes,12,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// When its certificate expires; an agent renews it before that.
 	CertificateExpires *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=certificate_expires,json=certificateExpires,proto3" json:"certificate_expires,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Labels that the join token gave it.
+	ApprovedLabels map[string]string `protobuf:"bytes,14,rep,name=approved_labels,json=approvedLabels,proto3" json:"approved_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Agent) Reset() {
@@ -172,6 +174,13 @@ func (x *Agent) GetTasks() []*Task {
 func (x *Agent) GetCertificateExpires() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CertificateExpires
+	}
+	return nil
+}
+
+func (x *Agent) GetApprovedLabels() map[string]string {
+	if x != nil {
+		return x.ApprovedLabels
 	}
 	return nil
 }
@@ -1149,7 +1158,7 @@ var File_agent_proto protoreflect.FileDescriptor
 const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"\vagent.proto\x12\n" +
-	"pillion.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x04\n" +
+	"pillion.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\x06\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\x06labels\x18\x02 \x03(\v2\x1d.pillion.v1.Agent.LabelsEntryR\x06labels\x12\x14\n" +
@@ -1166,8 +1175,12 @@ const file_agent_proto_rawDesc = "" +
 	" \x01(\v2\x11.pillion.v1.ClockR\x05clock\x12'\n" +
 	"\x05spool\x18\v \x01(\v2\x11.pillion.v1.SpoolR\x05spool\x12&\n" +
 	"\x05tasks\x18\f \x03(\v2\x10.pillion.v1.TaskR\x05tasks\x12K\n" +
-	"\x13certificate_expires\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x12certificateExpires\x1a9\n" +
+	"\x13certificate_expires\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x12certificateExpires\x12N\n" +
+	"\x0fapproved_labels\x18\x0e \x03(\v2%.pillion.v1.Agent.ApprovedLabelsEntryR\x0eapprovedLabels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aA\n" +
+	"\x13ApprovedLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"_\n" +
 	"\tInterface\x12\x12\n" +
@@ -1256,7 +1269,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_agent_proto_goTypes = []any{
 	(*Agent)(nil),                 // 0: pillion.v1.Agent
 	(*Interface)(nil),             // 1: pillion.v1.Interface
@@ -1277,43 +1290,45 @@ var file_agent_proto_goTypes = []any{
 	(*CheckAgentResponse)(nil),    // 16: pillion.v1.CheckAgentResponse
 	(*Check)(nil),                 // 17: pillion.v1.Check
 	nil,                           // 18: pillion.v1.Agent.LabelsEntry
-	nil,                           // 19: pillion.v1.Task.CountersEntry
-	nil,                           // 20: pillion.v1.SetLabelsRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	nil,                           // 19: pillion.v1.Agent.ApprovedLabelsEntry
+	nil,                           // 20: pillion.v1.Task.CountersEntry
+	nil,                           // 21: pillion.v1.SetLabelsRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_agent_proto_depIdxs = []int32{
 	18, // 0: pillion.v1.Agent.labels:type_name -> pillion.v1.Agent.LabelsEntry
-	21, // 1: pillion.v1.Agent.enrolled:type_name -> google.protobuf.Timestamp
-	21, // 2: pillion.v1.Agent.seen:type_name -> google.protobuf.Timestamp
-	21, // 3: pillion.v1.Agent.started:type_name -> google.protobuf.Timestamp
+	22, // 1: pillion.v1.Agent.enrolled:type_name -> google.protobuf.Timestamp
+	22, // 2: pillion.v1.Agent.seen:type_name -> google.protobuf.Timestamp
+	22, // 3: pillion.v1.Agent.started:type_name -> google.protobuf.Timestamp
 	1,  // 4: pillion.v1.Agent.interfaces:type_name -> pillion.v1.Interface
 	2,  // 5: pillion.v1.Agent.clock:type_name -> pillion.v1.Clock
 	3,  // 6: pillion.v1.Agent.spool:type_name -> pillion.v1.Spool
 	4,  // 7: pillion.v1.Agent.tasks:type_name -> pillion.v1.Task
-	21, // 8: pillion.v1.Agent.certificate_expires:type_name -> google.protobuf.Timestamp
-	19, // 9: pillion.v1.Task.counters:type_name -> pillion.v1.Task.CountersEntry
-	0,  // 10: pillion.v1.ListAgentsResponse.agents:type_name -> pillion.v1.Agent
-	0,  // 11: pillion.v1.GetAgentResponse.agent:type_name -> pillion.v1.Agent
-	20, // 12: pillion.v1.SetLabelsRequest.labels:type_name -> pillion.v1.SetLabelsRequest.LabelsEntry
-	0,  // 13: pillion.v1.SetLabelsResponse.agent:type_name -> pillion.v1.Agent
-	17, // 14: pillion.v1.CheckAgentResponse.checks:type_name -> pillion.v1.Check
-	5,  // 15: pillion.v1.AgentService.ListAgents:input_type -> pillion.v1.ListAgentsRequest
-	7,  // 16: pillion.v1.AgentService.GetAgent:input_type -> pillion.v1.GetAgentRequest
-	9,  // 17: pillion.v1.AgentService.SetLabels:input_type -> pillion.v1.SetLabelsRequest
-	11, // 18: pillion.v1.AgentService.RevokeAgent:input_type -> pillion.v1.RevokeAgentRequest
-	13, // 19: pillion.v1.AgentService.DeleteAgent:input_type -> pillion.v1.DeleteAgentRequest
-	15, // 20: pillion.v1.AgentService.CheckAgent:input_type -> pillion.v1.CheckAgentRequest
-	6,  // 21: pillion.v1.AgentService.ListAgents:output_type -> pillion.v1.ListAgentsResponse
-	8,  // 22: pillion.v1.AgentService.GetAgent:output_type -> pillion.v1.GetAgentResponse
-	10, // 23: pillion.v1.AgentService.SetLabels:output_type -> pillion.v1.SetLabelsResponse
-	12, // 24: pillion.v1.AgentService.RevokeAgent:output_type -> pillion.v1.RevokeAgentResponse
-	14, // 25: pillion.v1.AgentService.DeleteAgent:output_type -> pillion.v1.DeleteAgentResponse
-	16, // 26: pillion.v1.AgentService.CheckAgent:output_type -> pillion.v1.CheckAgentResponse
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	22, // 8: pillion.v1.Agent.certificate_expires:type_name -> google.protobuf.Timestamp
+	19, // 9: pillion.v1.Agent.approved_labels:type_name -> pillion.v1.Agent.ApprovedLabelsEntry
+	20, // 10: pillion.v1.Task.counters:type_name -> pillion.v1.Task.CountersEntry
+	0,  // 11: pillion.v1.ListAgentsResponse.agents:type_name -> pillion.v1.Agent
+	0,  // 12: pillion.v1.GetAgentResponse.agent:type_name -> pillion.v1.Agent
+	21, // 13: pillion.v1.SetLabelsRequest.labels:type_name -> pillion.v1.SetLabelsRequest.LabelsEntry
+	0,  // 14: pillion.v1.SetLabelsResponse.agent:type_name -> pillion.v1.Agent
+	17, // 15: pillion.v1.CheckAgentResponse.checks:type_name -> pillion.v1.Check
+	5,  // 16: pillion.v1.AgentService.ListAgents:input_type -> pillion.v1.ListAgentsRequest
+	7,  // 17: pillion.v1.AgentService.GetAgent:input_type -> pillion.v1.GetAgentRequest
+	9,  // 18: pillion.v1.AgentService.SetLabels:input_type -> pillion.v1.SetLabelsRequest
+	11, // 19: pillion.v1.AgentService.RevokeAgent:input_type -> pillion.v1.RevokeAgentRequest
+	13, // 20: pillion.v1.AgentService.DeleteAgent:input_type -> pillion.v1.DeleteAgentRequest
+	15, // 21: pillion.v1.AgentService.CheckAgent:input_type -> pillion.v1.CheckAgentRequest
+	6,  // 22: pillion.v1.AgentService.ListAgents:output_type -> pillion.v1.ListAgentsResponse
+	8,  // 23: pillion.v1.AgentService.GetAgent:output_type -> pillion.v1.GetAgentResponse
+	10, // 24: pillion.v1.AgentService.SetLabels:output_type -> pillion.v1.SetLabelsResponse
+	12, // 25: pillion.v1.AgentService.RevokeAgent:output_type -> pillion.v1.RevokeAgentResponse
+	14, // 26: pillion.v1.AgentService.DeleteAgent:output_type -> pillion.v1.DeleteAgentResponse
+	16, // 27: pillion.v1.AgentService.CheckAgent:output_type -> pillion.v1.CheckAgentResponse
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1327,7 +1342,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

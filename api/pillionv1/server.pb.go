@@ -606,7 +606,15 @@ type Token struct {
 	// When it was last used; unset: never.
 	Used *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=used,proto3" json:"used,omitempty"`
 	// It was revoked.
-	Revoked       bool `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	Revoked bool `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	// Of a join token: how many hosts may join with it; 0: any number.
+	MaxUses uint32 `protobuf:"varint,7,opt,name=max_uses,json=maxUses,proto3" json:"max_uses,omitempty"`
+	// Of a join token: how many hosts have joined with it.
+	Uses uint32 `protobuf:"varint,8,opt,name=uses,proto3" json:"uses,omitempty"`
+	// Of a join token: the name of the only agent that may join with it, or a pattern such as rack7-*; empty: any name.
+	Agents string `protobuf:"bytes,9,opt,name=agents,proto3" json:"agents,omitempty"`
+	// Of a join token: labels that agents get when they join with it.
+	Labels        map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -683,14 +691,50 @@ func (x *Token) GetRevoked() bool {
 	return false
 }
 
+func (x *Token) GetMaxUses() uint32 {
+	if x != nil {
+		return x.MaxUses
+	}
+	return 0
+}
+
+func (x *Token) GetUses() uint32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *Token) GetAgents() string {
+	if x != nil {
+		return x.Agents
+	}
+	return ""
+}
+
+func (x *Token) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the token, unique.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// viewer, operator, admin, or join for hosts.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// Default: none.
-	Expires       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires,proto3" json:"expires,omitempty"`
+	// Default: none; of a join token: 24 hours from now.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires,proto3" json:"expires,omitempty"`
+	// Of a join token: how many hosts may join with it; 0: any number; default: 1.
+	MaxUses *uint32 `protobuf:"varint,4,opt,name=max_uses,json=maxUses,proto3,oneof" json:"max_uses,omitempty"`
+	// Of a join token: the name of the only agent that may join with it, or a pattern such as rack7-*; empty: any name.
+	Agents string `protobuf:"bytes,5,opt,name=agents,proto3" json:"agents,omitempty"`
+	// Of a join token: labels that agents get when they join with it.
+	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Of a join token: it never expires.
+	NeverExpires  bool `protobuf:"varint,7,opt,name=never_expires,json=neverExpires,proto3" json:"never_expires,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -744,6 +788,34 @@ func (x *CreateTokenRequest) GetExpires() *timestamppb.Timestamp {
 		return x.Expires
 	}
 	return nil
+}
+
+func (x *CreateTokenRequest) GetMaxUses() uint32 {
+	if x != nil && x.MaxUses != nil {
+		return *x.MaxUses
+	}
+	return 0
+}
+
+func (x *CreateTokenRequest) GetAgents() string {
+	if x != nil {
+		return x.Agents
+	}
+	return ""
+}
+
+func (x *CreateTokenRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *CreateTokenRequest) GetNeverExpires() bool {
+	if x != nil {
+		return x.NeverExpires
+	}
+	return false
 }
 
 type CreateTokenResponse struct {
@@ -1315,18 +1387,34 @@ const file_server_proto_rawDesc = "" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\"?\n" +
 	"\x12ListEventsResponse\x12)\n" +
-	"\x06events\x18\x01 \x03(\v2\x11.pillion.v1.EventR\x06events\"\xe5\x01\n" +
+	"\x06events\x18\x01 \x03(\v2\x11.pillion.v1.EventR\x06events\"\x9e\x03\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +
 	"\acreated\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
 	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12.\n" +
 	"\x04used\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04used\x12\x18\n" +
-	"\arevoked\x18\x06 \x01(\bR\arevoked\"r\n" +
+	"\arevoked\x18\x06 \x01(\bR\arevoked\x12\x19\n" +
+	"\bmax_uses\x18\a \x01(\rR\amaxUses\x12\x12\n" +
+	"\x04uses\x18\b \x01(\rR\x04uses\x12\x16\n" +
+	"\x06agents\x18\t \x01(\tR\x06agents\x125\n" +
+	"\x06labels\x18\n" +
+	" \x03(\v2\x1d.pillion.v1.Token.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdb\x02\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x124\n" +
-	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"V\n" +
+	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1e\n" +
+	"\bmax_uses\x18\x04 \x01(\rH\x00R\amaxUses\x88\x01\x01\x12\x16\n" +
+	"\x06agents\x18\x05 \x01(\tR\x06agents\x12B\n" +
+	"\x06labels\x18\x06 \x03(\v2*.pillion.v1.CreateTokenRequest.LabelsEntryR\x06labels\x12#\n" +
+	"\rnever_expires\x18\a \x01(\bR\fneverExpires\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
+	"\t_max_uses\"V\n" +
 	"\x13CreateTokenResponse\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.pillion.v1.TokenR\x05token\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\"\x13\n" +
@@ -1380,7 +1468,7 @@ func file_server_proto_rawDescGZIP() []byte {
 	return file_server_proto_rawDescData
 }
 
-var file_server_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_server_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_server_proto_goTypes = []any{
 	(*HealthRequest)(nil),         // 0: pillion.v1.HealthRequest
 	(*HealthResponse)(nil),        // 1: pillion.v1.HealthResponse
@@ -1405,46 +1493,50 @@ var file_server_proto_goTypes = []any{
 	(*RenewResponse)(nil),         // 20: pillion.v1.RenewResponse
 	(*StandingRequest)(nil),       // 21: pillion.v1.StandingRequest
 	(*StandingResponse)(nil),      // 22: pillion.v1.StandingResponse
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	nil,                           // 23: pillion.v1.Token.LabelsEntry
+	nil,                           // 24: pillion.v1.CreateTokenRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_server_proto_depIdxs = []int32{
 	2,  // 0: pillion.v1.HealthResponse.parts:type_name -> pillion.v1.Part
-	23, // 1: pillion.v1.BuildInfoResponse.started:type_name -> google.protobuf.Timestamp
-	23, // 2: pillion.v1.Event.time:type_name -> google.protobuf.Timestamp
-	23, // 3: pillion.v1.ListEventsRequest.from:type_name -> google.protobuf.Timestamp
-	23, // 4: pillion.v1.ListEventsRequest.to:type_name -> google.protobuf.Timestamp
+	25, // 1: pillion.v1.BuildInfoResponse.started:type_name -> google.protobuf.Timestamp
+	25, // 2: pillion.v1.Event.time:type_name -> google.protobuf.Timestamp
+	25, // 3: pillion.v1.ListEventsRequest.from:type_name -> google.protobuf.Timestamp
+	25, // 4: pillion.v1.ListEventsRequest.to:type_name -> google.protobuf.Timestamp
 	7,  // 5: pillion.v1.ListEventsResponse.events:type_name -> pillion.v1.Event
-	23, // 6: pillion.v1.Token.created:type_name -> google.protobuf.Timestamp
-	23, // 7: pillion.v1.Token.expires:type_name -> google.protobuf.Timestamp
-	23, // 8: pillion.v1.Token.used:type_name -> google.protobuf.Timestamp
-	23, // 9: pillion.v1.CreateTokenRequest.expires:type_name -> google.protobuf.Timestamp
-	10, // 10: pillion.v1.CreateTokenResponse.token:type_name -> pillion.v1.Token
-	10, // 11: pillion.v1.ListTokensResponse.tokens:type_name -> pillion.v1.Token
-	0,  // 12: pillion.v1.ServerService.Health:input_type -> pillion.v1.HealthRequest
-	3,  // 13: pillion.v1.ServerService.BuildInfo:input_type -> pillion.v1.BuildInfoRequest
-	5,  // 14: pillion.v1.ServerService.WhoAmI:input_type -> pillion.v1.WhoAmIRequest
-	8,  // 15: pillion.v1.ServerService.ListEvents:input_type -> pillion.v1.ListEventsRequest
-	11, // 16: pillion.v1.ServerService.CreateToken:input_type -> pillion.v1.CreateTokenRequest
-	13, // 17: pillion.v1.ServerService.ListTokens:input_type -> pillion.v1.ListTokensRequest
-	15, // 18: pillion.v1.ServerService.RevokeToken:input_type -> pillion.v1.RevokeTokenRequest
-	17, // 19: pillion.v1.EnrolService.Enrol:input_type -> pillion.v1.EnrolRequest
-	19, // 20: pillion.v1.EnrolService.Renew:input_type -> pillion.v1.RenewRequest
-	21, // 21: pillion.v1.EnrolService.Standing:input_type -> pillion.v1.StandingRequest
-	1,  // 22: pillion.v1.ServerService.Health:output_type -> pillion.v1.HealthResponse
-	4,  // 23: pillion.v1.ServerService.BuildInfo:output_type -> pillion.v1.BuildInfoResponse
-	6,  // 24: pillion.v1.ServerService.WhoAmI:output_type -> pillion.v1.WhoAmIResponse
-	9,  // 25: pillion.v1.ServerService.ListEvents:output_type -> pillion.v1.ListEventsResponse
-	12, // 26: pillion.v1.ServerService.CreateToken:output_type -> pillion.v1.CreateTokenResponse
-	14, // 27: pillion.v1.ServerService.ListTokens:output_type -> pillion.v1.ListTokensResponse
-	16, // 28: pillion.v1.ServerService.RevokeToken:output_type -> pillion.v1.RevokeTokenResponse
-	18, // 29: pillion.v1.EnrolService.Enrol:output_type -> pillion.v1.EnrolResponse
-	20, // 30: pillion.v1.EnrolService.Renew:output_type -> pillion.v1.RenewResponse
-	22, // 31: pillion.v1.EnrolService.Standing:output_type -> pillion.v1.StandingResponse
-	22, // [22:32] is the sub-list for method output_type
-	12, // [12:22] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	25, // 6: pillion.v1.Token.created:type_name -> google.protobuf.Timestamp
+	25, // 7: pillion.v1.Token.expires:type_name -> google.protobuf.Timestamp
+	25, // 8: pillion.v1.Token.used:type_name -> google.protobuf.Timestamp
+	23, // 9: pillion.v1.Token.labels:type_name -> pillion.v1.Token.LabelsEntry
+	25, // 10: pillion.v1.CreateTokenRequest.expires:type_name -> google.protobuf.Timestamp
+	24, // 11: pillion.v1.CreateTokenRequest.labels:type_name -> pillion.v1.CreateTokenRequest.LabelsEntry
+	10, // 12: pillion.v1.CreateTokenResponse.token:type_name -> pillion.v1.Token
+	10, // 13: pillion.v1.ListTokensResponse.tokens:type_name -> pillion.v1.Token
+	0,  // 14: pillion.v1.ServerService.Health:input_type -> pillion.v1.HealthRequest
+	3,  // 15: pillion.v1.ServerService.BuildInfo:input_type -> pillion.v1.BuildInfoRequest
+	5,  // 16: pillion.v1.ServerService.WhoAmI:input_type -> pillion.v1.WhoAmIRequest
+	8,  // 17: pillion.v1.ServerService.ListEvents:input_type -> pillion.v1.ListEventsRequest
+	11, // 18: pillion.v1.ServerService.CreateToken:input_type -> pillion.v1.CreateTokenRequest
+	13, // 19: pillion.v1.ServerService.ListTokens:input_type -> pillion.v1.ListTokensRequest
+	15, // 20: pillion.v1.ServerService.RevokeToken:input_type -> pillion.v1.RevokeTokenRequest
+	17, // 21: pillion.v1.EnrolService.Enrol:input_type -> pillion.v1.EnrolRequest
+	19, // 22: pillion.v1.EnrolService.Renew:input_type -> pillion.v1.RenewRequest
+	21, // 23: pillion.v1.EnrolService.Standing:input_type -> pillion.v1.StandingRequest
+	1,  // 24: pillion.v1.ServerService.Health:output_type -> pillion.v1.HealthResponse
+	4,  // 25: pillion.v1.ServerService.BuildInfo:output_type -> pillion.v1.BuildInfoResponse
+	6,  // 26: pillion.v1.ServerService.WhoAmI:output_type -> pillion.v1.WhoAmIResponse
+	9,  // 27: pillion.v1.ServerService.ListEvents:output_type -> pillion.v1.ListEventsResponse
+	12, // 28: pillion.v1.ServerService.CreateToken:output_type -> pillion.v1.CreateTokenResponse
+	14, // 29: pillion.v1.ServerService.ListTokens:output_type -> pillion.v1.ListTokensResponse
+	16, // 30: pillion.v1.ServerService.RevokeToken:output_type -> pillion.v1.RevokeTokenResponse
+	18, // 31: pillion.v1.EnrolService.Enrol:output_type -> pillion.v1.EnrolResponse
+	20, // 32: pillion.v1.EnrolService.Renew:output_type -> pillion.v1.RenewResponse
+	22, // 33: pillion.v1.EnrolService.Standing:output_type -> pillion.v1.StandingResponse
+	24, // [24:34] is the sub-list for method output_type
+	14, // [14:24] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_server_proto_init() }
@@ -1452,13 +1544,14 @@ func file_server_proto_init() {
 	if File_server_proto != nil {
 		return
 	}
+	file_server_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_server_proto_rawDesc), len(file_server_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

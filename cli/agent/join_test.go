@@ -22,33 +22,35 @@ import (
 // registry is an in-memory authority.Registry.
 type registry struct {
 	mu      sync.Mutex
-	serials map[string]string
+	keys    map[string]string
 	revoked bool
 }
 
 var errTaken = errors.New("taken")
 
-func (r *registry) Claim(name, serial string, _ time.Time) error {
+func (r *registry) Claim(name string, c authority.Certificate, _ authority.Grant) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.serials[name] != "" {
-		return errTaken
+	if r.keys[name] != "" {
+		return false, errTaken
 	}
-	r.serials[name] = serial
+	r.keys[name] = c.Key
+	return true, nil
+}
+
+func (r *registry) Holds(string, string) bool { return false }
+
+func (r *registry) Renewed(name string, c authority.Certificate) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys[name] = c.Key
 	return nil
 }
 
-func (r *registry) Renewed(name, serial string, _ time.Time) error {
+func (r *registry) Standing(name string, c authority.Certificate) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.serials[name] = serial
-	return nil
-}
-
-func (r *registry) Standing(name, serial string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.revoked || r.serials[name] != serial {
+	if r.revoked || r.keys[name] != c.Key {
 		return errors.New("agent was revoked by the test")
 	}
 	return nil
@@ -107,7 +109,7 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := &registry{serials: map[string]string{}}
+	names := &registry{keys: map[string]string{}}
 	a.Use(names)
 	e, err := bus.StartEmbedded(bus.EmbeddedOptions{Listen: "127.0.0.1:0", TLS: a.BusTLS(), Authorize: a.Authorize})
 	if err != nil {

@@ -95,6 +95,7 @@ func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
 	f.add("version", g.GetVersion())
 	f.add("kernel", g.GetKernel())
 	f.add("labels", pairsText(g.GetLabels()))
+	f.add("approved labels", pairsText(g.GetApprovedLabels()))
 	f.add("clock", clockText(g.GetClock()))
 	if s := g.GetSpool(); s != nil {
 		f.add("spool", fmt.Sprintf("%s of %s in %s; %d rows sent, %d dropped, %s rejected",

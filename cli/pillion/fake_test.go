@@ -343,11 +343,13 @@ func (f *fake) ListEvents(context.Context, *pillionv1.ListEventsRequest) (*pilli
 }
 
 func (f *fake) CreateToken(_ context.Context, r *pillionv1.CreateTokenRequest) (*pillionv1.CreateTokenResponse, error) {
-	return &pillionv1.CreateTokenResponse{Token: &pillionv1.Token{Name: r.Name, Role: r.Role}, Secret: "plt_new"}, nil
+	return &pillionv1.CreateTokenResponse{Token: &pillionv1.Token{Name: r.Name, Role: r.Role, MaxUses: r.GetMaxUses(), Agents: r.Agents, Labels: r.Labels}, Secret: "plt_new"}, nil
 }
 
 func (f *fake) ListTokens(context.Context, *pillionv1.ListTokensRequest) (*pillionv1.ListTokensResponse, error) {
-	return &pillionv1.ListTokensResponse{Tokens: []*pillionv1.Token{{Name: "me", Role: "admin", Created: at(0)}, {Name: "old", Role: "join", Created: at(0), Revoked: true}}}, nil
+	return &pillionv1.ListTokensResponse{Tokens: []*pillionv1.Token{{Name: "me", Role: "admin", Created: at(0)}, {Name: "old", Role: "join", Created: at(0), Revoked: true},
+		{Name: "rack7", Role: "join", Created: at(0), MaxUses: 40, Uses: 12, Agents: "rack7-*", Labels: map[string]string{"rack": "7"}},
+		{Name: "spent", Role: "join", Created: at(0), MaxUses: 1, Uses: 1}, {Name: "stale", Role: "join", Created: at(0), Expires: at(0)}}}, nil
 }
 
 func (f *fake) RevokeToken(context.Context, *pillionv1.RevokeTokenRequest) (*pillionv1.RevokeTokenResponse, error) {

@@ -128,6 +128,7 @@ var goldens = []struct {
 	{name: "doctor", line: "doctor"},
 	{name: "doctor-away", line: "doctor north1 south1 -o json"},
 	{name: "token-create", line: "token create dash --role viewer --expires +90d"},
+	{name: "token-create-join", line: "token create rack7 --role join --uses 40 --agents rack7-* --label rack=7"},
 	{name: "token-list", line: "token list"},
 	{name: "token-revoke", line: "token revoke old"},
 	{name: "health", line: "health"},

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/internal/quantity"
 )
 
 type tokenCmd struct {
@@ -18,7 +20,12 @@ type tokenCmd struct {
 type tokenCreateCmd struct {
 	Name    string `arg:"" help:"Name of the token."`
 	Role    string `default:"viewer" enum:"viewer,operator,admin,join" placeholder:"NAME" help:"Role: viewer, operator, admin, or join for hosts (${default})."`
-	Expires moment `placeholder:"TIME" help:"Expiry, such as +90d; default: never."`
+	Expires moment `placeholder:"TIME" help:"Expiry, such as +90d; default: never, of a join token 24 hours from now."`
+
+	NoExpiry bool     `help:"Create a join token that never expires."`
+	Uses     *uint32  `placeholder:"N" help:"How many hosts may join with the token; 0: any number; default: 1."`
+	Agents   string   `placeholder:"NAME" help:"Name of the only agent that may join with the token, or a pattern such as 'rack7-*'; default: any."`
+	Label    []string `placeholder:"KEY=VALUE" help:"Label that agents get when they join with the token."`
 }
 
 // Help has the examples.
@@ -26,22 +33,41 @@ func (tokenCreateCmd) Help() string {
 	return `A viewer can read, an operator can also run sessions, an admin can do everything. Only the token is
 written to standard output.
 
+A join token is valid for one host and 24 hours unless --uses and --expires say otherwise; a host that
+repeats its request because the answer was lost does not use it up again.
+
 Examples:
 
   pillion token create dashboard --role viewer --expires +90d
-  pillion token create rack7 --role join`
+  pillion token create north1 --role join --agents north1 --label site=north
+  pillion token create rack7 --role join --uses 40 --agents 'rack7-*' --label rack=7 --expires +30d`
 }
 
 // Run makes a token.
 func (c *tokenCreateCmd) Run(ctx context.Context, a *app, client *api.Client) error {
-	answer, err := client.Server.CreateToken(ctx, &pillionv1.CreateTokenRequest{Name: c.Name, Role: c.Role, Expires: c.Expires.message()})
+	labels, err := parsePairs(c.Label)
+	if err != nil {
+		return fmt.Errorf("read labels: %w", err)
+	}
+	answer, err := client.Server.CreateToken(ctx, &pillionv1.CreateTokenRequest{
+		Name: c.Name, Role: c.Role, Expires: c.Expires.message(), NeverExpires: c.NoExpiry,
+		MaxUses: c.Uses, Agents: c.Agents, Labels: labels,
+	})
 	if err != nil {
 		return failed("create token "+c.Name, err)
 	}
-	t := newTable("name", "role", "expires", "secret")
-	t.add(text(answer.Token.GetName()), text(answer.Token.GetRole()), when(answer.Token.GetExpires()), text(answer.Secret))
+	k := answer.GetToken()
+	t := newTable("name", "role", "expires", "uses", "agents", "labels", "secret")
+	t.add(text(k.GetName()), text(k.GetRole()), when(k.GetExpires()), usesOf(k), text(k.GetAgents()), text(pairsText(k.GetLabels())), text(answer.Secret))
 	return a.show(answer, t, func(w io.Writer) error {
-		a.note("token %s with role %s; store it now, it is not shown again:", answer.Token.GetName(), answer.Token.GetRole())
+		note := fmt.Sprintf("token %s with role %s", k.GetName(), k.GetRole())
+		if n := k.GetMaxUses(); n != 0 {
+			note += " for " + quantity.Count(int64(n), "host")
+		}
+		if k.GetExpires() != nil {
+			note += ", valid until " + when(k.GetExpires()).shown
+		}
+		a.note("%s; store it now, it is not shown again:", note)
 		_, err := fmt.Fprintln(w, clean(answer.Secret))
 		return err
 	})
@@ -58,15 +84,35 @@ func (c *tokenListCmd) Run(ctx context.Context, a *app, client *api.Client) erro
 	if err != nil {
 		return failed("list tokens", err)
 	}
-	t := newTable("name", "role", "state", "created", "expires", "used=LAST USED")
+	t := newTable("name", "role", "state", "created", "expires", "used=LAST USED", "uses", "agents", "labels")
 	for _, k := range answer.Tokens {
-		state := "ok"
-		if k.Revoked {
-			state = "revoked"
-		}
-		t.add(text(k.Name), text(k.Role), text(state), when(k.Created), when(k.Expires), ago(k.Used))
+		t.add(text(k.Name), text(k.Role), text(tokenState(k)), when(k.Created), when(k.Expires), ago(k.Used),
+			usesOf(k), text(k.Agents), text(pairsText(k.Labels)))
 	}
 	return a.show(messageList(answer.Tokens), t, nil)
+}
+
+func tokenState(k *pillionv1.Token) string {
+	switch {
+	case k.GetRevoked():
+		return "revoked"
+	case k.GetExpires() != nil && time.Now().After(k.Expires.AsTime()):
+		return "expired"
+	case k.GetMaxUses() != 0 && k.GetUses() >= k.GetMaxUses():
+		return "used up"
+	}
+	return "ok"
+}
+
+// usesOf is a cell with how many hosts have joined with a token, and how many may.
+func usesOf(k *pillionv1.Token) cell {
+	switch {
+	case k.GetRole() != "join":
+		return text("")
+	case k.GetMaxUses() == 0:
+		return text(fmt.Sprint(k.GetUses()))
+	}
+	return text(fmt.Sprintf("%d of %d", k.GetUses(), k.GetMaxUses()))
 }
 
 type tokenRevokeCmd struct {

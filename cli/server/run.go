@@ -75,7 +75,7 @@ func welcome(out io.Writer, w server.Welcome) {
 		fmt.Fprintf(out, `
 First start, %s. Created:
   %s   administrator token, for users and programs
-  %s       join token, for hosts
+  %s       join token, for hosts, valid for 7 days
   certificate authority   SHA-256 %s
 
 Join a host (run there, as root):

@@ -26,6 +26,10 @@ var (
 	ErrUnknown = errors.New("unknown token")
 	ErrExpired = errors.New("token expired")
 	ErrRevoked = errors.New("token revoked")
+	// ErrUsedUp rejects a join token with which as many hosts have joined as it permits.
+	ErrUsedUp = errors.New("token used up")
+	// ErrBound rejects a join token for a name that it does not permit.
+	ErrBound = errors.New("token is for other agents")
 	// ErrRole rejects a token whose role does not permit its use.
 	ErrRole = errors.New("wrong token role")
 	// ErrInvalid marks an invalid name, role or certificate request.
@@ -40,15 +44,32 @@ var (
 	ErrCertificate = errors.New("certificate refused")
 )
 
-// Registry maps agents' names to certificates. Its errors are shown to the hosts'
-// operators.
+// Registry maps agents' names to certificates. It identifies an agent by its key: all
+// certificates for that key are equivalent, so that a request whose answer was lost can
+// be repeated. Its errors are shown to the hosts' operators.
 type Registry interface {
-	// Claim assigns an unused name to the certificate with that serial number.
-	Claim(name, serial string, expires time.Time) error
+	// Claim assigns an unused name to the holder of the certificate's key. If that
+	// holder has the name already, it only records the certificate, and joined is false.
+	Claim(name string, certificate Certificate, grant Grant) (joined bool, err error)
+	// Holds reports whether the name is assigned to the holder of the key.
+	Holds(name, key string) bool
 	// Standing returns why that certificate of the agent is not accepted, or nil.
-	Standing(name, serial string) error
+	Standing(name string, certificate Certificate) error
 	// Renewed records the agent's next certificate.
-	Renewed(name, serial string, expires time.Time) error
+	Renewed(name string, certificate Certificate) error
+}
+
+// Certificate identifies an agent's certificate.
+type Certificate struct {
+	Serial  string // hexadecimal
+	Key     string // SHA-256 of its public key, hexadecimal
+	Expires time.Time
+}
+
+// Grant is what a join token gives to an agent.
+type Grant struct {
+	Token  string // its name
+	Labels map[string]string
 }
 
 // Options of an Authority.
@@ -70,6 +91,8 @@ type Authority struct {
 	certificate *x509.Certificate
 	pool        *x509.CertPool
 	agents      Registry
+	// enrolling is held while a host joins: it uses up the token.
+	enrolling sync.Mutex
 
 	mu     sync.Mutex
 	server *identity
@@ -78,6 +101,8 @@ type Authority struct {
 
 const (
 	agentValidity = 365 * 24 * time.Hour
+	// firstJoin is the validity of the first join token.
+	firstJoin = 7 * 24 * time.Hour
 	// A key and its certificate share a file, so that neither exists without the other.
 	keysFolder    = "authority"
 	authorityFile = "authority.pem"
@@ -161,11 +186,12 @@ func (a *Authority) openTokens() (created bool, err error) {
 	if err != nil || found {
 		return false, err
 	}
-	operator, err := a.Tokens.add("operator", RoleAdmin, time.Time{})
+	operator, err := a.Tokens.add(Token{Name: "operator", Role: RoleAdmin})
 	if err != nil {
 		return false, err
 	}
-	join, err := a.Tokens.add("join", RoleJoin, time.Time{})
+	// For the first hosts, which the operator does not know in advance.
+	join, err := a.Tokens.add(Token{Name: "join", Role: RoleJoin, Expires: a.options.Now().UTC().Add(firstJoin)})
 	if err != nil {
 		return false, err
 	}

@@ -35,18 +35,23 @@ type names map[string]string
 
 var errTaken = errors.New("taken")
 
-func (n names) Claim(name, serial string, _ time.Time) error {
+func (n names) Claim(name string, c Certificate, _ Grant) (bool, error) {
 	if n[name] != "" {
-		return errTaken
+		if n[name] == c.Key {
+			return false, nil
+		}
+		return false, errTaken
 	}
-	n[name] = serial
-	return nil
+	n[name] = c.Key
+	return true, nil
 }
 
-func (n names) Renewed(name, serial string, _ time.Time) error { n[name] = serial; return nil }
+func (n names) Holds(name, key string) bool { return n[name] == key }
 
-func (n names) Standing(name, serial string) error {
-	if n[name] != serial {
+func (n names) Renewed(name string, c Certificate) error { n[name] = c.Key; return nil }
+
+func (n names) Standing(name string, c Certificate) error {
+	if n[name] != c.Key {
 		return errors.New("agent is revoked")
 	}
 	return nil
@@ -181,7 +186,7 @@ func TestVerifyAgent(t *testing.T) {
 	a, _ := open(t, t.TempDir(), c)
 	other, _ := open(t, t.TempDir(), c)
 	sign := func(a *Authority, name string) []byte {
-		der, _, _, err := a.SignAgent(csr(t), name)
+		der, _, err := a.SignAgent(csr(t), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,17 +252,17 @@ func TestSignAgent(t *testing.T) {
 		{"dots", "a.b", csr(t)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if _, _, _, err := a.SignAgent(row.request, row.agent); !errors.Is(err, ErrInvalid) {
+			if _, _, err := a.SignAgent(row.request, row.agent); !errors.Is(err, ErrInvalid) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
-	der, expires, serial, err := a.SignAgent(csr(t), "a")
+	der, issued, err := a.SignAgent(csr(t), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	leaf := stateOf(t, der).PeerCertificates[0]
-	if leaf.Subject.CommonName != "a" || leaf.DNSNames != nil || leaf.IsCA || !leaf.NotAfter.Equal(expires) || leaf.SerialNumber.Text(16) != serial {
+	if leaf.Subject.CommonName != "a" || leaf.DNSNames != nil || leaf.IsCA || !leaf.NotAfter.Equal(issued.Expires) || leaf.SerialNumber.Text(16) != issued.Serial {
 		t.Errorf("got %+v", leaf.Subject)
 	}
 }
@@ -329,7 +334,7 @@ func FuzzSignAgent(f *testing.F) {
 	}
 	f.Add(request, "a")
 	f.Fuzz(func(t *testing.T, request []byte, name string) {
-		der, _, _, err := a.SignAgent(request, name)
+		der, _, err := a.SignAgent(request, name)
 		if err != nil {
 			return
 		}

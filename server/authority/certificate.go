@@ -213,17 +213,17 @@ func covers(leaf, template *x509.Certificate) bool {
 }
 
 // SignAgent issues a certificate, DER, for the key of a PKCS #10 request; the rest of
-// the request is ignored. Serial is hexadecimal.
-func (a *Authority) SignAgent(request []byte, name string) (certificate []byte, expires time.Time, serial string, err error) {
+// the request is ignored.
+func (a *Authority) SignAgent(request []byte, name string) (certificate []byte, issued Certificate, err error) {
 	if !bus.ValidAgent(name) {
-		return nil, expires, "", fmt.Errorf("sign certificate: %w: agent name %.70q: "+
+		return nil, issued, fmt.Errorf("sign certificate: %w: agent name %.70q: "+
 			"use at most 63 lowercase letters, digits and inner hyphens", ErrInvalid, name)
 	}
 	public, err := requestKey(request)
 	if err != nil {
-		return nil, expires, "", fmt.Errorf("sign certificate of agent %q: %w: %w", name, ErrInvalid, err)
+		return nil, issued, fmt.Errorf("sign certificate of agent %q: %w: %w", name, ErrInvalid, err)
 	}
-	expires = a.options.Now().Add(a.options.AgentValidity)
+	expires := a.options.Now().Add(a.options.AgentValidity)
 	if expires.After(a.certificate.NotAfter) {
 		expires = a.certificate.NotAfter
 	}
@@ -232,9 +232,25 @@ func (a *Authority) SignAgent(request []byte, name string) (certificate []byte, 
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, public, nil)
 	if err != nil {
-		return nil, expires, "", fmt.Errorf("sign certificate of agent %q: %w", name, err)
+		return nil, issued, fmt.Errorf("sign certificate of agent %q: %w", name, err)
 	}
-	return leaf.Raw, leaf.NotAfter, leaf.SerialNumber.Text(16), nil
+	return leaf.Raw, identify(leaf), nil
+}
+
+// identify returns what the registry records of a certificate.
+func identify(leaf *x509.Certificate) Certificate {
+	return Certificate{Serial: leaf.SerialNumber.Text(16), Key: keySum(leaf.PublicKey), Expires: leaf.NotAfter}
+}
+
+// keySum is the SHA-256 of a public key in hexadecimal; empty for a kind of key that no
+// agent has.
+func keySum(public crypto.PublicKey) string {
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:])
 }
 
 func requestKey(request []byte) (crypto.PublicKey, error) {

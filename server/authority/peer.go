@@ -3,6 +3,7 @@ package authority
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,9 +13,8 @@ import (
 
 // Peer is the agent at the remote end of a connection.
 type Peer struct {
-	Name    string
-	Serial  string // hexadecimal
-	Expires time.Time
+	Name string
+	Certificate
 }
 
 // VerifyAgent returns the agent whose certificate the remote end presented. For an
@@ -35,7 +35,7 @@ func (a *Authority) VerifyAgent(state tls.ConnectionState) (Peer, error) {
 	if !bus.ValidAgent(name) || leaf.IsCA || !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
 		return Peer{}, refuse("%.70q is not an agent", name)
 	}
-	peer := Peer{Name: name, Serial: leaf.SerialNumber.Text(16), Expires: leaf.NotAfter}
+	peer := Peer{name, identify(leaf)}
 	now := a.options.Now()
 	if now.After(leaf.NotAfter) {
 		return peer, refuse("certificate of agent %q expired on %s; revoke and delete the agent, then enrol it again",
@@ -60,45 +60,57 @@ func (a *Authority) Authorize(state tls.ConnectionState) (agent string, err erro
 	if err != nil {
 		return peer.Name, err
 	}
-	return peer.Name, agents.Standing(peer.Name, peer.Serial)
+	return peer.Name, agents.Standing(peer.Name, peer.Certificate)
 }
 
 // Enrol issues a certificate for that name to a host with a join token; it returns
-// the certificate and the authority's, DER. Errors: those of Check, ErrRole,
-// ErrInvalid, those of Claim.
+// the certificate and the authority's, DER. A host that repeats its request, with the
+// same key, gets a certificate even if the token has been used up or has expired since.
+// Errors: those of Check, ErrRole, ErrBound, ErrInvalid, those of Claim.
 func (a *Authority) Enrol(token, name string, request []byte) (certificate, authority []byte, err error) {
-	shown, err := a.Check(token)
-	if err != nil {
-		return nil, nil, err
-	}
-	if shown.Role != RoleJoin {
-		return nil, nil, fmt.Errorf("enrol agent %.70q: %w: token %q has role %s, want a join token", name, ErrRole, shown.Name, shown.Role)
-	}
 	agents, err := a.registry()
 	if err != nil {
 		return nil, nil, err
 	}
-	certificate, expires, serial, err := a.SignAgent(request, name)
+	a.enrolling.Lock()
+	defer a.enrolling.Unlock()
+	shown, err := a.Check(token)
+	if errors.Is(err, ErrUsedUp) || errors.Is(err, ErrExpired) {
+		if public, failed := requestKey(request); failed == nil && agents.Holds(name, keySum(public)) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = shown.permits(name)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("enrol agent %.70q: %w", name, err)
+	}
+	certificate, issued, err := a.SignAgent(request, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := agents.Claim(name, serial, expires); err != nil {
+	joined, err := agents.Claim(name, issued, Grant{Token: shown.Name, Labels: shown.Labels})
+	if err != nil {
 		return nil, nil, err
+	}
+	if joined {
+		a.use(shown.Name)
 	}
 	return certificate, a.certificate.Raw, nil
 }
 
-// Renew signs a new key for an agent that Authorize returned.
+// Renew signs a key for an agent that Authorize returned.
 func (a *Authority) Renew(name string, request []byte) (certificate []byte, err error) {
 	agents, err := a.registry()
 	if err != nil {
 		return nil, err
 	}
-	certificate, expires, serial, err := a.SignAgent(request, name)
+	certificate, issued, err := a.SignAgent(request, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := agents.Renewed(name, serial, expires); err != nil {
+	if err := agents.Renewed(name, issued); err != nil {
 		return nil, err
 	}
 	return certificate, nil

@@ -7,6 +7,8 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 
 	"pillion.dev/bus"
 	"pillion.dev/internal/store"
+	"pillion.dev/session"
 )
 
 // Roles of tokens. Each of the first three includes those before it.
@@ -33,6 +36,19 @@ type Token struct {
 	// Used is when it was last used, to the minute.
 	Used    time.Time `json:"used,omitzero"`
 	Revoked bool      `json:"revoked,omitempty"`
+	JoinBounds
+}
+
+// JoinBounds limit a join token; other tokens have none.
+type JoinBounds struct {
+	// MaxUses is how many hosts may join with it; 0: any number. Uses is how many have.
+	MaxUses uint32 `json:"max_uses,omitempty"`
+	Uses    uint32 `json:"uses,omitempty"`
+	// Agents is the name of the only agent that may join with it, or a pattern with *;
+	// empty: any name.
+	Agents string `json:"agents,omitempty"`
+	// Labels that agents get when they join with it.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // stored is a token in the file, with the hash of its secret.
@@ -64,23 +80,27 @@ const (
 
 var secretText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Create adds a token and returns its secret, which cannot be retrieved again. With a
-// zero time it never expires.
-func (t *Tokens) Create(name, role string, expires time.Time) (Token, string, error) {
+// Create adds a token with this name, role, expiry and bounds, and returns its secret,
+// which cannot be retrieved again. With a zero time it never expires.
+func (t *Tokens) Create(wanted Token) (Token, string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	secret, err := t.add(name, role, expires)
+	secret, err := t.add(wanted)
 	if err != nil {
-		return Token{}, "", fmt.Errorf("create token %.70q: %w", name, err)
+		return Token{}, "", fmt.Errorf("create token %.70q: %w", wanted.Name, err)
 	}
 	if err := t.save(); err != nil {
 		t.list = t.list[:len(t.list)-1]
-		return Token{}, "", fmt.Errorf("create token %q: %w", name, err)
+		return Token{}, "", fmt.Errorf("create token %q: %w", wanted.Name, err)
 	}
 	return t.list[len(t.list)-1].Token, secret, nil
 }
 
-func (t *Tokens) add(name, role string, expires time.Time) (secret string, err error) {
+func (t *Tokens) add(wanted Token) (secret string, err error) {
+	name, role, expires := wanted.Name, wanted.Role, wanted.Expires
+	if err := wanted.checkBounds(); err != nil {
+		return "", err
+	}
 	switch {
 	case !bus.ValidAgent(name):
 		return "", fmt.Errorf("%w: name %.70q: use at most 63 lowercase letters, digits and inner hyphens", ErrInvalid, name)
@@ -99,8 +119,57 @@ func (t *Tokens) add(name, role string, expires time.Time) (secret string, err e
 	if role == RoleJoin {
 		secret = joinPrefix + t.fingerprint + "_" + secretText.EncodeToString(bytes)
 	}
-	t.list = append(t.list, stored{Token{Name: name, Role: role, Created: t.now().UTC(), Expires: expires}, hash(secret)})
+	made := Token{Name: name, Role: role, Created: t.now().UTC(), Expires: expires, JoinBounds: wanted.JoinBounds}
+	made.Uses, made.Labels = 0, maps.Clone(wanted.Labels)
+	t.list = append(t.list, stored{made, hash(secret)})
 	return secret, nil
+}
+
+// labelsMax is the most labels that a join token gives.
+const labelsMax = 64
+
+func (t *Token) checkBounds() error {
+	bounded := t.MaxUses != 0 || t.Agents != "" || len(t.Labels) != 0
+	switch {
+	case bounded && t.Role != RoleJoin:
+		return fmt.Errorf("%w: only join tokens are limited to uses and agents, and give labels", ErrInvalid)
+	case t.Agents != "" && !bus.ValidAgent(strings.ReplaceAll(t.Agents, "*", "x")):
+		return fmt.Errorf("%w: agents %.70q: use a name, or a pattern such as rack7-*", ErrInvalid, t.Agents)
+	case len(t.Labels) > labelsMax:
+		return fmt.Errorf("%w: %d labels, at most %d", ErrInvalid, len(t.Labels), labelsMax)
+	}
+	for key, value := range t.Labels {
+		if !session.ValidLabel(key, value) {
+			return fmt.Errorf("%w: label %.140q: use letters, digits and ._/- inside, at most 63 for key and value", ErrInvalid, key+"="+value)
+		}
+	}
+	return nil
+}
+
+// permits returns why an agent of that name may not join with the token, or nil.
+func (t *Token) permits(name string) error {
+	if t.Role != RoleJoin {
+		return fmt.Errorf("%w: token %q has role %s, want a join token", ErrRole, t.Name, t.Role)
+	}
+	if t.Agents == "" {
+		return nil
+	}
+	if matched, err := path.Match(t.Agents, name); err != nil || !matched {
+		return fmt.Errorf("%w: %s is for the agent %s only", ErrBound, t.Name, t.Agents)
+	}
+	return nil
+}
+
+// use counts a host that has joined with a token. It is counted in memory in any case:
+// the host has joined, and an error would make it ask again.
+func (t *Tokens) use(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := t.find(name); i >= 0 {
+		t.list[i].Uses++
+		t.dirty = true
+		_ = t.save() // Flush and the next change repeat it
+	}
 }
 
 func hash(secret string) string {
@@ -112,7 +181,8 @@ func (t *Tokens) find(name string) int {
 	return slices.IndexFunc(t.list, func(k stored) bool { return k.Name == name })
 }
 
-// Check returns the token of the secret, or ErrUnknown, ErrExpired, ErrRevoked.
+// Check returns the token of the secret, or ErrUnknown, ErrExpired, ErrRevoked, ErrUsedUp;
+// with ErrExpired and ErrUsedUp it returns the token too.
 func (t *Tokens) Check(secret string) (Token, error) {
 	if len(secret) > secretLimit {
 		return Token{}, ErrUnknown
@@ -138,7 +208,9 @@ func (t *Tokens) Check(secret string) (Token, error) {
 	case k.Revoked:
 		return Token{}, fmt.Errorf("%w: %s", ErrRevoked, k.Name)
 	case k.expired(now):
-		return Token{}, fmt.Errorf("%w: %s, on %s", ErrExpired, k.Name, k.Expires.UTC().Format(time.RFC3339))
+		return k.Token, fmt.Errorf("%w: %s, on %s", ErrExpired, k.Name, k.Expires.UTC().Format(time.RFC3339))
+	case k.usedUp():
+		return k.Token, fmt.Errorf("%w: %s: %d of %d hosts have joined with it", ErrUsedUp, k.Name, k.Uses, k.MaxUses)
 	}
 	if now.Sub(k.Used) >= usedStep {
 		k.Used, t.dirty = now, true
@@ -147,6 +219,8 @@ func (t *Tokens) Check(secret string) (Token, error) {
 }
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+
+func (t Token) usedUp() bool { return t.MaxUses != 0 && t.Uses >= t.MaxUses }
 
 // List returns all tokens in the order of creation.
 func (t *Tokens) List() []Token {

@@ -13,7 +13,7 @@ func TestTokens(t *testing.T) {
 	c := &clock{time.Now()}
 	a, _ := open(t, folder, c)
 	hour := c.time.Add(time.Hour)
-	made, secret, err := a.Create("viewer-1", RoleViewer, hour)
+	made, secret, err := a.Create(Token{Name: "viewer-1", Role: RoleViewer, Expires: hour})
 	if err != nil || made.Name != "viewer-1" || made.Role != RoleViewer || !made.Expires.Equal(hour) {
 		t.Fatalf("got %+v, %v", made, err)
 	}
@@ -29,7 +29,7 @@ func TestTokens(t *testing.T) {
 		{"past", "x", RoleViewer, c.time, ErrInvalid},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if _, _, err := a.Create(row.token, row.role, row.expires); !errors.Is(err, row.want) {
+			if _, _, err := a.Create(Token{Name: row.token, Role: row.role, Expires: row.expires}); !errors.Is(err, row.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -75,14 +75,14 @@ func TestLastAdminCannotBeRevoked(t *testing.T) {
 	if err := a.Revoke("operator"); !errors.Is(err, ErrLast) {
 		t.Errorf("revoke the only one: %v", err)
 	}
-	if _, _, err := a.Create("brief", RoleAdmin, c.time.Add(time.Hour)); err != nil {
+	if _, _, err := a.Create(Token{Name: "brief", Role: RoleAdmin, Expires: c.time.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	c.time = c.time.Add(2 * time.Hour)
 	if err := a.Revoke("operator"); !errors.Is(err, ErrLast) {
 		t.Errorf("revoke while the other has expired: %v", err)
 	}
-	if _, _, err := a.Create("second", RoleAdmin, time.Time{}); err != nil {
+	if _, _, err := a.Create(Token{Name: "second", Role: RoleAdmin, Expires: time.Time{}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Revoke("operator"); err != nil {
@@ -99,7 +99,7 @@ func TestTokensAreSafeForConcurrentUse(t *testing.T) {
 	var group sync.WaitGroup
 	for _, name := range []string{"a", "b", "c", "d"} {
 		group.Go(func() {
-			if _, _, err := a.Create(name, RoleViewer, time.Time{}); err != nil {
+			if _, _, err := a.Create(Token{Name: name, Role: RoleViewer, Expires: time.Time{}}); err != nil {
 				t.Error(err)
 			}
 			if _, err := a.Check(operator); err != nil {

@@ -25,7 +25,9 @@ const (
 type Agent struct {
 	Name string
 	// Labels from its configuration and from operators; the latter take precedence.
-	Labels             map[string]string
+	Labels map[string]string
+	// ApprovedLabels are those that its join token gave it.
+	ApprovedLabels     map[string]string
 	State              string // connected, away, revoked
 	Enrolled           time.Time
 	Seen               time.Time // zero: not since the server started
@@ -46,13 +48,23 @@ type Task struct {
 
 // enrolment is the part of an agent's state that is stored on disk.
 type enrolment struct {
-	Name     string            `json:"name"`
-	Serial   string            `json:"serial"`
-	Previous string            `json:"previous,omitempty"` // valid until Serial is used
-	Expires  time.Time         `json:"expires"`
-	Enrolled time.Time         `json:"enrolled"`
-	Revoked  bool              `json:"revoked,omitempty"`
-	Labels   map[string]string `json:"labels,omitempty"`
+	Name string `json:"name"`
+	// Serial and Key are of the certificate that was last issued; Key is empty if an
+	// earlier version issued it and it has not been used since.
+	Serial string `json:"serial"`
+	Key    string `json:"key,omitempty"`
+	// Previous and PreviousKey are of the certificate that was last used; it is valid
+	// until that of Serial is used. Both are empty if that is the same.
+	Previous    string            `json:"previous,omitempty"`
+	PreviousKey string            `json:"previous_key,omitempty"`
+	Expires     time.Time         `json:"expires"`
+	Enrolled    time.Time         `json:"enrolled"`
+	Revoked     bool              `json:"revoked,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	// Token is the join token with which it joined; ApprovedLabels are those that the
+	// token gave it, or, of an agent of an earlier version, its own at the upgrade.
+	Token          string            `json:"token,omitempty"`
+	ApprovedLabels map[string]string `json:"approved_labels,omitempty"`
 	// What it last reported; sessions are planned with it until it reports again.
 	OwnLabels  map[string]string   `json:"own_labels,omitempty"`
 	Interfaces []session.Interface `json:"interfaces,omitempty"`
@@ -72,73 +84,11 @@ type lost struct {
 }
 
 func (e enrolment) clone() enrolment {
-	e.Labels = maps.Clone(e.Labels)
+	e.Labels, e.ApprovedLabels = maps.Clone(e.Labels), maps.Clone(e.ApprovedLabels)
 	return e // all other fields are immutable
 }
 
 const agentsMax = 10_000
-
-// Claim assigns a name to the host whose certificate has that serial number. A name
-// is in use until its agent is revoked and deleted.
-func (c *Control) Claim(name, serial string, expires time.Time) error {
-	if !session.ValidName(name) || name == "server" {
-		return fmt.Errorf("claim agent's name: %w", invalid("name",
-			"%.70q cannot be an agent's name: use lowercase letters, digits and inner hyphens, at most 63, but not server", name))
-	}
-	c.mu.Lock()
-	if c.agents[name] != nil {
-		c.mu.Unlock()
-		return fmt.Errorf("reserve agent name %q: %w", name, ErrExists)
-	}
-	if len(c.agents) >= agentsMax {
-		c.mu.Unlock()
-		return fmt.Errorf("reserve agent name %q: %w: limit of %d agents reached", name, ErrState, agentsMax)
-	}
-	c.agents[name] = newAgent(enrolment{Name: name, Serial: serial, Expires: expires, Enrolled: c.Now()})
-	c.changed.agents = true
-	c.mu.Unlock()
-	if err := c.commit(func() { delete(c.agents, name) }); err != nil {
-		return fmt.Errorf("reserve agent name %q: %w", name, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.event("agent-enrolled", event.Info, name, "", "%s has joined", name)
-	return nil
-}
-
-// Standing returns why a host with that certificate is not admitted, or nil. The
-// previous certificate is valid until the renewed one is first used.
-func (c *Control) Standing(name, serial string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a := c.agents[name]
-	switch {
-	case a == nil:
-		return fmt.Errorf("admit agent %q: %w", name, ErrNotFound)
-	case a.Revoked:
-		return fmt.Errorf("admit agent %q: %w", name, ErrRevoked)
-	case serial == a.Serial:
-		if a.Previous != "" {
-			a.Previous = ""
-			c.changed.agents = true
-		}
-		return nil
-	case a.Previous != "" && serial == a.Previous:
-		return nil
-	}
-	return fmt.Errorf("admit agent %q: %w", name, ErrSuperseded)
-}
-
-// Renewed records the new certificate of an agent.
-func (c *Control) Renewed(name, serial string, expires time.Time) error {
-	return c.alter("renew certificate of", name, func(a *agent) error {
-		if a.Revoked {
-			return ErrRevoked
-		}
-		a.Previous, a.Serial, a.Expires = a.Serial, serial, expires
-		return nil
-	})
-}
 
 // alter changes the stored state of an agent.
 func (c *Control) alter(what, name string, change func(*agent) error) error {

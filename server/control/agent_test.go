@@ -10,8 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/server/authority"
 	"pillion.dev/session"
 )
+
+// certificate is one with a key of its own.
+func certificate(serial string) authority.Certificate {
+	return authority.Certificate{Serial: serial, Key: "key " + serial, Expires: time.Now().AddDate(1, 0, 0)}
+}
 
 func TestClaim(t *testing.T) {
 	bed(t, func(b *testbed) {
@@ -28,7 +34,7 @@ func TestClaim(t *testing.T) {
 			{"upper case", "H1", ErrInvalid},
 			{"good", "h2", nil},
 		} {
-			if err := b.control.Claim(row.agent, "9", time.Now()); !errors.Is(err, row.is) {
+			if _, err := b.control.Claim(row.agent, certificate("9"), authority.Grant{}); !errors.Is(err, row.is) {
 				t.Errorf("%s: got %v, want %v", row.name, err, row.is)
 			}
 		}
@@ -38,13 +44,13 @@ func TestClaim(t *testing.T) {
 		if err := b.control.Revoke("h1"); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.control.Claim("h1", "2", time.Now()); !errors.Is(err, ErrExists) {
+		if _, err := b.control.Claim("h1", certificate("2"), authority.Grant{}); !errors.Is(err, ErrExists) {
 			t.Errorf("claim the name of a revoked agent: %v", err)
 		}
 		if err := b.control.DeleteAgent("h1"); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.control.Claim("h1", "2", time.Now()); err != nil {
+		if _, err := b.control.Claim("h1", certificate("2"), authority.Grant{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -55,14 +61,14 @@ func TestStanding(t *testing.T) {
 		b.join("h1")
 		expect := func(what, name, serial string, is error) {
 			t.Helper()
-			if err := b.control.Standing(name, serial); !errors.Is(err, is) {
+			if err := b.control.Standing(name, certificate(serial)); !errors.Is(err, is) {
 				t.Errorf("%s: got %v, want %v", what, err, is)
 			}
 		}
 		expect("who joined", "h1", "1", nil)
 		expect("an unknown agent", "h2", "1", ErrNotFound)
 		expect("another certificate", "h1", "0", ErrSuperseded)
-		if err := b.control.Renewed("h1", "2", time.Now()); err != nil {
+		if err := b.control.Renewed("h1", certificate("2")); err != nil {
 			t.Fatal(err)
 		}
 		expect("before the new one is used", "h1", "1", nil)
@@ -76,7 +82,7 @@ func TestStanding(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("revoked", "h1", "2", ErrRevoked)
-		if err := b.control.Renewed("h1", "3", time.Now()); !errors.Is(err, ErrRevoked) {
+		if err := b.control.Renewed("h1", certificate("3")); !errors.Is(err, ErrRevoked) {
 			t.Errorf("renew a revoked agent: %v", err)
 		}
 		if a, err := b.control.Agent("h1"); err != nil || a.State != Revoked {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pillion.dev/server/authority"
 	"pillion.dev/server/event"
 	"pillion.dev/session"
 )
@@ -282,7 +283,7 @@ func (b *testbed) Change(event.Change) {}
 func (b *testbed) join(names ...string) {
 	b.t.Helper()
 	for _, name := range names {
-		if err := b.control.Claim(name, "1", time.Now().AddDate(1, 0, 0)); err != nil {
+		if _, err := b.control.Claim(name, certificate("1"), authority.Grant{}); err != nil {
 			b.t.Fatal(err)
 		}
 		b.mu.Lock()

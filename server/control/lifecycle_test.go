@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"pillion.dev/server/authority"
 	"pillion.dev/session"
 	"pillion.dev/wire"
 )
@@ -151,7 +152,7 @@ func TestSaveFails(t *testing.T) {
 		if _, _, err := b.control.Create(context.Background(), spec, ""); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("create on a full disk: %v", err)
 		}
-		if err := b.control.Claim("h3", "1", time.Now()); !errors.Is(err, os.ErrNotExist) {
+		if _, err := b.control.Claim("h3", certificate("1"), authority.Grant{}); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("claim on a full disk: %v", err)
 		}
 		if len(b.control.Sessions()) != 1 || len(b.control.Agents()) != 2 {

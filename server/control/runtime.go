@@ -75,6 +75,7 @@ func (a *agent) view() Agent {
 		Name: a.Name, Labels: a.labels(), State: Away, Enrolled: a.Enrolled, Seen: a.lastReport,
 		Started: a.state.Started, Version: a.Version, Kernel: a.Kernel, Interfaces: a.Interfaces,
 		Clock: a.state.Clock, Spool: a.state.Spool, CertificateExpires: a.Expires,
+		ApprovedLabels: maps.Clone(a.ApprovedLabels),
 	}
 	switch {
 	case a.Revoked:

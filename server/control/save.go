@@ -14,8 +14,12 @@ import (
 type documents struct{ agents, sessions, assignments bool }
 
 type agentsFile struct {
+	// Format is agentsFormat; 0 in files of versions before labels had to be approved.
+	Format int         `json:"format,omitempty"`
 	Agents []enrolment `json:"agents"`
 }
+
+const agentsFormat = 1
 
 type sessionsFile struct {
 	Sessions []saved `json:"sessions"`
@@ -39,6 +43,11 @@ func (c *Control) load() error {
 	}
 	now := c.Now()
 	for _, e := range agents.Agents {
+		if agents.Format == 0 {
+			// Once: what sessions selected before the upgrade they select after it.
+			e.ApprovedLabels = e.OwnLabels
+			c.changed.agents = true
+		}
 		c.agents[e.Name] = newAgent(e)
 	}
 	for _, s := range sessions.Sessions {
@@ -64,7 +73,7 @@ func (c *Control) load() error {
 func (c *Control) take() map[string]any {
 	files := map[string]any{}
 	if c.changed.agents {
-		var f agentsFile
+		f := agentsFile{Format: agentsFormat}
 		for _, name := range slices.Sorted(maps.Keys(c.agents)) {
 			f.Agents = append(f.Agents, c.agents[name].enrolment.clone())
 		}

@@ -46,7 +46,7 @@ type Topology interface {
 // Authority is the part of authority.Authority that this package uses.
 type Authority interface {
 	Check(secret string) (authority.Token, error)
-	Create(name, role string, expires time.Time) (authority.Token, string, error)
+	Create(wanted authority.Token) (authority.Token, string, error)
 	List() []authority.Token
 	Revoke(name string) error
 	// Enrol signs the key of a host with a join token.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -30,29 +29,31 @@ var (
 	_ Archive   = archive.Archive(nil)
 )
 
-// oneName accepts any name, and keeps the serial number of the certificate.
-type oneName struct{ name, serial string }
+// oneName accepts any name, and keeps the key of the certificate.
+type oneName struct{ name, key string }
 
-func (n *oneName) Claim(name, serial string, _ time.Time) error {
+func (n *oneName) Claim(name string, c authority.Certificate, _ authority.Grant) (bool, error) {
 	if n.name != "" {
-		return fmt.Errorf("claim %q: %w", name, control.ErrExists)
+		return false, fmt.Errorf("claim %q: %w", name, control.ErrExists)
 	}
-	n.name, n.serial = name, serial
-	return nil
+	n.name, n.key = name, c.Key
+	return true, nil
 }
 
-func (n *oneName) Standing(name, serial string) error {
+func (n *oneName) Holds(name, key string) bool { return false }
+
+func (n *oneName) Standing(name string, c authority.Certificate) error {
 	if name != n.name {
 		return control.ErrNotFound
 	}
-	if serial != n.serial {
+	if c.Key != n.key {
 		return control.ErrSuperseded
 	}
 	return nil
 }
 
-func (n *oneName) Renewed(_, serial string, _ time.Time) error {
-	n.serial = serial
+func (n *oneName) Renewed(_ string, c authority.Certificate) error {
+	n.key = c.Key
 	return nil
 }
 

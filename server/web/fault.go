@@ -26,6 +26,8 @@ var codes = []struct {
 	{authority.ErrUnknown, connect.CodeUnauthenticated},
 	{authority.ErrExpired, connect.CodeUnauthenticated},
 	{authority.ErrRevoked, connect.CodeUnauthenticated},
+	{authority.ErrUsedUp, connect.CodeUnauthenticated},
+	{authority.ErrBound, connect.CodePermissionDenied},
 	{authority.ErrRole, connect.CodePermissionDenied},
 	{authority.ErrCertificate, connect.CodePermissionDenied},
 	{authority.ErrInvalid, connect.CodeInvalidArgument},

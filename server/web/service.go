@@ -24,6 +24,9 @@ const (
 	healthTimeout = 5 * time.Second
 	defaultEvents = 200
 	maxEvents     = 10_000
+	// Of join tokens: who finds one later cannot join with it.
+	defaultUses = 1
+	defaultJoin = 24 * time.Hour
 )
 
 // serverService implements ServerService.
@@ -147,7 +150,17 @@ func (s *serverService) CreateToken(_ context.Context, request *pillionv1.Create
 	if _, known := parseRole(request.GetRole()); !known && request.GetRole() != authority.RoleJoin {
 		return nil, invalid("role", "read role %q: use viewer, operator, admin or join", request.GetRole())
 	}
-	token, secret, err := s.authority.Create(request.GetName(), request.GetRole(), expires)
+	wanted := authority.Token{Name: request.GetName(), Role: request.GetRole(), Expires: expires}
+	wanted.MaxUses, wanted.Agents, wanted.Labels = request.GetMaxUses(), request.GetAgents(), request.GetLabels()
+	if wanted.Role == authority.RoleJoin {
+		if request.MaxUses == nil {
+			wanted.MaxUses = defaultUses
+		}
+		if expires.IsZero() && !request.GetNeverExpires() {
+			wanted.Expires = s.now().Add(defaultJoin).UTC()
+		}
+	}
+	token, secret, err := s.authority.Create(wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -173,5 +186,6 @@ func tokenMessage(t authority.Token) *pillionv1.Token {
 	return &pillionv1.Token{
 		Name: t.Name, Role: t.Role, Created: api.TimeMessage(t.Created), Expires: api.TimeMessage(t.Expires),
 		Used: api.TimeMessage(t.Used), Revoked: t.Revoked,
+		MaxUses: t.MaxUses, Uses: t.Uses, Agents: t.Agents, Labels: t.Labels,
 	}
 }

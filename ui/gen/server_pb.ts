@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file server.proto.
  */
 export const file_server: GenFile = /*@__PURE__*/
-  fileDesc("CgxzZXJ2ZXIucHJvdG8SCnBpbGxpb24udjEiDwoNSGVhbHRoUmVxdWVzdCJBCg5IZWFsdGhSZXNwb25zZRIOCgZzdGF0dXMYASABKAkSHwoFcGFydHMYAiADKAsyEC5waWxsaW9uLnYxLlBhcnQiMAoEUGFydBIMCgRuYW1lGAEgASgJEgoKAm9rGAIgASgIEg4KBmRldGFpbBgDIAEoCSISChBCdWlsZEluZm9SZXF1ZXN0Im8KEUJ1aWxkSW5mb1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSEAoIcmV2aXNpb24YAiABKAkSCgoCZ28YAyABKAkSKwoHc3RhcnRlZBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiDwoNV2hvQW1JUmVxdWVzdCIsCg5XaG9BbUlSZXNwb25zZRIMCgRuYW1lGAEgASgJEgwKBHJvbGUYAiABKAkijQEKBUV2ZW50EigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGtpbmQYAiABKAkSDQoFbGV2ZWwYAyABKAkSDQoFYWdlbnQYBCABKAkSDwoHc2Vzc2lvbhgFIAEoCRIPCgdtZXNzYWdlGAYgASgJEgwKBHBlZXIYByABKAkiggEKEUxpc3RFdmVudHNSZXF1ZXN0EigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRraW5kGAMgASgJEg0KBWxpbWl0GAQgASgNIjcKEkxpc3RFdmVudHNSZXNwb25zZRIhCgZldmVudHMYASADKAsyES5waWxsaW9uLnYxLkV2ZW50IrgBCgVUb2tlbhIMCgRuYW1lGAEgASgJEgwKBHJvbGUYAiABKAkSKwoHY3JlYXRlZBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHZXhwaXJlcxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoEdXNlZBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHcmV2b2tlZBgGIAEoCCJdChJDcmVhdGVUb2tlblJlcXVlc3QSDAoEbmFtZRgBIAEoCRIMCgRyb2xlGAIgASgJEisKB2V4cGlyZXMYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkcKE0NyZWF0ZVRva2VuUmVzcG9uc2USIAoFdG9rZW4YASABKAsyES5waWxsaW9uLnYxLlRva2VuEg4KBnNlY3JldBgCIAEoCSITChFMaXN0VG9rZW5zUmVxdWVzdCI3ChJMaXN0VG9rZW5zUmVzcG9uc2USIQoGdG9rZW5zGAEgAygLMhEucGlsbGlvbi52MS5Ub2tlbiIiChJSZXZva2VUb2tlblJlcXVlc3QSDAoEbmFtZRgBIAEoCSIVChNSZXZva2VUb2tlblJlc3BvbnNlIkgKDEVucm9sUmVxdWVzdBINCgV0b2tlbhgBIAEoCRIMCgRuYW1lGAIgASgJEhsKE2NlcnRpZmljYXRlX3JlcXVlc3QYAyABKAwiRAoNRW5yb2xSZXNwb25zZRITCgtjZXJ0aWZpY2F0ZRgBIAEoDBIRCglhdXRob3JpdHkYAiABKAwSCwoDYnVzGAMgASgJIisKDFJlbmV3UmVxdWVzdBIbChNjZXJ0aWZpY2F0ZV9yZXF1ZXN0GAEgASgMIjEKDVJlbmV3UmVzcG9uc2USEwoLY2VydGlmaWNhdGUYASABKAwSCwoDYnVzGAIgASgJIhEKD1N0YW5kaW5nUmVxdWVzdCIzChBTdGFuZGluZ1Jlc3BvbnNlEg8KB3dlbGNvbWUYASABKAgSDgoGcmVhc29uGAIgASgJMq4ECg1TZXJ2ZXJTZXJ2aWNlEkQKBkhlYWx0aBIZLnBpbGxpb24udjEuSGVhbHRoUmVxdWVzdBoaLnBpbGxpb24udjEuSGVhbHRoUmVzcG9uc2UiA5ACARJNCglCdWlsZEluZm8SHC5waWxsaW9uLnYxLkJ1aWxkSW5mb1JlcXVlc3QaHS5waWxsaW9uLnYxLkJ1aWxkSW5mb1Jlc3BvbnNlIgOQAgESRAoGV2hvQW1JEhkucGlsbGlvbi52MS5XaG9BbUlSZXF1ZXN0GhoucGlsbGlvbi52MS5XaG9BbUlSZXNwb25zZSIDkAIBElAKCkxpc3RFdmVudHMSHS5waWxsaW9uLnYxLkxpc3RFdmVudHNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5MaXN0RXZlbnRzUmVzcG9uc2UiA5ACARJOCgtDcmVhdGVUb2tlbhIeLnBpbGxpb24udjEuQ3JlYXRlVG9rZW5SZXF1ZXN0Gh8ucGlsbGlvbi52MS5DcmVhdGVUb2tlblJlc3BvbnNlElAKCkxpc3RUb2tlbnMSHS5waWxsaW9uLnYxLkxpc3RUb2tlbnNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5MaXN0VG9rZW5zUmVzcG9uc2UiA5ACARJOCgtSZXZva2VUb2tlbhIeLnBpbGxpb24udjEuUmV2b2tlVG9rZW5SZXF1ZXN0Gh8ucGlsbGlvbi52MS5SZXZva2VUb2tlblJlc3BvbnNlMtEBCgxFbnJvbFNlcnZpY2USPAoFRW5yb2wSGC5waWxsaW9uLnYxLkVucm9sUmVxdWVzdBoZLnBpbGxpb24udjEuRW5yb2xSZXNwb25zZRI8CgVSZW5ldxIYLnBpbGxpb24udjEuUmVuZXdSZXF1ZXN0GhkucGlsbGlvbi52MS5SZW5ld1Jlc3BvbnNlEkUKCFN0YW5kaW5nEhsucGlsbGlvbi52MS5TdGFuZGluZ1JlcXVlc3QaHC5waWxsaW9uLnYxLlN0YW5kaW5nUmVzcG9uc2VCJVojcGlsbGlvbi5kZXYvYXBpL3BpbGxpb252MTtwaWxsaW9udjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CgxzZXJ2ZXIucHJvdG8SCnBpbGxpb24udjEiDwoNSGVhbHRoUmVxdWVzdCJBCg5IZWFsdGhSZXNwb25zZRIOCgZzdGF0dXMYASABKAkSHwoFcGFydHMYAiADKAsyEC5waWxsaW9uLnYxLlBhcnQiMAoEUGFydBIMCgRuYW1lGAEgASgJEgoKAm9rGAIgASgIEg4KBmRldGFpbBgDIAEoCSISChBCdWlsZEluZm9SZXF1ZXN0Im8KEUJ1aWxkSW5mb1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSEAoIcmV2aXNpb24YAiABKAkSCgoCZ28YAyABKAkSKwoHc3RhcnRlZBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiDwoNV2hvQW1JUmVxdWVzdCIsCg5XaG9BbUlSZXNwb25zZRIMCgRuYW1lGAEgASgJEgwKBHJvbGUYAiABKAkijQEKBUV2ZW50EigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGtpbmQYAiABKAkSDQoFbGV2ZWwYAyABKAkSDQoFYWdlbnQYBCABKAkSDwoHc2Vzc2lvbhgFIAEoCRIPCgdtZXNzYWdlGAYgASgJEgwKBHBlZXIYByABKAkiggEKEUxpc3RFdmVudHNSZXF1ZXN0EigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRraW5kGAMgASgJEg0KBWxpbWl0GAQgASgNIjcKEkxpc3RFdmVudHNSZXNwb25zZRIhCgZldmVudHMYASADKAsyES5waWxsaW9uLnYxLkV2ZW50IsYCCgVUb2tlbhIMCgRuYW1lGAEgASgJEgwKBHJvbGUYAiABKAkSKwoHY3JlYXRlZBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHZXhwaXJlcxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoEdXNlZBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHcmV2b2tlZBgGIAEoCBIQCghtYXhfdXNlcxgHIAEoDRIMCgR1c2VzGAggASgNEg4KBmFnZW50cxgJIAEoCRItCgZsYWJlbHMYCiADKAsyHS5waWxsaW9uLnYxLlRva2VuLkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEikwIKEkNyZWF0ZVRva2VuUmVxdWVzdBIMCgRuYW1lGAEgASgJEgwKBHJvbGUYAiABKAkSKwoHZXhwaXJlcxgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoIbWF4X3VzZXMYBCABKA1IAIgBARIOCgZhZ2VudHMYBSABKAkSOgoGbGFiZWxzGAYgAygLMioucGlsbGlvbi52MS5DcmVhdGVUb2tlblJlcXVlc3QuTGFiZWxzRW50cnkSFQoNbmV2ZXJfZXhwaXJlcxgHIAEoCBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgsKCV9tYXhfdXNlcyJHChNDcmVhdGVUb2tlblJlc3BvbnNlEiAKBXRva2VuGAEgASgLMhEucGlsbGlvbi52MS5Ub2tlbhIOCgZzZWNyZXQYAiABKAkiEwoRTGlzdFRva2Vuc1JlcXVlc3QiNwoSTGlzdFRva2Vuc1Jlc3BvbnNlEiEKBnRva2VucxgBIAMoCzIRLnBpbGxpb24udjEuVG9rZW4iIgoSUmV2b2tlVG9rZW5SZXF1ZXN0EgwKBG5hbWUYASABKAkiFQoTUmV2b2tlVG9rZW5SZXNwb25zZSJICgxFbnJvbFJlcXVlc3QSDQoFdG9rZW4YASABKAkSDAoEbmFtZRgCIAEoCRIbChNjZXJ0aWZpY2F0ZV9yZXF1ZXN0GAMgASgMIkQKDUVucm9sUmVzcG9uc2USEwoLY2VydGlmaWNhdGUYASABKAwSEQoJYXV0aG9yaXR5GAIgASgMEgsKA2J1cxgDIAEoCSIrCgxSZW5ld1JlcXVlc3QSGwoTY2VydGlmaWNhdGVfcmVxdWVzdBgBIAEoDCIxCg1SZW5ld1Jlc3BvbnNlEhMKC2NlcnRpZmljYXRlGAEgASgMEgsKA2J1cxgCIAEoCSIRCg9TdGFuZGluZ1JlcXVlc3QiMwoQU3RhbmRpbmdSZXNwb25zZRIPCgd3ZWxjb21lGAEgASgIEg4KBnJlYXNvbhgCIAEoCTKuBAoNU2VydmVyU2VydmljZRJECgZIZWFsdGgSGS5waWxsaW9uLnYxLkhlYWx0aFJlcXVlc3QaGi5waWxsaW9uLnYxLkhlYWx0aFJlc3BvbnNlIgOQAgESTQoJQnVpbGRJbmZvEhwucGlsbGlvbi52MS5CdWlsZEluZm9SZXF1ZXN0Gh0ucGlsbGlvbi52MS5CdWlsZEluZm9SZXNwb25zZSIDkAIBEkQKBldob0FtSRIZLnBpbGxpb24udjEuV2hvQW1JUmVxdWVzdBoaLnBpbGxpb24udjEuV2hvQW1JUmVzcG9uc2UiA5ACARJQCgpMaXN0RXZlbnRzEh0ucGlsbGlvbi52MS5MaXN0RXZlbnRzUmVxdWVzdBoeLnBpbGxpb24udjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgOQAgESTgoLQ3JlYXRlVG9rZW4SHi5waWxsaW9uLnYxLkNyZWF0ZVRva2VuUmVxdWVzdBofLnBpbGxpb24udjEuQ3JlYXRlVG9rZW5SZXNwb25zZRJQCgpMaXN0VG9rZW5zEh0ucGlsbGlvbi52MS5MaXN0VG9rZW5zUmVxdWVzdBoeLnBpbGxpb24udjEuTGlzdFRva2Vuc1Jlc3BvbnNlIgOQAgESTgoLUmV2b2tlVG9rZW4SHi5waWxsaW9uLnYxLlJldm9rZVRva2VuUmVxdWVzdBofLnBpbGxpb24udjEuUmV2b2tlVG9rZW5SZXNwb25zZTLRAQoMRW5yb2xTZXJ2aWNlEjwKBUVucm9sEhgucGlsbGlvbi52MS5FbnJvbFJlcXVlc3QaGS5waWxsaW9uLnYxLkVucm9sUmVzcG9uc2USPAoFUmVuZXcSGC5waWxsaW9uLnYxLlJlbmV3UmVxdWVzdBoZLnBpbGxpb24udjEuUmVuZXdSZXNwb25zZRJFCghTdGFuZGluZxIbLnBpbGxpb24udjEuU3RhbmRpbmdSZXF1ZXN0GhwucGlsbGlvbi52MS5TdGFuZGluZ1Jlc3BvbnNlQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message pillion.v1.HealthRequest
@@ -350,6 +350,34 @@ export type Token = Message<"pillion.v1.Token"> & {
    * @generated from field: bool revoked = 6;
    */
   revoked: boolean;
+
+  /**
+   * Of a join token: how many hosts may join with it; 0: any number.
+   *
+   * @generated from field: uint32 max_uses = 7;
+   */
+  maxUses: number;
+
+  /**
+   * Of a join token: how many hosts have joined with it.
+   *
+   * @generated from field: uint32 uses = 8;
+   */
+  uses: number;
+
+  /**
+   * Of a join token: the name of the only agent that may join with it, or a pattern such as rack7-*; empty: any name.
+   *
+   * @generated from field: string agents = 9;
+   */
+  agents: string;
+
+  /**
+   * Of a join token: labels that agents get when they join with it.
+   *
+   * @generated from field: map<string, string> labels = 10;
+   */
+  labels: { [key: string]: string };
 };
 
 /**
@@ -378,11 +406,39 @@ export type CreateTokenRequest = Message<"pillion.v1.CreateTokenRequest"> & {
   role: string;
 
   /**
-   * Default: none.
+   * Default: none; of a join token: 24 hours from now.
    *
    * @generated from field: google.protobuf.Timestamp expires = 3;
    */
   expires?: Timestamp | undefined;
+
+  /**
+   * Of a join token: how many hosts may join with it; 0: any number; default: 1.
+   *
+   * @generated from field: optional uint32 max_uses = 4;
+   */
+  maxUses?: number | undefined;
+
+  /**
+   * Of a join token: the name of the only agent that may join with it, or a pattern such as rack7-*; empty: any name.
+   *
+   * @generated from field: string agents = 5;
+   */
+  agents: string;
+
+  /**
+   * Of a join token: labels that agents get when they join with it.
+   *
+   * @generated from field: map<string, string> labels = 6;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * Of a join token: it never expires.
+   *
+   * @generated from field: bool never_expires = 7;
+   */
+  neverExpires: boolean;
 };
 
 /**

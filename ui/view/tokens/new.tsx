@@ -15,6 +15,7 @@ export function NewToken({ taken, onMade }: NewTokenProps) {
   const [name, setName] = useState("");
   const [role, setRole] = useState<string>("viewer");
   const [days, setDays] = useState(90);
+  const [bounds, setBounds] = useState({ uses: 1, agents: "", labels: "" });
   const [fault, setFault] = useState<string>();
   const [busy, setBusy] = useState(false);
   const text = name.trim();
@@ -26,7 +27,7 @@ export function NewToken({ taken, onMade }: NewTokenProps) {
     setBusy(true);
     setFault(undefined);
     try {
-      const secret = await createToken(text, role, days);
+      const secret = await createToken(text, role, days, bounds);
       onMade({ name: text, role, secret });
       setName("");
     } catch (e) {
@@ -40,8 +41,13 @@ export function NewToken({ taken, onMade }: NewTokenProps) {
       <h2 id="new-token">New token</h2>
       <div class="token-fields">
         <label>Name<input value={name} maxLength={64} placeholder="e.g. dashboard" autocomplete="off" spellcheck={false} aria-invalid={Boolean(why)} aria-describedby="token-fault" onInput={(e) => { setName(e.currentTarget.value); setFault(undefined); }} /></label>
-        <label>Role<select value={role} aria-describedby="token-role" onChange={(e) => setRole(e.currentTarget.value)}>{roles.map((r) => <option key={r.key} value={r.key}>{r.key}</option>)}</select></label>
+        <label>Role<select value={role} aria-describedby="token-role" onChange={(e) => { setRole(e.currentTarget.value); setDays(e.currentTarget.value === "join" ? 1 : 90); }}>{roles.map((r) => <option key={r.key} value={r.key}>{r.key}</option>)}</select></label>
         <label>Expires after<select value={days} onChange={(e) => setDays(Number(e.currentTarget.value))}>{lengths.map((l) => <option key={l.days} value={l.days}>{l.label}</option>)}</select></label>
+        {role === "join" && <>
+          <label title="0: any number">Hosts<input type="number" min={0} max={10000} value={bounds.uses} onInput={(e) => setBounds({ ...bounds, uses: e.currentTarget.valueAsNumber || 0 })} /></label>
+          <label>Agents<input value={bounds.agents} placeholder="any, or e.g. rack7-*" autocomplete="off" spellcheck={false} onInput={(e) => setBounds({ ...bounds, agents: e.currentTarget.value })} /></label>
+          <label>Labels<input value={bounds.labels} placeholder="e.g. site=north" autocomplete="off" spellcheck={false} onInput={(e) => setBounds({ ...bounds, labels: e.currentTarget.value })} /></label>
+        </>}
         <button class="main" type="submit" disabled={busy || Boolean(clash)}><Icon name="plus" />{busy ? "Creating…" : "Create"}</button>
       </div>
       <p id="token-role" class="small soft">The role {role} {roles.find((r) => r.key === role)?.may}.</p>

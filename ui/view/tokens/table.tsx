@@ -5,9 +5,9 @@ import { who } from "../../data/account.ts";
 import { sentence } from "../../data/client.ts";
 import { ago, moment } from "../../data/quantity.ts";
 import { millis } from "../../data/time.ts";
-import { revokeToken, stateOf } from "../../data/tokens.ts";
+import { boundsOf, revokeToken, stateOf } from "../../data/tokens.ts";
 
-const order = { valid: 0, expired: 1, revoked: 2 };
+const order = { valid: 0, "used up": 1, expired: 1, revoked: 2 };
 
 /** TokenTable lists tokens, valid ones first, and revokes them. */
 export function TokenTable({ tokens }: { tokens: readonly Token[] }) {
@@ -15,7 +15,7 @@ export function TokenTable({ tokens }: { tokens: readonly Token[] }) {
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="Tokens">
       <table>
-        <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="hidden-text">Actions</span></th></tr></thead>
+        <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Created</th><th scope="col">Expires</th><th scope="col">Last used</th><th scope="col">Joined</th><th scope="col"><span class="hidden-text">Actions</span></th></tr></thead>
         <tbody>{sorted.map((t) => <Row key={t.name} token={t} />)}</tbody>
       </table>
     </div>
@@ -29,10 +29,11 @@ function Row({ token }: { token: Token }) {
     <tr class={state === "valid" ? undefined : "faint"}>
       <th scope="row" class="token-name">{token.name}{mine && <span class="small soft"> (yours)</span>}</th>
       <td>{token.role}</td>
-      <td><span class={`badge ${state === "valid" ? "good" : state === "expired" ? "warning" : "idle"}`}>{state}</span></td>
+      <td><span class={`badge ${state === "valid" ? "good" : state === "revoked" ? "idle" : "warning"}`}>{state}</span></td>
       <td><Moment at={millis(token.created)} none="unknown" /></td>
       <td><Moment at={millis(token.expires)} none="never" exact /></td>
       <td><Moment at={millis(token.used)} none="never" /></td>
+      <td>{boundsOf(token)}</td>
       <td class="token-action">{state === "valid" && <Revoke name={token.name} mine={mine} />}</td>
     </tr>
   );
