@@ -36,6 +36,7 @@ const DefaultPort = "8470"
 
 // Enrol obtains an identity for this host. An existing one of that server and name is
 // returned and fresh is false, whatever the token; it is replaced only if it has expired.
+// After an error the next Enrol repeats the request, with the same key.
 func Enrol(ctx context.Context, options Options) (i *Identity, fresh bool, err error) {
 	if options.Folder == "" {
 		options.Folder = DefaultFolder
@@ -86,7 +87,7 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 	if err != nil {
 		return nil, err
 	}
-	key, request, err := newRequest(options.Name)
+	key, request, err := prepare(options.Folder, options.Name, server, "")
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,10 @@ func enrol(ctx context.Context, server string, options Options) (*Identity, erro
 	if err := i.use(d); err != nil {
 		return nil, fmt.Errorf("invalid response of the server: %w", err)
 	}
-	return i, save(i.path, d)
+	if err := save(i.path, d); err != nil {
+		return nil, err
+	}
+	return i, finish(options.Folder)
 }
 
 // parseToken returns the fingerprint of the CA in a join token.

@@ -7,12 +7,8 @@ package identity
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -227,7 +223,8 @@ func verifyServer(state tls.ConnectionState, root *x509.Certificate) error {
 }
 
 // Renew obtains a certificate for a new key and stores it. New connections present it;
-// existing ones remain.
+// existing ones remain. After an error the current certificate is still in use, and the
+// server still accepts it; the next Renew repeats the request.
 func (i *Identity) Renew(ctx context.Context) error {
 	i.renewing.Lock()
 	defer i.renewing.Unlock()
@@ -239,7 +236,8 @@ func (i *Identity) Renew(ctx context.Context) error {
 }
 
 func (i *Identity) renew(ctx context.Context, d *document) error {
-	key, request, err := newRequest(d.Name)
+	folder := filepath.Dir(i.path)
+	key, request, err := prepare(folder, d.Name, d.Server, d.Key)
 	if err != nil {
 		return err
 	}
@@ -260,7 +258,7 @@ func (i *Identity) renew(ctx context.Context, d *document) error {
 	if err := save(i.path, *d); err != nil {
 		return err
 	}
-	return i.use(*d)
+	return errors.Join(i.use(*d), finish(folder))
 }
 
 // Standing asks the server whether it accepts this agent: nil, ErrRefused with its
@@ -276,21 +274,6 @@ func (i *Identity) Standing(ctx context.Context) error {
 		return fmt.Errorf("ask %s about agent %q: %w", d.Server, d.Name, err)
 	}
 	return nil
-}
-
-// newRequest generates a key, PEM, and its certificate request, DER.
-func newRequest(name string) (key string, request []byte, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return "", nil, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return "", nil, err
-	}
-	request, err = x509.CreateCertificateRequest(rand.Reader,
-		&x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, private)
-	return encodePEM("PRIVATE KEY", der), request, err
 }
 
 func encodePEM(kind string, der []byte) string {

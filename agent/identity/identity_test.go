@@ -236,8 +236,14 @@ func TestEnrolFaults(t *testing.T) {
 				strings.Contains(err.Error(), "secret") {
 				t.Errorf("got %v, want %v with %q", err, row.want, row.text)
 			}
-			if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
-				t.Errorf("left behind %v, %v", left, err)
+			left, err := os.ReadDir(folder)
+			for _, entry := range left {
+				if entry.Name() != pendingName { // with which the request is repeated
+					t.Errorf("left behind %s", entry.Name())
+				}
+			}
+			if err != nil {
+				t.Error(err)
 			}
 		})
 	}
