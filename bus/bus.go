@@ -40,6 +40,9 @@ var (
 	ErrAway = errors.New("agent is not connected")
 	// ErrRejected is a permanently rejected batch; the reason follows.
 	ErrRejected = errors.New("batch rejected")
+	// ErrUnsupported is a batch in a layout or format that the server does not know yet:
+	// keep it until the server is updated.
+	ErrUnsupported = errors.New("batch not supported yet")
 	// ErrBusy is an overloaded server or agent: retry later.
 	ErrBusy = errors.New("busy")
 	// ErrOffline is a link that is currently down.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,6 +158,7 @@ func TestSend(t *testing.T) {
 		{"damaged", fmt.Errorf("decode: %w: checksum\nof two lines", measure.ErrBatch), ErrRejected},
 		{"busy", ErrBusy, ErrBusy},
 		{"again", errors.New("disk is full"), nil},
+		{"of a later version", fmt.Errorf("decode: %w: type 99", measure.ErrUnknown), ErrUnsupported},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			answer = row.answer
@@ -173,8 +175,41 @@ func TestSend(t *testing.T) {
 			}
 		})
 	}
-	if got := s.Stats(); got.Batches != 5 || got.Rejected != 2 || got.Busy != 1 || got.Retries != 1 || got.Waiting != 0 {
+	if got := s.Stats(); got.Batches != 6 || got.Rejected != 2 || got.Busy != 1 || got.Retries != 1 || got.Unsupported != 1 || got.Waiting != 0 {
 		t.Errorf("stats %+v", got)
+	}
+}
+
+// TestRevokedAgentIsRefusedAtIngest: on an external cluster the connection of a revoked
+// agent stays, and its certificate is valid; its batches are refused all the same, and are
+// not rejected, which would remove them from its spool.
+func TestRevokedAgentIsRefusedAtIngest(t *testing.T) {
+	p := newPKI(t)
+	e := startEmbedded(t, p)
+	var revoked atomic.Bool
+	s := connectServer(t, ServerOptions{InProcess: e, Admit: func(agent string) error {
+		if revoked.Load() && agent == "a" {
+			return errors.New("agent is revoked")
+		}
+		return nil
+	}})
+	var stored atomic.Int32
+	if err := s.ServeData(func(d Delivery) { stored.Add(1); d.Answer(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	a, b := connectAgent(t, p, e, "a"), connectAgent(t, p, e, "b")
+	if err := a.Send(within(t), batch(1, "x")); err != nil {
+		t.Fatal(err)
+	}
+	revoked.Store(true)
+	if err := a.Send(within(t), batch(2, "x")); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "revoked") {
+		t.Errorf("revoked: %v", err)
+	}
+	if err := b.Send(within(t), batch(1, "x")); err != nil {
+		t.Errorf("another agent: %v", err)
+	}
+	if stored.Load() != 2 || s.Stats().Refused != 1 {
+		t.Errorf("%d stored, stats %+v", stored.Load(), s.Stats())
 	}
 }
 

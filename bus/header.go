@@ -33,23 +33,33 @@ const (
 	statusBusy     = "busy"
 	statusError    = "error" // of a control request
 	statusRefused  = "refused"
+	// statusUnsupported: the server does not know the layout, or the format of the payload.
+	// Agents that do not know this status retry.
+	statusUnsupported = "unsupported"
 )
 
-var statusErrors = map[string]error{statusRejected: ErrRejected, statusBusy: ErrBusy, statusRefused: ErrRefused}
+var statusErrors = map[string]error{
+	statusRejected: ErrRejected, statusBusy: ErrBusy, statusRefused: ErrRefused, statusUnsupported: ErrUnsupported,
+}
+
+// batchLayout is the layout of the header that this version writes; it reads all layouts
+// up to that. Only tests of upgrades set it, when they link a program.
+var batchLayout = "1"
 
 const (
-	batchLayout = "1"
 	reasonLimit = 512
 	requestTime = 30 * time.Second // if the caller sets no deadline
 	longestTime = time.Hour
 )
 
-func formatBatch(e *measure.Envelope) string {
-	return fmt.Sprintf("%s %016x %d %d %d %08x", batchLayout, e.Epoch, e.Sequence, e.Rows, e.Oldest, e.Checksum)
+func formatBatch(e *measure.Envelope) string { return formatLayout(batchLayout, e) }
+
+func formatLayout(layout string, e *measure.Envelope) string {
+	return fmt.Sprintf("%s %016x %d %d %d %08x", layout, e.Epoch, e.Sequence, e.Rows, e.Oldest, e.Checksum)
 }
 
 // parseBatch parses the header. It accepts only the canonical form that formatBatch
-// writes; every error is ErrRejected.
+// writes; every error is ErrRejected, except that of a later layout: ErrUnsupported.
 func parseBatch(stream, text string) (measure.Envelope, error) {
 	bad := func(cause string) (measure.Envelope, error) {
 		return measure.Envelope{}, fmt.Errorf("%w: header %.100q: %s", ErrRejected, text, cause)
@@ -58,11 +68,15 @@ func parseBatch(stream, text string) (measure.Envelope, error) {
 		return measure.Envelope{}, fmt.Errorf("%w: invalid stream name %.100q", ErrRejected, stream)
 	}
 	fields := strings.Split(text, " ")
-	if len(fields) != 6 {
+	layout, err := strconv.ParseUint(fields[0], 10, 16)
+	known, _ := strconv.ParseUint(batchLayout, 10, 16)
+	switch {
+	case err != nil || layout == 0 || strconv.FormatUint(layout, 10) != fields[0]:
+		return bad("no layout")
+	case layout > known:
+		return measure.Envelope{}, fmt.Errorf("%w: header layout %d, this server reads layouts up to %d: update the server", ErrUnsupported, layout, known)
+	case len(fields) != 6:
 		return bad("want 6 fields")
-	}
-	if fields[0] != batchLayout {
-		return bad("unknown layout; is the server older than the agent?")
 	}
 	epoch, err := strconv.ParseUint(fields[1], 16, 64)
 	sequence, err2 := strconv.ParseUint(fields[2], 10, 64)
@@ -76,7 +90,7 @@ func parseBatch(stream, text string) (measure.Envelope, error) {
 		Key:  measure.Key{Stream: stream, Epoch: epoch, Sequence: sequence},
 		Rows: int(rows), Oldest: oldest, Checksum: uint32(checksum),
 	}
-	if formatBatch(&e) != text {
+	if formatLayout(fields[0], &e) != text {
 		return bad("not in canonical form")
 	}
 	if oldest > sequence {

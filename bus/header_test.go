@@ -14,7 +14,9 @@ import (
 func TestParseBatch(t *testing.T) {
 	for _, row := range []struct{ name, text, want string }{
 		{"good", "1 00000000000000ff 5 3 1 0000abcd", ""},
-		{"layout", "2 00000000000000ff 5 3 1 0000abcd", "layout"},
+		{"layout of no version", "0 00000000000000ff 5 3 1 0000abcd", "layout"},
+		{"layout that is no number", "x 00000000000000ff 5 3 1 0000abcd", "layout"},
+		{"layout with a zero", "01 00000000000000ff 5 3 1 0000abcd", "layout"},
 		{"fields missing", "1 00000000000000ff 5 3 1", "6 fields"},
 		{"space at the end", "1 00000000000000ff 5 3 1 0000abcd ", "6 fields"},
 		{"epoch in capitals", "1 00000000000000FF 5 3 1 0000abcd", "canonical"},
@@ -41,13 +43,23 @@ func TestParseBatch(t *testing.T) {
 	}
 }
 
+// TestLaterLayoutIsNotRejected: a layout of a later version is not malformed, however it
+// continues.
+func TestLaterLayoutIsNotRejected(t *testing.T) {
+	for _, text := range []string{"2 00000000000000ff 5 3 1 0000abcd", "2 x", "2", "65535 a b c d e f g h"} {
+		if _, err := parseBatch("flows", text); !errors.Is(err, ErrUnsupported) || errors.Is(err, ErrRejected) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func FuzzParseBatch(f *testing.F) {
 	f.Add("flows", "1 00000000000000ff 5 3 1 0000abcd")
 	f.Add("a.b", "1 0 0 0 0 0")
 	f.Fuzz(func(t *testing.T, stream, text string) {
 		e, err := parseBatch(stream, text)
 		if err != nil {
-			if !errors.Is(err, ErrRejected) {
+			if errors.Is(err, ErrRejected) == errors.Is(err, ErrUnsupported) {
 				t.Errorf("not a rejection: %v", err)
 			}
 			return

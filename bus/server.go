@@ -27,6 +27,10 @@ type ServerOptions struct {
 	// Backlog limits the batches queued for the handler, bytes; more are answered
 	// ErrBusy at once. Default 64 MiB, at least MaxPayload.
 	Backlog int64
+	// Admit, if set, returns why batches of an agent are not accepted, or nil. Only an
+	// embedded server disconnects an agent that is revoked: on an external cluster, which
+	// verifies no more than the certificate, this is what stops it. It must be fast.
+	Admit func(agent string) error
 	// Changed is called when the link to a cluster goes down, with the reason, and
 	// when it is up again.
 	Changed func(connected bool, reason error)
@@ -47,11 +51,13 @@ type Server struct {
 
 	waiting                          atomic.Int64 // bytes in backlog
 	batches, rejected, busy, retries atomic.Uint64
+	unsupported, refused             atomic.Uint64
 }
 
 // Delivery is a received batch. Answer, called once from any goroutine, replies: nil if
-// it is stored, ErrRejected or measure.ErrBatch if rejected permanently; after any
-// other error, or no reply, the agent retransmits it.
+// it is stored, ErrRejected or measure.ErrBatch if rejected permanently, ErrUnsupported or
+// measure.ErrUnknown if a later version may store it, ErrRefused if the agent is not
+// admitted; after any other error, or no reply, the agent retransmits it.
 type Delivery struct {
 	Agent string
 	measure.Envelope
@@ -65,8 +71,11 @@ type ServerStats struct {
 	Rejected uint64 // malformed, or by Answer
 	Retries  uint64 // temporary errors of Answer
 	Busy     uint64 // refused because the backlog was full
-	Dropped  uint64 // by the NATS client, unanswered
-	Waiting  int64  // bytes in the backlog now
+	// Unsupported are of a later version, Refused of agents that Admit does not admit;
+	// both count each attempt.
+	Unsupported, Refused uint64
+	Dropped              uint64 // by the NATS client, unanswered
+	Waiting              int64  // bytes in the backlog now
 }
 
 const (
@@ -145,7 +154,7 @@ func (s *Server) Connected() bool { return s.conn.IsConnected() }
 func (s *Server) Stats() ServerStats {
 	stats := ServerStats{
 		Batches: s.batches.Load(), Rejected: s.rejected.Load(), Retries: s.retries.Load(),
-		Busy: s.busy.Load(), Waiting: s.waiting.Load(),
+		Busy: s.busy.Load(), Unsupported: s.unsupported.Load(), Refused: s.refused.Load(), Waiting: s.waiting.Load(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,6 +208,11 @@ func (s *Server) receive(m *nats.Msg) {
 		s.rejected.Add(1)
 		s.log.Warn("ignored batch", "subject", oneLine(m.Subject), "error", err)
 		return
+	}
+	if s.options.Admit != nil {
+		if refusal := s.options.Admit(d.Agent); refusal != nil {
+			err = fmt.Errorf("%w: %w", ErrRefused, refusal)
+		}
 	}
 	if err != nil {
 		d.Answer(err)
@@ -255,6 +269,12 @@ func (s *Server) answer(m *nats.Msg) func(error) {
 			case errors.Is(err, ErrBusy):
 				s.busy.Add(1)
 				status = statusBusy
+			case errors.Is(err, ErrUnsupported), errors.Is(err, measure.ErrUnknown):
+				s.unsupported.Add(1)
+				status = statusUnsupported
+			case errors.Is(err, ErrRefused):
+				s.refused.Add(1)
+				status = statusRefused
 			default:
 				s.retries.Add(1)
 				status = statusRetry

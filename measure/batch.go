@@ -39,6 +39,10 @@ type Envelope struct {
 // again does not help.
 var ErrBatch = errors.New("bad batch")
 
+// ErrUnknown marks a batch in a format of a later version: intact, but with a type of
+// column, a compression or a version of Arrow's format that this version does not read.
+var ErrUnknown = errors.New("format of a later version")
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Checksum is CRC-32C.
@@ -69,7 +73,8 @@ func Encode(key Key, record arrow.RecordBatch) (Envelope, error) {
 	}, nil
 }
 
-// Decode reads the record batch; the caller releases it. Every fault is ErrBatch.
+// Decode reads the record batch; the caller releases it. Every fault is ErrBatch, or
+// ErrUnknown.
 //
 // A payload may come from an untrusted sender, so it is not passed to Arrow's reader,
 // which trusts lengths and offsets. The record is fully validated: its buffers are as
@@ -77,6 +82,9 @@ func Encode(key Key, record arrow.RecordBatch) (Envelope, error) {
 // UTF-8, the time is never null. It is a copy; the payload may be reused.
 func (e *Envelope) Decode() (*Schema, arrow.RecordBatch, error) {
 	schema, record, err := e.decode(memory.DefaultAllocator)
+	if errors.Is(err, ErrUnknown) {
+		return nil, nil, fmt.Errorf("decode batch of %q: %w", e.Stream, err)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("decode batch of %q: %w: %w", e.Stream, ErrBatch, err)
 	}

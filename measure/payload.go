@@ -105,6 +105,8 @@ func nextMessage(bytes []byte, kind uint8) (header flatTable, body, rest []byte,
 	switch {
 	case f.err != nil:
 		return header, nil, nil, f.err
+	case version > version5:
+		return header, nil, nil, fmt.Errorf("%w: metadata version %d, want %d", ErrUnknown, version+1, version5+1)
 	case version != version5:
 		return header, nil, nil, fmt.Errorf("metadata version %d, want %d", version+1, version5+1)
 	case found != kind:
@@ -143,7 +145,7 @@ func parseField(t flatTable) (Field, error) {
 		return f, fmt.Errorf("%w: field %q: %w", ErrSchema, f.Name, t.err)
 	}
 	if f.Type == 0 {
-		return f, fmt.Errorf("%w: field %q: type %d, or its width, is not one of ours", ErrSchema, f.Name, t.byteOf(fieldTypeType))
+		return f, fmt.Errorf("%w: %w: field %q: type %d, or its width, is not one of ours", ErrUnknown, ErrSchema, f.Name, t.byteOf(fieldTypeType))
 	}
 	return f, nil
 }
@@ -211,7 +213,7 @@ func parseNotes(t flatTable, field int) (n notes) {
 // the body counts twice: rows cost the sender as much as the receiver.
 func (p *payload) parseBatch(t flatTable) error {
 	if t.has(batchCompression) || t.has(batchVariadic) {
-		return errors.New("compressed bodies and views are not read")
+		return fmt.Errorf("%w: compressed bodies and views are not read", ErrUnknown)
 	}
 	rows := t.int64Of(batchLength)
 	if rows < 0 || rows > RowsMax {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/store"
 )
 
 const (
@@ -34,8 +36,15 @@ func (s *server) lockFolder() error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock data directory %s: in use by another server: %w", s.config.Folder, err)
 	}
+	if err := store.CheckFormat(s.config.Folder, "data directory", folderFormat); err != nil {
+		return err
+	}
 	return nil
 }
+
+// folderFormat is the format of the data directory; a version that changes its files so
+// that earlier versions misread them increases it.
+const folderFormat = 1
 
 // restrictFolder removes other users' permissions from a directory that is empty or
 // already a server's. One with other contents may be shared on purpose: it is left

@@ -196,6 +196,8 @@ func (s *server) figures() []web.Figure {
 		{Name: "pillion_ingest_rows_total", Help: "Rows stored.", Value: float64(in.Rows)},
 		{Name: "pillion_ingest_duplicates_total", Help: "Batches received again that were already stored.", Value: float64(in.Duplicates)},
 		{Name: "pillion_ingest_rejected_total", Help: "Batches rejected permanently.", Value: float64(in.Rejected + link.Rejected)},
+		{Name: "pillion_ingest_unsupported_total", Help: "Attempts to store batches in a format of a later version; agents keep them until this server is updated.", Value: float64(in.Unsupported + link.Unsupported)},
+		{Name: "pillion_ingest_refused_total", Help: "Batches refused because their agent is revoked or unknown; it keeps them.", Value: float64(link.Refused)},
 		{Name: "pillion_ingest_failed_total", Help: "Batches that the archive failed to store, to be retried.", Value: float64(in.Failed)},
 		{Name: "pillion_ingest_commits_total", Help: "Commits of the archive.", Value: float64(in.Commits)},
 		{Name: "pillion_ingest_commit_seconds_total", Help: "Time spent in commits.", Value: in.CommitSeconds},

@@ -128,7 +128,11 @@ func (s *server) openIngest() (err error) {
 }
 
 func (s *server) openBus(ctx context.Context) (err error) {
-	options := bus.ServerOptions{URL: s.config.NATS, TLS: s.authority.ClientTLS(), Log: s.log}
+	options := bus.ServerOptions{
+		URL: s.config.NATS, TLS: s.authority.ClientTLS(), Log: s.log,
+		// Batches are served once control is open.
+		Admit: func(agent string) error { return s.control.Admit(agent) },
+	}
 	if s.config.NATS == "" {
 		s.embedded, err = bus.StartEmbedded(bus.EmbeddedOptions{
 			Listen: s.config.NATSListen, TLS: s.authority.BusTLS(), Authorize: s.authority.Authorize,

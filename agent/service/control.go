@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,16 +12,14 @@ import (
 
 // serve answers a request of the server.
 func (s *service) serve(ctx context.Context, text []byte) ([]byte, error) {
-	var request session.Request
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&request); err != nil {
-		return nil, fmt.Errorf("read request: %w", err)
+	request, refused, err := session.ReadRequest(text)
+	if err != nil {
+		return nil, err
 	}
 	var reply session.Reply
 	switch {
 	case request.Apply != nil:
-		reply.Tasks = s.apply(*request.Apply)
+		reply.Tasks = s.apply(*request.Apply, refused)
 	case request.Trace != nil:
 		result := s.tracer.once(ctx, *request.Trace)
 		reply.Trace, reply.Error = &result, result.Error
@@ -34,13 +31,26 @@ func (s *service) serve(ctx context.Context, text []byte) ([]byte, error) {
 	return json.Marshal(reply)
 }
 
-// apply runs an assignment. The server repeats whatever it finds not in effect.
-func (s *service) apply(assignment session.Assignment) []session.TaskState {
+// apply runs an assignment, of which this version does not know the refused tasks. The
+// server repeats whatever it finds not in effect.
+func (s *service) apply(assignment session.Assignment, refused []session.TaskState) []session.TaskState {
 	s.applying.Lock()
 	defer s.applying.Unlock()
+	for _, task := range refused {
+		s.log.Warn("task refused", "session", task.Session, "role", task.Role, "reason", task.Error)
+	}
+	s.unknown.Store(&refused)
 	tasks := s.runner.Apply(assignment)
 	s.tracer.apply(s.ctx, assignment.Traces)
-	return append(tasks, s.tracer.states()...)
+	return append(append(tasks, s.tracer.states()...), refused...)
+}
+
+// refused returns the tasks of the assignment that this version does not know.
+func (s *service) refused() []session.TaskState {
+	if tasks := s.unknown.Load(); tasks != nil {
+		return *tasks
+	}
+	return nil
 }
 
 // pulse handles the heartbeat that the server sends about once a second.

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pillion.dev/agent/host"
@@ -47,9 +48,11 @@ type service struct {
 	applications *applications
 
 	applying sync.Mutex
-	linked   chan struct{} // signalled when the server is connected
-	joined   sync.Once
-	ready    func()
+	// unknown are the tasks of the assignment that require a newer agent.
+	unknown atomic.Pointer[[]session.TaskState]
+	linked  chan struct{} // signalled when the server is connected
+	joined  sync.Once
+	ready   func()
 }
 
 // Run joins the server, if necessary, and runs until the context ends. It calls ready,
@@ -175,7 +178,7 @@ func (s *service) state() session.State {
 	state.Clock, state.Spool = s.sampler.Clock(), s.spool.Stats().Spool
 	state.Thin = int(s.applications.thin.Load())
 	state.Revision = s.runner.Revision()
-	state.Tasks = append(s.runner.States(), s.tracer.states()...)
+	state.Tasks = append(append(s.runner.States(), s.tracer.states()...), s.refused()...)
 	return state
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"pillion.dev/bus"
 	"pillion.dev/measure"
 )
 
@@ -103,6 +104,9 @@ func (s *Spool) deliver(f *flight, send Send, begun chan struct{}) {
 		case s.options.Permanent(err):
 			s.keepRejected(envelope, err)
 			s.settle(e, rejected)
+			return
+		case errors.Is(err, bus.ErrUnsupported):
+			s.postpone(e, err)
 			return
 		case f.ctx.Err() != nil:
 			s.giveBack(e)

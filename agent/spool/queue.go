@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"pillion.dev/measure"
 )
@@ -56,6 +57,8 @@ type line struct {
 	stream string
 	epoch  uint64
 	next   uint64 // sequence of the next batch
+	// after is when the server may know the format of the batches: it did not before.
+	after time.Time
 	// held are ascending; the first is never done.
 	held []*entry
 }
@@ -113,9 +116,10 @@ func (s *Spool) take(parent context.Context) *flight {
 	if s.flying >= s.options.Window {
 		return nil
 	}
+	now := time.Now()
 	for ; s.taken < len(s.queue); s.taken++ {
 		e := s.queue[s.taken]
-		if e.state != waiting {
+		if e.state != waiting || now.Before(e.line.after) {
 			continue
 		}
 		if s.flying > 0 && s.flyingBytes+e.size > windowBytes {
@@ -143,6 +147,26 @@ func (s *Spool) giveBack(e *entry) {
 	s.land(e)
 	e.state = waiting
 	s.taken = 0
+}
+
+// postpone keeps a batch that the server does not support yet, and those of its stream,
+// for a while; the others are delivered.
+func (s *Spool) postpone(e *entry, reason error) {
+	s.mu.Lock()
+	if l := e.line; !time.Now().Before(l.after) {
+		if l.after.IsZero() {
+			s.log.Warn("the server does not support these batches; they are kept until it is updated", "stream", l.stream, "reason", reason)
+		}
+		l.after = time.Now().Add(s.options.unsupportedRetry)
+		time.AfterFunc(s.options.unsupportedRetry, func() {
+			s.mu.Lock()
+			s.taken = 0
+			s.mu.Unlock()
+			s.stir()
+		})
+	}
+	s.mu.Unlock()
+	s.giveBack(e)
 }
 
 // land takes a batch out of the window.

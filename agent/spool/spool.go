@@ -27,6 +27,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"pillion.dev/bus"
+	"pillion.dev/internal/store"
 	"pillion.dev/measure"
 	"pillion.dev/session"
 )
@@ -41,6 +42,10 @@ var (
 	// whole spool.
 	ErrTooLarge = errors.New("too large")
 )
+
+// spoolFormat is the format of the folder: that of the records in its files. Without the
+// check an earlier version would delete, as damaged, what a later one wrote.
+const spoolFormat = 1
 
 const (
 	// payloadMax leaves room for the headers of a bus message.
@@ -73,6 +78,9 @@ type Options struct {
 	Log       *slog.Logger
 	// fileBytes is the size at which a new file is started.
 	fileBytes int64
+	// unsupportedRetry is when a batch that the server does not support is sent again;
+	// default a minute.
+	unsupportedRetry time.Duration
 }
 
 func (o *Options) complete() error {
@@ -85,6 +93,7 @@ func (o *Options) complete() error {
 	o.RejectedBytes = cmp.Or(o.RejectedBytes, 16<<20)
 	o.Window = cmp.Or(o.Window, 16)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.unsupportedRetry = cmp.Or(o.unsupportedRetry, time.Minute)
 	if o.Permanent == nil {
 		o.Permanent = func(err error) bool { return errors.Is(err, bus.ErrRejected) }
 	}
@@ -167,7 +176,11 @@ func Open(dir string, options Options) (*Spool, error) {
 		stats: Stats{Spool: session.Spool{LimitBytes: options.LimitBytes}, Lost: map[string]Loss{}},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	if err := s.recover(); err != nil {
+	err = store.CheckFormat(dir, "spool", spoolFormat)
+	if err == nil {
+		err = s.recover()
+	}
+	if err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}

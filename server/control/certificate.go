@@ -81,6 +81,19 @@ func (c *Control) Standing(name string, certificate authority.Certificate) error
 	return fmt.Errorf("admit agent %q: %w", name, ErrSuperseded)
 }
 
+// Admit returns why batches of an agent are not accepted, or nil.
+func (c *Control) Admit(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch a := c.agents[name]; {
+	case a == nil:
+		return fmt.Errorf("admit agent %q: %w", name, ErrNotFound)
+	case a.Revoked:
+		return fmt.Errorf("admit agent %q: %w", name, ErrRevoked)
+	}
+	return nil
+}
+
 // same reports whether a recorded certificate has the key of another. Of those that an
 // earlier version recorded, only the serial number is known.
 func same(serial, key string, certificate authority.Certificate) bool {

@@ -80,6 +80,7 @@ type Stats struct {
 	Duplicates    uint64 // batches stored before
 	Rejected      uint64 // batches that can never be stored
 	Failed        uint64 // batches that the archive failed to store, to be retried
+	Unsupported   uint64 // batches in a format of a later version, each attempt
 	OwnDropped    uint64 // rows of the server that were dropped
 	Commits       uint64
 	CommitSeconds float64 // total time of commits
@@ -367,6 +368,8 @@ func (i *Ingest) settle(group []item, places []int, stored []bool, took float64)
 			s.Duplicates++
 		case it.refused():
 			s.Rejected++
+		case errors.Is(it.err, measure.ErrUnknown):
+			s.Unsupported++
 		default:
 			s.Failed++
 		}
