@@ -52,6 +52,21 @@ build: ## build bin/pillion-agent and bin/pillion, both static, and bin/pillion-
 build-all: ## build pillion-agent for arm64, armv7, mips and mipsle, static, into bin/linux-*; TARGETS="mips arm64" builds some
 	@BUILDVCS=$(BUILDVCS) .ci/build-all $(TARGETS)
 
+.PHONY: release
+release: ## build a release of the commit into bin/release: programs, licences, bill of materials (CycloneDX), SHA256SUMS
+	@.ci/install page
+	@.ci/check-generated probe send api internal/notice ui
+	@.ci/release
+
+.PHONY: reproducible
+reproducible: install-test ## build a release twice, the second time with an empty compiler cache, and compare (10 minutes)
+	COLD=1 go test -count=1 -timeout=60m -tags=long -run='^TestLongReleaseIsReproducible$$' .
+
+.PHONY: vulnerabilities
+vulnerabilities: ## ask the public databases for known vulnerabilities of Go modules and npm packages
+	@.ci/install page
+	@.ci/vulnerabilities
+
 .PHONY: clib
 clib: ## build the C library into clib/build
 	@$(MAKE) -C clib
@@ -62,12 +77,12 @@ page: ## build the web page into ui/dist, embedded in pillion-server
 	go generate ./ui
 
 .PHONY: generate
-generate: ## generate the BPF objects, the API code and the web page
-	go generate ./probe/... ./send/... ./api ./ui
+generate: ## generate the BPF objects, the API code, the web page and the licences
+	go generate ./probe/... ./send/... ./api ./ui ./internal/notice
 
 .PHONY: check-generated
 check-generated: ## check that generated files match their sources
-	@.ci/check-generated probe send api ui
+	@.ci/check-generated probe send api ui internal/notice
 
 .PHONY: lint
 lint: ## run gofmt, go vet, staticcheck, tsc, and shellcheck if installed

@@ -99,6 +99,8 @@ var exceptions = []exception{
 	{"main", "bench/ingest", "an experiment run by hand, never shipped: the product is three binaries"},
 	{"main", "bench/crowd", "a simulation run by hand and by the page's tests, never shipped: the product is three binaries"},
 	{"main", "ui/pack", "a step of the page's build, run by go generate, never shipped: the product is three binaries"},
+	{"main", "internal/notice/collect", "a step of the build, run by go generate, never shipped: the product is three binaries"},
+	{"main", "internal/sbom", "a step of `make release`, never shipped: the product is three binaries"},
 	{"main", "bench/oml", "an experiment for `make bench-oml`, never shipped: the product is three binaries"},
 	{"main", "bench/router", "an experiment for `make bench-router`, never shipped: the product is three binaries"},
 	{"main", "bench/send", "an experiment for `make bench-send`, never shipped: the product is three binaries"},

@@ -30,6 +30,7 @@ type cli struct {
 	Iperf3      iperfCmd                      `cmd:"" name:"run-iperf3" help:"Run iperf3 and report its measurements."`
 	Doctor      doctorCmd                     `cmd:"" help:"Check whether this host can measure, with advice."`
 	Lab         labCmd                        `cmd:"" help:"Build and control testbeds of network namespaces and emulated links."`
+	Licenses    command.Licenses              `cmd:"" help:"Print the licences of this program and of the software it contains."`
 	Version     command.Version               `cmd:"" help:"Print the version of this program."`
 }
 

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
+	"pillion.dev/internal/notice"
 	"pillion.dev/internal/version"
 )
 
@@ -114,6 +117,21 @@ type Version struct{}
 func (Version) Run(line *kong.Context) error {
 	_, err := fmt.Println(line.Model.Name, version.String())
 	return err
+}
+
+// pageServer is the program that contains the web page.
+const pageServer = "pillion-server"
+
+// Licenses is the command that prints the licences of what a program contains.
+type Licenses struct{}
+
+// Run prints the licences.
+func (Licenses) Run(line *kong.Context) error {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("list licences: this program was built without a list of its modules")
+	}
+	return notice.Write(os.Stdout, notice.Linked(info, line.Model.Name == pageServer))
 }
 
 // Check is the command that checks a configuration file.

@@ -39,6 +39,7 @@ type cli struct {
 	Token      tokenCmd      `cmd:"" help:"Manage tokens of users, programs and joining hosts."`
 	Health     healthCmd     `cmd:"" help:"Check the health of the server; exit code 1 if it is unhealthy."`
 	Login      loginCmd      `cmd:"" help:"Save a server and a token in the configuration file."`
+	Licenses   licensesCmd   `cmd:"" help:"Print the licences of this program and of the software it contains."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of this program and the server."`
 	Completion completionCmd `cmd:"" help:"Print the completion script for a shell."`
 }

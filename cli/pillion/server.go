@@ -11,6 +11,7 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/api/pillionv1"
+	"pillion.dev/cli/command"
 	"pillion.dev/internal/version"
 )
 
@@ -41,6 +42,11 @@ func (c *healthCmd) Run(ctx context.Context, a *app, client *api.Client) error {
 	}
 	return nil
 }
+
+type licensesCmd struct{ command.Licenses }
+
+// Help shows an example.
+func (licensesCmd) Help() string { return "Example:\n\n  pillion licenses" }
 
 type versionCmd struct {
 	Client bool `help:"Print only the version of this program."`

@@ -15,9 +15,10 @@ import (
 )
 
 type cli struct {
-	Run     runCmd                       `cmd:"" default:"withargs" help:"Run the server (the default)."`
-	Check   command.Check[server.Config] `cmd:"" help:"Check a configuration file."`
-	Version command.Version              `cmd:"" help:"Print the version of this program."`
+	Run      runCmd                       `cmd:"" default:"withargs" help:"Run the server (the default)."`
+	Check    command.Check[server.Config] `cmd:"" help:"Check a configuration file."`
+	Licenses command.Licenses             `cmd:"" help:"Print the licences of this program and of the software it contains."`
+	Version  command.Version              `cmd:"" help:"Print the version of this program."`
 }
 
 var hints = []command.Hint{

@@ -12,11 +12,13 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"pillion.dev/api"
+	"pillion.dev/internal/notice"
 )
 
 // pagePolicy restricts the page to its own files and this server: no other hosts, no
@@ -24,7 +26,11 @@ import (
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
 	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-const indexFile = "index.html"
+const (
+	indexFile = "index.html"
+	// licensesFile lists what the server and the page contain. The page links to it.
+	licensesFile = "licenses.txt"
+)
 
 // asset is a file of the page in all content encodings.
 type asset struct {
@@ -61,6 +67,9 @@ func newPage(files fs.FS) (page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read page: %w", err)
 	}
+	var licenses bytes.Buffer
+	_ = notice.Write(&licenses, notice.All()) // writes to a buffer cannot fail
+	p[licensesFile] = newAsset(licensesFile, licenses.Bytes())
 	return p, nil
 }
 
@@ -69,17 +78,22 @@ func readAsset(files fs.FS, name string) (asset, error) {
 	if err != nil {
 		return asset{}, err
 	}
+	a := newAsset(name, content)
+	if small, err := fs.ReadFile(files, name+brotliEnd); err == nil {
+		a.packed = slices.Insert(a.packed, 0, packed{"br", small})
+	}
+	return a, nil
+}
+
+func newAsset(name string, content []byte) asset {
 	sum := sha256.Sum256(content)
 	a := asset{kind: mime.TypeByExtension(path.Ext(name)), tag: hex.EncodeToString(sum[:12]), plain: content}
-	if small, err := fs.ReadFile(files, name+brotliEnd); err == nil {
-		a.packed = append(a.packed, packed{"br", small})
-	}
 	var small bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&small, gzip.BestCompression) // the level is valid
 	w.Write(content)                                          // writes to a buffer cannot fail
 	w.Close()
 	a.packed = append(a.packed, packed{"gzip", small.Bytes()})
-	return a, nil
+	return a
 }
 
 // form is the smallest form that the client accepts, with its ETag.

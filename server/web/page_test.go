@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -200,5 +201,22 @@ func TestPageBrotli(t *testing.T) {
 		if got := response.Header.Get("Content-Encoding"); got != test.encoding || string(body) != test.want {
 			t.Errorf("%s for %q: %q, %q; want %q, %q", test.path, test.accept, got, body, test.encoding, test.want)
 		}
+	}
+}
+
+// TestLicenses: the page links to the licences of what it and the server contain.
+func TestLicenses(t *testing.T) {
+	s := pageSite(t)
+	response, body := ask(t, s, "GET", "/licenses.txt", nil)
+	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || !strings.HasPrefix(kind, "text/plain") {
+		t.Fatalf("got %d, type %q", response.StatusCode, kind)
+	}
+	for _, want := range []string{"=== go github.com/nats-io/nats-server/v2 ", "=== npm preact ", "Permission is hereby granted"} {
+		if !bytes.Contains(body, []byte(want)) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if link, err := os.ReadFile("../../ui/view/page.tsx"); err != nil || !bytes.Contains(link, []byte(`href="/licenses.txt"`)) {
+		t.Errorf("the page has no link to it: %v", err)
 	}
 }

@@ -70,6 +70,7 @@ export function Page() {
           {View ? <View /> : <Notice title="Page not found" action={<a class="button" href="#/">Go to the overview</a>}>There is no page at this address.</Notice>}
         </Safe>
       </main>
+      <footer class="bottom"><a href="/licenses.txt">Licences</a></footer>
     </div>
   );
 }
