@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/rpc"
 	"os"
@@ -54,8 +55,7 @@ func serveChanges(ctx context.Context, probe *runner.Source) {
 	}
 }
 
-// checkUser accepts root and the user of this process: an abstract socket has no
-// file permissions.
+// checkUser accepts root and the user of this process, whoever else can open the socket.
 func checkUser(connection *net.UnixConn) error {
 	raw, err := connection.SyscallConn()
 	if err != nil {
@@ -81,7 +81,14 @@ func ChangeSampling(device string, sampling source.Sampling) error {
 	if err != nil {
 		return err
 	}
-	connection, err := net.DialUnix("unix", nil, hook.Address(roleSource, d))
+	address, err := hook.Address(roleSource, d)
+	if err != nil {
+		return err
+	}
+	connection, err := net.DialUnix("unix", nil, address)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("reach source of device %q: %w", device, err)
+	}
 	if err != nil {
 		return fmt.Errorf("reach source of device %q: %w: %w", device, ErrNotRunning, err)
 	}

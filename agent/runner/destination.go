@@ -24,7 +24,7 @@ import (
 // the rows of each session.
 type deviceDestination struct {
 	device hook.Device
-	owner  *net.UnixListener
+	owner  *hook.Owner
 	sink   Sink
 	log    *slog.Logger
 	now    func() moment

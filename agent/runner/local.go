@@ -89,7 +89,7 @@ func checkDevice(name string) error {
 func (s *Source) Device() hook.Device { return s.running.device }
 
 // Listener is the socket at hook.Address, through which other processes reach the source.
-func (s *Source) Listener() *net.UnixListener { return s.running.owner }
+func (s *Source) Listener() *net.UnixListener { return s.running.owner.Listener() }
 
 // Run follows changes of the device and renews the lease until the context ends. It
 // calls show at every interval.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -23,7 +22,7 @@ import (
 // only in peers and filters.
 type deviceSource struct {
 	device hook.Device
-	owner  *net.UnixListener
+	owner  *hook.Owner
 	probe  *source.Source
 	tasks  []sourceTask
 	// chosen are the last arguments of SetRules.

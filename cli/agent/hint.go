@@ -44,6 +44,7 @@ var hints = []struct {
 	{hook.ErrLink, "use an interface with Ethernet or raw IP packets; xdp also requires support in the driver"},
 	{hook.ErrOldKernel, "uname -r prints the kernel version; README.md lists the requirements"},
 	{hook.ErrOwned, "stop the other process first: pgrep -a pillion-agent lists it"},
+	{hook.ErrRuntime, "use sudo; devices are locked in /run/pillion/devices, which only its user may write to"},
 	{errNetns, "ip netns list and pillion-agent lab status list names; a path or a process ID also works"},
 	{router.ErrOptions, "see pillion-agent router --help for the values of an option"},
 	{fivetuple.ErrFilter, "the form is 'src=P dst=P proto=tcp sport=N dport=N', each part at most once"},
