@@ -13,7 +13,7 @@ import (
 	"pillion.dev/probe/hook"
 )
 
-// Cost is one reading of the resources that the agent uses, and of its spool.
+// Cost is one reading of the resources that the agent's processes use, and of its spool.
 type Cost struct {
 	Time time.Time
 	// BusyPercent of one processor since the previous reading; negative without one.
@@ -25,25 +25,47 @@ type Cost struct {
 	used        time.Duration
 }
 
-// ReadAgent reads the cost of this process; rates are relative to the previous reading.
-// Probe may be nil.
-func ReadAgent(previous *Cost, held spool.Stats, probe *hook.Cost) (*Cost, error) {
+// Usage is what a process has used.
+type Usage struct {
+	Processor  time.Duration `json:"processor_ns"` // since its start
+	Memory     uint64        `json:"memory"`       // resident bytes
+	Goroutines int           `json:"goroutines"`
+}
+
+// ReadUsage reads that of this process.
+func ReadUsage() (Usage, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		return nil, fmt.Errorf("read processor time of the agent: %w", err)
+		return Usage{}, fmt.Errorf("read processor time of the agent: %w", err)
 	}
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		return nil, fmt.Errorf("read memory of the agent: %w", err)
+		return Usage{}, fmt.Errorf("read memory of the agent: %w", err)
 	}
 	var size, resident uint64
 	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
-		return nil, fmt.Errorf("read memory of the agent: %q: %w", text, err)
+		return Usage{}, fmt.Errorf("read memory of the agent: %q: %w", text, err)
+	}
+	return Usage{
+		Processor: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), Memory: resident * uint64(os.Getpagesize()),
+		Goroutines: runtime.NumGoroutine(),
+	}, nil
+}
+
+// ReadAgent reads the cost of this process, and of the other one of the agent if that is not
+// nil; rates are relative to the previous reading. Probe may be nil.
+func ReadAgent(previous *Cost, held spool.Stats, probe *hook.Cost, other *Usage) (*Cost, error) {
+	used, err := ReadUsage()
+	if err != nil {
+		return nil, err
+	}
+	if other != nil {
+		used.Processor += other.Processor
+		used.Memory += other.Memory
+		used.Goroutines += other.Goroutines
 	}
 	c := &Cost{
-		Time: time.Now(), BusyPercent: -1, Memory: resident * uint64(os.Getpagesize()),
-		Goroutines: runtime.NumGoroutine(), Spool: held, Probe: probe,
-		used: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
+		Time: time.Now(), BusyPercent: -1, Memory: used.Memory, Goroutines: used.Goroutines, Spool: held, Probe: probe, used: used.Processor,
 	}
 	if previous != nil {
 		// Both readings carry the monotonic clock, which steps do not affect.

@@ -75,7 +75,7 @@ func TestSamplesDescribeThisHost(t *testing.T) {
 	if l.MemoryTotal == 0 || l.Memory > l.MemoryTotal || l.CPUs == 0 || !l.Samples()[0][1].IsNull() {
 		t.Errorf("got %+v", l)
 	}
-	c, err := ReadAgent(nil, spool.Stats{}, nil)
+	c, err := ReadAgent(nil, spool.Stats{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,13 @@ type Sampler struct {
 	// Probe returns the cost of the BPF programs; nil, or a nil result, if not counted.
 	Probe func() *hook.Cost
 	Log   *slog.Logger
-	// Points to sample; nil: all but those of nmetrics. The clock is always read.
-	Points []*measure.Schema
+	// Points to sample; nil: all but those of nmetrics. The clock is always read, unless
+	// OtherClock is set: then another process reads it.
+	Points     []*measure.Schema
+	OtherClock bool
+	// Other returns the usage of the other process of the agent; nil, or a nil result: there
+	// is none.
+	Other func() *Usage
 
 	clock atomic.Pointer[Clock]
 	load  *Load
@@ -83,7 +88,11 @@ func (s *Sampler) sample(ctx context.Context) {
 		{&NmetricsNet, func(context.Context) ([]measure.Sample, error) { return ReadNmetricsNet() }},
 	} {
 		chosen := slices.Contains(points, point.schema)
-		if !chosen && point.schema != &measure.Clock {
+		if point.schema == &measure.Clock {
+			if s.OtherClock {
+				continue
+			}
+		} else if !chosen {
 			continue
 		}
 		samples, err := point.read(ctx)
@@ -138,7 +147,11 @@ func (s *Sampler) readAgent(context.Context) ([]measure.Sample, error) {
 	if s.Probe != nil {
 		probe = s.Probe()
 	}
-	c, err := ReadAgent(s.cost, s.Spool(), probe)
+	var other *Usage
+	if s.Other != nil {
+		other = s.Other()
+	}
+	c, err := ReadAgent(s.cost, s.Spool(), probe, other)
 	if err != nil {
 		return nil, err
 	}

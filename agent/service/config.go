@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -12,7 +13,9 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
+	"pillion.dev/agent/loader"
 	"pillion.dev/agent/policy"
+	"pillion.dev/agent/runner"
 	"pillion.dev/internal/document"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/measure"
@@ -44,14 +47,14 @@ type Config struct {
 	// Folder of the agent's identity and spool; default DefaultFolder.
 	Folder string `yaml:"data"`
 	// SpoolBytes bounds the spool; default 1 GiB.
-	SpoolBytes quantity.Size `yaml:"spool_bytes"`
+	SpoolBytes quantity.Size `yaml:"spool_bytes" json:"-"`
 	// HostInterval is how often load and clock are measured; default 10 s.
 	HostInterval time.Duration `yaml:"host_interval"`
 	// Points of the host that are sampled: host, interfaces, clock, agent, nmetrics,
 	// router; default all but the last two. With router the host is profiled as one.
 	Points []string `yaml:"points"`
 	// Capture are devices whose packet headers are reported.
-	Capture []Capture `yaml:"capture"`
+	Capture []loader.Capture `yaml:"capture"`
 	// PathValidation is auto or off: whether sources of sessions mark packets to a peer only
 	// after path probes have shown that marked packets arrive; default auto.
 	PathValidation string `yaml:"path_validation"`
@@ -63,8 +66,11 @@ type Config struct {
 	OML string `yaml:"oml"`
 	// Streams are derived from points by filters.
 	Streams []Stream `yaml:"streams"`
+	// User, by name or number, that the part which speaks to the network runs as; default: the
+	// owner of Folder, or "pillion", or a number that nobody uses.
+	User string `yaml:"user"`
 	// JoinToken is required only to join.
-	JoinToken string `yaml:"-"`
+	JoinToken string `yaml:"-" json:"-"`
 }
 
 // Stream is derived from the samples of a point by filters, a row per window.
@@ -144,10 +150,10 @@ func (c Config) complete() (Config, error) {
 		return c, err
 	}
 	for i, capture := range c.Capture {
-		if err := capture.check(); err != nil {
-			return c, err
+		if err := capture.Check(); err != nil {
+			return c, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
-		if slices.ContainsFunc(c.Capture[:i], func(other Capture) bool { return other.Device == capture.Device }) {
+		if slices.ContainsFunc(c.Capture[:i], func(other loader.Capture) bool { return other.Device == capture.Device }) {
 			return c, fmt.Errorf("%w: two captures on device %q: combine their filters with or", ErrConfig, capture.Device)
 		}
 	}
@@ -191,4 +197,13 @@ func (c Config) hostPoints() ([]*measure.Schema, error) {
 		schemas = append(schemas, host.Points()[i])
 	}
 	return schemas, nil
+}
+
+// privileged are the options of the privileged part.
+func (c Config) privileged(sink runner.Sink, allowed *policy.Policy, log *slog.Logger) (loader.Options, error) {
+	points, err := c.hostPoints()
+	return loader.Options{
+		Sink: sink, Log: log, Points: c.ownPoints(), ValidatePaths: c.PathValidation != validateOff, Policy: allowed,
+		Captures: c.Capture, Interval: c.HostInterval, ReportClock: slices.Contains(points, &measure.Clock), Folder: c.Folder,
+	}, err
 }

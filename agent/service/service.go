@@ -1,6 +1,9 @@
 // Package service is the agent of a host that has joined a server: it maintains the
-// host's identity, runs what the server assigns, samples the host itself, and sends
-// everything through the spool.
+// host's identity, has the loader run what the server assigns, samples the host itself, and
+// sends everything through the spool.
+//
+// It runs without privileges: Run starts it as another user in a process of its own, and
+// serves it the privileged part, package loader. RunInOne has both in one process.
 //
 // It contains no probe and no protocol but connects the rooms that do. Without the server
 // it keeps running, within the limits of the spool; only sources stop, by their leases.
@@ -20,12 +23,13 @@ import (
 
 	"pillion.dev/agent/host"
 	"pillion.dev/agent/identity"
+	"pillion.dev/agent/loader"
 	"pillion.dev/agent/oml"
 	"pillion.dev/agent/policy"
-	"pillion.dev/agent/runner"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
 	"pillion.dev/internal/version"
+	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 	"pillion.dev/session"
 )
@@ -40,28 +44,45 @@ type service struct {
 	identity *identity.Identity
 	spool    *spool.Spool
 	streams  *streams
-	runner   *runner.Runner
-	tracer   *tracer
+	loader   privileged
 	sampler  *host.Sampler
 	bus      *bus.Agent
+	status   atomic.Pointer[loader.Status] // as of the last report
 	// applications of this host that report by OML's protocol.
 	applications *applications
 
-	applying sync.Mutex
-	// unknown are the tasks of the assignment that require a newer agent.
-	unknown atomic.Pointer[[]session.TaskState]
-	linked  chan struct{} // signalled when the server is connected
-	joined  sync.Once
-	ready   func()
+	linked chan struct{} // signalled when the server is connected
+	joined sync.Once
+	ready  func()
 }
 
-// Run joins the server, if necessary, and runs until the context ends. It calls ready,
-// if set, once the server has registered the agent.
-func Run(ctx context.Context, config Config, log *slog.Logger, ready func()) error {
+// privileged is a loader, in this process or in another one.
+type privileged interface {
+	Serve(ctx context.Context, request []byte) ([]byte, error)
+	Pulse(text []byte)
+	Status() (loader.Status, error)
+	Close() error
+}
+
+// RunInOne joins the server, if necessary, and runs in one process until the context ends. It
+// calls ready, if set, once the server has registered the agent.
+func RunInOne(ctx context.Context, config Config, log *slog.Logger, ready func()) error {
 	config, err := config.complete()
 	if err != nil {
 		return err
 	}
+	allowed, err := policy.Open(config.Policy)
+	if err != nil {
+		return err
+	}
+	return run(ctx, config, log, ready, func(s *service) (privileged, error) {
+		options, err := config.privileged(s.streams.inject, allowed, log)
+		return loader.New(options), err
+	})
+}
+
+// run is the unprivileged part. Load starts the privileged one when the streams are open.
+func run(ctx context.Context, config Config, log *slog.Logger, ready func(), load func(*service) (privileged, error)) error {
 	s := &service{
 		config: config, log: log, started: time.Now(), instance: rand.Text(),
 		linked: make(chan struct{}, 1), ready: ready,
@@ -69,18 +90,14 @@ func Run(ctx context.Context, config Config, log *slog.Logger, ready func()) err
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.ctx = own
-	if err := s.open(ctx); err != nil {
+	if err := s.open(ctx, load); err != nil {
 		return errors.Join(err, s.close())
 	}
 	s.run(own)
 	return s.close()
 }
 
-func (s *service) open(ctx context.Context) (err error) {
-	allowed, err := policy.Open(s.config.Policy)
-	if err != nil {
-		return err
-	}
+func (s *service) open(ctx context.Context, load func(*service) (privileged, error)) (err error) {
 	if s.identity, err = join(ctx, s.config, s.log); err != nil {
 		return err
 	}
@@ -89,9 +106,7 @@ func (s *service) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.applications = &applications{backend: backend}
-	s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"),
-		spool.Options{LimitBytes: int64(s.config.SpoolBytes), Found: backend.Found, Log: s.log})
-	if err != nil {
+	if err := s.openSpool(ctx, backend.Found); err != nil {
 		return err
 	}
 	if err := s.openApplications(); err != nil {
@@ -101,17 +116,17 @@ func (s *service) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	wanted := append(slices.Clone(points), capturePoints(s.config.Capture)...)
+	wanted := append(slices.Clone(points), loader.CapturePoints(s.config.Capture)...)
 	if s.streams, err = openStreams(s.spool.Put, wanted, s.config.Streams, s.log); err != nil {
 		return err
 	}
-	s.runner = runner.New(runner.Options{
-		Sink: s.streams.inject, Log: s.log, Points: s.config.ownPoints(), ValidatePaths: s.config.PathValidation != validateOff, Policy: allowed,
-	})
-	s.tracer = newTracer(s.streams.inject, s.log)
+	if s.loader, err = load(s); err != nil {
+		return err
+	}
+	points = slices.DeleteFunc(slices.Clone(points), func(p *measure.Schema) bool { return p == &measure.Clock })
 	s.sampler = &host.Sampler{
 		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spool.Stats, Probe: s.probeCost, Log: s.log,
-		Points: points,
+		Points: points, OtherClock: true, Other: s.loaderUsage,
 	}
 	s.bus, err = bus.ConnectAgent(s.ctx, bus.AgentOptions{
 		URL: s.identity.Bus(), TLS: s.identity.TLS(), Name: s.identity.Name(), Log: s.log, Changed: s.changed,
@@ -119,14 +134,14 @@ func (s *service) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.bus.Serve(s.serve), s.bus.Pulse(s.pulse))
+	return errors.Join(s.bus.Serve(s.loader.Serve), s.bus.Pulse(s.loader.Pulse))
 }
 
 // run runs all parts until the context ends.
 func (s *service) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context){
-		s.report, s.runner.Run, s.streams.run, s.keepIdentity, s.capture, s.thin,
+		s.report, s.streams.run, s.keepIdentity, s.thin,
 		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
 		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.send)) },
 	} {
@@ -167,7 +182,12 @@ func (s *service) explain() {
 }
 
 // state is what this agent reports to the server.
-func (s *service) state() session.State {
+func (s *service) state() (session.State, error) {
+	status, err := s.loader.Status()
+	if err != nil {
+		return session.State{}, err
+	}
+	s.status.Store(&status)
 	state, err := host.Describe()
 	if err != nil {
 		s.log.Warn("describe host", "error", err)
@@ -175,19 +195,50 @@ func (s *service) state() session.State {
 	state.Agent, state.Instance = s.identity.Name(), s.instance
 	state.Time, state.Started = time.Now(), s.started
 	state.Version, state.Labels, state.Capabilities = version.Short(), s.config.Labels, session.Capabilities()
-	state.Clock, state.Spool = s.sampler.Clock(), s.spool.Stats().Spool
+	state.Clock, state.Spool = status.Clock, s.spool.Stats().Spool
 	state.Thin = int(s.applications.thin.Load())
-	state.Revision = s.runner.Revision()
-	state.Tasks = append(append(s.runner.States(), s.tracer.states()...), s.refused()...)
-	return state
+	state.Revision, state.Tasks = status.Revision, status.Tasks
+	return state, nil
+}
+
+// current is the status of the loader, as of the last report to the server if there was one
+// recently.
+func (s *service) current() loader.Status {
+	if !s.bus.Connected() || s.status.Load() == nil {
+		status, err := s.loader.Status()
+		if err != nil {
+			s.log.Warn("sample agent", "error", err)
+		}
+		s.status.Store(&status)
+	}
+	return *s.status.Load()
 }
 
 // probeCost is nil if the kernel does not count it.
-func (s *service) probeCost() *hook.Cost {
-	if cost, counted := s.runner.Cost(); counted {
-		return &cost
+func (s *service) probeCost() *hook.Cost { return s.current().Cost }
+
+// loaderUsage is nil if the loader is part of this process.
+func (s *service) loaderUsage() *host.Usage { return s.current().Usage }
+
+// spoolWait is how long the spool of a killed agent may still be locked: its unprivileged
+// part ends just after it.
+const spoolWait = 3 * time.Second
+
+func (s *service) openSpool(ctx context.Context, found func(measure.Envelope)) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, spoolWait)
+	defer cancel()
+	for {
+		s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"),
+			spool.Options{LimitBytes: int64(s.config.SpoolBytes), Found: found, Log: s.log})
+		if !errors.Is(err, spool.ErrInUse) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	return nil
 }
 
 // closeTimeout bounds the delivery of the last batches when the agent exits.
@@ -200,11 +251,8 @@ func (s *service) close() error {
 	if s.applications != nil {
 		s.applications.close()
 	}
-	if s.tracer != nil {
-		s.tracer.close()
-	}
-	if s.runner != nil {
-		err = errors.Join(err, s.runner.Close())
+	if s.loader != nil {
+		err = errors.Join(err, s.loader.Close())
 	}
 	if s.streams != nil {
 		err = errors.Join(err, s.streams.close())

@@ -10,6 +10,7 @@ import (
 
 	"pillion.dev/agent"
 	"pillion.dev/agent/capture"
+	"pillion.dev/agent/confine"
 	"pillion.dev/agent/estimator"
 	"pillion.dev/agent/report"
 	"pillion.dev/agent/service"
@@ -38,6 +39,8 @@ var hints = []struct {
 }{
 	{command.ErrUsage, "see COMMAND --help"},
 	{service.ErrConfig, "correct the file; docs/agent.md lists the keys"},
+	{confine.ErrUser, "--user takes a name, or a number"},
+	{confine.ErrFolder, "see COMMAND --help"},
 	{command.ErrValue, "see COMMAND --help for the values of options"},
 	{hook.ErrNotRoot, "BPF programs require root: use sudo"},
 	{hook.ErrNoDevice, "ip link lists the interfaces of this network namespace"},
@@ -89,6 +92,9 @@ var hints = []struct {
 
 // fail prints an error and returns the exit code.
 func fail(w io.Writer, err error) int {
+	if part := (service.Ended{}); errors.As(err, &part) {
+		return part.Code
+	}
 	if other := (exitError{}); errors.As(err, &other) {
 		command.Fail(w, "pillion-agent", err, nil)
 		return other.code

@@ -17,6 +17,7 @@ import (
 // cli is the command line, with one field and one file per command.
 type cli struct {
 	Run         runCmd                        `cmd:"" help:"Join a server and run as its agent."`
+	Part        unprivilegedCmd               `cmd:"" name:"unprivileged" hidden:"" help:"The part of run that speaks to the network; started by run."`
 	Check       command.Check[service.Config] `cmd:"" help:"Check a configuration file of run."`
 	Source      sourceCmd                     `cmd:"" help:"Mark outgoing packets of a network interface."`
 	Destination destinationCmd                `cmd:"" help:"Read and remove the marks of incoming packets of a network interface."`

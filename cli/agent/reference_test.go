@@ -109,7 +109,7 @@ func TestExampleConfiguration(t *testing.T) {
 // TestUnit: systemd accepts the unit, and the program its command lines.
 func TestUnit(t *testing.T) {
 	text := read(t, unit)
-	match := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/(\S+) (.*)$`).FindStringSubmatch(text)
+	match := regexp.MustCompile(`(?m)^ExecStart=!?/usr/bin/(\S+) (.*)$`).FindStringSubmatch(text)
 	if match == nil || match[1] != program || !strings.Contains(text, "\nType=notify\n") {
 		t.Fatalf("%s does not start %s and wait for its notice", unit, program)
 	}

@@ -26,6 +26,8 @@ type runCmd struct {
 	OML       string            `name:"oml" help:"Listen address for applications of this host that use OML's protocol, or off; default: ${oml}." placeholder:"ADDR"`
 	Validate  string            `name:"path-validation" enum:"auto,off," default:"" placeholder:"WHEN" help:"auto: sources of sessions mark packets to a peer only after path probes have shown that marked packets arrive; off: mark them at once; default: auto."`
 	Policy    string            `type:"existingfile" placeholder:"FILE" help:"YAML file with what this host lets sessions do, which the server cannot override; default: ${policy}, if it exists."`
+	User      string            `placeholder:"USER" help:"User, by name or number, that the part which speaks to the network runs as; default: the owner of the directory, or pillion, or a number that nobody uses."`
+	NoSplit   bool              `help:"Run with all privileges in one process, for debugging. Not recommended: whoever takes over that process has them too."`
 	Debug     bool              `help:"Log debug messages."`
 }
 
@@ -34,6 +36,9 @@ func (c *runCmd) Run(ctx context.Context) error {
 	config, err := c.settings()
 	if err != nil {
 		return err
+	}
+	if c.NoSplit {
+		return service.RunInOne(ctx, config, command.Log(c.Debug), ready)
 	}
 	return service.Run(ctx, config, command.Log(c.Debug), ready)
 }
@@ -54,6 +59,7 @@ func (c *runCmd) settings() (service.Config, error) {
 	}
 	config.Server, config.Name = cmp.Or(c.Server, config.Server), cmp.Or(c.Name, config.Name)
 	config.Folder, config.OML = cmp.Or(c.Data, config.Folder), cmp.Or(c.OML, config.OML)
+	config.User = cmp.Or(c.User, config.User)
 	config.Policy = cmp.Or(c.Policy, config.Policy)
 	config.PathValidation = cmp.Or(c.Validate, config.PathValidation)
 	config.SpoolBytes = cmp.Or(c.Spool, config.SpoolBytes)

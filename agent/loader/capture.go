@@ -1,4 +1,4 @@
-package service
+package loader
 
 import (
 	"context"
@@ -25,9 +25,10 @@ func (c Capture) options() capture.Options {
 	return capture.Options{Device: c.Device, Filter: c.Filter, Snap: c.Snap, Promiscuous: c.Promiscuous}
 }
 
-func (c Capture) check() error {
+// Check reports what is wrong with it.
+func (c Capture) Check() error {
 	if err := c.options().Check(); err != nil {
-		return fmt.Errorf("%w: capture on device %q: %w", ErrConfig, c.Device, err)
+		return fmt.Errorf("capture on device %q: %w", c.Device, err)
 	}
 	return nil
 }
@@ -36,26 +37,26 @@ func (c Capture) check() error {
 const captureRetry = 5 * time.Second
 
 // capture captures on all devices until the context ends.
-func (s *service) capture(ctx context.Context) {
+func (l *Loader) capture(ctx context.Context) {
 	var devices sync.WaitGroup
-	for _, c := range s.config.Capture {
-		devices.Go(func() { s.captureOn(ctx, c) })
+	for _, c := range l.options.Captures {
+		devices.Go(func() { l.captureOn(ctx, c) })
 	}
 	devices.Wait()
 }
 
-func (s *service) captureOn(ctx context.Context, c Capture) {
+func (l *Loader) captureOn(ctx context.Context, c Capture) {
 	options := c.options()
-	options.Sink, options.Every = s.streams.inject, s.config.HostInterval
+	options.Sink, options.Every = capture.Sink(l.options.Sink), l.options.Interval
 	options.Tallied = func(t capture.Tally) {
-		s.streams.inject(&capture.Counts, t.Sample(time.Now(), c.Device))
+		l.options.Sink(&capture.Counts, t.Sample(time.Now(), c.Device))
 	}
 	logged := ""
 	for ctx.Err() == nil {
 		_, err := capture.Run(ctx, options)
 		if err != nil && err.Error() != logged {
 			logged = err.Error()
-			s.log.Warn("capture packets", "device", c.Device, "error", err)
+			l.log.Warn("capture packets", "device", c.Device, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -64,8 +65,8 @@ func (s *service) captureOn(ctx context.Context, c Capture) {
 	}
 }
 
-// capturePoints are the points that captures need.
-func capturePoints(captures []Capture) []*measure.Schema {
+// CapturePoints are the points that captures need.
+func CapturePoints(captures []Capture) []*measure.Schema {
 	if len(captures) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package service
+package loader
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"pillion.dev/agent/runner"
 	"pillion.dev/measure"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
@@ -17,8 +18,8 @@ import (
 
 // tracer traces the paths that sessions request, each at its own interval.
 type tracer struct {
-	inject func(*measure.Schema, measure.Sample)
-	log    *slog.Logger
+	sink runner.Sink
+	log  *slog.Logger
 
 	mu      sync.Mutex
 	running map[session.TraceTask]context.CancelFunc
@@ -36,9 +37,9 @@ type traced struct {
 // Routers limit ICMP errors to a few a second per host.
 const concurrentTraces = 1
 
-func newTracer(inject func(*measure.Schema, measure.Sample), log *slog.Logger) *tracer {
+func newTracer(sink runner.Sink, log *slog.Logger) *tracer {
 	return &tracer{
-		inject: inject, log: log, running: map[session.TraceTask]context.CancelFunc{},
+		sink: sink, log: log, running: map[session.TraceTask]context.CancelFunc{},
 		done: map[session.TraceTask]*traced{}, slots: make(chan struct{}, concurrentTraces),
 	}
 }
@@ -85,7 +86,7 @@ func (t *tracer) repeat(ctx context.Context, task session.TraceTask) {
 	}
 }
 
-// once traces a path and injects its hops.
+// once traces a path and emits its hops.
 func (t *tracer) once(ctx context.Context, task session.TraceTask) session.TraceResult {
 	failed := func(err error) session.TraceResult {
 		return session.TraceResult{Time: time.Now(), Address: task.Address, Protocol: task.Protocol, Error: err.Error()}
@@ -108,7 +109,7 @@ func (t *tracer) once(ctx context.Context, task session.TraceTask) session.Trace
 		return failed(err)
 	}
 	for _, sample := range trace.Samples(&path, task.Session, task.Peer) {
-		t.inject(&measure.Hops, sample)
+		t.sink(&measure.Hops, sample)
 	}
 	return resultOf(path)
 }

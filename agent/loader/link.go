@@ -1,0 +1,174 @@
+package loader
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"pillion.dev/measure"
+)
+
+// kind of a message on the link between the two parts of an agent.
+type kind byte
+
+// Messages of the unprivileged part. Those with a number are answered.
+const (
+	kindRequest kind = iota + 1 // session.Request
+	kindPulse                   // session.Pulse
+	kindStatus
+	kindClose // end all tasks; answered when the last rows have been sent
+	kindReady // the server has registered the agent
+	kindStart // rows can be taken: start the Loader
+)
+
+// Messages of the privileged part.
+const (
+	kindSetup kind = iota + 64 // the first one
+	kindRow
+	kindReply
+	kindFailure // the text of an error, instead of a reply
+	kindStop    // end in order
+)
+
+// A message is its length, kind and number, then its content.
+const (
+	headerLength = 4 + 1 + 8
+	// messageMax bounds messages of the privileged part; those of the other one are bounded
+	// by requestMax.
+	messageMax = 64 << 20
+	// pendingMax bounds what waits to be written, bytes.
+	pendingMax = 16 << 20
+	// stallMax is how long the other side may take to read.
+	stallMax = 30 * time.Second
+)
+
+var errClosed = errors.New("link closed")
+
+// link is one end. Rows are copied to a buffer that a goroutine writes, so that a system call
+// carries as many as have arrived since the last one.
+type link struct {
+	conn net.Conn
+	in   *bufio.Reader
+
+	mu      sync.Mutex
+	changed sync.Cond
+	pending []byte
+	err     error // nothing can be sent any more
+	written chan struct{}
+}
+
+func newLink(conn net.Conn) *link {
+	l := &link{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), written: make(chan struct{})}
+	l.changed.L = &l.mu
+	go l.write()
+	return l
+}
+
+// begin waits for room and starts a message; finish ends it.
+func (l *link) begin(k kind, number uint64) (start int, err error) {
+	l.mu.Lock()
+	for l.err == nil && len(l.pending) > pendingMax {
+		l.changed.Wait()
+	}
+	if l.err != nil {
+		l.mu.Unlock()
+		return 0, l.err
+	}
+	start = len(l.pending)
+	l.pending = append(l.pending, 0, 0, 0, 0, byte(k))
+	l.pending = binary.LittleEndian.AppendUint64(l.pending, number)
+	return start, nil
+}
+
+func (l *link) finish(start int) {
+	binary.LittleEndian.PutUint32(l.pending[start:], uint32(len(l.pending)-start-headerLength))
+	l.mu.Unlock()
+	l.changed.Broadcast()
+}
+
+func (l *link) send(k kind, number uint64, content []byte) error {
+	start, err := l.begin(k, number)
+	if err != nil {
+		return err
+	}
+	l.pending = append(l.pending, content...)
+	l.finish(start)
+	return nil
+}
+
+func (l *link) sendRow(point string, sample measure.Sample) error {
+	start, err := l.begin(kindRow, 0)
+	if err != nil {
+		return err
+	}
+	l.pending = appendRow(l.pending, point, sample)
+	l.finish(start)
+	return nil
+}
+
+func (l *link) write() {
+	defer close(l.written)
+	var out []byte
+	for {
+		l.mu.Lock()
+		for l.err == nil && len(l.pending) == 0 {
+			l.changed.Wait()
+		}
+		if len(l.pending) == 0 {
+			l.mu.Unlock()
+			return
+		}
+		out, l.pending = l.pending, out[:0]
+		l.mu.Unlock()
+		l.changed.Broadcast()
+		err := l.conn.SetWriteDeadline(time.Now().Add(stallMax))
+		if err == nil {
+			_, err = l.conn.Write(out)
+		}
+		if err != nil {
+			l.fail(fmt.Errorf("%w: %w", errClosed, err))
+			return
+		}
+	}
+}
+
+// fail ends sending; what is pending is still written if that is possible.
+func (l *link) fail(err error) {
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = err
+	}
+	l.mu.Unlock()
+	l.changed.Broadcast()
+}
+
+// receive reads a message whose content is at most so long, into memory of its own if that
+// does not suffice.
+func (l *link) receive(most int, memory []byte) (k kind, number uint64, content []byte, err error) {
+	var header [headerLength]byte
+	if _, err := io.ReadFull(l.in, header[:]); err != nil {
+		return 0, 0, nil, err
+	}
+	length := binary.LittleEndian.Uint32(header[:])
+	if uint64(length) > uint64(most) {
+		return 0, 0, nil, fmt.Errorf("message of %d bytes, limit %d", length, most)
+	}
+	if int(length) > cap(memory) {
+		memory = make([]byte, length)
+	}
+	content = memory[:length]
+	_, err = io.ReadFull(l.in, content)
+	return kind(header[4]), binary.LittleEndian.Uint64(header[5:]), content, err
+}
+
+// close writes what is pending and closes the connection.
+func (l *link) close() error {
+	l.fail(errClosed)
+	<-l.written
+	return l.conn.Close()
+}

@@ -1,0 +1,50 @@
+package service
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestConfiguredPoints(t *testing.T) {
+	for name, test := range map[string]struct{ text, points, fault string }{
+		"default":        {"server: noc\n", "host interfaces clock agent", ""},
+		"nmetrics":       {"points: [nmetrics, clock]\n", "nmetrics_cpu nmetrics_memory nmetrics_net clock", ""},
+		"router":         {"points: [router, clock]\n", "clock", ""},
+		"none":           {"points: []\n", "", ""},
+		"unknown":        {"points: [weather]\n", "", `point "weather"`},
+		"capture":        {"capture: [{device: eth0, filter: udp port 53}, {device: lo}]\n", "host interfaces clock agent", ""},
+		"no device":      {"capture: [{filter: udp}]\n", "", "a device"},
+		"bad filter":     {"capture: [{device: eth0, filter: udp prot 53}]\n", "", "prot"},
+		"bad snap":       {"capture: [{device: eth0, snap: 3}]\n", "", "snapshot length 3"},
+		"same device":    {"capture: [{device: eth0}, {device: eth0, filter: tcp}]\n", "", "two captures"},
+		"misspelled key": {"capture: [{devise: eth0}]\n", "", "devise"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "agent.yaml")
+			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := ReadConfig(path)
+			if test.fault != "" {
+				if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), test.fault) {
+					t.Error(err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			points, err := c.hostPoints()
+			var names []string
+			for _, p := range points {
+				names = append(names, p.Name)
+			}
+			if err != nil || points == nil || strings.Join(names, " ") != test.points {
+				t.Errorf("%v, %v", names, err)
+			}
+		})
+	}
+}
