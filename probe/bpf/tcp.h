@@ -20,13 +20,12 @@
 /* How the two experiment identifiers differ in the first word of an option. */
 #define EXID_DIFFERENCE bpf_htonl(WIRE_EXID ^ WIRE_EXID_SPARSE)
 
-static __always_inline int tcp_is_ours(const struct wire_experiment *o)
+static __always_inline int tcp_is_ours(const struct wire_experiment *o, __u32 length)
 {
 	const __be32 *head = (const void *)o; /* one comparison instead of three */
 
-	return (*head & ~EXID_DIFFERENCE) ==
-		       bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID) ||
-	       *head == bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID);
+	return (*head & ~EXID_DIFFERENCE) == bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | length << 16 | WIRE_EXID) ||
+	       *head == bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | length << 16 | WIRE_EXID);
 }
 
 /* Bytes from an option of this kind and length field to the next; 0: there is none. */
@@ -75,11 +74,8 @@ __noinline int tcp_leads(const struct tcp_options *options)
 	return walk.found;
 }
 
-/*
- * The offset in the TCP header of its last option if it is ours, else 0. Behind
- * nothing but timestamps, as nearly always, it is found at once.
- */
-static __always_inline __u32 tcp_find(const struct tcphdr *tcp, const void *end)
+/* The same as tcp_find for an option of this length. */
+static __always_inline __u32 tcp_find_length(const struct tcphdr *tcp, const void *end, __u32 length)
 {
 	const __u32 plain = sizeof(*tcp) + TCP_TIMESTAMPS_LENGTH;
 	struct tcp_options options = {};
@@ -89,10 +85,10 @@ static __always_inline __u32 tcp_find(const struct tcphdr *tcp, const void *end)
 	if ((const void *)(words + 1) > end) /* also without options: nothing that long is ours */
 		return 0;
 	at = tcp->doff * 4;
-	if (at < sizeof(*tcp) + WIRE_TCP_OPTION)
+	if (at < sizeof(*tcp) + length)
 		return 0;
-	at -= WIRE_TCP_OPTION;
-	if ((const void *)tcp + at + WIRE_TCP_OPTION > end || !tcp_is_ours((const void *)tcp + at))
+	at -= length;
+	if ((const void *)tcp + at + length > end || !tcp_is_ours((const void *)tcp + at, length))
 		return 0;
 	if (at == sizeof(*tcp) || (at == plain && *words == TCP_TIMESTAMPS))
 		return at;
@@ -104,6 +100,17 @@ static __always_inline __u32 tcp_find(const struct tcphdr *tcp, const void *end)
 		((__be32 *)options.bytes)[i] = words[i];
 	}
 	return tcp_leads(&options) ? at : 0;
+}
+
+/*
+ * The offset in the TCP header of its last option if it is ours, with a tag or without, else
+ * 0. Behind nothing but timestamps, as nearly always, it is found at once.
+ */
+static __always_inline __u32 tcp_find(const struct tcphdr *tcp, const void *end)
+{
+	__u32 at = tcp_find_length(tcp, end, WIRE_TCP_OPTION_TAGGED);
+
+	return at ? at : tcp_find_length(tcp, end, WIRE_TCP_OPTION);
 }
 
 #endif
