@@ -104,15 +104,26 @@ __noinline int tag_flow_key(const struct mark_key *pair, const struct flow_key *
 	return 0;
 }
 
+/*
+ * SipHash-2-4 of two words. A static function by itself: hashing takes all registers, and its
+ * caller needs them for other things.
+ */
+static __noinline __u64 siphash_two(__u64 key_first, __u64 key_second, __u64 first, __u64 second)
+{
+	struct mark_key key = { { key_first, key_second } };
+	struct siphash hash;
+
+	siphash_begin(&hash, &key);
+	siphash_word(&hash, first);
+	siphash_word(&hash, second);
+	return siphash_end(&hash);
+}
+
 /* time: as wire.h says, whole; number: as it travels, in host order; kind: see there */
 static __always_inline __u32 tag_compute(const struct mark_key *flow, __u64 time, __u32 number, __u32 kind)
 {
-	struct siphash hash;
-
-	siphash_begin(&hash, flow);
-	siphash_word(&hash, time);
-	siphash_word(&hash, number | (__u64)kind << 32 | (__u64)MARK_MESSAGE << 56);
-	return siphash_end(&hash);
+	return siphash_two(flow->words[0], flow->words[1], time,
+			   number | (__u64)kind << 32 | (__u64)MARK_MESSAGE << 56);
 }
 
 /* The time of a mark that carries none, from UTC in nanoseconds. */

@@ -74,43 +74,48 @@ __noinline int tcp_leads(const struct tcp_options *options)
 	return walk.found;
 }
 
-/* The same as tcp_find for an option of this length. */
-static __always_inline __u32 tcp_find_length(const struct tcphdr *tcp, const void *end, __u32 length)
+/* Does the header end in an option of ours with this length? Returns its offset, or 0. */
+static __always_inline __u32 tcp_last(const struct tcphdr *tcp, const void *end, __u32 length)
 {
-	const __u32 plain = sizeof(*tcp) + TCP_TIMESTAMPS_LENGTH;
-	struct tcp_options options = {};
-	const __be32 *words = (const void *)(tcp + 1);
-	__u32 at;
+	__u32 at = tcp->doff * 4;
 
-	if ((const void *)(words + 1) > end) /* also without options: nothing that long is ours */
-		return 0;
-	at = tcp->doff * 4;
 	if (at < sizeof(*tcp) + length)
 		return 0;
 	at -= length;
-	if ((const void *)tcp + at + length > end || !tcp_is_ours((const void *)tcp + at, length))
-		return 0;
-	if (at == sizeof(*tcp) || (at == plain && *words == TCP_TIMESTAMPS))
-		return at;
-	options.last = at - sizeof(*tcp);
+	return (const void *)tcp + at + length <= end && tcp_is_ours((const void *)tcp + at, length) ? at : 0;
+}
+
+/* Do the options lead to this offset? Behind nothing but timestamps, as nearly always, it is known at once. */
+static __always_inline int tcp_is_led_to(const __be32 *words, struct tcp_options *options, const void *end, __u32 at)
+{
+	const __u32 plain = sizeof(struct tcphdr) + TCP_TIMESTAMPS_LENGTH;
+
+	if (at == sizeof(struct tcphdr) || (at == plain && *words == TCP_TIMESTAMPS))
+		return 1;
+	options->last = at - sizeof(struct tcphdr);
 #pragma unroll
 	for (int i = 0; i < (TCP_OPTIONS_MAX - WIRE_TCP_OPTION) / 4; i++) {
 		if ((const void *)(words + i + 1) > end)
 			break;
-		((__be32 *)options.bytes)[i] = words[i];
+		((__be32 *)options->bytes)[i] = words[i];
 	}
-	return tcp_leads(&options) ? at : 0;
+	return tcp_leads(options);
 }
 
-/*
- * The offset in the TCP header of its last option if it is ours, with a tag or without, else
- * 0. Behind nothing but timestamps, as nearly always, it is found at once.
- */
+/* The offset in the TCP header of its last option if it is ours, with a tag or without, else 0. */
 static __always_inline __u32 tcp_find(const struct tcphdr *tcp, const void *end)
 {
-	__u32 at = tcp_find_length(tcp, end, WIRE_TCP_OPTION_TAGGED);
+	const __be32 *words = (const void *)(tcp + 1);
+	struct tcp_options options = {};
+	__u32 at;
 
-	return at ? at : tcp_find_length(tcp, end, WIRE_TCP_OPTION);
+	if ((const void *)(words + 1) > end) /* also without options: nothing that long is ours */
+		return 0;
+	at = tcp_last(tcp, end, WIRE_TCP_OPTION_TAGGED);
+	if (at && tcp_is_led_to(words, &options, end, at))
+		return at;
+	at = tcp_last(tcp, end, WIRE_TCP_OPTION);
+	return at && tcp_is_led_to(words, &options, end, at) ? at : 0;
 }
 
 #endif

@@ -22,6 +22,12 @@ static __always_inline void read_loss(struct mark *m, const void *sequence)
 	m->modules |= WIRE_LOSS;
 }
 
+static __always_inline void read_tag(struct mark *m, const void *tag)
+{
+	m->tag = bpf_ntohl(*(const __be32 *)tag);
+	m->tagged = 1;
+}
+
 #define FIELD(pointer, member) ((void *)(pointer) + __builtin_offsetof(typeof(*(pointer)), member))
 
 static __always_inline int is_loss_option(const struct wire_option_loss *o)
@@ -58,13 +64,47 @@ static __always_inline int is_sparse_pad(const void *pad)
 	       *(const __u8 *)(pad + 4) == 0;
 }
 
-/* A Destination Options header: one of exactly four layouts is ours. */
+static __always_inline int is_tagged_option(const struct wire_option_tagged *o)
+{
+	return o->type == WIRE_OPTION_LOSS && o->length == WIRE_OPTION_TAGGED_LENGTH;
+}
+
+static __always_inline int is_tagged_sparse_option(const struct wire_option_tagged_sparse *o)
+{
+	return o->type == WIRE_OPTION_LOSS && o->length == WIRE_OPTION_TAGGED_SPARSE_LENGTH &&
+	       o->flags == WIRE_SPARSE;
+}
+
+/* The options behind a delay that is in reach, as all of the header is. */
+static __always_inline int read_both(struct mark *m, void *at)
+{
+	struct wire_native_both *both = at;
+	struct wire_native_sparse *sparse = at;
+	struct wire_native_tagged_both *tagged = at;
+	struct wire_native_tagged_sparse *tagged_sparse = at;
+
+	if (is_tagged_option(&tagged->loss) && *(__be16 *)FIELD(tagged, pad) == bpf_htons(WIRE_OPTION_PADN << 8)) {
+		read_tag(m, FIELD(tagged, loss.tag));
+	} else if (is_tagged_sparse_option(&tagged_sparse->loss) && !tagged_sparse->pad) {
+		m->modules = WIRE_SPARSE;
+		read_tag(m, FIELD(tagged_sparse, loss.tag));
+	} else if (is_sparse_option(&sparse->loss) && is_sparse_pad(FIELD(sparse, pad))) {
+		m->modules = WIRE_SPARSE;
+	} else if (!is_loss_option(&both->loss) || !is_both_pad(FIELD(both, pad))) {
+		return VERDICT_MALFORMED;
+	}
+	read_delay(m, FIELD(both, delay.data));
+	read_loss(m, FIELD(both, loss.sequence));
+	return VERDICT_MARKED;
+}
+
+/* A Destination Options header: one of exactly seven layouts is ours. */
 static __always_inline int read_options(struct mark *m, void *at, void *end)
 {
 	struct wire_native_loss *loss = at;
 	struct wire_native_delay *delay = at;
+	struct wire_native_tagged_loss *tagged = at;
 	struct wire_native_both *both = at;
-	struct wire_native_sparse *sparse = at;
 
 	if ((void *)(loss + 1) > end)
 		return VERDICT_UNMARKED;
@@ -78,6 +118,14 @@ static __always_inline int read_options(struct mark *m, void *at, void *end)
 		read_loss(m, FIELD(loss, loss.sequence));
 		return VERDICT_MARKED;
 	}
+	if (m->size == sizeof(*tagged)) {
+		if ((void *)(tagged + 1) > end || !is_tagged_option(&tagged->loss) ||
+		    !is_delay_pad(FIELD(tagged, pad)))
+			return VERDICT_MALFORMED;
+		read_loss(m, FIELD(tagged, loss.sequence));
+		read_tag(m, FIELD(tagged, loss.tag));
+		return VERDICT_MARKED;
+	}
 	if (m->size == sizeof(*delay)) {
 		if ((void *)(delay + 1) > end || !is_delay_option(&delay->delay) ||
 		    !is_delay_pad(FIELD(delay, pad)))
@@ -87,12 +135,29 @@ static __always_inline int read_options(struct mark *m, void *at, void *end)
 	}
 	if (m->size != sizeof(*both) || (void *)(both + 1) > end || !is_delay_option(&both->delay))
 		return VERDICT_MALFORMED;
-	if (is_sparse_option(&sparse->loss) && is_sparse_pad(FIELD(sparse, pad)))
-		m->modules = WIRE_SPARSE;
-	else if (!is_loss_option(&both->loss) || !is_both_pad(FIELD(both, pad)))
+	return read_both(m, at);
+}
+
+/* next and size are known. */
+static __always_inline int read_tagged_shim(struct mark *m, void *at, void *end)
+{
+	struct wire_shim_tagged_loss *loss = at;
+	struct wire_shim_tagged_both *both = at;
+	__u8 type = loss->shim.head.type & ~WIRE_TAGGED;
+
+	if ((void *)(loss + 1) > end)
 		return VERDICT_MALFORMED;
-	read_delay(m, FIELD(both, delay.data));
-	read_loss(m, FIELD(both, loss.sequence));
+	if (type == WIRE_LOSS && m->size == sizeof(*loss)) {
+		read_loss(m, FIELD(loss, shim.sequence));
+		read_tag(m, FIELD(loss, tag));
+		return VERDICT_MARKED;
+	}
+	if ((type & ~WIRE_SPARSE) != (WIRE_DELAY | WIRE_LOSS) || m->size != sizeof(*both) || (void *)(both + 1) > end)
+		return VERDICT_MALFORMED;
+	m->modules = type & WIRE_SPARSE;
+	read_delay(m, FIELD(both, shim.delay));
+	read_loss(m, FIELD(both, shim.sequence));
+	read_tag(m, FIELD(both, tag));
 	return VERDICT_MARKED;
 }
 
@@ -106,6 +171,8 @@ static __always_inline int read_shim(struct mark *m, void *at, void *end)
 		return VERDICT_MALFORMED;
 	m->next = loss->head.next_protocol;
 	m->size = loss->head.length + WIRE_SHIM_HEAD;
+	if (loss->head.type & WIRE_TAGGED)
+		return read_tagged_shim(m, at, end);
 	if (loss->head.type == WIRE_LOSS && m->size == sizeof(*loss)) {
 		read_loss(m, FIELD(loss, sequence));
 		return VERDICT_MARKED;
@@ -163,6 +230,7 @@ static __always_inline int read_experiment(struct mark *m, __be32 number, __be32
  */
 static __always_inline int read_tcp(struct mark *m, struct tcphdr *tcp, void *end)
 {
+	struct wire_experiment_tagged *tagged;
 	struct wire_experiment *option;
 	__u32 at = tcp_find(tcp, end);
 
@@ -171,14 +239,23 @@ static __always_inline int read_tcp(struct mark *m, struct tcphdr *tcp, void *en
 	option = (void *)tcp + (at & TCP_HEADER_MASK);
 	if ((void *)(option + 1) > end)
 		return VERDICT_UNMARKED;
-	m->size = WIRE_TCP_OPTION;
+	m->size = option->length;
 	if (option->kind != WIRE_TCP_OPTION_KIND) /* room for a mark that was not written */
 		return VERDICT_UNMARKED;
 	if (read_experiment(m, option->number, option->time, option->exid != bpf_htons(WIRE_EXID)))
 		return VERDICT_MALFORMED;
+	tagged = (void *)option;
+	if (option->length == WIRE_TCP_OPTION_TAGGED) {
+		if ((void *)(tagged + 1) > end)
+			return VERDICT_UNMARKED;
+		if (!(m->modules & WIRE_LOSS))
+			return VERDICT_MALFORMED;
+		read_tag(m, FIELD(tagged, tag));
+	}
+	m->added = option->length;
 	m->encoding = WIRE_ENCODING_TCP_OPTION;
 	m->next = m->key.protocol = IPPROTO_TCP;
-	m->size = at + WIRE_TCP_OPTION;
+	m->size = at + option->length;
 	m->key.sport = tcp->source;
 	m->key.dport = tcp->dest;
 	return VERDICT_MARKED;
@@ -197,7 +274,7 @@ static __always_inline int read_tcp6(struct mark *m, struct ipv6hdr *ip, __u32 a
 	m->length = sizeof(*ip) + bpf_ntohs(ip->payload_len);
 	if (ip->version != 6 || m->length > length || m->length < at + m->size)
 		return VERDICT_MALFORMED;
-	m->length -= WIRE_TCP_OPTION;
+	m->length -= m->added;
 	m->key.family = 6;
 	copy_address_aligned(m->key.src, &ip->saddr);
 	copy_address_aligned(m->key.dst, &ip->daddr);
@@ -339,7 +416,7 @@ static __always_inline int read_tcp4(struct mark *m, struct iphdr *ip, void *end
 		return verdict;
 	if (bpf_ntohs(ip->tot_len) < ip->ihl * 4 + m->size)
 		return VERDICT_MALFORMED;
-	m->length = bpf_ntohs(ip->tot_len) - WIRE_TCP_OPTION;
+	m->length = bpf_ntohs(ip->tot_len) - m->added;
 	read_inner(m, ip, IPPROTO_TCP);
 	return VERDICT_MARKED;
 }
