@@ -76,7 +76,7 @@ func FuzzExtract(f *testing.F) {
 			checkError(t, err, packetErrors)
 			return
 		}
-		if len(b)-len(original) != overhead(e, m.Modules, original) {
+		if len(b)-len(original) != overhead(e, m, original) {
 			t.Fatalf("%d bytes became %d, %v of %v", len(b), len(original), e, m.Modules)
 		}
 		again, err := codec.Insert(original, e, m, port)

@@ -42,7 +42,7 @@ var layout = []struct {
 	{"WIRE_SHIM_DELAY", uint64(wire.Shim.Overhead(wire.Delay))},
 	{"WIRE_SHIM_LOSS", uint64(wire.Shim.Overhead(wire.Loss))},
 	{"WIRE_SHIM_BOTH", uint64(wire.Shim.Overhead(wire.Delay | wire.Loss))},
-	{"WIRE_SHIM_MAX", uint64(wire.Shim.Overhead(wire.Delay | wire.Loss))},
+	{"WIRE_SHIM_MAX", uint64(wire.Shim.TaggedOverhead(wire.Delay | wire.Loss))},
 	{"WIRE_PROTOCOL", codec.Protocol},
 	{"WIRE_UDP_PORT", wire.Port},
 	{"WIRE_SINGLE", wire.SingleBit},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
@@ -37,7 +38,7 @@ func TestVectors(t *testing.T) {
 			if !bytes.Equal(marked, v.Marked) {
 				t.Errorf("Insert gave\n%x, want\n%x", marked, v.Marked)
 			}
-			if got, want := len(v.Marked)-len(v.Original), overhead(v.Encoding, v.Mark.Modules, v.Original); got != want {
+			if got, want := len(v.Marked)-len(v.Original), overhead(v.Encoding, v.Mark, v.Original); got != want {
 				t.Errorf("%d bytes more, Overhead returns %d", got, want)
 			}
 			original, mark, encoding, err := codec.Extract(v.Marked, v.Port)
@@ -103,11 +104,15 @@ var (
 )
 
 // overhead returns how many bytes a mark adds to this packet.
-func overhead(e wire.Encoding, m wire.Module, original []byte) int {
-	if e == wire.UDPOption {
-		return e.Overhead(m) + len(original)%2
+func overhead(e wire.Encoding, m codec.Mark, original []byte) int {
+	size := e.Overhead(m.Modules)
+	if m.Tagged {
+		size = e.TaggedOverhead(m.Modules)
 	}
-	return e.Overhead(m)
+	if e == wire.UDPOption {
+		size += len(original) % 2
+	}
+	return size
 }
 
 // of returns the encodings for packets with these properties.
@@ -158,6 +163,9 @@ func segments() []struct {
 		{"long", tcpOptions(0x10, stamps, bytes.Repeat([]byte{0xa5}, 1399))},
 	}
 }
+
+// vectorTime is when the packets of the vectors are sent, as far as their tags tell.
+var vectorTime = time.Date(2026, time.November, 19, 10, 14, 47, 0, time.UTC)
 
 // modules has all sets of modules.
 var modules = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
