@@ -25,6 +25,15 @@ static __always_inline int fast_refuse(int verdict, __u32 probed)
 	return UNLIKELY(!sample()) ? OUTCOME_NOT_SAMPLED : 0;
 }
 
+/* A datagram that cannot carry a mark takes a number if the others of its flow are sparse. */
+static __always_inline int datagram_refused(struct numbering *numbers, const struct flow_key *flow,
+					    struct tally *tally, int outcome)
+{
+	if (sparse_marks && !numbers)
+		numbers = number_other(flow, tally);
+	return sparse_refused(numbers, 1, outcome);
+}
+
 /* Returns an outcome, or one of OPTION_PASS, OPTION_UNFIT and OPTION_FAILED. */
 static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram *d, __u32 probed,
 					 struct tally *tally)
@@ -51,10 +60,10 @@ static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram 
 	if (UNLIKELY(outcome))
 		return outcome;
 	if (UNLIKELY(verdict))
-		return sparse_refused(numbers, 1, verdict);
+		return datagram_refused(numbers, flow, tally, verdict);
 	area = UDP_OPTION_LENGTH + (d->udp_length & 1);
 	if (UNLIKELY(d->headers.length + area > JUDGEMENT_LIMIT(judgement)))
-		return sparse_refused(numbers, 1, OUTCOME_MTU);
+		return datagram_refused(numbers, flow, tally, OUTCOME_MTU);
 	if (UNLIKELY(!numbers))
 		numbers = number_other(flow, tally);
 	if (UNLIKELY(!numbers))

@@ -21,6 +21,8 @@
 #define SOURCE_PORT_MASK 0x3fff
 
 /* carried: a constant here and below, so that offsets in the packet are, too */
+
+/* The same as shim_write for a mark with a tag, which is never that of a delay alone. */
 static __always_inline void shim_write_tagged(void *at, struct wire_shim head, __u32 carried, __be32 number,
 					      const struct mark_key *key)
 {
@@ -195,7 +197,7 @@ static __always_inline int shim_insert(struct __sk_buff *skb, const struct subje
 
 	if (shim_make_room(skb, encoding, room))
 		return s->gso_size ? OUTCOME_GSO : OUTCOME_NO_ROOM;
-	if (room->carried == WIRE_DELAY)
+	if (!tagged_marks && room->carried == WIRE_DELAY)
 		failed = shim_fill(skb, s, encoding, WIRE_DELAY, numbers, room);
 	else if (room->carried == WIRE_LOSS)
 		failed = shim_fill(skb, s, encoding, WIRE_LOSS, numbers, room);
