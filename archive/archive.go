@@ -6,12 +6,15 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"pillion.dev/internal/quota"
 	"pillion.dev/measure"
 )
 
@@ -23,6 +26,9 @@ var (
 	ErrSchema = errors.New("columns do not match the stream")
 	// ErrFull is an archive that cannot write; nothing of the batch is stored.
 	ErrFull = errors.New("archive cannot write")
+	// ErrUnknownColumn is a batch of a standard stream with a column that this version
+	// does not have. It may be stored after an upgrade of the server.
+	ErrUnknownColumn = fmt.Errorf("%w column of a standard stream", measure.ErrUnknown)
 	// ErrUnknown is a stream that the archive does not have.
 	ErrUnknown = errors.New("no such stream")
 )
@@ -31,7 +37,42 @@ var (
 const (
 	// AgentColumn is the name of the agent that delivered the row.
 	AgentColumn = "agent"
+	// ArrivalColumn is the name of ArrivalField.
+	ArrivalColumn = "arrived"
 )
+
+// ArrivalField is the column that the archive adds to those of a stream. Retention goes
+// by it: the time column is the sender's word.
+var ArrivalField = measure.Field{Name: ArrivalColumn, Type: measure.Time, Doc: "when the row arrived at the server, by the server's clock"}
+
+// OwnAgent is the agent of rows that the server itself writes: no agent has the name.
+const OwnAgent = "server"
+
+// Quota bounds what the archive keeps for one agent besides its rows.
+type Quota struct {
+	// Streams that it may create or extend, and Columns that it may add to them.
+	Streams, Columns int
+	// Sequences of batches: each start of an agent begins one in each of its streams.
+	Sequences int
+	// Gaps are batches stored whose predecessors have not arrived.
+	Gaps int
+}
+
+// Complete fills in the defaults.
+func (q Quota) Complete() Quota {
+	return Quota{
+		Streams: cmp.Or(q.Streams, 128), Columns: cmp.Or(q.Columns, 2048),
+		Sequences: cmp.Or(q.Sequences, 8192), Gaps: cmp.Or(q.Gaps, 1<<16),
+	}
+}
+
+// Temporary reports whether a rejected batch may be stored later.
+func Temporary(rejection error) bool {
+	if e := quota.Of(rejection); e != nil {
+		return e.Later
+	}
+	return errors.Is(rejection, ErrUnknownColumn)
+}
 
 // Batch is a decoded batch of one agent.
 type Batch struct {
@@ -48,8 +89,8 @@ type Batch struct {
 type Archive interface {
 	// Store commits batches together. When it returns nil every batch is on
 	// disk: stored[i] is true if it is new, false if it was stored before. Batches
-	// that can never be stored are returned in rejected, by index, while the others
-	// are stored. An error means that none of the batches is stored.
+	// that can never be stored, or not now (see Temporary), are returned in rejected, by
+	// index, while the others are stored. An error means that none of the batches is stored.
 	Store(ctx context.Context, batches []Batch) (stored []bool, rejected map[int]error, err error)
 	// Streams lists all streams.
 	Streams(ctx context.Context) ([]Stream, error)

@@ -15,6 +15,8 @@ type Options struct {
 	// Memory limits the archive's memory in the server's process, bytes; 0 is the
 	// archive's default.
 	Memory int64
+	// Quota of each agent.
+	Quota Quota
 }
 
 // Opener opens the archive at a location, or creates it. The location is the URL after

@@ -26,7 +26,7 @@ type Open func(t testing.TB, folder string) archive.Archive
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*bed){
 		"store once": storeOnce, "reject": reject, "widen": widen, "all types": allTypes, "query": query, "series": series,
-		"export": export, "retention": retention, "windows": windows, "sessions": sessions, "windows before": windowsBefore, "flows": byFlow,
+		"export": export, "retention": retention, "eviction": eviction, "windows": windows, "sessions": sessions, "windows before": windowsBefore, "flows": byFlow,
 		"figures": figures, "hostile rows": hostileRows, "traces": traces, "router": routerDelays, "unknown streams": unknown,
 	} {
 		t.Run(name, func(t *testing.T) { test(newBed(t, open)) })
@@ -317,27 +317,67 @@ func export(b *bed) {
 	}
 }
 
-// retention bounds age and rows, and outlives the archive's closing.
+// retention bounds age and rows, and outlives the archive's closing. The age is that since
+// arrival, whatever times the rows have.
 func retention(b *bed) {
 	for sequence, test := range []struct {
 		retention archive.Retention
+		later     time.Duration
 		want      int64
 	}{
-		{archive.Retention{}, 5000}, {archive.Retention{Rows: 9999}, 5000}, {archive.Retention{Age: 2 * time.Second}, 2000},
-		{archive.Retention{Rows: 1234}, 1234}, {archive.Retention{Age: time.Second, Rows: 1234}, 1000},
+		{archive.Retention{}, time.Hour, 5000}, {archive.Retention{Rows: 9999}, 0, 5000}, {archive.Retention{Age: time.Hour}, time.Minute, 5000},
+		{archive.Retention{Age: time.Hour}, 2 * time.Hour, 0}, {archive.Retention{Rows: 1234}, 0, 1234}, {archive.Retention{Age: time.Hour, Rows: 1234}, time.Minute, 1234},
 	} {
 		schema := schemaOf(fmt.Sprintf("kept%d", sequence))
 		var rows []fields
 		for i := range 5000 {
 			rows = append(rows, fields{"time": epoch.Add(time.Duration(i) * time.Millisecond)})
 		}
+		rows[7]["time"], rows[8]["time"] = epoch.AddDate(150, 0, 0), time.Unix(0, 1)
 		b.store(b.batch("x", schema, 0, rows...))
 		b.SetRetention(schema.Name, test.retention)
 		b.reopen()
-		removed, err := b.Retain(b.Context(), at(5))
+		removed, err := b.Retain(b.Context(), time.Now().Add(test.later))
+		b.SetRetention(schema.Name, archive.Retention{})
 		if n := b.rows(schema.Name); err != nil || n != test.want || removed[schema.Name] != 5000-test.want {
 			b.Errorf("%+v: %d rows, removed %v, %v", test.retention, n, removed, err)
 		}
+	}
+}
+
+// eviction: an agent that sends more rows than its share, with times of its choice, evicts
+// its own.
+func eviction(b *bed) {
+	schema := schemaOf("shared")
+	b.SetRetention(schema.Name, archive.Retention{Rows: 3000})
+	for sequence := range uint64(5) {
+		for agent, most := range map[string]int{"flood": 10_000, "honest": 100, "busy": 280} {
+			var rows []fields
+			for i := range most {
+				one := fields{"time": at(float64(sequence)).Add(time.Duration(i) * time.Microsecond)}
+				if agent == "flood" {
+					one["time"] = epoch.AddDate(100, 0, i%7)
+				}
+				rows = append(rows, one)
+			}
+			b.store(b.batch(agent, schema, sequence, rows...))
+		}
+	}
+	if _, err := b.Retain(b.Context(), time.Now()); err != nil {
+		b.Fatal(err)
+	}
+	counts := map[string]int64{}
+	for _, agent := range []string{"flood", "honest", "busy"} {
+		err := b.Export(b.Context(), archive.Export{Stream: schema.Name, Where: map[string]string{"agent": agent}}, func(r arrow.RecordBatch) error {
+			counts[agent] += r.NumRows()
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	if counts["honest"] != 500 || counts["busy"] != 1250 || counts["flood"] != 1250 {
+		b.Errorf("left: %v", counts)
 	}
 }
 

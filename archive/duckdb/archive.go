@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 
@@ -40,6 +41,10 @@ type Options struct {
 	// LogBytes is how long the write-ahead log gets before it is worked into the
 	// file; 0 means 64 MiB. The commit that goes over it waits for that.
 	LogBytes int64
+	// Quota of each agent; zero values are the defaults.
+	Quota archive.Quota
+	// Now is the time of arrival; default time.Now.
+	Now func() time.Time
 }
 
 // Archive implements archive.Archive.
@@ -77,6 +82,13 @@ type Archive struct {
 	doubt     bool
 	retention map[string]archive.Retention
 	unsaved   bool // retention is not on disk yet
+	holdings  map[string]*holding
+	newest    map[string]*newest
+	stale     bool // the delivery log has expired sequences
+	// declared are streams that the server itself declares; used is when one last got a
+	// batch.
+	declared map[string]bool
+	used     map[string]time.Time
 }
 
 var _ archive.Archive = (*Archive)(nil)
@@ -86,7 +98,7 @@ const fileName = "archive.duckdb"
 
 func init() {
 	archive.Register("duckdb", func(path string, o archive.Options) (archive.Archive, error) {
-		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory})
+		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory, Quota: o.Quota})
 	})
 }
 
@@ -100,7 +112,14 @@ func Open(path string, options Options) (*Archive, error) {
 	if options.LogBytes == 0 {
 		options.LogBytes = 64 << 20
 	}
-	a := &Archive{path: path, options: options}
+	options.Quota = options.Quota.Complete()
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	a := &Archive{
+		path: path, options: options, holdings: map[string]*holding{}, newest: map[string]*newest{},
+		declared: map[string]bool{}, used: map[string]time.Time{},
+	}
 	if err := a.open(); err != nil {
 		return nil, fmt.Errorf("open archive %s: %w", path, err)
 	}
@@ -182,6 +201,10 @@ func (a *Archive) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if a.deliveries, a.revision, a.logged, err = a.writer.loadDeliveries(ctx); err != nil {
+		return err
+	}
+	a.recount()
+	if err := a.loadShapes(ctx); err != nil {
 		return err
 	}
 	if a.unsaved {

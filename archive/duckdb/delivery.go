@@ -2,15 +2,16 @@ package duckdb
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"pillion.dev/archive"
+	"pillion.dev/internal/quota"
 	"pillion.dev/measure"
 )
 
@@ -26,12 +27,14 @@ type delivery struct {
 	next                   uint64
 	extras                 map[uint64]bool
 	batches, rows, missing int64
+	seen                   time.Time // when the last batch arrived
 }
 
 // extrasMax limits the state of a sender that leaves gaps.
 const extrasMax = 1 << 14
 
-var errGaps = errors.New("too many batches after a gap")
+var errGaps = &quota.Error{Quota: "gaps", Limit: extrasMax, Unit: "batches after a gap for each sequence", Later: true,
+	What: "store a batch whose predecessors have not arrived"}
 
 func (d *delivery) clone() *delivery {
 	c := *d
@@ -65,6 +68,14 @@ func (d *delivery) advance() {
 	}
 }
 
+// again notes a batch that had been stored.
+func (a *Archive) again(key sender, d *delivery, now time.Time) {
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	d.seen = now
+	a.heard(key, false, now)
+}
+
 // add records a new batch.
 func (d *delivery) add(sequence, oldest uint64, rows int64) error {
 	if len(d.extras) >= extrasMax && sequence != d.next {
@@ -82,7 +93,7 @@ func (d *delivery) add(sequence, oldest uint64, rows int64) error {
 
 var deliveryTypes = []measure.Type{
 	measure.Uint64, measure.String, measure.String, measure.Uint64, measure.Uint64, measure.Uint64List,
-	measure.Int64, measure.Int64, measure.Int64,
+	measure.Int64, measure.Int64, measure.Int64, measure.Int64,
 }
 
 // saveDeliveries appends the states to the log inside the running transaction.
@@ -108,6 +119,7 @@ func (c *connection) saveDeliveries(revision uint64, states map[sender]*delivery
 		b.Field(6).(*array.Int64Builder).Append(d.batches)
 		b.Field(7).(*array.Int64Builder).Append(d.rows)
 		b.Field(8).(*array.Int64Builder).Append(d.missing)
+		b.Field(9).(*array.Int64Builder).Append(d.seen.UnixNano())
 	}
 	record := b.NewRecordBatch()
 	defer record.Release()
@@ -127,6 +139,10 @@ func (c *connection) loadDeliveries(ctx context.Context) (states map[sender]*del
 			return
 		}
 		d := &delivery{next: r.uint(4), extras: map[uint64]bool{}, batches: r.int(6), rows: r.int(7), missing: r.int(8)}
+		d.seen = time.Now() // saved by an earlier version
+		if !r.isNull(9) {
+			d.seen = time.Unix(0, r.int(9))
+		}
 		extras := r.Column(5).(*array.List)
 		start, end := extras.ValueOffsets(r.at)
 		for k := start; k < end; k++ {

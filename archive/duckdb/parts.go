@@ -37,7 +37,7 @@ func (c *commit) divide(most int) []*commit {
 		filled[emptiest] += rows[key]
 	}
 	for k := range parts {
-		parts[k] = &commit{batches: c.batches, stored: make([]bool, len(c.stored)), states: map[sender]*delivery{}, streams: map[string][]int{}}
+		parts[k] = &commit{at: c.at, batches: c.batches, stored: make([]bool, len(c.stored)), states: map[sender]*delivery{}, streams: map[string][]int{}}
 	}
 	for _, i := range c.fresh() {
 		key := c.sender(i)

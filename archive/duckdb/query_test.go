@@ -91,7 +91,7 @@ func TestQuery(t *testing.T) {
 		{"limited within a chunk", "SELECT * FROM lines", nil, 100, 100},
 		{"limited after chunks", "FROM lines", nil, 4500, 4500},
 		{"with a common table", " -- why\n(WITH x AS (SELECT 1) SELECT * FROM x)", nil, 0, 1},
-		{"described", "DESCRIBE lines", nil, 0, 5},
+		{"described", "DESCRIBE lines", nil, 0, 6},
 		{"explained", "EXPLAIN SELECT 1", nil, 0, 1},
 		{"values", "VALUES (1), (2)", nil, 0, 2},
 		{"tables", "SHOW TABLES", nil, 0, 1},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"pillion.dev/archive"
@@ -59,9 +60,11 @@ func (a *Archive) saveRetention(ctx context.Context) error {
 	return nil
 }
 
-// Retain implements archive.Archive. Rows of the same nanosecond are removed together, so
-// slightly more than necessary may be removed. The bytes of a stream are estimated from
-// its blocks on disk.
+// Retain implements archive.Archive. The age is that since arrival, so that a sender
+// cannot choose it; rows stored by earlier versions have only their time. Beyond a bound
+// on rows or bytes the agents with the most rows lose their oldest arrivals, those below
+// an equal share lose none. Slightly more than necessary may be removed. The bytes of a
+// stream are estimated from its blocks on disk.
 func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, error) {
 	done, err := a.enter(ctx)
 	if err != nil {
@@ -73,12 +76,16 @@ func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, 
 	if err := a.saveRetention(ctx); err != nil {
 		return nil, err
 	}
+	a.expireSilent(now)
 	removed := map[string]int64{}
-	for _, stream := range slices.Sorted(maps.Keys(a.retention)) {
-		if a.schemas[stream] == nil {
-			continue
+	dropped := false
+	for _, stream := range slices.Sorted(maps.Keys(a.schemas)) {
+		n, left, err := a.retain(ctx, stream, a.retention[stream], now)
+		if err == nil && left == 0 {
+			var empty bool
+			empty, err = a.dropEmpty(ctx, stream, now)
+			dropped = dropped || empty
 		}
-		n, err := a.retain(ctx, stream, a.retention[stream], now)
 		if err != nil {
 			return removed, fmt.Errorf("retain %q: %w", stream, a.judge(err))
 		}
@@ -86,7 +93,7 @@ func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, 
 			removed[stream] = n
 		}
 	}
-	if len(removed) > 0 {
+	if len(removed) > 0 || dropped {
 		// Without this the space would be reused only once the log is full. If a running
 		// query prevents it, the next checkpoint will do.
 		if err := a.writer.exec(ctx, "CHECKPOINT"); err != nil && (noSpace(err) || fatal(err)) {
@@ -96,87 +103,114 @@ func (a *Archive) Retain(ctx context.Context, now time.Time) (map[string]int64, 
 	return removed, nil
 }
 
-func (a *Archive) retain(ctx context.Context, stream string, r archive.Retention, now time.Time) (int64, error) {
-	cutoff := int64(math.MinInt64)
+func (a *Archive) retain(ctx context.Context, stream string, r archive.Retention, now time.Time) (removed, left int64, err error) {
 	if r.Age > 0 {
-		cutoff = now.Add(-r.Age).UnixNano()
+		arrival := "time < ?"
+		cutoff := now.Add(-r.Age)
+		arguments := []any{cutoff}
+		if s := a.schemas[stream]; slices.Contains(s.Fields, archive.ArrivalField) {
+			column := quoted(archive.ArrivalColumn)
+			arrival, arguments = fmt.Sprintf("%s < ? OR %s IS NULL AND time < ?", column, column), []any{cutoff, cutoff}
+		}
+		if removed, err = a.writer.number(ctx, "DELETE FROM "+tableOf(stream)+" WHERE "+arrival, arguments...); err != nil {
+			return 0, 0, err
+		}
 	}
-	rows, err := a.writer.number(ctx, "SELECT count(*) FROM "+tableOf(stream))
+	left, err = a.writer.number(ctx, "SELECT count(*) FROM "+tableOf(stream))
 	if err != nil {
-		return 0, err
+		return removed, 0, err
 	}
-	keep := rows
+	keep := left
 	if r.Rows > 0 {
 		keep = min(keep, r.Rows)
 	}
-	if r.Bytes > 0 && rows > 0 {
+	if r.Bytes > 0 && left > 0 {
 		if err := a.writer.exec(ctx, "CHECKPOINT"); err != nil {
-			return 0, err // only blocks on disk are counted
+			return removed, left, err // only blocks on disk are counted
 		}
 		blocks, err := a.writer.number(ctx, `SELECT count(DISTINCT b) FROM (
 			SELECT unnest(list_append(additional_block_ids, block_id)) AS b FROM pragma_storage_info(?)) WHERE b >= 0`, stream)
 		if err != nil {
-			return 0, err
+			return removed, left, err
 		}
 		if size := blocks * blockBytes; size > r.Bytes {
-			keep = min(keep, int64(float64(rows)*float64(r.Bytes)/float64(size)))
+			keep = min(keep, int64(float64(left)*float64(r.Bytes)/float64(size)))
 		}
 	}
-	if keep < rows {
-		at, err := a.writer.cutoff(ctx, stream, rows-keep)
-		if err != nil {
-			return 0, err
-		}
-		cutoff = max(cutoff, at)
+	if keep < left {
+		n, err := a.evict(ctx, stream, keep)
+		return removed + n, left - n, err
 	}
-	if cutoff == math.MinInt64 {
-		return 0, nil
-	}
-	return a.writer.number(ctx, "DELETE FROM "+tableOf(stream)+" WHERE time < ?", time.Unix(0, cutoff))
+	return removed, left, nil
 }
 
-// steps of the histogram by which cutoff narrows the range.
-const cutoffSteps = 4096
+// evictSteps is the resolution of evict, in parts of the table, over all agents.
+const evictSteps = 1 << 20
 
-// cutoff is the earliest time before which there are at least drop rows. It counts rows
-// in ever smaller steps of time, which needs constant memory.
-func (c *connection) cutoff(ctx context.Context, stream string, drop int64) (int64, error) {
-	low, err := c.number(ctx, "SELECT epoch_ns(min(time)) FROM "+tableOf(stream))
+// evict removes the oldest arrivals of the agents with the most rows, until at most keep
+// rows are left. Rows lie in the order of arrival; it counts them in steps of their
+// numbers, which needs constant memory.
+func (a *Archive) evict(ctx context.Context, stream string, keep int64) (int64, error) {
+	table := tableOf(stream)
+	low, err := a.writer.number(ctx, "SELECT min(rowid) FROM "+table)
 	if err != nil {
 		return 0, err
 	}
-	high, err := c.number(ctx, "SELECT epoch_ns(max(time)) FROM "+tableOf(stream))
+	high, err := a.writer.number(ctx, "SELECT max(rowid) FROM "+table)
 	if err != nil {
 		return 0, err
 	}
-	for {
-		width := int64((uint64(high)-uint64(low))/cutoffSteps) + 1
-		var before, step int64
-		found := false
-		err := c.query(ctx, "SELECT ((epoch_ns(time)::HUGEINT - ?) // ?)::BIGINT AS step, count(*) FROM "+tableOf(stream)+
-			" WHERE time BETWEEN ? AND ? GROUP BY step ORDER BY step",
-			[]any{low, width, time.Unix(0, low), time.Unix(0, high)}, each(func(r resultRow) {
-				if found {
-					return
-				}
-				step = r.int(0)
-				if found = before+r.int(1) >= drop; !found {
-					before += r.int(1)
-				}
-			}))
-		if err != nil {
-			return 0, err
-		}
-		if !found {
-			return high + 1, nil
-		}
-		if width == 1 {
-			return low + step + 1, nil
-		}
-		drop -= before
-		low += step * width
-		high = low + width - 1
+	agents, err := a.writer.number(ctx, "SELECT count(DISTINCT "+quoted(archive.AgentColumn)+") FROM "+table)
+	if err != nil {
+		return 0, err
 	}
+	width := (high-low)/max(evictSteps/max(agents, 1), 64) + 1
+	steps, totals := map[string][]stepRows{}, map[string]int64{}
+	err = a.writer.query(ctx, "SELECT "+quoted(archive.AgentColumn)+", (rowid - ?) // ? AS step, count(*) FROM "+table+" GROUP BY ALL ORDER BY step",
+		[]any{low, width}, each(func(r resultRow) {
+			agent := strings.Clone(r.text(0))
+			steps[agent] = append(steps[agent], stepRows{r.int(1), r.int(2)})
+			totals[agent] += r.int(2)
+		}))
+	if err != nil {
+		return 0, err
+	}
+	share := fairShare(slices.Collect(maps.Values(totals)), keep)
+	var cuts []string
+	var arguments []any
+	for agent, total := range totals {
+		for _, step := range steps[agent] {
+			if total <= share {
+				break
+			}
+			total -= step.rows
+			if total <= share {
+				cuts, arguments = append(cuts, "(?, ?)"), append(arguments, agent, low+(step.step+1)*width)
+			}
+		}
+	}
+	if len(cuts) == 0 {
+		return 0, nil
+	}
+	return a.writer.number(ctx, fmt.Sprintf("DELETE FROM %s AS kept USING (VALUES %s) AS cuts(agent, cut) WHERE kept.%s = cuts.agent AND kept.rowid < cuts.cut",
+		table, strings.Join(cuts, ", "), quoted(archive.AgentColumn)), arguments...)
+}
+
+// stepRows are the rows of an agent in one step.
+type stepRows struct{ step, rows int64 }
+
+// fairShare is the largest number of rows such that at most keep are left if nobody has
+// more.
+func fairShare(totals []int64, keep int64) int64 {
+	slices.Sort(totals)
+	for i, total := range totals {
+		share := keep / int64(len(totals)-i)
+		if total > share {
+			return share
+		}
+		keep -= total
+	}
+	return math.MaxInt64
 }
 
 // number returns the single number that is a statement's result.

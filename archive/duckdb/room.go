@@ -98,6 +98,7 @@ func (a *Archive) recall(ctx context.Context) error {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	a.deliveries, a.revision, a.logged, a.doubt = states, revision, logged, false
+	a.recount()
 	return nil
 }
 

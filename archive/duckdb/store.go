@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -27,6 +28,10 @@ type commit struct {
 	schemas  map[string]*measure.Schema // changed ones only
 	states   map[sender]*delivery       // changed ones only
 	streams  map[string][]int           // new batches by stream
+	at       time.Time                  // of arrival
+	// sequences that agents begin, and the columns that they add, by stream.
+	sequences map[string]int
+	shapes    map[string]map[string]int
 }
 
 // Store implements archive.Archive. A rejected batch is not noted as delivered:
@@ -116,6 +121,7 @@ func (a *Archive) plan(batches []archive.Batch) *commit {
 	c := &commit{
 		batches: batches, stored: make([]bool, len(batches)), rejected: map[int]error{},
 		schemas: map[string]*measure.Schema{}, states: map[sender]*delivery{}, streams: map[string][]int{},
+		at: a.options.Now(), sequences: map[string]int{}, shapes: map[string]map[string]int{},
 	}
 	for i := range batches {
 		b := &batches[i]
@@ -125,6 +131,7 @@ func (a *Archive) plan(batches []archive.Batch) *commit {
 			state = a.deliveries[key]
 		}
 		if state != nil && state.has(b.Sequence) {
+			a.again(key, state, c.at)
 			continue
 		}
 		if err := a.admit(c, b, key); err != nil {
@@ -144,39 +151,33 @@ func (a *Archive) admit(c *commit, b *archive.Batch, key sender) (err error) {
 	if err := inspect(b); err != nil {
 		return err
 	}
-	have := c.schemas[b.Stream]
-	if have == nil {
-		have = a.schemas[b.Stream]
-	}
-	known := have != nil
-	if !known {
-		// As for all, so that the first agent to send a standard stream cannot choose column
-		// types that do not match those of all others.
-		have = measure.FindStandard(b.Stream)
-	}
-	if have == nil && len(a.schemas)+len(c.schemas) >= streamsMost {
-		return fmt.Errorf("store batch of %q: %w: limit of %d streams reached", b.Stream, archive.ErrSchema, streamsMost)
-	}
-	want := b.Schema
-	if have != nil {
-		if want, err = merge(have, b.Schema); err != nil {
-			return err
-		}
+	want, changed, err := a.admitShape(c, b)
+	if err != nil {
+		return err
 	}
 	state := c.states[key]
 	if state == nil {
-		if state = a.deliveries[key]; state == nil {
+		state = a.deliveries[key]
+		if err := a.admitSequence(c, key, state); err != nil {
+			return err
+		}
+		if state == nil {
 			state = &delivery{}
+			if a.deliveries[sender{b.Agent, b.Stream, foldedEpoch}] != nil {
+				state.next = min(b.Oldest, b.Sequence) // what is before may have been counted
+			}
 		}
 		state = state.clone()
 	}
 	if err := state.add(b.Sequence, b.Oldest, b.Record.NumRows()); err != nil {
 		return fmt.Errorf("store batch %d of %q: %w", b.Sequence, b.Stream, err)
 	}
+	state.seen = c.at
 	c.states[key] = state
-	if !known || have.Doc != want.Doc || !slices.Equal(have.Fields, want.Fields) {
+	if changed {
 		c.schemas[b.Stream] = want
 	}
+	a.declared[b.Stream] = a.declared[b.Stream] || b.Agent == archive.OwnAgent && b.Record.NumRows() == 0
 	return nil
 }
 
@@ -299,11 +300,16 @@ func (a *Archive) write(ctx context.Context, c *commit) error {
 // shape adds columns to tables, which is harmless if the commit fails afterwards.
 func (a *Archive) shape(ctx context.Context, c *commit) error {
 	for name, want := range c.schemas {
-		if err := a.writer.widen(ctx, a.schemas[name], want); err != nil {
+		if err := a.writer.widen(ctx, a.schemas[name], want, func() error { return a.saveShapes(ctx, c, name) }); err != nil {
 			return err
 		}
 		a.cache.Lock()
 		a.schemas[name] = want
+		for agent, shapes := range c.shapes {
+			if n := shapes[name]; n > 0 {
+				a.holding(agent).shapes[name] += n
+			}
+		}
 		a.cache.Unlock()
 	}
 	return nil
@@ -327,14 +333,14 @@ func (a *Archive) fill(ctx context.Context, on *connection, c *commit) error {
 }
 
 // untidy reports whether most of the delivery log is out of date.
-func (a *Archive) untidy() bool { return a.logged > 10_000+4*len(a.deliveries) }
+func (a *Archive) untidy() bool { return a.stale || a.logged > 10_000+4*len(a.deliveries) }
 
 // compact rewrites the delivery log without obsolete entries.
 func (a *Archive) compact(ctx context.Context) error {
 	if err := a.writer.exec(ctx, "DELETE FROM pillion.delivery"); err != nil {
 		return err
 	}
-	a.logged = 0
+	a.logged, a.stale = 0, false
 	return a.writer.saveDeliveries(a.revision, a.deliveries)
 }
 
@@ -347,7 +353,18 @@ func (a *Archive) accept(c *commit) {
 		a.logged = len(a.deliveries)
 	}
 	a.logged += len(c.states)
-	maps.Copy(a.deliveries, c.states)
+	for key, state := range c.states {
+		h, before := a.holding(key.agent), a.deliveries[key]
+		if before == nil {
+			h.sequences++
+		} else {
+			h.gaps -= len(before.extras)
+		}
+		h.gaps += len(state.extras)
+		a.heard(key, before == nil, c.at)
+		a.used[key.stream] = c.at
+		a.deliveries[key] = state
+	}
 }
 
 func (a *Archive) append(on *connection, stream string, c *commit) error {
@@ -367,6 +384,11 @@ func (a *Archive) append(on *connection, stream string, c *commit) error {
 		made = append(made, agent)
 		p.columns[0] = agent
 		for k, f := range table.Fields {
+			if f == archive.ArrivalField {
+				p.columns[k+1] = constant(c.at, p.rows)
+				made = append(made, p.columns[k+1])
+				continue
+			}
 			j := b.Schema.Index(f.Name)
 			if j < 0 {
 				continue
@@ -391,6 +413,17 @@ func repeated(text string, rows int) arrow.Array {
 	}
 	return array.NewStringData(array.NewData(arrow.BinaryTypes.String, rows, []*memory.Buffer{
 		nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets)), memory.NewBufferBytes(bytes.Repeat([]byte(text), rows)),
+	}, nil, 0, 0))
+}
+
+// constant is a column of one time.
+func constant(at time.Time, rows int) arrow.Array {
+	values := make([]arrow.Timestamp, rows)
+	for i := range values {
+		values[i] = arrow.Timestamp(at.UnixNano())
+	}
+	return array.NewTimestampData(array.NewData(measure.ArrowType(measure.Time), rows, []*memory.Buffer{
+		nil, memory.NewBufferBytes(arrow.TimestampTraits.CastToBytes(values)),
 	}, nil, 0, 0))
 }
 

@@ -84,13 +84,15 @@ func tableTypes(s *measure.Schema) []measure.Type {
 }
 
 // internals are the archive's internal tables, in a separate schema. The table delivery is
-// append-only: the row with the highest revision is valid.
+// append-only: the row with the highest revision is valid. shapes has the columns that agents added, by stream.
 const internals = `
 CREATE SCHEMA IF NOT EXISTS pillion;
 CREATE TABLE IF NOT EXISTS pillion.streams (stream VARCHAR, schema VARCHAR);
 CREATE TABLE IF NOT EXISTS pillion.retention (stream VARCHAR, age_ns BIGINT, rows BIGINT, bytes BIGINT);
 CREATE TABLE IF NOT EXISTS pillion.delivery (revision UBIGINT, agent VARCHAR, stream VARCHAR, epoch UBIGINT,
-	next UBIGINT, extras UBIGINT[], batches BIGINT, rows BIGINT, missing BIGINT);`
+	next UBIGINT, extras UBIGINT[], batches BIGINT, rows BIGINT, missing BIGINT);
+ALTER TABLE pillion.delivery ADD COLUMN IF NOT EXISTS seen_ns BIGINT;
+CREATE TABLE IF NOT EXISTS pillion.shapes (agent VARCHAR, stream VARCHAR, columns BIGINT);`
 
 // inTransaction runs work and commits; any failure rolls back all of it.
 func (c *connection) inTransaction(ctx context.Context, work func() error) error {
@@ -120,8 +122,8 @@ func (c *connection) rollback() error {
 }
 
 // widen creates the table of a stream, or adds missing columns. have is nil for a new
-// stream.
-func (c *connection) widen(ctx context.Context, have, want *measure.Schema) error {
+// stream. also runs in the same transaction.
+func (c *connection) widen(ctx context.Context, have, want *measure.Schema, also func() error) error {
 	text, err := json.Marshal(want)
 	if err != nil {
 		return fmt.Errorf("encode schema of %q: %w", want.Name, err)
@@ -151,7 +153,10 @@ func (c *connection) widen(ctx context.Context, have, want *measure.Schema) erro
 		if err := c.exec(ctx, "DELETE FROM pillion.streams WHERE stream = ?", want.Name); err != nil {
 			return err
 		}
-		return c.exec(ctx, "INSERT INTO pillion.streams VALUES (?, ?)", want.Name, string(text))
+		if err := c.exec(ctx, "INSERT INTO pillion.streams VALUES (?, ?)", want.Name, string(text)); err != nil {
+			return err
+		}
+		return also()
 	})
 }
 

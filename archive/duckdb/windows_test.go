@@ -283,7 +283,7 @@ func TestOlderTable(t *testing.T) {
 	older.Fields = slices.DeleteFunc(slices.Clone(older.Fields), func(f measure.Field) bool {
 		return slices.Contains([]string{"delay_offsets_ns", "ipdv_bounds_ns", "ipdv_counts"}, f.Name)
 	})
-	if err := errors.Join(a.writer.widen(t.Context(), nil, &older), a.Close()); err != nil {
+	if err := errors.Join(a.writer.widen(t.Context(), nil, &older, func() error { return nil }), a.Close()); err != nil {
 		t.Fatal(err)
 	}
 	a = open(t, path, Options{})

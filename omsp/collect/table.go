@@ -38,7 +38,7 @@ func SchemaOf(name, doc string, s omsp.Schema) (*measure.Schema, error) {
 	for _, f := range columns {
 		used[f.Name] = true
 	}
-	used["agent"] = true // added by the archive
+	used["agent"], used["arrived"] = true, true // added by the archive
 	for _, f := range s.Fields {
 		column := ColumnName(f.Name, used)
 		used[column] = true
