@@ -56,6 +56,9 @@ func (e *Embedded) Check(c server.ClientAuthentication) bool {
 		return false
 	}
 	if err == nil {
+		err = e.standing(agent)
+	}
+	if err == nil {
 		err = e.admit(c, agent)
 	}
 	// Again: Disconnect did not find an agent whose rights ended before it was a
@@ -74,6 +77,49 @@ func (e *Embedded) Check(c server.ClientAuthentication) bool {
 		Permissions: agentPermissions(agent, c.GetID()),
 	})
 	return true
+}
+
+const (
+	// suspendFor is how long an agent that floods the server may not connect.
+	suspendFor  = 30 * time.Second
+	suspendMost = 4096
+)
+
+// suspension is an agent that may not connect for a while.
+type suspension struct {
+	until  time.Time
+	reason error
+}
+
+// suspend disconnects an agent that floods the server. When it connects again it is told
+// the reason.
+func (e *Embedded) suspend(agent string, reason error) {
+	now := time.Now()
+	e.mu.Lock()
+	for name, s := range e.suspended {
+		if now.After(s.until) {
+			delete(e.suspended, name)
+		}
+	}
+	_, already := e.suspended[agent]
+	if !already && len(e.suspended) < suspendMost {
+		e.suspended[agent] = suspension{now.Add(suspendFor), reason}
+	}
+	e.mu.Unlock()
+	if !already {
+		e.log.Warn("agent suspended", "agent", agent, "for", suspendFor, "reason", oneLine(reason.Error()))
+		e.Disconnect(agent)
+	}
+}
+
+// standing returns why a suspended agent is refused.
+func (e *Embedded) standing(agent string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s, found := e.suspended[agent]; found && time.Now().Before(s.until) {
+		return fmt.Errorf("agent %q sends far more than it may and is suspended until %s: %w", agent, s.until.UTC().Format(time.RFC3339), s.reason)
+	}
+	return nil
 }
 
 // admit makes the connection the agent's only one. A reconnecting process replaces its
@@ -141,6 +187,9 @@ func (e *Embedded) finish(id uint64) {
 func (e *Embedded) greet(m *nats.Msg) {
 	id, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, helloPrefix), 10, 64)
 	if err != nil {
+		return
+	}
+	if !e.greetings.take(m.Subject, 1, time.Now()) {
 		return
 	}
 	e.mu.Lock()

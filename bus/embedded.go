@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -29,6 +30,11 @@ type EmbeddedOptions struct {
 	Authorize func(tls.ConnectionState) (agent string, err error)
 	// Connections limits concurrent connections; default 4096.
 	Connections int
+	// Source limits the connections of one source address that no agent has been
+	// authenticated on yet; default 256. Exceeded, if set, is called for those refused; it
+	// must not block.
+	Source   int
+	Exceeded func(source string, err error)
 	// Refused, if set, is called when a connection of a known agent was refused; at
 	// most once a minute for the same reason. It must not block.
 	Refused func(agent, remote string, reason error)
@@ -45,11 +51,17 @@ type Embedded struct {
 	client  *nats.Conn
 	ready   chan struct{}
 	stop    sync.Once
+	ended   chan struct{}
+	tasks   sync.WaitGroup
 
 	mu      sync.Mutex
 	members map[string]member    // by agent
 	refused map[uint64]refusal   // connections waiting for the reason, by number
 	logged  map[string]time.Time // refusals, for rate limiting
+	// suspended agents flooded the server.
+	suspended map[string]suspension
+	greetings *rates // by connection
+	sources   *sources
 }
 
 // Limits of the embedded server. A vanished host is detected after pingEvery times
@@ -69,9 +81,11 @@ const (
 // StartEmbedded starts a server; it returns when agents can connect.
 func StartEmbedded(options EmbeddedOptions) (*Embedded, error) {
 	e := &Embedded{
-		options: options, log: options.Log, secret: rand.Text() + rand.Text(), ready: make(chan struct{}),
+		options: options, log: options.Log, secret: rand.Text() + rand.Text(), ready: make(chan struct{}), ended: make(chan struct{}),
 		members: map[string]member{}, refused: map[uint64]refusal{}, logged: map[string]time.Time{},
+		suspended: map[string]suspension{}, greetings: newRates(1, 8),
 	}
+	e.sources = newSources(cmp.Or(options.Source, sourceConnections))
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -125,6 +139,7 @@ func (e *Embedded) settings() (*server.Options, error) {
 	settings.TLSConfig.ClientAuth = tls.RequireAnyClientCert
 	settings.TLSConfig.MinVersion = tls.VersionTLS13
 	settings.TLSConfig.SessionTicketsDisabled = true // each connection must authenticate
+	settings.TLSConfig.GetConfigForClient = e.hello
 	settings.Cluster.NoAdvertise = true
 	return settings, nil
 }
@@ -160,6 +175,7 @@ func (e *Embedded) open(log *serverLog) (err error) {
 		return fmt.Errorf("connect in-process: %w", err)
 	}
 	close(e.ready)
+	e.tasks.Go(e.watchSources)
 	return nil
 }
 
@@ -186,6 +202,8 @@ func (e *Embedded) Shutdown() {
 		}
 		e.server.Shutdown()
 		e.server.WaitForShutdown()
+		close(e.ended)
+		e.tasks.Wait()
 	})
 }
 

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"pillion.dev/internal/quota"
 	"pillion.dev/measure"
 )
 
@@ -24,9 +26,15 @@ type ServerOptions struct {
 	URL       string
 	TLS       *tls.Config
 	Log       *slog.Logger
-	// Backlog limits the batches queued for the handler, bytes; more are answered
-	// ErrBusy at once. Default 64 MiB, at least MaxPayload.
-	Backlog int64
+	// Backlog limits the batches queued for the handler, bytes, and Share those of one
+	// agent; more are answered ErrBusy at once. Default 64 MiB and 36 MiB, at least
+	// MaxPayload.
+	Backlog, Share int64
+	// States limits an agent's state reports per second; default StatesPerSecond.
+	States int
+	// Exceeded, if set, is called for each message of an agent beyond a quota. It must not
+	// block.
+	Exceeded func(agent string, err error)
 	// Admit, if set, returns why batches of an agent are not accepted, or nil. Only an
 	// embedded server disconnects an agent that is revoked: on an external cluster, which
 	// verifies no more than the certificate, this is what stops it. It must be fast.
@@ -41,7 +49,7 @@ type Server struct {
 	options ServerOptions
 	log     *slog.Logger
 	conn    *nats.Conn
-	backlog chan Delivery
+	backlog *fairQueue
 	done    chan struct{}
 	workers sync.WaitGroup
 	stop    sync.Once
@@ -49,9 +57,9 @@ type Server struct {
 	mu   sync.Mutex
 	data *nats.Subscription
 
-	waiting                          atomic.Int64 // bytes in backlog
+	floods                           *rates // messages beyond a quota
 	batches, rejected, busy, retries atomic.Uint64
-	unsupported, refused             atomic.Uint64
+	unsupported, refused, exceeded   atomic.Uint64
 }
 
 // Delivery is a received batch. Answer, called once from any goroutine, replies: nil if
@@ -74,13 +82,17 @@ type ServerStats struct {
 	// Unsupported are of a later version, Refused of agents that Admit does not admit;
 	// both count each attempt.
 	Unsupported, Refused uint64
+	Exceeded             uint64 // messages beyond an agent's quota
 	Dropped              uint64 // by the NATS client, unanswered
 	Waiting              int64  // bytes in the backlog now
 }
 
 const (
-	backlogBytes   = 64 << 20
-	backlogBatches = 1 << 14
+	backlogBytes = 64 << 20
+	shareBytes   = 36 << 20 // more than an agent has in flight
+	// refusedPerSecond is the rate of refused messages beyond which an agent floods: an
+	// agent that is refused waits before it tries again.
+	refusedPerSecond = StatesPerSecond * floodFactor
 	// The NATS client's own queue only bridges the time to move a message to the
 	// backlog.
 	queueBytes    = 256 << 20
@@ -90,14 +102,14 @@ const (
 
 // ConnectServer connects; it fails if the bus is unreachable.
 func ConnectServer(ctx context.Context, options ServerOptions) (*Server, error) {
-	s := &Server{options: options, log: options.Log, backlog: make(chan Delivery, backlogBatches), done: make(chan struct{})}
+	s := &Server{options: options, log: options.Log, done: make(chan struct{}), floods: newRates(refusedPerSecond, 10*refusedPerSecond)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if options.Backlog == 0 {
-		s.options.Backlog = backlogBytes
-	}
-	s.options.Backlog = max(s.options.Backlog, MaxPayload)
+	s.options.Backlog = max(cmp.Or(options.Backlog, backlogBytes), MaxPayload+batchCost)
+	s.options.Share = max(cmp.Or(options.Share, shareBytes), MaxPayload+batchCost)
+	s.options.States = cmp.Or(options.States, StatesPerSecond)
+	s.backlog = newFairQueue(s.options.Backlog, s.options.Share)
 	common := []nats.Option{
 		nats.Name("pillion-server"), nats.CustomInboxPrefix(serverInbox),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -154,7 +166,7 @@ func (s *Server) Connected() bool { return s.conn.IsConnected() }
 func (s *Server) Stats() ServerStats {
 	stats := ServerStats{
 		Batches: s.batches.Load(), Rejected: s.rejected.Load(), Retries: s.retries.Load(),
-		Busy: s.busy.Load(), Unsupported: s.unsupported.Load(), Refused: s.refused.Load(), Waiting: s.waiting.Load(),
+		Busy: s.busy.Load(), Unsupported: s.unsupported.Load(), Refused: s.refused.Load(), Waiting: s.backlog.waiting(), Exceeded: s.exceeded.Load(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,9 +178,9 @@ func (s *Server) Stats() ServerStats {
 	return stats
 }
 
-// ServeData calls the handler for each batch, one at a time, in order of arrival. The
-// servers of a cluster share the batches. While the handler blocks, up to Backlog
-// bytes are queued and the rest is answered ErrBusy.
+// ServeData calls the handler for each batch, one at a time, those of an agent in order of
+// arrival, the agents in turn. The servers of a cluster share the batches. While the
+// handler blocks, up to Backlog bytes are queued and the rest is answered ErrBusy.
 func (s *Server) ServeData(handler func(Delivery)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,13 +200,11 @@ func (s *Server) ServeData(handler func(Delivery)) error {
 	s.data = subscription
 	s.workers.Go(func() {
 		for {
-			select {
-			case d := <-s.backlog:
-				handler(d)
-				s.waiting.Add(-int64(len(d.Payload)))
-			case <-s.done:
+			d, open := s.backlog.next(s.done)
+			if !open {
 				return
 			}
+			handler(d)
 		}
 	})
 	return nil
@@ -216,18 +226,26 @@ func (s *Server) receive(m *nats.Msg) {
 	}
 	if err != nil {
 		d.Answer(err)
+		if errors.Is(err, ErrRejected) {
+			s.overstep(d.Agent, err)
+		} else {
+			s.flood(d.Agent, err)
+		}
 		return
 	}
-	size := int64(len(d.Payload))
-	if s.waiting.Add(size) <= s.options.Backlog {
-		select {
-		case s.backlog <- d:
-			return
-		default:
+	refused, own := s.backlog.put(d)
+	for _, one := range refused {
+		if own {
+			err := &quota.Error{Quota: "backlog_bytes", Limit: s.options.Share, Unit: "bytes of queued batches for each agent",
+				What: fmt.Sprintf("queue a batch of %q", one.Stream), Later: true}
+			one.Answer(fmt.Errorf("%w: %w", ErrBusy, err))
+			s.overstep(one.Agent, err)
+			continue
 		}
+		err := fmt.Errorf("%w: batches arrive faster than the server stores them", ErrBusy)
+		one.Answer(err)
+		s.flood(one.Agent, err)
 	}
-	s.waiting.Add(-size)
-	d.Answer(fmt.Errorf("%w: batches arrive faster than the server stores them", ErrBusy))
 }
 
 // parse reads a message. Without an agent it must not be answered: the sender itself
@@ -286,25 +304,6 @@ func (s *Server) answer(m *nats.Msg) func(error) {
 			}
 		})
 	}
-}
-
-// ServeStates calls the handler for each agent's state. It must be fast; states that
-// arrive faster than it returns are dropped.
-func (s *Server) ServeStates(handler func(agent string, state []byte)) error {
-	_, err := s.conn.Subscribe(stateSubject("*"), func(m *nats.Msg) {
-		agent := strings.TrimPrefix(m.Subject, stateSubject(""))
-		if !ValidAgent(agent) {
-			return
-		}
-		handler(agent, m.Data)
-	})
-	if err == nil {
-		err = s.conn.FlushTimeout(closeTime)
-	}
-	if err != nil {
-		return fmt.Errorf("serve states: %w", err)
-	}
-	return nil
 }
 
 // Ask sends the agent a request and returns its reply: ErrAway if it is not connected,
