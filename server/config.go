@@ -59,6 +59,34 @@ type Config struct {
 	AgentCertificates time.Duration `yaml:"agent_certificates"`
 	// LossEvent is the threshold for loss events.
 	LossEvent LossEvent `yaml:"loss_event"`
+	// Quotas bound what one agent, source address or user can make the server keep.
+	Quotas Quotas `yaml:"quotas"`
+}
+
+// Quotas of one agent or source; zero: the default.
+type Quotas struct {
+	// Streams that an agent may create or extend, and Columns that it may add to them.
+	Streams int `yaml:"streams"`
+	Columns int `yaml:"columns"`
+	// Sequences of batches of an agent that the server tells apart, and Gaps in them.
+	Sequences int `yaml:"sequences"`
+	Gaps      int `yaml:"gaps"`
+	// Backlog are the queued batches of an agent.
+	Backlog quantity.Size `yaml:"backlog_bytes"`
+	// States are reports of an agent per second.
+	States int `yaml:"states"`
+	// Addresses of an agent that the server considers.
+	Addresses int `yaml:"addresses"`
+	// Connections of a source address: to the bus before an agent is authenticated, and
+	// of applications.
+	Connections int `yaml:"connections"`
+	// Domains and Tables of OML that an agent, an address or a local user may create.
+	Domains int `yaml:"oml_domains"`
+	Tables  int `yaml:"oml_tables"`
+}
+
+func (q Quotas) archive() archive.Quota {
+	return archive.Quota{Streams: q.Streams, Columns: q.Columns, Sequences: q.Sequences, Gaps: q.Gaps}
 }
 
 // LossEvent is the loss ratio of a pair above which an event is raised.
@@ -139,6 +167,10 @@ func (c Config) Complete() (Config, error) {
 	}
 	if c.MemoryBytes < 0 || c.AgentCertificates < 0 {
 		return c, fmt.Errorf("%w: memory_bytes and agent_certificates cannot be negative", ErrConfig)
+	}
+	q := c.Quotas
+	if min(q.Streams, q.Columns, q.Sequences, q.Gaps, int(q.Backlog), q.States, q.Addresses, q.Connections, q.Domains, q.Tables) < 0 {
+		return c, fmt.Errorf("%w: quotas cannot be negative", ErrConfig)
 	}
 	var err error
 	c.LossEvent, err = c.LossEvent.complete()

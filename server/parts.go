@@ -18,6 +18,7 @@ import (
 	"pillion.dev/server/control"
 	"pillion.dev/server/event"
 	"pillion.dev/server/ingest"
+	"pillion.dev/server/refusal"
 	"pillion.dev/server/web"
 )
 
@@ -39,6 +40,15 @@ func (l links) Disconnect(agent string) {
 func (s *server) refused(agent, remote string, reason error) {
 	s.local.Event(event.Event{Kind: "agent-refused", Level: event.Warning, Agent: agent,
 		Message: fmt.Sprintf("connection of %s from %s refused: %v", agent, remote, reason)})
+}
+
+// refuse notes a message of an agent that was refused without an answer, and tells the
+// agent.
+func (s *server) refuse(agent string, err error) {
+	s.refusals.Agent(agent, err)
+	if s.control != nil {
+		s.control.Notify(agent, err)
+	}
 }
 
 // watching lets the API subscribe to stored batches.
@@ -191,7 +201,7 @@ func (s *server) health(ctx context.Context) []web.Part {
 // figures returns the metrics of the parts for Prometheus.
 func (s *server) figures() []web.Figure {
 	in, link := s.ingest.Stats(), s.bus.Stats()
-	return []web.Figure{
+	figures := []web.Figure{
 		{Name: "pillion_ingest_batches_total", Help: "Batches of rows stored.", Value: float64(in.Batches)},
 		{Name: "pillion_ingest_rows_total", Help: "Rows stored.", Value: float64(in.Rows)},
 		{Name: "pillion_ingest_duplicates_total", Help: "Batches received again that were already stored.", Value: float64(in.Duplicates)},
@@ -205,5 +215,13 @@ func (s *server) figures() []web.Figure {
 		{Name: "pillion_live_missed_total", Help: "Batches that live subscribers missed because they were too slow.", Value: float64(in.LiveMissed)},
 		{Name: "pillion_bus_busy_total", Help: "Batches refused because the queue was full; agents resend them.", Value: float64(link.Busy)},
 		{Name: "pillion_own_rows_dropped_total", Help: "Events and audit records dropped because they came faster than they could be stored.", Value: float64(s.local.Dropped())},
+		{Name: "pillion_ingest_implausible_rows_total", Help: "Rows stored whose time is more than an hour ahead of their arrival, or more than a year behind.", Value: float64(in.Implausible)},
 	}
+	refused := s.refusals.Counts()
+	for _, cause := range refusal.Causes {
+		figures = append(figures, web.Figure{Name: "pillion_refused_total",
+			Help:  "What was refused because an agent, a source address or a user reached a quota, or sent what is invalid.",
+			Label: "quota", LabelValue: cause, Value: float64(refused[cause])})
+	}
+	return figures
 }

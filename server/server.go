@@ -24,6 +24,7 @@ import (
 	"pillion.dev/server/authority"
 	"pillion.dev/server/control"
 	"pillion.dev/server/ingest"
+	"pillion.dev/server/refusal"
 	"pillion.dev/server/topology"
 	"pillion.dev/server/web"
 )
@@ -49,6 +50,7 @@ type server struct {
 	archive   archive.Archive
 	ingest    *ingest.Ingest
 	local     *ingest.Local
+	refusals  *refusal.Ledger
 	embedded  *bus.Embedded
 	bus       *bus.Server
 	control   *control.Control
@@ -91,7 +93,7 @@ func (s *server) open(ctx context.Context) error {
 	for _, step := range []func() error{
 		s.openAuthority,
 		func() (err error) {
-			s.archive, err = archive.Open(s.config.Archive, archive.Options{Folder: s.config.Folder, Memory: int64(s.config.MemoryBytes)})
+			s.archive, err = archive.Open(s.config.Archive, archive.Options{Folder: s.config.Folder, Memory: int64(s.config.MemoryBytes), Quota: s.config.Quotas.archive()})
 			return err
 		},
 		s.openIngest,
@@ -118,10 +120,11 @@ func (s *server) openAuthority() error {
 }
 
 func (s *server) openIngest() (err error) {
-	s.ingest = ingest.New(ingest.Options{Archive: s.archive, Log: s.log})
+	s.ingest = ingest.New(ingest.Options{Archive: s.archive, Log: s.log, Refused: func(agent string, err error) { s.refusals.Agent(agent, err) }})
 	if s.local, err = ingest.NewLocal(s.ingest, s.log); err != nil {
 		return err
 	}
+	s.refusals = refusal.New(s.local)
 	s.topology = topology.New(s.local)
 	s.retained = map[string]bool{}
 	return s.applyRetention(context.Background())
@@ -132,11 +135,12 @@ func (s *server) openBus(ctx context.Context) (err error) {
 		URL: s.config.NATS, TLS: s.authority.ClientTLS(), Log: s.log,
 		// Batches are served once control is open.
 		Admit: func(agent string) error { return s.control.Admit(agent) },
+		Share: int64(s.config.Quotas.Backlog), States: s.config.Quotas.States, Exceeded: s.refuse,
 	}
 	if s.config.NATS == "" {
 		s.embedded, err = bus.StartEmbedded(bus.EmbeddedOptions{
 			Listen: s.config.NATSListen, TLS: s.authority.BusTLS(), Authorize: s.authority.Authorize,
-			Refused: s.refused, Log: s.log,
+			Refused: s.refused, Exceeded: s.refusals.Source, Source: s.config.Quotas.Connections, Log: s.log,
 		})
 		if err != nil {
 			return err
@@ -150,6 +154,7 @@ func (s *server) openBus(ctx context.Context) (err error) {
 func (s *server) openControl() (err error) {
 	s.control, err = control.New(control.Options{
 		Dir: s.config.Folder, Bus: links{s.bus, s.embedded}, Events: s.local, Log: s.log,
+		Addresses: s.config.Quotas.Addresses, Refused: s.refuse,
 	})
 	if err != nil {
 		return err

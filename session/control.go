@@ -216,6 +216,8 @@ type Spool struct {
 type Pulse struct {
 	// Revision of the assignment that the agent should have applied.
 	Revision uint64 `json:"revision"`
+	// Notice is what the server refused from this agent, and why; empty if nothing.
+	Notice string `json:"notice,omitempty"`
 	// Alive are the destination agents that are reading marks, by session.
 	Alive map[string][]string `json:"alive,omitempty"`
 	// Missing are those of them where the marked packets of this agent have just ceased to

@@ -165,6 +165,9 @@ func (l *Loader) Pulse(text []byte) {
 		l.log.Warn("read pulse", "error", err)
 		return
 	}
+	if pulse.Notice != "" {
+		l.log.Warn("refused by the server", "reason", pulse.Notice)
+	}
 	l.runner.Pulse(pulse)
 }
 

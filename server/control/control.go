@@ -77,6 +77,10 @@ type Options struct {
 	// Grace is how long a destination reads on after a source has stopped, for
 	// packets on the way; default 2 s.
 	Grace time.Duration
+	// Addresses of one agent that are considered; default 1024. Refused, if set, is called
+	// for reports that are invalid or beyond it.
+	Addresses int
+	Refused   func(agent string, err error)
 }
 
 // Times in which things must happen.
@@ -128,7 +132,10 @@ func New(o Options) (*Control, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Grace = cmp.Or(o.Grace, defaultGrace)
+	o.Grace, o.Addresses = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Addresses, addressesOfAgent)
+	if o.Refused == nil {
+		o.Refused = func(string, error) {}
+	}
 	c := &Control{
 		Options: o, agents: map[string]*agent{}, sessions: map[string]*record{},
 		wake: make(chan struct{}, 1), pulseSoon: make(chan struct{}, 1),

@@ -61,6 +61,7 @@ type host struct {
 	thin       int
 	asked      int
 	revoked    bool
+	notice     string // what it was told that was refused
 }
 
 func bed(t *testing.T, test func(*testbed)) {
@@ -242,13 +243,17 @@ func (b *testbed) Pulse(name string, pulse []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.hosts[name]
+	var got session.Pulse
+	if err := json.Unmarshal(pulse, &got); err != nil {
+		b.t.Error(err)
+	}
+	if h != nil && got.Notice != "" {
+		h.notice = got.Notice
+	}
 	if h == nil || !h.connected {
 		return nil
 	}
-	h.pulse = session.Pulse{}
-	if err := json.Unmarshal(pulse, &h.pulse); err != nil {
-		b.t.Error(err)
-	}
+	h.pulse = got
 	if h.pulse.Revision != h.applied.Revision {
 		return nil
 	}

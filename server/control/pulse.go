@@ -33,8 +33,10 @@ func (c *Control) pulse() {
 	now := c.Now()
 	pulses := map[string]session.Pulse{}
 	for name, a := range c.agents {
-		if a.connected && !a.Revoked && a.sent.Leased() {
-			pulses[name] = c.pulseOf(a, now)
+		if a.connected && !a.Revoked && (a.sent.Leased() || a.notice != "") {
+			p := c.pulseOf(a, now)
+			p.Notice, a.notice = a.notice, ""
+			pulses[name] = p
 		}
 	}
 	c.mu.Unlock()
@@ -46,6 +48,19 @@ func (c *Control) pulse() {
 		if err != nil {
 			c.Log.Warn("cannot send heartbeat; leases will expire", "agent", name, "error", err)
 		}
+	}
+}
+
+// noticeEvery is the minimum time between two notices to an agent.
+const noticeEvery = 10 * time.Second
+
+// Notify tells an agent, with its next pulse, what was refused from it.
+func (c *Control) Notify(name string, refusal error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Now()
+	if a := c.agents[name]; a != nil && now.Sub(a.noticed) >= noticeEvery {
+		a.notice, a.noticed = clip(refusal.Error()), now
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"pillion.dev/internal/quota"
 	"pillion.dev/server/event"
 	"pillion.dev/session"
 )
@@ -33,6 +34,15 @@ var errState = errors.New("invalid state report")
 // limit on the rate.
 func (c *Control) HandleState(name string, text []byte) {
 	state, err := readState(name, text)
+	if err == nil {
+		state.Interfaces, err = c.within(state.Interfaces)
+		if err != nil {
+			c.Refused(name, err)
+		}
+		err = nil
+	} else {
+		c.Refused(name, err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.Now()
@@ -47,6 +57,26 @@ func (c *Control) HandleState(name string, text []byte) {
 		return
 	}
 	c.process(a, state, now)
+}
+
+// addressesOfAgent is the default quota.
+const addressesOfAgent = 1024
+
+// within returns the interfaces with as many addresses as one agent may have, the first
+// ones: each is compared with those of all others.
+func (c *Control) within(all []session.Interface) ([]session.Interface, error) {
+	left := c.Addresses
+	count := 0
+	for i := range all {
+		count += len(all[i].Addresses)
+		all[i].Addresses = all[i].Addresses[:min(len(all[i].Addresses), left)]
+		left -= len(all[i].Addresses)
+	}
+	if count > c.Addresses {
+		return all, &quota.Error{Quota: "addresses", Limit: int64(c.Addresses), Unit: "addresses for each agent",
+			What: fmt.Sprintf("consider all of %d reported addresses", count)}
+	}
+	return all, nil
 }
 
 // readState parses and validates an agent's report, which is not trusted.
@@ -149,7 +179,10 @@ func (c *Control) process(a *agent, state session.State, now time.Time) {
 		a.Capabilities = state.Capabilities
 		c.changed.agents, urgent = true, true
 	}
-	if c.compare(a, restarted && !first, now) || urgent {
+	// A round concerns all agents: one that reports changes all the time does not cause more
+	// of them than there are anyway.
+	if (c.compare(a, restarted && !first, now) || urgent) && now.Sub(a.hurried) >= roundEvery {
+		a.hurried = now
 		c.hurry()
 	}
 	c.observe(a, before, first)

@@ -16,6 +16,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
@@ -32,6 +35,9 @@ type Options struct {
 	CommitBytes int64
 	// Linger is how long a commit waits for more batches; default 100 ms.
 	Linger time.Duration
+	// Refused, if set, is called with each batch of an agent that was refused because of
+	// its contents or a quota.
+	Refused func(agent string, err error)
 }
 
 // Ingest queues batches and stores them in the archive.
@@ -65,6 +71,8 @@ type item struct {
 	// For a batch from Put: its size in memory, and the callback for its outcome.
 	bytes int64
 	done  func(error)
+	// implausible rows have a time that cannot be that of the measurement.
+	implausible uint64
 }
 
 func (i *item) size() int64 { return int64(len(i.delivery.Payload)) + i.bytes }
@@ -87,6 +95,7 @@ type Stats struct {
 	QueueBytes    int64   // waiting now
 	QueueBatches  int
 	LiveMissed    uint64 // batches that slow subscribers missed
+	Implausible   uint64 // rows stored with an implausible time
 }
 
 // Defaults.
@@ -109,6 +118,9 @@ func New(options Options) *Ingest {
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.Refused == nil {
+		options.Refused = func(string, error) {}
 	}
 	i := &Ingest{options: options, live: newLive(), groups: make(chan []item, 1), numbers: map[string]uint64{}, epoch: rand.Uint64()}
 	i.changed = sync.NewCond(&i.mu)
@@ -251,7 +263,31 @@ func (i *item) decode(adopt func(archive.Batch) (archive.Batch, error)) {
 	i.err = err
 	if err == nil && strings.HasPrefix(d.Stream, relay.Prefix) {
 		i.batch, i.err = adopt(i.batch)
+	} else if err == nil {
+		i.implausible = implausible(record, time.Now())
 	}
+}
+
+// A time is implausible that is ahead of the server's clock, or as old as no spool keeps
+// rows. Such rows are stored and counted: they differ from the time of arrival beside
+// them, by which they are retained.
+const (
+	aheadMost  = time.Hour
+	behindMost = 366 * 24 * time.Hour
+)
+
+func implausible(record arrow.RecordBatch, now time.Time) (n uint64) {
+	times, ok := record.Column(0).(*array.Timestamp)
+	if !ok {
+		return 0
+	}
+	first, last := arrow.Timestamp(now.Add(-behindMost).UnixNano()), arrow.Timestamp(now.Add(aheadMost).UnixNano())
+	for _, at := range times.Values() {
+		if at < first || at > last {
+			n++
+		}
+	}
+	return n
 }
 
 // namedPrefix begins the names that the server assigns to streams of applications: only
@@ -320,10 +356,18 @@ func (i *Ingest) commit(group []item) {
 		case err != nil:
 			group[place].err = err
 		case rejected[n] != nil:
-			group[place].err = errors.Join(bus.ErrRejected, rejected[n])
+			group[place].err = refusal(rejected[n])
 		}
 	}
 	i.settle(group, places, stored, took)
+}
+
+// refusal is the answer to a batch that the archive rejects.
+func refusal(reason error) error {
+	if archive.Temporary(reason) {
+		return reason
+	}
+	return fmt.Errorf("%w: %w", bus.ErrRejected, reason)
 }
 
 // tell logs when the archive stops storing batches and when it resumes, not each of the
@@ -364,6 +408,7 @@ func (i *Ingest) settle(group []item, places []int, stored []bool, took float64)
 		case fresh[n]:
 			s.Batches++
 			s.Rows += uint64(it.batch.Record.NumRows())
+			s.Implausible += it.implausible
 		case it.err == nil:
 			s.Duplicates++
 		case it.refused():
@@ -378,8 +423,8 @@ func (i *Ingest) settle(group []item, places []int, stored []bool, took float64)
 	i.mu.Unlock()
 	for n := range group {
 		it := &group[n]
-		if it.refused() {
-			i.options.Log.Warn("batch rejected permanently", "agent", it.batch.Agent, "stream", it.batch.Stream, "error", it.err)
+		if it.refused() || it.err != nil && archive.Temporary(it.err) {
+			i.options.Refused(it.batch.Agent, fmt.Errorf("batch of %q: %w", it.batch.Stream, it.err))
 		}
 		if it.delivery.Answer != nil {
 			it.delivery.Answer(it.err)

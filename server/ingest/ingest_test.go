@@ -13,6 +13,7 @@ import (
 
 	"pillion.dev/archive"
 	"pillion.dev/bus"
+	"pillion.dev/internal/quota"
 	"pillion.dev/measure"
 	"pillion.dev/server/event"
 )
@@ -323,4 +324,54 @@ func TestWatchersHoldBoundedBytes(t *testing.T) {
 	if !w.takes(2*watcherBytes) || len(w.sizes) != 0 {
 		t.Error("one large batch alone is refused")
 	}
+}
+
+// TestImplausibleTimesAreCounted: rows of a wrong clock are stored, and counted.
+func TestImplausibleTimesAreCounted(t *testing.T) {
+	i := New(Options{Archive: newShelf(), Linger: time.Millisecond})
+	a := &answers{got: map[string][]error{}}
+	i.Accept(a.of("a", envelope(t, 0, 7))) // of 1970
+	a.all.Wait()
+	i.Close()
+	if s := i.Stats(); s.Rows != 7 || s.Implausible != 7 || a.got["a"][0] != nil {
+		t.Errorf("%+v, answered %v", s, a.got)
+	}
+}
+
+// TestQuotasAreReported: a batch beyond a quota of its agent is reported; it is rejected for
+// good only if nothing can expire.
+func TestQuotasAreReported(t *testing.T) {
+	for name, later := range map[string]bool{"later": true, "never": false} {
+		t.Run(name, func(t *testing.T) {
+			full := &quota.Error{Quota: "streams", Later: later}
+			s := &refusing{shelf: newShelf(), reason: full}
+			reported := 0
+			i := New(Options{Archive: s, Linger: time.Millisecond, Refused: func(agent string, err error) {
+				if agent == "a" && quota.Of(err) == full {
+					reported++
+				}
+			}})
+			a := &answers{got: map[string][]error{}}
+			i.Accept(a.of("a", envelope(t, 0, 1)))
+			a.all.Wait()
+			i.Close()
+			if err := a.got["a"][0]; reported != 1 || quota.Of(err) != full || errors.Is(err, bus.ErrRejected) == later {
+				t.Errorf("answered %v, reported %d times", err, reported)
+			}
+		})
+	}
+}
+
+// refusing is an archive that rejects all batches.
+type refusing struct {
+	*shelf
+	reason error
+}
+
+func (r *refusing) Store(_ context.Context, batches []archive.Batch) ([]bool, map[int]error, error) {
+	rejected := map[int]error{}
+	for i := range batches {
+		rejected[i] = r.reason
+	}
+	return make([]bool, len(batches)), rejected, nil
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // OwnAgent is the agent name of rows that the server itself writes. It is reserved.
-const OwnAgent = "server"
+const OwnAgent = archive.OwnAgent
 
 // Local is an event.Sink that stores events and changes in the streams events and audit.
 type Local struct {

@@ -1,0 +1,97 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pillion.dev/internal/quota"
+	"pillion.dev/session"
+)
+
+// TestFloodOfAddresses: an agent that reports more addresses than its quota, or what is
+// invalid, is told so; its first addresses are used, and the session of others runs on.
+func TestFloodOfAddresses(t *testing.T) {
+	bed(t, func(b *testbed) {
+		refused := map[string]int{}
+		b.control.Refused = func(agent string, err error) {
+			cause := "invalid"
+			if q := quota.Of(err); q != nil {
+				cause = q.Quota
+			}
+			refused[agent+" "+cause]++
+			b.control.Notify(agent, err)
+		}
+		b.join("h1", "h2", "evil")
+		b.on("evil", func(h *host) { h.connected = false }) // it reports below
+		b.create(web())
+		b.state("web", Running)
+		flood := session.State{Agent: "evil", Instance: "x", Version: "1"}
+		for i := range 20 {
+			one := session.Interface{Name: fmt.Sprint("eth", i), Up: true}
+			for k := range 250 {
+				one.Addresses = append(one.Addresses, fmt.Sprintf("10.9.%d.%d/32", i, k))
+			}
+			flood.Interfaces = append(flood.Interfaces, one)
+		}
+		rounds, last := 0, time.Time{}
+		for n := range 500 {
+			flood.Labels = map[string]string{"n": fmt.Sprint(n)}
+			text, err := json.Marshal(flood)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.control.HandleState("evil", text)
+			b.control.HandleState("evil", []byte("{"))
+			b.pass(10 * time.Millisecond)
+			b.control.mu.Lock()
+			if b.control.rounded != last {
+				rounds, last = rounds+1, b.control.rounded
+			}
+			b.control.mu.Unlock()
+		}
+		b.state("web", Running)
+		agent, err := b.control.Agent("evil")
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := 0
+		for _, i := range agent.Interfaces {
+			count += len(i.Addresses)
+		}
+		if count != addressesOfAgent || refused["evil addresses"] != 500 || refused["evil invalid"] != 500 || len(refused) != 2 {
+			t.Errorf("%d addresses are considered, refused %v", count, refused)
+		}
+		if rounds > 15 {
+			t.Errorf("%d rounds in 5 s", rounds)
+		}
+		b.mu.Lock()
+		notice := b.hosts["evil"].notice
+		b.mu.Unlock()
+		if !strings.Contains(notice, "1024 addresses for each agent (quotas.addresses)") {
+			t.Errorf("it was told %q", notice)
+		}
+	})
+}
+
+// TestNotices: an agent is told at most one refusal in ten seconds, and only once.
+func TestNotices(t *testing.T) {
+	bed(t, func(b *testbed) {
+		b.join("h1")
+		b.control.Notify("nobody", errors.New("x"))
+		b.control.Notify("h1", errors.New("first"))
+		b.control.Notify("h1", errors.New("second"))
+		b.pass(2 * time.Second)
+		b.control.mu.Lock()
+		defer b.control.mu.Unlock()
+		if got := b.control.agents["h1"].notice; got != "" {
+			t.Errorf("%q is sent again", got)
+		}
+		if got := b.hosts["h1"].notice; got != "first" {
+			t.Errorf("it was told %q", got)
+		}
+	})
+}
