@@ -90,6 +90,16 @@ func (a *Agent) Connected() bool {
 	return a.connected
 }
 
+// Remote returns the address of the server that the agent is connected to, HOST:PORT; empty:
+// none.
+func (a *Agent) Remote() string {
+	conn, _, err := a.current()
+	if err != nil {
+		return ""
+	}
+	return conn.ConnectedAddr()
+}
+
 // current returns the connection, and a context that ends with it.
 func (a *Agent) current() (*nats.Conn, context.Context, error) {
 	a.mu.Lock()

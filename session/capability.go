@@ -147,6 +147,10 @@ func (a *Assignment) restrictKeys(agent string, hosts []Host) {
 	}
 	for i := range a.Sources {
 		a.Sources[i].Key = nil
+		for j := range a.Sources[i].Peers {
+			p := &a.Sources[i].Peers[j]
+			p.Approved, p.Named = nil, false
+		}
 	}
 	for i := range a.Destinations {
 		a.Destinations[i].Key = nil

@@ -40,6 +40,13 @@ func (a *Assignment) Leased() bool { return len(a.Sources)+len(a.Destinations)+l
 type Peer struct {
 	Agent     string   `json:"agent"`
 	Addresses []string `json:"addresses"`
+	// Approved are those of the addresses that count without a proof, since an operator has
+	// approved them.
+	Approved []string `json:"approved,omitempty"`
+	// Named: the session selects the agent by its name, so that addresses which are reserved
+	// otherwise, such as that of the server, are marked too. Both are only for agents with the
+	// capability MarkKeys.
+	Named bool `json:"named,omitempty"`
 }
 
 // SourceTask marks packets to the peers, for one session.
@@ -151,6 +158,16 @@ const (
 	PathsAltered    = "paths_altered"
 	PathsChecksum   = "paths_checksum"
 	PathsUnanswered = "paths_unanswered"
+)
+
+// Counters of a source: addresses of destinations, by what is known about who has them.
+const (
+	AddressesPending  = "addresses_pending"
+	AddressesProven   = "addresses_proven"
+	AddressesUnproven = "addresses_unproven"
+	// AddressesReserved are not marked since this host needs them: those of the server and of
+	// DNS servers.
+	AddressesReserved = "addresses_reserved"
 )
 
 // PathsNotPassed returns the number of paths that were tested and on which no marked packet

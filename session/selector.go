@@ -66,6 +66,11 @@ func (s Spec) follows() bool {
 	return false
 }
 
+// Names reports whether the session selects an agent by its name.
+func (s Spec) Names(agent string) bool {
+	return slices.Contains(s.Sources, agent) || slices.Contains(s.Destinations, agent)
+}
+
 // choose returns the names of the hosts that match any of the selectors.
 func (p *problems) choose(field string, selectors []string, hosts []Host) (names map[string]bool, warnings []string) {
 	names = map[string]bool{}

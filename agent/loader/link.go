@@ -24,6 +24,7 @@ const (
 	kindClose // end all tasks; answered when the last rows have been sent
 	kindReady // the server has registered the agent
 	kindStart // rows can be taken: start the Loader
+	kindSelf  // runner.Self
 )
 
 // Messages of the privileged part.

@@ -35,6 +35,8 @@ type Options struct {
 	Points []session.PointTask
 	// ValidatePaths marks packets to a peer only after path validation.
 	ValidatePaths bool
+	// ProveAddresses marks packets to a peer only while it proves its address.
+	ProveAddresses bool
 	// Policy is what the host allows; nil: the default policy.
 	Policy *policy.Policy
 	// Captures are devices whose packet headers are reported.
@@ -70,7 +72,8 @@ func New(options Options) *Loader {
 	l := &Loader{options: options, log: options.Log}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.runner = runner.New(runner.Options{
-		Sink: options.Sink, Log: options.Log, Points: options.Points, ValidatePaths: options.ValidatePaths, Policy: options.Policy,
+		Sink: options.Sink, Log: options.Log, Points: options.Points, ValidatePaths: options.ValidatePaths,
+		ProveAddresses: options.ProveAddresses, Policy: options.Policy,
 	})
 	l.tracer = newTracer(options.Sink, options.Log)
 	points := []*measure.Schema{}
@@ -170,6 +173,9 @@ func (l *Loader) Pulse(text []byte) {
 	}
 	l.runner.Pulse(pulse)
 }
+
+// Tell sets what the unprivileged part knows of the agent and its server.
+func (l *Loader) Tell(self runner.Self) { l.runner.Tell(self) }
 
 // Status is what the unprivileged part reports of the privileged one.
 type Status struct {

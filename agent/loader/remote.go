@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"pillion.dev/agent/runner"
 	"pillion.dev/measure"
 )
 
@@ -150,6 +151,13 @@ func (r *Remote) Serve(ctx context.Context, text []byte) ([]byte, error) {
 func (r *Remote) Pulse(text []byte) {
 	if len(text) <= requestMax {
 		_ = r.link.send(kindPulse, 0, text)
+	}
+}
+
+// Tell is Loader.Tell.
+func (r *Remote) Tell(self runner.Self) {
+	if text, err := json.Marshal(self); err == nil && len(text) <= requestMax {
+		_ = r.link.send(kindSelf, 0, text)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"pillion.dev/agent/host"
+	"pillion.dev/agent/runner"
 	"pillion.dev/measure"
 )
 
@@ -103,6 +104,12 @@ func (s *Server) carryOut(ctx context.Context, open func() *Loader) error {
 			s.answer(s.own, number, func() ([]byte, error) { return nil, l.Close() })
 		case kindPulse:
 			l.Pulse(content)
+		case kindSelf:
+			var self runner.Self
+			if err := json.Unmarshal(content, &self); err != nil {
+				return fmt.Errorf("read what the unprivileged part knows: %w", err)
+			}
+			l.Tell(self)
 		case kindReady:
 			s.once.Do(s.ready)
 		default:

@@ -28,8 +28,9 @@ type deviceDestination struct {
 	sink   Sink
 	log    *slog.Logger
 	now    func() moment
-	// responder answers path probes; nil if its port is taken.
+	// responder answers path probes, with the keys of sessions; nil if its port is taken.
 	responder *validation.Responder
+	keys      *validation.Keyring
 
 	mu          sync.Mutex
 	probe       *destination.Destination
@@ -65,7 +66,7 @@ func openDestination(name string, tasks []destinationTask, options Options, now 
 		return nil, err
 	}
 	d := &deviceDestination{
-		device: device, owner: owner, sink: options.Sink, log: options.Log, now: now,
+		device: device, owner: owner, sink: options.Sink, log: options.Log, keys: options.keys, now: now,
 		ending: make(chan struct{}), tick: make(chan time.Duration, 1),
 	}
 	if err := d.open(tasks); err != nil {
@@ -83,7 +84,7 @@ func (d *deviceDestination) respond() error {
 	if d.responder != nil {
 		return nil
 	}
-	responder, err := validation.Respond(d.log)
+	responder, err := validation.Respond(d.keys, d.log)
 	if err == nil {
 		d.responder = responder
 	}

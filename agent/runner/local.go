@@ -49,7 +49,7 @@ func OpenSource(local LocalSource) (*Source, error) {
 	s.task.pathFound = s.pathFound
 	s.task.Lease = session.Duration(local.Lease)
 	s.setSampling(local.Sampling)
-	running, err := openSource(local.Device, []sourceTask{s.task}, false, slog.New(slog.DiscardHandler))
+	running, err := openSource(local.Device, []sourceTask{s.task}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"pillion.dev/agent/validation"
-	"pillion.dev/probe/source"
 	"pillion.dev/session"
 )
 
@@ -22,7 +21,8 @@ const validateTime = 500 * time.Millisecond
 // validatePaths starts path validation.
 func (s *deviceSource) validatePaths() (err error) {
 	s.paths, err = validation.New(validation.Options{
-		Source: s.probe, Device: s.device.Index, Encodings: s.encodings, Modules: s.modules, Changed: s.pathChanged, Log: s.log,
+		Source: s.probe, Device: s.device.Index, Encodings: s.encodings, Modules: s.modules, Changed: s.pathChanged,
+		Proved: s.addressProved, Log: s.log,
 	})
 	return err
 }
@@ -34,26 +34,30 @@ func (s *deviceSource) announce(pulse session.Pulse) {
 
 // announceAll does so for all peers, which read marks before their source is assigned.
 func (s *deviceSource) announceAll() {
-	s.announceEach(func(task sourceTask) []netip.Addr {
-		return slices.SortedFunc(maps.Keys(task.peers), netip.Addr.Compare)
-	})
+	s.announceEach(addressesOf)
+}
+
+func addressesOf(task sourceTask) []netip.Addr {
+	return slices.SortedFunc(maps.Keys(task.peers), netip.Addr.Compare)
 }
 
 func (s *deviceSource) announceEach(addresses func(sourceTask) []netip.Addr) {
 	if s.paths == nil || s.tasks[0].local != nil {
 		return
 	}
-	var paths []source.Path
+	var peers []validation.Peer
 	for _, task := range s.tasks {
 		for _, address := range addresses(task) {
-			paths = append(paths, validation.PathsTo(address, s.encodings)...)
+			if s.isReserved(task, address) == "" {
+				peers = append(peers, validation.Peer{Address: address, Agent: task.peers[address], Key: task.keyOf(address)})
+			}
 		}
 	}
-	if slices.Equal(paths, s.announced) {
+	if slices.EqualFunc(peers, s.announced, validation.Peer.Equal) {
 		return
 	}
-	s.announced, s.awaited = paths, time.Now().Add(validateTime)
-	s.paths.Keep(paths)
+	s.announced, s.awaited = peers, time.Now().Add(validateTime)
+	s.paths.Expect(peers, s.tested)
 }
 
 // doubt tests the paths to peers again where marked packets have just ceased to arrive.
@@ -96,6 +100,7 @@ func (s *deviceSource) pathChanged(path validation.Path) {
 var pathCounters = map[validation.State]string{
 	validation.Pending: session.PathsPending, validation.Passed: session.PathsPassed, validation.Failed: session.PathsFailed,
 	validation.Altered: session.PathsAltered, validation.ChecksumFailed: session.PathsChecksum, validation.Unanswered: session.PathsUnanswered,
+	validation.Foreign: session.PathsUnanswered,
 }
 
 // countPaths counts the paths by their state.
@@ -103,8 +108,11 @@ func (s *deviceSource) countPaths(counters map[string]uint64) {
 	if s.paths == nil {
 		return
 	}
+	unproven := s.unproven()
 	for _, path := range s.paths.Paths() {
-		counters[pathCounters[path.State]]++
+		if !unproven[path.Address] {
+			counters[pathCounters[path.State]]++
+		}
 	}
 }
 
@@ -114,8 +122,10 @@ func (s *deviceSource) pathLimit() string {
 		return ""
 	}
 	first, others := "", 0
+	unproven := s.unproven()
 	for _, path := range s.paths.Paths() {
 		switch {
+		case unproven[path.Address]:
 		case path.State == validation.Passed && path.MTU == 0 || path.State == validation.Pending:
 		case first == "":
 			first = path.Text()

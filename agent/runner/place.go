@@ -15,6 +15,7 @@ import (
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
 	"pillion.dev/session"
+	"pillion.dev/wire"
 	"pillion.dev/wire/fivetuple"
 )
 
@@ -23,7 +24,11 @@ type sourceTask struct {
 	session.SourceTask
 	rules []fivetuple.Filter
 	peers map[netip.Addr]string
-	local *source.Settings // of a task without a session; nil otherwise
+	// key seals path probes to the peers; nil: the server has given none.
+	key *wire.ProbeKey
+	// approved addresses need no proof.
+	approved map[netip.Addr]bool
+	local    *source.Settings // of a task without a session; nil otherwise
 	// pathFound is deviceSource.pathFound.
 	pathFound func(validation.Path)
 }
@@ -67,9 +72,10 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 			fault(roleSource, task.Session, task.Device, err)
 			continue
 		}
+		key, approved := proofOf(task)
 		for device, peers := range byDevice {
 			tasks := devices[device]
-			tasks.sources = append(tasks.sources, sourceTask{SourceTask: task, rules: rules, peers: peers})
+			tasks.sources = append(tasks.sources, sourceTask{SourceTask: task, rules: rules, peers: peers, key: key, approved: approved})
 			devices[device] = tasks
 		}
 	}

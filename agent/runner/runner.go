@@ -20,6 +20,7 @@ import (
 
 	"pillion.dev/agent/doctor"
 	"pillion.dev/agent/policy"
+	"pillion.dev/agent/validation"
 	"pillion.dev/measure"
 	"pillion.dev/probe/hook"
 	"pillion.dev/session"
@@ -42,10 +43,15 @@ type Options struct {
 	Points []session.PointTask
 	// ValidatePaths marks packets to a peer only after path validation.
 	ValidatePaths bool
+	// ProveAddresses marks packets to a peer only while it proves its address, if the server
+	// gives a key for that.
+	ProveAddresses bool
 	// Policy is what the host allows; nil: the default policy.
 	Policy *policy.Policy
 
-	now func() moment
+	now  func() moment
+	keys *validation.Keyring
+	self *Self
 }
 
 // Runner runs the current assignment.
@@ -62,6 +68,11 @@ type Runner struct {
 	pulse        session.Pulse
 	// lastMessage is the time of the last message from the server, by the monotonic clock.
 	lastMessage time.Duration
+	self        Self
+	// keys by which the host answers path probes.
+	keys validation.Keyring
+	// proved is signalled when the proof of an address has changed.
+	proved chan struct{}
 	// cleared: programs that an earlier process left on devices without a task are detached.
 	cleared bool
 }
@@ -74,8 +85,10 @@ func New(options Options) *Runner {
 	r := &Runner{
 		options: options, now: present,
 		sources: map[string]*deviceSource{}, destinations: map[string]*deviceDestination{}, points: map[string]Point{},
+		proved: make(chan struct{}, 1),
 	}
 	r.options.now = func() moment { return r.now() }
+	r.options.keys, r.options.self = &r.keys, &r.self
 	return r
 }
 
@@ -97,7 +110,21 @@ func (r *Runner) Run(ctx context.Context) {
 			r.mu.Lock()
 			r.reconcile()
 			r.mu.Unlock()
+		case <-r.proved:
+			r.mu.Lock()
+			for _, s := range r.sources {
+				s.err = s.choose(r.pulse)
+			}
+			r.mu.Unlock()
 		}
+	}
+}
+
+// wake has the sources choose their packets again.
+func (r *Runner) wake() {
+	select {
+	case r.proved <- struct{}{}:
+	default:
 	}
 }
 
@@ -107,6 +134,7 @@ func (r *Runner) Apply(assignment session.Assignment) []session.TaskState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.assignment, r.lastMessage = assignment, r.now().steady
+	r.setKeys()
 	r.reconcile()
 	if !r.cleared {
 		r.cleared = true
@@ -267,6 +295,11 @@ func (r *Runner) reconcile() {
 }
 
 func (r *Runner) runSource(device string, tasks []sourceTask) {
+	if !r.options.ProveAddresses {
+		for i := range tasks {
+			tasks[i].key = nil
+		}
+	}
 	s := r.sources[device]
 	if s != nil && !s.fits(tasks) {
 		r.report(roleSource, device, s.close())
@@ -275,7 +308,7 @@ func (r *Runner) runSource(device string, tasks []sourceTask) {
 	}
 	var err error
 	if s == nil {
-		if s, err = openSource(device, tasks, r.options.ValidatePaths, r.options.Log); err == nil {
+		if s, err = openSource(device, tasks, r.options, r.wake); err == nil {
 			r.sources[device] = s
 		}
 	}

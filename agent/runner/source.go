@@ -31,13 +31,20 @@ type deviceSource struct {
 	paths     *validation.Prober
 	encodings wire.EncodingList
 	modules   wire.Module
-	announced []source.Path
+	// tested are the encodings whose paths are validated; none, where only addresses are.
+	tested    wire.EncodingList
+	announced []validation.Peer
+	pulsed    bool      // some peer was alive
 	awaited   time.Time // when marking no longer waits for the validation of these
 	// pathFound is called when the state of a path has changed; nil: it is logged.
 	pathFound func(validation.Path)
-	log       *slog.Logger
-	swept     time.Time
-	err       error // of the last renewal
+	// proved is called when the proof of an address has changed, self is that of the runner;
+	// either may be nil.
+	proved func()
+	self   *Self
+	log    *slog.Logger
+	swept  time.Time
+	err    error // of the last renewal
 }
 
 type choice struct {
@@ -47,7 +54,7 @@ type choice struct {
 
 var errDisagree = errors.New("sessions on one interface must agree on modules, encoding, time stamps and sampling")
 
-func openSource(name string, tasks []sourceTask, validate bool, log *slog.Logger) (*deviceSource, error) {
+func openSource(name string, tasks []sourceTask, options Options, proved func()) (*deviceSource, error) {
 	device, err := hook.Find(name)
 	if err != nil {
 		return nil, err
@@ -59,7 +66,7 @@ func openSource(name string, tasks []sourceTask, validate bool, log *slog.Logger
 	if err != nil {
 		return nil, err
 	}
-	settings.ValidatePaths = settings.ValidatePaths || validate
+	settings.ValidatePaths = settings.ValidatePaths || options.ValidatePaths
 	owner, err := hook.Own(roleSource, device)
 	if err != nil {
 		return nil, err
@@ -70,9 +77,12 @@ func openSource(name string, tasks []sourceTask, validate bool, log *slog.Logger
 	}
 	s := &deviceSource{
 		device: device, owner: owner, probe: probe, tasks: tasks, encodings: settings.Encodings, modules: settings.Modules,
-		pathFound: tasks[0].pathFound, log: log,
+		pathFound: tasks[0].pathFound, proved: proved, self: options.self, log: options.Log,
 	}
 	if settings.ValidatePaths {
+		s.tested = settings.Encodings
+	}
+	if settings.ValidatePaths || slices.ContainsFunc(tasks, func(t sourceTask) bool { return t.key != nil }) {
 		if err := s.validatePaths(); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
@@ -121,6 +131,9 @@ func agreed(tasks []sourceTask) error {
 func (s *deviceSource) fits(tasks []sourceTask) bool {
 	running := s.tasks[0]
 	for _, task := range tasks {
+		if task.key != nil && s.paths == nil {
+			return false
+		}
 		task.Sampling = running.Sampling // changes while it runs
 		if !agree(task, running) {
 			return false
@@ -187,11 +200,15 @@ func (s *deviceSource) renew(pulse session.Pulse) {
 	s.err = s.probe.Renew(lease)
 }
 
-// choose restricts the program to the peers that are alive. The rules of a local task are
+// choose restricts the program to the peers that are alive and whose addresses are proven. The rules of a local task are
 // fixed.
 func (s *deviceSource) choose(pulse session.Pulse) error {
 	if s.tasks[0].local != nil {
 		return nil
+	}
+	if len(s.announced) == 0 || s.anyAlive(pulse) { // else the first heartbeat has not come yet
+		s.announce(pulse)
+		s.awaitPaths()
 	}
 	wanted, err := s.choice(pulse)
 	if err != nil {
@@ -200,8 +217,6 @@ func (s *deviceSource) choose(pulse session.Pulse) error {
 	if reflect.DeepEqual(wanted, s.chosen) {
 		return nil
 	}
-	s.announce(pulse)
-	s.awaitPaths()
 	if err := s.probe.SetRules(wanted.rules, wanted.targets); err != nil {
 		return err
 	}
@@ -215,7 +230,7 @@ func (s *deviceSource) choice(pulse session.Pulse) (choice, error) {
 	var c choice
 	same := true
 	for _, task := range s.tasks {
-		addresses := alive(task, pulse)
+		addresses := s.admitted(task, pulse)
 		c.targets = append(c.targets, addresses...)
 		same = same && slices.Equal(task.Filters, s.tasks[0].Filters)
 		var prefixes []netip.Prefix
@@ -244,6 +259,12 @@ func (s *deviceSource) choice(pulse session.Pulse) (choice, error) {
 		c.rules = []fivetuple.Filter{{}}
 	}
 	return c, nil
+}
+
+// anyAlive reports whether any peer is alive, or one was.
+func (s *deviceSource) anyAlive(pulse session.Pulse) bool {
+	s.pulsed = s.pulsed || slices.ContainsFunc(s.tasks, func(t sourceTask) bool { return len(alive(t, pulse)) > 0 })
+	return s.pulsed
 }
 
 func alive(task sourceTask, pulse session.Pulse) []netip.Addr {
@@ -281,7 +302,7 @@ func (s *deviceSource) states() []session.TaskState {
 		}
 	}
 	s.countPaths(counters)
-	limit := joinLimits(connections.Limit, s.pathLimit())
+	limit := joinLimits(connections.Limit, s.countAddresses(counters), s.pathLimit())
 	var states []session.TaskState
 	for _, task := range s.tasks {
 		state := session.TaskState{

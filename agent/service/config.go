@@ -32,8 +32,9 @@ const (
 
 // Choices of Config.PathValidation.
 const (
-	validateAuto = "auto"
-	validateOff  = "off"
+	validateAuto      = "auto"
+	validateAddresses = "addresses"
+	validateOff       = "off"
 )
 
 // Config is the configuration of an agent, from a YAML file and the command line.
@@ -55,8 +56,9 @@ type Config struct {
 	Points []string `yaml:"points"`
 	// Capture are devices whose packet headers are reported.
 	Capture []loader.Capture `yaml:"capture"`
-	// PathValidation is auto or off: whether sources of sessions mark packets to a peer only
-	// after path probes have shown that marked packets arrive; default auto.
+	// PathValidation is auto, addresses or off: whether sources of sessions mark packets to a
+	// peer only after path probes have proven its address and shown that marked packets arrive,
+	// or only the former; default auto.
 	PathValidation string `yaml:"path_validation"`
 	// Policy is a file with what the host allows servers to have done on it; default
 	// policy.DefaultFile, if it exists.
@@ -134,8 +136,8 @@ func (c Config) complete() (Config, error) {
 	c.HostInterval = cmp.Or(c.HostInterval, DefaultHostInterval)
 	c.OML = cmp.Or(c.OML, DefaultOML)
 	c.PathValidation = cmp.Or(c.PathValidation, validateAuto)
-	if c.PathValidation != validateAuto && c.PathValidation != validateOff {
-		return c, fmt.Errorf("%w: path_validation %q is neither auto nor off", ErrConfig, c.PathValidation)
+	if !slices.Contains([]string{validateAuto, validateAddresses, validateOff}, c.PathValidation) {
+		return c, fmt.Errorf("%w: path_validation %q is none of auto, addresses and off", ErrConfig, c.PathValidation)
 	}
 	if err := checkOML(c.OML); err != nil {
 		return c, err
@@ -203,7 +205,8 @@ func (c Config) hostPoints() ([]*measure.Schema, error) {
 func (c Config) privileged(sink runner.Sink, allowed *policy.Policy, log *slog.Logger) (loader.Options, error) {
 	points, err := c.hostPoints()
 	return loader.Options{
-		Sink: sink, Log: log, Points: c.ownPoints(), ValidatePaths: c.PathValidation != validateOff, Policy: allowed,
+		Sink: sink, Log: log, Points: c.ownPoints(), Policy: allowed,
+		ValidatePaths: c.PathValidation == validateAuto, ProveAddresses: c.PathValidation != validateOff,
 		Captures: c.Capture, Interval: c.HostInterval, ReportClock: slices.Contains(points, &measure.Clock), Folder: c.Folder,
 	}, err
 }

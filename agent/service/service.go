@@ -15,8 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +28,7 @@ import (
 	"pillion.dev/agent/loader"
 	"pillion.dev/agent/oml"
 	"pillion.dev/agent/policy"
+	"pillion.dev/agent/runner"
 	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
 	"pillion.dev/internal/version"
@@ -45,6 +48,7 @@ type service struct {
 	spool    *spool.Spool
 	streams  *streams
 	loader   privileged
+	reserved *reserved
 	sampler  *host.Sampler
 	bus      *bus.Agent
 	status   atomic.Pointer[loader.Status] // as of the last report
@@ -60,6 +64,7 @@ type service struct {
 type privileged interface {
 	Serve(ctx context.Context, request []byte) ([]byte, error)
 	Pulse(text []byte)
+	Tell(self runner.Self)
 	Status() (loader.Status, error)
 	Close() error
 }
@@ -134,14 +139,26 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 	if err != nil {
 		return err
 	}
+	s.reserved = &reserved{urls: s.servers, connected: s.bus.Remote, changed: s.tell, log: s.log}
+	s.reserved.refresh(s.ctx)
 	return errors.Join(s.bus.Serve(s.loader.Serve), s.bus.Pulse(s.loader.Pulse))
+}
+
+// tell tells the privileged part what this one knows.
+func (s *service) tell(addresses map[netip.Addr]string) {
+	s.loader.Tell(runner.Self{Agent: s.identity.Name(), Reserved: addresses})
+}
+
+// servers are the URLs by which this agent reaches the server.
+func (s *service) servers() []string {
+	return append(strings.Split(s.identity.Bus(), ","), s.identity.Server())
 }
 
 // run runs all parts until the context ends.
 func (s *service) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context){
-		s.report, s.streams.run, s.keepIdentity, s.thin,
+		s.report, s.streams.run, s.keepIdentity, s.reserved.run, s.thin,
 		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
 		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.send)) },
 	} {

@@ -45,7 +45,7 @@ func Ask(ctx context.Context, to netip.Addr, device int) (Reply, error) {
 	replies := make(chan Reply, 1)
 	received := make(chan error, 1)
 	go func() {
-		received <- s.receive(func(from netip.Addr, answer wire.Probe) {
+		received <- s.receive(func(from netip.Addr, answer wire.Probe, _ []byte) {
 			if from == to && answer.Token == probe.Token {
 				offer(replies, Answered)
 			}

@@ -14,10 +14,11 @@ package validation
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
@@ -45,6 +46,8 @@ const (
 	ChecksumFailed State = "checksum"
 	// Unanswered: nothing is answered, marked or not.
 	Unanswered State = "unanswered"
+	// Foreign: probes are answered, but not by the agent that is said to have the address.
+	Foreign State = "foreign"
 )
 
 // Text says what the state means.
@@ -60,6 +63,8 @@ func (s State) Text() string {
 		return "packets arrive, but their mark is missing, damaged or not read"
 	case ChecksumFailed:
 		return "marked packets arrive only if the kernel computes their checksum, the network card computes it incorrectly"
+	case Foreign:
+		return "path probes are answered, but not by the agent that is said to have the address"
 	}
 	return fmt.Sprintf("path probes to UDP port %d are not answered, marked or not", wire.ProbePort)
 }
@@ -132,9 +137,11 @@ type Prober struct {
 	modules wire.Module
 	sockets map[channel]*socket
 	changed func(Path)
+	proved  func(Proof)
 	log     *slog.Logger
 
 	mu     sync.Mutex
+	peers  map[netip.Addr]Peer // of Expect
 	paths  map[source.Path]*path
 	tests  map[source.Path]*test
 	sizes  map[source.Path]*sizeTest
@@ -157,6 +164,7 @@ type path struct {
 	silent   time.Time // first test without an answer since the last that had one
 	failures int
 	sized    time.Time // last test of sizes
+	passed   time.Time // last test that passed
 }
 
 // channel is what the probes of a socket have in common.
@@ -178,13 +186,15 @@ type Options struct {
 	Modules wire.Module
 	// Changed is called when the state of a path has changed.
 	Changed func(Path)
-	Log     *slog.Logger
+	// Proved is called when the proof of an address has changed, if it is not nil.
+	Proved func(Proof)
+	Log    *slog.Logger
 }
 
 // New starts a Prober in the network namespace of the calling thread.
 func New(options Options) (*Prober, error) {
 	p := &Prober{
-		source: options.Source, changed: options.Changed, log: options.Log, sockets: map[channel]*socket{},
+		source: options.Source, changed: options.Changed, proved: options.Proved, log: options.Log, sockets: map[channel]*socket{},
 		modules: options.Modules, paths: map[source.Path]*path{}, tests: map[source.Path]*test{},
 		sizes: map[source.Path]*sizeTest{}, swept: time.Now(),
 		wake: make(chan struct{}, 1), ending: make(chan struct{}),
@@ -198,9 +208,9 @@ func New(options Options) (*Prober, error) {
 	}
 	for c, s := range p.sockets {
 		p.ended.Go(func() {
-			err := s.receive(func(from netip.Addr, probe wire.Probe) { p.answered(c, from, probe) },
+			err := s.receive(func(from netip.Addr, probe wire.Probe, answer []byte) { p.answered(c, from, probe, answer) },
 				func(from netip.Addr, quoted wire.Probe) { p.unreachable(c, from, quoted) })
-			if err != nil && !errors.Is(err, os.ErrClosed) {
+			if err != nil && !errors.Is(err, os.ErrClosed) && !p.isEnding() {
 				p.log.Warn("receive answers to path probes", "error", err)
 			}
 		})
@@ -306,24 +316,6 @@ func (p *Prober) reschedule() {
 	}
 }
 
-// Keep validates these paths although no flow uses them yet, and no longer keeps others. A
-// path that was not kept is tested at once unless it has passed.
-func (p *Prober) Keep(paths []source.Path) {
-	p.mu.Lock()
-	before := map[*path]bool{}
-	for _, known := range p.paths {
-		before[known], known.kept = known.kept, false
-	}
-	for _, path := range paths {
-		known := p.add(path)
-		if known.kept = true; !before[known] && known.State != Passed {
-			known.due = time.Now()
-		}
-	}
-	p.mu.Unlock()
-	p.reschedule()
-}
-
 // Await waits until no kept path is pending, or for this time at most.
 func (p *Prober) Await(most time.Duration) {
 	over := false
@@ -341,14 +333,21 @@ func (p *Prober) Await(most time.Duration) {
 	}
 }
 
-func (p *Prober) isPending() bool {
+func (p *Prober) isEnding() bool {
 	select {
 	case <-p.ending:
-		return false
+		return true
 	default:
+		return false
 	}
-	for _, known := range p.paths {
-		if known.kept && known.State == Pending {
+}
+
+func (p *Prober) isPending() bool {
+	if p.isEnding() {
+		return false
+	}
+	for key, known := range p.paths {
+		if known.kept && known.State == Pending && !p.blocked(key) {
 			return true
 		}
 	}
@@ -386,8 +385,10 @@ func (p *Prober) Paths() []Path {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var paths []Path
-	for _, known := range p.paths {
-		paths = append(paths, known.Path)
+	for key, known := range p.paths {
+		if key.Encoding != proof {
+			paths = append(paths, known.Path)
+		}
 	}
 	slices.SortFunc(paths, func(a, b Path) int {
 		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Encoding, b.Encoding))
@@ -422,7 +423,7 @@ func (p *Prober) startDue(tests *sync.WaitGroup) time.Time {
 	next := now.Add(unusedEvery)
 	for key, known := range p.paths {
 		switch {
-		case known.testing:
+		case known.testing || p.blocked(key):
 		case known.due.After(now):
 			if known.due.Before(next) {
 				next = known.due
@@ -431,7 +432,7 @@ func (p *Prober) startDue(tests *sync.WaitGroup) time.Time {
 			return now.Add(time.Second / testsPerSecond)
 		default:
 			known.testing = true
-			t := newTest(key)
+			t := newTest(key, p.peers[key.Address])
 			p.tests[key] = t
 			tests.Go(func() {
 				p.settle(t, p.run(t))
@@ -445,6 +446,10 @@ func (p *Prober) startDue(tests *sync.WaitGroup) time.Time {
 // settle takes the result of a test into account.
 func (p *Prober) settle(t *test, result State) {
 	p.mu.Lock()
+	if p.tests[t.path] != t { // another agent has the address since
+		p.mu.Unlock()
+		return
+	}
 	delete(p.tests, t.path)
 	known := p.paths[t.path]
 	if known == nil || result == Pending { // forgotten, or interrupted
@@ -455,14 +460,14 @@ func (p *Prober) settle(t *test, result State) {
 	before := known.State
 	known.take(result, time.Now(), p.refresh())
 	after := known.Path
-	if after.State != before {
+	if after.State != before && t.path.Encoding != proof {
 		p.set(t.path, after.State)
 	}
 	p.settled.Broadcast()
 	p.mu.Unlock()
 	p.reschedule()
 	if after.State != before {
-		p.changed(after)
+		p.notify(after)
 	}
 }
 
@@ -482,13 +487,13 @@ func (known *path) take(result State, now time.Time, refresh time.Duration) {
 	}
 	switch {
 	case result == Passed:
-		known.State, known.failures = Passed, max(0, known.failures-1)
+		known.State, known.failures, known.passed = Passed, max(0, known.failures-1), now
 		known.due = now.Add(refresh)
-	case result == Unanswered && before == Passed && now.Sub(known.silent) < silentTime:
+	case result == Unanswered && before == Passed && known.tolerates(now, refresh):
 		known.due = now.Add(retryFirst)
 	default:
 		most := retryMost
-		if result == Unanswered {
+		if result == Unanswered || result == Foreign {
 			most = retrySilent
 		}
 		known.State = result
@@ -498,6 +503,14 @@ func (known *path) take(result State, now time.Time, refresh time.Duration) {
 	if known.State != before {
 		known.Since = now
 	}
+}
+
+// tolerates reports whether a path that passed is used although no test is answered.
+func (known *path) tolerates(now time.Time, refresh time.Duration) bool {
+	if known.Encoding == proof {
+		return now.Sub(known.passed) < max(ProofLife, 3*refresh)
+	}
+	return now.Sub(known.silent) < silentTime
 }
 
 // set passes the state of a path to the source.
@@ -530,7 +543,11 @@ func (p *Prober) forgetUnused() {
 }
 
 // randomToken returns an unpredictable token.
-func randomToken() uint64 { return rand.Uint64() }
+func randomToken() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.NativeEndian.Uint64(b[:])
+}
 
 // Close stops the tests. The source keeps its last validations.
 func (p *Prober) Close() error {

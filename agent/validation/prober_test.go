@@ -103,7 +103,7 @@ func TestResult(t *testing.T) {
 		{"one with a complete checksum: the others may be lost", 0, 0, 1, Unanswered},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			test := newTest(source.Path{Encoding: wire.UDPOption})
+			test := newTest(source.Path{Encoding: wire.UDPOption}, Peer{})
 			test.plain, test.unread, test.complete = row.plain, row.unread, row.complete
 			if got := test.result(); got != row.want {
 				t.Errorf("got %s, want %s", got, row.want)
@@ -152,7 +152,7 @@ func TestSizes(t *testing.T) {
 		{"the largest that is tested", four, 65536, []int{9000}, 0, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			test := newSizeTest(source.Path{Address: row.to}, row.mtu)
+			test := newSizeTest(source.Path{Address: row.to}, Peer{}, row.mtu)
 			for _, size := range row.arrived {
 				test.arrived(slices.Index(test.sizes, size))
 			}

@@ -19,10 +19,12 @@ import (
 )
 
 // A Responder answers path probes to this host. It sends a question back as an answer of
-// the same size, with what a destination program noted in it. Several may run on one
-// host: the kernel chooses one for each source.
+// the same size at most, with what a destination program noted in it, and seals it if the
+// question is sealed for it. Several may run on one host: the kernel chooses one for each
+// source.
 type Responder struct {
 	conns []*net.UDPConn
+	keys  *Keyring
 	done  sync.WaitGroup
 	log   *slog.Logger
 }
@@ -30,9 +32,10 @@ type Responder struct {
 // answersPerSecond bounds what a responder sends, and so what forged questions can cause.
 const answersPerSecond = 2000
 
-// Respond starts a Responder in the network namespace of the calling thread.
-func Respond(log *slog.Logger) (*Responder, error) {
-	r := &Responder{log: log}
+// Respond starts a Responder in the network namespace of the calling thread. Without keys, which
+// may be nil, it seals nothing.
+func Respond(keys *Keyring, log *slog.Logger) (*Responder, error) {
+	r := &Responder{keys: keys, log: log}
 	var failed error
 	for _, network := range []string{"udp4", "udp6"} {
 		conn, err := listen(network)
@@ -91,10 +94,28 @@ func (r *Responder) answer(conn *net.UDPConn) {
 			continue
 		}
 		probe.Answer = true
-		if _, _, err := conn.WriteMsgUDPAddrPort(probe.Append(nil), replyFrom(control[:oobn]), from); err != nil {
+		answer := r.keys.seal(probe.Append(nil), data[:n], askedAt(control[:oobn]))
+		if _, _, err := conn.WriteMsgUDPAddrPort(answer, replyFrom(control[:oobn]), from); err != nil {
 			r.log.Debug("answer path probe", "to", from, "error", err)
 		}
 	}
+}
+
+// askedAt returns the address to which the datagram was sent.
+func askedAt(control []byte) netip.Addr {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return netip.Addr{}
+	}
+	for _, m := range messages {
+		switch {
+		case m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_PKTINFO && len(m.Data) >= unix.SizeofInet4Pktinfo:
+			return netip.AddrFrom4([4]byte(m.Data[8:12]))
+		case m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_PKTINFO && len(m.Data) >= unix.SizeofInet6Pktinfo:
+			return netip.AddrFrom16([16]byte(m.Data[:16]))
+		}
+	}
+	return netip.Addr{}
 }
 
 // replyFrom returns a control message that sends a reply from the address to which the

@@ -28,19 +28,21 @@ var (
 // test is one validation of a path.
 type test struct {
 	path  source.Path
+	peer  Peer
 	token uint64
 
-	mu     sync.Mutex
-	plain  int // answered probes without a mark
-	unread int // answered marked probes whose mark no destination program read intact
+	mu      sync.Mutex
+	foreign bool // some answer was not from the peer
+	plain   int  // answered probes without a mark
+	unread  int  // answered marked probes whose mark no destination program read intact
 	// complete counts answered marked probes whose checksum the kernel computed.
 	complete int
 	decided  chan struct{}
 	once     sync.Once // of closing decided: a marked probe arrived
 }
 
-func newTest(path source.Path) *test {
-	return &test{path: path, token: randomToken(), decided: make(chan struct{})}
+func newTest(path source.Path, peer Peer) *test {
+	return &test{path: path, peer: peer, token: randomToken(), decided: make(chan struct{})}
 }
 
 // pass ends the test: a marked probe has arrived.
@@ -56,7 +58,7 @@ func (t *test) count(n *int) {
 func (t *test) silent() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.plain+t.unread+t.complete == 0
+	return t.plain+t.unread+t.complete == 0 && !t.foreign
 }
 
 // result is what the answers say; none about marked probes has decided the test.
@@ -68,8 +70,10 @@ func (t *test) result() State {
 		return Altered
 	case t.plain+t.complete >= plainLeast && t.complete > 0:
 		return ChecksumFailed
-	case t.plain >= plainLeast:
+	case t.plain >= plainLeast && t.path.Encoding != proof:
 		return Failed
+	case t.foreign && t.plain+t.complete == 0:
+		return Foreign
 	}
 	return Unanswered
 }
@@ -118,6 +122,9 @@ func (p *Prober) send(t *test, round int) {
 		marked.complete = true
 		probes = append(probes, marked)
 	}
+	if t.path.Encoding == proof {
+		probes = []channel{{six: six}}
+	}
 	for _, c := range probes {
 		s := p.sockets[c]
 		if s == nil {
@@ -128,20 +135,24 @@ func (p *Prober) send(t *test, round int) {
 		if c.complete {
 			send = s.sendComplete
 		}
-		if err := send(t.path.Address, probe.Append(nil)); err != nil { // counts as lost
+		if err := send(t.path.Address, t.peer.message(probe)); err != nil { // counts as lost
 			p.log.Debug("send path probe", "to", t.path.Address, "error", err)
 		}
 	}
 }
 
 // answered handles an answer from a responder.
-func (p *Prober) answered(c channel, from netip.Addr, probe wire.Probe) {
+func (p *Prober) answered(c channel, from netip.Addr, probe wire.Probe, answer []byte) {
 	if probe.Read == wire.ProbeMarkRead {
-		p.sizeArrived(c, from, probe)
+		p.sizeArrived(c, from, probe, answer)
 	}
 	for _, t := range p.testsOf(c, from) {
 		switch {
 		case probe.Token != t.token || probe.Marked != c.marked:
+		case !t.peer.genuine(answer):
+			t.disown()
+		case t.path.Encoding == proof:
+			t.pass()
 		case !c.marked:
 			t.count(&t.plain)
 		case probe.Read == wire.ProbeMarkRead && c.complete:
@@ -155,11 +166,12 @@ func (p *Prober) answered(c channel, from netip.Addr, probe wire.Probe) {
 }
 
 // unreachable handles an ICMP port unreachable that the destination sent about a probe, as
-// far as it quotes it.
+// far as it quotes it. Anyone could have sent it: a peer must answer with its seal.
 func (p *Prober) unreachable(c channel, destination netip.Addr, quoted wire.Probe) {
-	p.sizeArrived(c, destination, quoted)
+	p.sizeArrived(c, destination, quoted, nil)
 	for _, t := range p.testsOf(c, destination) {
 		switch {
+		case !t.peer.genuine(nil):
 		case !c.marked:
 			t.count(&t.plain)
 		case c.complete:
@@ -170,11 +182,18 @@ func (p *Prober) unreachable(c channel, destination netip.Addr, quoted wire.Prob
 	}
 }
 
+// disown records an answer that is not from the peer.
+func (t *test) disown() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.foreign = true
+}
+
 // testsOf returns the running tests to which an answer on a channel may belong.
 func (p *Prober) testsOf(c channel, destination netip.Addr) (tests []*test) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range wire.Encodings() {
+	for _, e := range append(wire.Encodings(), proof) {
 		if t := p.tests[source.Path{Address: destination, Encoding: e}]; t != nil && (!c.marked || e == c.encoding) {
 			tests = append(tests, t)
 		}

@@ -23,6 +23,7 @@ const sizeMax = 9000
 // packetization layer path MTU discovery (RFC 8899), only what arrives counts.
 type sizeTest struct {
 	path  source.Path
+	peer  Peer
 	token uint64
 	sizes []int // of IP packets, the largest first
 
@@ -31,7 +32,7 @@ type sizeTest struct {
 	largest chan struct{} // closed when the first of sizes has arrived
 }
 
-func newSizeTest(path source.Path, mtu int) *sizeTest {
+func newSizeTest(path source.Path, peer Peer, mtu int) *sizeTest {
 	mtu = min(mtu, sizeMax)
 	sizes := []int{mtu}
 	least := 68 // RFC 791
@@ -43,7 +44,7 @@ func newSizeTest(path source.Path, mtu int) *sizeTest {
 			sizes = append(sizes, size)
 		}
 	}
-	return &sizeTest{path: path, token: randomToken(), sizes: sizes, best: len(sizes), largest: make(chan struct{})}
+	return &sizeTest{path: path, peer: peer, token: randomToken(), sizes: sizes, best: len(sizes), largest: make(chan struct{})}
 }
 
 // arrived records the arrival of a probe by its index in sizes.
@@ -75,6 +76,9 @@ func (t *sizeTest) limit() (size int, known bool) {
 // testSize tests the sizes of a path that has just passed, and has the source limit packets
 // to the address if it must.
 func (p *Prober) testSize(key source.Path) {
+	if key.Encoding == proof {
+		return
+	}
 	mtu, err := p.source.MTU()
 	if err != nil {
 		p.log.Warn("test sizes of packets", "error", err)
@@ -87,7 +91,7 @@ func (p *Prober) testSize(key source.Path) {
 		return
 	}
 	known.sized = time.Now()
-	t := newSizeTest(key, mtu)
+	t := newSizeTest(key, p.peers[key.Address], mtu)
 	p.sizes[key] = t
 	p.mu.Unlock()
 	completed := p.runSizes(t)
@@ -149,7 +153,7 @@ func (p *Prober) sendSize(t *sizeTest, index int) {
 	}
 	length := (t.sizes[index] - headers - t.path.Encoding.Overhead(p.modules)) &^ 1 // UDP options pad odd lengths
 	probe := wire.Probe{Marked: true, Encoding: t.path.Encoding, Round: sizeRounds + uint16(index), Token: t.token}
-	message := probe.Append(nil)
+	message := t.peer.message(probe)
 	if length < len(message) {
 		return
 	}
@@ -162,11 +166,11 @@ func (p *Prober) sendSize(t *sizeTest, index int) {
 const sizeRounds = rounds
 
 // sizeArrived handles what answers a marked probe.
-func (p *Prober) sizeArrived(c channel, from netip.Addr, probe wire.Probe) {
+func (p *Prober) sizeArrived(c channel, from netip.Addr, probe wire.Probe, answer []byte) {
 	p.mu.Lock()
 	t := p.sizes[source.Path{Address: from, Encoding: c.encoding}]
 	p.mu.Unlock()
-	if t != nil && c.marked && probe.Token == t.token {
+	if t != nil && c.marked && probe.Token == t.token && t.peer.genuine(answer) {
 		t.arrived(int(probe.Round) - sizeRounds)
 	}
 }

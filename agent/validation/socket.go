@@ -109,10 +109,10 @@ func (s *socket) address(to netip.Addr) unix.Sockaddr {
 	return address
 }
 
-// receive calls answered for each answer, and unreachable for each destination whose host
+// receive calls answered for each answer, with its bytes, and unreachable for each destination whose host
 // says that nothing listens on the port, with the probe as far as it quotes it, until the
 // socket is closed.
-func (s *socket) receive(answered, unreachable func(netip.Addr, wire.Probe)) error {
+func (s *socket) receive(answered func(netip.Addr, wire.Probe, []byte), unreachable func(netip.Addr, wire.Probe)) error {
 	raw, err := s.file.SyscallConn()
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *socket) receive(answered, unreachable func(netip.Addr, wire.Probe)) err
 				continue // that of an ICMP error, which the error queue has as well
 			}
 			if probe, err := wire.ParseProbe(data[:n]); err == nil && probe.Answer {
-				answered(addressOf(from), probe)
+				answered(addressOf(from), probe, data[:n])
 			}
 		}
 	})

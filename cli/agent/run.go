@@ -24,7 +24,7 @@ type runCmd struct {
 	Spool     quantity.Size     `help:"Maximum size of the spool, such as 512MiB; default: 1GiB." placeholder:"SIZE"`
 	Interval  time.Duration     `help:"Interval at which host load and clock are sampled; default: 10s." placeholder:"TIME"`
 	OML       string            `name:"oml" help:"Listen address for applications of this host that use OML's protocol, or off; default: ${oml}." placeholder:"ADDR"`
-	Validate  string            `name:"path-validation" enum:"auto,off," default:"" placeholder:"WHEN" help:"auto: sources of sessions mark packets to a peer only after path probes have shown that marked packets arrive; off: mark them at once; default: auto."`
+	Validate  string            `name:"path-validation" enum:"auto,addresses,off," default:"" placeholder:"WHEN" help:"auto: sources of sessions mark packets to a peer only while path probes prove its address, and after they have shown that marked packets arrive; addresses: only the former; off: mark them at once; default: auto."`
 	Policy    string            `type:"existingfile" placeholder:"FILE" help:"YAML file with what this host lets sessions do, which the server cannot override; default: ${policy}, if it exists."`
 	User      string            `placeholder:"USER" help:"User, by name or number, that the part which speaks to the network runs as; default: the owner of the directory, or pillion, or a number that nobody uses."`
 	NoSplit   bool              `help:"Run with all privileges in one process, for debugging. Not recommended: whoever takes over that process has them too."`

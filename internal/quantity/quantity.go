@@ -102,7 +102,7 @@ func FormatBytes(n int64) string {
 func Count[N int | int64 | uint64](n N, thing string) string {
 	switch {
 	case n == 1:
-	case strings.HasSuffix(thing, "ch"):
+	case strings.HasSuffix(thing, "ch"), strings.HasSuffix(thing, "ss"):
 		thing += "es"
 	default:
 		thing += "s"

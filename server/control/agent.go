@@ -65,6 +65,8 @@ type enrolment struct {
 	// token gave it, or, of an agent of an earlier version, its own at the upgrade.
 	Token          string            `json:"token,omitempty"`
 	ApprovedLabels map[string]string `json:"approved_labels,omitempty"`
+	// ApprovedAddresses are those that count as its own without a proof.
+	ApprovedAddresses []netip.Prefix `json:"approved_addresses,omitempty"`
 	// What it last reported; sessions are planned with it until it reports again.
 	OwnLabels  map[string]string   `json:"own_labels,omitempty"`
 	Interfaces []session.Interface `json:"interfaces,omitempty"`

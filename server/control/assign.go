@@ -41,7 +41,7 @@ func (c *Control) assign(now time.Time) {
 					r.points[agent] = append(r.points[agent], task.Point)
 				}
 			}
-			r.giveKey(a)
+			c.entrust(r, a)
 			tasks[agent] = append(tasks[agent], c.resolveConflict(r, agent, tasks[agent], a))
 		}
 	}
@@ -58,10 +58,19 @@ func (c *Control) assign(now time.Time) {
 	}
 }
 
-// giveKey adds the key of the session to its tasks that mark or read.
-func (r *record) giveKey(a session.Assignment) {
+// entrust adds what only newer agents know: the key of the session, to its tasks that mark or
+// read, and why addresses of peers count without more.
+func (c *Control) entrust(r *record, a session.Assignment) {
 	for i := range a.Sources {
-		a.Sources[i].Key = r.Key
+		task := &a.Sources[i]
+		task.Key = r.Key
+		for j := range task.Peers {
+			peer := &task.Peers[j]
+			peer.Named = r.Spec.Names(peer.Agent)
+			if agent := c.agents[peer.Agent]; agent != nil {
+				peer.Approved = agent.approvedOf(peer.Addresses)
+			}
+		}
 	}
 	for i := range a.Destinations {
 		a.Destinations[i].Key = r.Key

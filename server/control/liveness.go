@@ -73,6 +73,7 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 		if t.Error != "" && was.Error == "" {
 			c.event("task-failed", event.Error, a.Name, t.Session, "%s failed on %s: %s", t.Role, a.Name, t.Error)
 		}
+		c.addressProofs(a, t, was)
 		switch now := t.PathsNotPassed(); {
 		case now > 0 && was.PathsNotPassed() == 0:
 			c.event("path-validation-failed", event.Warning, a.Name, t.Session,
@@ -81,6 +82,19 @@ func (c *Control) status(a *agent, tasks []session.TaskState) {
 			c.event("path-validation-passed", event.Info, a.Name, t.Session,
 				"path validation no longer fails on %s, device %s", a.Name, t.Device)
 		}
+	}
+}
+
+// addressProofs raises an event when a source begins or ceases to have addresses of peers that
+// are not proven.
+func (c *Control) addressProofs(a *agent, t, was session.TaskState) {
+	now, before := t.Counters[session.AddressesUnproven], was.Counters[session.AddressesUnproven]
+	switch {
+	case now > 0 && before == 0:
+		c.event("address-unproven", event.Warning, a.Name, t.Session,
+			"%s, device %s, marks no packets to %s: %s", a.Name, t.Device, quantity.Count(now, "unproven address"), t.Limit)
+	case now == 0 && before > 0 && t.Counters[session.AddressesPending] == 0 && t.Error == "":
+		c.event("address-proven", event.Info, a.Name, t.Session, "all addresses to which %s, device %s, may mark are proven", a.Name, t.Device)
 	}
 }
 

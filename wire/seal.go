@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+)
+
+// SealLength is that of the seal which follows a path probe, in bytes: the number of the key
+// (8), and a tag (16). Other probes have zeros there, or nothing.
+const SealLength = 8 + sealTag
+
+const sealTag = 16
+
+// A ProbeKey seals path probes, so that an answer proves who gave it. Both are derived from a
+// secret that the two agents share, by HMAC-SHA-256 (RFC 2104): the tag is truncated to 128
+// bits.
+type ProbeKey struct {
+	number uint64
+	mac    []byte
+}
+
+// NewProbeKey derives the key from a secret.
+func NewProbeKey(secret []byte) ProbeKey {
+	derive := func(label string) []byte {
+		h := hmac.New(sha256.New, secret)
+		h.Write([]byte(label))
+		return h.Sum(nil)
+	}
+	return ProbeKey{binary.BigEndian.Uint64(derive("pillion path probe number")) | 1, derive("pillion path probe")}
+}
+
+// Number tells keys apart; it is public.
+func (k ProbeKey) Number() uint64 { return k.number }
+
+// Seal appends the seal to a probe. Address is that of the probe's destination, and agent the
+// one that is expected there.
+func (k ProbeKey) Seal(probe []byte, address netip.Addr, agent string) []byte {
+	tag := k.tag(probe, address, agent)
+	return append(binary.BigEndian.AppendUint64(probe, k.number), tag[:]...)
+}
+
+// Verify reports whether a datagram is a probe with the seal of this key.
+func (k ProbeKey) Verify(datagram []byte, address netip.Addr, agent string) bool {
+	if SealNumber(datagram) != k.number || k.mac == nil {
+		return false
+	}
+	tag := k.tag(datagram[:ProbeLength], address, agent)
+	return hmac.Equal(tag[:], datagram[ProbeLength+8:ProbeLength+SealLength])
+}
+
+// SealNumber returns the number of the key by which a datagram is sealed; 0: it is not.
+func SealNumber(datagram []byte) uint64 {
+	if len(datagram) < ProbeLength+SealLength {
+		return 0
+	}
+	return binary.BigEndian.Uint64(datagram[ProbeLength:])
+}
+
+// tag is over everything but what a destination program may change on the way.
+func (k ProbeKey) tag(probe []byte, address netip.Addr, agent string) (tag [sealTag]byte) {
+	h := hmac.New(sha256.New, k.mac)
+	fixed := [ProbeLength]byte(probe)
+	if fixed[8] == probeQuestion {
+		clear(fixed[4:8]) // read and balance
+	}
+	h.Write(fixed[:])
+	to := address.Unmap().WithZone("").As16()
+	h.Write(to[:])
+	h.Write([]byte(agent))
+	copy(tag[:], h.Sum(nil))
+	return tag
+}
