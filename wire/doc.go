@@ -10,7 +10,8 @@
 // A mark carries what its [Module] set says. Delay: the time at which the
 // source sent the packet, and a second time, zero until an edge fills it, at
 // which the packet was received. Both are NTP 64-bit timestamps (RFC 5905).
-// Loss: a 31-bit sequence number and the single bit.
+// Loss: a 31-bit sequence number and the single bit. A mark with Loss may end with a tag,
+// which authenticates it.
 //
 // # IPv6: a Destination Options header
 //
@@ -25,6 +26,13 @@
 //	delay,loss  next 03 3e 10 sent(8) received(8) 1e 04 single|sequence(4) 01 04 00 00 00 00
 //	sparse      next 03 3e 10 sent(8) received(8) 1e 05 single|sequence(4) 04 01 03 00 00 00
 //
+// With a tag the loss option is longer by four bytes, which come out of the padding where
+// there is enough of it:
+//
+//	loss        next 01 1e 08 single|sequence(4) tag(4) 01 02 00 00
+//	delay,loss  next 03 3e 10 sent(8) received(8) 1e 08 single|sequence(4) tag(4) 01 00
+//	sparse      next 03 3e 10 sent(8) received(8) 1e 09 single|sequence(4) 04 tag(4) 00
+//
 // A packet that already has a Destination Options, Routing, Fragment or
 // Authentication header is refused.
 //
@@ -37,6 +45,12 @@
 //	loss        02 next 04 flags single|sequence(4)
 //	delay,loss  03 next 14 flags sent(8) received(8) single|sequence(4)
 //	sparse      07 next 14 flags sent(8) received(8) single|sequence(4)
+//
+// With a tag, type is larger by 8 and the tag ends the data:
+//
+//	loss        0a next 08 flags single|sequence(4) tag(4)
+//	delay,loss  0b next 18 flags sent(8) received(8) single|sequence(4) tag(4)
+//	sparse      0f next 18 flags sent(8) received(8) single|sequence(4) tag(4)
 //
 // wire.h lists each [Encoding] with its layout.
 //
@@ -55,14 +69,15 @@
 // The area starts with a zero if the UDP length is odd, and has one experimental option:
 //
 //	checksum(2) 7f 0c 504c single|sequence(4) time(4)
+//	checksum(2) 7f 10 504c single|sequence(4) time(4) tag(4)
 //
 // The checksum is that of the area including its length, so that the sum of the whole IP
 // payload does not change; it is never zero. The time is that of sending, UTC in units of
 // 16 ns since 1970, modulo 2^32 (68.7 s): a reader takes the time nearest to its own clock,
-// so delay and clock offset together must stay within 34 s. A time of zero says that the packet was
-// not stamped, a number of zero (without the single bit) that it is not numbered. An
-// option of another length is not a mark: later versions, and an authentication tag, will
-// make it longer.
+// so delay and clock offset together must stay within 34 s. A time of zero says that the
+// packet was not stamped, a number of zero (without the single bit) that it is not numbered.
+// A sparse mark has 504d in place of 504c. An option of another length is not a mark: later
+// versions may make it longer.
 //
 // # TCP: an option of the segment
 //
@@ -70,13 +85,45 @@
 // with an identifier (RFC 6994):
 //
 //	fd 0c 504c single|sequence(4) time(4)
+//	fd 10 504c single|sequence(4) time(4) tag(4)
 //
 // Number and time are as in the udp-option encoding, and so is the meaning of other lengths.
 // The kernel of the sending host reserves the room while it builds the segment, so that the
 // segment size and the checksum follow by themselves. Room that was not used for a mark has
-// the other experimental kind, 254, and zeros; it says nothing. Segmentation repeats the
-// option in every segment of a buffer, and merging (GRO) keeps it. It stays in the packet:
-// hosts that do not know it skip it.
+// the other experimental kind, 254, the same length and identifier, and zeros; it says
+// nothing. Segmentation repeats the option in every segment of a buffer, and merging (GRO)
+// keeps it. It stays in the packet: hosts that do not know it skip it.
+//
+// # The tag
+//
+// A tag of 32 bits shows that a mark was written by a host that has the key of the pair of
+// source and destination. It is the lower half of a SipHash-2-4 with the key of the flow over
+// 13 bytes in little-endian order:
+//
+//	time(8) single|sequence(4) kind(1)
+//
+// kind is the sum of the module bits, 4 for a sparse mark, and 40 (hexadecimal) if the time
+// of the mark is in units of 16 ns. time is whole, although the mark may have only its lower
+// bits: units of 16 ns since 1970; or the NTP timestamp at which the packet was sent; or, for
+// a mark without either, the nanoseconds since 1970 shifted right by 35, an epoch of 34.4 s.
+// The received timestamp is not covered, since an edge fills it on the way.
+//
+// The key of a flow has two words of 64 bits, each in little-endian order. Each is a
+// SipHash-2-4 with the key of the pair over 39 bytes in network byte order, which differ in
+// the last, the index of the word (0 or 1):
+//
+//	source(16) destination(16) source-port(2) destination-port(2) protocol(1) version(1) index(1)
+//
+// An IPv4 address has zeros behind it; a protocol without ports has ports of zero; version is
+// 4 or 6. Protocol and ports are those of the packet without the mark. So a tag is wrong in
+// any other flow, and in the reverse direction.
+//
+// Since a tag covers the whole time, a mark is valid only while the clock of the receiver is
+// within 34 s of that of the sender: a mark that is replayed later is recognized, even though
+// the time in an option of a transport wraps around. For a mark without a time a receiver
+// tries its own epoch and the nearer one of its neighbours: it accepts the mark up to a
+// difference of 17 s in any case, and of 52 s at most. Within that time a copy of a mark is
+// recognized by its sequence number.
 //
 // # Sequence numbers and the single bit
 //
@@ -110,5 +157,5 @@
 // and from a truncated one. A Hop-by-Hop header after a mark is malformed too:
 // removing the mark would put it into effect.
 //
-// pillion.lua is a dissector for Wireshark and tshark.
+// pillion.lua is a dissector for Wireshark and tshark. It shows tags without checking them.
 package wire

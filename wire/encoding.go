@@ -13,7 +13,7 @@ type Encoding uint8
 type description struct {
 	name     string
 	packets  Class  // all properties that a packet may have
-	overhead [3]int // bytes added by delay, loss and both
+	overhead [5]int // bytes added by delay, loss, both, tagged loss, tagged both
 	doc      string
 }
 
@@ -108,6 +108,17 @@ func (e Encoding) Overhead(m Module) int {
 		return 0
 	}
 	return descriptions[e].overhead[m-1]
+}
+
+// TaggedOverhead is the same for a mark with a tag, which carries Loss in any case.
+func (e Encoding) TaggedOverhead(m Module) int {
+	if !e.valid() || !m.Valid() {
+		return 0
+	}
+	if m == Loss {
+		return descriptions[e].overhead[3]
+	}
+	return descriptions[e].overhead[4]
 }
 
 // valid reports whether wire.h lists the encoding.

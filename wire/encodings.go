@@ -13,12 +13,12 @@ const (
 )
 
 var descriptions = [...]description{
-	Native:    {"native", 0xfe, [3]int{24, 8, 32}, "An IPv6 Destination Options header. IPv4 packets stay unmarked."},
-	Shim:      {"shim", 0x3d, [3]int{20, 8, 24}, "A shim behind the IPv4 header; the packet becomes IP protocol 253. Adds the fewest bytes; firewalls and NAT often drop it."},
-	IPIP:      {"ipip", 0x3d, [3]int{40, 28, 44}, "As shim, behind a second IPv4 header (protocol 4, RFC 2003). For networks that let such tunnels through."},
-	UDP:       {"udp", 0xfd, [3]int{48, 36, 52}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
-	UDPOption: {"udp-option", 0x0b, [3]int{14, 14, 14}, "A UDP option (RFC 9868) behind the data of the datagram, which hosts without Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this host sends; one byte more if the UDP length is odd."},
-	TCPOption: {"tcp-option", 0xc7, [3]int{12, 12, 12}, "An experimental TCP option, which hosts without Pillion ignore. Only for connections of this host, which then send smaller segments by themselves."},
+	Native:    {"native", 0xfe, [5]int{24, 8, 32, 16, 32}, "An IPv6 Destination Options header. IPv4 packets stay unmarked."},
+	Shim:      {"shim", 0x3d, [5]int{20, 8, 24, 12, 28}, "A shim behind the IPv4 header; the packet becomes IP protocol 253. Adds the fewest bytes; firewalls and NAT often drop it."},
+	IPIP:      {"ipip", 0x3d, [5]int{40, 28, 44, 32, 48}, "As shim, behind a second IPv4 header (protocol 4, RFC 2003). For networks that let such tunnels through."},
+	UDP:       {"udp", 0xfd, [5]int{48, 36, 52, 40, 56}, "The whole packet travels inside UDP to port 50253. Passes firewalls that allow UDP; may take another equal-cost path than unmarked packets."},
+	UDPOption: {"udp-option", 0x0b, [5]int{14, 14, 14, 18, 18}, "A UDP option (RFC 9868) behind the data of the datagram, which hosts without Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this host sends; one byte more if the UDP length is odd."},
+	TCPOption: {"tcp-option", 0xc7, [5]int{12, 12, 12, 16, 16}, "An experimental TCP option, which hosts without Pillion ignore. Only for connections of this host, which then send smaller segments by themselves."},
 }
 
 var defaultEncodings = EncodingList{UDPOption, TCPOption, Native, UDP}

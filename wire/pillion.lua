@@ -8,8 +8,8 @@
 --   tshark -X lua_script:pillion.lua -o pillion.port:4000 ...
 --
 -- It shows what a packet says, once per mark; a header that claims to be a
--- mark and is not well-formed gets the expert item pillion.malformed. Unlike
--- Pillion itself it does not compare a tunnel's addresses with the packet's
+-- mark and is not well-formed gets the expert item pillion.malformed. It shows
+-- tags and does not check them: it has no keys. Unlike Pillion itself it does not compare a tunnel's addresses with the packet's
 -- inside, but to tell ipip from a shim that travels in somebody's tunnel.
 
 local PROTOCOL = 253
@@ -18,8 +18,8 @@ local NTP_UNIX = 2208988800
 local OPTION_DELAY, OPTION_LOSS, OPTION_PADN = 0x3e, 0x1e, 0x01
 local ERA = 2 ^ 32
 local EXPERIMENT, EXID, EXID_SPARSE = 127, 0x504c, 0x504d
-local SPARSE = 4
-local OPTION = 14 -- bytes of the surplus area, without padding
+local SPARSE, TAGGED, TAG = 4, 8, 4 -- TAG: bytes of a tag
+local OPTION = 14 -- bytes of the surplus area, without padding and tag
 local TCP_MARK, TCP_OPTION = 253, 12
 local TICK = 16 -- nanoseconds
 
@@ -36,6 +36,7 @@ local fields = {
     sequence = ProtoField.uint32("pillion.sequence", "Sequence", base.DEC, nil, 0x7fffffff),
     single = ProtoField.bool("pillion.single", "Single", 32, nil, 0x80000000),
     sparse = ProtoField.bool("pillion.sparse", "Sparse"),
+    tag = ProtoField.uint32("pillion.tag", "Tag", base.HEX),
 }
 pillion.fields = fields
 local malformed = ProtoExpert.new("pillion.malformed", "Malformed mark", expert.group.MALFORMED, expert.severity.ERROR)
@@ -115,18 +116,22 @@ local function dissect_shim(tvb, pinfo, tree, encoding)
         return 0
     end
     local kind = tvb(0, 1):uint()
-    local sparse = kind == SPARSE + 3
-    if sparse then
-        kind = 3
+    local tagged, sparse = kind >= TAGGED, false
+    if tagged then
+        kind = kind - TAGGED
     end
-    if not modules_names[kind] then
+    if kind == SPARSE + 3 then
+        kind, sparse = 3, true
+    end
+    if not modules_names[kind] or tagged and kind == 1 then
         return 0
     end
     if tvb:len() < 4 then
         return add_malformed(tree, tvb(), encoding, "head cut short")
     end
     local length = tvb(2, 1):uint()
-    local want = ({ 16, 4, 20 })[kind]
+    local numbered = ({ 16, 4, 20 })[kind] -- the data without the tag
+    local want = numbered + (tagged and TAG or 0)
     if length ~= want then
         return add_malformed(tree, tvb(), encoding, length .. " bytes of data, not " .. want)
     end
@@ -142,10 +147,13 @@ local function dissect_shim(tvb, pinfo, tree, encoding)
         add_delay(mark, tvb(4, 16), pinfo)
     end
     if kind ~= 1 then
-        add_loss(mark, tvb(want, 4))
+        add_loss(mark, tvb(numbered, 4))
     end
     if sparse then
         add_sparse(mark, tvb(0, 1))
+    end
+    if tagged then
+        mark:add(fields.tag, tvb(want, TAG))
     end
     return 4 + want, protocol
 end
@@ -214,7 +222,9 @@ local function dissect_options(range, pinfo, tree)
         return header(at, 1):uint() == kind and header(at + 1, 1):uint() == length
     end
     local function padded(at)
-        if not is(at, OPTION_PADN, size - at - 2) then
+        if size - at == 1 then
+            return header(at, 1):uint() == 0 -- Pad1
+        elseif not is(at, OPTION_PADN, size - at - 2) then
             return false
         end
         for i = at + 2, size - 1 do
@@ -224,29 +234,42 @@ local function dissect_options(range, pinfo, tree)
         end
         return true
     end
-    local modules, sparse
+    -- What a loss option at an offset has: its length, with a byte of flags or not, with a tag or not.
+    local function loss(at, length, sparse, tagged)
+        local stop = at + 2 + length
+        return is(at, OPTION_LOSS, length) and (not sparse or header(at + 6, 1):uint() == SPARSE)
+            and (stop == size or padded(stop))
+            and { number = at + 2, flags = sparse and at + 6, tag = tagged and stop - TAG }
+    end
+    local delay = is(2, OPTION_DELAY, 16)
+    local modules, found
     if header(0, 1):uint() == 0 then
         return add_malformed(tree, header, "native", "Hop-by-Hop header after the mark")
-    elseif size == 24 and is(2, OPTION_DELAY, 16) and padded(20) then
-        modules = 1
-    elseif size == 8 and is(2, OPTION_LOSS, 4) then
-        modules = 2
-    elseif size == 32 and is(2, OPTION_DELAY, 16) and is(20, OPTION_LOSS, 4) and padded(26) then
+    elseif size == 24 and delay and padded(20) then
+        modules, found = 1, {}
+    elseif size == 8 then
+        modules, found = 2, loss(2, 4)
+    elseif size == 16 then
+        modules, found = 2, loss(2, 8, false, true)
+    elseif size == 32 and delay then
         modules = 3
-    elseif size == 32 and is(2, OPTION_DELAY, 16) and is(20, OPTION_LOSS, 5) and header(26, 1):uint() == SPARSE and padded(27) then
-        modules, sparse = 3, true
-    else
+        found = loss(20, 4) or loss(20, 5, true) or loss(20, 8, false, true) or loss(20, 9, true, true)
+    end
+    if not found then
         return add_malformed(tree, header, "native", "options are not those of a mark")
     end
     local mark = add_mark(tree, header, "native", modules, header(0, 1))
     if modules ~= 2 then
         add_delay(mark, header(4, 16), pinfo)
     end
-    if modules ~= 1 then
-        add_loss(mark, header(modules == 2 and 4 or 22, 4))
+    if found.number then
+        add_loss(mark, header(found.number, 4))
     end
-    if sparse then
-        add_sparse(mark, header(26, 1))
+    if found.flags then
+        add_sparse(mark, header(found.flags, 1))
+    end
+    if found.tag then
+        mark:add(fields.tag, header(found.tag, TAG))
     end
 end
 
@@ -267,17 +290,21 @@ local function near_ticks(range, pinfo)
     return NSTime.new(seconds + whole, (ticks - whole * per_second) * TICK)
 end
 
--- add_experiment adds the mark whose number and time end an option of the transport.
-local function add_experiment(tree, option, encoding, pinfo)
-    local number, ticks = option(option:len() - 8, 4), option(option:len() - 4, 4)
+-- add_experiment adds the mark of an option of a transport: kind, length, identifier, number, time,
+-- and a tag if the option is longer by one. before: what stands before the option in its range.
+local function add_experiment(tree, range, before, encoding, pinfo)
+    local option = range(before)
+    local number, ticks = option(4, 4), option(8, 4)
     local modules = (ticks:uint() ~= 0 and 1 or 0) + (number:uint() ~= 0 and 2 or 0)
-    local sparse = option(option:len() - 10, 2):uint() == EXID_SPARSE
+    local sparse, tagged = option(2, 2):uint() == EXID_SPARSE, option:len() > TCP_OPTION
     if modules == 0 then
-        return add_malformed(tree, option, encoding, "neither number nor time")
+        return add_malformed(tree, range, encoding, "neither number nor time")
     elseif sparse and modules ~= 3 then
-        return add_malformed(tree, option, encoding, "sparse, but not number and time")
+        return add_malformed(tree, range, encoding, "sparse, but not number and time")
+    elseif tagged and modules == 1 then
+        return add_malformed(tree, range, encoding, "tag without a number")
     end
-    local mark = add_mark(tree, option, encoding, modules)
+    local mark = add_mark(tree, range, encoding, modules)
     if modules ~= 2 then
         mark:add(fields.sent, ticks, near_ticks(ticks, pinfo))
     end
@@ -285,7 +312,10 @@ local function add_experiment(tree, option, encoding, pinfo)
         add_loss(mark, number)
     end
     if sparse then
-        add_sparse(mark, option(option:len() - 10, 2))
+        add_sparse(mark, option(2, 2))
+    end
+    if tagged then
+        mark:add(fields.tag, option(TCP_OPTION, TAG))
     end
 end
 
@@ -319,27 +349,31 @@ end
 local function dissect_surplus(tvb, at, pinfo, tree)
     local stop = datagram_end(tvb, at)
     local length = tvb(at + 4, 2):uint()
-    if not stop or length < 8 or stop > tvb:len() or stop - at - length ~= OPTION + length % 2 then
+    if not stop or length < 8 or stop > tvb:len() then
         return
     end
-    local option = tvb(stop - OPTION, OPTION)
+    local size = stop - at - length - length % 2
+    if size ~= OPTION and size ~= OPTION + TAG then
+        return
+    end
+    local option = tvb(stop - size, size)
     if option(2, 1):uint() ~= EXPERIMENT or not is_exid(option(4, 2):uint()) then
         return
     end
-    if option(3, 1):uint() ~= OPTION - 2 then
+    if option(3, 1):uint() ~= size - 2 then
         return add_malformed(tree, option, "udp-option", "option of " .. option(3, 1):uint() .. " bytes")
     elseif option(0, 2):uint() == 0 or sum16(stop - at - length, option) ~= 0xffff then
         return add_malformed(tree, option, "udp-option", "checksum of the options")
     elseif length % 2 == 1 and tvb(at + length, 1):uint() ~= 0 then
         return add_malformed(tree, option, "udp-option", "padding")
     end
-    add_experiment(tree, option, "udp-option", pinfo)
+    add_experiment(tree, option, 2, "udp-option", pinfo)
 end
 
--- is_last_option reports whether the last bytes of TCP options are an option, and not part
--- of another one.
-local function is_last_option(options)
-    local at, last = 0, options:len() - TCP_OPTION
+-- is_last_option reports whether the last bytes of TCP options, as many as size, are an option,
+-- and not part of another one.
+local function is_last_option(options, size)
+    local at, last = 0, options:len() - size
     while at < last do
         local kind = options(at, 1):uint()
         if kind == 1 then
@@ -355,13 +389,17 @@ end
 
 -- dissect_segment reads the last option of the TCP header at an offset.
 local function dissect_segment(tvb, at, length, pinfo, tree)
-    if length < 20 + TCP_OPTION or at + length > tvb:len() then
+    if at + length > tvb:len() then
         return
     end
-    local option = tvb(at + length - TCP_OPTION, TCP_OPTION)
-    if option(0, 1):uint() == TCP_MARK and option(1, 1):uint() == TCP_OPTION and is_exid(option(2, 2):uint())
-        and is_last_option(tvb(at + 20, length - 20)) then
-        add_experiment(tree, option, "tcp-option", pinfo)
+    for _, size in ipairs({ TCP_OPTION + TAG, TCP_OPTION }) do
+        if length >= 20 + size then
+            local option = tvb(at + length - size, size)
+            if option(0, 1):uint() == TCP_MARK and option(1, 1):uint() == size and is_exid(option(2, 2):uint())
+                and is_last_option(tvb(at + 20, length - 20), size) then
+                return add_experiment(tree, option, 0, "tcp-option", pinfo)
+            end
+        end
     end
 end
 

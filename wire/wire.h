@@ -24,6 +24,13 @@
 #define WIRE_SPARSE 4
 
 /*
+ * Beside WIRE_LOSS: the mark ends with a tag of 32 bits, which only a host that has the key
+ * of the pair of hosts can compute (wire_tag in probe/bpf/tag.h is the definition in C).
+ */
+#define WIRE_TAGGED 8
+#define WIRE_TAG_LENGTH 4
+
+/*
  * What a packet is, as far as the choice of its encoding depends on it: a set
  * with one IP version, one transport, and the other properties it has.
  */
@@ -55,31 +62,32 @@
  *
  * An encoding applies to a packet whose properties are all among those listed.
  *
- * X(C name, Go name, number, packets, bytes added by delay, loss, both, text)
+ * X(C name, Go name, number, packets, bytes added by delay, loss, both, tagged loss,
+ *   tagged both, text)
  */
 #define WIRE_ENCODINGS(X)                                                       \
 	X(NATIVE, Native, 0,                                                    \
 	  WIRE_IPV6 | WIRE_ANY | WIRE_FORWARDED | WIRE_GSO | WIRE_EXTENDED,     \
-	  24, 8, 32,                                                            \
+	  24, 8, 32, 16, 32,                                                            \
 	  "An IPv6 Destination Options header. IPv4 packets stay unmarked.")    \
-	X(SHIM, Shim, 1, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED, 20, 8, 24,      \
+	X(SHIM, Shim, 1, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED, 20, 8, 24, 12, 28,      \
 	  "A shim behind the IPv4 header; the packet becomes IP protocol 253. " \
 	  "Adds the fewest bytes; firewalls and NAT often drop it.")            \
-	X(IPIP, IPIP, 2, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED, 40, 28, 44,     \
+	X(IPIP, IPIP, 2, WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED, 40, 28, 44, 32, 48,     \
 	  "As shim, behind a second IPv4 header (protocol 4, RFC 2003). "       \
 	  "For networks that let such tunnels through.")                        \
 	X(UDP, UDP, 3,                                                          \
 	  WIRE_IPV4 | WIRE_ANY | WIRE_FORWARDED | WIRE_GSO | WIRE_EXTENDED,     \
-	  48, 36, 52,                                                           \
+	  48, 36, 52, 40, 56,                                                           \
 	  "The whole packet travels inside UDP to port 50253. Passes firewalls that " \
 	  "allow UDP; may take another equal-cost path than unmarked packets.") \
-	X(UDP_OPTION, UDPOption, 4, WIRE_IPV4 | WIRE_IPV6 | WIRE_UDP, 14, 14, 14, \
+	X(UDP_OPTION, UDPOption, 4, WIRE_IPV4 | WIRE_IPV6 | WIRE_UDP, 14, 14, 14, 18, 18, \
 	  "A UDP option (RFC 9868) behind the data of the datagram, which hosts without " \
 	  "Pillion ignore. Costs least; ports and path stay the same. Only for UDP that this " \
 	  "host sends; one byte more if the UDP length is odd.")                \
 	X(TCP_OPTION, TCPOption, 5,                                             \
 	  WIRE_IPV4 | WIRE_IPV6 | WIRE_TCP | WIRE_GSO | WIRE_EXTENDED,          \
-	  12, 12, 12,                                                           \
+	  12, 12, 12, 16, 16,                                                           \
 	  "An experimental TCP option, which hosts without Pillion ignore. Only for " \
 	  "connections of this host, which then send smaller segments by themselves.")
 
@@ -102,18 +110,21 @@ enum wire_encoding { WIRE_ENCODINGS(WIRE_ENCODING_NUMBER) };
 #define WIRE_OPTION_DELAY_LENGTH 16
 #define WIRE_OPTION_LOSS_LENGTH 4
 #define WIRE_OPTION_SPARSE_LENGTH 5
+#define WIRE_OPTION_TAGGED_LENGTH (WIRE_OPTION_LOSS_LENGTH + WIRE_TAG_LENGTH)
+#define WIRE_OPTION_TAGGED_SPARSE_LENGTH (WIRE_OPTION_SPARSE_LENGTH + WIRE_TAG_LENGTH)
 
 /* Whole header sizes in bytes. */
 #define WIRE_NATIVE_DELAY 24
 #define WIRE_NATIVE_LOSS 8
 #define WIRE_NATIVE_BOTH 32
+#define WIRE_NATIVE_TAGGED_LOSS 16 /* with both modules a tag takes the place of padding */
 #define WIRE_NATIVE_MAX WIRE_NATIVE_BOTH
 
 #define WIRE_SHIM_HEAD 4
 #define WIRE_SHIM_DELAY (WIRE_SHIM_HEAD + 16)
 #define WIRE_SHIM_LOSS (WIRE_SHIM_HEAD + 4)
 #define WIRE_SHIM_BOTH (WIRE_SHIM_HEAD + 20)
-#define WIRE_SHIM_MAX WIRE_SHIM_BOTH
+#define WIRE_SHIM_MAX (WIRE_SHIM_BOTH + WIRE_TAG_LENGTH)
 
 #define WIRE_PROTOCOL 253   /* RFC 3692 / RFC 4727: an IPv4 protocol for experiments */
 #define WIRE_UDP_PORT 50253 /* default destination port of the udp encoding */
@@ -168,6 +179,22 @@ struct wire_option_sparse {
 	__u8 flags; /* WIRE_SPARSE */
 } __attribute__((packed));
 
+/* Either with a tag. */
+struct wire_option_tagged {
+	__u8 type;
+	__u8 length;
+	__be32 sequence;
+	__be32 tag;
+} __attribute__((packed));
+
+struct wire_option_tagged_sparse {
+	__u8 type;
+	__u8 length;
+	__be32 sequence;
+	__u8 flags;
+	__be32 tag;
+} __attribute__((packed));
+
 /* The head of an IPv6 Destination Options header. */
 struct wire_options {
 	__u8 next_header;
@@ -199,7 +226,30 @@ struct wire_native_sparse {
 	__u8 pad[5]; /* 01 03 00 00 00 */
 } __attribute__((packed));
 
-/* IPv4: type is the sum of the modules and WIRE_SPARSE, length counts the data after the head. */
+struct wire_native_tagged_loss {
+	struct wire_options head;
+	struct wire_option_tagged loss;
+	__u8 pad[4]; /* 01 02 00 00 */
+} __attribute__((packed));
+
+struct wire_native_tagged_both {
+	struct wire_options head;
+	struct wire_option_delay delay;
+	struct wire_option_tagged loss;
+	__u8 pad[2]; /* 01 00 */
+} __attribute__((packed));
+
+struct wire_native_tagged_sparse {
+	struct wire_options head;
+	struct wire_option_delay delay;
+	struct wire_option_tagged_sparse loss;
+	__u8 pad; /* 00 */
+} __attribute__((packed));
+
+/*
+ * IPv4: type is the sum of the modules, WIRE_SPARSE and WIRE_TAGGED, length counts the data
+ * after the head.
+ */
 struct wire_shim {
 	__u8 type;
 	__u8 next_protocol;
@@ -223,18 +273,29 @@ struct wire_shim_both {
 	__be32 sequence;
 } __attribute__((packed));
 
+struct wire_shim_tagged_loss {
+	struct wire_shim_loss shim;
+	__be32 tag;
+} __attribute__((packed));
+
+struct wire_shim_tagged_both {
+	struct wire_shim_both shim;
+	__be32 tag;
+} __attribute__((packed));
+
 /*
  * A mark as an experimental option of a transport (kind, length, ExID as in
  * RFC 6994 and RFC 9868). A number of zero: not numbered; a burst never begins
  * with zero. A time of zero: not stamped.
  *
- * It grows by its length: a later version, or an authentication tag, follows
- * the time in a longer option. A reader takes only lengths that it knows for a
- * mark and leaves others alone.
+ * A tag follows the time in an option that is longer by its length; so would what a later
+ * version adds. A reader takes only lengths that it knows for a mark and leaves others
+ * alone.
  */
 #define WIRE_EXID 0x504c
 #define WIRE_EXID_SPARSE 0x504d /* only some packets of the flow carry a mark: see WIRE_SPARSE */
 #define WIRE_EXPERIMENT_LENGTH 12 /* kind and length included */
+#define WIRE_EXPERIMENT_TAGGED_LENGTH (WIRE_EXPERIMENT_LENGTH + WIRE_TAG_LENGTH)
 
 struct wire_experiment {
 	__u8 kind;
@@ -242,6 +303,11 @@ struct wire_experiment {
 	__be16 exid;
 	__be32 number; /* WIRE_SINGLE and a sequence number */
 	__be32 time;   /* UTC when sent, in units of 16 ns since 1970, modulo 2^32 */
+} __attribute__((packed));
+
+struct wire_experiment_tagged {
+	struct wire_experiment mark;
+	__be32 tag;
 } __attribute__((packed));
 
 #define WIRE_TIME_SHIFT 4 /* nanoseconds to units of the time */
@@ -260,6 +326,13 @@ struct wire_udp_option {
 	struct wire_experiment mark;
 } __attribute__((packed));
 
+#define WIRE_UDP_OPTION_TAGGED (WIRE_UDP_OPTION + WIRE_TAG_LENGTH)
+
+struct wire_udp_option_tagged {
+	__be16 check;
+	struct wire_experiment_tagged mark;
+} __attribute__((packed));
+
 /*
  * A TCP option, of either experimental kind (RFC 4727). With the second, number
  * and time are zero: the kernel of the source reserved room for a mark that was
@@ -268,6 +341,24 @@ struct wire_udp_option {
 #define WIRE_TCP_OPTION_KIND 253
 #define WIRE_TCP_ROOM_KIND 254
 #define WIRE_TCP_OPTION WIRE_EXPERIMENT_LENGTH
+#define WIRE_TCP_OPTION_TAGGED WIRE_EXPERIMENT_TAGGED_LENGTH
+
+/*
+ * The tag: the lower 32 bits of SipHash-2-4 (Aumasson, Bernstein 2012) with the key of the
+ * flow over time (8 bytes), number (4) and kind (1), each in little-endian order. The number is as it
+ * travels. The kind is the sum of the modules and WIRE_SPARSE; for a time in units of
+ * 16 ns, WIRE_TAG_TICKS is added. The time is the whole time of which the mark has the lower
+ * bits: nanoseconds since 1970 shifted right by WIRE_TIME_SHIFT, or the NTP timestamp. Without one it
+ * is the nanoseconds since 1970 shifted right by WIRE_TAG_EPOCH. So no mark is
+ * valid much later than when it was sent.
+ *
+ * The key of the flow has two words: SipHash-2-4 with the key of the pair over source address,
+ * destination address (16 bytes each; IPv4 in the first 4), source port, destination port,
+ * protocol, IP version (6 bytes, as in the packet) and the index of the word, 0 or 1.
+ */
+#define WIRE_TAG_TICKS 0x40
+#define WIRE_TAG_EPOCH 35
+#define WIRE_KEY_LENGTH 16
 
 /*
  * A path probe: the data of a UDP datagram by which a source finds out whether
@@ -310,5 +401,10 @@ _Static_assert(sizeof(struct wire_native_sparse) == WIRE_NATIVE_BOTH, "options o
 _Static_assert(sizeof(struct wire_shim_delay) == WIRE_SHIM_DELAY, "delay shim");
 _Static_assert(sizeof(struct wire_shim_loss) == WIRE_SHIM_LOSS, "loss shim");
 _Static_assert(sizeof(struct wire_shim_both) == WIRE_SHIM_BOTH, "delay and loss shim");
+_Static_assert(sizeof(struct wire_native_tagged_loss) == WIRE_NATIVE_TAGGED_LOSS, "tagged loss option");
+_Static_assert(sizeof(struct wire_native_tagged_both) == WIRE_NATIVE_BOTH, "tagged delay and loss options");
+_Static_assert(sizeof(struct wire_native_tagged_sparse) == WIRE_NATIVE_BOTH, "options of a tagged sparse mark");
+_Static_assert(sizeof(struct wire_shim_tagged_both) == WIRE_SHIM_MAX, "tagged delay and loss shim");
+_Static_assert(sizeof(struct wire_udp_option_tagged) == WIRE_UDP_OPTION_TAGGED, "tagged UDP option");
 
 #endif

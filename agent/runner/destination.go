@@ -174,7 +174,7 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 		if err := d.open(tasks); err != nil {
 			return err
 		}
-	} else if err := d.probe.Accept(prefixes(tasks)); err != nil {
+	} else if err := d.probe.Accept(prefixes(tasks), nil); err != nil {
 		return err
 	}
 	d.assign(tasks)

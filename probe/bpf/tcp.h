@@ -20,13 +20,12 @@
 /* How the two experiment identifiers differ in the first word of an option. */
 #define EXID_DIFFERENCE bpf_htonl(WIRE_EXID ^ WIRE_EXID_SPARSE)
 
-static __always_inline int tcp_is_ours(const struct wire_experiment *o)
+static __always_inline int tcp_is_ours(const struct wire_experiment *o, __u32 length)
 {
 	const __be32 *head = (const void *)o; /* one comparison instead of three */
 
-	return (*head & ~EXID_DIFFERENCE) ==
-		       bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID) ||
-	       *head == bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID);
+	return (*head & ~EXID_DIFFERENCE) == bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | length << 16 | WIRE_EXID) ||
+	       *head == bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | length << 16 | WIRE_EXID);
 }
 
 /* Bytes from an option of this kind and length field to the next; 0: there is none. */
@@ -75,35 +74,48 @@ __noinline int tcp_leads(const struct tcp_options *options)
 	return walk.found;
 }
 
-/*
- * The offset in the TCP header of its last option if it is ours, else 0. Behind
- * nothing but timestamps, as nearly always, it is found at once.
- */
-static __always_inline __u32 tcp_find(const struct tcphdr *tcp, const void *end)
+/* Does the header end in an option of ours with this length? Returns its offset, or 0. */
+static __always_inline __u32 tcp_last(const struct tcphdr *tcp, const void *end, __u32 length)
 {
-	const __u32 plain = sizeof(*tcp) + TCP_TIMESTAMPS_LENGTH;
-	struct tcp_options options = {};
-	const __be32 *words = (const void *)(tcp + 1);
-	__u32 at;
+	__u32 at = tcp->doff * 4;
 
-	if ((const void *)(words + 1) > end) /* also without options: nothing that long is ours */
+	if (at < sizeof(*tcp) + length)
 		return 0;
-	at = tcp->doff * 4;
-	if (at < sizeof(*tcp) + WIRE_TCP_OPTION)
-		return 0;
-	at -= WIRE_TCP_OPTION;
-	if ((const void *)tcp + at + WIRE_TCP_OPTION > end || !tcp_is_ours((const void *)tcp + at))
-		return 0;
-	if (at == sizeof(*tcp) || (at == plain && *words == TCP_TIMESTAMPS))
-		return at;
-	options.last = at - sizeof(*tcp);
+	at -= length;
+	return (const void *)tcp + at + length <= end && tcp_is_ours((const void *)tcp + at, length) ? at : 0;
+}
+
+/* Do the options lead to this offset? Behind nothing but timestamps, as nearly always, it is known at once. */
+static __always_inline int tcp_is_led_to(const __be32 *words, struct tcp_options *options, const void *end, __u32 at)
+{
+	const __u32 plain = sizeof(struct tcphdr) + TCP_TIMESTAMPS_LENGTH;
+
+	if (at == sizeof(struct tcphdr) || (at == plain && *words == TCP_TIMESTAMPS))
+		return 1;
+	options->last = at - sizeof(struct tcphdr);
 #pragma unroll
 	for (int i = 0; i < (TCP_OPTIONS_MAX - WIRE_TCP_OPTION) / 4; i++) {
 		if ((const void *)(words + i + 1) > end)
 			break;
-		((__be32 *)options.bytes)[i] = words[i];
+		((__be32 *)options->bytes)[i] = words[i];
 	}
-	return tcp_leads(&options) ? at : 0;
+	return tcp_leads(options);
+}
+
+/* The offset in the TCP header of its last option if it is ours, with a tag or without, else 0. */
+static __always_inline __u32 tcp_find(const struct tcphdr *tcp, const void *end)
+{
+	const __be32 *words = (const void *)(tcp + 1);
+	struct tcp_options options = {};
+	__u32 at;
+
+	if ((const void *)(words + 1) > end) /* also without options: nothing that long is ours */
+		return 0;
+	at = tcp_last(tcp, end, WIRE_TCP_OPTION_TAGGED);
+	if (at && tcp_is_led_to(words, &options, end, at))
+		return at;
+	at = tcp_last(tcp, end, WIRE_TCP_OPTION);
+	return at && tcp_is_led_to(words, &options, end, at) ? at : 0;
 }
 
 #endif

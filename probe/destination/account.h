@@ -29,33 +29,6 @@ struct {
 	__type(value, struct tally);
 } tallies SEC(".maps");
 
-struct peer {
-	__u32 prefix; /* bits: 8 of the family, then of the address */
-	__u8 family;
-	__u8 address[16];
-} __attribute__((packed));
-
-const volatile __u32 any_peer;
-
-/* Key: prefix of the hosts whose marks count. Value: nothing. Written by the agent. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 4096);
-	__type(key, struct peer);
-	__type(value, __u8);
-} peers SEC(".maps");
-
-static __always_inline int is_peer(const struct mark *m)
-{
-	struct peer peer = { .prefix = 8 + 128, .family = m->key.family };
-
-	if (any_peer)
-		return 1;
-	__builtin_memcpy(peer.address, m->peer, sizeof(peer.address));
-	return !!bpf_map_lookup_elem(&peers, &peer);
-}
-
 static __always_inline __u64 sent_raw(const struct mark *m)
 {
 	return m->ticks ? m->ticks : (__u64)m->sent.seconds << 32 | m->sent.fraction;
@@ -82,6 +55,40 @@ static __always_inline int account_number(struct flow *flow, const struct mark *
 	return 1;
 }
 
+/* When a mark was sent, UTC; without a time: the beginning of its epoch. */
+static __always_inline __u64 sent_ns(const struct mark *m, __u64 now_ns, __s64 delay)
+{
+	return m->modules & WIRE_DELAY ? now_ns - delay : now_ns >> WIRE_TAG_EPOCH << WIRE_TAG_EPOCH;
+}
+
+static __always_inline void flow_sent(struct flow *flow, const struct mark *m, __u64 now_ns, __s64 delay)
+{
+	__u64 sent = sent_ns(m, now_ns, delay);
+
+	if (sent > flow->newest)
+		flow->newest = sent;
+}
+
+/*
+ * A mark whose tag is right may be a copy that somebody kept. One that would begin the flow
+ * anew, or lies behind the window, has to be younger than all before it. One inside the
+ * window came twice; it is what RFC 5560 calls a duplicate, unless it comes much later than
+ * the packets around it. Without a time that cannot be told.
+ */
+static __always_inline int is_replayed(const struct flow *flow, const struct mark *m, __u64 now_ns, __s64 delay)
+{
+	const struct window *w = &flow->window;
+	__u32 first = m->sequence & WIRE_SEQUENCE_MASK;
+	__s32 ahead = window_apart(first, w->next);
+
+	if (!w->begun)
+		return 0;
+	if (window_strange(w, first, ahead) || ahead < -WINDOW)
+		return sent_ns(m, now_ns, delay) <= flow->newest;
+	return ahead < 0 && (m->modules & WIRE_DELAY) && delay > flow->delay_last + REPLAY_NS &&
+	       (w->sparse || (w->starts[WORD(first)] & BIT(first)));
+}
+
 /*
  * The packets of a burst carry one timestamp; only the first that arrives has the
  * delay of the path. The same holds for a duplicate.
@@ -93,6 +100,8 @@ static __always_inline int account_flow(struct flow *flow, const struct flow_key
 	struct window_sum counted = {};
 	int fresh;
 
+	if (flow->keyed)
+		flow_sent(flow, m, now_ns, delay);
 	if (!flow->packets)
 		flow->first_ns = now_ns;
 	flow->last_ns = now_ns;
@@ -104,13 +113,6 @@ static __always_inline int account_flow(struct flow *flow, const struct flow_key
 		return 0;
 	flow->sent_last = sent_raw(m);
 	return flow_delay(flow, key, delay);
-}
-
-static __always_inline __s64 delay_of(const struct mark *m, __u64 now_ns)
-{
-	if (!(m->modules & WIRE_DELAY))
-		return 0;
-	return m->ticks ? clock_since_ticks(now_ns, m->ticks) : clock_since(now_ns, m->sent);
 }
 
 /* Flows of which only some packets carry a mark. */
@@ -129,29 +131,34 @@ static __always_inline void sparse_note(const struct slot *slot)
 		sparse_flows = now;
 }
 
-static __always_inline void account(struct flow *flow, const struct flow_key *key, const struct mark *m,
-				    struct tally *tally, __u64 now_ns, __u32 packets)
+/* Returns a verdict. */
+static __always_inline int account(struct flow *flow, const struct flow_key *key, const struct mark *m,
+				   struct tally *tally, __u64 now_ns, __u32 packets)
 {
 	__s64 delay = delay_of(m, now_ns);
 	struct held held;
 
-	tally->bytes += m->length;
 	if (!flow) {
 		tally->flows_full += packets;
 	} else if (!flow_lock(&held, flow, key, 0)) {
 		tally->contended += packets;
+	} else if (flow->keyed && is_replayed(flow, m, now_ns, delay)) {
+		flow_unlock(&held);
+		return VERDICT_REPLAYED;
 	} else {
 		tally->uncounted += account_flow(flow, key, m, now_ns, delay, packets);
 		if (flow->window.sparse)
 			sparse_note(held.slot);
 		flow_unlock(&held);
 	}
+	tally->bytes += m->length;
 	if (!records_wanted)
-		return;
+		return VERDICT_MARKED;
 	if (record_write(m, now_ns, delay, packets))
 		tally->records_dropped++;
 	else
 		tally->records++;
+	return VERDICT_MARKED;
 }
 
 /* A packet without a time needs ours only to know when its flow was last seen. */
@@ -176,6 +183,46 @@ static __always_inline int account_next(const struct mark *m, struct tally *tall
 	return VERDICT_MARKED | route << ROUTE_SHIFT;
 }
 
+/* The flow has a key that need not be looked for. */
+#define KEYS_KEPT (flow_fields == FLOW_ALL)
+
+/*
+ * Whether a mark counts, as far as it depends on who wrote it. known: the flow's source is a
+ * peer. Returns a verdict.
+ */
+static __always_inline int account_peer(const struct mark *m, struct flow *flow, __u64 now_ns, __u32 known,
+					struct accepted *accepted)
+{
+	if (known && KEYS_KEPT && flow && (!flow->keyed || tag_fits(&flow->key, m, now_ns))) {
+		accepted->known = 1;
+		return VERDICT_MARKED;
+	}
+	return peer_accept(m, now_ns, accepted);
+}
+
+/* What is known of the source of a flow; peers comes last: it says that the rest is complete. */
+static __always_inline void flow_accept(struct flow *flow, const struct accepted *accepted, __u32 state)
+{
+	if (accepted->known)
+		return;
+	flow->keyed = accepted->keyed;
+	if (accepted->keyed)
+		flow->key = accepted->key;
+	__sync_lock_test_and_set(&flow->peers, state);
+}
+
+static __noinline struct flow *account_start(const struct flow_key *key, const struct accepted *accepted)
+{
+	struct flow *flow;
+
+	if (!key || !accepted || !peer_enters(accepted->peer))
+		return 0;
+	flow = flow_start(key);
+	if (!flow || __sync_val_compare_and_swap(&flow->peer, 0, accepted->peer + 1))
+		peer_unused(accepted->peer);
+	return flow;
+}
+
 /*
  * Reads the mark, decides whether it counts, and enters it. The source of a flow
  * is looked up when the flow begins and when peers change. Returns a verdict, and
@@ -185,28 +232,30 @@ static __always_inline int account_next(const struct mark *m, struct tally *tall
 __noinline int account_packet(const struct mark *m, struct tally *tally, int verdict, __u64 now_ns,
 			      __u32 packets)
 {
+	__u32 state = peers_state, zero = 0;
+	struct accepted *accepted = bpf_map_lookup_elem(&findings, &zero);
 	struct flow_key key;
 	struct flow *flow = 0;
-	__u32 state = peers_state;
 
-	if (!m || !tally)
+	if (!m || !tally || !accepted)
 		return VERDICT_UNMARKED;
 	key = m->key;
 	if (verdict == VERDICT_MARKED) {
 		flow_aggregate(&key);
 		flow = bpf_map_lookup_elem(&flows, &key);
-		if (!(PEERS_KEPT && flow && flow->peers == state) && !is_peer(m))
-			verdict = VERDICT_PEER;
+		verdict = account_peer(m, flow, now_ns, PEERS_KEPT && flow && flow->peers == state, accepted);
+	}
+	if (verdict == VERDICT_MARKED) {
+		if (!flow)
+			flow = account_start(&key, accepted);
+		if (flow)
+			flow_accept(flow, accepted, state);
+		verdict = account(flow, &key, m, tally, now_ns, packets);
 	}
 	if (verdict >= 0 && verdict < VERDICTS)
 		tally->verdicts[verdict] += packets;
 	if (verdict != VERDICT_MARKED)
 		return verdict;
-	if (!flow)
-		flow = flow_start(&key);
-	if (flow)
-		flow->peers = state;
-	account(flow, &key, m, tally, now_ns, packets);
 	return VERDICT_MARKED | (flow ? flow->route : 0) << ROUTE_SHIFT;
 }
 

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"net/netip"
 	"time"
@@ -52,6 +53,11 @@ type Settings struct {
 	// Peers are the hosts whose marks count; none means all, and Accept cannot
 	// change that.
 	Peers []netip.Prefix
+	// Keys are those of the peers; without any, marks need no tag.
+	Keys Keys
+	// FlowsPerPeer is how many flows of one peer are in the table at most; 0 means as many
+	// as there is room for. Marks of more are counted, but in no flow.
+	FlowsPerPeer int
 	// StartEmpty reads no mark until Accept.
 	StartEmpty bool
 	// Port is the destination port of the udp encoding; 0 means wire.Port.
@@ -101,7 +107,9 @@ type Destination struct {
 	records    *ringbuf.Reader
 	pass       uint32 // grows, also from one program to the next on the same flows
 	peers      map[netip.Prefix]bool
-	peersState uint32 // the same
+	keys       Keys
+	positions  map[netip.Prefix]uint32 // of peers in the tables of peer.h
+	peersState uint32                  // grows likewise
 	flows      map[flow.Raw]*state
 	total      change
 	expired    uint64
@@ -125,6 +133,7 @@ func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	return next.open(map[string]*ebpf.Map{
 		destinationMapFlows: d.objects.Flows, destinationMapPages: d.objects.Pages,
 		destinationMapSlots: d.objects.Slots, destinationMapTallies: d.objects.Tallies, destinationMapPeers: d.objects.Peers,
+		destinationMapPeerKeys: d.objects.PeerKeys, destinationMapPeerFlows: d.objects.PeerFlows,
 		carriedSection: d.carried,
 	})
 }
@@ -173,7 +182,7 @@ func (d *Destination) prepare() error {
 	if err := d.FollowClock(); err != nil {
 		return err
 	}
-	if err := d.Accept(d.settings.Peers); err != nil {
+	if err := d.Accept(d.settings.Peers, d.settings.Keys); err != nil {
 		return err
 	}
 	if d.settings.Records {
@@ -212,6 +221,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		destinationVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
 		destinationVarUdpPort:       cmp.Or(settings.Port, wire.Port),
 		destinationVarAnyPeer:       !settings.StartEmpty && len(settings.Peers) == 0,
+		destinationVarFlowsPerPeer:  uint32(cmp.Or(settings.FlowsPerPeer, math.MaxUint32)),
 		destinationVarRecordsWanted: settings.Records,
 		destinationVarAmendMarks:    settings.Amend,
 		destinationVarStripOptions:  uint32(strip),
@@ -221,40 +231,6 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open destination: %w", err)
 	}
 	return spec, nil
-}
-
-// Accept replaces the peers while traffic flows.
-func (d *Destination) Accept(peers []netip.Prefix) error {
-	wanted := map[netip.Prefix]bool{}
-	for _, prefix := range peers {
-		wanted[prefix.Masked()] = true
-		if err := d.objects.Peers.Put(rawPeer(prefix.Masked()), uint8(1)); err != nil {
-			return fmt.Errorf("add peer %v: %w", prefix, err)
-		}
-	}
-	for prefix := range d.peers {
-		if wanted[prefix] {
-			continue
-		}
-		if err := d.objects.Peers.Delete(rawPeer(prefix)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("remove peer %v: %w", prefix, err)
-		}
-	}
-	d.peers = wanted
-	d.peersState++
-	if err := d.objects.PeersState.Set(d.peersState); err != nil {
-		return fmt.Errorf("announce change of peers: %w", err)
-	}
-	return nil
-}
-
-func rawPeer(prefix netip.Prefix) destinationPeer {
-	peer := destinationPeer{Prefix: uint32(8 + prefix.Bits()), Family: 6}
-	if prefix.Addr().Is4() {
-		peer.Family = 4
-	}
-	copy(peer.Address[:], prefix.Addr().AsSlice())
-	return peer
 }
 
 // FollowClock brings the distances between UTC and the kernel's clocks up to date.

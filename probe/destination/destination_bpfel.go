@@ -13,6 +13,15 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type destinationAccepted struct {
+	_     structs.HostLayout
+	Key   destinationMarkKey
+	Peer  uint32
+	Keyed uint8
+	Known uint8
+	Zero  [2]uint8
+}
+
 type destinationCollectedPage struct {
 	_       structs.HostLayout
 	Flow    uint32
@@ -44,7 +53,12 @@ type destinationFlow struct {
 	HasDelay     uint8
 	HasVariation uint8
 	Route        uint8
-	Zero         uint32
+	Keyed        uint8
+	Zero         [3]uint8
+	Peer         uint32
+	Nothing      uint32
+	Key          destinationMarkKey
+	Newest       uint64
 	Window       destinationWindow
 	Histograms   struct {
 		_              structs.HostLayout
@@ -77,6 +91,11 @@ type destinationFlowKey struct {
 	Zero     uint16
 }
 
+type destinationMarkKey struct {
+	_     structs.HostLayout
+	Words [2]uint64
+}
+
 type destinationPage struct {
 	_       structs.HostLayout
 	Offsets [32]uint64
@@ -94,6 +113,13 @@ type destinationPeer struct {
 	Prefix  uint32
 	Family  uint8
 	Address [16]uint8
+}
+
+type destinationPeerKey struct {
+	_     structs.HostLayout
+	Keys  [4]destinationMarkKey
+	Count uint32
+	Zero  uint32
 }
 
 type destinationRecord struct {
@@ -121,12 +147,13 @@ type destinationSlot struct {
 	Peers      uint32
 	Generation uint16
 	Route      uint8
-	Zero       uint8
+	Keyed      uint8
+	MarkKey    destinationMarkKey
 }
 
 type destinationTally struct {
 	_              structs.HostLayout
-	Verdicts       [6]uint64
+	Verdicts       [9]uint64
 	Bytes          uint64
 	Restored       uint64
 	Amended        uint64
@@ -148,7 +175,10 @@ const (
 	destinationVerdictVERDICT_MALFORMED destinationVerdict = 3
 	destinationVerdictVERDICT_INNER     destinationVerdict = 4
 	destinationVerdictVERDICT_PEER      destinationVerdict = 5
-	destinationVerdictVERDICTS          destinationVerdict = 6
+	destinationVerdictVERDICT_FILTER    destinationVerdict = 6
+	destinationVerdictVERDICT_FORGED    destinationVerdict = 7
+	destinationVerdictVERDICT_REPLAYED  destinationVerdict = 8
+	destinationVerdictVERDICTS          destinationVerdict = 9
 )
 
 type destinationWindow struct {
@@ -182,9 +212,12 @@ const (
 	destinationMapCollectedFlows      = "collected_flows"
 	destinationMapCollectedKeys       = "collected_keys"
 	destinationMapCollectedPages      = "collected_pages"
+	destinationMapFindings            = "findings"
 	destinationMapFlows               = "flows"
 	destinationMapLeavingKeys         = "leaving_keys"
 	destinationMapPages               = "pages"
+	destinationMapPeerFlows           = "peer_flows"
+	destinationMapPeerKeys            = "peer_keys"
 	destinationMapPeers               = "peers"
 	destinationMapRecords             = "records"
 	destinationMapSlots               = "slots"
@@ -201,6 +234,7 @@ const (
 	destinationVarCollectedSpills     = "collected_spills"
 	destinationVarCollecting          = "collecting"
 	destinationVarFlowFields          = "flow_fields"
+	destinationVarFlowsPerPeer        = "flows_per_peer"
 	destinationVarLeaving             = "leaving"
 	destinationVarLinkLength          = "link_length"
 	destinationVarMonotonicOffsetNs   = "monotonic_offset_ns"
@@ -274,9 +308,12 @@ type destinationMapSpecs struct {
 	CollectedFlows *ebpf.MapSpec `ebpf:"collected_flows"`
 	CollectedKeys  *ebpf.MapSpec `ebpf:"collected_keys"`
 	CollectedPages *ebpf.MapSpec `ebpf:"collected_pages"`
+	Findings       *ebpf.MapSpec `ebpf:"findings"`
 	Flows          *ebpf.MapSpec `ebpf:"flows"`
 	LeavingKeys    *ebpf.MapSpec `ebpf:"leaving_keys"`
 	Pages          *ebpf.MapSpec `ebpf:"pages"`
+	PeerFlows      *ebpf.MapSpec `ebpf:"peer_flows"`
+	PeerKeys       *ebpf.MapSpec `ebpf:"peer_keys"`
 	Peers          *ebpf.MapSpec `ebpf:"peers"`
 	Records        *ebpf.MapSpec `ebpf:"records"`
 	Slots          *ebpf.MapSpec `ebpf:"slots"`
@@ -295,6 +332,7 @@ type destinationVariableSpecs struct {
 	CollectedSpills   *ebpf.VariableSpec `ebpf:"collected_spills"`
 	Collecting        *ebpf.VariableSpec `ebpf:"collecting"`
 	FlowFields        *ebpf.VariableSpec `ebpf:"flow_fields"`
+	FlowsPerPeer      *ebpf.VariableSpec `ebpf:"flows_per_peer"`
 	Leaving           *ebpf.VariableSpec `ebpf:"leaving"`
 	LinkLength        *ebpf.VariableSpec `ebpf:"link_length"`
 	MonotonicOffsetNs *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
@@ -336,9 +374,12 @@ type destinationMaps struct {
 	CollectedFlows *ebpf.Map `ebpf:"collected_flows"`
 	CollectedKeys  *ebpf.Map `ebpf:"collected_keys"`
 	CollectedPages *ebpf.Map `ebpf:"collected_pages"`
+	Findings       *ebpf.Map `ebpf:"findings"`
 	Flows          *ebpf.Map `ebpf:"flows"`
 	LeavingKeys    *ebpf.Map `ebpf:"leaving_keys"`
 	Pages          *ebpf.Map `ebpf:"pages"`
+	PeerFlows      *ebpf.Map `ebpf:"peer_flows"`
+	PeerKeys       *ebpf.Map `ebpf:"peer_keys"`
 	Peers          *ebpf.Map `ebpf:"peers"`
 	Records        *ebpf.Map `ebpf:"records"`
 	Slots          *ebpf.Map `ebpf:"slots"`
@@ -352,9 +393,12 @@ func (m *destinationMaps) Close() error {
 		m.CollectedFlows,
 		m.CollectedKeys,
 		m.CollectedPages,
+		m.Findings,
 		m.Flows,
 		m.LeavingKeys,
 		m.Pages,
+		m.PeerFlows,
+		m.PeerKeys,
 		m.Peers,
 		m.Records,
 		m.Slots,
@@ -374,6 +418,7 @@ type destinationVariables struct {
 	CollectedSpills   *ebpf.Variable `ebpf:"collected_spills"`
 	Collecting        *ebpf.Variable `ebpf:"collecting"`
 	FlowFields        *ebpf.Variable `ebpf:"flow_fields"`
+	FlowsPerPeer      *ebpf.Variable `ebpf:"flows_per_peer"`
 	Leaving           *ebpf.Variable `ebpf:"leaving"`
 	LinkLength        *ebpf.Variable `ebpf:"link_length"`
 	MonotonicOffsetNs *ebpf.Variable `ebpf:"monotonic_offset_ns"`

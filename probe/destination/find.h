@@ -4,126 +4,7 @@
 #define PILLION_DESTINATION_FIND_H
 
 #include "../bpf/tcp.h"
-#include "mark.h"
-
-/* Packed fields would be read byte by byte; the JIT reads words at any offset. */
-static __always_inline void read_delay(struct mark *m, const void *delay)
-{
-	const __be32 *words = delay;
-
-	m->sent.seconds = words[0];
-	m->sent.fraction = words[1];
-	m->modules |= WIRE_DELAY;
-}
-
-static __always_inline void read_loss(struct mark *m, const void *sequence)
-{
-	m->sequence = bpf_ntohl(*(const __be32 *)sequence);
-	m->modules |= WIRE_LOSS;
-}
-
-#define FIELD(pointer, member) ((void *)(pointer) + __builtin_offsetof(typeof(*(pointer)), member))
-
-static __always_inline int is_loss_option(const struct wire_option_loss *o)
-{
-	return o->type == WIRE_OPTION_LOSS && o->length == WIRE_OPTION_LOSS_LENGTH;
-}
-
-static __always_inline int is_delay_option(const struct wire_option_delay *o)
-{
-	return o->type == WIRE_OPTION_DELAY && o->length == WIRE_OPTION_DELAY_LENGTH;
-}
-
-/* PadN and its zeros; one comparison costs less than one a byte. */
-static __always_inline int is_delay_pad(const void *pad)
-{
-	return *(const __be32 *)pad == bpf_htonl(WIRE_OPTION_PADN << 24 | 2 << 16);
-}
-
-static __always_inline int is_both_pad(const void *pad)
-{
-	return *(const __be32 *)pad == bpf_htonl(WIRE_OPTION_PADN << 24 | 4 << 16) &&
-	       *(const __be16 *)(pad + 4) == 0;
-}
-
-static __always_inline int is_sparse_option(const struct wire_option_sparse *o)
-{
-	return o->type == WIRE_OPTION_LOSS && o->length == WIRE_OPTION_SPARSE_LENGTH &&
-	       o->flags == WIRE_SPARSE;
-}
-
-static __always_inline int is_sparse_pad(const void *pad)
-{
-	return *(const __be32 *)pad == bpf_htonl(WIRE_OPTION_PADN << 24 | 3 << 16) &&
-	       *(const __u8 *)(pad + 4) == 0;
-}
-
-/* A Destination Options header: one of exactly four layouts is ours. */
-static __always_inline int read_options(struct mark *m, void *at, void *end)
-{
-	struct wire_native_loss *loss = at;
-	struct wire_native_delay *delay = at;
-	struct wire_native_both *both = at;
-	struct wire_native_sparse *sparse = at;
-
-	if ((void *)(loss + 1) > end)
-		return VERDICT_UNMARKED;
-	if (loss->loss.type != WIRE_OPTION_LOSS && loss->loss.type != WIRE_OPTION_DELAY)
-		return VERDICT_UNMARKED;
-	m->next = loss->head.next_header;
-	m->size = (loss->head.length + 1) * 8;
-	if (m->size == sizeof(*loss)) {
-		if (!is_loss_option(&loss->loss))
-			return VERDICT_MALFORMED;
-		read_loss(m, FIELD(loss, loss.sequence));
-		return VERDICT_MARKED;
-	}
-	if (m->size == sizeof(*delay)) {
-		if ((void *)(delay + 1) > end || !is_delay_option(&delay->delay) ||
-		    !is_delay_pad(FIELD(delay, pad)))
-			return VERDICT_MALFORMED;
-		read_delay(m, FIELD(delay, delay.data));
-		return VERDICT_MARKED;
-	}
-	if (m->size != sizeof(*both) || (void *)(both + 1) > end || !is_delay_option(&both->delay))
-		return VERDICT_MALFORMED;
-	if (is_sparse_option(&sparse->loss) && is_sparse_pad(FIELD(sparse, pad)))
-		m->modules = WIRE_SPARSE;
-	else if (!is_loss_option(&both->loss) || !is_both_pad(FIELD(both, pad)))
-		return VERDICT_MALFORMED;
-	read_delay(m, FIELD(both, delay.data));
-	read_loss(m, FIELD(both, loss.sequence));
-	return VERDICT_MARKED;
-}
-
-static __always_inline int read_shim(struct mark *m, void *at, void *end)
-{
-	struct wire_shim_loss *loss = at;
-	struct wire_shim_delay *delay = at;
-	struct wire_shim_both *both = at;
-
-	if ((void *)(loss + 1) > end)
-		return VERDICT_MALFORMED;
-	m->next = loss->head.next_protocol;
-	m->size = loss->head.length + WIRE_SHIM_HEAD;
-	if (loss->head.type == WIRE_LOSS && m->size == sizeof(*loss)) {
-		read_loss(m, FIELD(loss, sequence));
-		return VERDICT_MARKED;
-	}
-	if (loss->head.type == WIRE_DELAY && m->size == sizeof(*delay)) {
-		if ((void *)(delay + 1) > end)
-			return VERDICT_MALFORMED;
-		read_delay(m, FIELD(delay, delay));
-		return VERDICT_MARKED;
-	}
-	if ((loss->head.type & ~WIRE_SPARSE) != (WIRE_DELAY | WIRE_LOSS) || m->size != sizeof(*both) ||
-	    (void *)(both + 1) > end)
-		return VERDICT_MALFORMED;
-	m->modules = loss->head.type & WIRE_SPARSE;
-	read_delay(m, FIELD(both, delay));
-	read_loss(m, FIELD(both, sequence));
-	return VERDICT_MARKED;
-}
+#include "layout.h"
 
 /* Ports of what the mark stands before; none if the packet ends too soon. */
 static __always_inline void read_ports(struct mark *m, void *l4, void *end)
@@ -163,6 +44,7 @@ static __always_inline int read_experiment(struct mark *m, __be32 number, __be32
  */
 static __always_inline int read_tcp(struct mark *m, struct tcphdr *tcp, void *end)
 {
+	struct wire_experiment_tagged *tagged;
 	struct wire_experiment *option;
 	__u32 at = tcp_find(tcp, end);
 
@@ -171,14 +53,23 @@ static __always_inline int read_tcp(struct mark *m, struct tcphdr *tcp, void *en
 	option = (void *)tcp + (at & TCP_HEADER_MASK);
 	if ((void *)(option + 1) > end)
 		return VERDICT_UNMARKED;
-	m->size = WIRE_TCP_OPTION;
+	m->size = option->length;
 	if (option->kind != WIRE_TCP_OPTION_KIND) /* room for a mark that was not written */
 		return VERDICT_UNMARKED;
 	if (read_experiment(m, option->number, option->time, option->exid != bpf_htons(WIRE_EXID)))
 		return VERDICT_MALFORMED;
+	tagged = (void *)option;
+	if (option->length == WIRE_TCP_OPTION_TAGGED) {
+		if ((void *)(tagged + 1) > end)
+			return VERDICT_UNMARKED;
+		if (!(m->modules & WIRE_LOSS))
+			return VERDICT_MALFORMED;
+		read_tag(m, FIELD(tagged, tag));
+	}
+	m->added = option->length;
 	m->encoding = WIRE_ENCODING_TCP_OPTION;
 	m->next = m->key.protocol = IPPROTO_TCP;
-	m->size = at + WIRE_TCP_OPTION;
+	m->size = at + option->length;
 	m->key.sport = tcp->source;
 	m->key.dport = tcp->dest;
 	return VERDICT_MARKED;
@@ -197,7 +88,7 @@ static __always_inline int read_tcp6(struct mark *m, struct ipv6hdr *ip, __u32 a
 	m->length = sizeof(*ip) + bpf_ntohs(ip->payload_len);
 	if (ip->version != 6 || m->length > length || m->length < at + m->size)
 		return VERDICT_MALFORMED;
-	m->length -= WIRE_TCP_OPTION;
+	m->length -= m->added;
 	m->key.family = 6;
 	copy_address_aligned(m->key.src, &ip->saddr);
 	copy_address_aligned(m->key.dst, &ip->daddr);
@@ -339,7 +230,7 @@ static __always_inline int read_tcp4(struct mark *m, struct iphdr *ip, void *end
 		return verdict;
 	if (bpf_ntohs(ip->tot_len) < ip->ihl * 4 + m->size)
 		return VERDICT_MALFORMED;
-	m->length = bpf_ntohs(ip->tot_len) - WIRE_TCP_OPTION;
+	m->length = bpf_ntohs(ip->tot_len) - m->added;
 	read_inner(m, ip, IPPROTO_TCP);
 	return VERDICT_MARKED;
 }

@@ -4,6 +4,7 @@
 #define PILLION_DESTINATION_FLOW_H
 
 #include "../bpf/flow.h"
+#include "../bpf/tag.h"
 #include "page.h"
 #include "window.h"
 
@@ -38,7 +39,12 @@ struct flow {
 	__u8 touched; /* since the last collection */
 	__u8 has_delay, has_variation;
 	__u8 route; /* ROUTE_HERE or ROUTE_FORWARD, once known */
-	__u32 zero;
+	__u8 keyed; /* marks need a tag with this key */
+	__u8 zero[3];
+	__u32 peer; /* position in peer_keys, plus 1; 0: none */
+	__u32 nothing;
+	struct mark_key key;
+	__u64 newest; /* when the latest mark was sent, UTC; without a time: its epoch */
 	struct window window;
 	struct histograms histograms;
 };

@@ -218,7 +218,7 @@ func TestMarksAreAcceptedFromPeersOnly(t *testing.T) {
 				peers = append(peers, netip.MustParsePrefix(p))
 			}
 			d := open(t, Settings{Peers: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("::/0")}})
-			if err := d.Accept(peers); err != nil {
+			if err := d.Accept(peers, nil); err != nil {
 				t.Fatal(err)
 			}
 			var believed, forged uint64

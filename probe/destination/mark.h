@@ -14,6 +14,9 @@ enum verdict {
 	VERDICT_MALFORMED, /* begins like a mark, but is none */
 	VERDICT_INNER,	   /* inner addresses or length do not belong to the outer header */
 	VERDICT_PEER,	   /* a mark from a host that is not a peer */
+	VERDICT_FILTER,	   /* a mark of a flow that no session measures */
+	VERDICT_FORGED,	   /* the tag is not that of a peer and this moment, or there is none */
+	VERDICT_REPLAYED,  /* the tag is right, but the mark came before */
 	VERDICTS,
 };
 
@@ -33,6 +36,7 @@ struct mark {
 	struct wire_timestamp sent;
 	__u32 ticks;	/* instead of sent, in an option of the transport; host order */
 	__u32 sequence;	/* host order */
+	__u32 tag;	/* host order, if tagged */
 	__u32 length;	/* of the restored packet */
 	__u16 at;	/* where the header or shim begins */
 	__u16 size;	/* of the header or shim; of a TCP header that has the mark in it */
@@ -41,6 +45,8 @@ struct mark {
 	__u8 modules;
 	__u8 encoding;
 	__u8 next;
+	__u8 tagged;
+	__u8 added; /* bytes by which a mark lengthened the header of a TCP segment */
 };
 
 #endif

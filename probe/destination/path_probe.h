@@ -42,10 +42,16 @@ static __always_inline int probe_note(struct probe_head *head, int verdict)
 /* Instead of account_packet: to the destination a probe is a packet without a mark. */
 static __noinline int probe_verdict(const struct mark *m, struct tally *tally, int verdict)
 {
-	if (!m || !tally)
+	__u32 zero = 0;
+	struct accepted *accepted = bpf_map_lookup_elem(&findings, &zero);
+
+	if (!m || !tally || !accepted)
 		return VERDICT_PEER;
 	tally->verdicts[VERDICT_UNMARKED]++;
-	return is_peer(m) ? verdict : VERDICT_PEER;
+	if (verdict != VERDICT_MARKED)
+		return is_peer(m) ? verdict : VERDICT_PEER;
+	verdict = peer_accept(m, clock_utc_ns(), accepted);
+	return verdict == VERDICT_FORGED ? VERDICT_MALFORMED : verdict;
 }
 
 /* Only the marks of peers are read. */

@@ -12,9 +12,11 @@
 
 #include "../bpf/slot.h"
 #include "flow.h"
+#include "peer.h"
 #include "record.h"
+#include "tag.h"
 
-/* A flow in a cache line of its own. */
+/* A flow in a cache line of its own, but for its key. */
 struct slot {
 	struct slot_key key; /* last: 0 if the slot is free, SLOT_BUSY while it is taken */
 	__u64 run;	     /* generation, packets and bytes; RUN_LOCKED */
@@ -22,7 +24,8 @@ struct slot {
 	__u32 peers;	     /* as in struct flow */
 	__u16 generation;    /* grows whenever the flow is unlocked */
 	__u8 route;	     /* as in struct flow */
-	__u8 zero;
+	__u8 keyed;	     /* likewise, and key */
+	struct mark_key mark_key;
 };
 
 #define RUN_PACKET (1ull << 32)
@@ -80,6 +83,8 @@ static __always_inline int run_next(const struct mark *m, __u32 packets)
 	begin = *(volatile __u64 *)&slot->begin;
 	if (begin >> 32 != run >> RUN_GENERATION_SHIFT || run_packets(run) == RUN_PACKETS_MAX ||
 	    m->sequence != (((__u32)begin + run_packets(run)) | WIRE_SINGLE) || m->length > RUN_LENGTH_MAX)
+		return -1;
+	if (slot->keyed && !tag_fits(&slot->mark_key, m, clock_coarse_utc_ns()))
 		return -1;
 	if (__sync_val_compare_and_swap(&slot->run, run, run + RUN_PACKET + m->length) != run)
 		return -1;
@@ -222,6 +227,9 @@ static __always_inline void flow_unlock(const struct held *held)
 	slot->generation = generation;
 	slot->peers = flow->peers;
 	slot->route = flow->route;
+	slot->keyed = flow->keyed;
+	if (flow->keyed)
+		slot->mark_key = flow->key;
 	*(volatile __u64 *)&slot->begin =
 		flow->window.begun ? generation << 32 | run_begin(&flow->window) : RUN_CLOSED;
 	__sync_lock_test_and_set(&slot->run, generation << RUN_GENERATION_SHIFT);
@@ -270,6 +278,7 @@ static __always_inline void flow_remove(const struct held *held, const struct fl
 {
 	struct slot *slot = held->slot;
 
+	peer_leaves(held->flow);
 	*(volatile __u32 *)&held->flow->place = PLACE_GONE;
 	if (slot)
 		__sync_lock_test_and_set(&slot->key.last, 0);

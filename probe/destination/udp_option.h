@@ -23,36 +23,44 @@ struct option_words {
 	__be32 head; /* of struct wire_experiment: kind, length, ExID */
 	__be32 number;
 	__be32 time;
+	__be32 tag; /* zero without one */
 };
 
 /* Packed fields would be read byte by byte. */
-static __always_inline struct option_words option_at(const void *from)
+static __always_inline struct option_words option_at(const void *from, int tagged)
 {
 	return (struct option_words){
 		.check = *(const volatile __u16 *)from,
 		.head = *(const volatile __be32 *)(from + 2),
 		.number = *(const volatile __be32 *)(from + 6),
 		.time = *(const volatile __be32 *)(from + 10),
+		.tag = tagged ? *(const volatile __be32 *)(from + 14) : 0,
 	};
 }
 
 /* The head of our option, and its length field alone. */
 #define HEAD_LENGTH bpf_htonl(0xff << 16)
-#define HEAD bpf_htonl((__u32)WIRE_UDP_OPTION_KIND << 24 | WIRE_EXPERIMENT_LENGTH << 16 | WIRE_EXID)
+#define HEAD(length) bpf_htonl((__u32)WIRE_UDP_OPTION_KIND << 24 | (length) << 16 | WIRE_EXID)
 
 /* The checksum of the area with its length is right, and not zero. */
 static __always_inline int is_summed(const struct option_words *o, __u32 area)
 {
-	__u64 sum = (__u64)bpf_htons(area) + o->check + o->head + o->number + o->time;
+	__u64 sum = (__u64)bpf_htons(area) + o->check + o->head + o->number + o->time + o->tag;
 
 	return o->check && !fold_checksum((sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32));
+}
+
+static __always_inline int is_tagged_area(const struct surplus *where)
+{
+	return where->area >= WIRE_UDP_OPTION_TAGGED;
 }
 
 /* pad: the byte before the option, if the area begins with one */
 static __always_inline int take_option(struct mark *m, const struct option_words *option,
 				       const struct surplus *where, __u8 pad)
 {
-	__be32 other = option->head ^ HEAD;
+	int tagged = is_tagged_area(where);
+	__be32 other = option->head ^ HEAD(tagged ? WIRE_EXPERIMENT_TAGGED_LENGTH : WIRE_EXPERIMENT_LENGTH);
 
 	if (other & ~(HEAD_LENGTH | EXID_DIFFERENCE))
 		return VERDICT_UNMARKED;
@@ -60,6 +68,12 @@ static __always_inline int take_option(struct mark *m, const struct option_words
 		return VERDICT_MALFORMED;
 	if (read_experiment(m, option->number, option->time, other))
 		return VERDICT_MALFORMED;
+	if (tagged) {
+		if (!(m->modules & WIRE_LOSS))
+			return VERDICT_MALFORMED;
+		m->tag = bpf_ntohl(option->tag);
+		m->tagged = 1;
+	}
 	m->encoding = WIRE_ENCODING_UDP_OPTION;
 	m->at = where->at;
 	m->size = where->area;
@@ -72,10 +86,11 @@ static __always_inline int find_surplus(struct mark *m, __u8 family, const struc
 {
 	__u32 udp_length = bpf_ntohs(udp->len);
 
-	where->area = WIRE_UDP_OPTION + (udp_length & 1);
 	where->at = headers + udp_length;
+	where->area = length - where->at;
 	key_end(&m->key, family, IPPROTO_UDP, udp->source, udp->dest);
-	return udp_length >= sizeof(*udp) && where->at + where->area == length;
+	return udp_length >= sizeof(*udp) && (where->area == WIRE_UDP_OPTION + (udp_length & 1) ||
+					      where->area == WIRE_UDP_OPTION_TAGGED + (udp_length & 1));
 }
 
 /*
@@ -133,16 +148,20 @@ static __always_inline int option_direct(void *l3, void *end, const struct surpl
 	if (at > DIRECT)
 		return 0;
 	from = l3 + at;
-	if (where->area == WIRE_UDP_OPTION) {
+	if (where->area & 1) {
+		if ((void *)(from + 1) > end)
+			return 0;
+		*pad = *from++;
+	}
+	if (!is_tagged_area(where)) {
 		if ((void *)(from + WIRE_UDP_OPTION) > end)
 			return 0;
-		*option = option_at(from);
+		*option = option_at(from, 0);
 		return 1;
 	}
-	if ((void *)(from + WIRE_UDP_OPTION + 1) > end)
+	if ((void *)(from + WIRE_UDP_OPTION_TAGGED) > end)
 		return 0;
-	*pad = *from;
-	*option = option_at(from + 1);
+	*option = option_at(from, 1);
 	return 1;
 }
 
@@ -156,14 +175,15 @@ static __always_inline int read_option_skb(struct __sk_buff *skb, struct mark *m
 	if (skb->gso_size || !locate_option(m, skb->protocol, l3, packet_end(skb), skb->len - link_length, &where))
 		return VERDICT_UNMARKED;
 	if (!option_direct(l3, packet_end(skb), &where, &option, &pad)) {
-		__u8 bytes[WIRE_UDP_OPTION + 2] __attribute__((aligned(8)));
+		__u8 bytes[WIRE_UDP_OPTION_TAGGED + 2] __attribute__((aligned(8))) = {};
 		__u32 at = link_length + where.at;
+		int tagged = is_tagged_area(&where);
 
-		if (where.area > WIRE_UDP_OPTION && bpf_skb_load_bytes(skb, at++, &pad, 1))
+		if ((where.area & 1) && bpf_skb_load_bytes(skb, at++, &pad, 1))
 			return VERDICT_UNMARKED;
-		if (bpf_skb_load_bytes(skb, at, bytes + 2, WIRE_UDP_OPTION))
+		if (bpf_skb_load_bytes(skb, at, bytes + 2, tagged ? WIRE_UDP_OPTION_TAGGED : WIRE_UDP_OPTION))
 			return VERDICT_UNMARKED;
-		option = option_at(bytes + 2);
+		option = option_at(bytes + 2, tagged);
 	}
 	return take_option(m, &option, &where, pad);
 }

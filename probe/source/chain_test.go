@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
 
+	"pillion.dev/internal/clock"
 	"pillion.dev/internal/test/namespace"
 	"pillion.dev/probe/destination"
 	"pillion.dev/wire"
@@ -130,8 +132,8 @@ func checkMarked(t *testing.T, marked, original []byte, encoding wire.Encoding) 
 	return m
 }
 
-// otherEnd loads the destination's program.
-func otherEnd(t *testing.T) (*ebpf.Program, *ebpf.Map) {
+// otherEnd loads the destination's program. keys: of the source, if its marks carry tags
+func otherEnd(t *testing.T, keys map[netip.Prefix]wire.Key) (*ebpf.Program, *ebpf.Map) {
 	t.Helper()
 	spec, err := ebpf.LoadCollectionSpec("../destination/destination_bpfel.o")
 	if err != nil {
@@ -147,14 +149,33 @@ func otherEnd(t *testing.T) (*ebpf.Program, *ebpf.Map) {
 		t.Fatal(err)
 	}
 	t.Cleanup(collection.Close)
+	state, err := clock.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	offset, err := clock.MonotonicOffset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]time.Duration{"tai_offset_ns": state.TAIOffset, "monotonic_offset_ns": offset} {
+		if err := collection.Variables[name].Set(uint64(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range keys {
+		words := key.Words()
+		if err := collection.Maps["peer_keys"].Put(uint32(0), []uint64{words[0], words[1], 0, 0, 0, 0, 0, 0, 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return collection.Programs["destination_tc"], collection.Maps["tallies"]
 }
 
 // verdicts adds up what the destination's CPUs counted: marked, unmarked, counted and the
-// three rejections, which are the first six numbers of its tally.
-func verdicts(t *testing.T, tallies *ebpf.Map) (sum [6]uint64) {
+// rejections, which are the first numbers of its tally.
+func verdicts(t *testing.T, tallies *ebpf.Map) (sum [9]uint64) {
 	t.Helper()
-	var cpus [][16]uint64
+	var cpus [][19]uint64
 	if err := tallies.Lookup(uint32(0), &cpus); err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +200,15 @@ func TestTransparency(t *testing.T) {
 			// One port, so that flows have many packets, and some carry no mark.
 			sum.pass(t, encoding, sparsely(2, encoding, wire.Native), 80)
 		})
+		t.Run(fmt.Sprint(encoding, " tagged"), func(t *testing.T) {
+			sum.pass(t, encoding, tagged(all(encoding, wire.Delay|wire.Loss)), 0)
+		})
+		t.Run(fmt.Sprint(encoding, " tagged loss"), func(t *testing.T) {
+			sum.pass(t, encoding, tagged(all(encoding, wire.Loss)), 0)
+		})
+		t.Run(fmt.Sprint(encoding, " tagged sparse"), func(t *testing.T) {
+			sum.pass(t, encoding, tagged(sparsely(2, encoding, wire.Native)), 80)
+		})
 	}
 	t.Logf("%d compared with the codec, %d refused by the kernel before; outcomes %v", sum.compared, sum.refused, sum.outcomes)
 	for _, name := range []string{"marked", "counted", "malformed", "multicast", "neighbour", "fragment",
@@ -200,7 +230,7 @@ func (c *chain) pass(t *testing.T, encoding wire.Encoding, settings Settings, po
 	t.Helper()
 	const packets = 1500
 	s := open(t, settings)
-	to, tallies := otherEnd(t)
+	to, tallies := otherEnd(t, settings.Keys)
 	v := variety{rand.New(rand.NewPCG(uint64(encoding), uint64(settings.Modules))), port}
 	for sent := 0; sent < packets; {
 		packet := v.packet()
@@ -235,7 +265,11 @@ func (c *chain) pass(t *testing.T, encoding wire.Encoding, settings Settings, po
 		t.Errorf("of %d packets %d were seen, %d accounted for", packets, tally.Seen, sum)
 	}
 	got := verdicts(t, tallies)
-	if got[0] != tally.Marked || got[2] != tally.Counted || got[0]+got[1]+got[2]+got[3]+got[4]+got[5] != packets {
+	var all uint64
+	for _, n := range got {
+		all += n
+	}
+	if got[0] != tally.Marked || got[2] != tally.Counted || all != packets {
 		t.Errorf("%d marked and %d counted of %d, the other end has %v", tally.Marked, tally.Counted, packets, got)
 	}
 }

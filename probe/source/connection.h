@@ -27,6 +27,7 @@
 #include "rule.h"
 #include "sock.h"
 #include "stamp.h"
+#include "tag.h"
 
 const volatile __u64 network_cookie; /* of the device's network namespace */
 const volatile __u32 device_index;
@@ -53,6 +54,8 @@ struct connection {
 	__u32 ack_limit; /* what the peer may send until it gets another acknowledgement, if acking */
 	struct stamping stamping; /* of sparse marks: which segments get room */
 };
+
+#define TCP_OPTION_LENGTH (tagged_marks ? WIRE_TCP_OPTION_TAGGED : WIRE_TCP_OPTION)
 
 #define ACK_CREDIT 2
 #define ACK_WAIT 2 /* kernel ticks: the shortest timeout of a peer */
@@ -90,7 +93,7 @@ __noinline int connection_matches(const struct flow_key *key)
 
 	if (!key || !(families & (key->family == 6 ? WIRE_IPV6 : WIRE_IPV4)))
 		return 0;
-	return rule_match(key);
+	return rule_match(key) && !tag_key_missing(key);
 }
 
 static __always_inline int connection_wanted(struct tcp_sock *tcp)
@@ -213,7 +216,7 @@ static __always_inline int connection_segment(struct bpf_sock_ops *ops, struct t
 
 static __always_inline int connection_reserve(struct bpf_sock_ops *ops, struct connection *c, int size)
 {
-	if (!bpf_reserve_hdr_opt(ops, WIRE_TCP_OPTION, 0)) {
+	if (!bpf_reserve_hdr_opt(ops, TCP_OPTION_LENGTH, 0)) {
 		if (!c->counted) {
 			c->counted = 1;
 			CONNECTION_COUNT(connections);
@@ -272,11 +275,11 @@ static __always_inline void connection_length(struct bpf_sock_ops *ops)
 
 static __always_inline void connection_write(struct bpf_sock_ops *ops)
 {
-	struct wire_experiment option = {
-		.kind = WIRE_TCP_ROOM_KIND, .length = sizeof(option), .exid = bpf_htons(WIRE_EXID),
+	struct wire_experiment_tagged option = {
+		.mark = { .kind = WIRE_TCP_ROOM_KIND, .length = TCP_OPTION_LENGTH, .exid = bpf_htons(WIRE_EXID) },
 	};
 
-	bpf_store_hdr_opt(ops, &option, sizeof(option), 0);
+	bpf_store_hdr_opt(ops, &option, TCP_OPTION_LENGTH, 0);
 }
 
 static __always_inline void connection_timeout(struct bpf_sock_ops *ops)

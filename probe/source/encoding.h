@@ -5,6 +5,7 @@
 
 #include "../../wire/wire.h"
 #include "subject.h"
+#include "tag.h"
 
 const volatile __u32 modules = WIRE_DELAY | WIRE_LOSS;
 
@@ -63,8 +64,10 @@ static __always_inline int encoding_refused(const struct subject *s)
 	return OUTCOME_ENCODING;
 }
 
-#define MARK_LENGTH_CASE(name, go, number, packets, delay, loss, both, text) \
-	case number:                                                         \
+#define MARK_LENGTH_CASE(name, go, number, packets, delay, loss, both, tagged_loss, tagged_both, text) \
+	case number:                                                                                   \
+		if (tagged_marks)                                                                      \
+			return carried == WIRE_LOSS ? tagged_loss : tagged_both;                       \
 		return carried == WIRE_DELAY ? delay : carried == WIRE_LOSS ? loss : both; /* sparse: both */
 
 /* Bytes that a mark with these modules adds to a packet. */

@@ -16,13 +16,22 @@
 /* What keeps a packet of a flow without a mark, whatever it is otherwise. Returns 0 if nothing. */
 static __always_inline int fast_refuse(int verdict, __u32 probed)
 {
-	if (UNLIKELY(verdict == OUTCOME_NO_MATCH))
-		return OUTCOME_NO_MATCH;
+	if (UNLIKELY(verdict == OUTCOME_NO_MATCH || verdict == OUTCOME_NO_KEY))
+		return verdict;
 	if (UNLIKELY(probed == PROBE_UNMARKED))
 		return OUTCOME_PROBE;
 	if (UNLIKELY(bpf_jiffies64() >= lease_until))
 		return OUTCOME_NO_LEASE;
 	return UNLIKELY(!sample()) ? OUTCOME_NOT_SAMPLED : 0;
+}
+
+/* A datagram that cannot carry a mark takes a number if the others of its flow are sparse. */
+static __always_inline int datagram_refused(struct numbering *numbers, const struct flow_key *flow,
+					    struct tally *tally, int outcome)
+{
+	if (sparse_marks && !numbers)
+		numbers = number_other(flow, tally);
+	return sparse_refused(numbers, 1, outcome);
 }
 
 /* Returns an outcome, or one of OPTION_PASS, OPTION_UNFIT and OPTION_FAILED. */
@@ -31,6 +40,7 @@ static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram 
 {
 	struct flow_key aggregate __attribute__((aligned(8)));
 	const struct flow_key *flow = &d->headers.key;
+	struct mark_key key = {};
 	struct numbering *numbers;
 	__u64 judgement;
 	__u32 area;
@@ -50,17 +60,19 @@ static __always_inline int datagram_mark(struct __sk_buff *skb, struct datagram 
 	if (UNLIKELY(outcome))
 		return outcome;
 	if (UNLIKELY(verdict))
-		return sparse_refused(numbers, 1, verdict);
-	area = WIRE_UDP_OPTION + (d->udp_length & 1);
+		return datagram_refused(numbers, flow, tally, verdict);
+	area = UDP_OPTION_LENGTH + (d->udp_length & 1);
 	if (UNLIKELY(d->headers.length + area > JUDGEMENT_LIMIT(judgement)))
-		return sparse_refused(numbers, 1, OUTCOME_MTU);
+		return datagram_refused(numbers, flow, tally, OUTCOME_MTU);
 	if (UNLIKELY(!numbers))
 		numbers = number_other(flow, tally);
 	if (UNLIKELY(!numbers))
 		return OUTCOME_FLOWS;
 	if (sparse_marks && LIKELY(sparse_spares(numbers)))
 		return sparse_take(numbers, 1, OUTCOME_COUNTED);
-	outcome = option_insert(skb, d, area, numbers);
+	if (UNLIKELY(tag_key(numbers, &d->headers.key, VERDICTS_KEPT, &key)))
+		return OUTCOME_NO_KEY;
+	outcome = option_insert(skb, d, area, numbers, &key);
 	if (LIKELY(outcome == OUTCOME_MARKED))
 		tally->bytes_added += area;
 	else if (sparse_marks)
@@ -73,6 +85,7 @@ static __always_inline int segment_mark(struct __sk_buff *skb, struct headers *h
 					__u32 probed, __u32 packets, struct tally *tally)
 {
 	struct numbering *numbers = number_known(&h->key);
+	struct mark_key key = {};
 	int verdict, outcome;
 
 	if (UNLIKELY(!numbers))
@@ -83,10 +96,12 @@ static __always_inline int segment_mark(struct __sk_buff *skb, struct headers *h
 	outcome = fast_refuse(verdict, probed);
 	if (UNLIKELY(outcome))
 		return outcome;
+	if (UNLIKELY(tag_key(numbers, &h->key, VERDICTS_KEPT, &key)))
+		return OUTCOME_NO_KEY;
 	if (!(modules & WIRE_LOSS))
 		numbers = &unnumbered;
-	tcp_option_fill(skb, option, link_length + h->size, numbers, packets, stamp_modules(numbers));
-	tally->bytes_added += (__u64)packets * WIRE_TCP_OPTION;
+	tcp_option_fill(skb, option, link_length + h->size, numbers, packets, stamp_modules(numbers), &key);
+	tally->bytes_added += (__u64)packets * TCP_OPTION_LENGTH;
 	return OUTCOME_MARKED;
 }
 

@@ -14,9 +14,65 @@
 #define OPTION_LOSS(number)                                                        \
 	{ .type = WIRE_OPTION_LOSS, .length = WIRE_OPTION_LOSS_LENGTH, .sequence = number }
 
+#define OPTION_TAGGED(number, mark_tag)                                            \
+	{ .type = WIRE_OPTION_LOSS, .length = WIRE_OPTION_TAGGED_LENGTH,           \
+	  .sequence = number, .tag = mark_tag }
+
+#define OPTION_TAGGED_SPARSE(number, mark_tag)                                     \
+	{ .type = WIRE_OPTION_LOSS, .length = WIRE_OPTION_TAGGED_SPARSE_LENGTH,    \
+	  .sequence = number, .flags = WIRE_SPARSE, .tag = mark_tag }
+
 #define OPTION_SPARSE(number)                                                      \
 	{ .type = WIRE_OPTION_LOSS, .length = WIRE_OPTION_SPARSE_LENGTH,           \
 	  .sequence = number, .flags = WIRE_SPARSE }
+
+/* The same as native_write for a mark with a tag. */
+static __always_inline int native_write_tagged(void *at, void *end, struct wire_options head,
+					       struct numbering *numbers, const struct room *room)
+{
+	struct wire_timestamp now;
+	__be32 number;
+
+	if (at + room->add > end)
+		return -1;
+	number = number_take(numbers, room->packets);
+	if (room->carried == WIRE_LOSS) {
+		struct wire_native_tagged_loss mark __attribute__((aligned(8))) = {
+			.head = head, .pad = { WIRE_OPTION_PADN, 2 },
+		};
+
+		if (at + sizeof(mark) > end)
+			return -1;
+		mark.loss = (struct wire_option_tagged)OPTION_TAGGED(
+			number, tag_make(&room->key, tag_epoch_now(), number, WIRE_LOSS));
+		copy_words(at, &mark, sizeof(mark));
+		return 0;
+	}
+	now = clock_to_wire(clock_utc_ns());
+	if (room->carried & WIRE_SPARSE) {
+		struct wire_native_tagged_sparse mark __attribute__((aligned(8))) = { .head = head };
+
+		if (at + sizeof(mark) > end)
+			return -1;
+		mark.loss = (struct wire_option_tagged_sparse)OPTION_TAGGED_SPARSE(
+			number, tag_make(&room->key, tag_timestamp(now), number,
+					 WIRE_DELAY | WIRE_LOSS | WIRE_SPARSE));
+		mark.delay = (struct wire_option_delay)OPTION_DELAY(now);
+		copy_words(at, &mark, sizeof(mark));
+	} else {
+		struct wire_native_tagged_both mark __attribute__((aligned(8))) = {
+			.head = head, .pad = { WIRE_OPTION_PADN, 0 },
+		};
+
+		if (at + sizeof(mark) > end)
+			return -1;
+		mark.loss = (struct wire_option_tagged)OPTION_TAGGED(
+			number, tag_make(&room->key, tag_timestamp(now), number, WIRE_DELAY | WIRE_LOSS));
+		mark.delay = (struct wire_option_delay)OPTION_DELAY(now);
+		copy_words(at, &mark, sizeof(mark));
+	}
+	return 0;
+}
 
 /* Writes the mark, and takes its numbers, unless the packet is too short. */
 static __always_inline int native_write(void *at, void *end, __u8 next, struct numbering *numbers,
@@ -24,6 +80,8 @@ static __always_inline int native_write(void *at, void *end, __u8 next, struct n
 {
 	struct wire_options head = { .next_header = next, .length = room->add / 8 - 1 };
 
+	if (tagged_marks)
+		return native_write_tagged(at, end, head, numbers, room);
 	if (room->carried == WIRE_DELAY) {
 		struct wire_native_delay mark __attribute__((aligned(8))) = {
 			.head = head,

@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../../wire/wire.h"
-#include "../bpf/slot.h"
+#include "../bpf/tag.h"
 #include "outcome.h"
 
 /* Which packets of a flow are stamped: see stamp.h. */
@@ -27,6 +27,9 @@ struct numbering {
 	__u32 used;	/* kernel ticks; idle flows are removed by it */
 	__u64 judgement; /* see verdict.h */
 	struct stamping stamping;
+	struct mark_key key; /* if key_state is rules_state: see tag.h */
+	__u32 key_state;
+	__u32 zero;
 };
 
 /* Key: flow. Value: its numbers. Written here; the agent only removes. */
@@ -37,7 +40,7 @@ struct {
 	__type(value, struct numbering);
 } flow_numbers SEC(".maps");
 
-/* A flow in a cache line of its own. */
+/* A flow in a cache line of its own, but for its key. */
 struct slot {
 	struct slot_key key; /* last: 0 if the slot is free, SLOT_BUSY while it is taken */
 	struct numbering numbers;

@@ -32,6 +32,7 @@ enum outcome {
 	OUTCOME_TCP_OPTIONS,	 /* no room for another one */
 	OUTCOME_UNVALIDATED,	 /* not known yet whether a marked packet would arrive */
 	OUTCOME_PATH_FAILED,	 /* marked packets do not arrive, in any encoding that applies */
+	OUTCOME_NO_KEY,		 /* its destination shares no key with this host */
 	OUTCOME_COUNTED,	 /* no mark, but a sequence number: see sparse.h */
 	OUTCOMES,
 };

@@ -17,6 +17,7 @@ struct room {
 	__u32 payload;	/* of a segmentation buffer, otherwise zero */
 	__u32 packets;	/* on the wire, once marked */
 	__u64 flags;	/* for bpf_skb_adjust_room */
+	struct mark_key key; /* of the flow, for a tag */
 };
 
 /*

@@ -29,7 +29,7 @@ func open(t *testing.T, settings Settings, changes ...func(*ebpf.CollectionSpec)
 	t.Helper()
 	namespace.NeedRoot(t)
 	settings.Flows = cmp.Or(settings.Flows, 1024)
-	s := &Source{device: hookDevice, idle: cmp.Or(settings.Idle, DefaultIdle), sparse: settings.Sparse}
+	s := &Source{device: hookDevice, idle: cmp.Or(settings.Idle, DefaultIdle), sparse: settings.Sparse, tagged: settings.Tagged}
 	spec, err := specification(hookDevice, settings)
 	if err != nil {
 		t.Fatal(err)

@@ -6,9 +6,10 @@
 #include "native.h"
 
 #define SHIM_LENGTH(carried)                                  \
-	((carried) == WIRE_DELAY ? WIRE_SHIM_DELAY :          \
-	 (carried) == WIRE_LOSS	 ? WIRE_SHIM_LOSS :           \
-				   WIRE_SHIM_BOTH)
+	(((carried) == WIRE_DELAY ? WIRE_SHIM_DELAY :         \
+	  (carried) == WIRE_LOSS  ? WIRE_SHIM_LOSS :          \
+				    WIRE_SHIM_BOTH) +         \
+	 (tagged_marks ? WIRE_TAG_LENGTH : 0))
 
 /* Bytes before the shim that were not in the packet. */
 #define SHIM_OUTER(encoding)                                                             \
@@ -20,10 +21,37 @@
 #define SOURCE_PORT_MASK 0x3fff
 
 /* carried: a constant here and below, so that offsets in the packet are, too */
-static __always_inline void shim_write(void *at, __u8 next, __u32 carried, __be32 number)
+
+/* The same as shim_write for a mark with a tag, which is never that of a delay alone. */
+static __always_inline void shim_write_tagged(void *at, struct wire_shim head, __u32 carried, __be32 number,
+					      const struct mark_key *key)
+{
+	struct wire_timestamp now;
+
+	head.type |= WIRE_TAGGED;
+	if (carried == WIRE_LOSS) {
+		struct wire_shim_tagged_loss shim __attribute__((aligned(8))) = {
+			{ head, number }, tag_make(key, tag_epoch_now(), number, carried),
+		};
+		copy_words(at, &shim, sizeof(shim));
+		return;
+	}
+	now = clock_to_wire(clock_utc_ns());
+	struct wire_shim_tagged_both shim __attribute__((aligned(8))) = {
+		{ head, { now, {} }, number }, tag_make(key, tag_timestamp(now), number, carried),
+	};
+	copy_words(at, &shim, sizeof(shim));
+}
+
+static __always_inline void shim_write(void *at, __u8 next, __u32 carried, __be32 number, const struct mark_key *key)
 {
 	struct wire_shim head = { .type = carried, .next_protocol = next,
 				  .length = SHIM_LENGTH(carried) - WIRE_SHIM_HEAD };
+
+	if (tagged_marks) {
+		shim_write_tagged(at, head, carried, number, key);
+		return;
+	}
 
 	if (carried == WIRE_DELAY) {
 		struct wire_shim_delay shim __attribute__((aligned(8))) = { head, { clock_to_wire(clock_utc_ns()), {} } };
@@ -67,7 +95,7 @@ static __always_inline void shim_protocol(struct iphdr *ip, __u8 protocol)
 
 /* frame: the new bytes begin behind the link header; the old packet follows. */
 static __always_inline void shim_write_udp(void *frame, const struct subject *s, __u32 carried,
-					   __be32 number)
+					   __be32 number, const struct mark_key *key)
 {
 	struct iphdr *outer = frame;
 	struct udphdr *udp = (void *)(outer + 1);
@@ -85,11 +113,11 @@ static __always_inline void shim_write_udp(void *frame, const struct subject *s,
 	udp->dest = bpf_htons(udp_port);
 	udp->len = bpf_htons(length - sizeof(*outer));
 	udp->check = 0;
-	shim_write(shim, IPPROTO_IPIP, carried, number);
+	shim_write(shim, IPPROTO_IPIP, carried, number, key);
 }
 
 static __always_inline void shim_write_ipip(void *frame, const struct subject *s, __u32 carried,
-					    __be32 number)
+					    __be32 number, const struct mark_key *key)
 {
 	struct iphdr *outer = frame, *inner = outer + 1;
 	struct iphdr header;
@@ -107,17 +135,17 @@ static __always_inline void shim_write_ipip(void *frame, const struct subject *s
 	outer->protocol = IPPROTO_IPIP;
 	outer->tot_len = bpf_htons(bpf_ntohs(inner->tot_len) + sizeof(*outer));
 	ipv4_checksum(outer);
-	shim_write(inner + 1, s->next, carried, number);
+	shim_write(inner + 1, s->next, carried, number, key);
 }
 
 static __always_inline void shim_write_bare(void *frame, const struct subject *s, __u32 carried,
-					    __be32 number)
+					    __be32 number, const struct mark_key *key)
 {
 	struct iphdr *ip = frame;
 
 	shim_length(ip, SHIM_LENGTH(carried));
 	shim_protocol(ip, WIRE_PROTOCOL);
-	shim_write(ip + 1, s->next, carried, number);
+	shim_write(ip + 1, s->next, carried, number, key);
 }
 
 static __always_inline int shim_make_room(struct __sk_buff *skb, __u32 encoding, const struct room *room)
@@ -153,11 +181,11 @@ static __always_inline int shim_fill(struct __sk_buff *skb, const struct subject
 	if (carried & WIRE_LOSS)
 		number = number_take(numbers, room->packets);
 	if (encoding == WIRE_ENCODING_UDP)
-		shim_write_udp(frame, s, carried, number);
+		shim_write_udp(frame, s, carried, number, &room->key);
 	else if (encoding == WIRE_ENCODING_IPIP)
-		shim_write_ipip(frame, s, carried, number);
+		shim_write_ipip(frame, s, carried, number, &room->key);
 	else
-		shim_write_bare(frame, s, carried, number);
+		shim_write_bare(frame, s, carried, number, &room->key);
 	return 0;
 }
 
@@ -169,7 +197,7 @@ static __always_inline int shim_insert(struct __sk_buff *skb, const struct subje
 
 	if (shim_make_room(skb, encoding, room))
 		return s->gso_size ? OUTCOME_GSO : OUTCOME_NO_ROOM;
-	if (room->carried == WIRE_DELAY)
+	if (!tagged_marks && room->carried == WIRE_DELAY)
 		failed = shim_fill(skb, s, encoding, WIRE_DELAY, numbers, room);
 	else if (room->carried == WIRE_LOSS)
 		failed = shim_fill(skb, s, encoding, WIRE_LOSS, numbers, room);

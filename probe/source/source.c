@@ -95,6 +95,8 @@ static __always_inline int insert(struct __sk_buff *skb, struct subject *s, __u3
 		numbers = number_other(flow, tally);
 	if (!numbers)
 		return OUTCOME_FLOWS;
+	if (tag_key(numbers, &s->key, VERDICTS_KEPT && numbers != &unnumbered, &room.key))
+		return OUTCOME_NO_KEY;
 	outcome = encode(skb, s, encoding, numbers, &room);
 	if (outcome == OUTCOME_MARKED && !probe) {
 		s->segments = room.packets;
@@ -115,8 +117,8 @@ __noinline int choose(struct __sk_buff *skb, struct subject *s, __u64 judgement,
 
 	if (!s || !tally || !chosen)
 		return OUTCOME_MALFORMED;
-	if (JUDGEMENT_VERDICT(judgement) == OUTCOME_NO_MATCH)
-		return OUTCOME_NO_MATCH;
+	if (JUDGEMENT_VERDICT(judgement) == OUTCOME_NO_MATCH || JUDGEMENT_VERDICT(judgement) == OUTCOME_NO_KEY)
+		return JUDGEMENT_VERDICT(judgement);
 	if (probed_encoding(skb) == PROBE_UNMARKED)
 		return OUTCOME_PROBE;
 	if (bpf_jiffies64() >= lease_until)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,10 @@ type Settings struct {
 	// ValidatePaths uses an encoding towards a destination only after SetValidation says
 	// that packets marked in it arrive there.
 	ValidatePaths bool
+	// Tagged marks carry a tag, so that no other host can forge them. They are always
+	// numbered. Only packets to destinations in Keys, or in SetKeys later, are marked.
+	Tagged bool
+	Keys   map[netip.Prefix]wire.Key
 	// Sampling is what it begins with.
 	Sampling Sampling
 	// Clsact uses the older hook although the kernel has tcx.
@@ -101,6 +106,8 @@ type Source struct {
 	requests  *ringbuf.Reader
 	sparse    bool
 	targets   map[sourceRuleTarget]bool
+	tagged    bool
+	keys      map[netip.Prefix]wire.Key
 }
 
 // objects are what every source needs of the compiled file; connections are the rest.
@@ -128,7 +135,7 @@ func (o *objects) shared() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{
 		".rodata": o.Constants, ".bss": o.Zeroed, ".data": o.Data,
 		sourceMapTargets: o.Targets, sourceMapTallies: o.Tallies, sourceMapConnections: o.Connections,
-		sourceMapBlackholes: o.Blackholes,
+		sourceMapBlackholes: o.Blackholes, sourceMapPairKeys: o.PairKeys,
 	}
 }
 
@@ -140,7 +147,7 @@ func Open(device hook.Device, settings Settings) (*Source, error) {
 	if settings.Idle == 0 {
 		settings.Idle = DefaultIdle
 	}
-	s := &Source{device: device, idle: settings.Idle, sparse: settings.Sparse}
+	s := &Source{device: device, idle: settings.Idle, sparse: settings.Sparse, tagged: settings.Tagged}
 	spec, err := specification(device, settings)
 	if err != nil {
 		return nil, err
@@ -180,6 +187,11 @@ func (s *Source) prepare(settings Settings) error {
 	if err := s.Follow(s.device); err != nil {
 		return err
 	}
+	if len(settings.Keys) > 0 {
+		if err := s.SetKeys(settings.Keys); err != nil {
+			return err
+		}
+	}
 	if err := s.SetRules(settings.Rules, nil); err != nil {
 		return err
 	}
@@ -197,6 +209,9 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 	}
 	if len(settings.Rules) > RulesMax {
 		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", fivetuple.ErrFilter, len(settings.Rules), RulesMax)
+	}
+	if settings.Tagged {
+		settings.Modules |= wire.Loss // the number tells a replayed mark
 	}
 	spec, err := loadSource()
 	if err != nil {
@@ -226,6 +241,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		sourceVarStampEvery:     min(cmp.Or(settings.StampEvery, DefaultStampEvery), StampEveryMax),
 		sourceVarStampShift:     stampShift(tick),
 		sourceVarSparseMarks:    settings.Sparse,
+		sourceVarTaggedMarks:    settings.Tagged,
 		sourceVarUdpPort:        cmp.Or(settings.Port, wire.Port),
 		sourceVarProbeMark:      uint32(ProbeMark),
 		sourceVarEveryPacket:    !settings.StartEmpty && len(settings.Rules) == 0,
@@ -322,6 +338,13 @@ func (s *Source) renew(lease time.Duration) error {
 		return err
 	}
 	if err := s.objects.TaiOffsetNs.Set(uint64(state.TAIOffset)); err != nil {
+		return err
+	}
+	offset, err := clock.MonotonicOffset()
+	if err != nil {
+		return err
+	}
+	if err := s.objects.MonotonicOffsetNs.Set(uint64(offset)); err != nil {
 		return err
 	}
 	ticks := ^uint64(0)

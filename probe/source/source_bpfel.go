@@ -65,6 +65,18 @@ type sourceFlowKey struct {
 	Zero     uint16
 }
 
+type sourceKeyPrefix struct {
+	_       structs.HostLayout
+	Prefix  uint32
+	Family  uint8
+	Address [16]uint8
+}
+
+type sourceMarkKey struct {
+	_     structs.HostLayout
+	Words [2]uint64
+}
+
 type sourceNumbering struct {
 	_         structs.HostLayout
 	Next      uint32
@@ -78,6 +90,9 @@ type sourceNumbering struct {
 		Hold   uint8
 		State  uint8
 	}
+	Key      sourceMarkKey
+	KeyState uint32
+	Zero     uint32
 }
 
 type sourceOutcome uint32
@@ -107,8 +122,9 @@ const (
 	sourceOutcomeOUTCOME_TCP_OPTIONS     sourceOutcome = 21
 	sourceOutcomeOUTCOME_UNVALIDATED     sourceOutcome = 22
 	sourceOutcomeOUTCOME_PATH_FAILED     sourceOutcome = 23
-	sourceOutcomeOUTCOME_COUNTED         sourceOutcome = 24
-	sourceOutcomeOUTCOMES                sourceOutcome = 25
+	sourceOutcomeOUTCOME_NO_KEY          sourceOutcome = 24
+	sourceOutcomeOUTCOME_COUNTED         sourceOutcome = 25
+	sourceOutcomeOUTCOMES                sourceOutcome = 26
 )
 
 type sourcePath struct {
@@ -162,7 +178,7 @@ type sourceSlot struct {
 type sourceTally struct {
 	_                      structs.HostLayout
 	BytesAdded             uint64
-	Packets                [25]uint64
+	Packets                [26]uint64
 	FlowsStarted           uint64
 	MssClamped             uint64
 	Connections            uint64
@@ -187,6 +203,7 @@ const (
 	sourceMapBlackholes         = "blackholes"
 	sourceMapConnections        = "connections"
 	sourceMapFlowNumbers        = "flow_numbers"
+	sourceMapPairKeys           = "pair_keys"
 	sourceMapPaths              = "paths"
 	sourceMapSampleCounts       = "sample_counts"
 	sourceMapSlots              = "slots"
@@ -234,6 +251,7 @@ const (
 	sourceVarSweepExpired       = "sweep_expired"
 	sourceVarSweepIdle          = "sweep_idle"
 	sourceVarSweepPresent       = "sweep_present"
+	sourceVarTaggedMarks        = "tagged_marks"
 	sourceVarTaiOffsetNs        = "tai_offset_ns"
 	sourceVarTcpOptionFamilies  = "tcp_option_families"
 	sourceVarTicksNow           = "ticks_now"
@@ -301,6 +319,7 @@ type sourceMapSpecs struct {
 	Blackholes         *ebpf.MapSpec `ebpf:"blackholes"`
 	Connections        *ebpf.MapSpec `ebpf:"connections"`
 	FlowNumbers        *ebpf.MapSpec `ebpf:"flow_numbers"`
+	PairKeys           *ebpf.MapSpec `ebpf:"pair_keys"`
 	Paths              *ebpf.MapSpec `ebpf:"paths"`
 	SampleCounts       *ebpf.MapSpec `ebpf:"sample_counts"`
 	Slots              *ebpf.MapSpec `ebpf:"slots"`
@@ -348,6 +367,7 @@ type sourceVariableSpecs struct {
 	SweepExpired       *ebpf.VariableSpec `ebpf:"sweep_expired"`
 	SweepIdle          *ebpf.VariableSpec `ebpf:"sweep_idle"`
 	SweepPresent       *ebpf.VariableSpec `ebpf:"sweep_present"`
+	TaggedMarks        *ebpf.VariableSpec `ebpf:"tagged_marks"`
 	TaiOffsetNs        *ebpf.VariableSpec `ebpf:"tai_offset_ns"`
 	TcpOptionFamilies  *ebpf.VariableSpec `ebpf:"tcp_option_families"`
 	TicksNow           *ebpf.VariableSpec `ebpf:"ticks_now"`
@@ -381,6 +401,7 @@ type sourceMaps struct {
 	Blackholes         *ebpf.Map `ebpf:"blackholes"`
 	Connections        *ebpf.Map `ebpf:"connections"`
 	FlowNumbers        *ebpf.Map `ebpf:"flow_numbers"`
+	PairKeys           *ebpf.Map `ebpf:"pair_keys"`
 	Paths              *ebpf.Map `ebpf:"paths"`
 	SampleCounts       *ebpf.Map `ebpf:"sample_counts"`
 	Slots              *ebpf.Map `ebpf:"slots"`
@@ -395,6 +416,7 @@ func (m *sourceMaps) Close() error {
 		m.Blackholes,
 		m.Connections,
 		m.FlowNumbers,
+		m.PairKeys,
 		m.Paths,
 		m.SampleCounts,
 		m.Slots,
@@ -443,6 +465,7 @@ type sourceVariables struct {
 	SweepExpired       *ebpf.Variable `ebpf:"sweep_expired"`
 	SweepIdle          *ebpf.Variable `ebpf:"sweep_idle"`
 	SweepPresent       *ebpf.Variable `ebpf:"sweep_present"`
+	TaggedMarks        *ebpf.Variable `ebpf:"tagged_marks"`
 	TaiOffsetNs        *ebpf.Variable `ebpf:"tai_offset_ns"`
 	TcpOptionFamilies  *ebpf.Variable `ebpf:"tcp_option_families"`
 	TicksNow           *ebpf.Variable `ebpf:"ticks_now"`

@@ -57,7 +57,7 @@ static __always_inline int sparse_spares(struct numbering *numbers)
 static __always_inline int is_outside(int outcome)
 {
 	return outcome == OUTCOME_NO_MATCH || outcome == OUTCOME_NO_LEASE || outcome == OUTCOME_PROBE ||
-	       outcome == OUTCOME_MALFORMED;
+	       outcome == OUTCOME_MALFORMED || outcome == OUTCOME_NO_KEY;
 }
 
 /*

@@ -14,6 +14,7 @@
 #include "../bpf/clock.h"
 #include "encoding.h"
 #include "number.h"
+#include "tag.h"
 
 const volatile __u32 stamp_every = 1; /* of a fast flow one packet in so many has a time; 1: all */
 const volatile __u32 stamp_shift = 4; /* STAMP_SECOND << stamp_shift ticks are about a second */
@@ -104,11 +105,22 @@ static __always_inline __be16 stamp_exid(void)
 	return bpf_htons(sparse_marks ? WIRE_EXID_SPARSE : WIRE_EXID);
 }
 
-static __always_inline __be32 clock_ticks(void)
+/* The time of a mark in an option of the transport, whole: the mark has its lower 32 bits, which are not zero. */
+static __always_inline __u64 clock_ticks(void)
 {
-	__u32 ticks = clock_utc_ns() >> WIRE_TIME_SHIFT;
+	__u64 ticks = clock_utc_ns() >> WIRE_TIME_SHIFT;
 
-	return bpf_htonl(ticks ? ticks : 1);
+	return (__u32)ticks ? ticks : ticks + 1;
+}
+
+/* The tag of such a mark. time, number: as they travel; ticks: the whole time, if there is one */
+static __always_inline __be32 stamp_tag(const struct mark_key *key, __u64 ticks, __be32 number)
+{
+	__u32 kind = sparse_marks ? WIRE_LOSS | WIRE_SPARSE : WIRE_LOSS;
+
+	if (ticks)
+		return tag_make(key, ticks, number, kind | WIRE_DELAY | WIRE_TAG_TICKS);
+	return tag_make(key, tag_epoch_now(), number, kind);
 }
 
 #endif

@@ -40,7 +40,7 @@ __noinline int tcp_option_look(struct __sk_buff *skb, struct subject *s)
 		return 0;
 	if (option->kind == WIRE_TCP_OPTION_KIND)
 		s->blocked = OUTCOME_EXISTING_OPTION;
-	else
+	else if (option->length == TCP_OPTION_LENGTH)
 		s->room = !s->forwarded && skb->sk;
 	return 0;
 }
@@ -63,24 +63,29 @@ static __always_inline __be32 tcp_option_number(struct numbering *numbers, __u32
 	return number;
 }
 
-#define TCP_ROOM_HEAD bpf_htonl((__u32)WIRE_TCP_ROOM_KIND << 24 | WIRE_TCP_OPTION << 16 | WIRE_EXID)
+#define TCP_HEAD(kind, exid) bpf_htonl((__u32)(kind) << 24 | TCP_OPTION_LENGTH << 16 | (exid))
 
 /* The room is all zeros behind its head. carried: modules of the mark; l4: offset of the TCP header */
 static __always_inline void tcp_option_fill(struct __sk_buff *skb, struct wire_experiment *option, __u32 l4,
-					    struct numbering *numbers, __u32 packets, __u32 carried)
+					    struct numbering *numbers, __u32 packets, __u32 carried,
+					    const struct mark_key *key)
 {
-	__be32 number = 0, time = 0;
+	__be32 number = 0, time, tag = 0;
+	__u64 ticks = 0;
 	volatile __be32 *words = (void *)option; /* packed fields would be written byte by byte */
 	__u32 change;
 
 	if (carried & WIRE_DELAY)
-		time = clock_ticks();
+		ticks = clock_ticks();
+	time = bpf_htonl((__u32)ticks);
 	if (carried & WIRE_LOSS)
 		number = tcp_option_number(numbers, packets);
-	words[0] = bpf_htonl((__u32)WIRE_TCP_OPTION_KIND << 24 | WIRE_TCP_OPTION << 16) | (__be32)stamp_exid() << 16;
+	words[0] = TCP_HEAD(WIRE_TCP_OPTION_KIND, sparse_marks ? WIRE_EXID_SPARSE : WIRE_EXID);
 	words[1] = number;
 	words[2] = time;
-	change = halves(number) + halves(time) + bpf_htons(WIRE_TCP_OPTION_KIND << 8) +
+	if (tagged_marks)
+		words[3] = tag = stamp_tag(key, ticks, number);
+	change = halves(number) + halves(time) + halves(tag) + bpf_htons(WIRE_TCP_OPTION_KIND << 8) +
 		 (__u16)~bpf_htons(WIRE_TCP_ROOM_KIND << 8) + stamp_exid() + (__u16)~bpf_htons(WIRE_EXID);
 	/* Nothing to do where the device, or the kernel later, computes the checksum: it saves the call. */
 	if (UNLIKELY(!summed_partial_field(skb)))
@@ -92,9 +97,9 @@ static __always_inline int tcp_option_insert(struct __sk_buff *skb, const struct
 {
 	struct wire_experiment *option = packet_start(skb) + (s->option & TCP_REACH);
 
-	if ((void *)(option + 1) > packet_end(skb))
+	if ((void *)option + TCP_OPTION_LENGTH > packet_end(skb))
 		return OUTCOME_NO_ROOM;
-	tcp_option_fill(skb, option, s->l4, numbers, room->packets, room->carried);
+	tcp_option_fill(skb, option, s->l4, numbers, room->packets, room->carried, &room->key);
 	return OUTCOME_MARKED;
 }
 
@@ -111,19 +116,19 @@ static __always_inline struct wire_experiment *tcp_option_room(struct __sk_buff 
 
 	if (gso_size)
 		class |= WIRE_GSO;
-	if (UNLIKELY((void *)(words + WIRE_TCP_OPTION / 4) > packet_end(skb) || !skb->sk ||
+	if (UNLIKELY((void *)(words + TCP_OPTION_LENGTH / 4) > packet_end(skb) || !skb->sk ||
 		     encoding_of(class) != WIRE_ENCODING_TCP_OPTION))
 		return 0;
-	if (LIKELY(tcp->doff * 4 == sizeof(*tcp) + TCP_TIMESTAMPS_LENGTH + WIRE_TCP_OPTION)) {
+	if (LIKELY(tcp->doff * 4 == sizeof(*tcp) + TCP_TIMESTAMPS_LENGTH + TCP_OPTION_LENGTH)) {
 		if (UNLIKELY(*words != TCP_TIMESTAMPS))
 			return 0;
 		words += TCP_TIMESTAMPS_LENGTH / 4;
-		if (UNLIKELY((void *)(words + WIRE_TCP_OPTION / 4) > packet_end(skb)))
+		if (UNLIKELY((void *)(words + TCP_OPTION_LENGTH / 4) > packet_end(skb)))
 			return 0;
-	} else if (tcp->doff * 4 != sizeof(*tcp) + WIRE_TCP_OPTION) {
+	} else if (tcp->doff * 4 != sizeof(*tcp) + TCP_OPTION_LENGTH) {
 		return 0;
 	}
-	return LIKELY(*words == TCP_ROOM_HEAD) ? (void *)words : 0;
+	return LIKELY(*words == TCP_HEAD(WIRE_TCP_ROOM_KIND, WIRE_EXID)) ? (void *)words : 0;
 }
 
 /*

@@ -9,6 +9,7 @@
 #include "number.h"
 #include "path.h"
 #include "rule.h"
+#include "tag.h"
 #include "validation.h"
 
 /* Not outcomes: the general path decides. With UNFIT, among the other encodings. */
@@ -24,11 +25,13 @@ const volatile __u16 udp_port = WIRE_UDP_PORT;
 
 #define LENGTH_MAX 0xffff /* what an IP length field can say */
 
-/* What becomes of the packets of a flow; all but NO_MATCH is about the udp-option encoding. */
+/* What becomes of the packets of a flow; all but NO_MATCH and NO_KEY is about the udp-option encoding. */
 static __noinline int flow_verdict(const struct flow_key *key)
 {
 	if (!key || !rule_match(key))
 		return OUTCOME_NO_MATCH;
+	if (tag_key_missing(key))
+		return OUTCOME_NO_KEY;
 	if (is_multicast(key))
 		return OUTCOME_MULTICAST;
 	if (key->sport == PORT_SIP || key->dport == PORT_SIP || key->sport == PORT_AMANDA ||

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,7 +89,7 @@ func whole(b []byte) captured { return captured{b, len(b)} }
 // markFields are all fields that the dissector shows of a mark.
 var markFields = []string{
 	"pillion.encoding", "pillion.modules", "pillion.sent", "pillion.received",
-	"pillion.sequence", "pillion.single", "pillion.sparse", "pillion.next", "pillion.malformed",
+	"pillion.sequence", "pillion.single", "pillion.sparse", "pillion.tag", "pillion.next", "pillion.malformed",
 }
 
 // fieldsOf returns what the dissector must show of a vector's mark.
@@ -118,6 +119,9 @@ func fieldsOf(v codec.Vector, when time.Time) map[string]string {
 	}
 	if v.Mark.Sparse {
 		want["pillion.sparse"] = "1"
+	}
+	if v.Mark.Tagged {
+		want["pillion.tag"] = fmt.Sprintf("0x%08x", v.Mark.Tag)
 	}
 	return want
 }
@@ -197,9 +201,21 @@ func TestDissectorContinues(t *testing.T) {
 	}
 }
 
+// named returns the marked packet of a vector.
+func named(t *testing.T, name string) []byte {
+	t.Helper()
+	all := load(t)
+	i := slices.IndexFunc(all, func(v codec.Vector) bool { return v.Name == name })
+	if i < 0 {
+		t.Fatalf("no vector is named %q", name)
+	}
+	return all[i].Marked
+}
+
 func TestDissectorMalformed(t *testing.T) {
 	native, shim, ipip, udp4 := marked(t, wire.Native), marked(t, wire.Shim), marked(t, wire.IPIP), marked(t, wire.UDP)
 	option, segment := marked(t, wire.UDPOption), marked(t, wire.TCPOption)
+	taggedLoss, taggedSparse := named(t, "native tagged loss ipv6 udp"), named(t, "native tagged sparse ipv6 udp")
 	tests := []struct {
 		name   string
 		packet []byte
@@ -228,6 +244,22 @@ func TestDissectorMalformed(t *testing.T) {
 		{"tcp-option, other experiment", edit(segment, 43, 0), ""},
 		{"tcp-option, data offset", edit(segment, 32, 7<<4), ""},
 		{"tcp-option, neither number nor time", edit(segment, 44, make([]byte, 8)...), "tcp-option"},
+		{"native, tagged, option length", edit(tagged(t, wire.Native), 61, 7), "native"},
+		{"native, tagged, padding", edit(tagged(t, wire.Native), 71, 1), "native"},
+		{"native, tagged loss, padding", edit(taggedLoss, 55, 1), "native"},
+		{"native, tagged loss, option length", edit(taggedLoss, 43, 4), "native"},
+		{"native, tagged sparse, flags", edit(taggedSparse, 66, 12), "native"},
+		{"native, tagged sparse, padding", edit(taggedSparse, 71, 1), "native"},
+		{"shim, tagged delay", edit(shim, 20, 9), ""},
+		{"shim, tagged, data length", edit(tagged(t, wire.Shim), 22, 20), "shim"},
+		{"shim, tag missing", edit(shim, 20, 11), "shim"},
+		{"udp-option, tag missing", edit(option, 37, 16), "udp-option"},
+		{"udp-option, tagged, option length", edit(tagged(t, wire.UDPOption), 37, 12), "udp-option"},
+		{"udp-option, tagged, checksum", edit(tagged(t, wire.UDPOption), 51, 0, 0, 0), "udp-option"},
+		{"udp-option, tagged, no number", resum(edit(tagged(t, wire.UDPOption), 40, 0, 0, 0, 0)), "udp-option"},
+		{"tcp-option, tagged, option length", edit(tagged(t, wire.TCPOption), 41, 12), ""},
+		{"tcp-option, tagged, kind", edit(tagged(t, wire.TCPOption), 40, 254), ""},
+		{"tcp-option, tagged, no number", edit(tagged(t, wire.TCPOption), 44, 0, 0, 0, 0), "tcp-option"},
 		{"udp, data length", edit(udp4, 30, 0), "udp"},
 		{"udp, next protocol", edit(udp4, 29, 17), "udp"},
 		{"udp, other type", edit(udp4, 28, 9), ""},
@@ -245,7 +277,7 @@ func TestDissectorMalformed(t *testing.T) {
 			if got["pillion.encoding"] != test.want || (got["pillion.malformed"] != "") != (test.want != "") {
 				t.Errorf("got %v", got)
 			}
-			for _, f := range []string{"pillion.modules", "pillion.sent", "pillion.sequence", "pillion.next"} {
+			for _, f := range []string{"pillion.modules", "pillion.sent", "pillion.sequence", "pillion.tag", "pillion.next"} {
 				if got[f] != "" {
 					t.Errorf("a malformed mark has %s %s", f, got[f])
 				}
@@ -259,12 +291,18 @@ func TestDissectorMalformed(t *testing.T) {
 func TestDissectorCut(t *testing.T) {
 	var packets []captured
 	var shows []bool
-	for e, end := range map[wire.Encoding]int{wire.Native: 72, wire.Shim: 44, wire.IPIP: 64, wire.UDP: 52, wire.UDPOption: 48, wire.TCPOption: 52} {
-		whole := marked(t, e)
+	add := func(whole []byte, end int) {
 		for n := 1; n <= len(whole); n++ {
 			packets = append(packets, captured{whole[:n], len(whole)}, captured{whole[:n], n})
 			shows = append(shows, n >= end, n >= end)
 		}
+	}
+	for e, end := range map[wire.Encoding]int{wire.Native: 72, wire.Shim: 44, wire.IPIP: 64, wire.UDP: 52, wire.UDPOption: 48, wire.TCPOption: 52} {
+		add(marked(t, e), end)
+		if e != wire.Native { // there a tag takes the place of padding
+			end += 4
+		}
+		add(tagged(t, e), end)
 	}
 	got := dissect(t, packets, at(t, "2026-11-21T10:00:00Z"), wire.Port, markFields...)
 	for i, want := range shows {

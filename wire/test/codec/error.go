@@ -18,7 +18,7 @@ var (
 
 // What Insert returns for a packet or an argument that it refuses.
 var (
-	ErrModules            = errors.New("not a set of delay and loss")
+	ErrModules            = errors.New("invalid set of modules")
 	ErrEncoding           = errors.New("encoding does not fit")
 	ErrPort               = errors.New("port is not usable")
 	ErrSurplus            = errors.New("UDP datagram has a surplus area")

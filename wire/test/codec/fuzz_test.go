@@ -76,7 +76,7 @@ func FuzzExtract(f *testing.F) {
 			checkError(t, err, packetErrors)
 			return
 		}
-		if len(b)-len(original) != overhead(e, m.Modules, original) {
+		if len(b)-len(original) != overhead(e, m, original) {
 			t.Fatalf("%d bytes became %d, %v of %v", len(b), len(original), e, m.Modules)
 		}
 		again, err := codec.Insert(original, e, m, port)
@@ -89,11 +89,21 @@ func FuzzExtract(f *testing.F) {
 func FuzzRoundTrip(f *testing.F) {
 	for _, v := range load(f) {
 		m := v.Mark
-		f.Add(v.Original, uint8(v.Encoding), uint8(m.Modules), uint64(m.Sent)|uint64(m.Ticks), uint64(m.Received), m.Sequence, m.Single, v.Port)
+		kind := uint8(m.Modules)
+		if m.Sparse {
+			kind |= 4
+		}
+		if m.Tagged {
+			kind |= 8
+		}
+		f.Add(v.Original, uint8(v.Encoding), kind, uint64(m.Sent)|uint64(m.Ticks), uint64(m.Received), m.Sequence, m.Single, m.Tag, v.Port)
 	}
-	f.Fuzz(func(t *testing.T, b []byte, e, set uint8, sent, received uint64, sequence uint32, single bool, port uint16) {
+	f.Fuzz(func(t *testing.T, b []byte, e, kind uint8, sent, received uint64, sequence uint32, single bool, tag uint32, port uint16) {
 		b = sound(b)
-		m := codec.Mark{Modules: wire.Module(set)}
+		m := codec.Mark{Modules: wire.Module(kind &^ 12), Sparse: kind&4 != 0, Tagged: kind&8 != 0}
+		if m.Tagged {
+			m.Tag = tag
+		}
 		if m.Modules&wire.Delay != 0 && codec.HasTicks(wire.Encoding(e)) {
 			m.Ticks = uint32(sent)
 		} else if m.Modules&wire.Delay != 0 {
@@ -131,4 +141,26 @@ func sound(b []byte) []byte {
 		b[4], b[5] = byte((len(b)-40)>>8), byte(len(b)-40)
 	}
 	return b
+}
+
+func FuzzTag(f *testing.F) {
+	for _, v := range load(f) {
+		f.Add(v.Original)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = sound(b)
+		m, err := codec.Tag(b, markOf(wire.Shim, wire.Loss), countingKey, vectorTime)
+		if err != nil {
+			checkError(t, err, packetErrors)
+			return
+		}
+		if !m.Tagged {
+			t.Fatalf("%x got no tag", b)
+		}
+		if marked, err := codec.Insert(b, wire.Shim, m, wire.Port); err == nil {
+			if original, got, _, err := codec.Extract(marked, wire.Port); err != nil || got != m || !bytes.Equal(original, b) {
+				t.Fatalf("%x came back as %x, %+v as %+v, %v", b, original, m, got, err)
+			}
+		}
+	})
 }

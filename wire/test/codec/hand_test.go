@@ -120,6 +120,68 @@ var handVectors = []struct {
 			03e8 07d0 00000001 00000002 b0 10 2000 94ce 0000 01 01 08 0a 11111111 22222222
 			fd 0c 504c 00000000 ffffffff`,
 	},
+	{
+		name: "native tagged loss", encoding: wire.Native,
+		mark: codec.Mark{Modules: wire.Loss, Sequence: 5, Single: true, Tagged: true, Tag: 0xcafef00d},
+		original: `60000000 0008 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 0008 abcd`,
+		marked: `60000000 0018 3c 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			11 01  1e 08 80000005 cafef00d  01 02 0000
+			03e8 07d0 0008 abcd`,
+	},
+	{
+		name: "native tagged delay,loss", encoding: wire.Native,
+		mark: codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeb6f8d80_40000000, Received: 0xeb6f8d81_80000001, Sequence: 0x00120007, Tagged: true, Tag: 0xcafef00d},
+		original: `60000000 0008 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 0008 abcd`,
+		marked: `60000000 0028 3c 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			11 03  3e 10 eb6f8d8040000000 eb6f8d8180000001  1e 08 00120007 cafef00d  01 00
+			03e8 07d0 0008 abcd`,
+	},
+	{
+		name: "native tagged sparse", encoding: wire.Native,
+		mark: codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeb6f8d80_40000000, Sequence: 0x00120007, Single: true, Sparse: true, Tagged: true, Tag: 0xcafef00d},
+		original: `60000000 0008 11 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			03e8 07d0 0008 abcd`,
+		marked: `60000000 0028 3c 40 20010db8000000000000000000000001 20010db8000000000000000000000002
+			11 03  3e 10 eb6f8d8040000000 0000000000000000  1e 09 80120007 04 cafef00d  00
+			03e8 07d0 0008 abcd`,
+	},
+	{
+		// length +0c, protocol c8 to fd (+35): sum b25a
+		name: "shim tagged loss", encoding: wire.Shim,
+		mark:     codec.Mark{Modules: wire.Loss, Sequence: 5, Single: true, Tagged: true, Tag: 0xcafef00d},
+		original: handIPv4,
+		marked:   `4500 0024 0001 4000 40fd 4da5 c0000201 c6336402  0a c8 08 00 80000005 cafef00d  deadbeef`,
+	},
+	{
+		// outer: length +38, protocol c8 to 11 (-b7): sum b19a
+		name: "udp tagged sparse", encoding: wire.UDP,
+		mark:     codec.Mark{Modules: wire.Delay | wire.Loss, Sent: 0xeb6f8d80_40000000, Sequence: 0x00120007, Sparse: true, Tagged: true, Tag: 0xcafef00d},
+		original: handIPv4,
+		marked: `4500 0050 0001 4000 4011 4e65 c0000201 c6336402  ffff c44d 003c 0000
+			0f 04 18 00 eb6f8d8040000000 0000000000000000 00120007 cafef00d
+			4500 0018 0001 4000 40c8 4de6 c0000201 c6336402 deadbeef`,
+	},
+	{
+		// IP header: total length +12, sum b17c; surplus: 12 7f10 504c 8000 0005 1234 5678 cafe f00d, sum 732d
+		name: "udp-option tagged delay,loss, even", encoding: wire.UDPOption,
+		mark: codec.Mark{Modules: wire.Delay | wire.Loss, Sequence: 5, Single: true, Ticks: 0x12345678, Tagged: true, Tag: 0xcafef00d},
+		original: `4500 0020 0001 4000 4011 4e95 c0000201 c6336402
+			03e8 07d0 000c 0000 deadbeef`,
+		marked: `4500 0032 0001 4000 4011 4e83 c0000201 c6336402
+			03e8 07d0 000c 0000 deadbeef  8cd2 7f 10 504c 80000005 12345678 cafef00d`,
+	},
+	{
+		// IP header: total length +10, sum b17b; TCP sum 05c7: option f11b, data offset +4000,
+		// length +10, sum 36f3
+		name: "tcp-option tagged delay,loss", encoding: wire.TCPOption,
+		mark: codec.Mark{Modules: wire.Delay | wire.Loss, Sequence: 5, Single: true, Ticks: 0x12345678, Tagged: true, Tag: 0xcafef00d},
+		original: `4500 002c 0001 4000 4006 4e94 c0000201 c6336402
+			03e8 07d0 00000001 00000002 50 18 2000 fa38 0000 deadbeef`,
+		marked: `4500 003c 0001 4000 4006 4e84 c0000201 c6336402
+			03e8 07d0 00000001 00000002 90 18 2000 c90c 0000 fd 10 504c 80000005 12345678 cafef00d deadbeef`,
+	},
 }
 
 func TestHandVectors(t *testing.T) {

@@ -28,7 +28,7 @@ func checkInsertIPv4(packet []byte, enc wire.Encoding, m Mark, port uint16) erro
 	if _, _, was, err := extract(packet, port); err == nil {
 		return fmt.Errorf("%v mark of protocol %d: %w", was, packet[9], ErrMarked)
 	}
-	if total := len(packet) + enc.Overhead(m.Modules); total > math.MaxUint16 {
+	if total := len(packet) + m.overhead(enc); total > math.MaxUint16 {
 		return fmt.Errorf("total of %d bytes: %w", total, ErrTooLong)
 	}
 	return nil

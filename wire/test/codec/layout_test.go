@@ -20,6 +20,11 @@ var layout = []struct {
 	{"WIRE_DELAY", uint64(wire.Delay)},
 	{"WIRE_LOSS", uint64(wire.Loss)},
 	{"WIRE_SPARSE", 4},
+	{"WIRE_TAGGED", 8},
+	{"WIRE_TAG_LENGTH", 4},
+	{"WIRE_TAG_TICKS", 0x40},
+	{"WIRE_TAG_EPOCH", 35},
+	{"WIRE_KEY_LENGTH", uint64(len(codec.Key{}))},
 	{"WIRE_IPV4", uint64(wire.ClassIPv4)},
 	{"WIRE_IPV6", uint64(wire.ClassIPv6)},
 	{"WIRE_TCP", uint64(wire.ClassTCP)},
@@ -34,15 +39,18 @@ var layout = []struct {
 	{"WIRE_OPTION_DELAY_LENGTH", 16},
 	{"WIRE_OPTION_LOSS_LENGTH", 4},
 	{"WIRE_OPTION_SPARSE_LENGTH", 5},
+	{"WIRE_OPTION_TAGGED_LENGTH", 8},
+	{"WIRE_OPTION_TAGGED_SPARSE_LENGTH", 9},
 	{"WIRE_NATIVE_DELAY", uint64(wire.Native.Overhead(wire.Delay))},
 	{"WIRE_NATIVE_LOSS", uint64(wire.Native.Overhead(wire.Loss))},
 	{"WIRE_NATIVE_BOTH", uint64(wire.Native.Overhead(wire.Delay | wire.Loss))},
-	{"WIRE_NATIVE_MAX", uint64(wire.Native.Overhead(wire.Delay | wire.Loss))},
+	{"WIRE_NATIVE_TAGGED_LOSS", uint64(wire.Native.TaggedOverhead(wire.Loss))},
+	{"WIRE_NATIVE_MAX", uint64(wire.Native.TaggedOverhead(wire.Delay | wire.Loss))},
 	{"WIRE_SHIM_HEAD", 4},
 	{"WIRE_SHIM_DELAY", uint64(wire.Shim.Overhead(wire.Delay))},
 	{"WIRE_SHIM_LOSS", uint64(wire.Shim.Overhead(wire.Loss))},
 	{"WIRE_SHIM_BOTH", uint64(wire.Shim.Overhead(wire.Delay | wire.Loss))},
-	{"WIRE_SHIM_MAX", uint64(wire.Shim.Overhead(wire.Delay | wire.Loss))},
+	{"WIRE_SHIM_MAX", uint64(wire.Shim.TaggedOverhead(wire.Delay | wire.Loss))},
 	{"WIRE_PROTOCOL", codec.Protocol},
 	{"WIRE_UDP_PORT", wire.Port},
 	{"WIRE_SINGLE", wire.SingleBit},
@@ -52,12 +60,15 @@ var layout = []struct {
 	{"WIRE_EXID", codec.ExID},
 	{"WIRE_EXID_SPARSE", codec.ExIDSparse},
 	{"WIRE_EXPERIMENT_LENGTH", 12},
+	{"WIRE_EXPERIMENT_TAGGED_LENGTH", 16},
 	{"WIRE_TIME_SHIFT", 4},
 	{"WIRE_UDP_OPTION_KIND", codec.OptionKind},
 	{"WIRE_UDP_OPTION", uint64(wire.UDPOption.Overhead(wire.Delay | wire.Loss))},
+	{"WIRE_UDP_OPTION_TAGGED", uint64(wire.UDPOption.TaggedOverhead(wire.Delay | wire.Loss))},
 	{"WIRE_TCP_OPTION_KIND", codec.TCPOptionKind},
 	{"WIRE_TCP_ROOM_KIND", codec.TCPRoomKind},
 	{"WIRE_TCP_OPTION", uint64(wire.TCPOption.Overhead(wire.Delay | wire.Loss))},
+	{"WIRE_TCP_OPTION_TAGGED", uint64(wire.TCPOption.TaggedOverhead(wire.Delay | wire.Loss))},
 	{"sizeof.wire_timestamp", 8},
 	{"sizeof.wire_delay", 16},
 	{"sizeof.wire_option_delay", 18},
@@ -73,10 +84,25 @@ var layout = []struct {
 	{"wire_native_both.loss", 20},
 	{"wire_native_both.loss.sequence", 22},
 	{"wire_native_both.pad", 26},
+	{"wire_native_sparse.loss.flags", 26},
+	{"wire_native_sparse.pad", 27},
+	{"wire_native_tagged_loss.loss.sequence", 4},
+	{"wire_native_tagged_loss.loss.tag", 8},
+	{"wire_native_tagged_loss.pad", 12},
+	{"wire_native_tagged_both.loss.sequence", 22},
+	{"wire_native_tagged_both.loss.tag", 26},
+	{"wire_native_tagged_both.pad", 30},
+	{"wire_native_tagged_sparse.loss.sequence", 22},
+	{"wire_native_tagged_sparse.loss.flags", 26},
+	{"wire_native_tagged_sparse.loss.tag", 27},
+	{"wire_native_tagged_sparse.pad", 31},
 	{"wire_experiment.exid", 2},
 	{"wire_experiment.number", 4},
 	{"wire_experiment.time", 8},
+	{"wire_experiment_tagged.mark", 0},
+	{"wire_experiment_tagged.tag", 12},
 	{"wire_udp_option.mark", 2},
+	{"wire_udp_option_tagged.mark", 2},
 	{"wire_shim.next_protocol", 1},
 	{"wire_shim.length", 2},
 	{"wire_shim.flags", 3},
@@ -84,6 +110,8 @@ var layout = []struct {
 	{"wire_shim_loss.sequence", 4},
 	{"wire_shim_both.delay", 4},
 	{"wire_shim_both.sequence", 20},
+	{"wire_shim_tagged_loss.tag", 8},
+	{"wire_shim_tagged_both.tag", 24},
 }
 
 // TestLayout compiles wire.h and compares constants, sizes and offsets, and
@@ -118,8 +146,11 @@ func TestLayout(t *testing.T) {
 		if v.Mark.Sparse {
 			set |= 4
 		}
-		want = append(want, fmt.Sprintf("%d %d %016x %016x %08x %x.", set, next,
-			uint64(v.Mark.Sent), uint64(v.Mark.Received), number, pad[set]))
+		if v.Mark.Tagged {
+			set |= 8
+		}
+		want = append(want, fmt.Sprintf("%d %d %016x %016x %08x %08x %x.", set, next,
+			uint64(v.Mark.Sent), uint64(v.Mark.Received), number, v.Mark.Tag, pad[set]))
 	}
 	run := exec.Command(program)
 	run.Stdin = strings.NewReader(input.String())
@@ -149,9 +180,12 @@ func cut(t *testing.T, packet []byte, e wire.Encoding) (kind string, header []by
 		}
 		header = packet[at : at+8+8*int(packet[at+1])]
 		return "options", header, header[0], map[wire.Module][]byte{
-			wire.Delay:                 {1, 2, 0, 0},
-			wire.Delay | wire.Loss:     {1, 4, 0, 0, 0, 0},
-			wire.Delay | wire.Loss | 4: {1, 3, 0, 0, 0},
+			wire.Delay:                     {1, 2, 0, 0},
+			wire.Delay | wire.Loss:         {1, 4, 0, 0, 0, 0},
+			wire.Delay | wire.Loss | 4:     {1, 3, 0, 0, 0},
+			wire.Loss | 8:                  {1, 2, 0, 0},
+			wire.Delay | wire.Loss | 8:     {1, 0},
+			wire.Delay | wire.Loss | 4 | 8: {0},
 		}
 	}
 	at := map[wire.Encoding]int{wire.Shim: 20, wire.IPIP: 40, wire.UDP: 28}[e]

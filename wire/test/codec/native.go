@@ -42,7 +42,7 @@ func insertNative(packet []byte, m Mark, _ uint16) ([]byte, error) {
 	if refusal := refusals[next]; refusal != nil {
 		return nil, fmt.Errorf("next header %d: %w", next, refusal)
 	}
-	size := optionsSize(m.Modules)
+	size := m.overhead(wire.Native)
 	payload := len(packet) - ipv6Size + size
 	if payload > math.MaxUint16 {
 		return nil, fmt.Errorf("payload of %d bytes: %w", payload, ErrTooLong)

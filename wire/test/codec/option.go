@@ -1,8 +1,8 @@
 package codec
 
 import (
-	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"pillion.dev/wire"
 )
@@ -11,45 +11,75 @@ import (
 const (
 	OptionDelay = 0x3e // may change en route: an edge may fill Received
 	OptionLoss  = 0x1e
-	optionPadN  = 0x01
 )
 
-// Padding to a multiple of 8 bytes, after delay and after delay and loss.
-const (
-	padDelay = "\x01\x02\x00\x00"
-	padBoth  = "\x01\x04\x00\x00\x00\x00"
+// An optionLayout is the content of a header for marks of one kind: the delay option if they
+// carry Delay, the loss option if they carry Loss, and padding to a multiple of 8 bytes.
+type optionLayout struct {
+	modules        wire.Module
+	sparse, tagged bool
+	lossLength     uint8 // of the loss option
+	padding        string
+}
 
-	// A loss option with a byte of flags, and less padding.
-	sparseLength = lossLength + 1
-	padSparse    = "\x01\x03\x00\x00\x00"
-)
+var optionLayouts = []optionLayout{
+	{modules: wire.Delay, padding: "\x01\x02\x00\x00"},
+	{modules: wire.Loss, lossLength: 4},
+	{modules: wire.Delay | wire.Loss, lossLength: 4, padding: "\x01\x04\x00\x00\x00\x00"},
+	{modules: wire.Delay | wire.Loss, sparse: true, lossLength: 5, padding: "\x01\x03\x00\x00\x00"},
+	{modules: wire.Loss, tagged: true, lossLength: 8, padding: "\x01\x02\x00\x00"},
+	{modules: wire.Delay | wire.Loss, tagged: true, lossLength: 8, padding: "\x01\x00"},
+	{modules: wire.Delay | wire.Loss, sparse: true, tagged: true, lossLength: 9, padding: "\x00"},
+}
+
+// optionHead is the size of an option's type and length, and that of a header's head.
+const optionHead = 2
+
+// size returns the size of the whole header.
+func (l optionLayout) size() int {
+	size := optionHead + len(l.padding)
+	if l.modules&wire.Delay != 0 {
+		size += optionHead + delayLength
+	}
+	if l.modules&wire.Loss != 0 {
+		size += optionHead + int(l.lossLength)
+	}
+	return size
+}
+
+// first returns the type of the first option.
+func (l optionLayout) first() uint8 {
+	if l.modules&wire.Delay != 0 {
+		return OptionDelay
+	}
+	return OptionLoss
+}
 
 // AppendOptions appends to b an IPv6 Destination Options header (RFC 8200,
 // section 4.6) that carries m and is followed by a header of type next: 24
-// bytes for delay, 8 for loss, 32 for both. It appends nothing if m carries
-// no module.
+// bytes for delay, 8 for loss, 32 for both; 16 for loss with a tag, and 32 for
+// both with a tag. It appends nothing if no mark carries what m does.
 func AppendOptions(b []byte, next uint8, m Mark) []byte {
-	size := optionsSize(m.Modules)
-	if size == 0 {
-		return b
-	}
-	b = append(b, next, uint8(size/8-1))
-	if m.Modules&wire.Delay != 0 {
-		b = m.appendDelay(append(b, OptionDelay, delayLength))
-	}
-	if m.Sparse {
-		return append(append(m.appendLoss(append(b, OptionLoss, sparseLength)), typeSparse), padSparse...)
-	}
-	if m.Modules&wire.Loss != 0 {
-		b = m.appendLoss(append(b, OptionLoss, lossLength))
-	}
-	switch m.Modules {
-	case wire.Delay:
-		b = append(b, padDelay...)
-	case wire.Delay | wire.Loss:
-		b = append(b, padBoth...)
+	for _, l := range optionLayouts {
+		if l.modules == m.Modules && l.sparse == m.Sparse && l.tagged == m.Tagged {
+			return l.append(append(b, next, uint8(l.size()/8-1)), m)
+		}
 	}
 	return b
+}
+
+// append appends the options of m and the padding.
+func (l optionLayout) append(b []byte, m Mark) []byte {
+	if l.modules&wire.Delay != 0 {
+		b = m.appendDelay(append(b, OptionDelay, delayLength))
+	}
+	if l.modules&wire.Loss != 0 {
+		b = m.appendLoss(append(b, OptionLoss, l.lossLength))
+	}
+	if l.sparse {
+		b = append(b, typeSparse)
+	}
+	return append(m.appendTag(b), l.padding...)
 }
 
 // ParseOptions reads the IPv6 Destination Options header at the start of b and
@@ -65,61 +95,49 @@ func ParseOptions(b []byte) (m Mark, next uint8, n int, err error) {
 	if kind != OptionDelay && kind != OptionLoss {
 		return Mark{}, 0, 0, fmt.Errorf("parse options: first option %#02x: %w", kind, ErrNotMark)
 	}
-	set := optionsModules(kind, size)
-	if set == 0 {
+	fitting := slices.DeleteFunc(slices.Clone(optionLayouts), func(l optionLayout) bool {
+		return l.first() != kind || l.size() != size
+	})
+	if len(fitting) == 0 {
 		return Mark{}, 0, 0, fmt.Errorf("parse options: %d-byte header with option %#02x: %w", size, kind, ErrMalformed)
 	}
 	if len(b) < size {
 		return Mark{}, 0, 0, fmt.Errorf("parse options: %d bytes of %d: %w", len(b), size, ErrShort)
 	}
-	m, ok := readOptions(b[2:size], set)
-	if !ok {
-		return Mark{}, 0, 0, fmt.Errorf("parse options: options %x: %w", b[2:size], ErrMalformed)
-	}
-	return m, b[0], size, nil
-}
-
-// optionsModules tells a header's modules from its first option and its size,
-// zero if there is no such layout.
-func optionsModules(kind uint8, size int) wire.Module {
-	for _, set := range []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss} {
-		delayFirst := set&wire.Delay != 0
-		if size == optionsSize(set) && delayFirst == (kind == OptionDelay) {
-			return set
+	for _, l := range fitting {
+		if m, ok := l.read(b[optionHead:size]); ok {
+			return m, b[0], size, nil
 		}
 	}
-	return 0
+	return Mark{}, 0, 0, fmt.Errorf("parse options: options %x: %w", b[optionHead:size], ErrMalformed)
 }
 
-// readOptions reads the options of a header that must carry exactly set.
-func readOptions(b []byte, set wire.Module) (m Mark, ok bool) {
-	if set&wire.Delay != 0 {
-		if binary.BigEndian.Uint16(b) != OptionDelay<<8|delayLength {
+// read reads the options of a header, as many bytes as the layout has.
+func (l optionLayout) read(b []byte) (m Mark, ok bool) {
+	if l.modules&wire.Delay != 0 {
+		if b[0] != OptionDelay || b[1] != delayLength {
 			return Mark{}, false
 		}
-		m.setDelay(b[2:])
-		b = b[2+delayLength:]
+		m.setDelay(b[optionHead:])
+		b = b[optionHead+delayLength:]
 	}
-	if set == wire.Delay|wire.Loss && binary.BigEndian.Uint16(b) == OptionLoss<<8|sparseLength {
-		m.setLoss(b[2:])
+	if l.modules&wire.Loss != 0 {
+		if b[0] != OptionLoss || b[1] != l.lossLength {
+			return Mark{}, false
+		}
+		m.setLoss(b[optionHead:])
+		b = b[optionHead+lossLength:]
+	}
+	if l.sparse {
+		if b[0] != typeSparse {
+			return Mark{}, false
+		}
 		m.Sparse = true
-		return m, b[2+lossLength] == typeSparse && string(b[2+sparseLength:]) == padSparse
+		b = b[1:]
 	}
-	if set&wire.Loss != 0 {
-		if binary.BigEndian.Uint16(b) != OptionLoss<<8|lossLength {
-			return Mark{}, false
-		}
-		m.setLoss(b[2:])
-		b = b[2+lossLength:]
+	if l.tagged {
+		m.setTag(b)
+		b = b[tagLength:]
 	}
-	switch set {
-	case wire.Delay:
-		return m, string(b) == padDelay
-	case wire.Delay | wire.Loss:
-		return m, string(b) == padBoth
-	}
-	return m, len(b) == 0
+	return m, string(b) == l.padding
 }
-
-// optionsSize returns the size of the whole header, zero for no module.
-func optionsSize(m wire.Module) int { return wire.Native.Overhead(m) }

@@ -36,7 +36,7 @@ var layouts = map[wire.Encoding]layout{}
 // (unless the encoding is UDP), an IPv6 Destination Options, Routing, Fragment
 // or Authentication header, and a result longer than its length field allows.
 // Whether the result fits the path is the caller's concern, see
-// [wire.Encoding.Overhead].
+// [wire.Encoding.Overhead]. The tag of a mark is written as it is, right or wrong: see [Tag].
 func Insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, error) {
 	marked, err := insert(packet, enc, m, port)
 	if err != nil {
@@ -46,8 +46,8 @@ func Insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, erro
 }
 
 func insert(packet []byte, enc wire.Encoding, m Mark, port uint16) ([]byte, error) {
-	if !m.Modules.Valid() {
-		return nil, fmt.Errorf("modules %v: %w", m.Modules, ErrModules)
+	if err := m.check(); err != nil {
+		return nil, err
 	}
 	version, err := versionOf(packet)
 	if err != nil {

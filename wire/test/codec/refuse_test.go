@@ -33,6 +33,18 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"delay twice", "11 04 3e 10 0000000000000000 0000000000000000 3e 10 0000000000000000 0000000000000000 01 02 0000", codec.ErrMalformed},
 		{"both, loss of other type", "11 03 3e 10 0000000000000000 0000000000000000 1f 04 00000000 01 04 00000000", codec.ErrMalformed},
 		{"both, short padding", "11 03 3e 10 0000000000000000 0000000000000000 1e 04 00000000 01 03 00000000", codec.ErrMalformed},
+		{"tagged loss cut", "11 01 1e 08 00000000 00000000 01 02 00", codec.ErrShort},
+		{"tagged loss in eight bytes", "11 00 1e 08 00000000", codec.ErrMalformed},
+		{"tagged loss, loss of seven bytes", "11 01 1e 07 00000000 000000 01 03 000000", codec.ErrMalformed},
+		{"tagged loss, sparse", "11 01 1e 09 00000000 04 00000000 01 01 00", codec.ErrMalformed},
+		{"tagged loss with content in padding", "11 01 1e 08 00000000 00000000 01 02 0100", codec.ErrMalformed},
+		{"tagged loss, Pad1 for PadN", "11 01 1e 08 00000000 00000000 00 00 0000", codec.ErrMalformed},
+		{"tagged delay", "11 03 3e 10 0000000000000000 0000000000000000 3e 08 00000000 00000000 01 00", codec.ErrMalformed},
+		{"tagged both, Pad1 for PadN", "11 03 3e 10 0000000000000000 0000000000000000 1e 08 00000000 00000000 00 00", codec.ErrMalformed},
+		{"tagged both with the padding of a tagged loss", "11 03 3e 10 0000000000000000 0000000000000000 1e 08 00000000 01 02 0000 0000", codec.ErrMalformed},
+		{"tagged sparse, other flags", "11 03 3e 10 0000000000000000 0000000000000000 1e 09 00000000 0c 00000000 00", codec.ErrMalformed},
+		{"tagged sparse with content in padding", "11 03 3e 10 0000000000000000 0000000000000000 1e 09 00000000 04 00000000 01", codec.ErrMalformed},
+		{"sparse tagged by length only", "11 03 3e 10 0000000000000000 0000000000000000 1e 05 00000000 04 00000000 00", codec.ErrMalformed},
 		{"claims 2048 bytes", "11 ff 3e 10 00000000", codec.ErrMalformed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -59,6 +71,15 @@ func TestParseShimRefuses(t *testing.T) {
 		{"loss of 16 bytes", "02 11 10 00 0000000000000000 0000000000000000", codec.ErrMalformed},
 		{"delay of 20 bytes", "01 11 14 00 0000000000000000 0000000000000000 00000000", codec.ErrMalformed},
 		{"both of 16 bytes", "03 11 10 00 0000000000000000 0000000000000000", codec.ErrMalformed},
+		{"type 6, sparse loss", "06 11 04 00 00000000", codec.ErrNotMark},
+		{"type 8, tag alone", "08 11 04 00 00000000", codec.ErrNotMark},
+		{"type 9, tagged delay", "09 11 14 00 0000000000000000 0000000000000000 00000000", codec.ErrNotMark},
+		{"type 14, tagged sparse loss", "0e 11 08 00 00000000 00000000", codec.ErrNotMark},
+		{"type 26", "1a 11 08 00 00000000 00000000", codec.ErrNotMark},
+		{"tagged loss without tag", "0a 11 04 00 00000000", codec.ErrMalformed},
+		{"loss with tag, type without", "02 11 08 00 00000000 00000000", codec.ErrMalformed},
+		{"tagged both without tag", "0b 11 14 00 0000000000000000 0000000000000000 00000000", codec.ErrMalformed},
+		{"tagged loss cut", "0a 11 08 00 00000000 000000", codec.ErrShort},
 		{"loss of none", "02 11 00 00 00000000", codec.ErrMalformed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -195,11 +216,7 @@ func TestExtractRefuses(t *testing.T) {
 	inside := header{}.with(6, tcp(append([]byte{200, 16, 0, 0}, segment[40:52]...)))
 	inside = edit(inside, 32, 9<<4)
 	long := header{}.with(17, udp(append(bytes.Clone(option[28:]), 0, 0)))
-	for _, test := range []struct {
-		name   string
-		packet []byte
-		want   error
-	}{
+	refuseExtract(t, []refusal{
 		{"nothing", nil, codec.ErrShort},
 		{"version 7", []byte{0x70}, codec.ErrVersion},
 		{"IPv6 unmarked", header{v6: true}.with(17, udp(nil)), codec.ErrNotMark},
@@ -255,7 +272,19 @@ func TestExtractRefuses(t *testing.T) {
 		{"tcp-option, fragment", edit(segment, 6, 0x20), codec.ErrNotMark},
 		{"udp, header cut", header{}.with(17, []byte{0xc0, 0, 0xc4, 0x4d, 0, 7, 0}), codec.ErrShort},
 		{"udp, no inner header", header{}.with(17, []byte{0xc0, 0, 0xc4, 0x4d, 0, 16, 0, 0, 2, 4, 4, 0, 0, 0, 0, 0}), codec.ErrShort},
-	} {
+	})
+}
+
+// A refusal is a packet from which no mark can be extracted.
+type refusal struct {
+	name   string
+	packet []byte
+	want   error
+}
+
+func refuseExtract(t *testing.T, tests []refusal) {
+	t.Helper()
+	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, m, e, err := codec.Extract(test.packet, wire.Port)
 			if got != nil || m != (codec.Mark{}) || e != 0 || !errors.Is(err, test.want) {

@@ -31,13 +31,14 @@ func insertTCPOption(packet []byte, m Mark, _ uint16) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if options := packet[at+tcpSize : end]; end-at+experimentLength > tcpSizeMax || !leadTo(options, len(options)) {
+	size := int(m.experimentSize())
+	if options := packet[at+tcpSize : end]; end-at+size > tcpSizeMax || !leadTo(options, len(options)) {
 		return nil, fmt.Errorf("TCP options %x: %w", options, ErrOptionRoom)
 	}
-	if hasTCPOption(packet[at:end]) {
+	if tcpOption(packet[at:end]) != nil {
 		return nil, fmt.Errorf("TCP header of %d bytes: %w", end-at, ErrMarked)
 	}
-	if total := len(packet) + experimentLength; total > math.MaxUint16 {
+	if total := len(packet) + size; total > math.MaxUint16 {
 		return nil, fmt.Errorf("total of %d bytes: %w", total, ErrTooLong)
 	}
 	mark, err := m.appendExperiment(nil)
@@ -45,11 +46,11 @@ func insertTCPOption(packet []byte, m Mark, _ uint16) ([]byte, error) {
 		return nil, err
 	}
 	mark[0] = TCPOptionKind
-	marked := make([]byte, 0, len(packet)+experimentLength)
+	marked := make([]byte, 0, len(packet)+size)
 	marked = append(marked, packet[:end]...)
 	marked = append(marked, mark...)
 	marked = append(marked, packet[end:]...)
-	marked[at+12] += experimentLength / 4 << 4
+	marked[at+12] += uint8(size / 4 << 4)
 	addTCPChecksum(marked[at:], tcpOptionSum(mark))
 	setLength(marked)
 	return marked, nil
@@ -61,17 +62,17 @@ func extractTCPOption(packet []byte, _ uint16) (original []byte, m Mark, err err
 	if err != nil {
 		return nil, Mark{}, fmt.Errorf("%w: %w", ErrNotMark, err)
 	}
-	if !hasTCPOption(packet[at:end]) {
+	mark := tcpOption(packet[at:end])
+	if mark == nil {
 		return nil, Mark{}, fmt.Errorf("options %x: %w", packet[at+tcpSize:end], ErrNotMark)
 	}
-	mark := packet[end-experimentLength : end]
 	if err := m.setExperiment(mark); err != nil {
 		return nil, Mark{}, err
 	}
-	original = make([]byte, 0, len(packet)-experimentLength)
-	original = append(original, packet[:end-experimentLength]...)
+	original = make([]byte, 0, len(packet)-len(mark))
+	original = append(original, packet[:end-len(mark)]...)
 	original = append(original, packet[end:]...)
-	original[at+12] -= experimentLength / 4 << 4
+	original[at+12] -= uint8(len(mark) / 4 << 4)
 	addTCPChecksum(original[at:], math.MaxUint16-tcpOptionSum(mark))
 	setLength(original)
 	return original, m, nil
@@ -79,7 +80,16 @@ func extractTCPOption(packet []byte, _ uint16) (original []byte, m Mark, err err
 
 // ReserveTCPOption returns a TCP segment with room for a mark, as a kernel builds it.
 func ReserveTCPOption(packet []byte) ([]byte, error) {
-	m := Mark{Modules: wire.Loss, Sequence: 1}
+	return reserve(packet, Mark{Modules: wire.Loss, Sequence: 1})
+}
+
+// ReserveTaggedTCPOption is the same for a mark with a tag.
+func ReserveTaggedTCPOption(packet []byte) ([]byte, error) {
+	return reserve(packet, Mark{Modules: wire.Loss, Sequence: 1, Tagged: true})
+}
+
+// reserve makes room for a mark with as many bytes as m.
+func reserve(packet []byte, m Mark) ([]byte, error) {
 	marked, err := Insert(packet, wire.TCPOption, m, 0)
 	if err != nil {
 		return nil, err
@@ -88,20 +98,27 @@ func ReserveTCPOption(packet []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	room := marked[end-experimentLength : end]
+	room := tcpOption(marked[at:end])
 	was := tcpOptionSum(room)
 	room[0] = TCPRoomKind
-	binary.BigEndian.PutUint64(room[4:], 0)
+	clear(room[4:])
 	addTCPChecksum(marked[at:], sum16(uint32(math.MaxUint16-was), binary.BigEndian.AppendUint16(nil, tcpOptionSum(room))))
 	return marked, nil
 }
 
-// hasTCPOption reports whether a mark is the last option of a TCP header.
-func hasTCPOption(header []byte) bool {
+// tcpOption returns the last option of a TCP header if it is a mark, nil otherwise.
+func tcpOption(header []byte) []byte {
 	options := header[tcpSize:]
-	last := len(options) - experimentLength
-	return last >= 0 && leadTo(options, last) && options[last] == TCPOptionKind && options[last+1] == experimentLength &&
-		isExID(options[last+2:])
+	for _, size := range []int{taggedExperimentLength, experimentLength} {
+		last := len(options) - size
+		if last < 0 || !leadTo(options, last) {
+			continue
+		}
+		if o := options[last:]; o[0] == TCPOptionKind && int(o[1]) == size && isExID(o[2:]) {
+			return o
+		}
+	}
+	return nil
 }
 
 // leadTo reports whether an option may begin at an offset: each one before it says where
@@ -140,7 +157,8 @@ func tcpHeader(packet []byte) (at, end int, err error) {
 // tcpOptionSum is what the option adds to the sum of a segment: its bytes, its length in the
 // pseudo-header and in the data offset.
 func tcpOptionSum(option []byte) uint16 {
-	return sum16(experimentLength+experimentLength/4<<12, option)
+	size := uint32(len(option))
+	return sum16(size+size/4<<12, option)
 }
 
 // addTCPChecksum adds to the sum of a segment, in one's complement.

@@ -18,7 +18,7 @@ func insertUDP(packet []byte, m Mark, port uint16) ([]byte, error) {
 	if port == 0 {
 		return nil, fmt.Errorf("port %d: %w", port, ErrPort)
 	}
-	total := len(packet) + wire.UDP.Overhead(m.Modules)
+	total := len(packet) + m.overhead(wire.UDP)
 	marked := appendOuter(make([]byte, 0, total), packet, protocolUDP, total)
 	marked = binary.BigEndian.AppendUint16(marked, sourcePort(packet))
 	marked = binary.BigEndian.AppendUint16(marked, port)

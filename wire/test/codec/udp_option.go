@@ -11,11 +11,13 @@ import (
 // The experimental option of UDP (RFC 9868) and its experiment identifiers: ExIDSparse is
 // that of marks with Sparse.
 const (
-	OptionKind       = 127
-	ExID             = 0x504c
-	ExIDSparse       = 0x504d
-	experimentLength = 12
-	udpOptionSize    = 14
+	OptionKind = 127
+	ExID       = 0x504c
+	ExIDSparse = 0x504d
+
+	experimentLength       = 12
+	taggedExperimentLength = experimentLength + tagLength
+	surplusChecksum        = 2 // bytes before the option
 )
 
 func init() { layouts[wire.UDPOption] = layout{insertUDPOption, extractUDPOption} }
@@ -33,11 +35,11 @@ func insertUDPOption(packet []byte, m Mark, _ uint16) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	marked := append(make([]byte, 0, len(packet)+udpOptionSize+1), packet...)
+	marked := append(make([]byte, 0, len(packet)+m.overhead(wire.UDPOption)+1), packet...)
 	if (len(packet)-at)%2 != 0 {
 		marked = append(marked, 0)
 	}
-	area := len(marked) + udpOptionSize - len(packet)
+	area := len(marked) + m.overhead(wire.UDPOption) - len(packet)
 	if total := len(packet) + area; total > math.MaxUint16 {
 		return nil, fmt.Errorf("total of %d bytes: %w", total, ErrTooLong)
 	}
@@ -58,20 +60,21 @@ func extractUDPOption(packet []byte, _ uint16) (original []byte, m Mark, err err
 	}
 	length := int(binary.BigEndian.Uint16(packet[at+4:]))
 	area := len(packet) - at - length
-	if length < udpSize || area != udpOptionSize+length%2 {
+	size := area - length%2
+	if plain := size - surplusChecksum; length < udpSize || plain != experimentLength && plain != taggedExperimentLength {
 		return nil, Mark{}, fmt.Errorf("surplus area of %d bytes: %w", area, ErrNotMark)
 	}
-	option := packet[len(packet)-udpOptionSize:]
+	option := packet[len(packet)-size:]
 	if option[2] != OptionKind || !isExID(option[4:]) {
 		return nil, Mark{}, fmt.Errorf("option %x: %w", option[2:6], ErrNotMark)
 	}
-	if pad := packet[at+length]; area > udpOptionSize && pad != 0 {
+	if pad := packet[at+length]; area > size && pad != 0 {
 		return nil, Mark{}, fmt.Errorf("padding %#02x: %w", pad, ErrMalformed)
 	}
 	if sum := sum16(uint32(area), option); sum != math.MaxUint16 || option[0]|option[1] == 0 {
 		return nil, Mark{}, fmt.Errorf("checksum %x of options, sum %#04x: %w", option[:2], sum, ErrMalformed)
 	}
-	if err := m.setExperiment(option[2:]); err != nil {
+	if err := m.setExperiment(option[surplusChecksum:]); err != nil {
 		return nil, Mark{}, err
 	}
 	original = append([]byte(nil), packet[:at+length]...)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"pillion.dev/wire"
 )
@@ -23,6 +24,10 @@ type Vector struct {
 	Mark     Mark
 	Original []byte
 	Marked   []byte
+
+	// With a tag: the key of the pair of hosts, and when the packet is sent.
+	Key Key
+	Now time.Time
 }
 
 // row is a vector in the file: numbers that not every reader can hold exactly
@@ -38,6 +43,9 @@ type row struct {
 	Sequence uint32 `json:"sequence"`
 	Single   bool   `json:"single"`
 	Sparse   bool   `json:"sparse,omitempty"`
+	Tag      string `json:"tag,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Now      string `json:"now,omitempty"` // RFC 3339
 	Original string `json:"original"`
 	Marked   string `json:"marked"`
 }
@@ -53,13 +61,19 @@ func Vectors() ([]Vector, error) {
 
 // MarshalJSON returns the vector as it stands in the file.
 func (v Vector) MarshalJSON() ([]byte, error) {
-	return json.Marshal(row{
+	r := row{
 		Name: v.Name, Encoding: v.Encoding.String(), Port: v.Port,
 		Modules: v.Mark.Modules.String(),
 		Sent:    fmt.Sprintf("%016x", uint64(v.Mark.Sent)), Received: fmt.Sprintf("%016x", uint64(v.Mark.Received)),
 		Ticks: v.Mark.Ticks, Sequence: v.Mark.Sequence, Single: v.Mark.Single, Sparse: v.Mark.Sparse,
 		Original: hex.EncodeToString(v.Original), Marked: hex.EncodeToString(v.Marked),
-	})
+	}
+	if v.Mark.Tagged {
+		r.Tag = fmt.Sprintf("%08x", v.Mark.Tag)
+		r.Key = hex.EncodeToString(v.Key[:])
+		r.Now = v.Now.Format(time.RFC3339)
+	}
+	return json.Marshal(r)
 }
 
 // UnmarshalJSON reads a vector as it stands in the file.
@@ -68,37 +82,59 @@ func (v *Vector) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return err
 	}
-	encoding, err := wire.ParseEncoding(r.Encoding)
+	read, err := r.vector()
 	if err != nil {
 		return fmt.Errorf("read vector %q: %w", r.Name, err)
 	}
-	modules, err := wire.ParseModule(r.Modules)
-	if err != nil {
-		return fmt.Errorf("read vector %q: %w", r.Name, err)
+	*v = read
+	return nil
+}
+
+func (r row) vector() (v Vector, err error) {
+	v = Vector{
+		Name: r.Name, Port: r.Port,
+		Mark: Mark{Ticks: r.Ticks, Sequence: r.Sequence, Single: r.Single, Sparse: r.Sparse, Tagged: r.Tag != ""},
+	}
+	if v.Encoding, err = wire.ParseEncoding(r.Encoding); err != nil {
+		return Vector{}, err
+	}
+	if v.Mark.Modules, err = wire.ParseModule(r.Modules); err != nil {
+		return Vector{}, err
 	}
 	sent, err := strconv.ParseUint(r.Sent, 16, 64)
 	if err != nil {
-		return fmt.Errorf("read vector %q: sent: %w", r.Name, err)
+		return Vector{}, fmt.Errorf("sent: %w", err)
 	}
 	received, err := strconv.ParseUint(r.Received, 16, 64)
 	if err != nil {
-		return fmt.Errorf("read vector %q: received: %w", r.Name, err)
+		return Vector{}, fmt.Errorf("received: %w", err)
 	}
-	original, err := hex.DecodeString(r.Original)
+	v.Mark.Sent, v.Mark.Received = Timestamp(sent), Timestamp(received)
+	if v.Original, err = hex.DecodeString(r.Original); err != nil {
+		return Vector{}, fmt.Errorf("original: %w", err)
+	}
+	if v.Marked, err = hex.DecodeString(r.Marked); err != nil {
+		return Vector{}, fmt.Errorf("marked: %w", err)
+	}
+	if v.Mark.Tagged {
+		err = v.readTag(r)
+	}
+	return v, err
+}
+
+// readTag reads what only vectors with a tag have.
+func (v *Vector) readTag(r row) error {
+	tag, err := strconv.ParseUint(r.Tag, 16, 32)
 	if err != nil {
-		return fmt.Errorf("read vector %q: original: %w", r.Name, err)
+		return fmt.Errorf("tag: %w", err)
 	}
-	marked, err := hex.DecodeString(r.Marked)
-	if err != nil {
-		return fmt.Errorf("read vector %q: marked: %w", r.Name, err)
+	key, err := hex.DecodeString(r.Key)
+	if err != nil || len(key) != len(v.Key) {
+		return fmt.Errorf("key %q: not %d bytes in hexadecimal", r.Key, len(v.Key))
 	}
-	*v = Vector{
-		Name: r.Name, Encoding: encoding, Port: r.Port,
-		Mark: Mark{
-			Modules: modules, Sent: Timestamp(sent), Received: Timestamp(received),
-			Ticks: r.Ticks, Sequence: r.Sequence, Single: r.Single, Sparse: r.Sparse,
-		},
-		Original: original, Marked: marked,
+	v.Mark.Tag, v.Key = uint32(tag), Key(key)
+	if v.Now, err = time.Parse(time.RFC3339, r.Now); err != nil {
+		return fmt.Errorf("now: %w", err)
 	}
 	return nil
 }

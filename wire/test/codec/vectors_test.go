@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"pillion.dev/wire"
 	"pillion.dev/wire/test/codec"
@@ -37,12 +38,17 @@ func TestVectors(t *testing.T) {
 			if !bytes.Equal(marked, v.Marked) {
 				t.Errorf("Insert gave\n%x, want\n%x", marked, v.Marked)
 			}
-			if got, want := len(v.Marked)-len(v.Original), overhead(v.Encoding, v.Mark.Modules, v.Original); got != want {
+			if got, want := len(v.Marked)-len(v.Original), overhead(v.Encoding, v.Mark, v.Original); got != want {
 				t.Errorf("%d bytes more, Overhead returns %d", got, want)
 			}
 			original, mark, encoding, err := codec.Extract(v.Marked, v.Port)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if v.Mark.Tagged {
+				if again, err := codec.Tag(v.Original, v.Mark, v.Key, v.Now); err != nil || again != v.Mark {
+					t.Errorf("Tag gave %08x %v, want %08x", again.Tag, err, v.Mark.Tag)
+				}
 			}
 			if !bytes.Equal(original, v.Original) || mark != v.Mark || encoding != v.Encoding {
 				t.Errorf("Extract gave %v %+v\n%x, want %v %+v\n%x", encoding, mark, original, v.Encoding, v.Mark, v.Original)
@@ -103,11 +109,15 @@ var (
 )
 
 // overhead returns how many bytes a mark adds to this packet.
-func overhead(e wire.Encoding, m wire.Module, original []byte) int {
-	if e == wire.UDPOption {
-		return e.Overhead(m) + len(original)%2
+func overhead(e wire.Encoding, m codec.Mark, original []byte) int {
+	size := e.Overhead(m.Modules)
+	if m.Tagged {
+		size = e.TaggedOverhead(m.Modules)
 	}
-	return e.Overhead(m)
+	if e == wire.UDPOption {
+		size += len(original) % 2
+	}
+	return size
 }
 
 // of returns the encodings for packets with these properties.
@@ -159,8 +169,14 @@ func segments() []struct {
 	}
 }
 
+// vectorTime is when the packets of the vectors are sent, as far as their tags tell.
+var vectorTime = time.Date(2026, time.November, 19, 10, 14, 47, 0, time.UTC)
+
 // modules has all sets of modules.
 var modules = []wire.Module{wire.Delay, wire.Loss, wire.Delay | wire.Loss}
+
+// taggedModules has the sets with which a mark can have a tag.
+var taggedModules = []wire.Module{wire.Loss, wire.Delay | wire.Loss}
 
 // markOf returns a mark with these modules and no bytes alike.
 func markOf(e wire.Encoding, set wire.Module) codec.Mark {
@@ -176,58 +192,114 @@ func markOf(e wire.Encoding, set wire.Module) codec.Mark {
 	return m
 }
 
+// A maker makes golden vectors.
+type maker struct {
+	t   *testing.T
+	all []codec.Vector
+}
+
+func (mk *maker) add(name string, packet []byte, e wire.Encoding, m codec.Mark, port uint16) {
+	mk.t.Helper()
+	mk.append(codec.Vector{Name: name, Encoding: e, Port: port, Mark: m, Original: packet})
+}
+
+// addTagged adds a vector whose mark gets its tag.
+func (mk *maker) addTagged(name string, packet []byte, e wire.Encoding, m codec.Mark) {
+	mk.t.Helper()
+	m, err := codec.Tag(packet, m, countingKey, vectorTime)
+	if err != nil {
+		mk.t.Fatalf("make vector %q: %v", name, err)
+	}
+	mk.append(codec.Vector{Name: name, Encoding: e, Port: wire.Port, Mark: m, Original: packet, Key: countingKey, Now: vectorTime})
+}
+
+func (mk *maker) append(v codec.Vector) {
+	mk.t.Helper()
+	var err error
+	if v.Marked, err = codec.Insert(v.Original, v.Encoding, v.Mark, v.Port); err != nil {
+		mk.t.Fatalf("make vector %q: %v", v.Name, err)
+	}
+	mk.all = append(mk.all, v)
+}
+
 // makeVectors returns the golden vectors.
 func makeVectors(t *testing.T) []codec.Vector {
 	t.Helper()
-	var all []codec.Vector
-	add := func(name string, packet []byte, e wire.Encoding, m codec.Mark, port uint16) {
-		marked, err := codec.Insert(packet, e, m, port)
-		if err != nil {
-			t.Fatalf("make vector %q: %v", name, err)
-		}
-		all = append(all, codec.Vector{Name: name, Encoding: e, Port: port, Mark: m, Original: packet, Marked: marked})
-	}
+	mk := &maker{t: t}
 	for _, s := range samples() {
 		for _, e := range s.encodings {
 			for _, set := range modules {
-				add(e.String()+" "+set.String()+" "+s.name, s.packet, e, markOf(e, set), wire.Port)
+				mk.add(e.String()+" "+set.String()+" "+s.name, s.packet, e, markOf(e, set), wire.Port)
 			}
 			sparse := markOf(e, wire.Delay|wire.Loss)
 			sparse.Sparse = true
-			add(e.String()+" sparse "+s.name, s.packet, e, sparse, wire.Port)
+			mk.add(e.String()+" sparse "+s.name, s.packet, e, sparse, wire.Port)
+			for _, set := range taggedModules {
+				mk.addTagged(e.String()+" tagged "+set.String()+" "+s.name, s.packet, e, markOf(e, set))
+			}
+			mk.addTagged(e.String()+" tagged sparse "+s.name, s.packet, e, sparse)
 		}
 	}
-	tails := []int{1, 3, 7, 101, 1399}
+	mk.addDatagrams()
+	mk.addSegments()
+	low := header{bare: true}.with(17, udp([]byte("bare")))
+	for _, e := range udp4 {
+		mk.add(e.String()+" ttl 1, no DF, no tos, no id", low, e, markOf(e, wire.Delay), wire.Port)
+	}
+	mk.add("udp to port 4000", low, wire.UDP, markOf(wire.UDP, wire.Delay|wire.Loss), 4000)
+	return mk.all
+}
+
+// addDatagrams adds UDP datagrams of some lengths, and marks with numbers at an edge.
+func (mk *maker) addDatagrams() {
+	mk.t.Helper()
 	for _, e := range of(wire.ClassUDP) {
 		h := header{v6: e.Applies(wire.ClassIPv6)}
 		plain := h.with(17, udp([]byte("odd")))
-		for _, n := range tails {
+		for _, n := range []int{1, 3, 7, 101, 1399} {
 			packet := h.with(17, udp(bytes.Repeat([]byte{0xa5}, n)))
-			add(e.String()+" payload of "+strconv.Itoa(n), packet, e, markOf(e, wire.Delay|wire.Loss), wire.Port)
+			mk.add(e.String()+" payload of "+strconv.Itoa(n), packet, e, markOf(e, wire.Delay|wire.Loss), wire.Port)
+		}
+		for _, n := range []int{1, 4, 1396, 1399} {
+			packet := h.with(17, udp(bytes.Repeat([]byte{0xa5}, n)))
+			mk.addTagged(e.String()+" tagged payload of "+strconv.Itoa(n), packet, e, markOf(e, wire.Delay|wire.Loss))
 		}
 		for _, edge := range edges {
-			if edge.ticks == codec.HasTicks(e) {
-				add(e.String()+" "+edge.name, plain, e, edge.mark, wire.Port)
+			if edge.ticks != codec.HasTicks(e) {
+				continue
+			}
+			mk.add(e.String()+" "+edge.name, plain, e, edge.mark, wire.Port)
+			if edge.mark.Modules&wire.Loss != 0 {
+				mk.addTagged(e.String()+" tagged "+edge.name, plain, e, edge.mark)
 			}
 		}
 	}
+}
+
+// addSegments adds TCP segments whose options are the marks.
+func (mk *maker) addSegments() {
+	mk.t.Helper()
 	for _, s := range segments() {
+		v4, v6 := header{}.with(6, s.segment), header{v6: true}.with(6, s.segment)
 		for _, set := range modules {
-			add("tcp-option "+set.String()+" ipv4 "+s.name, header{}.with(6, s.segment), wire.TCPOption, markOf(wire.TCPOption, set), wire.Port)
-			add("tcp-option "+set.String()+" ipv6 "+s.name, header{v6: true}.with(6, s.segment), wire.TCPOption, markOf(wire.TCPOption, set), wire.Port)
+			mk.add("tcp-option "+set.String()+" ipv4 "+s.name, v4, wire.TCPOption, markOf(wire.TCPOption, set), wire.Port)
+			mk.add("tcp-option "+set.String()+" ipv6 "+s.name, v6, wire.TCPOption, markOf(wire.TCPOption, set), wire.Port)
+		}
+		for _, set := range taggedModules {
+			mk.addTagged("tcp-option tagged "+set.String()+" ipv4 "+s.name, v4, wire.TCPOption, markOf(wire.TCPOption, set))
+			mk.addTagged("tcp-option tagged "+set.String()+" ipv6 "+s.name, v6, wire.TCPOption, markOf(wire.TCPOption, set))
 		}
 	}
 	for _, edge := range edges {
-		if edge.ticks {
-			add("tcp-option "+edge.name, header{}.with(6, tcp([]byte("odd"))), wire.TCPOption, edge.mark, wire.Port)
+		if !edge.ticks {
+			continue
+		}
+		plain := header{}.with(6, tcp([]byte("odd")))
+		mk.add("tcp-option "+edge.name, plain, wire.TCPOption, edge.mark, wire.Port)
+		if edge.mark.Modules&wire.Loss != 0 {
+			mk.addTagged("tcp-option tagged "+edge.name, plain, wire.TCPOption, edge.mark)
 		}
 	}
-	low := header{bare: true}.with(17, udp([]byte("bare")))
-	for _, e := range udp4 {
-		add(e.String()+" ttl 1, no DF, no tos, no id", low, e, markOf(e, wire.Delay), wire.Port)
-	}
-	add("udp to port 4000", low, wire.UDP, markOf(wire.UDP, wire.Delay|wire.Loss), 4000)
-	return all
 }
 
 // edges are marks whose numbers are at an edge, of encodings with ticks or without.
@@ -246,6 +318,7 @@ var edges = []struct {
 	{"number zero, burst", codec.Mark{Modules: wire.Loss}, false},
 	{"number zero, single", codec.Mark{Modules: wire.Loss, Single: true}, false},
 	{"checksum of all ones", codec.Mark{Modules: wire.Loss, Sequence: 0x0001b096, Single: true}, true},
+	{"checksum of all ones with a tag", codec.Mark{Modules: wire.Loss, Sequence: 0x00013535, Single: true}, true},
 	{"first tick, not numbered", codec.Mark{Modules: wire.Delay, Ticks: 1}, true},
 	{"last tick, not numbered", codec.Mark{Modules: wire.Delay, Ticks: 0xffffffff}, true},
 	{"first tick", codec.Mark{Modules: wire.Delay | wire.Loss, Sequence: 1, Single: true, Ticks: 1}, true},

@@ -2,8 +2,8 @@
 /*
  * What a C compiler makes of wire.h. It prints every constant, size and offset
  * as "name value"; then for each line "options|shim <hex>" on standard input
- * what the structs find there: modules, next, sent, received, number, and the
- * padding. The Go tests compare both with their own.
+ * what the structs find there: modules, next, sent, received, number, tag, and
+ * the padding. The Go tests compare both with their own.
  */
 #include <arpa/inet.h>
 #include <linux/types.h>
@@ -22,6 +22,11 @@ static void print_layout(void)
 	VALUE(WIRE_DELAY);
 	VALUE(WIRE_LOSS);
 	VALUE(WIRE_SPARSE);
+	VALUE(WIRE_TAGGED);
+	VALUE(WIRE_TAG_LENGTH);
+	VALUE(WIRE_TAG_TICKS);
+	VALUE(WIRE_TAG_EPOCH);
+	VALUE(WIRE_KEY_LENGTH);
 	VALUE(WIRE_IPV4);
 	VALUE(WIRE_IPV6);
 	VALUE(WIRE_TCP);
@@ -36,9 +41,12 @@ static void print_layout(void)
 	VALUE(WIRE_OPTION_DELAY_LENGTH);
 	VALUE(WIRE_OPTION_LOSS_LENGTH);
 	VALUE(WIRE_OPTION_SPARSE_LENGTH);
+	VALUE(WIRE_OPTION_TAGGED_LENGTH);
+	VALUE(WIRE_OPTION_TAGGED_SPARSE_LENGTH);
 	VALUE(WIRE_NATIVE_DELAY);
 	VALUE(WIRE_NATIVE_LOSS);
 	VALUE(WIRE_NATIVE_BOTH);
+	VALUE(WIRE_NATIVE_TAGGED_LOSS);
 	VALUE(WIRE_NATIVE_MAX);
 	VALUE(WIRE_SHIM_HEAD);
 	VALUE(WIRE_SHIM_DELAY);
@@ -54,12 +62,15 @@ static void print_layout(void)
 	VALUE(WIRE_EXID);
 	VALUE(WIRE_EXID_SPARSE);
 	VALUE(WIRE_EXPERIMENT_LENGTH);
+	VALUE(WIRE_EXPERIMENT_TAGGED_LENGTH);
 	VALUE(WIRE_TIME_SHIFT);
 	VALUE(WIRE_UDP_OPTION_KIND);
 	VALUE(WIRE_UDP_OPTION);
+	VALUE(WIRE_UDP_OPTION_TAGGED);
 	VALUE(WIRE_TCP_OPTION_KIND);
 	VALUE(WIRE_TCP_ROOM_KIND);
 	VALUE(WIRE_TCP_OPTION);
+	VALUE(WIRE_TCP_OPTION_TAGGED);
 	SIZE(wire_timestamp);
 	SIZE(wire_delay);
 	SIZE(wire_option_delay);
@@ -75,10 +86,25 @@ static void print_layout(void)
 	OFFSET(wire_native_both, loss);
 	OFFSET(wire_native_both, loss.sequence);
 	OFFSET(wire_native_both, pad);
+	OFFSET(wire_native_sparse, loss.flags);
+	OFFSET(wire_native_sparse, pad);
+	OFFSET(wire_native_tagged_loss, loss.sequence);
+	OFFSET(wire_native_tagged_loss, loss.tag);
+	OFFSET(wire_native_tagged_loss, pad);
+	OFFSET(wire_native_tagged_both, loss.sequence);
+	OFFSET(wire_native_tagged_both, loss.tag);
+	OFFSET(wire_native_tagged_both, pad);
+	OFFSET(wire_native_tagged_sparse, loss.sequence);
+	OFFSET(wire_native_tagged_sparse, loss.flags);
+	OFFSET(wire_native_tagged_sparse, loss.tag);
+	OFFSET(wire_native_tagged_sparse, pad);
 	OFFSET(wire_experiment, exid);
 	OFFSET(wire_experiment, number);
 	OFFSET(wire_experiment, time);
+	OFFSET(wire_experiment_tagged, mark);
+	OFFSET(wire_experiment_tagged, tag);
 	OFFSET(wire_udp_option, mark);
+	OFFSET(wire_udp_option_tagged, mark);
 	OFFSET(wire_shim, next_protocol);
 	OFFSET(wire_shim, length);
 	OFFSET(wire_shim, flags);
@@ -86,13 +112,15 @@ static void print_layout(void)
 	OFFSET(wire_shim_loss, sequence);
 	OFFSET(wire_shim_both, delay);
 	OFFSET(wire_shim_both, sequence);
+	OFFSET(wire_shim_tagged_loss, tag);
+	OFFSET(wire_shim_tagged_both, tag);
 }
 
-static void print_mark(int modules, int next, struct wire_delay delay, __be32 number)
+static void print_mark(int modules, int next, struct wire_delay delay, __be32 number, __be32 tag)
 {
-	printf("%d %d %08x%08x %08x%08x %08x ", modules, next,
+	printf("%d %d %08x%08x %08x%08x %08x %08x ", modules, next,
 	       ntohl(delay.sent.seconds), ntohl(delay.sent.fraction),
-	       ntohl(delay.received.seconds), ntohl(delay.received.fraction), ntohl(number));
+	       ntohl(delay.received.seconds), ntohl(delay.received.fraction), ntohl(number), ntohl(tag));
 }
 
 static void print_hex(const __u8 *bytes, size_t size)
@@ -102,33 +130,60 @@ static void print_hex(const __u8 *bytes, size_t size)
 	printf(".\n");
 }
 
+/* Both modules: the length of the loss option, which is in the same place, tells them apart. */
+static void read_both(const __u8 *bytes)
+{
+	const struct wire_native_both *both = (const void *)bytes;
+	const struct wire_native_sparse *sparse = (const void *)bytes;
+	const struct wire_native_tagged_both *tagged = (const void *)bytes;
+	const struct wire_native_tagged_sparse *tagged_sparse = (const void *)bytes;
+	int modules = WIRE_DELAY | WIRE_LOSS, next = both->head.next_header;
+	struct wire_delay delay = both->delay.data;
+	__be32 number = both->loss.sequence;
+
+	switch (both->loss.length) {
+	case WIRE_OPTION_LOSS_LENGTH:
+		print_mark(modules, next, delay, number, 0);
+		print_hex(both->pad, sizeof(both->pad));
+		return;
+	case WIRE_OPTION_SPARSE_LENGTH:
+		print_mark(modules | sparse->loss.flags, next, delay, number, 0);
+		print_hex(sparse->pad, sizeof(sparse->pad));
+		return;
+	case WIRE_OPTION_TAGGED_LENGTH:
+		print_mark(modules | WIRE_TAGGED, next, delay, number, tagged->loss.tag);
+		print_hex(tagged->pad, sizeof(tagged->pad));
+		return;
+	case WIRE_OPTION_TAGGED_SPARSE_LENGTH:
+		print_mark(modules | tagged_sparse->loss.flags | WIRE_TAGGED, next, delay, number,
+			   tagged_sparse->loss.tag);
+		print_hex(&tagged_sparse->pad, sizeof(tagged_sparse->pad));
+	}
+}
+
 static void read_options(const __u8 *bytes)
 {
 	const struct wire_options *head = (const void *)bytes;
 	const struct wire_native_delay *delay = (const void *)bytes;
 	const struct wire_native_loss *loss = (const void *)bytes;
-	const struct wire_native_both *both = (const void *)bytes;
-	const struct wire_native_sparse *sparse = (const void *)bytes;
+	const struct wire_native_tagged_loss *tagged = (const void *)bytes;
 	const struct wire_delay none = {};
 
 	switch (8 * (head->length + 1)) {
 	case WIRE_NATIVE_DELAY:
-		print_mark(WIRE_DELAY, head->next_header, delay->delay.data, 0);
+		print_mark(WIRE_DELAY, head->next_header, delay->delay.data, 0, 0);
 		print_hex(delay->pad, sizeof(delay->pad));
 		return;
 	case WIRE_NATIVE_LOSS:
-		print_mark(WIRE_LOSS, head->next_header, none, loss->loss.sequence);
+		print_mark(WIRE_LOSS, head->next_header, none, loss->loss.sequence, 0);
 		print_hex(NULL, 0);
 		return;
+	case WIRE_NATIVE_TAGGED_LOSS:
+		print_mark(WIRE_LOSS | WIRE_TAGGED, head->next_header, none, tagged->loss.sequence, tagged->loss.tag);
+		print_hex(tagged->pad, sizeof(tagged->pad));
+		return;
 	case WIRE_NATIVE_BOTH:
-		if (sparse->loss.length == WIRE_OPTION_SPARSE_LENGTH) {
-			print_mark(WIRE_DELAY | WIRE_LOSS | sparse->loss.flags, head->next_header,
-				   sparse->delay.data, sparse->loss.sequence);
-			print_hex(sparse->pad, sizeof(sparse->pad));
-			return;
-		}
-		print_mark(WIRE_DELAY | WIRE_LOSS, head->next_header, both->delay.data, both->loss.sequence);
-		print_hex(both->pad, sizeof(both->pad));
+		read_both(bytes);
 	}
 }
 
@@ -138,18 +193,22 @@ static void read_shim(const __u8 *bytes)
 	const struct wire_shim_delay *delay = (const void *)bytes;
 	const struct wire_shim_loss *loss = (const void *)bytes;
 	const struct wire_shim_both *both = (const void *)bytes;
+	const struct wire_shim_tagged_loss *tagged_loss = (const void *)bytes;
+	const struct wire_shim_tagged_both *tagged_both = (const void *)bytes;
 	const struct wire_delay none = {};
+	int tagged = head->type & WIRE_TAGGED;
 
-	switch (head->type) {
+	switch (head->type & ~WIRE_TAGGED) {
 	case WIRE_DELAY:
-		print_mark(head->type, head->next_protocol, delay->delay, 0);
+		print_mark(head->type, head->next_protocol, delay->delay, 0, 0);
 		break;
 	case WIRE_LOSS:
-		print_mark(head->type, head->next_protocol, none, loss->sequence);
+		print_mark(head->type, head->next_protocol, none, loss->sequence, tagged ? tagged_loss->tag : 0);
 		break;
 	case WIRE_DELAY | WIRE_LOSS:
 	case WIRE_DELAY | WIRE_LOSS | WIRE_SPARSE:
-		print_mark(head->type, head->next_protocol, both->delay, both->sequence);
+		print_mark(head->type, head->next_protocol, both->delay, both->sequence,
+			   tagged ? tagged_both->tag : 0);
 	}
 	print_hex(NULL, 0);
 }
