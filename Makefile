@@ -101,8 +101,15 @@ test: install-test ## install, check generated files, lint, run all tests except
 	@.ci/parts check-generated lint test-clib test-go test-python test-ui test-page
 
 .PHONY: test-long
-test-long: install-test build ## run the long tests, which take minutes or require an idle machine
+test-long: install-test build ## run the long tests, which take minutes or require an idle machine, the race detector, and each fuzz target for 2 s
+	@FUZZTIME=2s .ci/parts test-long-go test-long-page test-race fuzz
+
+.PHONY: test-long-go
+test-long-go: ## run the long Go tests
 	go test -count=1 -p=1 -timeout=$(TESTTIME) -tags=long -run='^TestLong' $(LONGPACKAGES)
+
+.PHONY: test-long-page
+test-long-page: ## run the long test of the page
 	cd ui && LONG=1 npx vitest run --config test/vitest.config.ts live -t 'loss in the network shows'
 
 .PHONY: test-busy
@@ -114,8 +121,8 @@ test-clib: ## test the C library
 	@$(MAKE) -C clib test
 
 .PHONY: test-go
-test-go: ## run the Go tests, including system tests; the longest packages begin first
-	go test -count=1 -p=2 -timeout=$(TESTTIME) ./lab/... ./probe/... ./...
+test-go: ## run the Go tests, including system tests; the longest packages begin first, and most of their time they wait
+	go test -count=1 -p=3 -timeout=$(TESTTIME) ./lab/... ./probe/... ./...
 
 .PHONY: test-python
 test-python: ## test the Python package
@@ -143,6 +150,11 @@ demo: install build ## run server and agents in a lab for SECONDS (15); KEEP=1 l
 .PHONY: first-delay
 first-delay: install build ## measure the time from zero to the first live delay in a lab, five times
 	go run ./bench/first-delay --bin bin
+
+.PHONY: campaign
+campaign: install build ## let random faults happen to a server and agents for SECONDS (1800), and check that each acknowledged row is stored once; SEED=n repeats one
+	go build -o bin/campaign ./bench/campaign
+	bin/campaign --seconds $(if $(filter command environment,$(firstword $(origin SECONDS))),$(SECONDS),1800) $(if $(SEED),--seed $(SEED))
 
 .PHONY: install-bench
 install-bench: ## also install what the benchmarks compare Pillion with (softflowd, iperf2, D-ITG)
@@ -185,11 +197,15 @@ size: ## count lines of code at REV (HEAD) and now, without tests and generated 
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)
-	@{ grep -rE --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' . || true; } | sort | \
-	while IFS=: read -r file target; do \
-		target=$${target#func }; echo "$$target ($$(dirname $$file))"; \
-		go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)" </dev/null; \
-	done
+	@FUZZTIME=$(FUZZTIME) .ci/fuzz
+
+# Packages whose goroutines share state.
+RACEPACKAGES = ./bus ./agent/identity ./agent/loader ./agent/oml ./agent/report ./agent/service ./agent/spool ./agent/validation \
+	./archive/... ./measure/... ./omsp/... ./server/... ./session
+
+.PHONY: test-race
+test-race: ## run the tests of packages with concurrency under the race detector
+	go test -race -count=1 -p=2 -timeout=$(TESTTIME) $(RACEPACKAGES)
 
 .PHONY: clean
 clean: ## remove build results

@@ -97,6 +97,7 @@ var exceptions = []exception{
 	{"main", "bench/first-delay", "an experiment for `make first-delay`, never shipped: the product is three binaries"},
 	{"main", "bench/inject", "an experiment run by hand, never shipped: the product is three binaries"},
 	{"main", "bench/ingest", "an experiment run by hand, never shipped: the product is three binaries"},
+	{"main", "bench/campaign", "a test with faults for `make campaign`, never shipped: the product is three binaries"},
 	{"main", "bench/crowd", "a simulation run by hand and by the page's tests, never shipped: the product is three binaries"},
 	{"main", "ui/pack", "a step of the page's build, run by go generate, never shipped: the product is three binaries"},
 	{"main", "internal/notice/collect", "a step of the build, run by go generate, never shipped: the product is three binaries"},

@@ -157,6 +157,14 @@ func (p *Point) InjectAt(at time.Time, values []omsp.Value) error {
 	return nil
 }
 
+// Progress returns the sequence numbers of the last tuple that was injected and not left
+// out, and of the last one up to which the collector has acknowledged all as stored.
+func (p *Point) Progress() (sent, stored int64) {
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	return p.seq, p.client.stored[p.schema.Index]
+}
+
 // reportDropped adds metadata if more tuples have been dropped since the last report. The
 // caller holds the lock.
 func (p *Point) reportDropped() {

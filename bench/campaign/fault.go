@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"pillion.dev/internal/netns"
+)
+
+// fault is one kind of misfortune. It happens to one host, lasts for a while, and is over
+// when happen returns; what follows from it may last longer.
+type fault struct {
+	name string
+	// server, agents: whom it can happen to.
+	server, agents bool
+	// alone: no other fault may be active meanwhile.
+	alone  bool
+	happen func(ctx context.Context, w *world, h *host, draws *rand.Rand) (what string, err error)
+}
+
+// Limits of what is drawn.
+const (
+	lastingMin, lastingMax = 500 * time.Millisecond, 6 * time.Second
+	gapMin, gapMax         = 200 * time.Millisecond, 3 * time.Second
+	stepMax                = 20 * time.Second
+)
+
+func faults() []fault {
+	all := []fault{
+		{name: "kill program", server: true, agents: true, happen: killProgram},
+		{name: "kill application", server: true, agents: true, happen: killApplication},
+		{name: "partition", agents: true, happen: partition},
+		{name: "partition of all", server: true, happen: partitionAll},
+	}
+	for _, name := range []string{"no space", "io errors", "fsync fails"} {
+		all = append(all, fault{name: name, server: true, agents: true, happen: func(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string, error) {
+			return breakDisk(ctx, h, diskFaults[name], draws)
+		}})
+	}
+	if canStep {
+		all = append(all, fault{name: "clock step", server: true, agents: true, happen: stepClock})
+	}
+	return all
+}
+
+func between(draws *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(draws.Int64N(int64(most-least)))
+}
+
+// last waits as long as is drawn.
+func last(ctx context.Context, draws *rand.Rand) time.Duration {
+	d := between(draws, lastingMin, lastingMax)
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return d.Round(time.Millisecond)
+}
+
+func killProgram(_ context.Context, _ *world, h *host, draws *rand.Rand) (string, error) {
+	if !h.program.kill(draws) {
+		return "it is not running", nil
+	}
+	return "killed", nil
+}
+
+func killApplication(_ context.Context, _ *world, h *host, draws *rand.Rand) (string, error) {
+	if !h.application.kill(draws) {
+		return "it is not running", nil
+	}
+	return "killed", nil
+}
+
+// partition takes either end of a link down: the host sees its own link fail, or packets
+// vanish behind it.
+func partition(ctx context.Context, w *world, h *host, draws *rand.Rand) (string, error) {
+	namespace, link := w.server.namespace, h.link
+	if draws.IntN(2) == 0 {
+		namespace, link = h.namespace, "net0"
+	}
+	if err := netns.IP(namespace, "link set "+link+" down"); err != nil {
+		return "", err
+	}
+	d := last(ctx, draws)
+	return fmt.Sprintf("for %v", d), netns.IP(namespace, "link set "+link+" up")
+}
+
+func (w *world) links(state string) error {
+	var lines []string
+	for _, h := range w.agents {
+		lines = append(lines, "link set "+h.link+" "+state)
+	}
+	return netns.IP(w.server.namespace, lines...)
+}
+
+func partitionAll(ctx context.Context, w *world, _ *host, draws *rand.Rand) (string, error) {
+	if err := w.links("down"); err != nil {
+		return "", err
+	}
+	d := last(ctx, draws)
+	return fmt.Sprintf("for %v", d), w.links("up")
+}
+
+func breakDisk(ctx context.Context, h *host, f diskFault, draws *rand.Rand) (string, error) {
+	h.disk.fail(&f)
+	d := last(ctx, draws)
+	return fmt.Sprintf("for %v, %d operations failed", d, h.disk.fail(nil)), nil
+}
+
+func stepClock(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string, error) {
+	ahead := between(draws, -stepMax, stepMax).Round(time.Second)
+	if err := h.program.step(ahead); errors.Is(err, errNotStopped) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return fmt.Sprintf("not possible: %v", err), nil // it may just end
+	} else if err != nil {
+		return "", err
+	}
+	d := last(ctx, draws)
+	if err := h.program.step(0); err != nil && h.program.running() {
+		return "", err
+	}
+	return fmt.Sprintf("by %v for %v", ahead, d), nil
+}
+
+// tally counts faults and prints them as they happen.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+	begun  time.Time
+}
+
+func (t *tally) add(name, host, what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts[name]++
+	fmt.Printf("%7.1f s  %-18s %-10s %s\n", time.Since(t.begun).Seconds(), name, host, what)
+}
+
+// lanes is how many faults may be active at once, on different hosts.
+const lanes = 2
+
+// run lets faults happen until the context ends. The same seed draws the same faults; when
+// exactly they hit the programs is up to the machine.
+func (w *world) run(ctx context.Context, t *tally) error {
+	var exclusive sync.RWMutex
+	taken := map[*host]*sync.Mutex{}
+	for _, h := range w.hosts() {
+		taken[h] = &sync.Mutex{}
+	}
+	failed := make(chan error, lanes)
+	var running sync.WaitGroup
+	for _, draws := range w.draws {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if err := w.next(ctx, t, draws, &exclusive, taken); err != nil {
+					failed <- err
+					return
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(between(draws, gapMin, gapMax)):
+				}
+			}
+		})
+	}
+	running.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+func (w *world) next(ctx context.Context, t *tally, draws *rand.Rand, exclusive *sync.RWMutex, taken map[*host]*sync.Mutex) error {
+	all := faults()
+	f := all[draws.IntN(len(all))]
+	var hosts []*host
+	if f.server {
+		hosts = append(hosts, w.server)
+	}
+	if f.agents {
+		hosts = append(hosts, w.agents...)
+	}
+	h := hosts[draws.IntN(len(hosts))]
+	if f.alone {
+		exclusive.Lock()
+		defer exclusive.Unlock()
+	} else {
+		exclusive.RLock()
+		defer exclusive.RUnlock()
+	}
+	taken[h].Lock()
+	defer taken[h].Unlock()
+	if ctx.Err() != nil {
+		return nil
+	}
+	what, err := f.happen(ctx, w, h, draws)
+	if err != nil {
+		return fmt.Errorf("%s of %s: %w", f.name, h.name, err)
+	}
+	t.add(f.name, h.name, what)
+	return nil
+}
