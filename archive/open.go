@@ -17,6 +17,19 @@ type Options struct {
 	Memory int64
 	// Quota of each agent.
 	Quota Quota
+	// Queries bounds the processes that answer users' queries; zero fields are the
+	// archive's defaults.
+	Queries Queries
+}
+
+// Queries bounds the processes that answer queries in a user's SQL.
+type Queries struct {
+	// AtOnce is the number of processes.
+	AtOnce int
+	// Memory of each, bytes.
+	Memory int64
+	// Processors of each.
+	Processors int
 }
 
 // Opener opens the archive at a location, or creates it. The location is the URL after

@@ -44,6 +44,13 @@ type Config struct {
 	Archive string `yaml:"archive"`
 	// MemoryBytes limits the archive's memory; default 1 GiB.
 	MemoryBytes quantity.Size `yaml:"memory_bytes"`
+	// QueryMemoryBytes limits the memory of each process that answers a query; default a
+	// quarter of MemoryBytes, at least 64 MiB.
+	QueryMemoryBytes quantity.Size `yaml:"query_memory_bytes"`
+	// QueryProcessors limits the processors of each; default half of them.
+	QueryProcessors int `yaml:"query_processors"`
+	// QueriesAtOnce limits their number; default 4.
+	QueriesAtOnce int `yaml:"queries_at_once"`
 	// OML are additional listen addresses for instrumented applications, besides DefaultOML.
 	OML []string `yaml:"oml"`
 	// OMLToken is the file with the token that applications must present; required
@@ -129,6 +136,12 @@ type Retention struct {
 // ErrConfig marks an invalid configuration.
 var ErrConfig = errors.New("invalid configuration")
 
+// Bounds of the settings of queries.
+const (
+	leastQueryMemory = 64 << 20
+	mostQueries      = 64
+)
+
 // ReadConfig reads a YAML file; unknown keys are errors with their line.
 func ReadConfig(path string) (Config, error) {
 	var c Config
@@ -171,6 +184,13 @@ func (c Config) Complete() (Config, error) {
 	q := c.Quotas
 	if min(q.Streams, q.Columns, q.Sequences, q.Gaps, int(q.Backlog), q.States, q.Addresses, q.Connections, q.Domains, q.Tables) < 0 {
 		return c, fmt.Errorf("%w: quotas cannot be negative", ErrConfig)
+	}
+	if c.QueryMemoryBytes != 0 && c.QueryMemoryBytes < leastQueryMemory {
+		return c, fmt.Errorf("%w: query_memory_bytes %d, want at least %d MiB", ErrConfig, c.QueryMemoryBytes, leastQueryMemory>>20)
+	}
+	if c.QueryProcessors < 0 || c.QueriesAtOnce < 0 || c.QueriesAtOnce > mostQueries {
+		return c, fmt.Errorf("%w: query_processors %d, queries_at_once %d: want 0 (default) or more, and at most %d queries",
+			ErrConfig, c.QueryProcessors, c.QueriesAtOnce, mostQueries)
 	}
 	var err error
 	c.LossEvent, err = c.LossEvent.complete()

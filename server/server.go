@@ -93,7 +93,11 @@ func (s *server) open(ctx context.Context) error {
 	for _, step := range []func() error{
 		s.openAuthority,
 		func() (err error) {
-			s.archive, err = archive.Open(s.config.Archive, archive.Options{Folder: s.config.Folder, Memory: int64(s.config.MemoryBytes), Quota: s.config.Quotas.archive()})
+			s.archive, err = archive.Open(s.config.Archive, archive.Options{
+				Folder: s.config.Folder, Memory: int64(s.config.MemoryBytes),
+				Quota:   s.config.Quotas.archive(),
+				Queries: archive.Queries{AtOnce: s.config.QueriesAtOnce, Memory: int64(s.config.QueryMemoryBytes), Processors: s.config.QueryProcessors},
+			})
 			return err
 		},
 		s.openIngest,

@@ -45,6 +45,9 @@ type Options struct {
 	Quota archive.Quota
 	// Now is the time of arrival; default time.Now.
 	Now func() time.Time
+	// Queries bounds Query; by default four at once, each with a quarter of Memory, at
+	// least 64 MiB, and half of the processors.
+	Queries archive.Queries
 }
 
 // Archive implements archive.Archive.
@@ -59,6 +62,9 @@ type Archive struct {
 	cancel context.CancelFunc
 	broken atomic.Bool // db must be opened again
 	closed bool
+
+	queries chan struct{} // one element for each process that answers a query
+	crashed atomic.Uint64 // such processes
 
 	// room is cancelled and replaced when storing needs the memory of queries.
 	room struct {
@@ -98,7 +104,7 @@ const fileName = "archive.duckdb"
 
 func init() {
 	archive.Register("duckdb", func(path string, o archive.Options) (archive.Archive, error) {
-		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory, Quota: o.Quota})
+		return Open(cmp.Or(path, filepath.Join(o.Folder, fileName)), Options{Memory: o.Memory, Quota: o.Quota, Queries: o.Queries})
 	})
 }
 
@@ -112,19 +118,35 @@ func Open(path string, options Options) (*Archive, error) {
 	if options.LogBytes == 0 {
 		options.LogBytes = 64 << 20
 	}
+	q := &options.Queries
+	q.AtOnce = cmp.Or(q.AtOnce, defaultQueries)
+	q.Memory = cmp.Or(q.Memory, max(options.Memory/int64(q.AtOnce), leastQueryMemory))
+	q.Processors = cmp.Or(q.Processors, max(runtime.NumCPU()/2, 1))
 	options.Quota = options.Quota.Complete()
 	if options.Now == nil {
 		options.Now = time.Now
 	}
 	a := &Archive{
-		path: path, options: options, holdings: map[string]*holding{}, newest: map[string]*newest{},
+		path: path, options: options, queries: make(chan struct{}, q.AtOnce), holdings: map[string]*holding{}, newest: map[string]*newest{},
 		declared: map[string]bool{}, used: map[string]time.Time{},
+	}
+	// Of processes that were killed with an earlier server.
+	if err := os.RemoveAll(a.queriesFolder()); err != nil {
+		return nil, fmt.Errorf("open archive %s: %w", path, err)
 	}
 	if err := a.open(); err != nil {
 		return nil, fmt.Errorf("open archive %s: %w", path, err)
 	}
 	return a, nil
 }
+
+const (
+	defaultQueries   = 4
+	leastQueryMemory = 64 << 20
+)
+
+// queriesFolder is where the processes that answer queries spill.
+func (a *Archive) queriesFolder() string { return a.path + ".queries" }
 
 // spillRatio bounds what questions may spill to disk, in multiples of the memory.
 const spillRatio = 8

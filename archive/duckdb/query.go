@@ -28,9 +28,8 @@ var (
 // errEnough ends a query at its limit of rows.
 var errEnough = errors.New("enough rows")
 
-// reader runs work on a connection of its own in a transaction that cannot write.
-// It ends with the context, with the time limit, or when the database closes.
-func (a *Archive) reader(ctx context.Context, limit time.Duration, work func(context.Context, *connection) error) error {
+// bounded runs work until the context ends, the time limit, or the database closes.
+func (a *Archive) bounded(ctx context.Context, limit time.Duration, work func(context.Context) error) error {
 	done, err := a.enter(ctx)
 	if err != nil {
 		return err
@@ -46,18 +45,25 @@ func (a *Archive) reader(ctx context.Context, limit time.Duration, work func(con
 	defer cancel(nil)
 	defer context.AfterFunc(a.live, func() { cancel(errClosed) })()
 	defer context.AfterFunc(a.roomy(), func() { cancel(errRoom) })()
-	c, err := connect(a.db)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	if err := c.exec(ctx, "BEGIN TRANSACTION READ ONLY"); err != nil {
-		return a.explain(caller, ctx, limit, err)
-	}
-	if err := work(ctx, c); err != nil && !errors.Is(err, errEnough) {
+	if err := work(ctx); err != nil && !errors.Is(err, errEnough) {
 		return a.explain(caller, ctx, limit, err)
 	}
 	return nil
+}
+
+// reader runs work on a connection of its own in a transaction that cannot write.
+func (a *Archive) reader(ctx context.Context, limit time.Duration, work func(context.Context, *connection) error) error {
+	return a.bounded(ctx, limit, func(ctx context.Context) error {
+		c, err := connect(a.db)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		if err := c.exec(ctx, "BEGIN TRANSACTION READ ONLY"); err != nil {
+			return err
+		}
+		return work(ctx, c)
+	})
 }
 
 // explain attributes an error to the query, the caller or the archive.
@@ -82,9 +88,9 @@ func (a *Archive) explain(caller, inner context.Context, limit time.Duration, er
 	return err
 }
 
-// Query implements archive.Archive. It ends without an error at limits.Rows: who
-// wants to know whether there were more asks for one more. TIMESTAMP_NS columns
-// come as Arrow timestamps without a zone, and mean UTC.
+// Query implements archive.Archive, in a process of its own. It ends without an error at
+// limits.Rows: who wants to know whether there were more asks for one more. TIMESTAMP_NS
+// columns come as Arrow timestamps without a zone, and mean UTC.
 func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits archive.Limits, rows func(arrow.RecordBatch) error) error {
 	word := strings.ToUpper(firstWord.FindString(ornament.ReplaceAllString(sql, "")))
 	if !slices.Contains(readingWords, word) {
@@ -93,16 +99,35 @@ func (a *Archive) Query(ctx context.Context, sql string, arguments []any, limits
 	if strings.ContainsRune(sql, 0) {
 		return fmt.Errorf("%w: it contains a NUL byte", archive.ErrQuery)
 	}
-	return a.reader(ctx, limits.Time, func(ctx context.Context, c *connection) error {
-		if err := c.inspectQuestion(ctx, sql); err != nil {
-			return err
+	if len(sql) > statementMost {
+		return fmt.Errorf("%w: the statement has %d bytes, limit %d", archive.ErrQuery, len(sql), statementMost)
+	}
+	q := question{
+		SQL: sql, Rows: limits.Rows, Memory: a.options.Queries.Memory, Spill: spillRatio * a.options.Queries.Memory, Threads: a.options.Queries.Processors,
+	}
+	for _, argument := range arguments {
+		if argument == nil {
+			argument = null{}
 		}
-		statement, err := c.prepareReading(sql)
-		defer duckdb.DestroyPrepare(&statement)
+		q.Arguments = append(q.Arguments, argument)
+	}
+	return a.bounded(ctx, limits.Time, func(ctx context.Context) error {
+		select {
+		case a.queries <- struct{}{}:
+			defer func() { <-a.queries }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c, err := connect(a.db)
 		if err != nil {
 			return err
 		}
-		return c.run(ctx, statement, arguments, limited(limits.Rows, rows))
+		q.Streams, err = a.remoteStreams(ctx, c)
+		c.close()
+		if err != nil {
+			return err
+		}
+		return a.answer(ctx, q, limited(limits.Rows, rows))
 	})
 }
 

@@ -39,13 +39,7 @@ var explaining = regexp.MustCompile(`(?i)^EXPLAIN(\s+ANALYZE)?\s`)
 // inspectQuestion rejects forbidden queries. It inspects the statement as parsed by DuckDB,
 // so that no spelling can hide anything.
 func (c *connection) inspectQuestion(ctx context.Context, sql string) error {
-	if len(sql) > statementMost {
-		return &sqlError{message: fmt.Sprintf("the statement has %d bytes, limit %d", len(sql), statementMost)}
-	}
-	inner := explaining.ReplaceAllString(ornament.ReplaceAllString(sql, ""), "")
-	if inner == ornament.ReplaceAllString(sql, "") {
-		inner = sql
-	}
+	inner := withoutExplain(sql)
 	var text string
 	err := c.query(ctx, "SELECT json_serialize_sql(?::VARCHAR)::VARCHAR", []any{inner}, each(func(r resultRow) { text = r.text(0) }))
 	if err != nil {
@@ -68,6 +62,15 @@ func (c *connection) inspectQuestion(ctx context.Context, sql string) error {
 	}
 	joins := 0
 	return inspectTree(tree.Nodes, &joins)
+}
+
+// withoutExplain returns the query that a statement explains, or the statement itself.
+func withoutExplain(sql string) string {
+	bare := ornament.ReplaceAllString(sql, "")
+	if inner := explaining.ReplaceAllString(bare, ""); inner != bare {
+		return inner
+	}
+	return sql
 }
 
 func inspectTree(node any, joins *int) error {
