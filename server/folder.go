@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pillion.dev/internal/store"
+	"pillion.dev/server/backup"
 )
 
 const (
@@ -35,6 +36,9 @@ func (s *server) lockFolder() error {
 	s.lock = lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock data directory %s: in use by another server: %w", s.config.Folder, err)
+	}
+	if _, err := os.Lstat(filepath.Join(s.config.Folder, backup.IncompleteFile)); err == nil {
+		return fmt.Errorf("open data directory %s: a restore was interrupted; empty the directory and repeat it", s.config.Folder)
 	}
 	if err := store.CheckFormat(s.config.Folder, "data directory", folderFormat); err != nil {
 		return err

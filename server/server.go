@@ -22,6 +22,7 @@ import (
 	"pillion.dev/archive"
 	"pillion.dev/bus"
 	"pillion.dev/server/authority"
+	"pillion.dev/server/backup"
 	"pillion.dev/server/control"
 	"pillion.dev/server/ingest"
 	"pillion.dev/server/refusal"
@@ -59,6 +60,8 @@ type server struct {
 	// applications is nil if OML is disabled.
 	applications *applications
 	listener     net.Listener
+	backup       *backup.Server
+	backups      net.Listener // nil if the archive has none
 	first        bool
 	retained     map[string]bool // streams whose retention has been applied
 }
@@ -105,6 +108,7 @@ func (s *server) open(ctx context.Context) error {
 		func() error { return s.openBus(ctx) },
 		s.openControl,
 		s.openWeb,
+		s.openBackup,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -186,6 +190,25 @@ func (s *server) openWeb() (err error) {
 	return nil
 }
 
+// openBackup lets the program's command backup copy the running server.
+func (s *server) openBackup() (err error) {
+	keeper, ok := s.archive.(interface {
+		Backup(ctx context.Context) (path string, err error)
+	})
+	if !ok {
+		return nil
+	}
+	s.backup = &backup.Server{
+		Folder: s.config.Folder, Archive: keeper.Backup, Size: s.archive.Size,
+		Flush: func() error { return errors.Join(s.control.Flush(), s.authority.Flush()) },
+	}
+	if s.backups, err = s.backup.Listen(); err != nil {
+		s.log.Warn("the running server cannot be backed up", "error", err)
+		s.backups = nil
+	}
+	return nil
+}
+
 // busURL is the bus URL announced to agents; if it has no host, agents use the one by
 // which they reached this server.
 func (s *server) busURL() string {
@@ -236,6 +259,9 @@ func (s *server) serve(ctx context.Context) error {
 			s.thin(ctx, ticks.C)
 		})
 	}
+	if s.backups != nil {
+		parts.Go(func() { s.backup.Serve(ctx, s.backups) })
+	}
 	parts.Go(func() { s.followPaths(ctx) })
 	parts.Go(func() { s.followLoss(ctx) })
 	parts.Go(func() { s.retain(ctx) })
@@ -279,8 +305,10 @@ func (s *server) close() error {
 	if s.authority != nil {
 		err = errors.Join(err, s.authority.Flush())
 	}
-	if s.listener != nil {
-		s.listener.Close()
+	for _, listener := range []net.Listener{s.listener, s.backups} {
+		if listener != nil {
+			listener.Close()
+		}
 	}
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Close())

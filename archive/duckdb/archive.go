@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,7 +209,9 @@ func (a *Archive) prepare(ctx context.Context) (err error) {
 		}
 		a.more = append(a.more, another)
 	}
-	for _, setting := range []string{"SET TimeZone = 'UTC'", "SET enable_external_access = false", "SET lock_configuration = true"} {
+	// Copies are written by the server itself, which attaches them.
+	copies := "SET allowed_directories = ['" + strings.ReplaceAll(a.path+backupSuffix, "'", "''") + "']"
+	for _, setting := range []string{copies, "SET TimeZone = 'UTC'", "SET enable_external_access = false", "SET lock_configuration = true"} {
 		// A build without time zones has UTC anyway.
 		if err := a.writer.exec(ctx, setting); err != nil && setting != "SET TimeZone = 'UTC'" {
 			return fmt.Errorf("%s: %w", setting, err)

@@ -11,11 +11,15 @@ import (
 	"github.com/alecthomas/kong"
 
 	"pillion.dev/cli/command"
+	"pillion.dev/internal/store"
 	"pillion.dev/server"
+	"pillion.dev/server/backup"
 )
 
 type cli struct {
 	Run      runCmd                       `cmd:"" default:"withargs" help:"Run the server (the default)."`
+	Backup   backupCmd                    `cmd:"" help:"Copy the data directory, also of a running server."`
+	Restore  restoreCmd                   `cmd:"" help:"Restore a backup to an empty data directory."`
 	Check    command.Check[server.Config] `cmd:"" help:"Check a configuration file."`
 	Licenses command.Licenses             `cmd:"" help:"Print the licences of this program and of the software it contains."`
 	Version  command.Version              `cmd:"" help:"Print the version of this program."`
@@ -24,6 +28,8 @@ type cli struct {
 var hints = []command.Hint{
 	command.Correctable(command.Is(command.ErrUsage), "see pillion-server --help"),
 	command.Correctable(command.Is(server.ErrConfig), "correct the file; docs/server.md lists the keys"),
+	command.Correctable(command.Is(backup.ErrNotEmpty), "nothing was changed"),
+	command.Failure(command.Is(store.ErrNewer), "docs/server.md, Upgrades"),
 	command.Failure(addressInUse, "another program uses this address; --http, --nats-listen and --oml select others"),
 }
 

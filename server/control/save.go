@@ -99,6 +99,9 @@ func (c *Control) take() map[string]any {
 	return files
 }
 
+// Flush writes what has changed since the last round.
+func (c *Control) Flush() error { return c.write() }
+
 // save writes what changed in a round. Failed writes are retried in the next one; a
 // server that cannot write continues to measure.
 func (c *Control) save() {

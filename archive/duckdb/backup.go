@@ -1,0 +1,80 @@
+package duckdb
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// backupSuffix ends the name of the folder beside the archive's file, the only one where
+// DuckDB may create other files.
+const backupSuffix = ".backup"
+
+// Backup writes a copy of the archive, as of one moment, to a file in a folder beside the
+// archive, which the caller removes. Batches are stored meanwhile: rows and delivery
+// states of the copy are those of one transaction.
+func (a *Archive) Backup(ctx context.Context) (path string, err error) {
+	folder := a.path + backupSuffix
+	path = filepath.Join(folder, fileName)
+	if err := a.copyTo(ctx, folder, path); err != nil {
+		return "", fmt.Errorf("back up archive %s: %w", a.path, err)
+	}
+	return path, nil
+}
+
+func (a *Archive) copyTo(ctx context.Context, folder, path string) error {
+	done, err := a.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.live, cancel)()
+	a.writing.Lock()
+	err = a.saveRetention(ctx)
+	a.writing.Unlock()
+	if err != nil {
+		return err
+	}
+	c, err := connect(a.db)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := c.exec(ctx, "ATTACH '"+strings.ReplaceAll(path, "'", "''")+"' AS backup_copy"); err != nil {
+		return a.judge(err)
+	}
+	err = c.inTransaction(ctx, func() error { return c.copyTables(ctx) })
+	// Detaching works its log into the file.
+	if detached := c.exec(context.Background(), "DETACH backup_copy"); err == nil {
+		err = detached
+	}
+	return because(ctx, err)
+}
+
+// copyTables copies all tables, which have neither constraints nor indexes, to the attached
+// database. (COPY FROM DATABASE changes a setting, and those are locked.)
+func (c *connection) copyTables(ctx context.Context) error {
+	var copies []string
+	err := c.query(ctx, "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() ORDER BY ALL", nil,
+		each(func(r resultRow) {
+			table := quoted(r.text(1)) + "." + quoted(r.text(2))
+			copies = append(copies, "CREATE SCHEMA IF NOT EXISTS backup_copy."+quoted(r.text(1)),
+				"CREATE TABLE backup_copy."+table+" AS FROM "+quoted(r.text(0))+"."+table)
+		}))
+	for _, sql := range copies {
+		if err == nil {
+			err = c.exec(ctx, sql)
+		}
+	}
+	return err
+}
