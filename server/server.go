@@ -118,7 +118,7 @@ func (s *server) open(ctx context.Context) error {
 }
 
 func (s *server) openAuthority() error {
-	a, created, err := authority.Open(s.config.Folder, authority.Options{Hosts: s.config.Hosts, AgentValidity: s.config.AgentCertificates})
+	a, created, err := authority.Open(s.config.Folder, authority.Options{Hosts: s.config.Hosts, AgentValidity: s.config.AgentCertificates, Cluster: s.config.NATS != ""})
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *server) openBus(ctx context.Context) (err error) {
 
 func (s *server) openControl() (err error) {
 	s.control, err = control.New(control.Options{
-		Dir: s.config.Folder, Bus: links{s.bus, s.embedded}, Events: s.local, Log: s.log,
+		Dir: s.config.Folder, Bus: links{s.bus, s.embedded}, Events: s.local, Revocations: s.authority, Log: s.log,
 		Addresses: s.config.Quotas.Addresses, Refused: s.refuse,
 	})
 	if err != nil {

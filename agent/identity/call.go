@@ -36,9 +36,13 @@ type (
 		Certificate []byte `json:"certificate"`
 		Bus         string `json:"bus"`
 	}
+	standingRequest struct {
+		Revocations []byte `json:"revocations,omitempty"`
+	}
 	standingResponse struct {
-		Welcome bool   `json:"welcome"`
-		Reason  string `json:"reason"`
+		Welcome     bool   `json:"welcome"`
+		Reason      string `json:"reason"`
+		Revocations []byte `json:"revocations"`
 	}
 	// failure is the body of a response other than 200.
 	failure struct {
@@ -49,7 +53,7 @@ type (
 
 const (
 	callTimeout   = 30 * time.Second
-	responseLimit = 1 << 20
+	responseLimit = 8 << 20
 	servicePath   = "/pillion.v1.EnrolService/"
 )
 

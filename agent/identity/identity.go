@@ -6,6 +6,7 @@
 package identity
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -48,7 +49,10 @@ var (
 // DefaultFolder is where an agent stores its identity.
 const DefaultFolder = "/var/lib/pillion"
 
-const fileName = "identity.json"
+const (
+	fileName        = "identity.json"
+	revocationsName = "revocations.json"
+)
 
 // Identity is safe for use by many goroutines.
 type Identity struct {
@@ -263,12 +267,23 @@ func (i *Identity) renew(ctx context.Context, d *document) error {
 
 // Standing asks the server whether it accepts this agent: nil, ErrRefused with its
 // reason, or why it could not be asked. It explains a rejection by the bus.
+//
+// The two exchange the list of revocations, which the server signs and the agent only
+// carries: a server that was restored from a backup learns from it what was revoked since.
 func (i *Identity) Standing(ctx context.Context) error {
 	d := i.document()
+	path := filepath.Join(filepath.Dir(i.path), revocationsName)
+	carried, err := os.ReadFile(path)
+	if err != nil || len(carried) > responseLimit/2 {
+		carried = nil
+	}
 	var answer standingResponse
-	err := call(ctx, i.config(verifyServer), d.Server, "Standing", struct{}{}, &answer)
+	err = call(ctx, i.config(verifyServer), d.Server, "Standing", standingRequest{carried}, &answer)
 	if err == nil && !answer.Welcome {
 		err = fmt.Errorf("%w: %s", ErrRefused, oneLine(answer.Reason))
+	}
+	if err == nil && len(answer.Revocations) > 0 && !bytes.Equal(answer.Revocations, carried) {
+		err = store.Replace(path, answer.Revocations, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("ask %s about agent %q: %w", d.Server, d.Name, err)

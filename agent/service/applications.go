@@ -74,6 +74,12 @@ func (s *service) send(ctx context.Context, envelope measure.Envelope) error {
 	if errors.Is(err, bus.ErrBusy) {
 		s.applications.busy.Store(time.Now().UnixNano())
 	}
+	if errors.Is(err, bus.ErrRefused) {
+		select {
+		case s.ask <- struct{}{}:
+		default:
+		}
+	}
 	return err
 }
 

@@ -57,6 +57,35 @@ func (s *service) keepIdentity(ctx context.Context) {
 	}
 }
 
+// How often an agent asks for its standing, and how long after it connects: the agents of
+// a server that restarts all connect at once.
+const (
+	standingEvery = 10 * time.Minute
+	standingDelay = 5 * time.Second
+)
+
+// keepStanding asks the server for this agent's standing after it has connected, when the
+// server refuses batches, and from time to time. Thereby a server that was restored from
+// a backup gets to know this agent and what was revoked since.
+func (s *service) keepStanding(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.ask:
+		case <-time.After(standingEvery/2 + rand.N(standingEvery)):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rand.N(standingDelay)):
+		}
+		if err := s.identity.Standing(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("ask for standing", "error", err)
+		}
+	}
+}
+
 // Limits of the pause between checks of the certificate: the clock may be stepped, so it
 // is at most an hour.
 const renewMin, renewMax = time.Second, time.Hour

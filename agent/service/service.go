@@ -56,6 +56,7 @@ type service struct {
 	applications *applications
 
 	linked chan struct{} // signalled when the server is connected
+	ask    chan struct{} // signalled when the agent's standing is in question
 	joined sync.Once
 	ready  func()
 }
@@ -90,7 +91,7 @@ func RunInOne(ctx context.Context, config Config, log *slog.Logger, ready func()
 func run(ctx context.Context, config Config, log *slog.Logger, ready func(), load func(*service) (privileged, error)) error {
 	s := &service{
 		config: config, log: log, started: time.Now(), instance: rand.Text(),
-		linked: make(chan struct{}, 1), ready: ready,
+		linked: make(chan struct{}, 1), ask: make(chan struct{}, 1), ready: ready,
 	}
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -158,7 +159,7 @@ func (s *service) servers() []string {
 func (s *service) run(ctx context.Context) {
 	var parts sync.WaitGroup
 	for _, part := range []func(context.Context){
-		s.report, s.streams.run, s.keepIdentity, s.reserved.run, s.thin,
+		s.report, s.streams.run, s.keepIdentity, s.keepStanding, s.reserved.run, s.thin,
 		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
 		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.send)) },
 	} {
@@ -183,6 +184,10 @@ func (s *service) changed(connected bool, reason error) {
 		return
 	}
 	s.log.Info("connected", "server", s.identity.Server(), "agent", s.identity.Name())
+	select {
+	case s.ask <- struct{}{}:
+	default:
+	}
 	select {
 	case s.linked <- struct{}{}:
 	default:

@@ -1260,7 +1260,9 @@ func (x *RenewResponse) GetBus() string {
 }
 
 type StandingRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The list of revocations that an earlier answer contained; a server that was restored from a backup learns from it what was revoked since.
+	Revocations   []byte `protobuf:"bytes,1,opt,name=revocations,proto3" json:"revocations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1295,12 +1297,21 @@ func (*StandingRequest) Descriptor() ([]byte, []int) {
 	return file_server_proto_rawDescGZIP(), []int{21}
 }
 
+func (x *StandingRequest) GetRevocations() []byte {
+	if x != nil {
+		return x.Revocations
+	}
+	return nil
+}
+
 type StandingResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The server accepts this host.
 	Welcome bool `protobuf:"varint,1,opt,name=welcome,proto3" json:"welcome,omitempty"`
 	// Why it does not.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// List of revocations, signed by the authority, for the agent to carry; empty if nothing was ever revoked.
+	Revocations   []byte `protobuf:"bytes,3,opt,name=revocations,proto3" json:"revocations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1347,6 +1358,13 @@ func (x *StandingResponse) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *StandingResponse) GetRevocations() []byte {
+	if x != nil {
+		return x.Revocations
+	}
+	return nil
 }
 
 var File_server_proto protoreflect.FileDescriptor
@@ -1436,11 +1454,13 @@ const file_server_proto_rawDesc = "" +
 	"\x13certificate_request\x18\x01 \x01(\fR\x12certificateRequest\"C\n" +
 	"\rRenewResponse\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x10\n" +
-	"\x03bus\x18\x02 \x01(\tR\x03bus\"\x11\n" +
-	"\x0fStandingRequest\"D\n" +
+	"\x03bus\x18\x02 \x01(\tR\x03bus\"3\n" +
+	"\x0fStandingRequest\x12 \n" +
+	"\vrevocations\x18\x01 \x01(\fR\vrevocations\"f\n" +
 	"\x10StandingResponse\x12\x18\n" +
 	"\awelcome\x18\x01 \x01(\bR\awelcome\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason2\xae\x04\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12 \n" +
+	"\vrevocations\x18\x03 \x01(\fR\vrevocations2\xae\x04\n" +
 	"\rServerService\x12D\n" +
 	"\x06Health\x12\x19.pillion.v1.HealthRequest\x1a\x1a.pillion.v1.HealthResponse\"\x03\x90\x02\x01\x12M\n" +
 	"\tBuildInfo\x12\x1c.pillion.v1.BuildInfoRequest\x1a\x1d.pillion.v1.BuildInfoResponse\"\x03\x90\x02\x01\x12D\n" +

@@ -38,6 +38,8 @@ func (r *registry) Claim(name string, c authority.Certificate, _ authority.Grant
 	return true, nil
 }
 
+func (r *registry) Generation(string) uint64 { return 0 }
+
 func (r *registry) Holds(string, string) bool { return false }
 
 func (r *registry) Renewed(name string, c authority.Certificate) error {

@@ -12,6 +12,7 @@ import (
 
 	"pillion.dev/internal/quantity"
 	"pillion.dev/server"
+	"pillion.dev/server/authority"
 	"pillion.dev/server/backup"
 )
 
@@ -99,6 +100,18 @@ func (c *restoreCmd) Run() error {
 	}
 	fmt.Printf("restored %s from the backup of %s: %s, %s\n", data, m.Time.Local().Format(time.DateTime),
 		quantity.Count(int64(len(m.Files)), "file"), quantity.FormatBytes(m.Bytes()))
+	if c.Previous == "" {
+		fmt.Println("what was revoked since then will be learned from agents as they connect; check pillion agents and pillion token list")
+		return nil
+	}
+	added, path, err := authority.MergePrevious(data, c.Previous)
+	if err == nil && path != "" {
+		err = backup.GiveAway(data, path)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("took %s from %s\n", quantity.Count(int64(added), "revocation"), c.Previous)
 	return nil
 }
 

@@ -3,7 +3,9 @@ package server
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -95,7 +97,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	senders := []*sender{{own: join(t, w, "a")}, {own: join(t, w, "b")}}
 	for _, s := range senders {
 		s.start(t, w)
-		until(t, "batches are acknowledged", func() bool { return s.acked.Load() > 30 })
+		until(t, "batches are acknowledged", func() bool { return s.acked.Load() > 10 })
 	}
 	var before, after []uint64
 	for _, s := range senders {
@@ -105,7 +107,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		t.Fatalf("backup: exit code %d", code)
 	}
 	for i, s := range senders {
-		until(t, "batches are acknowledged after the backup", func() bool { return s.acked.Load() > before[i]+60 })
+		until(t, "batches are acknowledged after the backup", func() bool { return s.acked.Load() > before[i]+20 })
 	}
 	if err := senders[0].own.Renew(t.Context()); err != nil {
 		t.Fatal(err)
@@ -133,7 +135,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 	for i, s := range senders {
 		s.start(t, w)
-		until(t, "batches are acknowledged by the restored server", func() bool { return s.acked.Load() > after[i]+30 })
+		until(t, "batches are acknowledged by the restored server", func() bool { return s.acked.Load() > after[i]+10 })
 		s.halt()
 	}
 	stop()
@@ -181,5 +183,34 @@ func TestBackupOfAStoppedServer(t *testing.T) {
 	}
 	if got := storedBatches(t, restored, "a"); !slices.Equal(got, []uint64{3}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestDocumentedBackup runs the commands of the documentation, on other paths.
+func TestDocumentedBackup(t *testing.T) {
+	base := t.TempDir()
+	folder := filepath.Join(base, "pillion-server")
+	_, stop := serving(t, folder)
+	stop()
+	paths := strings.NewReplacer("/srv/backup", filepath.Join(base, "backup"), "/var/lib", base)
+	ran := 0
+	for _, block := range regexp.MustCompile("(?ms)^```sh backup\n(.*?)^```$").FindAllStringSubmatch(read(t, document), -1) {
+		for line := range strings.Lines(block[1]) {
+			words := strings.Fields(paths.Replace(line))
+			switch {
+			case words[0] == program:
+				if code := Main(append(words[1:], "--data", folder)); code != 0 {
+					t.Errorf("%s: exit code %d", line, code)
+				}
+			case words[0] == "mv":
+				if err := os.Rename(words[1], words[2]); err != nil {
+					t.Error(err)
+				}
+			}
+			ran++
+		}
+	}
+	if ran != 3 {
+		t.Errorf("%d commands, want 3", ran)
 	}
 }

@@ -51,6 +51,8 @@ type Registry interface {
 	// Claim assigns an unused name to the holder of the certificate's key. If that
 	// holder has the name already, it only records the certificate, and joined is false.
 	Claim(name string, certificate Certificate, grant Grant) (joined bool, err error)
+	// Generation returns that of the agent's latest certificate, or 0.
+	Generation(name string) uint64
 	// Holds reports whether the name is assigned to the holder of the key.
 	Holds(name, key string) bool
 	// Standing returns why that certificate of the agent is not accepted, or nil.
@@ -78,6 +80,9 @@ type Options struct {
 	Hosts []string
 	// AgentValidity is the validity of agents' certificates; default one year.
 	AgentValidity time.Duration
+	// Cluster is set if agents connect to an external cluster, which does not know what is
+	// revoked: a name is not assigned again while a revoked certificate of it is valid.
+	Cluster bool
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -91,6 +96,7 @@ type Authority struct {
 	certificate *x509.Certificate
 	pool        *x509.CertPool
 	agents      Registry
+	revocations *revocations
 	// enrolling is held while a host joins: it uses up the token.
 	enrolling sync.Mutex
 
@@ -181,10 +187,17 @@ func (a *Authority) open() error {
 }
 
 func (a *Authority) openTokens() (created bool, err error) {
-	a.Tokens = &Tokens{path: filepath.Join(a.folder, tokensFile), now: a.options.Now, fingerprint: a.Fingerprint()}
-	found, err := store.Load(a.Tokens.path, &a.Tokens.list)
-	if err != nil || found {
+	if a.revocations, err = openRevocations(a.folder, a.key, a.options.Now); err != nil {
 		return false, err
+	}
+	a.Tokens = &Tokens{path: filepath.Join(a.folder, tokensFile), now: a.options.Now, fingerprint: a.Fingerprint(), revocations: a.revocations}
+	found, err := store.Load(a.Tokens.path, &a.Tokens.list)
+	if err != nil {
+		return false, err
+	}
+	if found {
+		a.Tokens.applyRevocations()
+		return false, a.Tokens.recordRevocations()
 	}
 	operator, err := a.Tokens.add(Token{Name: "operator", Role: RoleAdmin})
 	if err != nil {

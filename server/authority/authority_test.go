@@ -46,6 +46,8 @@ func (n names) Claim(name string, c Certificate, _ Grant) (bool, error) {
 	return true, nil
 }
 
+func (n names) Generation(string) uint64 { return 0 }
+
 func (n names) Holds(name, key string) bool { return n[name] == key }
 
 func (n names) Renewed(name string, c Certificate) error { n[name] = c.Key; return nil }

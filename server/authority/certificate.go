@@ -101,7 +101,10 @@ func (a *Authority) makeIdentity(template *x509.Certificate) (*identity, error) 
 }
 
 func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey, own *ecdsa.PrivateKey) (*x509.Certificate, error) {
-	template.SerialNumber, template.NotBefore = newSerial(), a.options.Now().Add(-min(backdate, template.NotAfter.Sub(a.options.Now())/10))
+	if template.SerialNumber == nil {
+		template.SerialNumber = newSerial()
+	}
+	template.NotBefore = a.options.Now().Add(-min(backdate, template.NotAfter.Sub(a.options.Now())/10))
 	parent, key := a.certificate, a.key
 	if parent == nil {
 		parent, key = template, own
@@ -228,7 +231,7 @@ func (a *Authority) SignAgent(request []byte, name string) (certificate []byte, 
 		expires = a.certificate.NotAfter
 	}
 	leaf, err := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, NotAfter: expires,
+		SerialNumber: serialOf(a.nextGeneration(name)), Subject: pkix.Name{CommonName: name}, NotAfter: expires,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, public, nil)
 	if err != nil {

@@ -30,6 +30,8 @@ func (g *grants) Claim(name string, c Certificate, grant Grant) (bool, error) {
 	return joined, err
 }
 
+func (g *grants) Generation(string) uint64 { return 0 }
+
 func (g *grants) Holds(name, key string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

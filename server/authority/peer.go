@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -86,6 +87,10 @@ func (a *Authority) Enrol(token, name string, request []byte) (certificate, auth
 	if err != nil {
 		return nil, nil, fmt.Errorf("enrol agent %.70q: %w", name, err)
 	}
+	if until := a.reusable(name); a.options.Now().Before(until) {
+		return nil, nil, fmt.Errorf("enrol agent %q: %w: an agent of that name was revoked, and the NATS cluster may accept its certificate until %s; use another name",
+			name, ErrInvalid, until.UTC().Format(time.DateOnly))
+	}
 	certificate, issued, err := a.SignAgent(request, name)
 	if err != nil {
 		return nil, nil, err
@@ -98,6 +103,15 @@ func (a *Authority) Enrol(token, name string, request []byte) (certificate, auth
 		a.use(shown.Name)
 	}
 	return certificate, a.certificate.Raw, nil
+}
+
+// reusable returns when a name may be assigned again; zero: at any time.
+func (a *Authority) reusable(name string) time.Time {
+	through, revoked := a.revocations.through(name)
+	if !revoked || !a.options.Cluster {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(min(through, math.MaxInt64))).Add(a.options.AgentValidity)
 }
 
 // Renew signs a key for an agent that Authorize returned.

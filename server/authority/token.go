@@ -63,6 +63,7 @@ type Tokens struct {
 	path        string
 	now         func() time.Time
 	fingerprint string
+	revocations *revocations
 
 	mu    sync.Mutex
 	list  []stored
@@ -165,11 +166,52 @@ func (t *Token) permits(name string) error {
 func (t *Tokens) use(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if i := t.find(name); i >= 0 {
-		t.list[i].Uses++
-		t.dirty = true
-		_ = t.save() // Flush and the next change repeat it
+	i := t.find(name)
+	if i < 0 {
+		return
 	}
+	t.list[i].Uses++
+	t.dirty = true
+	_ = t.save() // Flush and the next change repeat it
+	if t.list[i].usedUp() {
+		_, _ = t.revocations.record(t.revocation(i)) // only for a restore, and repeated at the next start
+	}
+}
+
+func (t *Tokens) revocation(i int) Revocation {
+	return Revocation{Token: t.list[i].Hash, Used: !t.list[i].Revoked, Time: t.now().UTC()}
+}
+
+// applyRevocations marks tokens that were revoked or used up according to the list of
+// revocations: the tokens may be older, from a backup.
+func (t *Tokens) applyRevocations() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.list {
+		k := &t.list[i]
+		one, revoked := t.revocations.token(k.Hash)
+		switch {
+		case !revoked:
+		case one.Used && !k.usedUp() && k.MaxUses != 0:
+			k.Uses, t.dirty = k.MaxUses, true
+		case !one.Used && !k.Revoked:
+			k.Revoked, t.dirty = true, true
+		}
+	}
+}
+
+// recordRevocations adds to the list what it lacks: versions before it only marked tokens.
+func (t *Tokens) recordRevocations() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []Revocation
+	for i, k := range t.list {
+		if _, known := t.revocations.token(k.Hash); !known && (k.Revoked || k.usedUp()) {
+			list = append(list, t.revocation(i))
+		}
+	}
+	_, err := t.revocations.record(list...)
+	return err
 }
 
 func hash(secret string) string {
@@ -252,7 +294,11 @@ func (t *Tokens) Revoke(name string) error {
 		return fmt.Errorf("revoke token %q: %w", name, ErrLast)
 	}
 	t.list[i].Revoked = true
-	if err := t.save(); err != nil {
+	_, err := t.revocations.record(t.revocation(i))
+	if err == nil {
+		err = t.save()
+	}
+	if err != nil {
 		t.list[i].Revoked = false
 		return fmt.Errorf("revoke token %q: %w", name, err)
 	}

@@ -82,7 +82,7 @@ func restore(m Manifest, from, data, archive string, progress Progress) (err err
 		}
 		made = append(made, to, filepath.Dir(to))
 	}
-	if err := giveAway(data, made); err != nil {
+	if err := GiveAway(data, made...); err != nil {
 		return err
 	}
 	if err := os.Remove(marker); err != nil {
@@ -91,8 +91,8 @@ func restore(m Manifest, from, data, archive string, progress Progress) (err err
 	return syncFolder(data)
 }
 
-// giveAway gives files that root restored to the owner of the data directory.
-func giveAway(data string, paths []string) error {
+// GiveAway gives files that root has written to the owner of the data directory.
+func GiveAway(data string, paths ...string) error {
 	info, err := os.Stat(data)
 	if err != nil {
 		return err

@@ -155,6 +155,9 @@ func (c *Control) SetLabels(name string, labels map[string]string) error {
 
 // Revoke revokes an agent's certificate and closes its connection.
 func (c *Control) Revoke(name string) error {
+	if err := c.recordRevocation(name); err != nil {
+		return fmt.Errorf("revoke agent %q: %w", name, err)
+	}
 	err := c.alter("revoke", name, func(a *agent) error {
 		a.Revoked = true
 		return nil

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -58,17 +59,35 @@ func (c *Control) Holds(name, key string) bool {
 	return a != nil && !a.Revoked && key != "" && a.Key == key
 }
 
-// Standing returns why a host with that certificate is not admitted, or nil. The
-// previous certificate is valid until the renewed one is first used.
+// Generation returns that of the latest certificate of an agent, or 0.
+func (c *Control) Generation(name string) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.agents[name]; a != nil {
+		return authority.Generation(a.Serial)
+	}
+	return 0
+}
+
+// Standing returns why a host with that certificate of the authority is not admitted, or
+// nil. The previous certificate is valid until the renewed one is first used. A
+// certificate later than all that are recorded, or of a name that is not, was issued
+// before the documents were restored from a backup: it is recorded again.
 func (c *Control) Standing(name string, certificate authority.Certificate) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := c.agents[name]
+	a, generation := c.agents[name], authority.Generation(certificate.Serial)
 	switch {
-	case a == nil:
-		return fmt.Errorf("admit agent %q: %w", name, ErrNotFound)
-	case a.Revoked:
+	case c.Revocations != nil && c.Revocations.AgentRevoked(name, generation), a != nil && a.Revoked:
 		return fmt.Errorf("admit agent %q: %w", name, ErrRevoked)
+	// Versions that kept no list of revocations issued certificates of generation 0: an
+	// unknown name with one may have been revoked and deleted.
+	case a == nil && (generation == 0 || c.Revocations == nil || len(c.agents) >= agentsMax):
+		return fmt.Errorf("admit agent %q: %w", name, ErrNotFound)
+	case a == nil:
+		c.agents[name] = newAgent(enrolment{Name: name, Enrolled: c.Now()})
+		c.recover(c.agents[name], certificate)
+		return nil
 	case same(a.Serial, a.Key, certificate):
 		if a.Previous != "" || a.Key != certificate.Key {
 			a.Previous, a.PreviousKey, a.Key = "", "", certificate.Key
@@ -77,8 +96,69 @@ func (c *Control) Standing(name string, certificate authority.Certificate) error
 		return nil
 	case a.Previous != "" && same(a.Previous, a.PreviousKey, certificate):
 		return nil
+	case generation > authority.Generation(a.Serial):
+		c.recover(a, certificate)
+		return nil
 	}
 	return fmt.Errorf("admit agent %q: %w", name, ErrSuperseded)
+}
+
+// recover records a certificate that was issued after the backup from which the documents
+// were restored.
+func (c *Control) recover(a *agent, certificate authority.Certificate) {
+	a.Serial, a.Key, a.Expires = certificate.Serial, certificate.Key, certificate.Expires
+	a.Previous, a.PreviousKey = "", ""
+	c.changed.agents = true
+	c.event("agent-recovered", event.Warning, a.Name, "", "the certificate of %s was issued after the backup from which this server was restored, and is accepted; approve its labels again", a.Name)
+	c.hurry()
+}
+
+// reconcile brings a stored agent and the list of revocations together: the agent may be
+// older, from a backup; versions without the list only marked the agent.
+func (c *Control) reconcile(e *enrolment) error {
+	if c.Revocations == nil {
+		return nil
+	}
+	generation := authority.Generation(e.Serial)
+	listed := c.Revocations.AgentRevoked(e.Name, generation)
+	if e.Revoked && !listed {
+		return c.Revocations.RevokeAgent(e.Name, generation)
+	}
+	if listed && !e.Revoked {
+		e.Revoked, c.changed.agents = true, true
+	}
+	return nil
+}
+
+// recordRevocation adds an agent that exists to the list of revocations.
+func (c *Control) recordRevocation(name string) error {
+	c.mu.Lock()
+	a := c.agents[name]
+	var generation uint64
+	if a != nil {
+		generation = authority.Generation(a.Serial)
+	}
+	c.mu.Unlock()
+	if a == nil || c.Revocations == nil {
+		return nil
+	}
+	return c.Revocations.RevokeAgent(name, generation)
+}
+
+// ApplyRevocations revokes the agents of a list that are revoked according to the list of
+// revocations, to which they were added.
+func (c *Control) ApplyRevocations(names []string) error {
+	var failed error
+	for _, name := range names {
+		c.mu.Lock()
+		a := c.agents[name]
+		apply := a != nil && !a.Revoked && c.Revocations.AgentRevoked(name, authority.Generation(a.Serial))
+		c.mu.Unlock()
+		if apply {
+			failed = errors.Join(failed, c.Revoke(name))
+		}
+	}
+	return failed
 }
 
 // Admit returns why batches of an agent are not accepted, or nil.

@@ -65,13 +65,24 @@ type Bus interface {
 	Disconnect(agent string)
 }
 
+// Revocations is the list of what was revoked for ever, which may be newer than the other
+// documents, if these were restored from a backup.
+type Revocations interface {
+	// RevokeAgent revokes all certificates of an agent, of which the latest known has
+	// that generation; AgentRevoked reports whether that has happened.
+	RevokeAgent(name string, generation uint64) error
+	AgentRevoked(name string, generation uint64) bool
+}
+
 // Options of a Control.
 type Options struct {
 	// Dir is the folder of its documents; it exists.
 	Dir    string
 	Bus    Bus
 	Events event.Sink
-	Log    *slog.Logger
+	// Revocations may be nil: then only its own documents have them.
+	Revocations Revocations
+	Log         *slog.Logger
 	// Now is the time; default time.Now.
 	Now func() time.Time
 	// Grace is how long a destination reads on after a source has stopped, for

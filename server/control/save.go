@@ -48,6 +48,9 @@ func (c *Control) load() error {
 			e.ApprovedLabels = e.OwnLabels
 			c.changed.agents = true
 		}
+		if err := c.reconcile(&e); err != nil {
+			return err
+		}
 		c.agents[e.Name] = newAgent(e)
 	}
 	for _, s := range sessions.Sessions {

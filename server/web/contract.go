@@ -20,6 +20,8 @@ type Control interface {
 	Peer(name string) (session.Peer, error)
 	SetLabels(name string, labels map[string]string) error
 	Revoke(name string) error
+	// ApplyRevocations revokes those of the agents that MergeRevocations revoked.
+	ApplyRevocations(agents []string) error
 	DeleteAgent(name string) error
 
 	Plan(spec session.Spec) control.Plan
@@ -55,6 +57,10 @@ type Authority interface {
 	Authorize(state tls.ConnectionState) (agent string, err error)
 	// Renew signs a new key for an agent that Authorize returned.
 	Renew(name string, request []byte) (certificate []byte, err error)
+	// Revocations is the signed list that agents carry; MergeRevocations adds one, and
+	// returns the agents that have revocations new to it.
+	Revocations() []byte
+	MergeRevocations(signed []byte) (agents []string, err error)
 }
 
 // Live publishes rows as they are stored.

@@ -40,6 +40,8 @@ func (n *oneName) Claim(name string, c authority.Certificate, _ authority.Grant)
 	return true, nil
 }
 
+func (n *oneName) Generation(string) uint64 { return 0 }
+
 func (n *oneName) Holds(name, key string) bool { return false }
 
 func (n *oneName) Standing(name string, c authority.Certificate) error {

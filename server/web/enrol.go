@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,12 +10,14 @@ import (
 
 	"pillion.dev/api/pillionv1"
 	"pillion.dev/api/pillionv1/pillionv1connect"
+	"pillion.dev/server/authority"
 )
 
 // enrolment implements EnrolService, whose callers have no bearer token.
 type enrolment struct {
 	*Server
-	bus string
+	control Control
+	bus     string
 }
 
 // Enrol issues a certificate to a host with a join token.
@@ -46,7 +49,10 @@ func (e *enrolment) Renew(ctx context.Context, request *pillionv1.RenewRequest) 
 }
 
 // Standing reports whether the server accepts this host. A refusal is not an error.
-func (e *enrolment) Standing(ctx context.Context, _ *pillionv1.StandingRequest) (*pillionv1.StandingResponse, error) {
+func (e *enrolment) Standing(ctx context.Context, request *pillionv1.StandingRequest) (*pillionv1.StandingResponse, error) {
+	if err := e.learn(ctx, request.GetRevocations()); err != nil {
+		return nil, err
+	}
 	if _, err := e.agentOf(ctx); err != nil {
 		fault := e.fault(pillionv1connect.EnrolServiceStandingProcedure, err)
 		if fault.Code() == connect.CodeInternal {
@@ -54,7 +60,28 @@ func (e *enrolment) Standing(ctx context.Context, _ *pillionv1.StandingRequest) 
 		}
 		return &pillionv1.StandingResponse{Reason: fault.Message()}, nil
 	}
-	return &pillionv1.StandingResponse{Welcome: true}, nil
+	return &pillionv1.StandingResponse{Welcome: true, Revocations: e.authority.Revocations()}, nil
+}
+
+// learn merges the revocations that an agent carries. A list that this authority did not
+// sign is ignored.
+func (e *enrolment) learn(ctx context.Context, carried []byte) error {
+	state := callerOf(ctx).tls
+	if len(carried) == 0 || state == nil || len(state.PeerCertificates) == 0 || bytes.Equal(carried, e.authority.Revocations()) {
+		return nil
+	}
+	agents, err := e.authority.MergeRevocations(carried)
+	if errors.Is(err, authority.ErrRevocations) {
+		e.log.Warn("ignored list of revocations", "remote", callerOf(ctx).remote, "error", err)
+		return nil
+	}
+	if err == nil {
+		err = e.control.ApplyRevocations(agents)
+	}
+	if err != nil {
+		return fmt.Errorf("merge revocations: %w", err)
+	}
+	return nil
 }
 
 // agentOf returns the agent authenticated by the connection's certificate.

@@ -74,6 +74,7 @@ func (c *fakeControl) Peer(name string) (session.Peer, error) {
 }
 
 func (c *fakeControl) SetLabels(string, map[string]string) error { return nil }
+func (c *fakeControl) ApplyRevocations([]string) error           { return nil }
 func (c *fakeControl) Revoke(name string) error {
 	if name == "panic" {
 		panic("secret of the server")
@@ -191,8 +192,10 @@ func (fakeAuthority) Create(wanted authority.Token) (authority.Token, string, er
 	wanted.Created = epoch
 	return wanted, "s3cret", nil
 }
-func (fakeAuthority) List() []authority.Token  { return []authority.Token{{Name: "z"}, {Name: "y"}} }
-func (fakeAuthority) Revoke(name string) error { return nil }
+func (fakeAuthority) List() []authority.Token                   { return []authority.Token{{Name: "z"}, {Name: "y"}} }
+func (fakeAuthority) Revoke(name string) error                  { return nil }
+func (fakeAuthority) Revocations() []byte                       { return nil }
+func (fakeAuthority) MergeRevocations([]byte) ([]string, error) { return nil, nil }
 func (fakeAuthority) Enrol(token, name string, request []byte) ([]byte, []byte, error) {
 	if token != "join" {
 		return nil, nil, authority.ErrUnknown

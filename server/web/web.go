@@ -157,7 +157,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 	service(pillionv1connect.NewFlowServiceHandler(&flows{rows, seconds}, options))
 	service(pillionv1connect.NewTopologyServiceHandler(&paths{rows, o.Topology, o.Control}, options))
 	service(pillionv1connect.NewServerServiceHandler(&serverService{s, rows.questions}, options))
-	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Bus}, options))
+	service(pillionv1connect.NewEnrolServiceHandler(&enrolment{s, o.Control, o.Bus}, options))
 	mux.Handle("GET /export", s.admitPlain(viewer, rows.serveExport))
 	metricsRole := viewer
 	if o.MetricsOpen {
