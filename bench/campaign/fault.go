@@ -37,6 +37,7 @@ func faults() []fault {
 		{name: "kill application", server: true, agents: true, happen: killApplication},
 		{name: "partition", agents: true, happen: partition},
 		{name: "partition of all", server: true, happen: partitionAll},
+		{name: "restored backup", server: true, alone: true, happen: restore},
 	}
 	for _, name := range []string{"no space", "io errors", "fsync fails"} {
 		all = append(all, fault{name: name, server: true, agents: true, happen: func(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string, error) {

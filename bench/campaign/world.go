@@ -124,11 +124,11 @@ func (w *world) start(ctx context.Context) error {
 		return err
 	}
 	w.server.program = w.newProgram(w.server, "server", func(int) []string {
-		return []string{bin("pillion-server"), "run", "--config", filepath.Join(w.folder, "server.yaml"), "--data", w.server.disk.Mount,
+		return []string{bin("pillion-server"), "run", "--config", filepath.Join(w.folder, "server.yaml"), "--data", w.data(),
 			"--http", fmt.Sprintf(":%d", httpPort), "--nats-listen", fmt.Sprintf(":%d", busPort)}
 	})
 	w.server.program.start(ctx)
-	token := filepath.Join(w.server.disk.Folder, "join.token")
+	token := filepath.Join(w.server.disk.Folder, dataFolder, "join.token")
 	if err := until(ctx, time.Minute, func() error { _, err := os.Stat(token); return err }); err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}
@@ -144,6 +144,11 @@ func (w *world) start(ctx context.Context) error {
 	}
 	return until(ctx, 2*time.Minute, func() error { return w.check(ctx, 1) })
 }
+
+// dataFolder is the server's data directory on its disk.
+const dataFolder = "data"
+
+func (w *world) data() string { return filepath.Join(w.server.disk.Mount, dataFolder) }
 
 func (w *world) hosts() []*host { return append([]*host{w.server}, w.agents...) }
 
@@ -193,7 +198,7 @@ func until(ctx context.Context, limit time.Duration, f func() error) error {
 func (w *world) query(ctx context.Context, sql string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, filepath.Join(w.settings.bin, "pillion"), "--token-file", filepath.Join(w.server.disk.Folder, "operator.token"), "query", "-o", "json", sql)
+	command := exec.CommandContext(ctx, filepath.Join(w.settings.bin, "pillion"), "--token-file", filepath.Join(w.server.disk.Folder, dataFolder, "operator.token"), "query", "-o", "json", sql)
 	command.Env = append(os.Environ(), "HOME="+w.folder, "NO_COLOR=1")
 	var output, said strings.Builder
 	command.Stdout, command.Stderr = &output, &said
