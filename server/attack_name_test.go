@@ -123,12 +123,12 @@ var bombs = []string{
 	"WITH RECURSIVE t(n) AS (SELECT 'x' UNION ALL SELECT n || n FROM t) SELECT max(length(n)) FROM t",
 }
 
-// TestQueriesAreBounded: a viewer's most expensive queries stop neither the ingest, nor
+// TestQueriesAreBounded: an analyst's most expensive queries stop neither the ingest, nor
 // the queries of other users, nor the server.
 func TestQueriesAreBounded(t *testing.T) {
 	s := start(t, t.TempDir()+"/data")
 	honest := s.agent(t, "honest")
-	viewer, other := s.client(t, s.token(t, "greedy", "viewer")), s.client(t, s.operator)
+	viewer, other := s.client(t, s.token(t, "greedy", "analyst")), s.client(t, s.operator)
 	feed(t, honest, 0, 5)
 	for _, sql := range sandboxed {
 		if rows, err := query(t.Context(), viewer, sql); err == nil {

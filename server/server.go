@@ -178,7 +178,7 @@ func (s *server) openWeb() (err error) {
 	s.web, err = web.New(web.Options{
 		Control: s.control, Topology: s.topology, Authority: s.authority, Archive: s.archive,
 		Live: watching{s.ingest.Live()}, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
-		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Log: s.log,
+		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Queries: s.config.QueriesAtOnce, Log: s.log,
 	})
 	if err != nil {
 		return err

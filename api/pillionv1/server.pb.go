@@ -597,7 +597,7 @@ type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the token.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// viewer, operator, admin, or join for hosts.
+	// viewer, analyst, operator, admin, or join for hosts.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// When it was created.
 	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
@@ -723,7 +723,7 @@ type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the token, unique.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// viewer, operator, admin, or join for hosts.
+	// viewer, analyst, operator, admin, or join for hosts.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// Default: none; of a join token: 24 hours from now.
 	Expires *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires,proto3" json:"expires,omitempty"`

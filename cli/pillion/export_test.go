@@ -98,7 +98,7 @@ func TestCompletion(t *testing.T) {
 		{"server of the line", "pillion --server 127.0.0.1:1 session watch ", ""},
 		{"option", "pillion topology show --d", "--dot"},
 		{"option of a default command", "pillion agents --la", "--label"},
-		{"value", "pillion -o json token create x --role ", "admin join operator viewer"},
+		{"value", "pillion -o json token create x --role ", "admin analyst join operator viewer"},
 		{"value or nothing", "pillion agents --output ", "csv json table"},
 		{"file", "pillion session create pillion.b", "pillion.bash"},
 	} {

@@ -19,7 +19,7 @@ type tokenCmd struct {
 
 type tokenCreateCmd struct {
 	Name    string `arg:"" help:"Name of the token."`
-	Role    string `default:"viewer" enum:"viewer,operator,admin,join" placeholder:"NAME" help:"Role: viewer, operator, admin, or join for hosts (${default})."`
+	Role    string `default:"viewer" enum:"viewer,analyst,operator,admin,join" placeholder:"NAME" help:"Role: viewer, analyst, operator, admin, or join for hosts (${default})."`
 	Expires moment `placeholder:"TIME" help:"Expiry, such as +90d; default: never, of a join token 24 hours from now."`
 
 	NoExpiry bool     `help:"Create a join token that never expires."`
@@ -30,8 +30,8 @@ type tokenCreateCmd struct {
 
 // Help has the examples.
 func (tokenCreateCmd) Help() string {
-	return `A viewer can read, an operator can also run sessions, an admin can do everything. Only the token is
-written to standard output.
+	return `A viewer can read, an analyst can also run SQL, an operator can also run sessions, an admin can do
+everything. Only the token is written to standard output.
 
 A join token is valid for one host and 24 hours unless --uses and --expires say otherwise; a host that
 repeats its request because the answer was lost does not use it up again.

@@ -19,9 +19,10 @@ import (
 	"pillion.dev/session"
 )
 
-// Roles of tokens. Each of the first three includes those before it.
+// Roles of tokens. Each of the first four includes those before it.
 const (
 	RoleViewer   = "viewer"
+	RoleAnalyst  = "analyst" // may ask SQL
 	RoleOperator = "operator"
 	RoleAdmin    = "admin"
 	RoleJoin     = "join" // only lets hosts join
@@ -105,8 +106,8 @@ func (t *Tokens) add(wanted Token) (secret string, err error) {
 	switch {
 	case !bus.ValidAgent(name):
 		return "", fmt.Errorf("%w: name %.70q: use at most 63 lowercase letters, digits and inner hyphens", ErrInvalid, name)
-	case !slices.Contains([]string{RoleViewer, RoleOperator, RoleAdmin, RoleJoin}, role):
-		return "", fmt.Errorf("%w: role %.20q: use viewer, operator, admin or join", ErrInvalid, role)
+	case !slices.Contains([]string{RoleViewer, RoleAnalyst, RoleOperator, RoleAdmin, RoleJoin}, role):
+		return "", fmt.Errorf("%w: role %.20q: use viewer, analyst, operator, admin or join", ErrInvalid, role)
 	case !expires.IsZero() && !expires.After(t.now()):
 		return "", fmt.Errorf("%w: expiry %s is in the past", ErrInvalid, expires.UTC().Format(time.RFC3339))
 	case len(t.list) >= tokensLimit:

@@ -96,7 +96,7 @@ func TestEveryProtocol(t *testing.T) {
 			}
 			_, err = sessions.CreateSession(t.Context(), &pillionv1.CreateSessionRequest{Spec: &pillionv1.SessionSpec{}})
 			checkProblems(t, err)
-			rows := pillionv1connect.NewDataServiceClient(client, url, append(kind.options, bearer("viewer"))...)
+			rows := pillionv1connect.NewDataServiceClient(client, url, append(kind.options, bearer("analyst"))...)
 			stream, err := rows.Query(t.Context(), &pillionv1.QueryRequest{Sql: "SELECT 1", Limit: 2000})
 			if err != nil {
 				t.Fatal(err)
@@ -145,7 +145,7 @@ func TestRoles(t *testing.T) {
 	s := newSite(t)
 	client, url := s.client(t, "http1")
 	for procedure, needed := range roles {
-		for _, token := range []string{"", "viewer", "operator", "admin", "join"} {
+		for _, token := range []string{"", "viewer", "analyst", "operator", "admin", "join"} {
 			held, _ := parseRole(token)
 			request, err := http.NewRequest("POST", url+procedure, strings.NewReader(`{"name":"a"`+"}"))
 			if err != nil {

@@ -59,11 +59,16 @@ type data struct {
 	// stopping ends tails.
 	stopping <-chan struct{}
 	// Limits of concurrent calls.
-	questions, exports, tails *slots
+	questions, queries, exports, tails *slots
 }
 
 // ListStreams returns all streams with their columns.
 func (d *data) ListStreams(ctx context.Context, _ *pillionv1.ListStreamsRequest) (*pillionv1.ListStreamsResponse, error) {
+	release, err := d.questions.take(ctx) // it counts the rows of every stream
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	streams, err := d.archive.Streams(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list streams: %w", err)
@@ -216,7 +221,7 @@ func (d *data) Query(ctx context.Context, request *pillionv1.QueryRequest, to *c
 	if strings.TrimSpace(request.GetSql()) == "" {
 		return invalid("sql", "read sql: empty statement")
 	}
-	release, err := d.questions.take(ctx)
+	release, err := d.queries.take(ctx)
 	if err != nil {
 		return err
 	}

@@ -195,7 +195,7 @@ func TestQueryRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			stream, err := s.rows(t, "viewer").Query(t.Context(), test.request)
+			stream, err := s.rows(t, "analyst").Query(t.Context(), test.request)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -182,7 +182,7 @@ func (fakeTopology) ChangeIn(source string, traces *topology.Traces) topology.Ch
 type fakeAuthority struct{}
 
 func (fakeAuthority) Check(secret string) (authority.Token, error) {
-	if slices.Contains([]string{"viewer", "operator", "admin", "join"}, secret) {
+	if slices.Contains([]string{"viewer", "analyst", "operator", "admin", "join"}, secret) {
 		return authority.Token{Name: "the-" + secret, Role: secret}, nil
 	}
 	return authority.Token{}, authority.ErrUnknown

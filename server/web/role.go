@@ -10,11 +10,12 @@ type role int
 const (
 	anyone role = iota // no token required
 	viewer
+	analyst
 	operator
 	admin
 )
 
-var roleNames = map[role]string{anyone: "anyone", viewer: "viewer", operator: "operator", admin: "admin"}
+var roleNames = map[role]string{anyone: "anyone", viewer: "viewer", analyst: "analyst", operator: "operator", admin: "admin"}
 
 func (r role) String() string { return roleNames[r] }
 
@@ -52,7 +53,7 @@ var roles = map[string]role{
 	pillionv1connect.DataServiceListStreamsProcedure:  viewer,
 	pillionv1connect.DataServiceTailProcedure:         viewer,
 	pillionv1connect.DataServiceSeriesProcedure:       viewer,
-	pillionv1connect.DataServiceQueryProcedure:        viewer,
+	pillionv1connect.DataServiceQueryProcedure:        analyst,
 	pillionv1connect.DataServiceListRowsProcedure:     viewer,
 	pillionv1connect.DataServiceExportProcedure:       viewer,
 	pillionv1connect.DataServiceSetRetentionProcedure: admin,

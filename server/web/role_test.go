@@ -3,13 +3,18 @@ package web
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"pillion.dev/api"
+	"pillion.dev/api/pillionv1"
+	"pillion.dev/api/pillionv1/pillionv1connect"
 )
 
 // TestRolesMatchTheDocumentation: every procedure requires the role that its comment
@@ -49,7 +54,7 @@ func TestRolesMatchTheDocumentation(t *testing.T) {
 				if !reads && needed >= operator && !audited(procedure) {
 					t.Errorf("%s: changes something, but is not audited", procedure)
 				}
-				if method.IsStreamingClient() || method.IsStreamingServer() && needed > viewer {
+				if method.IsStreamingClient() || method.IsStreamingServer() && needed > analyst {
 					t.Errorf("%s: a stream that changes something is not audited", procedure)
 				}
 			}
@@ -68,6 +73,7 @@ func TestParseRole(t *testing.T) {
 		ok         bool
 	}{
 		{"viewer", "viewer", viewer, true},
+		{"analyst", "analyst", analyst, true},
 		{"operator", "operator", operator, true},
 		{"admin", "admin", admin, true},
 		{"host", "join", 0, false},
@@ -80,5 +86,58 @@ func TestParseRole(t *testing.T) {
 				t.Errorf("got %v, %v; want %v, %v", got, ok, test.want, test.ok)
 			}
 		})
+	}
+}
+
+// TestViewersReadAndNothingElse lists what a viewer may call. A new procedure fails it until
+// it is listed here or requires more.
+func TestViewersReadAndNothingElse(t *testing.T) {
+	reads := map[string][]string{
+		"AgentService":    {"ListAgents", "GetAgent"},
+		"SessionService":  {"PlanSession", "ListSessions", "GetSession", "ListRuns", "ListPoints"},
+		"DataService":     {"ListStreams", "Tail", "Series", "ListRows", "Export"},
+		"FlowService":     {"Windows", "WatchWindows", "WatchPairs", "ListFlows"},
+		"TopologyService": {"GetTopology", "GetPathChange", "GetRouterDelays"},
+		"ServerService":   {"WhoAmI", "ListEvents", "Health", "BuildInfo"},
+		"EnrolService":    {"Enrol", "Renew", "Standing"}, // of hosts, authenticated otherwise
+	}
+	permitted := 0
+	for procedure, needed := range roles {
+		service, method, _ := strings.Cut(strings.TrimPrefix(procedure, "/pillion.v1."), "/")
+		want := slices.Contains(reads[service], method)
+		if got := permit(caller{role: viewer}, needed) == nil; got != want {
+			t.Errorf("%s: a viewer may call it: %v, want %v", procedure, got, want)
+		}
+		if want {
+			permitted++
+		}
+	}
+	for _, methods := range reads {
+		permitted -= len(methods)
+	}
+	if permitted != 0 {
+		t.Errorf("%d procedures of the list are not served", -permitted)
+	}
+}
+
+// TestViewersRunSQL: a viewer cannot; an analyst can, and nothing more than a viewer.
+func TestViewersRunSQL(t *testing.T) {
+	for procedure, needed := range roles {
+		sql := procedure == pillionv1connect.DataServiceQueryProcedure
+		if may := permit(caller{role: analyst}, needed) == nil; may != (needed <= viewer || sql) {
+			t.Errorf("%s: an analyst may call it: %v", procedure, may)
+		}
+	}
+	s := newSite(t)
+	for token, code := range map[string]connect.Code{"viewer": connect.CodePermissionDenied, "analyst": 0, "operator": 0} {
+		stream, err := s.rows(t, token).Query(t.Context(), &pillionv1.QueryRequest{Sql: "SELECT 1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for stream.Receive() {
+		}
+		if err := stream.Err(); (err == nil) != (code == 0) || err != nil && (connect.CodeOf(err) != code || !strings.Contains(err.Error(), "requires role analyst")) {
+			t.Errorf("%s: %v", token, err)
+		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 const (
 	healthTimeout = 5 * time.Second
+	healthAge     = time.Second
 	defaultEvents = 200
 	maxEvents     = 10_000
 	// Of join tokens: who finds one later cannot join with it.
@@ -48,11 +49,17 @@ func (s *serverService) Health(ctx context.Context, _ *pillionv1.HealthRequest) 
 	return response, nil
 }
 
+// health returns the last check, or a new one after healthAge: anyone may ask, and a check
+// uses the archive. Callers at once share it, so it does not end with one of them.
 func (s *Server) health(ctx context.Context) ([]Part, bool) {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	parts := s.parts(ctx)
-	return parts, !slices.ContainsFunc(parts, func(p Part) bool { return !p.OK })
+	s.checked.Lock()
+	defer s.checked.Unlock()
+	if now := s.now(); s.checked.parts == nil || now.Sub(s.checked.at) >= healthAge {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
+		defer cancel()
+		s.checked.parts, s.checked.at = s.parts(ctx), now
+	}
+	return s.checked.parts, !slices.ContainsFunc(s.checked.parts, func(p Part) bool { return !p.OK })
 }
 
 // BuildInfo returns version and start time.
@@ -148,7 +155,7 @@ func (s *serverService) CreateToken(_ context.Context, request *pillionv1.Create
 		return nil, invalid("expires", "read expires: %w", err)
 	}
 	if _, known := parseRole(request.GetRole()); !known && request.GetRole() != authority.RoleJoin {
-		return nil, invalid("role", "read role %q: use viewer, operator, admin or join", request.GetRole())
+		return nil, invalid("role", "read role %q: use viewer, analyst, operator, admin or join", request.GetRole())
 	}
 	wanted := authority.Token{Name: request.GetName(), Role: request.GetRole(), Expires: expires}
 	wanted.MaxUses, wanted.Agents, wanted.Labels = request.GetMaxUses(), request.GetAgents(), request.GetLabels()

@@ -2,7 +2,13 @@ package web
 
 import (
 	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"connectrpc.com/connect"
 )
 
 func TestSlotsPerTokenAreLimited(t *testing.T) {
@@ -34,5 +40,48 @@ func TestSlotsPerTokenAreLimited(t *testing.T) {
 	}
 	if s.used != 0 || len(s.of) != 0 {
 		t.Errorf("%d used, of %v", s.used, s.of)
+	}
+}
+
+// TestEveryHealthzQueriedTheArchive: many callers share one check, until it is a second old.
+func TestEveryHealthzQueriedTheArchive(t *testing.T) {
+	var checks, seconds atomic.Int64
+	s := newSite(t, func(o *Options) {
+		o.Health = func(context.Context) []Part { checks.Add(1); return []Part{{Name: "bus", OK: true}} }
+		o.Now = func() time.Time { return epoch.Add(time.Duration(seconds.Load()) * time.Second) }
+	})
+	ask := func() {
+		var asking sync.WaitGroup
+		for range 50 {
+			asking.Go(func() {
+				if status, body := s.get(t, "http1", "/healthz", ""); status != http.StatusOK {
+					t.Errorf("got %d %s", status, body)
+				}
+			})
+		}
+		asking.Wait()
+	}
+	ask()
+	if n := checks.Load(); n != 1 {
+		t.Errorf("%d checks", n)
+	}
+	seconds.Store(1)
+	ask()
+	if n := checks.Load(); n != 2 {
+		t.Errorf("%d checks after a second", n)
+	}
+}
+
+// TestListStreamsHadNoLimit: it takes a slot, as other questions do.
+func TestListStreamsHadNoLimit(t *testing.T) {
+	d := &data{questions: newSlots(1)}
+	ctx := context.WithValue(t.Context(), callerKey{}, caller{token: "busy"})
+	release, err := d.questions.take(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if _, err := d.ListStreams(ctx, nil); connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Errorf("got %v", err)
 	}
 }

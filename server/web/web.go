@@ -32,6 +32,7 @@ const (
 	defaultConnections  = 2048
 	defaultMetricsPairs = 1000
 	questionsAtOnce     = 8
+	queriesAtOnce       = 4
 	exportsAtOnce       = 4
 	tailsAtOnce         = 256
 )
@@ -58,6 +59,8 @@ type Options struct {
 	MetricsOpen bool
 	// MetricsPairs limits the pairs of agents in the metrics; default 1000.
 	MetricsPairs int
+	// Queries limits concurrent queries in SQL; default 4.
+	Queries int
 	// Connections limits open connections; default 2048.
 	Connections int
 	Log         *slog.Logger
@@ -75,6 +78,12 @@ type Server struct {
 	events    event.Sink
 	parts     func(context.Context) []Part
 	attempts  *attempts
+	// checked is the last check of the parts.
+	checked struct {
+		sync.Mutex
+		parts []Part
+		at    time.Time
+	}
 	// unauthenticated limits the audit records of refused callers without a token.
 	unauthenticated *attempts
 	unrecorded      atomic.Uint64
@@ -131,6 +140,9 @@ func (o *Options) complete() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Queries <= 0 {
+		o.Queries = queriesAtOnce
+	}
 	if o.Connections <= 0 {
 		o.Connections = defaultConnections
 	}
@@ -147,7 +159,7 @@ func (s *Server) routes(ctx context.Context, o Options, m *metrics, seconds *liv
 	s.errors = connect.NewErrorWriter(options)
 	rows := &data{
 		archive: o.Archive, live: o.Live, log: o.Log, now: o.Now, stopping: ctx.Done(),
-		questions: newSlots(questionsAtOnce), exports: newSlots(exportsAtOnce), tails: newSlots(tailsAtOnce),
+		questions: newSlots(questionsAtOnce), queries: newSlots(o.Queries), exports: newSlots(exportsAtOnce), tails: newSlots(tailsAtOnce),
 	}
 	mux := http.NewServeMux()
 	service := func(path string, handler http.Handler) { mux.Handle(path, s.admit(handler)) }

@@ -4,7 +4,7 @@ import { store, stored } from "./store.ts";
 
 const key = "pillion.token";
 
-export type Role = "viewer" | "operator" | "admin";
+export type Role = "viewer" | "analyst" | "operator" | "admin";
 
 /** The token sent with calls; undefined before signing in. */
 export const token = signal(stored("tab", key) ?? stored("visits", key));
@@ -15,7 +15,7 @@ export const who = signal<{ name: string; role: Role } | undefined>(undefined);
 /** Why the user has to sign in again. */
 export const refusal = signal<string | undefined>(undefined);
 
-const rank: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 };
+const rank: Record<Role, number> = { viewer: 0, analyst: 1, operator: 2, admin: 3 };
 
 /** Reports whether the token has at least a role. */
 export function may(role: Role): boolean {

@@ -11,6 +11,7 @@ export const tokens = resource(10_000, async (signal) => (await serverClient.lis
 /** Roles of tokens and what they allow. */
 export const roles = [
   { key: "viewer", may: "allows reading everything" },
+  { key: "analyst", may: "also allows SQL queries" },
   { key: "operator", may: "also allows running sessions, labelling hosts and tracing paths" },
   { key: "admin", may: "also allows managing tokens and revoking hosts" },
   { key: "join", may: "only allows hosts to join; it cannot sign in here" },

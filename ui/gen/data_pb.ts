@@ -885,7 +885,7 @@ export const DataService: GenService<{
     output: typeof ListRowsResponseSchema;
   },
   /**
-   * Query runs one read-only SQL statement, in the archive's dialect. Role: viewer.
+   * Query runs one read-only SQL statement, in the archive's dialect. Role: analyst.
    *
    * @generated from rpc pillion.v1.DataService.Query
    */

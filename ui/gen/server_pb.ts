@@ -317,7 +317,7 @@ export type Token = Message<"pillion.v1.Token"> & {
   name: string;
 
   /**
-   * viewer, operator, admin, or join for hosts.
+   * viewer, analyst, operator, admin, or join for hosts.
    *
    * @generated from field: string role = 2;
    */
@@ -399,7 +399,7 @@ export type CreateTokenRequest = Message<"pillion.v1.CreateTokenRequest"> & {
   name: string;
 
   /**
-   * viewer, operator, admin, or join for hosts.
+   * viewer, analyst, operator, admin, or join for hosts.
    *
    * @generated from field: string role = 2;
    */

@@ -60,7 +60,7 @@ type DataServiceClient interface {
 	Series(context.Context, *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error)
 	// ListRows returns the newest rows of a stream in a range of time. Role: viewer.
 	ListRows(context.Context, *pillionv1.ListRowsRequest) (*pillionv1.ListRowsResponse, error)
-	// Query runs one read-only SQL statement, in the archive's dialect. Role: viewer.
+	// Query runs one read-only SQL statement, in the archive's dialect. Role: analyst.
 	Query(context.Context, *pillionv1.QueryRequest) (*connect.ServerStreamForClient[pillionv1.QueryResponse], error)
 	// Export sends a stream's rows in a time range as a file. Role: viewer.
 	Export(context.Context, *pillionv1.ExportRequest) (*connect.ServerStreamForClient[pillionv1.ExportResponse], error)
@@ -199,7 +199,7 @@ type DataServiceHandler interface {
 	Series(context.Context, *pillionv1.SeriesRequest) (*pillionv1.SeriesResponse, error)
 	// ListRows returns the newest rows of a stream in a range of time. Role: viewer.
 	ListRows(context.Context, *pillionv1.ListRowsRequest) (*pillionv1.ListRowsResponse, error)
-	// Query runs one read-only SQL statement, in the archive's dialect. Role: viewer.
+	// Query runs one read-only SQL statement, in the archive's dialect. Role: analyst.
 	Query(context.Context, *pillionv1.QueryRequest, *connect.ServerStream[pillionv1.QueryResponse]) error
 	// Export sends a stream's rows in a time range as a file. Role: viewer.
 	Export(context.Context, *pillionv1.ExportRequest, *connect.ServerStream[pillionv1.ExportResponse]) error
