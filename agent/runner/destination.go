@@ -16,6 +16,7 @@ import (
 	"pillion.dev/measure"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/hook"
+	"pillion.dev/probe/source"
 	"pillion.dev/session"
 )
 
@@ -388,9 +389,9 @@ func (d *deviceDestination) finish() {
 	}
 }
 
-// clearLeftovers detaches destination programs that an earlier process left on devices
-// without a task. On a device with a task that is not running, the program
-// still restores packets.
+// clearLeftovers detaches programs that an earlier process left on devices without a task:
+// destinations that stay when an agent stops, and clsact filters of one that was killed. On a
+// device with a destination task that is not running, the program still restores packets.
 func (r *Runner) clearLeftovers() {
 	wanted, _ := place(r.assignment)
 	interfaces, err := net.Interfaces()
@@ -399,17 +400,23 @@ func (r *Runner) clearLeftovers() {
 		return
 	}
 	for _, i := range interfaces {
-		if len(wanted[i.Name].destinations) != 0 {
-			continue
-		}
 		device, err := hook.Find(i.Name)
 		if err != nil {
 			continue // not a device that can carry a program
 		}
-		owner, err := hook.Own(roleDestination, device)
-		if err != nil {
-			continue // a destination runs there by hand
+		if len(wanted[i.Name].destinations) == 0 {
+			r.clearDevice(roleDestination, device, destination.Clear)
 		}
-		r.report(roleDestination, i.Name, errors.Join(destination.Clear(device), owner.Close()))
+		if len(wanted[i.Name].sources) == 0 {
+			r.clearDevice(roleSource, device, source.Clear)
+		}
 	}
+}
+
+func (r *Runner) clearDevice(role string, device hook.Device, clear func(hook.Device) error) {
+	owner, err := hook.Own(role, device)
+	if err != nil {
+		return // it runs there by hand
+	}
+	r.report(role, device.Name, errors.Join(clear(device), owner.Close()))
 }

@@ -76,8 +76,11 @@ func Attach(program *ebpf.Program, device Device, options Options) (*Attachment,
 			err = a.attachClsact(info.Name)
 		}
 	}
+	if err == nil && options.Point != XDP {
+		err = clearFilters(device, options.Point, info.Name, a.filter)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("attach %s to device %q: %w", info.Name, device.Name, err)
+		return nil, fmt.Errorf("attach %s to device %q: %w", info.Name, device.Name, errors.Join(err, a.Close()))
 	}
 	return a, nil
 }
@@ -181,54 +184,6 @@ func withoutTCX(err error) error {
 	return err
 }
 
-// Clear takes programs of that name off the device that a process left there.
-func Clear(device Device, point Point, name string) error {
-	attach := (&Attachment{options: Options{Point: point}}).attachType()
-	left, err := leftovers(device, attach, name)
-	for _, program := range left {
-		err = errors.Join(err, detachTCX(device, attach, program), program.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("clear device %q: %w", device.Name, err)
-	}
-	return nil
-}
-
-// clsactPriority is ours among the filters of a device; other programs keep
-// theirs.
-const clsactPriority = 50253
-
-func (a *Attachment) attachClsact(name string) error {
-	qdisc := &netlink.GenericQdisc{
-		QdiscAttrs: netlink.QdiscAttrs{
-			LinkIndex: a.device.Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
-		},
-		QdiscType: "clsact",
-	}
-	if err := netlink.QdiscAdd(qdisc); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("add clsact: %w", err)
-	}
-	parent, priority := uint32(netlink.HANDLE_MIN_INGRESS), uint16(clsactPriority)
-	if a.options.Point == Egress {
-		parent = netlink.HANDLE_MIN_EGRESS
-	}
-	if a.options.Order == First {
-		priority = 1
-	}
-	filter := &netlink.BpfFilter{
-		FilterAttrs: netlink.FilterAttrs{
-			LinkIndex: a.device.Index, Parent: parent, Handle: clsactPriority,
-			Protocol: unix.ETH_P_ALL, Priority: priority,
-		},
-		Fd: a.program.FD(), Name: name, DirectAction: true,
-	}
-	if err := netlink.FilterReplace(filter); err != nil {
-		return fmt.Errorf("add filter: %w", err)
-	}
-	a.filter = filter
-	return nil
-}
-
 // attachXDP takes the place only if it is free, or if a process of ours left it.
 func (a *Attachment) attachXDP(name string) error {
 	l, err := netlink.LinkByIndex(a.device.Index)
@@ -284,23 +239,6 @@ func (a *Attachment) Present() (bool, error) {
 	}
 	for _, p := range result.Programs {
 		if p.ID == a.id {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func (a *Attachment) filterPresent() (bool, error) {
-	l, err := netlink.LinkByIndex(a.device.Index)
-	if err != nil {
-		return false, err
-	}
-	filters, err := netlink.FilterList(l, a.filter.Parent)
-	if err != nil {
-		return false, err
-	}
-	for _, f := range filters {
-		if bpf, ok := f.(*netlink.BpfFilter); ok && bpf.Id == int(a.id) {
 			return true, nil
 		}
 	}

@@ -392,6 +392,11 @@ func (s *Source) Cost() (cost hook.Cost, counted bool, err error) {
 	return hook.CostOf(s.objects.SourceTc, s.objects.SourceReturn)
 }
 
+// Clear takes programs off the device that a process left there: clsact filters outlive it.
+func Clear(device hook.Device) error {
+	return errors.Join(hook.Clear(device, hook.Egress, "source_tc"), hook.Clear(device, hook.Ingress, "source_return"))
+}
+
 // Detach takes the programs off the device. What they counted can still be read.
 func (s *Source) Detach() error {
 	err := s.connections.Close()

@@ -1,0 +1,115 @@
+package hook
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/internal/netns"
+	"pillion.dev/internal/test/namespace"
+)
+
+func passProgram(t *testing.T, name string) *ebpf.Program {
+	t.Helper()
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: name, Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return program
+}
+
+func filterNames(t *testing.T, point Point) []string {
+	t.Helper()
+	l, err := netlink.LinkByIndex(loopback.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filters, err := netlink.FilterList(l, clsactParent(point))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range filters {
+		names = append(names, f.(*netlink.BpfFilter).Name)
+	}
+	return names
+}
+
+// TestFiltersOfKilledProcess: a clsact filter outlives its process; Clear and the next Attach
+// remove it, and nobody else's.
+func TestFiltersOfKilledProcess(t *testing.T) {
+	namespace := namespace.New(t)
+	program, other := passProgram(t, "test_tc"), passProgram(t, "other")
+	if err := netns.Do(namespace, func() error {
+		for _, point := range []Point{Egress, Ingress} {
+			if _, err := Attach(program, loopback, Options{Point: point, Order: First, Clsact: true}); err != nil {
+				return err
+			}
+			foreign := &netlink.BpfFilter{
+				FilterAttrs: netlink.FilterAttrs{LinkIndex: loopback.Index, Parent: clsactParent(point), Handle: 1, Protocol: unix.ETH_P_ALL, Priority: 7},
+				Fd:          other.FD(), Name: "test_tc", DirectAction: true,
+			}
+			if err := netlink.FilterAdd(foreign); err != nil {
+				return err
+			}
+			if got := filterNames(t, point); len(got) != 2 {
+				t.Errorf("%d filters at first: %v", len(got), got)
+			}
+			// The first one is forgotten, as by a process that was killed.
+			second, err := Attach(program, loopback, Options{Point: point, Order: Last, Clsact: true})
+			if err != nil {
+				return err
+			}
+			if got := filterNames(t, point); len(got) != 2 {
+				t.Errorf("%d filters after attaching again: %v", len(got), got)
+			}
+			if present, err := second.Present(); err != nil || !present {
+				t.Errorf("present: %t, %v", present, err)
+			}
+			if err := Clear(loopback, point, "test_tc"); err != nil {
+				t.Error(err)
+			}
+			if got := filterNames(t, point); len(got) != 1 {
+				t.Errorf("%d filters after Clear: %v", len(got), got)
+			}
+			if present, err := second.Present(); err != nil || present {
+				t.Errorf("present after Clear: %t, %v", present, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTCXTakesOverFromClsact: after an upgrade of the kernel, say, or of the options.
+func TestTCXTakesOverFromClsact(t *testing.T) {
+	if errors.Is(HaveTCX(), ebpf.ErrNotSupported) {
+		return // a kernel that has only clsact
+	}
+	namespace := namespace.New(t)
+	program := passProgram(t, "test_tc")
+	if err := netns.Do(namespace, func() error {
+		if _, err := Attach(program, loopback, Options{Point: Egress, Clsact: true}); err != nil {
+			return err
+		}
+		a, err := Attach(program, loopback, Options{Point: Egress})
+		if err != nil {
+			return err
+		}
+		defer a.Close()
+		if got := filterNames(t, Egress); len(got) != 0 {
+			t.Errorf("filters left: %v", got)
+		}
+		return Clear(Device{Name: "none", Index: 99}, Egress, "test_tc")
+	}); err == nil {
+		t.Error("a missing device is cleared")
+	}
+}
