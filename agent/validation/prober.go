@@ -101,7 +101,7 @@ func (p Path) Text() string {
 
 // Source is what a Prober needs of a source.
 type Source interface {
-	NextPath() (source.Path, error)
+	NextRequest() (source.Request, error)
 	StopRequests() error
 	SetValidation(source.Path, source.Validation) error
 	ForgetPath(source.Path) error
@@ -165,6 +165,7 @@ type path struct {
 	failures int
 	sized    time.Time // last test of sizes
 	passed   time.Time // last test that passed
+	reported bool      // an ICMP error says that packets were too big since then
 }
 
 // channel is what the probes of a socket have in common.
@@ -279,7 +280,7 @@ func (p *Prober) closeSockets() error {
 // listen adds the paths that flows want to use.
 func (p *Prober) listen() {
 	for {
-		path, err := p.source.NextPath()
+		request, err := p.source.NextRequest()
 		if errors.Is(err, os.ErrClosed) {
 			return
 		}
@@ -288,8 +289,10 @@ func (p *Prober) listen() {
 			continue
 		}
 		p.mu.Lock()
-		if known := p.add(path); known.State != Pending { // the source's table was full
-			p.set(path, known.State)
+		if request.TooBig {
+			p.sizeReported(request.Address)
+		} else if known := p.add(request.Path); known.State != Pending { // the source's table was full
+			p.set(request.Path, known.State)
 		}
 		p.mu.Unlock()
 		p.reschedule()

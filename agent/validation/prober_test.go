@@ -162,3 +162,31 @@ func TestSizes(t *testing.T) {
 		})
 	}
 }
+
+// TestSizeReported: an ICMP error has the paths to its address tested again, not too often.
+func TestSizeReported(t *testing.T) {
+	address, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	later := time.Now().Add(time.Hour)
+	for _, row := range []struct {
+		name   string
+		to     netip.Addr
+		state  State
+		tested time.Duration // ago
+		want   bool
+	}{
+		{"a path that passed", address, Passed, time.Minute, true},
+		{"tested just now", address, Passed, time.Second, false},
+		{"a path that failed", address, Failed, time.Minute, false},
+		{"another address", other, Passed, time.Minute, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			key := source.Path{Address: row.to, Encoding: wire.UDPOption}
+			known := &path{Path: Path{Path: key, State: row.state}, due: later, sized: time.Now().Add(-row.tested)}
+			p := &Prober{paths: map[source.Path]*path{key: known}}
+			p.sizeReported(address)
+			if known.reported != row.want || known.due.Before(later) != row.want {
+				t.Errorf("reported %t, due %v", known.reported, known.due)
+			}
+		})
+	}
+}

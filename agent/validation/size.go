@@ -91,6 +91,8 @@ func (p *Prober) testSize(key source.Path) {
 		return
 	}
 	known.sized = time.Now()
+	reported := known.reported
+	known.reported = false
 	t := newSizeTest(key, p.peers[key.Address], mtu)
 	p.sizes[key] = t
 	p.mu.Unlock()
@@ -105,8 +107,14 @@ func (p *Prober) testSize(key source.Path) {
 	}
 	before := known.MTU
 	known.MTU = size
-	if size != before || size != 0 { // a limit is renewed before it expires
-		if err := p.source.LimitPath(key.Address, size); err != nil {
+	if size != before || size != 0 || reported { // a limit is renewed before it expires
+		if reported { // what was reported does not count any more, only what arrived
+			err = p.source.LimitPath(key.Address, 0)
+		}
+		if err == nil && (size != 0 || !reported) {
+			err = p.source.LimitPath(key.Address, size)
+		}
+		if err != nil {
 			p.log.Warn("limit size of packets", "address", key.Address, "error", err)
 		}
 	}
@@ -172,6 +180,20 @@ func (p *Prober) sizeArrived(c channel, from netip.Addr, probe wire.Probe, answe
 	p.mu.Unlock()
 	if t != nil && c.marked && probe.Token == t.token && t.peer.genuine(answer) {
 		t.arrived(int(probe.Round) - sizeRounds)
+	}
+}
+
+// reportedEvery bounds how often ICMP errors have sizes tested, since anybody can send some.
+const reportedEvery = 5 * time.Second
+
+// sizeReported has the sizes of the paths to an address tested again: an ICMP error claims
+// that packets are too big. What the test finds counts, not the claim. The caller holds the
+// lock.
+func (p *Prober) sizeReported(address netip.Addr) {
+	for key, known := range p.paths {
+		if key.Address == address && known.State == Passed && time.Since(known.sized) >= reportedEvery {
+			known.due, known.sized, known.reported = time.Now(), time.Time{}, true
+		}
 	}
 }
 

@@ -4,7 +4,7 @@
  * ICMP error about one of our marked packets (RFC 1191, RFC 8201). The stack
  * does not recognize the packet that it sent when a mark hides it, and learns
  * nothing new when the packet fitted before it was marked. So the program learns
- * path MTUs itself, and does not mark packets that would exceed them.
+ * path MTUs itself (quote.h), and does not mark packets that would exceed them.
  */
 #ifndef PILLION_SOURCE_PATH_H
 #define PILLION_SOURCE_PATH_H
@@ -34,18 +34,6 @@ struct {
 	__type(value, struct path_limit);
 } paths SEC(".maps");
 
-#define ICMP_UNREACHABLE 3
-#define ICMP_TOO_BIG 4
-#define ICMPV6_TOO_BIG 2
-
-/* Header of an ICMP error; the packet that caused it follows. */
-struct icmp_error {
-	__u8 type, code;
-	__u16 check;
-	__be16 zero;
-	__be16 mtu; /* IPv6 has 32 bits here: the upper half is zero */
-};
-
 __noinline int path_learn(const struct path *path, __u32 mtu)
 {
 	struct path_limit limit = { .mtu = mtu, .learned = bpf_jiffies64() };
@@ -56,31 +44,6 @@ __noinline int path_learn(const struct path *path, __u32 mtu)
 	paths_known = 1;
 	__sync_fetch_and_add(&paths_state, 1);
 	return 0;
-}
-
-/* at: the ICMP header; quoted: offset of the destination in the quoted header. */
-static __always_inline void path_receive(struct __sk_buff *skb, __u32 at, int family)
-{
-	struct path path = { .family = family };
-	struct icmp_error error;
-	__u32 to = at + sizeof(error);
-
-	if (bpf_skb_load_bytes(skb, at, &error, sizeof(error)))
-		return;
-	if (family == 6) {
-		if (error.type != ICMPV6_TOO_BIG || error.zero)
-			return;
-		to += __builtin_offsetof(struct ipv6hdr, daddr);
-		if (bpf_skb_load_bytes(skb, to, path.dst, 16))
-			return;
-	} else {
-		if (error.type != ICMP_UNREACHABLE || error.code != ICMP_TOO_BIG)
-			return;
-		to += __builtin_offsetof(struct iphdr, daddr);
-		if (bpf_skb_load_bytes(skb, to, path.dst, 4))
-			return;
-	}
-	path_learn(&path, bpf_ntohs(error.mtu));
 }
 
 __noinline __u32 path_look_up(const struct flow_key *key)

@@ -8,6 +8,7 @@
 #include "lease.h" /* first: what every packet needs comes before the tables */
 #include "fast_path.h"
 #include "mss.h"
+#include "quote.h"
 #include "shim.h"
 
 volatile __u64 lease_ticks; /* what source_renew adds; written by the agent */
@@ -264,6 +265,19 @@ static __always_inline void hear_syn(struct __sk_buff *skb)
 		mss_clamp(skb, &s, tally);
 }
 
+/* An error for one who sent through this device, behind an IP header without options. */
+static __always_inline void hear_error(struct __sk_buff *skb)
+{
+	__be32 to[4] = {};
+
+	if (skb->protocol == PROTOCOL_IPV6) {
+		if (!bpf_skb_load_bytes(skb, link_length + __builtin_offsetof(struct ipv6hdr, daddr), to, 16))
+			path_receive(skb, to, link_length + sizeof(struct ipv6hdr), 6);
+	} else if (!bpf_skb_load_bytes(skb, link_length + __builtin_offsetof(struct iphdr, daddr), to, 4)) {
+		path_receive(skb, to, link_length + sizeof(struct iphdr), 4);
+	}
+}
+
 /* What comes back to the source: SYN, and errors about packets that are too big. */
 SEC("tc")
 int source_return(struct __sk_buff *skb)
@@ -274,10 +288,8 @@ int source_return(struct __sk_buff *skb)
 			hear_syn(skb);
 		break;
 	case IPPROTO_ICMPV6:
-		path_receive(skb, link_length + sizeof(struct ipv6hdr), 6);
-		break;
 	case IPPROTO_ICMP:
-		path_receive(skb, link_length + sizeof(struct iphdr), 4);
+		hear_error(skb);
 		break;
 	}
 	return AGAIN;

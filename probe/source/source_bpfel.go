@@ -232,6 +232,7 @@ const (
 	sourceVarMonotonicOffsetNs  = "monotonic_offset_ns"
 	sourceVarNetworkCookie      = "network_cookie"
 	sourceVarOutcomeType        = "outcome_type"
+	sourceVarPathHinted         = "path_hinted"
 	sourceVarPathMtu            = "path_mtu"
 	sourceVarPathsKnown         = "paths_known"
 	sourceVarPathsState         = "paths_state"
@@ -348,6 +349,7 @@ type sourceVariableSpecs struct {
 	MonotonicOffsetNs  *ebpf.VariableSpec `ebpf:"monotonic_offset_ns"`
 	NetworkCookie      *ebpf.VariableSpec `ebpf:"network_cookie"`
 	OutcomeType        *ebpf.VariableSpec `ebpf:"outcome_type"`
+	PathHinted         *ebpf.VariableSpec `ebpf:"path_hinted"`
 	PathMtu            *ebpf.VariableSpec `ebpf:"path_mtu"`
 	PathsKnown         *ebpf.VariableSpec `ebpf:"paths_known"`
 	PathsState         *ebpf.VariableSpec `ebpf:"paths_state"`
@@ -446,6 +448,7 @@ type sourceVariables struct {
 	MonotonicOffsetNs  *ebpf.Variable `ebpf:"monotonic_offset_ns"`
 	NetworkCookie      *ebpf.Variable `ebpf:"network_cookie"`
 	OutcomeType        *ebpf.Variable `ebpf:"outcome_type"`
+	PathHinted         *ebpf.Variable `ebpf:"path_hinted"`
 	PathMtu            *ebpf.Variable `ebpf:"path_mtu"`
 	PathsKnown         *ebpf.Variable `ebpf:"paths_known"`
 	PathsState         *ebpf.Variable `ebpf:"paths_state"`

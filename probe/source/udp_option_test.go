@@ -179,14 +179,8 @@ func TestVerdictsFollowChanges(t *testing.T) {
 			expect("small MTU", "mtu")
 			change(s.Follow(hook.Device{MTU: 1500}))
 			expect("large MTU", "marked")
-			run(t, s.objects.SourceReturn, tooBig4(packet, 1340))
+			run(t, s.objects.SourceReturn, tooBig(run(t, s.objects.SourceTc, packet)[:28], 1340))
 			expect("path MTU", "mtu")
 		})
 	}
-}
-
-// tooBig4 is a router's message that a packet exceeds the MTU of its link.
-func tooBig4(packet []byte, mtu uint16) []byte {
-	body := binary.BigEndian.AppendUint16([]byte{3, 4, 0, 0, 0, 0}, mtu)
-	return ipv4("203.0.113.1", "192.0.2.1", 1, append(body, packet[:28]...))
 }

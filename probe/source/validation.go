@@ -32,21 +32,34 @@ const (
 	Failed
 )
 
-// NextPath waits for a flow that wants to use a path whose validation is unknown. A path
-// is announced once. After StopRequests the error is os.ErrClosed.
-func (s *Source) NextPath() (Path, error) {
+// A Request asks for the test of a path, or if TooBig is set for that of the size of packets
+// on all paths to the address: an ICMP error about a packet of a flow says that it was too big.
+type Request struct {
+	Path
+	TooBig bool
+}
+
+const pathTooBig = 0x100 // PATH_TOO_BIG of quote.h
+
+// NextRequest waits for a flow that wants to use a path whose validation is unknown, or for
+// an ICMP error. A path is announced once. After StopRequests the error is os.ErrClosed.
+func (s *Source) NextRequest() (Request, error) {
 	record, err := s.requests.Read()
 	if err != nil {
-		return Path{}, fmt.Errorf("read requested path: %w", err)
+		return Request{}, fmt.Errorf("read requested path: %w", err)
 	}
 	var raw sourceEncodedPath
 	if err := binary.Read(bytes.NewReader(record.RawSample), binary.NativeEndian, &raw); err != nil {
-		return Path{}, fmt.Errorf("read requested path: %w", err)
+		return Request{}, fmt.Errorf("read requested path: %w", err)
 	}
-	return raw.path(), nil
+	if raw.Encoding == pathTooBig {
+		raw.Encoding = 0
+		return Request{Path{Address: raw.path().Address}, true}, nil
+	}
+	return Request{Path: raw.path()}, nil
 }
 
-// StopRequests ends NextPath.
+// StopRequests ends NextRequest.
 func (s *Source) StopRequests() error { return s.requests.Close() }
 
 // SetValidation changes what is known about a path. It applies to the next packet of each flow.

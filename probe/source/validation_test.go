@@ -33,11 +33,11 @@ func (s *Source) validate(t *testing.T, address string, e wire.Encoding, v Valid
 }
 
 // requested returns the paths announced so far.
-func (s *Source) requested(t *testing.T) (paths []Path) {
+func (s *Source) requested(t *testing.T) (paths []Request) {
 	t.Helper()
 	s.requests.SetDeadline(time.Unix(1, 0)) // read what is there
 	for {
-		path, err := s.NextPath()
+		path, err := s.NextRequest()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return paths
 		}
@@ -72,7 +72,7 @@ func TestValidationComesBeforeMarks(t *testing.T) {
 						t.Fatalf("got %s, want unvalidated", got)
 					}
 				}
-				if got, want := s.requested(t), (Path{netip.MustParseAddr(row.to), e}); len(got) != 1 || got[0] != want {
+				if got, want := s.requested(t), (Path{netip.MustParseAddr(row.to), e}); len(got) != 1 || got[0] != (Request{Path: want}) {
 					t.Fatalf("announced %v, want %v once", got, want)
 				}
 				s.validate(t, row.to, e, Passed)
