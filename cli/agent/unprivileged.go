@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"pillion.dev/agent/confine"
 	"pillion.dev/agent/service"
@@ -16,6 +19,8 @@ type unprivilegedCmd struct{}
 
 // Run gives up what is left of the privileges before it reads anything.
 func (c *unprivilegedCmd) Run(ctx context.Context) error {
+	name := []byte("pillion-agent\x00") // not exe, as of /proc/self/exe
+	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 	if err := confine.Seal(); err != nil {
 		return err
 	}
