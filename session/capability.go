@@ -65,6 +65,9 @@ func (h Host) encodings(list wire.EncodingList) wire.EncodingList {
 func Incapable(spec Spec, host Host) string {
 	list, err := wire.ParseEncodings(spec.Encoding)
 	known := host.encodings(list)
+	if spec.Authentication == Authenticated && !host.can(MarkKeys) {
+		return fmt.Sprintf("the version of the agent on %s does not support authentication of marks: update it, or set authentication to auto", host.Name)
+	}
 	if err != nil || len(known) == len(list) {
 		return ""
 	}
@@ -87,6 +90,9 @@ func capable(spec Spec, hosts []Host, pairs []Pair) []Pair {
 	return slices.DeleteFunc(slices.Clone(pairs), func(p Pair) bool { return incapable[p.Source] || incapable[p.Destination] })
 }
 
+// Authenticates reports whether the version of the agent can write and check tags of marks.
+func (h Host) Authenticates() bool { return h.can(MarkKeys) }
+
 // Measures reports whether the version of the agent can measure a point.
 func (h Host) Measures(name string) bool {
 	d := point.Find(name)
@@ -99,12 +105,12 @@ func (h Host) Measures(name string) bool {
 // that mark in the same way before, which those on one interface must, do so after.
 func Restrict(a *Assignment, agent string, hosts []Host) map[string]string {
 	type way struct {
-		encoding string
-		sparse   bool
+		encoding              string
+		sparse, authenticated bool
 	}
 	ends := map[way][]Host{}
 	for _, task := range a.Sources {
-		w := way{task.Encoding, task.SparseMarks}
+		w := way{task.Encoding, task.SparseMarks, task.Authenticated}
 		for _, host := range hosts {
 			if host.Name == agent || slices.ContainsFunc(task.Peers, func(p Peer) bool { return p.Agent == host.Name }) {
 				ends[w] = append(ends[w], host)
@@ -119,7 +125,7 @@ func Restrict(a *Assignment, agent string, hosts []Host) map[string]string {
 		if early {
 			task.StampEvery = 0 // which those versions reject: they stamp every packet
 		}
-		if reasons := task.restrict(ends[way{task.Encoding, task.SparseMarks}]); len(reasons) > 0 {
+		if reasons := task.restrict(ends[way{task.Encoding, task.SparseMarks, task.Authenticated}]); len(reasons) > 0 {
 			restricted[task.Session] = strings.Join(reasons, "; ")
 		}
 	}
@@ -146,15 +152,20 @@ func (a *Assignment) restrictKeys(agent string, hosts []Host) {
 		return
 	}
 	for i := range a.Sources {
-		a.Sources[i].Key = nil
-		for j := range a.Sources[i].Peers {
-			p := &a.Sources[i].Peers[j]
-			p.Approved, p.Named = nil, false
-		}
+		a.Sources[i].Peers = withoutKeys(a.Sources[i].Peers)
 	}
 	for i := range a.Destinations {
-		a.Destinations[i].Key = nil
+		a.Destinations[i].Authenticated = false
+		a.Destinations[i].Peers = withoutKeys(a.Destinations[i].Peers)
 	}
+}
+
+func withoutKeys(peers []Peer) []Peer {
+	bare := slices.Clone(peers)
+	for i := range bare {
+		bare[i].Key, bare[i].Approved, bare[i].Named = nil, nil, false
+	}
+	return bare
 }
 
 // restrict limits a task to what all of these agents can do.
@@ -172,6 +183,10 @@ func (t *SourceTask) restrict(ends []Host) (reasons []string) {
 		if t.SparseMarks && !host.can(SparseMarks) {
 			reasons = append(reasons, fmt.Sprintf("marks every packet: the version of the agent on %s does not support sparse marks", host.Name))
 			t.SparseMarks = false
+		}
+		if t.Authenticated && !host.can(MarkKeys) {
+			reasons = append(reasons, fmt.Sprintf("marks without authentication: the version of the agent on %s does not support it", host.Name))
+			t.Authenticated = false
 		}
 	}
 	t.Encoding = list.String()

@@ -38,7 +38,7 @@ func TestEarlierAgents(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			spec := good()
-			spec.SparseMarks = true
+			spec.SparseMarks, spec.Authentication = true, Unauthenticated
 			row.change(&spec)
 			plan := planOf(t, spec, row.hosts)
 			warnings := strings.Join(plan.Warnings, "\n")
@@ -57,6 +57,52 @@ func TestEarlierAgents(t *testing.T) {
 				t.Errorf("got %+v", a.Sources)
 			}
 		})
+	}
+}
+
+// Marks carry tags unless an agent does not know them, which is refused if they have to.
+func TestAuthenticationOfEarlierAgents(t *testing.T) {
+	early := lab()
+	early[1].Capabilities = append([]string{SparseMarks}, namesOf(wire.Encodings())...)
+	for _, row := range []struct {
+		name, setting string
+		hosts         []Host
+		authenticated bool
+		sources       int
+		warning       string
+	}{
+		{"new", AutoAuthentication, lab(), true, 1, ""},
+		{"off", Unauthenticated, lab(), false, 1, ""},
+		{"earlier", AutoAuthentication, early, false, 1, "h1 marks without authentication: the version of the agent on h2 does not support it"},
+		{"earlier, required", Authenticated, early, false, 0, "does not support authentication of marks: update it, or set authentication to auto"},
+		{"earlier, off", Unauthenticated, early, false, 1, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			spec := good()
+			spec.Authentication = row.setting
+			plan := planOf(t, spec, row.hosts)
+			if text := strings.Join(plan.Warnings, "\n"); !strings.Contains(text, row.warning) || row.warning == "" && text != "" {
+				t.Errorf("warnings %q", text)
+			}
+			a := plan.Assignments["h1"]
+			Restrict(&a, "h1", row.hosts)
+			if len(a.Sources) != row.sources || row.sources > 0 && a.Sources[0].Authenticated != row.authenticated {
+				t.Errorf("%+v", a.Sources)
+			}
+		})
+	}
+}
+
+// What a pair shares no other agent of the session knows.
+func TestPairKeys(t *testing.T) {
+	key := NewKey()
+	seen := map[string]bool{string(key): true}
+	for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "c"}, {"ab", ""}, {"", "ab"}} {
+		k := key.Pair(pair[0], pair[1])
+		if len(k) != KeyLength || seen[string(k)] || string(k) != string(key.Pair(pair[0], pair[1])) {
+			t.Errorf("%v: a key of another pair, or not the same twice", pair)
+		}
+		seen[string(k)] = true
 	}
 }
 
@@ -81,7 +127,7 @@ func TestRestrictTogether(t *testing.T) {
 // A point is not assigned to an agent whose version cannot measure it, and the plan says so.
 func TestPointsOfEarlierAgents(t *testing.T) {
 	hosts := lab()
-	hosts[0].Capabilities = append([]string{SparseMarks}, namesOf(wire.Encodings())...)
+	hosts[0].Capabilities = append([]string{SparseMarks, MarkKeys}, namesOf(wire.Encodings())...)
 	spec := good()
 	spec.Points = []PointRequest{{Name: "send"}}
 	plan := planOf(t, spec, hosts)

@@ -16,6 +16,7 @@ func (s Spec) Complete() Spec {
 	s.Family = cmp.Or(s.Family, setting("family").Default)
 	s.Encoding = completeEncodings(s.Encoding, s.Family)
 	s.StampEvery = cmp.Or(s.StampEvery, defaultInteger("stamp_every"))
+	s.Authentication = cmp.Or(s.Authentication, setting("authentication").Default)
 	s.Granularity = cmp.Or(s.Granularity, setting("granularity").Default)
 	s.Interval = cmp.Or(s.Interval, defaultDuration("interval"))
 	s.Lease = cmp.Or(s.Lease, defaultDuration("lease"))

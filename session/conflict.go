@@ -69,6 +69,7 @@ func differ(a, b SourceTask) (field, theirs, ours string) {
 		{"encoding", a.Encoding, b.Encoding},
 		{"stamp_every", fmt.Sprint(a.StampEvery), fmt.Sprint(b.StampEvery)},
 		{"sparse_marks", strconv.FormatBool(a.SparseMarks), strconv.FormatBool(b.SparseMarks)},
+		{"authentication", strconv.FormatBool(a.Authenticated), strconv.FormatBool(b.Authenticated)},
 		{"family", a.Family, b.Family},
 	} {
 		if f.a != f.b {

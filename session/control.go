@@ -47,6 +47,9 @@ type Peer struct {
 	// otherwise, such as that of the server, are marked too. Both are only for agents with the
 	// capability MarkKeys.
 	Named bool `json:"named,omitempty"`
+	// Key that the agent shares with this peer: it authenticates marks, and path probes. Only
+	// for agents with the capability MarkKeys.
+	Key Key `json:"key,omitempty"`
 }
 
 // SourceTask marks packets to the peers, for one session.
@@ -61,14 +64,14 @@ type SourceTask struct {
 	Encoding  string   `json:"encoding"`
 	// StampEvery is that of the specification; 0, from a server that does not know it: the
 	// default.
-	StampEvery  uint32             `json:"stamp_every,omitempty"`
-	SparseMarks bool               `json:"sparse_marks,omitempty"`
-	Family      string             `json:"family"`
-	Filters     []fivetuple.Filter `json:"filters,omitempty"`
-	Sampling    Sampling           `json:"sampling"`
-	Lease       Duration           `json:"lease"`
-	// Key of the session; only for agents with the capability MarkKeys.
-	Key Key `json:"key,omitempty"`
+	StampEvery  uint32 `json:"stamp_every,omitempty"`
+	SparseMarks bool   `json:"sparse_marks,omitempty"`
+	// Authenticated marks carry a tag, with the key of each peer.
+	Authenticated bool               `json:"authenticated,omitempty"`
+	Family        string             `json:"family"`
+	Filters       []fivetuple.Filter `json:"filters,omitempty"`
+	Sampling      Sampling           `json:"sampling"`
+	Lease         Duration           `json:"lease"`
 }
 
 // DestinationTask reads marks from the peers, for one session.
@@ -80,8 +83,9 @@ type DestinationTask struct {
 	Interval    Duration           `json:"interval"`
 	Granularity string             `json:"granularity"`
 	Records     bool               `json:"records,omitempty"`
-	// Key of the session; only for agents with the capability MarkKeys.
-	Key Key `json:"key,omitempty"`
+	// Authenticated marks carry a tag; others do not count. Only for agents with the capability
+	// MarkKeys.
+	Authenticated bool `json:"authenticated,omitempty"`
 }
 
 // PointTask measures a point, for one session.

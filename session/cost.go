@@ -31,7 +31,7 @@ func Costs(spec Spec, pairs []Pair) []string {
 		for _, e := range encodings {
 			if spec.marks(family.is4) && e.Applies(family.class) {
 				costs = append(costs, fmt.Sprintf("%d bytes in each marked %s packet (%s, encoding %v)",
-					e.Overhead(modules), family.name, metrics, e))
+					spec.overhead(e, modules), family.name, metrics, e))
 			}
 		}
 	}
@@ -48,6 +48,14 @@ func Costs(spec Spec, pairs []Pair) []string {
 		costs = append(costs, fmt.Sprintf("%s every %v for each address family", quantity.Count(len(pairs), "path trace"), spec.Trace))
 	}
 	return costs
+}
+
+// overhead is the number of bytes that a mark adds to a packet.
+func (s Spec) overhead(e wire.Encoding, modules wire.Module) int {
+	if s.Authentication == Unauthenticated {
+		return e.Overhead(modules)
+	}
+	return e.TaggedOverhead(modules)
 }
 
 func rowCosts(spec Spec, pairs []Pair) []string {

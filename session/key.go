@@ -1,7 +1,9 @@
 package session
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 )
 
@@ -17,6 +19,16 @@ func NewKey() Key {
 	key := make(Key, KeyLength)
 	_, _ = rand.Read(key) // never fails
 	return key
+}
+
+// Pair returns the key of a source and a destination of the session: what one pair shares,
+// other agents of the session do not know.
+func (k Key) Pair(source, destination string) Key {
+	derive := hmac.New(sha256.New, k)
+	for _, part := range []string{"pair", source, destination} {
+		derive.Write(append([]byte(part), 0))
+	}
+	return derive.Sum(nil)[:KeyLength]
 }
 
 // Format hides the key from all verbs of package fmt.

@@ -10,12 +10,12 @@ import (
 
 // A key is in JSON, and in no text.
 func TestKeyIsNotShown(t *testing.T) {
-	task := SourceTask{Session: "web", Key: NewKey()}
+	task := Peer{Agent: "web", Key: NewKey()}
 	message, err := json.Marshal(task)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again SourceTask
+	var again Peer
 	if err := json.Unmarshal(message, &again); err != nil || string(again.Key) != string(task.Key) || len(task.Key) != KeyLength {
 		t.Errorf("got %x from %s, %v", []byte(again.Key), message, err)
 	}
@@ -37,10 +37,10 @@ func TestKeyIsGivenToAgentsThatKnowIt(t *testing.T) {
 	hosts := lab()
 	hosts[1].Capabilities = earliest
 	for _, host := range hosts[:2] {
-		a := Assignment{Sources: []SourceTask{{Session: "web", Key: NewKey()}}, Destinations: []DestinationTask{{Session: "web", Key: NewKey()}}}
+		a := Assignment{Sources: []SourceTask{{Session: "web", Peers: []Peer{{Key: NewKey()}}}}, Destinations: []DestinationTask{{Session: "web", Peers: []Peer{{Key: NewKey()}}, Authenticated: true}}}
 		Restrict(&a, host.Name, hosts)
-		if given := a.Sources[0].Key != nil && a.Destinations[0].Key != nil; given != host.can(MarkKeys) || !given && a.Sources[0].Key != nil {
-			t.Errorf("%s: source %t, destination %t", host.Name, a.Sources[0].Key != nil, a.Destinations[0].Key != nil)
+		if given := a.Sources[0].Peers[0].Key != nil && a.Destinations[0].Peers[0].Key != nil && a.Destinations[0].Authenticated; given != host.can(MarkKeys) || !given && a.Sources[0].Peers[0].Key != nil {
+			t.Errorf("%s: source %t, destination %t", host.Name, a.Sources[0].Peers[0].Key != nil, a.Destinations[0].Peers[0].Key != nil)
 		}
 	}
 }

@@ -126,6 +126,7 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map
 		a.Destinations = []DestinationTask{{
 			Session: spec.Name, Device: spec.Device[agent], Peers: peers, Filters: spec.Filters,
 			Interval: spec.Interval, Granularity: spec.Granularity, Records: spec.Records,
+			Authenticated: spec.Authentication != Unauthenticated,
 		}}
 		assignments[agent] = a
 	}
@@ -134,7 +135,7 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map
 		a.Sources = []SourceTask{{
 			Session: spec.Name, Device: spec.Device[agent], Addresses: addresses.peer(spec, agent).Addresses,
 			Peers: peers, Modules: spec.Modules, Encoding: spec.Encoding, StampEvery: spec.StampEvery,
-			SparseMarks: spec.SparseMarks, Family: spec.Family, Filters: spec.Filters,
+			SparseMarks: spec.SparseMarks, Authenticated: spec.Authentication != Unauthenticated, Family: spec.Family, Filters: spec.Filters,
 			Sampling: spec.samplingOf(agent), Lease: spec.Lease,
 		}}
 		a.Traces = traces(spec, peers)

@@ -47,9 +47,9 @@ func TestPlanTasks(t *testing.T) {
 	a := planOf(t, spec, lab()).Assignments
 	h2 := []Peer{{Agent: "h2", Addresses: []string{"10.0.0.2"}}}
 	want := Assignment{
-		Destinations: []DestinationTask{{Session: "web", Device: "eth1", Peers: h2, Filters: spec.Filters, Interval: defaultDuration("interval"), Granularity: ByFlow}},
+		Destinations: []DestinationTask{{Session: "web", Device: "eth1", Peers: h2, Filters: spec.Filters, Interval: defaultDuration("interval"), Granularity: ByFlow, Authenticated: true}},
 		Sources: []SourceTask{{Session: "web", Device: "eth1", Addresses: []string{"10.0.0.1", "2001:db8::1"}, Peers: h2, Filters: spec.Filters,
-			Modules: []string{"delay", "loss"}, Encoding: wire.DefaultEncodings().String(), StampEvery: 16, Family: "any", Lease: defaultDuration("lease")}},
+			Modules: []string{"delay", "loss"}, Encoding: wire.DefaultEncodings().String(), StampEvery: 16, Authenticated: true, Family: "any", Lease: defaultDuration("lease")}},
 		Traces: []TraceTask{{Session: "web", Peer: "h2", Address: "10.0.0.2", Protocol: "udp", Every: defaultDuration("trace")}},
 	}
 	if !reflect.DeepEqual(a["h1"], want) {
@@ -155,7 +155,7 @@ func TestCosts(t *testing.T) {
 	spec := good()
 	spec.Records = true
 	text := strings.Join(Costs(spec, []Pair{{"h1", "h2"}, {"h2", "h1"}}), "\n")
-	for _, want := range []string{"52 bytes in each marked IPv4 packet (delay and loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows per second", "one row in packets", "2 path traces every 1m"} {
+	for _, want := range []string{"56 bytes in each marked IPv4 packet (delay and loss, encoding udp)", "32 bytes in each marked IPv6", "200 rows per second", "one row in packets", "2 path traces every 1m"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("costs %q do not mention %q", text, want)
 		}

@@ -238,7 +238,7 @@ errors. A file has at most %d KiB. Durations are written as ` + "`500ms`, `1h30m
 `
 
 const referencePoints = `
-Sessions that mark packets on the same interface of a source must have the same modules, encoding, stamp_every, sparse_marks,
+Sessions that mark packets on the same interface of a source must have the same modules, encoding, stamp_every, sparse_marks, authentication,
 family and sampling; their peers and filters are combined. A source supports %d combinations of filter and destination address, or any number if
 all filters are equal.
 
@@ -268,6 +268,7 @@ modules: [delay, loss]
 encoding: udp
 stamp_every: 16
 sparse_marks: false
+authentication: auto
 family: any
 filters:
   - proto=tcp dport=443

@@ -16,6 +16,13 @@ const (
 	AnyFamily = "any"
 )
 
+// Authentication of marks.
+const (
+	AutoAuthentication = "auto"
+	Authenticated      = "on"
+	Unauthenticated    = "off"
+)
+
 // Granularities of rows.
 const (
 	ByFlow     = "flow"
@@ -26,6 +33,15 @@ const (
 var settings = []point.Option{
 	encodings(),
 	{Name: "stamp_every", Type: point.Integer, Default: "16", Min: "1", Max: "4096", Doc: "how many packets of a fast flow share one time stamp"},
+	{
+		Name: "authentication", Type: point.Choice, Default: AutoAuthentication, Doc: "whether marks prove which host wrote them",
+		Choices: []string{AutoAuthentication, Authenticated, Unauthenticated},
+		ChoiceDocs: []string{
+			"As on, unless an agent is of a version that does not support it.",
+			"Each mark carries a tag of 4 bytes that only its source can compute: forged and replayed marks are not counted. Not through NAT. Clocks must agree within 17 s.",
+			"Marks carry no tag: for networks whose hosts and links are trusted, and for paths through NAT.",
+		},
+	},
 	{
 		Name: "family", Type: point.Choice, Default: AnyFamily, Doc: "address family", Choices: []string{AnyFamily, IPv4, IPv6},
 		ChoiceDocs: []string{"IPv4 and IPv6 packets.", "IPv4 packets only.", "IPv6 packets only."},

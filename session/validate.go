@@ -124,6 +124,7 @@ func (p *problems) marking(s Spec) {
 		p.add("encoding", "%v; valid: %s", err, wire.EncodingNames())
 	}
 	p.setting("stamp_every", strconv.FormatUint(uint64(s.StampEvery), 10))
+	p.setting("authentication", s.Authentication)
 	p.sparse(s)
 	p.setting("family", s.Family)
 	if s.Family == IPv4 && !s.encodes(wire.ClassIPv4) {

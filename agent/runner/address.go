@@ -12,22 +12,22 @@ import (
 	"pillion.dev/wire"
 )
 
-// proofOf returns the key by which peers prove their addresses, and the addresses that need
-// no proof.
-func proofOf(task session.SourceTask) (*wire.ProbeKey, map[netip.Addr]bool) {
-	if len(task.Key) == 0 {
-		return nil, nil
-	}
-	key := wire.NewProbeKey(task.Key)
-	approved := map[netip.Addr]bool{}
+// proofOf returns the keys by which peers prove their addresses, by agent, and the addresses
+// that need no proof.
+func proofOf(task session.SourceTask) (map[string]*wire.ProbeKey, map[netip.Addr]bool) {
+	proofs, approved := map[string]*wire.ProbeKey{}, map[netip.Addr]bool{}
 	for _, peer := range task.Peers {
+		if len(peer.Key) != 0 {
+			key := wire.NewProbeKey(peer.Key)
+			proofs[peer.Agent] = &key
+		}
 		for _, text := range peer.Approved {
 			if address, err := netip.ParseAddr(text); err == nil {
 				approved[address] = true
 			}
 		}
 	}
-	return &key, approved
+	return proofs, approved
 }
 
 // keyOf is the key by which an address must be proven; nil: it need not be.
@@ -35,7 +35,7 @@ func (task *sourceTask) keyOf(address netip.Addr) *wire.ProbeKey {
 	if task.approved[address] {
 		return nil
 	}
-	return task.key
+	return task.proofs[task.peers[address]]
 }
 
 // names reports whether the session selects the agent by its name.
@@ -65,8 +65,10 @@ func (r *Runner) Tell(self Self) {
 func (r *Runner) setKeys() {
 	var secrets [][]byte
 	for _, task := range r.assignment.Destinations {
-		if len(task.Key) != 0 {
-			secrets = append(secrets, task.Key)
+		for _, peer := range task.Peers {
+			if len(peer.Key) != 0 {
+				secrets = append(secrets, peer.Key)
+			}
 		}
 	}
 	r.keys.Set(r.self.Agent, secrets)

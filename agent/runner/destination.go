@@ -38,9 +38,10 @@ type deviceDestination struct {
 	records     bool
 	copied      chan struct{} // closed when all records of the probe are delivered; nil without records
 	subscribers []*subscriber
-	pulse       session.Pulse // what is known of the peers' clocks
-	err         error         // of the last reading
-	copying     error         // of the records
+	untagged    map[netip.Prefix]time.Time // when marks of a peer last needed no tag
+	pulse       session.Pulse              // what is known of the peers' clocks
+	err         error                      // of the last reading
+	copying     error                      // of the records
 
 	ending chan struct{}
 	ended  sync.WaitGroup
@@ -110,7 +111,10 @@ func (d *deviceDestination) startRecords() {
 // open attaches a program to the device and replaces the one before it, if any.
 func (d *deviceDestination) open(tasks []destinationTask) error {
 	records := slices.ContainsFunc(tasks, func(t destinationTask) bool { return t.Records })
-	settings := destination.Settings{Peers: prefixes(tasks), Records: records, StartEmpty: true}
+	settings := destination.Settings{
+		Peers: prefixes(tasks), Keys: d.required(tasks), Records: records, StartEmpty: true,
+		FlowsPerPeer: destination.DefaultFlows / 4,
+	}
 	if local := tasks[0].local; local != nil {
 		settings = local.Settings
 	}
@@ -175,7 +179,7 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 		if err := d.open(tasks); err != nil {
 			return err
 		}
-	} else if err := d.probe.Accept(prefixes(tasks), nil); err != nil {
+	} else if err := d.probe.Accept(prefixes(tasks), d.required(tasks)); err != nil {
 		return err
 	}
 	d.assign(tasks)
@@ -335,6 +339,8 @@ func (d *deviceDestination) states() []session.TaskState {
 		counters["device_seen"] = tally.Seen
 		counters["device_marked"] = tally.Packets
 		counters["device_rejected"] = tally.Rejected
+		counters["device_forged"] = tally.Reasons["forged"]
+		counters["device_replayed"] = tally.Reasons["replayed"]
 		counters["records_dropped"] = tally.RecordsDropped
 		counters["flows_full"] = tally.FlowsFull
 		counters["uncounted"] = tally.Uncounted

@@ -21,7 +21,7 @@ const validateTime = 500 * time.Millisecond
 // validatePaths starts path validation.
 func (s *deviceSource) validatePaths() (err error) {
 	s.paths, err = validation.New(validation.Options{
-		Source: s.probe, Device: s.device.Index, Encodings: s.encodings, Modules: s.modules, Changed: s.pathChanged,
+		Source: s.probe, Device: s.device.Index, Encodings: s.encodings, Modules: s.modules, Tagged: s.tagged, Changed: s.pathChanged,
 		Proved: s.addressProved, Log: s.log,
 	})
 	return err

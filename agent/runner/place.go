@@ -24,8 +24,9 @@ type sourceTask struct {
 	session.SourceTask
 	rules []fivetuple.Filter
 	peers map[netip.Addr]string
-	// key seals path probes to the peers; nil: the server has given none.
-	key *wire.ProbeKey
+	// proofs are the keys that seal path probes, by the agent of the peer, as far as the
+	// server has given them.
+	proofs map[string]*wire.ProbeKey
 	// approved addresses need no proof.
 	approved map[netip.Addr]bool
 	local    *source.Settings // of a task without a session; nil otherwise
@@ -72,10 +73,10 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 			fault(roleSource, task.Session, task.Device, err)
 			continue
 		}
-		key, approved := proofOf(task)
+		proofs, approved := proofOf(task)
 		for device, peers := range byDevice {
 			tasks := devices[device]
-			tasks.sources = append(tasks.sources, sourceTask{SourceTask: task, rules: rules, peers: peers, key: key, approved: approved})
+			tasks.sources = append(tasks.sources, sourceTask{SourceTask: task, rules: rules, peers: peers, proofs: proofs, approved: approved})
 			devices[device] = tasks
 		}
 	}

@@ -31,6 +31,7 @@ type deviceSource struct {
 	paths     *validation.Prober
 	encodings wire.EncodingList
 	modules   wire.Module
+	tagged    bool
 	// tested are the encodings whose paths are validated; none, where only addresses are.
 	tested    wire.EncodingList
 	announced []validation.Peer
@@ -52,7 +53,7 @@ type choice struct {
 	targets []netip.Addr
 }
 
-var errDisagree = errors.New("sessions on one interface must agree on modules, encoding, time stamps and sampling")
+var errDisagree = errors.New("sessions on one interface must agree on modules, encoding, time stamps, authentication and sampling")
 
 func openSource(name string, tasks []sourceTask, options Options, proved func()) (*deviceSource, error) {
 	device, err := hook.Find(name)
@@ -66,6 +67,9 @@ func openSource(name string, tasks []sourceTask, options Options, proved func())
 	if err != nil {
 		return nil, err
 	}
+	if settings.Tagged && tasks[0].local == nil {
+		settings.Keys = pairKeys(tasks)
+	}
 	settings.ValidatePaths = settings.ValidatePaths || options.ValidatePaths
 	owner, err := hook.Own(roleSource, device)
 	if err != nil {
@@ -76,13 +80,13 @@ func openSource(name string, tasks []sourceTask, options Options, proved func())
 		return nil, errors.Join(err, owner.Close())
 	}
 	s := &deviceSource{
-		device: device, owner: owner, probe: probe, tasks: tasks, encodings: settings.Encodings, modules: settings.Modules,
+		device: device, owner: owner, probe: probe, tasks: tasks, encodings: settings.Encodings, modules: settings.Modules, tagged: settings.Tagged,
 		pathFound: tasks[0].pathFound, proved: proved, self: options.self, log: options.Log,
 	}
 	if settings.ValidatePaths {
 		s.tested = settings.Encodings
 	}
-	if settings.ValidatePaths || slices.ContainsFunc(tasks, func(t sourceTask) bool { return t.key != nil }) {
+	if settings.ValidatePaths || slices.ContainsFunc(tasks, func(t sourceTask) bool { return len(t.proofs) != 0 }) {
 		if err := s.validatePaths(); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
@@ -103,7 +107,7 @@ func (task *sourceTask) settings() (source.Settings, error) {
 		return source.Settings{}, err
 	}
 	return source.Settings{
-		Modules: modules, Encodings: encodings, StampEvery: task.StampEvery, Sparse: task.SparseMarks, StartEmpty: true, Sampling: sampling(task.Sampling),
+		Modules: modules, Encodings: encodings, StampEvery: task.StampEvery, Sparse: task.SparseMarks, Tagged: task.Authenticated, StartEmpty: true, Sampling: sampling(task.Sampling),
 	}, nil
 }
 
@@ -114,7 +118,7 @@ func sampling(s session.Sampling) source.Sampling {
 // agree reports whether one program can serve both tasks.
 func agree(a, b sourceTask) bool {
 	return slices.Equal(a.Modules, b.Modules) && a.Encoding == b.Encoding && a.StampEvery == b.StampEvery &&
-		a.SparseMarks == b.SparseMarks && a.Sampling == b.Sampling
+		a.SparseMarks == b.SparseMarks && a.Authenticated == b.Authenticated && a.Sampling == b.Sampling
 }
 
 // agreed reports which of the tasks cannot share a program.
@@ -131,7 +135,7 @@ func agreed(tasks []sourceTask) error {
 func (s *deviceSource) fits(tasks []sourceTask) bool {
 	running := s.tasks[0]
 	for _, task := range tasks {
-		if task.key != nil && s.paths == nil {
+		if len(task.proofs) != 0 && s.paths == nil {
 			return false
 		}
 		task.Sampling = running.Sampling // changes while it runs
@@ -152,6 +156,11 @@ func (s *deviceSource) follow(tasks []sourceTask, pulse session.Pulse) error {
 	}
 	if s.tasks[0].Sampling != tasks[0].Sampling {
 		if err := s.probe.Sample(sampling(tasks[0].Sampling)); err != nil {
+			return err
+		}
+	}
+	if tasks[0].Authenticated {
+		if err := s.probe.SetKeys(pairKeys(tasks)); err != nil {
 			return err
 		}
 	}

@@ -135,6 +135,7 @@ const (
 type Prober struct {
 	source  Source
 	modules wire.Module
+	tagged  bool
 	sockets map[channel]*socket
 	changed func(Path)
 	proved  func(Proof)
@@ -185,6 +186,8 @@ type Options struct {
 	Encodings wire.EncodingList
 	// Modules of the source's marks, on which their size depends.
 	Modules wire.Module
+	// Tagged marks carry a tag, too.
+	Tagged bool
 	// Changed is called when the state of a path has changed.
 	Changed func(Path)
 	// Proved is called when the proof of an address has changed, if it is not nil.
@@ -196,7 +199,7 @@ type Options struct {
 func New(options Options) (*Prober, error) {
 	p := &Prober{
 		source: options.Source, changed: options.Changed, proved: options.Proved, log: options.Log, sockets: map[channel]*socket{},
-		modules: options.Modules, paths: map[source.Path]*path{}, tests: map[source.Path]*test{},
+		modules: options.Modules, tagged: options.Tagged, paths: map[source.Path]*path{}, tests: map[source.Path]*test{},
 		sizes: map[source.Path]*sizeTest{}, swept: time.Now(),
 		wake: make(chan struct{}, 1), ending: make(chan struct{}),
 	}

@@ -148,6 +148,14 @@ func (p *Prober) runSizes(t *sizeTest) bool {
 	return true
 }
 
+// overhead is the number of bytes that a mark adds to a packet.
+func (p *Prober) overhead(e wire.Encoding) int {
+	if p.tagged {
+		return e.TaggedOverhead(p.modules)
+	}
+	return e.Overhead(p.modules)
+}
+
 // sendSize sends a marked probe that makes an IP packet of this size.
 func (p *Prober) sendSize(t *sizeTest, index int) {
 	six := t.path.Address.Is6()
@@ -159,7 +167,7 @@ func (p *Prober) sendSize(t *sizeTest, index int) {
 	if six {
 		headers = 40 + 8
 	}
-	length := (t.sizes[index] - headers - t.path.Encoding.Overhead(p.modules)) &^ 1 // UDP options pad odd lengths
+	length := (t.sizes[index] - headers - p.overhead(t.path.Encoding)) &^ 1 // UDP options pad odd lengths
 	probe := wire.Probe{Marked: true, Encoding: t.path.Encoding, Round: sizeRounds + uint16(index), Token: t.token}
 	message := t.peer.message(probe)
 	if length < len(message) {

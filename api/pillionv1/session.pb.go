@@ -75,9 +75,12 @@ type SessionSpec struct {
 	StampEvery uint32 `protobuf:"varint,24,opt,name=stamp_every,json=stampEvery,proto3" json:"stamp_every,omitempty"`
 	// Only packets with a time stamp are marked; sequence numbers count the others. Loss is exact from one mark to the
 	// next, but neither duplicates nor reordering are detected. Requires both modules, and no sampling.
-	SparseMarks   bool `protobuf:"varint,25,opt,name=sparse_marks,json=sparseMarks,proto3" json:"sparse_marks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SparseMarks bool `protobuf:"varint,25,opt,name=sparse_marks,json=sparseMarks,proto3" json:"sparse_marks,omitempty"`
+	// Whether each mark carries a tag that only its source can compute: auto (default; on unless an agent is of a version
+	// that does not support it), on, or off, for trusted networks and paths through NAT.
+	Authentication string `protobuf:"bytes,26,opt,name=authentication,proto3" json:"authentication,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SessionSpec) Reset() {
@@ -276,6 +279,13 @@ func (x *SessionSpec) GetSparseMarks() bool {
 		return x.SparseMarks
 	}
 	return false
+}
+
+func (x *SessionSpec) GetAuthentication() string {
+	if x != nil {
+		return x.Authentication
+	}
+	return ""
 }
 
 // PointRequest requests one point.
@@ -2239,7 +2249,7 @@ const file_session_proto_rawDesc = "" +
 	"\n" +
 	"\rsession.proto\x12\n" +
 	"pillion.v1\x1a\vagent.proto\x1a\n" +
-	"data.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb5\b\n" +
+	"data.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdd\b\n" +
 	"\vSessionSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\asources\x18\x02 \x03(\tR\asources\x12\"\n" +
@@ -2266,7 +2276,8 @@ const file_session_proto_rawDesc = "" +
 	"\x06points\x18\x17 \x03(\v2\x18.pillion.v1.PointRequestR\x06points\x12\x1f\n" +
 	"\vstamp_every\x18\x18 \x01(\rR\n" +
 	"stampEvery\x12!\n" +
-	"\fsparse_marks\x18\x19 \x01(\bR\vsparseMarks\x1aT\n" +
+	"\fsparse_marks\x18\x19 \x01(\bR\vsparseMarks\x12&\n" +
+	"\x0eauthentication\x18\x1a \x01(\tR\x0eauthentication\x1aT\n" +
 	"\x10SamplingForEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12*\n" +
 	"\x05value\x18\x02 \x01(\v2\x14.pillion.v1.SamplingR\x05value:\x028\x01\x1a9\n" +

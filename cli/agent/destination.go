@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"time"
 
@@ -10,12 +11,14 @@ import (
 	"pillion.dev/cli/command"
 	"pillion.dev/probe/destination"
 	"pillion.dev/probe/flow"
+	"pillion.dev/wire"
 )
 
 type destinationCmd struct {
 	Dev         string        `required:"" placeholder:"DEV" help:"Network interface whose incoming packets are measured."`
 	Hook        string        `default:"tc" enum:"tc,xdp" help:"tc, or xdp on interfaces whose driver has native XDP (${default})."`
 	From        []string      `placeholder:"PREFIX" help:"Accept marks only from these hosts; default: from all. Repeatable."`
+	KeyFile     string        `placeholder:"FILE" help:"Accept only marks that were authenticated with the key in this file, that of the source. Default: no authentication."`
 	Interval    time.Duration `default:"1s" help:"Interval of rows (${default})."`
 	By          string        `default:"flow" placeholder:"NAME" help:"Aggregation of rows: flow, host or host-port (${default})."`
 	Flow        string        `default:"src,dst,proto,sport,dport" placeholder:"LIST" help:"Fields that identify a flow, as at the source (${default})."`
@@ -46,6 +49,16 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 	var err error
 	if options.Peers, err = prefixes(c.From); err != nil {
 		return err
+	}
+	if c.KeyFile != "" {
+		key, err := readKey(c.KeyFile)
+		if err != nil {
+			return err
+		}
+		options.Keys = destination.Keys{}
+		for _, prefix := range append(options.Peers, netip.Prefix{}) {
+			options.Keys[prefix] = []wire.Key{key}
+		}
 	}
 	if options.Granularity, err = destination.ParseGranularity(c.By); err != nil {
 		return fmt.Errorf("%w: %w", command.ErrValue, err)

@@ -41,6 +41,7 @@ type sourceRunCmd struct {
 	Sparse   bool          `name:"sparse-marks" help:"Mark only packets with a time, and count the others: costs least; loss is exact between marks, but duplicates and reordering are not detected."`
 	Port     uint16        `default:"50253" help:"UDP destination port of the udp encoding (${default})."`
 	Validate string        `name:"path-validation" enum:"auto,off" default:"auto" placeholder:"WHEN" help:"auto: mark packets to a host only after path probes have shown that marked packets arrive there; off: mark them at once (${default})."`
+	KeyFile  string        `placeholder:"FILE" help:"Authenticate marks with the key in this file, 32 hexadecimal digits, which the destination has, too (openssl rand -hex 16). Others can then neither forge nor replay marks. Clocks must agree within 17 s; not through NAT. Default: no authentication."`
 	Lease    leaseFlag     `default:"10s" placeholder:"TIME" help:"Stop marking if this program has not responded for this long; 0 disables the lease (${default})."`
 	Interval time.Duration `default:"1s" help:"Interval of the live view (${default})."`
 	JSON     bool          `name:"json" help:"Print JSON, one object per line."`
@@ -103,6 +104,16 @@ func (c *sourceRunCmd) settings() (source.Settings, error) {
 	}
 	if c.Stamp < 1 || c.Stamp > source.StampEveryMax {
 		return settings, fmt.Errorf("read interval of time stamps: %w: %d is not between 1 and %d packets", command.ErrValue, c.Stamp, source.StampEveryMax)
+	}
+	if c.KeyFile != "" {
+		key, err := readKey(c.KeyFile)
+		if err != nil {
+			return settings, err
+		}
+		settings.Tagged, settings.Keys = true, map[netip.Prefix]wire.Key{}
+		for _, prefix := range everyHost {
+			settings.Keys[prefix] = key
+		}
 	}
 	settings.Rules, err = c.rules()
 	return settings, err

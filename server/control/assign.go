@@ -23,25 +23,28 @@ func (c *Control) assign(now time.Time) {
 	addresses, _ := session.Distinct(known)
 	held := c.held()
 	tasks := map[string][]session.Assignment{}
+	c.resolve(planned)
+	authentication := c.authentication(known)
 	for _, r := range c.inOrder() {
-		r.pairs, r.refused, r.lacking = nil, map[string]string{}, map[string]string{}
+		r.refused, r.lacking = map[string]string{}, map[string]string{}
 		for _, host := range known {
 			if why := cmp.Or(addresses.Lack(r.Spec, host), session.Incapable(r.Spec, host)); why != "" {
 				r.lacking[host.Name] = why
 			}
 		}
-		if r.active() {
-			r.pairs, _, _ = session.Resolve(r.Spec, planned)
-		}
 		read := union(r.pairs, held[r.Spec.Name])
 		r.points = map[string][]string{}
-		for agent, a := range session.Assign(r.Spec, planned, addresses, read, c.open(r)) {
+		spec := r.Spec
+		if cmp.Or(spec.Authentication, session.AutoAuthentication) == session.AutoAuthentication {
+			spec.Authentication = authentication
+		}
+		for agent, a := range session.Assign(spec, planned, addresses, read, c.open(r)) {
 			for _, task := range a.Points {
 				if measures(known, agent, task.Point) {
 					r.points[agent] = append(r.points[agent], task.Point)
 				}
 			}
-			c.entrust(r, a)
+			c.entrust(r, agent, a)
 			tasks[agent] = append(tasks[agent], c.resolveConflict(r, agent, tasks[agent], a))
 		}
 	}
@@ -55,25 +58,6 @@ func (c *Control) assign(now time.Time) {
 		}
 		a.assign(next, text, now)
 		c.changed.assignments = true
-	}
-}
-
-// entrust adds what only newer agents know: the key of the session, to its tasks that mark or
-// read, and why addresses of peers count without more.
-func (c *Control) entrust(r *record, a session.Assignment) {
-	for i := range a.Sources {
-		task := &a.Sources[i]
-		task.Key = r.Key
-		for j := range task.Peers {
-			peer := &task.Peers[j]
-			peer.Named = r.Spec.Names(peer.Agent)
-			if agent := c.agents[peer.Agent]; agent != nil {
-				peer.Approved = agent.approvedOf(peer.Addresses)
-			}
-		}
-	}
-	for i := range a.Destinations {
-		a.Destinations[i].Key = r.Key
 	}
 }
 

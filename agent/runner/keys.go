@@ -1,0 +1,95 @@
+package runner
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"pillion.dev/probe/destination"
+	"pillion.dev/session"
+	"pillion.dev/wire"
+)
+
+const (
+	// strictAfter is how long marks of a peer need no tag yet once they are to carry one: its
+	// agent may hear of it later, and a mark that is rejected stays in its packet.
+	strictAfter = 20 * time.Second
+	// untaggedAfter is how long a source marks nothing before it omits tags, so that its
+	// peers no longer require them.
+	untaggedAfter = 5 * time.Second
+)
+
+var errAuthenticationChanges = errors.New("marks nothing for 5 s: its marks will no longer carry tags")
+
+// markKey returns the key of a peer, if there is one.
+func markKey(peer session.Peer) (key wire.Key, ok bool) {
+	return key, copy(key[:], peer.Key) == wire.KeyLength
+}
+
+// eachKey calls f for each address of a peer with a key.
+func eachKey(peers []session.Peer, f func(netip.Prefix, wire.Key)) {
+	for _, peer := range peers {
+		key, ok := markKey(peer)
+		if !ok {
+			continue
+		}
+		for _, text := range peer.Addresses {
+			if address, err := netip.ParseAddr(text); err == nil {
+				f(netip.PrefixFrom(address, address.BitLen()), key)
+			}
+		}
+	}
+}
+
+// pairKeys are the keys with which the source makes tags: for a peer of several sessions that
+// of the first.
+func pairKeys(tasks []sourceTask) map[netip.Prefix]wire.Key {
+	keys := map[netip.Prefix]wire.Key{}
+	for _, task := range tasks {
+		if !task.Authenticated {
+			continue
+		}
+		eachKey(task.Peers, func(prefix netip.Prefix, key wire.Key) {
+			if _, ok := keys[prefix]; !ok {
+				keys[prefix] = key
+			}
+		})
+	}
+	return keys
+}
+
+// peerKeys are the keys with which tags are checked: those of all sessions, as many as fit.
+func peerKeys(tasks []destinationTask) destination.Keys {
+	keys := destination.Keys{}
+	for _, task := range tasks {
+		if task.local != nil {
+			return task.local.Keys
+		}
+		if !task.Authenticated {
+			continue
+		}
+		eachKey(task.Peers, func(prefix netip.Prefix, key wire.Key) {
+			if len(keys[prefix]) < destination.KeysMax && !slices.Contains(keys[prefix], key) {
+				keys[prefix] = append(keys[prefix], key)
+			}
+		})
+	}
+	return keys
+}
+
+// required returns those that marks need now.
+func (d *deviceDestination) required(tasks []destinationTask) destination.Keys {
+	keys, now := peerKeys(tasks), time.Now()
+	if d.untagged == nil {
+		d.untagged = map[netip.Prefix]time.Time{}
+	}
+	for _, prefix := range prefixes(tasks) {
+		if _, ok := keys[prefix]; !ok {
+			d.untagged[prefix] = now
+		} else if last, ok := d.untagged[prefix]; ok && now.Sub(last) < strictAfter {
+			delete(keys, prefix)
+		}
+	}
+	return keys
+}
