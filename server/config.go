@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"time"
 
@@ -62,6 +63,11 @@ type Config struct {
 	OMLOff bool `yaml:"oml_off"`
 	// MetricsOpen serves /metrics without authentication.
 	MetricsOpen bool `yaml:"metrics_open"`
+	// PlainHTTP serves the API on loopback without TLS too; default true.
+	PlainHTTP *bool `yaml:"plain_http"`
+	// TrustedProxies are addresses and prefixes of reverse proxies, whose headers
+	// X-Forwarded-For and X-Forwarded-Proto are believed.
+	TrustedProxies []string `yaml:"trusted_proxies"`
 	// AgentCertificates is the validity of agent certificates; default one year.
 	AgentCertificates time.Duration `yaml:"agent_certificates"`
 	// LossEvent is the threshold for loss events.
@@ -192,9 +198,28 @@ func (c Config) Complete() (Config, error) {
 		return c, fmt.Errorf("%w: query_processors %d, queries_at_once %d: want 0 (default) or more, and at most %d queries",
 			ErrConfig, c.QueryProcessors, c.QueriesAtOnce, mostQueries)
 	}
+	if _, err := c.proxies(); err != nil {
+		return c, err
+	}
 	var err error
 	c.LossEvent, err = c.LossEvent.complete()
 	return c, err
+}
+
+// proxies are the trusted ones.
+func (c Config) proxies() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range c.TrustedProxies {
+		prefix, err := netip.ParsePrefix(text)
+		if address, failed := netip.ParseAddr(text); failed == nil {
+			prefix, err = netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()), nil
+		}
+		if err != nil || prefix.Bits() == 0 {
+			return nil, fmt.Errorf("%w: trusted_proxies: %q is not an address or a prefix such as 10.0.0.0/24", ErrConfig, text)
+		}
+		all = append(all, prefix.Masked())
+	}
+	return all, nil
 }
 
 // retention returns the retention of a stream for which the API set none.

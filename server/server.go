@@ -175,10 +175,15 @@ func (s *server) openControl() (err error) {
 }
 
 func (s *server) openWeb() (err error) {
+	proxies, err := s.config.proxies()
+	if err != nil {
+		return err
+	}
 	s.web, err = web.New(web.Options{
 		Control: s.control, Topology: s.topology, Authority: s.authority, Archive: s.archive,
 		Live: watching{s.ingest.Live()}, Events: s.local, Health: s.health, Figures: s.figures, Page: s.page,
-		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Queries: s.config.QueriesAtOnce, Log: s.log,
+		TLS: s.authority.TLS(), Bus: s.busURL(), MetricsOpen: s.config.MetricsOpen, Queries: s.config.QueriesAtOnce,
+		PlainOff: s.config.PlainHTTP != nil && !*s.config.PlainHTTP, Proxies: proxies, Log: s.log,
 	})
 	if err != nil {
 		return err

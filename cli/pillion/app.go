@@ -118,10 +118,41 @@ func (a *app) clientOptions() (api.ClientOptions, error) {
 			return o, fmt.Errorf("read certificate of the authority: %w", err)
 		}
 	}
-	if o.Token, err = a.token(server, ours); err != nil || o.Token != "" || !api.Loopback(server.Hostname()) {
+	if o.Token, err = a.token(server, ours); err != nil {
 		return o, err
 	}
+	if o.Token != "" {
+		return o, a.requireTLS(&o, server)
+	}
+	if !api.Loopback(server.Hostname()) {
+		return o, nil
+	}
 	return o, useOperatorToken(&o, server)
+}
+
+// requireTLS lets a token go only to who has a certificate, on loopback too: any user can
+// listen on a port there. Without another authority that beside the token's file or of the
+// server on this machine is trusted, and the system's.
+func (a *app) requireTLS(o *api.ClientOptions, server *url.URL) error {
+	if strings.HasPrefix(o.Server, "http://") {
+		return fmt.Errorf("read server %q: %w: a token is not sent without TLS; leave http:// out", o.Server, errValue)
+	}
+	o.Server = "https://" + server.Host
+	if len(o.Authority) > 0 || o.Fingerprint != "" || !api.Loopback(server.Hostname()) {
+		return nil
+	}
+	for _, path := range append([]string{a.flags.TokenFile}, operatorTokens(server)...) {
+		if path == "" {
+			continue
+		}
+		authority, err := authorityBeside(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			continue
+		}
+		o.Authority = authority
+		return err
+	}
+	return nil
 }
 
 // token returns the token from the flag or environment, a token file or the
@@ -152,8 +183,7 @@ const labTokens = "/run/pillion/forward"
 // listen on a port, so the token is sent only to who has a certificate of the authority
 // beside it.
 func useOperatorToken(o *api.ClientOptions, server *url.URL) error {
-	folder := cmp.Or(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
-	for _, path := range []string{filepath.Join(labTokens, server.Port()+".token"), filepath.Join(folder, "operator.token")} {
+	for _, path := range operatorTokens(server) {
 		token, err := readToken(path)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			continue
@@ -168,15 +198,29 @@ func useOperatorToken(o *api.ClientOptions, server *url.URL) error {
 		if len(o.Authority) > 0 || o.Fingerprint != "" {
 			return nil
 		}
-		if path, err = filepath.EvalSymlinks(path); err == nil {
-			o.Authority, err = os.ReadFile(filepath.Join(filepath.Dir(path), "ca.crt"))
-		}
-		if err != nil {
-			return fmt.Errorf("read certificate of the authority: %w", err)
-		}
-		return nil
+		o.Authority, err = authorityBeside(path)
+		return err
 	}
 	return nil
+}
+
+// operatorTokens are where the operator's token of a server on this machine can be.
+func operatorTokens(server *url.URL) []string {
+	folder := cmp.Or(os.Getenv("PILLION_DATA"), "/var/lib/pillion-server")
+	return []string{filepath.Join(labTokens, server.Port()+".token"), filepath.Join(folder, "operator.token")}
+}
+
+// authorityBeside reads the certificate of the authority in the folder of a token.
+func authorityBeside(path string) ([]byte, error) {
+	path, err := filepath.EvalSymlinks(path)
+	var authority []byte
+	if err == nil {
+		authority, err = os.ReadFile(filepath.Join(filepath.Dir(path), "ca.crt"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read certificate of the authority: %w", err)
+	}
+	return authority, nil
 }
 
 func readToken(path string) (string, error) {

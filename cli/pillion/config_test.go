@@ -61,6 +61,7 @@ func TestConfig(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProgram(t, nil)
+			p.environment = append(p.environment, "PILLION_CA="+p.write("ca.crt", certificateOf(server), 0o600))
 			replace := strings.NewReplacer("SERVER", server.URL, "OTHER", other.URL)
 			p.write(configName, replace.Replace(test.text), test.mode)
 			out, stderr, code := p.run(strings.Fields(replace.Replace(test.args))...)
@@ -118,6 +119,31 @@ func TestTokenOfThisMachineIsNotSentToOthers(t *testing.T) {
 	} {
 		if _, stderr, code := p.run("session", "list", "--server", test.server); code == 0 || told.Load() || !strings.Contains(stderr, test.want) || strings.Contains(stderr, secret) {
 			t.Errorf("%s: exit %d, told %v: %s", name, code, told.Load(), stderr)
+		}
+	}
+}
+
+// TestTokenWasSentWithoutTLS: no command sends a token to a listener on loopback without a
+// certificate.
+func TestTokenWasSentWithoutTLS(t *testing.T) {
+	var told atomic.Bool
+	plain := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			told.Store(true)
+		}
+	}))
+	t.Cleanup(plain.Close)
+	address := plain.Listener.Addr().String()
+	p := newProgram(t, nil)
+	file := p.write("mine.token", secret, 0o600)
+	for _, line := range []string{
+		"session list --token-file " + file + " --server " + address, "session list --token-file " + file + " --server " + plain.URL,
+		"session list --token " + secret + " --server " + address, "session list --token " + secret + " --server " + plain.URL,
+		"login " + address + " --token-file " + file, "login " + plain.URL + " --token-file " + file,
+		"login " + address + " --ca-fingerprint " + strings.Repeat("ab", 32) + " --token-file " + file,
+	} {
+		if out, stderr, code := p.run(strings.Fields(line)...); code == 0 || told.Load() || strings.Contains(out+stderr, secret) {
+			t.Errorf("%s: exit %d, told %v: %s%s", strings.ReplaceAll(line, secret, "SECRET"), code, told.Load(), out, stderr)
 		}
 	}
 }
@@ -190,7 +216,8 @@ func TestTrustHints(t *testing.T) {
 		{"right fingerprint", fingerprint, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := newProgram(t, server)
+			p := newProgram(t, nil)
+			p.environment = append(p.environment, "PILLION_SERVER="+server.URL, "PILLION_TOKEN="+secret)
 			args := []string{"session", "list"}
 			if test.flag != "" {
 				args = append(args, "--ca-fingerprint", test.flag)

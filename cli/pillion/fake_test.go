@@ -61,7 +61,7 @@ func newFake(t *testing.T) (*fake, *httptest.Server) {
 	mux.Handle(pillionv1connect.NewFlowServiceHandler(f, guard))
 	mux.Handle(pillionv1connect.NewTopologyServiceHandler(f, guard))
 	mux.Handle(pillionv1connect.NewServerServiceHandler(f, guard))
-	server := httptest.NewServer(mux)
+	server := httptest.NewTLSServer(mux)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()

@@ -35,12 +35,16 @@ func (c *loginCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errValue, err)
 	}
+	if strings.HasPrefix(c.Address, "http://") {
+		return fmt.Errorf("read server %q: %w: a token is not sent without TLS; leave http:// out", c.Address, errValue)
+	}
+	server.Scheme = "https"
 	path := a.flags.configPath()
 	if path == "" {
 		return fmt.Errorf("log in: no directory for the configuration file: use --config FILE")
 	}
 	kept := config{Server: c.Address, CA: a.flags.CA, CAFingerprint: a.flags.CAFingerprint, Output: a.config.Output, Color: a.config.Color}
-	if server.Scheme == "https" && kept.CA == "" && kept.CAFingerprint == "" {
+	if kept.CA == "" && kept.CAFingerprint == "" {
 		if kept.CAFingerprint, err = c.fingerprint(ctx, a, server); err != nil {
 			return err
 		}

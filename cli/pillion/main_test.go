@@ -40,7 +40,11 @@ func newProgram(t *testing.T, server *httptest.Server) *program {
 		"PILLION_TEST_MAIN=1", "HOME=" + home, "TZ=UTC", "PATH=" + os.Getenv("PATH"), "PILLION_DATA=" + filepath.Join(home, "none"),
 	}}
 	if server != nil {
-		p.environment = append(p.environment, "PILLION_SERVER="+server.URL, "PILLION_TOKEN="+secret)
+		authority := filepath.Join(t.TempDir(), "ca.crt")
+		if err := os.WriteFile(authority, []byte(certificateOf(server)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.environment = append(p.environment, "PILLION_SERVER="+server.URL, "PILLION_TOKEN="+secret, "PILLION_CA="+authority)
 	}
 	return p
 }

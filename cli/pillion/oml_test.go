@@ -184,7 +184,8 @@ func TestOMLExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newProgram(t, nil)
-	p.environment = append(p.environment, "PILLION_SERVER="+w.HTTP, "PILLION_TOKEN="+strings.TrimSpace(string(token)))
+	p.environment = append(p.environment, "PILLION_SERVER="+w.HTTP, "PILLION_TOKEN="+strings.TrimSpace(string(token)),
+		"PILLION_CA="+filepath.Join(filepath.Dir(w.OperatorFile), "ca.crt"))
 	var out, stderr string
 	for end := time.Now().Add(time.Minute); !strings.Contains(out, "app_All App_all t t_2") && time.Now().Before(end); {
 		out, stderr, _ = p.run("oml", "domains", "-o", "csv") // tables are archived within 100 ms

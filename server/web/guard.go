@@ -37,8 +37,8 @@ func callerOf(ctx context.Context) caller {
 	return who
 }
 
-// guard wraps all handlers: it recovers from panics and refuses plain HTTP from other
-// hosts.
+// guard wraps all handlers: it recovers from panics and refuses plain HTTP, from other
+// hosts or from all.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -50,10 +50,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				s.refuse(w, r, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
 			}
 		}()
-		if r.TLS == nil && !remoteAddress(r).IsLoopback() {
+		from := s.origin(r)
+		if why := s.plainRefusal(from); why != "" {
+			if s.redirect(w, r, from) {
+				return
+			}
 			w.Header().Set("Upgrade", "TLS/1.3")
 			w.Header().Set("Connection", "Upgrade, close")
-			http.Error(w, "plain HTTP is accepted on loopback only; use https", http.StatusUpgradeRequired)
+			http.Error(w, why, http.StatusUpgradeRequired)
 			return
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -105,7 +109,11 @@ func (s *Server) admitPlain(needed role, next func(http.ResponseWriter, *http.Re
 
 // identify authenticates the caller; permit authorises.
 func (s *Server) identify(r *http.Request, needed role) (caller, error) {
-	who := caller{remote: remoteAddress(r), tls: r.TLS}
+	from := s.origin(r)
+	who := caller{remote: from.remote, tls: r.TLS}
+	if from.trusted {
+		who.tls = nil // that of the proxy
+	}
 	if needed == anyone {
 		return who, nil
 	}

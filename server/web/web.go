@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,10 @@ type Options struct {
 	Bus string
 	// MetricsOpen serves /metrics without a token.
 	MetricsOpen bool
+	// PlainOff refuses plain HTTP on loopback too.
+	PlainOff bool
+	// Proxies are trusted to say from whom a request comes.
+	Proxies []netip.Prefix
 	// MetricsPairs limits the pairs of agents in the metrics; default 1000.
 	MetricsPairs int
 	// Queries limits concurrent queries in SQL; default 4.
@@ -90,6 +95,8 @@ type Server struct {
 	errors          *connect.ErrorWriter
 
 	tls         *tls.Config
+	plainOff    bool
+	proxies     []netip.Prefix
 	connections int
 	refused     atomic.Uint64
 	http        *http.Server
@@ -105,6 +112,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		log: o.Log, now: o.Now, started: o.Now(), authority: o.Authority, archive: o.Archive, events: o.Events,
 		parts: o.Health, attempts: newAttempts(o.Now), unauthenticated: newAttempts(o.Now), connections: o.Connections,
+		plainOff: o.PlainOff, proxies: o.Proxies,
 	}
 	s.tls = o.TLS.Clone()
 	s.tls.ClientAuth = tls.RequestClientCert
@@ -220,7 +228,7 @@ func (s *Server) figures(o Options) func() []Figure {
 }
 
 // Serve serves the listener, which it closes, until Close: TLS, and plain HTTP on
-// loopback. It can be called for several listeners.
+// loopback unless it is off. It can be called for several listeners.
 func (s *Server) Serve(listener net.Listener) error {
 	err := s.http.Serve(newPort(listener, s.tls, s.connections, &s.refused))
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
