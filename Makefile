@@ -199,8 +199,8 @@ size: ## count lines of code at REV (HEAD) and now, without tests and generated 
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@FUZZTIME=$(FUZZTIME) .ci/fuzz
 
-# Packages whose goroutines share state. Not archive/duckdb, which takes ten minutes: under
-# the detector its C library waits most of the time.
+# Packages whose goroutines share state. Not archive/duckdb, which takes ten minutes under
+# the detector.
 RACEPACKAGES = ./bus ./agent/identity ./agent/loader ./agent/oml ./agent/report ./agent/service ./agent/spool ./agent/validation \
 	./measure/... ./omsp/... ./server/... ./session
 
