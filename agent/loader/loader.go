@@ -75,7 +75,7 @@ func New(options Options) *Loader {
 		Sink: options.Sink, Log: options.Log, Points: options.Points, ValidatePaths: options.ValidatePaths,
 		ProveAddresses: options.ProveAddresses, Policy: options.Policy,
 	})
-	l.tracer = newTracer(options.Sink, options.Log)
+	l.tracer = newTracer(options.Sink, options.Policy, options.Log)
 	points := []*measure.Schema{}
 	if options.ReportClock {
 		points = append(points, &measure.Clock)

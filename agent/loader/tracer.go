@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"pillion.dev/agent/policy"
 	"pillion.dev/agent/runner"
 	"pillion.dev/measure"
 	"pillion.dev/probe/source"
@@ -18,8 +19,9 @@ import (
 
 // tracer traces the paths that sessions request, each at its own interval.
 type tracer struct {
-	sink runner.Sink
-	log  *slog.Logger
+	policy *policy.Policy
+	sink   runner.Sink
+	log    *slog.Logger
 
 	mu      sync.Mutex
 	running map[session.TraceTask]context.CancelFunc
@@ -37,8 +39,11 @@ type traced struct {
 // Routers limit ICMP errors to a few a second per host.
 const concurrentTraces = 1
 
-func newTracer(sink runner.Sink, log *slog.Logger) *tracer {
-	return &tracer{
+func newTracer(sink runner.Sink, allowed *policy.Policy, log *slog.Logger) *tracer {
+	if allowed == nil {
+		allowed = policy.Default()
+	}
+	return &tracer{policy: allowed,
 		sink: sink, log: log, running: map[session.TraceTask]context.CancelFunc{},
 		done: map[session.TraceTask]*traced{}, slots: make(chan struct{}, concurrentTraces),
 	}
@@ -90,6 +95,9 @@ func (t *tracer) repeat(ctx context.Context, task session.TraceTask) {
 func (t *tracer) once(ctx context.Context, task session.TraceTask) session.TraceResult {
 	failed := func(err error) session.TraceResult {
 		return session.TraceResult{Time: time.Now(), Address: task.Address, Protocol: task.Protocol, Error: err.Error()}
+	}
+	if err := t.policy.Trace(task); err != nil {
+		return failed(err)
 	}
 	select {
 	case t.slots <- struct{}{}:

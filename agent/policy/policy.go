@@ -1,22 +1,18 @@
 // Package policy is what a host allows servers to have done on it. It is a file of the host
 // that no server can change, and it is enforced by the agent before anything is done.
 //
-// So far it covers sending. Without a file the defaults apply, which let sessions send little,
-// and only to the hosts that they measure.
+// Without a file the defaults apply, which let sessions measure whatever they ask for, but send
+// little, and only to the hosts that they measure.
 package policy
 
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 
-	"pillion.dev/internal/document"
 	"pillion.dev/internal/quantity"
 	"pillion.dev/send/frame"
 )
@@ -26,8 +22,28 @@ const DefaultFile = "/etc/pillion/policy.yaml"
 
 // Policy of a host. Its methods may be called from several goroutines.
 type Policy struct {
+	// Peers are patterns of agents' names, Prefixes of their addresses, and Devices of
+	// interfaces that sessions may use; nil: all. Encodings are those that this host may mark in;
+	// nil: all.
+	Peers     []string `yaml:"peers"`
+	Prefixes  []string `yaml:"prefixes"`
+	Devices   []string `yaml:"devices"`
+	Encodings []string `yaml:"encodings"`
+	// Marking is what sources of sessions may mark.
+	Marking Marking `yaml:"marking"`
+	// Decapsulation: marks may be read and removed, with outer headers; default true.
+	Decapsulation bool `yaml:"decapsulation"`
+	// Capture: the agent's configuration may have packets captured; default true.
+	Capture bool `yaml:"capture"`
+	// RouterProfiles: sessions may profile this host as a router; default true.
+	RouterProfiles bool `yaml:"router_profiles"`
 	// Sending is what tasks of sessions may send.
 	Sending Sending `yaml:"sending"`
+
+	prefixes []netip.Prefix
+	// file is empty for the defaults; lines are those of the keys in it.
+	file  string
+	lines map[string]int
 
 	mu       sync.Mutex
 	admitted map[*Request]bool
@@ -52,69 +68,14 @@ type Sending struct {
 
 // Default is the policy without a file.
 func Default() *Policy {
-	return &Policy{Sending: Sending{
-		Allowed: true, Rate: 10_000_000, PacketsPerSecond: 1000, Protocols: []string{frame.UDP, frame.ICMP},
-	}}
+	return &Policy{
+		Marking: Marking{Allowed: true, Every: 1}, Decapsulation: true, Capture: true, RouterProfiles: true,
+		Sending: Sending{Allowed: true, Rate: 10_000_000, PacketsPerSecond: 1000, Protocols: []string{frame.UDP, frame.ICMP}},
+	}
 }
 
 // ErrPolicy marks an invalid policy file.
 var ErrPolicy = errors.New("invalid policy")
-
-// Open reads a file; keys that are absent have their defaults. An empty path stands for
-// DefaultFile, or for the defaults if there is none.
-func Open(path string) (*Policy, error) {
-	text, err := os.ReadFile(path)
-	if path == "" {
-		path = DefaultFile
-		if text, err = os.ReadFile(path); errors.Is(err, fs.ErrNotExist) {
-			return Default(), nil
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read policy: %w", err)
-	}
-	p, err := parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w: %w", path, ErrPolicy, err)
-	}
-	return p, nil
-}
-
-func parse(text []byte) (*Policy, error) {
-	p := Default()
-	defaults := p.Sending
-	p.Sending.Protocols = nil // a list in the file replaces that of the defaults
-	more, err := document.Decode(text, p)
-	if errors.Is(err, io.EOF) {
-		return Default(), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if more {
-		return nil, errors.New("the file has more than one document")
-	}
-	s := &p.Sending
-	if s.Protocols == nil {
-		s.Protocols = defaults.Protocols
-	}
-	if s.Rate <= 0 || s.PacketsPerSecond <= 0 {
-		return nil, errors.New("sending: rate and packets_per_second must be greater than 0; use allowed: false to forbid sending")
-	}
-	for _, name := range s.Protocols {
-		if !slices.Contains(protocols, name) {
-			return nil, fmt.Errorf("sending: unknown protocol %q; valid: %s", name, strings.Join(protocols, ", "))
-		}
-	}
-	for _, text := range s.Targets {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, fmt.Errorf("sending: target %q is not a prefix, such as 10.0.0.0/8", text)
-		}
-		s.targets = append(s.targets, prefix.Masked())
-	}
-	return p, nil
-}
 
 var protocols = []string{frame.UDP, frame.TCP, frame.ICMP, frame.Raw}
 
@@ -135,8 +96,8 @@ var ErrRefused = errors.New("refused by the policy of this host")
 func (p *Policy) Admit(r Request) (release func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.check(r); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	if err := p.send(r); err != nil {
+		return nil, err
 	}
 	if p.admitted == nil {
 		p.admitted = map[*Request]bool{}
@@ -150,17 +111,17 @@ func (p *Policy) Admit(r Request) (release func(), err error) {
 	}, nil
 }
 
-func (p *Policy) check(r Request) error {
+func (p *Policy) send(r Request) error {
 	s := &p.Sending
 	switch a := r.Target; {
 	case !s.Allowed:
-		return errors.New("sending is not allowed")
+		return p.at("sending.allowed", "sending is not allowed")
 	case !a.IsValid() || a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a == broadcast:
-		return fmt.Errorf("%v is not the unicast address of another host", a)
+		return fmt.Errorf("%w: %v is not the unicast address of another host", ErrRefused, a)
 	case len(s.targets) > 0 && !slices.ContainsFunc(s.targets, func(prefix netip.Prefix) bool { return prefix.Contains(a.Unmap()) }):
-		return fmt.Errorf("%v is in none of the targets %s", a, strings.Join(s.Targets, ", "))
+		return p.at("sending.targets", "%v is in none of the targets %s", a, strings.Join(s.Targets, ", "))
 	case !slices.Contains(s.Protocols, r.Protocol):
-		return fmt.Errorf("protocol %s is not one of %s", r.Protocol, strings.Join(s.Protocols, ", "))
+		return p.at("sending.protocols", "protocol %s is not one of %s", r.Protocol, strings.Join(s.Protocols, ", "))
 	}
 	var bits, packets int64
 	for other := range p.admitted {
@@ -168,10 +129,10 @@ func (p *Policy) check(r Request) error {
 		packets += other.PacketsPerSecond
 	}
 	if r.BitsPerSecond > int64(s.Rate)-bits {
-		return fmt.Errorf("%d bit/s exceed the limit of %d bit/s, of which other tasks use %d", r.BitsPerSecond, int64(s.Rate), bits)
+		return p.at("sending.rate", "%d bit/s exceed the limit of %d bit/s, of which other tasks use %d", r.BitsPerSecond, int64(s.Rate), bits)
 	}
 	if r.PacketsPerSecond > s.PacketsPerSecond-packets {
-		return fmt.Errorf("%d packets/s exceed the limit of %d packets/s, of which other tasks use %d", r.PacketsPerSecond, s.PacketsPerSecond, packets)
+		return p.at("sending.packets_per_second", "%d packets/s exceed the limit of %d packets/s, of which other tasks use %d", r.PacketsPerSecond, s.PacketsPerSecond, packets)
 	}
 	return nil
 }

@@ -399,7 +399,8 @@ func (d *deviceDestination) finish() {
 // destinations that stay when an agent stops, and clsact filters of one that was killed. On a
 // device with a destination task that is not running, the program still restores packets.
 func (r *Runner) clearLeftovers() {
-	wanted, _ := place(r.assignment)
+	allowed, _ := r.permitted(r.assignment)
+	wanted, _ := place(allowed)
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		r.options.Log.Warn("list interfaces", "error", err)

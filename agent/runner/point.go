@@ -54,7 +54,7 @@ var (
 func (r *Runner) runPoints() {
 	wanted := map[string][]session.PointTask{}
 	silence := r.now().steady - r.lastMessage
-	for _, task := range slices.Concat(r.options.Points, r.assignment.Points) {
+	for _, task := range slices.Concat(r.options.Points, r.allowed) {
 		switch {
 		case factoryOf(task.Point) == nil:
 			r.fail(task.Point, task.Session, "", fmt.Errorf("point %s: %w", task.Point, errPoint))

@@ -65,7 +65,8 @@ type Runner struct {
 	resume       map[string]time.Time          // when a source may start, by device
 	destinations map[string]*deviceDestination // by device
 	points       map[string]Point              // by name
-	faults       []session.TaskState           // tasks that could not be placed
+	faults       []session.TaskState           // tasks that could not be placed, or are refused
+	allowed      []session.PointTask           // those of the assignment that the policy allows
 	pulse        session.Pulse
 	// lastMessage is the time of the last message from the server, by the monotonic clock.
 	lastMessage time.Duration
@@ -264,9 +265,7 @@ func (r *Runner) Close() error {
 // reconcile makes the host run the assignment: it stops sources first, then starts and
 // stops destinations and points, then starts sources.
 func (r *Runner) reconcile() {
-	r.faults = nil
-	devices, faults := place(r.assignment)
-	r.faults = append(r.faults, faults...)
+	devices := r.placed()
 	for _, device := range slices.Collect(maps.Keys(r.sources)) {
 		if len(devices[device].sources) == 0 {
 			r.report(roleSource, device, r.sources[device].close())

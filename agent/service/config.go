@@ -204,6 +204,9 @@ func (c Config) hostPoints() ([]*measure.Schema, error) {
 // privileged are the options of the privileged part.
 func (c Config) privileged(sink runner.Sink, allowed *policy.Policy, log *slog.Logger) (loader.Options, error) {
 	points, err := c.hostPoints()
+	if len(c.Capture) > 0 {
+		err = errors.Join(err, allowed.Captures())
+	}
 	return loader.Options{
 		Sink: sink, Log: log, Points: c.ownPoints(), Policy: allowed,
 		ValidatePaths: c.PathValidation == validateAuto, ProveAddresses: c.PathValidation != validateOff,

@@ -19,6 +19,7 @@ type cli struct {
 	Run         runCmd                        `cmd:"" help:"Join a server and run as its agent."`
 	Part        unprivilegedCmd               `cmd:"" name:"unprivileged" hidden:"" help:"The part of run that speaks to the network; started by run."`
 	Check       command.Check[service.Config] `cmd:"" help:"Check a configuration file of run."`
+	Policy      policyCmd                     `cmd:"" help:"Show or check what this host lets sessions do."`
 	Source      sourceCmd                     `cmd:"" help:"Mark outgoing packets of a network interface."`
 	Destination destinationCmd                `cmd:"" help:"Read and remove the marks of incoming packets of a network interface."`
 	Router      routerCmd                     `cmd:"" help:"Profile the router in a network namespace: where packets wait or are dropped."`

@@ -1,0 +1,59 @@
+package policy
+
+import "fmt"
+
+// Key is one setting of a policy file, for its reference.
+type Key struct{ Name, Default, Doc string }
+
+// Setting is the value of a key.
+type Setting struct{ Name, Value string }
+
+// Settings returns what applies, in the order of the reference.
+func (p *Policy) Settings() []Setting {
+	all := func(list []string) string {
+		if list == nil {
+			return "all"
+		}
+		return listed(list)
+	}
+	limit := "no limit"
+	if n := p.Marking.PacketsPerSecond; n > 0 {
+		limit = fmt.Sprintf("%d packets/s", n)
+	}
+	targets := "all peers"
+	if len(p.Sending.Targets) > 0 {
+		targets = listed(p.Sending.Targets)
+	}
+	values := []string{
+		all(p.Peers), all(p.Prefixes), all(p.Devices), all(p.Encodings), fmt.Sprint(p.Marking.Allowed),
+		fmt.Sprintf("1 in %d packets", max(p.Marking.Every, 1)), limit, fmt.Sprint(p.Decapsulation), fmt.Sprint(p.Capture), fmt.Sprint(p.RouterProfiles),
+		fmt.Sprint(p.Sending.Allowed), targets, fmt.Sprintf("%d bit/s", int64(p.Sending.Rate)),
+		fmt.Sprintf("%d packets/s", p.Sending.PacketsPerSecond), listed(p.Sending.Protocols),
+	}
+	var settings []Setting
+	for i, key := range Keys() {
+		settings = append(settings, Setting{key.Name, values[i]})
+	}
+	return settings
+}
+
+// Keys are all settings, in the order of the reference.
+func Keys() []Key {
+	return []Key{
+		{"peers", "all", "Patterns of the names of agents, such as `rack7-*`, whose packets may be marked or measured from this host, in either direction. `[]` permits none."},
+		{"prefixes", "all", "Prefixes of the addresses of such peers: marks are written only for destinations in them, and read only from sources in them."},
+		{"devices", "all", "Patterns of interfaces, such as `eth*`, on which programs may be attached for sessions."},
+		{"encodings", "all", "Encodings that this host may mark packets in. A session whose list has another one is refused."},
+		{"marking.allowed", "true", "Packets may be marked at all."},
+		{"marking.every", "1", "The most that is marked is one packet in this many: a session needs `every` or `random` of at least this."},
+		{"marking.packets_per_second", "no limit", "The most marked packets per second of one session: it needs a `min_gap` of at least a second divided by this."},
+		{"decapsulation", "true", "Marks may be read for sessions: the program that does it removes them, with outer headers if they have any, from packets of permitted peers. If false, this host is no destination."},
+		{"capture", "true", "The agent may capture packet headers, as its configuration says. If false, it does not start with such a configuration."},
+		{"router_profiles", "true", "Sessions may profile this host as a router."},
+		{"sending.allowed", "true", "Sessions may send packets at all."},
+		{"sending.targets", "all peers", "Prefixes to which packets may be sent."},
+		{"sending.rate", "10M", "Limit for all tasks together, bit/s."},
+		{"sending.packets_per_second", "1000", "Limit for all tasks together, packets/s."},
+		{"sending.protocols", "udp, icmp", "Protocols that may be sent: udp, tcp, icmp, raw."},
+	}
+}
