@@ -76,7 +76,7 @@ func (s *target) metrics(t *testing.T) string {
 var (
 	metricHelp   = regexp.MustCompile(`(?m)^# HELP (pillion_\w+) (.*)\n# TYPE \w+ (\w+)\n(.*)$`)
 	metricLabel  = regexp.MustCompile(`(\w+)="`)
-	metricUnits  = []string{"seconds", "bytes", "packets", "rows", "batches", "commits", "connections", "agents", "sessions"}
+	metricUnits  = []string{"seconds", "bytes", "packets", "rows", "batches", "commits", "connections", "agents", "sessions", "addresses"}
 	metricOthers = map[string]string{ // whose names have no unit
 		"pillion_ingest_duplicates_total": "batches", "pillion_ingest_rejected_total": "batches", "pillion_ingest_failed_total": "batches",
 		"pillion_live_missed_total": "batches", "pillion_bus_busy_total": "batches", "pillion_audit_unrecorded_total": "calls",

@@ -217,6 +217,8 @@ func (s *server) figures() []web.Figure {
 		{Name: "pillion_own_rows_dropped_total", Help: "Events and audit records dropped because they came faster than they could be stored.", Value: float64(s.local.Dropped())},
 		{Name: "pillion_ingest_implausible_rows_total", Help: "Rows stored whose time is more than an hour ahead of their arrival, or more than a year behind.", Value: float64(in.Implausible)},
 	}
+	figures = append(figures, web.Figure{Name: "pillion_conflicting_addresses",
+		Help: "Addresses that an agent reports although another agent has had them for longer.", Value: float64(s.control.AddressConflicts())})
 	refused := s.refusals.Counts()
 	for _, cause := range refusal.Causes {
 		figures = append(figures, web.Figure{Name: "pillion_refused_total",

@@ -12,19 +12,24 @@ type Addresses map[string][]netip.Addr
 
 // Distinct finds them. An address that several hosts share, such as that of a
 // container bridge, does not identify the destination of a packet; it is ignored,
-// with a warning. Connected hosts take precedence over disconnected ones.
+// with a warning, unless one of them keeps it. Connected hosts take precedence over
+// disconnected ones.
 func Distinct(hosts []Host) (Addresses, []string) {
 	owners := map[netip.Addr][]Host{}
+	var warnings []string
 	for _, host := range hosts {
 		for _, text := range host.Addresses {
 			addr, err := netip.ParseAddr(text)
+			if keeper := host.Conflicts[text]; keeper != "" {
+				warnings = append(warnings, fmt.Sprintf("address %s of %s is ignored: %s has it", text, host.Name, keeper))
+				continue
+			}
 			if err == nil && !slices.ContainsFunc(owners[addr], func(h Host) bool { return h.Name == host.Name }) {
 				owners[addr] = append(owners[addr], host)
 			}
 		}
 	}
 	addresses := Addresses{}
-	var warnings []string
 	for addr, all := range owners {
 		if slices.ContainsFunc(all, func(h Host) bool { return h.Connected }) {
 			all = slices.DeleteFunc(all, func(h Host) bool { return !h.Connected })
@@ -56,6 +61,14 @@ func (a Addresses) peer(spec Spec, host string) Peer {
 		}
 	}
 	return peer
+}
+
+// Usable returns the pairs of which both hosts have addresses that the session marks. The
+// specification is complete.
+func (a Addresses) Usable(spec Spec, pairs []Pair) []Pair {
+	return slices.DeleteFunc(slices.Clone(pairs), func(p Pair) bool {
+		return len(a.peer(spec, p.Source).Addresses) == 0 || len(a.peer(spec, p.Destination).Addresses) == 0
+	})
 }
 
 // Lack returns why no packets to or from a host can be measured; empty: they can. The

@@ -41,7 +41,7 @@ type Plan struct {
 func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	spec = spec.Complete()
 	addresses, warnings := Distinct(hosts)
-	plan := Plan{Session: spec.Name, Assignments: Assign(spec, hosts, addresses, pairs, pairs), Warnings: warnings}
+	plan := Plan{Session: spec.Name, Assignments: Assign(spec, hosts, addresses, addresses.Usable(spec, pairs), pairs), Warnings: warnings}
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Destinations {
 			plan.Steps = append(plan.Steps, Step{agent, StartDestination,
@@ -121,7 +121,7 @@ func (s Sampling) String() string {
 func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map[string]Assignment {
 	spec = spec.Complete()
 	assignments := map[string]Assignment{}
-	for agent, peers := range ends(spec, addresses, read, func(p Pair) (string, string) { return p.Destination, p.Source }) {
+	for agent, peers := range ends(spec, addresses, read, false, func(p Pair) (string, string) { return p.Destination, p.Source }) {
 		a := assignments[agent]
 		a.Destinations = []DestinationTask{{
 			Session: spec.Name, Device: spec.Device[agent], Peers: peers, Filters: spec.Filters,
@@ -130,7 +130,7 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map
 		}}
 		assignments[agent] = a
 	}
-	for agent, peers := range ends(spec, addresses, capable(spec, hosts, mark), func(p Pair) (string, string) { return p.Source, p.Destination }) {
+	for agent, peers := range ends(spec, addresses, capable(spec, hosts, mark), true, func(p Pair) (string, string) { return p.Source, p.Destination }) {
 		a := assignments[agent]
 		a.Sources = []SourceTask{{
 			Session: spec.Name, Device: spec.Device[agent], Addresses: addresses.peer(spec, agent).Addresses,
@@ -147,8 +147,9 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map
 	return assignments
 }
 
-// ends groups the pairs by the agent that has the task. Both agents need an address.
-func ends(spec Spec, addresses Addresses, pairs []Pair, split func(Pair) (own, other string)) map[string][]Peer {
+// ends groups the pairs by the agent that has the task. The other one needs an address; so does
+// a source, but not a destination: one that loses its address still reads what is on its way.
+func ends(spec Spec, addresses Addresses, pairs []Pair, both bool, split func(Pair) (own, other string)) map[string][]Peer {
 	grouped := map[string][]Peer{}
 	known := map[string]Peer{}
 	lookup := func(host string) Peer {
@@ -161,7 +162,7 @@ func ends(spec Spec, addresses Addresses, pairs []Pair, split func(Pair) (own, o
 	}
 	for _, pair := range pairs {
 		own, other := split(pair)
-		if peer := lookup(other); len(peer.Addresses) > 0 && len(lookup(own).Addresses) > 0 {
+		if peer := lookup(other); len(peer.Addresses) > 0 && (!both || len(lookup(own).Addresses) > 0) {
 			grouped[own] = append(grouped[own], peer)
 		}
 	}

@@ -108,6 +108,8 @@ type Host struct {
 	Connected bool
 	// Addresses are its global addresses.
 	Addresses []string
+	// Conflicts are those of them that another host keeps, and which.
+	Conflicts map[string]string
 	// Capabilities of its agent; nil: of a version that does not state them.
 	Capabilities []string
 }

@@ -27,7 +27,8 @@ type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which it enrolled: lowercase letters, digits and inner hyphens, at most 63.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Labels from the agent's configuration and from operators; the latter take precedence.
+	// Labels by which sessions select it: approved ones, and those that operators assigned,
+	// which take precedence.
 	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// connected, away, revoked.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
@@ -51,10 +52,16 @@ type Agent struct {
 	Tasks []*Task `protobuf:"bytes,12,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// When its certificate expires; an agent renews it before that.
 	CertificateExpires *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=certificate_expires,json=certificateExpires,proto3" json:"certificate_expires,omitempty"`
-	// Labels that the join token gave it.
+	// Labels that the join token gave it, or an operator has approved.
 	ApprovedLabels map[string]string `protobuf:"bytes,14,rep,name=approved_labels,json=approvedLabels,proto3" json:"approved_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Labels of its own configuration that are not approved: no session selects by them.
+	ClaimedLabels map[string]string `protobuf:"bytes,15,rep,name=claimed_labels,json=claimedLabels,proto3" json:"claimed_labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Addresses that it reports although another agent has had them for longer, which keeps them.
+	AddressConflicts []*AddressConflict `protobuf:"bytes,16,rep,name=address_conflicts,json=addressConflicts,proto3" json:"address_conflicts,omitempty"`
+	// Prefixes of which its addresses need no proof.
+	ApprovedAddresses []string `protobuf:"bytes,17,rep,name=approved_addresses,json=approvedAddresses,proto3" json:"approved_addresses,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Agent) Reset() {
@@ -185,6 +192,82 @@ func (x *Agent) GetApprovedLabels() map[string]string {
 	return nil
 }
 
+func (x *Agent) GetClaimedLabels() map[string]string {
+	if x != nil {
+		return x.ClaimedLabels
+	}
+	return nil
+}
+
+func (x *Agent) GetAddressConflicts() []*AddressConflict {
+	if x != nil {
+		return x.AddressConflicts
+	}
+	return nil
+}
+
+func (x *Agent) GetApprovedAddresses() []string {
+	if x != nil {
+		return x.ApprovedAddresses
+	}
+	return nil
+}
+
+// AddressConflict is an address that two agents report.
+type AddressConflict struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The address.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// The agent that keeps it.
+	Agent         string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddressConflict) Reset() {
+	*x = AddressConflict{}
+	mi := &file_agent_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddressConflict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddressConflict) ProtoMessage() {}
+
+func (x *AddressConflict) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddressConflict.ProtoReflect.Descriptor instead.
+func (*AddressConflict) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AddressConflict) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AddressConflict) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
 // Interface of a host.
 type Interface struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -202,7 +285,7 @@ type Interface struct {
 
 func (x *Interface) Reset() {
 	*x = Interface{}
-	mi := &file_agent_proto_msgTypes[1]
+	mi := &file_agent_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -214,7 +297,7 @@ func (x *Interface) String() string {
 func (*Interface) ProtoMessage() {}
 
 func (x *Interface) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[1]
+	mi := &file_agent_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -227,7 +310,7 @@ func (x *Interface) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interface.ProtoReflect.Descriptor instead.
 func (*Interface) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{1}
+	return file_agent_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Interface) GetName() string {
@@ -275,7 +358,7 @@ type Clock struct {
 
 func (x *Clock) Reset() {
 	*x = Clock{}
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -287,7 +370,7 @@ func (x *Clock) String() string {
 func (*Clock) ProtoMessage() {}
 
 func (x *Clock) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -300,7 +383,7 @@ func (x *Clock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clock.ProtoReflect.Descriptor instead.
 func (*Clock) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{2}
+	return file_agent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Clock) GetSynchronised() bool {
@@ -354,7 +437,7 @@ type Spool struct {
 
 func (x *Spool) Reset() {
 	*x = Spool{}
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -366,7 +449,7 @@ func (x *Spool) String() string {
 func (*Spool) ProtoMessage() {}
 
 func (x *Spool) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -379,7 +462,7 @@ func (x *Spool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spool.ProtoReflect.Descriptor instead.
 func (*Spool) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{3}
+	return file_agent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Spool) GetBatches() int64 {
@@ -456,7 +539,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +551,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +564,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{4}
+	return file_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Task) GetSession() string {
@@ -550,7 +633,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +645,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +658,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{5}
+	return file_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListAgentsRequest) GetLabel() string {
@@ -595,7 +678,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +690,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +703,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{6}
+	return file_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*Agent {
@@ -640,7 +723,7 @@ type GetAgentRequest struct {
 
 func (x *GetAgentRequest) Reset() {
 	*x = GetAgentRequest{}
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -652,7 +735,7 @@ func (x *GetAgentRequest) String() string {
 func (*GetAgentRequest) ProtoMessage() {}
 
 func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +748,7 @@ func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentRequest.ProtoReflect.Descriptor instead.
 func (*GetAgentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{7}
+	return file_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetAgentRequest) GetName() string {
@@ -685,7 +768,7 @@ type GetAgentResponse struct {
 
 func (x *GetAgentResponse) Reset() {
 	*x = GetAgentResponse{}
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -697,7 +780,7 @@ func (x *GetAgentResponse) String() string {
 func (*GetAgentResponse) ProtoMessage() {}
 
 func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -710,10 +793,129 @@ func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentResponse.ProtoReflect.Descriptor instead.
 func (*GetAgentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{8}
+	return file_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetAgentResponse) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+// ApproveAgentRequest selects an agent and what to approve.
+type ApproveAgentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the agent.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Labels to approve.
+	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Addresses or prefixes that count as its own without a proof.
+	Addresses []string `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Keys of labels, addresses and prefixes whose approval to withdraw.
+	Withdraw      []string `protobuf:"bytes,4,rep,name=withdraw,proto3" json:"withdraw,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveAgentRequest) Reset() {
+	*x = ApproveAgentRequest{}
+	mi := &file_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveAgentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveAgentRequest) ProtoMessage() {}
+
+func (x *ApproveAgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveAgentRequest.ProtoReflect.Descriptor instead.
+func (*ApproveAgentRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ApproveAgentRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ApproveAgentRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ApproveAgentRequest) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *ApproveAgentRequest) GetWithdraw() []string {
+	if x != nil {
+		return x.Withdraw
+	}
+	return nil
+}
+
+// ApproveAgentResponse has the agent.
+type ApproveAgentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent         *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveAgentResponse) Reset() {
+	*x = ApproveAgentResponse{}
+	mi := &file_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveAgentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveAgentResponse) ProtoMessage() {}
+
+func (x *ApproveAgentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveAgentResponse.ProtoReflect.Descriptor instead.
+func (*ApproveAgentResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ApproveAgentResponse) GetAgent() *Agent {
 	if x != nil {
 		return x.Agent
 	}
@@ -732,7 +934,7 @@ type SetLabelsRequest struct {
 
 func (x *SetLabelsRequest) Reset() {
 	*x = SetLabelsRequest{}
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +946,7 @@ func (x *SetLabelsRequest) String() string {
 func (*SetLabelsRequest) ProtoMessage() {}
 
 func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +959,7 @@ func (x *SetLabelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsRequest.ProtoReflect.Descriptor instead.
 func (*SetLabelsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{9}
+	return file_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetLabelsRequest) GetName() string {
@@ -784,7 +986,7 @@ type SetLabelsResponse struct {
 
 func (x *SetLabelsResponse) Reset() {
 	*x = SetLabelsResponse{}
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +998,7 @@ func (x *SetLabelsResponse) String() string {
 func (*SetLabelsResponse) ProtoMessage() {}
 
 func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +1011,7 @@ func (x *SetLabelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLabelsResponse.ProtoReflect.Descriptor instead.
 func (*SetLabelsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{10}
+	return file_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetLabelsResponse) GetAgent() *Agent {
@@ -829,7 +1031,7 @@ type RevokeAgentRequest struct {
 
 func (x *RevokeAgentRequest) Reset() {
 	*x = RevokeAgentRequest{}
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1043,7 @@ func (x *RevokeAgentRequest) String() string {
 func (*RevokeAgentRequest) ProtoMessage() {}
 
 func (x *RevokeAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1056,7 @@ func (x *RevokeAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAgentRequest.ProtoReflect.Descriptor instead.
 func (*RevokeAgentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{11}
+	return file_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RevokeAgentRequest) GetName() string {
@@ -872,7 +1074,7 @@ type RevokeAgentResponse struct {
 
 func (x *RevokeAgentResponse) Reset() {
 	*x = RevokeAgentResponse{}
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1086,7 @@ func (x *RevokeAgentResponse) String() string {
 func (*RevokeAgentResponse) ProtoMessage() {}
 
 func (x *RevokeAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1099,7 @@ func (x *RevokeAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAgentResponse.ProtoReflect.Descriptor instead.
 func (*RevokeAgentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{12}
+	return file_agent_proto_rawDescGZIP(), []int{15}
 }
 
 type DeleteAgentRequest struct {
@@ -910,7 +1112,7 @@ type DeleteAgentRequest struct {
 
 func (x *DeleteAgentRequest) Reset() {
 	*x = DeleteAgentRequest{}
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1124,7 @@ func (x *DeleteAgentRequest) String() string {
 func (*DeleteAgentRequest) ProtoMessage() {}
 
 func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1137,7 @@ func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAgentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{13}
+	return file_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteAgentRequest) GetName() string {
@@ -953,7 +1155,7 @@ type DeleteAgentResponse struct {
 
 func (x *DeleteAgentResponse) Reset() {
 	*x = DeleteAgentResponse{}
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1167,7 @@ func (x *DeleteAgentResponse) String() string {
 func (*DeleteAgentResponse) ProtoMessage() {}
 
 func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1180,7 @@ func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAgentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{14}
+	return file_agent_proto_rawDescGZIP(), []int{17}
 }
 
 type CheckAgentRequest struct {
@@ -993,7 +1195,7 @@ type CheckAgentRequest struct {
 
 func (x *CheckAgentRequest) Reset() {
 	*x = CheckAgentRequest{}
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1207,7 @@ func (x *CheckAgentRequest) String() string {
 func (*CheckAgentRequest) ProtoMessage() {}
 
 func (x *CheckAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1220,7 @@ func (x *CheckAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAgentRequest.ProtoReflect.Descriptor instead.
 func (*CheckAgentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{15}
+	return file_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CheckAgentRequest) GetName() string {
@@ -1045,7 +1247,7 @@ type CheckAgentResponse struct {
 
 func (x *CheckAgentResponse) Reset() {
 	*x = CheckAgentResponse{}
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1259,7 @@ func (x *CheckAgentResponse) String() string {
 func (*CheckAgentResponse) ProtoMessage() {}
 
 func (x *CheckAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1272,7 @@ func (x *CheckAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAgentResponse.ProtoReflect.Descriptor instead.
 func (*CheckAgentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{16}
+	return file_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CheckAgentResponse) GetChecks() []*Check {
@@ -1097,7 +1299,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1311,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1324,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{17}
+	return file_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Check) GetName() string {
@@ -1158,7 +1360,7 @@ var File_agent_proto protoreflect.FileDescriptor
 const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"\vagent.proto\x12\n" +
-	"pillion.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\x06\n" +
+	"pillion.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8c\b\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\x06labels\x18\x02 \x03(\v2\x1d.pillion.v1.Agent.LabelsEntryR\x06labels\x12\x14\n" +
@@ -1176,13 +1378,22 @@ const file_agent_proto_rawDesc = "" +
 	"\x05spool\x18\v \x01(\v2\x11.pillion.v1.SpoolR\x05spool\x12&\n" +
 	"\x05tasks\x18\f \x03(\v2\x10.pillion.v1.TaskR\x05tasks\x12K\n" +
 	"\x13certificate_expires\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x12certificateExpires\x12N\n" +
-	"\x0fapproved_labels\x18\x0e \x03(\v2%.pillion.v1.Agent.ApprovedLabelsEntryR\x0eapprovedLabels\x1a9\n" +
+	"\x0fapproved_labels\x18\x0e \x03(\v2%.pillion.v1.Agent.ApprovedLabelsEntryR\x0eapprovedLabels\x12K\n" +
+	"\x0eclaimed_labels\x18\x0f \x03(\v2$.pillion.v1.Agent.ClaimedLabelsEntryR\rclaimedLabels\x12H\n" +
+	"\x11address_conflicts\x18\x10 \x03(\v2\x1b.pillion.v1.AddressConflictR\x10addressConflicts\x12-\n" +
+	"\x12approved_addresses\x18\x11 \x03(\tR\x11approvedAddresses\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aA\n" +
 	"\x13ApprovedLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"_\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +
+	"\x12ClaimedLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"A\n" +
+	"\x0fAddressConflict\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\"_\n" +
 	"\tInterface\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03mtu\x18\x02 \x01(\rR\x03mtu\x12\x0e\n" +
@@ -1222,6 +1433,16 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fGetAgentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\";\n" +
 	"\x10GetAgentResponse\x12'\n" +
+	"\x05agent\x18\x01 \x01(\v2\x11.pillion.v1.AgentR\x05agent\"\xe3\x01\n" +
+	"\x13ApproveAgentRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12C\n" +
+	"\x06labels\x18\x02 \x03(\v2+.pillion.v1.ApproveAgentRequest.LabelsEntryR\x06labels\x12\x1c\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x1a\n" +
+	"\bwithdraw\x18\x04 \x03(\tR\bwithdraw\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"?\n" +
+	"\x14ApproveAgentResponse\x12'\n" +
 	"\x05agent\x18\x01 \x01(\v2\x11.pillion.v1.AgentR\x05agent\"\xa3\x01\n" +
 	"\x10SetLabelsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12@\n" +
@@ -1246,12 +1467,13 @@ const file_agent_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\x12\x14\n" +
 	"\x05found\x18\x03 \x01(\tR\x05found\x12\x16\n" +
-	"\x06advice\x18\x04 \x01(\tR\x06advice2\xe3\x03\n" +
+	"\x06advice\x18\x04 \x01(\tR\x06advice2\xb6\x04\n" +
 	"\fAgentService\x12P\n" +
 	"\n" +
 	"ListAgents\x12\x1d.pillion.v1.ListAgentsRequest\x1a\x1e.pillion.v1.ListAgentsResponse\"\x03\x90\x02\x01\x12J\n" +
 	"\bGetAgent\x12\x1b.pillion.v1.GetAgentRequest\x1a\x1c.pillion.v1.GetAgentResponse\"\x03\x90\x02\x01\x12H\n" +
-	"\tSetLabels\x12\x1c.pillion.v1.SetLabelsRequest\x1a\x1d.pillion.v1.SetLabelsResponse\x12N\n" +
+	"\tSetLabels\x12\x1c.pillion.v1.SetLabelsRequest\x1a\x1d.pillion.v1.SetLabelsResponse\x12Q\n" +
+	"\fApproveAgent\x12\x1f.pillion.v1.ApproveAgentRequest\x1a .pillion.v1.ApproveAgentResponse\x12N\n" +
 	"\vRevokeAgent\x12\x1e.pillion.v1.RevokeAgentRequest\x1a\x1f.pillion.v1.RevokeAgentResponse\x12N\n" +
 	"\vDeleteAgent\x12\x1e.pillion.v1.DeleteAgentRequest\x1a\x1f.pillion.v1.DeleteAgentResponse\x12K\n" +
 	"\n" +
@@ -1269,66 +1491,77 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_agent_proto_goTypes = []any{
 	(*Agent)(nil),                 // 0: pillion.v1.Agent
-	(*Interface)(nil),             // 1: pillion.v1.Interface
-	(*Clock)(nil),                 // 2: pillion.v1.Clock
-	(*Spool)(nil),                 // 3: pillion.v1.Spool
-	(*Task)(nil),                  // 4: pillion.v1.Task
-	(*ListAgentsRequest)(nil),     // 5: pillion.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 6: pillion.v1.ListAgentsResponse
-	(*GetAgentRequest)(nil),       // 7: pillion.v1.GetAgentRequest
-	(*GetAgentResponse)(nil),      // 8: pillion.v1.GetAgentResponse
-	(*SetLabelsRequest)(nil),      // 9: pillion.v1.SetLabelsRequest
-	(*SetLabelsResponse)(nil),     // 10: pillion.v1.SetLabelsResponse
-	(*RevokeAgentRequest)(nil),    // 11: pillion.v1.RevokeAgentRequest
-	(*RevokeAgentResponse)(nil),   // 12: pillion.v1.RevokeAgentResponse
-	(*DeleteAgentRequest)(nil),    // 13: pillion.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),   // 14: pillion.v1.DeleteAgentResponse
-	(*CheckAgentRequest)(nil),     // 15: pillion.v1.CheckAgentRequest
-	(*CheckAgentResponse)(nil),    // 16: pillion.v1.CheckAgentResponse
-	(*Check)(nil),                 // 17: pillion.v1.Check
-	nil,                           // 18: pillion.v1.Agent.LabelsEntry
-	nil,                           // 19: pillion.v1.Agent.ApprovedLabelsEntry
-	nil,                           // 20: pillion.v1.Task.CountersEntry
-	nil,                           // 21: pillion.v1.SetLabelsRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*AddressConflict)(nil),       // 1: pillion.v1.AddressConflict
+	(*Interface)(nil),             // 2: pillion.v1.Interface
+	(*Clock)(nil),                 // 3: pillion.v1.Clock
+	(*Spool)(nil),                 // 4: pillion.v1.Spool
+	(*Task)(nil),                  // 5: pillion.v1.Task
+	(*ListAgentsRequest)(nil),     // 6: pillion.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 7: pillion.v1.ListAgentsResponse
+	(*GetAgentRequest)(nil),       // 8: pillion.v1.GetAgentRequest
+	(*GetAgentResponse)(nil),      // 9: pillion.v1.GetAgentResponse
+	(*ApproveAgentRequest)(nil),   // 10: pillion.v1.ApproveAgentRequest
+	(*ApproveAgentResponse)(nil),  // 11: pillion.v1.ApproveAgentResponse
+	(*SetLabelsRequest)(nil),      // 12: pillion.v1.SetLabelsRequest
+	(*SetLabelsResponse)(nil),     // 13: pillion.v1.SetLabelsResponse
+	(*RevokeAgentRequest)(nil),    // 14: pillion.v1.RevokeAgentRequest
+	(*RevokeAgentResponse)(nil),   // 15: pillion.v1.RevokeAgentResponse
+	(*DeleteAgentRequest)(nil),    // 16: pillion.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),   // 17: pillion.v1.DeleteAgentResponse
+	(*CheckAgentRequest)(nil),     // 18: pillion.v1.CheckAgentRequest
+	(*CheckAgentResponse)(nil),    // 19: pillion.v1.CheckAgentResponse
+	(*Check)(nil),                 // 20: pillion.v1.Check
+	nil,                           // 21: pillion.v1.Agent.LabelsEntry
+	nil,                           // 22: pillion.v1.Agent.ApprovedLabelsEntry
+	nil,                           // 23: pillion.v1.Agent.ClaimedLabelsEntry
+	nil,                           // 24: pillion.v1.Task.CountersEntry
+	nil,                           // 25: pillion.v1.ApproveAgentRequest.LabelsEntry
+	nil,                           // 26: pillion.v1.SetLabelsRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
 }
 var file_agent_proto_depIdxs = []int32{
-	18, // 0: pillion.v1.Agent.labels:type_name -> pillion.v1.Agent.LabelsEntry
-	22, // 1: pillion.v1.Agent.enrolled:type_name -> google.protobuf.Timestamp
-	22, // 2: pillion.v1.Agent.seen:type_name -> google.protobuf.Timestamp
-	22, // 3: pillion.v1.Agent.started:type_name -> google.protobuf.Timestamp
-	1,  // 4: pillion.v1.Agent.interfaces:type_name -> pillion.v1.Interface
-	2,  // 5: pillion.v1.Agent.clock:type_name -> pillion.v1.Clock
-	3,  // 6: pillion.v1.Agent.spool:type_name -> pillion.v1.Spool
-	4,  // 7: pillion.v1.Agent.tasks:type_name -> pillion.v1.Task
-	22, // 8: pillion.v1.Agent.certificate_expires:type_name -> google.protobuf.Timestamp
-	19, // 9: pillion.v1.Agent.approved_labels:type_name -> pillion.v1.Agent.ApprovedLabelsEntry
-	20, // 10: pillion.v1.Task.counters:type_name -> pillion.v1.Task.CountersEntry
-	0,  // 11: pillion.v1.ListAgentsResponse.agents:type_name -> pillion.v1.Agent
-	0,  // 12: pillion.v1.GetAgentResponse.agent:type_name -> pillion.v1.Agent
-	21, // 13: pillion.v1.SetLabelsRequest.labels:type_name -> pillion.v1.SetLabelsRequest.LabelsEntry
-	0,  // 14: pillion.v1.SetLabelsResponse.agent:type_name -> pillion.v1.Agent
-	17, // 15: pillion.v1.CheckAgentResponse.checks:type_name -> pillion.v1.Check
-	5,  // 16: pillion.v1.AgentService.ListAgents:input_type -> pillion.v1.ListAgentsRequest
-	7,  // 17: pillion.v1.AgentService.GetAgent:input_type -> pillion.v1.GetAgentRequest
-	9,  // 18: pillion.v1.AgentService.SetLabels:input_type -> pillion.v1.SetLabelsRequest
-	11, // 19: pillion.v1.AgentService.RevokeAgent:input_type -> pillion.v1.RevokeAgentRequest
-	13, // 20: pillion.v1.AgentService.DeleteAgent:input_type -> pillion.v1.DeleteAgentRequest
-	15, // 21: pillion.v1.AgentService.CheckAgent:input_type -> pillion.v1.CheckAgentRequest
-	6,  // 22: pillion.v1.AgentService.ListAgents:output_type -> pillion.v1.ListAgentsResponse
-	8,  // 23: pillion.v1.AgentService.GetAgent:output_type -> pillion.v1.GetAgentResponse
-	10, // 24: pillion.v1.AgentService.SetLabels:output_type -> pillion.v1.SetLabelsResponse
-	12, // 25: pillion.v1.AgentService.RevokeAgent:output_type -> pillion.v1.RevokeAgentResponse
-	14, // 26: pillion.v1.AgentService.DeleteAgent:output_type -> pillion.v1.DeleteAgentResponse
-	16, // 27: pillion.v1.AgentService.CheckAgent:output_type -> pillion.v1.CheckAgentResponse
-	22, // [22:28] is the sub-list for method output_type
-	16, // [16:22] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	21, // 0: pillion.v1.Agent.labels:type_name -> pillion.v1.Agent.LabelsEntry
+	27, // 1: pillion.v1.Agent.enrolled:type_name -> google.protobuf.Timestamp
+	27, // 2: pillion.v1.Agent.seen:type_name -> google.protobuf.Timestamp
+	27, // 3: pillion.v1.Agent.started:type_name -> google.protobuf.Timestamp
+	2,  // 4: pillion.v1.Agent.interfaces:type_name -> pillion.v1.Interface
+	3,  // 5: pillion.v1.Agent.clock:type_name -> pillion.v1.Clock
+	4,  // 6: pillion.v1.Agent.spool:type_name -> pillion.v1.Spool
+	5,  // 7: pillion.v1.Agent.tasks:type_name -> pillion.v1.Task
+	27, // 8: pillion.v1.Agent.certificate_expires:type_name -> google.protobuf.Timestamp
+	22, // 9: pillion.v1.Agent.approved_labels:type_name -> pillion.v1.Agent.ApprovedLabelsEntry
+	23, // 10: pillion.v1.Agent.claimed_labels:type_name -> pillion.v1.Agent.ClaimedLabelsEntry
+	1,  // 11: pillion.v1.Agent.address_conflicts:type_name -> pillion.v1.AddressConflict
+	24, // 12: pillion.v1.Task.counters:type_name -> pillion.v1.Task.CountersEntry
+	0,  // 13: pillion.v1.ListAgentsResponse.agents:type_name -> pillion.v1.Agent
+	0,  // 14: pillion.v1.GetAgentResponse.agent:type_name -> pillion.v1.Agent
+	25, // 15: pillion.v1.ApproveAgentRequest.labels:type_name -> pillion.v1.ApproveAgentRequest.LabelsEntry
+	0,  // 16: pillion.v1.ApproveAgentResponse.agent:type_name -> pillion.v1.Agent
+	26, // 17: pillion.v1.SetLabelsRequest.labels:type_name -> pillion.v1.SetLabelsRequest.LabelsEntry
+	0,  // 18: pillion.v1.SetLabelsResponse.agent:type_name -> pillion.v1.Agent
+	20, // 19: pillion.v1.CheckAgentResponse.checks:type_name -> pillion.v1.Check
+	6,  // 20: pillion.v1.AgentService.ListAgents:input_type -> pillion.v1.ListAgentsRequest
+	8,  // 21: pillion.v1.AgentService.GetAgent:input_type -> pillion.v1.GetAgentRequest
+	12, // 22: pillion.v1.AgentService.SetLabels:input_type -> pillion.v1.SetLabelsRequest
+	10, // 23: pillion.v1.AgentService.ApproveAgent:input_type -> pillion.v1.ApproveAgentRequest
+	14, // 24: pillion.v1.AgentService.RevokeAgent:input_type -> pillion.v1.RevokeAgentRequest
+	16, // 25: pillion.v1.AgentService.DeleteAgent:input_type -> pillion.v1.DeleteAgentRequest
+	18, // 26: pillion.v1.AgentService.CheckAgent:input_type -> pillion.v1.CheckAgentRequest
+	7,  // 27: pillion.v1.AgentService.ListAgents:output_type -> pillion.v1.ListAgentsResponse
+	9,  // 28: pillion.v1.AgentService.GetAgent:output_type -> pillion.v1.GetAgentResponse
+	13, // 29: pillion.v1.AgentService.SetLabels:output_type -> pillion.v1.SetLabelsResponse
+	11, // 30: pillion.v1.AgentService.ApproveAgent:output_type -> pillion.v1.ApproveAgentResponse
+	15, // 31: pillion.v1.AgentService.RevokeAgent:output_type -> pillion.v1.RevokeAgentResponse
+	17, // 32: pillion.v1.AgentService.DeleteAgent:output_type -> pillion.v1.DeleteAgentResponse
+	19, // 33: pillion.v1.AgentService.CheckAgent:output_type -> pillion.v1.CheckAgentResponse
+	27, // [27:34] is the sub-list for method output_type
+	20, // [20:27] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1342,7 +1575,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -15,11 +15,12 @@ import (
 )
 
 type agentsCmd struct {
-	List   agentsListCmd   `cmd:"" default:"withargs" help:"List agents (the default)."`
-	Show   agentsShowCmd   `cmd:"" help:"Show an agent's interfaces, clock, spool and tasks."`
-	Label  agentsLabelCmd  `cmd:"" help:"Set or remove labels of an agent."`
-	Revoke agentsRevokeCmd `cmd:"" help:"Revoke an agent's right to connect. Its rows are kept."`
-	Delete agentsDeleteCmd `cmd:"" help:"Delete a revoked agent, so that its name can be reused."`
+	List    agentsListCmd    `cmd:"" default:"withargs" help:"List agents (the default)."`
+	Show    agentsShowCmd    `cmd:"" help:"Show an agent's interfaces, clock, spool and tasks."`
+	Label   agentsLabelCmd   `cmd:"" help:"Set or remove labels of an agent."`
+	Approve agentsApproveCmd `cmd:"" help:"Approve labels and addresses that an agent reports."`
+	Revoke  agentsRevokeCmd  `cmd:"" help:"Revoke an agent's right to connect. Its rows are kept."`
+	Delete  agentsDeleteCmd  `cmd:"" help:"Delete a revoked agent, so that its name can be reused."`
 }
 
 type agentsListCmd struct {
@@ -95,6 +96,11 @@ func writeAgent(w io.Writer, color bool, g *pillionv1.Agent) error {
 	f.add("version", g.GetVersion())
 	f.add("kernel", g.GetKernel())
 	f.add("labels", pairsText(g.GetLabels()))
+	f.add("labels, not approved", pairsText(g.GetClaimedLabels()))
+	f.add("approved addresses", strings.Join(g.GetApprovedAddresses(), " "))
+	for _, conflict := range g.GetAddressConflicts() {
+		f.add("address conflict", fmt.Sprintf("%s, which %s keeps", conflict.Address, conflict.Agent))
+	}
 	f.add("approved labels", pairsText(g.GetApprovedLabels()))
 	f.add("clock", clockText(g.GetClock()))
 	if s := g.GetSpool(); s != nil {

@@ -111,6 +111,10 @@ func (f *fake) GetAgent(_ context.Context, r *pillionv1.GetAgentRequest) (*pilli
 	return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no agent %q", r.Name))
 }
 
+func (f *fake) ApproveAgent(_ context.Context, r *pillionv1.ApproveAgentRequest) (*pillionv1.ApproveAgentResponse, error) {
+	return &pillionv1.ApproveAgentResponse{Agent: &pillionv1.Agent{Name: r.Name, ApprovedLabels: r.Labels, Labels: r.Labels, ApprovedAddresses: r.Addresses}}, nil
+}
+
 func (f *fake) SetLabels(_ context.Context, r *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error) {
 	f.note("labels %s %s", r.Name, pairsText(r.Labels))
 	return &pillionv1.SetLabelsResponse{Agent: &pillionv1.Agent{Name: r.Name, Labels: r.Labels}}, nil

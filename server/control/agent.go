@@ -24,10 +24,15 @@ const (
 // Agent is one host that has joined.
 type Agent struct {
 	Name string
-	// Labels from its configuration and from operators; the latter take precedence.
+	// Labels by which sessions select it: approved ones, and those of operators, which take
+	// precedence.
 	Labels map[string]string
-	// ApprovedLabels are those that its join token gave it.
+	// ApprovedLabels are those that its join token gave it or an operator has approved,
+	// ClaimedLabels those of its configuration that nobody has.
 	ApprovedLabels     map[string]string
+	ClaimedLabels      map[string]string
+	AddressConflicts   []AddressConflict
+	ApprovedAddresses  []string
 	State              string // connected, away, revoked
 	Enrolled           time.Time
 	Seen               time.Time // zero: not since the server started
@@ -67,6 +72,8 @@ type enrolment struct {
 	ApprovedLabels map[string]string `json:"approved_labels,omitempty"`
 	// ApprovedAddresses are those that count as its own without a proof.
 	ApprovedAddresses []netip.Prefix `json:"approved_addresses,omitempty"`
+	// Since is when it began to report each of its addresses.
+	Since map[string]time.Time `json:"since,omitempty"`
 	// What it last reported; sessions are planned with it until it reports again.
 	OwnLabels  map[string]string   `json:"own_labels,omitempty"`
 	Interfaces []session.Interface `json:"interfaces,omitempty"`
@@ -138,14 +145,8 @@ const labelsMax = 64
 
 // SetLabels replaces the labels that operators set on an agent. Sessions are updated.
 func (c *Control) SetLabels(name string, labels map[string]string) error {
-	if len(labels) > labelsMax {
-		return fmt.Errorf("label agent %q: %w", name, invalid("labels", "%d labels, at most %d", len(labels), labelsMax))
-	}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if !session.ValidLabel(key, labels[key]) {
-			return fmt.Errorf("label agent %q: %w", name, invalid("labels["+key+"]",
-				"%q: use letters, digits and ._/- inside, at most 63 for key and value", key+"="+labels[key]))
-		}
+	if err := checkLabels(labels); err != nil {
+		return fmt.Errorf("label agent %q: %w", name, err)
 	}
 	return c.alter("label", name, func(a *agent) error {
 		a.Labels = maps.Clone(labels)
@@ -273,11 +274,12 @@ func readReply(text []byte) (session.Reply, error) {
 // hosts returns the agents for session planning, by name.
 func (c *Control) hosts(withRevoked bool) []session.Host {
 	var hosts []session.Host
+	conflicts := c.conflicts(c.Now())
 	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
 		if a := c.agents[name]; withRevoked || !a.Revoked {
 			hosts = append(hosts, session.Host{
 				Name: name, Labels: a.labels(), Connected: a.connected, Addresses: global(a.Interfaces),
-				Capabilities: a.Capabilities,
+				Capabilities: a.Capabilities, Conflicts: conflicts[name],
 			})
 		}
 	}

@@ -32,7 +32,7 @@ func (c *Control) assign(now time.Time) {
 				r.lacking[host.Name] = why
 			}
 		}
-		read := union(r.pairs, held[r.Spec.Name])
+		read := union(addresses.Usable(r.Spec, r.pairs), held[r.Spec.Name])
 		r.points = map[string][]string{}
 		spec := r.Spec
 		if cmp.Or(spec.Authentication, session.AutoAuthentication) == session.AutoAuthentication {

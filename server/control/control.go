@@ -130,6 +130,8 @@ type Control struct {
 	pulseSoon chan struct{}
 	// rounded is the time of the last round, unsaved the error of the last write.
 	rounded time.Time
+	// began is when the server started.
+	began   time.Time
 	unsaved error
 	// adoptUntil is when assignments may first change after a restart.
 	adoptUntil time.Time
@@ -151,7 +153,7 @@ func New(o Options) (*Control, error) {
 		Options: o, agents: map[string]*agent{}, sessions: map[string]*record{},
 		wake: make(chan struct{}, 1), pulseSoon: make(chan struct{}, 1),
 	}
-	c.rounded = o.Now()
+	c.rounded, c.began = o.Now(), o.Now()
 	if err := c.load(); err != nil {
 		return nil, err
 	}
@@ -206,6 +208,7 @@ func (c *Control) round(ctx context.Context, asks *sync.WaitGroup) {
 	c.watch(now)
 	c.schedule(now)
 	c.release(now)
+	c.reportConflicts(now)
 	c.assign(now)
 	c.settle(now)
 	questions := c.questions(now)

@@ -288,7 +288,7 @@ func (b *testbed) Change(event.Change) {}
 func (b *testbed) join(names ...string) {
 	b.t.Helper()
 	for _, name := range names {
-		if _, err := b.control.Claim(name, certificate("1"), authority.Grant{}); err != nil {
+		if _, err := b.control.Claim(name, certificate("1"), authority.Grant{Labels: map[string]string{"site": "a"}}); err != nil {
 			b.t.Fatal(err)
 		}
 		b.mu.Lock()

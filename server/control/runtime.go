@@ -55,6 +55,9 @@ type agent struct {
 	// not confirmed. Destinations read the marks of all of them.
 	marking map[link]mark
 
+	// conflicts are its addresses that another agent keeps, and which.
+	conflicts map[string]string
+
 	lastEvent map[string]time.Time // by kind
 	// thinning: an event has reported its beginning, and none its end.
 	thinning bool
@@ -64,28 +67,22 @@ func newAgent(e enrolment) *agent {
 	return &agent{enrolment: e, marking: map[link]mark{}, lastEvent: map[string]time.Time{}}
 }
 
-func (a *agent) labels() map[string]string {
-	labels := maps.Clone(a.OwnLabels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, a.Labels)
-	return labels
-}
-
 // view returns a copy of the agent for callers. What it shares is immutable.
 func (a *agent) view() Agent {
 	v := Agent{
 		Name: a.Name, Labels: a.labels(), State: Away, Enrolled: a.Enrolled, Seen: a.lastReport,
 		Started: a.state.Started, Version: a.Version, Kernel: a.Kernel, Interfaces: a.Interfaces,
 		Clock: a.state.Clock, Spool: a.state.Spool, CertificateExpires: a.Expires,
-		ApprovedLabels: maps.Clone(a.ApprovedLabels),
+		ApprovedLabels: maps.Clone(a.ApprovedLabels), ClaimedLabels: a.claimed(), AddressConflicts: a.conflictList(),
 	}
 	switch {
 	case a.Revoked:
 		v.State = Revoked
 	case a.connected:
 		v.State = Connected
+	}
+	for _, prefix := range a.ApprovedAddresses {
+		v.ApprovedAddresses = append(v.ApprovedAddresses, prefix.String())
 	}
 	v.Tasks = a.tasks()
 	return v

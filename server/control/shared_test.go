@@ -18,7 +18,7 @@ func TestNoUsableAddress(t *testing.T) {
 		reason string
 	}{
 		{"the same address", func(_ *session.Spec, h2 *host) { h2.address = "10.0.0.1" },
-			"h1 has no usable address: other agents report the same ones; h2 has no usable address: other agents report the same ones"},
+			"h2 has no usable address: other agents report the same ones"},
 		{"loopback only", func(_ *session.Spec, h2 *host) { h2.address = "127.0.0.2" }, "h2 has no usable address: it reports none"},
 		{"another family", func(s *session.Spec, _ *host) { s.Family = "ipv6" }, "h1 has no usable address: none that is marked with family ipv6"},
 	} {

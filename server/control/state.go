@@ -173,10 +173,13 @@ func (c *Control) process(a *agent, state session.State, now time.Time) {
 	if restarted && !first {
 		c.instance(a, before.Instance, now)
 	}
+	labels := a.OwnLabels
 	if !reflect.DeepEqual(a.Interfaces, state.Interfaces) || !reflect.DeepEqual(a.OwnLabels, state.Labels) ||
 		a.Version != state.Version || a.Kernel != state.Kernel || !slices.Equal(a.Capabilities, state.Capabilities) {
 		a.Interfaces, a.OwnLabels, a.Version, a.Kernel = state.Interfaces, state.Labels, state.Version, state.Kernel
 		a.Capabilities = state.Capabilities
+		a.noteAddresses(now)
+		c.claim(a, labels)
 		c.changed.agents, urgent = true, true
 	}
 	// A round concerns all agents: one that reports changes all the time does not cause more

@@ -43,6 +43,15 @@ func (a *agents) SetLabels(_ context.Context, request *pillionv1.SetLabelsReques
 	return &pillionv1.SetLabelsResponse{Agent: agentMessage(agent)}, err
 }
 
+// ApproveAgent approves what an agent says of itself.
+func (a *agents) ApproveAgent(_ context.Context, request *pillionv1.ApproveAgentRequest) (*pillionv1.ApproveAgentResponse, error) {
+	if err := a.control.Approve(request.GetName(), request.GetLabels(), request.GetAddresses(), request.GetWithdraw()); err != nil {
+		return nil, err
+	}
+	agent, err := a.control.Agent(request.GetName())
+	return &pillionv1.ApproveAgentResponse{Agent: agentMessage(agent)}, err
+}
+
 // RevokeAgent revokes an agent's certificate.
 func (a *agents) RevokeAgent(_ context.Context, request *pillionv1.RevokeAgentRequest) (*pillionv1.RevokeAgentResponse, error) {
 	return &pillionv1.RevokeAgentResponse{}, a.control.Revoke(request.GetName())

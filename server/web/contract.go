@@ -19,6 +19,7 @@ type Control interface {
 	// Peer returns an agent with its addresses.
 	Peer(name string) (session.Peer, error)
 	SetLabels(name string, labels map[string]string) error
+	Approve(name string, labels map[string]string, addresses, withdraw []string) error
 	Revoke(name string) error
 	// ApplyRevocations revokes those of the agents that MergeRevocations revoked.
 	ApplyRevocations(agents []string) error

@@ -73,6 +73,10 @@ func (c *fakeControl) Peer(name string) (session.Peer, error) {
 	return session.Peer{Agent: a.Name, Addresses: []string{"192.0.2.2", "192.0.2.3", "2001:db8::2"}}, err
 }
 
+func (c *fakeControl) Approve(string, map[string]string, []string, []string) error {
+	return nil
+}
+
 func (c *fakeControl) SetLabels(string, map[string]string) error { return nil }
 func (c *fakeControl) ApplyRevocations([]string) error           { return nil }
 func (c *fakeControl) Revoke(name string) error {

@@ -28,6 +28,8 @@ const kinds: Record<string, Kind> = {
   "path-validation-passed": { label: "Path validation passed", icon: "path" },
   "address-unproven": { label: "Address not proven", icon: "path" },
   "address-proven": { label: "Addresses proven", icon: "path" },
+  "agent-approved": { label: "Agent's labels or addresses approved", icon: "agent" },
+  "label-unapproved": { label: "Label not approved", icon: "agent" },
   "address-conflict": { label: "Address conflict", icon: "agent" },
   "path-changed": { label: "Path changed", icon: "path" },
   loss: { label: "Loss", icon: "loss" },

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file agent.proto.
  */
 export const file_agent: GenFile = /*@__PURE__*/
-  fileDesc("CgthZ2VudC5wcm90bxIKcGlsbGlvbi52MSLoBAoFQWdlbnQSDAoEbmFtZRgBIAEoCRItCgZsYWJlbHMYAiADKAsyHS5waWxsaW9uLnYxLkFnZW50LkxhYmVsc0VudHJ5Eg0KBXN0YXRlGAMgASgJEiwKCGVucm9sbGVkGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgRzZWVuGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdzdGFydGVkGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgd2ZXJzaW9uGAcgASgJEg4KBmtlcm5lbBgIIAEoCRIpCgppbnRlcmZhY2VzGAkgAygLMhUucGlsbGlvbi52MS5JbnRlcmZhY2USIAoFY2xvY2sYCiABKAsyES5waWxsaW9uLnYxLkNsb2NrEiAKBXNwb29sGAsgASgLMhEucGlsbGlvbi52MS5TcG9vbBIfCgV0YXNrcxgMIAMoCzIQLnBpbGxpb24udjEuVGFzaxI3ChNjZXJ0aWZpY2F0ZV9leHBpcmVzGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI+Cg9hcHByb3ZlZF9sYWJlbHMYDiADKAsyJS5waWxsaW9uLnYxLkFnZW50LkFwcHJvdmVkTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARo1ChNBcHByb3ZlZExhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiRQoJSW50ZXJmYWNlEgwKBG5hbWUYASABKAkSCwoDbXR1GAIgASgNEgoKAnVwGAMgASgIEhEKCWFkZHJlc3NlcxgEIAMoCSJSCgVDbG9jaxIUCgxzeW5jaHJvbmlzZWQYASABKAgSFAoMbWF4X2Vycm9yX25zGAIgASgDEhEKCW9mZnNldF9ucxgDIAEoAxIKCgJieRgEIAEoCSKYAQoFU3Bvb2wSDwoHYmF0Y2hlcxgBIAEoAxINCgVieXRlcxgCIAEoAxITCgtsaW1pdF9ieXRlcxgDIAEoAxIXCg9kcm9wcGVkX2JhdGNoZXMYBCABKAMSFAoMZHJvcHBlZF9yb3dzGAUgASgDEhgKEHJlamVjdGVkX2JhdGNoZXMYBiABKAMSEQoJc2VudF9yb3dzGAcgASgDItYBCgRUYXNrEg8KB3Nlc3Npb24YASABKAkSDAoEcm9sZRgCIAEoCRIOCgZkZXZpY2UYAyABKAkSDwoHcnVubmluZxgEIAEoCBINCgVlcnJvchgFIAEoCRIwCghjb3VudGVycxgGIAMoCzIeLnBpbGxpb24udjEuVGFzay5Db3VudGVyc0VudHJ5Eg0KBWFnZW50GAcgASgJEg0KBWxpbWl0GAggASgJGi8KDUNvdW50ZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASIiChFMaXN0QWdlbnRzUmVxdWVzdBINCgVsYWJlbBgBIAEoCSI3ChJMaXN0QWdlbnRzUmVzcG9uc2USIQoGYWdlbnRzGAEgAygLMhEucGlsbGlvbi52MS5BZ2VudCIfCg9HZXRBZ2VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCSI0ChBHZXRBZ2VudFJlc3BvbnNlEiAKBWFnZW50GAEgASgLMhEucGlsbGlvbi52MS5BZ2VudCKJAQoQU2V0TGFiZWxzUmVxdWVzdBIMCgRuYW1lGAEgASgJEjgKBmxhYmVscxgCIAMoCzIoLnBpbGxpb24udjEuU2V0TGFiZWxzUmVxdWVzdC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjUKEVNldExhYmVsc1Jlc3BvbnNlEiAKBWFnZW50GAEgASgLMhEucGlsbGlvbi52MS5BZ2VudCIiChJSZXZva2VBZ2VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCSIVChNSZXZva2VBZ2VudFJlc3BvbnNlIiIKEkRlbGV0ZUFnZW50UmVxdWVzdBIMCgRuYW1lGAEgASgJIhUKE0RlbGV0ZUFnZW50UmVzcG9uc2UiMAoRQ2hlY2tBZ2VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCRINCgVwZWVycxgCIAMoCSI3ChJDaGVja0FnZW50UmVzcG9uc2USIQoGY2hlY2tzGAEgAygLMhEucGlsbGlvbi52MS5DaGVjayJDCgVDaGVjaxIMCgRuYW1lGAEgASgJEg0KBWxldmVsGAIgASgJEg0KBWZvdW5kGAMgASgJEg4KBmFkdmljZRgEIAEoCTLjAwoMQWdlbnRTZXJ2aWNlElAKCkxpc3RBZ2VudHMSHS5waWxsaW9uLnYxLkxpc3RBZ2VudHNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5MaXN0QWdlbnRzUmVzcG9uc2UiA5ACARJKCghHZXRBZ2VudBIbLnBpbGxpb24udjEuR2V0QWdlbnRSZXF1ZXN0GhwucGlsbGlvbi52MS5HZXRBZ2VudFJlc3BvbnNlIgOQAgESSAoJU2V0TGFiZWxzEhwucGlsbGlvbi52MS5TZXRMYWJlbHNSZXF1ZXN0Gh0ucGlsbGlvbi52MS5TZXRMYWJlbHNSZXNwb25zZRJOCgtSZXZva2VBZ2VudBIeLnBpbGxpb24udjEuUmV2b2tlQWdlbnRSZXF1ZXN0Gh8ucGlsbGlvbi52MS5SZXZva2VBZ2VudFJlc3BvbnNlEk4KC0RlbGV0ZUFnZW50Eh4ucGlsbGlvbi52MS5EZWxldGVBZ2VudFJlcXVlc3QaHy5waWxsaW9uLnYxLkRlbGV0ZUFnZW50UmVzcG9uc2USSwoKQ2hlY2tBZ2VudBIdLnBpbGxpb24udjEuQ2hlY2tBZ2VudFJlcXVlc3QaHi5waWxsaW9uLnYxLkNoZWNrQWdlbnRSZXNwb25zZUIlWiNwaWxsaW9uLmRldi9hcGkvcGlsbGlvbnYxO3BpbGxpb252MWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("CgthZ2VudC5wcm90bxIKcGlsbGlvbi52MSKwBgoFQWdlbnQSDAoEbmFtZRgBIAEoCRItCgZsYWJlbHMYAiADKAsyHS5waWxsaW9uLnYxLkFnZW50LkxhYmVsc0VudHJ5Eg0KBXN0YXRlGAMgASgJEiwKCGVucm9sbGVkGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIoCgRzZWVuGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdzdGFydGVkGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgd2ZXJzaW9uGAcgASgJEg4KBmtlcm5lbBgIIAEoCRIpCgppbnRlcmZhY2VzGAkgAygLMhUucGlsbGlvbi52MS5JbnRlcmZhY2USIAoFY2xvY2sYCiABKAsyES5waWxsaW9uLnYxLkNsb2NrEiAKBXNwb29sGAsgASgLMhEucGlsbGlvbi52MS5TcG9vbBIfCgV0YXNrcxgMIAMoCzIQLnBpbGxpb24udjEuVGFzaxI3ChNjZXJ0aWZpY2F0ZV9leHBpcmVzGA0gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI+Cg9hcHByb3ZlZF9sYWJlbHMYDiADKAsyJS5waWxsaW9uLnYxLkFnZW50LkFwcHJvdmVkTGFiZWxzRW50cnkSPAoOY2xhaW1lZF9sYWJlbHMYDyADKAsyJC5waWxsaW9uLnYxLkFnZW50LkNsYWltZWRMYWJlbHNFbnRyeRI2ChFhZGRyZXNzX2NvbmZsaWN0cxgQIAMoCzIbLnBpbGxpb24udjEuQWRkcmVzc0NvbmZsaWN0EhoKEmFwcHJvdmVkX2FkZHJlc3NlcxgRIAMoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGjUKE0FwcHJvdmVkTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARo0ChJDbGFpbWVkTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIxCg9BZGRyZXNzQ29uZmxpY3QSDwoHYWRkcmVzcxgBIAEoCRINCgVhZ2VudBgCIAEoCSJFCglJbnRlcmZhY2USDAoEbmFtZRgBIAEoCRILCgNtdHUYAiABKA0SCgoCdXAYAyABKAgSEQoJYWRkcmVzc2VzGAQgAygJIlIKBUNsb2NrEhQKDHN5bmNocm9uaXNlZBgBIAEoCBIUCgxtYXhfZXJyb3JfbnMYAiABKAMSEQoJb2Zmc2V0X25zGAMgASgDEgoKAmJ5GAQgASgJIpgBCgVTcG9vbBIPCgdiYXRjaGVzGAEgASgDEg0KBWJ5dGVzGAIgASgDEhMKC2xpbWl0X2J5dGVzGAMgASgDEhcKD2Ryb3BwZWRfYmF0Y2hlcxgEIAEoAxIUCgxkcm9wcGVkX3Jvd3MYBSABKAMSGAoQcmVqZWN0ZWRfYmF0Y2hlcxgGIAEoAxIRCglzZW50X3Jvd3MYByABKAMi1gEKBFRhc2sSDwoHc2Vzc2lvbhgBIAEoCRIMCgRyb2xlGAIgASgJEg4KBmRldmljZRgDIAEoCRIPCgdydW5uaW5nGAQgASgIEg0KBWVycm9yGAUgASgJEjAKCGNvdW50ZXJzGAYgAygLMh4ucGlsbGlvbi52MS5UYXNrLkNvdW50ZXJzRW50cnkSDQoFYWdlbnQYByABKAkSDQoFbGltaXQYCCABKAkaLwoNQ291bnRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIiIKEUxpc3RBZ2VudHNSZXF1ZXN0Eg0KBWxhYmVsGAEgASgJIjcKEkxpc3RBZ2VudHNSZXNwb25zZRIhCgZhZ2VudHMYASADKAsyES5waWxsaW9uLnYxLkFnZW50Ih8KD0dldEFnZW50UmVxdWVzdBIMCgRuYW1lGAEgASgJIjQKEEdldEFnZW50UmVzcG9uc2USIAoFYWdlbnQYASABKAsyES5waWxsaW9uLnYxLkFnZW50IrQBChNBcHByb3ZlQWdlbnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSOwoGbGFiZWxzGAIgAygLMisucGlsbGlvbi52MS5BcHByb3ZlQWdlbnRSZXF1ZXN0LkxhYmVsc0VudHJ5EhEKCWFkZHJlc3NlcxgDIAMoCRIQCgh3aXRoZHJhdxgEIAMoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjgKFEFwcHJvdmVBZ2VudFJlc3BvbnNlEiAKBWFnZW50GAEgASgLMhEucGlsbGlvbi52MS5BZ2VudCKJAQoQU2V0TGFiZWxzUmVxdWVzdBIMCgRuYW1lGAEgASgJEjgKBmxhYmVscxgCIAMoCzIoLnBpbGxpb24udjEuU2V0TGFiZWxzUmVxdWVzdC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIjUKEVNldExhYmVsc1Jlc3BvbnNlEiAKBWFnZW50GAEgASgLMhEucGlsbGlvbi52MS5BZ2VudCIiChJSZXZva2VBZ2VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCSIVChNSZXZva2VBZ2VudFJlc3BvbnNlIiIKEkRlbGV0ZUFnZW50UmVxdWVzdBIMCgRuYW1lGAEgASgJIhUKE0RlbGV0ZUFnZW50UmVzcG9uc2UiMAoRQ2hlY2tBZ2VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCRINCgVwZWVycxgCIAMoCSI3ChJDaGVja0FnZW50UmVzcG9uc2USIQoGY2hlY2tzGAEgAygLMhEucGlsbGlvbi52MS5DaGVjayJDCgVDaGVjaxIMCgRuYW1lGAEgASgJEg0KBWxldmVsGAIgASgJEg0KBWZvdW5kGAMgASgJEg4KBmFkdmljZRgEIAEoCTK2BAoMQWdlbnRTZXJ2aWNlElAKCkxpc3RBZ2VudHMSHS5waWxsaW9uLnYxLkxpc3RBZ2VudHNSZXF1ZXN0Gh4ucGlsbGlvbi52MS5MaXN0QWdlbnRzUmVzcG9uc2UiA5ACARJKCghHZXRBZ2VudBIbLnBpbGxpb24udjEuR2V0QWdlbnRSZXF1ZXN0GhwucGlsbGlvbi52MS5HZXRBZ2VudFJlc3BvbnNlIgOQAgESSAoJU2V0TGFiZWxzEhwucGlsbGlvbi52MS5TZXRMYWJlbHNSZXF1ZXN0Gh0ucGlsbGlvbi52MS5TZXRMYWJlbHNSZXNwb25zZRJRCgxBcHByb3ZlQWdlbnQSHy5waWxsaW9uLnYxLkFwcHJvdmVBZ2VudFJlcXVlc3QaIC5waWxsaW9uLnYxLkFwcHJvdmVBZ2VudFJlc3BvbnNlEk4KC1Jldm9rZUFnZW50Eh4ucGlsbGlvbi52MS5SZXZva2VBZ2VudFJlcXVlc3QaHy5waWxsaW9uLnYxLlJldm9rZUFnZW50UmVzcG9uc2USTgoLRGVsZXRlQWdlbnQSHi5waWxsaW9uLnYxLkRlbGV0ZUFnZW50UmVxdWVzdBofLnBpbGxpb24udjEuRGVsZXRlQWdlbnRSZXNwb25zZRJLCgpDaGVja0FnZW50Eh0ucGlsbGlvbi52MS5DaGVja0FnZW50UmVxdWVzdBoeLnBpbGxpb24udjEuQ2hlY2tBZ2VudFJlc3BvbnNlQiVaI3BpbGxpb24uZGV2L2FwaS9waWxsaW9udjE7cGlsbGlvbnYxYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * Agent is one host.
@@ -28,7 +28,8 @@ export type Agent = Message<"pillion.v1.Agent"> & {
   name: string;
 
   /**
-   * Labels from the agent's configuration and from operators; the latter take precedence.
+   * Labels by which sessions select it: approved ones, and those that operators assigned,
+   * which take precedence.
    *
    * @generated from field: map<string, string> labels = 2;
    */
@@ -112,11 +113,32 @@ export type Agent = Message<"pillion.v1.Agent"> & {
   certificateExpires?: Timestamp | undefined;
 
   /**
-   * Labels that the join token gave it.
+   * Labels that the join token gave it, or an operator has approved.
    *
    * @generated from field: map<string, string> approved_labels = 14;
    */
   approvedLabels: { [key: string]: string };
+
+  /**
+   * Labels of its own configuration that are not approved: no session selects by them.
+   *
+   * @generated from field: map<string, string> claimed_labels = 15;
+   */
+  claimedLabels: { [key: string]: string };
+
+  /**
+   * Addresses that it reports although another agent has had them for longer, which keeps them.
+   *
+   * @generated from field: repeated pillion.v1.AddressConflict address_conflicts = 16;
+   */
+  addressConflicts: AddressConflict[];
+
+  /**
+   * Prefixes of which its addresses need no proof.
+   *
+   * @generated from field: repeated string approved_addresses = 17;
+   */
+  approvedAddresses: string[];
 };
 
 /**
@@ -125,6 +147,34 @@ export type Agent = Message<"pillion.v1.Agent"> & {
  */
 export const AgentSchema: GenMessage<Agent> = /*@__PURE__*/
   messageDesc(file_agent, 0);
+
+/**
+ * AddressConflict is an address that two agents report.
+ *
+ * @generated from message pillion.v1.AddressConflict
+ */
+export type AddressConflict = Message<"pillion.v1.AddressConflict"> & {
+  /**
+   * The address.
+   *
+   * @generated from field: string address = 1;
+   */
+  address: string;
+
+  /**
+   * The agent that keeps it.
+   *
+   * @generated from field: string agent = 2;
+   */
+  agent: string;
+};
+
+/**
+ * Describes the message pillion.v1.AddressConflict.
+ * Use `create(AddressConflictSchema)` to create a new message.
+ */
+export const AddressConflictSchema: GenMessage<AddressConflict> = /*@__PURE__*/
+  messageDesc(file_agent, 1);
 
 /**
  * Interface of a host.
@@ -166,7 +216,7 @@ export type Interface = Message<"pillion.v1.Interface"> & {
  * Use `create(InterfaceSchema)` to create a new message.
  */
 export const InterfaceSchema: GenMessage<Interface> = /*@__PURE__*/
-  messageDesc(file_agent, 1);
+  messageDesc(file_agent, 2);
 
 /**
  * Clock is the state of a host's clock, according to the kernel and its daemon.
@@ -208,7 +258,7 @@ export type Clock = Message<"pillion.v1.Clock"> & {
  * Use `create(ClockSchema)` to create a new message.
  */
 export const ClockSchema: GenMessage<Clock> = /*@__PURE__*/
-  messageDesc(file_agent, 2);
+  messageDesc(file_agent, 3);
 
 /**
  * Spool holds an agent's batches until the archive has stored them.
@@ -271,7 +321,7 @@ export type Spool = Message<"pillion.v1.Spool"> & {
  * Use `create(SpoolSchema)` to create a new message.
  */
 export const SpoolSchema: GenMessage<Spool> = /*@__PURE__*/
-  messageDesc(file_agent, 3);
+  messageDesc(file_agent, 4);
 
 /**
  * Task is one part of a session on one agent.
@@ -341,7 +391,7 @@ export type Task = Message<"pillion.v1.Task"> & {
  * Use `create(TaskSchema)` to create a new message.
  */
 export const TaskSchema: GenMessage<Task> = /*@__PURE__*/
-  messageDesc(file_agent, 4);
+  messageDesc(file_agent, 5);
 
 /**
  * @generated from message pillion.v1.ListAgentsRequest
@@ -360,7 +410,7 @@ export type ListAgentsRequest = Message<"pillion.v1.ListAgentsRequest"> & {
  * Use `create(ListAgentsRequestSchema)` to create a new message.
  */
 export const ListAgentsRequestSchema: GenMessage<ListAgentsRequest> = /*@__PURE__*/
-  messageDesc(file_agent, 5);
+  messageDesc(file_agent, 6);
 
 /**
  * @generated from message pillion.v1.ListAgentsResponse
@@ -379,7 +429,7 @@ export type ListAgentsResponse = Message<"pillion.v1.ListAgentsResponse"> & {
  * Use `create(ListAgentsResponseSchema)` to create a new message.
  */
 export const ListAgentsResponseSchema: GenMessage<ListAgentsResponse> = /*@__PURE__*/
-  messageDesc(file_agent, 6);
+  messageDesc(file_agent, 7);
 
 /**
  * @generated from message pillion.v1.GetAgentRequest
@@ -398,7 +448,7 @@ export type GetAgentRequest = Message<"pillion.v1.GetAgentRequest"> & {
  * Use `create(GetAgentRequestSchema)` to create a new message.
  */
 export const GetAgentRequestSchema: GenMessage<GetAgentRequest> = /*@__PURE__*/
-  messageDesc(file_agent, 7);
+  messageDesc(file_agent, 8);
 
 /**
  * @generated from message pillion.v1.GetAgentResponse
@@ -417,7 +467,70 @@ export type GetAgentResponse = Message<"pillion.v1.GetAgentResponse"> & {
  * Use `create(GetAgentResponseSchema)` to create a new message.
  */
 export const GetAgentResponseSchema: GenMessage<GetAgentResponse> = /*@__PURE__*/
-  messageDesc(file_agent, 8);
+  messageDesc(file_agent, 9);
+
+/**
+ * ApproveAgentRequest selects an agent and what to approve.
+ *
+ * @generated from message pillion.v1.ApproveAgentRequest
+ */
+export type ApproveAgentRequest = Message<"pillion.v1.ApproveAgentRequest"> & {
+  /**
+   * Name of the agent.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Labels to approve.
+   *
+   * @generated from field: map<string, string> labels = 2;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * Addresses or prefixes that count as its own without a proof.
+   *
+   * @generated from field: repeated string addresses = 3;
+   */
+  addresses: string[];
+
+  /**
+   * Keys of labels, addresses and prefixes whose approval to withdraw.
+   *
+   * @generated from field: repeated string withdraw = 4;
+   */
+  withdraw: string[];
+};
+
+/**
+ * Describes the message pillion.v1.ApproveAgentRequest.
+ * Use `create(ApproveAgentRequestSchema)` to create a new message.
+ */
+export const ApproveAgentRequestSchema: GenMessage<ApproveAgentRequest> = /*@__PURE__*/
+  messageDesc(file_agent, 10);
+
+/**
+ * ApproveAgentResponse has the agent.
+ *
+ * @generated from message pillion.v1.ApproveAgentResponse
+ */
+export type ApproveAgentResponse = Message<"pillion.v1.ApproveAgentResponse"> & {
+  /**
+   * The agent.
+   *
+   * @generated from field: pillion.v1.Agent agent = 1;
+   */
+  agent?: Agent | undefined;
+};
+
+/**
+ * Describes the message pillion.v1.ApproveAgentResponse.
+ * Use `create(ApproveAgentResponseSchema)` to create a new message.
+ */
+export const ApproveAgentResponseSchema: GenMessage<ApproveAgentResponse> = /*@__PURE__*/
+  messageDesc(file_agent, 11);
 
 /**
  * @generated from message pillion.v1.SetLabelsRequest
@@ -443,7 +556,7 @@ export type SetLabelsRequest = Message<"pillion.v1.SetLabelsRequest"> & {
  * Use `create(SetLabelsRequestSchema)` to create a new message.
  */
 export const SetLabelsRequestSchema: GenMessage<SetLabelsRequest> = /*@__PURE__*/
-  messageDesc(file_agent, 9);
+  messageDesc(file_agent, 12);
 
 /**
  * @generated from message pillion.v1.SetLabelsResponse
@@ -462,7 +575,7 @@ export type SetLabelsResponse = Message<"pillion.v1.SetLabelsResponse"> & {
  * Use `create(SetLabelsResponseSchema)` to create a new message.
  */
 export const SetLabelsResponseSchema: GenMessage<SetLabelsResponse> = /*@__PURE__*/
-  messageDesc(file_agent, 10);
+  messageDesc(file_agent, 13);
 
 /**
  * @generated from message pillion.v1.RevokeAgentRequest
@@ -481,7 +594,7 @@ export type RevokeAgentRequest = Message<"pillion.v1.RevokeAgentRequest"> & {
  * Use `create(RevokeAgentRequestSchema)` to create a new message.
  */
 export const RevokeAgentRequestSchema: GenMessage<RevokeAgentRequest> = /*@__PURE__*/
-  messageDesc(file_agent, 11);
+  messageDesc(file_agent, 14);
 
 /**
  * @generated from message pillion.v1.RevokeAgentResponse
@@ -494,7 +607,7 @@ export type RevokeAgentResponse = Message<"pillion.v1.RevokeAgentResponse"> & {
  * Use `create(RevokeAgentResponseSchema)` to create a new message.
  */
 export const RevokeAgentResponseSchema: GenMessage<RevokeAgentResponse> = /*@__PURE__*/
-  messageDesc(file_agent, 12);
+  messageDesc(file_agent, 15);
 
 /**
  * @generated from message pillion.v1.DeleteAgentRequest
@@ -513,7 +626,7 @@ export type DeleteAgentRequest = Message<"pillion.v1.DeleteAgentRequest"> & {
  * Use `create(DeleteAgentRequestSchema)` to create a new message.
  */
 export const DeleteAgentRequestSchema: GenMessage<DeleteAgentRequest> = /*@__PURE__*/
-  messageDesc(file_agent, 13);
+  messageDesc(file_agent, 16);
 
 /**
  * @generated from message pillion.v1.DeleteAgentResponse
@@ -526,7 +639,7 @@ export type DeleteAgentResponse = Message<"pillion.v1.DeleteAgentResponse"> & {
  * Use `create(DeleteAgentResponseSchema)` to create a new message.
  */
 export const DeleteAgentResponseSchema: GenMessage<DeleteAgentResponse> = /*@__PURE__*/
-  messageDesc(file_agent, 14);
+  messageDesc(file_agent, 17);
 
 /**
  * @generated from message pillion.v1.CheckAgentRequest
@@ -552,7 +665,7 @@ export type CheckAgentRequest = Message<"pillion.v1.CheckAgentRequest"> & {
  * Use `create(CheckAgentRequestSchema)` to create a new message.
  */
 export const CheckAgentRequestSchema: GenMessage<CheckAgentRequest> = /*@__PURE__*/
-  messageDesc(file_agent, 15);
+  messageDesc(file_agent, 18);
 
 /**
  * @generated from message pillion.v1.CheckAgentResponse
@@ -571,7 +684,7 @@ export type CheckAgentResponse = Message<"pillion.v1.CheckAgentResponse"> & {
  * Use `create(CheckAgentResponseSchema)` to create a new message.
  */
 export const CheckAgentResponseSchema: GenMessage<CheckAgentResponse> = /*@__PURE__*/
-  messageDesc(file_agent, 16);
+  messageDesc(file_agent, 19);
 
 /**
  * Check is the result of one check of a host.
@@ -613,7 +726,7 @@ export type Check = Message<"pillion.v1.Check"> & {
  * Use `create(CheckSchema)` to create a new message.
  */
 export const CheckSchema: GenMessage<Check> = /*@__PURE__*/
-  messageDesc(file_agent, 17);
+  messageDesc(file_agent, 20);
 
 /**
  * AgentService manages the hosts that have joined.
@@ -650,6 +763,16 @@ export const AgentService: GenService<{
     methodKind: "unary";
     input: typeof SetLabelsRequestSchema;
     output: typeof SetLabelsResponseSchema;
+  },
+  /**
+   * ApproveAgent approves labels and addresses of an agent, or withdraws the approval. Role: operator.
+   *
+   * @generated from rpc pillion.v1.AgentService.ApproveAgent
+   */
+  approveAgent: {
+    methodKind: "unary";
+    input: typeof ApproveAgentRequestSchema;
+    output: typeof ApproveAgentResponseSchema;
   },
   /**
    * RevokeAgent revokes an agent's certificate. Its rows are kept. Role: admin.

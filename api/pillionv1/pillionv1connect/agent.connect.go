@@ -39,6 +39,9 @@ const (
 	AgentServiceGetAgentProcedure = "/pillion.v1.AgentService/GetAgent"
 	// AgentServiceSetLabelsProcedure is the fully-qualified name of the AgentService's SetLabels RPC.
 	AgentServiceSetLabelsProcedure = "/pillion.v1.AgentService/SetLabels"
+	// AgentServiceApproveAgentProcedure is the fully-qualified name of the AgentService's ApproveAgent
+	// RPC.
+	AgentServiceApproveAgentProcedure = "/pillion.v1.AgentService/ApproveAgent"
 	// AgentServiceRevokeAgentProcedure is the fully-qualified name of the AgentService's RevokeAgent
 	// RPC.
 	AgentServiceRevokeAgentProcedure = "/pillion.v1.AgentService/RevokeAgent"
@@ -57,6 +60,8 @@ type AgentServiceClient interface {
 	GetAgent(context.Context, *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error)
 	// SetLabels replaces the labels that operators assigned to an agent. Role: operator.
 	SetLabels(context.Context, *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error)
+	// ApproveAgent approves labels and addresses of an agent, or withdraws the approval. Role: operator.
+	ApproveAgent(context.Context, *pillionv1.ApproveAgentRequest) (*pillionv1.ApproveAgentResponse, error)
 	// RevokeAgent revokes an agent's certificate. Its rows are kept. Role: admin.
 	RevokeAgent(context.Context, *pillionv1.RevokeAgentRequest) (*pillionv1.RevokeAgentResponse, error)
 	// DeleteAgent deletes a revoked agent, so that its name can be reused. Role: admin.
@@ -96,6 +101,12 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(agentServiceMethods.ByName("SetLabels")),
 			connect.WithClientOptions(opts...),
 		),
+		approveAgent: connect.NewClient[pillionv1.ApproveAgentRequest, pillionv1.ApproveAgentResponse](
+			httpClient,
+			baseURL+AgentServiceApproveAgentProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("ApproveAgent")),
+			connect.WithClientOptions(opts...),
+		),
 		revokeAgent: connect.NewClient[pillionv1.RevokeAgentRequest, pillionv1.RevokeAgentResponse](
 			httpClient,
 			baseURL+AgentServiceRevokeAgentProcedure,
@@ -119,12 +130,13 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // agentServiceClient implements AgentServiceClient.
 type agentServiceClient struct {
-	listAgents  *connect.Client[pillionv1.ListAgentsRequest, pillionv1.ListAgentsResponse]
-	getAgent    *connect.Client[pillionv1.GetAgentRequest, pillionv1.GetAgentResponse]
-	setLabels   *connect.Client[pillionv1.SetLabelsRequest, pillionv1.SetLabelsResponse]
-	revokeAgent *connect.Client[pillionv1.RevokeAgentRequest, pillionv1.RevokeAgentResponse]
-	deleteAgent *connect.Client[pillionv1.DeleteAgentRequest, pillionv1.DeleteAgentResponse]
-	checkAgent  *connect.Client[pillionv1.CheckAgentRequest, pillionv1.CheckAgentResponse]
+	listAgents   *connect.Client[pillionv1.ListAgentsRequest, pillionv1.ListAgentsResponse]
+	getAgent     *connect.Client[pillionv1.GetAgentRequest, pillionv1.GetAgentResponse]
+	setLabels    *connect.Client[pillionv1.SetLabelsRequest, pillionv1.SetLabelsResponse]
+	approveAgent *connect.Client[pillionv1.ApproveAgentRequest, pillionv1.ApproveAgentResponse]
+	revokeAgent  *connect.Client[pillionv1.RevokeAgentRequest, pillionv1.RevokeAgentResponse]
+	deleteAgent  *connect.Client[pillionv1.DeleteAgentRequest, pillionv1.DeleteAgentResponse]
+	checkAgent   *connect.Client[pillionv1.CheckAgentRequest, pillionv1.CheckAgentResponse]
 }
 
 // ListAgents calls pillion.v1.AgentService.ListAgents.
@@ -148,6 +160,15 @@ func (c *agentServiceClient) GetAgent(ctx context.Context, req *pillionv1.GetAge
 // SetLabels calls pillion.v1.AgentService.SetLabels.
 func (c *agentServiceClient) SetLabels(ctx context.Context, req *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error) {
 	response, err := c.setLabels.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ApproveAgent calls pillion.v1.AgentService.ApproveAgent.
+func (c *agentServiceClient) ApproveAgent(ctx context.Context, req *pillionv1.ApproveAgentRequest) (*pillionv1.ApproveAgentResponse, error) {
+	response, err := c.approveAgent.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -189,6 +210,8 @@ type AgentServiceHandler interface {
 	GetAgent(context.Context, *pillionv1.GetAgentRequest) (*pillionv1.GetAgentResponse, error)
 	// SetLabels replaces the labels that operators assigned to an agent. Role: operator.
 	SetLabels(context.Context, *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error)
+	// ApproveAgent approves labels and addresses of an agent, or withdraws the approval. Role: operator.
+	ApproveAgent(context.Context, *pillionv1.ApproveAgentRequest) (*pillionv1.ApproveAgentResponse, error)
 	// RevokeAgent revokes an agent's certificate. Its rows are kept. Role: admin.
 	RevokeAgent(context.Context, *pillionv1.RevokeAgentRequest) (*pillionv1.RevokeAgentResponse, error)
 	// DeleteAgent deletes a revoked agent, so that its name can be reused. Role: admin.
@@ -224,6 +247,12 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(agentServiceMethods.ByName("SetLabels")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentServiceApproveAgentHandler := connect.NewUnaryHandlerSimple(
+		AgentServiceApproveAgentProcedure,
+		svc.ApproveAgent,
+		connect.WithSchema(agentServiceMethods.ByName("ApproveAgent")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentServiceRevokeAgentHandler := connect.NewUnaryHandlerSimple(
 		AgentServiceRevokeAgentProcedure,
 		svc.RevokeAgent,
@@ -250,6 +279,8 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 			agentServiceGetAgentHandler.ServeHTTP(w, r)
 		case AgentServiceSetLabelsProcedure:
 			agentServiceSetLabelsHandler.ServeHTTP(w, r)
+		case AgentServiceApproveAgentProcedure:
+			agentServiceApproveAgentHandler.ServeHTTP(w, r)
 		case AgentServiceRevokeAgentProcedure:
 			agentServiceRevokeAgentHandler.ServeHTTP(w, r)
 		case AgentServiceDeleteAgentProcedure:
@@ -275,6 +306,10 @@ func (UnimplementedAgentServiceHandler) GetAgent(context.Context, *pillionv1.Get
 
 func (UnimplementedAgentServiceHandler) SetLabels(context.Context, *pillionv1.SetLabelsRequest) (*pillionv1.SetLabelsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.AgentService.SetLabels is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) ApproveAgent(context.Context, *pillionv1.ApproveAgentRequest) (*pillionv1.ApproveAgentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("pillion.v1.AgentService.ApproveAgent is not implemented"))
 }
 
 func (UnimplementedAgentServiceHandler) RevokeAgent(context.Context, *pillionv1.RevokeAgentRequest) (*pillionv1.RevokeAgentResponse, error) {

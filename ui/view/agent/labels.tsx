@@ -19,7 +19,29 @@ export function LabelsPanel({ agent }: { agent: Agent }) {
       {edit ? <Form agent={agent} done={() => setEdit(false)} /> : Object.keys(agent.labels).length > 0
         ? <Labels labels={agent.labels} />
         : <p class="soft">None. Sessions can select hosts by label, such as site=office.</p>}
+      {Object.keys(agent.claimedLabels).length > 0 && <Claims agent={agent} />}
     </section>
+  );
+}
+
+/** Claims are labels of the host's own configuration, by which no session selects it. */
+function Claims({ agent }: { agent: Agent }) {
+  const [fault, setFault] = useState("");
+  const approve = async () => {
+    try {
+      await agentClient.approveAgent({ name: agent.name, labels: agent.claimedLabels });
+      await agents.refresh();
+    } catch (e) {
+      setFault(sentence(e));
+    }
+  };
+  return (
+    <>
+      <p class="soft small">Claimed by the agent, not approved: no session selects it by these.</p>
+      <Labels labels={agent.claimedLabels} />
+      {operates.value && <div class="row"><button type="button" class="quiet" onClick={approve}>Approve</button></div>}
+      <p class="field-fault" role="alert">{fault}</p>
+    </>
   );
 }
 
@@ -50,7 +72,7 @@ function Form({ agent, done }: { agent: Agent; done: () => void }) {
   };
   return (
     <form onSubmit={save} class="label-form">
-      <label for="labels-text" class="small soft">One per line, key=value or key. Labels from the agent's configuration cannot be removed here. Running sessions follow immediately.</label>
+      <label for="labels-text" class="small soft">One per line, key=value or key. Labels of the join token and approved ones cannot be removed here. Running sessions follow immediately.</label>
       <textarea id="labels-text" rows={4} value={text} spellcheck={false} aria-describedby="labels-fault" onInput={(e) => { setText(e.currentTarget.value); setFault(""); }} />
       <p id="labels-fault" class="field-fault" role="alert">{fault}</p>
       <div class="row"><button class="main" type="submit" disabled={busy}>{busy ? "Saving…" : "Save"}</button><button type="button" onClick={done}>Cancel</button></div>
