@@ -108,7 +108,8 @@ func sendDamaged(t *testing.T, agent *bus.Agent) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				err := agent.Send(ctx, e)
 				cancel()
-				if err != nil && !errors.Is(err, bus.ErrRejected) {
+				// Damage with a correct checksum can look like the format of a later version.
+				if err != nil && !errors.Is(err, bus.ErrRejected) && !(i%2 == 0 && errors.Is(err, bus.ErrUnsupported)) {
 					t.Errorf("damaged batch %d: %v", e.Sequence, err)
 					return
 				}
