@@ -185,7 +185,7 @@ func (b *serviceBed) as(role string) func(arguments ...string) (string, error) {
 	}
 	return func(arguments ...string) (string, error) {
 		command := exec.CommandContext(b.t.Context(), cliPath, append([]string{"--token-file", path}, arguments...)...)
-		command.Env = append(os.Environ(), "HOME="+b.path("server"))
+		command.Env = append(os.Environ(), "HOME="+b.path("server"), "PILLION_DATA="+b.path("server"))
 		var output strings.Builder
 		command.Stdout, command.Stderr = &output, &output
 		if err := b.Start(b.server, command); err != nil {
@@ -197,13 +197,13 @@ func (b *serviceBed) as(role string) func(arguments ...string) (string, error) {
 }
 
 func (b *serviceBed) knowsRoles(t *testing.T) {
-	roles := map[string]func(...string) (string, error){"viewer": b.as("viewer"), "operator": b.as("operator"), "join": b.as("join")}
+	roles := map[string]func(...string) (string, error){"viewer": b.as("viewer"), "analyst": b.as("analyst"), "operator": b.as("operator"), "join": b.as("join")}
 	tests := map[string]struct {
 		arguments []string
 		may       string
 	}{
-		"list sessions": {[]string{"session", "list"}, "viewer operator"},
-		"query":         {[]string{"query", "SELECT count(*) FROM flows"}, "viewer operator"},
+		"list sessions": {[]string{"session", "list"}, "viewer analyst operator"},
+		"query":         {[]string{"query", "SELECT count(*) FROM flows"}, "analyst operator"},
 		"label":         {[]string{"agents", "label", "a", "x=y"}, "operator"},
 		"make token":    {[]string{"token", "create", "more", "--role", "admin"}, ""},
 		"revoke agent":  {[]string{"agents", "revoke", "a"}, ""},
