@@ -18,7 +18,8 @@ links:
 service: {server: noc, agents: [a, b]}
 `
 
-// TestAsymmetricPaths: marks are read on whichever interface they arrive.
+// TestAsymmetricPaths: marks are read on the interfaces that the session names, although the
+// way back uses another one.
 func TestAsymmetricPaths(t *testing.T) {
 	t.Parallel() // it mostly waits
 	b := service(t, twoWays)
@@ -40,7 +41,7 @@ func TestAsymmetricPaths(t *testing.T) {
 	})
 	app := b.steady(secondIPv4, 2)
 	app.passes(some)
-	b.running("s", "--from", "a", "--to", "b", "--trace=-1s")
+	b.running("s", "--from", "a", "--to", "b", "--trace=-1s", "--device", "b=a,back")
 	app.marks()
 	b.stopped("s")
 	app.unmarked()

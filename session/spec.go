@@ -62,8 +62,9 @@ type Spec struct {
 	// Records also stores a row for each marked packet, in the stream packets.
 	Records bool `json:"records,omitempty" yaml:"records,omitempty" negatable:"" help:"Also store per-packet records, in the stream packets."`
 	// Device is the network interface, by agent; by default that of the route to the
-	// other end.
-	Device map[string]string `json:"device,omitempty" yaml:"device,omitempty" placeholder:"AGENT=DEV" help:"Network interface of an agent; default: that of the route."`
+	// other end. Marks are read on no other interface: where packets arrive on another one
+	// (asymmetric routing), name all of them, separated by commas.
+	Device map[string]string `json:"device,omitempty" yaml:"device,omitempty" placeholder:"AGENT=DEV" help:"Network interface of an agent, or several, separated by commas, where routes are asymmetric; default: that of the route. Marks are read on no other."`
 	// Lease is how long a source keeps marking without a heartbeat.
 	Lease Duration `json:"lease,omitzero" yaml:"lease,omitempty" placeholder:"TIME" help:"Keep marking this long without a heartbeat, ${lease_range}; default: ${lease}."`
 	// Trace is the interval between path traces; a negative time disables them.

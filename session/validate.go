@@ -65,8 +65,10 @@ func (s Spec) Validate() []Problem {
 		if !ValidName(agent) {
 			p.add(field, "invalid agent name %q: %s", agent, nameRule)
 		}
-		if d := s.Device[agent]; !devicePattern.MatchString(d) || d == "." || d == ".." {
-			p.add(field, "invalid interface name %q", d)
+		for _, d := range strings.Split(s.Device[agent], ",") {
+			if !devicePattern.MatchString(d) || d == "." || d == ".." {
+				p.add(field, "invalid interface name %q", d)
+			}
 		}
 	}
 	p.setting("lease", s.Lease.String())

@@ -10,7 +10,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"pillion.dev/agent/host"
 	"pillion.dev/agent/validation"
 	"pillion.dev/probe/flow"
 	"pillion.dev/probe/source"
@@ -54,9 +53,6 @@ func (t *destinationTask) wants(key flow.Key) bool {
 type deviceTasks struct {
 	sources      []sourceTask
 	destinations []destinationTask
-	// routed: destinations must run there, since a route to a peer uses the device or the
-	// user named it. On other devices they run on a best-effort basis.
-	routed bool
 }
 
 // place finds the device of each peer of each task. A task without a device is a fault.
@@ -86,39 +82,32 @@ func place(a session.Assignment) (map[string]deviceTasks, []session.TaskState) {
 			fault(roleDestination, task.Session, task.Device, err)
 			continue
 		}
-		everyPeer := map[netip.Addr]string{}
-		for _, peers := range byDevice {
-			maps.Copy(everyPeer, peers)
-		}
-		routed := slices.Collect(maps.Keys(byDevice))
-		for _, device := range append(routed, entrances(task.Device, routed)...) {
+		for device, peers := range readingOn(task.Device, byDevice) {
 			tasks := devices[device]
-			tasks.routed = tasks.routed || slices.Contains(routed, device)
-			tasks.destinations = append(tasks.destinations, destinationTask{DestinationTask: task, peers: everyPeer})
+			tasks.destinations = append(tasks.destinations, destinationTask{DestinationTask: task, peers: peers})
 			devices[device] = tasks
 		}
 	}
 	return devices, faults
 }
 
-// entrances are the other devices on which packets may arrive if none is named. Routing
-// may be asymmetric, and a packet whose mark is not removed may never reach its
-// application.
-func entrances(named string, routed []string) []string {
-	if named != "" {
-		return nil
+// readingOn returns the devices on which marks are read, and of which peers: those that the
+// session names, or else the device by which packets to a peer leave. No other device reads
+// marks: a copy of a mark that arrives elsewhere would look like a flow of its own. Where
+// routing is asymmetric, the session has to name the devices.
+func readingOn(named string, byDevice map[string]map[netip.Addr]string) map[string]map[netip.Addr]string {
+	if named == "" {
+		return byDevice
 	}
-	interfaces, err := host.Addresses()
-	if err != nil {
-		return nil
+	everyPeer := map[netip.Addr]string{}
+	for _, peers := range byDevice {
+		maps.Copy(everyPeer, peers)
 	}
-	var others []string
-	for _, i := range interfaces {
-		if i.Up && len(i.Addresses) != 0 && !slices.Contains(routed, i.Name) {
-			others = append(others, i.Name)
-		}
+	devices := map[string]map[netip.Addr]string{}
+	for _, device := range session.Devices(named) {
+		devices[device] = everyPeer
 	}
-	return others
+	return devices
 }
 
 var errForeign = errors.New("no filter fits packets of this host")
@@ -167,12 +156,10 @@ func locate(device string, peers []session.Peer, family string) (map[string]map[
 			if family == "ipv4" && !address.Is4() || family == "ipv6" && address.Is4() {
 				continue
 			}
-			through := device
-			if through == "" {
-				if through, err = routeDevice(address); err != nil {
-					reason = fmt.Errorf("find way to %q: %w", peer.Agent, err)
-					continue
-				}
+			through, err := leaveBy(device, address)
+			if err != nil {
+				reason = fmt.Errorf("find way to %q: %w", peer.Agent, err)
+				continue
 			}
 			if found[through] == nil {
 				found[through] = map[netip.Addr]string{}
@@ -187,6 +174,20 @@ func locate(device string, peers []session.Peer, family string) (map[string]map[
 		return nil, reason
 	}
 	return found, nil
+}
+
+// leaveBy returns the device by which packets to an address leave: that of the route if it is
+// among the named ones, and otherwise the first of these.
+func leaveBy(named string, address netip.Addr) (string, error) {
+	devices := session.Devices(named)
+	if len(devices) == 1 {
+		return devices[0], nil
+	}
+	device, err := routeDevice(address)
+	if len(devices) != 0 && !slices.Contains(devices, device) {
+		return devices[0], nil
+	}
+	return device, err
 }
 
 func routeDevice(address netip.Addr) (string, error) {

@@ -274,7 +274,7 @@ func (r *Runner) reconcile() {
 	}
 	for _, device := range slices.Sorted(maps.Keys(devices)) {
 		if tasks := devices[device].destinations; len(tasks) != 0 {
-			r.runDestination(device, tasks, devices[device].routed)
+			r.runDestination(device, tasks)
 		}
 	}
 	for _, device := range slices.Collect(maps.Keys(r.destinations)) {
@@ -332,9 +332,8 @@ func (r *Runner) runSource(device string, tasks []sourceTask) {
 	}
 }
 
-// runDestination runs the destination of a device. If no route to a peer uses the device,
-// as for one that supports no program, a failure is not a fault of the session.
-func (r *Runner) runDestination(device string, tasks []destinationTask, routed bool) {
+// runDestination runs the destination of a device.
+func (r *Runner) runDestination(device string, tasks []destinationTask) {
 	d := r.destinations[device]
 	var err error
 	if d == nil {
@@ -348,10 +347,6 @@ func (r *Runner) runDestination(device string, tasks []destinationTask, routed b
 		r.report(roleDestination, device, d.leave())
 		delete(r.destinations, device)
 		r.cleared = false
-	}
-	if err != nil && !routed {
-		r.options.Log.Debug("run destination", "device", device, "error", err)
-		return
 	}
 	if err != nil {
 		r.options.Log.Warn("run destination", "device", device, "error", err)
