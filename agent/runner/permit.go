@@ -53,8 +53,7 @@ func (r *Runner) permitted(a session.Assignment) (session.Assignment, []session.
 	return allowed, faults
 }
 
-// permittedDevices removes devices that the policy does not allow. That marks are not read on
-// one that no route uses is no fault.
+// permittedDevices removes devices that the policy does not allow.
 func (r *Runner) permittedDevices(devices map[string]deviceTasks) {
 	for device, tasks := range devices {
 		err := r.options.Policy.Device(device)
@@ -66,9 +65,7 @@ func (r *Runner) permittedDevices(devices map[string]deviceTasks) {
 			r.fail(roleSource, task.Session, device, err)
 		}
 		for _, task := range tasks.destinations {
-			if tasks.routed {
-				r.fail(roleDestination, task.Session, device, err)
-			}
+			r.fail(roleDestination, task.Session, device, err)
 		}
 	}
 }
