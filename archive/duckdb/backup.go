@@ -2,6 +2,7 @@ package duckdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ func (a *Archive) Backup(ctx context.Context) (path string, err error) {
 	folder := a.path + backupSuffix
 	path = filepath.Join(folder, fileName)
 	if err := a.copyTo(ctx, folder, path); err != nil {
+		err = errors.Join(err, os.RemoveAll(folder)) // it may have the size of the archive
 		return "", fmt.Errorf("back up archive %s: %w", a.path, err)
 	}
 	return path, nil

@@ -1,6 +1,7 @@
 package duckdb
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"sync"
@@ -73,5 +74,39 @@ func TestBackupWhileStoring(t *testing.T) {
 	}
 	if streams, err := c.Streams(t.Context()); err != nil || len(streams) != 1 {
 		t.Errorf("streams %v, %v", streams, err)
+	}
+}
+
+// TestInterruptedBackupLeavesNothing: its folder may have the size of the archive.
+func TestInterruptedBackupLeavesNothing(t *testing.T) {
+	folder := t.TempDir()
+	a, err := Open(filepath.Join(folder, "archive.duckdb"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	store(t, a, batch(t, "a", everything, 0, 0, 3))
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := make(chan struct{})
+	go func() {
+		defer cancel()
+		for {
+			if _, err := os.Stat(filepath.Join(folder, "archive.duckdb.backup", fileName)); err == nil {
+				return
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	_, err = a.Backup(ctx)
+	close(stop)
+	if left, listed := filepath.Glob(filepath.Join(folder, "*.backup")); listed != nil || err != nil && len(left) != 0 {
+		t.Errorf("after %v: left %v, %v", err, left, listed)
+	}
+	if _, err := a.Backup(t.Context()); err != nil {
+		t.Errorf("the next backup: %v", err)
 	}
 }
