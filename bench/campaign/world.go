@@ -21,13 +21,16 @@ const (
 	omlPort   = 3003
 )
 
-// certificates is the validity of agents' certificates: short, so that they are renewed
-// during the campaign. Renewal begins after two thirds of it; faults are much shorter than the
-// last third.
-const certificates = 2 * time.Minute
+// validity is that of agents' certificates: short, so that they are renewed during the
+// campaign. Renewal begins after two thirds of it, and is tried ten times during the
+// last third: an agent without a certificate then has to be enrolled by hand, which is no
+// defect, so the last third has to be much longer than faults are.
+func (s *settings) validity() time.Duration {
+	return min(max(time.Duration(s.seconds)*time.Second*3/2, 90*time.Second), 6*time.Minute)
+}
 
 // lostAnswers is the share of answers to enrolments and renewals that are lost.
-const lostAnswers = 0.4
+const lostAnswers = 0.25
 
 // world is a server, agents and applications, each host in its own namespace with its own
 // disk.
@@ -74,7 +77,7 @@ func newWorld(s settings) (*world, error) {
 	if err := os.Chmod(folder, 0o711); err != nil { // agents give up root
 		return w, err
 	}
-	config := fmt.Sprintf("agent_certificates: %v\n", certificates)
+	config := fmt.Sprintf("agent_certificates: %v\n", s.validity())
 	if err := os.WriteFile(filepath.Join(folder, "server.yaml"), []byte(config), 0o600); err != nil {
 		return w, err
 	}
