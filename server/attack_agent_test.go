@@ -78,7 +78,7 @@ func TestHostileAgent(t *testing.T) {
 		"SELECT count(*) FROM events WHERE kind = 'honest'":                0,
 		"SELECT count(*) FROM events WHERE agent <> 'server'":              0,
 		"SELECT count(*) FROM audit WHERE agent <> 'server'":               0,
-		"SELECT count(*) FROM duckdb_tables() WHERE table_name = 'forged'": 0,
+		"SELECT count(*) FROM information_schema.tables WHERE table_name = 'forged'": 0,
 	} {
 		if n := number(t, client, sql); n != want {
 			t.Errorf("%s: %d, want %d", sql, n, want)
