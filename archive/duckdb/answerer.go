@@ -71,7 +71,7 @@ type outcome struct {
 const (
 	// goBytes is what Go's runtime in the process may use before it collects garbage
 	// without a pause.
-	goBytes = 16 << 20
+	goBytes = 32 << 20
 	// databaseShare of the memory is what DuckDB plans with: part of what an operator uses
 	// is not counted by it.
 	databaseShare = 0.7
@@ -135,7 +135,7 @@ func (a *answerer) run() error {
 	}
 	left := int64(C.confine_memory(C.int64_t(a.Memory)))
 	if left < 0 {
-		return errors.New("limit the memory of the query: no /proc/self/statm")
+		return errors.New("limit the memory of the query: /proc/self/statm or setrlimit is not available")
 	}
 	memory := strconv.FormatInt(int64(float64(left)*databaseShare), 10) + "B"
 	if err := c.script("SET memory_limit = '" + memory + "'; SET lock_configuration = true"); err != nil {
@@ -228,7 +228,7 @@ func (a *answerer) ask(ctx context.Context, c *connection) error {
 	var to *recordWriter
 	err = c.run(ctx, statement, arguments, limited(a.Rows, func(r arrow.RecordBatch) error {
 		if to == nil {
-			to = newRecordWriter(r.Schema())
+			to = &recordWriter{}
 		}
 		return a.pass(to, r)
 	}))

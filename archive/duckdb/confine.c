@@ -61,10 +61,11 @@ static int spill;
 
 int confined_can_spill(void) { return spill; }
 
-static void limit(int resource, rlim_t most)
+static int limit(int resource, rlim_t most)
 {
 	struct rlimit l = {most, most};
-	setrlimit(resource, &l);
+
+	return setrlimit(resource, &l);
 }
 
 /* Runs on as many processors as allowed, which differ between processes. */
@@ -171,9 +172,9 @@ int64_t confine_memory(int64_t bytes)
 	left = bytes - (resident - shared) * page;
 	if (left < bytes / 4)
 		left = bytes / 4;
-	limit(RLIMIT_DATA, data * page + left);
 	/* Mapping memory over a reserved range escapes RLIMIT_DATA. */
-	limit(RLIMIT_AS, size * page + left + RESERVED);
+	if (limit(RLIMIT_DATA, data * page + left) || limit(RLIMIT_AS, size * page + left + RESERVED))
+		return -1;
 	return left;
 }
 

@@ -34,16 +34,19 @@ func someRows(t testing.TB, rows int) arrow.RecordBatch {
 
 // readAll reads frames of rows as the server does, and looks at every value.
 func readAll(from io.Reader) (rows int64, err error) {
-	reader, err := newRecordReader(func() ([]byte, error) {
+	reader := &recordReader{next: func() ([]byte, error) {
 		f, err := readFrame(from, frameBytes)
 		return f.content, err
-	})
-	if err != nil || reader == nil {
-		return 0, err
-	}
-	defer reader.Release()
-	for reader.Next() {
-		err := handle(reader.RecordBatch(), limited(10_000, func(r arrow.RecordBatch) error {
+	}}
+	for {
+		r, err := reader.read()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return rows, err
+		}
+		err = handle(r, limited(10_000, func(r arrow.RecordBatch) error {
 			rows += r.NumRows()
 			for _, column := range r.Columns() {
 				for i := range column.Len() {
@@ -52,16 +55,16 @@ func readAll(from io.Reader) (rows int64, err error) {
 			}
 			return nil
 		}))
+		r.Release()
 		if err != nil {
 			return rows, err
 		}
 	}
-	return rows, reader.Err()
 }
 
 func TestFrames(t *testing.T) {
 	var buffer bytes.Buffer
-	to, rows := &frameWriter{to: &buffer}, newRecordWriter(someRows(t, 1).Schema())
+	to, rows := &frameWriter{to: &buffer}, &recordWriter{}
 	for range 3 {
 		content, err := rows.encode(someRows(t, 100))
 		if err != nil {
@@ -83,7 +86,7 @@ func TestFrames(t *testing.T) {
 // FuzzFrames: no bytes of a process make the server panic or allocate without bound.
 func FuzzFrames(f *testing.F) {
 	var buffer bytes.Buffer
-	to, rows := &frameWriter{to: &buffer}, newRecordWriter(someRows(f, 1).Schema())
+	to, rows := &frameWriter{to: &buffer}, &recordWriter{}
 	for range 2 {
 		content, _ := rows.encode(someRows(f, 3))
 		to.send(frameResult, 0, content)

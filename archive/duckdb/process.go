@@ -168,23 +168,21 @@ func (a *Archive) answer(ctx context.Context, q question, rows func(arrow.Record
 	if err := p.to.send(frameQuestion, 0, first.Bytes()); err != nil {
 		return fmt.Errorf("ask process for query: %w", err)
 	}
-	reader, err := newRecordReader(func() ([]byte, error) { return w.next(ctx) })
-	if err != nil {
-		return err
-	}
-	if reader == nil {
-		return w.verdict()
-	}
-	defer reader.Release()
-	for reader.Next() {
-		if err := handle(reader.RecordBatch(), rows); err != nil {
+	reader := &recordReader{next: func() ([]byte, error) { return w.next(ctx) }}
+	for {
+		r, err := reader.read()
+		if errors.Is(err, io.EOF) {
+			return w.verdict()
+		}
+		if err != nil {
+			return err
+		}
+		err = handle(r, rows)
+		r.Release()
+		if err != nil {
 			return err
 		}
 	}
-	if err := reader.Err(); err != nil {
-		return err
-	}
-	return w.verdict()
 }
 
 // handle passes rows on. Arrow panics on arrays whose parts do not fit together.

@@ -20,7 +20,6 @@ import (
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
 	duckdb "github.com/duckdb/duckdb-go-bindings"
 
 	"pillion.dev/archive"
@@ -66,7 +65,7 @@ type remoteScan struct {
 	frames  chan frame
 	columns []int // of the chunk: the place in the record, or -1
 	read    int   // number of columns that are read
-	reader  *ipc.Reader
+	reader  *recordReader
 	record  arrow.RecordBatch
 	at      int
 	count   uint64 // rows without columns
@@ -222,21 +221,23 @@ func (r *remoteScan) fill() (int, error) {
 
 // advance moves to the next record batch, or ends.
 func (r *remoteScan) advance() (err error) {
-	r.record, r.at = nil, 0
-	if r.reader == nil && !r.done {
-		if r.reader, err = newRecordReader(r.content); err != nil {
-			return err
-		}
+	if r.record != nil {
+		r.record.Release()
 	}
-	if r.reader == nil || !r.reader.Next() {
-		r.done = true
-		if r.reader != nil {
-			return r.reader.Err()
-		}
+	r.record, r.at = nil, 0
+	if r.done {
 		return nil
 	}
-	r.record = r.reader.RecordBatch()
-	return nil
+	if r.reader == nil {
+		r.reader = &recordReader{next: r.content}
+	}
+	if r.record, err = r.reader.read(); err != nil {
+		r.record, r.done = nil, true
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // content returns that of the next frame.
