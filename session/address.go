@@ -63,12 +63,19 @@ func (a Addresses) peer(spec Spec, host string) Peer {
 	return peer
 }
 
-// Usable returns the pairs of which both hosts have addresses that the session marks. The
+// usable returns the pairs of which both hosts have addresses that the session marks. The
 // specification is complete.
-func (a Addresses) Usable(spec Spec, pairs []Pair) []Pair {
-	return slices.DeleteFunc(slices.Clone(pairs), func(p Pair) bool {
-		return len(a.peer(spec, p.Source).Addresses) == 0 || len(a.peer(spec, p.Destination).Addresses) == 0
-	})
+func (a Addresses) usable(spec Spec, pairs []Pair) []Pair {
+	known := map[string]bool{}
+	usable := func(host string) bool {
+		found, ok := known[host]
+		if !ok {
+			found = slices.ContainsFunc(a[host], func(addr netip.Addr) bool { return spec.marks(addr.Is4()) })
+			known[host] = found
+		}
+		return found
+	}
+	return slices.DeleteFunc(slices.Clone(pairs), func(p Pair) bool { return !usable(p.Source) || !usable(p.Destination) })
 }
 
 // Lack returns why no packets to or from a host can be measured; empty: they can. The

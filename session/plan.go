@@ -41,7 +41,7 @@ type Plan struct {
 func NewPlan(spec Spec, pairs []Pair, hosts []Host) Plan {
 	spec = spec.Complete()
 	addresses, warnings := Distinct(hosts)
-	plan := Plan{Session: spec.Name, Assignments: Assign(spec, hosts, addresses, addresses.Usable(spec, pairs), pairs), Warnings: warnings}
+	plan := Plan{Session: spec.Name, Assignments: Assign(spec, hosts, addresses, pairs, nil, pairs), Warnings: warnings}
 	for _, agent := range slices.Sorted(maps.Keys(plan.Assignments)) {
 		for _, task := range plan.Assignments[agent].Destinations {
 			plan.Steps = append(plan.Steps, Step{agent, StartDestination,
@@ -113,14 +113,25 @@ func (s Sampling) String() string {
 	return text
 }
 
-// Assign returns the tasks of a session by agent: destinations read the marks of the
-// pairs in read, sources mark and trace paths for those in mark. The two differ only
-// while a session starts or stops. Points run while any pair is read. An agent without
-// an address gets no task: a source without peers would mark all packets. No source marks
-// for an agent that cannot read its marks.
-func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map[string]Assignment {
+// Assign returns the tasks of a session by agent: destinations read the marks of the pairs, and
+// of those that are held since marks of theirs may still arrive; sources mark and trace paths
+// for those in mark. The three differ only while a session starts or stops. Points run while
+// there are any pairs to read. An agent without an address gets no task, unless a pair is held: a
+// source without peers would mark all packets. No source marks for an agent that cannot read
+// its marks.
+func Assign(spec Spec, hosts []Host, addresses Addresses, pairs, held, mark []Pair) map[string]Assignment {
 	spec = spec.Complete()
 	assignments := map[string]Assignment{}
+	read := addresses.usable(spec, pairs)
+	known := map[Pair]bool{}
+	for _, pair := range read {
+		known[pair] = true
+	}
+	for _, pair := range held {
+		if !known[pair] {
+			read = append(read, pair)
+		}
+	}
 	for agent, peers := range ends(spec, addresses, read, false, func(p Pair) (string, string) { return p.Destination, p.Source }) {
 		a := assignments[agent]
 		a.Destinations = []DestinationTask{{
@@ -141,7 +152,7 @@ func Assign(spec Spec, hosts []Host, addresses Addresses, read, mark []Pair) map
 		a.Traces = traces(spec, peers)
 		assignments[agent] = a
 	}
-	if len(read) > 0 {
+	if len(pairs)+len(held) > 0 {
 		assignPoints(spec, hosts, assignments)
 	}
 	return assignments

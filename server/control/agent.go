@@ -274,12 +274,11 @@ func readReply(text []byte) (session.Reply, error) {
 // hosts returns the agents for session planning, by name.
 func (c *Control) hosts(withRevoked bool) []session.Host {
 	var hosts []session.Host
-	conflicts := c.conflicts(c.Now())
 	for _, name := range slices.Sorted(maps.Keys(c.agents)) {
 		if a := c.agents[name]; withRevoked || !a.Revoked {
 			hosts = append(hosts, session.Host{
 				Name: name, Labels: a.labels(), Connected: a.connected, Addresses: global(a.Interfaces),
-				Capabilities: a.Capabilities, Conflicts: conflicts[name],
+				Capabilities: a.Capabilities, Conflicts: a.conflicts,
 			})
 		}
 	}

@@ -32,13 +32,12 @@ func (c *Control) assign(now time.Time) {
 				r.lacking[host.Name] = why
 			}
 		}
-		read := union(addresses.Usable(r.Spec, r.pairs), held[r.Spec.Name])
 		r.points = map[string][]string{}
 		spec := r.Spec
 		if cmp.Or(spec.Authentication, session.AutoAuthentication) == session.AutoAuthentication {
 			spec.Authentication = authentication
 		}
-		for agent, a := range session.Assign(spec, planned, addresses, read, c.open(r)) {
+		for agent, a := range session.Assign(spec, planned, addresses, r.pairs, held[r.Spec.Name], c.open(r)) {
 			for _, task := range a.Points {
 				if measures(known, agent, task.Point) {
 					r.points[agent] = append(r.points[agent], task.Point)
@@ -89,20 +88,6 @@ func (c *Control) held() map[string][]session.Pair {
 		}
 	}
 	return held
-}
-
-func union(a, b []session.Pair) []session.Pair {
-	all := slices.Clone(a)
-	known := map[session.Pair]bool{}
-	for _, pair := range a {
-		known[pair] = true
-	}
-	for _, pair := range b {
-		if !known[pair] {
-			all = append(all, pair)
-		}
-	}
-	return all
 }
 
 // open returns the pairs of a session whose source may mark: the destination has
