@@ -65,7 +65,6 @@ type Archive struct {
 	closed bool
 
 	queries chan struct{} // one element for each process that answers a query
-	crashed atomic.Uint64 // such processes
 
 	// room is cancelled and replaced when storing needs the memory of queries.
 	room struct {

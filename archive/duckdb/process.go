@@ -269,7 +269,6 @@ func (w *answering) reason(err, died error) error {
 			return w.tooLarge()
 		}
 	}
-	w.archive.crashed.Add(1)
 	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
 	return fmt.Errorf("%w: the process that answered the query ended: %v %s", archive.ErrQuery, died, line)
 }

@@ -188,9 +188,7 @@ func pillionRemoteEnd(kept unsafe.Pointer) {
 	delete(asked.open, id)
 	asked.mutex.Unlock()
 	r.pins.Unpin()
-	if !r.done {
-		_ = asked.out.send(frameStop, id, nil) // an error means that the server is gone
-	}
+	_ = asked.out.send(frameStop, id, nil) // an error means that the server is gone
 }
 
 // fill copies the next rows into the chunk.

@@ -49,6 +49,7 @@ func TestQueryAnswersAsTheServerWould(t *testing.T) {
 		"SELECT count(*) FROM lines WHERE line > 'a line' AND line <= 'b' AND w >= 2 AND w <= 3",
 		"SELECT count(*) FROM lines l LEFT JOIN lines r ON l.time = r.time AND r.line = 'b' WHERE r.v IS NULL",
 		"WITH RECURSIVE n(i) AS (SELECT min(v) FROM lines UNION ALL SELECT (SELECT min(v) FROM lines WHERE v > i) FROM n WHERE i < -280) SELECT * FROM n ORDER BY i",
+		"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + (SELECT count(*) // 5000 FROM lines) FROM n WHERE i < 300) SELECT max(i), count(*) FROM n",
 		"SELECT v, row_number() OVER (PARTITION BY line ORDER BY time) FROM lines WHERE w = 4 ORDER BY ALL LIMIT 50",
 		"SELECT * FROM lines WHERE line IN (SELECT line FROM lines WHERE v = 5) AND time BETWEEN '2023-11-14 22:13:21' AND '2023-11-14 22:13:21.1' ORDER BY time",
 		"SELECT repeat_text FROM (SELECT list_reduce(list(line), (x, y) -> x || y) AS repeat_text FROM lines)",

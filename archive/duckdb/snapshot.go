@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -39,7 +40,13 @@ func (s *snapshot) plan(ctx context.Context, text string) error {
 		return fmt.Errorf("%w: the query reads %d tables, limit %d", archive.ErrQuery, n, scansMost)
 	}
 	if n > 1 {
-		s.archive.writing.Lock()
+		for !s.archive.writing.TryLock() {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Millisecond):
+			}
+		}
 		defer s.archive.writing.Unlock()
 	}
 	for range n {
