@@ -71,13 +71,13 @@ func TestHostileAgent(t *testing.T) {
 	}
 	feed(t, honest, 0, 5)
 	for sql, want := range map[string]int64{
-		"SELECT count(*) FROM numbers WHERE agent = 'honest'":              50,
-		"SELECT count(*) FROM odd WHERE agent = 'hostile'":                 2,
-		"SELECT count(*) FROM hops WHERE agent = 'hostile'":                2,
-		"SELECT count(*) FROM hops WHERE agent <> 'hostile'":               0,
-		"SELECT count(*) FROM events WHERE kind = 'honest'":                0,
-		"SELECT count(*) FROM events WHERE agent <> 'server'":              0,
-		"SELECT count(*) FROM audit WHERE agent <> 'server'":               0,
+		"SELECT count(*) FROM numbers WHERE agent = 'honest'":                        50,
+		"SELECT count(*) FROM odd WHERE agent = 'hostile'":                           2,
+		"SELECT count(*) FROM hops WHERE agent = 'hostile'":                          2,
+		"SELECT count(*) FROM hops WHERE agent <> 'hostile'":                         0,
+		"SELECT count(*) FROM events WHERE kind = 'honest'":                          0,
+		"SELECT count(*) FROM events WHERE agent <> 'server'":                        0,
+		"SELECT count(*) FROM audit WHERE agent <> 'server'":                         0,
 		"SELECT count(*) FROM information_schema.tables WHERE table_name = 'forged'": 0,
 	} {
 		if n := number(t, client, sql); n != want {

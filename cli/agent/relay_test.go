@@ -259,7 +259,7 @@ func TestRelay(t *testing.T) {
 		"SELECT count(DISTINCT (oml_sender, oml_seq)) FROM oml_lab_load WHERE n = oml_seq AND text = 'word ' || n":     2 * all,
 		"SELECT count(*) FROM oml_lab_load WHERE agent = oml_sender":                                                   2 * all,
 		"SELECT CAST(max(epoch(time) - oml_ts_client) - min(epoch(time) - oml_ts_client) AS BIGINT) FROM oml_lab_load": 0,
-		"SELECT count(*) FROM information_schema.tables WHERE table_name LIKE 'oml%load%'":                                       1,
+		"SELECT count(*) FROM information_schema.tables WHERE table_name LIKE 'oml%load%'":                             1,
 	} {
 		if got := n.number(t, sql); got != want {
 			t.Errorf("%s: %d, want %d", sql, got, want)
