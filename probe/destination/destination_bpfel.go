@@ -153,7 +153,7 @@ type destinationSlot struct {
 
 type destinationTally struct {
 	_              structs.HostLayout
-	Verdicts       [9]uint64
+	Verdicts       [8]uint64
 	Bytes          uint64
 	Restored       uint64
 	Amended        uint64
@@ -175,10 +175,9 @@ const (
 	destinationVerdictVERDICT_MALFORMED destinationVerdict = 3
 	destinationVerdictVERDICT_INNER     destinationVerdict = 4
 	destinationVerdictVERDICT_PEER      destinationVerdict = 5
-	destinationVerdictVERDICT_FILTER    destinationVerdict = 6
-	destinationVerdictVERDICT_FORGED    destinationVerdict = 7
-	destinationVerdictVERDICT_REPLAYED  destinationVerdict = 8
-	destinationVerdictVERDICTS          destinationVerdict = 9
+	destinationVerdictVERDICT_FORGED    destinationVerdict = 6
+	destinationVerdictVERDICT_REPLAYED  destinationVerdict = 7
+	destinationVerdictVERDICTS          destinationVerdict = 8
 )
 
 type destinationWindow struct {
