@@ -35,6 +35,8 @@ const (
 	armAgents    = "agents"
 	armStampAll  = "agents-stamp-all"
 	armSparse    = "agents-sparse"
+	armKeyed     = "agents-authenticated"
+	armKeyedAll  = "agents-stamp-all-authenticated"
 )
 
 // pillion is an arm of the agents.
@@ -43,19 +45,35 @@ func pillion(name, what, modules string, every int, arguments ...string) arm {
 		name: name, what: what, agents: true, every: every,
 		delay: strings.Contains(modules, "delay"), loss: strings.Contains(modules, "loss"),
 		start: func(s settings) treatment {
-			return agents{s.Agent, modules, every, slices.Concat(arguments, strings.Fields(s.Source))}
+			return agents{s.Agent, modules, every, slices.Concat(arguments, strings.Fields(s.Source)), false}
 		},
 	}
 }
 
+// authenticated is the same arm with marks that carry tags.
+func (a arm) authenticated(name string) arm {
+	open := a.start
+	a.name, a.what = name, a.what+", authenticated"
+	a.start = func(s settings) treatment {
+		t := open(s).(agents)
+		t.keyed = true
+		return t
+	}
+	return a
+}
+
 // arms returns all arms that can be selected.
 func arms() []arm {
+	standard := pillion(armAgents, "Pillion with its defaults: every packet numbered, 1 in 16 stamped", "delay,loss", 1)
+	stampAll := pillion(armStampAll, "Pillion, every packet stamped", "delay,loss", 1, "--stamp-every", "1")
 	all := []arm{
 		{name: armNone, what: "no program", start: func(settings) treatment { return native{} }},
 		{name: armNoneAgain, what: "no program, a second run: shows the noise", start: func(settings) treatment { return native{} }},
 		{name: armEmpty, what: "two programs that do nothing", start: func(settings) treatment { return empty{} }},
-		pillion(armAgents, "Pillion with its defaults: every packet numbered, 1 in 16 stamped", "delay,loss", 1),
-		pillion(armStampAll, "Pillion, every packet stamped", "delay,loss", 1, "--stamp-every", "1"),
+		standard,
+		stampAll,
+		standard.authenticated(armKeyed),
+		stampAll.authenticated(armKeyedAll),
 		pillion(armSparse, "Pillion with sparse marks: 1 packet in 16 marked, all counted", "delay,loss", 1, "--sparse-marks"),
 		{name: "tcpdump", what: "tcpdump at both ends, 96 bytes of each packet to a file in memory", needs: "tcpdump",
 			delay: true, loss: true, start: func(settings) treatment { return tcpdump{} }},

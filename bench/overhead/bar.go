@@ -11,7 +11,7 @@ import (
 type bar struct {
 	what    string
 	arm     string
-	against string // an arm; empty if role is set
+	against string // an arm; empty: no program, if role is set
 	role    string // of a program: source or destination
 	cells   func(c cell) bool
 	target  float64 // a ratio, or ns
@@ -44,6 +44,10 @@ var bars = []bar{
 	{"1 packet in 10 marked, loss", "agents-loss-1-in-10", armNone, "", isShort, 0.98},
 	{"program at the source above an empty one", armAgents, "", roleSource, isPrograms, 110},
 	{"program at the destination above an empty one", armAgents, "", roleDestination, isPrograms, 40},
+	{"authentication at the source", armKeyed, armAgents, roleSource, isPrograms, 60},
+	{"authentication at the destination", armKeyed, armAgents, roleDestination, isPrograms, 60},
+	{"authentication at the source, every packet stamped", armKeyedAll, armStampAll, roleSource, isPrograms, 60},
+	{"authentication at the destination, every packet stamped", armKeyedAll, armStampAll, roleDestination, isPrograms, 60},
 }
 
 // barsOf returns the bars of an outcome. Pillion has to be cheaper than every other tool that
@@ -51,7 +55,7 @@ var bars = []bar{
 func barsOf(o outcome) []bar {
 	var found []bar
 	for _, b := range bars {
-		if b.cells(o.cell) && o.has(b.arm) && (b.role != "" || o.has(b.against)) {
+		if b.cells(o.cell) && o.has(b.arm) && (b.role != "" && b.against == "" || o.has(b.against)) {
 			found = append(found, b)
 		}
 	}
@@ -80,8 +84,10 @@ type barReport struct {
 func (b bar) judge(o outcome) barReport {
 	r := barReport{What: b.what, Arm: b.arm, Against: b.against, Sign: "≥", Target: b.target}
 	if b.role != "" {
-		r.Against, r.Sign = "empty program", "≤"
-		r.Figure = o.estimate(func(k block) (float64, bool) { return k.aboveEmpty(b.arm, b.role) })
+		if r.Sign = "≤"; b.against == "" {
+			r.Against = "empty program"
+		}
+		r.Figure = o.estimate(func(k block) (float64, bool) { return k.above(b.arm, b.against, b.role) })
 		r.Verdict = r.Figure.AtMost(b.target)
 	} else {
 		r.Figure = o.estimate(func(k block) (float64, bool) { return k.ratio(b.arm, b.against) })

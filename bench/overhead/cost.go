@@ -51,6 +51,16 @@ func (b block) aboveEmpty(arm, role string) (ns float64, ok bool) {
 	return ours - least, counted && baseCounted
 }
 
+// above is the same above Pillion's program in another arm, or above the empty one.
+func (b block) above(arm, base, role string) (ns float64, ok bool) {
+	ours, counted := b.aboveEmpty(arm, role)
+	if base == "" {
+		return ours, counted
+	}
+	theirs, baseCounted := b.aboveEmpty(base, role)
+	return ours - theirs, counted && baseCounted
+}
+
 func (r trial) program(prefix string) (ns float64, ok bool) {
 	for _, p := range r.Programs {
 		if strings.HasPrefix(p.Name, prefix) {

@@ -50,10 +50,10 @@ func TestSelectArms(t *testing.T) {
 		encodings += " agents-" + e.String()
 	}
 	for _, test := range []struct{ name, arms, epping, blocks, costs, missing, wrong string }{
-		{"default", "", "", "none none-again empty agents agents-stamp-all agents-sparse tcpdump",
-			"empty agents agents-stamp-all agents-sparse" + encodings, "softflowd epping", ""},
-		{"with ePPing", "", "epping", "none none-again empty agents agents-stamp-all agents-sparse tcpdump epping",
-			"empty agents agents-stamp-all agents-sparse" + encodings, "softflowd", ""},
+		{"default", "", "", "none none-again empty agents agents-stamp-all agents-authenticated agents-stamp-all-authenticated agents-sparse tcpdump",
+			"empty agents agents-stamp-all agents-authenticated agents-stamp-all-authenticated agents-sparse" + encodings, "softflowd epping", ""},
+		{"with ePPing", "", "epping", "none none-again empty agents agents-stamp-all agents-authenticated agents-stamp-all-authenticated agents-sparse tcpdump epping",
+			"empty agents agents-stamp-all agents-authenticated agents-stamp-all-authenticated agents-sparse" + encodings, "softflowd", ""},
 		{"named", "agents,tcpdump", "", "none agents tcpdump", "agents tcpdump", "", ""},
 		{"unknown", "agents,magic", "", "", "", "", `unknown arm "magic"`},
 		{"named but not installed", "softflowd", "", "", "", "", "make install-bench"},

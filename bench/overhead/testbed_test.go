@@ -88,7 +88,7 @@ func TestAgentsTreatment(t *testing.T) {
 		{"only the source fails", `[ "$1" = destination ] || exit 3`, good, "source --dev pl-bench-a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			what := agents{fakeAgent(t, test.begin, test.summary), "delay", 1, nil}
+			what := agents{fakeAgent(t, test.begin, test.summary), "delay", 1, nil, false}
 			effect, err := what.start(t.Context(), bed)
 			var a account
 			if err == nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,9 +114,12 @@ type agents struct {
 	every   int
 	// source has additional arguments of the source.
 	source []string
+	// keyed marks carry tags.
+	keyed bool
 }
 
 type runningAgents struct {
+	keys                string // folder of the key file; empty if there is none
 	source, destination *process
 }
 
@@ -123,17 +128,27 @@ func (a agents) start(ctx context.Context, t *testbed) (running, error) {
 	isReady := func(line string) bool { return jsonKey(line, "ready") != nil }
 	var r runningAgents
 	var err error
+	var key []string
+	if a.keyed {
+		if r.keys, err = os.MkdirTemp("", "pillion-bench-"); err != nil {
+			return nil, err
+		}
+		key = []string{"--key-file", filepath.Join(r.keys, "key")}
+		if err := os.WriteFile(key[1], []byte("000102030405060708090a0b0c0d0e0f\n"), 0o600); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(r.keys))
+		}
+	}
 	r.destination, err = startProcess(ctx, t.destination.namespace, isReady,
-		a.binary, "destination", "--dev", t.destination.device, "--json")
+		a.binary, append([]string{"destination", "--dev", t.destination.device, "--json"}, key...)...)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(r.keys))
 	}
 	r.source, err = startProcess(ctx, t.source.namespace, isReady, a.binary, append([]string{
 		"source", "--dev", t.source.device, "--path-validation", "off", "--modules", a.modules,
-		"--every", strconv.Itoa(a.every), "--lease", "0", "--json"}, a.source...)...)
+		"--every", strconv.Itoa(a.every), "--lease", "0", "--json"}, slices.Concat(a.source, key)...)...)
 	if err != nil {
 		_, stopErr := r.destination.stop()
-		return nil, errors.Join(err, stopErr)
+		return nil, errors.Join(err, stopErr, os.RemoveAll(r.keys))
 	}
 	return r, nil
 }
@@ -145,7 +160,7 @@ func (r runningAgents) stop() (account, error) {
 	source, sourceErr := r.source.stop()
 	destination, destinationErr := r.destination.stop()
 	a := account{Marked: number(source, "marked") + number(source, "counted"), Accepted: number(destination, "packets")}
-	if err := errors.Join(sourceErr, destinationErr); err != nil {
+	if err := errors.Join(sourceErr, destinationErr, os.RemoveAll(r.keys)); err != nil {
 		return a, err
 	}
 	if a.Marked == 0 {
