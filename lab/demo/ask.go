@@ -131,7 +131,8 @@ func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
 			command.Env = append(command.Env, variable)
 		}
 	}
-	command.Env = append(command.Env, "PILLION_SERVER="+d.lab.ServiceURL(), "PILLION_TOKEN_FILE="+d.lab.TokenFile(),
+	command.Env = append(command.Env, "PILLION_SERVER="+strings.TrimPrefix(d.lab.ServiceURL(), "http://"), // a token goes over TLS
+		"PILLION_TOKEN_FILE="+d.lab.TokenFile(),
 		"PILLION_CONFIG="+os.DevNull)
 	return command
 }
