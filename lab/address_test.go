@@ -93,3 +93,22 @@ func TestOverlappingAddresses(t *testing.T) {
 	}
 	b.reaches(2*talk, "SELECT sum(packets) FROM flows WHERE session = 'office' AND agent = 'b'")
 }
+
+// TestServerAddressIsReserved: packets to the host of the server are marked only for sessions
+// that select its agent by its name.
+func TestServerAddressIsReserved(t *testing.T) {
+	t.Parallel() // it mostly waits
+	b := service(t, strings.Replace(proving, "agents: [a, b, c]", "agents: [a, b, noc]", 1))
+	b.running("all", "--from", "a", "--to", "*", "--trace=-1s", "--lease", "2s")
+	b.limited("all", "of noc is not marked: it is the address of the server; select noc by its name to measure it")
+	if counters := b.task("all", "a", "source"); counters["addresses_reserved"] == 0 || counters["addresses_proven"] == 0 {
+		t.Errorf("counters %v", counters)
+	}
+	b.pillion("session", "stop", "all")
+	b.becomes("all", "ended")
+	b.running("named", "--from", "a", "--to", "noc", "--trace=-1s", "--lease", "2s")
+	eventually(t, "the address to be proven", func() bool {
+		counters := b.task("named", "a", "source")
+		return counters["addresses_proven"] > 0 && counters["addresses_reserved"] == 0
+	})
+}

@@ -18,7 +18,7 @@ func peerWith(secret []byte, agent string) Peer {
 	return Peer{Address: h2, Agent: agent, Key: &key}
 }
 
-// TestOnlyTheAgentProvesItsAddress: an answer counts if the responder has the key of the session
+// TestOnlyTheAgentProvesItsAddress: an answer counts if the responder has the key of the pair
 // and is the agent that is expected at this address.
 func TestOnlyTheAgentProvesItsAddress(t *testing.T) {
 	peer := peerWith(secretOf("web"), "h2")

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -112,6 +113,7 @@ func (f *fake) GetAgent(_ context.Context, r *pillionv1.GetAgentRequest) (*pilli
 }
 
 func (f *fake) ApproveAgent(_ context.Context, r *pillionv1.ApproveAgentRequest) (*pillionv1.ApproveAgentResponse, error) {
+	f.note("approve %s %s %s, not %s", r.Name, pairsText(r.Labels), strings.Join(r.Addresses, " "), strings.Join(r.Withdraw, " "))
 	return &pillionv1.ApproveAgentResponse{Agent: &pillionv1.Agent{Name: r.Name, ApprovedLabels: r.Labels, Labels: r.Labels, ApprovedAddresses: r.Addresses}}, nil
 }
 

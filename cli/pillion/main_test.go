@@ -90,6 +90,8 @@ var goldens = []struct {
 	{name: "agents-show", line: "agents show north1"},
 	{name: "agents-unknown", line: "agents show unknown"},
 	{name: "agents-label", line: "agents label north1 site=west role-"},
+	{name: "agents-approve", line: "agents approve north1 site=west 10.0.0.0/24 2001:db8::1 role-"},
+	{name: "agents-approve-nothing", line: "agents approve north1"},
 	{name: "agents-label-bad", line: "agents label north1 =x"},
 	{name: "agents-revoke", line: "agents revoke north1"},
 	{name: "session-create", line: "session create --name s1 --from north1,south1 --to * --both --every 10 --min-gap 100us --interval 5s --by host --duration 7d --filter proto=tcp --device north1=eth1"},
