@@ -13,21 +13,31 @@ import (
 	"pillion.dev/internal/netns"
 )
 
-// backupTime is how long a backup is tried: the server may just start.
-const backupTime = time.Minute
+// backupTime is how long a backup is tried: the server may just start. It is quiet when it
+// has stored no row for quietTime.
+const (
+	backupTime = time.Minute
+	quietTime  = 2 * time.Second
+)
 
-// restore takes a backup of the running server, ends the server, and restores it. While no
-// agent reaches it and its own application has ended, nothing is acknowledged after the backup,
-// so nothing may be lost. What the server stored without an agent learning of it is
-// delivered again.
+// restore takes a backup of the running server, ends the server, and restores it. Before, no
+// agent reaches it, its own application has ended, and it has stored what had reached it:
+// so nothing is acknowledged that is not in the backup, and nothing may be lost. What an
+// agent does not know to be stored is delivered again.
 func restore(ctx context.Context, w *world, h *host, draws *rand.Rand) (string, error) {
 	if err := w.links("down"); err != nil {
 		return "", err
 	}
 	h.application.hold(true)
 	backup, old := filepath.Join(w.folder, "backup"), w.data()+".old"
-	err := until(ctx, backupTime, func() error { return w.manage(ctx, "backup", backup) })
-	if err != nil {
+	err := until(ctx, backupTime, func() error { return w.isQuiet(ctx) })
+	if err == nil {
+		err = until(ctx, backupTime, func() error { return w.manage(ctx, "backup", backup) })
+	}
+	if ctx.Err() != nil {
+		h.application.hold(false)
+		return "not any more", w.links("up")
+	} else if err != nil {
 		return "", err
 	}
 	d := last(ctx, draws)
@@ -44,6 +54,26 @@ func restore(ctx context.Context, w *world, h *host, draws *rand.Rand) (string, 
 	h.program.hold(false)
 	h.application.hold(false)
 	return fmt.Sprintf("%v after it was taken", d), w.links("up")
+}
+
+// isQuiet returns an error while the server stores rows. Answers that it has sent arrive
+// after the partition, even when it has been killed.
+func (w *world) isQuiet(ctx context.Context) error {
+	var counts [2]string
+	for i := range counts {
+		text, err := w.query(ctx, "SELECT count(*) AS n FROM "+stream)
+		if err != nil {
+			return err
+		}
+		counts[i] = string(text)
+		if i == 0 {
+			time.Sleep(quietTime)
+		}
+	}
+	if counts[0] != counts[1] {
+		return fmt.Errorf("the server stores rows: %s, then %s", counts[0], counts[1])
+	}
+	return nil
 }
 
 // manage runs a command of pillion-server on its data directory.
