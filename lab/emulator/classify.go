@@ -13,6 +13,7 @@ const (
 	sparseExID   = 0x504d // the same in a flow of which only some packets carry a mark
 	udpOption    = 14     // bytes behind the data of a UDP datagram, without padding
 	tcpOption    = 12     // bytes at the end of a TCP header
+	tcpTagged    = 16     // the same with a tag
 	tcpMark      = 253
 )
 
@@ -144,9 +145,14 @@ func hasTCPOption(segment []byte) bool {
 		return false
 	}
 	end := int(segment[12]>>4) * 4
-	option := end - tcpOption
-	return option >= 20 && end <= len(segment) && segment[option] == tcpMark && segment[option+1] == tcpOption &&
-		isExID(segment[option+2:])
+	for _, length := range []int{tcpTagged, tcpOption} {
+		option := end - length
+		if option >= 20 && end <= len(segment) && segment[option] == tcpMark && int(segment[option+1]) == length &&
+			isExID(segment[option+2:]) {
+			return true
+		}
+	}
+	return false
 }
 
 func isExID(b []byte) bool {
