@@ -55,7 +55,7 @@ func (s Spec) overhead(e wire.Encoding, modules wire.Module) int {
 	if s.Authentication == Unauthenticated {
 		return e.Overhead(modules)
 	}
-	return e.TaggedOverhead(modules)
+	return e.TaggedOverhead(wire.Delay | wire.Loss)
 }
 
 func rowCosts(spec Spec, pairs []Pair) []string {

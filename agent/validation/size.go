@@ -151,7 +151,7 @@ func (p *Prober) runSizes(t *sizeTest) bool {
 // overhead is the number of bytes that a mark adds to a packet.
 func (p *Prober) overhead(e wire.Encoding) int {
 	if p.tagged {
-		return e.TaggedOverhead(p.modules)
+		return e.TaggedOverhead(wire.Delay | wire.Loss)
 	}
 	return e.Overhead(p.modules)
 }

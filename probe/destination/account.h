@@ -71,9 +71,10 @@ static __always_inline void flow_sent(struct flow *flow, const struct mark *m, _
 
 /*
  * A mark whose tag is right may be a copy that somebody kept. One that would begin the flow
- * anew, or lies behind the window, has to be younger than all before it. One inside the
- * window came twice; it is what RFC 5560 calls a duplicate, unless it comes much later than
- * the packets around it. Without a time that cannot be told.
+ * anew, or lies behind the window, has to be younger than all before it: the first marks of
+ * a flow have a time. One inside the window came twice; it is what RFC 5560 calls a
+ * duplicate, unless it comes much later than the packets around it, which cannot be told
+ * without a time.
  */
 static __always_inline int is_replayed(const struct flow *flow, const struct mark *m, __u64 now_ns, __s64 delay)
 {

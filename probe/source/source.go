@@ -76,8 +76,8 @@ type Settings struct {
 	// ValidatePaths uses an encoding towards a destination only after SetValidation says
 	// that packets marked in it arrive there.
 	ValidatePaths bool
-	// Tagged marks carry a tag, so that no other host can forge them. They are always
-	// numbered. Only packets to destinations in Keys, or in SetKeys later, are marked.
+	// Tagged marks carry a tag, so that no other host can forge them. They carry both
+	// modules, whatever Modules says. Only packets to destinations in Keys, or in SetKeys later, are marked.
 	Tagged bool
 	Keys   map[netip.Prefix]wire.Key
 	// Sampling is what it begins with.
@@ -211,7 +211,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		return nil, fmt.Errorf("open source: %w: %d rules, at most %d", fivetuple.ErrFilter, len(settings.Rules), RulesMax)
 	}
 	if settings.Tagged {
-		settings.Modules |= wire.Loss // the number tells a replayed mark
+		settings.Modules = wire.Delay | wire.Loss // by which the destination tells a replayed mark
 	}
 	spec, err := loadSource()
 	if err != nil {
