@@ -34,10 +34,10 @@ func (s *server) openApplications() (err error) {
 		return nil
 	}
 	a := &applications{}
-	if a.backend, err = oml.New(s.config.Folder, s.ingest, s.archive, s.log); err != nil {
+	if a.backend, err = oml.New(s.config.Folder, s.ingest, s.archive, oml.Quota{Domains: s.config.Quotas.Domains, Tables: s.config.Quotas.Tables}, s.log); err != nil {
 		return err
 	}
-	a.collector = collect.New(collect.Options{Backend: a.backend, Log: s.log})
+	a.collector = collect.New(collect.Options{Backend: a.backend, PerSource: s.config.Quotas.Applications, Refused: s.refusals.Source, Log: s.log})
 	s.applications = a
 	s.ingest.Adopt(a.backend.Adopt)
 	token, err := s.applicationToken()

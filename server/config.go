@@ -90,9 +90,10 @@ type Quotas struct {
 	States int `yaml:"states"`
 	// Addresses of an agent that the server considers.
 	Addresses int `yaml:"addresses"`
-	// Connections of a source address: to the bus before an agent is authenticated, and
-	// of applications.
+	// Connections of a source address to the bus before an agent is authenticated.
 	Connections int `yaml:"connections"`
+	// Applications of an address or a local user that may be connected.
+	Applications int `yaml:"oml_connections"`
 	// Domains and Tables of OML that an agent, an address or a local user may create.
 	Domains int `yaml:"oml_domains"`
 	Tables  int `yaml:"oml_tables"`
@@ -188,7 +189,7 @@ func (c Config) Complete() (Config, error) {
 		return c, fmt.Errorf("%w: memory_bytes and agent_certificates cannot be negative", ErrConfig)
 	}
 	q := c.Quotas
-	if min(q.Streams, q.Columns, q.Sequences, q.Gaps, int(q.Backlog), q.States, q.Addresses, q.Connections, q.Domains, q.Tables) < 0 {
+	if min(q.Streams, q.Columns, q.Sequences, q.Gaps, int(q.Backlog), q.States, q.Addresses, q.Connections, q.Applications, q.Domains, q.Tables) < 0 {
 		return c, fmt.Errorf("%w: quotas cannot be negative", ErrConfig)
 	}
 	if c.QueryMemoryBytes != 0 && c.QueryMemoryBytes < leastQueryMemory {

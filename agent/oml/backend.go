@@ -10,8 +10,8 @@ package oml
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -19,7 +19,6 @@ import (
 
 	"pillion.dev/agent/spool"
 	"pillion.dev/measure"
-	"pillion.dev/omsp"
 	"pillion.dev/omsp/collect"
 	"pillion.dev/omsp/relay"
 )
@@ -33,7 +32,9 @@ type Spool interface {
 // Limits of the state that applications can create.
 const (
 	domainsMax = 1000
-	tablesMax  = 1000
+	// userDomains and userTables are the shares of one user.
+	userDomains = 100
+	userTables  = 200
 	// endsEvery is how long ended connections are collected into one batch.
 	endsEvery = 100 * time.Millisecond
 )
@@ -45,21 +46,29 @@ type Backend struct {
 	marks *marks
 	ends  *measure.Stream
 
-	mu     sync.Mutex
-	starts map[string]int64 // by domain
-	tables map[string]collect.Table
+	// shared domains are open to all users of the host.
+	shared map[string]bool
+
+	mu      sync.Mutex
+	domains map[string]*domain
+	path    string // of the owners
 }
 
 // Open reads the progress of sessions from the agent's folder. Open the spool with
 // Found, then call Use.
-func Open(folder string, log *slog.Logger) (*Backend, error) {
+func Open(folder string, shared []string, log *slog.Logger) (*Backend, error) {
 	marks, err := openMarks(folder, log)
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{
-		log: log, marks: marks, starts: map[string]int64{}, tables: map[string]collect.Table{},
-	}, nil
+	b := &Backend{log: log, marks: marks, shared: map[string]bool{}, domains: map[string]*domain{}, path: filepath.Join(folder, "oml.owners.json")}
+	for _, name := range shared {
+		b.shared[name] = true
+	}
+	if err := b.loadOwners(); err != nil {
+		return nil, errors.Join(err, marks.close())
+	}
+	return b, nil
 }
 
 // Found is for spool.Options: it examines the batches that an earlier process left.
@@ -82,45 +91,6 @@ func (b *Backend) Close() error {
 
 // Forget closes the files, after the spool was closed.
 func (b *Backend) Forget() error { return b.marks.close() }
-
-// Start implements collect.Backend. Only the server knows the start of a domain; until it
-// adjusts times, they are relative to the start of the first client here.
-func (b *Backend) Start(domain string, start int64) (int64, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if known, ok := b.starts[domain]; ok {
-		return known, nil
-	}
-	if len(b.starts) >= domainsMax {
-		return 0, fmt.Errorf("start domain %.80q: the limit of %d domains is reached", domain, domainsMax)
-	}
-	if _, err := (relay.Origin{Domain: domain, Start: start, Table: omsp.Metadata}).Schema(); err != nil {
-		return 0, err
-	}
-	b.starts[domain] = start
-	return start, nil
-}
-
-// Table implements collect.Backend.
-func (b *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
-	s.Index = 0 // differs between clients
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	key := domain + "\x00" + s.String()
-	if known, ok := b.tables[key]; ok {
-		return known, nil
-	}
-	if len(b.tables) >= tablesMax {
-		return collect.Table{}, fmt.Errorf("create table %s: the limit of %d tables is reached", s.Name, tablesMax)
-	}
-	schema, err := relay.Origin{Domain: domain, Start: b.starts[domain], Table: s}.Schema()
-	if err != nil {
-		return collect.Table{}, err
-	}
-	t := collect.Table{Name: s.Name, Schema: schema}
-	b.tables[key] = t
-	return t, nil
-}
 
 // Stored implements collect.Backend.
 func (b *Backend) Stored(_ context.Context, session uint64, t collect.Table) (int64, error) {

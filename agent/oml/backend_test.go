@@ -32,7 +32,7 @@ type agent struct {
 
 func begin(t *testing.T, folder string) *agent {
 	t.Helper()
-	k, err := Open(folder, quiet)
+	k, err := Open(folder, nil, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

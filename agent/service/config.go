@@ -66,6 +66,9 @@ type Config struct {
 	// OML is the address of the collector for applications of this host, HOST:PORT on
 	// loopback, or "off"; default DefaultOML.
 	OML string `yaml:"oml"`
+	// OMLShared are OML domains that all users of this host may report to; others belong to
+	// the user who reported first.
+	OMLShared []string `yaml:"oml_shared"`
 	// Streams are derived from points by filters.
 	Streams []Stream `yaml:"streams"`
 	// User, by name or number, that the part which speaks to the network runs as; default: the

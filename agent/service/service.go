@@ -107,7 +107,7 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 	if s.identity, err = join(ctx, s.config, s.log); err != nil {
 		return err
 	}
-	backend, err := oml.Open(s.config.Folder, s.log)
+	backend, err := oml.Open(s.config.Folder, s.config.OMLShared, s.log)
 	if err != nil {
 		return err
 	}

@@ -110,6 +110,8 @@ static void take_line(struct sink *s, const char *line)
 	} else if (sscanf(line, "stored %9d %18lld", &stream, &seq) == 2) {
 		if (stream >= 0 && stream < STREAMS && seq > s->stored[stream])
 			s->stored[stream] = seq;
+	} else if (strncmp(line, "refused ", 8) == 0) {
+		logwarn("oml: refused by collector %s: %s\n", s->uri, line + 8);
 	} else if (sscanf(line, "thin %9d", &n) == 1 && n >= 1) {
 		s->thin = n;
 	} else {

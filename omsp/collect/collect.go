@@ -51,7 +51,9 @@ type Backend interface {
 type Connection struct {
 	Begun, Ended                time.Time
 	Domain, Sender, App, Remote string
-	Session                     uint64
+	// Source is as of SourceOf.
+	Source  string
+	Session uint64
 	// Tuples accepted, Again retransmitted duplicates, Gaps missing sequence numbers,
 	// Faults unreadable tuples, Skipped bytes of binary content outside packets,
 	// Refused tuples accepted but not stored.
@@ -67,6 +69,10 @@ type Options struct {
 	Limits  omsp.Limits
 	// Connections limits open connections per listener; default 256.
 	Connections int
+	// PerSource limits open connections of one source (SourceOf); default 64.
+	PerSource int
+	// Refused, if set, is called with what is refused from a source because of a quota.
+	Refused func(source string, err error)
 	// Rows of a batch; default 20,000.
 	Rows int
 	// Linger is how long a tuple may wait for a batch to fill; default 200 ms.
@@ -84,6 +90,10 @@ type Options struct {
 }
 
 func (o Options) complete() Options {
+	o.PerSource = cmp.Or(o.PerSource, 64)
+	if o.Refused == nil {
+		o.Refused = func(string, error) {}
+	}
 	o.Connections, o.Rows, o.Outstanding = cmp.Or(o.Connections, 256), cmp.Or(o.Rows, 20_000), cmp.Or(o.Outstanding, 24)
 	o.Linger, o.Idle = cmp.Or(o.Linger, 200*time.Millisecond), cmp.Or(o.Idle, 30*time.Second)
 	o.Grace = cmp.Or(o.Grace, 15*time.Second)

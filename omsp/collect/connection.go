@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pillion.dev/internal/quota"
 	"pillion.dev/omsp"
 )
 
@@ -44,12 +45,13 @@ const (
 // connection is one client.
 type connection struct {
 	Connection
-	ctx    context.Context
-	o      Options
-	conn   net.Conn
-	reader *omsp.Reader
-	header *omsp.Header
-	answer *answerer // nil: a client without acknowledgements
+	backend Backend
+	ctx     context.Context
+	o       Options
+	conn    net.Conn
+	reader  *omsp.Reader
+	header  *omsp.Header
+	answer  *answerer // nil: a client without acknowledgements
 	// offset is the client's start relative to the domain's, s; start the domain's.
 	start  int64
 	offset float64
@@ -69,14 +71,22 @@ type connection struct {
 	drained time.Time // when reading must end; zero: not closing
 }
 
+// backend is the one for a source.
+func (all *Collector) backend(source string) Backend {
+	if scoped, ok := all.o.Backend.(Scoped); ok {
+		return scoped.For(source)
+	}
+	return all.o.Backend
+}
+
 // serve reads a connection until it ends.
-func (all *Collector) serve(conn net.Conn, token string) {
+func (all *Collector) serve(conn net.Conn, token, source string) {
 	c := &connection{
-		ctx: all.ctx, o: all.o, conn: conn, now: time.Now(), settled: make(chan struct{}),
+		backend: all.backend(source), ctx: all.ctx, o: all.o, conn: conn, now: time.Now(), settled: make(chan struct{}),
 		tables: map[int]*rows{}, past: map[string]int64{}, owners: map[string]int{}, under: make(chan struct{}, all.o.Outstanding),
 	}
 	c.flushed = c.now
-	c.Begun, c.Remote = c.now, conn.RemoteAddr().String()
+	c.Begun, c.Remote, c.Source = c.now, conn.RemoteAddr().String(), source
 	conn.SetReadDeadline(time.Now().Add(c.o.Idle))
 	stop := context.AfterFunc(c.ctx, func() { conn.SetReadDeadline(time.Now()) })
 	err := c.run(all, token)
@@ -93,6 +103,9 @@ func (all *Collector) serve(conn net.Conn, token string) {
 		all.leave(c)
 	}
 	conn.Close()
+	if quota.Of(err) != nil {
+		c.o.Refused(source, err)
+	}
 	if c.header == nil {
 		// A port scan must not fill the log.
 		if !errors.Is(err, io.EOF) && c.ctx.Err() == nil && all.invalid.Add(1) <= loggedInvalid {
@@ -104,7 +117,7 @@ func (all *Collector) serve(conn net.Conn, token string) {
 		c.Reason = err.Error()
 	}
 	c.Ended, c.Skipped, c.Refused = time.Now(), c.reader.Skipped(), c.refused.Load()
-	c.o.Backend.Ended(c.Connection)
+	c.backend.Ended(c.Connection)
 }
 
 // settle waits until received tuples are stored, without a limit while the collector
@@ -133,7 +146,12 @@ func (c *connection) run(all *Collector, token string) error {
 	if err := admit(header, token); err != nil {
 		return err
 	}
-	if c.start, err = c.o.Backend.Start(header.Domain, header.Start); err != nil {
+	if c.start, err = c.backend.Start(header.Domain, header.Start); err != nil {
+		if header.Extra[sessionKey] != "" { // others take any byte for the end
+			conn := c.conn
+			conn.SetWriteDeadline(time.Now().Add(answerTimeout))
+			_, _ = fmt.Fprintf(conn, "refused %.500s\n", strings.ReplaceAll(err.Error(), "\n", " "))
+		}
 		return err
 	}
 	c.offset = float64(header.Start - c.start)
@@ -215,7 +233,7 @@ func (c *connection) table(s *omsp.Schema) (*rows, error) {
 		c.past[before.Schema.Name] = before.last
 		delete(c.tables, s.Index)
 	}
-	t, err := c.o.Backend.Table(c.Domain, *s)
+	t, err := c.backend.Table(c.Domain, *s)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +264,7 @@ func (c *connection) resume(r *rows, index int) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, storedTimeout)
 	defer cancel()
-	r.last, err = c.o.Backend.Stored(ctx, r.session, r.Table)
+	r.last, err = c.backend.Stored(ctx, r.session, r.Table)
 	return err
 }
 
@@ -330,7 +348,7 @@ func (c *connection) store(index int, r *rows) {
 	c.pending.Add(1)
 	r.under.Add(1)
 	last := r.last
-	c.o.Backend.Store(r.Schema, record, func(err error) {
+	c.backend.Store(r.Schema, record, func(err error) {
 		r.under.Add(-1)
 		if err != nil {
 			c.refused.Add(uint64(count))

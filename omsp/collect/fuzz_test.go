@@ -23,7 +23,7 @@ func FuzzConnection(f *testing.F) {
 		go io.Copy(io.Discard, theirs)
 		ended := make(chan struct{})
 		go func() {
-			all.serve(ours, "")
+			all.serve(ours, "", "test")
 			close(ended)
 		}()
 		select {

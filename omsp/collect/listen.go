@@ -23,14 +23,23 @@ type Collector struct {
 	mu        sync.Mutex
 	listeners []net.Listener
 	// sessions that are connected: the newest connection of each.
-	sessions map[uint64]*connection
+	sessions map[sessionOf]*connection
+	sources  map[string]int // open connections
 }
+
+// sessionOf identifies a session: one source cannot take over that of another.
+type sessionOf struct {
+	source  string
+	session uint64
+}
+
+func (c *connection) key() sessionOf { return sessionOf{c.Source, c.Session} }
 
 // New returns a collector that does not serve yet; Close stops it.
 func New(o Options) *Collector {
 	o = o.complete()
 	o.audience = &audience{members: map[*connection]bool{}}
-	c := &Collector{o: o, sessions: map[uint64]*connection{}}
+	c := &Collector{o: o, sessions: map[sessionOf]*connection{}, sources: map[string]int{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -67,13 +76,21 @@ func (c *Collector) Serve(listener net.Listener, token string) error {
 
 // begin serves a connection, up to the limit.
 func (c *Collector) begin(conn net.Conn, token string, slots chan struct{}) {
+	source := SourceOf(conn)
+	if !c.enterSource(source) {
+		c.o.Refused(source, c.sourceError())
+		conn.Close()
+		return
+	}
 	select {
 	case slots <- struct{}{}:
 		c.serving.Go(func() {
+			defer c.leaveSource(source)
 			defer func() { <-slots }()
-			c.serve(conn, token)
+			c.serve(conn, token, source)
 		})
 	default:
+		c.leaveSource(source)
 		if c.refused.Add(1) == 1 {
 			c.o.Log.Warn("refused OML client: too many connections", "connections", c.o.Connections)
 		}
@@ -86,8 +103,8 @@ func (c *Collector) begin(conn net.Conn, token string, slots chan struct{}) {
 // last stored sequence number, otherwise they would be stored twice.
 func (c *Collector) enter(n *connection) error {
 	c.mu.Lock()
-	before := c.sessions[n.Session]
-	c.sessions[n.Session] = n
+	before := c.sessions[n.key()]
+	c.sessions[n.key()] = n
 	c.mu.Unlock()
 	if before == nil {
 		return nil
@@ -109,8 +126,8 @@ const enterTimeout = 30 * time.Second
 func (c *Collector) leave(n *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sessions[n.Session] == n {
-		delete(c.sessions, n.Session)
+	if c.sessions[n.key()] == n {
+		delete(c.sessions, n.key())
 	}
 }
 

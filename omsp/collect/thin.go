@@ -81,7 +81,7 @@ func (c *Collector) Thin(n int) {
 	a.thin = n
 	for member := range a.members {
 		member.ask(n)
-		asked = append(asked, Connection{Domain: member.Domain, Sender: member.Sender})
+		asked = append(asked, Connection{Source: member.Source, Domain: member.Domain, Sender: member.Sender})
 	}
 	a.mu.Unlock()
 	for _, one := range asked {
@@ -93,11 +93,12 @@ func (c *Collector) Thin(n int) {
 
 // note adds a tuple of the collector to the metadata of a domain.
 func (c *Collector) note(about Connection, key, value string) error {
-	start, err := c.o.Backend.Start(about.Domain, time.Now().Unix())
+	backend := c.backend(about.Source)
+	start, err := backend.Start(about.Domain, time.Now().Unix())
 	if err != nil {
 		return err
 	}
-	t, err := c.o.Backend.Table(about.Domain, omsp.Metadata)
+	t, err := backend.Table(about.Domain, omsp.Metadata)
 	if err != nil {
 		return err
 	}
@@ -112,6 +113,6 @@ func (c *Collector) note(about Connection, key, value string) error {
 	r.add(&tuple, stamp{at: arrow.Timestamp(now.UnixNano()), sender: about.Sender, clientTime: behind, serverTime: behind})
 	record := r.cut()
 	defer record.Release()
-	c.o.Backend.Store(r.Schema, record, func(error) {})
+	backend.Store(r.Schema, record, func(error) {})
 	return nil
 }

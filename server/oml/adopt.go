@@ -24,7 +24,7 @@ import (
 // An error that is bus.ErrRejected is permanent: the batch is invalid, or the limit of
 // tables is reached. Any other error is temporary.
 func (k *Backend) Adopt(b archive.Batch) (archive.Batch, error) {
-	target, constants, shift, err := k.target(b.Schema)
+	target, constants, shift, err := k.target("agent "+b.Agent, b.Schema)
 	if err == nil {
 		b, err = reshape(b, target, constants, shift)
 	}
@@ -37,7 +37,7 @@ func (k *Backend) Adopt(b archive.Batch) (archive.Batch, error) {
 
 // target returns the stream for tuples of a relayed stream, the values of columns that
 // the relayed stream lacks, and the offset to add to times, s.
-func (k *Backend) target(from *measure.Schema) (to *measure.Schema, constants map[string]string, shift float64, err error) {
+func (k *Backend) target(source string, from *measure.Schema) (to *measure.Schema, constants map[string]string, shift float64, err error) {
 	if from.Name == relay.Connections.Name {
 		return &Connections, nil, 0, nil
 	}
@@ -45,7 +45,7 @@ func (k *Backend) target(from *measure.Schema) (to *measure.Schema, constants ma
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	start, err := k.Start(origin.Domain, origin.Start)
+	start, err := k.begin(source, origin.Domain, origin.Start)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -54,7 +54,7 @@ func (k *Backend) target(from *measure.Schema) (to *measure.Schema, constants ma
 		return &Metadata, map[string]string{"domain": origin.Domain}, shift, nil
 	}
 	origin.Table.Index = 1 // 0 is metadata
-	t, err := k.Table(origin.Domain, origin.Table)
+	t, err := k.table(source, origin.Domain, origin.Table)
 	return t.Schema, nil, shift, err
 }
 

@@ -39,7 +39,7 @@ func (nothing) Highest(context.Context, string, string, map[string]string) (int6
 
 func backend(t *testing.T, folder string) *oml.Backend {
 	t.Helper()
-	k, err := oml.New(folder, nothing{}, nothing{}, slog.New(slog.DiscardHandler))
+	k, err := oml.New(folder, nothing{}, nothing{}, oml.Quota{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

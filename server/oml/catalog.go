@@ -1,10 +1,12 @@
 package oml
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	"pillion.dev/internal/store"
@@ -27,7 +29,10 @@ type catalog struct {
 
 type domain struct {
 	// Start of the first client, seconds since 1970.
-	Start  int64   `json:"start"`
+	Start int64 `json:"start"`
+	// Source created it; Used is when it was last used, seconds since 1970.
+	Source string  `json:"source,omitempty"`
+	Used   int64   `json:"used,omitempty"`
 	Tables []entry `json:"tables"`
 }
 
@@ -36,6 +41,8 @@ type entry struct {
 	Stream string `json:"stream"`
 	// Schema as in a header, with the index 0.
 	Schema string `json:"schema"`
+	Source string `json:"source,omitempty"`
+	Used   int64  `json:"used,omitempty"`
 }
 
 func (b *catalog) load(path string) error {
@@ -44,6 +51,13 @@ func (b *catalog) load(path string) error {
 	}
 	if b.Domains == nil {
 		b.Domains = map[string]*domain{}
+	}
+	now := time.Now().Unix()
+	for _, d := range b.Domains { // earlier versions did not save it
+		d.Used = cmp.Or(d.Used, now)
+		for i := range d.Tables {
+			d.Tables[i].Used = cmp.Or(d.Tables[i].Used, now)
+		}
 	}
 	return nil
 }

@@ -66,19 +66,21 @@ type Backend struct {
 	archive Archive
 	log     *slog.Logger
 	path    string
+	quota   Quota
 	tables  *measure.Stream
 	ends    *measure.Stream
 
 	mu      sync.Mutex
 	catalog catalog
 	made    map[string]collect.Table
+	swept   time.Time
 }
 
 // New loads the known domains from the server's data directory.
-func New(folder string, ingest Ingest, archive Archive, log *slog.Logger) (*Backend, error) {
+func New(folder string, ingest Ingest, archive Archive, quota Quota, log *slog.Logger) (*Backend, error) {
 	k := &Backend{
 		ingest: ingest, archive: archive, log: log, path: filepath.Join(folder, "oml.json"),
-		made: map[string]collect.Table{},
+		made: map[string]collect.Table{}, quota: quota.complete(),
 	}
 	if err := k.catalog.load(k.path); err != nil {
 		return nil, err
@@ -151,14 +153,43 @@ func (k *Backend) Store(schema *measure.Schema, record arrow.RecordBatch, done f
 	k.ingest.Put(schema, record, done)
 }
 
+// For implements collect.Scoped.
+func (k *Backend) For(source string) collect.Backend { return &scoped{k, source} }
+
+// scoped is the backend of one source: an agent, an address or a local user, with quotas of
+// its own.
+type scoped struct {
+	*Backend
+	source string
+}
+
 // Start implements collect.Backend.
-func (k *Backend) Start(domain string, start int64) (int64, error) {
+func (s *scoped) Start(domain string, start int64) (int64, error) {
+	return s.begin(s.source, domain, start)
+}
+
+// Table implements collect.Backend.
+func (s *scoped) Table(domain string, schema omsp.Schema) (collect.Table, error) {
+	return s.table(s.source, domain, schema)
+}
+
+// Start implements collect.Backend.
+func (k *Backend) Start(domain string, start int64) (int64, error) { return k.begin("", domain, start) }
+
+func (k *Backend) begin(source, domain string, start int64) (int64, error) {
 	domain = inText(domain)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if err := k.admitDomain(source, domain); err != nil {
+		return 0, err
+	}
 	d, fresh, err := k.catalog.domain(domain)
 	if err != nil {
 		return 0, err
+	}
+	d.Used = time.Now().Unix()
+	if fresh {
+		d.Source = source
 	}
 	if fresh || d.Start == 0 {
 		d.Start = start
@@ -169,6 +200,10 @@ func (k *Backend) Start(domain string, start int64) (int64, error) {
 
 // Table implements collect.Backend.
 func (k *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
+	return k.table("", domain, s)
+}
+
+func (k *Backend) table(source, domain string, s omsp.Schema) (collect.Table, error) {
 	if s.Index == 0 {
 		return collect.Table{Name: omsp.MetadataName, Schema: &Metadata, Before: []string{domain}}, nil
 	}
@@ -176,7 +211,13 @@ func (k *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
 	domain = inText(domain)
 	k.mu.Lock()
 	t, known := k.catalog.find(domain, s)
-	made, err := k.make(domain, s, t, known)
+	if !known {
+		if err := k.admitTable(source, s.Name); err != nil {
+			k.mu.Unlock()
+			return collect.Table{}, err
+		}
+	}
+	made, err := k.make(source, domain, s, t, known)
 	start := int64(0)
 	if d := k.catalog.Domains[domain]; d != nil {
 		start = d.Start
@@ -193,7 +234,10 @@ func (k *Backend) Table(domain string, s omsp.Schema) (collect.Table, error) {
 
 // make returns the schema of a table; an unknown table is validated and added to the
 // catalog. The caller holds the lock.
-func (k *Backend) make(domain string, s omsp.Schema, t entry, known bool) (made collect.Table, err error) {
+func (k *Backend) make(source, domain string, s omsp.Schema, t entry, known bool) (made collect.Table, err error) {
+	if known {
+		k.catalog.use(domain, t.Stream, time.Now())
+	}
 	if made, ok := k.made[t.Stream]; known && ok {
 		return made, nil
 	}
@@ -213,6 +257,7 @@ func (k *Backend) make(domain string, s omsp.Schema, t entry, known bool) (made 
 	}
 	if !known {
 		d := k.catalog.Domains[domain]
+		t.Source, t.Used = source, time.Now().Unix()
 		d.Tables = append(d.Tables, t)
 		if err := k.catalog.save(k.path); err != nil {
 			d.Tables = d.Tables[:len(d.Tables)-1]

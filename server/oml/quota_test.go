@@ -1,0 +1,44 @@
+package oml
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pillion.dev/internal/quota"
+)
+
+// TestSourceCannotFillTables: domains and tables are bounded for each source; others still
+// create theirs, and unused ones expire.
+func TestSourceCannotFillTables(t *testing.T) {
+	k, _ := open(t, t.TempDir())
+	k.quota = Quota{Domains: 5, Tables: 7}
+	evil, good := k.For("agent evil"), k.For("user 1000")
+	for n := range 8 {
+		if _, err := evil.Start(fmt.Sprint("domain", n), 1); (err == nil) != (n < 5) || err != nil && quota.Of(err).Quota != "oml_domains" {
+			t.Errorf("domain %d: %v", n, err)
+		}
+	}
+	for n := range 10 {
+		if _, err := evil.Table("domain0", schemaOf(t, fmt.Sprintf("1 t%d n:int32", n))); (err == nil) != (n < 7) || err != nil && quota.Of(err).Quota != "oml_tables" {
+			t.Errorf("table %d: %v", n, err)
+		}
+	}
+	if _, err := evil.Table("domain0", schemaOf(t, "1 t1 n:int32")); err != nil {
+		t.Errorf("a known table: %v", err)
+	}
+	if _, err := good.Start("own", 1); err != nil {
+		t.Error(err)
+	}
+	if _, err := good.Table("domain0", schemaOf(t, "1 shared n:int32")); err != nil {
+		t.Error(err)
+	}
+	k.swept = time.Time{}
+	k.sweep(time.Now().Add(unusedMost + time.Hour))
+	if len(k.catalog.Domains) != 0 {
+		t.Errorf("unused domains: %v", k.catalog.Domains)
+	}
+	if _, err := evil.Start("another", 1); err != nil {
+		t.Errorf("after they expired: %v", err)
+	}
+}
