@@ -26,7 +26,7 @@ func (h *host) serve(_ context.Context, text []byte) ([]byte, error) {
 	case request.Trace != nil:
 		path := h.trace(*request.Trace, time.Now())
 		result := resultOf(path)
-		if err := h.sending.put(&measure.Hops, trace.Samples(&path, request.Trace.Session, request.Trace.Peer)...); err != nil {
+		if err := h.sending.Put(&measure.Hops, trace.Samples(&path, request.Trace.Session, request.Trace.Peer)...); err != nil {
 			return nil, err
 		}
 		reply.Trace = &result

@@ -35,7 +35,7 @@ func (c *crowd) join(ctx context.Context, joining fleet.Joining) error {
 	for n := range c.settings.agents {
 		h := newHost(c, n)
 		var err error
-		if h.sending, err = newSending(); err != nil {
+		if h.sending, err = fleet.NewSending(&measure.Flows, &measure.Hops, &measure.Clock, &measure.Host, &measure.Interfaces, &measure.Agent); err != nil {
 			return err
 		}
 		c.hosts = append(c.hosts, h)
@@ -104,7 +104,7 @@ func (c *crowd) work(ctx context.Context) {
 		phase := 500 * time.Millisecond * time.Duration(n) / time.Duration(len(c.hosts))
 		parts.Go(func() { h.work(ctx, phase) })
 		// Batches in flight may still be acknowledged at the end.
-		parts.Go(func() { h.sending.run(ctx, h.bus) })
+		parts.Go(func() { h.sending.Run(ctx, h.bus) })
 	}
 	parts.Go(func() { c.weather(ctx) })
 	parts.Wait()
@@ -162,7 +162,7 @@ func (h *host) flows(now time.Time) error {
 	tasks := h.assignment.Destinations
 	senders := h.senders
 	h.mu.Unlock()
-	stream := h.sending.streams[measure.Flows.Name]
+	stream := h.sending.Stream(measure.Flows.Name)
 	for i := range tasks {
 		task := tasks[i]
 		task.Interval = max(task.Interval, session.Duration(time.Second))

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"pillion.dev/bench/fleet"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
 	"pillion.dev/measure/flows"
@@ -29,7 +30,7 @@ type host struct {
 	boot       string
 	maxErrorNs int64
 	bus        *bus.Agent
-	sending    *sending
+	sending    *fleet.Sending
 
 	// Used only by the goroutine that generates rows.
 	random *rand.Rand
@@ -113,7 +114,7 @@ func (h *host) state(now time.Time) session.State {
 			{Name: "eth1", MTU: 9000},
 		},
 		Clock:    session.Clock{Synchronised: h.synchronised(), MaxErrorNs: h.maxErrorNs, OffsetNs: int64(h.clockOffset(now)), By: h.clock},
-		Spool:    h.sending.state(),
+		Spool:    h.sending.State(),
 		Revision: h.assignment.Revision, Tasks: h.states(),
 	}
 }

@@ -59,7 +59,7 @@ func (h *host) traceDue(now time.Time) error {
 		path := h.trace(task, now)
 		rows = append(rows, trace.Samples(&path, task.Session, task.Peer)...)
 	}
-	return h.sending.put(&measure.Hops, rows...)
+	return h.sending.Put(&measure.Hops, rows...)
 }
 
 func resultOf(path trace.Path) session.TraceResult {

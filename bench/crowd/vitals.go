@@ -21,7 +21,7 @@ func (h *host) vitals(now time.Time) error {
 	}
 	load := 5 + 40*h.random.Float64()
 	seconds := uint64(time.Since(h.started).Seconds()) + 1
-	state := h.sending.state()
+	state := h.sending.State()
 	for _, row := range []struct {
 		schema *measure.Schema
 		sample measure.Sample
@@ -36,7 +36,7 @@ func (h *host) vitals(now time.Time) error {
 			count(uint64(state.Batches)), count(uint64(state.Bytes)), count(uint64(state.DroppedBatches)), count(uint64(state.DroppedRows)),
 			count(0), none, count(uint64(state.SentRows)), none, none}},
 	} {
-		if err := h.sending.put(row.schema, row.sample); err != nil {
+		if err := h.sending.Put(row.schema, row.sample); err != nil {
 			return err
 		}
 	}

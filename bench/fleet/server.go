@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -93,4 +94,18 @@ func (s *Server) Stop() {
 	}
 	_ = s.Command.Process.Signal(syscall.SIGTERM)
 	_ = s.Command.Wait() // an interrupted server may exit with an error
+}
+
+// Resident returns the resident memory of the server, bytes.
+func (s *Server) Resident() (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.Command.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	words := strings.Fields(string(text))
+	if len(words) < 2 {
+		return 0, fmt.Errorf("read memory of the server: %q", text)
+	}
+	pages, err := strconv.ParseInt(words[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
 }

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -42,14 +39,11 @@ func (s *server) watch(ctx context.Context) {
 			return
 		case <-ticks.C:
 		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.Command.Process.Pid))
+		resident, err := s.Resident()
 		if err != nil {
 			return
 		}
-		pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
-		if err == nil {
-			s.largest.Store(max(s.largest.Load(), pages*int64(os.Getpagesize())))
-		}
+		s.largest.Store(max(s.largest.Load(), resident))
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 // waitingMax limits the batches that wait while the server is down.
 const waitingMax = 300
 
-// sending delivers the rows of a host to the server: in order, each batch until it is
-// acknowledged, like a spool, but in memory.
-type sending struct {
+// Sending delivers the rows of a simulated agent to the server: in order, each batch until
+// it is acknowledged, like a spool, but in memory.
+type Sending struct {
 	epoch   uint64
 	streams map[string]*measure.Stream
 
@@ -37,11 +37,12 @@ type held struct {
 	flying bool
 }
 
-func newSending() (*sending, error) {
-	s := &sending{
+// NewSending returns one for these streams.
+func NewSending(schemas ...*measure.Schema) (*Sending, error) {
+	s := &Sending{
 		epoch: rand.Uint64(), streams: map[string]*measure.Stream{}, next: map[string]uint64{}, wake: make(chan struct{}, 1),
 	}
-	for _, schema := range []*measure.Schema{&measure.Flows, &measure.Hops, &measure.Clock, &measure.Host, &measure.Interfaces, &measure.Agent} {
+	for _, schema := range schemas {
 		stream, err := measure.NewStream(schema, measure.StreamOptions{Rows: measure.RowsMax, Bytes: measure.BatchBytesMax}, s.queue)
 		if err != nil {
 			return nil, err
@@ -51,8 +52,11 @@ func newSending() (*sending, error) {
 	return s, nil
 }
 
-// put sends rows of one stream as one batch.
-func (s *sending) put(schema *measure.Schema, rows ...measure.Sample) error {
+// Stream returns one of the streams; its rows are sent when it is flushed.
+func (s *Sending) Stream(name string) *measure.Stream { return s.streams[name] }
+
+// Put sends rows of one stream as one batch.
+func (s *Sending) Put(schema *measure.Schema, rows ...measure.Sample) error {
 	for _, row := range rows {
 		if err := s.streams[schema.Name].Append(row); err != nil {
 			return err
@@ -62,7 +66,7 @@ func (s *sending) put(schema *measure.Schema, rows ...measure.Sample) error {
 }
 
 // queue adds a batch of a stream.
-func (s *sending) queue(schema *measure.Schema, record arrow.RecordBatch) error {
+func (s *Sending) queue(schema *measure.Schema, record arrow.RecordBatch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, err := measure.Encode(measure.Key{Stream: schema.Name, Epoch: s.epoch, Sequence: s.next[schema.Name]}, record)
@@ -80,7 +84,7 @@ func (s *sending) queue(schema *measure.Schema, record arrow.RecordBatch) error 
 	return nil
 }
 
-func (s *sending) stir() {
+func (s *Sending) stir() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -89,7 +93,7 @@ func (s *sending) stir() {
 
 // take returns the oldest batch that is not in flight, with the oldest sequence number of
 // its stream that is still held.
-func (s *sending) take() *held {
+func (s *Sending) take() *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	oldest := map[string]uint64{}
@@ -106,7 +110,7 @@ func (s *sending) take() *held {
 }
 
 // land removes an acknowledged batch, or lets it be retransmitted.
-func (s *sending) land(h *held, stored bool) {
+func (s *Sending) land(h *held, stored bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.flying = false
@@ -122,8 +126,8 @@ const (
 	sendAtATime = 8
 )
 
-// run delivers until the context ends.
-func (s *sending) run(ctx context.Context, link *bus.Agent) {
+// Run delivers until the context ends.
+func (s *Sending) Run(ctx context.Context, link *bus.Agent) {
 	turns := make(chan struct{}, sendAtATime)
 	var senders sync.WaitGroup
 	defer senders.Wait()
@@ -155,7 +159,8 @@ func (s *sending) run(ctx context.Context, link *bus.Agent) {
 	}
 }
 
-func (s *sending) state() session.Spool {
+// State is that of the queue.
+func (s *Sending) State() session.Spool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.counts
