@@ -2,6 +2,7 @@ package bus
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,9 @@ const (
 	// as many as the largest state has.
 	stateBytes = 256 << 10
 	stateBurst = 2 << 20
+	// largeState is the size of a state that waits apart, so that the others, which are a few
+	// KiB, do not wait until it is read.
+	largeState = 64 << 10
 	// floodFactor is how far beyond its limit an agent's messages may be before it is
 	// disconnected.
 	floodFactor = 50
@@ -86,18 +90,36 @@ func (s *states) run(done <-chan struct{}) {
 	}
 }
 
-// ServeStates calls the handler for each agent's newest state, one at a time. Reports
+// forget drops a state that waits: a newer one waits elsewhere.
+func (s *states) forget(agent string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, waiting := s.newest[agent]; waiting {
+		delete(s.newest, agent)
+		s.turns = slices.DeleteFunc(s.turns, func(name string) bool { return name == agent })
+	}
+}
+
+// ServeStates calls the handler for each agent's newest state, two at a time. Reports
 // beyond the rate are dropped, and reported to Exceeded.
 func (s *Server) ServeStates(handler func(agent string, state []byte)) error {
 	queue := newStates(s.options.States, handler)
+	large := newStates(s.options.States, handler)
+	large.rate, large.bytes = queue.rate, queue.bytes
 	subscription, err := s.conn.Subscribe(stateSubject("*"), func(m *nats.Msg) {
 		agent := strings.TrimPrefix(m.Subject, stateSubject(""))
 		if !ValidAgent(agent) {
 			return
 		}
-		if err := queue.put(agent, m.Data, time.Now()); err != nil {
-			s.overstep(agent, err)
+		to, other := queue, large
+		if len(m.Data) >= largeState {
+			to, other = large, queue
 		}
+		if err := to.put(agent, m.Data, time.Now()); err != nil {
+			s.overstep(agent, err)
+			return
+		}
+		other.forget(agent)
 	})
 	if err == nil {
 		err = subscription.SetPendingLimits(queueMessages, queueBytes/4)
@@ -109,6 +131,7 @@ func (s *Server) ServeStates(handler func(agent string, state []byte)) error {
 		return fmt.Errorf("serve states: %w", err)
 	}
 	s.workers.Go(func() { queue.run(s.done) })
+	s.workers.Go(func() { large.run(s.done) })
 	return nil
 }
 
