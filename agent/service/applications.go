@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pillion.dev/agent/oml"
+	"pillion.dev/agent/spool"
 	"pillion.dev/bus"
 	"pillion.dev/measure"
 	"pillion.dev/omsp/collect"
@@ -24,7 +25,9 @@ const (
 
 // applications are the applications of this host that report by OML's protocol.
 type applications struct {
-	backend   *oml.Backend
+	backend *oml.Backend
+	// spool has only what applications report, so that it cannot evict Pillion's own rows.
+	spool     *spool.Spool
 	collector *collect.Collector
 	listener  net.Listener
 	policy    collect.Thinning
@@ -50,7 +53,7 @@ func checkOML(address string) error {
 // server on this host, or by OML's own.
 func (s *service) openApplications() error {
 	a := s.applications
-	if err := a.backend.Use(s.spool); err != nil {
+	if err := a.backend.Use(a.spool); err != nil {
 		return fmt.Errorf("open OML collector: %w", err)
 	}
 	if s.config.OML == omlOff {
@@ -100,7 +103,7 @@ func (s *service) thin(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticks.C:
-			held := s.spool.Stats()
+			held := a.spool.Stats()
 			a.step(now, float64(held.Bytes)/float64(held.LimitBytes))
 		}
 	}

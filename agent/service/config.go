@@ -49,6 +49,9 @@ type Config struct {
 	Folder string `yaml:"data"`
 	// SpoolBytes bounds the spool; default 1 GiB.
 	SpoolBytes quantity.Size `yaml:"spool_bytes" json:"-"`
+	// OMLSpoolBytes is the part of it for what applications report; default a quarter. The
+	// rest is Pillion's own.
+	OMLSpoolBytes quantity.Size `yaml:"oml_spool_bytes" json:"-"`
 	// HostInterval is how often load and clock are measured; default 10 s.
 	HostInterval time.Duration `yaml:"host_interval"`
 	// Points of the host that are sampled: host, interfaces, clock, agent, nmetrics,
@@ -167,10 +170,23 @@ func (c Config) complete() (Config, error) {
 			return c, err
 		}
 	}
-	if c.SpoolBytes < 0 {
-		return c, fmt.Errorf("%w: spool of %d bytes", ErrConfig, c.SpoolBytes)
+	if c.SpoolBytes < 0 || c.OMLSpoolBytes < 0 {
+		return c, fmt.Errorf("%w: spool of %d bytes, %d of them for applications", ErrConfig, c.SpoolBytes, c.OMLSpoolBytes)
+	}
+	if own, _ := c.shares(); own <= 0 {
+		return c, fmt.Errorf("%w: oml_spool_bytes %d leaves nothing of spool_bytes %d for Pillion's own rows", ErrConfig, c.OMLSpoolBytes, c.SpoolBytes)
 	}
 	return c, nil
+}
+
+// spoolDefault is the default of SpoolBytes.
+const spoolDefault = 1 << 30
+
+// shares divides the spool between Pillion's own rows and those of applications.
+func (c Config) shares() (own, applications int64) {
+	all := cmp.Or(int64(c.SpoolBytes), spoolDefault)
+	applications = cmp.Or(int64(c.OMLSpoolBytes), max(all/4, 1))
+	return all - applications, applications
 }
 
 // ownPoints are those that are measured whatever sessions ask for.

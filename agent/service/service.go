@@ -112,7 +112,11 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 		return err
 	}
 	s.applications = &applications{backend: backend}
-	if err := s.openSpool(ctx, backend.Found); err != nil {
+	own, reported := s.config.shares()
+	if s.spool, err = s.openSpool(ctx, "spool", own, backend.Found); err != nil {
+		return err
+	}
+	if s.applications.spool, err = s.openSpool(ctx, "spool-applications", reported, backend.Found); err != nil {
 		return err
 	}
 	if err := s.openApplications(); err != nil {
@@ -131,7 +135,7 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 	}
 	points = slices.DeleteFunc(slices.Clone(points), func(p *measure.Schema) bool { return p == &measure.Clock })
 	s.sampler = &host.Sampler{
-		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spool.Stats, Probe: s.probeCost, Log: s.log,
+		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spooled, Probe: s.probeCost, Log: s.log,
 		Points: points, OtherClock: true, Other: s.loaderUsage,
 	}
 	s.bus, err = bus.ConnectAgent(s.ctx, bus.AgentOptions{
@@ -162,6 +166,7 @@ func (s *service) run(ctx context.Context) {
 		s.report, s.streams.run, s.keepIdentity, s.keepStanding, s.reserved.run, s.thin,
 		func(ctx context.Context) { s.logged("sample host", s.sampler.Run(ctx)) },
 		func(ctx context.Context) { s.logged("deliver batches", s.spool.Run(ctx, s.send)) },
+		func(ctx context.Context) { s.logged("deliver reports", s.applications.spool.Run(ctx, s.send)) },
 	} {
 		parts.Go(func() { part(ctx) })
 	}
@@ -217,7 +222,7 @@ func (s *service) state() (session.State, error) {
 	state.Agent, state.Instance = s.identity.Name(), s.instance
 	state.Time, state.Started = time.Now(), s.started
 	state.Version, state.Labels, state.Capabilities = version.Short(), s.config.Labels, session.Capabilities()
-	state.Clock, state.Spool = status.Clock, s.spool.Stats().Spool
+	state.Clock, state.Spool = status.Clock, s.spooled().Spool
 	state.Thin = int(s.applications.thin.Load())
 	state.Revision, state.Tasks = status.Revision, status.Tasks
 	return state, nil
@@ -246,22 +251,25 @@ func (s *service) loaderUsage() *host.Usage { return s.current().Usage }
 // part ends just after it.
 const spoolWait = 3 * time.Second
 
-func (s *service) openSpool(ctx context.Context, found func(measure.Envelope)) (err error) {
+// openSpool opens a spool of that size in a folder of the data directory.
+func (s *service) openSpool(ctx context.Context, name string, size int64, found func(measure.Envelope)) (opened *spool.Spool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, spoolWait)
 	defer cancel()
 	for {
-		s.spool, err = spool.Open(filepath.Join(s.config.Folder, "spool"),
-			spool.Options{LimitBytes: int64(s.config.SpoolBytes), Found: found, Log: s.log})
+		opened, err = spool.Open(filepath.Join(s.config.Folder, name), spool.Options{LimitBytes: size, Found: found, Log: s.log})
 		if !errors.Is(err, spool.ErrInUse) {
-			return err
+			return opened, err
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return nil, err
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
+
+// spooled returns the counters of both spools.
+func (s *service) spooled() spool.Stats { return s.spool.Stats().Add(s.applications.spool.Stats()) }
 
 // closeTimeout bounds the delivery of the last batches when the agent exits.
 const closeTimeout = 3 * time.Second
@@ -282,14 +290,14 @@ func (s *service) close() error {
 	if s.applications != nil {
 		err = errors.Join(err, s.applications.backend.Close())
 	}
-	if s.spool != nil && s.bus != nil && s.bus.Connected() {
+	if s.bus != nil && s.bus.Connected() {
 		s.drain()
 	}
 	if s.bus != nil {
 		s.bus.Close()
 	}
-	if s.spool != nil {
-		err = errors.Join(err, s.spool.Close())
+	for _, one := range s.spools() {
+		err = errors.Join(err, one.Close())
 	}
 	if s.applications != nil {
 		err = errors.Join(err, s.applications.backend.Forget())
@@ -306,10 +314,25 @@ func (s *service) drain() {
 	defer cancel()
 	running, stop := context.WithCancel(ctx)
 	var sending sync.WaitGroup
-	sending.Go(func() { s.logged("deliver batches", s.spool.Run(running, s.send)) })
-	if err := s.spool.Drain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("deliver the last batches", "error", err)
+	for _, one := range s.spools() {
+		sending.Go(func() { s.logged("deliver batches", one.Run(running, s.send)) })
+	}
+	for _, one := range s.spools() {
+		if err := one.Drain(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			s.log.Warn("deliver the last batches", "error", err)
+		}
 	}
 	stop()
 	sending.Wait()
+}
+
+// spools are those that are open.
+func (s *service) spools() (open []*spool.Spool) {
+	if s.spool != nil {
+		open = append(open, s.spool)
+	}
+	if s.applications != nil && s.applications.spool != nil {
+		open = append(open, s.applications.spool)
+	}
+	return open
 }

@@ -36,10 +36,11 @@ func (e Ended) Error() string {
 
 // setup is what the unprivileged part is told first.
 type setup struct {
-	Config Config
-	Token  string
-	Spool  int64 // bytes
-	Debug  bool
+	Config   Config
+	Token    string
+	Spool    int64 // bytes, Reported of them for applications
+	Reported int64
+	Debug    bool
 }
 
 // stopTimeout bounds the end of the unprivileged part; the systemd unit allows 30 s.
@@ -68,7 +69,7 @@ func Run(ctx context.Context, config Config, log *slog.Logger, ready func()) err
 		ready = func() {}
 	}
 	debug := log.Enabled(ctx, slog.LevelDebug)
-	server, err := loader.NewServer(near, setup{Config: config, Token: config.JoinToken, Spool: int64(config.SpoolBytes), Debug: debug}, ready)
+	server, err := loader.NewServer(near, setup{Config: config, Token: config.JoinToken, Spool: int64(config.SpoolBytes), Reported: int64(config.OMLSpoolBytes), Debug: debug}, ready)
 	if err == nil {
 		err = confine.KeepNeeded()
 	}
@@ -103,7 +104,7 @@ func start(config Config) (net.Conn, *confine.Process, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := confine.Give(config.Folder, user, "identity.json", "identity.next.json", "spool"); err != nil {
+	if err := confine.Give(config.Folder, user, "identity.json", "identity.next.json", "spool", "spool-applications"); err != nil {
 		return nil, nil, err
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -164,6 +165,7 @@ func RunUnprivileged(ctx context.Context, conn net.Conn, logger func(debug bool)
 	}
 	config := told.Config
 	config.JoinToken, config.SpoolBytes, config.Folder = told.Token, quantity.Size(told.Spool), reachable(config.Folder)
+	config.OMLSpoolBytes = quantity.Size(told.Reported)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err = run(ctx, config, logger(told.Debug), remote.Ready, func(s *service) (privileged, error) {

@@ -99,6 +99,8 @@ func (s *Spool) hold(e *entry) {
 	e.line.held = append(e.line.held, e)
 	s.stats.Batches++
 	s.stats.Bytes += e.size
+	s.stats.WrittenRows += int64(e.rows)
+	s.stats.HeldRows += int64(e.rows)
 }
 
 // flight is one batch being sent.
@@ -210,6 +212,7 @@ func (s *Spool) end(e *entry, o outcome) {
 	s.count(e, o)
 	s.stats.Batches--
 	s.stats.Bytes -= e.size
+	s.stats.HeldRows -= int64(e.rows)
 	if e.file == nil {
 		s.stats.MemoryBytes -= e.size
 		e.payload = nil
@@ -232,6 +235,7 @@ func (s *Spool) count(e *entry, o outcome) {
 		s.stats.SentRows += int64(e.rows)
 	case rejected:
 		s.stats.Rejected++
+		s.stats.RejectedRows += int64(e.rows)
 	case damaged:
 		s.stats.Damaged++
 		s.lose(e.line.stream, int64(e.rows))

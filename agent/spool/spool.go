@@ -149,6 +149,9 @@ type Loss struct{ Batches, Rows int64 }
 type Stats struct {
 	session.Spool
 	SentBatches int64
+	// WrittenRows were put, or found by Open. Each is sent, held, dropped or rejected:
+	// WrittenRows = SentRows + HeldRows + DroppedRows + RejectedRows.
+	WrittenRows, HeldRows, RejectedRows int64
 	// MemoryBytes are held in memory only because writing fails.
 	MemoryBytes int64
 	// Damaged counts unreadable regions of files.
@@ -156,6 +159,23 @@ type Stats struct {
 	WriteErrors int64
 	// Lost counts what was dropped, by stream.
 	Lost map[string]Loss
+}
+
+// Add returns the sums of the counters of two spools.
+func (s Stats) Add(other Stats) Stats {
+	sum := s
+	sum.Batches, sum.Bytes, sum.LimitBytes = s.Batches+other.Batches, s.Bytes+other.Bytes, s.LimitBytes+other.LimitBytes
+	sum.DroppedBatches, sum.DroppedRows = s.DroppedBatches+other.DroppedBatches, s.DroppedRows+other.DroppedRows
+	sum.Rejected, sum.SentRows, sum.DiskError = s.Rejected+other.Rejected, s.SentRows+other.SentRows, cmp.Or(s.DiskError, other.DiskError)
+	sum.SentBatches, sum.MemoryBytes = s.SentBatches+other.SentBatches, s.MemoryBytes+other.MemoryBytes
+	sum.WrittenRows, sum.HeldRows, sum.RejectedRows = s.WrittenRows+other.WrittenRows, s.HeldRows+other.HeldRows, s.RejectedRows+other.RejectedRows
+	sum.Damaged, sum.WriteErrors = s.Damaged+other.Damaged, s.WriteErrors+other.WriteErrors
+	sum.Lost = maps.Clone(s.Lost)
+	for stream, loss := range other.Lost {
+		before := sum.Lost[stream]
+		sum.Lost[stream] = Loss{before.Batches + loss.Batches, before.Rows + loss.Rows}
+	}
+	return sum
 }
 
 // Open locks the folder, creating it if necessary, and reads the batches in it.
@@ -248,6 +268,7 @@ func (s *Spool) enter(envelope measure.Envelope, kept func(measure.Key, error)) 
 	defer s.mu.Unlock()
 	if s.closed {
 		if kept == nil {
+			s.stats.WrittenRows += int64(envelope.Rows)
 			s.lose(envelope.Stream, int64(envelope.Rows))
 		}
 		return fmt.Errorf("put batch of %q: %w", envelope.Stream, ErrClosed)
@@ -264,6 +285,7 @@ func (s *Spool) enter(envelope measure.Envelope, kept func(measure.Key, error)) 
 func (s *Spool) refuse(stream string, rows int64, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stats.WrittenRows += rows
 	s.lose(stream, rows)
 	return err
 }

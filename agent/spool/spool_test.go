@@ -442,3 +442,47 @@ func BenchmarkPutAndDeliver(b *testing.B) {
 		b.Fatalf("%d rows dropped", lost)
 	}
 }
+
+// TestAccountIsClosed: whatever happens to a row that was written, it is counted once.
+func TestAccountIsClosed(t *testing.T) {
+	s := openAt(t, t.TempDir(), Options{LimitBytes: 40 << 10})
+	check := func(when string) Stats {
+		t.Helper()
+		stats := s.Stats()
+		if sum := stats.SentRows + stats.HeldRows + stats.DroppedRows + stats.RejectedRows; stats.WrittenRows != sum {
+			t.Errorf("%s: %d rows written, %d accounted for: %+v", when, stats.WrittenRows, sum, stats)
+		}
+		return stats
+	}
+	for n := range uint64(200) {
+		put(t, s, "a", n, 500)
+		check("written")
+	}
+	if check("full").DroppedRows == 0 {
+		t.Error("nothing was dropped")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Run(ctx, func(_ context.Context, e measure.Envelope) error {
+			if e.Sequence%3 == 0 {
+				return bus.ErrRejected
+			}
+			return nil
+		})
+	}()
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := errors.Join(<-ended, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if end := check("drained"); end.HeldRows != 0 || end.RejectedRows == 0 || end.SentRows == 0 {
+		t.Errorf("at the end: %+v", end)
+	}
+	both := s.Stats().Add(s.Stats())
+	if both.WrittenRows != 2*s.Stats().WrittenRows || both.Lost == nil {
+		t.Errorf("sum: %+v", both)
+	}
+}

@@ -95,7 +95,7 @@ func (w *world) others(ctx context.Context) error {
 		}
 	}
 	for _, h := range w.agents {
-		rejected, err := filepath.Glob(filepath.Join(h.disk.Folder, "spool", "rejected", "*"))
+		rejected, err := filepath.Glob(filepath.Join(h.disk.Folder, "spool*", "rejected", "*"))
 		if err != nil || len(rejected) > 0 {
 			return fmt.Errorf("%s: the server rejected batches: %v, %v", h.name, rejected, err)
 		}

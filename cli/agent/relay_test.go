@@ -273,7 +273,7 @@ func TestThinning(t *testing.T) {
 	n := &noc{folder: filepath.Join(t.TempDir(), "noc"), http: freeAddress(t), bus: freeAddress(t)}
 	n.begin(t)
 	t.Cleanup(func() { n.stop() })
-	h := newHost(t, n, "north", "--spool", "400000")
+	h := newHost(t, n, "north", "--spool", "1600000")
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &reporter{address: h.oml, sender: "north", start: 1_700_000_000, pace: make(chan struct{}, 1)}
 	ended := make(chan struct{})
