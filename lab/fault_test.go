@@ -2,7 +2,9 @@ package lab_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -211,6 +213,9 @@ func (b *serviceBed) onSmallDisk(name string, bytes int) (folder string) {
 			b.t.Error(err)
 		}
 	})
+	if err := os.Remove(filepath.Join(aside, "backup.socket")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		b.t.Fatal(err) // a socket that the killed server left cannot be copied
+	}
 	if err := os.CopyFS(folder, os.DirFS(aside)); err != nil {
 		b.t.Fatal(err)
 	}
