@@ -118,6 +118,7 @@ const (
 // Control is safe for concurrent use.
 type Control struct {
 	Options
+	notices  notices
 	mu       sync.Mutex
 	agents   map[string]*agent
 	sessions map[string]*record
@@ -151,7 +152,7 @@ func New(o Options) (*Control, error) {
 	}
 	c := &Control{
 		Options: o, agents: map[string]*agent{}, sessions: map[string]*record{},
-		wake: make(chan struct{}, 1), pulseSoon: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), pulseSoon: make(chan struct{}, 1), notices: notices{of: map[string]notice{}},
 	}
 	c.rounded, c.began = o.Now(), o.Now()
 	if err := c.load(); err != nil {

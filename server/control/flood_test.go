@@ -85,9 +85,7 @@ func TestNotices(t *testing.T) {
 		b.control.Notify("h1", errors.New("first"))
 		b.control.Notify("h1", errors.New("second"))
 		b.pass(2 * time.Second)
-		b.control.mu.Lock()
-		defer b.control.mu.Unlock()
-		if got := b.control.agents["h1"].notice; got != "" {
+		if got := b.control.notices.take("h1", time.Now()); got != "" {
 			t.Errorf("%q is sent again", got)
 		}
 		if got := b.hosts["h1"].notice; got != "first" {

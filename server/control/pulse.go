@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 	"time"
 
 	"pillion.dev/session"
@@ -33,9 +34,12 @@ func (c *Control) pulse() {
 	now := c.Now()
 	pulses := map[string]session.Pulse{}
 	for name, a := range c.agents {
-		if a.connected && !a.Revoked && (a.sent.Leased() || a.notice != "") {
+		if !a.connected || a.Revoked {
+			continue
+		}
+		if text := c.notices.take(name, now); a.sent.Leased() || text != "" {
 			p := c.pulseOf(a, now)
-			p.Notice, a.notice = a.notice, ""
+			p.Notice = text
 			pulses[name] = p
 		}
 	}
@@ -54,14 +58,43 @@ func (c *Control) pulse() {
 // noticeEvery is the minimum time between two notices to an agent.
 const noticeEvery = 10 * time.Second
 
-// Notify tells an agent, with its next pulse, what was refused from it.
+// Notify tells an agent, with its next pulse, what was refused from it. It does not wait
+// for a round: it is called for each message of a flood, before those of other agents.
 func (c *Control) Notify(name string, refusal error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	now := c.Now()
-	if a := c.agents[name]; a != nil && now.Sub(a.noticed) >= noticeEvery {
-		a.notice, a.noticed = clip(refusal.Error()), now
+	c.notices.Lock()
+	defer c.notices.Unlock()
+	if n := c.notices.of[name]; now.Sub(n.at) >= noticeEvery {
+		c.notices.of[name] = notice{clip(refusal.Error()), now}
 	}
+}
+
+// notice is what an agent is to be told; text is empty once it was.
+type notice struct {
+	text string
+	at   time.Time
+}
+
+// notices are by agent.
+type notices struct {
+	sync.Mutex
+	of map[string]notice
+}
+
+// take returns the notice for an agent. Old ones are removed.
+func (n *notices) take(agent string, now time.Time) string {
+	n.Lock()
+	defer n.Unlock()
+	one, found := n.of[agent]
+	if !found {
+		return ""
+	}
+	if now.Sub(one.at) >= noticeEvery {
+		delete(n.of, agent)
+	} else if one.text != "" {
+		n.of[agent] = notice{at: one.at}
+	}
+	return one.text
 }
 
 func (c *Control) pulseOf(a *agent, now time.Time) session.Pulse {

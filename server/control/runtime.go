@@ -46,11 +46,8 @@ type agent struct {
 	asking  bool
 	retryAt time.Time
 	wait    time.Duration
-	// notice is what the next pulse tells it was refused; noticed and hurried are when it
-	// was last told, and when it last caused a round.
-	notice           string
-	noticed, hurried time.Time
-	fault            string
+	hurried time.Time // when it last caused a round
+	fault   string
 	// marking is every link that it may be marking for, including those whose end it has
 	// not confirmed. Destinations read the marks of all of them.
 	marking map[link]mark
