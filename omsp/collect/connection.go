@@ -88,7 +88,8 @@ func (all *Collector) serve(conn net.Conn, token, source string) {
 	c.flushed = c.now
 	c.Begun, c.Remote, c.Source = c.now, conn.RemoteAddr().String(), source
 	conn.SetReadDeadline(time.Now().Add(c.o.Idle))
-	stop := context.AfterFunc(c.ctx, func() { conn.SetReadDeadline(time.Now()) })
+	// A client that has just sent everything and closed is still read.
+	stop := context.AfterFunc(c.ctx, func() { conn.SetReadDeadline(time.Now().Add(drainIdle)) })
 	err := c.run(all, token)
 	stop()
 	c.flush()
