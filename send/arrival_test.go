@@ -85,3 +85,40 @@ func TestWatchFails(t *testing.T) {
 		})
 	}
 }
+
+// TestArrivalsOfShortPackets: behind the end of a packet there may be the tag of an earlier
+// one, which used the same buffer. It says nothing about the packet.
+func TestArrivalsOfShortPackets(t *testing.T) {
+	r := newRig(t)
+	const pairs = 20
+	watched := r.header(farAddress6, frame.UDP)
+	other := *watched
+	other.SourcePort++
+	var w *arrival.Watch
+	r.in(r.far, func() (err error) {
+		w, err = arrival.Open(farDevice, arrival.Flow{Source: watched.Source, Protocol: watched.Protocol, SourcePort: watched.SourcePort, DestinationPort: watched.DestinationPort}, 2*pairs)
+		return err
+	})
+	defer w.Close()
+	r.must(w.Begin(0, 1, 2*pairs))
+	sender := r.open(dispatch.Options{Mechanism: "bpf"})
+	entries := func(yield func(schedule.Entry, error) bool) {
+		for i := range uint32(pairs) {
+			due := time.Duration(i) * time.Millisecond
+			if !yield(schedule.Entry{Due: due, Number: 2 * i, Size: 120, Flow: "other", Together: true}, nil) ||
+				!yield(schedule.Entry{Due: due, Number: 2*i + 1, Size: 62}, nil) { // too short for a tag
+				return
+			}
+		}
+	}
+	a, _, err := r.send(t.Context(), sender, Job{Schedule: entries, Headers: map[string]*frame.Header{"": watched, "other": &other}})
+	r.must(err)
+	if a.Sent != 2*pairs {
+		t.Fatalf("%+v", a)
+	}
+	for i, at := range w.Arrivals(2 * pairs) {
+		if at != 0 {
+			t.Errorf("packet %d, which has no tag, arrived at %d", i, at)
+		}
+	}
+}

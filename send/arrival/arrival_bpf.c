@@ -63,6 +63,7 @@ struct net_device {
 struct sk_buff {
 	struct net_device *dev;
 	unsigned char *data;
+	__u32 len, data_len;
 } __attribute__((preserve_access_index));
 
 static __always_inline int same_address(const __u8 *a, int size)
@@ -113,7 +114,12 @@ static __always_inline void note(struct sk_buff *skb)
 	at += length;
 	if (!raw && !(length = transport(at)))
 		return;
-	if (bpf_probe_read_kernel(&t, sizeof(t), raw ? at : at + length))
+	if (!raw)
+		at += length;
+	/* Behind a shorter packet there may be the remains of an earlier one. */
+	if (at + sizeof(t) > skb->data + skb->len - skb->data_len)
+		return;
+	if (bpf_probe_read_kernel(&t, sizeof(t), at))
 		return;
 	if (t.magic != bpf_htonl(TAG_MAGIC) || bpf_ntohl(t.train) < first_train || bpf_ntohl(t.number) >= packets)
 		return;
