@@ -8,15 +8,6 @@ import (
 	"pillion.dev/bench/estimate"
 )
 
-// bar compares a figure with its target (issue bars of the sender).
-type bar struct {
-	Name     string            `json:"name"`
-	Sense    string            `json:"sense"`
-	Target   float64           `json:"target"`
-	Estimate estimate.Estimate `json:"estimate"`
-	Verdict  estimate.Verdict  `json:"verdict"`
-}
-
 // Largest relative errors of a capacity.
 const (
 	idleError   = 0.05
@@ -24,18 +15,18 @@ const (
 	coverage    = 0.95
 )
 
-func (r *report) bars() (list []bar) {
+func (r *report) bars() (list []estimate.Bar) {
 	valid, holding := 0, 0
 	for _, c := range r.Capacities {
 		target := idleError
 		if c.Load != idle {
 			target = loadedError
 		}
-		list = append(list, bar{"capacity of " + c.Name + ": relative error of valid estimates", "<=", target, c.Error, c.Error.AtMost(target)})
+		list = append(list, estimate.AtMost("capacity of "+c.Name+": relative error of valid estimates", target, c.Error))
 		valid, holding = valid+c.Valid, holding+c.Holding
 	}
 	e := proportion(holding, valid)
-	return append(list, bar{"capacity, all: share of valid intervals that hold the truth", ">=", coverage, e, e.AtLeast(coverage)})
+	return append(list, estimate.AtLeast("capacity, all: share of valid intervals that hold the truth", coverage, e))
 }
 
 // proportion is a share with its 95 % interval (Wilson).
@@ -50,17 +41,6 @@ func proportion(of, all int) estimate.Estimate {
 	return estimate.Estimate{Median: p, Low: max(center-half, 0), High: min(center+half, 1), Confidence: 0.95, Values: all}
 }
 
-// claim is a statement of the paper (seed 5) and what this kernel shows of it.
-type claim struct {
-	Experiment string            `json:"experiment"`
-	Claim      string            `json:"claim"`
-	Verdict    string            `json:"verdict"` // confirmed, refuted or undecided
-	Estimate   estimate.Estimate `json:"estimate"`
-	Text       string            `json:"text"` // what the figure is, and the rule
-}
-
-var verdicts = map[estimate.Verdict]string{estimate.Met: "confirmed", estimate.Missed: "refuted", estimate.Undecided: "undecided"}
-
 // Rules of E7 and E9.
 const (
 	closer    = 2    // times
@@ -69,33 +49,29 @@ const (
 	pre, sock = "pre-dispatch", "raw socket"
 )
 
-func (r *report) claims() (list []claim) {
+func (r *report) claims() (list []estimate.Claim) {
 	for _, load := range loads {
 		find := func(arm string) *pairCell {
 			return r.Pairs[slices.IndexFunc(r.Pairs, func(p *pairCell) bool { return p.Arm == arm && p.Load == load })]
 		}
 		e := ratio(find(sock).gaps, find(pre).gaps)
 		list = append(list,
-			claim{"E7", "pairs are 2 to 10 times closer than those of a raw socket", verdicts[e.AtLeast(closer)], e,
-				fmt.Sprintf("raw socket over pre-dispatch, p50 of the gap behind two routers, %s, at least %d", load, closer)},
-			claim{"E7", "the highest measurable capacity increases", verdicts[e.AtLeast(1)], e,
-				fmt.Sprintf("the same ratio, at least 1: from %s to %s Gbit/s of frames", find(sock).Measurable, find(pre).Measurable)})
+			estimate.ClaimAtLeast("E7", "pairs are 2 to 10 times closer than those of a raw socket", closer, e,
+				fmt.Sprintf("raw socket over pre-dispatch, p50 of the gap behind two routers, %s", load)),
+			estimate.NewClaim("E7", "the highest measurable capacity increases", e.AtLeast(1), e,
+				fmt.Sprintf("the same ratio, at least 1: from %s to %s Gbit/s of frames", find(sock).Measurable, find(pre).Measurable)))
 	}
 	for _, t := range r.Trains {
-		c := claim{Experiment: "E9", Estimate: t.Error, Text: fmt.Sprintf("relative error of the rate behind two routers beside a competing flow, %d Mbit/s", t.Mbit)}
+		rule := fmt.Sprintf("relative error of the rate behind two routers beside a competing flow, %d Mbit/s", t.Mbit)
 		switch {
 		case t.Arm == pre:
-			c.Claim, c.Verdict = "trains of 50 are sent accurately at the rate asked for with pre-dispatch", verdicts[t.Error.AtMost(accurate)]
-			c.Text += fmt.Sprintf(", at most %g", accurate)
-			list = append(list, claim{"E9", c.Claim, verdicts[t.SentError.AtMost(accurate)], t.SentError,
-				fmt.Sprintf("the same at the driver of the sender, %d Mbit/s, at most %g", t.Mbit, accurate)})
+			const claim = "trains of 50 are sent accurately at the rate asked for with pre-dispatch"
+			list = append(list,
+				estimate.ClaimAtMost("E9", claim, accurate, t.SentError, fmt.Sprintf("the same at the driver of the sender, %d Mbit/s", t.Mbit)),
+				estimate.ClaimAtMost("E9", claim, accurate, t.Error, rule))
 		case t.Mbit >= highMbit:
-			c.Claim, c.Verdict = "the delay of a raw socket is significant at high rates", verdicts[t.Error.AtLeast(accurate)]
-			c.Text += fmt.Sprintf(", at least %g", accurate)
-		default:
-			continue // the paper claims nothing
-		}
-		list = append(list, c)
+			list = append(list, estimate.ClaimAtLeast("E9", "the delay of a raw socket is significant at high rates", accurate, t.Error, rule))
+		} // of others the paper claims nothing
 	}
 	return list
 }

@@ -41,11 +41,11 @@ type report struct {
 	Machine    machine.Machine `json:"machine"`
 	Settings   settings        `json:"settings"`
 	// Capacities are those of emulated links; Pairs and Trains what an observer at the far end saw.
-	Capacities []*capacityCell `json:"capacities"`
-	Pairs      []*pairCell     `json:"pairs"`
-	Trains     []*trainCell    `json:"trains"`
-	Bars       []bar           `json:"bars"`
-	Claims     []claim         `json:"claims"`
+	Capacities []*capacityCell  `json:"capacities"`
+	Pairs      []*pairCell      `json:"pairs"`
+	Trains     []*trainCell     `json:"trains"`
+	Bars       []estimate.Bar   `json:"bars"`
+	Claims     []estimate.Claim `json:"claims"`
 }
 
 func main() {

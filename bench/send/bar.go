@@ -7,25 +7,8 @@ import (
 	"pillion.dev/bench/estimate"
 )
 
-// bar compares a figure with its target (issue bars of the sender).
-type bar struct {
-	Name     string            `json:"name"`
-	Sense    string            `json:"sense"`
-	Target   float64           `json:"target"`
-	Estimate estimate.Estimate `json:"estimate"`
-	Verdict  estimate.Verdict  `json:"verdict"`
-}
-
-func atMost(name string, target float64, e estimate.Estimate) bar {
-	return bar{name, "<=", target, e, e.AtMost(target)}
-}
-
-func atLeast(name string, target float64, e estimate.Estimate) bar {
-	return bar{name, ">=", target, e, e.AtLeast(target)}
-}
-
 // bars of what was run.
-func bars(all []*cell) (list []bar) {
+func bars(all []*cell) (list []estimate.Bar) {
 	find := func(k kind, load, arm string, like *cell) *cell {
 		for _, c := range all {
 			if c.Kind == k && c.Load == load && c.Arm == arm && c.AskGap == like.AskGap {
@@ -42,29 +25,29 @@ func bars(all []*cell) (list []bar) {
 		case train:
 			plain := find(train, c.Load, "socket", c)
 			if c.Load == "idle" {
-				list = append(list, atMost(c.Name+": p50, us", 1.5, c.P50), atMost(c.Name+": p99, us", 25, c.P99),
-					atLeast(c.Name+": within 10 us", 0.98, c.Within10),
-					atLeast(c.Name+": times better than the socket at p50", 50, ratio(plain, c, 0.5)))
+				list = append(list, estimate.AtMost(c.Name+": p50, us", 1.5, c.P50), estimate.AtMost(c.Name+": p99, us", 25, c.P99),
+					estimate.AtLeast(c.Name+": within 10 us", 0.98, c.Within10),
+					estimate.AtLeast(c.Name+": times better than the socket at p50", 50, ratio(plain, c, 0.5)))
 			} else {
-				list = append(list, atMost(c.Name+": p50, us", 2, c.P50), atLeast(c.Name+": within 10 us", 0.96, c.Within10),
-					atLeast(c.Name+": within 100 us", 0.98, c.Within100),
-					atLeast(c.Name+": times better than the socket at p99", 100, ratio(plain, c, 0.99)))
+				list = append(list, estimate.AtMost(c.Name+": p50, us", 2, c.P50), estimate.AtLeast(c.Name+": within 10 us", 0.96, c.Within10),
+					estimate.AtLeast(c.Name+": within 100 us", 0.98, c.Within100),
+					estimate.AtLeast(c.Name+": times better than the socket at p99", 100, ratio(plain, c, 0.99)))
 			}
 		case pair:
 			if c.Arm == "initial" {
-				list = append(list, atMost(c.Name+": distance, us", 2, c.Gap),
-					atLeast(c.Name+": times closer than the socket's", 3, gapRatio(find(pair, c.Load, "socket", c), c)))
+				list = append(list, estimate.AtMost(c.Name+": distance, us", 2, c.Gap),
+					estimate.AtLeast(c.Name+": times closer than the socket's", 3, gapRatio(find(pair, c.Load, "socket", c), c)))
 			}
 		case flush:
-			list = append(list, atMost(fmt.Sprintf("%s: distance, us", c.Name), 1.2, c.MeanGap))
+			list = append(list, estimate.AtMost(fmt.Sprintf("%s: distance, us", c.Name), 1.2, c.MeanGap))
 		case rate:
-			list = append(list, atMost(c.Name+": rate above that asked for", 0.001, c.RateError), atLeast(c.Name+": rate below that asked for", -0.001, c.RateError))
+			list = append(list, estimate.AtMost(c.Name+": rate above that asked for", 0.001, c.RateError), estimate.AtLeast(c.Name+": rate below that asked for", -0.001, c.RateError))
 			if c.bitsPerSecond == 50e6 {
-				list = append(list, atMost(c.Name+": mean distance, us", 243.24, c.MeanGap), atLeast(c.Name+": mean distance, us", 241.24, c.MeanGap))
+				list = append(list, estimate.AtMost(c.Name+": mean distance, us", 243.24, c.MeanGap), estimate.AtLeast(c.Name+": mean distance, us", 241.24, c.MeanGap))
 			}
 		}
 	}
-	return slices.DeleteFunc(list, func(b bar) bool { return b.Estimate.Values == 0 }) // of what was not run
+	return slices.DeleteFunc(list, func(b estimate.Bar) bool { return b.Estimate.Values == 0 }) // of what was not run
 }
 
 // ratio of the errors of two cells, block by block.

@@ -8,8 +8,8 @@ import (
 
 // capacityReport is what the report takes from the results of bench/capacity: E7 and E9.
 type capacityReport struct {
-	Claims []claim `json:"claims"`
-	Bars   []bar   `json:"bars"`
+	Claims []estimate.Claim `json:"claims"`
+	Bars   []estimate.Bar   `json:"bars"`
 	Pairs  []struct {
 		Load  string            `json:"load"`
 		Arm   string            `json:"arm"`

@@ -11,27 +11,8 @@ import (
 	"pillion.dev/bench/estimate"
 )
 
-// claim is a statement of the paper (seed 5) and what this kernel shows of it.
-type claim struct {
-	Experiment string            `json:"experiment"` // E1 to E12
-	Claim      string            `json:"claim"`
-	Verdict    string            `json:"verdict"` // confirmed, refuted or undecided
-	Estimate   estimate.Estimate `json:"estimate"`
-	Text       string            `json:"text"` // what the figure is, and the rule
-}
-
-var verdicts = map[estimate.Verdict]string{estimate.Met: "confirmed", estimate.Missed: "refuted", estimate.Undecided: "undecided"}
-
-func confirmedAtLeast(experiment, text string, least float64, e estimate.Estimate, rule string) claim {
-	return claim{experiment, text, verdicts[e.AtLeast(least)], e, fmt.Sprintf("%s, at least %g", rule, least)}
-}
-
-func confirmedAtMost(experiment, text string, most float64, e estimate.Estimate, rule string) claim {
-	return claim{experiment, text, verdicts[e.AtMost(most)], e, fmt.Sprintf("%s, at most %g", rule, most)}
-}
-
 // claims of the paper of what was run, in the order of its experiments.
-func claims(r *report) []claim {
+func claims(r *report) []estimate.Claim {
 	find := func(k kind, load, arm string, gap time.Duration) *cell {
 		i := slices.IndexFunc(r.Cells, func(c *cell) bool {
 			return c.Kind == k && c.Load == load && c.Arm == arm && c.AskGap == gap
@@ -41,45 +22,45 @@ func claims(r *report) []claim {
 	const close, usual = 10 * time.Microsecond, 100 * time.Microsecond
 	lead := func(d time.Duration, gap time.Duration) *cell { return find(train, idle, leadArm(d), gap) }
 	ordinary := r.Clock.Sleeps[slices.IndexFunc(r.Clock.Sleeps, func(s *sleep) bool { return !s.Realtime && s.Asked == usual })]
-	list := []claim{
-		confirmedAtMost("E1", "clock_gettime() has a resolution of nanoseconds", 1000, r.Clock.Between50, "p50 between two readings in ns"),
-		confirmedAtLeast("E2", "the sleep function of user space is not accurate", 10, ordinary.P50, "p50 of the oversleep of clock_nanosleep(100 us) in us"),
-		confirmedAtLeast("E3", "the least inter-departure time of a raw socket is much higher on weak devices", 2,
+	list := []estimate.Claim{
+		estimate.ClaimAtMost("E1", "clock_gettime() has a resolution of nanoseconds", 1000, r.Clock.Between50, "p50 between two readings in ns"),
+		estimate.ClaimAtLeast("E2", "the sleep function of user space is not accurate", 10, ordinary.P50, "p50 of the oversleep of clock_nanosleep(100 us) in us"),
+		estimate.ClaimAtLeast("E3", "the least inter-departure time of a raw socket is much higher on weak devices", 2,
 			overBlocks(find(flush, throttled, "socket", 0).gaps, find(flush, idle, "socket", 0).gaps, mean), "throttled over idle, mean distance in a train of the least gap"),
-		confirmedAtLeast("E4", "pre-dispatch sends trains with smaller inter-departure times", 1,
+		estimate.ClaimAtLeast("E4", "pre-dispatch sends trains with smaller inter-departure times", 1,
 			overBlocks(find(flush, idle, "socket", 0).gaps, find(flush, idle, "initial", 0).gaps, mean), "socket over initial, mean distance of 100,000 packets sent as close as possible"),
-		confirmedAtLeast("E5", "trains are accurate beside heavy cross traffic with pre-dispatch", 0.96,
+		estimate.ClaimAtLeast("E5", "trains are accurate beside heavy cross traffic with pre-dispatch", 0.96,
 			find(train, crossTraffic, "initial", usual).Within10, "share within 10 us, initial, gap 100 us"),
-		confirmedAtLeast("E5", "without pre-dispatch they are not", 10,
+		estimate.ClaimAtLeast("E5", "without pre-dispatch they are not", 10,
 			ratio(find(train, crossTraffic, "socket", usual), find(train, crossTraffic, "initial", usual), 0.99), "socket over initial, p99 of the error, gap 100 us"),
 	}
 	for _, gap := range []time.Duration{close, time.Millisecond} {
 		list = append(list,
-			confirmedAtLeast("E6", "a pre-dispatch period of 0 is too short", 2, ratio(lead(1, gap), lead(500*time.Microsecond, gap), 0.5),
+			estimate.ClaimAtLeast("E6", "a pre-dispatch period of 0 is too short", 2, ratio(lead(1, gap), lead(500*time.Microsecond, gap), 0.5),
 				fmt.Sprintf("period 0 over 500 us, p50 of the error, gap %v", gap)),
-			confirmedAtMost("E6", "500 us are as good as 1 ms", 1.5, ratio(lead(500*time.Microsecond, gap), lead(time.Millisecond, gap), 0.5),
+			estimate.ClaimAtMost("E6", "500 us are as good as 1 ms", 1.5, ratio(lead(500*time.Microsecond, gap), lead(time.Millisecond, gap), 0.5),
 				fmt.Sprintf("period 500 us over 1 ms, p50 of the error, gap %v", gap)))
 	}
 	list = append(list,
-		confirmedAtMost("E8", "the returned time of sending is accurate within microseconds", 10, find(train, idle, "initial", usual).Returned99,
+		estimate.ClaimAtMost("E8", "the returned time of sending is accurate within microseconds", 10, find(train, idle, "initial", usual).Returned99,
 			"p99 of the observer's minus the returned time in us"))
 	for _, c := range r.Cells {
 		if c.bitsPerSecond == 50e6 {
-			list = append(list, confirmedAtMost("E10", "packets of 1514 bytes at 50 Mbit/s leave 242.2 us apart", 1, c.gapError(242.24),
+			list = append(list, estimate.ClaimAtMost("E10", "packets of 1514 bytes at 50 Mbit/s leave 242.2 us apart", 1, c.gapError(242.24),
 				"distance of the mean gap from 242.24 us, in us"))
 		}
 	}
 	for _, load := range []string{processor, interfaceLoad} {
 		list = append(list,
-			confirmedAtMost("E11", "with pre-dispatch a busy "+load+" has almost no effect", 2,
+			estimate.ClaimAtMost("E11", "with pre-dispatch a busy "+load+" has almost no effect", 2,
 				ratio(find(train, load, "initial", usual), find(train, idle, "initial", usual), 0.5), "loaded over idle, p50 of the error, initial, gap 100 us"),
-			confirmedAtLeast("E11", "without it, a busy "+load+" disturbs the schedule", 2,
+			estimate.ClaimAtLeast("E11", "without it, a busy "+load+" disturbs the schedule", 2,
 				ratio(find(train, load, "socket", usual), find(train, idle, "socket", usual), 0.99), "loaded over idle, p99 of the error, socket, gap 100 us"))
 	}
 	for _, s := range r.Speeds {
-		list = append(list, confirmedAtLeast("E12", "rates by tcpdump exceed that of the line ("+s.Arm+")", 1.05, s.Captured, "rate by tcpdump at the sender over that of the line"))
+		list = append(list, estimate.ClaimAtLeast("E12", "rates by tcpdump exceed that of the line ("+s.Arm+")", 1.05, s.Captured, "rate by tcpdump at the sender over that of the line"))
 	}
-	return slices.DeleteFunc(list, func(c claim) bool { return c.Estimate.Values == 0 }) // of what was not run
+	return slices.DeleteFunc(list, func(c estimate.Claim) bool { return c.Estimate.Values == 0 }) // of what was not run
 }
 
 // gapError is the distance of the mean gap from what was asked for.
@@ -101,11 +82,11 @@ func overBlocks(of, to [][]float64, f func(sorted []float64) float64) estimate.E
 }
 
 // sorted by the number of the experiment.
-func sorted(list []claim) []claim {
-	number := func(c claim) int {
+func sorted(list []estimate.Claim) []estimate.Claim {
+	number := func(c estimate.Claim) int {
 		n, _ := strconv.Atoi(strings.TrimPrefix(c.Experiment, "E")) // others come first
 		return n
 	}
-	slices.SortStableFunc(list, func(a, b claim) int { return cmp.Compare(number(a), number(b)) })
+	slices.SortStableFunc(list, func(a, b estimate.Claim) int { return cmp.Compare(number(a), number(b)) })
 	return list
 }

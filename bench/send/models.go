@@ -134,10 +134,10 @@ func (d *drawn) close() {
 }
 
 // modelBars compare the models that were run with the bar of the issue.
-func modelBars(all []*drawn) (list []bar) {
+func modelBars(all []*drawn) (list []estimate.Bar) {
 	for _, d := range all {
 		if len(d.errors) > 0 {
-			list = append(list, atMost(d.Name+": error of inter-departure times at p95, us", 2, d.P95))
+			list = append(list, estimate.AtMost(d.Name+": error of inter-departure times at p95, us", 2, d.P95))
 		}
 	}
 	return list

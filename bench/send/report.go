@@ -15,19 +15,19 @@ import (
 
 // report is the whole results file.
 type report struct {
-	Experiment string          `json:"experiment"`
-	Date       time.Time       `json:"date"`
-	Seconds    float64         `json:"seconds"`
-	Commit     string          `json:"commit"`
-	Machine    machine.Machine `json:"machine"`
-	Settings   settings        `json:"settings"`
-	Claims     []claim         `json:"claims"`
-	Bars       []bar           `json:"bars"`
-	Clock      *clock          `json:"clock"`
-	Cells      []*cell         `json:"cells"`
-	Models     []*drawn        `json:"models"`
-	Speeds     []*speed        `json:"speeds"`
-	Peers      []*peer         `json:"peers"`
+	Experiment string           `json:"experiment"`
+	Date       time.Time        `json:"date"`
+	Seconds    float64          `json:"seconds"`
+	Commit     string           `json:"commit"`
+	Machine    machine.Machine  `json:"machine"`
+	Settings   settings         `json:"settings"`
+	Claims     []estimate.Claim `json:"claims"`
+	Bars       []estimate.Bar   `json:"bars"`
+	Clock      *clock           `json:"clock"`
+	Cells      []*cell          `json:"cells"`
+	Models     []*drawn         `json:"models"`
+	Speeds     []*speed         `json:"speeds"`
+	Peers      []*peer          `json:"peers"`
 
 	others []*figure // of bench/capacity
 }
