@@ -17,6 +17,9 @@ export BPF2GO_STRIP ?= llvm-strip-16
 # folder (another owner, no .git), and a build without a stamp is better than none.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
+# Where .ci/install test puts the packages that python/requirements-test.txt names.
+PYTHON ?= /usr/local/lib/pillion/python/bin/python
+
 SECONDS ?= 15
 FUZZTIME ?= 60s
 TESTTIME ?= 20m
@@ -38,7 +41,7 @@ install: ## install what is required to build and run (Debian packages, Go); roo
 	@.ci/install
 
 .PHONY: install-test
-install-test: ## also install what only the page and the tests require (Node, Chromium, npm packages, an emulator and its kernel)
+install-test: ## also install what only the page and the tests require (Node, Chromium, npm and Python packages, an emulator and its kernel)
 	@.ci/install test
 	@.ci/packages
 	@.ci/kernel || [ "$${CI:-}" != true ] # without it one test is skipped, and in CI none is
@@ -126,7 +129,8 @@ test-go: ## run the Go tests, including system tests; the longest packages begin
 
 .PHONY: test-python
 test-python: ## test the Python package
-	cd python && python3 -m unittest discover
+	@.ci/install test
+	cd python && MPLBACKEND=svg $(PYTHON) -m unittest discover
 
 .PHONY: test-ui
 test-ui: ## test the page without a browser

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -69,6 +70,28 @@ func TestNodeIsLocked(t *testing.T) {
 	for name, p := range lockedPackages(t, ".ci/node/package-lock.json") {
 		if name != "" && !p.InBundle && (!strings.HasPrefix(p.Integrity, "sha512-") || p.Version == "") {
 			t.Errorf("%s: version %q, sum %q", name, p.Version, p.Integrity)
+		}
+	}
+}
+
+// TestPythonIsLocked: what .ci/install brings through pip has one version and a sum.
+func TestPythonIsLocked(t *testing.T) {
+	text, err := os.ReadFile(".ci/install")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "--require-hashes --requirement python/requirements-test.txt") {
+		t.Error(".ci/install does not require the sums of Python packages")
+	}
+	locked, err := os.ReadFile("python/requirements-test.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begins := regexp.MustCompile(`(?m)^[^\s#].*`)
+	pinned := regexp.MustCompile(`^[a-z0-9._-]+==[0-9][0-9A-Za-z.]* \\\n    --hash=sha256:[0-9a-f]{64}\b`)
+	for _, at := range begins.FindAllIndex(locked, -1) {
+		if !pinned.Match(locked[at[0]:]) {
+			t.Errorf("%s: no version, no sum, or an option", locked[at[0]:at[1]])
 		}
 	}
 }
