@@ -16,8 +16,12 @@ type accumulator interface {
 	reset()
 }
 
-// newAccumulator trusts that the filter suits the type.
-func newAccumulator(f Filter, t Type) accumulator {
+// newAccumulator trusts that the filter suits the column, of which it makes the fields.
+func newAccumulator(f Filter, column Field, fields []Field) accumulator {
+	if d, ok := f.Function.definition(); ok {
+		return &foreign{state: d.New(column, slices.Clone(f.Numbers)), fields: fields}
+	}
+	t := column.Type
 	switch f.Function {
 	case First, Last:
 		return &held{last: f.Function == Last}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -68,6 +69,8 @@ type Filter struct {
 	Quantiles []float64
 	// Bounds ascend, at most 1024 of them; none for log-linear buckets.
 	Bounds []int64
+	// Numbers are of registered functions, at most 32 of them.
+	Numbers []float64
 }
 
 var (
@@ -76,8 +79,8 @@ var (
 )
 
 // ParseFilter reads a filter such as avg(delay_ns), quantiles(delay_ns; 0.5, 0.9),
-// histogram(delay_ns) or histogram(delay_ns; 0, 1000, 1000000). Blanks may be put
-// between the parts.
+// histogram(delay_ns), histogram(delay_ns; 0, 1000, 1000000), or that of a registered
+// function. Blanks may be put between the parts.
 func ParseFilter(text string) (Filter, error) {
 	fail := func(format string, values ...any) (Filter, error) {
 		return Filter{}, fmt.Errorf("parse filter %.80q: %w: %w", text, ErrFilter, fmt.Errorf(format, values...))
@@ -100,7 +103,11 @@ func ParseFilter(text string) (Filter, error) {
 			if err != nil {
 				return fail("%w", err)
 			}
-			f.Quantiles = append(f.Quantiles, q)
+			if _, ok := f.Function.definition(); ok {
+				f.Numbers = append(f.Numbers, q)
+			} else {
+				f.Quantiles = append(f.Quantiles, q)
+			}
 			continue
 		}
 		bound, err := strconv.ParseInt(word, 10, 64)
@@ -128,6 +135,9 @@ func (f Filter) String() string {
 	for _, b := range f.Bounds {
 		numbers = append(numbers, strconv.FormatInt(b, 10))
 	}
+	for _, n := range f.Numbers {
+		numbers = append(numbers, strconv.FormatFloat(n, 'f', -1, 64))
+	}
 	if numbers == nil {
 		return fmt.Sprintf("%s(%s)", f.Function, f.Column)
 	}
@@ -136,10 +146,12 @@ func (f Filter) String() string {
 
 // Validate says what is wrong with the filter, whatever the point.
 func (f Filter) Validate() error {
-	switch f.Function {
-	case First, Last, Count, Sum, Avg, Min, Max, Variance, StdDev, Delta, Quantiles, Histogram:
-	default:
-		return fmt.Errorf("%w: no function %q", ErrFilter, f.Function)
+	_, foreign := f.Function.definition()
+	if !foreign && !slices.Contains(standardFunctions, f.Function) {
+		return fmt.Errorf("%w: no function %q, only %s", ErrFilter, f.Function, functionNames())
+	}
+	if len(f.Numbers) > 0 && !foreign || len(f.Numbers) > numbersMax {
+		return fmt.Errorf("%w: %d numbers for %s: registered functions take up to %d", ErrFilter, len(f.Numbers), f.Function, numbersMax)
 	}
 	if !ValidName(f.Column) && (f.Column != "" || f.Function != Count) {
 		return fmt.Errorf("%w: %s of column %q", ErrFilter, f.Function, f.Column)
@@ -165,6 +177,9 @@ func (f Filter) Validate() error {
 
 // columns are what the filter makes of a column; column is nil for samples.
 func (f Filter) columns(column *Field) ([]Field, error) {
+	if d, ok := f.Function.definition(); ok {
+		return d.outputs(f, *column)
+	}
 	name := string(f.Function)
 	if column == nil {
 		return []Field{{Name: name, Type: Uint64, Unit: "samples", Doc: "samples in the window"}}, nil
@@ -213,6 +228,15 @@ func (f Filter) columns(column *Field) ([]Field, error) {
 		return nil, fmt.Errorf("%w: %v: column %q is %v", ErrFilter, f, column.Name, column.Type)
 	}
 	return []Field{out}, nil
+}
+
+// functionNames lists all functions for an error message.
+func functionNames() string {
+	var names []string
+	for _, f := range Functions() {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
 }
 
 func whole(t Type) bool { return t == Int32 || t == Int64 || t == Uint32 || t == Uint64 }

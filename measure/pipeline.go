@@ -33,6 +33,9 @@ type Pipeline struct {
 	// Groups bounds the values of the keys at a time; default 1024. Samples beyond
 	// are dropped and counted.
 	Groups int
+	// OfWindows says that a sample's time is the end of the window that it sums up, as
+	// in the rows of another pipeline: it belongs to the window before that time.
+	OfWindows bool
 }
 
 // plan is a pipeline that fits a point.
@@ -40,9 +43,11 @@ type plan struct {
 	Pipeline
 	schema *Schema
 	keys   []int
-	// inputs are the columns of the filters; -1 for samples. types are theirs.
-	inputs []int
-	types  []Type
+	// inputs are the columns of the filters; -1 for samples. columns are these, and
+	// outputs what each filter makes of them.
+	inputs  []int
+	columns []Field
+	outputs [][]Field
 }
 
 // plan checks a pipeline. Its rows consist of the time, the keys, and for each filter
@@ -84,7 +89,8 @@ func (p Pipeline) plan(point *Schema) (*plan, error) {
 			return fail(err)
 		}
 		result.inputs = append(result.inputs, input)
-		result.types = append(result.types, point.Fields[max(input, 0)].Type)
+		result.columns = append(result.columns, point.Fields[max(input, 0)])
+		result.outputs = append(result.outputs, fields)
 		result.schema.Fields = append(result.schema.Fields, fields...)
 	}
 	if err := result.schema.Validate(); err != nil {

@@ -15,9 +15,14 @@ type Point struct {
 
 	mu      sync.Mutex // serialises changes
 	unnamed int
+	// windows says that a sample's time is the end of a window.
+	windows bool
 	// Inject reads the subscriptions without a lock: a change replaces the list.
 	subscriptions atomic.Pointer[[]*Subscription]
 }
+
+// Schema is that of the samples.
+func (p *Point) Schema() *Schema { return p.schema }
 
 // NewPoint returns a point without subscriptions, which discards its samples.
 func NewPoint(schema *Schema) (*Point, error) {
@@ -37,6 +42,15 @@ func (p *Point) Inject(sample Sample) error {
 	}
 	if err := p.schema.Check(sample); err != nil {
 		return fmt.Errorf("inject at point %q: %w", p.schema.Name, err)
+	}
+	return p.inject(sample)
+}
+
+// inject passes on a sample that was checked.
+func (p *Point) inject(sample Sample) error {
+	list := p.subscriptions.Load()
+	if list == nil {
+		return nil
 	}
 	var errs []error
 	for _, s := range *list {
@@ -92,6 +106,22 @@ func (p *Point) SubscribeStream(pipeline Pipeline, options StreamOptions, sink B
 	})
 }
 
+// Derive returns a point whose samples are the rows of a pipeline, so that filters
+// chain: sums over a second, then their average over a minute. Cancel subscriptions in
+// the order in which they were made: the last rows of one are samples of the next.
+func (p *Point) Derive(pipeline Pipeline) (*Point, *Subscription, error) {
+	derived := &Point{}
+	s, err := p.subscribe(pipeline, func(s *Subscription) error {
+		derived.schema, derived.windows = s.schema, pipeline.Every > 0
+		s.sink = func(_ *Schema, row Sample) error { return derived.inject(row) }
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return derived, s, nil
+}
+
 func (p *Point) subscribe(pipeline Pipeline, attach func(*Subscription) error) (*Subscription, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,6 +131,7 @@ func (p *Point) subscribe(pipeline Pipeline, attach func(*Subscription) error) (
 			pipeline.Name = fmt.Sprintf("%s_%d", p.schema.Name, p.unnamed+1)
 		}
 	}
+	pipeline.OfWindows = pipeline.OfWindows || p.windows && len(pipeline.Filters) > 0
 	plan, err := pipeline.plan(p.schema)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe: %w", err)

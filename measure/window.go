@@ -52,7 +52,11 @@ func (w *windows) add(sample Sample) error {
 	now := int64(sample[0].number)
 	var err error
 	if w.plan.Every > 0 {
-		err = w.move(now)
+		within := now
+		if w.plan.OfWindows && within > math.MinInt64 {
+			within--
+		}
+		err = w.move(within)
 	}
 	w.key = w.key[:0]
 	for _, i := range w.plan.keys {
@@ -122,7 +126,7 @@ func (w *windows) open(sample Sample, now int64) *group {
 	} else {
 		g = &group{kept: make([]held, len(w.plan.keys)), keys: make([]Value, len(w.plan.keys))}
 		for i, f := range w.plan.Filters {
-			g.states = append(g.states, newAccumulator(f, w.plan.types[i]))
+			g.states = append(g.states, newAccumulator(f, w.plan.columns[i], w.plan.outputs[i]))
 		}
 	}
 	for i, column := range w.plan.keys {
