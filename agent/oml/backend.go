@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"pillion.dev/agent/spool"
 	"pillion.dev/measure"
@@ -39,6 +40,15 @@ const (
 	endsEvery = 100 * time.Millisecond
 )
 
+// Filters take the tuples of applications on their way into the spool.
+type Filters interface {
+	// Take takes a batch of one connection's tuples, and reports whether its results
+	// replace the tuples, which then are not stored. It must not keep the batch.
+	Take(schema *measure.Schema, record arrow.RecordBatch) (replaced bool)
+	// Ended says that a connection of a sender has ended.
+	Ended(domain, sender string)
+}
+
 // Backend is a collect.Backend that stores into the spool.
 type Backend struct {
 	spool Spool
@@ -46,6 +56,10 @@ type Backend struct {
 	marks *marks
 	ends  *measure.Stream
 
+	filters Filters // or nil
+	// filtered are the last tuples of sessions that the filters have taken: after an
+	// error of the disk the client sends them again.
+	filtered map[markKey]int64
 	// shared domains are open to all users of the host.
 	shared map[string]bool
 
@@ -61,7 +75,7 @@ func Open(folder string, shared []string, log *slog.Logger) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{log: log, marks: marks, shared: map[string]bool{}, domains: map[string]*domain{}, path: filepath.Join(folder, "oml.owners.json")}
+	b := &Backend{log: log, marks: marks, shared: map[string]bool{}, filtered: map[markKey]int64{}, domains: map[string]*domain{}, path: filepath.Join(folder, "oml.owners.json")}
 	for _, name := range shared {
 		b.shared[name] = true
 	}
@@ -73,6 +87,9 @@ func Open(folder string, shared []string, log *slog.Logger) (*Backend, error) {
 
 // Found is for spool.Options: it examines the batches that an earlier process left.
 func (b *Backend) Found(e measure.Envelope) { b.marks.found(e) }
+
+// Filter sets the filters; call it before Use.
+func (b *Backend) Filter(f Filters) { b.filters = f }
 
 // Use sets the spool.
 func (b *Backend) Use(s Spool) (err error) {
@@ -97,8 +114,57 @@ func (b *Backend) Stored(_ context.Context, session uint64, t collect.Table) (in
 	return b.marks.last(session, t.Schema.Name), nil
 }
 
-// Store implements collect.Backend: done is called when the spool has the batch on disk.
+// Store implements collect.Backend: done is called when the spool has the batch on disk,
+// or when the filters that replace it have taken it.
 func (b *Backend) Store(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
+	if b.filters == nil {
+		b.keep(schema, record, done)
+		return
+	}
+	fresh := b.unfiltered(schema, record)
+	replaced := b.filters.Take(schema, fresh)
+	fresh.Release()
+	if !replaced {
+		b.keep(schema, record, done)
+		return
+	}
+	// The client may forget these tuples, and is asked for later ones from now on.
+	seqs := map[uint64]int64{}
+	lastOf(record, seqs)
+	for session, seq := range seqs {
+		if session != 0 {
+			b.marks.record(session, measure.Key{Stream: schema.Name}, seq)
+		}
+	}
+	done(nil)
+}
+
+// unfiltered is the part of a session's batch that the filters have not taken yet; it may
+// be empty.
+func (b *Backend) unfiltered(schema *measure.Schema, record arrow.RecordBatch) arrow.RecordBatch {
+	sessions, numbers := record.Column(2).(*array.Uint64), record.Column(3).(*array.Int64)
+	rows := record.NumRows()
+	id, _ := streamID(schema.Name)
+	key := markKey{session: sessions.Value(0), stream: id}
+	if key.session == 0 {
+		record.Retain()
+		return record
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	from := int64(0)
+	for from < rows && numbers.Value(int(from)) <= b.filtered[key] {
+		from++
+	}
+	if len(b.filtered) >= marksMax {
+		clear(b.filtered)
+	}
+	b.filtered[key] = max(b.filtered[key], numbers.Value(int(rows)-1))
+	return record.NewSlice(from, rows)
+}
+
+// keep stores a batch in the spool.
+func (b *Backend) keep(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	seqs := map[uint64]int64{}
 	lastOf(record, seqs)
 	err := b.spool.Hold(schema, record, func(key measure.Key, err error) {
@@ -133,13 +199,16 @@ func (b *Backend) divide(schema *measure.Schema, record arrow.RecordBatch, done 
 	}
 	rows := record.NumRows()
 	for _, part := range []arrow.RecordBatch{record.NewSlice(0, rows/2), record.NewSlice(rows/2, rows)} {
-		b.Store(schema, part, one)
+		b.keep(schema, part, one)
 		part.Release()
 	}
 }
 
 // Ended implements collect.Backend.
 func (b *Backend) Ended(c collect.Connection) {
+	if b.filters != nil {
+		b.filters.Ended(c.Domain, c.Sender)
+	}
 	if err := b.ends.Append(c.Sample()); err != nil {
 		b.log.Warn("store the end of an OML connection", "error", err)
 	}

@@ -244,3 +244,44 @@ func TestSplitStreams(t *testing.T) {
 		t.Errorf("%d rows are kept", n.kept)
 	}
 }
+
+// filters are told what is stored.
+type filters struct {
+	replace bool
+	taken   int64
+	ended   []string
+}
+
+func (f *filters) Take(_ *measure.Schema, record arrow.RecordBatch) bool {
+	f.taken += record.NumRows()
+	return f.replace
+}
+
+func (f *filters) Ended(domain, sender string) { f.ended = append(f.ended, domain+" "+sender) }
+
+// TestFilters: filters take each tuple of a session once, and what they replace counts as
+// stored, also after a restart.
+func TestFilters(t *testing.T) {
+	folder := t.TempDir()
+	a := begin(t, folder)
+	f := &filters{}
+	a.Filter(f)
+	load := a.table(t, "lab", table)
+	a.store(t, load, 7, 1, 10)
+	a.store(t, load, 7, 6, 12) // sent again
+	a.store(t, load, 0, 1, 3)  // a client without acknowledgements
+	a.store(t, load, 0, 1, 3)
+	if f.taken != 18 || a.last(t, 7, load) != 12 || a.spool.Stats().Batches != 4 {
+		t.Errorf("%d tuples filtered, last %d, %d batches", f.taken, a.last(t, 7, load), a.spool.Stats().Batches)
+	}
+	f.replace = true
+	a.store(t, load, 8, 1, 5)
+	a.Ended(collect.Connection{Domain: "lab", Sender: "me"})
+	if f.taken != 23 || a.last(t, 8, load) != 5 || a.spool.Stats().Batches != 4 || fmt.Sprint(f.ended) != "[lab me]" {
+		t.Errorf("%d tuples filtered, last %d, %d batches, ended %v", f.taken, a.last(t, 8, load), a.spool.Stats().Batches, f.ended)
+	}
+	a.end()
+	if got := begin(t, folder).last(t, 8, load); got != 5 {
+		t.Errorf("after a restart the session resumes after %d", got)
+	}
+}

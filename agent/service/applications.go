@@ -53,6 +53,9 @@ func checkOML(address string) error {
 // server on this host, or by OML's own.
 func (s *service) openApplications() error {
 	a := s.applications
+	if s.streams != nil && s.streams.reported.wanted() {
+		a.backend.Filter(s.streams.reported)
+	}
 	if err := a.backend.Use(a.spool); err != nil {
 		return fmt.Errorf("open OML collector: %w", err)
 	}

@@ -72,7 +72,8 @@ type Config struct {
 	// OMLShared are OML domains that all users of this host may report to; others belong to
 	// the user who reported first.
 	OMLShared []string `yaml:"oml_shared"`
-	// Streams are derived from points by filters.
+	// Streams are derived by filters from points, from what applications report, and from
+	// each other.
 	Streams []Stream `yaml:"streams"`
 	// User, by name or number, that the part which speaks to the network runs as; default: the
 	// owner of Folder, or "pillion", or a number that nobody uses.
@@ -84,9 +85,12 @@ type Config struct {
 // Stream is derived from the samples of a point by filters, a row per window.
 type Stream struct {
 	Name string `yaml:"name"`
-	// Point is flows, packets, hops, clock, host, interfaces or agent, or one of
-	// nmetrics_cpu and pcap_ip, say, where these are wanted.
+	// Point is flows, packets, hops, clock, host, interfaces or agent; one of
+	// nmetrics_cpu and pcap_ip, say, where these are wanted; another stream, whose rows
+	// are filtered once more; or, with Domain, a table of applications.
 	Point string `yaml:"point"`
+	// Domain is the OML domain of applications whose table Point is; * is any.
+	Domain string `yaml:"domain"`
 	// Filters such as avg(cpu_percent) or quantiles(delay_ns; 0.5, 0.99).
 	Filters []string `yaml:"filters"`
 	// Keys are columns; each combination of their values has its own windows.
@@ -94,6 +98,8 @@ type Stream struct {
 	// Every is the length of a window in time, Samples in samples; set one of them.
 	Every   time.Duration `yaml:"every"`
 	Samples int           `yaml:"samples"`
+	// Replace says that the rows of Point itself are neither sent nor stored.
+	Replace bool `yaml:"replace"`
 }
 
 // pipeline is the definition for package measure.
@@ -170,6 +176,9 @@ func (c Config) complete() (Config, error) {
 			return c, err
 		}
 	}
+	if err := c.checkStreams(); err != nil {
+		return c, err
+	}
 	if c.SpoolBytes < 0 || c.OMLSpoolBytes < 0 {
 		return c, fmt.Errorf("%w: spool of %d bytes, %d of them for applications", ErrConfig, c.SpoolBytes, c.OMLSpoolBytes)
 	}
@@ -218,6 +227,16 @@ func (c Config) hostPoints() ([]*measure.Schema, error) {
 		schemas = append(schemas, host.Points()[i])
 	}
 	return schemas, nil
+}
+
+// checkStreams finds streams that cannot be computed.
+func (c Config) checkStreams() error {
+	points, err := c.hostPoints()
+	if err != nil {
+		return err
+	}
+	points = append(append(measure.Standard(), points...), loader.CapturePoints(c.Capture)...)
+	return tree(c.Streams).check(points)
 }
 
 // privileged are the options of the privileged part.

@@ -119,15 +119,15 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 	if s.applications.spool, err = s.openSpool(ctx, "spool-applications", reported, backend.Found); err != nil {
 		return err
 	}
-	if err := s.openApplications(); err != nil {
-		return err
-	}
 	points, err := s.config.hostPoints()
 	if err != nil {
 		return err
 	}
 	wanted := append(slices.Clone(points), loader.CapturePoints(s.config.Capture)...)
-	if s.streams, err = openStreams(s.spool.Put, wanted, s.config.Streams, s.log); err != nil {
+	if s.streams, err = openStreams(s.spool.Put, s.applications.spool.Put, wanted, s.config.Streams, s.log); err != nil {
+		return err
+	}
+	if err := s.openApplications(); err != nil {
 		return err
 	}
 	if s.loader, err = load(s); err != nil {

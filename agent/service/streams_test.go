@@ -24,7 +24,7 @@ func TestStreamsOfPoints(t *testing.T) {
 		rows[schema.Name] += record.NumRows()
 		return nil
 	}
-	s, err := openStreams(put, nil, []Stream{
+	s, err := openStreams(put, put, nil, []Stream{
 		{Name: "busy", Point: "host", Filters: []string{"avg(cpu_percent)", "max(load1)"}, Samples: 5},
 		{Name: "spread", Point: "host", Filters: []string{"quantiles(cpu_percent; 0.5, 0.99)"}, Every: time.Minute},
 	}, slog.New(slog.DiscardHandler))
@@ -44,11 +44,49 @@ func TestStreamsOfPoints(t *testing.T) {
 	}
 }
 
+// TestChainedStreams: a stream of a stream, in any order of the configuration; replaced
+// rows are not delivered.
+func TestChainedStreams(t *testing.T) {
+	var mu sync.Mutex
+	rows := map[string]int64{}
+	put := func(schema *measure.Schema, record arrow.RecordBatch) error {
+		mu.Lock()
+		defer mu.Unlock()
+		rows[schema.Name] += record.NumRows()
+		return nil
+	}
+	s, err := openStreams(put, put, nil, []Stream{
+		{Name: "minutes", Point: "seconds", Filters: []string{"max(cpu_percent_avg)"}, Every: time.Minute, Replace: true},
+		{Name: "seconds", Point: "host", Filters: []string{"avg(cpu_percent)"}, Every: time.Second, Replace: true},
+		{Name: "hours", Point: "minutes", Filters: []string{"count()"}, Every: time.Hour},
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 240 {
+		s.inject(&measure.Host, measure.Sample{
+			measure.TimeValue(time.Unix(0, int64(n)*5e8)), measure.Float64Value(float64(n)), measure.Uint32Value(2), {}, {}, {}, {},
+		})
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	if rows["host"] != 0 || rows["seconds"] != 0 || rows["minutes"] != 2 || rows["hours"] != 1 {
+		t.Errorf("rows: %v", rows)
+	}
+	_, err = openStreams(put, put, nil, []Stream{
+		{Name: "a", Point: "b", Filters: []string{"count()"}, Samples: 1}, {Name: "b", Point: "a", Filters: []string{"count()"}, Samples: 1},
+	}, slog.New(slog.DiscardHandler))
+	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "of itself") {
+		t.Errorf("circle: %v", err)
+	}
+}
+
 // TestLossesAreLogged: what a derived stream dropped or changed is logged once.
 func TestLossesAreLogged(t *testing.T) {
 	var text bytes.Buffer
 	put := func(*measure.Schema, arrow.RecordBatch) error { return nil }
-	s, err := openStreams(put, nil, []Stream{
+	s, err := openStreams(put, put, nil, []Stream{
 		{Name: "sent", Point: "interfaces", Filters: []string{"count()"}, Every: time.Minute},
 		{Name: "busy", Point: "host", Filters: []string{"avg(cpu_percent)"}, Every: time.Minute},
 	}, slog.New(slog.NewTextHandler(&text, nil)))
@@ -60,7 +98,7 @@ func TestLossesAreLogged(t *testing.T) {
 			measure.TimeValue(time.Unix(second, 0)), measure.Float64Value(1), measure.Uint32Value(2), {}, {}, {}, {},
 		})
 	}
-	s.reportLosses()
+	s.derived.reportLosses(s.log)
 	if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "stream=busy samples_dropped=0 samples_late=1 values_saturated=0") {
 		t.Errorf("logged %q", got)
 	}
@@ -83,12 +121,14 @@ func TestInvalidStreams(t *testing.T) {
 		"bad filter":     func(s *Stream) { s.Filters = []string{"avg(cpu_percent"} },
 		"no such column": func(s *Stream) { s.Filters = []string{"avg(cpu)"} },
 		"no window":      func(s *Stream) { s.Every = 0 },
+		"of itself":      func(s *Stream) { s.Point = s.Name },
+		"replaces flows": func(s *Stream) { s.Point, s.Filters, s.Replace = "flows", []string{"sum(packets)"}, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			stream := good
 			change(&stream)
 			put := func(*measure.Schema, arrow.RecordBatch) error { return nil }
-			_, err := openStreams(put, nil, []Stream{stream}, slog.New(slog.DiscardHandler))
+			_, err := openStreams(put, put, nil, []Stream{stream}, slog.New(slog.DiscardHandler))
 			if !errors.Is(err, ErrConfig) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v", err)
 			}
