@@ -49,10 +49,10 @@ func TestFilteredApplications(t *testing.T) {
 	// 40 tuples of 0..39 in 10 seconds: 780 in all, 78 a second.
 	for sql, want := range map[string]int64{
 		"SELECT CAST(packet_size_sum_avg AS BIGINT) FROM throughput_by_minute WHERE oml_domain = 'trial' AND oml_sender = 'me'": 78,
-		"SELECT CAST(count AS BIGINT) FROM throughput_by_minute":                                      10,
-		"SELECT count(*) FROM throughput WHERE agent = 'north'":                                       10,
-		"SELECT count(*) FROM oml_other_iperf_packets":                                                40,
-		"SELECT count(*) FROM information_schema.tables WHERE table_name = 'oml_trial_iperf_packets'": 0,
+		"SELECT CAST(count AS BIGINT) FROM throughput_by_minute":                                                                10,
+		"SELECT count(*) FROM throughput WHERE agent = 'north'":                                                                 10,
+		"SELECT count(*) FROM oml_other_iperf_packets":                                                                          40,
+		"SELECT count(*) FROM information_schema.tables WHERE table_name = 'oml_trial_iperf_packets'":                           0,
 	} {
 		until(t, sql, func() bool { return n.number(t, sql) == want })
 	}

@@ -141,11 +141,13 @@ static int taken(const struct sink *sink, const char *name)
 }
 
 /* Reads the filters of an element; returns their number, or -1 with a message. */
-static int read_filters(const struct OmlMP *p, const struct xml_element *e, int samples, struct filter_spec *specs)
+static int read_filters(const struct field *fields, int count, const struct xml_element *e, int samples, struct filter_spec *specs)
 {
 	int n = 0;
 
-	for (const struct xml_element *f = e->child; f; f = f->next, n++) {
+	for (const struct xml_element *f = e->child; f; f = f->next) {
+		if (strcmp(f->name, "stream") == 0)
+			continue;
 		if (n == FIELDS || strcmp(f->name, "filter") != 0 || !value_or(f, "field", "pname")) {
 			fail_at(f, n == FIELDS ? "too many filters" : "expected filter elements with a field");
 			return -1;
@@ -153,22 +155,40 @@ static int read_filters(const struct OmlMP *p, const struct xml_element *e, int 
 		specs[n] = (struct filter_spec){value_or(f, "field", "pname"), xml_value(f, "operation"), value_or(f, "rename", "sname")};
 		if (samples == 1 && !specs[n].operation)
 			specs[n].operation = "first";
+		n++;
 	}
 	if (n == 0 && samples != 1)
-		for (; n < p->count; n++)
-			specs[n] = (struct filter_spec){.field = p->fields[n].name};
+		for (; n < count; n++)
+			specs[n] = (struct filter_spec){.field = fields[n].name};
 	return n;
 }
 
+/* 1 if a stream of this stream replaces it, 0 if not, -1 with a message. */
+static int is_replaced(const struct xml_element *e)
+{
+	int replaced = 0;
+
+	for (const struct xml_element *s = e->child; s; s = s->next) {
+		const char *replace = strcmp(s->name, "stream") == 0 ? xml_value(s, "replace") : NULL;
+
+		if (replace && strcmp(replace, "yes") != 0 && strcmp(replace, "no") != 0) {
+			fail_at(s, "replace must be yes or no");
+			return -1;
+		}
+		replaced |= replace && strcmp(replace, "yes") == 0;
+	}
+	return replaced;
+}
+
 /* An unused name for an element's stream. */
-static void name_stream(const struct OmlMP *p, const struct sink *sink, const char *own, struct buffer *name)
+static void name_stream(const char *base, const struct sink *sink, const char *own, struct buffer *name)
 {
 	size_t plain;
 
 	if (own)
 		buffer_print(name, "%s_%s", library.options.application, own);
 	else
-		buffer_print(name, "%s", p->name);
+		buffer_print(name, "%s", base);
 	plain = name->used;
 	for (int again = 2; name->bytes && taken(sink, (const char *)name->bytes); again++) {
 		name->used = plain;
@@ -176,36 +196,46 @@ static void name_stream(const struct OmlMP *p, const struct sink *sink, const ch
 	}
 }
 
-/* Adds the stream of one element to a point. */
-static int connect_stream(struct OmlMP *p, struct sink *sink, const struct xml_element *e)
+/* Adds the stream of one element to a point, or to another stream, with those inside it. */
+static int connect_stream(struct OmlMP *p, struct stream *parent, struct sink *sink, const struct xml_element *e)
 {
 	struct filter_spec specs[FIELDS];
 	struct window *window = NULL;
-	struct field *fields = p->fields;
+	struct field *inputs = parent ? parent->fields : p->fields, *fields = inputs;
 	struct buffer name = {0};
-	const char *own = value_or(e, "name", "rename");
-	int count = p->count, n, samples, failed = 0;
+	const char *base = parent ? parent->name : p->name, *own = value_or(e, "name", "rename");
+	int count = parent ? parent->count : p->count, n, samples, failed = 0, replaced = is_replaced(e);
+	struct stream *made = NULL;
 	double interval;
 
-	if (length_of(e, &samples, &interval) < 0)
+	if (replaced < 0 || length_of(e, &samples, &interval) < 0)
 		return -1;
-	n = read_filters(p, e, samples, specs);
-	if (n < 0 || (n > 0 && window_open(p, specs, n, samples, interval, &window, &fields, &count) < 0)) {
+	n = read_filters(inputs, count, e, samples, specs);
+	if (n == 0 && parent) {
+		fail_at(e, "a stream inside another one needs filters, or more than one sample");
+		return -1;
+	}
+	if (n < 0 || (n > 0 && window_open(base, inputs, count, specs, n, samples, interval, &window, &fields, &count) < 0)) {
 		fail_at(e, "invalid stream");
 		return -1;
 	}
-	name_stream(p, sink, own, &name);
+	name_stream(base, sink, own, &name);
 	if (!name.bytes || !valid_name((const char *)name.bytes)) {
 		fail_at(e, "invalid stream name: use letters, digits and _");
 		failed = -1;
 	}
 	if (!failed)
-		failed = stream_add(p, sink, (const char *)name.bytes, fields, count, window) ? 0 : -1;
+		made = stream_add(p, parent, sink, (const char *)name.bytes, fields, count, window, replaced);
 	else if (window)
 		window_free(window);
-	if (fields != p->fields)
+	if (fields != inputs)
 		fields_free(fields, count);
 	buffer_free(&name);
+	if (!made)
+		return -1;
+	for (const struct xml_element *s = e->child; s; s = s->next)
+		if (strcmp(s->name, "stream") == 0)
+			failed |= connect_stream(p, made, sink, s);
 	return failed;
 }
 
@@ -221,7 +251,7 @@ int config_connect(struct OmlMP *p)
 	for (int i = 0; i < place_count; i++)
 		for (const struct xml_element *e = places[i].collect->child; e; e = e->next)
 			if (is_of(e, p))
-				failed |= connect_stream(p, places[i].sink, e);
+				failed |= connect_stream(p, NULL, places[i].sink, e);
 	return failed;
 }
 

@@ -3,13 +3,15 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "library.h"
+
 struct operation {
 	const char *name;
 	int numbers; /* accepts only numbers */
 	int count;
 	const char *outputs[OUTPUTS];
 	OmlValueT types[OUTPUTS];
-	void (*take)(const struct filter *filter, struct value *to);
+	void (*take)(const struct filter *filter, struct value *to); /* NULL: of the program */
 };
 
 static struct value real(double x)
@@ -60,14 +62,76 @@ static const struct operation operations[] = {
 
 #define COUNT (sizeof operations / sizeof *operations)
 
+/* Those of the program; guarded by the library's lock, and not changed once it runs. */
+static struct operation own[OWN_FILTERS];
+static PillionFilter own_filters[OWN_FILTERS];
+static size_t own_count;
+
+static const PillionFilter *filter_of(const struct operation *o)
+{
+	return &own_filters[o - own];
+}
+
+/* The n-th of all; NULL at the end. */
+static const struct operation *operation_at(size_t n)
+{
+	return n < COUNT ? &operations[n] : n - COUNT < own_count ? &own[n - COUNT] : NULL;
+}
+
+static int applies(const struct operation *o, OmlValueT type)
+{
+	return omlc_is_numeric_type(type) || (!o->numbers && (o->take || !omlc_is_vector_type(type)));
+}
+
 const struct operation *operation_find(const char *name, OmlValueT type)
 {
+	const struct operation *o;
+
 	if (!name)
 		name = omlc_is_numeric_type(type) ? "avg" : "first";
-	for (size_t i = 0; i < COUNT; i++)
-		if (strcmp(operations[i].name, name) == 0)
-			return operations[i].numbers && !omlc_is_numeric_type(type) ? NULL : &operations[i];
+	for (size_t i = 0; (o = operation_at(i)); i++)
+		if (strcmp(o->name, name) == 0)
+			return applies(o, type) ? o : NULL;
 	return NULL;
+}
+
+static const char *operation_fault(const PillionFilter *f)
+{
+	int n = 0;
+
+	if (!f || !valid_name(f->name) || !f->add || !f->take || !f->suffixes[0])
+		return "name, suffixes, add and take are required";
+	for (; n < OUTPUTS && f->suffixes[n]; n++)
+		if (f->types[n] != OML_INPUT_VALUE && (!type_name(f->types[n]) || omlc_is_vector_type(f->types[n]) || omlc_is_blob_type(f->types[n])))
+			return "outputs are numbers, bool, guid or string";
+	for (size_t i = 0; operation_at(i); i++)
+		if (strcmp(operation_at(i)->name, f->name) == 0)
+			return "the name is taken";
+	if (atomic_load(&library.stage) > STAGE_READY)
+		return "register it before omlc_start";
+	return own_count == OWN_FILTERS ? "too many filters" : NULL;
+}
+
+int pillion_register_filter(const PillionFilter *f)
+{
+	const char *fault;
+
+	library_lock();
+	fault = operation_fault(f);
+	if (!fault) {
+		struct operation *o = &own[own_count];
+
+		own_filters[own_count++] = *f;
+		*o = (struct operation){.name = f->name, .numbers = !f->any};
+		for (; o->count < OUTPUTS && f->suffixes[o->count]; o->count++) {
+			o->outputs[o->count] = f->suffixes[o->count];
+			o->types[o->count] = f->types[o->count];
+		}
+	}
+	library_unlock();
+	if (fault)
+		logerror("oml: filter %s: %s\n", f && f->name ? f->name : "(null)", fault);
+	return fault ? -1 : 0;
 }
 
 int operation_outputs(const struct operation *o, OmlValueT type, const char *names[OUTPUTS], OmlValueT types[OUTPUTS])
@@ -81,7 +145,9 @@ int operation_outputs(const struct operation *o, OmlValueT type, const char *nam
 
 const char *operation_name(int number)
 {
-	return (size_t)number < COUNT ? operations[number].name : NULL;
+	const struct operation *o = operation_at((size_t)number);
+
+	return o ? o->name : NULL;
 }
 
 /* Keeps a copy: the memory of the sample is reused. */
@@ -122,10 +188,68 @@ static void add_number(struct filter *f, double x)
 	f->last = x;
 }
 
+/* Passes a value to a filter of the program. */
+static void add_own(struct filter *f, const struct value *v)
+{
+	const PillionFilter *o = filter_of(f->operation);
+	OmlValue value = {.type = v->type};
+
+	if (!f->room)
+		f->room = calloc(1, o->state > 0 ? o->state : 1);
+	if (!f->room)
+		abort(); /* out of memory */
+	if (f->count == 1 && o->begin)
+		o->begin(f->room);
+	switch (v->type) {
+	case OML_DOUBLE_VALUE:
+		omlc_set_double(value.value, v->real);
+		break;
+	case OML_STRING_VALUE:
+		value.value.stringValue = (OmlString){.ptr = (char *)v->bytes, .length = v->length, .is_const = 1};
+		break;
+	case OML_BLOB_VALUE:
+		value.value.blobValue = (OmlBlob){.ptr = (void *)v->bytes, .length = v->length};
+		break;
+	case OML_LONG_VALUE:
+		omlc_set_long(value.value, v->integer);
+		break;
+	case OML_INT32_VALUE:
+		omlc_set_int32(value.value, v->integer);
+		break;
+	case OML_INT64_VALUE:
+		omlc_set_int64(value.value, v->integer);
+		break;
+	case OML_UINT32_VALUE:
+		omlc_set_uint32(value.value, v->natural);
+		break;
+	case OML_BOOL_VALUE:
+		omlc_set_bool(value.value, v->natural);
+		break;
+	default: /* uint64 and guid */
+		omlc_set_uint64(value.value, v->natural);
+	}
+	o->add(f->room, &value);
+}
+
+static void take_own(struct filter *f, struct value *to)
+{
+	const struct operation *o = f->operation;
+	OmlValueU outputs[OUTPUTS];
+
+	memset(outputs, 0, sizeof outputs);
+	filter_of(o)->take(f->room, outputs);
+	for (int i = 0; i < o->count; i++)
+		value_of(&to[i], o->types[i] == OML_INPUT_VALUE ? f->type : o->types[i], &outputs[i]);
+	if (!filter_of(o)->begin)
+		memset(f->room, 0, filter_of(o)->state);
+}
+
 void filter_add(struct filter *f, const struct value *v)
 {
 	f->count++;
-	if (f->operation->take != take_kept)
+	if (!f->operation->take)
+		add_own(f, v);
+	else if (f->operation->take != take_kept)
 		add_number(f, as_real(v));
 	else if (f->count == 1 || f->operation->outputs[0][0] != '\0')
 		keep(f, v);
@@ -133,7 +257,10 @@ void filter_add(struct filter *f, const struct value *v)
 
 int filter_take(struct filter *f, struct value *to)
 {
-	f->operation->take(f, to);
+	if (f->operation->take)
+		f->operation->take(f, to);
+	else
+		take_own(f, to);
 	f->count = 0;
 	return f->operation->count;
 }

@@ -1,10 +1,11 @@
-/* One filter of one field: first, last, avg, sum, stddev or delta. */
+/* One filter of one field: first, last, avg, sum, stddev, delta, or one of the program's. */
 #ifndef PILLION_FILTER_H
 #define PILLION_FILTER_H
 
 #include "value.h"
 
-#define OUTPUTS 3 /* maximum per filter */
+#define OUTPUTS PILLION_OUTPUTS /* maximum per filter */
+#define OWN_FILTERS 64         /* of the program */
 
 struct filter {
 	const struct operation *operation;
@@ -14,6 +15,7 @@ struct filter {
 	/* Sums compensated as by Neumaier; mean and squares as by Welford. */
 	double sum, lost, mean, squares, least, most, first, last;
 	struct value kept; /* of first and last; a copy in room */
+	/* The room of a filter of the program has its state. */
 	void *room;
 	size_t size;
 };

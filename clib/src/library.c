@@ -91,7 +91,8 @@ static void free_sinks(void)
 
 	for (int i = 0; i < count; i++) {
 		atomic_store(&library.points[i]->active, ACTIVE_NO);
-		streams_free(library.points[i]);
+		streams_free(library.points[i]->streams);
+		library.points[i]->streams = NULL;
 	}
 	for (struct sink *s = library.sinks, *next; s; s = next) {
 		next = s->next;
@@ -180,7 +181,7 @@ int point_connect(struct OmlMP *p)
 		if (library.options.samples > 1 || library.options.interval > 0)
 			failed = window_default(p, &window, &fields, &count);
 		if (!failed)
-			failed = stream_add(p, library.sinks, p->name, fields, count, window) ? 0 : -1;
+			failed = stream_add(p, NULL, library.sinks, p->name, fields, count, window, 0) ? 0 : -1;
 		if (fields != p->fields)
 			fields_free(fields, count);
 	}

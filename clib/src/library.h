@@ -56,6 +56,11 @@ struct stream {
 	struct field *fields;
 	int count;
 	struct window *window; /* NULL: samples are sent unchanged */
+	/* Streams whose samples are the tuples of this one, which is not sent itself if one
+	 * replaces it: then its index is 0. */
+	struct stream *children;
+	struct stream *parent;
+	int replaced;
 };
 
 /* Options of the user. */
@@ -102,12 +107,12 @@ void library_unlock(void);
 int valid_name(const char *name);
 /* Adds the streams of a point, once the collectors are known. */
 int point_connect(struct OmlMP *point);
-/* Adds a stream with the given fields, which it copies. */
-struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *name, const struct field *fields, int count,
-			  struct window *window);
+/* Adds a stream with the given fields, which it copies, of a point or of another stream. */
+struct stream *stream_add(struct OmlMP *point, struct stream *parent, struct sink *sink, const char *name,
+			  const struct field *fields, int count, struct window *window, int replaced);
 void point_free(struct OmlMP *point);
-/* Frees the streams of a point. */
-void streams_free(struct OmlMP *point);
+/* Frees a list of streams, with those of their tuples. */
+void streams_free(struct stream *first);
 /* Sends a tuple of a stream; time as in records. */
 void stream_send(struct stream *stream, int64_t time, const struct value *values);
 /* Sends metadata about a subject to a collector. */

@@ -56,7 +56,7 @@ static struct OmlMP *point_new(const char *name, const OmlMPDef *definition, int
 
 void point_free(struct OmlMP *p)
 {
-	streams_free(p);
+	streams_free(p->streams);
 	fields_free(p->fields, p->count);
 	free(p->types);
 	free(p->name);
@@ -94,11 +94,11 @@ OmlMP *omlc_add_mp(const char *name, OmlMPDef *definition)
 	return p;
 }
 
-int omlc_inject(OmlMP *p, OmlValueU *values)
+/* time: ns since 1970, or 0: now. */
+static int inject(OmlMP *p, OmlValueU *values, int64_t time)
 {
 	struct record *record;
 	size_t length;
-	int64_t time;
 	int active;
 
 	if (!p || (!values && p->count > 0))
@@ -106,7 +106,8 @@ int omlc_inject(OmlMP *p, OmlValueU *values)
 	active = atomic_load_explicit(&p->active, memory_order_acquire);
 	if (active != ACTIVE_YES)
 		return active == ACTIVE_UNWANTED || library.options.noop ? 0 : -1;
-	time = now_real();
+	if (time == 0)
+		time = now_real();
 	length = p->has_long ? values_size(p->types, p->count, values) : (size_t)p->count * 8;
 	record = ring_reserve(&library.ring, length);
 	if (!record) {
@@ -119,6 +120,16 @@ int omlc_inject(OmlMP *p, OmlValueU *values)
 	ring_put(record, length);
 	atomic_fetch_add_explicit(&p->injected, 1, memory_order_relaxed);
 	return 0;
+}
+
+int omlc_inject(OmlMP *p, OmlValueU *values)
+{
+	return inject(p, values, 0);
+}
+
+int pillion_inject_at(OmlMP *p, OmlValueU *values, int64_t time_ns)
+{
+	return inject(p, values, time_ns);
 }
 
 void omlc_process(OmlMP *mp, OmlValueU *values)

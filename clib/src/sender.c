@@ -67,25 +67,28 @@ static void note_number(struct stream *s, const char *key, uint64_t n)
 	buffer_free(&subject);
 }
 
+static void report_streams(struct stream *first, uint64_t dropped)
+{
+	for (struct stream *s = first; s; s = s->next) {
+		report_streams(s->children, dropped);
+		if (s->replaced || dropped + s->lost == s->reported || !sink_has_room(s->sink))
+			continue;
+		if (!s->window)
+			s->seq += (int64_t)(dropped - s->skipped);
+		s->skipped = dropped;
+		s->reported = dropped + s->lost;
+		note_number(s, "dropped", s->reported);
+	}
+}
+
 /* Reports to each collector the number of dropped samples of a point, which are gaps in
  * the sequence numbers of its streams. */
 static void report(void)
 {
 	int count = atomic_load(&library.point_count);
 
-	for (int i = 0; i < count; i++) {
-		uint64_t dropped = atomic_load(&library.points[i]->dropped);
-
-		for (struct stream *s = library.points[i]->streams; s; s = s->next) {
-			if (dropped + s->lost == s->reported || !sink_has_room(s->sink))
-				continue;
-			if (!s->window)
-				s->seq += (int64_t)(dropped - s->skipped);
-			s->skipped = dropped;
-			s->reported = dropped + s->lost;
-			note_number(s, "dropped", s->reported);
-		}
-	}
+	for (int i = 0; i < count; i++)
+		report_streams(library.points[i]->streams, atomic_load(&library.points[i]->dropped));
 }
 
 /* Reports from where on a collector gets only every n-th sample, as requested. */

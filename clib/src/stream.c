@@ -4,10 +4,28 @@
 #include "sink.h"
 #include "window.h"
 
-struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *name, const struct field *fields, int count,
-			  struct window *window)
+/* Gives a stream a number in the collector's schema. */
+static void announce(struct stream *s, struct sink *sink)
 {
-	struct stream *s = calloc(1, sizeof *s);
+	struct buffer text = {0};
+
+	s->index = sink->stream_count++;
+	sink->streams[s->index] = s;
+	if (!sink->header_sent)
+		return;
+	/* After the header: define it by metadata. */
+	buffer_print(&text, "%d %s", s->index, s->name);
+	for (int i = 0; i < s->count; i++)
+		buffer_print(&text, " %s:%s", s->fields[i].name, type_name(s->fields[i].type));
+	if (text.bytes)
+		sink_note(sink, ".", "schema", (const char *)text.bytes);
+	buffer_free(&text);
+}
+
+struct stream *stream_add(struct OmlMP *point, struct stream *parent, struct sink *sink, const char *name,
+			  const struct field *fields, int count, struct window *window, int replaced)
+{
+	struct stream *s = calloc(1, sizeof *s), **list = parent ? &parent->children : &point->streams;
 
 	if (!s || sink->stream_count >= STREAMS || count > FIELDS) {
 		free(s);
@@ -26,20 +44,12 @@ struct stream *stream_add(struct OmlMP *point, struct sink *sink, const char *na
 	s->point = point;
 	s->sink = sink;
 	s->window = window;
-	s->index = sink->stream_count++;
-	sink->streams[s->index] = s;
-	s->next = point->streams;
-	point->streams = s;
-	if (sink->header_sent) { /* after the header: define it by metadata */
-		struct buffer text = {0};
-
-		buffer_print(&text, "%d %s", s->index, s->name);
-		for (int i = 0; i < count; i++)
-			buffer_print(&text, " %s:%s", fields[i].name, type_name(fields[i].type));
-		if (text.bytes)
-			sink_note(sink, ".", "schema", (const char *)text.bytes);
-		buffer_free(&text);
-	}
+	s->parent = parent;
+	s->replaced = replaced;
+	s->next = *list;
+	*list = s;
+	if (!replaced)
+		announce(s, sink);
 	return s;
 }
 
@@ -62,6 +72,10 @@ int sink_take(struct sink *sink, int index, int64_t seq, int64_t time, const str
 
 void stream_send(struct stream *s, int64_t time, const struct value *values)
 {
+	for (struct stream *child = s->children; child; child = child->next)
+		window_add(child, time, values);
+	if (s->replaced)
+		return;
 	if (!s->window && s->sink->thin > 1 && ++s->thinned < s->sink->thin)
 		return;
 	s->thinned = 0;
@@ -69,15 +83,15 @@ void stream_send(struct stream *s, int64_t time, const struct value *values)
 		s->lost++;
 }
 
-void streams_free(struct OmlMP *p)
+void streams_free(struct stream *first)
 {
-	for (struct stream *s = p->streams, *next; s; s = next) {
+	for (struct stream *s = first, *next; s; s = next) {
 		next = s->next;
+		streams_free(s->children);
 		fields_free(s->fields, s->count);
 		free(s->name);
 		if (s->window)
 			window_free(s->window);
 		free(s);
 	}
-	p->streams = NULL;
 }

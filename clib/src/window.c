@@ -31,10 +31,10 @@ void window_free(struct window *w)
 	free(w);
 }
 
-static int find_field(const struct OmlMP *p, const char *name)
+static int find_field(const struct field *fields, int count, const char *name)
 {
-	for (int i = 0; i < p->count; i++)
-		if (strcmp(p->fields[i].name, name) == 0)
+	for (int i = 0; i < count; i++)
+		if (strcmp(fields[i].name, name) == 0)
 			return i;
 	return -1;
 }
@@ -56,7 +56,7 @@ static int add_fields(struct field *fields, int count, const struct filter *f, c
 }
 
 /* 0, or -1 with a message: a collector would reject a schema with such names. */
-static int valid_outputs(const struct OmlMP *p, const struct field *fields, int count)
+static int valid_outputs(const char *name, const struct field *fields, int count)
 {
 	for (int i = 0; i < count; i++) {
 		int again = !valid_name(fields[i].name);
@@ -64,15 +64,15 @@ static int valid_outputs(const struct OmlMP *p, const struct field *fields, int 
 		for (int before = 0; before < i && !again; before++)
 			again = strcmp(fields[before].name, fields[i].name) == 0;
 		if (again) {
-			logerror("oml: point %s: invalid or duplicate filter output name '%s'; use rename\n", p->name, fields[i].name ? fields[i].name : "");
+			logerror("oml: point %s: invalid or duplicate filter output name '%s'; use rename\n", name, fields[i].name ? fields[i].name : "");
 			return -1;
 		}
 	}
 	return 0;
 }
 
-int window_open(struct OmlMP *p, const struct filter_spec *specs, int count, int samples, double interval,
-		struct window **window, struct field **fields, int *field_count)
+int window_open(const char *name, const struct field *inputs, int input_count, const struct filter_spec *specs, int count,
+		int samples, double interval, struct window **window, struct field **fields, int *field_count)
 {
 	struct window *w = calloc(1, sizeof *w);
 	struct field *made = calloc((size_t)count * OUTPUTS + 1, sizeof *made);
@@ -85,11 +85,11 @@ int window_open(struct OmlMP *p, const struct filter_spec *specs, int count, int
 	for (int i = 0; i < count; i++) {
 		struct filter *f = &w->filters[w->count];
 
-		f->field = find_field(p, specs[i].field);
-		f->type = f->field < 0 ? OML_UNKNOWN_VALUE : p->types[f->field];
+		f->field = find_field(inputs, input_count, specs[i].field);
+		f->type = f->field < 0 ? OML_UNKNOWN_VALUE : inputs[f->field].type;
 		f->operation = f->field < 0 ? NULL : operation_find(specs[i].operation, f->type);
 		if (!f->operation) {
-			logerror("oml: point %s: %s %s\n", p->name, f->field < 0 ? "unknown field" : "unknown filter, or not for the type of field",
+			logerror("oml: point %s: %s %s\n", name, f->field < 0 ? "unknown field" : "unknown filter, or not for the type of field",
 				 specs[i].field);
 			fields_free(made, n);
 			window_free(w);
@@ -98,7 +98,7 @@ int window_open(struct OmlMP *p, const struct filter_spec *specs, int count, int
 		w->count++;
 		n = add_fields(made, n, f, specs[i].rename ? specs[i].rename : specs[i].field);
 	}
-	if (valid_outputs(p, made, n) < 0) {
+	if (valid_outputs(name, made, n) < 0) {
 		fields_free(made, n);
 		window_free(w);
 		return -1;
@@ -115,7 +115,7 @@ int window_default(struct OmlMP *p, struct window **window, struct field **field
 
 	for (int i = 0; i < p->count; i++)
 		specs[i] = (struct filter_spec){.field = p->fields[i].name};
-	return window_open(p, specs, p->count, library.options.samples, library.options.interval, window, fields, count);
+	return window_open(p->name, p->fields, p->count, specs, p->count, library.options.samples, library.options.interval, window, fields, count);
 }
 
 void filters_list(void)
@@ -150,6 +150,9 @@ void window_add(struct stream *s, int64_t time, const struct value *values)
 {
 	struct window *w = s->window;
 
+	/* The tuple that ends with a window of its own source belongs to the next one. */
+	if (s->parent && w->end > 0 && now_steady() >= w->end)
+		end_window(s);
 	if (w->taken++ == 0 && w->interval > 0)
 		w->end = now_steady() + w->interval;
 	w->newest = time;
@@ -159,14 +162,22 @@ void window_add(struct stream *s, int64_t time, const struct value *values)
 		end_window(s);
 }
 
+/* Sources before what is computed from their tuples. */
+static void each_of(struct stream *first, int64_t now, int all)
+{
+	for (struct stream *s = first; s; s = s->next) {
+		if (s->window && s->window->taken > 0 && (all || (s->window->end > 0 && now >= s->window->end)))
+			end_window(s);
+		each_of(s->children, now, all);
+	}
+}
+
 static void each(int64_t now, int all)
 {
 	int count = atomic_load(&library.point_count);
 
 	for (int i = 0; i < count; i++)
-		for (struct stream *s = library.points[i]->streams; s; s = s->next)
-			if (s->window && s->window->taken > 0 && (all || (s->window->end > 0 && now >= s->window->end)))
-				end_window(s);
+		each_of(library.points[i]->streams, now, all);
 }
 
 void windows_expire(int64_t now)

@@ -11,11 +11,11 @@ struct filter_spec {
 	const char *rename;    /* NULL: the field's name */
 };
 
-/* Creates the filters of a point and their output fields, which the caller frees with
- * fields_free. A window ends after a number of samples or, if that is 0, after an
+/* Creates the filters of a point's or a stream's fields, named for messages, and their
+ * output fields, which the caller frees with fields_free. A window ends after a number of samples or, if that is 0, after an
  * interval in seconds. 0, or -1 with a message. */
-int window_open(struct OmlMP *point, const struct filter_spec *specs, int count, int samples, double interval,
-		struct window **window, struct field **fields, int *field_count);
+int window_open(const char *name, const struct field *inputs, int input_count, const struct filter_spec *specs, int count,
+		int samples, double interval, struct window **window, struct field **fields, int *field_count);
 /* The same with the default filters and window of the options. */
 int window_default(struct OmlMP *point, struct window **window, struct field **fields, int *count);
 void fields_free(struct field *fields, int count);

@@ -109,11 +109,99 @@ static void finding(void)
 	CHECK(operation_find(NULL, OML_INT32_VALUE) == operation_find("avg", OML_INT32_VALUE));
 }
 
+struct range {
+	double least, most;
+	int64_t count;
+};
+
+static void range_add(void *state, const OmlValue *value)
+{
+	struct range *r = state;
+	double x = value->type == OML_DOUBLE_VALUE ? value->value.doubleValue : (double)value->value.int32Value;
+
+	r->least = r->count == 0 || x < r->least ? x : r->least;
+	r->most = r->count == 0 || x > r->most ? x : r->most;
+	r->count++;
+}
+
+static void range_take(void *state, OmlValueU *outputs)
+{
+	const struct range *r = state;
+
+	omlc_set_double(outputs[0], r->most - r->least);
+	omlc_set_int64(outputs[1], r->count);
+}
+
+static const PillionFilter range = {
+	.name = "range", .suffixes = {"range", "n"}, .types = {OML_DOUBLE_VALUE, OML_INT64_VALUE},
+	.state = sizeof(struct range), .add = range_add, .take = range_take,
+};
+
+struct letters {
+	char text[8];
+	int count;
+};
+
+static void letters_begin(void *state)
+{
+	((struct letters *)state)->count = 1; /* the text is kept */
+}
+
+static void letters_add(void *state, const OmlValue *value)
+{
+	struct letters *l = state;
+
+	if (value->value.stringValue.length > 0)
+		l->text[l->count++] = value->value.stringValue.ptr[0];
+}
+
+static void letters_take(void *state, OmlValueU *outputs)
+{
+	struct letters *l = state;
+
+	l->text[0] = '-';
+	l->text[l->count] = '\0';
+	omlc_set_string(outputs[0], l->text);
+}
+
+/* Filters of the program. */
+static void own_filters(void)
+{
+	const PillionFilter letters = {.name = "letters", .any = 1, .suffixes = {""}, .types = {OML_STRING_VALUE},
+				       .state = sizeof(struct letters), .begin = letters_begin, .add = letters_add, .take = letters_take};
+	PillionFilter bad = range;
+	struct value got[OUTPUTS];
+
+	CHECK(pillion_register_filter(&range) == 0 && pillion_register_filter(&letters) == 0);
+	CHECK(pillion_register_filter(&range) == -1); /* taken */
+	bad.name = "two words";
+	CHECK(pillion_register_filter(&bad) == -1);
+	bad.name = "vector", bad.types[1] = OML_VECTOR_DOUBLE_VALUE;
+	CHECK(pillion_register_filter(&bad) == -1 && pillion_register_filter(NULL) == -1);
+	bad.types[1] = OML_INT64_VALUE, bad.add = NULL;
+	CHECK(pillion_register_filter(&bad) == -1);
+	CHECK(operation_find("range", OML_STRING_VALUE) == NULL && operation_find("letters", OML_VECTOR_BOOL_VALUE) == NULL);
+	open_filter("range", OML_DOUBLE_VALUE);
+	add(4), add(-1), add(2);
+	CHECK(filter_take(&filter, got) == 2 && same(got[0].real, 5) && got[1].integer == 3 && got[1].type == OML_INT64_VALUE);
+	add(7);
+	CHECK(filter_take(&filter, got) == 2 && same(got[0].real, 0) && got[1].integer == 1);
+	filter_free(&filter);
+	open_filter("letters", OML_STRING_VALUE);
+	for (int window = 0; window < 2; window++) {
+		filter_add(&filter, &(struct value){.type = OML_STRING_VALUE, .bytes = "one", .length = 3});
+		filter_add(&filter, &(struct value){.type = OML_STRING_VALUE, .bytes = "two", .length = 3});
+		CHECK(filter_take(&filter, got) == 1 && got[0].length == 3 && memcmp(got[0].bytes, "-ot", 3) == 0);
+	}
+	filter_free(&filter);
+}
+
 int main(void)
 {
 	RUN(numbers);
 	RUN(whole_numbers);
 	RUN(texts);
 	RUN(finding);
+	RUN(own_filters);
 	END;
 }

@@ -273,6 +273,80 @@ APART(config_good)
 	}
 }
 
+REFUSAL(config_chain_plain, "<stream mp='lin' samples='2'>\n<stream/></stream>", "config.xml, line 4: a stream inside another one needs filters")
+REFUSAL(config_chain_replace, "<stream mp='lin' samples='2'><stream samples='2' replace='1'/></stream>", "config.xml, line 3: replace must be yes or no")
+REFUSAL(config_chain_field, "<stream mp='lin' samples='2'><filter field='n' operation='sum'/>\n<stream samples='2'><filter field='n'/></stream></stream>",
+	"unknown field n")
+
+static void last_add(void *state, const OmlValue *value)
+{
+	*(int64_t *)state += 2 * value->value.int64Value;
+}
+
+static void last_take(void *state, OmlValueU *outputs)
+{
+	omlc_set_int64(outputs[0], *(int64_t *)state);
+}
+
+/* Sums of two samples, of which the average of three and the maximum are computed, with a
+ * filter of the program; times of the program. */
+APART(chain)
+{
+	static const PillionFilter twice = {.name = "twice", .suffixes = {"twice"}, .types = {OML_INPUT_VALUE}, .state = 8, .add = last_add, .take = last_take};
+	OmlMP *lin;
+	OmlValueU values[2];
+	char text[1024], *got;
+
+	CHECK(pillion_register_filter(&twice) == 0);
+	snprintf(text, sizeof text,
+		 "<omlc domain='d' id='i'><collect url='file:%s/chain'>\n<stream mp='lin' samples='2' name='sums'>"
+		 "<filter field='n' operation='sum'/><filter field='n' operation='twice'/>"
+		 "<stream samples='3' name='means' replace='yes'><filter field='n_sum' operation='avg'/></stream>"
+		 "<stream samples='2'><filter field='n_sum' operation='last'/><stream interval='100' name='end'/></stream></stream></collect></omlc>", folder);
+	write_file("config.xml", text);
+	CHECK(INIT("--oml-config", path_of("config.xml")) == 0);
+	lin = omlc_add_mp("lin", numbers);
+	CHECK(omlc_start() == 0 && pillion_register_filter(&twice) == -1);
+	omlc_zero_array(values, 2);
+	for (int i = 1; i <= 12; i++) {
+		omlc_set_int64(values[1], i);
+		CHECK(pillion_inject_at(lin, values, 1000000000LL * i) == 0);
+	}
+	CHECK(omlc_close() == 0);
+	got = read_file("chain");
+	CHECK_SAYING(strstr(got, "schema: 1 app_means n_sum_avg:double n_sum_min:double n_sum_max:double\n") != NULL, "%s", got);
+	CHECK(strstr(got, "schema: 2 app_sums n_sum_last:double\n") != NULL);
+	CHECK(strstr(got, "schema: 3 app_end n_sum_last_avg:double") != NULL);
+	CHECK(strstr(got, "\t1\t1\t7\t3\t11\n") != NULL && strstr(got, "\t1\t2\t19\t15\t23\n") != NULL);
+	CHECK(strstr(got, "\t2\t1\t7\n") != NULL && strstr(got, "\t2\t3\t23\n") != NULL);
+	CHECK(strstr(got, "\t3\t1\t15\t7\t23\n") != NULL);
+	CHECK(strstr(got, "twice") == NULL); /* only in what was replaced */
+}
+
+/* Timestamps are the program's, relative to the start. */
+APART(timestamps)
+{
+	OmlMP *lin;
+	OmlValueU values[2];
+	long long start = 0;
+	char *got, want[64];
+
+	CHECK(INIT("--oml-collect", (snprintf(want, sizeof want, "file:%s/times", folder), want)) == 0);
+	lin = omlc_add_mp("lin", numbers);
+	CHECK(omlc_start() == 0);
+	omlc_zero_array(values, 2);
+	start = (long long)time(NULL);
+	CHECK(pillion_inject_at(lin, values, (start - 60) * 1000000000) == 0);
+	CHECK(pillion_inject_at(lin, values, (start + 3600) * 1000000000 + 500000000) == 0);
+	CHECK(pillion_inject_at(NULL, values, 1) == -1);
+	CHECK(omlc_close() == 0);
+	got = read_file("times");
+	CHECK(sscanf(strstr(got, "start-time:"), "start-time: %lld", &start) == 1);
+	start = (long long)time(NULL) - start; /* at most a second or two */
+	CHECK(strstr(got, "\n-60.000000\t1\t1\t0\t0\n") != NULL || (start > 0 && strstr(got, "\n-59.000000\t1\t1\t0\t0\n") != NULL));
+	CHECK(strstr(got, "\n3600.500000\t1\t2\t0\t0\n") != NULL || (start > 0 && strstr(got, "\n3601.500000\t1\t2\t0\t0\n") != NULL));
+}
+
 /* A process that was forked measures nothing, and does its parent no harm. */
 APART(forked)
 {
@@ -546,6 +620,11 @@ int main(void)
 	RUN(config_encoding);
 	RUN(config_collector);
 	RUN(config_good);
+	RUN(config_chain_plain);
+	RUN(config_chain_replace);
+	RUN(config_chain_field);
+	RUN(chain);
+	RUN(timestamps);
 	RUN(forked);
 	RUN(threads);
 	RUN(collector_deaf);

@@ -137,6 +137,34 @@ int omlc_close(void);
 /* The deprecated name of omlc_inject. */
 void omlc_process(OmlMP *mp, OmlValueU *values);
 
+/* Injects a sample measured at a time of the program's own, ns since 1970, such as the
+ * kernel's time of a captured packet: oml_ts_client is relative to it. Otherwise like
+ * omlc_inject. Intervals of filters are by the time of the injection. */
+int pillion_inject_at(OmlMP *mp, OmlValueU *values, int64_t time_ns);
+
+/* A filter of the program's own, for the operation attribute of a configuration. Its
+ * functions are called by the library's thread; state and values belong to one window
+ * of one field. */
+#define PILLION_OUTPUTS 3
+typedef struct PillionFilter {
+	const char *name; /* letters, digits and _, not that of another filter */
+	const char *suffixes[PILLION_OUTPUTS]; /* of output columns, after the field's name; "": none; NULL ends them */
+	/* Types of the outputs: numbers, bool, guid or string. OML_INPUT_VALUE is that of the field. */
+	OmlValueT types[PILLION_OUTPUTS];
+	int any;      /* 0: only for fields that are numbers; 1: for all but vectors */
+	size_t state; /* bytes; zero at the start of the first window */
+	/* Begins a window. NULL: sets the state to zero. */
+	void (*begin)(void *state);
+	/* Adds a value. Strings and blobs have a length and no terminator, and belong to the library. */
+	void (*add)(void *state, const OmlValue *value);
+	/* Sets the outputs at the end of a window; strings must stay valid until the next call. */
+	void (*take)(void *state, OmlValueU *outputs);
+} PillionFilter;
+
+/* Registers a filter, which is copied but for its name and suffixes, before omlc_start.
+ * Returns 0, or -1 with a message. Before omlc_init, --oml-list-filters lists it. */
+int pillion_register_filter(const PillionFilter *filter);
+
 /* Numbers of samples injected into a point, and dropped. */
 uint64_t pillion_injected(const OmlMP *mp);
 uint64_t pillion_dropped(const OmlMP *mp);
