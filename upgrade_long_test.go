@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -168,6 +169,13 @@ func (s *site) report(rows int) {
 	fmt.Fprintf(conn, "protocol: 4\ndomain: upgrade\nstart-time: %d\nsender-id: s\napp-name: app\nschema: 1 app_numbers n:uint32\ncontent: text\n\n", time.Now().Unix())
 	for i := range rows {
 		fmt.Fprintf(conn, "%d.5\t1\t%d\t%d\n", i, i+1, s.sent+i)
+	}
+	// The agent finds out the user of a connection while it is open.
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, conn); err != nil {
+		s.t.Fatal(err)
 	}
 	s.sent += rows
 }

@@ -13,7 +13,8 @@ import (
 
 // domain is an experiment that applications of this host report to. It belongs to the user
 // who reported first: its streams carry no user, so another one could write rows that
-// look like the owner's.
+// look like the owner's. One that a user began who could not be determined belongs to the
+// first who can: that may be the same, whose first connection was closed too early.
 type domain struct {
 	owner  string // as of collect.SourceOf; empty: anyone
 	used   time.Time
@@ -62,6 +63,12 @@ func (b *Backend) begin(user, name string, start int64) (int64, error) {
 	if d != nil && d.owner != "" && d.owner != user && now.Sub(d.used) >= unusedMost {
 		delete(b.domains, name)
 		d = nil
+	}
+	if d != nil && d.owner == collect.UnknownUser {
+		d.owner = user // the first who is known
+		if err := b.saveOwners(); err != nil {
+			b.log.Warn("save owners of OML domains: after a restart another user can take them", "error", err)
+		}
 	}
 	if d != nil && d.owner != "" && d.owner != user && !b.shared[name] {
 		return 0, fmt.Errorf("start domain %.80q: on this host it belongs to %s, not to %s; use another domain, or list it in oml_shared", name, d.owner, user)

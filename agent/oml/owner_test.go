@@ -46,6 +46,21 @@ func TestUserCannotWriteIntoAnothersStream(t *testing.T) {
 	}
 }
 
+// TestDomainOfAnUnknownUser: whose connection was closed before its user was found does not
+// lock out anybody, least of all the same user's next one.
+func TestDomainOfAnUnknownUser(t *testing.T) {
+	a := begin(t, t.TempDir())
+	defer a.end()
+	for _, row := range []struct {
+		user    string
+		refused bool
+	}{{"unknown user", false}, {"unknown user", false}, {"user 1000", false}, {"unknown user", true}, {"user 1001", true}, {"user 1000", false}} {
+		if _, err := a.For(row.user).Start("lab", 1000); (err != nil) != row.refused {
+			t.Errorf("%s: %v", row.user, err)
+		}
+	}
+}
+
 // TestUserCannotFillTables: the domains and tables of one user are bounded, others have
 // theirs.
 func TestUserCannotFillTables(t *testing.T) {

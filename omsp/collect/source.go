@@ -71,7 +71,7 @@ func peerUser(conn *net.UnixConn) string {
 	return source
 }
 
-// userOf finds the user of the socket at that end of an established connection.
+// userOf finds the user of the socket at that end of an open connection.
 func userOf(local, remote netip.AddrPort) string {
 	for _, path := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		file, err := os.Open(path)
@@ -87,15 +87,16 @@ func userOf(local, remote netip.AddrPort) string {
 	return UnknownUser
 }
 
-// stateEstablished is TCP_ESTABLISHED; sockets in other states may have lost their user.
-const stateEstablished = "01"
+// open are the states in which a socket with an inode has its user: TCP_ESTABLISHED, and
+// TCP_FIN_WAIT1 and TCP_FIN_WAIT2 after shutdown.
+var open = map[string]bool{"01": true, "04": true, "05": true}
 
 // findSocket searches a table of the kernel (proc_net_tcp(5)).
 func findSocket(table io.Reader, local, remote netip.AddrPort) (uid uint32, found bool) {
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
-		if len(words) < 10 || words[3] != stateEstablished || words[9] == "0" {
+		if len(words) < 10 || !open[words[3]] || words[9] == "0" {
 			continue
 		}
 		one, ok1 := parseEndpoint(words[1])

@@ -37,14 +37,18 @@ func TestSourceOfLocalUser(t *testing.T) {
 		if got := SourceOf(server); got != want {
 			t.Errorf("%s %s: %q, want %q", row.network, row.address, got, want)
 		}
-		if row.network == "tcp" {
+		if half, ok := client.(*net.TCPConn); ok {
+			half.CloseWrite()
+			if got := SourceOf(server); got != want {
+				t.Errorf("%s %s: half closed: %q, want %q", row.network, row.address, got, want)
+			}
 			client.Close()
 			within(t, "the user of a closed socket is unknown", func() bool { return SourceOf(server) == UnknownUser })
 		}
 	}
 }
 
-// TestFindSocket: only an established socket with an owner counts.
+// TestFindSocket: only an open socket with an owner counts.
 func TestFindSocket(t *testing.T) {
 	line := func(local, remote, state, uid, inode string) string {
 		return fmt.Sprintf("  0: %s %s %s 00000000:00000000 00:00000000 00000000 %s 0 %s 1 0 20 4 30 10 -1\n", local, remote, state, uid, inode)
@@ -57,7 +61,8 @@ func TestFindSocket(t *testing.T) {
 		"found":            {line("0100007F:1F90", "0100007F:0BBB", "01", "1000", "77"), "1000 true"},
 		"mapped":           {line("0000000000000000FFFF00000100007F:1F90", "0000000000000000FFFF00000100007F:0BBB", "01", "1001", "77"), "1001 true"},
 		"closed":           {line("0100007F:1F90", "0100007F:0BBB", "06", "0", "0"), "0 false"},
-		"half closed":      {line("0100007F:1F90", "0100007F:0BBB", "05", "1000", "77"), "0 false"},
+		"half closed":      {line("0100007F:1F90", "0100007F:0BBB", "05", "1000", "77"), "1000 true"},
+		"closed and kept":  {line("0100007F:1F90", "0100007F:0BBB", "05", "0", "0"), "0 false"},
 		"orphan":           {line("0100007F:1F90", "0100007F:0BBB", "01", "0", "0"), "0 false"},
 		"other port":       {line("0100007F:1F91", "0100007F:0BBB", "01", "1000", "77"), "0 false"},
 		"the other end":    {line("0100007F:0BBB", "0100007F:1F90", "01", "1000", "77"), "0 false"},
