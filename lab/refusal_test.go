@@ -165,6 +165,12 @@ func TestShortCertificates(t *testing.T) {
 	if log := b.log("agent-a"); strings.Contains(log, "renew certificate") {
 		t.Errorf("a could not renew:\n%s", log)
 	}
+	// Killed while it renews, b would rightly ask again with the new key, which holds its name.
+	eventually(t, "b not to be about to renew", func() bool {
+		expires, _ := b.expiry("b")
+		left := time.Until(expires)
+		return left > 5*time.Second && left < 7500*time.Millisecond
+	})
 	b.kill("agent-b")
 	expires, _ := b.expiry("b")
 	eventually(t, "b's certificate to expire", func() bool { return time.Now().After(expires.Add(time.Second)) })
