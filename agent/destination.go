@@ -37,7 +37,7 @@ func RunDestination(ctx context.Context, options DestinationOptions, out io.Writ
 		}
 		defer func() { err = errors.Join(err, records.close()) }()
 	}
-	if err := v.readyDestination(probe.Device(), options.Peers); err != nil {
+	if err := v.readyDestination(probe.Device(), options.Peers.Prefixes()); err != nil {
 		return err
 	}
 	err = errors.Join(probe.Run(ctx), probe.Stop())

@@ -99,7 +99,7 @@ func TestPairKeys(t *testing.T) {
 	seen := map[string]bool{string(key): true}
 	for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "c"}, {"ab", ""}, {"", "ab"}} {
 		k := key.Pair(pair[0], pair[1])
-		if len(k) != KeyLength || seen[string(k)] || string(k) != string(key.Pair(pair[0], pair[1])) {
+		if len(k) != wire.KeyLength || seen[string(k)] || string(k) != string(key.Pair(pair[0], pair[1])) {
 			t.Errorf("%v: a key of another pair, or not the same twice", pair)
 		}
 		seen[string(k)] = true

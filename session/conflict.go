@@ -7,22 +7,30 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"pillion.dev/wire/fivetuple"
 )
 
 // ErrConflict marks sessions that cannot run at the same time.
 var ErrConflict = errors.New("conflict")
 
-// Conflict returns an error if a session cannot run alongside the running ones. Only
-// sources can conflict: an interface has one marking program, so sessions that share
-// it must agree on how to mark. Their peers and filters are merged; those of
-// destinations always are.
+// Conflict returns an error if a session cannot run alongside the running ones. An
+// interface has one marking program, so sessions that share it must agree on how to mark.
+// Their peers and filters are merged; so are those of destinations, as far as they fit.
 func Conflict(running []Plan, next Plan) error {
 	var faults []error
 	for _, agent := range slices.Sorted(maps.Keys(next.Assignments)) {
 		var others []SourceTask
+		var reading []DestinationTask
 		for _, plan := range running {
 			if plan.Session != next.Session {
 				others = append(others, plan.Assignments[agent].Sources...)
+				reading = append(reading, plan.Assignments[agent].Destinations...)
+			}
+		}
+		for _, task := range next.Assignments[agent].Destinations {
+			if err := fitsReading(reading, task); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w", agent, err))
 			}
 		}
 		for _, task := range next.Assignments[agent].Sources {
@@ -61,6 +69,28 @@ func Fits(others []SourceTask, next SourceTask) error {
 	}
 	return fmt.Errorf("%w with session %s: their filters differ and, combined with the destination addresses, need %d rules; "+
 		"a source supports %d unless all filters are equal", ErrConflict, strings.Join(met, " and "), len(set), RulesMax)
+}
+
+// fitsReading returns an error if an agent cannot tell which marks to read for one more session.
+func fitsReading(others []DestinationTask, next DestinationTask) error {
+	filters := map[fivetuple.Filter]bool{}
+	var met []string
+	for _, task := range append(slices.Clone(others), next) {
+		if task.Device != next.Device && task.Device != "" && next.Device != "" {
+			continue
+		}
+		for _, filter := range task.Filters {
+			filters[filter] = true
+		}
+		if task.Session != next.Session && len(task.Filters) > 0 {
+			met = append(met, task.Session)
+		}
+	}
+	if len(filters) <= RulesMax || len(next.Filters) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w with session %s: they have %d different filters; a destination supports %d", ErrConflict,
+		strings.Join(met, " and "), len(filters), RulesMax)
 }
 
 func differ(a, b SourceTask) (field, theirs, ours string) {

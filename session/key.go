@@ -5,10 +5,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
-)
 
-// KeyLength is that of a Key in bytes.
-const KeyLength = 16
+	"pillion.dev/wire"
+)
 
 // A Key is a secret that only the agents of one session and the server have. JSON has it in
 // base64; as text it is never shown, so that it appears in no log.
@@ -16,7 +15,7 @@ type Key []byte
 
 // NewKey draws a key at random.
 func NewKey() Key {
-	key := make(Key, KeyLength)
+	key := make(Key, wire.KeyLength)
 	_, _ = rand.Read(key) // never fails
 	return key
 }
@@ -28,7 +27,7 @@ func (k Key) Pair(source, destination string) Key {
 	for _, part := range []string{"pair", source, destination} {
 		derive.Write(append([]byte(part), 0))
 	}
-	return derive.Sum(nil)[:KeyLength]
+	return derive.Sum(nil)[:wire.KeyLength]
 }
 
 // Format hides the key from all verbs of package fmt.

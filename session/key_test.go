@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"pillion.dev/wire"
 )
 
 // A key is in JSON, and in no text.
@@ -16,7 +18,7 @@ func TestKeyIsNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again Peer
-	if err := json.Unmarshal(message, &again); err != nil || string(again.Key) != string(task.Key) || len(task.Key) != KeyLength {
+	if err := json.Unmarshal(message, &again); err != nil || string(again.Key) != string(task.Key) || len(task.Key) != wire.KeyLength {
 		t.Errorf("got %x from %s, %v", []byte(again.Key), message, err)
 	}
 	var log strings.Builder

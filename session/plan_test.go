@@ -94,6 +94,15 @@ func TestPlanWithoutAddress(t *testing.T) {
 	}
 }
 
+// ports are filters of that many ports.
+func ports(first, n int) []fivetuple.Filter {
+	filters := make([]fivetuple.Filter, n)
+	for i := range filters {
+		filters[i].Dport = uint16(first + i)
+	}
+	return filters
+}
+
 func TestConflict(t *testing.T) {
 	many := make([]Host, 70)
 	for i := range many {
@@ -125,7 +134,14 @@ func TestConflict(t *testing.T) {
 		{"one device is not known", func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} }, func(s *Spec) { s.Encoding = "shim" }, "encoding"},
 		{"other devices", func(s *Spec) { s.Device = map[string]string{"h1": "eth0"} },
 			func(s *Spec) { s.Encoding, s.Device = "shim", map[string]string{"h1": "eth1"} }, ""},
-		{"destinations never", equal, func(s *Spec) { s.Sources, s.Encoding = []string{"h3"}, "shim" }, ""},
+		{"destinations do not", equal, func(s *Spec) { s.Sources, s.Encoding = []string{"h3"}, "shim" }, ""},
+		{"but for filters that do not fit", func(s *Spec) { s.Filters = ports(1, 40) }, func(s *Spec) { s.Sources, s.Filters = []string{"h3"}, ports(1001, 25) },
+			"h2: conflict with session first: they have 65 different filters; a destination supports 64"},
+		{"filters that fit", func(s *Spec) { s.Filters = ports(1, 40) }, func(s *Spec) { s.Sources, s.Filters = []string{"h3"}, ports(1001, 24) }, ""},
+		{"filters on other devices", func(s *Spec) { s.Filters, s.Device = ports(1, 40), map[string]string{"h2": "eth0"} },
+			func(s *Spec) {
+				s.Sources, s.Filters, s.Device = []string{"h3"}, ports(1001, 25), map[string]string{"h2": "eth1"}
+			}, ""},
 		{"many addresses, the same filters", equal, func(s *Spec) { s.Destinations = []string{"*"} }, ""},
 		{"too many rules together", func(s *Spec) { s.Destinations, s.Filters = names32(2), parseFilters("proto=tcp") },
 			func(s *Spec) { s.Destinations, s.Filters = names32(2), parseFilters("proto=udp", "proto=icmp") }, "session first: their filters differ"},

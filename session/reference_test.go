@@ -239,8 +239,8 @@ errors. A file has at most %d KiB. Durations are written as ` + "`500ms`, `1h30m
 
 const referencePoints = `
 Sessions that mark packets on the same interface of a source must have the same modules, encoding, stamp_every, sparse_marks, authentication,
-family and sampling; their peers and filters are combined. A source supports %d combinations of filter and destination address, or any number if
-all filters are equal.
+family and sampling; their peers and filters are combined. A source supports %[1]d combinations of filter and destination address, or any number if
+all filters are equal; a destination supports %[1]d different filters.
 
 ## Points
 

@@ -14,7 +14,7 @@ import (
 // proven if there is a key.
 func TestAdmitted(t *testing.T) {
 	address := netip.MustParseAddr("192.0.2.2")
-	key := wire.NewProbeKey(make([]byte, session.KeyLength))
+	key := wire.NewProbeKey(make([]byte, wire.KeyLength))
 	alive := session.Pulse{Alive: map[string][]string{"web": {"h2"}}}
 	for _, row := range []struct {
 		name     string

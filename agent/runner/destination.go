@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -38,10 +37,10 @@ type deviceDestination struct {
 	records     bool
 	copied      chan struct{} // closed when all records of the probe are delivered; nil without records
 	subscribers []*subscriber
-	untagged    map[netip.Prefix]time.Time // when marks of a peer last needed no tag
-	pulse       session.Pulse              // what is known of the peers' clocks
-	err         error                      // of the last reading
-	copying     error                      // of the records
+	table       peerTable
+	pulse       session.Pulse // what is known of the peers' clocks
+	err         error         // of the last reading
+	copying     error         // of the records
 
 	ending chan struct{}
 	ended  sync.WaitGroup
@@ -112,7 +111,7 @@ func (d *deviceDestination) startRecords() {
 func (d *deviceDestination) open(tasks []destinationTask) error {
 	records := slices.ContainsFunc(tasks, func(t destinationTask) bool { return t.Records })
 	settings := destination.Settings{
-		Peers: prefixes(tasks), Keys: d.required(tasks), Records: records, StartEmpty: true,
+		Peers: d.table.peers(tasks, time.Now()), Records: records, StartEmpty: true,
 		FlowsPerPeer: destination.DefaultFlows / 4,
 	}
 	if local := tasks[0].local; local != nil {
@@ -143,19 +142,6 @@ func (d *deviceDestination) open(tasks []destinationTask) error {
 	return before.Close()
 }
 
-func prefixes(tasks []destinationTask) []netip.Prefix {
-	all := map[netip.Prefix]bool{}
-	for _, task := range tasks {
-		if task.local != nil {
-			return task.local.Peers
-		}
-		for address := range task.peers {
-			all[netip.PrefixFrom(address, address.BitLen())] = true
-		}
-	}
-	return slices.Collect(maps.Keys(all))
-}
-
 // follow applies changes of the tasks and of the device.
 func (d *deviceDestination) follow(tasks []destinationTask) error {
 	d.mu.Lock()
@@ -179,7 +165,7 @@ func (d *deviceDestination) follow(tasks []destinationTask) error {
 		if err := d.open(tasks); err != nil {
 			return err
 		}
-	} else if err := d.probe.Accept(prefixes(tasks), d.required(tasks)); err != nil {
+	} else if err := d.probe.Accept(d.table.peers(tasks, time.Now())); err != nil {
 		return err
 	}
 	d.assign(tasks)
@@ -340,6 +326,7 @@ func (d *deviceDestination) states() []session.TaskState {
 		counters["device_marked"] = tally.Packets
 		counters["device_rejected"] = tally.Rejected
 		counters["device_forged"] = tally.Reasons["forged"]
+		counters["device_filtered"] = tally.Reasons["filter"]
 		counters["device_replayed"] = tally.Reasons["replayed"]
 		counters["records_dropped"] = tally.RecordsDropped
 		counters["flows_full"] = tally.FlowsFull

@@ -3,17 +3,16 @@ package runner
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
-	"pillion.dev/probe/destination"
 	"pillion.dev/session"
 	"pillion.dev/wire"
 )
 
 const (
-	// strictAfter is how long marks of a peer need no tag yet once they are to carry one: its
-	// agent may hear of it later, and a mark that is rejected stays in its packet.
+	// strictAfter is how long marks of a peer need no tag yet once they are to carry one, and
+	// may be of flows that sessions no longer select: its agent may hear of it later, and a mark
+	// that is rejected stays in its packet.
 	strictAfter = 20 * time.Second
 	// untaggedAfter is how long a source marks nothing before it omits tags, so that its
 	// peers no longer require them.
@@ -55,41 +54,6 @@ func pairKeys(tasks []sourceTask) map[netip.Prefix]wire.Key {
 				keys[prefix] = key
 			}
 		})
-	}
-	return keys
-}
-
-// peerKeys are the keys with which tags are checked: those of all sessions, as many as fit.
-func peerKeys(tasks []destinationTask) destination.Keys {
-	keys := destination.Keys{}
-	for _, task := range tasks {
-		if task.local != nil {
-			return task.local.Keys
-		}
-		if !task.Authenticated {
-			continue
-		}
-		eachKey(task.Peers, func(prefix netip.Prefix, key wire.Key) {
-			if len(keys[prefix]) < destination.KeysMax && !slices.Contains(keys[prefix], key) {
-				keys[prefix] = append(keys[prefix], key)
-			}
-		})
-	}
-	return keys
-}
-
-// required returns those that marks need now.
-func (d *deviceDestination) required(tasks []destinationTask) destination.Keys {
-	keys, now := peerKeys(tasks), time.Now()
-	if d.untagged == nil {
-		d.untagged = map[netip.Prefix]time.Time{}
-	}
-	for _, prefix := range prefixes(tasks) {
-		if _, ok := keys[prefix]; !ok {
-			d.untagged[prefix] = now
-		} else if last, ok := d.untagged[prefix]; ok && now.Sub(last) < strictAfter {
-			delete(keys, prefix)
-		}
 	}
 	return keys
 }

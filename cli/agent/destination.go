@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"os"
 	"time"
 
@@ -47,18 +46,8 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 		Strip: strips[c.Strip],
 	}
 	var err error
-	if options.Peers, err = prefixes(c.From); err != nil {
+	if options.Peers, err = c.peers(); err != nil {
 		return err
-	}
-	if c.KeyFile != "" {
-		key, err := readKey(c.KeyFile)
-		if err != nil {
-			return err
-		}
-		options.Keys = destination.Keys{}
-		for _, prefix := range append(options.Peers, netip.Prefix{}) {
-			options.Keys[prefix] = []wire.Key{key}
-		}
 	}
 	if options.Granularity, err = destination.ParseGranularity(c.By); err != nil {
 		return fmt.Errorf("%w: %w", command.ErrValue, err)
@@ -73,4 +62,24 @@ func (c *destinationCmd) Run(ctx context.Context) error {
 		return fmt.Errorf("read flow table size: %w: %d is not between 1 and 2^24", command.ErrValue, c.Flows)
 	}
 	return agent.RunDestination(ctx, options, os.Stdout)
+}
+
+func (c *destinationCmd) peers() (destination.Peers, error) {
+	from, err := prefixes(c.From)
+	if err != nil {
+		return nil, err
+	}
+	var peer destination.Peer
+	if c.KeyFile != "" {
+		key, err := readKey(c.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		peer.Keys = []wire.Key{key}
+	}
+	peers := destination.Peers{{}: peer}
+	for _, prefix := range from {
+		peers[prefix] = peer
+	}
+	return peers, nil
 }

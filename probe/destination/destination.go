@@ -50,11 +50,9 @@ type Settings struct {
 	// XDP reads frames before there are socket buffers; the device's driver
 	// must know native XDP. Otherwise TC ingress is used.
 	XDP bool
-	// Peers are the hosts whose marks count; none means all, and Accept cannot
-	// change that.
-	Peers []netip.Prefix
-	// Keys are those of the peers; without any, marks need no tag.
-	Keys Keys
+	// Peers are the hosts whose marks count; without a valid prefix all hosts are, and
+	// Accept cannot change that.
+	Peers Peers
 	// FlowsPerPeer is how many flows of one peer are in the table at most; 0 means as many
 	// as there is room for. Marks of more are counted, but in no flow.
 	FlowsPerPeer int
@@ -106,9 +104,9 @@ type Destination struct {
 	attachment *hook.Attachment
 	records    *ringbuf.Reader
 	pass       uint32 // grows, also from one program to the next on the same flows
-	peers      map[netip.Prefix]bool
-	keys       Keys
+	peers      Peers
 	positions  map[netip.Prefix]uint32 // of peers in the tables of peer.h
+	rules      filterRules             // of peers in the table of rules
 	peersState uint32                  // grows likewise
 	flows      map[flow.Raw]*state
 	total      change
@@ -133,7 +131,7 @@ func (d *Destination) Replace(settings Settings) (*Destination, error) {
 	return next.open(map[string]*ebpf.Map{
 		destinationMapFlows: d.objects.Flows, destinationMapPages: d.objects.Pages,
 		destinationMapSlots: d.objects.Slots, destinationMapTallies: d.objects.Tallies, destinationMapPeers: d.objects.Peers,
-		destinationMapPeerKeys: d.objects.PeerKeys, destinationMapPeerFlows: d.objects.PeerFlows,
+		destinationMapPositions: d.objects.Positions, destinationMapPeerFlows: d.objects.PeerFlows,
 		carriedSection: d.carried,
 	})
 }
@@ -182,7 +180,10 @@ func (d *Destination) prepare() error {
 	if err := d.FollowClock(); err != nil {
 		return err
 	}
-	if err := d.Accept(d.settings.Peers, d.settings.Keys); err != nil {
+	if err := d.Accept(d.settings.Peers); err != nil {
+		return err
+	}
+	if err := d.writeRules(d.rules); err != nil { // Accept does not, if another program had the peers
 		return err
 	}
 	if d.settings.Records {
@@ -220,7 +221,7 @@ func specification(device hook.Device, settings Settings) (*ebpf.CollectionSpec,
 		destinationVarLinkLength:    uint32(device.LinkLength),
 		destinationVarFlowFields:    uint32(cmp.Or(settings.Flow, flow.All)),
 		destinationVarUdpPort:       cmp.Or(settings.Port, wire.Port),
-		destinationVarAnyPeer:       !settings.StartEmpty && len(settings.Peers) == 0,
+		destinationVarAnyPeer:       !settings.StartEmpty && len(settings.Peers.Prefixes()) == 0,
 		destinationVarFlowsPerPeer:  cmp.Or(uint32(settings.FlowsPerPeer), math.MaxUint32),
 		destinationVarRecordsWanted: settings.Records,
 		destinationVarAmendMarks:    settings.Amend,

@@ -91,6 +91,13 @@ type destinationFlowKey struct {
 	Zero     uint16
 }
 
+type destinationHostPrefix struct {
+	_       structs.HostLayout
+	Prefix  uint32
+	Family  uint8
+	Address [16]uint8
+}
+
 type destinationMarkKey struct {
 	_     structs.HostLayout
 	Words [2]uint64
@@ -109,17 +116,11 @@ type destinationPageKey struct {
 }
 
 type destinationPeer struct {
-	_       structs.HostLayout
-	Prefix  uint32
-	Family  uint8
-	Address [16]uint8
-}
-
-type destinationPeerKey struct {
 	_     structs.HostLayout
 	Keys  [4]destinationMarkKey
 	Count uint32
 	Zero  uint32
+	Rules [2]uint64
 }
 
 type destinationRecord struct {
@@ -133,6 +134,20 @@ type destinationRecord struct {
 	Encoding   uint8
 	Zero       uint32
 	Key        destinationFlowKey
+}
+
+type destinationRule struct {
+	_        structs.HostLayout
+	Src      [4]uint32
+	SrcMask  [4]uint32
+	Dst      [4]uint32
+	DstMask  [4]uint32
+	Sport    uint16
+	Dport    uint16
+	Protocol uint8
+	Family   uint8
+	Fields   uint8
+	Zero     uint8
 }
 
 type destinationSlot struct {
@@ -153,7 +168,7 @@ type destinationSlot struct {
 
 type destinationTally struct {
 	_              structs.HostLayout
-	Verdicts       [8]uint64
+	Verdicts       [9]uint64
 	Bytes          uint64
 	Restored       uint64
 	Amended        uint64
@@ -175,9 +190,10 @@ const (
 	destinationVerdictVERDICT_MALFORMED destinationVerdict = 3
 	destinationVerdictVERDICT_INNER     destinationVerdict = 4
 	destinationVerdictVERDICT_PEER      destinationVerdict = 5
-	destinationVerdictVERDICT_FORGED    destinationVerdict = 6
-	destinationVerdictVERDICT_REPLAYED  destinationVerdict = 7
-	destinationVerdictVERDICTS          destinationVerdict = 8
+	destinationVerdictVERDICT_FILTER    destinationVerdict = 6
+	destinationVerdictVERDICT_FORGED    destinationVerdict = 7
+	destinationVerdictVERDICT_REPLAYED  destinationVerdict = 8
+	destinationVerdictVERDICTS          destinationVerdict = 9
 )
 
 type destinationWindow struct {
@@ -216,8 +232,8 @@ const (
 	destinationMapLeavingKeys         = "leaving_keys"
 	destinationMapPages               = "pages"
 	destinationMapPeerFlows           = "peer_flows"
-	destinationMapPeerKeys            = "peer_keys"
 	destinationMapPeers               = "peers"
+	destinationMapPositions           = "positions"
 	destinationMapRecords             = "records"
 	destinationMapSlots               = "slots"
 	destinationMapTallies             = "tallies"
@@ -241,6 +257,7 @@ const (
 	destinationVarRecordType          = "record_type"
 	destinationVarRecordsWanted       = "records_wanted"
 	destinationVarRemoved             = "removed"
+	destinationVarRules               = "rules"
 	destinationVarSlotMask            = "slot_mask"
 	destinationVarSparseFlows         = "sparse_flows"
 	destinationVarStripOptions        = "strip_options"
@@ -312,8 +329,8 @@ type destinationMapSpecs struct {
 	LeavingKeys    *ebpf.MapSpec `ebpf:"leaving_keys"`
 	Pages          *ebpf.MapSpec `ebpf:"pages"`
 	PeerFlows      *ebpf.MapSpec `ebpf:"peer_flows"`
-	PeerKeys       *ebpf.MapSpec `ebpf:"peer_keys"`
 	Peers          *ebpf.MapSpec `ebpf:"peers"`
+	Positions      *ebpf.MapSpec `ebpf:"positions"`
 	Records        *ebpf.MapSpec `ebpf:"records"`
 	Slots          *ebpf.MapSpec `ebpf:"slots"`
 	Tallies        *ebpf.MapSpec `ebpf:"tallies"`
@@ -339,6 +356,7 @@ type destinationVariableSpecs struct {
 	RecordType        *ebpf.VariableSpec `ebpf:"record_type"`
 	RecordsWanted     *ebpf.VariableSpec `ebpf:"records_wanted"`
 	Removed           *ebpf.VariableSpec `ebpf:"removed"`
+	Rules             *ebpf.VariableSpec `ebpf:"rules"`
 	SlotMask          *ebpf.VariableSpec `ebpf:"slot_mask"`
 	SparseFlows       *ebpf.VariableSpec `ebpf:"sparse_flows"`
 	StripOptions      *ebpf.VariableSpec `ebpf:"strip_options"`
@@ -378,8 +396,8 @@ type destinationMaps struct {
 	LeavingKeys    *ebpf.Map `ebpf:"leaving_keys"`
 	Pages          *ebpf.Map `ebpf:"pages"`
 	PeerFlows      *ebpf.Map `ebpf:"peer_flows"`
-	PeerKeys       *ebpf.Map `ebpf:"peer_keys"`
 	Peers          *ebpf.Map `ebpf:"peers"`
+	Positions      *ebpf.Map `ebpf:"positions"`
 	Records        *ebpf.Map `ebpf:"records"`
 	Slots          *ebpf.Map `ebpf:"slots"`
 	Tallies        *ebpf.Map `ebpf:"tallies"`
@@ -397,8 +415,8 @@ func (m *destinationMaps) Close() error {
 		m.LeavingKeys,
 		m.Pages,
 		m.PeerFlows,
-		m.PeerKeys,
 		m.Peers,
+		m.Positions,
 		m.Records,
 		m.Slots,
 		m.Tallies,
@@ -425,6 +443,7 @@ type destinationVariables struct {
 	RecordType        *ebpf.Variable `ebpf:"record_type"`
 	RecordsWanted     *ebpf.Variable `ebpf:"records_wanted"`
 	Removed           *ebpf.Variable `ebpf:"removed"`
+	Rules             *ebpf.Variable `ebpf:"rules"`
 	SlotMask          *ebpf.Variable `ebpf:"slot_mask"`
 	SparseFlows       *ebpf.Variable `ebpf:"sparse_flows"`
 	StripOptions      *ebpf.Variable `ebpf:"strip_options"`

@@ -41,7 +41,7 @@ struct flow {
 	__u8 route; /* ROUTE_HERE or ROUTE_FORWARD, once known */
 	__u8 keyed; /* marks need a tag with this key */
 	__u8 zero[3];
-	__u32 peer; /* position in peer_keys, plus 1; 0: none */
+	__u32 peer; /* position in peers, plus 1; 0: none */
 	__u32 nothing;
 	struct mark_key key;
 	__u64 newest; /* when the latest mark was sent, UTC; without a time: its epoch */

@@ -213,12 +213,12 @@ func TestMarksAreAcceptedFromPeersOnly(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			var peers []netip.Prefix
+			peers := Peers{}
 			for _, p := range row.peers {
-				peers = append(peers, netip.MustParsePrefix(p))
+				peers[netip.MustParsePrefix(p)] = Peer{}
 			}
-			d := open(t, Settings{Peers: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("::/0")}})
-			if err := d.Accept(peers, nil); err != nil {
+			d := open(t, Settings{Peers: Peers{netip.MustParsePrefix("192.0.2.1/32"): {}, netip.MustParsePrefix("::/0"): {}}})
+			if err := d.Accept(peers); err != nil {
 				t.Fatal(err)
 			}
 			var believed, forged uint64

@@ -1,3 +1,3 @@
 package destination
 
-//go:generate go tool bpf2go -cc clang-16 -strip llvm-strip-16 -target bpfel -type verdict -type tally -type peer -type peer_key -type mark_key -type flow_key -type flow -type slot -type window -type collected_page -type page -type page_key -type record -output-stem destination destination destination.c -- -O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu
+//go:generate go tool bpf2go -cc clang-16 -strip llvm-strip-16 -target bpfel -type verdict -type tally -type peer -type mark_key -type flow_key -type flow -type slot -type window -type collected_page -type page -type page_key -type record -output-stem destination destination destination.c -- -O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu

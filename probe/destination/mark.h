@@ -14,6 +14,7 @@ enum verdict {
 	VERDICT_MALFORMED, /* begins like a mark, but is none */
 	VERDICT_INNER,	   /* inner addresses or length do not belong to the outer header */
 	VERDICT_PEER,	   /* a mark from a host that is not a peer */
+	VERDICT_FILTER,	   /* a mark of a peer, in a packet of no flow that is to be measured */
 	VERDICT_FORGED,	   /* the tag is not that of a peer and this moment, or there is none */
 	VERDICT_REPLAYED,  /* the tag is right, but the mark came before */
 	VERDICTS,

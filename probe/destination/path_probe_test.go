@@ -50,7 +50,7 @@ func TestPathProbe(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for _, xdp := range []bool{false, true} {
-				d := open(t, Settings{Peers: []netip.Prefix{netip.MustParsePrefix(row.peers)}, XDP: xdp})
+				d := open(t, Settings{Peers: Peers{netip.MustParsePrefix(row.peers): {}}, XDP: xdp})
 				program := d.objects.DestinationTc
 				if xdp {
 					program = d.objects.DestinationXdp

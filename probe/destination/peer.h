@@ -1,46 +1,47 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Whose marks count: hosts by prefix, their keys, and how many flows each may have. */
+/* Whose marks count: hosts by prefix, their keys, which of their flows, and how many. */
 #ifndef PILLION_DESTINATION_PEER_H
 #define PILLION_DESTINATION_PEER_H
 
+#include "../bpf/prefix.h"
+#include "../bpf/rule.h"
 #include "flow.h"
 #include "tag.h"
 
 #define PEERS_MAX 4096
 
-struct peer {
-	__u32 prefix; /* bits: 8 of the family, then of the address */
-	__u8 family;
-	__u8 address[16];
-} __attribute__((packed));
-
 const volatile __u32 any_peer;
 const volatile __u32 flows_per_peer = ~0u;
+
+#define PEER_KEYS 4 /* sessions may have different ones */
+
+struct peer {
+	struct mark_key keys[PEER_KEYS];
+	__u32 count; /* of keys; 0: marks need no tag */
+	__u32 zero;
+	__u64 rules[2]; /* bit n: rules[n] is one of its own, of which one must fit; without any, all packets count */
+};
 
 /* Key: prefix of the hosts whose marks count. Value: their position in the tables below. Written by the agent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, PEERS_MAX);
-	__type(key, struct peer);
+	__type(key, struct host_prefix);
 	__type(value, __u32);
-} peers SEC(".maps");
+} positions SEC(".maps");
 
-#define PEER_KEYS 4 /* sessions may have different ones */
-
-struct peer_key {
-	struct mark_key keys[PEER_KEYS];
-	__u32 count; /* 0: marks need no tag */
-	__u32 zero;
-};
-
-/* Key: position of a peer; 0 for those that are in no prefix, if any_peer. Value: its keys. Written by the agent. */
+/* Key: position of a peer; 0 for those that are in no prefix, if any_peer. Value: what its marks must have. Written by the agent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PEERS_MAX + 1);
 	__type(key, __u32);
-	__type(value, struct peer_key);
-} peer_keys SEC(".maps");
+	__type(value, struct peer);
+} peers SEC(".maps");
+
+#define PEER_RULES (2 * RULES_MAX) /* those in use, and those that replace them */
+
+struct rule rules[PEER_RULES]; /* of all peers; written by the agent */
 
 /* Key: position of a peer. Value: its flows in the table. Written here. */
 struct {
@@ -70,16 +71,15 @@ struct {
 /* Returns the position of the peer, or -1. A global function, for the sake of the stack. */
 __noinline int peer_find(const struct mark *m)
 {
-	struct peer peer = { .prefix = 8 + 128 };
+	struct host_prefix host;
 	__u32 *position;
 
 	if (!m)
 		return -1;
 	if (any_peer)
 		return 0;
-	peer.family = m->key.family;
-	__builtin_memcpy(peer.address, m->peer, sizeof(peer.address));
-	position = bpf_map_lookup_elem(&peers, &peer);
+	prefix_host(&host, m->key.family, m->peer);
+	position = bpf_map_lookup_elem(&positions, &host);
 	return position ? (int)(*position & 0xffff) : -1;
 }
 
@@ -88,11 +88,44 @@ static __always_inline int is_peer(const struct mark *m)
 	return peer_find(m) >= 0;
 }
 
+static __always_inline const struct peer *peer_at(__u32 position)
+{
+	return bpf_map_lookup_elem(&peers, &position);
+}
+
+/* Is the flow to be measured? A global function: proven once. */
+__noinline int peer_wants(const struct peer *peer, const struct flow_key *key)
+{
+	if (!peer || !key)
+		return 0;
+	if (!(peer->rules[0] | peer->rules[1]))
+		return 1;
+	for (__u32 i = 0; i < PEER_RULES; i++) {
+		if ((peer->rules[i / 64] >> i % 64 & 1) && rule_fits(&rules[i], key))
+			return 1;
+	}
+	return 0;
+}
+
+/* Is the packet of a peer and of a flow that is to be measured? A global function, as above. */
+__noinline int is_wanted(const struct mark *m)
+{
+	const struct peer *peer;
+	int found;
+
+	if (!m)
+		return 0;
+	found = peer_find(m);
+	if (found < 0)
+		return 0;
+	peer = peer_at(found);
+	return peer && peer_wants(peer, &m->key);
+}
+
 /* Is the source a peer, and the mark its own? Returns a verdict. A global function: proven once. */
 __noinline int peer_accept(const struct mark *m, __u64 now_ns, struct accepted *accepted)
 {
-	const struct peer_key *peer;
-	__u32 position;
+	const struct peer *peer;
 	int found;
 
 	if (!m || !accepted)
@@ -100,11 +133,13 @@ __noinline int peer_accept(const struct mark *m, __u64 now_ns, struct accepted *
 	found = peer_find(m);
 	if (found < 0)
 		return VERDICT_PEER;
-	accepted->peer = position = found;
+	accepted->peer = found;
 	accepted->keyed = accepted->known = 0;
-	peer = bpf_map_lookup_elem(&peer_keys, &position);
+	peer = peer_at(found);
 	if (!peer)
 		return VERDICT_PEER;
+	if (!peer_wants(peer, &m->key))
+		return VERDICT_FILTER;
 	if (!peer->count)
 		return VERDICT_MARKED;
 	accepted->keyed = 1;

@@ -87,19 +87,19 @@ func TestLongestRun(t *testing.T) {
 
 // TestRunEndsWhenPeersChange: a host that is no longer a peer is not counted in a run.
 func TestRunEndsWhenPeersChange(t *testing.T) {
-	d := open(t, Settings{Peers: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}})
+	d := open(t, Settings{Peers: Peers{netip.MustParsePrefix("192.0.2.1/32"): {}}})
 	arriveInOrder(t, d, 1, 0, 10)
 	if got := d.inSlot(t); got != 9 {
 		t.Errorf("%d packets of a run of 10 are counted in the slot", got)
 	}
-	if err := d.Accept([]netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")}, nil); err != nil {
+	if err := d.Accept(Peers{netip.MustParsePrefix("192.0.2.2/32"): {}}); err != nil {
 		t.Fatal(err)
 	}
 	arriveInOrder(t, d, 1, 10, 5)
 	if tally := d.mustTally(t); tally.Packets != 10 || tally.Reasons["peer"] != 5 {
 		t.Errorf("%+v", tally)
 	}
-	if err := d.Accept([]netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}, nil); err != nil {
+	if err := d.Accept(Peers{netip.MustParsePrefix("192.0.2.1/32"): {}}); err != nil {
 		t.Fatal(err)
 	}
 	arriveInOrder(t, d, 1, 15, 5)

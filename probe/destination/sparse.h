@@ -80,9 +80,8 @@ static __always_inline int sparse_account(const struct mark *m, struct tally *ta
 	__u32 state = peers_state;
 	struct held held;
 
-	if (!flow || !flow->window.sparse || (flow->peers != state && !is_peer(m)))
+	if (!flow || !flow->window.sparse || (flow->peers != state && !is_wanted(m)))
 		return 0;
-	flow->peers = state;
 	if (!flow_lock(&held, flow, &key, 0)) {
 		tally->contended += packets;
 		return 1;

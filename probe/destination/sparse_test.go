@@ -194,7 +194,7 @@ func TestSparseFlowsOfOthers(t *testing.T) {
 	fragment := rewritten(plain, 0, 64)
 	fragment[6] |= 0x20
 	for _, slots := range []int{0, 1} {
-		d := open(t, Settings{slots: slots, Peers: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}})
+		d := open(t, Settings{slots: slots, Peers: Peers{netip.MustParsePrefix("192.0.2.1/32"): {}}})
 		f := sparseFlow{t, d.objects.DestinationTc, nil, wire.UDPOption, plain, 1 << 16}
 		f.arrive(0, false) // the flow has not begun
 		f.arrive(0, true)
@@ -205,7 +205,7 @@ func TestSparseFlowsOfOthers(t *testing.T) {
 		if after := d.mustTally(t); after.Packets != before.Packets || after.Unmarked != before.Unmarked+2 {
 			t.Errorf("tally went from %+v to %+v", before, after)
 		}
-		if err := d.Accept([]netip.Prefix{netip.MustParsePrefix("192.0.2.9/32")}, nil); err != nil {
+		if err := d.Accept(Peers{netip.MustParsePrefix("192.0.2.9/32"): {}}); err != nil {
 			t.Fatal(err)
 		}
 		f.arrive(1, false)

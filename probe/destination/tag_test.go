@@ -16,7 +16,7 @@ var pairKey = wire.Key{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 // keyed accepts marks with the key of the pair only.
 func keyed(t *testing.T) *Destination {
 	t.Helper()
-	return open(t, Settings{Keys: Keys{netip.Prefix{}: {pairKey}}})
+	return open(t, Settings{Peers: Peers{{}: {Keys: []wire.Key{pairKey}}}})
 }
 
 // tagger writes marks with tags into one packet.
@@ -275,7 +275,7 @@ func TestKeysOfAPeer(t *testing.T) {
 	for name, w := range taggers(t) {
 		from := keyOf(w.packet).Src
 		peer := netip.PrefixFrom(from, from.BitLen())
-		d := open(t, Settings{Peers: []netip.Prefix{peer}, Keys: Keys{peer: {first}}})
+		d := open(t, Settings{Peers: Peers{peer: {Keys: []wire.Key{first}}}})
 		number := uint32(1 << 16)
 		check := func(key wire.Key, want string) {
 			t.Helper()
@@ -287,17 +287,17 @@ func TestKeysOfAPeer(t *testing.T) {
 		}
 		check(first, "marked")
 		check(second, "forged")
-		if err := d.Accept([]netip.Prefix{peer}, Keys{peer: {first, second}}); err != nil {
+		if err := d.Accept(Peers{peer: {Keys: []wire.Key{first, second}}}); err != nil {
 			t.Fatal(err)
 		}
 		check(second, "marked")
 		check(first, "marked")
-		if err := d.Accept([]netip.Prefix{peer}, Keys{peer: {second}}); err != nil {
+		if err := d.Accept(Peers{peer: {Keys: []wire.Key{second}}}); err != nil {
 			t.Fatal(err)
 		}
 		check(first, "forged")
 		check(second, "marked")
-		if err := d.Accept([]netip.Prefix{netip.MustParsePrefix("203.0.113.1/32")}, nil); err != nil {
+		if err := d.Accept(Peers{netip.MustParsePrefix("203.0.113.1/32"): {}}); err != nil {
 			t.Fatal(err)
 		}
 		check(second, "peer")
@@ -313,7 +313,7 @@ func TestFlowsOfAPeerAreBounded(t *testing.T) {
 		}
 	}
 	from := keyOf(packet).Src
-	peers := []netip.Prefix{netip.PrefixFrom(from, 32), netip.PrefixFrom(from.Next(), 32)}
+	peers := Peers{netip.PrefixFrom(from, 32): {}, netip.PrefixFrom(from.Next(), 32): {}}
 	d := open(t, Settings{Flows: 64, FlowsPerPeer: 16, Peers: peers, Idle: time.Nanosecond})
 	flood := func(offset byte, flows int) {
 		t.Helper()

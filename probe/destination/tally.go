@@ -4,7 +4,7 @@ import "fmt"
 
 // rejectedNames are the names of the verdicts that reject, in the order of enum
 // verdict, from VERDICT_MALFORMED on.
-var rejectedNames = [...]string{"malformed", "inner", "peer", "forged", "replayed"}
+var rejectedNames = [...]string{"malformed", "inner", "peer", "filter", "forged", "replayed"}
 
 // Tally is what became of the packets that came to the device, counted as they
 // were on the wire: Seen = Packets + Unmarked + Rejected.

@@ -164,7 +164,7 @@ func otherEnd(t *testing.T, keys map[netip.Prefix]wire.Key) (*ebpf.Program, *ebp
 	}
 	for _, key := range keys {
 		words := key.Words()
-		if err := collection.Maps["peer_keys"].Put(uint32(0), []uint64{words[0], words[1], 0, 0, 0, 0, 0, 0, 1}); err != nil {
+		if err := collection.Maps["peers"].Put(uint32(0), []uint64{words[0], words[1], 0, 0, 0, 0, 0, 0, 1, 0, 0}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -173,9 +173,9 @@ func otherEnd(t *testing.T, keys map[netip.Prefix]wire.Key) (*ebpf.Program, *ebp
 
 // verdicts adds up what the destination's CPUs counted: marked, unmarked, counted and the
 // rejections, which are the first numbers of its tally.
-func verdicts(t *testing.T, tallies *ebpf.Map) (sum [8]uint64) {
+func verdicts(t *testing.T, tallies *ebpf.Map) (sum [9]uint64) {
 	t.Helper()
-	var cpus [][18]uint64
+	var cpus [][19]uint64
 	if err := tallies.Lookup(uint32(0), &cpus); err != nil {
 		t.Fatal(err)
 	}

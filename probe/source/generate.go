@@ -1,3 +1,3 @@
 package source
 
-//go:generate go tool bpf2go -cc clang-16 -strip llvm-strip-16 -target bpfel -type outcome -type tally -type flow_key -type numbering -type sample_count -type path -type path_limit -type slot -type mark_key -type key_prefix -type encoded_path -type validation -output-stem source source source.c -- -O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu
+//go:generate go tool bpf2go -cc clang-16 -strip llvm-strip-16 -target bpfel -type outcome -type tally -type flow_key -type numbering -type sample_count -type path -type path_limit -type slot -type mark_key -type encoded_path -type validation -output-stem source source source.c -- -O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"pillion.dev/probe/flow"
 	"pillion.dev/wire"
 )
 
@@ -33,7 +34,7 @@ func (s *Source) SetKeys(keys map[netip.Prefix]wire.Key) error {
 		if before, ok := s.keys[prefix]; ok && before == key {
 			continue
 		}
-		if err := s.objects.PairKeys.Put(rawKeyPrefix(prefix), sourceMarkKey{Words: key.Words()}); err != nil {
+		if err := s.objects.PairKeys.Put(flow.NewHostPrefix(prefix), sourceMarkKey{Words: key.Words()}); err != nil {
 			return fmt.Errorf("set key of %v: %w", prefix, err)
 		}
 	}
@@ -41,19 +42,10 @@ func (s *Source) SetKeys(keys map[netip.Prefix]wire.Key) error {
 		if _, ok := keys[prefix]; ok {
 			continue
 		}
-		if err := s.objects.PairKeys.Delete(rawKeyPrefix(prefix)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		if err := s.objects.PairKeys.Delete(flow.NewHostPrefix(prefix)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return fmt.Errorf("remove key of %v: %w", prefix, err)
 		}
 	}
 	s.keys = maps.Clone(keys)
 	return s.changed()
-}
-
-func rawKeyPrefix(prefix netip.Prefix) sourceKeyPrefix {
-	raw := sourceKeyPrefix{Prefix: uint32(8 + prefix.Bits()), Family: 6}
-	if prefix.Addr().Is4() {
-		raw.Family = 4
-	}
-	copy(raw.Address[:], prefix.Masked().Addr().AsSlice())
-	return raw
 }

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Which packets to mark: five-tuple rules with prefixes and wildcards. */
+/* Which packets to mark. */
 #ifndef PILLION_SOURCE_RULE_H
 #define PILLION_SOURCE_RULE_H
 
 #include "../bpf/packet.h"
-
-#define RULES_MAX 64
-
-struct rule {
-	__be32 src[4], src_mask[4];
-	__be32 dst[4], dst_mask[4];
-	__be16 sport, dport;
-	__u8 protocol;
-	__u8 family; /* 0 for any */
-	__u8 fields; /* FLOW_PROTOCOL, FLOW_SPORT, FLOW_DPORT: which of the above count */
-	__u8 zero;
-};
+#include "../bpf/rule.h"
 
 /*
  * What user space asks for; it fills the table that is not in use, then turns to it,
@@ -45,27 +34,6 @@ struct {
 	__type(key, struct rule_target);
 	__type(value, __u8);
 } targets SEC(".maps");
-
-static __always_inline int rule_address(const __be32 *is, const __be32 *want,
-					const __be32 *mask)
-{
-	return !(((is[0] ^ want[0]) & mask[0]) | ((is[1] ^ want[1]) & mask[1]) |
-		 ((is[2] ^ want[2]) & mask[2]) | ((is[3] ^ want[3]) & mask[3]));
-}
-
-static __always_inline int rule_fits(const struct rule *rule, const struct flow_key *key)
-{
-	if (rule->family && rule->family != key->family)
-		return 0;
-	if ((rule->fields & FLOW_PROTOCOL) && rule->protocol != key->protocol)
-		return 0;
-	if ((rule->fields & FLOW_SPORT) && rule->sport != key->sport)
-		return 0;
-	if ((rule->fields & FLOW_DPORT) && rule->dport != key->dport)
-		return 0;
-	return rule_address(key->src, rule->src, rule->src_mask) &&
-	       rule_address(key->dst, rule->dst, rule->dst_mask);
-}
 
 __noinline int rule_any(const struct flow_key *key)
 {

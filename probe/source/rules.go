@@ -7,11 +7,12 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"pillion.dev/probe/flow"
 	"pillion.dev/wire/fivetuple"
 )
 
-// RulesMax is how many rules there can be at once: RULES_MAX of rule.h.
-const RulesMax = 64
+// RulesMax is how many rules there can be at once.
+const RulesMax = flow.RulesMax
 
 // Bits of rule_choice in rule.h.
 const (
@@ -32,7 +33,7 @@ func (s *Source) SetRules(rules []fivetuple.Filter, targets []netip.Addr) error 
 }
 
 func (s *Source) choose(rules []fivetuple.Filter, targets []netip.Addr) error {
-	var both [2 * RulesMax]sourceRule
+	var both [2 * RulesMax]flow.Rule
 	if err := s.objects.Rules.Get(&both); err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (s *Source) choose(rules []fivetuple.Filter, targets []netip.Addr) error {
 		choice, first = choice|choiceTable, RulesMax
 	}
 	for i, rule := range rules {
-		both[first+i] = rawRule(rule)
+		both[first+i] = flow.NewRule(rule)
 	}
 	if err := s.objects.Rules.Set(both); err != nil {
 		return err
@@ -94,8 +95,7 @@ func (s *Source) removeTargets(wanted map[sourceRuleTarget]bool) error {
 }
 
 func rawTarget(address netip.Addr) sourceRuleTarget {
-	words, _ := rawPrefix(netip.PrefixFrom(address, address.BitLen()))
-	target := sourceRuleTarget{Address: words, Family: 6}
+	target := sourceRuleTarget{Address: flow.RawAddress(address), Family: 6}
 	if address.Is4() {
 		target.Family = 4
 	}

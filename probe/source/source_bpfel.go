@@ -65,7 +65,7 @@ type sourceFlowKey struct {
 	Zero     uint16
 }
 
-type sourceKeyPrefix struct {
+type sourceHostPrefix struct {
 	_       structs.HostLayout
 	Prefix  uint32
 	Family  uint8

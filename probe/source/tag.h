@@ -7,32 +7,27 @@
 #define PILLION_SOURCE_TAG_H
 
 #include "../bpf/clock.h"
+#include "../bpf/prefix.h"
 #include "number.h"
 #include "rule.h"
 
 const volatile __u32 tagged_marks;
-
-struct key_prefix {
-	__u32 prefix; /* bits: 8 of the family, then of the address */
-	__u8 family;
-	__u8 address[16];
-} __attribute__((packed));
 
 /* Key: prefix of destinations. Value: the key that this host shares with them. Written by the agent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 16384);
-	__type(key, struct key_prefix);
+	__type(key, struct host_prefix);
 	__type(value, struct mark_key);
 } pair_keys SEC(".maps");
 
 static __always_inline const struct mark_key *tag_pair_key(const struct flow_key *flow)
 {
-	struct key_prefix prefix = { .prefix = 8 + 128, .family = flow->family };
+	struct host_prefix host;
 
-	__builtin_memcpy(prefix.address, flow->dst, sizeof(prefix.address));
-	return bpf_map_lookup_elem(&pair_keys, &prefix);
+	prefix_host(&host, flow->family, flow->dst);
+	return bpf_map_lookup_elem(&pair_keys, &host);
 }
 
 /* A global function: the verifier proves it once. */

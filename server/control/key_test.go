@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pillion.dev/session"
+	"pillion.dev/wire"
 )
 
 // TestSessionKey: the agents of a session get its key, another session has another one, and
@@ -26,7 +27,7 @@ func TestSessionKey(t *testing.T) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			web, read := b.hosts["h1"].applied.Sources[0].Peers[0].Key, b.hosts["h2"].applied.Destinations[0].Peers[0].Key
-			if len(web) != session.KeyLength || string(web) != string(read) {
+			if len(web) != wire.KeyLength || string(web) != string(read) {
 				t.Errorf("source %x, destination %x", []byte(web), []byte(read))
 			}
 			from, to := b.hosts["h1"].applied.Sources[0].Peers[0], b.hosts["h2"].applied.Destinations[0].Peers[0]
@@ -78,7 +79,7 @@ func TestPairKeys(t *testing.T) {
 					t.Errorf("%s has another key than its source", peer.Agent)
 				}
 			}
-			keys[string(peer.Key)] = len(peer.Key) == session.KeyLength
+			keys[string(peer.Key)] = len(peer.Key) == wire.KeyLength
 		}
 		if !source.Authenticated || len(keys) != 2 || keys[""] {
 			t.Errorf("authenticated %t, %d keys", source.Authenticated, len(keys))
