@@ -25,27 +25,29 @@ type room struct {
 }
 
 var rooms = map[string]room{
-	"wire":     {standardOnly: true},
-	"probe":    {imports: "wire measure"},
-	"measure":  {},
-	"omsp":     {imports: "measure"},
-	"send":     {imports: "wire measure"},
-	"trace":    {imports: "measure"},
-	"session":  {imports: "wire measure send"}, // measure/point, send/traffic: what a session can ask for
-	"bus":      {imports: "measure"},
-	"archive":  {imports: "measure omsp"},
-	"api":      {imports: "session"},
-	"agent":    {imports: "wire probe measure omsp send trace session bus"},
-	"server":   {imports: "wire measure omsp send trace session bus archive api"},
-	"ui":       {imports: "api"},
-	"lab":      {imports: "wire"}, // test/codec, of which a test forges marks
-	"bench":    {imports: "wire probe measure omsp send trace session bus archive api agent server lab"},
-	"python":   {},
-	"clib":     {imports: "omsp"},
-	"cli":      {imports: "wire probe measure omsp send trace session bus archive api agent server ui lab"},
-	"cmd":      {imports: "cli"},
-	"docs":     {},
-	"internal": {},
+	"wire":    {standardOnly: true},
+	"probe":   {imports: "wire measure"},
+	"measure": {},
+	"omsp":    {imports: "measure"},
+	"send":    {imports: "wire measure"},
+	"trace":   {imports: "measure"},
+	"session": {imports: "wire measure send"}, // measure/point, send/traffic: what a session can ask for
+	// lab, where an experiment can run; omsp, for the rows that it reports
+	"experiment": {imports: "session measure api lab omsp"},
+	"bus":        {imports: "measure"},
+	"archive":    {imports: "measure omsp"},
+	"api":        {imports: "session"},
+	"agent":      {imports: "wire probe measure omsp send trace session bus"},
+	"server":     {imports: "wire measure omsp send trace session bus archive api"},
+	"ui":         {imports: "api"},
+	"lab":        {imports: "wire"}, // test/codec, of which a test forges marks
+	"bench":      {imports: "wire probe measure omsp send trace session bus archive api agent server lab experiment"},
+	"python":     {},
+	"clib":       {imports: "omsp"},
+	"cli":        {imports: "wire probe measure omsp send trace session bus archive api agent server ui lab experiment"},
+	"cmd":        {imports: "cli"},
+	"docs":       {},
+	"internal":   {},
 }
 
 var mains = []string{"cmd/pillion-agent", "cmd/pillion-server", "cmd/pillion"}

@@ -17,6 +17,8 @@ import (
 
 	"pillion.dev/api"
 	"pillion.dev/cli/command"
+	"pillion.dev/experiment"
+	"pillion.dev/experiment/runner"
 	"pillion.dev/omsp/scaffold"
 )
 
@@ -39,6 +41,13 @@ var hints = []command.Hint{
 	command.Correctable(command.Is(api.ErrServer), "for example --server noc.example:8470"),
 	command.Correctable(command.Is(errDomain), "pillion oml domains lists the names"),
 	command.Correctable(command.Is(errValue), ""),
+	command.Correctable(command.Is(experiment.ErrChanged), "give the new design a folder of its own with --results, or restore the file"),
+	command.Correctable(command.Is(experiment.ErrExists), "continue with pillion experiment resume, or choose another folder with --results"),
+	command.Correctable(command.Is(experiment.ErrNoResults), "pillion experiment run begins it; --results names another folder"),
+	command.Correctable(command.Is(experiment.ErrSpec), "docs/experiment.md describes the file"),
+	command.Failure(command.Is(runner.ErrBusy), "wait for it with --wait"),
+	command.Failure(command.Is(runner.ErrInvalid), "correct the load or the condition of invalid runs; the reasons are in journal.jsonl of the results"),
+	command.Failure(command.Is(errPython), "run pip install 'pillion[analysis]', or name another Python with --python"),
 	command.Correctable(command.Is(errRefused), "correct the fields listed above"),
 	command.Failure(isA[x509.UnknownAuthorityError], "run pillion login SERVER to confirm and save the authority's fingerprint, or use --ca or --ca-fingerprint"),
 	command.Failure(command.Is(api.ErrFingerprint), "this is another server, or it was reinstalled: compare the fingerprint with the one it printed, then run pillion login SERVER"),

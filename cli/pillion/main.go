@@ -25,6 +25,7 @@ type cli struct {
 
 	Agents     agentsCmd     `cmd:"" help:"List and manage agents, the hosts that have joined."`
 	Session    sessionCmd    `cmd:"" help:"Create and control sessions, the measurements between hosts."`
+	Experiment experimentCmd `cmd:"" help:"Run designed experiments: factors, random blocks, and answers with their uncertainty."`
 	Schedule   scheduleCmd   `cmd:"" help:"List past and future runs of sessions."`
 	Topology   topologyCmd   `cmd:"" help:"Show traced paths between hosts."`
 	Flows      flowsCmd      `cmd:"" help:"List flows with their loss and delay."`

@@ -1,0 +1,304 @@
+package pillion
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"pillion.dev/api"
+	"pillion.dev/experiment"
+	"pillion.dev/experiment/runner"
+)
+
+type experimentCmd struct {
+	Check  experimentCheckCmd  `cmd:"" help:"Check an experiment's file."`
+	Plan   experimentPlanCmd   `cmd:"" help:"Show the cells, the order of runs and the expected duration."`
+	Run    experimentRunCmd    `cmd:"" help:"Run an experiment until its answer is precise enough."`
+	Status experimentStatusCmd `cmd:"" help:"Show progress, widths and verdicts so far."`
+	Resume experimentResumeCmd `cmd:"" help:"Continue an experiment that was interrupted."`
+	Report experimentReportCmd `cmd:"" help:"Write a report with statistics and plots as an HTML file."`
+}
+
+// experimentFile is the file of an experiment; its results are in a folder.
+type experimentFile struct {
+	File    string `arg:"" predictor:"file" help:"YAML file of the experiment; see docs/experiment.md."`
+	Results string `placeholder:"DIR" type:"path" predictor:"file" help:"Folder of the results; default: NAME-results in the working directory."`
+}
+
+func (f experimentFile) folder(s *experiment.Spec) string {
+	return cmp.Or(f.Results, s.Experiment+"-results")
+}
+
+// experimentResults is a file or the folder of its results.
+type experimentResults struct {
+	File    string `arg:"" predictor:"file" help:"YAML file of the experiment, or the folder of its results."`
+	Results string `placeholder:"DIR" type:"path" predictor:"file" help:"Folder of the results; default: NAME-results in the working directory."`
+}
+
+// read returns the experiment and the folder of its results.
+func (f experimentResults) read() (*experiment.Spec, string, error) {
+	if info, err := os.Stat(f.File); err == nil && info.IsDir() {
+		s, _, err := experiment.Read(filepath.Join(f.File, experiment.SpecFile))
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("open results in %s: %w", f.File, experiment.ErrNoResults)
+		}
+		return s, f.File, err
+	}
+	s, _, err := experiment.Read(f.File)
+	if err != nil {
+		return nil, "", err
+	}
+	folder := cmp.Or(f.Results, s.Experiment+"-results")
+	return s, folder, experiment.Compare(folder, s)
+}
+
+type experimentCheckCmd struct {
+	File string `arg:"" predictor:"file" help:"YAML file of the experiment."`
+}
+
+// Help has the examples.
+func (experimentCheckCmd) Help() string {
+	return `All mistakes are listed, with their lines. The commands of every cell are resolved; nothing is run.
+
+Examples:
+
+  pillion experiment check overhead.yaml`
+}
+
+// Run checks the file.
+func (c *experimentCheckCmd) Run(a *app) error {
+	s, _, err := experiment.Read(c.File)
+	if err != nil {
+		return a.mistakes(c.File, err)
+	}
+	hash, err := s.Hash()
+	if err != nil {
+		return err
+	}
+	return a.done("%s: valid; %s, design %s", c.File, cellsText(s), hash[:12])
+}
+
+// mistakes prints the mistakes of a file, one a line.
+func (a *app) mistakes(path string, err error) error {
+	var several interface{ Unwrap() []error }
+	if !errors.Is(err, experiment.ErrSpec) || !errors.As(errors.Unwrap(err), &several) || len(several.Unwrap()) < 2 {
+		return err
+	}
+	all := several.Unwrap()
+	if errors.Is(all[0], experiment.ErrSpec) && errors.Is(all[1], experiment.ErrSpec) {
+		for _, mistake := range all {
+			a.note("%s: %v", path, mistake)
+		}
+		return fmt.Errorf("check %s: %w: %d mistakes", path, errRefused, len(all))
+	}
+	return err
+}
+
+type experimentPlanCmd struct {
+	experimentFile
+	Blocks int `default:"2" placeholder:"N" help:"Show the order of the first N blocks (${default})."`
+}
+
+// Help has the examples.
+func (experimentPlanCmd) Help() string {
+	return `The order of a block follows from the seed and the block's number: run uses exactly this one. The duration is that of
+the runs so far if there are results, else it follows from run.duration in the file.
+
+Examples:
+
+  pillion experiment plan overhead.yaml
+  pillion experiment plan overhead.yaml --blocks 1 -o json`
+}
+
+// Run prints the plan.
+func (c *experimentPlanCmd) Run(a *app) error {
+	s, _, err := experiment.Read(c.File)
+	if err != nil {
+		return a.mistakes(c.File, err)
+	}
+	if c.Blocks < 0 || c.Blocks > 1000 {
+		return fmt.Errorf("read blocks: %w: %d is not between 0 and 1000", errValue, c.Blocks)
+	}
+	rows, _, err := experiment.ReadJournal(c.folder(s))
+	if err != nil {
+		return err
+	}
+	return a.showExperimentPlan(s, s.Plan(rows, c.Blocks))
+}
+
+// runFlags say how runs are carried out.
+type runFlags struct {
+	Agent     string `placeholder:"PATH" env:"PILLION_AGENT" type:"path" predictor:"file" help:"The program pillion-agent, for labs and sessions; default: beside this program, else on the PATH."`
+	Collector string `placeholder:"HOST[:PORT]" help:"Also report rows to the OMSP listener of a server, as the streams experiment_runs and experiment_intervals."`
+	Domain    string `default:"experiment" placeholder:"NAME" help:"Domain of these rows (${default})."`
+	Wait      bool   `help:"Wait for another experiment on this machine; default: refuse to start."`
+	Lock      string `placeholder:"FILE" type:"path" hidden:"" help:"Lock of this machine."`
+}
+
+// carryOut runs or resumes an experiment and prints how it ended.
+func (f runFlags) carryOut(ctx context.Context, a *app, file experimentFile, resume bool) error {
+	s, text, err := experiment.Read(file.File)
+	if err != nil {
+		return a.mistakes(file.File, err)
+	}
+	folder := file.folder(s)
+	err = runner.Run(ctx, runner.Options{
+		Spec: s, File: text, Path: file.File, Folder: folder, Resume: resume, Agent: f.agent(), Log: a.err,
+		Dial: func() (*api.Client, error) { return a.dial() }, Collector: f.Collector, Domain: f.Domain,
+		Lock: cmp.Or(f.Lock, runner.LockFile()), Wait: f.Wait,
+	})
+	if _, statErr := os.Stat(filepath.Join(folder, experiment.JournalFile)); statErr != nil {
+		return err
+	}
+	rows, _, readErr := experiment.ReadJournal(folder)
+	if err != nil || readErr != nil {
+		if ctx.Err() != nil {
+			a.note("%d runs are in %s; continue with: pillion experiment resume %s%s", len(rows), folder, file.File, file.option())
+		}
+		return errors.Join(err, readErr)
+	}
+	return a.showExperiment(s, folder, experiment.Progress(s, rows))
+}
+
+func (f experimentFile) option() string {
+	if f.Results == "" {
+		return ""
+	}
+	return " --results " + f.Results
+}
+
+// agent finds the program.
+func (f runFlags) agent() string {
+	if f.Agent != "" {
+		return f.Agent
+	}
+	const name = "pillion-agent"
+	if own, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(own), name)
+		if _, err := os.Stat(beside); err == nil {
+			return beside
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return name
+	}
+	return path
+}
+
+type experimentRunCmd struct {
+	experimentFile
+	runFlags
+}
+
+// Help has the examples.
+func (experimentRunCmd) Help() string {
+	return `Runs are in random complete blocks. Each is in the journal of the results once it is on disk; an interrupted
+experiment can be resumed. The pilot blocks decide how many blocks follow, by the width of the intervals and never by
+what they show. Experiments in a lab need root; only one experiment runs on a machine at a time.
+
+Examples:
+
+  pillion experiment run overhead.yaml
+  pillion experiment run overhead.yaml --results /data/overhead-2 --wait
+  pillion experiment run overhead.yaml --collector noc.example`
+}
+
+// Run carries out an experiment.
+func (c *experimentRunCmd) Run(ctx context.Context, a *app) error {
+	return c.carryOut(ctx, a, c.experimentFile, false)
+}
+
+type experimentResumeCmd struct {
+	experimentFile
+	runFlags
+}
+
+// Help has the examples.
+func (experimentResumeCmd) Help() string {
+	return `The block that was interrupted runs again from its beginning; its earlier runs stay in the journal, marked as not
+kept. If the design has changed, the differences are shown and nothing is run.
+
+Examples:
+
+  pillion experiment resume overhead.yaml`
+}
+
+// Run continues an experiment.
+func (c *experimentResumeCmd) Run(ctx context.Context, a *app) error {
+	return c.carryOut(ctx, a, c.experimentFile, true)
+}
+
+type experimentStatusCmd struct{ experimentResults }
+
+// Help has the examples.
+func (experimentStatusCmd) Help() string {
+	return `A target is met or missed if the whole interval is on one side of it, else undecided.
+
+Examples:
+
+  pillion experiment status overhead.yaml
+  pillion experiment status overhead-results -o json`
+}
+
+// Run prints the state.
+func (c *experimentStatusCmd) Run(a *app) error {
+	s, folder, err := c.read()
+	if err != nil {
+		return err
+	}
+	rows, _, err := experiment.ReadJournal(folder)
+	if err != nil {
+		return err
+	}
+	return a.showExperiment(s, folder, experiment.Progress(s, rows))
+}
+
+type experimentReportCmd struct {
+	experimentResults
+	To     string `short:"f" name:"file" placeholder:"FILE" type:"path" predictor:"file" help:"HTML file; default: report.html in the folder of the results."`
+	Paper  string `placeholder:"NAME" help:"Set the published tables and figures of a paper beside the results: pezaros-2011, hamilton-2012, angrisani, mehani-2011 or li-2015."`
+	Python string `default:"python3" env:"PILLION_PYTHON" placeholder:"PATH" help:"Python with the package pillion[analysis] (${default})."`
+}
+
+// Help has the examples.
+func (experimentReportCmd) Help() string {
+	return `The statistics and the plots are those of the Python package pillion, which has to be installed with its extra
+analysis.
+
+Examples:
+
+  pillion experiment report overhead.yaml
+  pillion experiment report overhead-results -f overhead.html --paper pezaros-2011`
+}
+
+// errPython is a Python without the package.
+var errPython = errors.New("the Python package pillion[analysis] is missing")
+
+// Run executes pillion.report.
+func (c *experimentReportCmd) Run(ctx context.Context, a *app) error {
+	_, folder, err := c.read()
+	if err != nil {
+		return err
+	}
+	file := cmp.Or(c.To, filepath.Join(folder, "report.html"))
+	probe := exec.CommandContext(ctx, c.Python, "-c", "import pillion.report")
+	if said, err := probe.CombinedOutput(); err != nil {
+		return fmt.Errorf("write report with %s: %w: %s", c.Python, errPython, lastLine(cmp.Or(string(said), err.Error())))
+	}
+	arguments := []string{"-m", "pillion.report", folder, "-o", file}
+	if c.Paper != "" {
+		arguments = append(arguments, "--paper", c.Paper)
+	}
+	report := exec.CommandContext(ctx, c.Python, arguments...)
+	report.Stdout, report.Stderr = io.Discard, a.err
+	if err := report.Run(); err != nil {
+		return fmt.Errorf("write report with %s: %w", c.Python, err)
+	}
+	return a.done("report written to %s", file)
+}

@@ -1,0 +1,162 @@
+package pillion
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"pillion.dev/experiment"
+	"pillion.dev/internal/quantity"
+)
+
+// cellsText counts the runs of a block.
+func cellsText(s *experiment.Spec) string {
+	cells, runs := len(s.Cells()), len(s.Order(0))
+	text := quantity.Count(cells, "cell")
+	if runs > cells {
+		text += fmt.Sprintf(" and %s of the null arm", quantity.Count(runs-cells, "run"))
+	}
+	return text + " in a block"
+}
+
+func (a *app) showExperimentPlan(s *experiment.Spec, plan experiment.Plan) error {
+	order := newTable(">block", ">position", "cell", "null_arm")
+	for _, block := range plan.Order {
+		for _, turn := range block {
+			null := "-"
+			if turn.Null {
+				null = "repeats the base"
+			}
+			order.add(number(turn.Block+1), number(turn.Position+1), text(s.Name(turn.Cell)), text(null))
+		}
+	}
+	type run struct {
+		Block    int               `json:"block"`
+		Position int               `json:"position"`
+		Cell     int               `json:"cell"`
+		Factors  map[string]string `json:"factors"`
+		Null     bool              `json:"null"`
+	}
+	value := struct {
+		Experiment string              `json:"experiment"`
+		Cells      []map[string]string `json:"cells"`
+		Order      []run               `json:"order"`
+		Blocks     string              `json:"blocks"`
+		BlockTime  string              `json:"block_time"`
+		Duration   string              `json:"duration"`
+	}{Experiment: s.Experiment, Blocks: plan.Blocks, BlockTime: plan.BlockTimeText(), Duration: plan.DurationText()}
+	for _, c := range s.Cells() {
+		value.Cells = append(value.Cells, c.Levels)
+	}
+	for _, block := range plan.Order {
+		for _, t := range block {
+			value.Order = append(value.Order, run{t.Block, t.Position, t.Cell.Index, t.Cell.Levels, t.Null})
+		}
+	}
+	return a.show(value, order, func(w io.Writer) error {
+		f := facts{}
+		f.add("experiment", s.Experiment)
+		for _, factor := range s.Factors {
+			names := make([]string, len(factor.Levels))
+			for i, l := range factor.Levels {
+				names[i] = l.Name
+			}
+			f.add("factor "+factor.Name, strings.Join(names, ", "))
+		}
+		f.add("runs", cellsText(s))
+		f.add("blocks", plan.Blocks)
+		f.add("a block takes", plan.BlockTimeText())
+		f.add("duration", plan.DurationText())
+		return f.write(w, a.color, order)
+	})
+}
+
+// showExperiment prints how far an experiment is and what it shows.
+func (a *app) showExperiment(s *experiment.Spec, folder string, p experiment.State) error {
+	t := newTable("what", ">ratio", ">low", ">high", ">half_width=HALF-WIDTH", "verdict")
+	type line struct {
+		What      string   `json:"what"`
+		Ratio     *float64 `json:"ratio"`
+		Low       *float64 `json:"low"`
+		High      *float64 `json:"high"`
+		HalfWidth *float64 `json:"half_width"`
+		Verdict   string   `json:"verdict,omitempty"`
+	}
+	var lines []line
+	add := func(what string, e experiment.Estimate, low, high float64, verdict string) {
+		width := e.HalfWidth()
+		t.add(text(what), ratio(e.Ratio(), e.Blocks > 0), ratio(low, e.Blocks > 1), ratio(high, e.Blocks > 1),
+			share(width), text(verdict))
+		lines = append(lines, line{what, known(e.Ratio()), known(low), known(high), known(width), verdict})
+	}
+	for _, e := range p.Effects {
+		low, high := e.Interval(experiment.Confidence)
+		add(e.Factor+"="+e.Level, e.Estimate, low, high, "")
+	}
+	if p.Null != nil {
+		low, high := p.Null.Interval(experiment.Confidence)
+		add("null arm", *p.Null, low, high, "")
+	}
+	for _, j := range p.Judged {
+		add("target: "+j.Target.String(), j.Estimate, j.Low, j.High, string(j.Verdict))
+	}
+	value := struct {
+		Experiment string `json:"experiment"`
+		Results    string `json:"results"`
+		Blocks     int    `json:"blocks"`
+		Of         int    `json:"of"`
+		Stage      string `json:"stage"`
+		Finished   bool   `json:"finished"`
+		Ending     string `json:"ending"`
+		Runs       int    `json:"runs"`
+		Invalid    int    `json:"invalid"`
+		Abandoned  int    `json:"abandoned"`
+		Spent      string `json:"spent"`
+		Left       string `json:"left"`
+		Lines      []line `json:"lines"`
+	}{s.Experiment, folder, p.Blocks, p.Decision.Blocks, p.Decision.Stage, p.Finished, p.Ending(), p.Runs, p.Invalid, p.Abandoned,
+		quantity.FormatDuration(p.Spent.Round(time.Millisecond)), quantity.FormatDuration(p.Left.Round(time.Second)), lines}
+	return a.show(value, t, func(w io.Writer) error {
+		f := facts{}
+		f.add("experiment", s.Experiment)
+		f.add("results", folder)
+		f.add("state", p.Ending())
+		f.add("blocks", fmt.Sprintf("%d of %d (%s)", p.Blocks, p.Decision.Blocks, p.Decision.Stage))
+		f.add("runs", fmt.Sprintf("%d, of which %d invalid, %d repeated after an interruption", p.Runs, p.Invalid, p.Abandoned))
+		f.add("time", quantity.FormatDuration(p.Spent.Round(100*time.Millisecond)))
+		if p.Left > 0 {
+			f.add("left", "about "+quantity.FormatDuration(p.Left.Round(time.Second)))
+		}
+		return f.write(w, a.color, t)
+	})
+}
+
+func ratio(v float64, has bool) cell {
+	if !has || known(v) == nil {
+		return text("")
+	}
+	return cell{strconv.FormatFloat(v, 'f', 4, 64), strconv.FormatFloat(v, 'g', -1, 64)}
+}
+
+func share(v float64) cell {
+	if known(v) == nil {
+		return text("")
+	}
+	return cell{experiment.Percent(v), strconv.FormatFloat(v, 'g', -1, 64)}
+}
+
+// known is nil for what JSON cannot hold.
+func known(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}

@@ -1,0 +1,476 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"pillion.dev/internal/document"
+	"pillion.dev/internal/quantity"
+)
+
+// ErrSpec marks mistakes in an experiment's file.
+var ErrSpec = errors.New("invalid experiment")
+
+// Defaults of fields that a file leaves out.
+const (
+	DefaultSettle   = 100 * time.Millisecond
+	DefaultTimeout  = 10 * time.Minute
+	DefaultAttempts = 5
+	DefaultPilot    = 12
+	DefaultMost     = 200
+	DefaultWait     = 10 * time.Minute
+	// Confidence of all intervals.
+	Confidence = 0.95
+	mostCells  = 1000
+	mostFile   = 1 << 20
+)
+
+// Read reads an experiment's file and returns its bytes too. A lab's path is relative to
+// the file.
+func Read(path string) (*Spec, []byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read experiment: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, mostFile+1))
+	if err == nil && len(text) > mostFile {
+		err = fmt.Errorf("%s is larger than %s", path, quantity.FormatBytes(mostFile))
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read experiment: %w", err)
+	}
+	s, err := Parse(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if s.Lab != "" && !filepath.IsAbs(s.Lab) {
+		s.Lab = filepath.Join(filepath.Dir(path), s.Lab)
+	}
+	return s, text, nil
+}
+
+// Parse reads the text of an experiment's file, fills in defaults and checks it. Errors
+// name the line and wrap ErrSpec; there can be several, joined.
+func Parse(text []byte) (*Spec, error) {
+	s := &Spec{}
+	more, err := document.Decode(text, s)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%w: the file is empty", ErrSpec)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
+	case more:
+		return nil, fmt.Errorf("%w: more than one document", ErrSpec)
+	}
+	s.complete()
+	c := &checker{spec: s}
+	c.check()
+	return s, c.err(text)
+}
+
+// complete fills in defaults.
+func (s *Spec) complete() {
+	set := func(d *Duration, value time.Duration) {
+		if *d == 0 {
+			*d = Duration(value)
+		}
+	}
+	if s.Run.Settle == nil {
+		settle := Duration(DefaultSettle)
+		s.Run.Settle = &settle
+	}
+	set(&s.Run.Timeout, DefaultTimeout)
+	if s.Run.Format == "" {
+		s.Run.Format = formatJSON
+	}
+	if s.Run.Attempts == 0 {
+		s.Run.Attempts = DefaultAttempts
+	}
+	if s.Design.Order == "" {
+		s.Design.Order = "random"
+	}
+	if s.Design.Blocks == "" {
+		s.Design.Blocks = "complete"
+	}
+	if s.Stop.Blocks == 0 {
+		if s.Stop.Pilot == 0 {
+			s.Stop.Pilot = DefaultPilot
+		}
+		if s.Stop.Most == 0 {
+			s.Stop.Most = DefaultMost
+		}
+	}
+	if s.Environment.Require.LoadBelow > 0 {
+		set(&s.Environment.Require.Wait, DefaultWait)
+	}
+	for i := range s.Targets {
+		if s.Targets[i].Measure == "" && s.Response != nil {
+			s.Targets[i].Measure = s.Response.LogRatio
+		}
+	}
+}
+
+// The roles of hosts in a session, which a pin can name.
+const (
+	RoleSource      = "source"
+	RoleDestination = "destination"
+)
+
+// problem is a mistake in a field.
+type problem struct {
+	field string
+	cause error
+}
+
+type checker struct {
+	spec     *Spec
+	problems []problem
+}
+
+func (c *checker) report(field, format string, values ...any) {
+	c.problems = append(c.problems, problem{field, fmt.Errorf(format, values...)})
+}
+
+// err joins the problems, each with its line.
+func (c *checker) err(text []byte) error {
+	if len(c.problems) == 0 {
+		return nil
+	}
+	fields := make([]string, len(c.problems))
+	for i, p := range c.problems {
+		fields[i] = p.field
+	}
+	lines := document.Lines(text, fields)
+	all := []error{}
+	for _, p := range c.problems {
+		field := p.field
+		for lines[field] == 0 && strings.Contains(field, ".") { // the field is absent: that of its parent
+			field = field[:strings.LastIndex(field, ".")]
+			lines[field] = document.Lines(text, []string{field})[field]
+		}
+		cause := &document.Error{Line: lines[field], Cause: fmt.Errorf("%s: %w", p.field, p.cause)}
+		all = append(all, fmt.Errorf("%w: %w", ErrSpec, cause))
+	}
+	return errors.Join(all...)
+}
+
+// isName accepts names that can be part of a column, of a path and of a substitution.
+func isName(text string) bool {
+	if text == "" || len(text) > 48 {
+		return false
+	}
+	for i, r := range text {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || !(r >= '0' && r <= '9' || r == '_' || r == '-')) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *checker) check() {
+	s := c.spec
+	if !isName(s.Experiment) || strings.ToLower(s.Experiment) != s.Experiment {
+		c.report("experiment", "%q is not a name: lowercase letters, digits and hyphens, at most 48", s.Experiment)
+	}
+	c.checkFactors()
+	c.checkTreatments()
+	c.checkRun()
+	c.checkMeasures()
+	c.checkResponse()
+	c.checkDesign()
+	c.checkStop()
+	if len(c.problems) == 0 {
+		c.checkCells()
+	}
+}
+
+func (c *checker) checkFactors() {
+	s := c.spec
+	if len(s.Factors) == 0 {
+		c.report("factors", "an experiment needs at least one factor")
+	}
+	cells := 1
+	for i, f := range s.Factors {
+		field := "factors." + f.Name
+		switch {
+		case !isName(f.Name):
+			c.report("factors", "%q is not a name: a letter, then letters, digits, _ and -", f.Name)
+		case slices.Contains(ownNames, f.Name):
+			c.report(field, "%q is a name of the runner's own; use another", f.Name)
+		case s.Factors.find(f.Name) != i:
+			c.report(field, "is given twice")
+		}
+		if len(f.Levels) == 0 {
+			c.report(field, "a factor needs at least one level")
+		}
+		seen := map[string]bool{}
+		for _, l := range f.Levels {
+			if l.Name == "" || strings.ContainsAny(l.Name, " ,=\t\n") {
+				c.report(field, "%q is not a level: spaces, commas and = are not allowed", l.Name)
+			}
+			if seen[l.Name] {
+				c.report(field, "level %s is given twice", l.Name)
+			}
+			seen[l.Name] = true
+			for name := range l.Parameters {
+				if !isName(name) {
+					c.report(field, "level %s: %q is not a name of a parameter", l.Name, name)
+				}
+			}
+		}
+		if cells = cells * max(1, len(f.Levels)); cells > mostCells {
+			c.report("factors", "more than %d cells", mostCells)
+			return
+		}
+	}
+	for i, w := range s.Exclude {
+		if len(w) == 0 {
+			c.report(fmt.Sprintf("exclude[%d]", i), "excludes every cell")
+		}
+		if err := w.check(s.Factors); err != nil {
+			c.report(fmt.Sprintf("exclude[%d]", i), "%w", err)
+		}
+	}
+}
+
+func (c *checker) checkTreatments() {
+	s := c.spec
+	for _, factor := range slices.Sorted(maps.Keys(s.Treatments)) {
+		i := s.Factors.find(factor)
+		if i < 0 {
+			c.report("treatments."+factor, "no factor %q; the factors are %s", factor, strings.Join(s.Factors.names(), ", "))
+			continue
+		}
+		for _, level := range slices.Sorted(maps.Keys(s.Treatments[factor])) {
+			field := "treatments." + factor + "." + level
+			if _, ok := s.Factors[i].level(level); !ok {
+				c.report(field, "factor %s has no level %q; it has %s", factor, level, strings.Join(s.Factors[i].names(), ", "))
+			}
+			c.checkTreatment(field, s.Treatments[factor][level])
+		}
+	}
+}
+
+func (c *checker) checkTreatment(field string, t Treatment) {
+	if t.Session != nil && t.Command != "" {
+		c.report(field, "has a session and a command; give the command to a factor of its own")
+	}
+	if t.Ready != "" && t.Command == "" {
+		c.report(field+".ready", "there is no command that could print it")
+	}
+	if t.Session != nil && c.spec.Lab == "" && len(c.spec.Hosts) == 0 {
+		c.report(field+".session", "needs hosts: a lab, or hosts with agents or ssh")
+	}
+	if t.Expect != nil && t.Expect.Bare && c.spec.Lab == "" && len(c.spec.Hosts) == 0 {
+		c.report(field+".expect", "bare needs hosts: a lab, or hosts with ssh")
+	}
+	c.checkHost(field+".on", t.On)
+}
+
+func (c *checker) checkHost(field, name string) {
+	if _, known := c.spec.Hosts[name]; name != "" && !known && c.spec.Lab == "" {
+		c.report(field, "no host %q under hosts", name)
+	}
+}
+
+func (c *checker) checkRun() {
+	r := c.spec.Run
+	if strings.TrimSpace(r.Command) == "" {
+		c.report("run.command", "is required")
+	}
+	switch r.Format {
+	case formatJSON, formatCSV, formatIperf3:
+	default:
+		c.report("run.format", "%q is not one of json, csv, iperf3", r.Format)
+	}
+	if r.Intervals != "" && r.Format != formatJSON {
+		c.report("run.intervals", "only an output in json has such a field")
+	}
+	for name, d := range map[string]Duration{"warmup": r.Warmup, "settle": *r.Settle, "timeout": r.Timeout, "duration": r.Duration} {
+		if d < 0 || time.Duration(d) > 7*24*time.Hour {
+			c.report("run."+name, "%s is not between 0 and 7d", d)
+		}
+	}
+	if r.Attempts < 1 || r.Attempts > 1000 {
+		c.report("run.attempts", "%d is not between 1 and 1000", r.Attempts)
+	}
+	c.checkHost("run.on", r.On)
+	for name, cpu := range c.spec.Environment.Pin {
+		if cpu < 0 || cpu > 8191 {
+			c.report("environment.pin."+name, "there is no processor %d", cpu)
+		}
+		if name != "run" && name != RoleSource && name != RoleDestination {
+			c.checkHost("environment.pin."+name, name)
+		}
+	}
+	if l := c.spec.Environment.Require.LoadBelow; l < 0 {
+		c.report("environment.require.load_below", "%g is negative", l)
+	}
+	for name, h := range c.spec.Hosts {
+		if strings.HasPrefix(h.SSH, "-") {
+			c.report("hosts."+name+".ssh", "%q begins with a hyphen", h.SSH)
+		}
+	}
+}
+
+func (c *checker) checkMeasures() {
+	s := c.spec
+	if len(s.Measures) == 0 {
+		c.report("measures", "an experiment needs at least one measure")
+	}
+	for _, m := range s.Measures {
+		field := "measures." + m.Name
+		if !isName(m.Name) {
+			c.report("measures", "%q is not a name: a letter, then letters, digits, _ and -", m.Name)
+			continue
+		}
+		if m.Field == "" {
+			c.report(field+".field", "is required")
+		}
+		if m.Better != "" && m.Better != "higher" && m.Better != "lower" {
+			c.report(field+".better", "%q is not higher or lower", m.Better)
+		}
+		if _, err := summaryOf(m.Summary); err != nil {
+			c.report(field+".summary", "%w", err)
+		}
+	}
+}
+
+func (c *checker) checkMeasure(field, name string) {
+	if _, ok := c.spec.Measures.find(name); !ok {
+		c.report(field, "no measure %q; the measures are %s", name, strings.Join(c.spec.Measures.names(), ", "))
+	}
+}
+
+func (c *checker) checkResponse() {
+	s := c.spec
+	if s.Response == nil {
+		if len(s.Targets) > 0 {
+			c.report("targets", "need a response, which says what a ratio is relative to")
+		}
+		return
+	}
+	c.checkMeasure("response.log_ratio", s.Response.LogRatio)
+	if len(s.Response.To) == 0 {
+		c.report("response.to", "names no level, such as {mark: none}")
+	} else if err := s.Response.base().check(s.Factors); err != nil {
+		c.report("response.to", "%w", err)
+	}
+	for i, t := range s.Targets {
+		field := fmt.Sprintf("targets[%d]", i)
+		if err := t.Where.check(s.Factors); err != nil {
+			c.report(field+".where", "%w", err)
+		}
+		c.checkMeasure(field+".measure", t.Measure)
+		given := 0
+		for _, bound := range []*float64{t.AtLeast, t.AtMost} {
+			if bound != nil {
+				given++
+				if !(*bound > 0) {
+					c.report(field, "a ratio of %g is not positive", *bound)
+				}
+			}
+		}
+		if t.Within != nil {
+			given++
+		}
+		if given != 1 {
+			c.report(field, "give one of at_least, at_most and within")
+		}
+	}
+}
+
+func (c *checker) checkDesign() {
+	if o := c.spec.Design.Order; o != "random" {
+		c.report("design.order", "%q: only random is supported, because drift misleads a fixed order and a periodic disturbance a rotation", o)
+	}
+	if b := c.spec.Design.Blocks; b != "complete" {
+		c.report("design.blocks", "%q: only complete is supported", b)
+	}
+}
+
+func (c *checker) checkStop() {
+	s := c.spec
+	if s.Stop.Budget < 0 {
+		c.report("stop.budget", "%s is negative", s.Stop.Budget)
+	}
+	if s.Stop.Blocks != 0 {
+		if s.Stop.Blocks < 1 || s.Stop.Blocks > 100000 {
+			c.report("stop.blocks", "%d is not between 1 and 100000", s.Stop.Blocks)
+		}
+		if s.Stop.Effect != "" || s.Stop.HalfWidth != 0 || s.Stop.Pilot != 0 || s.Stop.Most != 0 {
+			c.report("stop", "give either a number of blocks, or effect and half_width")
+		}
+		return
+	}
+	if s.Stop.Effect == "" || s.Stop.HalfWidth == 0 {
+		c.report("stop", "give effect and half_width, such as {effect: mark, half_width: 2%%}, or a number of blocks")
+		return
+	}
+	i := s.Factors.find(s.Stop.Effect)
+	switch {
+	case i < 0:
+		c.report("stop.effect", "no factor %q; the factors are %s", s.Stop.Effect, strings.Join(s.Factors.names(), ", "))
+	case s.Response == nil:
+		c.report("stop.effect", "needs a response, whose width it is")
+	case s.Response.To[s.Stop.Effect] == "":
+		c.report("stop.effect", "the response is not relative to a level of %s", s.Stop.Effect)
+	case len(s.Factors[i].Levels) < 2:
+		c.report("stop.effect", "factor %s has one level only", s.Stop.Effect)
+	}
+	if s.Stop.Pilot < 3 || s.Stop.Pilot > s.Stop.Most {
+		c.report("stop.pilot", "%d is not between 3 and most, %d", s.Stop.Pilot, s.Stop.Most)
+	}
+	if s.Stop.Most > 100000 {
+		c.report("stop.most", "%d is more than 100000", s.Stop.Most)
+	}
+}
+
+// checkCells resolves every cell: its base, its targets and its commands.
+func (c *checker) checkCells() {
+	s := c.spec
+	cells := s.Cells()
+	if len(cells) == 0 {
+		c.report("exclude", "no cell is left")
+		return
+	}
+	if s.Response != nil {
+		if _, err := s.bases(cells); err != nil {
+			c.report("response.to", "%w", err)
+		}
+	}
+	for i, t := range s.Targets {
+		if !slices.ContainsFunc(cells, func(cell Cell) bool { return t.Where.fits(cell.Levels) }) {
+			c.report(fmt.Sprintf("targets[%d].where", i), "no cell is selected by %q", t.Where)
+		}
+	}
+	for _, cell := range cells {
+		v := s.Values(cell, Turn{})
+		if _, err := v.Replace(s.Run.Command); err != nil {
+			c.report("run.command", "%w", err)
+			return
+		}
+		for _, a := range s.TreatmentsOf(cell) {
+			field := "treatments." + a.Factor + "." + a.Level
+			for name, text := range map[string]string{"start": a.Start, "stop": a.Stop, "command": a.Command} {
+				if _, err := v.Replace(text); err != nil {
+					c.report(field+"."+name, "%w", err)
+					return
+				}
+			}
+			if _, err := a.sessionSpec(v); err != nil {
+				c.report(field+".session", "%w", err)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"pillion.dev/experiment"
+	"pillion.dev/lab"
+)
+
+// place is where a command runs: this machine, a host of a lab or one that ssh reaches.
+type place struct {
+	name string
+	lab  *lab.Lab
+	ssh  string
+	// pin is a processor, -1 for none.
+	pin int
+}
+
+// shell prepares a shell command and returns it with the function that starts it.
+func (p place) shell(text string) (*exec.Cmd, func() error) {
+	arguments := []string{"sh", "-c", text}
+	if p.ssh != "" {
+		remote := "sh -c " + quote(text)
+		if p.pin >= 0 {
+			remote = "taskset -c " + strconv.Itoa(p.pin) + " " + remote
+		}
+		// With a terminal, what runs there ends when the connection does.
+		arguments = []string{"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", p.ssh, remote}
+	}
+	command := exec.Command(arguments[0], arguments[1:]...)
+	// A group of its own does not get the terminal's Ctrl-C, so that everything stops in order.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return command, func() error { return p.start(command) }
+}
+
+// start starts a command in the place's namespace, on its processor.
+func (p place) start(command *exec.Cmd) error {
+	start := command.Start
+	if p.pin >= 0 && p.ssh == "" {
+		start = func() error { return pinned(p.pin, command.Start) }
+	}
+	if p.lab != nil {
+		return p.lab.Do(p.name, start)
+	}
+	return start()
+}
+
+// pinned runs f on a thread that is bound to a processor; processes that f starts are, too.
+func pinned(cpu int, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, only unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return fmt.Errorf("read processors of this thread: %w", err)
+	}
+	only.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &only); err != nil {
+		return fmt.Errorf("bind to processor %d: %w", cpu, err)
+	}
+	err := f()
+	return errors.Join(err, unix.SchedSetaffinity(0, &before))
+}
+
+// quote makes one word of a shell of a text.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// place returns that of a host; the empty name is that of the load by default.
+func (r *runner) place(host string) (place, error) {
+	p := place{name: host, pin: -1}
+	if host == "" && r.lab != nil {
+		p.name = r.source
+	}
+	if r.lab != nil {
+		if _, ok := r.lab.Spec.Hosts[p.name]; ok {
+			p.lab = r.lab
+		}
+	}
+	if entry, ok := r.spec.Hosts[p.name]; ok {
+		p.ssh = entry.SSH
+	} else if p.name != "" && p.lab == nil {
+		return p, fmt.Errorf("find host %q: %w", p.name, errNoHost)
+	}
+	pins := r.spec.Environment.Pin
+	for _, name := range slices.Compact([]string{p.name, r.role(p.name)}) {
+		if cpu, ok := pins[name]; ok && name != "" {
+			p.pin = cpu
+		}
+	}
+	return p, nil
+}
+
+// loadPlace is the place of the load.
+func (r *runner) loadPlace() (place, error) {
+	p, err := r.place(r.spec.Run.On)
+	if cpu, ok := r.spec.Environment.Pin["run"]; ok {
+		p.pin = cpu
+	}
+	return p, err
+}
+
+// role is what a host is in sessions, "" for neither.
+func (r *runner) role(host string) string {
+	switch host {
+	case "":
+		return ""
+	case r.source:
+		return experiment.RoleSource
+	case r.destination:
+		return experiment.RoleDestination
+	}
+	return ""
+}

@@ -1,0 +1,78 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrBusy: another experiment runs on this machine.
+var ErrBusy = errors.New("another experiment runs on this machine")
+
+// LockFile is where experiments of all users of this machine exclude each other.
+func LockFile() string {
+	for _, folder := range []string{"/run/lock", "/var/lock"} {
+		if info, err := os.Stat(folder); err == nil && info.IsDir() && info.Mode().Perm()&0o002 != 0 {
+			return filepath.Join(folder, "pillion-experiment")
+		}
+	}
+	return filepath.Join(os.TempDir(), "pillion-experiment.lock")
+}
+
+// lock takes the lock of this machine, which ends with the process. With wait, it waits for
+// the experiment that holds it.
+func lock(ctx context.Context, path, name string, wait bool, say func(string, ...any)) (release func(), err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o666)
+	if errors.Is(err, os.ErrPermission) { // of another user, in a folder with the sticky bit
+		file, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock this machine: %w", err)
+	}
+	for said := false; ; said = true {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			break
+		}
+		holder, _ := io.ReadAll(io.LimitReader(io.NewSectionReader(file, 0, 200), 200))
+		who := strings.TrimSpace(string(holder))
+		if !errors.Is(err, syscall.EWOULDBLOCK) || !wait {
+			if errors.Is(err, syscall.EWOULDBLOCK) {
+				err = fmt.Errorf("%w: %s", ErrBusy, who)
+			}
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
+		}
+		if !said {
+			say("waiting for another experiment on this machine: %s", who)
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+	}
+	// For the message above only: the lock itself is the kernel's.
+	if file.Truncate(0) == nil {
+		_, _ = file.WriteAt([]byte(fmt.Sprintf("%s, process %d, since %s\n", name, os.Getpid(), time.Now().Format(time.TimeOnly))), 0)
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

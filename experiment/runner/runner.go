@@ -1,0 +1,194 @@
+// Package runner carries out experiments: it applies the treatments of each run, starts the
+// load, reads what it printed and writes the journal. It decides nothing that the journal
+// does not show, so that an experiment continues after any interruption.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"pillion.dev/api"
+	"pillion.dev/experiment"
+	"pillion.dev/internal/quantity"
+	"pillion.dev/lab"
+)
+
+// Errors that a user can correct.
+var (
+	errNoHost = errors.New("no such host in the lab or under hosts")
+	// ErrInvalid: too many runs of a cell in a row were invalid.
+	ErrInvalid = errors.New("too many invalid runs in a row")
+)
+
+// Options say where and how an experiment runs.
+type Options struct {
+	// Spec and File are what experiment.Read returned.
+	Spec *experiment.Spec
+	File []byte
+	// Path of the file, for hints and the commit of its folder.
+	Path string
+	// Folder of the results.
+	Folder string
+	// Resume continues the results in the folder; otherwise there must be none.
+	Resume bool
+	// Agent is the program pillion-agent, for labs and sessions by hand.
+	Agent string
+	// Dial connects to the server of sessions that are not by hand; may be nil.
+	Dial func() (*api.Client, error)
+	// Collector receives the rows too, if it is not empty: an OMSP collector, [tcp:]HOST[:PORT].
+	Collector, Domain string
+	// Lock is the file of the machine's lock; Wait waits for it.
+	Lock string
+	Wait bool
+	// Log receives progress, one line each.
+	Log io.Writer
+}
+
+// runner is one experiment in progress.
+type runner struct {
+	Options
+	spec      *experiment.Spec
+	turns     int
+	journal   *experiment.Journal
+	processes *processes
+	lab       *lab.Lab
+	// source and destination are the hosts at the ends of sessions, "" if there are none.
+	source, destination string
+	addresses           map[string]string
+	variables           []string // of the environment of all commands
+	stream              *stream
+}
+
+func (r *runner) say(format string, values ...any) {
+	fmt.Fprintf(r.Log, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, values...))
+}
+
+// Run carries out an experiment until its stop rule ends it, or ctx does. What is complete
+// by then is in the folder.
+func Run(ctx context.Context, o Options) (err error) {
+	r := &runner{Options: o, spec: o.Spec, turns: len(o.Spec.Order(0))}
+	release, err := lock(ctx, o.Lock, o.Spec.Experiment, o.Wait, r.say)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := r.openFolder(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.journal.Close()) }()
+	if r.finished() {
+		return nil
+	}
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.cleanUp()) }()
+	return r.blocks(ctx)
+}
+
+// openFolder creates or opens the results, after the design was compared.
+func (r *runner) openFolder() error {
+	var err error
+	if r.Resume {
+		err = experiment.Compare(r.Folder, r.spec)
+	} else {
+		err = experiment.Create(r.Folder, r.spec, r.File, r.environment(), time.Now().UTC())
+	}
+	if err != nil {
+		return err
+	}
+	if r.processes, err = openProcesses(filepath.Join(r.Folder, "processes.json")); err != nil {
+		return err
+	}
+	before, torn, err := experiment.ReadJournal(r.Folder)
+	if err != nil {
+		return err
+	}
+	if r.journal, err = experiment.OpenJournal(r.Folder, r.turns); err != nil {
+		return err
+	}
+	if r.Resume {
+		again := 0
+		for i, row := range r.journal.Rows() {
+			if before[i].Kept && !row.Kept {
+				again++
+			}
+		}
+		r.say("resuming: %s complete, %s of an unfinished block will be repeated",
+			quantity.Count(r.complete(), "block"), quantity.Count(again, "run"))
+		if torn {
+			r.say("the last line of the journal was incomplete: that run does not count")
+		}
+	}
+	return nil
+}
+
+func (r *runner) complete() int { return experiment.Complete(r.journal.Rows(), r.turns) }
+
+// finished reports whether no block is left.
+func (r *runner) finished() bool {
+	complete := r.complete()
+	return complete >= r.spec.Decide(r.journal.Rows(), complete).Blocks
+}
+
+// blocks carries out one block after the other.
+func (r *runner) blocks(ctx context.Context) error {
+	for {
+		rows, complete := r.journal.Rows(), r.complete()
+		decision := r.spec.Decide(rows, complete)
+		if complete >= decision.Blocks {
+			return nil
+		}
+		blockTime, spent := experiment.BlockTime(rows, complete), experiment.Spent(rows)
+		if budget := time.Duration(r.spec.Stop.Budget); budget > 0 && spent+blockTime > budget {
+			r.say("the budget of %s does not suffice for another block: %s spent, a block takes %s",
+				r.spec.Stop.Budget, round(spent), round(blockTime))
+			return nil
+		}
+		if err := r.block(ctx, complete); err != nil {
+			return err
+		}
+		r.sayProgress()
+	}
+}
+
+func (r *runner) sayProgress() {
+	p := experiment.Progress(r.spec, r.journal.Rows())
+	r.say("%s", p.Line())
+}
+
+// block carries out the runs of a block in their order.
+func (r *runner) block(ctx context.Context, block int) error {
+	for _, turn := range r.spec.Order(block) {
+		for turn.Attempt = 1; ; turn.Attempt++ {
+			row, err := r.run(ctx, turn)
+			if err != nil {
+				return fmt.Errorf("block %d, %s: %w", block+1, r.spec.Name(turn.Cell), err)
+			}
+			if err := r.journal.Append(row); err != nil {
+				return err
+			}
+			r.stream.add(row)
+			if row.Valid {
+				break
+			}
+			r.say("invalid run of %s: %s", r.spec.Name(turn.Cell), row.Why)
+			if turn.Attempt >= r.spec.Run.Attempts {
+				return fmt.Errorf("block %d, %s: %w: %d, the last one because %s",
+					block+1, r.spec.Name(turn.Cell), ErrInvalid, turn.Attempt, row.Why)
+			}
+		}
+	}
+	return nil
+}
+
+func round(d time.Duration) time.Duration {
+	if d > 10*time.Second {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
+}

@@ -1,0 +1,80 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+)
+
+// Verdict is the result of comparing an interval with a target.
+type Verdict string
+
+// The verdicts. Undecided means that the interval holds values that meet the target and
+// values that miss it: more blocks are needed, nothing is shown.
+const (
+	Met       Verdict = "met"
+	Missed    Verdict = "missed"
+	Undecided Verdict = "undecided"
+)
+
+// Judged is a target with its estimate.
+type Judged struct {
+	Target Target
+	Estimate
+	Low, High float64
+	Verdict   Verdict
+}
+
+// Judge compares the targets with what the complete blocks show.
+func (s *Spec) Judge(rows []Row, blocks int) []Judged {
+	var list []Judged
+	for _, t := range s.Targets {
+		var cells []int
+		for _, c := range s.Cells() {
+			if t.Where.fits(c.Levels) {
+				cells = append(cells, c.Index)
+			}
+		}
+		list = append(list, judge(t, estimateOf(s.ratios(rows, blocks, t.Measure), cells)))
+	}
+	return list
+}
+
+func judge(t Target, e Estimate) Judged {
+	confidence := Confidence
+	if t.Within != nil { // two one-sided tests at 5 % are one interval of 90 %
+		confidence = 2*Confidence - 1
+	}
+	j := Judged{Target: t, Estimate: e, Verdict: Undecided}
+	j.Low, j.High = e.Interval(confidence)
+	if e.Blocks < 2 {
+		j.Low, j.High = 0, math.Inf(1)
+		return j
+	}
+	low, high := 0.0, math.Inf(1)
+	switch {
+	case t.AtLeast != nil:
+		low = *t.AtLeast
+	case t.AtMost != nil:
+		high = *t.AtMost
+	case t.Within != nil:
+		low, high = 1/(1+float64(*t.Within)), 1+float64(*t.Within)
+	}
+	switch {
+	case j.Low >= low && j.High <= high:
+		j.Verdict = Met
+	case j.High < low || j.Low > high:
+		j.Verdict = Missed
+	}
+	return j
+}
+
+// String is the target as a sentence.
+func (t Target) String() string {
+	switch {
+	case t.AtLeast != nil:
+		return fmt.Sprintf("%s of %s at least %g", t.Measure, t.Where, *t.AtLeast)
+	case t.AtMost != nil:
+		return fmt.Sprintf("%s of %s at most %g", t.Measure, t.Where, *t.AtMost)
+	}
+	return fmt.Sprintf("%s of %s equal within %s", t.Measure, t.Where, *t.Within)
+}
