@@ -69,7 +69,7 @@ type Backend struct {
 }
 
 // Open reads the progress of sessions from the agent's folder. Open the spool with
-// Found, then call Use.
+// Found and Recorded, then call Use.
 func Open(folder string, shared []string, log *slog.Logger) (*Backend, error) {
 	marks, err := openMarks(folder, log)
 	if err != nil {
@@ -90,6 +90,10 @@ func (b *Backend) Found(e measure.Envelope) { b.marks.found(e) }
 
 // Filter sets the filters; call it before Use.
 func (b *Backend) Filter(f Filters) { b.filters = f }
+
+// Recorded is for spool.Options: it returns nil if the progress of all sessions is on the
+// disk.
+func (b *Backend) Recorded() error { return b.marks.recorded() }
 
 // Use sets the spool.
 func (b *Backend) Use(s Spool) (err error) {
@@ -163,10 +167,20 @@ func (b *Backend) unfiltered(schema *measure.Schema, record arrow.RecordBatch) a
 	return record.NewSlice(from, rows)
 }
 
-// keep stores a batch in the spool.
+// keep stores a batch in the spool. While writing fails, batches of clients without a session
+// are delivered from memory: such clients send nothing twice.
 func (b *Backend) keep(schema *measure.Schema, record arrow.RecordBatch, done func(error)) {
 	seqs := map[uint64]int64{}
 	lastOf(record, seqs)
+	delete(seqs, 0)
+	if len(seqs) == 0 {
+		err := b.spool.Put(schema, record)
+		if err != nil {
+			b.log.Warn("store OML tuples: they are lost", "rows", record.NumRows(), "error", err)
+		}
+		done(err)
+		return
+	}
 	err := b.spool.Hold(schema, record, func(key measure.Key, err error) {
 		if err == nil {
 			for session, seq := range seqs {

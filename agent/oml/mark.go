@@ -2,15 +2,20 @@ package oml
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -29,8 +34,10 @@ import (
 //	32  epoch, u64, and 40 sequence, u64, of the batch that held it
 //	48  CRC-32C of these
 //
-// An entry is written before the batch can be sent. If the process is killed between
-// writing the batch and its entry, the next process finds the batch in the spool.
+// An entry is written before the batch can be sent. If the process is killed before that,
+// or the disk refuses the entry, the next process finds the batch in the spool, which
+// deletes none without an entry. No entry is written before those of earlier batches of its
+// stream: one entry shows that they are not needed in the spool.
 type marks struct {
 	path string
 	log  *slog.Logger
@@ -38,10 +45,13 @@ type marks struct {
 	mu      sync.Mutex
 	file    *os.File
 	entries int // in the file
-	failing bool
-	seqs    map[markKey]mark
-	order   []markKey          // by first appearance
-	covered map[lineKey]uint64 // one above the highest sequence recorded
+	// pending are marks that the disk refused; nextCompact is when the file may be
+	// rewritten again although that failed before.
+	pending     map[markKey]mark
+	nextCompact time.Time
+	seqs        map[markKey]mark
+	order       []markKey          // by first appearance
+	covered     map[lineKey]uint64 // one above the highest sequence recorded
 }
 
 type markKey struct {
@@ -79,7 +89,7 @@ func streamID(name string) (id [16]byte, ok bool) {
 
 // openMarks reads the file in a folder and skips damaged entries.
 func openMarks(folder string, log *slog.Logger) (*marks, error) {
-	m := &marks{path: filepath.Join(folder, "oml.marks"), log: log, seqs: map[markKey]mark{}, covered: map[lineKey]uint64{}}
+	m := &marks{path: filepath.Join(folder, "oml.marks"), log: log, seqs: map[markKey]mark{}, pending: map[markKey]mark{}, covered: map[lineKey]uint64{}}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("open progress of OML sessions: %w", err)
 	}
@@ -88,7 +98,12 @@ func openMarks(folder string, log *slog.Logger) (*marks, error) {
 		return nil, fmt.Errorf("open progress of OML sessions: %w", err)
 	}
 	m.parse(text)
-	if err := m.compact(); err != nil {
+	if err := m.compact(); err == nil {
+		return m, nil
+	}
+	// The disk may be full: the file can wait.
+	m.entries = len(text) / entryBytes
+	if m.file, err = os.OpenFile(m.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("open progress of OML sessions: %w", err)
 	}
 	return m, nil
@@ -170,17 +185,61 @@ func (m *marks) record(session uint64, key measure.Key, seq int64) {
 	defer m.mu.Unlock()
 	k, one := markKey{session, id}, mark{seq, key.Epoch, key.Sequence}
 	m.set(k, one)
-	var err error
+	begun := len(m.pending) == 0
+	m.pending[k] = one
+	if err := m.flush(); err != nil && begun {
+		m.log.Warn("record progress of an OML session: batches stay in the spool until this succeeds", "error", err)
+	}
+}
+
+// recorded returns nil if every mark is on the disk.
+func (m *marks) recorded() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.flush()
+}
+
+// compactRetry is how long a file is not rewritten after that failed.
+const compactRetry = time.Second
+
+// flush writes pending marks, in the order of their batches.
+func (m *marks) flush() (err error) {
+	if len(m.pending) == 0 {
+		return nil
+	}
+	if m.entries < entriesMax {
+		if err = m.appendPending(); err == nil {
+			return nil
+		}
+	}
+	// The file is at its limit, or damaged. If that fails, too, it grows beyond the limit.
+	if now := time.Now(); !now.Before(m.nextCompact) {
+		if err = m.compact(); err == nil {
+			clear(m.pending)
+			return nil
+		}
+		m.nextCompact = now.Add(compactRetry)
+	}
 	if m.entries >= entriesMax {
-		err = m.compact()
-	} else {
-		_, err = m.file.Write(appendEntry(nil, k, one))
+		err = m.appendPending()
+	}
+	return err
+}
+
+func (m *marks) appendPending() error {
+	keys := slices.SortedFunc(maps.Keys(m.pending), func(a, b markKey) int {
+		return cmp.Compare(m.pending[a].sequence, m.pending[b].sequence)
+	})
+	var text []byte
+	for _, k := range keys {
+		text = appendEntry(text, k, m.pending[k])
+	}
+	n, err := m.file.Write(text)
+	for _, k := range keys[:n/entryBytes] {
+		delete(m.pending, k)
 		m.entries++
 	}
-	if err != nil && !m.failing {
-		m.log.Warn("record progress of an OML session: after a restart tuples may be sent twice", "error", err)
-	}
-	m.failing = err != nil
+	return err
 }
 
 // last is the number of a session's last tuple that was spooled.
@@ -231,5 +290,5 @@ func lastOf(record arrow.RecordBatch, seqs map[uint64]int64) {
 func (m *marks) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.file.Close()
+	return errors.Join(m.flush(), m.file.Close())
 }

@@ -113,10 +113,10 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 	}
 	s.applications = &applications{backend: backend}
 	own, reported := s.config.shares()
-	if s.spool, err = s.openSpool(ctx, "spool", own, backend.Found); err != nil {
+	if s.spool, err = s.openSpool(ctx, "spool", own, backend); err != nil {
 		return err
 	}
-	if s.applications.spool, err = s.openSpool(ctx, "spool-applications", reported, backend.Found); err != nil {
+	if s.applications.spool, err = s.openSpool(ctx, "spool-applications", reported, backend); err != nil {
 		return err
 	}
 	points, err := s.config.hostPoints()
@@ -252,11 +252,12 @@ func (s *service) loaderUsage() *host.Usage { return s.current().Usage }
 const spoolWait = 3 * time.Second
 
 // openSpool opens a spool of that size in a folder of the data directory.
-func (s *service) openSpool(ctx context.Context, name string, size int64, found func(measure.Envelope)) (opened *spool.Spool, err error) {
+func (s *service) openSpool(ctx context.Context, name string, size int64, backend *oml.Backend) (opened *spool.Spool, err error) {
+	options := spool.Options{LimitBytes: size, Found: backend.Found, Recorded: backend.Recorded, Log: s.log}
 	ctx, cancel := context.WithTimeout(ctx, spoolWait)
 	defer cancel()
 	for {
-		opened, err = spool.Open(filepath.Join(s.config.Folder, name), spool.Options{LimitBytes: size, Found: found, Log: s.log})
+		opened, err = spool.Open(filepath.Join(s.config.Folder, name), options)
 		if !errors.Is(err, spool.ErrInUse) {
 			return opened, err
 		}

@@ -27,6 +27,8 @@ type file struct {
 	held          int      // batches that are not done
 	opened        *os.File // nil until first used
 	removed       bool
+	// unrecorded: Options.Recorded failed after a batch was written.
+	unrecorded bool
 }
 
 func (f *file) name() string {
@@ -130,6 +132,7 @@ func (s *Spool) load(f *file) {
 	if lost.places > 0 {
 		s.log.Warn("skip damaged parts of the spool", "file", f.name(), "places", lost.places, "bytes", lost.bytes, "error", err)
 	}
+	s.note(f)
 	if f.held == 0 {
 		s.remove(f)
 	}
@@ -158,23 +161,7 @@ func (s *Spool) read(e *entry) ([]byte, error) {
 func (s *Spool) write(e *entry, payload []byte) error {
 	for s.diskBytes+e.size > s.options.LimitBytes && s.makeRoom() {
 	}
-	if s.active == nil {
-		s.number++
-		s.active = &file{number: s.number, epoch: s.epoch}
-	}
-	f := s.active
-	envelope := measure.Envelope{Key: e.key(), Rows: int(e.rows), Checksum: e.checksum, Payload: payload}
-	opened, err := s.open(f)
-	if err == nil {
-		_, err = opened.WriteAt(header(&envelope), f.size)
-		if err == nil {
-			_, err = opened.WriteAt(payload, f.size+e.size-int64(len(payload)))
-		}
-		if err != nil {
-			// Remove the partial record; if even that fails the next Open skips it.
-			_ = opened.Truncate(f.size)
-		}
-	}
+	err := s.append(e, payload)
 	if err != nil {
 		s.seal()
 		s.tryDisk = time.Now().Add(diskRetry)
@@ -189,9 +176,12 @@ func (s *Spool) write(e *entry, payload []byte) error {
 		s.diskError = nil
 		s.log.Info("writing to disk works again")
 	}
+	f := s.active
 	f.hold(e, f.size)
 	f.size += e.size
 	s.diskBytes += e.size
+	e.report(nil)
+	s.note(f)
 	if n := len(s.unsynced); n == 0 || s.unsynced[n-1] != f {
 		s.unsynced = append(s.unsynced, f)
 	}
@@ -199,6 +189,32 @@ func (s *Spool) write(e *entry, payload []byte) error {
 		s.seal()
 	}
 	return nil
+}
+
+// append writes a record at the end of the active file.
+func (s *Spool) append(e *entry, payload []byte) error {
+	if s.unrecorded > 0 && s.diskBytes+e.size > s.options.LimitBytes {
+		return errUnrecorded
+	}
+	if s.active == nil {
+		s.number++
+		s.active = &file{number: s.number, epoch: s.epoch}
+	}
+	f := s.active
+	opened, err := s.open(f)
+	if err != nil {
+		return err
+	}
+	envelope := measure.Envelope{Key: e.key(), Rows: int(e.rows), Checksum: e.checksum, Payload: payload}
+	_, err = opened.WriteAt(header(&envelope), f.size)
+	if err == nil {
+		_, err = opened.WriteAt(payload, f.size+e.size-int64(len(payload)))
+	}
+	if err != nil {
+		// Remove the partial record; if even that fails the next Open skips it.
+		_ = opened.Truncate(f.size)
+	}
+	return err
 }
 
 // seal ends the active file.
@@ -229,9 +245,44 @@ func (s *Spool) release(e *entry) {
 	}
 }
 
-// remove deletes a file.
+// errUnrecorded is why nothing is written to a full spool.
+var errUnrecorded = errors.New("the spool is full, and no file can be deleted before the progress of its sources is recorded")
+
+// note finds out whether the contents of a file are recorded.
+func (s *Spool) note(f *file) {
+	unrecorded := s.options.Recorded != nil && s.options.Recorded() != nil
+	if unrecorded && !f.unrecorded {
+		s.unrecorded++
+	} else if f.unrecorded && !unrecorded {
+		s.unrecorded--
+	}
+	f.unrecorded = unrecorded
+}
+
+// removable reports whether a file may be deleted.
+func (s *Spool) removable(f *file) bool {
+	if f.unrecorded {
+		s.note(f)
+	}
+	return !f.unrecorded
+}
+
+// unpin deletes the files that were kept only because their contents were not recorded.
+func (s *Spool) unpin() {
+	pinned := s.pinned
+	s.pinned = nil
+	for _, f := range pinned {
+		s.remove(f)
+	}
+}
+
+// remove deletes a file, now or when its contents are recorded.
 func (s *Spool) remove(f *file) {
 	if f.removed {
+		return
+	}
+	if !s.removable(f) {
+		s.pinned = append(s.pinned, f)
 		return
 	}
 	f.removed = true
@@ -245,7 +296,7 @@ func (s *Spool) remove(f *file) {
 // makeRoom drops the oldest file on the disk. It reports whether there was one.
 func (s *Spool) makeRoom() bool {
 	for _, e := range s.queue {
-		if e.state == done || e.file == nil || e.file.removed {
+		if e.state == done || e.file == nil || e.file.removed || !s.removable(e.file) {
 			continue
 		}
 		if !s.full {
@@ -277,16 +328,28 @@ func (s *Spool) evict(f *file) {
 func (s *Spool) store(e *entry, payload []byte) {
 	s.hold(e)
 	if retry := len(s.memory) == 0 || !time.Now().Before(s.tryDisk); retry && s.flushMemory() && s.write(e, payload) == nil {
-		e.report(nil)
 		return
 	}
 	e.payload = payload
 	s.memory = append(s.memory, e)
 	s.stats.MemoryBytes += e.size
+	if e.durable {
+		s.durableBytes += e.size
+	}
 	for _, old := range s.memory {
-		if s.stats.MemoryBytes > s.options.MemoryBytes && old.state == waiting {
+		if s.stats.MemoryBytes-s.durableBytes > s.options.MemoryBytes && old.state == waiting && !old.durable {
 			s.end(old, dropped)
 		}
+	}
+}
+
+// leaveMemory frees the memory of a batch that is on the disk, or done.
+func (s *Spool) leaveMemory(e *entry) {
+	s.stats.MemoryBytes -= e.size
+	e.payload = nil
+	if e.durable {
+		s.durableBytes -= e.size
+		s.written.Broadcast()
 	}
 }
 
@@ -301,9 +364,11 @@ func (s *Spool) flushMemory() bool {
 		if s.write(e, e.payload) != nil {
 			return false
 		}
-		s.stats.MemoryBytes -= e.size
-		e.payload = nil
-		e.report(nil)
+		s.leaveMemory(e)
+		if e.durable { // now it may be sent
+			s.taken = 0
+			s.stir()
+		}
 	}
 	return true
 }
@@ -319,6 +384,7 @@ func (s *Spool) maintain() {
 		case <-ticks.C:
 			s.mu.Lock()
 			s.flushMemory()
+			s.unpin()
 			s.mu.Unlock()
 			s.sync()
 		}
@@ -368,6 +434,7 @@ func (s *Spool) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.written.Broadcast()
 	s.cancel()
 	s.mu.Unlock()
 	s.stopped.Wait()
@@ -381,6 +448,10 @@ func (s *Spool) Close() error {
 		}
 	}
 	s.seal()
+	s.unpin()
+	for _, f := range s.pinned {
+		f.opened.Close()
+	}
 	for _, e := range s.queue {
 		if e.file != nil {
 			e.file.opened.Close()

@@ -113,6 +113,13 @@ func (v *server) store(e measure.Envelope) {
 	}
 }
 
+// has reports whether a value is stored.
+func (v *server) has(value uint64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.values[value] > 0
+}
+
 // check fails on damage, a wrong Oldest, or a duplicate value.
 func (v *server) check(t *testing.T) {
 	t.Helper()
@@ -149,5 +156,17 @@ func drain(t testing.TB, s *Spool) {
 	defer cancel()
 	if err := s.Drain(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// until waits for a condition.
+func until(t testing.TB, holds func() bool) {
+	t.Helper()
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	for end := time.Now().Add(time.Minute); !holds(); <-ticks.C {
+		if time.Now().After(end) {
+			t.Fatal("timed out")
+		}
 	}
 }

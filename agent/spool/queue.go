@@ -31,10 +31,10 @@ type entry struct {
 	// evicted: its file was dropped; it ends with the current attempt.
 	evicted bool
 	cancel  context.CancelFunc // of that attempt
-	// kept, if set, is called once with the outcome; fate is why it was lost, nil if it
-	// was sent.
-	kept func(measure.Key, error)
-	fate error
+	// durable: it is sent only once it is on the disk. Whoever put it learns that, or that
+	// it is lost, from kept, which is called once.
+	durable bool
+	kept    func(measure.Key, error)
 }
 
 // errLost is the outcome of a batch that will not be delivered.
@@ -121,7 +121,7 @@ func (s *Spool) take(parent context.Context) *flight {
 	now := time.Now()
 	for ; s.taken < len(s.queue); s.taken++ {
 		e := s.queue[s.taken]
-		if e.state != waiting || now.Before(e.line.after) {
+		if e.state != waiting || e.file == nil && e.durable || now.Before(e.line.after) {
 			continue
 		}
 		if s.flying > 0 && s.flyingBytes+e.size > windowBytes {
@@ -207,15 +207,14 @@ func (s *Spool) end(e *entry, o outcome) {
 	s.land(e)
 	e.state = done
 	if o != sent {
-		e.fate = errLost
+		e.report(errLost)
 	}
 	s.count(e, o)
 	s.stats.Batches--
 	s.stats.Bytes -= e.size
 	s.stats.HeldRows -= int64(e.rows)
 	if e.file == nil {
-		s.stats.MemoryBytes -= e.size
-		e.payload = nil
+		s.leaveMemory(e)
 	} else {
 		s.release(e)
 	}
@@ -265,9 +264,6 @@ func finished(list []*entry) int {
 // forget removes finished batches from the head of a line.
 func (s *Spool) forget(l *line) {
 	n := finished(l.held)
-	for _, e := range l.held[:n] {
-		e.report(e.fate)
-	}
 	l.held = l.held[n:]
 	if len(l.held) == 0 {
 		l.held = nil

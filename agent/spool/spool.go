@@ -3,7 +3,8 @@
 // writing, and deletes them when they are acknowledged.
 //
 // A batch for which Put returned nil survives a crash of the process (kill -9), unless
-// writing failed: then it waits in memory, as Stats shows. A power failure costs what
+// writing failed: then it waits in memory, as Stats shows; one of Hold is not sent
+// meanwhile. A power failure costs what
 // was written since the last sync, about a second. A batch that was delivered but not
 // yet recorded as such is sent again under the same key, and the server drops the
 // duplicate. The spool loses a batch only if it is full or damaged, or if the server
@@ -61,7 +62,8 @@ type Options struct {
 	// LimitBytes on the disk; default 1 GiB. When it is reached the oldest file is dropped,
 	// about a 64th of it.
 	LimitBytes int64
-	// MemoryBytes limits what is held in memory while writing fails; default 16 MiB.
+	// MemoryBytes limits what is held in memory while writing fails, of Put and of Hold each;
+	// default 16 MiB.
 	MemoryBytes int64
 	// RejectedBytes limits the folder of rejected batches; default 16 MiB.
 	RejectedBytes int64
@@ -72,6 +74,10 @@ type Options struct {
 	// Found, if set, is called with each intact batch that Open reads. It must not use the
 	// spool; the payload is valid until it returns.
 	Found func(measure.Envelope)
+	// Recorded, if set, returns nil once the caller has recorded on the disk what Found and
+	// the callbacks of Hold told it. Until then no file that has such a batch is deleted: the
+	// next process finds the batch in it. It is called with the spool's lock held.
+	Recorded func() error
 	// Permanent reports whether retrying is pointless after an error; default
 	// bus.ErrRejected.
 	Permanent func(error) bool
@@ -123,13 +129,21 @@ type Spool struct {
 	queue   []*entry // in order of writing, those in memory last
 	taken   int      // no batch before it waits
 	memory  []*entry // those held only in memory, because writing failed
-	lines   map[lineKey]*line
-	number  uint64 // of the last file
-	active  *file  // being written; nil until the next write
+	// durableBytes of them are of Hold; written is signalled when they become fewer, and
+	// at the end.
+	durableBytes int64
+	written      *sync.Cond
+	lines        map[lineKey]*line
+	number       uint64 // of the last file
+	active       *file  // being written; nil until the next write
 	// unsynced were written since the last sync.
 	unsynced []*file
-	full     bool
-	tryDisk  time.Time
+	// unrecorded counts files whose contents are not recorded; pinned are those without
+	// batches.
+	unrecorded int
+	pinned     []*file
+	full       bool
+	tryDisk    time.Time
 	// diskError is that of the last write; nil once one succeeded.
 	diskError error
 	failing   bool          // delivery fails; logged once
@@ -195,6 +209,7 @@ func Open(dir string, options Options) (*Spool, error) {
 		stirred: make(chan struct{}, 1), success: make(chan struct{}), drained: make(chan struct{}), lines: map[lineKey]*line{},
 		stats: Stats{Spool: session.Spool{LimitBytes: options.LimitBytes}, Lost: map[string]Loss{}},
 	}
+	s.written = sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	err = store.CheckFormat(dir, "spool", spoolFormat)
 	if err == nil {
@@ -218,11 +233,14 @@ func (s *Spool) Put(schema *measure.Schema, record arrow.RecordBatch) error {
 	return s.put(schema.Name, record)
 }
 
-// Hold is Put for callers that need to know when a record is safe. Unless Hold returns
-// an error, kept is called once: with nil when the batch is on the disk, before its
-// first delivery attempt, or, if writing fails, when it and all earlier batches were
-// delivered; otherwise with the reason why the batch is lost. It is called with the
-// spool's lock held: it must be quick and must not use the spool.
+// Hold is Put for callers whose source sends a record again unless it is safe. Unless
+// Hold returns an error, kept is called once: with nil when the batch is on the disk, or
+// with the reason why it is lost. It is called with the spool's lock held: it must be quick
+// and must not use the spool.
+//
+// No attempt is made to deliver the batch before kept was called: if the process is killed,
+// the server has no record whose source has not been told that it is safe. While writing
+// fails, Hold therefore waits when MemoryBytes are held for it.
 //
 // A record too large for one message is ErrTooLarge: Hold does not split it. It does
 // not count a record for which it returned an error.
@@ -266,6 +284,9 @@ func (s *Spool) put(stream string, record arrow.RecordBatch) error {
 func (s *Spool) enter(envelope measure.Envelope, kept func(measure.Key, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for kept != nil && !s.closed && s.durableBytes >= s.options.MemoryBytes {
+		s.written.Wait()
+	}
 	if s.closed {
 		if kept == nil {
 			s.stats.WrittenRows += int64(envelope.Rows)
@@ -275,7 +296,7 @@ func (s *Spool) enter(envelope measure.Envelope, kept func(measure.Key, error)) 
 	}
 	envelope.Epoch, envelope.Sequence = s.epoch, s.line(envelope.Stream, s.epoch).next
 	e := s.newEntry(&envelope)
-	e.kept = kept
+	e.kept, e.durable = kept, kept != nil
 	s.store(e, envelope.Payload)
 	s.stir()
 	return nil

@@ -111,15 +111,8 @@ func partitionAll(ctx context.Context, w *world, _ *host, draws *rand.Rand) (str
 func breakDisk(ctx context.Context, h *host, f diskFault, draws *rand.Rand) (string, error) {
 	h.disk.fail(&f)
 	d := last(ctx, draws)
-	failed := h.disk.fail(nil)
-	time.Sleep(recordTime)
-	return fmt.Sprintf("for %v, %d operations failed", d, failed), nil
+	return fmt.Sprintf("for %v, %d operations failed", d, h.disk.fail(nil)), nil
 }
-
-// recordTime is how long after a fault of its disk a host is spared other faults. An agent
-// whose disk refuses the progress of an application records it with the next batch; if it
-// is killed before, tuples may be stored twice. Its log says so, and docs/security.md.
-const recordTime = 2 * time.Second
 
 func stepClock(ctx context.Context, _ *world, h *host, draws *rand.Rand) (string, error) {
 	ahead := between(draws, -stepMax, stepMax).Round(time.Second)
