@@ -54,7 +54,7 @@ var (
 
 // Nmetrics are these points.
 func Nmetrics() []*measure.Schema {
-	return []*measure.Schema{&NmetricsCPU, &NmetricsMemory, &NmetricsNet}
+	return []*measure.Schema{&NmetricsCPU, &NmetricsMemory, &NmetricsNet, &NmetricsProcess}
 }
 
 // ReadNmetricsCPU reads the one sample of NmetricsCPU.

@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,10 +15,10 @@ func TestNmetrics(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got := map[string]measure.Sample{}
-	s := &Sampler{Interval: time.Hour, Points: Nmetrics()}
+	s := &Sampler{Interval: time.Hour, Points: Nmetrics(), Processes: []string{strconv.Itoa(os.Getpid())}}
 	s.Sink = func(schema *measure.Schema, samples []measure.Sample) error {
 		checkFits(t, schema, samples)
-		if got[schema.Name] = samples[0]; len(got) == 3 {
+		if got[schema.Name] = samples[0]; len(got) == 4 {
 			cancel()
 		}
 		return nil
@@ -25,7 +27,7 @@ func TestNmetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	cpu, memory := got["nmetrics_cpu"], got["nmetrics_memory"]
-	if len(got) != 3 || cpu == nil || memory == nil || got["nmetrics_net"] == nil {
+	if len(got) != 4 || got["nmetrics_process"] == nil || cpu == nil || memory == nil || got["nmetrics_net"] == nil {
 		t.Fatalf("got %v", got)
 	}
 	var sum uint64

@@ -31,6 +31,10 @@ type Sampler struct {
 	// OtherClock is set: then another process reads it.
 	Points     []*measure.Schema
 	OtherClock bool
+	// Processes are patterns of those that the point nmetrics_process reports.
+	Processes []string
+	// Done, if set, is called after all points have been read.
+	Done func()
 	// Other returns the usage of the other process of the agent; nil, or a nil result: there
 	// is none.
 	Other func() *Usage
@@ -54,6 +58,9 @@ func (s *Sampler) Run(ctx context.Context) error {
 	defer ticks.Stop()
 	for ctx.Err() == nil {
 		s.sample(ctx)
+		if s.Done != nil && ctx.Err() == nil {
+			s.Done()
+		}
 		select {
 		case <-ctx.Done():
 		case <-ticks.C:
@@ -86,6 +93,7 @@ func (s *Sampler) sample(ctx context.Context) {
 		{&NmetricsCPU, func(context.Context) ([]measure.Sample, error) { return ReadNmetricsCPU() }},
 		{&NmetricsMemory, func(context.Context) ([]measure.Sample, error) { return ReadNmetricsMemory() }},
 		{&NmetricsNet, func(context.Context) ([]measure.Sample, error) { return ReadNmetricsNet() }},
+		{&NmetricsProcess, func(context.Context) ([]measure.Sample, error) { return ReadNmetricsProcesses(s.Processes) }},
 	} {
 		chosen := slices.Contains(points, point.schema)
 		if point.schema == &measure.Clock {
@@ -99,8 +107,8 @@ func (s *Sampler) sample(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil && chosen && len(samples) > 0 {
-			err = s.Sink(point.schema, samples)
+		if chosen && len(samples) > 0 {
+			err = errors.Join(err, s.Sink(point.schema, samples))
 		}
 		s.note(point.schema.Name, err)
 	}

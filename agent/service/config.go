@@ -57,6 +57,9 @@ type Config struct {
 	// Points of the host that are sampled: host, interfaces, clock, agent, nmetrics,
 	// router; default all but the last two. With router the host is profiled as one.
 	Points []string `yaml:"points"`
+	// Processes are those that nmetrics reports, by process ID or by name, in which *
+	// stands for any text.
+	Processes []string `yaml:"processes"`
 	// Capture are devices whose packet headers are reported.
 	Capture []loader.Capture `yaml:"capture"`
 	// PathValidation is auto, addresses or off: whether sources of sessions mark packets to a
@@ -162,6 +165,12 @@ func (c Config) complete() (Config, error) {
 	}
 	if _, err := c.hostPoints(); err != nil {
 		return c, err
+	}
+	if err := host.CheckProcesses(c.Processes); err != nil {
+		return c, fmt.Errorf("%w: processes: %w", ErrConfig, err)
+	}
+	if len(c.Processes) > 0 && !slices.Contains(c.Points, "nmetrics") {
+		return c, fmt.Errorf("%w: processes are reported by nmetrics: use points: [nmetrics], with the other points that are wanted", ErrConfig)
 	}
 	for i, capture := range c.Capture {
 		if err := capture.Check(); err != nil {

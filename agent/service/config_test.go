@@ -11,7 +11,10 @@ import (
 func TestConfiguredPoints(t *testing.T) {
 	for name, test := range map[string]struct{ text, points, fault string }{
 		"default":        {"server: noc\n", "host interfaces clock agent", ""},
-		"nmetrics":       {"points: [nmetrics, clock]\n", "nmetrics_cpu nmetrics_memory nmetrics_net clock", ""},
+		"nmetrics":       {"points: [nmetrics, clock]\n", "nmetrics_cpu nmetrics_memory nmetrics_net nmetrics_process clock", ""},
+		"processes":      {"points: [nmetrics]\nprocesses: [iperf3, nginx*, '1']\n", "nmetrics_cpu nmetrics_memory nmetrics_net nmetrics_process", ""},
+		"no nmetrics":    {"processes: [iperf3]\n", "", "points: [nmetrics]"},
+		"bad process":    {"points: [nmetrics]\nprocesses: ['a[']\n", "", "a["},
 		"router":         {"points: [router, clock]\n", "clock", ""},
 		"none":           {"points: []\n", "", ""},
 		"unknown":        {"points: [weather]\n", "", `point "weather"`},

@@ -136,7 +136,7 @@ func (s *service) open(ctx context.Context, load func(*service) (privileged, err
 	points = slices.DeleteFunc(slices.Clone(points), func(p *measure.Schema) bool { return p == &measure.Clock })
 	s.sampler = &host.Sampler{
 		Interval: s.config.HostInterval, Sink: s.streams.injectAll, Spool: s.spooled, Probe: s.probeCost, Log: s.log,
-		Points: points, OtherClock: true, Other: s.loaderUsage,
+		Points: points, OtherClock: true, Other: s.loaderUsage, Processes: s.config.Processes,
 	}
 	s.bus, err = bus.ConnectAgent(s.ctx, bus.AgentOptions{
 		URL: s.identity.Bus(), TLS: s.identity.TLS(), Name: s.identity.Name(), Log: s.log, Changed: s.changed,

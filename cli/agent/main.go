@@ -29,6 +29,7 @@ type cli struct {
 	Receive     receiveCmd                    `cmd:"" help:"Receive the packets of estimates on another host, and tell it when they arrived."`
 	Discard     discardCmd                    `cmd:"" help:"Accept TCP connections and discard what they receive: the far end of send --proto tcp-stream."`
 	Capture     captureCmd                    `cmd:"" help:"Report the packet headers on an interface or in a capture file."`
+	Nmetrics    nmetricsCmd                   `cmd:"" help:"Report the load of this host and of processes, with OML's nmetrics points."`
 	Iperf3      iperfCmd                      `cmd:"" name:"run-iperf3" help:"Run iperf3 and report its measurements."`
 	Doctor      doctorCmd                     `cmd:"" help:"Check whether this host can measure, with advice."`
 	Lab         labCmd                        `cmd:"" help:"Build and control testbeds of network namespaces and emulated links."`
