@@ -114,6 +114,10 @@ func TestRegisteredFunctions(t *testing.T) {
 	if got, _, _ := run(t, "ewma(v; 0.5)", Float64, floats(0, 4, 8)...); got[0].Float64() != 5 {
 		t.Errorf("ewma %v", got)
 	}
+	// 16, then 16 + (32-16)/16 = 17 sixteenths: |D| is 16, 32, 0.
+	if got, _, _ := run(t, "jitter(v)", Int64, ints(100, 116, 84, 84)...); math.Abs(got[0].Float64()-(1+31.0/16)*15/16) > 1e-12 {
+		t.Errorf("jitter %v", got[0].Float64())
+	}
 	if got, _, _ := run(t, "ewma(v)", Int64, null); !got[0].IsNull() {
 		t.Errorf("ewma of nothing: %v", got)
 	}
@@ -158,7 +162,7 @@ func TestInvalidFunctions(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if all := fmt.Sprint(Functions()); !strings.Contains(all, "histogram broken ewma span") {
+	if all := fmt.Sprint(Functions()); !strings.Contains(all, "histogram broken ewma jitter span") {
 		t.Errorf("functions %s", all)
 	}
 }

@@ -143,20 +143,37 @@ func (a *foreign) reset() { a.state.Reset() }
 // jitter with it, with a weight of 1/16.
 const Smoothed Function = "ewma"
 
+// Jitter is the registered function jitter of RFC 3550, of a column of transit times: the
+// average, with a weight of 1/16, of the absolute differences of consecutive values. Like
+// Smoothed it continues over windows. Clocks that differ by a constant do not matter.
+const Jitter Function = "jitter"
+
 // weightDefault is that of RFC 3550.
 const weightDefault = 1.0 / 16
 
 func init() {
-	err := Register(Smoothed, Definition{
+	err := Register(Jitter, Definition{
+		Doc: "jitter of transit times as in RFC 3550",
+		Outputs: func(column Field, numbers []float64) ([]Field, error) {
+			if len(numbers) > 0 {
+				return nil, errors.New("it takes no number")
+			}
+			return numeric(column)
+		},
+		New: func(Field, []float64) Accumulator {
+			return &jitter{smoothed: smoothed{weight: weightDefault}}
+		},
+	})
+	if err != nil {
+		panic(err) // of constants alone
+	}
+	err = Register(Smoothed, Definition{
 		Doc: "exponentially weighted moving average; the number is the weight of a new value, default 1/16",
 		Outputs: func(column Field, numbers []float64) ([]Field, error) {
 			if len(numbers) > 1 || len(numbers) == 1 && !(numbers[0] > 0 && numbers[0] <= 1) {
 				return nil, errors.New("use one weight above 0, at most 1")
 			}
-			if column.Type != Float64 && !whole(column.Type) {
-				return nil, fmt.Errorf("column %q is %v", column.Name, column.Type)
-			}
-			return []Field{{Type: Float64, Unit: column.Unit}}, nil
+			return numeric(column)
 		},
 		New: func(_ Field, numbers []float64) Accumulator {
 			s := &smoothed{weight: weightDefault, average: math.NaN()}
@@ -169,6 +186,35 @@ func init() {
 	if err != nil {
 		panic(err) // of constants alone
 	}
+}
+
+// numeric is the output of a function that makes a number of numbers.
+func numeric(column Field) ([]Field, error) {
+	if column.Type != Float64 && !whole(column.Type) {
+		return nil, fmt.Errorf("column %q is %v", column.Name, column.Type)
+	}
+	return []Field{{Type: Float64, Unit: column.Unit}}, nil
+}
+
+type jitter struct {
+	smoothed
+	before float64
+	any    bool
+}
+
+func (j *jitter) Add(v Value) {
+	x, _ := v.Number()
+	if j.any { // the average begins at 0
+		j.average += j.weight * (math.Abs(x-j.before) - j.average)
+	}
+	j.before, j.any = x, true
+}
+
+func (j *jitter) Emit(row Sample) Sample {
+	if !j.any {
+		return append(row, Value{})
+	}
+	return append(row, Float64Value(j.average))
 }
 
 type smoothed struct{ weight, average float64 }

@@ -27,6 +27,9 @@ type Options struct {
 	// Ready, if set, is called when the capture on a device has started.
 	Ready func()
 	Sink  Sink
+	// Datagram, if set, takes each UDP datagram after Sink took its headers; Sink may
+	// then be nil. Its data are overwritten afterwards.
+	Datagram func(Datagram)
 	// Tallied, if set, is called with the counters of a device every Every (default
 	// 10 s), from a separate goroutine.
 	Tallied func(Tally)
@@ -86,7 +89,7 @@ func newCapture(o Options) *capture {
 	o.Snap, o.Every = cmp.Or(o.Snap, defaultSnap), cmp.Or(o.Every, 10*time.Second)
 	return &capture{
 		o: o, filters: map[layers.LinkType]*filter{},
-		decoder: decoder{sink: o.Sink, device: cmp.Or(o.Device, filepath.Base(o.File)), id: idStart(rand.Uint64())},
+		decoder: decoder{sink: o.Sink, datagram: o.Datagram, device: cmp.Or(o.Device, filepath.Base(o.File)), id: idStart(rand.Uint64())},
 	}
 }
 

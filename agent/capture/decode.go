@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/netip"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -23,18 +25,31 @@ type Packet struct {
 	VLAN *uint16
 }
 
+// Datagram is a captured UDP datagram, not fragmented or the first fragment.
+type Datagram struct {
+	Time     time.Time
+	Src, Dst netip.AddrPort
+	// Payload is the captured part of it; Length is its length on the wire, bytes.
+	Payload []byte
+	Length  int
+}
+
 // Sink takes a row of a point. The sample is reused afterwards.
 type Sink func(schema *measure.Schema, sample measure.Sample)
 
 // decoder turns packets into rows.
 type decoder struct {
-	sink   Sink
-	device string // or the file
-	id     uint64
-	sample measure.Sample
-	packet Packet
-	rows   int
-	short  bool
+	sink Sink // nil: none
+	// datagram takes UDP datagrams; nil: none.
+	datagram func(Datagram)
+	// src and dst are of the IP header.
+	src, dst net.IP
+	device   string // or the file
+	id       uint64
+	sample   measure.Sample
+	packet   Packet
+	rows     int
+	short    bool
 
 	radiotap layers.RadioTap
 	ethernet layers.Ethernet
@@ -118,7 +133,9 @@ func (d *decoder) report(schema *measure.Schema, values ...measure.Value) {
 	d.sample = append(d.sample[:0], measure.TimeValue(d.packet.Time), measure.Uint64Value(d.id), measure.StringValue(d.device))
 	d.sample = append(d.sample, values...)
 	d.rows++
-	d.sink(schema, d.sample)
+	if d.sink != nil {
+		d.sink(schema, d.sample)
+	}
 }
 
 func number[N ~uint8 | ~uint16 | ~uint32 | ~int](n N) measure.Value {
@@ -176,6 +193,7 @@ func (d *decoder) version4(data []byte) error {
 		return err
 	}
 	ip := &d.ip4
+	d.src, d.dst = ip.SrcIP, ip.DstIP
 	d.report(&IP, number(ip.Version), measure.StringValue(ip.SrcIP.String()), measure.StringValue(ip.DstIP.String()),
 		number(ip.Protocol), number(ip.TOS), number(ip.TTL), number(ip.Length), number(ip.Id),
 		number(uint32(ip.FragOffset)*8), measure.BoolValue(ip.Flags&layers.IPv4MoreFragments != 0), number(ip.Checksum), measure.Value{})
@@ -230,6 +248,7 @@ func (d *decoder) version6(data []byte) error {
 		return err
 	}
 	ip := &d.ip6
+	d.src, d.dst = ip.SrcIP, ip.DstIP
 	e, broken := skip(ip.NextHeader, ip.Payload)
 	id := measure.Value{}
 	if e.fragment {
@@ -267,8 +286,19 @@ func (d *decoder) transport(protocol layers.IPProtocol, data []byte, length int)
 			return err
 		}
 		d.report(&UDP, number(u.SrcPort), number(u.DstPort), number(u.Length), number(u.Checksum))
+		if d.datagram != nil {
+			d.datagram(Datagram{
+				Time: d.packet.Time, Src: endpoint(d.src, uint16(u.SrcPort)), Dst: endpoint(d.dst, uint16(u.DstPort)),
+				Payload: u.Payload, Length: max(int(u.Length)-8, 0),
+			})
+		}
 	}
 	return nil
+}
+
+func endpoint(address net.IP, port uint16) netip.AddrPort {
+	a, _ := netip.AddrFromSlice(address)
+	return netip.AddrPortFrom(a.Unmap(), port)
 }
 
 func flags(t *layers.TCP) string {

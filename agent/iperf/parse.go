@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"pillion.dev/measure"
@@ -77,7 +79,11 @@ type reader struct {
 	begin time.Time
 	now   func() time.Time
 	rows  int
-	fault string // error reported by iperf3
+	style Style
+	pid   int // of iperf3
+	// started, if set, is told pid.
+	started *atomic.Int64
+	fault   string // error reported by iperf3
 }
 
 // read parses all output, with or without --json-stream.
@@ -103,6 +109,14 @@ func (r *reader) read(from io.Reader) error {
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// begun says that iperf3 runs.
+func (r *reader) begun(pid int) {
+	r.pid = pid
+	if r.started != nil {
+		r.started.Store(int64(pid))
 	}
 }
 
@@ -175,6 +189,12 @@ func (r *reader) start(s *start) error {
 }
 
 func (r *reader) interval(i interval) error {
+	switch r.style {
+	case PerPacket:
+		return nil // the capture has them
+	case Aggregates:
+		return r.aggregates(i)
+	}
 	for _, sum := range []*numbers{i.Sum, i.Reverse} {
 		if sum != nil {
 			if err := r.row(&Interval, r.common(sum, r.time(sum))); err != nil {
@@ -187,6 +207,30 @@ func (r *reader) interval(i interval) error {
 		sample := append(measure.Sample{r.time(n), integer(n.Socket)}, r.common(n, measure.Value{})[1:]...)
 		if err := r.row(&Stream, append(sample, count(n.Window), count(n.RTT), count(n.Variation))); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// aggregates reports the streams of an interval as OML's iperf does: only what is known.
+func (r *reader) aggregates(i interval) error {
+	for k := range i.Streams {
+		n := &i.Streams[k]
+		common := measure.Sample{r.time(n), measure.Uint32Value(uint32(r.pid)), integer(n.Socket), number(n.Start), number(n.End)}
+		for _, point := range []struct {
+			schema *measure.Schema
+			values measure.Sample
+		}{
+			{&Transfer, measure.Sample{count(n.Bytes)}},
+			{&Losses, measure.Sample{count(n.Packets), integer(n.Lost)}},
+			{&Jitter, measure.Sample{number(n.Jitter)}},
+		} {
+			if last := point.values[len(point.values)-1]; last.IsNull() {
+				continue
+			}
+			if err := r.row(point.schema, append(slices.Clone(common), point.values...)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -31,8 +31,11 @@ const (
 `
 )
 
-func parse(text string) (r *reader, lines []string, err error) {
+func parse(text string) (r *reader, lines []string, err error) { return parseAs(Intervals, text) }
+
+func parseAs(style Style, text string) (r *reader, lines []string, err error) {
 	r = &reader{
+		style: style, pid: 42,
 		now: func() time.Time { return time.Unix(1800000000, 0) },
 		note: func(key, value string) error {
 			lines = append(lines, key+": "+value)
@@ -112,4 +115,29 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestAggregates: OML's points, without those that an end does not know.
+func TestAggregates(t *testing.T) {
+	for text, want := range map[string]string{
+		tcpText:   "iperf_transfer 22:13:21.5 pid=42 connection_id=5 begin_interval=0.5 end_interval=1.5 size=655360",
+		bidirText: "iperf_transfer 22:13:21.0 pid=42 connection_id=7 begin_interval=0 end_interval=1 size=10\niperf_jitter 22:13:21.0 pid=42 connection_id=7 begin_interval=0 end_interval=1 jitter=0.25",
+	} {
+		_, lines, err := parseAs(Aggregates, strings.Replace(text, `"lost_packets": -1,`, "", 1))
+		var rows []string
+		for _, line := range lines {
+			if strings.HasPrefix(line, "iperf_") {
+				rows = append(rows, strings.Replace(line, time.Unix(1700000000, 0).Format("15:"), "22:", 1))
+			}
+		}
+		if got := strings.Join(rows, "\n"); err != nil || got != want {
+			t.Errorf("got\n%s\nwant\n%s, %v", got, want, err)
+		}
+	}
+	if _, lines, _ := parseAs(Aggregates, bidirText); !strings.Contains(strings.Join(lines, "\n"), "iperf_losses") {
+		t.Errorf("no losses in %q", lines)
+	}
+	if _, lines, err := parseAs(PerPacket, bidirText); err != nil || strings.Contains(strings.Join(lines, "\n"), "iperf_") {
+		t.Errorf("%q, %v", lines, err)
+	}
 }

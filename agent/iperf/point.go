@@ -1,5 +1,6 @@
 // Package iperf runs iperf3 and reports its results: a row per interval and per stream
-// of an interval, with its version and command line as metadata.
+// of an interval, OML's points transfer, losses and jitter, or a row per packet; with its
+// version and command line as metadata.
 //
 // The numbers are iperf3's own. Its output is read while it runs if it supports
 // --json-stream (3.17), otherwise at the end.
@@ -39,5 +40,71 @@ var (
 	}
 )
 
-// Points are all points of this package.
-func Points() []*measure.Schema { return []*measure.Schema{&Interval, &Stream} }
+// connection are the columns that the points of OML's iperf have in common.
+func connection(doc string, fields ...measure.Field) []measure.Field {
+	return append([]measure.Field{
+		measure.TimeField,
+		{Name: "pid", Type: measure.Uint32, Doc: "process ID of iperf3"},
+		{Name: "connection_id", Type: measure.Int64, Doc: doc},
+	}, fields...)
+}
+
+// aggregate are those of its aggregates.
+func aggregate(fields ...measure.Field) []measure.Field {
+	return connection("number of the stream", append([]measure.Field{
+		{Name: "begin_interval", Type: measure.Float64, Unit: "s", Doc: "start of the interval since the start of the test"},
+		{Name: "end_interval", Type: measure.Float64, Unit: "s", Doc: "end of the interval"},
+	}, fields...)...)
+}
+
+// The points of OML's iperf: aggregates, as of its option -y o, and packets, as of -y O.
+var (
+	Transfer = measure.Schema{Name: "iperf_transfer", Doc: "OML iperf: bytes transferred in an interval", Fields: aggregate(
+		measure.Field{Name: "size", Type: measure.Uint64, Unit: "bytes", Doc: "bytes sent or received"},
+	)}
+	Losses = measure.Schema{Name: "iperf_losses", Doc: "OML iperf: lost datagrams; only of a receiver of UDP", Fields: aggregate(
+		measure.Field{Name: "total_datagrams", Type: measure.Uint64, Unit: "packets", Doc: "datagrams expected"},
+		measure.Field{Name: "lost_datagrams", Type: measure.Int64, Unit: "packets", Doc: "datagrams lost of these"},
+	)}
+	Jitter = measure.Schema{Name: "iperf_jitter", Doc: "OML iperf: jitter (RFC 1889); only of a receiver of UDP", Fields: aggregate(
+		measure.Field{Name: "jitter", Type: measure.Float64, Unit: "ms", Doc: "jitter at the end of the interval"},
+	)}
+	// Packets of UDP, from a capture: the sent time is in each datagram. Where a time is not
+	// known it is null, and 0 at a collector.
+	Packets = measure.Schema{Name: "iperf_packets", Doc: "OML iperf: datagrams sent or received", Fields: connection("port of the client",
+		measure.Field{Name: "packet_id", Type: measure.Uint64, Doc: "number of the datagram in its stream, from 1"},
+		measure.Field{Name: "packet_size", Type: measure.Uint32, Unit: "bytes", Doc: "UDP payload"},
+		measure.Field{Name: "sent_us", Type: measure.Int64, Unit: "us", Doc: "time since 1970 at which iperf3 sent it, by the sender's clock"},
+		measure.Field{Name: "received_us", Type: measure.Int64, Unit: "us", Doc: "time since 1970 at which the kernel received it; null at the sender"},
+		measure.Field{Name: "transit_us", Type: measure.Int64, Unit: "us", Doc: "received less sent, which includes the difference of the clocks; null at the sender"},
+	)}
+)
+
+// Style is what is reported.
+type Style string
+
+// The styles.
+const (
+	Intervals  Style = "intervals"  // iperf3's own numbers: Interval and Stream
+	Aggregates Style = "aggregates" // Transfer, Losses and Jitter
+	PerPacket  Style = "packets"    // Packets
+)
+
+// App is the name of the application that the points of a style belong to.
+func (s Style) App() string {
+	if s == Aggregates || s == PerPacket {
+		return "iperf"
+	}
+	return "iperf3"
+}
+
+// Points are the points of a style.
+func (s Style) Points() []*measure.Schema {
+	switch s {
+	case Aggregates:
+		return []*measure.Schema{&Transfer, &Losses, &Jitter}
+	case PerPacket:
+		return []*measure.Schema{&Packets}
+	}
+	return []*measure.Schema{&Interval, &Stream}
+}

@@ -23,6 +23,10 @@ type Options struct {
 	Program string
 	Args    []string
 	Report  report.Report
+	// Style of the rows; default Intervals.
+	Style Style
+	// Device is the interface on which PerPacket captures the test's datagrams.
+	Device string
 	// Errors takes the standard error of iperf3.
 	Errors io.Writer
 }
@@ -46,6 +50,9 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("find iperf3: %w", err)
 	}
+	if o.Style == PerPacket { // the capture reports too
+		o.Report = &shared{Report: o.Report, mu: &sync.Mutex{}}
+	}
 	args := slices.Clone(o.Args)
 	if streams(path) {
 		args = append(args, "--json-stream")
@@ -56,8 +63,17 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := o.Report.Note("command_line", strings.ToValidUTF8(command, "\ufffd")); err != nil {
 		return Result{}, err
 	}
-	r := &reader{put: o.Report.Put, note: o.Report.Note, now: time.Now}
+	r := &reader{put: o.Report.Put, note: o.Report.Note, now: time.Now, style: o.Style}
+	finish := func() (int, error) { return 0, nil }
+	if o.Style == PerPacket {
+		if finish, err = o.packets(ctx, r); err != nil {
+			return Result{}, err
+		}
+	}
 	code, err := r.run(ctx, path, args, o.Errors)
+	seen, failed := finish()
+	r.rows += seen
+	err = errors.Join(err, failed)
 	if code == 0 && r.fault != "" {
 		code = 1 // with --json some versions always exit with 0
 	}
@@ -90,6 +106,7 @@ func (r *reader) run(ctx context.Context, path string, args []string, stderr io.
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("start iperf3: %w", err)
 	}
+	r.begun(cmd.Process.Pid)
 	var reading sync.WaitGroup
 	var readErr error
 	reading.Go(func() {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -93,6 +94,64 @@ func TestIperf(t *testing.T) {
 	streams := len(regexp.MustCompile(`(?m)^[0-9.-]+\t2\t[0-9]+\t`).FindAllString(text, -1))
 	if intervals < 2 || streams != 2*intervals {
 		t.Errorf("%d intervals, %d rows of streams:\n%s", intervals, streams, text)
+	}
+}
+
+// TestIperfPackets: a row for each datagram, at both ends, of a real test over loopback.
+func TestIperfPackets(t *testing.T) {
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		t.Skip("no iperf3")
+	}
+	host := namespace.New(t)
+	run := func(rows string, args ...string) *exec.Cmd {
+		line := append([]string{"netns", "exec", host, os.Args[0], "run-iperf3", "--oml", "file:" + rows, "--oml-domain", "lab", "--oml-id", "me"}, args...)
+		command := exec.Command("ip", line...)
+		command.Env = append(os.Environ(), "PILLION_TEST_MAIN=1")
+		return command
+	}
+	folder := t.TempDir()
+	server := exec.Command("ip", "netns", "exec", host, "iperf3", "-s", "-1", "--forceflush")
+	out, err := server.StdoutPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	for said := ""; !strings.Contains(said, "listening"); {
+		piece := make([]byte, 1024)
+		n, err := out.Read(piece)
+		if err != nil {
+			t.Fatalf("the server said %q: %v", said, err)
+		}
+		said += string(piece[:n])
+	}
+	go io.Copy(io.Discard, out)
+	rows := filepath.Join(folder, "rows")
+	// 100 datagrams of 200 bytes.
+	said, err := run(rows, "--style", "packets", "--dev", "lo", "--", "-c", "127.0.0.1", "-u", "-l", "200", "-n", "20000", "-b", "1M").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	text, err := os.ReadFile(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^[0-9.-]+\t1\t[0-9]+\t[0-9]+\t[0-9]+\t([0-9]+)\t200\t([0-9]+)\t([0-9]+)\t([0-9]+)$`).FindAllStringSubmatch(string(text), -1)
+	for i, row := range found {
+		if row[1] != strconv.Itoa(i+1) || row[2] > row[3] {
+			t.Errorf("row %d: %q", i, row)
+		}
+	}
+	if len(found) < 100 || len(found) > 101 || !strings.Contains(string(text), "app-name: iperf\n") || !strings.Contains(string(text), "\tcapture\t") {
+		t.Errorf("%d rows of packets:\n%.2000s", len(found), text)
+	}
+	if said, err := run(rows, "--style", "packets", "--dev", "lo", "--", "-c", "127.0.0.1").CombinedOutput(); err == nil || !strings.Contains(string(said), "use -u") {
+		t.Errorf("%v: %s", err, said)
+	}
+	if said, err := run(rows, "--style", "packets", "--", "-c", "127.0.0.1", "-u").CombinedOutput(); err == nil || !strings.Contains(string(said), "--dev") {
+		t.Errorf("%v: %s", err, said)
 	}
 }
 
